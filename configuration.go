@@ -1,0 +1,224 @@
+package raft
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// Limits of a configuration.
+const (
+	NodeIDBytesMax  = 64   // bytes of a NodeID
+	AddressBytesMax = 256  // bytes of a Member's Address
+	MetaBytesMax    = 1024 // bytes of a Member's Meta
+	MembersMax      = 255  // members of a cluster, voters and learners together
+)
+
+// MemberKind says what a member may do.
+type MemberKind uint8
+
+// The kinds of members. The numbers are part of the log's format.
+const (
+	Voter   MemberKind = 0 // votes, may lead, counts towards every quorum
+	Learner MemberKind = 1 // receives the log; never votes or leads, counts towards nothing
+)
+
+func (k MemberKind) String() string {
+	if k == Learner {
+		return "learner"
+	}
+	return "voter"
+}
+
+// Member is one member of a cluster as its configuration names it.
+type Member struct {
+	ID NodeID
+	// Address is the "host:port" that other members dial; a name is resolved anew on every dial.
+	Address string
+	// Meta is the application's own text, at most MetaBytesMax bytes, replicated with the
+	// configuration and returned in *NotLeaderError: the place for a client URL.
+	Meta string
+	Kind MemberKind
+	// Incarnation is filled in by founding; it is 0 in Config.Initial.
+	Incarnation Incarnation
+}
+
+// Peer names one life of one member. Votes and acknowledgements count by Peer, never by id alone.
+type Peer struct {
+	ID          NodeID
+	Incarnation Incarnation
+}
+
+// Peer returns the pair that names this life of the member.
+func (m Member) Peer() Peer { return Peer{m.ID, m.Incarnation} }
+
+// Configuration is who belongs to a cluster. Members are sorted by id. Configurations are immutable:
+// share them, never change them.
+type Configuration struct {
+	Members []Member
+}
+
+// NewConfiguration returns the members sorted by id. It does not check them: see Validate.
+func NewConfiguration(members []Member) Configuration {
+	sorted := slices.Clone(members)
+	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return Configuration{Members: sorted}
+}
+
+// Member returns the member with this id.
+func (c Configuration) Member(id NodeID) (Member, bool) {
+	i, found := slices.BinarySearchFunc(c.Members, id, func(m Member, id NodeID) int {
+		return strings.Compare(string(m.ID), string(id))
+	})
+	if !found {
+		return Member{}, false
+	}
+	return c.Members[i], true
+}
+
+// Voters returns the voters, sorted by id.
+func (c Configuration) Voters() []Member {
+	voters := make([]Member, 0, len(c.Members))
+	for _, m := range c.Members {
+		if m.Kind == Voter {
+			voters = append(voters, m)
+		}
+	}
+	return voters
+}
+
+// SameList reports whether both name the same members, whatever their incarnations: the comparison
+// of Config.Initial lists that founding rests on.
+func (c Configuration) SameList(other Configuration) bool {
+	return slices.EqualFunc(c.Members, other.Members, func(a, b Member) bool {
+		a.Incarnation, b.Incarnation = 0, 0
+		return a == b
+	})
+}
+
+// Validate returns everything that is wrong with the configuration, joined, or nil.
+func (c Configuration) Validate() error {
+	var errs []error
+	if len(c.Members) > MembersMax {
+		errs = append(errs, fmt.Errorf("%d members, over the limit of %d", len(c.Members), MembersMax))
+	}
+	voters := 0
+	for i, m := range c.Members {
+		if err := validateNodeID(m.ID); err != nil {
+			errs = append(errs, err)
+		}
+		if i > 0 && c.Members[i-1].ID == m.ID {
+			errs = append(errs, fmt.Errorf("member %q is listed twice", m.ID))
+		}
+		if m.Address == "" || len(m.Address) > AddressBytesMax {
+			errs = append(errs, fmt.Errorf("member %q: an address of %d bytes; it takes 1 to %d", m.ID, len(m.Address), AddressBytesMax))
+		}
+		if len(m.Meta) > MetaBytesMax {
+			errs = append(errs, fmt.Errorf("member %q: %d bytes of Meta, over the limit of %d", m.ID, len(m.Meta), MetaBytesMax))
+		}
+		if m.Kind > Learner {
+			errs = append(errs, fmt.Errorf("member %q: unknown kind %d", m.ID, m.Kind))
+		}
+		if m.Kind == Voter {
+			voters++
+		}
+	}
+	if voters == 0 {
+		errs = append(errs, errors.New("no voter: nobody could lead"))
+	}
+	return errors.Join(errs...)
+}
+
+func validateNodeID(id NodeID) error {
+	if len(id) == 0 || len(id) > NodeIDBytesMax {
+		return fmt.Errorf("member id %q has %d bytes; it takes 1 to %d", id, len(id), NodeIDBytesMax)
+	}
+	for _, b := range []byte(id) {
+		if b <= ' ' || b > '~' {
+			return fmt.Errorf("member id %q: byte 0x%02x; only printable ASCII without spaces is allowed", id, b)
+		}
+	}
+	return nil
+}
+
+// Founding is the content of entry 1: the birth certificate of a cluster.
+type Founding struct {
+	Cluster       ClusterID
+	Founder       Peer
+	Roll          RequestID // the roll call that it concludes; a redone founding has a higher one
+	Configuration Configuration
+}
+
+// foundingRecord is Founding as it is stored. Fields are only ever added, and unknown ones tolerated.
+type foundingRecord struct {
+	Cluster     []byte         `codec:"cluster"`
+	Founder     string         `codec:"founder"`
+	Incarnation uint64         `codec:"incarnation"`
+	Boot        uint64         `codec:"boot"`
+	Counter     uint64         `codec:"counter"`
+	Members     []memberRecord `codec:"members"`
+}
+
+type memberRecord struct {
+	ID          string `codec:"id"`
+	Address     string `codec:"address"`
+	Meta        string `codec:"meta,omitempty"`
+	Kind        uint8  `codec:"kind,omitempty"`
+	Incarnation uint64 `codec:"incarnation"`
+}
+
+// Encode returns the founding as the data of entry 1.
+func (f Founding) Encode() []byte {
+	r := foundingRecord{
+		Cluster: f.Cluster[:], Founder: string(f.Founder.ID), Incarnation: uint64(f.Founder.Incarnation),
+		Boot: f.Roll.Boot, Counter: f.Roll.Counter,
+	}
+	for _, m := range f.Configuration.Members {
+		r.Members = append(r.Members, memberRecord{string(m.ID), m.Address, m.Meta, uint8(m.Kind), uint64(m.Incarnation)})
+	}
+	var data []byte
+	err := codec.NewEncoderBytes(&data, recordHandle()).Encode(r)
+	assert(err == nil, "a founding record encodes")
+	return data
+}
+
+// DecodeFounding reads the data of entry 1. It checks everything that it returns.
+func DecodeFounding(data []byte) (Founding, error) {
+	var r foundingRecord
+	if err := codec.NewDecoderBytes(data, recordHandle()).Decode(&r); err != nil {
+		return Founding{}, fmt.Errorf("raft: founding entry: %w", err)
+	}
+	f := Founding{
+		Founder: Peer{NodeID(r.Founder), Incarnation(r.Incarnation)},
+		Roll:    RequestID{r.Boot, r.Counter},
+	}
+	if len(r.Cluster) != len(f.Cluster) {
+		return Founding{}, fmt.Errorf("raft: founding entry: a cluster id of %d bytes; it takes %d", len(r.Cluster), len(f.Cluster))
+	}
+	copy(f.Cluster[:], r.Cluster)
+	members := make([]Member, 0, len(r.Members))
+	for _, m := range r.Members {
+		members = append(members, Member{NodeID(m.ID), m.Address, m.Meta, MemberKind(m.Kind), Incarnation(m.Incarnation)})
+	}
+	f.Configuration = NewConfiguration(members)
+	if err := f.Configuration.Validate(); err != nil {
+		return Founding{}, fmt.Errorf("raft: founding entry: %w", err)
+	}
+	if m, ok := f.Configuration.Member(f.Founder.ID); !ok || m.Peer() != f.Founder {
+		return Founding{}, fmt.Errorf("raft: founding entry: founder %q is not one of its members", f.Founder.ID)
+	}
+	return f, nil
+}
+
+// recordHandle is made anew for each use: foundings are rare, and a handle is not a value to share.
+func recordHandle() *codec.MsgpackHandle {
+	h := &codec.MsgpackHandle{}
+	h.WriteExt = true // strings and bytes are kept apart
+	h.RawToString = true
+	h.MaxInitLen = MembersMax
+	h.Canonical = true
+	return h
+}

@@ -1,0 +1,184 @@
+package raft
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// Term counts elections; at most one leader exists in each (paper §5.1). Term 0 is the time before a
+// cluster's first election.
+type Term uint64
+
+// Index is the place of an entry in the log; the first entry has index 1, and 0 is "before the log".
+type Index uint64
+
+// NodeID names a member of a cluster. It is chosen by the operator, 1 to NodeIDBytesMax bytes of
+// printable ASCII without spaces, and never reused for another member.
+type NodeID string
+
+// Incarnation tells two lives of one NodeID apart: it is drawn at random when a store is formatted,
+// so a member whose disk was emptied returns as another incarnation. 0 is "unknown".
+type Incarnation uint64
+
+func (i Incarnation) String() string { return fmt.Sprintf("%016x", uint64(i)) }
+
+// ClusterID is drawn at random when a cluster is founded and is part of its first entry. The zero
+// value is "no cluster yet".
+type ClusterID [16]byte
+
+func (c ClusterID) String() string { return hex.EncodeToString(c[:]) }
+
+// EntryID names an entry: by the Log Matching property (Figure 3) two logs that hold an entry with
+// the same id are identical up to it.
+type EntryID struct {
+	Term  Term
+	Index Index
+}
+
+func (e EntryID) String() string { return fmt.Sprintf("%d@%d", e.Index, e.Term) }
+
+// EntryKind says who an entry is for.
+type EntryKind uint8
+
+// The kinds of entries. The numbers are part of the record format.
+const (
+	EntryCommand  EntryKind = 1 // a command of the application: the only kind that an FSM sees
+	EntryNoop     EntryKind = 2 // begins a leader's term, and carries Barrier
+	EntryFounding EntryKind = 3 // entry 1: the birth of the cluster, see Founding
+)
+
+func (k EntryKind) String() string {
+	switch k {
+	case EntryCommand:
+		return "command"
+	case EntryNoop:
+		return "no-op"
+	case EntryFounding:
+		return "founding"
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// Entry is one entry of the log. Entries are immutable once they have left Step: everyone who holds
+// one shares its bytes.
+type Entry struct {
+	Index Index
+	Term  Term
+	Kind  EntryKind
+	// Time is the leader's wall clock when it appended the entry, in nanoseconds since 1970. It never
+	// falls along the log. No rule of Raft reads it.
+	Time int64
+	Data []byte
+
+	// record is the whole encoded record around Data, or nil until it has been sealed.
+	record []byte
+}
+
+// ID returns the pair that names the entry.
+func (e Entry) ID() EntryID { return EntryID{e.Term, e.Index} }
+
+// Limits of an entry record, in bytes.
+const (
+	recordHeaderBytes  = 4 + 4 + 8 + 8 + 8 + 1
+	recordTrailerBytes = 4
+	// RecordOverheadBytes is what a record adds to the entry's data.
+	RecordOverheadBytes = recordHeaderBytes + recordTrailerBytes
+	// EntryDataBytesMax bounds the data of one entry, whatever the configuration says.
+	EntryDataBytesMax = 64 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrBadRecord is matched by every error of DecodeEntry: the bytes are not one whole, undamaged
+// record. A store that meets it refuses to go on; a transport drops the connection.
+var ErrBadRecord = errors.New("raft: bad entry record")
+
+// Record returns the entry as the bytes that are stored and sent, little endian:
+//
+//	length of the data uint32 | group uint32 (0) | index uint64 | term uint64 | time int64 | kind uint8 | data | CRC-32C of all before
+//
+// The result is shared: it must not be changed.
+func (e Entry) Record() []byte {
+	if e.record == nil {
+		e.seal()
+	}
+	return e.record
+}
+
+// recordBuffer returns room for a record around a copy of data, so that a command is copied once on
+// its way from the caller to the disk and the wire.
+func recordBuffer(data []byte) (record, within []byte) {
+	record = make([]byte, RecordOverheadBytes+len(data))
+	within = record[recordHeaderBytes : recordHeaderBytes+len(data) : recordHeaderBytes+len(data)]
+	copy(within, data)
+	return record, within
+}
+
+// seal encodes the entry, in place if it was proposed in a recordBuffer. It is called once, by the
+// loop, after Step has given the entry its index, term and time.
+func (e *Entry) seal() {
+	if e.record == nil {
+		e.record, e.Data = recordBuffer(e.Data)
+	}
+	r := e.record
+	binary.LittleEndian.PutUint32(r[0:], uint32(len(e.Data)))
+	binary.LittleEndian.PutUint32(r[4:], 0)
+	binary.LittleEndian.PutUint64(r[8:], uint64(e.Index))
+	binary.LittleEndian.PutUint64(r[16:], uint64(e.Term))
+	binary.LittleEndian.PutUint64(r[24:], uint64(e.Time))
+	r[32] = byte(e.Kind)
+	end := len(r) - recordTrailerBytes
+	binary.LittleEndian.PutUint32(r[end:], crc32.Checksum(r[:end], castagnoli))
+}
+
+// DecodeEntry reads one record that fills record exactly, and checks it. The entry shares the bytes
+// of record, which must not be changed afterwards. Every error matches ErrBadRecord.
+func DecodeEntry(record []byte) (Entry, error) {
+	n, err := RecordSize(record)
+	if err != nil {
+		return Entry{}, err
+	}
+	if n != len(record) {
+		return Entry{}, fmt.Errorf("%w: %d bytes where the header says %d", ErrBadRecord, len(record), n)
+	}
+	end := n - recordTrailerBytes
+	want := binary.LittleEndian.Uint32(record[end:])
+	if got := crc32.Checksum(record[:end], castagnoli); got != want {
+		return Entry{}, fmt.Errorf("%w: checksum %08x, computed %08x", ErrBadRecord, want, got)
+	}
+	if group := binary.LittleEndian.Uint32(record[4:]); group != 0 {
+		return Entry{}, fmt.Errorf("%w: group %d; this version knows group 0 only", ErrBadRecord, group)
+	}
+	e := Entry{
+		Index:  Index(binary.LittleEndian.Uint64(record[8:])),
+		Term:   Term(binary.LittleEndian.Uint64(record[16:])),
+		Time:   int64(binary.LittleEndian.Uint64(record[24:])),
+		Kind:   EntryKind(record[32]),
+		Data:   record[recordHeaderBytes:end:end],
+		record: record,
+	}
+	if e.Index == 0 {
+		return Entry{}, fmt.Errorf("%w: index 0", ErrBadRecord)
+	}
+	if e.Kind < EntryCommand || e.Kind > EntryFounding {
+		return Entry{}, fmt.Errorf("%w: unknown entry kind %d", ErrBadRecord, e.Kind)
+	}
+	return e, nil
+}
+
+// RecordSize returns how many bytes the record that begins prefix takes, header and checksum
+// included, so that a reader of a stream can bound what it allocates before it does. It needs the
+// first four bytes.
+func RecordSize(prefix []byte) (int, error) {
+	if len(prefix) < 4 {
+		return 0, fmt.Errorf("%w: cut short at %d bytes", ErrBadRecord, len(prefix))
+	}
+	n := binary.LittleEndian.Uint32(prefix)
+	if n > EntryDataBytesMax {
+		return 0, fmt.Errorf("%w: %d bytes of data, over the limit of %d", ErrBadRecord, n, EntryDataBytesMax)
+	}
+	return int(n) + RecordOverheadBytes, nil
+}

@@ -1,0 +1,108 @@
+package raft
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors of the node's methods sort by what the caller should do.
+var (
+	// ErrOverloaded: a limit of Config is reached; not applied. Back off and try again.
+	ErrOverloaded = errors.New("raft: overloaded: too much is waiting; not applied, try again later")
+	// ErrClosed: the node was closed, or ended by itself (see Err); not applied.
+	ErrClosed = errors.New("raft: node is closed; not applied")
+	// ErrOutcomeUnknown: the command may or may not be applied, now or later. Do not retry it
+	// blindly: read the state first, or make commands idempotent.
+	ErrOutcomeUnknown = errors.New("raft: outcome unknown: the command may or may not be applied")
+	// ErrWiped: the cluster's configuration names this member's id with another incarnation: its
+	// disk was emptied. It counts for nothing until it is removed from the cluster and added again.
+	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; remove it from the cluster and add it again")
+	// ErrNoTarget: a transfer to nobody: no voter, this member itself, or one that has not been
+	// heard. Nothing changed.
+	ErrNoTarget = errors.New("raft: no such voter to hand leadership over to, or it has not been heard")
+	// ErrTransferTimedOut: the transfer did not end within an election timeout or two; this member
+	// may lead on. Look at Status, and try again.
+	ErrTransferTimedOut = errors.New("raft: the transfer of leadership did not end in time")
+	// ErrReadTimedOut: the read was not confirmed in time; try again.
+	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
+)
+
+// NotLeaderError says that this member does not lead; the request was not applied. Ask Leader, or, if
+// it is nil, wait (WaitLeader) and try again.
+type NotLeaderError struct {
+	Leader *Member // nil: not known
+	Reason string  // more, if there is more to say; may be empty
+}
+
+func (e *NotLeaderError) Error() string {
+	s := "raft: not the leader"
+	if e.Leader != nil {
+		s += fmt.Sprintf("; %s at %s leads", e.Leader.ID, e.Leader.Address)
+	} else {
+		s += "; no leader is known"
+	}
+	if e.Reason != "" {
+		s += ": " + e.Reason
+	}
+	return s
+}
+
+// TooLargeError says that a command is over Config.CommandBytesMax; it was not applied.
+type TooLargeError struct {
+	Bytes, Limit int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("raft: a command of %d bytes is over the limit of %d (Config.CommandBytesMax)", e.Bytes, e.Limit)
+}
+
+// StorageError ended the node: the disk failed. Restart it once the disk works; what was acknowledged
+// is safe on the others.
+type StorageError struct {
+	Op  string
+	Err error
+}
+
+func (e *StorageError) Error() string { return fmt.Sprintf("raft: storage: %s: %v", e.Op, e.Err) }
+func (e *StorageError) Unwrap() error { return e.Err }
+
+// FSMError ended the node: the application's state machine returned an error or panicked. Other
+// members that apply the same entry will most likely end too.
+type FSMError struct {
+	Op    string // "Apply", "Restore", …
+	ID    EntryID
+	Err   error
+	Panic any    // what it panicked with, if it did
+	Stack string // of the panic
+}
+
+func (e *FSMError) Error() string {
+	if e.Panic != nil {
+		return fmt.Sprintf("raft: FSM panicked in %s at entry %v: %v", e.Op, e.ID, e.Panic)
+	}
+	return fmt.Sprintf("raft: FSM failed in %s at entry %v: %v", e.Op, e.ID, e.Err)
+}
+
+func (e *FSMError) Unwrap() error { return e.Err }
+
+// InvariantError ended the node: it found its own state to be impossible, and stopped rather than go
+// on. It is a bug, or memory has failed; report it with the notes that the node logged.
+type InvariantError struct {
+	Rule  string // the sentence that does not hold
+	State string // the core, printed; empty if it was not at hand
+}
+
+func (e *InvariantError) Error() string {
+	return "raft: broken invariant: " + e.Rule
+}
+
+// AppliedBeyondLogError refuses a start: the DurableFSM has applied an entry that the log does not
+// hold. Log and state do not belong together; restore the one that is older, or empty both.
+type AppliedBeyondLogError struct {
+	Applied EntryID
+	Last    EntryID
+}
+
+func (e *AppliedBeyondLogError) Error() string {
+	return fmt.Sprintf("raft: the FSM has applied entry %v, and the stored log ends at %v: they do not belong together", e.Applied, e.Last)
+}

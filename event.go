@@ -1,0 +1,95 @@
+package raft
+
+import "time"
+
+// Time is a reading of a clock that never falls, in nanoseconds since an arbitrary start. Deadlines
+// are made of it; it means nothing outside the process.
+type Time time.Duration
+
+// Now says what time it is when Step is called: Mono drives deadlines and must not fall from one
+// Step to the next; Wall, in nanoseconds since 1970, only stamps entries, and no rule reads it.
+type Now struct {
+	Mono Time
+	Wall int64
+}
+
+// Ticket is the caller's name for one request; the core hands it back in an Answer. Tickets are never
+// reused within the life of a Core.
+type Ticket uint64
+
+// Seq numbers the writes of one Core from 1.
+type Seq uint64
+
+// Event is something that happened: one of the types of this file, and no other.
+type Event interface{ event() }
+
+// Received is a message that has arrived. The transport has checked that it came from
+// Message.From.ID.
+type Received struct{ Message Message }
+
+// Persisted says that the write Seq, and all before it, are durable, and that their Then has left.
+type Persisted struct{ Seq Seq }
+
+// Applied says that the FSM has applied the log up to ID.
+type Applied struct{ ID EntryID }
+
+// Proposal is one entry that somebody wants in the log: EntryCommand or EntryNoop.
+type Proposal struct {
+	Ticket Ticket
+	Kind   EntryKind
+	Data   []byte
+
+	record []byte // the recordBuffer around Data, or nil
+}
+
+// Proposed brings proposals in, to be appended in this order.
+type Proposed struct{ Proposals []Proposal }
+
+// ReadRequested asks for an index at which a read is linearizable.
+type ReadRequested struct{ Ticket Ticket }
+
+// TransferRequested asks the leader to hand over to To, or, if To is empty, to the voter that is
+// best placed.
+type TransferRequested struct {
+	Ticket Ticket
+	To     NodeID
+}
+
+// PeerUp says that a connection to the peer stands, and what its handshake told.
+type PeerUp struct {
+	ID          NodeID
+	Incarnation Incarnation
+	Boot        uint64
+	Blank       bool
+}
+
+// PeerLost says that the connection to the peer broke; Refused, that its host answered and nobody
+// listened there.
+type PeerLost struct {
+	ID      NodeID
+	Refused bool
+}
+
+// SendDropped says that an append for the span (After, Last] to the peer did not leave: its queue
+// was full, or the span was truncated meanwhile.
+type SendDropped struct {
+	To   NodeID
+	Span Span
+}
+
+// Closing says that the node is about to stop: every open ticket is answered, and no new one taken.
+type Closing struct{}
+
+// Span is the entries (After, Last].
+type Span struct{ After, Last Index }
+
+func (Received) event()          {}
+func (Persisted) event()         {}
+func (Applied) event()           {}
+func (Proposed) event()          {}
+func (ReadRequested) event()     {}
+func (TransferRequested) event() {}
+func (PeerUp) event()            {}
+func (PeerLost) event()          {}
+func (SendDropped) event()       {}
+func (Closing) event()           {}

@@ -1,0 +1,176 @@
+package raft
+
+import "fmt"
+
+// RequestID pairs a reply with its request: the boot of the asker, which is raised durably before
+// the first message of each start, and a counter within it. No id is ever used twice.
+type RequestID struct {
+	Boot    uint64
+	Counter uint64
+}
+
+// Less orders the ids of one asker by when they were made.
+func (r RequestID) Less(other RequestID) bool {
+	return r.Boot < other.Boot || r.Boot == other.Boot && r.Counter < other.Counter
+}
+
+func (r RequestID) String() string { return fmt.Sprintf("%d.%d", r.Boot, r.Counter) }
+
+// Message is one RPC, or the reply to one, on its way between two members.
+type Message struct {
+	From Peer
+	To   Peer // the incarnation is 0, "open", in a RollCall alone
+	// Cluster is zero while the sender is blank.
+	Cluster ClusterID
+	// Term is the sender's current term, always a durable one.
+	Term Term
+	Body Body
+}
+
+// Body is the content of a message: one of the types of this file, and no other.
+type Body interface{ body() }
+
+// RollCall asks a member, before the cluster exists, who it is (founding).
+type RollCall struct {
+	ID   RequestID
+	List Configuration // the caller's Config.Initial
+}
+
+// RollVerdict is a member's answer to the roll.
+type RollVerdict uint8
+
+// The verdicts of a roll call.
+const (
+	RollBlank     RollVerdict = 1 // blank, with the caller's list: ready to be founded
+	RollDiffers   RollVerdict = 2 // blank, but with another list
+	RollNoInitial RollVerdict = 3 // blank, without a list: waits to be added
+	RollNotBlank  RollVerdict = 4 // belongs to a cluster already
+)
+
+// RollReply answers a RollCall and promises nothing.
+type RollReply struct {
+	ID      RequestID
+	Verdict RollVerdict
+	List    Configuration // the answerer's own list
+	Founder Peer          // RollNotBlank: who founded its cluster; its term is the message's
+}
+
+// FoundRequest carries entry 1 to every member once it is durable at the founder.
+type FoundRequest struct {
+	Entry Entry
+}
+
+// FoundReply says that entry 1 of this roll is durable at the sender.
+type FoundReply struct {
+	ID RequestID
+}
+
+// PreVoteRequest asks whether a vote would be granted in term Message.Term + 1 (dissertation §9.6).
+type PreVoteRequest struct {
+	ID   RequestID
+	Last EntryID // of the candidate's log
+}
+
+// PreVoteReply answers a PreVoteRequest and promises nothing. A refusal because a leader is heard
+// names it, so that a member that rejoins finds it in one hop.
+type PreVoteReply struct {
+	ID      RequestID
+	Granted bool
+	Leader  NodeID
+}
+
+// VoteRequest is RequestVote of Figure 2 for term Message.Term.
+type VoteRequest struct {
+	Last     EntryID // lastLogIndex, lastLogTerm
+	Transfer bool    // begun by a TimeoutNow of the leader: passes stickiness (dissertation §4.2.3)
+}
+
+// VoteReply is the answer of Figure 2. A grant leaves once the vote is durable.
+type VoteReply struct {
+	Granted bool
+}
+
+// AppendRequest is AppendEntries of Figure 2 with the entries of the span (Prev, Last].
+type AppendRequest struct {
+	Prev   EntryID // prevLogIndex, prevLogTerm
+	Last   EntryID // of the last entry carried; Prev if there is none
+	Commit Index   // leaderCommit
+	// Entries is empty when the message leaves the core, which keeps no payloads: the sender fills
+	// it in from the span, and the receiver's core finds it filled.
+	Entries []Entry
+	// Generation is the log's generation when the span was named. It never leaves the node: the
+	// sender drops a span whose generation has passed, see SendDropped.
+	Generation uint64
+}
+
+// AppendReply says that the sender's log holds the leader's up to Match, durably.
+type AppendReply struct {
+	Match Index
+}
+
+// AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2).
+type AppendConflict struct {
+	Prev Index
+	// Hint is the last entry of the follower's log, at or below Prev, whose term is at most that of
+	// the leader's Prev: the agreement is at or below it (dissertation §3.5).
+	Hint EntryID
+}
+
+// Heartbeat keeps followers followers between appends. It is sent on a connection of its own.
+type Heartbeat struct {
+	// Round is echoed by the reply; a quorum of replies proves that the leader still led when the
+	// round began. The zero Round asks for no reply: it only tells the commit index.
+	Round RequestID
+	// Commit is the leader's commitIndex, cut to what the follower has acknowledged.
+	Commit Index
+}
+
+// HeartbeatReply echoes the round.
+type HeartbeatReply struct {
+	Round RequestID
+	// Match is the smaller of what is persisted here and what this term's leader has proved to
+	// match; 0 until it proved something.
+	Match Index
+}
+
+// ReadRequest asks the leader for a read index on behalf of a follower (dissertation §6.4).
+type ReadRequest struct {
+	ID RequestID
+}
+
+// ReadReply answers a ReadRequest: all that was acknowledged before it was sent is at or below Index.
+type ReadReply struct {
+	ID    RequestID
+	OK    bool // false: the leader cannot serve reads now; ask again
+	Index Index
+}
+
+// TimeoutNow tells a voter to campaign at once (dissertation §3.10). It counts in its own term only.
+type TimeoutNow struct{}
+
+func (RollCall) body()       {}
+func (RollReply) body()      {}
+func (FoundRequest) body()   {}
+func (FoundReply) body()     {}
+func (PreVoteRequest) body() {}
+func (PreVoteReply) body()   {}
+func (VoteRequest) body()    {}
+func (VoteReply) body()      {}
+func (AppendRequest) body()  {}
+func (AppendReply) body()    {}
+func (AppendConflict) body() {}
+func (Heartbeat) body()      {}
+func (HeartbeatReply) body() {}
+func (ReadRequest) body()    {}
+func (ReadReply) body()      {}
+func (TimeoutNow) body()     {}
+
+// Bulk reports whether the message may be large, and so belongs on the bulk connection, where it
+// cannot hold up heartbeats and votes.
+func (m Message) Bulk() bool {
+	switch m.Body.(type) {
+	case AppendRequest, AppendReply, AppendConflict:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,187 @@
+package raft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// Storage keeps what a member must not forget. Package storage has two: bbolt and memory;
+// storage/storagetest proves that another one keeps the contract.
+//
+// Load is called first and once. Write is called by one goroutine; Entries by several, beside it.
+// The node owns the Storage once Start returned nil, and closes it.
+type Storage interface {
+	// Load formats a blank store with the identity, or checks that the store carries it (else a
+	// *IdentityError), raises the boot number, syncs everything that it keeps, term and vote
+	// included, and returns it. What a killed process left in the page cache is not on the disk
+	// until then.
+	Load(ctx context.Context, identity Identity) (Stored, error)
+	// Write makes the step durable before it returns: Hard first, then Log. After an error the
+	// store is not written to again: the kernel may have dropped the pages that it could not write.
+	Write(w StorageWrite) error
+	// Entries returns the entries of the span in order, from the first one on, as many as fit into
+	// bytesMax bytes of records, and at least one. An entry that is missing is an error that
+	// matches ErrNotStored, a damaged one a *CorruptError.
+	Entries(span Span, bytesMax int) ([]Entry, error)
+	// Close releases the store. It is idempotent.
+	Close() error
+}
+
+// Identity is whose data a store holds.
+type Identity struct {
+	Cluster string // Config.Cluster
+	ID      NodeID
+	// Fresh is the incarnation that a blank store is formatted with; a formatted store keeps its own.
+	Fresh Incarnation
+}
+
+// StorageWrite is the part of a Write, or of several merged ones, that a Storage gets.
+type StorageWrite struct {
+	Hard   *HardState
+	Log    *LogWrite
+	Commit Index // a hint, never a reason to sync; 0 = unchanged
+}
+
+// Stored is what a restart starts from.
+type Stored struct {
+	Incarnation Incarnation
+	Boot        uint64 // raised durably by every Load; 1 at the first
+	Hard        HardState
+	Commit      Index // the last hint that became durable; at least Applied
+	Applied     EntryID
+	Log         StoredLog
+}
+
+// StoredLog is what the core keeps of a log: no payloads. Build it with Observe.
+type StoredLog struct {
+	Last     EntryID
+	LastTime int64      // the highest stamp in the log
+	Runs     []TermRun  // which term wrote which indexes, in order
+	Sizes    []SizeMark // where in the log its bytes are, roughly
+	Founding *Founding  // the content of entry 1
+}
+
+// TermRun says that the entries from First up to the next run's First carry Term.
+type TermRun struct {
+	Term  Term
+	First Index
+}
+
+// SizeMark says that the records up to Index take Bytes bytes. There is one every sizeMarkBytes or
+// so: enough to cut appends to size without keeping a number for each entry.
+type SizeMark struct {
+	Index Index
+	Bytes uint64
+}
+
+const sizeMarkBytes = 64 << 10
+
+// Observe takes the next entry of a log, from the first to the last, into account. It fails if the
+// entry cannot follow the ones before it.
+func (s *StoredLog) Observe(e Entry) error {
+	if e.Index != s.Last.Index+1 || e.Term < s.Last.Term {
+		return fmt.Errorf("raft: entry %v follows entry %v", e.ID(), s.Last)
+	}
+	if (e.Kind == EntryFounding) != (e.Index == 1) {
+		return fmt.Errorf("raft: entry %v is a %v entry", e.ID(), e.Kind)
+	}
+	if e.Kind == EntryFounding {
+		f, err := DecodeFounding(e.Data)
+		if err != nil {
+			return err
+		}
+		s.Founding = &f
+	}
+	s.append(e)
+	return nil
+}
+
+// append is Observe without the checks.
+func (s *StoredLog) append(e Entry) {
+	if n := len(s.Runs); n == 0 || s.Runs[n-1].Term != e.Term {
+		s.Runs = append(s.Runs, TermRun{e.Term, e.Index})
+	}
+	s.Last = e.ID()
+	s.LastTime = max(s.LastTime, e.Time)
+	size := uint64(len(e.Data) + RecordOverheadBytes)
+	n := len(s.Sizes)
+	switch {
+	case n == 0:
+		s.Sizes = append(s.Sizes, SizeMark{0, 0}, SizeMark{e.Index, size})
+	case n == 1 || s.Sizes[n-1].Bytes-s.Sizes[n-2].Bytes >= sizeMarkBytes:
+		s.Sizes = append(s.Sizes, SizeMark{e.Index, s.Sizes[n-1].Bytes + size})
+	default: // the last mark moves along until it is a mark's length away from the one before it
+		s.Sizes[n-1] = SizeMark{e.Index, s.Sizes[n-1].Bytes + size}
+	}
+}
+
+// truncate drops every entry above after, which must be in the log or be the log's start.
+func (s *StoredLog) truncate(after EntryID) {
+	keep := sort.Search(len(s.Runs), func(i int) bool { return s.Runs[i].First > after.Index })
+	s.Runs = s.Runs[:keep]
+	bytes := s.bytesUpTo(after.Index)
+	marks := sort.Search(len(s.Sizes), func(i int) bool { return s.Sizes[i].Index >= after.Index })
+	s.Sizes = slices.Clip(s.Sizes[:marks])
+	if len(s.Sizes) > 0 {
+		s.Sizes = append(s.Sizes, SizeMark{after.Index, bytes})
+	}
+	s.Last = after
+	if after.Index == 0 {
+		s.Founding = nil
+	}
+}
+
+// bytesUpTo estimates how many bytes the records up to i take, to within a mark's distance.
+func (s *StoredLog) bytesUpTo(i Index) uint64 {
+	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
+	if at == len(s.Sizes) {
+		if at == 0 {
+			return 0
+		}
+		return s.Sizes[at-1].Bytes
+	}
+	if at == 0 || s.Sizes[at].Index == i {
+		return s.Sizes[at].Bytes
+	}
+	from, to := s.Sizes[at-1], s.Sizes[at]
+	return from.Bytes + (to.Bytes-from.Bytes)*uint64(i-from.Index)/uint64(to.Index-from.Index)
+}
+
+// ErrNotStored is matched by the error of Entries for an entry that the log does not hold: it was
+// truncated, or never written.
+var ErrNotStored = errors.New("raft: entry not in the log")
+
+// ErrLocked is matched by the error of opening a store that another process has open. Stop that
+// process; do not remove the lock.
+var ErrLocked = errors.New("raft: data directory is in use by another process")
+
+// IdentityError says that a store belongs to somebody else: the configuration names the wrong
+// directory, or the wrong member. Nothing was changed.
+type IdentityError struct {
+	What   string // "cluster" or "member id"
+	Stored string
+	Given  string
+}
+
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("raft: the data belongs to %s %q, not to %q: check the data directory and the configuration",
+		e.What, e.Stored, e.Given)
+}
+
+// CorruptError says that stored bytes are damaged. The member must not go on: it has forgotten
+// promises. Keep the file for inspection, remove the member from the cluster and add it again with
+// an empty store, or restore the file.
+type CorruptError struct {
+	File   string
+	Where  string // the record, or the offset in the file
+	Reason error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("raft: %s is damaged at %s: %v", e.File, e.Where, e.Reason)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Reason }

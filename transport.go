@@ -1,0 +1,118 @@
+package raft
+
+import "time"
+
+// Lane separates what may be large from what must not wait.
+type Lane uint8
+
+// The lanes; each is a connection of its own.
+const (
+	LaneUrgent Lane = 0 // heartbeats, votes, rounds, founding
+	LaneBulk   Lane = 1 // appends and their replies
+)
+
+func (l Lane) String() string {
+	if l == LaneBulk {
+		return "bulk"
+	}
+	return "urgent"
+}
+
+// Transport moves messages between members. Package transport has two: TCP and memory;
+// transport/transporttest proves that another one keeps the contract. It may lose, double and
+// reorder messages; it must not forge or damage them.
+//
+// The node owns the Transport once Start returned nil, and closes it.
+type Transport interface {
+	// Start begins to accept and to dial. It is called once.
+	Start(e Endpoint) error
+	// Connect says whom to dial from now on, in place of the ones before; it returns at once. The
+	// transport redials them, with growing, jittered pauses, until they are no longer named.
+	Connect(peers []Member)
+	// Send hands the messages, in order, to the connection of that lane. It blocks no longer than
+	// the transport's write deadline. Each peer and lane has one goroutine that calls it. An error
+	// says that some or all of them did not leave.
+	Send(to NodeID, lane Lane, batch []Message) error
+	// Peer says how the connection to a peer is.
+	Peer(id NodeID) PeerStatus
+	// Close closes every connection, waits for the transport's goroutines, and is idempotent. No
+	// method of the Endpoint is called after it returned.
+	Close() error
+}
+
+// PeerStatus is a transport's view of a peer.
+type PeerStatus struct {
+	Connected bool
+	Err       error         // why it is not, or why it last broke; nil if it never was tried
+	RoundTrip time.Duration // of the last handshake; 0 if none
+}
+
+// Endpoint is what a Transport talks to: the node. Its methods may be called from any goroutine, do
+// not block, and keep nothing of their arguments but the messages.
+type Endpoint interface {
+	// Hello is what this member says of itself to that peer.
+	Hello(to NodeID) Hello
+	// Check decides about a peer by its Hello, on either side of a connection. A non-nil Refusal is
+	// sent to the peer, if this side accepted the connection, and the connection is closed.
+	Check(h Hello) *Refusal
+	// Up says that both lanes to the peer stand.
+	Up(h Hello)
+	// Lost says that a connection to the peer broke, or could not be made; refused, that its host
+	// answered and nobody listened.
+	Lost(id NodeID, refused bool)
+	// Refused says that the peer refused this member.
+	Refused(by NodeID, r Refusal)
+	// Receive takes messages that have arrived from that peer. It drops what it has no room for, and
+	// what claims to be from somebody else.
+	Receive(from NodeID, batch []Message)
+}
+
+// Hello is what the two sides of a connection tell each other first.
+type Hello struct {
+	ClusterName string    // Config.Cluster
+	Cluster     ClusterID // zero while blank
+	From        Peer
+	Expected    Peer // who the connection is for; incarnation 0 if it is not known yet
+	Boot        uint64
+	Term        Term
+	Founder     Peer          // who founded the cluster; zero while blank
+	Address     string        // advertised
+	List        Configuration // Config.Initial, while blank
+	// ElectionTimeout is exchanged so that members with unequal ones can be told.
+	ElectionTimeout time.Duration
+}
+
+// Blank reports whether the sender belongs to no cluster yet.
+func (h Hello) Blank() bool { return h.Cluster == ClusterID{} && h.Term == 0 }
+
+// RefusalReason says why a connection was refused. The numbers are part of the wire format.
+type RefusalReason uint8
+
+// The reasons of a Refusal.
+const (
+	RefusedClusterName      RefusalReason = 1 // another Config.Cluster
+	RefusedWrongID          RefusalReason = 2 // the connection is for another member id
+	RefusedWrongIncarnation RefusalReason = 3 // for another life of this member: the caller marks it wiped
+	RefusedOtherCluster     RefusalReason = 4 // another cluster id
+	RefusedNamedOther       RefusalReason = 5 // our configuration names the caller's id with another incarnation: the caller was wiped
+	RefusedNotBlank         RefusalReason = 6 // the caller is blank and calls the roll; we are not blank
+	RefusedListDiffers      RefusalReason = 7 // both blank, with unequal lists
+	RefusedStaleBoot        RefusalReason = 8 // a later boot of the caller has been seen: its disk is an older image
+	RefusedVersion          RefusalReason = 9 // no protocol version in common
+	RefusedMalformed        RefusalReason = 10
+	RefusedCertificate      RefusalReason = 11 // the certificate names another member
+)
+
+// Refusal is why a member would not talk to another. It is an error.
+type Refusal struct {
+	Reason      RefusalReason
+	From        Peer // the refuser
+	Cluster     ClusterID
+	Term        Term
+	Named       Incarnation // RefusedNamedOther: the one our configuration names for the caller
+	Founder     Peer        // RefusedNotBlank
+	List        Configuration
+	VersionsMin uint16
+	VersionsMax uint16
+	Detail      string
+}
