@@ -1,9 +1,82 @@
 package raft
 
+import "fmt"
+
 // assert ends the node, not the process, when its own state is impossible. The sentence is constant
 // so that an assertion that holds costs nothing.
 func assert(holds bool, sentence string) {
 	if !holds {
 		panic(&InvariantError{Rule: sentence})
 	}
+}
+
+// checkStep holds what every Step must leave behind, and, in builds with -race or the tag
+// invariants, every invariant of the state.
+func (c *Core) checkStep(out *Output) {
+	assert(out.WakeAt >= c.now.Mono, "the next deadline is not in the past")
+	assert(len(c.step.sends) == 0, "every message left by one of two ways")
+	assert(c.hard == c.step.hard, "every change of term and vote is in a write")
+	assert(c.hard.Term >= c.disk.hard.Term, "memory is never behind the disk")
+	for i := range out.Send {
+		assert(out.Send[i].Term <= c.disk.hard.Term, "no message leaves with a term above the durable one")
+	}
+	if checkAll {
+		c.checkState()
+	}
+}
+
+// checkState holds the invariants of one member (Figure 3, as far as one member can see it).
+func (c *Core) checkState() {
+	l := &c.log
+	assert(l.applied <= l.handed, "only what was handed out is applied")
+	assert(l.handed <= l.commit, "only what is committed is handed out")
+	assert(l.commit <= l.Last.Index, "only what is in the log is committed")
+	assert(c.disk.persisted <= l.Last.Index, "only what is in the log is durable")
+	assert(l.Last.Term <= c.hard.Term, "no entry is newer than the current term")
+	assert((l.Last.Index == 0) == (l.Founding == nil), "a log begins with the founding of its cluster")
+	assert(c.leader == nil || c.candidate == nil, "a member has one role")
+	assert(c.leader == nil || c.leaderID == c.self.ID, "a leader knows that it leads")
+	assert(c.leader != nil || c.leaderID != c.self.ID, "nobody follows itself")
+	assert(c.founder == nil || c.hard.Term == 0, "a cluster is founded before its first term")
+	assert(c.hard.Term > 0 || c.leader == nil && c.candidate == nil, "nobody campaigns or leads in term 0")
+	for i := 1; i < len(l.Runs); i++ {
+		assert(l.Runs[i-1].Term < l.Runs[i].Term, "terms rise along the log")
+		assert(l.Runs[i-1].First < l.Runs[i].First, "each term's run holds an entry")
+	}
+	for i := 1; i < len(c.disk.pending); i++ {
+		assert(c.disk.pending[i-1].seq < c.disk.pending[i].seq, "writes are numbered in order")
+	}
+	if c.candidate != nil {
+		assert(c.candidate.pre || c.hard.Vote == c.self, "a candidate votes for itself")
+	}
+	if c.leader != nil {
+		c.checkLeader()
+	}
+}
+
+func (c *Core) checkLeader() {
+	assert(c.hard.Vote == c.self, "a leader voted for itself")
+	assert(c.disk.hard == c.hard, "a leader's term is durable")
+	bytes := 0
+	for i, o := range c.leader.outstanding {
+		bytes += o.bytes
+		assert(o.id.Index > c.log.handed, "what was handed out is not outstanding")
+		assert(i == 0 || c.leader.outstanding[i-1].id.Index < o.id.Index, "proposals are in the log's order")
+	}
+	assert(bytes == c.leader.bytes, "the outstanding bytes are counted right")
+	for i := range c.leader.peers {
+		p := &c.leader.peers[i]
+		assert(p.match < p.next, "the next entry to send is above what matches")
+		assert(p.match <= c.log.Last.Index, "nobody matches beyond the log")
+		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
+		assert(p.state == stream || len(p.flights) == 0, "only a stream has appends in flight")
+		assert(len(p.flights) <= c.cfg.InflightMax, "appends in flight are bounded")
+	}
+}
+
+// State prints the core for a bug report.
+func (c *Core) State() string {
+	return fmt.Sprintf("%v term=%d vote=%v leader=%q last=%v persisted=%d commit=%d handed=%d applied=%d durable=%+v pending=%d",
+		c.role(), c.hard.Term, c.hard.Vote, c.leaderID, c.log.Last, c.disk.persisted, c.log.commit,
+		c.log.handed, c.log.applied, c.disk.hard, len(c.disk.pending))
 }

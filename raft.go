@@ -1,6 +1,9 @@
 package raft
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Role is what a member is at present (paper §5.1).
 type Role uint8
@@ -45,59 +48,401 @@ type CoreConfig struct {
 	InflightBytesMax int
 }
 
-// Core is Raft: a deterministic state machine in memory.
-type Core struct{}
+// Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The
+// same events give the same outputs. One goroutine at a time may call its methods.
+//
+// It keeps the terms of its log, not the payloads: entries pass through it.
+type Core struct {
+	cfg  CoreConfig
+	self Peer
+	ids  RequestID // the last one made: (boot, counter)
+	rng  *rand.Rand
+	now  Now
+
+	hard      HardState // currentTerm, votedFor
+	log       log
+	disk      disk
+	leaderID  NodeID // whom this member follows; itself as leader; "" if none is known
+	follower  follower
+	candidate *candidate // non-nil exactly while pre-candidate or candidate
+	leader    *leader    // non-nil exactly while leader
+	founder   *founder   // non-nil exactly while this member founds a cluster
+	clients   clients    // tickets that outlive a role
+	step      step       // what the running Step has gathered
+}
+
+// follower is the state of a member as a listener; it is used in every role but leader.
+type follower struct {
+	deadline Time  // of the election timeout
+	heard    Time  // when a message of the present leader last came
+	proved   Index // this term's leader has proved that the log matches its own up to here
+	graced   bool  // the timer was restarted after a gap, and no leader has been heard since
+}
+
+// step is what a Step gathers before it becomes an Output.
+type step struct {
+	running bool
+	wakeAt  Time // promised by the last Step
+	closing bool // Closing was stepped
+	out     Output
+	sends   []outgoing
+	hard    HardState // as of the last write issued
+	lost    []outstanding
+}
+
+// outgoing is a message with what must be durable before it may leave.
+type outgoing struct {
+	message Message
+	vote    bool  // the vote of its term
+	match   Index // the log up to here
+}
 
 // NewCore returns a core that goes on from what was stored, and its first Output. It fails with a
-// *AppliedBeyondLogError if the state is ahead of the log, and with another error if what was stored
-// cannot be a member's state.
-func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) { panic("x") }
+// *AppliedBeyondLogError if the state is ahead of the log.
+func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
+	if stored.Applied.Index > stored.Log.Last.Index {
+		return nil, Output{}, &AppliedBeyondLogError{stored.Applied, stored.Log.Last}
+	}
+	c := &Core{
+		cfg:  cfg,
+		self: Peer{cfg.ID, stored.Incarnation},
+		ids:  RequestID{Boot: stored.Boot},
+		rng:  rand.New(rand.NewPCG(cfg.Seed, uint64(stored.Incarnation)^stored.Boot)),
+		hard: stored.Hard,
+		log:  newLog(stored.Log),
+		disk: disk{hard: stored.Hard, persisted: stored.Log.Last.Index},
+	}
+	if c.log.has(stored.Applied) {
+		c.log.handed, c.log.applied = stored.Applied.Index, stored.Applied.Index
+	} else {
+		return nil, Output{}, &AppliedBeyondLogError{stored.Applied, stored.Log.Last}
+	}
+	c.begin(now)
+	c.step.hard = stored.Hard
+	c.commitTo(min(max(stored.Commit, stored.Applied.Index), c.log.Last.Index))
+	if config := c.config(); len(config.Members) > 0 {
+		c.step.out.Config = &config
+	}
+	c.resetElectionDeadline()
+	c.startFounding()
+	return c, c.finish(), nil
+}
 
 // Step takes the events in order, then looks at the deadlines, and returns what is to be done. It
 // panics with *InvariantError if the core finds itself in an impossible state; the core is dead then.
-func (c *Core) Step(now Now, events ...Event) Output { panic("x") }
-
-// Leadership is who leads, as far as this member knows.
-type Leadership struct {
-	Term   Term
-	Leader NodeID // "" if none is known
-	Role   Role   // this member's own
+func (c *Core) Step(now Now, events ...Event) Output {
+	c.begin(now)
+	for _, e := range events {
+		c.handle(e)
+	}
+	c.onDeadlines()
+	return c.finish()
 }
 
-// Leadership returns who leads. It allocates nothing.
-func (c *Core) Leadership() Leadership { panic("x") }
-
-// CoreStatus is all that a core can say of itself.
-type CoreStatus struct {
-	ID          NodeID
-	Incarnation Incarnation
-	Boot        uint64
-	Cluster     ClusterID // zero while blank
-	Leadership
-	Founder   Peer // zero while blank
-	Blank     bool
-	Config    Configuration
-	Last      EntryID // of the log
-	Persisted Index   // durable here
-	Commit    Index
-	Applied   Index
-	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.
-	Missing []string
-	Peers   []PeerProgress // on a leader: every other member, sorted by id
-	// Outstanding proposals and their bytes, on a leader.
-	Outstanding      int
-	OutstandingBytes int
+func (c *Core) begin(now Now) {
+	assert(!c.step.running, "a core whose Step panicked is dead")
+	assert(now.Mono >= c.now.Mono, "monotonic time does not fall")
+	c.now = now
+	c.step.running = true
+	c.step.out = Output{}
+	late := now.Mono-c.step.wakeAt > c.electionTimeout()/2
+	if late && c.step.wakeAt > 0 && c.leader == nil && !c.follower.graced {
+		// The process slept through its own deadline, and messages of the leader may wait behind it.
+		c.follower.graced = true
+		c.resetElectionDeadline()
+	}
 }
 
-// PeerProgress is a leader's view of another member.
-type PeerProgress struct {
-	ID        NodeID
-	State     string // "probe" or "stream"
-	Match     Index  // its log is known to hold the leader's up to here
-	Next      Index  // the next entry to send
-	Inflight  int    // appends that are not answered
-	LastHeard Time   // 0: never in this term
+func (c *Core) handle(e Event) {
+	switch e := e.(type) {
+	case Received:
+		c.receive(e.Message)
+	case Persisted:
+		c.onPersisted(e.Seq)
+	case Applied:
+		c.onApplied(e.ID)
+	case Proposed:
+		c.propose(e.Proposals)
+	case ReadRequested:
+		c.requestRead(e.Ticket)
+	case TransferRequested:
+		c.requestTransfer(e)
+	case PeerUp:
+		c.onPeerUp(e)
+	case PeerLost:
+		c.onPeerLost(e)
+	case SendDropped:
+		c.onSendDropped(e)
+	case Closing:
+		c.close()
+	default:
+		assert(false, "every event is one of the types of event.go")
+	}
 }
 
-// Status returns a value that says it all.
-func (c *Core) Status() CoreStatus { panic("x") }
+// receive takes a message of a peer. What no correct peer sends is refused, with a note.
+func (c *Core) receive(m Message) {
+	if why := c.misaddressed(m); why != "" {
+		c.refuse(m, why)
+		return
+	}
+	switch body := m.Body.(type) {
+	case RollCall:
+		c.onRollCall(m.From, body)
+		return
+	case RollReply:
+		c.onRollReply(m, body)
+		return
+	case FoundRequest:
+		c.onFoundRequest(m, body)
+		return
+	case FoundReply:
+		c.onFoundReply(m.From, body)
+		return
+	}
+	if _, isAppend := m.Body.(AppendRequest); c.blank() && !isAppend {
+		c.refuse(m, "a blank member only answers a roll call, takes a founding, or takes an append")
+		return
+	}
+	c.receiveRPC(m)
+}
+
+// termJumpMax bounds how far one message may raise the term: no correct peer is further ahead, and
+// a forged term near 2^64 would leave no room for elections.
+const termJumpMax = 1 << 32
+
+// misaddressed says what is wrong with the envelope of a message, or "".
+//
+// Votes and acknowledgements count by (id, incarnation), and a member answers nothing meant for
+// another. The sender need not be a member as far as we know: it may be one already.
+func (c *Core) misaddressed(m Message) string {
+	_, roll := m.Body.(RollCall)
+	ours := c.cluster()
+	switch {
+	case m.To.ID != c.self.ID || m.From.ID == c.self.ID:
+		return "it is for another member"
+	case m.To.Incarnation != c.self.Incarnation && !(roll && m.To.Incarnation == 0):
+		return "it is for another incarnation of this member"
+	case m.Term > c.hard.Term+termJumpMax || m.Term >= 1<<63:
+		return "its term is impossibly far ahead"
+	case m.Cluster == ours || m.Cluster == ClusterID{} || ours == ClusterID{}:
+		return ""
+	}
+	switch m.Body.(type) {
+	case RollCall, RollReply, FoundRequest, FoundReply:
+		return "" // a redone founding has another cluster id; founding.go decides
+	}
+	return "it is of another cluster"
+}
+
+// receiveRPC enforces the rule for all servers:
+//
+//	"If RPC request or response contains term T > currentTerm: set currentTerm = T, convert to
+//	follower (§5.1)." (Figure 2)
+//
+// Three messages leave the term alone. A pre-vote asks about a term that does not exist yet; a vote
+// request does not disturb who hears a leader (dissertation §4.2.3); and a granted pre-vote never
+// carries a higher term.
+func (c *Core) receiveRPC(m Message) {
+	if _, ok := m.Body.(PreVoteReply); m.Term == 0 && !ok {
+		c.refuse(m, "nobody campaigns or leads in term 0")
+		return
+	}
+	switch body := m.Body.(type) {
+	case PreVoteRequest:
+		c.onPreVoteRequest(m, body)
+		return
+	case VoteRequest:
+		if m.Term > c.hard.Term && !body.Transfer && c.hearsLeader() {
+			c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedHearsLeader})
+			return
+		}
+	}
+	if m.Term > c.hard.Term {
+		c.note(Note{Kind: NoteNewerTerm, Peer: m.From.ID, Newer: m.Term})
+		c.becomeFollower(m.Term, c.leaderNamedIn(m))
+	}
+	if m.Term < c.hard.Term {
+		c.onStaleRPC(m)
+		return
+	}
+	c.onRPC(m)
+}
+
+// onRPC takes a message of the present term.
+func (c *Core) onRPC(m Message) {
+	switch body := m.Body.(type) {
+	case PreVoteReply:
+		c.onPreVoteReply(m.From, body)
+	case VoteRequest:
+		c.onVoteRequest(m.From, body)
+	case VoteReply:
+		c.onVoteReply(m.From, body)
+	case AppendRequest:
+		c.onAppendRequest(m, body)
+	case AppendReply:
+		c.onAppendReply(m, body)
+	case AppendConflict:
+		c.onAppendConflict(m, body)
+	case Heartbeat:
+		c.onHeartbeat(m, body)
+	case HeartbeatReply:
+		c.onHeartbeatReply(m, body)
+	case ReadRequest:
+		c.onReadRequest(m.From, body)
+	case ReadReply:
+		c.onReadReply(m.From, body)
+	case TimeoutNow:
+		c.onTimeoutNow(m.From)
+	default:
+		c.refuse(m, "it has no known body")
+	}
+}
+
+// onStaleRPC answers a request of an earlier term:
+//
+//	"Reply false if term < currentTerm (§5.1)." (Figure 2)
+//
+// The reply carries our term, which tells the sender that its own has passed.
+func (c *Core) onStaleRPC(m Message) {
+	switch body := m.Body.(type) {
+	case PreVoteReply:
+		c.onPreVoteReply(m.From, body) // a grant of a voter whose term is behind ours
+	case VoteRequest:
+		c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedOldTerm})
+		c.send(m.From, VoteReply{})
+	case AppendRequest:
+		c.send(m.From, AppendConflict{Prev: body.Prev.Index})
+	case Heartbeat:
+		c.send(m.From, HeartbeatReply{Round: body.Round})
+	case ReadRequest:
+		c.send(m.From, ReadReply{ID: body.ID})
+	}
+}
+
+// leaderNamedIn returns the leader that a refused pre-vote names, if it can be one.
+func (c *Core) leaderNamedIn(m Message) NodeID {
+	reply, ok := m.Body.(PreVoteReply)
+	if _, member := c.config().Member(reply.Leader); !ok || !member || reply.Leader == c.self.ID {
+		return ""
+	}
+	return reply.Leader
+}
+
+// raiseTerm is the only place where the term changes.
+func (c *Core) raiseTerm(term Term) {
+	assert(term > c.hard.Term, "the term never decreases")
+	c.hard = HardState{Term: term}
+	c.follower.proved = 0
+}
+
+// voteFor is the only place where the vote changes.
+func (c *Core) voteFor(p Peer) {
+	assert(c.hard.Vote == Peer{} || c.hard.Vote == p, "one vote a term")
+	c.hard.Vote = p
+}
+
+// setRole is the only place where the role changes.
+func (c *Core) setRole(leaderID NodeID, cand *candidate, lead *leader) {
+	assert(cand == nil || lead == nil, "a member has one role")
+	if c.leader != nil {
+		c.retire(c.leader)
+	}
+	c.leaderID, c.candidate, c.leader = leaderID, cand, lead
+	c.onLeaderKnown()
+}
+
+// becomeFollower follows leader, "" if none is known, in term, which is the present one or a newer.
+func (c *Core) becomeFollower(term Term, leader NodeID) {
+	assert(term >= c.hard.Term, "the term never decreases")
+	assert(leader != c.self.ID, "nobody follows itself")
+	wasLeader := c.leader != nil
+	if term > c.hard.Term {
+		c.raiseTerm(term)
+	}
+	c.founder = nil
+	c.setRole(leader, nil, nil)
+	c.note(Note{Kind: NoteFollower, Peer: leader})
+	if wasLeader {
+		c.resetElectionDeadline()
+	}
+}
+
+// becomePreCandidate asks first whether an election could be won (dissertation §9.6).
+func (c *Core) becomePreCandidate() {
+	assert(c.leader == nil, "a leader does not campaign")
+	c.setRole("", &candidate{pre: true, round: c.nextID()}, nil)
+	c.note(Note{Kind: NotePreCampaign})
+}
+
+// becomeCandidate begins an election:
+//
+//	"On conversion to candidate, start election: increment currentTerm, vote for self, reset
+//	election timer, send RequestVote RPCs to all other servers." (Figure 2)
+func (c *Core) becomeCandidate() {
+	assert(c.leader == nil, "a leader does not campaign")
+	c.raiseTerm(c.hard.Term + 1)
+	c.voteFor(c.self)
+	c.founder = nil
+	c.setRole("", &candidate{}, nil)
+	c.note(Note{Kind: NoteCampaign})
+}
+
+// becomeLeader takes office: a no-op of its own term lets it commit what came before (§5.4.2, §8).
+func (c *Core) becomeLeader() {
+	assert(c.candidate != nil && !c.candidate.pre, "only a candidate becomes leader")
+	assert(c.disk.hard == c.hard, "a leader's term and own vote are durable")
+	c.setRole(c.self.ID, nil, c.newLeader())
+	c.note(Note{Kind: NoteLeader})
+	c.appendOwn(Entry{Kind: EntryNoop})
+	c.beginRound()
+	c.leader.heartbeatAt = c.now.Mono + Time(c.cfg.HeartbeatInterval)
+}
+
+func (c *Core) role() Role {
+	switch {
+	case c.leader != nil:
+		return Leader
+	case c.candidate == nil:
+		return Follower
+	case c.candidate.pre:
+		return PreCandidate
+	}
+	return Candidate
+}
+
+// nextID returns a request id that was never used before.
+func (c *Core) nextID() RequestID {
+	c.ids.Counter++
+	return c.ids
+}
+
+// blank reports whether the member belongs to no cluster: it neither votes nor campaigns then.
+func (c *Core) blank() bool { return c.hard == HardState{} && c.log.Last.Index == 0 }
+
+// config is the configuration in force: the newest in the log, committed or not.
+func (c *Core) config() Configuration {
+	if c.log.Founding == nil {
+		return c.cfg.Initial
+	}
+	return c.log.Founding.Configuration
+}
+
+func (c *Core) cluster() ClusterID {
+	if c.log.Founding == nil {
+		return ClusterID{}
+	}
+	return c.log.Founding.Cluster
+}
+
+func (c *Core) electionTimeout() Time { return Time(c.cfg.ElectionTimeout) }
+
+func (c *Core) note(n Note) {
+	n.Term = c.hard.Term
+	c.step.out.Notes = append(c.step.out.Notes, n)
+}
+
+// refuse drops a message that no correct peer sends to us.
+func (c *Core) refuse(m Message, why string) {
+	c.note(Note{Kind: NoteRefused, Peer: m.From.ID, Newer: m.Term, Text: why})
+}

@@ -1,0 +1,113 @@
+package raft
+
+// onAppendRequest receives entries from this term's leader (Figure 2, AppendEntries).
+func (c *Core) onAppendRequest(m Message, r AppendRequest) {
+	if why := c.malformed(m, r); why != "" {
+		c.refuse(m, why)
+		return
+	}
+	c.hear(m.From.ID)
+	if !c.log.has(r.Prev) {
+		hint := c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)
+		c.note(Note{Kind: NoteConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
+		c.send(m.From, AppendConflict{Prev: r.Prev.Index, Hint: hint})
+		return
+	}
+	if !c.adopt(r.Entries) {
+		c.refuse(m, "it contradicts a committed entry")
+		return
+	}
+	assert(c.log.has(r.Last), "an accepted append is in the log")
+	c.follower.proved = max(c.follower.proved, r.Last.Index)
+	c.followCommit(r.Commit)
+	c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)
+}
+
+// adopt brings the log in line with the leader's:
+//
+//	"3. If an existing entry conflicts with a new one (same index but different terms), delete the
+//	existing entry and all that follow it (§5.3).
+//	4. Append any new entries not already in the log." (Figure 2, AppendEntries)
+//
+// Entries that are there already are left alone, so that an old or doubled append never shortens the
+// log. It refuses to touch what is committed.
+func (c *Core) adopt(entries []Entry) bool {
+	for i, e := range entries {
+		if c.log.has(e.ID()) {
+			continue
+		}
+		if e.Index <= c.log.commit {
+			return false
+		}
+		if e.Index <= c.log.Last.Index {
+			c.truncate(e.Index - 1)
+		}
+		c.appendEntries(entries[i:])
+		break
+	}
+	return true
+}
+
+// followCommit is the last rule of AppendEntries:
+//
+//	"5. If leaderCommit > commitIndex, set commitIndex = min(leaderCommit, index of last new entry)."
+//	(Figure 2)
+//
+// The last new entry is the last one that this term's leader has proved to match, by any append.
+func (c *Core) followCommit(leaderCommit Index) {
+	c.commitTo(min(leaderCommit, c.follower.proved))
+}
+
+func (c *Core) onHeartbeat(m Message, h Heartbeat) {
+	if c.leader != nil {
+		c.refuse(m, "another leader of this term cannot exist")
+		return
+	}
+	c.hear(m.From.ID)
+	c.followCommit(h.Commit)
+	if (h.Round != RequestID{}) {
+		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.follower.proved)})
+	}
+}
+
+// malformed says what no correct leader would send, or "".
+func (c *Core) malformed(m Message, r AppendRequest) string {
+	if c.leader != nil {
+		return "another leader of this term cannot exist"
+	}
+	if r.Last.Index < r.Prev.Index || r.Last.Index-r.Prev.Index != Index(len(r.Entries)) {
+		return "its entries do not fill its span"
+	}
+	if r.Last.Index >= 1<<63 || r.Prev.Term > m.Term || r.Prev.Index == 0 && r.Prev.Term != 0 {
+		return "its span is impossible"
+	}
+	before := r.Prev
+	for _, e := range r.Entries {
+		if e.Index != before.Index+1 || e.Term < before.Term || e.Term > m.Term {
+			return "its entries are out of order"
+		}
+		if why := c.malformedKind(m, e); why != "" {
+			return why
+		}
+		before = e.ID()
+	}
+	if before != r.Last {
+		return "its last entry is not the one it names"
+	}
+	return ""
+}
+
+// malformedKind checks that entry 1, and no other, founds the cluster of the message.
+func (c *Core) malformedKind(m Message, e Entry) string {
+	if e.Index != 1 {
+		if e.Kind == EntryFounding {
+			return "a cluster is founded by entry 1 alone"
+		}
+		return ""
+	}
+	f, err := DecodeFounding(e.Data)
+	if e.Kind != EntryFounding || err != nil || f.Cluster != m.Cluster {
+		return "its entry 1 does not found the cluster that it names"
+	}
+	return ""
+}

@@ -1,0 +1,158 @@
+package raft
+
+// disk is what is known to be durable here.
+type disk struct {
+	hard HardState
+	// persisted is the end of the longest prefix of the present log that a persisted write wrote.
+	persisted Index
+	seq       Seq // of the last write issued
+	pending   []pendingWrite
+}
+
+// pendingWrite is a write that is not known to be durable yet.
+type pendingWrite struct {
+	seq  Seq
+	hard *HardState
+	// mark is the (leader's term, index) up to which the log is durable once this write is. A later
+	// truncation lowers its index: entries that were overwritten are acknowledged by nobody.
+	mark EntryID
+}
+
+// truncated takes into account that the entries above after are no part of the log any more.
+func (d *disk) truncated(after Index) {
+	d.persisted = min(d.persisted, after)
+	for i := range d.pending {
+		d.pending[i].mark.Index = min(d.pending[i].mark.Index, after)
+	}
+}
+
+// issue numbers a write and remembers what it will make durable.
+func (d *disk) issue(hard *HardState, mark EntryID) Seq {
+	d.seq++
+	d.pending = append(d.pending, pendingWrite{d.seq, hard, mark})
+	return d.seq
+}
+
+func (d *disk) acknowledge(seq Seq) {
+	assert(seq <= d.seq, "only writes that were issued become durable")
+	n := 0
+	for n < len(d.pending) && d.pending[n].seq <= seq {
+		w := d.pending[n]
+		if w.hard != nil {
+			assert(w.hard.Term >= d.hard.Term, "the durable term never decreases")
+			assert(w.mark.Term <= w.hard.Term, "no entry is newer than the durable term")
+			d.hard = *w.hard
+		}
+		d.persisted = max(d.persisted, w.mark.Index)
+		n++
+	}
+	d.pending = append(d.pending[:0], d.pending[n:]...)
+}
+
+// onPersisted learns that a write, and all before it, are durable.
+func (c *Core) onPersisted(seq Seq) {
+	c.disk.acknowledge(seq)
+	assert(c.disk.persisted <= c.log.Last.Index, "what is durable is in the log")
+	c.countOwnVote()
+	c.onFoundingPersisted()
+}
+
+// send sends a message that promises nothing; like every message it waits until its term is durable.
+func (c *Core) send(to Peer, body Body) {
+	c.emit(outgoing{message: c.message(to, body)})
+}
+
+// promiseVote sends a message that stands on the vote of this term.
+func (c *Core) promiseVote(to Peer, body Body) {
+	c.emit(outgoing{message: c.message(to, body), vote: true})
+}
+
+// promiseLog sends a message that stands on the log being durable up to match.
+func (c *Core) promiseLog(to Peer, body Body, match Index) {
+	c.emit(outgoing{message: c.message(to, body), match: match})
+}
+
+func (c *Core) emit(o outgoing) { c.step.sends = append(c.step.sends, o) }
+
+func (c *Core) message(to Peer, body Body) Message {
+	return Message{From: c.self, To: to, Cluster: c.cluster(), Term: c.hard.Term, Body: body}
+}
+
+// release sorts the messages of this step: what is durable already leaves in Send, the rest waits in
+// Write.Then.
+//
+//	"Before responding to RPCs, a server must update its persistent state on stable storage."
+//	(Figure 2; dissertation §3.8)
+//
+// A step that passed several terms says nothing in the earlier ones: their promises were never
+// written down as such.
+func (c *Core) release() {
+	out := &c.step.out
+	for _, o := range c.step.sends {
+		durable := o.message.Term <= c.disk.hard.Term && o.match <= c.disk.persisted &&
+			(!o.vote || c.disk.hard == c.hard)
+		switch {
+		case o.message.Term < c.hard.Term:
+		case durable:
+			out.Send = append(out.Send, o.message)
+		default:
+			out.Write.Then = append(out.Write.Then, o.message)
+		}
+	}
+	clear(c.step.sends)
+	c.step.sends = c.step.sends[:0]
+}
+
+// issueWrite numbers this step's write, if there is anything in it.
+func (c *Core) issueWrite() {
+	w := &c.step.out.Write
+	if c.hard != c.step.hard {
+		hard := c.hard
+		w.Hard, c.step.hard = &hard, hard
+	}
+	if w.Hard == nil && w.Log == nil && len(w.Then) == 0 {
+		return
+	}
+	mark := EntryID{Term: c.hard.Term}
+	if w.Log != nil {
+		mark.Index = c.log.Last.Index
+	}
+	// Only what earlier writes made durable: whatever prefix of this one a crash leaves, the entries up
+	// to the hint are the committed ones.
+	w.Commit = min(c.log.commit, c.disk.persisted)
+	w.Seq = c.disk.issue(w.Hard, mark)
+}
+
+// finish completes the Output.
+func (c *Core) finish() Output {
+	if c.leader != nil {
+		c.lead()
+	}
+	c.handOut()
+	c.settle()
+	c.release()
+	c.issueWrite()
+	out := c.step.out
+	out.WakeAt = c.wakeAt()
+	c.step.wakeAt = out.WakeAt
+	c.step.out = Output{}
+	c.step.running = false
+	c.checkStep(&out)
+	return out
+}
+
+// handOut lets the FSM apply what is committed and durable here:
+//
+//	"If commitIndex > lastApplied: increment lastApplied, apply log[lastApplied] to state machine
+//	(§5.3)." (Figure 2)
+func (c *Core) handOut() {
+	safe := min(c.log.commit, c.disk.persisted)
+	if safe <= c.log.handed {
+		return
+	}
+	c.log.handed = safe
+	c.step.out.Apply = c.log.id(safe)
+	if c.leader != nil {
+		c.leader.handedOut(safe)
+	}
+}

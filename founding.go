@@ -1,0 +1,344 @@
+package raft
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// founder is the state of the member that founds the cluster, the voter of Config.Initial with the
+// lowest id, from its start until it campaigns:
+//
+//	calling ──all others are blank, with our list──► holding ──all hold entry 1──► campaign in term 1
+//
+// The roll promises nothing, so that it may be called again as often as need be. Entry 1 becomes a
+// cluster only when every member holds it durably; so whoever has a term proves that all held it.
+type founder struct {
+	list     Configuration
+	roll     RequestID
+	replies  []rollAnswer // one for each other member, in the list's order
+	holding  bool         // entry 1 is written
+	resendAt Time
+	redoAt   Time // holding: when to call the roll again
+}
+
+// rollAnswer is what is known of one member in the present roll.
+type rollAnswer struct {
+	id      NodeID
+	peer    Peer // as it answered
+	verdict RollVerdict
+	founder Peer // RollNotBlank
+	term    Term // RollNotBlank
+	holds   bool // entry 1 is durable there
+}
+
+// redoTimeouts is how many election timeouts a founder waits for all to hold entry 1 before it calls
+// the roll again: one of them may have been emptied.
+const redoTimeouts = 10
+
+// startFounding makes this member a founder if it is to be one: the first of the list, while its
+// durable term is 0.
+func (c *Core) startFounding() {
+	list := c.foundingList()
+	if c.hard.Term > 0 || !calls(list, c.self.ID) {
+		return
+	}
+	if f := c.log.Founding; f != nil && f.Founder != c.self {
+		return
+	}
+	c.founder = &founder{list: list}
+	c.callRoll()
+}
+
+// calls reports whether this member is the one that calls the roll of the list.
+func calls(list Configuration, id NodeID) bool {
+	voters := list.Voters()
+	return len(voters) > 0 && voters[0].ID == id
+}
+
+// foundingList is the list of Config.Initial, or, once it was dropped, the one that entry 1 names.
+func (c *Core) foundingList() Configuration {
+	if len(c.cfg.Initial.Members) > 0 || c.log.Founding == nil {
+		return c.cfg.Initial
+	}
+	members := make([]Member, 0, len(c.config().Members))
+	for _, m := range c.config().Members {
+		m.Incarnation = 0
+		members = append(members, m)
+	}
+	return NewConfiguration(members)
+}
+
+// callRoll begins a roll: answers to an earlier one do not count.
+func (c *Core) callRoll() {
+	f := c.founder
+	f.roll, f.holding = c.nextID(), false
+	f.replies = nil
+	for _, m := range f.list.Members {
+		if m.ID != c.self.ID {
+			f.replies = append(f.replies, rollAnswer{id: m.ID})
+		}
+	}
+	c.note(Note{Kind: NoteRollCall})
+	c.resendFounding()
+	c.found()
+}
+
+// resendFounding asks everyone who has not answered what the founding waits for.
+func (c *Core) resendFounding() {
+	for i := range c.founder.replies {
+		c.sendFounding(&c.founder.replies[i])
+	}
+	c.founder.resendAt = c.now.Mono + c.electionTimeout()
+}
+
+func (c *Core) sendFounding(a *rollAnswer) {
+	f := c.founder
+	switch {
+	case !f.holding && a.verdict != RollBlank:
+		c.send(Peer{ID: a.id}, RollCall{ID: f.roll, List: f.list})
+	case f.holding && !a.holds && c.disk.persisted >= 1:
+		c.send(a.peer, FoundRequest{Entry: c.foundingEntry()})
+	}
+}
+
+func (c *Core) onFounderDeadline() {
+	f := c.founder
+	switch {
+	case f.holding && c.now.Mono >= f.redoAt:
+		c.callRoll()
+	case c.now.Mono >= f.resendAt:
+		c.resendFounding()
+	}
+}
+
+// onFounderPeerUp asks a member again that has just come up; one that came back as another
+// incarnation while it was to hold entry 1 makes the founder call the roll again.
+func (c *Core) onFounderPeerUp(e PeerUp) {
+	if c.founder == nil {
+		return
+	}
+	a := c.founder.reply(e.ID)
+	if a == nil {
+		return
+	}
+	if another := a.verdict != 0 && a.peer.Incarnation != e.Incarnation; another && c.founder.holding {
+		c.callRoll()
+		return
+	} else if another {
+		*a = rollAnswer{id: a.id}
+	}
+	c.sendFounding(a)
+}
+
+func (f *founder) reply(id NodeID) *rollAnswer {
+	for i := range f.replies {
+		if f.replies[i].id == id {
+			return &f.replies[i]
+		}
+	}
+	return nil
+}
+
+// onRollCall answers who this member is. The answer promises nothing.
+func (c *Core) onRollCall(from Peer, r RollCall) {
+	if !calls(r.List, from.ID) {
+		c.note(Note{Kind: NoteRefused, Peer: from.ID, Text: "only the first voter of the list calls the roll"})
+		return
+	}
+	reply := RollReply{ID: r.ID, Verdict: RollNotBlank, List: c.foundingList()}
+	switch {
+	case c.mayRedo(from, r.ID), c.blank() && len(reply.List.Members) > 0:
+		reply.Verdict = RollBlank
+		if !reply.List.SameList(r.List) {
+			reply.Verdict = RollDiffers
+		}
+	case c.blank():
+		reply.Verdict = RollNoInitial
+	case c.log.Founding != nil:
+		reply.Founder = c.log.Founding.Founder
+	}
+	c.note(Note{Kind: NoteRollAnswer, Peer: from.ID, Text: reply.Verdict.String()})
+	c.send(from, reply)
+}
+
+// mayRedo: a holder at term 0 answers the same founder incarnation as if it were blank, and takes its
+// founding with a higher roll. From the first campaign on, never again.
+func (c *Core) mayRedo(founder Peer, roll RequestID) bool {
+	f := c.log.Founding
+	return f != nil && c.hard == HardState{} && f.Founder == founder && f.Roll.Less(roll)
+}
+
+func (c *Core) onRollReply(m Message, r RollReply) {
+	f := c.founder
+	if f == nil || f.holding || r.ID != f.roll {
+		return
+	}
+	a := f.reply(m.From.ID)
+	if a == nil {
+		return
+	}
+	if r.Verdict == RollBlank && !r.List.SameList(f.list) {
+		c.refuse(m, "it claims to have our list and shows another")
+		return
+	}
+	*a = rollAnswer{id: a.id, peer: m.From, verdict: r.Verdict, founder: r.Founder, term: m.Term}
+	c.found()
+}
+
+// found writes entry 1 once every other member has answered that it is blank and has the same list.
+func (c *Core) found() {
+	f := c.founder
+	for _, a := range f.replies {
+		if a.verdict != RollBlank {
+			return
+		}
+	}
+	members := make([]Member, 0, len(f.list.Members))
+	for _, m := range f.list.Members {
+		m.Incarnation = c.self.Incarnation
+		if a := f.reply(m.ID); a != nil {
+			m.Incarnation = a.peer.Incarnation
+		}
+		members = append(members, m)
+	}
+	founding := Founding{
+		Cluster: c.freshCluster(), Founder: c.self, Roll: f.roll, Configuration: NewConfiguration(members),
+	}
+	f.holding = true
+	f.redoAt = c.now.Mono + redoTimeouts*c.electionTimeout()
+	c.adoptFounding(founding.Founder, Entry{
+		Index: 1, Kind: EntryFounding, Time: max(c.now.Wall, c.log.LastTime), Data: founding.Encode(),
+	})
+}
+
+// freshCluster returns a cluster id that no earlier founding used: random by start, and by roll.
+func (c *Core) freshCluster() ClusterID {
+	id := c.cfg.NewCluster
+	last := binary.LittleEndian.Uint64(id[8:])
+	binary.LittleEndian.PutUint64(id[8:], last^c.founder.roll.Counter)
+	return id
+}
+
+// adoptFounding makes entry 1 the whole log.
+func (c *Core) adoptFounding(founder Peer, e Entry) {
+	assert(c.hard == HardState{} && c.log.commit == 0, "a cluster is founded before its first term")
+	if c.log.Last.Index > 0 {
+		c.truncate(0)
+	}
+	c.appendEntries([]Entry{e})
+	c.note(Note{Kind: NoteFounded, Peer: founder.ID, ID: e.ID()})
+}
+
+// foundingEntry is entry 1 again, for a member that has not acknowledged it.
+func (c *Core) foundingEntry() Entry {
+	return Entry{Index: 1, Kind: EntryFounding, Time: c.log.LastTime, Data: c.log.Founding.Encode()}
+}
+
+// onFoundingPersisted sends entry 1 to all once it is durable here.
+func (c *Core) onFoundingPersisted() {
+	if c.founder != nil && c.founder.holding && c.disk.persisted >= 1 {
+		c.resendFounding()
+		c.checkHeld()
+	}
+}
+
+// onFoundRequest makes entry 1 durable before it is acknowledged.
+func (c *Core) onFoundRequest(m Message, r FoundRequest) {
+	f, err := DecodeFounding(r.Entry.Data)
+	if err != nil || r.Entry.ID() != (EntryID{0, 1}) || r.Entry.Kind != EntryFounding || f.Founder != m.From || f.Cluster != m.Cluster {
+		c.refuse(m, "its entry 1 is no founding by its sender")
+		return
+	}
+	if self, ok := f.Configuration.Member(c.self.ID); !ok || self.Peer() != c.self {
+		c.refuse(m, "its founding names this member with another incarnation")
+		return
+	}
+	held := c.log.Founding != nil && c.log.Founding.Founder == f.Founder && c.log.Founding.Roll == f.Roll
+	switch {
+	case held && c.hard == HardState{}:
+	case c.blank() && c.cfg.Initial.SameList(f.Configuration), c.mayRedo(m.From, f.Roll):
+		c.adoptFounding(f.Founder, r.Entry)
+	default:
+		c.refuse(m, "this member is not blank, or has another list")
+		return
+	}
+	c.promiseLog(m.From, FoundReply{ID: f.Roll}, 1)
+}
+
+func (c *Core) onFoundReply(from Peer, r FoundReply) {
+	f := c.founder
+	if f == nil || !f.holding || r.ID != f.roll {
+		return
+	}
+	if a := f.reply(from.ID); a != nil && a.peer == from {
+		a.holds = true
+	}
+	c.checkHeld()
+}
+
+// checkHeld campaigns, in term 1, only when all hold entry 1.
+func (c *Core) checkHeld() {
+	for _, a := range c.founder.replies {
+		if !a.holds {
+			return
+		}
+	}
+	if c.disk.persisted < 1 {
+		return
+	}
+	if m, ok := c.config().Member(c.self.ID); ok && m.Kind == Voter {
+		c.campaign(false)
+	}
+}
+
+func (v RollVerdict) String() string {
+	switch v {
+	case RollBlank:
+		return "blank"
+	case RollDiffers:
+		return "blank, with another list"
+	case RollNoInitial:
+		return "blank, without a list"
+	case RollNotBlank:
+		return "not blank"
+	}
+	return "no answer"
+}
+
+// missing says what a founding waits for, one sentence a member.
+func (f *founder) missing() []string {
+	if f == nil {
+		return nil
+	}
+	var missing []string
+	allAtZero := true
+	for _, a := range f.replies {
+		allAtZero = allAtZero && a.verdict == RollNotBlank && a.term == 0
+		if s := f.lacks(a); s != "" {
+			missing = append(missing, s)
+		}
+	}
+	if allAtZero && len(f.replies) > 0 {
+		missing = append(missing, "nothing was ever committed: empty all stores and start again")
+	}
+	return missing
+}
+
+func (f *founder) lacks(a rollAnswer) string {
+	switch {
+	case f.holding && !a.holds:
+		return fmt.Sprintf("%s has not yet stored the founding entry", a.id)
+	case f.holding:
+		return ""
+	case a.verdict == 0:
+		return fmt.Sprintf("%s has not answered the roll call", a.id)
+	case a.verdict == RollDiffers:
+		return fmt.Sprintf("%s was started with another list of initial members", a.id)
+	case a.verdict == RollNoInitial:
+		return fmt.Sprintf("%s was started without a list of initial members", a.id)
+	case a.verdict == RollNotBlank:
+		return fmt.Sprintf("%s already belongs to a cluster, founded by %s (incarnation %v), in term %d",
+			a.id, a.founder.ID, a.founder.Incarnation, a.term)
+	}
+	return ""
+}

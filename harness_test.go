@@ -1,0 +1,309 @@
+package raft
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// world is a cluster of cores with simulated disks and a simulated network, driven by hand or at
+// random. Time is virtual. A write becomes durable when persist is called; a message arrives when
+// deliver is.
+type world struct {
+	t       testing.TB
+	now     Time
+	rng     *rand.Rand
+	members map[NodeID]*member
+	order   []NodeID
+	wire    []Message
+	cut     map[[2]NodeID]bool
+	initial []Member
+	leaders map[Term]NodeID   // Election Safety
+	decided map[Index]EntryID // State Machine Safety
+	tickets Ticket
+	acked   []EntryID
+	tweak   func(*CoreConfig)
+}
+
+type member struct {
+	w       *world
+	id      NodeID
+	core    *Core // nil while crashed
+	wakeAt  Time
+	disk    simDisk
+	queue   []Write // issued, not durable
+	tail    []Entry // the core's log, with payloads
+	gen     uint64
+	applied Index
+	answers map[Ticket]Answer
+	notes   []Note
+	config  *Configuration
+	lives   int
+}
+
+// simDisk is what survives a crash.
+type simDisk struct {
+	hard        HardState
+	log         []Entry
+	commit      Index
+	boot        uint64
+	incarnation Incarnation
+}
+
+func newWorld(t testing.TB, seed uint64, ids ...NodeID) *world {
+	w := &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), members: map[NodeID]*member{}, cut: map[[2]NodeID]bool{},
+		leaders: map[Term]NodeID{}, decided: map[Index]EntryID{}, order: ids,
+	}
+	for _, id := range ids {
+		w.initial = append(w.initial, Member{ID: id, Address: string(id) + ":1"})
+	}
+	for i, id := range ids {
+		w.members[id] = &member{w: w, id: id, disk: simDisk{incarnation: Incarnation(100 + i)}}
+	}
+	return w
+}
+
+func (w *world) startAll() {
+	for _, id := range w.order {
+		w.members[id].start()
+	}
+}
+
+func (m *member) start() {
+	w := m.w
+	m.disk.boot++
+	m.lives++
+	stored := Stored{Incarnation: m.disk.incarnation, Boot: m.disk.boot, Hard: m.disk.hard, Commit: m.disk.commit}
+	for _, e := range m.disk.log {
+		require.NoError(w.t, stored.Log.Observe(e))
+	}
+	stored.Commit = min(stored.Commit, stored.Log.Last.Index)
+	cfg := CoreConfig{
+		ID: m.id, Initial: NewConfiguration(w.initial), NewCluster: ClusterID{1: byte(m.lives), 2: m.id[0]},
+		ElectionTimeout: 150 * time.Millisecond, HeartbeatInterval: 50 * time.Millisecond, Seed: w.rng.Uint64(),
+		CommandBytesMax: 1 << 20, ProposalsMax: 1000, UncommittedMax: 1 << 20, UnappliedMax: 10000,
+		AppendBytesMax: 1 << 16, InflightMax: 16, InflightBytesMax: 1 << 18,
+	}
+	if w.tweak != nil {
+		w.tweak(&cfg)
+	}
+	m.queue, m.tail, m.applied, m.gen = nil, slices.Clone(m.disk.log), 0, 1
+	m.answers = map[Ticket]Answer{}
+	core, out, err := NewCore(cfg, stored, Now{Mono: w.now, Wall: int64(w.now)})
+	require.NoError(w.t, err)
+	m.core = core
+	m.honour(out)
+}
+
+func (m *member) step(events ...Event) {
+	if m.core == nil {
+		return
+	}
+	out := m.core.Step(Now{Mono: m.w.now, Wall: int64(m.w.now)}, events...)
+	m.core.checkState()
+	m.honour(out)
+}
+
+func (m *member) honour(out Output) {
+	w := m.w
+	if out.Write.Seq != 0 {
+		if l := out.Write.Log; l != nil {
+			m.tail = append(cutAbove(m.tail, l.After), l.Entries...)
+			m.gen = l.Generation
+		}
+		m.queue = append(m.queue, out.Write)
+	}
+	w.post(m, out.Send)
+	if out.Config != nil {
+		m.config = out.Config
+	}
+	if out.Apply.Index > 0 {
+		m.apply(out.Apply)
+	}
+	for _, a := range out.Answers {
+		m.answers[a.Ticket] = a
+	}
+	m.notes = append(m.notes, out.Notes...)
+	m.wakeAt = out.WakeAt
+	if l := m.core.Leadership(); l.Role == Leader {
+		was, ok := w.leaders[l.Term]
+		require.True(w.t, !ok || was == m.id, "Election Safety: %s and %s lead term %d", was, m.id, l.Term)
+		if !ok {
+			for i, id := range w.decided {
+				require.True(w.t, int(i) <= len(m.tail) && m.tail[i-1].ID() == id,
+					"Leader Completeness: %s leads term %d without %v", m.id, l.Term, id)
+			}
+		}
+		w.leaders[l.Term] = m.id
+	}
+}
+
+func cutAbove(log []Entry, after EntryID) []Entry {
+	n := int(after.Index)
+	if n > len(log) || n > 0 && log[n-1].ID() != after {
+		panic("a write begins behind an entry that is not there")
+	}
+	return slices.Clip(log[:n])
+}
+
+func (m *member) apply(to EntryID) {
+	for i := m.applied + 1; i <= to.Index; i++ {
+		e := m.tail[i-1]
+		was, ok := m.w.decided[i]
+		require.True(m.w.t, !ok || was == e.ID(), "State Machine Safety: index %d is %v and %v", i, was, e.ID())
+		m.w.decided[i] = e.ID()
+		require.True(m.w.t, i <= Index(len(m.disk.log)) && m.disk.log[i-1].ID() == e.ID(), "applied before durable")
+	}
+	require.Equal(m.w.t, to, m.tail[to.Index-1].ID())
+	m.applied = max(m.applied, to.Index)
+}
+
+// post fills appends in from the tail, as a sender does, and puts messages on the wire.
+func (w *world) post(m *member, messages []Message) {
+	for _, msg := range messages {
+		if r, ok := msg.Body.(AppendRequest); ok {
+			if r.Generation != m.gen {
+				m.step(SendDropped{msg.To.ID, Span{r.Prev.Index, r.Last.Index}})
+				continue
+			}
+			r.Entries = slices.Clone(m.tail[r.Prev.Index:r.Last.Index])
+			msg.Body = r
+		}
+		w.wire = append(w.wire, msg)
+	}
+}
+
+// persist makes the next n queued writes durable.
+func (m *member) persist(n int) {
+	if n = min(n, len(m.queue)); n == 0 || m.core == nil {
+		return
+	}
+	var seq Seq
+	for _, wr := range m.queue[:n] {
+		m.disk.write(wr, -1)
+		seq = wr.Seq
+		m.w.post(m, wr.Then)
+	}
+	m.queue = slices.Clone(m.queue[n:])
+	m.step(Persisted{seq})
+}
+
+// write makes a prefix of a write durable: everything, or the term and vote and the first part of
+// the log's entries.
+func (d *simDisk) write(wr Write, part int) {
+	if wr.Hard != nil {
+		d.hard = *wr.Hard
+	}
+	if part == 0 {
+		return
+	}
+	if l := wr.Log; l != nil {
+		entries := l.Entries
+		if part > 0 {
+			entries = entries[:min(part-1, len(entries))]
+		}
+		d.log = append(cutAbove(d.log, l.After), entries...)
+	}
+	d.commit = max(d.commit, wr.Commit)
+}
+
+// crash loses what was not durable, but for a random prefix.
+func (m *member) crash() {
+	for _, wr := range m.queue {
+		if m.w.rng.IntN(2) == 0 {
+			m.disk.write(wr, m.w.rng.IntN(4))
+			break
+		}
+		m.disk.write(wr, -1)
+	}
+	m.queue, m.core = nil, nil
+}
+
+// deliver hands the i-th message on the wire over.
+func (w *world) deliver(i int) {
+	msg := w.wire[i]
+	w.wire = slices.Delete(w.wire, i, i+1)
+	if to := w.members[msg.To.ID]; to != nil && !w.cut[[2]NodeID{msg.From.ID, msg.To.ID}] {
+		to.step(Received{msg})
+	}
+}
+
+// settle delivers and persists until nothing is left to do at this moment.
+func (w *world) settle() {
+	for n := 0; n < 100000; n++ {
+		if len(w.wire) > 0 {
+			w.deliver(0)
+			continue
+		}
+		busy := false
+		for _, id := range w.order {
+			if m := w.members[id]; len(m.queue) > 0 && m.core != nil {
+				m.persist(len(m.queue))
+				busy = true
+			}
+		}
+		if !busy {
+			return
+		}
+	}
+	w.t.Fatal("the cluster does not settle")
+}
+
+// run lets time pass, with every message delivered at once.
+func (w *world) run(d time.Duration) {
+	for end := w.now + Time(d); ; {
+		w.settle()
+		next := end
+		for _, m := range w.members {
+			if m.core != nil {
+				next = min(next, max(m.wakeAt, w.now))
+			}
+		}
+		w.now = next
+		if next == end {
+			return
+		}
+		for _, id := range w.order {
+			if m := w.members[id]; m.core != nil && m.wakeAt <= w.now {
+				m.step()
+			}
+		}
+	}
+}
+
+func (w *world) leader() *member {
+	var found *member
+	for _, id := range w.order {
+		m := w.members[id]
+		if m.core != nil && m.core.Leadership().Role == Leader &&
+			(found == nil || m.core.Leadership().Term > found.core.Leadership().Term) {
+			found = m
+		}
+	}
+	return found
+}
+
+func (m *member) propose(data string) Ticket {
+	m.w.tickets++
+	t := m.w.tickets
+	m.step(Proposed{[]Proposal{{Ticket: t, Kind: EntryCommand, Data: []byte(data)}}})
+	return t
+}
+
+func (w *world) String() string {
+	s := ""
+	for _, id := range slices.Sorted(maps.Keys(w.members)) {
+		if m := w.members[id]; m.core == nil {
+			s += fmt.Sprintf("%s crashed %+v\n", id, m.disk.hard)
+		} else {
+			s += fmt.Sprintf("%s %s\n", id, m.core.State())
+		}
+	}
+	return s
+}

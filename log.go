@@ -1,0 +1,156 @@
+package raft
+
+import "sort"
+
+// log is which term wrote which index, and how far it is committed and applied. It keeps no payloads.
+type log struct {
+	StoredLog
+	commit  Index // commitIndex
+	handed  Index // handed out to be applied
+	applied Index // lastApplied, as the FSM reported it
+	// generation is raised by every truncation, so that a span named before it can be told from one
+	// named after it.
+	generation uint64
+}
+
+func newLog(stored StoredLog) log {
+	return log{StoredLog: stored, generation: 1}
+}
+
+// term returns the term of the entry at i, which must be in the log, or be 0.
+func (l *log) term(i Index) Term {
+	assert(i <= l.Last.Index, "only entries in the log have a term")
+	if i == 0 {
+		return 0
+	}
+	return l.Runs[l.run(i)].Term
+}
+
+// run returns which run the entry at i, at least 1, belongs to.
+func (l *log) run(i Index) int {
+	if n := len(l.Runs); l.Runs[n-1].First <= i {
+		return n - 1 // nearly always
+	}
+	return sort.Search(len(l.Runs), func(k int) bool { return l.Runs[k].First > i }) - 1
+}
+
+func (l *log) id(i Index) EntryID { return EntryID{l.term(i), i} }
+
+// has is the consistency check:
+//
+//	"Reply false if log doesn't contain an entry at prevLogIndex whose term matches prevLogTerm
+//	(§5.3)." (Figure 2)
+func (l *log) has(id EntryID) bool {
+	return id.Index <= l.Last.Index && l.term(id.Index) == id.Term
+}
+
+// lastWithTermAtMost returns the last entry at or below i whose term is at most t. Both sides of a
+// conflict skip with it, so that at most one probe is needed for each term in which they differ
+// (dissertation §3.5).
+func (l *log) lastWithTermAtMost(i Index, t Term) EntryID {
+	i = min(i, l.Last.Index)
+	if i == 0 {
+		return EntryID{}
+	}
+	k := l.run(i)
+	for k >= 0 && l.Runs[k].Term > t {
+		i = l.Runs[k].First - 1
+		k--
+	}
+	if i == 0 {
+		return EntryID{}
+	}
+	return l.id(i)
+}
+
+// cut returns the end of a span that begins behind after and holds about bytesMax bytes, and at
+// least one entry; and how many bytes that is, to within a mark's distance.
+func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
+	assert(after < l.Last.Index, "a span to cut holds an entry")
+	from := l.bytesUpTo(after)
+	if total := l.bytesUpTo(l.Last.Index) - from; total <= uint64(bytesMax) {
+		return l.Last.Index, int(total)
+	}
+	fit := sort.Search(int(l.Last.Index-after), func(k int) bool {
+		return l.bytesUpTo(after+Index(k)+1)-from > uint64(bytesMax)
+	})
+	last = after + Index(max(fit, 1))
+	return last, int(l.bytesUpTo(last) - from)
+}
+
+// upToDate compares a candidate's log with ours:
+//
+//	"If the logs have last entries with different terms, then the log with the later term is more
+//	up-to-date. If the logs end with the same term, then whichever log is longer is more
+//	up-to-date." (§5.4.1)
+func upToDate(theirs, ours EntryID) bool {
+	return theirs.Term > ours.Term || theirs.Term == ours.Term && theirs.Index >= ours.Index
+}
+
+// appendEntries adds entries to the log, and to the write of this step.
+func (c *Core) appendEntries(entries []Entry) {
+	write := c.logWrite()
+	for _, e := range entries {
+		assert(e.Index == c.log.Last.Index+1, "entries are appended without a gap")
+		assert(e.Term >= c.log.Last.Term && e.Term <= c.hard.Term, "terms never fall along the log, nor pass the current one")
+		c.log.append(e)
+		if e.Kind == EntryFounding {
+			c.adoptConfig(e)
+		}
+	}
+	if len(write.Entries) == 0 {
+		write.Entries = entries[:len(entries):len(entries)]
+	} else {
+		write.Entries = append(write.Entries, entries...)
+	}
+}
+
+// adoptConfig puts the configuration of an entry in force as soon as it is in the log (dissertation
+// §4.1).
+func (c *Core) adoptConfig(e Entry) {
+	f, err := DecodeFounding(e.Data)
+	assert(err == nil, "a founding entry was checked before it is appended")
+	c.log.Founding = &f
+	config := f.Configuration
+	c.step.out.Config = &config
+}
+
+// truncate drops every entry above after from the log.
+func (c *Core) truncate(after Index) {
+	assert(after >= c.log.commit, "a committed entry is never dropped")
+	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
+	c.note(Note{Kind: NoteTruncated, ID: c.log.id(after), Index: c.log.Last.Index})
+	write := c.logWrite()
+	if after < write.After.Index {
+		write.After, write.Entries = c.log.id(after), nil
+	} else {
+		write.Entries = write.Entries[:after-write.After.Index]
+	}
+	c.log.truncate(c.log.id(after))
+	c.log.generation++
+	write.Generation = c.log.generation
+	c.disk.truncated(after)
+}
+
+// logWrite returns this step's write of the log, begun at the log's end if there is none yet.
+func (c *Core) logWrite() *LogWrite {
+	w := &c.step.out.Write
+	if w.Log == nil {
+		w.Log = &LogWrite{After: c.log.Last, Generation: c.log.generation}
+	}
+	return w.Log
+}
+
+// commitTo raises commitIndex. It never falls.
+func (c *Core) commitTo(i Index) {
+	if i <= c.log.commit {
+		return
+	}
+	assert(i <= c.log.Last.Index, "only entries in the log are committed")
+	c.log.commit = i
+}
+
+func (c *Core) onApplied(id EntryID) {
+	assert(id.Index <= c.log.handed, "nothing is applied that was not handed out")
+	c.log.applied = max(c.log.applied, id.Index)
+}

@@ -1,0 +1,125 @@
+package raft
+
+// progressState says how a leader sends to a follower.
+type progressState uint8
+
+const (
+	// probe: it is not known where the logs agree; one append at a time.
+	probe progressState = iota
+	// stream: the logs agree up to match; appends follow each other without waiting.
+	stream
+)
+
+func (s progressState) String() string {
+	if s == stream {
+		return "stream"
+	}
+	return "probe"
+}
+
+// progress is what a leader knows of one other member. All transitions are in this file.
+//
+//	probe ──an append is acknowledged──► stream
+//	stream ──conflict, loss, silence──► probe
+type progress struct {
+	peer  Peer
+	voter bool
+	state progressState
+	match Index // matchIndex
+	next  Index // nextIndex
+
+	flights     []flight // stream: appends that are not answered, in order
+	flightBytes int
+	movedAt     Time // when a flight was last answered, or the first one of them left
+
+	probing  bool // probe: one is out
+	probedAt Time
+	repeated bool // probe: this next was probed before; probe it again without entries
+
+	heard Time      // any message in this term
+	round RequestID // the latest heartbeat round that it echoed
+
+	sentCommit Index // it knows this commit index, unless messages were lost
+	tickLast   Index // what was sent when the last heartbeat fell due
+}
+
+// flight is one append that is under way.
+type flight struct {
+	last  Index
+	bytes int
+}
+
+func (p *progress) becomeProbe(next Index) {
+	p.state = probe
+	p.next = max(next, p.match+1)
+	p.flights, p.flightBytes = p.flights[:0], 0
+	p.probing, p.repeated = false, false
+	p.sentCommit = 0
+}
+
+func (p *progress) becomeStream() {
+	p.state = stream
+	p.next = p.match + 1
+	p.probing, p.repeated = false, false
+	assert(len(p.flights) == 0, "a stream begins with nothing in flight")
+}
+
+// sentProbe records that the one append of a probe has left.
+func (p *progress) sentProbe(now Time) {
+	assert(p.state == probe && !p.probing, "one probe at a time")
+	p.probing, p.probedAt = true, now
+}
+
+// sentAppend records that an append of a stream has left.
+func (p *progress) sentAppend(last Index, bytes int, now Time) {
+	assert(p.state == stream && last >= p.next, "a stream only goes forward")
+	if len(p.flights) == 0 {
+		p.movedAt = now
+	}
+	p.flights = append(p.flights, flight{last, bytes})
+	p.flightBytes += bytes
+	p.next = last + 1
+}
+
+// acknowledged takes into account that the follower's log holds ours up to match, durably.
+func (p *progress) acknowledged(match Index, now Time) {
+	if p.state == probe {
+		if match >= p.match {
+			p.match = match
+			p.becomeStream()
+		}
+		return
+	}
+	if match <= p.match {
+		return
+	}
+	p.match, p.movedAt = match, now
+	p.next = max(p.next, match+1)
+	n := 0
+	for n < len(p.flights) && p.flights[n].last <= match {
+		p.flightBytes -= p.flights[n].bytes
+		n++
+	}
+	p.flights = append(p.flights[:0], p.flights[n:]...)
+}
+
+// conflicted takes a failed consistency check at prev into account, and reports whether it said
+// anything new. agreed is the last place where the logs may still agree.
+func (p *progress) conflicted(prev, agreed Index) bool {
+	if prev <= p.match || p.state == probe && prev != p.next-1 {
+		return false // an old answer
+	}
+	p.becomeProbe(min(agreed, prev-1) + 1)
+	return true
+}
+
+// roused repeats what seems to be lost: the follower answers heartbeats, but not appends.
+func (p *progress) roused(now, patience, silence Time) {
+	switch {
+	case p.state == probe && p.probing && now-p.probedAt >= patience:
+		p.probing, p.repeated = false, true
+	case p.state == stream && len(p.flights) > 0 && now-p.movedAt >= silence:
+		p.becomeProbe(p.match + 1)
+		p.repeated = true // it may only be slow: do not load it with the same entries again
+	}
+}

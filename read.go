@@ -1,0 +1,254 @@
+package raft
+
+// clients is the tickets of callers that do not belong to a leader's term: reads that are forwarded
+// to it, and a transfer whose leader has stepped down.
+type clients struct {
+	waiting  []Ticket // reads for the next request
+	asked    []Ticket // reads of the request that is out
+	request  RequestID
+	resendAt Time
+	deadline Time // of the request
+	handover *handover
+}
+
+// leaderReads is the reads that a leader has yet to confirm.
+type leaderReads struct {
+	next  []read    // for the next round
+	now   []read    // of the round that is out
+	round RequestID // it
+	index Index     // commitIndex when it began
+}
+
+// read is one read, of a local caller or of a follower.
+type read struct {
+	ticket Ticket
+	from   Peer // zero: local
+	id     RequestID
+}
+
+func (r *leaderReads) waiting() bool { return len(r.next)+len(r.now) > 0 }
+
+// requestRead begins a linearizable read:
+//
+//	"The leader needs to make sure it hasn't been superseded by a newer leader of which it is unaware.
+//	It issues a new round of heartbeats and waits for their acknowledgments from a majority of the
+//	cluster." (dissertation §6.4)
+func (c *Core) requestRead(t Ticket) {
+	switch {
+	case c.step.closing || c.leader == nil && c.leaderID == "":
+		c.refuseTicket(t)
+	case c.readsWaiting() >= c.cfg.ProposalsMax:
+		c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedOverloaded})
+	case c.leader != nil:
+		c.leader.reads.next = append(c.leader.reads.next, read{ticket: t})
+	default:
+		c.clients.waiting = append(c.clients.waiting, t)
+		c.askLeader()
+	}
+}
+
+func (c *Core) readsWaiting() int {
+	if c.leader != nil {
+		return len(c.leader.reads.next) + len(c.leader.reads.now)
+	}
+	return len(c.clients.waiting) + len(c.clients.asked)
+}
+
+// advanceReads answers the reads whose round a quorum has confirmed, and begins the next round for
+// all that wait. A leader that has not committed an entry of its own term does not know yet what is
+// committed, and lets them wait.
+func (c *Core) advanceReads() {
+	r := &c.leader.reads
+	if len(r.now) > 0 && c.confirmed(r.round) {
+		for _, read := range r.now {
+			c.answerRead(read, r.index)
+		}
+		r.now = r.now[:0]
+	}
+	if len(r.now) > 0 || len(r.next) == 0 || !c.committedOwn() {
+		return
+	}
+	r.now, r.next = r.next, r.now
+	r.index = c.log.commit
+	c.beginRound()
+	r.round = c.leader.round
+	if c.confirmed(r.round) { // a quorum of one
+		c.advanceReads()
+	}
+}
+
+// confirmed reports whether a quorum has answered this round of heartbeats, or a later one.
+func (c *Core) confirmed(round RequestID) bool {
+	voters := c.leader.voterValues(1, func(p *progress) Index {
+		if p.round.Less(round) {
+			return 0
+		}
+		return 1
+	})
+	return quorumValue(voters) == 1
+}
+
+func (c *Core) answerRead(r read, index Index) {
+	if (r.from == Peer{}) {
+		c.answer(Answer{Ticket: r.ticket, Kind: AnswerReadSafe, ID: c.log.id(index)})
+		return
+	}
+	c.send(r.from, ReadReply{ID: r.id, OK: true, Index: index})
+}
+
+// onReadRequest serves a follower's read like a local one.
+func (c *Core) onReadRequest(from Peer, r ReadRequest) {
+	if c.leader == nil || c.step.closing || c.readsWaiting() >= c.cfg.ProposalsMax {
+		c.send(from, ReadReply{ID: r.ID})
+		return
+	}
+	c.leader.reads.next = append(c.leader.reads.next, read{from: from, id: r.ID})
+}
+
+// askLeader sends one request for all reads that wait here, unless one is out already.
+func (c *Core) askLeader() {
+	f := &c.clients
+	if len(f.asked) > 0 || len(f.waiting) == 0 {
+		return
+	}
+	f.asked, f.waiting = f.waiting, f.asked[:0]
+	f.request = c.nextID()
+	f.deadline = c.now.Mono + 2*c.electionTimeout()
+	c.sendReadRequest()
+}
+
+func (c *Core) sendReadRequest() {
+	c.clients.resendAt = c.now.Mono + Time(c.cfg.HeartbeatInterval)
+	if m, ok := c.config().Member(c.leaderID); ok {
+		c.send(m.Peer(), ReadRequest{ID: c.clients.request})
+	}
+}
+
+func (c *Core) onReadReply(from Peer, r ReadReply) {
+	f := &c.clients
+	if len(f.asked) == 0 || f.request != r.ID || from.ID != c.leaderID {
+		return
+	}
+	for _, t := range f.asked {
+		if r.OK {
+			c.answer(Answer{Ticket: t, Kind: AnswerReadSafe, ID: EntryID{Index: r.Index}})
+		} else {
+			c.refuseTicket(t)
+		}
+	}
+	f.asked = f.asked[:0]
+	c.askLeader()
+}
+
+// onLeaderKnown settles what was asked of an earlier leader, or of a leader of an earlier term.
+func (c *Core) onLeaderKnown() {
+	f := &c.clients
+	for _, t := range f.asked {
+		c.refuseTicket(t)
+	}
+	for _, t := range f.waiting {
+		c.refuseTicket(t)
+	}
+	f.asked, f.waiting = f.asked[:0], f.waiting[:0]
+	c.advanceHandover()
+}
+
+// onClientDeadlines repeats a read request that may be lost, and ends what has waited too long.
+func (c *Core) onClientDeadlines() {
+	f := &c.clients
+	if len(f.asked) > 0 && c.now.Mono >= f.deadline {
+		for _, t := range f.asked {
+			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedTimedOut, Leader: c.leaderID})
+		}
+		f.asked = f.asked[:0]
+		c.askLeader()
+	}
+	if len(f.asked) > 0 && c.now.Mono >= f.resendAt {
+		c.sendReadRequest()
+	}
+	c.onHandoverDeadline()
+}
+
+func (f *clients) wakeAt() Time {
+	at := Time(1<<63 - 1)
+	if len(f.asked) > 0 {
+		at = min(at, f.deadline, f.resendAt)
+	}
+	if f.handover != nil {
+		at = min(at, f.handover.deadline)
+	}
+	return at
+}
+
+// answer hands a ticket's answer out.
+func (c *Core) answer(a Answer) { c.step.out.Answers = append(c.step.out.Answers, a) }
+
+func (c *Core) growAnswers(n int) {
+	if c.step.out.Answers == nil {
+		c.step.out.Answers = make([]Answer, 0, n)
+	}
+}
+
+// refuseTicket says no, and who to ask instead.
+func (c *Core) refuseTicket(t Ticket) {
+	a := Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.leaderID}
+	switch {
+	case c.step.closing:
+		a.Refusal = RefusedClosing
+	case c.leader != nil && c.leader.transfer != nil:
+		a.Refusal, a.Leader = RefusedTransferring, c.leader.transfer.to
+	}
+	c.answer(a)
+}
+
+// retire settles what a leader leaves behind when its term of office ends.
+func (c *Core) retire(l *leader) {
+	for _, reads := range [][]read{l.reads.now, l.reads.next} {
+		for _, r := range reads {
+			if (r.from == Peer{}) {
+				c.answer(Answer{Ticket: r.ticket, Kind: AnswerRefused, Refusal: RefusedNotLeader})
+			}
+		}
+	}
+	c.step.lost = append(c.step.lost, l.outstanding...)
+	if l.transfer != nil {
+		c.beginHandover(l.transfer)
+	}
+}
+
+// settle answers the proposals of a leader that stepped down in this step: cut from the log, or
+// still in it and so still to be decided. What was handed out meanwhile is answered by the applier.
+func (c *Core) settle() {
+	for _, o := range c.step.lost {
+		kept := c.log.has(o.id)
+		switch {
+		case kept && o.id.Index <= c.log.handed:
+		case kept:
+			c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})
+		default:
+			c.answer(Answer{Ticket: o.ticket, Kind: AnswerNotApplied, ID: o.id})
+		}
+	}
+	c.step.lost = c.step.lost[:0]
+}
+
+// close answers every open ticket; from now on all are refused.
+func (c *Core) close() {
+	c.step.closing = true
+	for _, t := range append(c.clients.asked, c.clients.waiting...) {
+		c.refuseTicket(t)
+	}
+	c.clients.asked, c.clients.waiting = nil, nil
+	if l := c.leader; l != nil {
+		c.step.lost = append(c.step.lost, l.outstanding...)
+		l.outstanding, l.bytes = nil, 0
+		for _, r := range append(l.reads.now, l.reads.next...) {
+			if (r.from == Peer{}) {
+				c.refuseTicket(r.ticket)
+			}
+		}
+		l.reads = leaderReads{}
+		c.cancelTransfer(RefusedClosing)
+	}
+	c.cancelHandover(RefusedClosing)
+}

@@ -1,0 +1,369 @@
+package raft
+
+// leader is the state of a leader (Figure 2, "Volatile state on leaders").
+type leader struct {
+	peers       []progress // every other member, sorted by id
+	heartbeatAt Time
+	round       RequestID // the last heartbeat round begun
+	outstanding []outstanding
+	bytes       int // of the outstanding proposals
+	reads       leaderReads
+	transfer    *transfer
+	indexes     []Index // scratch of voterValues
+	times       []Time
+}
+
+// outstanding is a proposal that was accepted and not yet handed out to be applied.
+type outstanding struct {
+	ticket Ticket
+	id     EntryID
+	bytes  int
+}
+
+// newLeader initialises "for each server, nextIndex to leader last log index + 1, matchIndex to 0"
+// (Figure 2).
+func (c *Core) newLeader() *leader {
+	l := &leader{}
+	for _, m := range c.config().Members {
+		if m.ID == c.self.ID {
+			continue
+		}
+		l.peers = append(l.peers, progress{
+			peer: m.Peer(), voter: m.Kind == Voter, next: c.log.Last.Index + 1, heard: c.now.Mono,
+		})
+	}
+	return l
+}
+
+func (l *leader) peer(p Peer) *progress {
+	for i := range l.peers {
+		if l.peers[i].peer == p {
+			return &l.peers[i]
+		}
+	}
+	return nil
+}
+
+func (l *leader) peerByID(id NodeID) *progress {
+	for i := range l.peers {
+		if l.peers[i].peer.ID == id {
+			return &l.peers[i]
+		}
+	}
+	return nil
+}
+
+// voterValues collects one value of each voter, the leader's own included. The result is valid until
+// the next call.
+func (l *leader) voterValues(own Index, of func(*progress) Index) []Index {
+	l.indexes = append(l.indexes[:0], own)
+	for i := range l.peers {
+		if l.peers[i].voter {
+			l.indexes = append(l.indexes, of(&l.peers[i]))
+		}
+	}
+	return l.indexes
+}
+
+// propose appends what clients want in the log:
+//
+//	"If command received from client: append entry to local log, respond after entry applied to
+//	state machine (§5.3)." (Figure 2, Leaders)
+func (c *Core) propose(proposals []Proposal) {
+	if c.leader == nil || c.step.closing || c.leader.transfer != nil {
+		for _, p := range proposals {
+			c.refuseTicket(p.Ticket)
+		}
+		return
+	}
+	l := c.leader
+	entries := make([]Entry, 0, len(proposals))
+	c.growAnswers(len(proposals))
+	for _, p := range proposals {
+		assert(p.Kind == EntryCommand || p.Kind == EntryNoop, "only commands and no-ops are proposed")
+		if refusal := c.overLimit(p, len(entries)); refusal != 0 {
+			c.answer(Answer{Ticket: p.Ticket, Kind: AnswerRefused, Refusal: refusal})
+			continue
+		}
+		e := c.stamp(Entry{Kind: p.Kind, Data: p.Data, record: p.record}, len(entries))
+		entries = append(entries, e)
+		l.outstanding = append(l.outstanding, outstanding{p.Ticket, e.ID(), len(p.Data)})
+		l.bytes += len(p.Data)
+		c.answer(Answer{Ticket: p.Ticket, Kind: AnswerAccepted, ID: e.ID()})
+	}
+	if len(entries) > 0 {
+		c.appendEntries(entries)
+	}
+}
+
+// overLimit says which limit a proposal meets, if ahead others of this step come before it.
+func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
+	l := c.leader
+	switch {
+	case len(p.Data) > c.cfg.CommandBytesMax:
+		return RefusedTooLarge
+	case len(l.outstanding) >= c.cfg.ProposalsMax,
+		len(l.outstanding) > 0 && l.bytes+len(p.Data) > c.cfg.UncommittedMax,
+		c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax):
+		return RefusedOverloaded
+	}
+	return 0
+}
+
+// appendOwn appends one entry of the leader's own.
+func (c *Core) appendOwn(e Entry) { c.appendEntries([]Entry{c.stamp(e, 0)}) }
+
+// stamp gives an entry its place, ahead entries beyond the log's end, and a time that never falls.
+func (c *Core) stamp(e Entry, ahead int) Entry {
+	e.Index, e.Term = c.log.Last.Index+1+Index(ahead), c.hard.Term
+	e.Time = max(c.now.Wall, c.log.LastTime)
+	return e
+}
+
+// lead is what a leader does at the end of each step: count, and send what there is to send.
+func (c *Core) lead() {
+	c.advanceCommit()
+	c.advanceReads()
+	c.advanceTransfer()
+	for i := range c.leader.peers {
+		p := &c.leader.peers[i]
+		c.replicate(p)
+		c.pushCommit(p)
+	}
+}
+
+// replicate sends a follower the entries that it lacks:
+//
+//	"If last log index ≥ nextIndex for a follower: send AppendEntries RPC with log entries starting
+//	at nextIndex." (Figure 2, Leaders)
+func (c *Core) replicate(p *progress) {
+	if p.state == probe {
+		if !p.probing {
+			c.sendProbe(p)
+		}
+		return
+	}
+	for p.next <= c.log.Last.Index && len(p.flights) < c.cfg.InflightMax &&
+		(len(p.flights) == 0 || p.flightBytes < c.cfg.InflightBytesMax) {
+		last, bytes := c.log.cut(p.next-1, c.cfg.AppendBytesMax)
+		c.sendAppend(p, last)
+		p.sentAppend(last, bytes, c.now.Mono)
+	}
+}
+
+func (c *Core) sendProbe(p *progress) {
+	last := p.next - 1
+	if !p.repeated && last < c.log.Last.Index {
+		last, _ = c.log.cut(last, c.cfg.AppendBytesMax)
+	}
+	c.sendAppend(p, last)
+	p.sentProbe(c.now.Mono)
+}
+
+func (c *Core) sendAppend(p *progress, last Index) {
+	c.send(p.peer, AppendRequest{
+		Prev: c.log.id(p.next - 1), Last: c.log.id(last),
+		Commit: c.log.commit, Generation: c.log.generation,
+	})
+	p.sentCommit = max(p.sentCommit, min(c.log.commit, last))
+}
+
+// pushCommit tells a follower a new commit index at once, if no append has carried it.
+func (c *Core) pushCommit(p *progress) {
+	commit := min(c.log.commit, p.match)
+	if commit <= p.sentCommit {
+		return
+	}
+	p.sentCommit = commit
+	c.send(p.peer, Heartbeat{Commit: commit})
+}
+
+// onAppendReply:
+//
+//	"If successful: update nextIndex and matchIndex for follower (§5.3)." (Figure 2, Leaders)
+func (c *Core) onAppendReply(m Message, r AppendReply) {
+	p := c.heardFrom(m.From)
+	if p == nil {
+		return
+	}
+	if r.Match > c.log.Last.Index {
+		c.refuse(m, "it acknowledges entries that do not exist")
+		return
+	}
+	p.acknowledged(r.Match, c.now.Mono)
+}
+
+// onAppendConflict:
+//
+//	"If AppendEntries fails because of log inconsistency: decrement nextIndex and retry (§5.3)."
+//	(Figure 2, Leaders)
+//
+// The leader, too, skips a term in one step: it looks for the last entry of its own whose term is at
+// most the hint's.
+func (c *Core) onAppendConflict(m Message, r AppendConflict) {
+	p := c.heardFrom(m.From)
+	if p == nil {
+		return
+	}
+	if r.Prev > c.log.Last.Index || r.Prev == 0 || r.Hint.Index > r.Prev {
+		c.refuse(m, "it rejects what was not asked")
+		return
+	}
+	agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)
+	if p.conflicted(r.Prev, agreed.Index) {
+		c.note(Note{Kind: NoteProbeBack, Peer: m.From.ID, Index: p.next, Hint: r.Hint})
+	}
+}
+
+// heardFrom returns a follower's progress and takes note that it was heard in this term.
+func (c *Core) heardFrom(from Peer) *progress {
+	if c.leader == nil {
+		return nil
+	}
+	p := c.leader.peer(from)
+	if p != nil {
+		p.heard = c.now.Mono
+	}
+	return p
+}
+
+// beginRound sends a heartbeat to everyone, for a quorum to confirm that this member leads.
+func (c *Core) beginRound() {
+	c.leader.round = c.nextID()
+	for i := range c.leader.peers {
+		c.sendHeartbeat(&c.leader.peers[i])
+	}
+}
+
+func (c *Core) sendHeartbeat(p *progress) {
+	commit := min(c.log.commit, p.match)
+	p.sentCommit = max(p.sentCommit, commit)
+	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
+}
+
+// heartbeat repeats during idle periods to prevent election timeouts (§5.2). It is left out for a
+// follower that has answered an append which was sent after the last one fell due; nothing else
+// counts.
+func (c *Core) heartbeat() {
+	l := c.leader
+	l.round = c.nextID()
+	for i := range l.peers {
+		p := &l.peers[i]
+		busy := p.state == stream && p.match > p.tickLast && !l.reads.waiting()
+		p.tickLast = max(p.tickLast, p.next-1)
+		if !busy {
+			c.sendHeartbeat(p)
+		}
+	}
+}
+
+func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
+	p := c.heardFrom(m.From)
+	if p == nil {
+		return
+	}
+	if r.Match > c.log.Last.Index || c.leader.round.Less(r.Round) {
+		c.refuse(m, "it answers what was not asked")
+		return
+	}
+	if p.round.Less(r.Round) {
+		p.round = r.Round
+	}
+	if r.Match > p.match {
+		p.acknowledged(r.Match, c.now.Mono)
+	}
+	p.roused(c.now.Mono, Time(c.cfg.HeartbeatInterval), c.electionTimeout())
+}
+
+// onLeaderDeadlines does what is due on a leader.
+func (c *Core) onLeaderDeadlines() {
+	l := c.leader
+	if c.now.Mono-c.quorumHeard() >= c.electionTimeout() {
+		c.note(Note{Kind: NoteQuorumLost})
+		c.becomeFollower(c.hard.Term, "")
+		return
+	}
+	if c.now.Mono >= l.heartbeatAt {
+		interval := Time(c.cfg.HeartbeatInterval)
+		l.heartbeatAt = max(l.heartbeatAt+interval, c.now.Mono+interval/2)
+		c.heartbeat()
+	}
+	c.onTransferDeadline()
+}
+
+// quorumHeard is check-quorum: the last moment at which a quorum had been heard.
+//
+//	"a leader steps down if an election timeout elapses without a successful round of heartbeats to
+//	a majority of its cluster" (dissertation §6.2)
+func (c *Core) quorumHeard() Time {
+	l := c.leader
+	l.times = append(l.times[:0], c.now.Mono)
+	for i := range l.peers {
+		if l.peers[i].voter {
+			l.times = append(l.times, l.peers[i].heard)
+		}
+	}
+	return quorumValue(l.times)
+}
+
+func (l *leader) wakeAt(c *Core) Time {
+	at := min(l.heartbeatAt, c.quorumHeard()+c.electionTimeout())
+	if l.transfer != nil {
+		at = min(at, l.transfer.deadline)
+	}
+	return at
+}
+
+// onPeerUp, onPeerLost and onSendDropped take what the transport tells: nothing depends on it, but a
+// lost append need not be waited for.
+func (c *Core) onPeerUp(e PeerUp) {
+	c.onFounderPeerUp(e)
+	c.rouse(Peer{e.ID, e.Incarnation})
+}
+
+func (c *Core) onPeerLost(e PeerLost) {
+	c.note(Note{Kind: NotePeerLost, Peer: e.ID})
+	if c.leader == nil {
+		return
+	}
+	if p := c.leader.peerByID(e.ID); p != nil && p.state == stream {
+		p.becomeProbe(p.match + 1)
+		p.sentProbe(c.now.Mono) // it is gone: heartbeats will tell when it is back
+	}
+}
+
+func (c *Core) rouse(peer Peer) {
+	if c.leader == nil {
+		return
+	}
+	if p := c.leader.peer(peer); p != nil {
+		next := p.next
+		if p.state == stream {
+			next = p.match + 1
+		}
+		p.becomeProbe(next)
+	}
+}
+
+func (c *Core) onSendDropped(e SendDropped) {
+	if c.leader == nil {
+		return
+	}
+	p := c.leader.peerByID(e.To)
+	if p == nil || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
+		return // it names a span of an earlier course
+	}
+	p.becomeProbe(min(p.next, e.Span.After+1))
+	p.repeated = true
+	p.sentProbe(c.now.Mono) // not before a heartbeat is answered: the way may still be blocked
+}
+
+// handedOut drops the proposals up to i: the applier answers them.
+func (l *leader) handedOut(i Index) {
+	n := 0
+	for n < len(l.outstanding) && l.outstanding[n].id.Index <= i {
+		l.bytes -= l.outstanding[n].bytes
+		n++
+	}
+	l.outstanding = append(l.outstanding[:0], l.outstanding[n:]...)
+}
