@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// chaosSeeds is enough to meet every rule of the core under crashes, and quick.
+var chaosSeeds = 300
+
 func TestCore_FoundsElectsAndCommits(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		w := newWorld(t, uint64(n), []NodeID{"a", "b", "c", "d", "e"}[:n]...)
@@ -29,7 +32,7 @@ func TestCore_FoundsElectsAndCommits(t *testing.T) {
 // and crashes that keep any legal prefix of the unsynced writes, and checks Figure 3 after each step;
 // at the end everything heals, and the cluster must serve.
 func TestCore_SurvivesChaos(t *testing.T) {
-	seeds := 300
+	seeds := chaosSeeds
 	if testing.Short() {
 		seeds = 30
 	}

@@ -167,6 +167,7 @@ func (m *member) apply(to EntryID) {
 // post fills appends in from the tail, as a sender does, and puts messages on the wire.
 func (w *world) post(m *member, messages []Message) {
 	for _, msg := range messages {
+		m.justified(msg)
 		if r, ok := msg.Body.(AppendRequest); ok {
 			if r.Generation != m.gen {
 				m.step(SendDropped{msg.To.ID, Span{r.Prev.Index, r.Last.Index}})
@@ -176,6 +177,23 @@ func (w *world) post(m *member, messages []Message) {
 			msg.Body = r
 		}
 		w.wire = append(w.wire, msg)
+	}
+}
+
+// justified holds what a message promises against the disk at the moment at which it leaves.
+func (m *member) justified(msg Message) {
+	t, hard := m.w.t, m.disk.hard
+	require.LessOrEqual(t, msg.Term, hard.Term, "%s: no message leaves with a term above the durable one", m.id)
+	switch b := msg.Body.(type) {
+	case VoteRequest:
+		require.True(t, hard.Term > msg.Term || hard.Vote == msg.From, "%s asks for votes before its own is durable", m.id)
+	case VoteReply:
+		require.True(t, !b.Granted || hard.Term > msg.Term || hard.Vote == msg.To, "%s votes before the vote is durable", m.id)
+	case AppendReply:
+		held := int(b.Match) <= len(m.disk.log)
+		require.True(t, held || hard.Term > msg.Term, "%s acknowledges entries that are not durable", m.id)
+	case FoundReply:
+		require.NotEmpty(t, m.disk.log, "%s acknowledges a founding that is not durable", m.id)
 	}
 }
 
