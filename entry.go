@@ -134,6 +134,12 @@ func (e *Entry) seal() {
 	binary.LittleEndian.PutUint32(r[end:], crc32.Checksum(r[:end], castagnoli))
 }
 
+// sealed reports whether the record has been encoded: an entry that came from a peer or from the disk
+// is, one that was just proposed is not, since no record has index 0.
+func (e Entry) sealed() bool {
+	return e.record != nil && Index(binary.LittleEndian.Uint64(e.record[8:])) == e.Index
+}
+
 // DecodeEntry reads one record that fills record exactly, and checks it. The entry shares the bytes
 // of record, which must not be changed afterwards. Every error matches ErrBadRecord.
 func DecodeEntry(record []byte) (Entry, error) {

@@ -1,0 +1,394 @@
+package raft
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Node is one running member of a cluster: a Core, and around it the loop that honours its outputs,
+// a writer for the disk, senders for the network, and an applier for the FSM. Its methods may be
+// called from any goroutine.
+type Node struct {
+	cfg       Config
+	storage   Storage
+	transport Transport
+	base      time.Time // Now.Mono counts from here
+
+	core     *Core      // the loop's own, like the next two
+	current  Leadership // as of the last Step
+	deadline *time.Timer
+
+	mailbox  *mailbox
+	requests *requests
+	tail     *tail
+	entries  logReader
+	writer   *writer
+	senders  *senders
+	applier  *applier
+	applied  *appliedIndex
+	identity *identity
+	watched  *watched
+	history  *history
+	counters *counters
+
+	wg         sync.WaitGroup // every goroutine but the loop
+	stop       chan struct{}  // closed when the node begins to end
+	loopEnded  chan struct{}  // closed once lastStatus is set
+	lastStatus CoreStatus
+	done       chan struct{} // closed when everything has ended
+
+	mu       sync.Mutex
+	err      error // why it ended
+	closeErr error // what went wrong at the end
+
+	closing sync.Once
+}
+
+// Start starts a member on what the storage holds, or, if that is blank, one that founds a cluster
+// with the other members of cfg.Initial or waits to be added to one. The node owns the storage and
+// the transport once Start returned nil, and closes them; until then they are the caller's. ctx
+// bounds the start alone.
+//
+// It fails with everything that is wrong with cfg, joined; with the storage's *IdentityError,
+// ErrLocked or *CorruptError in a *StorageError; with a *FSMError or *AppliedBeyondLogError; or with
+// what the transport's Start returned.
+func Start(ctx context.Context, cfg Config, fsm FSM, storage Storage, transport Transport) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if fsm == nil || storage == nil || transport == nil {
+		return nil, errors.New("raft: Start needs an FSM, a Storage and a Transport; one of them is nil")
+	}
+	cfg = cfg.withDefaults()
+	if cfg.Seed == 0 {
+		cfg.Seed = randomNumber()
+	}
+	stored, err := load(ctx, cfg, storage)
+	if err != nil {
+		return nil, err
+	}
+	if stored.Applied, err = durablyApplied(fsm); err != nil {
+		return nil, err
+	}
+	n := newNode(cfg, storage, transport, stored)
+	n.applier = newApplier(n, fsm, stored.Applied)
+	n.applied.advance(stored.Applied.Index)
+	first, err := n.newCore(stored)
+	if err != nil {
+		return nil, err
+	}
+	n.identity.publish(n.core.Status())
+	if err := transport.Start(endpoint{n}); err != nil {
+		return nil, fmt.Errorf("raft: transport: %w", err)
+	}
+	n.wg.Go(n.writer.run)
+	n.wg.Go(n.applier.run)
+	go n.run(first)
+	return n, nil
+}
+
+// load reads the storage; a panic there is an error.
+func load(ctx context.Context, cfg Config, s Storage) (stored Stored, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &StorageError{Op: "load", Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	stored, err = s.Load(ctx, Identity{Cluster: cfg.Cluster, ID: cfg.ID, Fresh: Incarnation(randomNumber())})
+	if err != nil {
+		return Stored{}, &StorageError{Op: "load", Err: err}
+	}
+	return stored, nil
+}
+
+// randomNumber is never 0.
+func randomNumber() uint64 {
+	var b [8]byte
+	for {
+		crand.Read(b[:]) // never fails
+		if n := binary.LittleEndian.Uint64(b[:]); n != 0 {
+			return n
+		}
+	}
+}
+
+func newNode(cfg Config, storage Storage, transport Transport, stored Stored) *Node {
+	n := &Node{
+		cfg: cfg, storage: storage, transport: transport, base: time.Now(),
+		mailbox: newMailbox(), tail: newTail(stored.Log.Last.Index, cfg.TailBytesMax),
+		applied: &appliedIndex{}, watched: &watched{changed: make(chan struct{})},
+		history: &history{}, counters: newCounters(),
+		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
+	}
+	n.requests = newRequests(&n.cfg, n.mailbox.poke)
+	n.entries = logReader{n.tail, storage}
+	n.writer = newWriter(n)
+	n.senders = newSenders(n)
+	n.identity = newIdentity(n, stored)
+	return n
+}
+
+func (n *Node) newCore(stored Stored) (first Output, err error) {
+	defer n.recoverCore(&err)
+	var cluster ClusterID
+	crand.Read(cluster[:])
+	n.core, first, err = NewCore(CoreConfig{
+		ID:                n.cfg.ID,
+		Initial:           NewConfiguration(n.cfg.Initial),
+		NewCluster:        cluster,
+		ElectionTimeout:   n.cfg.ElectionTimeout,
+		HeartbeatInterval: n.cfg.ElectionTimeout / 3,
+		Seed:              n.cfg.Seed,
+		CommandBytesMax:   n.cfg.CommandBytesMax,
+		ProposalsMax:      n.cfg.ProposalsMax,
+		UncommittedMax:    n.cfg.ProposalBytesMax,
+		UnappliedMax:      n.cfg.UnappliedMax,
+		AppendBytesMax:    n.cfg.AppendBytesMax,
+		InflightMax:       n.cfg.InflightMax,
+		InflightBytesMax:  n.cfg.InflightBytesMax,
+	}, stored, n.now())
+	return first, err
+}
+
+// recoverCore turns a panic of the core into the error that ends the node, and not the process.
+func (n *Node) recoverCore(err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	broken, ok := p.(*InvariantError)
+	if !ok {
+		broken = &InvariantError{Rule: fmt.Sprint(p), State: string(debug.Stack())}
+	}
+	if broken.State == "" {
+		broken.State = string(debug.Stack())
+	}
+	*err = broken
+}
+
+// now reads the clock. Mono begins at 1: in the core, 0 is "never".
+func (n *Node) now() Now {
+	t := time.Now()
+	return Now{Mono: Time(t.Sub(n.base) + 1), Wall: t.UnixNano()}
+}
+
+// run is the loop's goroutine; it ends the node when the loop ends.
+func (n *Node) run(first Output) {
+	n.deadline = time.NewTimer(time.Hour)
+	defer n.deadline.Stop()
+	n.honour(first)
+	n.fail(n.loop())
+	n.shutdown()
+}
+
+// loop takes everything that waits, steps it as one batch and honours the one output, until the node
+// is to end. It knows no Raft.
+func (n *Node) loop() error {
+	var batch []Event
+	for {
+		select {
+		case <-n.stop:
+			return nil
+		case <-n.mailbox.wake:
+		case <-n.deadline.C:
+		}
+		var inspections []chan<- CoreStatus
+		var closing bool
+		clear(batch)
+		batch, inspections, closing = n.mailbox.take(batch[:0])
+		batch = n.requests.take(batch)
+		if closing {
+			batch = append(batch, Closing{})
+		}
+		out, err := n.step(batch)
+		if err != nil {
+			return err
+		}
+		n.honour(out)
+		if len(inspections) > 0 {
+			s := n.core.Status()
+			for _, reply := range inspections {
+				reply <- s
+			}
+		}
+		if closing {
+			return ErrClosed
+		}
+	}
+}
+
+// step runs one Step. If the core finds itself broken, its output is lost with it.
+func (n *Node) step(batch []Event) (out Output, err error) {
+	defer n.recoverCore(&err)
+	now := n.now() // after the last event of the batch was taken
+	out = n.core.Step(now, batch...)
+	n.counters.stepped(len(batch), time.Duration(n.now().Mono-now.Mono))
+	return out, nil
+}
+
+// honour does what an Output wants, in an order that its contract allows. The tail comes first: whoever
+// hears of an entry, or of the log's generation, finds it there.
+func (n *Node) honour(out Output) {
+	if log := out.Write.Log; log != nil {
+		for i := range log.Entries {
+			if !log.Entries[i].sealed() {
+				log.Entries[i].seal()
+			}
+		}
+		n.tail.write(log)
+	}
+	n.history.add(out.Notes)
+	n.noticeLeadership(out)
+	n.senders.send(out.Send)
+	if out.Write.Seq != 0 {
+		n.writer.enqueue(out.Write)
+	}
+	if out.Config != nil {
+		n.transport.Connect(n.identity.others(*out.Config))
+		n.senders.retain(*out.Config)
+	}
+	n.requests.answer(out.Answers, n.explain)
+	if out.Apply.Index != 0 {
+		n.counters.committed.Store(uint64(out.Apply.Index))
+		n.applier.applyUpTo(out.Apply)
+	}
+	n.wakeAt(out.WakeAt)
+}
+
+// wakeAt sets the one timer. 0 is no deadline.
+func (n *Node) wakeAt(at Time) {
+	if at == 0 {
+		n.deadline.Stop()
+		return
+	}
+	n.deadline.Reset(max(0, time.Duration(at-n.now().Mono)))
+}
+
+// noticeLeadership publishes who leads, and what a handshake says, when that may have changed.
+func (n *Node) noticeLeadership(out Output) {
+	before, now := n.current, n.core.Leadership()
+	if now == before && out.Config == nil {
+		return
+	}
+	n.identity.publish(n.core.Status())
+	n.current = now
+	if now == before {
+		return
+	}
+	n.counters.changed(before, now)
+	why := n.history.change(before, now, out.Notes)
+	n.watched.publish(now)
+	n.cfg.Logger.Info("leadership changed", "term", uint64(now.Term), "role", now.Role.String(), "leader", string(now.Leader), "reason", why)
+}
+
+// happen tells the loop of an event about a connection.
+func (n *Node) happen(e Event) {
+	if !n.mailbox.happen(e) {
+		n.counters.droppedEvents.Add(1)
+	}
+}
+
+// fail begins the end of the node; the first reason is the one that counts.
+func (n *Node) fail(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err == nil && err != nil {
+		n.err = err
+		close(n.stop)
+	}
+}
+
+// closeFailed keeps what went wrong while the node ended.
+func (n *Node) closeFailed(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closeErr = errors.Join(n.closeErr, err)
+}
+
+// shutdown lets every caller go, then ends every goroutine, then closes what the node owns.
+func (n *Node) shutdown() {
+	var broken *InvariantError
+	if !errors.As(n.Err(), &broken) {
+		n.lastStatus = n.core.Status()
+	} else {
+		n.lastStatus = CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, Boot: n.identity.boot}
+	}
+	n.lastStatus.Leadership = Leadership{Term: n.current.Term}
+	close(n.loopEnded)
+	n.requests.end(ErrClosed)
+	n.applied.end(ErrClosed)
+	n.senders.close()
+	if err := n.transport.Close(); err != nil {
+		n.closeFailed(fmt.Errorf("raft: transport: %w", err))
+	}
+	n.wg.Wait()
+	if err := n.storage.Close(); err != nil {
+		n.closeFailed(&StorageError{Op: "close", Err: err})
+	}
+	n.report()
+	close(n.done)
+}
+
+// report logs why the node ended, and the notes that led there if it was not closed.
+func (n *Node) report() {
+	err := n.Err()
+	if errors.Is(err, ErrClosed) {
+		n.cfg.Logger.Info("node closed")
+		return
+	}
+	for _, note := range n.history.all() {
+		n.cfg.Logger.Error("note", "note", fmt.Sprint(note))
+	}
+	n.cfg.Logger.Error("node ended", "error", err)
+	var broken *InvariantError
+	if errors.As(err, &broken) {
+		n.cfg.Logger.Error("state", "state", broken.State)
+	}
+}
+
+// Done is closed when the node has ended: after Close, or by itself. Err says why.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err returns nil while the node runs, ErrClosed after Close, and otherwise what ended it: a
+// *StorageError, *FSMError or *InvariantError.
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// Close hands leadership over if this member leads, for at most a few election timeouts, then ends the
+// node, waits for all its goroutines (so also for a running FSM.Apply), and closes the storage and
+// the transport. It is idempotent, and returns what went wrong on the way, or what had ended the
+// node before.
+func (n *Node) Close() error {
+	n.closing.Do(func() {
+		if now, _ := n.watched.load(); now.Role == Leader {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*n.cfg.ElectionTimeout)
+			_ = n.TransferLeadership(ctx, "") // as good as it gets: the others elect one anyway
+			cancel()
+		}
+		n.mailbox.close()
+	})
+	<-n.done
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if errors.Is(n.err, ErrClosed) {
+		return n.closeErr
+	}
+	return errors.Join(n.err, n.closeErr)
+}
+
+// dropped counts a message that did not leave, and tells the core if it was an append.
+func (n *Node) dropped(m Message, counter interface{ Add(uint64) uint64 }) {
+	counter.Add(1)
+	if a, ok := m.Body.(AppendRequest); ok {
+		n.happen(SendDropped{To: m.To.ID, Span: Span{a.Prev.Index, a.Last.Index}})
+	}
+}

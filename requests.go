@@ -1,0 +1,274 @@
+package raft
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// requestKind says what a caller waits for.
+type requestKind uint8
+
+const (
+	proposalRequest requestKind = iota // Propose, Barrier
+	readRequest                        // ReadIndex
+	transferRequest                    // TransferLeadership
+)
+
+// request is one caller that waits for an answer. Its outcome channel has a capacity of 1 and gets
+// exactly one value, when the request leaves the table; then it may be used again.
+type request struct {
+	kind    requestKind
+	ticket  Ticket
+	bytes   int
+	taken   bool    // it has reached the core
+	id      EntryID // of the accepted proposal
+	outcome chan outcome
+}
+
+// outcome is how a request went.
+type outcome struct {
+	result Result
+	index  Index // of a read
+	err    error
+}
+
+var requestPool = sync.Pool{New: func() any { return &request{outcome: make(chan outcome, 1)} }}
+
+// requests is the table of everybody who waits for an answer, and the queue of what the loop has not
+// taken yet. Callers, the loop and the applier share it.
+type requests struct {
+	poke func() // wakes the loop
+	cfg  *Config
+
+	mu        sync.Mutex
+	last      Ticket
+	table     map[Ticket]*request
+	accepted  map[Index]*request // the accepted proposals, by where they are in the log
+	counts    [transferRequest + 1]int
+	bytes     int // of the proposals in the table and in the queue
+	proposals []Proposal
+	asked     []Event // ReadRequested and TransferRequested
+	ended     error
+}
+
+func newRequests(cfg *Config, poke func()) *requests {
+	return &requests{
+		cfg: cfg, poke: poke,
+		table: make(map[Ticket]*request), accepted: make(map[Index]*request),
+	}
+}
+
+// propose queues a proposal, or refuses it at once. The copy of data that is made here is the one
+// that goes to the disk and onto the wire.
+func (r *requests) propose(kind EntryKind, data []byte) (*request, error) {
+	if len(data) > r.cfg.CommandBytesMax {
+		return nil, &TooLargeError{len(data), r.cfg.CommandBytesMax}
+	}
+	size := len(data) + RecordOverheadBytes
+	req, err := r.enter(proposalRequest, size)
+	if err != nil {
+		return nil, err
+	}
+	record, within := recordBuffer(data) // outside the lock: it may be large
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table[req.ticket] == req {
+		r.proposals = append(r.proposals, Proposal{Ticket: req.ticket, Kind: kind, Data: within, record: record})
+		r.poke()
+	}
+	return req, nil
+}
+
+func (r *requests) read() (*request, error) {
+	return r.ask(readRequest, func(t Ticket) Event { return ReadRequested{t} })
+}
+
+func (r *requests) transfer(to NodeID) (*request, error) {
+	return r.ask(transferRequest, func(t Ticket) Event { return TransferRequested{t, to} })
+}
+
+func (r *requests) ask(kind requestKind, event func(Ticket) Event) (*request, error) {
+	req, err := r.enter(kind, 0)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table[req.ticket] == req {
+		r.asked = append(r.asked, event(req.ticket))
+		r.poke()
+	}
+	return req, nil
+}
+
+// enter puts a new request into the table, within the limits.
+func (r *requests) enter(kind requestKind, bytes int) (*request, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended != nil {
+		return nil, r.ended
+	}
+	waiting := max(r.counts[kind], len(r.proposals)*boolInt(kind == proposalRequest), len(r.asked)*boolInt(kind != proposalRequest))
+	if waiting >= r.cfg.ProposalsMax || bytes > 0 && r.bytes > 0 && r.bytes+bytes > r.cfg.ProposalBytesMax {
+		return nil, ErrOverloaded
+	}
+	r.last++
+	req := requestPool.Get().(*request)
+	*req = request{kind: kind, ticket: r.last, bytes: bytes, outcome: req.outcome}
+	r.table[req.ticket] = req
+	r.counts[kind]++
+	r.bytes += bytes
+	return req, nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// take appends to batch what callers have asked for since, within the limits of a batch. A proposal
+// whose caller has gone is dropped here: it never reaches the core.
+func (r *requests) take(batch []Event) []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, bytes := 0, 0
+	taken := make([]Proposal, 0, min(len(r.proposals), batchEventsMax))
+	for n < len(r.proposals) && len(taken) < batchEventsMax && bytes < batchBytesMax {
+		p := r.proposals[n]
+		n++
+		if req := r.table[p.Ticket]; req != nil {
+			req.taken = true
+			taken = append(taken, p)
+			bytes += len(p.Data)
+		} else {
+			r.bytes -= len(p.Data) + RecordOverheadBytes // see abandon
+		}
+	}
+	rest := copy(r.proposals, r.proposals[n:])
+	clear(r.proposals[rest:])
+	r.proposals = r.proposals[:rest]
+	if rest > 0 {
+		r.poke()
+	}
+	if len(taken) > 0 {
+		batch = append(batch, Proposed{taken})
+	}
+	batch = append(batch, r.asked...)
+	clear(r.asked)
+	r.asked = r.asked[:0]
+	return batch
+}
+
+// wait returns the outcome of the request, or abandons it when ctx ends first.
+func (r *requests) wait(ctx context.Context, req *request) outcome {
+	defer requestPool.Put(req)
+	select {
+	case o := <-req.outcome:
+		return o
+	case <-ctx.Done():
+	}
+	return r.abandon(req, ctx.Err())
+}
+
+// abandon takes the request out of the table because its caller goes away.
+func (r *requests) abandon(req *request, cause error) outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table[req.ticket] != req {
+		return <-req.outcome // it came at the same moment
+	}
+	r.remove(req)
+	if req.kind == proposalRequest && req.taken {
+		cause = errors.Join(ErrOutcomeUnknown, cause)
+	} else {
+		r.bytes += req.bytes // the proposal stays in the queue until the loop comes by, see take
+	}
+	return outcome{err: cause}
+}
+
+// remove takes a request out of the table. Whoever does it owes it an outcome, or is its caller.
+func (r *requests) remove(req *request) {
+	delete(r.table, req.ticket)
+	if r.accepted[req.id.Index] == req {
+		delete(r.accepted, req.id.Index)
+	}
+	r.counts[req.kind]--
+	r.bytes -= req.bytes
+}
+
+func (r *requests) settle(req *request, o outcome) {
+	r.remove(req)
+	req.outcome <- o
+}
+
+// answer passes the core's answers on; explain says what error a refusal is.
+func (r *requests) answer(answers []Answer, explain func(*request, Answer) error) {
+	if len(answers) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range answers {
+		req := r.table[a.Ticket]
+		if req == nil {
+			continue // its caller has gone
+		}
+		switch a.Kind {
+		case AnswerAccepted:
+			req.id = a.ID
+			r.accepted[a.ID.Index] = req
+		case AnswerReadSafe:
+			r.settle(req, outcome{index: a.ID.Index})
+		case AnswerTransferred:
+			r.settle(req, outcome{})
+		default:
+			r.settle(req, outcome{err: explain(req, a)})
+		}
+	}
+}
+
+// applied answers the proposers of entries that the applier has applied. results are the ones of the
+// command entries among them.
+func (r *requests) applied(entries []Entry, results [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	commands := 0
+	for i := range entries {
+		var data []byte
+		if entries[i].Kind == EntryCommand {
+			data = results[commands]
+			commands++
+		}
+		if len(r.accepted) == 0 {
+			return
+		}
+		if req := r.accepted[entries[i].Index]; req != nil && req.id == entries[i].ID() {
+			r.settle(req, outcome{result: Result{req.id.Index, req.id.Term, data}})
+		}
+	}
+}
+
+// end answers everyone: what reached the core may be applied yet, the rest never will be.
+func (r *requests) end(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = err
+	for _, req := range r.table {
+		if req.kind == proposalRequest && req.taken {
+			r.settle(req, outcome{err: ErrOutcomeUnknown})
+		} else {
+			r.settle(req, outcome{err: err})
+		}
+	}
+	r.proposals, r.asked = nil, nil
+}
+
+// depth returns the proposals and reads that wait for an answer, and the bytes of the former.
+func (r *requests) depth() (proposals, reads, bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[proposalRequest], r.counts[readRequest], r.bytes
+}

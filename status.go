@@ -1,0 +1,211 @@
+package raft
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Status is all that a node can say of itself, in one value.
+type Status struct {
+	ID          NodeID
+	Incarnation Incarnation
+	Boot        uint64 // how often the node was started on this data
+	ClusterName string // Config.Cluster
+	Cluster     ClusterID
+	Leadership
+	LeaderMember *Member        // nil if none is known
+	Members      []MemberStatus // of the configuration, or of Config.Initial while blank; sorted by id, with this one
+	Last         EntryID        // of the log
+	Persisted    Index          // durable here
+	Commit       Index          // known to be committed
+	Applied      Index          // by the FSM
+	Founded      bool           // there is a cluster, and this member holds its first entry
+	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.
+	Missing []string
+	// Wiped says that this member's disk was emptied, see ErrWiped.
+	Wiped bool
+	// LeaderReason says in one sentence why there is no leader, or why it last changed.
+	LeaderReason string
+	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
+	Tolerance string
+	// Outstanding counts the callers of Propose and Barrier that wait, OutstandingBytes their commands.
+	Outstanding      int
+	OutstandingBytes int
+	// Err is why the node has ended, nil while it runs.
+	Err error
+}
+
+// MemberStatus is what a node knows of one member of its configuration.
+type MemberStatus struct {
+	Member
+	// State is "self" for this member; on the leader "probe" or "stream" for the others; else "".
+	State string
+	// On the leader: the log up to Match is known to be on the member's disk, Lag entries are missing
+	// there, Inflight appends are not answered.
+	Match    Index
+	Lag      uint64
+	Inflight int
+	// LastContact is the time since the member was last heard; -1 if it never was.
+	LastContact   time.Duration
+	Connected     bool
+	ConnectionErr string // why it is not connected, or why the connection last broke; "" if it never did
+	RoundTrip     time.Duration
+}
+
+// Status returns what the node knows at this moment. It may be called from any goroutine, also after
+// the node has ended; it waits for the loop to come by, which never blocks.
+func (n *Node) Status() Status {
+	core := n.coreStatus()
+	wiped := n.identity.isWiped()
+	proposals, _, bytes := n.requests.depth()
+	s := Status{
+		ID: core.ID, Incarnation: core.Incarnation, Boot: core.Boot,
+		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
+		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(),
+		Founded: core.Cluster != ClusterID{}, Wiped: wiped,
+		Outstanding: proposals, OutstandingBytes: bytes, Err: n.Err(),
+	}
+	contact, refusals := n.identity.seen()
+	s.Members = n.memberStatuses(core, contact)
+	if core.Leader != "" {
+		m := n.identity.member(core.Leader)
+		s.LeaderMember = &m
+	}
+	s.Missing = missing(core, s.Members, refusals)
+	s.Tolerance = tolerance(s, 4*n.cfg.ElectionTimeout)
+	s.LeaderReason = leaderReason(s, n.history.reason(), 4*n.cfg.ElectionTimeout)
+	return s
+}
+
+// coreStatus asks the loop, or takes the last word of a loop that has ended.
+func (n *Node) coreStatus() CoreStatus {
+	reply := make(chan CoreStatus, 1)
+	n.mailbox.inspect(reply)
+	select {
+	case s := <-reply:
+		return s
+	case <-n.loopEnded:
+		return n.lastStatus
+	}
+}
+
+func (n *Node) memberStatuses(core CoreStatus, contact map[NodeID]time.Time) []MemberStatus {
+	config := core.Config
+	if len(config.Members) == 0 {
+		config = n.identity.initial
+	}
+	progress := make(map[NodeID]PeerProgress, len(core.Peers))
+	for _, p := range core.Peers {
+		progress[p.ID] = p
+	}
+	now, out := time.Now(), make([]MemberStatus, 0, len(config.Members))
+	for _, m := range config.Members {
+		if m.ID == core.ID {
+			out = append(out, MemberStatus{Member: m, State: "self", Match: core.Persisted, Connected: true})
+			continue
+		}
+		s := MemberStatus{Member: m, LastContact: -1}
+		if at, ok := contact[m.ID]; ok {
+			s.LastContact = now.Sub(at)
+		}
+		if p, ok := progress[m.ID]; ok {
+			s.State, s.Match, s.Inflight = p.State, p.Match, p.Inflight
+			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
+		}
+		peer := n.transport.Peer(m.ID)
+		s.Connected, s.RoundTrip = peer.Connected, peer.RoundTrip
+		if peer.Err != nil {
+			s.ConnectionErr = peer.Err.Error()
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// missing completes what the core says about a founding with what the connections know of it.
+func missing(core CoreStatus, members []MemberStatus, refusals map[NodeID]Refusal) []string {
+	if core.Term != 0 {
+		return nil
+	}
+	out := append([]string(nil), core.Missing...)
+	emptied := 0
+	for _, m := range members {
+		r, refused := refusals[m.ID]
+		switch {
+		case refused && r.Reason == RefusedNamedOther && r.Term == 0:
+			emptied++
+		case refused:
+			out = append(out, fmt.Sprintf("%s: %v", m.ID, &r))
+		case core.Blank && !m.Connected && m.ConnectionErr != "":
+			out = append(out, fmt.Sprintf("%s: %s", m.ID, m.ConnectionErr))
+		}
+	}
+	if emptied > 0 && emptied == len(members)-1 {
+		out = append(out, "nothing was ever committed, and this member's disk was emptied: empty all stores and start again")
+	}
+	return out
+}
+
+// reachable counts the voters, and those among them that were heard within the limit.
+func reachable(s Status, limit time.Duration) (voters, up int) {
+	for _, m := range s.Members {
+		if m.Kind != Voter {
+			continue
+		}
+		voters++
+		if m.State == "self" || m.Connected && m.LastContact >= 0 && m.LastContact <= limit {
+			up++
+		} else if s.Role != Leader && m.Connected {
+			up++ // followers are not heard all the time
+		}
+	}
+	return voters, up
+}
+
+// tolerance says how many more failures the cluster survives.
+func tolerance(s Status, limit time.Duration) string {
+	voters, up := reachable(s, limit)
+	quorum := voters/2 + 1
+	switch {
+	case voters == 0:
+		return "no configuration is known here yet"
+	case !s.Founded:
+		return fmt.Sprintf("there is no cluster yet; with %s it will survive %d failures", count(voters, "voter"), voters-quorum)
+	case up < quorum:
+		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed", up, count(voters, "voter"), quorum)
+	case up == quorum:
+		return fmt.Sprintf("none: %d of %s can be reached, and the next failure stops the cluster", up, count(voters, "voter"))
+	}
+	return fmt.Sprintf("the cluster survives %s more: %d of %s can be reached", count(up-quorum, "failure"), up, count(voters, "voter"))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// leaderReason says why there is no leader, or why it last changed.
+func leaderReason(s Status, last string, limit time.Duration) string {
+	voters, up := reachable(s, limit)
+	switch {
+	case s.Err != nil:
+		return fmt.Sprintf("this node has ended: %v", s.Err)
+	case s.Wiped:
+		return "this member's disk was emptied: the cluster knows it with another incarnation"
+	case s.Leader != "":
+		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
+	case len(s.Missing) > 0:
+		return "no cluster yet: " + strings.Join(s.Missing, "; ")
+	case len(s.Members) == 0:
+		return "no cluster yet: this member waits to be added to one"
+	case !s.Founded:
+		return "no cluster yet: this member waits for the founder, " + string(s.Members[0].ID)
+	case up < voters/2+1:
+		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed", up, count(voters, "voter"), voters/2+1)
+	}
+	return cmp.Or(last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
+}

@@ -1,0 +1,183 @@
+package raft
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// mergedBytesMax bounds what the writer puts into one storage write, unless a single write is larger.
+const mergedBytesMax = 8 << 20
+
+// writer makes writes durable, in the order issued. Its goroutine is the only one that writes to the
+// storage. The queue is bounded by what may come into the node: the limits of proposals on a leader,
+// of received messages and bytes on a follower.
+type writer struct {
+	node *Node
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	queue []Write
+
+	commit Index // the highest hint; it rides along with the next write
+}
+
+func newWriter(n *Node) *writer { return &writer{node: n, wake: make(chan struct{}, 1)} }
+
+// enqueue is called by the loop.
+func (w *writer) enqueue(write Write) {
+	w.mu.Lock()
+	w.queue = append(w.queue, write)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *writer) depth() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
+}
+
+// run is the writer's goroutine. It ends with the node, or with the first write that fails: the
+// kernel may have dropped the pages, so nothing is acknowledged after it.
+func (w *writer) run() {
+	for {
+		select {
+		case <-w.node.stop:
+			return
+		case <-w.wake:
+		}
+		for write, ok := w.take(); ok; write, ok = w.take() {
+			if err := w.makeDurable(write); err != nil {
+				w.node.fail(&StorageError{Op: "write", Err: err})
+				return
+			}
+		}
+	}
+}
+
+// take takes the next write, merged with the ones behind it as far as that is allowed.
+func (w *writer) take() (Write, bool) {
+	select {
+	case <-w.node.stop:
+		return Write{}, false
+	default:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
+		return Write{}, false
+	}
+	merged, n := mergeWrites(w.queue)
+	rest := copy(w.queue, w.queue[n:])
+	clear(w.queue[rest:])
+	w.queue = w.queue[:rest]
+	return merged, true
+}
+
+// makeDurable writes, then releases the promises, then tells the core.
+func (w *writer) makeDurable(write Write) error {
+	n := w.node
+	w.commit = max(w.commit, write.Commit)
+	if write.Hard != nil || write.Log != nil {
+		began := time.Now()
+		err := guardedWrite(n.storage, StorageWrite{Hard: write.Hard, Log: write.Log, Commit: w.commit})
+		if err != nil {
+			return err
+		}
+		n.counters.wrote(write, time.Since(began))
+	}
+	if write.Hard != nil {
+		n.identity.setTerm(write.Hard.Term)
+	}
+	if l := write.Log; l != nil {
+		n.tail.markPersisted(l.Generation, l.After.Index+Index(len(l.Entries)))
+	}
+	n.senders.send(write.Then)
+	n.mailbox.persistedUpTo(write.Seq)
+	return nil
+}
+
+// guardedWrite turns a panic of the storage into an error: it ends the node, not the process.
+func guardedWrite(s Storage, w StorageWrite) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.Write(w)
+}
+
+// mergeWrites merges the first writes of the queue into one with the same effect as all of them in
+// turn, and returns how many they are. It merges only while no later one carries Hard, so that a
+// crash still leaves a prefix of the writes as they were issued.
+func mergeWrites(queue []Write) (merged Write, n int) {
+	merged, n = queue[0], 1
+	m := logMerger{log: merged.Log}
+	then := len(merged.Then)
+	for ; n < len(queue) && queue[n].Hard == nil && m.add(queue[n].Log); n++ {
+		merged.Seq = queue[n].Seq
+		merged.Commit = max(merged.Commit, queue[n].Commit)
+		then += len(queue[n].Then)
+	}
+	merged.Log = m.log
+	if n > 1 && then > 0 {
+		merged.Then = make([]Message, 0, then)
+		for _, w := range queue[:n] {
+			merged.Then = append(merged.Then, w.Then...)
+		}
+	}
+	return merged, n
+}
+
+// logMerger merges log writes. It copies the entries once, when the second write comes.
+type logMerger struct {
+	log   *LogWrite
+	owned bool // the entries are the merger's own slice
+	bytes int
+}
+
+// add merges the next write in, and reports false if that would be too much, or is not simply an
+// append behind what is there, or a cut within it.
+func (m *logMerger) add(next *LogWrite) bool {
+	if next == nil {
+		return true
+	}
+	if m.log == nil {
+		m.log = next
+		return true
+	}
+	keep, ok := m.position(next.After)
+	if !ok {
+		return false
+	}
+	if !m.owned {
+		m.bytes = recordBytes(m.log.Entries)
+	}
+	if m.bytes += recordBytes(next.Entries); m.bytes > mergedBytesMax {
+		return false
+	}
+	entries := m.log.Entries[:keep]
+	if !m.owned {
+		entries = m.log.Entries[:keep:keep]
+	}
+	m.log = &LogWrite{m.log.After, append(entries, next.Entries...), next.Generation}
+	m.owned = len(next.Entries) > 0 || m.owned
+	return true
+}
+
+// position returns how many of the entries stay when the log is cut behind after.
+func (m *logMerger) position(after EntryID) (keep int, ok bool) {
+	if after == m.log.After {
+		return 0, true
+	}
+	if after.Index <= m.log.After.Index || after.Index > m.log.After.Index+Index(len(m.log.Entries)) {
+		return 0, false
+	}
+	keep = int(after.Index - m.log.After.Index)
+	return keep, m.log.Entries[keep-1].ID() == after
+}
