@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
+	stdlog "log"
 	"log/slog"
 	"strings"
 
@@ -119,7 +119,7 @@ func (s *slogLogger) GetLevel() hclog.Level {
 	return hclog.Off
 }
 
-func (s *slogLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
+func (s *slogLogger) StandardLogger(*hclog.StandardLoggerOptions) *stdlog.Logger {
 	return slog.NewLogLogger(s.logger.Handler(), slog.LevelInfo)
 }
 
