@@ -33,13 +33,12 @@ type outcome struct {
 	err    error
 }
 
-var requestPool = sync.Pool{New: func() any { return &request{outcome: make(chan outcome, 1)} }}
-
 // requests is the table of everybody who waits for an answer, and the queue of what the loop has not
 // taken yet. Callers, the loop and the applier share it.
 type requests struct {
 	poke func() // wakes the loop
 	cfg  *Config
+	pool sync.Pool // of *request
 
 	mu        sync.Mutex
 	last      Ticket
@@ -54,7 +53,7 @@ type requests struct {
 
 func newRequests(cfg *Config, poke func()) *requests {
 	return &requests{
-		cfg: cfg, poke: poke,
+		cfg: cfg, poke: poke, pool: sync.Pool{New: func() any { return &request{outcome: make(chan outcome, 1)} }},
 		table: make(map[Ticket]*request), accepted: make(map[Index]*request),
 	}
 }
@@ -114,7 +113,7 @@ func (r *requests) enter(kind requestKind, bytes int) (*request, error) {
 		return nil, ErrOverloaded
 	}
 	r.last++
-	req := requestPool.Get().(*request)
+	req := r.pool.Get().(*request)
 	*req = request{kind: kind, ticket: r.last, bytes: bytes, outcome: req.outcome}
 	r.table[req.ticket] = req
 	r.counts[kind]++
@@ -164,7 +163,7 @@ func (r *requests) take(batch []Event) []Event {
 
 // wait returns the outcome of the request, or abandons it when ctx ends first.
 func (r *requests) wait(ctx context.Context, req *request) outcome {
-	defer requestPool.Put(req)
+	defer r.pool.Put(req)
 	select {
 	case o := <-req.outcome:
 		return o

@@ -1,0 +1,323 @@
+// Package rafttest helps to test what is built on raft: New makes a cluster in memory in one line, also
+// inside a testing/synctest bubble, and CheckFSM holds a state machine against its contract.
+package rafttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
+)
+
+// patience bounds every wait of a Cluster. Inside a synctest bubble it passes at once; outside, it is
+// only ever reached by a test that fails.
+const patience = time.Minute
+
+// Options describe a cluster. The zero value of every field but NewFSM has a meaning.
+type Options struct {
+	// Members is how many there are: n1, n2 and so on. 0 means 3.
+	Members int
+	// NewFSM makes the state machine of each start of each member. Required.
+	NewFSM func() raft.FSM
+	// Configure may change the configuration of a member before each of its starts.
+	Configure func(*raft.Config)
+	// Storage and Transport may wrap what a member is started with.
+	Storage   func(raft.NodeID, raft.Storage) raft.Storage
+	Transport func(raft.NodeID, raft.Transport) raft.Transport
+}
+
+// Cluster is a cluster in memory. Its methods are for one goroutine, the test's, and fail the test
+// where they cannot do what they say.
+type Cluster struct {
+	t       testing.TB
+	options Options
+	network *transport.Network
+	initial []raft.Member
+	members []*member
+	ledger  ledger
+}
+
+// member is one member, running or not.
+type member struct {
+	id    raft.NodeID
+	disk  *storage.Memory
+	power *power     // of the running life
+	node  *raft.Node // nil while it does not run
+	fsm   raft.FSM   // of the running or last life
+	wire  *transport.Memory
+}
+
+// New starts a cluster of n members and returns once one of them leads. At the end of the test it
+// stops them, and fails the test if two members ever applied different entries at one index.
+func New(t testing.TB, n int, newFSM func() raft.FSM) *Cluster {
+	t.Helper()
+	c := Prepare(t, Options{Members: n, NewFSM: newFSM})
+	for _, id := range c.IDs() {
+		c.Start(id)
+	}
+	c.Leader()
+	return c
+}
+
+// Prepare makes a cluster none of whose members is started yet.
+func Prepare(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	if o.Members == 0 {
+		o.Members = 3
+	}
+	c := &Cluster{t: t, options: o, network: transport.NewNetwork(), ledger: newLedger(t)}
+	for i := range o.Members {
+		id := raft.NodeID(fmt.Sprintf("n%d", i+1))
+		c.initial = append(c.initial, raft.Member{ID: id, Address: string(id) + ":1", Meta: "http://" + string(id)})
+		c.members = append(c.members, &member{id: id, disk: storage.NewMemory()})
+	}
+	t.Cleanup(c.stopAll)
+	return c
+}
+
+func (c *Cluster) stopAll() {
+	for _, m := range c.members {
+		if m.node != nil {
+			c.Crash(m.id)
+		}
+	}
+}
+
+// IDs returns the ids of all members, sorted.
+func (c *Cluster) IDs() []raft.NodeID {
+	ids := make([]raft.NodeID, len(c.members))
+	for i, m := range c.members {
+		ids[i] = m.id
+	}
+	return ids
+}
+
+func (c *Cluster) member(id raft.NodeID) *member {
+	c.t.Helper()
+	i := slices.IndexFunc(c.members, func(m *member) bool { return m.id == id })
+	if i < 0 {
+		c.t.Fatalf("rafttest: there is no member %q", id)
+	}
+	return c.members[i]
+}
+
+// Node returns a member's node, nil while it does not run.
+func (c *Cluster) Node(id raft.NodeID) *raft.Node { return c.member(id).node }
+
+// FSM returns the state machine of a member's present start, or of the last one. Only tests that are
+// alone with it, or whose state machine has locks, may look into it.
+func (c *Cluster) FSM(id raft.NodeID) raft.FSM { return c.member(id).fsm }
+
+// Start starts a member that does not run.
+func (c *Cluster) Start(id raft.NodeID) *raft.Node {
+	c.t.Helper()
+	node, err := c.TryStart(id)
+	if err != nil {
+		c.t.Fatalf("rafttest: start %s: %v", id, err)
+	}
+	return node
+}
+
+// TryStart is Start for a start that may fail.
+func (c *Cluster) TryStart(id raft.NodeID) (*raft.Node, error) {
+	c.t.Helper()
+	m := c.member(id)
+	if m.node != nil {
+		c.t.Fatalf("rafttest: %s runs already", id)
+	}
+	m.power = &power{Storage: m.disk}
+	m.wire = c.network.Join(id)
+	m.fsm = c.options.NewFSM()
+	var disk raft.Storage = m.power
+	var wire raft.Transport = m.wire
+	if c.options.Storage != nil {
+		disk = c.options.Storage(id, disk)
+	}
+	if c.options.Transport != nil {
+		wire = c.options.Transport(id, wire)
+	}
+	cfg := raft.Config{ID: id, Cluster: "test", Initial: c.initial, Seed: 1}
+	if c.options.Configure != nil {
+		c.options.Configure(&cfg)
+	}
+	node, err := raft.Start(context.Background(), cfg, c.ledger.watch(id, m.fsm), disk, wire)
+	if err != nil {
+		_ = wire.Close()
+		m.disk = m.disk.Reopen()
+		return nil, err
+	}
+	m.node = node
+	return node, nil
+}
+
+// Crash stops a member without any notice: nothing that it has not said or written before leaves it
+// any more.
+func (c *Cluster) Crash(id raft.NodeID) {
+	c.t.Helper()
+	m := c.running(id)
+	m.power.cut()
+	_ = m.wire.Close()
+	_ = m.node.Close() // with the error of the storage that lost its power
+	m.node, m.disk = nil, m.disk.Reopen()
+}
+
+// Close stops a member as its process would.
+func (c *Cluster) Close(id raft.NodeID) {
+	c.t.Helper()
+	m := c.running(id)
+	if err := m.node.Close(); err != nil {
+		c.t.Fatalf("rafttest: close %s: %v", id, err)
+	}
+	m.node, m.disk = nil, m.disk.Reopen()
+}
+
+func (c *Cluster) running(id raft.NodeID) *member {
+	c.t.Helper()
+	m := c.member(id)
+	if m.node == nil {
+		c.t.Fatalf("rafttest: %s does not run", id)
+	}
+	return m
+}
+
+// Restart starts a member again on what it has on its disk; one that runs is crashed first.
+func (c *Cluster) Restart(id raft.NodeID) *raft.Node {
+	c.t.Helper()
+	if c.Node(id) != nil {
+		c.Crash(id)
+	}
+	return c.Start(id)
+}
+
+// Wipe empties the disk of a member that does not run.
+func (c *Cluster) Wipe(id raft.NodeID) {
+	c.t.Helper()
+	m := c.member(id)
+	if m.node != nil {
+		c.t.Fatalf("rafttest: %s runs; crash it before its disk is emptied", id)
+	}
+	m.disk = storage.NewMemory()
+}
+
+// Partition parts the members into groups that cannot talk to one another. Who is in no group is
+// alone. Earlier partitions are healed first.
+func (c *Cluster) Partition(groups ...[]raft.NodeID) {
+	group := func(id raft.NodeID) int {
+		return slices.IndexFunc(groups, func(g []raft.NodeID) bool { return slices.Contains(g, id) })
+	}
+	c.Heal()
+	for i, a := range c.members {
+		for _, b := range c.members[i+1:] {
+			if ga, gb := group(a.id), group(b.id); ga != gb || ga < 0 {
+				c.network.Cut(a.id, b.id)
+			}
+		}
+	}
+}
+
+// Isolate cuts one member off from all others, which go on talking to each other.
+func (c *Cluster) Isolate(id raft.NodeID) {
+	others := slices.DeleteFunc(c.IDs(), func(other raft.NodeID) bool { return other == id })
+	c.Partition(others)
+}
+
+// Heal undoes every partition.
+func (c *Cluster) Heal() { c.network.HealAll() }
+
+// Leader returns the node that leads, and waits for one if there is none: one that leads in the
+// newest term that any running member knows, and has committed an entry of it.
+func (c *Cluster) Leader() *raft.Node {
+	c.t.Helper()
+	var leader *raft.Node
+	c.Await("a leader", func() bool {
+		leader = c.leader()
+		return leader != nil
+	})
+	return leader
+}
+
+func (c *Cluster) leader() (leader *raft.Node) {
+	var term raft.Term
+	for _, m := range c.members {
+		if m.node == nil {
+			continue
+		}
+		if s := m.node.Status(); s.Role == raft.Leader && s.Term > term && s.Err == nil {
+			leader, term = m.node, s.Term
+		}
+	}
+	if leader == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := leader.ReadIndex(ctx); err != nil {
+		return nil // deposed meanwhile, or cut off
+	}
+	return leader
+}
+
+// Follower returns a running node that does not lead.
+func (c *Cluster) Follower() *raft.Node {
+	c.t.Helper()
+	leader := c.Leader().Status().ID
+	for _, m := range c.members {
+		if m.node != nil && m.id != leader {
+			return m.node
+		}
+	}
+	c.t.Fatal("rafttest: no follower runs")
+	return nil
+}
+
+// Converge waits until all running members have applied the same log.
+func (c *Cluster) Converge() {
+	c.t.Helper()
+	leader := c.Leader()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	index, err := leader.Barrier(ctx)
+	if err != nil {
+		c.t.Fatalf("rafttest: converge: %v", err)
+	}
+	for _, m := range c.members {
+		if m.node == nil {
+			continue
+		}
+		if err := m.node.WaitApplied(ctx, index); err != nil {
+			c.t.Fatalf("rafttest: %s has not applied entry %d: %v", m.id, index, err)
+		}
+	}
+}
+
+// Await looks every few milliseconds whether the condition holds.
+func (c *Cluster) Await(what string, holds func() bool) {
+	c.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("rafttest: waited %v for %s\n%s", patience, what, c.describe())
+		}
+	}
+}
+
+// describe says how all members are, for a test that fails.
+func (c *Cluster) describe() string {
+	out := ""
+	for _, m := range c.members {
+		if m.node == nil {
+			out += fmt.Sprintf("%s does not run\n", m.id)
+			continue
+		}
+		s := m.node.Status()
+		out += fmt.Sprintf("%s: %v in term %d, leader %q, last %v, commit %d, applied %d: %s\n",
+			m.id, s.Role, s.Term, s.Leader, s.Last, s.Commit, s.Applied, s.LeaderReason)
+	}
+	return out
+}

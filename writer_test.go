@@ -1,0 +1,120 @@
+package raft
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// naiveDisk does what a Write says, one write at a time.
+type naiveDisk struct {
+	hard   HardState
+	start  EntryID // the log begins behind it
+	log    []Entry
+	thens  []Message
+	commit Index
+}
+
+func (d *naiveDisk) write(w Write) {
+	if w.Hard != nil {
+		d.hard = *w.Hard
+	}
+	if l := w.Log; l != nil {
+		d.log = append(d.log[:l.After.Index-d.start.Index:l.After.Index-d.start.Index], l.Entries...)
+	}
+	d.commit = max(d.commit, w.Commit)
+	d.thens = append(d.thens, w.Then...)
+}
+
+func (d *naiveDisk) last() Index { return d.start.Index + Index(len(d.log)) }
+
+func (d *naiveDisk) id(i Index) EntryID {
+	if i == d.start.Index {
+		return d.start
+	}
+	return d.log[i-d.start.Index-1].ID()
+}
+
+// randomWrites returns writes as a core could issue them one after the other: appends, truncations
+// and new terms on a log that the disk has at first.
+func randomWrites(rng *rand.Rand, disk *naiveDisk) []Write {
+	model := naiveDisk{log: append([]Entry(nil), disk.log...)}
+	term, generation := Term(3), uint64(1)
+	writes := make([]Write, 1+rng.IntN(12))
+	for i := range writes {
+		w := Write{Seq: Seq(i + 1), Commit: Index(rng.IntN(5)), Then: make([]Message, rng.IntN(3))}
+		for k := range w.Then {
+			w.Then[k].Term = Term(100*i + k)
+		}
+		if rng.IntN(5) == 0 {
+			term++
+			w.Hard = &HardState{Term: term}
+		}
+		if rng.IntN(4) > 0 {
+			after := model.last()
+			if rng.IntN(3) == 0 {
+				after -= Index(rng.IntN(int(after) + 1))
+				generation++
+				term++
+			}
+			w.Log = &LogWrite{After: model.id(after), Generation: generation}
+			for k := range rng.IntN(4) {
+				w.Log.Entries = append(w.Log.Entries, Entry{Index: after + Index(k) + 1, Term: term, Kind: EntryNoop})
+			}
+		}
+		model.write(w)
+		writes[i] = w
+	}
+	return writes
+}
+
+func TestMergeWrites_HasTheEffectOfAllOfThemInTurn(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		one, merged := &naiveDisk{}, &naiveDisk{}
+		for i := range 5 {
+			e := Entry{Index: Index(i + 1), Term: 2, Kind: EntryNoop}
+			one.log, merged.log = append(one.log, e), append(merged.log, e)
+		}
+		queue := randomWrites(rng, one)
+		for _, w := range queue {
+			one.write(w)
+		}
+		for rest := queue; len(rest) > 0; {
+			w, n := mergeWrites(rest)
+			require.Positive(t, n)
+			require.Equal(t, rest[n-1].Seq, w.Seq, "the merged write acknowledges the last one in it")
+			for _, later := range rest[1:n] {
+				require.Nil(t, later.Hard, "no later write carries Hard")
+			}
+			merged.write(w)
+			rest = rest[n:]
+		}
+		require.Equal(t, one, merged)
+	}
+}
+
+func TestMergeWrites_LeavesTheMergedWritesAsTheyWere(t *testing.T) {
+	entries := make([]Entry, 2, 10) // room behind them, which an append must not use
+	entries[0], entries[1] = Entry{Index: 1, Term: 1}, Entry{Index: 2, Term: 1}
+	queue := []Write{
+		{Seq: 1, Log: &LogWrite{Entries: entries, Generation: 1}},
+		{Seq: 2, Log: &LogWrite{After: EntryID{1, 1}, Entries: []Entry{{Index: 2, Term: 2}}, Generation: 2}},
+		{Seq: 3, Log: &LogWrite{After: EntryID{2, 2}, Entries: []Entry{{Index: 3, Term: 2}}, Generation: 2}},
+	}
+	w, n := mergeWrites(queue)
+	require.Equal(t, 3, n)
+	expect.Equal(t, []Entry{{Index: 1, Term: 1}, {Index: 2, Term: 2}, {Index: 3, Term: 2}}, w.Log.Entries)
+	expect.Equal(t, uint64(2), w.Log.Generation)
+	expect.Equal(t, []Entry{{Index: 1, Term: 1}, {Index: 2, Term: 1}, {}}, entries[:3], "the tail shares these")
+}
+
+func TestMergeWrites_StopsAtItsLimit(t *testing.T) {
+	big := func(i Index) Write {
+		return Write{Seq: Seq(i), Log: &LogWrite{After: EntryID{1, i - 1}, Entries: []Entry{{Index: i, Term: 1, Data: make([]byte, 3<<20)}}}}
+	}
+	_, n := mergeWrites([]Write{big(1), big(2), big(3), big(4)})
+	expect.Equal(t, 2, n)
+}
