@@ -1,0 +1,333 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/coxswain/raft"
+)
+
+// BoltFile is the name of the file that OpenBolt keeps in its directory.
+const BoltFile = "raft.db"
+
+// BoltOptions tunes a Bolt. The zero value is good.
+type BoltOptions struct {
+	// LockWait is how long OpenBolt waits for another process to let go of the file. 0 means 1 s,
+	// enough for one that is about to end.
+	LockWait time.Duration
+}
+
+const lockWaitDefault = time.Second
+
+// Bolt keeps term, vote and the log in one bbolt file, one transaction for each write. Its methods
+// may be called as raft.Storage says.
+//
+// The file has three buckets: "meta" says who the data belongs to, "hard" has one record that every
+// write replaces, and "log" has one record for each entry, by its index.
+type Bolt struct {
+	path string
+	db   *bbolt.DB
+
+	mu      sync.Mutex // held by Load, Write and Close
+	loaded  bool
+	closed  bool
+	stuck   bool  // bbolt panicked, perhaps with its locks held: it is not called again
+	failed  error // of the first write that failed; there is no second
+	written hardRecord
+	commit  raft.Index // the newest hint, to ride along with the next write
+}
+
+var _ raft.Storage = (*Bolt)(nil)
+
+var (
+	metaBucket = []byte("meta")
+	hardBucket = []byte("hard")
+	logBucket  = []byte("log")
+	recordKey  = []byte("record") // the only key of the first two
+)
+
+// OpenBolt opens the store in dir, or makes a blank one there. It checks the structure of the whole
+// file, so it takes time in proportion to its size.
+//
+// Its errors match raft.ErrLocked if another process has the store open, ErrNotWritable and
+// ErrDiskFull, or are a *raft.CorruptError; each says what to do.
+func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
+	if opts.LockWait == 0 {
+		opts.LockWait = lockWaitDefault
+	}
+	b := &Bolt{path: filepath.Join(dir, BoltFile)}
+	if err := b.open(opts); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Bolt) open(opts BoltOptions) error {
+	if err := b.create(); err != nil {
+		return err
+	}
+	if err := b.checkFile(opts); err != nil {
+		return err
+	}
+	err := b.guard("opening", func() (err error) {
+		b.db, err = bbolt.Open(b.path, filePermissions, boltOptions(opts.LockWait))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	removeLeftovers(b.path)
+	// The process that made the file may have been killed before its name was durable.
+	if err := syncDirectory(filepath.Dir(b.path)); err != nil {
+		_ = b.Close()
+		return explain("syncing the directory of", b.path, err)
+	}
+	return nil
+}
+
+// boltOptions of a store that is written to. The list of free pages is not written: it would cost a
+// page for each write, and many after a large truncation; bbolt finds them again when it opens.
+func boltOptions(lockWait time.Duration) *bbolt.Options {
+	return &bbolt.Options{
+		Timeout:        lockWait,
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+		NoStatistics:   true,
+	}
+}
+
+// guard calls bbolt. bbolt panics on what it did not expect to find, and touching a mapped page that
+// the disk cannot read is a fault: both come back as errors.
+func (b *Bolt) guard(doing string, call func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(b.path, "an unknown place", fmt.Errorf("bbolt panicked while %s: %v", doing, r))
+		}
+	}()
+	err = call()
+	var corrupt *raft.CorruptError
+	if err == nil || errors.As(err, &corrupt) || errors.Is(err, raft.ErrNotStored) {
+		return err
+	}
+	return explain(doing, b.path, err)
+}
+
+// update runs one transaction. b.mu is held.
+func (b *Bolt) update(doing string, change func(*bbolt.Tx) error) error {
+	b.stuck = true
+	err := b.guard(doing, func() error {
+		err := b.db.Update(change)
+		b.stuck = false
+		return err
+	})
+	if err != nil {
+		b.failed = err
+	}
+	return err
+}
+
+// ready says why nothing can be written, if so. b.mu is held.
+func (b *Bolt) ready() error {
+	switch {
+	case b.closed:
+		return fmt.Errorf("%w: %s", ErrClosed, b.path)
+	case b.failed != nil:
+		return b.failed
+	case !b.loaded:
+		return fmt.Errorf("storage: %s: Load comes before Write", b.path)
+	}
+	return nil
+}
+
+// Write makes the step durable, in one transaction. A write of nothing but a commit hint costs
+// nothing: the hint waits for the next write. After an error every later Write returns that error.
+func (b *Bolt) Write(w raft.StorageWrite) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.ready(); err != nil {
+		return err
+	}
+	b.commit = max(b.commit, w.Commit)
+	if w.Hard == nil && changesNothing(w.Log, b.written.last) {
+		return nil
+	}
+	next := b.written
+	next.commit = b.commit
+	if w.Hard != nil {
+		next.hard = *w.Hard
+	}
+	err := b.update("writing to", func(tx *bbolt.Tx) error {
+		if w.Log != nil {
+			if err := writeLog(tx, &next, w.Log); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(hardBucket).Put(recordKey, next.encode())
+	})
+	if err == nil {
+		b.written = next
+	}
+	return err
+}
+
+func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
+	return w == nil || w.After == last && len(w.Entries) == 0
+}
+
+// writeLog drops the entries above w.After, or all if w.After is not in the log, then appends.
+func writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) error {
+	log := tx.Bucket(logBucket)
+	switch {
+	case w.After == record.last:
+	case w.After == record.start || !holds(log, record, w.After):
+		var err error
+		if log, err = emptied(tx); err != nil {
+			return err
+		}
+		record.start = w.After
+	default:
+		for i := record.last.Index; i > w.After.Index; i-- {
+			if err := log.Delete(logKey(i)); err != nil {
+				return err
+			}
+		}
+	}
+	record.last = w.After
+	log.FillPercent = 1 // keys only ever rise: leave no room between them
+	for _, e := range w.Entries {
+		if e.Index != record.last.Index+1 || e.Term < record.last.Term {
+			return fmt.Errorf("entry %v cannot follow entry %v", e.ID(), record.last)
+		}
+		if err := log.Put(logKey(e.Index), e.Record()); err != nil {
+			return err
+		}
+		record.last = e.ID()
+	}
+	return nil
+}
+
+func holds(log *bbolt.Bucket, record *hardRecord, id raft.EntryID) bool {
+	if id.Index <= record.start.Index || id.Index > record.last.Index {
+		return false
+	}
+	e, err := raft.DecodeEntry(log.Get(logKey(id.Index)))
+	return err == nil && e.ID() == id
+}
+
+func emptied(tx *bbolt.Tx) (*bbolt.Bucket, error) {
+	if err := tx.DeleteBucket(logBucket); err != nil {
+		return nil, err
+	}
+	return tx.CreateBucket(logBucket)
+}
+
+// logKey sorts as the indexes do.
+func logKey(i raft.Index) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
+
+// Entries returns the first entries of the span, at least one, as raft.Storage says. It may be
+// called beside itself and beside Write, and sees each write as a whole or not at all.
+func (b *Bolt) Entries(span raft.Span, bytesMax int) (entries []raft.Entry, err error) {
+	err = b.guard("reading", func() error {
+		return b.db.View(func(tx *bbolt.Tx) error {
+			records, err := b.find(tx, span, bytesMax)
+			if err != nil {
+				return err
+			}
+			entries, err = b.decode(span.After+1, records)
+			return err
+		})
+	})
+	return entries, err
+}
+
+// find returns the records where they lie in the mapped file.
+func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byte, err error) {
+	if span.After >= span.Last {
+		return nil, fmt.Errorf("%w: the span (%d, %d] is empty", raft.ErrNotStored, span.After, span.Last)
+	}
+	cursor := tx.Bucket(logBucket).Cursor()
+	key, record := cursor.Seek(logKey(span.After + 1))
+	for i, size := span.After+1, 0; i <= span.Last; i++ {
+		if len(key) != 8 || raft.Index(binary.BigEndian.Uint64(key)) != i {
+			return nil, b.missing(tx, i)
+		}
+		if size += len(record); size > bytesMax && len(records) > 0 {
+			break
+		}
+		records = append(records, record)
+		key, record = cursor.Next()
+	}
+	return records, nil
+}
+
+// missing tells an entry that is not in the log from one that is lost.
+func (b *Bolt) missing(tx *bbolt.Tx, i raft.Index) error {
+	record, err := decodeHard(tx.Bucket(hardBucket).Get(recordKey))
+	if err != nil {
+		return damaged(b.path, "the record of term and vote", err)
+	}
+	if i > record.start.Index && i <= record.last.Index {
+		return damaged(b.path, entryPlace(i), errors.New("it is missing"))
+	}
+	return fmt.Errorf("%w: %d; the log is the entries above %v up to %v", raft.ErrNotStored, i, record.start, record.last)
+}
+
+// decode copies the records out of the mapped file, all at once, and checks them.
+func (b *Bolt) decode(first raft.Index, records [][]byte) ([]raft.Entry, error) {
+	size := 0
+	for _, r := range records {
+		size += len(r)
+	}
+	room := make([]byte, 0, size)
+	entries := make([]raft.Entry, 0, len(records))
+	for k, r := range records {
+		from := len(room)
+		room = append(room, r...)
+		e, err := decodeAt(first+raft.Index(k), room[from:len(room):len(room)])
+		if err != nil {
+			return nil, damaged(b.path, entryPlace(first+raft.Index(k)), err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// decodeAt checks that the record is the one of the entry at i.
+func decodeAt(i raft.Index, record []byte) (raft.Entry, error) {
+	e, err := raft.DecodeEntry(record)
+	if err == nil && e.Index != i {
+		err = fmt.Errorf("it holds entry %v", e.ID())
+	}
+	return e, err
+}
+
+func entryPlace(i raft.Index) string { return fmt.Sprintf("entry %d", i) }
+
+// Close releases the file. It does not sync: everything that was acknowledged is durable.
+func (b *Bolt) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.stuck {
+		b.closed = true
+		return nil
+	}
+	b.closed = true
+	if err := b.db.Close(); err != nil {
+		return explain("closing", b.path, err)
+	}
+	return nil
+}
+
+const (
+	filePermissions      os.FileMode = 0o600
+	directoryPermissions os.FileMode = 0o700
+)

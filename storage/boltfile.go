@@ -1,0 +1,168 @@
+package storage
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"syscall"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// create makes a blank store, unless there is one. It appears under its name complete and synced, so
+// that a file of that name which is empty, cut short or without records is damaged and never new.
+func (b *Bolt) create() error {
+	if _, err := os.Stat(b.path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // a file that cannot be looked at is refused by whoever opens it
+	}
+	dir := filepath.Dir(b.path)
+	if err := os.MkdirAll(dir, directoryPermissions); err != nil {
+		return explain("creating", dir, err)
+	}
+	if err := syncAncestors(dir); err != nil {
+		return explain("syncing", dir, err)
+	}
+	file, err := os.CreateTemp(dir, BoltFile+leftoverPattern)
+	if err != nil {
+		return explain("creating", b.path, err)
+	}
+	name := file.Name()
+	defer os.Remove(name)
+	if err := file.Close(); err != nil {
+		return explain("creating", b.path, err)
+	}
+	if err := b.guard("creating", func() error { return writeBlank(name) }); err != nil {
+		return err
+	}
+	// Another process may be doing the same: a link replaces nothing.
+	if err := os.Link(name, b.path); err == nil || errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err := os.Rename(name, b.path); err != nil { // a file system without links
+		return explain("creating", b.path, err)
+	}
+	return nil
+}
+
+// leftoverPattern follows BoltFile in the names of stores that are being made.
+const leftoverPattern = ".new-*"
+
+// removeLeftovers removes what interrupted starts left behind. It costs nothing if it fails.
+func removeLeftovers(path string) {
+	leftovers, _ := filepath.Glob(path + leftoverPattern)
+	for _, name := range leftovers {
+		_ = os.Remove(name)
+	}
+}
+
+// writeBlank makes the file, which is empty, a store that knows no member yet.
+func writeBlank(name string) (err error) {
+	db, err := bbolt.Open(name, filePermissions, boltOptions(lockWaitDefault))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	meta, err := metaRecord{Format: formatVersion}.encode()
+	if err != nil {
+		return err
+	}
+	return db.Update(func(tx *bbolt.Tx) error {
+		if _, err := tx.CreateBucket(logBucket); err != nil {
+			return err
+		}
+		if err := createWith(tx, metaBucket, meta); err != nil {
+			return err
+		}
+		return createWith(tx, hardBucket, hardRecord{}.encode())
+	})
+}
+
+func createWith(tx *bbolt.Tx, name, record []byte) error {
+	bucket, err := tx.CreateBucket(name)
+	if err != nil {
+		return err
+	}
+	return bucket.Put(recordKey, record)
+}
+
+// checkFile checks the structure of the file while a shared lock keeps writers out.
+func (b *Bolt) checkFile(opts BoltOptions) error {
+	return b.guard("opening", func() error {
+		var file *os.File
+		lock := &bbolt.Options{
+			ReadOnly: true, Timeout: opts.LockWait,
+			OpenFile: func(name string, flags int, mode os.FileMode) (_ *os.File, err error) {
+				if file, err = os.OpenFile(name, flags, mode); err != nil {
+					return nil, err
+				}
+				return file, refuseStub(file)
+			},
+		}
+		db, err := bbolt.Open(b.path, filePermissions, lock)
+		if err != nil {
+			return b.refusal(err)
+		}
+		defer db.Close()
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		if where, err := checkPages(file, info.Size()); err != nil {
+			return damaged(b.path, where, err)
+		}
+		return nil
+	})
+}
+
+// refusal sorts an error of opening the file: what is neither the lock nor the file system is damage.
+func (b *Bolt) refusal(err error) error {
+	var errno syscall.Errno
+	if errors.Is(err, bolterrors.ErrTimeout) || errors.As(err, &errno) {
+		return err
+	}
+	return damaged(b.path, "its head", err)
+}
+
+// refuseStub keeps bbolt from files that it would take for new ones, or could not map.
+func refuseStub(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if info.Size() >= 2*int64(os.Getpagesize()) {
+		return nil
+	}
+	return errors.Join(damaged(file.Name(), "its head", errors.New("cut short")), file.Close())
+}
+
+// syncAncestors makes the names of the directory and of everything above it durable: each may have
+// been made just now. What is not ours to sync was not made by us.
+func syncAncestors(dir string) error {
+	above, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for below := ""; above != below; above, below = filepath.Dir(above), above {
+		err := syncDirectory(above)
+		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EINVAL) {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncDirectory makes the names in it durable.
+func syncDirectory(dir string) error {
+	if runtime.GOOS == "windows" { // it has no such call
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

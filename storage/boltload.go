@@ -1,0 +1,165 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/coxswain/raft"
+)
+
+// scanEntriesPerCheck is how many entries Load reads between two looks at its context.
+const scanEntriesPerCheck = 1024
+
+// Load checks and returns everything that the store keeps, as raft.Storage says. It reads the whole
+// log; ctx ends it early. A store that is refused, damaged or somebody else's, is left as it was.
+func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return raft.Stored{}, fmt.Errorf("%w: %s", ErrClosed, b.path)
+	}
+	if b.loaded || b.failed != nil {
+		return raft.Stored{}, fmt.Errorf("storage: %s: Load is called once", b.path)
+	}
+	stored, meta, err := b.scan(ctx, identity)
+	if err != nil {
+		return raft.Stored{}, err
+	}
+	// What a killed process wrote and did not sync must be durable before anything is built on it,
+	// and before the next transaction reuses the pages that it had freed.
+	if err := b.guard("syncing", b.db.Sync); err != nil {
+		return raft.Stored{}, err
+	}
+	meta.Boot++
+	if err := b.format(meta); err != nil {
+		return raft.Stored{}, err
+	}
+	b.loaded = true
+	stored.Boot, stored.Incarnation = meta.Boot, raft.Incarnation(meta.Incarnation)
+	return stored, nil
+}
+
+// format makes the record of who the data belongs to durable.
+func (b *Bolt) format(meta metaRecord) error {
+	record, err := meta.encode()
+	if err != nil {
+		return explain("formatting", b.path, err)
+	}
+	return b.update("formatting", func(tx *bbolt.Tx) error {
+		return tx.Bucket(metaBucket).Put(recordKey, record)
+	})
+}
+
+// scan reads and checks everything, and changes nothing.
+func (b *Bolt) scan(ctx context.Context, identity raft.Identity) (stored raft.Stored, meta metaRecord, err error) {
+	err = b.guard("loading", func() error {
+		return b.db.View(func(tx *bbolt.Tx) (err error) {
+			if meta, err = b.readMeta(tx); err != nil {
+				return err
+			}
+			if meta, err = b.identify(meta, identity); err != nil {
+				return err
+			}
+			stored, err = b.readHardAndLog(ctx, tx)
+			return err
+		})
+	})
+	return stored, meta, err
+}
+
+// record returns the only record of a bucket.
+func (b *Bolt) record(tx *bbolt.Tx, bucket []byte) ([]byte, error) {
+	in := tx.Bucket(bucket)
+	if in == nil {
+		return nil, damaged(b.path, fmt.Sprintf("bucket %q", bucket), errors.New("it is missing"))
+	}
+	return in.Get(recordKey), nil
+}
+
+func (b *Bolt) readMeta(tx *bbolt.Tx) (metaRecord, error) {
+	bytes, err := b.record(tx, metaBucket)
+	if err != nil {
+		return metaRecord{}, err
+	}
+	meta, err := decodeMeta(bytes)
+	if err != nil {
+		return metaRecord{}, damaged(b.path, "the format record", err)
+	}
+	return meta, nil
+}
+
+// identify gives a blank store its identity, and refuses somebody else's.
+func (b *Bolt) identify(meta metaRecord, identity raft.Identity) (metaRecord, error) {
+	switch {
+	case meta.Format > formatVersion:
+		return meta, &FormatError{File: b.path, Stored: meta.Format, Known: formatVersion}
+	case meta.blank():
+		meta.Cluster, meta.ID = identity.Cluster, string(identity.ID)
+		meta.Incarnation = uint64(identity.Fresh)
+		return meta, nil
+	}
+	return meta, checkIdentity(raft.Identity{Cluster: meta.Cluster, ID: raft.NodeID(meta.ID)}, identity)
+}
+
+// checkIdentity refuses an identity that is not the stored one.
+func checkIdentity(stored, given raft.Identity) error {
+	if stored.Cluster != given.Cluster {
+		return &raft.IdentityError{What: "cluster", Stored: stored.Cluster, Given: given.Cluster}
+	}
+	if stored.ID != given.ID {
+		return &raft.IdentityError{What: "member id", Stored: string(stored.ID), Given: string(given.ID)}
+	}
+	return nil
+}
+
+func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, error) {
+	bytes, err := b.record(tx, hardBucket)
+	if err != nil {
+		return raft.Stored{}, err
+	}
+	record, err := decodeHard(bytes)
+	if err != nil {
+		return raft.Stored{}, damaged(b.path, "the record of term and vote", err)
+	}
+	log, err := b.readLog(ctx, tx, record.start)
+	if err != nil {
+		return raft.Stored{}, err
+	}
+	if log.Last != record.last {
+		return raft.Stored{}, damaged(b.path, "the end of the log",
+			fmt.Errorf("it ends at entry %v, and the last write left it ending at %v", log.Last, record.last))
+	}
+	b.written, b.commit = record, record.commit
+	return raft.Stored{Hard: record.hard, Commit: min(record.commit, log.Last.Index), Log: log}, nil
+}
+
+// readLog checks every entry, and that they follow each other from start on.
+func (b *Bolt) readLog(ctx context.Context, tx *bbolt.Tx, start raft.EntryID) (raft.StoredLog, error) {
+	log := raft.StoredLog{Last: start}
+	bucket := tx.Bucket(logBucket)
+	if bucket == nil {
+		return log, damaged(b.path, `bucket "log"`, errors.New("it is missing"))
+	}
+	cursor := bucket.Cursor()
+	for key, record := cursor.First(); key != nil; key, record = cursor.Next() {
+		if log.Last.Index%scanEntriesPerCheck == 0 && ctx.Err() != nil {
+			return log, ctx.Err()
+		}
+		next := log.Last.Index + 1
+		if len(key) != 8 || raft.Index(binary.BigEndian.Uint64(key)) != next {
+			return log, damaged(b.path, entryPlace(next), fmt.Errorf("the key %x stands in its place", key))
+		}
+		e, err := decodeAt(next, record)
+		if err == nil {
+			err = log.Observe(e)
+		}
+		if err != nil {
+			return log, damaged(b.path, entryPlace(next), err)
+		}
+	}
+	return log, nil
+}

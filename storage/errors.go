@@ -1,0 +1,70 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+	"syscall"
+
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/coxswain/raft"
+)
+
+var (
+	// ErrDiskFull is matched by the error of a store whose disk, or quota, has no room left. Nothing
+	// that was written before is lost: make room, then start the member again.
+	ErrDiskFull = errors.New("storage: no space left on the disk: make room and start again")
+	// ErrNotWritable is matched by the error of opening a store on a read-only file system, or without
+	// the right to write there. Nothing was changed: mount it writable, or correct the permissions.
+	ErrNotWritable = errors.New("storage: data directory is not writable: check the mount and the permissions")
+	// ErrClosed is matched by the errors of a store that is closed.
+	ErrClosed = errors.New("storage: store is closed")
+)
+
+// FormatError says that the data was written by a later version in a format that this one does not
+// know. Nothing was changed: run that version, or a later one.
+type FormatError struct {
+	File   string
+	Stored uint64 // the format of the file
+	Known  uint64 // the newest format that this version reads
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("storage: %s has format %d, and this version knows formats up to %d: run a later version",
+		e.File, e.Stored, e.Known)
+}
+
+// explain wraps an error of bbolt or of the file system: what was being done, where, and, where the
+// operator can help, as the error that says how.
+func explain(doing, path string, err error) error {
+	var remedy error
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		remedy = raft.ErrLocked
+	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
+		return fmt.Errorf("%w: %s %s", ErrClosed, doing, path)
+	case isDiskFull(err):
+		remedy = ErrDiskFull
+	case errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission):
+		remedy = ErrNotWritable
+	default:
+		return fmt.Errorf("storage: %s %s: %w", doing, path, err)
+	}
+	return fmt.Errorf("%w: %s %s: %w", remedy, doing, path, err)
+}
+
+// isDiskFull looks at the text too: bbolt keeps nothing else of an error that it met while growing
+// its file.
+func isDiskFull(err error) bool {
+	const errorDiskFull = syscall.Errno(112) // Windows: ERROR_DISK_FULL
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		strings.Contains(err.Error(), syscall.ENOSPC.Error()) ||
+		runtime.GOOS == "windows" && errors.Is(err, errorDiskFull)
+}
+
+func damaged(path, where string, reason error) error {
+	return &raft.CorruptError{File: path, Where: where, Reason: reason}
+}

@@ -1,0 +1,175 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/coxswain/raft"
+)
+
+// Memory keeps what a Bolt keeps, in memory: for tests. What it keeps outlives Close: see Reopen. It
+// starts no goroutine and reads no clock, so it may be used inside a testing/synctest bubble. Its
+// methods may be called as raft.Storage says.
+type Memory struct {
+	kept *memoryDisk
+	life uint64 // a Memory works as long as no later one was opened
+
+	loaded bool // guarded by kept.mu, as the next one
+	closed bool
+}
+
+// memoryDisk is what one Memory after another keeps.
+type memoryDisk struct {
+	mu      sync.Mutex
+	life    uint64 // of the Memory that was opened last
+	meta    metaRecord
+	record  hardRecord
+	commit  raft.Index
+	entries []raft.Entry // the first one is above record.start
+}
+
+var _ raft.Storage = (*Memory)(nil)
+
+// NewMemory returns a blank store.
+func NewMemory() *Memory {
+	return &Memory{kept: &memoryDisk{}}
+}
+
+// Reopen returns a store that keeps what this one keeps, as after a restart of its process. This one
+// is closed with it, even if it was not before, so that a node that was crashed and still runs
+// writes nothing more.
+func (m *Memory) Reopen() *Memory {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	m.kept.life++
+	m.kept.commit = m.kept.record.commit // a hint that no write carried is forgotten
+	return &Memory{kept: m.kept, life: m.kept.life}
+}
+
+// open says why the store cannot be used, if so. kept.mu is held.
+func (m *Memory) open() error {
+	if m.closed || m.life != m.kept.life {
+		return fmt.Errorf("%w: in memory", ErrClosed)
+	}
+	return nil
+}
+
+// Load returns what the store keeps, as raft.Storage says.
+func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	if err := errors.Join(m.open(), ctx.Err()); err != nil {
+		return raft.Stored{}, err
+	}
+	if m.loaded {
+		return raft.Stored{}, errors.New("storage: in memory: Load is called once")
+	}
+	k := m.kept
+	if k.meta.blank() {
+		k.meta = metaRecord{Cluster: identity.Cluster, ID: string(identity.ID), Incarnation: uint64(identity.Fresh)}
+	}
+	kept := raft.Identity{Cluster: k.meta.Cluster, ID: raft.NodeID(k.meta.ID)}
+	if err := checkIdentity(kept, identity); err != nil {
+		return raft.Stored{}, err
+	}
+	log := raft.StoredLog{Last: k.record.start}
+	for _, e := range k.entries {
+		if err := log.Observe(e); err != nil {
+			return raft.Stored{}, damaged("memory", entryPlace(e.Index), err)
+		}
+	}
+	k.meta.Boot++
+	m.loaded = true
+	return raft.Stored{
+		Incarnation: raft.Incarnation(k.meta.Incarnation), Boot: k.meta.Boot, Hard: k.record.hard,
+		Commit: min(k.record.commit, log.Last.Index), Log: log,
+	}, nil
+}
+
+// Write keeps the step, as raft.Storage says.
+func (m *Memory) Write(w raft.StorageWrite) error {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	if err := m.open(); err != nil {
+		return err
+	}
+	if !m.loaded {
+		return errors.New("storage: in memory: Load comes before Write")
+	}
+	k := m.kept
+	k.commit = max(k.commit, w.Commit)
+	if w.Hard == nil && changesNothing(w.Log, k.record.last) {
+		return nil
+	}
+	if w.Log != nil {
+		if err := k.writeLog(w.Log); err != nil {
+			return err
+		}
+	}
+	if w.Hard != nil {
+		k.record.hard = *w.Hard
+	}
+	k.record.commit = k.commit
+	return nil
+}
+
+func (k *memoryDisk) writeLog(w *raft.LogWrite) error {
+	last := w.After
+	for _, e := range w.Entries {
+		if e.Index != last.Index+1 || e.Term < last.Term {
+			return fmt.Errorf("storage: in memory: entry %v cannot follow entry %v", e.ID(), last)
+		}
+		last = e.ID()
+	}
+	if !k.holds(w.After) {
+		k.entries, k.record.start = nil, w.After
+	}
+	k.entries = append(k.entries[:w.After.Index-k.record.start.Index], w.Entries...)
+	k.record.last = last
+	return nil
+}
+
+func (k *memoryDisk) holds(id raft.EntryID) bool {
+	if id.Index <= k.record.start.Index || id.Index > k.record.last.Index {
+		return id == k.record.start
+	}
+	return k.entries[id.Index-k.record.start.Index-1].ID() == id
+}
+
+// Entries returns the first entries of the span, at least one, as raft.Storage says.
+func (m *Memory) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	if err := m.open(); err != nil {
+		return nil, err
+	}
+	k := m.kept
+	if span.After >= span.Last {
+		return nil, fmt.Errorf("%w: the span (%d, %d] is empty", raft.ErrNotStored, span.After, span.Last)
+	}
+	found, size := 0, 0
+	for i := span.After + 1; i <= span.Last; i++ {
+		if i <= k.record.start.Index || i > k.record.last.Index {
+			return nil, fmt.Errorf("%w: %d; the log is the entries above %v up to %v",
+				raft.ErrNotStored, i, k.record.start, k.record.last)
+		}
+		size += len(k.entries[i-k.record.start.Index-1].Data) + raft.RecordOverheadBytes
+		if size > bytesMax && found > 0 {
+			break
+		}
+		found++
+	}
+	from := span.After - k.record.start.Index
+	return slices.Clone(k.entries[from : from+raft.Index(found)]), nil
+}
+
+// Close closes the store. What it keeps stays: see Reopen.
+func (m *Memory) Close() error {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	m.closed = true
+	return nil
+}

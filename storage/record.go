@@ -1,0 +1,138 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/coxswain/raft"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+const checksumBytes = 4
+
+var errChecksum = errors.New("checksum does not match")
+
+// sealed returns the record with its checksum behind it.
+func sealed(record []byte) []byte {
+	return binary.LittleEndian.AppendUint32(record, crc32.Checksum(record, castagnoli))
+}
+
+// unsealed checks and removes the checksum.
+func unsealed(b []byte) ([]byte, error) {
+	if len(b) < checksumBytes {
+		return nil, fmt.Errorf("cut short at %d bytes", len(b))
+	}
+	record := b[:len(b)-checksumBytes]
+	if binary.LittleEndian.Uint32(b[len(record):]) != crc32.Checksum(record, castagnoli) {
+		return nil, errChecksum
+	}
+	return record, nil
+}
+
+// formatVersion is the newest format of a store that this version reads, and the one that it writes.
+const formatVersion = 1
+
+// metaRecord is who a store belongs to. Fields are only ever added; those that a later version
+// added are kept as they are.
+type metaRecord struct {
+	Format      uint64 `codec:"format"`
+	Cluster     string `codec:"cluster"` // empty: not formatted yet
+	ID          string `codec:"id"`
+	Incarnation uint64 `codec:"incarnation"`
+	Boot        uint64 `codec:"boot"`
+
+	unknown map[string]codec.Raw
+}
+
+func (m metaRecord) blank() bool { return m.Cluster == "" && m.ID == "" && m.Boot == 0 }
+
+func (m metaRecord) encode() ([]byte, error) {
+	var known []byte
+	if err := codec.NewEncoderBytes(&known, metaHandle()).Encode(m); err != nil {
+		return nil, err
+	}
+	fields := map[string]codec.Raw{}
+	if err := codec.NewDecoderBytes(known, metaHandle()).Decode(&fields); err != nil {
+		return nil, err
+	}
+	for name, value := range m.unknown {
+		fields[name] = value
+	}
+	var record []byte
+	if err := codec.NewEncoderBytes(&record, metaHandle()).Encode(fields); err != nil {
+		return nil, err
+	}
+	return sealed(record), nil
+}
+
+func decodeMeta(b []byte) (metaRecord, error) {
+	record, err := unsealed(b)
+	if err != nil {
+		return metaRecord{}, err
+	}
+	var m metaRecord
+	if err := codec.NewDecoderBytes(record, metaHandle()).Decode(&m); err != nil {
+		return metaRecord{}, err
+	}
+	if err := codec.NewDecoderBytes(record, metaHandle()).Decode(&m.unknown); err != nil {
+		return metaRecord{}, err
+	}
+	for _, known := range []string{"format", "cluster", "id", "incarnation", "boot"} {
+		delete(m.unknown, known)
+	}
+	return m, nil
+}
+
+func metaHandle() *codec.MsgpackHandle {
+	h := &codec.MsgpackHandle{}
+	h.WriteExt = true // strings and bytes are kept apart
+	h.RawToString = true
+	h.Canonical = true
+	h.Raw = true
+	return h
+}
+
+// hardRecord is what every write leaves behind besides entries: term and vote; the hint; and where
+// the log begins and ends, so that entries that are lost at its end are missed.
+type hardRecord struct {
+	hard   raft.HardState
+	commit raft.Index
+	start  raft.EntryID // the log begins behind it
+	last   raft.EntryID
+}
+
+const hardNumbers = 7 // numbers of eight bytes before the id of the vote
+
+func (h hardRecord) encode() []byte {
+	b := make([]byte, 0, hardNumbers*8+len(h.hard.Vote.ID)+checksumBytes)
+	for _, n := range [hardNumbers]uint64{
+		uint64(h.hard.Term), uint64(h.hard.Vote.Incarnation), uint64(h.commit),
+		uint64(h.start.Term), uint64(h.start.Index), uint64(h.last.Term), uint64(h.last.Index),
+	} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	return sealed(append(b, h.hard.Vote.ID...))
+}
+
+func decodeHard(b []byte) (hardRecord, error) {
+	record, err := unsealed(b)
+	if err != nil {
+		return hardRecord{}, err
+	}
+	if len(record) < hardNumbers*8 || len(record) > hardNumbers*8+raft.NodeIDBytesMax {
+		return hardRecord{}, fmt.Errorf("a record of %d bytes", len(record))
+	}
+	n := func(i int) uint64 { return binary.LittleEndian.Uint64(record[i*8:]) }
+	vote := raft.Peer{ID: raft.NodeID(record[hardNumbers*8:]), Incarnation: raft.Incarnation(n(1))}
+	return hardRecord{
+		hard:   raft.HardState{Term: raft.Term(n(0)), Vote: vote},
+		commit: raft.Index(n(2)),
+		start:  raft.EntryID{Term: raft.Term(n(3)), Index: raft.Index(n(4))},
+		last:   raft.EntryID{Term: raft.Term(n(5)), Index: raft.Index(n(6))},
+	}, nil
+}

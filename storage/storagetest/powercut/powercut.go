@@ -1,0 +1,140 @@
+// Package powercut mounts a small file system that forgets whatever was not synced, to test with
+// real files and real processes what a power cut leaves of them. A killed process alone proves
+// little: the kernel keeps what it wrote.
+//
+// A name, made or removed, is durable once its directory is synced; a file's bytes and size, once
+// the file is. The disk writes blocks of 512 bytes as a whole. Everything is held in memory, twice.
+//
+// The file system is served by a process of its own, since a process that maps a file which it
+// serves itself can wait for itself: this program starts itself again, so call Main first in main
+// or TestMain. It needs Linux, /dev/fuse and the right to mount.
+package powercut
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"time"
+)
+
+// dirVariable tells the process that serves where to mount.
+const dirVariable = "COXSWAIN_POWERCUT_DIR"
+
+// replyWait is how long the serving process may take for anything.
+const replyWait = 30 * time.Second
+
+// Main serves a file system and never returns, if Mount started this process for it. Otherwise it
+// returns at once.
+func Main() {
+	dir := os.Getenv(dirVariable)
+	if dir == "" {
+		return
+	}
+	signal.Ignore(os.Interrupt) // it ends with its parent, and unmounts
+	if err := serve(dir, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stdout, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// FS is a mounted file system. Its methods may be called from any goroutine.
+type FS struct {
+	mu       sync.Mutex
+	server   *exec.Cmd
+	commands io.WriteCloser
+	replies  *os.File
+	lines    *bufio.Reader
+	closed   bool
+}
+
+// Mount mounts an empty file system on the directory, which must exist. An error says why that is
+// not possible here: a test that gets one skips, and prints it.
+func Mount(dir string) (*FS, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("powercut: finding this program: %w", err)
+	}
+	replies, answers, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("powercut: %w", err)
+	}
+	f := &FS{server: exec.Command(program), replies: replies, lines: bufio.NewReader(replies)}
+	f.server.Env = append(os.Environ(), dirVariable+"="+dir)
+	f.server.Stdout, f.server.Stderr = answers, os.Stderr
+	if f.commands, err = f.server.StdinPipe(); err == nil {
+		err = f.server.Start()
+	}
+	_ = answers.Close()
+	if err == nil {
+		if err = f.reply(); err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("powercut: cannot mount on %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+// PowerCut makes everything that was not synced disappear, and mounts what is left again. For a
+// process that still has files open there the power is gone for good: every call fails with EIO. So
+// end it, and begin anew.
+func (f *FS) PowerCut() error { return f.command("cut") }
+
+// PowerCutKeeping is PowerCut, but about half of what was not synced, block by block and name by
+// name, got through to the disk. The seed says which half.
+func (f *FS) PowerCutKeeping(seed uint64) error { return f.command(fmt.Sprintf("cut %d", seed)) }
+
+// FailSyncs lets that many more syncs through, and has all later ones fail with EIO until the next
+// power cut or call; what they would have synced stays as it was. A negative number heals the disk.
+// A process that ends at a failed sync leaves behind what one leaves that was killed within it.
+func (f *FS) FailSyncs(after int) error { return f.command(fmt.Sprintf("syncs %d", after)) }
+
+func (f *FS) command(line string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return errors.New("powercut: file system is closed")
+	}
+	if _, err := io.WriteString(f.commands, line+"\n"); err != nil {
+		return fmt.Errorf("powercut: the serving process has ended: %w", err)
+	}
+	return f.reply()
+}
+
+// reply reads the answer to a command: "ok", or an error.
+func (f *FS) reply() error {
+	if err := f.replies.SetReadDeadline(time.Now().Add(replyWait)); err != nil {
+		return fmt.Errorf("powercut: %w", err)
+	}
+	line, err := f.lines.ReadString('\n')
+	switch line = strings.TrimSpace(line); {
+	case line == "ok":
+		return nil
+	case line != "":
+		return errors.New(line)
+	}
+	return fmt.Errorf("powercut: the serving process gave no answer (is powercut.Main called first in main or TestMain?): %w", err)
+}
+
+// Close unmounts. Everything that the file system held is gone. It is idempotent.
+func (f *FS) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	_ = f.commands.Close()
+	timer := time.AfterFunc(replyWait, func() { _ = f.server.Process.Kill() })
+	defer timer.Stop()
+	err := f.server.Wait()
+	return errors.Join(err, f.replies.Close())
+}

@@ -1,0 +1,131 @@
+package powercut_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/storage/storagetest/powercut"
+)
+
+func TestMain(m *testing.M) {
+	powercut.Main()
+	os.Exit(m.Run())
+}
+
+func mount(t *testing.T) (*powercut.FS, string) {
+	dir := t.TempDir()
+	fs, err := powercut.Mount(dir)
+	if err != nil {
+		t.Skipf("no power cuts here: %v", err)
+	}
+	t.Cleanup(func() { assert.NoError(t, fs.Close()) })
+	return fs, dir
+}
+
+func syncDir(t *testing.T, dir string) {
+	d, err := os.Open(dir)
+	require.NoError(t, err)
+	require.NoError(t, d.Sync())
+	require.NoError(t, d.Close())
+}
+
+// write writes the bytes at the offset, and leaves the file open.
+func write(t *testing.T, name, bytes string, offset int64) *os.File {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	_, err = f.WriteAt([]byte(bytes), offset)
+	require.NoError(t, err)
+	return f
+}
+
+func read(t *testing.T, name string) string {
+	b, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestPowerCut_ForgetsWhatWasNotSynced(t *testing.T) {
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	f := write(t, name, "synced", 0)
+	require.NoError(t, f.Sync())
+	syncDir(t, dir)
+	write(t, name, "SYNCED and more", 0)
+	write(t, filepath.Join(dir, "g"), "its name was never synced", 0)
+	assert.Equal(t, "SYNCED and more", read(t, name), "a process that was killed leaves everything")
+
+	require.NoError(t, fs.PowerCut())
+
+	assert.Equal(t, "synced", read(t, name))
+	assert.NoFileExists(t, filepath.Join(dir, "g"))
+	_, err := f.WriteAt([]byte("x"), 0)
+	assert.Error(t, err, "whoever had it open is dead")
+}
+
+func TestPowerCut_ANameIsDurableOnceItsDirectoryIsSynced(t *testing.T) {
+	fs, dir := mount(t)
+	f := write(t, filepath.Join(dir, "old"), "text", 0)
+	require.NoError(t, f.Sync())
+	syncDir(t, dir)
+	require.NoError(t, os.Rename(filepath.Join(dir, "old"), filepath.Join(dir, "new")))
+
+	require.NoError(t, fs.PowerCut())
+	assert.Equal(t, "text", read(t, filepath.Join(dir, "old")))
+	assert.NoFileExists(t, filepath.Join(dir, "new"))
+
+	require.NoError(t, os.Rename(filepath.Join(dir, "old"), filepath.Join(dir, "new")))
+	syncDir(t, dir)
+	require.NoError(t, fs.PowerCut())
+	assert.Equal(t, "text", read(t, filepath.Join(dir, "new")))
+	assert.NoFileExists(t, filepath.Join(dir, "old"))
+}
+
+func TestPowerCutKeeping_KeepsSomeBlocksWhole(t *testing.T) {
+	const block = 512
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	old, fresh := make([]byte, 64*block), make([]byte, 64*block)
+	for i := range old {
+		old[i], fresh[i] = 'o', 'n'
+	}
+	require.NoError(t, write(t, name, string(old), 0).Sync())
+	syncDir(t, dir)
+	write(t, name, string(fresh), 0)
+
+	require.NoError(t, fs.PowerCutKeeping(1))
+
+	left := read(t, name)
+	require.Len(t, left, len(old))
+	kept := 0
+	for b := range 64 {
+		block := left[b*block : (b+1)*block]
+		require.Contains(t, []string{string(old[:len(block)]), string(fresh[:len(block)])}, block)
+		if block[0] == 'n' {
+			kept++
+		}
+	}
+	assert.Greater(t, kept, 0)
+	assert.Less(t, kept, 64)
+}
+
+func TestFailSyncs_LeavesWhatAKillWithinASyncLeaves(t *testing.T) {
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	f := write(t, name, "first", 0)
+	require.NoError(t, f.Sync())
+	syncDir(t, dir)
+
+	require.NoError(t, fs.FailSyncs(1))
+	write(t, name, "again", 0)
+	require.NoError(t, f.Sync(), "one more is let through")
+	write(t, name, "later", 0)
+	assert.Error(t, f.Sync())
+	assert.Equal(t, "later", read(t, name))
+	require.NoError(t, fs.PowerCut())
+	assert.Equal(t, "again", read(t, name))
+}
