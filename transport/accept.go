@@ -1,0 +1,281 @@
+package transport
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// receiveMax bounds the messages of one call of Endpoint.Receive.
+const receiveMax = 64
+
+// inbound is a connection whose handshake is finished, for receiving.
+type inbound struct {
+	conn net.Conn
+	peer raft.Peer
+	boot uint64
+	lane raft.Lane
+}
+
+func (in *inbound) key() inboundKey { return inboundKey{in.peer.ID, in.lane} }
+
+// accept accepts until the listener is closed.
+func (t *TCP) accept(e raft.Endpoint) {
+	pause := t.options.RedialMin
+	for {
+		conn, err := t.listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || t.isClosing() {
+				return
+			}
+			// Out of file descriptors, or the caller has gone already: others may come.
+			t.counters.acceptFailed.Add(1)
+			t.warner.warn("accept failed", "error", err)
+			t.rest(pause)
+			pause = min(2*pause, t.options.RedialMax)
+			continue
+		}
+		pause = t.options.RedialMin
+		t.counters.accepted.Add(1)
+		if t.enter(conn) {
+			t.serving.Go(func() { t.welcome(e, conn) })
+		}
+	}
+}
+
+// rest waits, unless the transport is closed meanwhile.
+func (t *TCP) rest(pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.stop:
+	}
+}
+
+func (t *TCP) isClosing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// enter counts a connection among those that are in their handshake. If there are too many it closes
+// the oldest: a flood of callers that say nothing then cannot keep a member out, which needs its
+// place for a moment only.
+func (t *TCP) enter(conn net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		_ = conn.Close()
+		return false
+	}
+	if len(t.waiting) >= t.options.HandshakesMax {
+		_ = t.waiting[0].Close()
+		t.waiting = slices.Delete(t.waiting, 0, 1)
+		t.counters.crowded.Add(1)
+	}
+	t.waiting = append(t.waiting, conn)
+	return true
+}
+
+// leave is the reverse of enter.
+func (t *TCP) leave(conn net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.waiting, conn); i >= 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+	}
+}
+
+// welcome serves an inbound connection until it ends.
+func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	in, f, source, err := t.answer(e, conn)
+	if err != nil {
+		linger(conn)
+	}
+	t.leave(conn)
+	if err != nil {
+		if !t.isClosing() {
+			t.warner.warn("inbound connection was not let in", "remote", conn.RemoteAddr(), "error", err)
+		}
+		return
+	}
+	defer t.unregister(in)
+	source.timeout = t.options.IdleTimeout
+	err = t.receive(e, in, f)
+	if !t.isClosing() {
+		t.countStream(err)
+		t.warner.warn("inbound connection ended", "peer", in.peer.ID, "lane", in.lane, "error", err)
+	}
+}
+
+// answer is the acceptor's side of the handshake.
+func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, *deadlineReader, error) {
+	if err := conn.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
+		return nil, nil, nil, err
+	}
+	if t.inTLS != nil {
+		secure := tls.Server(conn, t.inTLS)
+		if err := secure.Handshake(); err != nil {
+			t.counters.tlsFailed.Add(1)
+			return nil, nil, nil, fmt.Errorf("transport: TLS handshake: %w", err)
+		}
+		conn = secure
+	}
+	source := &deadlineReader{conn: conn}
+	f := newFrameReader(source, t.options.FrameBytesMax)
+	caller, err := readOpening(f)
+	if err == nil && caller.refusal != nil {
+		err = fmt.Errorf("%w: a caller that begins with a refusal", ErrMalformed)
+	}
+	if err != nil {
+		return nil, nil, nil, t.turnAway(e, conn, caller, err)
+	}
+	in := &inbound{conn: conn, peer: caller.hello.From, boot: caller.hello.Boot, lane: caller.lane}
+	if err := t.object(e, conn, caller.hello, in); err != nil {
+		return nil, nil, nil, t.decline(conn, err)
+	}
+	reply := opening{versions: ours, hello: e.Hello(in.peer.ID), lane: in.lane}
+	_, err = conn.Write(reply.encode())
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		t.counters.handshakeCut.Add(1)
+		t.unregister(in)
+		return nil, nil, nil, err
+	}
+	return in, f, source, nil
+}
+
+// turnAway ends a handshake whose opening could not be read. It says why to a caller that at least
+// spoke our protocol.
+func (t *TCP) turnAway(e raft.Endpoint, conn net.Conn, caller opening, err error) error {
+	if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrOversized) && !errors.Is(err, ErrVersion) {
+		t.counters.handshakeCut.Add(1)
+		return fmt.Errorf("transport: handshake: %w", err)
+	}
+	t.countStream(err)
+	if caller.versions == (versions{}) {
+		return err
+	}
+	reason := raft.RefusedMalformed
+	if errors.Is(err, ErrVersion) {
+		reason = raft.RefusedVersion
+	}
+	own := e.Hello("")
+	return t.decline(conn, &RefusedError{By: own.From.ID, Refusal: raft.Refusal{
+		Reason: reason, From: own.From, VersionsMin: ours.min, VersionsMax: ours.max, Detail: err.Error(),
+	}})
+}
+
+// errCrowded: Options.InboundMax is reached.
+var errCrowded = errors.New("transport: too many inbound connections")
+
+// object decides about a caller, and registers its connection if there is nothing against it.
+func (t *TCP) object(e raft.Endpoint, conn net.Conn, h raft.Hello, in *inbound) error {
+	own := e.Hello(h.From.ID)
+	if err := t.identify(conn, h.ClusterName, h.From.ID); err != nil {
+		return &RefusedError{By: own.From.ID, Refusal: raft.Refusal{
+			Reason: raft.RefusedCertificate, From: own.From, Detail: err.Error(),
+		}}
+	}
+	if r := e.Check(h); r != nil {
+		return &RefusedError{By: own.From.ID, Refusal: *r}
+	}
+	return t.register(own, in)
+}
+
+// register makes the connection the one of its member and lane. A newer one replaces the older, whose
+// end may not have been noticed yet, unless it is of an earlier boot of the same disk.
+func (t *TCP) register(own raft.Hello, in *inbound) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return raft.ErrClosed
+	}
+	older := t.inbounds[in.key()]
+	if older == nil && len(t.inbounds) >= t.options.InboundMax {
+		t.counters.crowded.Add(1)
+		return errCrowded
+	}
+	if older != nil && older.peer == in.peer && in.boot < older.boot {
+		return &RefusedError{By: own.From.ID, Refusal: raft.Refusal{
+			Reason: raft.RefusedStaleBoot, From: own.From, Cluster: own.Cluster, Term: own.Term,
+			Detail: fmt.Sprintf("boot %d of %q is connected, and this is boot %d", older.boot, in.peer.ID, in.boot),
+		}}
+	}
+	if older != nil {
+		_ = older.conn.Close()
+		t.counters.replaced.Add(1)
+	}
+	t.inbounds[in.key()] = in
+	return nil
+}
+
+// unregister is the reverse of register.
+func (t *TCP) unregister(in *inbound) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.inbounds[in.key()] == in {
+		delete(t.inbounds, in.key())
+	}
+}
+
+// receive hands the messages of a connection to the node until it ends.
+func (t *TCP) receive(e raft.Endpoint, in *inbound, f *frameReader) error {
+	d := newDecoder()
+	batch := make([]raft.Message, 0, receiveMax)
+	for {
+		h, frame, err := f.next()
+		if err != nil {
+			return err
+		}
+		if h.kind != frameBeat {
+			m, err := d.message(h, frame)
+			if err != nil {
+				return err
+			}
+			if m.From != in.peer {
+				return fmt.Errorf("%w: %q (%v) on a connection of %q (%v)",
+					ErrWrongSender, m.From.ID, m.From.Incarnation, in.peer.ID, in.peer.Incarnation)
+			}
+			batch = append(batch, m)
+		}
+		if len(batch) == 0 || len(batch) < receiveMax && f.buffered() {
+			continue
+		}
+		e.Receive(in.peer.ID, batch)
+		clear(batch)
+		batch = batch[:0]
+	}
+}
+
+// linger says that nothing more will come, and reads what the caller may still have sent, until it
+// has read our refusal and closed. Closing with its bytes unread could reset the connection before
+// the refusal was read.
+func linger(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, conn, listBytesMax) // within HandshakeTimeout
+	}
+}
+
+// decline tells the caller why it is refused, if err says so, counts it, and returns err.
+func (t *TCP) decline(conn net.Conn, err error) error {
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	t.counters.refuse(refused.Refusal.Reason)
+	if _, failed := conn.Write((opening{versions: ours, refusal: &refused.Refusal}).encode()); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}

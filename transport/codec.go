@@ -1,0 +1,143 @@
+package transport
+
+import (
+	"fmt"
+
+	"github.com/coxswain/raft"
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// numberMax bounds every term, index, boot and counter that comes from a peer: no cluster ever gets
+// there, and below it nothing that is added to one can overflow.
+const numberMax = 1 << 62
+
+// newHandle returns how msgpack is written and read here: strings apart from bytes, and nothing
+// allocated on a peer's word for how much will follow. Unknown fields are skipped.
+func newHandle() *codec.MsgpackHandle {
+	h := &codec.MsgpackHandle{}
+	h.WriteExt = true
+	h.MaxInitLen = 1024
+	h.MaxDepth = 32
+	return h
+}
+
+// encodeMeta encodes one value with a codec of its own: for what is sent rarely.
+func encodeMeta(v any) []byte {
+	var meta []byte
+	if err := codec.NewEncoderBytes(&meta, newHandle()).Encode(v); err != nil {
+		panic(fmt.Sprintf("transport: a wire struct does not encode: %v", err)) // they are all plain
+	}
+	return meta
+}
+
+// decodeMeta reads into v what d's bytes hold, and nothing else.
+func decodeMeta(d *codec.Decoder, meta []byte, v any) error {
+	d.ResetBytes(meta)
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if n := d.NumBytesRead(); n != len(meta) {
+		return fmt.Errorf("%w: %d bytes of meta, %d of them read", ErrMalformed, len(meta), n)
+	}
+	return nil
+}
+
+// wireMember is a raft.Member as it travels.
+type wireMember struct {
+	ID          string `codec:"id"`
+	Address     string `codec:"a"`
+	Meta        string `codec:"m,omitempty"`
+	Kind        uint8  `codec:"k,omitempty"`
+	Incarnation uint64 `codec:"i,omitempty"`
+}
+
+// encodeList returns a configuration as the bytes of one field; nil if it is empty.
+func encodeList(c raft.Configuration) []byte {
+	if len(c.Members) == 0 {
+		return nil
+	}
+	list := make([]wireMember, 0, len(c.Members))
+	for _, m := range c.Members {
+		list = append(list, wireMember{string(m.ID), m.Address, m.Meta, uint8(m.Kind), uint64(m.Incarnation)})
+	}
+	return encodeMeta(list)
+}
+
+// decodeList reads and checks a configuration. It is a field of bytes, and not of structs, so that
+// the number of members is known before they are decoded.
+func decodeList(data []byte) (raft.Configuration, error) {
+	if len(data) == 0 {
+		return raft.Configuration{}, nil
+	}
+	if n := arrayLength(data); n < 0 || n > raft.MembersMax {
+		return raft.Configuration{}, fmt.Errorf("%w: a list of %d members; it takes 1 to %d", ErrMalformed, n, raft.MembersMax)
+	}
+	var list []wireMember
+	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), data, &list); err != nil {
+		return raft.Configuration{}, err
+	}
+	members := make([]raft.Member, 0, len(list))
+	for _, m := range list {
+		members = append(members, raft.Member{
+			ID: raft.NodeID(m.ID), Address: m.Address, Meta: m.Meta,
+			Kind: raft.MemberKind(m.Kind), Incarnation: raft.Incarnation(m.Incarnation),
+		})
+	}
+	c := raft.NewConfiguration(members)
+	if err := c.Validate(); err != nil {
+		return raft.Configuration{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return c, nil
+}
+
+// arrayLength returns how many elements the msgpack array that begins data declares, or -1.
+func arrayLength(data []byte) int {
+	switch {
+	case data[0]&0xf0 == 0x90:
+		return int(data[0] & 0x0f)
+	case data[0] == 0xdc && len(data) >= 3:
+		return int(data[1])<<8 | int(data[2])
+	}
+	return -1 // not an array, or one of more than 65,535 elements
+}
+
+// decodeCluster reads a cluster id; no bytes are the zero one.
+func decodeCluster(b []byte) (raft.ClusterID, error) {
+	var c raft.ClusterID
+	if len(b) != 0 && len(b) != len(c) {
+		return c, fmt.Errorf("%w: a cluster id of %d bytes; it takes %d", ErrMalformed, len(b), len(c))
+	}
+	copy(c[:], b)
+	return c, nil
+}
+
+// encodeCluster is its reverse; it appends to buf.
+func encodeCluster(buf []byte, c raft.ClusterID) []byte {
+	if c == (raft.ClusterID{}) {
+		return buf
+	}
+	return append(buf, c[:]...)
+}
+
+// checkID checks an id that must be there.
+func checkID(id []byte) error {
+	if len(id) == 0 || len(id) > raft.NodeIDBytesMax {
+		return fmt.Errorf("%w: a member id of %d bytes; it takes 1 to %d", ErrMalformed, len(id), raft.NodeIDBytesMax)
+	}
+	for _, b := range id {
+		if b <= ' ' || b > '~' {
+			return fmt.Errorf("%w: member id %q; only printable ASCII without spaces is allowed", ErrMalformed, id)
+		}
+	}
+	return nil
+}
+
+// checkNumbers checks terms, indexes, boots and counters.
+func checkNumbers(numbers ...uint64) error {
+	for _, n := range numbers {
+		if n > numberMax {
+			return fmt.Errorf("%w: %d is over the limit of %d of terms and indexes", ErrMalformed, n, uint64(numberMax))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package transport_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/require"
+)
+
+const loopback = "127.0.0.1:0"
+
+// tcpNetwork remembers on which port each member listened first.
+type tcpNetwork struct {
+	options transport.Options
+
+	mu        sync.Mutex
+	addresses map[raft.NodeID]string
+}
+
+func newTCPNetwork(options transport.Options) *tcpNetwork {
+	return &tcpNetwork{options: options, addresses: map[raft.NodeID]string{}}
+}
+
+func (n *tcpNetwork) New(t *testing.T, id raft.NodeID) raft.Transport {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	address, known := n.addresses[id]
+	if !known {
+		address = loopback
+	}
+	tcp, err := transport.Listen(address, n.options)
+	require.NoError(t, err)
+	n.addresses[id] = tcp.Addr().String()
+	return tcp
+}
+
+func (n *tcpNetwork) Address(id raft.NodeID) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addresses[id]
+}
+
+func TestTCP_KeepsTheContract(t *testing.T) {
+	const writeTimeout = 500 * time.Millisecond
+	transporttest.Run(t, transporttest.Harness{
+		Network: func(*testing.T) transporttest.Network {
+			return newTCPNetwork(transport.Options{WriteTimeout: writeTimeout})
+		},
+		WriteTimeout: writeTimeout,
+	})
+}
+
+// memoryNetwork adapts a Network to the suite.
+type memoryNetwork struct{ *transport.Network }
+
+func (n memoryNetwork) New(_ *testing.T, id raft.NodeID) raft.Transport { return n.Join(id) }
+func (n memoryNetwork) Address(raft.NodeID) string                      { return "" }
+
+func TestMemory_KeepsTheContract(t *testing.T) {
+	network := func(*testing.T) transporttest.Network { return memoryNetwork{transport.NewNetwork()} }
+	t.Run("in a bubble", func(t *testing.T) {
+		transporttest.Run(t, transporttest.Harness{Network: network, Within: synctest.Test})
+	})
+	t.Run("in real time", func(t *testing.T) {
+		transporttest.Run(t, transporttest.Harness{Network: network})
+	})
+}

@@ -1,0 +1,177 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// dialTCP is the DialFunc of a transport that was given none. Names are resolved anew each time.
+func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	d := net.Dialer{Control: func(_, resolved string, _ syscall.RawConn) error {
+		return t.options.checkAddress(resolved)
+	}}
+	return d.DialContext(ctx, "tcp", address) // TCP_NODELAY is on by default
+}
+
+// dialPair dials both lanes of a peer, one after the other, and finishes their handshakes.
+func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
+	d, err := t.tryPair(ctx, m)
+	if err != nil {
+		t.counters.dialFailed.Add(1)
+		return dialed{}, err
+	}
+	t.counters.dialed.Add(1)
+	return d, nil
+}
+
+func (t *TCP) tryPair(ctx context.Context, m raft.Member) (dialed, error) {
+	p := &pair{t: t, gone: make(chan struct{})}
+	var d dialed
+	var readers [2]*frameReader
+	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
+		shaken, err := t.dialLane(ctx, m, lane)
+		if err == nil && lane == raft.LaneBulk && !sameLife(d.hello, shaken.hello) {
+			_ = shaken.conn.Close()
+			err = fmt.Errorf("transport: %q restarted between the handshakes of its two lanes", m.ID)
+		}
+		if err != nil {
+			if lane == raft.LaneBulk {
+				_ = p.lanes[raft.LaneUrgent].conn.Close()
+			}
+			return dialed{}, err
+		}
+		d.hello, d.roundTrip = shaken.hello, shaken.roundTrip
+		p.lanes[lane], readers[lane] = t.newOutbound(shaken.conn), shaken.reader
+	}
+	d.session = p
+	for _, f := range readers {
+		p.wg.Go(func() { p.watch(f) })
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pairs[p] = struct{}{}
+	return d, nil
+}
+
+func sameLife(a, b raft.Hello) bool { return a.From == b.From && a.Boot == b.Boot }
+
+func (t *TCP) newOutbound(conn net.Conn) *outbound {
+	o := &outbound{
+		conn: conn, writeTimeout: t.options.WriteTimeout, appendBytesMax: t.options.FrameBytesMax,
+		directBytes: directBytes, encoder: newEncoder(),
+	}
+	if t.outTLS != nil {
+		o.directBytes = directBytesTLS
+	}
+	return o
+}
+
+// shaken is a connection whose handshake is finished.
+type shaken struct {
+	conn      net.Conn
+	reader    *frameReader
+	hello     raft.Hello // the peer's
+	roundTrip time.Duration
+}
+
+// dialLane connects one lane and shakes hands on it.
+func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (shaken, error) {
+	conn, err := t.dialMember(ctx, m)
+	if err != nil {
+		return shaken{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	s, err := t.greet(conn, m, lane)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = conn.Close()
+		return shaken{}, err
+	}
+	return s, nil
+}
+
+// dialMember resolves the member's address and connects to it, within DialTimeout.
+func (t *TCP) dialMember(ctx context.Context, m raft.Member) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.options.DialTimeout)
+	defer cancel()
+	address := m.Address
+	if t.options.Resolve != nil {
+		resolved, err := t.options.Resolve(ctx, m)
+		if err != nil {
+			return nil, fmt.Errorf("transport: resolve %q: %w", m.ID, err)
+		}
+		address = resolved
+	}
+	return t.connector(ctx, address)
+}
+
+// greet is the caller's side of the handshake.
+func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error) {
+	if err := conn.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
+		return shaken{}, err
+	}
+	if t.outTLS != nil {
+		secure := tls.Client(conn, t.outTLS)
+		if err := secure.Handshake(); err != nil {
+			return shaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, err)
+		}
+		conn = secure
+	}
+	own := t.links.endpoint.Hello(m.ID)
+	began := time.Now()
+	if _, err := conn.Write((opening{versions: ours, hello: own, lane: lane}).encode()); err != nil {
+		return shaken{}, err
+	}
+	source := &deadlineReader{conn: conn}
+	f := newFrameReader(source, t.options.FrameBytesMax)
+	answer, err := readOpening(f)
+	if err != nil {
+		t.countStream(err)
+		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, err)
+	}
+	s := shaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}
+	if err := t.judge(conn, m.ID, own, answer); err != nil {
+		return shaken{}, err
+	}
+	source.timeout = t.options.IdleTimeout
+	return s, conn.SetDeadline(time.Time{})
+}
+
+// judge decides about the answer to our hello.
+func (t *TCP) judge(conn net.Conn, dialed raft.NodeID, own raft.Hello, answer opening) error {
+	if r := answer.refusal; r != nil {
+		// Whoever can make us mark ourselves wiped must be of our cluster.
+		if err := t.identify(conn, own.ClusterName, r.From.ID); err != nil {
+			return err
+		}
+		return &RefusedError{By: dialed, Refusal: *r}
+	}
+	h := answer.hello
+	if h.From.ID != dialed {
+		return &WrongMemberError{Dialed: dialed, Answered: h.From.ID}
+	}
+	if err := t.identify(conn, h.ClusterName, h.From.ID); err != nil {
+		return err
+	}
+	if r := t.links.endpoint.Check(h); r != nil {
+		return &RefusedError{By: own.From.ID, Refusal: *r}
+	}
+	return nil
+}
+
+// identify checks, with TLS, that the certificate on the other side is that member's.
+func (t *TCP) identify(conn net.Conn, cluster string, id raft.NodeID) error {
+	secure, ok := conn.(*tls.Conn)
+	if !ok || t.options.TLS == nil {
+		return nil
+	}
+	return t.options.verifyIdentity(cluster, id, secure.ConnectionState())
+}

@@ -1,0 +1,112 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coxswain/raft"
+)
+
+// The errors of a stream match one of these. The connection that met one is closed, counted in
+// Stats, and dialed anew by its caller.
+var (
+	// ErrMalformed: the bytes are not what a correct member sends.
+	ErrMalformed = errors.New("transport: malformed frame")
+	// ErrOversized: a frame or message is over the limit of its type. If it is an append of a
+	// correct member, its Options.FrameBytesMax is larger than here: make them equal.
+	ErrOversized = errors.New("transport: oversized frame")
+	// ErrWrongSender: a message names another sender than the one that the handshake proved.
+	ErrWrongSender = errors.New("transport: message claims another sender")
+	// ErrVersion: the two members have no protocol version in common: upgrade the older one.
+	ErrVersion = errors.New("transport: no protocol version in common")
+	// ErrRemoved: Connect does not name the peer any longer, or its address changed.
+	ErrRemoved = errors.New("transport: peer is no longer named at this address")
+)
+
+// NotConnectedError says that a message did not leave because no connection to the peer stands. Send
+// it again once Endpoint.Up was called.
+type NotConnectedError struct {
+	Peer raft.NodeID
+	Err  error // why; nil if the peer was never dialed or is unknown
+}
+
+func (e *NotConnectedError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("transport: not connected to %q: not dialed yet, or not named by Connect", e.Peer)
+	}
+	return fmt.Sprintf("transport: not connected to %q: %v", e.Peer, e.Err)
+}
+
+func (e *NotConnectedError) Unwrap() error { return e.Err }
+
+// RefusedError says that one side of a handshake refused the other; Refusal says what to do.
+type RefusedError struct {
+	By      raft.NodeID // who refused: the peer that was dialed, or this member itself
+	Refusal raft.Refusal
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("transport: %q refused the connection: reason %d: %s", e.By, e.Refusal.Reason, e.Refusal.Detail)
+}
+
+// WrongMemberError says that another member than the dialed one answered at its address: correct the
+// address.
+type WrongMemberError struct {
+	Dialed, Answered raft.NodeID
+}
+
+func (e *WrongMemberError) Error() string {
+	return fmt.Sprintf("transport: dialed %q, and %q answered: its address is another member's", e.Dialed, e.Answered)
+}
+
+// CertificateError says that a peer's certificate does not belong to the member that it claims to be.
+type CertificateError struct {
+	Member raft.NodeID // who it claims to be
+	Err    error
+}
+
+func (e *CertificateError) Error() string {
+	return fmt.Sprintf("transport: certificate of %q: %v", e.Member, e.Err)
+}
+
+func (e *CertificateError) Unwrap() error { return e.Err }
+
+// InsecureError refuses to listen on, or to dial, an address beyond loopback without TLS. Set
+// Options.TLS, or Options.Insecure if the network is private.
+type InsecureError struct {
+	Address string
+}
+
+func (e *InsecureError) Error() string {
+	return fmt.Sprintf("transport: %s is not a loopback address, and there is no TLS: set Options.TLS, or Options.Insecure on a private network", e.Address)
+}
+
+// ListenError says that the address could not be listened on: another process has it, or it is not
+// one of this host's.
+type ListenError struct {
+	Address string
+	Err     error
+}
+
+func (e *ListenError) Error() string {
+	return fmt.Sprintf("transport: cannot listen on %s: %v", e.Address, e.Err)
+}
+
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// errNobody is the Memory transport's refused connection.
+var errNobody = errors.New("transport: the host answered, and nobody listens there")
+
+// nobodyListens reports whether the peer's host answered a dial, and no process listened.
+func nobodyListens(err error) bool {
+	return errors.Is(err, connRefused) || errors.Is(err, errNobody)
+}
+
+// refusedBy returns the refusal that a dial of the peer met, if the peer, and not this member, made it.
+func refusedBy(err error, peer raft.NodeID) (raft.Refusal, bool) {
+	var refused *RefusedError
+	if errors.As(err, &refused) && refused.By == peer {
+		return refused.Refusal, true
+	}
+	return raft.Refusal{}, false
+}

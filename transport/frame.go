@@ -1,0 +1,216 @@
+package transport
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/coxswain/raft"
+)
+
+// A frame, little endian:
+//
+//	length of all behind this header uint32 | group uint32 (0) | type uint8 | length of meta uint32 |
+//	meta (msgpack) | CRC-32C of all before | entry records, each with a checksum of its own
+const (
+	frameHeaderBytes = 4 + 4 + 1 + 4
+	frameSumBytes    = 4
+)
+
+// Limits of what stands behind a frame's header, in bytes. They are checked before anything is
+// allocated; the limit of frames with entries is Options.FrameBytesMax.
+const (
+	smallBytesMax = 16 << 10  // of a frame without lists and entries, and of the meta of one with
+	listBytesMax  = 512 << 10 // of a frame with a member list: 255 members of the greatest size fit
+	// FrameBytesMax is the default of Options.FrameBytesMax: one append of whatever a Config allows
+	// fits, be it full of small entries or a single one of raft.EntryDataBytesMax.
+	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
+	// growBytes is how much is allocated for a frame at first, whatever length it declares.
+	growBytes = 64 << 10
+)
+
+// frameType says what a frame holds. The numbers are part of the wire format.
+type frameType uint8
+
+const (
+	frameHello   frameType = 1
+	frameRefusal frameType = 2
+	frameBeat    frameType = 3 // empty: says that the sender lives, on a connection without traffic
+
+	frameRollCall       frameType = 16
+	frameRollReply      frameType = 17
+	frameFoundRequest   frameType = 18
+	frameFoundReply     frameType = 19
+	framePreVoteRequest frameType = 20
+	framePreVoteReply   frameType = 21
+	frameVoteRequest    frameType = 22
+	frameVoteReply      frameType = 23
+	frameAppendRequest  frameType = 24
+	frameAppendReply    frameType = 25
+	frameAppendConflict frameType = 26
+	frameHeartbeat      frameType = 27
+	frameHeartbeatReply frameType = 28
+	frameReadRequest    frameType = 29
+	frameReadReply      frameType = 30
+	frameTimeoutNow     frameType = 31
+)
+
+// carriesEntries reports whether records follow the meta of such a frame.
+func (t frameType) carriesEntries() bool {
+	return t == frameAppendRequest || t == frameFoundRequest
+}
+
+// limit returns how many bytes may follow the header of such a frame, and how many of them may be
+// meta; appendBytesMax is the transport's Options.FrameBytesMax.
+func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
+	switch {
+	case t == frameHello || t == frameRefusal || t == frameRollCall || t == frameRollReply:
+		return listBytesMax, listBytesMax, nil
+	case t == frameFoundRequest:
+		return listBytesMax, smallBytesMax, nil
+	case t == frameAppendRequest:
+		return appendBytesMax, smallBytesMax, nil
+	case t == frameBeat, t > frameRollCall && t <= frameTimeoutNow:
+		return smallBytesMax, smallBytesMax, nil
+	}
+	return 0, 0, fmt.Errorf("%w: unknown type %d", ErrMalformed, t)
+}
+
+// frameHeader is the first part of a frame, checked against the limits of its type.
+type frameHeader struct {
+	kind frameType
+	body int // bytes behind the header
+	meta int // bytes of them that are meta
+}
+
+// size returns the length of the whole frame.
+func (h frameHeader) size() int { return frameHeaderBytes + h.body }
+
+// parseHeader reads the first frameHeaderBytes of a frame.
+func parseHeader(b []byte, appendBytesMax int) (frameHeader, error) {
+	body := binary.LittleEndian.Uint32(b)
+	group := binary.LittleEndian.Uint32(b[4:])
+	kind := frameType(b[8])
+	meta := binary.LittleEndian.Uint32(b[9:])
+	if group != 0 {
+		return frameHeader{}, fmt.Errorf("%w: group %d; this version knows group 0 only", ErrMalformed, group)
+	}
+	bodyMax, metaMax, err := kind.limit(appendBytesMax)
+	if err != nil {
+		return frameHeader{}, err
+	}
+	if uint64(body) > uint64(bodyMax) {
+		return frameHeader{}, fmt.Errorf("%w: %d bytes, over the limit of %d of type %d", ErrOversized, body, bodyMax, kind)
+	}
+	if uint64(meta) > uint64(metaMax) {
+		return frameHeader{}, fmt.Errorf("%w: %d bytes of meta, over the limit of %d", ErrOversized, meta, metaMax)
+	}
+	records := int64(body) - int64(meta) - frameSumBytes
+	if records < 0 || records > 0 && !kind.carriesEntries() {
+		return frameHeader{}, fmt.Errorf("%w: %d bytes of meta in a body of %d of type %d", ErrMalformed, meta, body, kind)
+	}
+	return frameHeader{kind: kind, body: int(body), meta: int(meta)}, nil
+}
+
+// parseFrame checks the sum of a whole frame and cuts it into its parts, which share its bytes.
+func parseFrame(h frameHeader, frame []byte) (meta, records []byte, err error) {
+	end := frameHeaderBytes + h.meta
+	want := binary.LittleEndian.Uint32(frame[end:])
+	if got := crc32.Checksum(frame[:end], castagnoli); got != want {
+		return nil, nil, fmt.Errorf("%w: checksum %08x, computed %08x", ErrMalformed, want, got)
+	}
+	return frame[frameHeaderBytes:end:end], frame[end+frameSumBytes:], nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendFrame appends a frame up to its records, of which recordBytes are to follow.
+func appendFrame(buf []byte, kind frameType, meta []byte, recordBytes int) []byte {
+	start := len(buf)
+	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(meta)+frameSumBytes+recordBytes))
+	buf = binary.LittleEndian.AppendUint32(buf, 0)
+	buf = append(buf, byte(kind))
+	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(meta)))
+	buf = append(buf, meta...)
+	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(buf[start:], castagnoli))
+}
+
+// frameReader cuts a stream into frames.
+type frameReader struct {
+	r              *bufio.Reader
+	appendBytesMax int
+	peeked         int // bytes of r that belong to the frame returned last
+}
+
+const readBufferBytes = 32 << 10
+
+func newFrameReader(r io.Reader, appendBytesMax int) *frameReader {
+	return &frameReader{r: bufio.NewReaderSize(r, readBufferBytes), appendBytesMax: appendBytesMax}
+}
+
+// next returns the next whole frame. Its bytes are valid until the next call, unless it carries
+// entries: then they are a buffer of their own, which the entries share. The error is io.EOF if the
+// stream ended between two frames.
+func (f *frameReader) next() (frameHeader, []byte, error) {
+	f.release()
+	prefix, err := f.r.Peek(frameHeaderBytes)
+	if err != nil {
+		return frameHeader{}, nil, cutShort(err, len(prefix))
+	}
+	h, err := parseHeader(prefix, f.appendBytesMax)
+	if err != nil {
+		return frameHeader{}, nil, err
+	}
+	if h.kind.carriesEntries() || h.size() > f.r.Size() {
+		frame, err := readGrowing(f.r, h.size())
+		return h, frame, err
+	}
+	frame, err := f.r.Peek(h.size())
+	if err != nil {
+		return frameHeader{}, nil, cutShort(err, len(frame))
+	}
+	f.peeked = h.size()
+	return h, frame, nil
+}
+
+// release gives back the bytes of the frame returned last.
+func (f *frameReader) release() {
+	_, _ = f.r.Discard(f.peeked) // they are buffered: it cannot fail
+	f.peeked = 0
+}
+
+// buffered reports whether the next frame has arrived whole, so that next would not wait for it.
+func (f *frameReader) buffered() bool {
+	f.release()
+	if f.r.Buffered() < frameHeaderBytes {
+		return false
+	}
+	prefix, _ := f.r.Peek(4)
+	return f.r.Buffered()-frameHeaderBytes >= int(binary.LittleEndian.Uint32(prefix))
+}
+
+// readGrowing reads size bytes into a buffer that grows as they arrive, so that a peer cannot make
+// us allocate what it does not send.
+func readGrowing(r io.Reader, size int) ([]byte, error) {
+	buf := make([]byte, 0, min(size, growBytes))
+	for {
+		n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
+		if buf = buf[:len(buf)+n]; err != nil {
+			return nil, cutShort(err, len(buf))
+		}
+		if len(buf) == size {
+			return buf, nil
+		}
+		buf = append(make([]byte, 0, min(size, 4*cap(buf))), buf...)
+	}
+}
+
+// cutShort tells the end of the stream between two frames from one within a frame.
+func cutShort(err error, got int) error {
+	if (err == io.EOF && got > 0) || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%w: the stream ended after %d bytes of a frame: %w", ErrMalformed, got, io.ErrUnexpectedEOF)
+	}
+	return err
+}

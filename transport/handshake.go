@@ -1,0 +1,243 @@
+package transport
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// Each side of a connection begins with an opening, whose form no version changes:
+//
+//	"coxswain" | lowest protocol version uint16 | highest uint16 | a frame: frameHello or frameRefusal
+//
+// The caller speaks first. From then on both use the highest version that both know.
+const (
+	magic        = "coxswain"
+	openingBytes = len(magic) + 2 + 2
+	detailMax    = 1024 // bytes of a Refusal's Detail
+)
+
+// versions is a range of protocol versions.
+type versions struct{ min, max uint16 }
+
+// ours is what this build speaks.
+var ours = versions{1, 1}
+
+// meets reports whether the two ranges have a version in common.
+func (v versions) meets(other versions) bool { return v.min <= other.max && other.min <= v.max }
+
+// wireHello is a raft.Hello as it travels, and the lane that the caller wants.
+type wireHello struct {
+	Lane                uint8  `codec:"lane"`
+	ClusterName         string `codec:"name"`
+	Cluster             []byte `codec:"cluster,omitempty"`
+	ID                  string `codec:"id"`
+	Incarnation         uint64 `codec:"inc"`
+	ExpectedID          string `codec:"xid"`
+	ExpectedIncarnation uint64 `codec:"xinc,omitempty"`
+	Boot                uint64 `codec:"boot"`
+	Term                uint64 `codec:"term,omitempty"`
+	FounderID           string `codec:"fid,omitempty"`
+	FounderIncarnation  uint64 `codec:"finc,omitempty"`
+	Address             string `codec:"addr,omitempty"`
+	List                []byte `codec:"list,omitempty"`
+	ElectionTimeout     int64  `codec:"timeout"` // nanoseconds
+}
+
+// wireRefusal is a raft.Refusal as it travels.
+type wireRefusal struct {
+	Reason             uint8  `codec:"reason"`
+	ID                 string `codec:"id,omitempty"`
+	Incarnation        uint64 `codec:"inc,omitempty"`
+	Cluster            []byte `codec:"cluster,omitempty"`
+	Term               uint64 `codec:"term,omitempty"`
+	Named              uint64 `codec:"named,omitempty"`
+	FounderID          string `codec:"fid,omitempty"`
+	FounderIncarnation uint64 `codec:"finc,omitempty"`
+	List               []byte `codec:"list,omitempty"`
+	VersionsMin        uint16 `codec:"vmin,omitempty"`
+	VersionsMax        uint16 `codec:"vmax,omitempty"`
+	Detail             string `codec:"detail,omitempty"`
+}
+
+// encodeHello returns the meta of a frameHello.
+func encodeHello(h raft.Hello, lane raft.Lane) []byte {
+	return encodeMeta(wireHello{
+		Lane: uint8(lane), ClusterName: h.ClusterName, Cluster: encodeCluster(nil, h.Cluster),
+		ID: string(h.From.ID), Incarnation: uint64(h.From.Incarnation),
+		ExpectedID: string(h.Expected.ID), ExpectedIncarnation: uint64(h.Expected.Incarnation),
+		Boot: h.Boot, Term: uint64(h.Term),
+		FounderID: string(h.Founder.ID), FounderIncarnation: uint64(h.Founder.Incarnation),
+		Address: h.Address, List: encodeList(h.List), ElectionTimeout: int64(h.ElectionTimeout),
+	})
+}
+
+// decodeHello is its reverse; it checks everything that it returns.
+func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
+	var w wireHello
+	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w); err != nil {
+		return raft.Hello{}, 0, err
+	}
+	if err := w.check(); err != nil {
+		return raft.Hello{}, 0, err
+	}
+	cluster, err := decodeCluster(w.Cluster)
+	if err != nil {
+		return raft.Hello{}, 0, err
+	}
+	list, err := decodeList(w.List)
+	if err != nil {
+		return raft.Hello{}, 0, err
+	}
+	return raft.Hello{
+		ClusterName: w.ClusterName, Cluster: cluster, From: peer(w.ID, w.Incarnation),
+		Expected: peer(w.ExpectedID, w.ExpectedIncarnation), Boot: w.Boot, Term: raft.Term(w.Term),
+		Founder: peer(w.FounderID, w.FounderIncarnation), Address: w.Address, List: list,
+		ElectionTimeout: time.Duration(w.ElectionTimeout),
+	}, raft.Lane(w.Lane), nil
+}
+
+// check checks the parts that are not decoded further.
+func (w *wireHello) check() error {
+	for _, id := range []string{w.ClusterName, w.ID, w.ExpectedID} {
+		if err := checkID([]byte(id)); err != nil {
+			return err
+		}
+	}
+	if w.FounderID != "" {
+		if err := checkID([]byte(w.FounderID)); err != nil {
+			return err
+		}
+	}
+	if err := checkNumbers(w.Boot, w.Term); err != nil {
+		return err
+	}
+	switch {
+	case w.Lane > uint8(raft.LaneBulk):
+		return fmt.Errorf("%w: unknown lane %d", ErrMalformed, w.Lane)
+	case w.Incarnation == 0:
+		return fmt.Errorf("%w: a hello of %q without its incarnation", ErrMalformed, w.ID)
+	case len(w.Address) > raft.AddressBytesMax:
+		return fmt.Errorf("%w: an address of %d bytes; the limit is %d", ErrMalformed, len(w.Address), raft.AddressBytesMax)
+	case w.ElectionTimeout < 0:
+		return fmt.Errorf("%w: an election timeout of %d ns", ErrMalformed, w.ElectionTimeout)
+	}
+	return nil
+}
+
+func peer(id string, incarnation uint64) raft.Peer {
+	return raft.Peer{ID: raft.NodeID(id), Incarnation: raft.Incarnation(incarnation)}
+}
+
+// encodeRefusal returns the meta of a frameRefusal; a detail over detailMax is cut.
+func encodeRefusal(r raft.Refusal) []byte {
+	return encodeMeta(wireRefusal{
+		Reason: uint8(r.Reason), ID: string(r.From.ID), Incarnation: uint64(r.From.Incarnation),
+		Cluster: encodeCluster(nil, r.Cluster), Term: uint64(r.Term), Named: uint64(r.Named),
+		FounderID: string(r.Founder.ID), FounderIncarnation: uint64(r.Founder.Incarnation),
+		List: encodeList(r.List), VersionsMin: r.VersionsMin, VersionsMax: r.VersionsMax,
+		Detail: cut(r.Detail),
+	})
+}
+
+func cut(detail string) string {
+	if len(detail) > detailMax {
+		return strings.ToValidUTF8(detail[:detailMax], "")
+	}
+	return detail
+}
+
+// decodeRefusal is its reverse. A reason that a later version added is kept as it is.
+func decodeRefusal(meta []byte) (raft.Refusal, error) {
+	var w wireRefusal
+	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w); err != nil {
+		return raft.Refusal{}, err
+	}
+	for _, id := range []string{w.ID, w.FounderID} {
+		if id == "" {
+			continue // a refuser may keep to itself who it is
+		}
+		if err := checkID([]byte(id)); err != nil {
+			return raft.Refusal{}, err
+		}
+	}
+	if err := checkNumbers(w.Term); err != nil {
+		return raft.Refusal{}, err
+	}
+	cluster, err := decodeCluster(w.Cluster)
+	if err != nil {
+		return raft.Refusal{}, err
+	}
+	list, err := decodeList(w.List)
+	if err != nil {
+		return raft.Refusal{}, err
+	}
+	return raft.Refusal{
+		Reason: raft.RefusalReason(w.Reason), From: peer(w.ID, w.Incarnation), Cluster: cluster,
+		Term: raft.Term(w.Term), Named: raft.Incarnation(w.Named),
+		Founder: peer(w.FounderID, w.FounderIncarnation), List: list,
+		VersionsMin: w.VersionsMin, VersionsMax: w.VersionsMax, Detail: cut(w.Detail),
+	}, nil
+}
+
+// opening is what one side says first: a Hello, or, if refusal is not nil, a Refusal.
+type opening struct {
+	versions versions
+	hello    raft.Hello
+	lane     raft.Lane
+	refusal  *raft.Refusal
+}
+
+// encode returns the opening's bytes.
+func (o opening) encode() []byte {
+	buf := append([]byte(nil), magic...)
+	buf = binary.LittleEndian.AppendUint16(buf, o.versions.min)
+	buf = binary.LittleEndian.AppendUint16(buf, o.versions.max)
+	if o.refusal != nil {
+		return appendFrame(buf, frameRefusal, encodeRefusal(*o.refusal), 0)
+	}
+	return appendFrame(buf, frameHello, encodeHello(o.hello, o.lane), 0)
+}
+
+// readOpening reads what the other side says first. If its versions do not meet ours, the error
+// matches ErrVersion, unless it is a refusal, which every version can read.
+func readOpening(f *frameReader) (opening, error) {
+	var prefix [openingBytes]byte
+	if n, err := io.ReadFull(f.r, prefix[:]); err != nil {
+		return opening{}, cutShort(err, n)
+	}
+	if string(prefix[:len(magic)]) != magic {
+		return opening{}, fmt.Errorf("%w: it begins with %q, which is no handshake; does one side use TLS and the other not?", ErrMalformed, prefix[:len(magic)])
+	}
+	o := opening{versions: versions{
+		min: binary.LittleEndian.Uint16(prefix[len(magic):]),
+		max: binary.LittleEndian.Uint16(prefix[len(magic)+2:]),
+	}}
+	h, frame, err := f.next()
+	if err != nil {
+		return opening{}, err
+	}
+	meta, _, err := parseFrame(h, frame)
+	if err != nil {
+		return opening{}, err
+	}
+	switch h.kind {
+	case frameRefusal:
+		r, err := decodeRefusal(meta)
+		o.refusal = &r
+		return o, err
+	case frameHello:
+		if !o.versions.meets(ours) {
+			return o, fmt.Errorf("%w: the peer speaks %d to %d, this member %d to %d",
+				ErrVersion, o.versions.min, o.versions.max, ours.min, ours.max)
+		}
+		o.hello, o.lane, err = decodeHello(meta)
+		return o, err
+	}
+	return opening{}, fmt.Errorf("%w: a handshake with a frame of type %d", ErrMalformed, h.kind)
+}

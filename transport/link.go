@@ -1,0 +1,295 @@
+package transport
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// session is both lanes to a peer while they stand.
+type session interface {
+	send(lane raft.Lane, batch []raft.Message) error
+	// broken is closed when either lane is gone; err says why then.
+	broken() <-chan struct{}
+	err() error
+	// close takes both lanes down and waits for the goroutines that serve them.
+	close(why error)
+}
+
+// dialed is what a successful dial returns.
+type dialed struct {
+	session   session
+	hello     raft.Hello
+	roundTrip time.Duration
+}
+
+// linker is what the links of one transport have in common. A link is one peer that is dialed again
+// and again, and kept; the two transports differ in how they dial.
+type linker struct {
+	dial      func(ctx context.Context, m raft.Member) (dialed, error)
+	pauseMin  time.Duration // before the first redial
+	pauseMax  time.Duration
+	onFailure func(m raft.Member, err error) // counts and logs; no callback of the Endpoint
+
+	mu       sync.Mutex
+	endpoint raft.Endpoint // nil until start
+	links    map[raft.NodeID]*link
+	leaving  map[raft.NodeID]<-chan struct{} // links that end: their successor waits for them
+	closed   bool
+	wg       sync.WaitGroup
+}
+
+// link is one peer. Its goroutine alone calls Up, Lost and Refused for the peer, so that they are
+// told in order.
+type link struct {
+	l      *linker
+	id     raft.NodeID
+	cancel context.CancelFunc
+	done   chan struct{}
+	wake   chan struct{} // of capacity 1: do not wait for the rest of a pause
+	redial chan struct{} // of capacity 1: the address has changed
+
+	session atomic.Pointer[session] // nil while not connected
+
+	mu     sync.Mutex
+	member raft.Member
+	status raft.PeerStatus
+}
+
+func (l *linker) start(e raft.Endpoint) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endpoint = e
+	l.links = map[raft.NodeID]*link{}
+	l.leaving = map[raft.NodeID]<-chan struct{}{}
+}
+
+// connect replaces whom to dial. A member that stays at its address keeps its connection.
+func (l *linker) connect(peers []raft.Member) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.endpoint == nil {
+		return
+	}
+	named := map[raft.NodeID]bool{}
+	for _, m := range peers {
+		named[m.ID] = true
+		if k := l.links[m.ID]; k != nil {
+			k.readdress(m)
+		} else {
+			l.add(m)
+		}
+	}
+	for id, k := range l.links {
+		if !named[id] {
+			k.cancel()
+			delete(l.links, id)
+			l.leaving[id] = k.done
+		}
+	}
+	for id, done := range l.leaving {
+		select {
+		case <-done:
+			delete(l.leaving, id)
+		default:
+		}
+	}
+}
+
+// add starts a link. It is called with mu held.
+func (l *linker) add(m raft.Member) {
+	ctx, cancel := context.WithCancel(context.Background())
+	k := &link{
+		l: l, id: m.ID, member: m, cancel: cancel, done: make(chan struct{}),
+		wake: make(chan struct{}, 1), redial: make(chan struct{}, 1),
+	}
+	l.links[m.ID] = k
+	predecessor := l.leaving[m.ID]
+	delete(l.leaving, m.ID)
+	l.wg.Go(func() {
+		defer close(k.done)
+		defer cancel()
+		if predecessor != nil {
+			<-predecessor // it was cancelled, and tells the Endpoint what it has to
+		}
+		k.run(ctx, l.endpoint)
+	})
+}
+
+func (l *linker) link(id raft.NodeID) *link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.links[id]
+}
+
+func (l *linker) send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+	k := l.link(to)
+	if k == nil {
+		return &NotConnectedError{Peer: to}
+	}
+	s := k.session.Load()
+	if s == nil {
+		return &NotConnectedError{Peer: to, Err: k.peer().Err}
+	}
+	return (*s).send(lane, batch)
+}
+
+func (l *linker) peer(id raft.NodeID) raft.PeerStatus {
+	if k := l.link(id); k != nil {
+		return k.peer()
+	}
+	return raft.PeerStatus{}
+}
+
+// wakeAll ends the pauses of the links that wait to redial.
+func (l *linker) wakeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.links {
+		signal(k.wake)
+	}
+}
+
+// close ends every link and waits for them. It is idempotent.
+func (l *linker) close() {
+	l.mu.Lock()
+	l.closed = true
+	for _, k := range l.links {
+		k.cancel()
+	}
+	l.mu.Unlock()
+	l.wg.Wait()
+}
+
+func (l *linker) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// run dials until the link is cancelled. A list of peers may name this member too: it has no link
+// to itself.
+func (k *link) run(ctx context.Context, e raft.Endpoint) {
+	if e.Hello(k.id).From.ID == k.id {
+		return
+	}
+	pause := k.l.pauseMin
+	for ctx.Err() == nil {
+		select {
+		case <-k.redial: // the address is read anew just now
+		default:
+		}
+		d, err := k.l.dial(ctx, k.target())
+		if err != nil {
+			if ctx.Err() == nil {
+				k.failed(e, err)
+				k.wait(ctx, jittered(pause))
+			}
+			pause = min(2*pause, k.l.pauseMax)
+			continue
+		}
+		began := time.Now()
+		k.serve(ctx, e, d)
+		// A connection that stood for a while is dialed again at once: that tells a peer that has
+		// ended (nobody listens) from one that only lost the connection. One that broke early is
+		// dialed with growing pauses.
+		if time.Since(began) >= k.l.pauseMax {
+			pause = k.l.pauseMin
+			continue
+		}
+		k.wait(ctx, jittered(pause))
+		pause = min(2*pause, k.l.pauseMax)
+	}
+}
+
+// jittered returns between half of the pause and all of it, so that members do not dial in step.
+func jittered(pause time.Duration) time.Duration {
+	return pause/2 + rand.N(pause/2+1)
+}
+
+func (k *link) wait(ctx context.Context, pause time.Duration) {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-k.wake:
+	case <-k.redial:
+	case <-ctx.Done():
+	}
+}
+
+// serve keeps a session until it breaks, its address changes or the link ends.
+func (k *link) serve(ctx context.Context, e raft.Endpoint, d dialed) {
+	k.setStatus(raft.PeerStatus{Connected: true, RoundTrip: d.roundTrip})
+	k.session.Store(&d.session)
+	e.Up(d.hello)
+	why := ErrRemoved
+	select {
+	case <-d.session.broken():
+		why = d.session.err()
+	case <-k.redial:
+	case <-ctx.Done():
+	}
+	k.session.Store(nil)
+	k.setStatus(raft.PeerStatus{Err: why, RoundTrip: d.roundTrip})
+	d.session.close(why)
+	if k.l.isClosed() {
+		return
+	}
+	k.l.onFailure(k.target(), why)
+	e.Lost(k.id, false)
+}
+
+// failed tells that a dial did not succeed, and why.
+func (k *link) failed(e raft.Endpoint, err error) {
+	k.setStatus(raft.PeerStatus{Err: err})
+	k.l.onFailure(k.target(), err)
+	if r, ok := refusedBy(err, k.id); ok {
+		e.Refused(k.id, r)
+		return
+	}
+	e.Lost(k.id, nobodyListens(err))
+}
+
+func (k *link) target() raft.Member {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.member
+}
+
+func (k *link) readdress(m raft.Member) {
+	k.mu.Lock()
+	moved := k.member.Address != m.Address
+	k.member = m
+	k.mu.Unlock()
+	if moved {
+		signal(k.redial)
+	}
+}
+
+func (k *link) peer() raft.PeerStatus {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.status
+}
+
+// setStatus keeps the round trip of the last handshake where s has none.
+func (k *link) setStatus(s raft.PeerStatus) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.RoundTrip == 0 {
+		s.RoundTrip = k.status.RoundTrip
+	}
+	k.status = s
+}

@@ -1,0 +1,322 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// Network connects members within one process, for tests. It loses no message unless it is told to.
+// It does no I/O, and its goroutines wait on channels and timers alone, so that it can be used within
+// a testing/synctest bubble, where it must be made. Its methods may be called from any goroutine.
+type Network struct {
+	mu       sync.Mutex
+	members  map[raft.NodeID]*Memory
+	cuts     map[route]bool
+	sessions map[*memorySession]struct{}
+}
+
+// route is one direction between two members.
+type route struct{ from, to raft.NodeID }
+
+// errCut is what a member meets behind a cut.
+var errCut = errors.New("transport: the network is cut")
+
+// NewNetwork returns a network that nobody has joined.
+func NewNetwork() *Network {
+	return &Network{
+		members:  map[raft.NodeID]*Memory{},
+		cuts:     map[route]bool{},
+		sessions: map[*memorySession]struct{}{},
+	}
+}
+
+// Join returns the transport of a member. Addresses mean nothing here: members find each other by
+// id. A member that joins again takes the place of its former self, whose connections break, as if
+// that had been killed; close the former one all the same.
+func (n *Network) Join(id raft.NodeID) *Memory {
+	m := &Memory{network: n, id: id}
+	m.links = linker{
+		dial: m.dial, pauseMin: 10 * time.Millisecond, pauseMax: time.Second,
+		onFailure: func(raft.Member, error) {},
+	}
+	n.mu.Lock()
+	former := n.members[id]
+	n.members[id] = m
+	n.mu.Unlock()
+	if former != nil {
+		n.breakSessions(errNobody, func(s *memorySession) bool { return s.from == former || s.to == former })
+	}
+	return m
+}
+
+// Cut parts two members in both directions: what stood between them breaks at once, and no new
+// connection is made until Heal.
+func (n *Network) Cut(a, b raft.NodeID) {
+	n.CutOneWay(a, b)
+	n.CutOneWay(b, a)
+}
+
+// CutOneWay stops what from sends to to. What to sends on a connection that stands goes on to
+// arrive; a new connection cannot be made in either direction.
+func (n *Network) CutOneWay(from, to raft.NodeID) {
+	n.mu.Lock()
+	n.cuts[route{from, to}] = true
+	n.mu.Unlock()
+	n.breakSessions(errCut, func(s *memorySession) bool { return s.from.id == from && s.to.id == to })
+}
+
+// Heal undoes Cut and CutOneWay between two members, in both directions; they dial at once.
+func (n *Network) Heal(a, b raft.NodeID) {
+	n.mu.Lock()
+	delete(n.cuts, route{a, b})
+	delete(n.cuts, route{b, a})
+	n.mu.Unlock()
+	n.wakeAll()
+}
+
+// HealAll undoes every cut.
+func (n *Network) HealAll() {
+	n.mu.Lock()
+	clear(n.cuts)
+	n.mu.Unlock()
+	n.wakeAll()
+}
+
+// wakeAll makes everybody dial who waits to.
+func (n *Network) wakeAll() {
+	n.mu.Lock()
+	members := make([]*Memory, 0, len(n.members))
+	for _, m := range n.members {
+		members = append(members, m)
+	}
+	n.mu.Unlock()
+	for _, m := range members {
+		m.links.wakeAll()
+	}
+}
+
+func (n *Network) breakSessions(why error, which func(*memorySession) bool) {
+	n.mu.Lock()
+	var hit []*memorySession
+	for s := range n.sessions {
+		if which(s) {
+			hit = append(hit, s)
+		}
+	}
+	n.mu.Unlock()
+	for _, s := range hit {
+		s.close(why)
+	}
+}
+
+// reach returns the member of that id, if a caller can get through to it and back.
+func (n *Network) reach(from *Memory, to raft.NodeID) (*Memory, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cuts[route{from.id, to}] || n.cuts[route{to, from.id}] {
+		return nil, errCut
+	}
+	m := n.members[to]
+	if m == nil || n.members[from.id] != from {
+		return nil, errNobody
+	}
+	return m, nil
+}
+
+// Memory is a member's transport in a Network. It implements raft.Transport; its methods may be
+// called from any goroutine. Messages pass the wire format, so that sender and receiver share nothing,
+// and are received within Send.
+type Memory struct {
+	network *Network
+	id      raft.NodeID
+	links   linker
+
+	mu       sync.Mutex
+	endpoint raft.Endpoint // nil until Start
+	closed   bool
+	calls    sync.WaitGroup // calls of the Endpoint by other members
+}
+
+// Start implements raft.Transport. After Close it returns raft.ErrClosed.
+func (m *Memory) Start(e raft.Endpoint) error {
+	m.mu.Lock()
+	switch {
+	case m.closed:
+		m.mu.Unlock()
+		return raft.ErrClosed
+	case m.endpoint != nil:
+		m.mu.Unlock()
+		return errors.New("transport: started twice")
+	}
+	m.endpoint = e
+	m.links.start(e)
+	m.mu.Unlock()
+	m.network.wakeAll()
+	return nil
+}
+
+// Connect implements raft.Transport. It is called after Start.
+func (m *Memory) Connect(peers []raft.Member) { m.links.connect(peers) }
+
+// Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
+// peer is not connected.
+func (m *Memory) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+	return m.links.send(to, lane, batch)
+}
+
+// Peer implements raft.Transport.
+func (m *Memory) Peer(id raft.NodeID) raft.PeerStatus { return m.links.peer(id) }
+
+// Close implements raft.Transport. It must not be called from within a method of the Endpoint. It
+// returns nil.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.network.mu.Lock()
+	if m.network.members[m.id] == m {
+		delete(m.network.members, m.id)
+	}
+	m.network.mu.Unlock()
+	m.links.close()
+	m.network.breakSessions(errNobody, func(s *memorySession) bool { return s.to == m })
+	m.calls.Wait()
+	return nil
+}
+
+// call runs f with the Endpoint, unless the member does not listen, or not any longer.
+func (m *Memory) call(f func(e raft.Endpoint)) error {
+	m.mu.Lock()
+	if m.closed || m.endpoint == nil {
+		m.mu.Unlock()
+		return errNobody
+	}
+	m.calls.Add(1)
+	m.mu.Unlock()
+	defer m.calls.Done()
+	f(m.endpoint)
+	return nil
+}
+
+// dial is the handshake of both lanes at once.
+func (m *Memory) dial(_ context.Context, peer raft.Member) (dialed, error) {
+	to, err := m.network.reach(m, peer.ID)
+	if err != nil {
+		return dialed{}, err
+	}
+	own := m.endpoint.Hello(peer.ID)
+	answer, err := to.answer(own)
+	if err != nil {
+		return dialed{}, err
+	}
+	if r := answer.refusal; r != nil {
+		return dialed{}, &RefusedError{By: peer.ID, Refusal: *r}
+	}
+	if answer.hello.From.ID != peer.ID {
+		return dialed{}, &WrongMemberError{Dialed: peer.ID, Answered: answer.hello.From.ID}
+	}
+	if r := m.endpoint.Check(answer.hello); r != nil {
+		return dialed{}, &RefusedError{By: m.id, Refusal: *r}
+	}
+	s := &memorySession{network: m.network, from: m, to: to, sender: own.From, gone: make(chan struct{})}
+	if err := m.network.register(s); err != nil {
+		return dialed{}, err
+	}
+	return dialed{session: s, hello: answer.hello}, nil
+}
+
+// answer is the acceptor's side of the handshake.
+func (m *Memory) answer(h raft.Hello) (opening, error) {
+	var reply opening
+	var failed error
+	err := m.call(func(e raft.Endpoint) {
+		caller, _, err := decodeHello(encodeHello(h, raft.LaneUrgent))
+		if err != nil {
+			failed = err
+			return
+		}
+		if r := e.Check(caller); r != nil {
+			refusal, err := decodeRefusal(encodeRefusal(*r))
+			reply, failed = opening{refusal: &refusal}, err
+			return
+		}
+		reply.hello, _, failed = decodeHello(encodeHello(e.Hello(caller.From.ID), raft.LaneUrgent))
+	})
+	return reply, errors.Join(err, failed)
+}
+
+// register adds a session, unless it was cut, or its peer has gone, during the handshake.
+func (n *Network) register(s *memorySession) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cuts[route{s.from.id, s.to.id}] || n.cuts[route{s.to.id, s.from.id}] {
+		return errCut
+	}
+	if n.members[s.to.id] != s.to || n.members[s.from.id] != s.from {
+		return errNobody
+	}
+	n.sessions[s] = struct{}{}
+	return nil
+}
+
+// memorySession is the two lanes from one member to another.
+type memorySession struct {
+	network  *Network
+	from, to *Memory
+	sender   raft.Peer // who the handshake proved
+	gone     chan struct{}
+	once     sync.Once
+	why      error // set before gone is closed
+}
+
+func (s *memorySession) broken() <-chan struct{} { return s.gone }
+func (s *memorySession) err() error              { return s.why }
+
+func (s *memorySession) close(why error) {
+	s.once.Do(func() {
+		s.why = why
+		close(s.gone)
+		s.network.mu.Lock()
+		delete(s.network.sessions, s)
+		s.network.mu.Unlock()
+	})
+}
+
+// send hands the messages to the receiver, as it would have read them from a wire.
+func (s *memorySession) send(_ raft.Lane, batch []raft.Message) error {
+	select {
+	case <-s.gone:
+		return fmt.Errorf("transport: send: %w", s.why)
+	default:
+	}
+	arrived := make([]raft.Message, 0, len(batch))
+	var skipped error
+	for _, m := range batch {
+		frame, err := EncodeMessage(m)
+		if err == nil {
+			m, err = DecodeMessage(frame)
+		}
+		if err != nil {
+			skipped = errors.Join(skipped, err)
+			continue
+		}
+		if m.From != s.sender {
+			err := fmt.Errorf("%w: %q", ErrWrongSender, m.From.ID)
+			s.close(err)
+			return err
+		}
+		arrived = append(arrived, m)
+	}
+	if len(arrived) == 0 {
+		return skipped
+	}
+	if err := s.to.call(func(e raft.Endpoint) { e.Receive(s.sender.ID, arrived) }); err != nil {
+		return fmt.Errorf("transport: send: %w", err)
+	}
+	return skipped
+}

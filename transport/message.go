@@ -1,0 +1,430 @@
+package transport
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/coxswain/raft"
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// wireMessage is a message as it travels: the fields of all bodies side by side, each absent from the
+// wire where it is zero. A later version adds fields; this one skips what it does not know.
+type wireMessage struct {
+	From            []byte `codec:"f"`
+	FromIncarnation uint64 `codec:"fi"`
+	To              []byte `codec:"t"`
+	ToIncarnation   uint64 `codec:"ti,omitempty"`
+	Cluster         []byte `codec:"c,omitempty"`
+	Term            uint64 `codec:"T,omitempty"`
+
+	Boot    uint64 `codec:"b,omitempty"` // of the RequestID: ID or Round
+	Counter uint64 `codec:"n,omitempty"`
+
+	List               []byte `codec:"ls,omitempty"`
+	Verdict            uint8  `codec:"v,omitempty"`
+	Founder            []byte `codec:"o,omitempty"`
+	FounderIncarnation uint64 `codec:"oi,omitempty"`
+
+	LastTerm  uint64 `codec:"lt,omitempty"`
+	LastIndex uint64 `codec:"li,omitempty"`
+	PrevTerm  uint64 `codec:"pt,omitempty"`
+	PrevIndex uint64 `codec:"pi,omitempty"`
+	HintTerm  uint64 `codec:"ht,omitempty"`
+	HintIndex uint64 `codec:"hi,omitempty"`
+	Commit    uint64 `codec:"k,omitempty"`
+	Match     uint64 `codec:"m,omitempty"`
+	Index     uint64 `codec:"x,omitempty"`
+
+	Granted  bool   `codec:"g,omitempty"`
+	Transfer bool   `codec:"tr,omitempty"`
+	OK       bool   `codec:"ok,omitempty"`
+	Leader   []byte `codec:"l,omitempty"`
+}
+
+// reset makes every field zero and keeps the room of those that are bytes.
+func (w *wireMessage) reset() {
+	*w = wireMessage{
+		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
+		List: w.List[:0], Founder: w.Founder[:0], Leader: w.Leader[:0],
+	}
+}
+
+func (w *wireMessage) setID(id raft.RequestID) { w.Boot, w.Counter = id.Boot, id.Counter }
+func (w *wireMessage) setLast(id raft.EntryID) {
+	w.LastTerm, w.LastIndex = uint64(id.Term), uint64(id.Index)
+}
+func (w *wireMessage) id() raft.RequestID { return raft.RequestID{Boot: w.Boot, Counter: w.Counter} }
+func (w *wireMessage) last() raft.EntryID { return entryID(w.LastTerm, w.LastIndex) }
+func entryID(term, index uint64) raft.EntryID {
+	return raft.EntryID{Term: raft.Term(term), Index: raft.Index(index)}
+}
+
+// encoder encodes messages, one after the other, in the same buffers. It is for one goroutine.
+type encoder struct {
+	codec *codec.Encoder
+	wire  wireMessage
+	meta  []byte
+}
+
+func newEncoder() *encoder {
+	e := &encoder{}
+	e.codec = codec.NewEncoderBytes(&e.meta, newHandle())
+	return e
+}
+
+// message appends m's frame to buf, all but the records of its entries, which the caller writes
+// behind it. If it returns an error, buf is unchanged.
+func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byte, []raft.Entry, error) {
+	w := &e.wire
+	w.reset()
+	w.From, w.FromIncarnation = append(w.From, m.From.ID...), uint64(m.From.Incarnation)
+	w.To, w.ToIncarnation = append(w.To, m.To.ID...), uint64(m.To.Incarnation)
+	w.Cluster, w.Term = encodeCluster(w.Cluster, m.Cluster), uint64(m.Term)
+	kind, entries, err := w.setBody(m.Body)
+	if err != nil {
+		return buf, nil, err
+	}
+	e.codec.ResetBytes(&e.meta)
+	if err := e.codec.Encode(w); err != nil {
+		return buf, nil, fmt.Errorf("transport: %T does not encode: %w", m.Body, err)
+	}
+	recordBytes := 0
+	for _, entry := range entries {
+		recordBytes += raft.RecordOverheadBytes + len(entry.Data)
+	}
+	body := len(e.meta) + frameSumBytes + recordBytes
+	bodyMax, metaMax, err := kind.limit(appendBytesMax)
+	if err != nil {
+		return buf, nil, err
+	}
+	if body > bodyMax || len(e.meta) > metaMax {
+		return buf, nil, fmt.Errorf("%w: a %T of %d bytes, over the limit of %d", ErrOversized, m.Body, body, bodyMax)
+	}
+	return appendFrame(buf, kind, e.meta, recordBytes), entries, nil
+}
+
+// setBody fills in the fields of one body, and returns the entries that follow the frame.
+func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
+	switch b := body.(type) {
+	case raft.AppendRequest:
+		if int64(b.Last.Index-b.Prev.Index) != int64(len(b.Entries)) {
+			return 0, nil, fmt.Errorf("transport: an append of %d entries for the span (%v, %v]", len(b.Entries), b.Prev, b.Last)
+		}
+		w.setLast(b.Last)
+		w.PrevTerm, w.PrevIndex = uint64(b.Prev.Term), uint64(b.Prev.Index)
+		w.Commit = uint64(b.Commit)
+		return frameAppendRequest, b.Entries, nil
+	case raft.AppendReply:
+		w.Match = uint64(b.Match)
+		return frameAppendReply, nil, nil
+	case raft.AppendConflict:
+		w.PrevIndex = uint64(b.Prev)
+		w.HintTerm, w.HintIndex = uint64(b.Hint.Term), uint64(b.Hint.Index)
+		return frameAppendConflict, nil, nil
+	case raft.Heartbeat:
+		w.setID(b.Round)
+		w.Commit = uint64(b.Commit)
+		return frameHeartbeat, nil, nil
+	case raft.HeartbeatReply:
+		w.setID(b.Round)
+		w.Match = uint64(b.Match)
+		return frameHeartbeatReply, nil, nil
+	case raft.ReadRequest:
+		w.setID(b.ID)
+		return frameReadRequest, nil, nil
+	case raft.ReadReply:
+		w.setID(b.ID)
+		w.OK, w.Index = b.OK, uint64(b.Index)
+		return frameReadReply, nil, nil
+	}
+	return w.setElectionBody(body)
+}
+
+// setElectionBody is setBody for elections and founding.
+func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, error) {
+	switch b := body.(type) {
+	case raft.RollCall:
+		w.setID(b.ID)
+		w.List = append(w.List, encodeList(b.List)...)
+		return frameRollCall, nil, nil
+	case raft.RollReply:
+		w.setID(b.ID)
+		w.Verdict = uint8(b.Verdict)
+		w.List = append(w.List, encodeList(b.List)...)
+		w.Founder = append(w.Founder, b.Founder.ID...)
+		w.FounderIncarnation = uint64(b.Founder.Incarnation)
+		return frameRollReply, nil, nil
+	case raft.FoundRequest:
+		return frameFoundRequest, []raft.Entry{b.Entry}, nil
+	case raft.FoundReply:
+		w.setID(b.ID)
+		return frameFoundReply, nil, nil
+	case raft.PreVoteRequest:
+		w.setID(b.ID)
+		w.setLast(b.Last)
+		return framePreVoteRequest, nil, nil
+	case raft.PreVoteReply:
+		w.setID(b.ID)
+		w.Granted = b.Granted
+		w.Leader = append(w.Leader, b.Leader...)
+		return framePreVoteReply, nil, nil
+	case raft.VoteRequest:
+		w.setLast(b.Last)
+		w.Transfer = b.Transfer
+		return frameVoteRequest, nil, nil
+	case raft.VoteReply:
+		w.Granted = b.Granted
+		return frameVoteReply, nil, nil
+	case raft.TimeoutNow:
+		return frameTimeoutNow, nil, nil
+	}
+	return 0, nil, fmt.Errorf("transport: %T is not a message of this version", body)
+}
+
+// decoder decodes messages, one after the other, with the same buffers. It is for one goroutine.
+type decoder struct {
+	codec *codec.Decoder
+	wire  wireMessage
+	ids   map[string]raft.NodeID // the ids met so far, so that each is allocated once
+}
+
+func newDecoder() *decoder {
+	return &decoder{codec: codec.NewDecoderBytes(nil, newHandle()), ids: map[string]raft.NodeID{}}
+}
+
+// message reads one whole frame. The message's entries share its bytes; nothing else does.
+func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
+	meta, records, err := parseFrame(h, frame)
+	if err != nil {
+		return raft.Message{}, err
+	}
+	w := &d.wire
+	w.reset()
+	if err := decodeMeta(d.codec, meta, w); err != nil {
+		return raft.Message{}, err
+	}
+	if err := w.checkNumbers(); err != nil {
+		return raft.Message{}, err
+	}
+	m := raft.Message{Term: raft.Term(w.Term)}
+	if m.From, err = d.peer(w.From, w.FromIncarnation); err != nil {
+		return raft.Message{}, err
+	}
+	if m.To, err = d.peer(w.To, w.ToIncarnation); err != nil {
+		return raft.Message{}, err
+	}
+	if m.Cluster, err = decodeCluster(w.Cluster); err != nil {
+		return raft.Message{}, err
+	}
+	if m.Body, err = d.body(h.kind, records); err != nil {
+		return raft.Message{}, err
+	}
+	return m, nil
+}
+
+// checkNumbers checks everything that is a term, an index, a boot or a counter.
+func (w *wireMessage) checkNumbers() error {
+	return checkNumbers(w.Term, w.Boot, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index)
+}
+
+func (d *decoder) peer(id []byte, life uint64) (raft.Peer, error) {
+	if err := checkID(id); err != nil {
+		return raft.Peer{}, err
+	}
+	return raft.Peer{ID: d.intern(id), Incarnation: raft.Incarnation(life)}, nil
+}
+
+// intern returns the id as a string that all messages which name it share.
+func (d *decoder) intern(id []byte) raft.NodeID {
+	if known, ok := d.ids[string(id)]; ok {
+		return known
+	}
+	if len(d.ids) > raft.MembersMax {
+		clear(d.ids)
+	}
+	fresh := raft.NodeID(id)
+	d.ids[string(id)] = fresh
+	return fresh
+}
+
+// body is the reverse of setBody.
+func (d *decoder) body(kind frameType, records []byte) (raft.Body, error) {
+	w := &d.wire
+	switch kind {
+	case frameAppendRequest:
+		return w.appendRequest(records)
+	case frameAppendReply:
+		return raft.AppendReply{Match: raft.Index(w.Match)}, nil
+	case frameAppendConflict:
+		return raft.AppendConflict{Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex)}, nil
+	case frameHeartbeat:
+		return raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit)}, nil
+	case frameHeartbeatReply:
+		return raft.HeartbeatReply{Round: w.id(), Match: raft.Index(w.Match)}, nil
+	case frameReadRequest:
+		return raft.ReadRequest{ID: w.id()}, nil
+	case frameReadReply:
+		return raft.ReadReply{ID: w.id(), OK: w.OK, Index: raft.Index(w.Index)}, nil
+	}
+	return d.electionBody(kind, records)
+}
+
+// electionBody is the reverse of setElectionBody.
+func (d *decoder) electionBody(kind frameType, records []byte) (raft.Body, error) {
+	w := &d.wire
+	switch kind {
+	case frameRollCall:
+		list, err := decodeList(w.List)
+		return raft.RollCall{ID: w.id(), List: list}, err
+	case frameRollReply:
+		return d.rollReply()
+	case frameFoundRequest:
+		entries, err := decodeEntries(records)
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) != 1 {
+			return nil, fmt.Errorf("%w: a founding of %d entries; it takes 1", ErrMalformed, len(entries))
+		}
+		return raft.FoundRequest{Entry: entries[0]}, nil
+	case frameFoundReply:
+		return raft.FoundReply{ID: w.id()}, nil
+	case framePreVoteRequest:
+		return raft.PreVoteRequest{ID: w.id(), Last: w.last()}, nil
+	case framePreVoteReply:
+		leader, err := d.optionalID(w.Leader)
+		return raft.PreVoteReply{ID: w.id(), Granted: w.Granted, Leader: leader}, err
+	case frameVoteRequest:
+		return raft.VoteRequest{Last: w.last(), Transfer: w.Transfer}, nil
+	case frameVoteReply:
+		return raft.VoteReply{Granted: w.Granted}, nil
+	case frameTimeoutNow:
+		return raft.TimeoutNow{}, nil
+	}
+	return nil, fmt.Errorf("%w: type %d is not a message", ErrMalformed, kind)
+}
+
+func (d *decoder) rollReply() (raft.Body, error) {
+	w := &d.wire
+	if w.Verdict < uint8(raft.RollBlank) || w.Verdict > uint8(raft.RollNotBlank) {
+		return nil, fmt.Errorf("%w: unknown verdict %d of a roll call", ErrMalformed, w.Verdict)
+	}
+	list, err := decodeList(w.List)
+	if err != nil {
+		return nil, err
+	}
+	founder, err := d.optionalID(w.Founder)
+	return raft.RollReply{
+		ID: w.id(), Verdict: raft.RollVerdict(w.Verdict), List: list,
+		Founder: raft.Peer{ID: founder, Incarnation: raft.Incarnation(w.FounderIncarnation)},
+	}, err
+}
+
+// optionalID returns an id that may be absent.
+func (d *decoder) optionalID(id []byte) (raft.NodeID, error) {
+	if len(id) == 0 {
+		return "", nil
+	}
+	if err := checkID(id); err != nil {
+		return "", err
+	}
+	return d.intern(id), nil
+}
+
+// appendRequest checks that the entries are what the span says: contiguous, of terms that never fall
+// and are not above the sender's, from behind Prev up to Last.
+func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
+	entries, err := decodeEntries(records)
+	if err != nil {
+		return nil, err
+	}
+	r := raft.AppendRequest{
+		Prev: entryID(w.PrevTerm, w.PrevIndex), Last: w.last(), Commit: raft.Index(w.Commit), Entries: entries,
+	}
+	at := r.Prev
+	for _, e := range entries {
+		if e.Index != at.Index+1 || e.Term < at.Term {
+			return nil, fmt.Errorf("%w: entry %v follows %v", ErrMalformed, e.ID(), at)
+		}
+		at = e.ID()
+	}
+	if at != r.Last {
+		return nil, fmt.Errorf("%w: an append whose entries end at %v, and not at %v", ErrMalformed, at, r.Last)
+	}
+	if uint64(at.Term) > w.Term {
+		return nil, fmt.Errorf("%w: entry %v in a message of term %d", ErrMalformed, at, w.Term)
+	}
+	return r, nil
+}
+
+// decodeEntries reads records, one behind the other, up to the end of the bytes, which they share.
+func decodeEntries(records []byte) ([]raft.Entry, error) {
+	count := 0
+	for rest := records; len(rest) > 0; count++ {
+		n, err := raft.RecordSize(rest)
+		if err == nil && n > len(rest) {
+			err = fmt.Errorf("%w: %d bytes where the header says %d", raft.ErrBadRecord, len(rest), n)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		rest = rest[n:]
+	}
+	if count == 0 {
+		return nil, nil
+	}
+	entries := make([]raft.Entry, 0, count)
+	for len(records) > 0 {
+		n, _ := raft.RecordSize(records)
+		e, err := raft.DecodeEntry(records[:n:n])
+		if err == nil {
+			err = checkNumbers(uint64(e.Index), uint64(e.Term))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		entries = append(entries, e)
+		records = records[n:]
+	}
+	return entries, nil
+}
+
+// Simulations encode and decode millions of messages one by one; making the codec takes longer than
+// using it.
+var (
+	encoders = sync.Pool{New: func() any { return newEncoder() }}
+	decoders = sync.Pool{New: func() any { return newDecoder() }}
+)
+
+// EncodeMessage returns the message as one frame of the wire format. It fails for what no transport
+// would send: a body of an unknown type, an append whose Entries do not fill its span, or one that is
+// over FrameBytesMax (ErrOversized).
+func EncodeMessage(m raft.Message) ([]byte, error) {
+	e := encoders.Get().(*encoder)
+	defer encoders.Put(e)
+	frame, entries, err := e.message(nil, m, FrameBytesMax)
+	for _, e := range entries {
+		frame = append(frame, e.Record()...)
+	}
+	return frame, err
+}
+
+// DecodeMessage reads and checks what EncodeMessage returned. The message's entries share the bytes
+// of frame, which must not be changed afterwards. Every error matches ErrMalformed or ErrOversized.
+func DecodeMessage(frame []byte) (raft.Message, error) {
+	if len(frame) < frameHeaderBytes {
+		return raft.Message{}, fmt.Errorf("%w: cut short at %d bytes", ErrMalformed, len(frame))
+	}
+	h, err := parseHeader(frame, FrameBytesMax)
+	if err != nil {
+		return raft.Message{}, err
+	}
+	if len(frame) != h.size() {
+		return raft.Message{}, fmt.Errorf("%w: %d bytes where the header says %d", ErrMalformed, len(frame), h.size())
+	}
+	d := decoders.Get().(*decoder)
+	defer decoders.Put(d)
+	return d.message(h, frame)
+}

@@ -1,0 +1,8 @@
+//go:build !windows
+
+package transport
+
+import "syscall"
+
+// connRefused is what a dial returns when the host answers and nobody listens.
+const connRefused = syscall.ECONNREFUSED

@@ -1,0 +1,102 @@
+package transport
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Stats counts what happened to the connections of a TCP since it was made.
+type Stats struct {
+	Inbound    int // inbound connections that stand now
+	Handshakes int // inbound connections now whose handshake is not finished
+
+	Accepted     uint64 // inbound connections, whatever became of them
+	Dialed       uint64 // pairs of outbound connections that stood
+	DialFailed   uint64 // dials that did not lead to a pair, whatever the reason
+	Lost         uint64 // pairs that stood and broke
+	AcceptFailed uint64 // errors of the listener: most likely out of file descriptors
+
+	// Refused counts inbound connections that were refused, by raft.RefusalReason; what is behind
+	// the last reason is counted in its element 0.
+	Refused [raft.RefusedCertificate + 1]uint64
+
+	Malformed    uint64 // connections closed for bytes that no correct member sends
+	Oversized    uint64 // connections closed for a frame over its limit
+	WrongSender  uint64 // connections closed for a message that claimed another sender
+	TLSFailed    uint64 // inbound connections without a TLS handshake that holds
+	HandshakeCut uint64 // inbound connections that ended, or were silent too long, before the handshake was finished
+	Crowded      uint64 // inbound connections closed because of HandshakesMax or InboundMax
+	Replaced     uint64 // inbound connections closed for a newer one of the same member and lane
+	Silent       uint64 // inbound connections closed by IdleTimeout
+	SendFailed   uint64 // Sends that ended with an error after they found a connection
+	Unsendable   uint64 // messages that could not be encoded, most likely over FrameBytesMax
+}
+
+// counters is Stats while it counts.
+type counters struct {
+	accepted, dialed, dialFailed, lost, acceptFailed atomic.Uint64
+	refused                                          [raft.RefusedCertificate + 1]atomic.Uint64
+	malformed, oversized, wrongSender, tlsFailed     atomic.Uint64
+	handshakeCut, crowded, replaced, silent          atomic.Uint64
+	sendFailed, unsendable                           atomic.Uint64
+}
+
+func (c *counters) refuse(reason raft.RefusalReason) {
+	if int(reason) >= len(c.refused) {
+		reason = 0
+	}
+	c.refused[reason].Add(1)
+}
+
+func (c *counters) stats() Stats {
+	s := Stats{
+		Accepted: c.accepted.Load(), Dialed: c.dialed.Load(), DialFailed: c.dialFailed.Load(),
+		Lost: c.lost.Load(), AcceptFailed: c.acceptFailed.Load(),
+		Malformed: c.malformed.Load(), Oversized: c.oversized.Load(), WrongSender: c.wrongSender.Load(),
+		TLSFailed: c.tlsFailed.Load(), HandshakeCut: c.handshakeCut.Load(), Crowded: c.crowded.Load(),
+		Replaced: c.replaced.Load(), Silent: c.silent.Load(),
+		SendFailed: c.sendFailed.Load(), Unsendable: c.unsendable.Load(),
+	}
+	for i := range c.refused {
+		s.Refused[i] = c.refused[i].Load()
+	}
+	return s
+}
+
+// warner logs one line for each kind of trouble at most every warnEvery, and how many it left out.
+type warner struct {
+	log  hclog.Logger
+	mu   sync.Mutex
+	seen map[string]*warned // by message: they are constants
+}
+
+type warned struct {
+	at      time.Time
+	leftOut int
+}
+
+const warnEvery = 10 * time.Second
+
+func newWarner(log hclog.Logger) *warner { return &warner{log: log, seen: map[string]*warned{}} }
+
+func (w *warner) warn(message string, args ...any) {
+	w.mu.Lock()
+	s := w.seen[message]
+	if s == nil {
+		s = &warned{}
+		w.seen[message] = s
+	}
+	if !s.at.IsZero() && time.Since(s.at) < warnEvery {
+		s.leftOut++
+		w.mu.Unlock()
+		return
+	}
+	leftOut := s.leftOut
+	*s = warned{at: time.Now()}
+	w.mu.Unlock()
+	w.log.Warn(message, append(args, "left_out", leftOut)...)
+}

@@ -1,0 +1,214 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// TCP is the transport of real clusters. Each member dials two connections to each peer that Connect
+// names, one for each lane, and sends on those alone; the connections that it accepts are for
+// receiving. It implements raft.Transport; its methods may be called from any goroutine.
+type TCP struct {
+	links     linker
+	options   Options
+	listener  net.Listener
+	connector DialFunc
+	inTLS     *tls.Config // nil without TLS
+	outTLS    *tls.Config
+	counters  counters
+	warner    *warner
+
+	mu       sync.Mutex
+	started  bool
+	closed   bool
+	stop     chan struct{}
+	waiting  []net.Conn // inbound connections whose handshake is not finished, oldest first
+	inbounds map[inboundKey]*inbound
+	pairs    map[*pair]struct{}
+	serving  sync.WaitGroup
+}
+
+// inboundKey: a member has one inbound connection for each lane.
+type inboundKey struct {
+	id   raft.NodeID
+	lane raft.Lane
+}
+
+// Listen listens on addr, "host:port", and returns a transport that begins to work when Start is
+// called. It fails with an *InsecureError for an address beyond loopback without TLS, with a
+// *ListenError if the address cannot be listened on, and with what Options.Validate says.
+func Listen(addr string, opts Options) (*TCP, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	config := net.ListenConfig{Control: func(_, resolved string, _ syscall.RawConn) error {
+		return opts.checkAddress(resolved)
+	}}
+	listener, err := config.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		if insecure := (*InsecureError)(nil); errors.As(err, &insecure) {
+			return nil, insecure
+		}
+		return nil, &ListenError{Address: addr, Err: err}
+	}
+	t, err := New(listener, nil, opts)
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// New returns a transport on a listener, which it owns if the error is nil, and a way to dial: for
+// ports that are shared and for networks that are not TCP. A nil dial dials TCP. With TLS the
+// transport speaks it itself on the connections of both. The errors are Listen's.
+func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	if err := opts.checkAddress(listener.Addr().String()); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	t := &TCP{
+		options: opts, listener: listener, connector: dial, warner: newWarner(opts.Logger),
+		stop: make(chan struct{}), inbounds: map[inboundKey]*inbound{}, pairs: map[*pair]struct{}{},
+	}
+	if dial == nil {
+		t.connector = t.dialTCP
+	}
+	t.inTLS, t.outTLS = tlsConfigs(opts)
+	t.links = linker{
+		dial: t.dialPair, pauseMin: opts.RedialMin, pauseMax: opts.RedialMax, onFailure: t.onFailure,
+	}
+	return t, nil
+}
+
+// Addr returns the address that is listened on.
+func (t *TCP) Addr() net.Addr { return t.listener.Addr() }
+
+// Start implements raft.Transport. After Close it returns raft.ErrClosed.
+func (t *TCP) Start(e raft.Endpoint) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return raft.ErrClosed
+	}
+	if t.started {
+		return errors.New("transport: started twice")
+	}
+	t.started = true
+	t.links.start(e)
+	t.serving.Go(func() { t.accept(e) })
+	t.serving.Go(t.beatAll)
+	return nil
+}
+
+// Connect implements raft.Transport. It is called after Start.
+func (t *TCP) Connect(peers []raft.Member) { t.links.connect(peers) }
+
+// Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
+// peer is not connected; matches ErrOversized if a message was left out because it is over the
+// limit; any other one means that the connection broke.
+func (t *TCP) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+	return t.links.send(to, lane, batch)
+}
+
+// Peer implements raft.Transport.
+func (t *TCP) Peer(id raft.NodeID) raft.PeerStatus { return t.links.peer(id) }
+
+// Close implements raft.Transport. It must not be called from within a method of the Endpoint. The
+// error is the listener's.
+func (t *TCP) Close() error {
+	t.mu.Lock()
+	first := !t.closed
+	t.closed = true
+	if first {
+		close(t.stop)
+	}
+	for _, conn := range t.waiting {
+		_ = conn.Close()
+	}
+	for _, in := range t.inbounds {
+		_ = in.conn.Close()
+	}
+	t.mu.Unlock()
+	var err error
+	if first {
+		err = t.listener.Close()
+	}
+	t.links.close()
+	t.serving.Wait()
+	return err
+}
+
+// Stats returns what was counted so far.
+func (t *TCP) Stats() Stats {
+	s := t.counters.stats()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.Inbound, s.Handshakes = len(t.inbounds), len(t.waiting)
+	return s
+}
+
+// beatAll tells all peers, at a quarter of IdleTimeout, that this member lives.
+func (t *TCP) beatAll() {
+	ticker := time.NewTicker(t.options.IdleTimeout / 4)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-t.stop:
+			return
+		}
+		pairs, inbounds := t.standing()
+		for _, p := range pairs {
+			p.beat()
+		}
+		for _, in := range inbounds {
+			if err := writeBeat(in.conn); err != nil {
+				_ = in.conn.Close() // its reader notices
+			}
+		}
+	}
+}
+
+// standing returns the connections of this moment.
+func (t *TCP) standing() (pairs []*pair, inbounds []*inbound) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p := range t.pairs {
+		pairs = append(pairs, p)
+	}
+	for _, in := range t.inbounds {
+		inbounds = append(inbounds, in)
+	}
+	return pairs, inbounds
+}
+
+// onFailure counts and logs that a peer is not connected.
+func (t *TCP) onFailure(m raft.Member, err error) {
+	t.warner.warn("peer is not connected", "peer", m.ID, "address", m.Address, "error", err)
+}
+
+// countStream counts why a connection on which frames were read has ended.
+func (t *TCP) countStream(err error) {
+	switch {
+	case errors.Is(err, ErrOversized):
+		t.counters.oversized.Add(1)
+	case errors.Is(err, ErrMalformed):
+		t.counters.malformed.Add(1)
+	case errors.Is(err, ErrWrongSender):
+		t.counters.wrongSender.Add(1)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		t.counters.silent.Add(1)
+	}
+}

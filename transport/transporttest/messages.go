@@ -1,0 +1,64 @@
+package transporttest
+
+import (
+	"bytes"
+
+	"github.com/coxswain/raft"
+)
+
+// Messages returns one message of every type, every field of it set, from one peer to another.
+func Messages(from, to raft.Peer) []raft.Message {
+	id := raft.RequestID{Boot: 3, Counter: 14}
+	last := raft.EntryID{Term: 6, Index: 21}
+	list := raft.NewConfiguration([]raft.Member{
+		{ID: "m1", Address: "localhost:1", Meta: "http://one", Incarnation: 11},
+		{ID: "m2", Address: "localhost:2", Kind: raft.Learner},
+	})
+	bodies := []raft.Body{
+		raft.RollCall{ID: id, List: list},
+		raft.RollReply{ID: id, Verdict: raft.RollNotBlank, List: list, Founder: raft.Peer{ID: "m1", Incarnation: 11}},
+		raft.FoundRequest{Entry: Entry(raft.EntryID{Index: 1}, raft.EntryFounding, 100)},
+		raft.FoundReply{ID: id},
+		raft.PreVoteRequest{ID: id, Last: last},
+		raft.PreVoteReply{ID: id, Granted: true, Leader: "m2"},
+		raft.VoteRequest{Last: last, Transfer: true},
+		raft.VoteReply{Granted: true},
+		Append(last, []int{0, 1, 300, 70_000}, 19),
+		raft.AppendRequest{Prev: last, Last: last, Commit: 20},
+		raft.AppendReply{Match: 20},
+		raft.AppendConflict{Prev: 20, Hint: raft.EntryID{Term: 4, Index: 17}},
+		raft.Heartbeat{Round: id, Commit: 20},
+		raft.HeartbeatReply{Round: id, Match: 20},
+		raft.ReadRequest{ID: id},
+		raft.ReadReply{ID: id, OK: true, Index: 20},
+		raft.TimeoutNow{},
+	}
+	messages := make([]raft.Message, 0, len(bodies))
+	for _, b := range bodies {
+		messages = append(messages, raft.Message{From: from, To: to, Cluster: raft.ClusterID{1, 2, 3, 15: 16}, Term: 7, Body: b})
+	}
+	return messages
+}
+
+// Entry returns an entry of so many bytes of data as a receiver sees it: decoded from its record.
+func Entry(id raft.EntryID, kind raft.EntryKind, dataBytes int) raft.Entry {
+	e := raft.Entry{
+		Index: id.Index, Term: id.Term, Kind: kind, Time: 1_700_000_000_000_000_000,
+		Data: bytes.Repeat([]byte{byte(id.Index)}, dataBytes),
+	}
+	decoded, err := raft.DecodeEntry(e.Record())
+	if err != nil {
+		panic(err) // it was made a moment ago
+	}
+	return decoded
+}
+
+// Append returns an AppendRequest behind prev with one command entry for each size of data.
+func Append(prev raft.EntryID, dataBytes []int, commit raft.Index) raft.AppendRequest {
+	r := raft.AppendRequest{Prev: prev, Last: prev, Commit: commit}
+	for _, n := range dataBytes {
+		r.Last.Index++
+		r.Entries = append(r.Entries, Entry(r.Last, raft.EntryCommand, n))
+	}
+	return r
+}

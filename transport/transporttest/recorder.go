@@ -1,0 +1,188 @@
+package transporttest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// patience bounds every wait. It says that something does not happen at all, never that it is slow.
+const patience = 30 * time.Second
+
+// EventKind says which method of the Endpoint was called.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventUp       EventKind = "up"
+	EventLost     EventKind = "lost"
+	EventRefused  EventKind = "refused"
+	EventReceived EventKind = "received"
+	EventChecked  EventKind = "checked"
+)
+
+// Event is one call of a Recorder's method.
+type Event struct {
+	Kind    EventKind
+	Peer    raft.NodeID
+	Hello   raft.Hello   // EventUp, EventChecked
+	Refused bool         // EventLost
+	Refusal raft.Refusal // EventRefused
+	Message raft.Message // EventReceived, one event each
+}
+
+// Recorder is an Endpoint that keeps what it is told, and checks a peer's Hello as a node does: its
+// cluster name, and the member id and incarnation that it expects.
+type Recorder struct {
+	// Self is what Hello returns, with Expected filled in from Expects. Set it before Start.
+	Self raft.Hello
+	// Expects is the incarnation that is expected of each peer; 0 if absent.
+	Expects map[raft.NodeID]raft.Incarnation
+	// Judge replaces the rules of Check, if not nil.
+	Judge func(h raft.Hello) *raft.Refusal
+	// Held, if not nil, holds up Receive until it is closed, as a stuck node would.
+	Held chan struct{}
+
+	mu      sync.Mutex
+	events  []Event
+	changed chan struct{} // of capacity 1
+}
+
+// NewRecorder returns the Endpoint of a member of the cluster "test" with incarnation 1 and boot 1.
+func NewRecorder(id raft.NodeID) *Recorder {
+	return &Recorder{
+		Self: raft.Hello{
+			ClusterName: "test", From: raft.Peer{ID: id, Incarnation: 1}, Boot: 1,
+			Address: string(id) + ":1", ElectionTimeout: 150 * time.Millisecond,
+		},
+		changed: make(chan struct{}, 1),
+	}
+}
+
+// Hello implements raft.Endpoint.
+func (r *Recorder) Hello(to raft.NodeID) raft.Hello {
+	h := r.Self
+	h.Expected = raft.Peer{ID: to, Incarnation: r.Expects[to]}
+	return h
+}
+
+// Check implements raft.Endpoint.
+func (r *Recorder) Check(h raft.Hello) *raft.Refusal {
+	r.record(Event{Kind: EventChecked, Peer: h.From.ID, Hello: h})
+	if r.Judge != nil {
+		return r.Judge(h)
+	}
+	self := r.Self.From
+	switch {
+	case h.ClusterName != r.Self.ClusterName:
+		return &raft.Refusal{Reason: raft.RefusedClusterName, From: self}
+	case h.Expected.ID != self.ID:
+		return &raft.Refusal{Reason: raft.RefusedWrongID, From: self}
+	case h.Expected.Incarnation != 0 && h.Expected.Incarnation != self.Incarnation:
+		return &raft.Refusal{Reason: raft.RefusedWrongIncarnation, From: self}
+	}
+	return nil
+}
+
+// Up implements raft.Endpoint.
+func (r *Recorder) Up(h raft.Hello) { r.record(Event{Kind: EventUp, Peer: h.From.ID, Hello: h}) }
+
+// Lost implements raft.Endpoint.
+func (r *Recorder) Lost(id raft.NodeID, refused bool) {
+	r.record(Event{Kind: EventLost, Peer: id, Refused: refused})
+}
+
+// Refused implements raft.Endpoint.
+func (r *Recorder) Refused(by raft.NodeID, refusal raft.Refusal) {
+	r.record(Event{Kind: EventRefused, Peer: by, Refusal: refusal})
+}
+
+// Receive implements raft.Endpoint.
+func (r *Recorder) Receive(from raft.NodeID, batch []raft.Message) {
+	if r.Held != nil {
+		<-r.Held
+	}
+	for _, m := range batch {
+		r.record(Event{Kind: EventReceived, Peer: from, Message: m})
+	}
+}
+
+func (r *Recorder) record(e Event) {
+	r.mu.Lock()
+	r.events = append(r.events, e)
+	r.mu.Unlock()
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Count returns how many events have not been taken by Await.
+func (r *Recorder) Count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.events)
+}
+
+// Await returns the next event that the condition accepts, and drops the ones before it. One
+// goroutine at a time may wait.
+func (r *Recorder) Await(t *testing.T, what string, accept func(Event) bool) Event {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		if e, ok := r.take(accept); ok {
+			return e
+		}
+		select {
+		case <-r.changed:
+		case <-deadline.C:
+			t.Fatalf("%s: %s did not happen within %v", r.Self.From.ID, what, patience)
+		}
+	}
+}
+
+func (r *Recorder) take(accept func(Event) bool) (Event, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, e := range r.events {
+		if accept(e) {
+			r.events = r.events[i+1:]
+			return e, true
+		}
+	}
+	return Event{}, false
+}
+
+// AwaitUp waits for Up of the peer.
+func (r *Recorder) AwaitUp(t *testing.T, peer raft.NodeID) Event {
+	t.Helper()
+	return r.Await(t, "up of "+string(peer), func(e Event) bool { return e.Kind == EventUp && e.Peer == peer })
+}
+
+// AwaitLost waits for Lost of the peer, with or without refused.
+func (r *Recorder) AwaitLost(t *testing.T, peer raft.NodeID, refused bool) Event {
+	t.Helper()
+	return r.Await(t, "loss of "+string(peer), func(e Event) bool {
+		return e.Kind == EventLost && e.Peer == peer && e.Refused == refused
+	})
+}
+
+// AwaitRefused waits for Refused by the peer.
+func (r *Recorder) AwaitRefused(t *testing.T, peer raft.NodeID) Event {
+	t.Helper()
+	return r.Await(t, "refusal by "+string(peer), func(e Event) bool { return e.Kind == EventRefused && e.Peer == peer })
+}
+
+// AwaitMessages waits for that many messages and returns them in the order in which they came.
+func (r *Recorder) AwaitMessages(t *testing.T, count int) []raft.Message {
+	t.Helper()
+	messages := make([]raft.Message, 0, count)
+	for len(messages) < count {
+		e := r.Await(t, "a message", func(e Event) bool { return e.Kind == EventReceived })
+		messages = append(messages, e.Message)
+	}
+	return messages
+}

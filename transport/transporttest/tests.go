@@ -1,0 +1,300 @@
+package transporttest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// message returns one from a to b.
+func message(a, b member, body raft.Body) raft.Message {
+	return raft.Message{From: a.peer(), To: b.peer(), Term: 7, Body: body}
+}
+
+func laneOf(m raft.Message) raft.Lane {
+	if m.Bulk() {
+		return raft.LaneBulk
+	}
+	return raft.LaneUrgent
+}
+
+func testEveryMessage(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	for _, m := range Messages(a.peer(), b.peer()) {
+		require.NoError(t, a.Send("b", laneOf(m), []raft.Message{m}))
+		e := b.Await(t, "a message", func(e Event) bool { return e.Kind == EventReceived })
+		assert.Equal(t, raft.NodeID("a"), e.Peer)
+		assert.Equal(t, m, e.Message)
+	}
+}
+
+func testOrder(t *testing.T, w *world) {
+	const count, batchLength = 600, 7
+	a, b := w.pair(t)
+	var urgent, bulk []raft.Message
+	for i := range count {
+		urgent = append(urgent, message(a, b, raft.Heartbeat{Round: raft.RequestID{Counter: uint64(i)}}))
+		bulk = append(bulk, message(a, b, raft.AppendReply{Match: raft.Index(i)}))
+	}
+	sent := make(chan error, 2)
+	for lane, messages := range map[raft.Lane][]raft.Message{raft.LaneUrgent: urgent, raft.LaneBulk: bulk} {
+		go func() {
+			var err error
+			for len(messages) > 0 {
+				n := min(batchLength, len(messages))
+				err = errors.Join(err, a.Send("b", lane, messages[:n]))
+				messages = messages[n:]
+			}
+			sent <- err
+		}()
+	}
+	require.NoError(t, <-sent)
+	require.NoError(t, <-sent)
+	var gotUrgent, gotBulk []raft.Message
+	for _, m := range b.AwaitMessages(t, 2*count) {
+		if m.Bulk() {
+			gotBulk = append(gotBulk, m)
+		} else {
+			gotUrgent = append(gotUrgent, m)
+		}
+	}
+	assert.Equal(t, urgent, gotUrgent)
+	assert.Equal(t, bulk, gotBulk)
+}
+
+func testBigBatch(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	var batch []raft.Message
+	for i := range 12 {
+		prev := raft.EntryID{Term: 7, Index: raft.Index(10 * i)}
+		batch = append(batch, message(a, b, Append(prev, []int{100, 900_000, 3, 5000, 0}, 0)))
+	}
+	require.NoError(t, a.Send("b", raft.LaneBulk, batch))
+	got := b.AwaitMessages(t, len(batch))
+	for i := range batch {
+		require.True(t, assert.ObjectsAreEqual(batch[i], got[i]), "message %d is not as it was sent", i)
+	}
+}
+
+func testHandshakeBothSides(t *testing.T, w *world) {
+	caller, acceptor := NewRecorder("a"), NewRecorder("b")
+	caller.Expects = map[raft.NodeID]raft.Incarnation{"b": 77}
+	caller.Self = fullHello("a", 66)
+	acceptor.Self = fullHello("b", 77)
+	acceptor.Expects = map[raft.NodeID]raft.Incarnation{"a": 66}
+	a, b := w.start(t, caller), w.start(t, acceptor)
+	a.Connect(w.at("b"))
+	isCheck := func(e Event) bool { return e.Kind == EventChecked }
+	assert.Equal(t, a.Hello("b"), b.Await(t, "check", isCheck).Hello)
+	assert.Equal(t, b.Hello("a"), a.Await(t, "check", isCheck).Hello)
+	assert.Equal(t, b.Hello("a"), a.AwaitUp(t, "b").Hello)
+}
+
+// fullHello has every field set.
+func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
+	return raft.Hello{
+		ClusterName: "test", Cluster: raft.ClusterID{9, 8, 7}, From: raft.Peer{ID: id, Incarnation: incarnation},
+		Boot: 12, Term: 34, Founder: raft.Peer{ID: "a", Incarnation: 66}, Address: "host:1234",
+		List:            raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1", Meta: "meta"}, {ID: "b", Address: "x:2", Kind: raft.Learner}}),
+		ElectionTimeout: 250 * time.Millisecond,
+	}
+}
+
+func testRefusal(t *testing.T, w *world) {
+	want := raft.Refusal{
+		Reason: raft.RefusedNamedOther, From: raft.Peer{ID: "b", Incarnation: 1}, Cluster: raft.ClusterID{4, 5, 6},
+		Term: 44, Named: 55, Founder: raft.Peer{ID: "c", Incarnation: 66}, VersionsMin: 1, VersionsMax: 3,
+		List:   raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1", Incarnation: 55}, {ID: "b", Address: "x:2"}}),
+		Detail: "a sentence that says why",
+	}
+	acceptor := NewRecorder("b")
+	acceptor.Judge = func(raft.Hello) *raft.Refusal { return &want }
+	a, b := w.start(t, NewRecorder("a")), w.start(t, acceptor)
+	_ = b
+	a.Connect(w.at("b"))
+	assert.Equal(t, want, a.AwaitRefused(t, "b").Refusal)
+	assert.Equal(t, want, a.AwaitRefused(t, "b").Refusal, "it goes on to dial")
+	status := a.Peer("b")
+	assert.False(t, status.Connected)
+	assert.Error(t, status.Err)
+}
+
+func testWrongID(t *testing.T, w *world) {
+	impostor := NewRecorder("b")
+	a := w.start(t, NewRecorder("a"))
+	w.start(t, impostor)
+	impostor.Self.From.ID = "c" // the member at b's address is c
+	a.Connect(w.at("b"))
+	e := a.AwaitRefused(t, "b")
+	assert.Equal(t, raft.RefusedWrongID, e.Refusal.Reason)
+	assert.Equal(t, raft.NodeID("c"), e.Refusal.From.ID)
+}
+
+func testWrongIncarnation(t *testing.T, w *world) {
+	caller := NewRecorder("a")
+	caller.Expects = map[raft.NodeID]raft.Incarnation{"b": 99}
+	a := w.start(t, caller)
+	w.start(t, NewRecorder("b"))
+	a.Connect(w.at("b"))
+	e := a.AwaitRefused(t, "b")
+	assert.Equal(t, raft.RefusedWrongIncarnation, e.Refusal.Reason)
+	assert.Equal(t, raft.Peer{ID: "b", Incarnation: 1}, e.Refusal.From)
+}
+
+func testAnotherAnswers(t *testing.T, w *world) {
+	impostor := NewRecorder("b")
+	impostor.Judge = func(raft.Hello) *raft.Refusal { return nil }
+	a := w.start(t, NewRecorder("a"))
+	w.start(t, impostor)
+	impostor.Self.From.ID = "c"
+	a.Connect(w.at("b"))
+	a.Await(t, "a loss, and no connection", func(e Event) bool {
+		assert.NotEqual(t, EventUp, e.Kind)
+		return e.Kind == EventLost
+	})
+	assert.Error(t, a.Peer("b").Err)
+}
+
+func testCallerRefuses(t *testing.T, w *world) {
+	caller := NewRecorder("a")
+	caller.Judge = func(h raft.Hello) *raft.Refusal {
+		return &raft.Refusal{Reason: raft.RefusedOtherCluster, From: caller.Self.From, Detail: "not one of ours"}
+	}
+	a := w.start(t, caller)
+	w.start(t, NewRecorder("b"))
+	a.Connect(w.at("b"))
+	a.Await(t, "a loss, and no connection", func(e Event) bool {
+		assert.NotEqual(t, EventUp, e.Kind)
+		assert.NotEqual(t, EventRefused, e.Kind, "the peer refused nothing")
+		return e.Kind == EventLost
+	})
+	require.Error(t, a.Peer("b").Err)
+	assert.True(t, strings.Contains(a.Peer("b").Err.Error(), "not one of ours"))
+}
+
+func testWrongSender(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	for _, from := range []raft.Peer{{ID: "c", Incarnation: 1}, {ID: "a", Incarnation: 2}} {
+		forged := message(a, b, raft.Heartbeat{Commit: 666})
+		forged.From = from
+		_ = a.Send("b", raft.LaneUrgent, []raft.Message{forged}) // it may leave, or fail here
+		a.AwaitLost(t, "b", false)
+		a.AwaitUp(t, "b")
+	}
+	honest := message(a, b, raft.Heartbeat{Commit: 1})
+	require.NoError(t, a.Send("b", raft.LaneUrgent, []raft.Message{honest}))
+	assert.Equal(t, honest, b.AwaitMessages(t, 1)[0], "the first message to arrive is an honest one")
+}
+
+func testLostThenRefused(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	require.NoError(t, b.Transport.Close())
+	a.AwaitLost(t, "b", false)
+	a.AwaitLost(t, "b", true)
+}
+
+func testRestart(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	require.NoError(t, b.Transport.Close())
+	a.AwaitLost(t, "b", true)
+	again := NewRecorder("b")
+	again.Self.Boot = 2
+	b = w.start(t, again)
+	assert.Equal(t, uint64(2), a.AwaitUp(t, "b").Hello.Boot)
+	m := message(a, b, raft.Heartbeat{Commit: 5})
+	require.NoError(t, a.Send("b", raft.LaneUrgent, []raft.Message{m}))
+	assert.Equal(t, m, b.AwaitMessages(t, 1)[0])
+}
+
+func testNotConnected(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	m := []raft.Message{message(a, b, raft.TimeoutNow{})}
+	assert.Error(t, a.Send("nobody", raft.LaneUrgent, m))
+	assert.Error(t, b.Send("a", raft.LaneUrgent, []raft.Message{message(b, a, raft.TimeoutNow{})}),
+		"b was never told to connect to a")
+	require.NoError(t, b.Transport.Close())
+	a.AwaitLost(t, "b", true)
+	assert.Error(t, a.Send("b", raft.LaneUrgent, m))
+}
+
+func testConnectReplaces(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	c := w.start(t, NewRecorder("c"))
+	a.Connect(w.at("c"))
+	for missing := map[EventKind]bool{EventUp: true, EventLost: true}; len(missing) > 0; {
+		e := a.Await(t, "loss of b and up of c", func(e Event) bool {
+			return e.Kind == EventUp && e.Peer == "c" || e.Kind == EventLost && e.Peer == "b"
+		})
+		delete(missing, e.Kind)
+	}
+	assert.Error(t, a.Send("b", raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
+	m := message(a, c, raft.TimeoutNow{})
+	require.NoError(t, a.Send("c", raft.LaneUrgent, []raft.Message{m}))
+	assert.Equal(t, m, c.AwaitMessages(t, 1)[0])
+	a.Connect(w.at("b", "c"))
+	a.AwaitUp(t, "b")
+	require.NoError(t, a.Send("c", raft.LaneUrgent, []raft.Message{m}), "c stayed connected")
+}
+
+func testSelf(t *testing.T, w *world) {
+	a := w.start(t, NewRecorder("a"))
+	b := w.start(t, NewRecorder("b"))
+	a.Connect(w.at("a", "b"))
+	a.Await(t, "up of b alone", func(e Event) bool {
+		assert.NotEqual(t, raft.NodeID("a"), e.Peer)
+		return e.Kind == EventUp && e.Peer == "b"
+	})
+	assert.Error(t, a.Send("a", raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
+}
+
+func testPeerStatus(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	status := a.Peer("b")
+	assert.True(t, status.Connected)
+	assert.NoError(t, status.Err)
+	assert.Equal(t, raft.PeerStatus{}, a.Peer("nobody"))
+	require.NoError(t, b.Transport.Close())
+	a.AwaitLost(t, "b", true)
+	status = a.Peer("b")
+	assert.False(t, status.Connected)
+	assert.Error(t, status.Err)
+}
+
+func testClose(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	b.Connect(w.at("a"))
+	b.AwaitUp(t, "a")
+	require.NoError(t, a.Transport.Close())
+	told := a.Count()
+	require.NoError(t, a.Transport.Close())
+	a.Connect(w.at("b"))
+	assert.Error(t, a.Send("b", raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
+	b.AwaitLost(t, "a", true) // b has dialed a once more
+	assert.Equal(t, told, a.Count(), "a call of the endpoint after Close")
+	assert.ErrorIs(t, a.Start(a.Recorder), raft.ErrClosed)
+}
+
+func testStuckPeer(t *testing.T, w *world, writeTimeout time.Duration) {
+	stuck := NewRecorder("b")
+	stuck.Held = make(chan struct{})
+	a, b := w.start(t, NewRecorder("a")), w.start(t, stuck)
+	defer close(stuck.Held)
+	a.Connect(w.at("b"))
+	a.AwaitUp(t, "b")
+	batch := []raft.Message{message(a, b, Append(raft.EntryID{}, []int{1 << 20}, 0))}
+	// Buffers on the way take some megabytes before the write has to wait.
+	for range 1000 {
+		began := time.Now()
+		if err := a.Send("b", raft.LaneBulk, batch); err != nil {
+			assert.Less(t, time.Since(began), writeTimeout+patience)
+			a.AwaitLost(t, "b", false)
+			return
+		}
+	}
+	t.Fatal("a gigabyte was sent to a peer that does not read")
+}
