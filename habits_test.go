@@ -87,6 +87,24 @@ func TestHabits_WhatIsAllowed(t *testing.T) {
 		strings.Repeat("\n", fileLinesMax)), "what a program wrote, nobody has to read")
 }
 
+// The table from the paper to the code stays true: what it names as `file.go: function` is there.
+func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
+	text, err := os.ReadFile("docs/reading-order.md")
+	require.NoError(t, err)
+	places := regexp.MustCompile("`([a-z_/]+\\.go)(?:: ([A-Za-z_, ]+))?`").FindAllStringSubmatch(string(text), -1)
+	assert.Greater(t, len(places), 30)
+	for _, place := range places {
+		code, err := os.ReadFile(place[1])
+		if !assert.NoError(t, err) {
+			continue
+		}
+		for _, name := range strings.FieldsFunc(place[2], func(r rune) bool { return r == ',' || r == ' ' }) {
+			declared := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |\t)` + name + `\b`)
+			assert.Regexp(t, declared, string(code), "%s has no %s", place[1], name)
+		}
+	}
+}
+
 var leftForLater = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 
 // checkHabits returns what is wrong with one Go file, as "file:line: sentence".
