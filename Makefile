@@ -32,6 +32,7 @@ vet:
 
 lint:
 	$(TOOL) staticcheck ./...
+	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 
 portable:
 	@for s in $(SYSTEMS); do \
