@@ -105,6 +105,35 @@ func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
 	}
 }
 
+// The maps of the rooms name files that are there.
+func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
+	for _, doc := range []string{"doc.go", "docs/architecture.md", "docs/reading-order.md"} {
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		for _, name := range regexp.MustCompile(`[a-z_]+\.go\b`).FindAllString(string(text), -1) {
+			assert.FileExists(t, name, "named in %s", doc)
+		}
+	}
+}
+
+func TestHabits_TheLinksOfTheDocsLeadSomewhere(t *testing.T) {
+	var docs []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		docs = append(docs, found...)
+	}
+	assert.Greater(t, len(docs), 8)
+	for _, doc := range docs {
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(doc), link[1]))
+			assert.NoError(t, err, "%s links to %s", doc, link[1])
+		}
+	}
+}
+
 var leftForLater = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 
 // checkHabits returns what is wrong with one Go file, as "file:line: sentence".
