@@ -1,0 +1,67 @@
+# make alone lists what there is. Only `make fix` writes to the tree.
+
+GO       ?= go
+TOOL      = $(GO) tool -modfile=tools/go.mod
+FUZZTIME ?= 30s
+# What must build on every system; tests and benchmarks need not.
+PORTABLE  = . ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
+SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test verify fix bench fuzz govulncheck format vet lint race portable
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## three real nodes on this machine; kill the leader and watch (needs only Go)
+	$(GO) run ./cmd/raftkv demo
+
+test: ## the quick loop: every test, without the race detector
+	$(GO) test ./...
+
+verify: format vet lint portable race ## the gate before a merge: reads only, changes nothing
+	@echo "verify: all passed"
+
+format:
+	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt would change (make fix):"; echo "$$out"; exit 1; fi
+
+vet:
+	$(GO) vet ./...
+	cd bench && $(GO) vet ./...
+
+lint:
+	$(TOOL) staticcheck ./...
+	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
+
+portable:
+	@for s in $(SYSTEMS); do \
+		echo "build for $$s"; \
+		GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 $(GO) build $(PORTABLE) || exit 1; \
+	done
+
+# Purity, habits, scenarios and the golden lists are tests like any other, so they are in here.
+race:
+	$(GO) test -race ./...
+
+fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
+	gofmt -w .
+	$(GO) test . ./examples/embed -run 'Golden|README' -update
+	$(GO) test . -run Scenario -rewrite
+
+bench: ## one cell against a peer, interleaved in one run: a figure, no gate
+	cd bench && $(GO) run .
+
+fuzz: ## every fuzz target for FUZZTIME (30s) each
+	@$(GO) list ./... | while read -r package; do \
+		$(GO) test -list '^Fuzz' $$package | grep '^Fuzz' | while read -r target; do \
+			echo "fuzz $$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+		done || exit 1; \
+	done
+
+govulncheck: ## known vulnerabilities in what we compile, where their database can be reached
+	@out=$$($(TOOL) govulncheck ./... 2>&1); code=$$?; echo "$$out"; \
+	if [ $$code -ne 0 ] && echo "$$out" | grep -q 'vuln\.go\.dev'; then \
+		echo "govulncheck: its database cannot be reached from here; nothing was checked"; exit 0; \
+	fi; exit $$code

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
+)
+
+type coxswain struct {
+	nodes  []*raft.Node
+	leader *raft.Node
+}
+
+func startCoxswain(dir string) (cluster, error) {
+	c := &coxswain{}
+	if err := c.start(dir); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *coxswain) start(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var transports []*transport.TCP
+	var initial []raft.Member
+	for i := range 3 {
+		t, err := transport.Listen("127.0.0.1:0", transport.Options{})
+		if err != nil {
+			return err
+		}
+		transports = append(transports, t)
+		initial = append(initial, raft.Member{ID: raft.NodeID(fmt.Sprintf("n%d", i+1)), Address: t.Addr().String()})
+	}
+	for i, t := range transports {
+		store, err := storage.OpenBolt(filepath.Join(dir, fmt.Sprint(i)), storage.BoltOptions{})
+		if err != nil {
+			return err
+		}
+		cfg := raft.Config{ID: initial[i].ID, Cluster: "bench", Initial: initial}
+		node, err := raft.Start(ctx, cfg, &coxswainCounter{}, store, t)
+		if err != nil {
+			return err
+		}
+		c.nodes = append(c.nodes, node)
+	}
+	return c.waitLeader(ctx)
+}
+
+func (c *coxswain) waitLeader(ctx context.Context) error {
+	leader, err := c.nodes[0].WaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range c.nodes {
+		if node.Status().ID == leader.ID {
+			c.leader = node
+			_, err = node.Barrier(ctx)
+		}
+	}
+	return err
+}
+
+func (c *coxswain) Propose(command []byte) error {
+	_, err := c.leader.Propose(context.Background(), command)
+	return err
+}
+
+func (c *coxswain) Close() error {
+	var errs []error
+	for _, node := range c.nodes {
+		errs = append(errs, node.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// coxswainCounter counts the bytes of all commands.
+type coxswainCounter struct{ bytes uint64 }
+
+func (c *coxswainCounter) Apply(batch []raft.Entry, _ [][]byte) error {
+	for _, e := range batch {
+		c.bytes += uint64(len(e.Data))
+	}
+	return nil
+}
+
+func (c *coxswainCounter) Snapshot() (raft.FSMSnapshot, error) {
+	return nil, errors.New("the bench takes no snapshots")
+}
+
+func (c *coxswainCounter) Restore(context.Context, raft.EntryID, io.Reader) error {
+	return errors.New("the bench takes no snapshots")
+}
