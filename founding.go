@@ -245,7 +245,8 @@ func (c *Core) onFoundingPersisted() {
 // onFoundRequest makes entry 1 durable before it is acknowledged.
 func (c *Core) onFoundRequest(m Message, r FoundRequest) {
 	f, err := DecodeFounding(r.Entry.Data)
-	if err != nil || r.Entry.ID() != (EntryID{0, 1}) || r.Entry.Kind != EntryFounding || f.Founder != m.From || f.Cluster != m.Cluster {
+	if err != nil || r.Entry.ID() != (EntryID{0, 1}) || r.Entry.Kind != EntryFounding || f.Founder != m.From || f.Cluster != m.Cluster ||
+		!calls(f.Configuration, m.From.ID) {
 		c.refuse(m, "its entry 1 is no founding by its sender")
 		return
 	}
