@@ -248,7 +248,7 @@ func (c *Core) wakeAt() Time {
 	case c.leader != nil:
 		at = min(at, c.leader.wakeAt(c))
 	case c.founder != nil:
-		at = min(at, c.founder.resendAt)
+		at = min(at, c.founder.wakeAt())
 	case c.mayCampaign():
 		at = min(at, c.follower.deadline)
 	}

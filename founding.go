@@ -101,6 +101,14 @@ func (c *Core) sendFounding(a *rollAnswer) {
 	}
 }
 
+// wakeAt is when to ask again, or to call the roll again.
+func (f *founder) wakeAt() Time {
+	if f.holding {
+		return min(f.resendAt, f.redoAt)
+	}
+	return f.resendAt
+}
+
 func (c *Core) onFounderDeadline() {
 	f := c.founder
 	switch {
