@@ -29,6 +29,7 @@ type world struct {
 	ledger  ledger
 	sent    map[string]int // messages that left, by the type of their body
 	tweak   func(*CoreConfig)
+	trace   func(NodeID, Output) // nil, or sees every output
 }
 
 type member struct {
@@ -115,6 +116,9 @@ func (m *member) step(events ...Event) {
 
 func (m *member) honour(out Output) {
 	w := m.w
+	if w.trace != nil {
+		w.trace(m.id, out)
+	}
 	if out.Write.Seq != 0 {
 		if l := out.Write.Log; l != nil {
 			m.tail = append(cutAbove(m.tail, l.After), l.Entries...)
