@@ -6,7 +6,7 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		c.refuse(m, why)
 		return
 	}
-	c.hear(m.From.ID)
+	c.hear(m.From)
 	if !c.log.has(r.Prev) {
 		hint := c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)
 		c.note(Note{Kind: NoteConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
@@ -14,7 +14,7 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		return
 	}
 	if !c.adopt(r.Entries) {
-		c.refuse(m, "it contradicts a committed entry")
+		c.refuse(m, "it contradicts a committed entry, or one that its sender has proved")
 		return
 	}
 	assert(c.log.has(r.Last), "an accepted append is in the log")
@@ -30,13 +30,13 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 //	4. Append any new entries not already in the log." (Figure 2, AppendEntries)
 //
 // Entries that are there already are left alone, so that an old or doubled append never shortens the
-// log. It refuses to touch what is committed.
+// log. It refuses to touch what is committed, or what this term's leader itself has proved to match.
 func (c *Core) adopt(entries []Entry) bool {
 	for i, e := range entries {
 		if c.log.has(e.ID()) {
 			continue
 		}
-		if e.Index <= c.log.commit {
+		if e.Index <= max(c.log.commit, c.follower.proved) {
 			return false
 		}
 		if e.Index <= c.log.Last.Index {
@@ -59,11 +59,11 @@ func (c *Core) followCommit(leaderCommit Index) {
 }
 
 func (c *Core) onHeartbeat(m Message, h Heartbeat) {
-	if c.leader != nil {
-		c.refuse(m, "another leader of this term cannot exist")
+	if c.otherLeads(m.From) {
+		c.refuse(m, "another member leads this term")
 		return
 	}
-	c.hear(m.From.ID)
+	c.hear(m.From)
 	c.followCommit(h.Commit)
 	if (h.Round != RequestID{}) {
 		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.follower.proved)})
@@ -72,8 +72,8 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 
 // malformed says what no correct leader would send, or "".
 func (c *Core) malformed(m Message, r AppendRequest) string {
-	if c.leader != nil {
-		return "another leader of this term cannot exist"
+	if c.otherLeads(m.From) {
+		return "another member leads this term"
 	}
 	if r.Last.Index < r.Prev.Index || r.Last.Index-r.Prev.Index != Index(len(r.Entries)) {
 		return "its entries do not fill its span"

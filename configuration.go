@@ -199,6 +199,9 @@ func DecodeFounding(data []byte) (Founding, error) {
 		return Founding{}, fmt.Errorf("raft: founding entry: a cluster id of %d bytes; it takes %d", len(r.Cluster), len(f.Cluster))
 	}
 	copy(f.Cluster[:], r.Cluster)
+	if (f.Cluster == ClusterID{}) {
+		return Founding{}, errors.New("raft: founding entry: the cluster id is zero")
+	}
 	members := make([]Member, 0, len(r.Members))
 	for _, m := range r.Members {
 		members = append(members, Member{NodeID(m.ID), m.Address, m.Meta, MemberKind(m.Kind), Incarnation(m.Incarnation)})

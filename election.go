@@ -38,13 +38,21 @@ func (c *Core) hearsLeader() bool {
 	return c.leaderID != "" && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
+// otherLeads reports whether somebody else is known to lead the present term:
+//
+//	"Election Safety: at most one leader can be elected in a given term." (Figure 3)
+func (c *Core) otherLeads(p Peer) bool {
+	return c.leader != nil || c.follower.led != Peer{} && c.follower.led != p
+}
+
 // hear takes note of a message of this term's leader.
 //
 //	"If AppendEntries RPC received from new leader: convert to follower." (Figure 2, Candidates)
-func (c *Core) hear(leader NodeID) {
-	assert(c.leader == nil, "two leaders of one term never hear each other")
-	if c.leaderID != leader || c.candidate != nil {
-		c.becomeFollower(c.hard.Term, leader)
+func (c *Core) hear(leader Peer) {
+	assert(!c.otherLeads(leader), "two leaders of one term never hear each other")
+	c.follower.led = leader
+	if c.leaderID != leader.ID || c.candidate != nil {
+		c.becomeFollower(c.hard.Term, leader.ID)
 	}
 	c.follower.heard = c.now.Mono
 	c.follower.graced = false
@@ -142,8 +150,9 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	c.send(m.From, reply)
 }
 
-func (c *Core) onPreVoteReply(from Peer, r PreVoteReply) {
-	if c.candidate == nil || !c.candidate.pre || c.candidate.round != r.ID || !r.Granted {
+// onPreVoteGrant counts a grant of this round, whatever term its sender is in.
+func (c *Core) onPreVoteGrant(from Peer, r PreVoteReply) {
+	if c.candidate == nil || !c.candidate.pre || c.candidate.round != r.ID {
 		return
 	}
 	c.candidate.grant(from)
@@ -239,7 +248,7 @@ func (c *Core) wakeAt() Time {
 	case c.leader != nil:
 		at = min(at, c.leader.wakeAt(c))
 	case c.founder != nil:
-		at = min(at, c.founder.resendAt)
+		at = min(at, c.founder.wakeAt())
 	case c.mayCampaign():
 		at = min(at, c.follower.deadline)
 	}

@@ -101,6 +101,14 @@ func (c *Core) sendFounding(a *rollAnswer) {
 	}
 }
 
+// wakeAt is when to ask again, or to call the roll again.
+func (f *founder) wakeAt() Time {
+	if f.holding {
+		return min(f.resendAt, f.redoAt)
+	}
+	return f.resendAt
+}
+
 func (c *Core) onFounderDeadline() {
 	f := c.founder
 	switch {
@@ -245,7 +253,8 @@ func (c *Core) onFoundingPersisted() {
 // onFoundRequest makes entry 1 durable before it is acknowledged.
 func (c *Core) onFoundRequest(m Message, r FoundRequest) {
 	f, err := DecodeFounding(r.Entry.Data)
-	if err != nil || r.Entry.ID() != (EntryID{0, 1}) || r.Entry.Kind != EntryFounding || f.Founder != m.From || f.Cluster != m.Cluster {
+	if err != nil || r.Entry.ID() != (EntryID{0, 1}) || r.Entry.Kind != EntryFounding || f.Founder != m.From || f.Cluster != m.Cluster ||
+		!calls(f.Configuration, m.From.ID) {
 		c.refuse(m, "its entry 1 is no founding by its sender")
 		return
 	}

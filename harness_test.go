@@ -25,9 +25,11 @@ type world struct {
 	initial []Member
 	leaders map[Term]NodeID   // Election Safety
 	decided map[Index]EntryID // State Machine Safety
-	tickets Ticket
-	acked   []EntryID
+	payload map[Index]string  // of what is decided
+	ledger  ledger
+	sent    map[string]int // messages that left, by the type of their body
 	tweak   func(*CoreConfig)
+	trace   func(NodeID, Output) // nil, or sees every output
 }
 
 type member struct {
@@ -44,6 +46,7 @@ type member struct {
 	notes   []Note
 	config  *Configuration
 	lives   int
+	issued  Seq // the last write
 }
 
 // simDisk is what survives a crash.
@@ -58,7 +61,8 @@ type simDisk struct {
 func newWorld(t testing.TB, seed uint64, ids ...NodeID) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), members: map[NodeID]*member{}, cut: map[[2]NodeID]bool{},
-		leaders: map[Term]NodeID{}, decided: map[Index]EntryID{}, order: ids,
+		leaders: map[Term]NodeID{}, decided: map[Index]EntryID{}, payload: map[Index]string{},
+		ledger: ledger{requests: map[Ticket]*request{}}, sent: map[string]int{}, order: ids,
 	}
 	for _, id := range ids {
 		w.initial = append(w.initial, Member{ID: id, Address: string(id) + ":1"})
@@ -112,12 +116,16 @@ func (m *member) step(events ...Event) {
 
 func (m *member) honour(out Output) {
 	w := m.w
+	if w.trace != nil {
+		w.trace(m.id, out)
+	}
 	if out.Write.Seq != 0 {
 		if l := out.Write.Log; l != nil {
 			m.tail = append(cutAbove(m.tail, l.After), l.Entries...)
 			m.gen = l.Generation
 		}
 		m.queue = append(m.queue, out.Write)
+		m.issued = out.Write.Seq
 	}
 	w.post(m, out.Send)
 	if out.Config != nil {
@@ -128,6 +136,7 @@ func (m *member) honour(out Output) {
 	}
 	for _, a := range out.Answers {
 		m.answers[a.Ticket] = a
+		w.ledger.answered(w.t, a)
 	}
 	m.notes = append(m.notes, out.Notes...)
 	m.wakeAt = out.WakeAt
@@ -158,6 +167,9 @@ func (m *member) apply(to EntryID) {
 		was, ok := m.w.decided[i]
 		require.True(m.w.t, !ok || was == e.ID(), "State Machine Safety: index %d is %v and %v", i, was, e.ID())
 		m.w.decided[i] = e.ID()
+		content, ok := m.w.payload[i]
+		require.True(m.w.t, !ok || content == string(e.Data), "State Machine Safety: index %d has two contents", i)
+		m.w.payload[i] = string(e.Data)
 		require.True(m.w.t, i <= Index(len(m.disk.log)) && m.disk.log[i-1].ID() == e.ID(), "applied before durable")
 	}
 	require.Equal(m.w.t, to, m.tail[to.Index-1].ID())
@@ -168,6 +180,7 @@ func (m *member) apply(to EntryID) {
 func (w *world) post(m *member, messages []Message) {
 	for _, msg := range messages {
 		m.justified(msg)
+		w.sent[fmt.Sprintf("%T", msg.Body)]++
 		if r, ok := msg.Body.(AppendRequest); ok {
 			if r.Generation != m.gen {
 				m.step(SendDropped{msg.To.ID, Span{r.Prev.Index, r.Last.Index}})
@@ -308,9 +321,20 @@ func (w *world) leader() *member {
 }
 
 func (m *member) propose(data string) Ticket {
-	m.w.tickets++
-	t := m.w.tickets
+	t := m.w.ledger.open(m, proposal)
 	m.step(Proposed{[]Proposal{{Ticket: t, Kind: EntryCommand, Data: []byte(data)}}})
+	return t
+}
+
+func (m *member) read() Ticket {
+	t := m.w.ledger.open(m, reading)
+	m.step(ReadRequested{t})
+	return t
+}
+
+func (m *member) transfer(to NodeID) Ticket {
+	t := m.w.ledger.open(m, handing)
+	m.step(TransferRequested{Ticket: t, To: to})
 	return t
 }
 

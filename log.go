@@ -1,6 +1,9 @@
 package raft
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // log is which term wrote which index, and how far it is committed and applied. It keeps no payloads.
 type log struct {
@@ -124,7 +127,8 @@ func (c *Core) truncate(after Index) {
 	if after < write.After.Index {
 		write.After, write.Entries = c.log.id(after), nil
 	} else {
-		write.Entries = write.Entries[:after-write.After.Index]
+		// Clipped: what is appended next must not overwrite the entries of the message they came in.
+		write.Entries = slices.Clip(write.Entries[:after-write.After.Index])
 	}
 	c.log.truncate(c.log.id(after))
 	c.log.generation++

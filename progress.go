@@ -81,11 +81,12 @@ func (p *progress) sentAppend(last Index, bytes int, now Time) {
 	p.next = last + 1
 }
 
-// acknowledged takes into account that the follower's log holds ours up to match, durably.
+// acknowledged takes into account that the follower's log holds ours up to match, durably. A probe ends
+// when all before its next entry is: an answer to an earlier append says nothing of what is between.
 func (p *progress) acknowledged(match Index, now Time) {
 	if p.state == probe {
-		if match >= p.match {
-			p.match = match
+		p.match = max(p.match, match)
+		if p.match >= p.next-1 {
 			p.becomeStream()
 		}
 		return
@@ -113,13 +114,15 @@ func (p *progress) conflicted(prev, agreed Index) bool {
 	return true
 }
 
-// roused repeats what seems to be lost: the follower answers heartbeats, but not appends.
+// roused repeats what seems to be lost: the follower answers heartbeats, but not appends. It may only
+// be slow, so it is asked about the last append sent, without entries: if it has that, it answers once
+// its disk has; if not, it says so at once.
 func (p *progress) roused(now, patience, silence Time) {
 	switch {
 	case p.state == probe && p.probing && now-p.probedAt >= patience:
 		p.probing, p.repeated = false, true
 	case p.state == stream && len(p.flights) > 0 && now-p.movedAt >= silence:
-		p.becomeProbe(p.match + 1)
-		p.repeated = true // it may only be slow: do not load it with the same entries again
+		p.becomeProbe(p.next)
+		p.repeated = true
 	}
 }

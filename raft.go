@@ -76,6 +76,7 @@ type follower struct {
 	deadline Time  // of the election timeout
 	heard    Time  // when a message of the present leader last came
 	proved   Index // this term's leader has proved that the log matches its own up to here
+	led      Peer  // who was heard to lead the present term: nobody else can
 	graced   bool  // the timer was restarted after a gap, and no leader has been heard since
 }
 
@@ -141,9 +142,9 @@ func (c *Core) Step(now Now, events ...Event) Output {
 
 func (c *Core) begin(now Now) {
 	assert(!c.step.running, "a core whose Step panicked is dead")
+	c.step.running = true
 	assert(now.Mono >= c.now.Mono, "monotonic time does not fall")
 	c.now = now
-	c.step.running = true
 	c.step.out = Output{}
 	late := now.Mono-c.step.wakeAt > c.electionTimeout()/2
 	if late && c.step.wakeAt > 0 && c.leader == nil && !c.follower.graced {
@@ -225,6 +226,8 @@ func (c *Core) misaddressed(m Message) string {
 		return "it is for another incarnation of this member"
 	case m.Term > c.hard.Term+termJumpMax || m.Term >= 1<<63:
 		return "its term is impossibly far ahead"
+	case m.Cluster == ClusterID{} && leadsOrStands(m.Body):
+		return "only members of a cluster lead or stand for election"
 	case m.Cluster == ours || m.Cluster == ClusterID{} || ours == ClusterID{}:
 		return ""
 	}
@@ -235,14 +238,23 @@ func (c *Core) misaddressed(m Message) string {
 	return "it is of another cluster"
 }
 
+// leadsOrStands reports whether only a leader or a candidate sends the body.
+func leadsOrStands(body Body) bool {
+	switch body.(type) {
+	case PreVoteRequest, VoteRequest, AppendRequest, Heartbeat, TimeoutNow:
+		return true
+	}
+	return false
+}
+
 // receiveRPC enforces the rule for all servers:
 //
 //	"If RPC request or response contains term T > currentTerm: set currentTerm = T, convert to
 //	follower (§5.1)." (Figure 2)
 //
-// Three messages leave the term alone. A pre-vote asks about a term that does not exist yet; a vote
-// request does not disturb who hears a leader (dissertation §4.2.3); and a granted pre-vote never
-// carries a higher term.
+// Three messages leave the term alone. A pre-vote asks about a term that does not exist yet, and its
+// grant, whose sender may already be in that term, answers no more than that; and a vote request does
+// not disturb who hears a leader (dissertation §4.2.3).
 func (c *Core) receiveRPC(m Message) {
 	if _, ok := m.Body.(PreVoteReply); m.Term == 0 && !ok {
 		c.refuse(m, "nobody campaigns or leads in term 0")
@@ -252,6 +264,11 @@ func (c *Core) receiveRPC(m Message) {
 	case PreVoteRequest:
 		c.onPreVoteRequest(m, body)
 		return
+	case PreVoteReply:
+		if body.Granted {
+			c.onPreVoteGrant(m.From, body)
+			return
+		}
 	case VoteRequest:
 		if m.Term > c.hard.Term && !body.Transfer && c.hearsLeader() {
 			c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedHearsLeader})
@@ -273,7 +290,7 @@ func (c *Core) receiveRPC(m Message) {
 func (c *Core) onRPC(m Message) {
 	switch body := m.Body.(type) {
 	case PreVoteReply:
-		c.onPreVoteReply(m.From, body)
+		// A refusal; its term, if it is newer, was taken.
 	case VoteRequest:
 		c.onVoteRequest(m.From, body)
 	case VoteReply:
@@ -306,8 +323,6 @@ func (c *Core) onRPC(m Message) {
 // The reply carries our term, which tells the sender that its own has passed.
 func (c *Core) onStaleRPC(m Message) {
 	switch body := m.Body.(type) {
-	case PreVoteReply:
-		c.onPreVoteReply(m.From, body) // a grant of a voter whose term is behind ours
 	case VoteRequest:
 		c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedOldTerm})
 		c.send(m.From, VoteReply{})
@@ -333,7 +348,7 @@ func (c *Core) leaderNamedIn(m Message) NodeID {
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
 	c.hard = HardState{Term: term}
-	c.follower.proved = 0
+	c.follower.proved, c.follower.led = 0, Peer{}
 }
 
 // voteFor is the only place where the vote changes.

@@ -309,7 +309,7 @@ func (c *Core) quorumHeard() Time {
 func (l *leader) wakeAt(c *Core) Time {
 	at := min(l.heartbeatAt, c.quorumHeard()+c.electionTimeout())
 	if l.transfer != nil {
-		at = min(at, l.transfer.deadline)
+		at = min(at, l.transfer.wakeAt(Time(c.cfg.HeartbeatInterval)))
 	}
 	return at
 }

@@ -69,6 +69,14 @@ func (c *Core) advanceTransfer() {
 	}
 }
 
+// wakeAt is when to repeat TimeoutNow, or to give up.
+func (t *transfer) wakeAt(interval Time) Time {
+	if t.sent {
+		return min(t.deadline, t.sentAt+interval)
+	}
+	return t.deadline
+}
+
 // onTransferDeadline gives up:
 //
 //	"if leadership transfer does not complete after about an election timeout, the prior leader
