@@ -25,7 +25,7 @@ const (
 	WriteTimeout      = 30 * time.Second
 	IdleTimeout       = 2 * time.Minute
 	HeaderBytesMax    = 16 << 10
-	RequestsMax       = 512 // at the same time; more are answered "overloaded"
+	RequestsMax       = 512 // that may wait, at the same time; more are answered "overloaded"
 )
 
 // Node is what the server needs of a *raft.Node.
@@ -85,6 +85,11 @@ func (s *Server) HTTP() *http.Server {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(api.NodeHeader, s.id)
+	switch r.URL.Path {
+	case api.HealthPath, api.StatusPath, api.MetricsPath: // they never wait, and have to work under load
+		s.mux.ServeHTTP(w, r)
+		return
+	}
 	select {
 	case s.running <- struct{}{}:
 		defer func() { <-s.running }()
