@@ -1,0 +1,131 @@
+// Package api is what the server and the clients of the demo store agree on: paths, headers, error
+// codes and JSON bodies.
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Paths.
+const (
+	KeysPath     = "/kv" // the listing; KeysPath + "/" + KeyPath(key) is one key
+	StatusPath   = "/status"
+	HealthPath   = "/healthz"
+	ReadyPath    = "/readyz"
+	MetricsPath  = "/metrics"
+	TransferPath = "/transfer"
+)
+
+// Headers.
+const (
+	// NodeHeader of a response names the member that carried the request out.
+	NodeHeader = "Raftkv-Node"
+	// ForwardedHeader names the member that forwarded the request to the leader: in a request, so
+	// that it is not forwarded again; in a response, so that the caller knows.
+	ForwardedHeader = "Raftkv-Forwarded-By"
+	// AppliedHeader of a read is the raft index up to which the answering member had applied the log.
+	AppliedHeader = "Raftkv-Applied"
+)
+
+// Values of the query parameter "consistency" of reads.
+const (
+	Linearizable = "linearizable" // the default: sees every write acknowledged before the read began
+	Stale        = "stale"        // what this member has, however old; works without a leader
+)
+
+// Limits of a listing.
+const (
+	ListLimitDefault = 100
+	ListLimitMax     = 1000
+)
+
+// KeyPath returns the path of a key. Everything but letters, digits, "-", "_" and "~" is escaped:
+// also dots and slashes, which proxies like to resolve.
+func KeyPath(key string) string {
+	escaped := strings.ReplaceAll(url.QueryEscape(key), "+", "%20")
+	return KeysPath + "/" + strings.ReplaceAll(escaped, ".", "%2E")
+}
+
+// ETag returns the entity tag of a revision.
+func ETag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
+
+// ParseETag reads one entity tag as ETag writes it.
+func ParseETag(tag string) (uint64, error) {
+	inner, ok := strings.CutPrefix(tag, `"`)
+	inner, ok2 := strings.CutSuffix(inner, `"`)
+	revision, err := strconv.ParseUint(inner, 10, 64)
+	if !ok || !ok2 || err != nil {
+		return 0, fmt.Errorf("%q is not an entity tag of this store, which look like %s", tag, ETag(42))
+	}
+	return revision, nil
+}
+
+// Written is the body of the answer to PUT and DELETE.
+type Written struct {
+	Revision uint64 `json:"revision"` // the raft index of this change
+	Existed  bool   `json:"existed"`  // whether the key existed before
+}
+
+// Listing is the body of the answer to GET /kv.
+type Listing struct {
+	Items []Listed `json:"items"`
+	// Next is what to pass as "after" for the next page; empty on the last one.
+	Next string `json:"next,omitempty"`
+}
+
+// Listed is one key of a Listing.
+type Listed struct {
+	Key      string `json:"key"`
+	Revision uint64 `json:"revision"`
+	Bytes    int    `json:"bytes"` // of the value
+}
+
+// Transferred is the body of the answer to POST /transfer.
+type Transferred struct {
+	Leader string `json:"leader"` // who leads now, as far as the former leader knows
+}
+
+// Status is the body of the answer to GET /status.
+type Status struct {
+	ID           string   `json:"id"`
+	Incarnation  string   `json:"incarnation"`
+	Boot         uint64   `json:"boot"`
+	ClusterName  string   `json:"cluster_name"`
+	Cluster      string   `json:"cluster,omitempty"` // empty until founded
+	Founded      bool     `json:"founded"`
+	Wiped        bool     `json:"wiped"`
+	Role         string   `json:"role"`
+	Term         uint64   `json:"term"`
+	Leader       string   `json:"leader,omitempty"`
+	LeaderURL    string   `json:"leader_url,omitempty"`
+	LeaderReason string   `json:"leader_reason,omitempty"`
+	Tolerance    string   `json:"tolerance,omitempty"`
+	Missing      []string `json:"missing,omitempty"`
+	Last         uint64   `json:"last"`
+	Persisted    uint64   `json:"persisted"`
+	Commit       uint64   `json:"commit"`
+	Applied      uint64   `json:"applied"`
+	Outstanding  int      `json:"outstanding"`
+	Keys         int      `json:"keys"`
+	Members      []Member `json:"members"`
+	Error        string   `json:"error,omitempty"` // why the node ended
+}
+
+// Member is one member of the cluster as the answering one sees it.
+type Member struct {
+	ID            string  `json:"id"`
+	Address       string  `json:"address"`
+	URL           string  `json:"url,omitempty"`
+	Kind          string  `json:"kind"`
+	Incarnation   string  `json:"incarnation"`
+	State         string  `json:"state,omitempty"`
+	Match         uint64  `json:"match,omitempty"`
+	Lag           uint64  `json:"lag,omitempty"`
+	Connected     bool    `json:"connected"`
+	ConnectionErr string  `json:"connection_error,omitempty"`
+	LastContactMS float64 `json:"last_contact_ms"` // -1: never
+	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+)
+
+// Code is the stable name of an error.
+type Code string
+
+// The codes. All but the Uncertain ones say that nothing was changed.
+const (
+	BadRequest        Code = "bad_request"
+	BadKey            Code = "bad_key"
+	BadCondition      Code = "bad_condition"
+	ValueTooLarge     Code = "value_too_large"
+	NotFound          Code = "not_found"
+	MethodNotAllowed  Code = "method_not_allowed"
+	ConditionFailed   Code = "condition_failed"
+	Overloaded        Code = "overloaded"
+	NoLeader          Code = "no_leader"
+	NotLeader         Code = "not_leader"
+	LeaderUnreachable Code = "leader_unreachable"
+	ReadTimedOut      Code = "read_timed_out"
+	TransferFailed    Code = "transfer_failed"
+	NotReady          Code = "not_ready"
+	Closed            Code = "closed"
+	OutcomeUnknown    Code = "outcome_unknown"
+	Internal          Code = "internal"
+	// Unreachable is a client's own: the server could not be asked, or did not answer a read.
+	Unreachable Code = "unreachable"
+	// BadResponse is a client's own: what answered is not a server of this store.
+	BadResponse Code = "bad_response"
+)
+
+var statuses = map[Code]int{
+	BadRequest:        http.StatusBadRequest,
+	BadKey:            http.StatusBadRequest,
+	BadCondition:      http.StatusBadRequest,
+	ValueTooLarge:     http.StatusRequestEntityTooLarge,
+	NotFound:          http.StatusNotFound,
+	MethodNotAllowed:  http.StatusMethodNotAllowed,
+	ConditionFailed:   http.StatusPreconditionFailed,
+	Overloaded:        http.StatusTooManyRequests,
+	NoLeader:          http.StatusServiceUnavailable,
+	NotLeader:         http.StatusServiceUnavailable,
+	LeaderUnreachable: http.StatusServiceUnavailable,
+	ReadTimedOut:      http.StatusServiceUnavailable,
+	TransferFailed:    http.StatusConflict,
+	NotReady:          http.StatusServiceUnavailable,
+	Closed:            http.StatusServiceUnavailable,
+	OutcomeUnknown:    http.StatusGatewayTimeout,
+}
+
+// Error is the JSON body of every answer that is not a success, and what the client returns.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"` // what is wrong
+	Remedy  string `json:"remedy"`  // what to do about it
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: %s", e.Code, e.Message)
+	if e.Remedy != "" {
+		s += " (" + e.Remedy + ")"
+	}
+	return s
+}
+
+// Status returns the HTTP status that goes with the code.
+func (e *Error) Status() int {
+	if status, ok := statuses[e.Code]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
+// Transient reports whether nothing was changed and the same request may succeed a moment later,
+// here or at another member.
+func (e *Error) Transient() bool {
+	switch e.Code {
+	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Closed, Unreachable:
+		return true
+	}
+	return false
+}
+
+// Errorf returns an error with that code and remedy.
+func Errorf(code Code, remedy, format string, args ...any) *Error {
+	return &Error{code, fmt.Sprintf(format, args...), remedy}
+}
+
+// CodeOf returns the code of the error: "" of nil, and Internal of one that has none.
+func CodeOf(err error) Code {
+	var e *Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &e):
+		return e.Code
+	}
+	return Internal
+}
+
+// Uncertain reports whether a write that failed with the error may have been carried out.
+func Uncertain(err error) bool {
+	switch CodeOf(err) {
+	case OutcomeUnknown, Internal, BadResponse:
+		return true
+	}
+	return false
+}
+
+// Send makes the request once. It returns an *Error with Unreachable if no connection was had, so
+// that the server cannot have seen anything, and with OutcomeUnknown if the answer to what was, or
+// may have been, sent did not arrive.
+func Send(client *http.Client, r *http.Request) (*http.Response, error) {
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	response, err := client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	if err == nil {
+		return response, nil
+	}
+	if cause := context.Cause(r.Context()); cause != nil {
+		err = cause
+	}
+	if !connected.Load() {
+		return nil, Errorf(Unreachable, "check that the server runs, or ask another one",
+			"%s could not be reached: %v", r.URL.Host, err)
+	}
+	return nil, Unanswered(r.URL.Host, err)
+}
+
+// Unanswered is the error for a request that may have reached the host, and no answer came.
+func Unanswered(host string, err error) *Error {
+	return Errorf(OutcomeUnknown, "the request may or may not be carried out: read before you try again",
+		"%s did not answer: %v", host, err)
+}

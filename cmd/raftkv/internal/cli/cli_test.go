@@ -1,0 +1,124 @@
+package cli_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
+	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// run runs raftkv with the arguments, and input as its standard input.
+func run(t *testing.T, input string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(input), Out: &stdout, Err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// newDemo makes the commands find a server without flags.
+func newDemo(t *testing.T) *nodetest.Node {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("TMP", t.TempDir())
+	n := nodetest.New("n1")
+	listening := httptest.NewServer(server.New(n, n.Store, http.NotFoundHandler()))
+	t.Cleanup(listening.Close)
+	require.NoError(t, client.Place{PID: 1, Servers: []string{listening.URL}}.Save())
+	return n
+}
+
+func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
+	node := newDemo(t)
+	node.SetStatus(raft.Status{ID: "n1", Tolerance: "one more failure"})
+	for _, row := range []struct {
+		input string
+		args  string // by spaces
+		code  int
+		want  string // of the output
+	}{
+		{"", "put greeting hello", 0, "1\n"},
+		{"", "get greeting", 0, "hello"},
+		{"from stdin\x00", "put blob", 0, "2\n"},
+		{"", "get blob", 0, "from stdin\x00"},
+		{"dash", "put blob -", 0, "3\n"},
+		{"", "get --revision blob", 0, "3\n"},
+		{"", "get --stale blob", 0, "dash"},
+		{"", "put blob x --if-absent", 4, ""},
+		{"", "put blob x --if-revision 3", 0, "5\n"},
+		{"", "delete blob --if-revision 3", 4, ""},
+		{"", "delete blob", 0, "7\n"},
+		{"", "get blob", 3, ""},
+		{"", "put a/1 x", 0, "8\n"},
+		{"", "list a/", 0, "a/1\trevision 8\t1 bytes\n"},
+		{"", "list --limit 1", 0, "a/1\trevision 8\t1 bytes\n"},
+		{"", "list --after a/1", 0, "greeting\trevision 1\t5 bytes\n"},
+		{"", "transfer n1", 0, "n1 leads\n"},
+		{strings.Repeat("x", 1<<20+1), "put large", 1, ""},
+	} {
+		code, out, errs := run(t, row.input, strings.Fields(row.args)...)
+		assert.Equal(t, row.code, code, "%s: %s", row.args, errs)
+		assert.Equal(t, row.want, out, row.args)
+		assert.Equal(t, code != 0, errs != "", row.args)
+	}
+	code, out, _ := run(t, "", "status")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, out, "one more failure")
+	_, out, _ = run(t, "", "status", "--json")
+	assert.Contains(t, out, `"tolerance":"one more failure"`)
+	node.Fail(raft.ErrOutcomeUnknown)
+	code, _, _ = run(t, "", "put", "greeting", "x")
+	assert.Equal(t, 5, code)
+}
+
+func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("TMP", t.TempDir())
+	for _, row := range []struct {
+		args string
+		code int
+		want []string // in the error
+	}{
+		{"get", 2, []string{"accepts 1 arg"}},
+		{"nonsense", 2, []string{`unknown command "nonsense"`}},
+		{"get k --nonsense", 2, []string{"--nonsense"}},
+		{"list --limit -1", 2, []string{"--limit -1"}},
+		{"get k", 1, []string{"no running demo found", "raftkv demo"}},
+		{"serve", 2, []string{"--id is missing", "--data is missing", "--raft-addr is missing", "--http-addr is missing"}},
+		{"serve --id n1 --data d --raft-addr nope --http-addr :x --peers n1 --tls-cert c --log-level loud", 2,
+			[]string{"--raft-addr: \"nope\"", "--http-addr", "--peers \"n1\"", "--tls-ca go together", "--log-level \"loud\""}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n2=h:1=http://h:2", 2, []string{`does not name this member, "n1"`}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"no URL of a server"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{"no host and port"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 1ms", 2, []string{"ElectionTimeout: 1ms"}},
+		{"demo --nodes 99", 1, []string{"99 nodes"}},
+	} {
+		code, _, errs := run(t, "", strings.Fields(row.args)...)
+		assert.Equal(t, row.code, code, row.args)
+		for _, want := range row.want {
+			assert.Contains(t, errs, want, row.args)
+		}
+	}
+}
+
+func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
+	for _, command := range []string{"", "serve", "demo", "get", "put", "delete", "list", "status", "transfer"} {
+		code, out, _ := run(t, "", strings.Fields(command+" --help")...)
+		assert.Equal(t, 0, code, command)
+		assert.Contains(t, out, "Examples:", command)
+		assert.Contains(t, out, "raftkv "+command, command)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		code, out, _ := run(t, "", "completion", shell)
+		assert.Equal(t, 0, code)
+		assert.Contains(t, out, "raftkv", shell)
+	}
+}

@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/spf13/cobra"
+)
+
+func newGet(r *reach) *cobra.Command {
+	var stale, revision bool
+	cmd := &cobra.Command{
+		Use:   "get KEY",
+		Short: "Print the value of a key",
+		Long:  "get writes the value to standard output, as it is.",
+		Example: `  raftkv get greeting
+  raftkv get --revision greeting       # its revision, for --if-revision
+  raftkv get --stale greeting          # what the server has, even without a leader`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			consistency := api.Linearizable
+			if stale {
+				consistency = api.Stale
+			}
+			value, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (client.Value, error) {
+				return c.Get(ctx, args[0], consistency)
+			})
+			if err != nil {
+				return err
+			}
+			if revision {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), value.Revision)
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(value.Data)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&stale, "stale", false, "read what the server has, however old")
+	cmd.Flags().BoolVar(&revision, "revision", false, "print the revision instead of the value")
+	return cmd
+}
+
+// conditionFlags adds the flags of compare-and-set.
+func conditionFlags(cmd *cobra.Command, c *client.Condition) {
+	cmd.Flags().Uint64Var(&c.Revision, "if-revision", 0, "only if the key has this revision")
+}
+
+func newPut(r *reach) *cobra.Command {
+	var condition client.Condition
+	cmd := &cobra.Command{
+		Use:   "put KEY [VALUE]",
+		Short: "Set the value of a key",
+		Long: `put sets the value and prints the new revision. Without VALUE, or with -, the value is what standard input
+holds.`,
+		Example: `  raftkv put greeting 'hello, world'
+  raftkv put picture < cat.png
+  raftkv put lock me --if-absent
+  raftkv put counter 8 --if-revision 1234`,
+		Args: usageArgs(cobra.RangeArgs(1, 2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			value, err := readValue(cmd.InOrStdin(), args)
+			if err != nil {
+				return err
+			}
+			return printRevision(cmd, r, func(ctx context.Context, c *client.Client) (api.Written, error) {
+				return c.Put(ctx, args[0], value, condition)
+			})
+		},
+	}
+	conditionFlags(cmd, &condition)
+	cmd.Flags().BoolVar(&condition.Absent, "if-absent", false, "only if there is no such key")
+	cmd.MarkFlagsMutuallyExclusive("if-absent", "if-revision")
+	return cmd
+}
+
+// readValue returns the value that the arguments name; one that is too large is left to the server.
+func readValue(in io.Reader, args []string) ([]byte, error) {
+	if len(args) == 2 && args[1] != "-" {
+		return []byte(args[1]), nil
+	}
+	return io.ReadAll(io.LimitReader(in, kv.ValueBytesMax+1))
+}
+
+func printRevision(cmd *cobra.Command, r *reach, write func(context.Context, *client.Client) (api.Written, error)) error {
+	written, err := ask(cmd, r, write)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), written.Revision)
+	return err
+}
+
+func newDelete(r *reach) *cobra.Command {
+	var condition client.Condition
+	cmd := &cobra.Command{
+		Use:     "delete KEY",
+		Short:   "Remove a key",
+		Long:    "delete removes the key and prints the revision of the removal. It is no error if there is no such key.",
+		Example: "  raftkv delete greeting\n  raftkv delete greeting --if-revision 1234",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return printRevision(cmd, r, func(ctx context.Context, c *client.Client) (api.Written, error) {
+				return c.Delete(ctx, args[0], condition)
+			})
+		},
+	}
+	conditionFlags(cmd, &condition)
+	return cmd
+}
+
+func newList(r *reach) *cobra.Command {
+	var after string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list [PREFIX]",
+		Short: "List keys",
+		Long:  "list prints the keys that begin with the prefix, each with its revision and the bytes of its value.",
+		Example: `  raftkv list
+  raftkv list users/ --limit 10
+  raftkv list users/ --limit 10 --after users/kim`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 0 {
+				return fmt.Errorf("--limit %d: use 0, for all, or more; %w", limit, errUsage)
+			}
+			return list(cmd, r, strings.Join(args, ""), after, limit)
+		},
+	}
+	cmd.Flags().StringVar(&after, "after", "", "begin after this key")
+	cmd.Flags().IntVar(&limit, "limit", 0, "print no more than this; 0: all")
+	return cmd
+}
+
+// list prints page by page, up to limit keys unless that is 0.
+func list(cmd *cobra.Command, r *reach, prefix, after string, limit int) error {
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	for printed := 0; ; {
+		page := api.ListLimitMax
+		if limit > 0 {
+			page = min(page, limit-printed)
+		}
+		listing, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (api.Listing, error) {
+			return c.List(ctx, prefix, after, page)
+		})
+		if err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		for _, item := range listing.Items {
+			_, _ = fmt.Fprintf(out, "%s\trevision %d\t%d bytes\n", item.Key, item.Revision, item.Bytes) // Flush tells
+		}
+		printed += len(listing.Items)
+		if after = listing.Next; after == "" || printed == limit {
+			return out.Flush()
+		}
+	}
+}
+
+func newTransfer(r *reach) *cobra.Command {
+	return &cobra.Command{
+		Use:     "transfer [NODE]",
+		Short:   "Hand leadership over",
+		Long:    "transfer hands leadership over to the node, or to the best one.",
+		Example: "  raftkv transfer n2\n  raftkv transfer",
+		Args:    usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			done, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (api.Transferred, error) {
+				return c.Transfer(ctx, strings.Join(args, ""))
+			})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s leads\n", done.Leader)
+			return err
+		},
+	}
+}
+
+func newStatus(r *reach) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Say how each node is",
+		Long:    "status asks every server and prints a line for each.",
+		Example: "  raftkv status\n  raftkv status --json",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			urls, err := r.servers()
+			if err != nil {
+				return err
+			}
+			return printStatus(cmd, r, urls, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print all that the servers say, a JSON object each")
+	return cmd
+}
+
+// printStatus fails if no server answers.
+func printStatus(cmd *cobra.Command, r *reach, urls []string, asJSON bool) error {
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	lines := json.NewEncoder(cmd.OutOrStdout())
+	var last api.Status
+	var failures []error
+	for _, url := range urls {
+		shared := client.NewHTTP(1, r.timeout)
+		status, err := client.New(url, shared).Status(cmd.Context())
+		shared.CloseIdleConnections()
+		switch {
+		case err != nil:
+			failures = append(failures, err)
+			if !asJSON {
+				_, _ = fmt.Fprintf(table, "-\t%s\tdoes not answer\n", url) // Flush tells
+			}
+			continue
+		case asJSON:
+			if err := lines.Encode(status); err != nil {
+				return err
+			}
+		default:
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\tterm %d\tcommit %d\tapplied %d\t%d keys\n", // as above
+				status.ID, url, status.Role, status.Term, status.Commit, status.Applied, status.Keys)
+		}
+		if last.ID == "" || status.Role == "leader" {
+			last = status
+		}
+	}
+	if len(failures) == len(urls) {
+		return errors.Join(failures...)
+	}
+	if asJSON {
+		return nil
+	}
+	return errors.Join(table.Flush(), printSentences(cmd.OutOrStdout(), last))
+}
+
+// printSentences prints what the status says in words.
+func printSentences(out io.Writer, status api.Status) error {
+	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
+	for _, sentence := range sentences {
+		if sentence == "" {
+			continue
+		}
+		if _, err := fmt.Fprintln(out, sentence); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+// Package cli is the command line of raftkv.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/spf13/cobra"
+)
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// The exit codes.
+const (
+	exitOK              = 0
+	exitFailed          = 1
+	exitUsage           = 2
+	exitNotFound        = 3
+	exitConditionFailed = 4
+	exitUnknown         = 5
+)
+
+const exitHelp = `Exit codes: 0 done; 1 failed, and nothing was changed; 2 bad usage; 3 no such key; 4 the condition
+did not hold; 5 a write with unknown outcome: read before you try again.`
+
+// errUsage is matched by errors about the command line itself.
+var errUsage = errors.New("see --help")
+
+// Run runs the command line and returns the exit code.
+func Run(ctx context.Context, args []string, streams Streams) int {
+	root := newRoot(streams)
+	root.SetArgs(args)
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintln(streams.Err, "raftkv:", err) // nobody to tell
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case api.CodeOf(err) == api.NotFound:
+		return exitNotFound
+	case api.CodeOf(err) == api.ConditionFailed:
+		return exitConditionFailed
+	case isAPIError(err) && api.Uncertain(err):
+		return exitUnknown
+	}
+	return exitFailed
+}
+
+func isAPIError(err error) bool {
+	var e *api.Error
+	return errors.As(err, &e)
+}
+
+func newRoot(streams Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "raftkv",
+		Short: "A small replicated key-value store, to see the raft library at work",
+		Long: `raftkv is a key-value store that several processes keep together: every write is on the disks of a
+majority before it is acknowledged, and the store goes on while a majority runs.
+
+` + exitHelp,
+		Example: `  raftkv demo                      # three nodes on this machine; k kills the leader
+  raftkv put greeting 'hello'      # in another terminal
+  raftkv get greeting`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
+	var servers reach
+	root.PersistentFlags().StringSliceVar(&servers.urls, "server", nil,
+		"base URLs of servers to ask; default: the demo that runs on this machine")
+	root.PersistentFlags().DurationVar(&servers.timeout, "timeout", 10*time.Second, "time to try")
+	root.AddCommand(newServe(streams), newDemo(streams), newGet(&servers), newPut(&servers), newDelete(&servers),
+		newList(&servers), newStatus(&servers), newTransfer(&servers))
+	return root
+}
+
+// usageArgs marks errors about arguments as such.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return fmt.Errorf("%w; %w", err, errUsage)
+		}
+		return nil
+	}
+}
+
+// reach is where the servers are and how long to try.
+type reach struct {
+	urls    []string
+	timeout time.Duration
+}
+
+func (r *reach) servers() ([]string, error) {
+	if len(r.urls) > 0 {
+		return r.urls, nil
+	}
+	place, err := client.FindPlace()
+	return place.Servers, err
+}
+
+// ask does something with the first server that can do it.
+func ask[T any](cmd *cobra.Command, r *reach, do func(context.Context, *client.Client) (T, error)) (T, error) {
+	var none T
+	urls, err := r.servers()
+	if err != nil {
+		return none, err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), r.timeout)
+	defer cancel()
+	shared := client.NewHTTP(1, max(r.timeout/3, time.Second)) // one that hangs leaves time for others
+	defer shared.CloseIdleConnections()
+	var members []*client.Client
+	for _, url := range urls {
+		members = append(members, client.New(url, shared))
+	}
+	return client.Try(ctx, members, func(c *client.Client) (T, error) { return do(ctx, c) })
+}

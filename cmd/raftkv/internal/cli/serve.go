@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/demo"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/cmd/raftkv/internal/member"
+	"github.com/spf13/cobra"
+)
+
+func newServe(streams Streams) *cobra.Command {
+	var o member.Options
+	var stopWithStdin bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run one member of a cluster",
+		Long: `serve runs one member. The first start of a cluster needs --peers, the same list on every member, which
+names all founding members, each as id=host:port=url: its id, where the others reach it, and where clients
+do. HTTP has neither authentication nor encryption: keep it on a network that you trust.`,
+		Example: `  raftkv serve --id n1 --data /var/lib/raftkv --raft-addr 127.0.0.1:5001 --http-addr 127.0.0.1:4001 \
+    --peers n1=127.0.0.1:5001=http://127.0.0.1:4001 \
+    --peers n2=127.0.0.1:5002=http://127.0.0.1:4002 \
+    --peers n3=127.0.0.1:5003=http://127.0.0.1:4003`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if stopWithStdin {
+				ctx = local.UntilInputEnds(ctx, streams.In)
+			}
+			if err := o.Validate(); err != nil {
+				return fmt.Errorf("%w\n%w", err, errUsage)
+			}
+			return member.Run(ctx, o, streams.Err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.ID, "id", "", "this member's id (required)")
+	flags.StringVar(&o.Cluster, "cluster", "raftkv", "the cluster's name, the same on all members")
+	flags.StringVar(&o.Data, "data", "", "directory of this member's data (required)")
+	flags.StringVar(&o.RaftAddr, "raft-addr", "", "host:port to listen on for the other members (required)")
+	flags.StringVar(&o.HTTPAddr, "http-addr", "", "host:port to listen on for clients (required)")
+	flags.StringSliceVar(&o.Peers, "peers", nil, "founding members, this one included, as id=host:port=url")
+	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond, "silence of the leader before another one is elected")
+	flags.StringVar(&o.TLSCert, "tls-cert", "", "this member's certificate for raft connections, PEM")
+	flags.StringVar(&o.TLSKey, "tls-key", "", "its key, PEM")
+	flags.StringVar(&o.TLSCA, "tls-ca", "", "the authorities that sign the members' certificates, PEM")
+	flags.BoolVar(&o.Insecure, "insecure", false, "allow raft connections without TLS beyond this machine")
+	flags.StringVar(&o.LogLevel, "log-level", "info", "trace, debug, info, warn, error or off")
+	flags.BoolVar(&stopWithStdin, "stop-with-stdin", false, "end when standard input does")
+	_ = flags.MarkHidden("stop-with-stdin") // it exists
+	return cmd
+}
+
+func newDemo(streams Streams) *cobra.Command {
+	o := demo.Options{In: streams.In, Out: streams.Out}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run a cluster on this machine, and break it",
+		Long: `demo starts a cluster of processes on this machine, writes to it and reads from it all the time, and
+checks everything that it is told. Press k to kill the leader, z to freeze it and again to resume it, r to
+restart what is down, q to quit: the verdict on the whole history comes last. Freezing is not available on
+Windows. Without a terminal it prints plain lines.`,
+		Example: `  raftkv demo
+  raftkv demo --data ./demo                       # keeps the data; a second run goes on with it
+  raftkv demo --duration 10s --kill-every 3s      # by itself`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Program, err = os.Executable(); err != nil {
+				return err
+			}
+			return demo.Run(cmd.Context(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.Dir, "data", "", "directory of the data; default: a temporary one, which is removed at the end")
+	flags.IntVar(&o.Nodes, "nodes", 0, fmt.Sprintf("how many, 1 to %d; default: 3, or what --data holds", local.NodesMax))
+	flags.DurationVar(&o.Duration, "duration", 0, "end after this time")
+	flags.DurationVar(&o.KillEvery, "kill-every", 0, "kill the leader that often, and restart it")
+	return cmd
+}

@@ -1,0 +1,200 @@
+// Package client talks to the members of the demo store.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+)
+
+// answerBytesMax bounds the body of any answer: a value, or a page of keys.
+const answerBytesMax = 8 << 20
+
+// Client makes requests of one member, each once. Its methods may be called from any goroutine. They
+// return an *api.Error; api.Uncertain says of a write whether it may have been carried out all the same.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// New returns a client of the member with that base URL; it shares connections with everyone that
+// has the same http.Client.
+func New(base string, shared *http.Client) *Client {
+	return &Client{strings.TrimSuffix(base, "/"), shared}
+}
+
+// NewHTTP returns an http.Client for up to that many requests at the same time to each member. A
+// request ends after the timeout.
+func NewHTTP(parallel int, timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: parallel, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Value is a value and its revision.
+type Value struct {
+	Data     []byte
+	Revision uint64
+	Node     string // who answered
+}
+
+// Condition makes a write conditional. The zero value is none.
+type Condition struct {
+	Absent   bool   // the key does not exist
+	Revision uint64 // the key has this revision, unless 0
+}
+
+func (c Condition) header() http.Header {
+	h := http.Header{}
+	if c.Absent {
+		h.Set("If-None-Match", "*")
+	}
+	if c.Revision != 0 {
+		h.Set("If-Match", api.ETag(c.Revision))
+	}
+	return h
+}
+
+// Get returns the value of the key, at api.Linearizable or api.Stale.
+func (c *Client) Get(ctx context.Context, key, consistency string) (Value, error) {
+	path := api.KeyPath(key) + "?consistency=" + url.QueryEscape(consistency)
+	answer, err := c.do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return Value{}, err
+	}
+	revision, err := api.ParseETag(answer.header.Get("ETag"))
+	if err != nil {
+		return Value{}, c.badResponse(err)
+	}
+	return Value{answer.body, revision, answer.header.Get(api.NodeHeader)}, nil
+}
+
+// Put sets the value of the key if the condition holds.
+func (c *Client) Put(ctx context.Context, key string, value []byte, condition Condition) (api.Written, error) {
+	return request[api.Written](ctx, c, http.MethodPut, api.KeyPath(key), condition.header(), value)
+}
+
+// Delete removes the key if the condition holds; it is no error if there is none.
+func (c *Client) Delete(ctx context.Context, key string, condition Condition) (api.Written, error) {
+	return request[api.Written](ctx, c, http.MethodDelete, api.KeyPath(key), condition.header(), nil)
+}
+
+// List returns a page of the keys that begin with prefix, above after; limit 0 is the server's.
+func (c *Client) List(ctx context.Context, prefix, after string, limit int) (api.Listing, error) {
+	query := url.Values{"prefix": {prefix}, "after": {after}}
+	if limit != 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	return request[api.Listing](ctx, c, http.MethodGet, api.KeysPath+"?"+query.Encode(), nil, nil)
+}
+
+// Status returns what the member says of itself.
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
+}
+
+// Transfer hands leadership over to that member, or to the best one.
+func (c *Client) Transfer(ctx context.Context, to string) (api.Transferred, error) {
+	path := api.TransferPath + "?to=" + url.QueryEscape(to)
+	return request[api.Transferred](ctx, c, http.MethodPost, path, nil, nil)
+}
+
+// request makes a request whose answer is JSON.
+func request[T any](ctx context.Context, c *Client, method, path string, h http.Header, body []byte) (T, error) {
+	var value T
+	answer, err := c.do(ctx, method, path, h, body)
+	if err != nil {
+		return value, err
+	}
+	if err := json.Unmarshal(answer.body, &value); err != nil {
+		return value, c.badResponse(err)
+	}
+	return value, nil
+}
+
+type answer struct {
+	header http.Header
+	body   []byte
+}
+
+func (c *Client) do(ctx context.Context, method, path string, h http.Header, body []byte) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, api.Errorf(api.BadRequest, "check the server's URL", "%v", err)
+	}
+	for name, values := range h {
+		r.Header[name] = values
+	}
+	a, err := c.roundTrip(r)
+	if method == http.MethodGet && api.CodeOf(err) == api.OutcomeUnknown {
+		return a, api.Errorf(api.Unreachable, "ask another member", "%s did not answer: %v", r.URL.Host, err)
+	}
+	return a, err
+}
+
+func (c *Client) roundTrip(r *http.Request) (answer, error) {
+	response, err := api.Send(c.http, r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax+1))
+	switch {
+	case err != nil:
+		return answer{}, api.Unanswered(r.URL.Host, err)
+	case len(body) > answerBytesMax:
+		return answer{}, c.badResponse(fmt.Errorf("an answer of over %d bytes", answerBytesMax))
+	case response.StatusCode/100 == 2:
+		return answer{response.Header, body}, nil
+	}
+	var failure api.Error
+	if err := json.Unmarshal(body, &failure); err != nil || failure.Code == "" {
+		return answer{}, c.badResponse(fmt.Errorf("status %s without an error in JSON", response.Status))
+	}
+	return answer{}, &failure
+}
+
+func (c *Client) badResponse(err error) error {
+	return api.Errorf(api.BadResponse, "check that "+c.base+" is a raftkv server", "%v", err)
+}
+
+// retryPause is between two rounds of questions to all members.
+const retryPause = 20 * time.Millisecond
+
+// Try calls do with one member after the other, until it succeeds, fails with what another member
+// would not mend, or the context ends. What has an unknown outcome is not tried again.
+func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, error)) (T, error) {
+	var none T
+	if len(members) == 0 {
+		return none, errors.New("no server to ask: use --server URL")
+	}
+	for i := 0; ; i++ {
+		value, err := do(members[i%len(members)])
+		var failure *api.Error
+		if err == nil || !errors.As(err, &failure) || !failure.Transient() {
+			return value, err
+		}
+		if (i+1)%len(members) != 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return none, err
+		case <-time.After(retryPause):
+		}
+	}
+}

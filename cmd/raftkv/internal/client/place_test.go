@@ -1,0 +1,68 @@
+package client_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// inTemp gives the test a temporary directory of its own and returns the demo's place in it.
+func inTemp(t *testing.T) string {
+	if runtime.GOOS == "windows" {
+		t.Setenv("TMP", t.TempDir())
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	return filepath.Join(os.TempDir(), "raftkv-"+strconv.Itoa(os.Getuid()), "demo.json")
+}
+
+func TestPlace_IsFoundUntilItIsRemoved(t *testing.T) {
+	inTemp(t)
+	_, err := client.FindPlace()
+	assert.ErrorIs(t, err, client.ErrNoDemo)
+	first := client.Place{PID: 1, Servers: []string{"http://127.0.0.1:4001"}}
+	require.NoError(t, first.Save())
+	found, err := client.FindPlace()
+	require.NoError(t, err)
+	assert.Equal(t, first, found)
+
+	second := client.Place{PID: 2, Servers: []string{"http://127.0.0.1:5001"}}
+	require.NoError(t, second.Save())
+	first.Remove()
+	found, err = client.FindPlace()
+	require.NoError(t, err, "the file of a later demo stays")
+	assert.Equal(t, second, found)
+	second.Remove()
+	_, err = client.FindPlace()
+	assert.ErrorIs(t, err, client.ErrNoDemo)
+}
+
+func TestPlace_IsNotTrustedIfItMayBeForged(t *testing.T) {
+	for rule, content := range map[string]string{
+		"garbage":         "{",
+		"no servers":      `{"pid":1}`,
+		"another machine": `{"pid":1,"servers":["http://192.0.2.1:4001"]}`,
+		"another scheme":  `{"pid":1,"servers":["file:///etc/passwd"]}`,
+	} {
+		file := inTemp(t)
+		require.NoError(t, os.Mkdir(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		_, err := client.FindPlace()
+		assert.ErrorIs(t, err, client.ErrNoDemo, rule)
+	}
+	if runtime.GOOS == "windows" {
+		return // every user has a temporary directory of their own
+	}
+	file := inTemp(t)
+	place := client.Place{PID: 1, Servers: []string{"http://127.0.0.1:4001"}}
+	require.NoError(t, place.Save())
+	require.NoError(t, os.Chmod(filepath.Dir(file), 0o777))
+	_, err := client.FindPlace()
+	assert.ErrorIs(t, err, client.ErrNoDemo, "others can write to the directory")
+	assert.Error(t, place.Save())
+}

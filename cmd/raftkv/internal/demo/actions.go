@@ -1,0 +1,175 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+)
+
+// obey does what the key stands for; it reports whether the demo goes on.
+func (d *demo) obey(ctx context.Context, key byte) bool {
+	const ctrlC, ctrlD = 3, 4
+	switch key {
+	case 'q', 'Q', ctrlC, ctrlD:
+		return false
+	case 'k', 'K':
+		d.breakLeader(ctx, "killed", false)
+	case 'z', 'Z':
+		if !d.resume() {
+			d.breakLeader(ctx, "frozen", false)
+		}
+	case 'r', 'R':
+		d.heal()
+	}
+	return true
+}
+
+// breakLeader kills or freezes the leader and watches what happens. With again, the member is
+// restarted when another one leads.
+func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.watching {
+		d.screen.say("wait for the last failover to end")
+		return
+	}
+	leader, found := d.cluster.Leader(ctx)
+	if !found {
+		d.screen.say("nobody leads: %s", d.quorum())
+		return
+	}
+	began := time.Now()
+	if how == "frozen" {
+		if err := d.cluster.Process(leader.ID).Freeze(); err != nil {
+			d.screen.say("%s cannot be frozen: %v", leader.ID, err)
+			return
+		}
+	} else {
+		d.cluster.Kill(leader.ID)
+		d.down[leader.ID] = true
+	}
+	d.watching = true
+	broken := time.Now()
+	d.watches.Go(func() {
+		d.watch(ctx, leader.ID, how, began, broken)
+		if again {
+			d.heal()
+		}
+	})
+}
+
+// watch reports how long writes have stopped, and who leads now.
+func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, failoverTimeout)
+	defer cancel()
+	acknowledged, err := d.workload.NextAcknowledged(ctx, broken)
+	var leader local.Node
+	if err == nil {
+		leader, err = d.cluster.AwaitLeader(ctx, id)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watching = false
+	if err != nil {
+		if !errors.Is(err, context.Canceled) { // the demo ends
+			d.screen.say("%s %s → nobody leads: %s", id, how, d.quorum())
+		}
+		return
+	}
+	v := d.workload.Verdict()
+	d.screen.say("%s %s → %s leads, writes stopped %d ms, %s acknowledged, %d lost",
+		id, how, leader.ID, acknowledged.Sub(began).Milliseconds(), grouped(v.Acknowledged), v.Lost)
+}
+
+// quorum says how many run and how many are needed.
+func (d *demo) quorum() string {
+	all, up := len(d.cluster.Nodes), 0
+	for _, n := range d.cluster.Nodes {
+		if p := d.cluster.Process(n.ID); p.Running() && !p.Frozen() {
+			up++
+		}
+	}
+	return fmt.Sprintf("%d of %d nodes run, and %d are needed; r restarts the others", up, all, all/2+1)
+}
+
+// resume lets frozen members go on; it reports whether there was one.
+func (d *demo) resume() (resumed bool) {
+	for _, n := range d.cluster.Nodes {
+		p := d.cluster.Process(n.ID)
+		if !p.Running() || !p.Frozen() {
+			continue
+		}
+		resumed = true
+		if err := p.Resume(); err != nil {
+			d.screen.say("%s cannot be resumed: %v", n.ID, err)
+			continue
+		}
+		d.screen.say("%s resumed", n.ID)
+	}
+	return resumed
+}
+
+// heal resumes what is frozen and restarts what has ended.
+func (d *demo) heal() {
+	d.resume()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.cluster.Nodes {
+		if d.cluster.Process(n.ID).Running() {
+			continue
+		}
+		if err := d.cluster.Start(n.ID); err != nil {
+			d.screen.say("%v", err)
+			continue
+		}
+		delete(d.down, n.ID)
+		d.screen.say("%s restarted, pid %d", n.ID, d.cluster.Process(n.ID).PID())
+	}
+}
+
+// look shows a line a member and one about the workload.
+func (d *demo) look(ctx context.Context) {
+	var lines []string
+	for i, status := range d.cluster.Statuses(ctx) {
+		n := d.cluster.Nodes[i]
+		p := d.cluster.Process(n.ID)
+		d.reportEnd(n.ID)
+		switch {
+		case !p.Running():
+			lines = append(lines, fmt.Sprintf("%s  down", n.ID))
+		case p.Frozen():
+			lines = append(lines, fmt.Sprintf("%s  frozen         pid %d", n.ID, p.PID()))
+		case status.ID == "":
+			lines = append(lines, fmt.Sprintf("%s  no answer      pid %d", n.ID, p.PID()))
+		default:
+			lines = append(lines, fmt.Sprintf("%s  %-13s  pid %-7d  term %-4d  commit %-10s  applied %-10s  %s",
+				n.ID, status.Role, p.PID(), status.Term, grouped(status.Commit), grouped(status.Applied), n.URL()))
+		}
+	}
+	d.screen.show(append(lines, d.summary()))
+}
+
+// summary is the line about the workload.
+func (d *demo) summary() string {
+	v, now := d.workload.Verdict(), time.Now()
+	rate := float64(v.Acknowledged-d.lastAcknowledged) / now.Sub(d.lastLook).Seconds()
+	if d.lastLook.IsZero() {
+		rate = 0
+	}
+	d.lastAcknowledged, d.lastLook = v.Acknowledged, now
+	return fmt.Sprintf("%s writes/s  %s acknowledged  %d lost  %d unknown  %d histories checked",
+		grouped(uint64(rate)), grouped(v.Acknowledged), v.Lost, v.Unknown, v.Histories)
+}
+
+// reportEnd says once that a member has ended by itself.
+func (d *demo) reportEnd(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.cluster.Ended(id); err != nil && !d.down[id] {
+		d.down[id] = true
+		d.screen.say("%v", err)
+	}
+}

@@ -1,0 +1,231 @@
+// Package demo runs a small cluster of raftkv processes on this machine, lets its user break it, and
+// proves what it promised.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+)
+
+const (
+	clients         = 8
+	clientPause     = 5 * time.Millisecond
+	startTimeout    = 30 * time.Second
+	failoverTimeout = 15 * time.Second // then it is said that nobody leads
+	verifyTimeout   = 30 * time.Second
+	livePause       = 250 * time.Millisecond // between two looks at the members
+	plainPause      = 5 * time.Second        // likewise, without a terminal
+	firstPort       = 4001                   // of HTTP
+)
+
+// Options is what the flags of "raftkv demo" say.
+type Options struct {
+	Dir   string // of the data; "" is a temporary one, which is removed at the end
+	Nodes int    // 0: 3, or what Dir holds
+	// Duration ends the demo by itself, unless 0.
+	Duration time.Duration
+	// KillEvery kills the leader that often and restarts it, unless 0.
+	KillEvery time.Duration
+	Program   string // the raftkv that is run
+	In        io.Reader
+	Out       io.Writer
+}
+
+// demo is a running demo. Its loop is one goroutine; failovers are watched by others.
+type demo struct {
+	Options
+	cluster  *local.Cluster
+	workload *workload.Workload
+	screen   *screen
+
+	mu       sync.Mutex
+	down     map[string]bool // members that are known to have ended
+	watching bool            // a failover is being watched
+	watches  sync.WaitGroup
+
+	lastAcknowledged uint64 // at the last look, for the rate
+	lastLook         time.Time
+}
+
+// Run runs a demo until its user quits, its duration is over, or the context ends. It fails if the
+// cluster could not be started, or broke a promise.
+func Run(ctx context.Context, o Options) error {
+	dir, remove, err := openDir(o.Dir)
+	if err != nil {
+		return err
+	}
+	o.Dir = dir
+	var preferred []int
+	for i := range local.NodesMax {
+		preferred = append(preferred, firstPort+i)
+	}
+	layout, err := local.OpenLayout(dir, o.Nodes, preferred)
+	if err != nil {
+		return errors.Join(err, remove())
+	}
+	d := &demo{Options: o, cluster: local.NewCluster(o.Program, dir, layout), down: map[string]bool{}}
+	err = d.run(ctx)
+	d.cluster.Stop()
+	if err != nil {
+		return fmt.Errorf("%w\nthe data and the logs are in %s", err, dir)
+	}
+	return remove()
+}
+
+func openDir(dir string) (_ string, remove func() error, _ error) {
+	if dir != "" {
+		return dir, func() error { return nil }, os.MkdirAll(dir, 0o700)
+	}
+	dir, err := os.MkdirTemp("", "raftkv-demo-")
+	return dir, func() error { return os.RemoveAll(dir) }, err
+}
+
+func (d *demo) run(ctx context.Context) error {
+	if err := d.start(ctx); err != nil {
+		return err
+	}
+	place := client.Place{PID: os.Getpid()}
+	for _, n := range d.cluster.Nodes {
+		place.Servers = append(place.Servers, n.URL())
+	}
+	if err := place.Save(); err != nil {
+		return fmt.Errorf("the commands could not find the demo: %w", err)
+	}
+	defer place.Remove()
+	d.workload = workload.New(workload.Config{
+		Servers: place.Servers, Clients: clients, Pause: clientPause, Dir: d.Dir,
+		Prefix: "demo/" + strconv.FormatInt(time.Now().UnixNano(), 36) + "/",
+	})
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	var background sync.WaitGroup
+	background.Go(func() { d.workload.Run(working) })
+	d.interact(working)
+	stop()
+	background.Wait()
+	d.watches.Wait()
+	return d.conclude()
+}
+
+// start starts the members and waits for a leader.
+func (d *demo) start(ctx context.Context) error {
+	if err := d.cluster.Start(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for _, n := range d.cluster.Nodes {
+		go d.failIfEnded(ctx, cancel, n.ID)
+	}
+	leader, err := d.cluster.AwaitLeader(ctx, "")
+	for _, n := range d.cluster.Nodes {
+		err = errors.Join(err, d.cluster.Ended(n.ID))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(d.Out, d.introduction(leader.ID))
+	return err
+}
+
+// failIfEnded ends the wait for a leader when a member ends.
+func (d *demo) failIfEnded(ctx context.Context, cancel context.CancelFunc, id string) {
+	select {
+	case <-d.cluster.Process(id).Done():
+		cancel()
+	case <-ctx.Done():
+	}
+}
+
+func (d *demo) introduction(leader string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d nodes, data in %s\n\n", len(d.cluster.Nodes), d.Dir)
+	for _, n := range d.cluster.Nodes {
+		note := ""
+		if n.ID == leader {
+			note = "  leads"
+		}
+		fmt.Fprintf(&b, "  %s  pid %-7d %s%s\n", n.ID, d.cluster.Process(n.ID).PID(), n.URL(), note)
+	}
+	url := d.cluster.Nodes[0].URL()
+	fmt.Fprintf(&b, `
+In another terminal:
+  raftkv put greeting 'hello, world'     raftkv list
+  raftkv get greeting                    raftkv status
+  curl -X PUT --data-binary hello %s/kv/greeting
+  curl -i %s/kv/greeting
+  kill -9 %d
+
+%d clients write and read, and check everything that they are told.
+`, url, url, d.cluster.Process(leader).PID(), clients)
+	return b.String()
+}
+
+const keysHelp = "k kill the leader   z freeze it, again to resume   r restart   q quit"
+
+// interact shows the state and obeys keys and timers until it is time to end.
+func (d *demo) interact(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if d.Duration > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d.Duration)
+		defer cancel()
+	}
+	var keys keyboard
+	d.screen, keys = openTerminal(ctx, d.In, d.Out)
+	defer d.screen.leave()
+	defer keys.restore()
+	pause := livePause
+	if d.screen.live {
+		d.screen.say("%s\n", keysHelp)
+	} else {
+		pause = plainPause
+	}
+	looks := time.NewTicker(pause)
+	defer looks.Stop()
+	kills := ticks(d.KillEvery)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case key := <-keys.keys:
+			if !d.obey(ctx, key) {
+				return
+			}
+		case <-kills:
+			d.breakLeader(ctx, "killed", true)
+		case <-looks.C:
+			d.look(ctx)
+		}
+	}
+}
+
+// ticks returns a channel that ticks that often; never, if that is 0.
+func ticks(every time.Duration) <-chan time.Time {
+	if every <= 0 {
+		return nil
+	}
+	return time.Tick(every)
+}
+
+// conclude heals the cluster, takes the last look, and prints the verdict.
+func (d *demo) conclude() error {
+	ctx, cancel := context.WithTimeout(context.Background(), verifyTimeout)
+	defer cancel()
+	d.screen.say("the last look at everything that was acknowledged ...")
+	d.heal()
+	verdict, err := d.workload.Verify(ctx)
+	d.screen.say("verdict: %s", verdict)
+	return errors.Join(err, verdict.Err())
+}

@@ -1,0 +1,55 @@
+package demo
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+const widthDefault = 120
+
+// keyboard gives the keys that are pressed, one by one, without waiting for the end of a line.
+type keyboard struct {
+	keys    chan byte // nil without a terminal
+	restore func()
+}
+
+// openTerminal puts the terminal into raw mode, if there is one on both sides.
+func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, keyboard) {
+	plain := &screen{out: out, width: func() int { return 1 << 10 }}
+	keys, ok := in.(*os.File)
+	display, ok2 := out.(*os.File)
+	if !ok || !ok2 || !term.IsTerminal(int(keys.Fd())) || !term.IsTerminal(int(display.Fd())) {
+		return plain, keyboard{restore: func() {}}
+	}
+	before, err := term.MakeRaw(int(keys.Fd()))
+	if err != nil || enableSequences(display) != nil {
+		return plain, keyboard{restore: func() {}}
+	}
+	width := func() int {
+		if w, _, err := term.GetSize(int(display.Fd())); err == nil && w > 0 {
+			return w
+		}
+		return widthDefault
+	}
+	k := keyboard{keys: make(chan byte), restore: func() { _ = term.Restore(int(keys.Fd()), before) }}
+	go k.read(ctx, keys)
+	return &screen{out: out, live: true, width: width}, k
+}
+
+// read ends with the context or the input; a read that waits for a key ends with the process.
+func (k keyboard) read(ctx context.Context, in io.Reader) {
+	var key [1]byte
+	for {
+		if _, err := in.Read(key[:]); err != nil {
+			return
+		}
+		select {
+		case k.keys <- key[0]:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package kv_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// apply applies the commands, one entry each, the first at the index.
+func apply(t *testing.T, s *kv.Store, index raft.Index, commands ...kv.Command) []kv.Answer {
+	t.Helper()
+	var batch []raft.Entry
+	for i, c := range commands {
+		data, err := c.Encode()
+		require.NoError(t, err)
+		batch = append(batch, raft.Entry{Index: index + raft.Index(i), Term: 1, Kind: raft.EntryCommand, Data: data})
+	}
+	results := make([][]byte, len(batch))
+	require.NoError(t, s.Apply(batch, results))
+	var answers []kv.Answer
+	for _, result := range results {
+		answer, err := kv.DecodeAnswer(result)
+		require.NoError(t, err)
+		answers = append(answers, answer)
+	}
+	return answers
+}
+
+func put(key, value string) kv.Command { return kv.Command{Op: kv.Put, Key: key, Value: []byte(value)} }
+
+func TestStore_ARevisionIsTheIndexOfTheLastChange(t *testing.T) {
+	var s kv.Store
+	answers := apply(t, &s, 7, put("a", "1"), put("b", "2"), put("a", "3"))
+	assert.Equal(t, []kv.Answer{{Revision: 7}, {Revision: 8}, {Revision: 9, Existed: true}}, answers)
+	item, found := s.Get("a")
+	require.True(t, found)
+	assert.Equal(t, kv.Item{Key: "a", Value: []byte("3"), Revision: 9}, item)
+	assert.Equal(t, raft.Index(9), s.Applied())
+	assert.Equal(t, 2, s.Len())
+}
+
+func TestStore_AConditionDecidesWhetherAnythingChanges(t *testing.T) {
+	for _, row := range []struct {
+		rule      string
+		condition kv.Condition
+		present   bool // with revision 1
+		holds     bool
+	}{
+		{"no condition on a present key", kv.Condition{}, true, true},
+		{"no condition on an absent key", kv.Condition{}, false, true},
+		{"the revision it has", kv.Condition{Kind: kv.IfRevision, Revision: 1}, true, true},
+		{"a revision it had or never had", kv.Condition{Kind: kv.IfRevision, Revision: 2}, true, false},
+		{"a revision of an absent key", kv.Condition{Kind: kv.IfRevision, Revision: 1}, false, false},
+		{"revision 0 is not absence", kv.Condition{Kind: kv.IfRevision}, false, false},
+		{"it exists, and should", kv.Condition{Kind: kv.IfExists}, true, true},
+		{"it does not exist, and should", kv.Condition{Kind: kv.IfExists}, false, false},
+		{"it exists, and should not", kv.Condition{Kind: kv.IfAbsent}, true, false},
+		{"it does not exist, and should not", kv.Condition{Kind: kv.IfAbsent}, false, true},
+	} {
+		for _, op := range []kv.Op{kv.Put, kv.Delete} {
+			t.Run(fmt.Sprintf("%s, op %d", row.rule, op), func(t *testing.T) {
+				var s kv.Store
+				if row.present {
+					apply(t, &s, 1, put("k", "old"))
+				}
+				before, _ := s.Get("k")
+				answer := apply(t, &s, 5, kv.Command{Op: op, Key: "k", Value: []byte("new"), Condition: row.condition})[0]
+				after, exists := s.Get("k")
+				if row.holds {
+					assert.Equal(t, kv.Answer{Revision: 5, Existed: row.present}, answer)
+					assert.Equal(t, op == kv.Put, exists)
+					return
+				}
+				assert.Equal(t, kv.Answer{Failed: true, Revision: before.Revision, Existed: row.present}, answer)
+				assert.Equal(t, before, after)
+			})
+		}
+	}
+}
+
+func TestStore_WhatIsNoCommandIsAnsweredAndChangesNothing(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"garbage":           []byte("\xc1garbage"),
+		"nothing":           {},
+		"an unknown op":     []byte("\x82\xa1o\x09\xa1k\xa1a"),
+		"an unknown field":  []byte("\x83\xa1o\x01\xa1k\xa1a\xa1z\x01"), // tolerated
+		"no key":            []byte("\x81\xa1o\x01"),
+		"a bad condition":   []byte("\x83\xa1o\x01\xa1k\xa1a\xa1c\x09"),
+		"a key of bad utf8": []byte("\x82\xa1o\x01\xa1k\xa1\xff"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s kv.Store
+			results := make([][]byte, 1)
+			require.NoError(t, s.Apply([]raft.Entry{{Index: 3, Term: 1, Kind: raft.EntryCommand, Data: data}}, results))
+			answer, err := kv.DecodeAnswer(results[0])
+			require.NoError(t, err)
+			if name == "an unknown field" {
+				assert.Equal(t, kv.Answer{Revision: 3}, answer)
+				return
+			}
+			assert.NotEmpty(t, answer.Refused)
+			assert.Zero(t, s.Len())
+		})
+	}
+}
+
+func TestStore_KeepsNothingOfTheEntriesBytes(t *testing.T) {
+	var s kv.Store
+	data, err := put("k", "value").Encode()
+	require.NoError(t, err)
+	require.NoError(t, s.Apply([]raft.Entry{{Index: 1, Term: 1, Data: data}}, make([][]byte, 1)))
+	clear(data)
+	item, _ := s.Get("k")
+	assert.Equal(t, "value", string(item.Value))
+}
+
+func TestCommand_IsRefusedOverALimit(t *testing.T) {
+	for name, c := range map[string]kv.Command{
+		"value":     {Op: kv.Put, Key: "k", Value: make([]byte, kv.ValueBytesMax+1)},
+		"key":       put(strings.Repeat("k", kv.KeyBytesMax+1), ""),
+		"no key":    put("", ""),
+		"operation": {Key: "k"},
+	} {
+		_, err := c.Encode()
+		assert.Error(t, err, name)
+	}
+	largest := put(strings.Repeat("k", kv.KeyBytesMax), string(make([]byte, kv.ValueBytesMax)))
+	largest.Condition = kv.Condition{Kind: kv.IfRevision, Revision: 1 << 63}
+	data, err := largest.Encode()
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(data), kv.CommandBytesMax, "the largest command fits into the node's limit")
+	read, err := kv.DecodeCommand(data)
+	require.NoError(t, err)
+	assert.Equal(t, largest, read)
+}
+
+func TestStore_ListsPagesInOrder(t *testing.T) {
+	var s kv.Store
+	apply(t, &s, 1, put("b/2", ""), put("a", ""), put("b/1", ""), put("b/3", ""), put("b", ""), put("c", ""), put("b/10", ""))
+	for _, row := range []struct {
+		rule          string
+		prefix, after string
+		limit         int
+		want          []string
+		more          bool
+	}{
+		{"everything", "", "", 10, []string{"a", "b", "b/1", "b/10", "b/2", "b/3", "c"}, false},
+		{"a prefix", "b/", "", 10, []string{"b/1", "b/10", "b/2", "b/3"}, false},
+		{"the first page", "b/", "", 3, []string{"b/1", "b/10", "b/2"}, true},
+		{"the next page", "b/", "b/2", 3, []string{"b/3"}, false},
+		{"a page that just fits", "b/", "", 4, []string{"b/1", "b/10", "b/2", "b/3"}, false},
+		{"after a key that is not there", "", "b/11", 2, []string{"b/2", "b/3"}, true},
+		{"after a key before the prefix", "b/", "a", 10, []string{"b/1", "b/10", "b/2", "b/3"}, false},
+		{"after a key behind the prefix", "b/", "c", 10, nil, false},
+		{"no such prefix", "x", "", 10, nil, false},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			items, more := s.List(row.prefix, row.after, row.limit)
+			var keys []string
+			for _, item := range items {
+				keys = append(keys, item.Key)
+			}
+			assert.Equal(t, row.want, keys)
+			assert.Equal(t, row.more, more)
+		})
+	}
+}
+
+// The tree is compared with Go's map over random commands, and each version of it stays as it was.
+func TestStore_AgreesWithAMap(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var s kv.Store
+	model := map[string]string{}
+	type version struct {
+		snapshot raft.FSMSnapshot
+		model    map[string]string
+	}
+	var versions []version
+	for i := range 3000 {
+		c := put(fmt.Sprint(random.IntN(300)), fmt.Sprint(i))
+		if random.IntN(3) == 0 {
+			c.Op, c.Value = kv.Delete, nil
+			delete(model, c.Key)
+		} else {
+			model[c.Key] = string(c.Value)
+		}
+		apply(t, &s, raft.Index(i+1), c)
+		if i%500 == 0 {
+			frozen, err := s.Snapshot()
+			require.NoError(t, err)
+			versions = append(versions, version{frozen, maps.Clone(model)})
+		}
+	}
+	frozen, err := s.Snapshot()
+	require.NoError(t, err)
+	for _, v := range append(versions, version{frozen, model}) {
+		var file bytes.Buffer
+		require.NoError(t, v.snapshot.WriteTo(context.Background(), &file))
+		require.NoError(t, v.snapshot.Close())
+		var restored kv.Store
+		require.NoError(t, restored.Restore(context.Background(), raft.EntryID{Term: 1, Index: 9}, &file))
+		items, more := restored.List("", "", 1000)
+		require.False(t, more)
+		got := map[string]string{}
+		for _, item := range items {
+			got[item.Key] = string(item.Value)
+		}
+		assert.Equal(t, v.model, got)
+		assert.True(t, slices.IsSortedFunc(items, func(a, b kv.Item) int { return strings.Compare(a.Key, b.Key) }))
+		assert.Equal(t, len(v.model), restored.Len())
+		assert.Equal(t, raft.Index(9), restored.Applied())
+	}
+}
+
+func TestRestore_RefusesWhatNobodyWroteAndKeepsTheState(t *testing.T) {
+	var full kv.Store
+	apply(t, &full, 1, put("a", "1"), put("b", "2"))
+	frozen, err := full.Snapshot()
+	require.NoError(t, err)
+	var file bytes.Buffer
+	require.NoError(t, frozen.WriteTo(context.Background(), &file))
+	whole := file.Bytes()
+	const magic = "raftkv snapshot 1\n"
+	bad := map[string][]byte{
+		"another format":        []byte("something else entirely"),
+		"a huge key":            []byte(magic + "\x01\xff\xff\xff\xff\x0f"),
+		"a huge count":          []byte(magic + "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
+		"the same key twice":    []byte(magic + "\x02\x01a\x00\x01\x01a\x00\x02"),
+		"an endless number":     []byte(magic + strings.Repeat("\xff", 20)),
+		"a value that is short": []byte(magic + "\x01\x01a\x05xx"),
+	}
+	for i := range whole {
+		bad[fmt.Sprintf("cut at %d", i)] = whole[:i]
+	}
+	for name, data := range bad {
+		var s kv.Store
+		apply(t, &s, 1, put("kept", ""))
+		err := s.Restore(context.Background(), raft.EntryID{Term: 1, Index: 2}, bytes.NewReader(data))
+		assert.ErrorIs(t, err, kv.ErrBadSnapshot, name)
+		assert.Equal(t, 1, s.Len(), name)
+	}
+}
+
+func TestSnapshot_StopsWithItsContext(t *testing.T) {
+	var s kv.Store
+	apply(t, &s, 1, put("a", "1"))
+	frozen, err := s.Snapshot()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	assert.ErrorIs(t, frozen.WriteTo(ctx, &bytes.Buffer{}), context.Canceled)
+}

@@ -1,0 +1,148 @@
+package kv
+
+import (
+	"hash/maphash"
+	"iter"
+
+	"github.com/coxswain/raft"
+)
+
+// Item is one key with its value and the raft index of its last change. It is shared: never change
+// the bytes of Value.
+type Item struct {
+	Key      string
+	Value    []byte
+	Revision raft.Index
+}
+
+// treeSeed makes the shape of the trees of this process unpredictable, so that no choice of keys can
+// make one deep. The shape is no part of the state.
+var treeSeed = maphash.MakeSeed()
+
+// tree is a persistent treap: a search tree by key that is a heap by priority. Changing one copies
+// the path to the changed key and shares everything else, so that the old tree stays as it was: a
+// snapshot and a reader need nothing but a root. The zero value is the empty tree.
+type tree struct {
+	root *node
+	size int
+}
+
+type node struct {
+	Item
+	priority    uint64 // derived from the key: equal keys have equal priorities
+	left, right *node
+}
+
+// get returns the item with this key.
+func (t tree) get(key string) (Item, bool) {
+	for n := t.root; n != nil; {
+		switch {
+		case key == n.Key:
+			return n.Item, true
+		case key < n.Key:
+			n = n.left
+		default:
+			n = n.right
+		}
+	}
+	return Item{}, false
+}
+
+// put returns the tree with the item in it.
+func (t tree) put(item Item) tree {
+	size := t.size
+	if _, found := t.get(item.Key); !found {
+		size++
+	}
+	added := &node{Item: item, priority: maphash.String(treeSeed, item.Key)}
+	return tree{t.root.put(added), size}
+}
+
+// delete returns the tree without the key.
+func (t tree) delete(key string) tree {
+	if _, found := t.get(key); !found {
+		return t
+	}
+	return tree{t.root.delete(key), t.size - 1}
+}
+
+// from returns the items with keys at or above the given one, in order.
+func (t tree) from(key string) iter.Seq[Item] {
+	return func(yield func(Item) bool) { t.root.visit(key, yield) }
+}
+
+func (n *node) put(added *node) *node {
+	if n == nil {
+		return added
+	}
+	// A key that is below n has a priority of at most n's, so that a higher one is new here.
+	if added.priority > n.priority {
+		added.left, added.right = n.split(added.Key)
+		return added
+	}
+	c := *n
+	switch {
+	case added.Key == n.Key:
+		c.Item = added.Item
+	case added.Key < n.Key:
+		c.left = n.left.put(added)
+	default:
+		c.right = n.right.put(added)
+	}
+	return &c
+}
+
+// split returns the keys below the given one, and the others.
+func (n *node) split(key string) (below, above *node) {
+	if n == nil {
+		return nil, nil
+	}
+	c := *n
+	if n.Key < key {
+		c.right, above = n.right.split(key)
+		return &c, above
+	}
+	below, c.left = n.left.split(key)
+	return below, &c
+}
+
+func (n *node) delete(key string) *node {
+	if n.Key == key {
+		return merge(n.left, n.right)
+	}
+	c := *n
+	if key < n.Key {
+		c.left = n.left.delete(key)
+	} else {
+		c.right = n.right.delete(key)
+	}
+	return &c
+}
+
+// merge joins two trees, every key of the first being below every key of the second.
+func merge(below, above *node) *node {
+	switch {
+	case below == nil:
+		return above
+	case above == nil:
+		return below
+	case below.priority > above.priority:
+		c := *below
+		c.right = merge(below.right, above)
+		return &c
+	}
+	c := *above
+	c.left = merge(below, above.left)
+	return &c
+}
+
+// visit reports whether the visitor wants more.
+func (n *node) visit(from string, yield func(Item) bool) bool {
+	if n == nil {
+		return true
+	}
+	if n.Key < from {
+		return n.right.visit(from, yield)
+	}
+	return n.left.visit(from, yield) && yield(n.Item) && n.right.visit(from, yield)
+}

@@ -1,0 +1,188 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+)
+
+// Limits of asking members how they are.
+const (
+	statusTimeout = 500 * time.Millisecond
+	statusPause   = 10 * time.Millisecond
+	stopTimeout   = 5 * time.Second
+	logTailBytes  = 600
+)
+
+// Cluster is a cluster of processes on this machine, with its data in one directory. Its methods may
+// be called from any goroutine.
+type Cluster struct {
+	Layout
+	program string
+	dir     string
+	http    *http.Client
+
+	mu        sync.Mutex
+	processes map[string]*Process // the last one of each member
+}
+
+// NewCluster returns a cluster that runs that program's "serve"; nothing is started.
+func NewCluster(program, dir string, layout Layout) *Cluster {
+	return &Cluster{
+		Layout: layout, program: program, dir: dir,
+		http: client.NewHTTP(1, statusTimeout), processes: map[string]*Process{},
+	}
+}
+
+// DataDir returns where a member keeps its data.
+func (c *Cluster) DataDir(id string) string { return filepath.Join(c.dir, id) }
+
+func (c *Cluster) logFile(id string) string { return filepath.Join(c.dir, id+".log") }
+
+// ServeArgs returns the arguments with which a member is started.
+func (c *Cluster) ServeArgs(n Node) []string {
+	args := []string{
+		"serve", "--stop-with-stdin", "--id", n.ID, "--cluster", "demo", "--data", c.DataDir(n.ID),
+		"--raft-addr", n.RaftAddr, "--http-addr", n.HTTPAddr,
+	}
+	for _, peer := range c.Peers() {
+		args = append(args, "--peers", peer)
+	}
+	return args
+}
+
+// Start starts the members with these ids, or all, as far as they do not run.
+func (c *Cluster) Start(ids ...string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.Nodes {
+		if p := c.processes[n.ID]; !named(ids, n.ID) || (p != nil && p.Running()) {
+			continue
+		}
+		p, err := StartProcess(c.program, c.ServeArgs(n), c.logFile(n.ID))
+		if err != nil {
+			return fmt.Errorf("start %s: %w", n.ID, err)
+		}
+		c.processes[n.ID] = p
+	}
+	return nil
+}
+
+func named(ids []string, id string) bool {
+	for _, other := range ids {
+		if other == id {
+			return true
+		}
+	}
+	return len(ids) == 0
+}
+
+// Process returns the last process of the member, nil if none was started.
+func (c *Cluster) Process(id string) *Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.processes[id]
+}
+
+// Kill kills the members with these ids, or all, at the same moment.
+func (c *Cluster) Kill(ids ...string) {
+	c.each(ids, (*Process).Kill)
+}
+
+// Stop asks all members to end, and waits for them.
+func (c *Cluster) Stop() {
+	c.each(nil, func(p *Process) { p.Stop(stopTimeout) })
+	c.http.CloseIdleConnections()
+}
+
+func (c *Cluster) each(ids []string, do func(*Process)) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, p := range c.processes {
+		if named(ids, id) {
+			all.Go(func() { do(p) })
+		}
+	}
+}
+
+// Client returns a client of the member that uses the connections of the given http.Client.
+func (n Node) Client(shared *http.Client) *client.Client { return client.New(n.URL(), shared) }
+
+// Status asks a member how it is.
+func (c *Cluster) Status(ctx context.Context, n Node) (api.Status, error) {
+	return n.Client(c.http).Status(ctx)
+}
+
+// Leader returns the member that says it leads, in the highest term.
+func (c *Cluster) Leader(ctx context.Context) (Node, bool) {
+	statuses := c.Statuses(ctx)
+	leader, term := Node{}, uint64(0)
+	for i, s := range statuses {
+		if s.Role == "leader" && s.Term > term {
+			leader, term = c.Nodes[i], s.Term
+		}
+	}
+	return leader, term > 0
+}
+
+// Statuses asks all at the same time, in the order of Nodes; who does not answer has an empty one.
+func (c *Cluster) Statuses(ctx context.Context) []api.Status {
+	statuses := make([]api.Status, len(c.Nodes))
+	var all sync.WaitGroup
+	for i, n := range c.Nodes {
+		if p := c.Process(n.ID); p == nil || !p.Running() || p.Frozen() {
+			continue
+		}
+		all.Go(func() { statuses[i], _ = c.Status(ctx, n) }) // no answer, no leader
+	}
+	all.Wait()
+	return statuses
+}
+
+// AwaitLeader returns the leader as soon as one says so, other than the one named, which may be "".
+// It fails when the context ends.
+func (c *Cluster) AwaitLeader(ctx context.Context, other string) (Node, error) {
+	for {
+		if leader, found := c.Leader(ctx); found && leader.ID != other {
+			return leader, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Node{}, fmt.Errorf("no leader: %w", context.Cause(ctx))
+		case <-time.After(statusPause):
+		}
+	}
+}
+
+// Ended returns an error with the end of its log if the process of a member has ended by itself.
+func (c *Cluster) Ended(id string) error {
+	p := c.Process(id)
+	if p == nil || p.Running() {
+		return nil
+	}
+	return fmt.Errorf("%s has ended (%v): %s", id, p.Err(), c.LogTail(id))
+}
+
+// LogTail returns the last lines that the member wrote.
+func (c *Cluster) LogTail(id string) string {
+	file, err := os.Open(c.logFile(id))
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Size() > logTailBytes {
+		_, _ = file.Seek(-logTailBytes, io.SeekEnd) // or from the beginning
+	}
+	tail, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // what there is
+	return string(tail)
+}

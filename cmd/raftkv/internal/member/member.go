@@ -1,0 +1,115 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/coxswain/raft/metrics"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	startTimeout    = time.Minute
+	shutdownTimeout = 2 * time.Second // of the requests that are being carried out
+)
+
+// Run runs a member until the context ends, which is no error, or until the node or the HTTP server
+// fails. Log lines go to log.
+func Run(ctx context.Context, o Options, log io.Writer) error {
+	cfg, err := o.config()
+	if err != nil {
+		return err
+	}
+	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: o.ID, Output: log, Level: hclog.LevelFromString(o.LogLevel)})
+	listener, err := net.Listen("tcp", o.HTTPAddr)
+	if err != nil {
+		return fmt.Errorf("--http-addr: %w: choose another port, or end the process that has it", err)
+	}
+	defer listener.Close()
+	store := &kv.Store{}
+	node, err := start(ctx, o, cfg, store)
+	if err != nil {
+		return err
+	}
+	cfg.Logger.Info("serving", "url", "http://"+listener.Addr().String(), "data", o.Data)
+	err = serve(ctx, node, server.New(node, store, metricsHandler(node)), listener)
+	return errors.Join(err, closeNode(node))
+}
+
+// start opens storage and transport and starts the node on them.
+func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*raft.Node, error) {
+	secure, err := o.tls()
+	if err != nil {
+		return nil, err
+	}
+	connections, err := transport.Listen(o.RaftAddr, transport.Options{TLS: secure, Insecure: o.Insecure})
+	if err != nil {
+		return nil, fmt.Errorf("--raft-addr: %w", err)
+	}
+	data, err := storage.OpenBolt(o.Data, storage.BoltOptions{})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--data: %w", err), connections.Close())
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	node, err := raft.Start(ctx, cfg, store, data, connections)
+	if err != nil {
+		return nil, errors.Join(err, connections.Close(), data.Close())
+	}
+	return node, nil
+}
+
+// serve answers requests until the context, the node or the listener ends.
+func serve(ctx context.Context, node *raft.Node, handler *server.Server, listener net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	tasks.Go(func() { handler.Run(ctx) })
+	web := handler.HTTP()
+	failed := make(chan error, 1)
+	tasks.Go(func() { failed <- web.Serve(listener) })
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-node.Done():
+		err = fmt.Errorf("the node has ended: %w", node.Err())
+	case err = <-failed:
+	}
+	ending, stop := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer stop()
+	if web.Shutdown(ending) != nil {
+		_ = web.Close() // what is still being carried out has had its time
+	}
+	return err
+}
+
+// closeNode returns nothing that the end of the node has not said already.
+func closeNode(node *raft.Node) error {
+	ended := node.Err() != nil
+	if err := node.Close(); !ended {
+		return err
+	}
+	return nil
+}
+
+func metricsHandler(node *raft.Node) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.Collector(node), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}

@@ -1,0 +1,149 @@
+// Package member runs one member of the demo store: node, storage, transport and HTTP server.
+package member
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Options is how a member is to run, as the flags of "raftkv serve" say it.
+type Options struct {
+	ID       string
+	Cluster  string   // the cluster's name
+	Data     string   // directory
+	RaftAddr string   // "host:port" to listen on for the other members
+	HTTPAddr string   // "host:port" to listen on for clients
+	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the founding members, this one included
+	// ElectionTimeout is raft.Config's.
+	ElectionTimeout time.Duration
+	// TLSCert, TLSKey and TLSCA are PEM files; all or none. They secure the raft connections.
+	TLSCert, TLSKey, TLSCA string
+	// Insecure allows raft connections without TLS beyond this machine.
+	Insecure bool
+	LogLevel string // trace, debug, info, warn, error, off
+}
+
+// ParsePeer reads "id=host:port=url": a member, where the others reach it, and where its clients do.
+func ParsePeer(text string) (raft.Member, error) {
+	parts := strings.SplitN(text, "=", 3)
+	if len(parts) != 3 {
+		return raft.Member{}, fmt.Errorf("--peers %q: write id=host:port=url, as in n1=127.0.0.1:5001=http://127.0.0.1:4001", text)
+	}
+	id, address, client := parts[0], parts[1], parts[2]
+	if err := checkAddress(address, false); err != nil {
+		return raft.Member{}, fmt.Errorf("--peers %q: %w", text, err)
+	}
+	parsed, err := url.Parse(client)
+	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+		return raft.Member{}, fmt.Errorf("--peers %q: %q is no URL of a server; write http://host:port", text, client)
+	}
+	return raft.Member{ID: raft.NodeID(id), Address: address, Meta: client}, nil
+}
+
+// FormatPeer is the inverse of ParsePeer.
+func FormatPeer(m raft.Member) string { return fmt.Sprintf("%s=%s=%s", m.ID, m.Address, m.Meta) }
+
+// checkAddress returns what is wrong with a "host:port"; only a listener may leave out the host or
+// leave the choice of the port to the system.
+func checkAddress(address string, listener bool) error {
+	host, port, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is no host:port: %w", address, err)
+	case !listener && (host == "" || port == "0" || port == ""):
+		return fmt.Errorf("%q names no host and port to connect to", address)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%q: %q is no port", address, port)
+	}
+	return nil
+}
+
+// Validate returns everything that is wrong with the options, joined, or nil. Run makes the same checks.
+func (o Options) Validate() error {
+	_, err := o.config()
+	return err
+}
+
+// config returns what the node is started with, or everything that is wrong with the options.
+func (o Options) config() (raft.Config, error) {
+	var errs []error
+	cfg := raft.Config{
+		ID: raft.NodeID(o.ID), Cluster: o.Cluster,
+		ElectionTimeout: o.ElectionTimeout, CommandBytesMax: kv.CommandBytesMax,
+	}
+	required := func(flag, value string) {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("%s is missing", flag))
+		}
+	}
+	required("--id", o.ID)
+	required("--data", o.Data)
+	for _, a := range []struct{ flag, address string }{{"--raft-addr", o.RaftAddr}, {"--http-addr", o.HTTPAddr}} {
+		if required(a.flag, a.address); a.address != "" {
+			if err := checkAddress(a.address, true); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", a.flag, err))
+			}
+		}
+	}
+	readable := o.ID != "" // what the node's own checks would only say again
+	for _, text := range o.Peers {
+		peer, err := ParsePeer(text)
+		readable = readable && err == nil
+		errs = append(errs, err)
+		cfg.Initial = append(cfg.Initial, peer)
+	}
+	if hclog.LevelFromString(o.LogLevel) == hclog.NoLevel {
+		errs = append(errs, fmt.Errorf("--log-level %q: use trace, debug, info, warn, error or off", o.LogLevel))
+	}
+	if given := countSet(o.TLSCert, o.TLSKey, o.TLSCA); given != 0 && given != 3 {
+		errs = append(errs, errors.New("--tls-cert, --tls-key and --tls-ca go together: give all three or none"))
+	}
+	if readable {
+		errs = append(errs, cfg.Validate())
+	}
+	return cfg, errors.Join(errs...)
+}
+
+func countSet(values ...string) (n int) {
+	for _, v := range values {
+		if v != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// tls returns the configuration of the raft connections; nil without certificates.
+func (o Options) tls() (*tls.Config, error) {
+	if o.TLSCert == "" {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", o.TLSCert, o.TLSKey, err)
+	}
+	pem, err := os.ReadFile(o.TLSCA)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-ca: %w", err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-ca %s: no certificate in it", o.TLSCA)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{certificate}, RootCAs: authorities, ClientCAs: authorities,
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
+	}, nil
+}

@@ -1,0 +1,24 @@
+package member_test
+
+import (
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/member"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPeer_IsReadAsItIsWritten(t *testing.T) {
+	want := raft.Member{ID: "n1", Address: "[::1]:5001", Meta: "https://example.com:4001/?a=b"}
+	got, err := member.ParsePeer(member.FormatPeer(want))
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	for _, bad := range []string{
+		"", "n1", "n1=h:1", "n1=h=http://h", "n1=:1=http://h", "n1=h:0=http://h", "n1=h:x=http://h",
+		"n1=h:1=h:2", "n1=h:1=", "n1=h:1=ftp://h", "n1=h:1=http://",
+	} {
+		_, err := member.ParsePeer(bad)
+		assert.ErrorContains(t, err, "--peers", bad)
+	}
+}

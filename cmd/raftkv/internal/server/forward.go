@@ -1,0 +1,159 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+)
+
+// Limits of forwarding.
+const (
+	forwardDialTimeout   = time.Second
+	forwardIdleMax       = 64      // idle connections to the leader
+	forwardResponseBytes = 1 << 20 // of a forwarded answer
+)
+
+// forwarder passes requests on to the leader. A forwarded request is never passed on again: who gets
+// one and does not lead answers "not_leader".
+type forwarder struct {
+	client *http.Client
+
+	mu      sync.Mutex
+	waiting map[*waiter]struct{} // at most RequestsMax
+}
+
+// waiter is a forwarded request that has no answer yet.
+type waiter struct {
+	leader raft.NodeID
+	cancel context.CancelCauseFunc
+}
+
+func newForwarder() forwarder {
+	return forwarder{
+		client: &http.Client{
+			Transport: &http.Transport{
+				DialContext:            (&net.Dialer{Timeout: forwardDialTimeout}).DialContext,
+				MaxIdleConnsPerHost:    forwardIdleMax,
+				IdleConnTimeout:        IdleTimeout / 2,
+				MaxResponseHeaderBytes: HeaderBytesMax,
+				DisableCompression:     true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		waiting: map[*waiter]struct{}{},
+	}
+}
+
+// Run follows the leadership until the context or the node ends. Requests that were forwarded to a
+// member that leads no more are given up at once, with an unknown outcome: it may be frozen or cut
+// off, and would be waited for in vain.
+func (s *Server) Run(ctx context.Context) {
+	defer s.forward.client.CloseIdleConnections()
+	for now := range s.node.Watch(ctx) {
+		if now.Leader != "" {
+			s.forward.giveUpUnless(now.Leader)
+		}
+	}
+}
+
+func (f *forwarder) giveUpUnless(leader raft.NodeID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.waiting {
+		if w.leader != leader {
+			w.cancel(fmt.Errorf("%s leads now, and the request had gone to %s", leader, w.leader))
+		}
+	}
+}
+
+// wait registers a request to the leader; call done when it has ended.
+func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &waiter{leader, cancel}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting[w] = struct{}{}
+	return ctx, func() {
+		cancel(nil)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.waiting, w)
+	}
+}
+
+// failOrForward answers a request that this member's node refused with err: by passing it on, if
+// another member leads and the request was not passed on already.
+func (s *Server) failOrForward(w http.ResponseWriter, r *http.Request, body []byte, err error) {
+	var notLeader *raft.NotLeaderError
+	if !errors.As(err, &notLeader) || notLeader.Leader == nil || string(notLeader.Leader.ID) == s.id {
+		fail(w, explain(err))
+		return
+	}
+	if by := r.Header.Get(api.ForwardedHeader); by != "" {
+		fail(w, api.Errorf(api.NotLeader, "try again in a second", "%s forwarded the request to %s, which does not lead", by, s.id))
+		return
+	}
+	w.Header().Set(api.ForwardedHeader, s.id)
+	response, err := s.forward.send(r, body, *notLeader.Leader, s.id)
+	if err != nil {
+		fail(w, explain(err))
+		return
+	}
+	for _, name := range []string{"Content-Type", "ETag", "Retry-After", api.NodeHeader} {
+		if value := response.header.Get(name); value != "" {
+			w.Header().Set(name, value)
+		}
+	}
+	w.WriteHeader(response.status)
+	_, _ = w.Write(response.body) // the client has gone: nobody to tell
+}
+
+type forwarded struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// send passes the request on and returns the whole answer, so that a leader that breaks off in the
+// middle of it is told from one that answered.
+func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by string) (*forwarded, error) {
+	target, err := url.Parse(leader.Meta)
+	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
+		return nil, api.Errorf(api.LeaderUnreachable, "set its URL in --peers", "%s leads, and its URL is %q", leader.ID, leader.Meta)
+	}
+	ctx, done := f.wait(r.Context(), leader.ID)
+	defer done()
+	there := *r.URL
+	there.Scheme, there.Host = target.Scheme, target.Host
+	request, err := http.NewRequestWithContext(ctx, r.Method, there.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, api.Errorf(api.BadRequest, "send another request", "%v", err)
+	}
+	for _, name := range []string{"If-Match", "If-None-Match"} {
+		request.Header[name] = r.Header[name]
+	}
+	request.Header.Set(api.ForwardedHeader, by)
+	response, err := api.Send(f.client, request)
+	if api.CodeOf(err) == api.Unreachable {
+		return nil, api.Errorf(api.LeaderUnreachable, "try again in a second", "%s leads, but: %v", leader.ID, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, forwardResponseBytes))
+	if err != nil {
+		return nil, api.Unanswered(target.Host, err)
+	}
+	return &forwarded{response.StatusCode, response.Header, answer}, nil
+}

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+)
+
+// status answers with all that the node says of itself.
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+	status := describe(s.node.Status())
+	status.Keys = s.store.Len()
+	reply(w, http.StatusOK, status)
+}
+
+// transfer hands leadership over to the member named by ?to=, or to the best one.
+func (s *Server) transfer(w http.ResponseWriter, r *http.Request) {
+	if err := s.node.TransferLeadership(r.Context(), raft.NodeID(r.URL.Query().Get("to"))); err != nil {
+		s.failOrForward(w, r, nil, err)
+		return
+	}
+	reply(w, http.StatusOK, api.Transferred{Leader: string(s.node.Status().Leader)})
+}
+
+func describe(n raft.Status) api.Status {
+	status := api.Status{
+		ID: string(n.ID), Incarnation: n.Incarnation.String(), Boot: n.Boot, ClusterName: n.ClusterName,
+		Founded: n.Founded, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
+		LeaderReason: n.LeaderReason, Tolerance: n.Tolerance, Missing: n.Missing,
+		Last: uint64(n.Last.Index), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
+		Outstanding: n.Outstanding, Members: make([]api.Member, 0, len(n.Members)),
+	}
+	if n.Founded {
+		status.Cluster = n.Cluster.String()
+	}
+	if n.LeaderMember != nil {
+		status.LeaderURL = n.LeaderMember.Meta
+	}
+	if n.Err != nil {
+		status.Error = n.Err.Error()
+	}
+	for _, m := range n.Members {
+		status.Members = append(status.Members, describeMember(m))
+	}
+	return status
+}
+
+func describeMember(m raft.MemberStatus) api.Member {
+	member := api.Member{
+		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
+		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,
+		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip),
+	}
+	if m.LastContact >= 0 {
+		member.LastContactMS = milliseconds(m.LastContact)
+	}
+	return member
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

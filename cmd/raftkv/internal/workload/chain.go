@@ -1,0 +1,101 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+)
+
+// chain is a sequence of writes by one client to a key of its own, each on condition that the one
+// before it is still there. An acknowledged write that was lost is found by the next link, or by the
+// last look, whatever else was written: nothing has to be remembered but the last link.
+type chain struct {
+	key  string
+	next uint64 // the number that is written next
+	last link
+	// pending are the writes of unknown outcome since last. All of them have its revision as their
+	// condition: at most one takes effect, and none once another link stands.
+	pending []uint64
+	// look says that the key has to be read before the next write; moved, that a write was refused
+	// because the key has changed.
+	look, moved bool
+}
+
+// link is a write that is known to have taken effect; the zero value is the absent key.
+type link struct {
+	number   uint64
+	revision uint64
+}
+
+// outcome is what became of a step.
+type outcome uint8
+
+const (
+	stepped  outcome = iota // nothing to report
+	acked                   // a write was acknowledged
+	unknown                 // a write has an unknown outcome
+	nowhere                 // the server could not do it: ask another one
+	violated                // the store has broken its promise
+)
+
+// step writes the next link, or looks where the chain stands.
+func (ch *chain) step(ctx context.Context, c *client.Client) (outcome, error) {
+	if ch.look {
+		return ch.lookup(ctx, c)
+	}
+	ch.next++
+	number := ch.next
+	condition := client.Condition{Revision: ch.last.revision, Absent: ch.last.revision == 0}
+	written, err := c.Put(ctx, ch.key, []byte(strconv.FormatUint(number, 10)), condition)
+	switch {
+	case err == nil:
+		ch.stand(link{number, written.Revision})
+		return acked, nil
+	case api.Uncertain(err):
+		ch.pending = append(ch.pending, number)
+		ch.look = true
+		return unknown, err
+	case api.CodeOf(err) == api.ConditionFailed:
+		ch.look, ch.moved = true, true
+		return stepped, nil
+	}
+	return nowhere, err
+}
+
+// lookup reads the key and reports whether it is where the chain says.
+func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) {
+	var found link
+	value, err := c.Get(ctx, ch.key, api.Linearizable)
+	switch {
+	case err == nil:
+		found.revision = value.Revision
+		if found.number, err = strconv.ParseUint(string(value.Data), 10, 64); err != nil {
+			return violated, fmt.Errorf("%s holds %q, which nobody wrote", ch.key, value.Data)
+		}
+	case api.CodeOf(err) != api.NotFound:
+		return nowhere, err
+	}
+	last, pending, moved := ch.last, ch.pending, ch.moved
+	if found == last && !moved {
+		ch.look = false
+		return stepped, nil
+	}
+	ch.stand(found)
+	switch {
+	case found == last:
+		return violated, fmt.Errorf("%s: a write on condition of revision %d was refused, and nothing has changed", ch.key, last.revision)
+	case !slices.Contains(pending, found.number) || found.revision <= last.revision:
+		return violated, fmt.Errorf("%s: write %d at revision %d was acknowledged, and write %d at revision %d is there",
+			ch.key, last.number, last.revision, found.number, found.revision)
+	}
+	return stepped, nil
+}
+
+// stand makes the link the last one.
+func (ch *chain) stand(l link) {
+	ch.last, ch.pending, ch.look, ch.moved = l, nil, false, false
+}

@@ -1,0 +1,94 @@
+package workload
+
+import (
+	"hash/maphash"
+	"math"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// opKind is what an operation on a register does.
+type opKind uint8
+
+const (
+	opGet opKind = iota
+	opPut
+	opDelete
+	opSwap // a Put on condition that the register holds the expected value, "" being absence
+)
+
+// input is an operation on one register. Every written value is written once, so that a value names
+// the write it comes from.
+type input struct {
+	kind     opKind
+	value    string // to be written
+	expected string // of opSwap
+}
+
+// output is how it went.
+type output struct {
+	unknown  bool   // the outcome of a write; it may take effect at any time after its call, or never
+	failed   bool   // the condition of an opSwap did not hold
+	value    string // what an opGet has seen; "" is absence
+	revision uint64 // of the register after the operation; 0 if it is absent
+}
+
+// forever is the return of an operation with an unknown outcome: it stays concurrent with all that
+// comes after it, until the end of the history.
+const forever = math.MaxInt64
+
+// register is the state of one key. Values name their writes, so the value alone decides about
+// conditions; revisions have to rise with every change, and to be the ones that were answered.
+type register struct {
+	value    string
+	revision uint64 // of the last change; if not exact, a lower bound of it
+	exact    bool
+}
+
+// registerModel is what one key must look like to all clients, together.
+var registerModel = porcupine.Model{
+	Init: func() any { return register{exact: true} },
+	Step: func(state, in, out any) (bool, any) {
+		ok, next := state.(register).step(in.(input), out.(output))
+		return ok, next
+	},
+	Hash: func(state any) uint64 { return maphash.Comparable(registerSeed, state.(register)) },
+}
+
+var registerSeed = maphash.MakeSeed()
+
+func (r register) step(in input, out output) (bool, register) {
+	switch in.kind {
+	case opGet:
+		return r.seen(out)
+	case opSwap:
+		if r.value != in.expected {
+			return out.failed || out.unknown, r
+		}
+		if out.failed {
+			return false, r
+		}
+	}
+	value := in.value
+	if in.kind == opDelete {
+		value = ""
+	}
+	if out.unknown {
+		return true, register{value: value, revision: r.revision + 1}
+	}
+	return out.revision > r.revision, register{value, out.revision, true}
+}
+
+// seen is the step of a read: a present value must come with the revision of its write, which
+// becomes known with it.
+func (r register) seen(out output) (bool, register) {
+	switch {
+	case out.value != r.value:
+		return false, r
+	case r.value == "":
+		return true, r
+	case r.exact:
+		return out.revision == r.revision, r
+	}
+	return out.revision >= r.revision, register{r.value, out.revision, true}
+}

@@ -1,0 +1,116 @@
+package workload
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Limits of a round.
+const (
+	roundOpsMax     = 400 // operations
+	roundUnknownMax = 6   // of them with unknown outcome: each may double the work of the check
+	checkTimeout    = 20 * time.Second
+	checksMax       = 8 // rounds that wait for their check; then their clients wait too
+)
+
+// round is the history of one register, which all clients use for a while and then never again. A
+// history of many registers is linearizable if, and only if, the history of each is: to check every
+// round is to check everything, in bounded memory.
+type round struct {
+	key     string
+	ops     []porcupine.Operation
+	unknown int
+	active  int // clients in it
+}
+
+func (r *round) full() bool { return len(r.ops) >= roundOpsMax || r.unknown >= roundUnknownMax }
+
+// rounds hands out the current round. Its methods may be called from any goroutine.
+type rounds struct {
+	prefix string
+	start  time.Time
+	ended  chan *round // to be checked
+
+	mu      sync.Mutex
+	current *round
+	count   int
+}
+
+func newRounds(prefix string) *rounds {
+	return &rounds{prefix: prefix, start: time.Now(), ended: make(chan *round, checksMax)}
+}
+
+// enter returns the round to operate on, with the time of the call. Every enter is followed by one
+// leave.
+func (s *rounds) enter() (*round, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil || s.current.full() {
+		s.count++
+		s.current = &round{key: s.prefix + strconv.Itoa(s.count)}
+	}
+	s.current.active++
+	return s.current, s.now()
+}
+
+// leave records the operation, unless out is nil: it did not happen. It waits while too many rounds
+// wait to be checked.
+func (s *rounds) leave(r *round, client int, call int64, in input, out *output) {
+	if s.record(r, client, call, in, out) {
+		s.ended <- r
+	}
+}
+
+// record reports whether the round is over.
+func (s *rounds) record(r *round, client int, call int64, in input, out *output) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.active--
+	if out != nil {
+		op := porcupine.Operation{ClientId: client, Input: in, Call: call, Output: *out, Return: s.now()}
+		if out.unknown {
+			op.Return = forever
+			r.unknown++
+		}
+		r.ops = append(r.ops, op)
+	}
+	if r.active > 0 || !r.full() {
+		return false
+	}
+	if s.current == r {
+		s.current = nil
+	}
+	return true
+}
+
+// finish ends the current round; nobody may enter any more.
+func (s *rounds) finish() {
+	s.mu.Lock()
+	last := s.current
+	s.current = nil
+	s.mu.Unlock()
+	if last != nil {
+		s.ended <- last
+	}
+	close(s.ended)
+}
+
+func (s *rounds) now() int64 { return int64(time.Since(s.start)) }
+
+// check decides about a round, and draws a picture of one that is not linearizable.
+func (r *round) check(pictureDir string) (porcupine.CheckResult, string) {
+	result := porcupine.CheckOperationsTimeout(registerModel, r.ops, checkTimeout)
+	if result != porcupine.Illegal {
+		return result, ""
+	}
+	_, info := porcupine.CheckOperationsVerbose(registerModel, r.ops, checkTimeout)
+	picture, err := drawPicture(pictureDir, info)
+	if err != nil {
+		picture = err.Error()
+	}
+	return result, fmt.Sprintf("the history of %s is not linearizable: see %s", r.key, picture)
+}

@@ -1,0 +1,351 @@
+// Package workload writes to and reads from a running cluster and proves what came back: that no
+// acknowledged write is lost, and that all clients together have seen one store (it is linearizable).
+// Memory stays bounded however long it runs.
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+)
+
+const (
+	// DefaultTimeout ends a request; a write then has an unknown outcome.
+	DefaultTimeout = time.Second
+	// registerEvery says which of a client's operations is one on the shared register.
+	registerEvery = 4
+	// failurePause is a client's pause after an error, beside Config.Pause.
+	failurePause  = 5 * time.Millisecond
+	violationsMax = 16 // that are kept in words; all are counted
+)
+
+// Config says what to do.
+type Config struct {
+	Servers []string // base URLs
+	Clients int
+	// Prefix of all keys; it must be new to the store.
+	Prefix string
+	// Pause of each client between two operations.
+	Pause time.Duration
+	// Dir gets a picture of a history that is not linearizable.
+	Dir string
+}
+
+// Verdict is what has been found so far.
+type Verdict struct {
+	Acknowledged uint64 // writes
+	Unknown      uint64 // writes of which nobody knows
+	Lost         uint64 // acknowledged writes found to be gone, at least
+	Operations   int    // in the histories that have been checked
+	Histories    int
+	Undecided    int // histories that the checker did not finish in time
+	Violations   []string
+}
+
+// Err returns what is wrong, nil if nothing was found.
+func (v Verdict) Err() error {
+	var errs []error
+	for _, violation := range v.Violations {
+		errs = append(errs, errors.New(violation))
+	}
+	return errors.Join(errs...)
+}
+
+// String returns the verdict as one line.
+func (v Verdict) String() string {
+	s := fmt.Sprintf("%d writes acknowledged, %d lost; %d of unknown outcome; %d operations in %d histories, ",
+		v.Acknowledged, v.Lost, v.Unknown, v.Operations, v.Histories)
+	switch {
+	case len(v.Violations) > 0:
+		return s + "NOT linearizable: " + v.Violations[0]
+	case v.Undecided > 0:
+		return s + fmt.Sprintf("linearizable, but for %d that took too long to check", v.Undecided)
+	}
+	return s + "linearizable"
+}
+
+// Workload is a number of clients at work. Its methods may be called from any goroutine.
+type Workload struct {
+	cfg    Config
+	http   *http.Client
+	chains []*chain
+	rounds *rounds
+
+	mu      sync.Mutex
+	verdict Verdict
+	waiting map[*waiter]struct{}
+}
+
+// waiter waits for the acknowledgement of a write that was called after a moment.
+type waiter struct {
+	after time.Time
+	at    chan time.Time // of the acknowledgement; room for one
+}
+
+// New returns a workload; it does nothing before Run.
+func New(cfg Config) *Workload {
+	w := &Workload{
+		cfg: cfg, http: client.NewHTTP(cfg.Clients, DefaultTimeout),
+		rounds: newRounds(cfg.Prefix + "register/"), waiting: map[*waiter]struct{}{},
+	}
+	for i := range cfg.Clients {
+		w.chains = append(w.chains, &chain{key: cfg.Prefix + "chain/" + strconv.Itoa(i)})
+	}
+	return w
+}
+
+// Run works until the context ends, and returns when every request has ended and every history has
+// been checked. It is called once.
+func (w *Workload) Run(ctx context.Context) {
+	defer w.http.CloseIdleConnections()
+	var clients, checker sync.WaitGroup
+	checker.Go(w.checkRounds)
+	for i := range w.chains {
+		clients.Go(func() { w.newWorker(i).run(ctx) })
+	}
+	clients.Wait()
+	w.rounds.finish()
+	checker.Wait()
+}
+
+func (w *Workload) checkRounds() {
+	for r := range w.rounds.ended {
+		result, violation := r.check(w.cfg.Dir)
+		w.mu.Lock()
+		w.verdict.Histories++
+		w.verdict.Operations += len(r.ops)
+		switch result {
+		case porcupine.Illegal:
+			w.violate(violation)
+		case porcupine.Unknown:
+			w.verdict.Undecided++
+		}
+		w.mu.Unlock()
+		if result == porcupine.Ok {
+			w.discard(r.key)
+		}
+	}
+}
+
+// discard deletes a register that nobody will look at again, if that is possible just now.
+func (w *Workload) discard(key string) {
+	for _, c := range w.clients() {
+		if _, err := c.Delete(context.Background(), key, client.Condition{}); err == nil {
+			return
+		}
+	}
+}
+
+func (w *Workload) clients() (all []*client.Client) {
+	for _, server := range w.cfg.Servers {
+		all = append(all, client.New(server, w.http))
+	}
+	return all
+}
+
+// violate is called with mu locked.
+func (w *Workload) violate(what string) {
+	if len(w.verdict.Violations) < violationsMax {
+		w.verdict.Violations = append(w.verdict.Violations, what)
+	}
+}
+
+// Verdict returns what has been found so far.
+func (w *Workload) Verdict() Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := w.verdict
+	v.Violations = append([]string(nil), v.Violations...)
+	return v
+}
+
+// Verify takes a last look at everything that was acknowledged, after Run has returned, and returns
+// the verdict of the whole. It fails if the context ends first: no leader.
+func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
+	defer w.http.CloseIdleConnections()
+	for _, ch := range w.chains {
+		_, err := client.Try(ctx, w.clients(), func(c *client.Client) (struct{}, error) {
+			result, err := ch.lookup(ctx, c)
+			w.count(result, err, time.Time{})
+			if result == nowhere {
+				return struct{}{}, err
+			}
+			return struct{}{}, nil
+		})
+		if err != nil {
+			return w.Verdict(), fmt.Errorf("the last look at %s: %w", ch.key, err)
+		}
+	}
+	return w.Verdict(), nil
+}
+
+// NextAcknowledged returns when the first write that was called after the given moment was
+// acknowledged, which may be still to come.
+func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.Time, error) {
+	waiting := &waiter{after, make(chan time.Time, 1)}
+	w.mu.Lock()
+	w.waiting[waiting] = struct{}{}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		delete(w.waiting, waiting)
+		w.mu.Unlock()
+	}()
+	select {
+	case at := <-waiting.at:
+		return at, nil
+	case <-ctx.Done():
+		return time.Time{}, context.Cause(ctx)
+	}
+}
+
+// count takes the outcome of a step that was called at that moment into account.
+func (w *Workload) count(result outcome, err error, called time.Time) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch result {
+	case acked:
+		w.verdict.Acknowledged++
+		for waiting := range w.waiting {
+			if called.After(waiting.after) {
+				waiting.at <- now
+				delete(w.waiting, waiting)
+			}
+		}
+	case unknown:
+		w.verdict.Unknown++
+	case violated:
+		w.verdict.Lost++
+		w.violate(err.Error())
+	}
+}
+
+// worker is one client.
+type worker struct {
+	w       *Workload
+	id      int
+	servers []*client.Client
+	at      int // the server that is asked
+	chain   *chain
+	// What was read of the register in the present round.
+	round    *round
+	value    string
+	revision uint64
+}
+
+func (w *Workload) newWorker(id int) *worker {
+	return &worker{w: w, id: id, servers: w.clients(), at: id % len(w.cfg.Servers), chain: w.chains[id]}
+}
+
+func (k *worker) run(ctx context.Context) {
+	for i := 1; ctx.Err() == nil; i++ {
+		var result outcome
+		if i%registerEvery == 0 {
+			result = k.operate()
+		} else {
+			called := time.Now()
+			var err error
+			result, err = k.chain.step(context.Background(), k.servers[k.at])
+			k.w.count(result, err, called)
+		}
+		pause := k.w.cfg.Pause
+		if result == nowhere || result == unknown {
+			k.at = (k.at + 1) % len(k.servers)
+			pause += failurePause
+		}
+		rest(ctx, pause)
+	}
+}
+
+func rest(ctx context.Context, pause time.Duration) {
+	if pause == 0 {
+		return
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// operate does a random operation on the register that all share.
+func (k *worker) operate() outcome {
+	r, call := k.w.rounds.enter()
+	if r != k.round {
+		k.round, k.value, k.revision = r, "", 0
+	}
+	in := input{kind: opKind(rand.IntN(int(opSwap) + 1)), value: fmt.Sprintf("%d.%d", k.id, call), expected: k.value}
+	called := time.Now()
+	out, err := k.do(in, r.key)
+	result := stepped
+	switch {
+	case out == nil:
+		result = nowhere
+	case out.unknown:
+		result = unknown
+	case in.kind != opGet && !out.failed:
+		result = acked
+	}
+	k.w.count(result, err, called)
+	k.w.rounds.leave(r, k.id, call, in, out)
+	return result
+}
+
+// do carries the operation out; it returns no output for one that did not happen.
+func (k *worker) do(in input, key string) (*output, error) {
+	ctx, c := context.Background(), k.servers[k.at]
+	var written api.Written
+	var err error
+	switch in.kind {
+	case opGet:
+		return k.get(ctx, c, key)
+	case opPut:
+		written, err = c.Put(ctx, key, []byte(in.value), client.Condition{})
+	case opDelete:
+		written, err = c.Delete(ctx, key, client.Condition{})
+	case opSwap:
+		written, err = c.Put(ctx, key, []byte(in.value), client.Condition{Revision: k.revision, Absent: k.revision == 0})
+	}
+	switch {
+	case err == nil:
+		return &output{revision: written.Revision}, nil
+	case api.CodeOf(err) == api.ConditionFailed:
+		return &output{failed: true}, nil
+	case api.Uncertain(err):
+		return &output{unknown: true}, err
+	}
+	return nil, err
+}
+
+func (k *worker) get(ctx context.Context, c *client.Client, key string) (*output, error) {
+	value, err := c.Get(ctx, key, api.Linearizable)
+	switch api.CodeOf(err) {
+	case "":
+		k.value, k.revision = string(value.Data), value.Revision
+	case api.NotFound:
+		k.value, k.revision = "", 0
+	default:
+		return nil, err
+	}
+	return &output{value: k.value, revision: k.revision}, nil
+}
+
+func drawPicture(dir string, info porcupine.LinearizationInfo) (string, error) {
+	file, err := os.CreateTemp(dir, "violation-*.html")
+	if err != nil {
+		return "", err
+	}
+	return file.Name(), errors.Join(porcupine.Visualize(registerModel, info, file), file.Close())
+}

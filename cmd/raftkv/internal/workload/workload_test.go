@@ -1,0 +1,177 @@
+package workload_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
+	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// store is a correct server, and what a test puts between it and the clients.
+type store struct {
+	*nodetest.Node
+	real     http.Handler
+	requests atomic.Int64
+	between  func(n int64, w http.ResponseWriter, r *http.Request)
+}
+
+func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.between(s.requests.Add(1), w, r)
+}
+
+// run lets a workload work until enough operations were made, and returns the verdict. Between may
+// be nil.
+func run(t *testing.T, between func(s *store, n int64, w http.ResponseWriter, r *http.Request)) (workload.Verdict, string) {
+	t.Helper()
+	const requests = 3000
+	s := &store{Node: nodetest.New("n1")}
+	s.real = server.New(s, s.Store, http.NotFoundHandler())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.between = func(n int64, w http.ResponseWriter, r *http.Request) {
+		if n == requests {
+			cancel()
+		}
+		if between == nil || n > requests {
+			s.real.ServeHTTP(w, r)
+			return
+		}
+		between(s, n, w, r)
+	}
+	listening := httptest.NewServer(s)
+	defer listening.Close()
+	dir := t.TempDir()
+	w := workload.New(workload.Config{Servers: []string{listening.URL}, Clients: 8, Prefix: "test/", Dir: dir})
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
+	running.Wait()
+	verdict, err := w.Verify(t.Context())
+	require.NoError(t, err)
+	return verdict, dir
+}
+
+func TestWorkload_FindsNothingWrongWithACorrectStore(t *testing.T) {
+	verdict, _ := run(t, nil)
+	require.NoError(t, verdict.Err())
+	assert.Greater(t, verdict.Acknowledged, uint64(1000))
+	assert.Zero(t, verdict.Lost)
+	assert.Zero(t, verdict.Unknown)
+	assert.Positive(t, verdict.Histories)
+	assert.Contains(t, verdict.String(), "0 lost; 0 of unknown outcome")
+	assert.True(t, strings.HasSuffix(verdict.String(), "linearizable"), verdict)
+}
+
+func TestWorkload_TakesUnknownOutcomesAndRefusalsAsTheyAre(t *testing.T) {
+	verdict, _ := run(t, func(s *store, n int64, w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet:
+			s.real.ServeHTTP(w, r)
+		case n%20 == 0: // done, and not answered
+			s.real.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		case n%20 == 1: // not done, and not answered
+			panic(http.ErrAbortHandler)
+		case n%20 == 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"code":"` + string(api.NoLeader) + `","message":"m","remedy":"r"}`))
+		default:
+			s.real.ServeHTTP(w, r)
+		}
+	})
+	require.NoError(t, verdict.Err())
+	assert.Positive(t, verdict.Unknown)
+	assert.Positive(t, verdict.Acknowledged)
+}
+
+// rollBack returns the store to a former state: every write since is lost.
+func rollBack(t *testing.T, s *store, former []byte) {
+	assert.NoError(t, s.Store.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(former)))
+}
+
+func snapshot(t *testing.T, s *store) []byte {
+	frozen, err := s.Store.Snapshot()
+	assert.NoError(t, err)
+	var file bytes.Buffer
+	assert.NoError(t, frozen.WriteTo(context.Background(), &file))
+	return file.Bytes()
+}
+
+func TestWorkload_FindsLostWrites(t *testing.T) {
+	var mu sync.Mutex
+	var former []byte
+	verdict, _ := run(t, func(s *store, n int64, w http.ResponseWriter, r *http.Request) {
+		mu.Lock() // one at a time, so that every write has been answered or comes later
+		defer mu.Unlock()
+		switch n {
+		case 500:
+			former = snapshot(t, s)
+		case 600:
+			rollBack(t, s, former)
+		}
+		s.real.ServeHTTP(w, r)
+	})
+	assert.Error(t, verdict.Err())
+	assert.Positive(t, verdict.Lost)
+	assert.Contains(t, verdict.String(), "NOT linearizable")
+}
+
+func TestWorkload_FindsStaleReadsAndDrawsThem(t *testing.T) {
+	var mu sync.Mutex
+	old := nodetest.New("n1")
+	stale := server.New(old, old.Store, http.NotFoundHandler())
+	verdict, dir := run(t, func(s *store, n int64, w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n%100 == 0 {
+			assert.NoError(t, old.Store.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(snapshot(t, s))))
+		}
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "register") {
+			stale.ServeHTTP(w, r)
+			return
+		}
+		s.real.ServeHTTP(w, r)
+	})
+	require.Error(t, verdict.Err())
+	assert.Zero(t, verdict.Lost, "the writes are there")
+	pictures, err := filepath.Glob(filepath.Join(dir, "violation-*.html"))
+	require.NoError(t, err)
+	require.NotEmpty(t, pictures)
+	info, err := os.Stat(pictures[0])
+	require.NoError(t, err)
+	assert.Positive(t, info.Size())
+}
+
+func TestNextAcknowledged_IsAWriteThatBeganAfterTheMoment(t *testing.T) {
+	n := nodetest.New("n1")
+	listening := httptest.NewServer(server.New(n, n.Store, http.NotFoundHandler()))
+	defer listening.Close()
+	w := workload.New(workload.Config{Servers: []string{listening.URL}, Clients: 2, Prefix: "test/", Pause: time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
+	n.Fail(&raft.NotLeaderError{})
+	moment := time.Now()
+	n.Fail(nil)
+	at, err := w.NextAcknowledged(t.Context(), moment)
+	require.NoError(t, err)
+	assert.True(t, at.After(moment))
+	cancel()
+	running.Wait()
+	_, err = w.NextAcknowledged(ctx, moment)
+	assert.ErrorIs(t, err, context.Canceled)
+}
