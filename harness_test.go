@@ -62,7 +62,7 @@ func newWorld(t testing.TB, seed uint64, ids ...NodeID) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), members: map[NodeID]*member{}, cut: map[[2]NodeID]bool{},
 		leaders: map[Term]NodeID{}, decided: map[Index]EntryID{}, payload: map[Index]string{},
-		ledger: ledger{requests: map[Ticket]*request{}}, sent: map[string]int{}, order: ids,
+		ledger: ledger{requests: map[Ticket]*askedFor{}}, sent: map[string]int{}, order: ids,
 	}
 	for _, id := range ids {
 		w.initial = append(w.initial, Member{ID: id, Address: string(id) + ":1"})

@@ -9,28 +9,28 @@ import (
 // ledger keeps what was asked and what was answered: every ticket is answered, and none too often.
 type ledger struct {
 	last     Ticket
-	requests map[Ticket]*request
+	requests map[Ticket]*askedFor
 }
 
-type requestKind int
+type askedKind int
 
 const (
-	proposal requestKind = iota
+	proposal askedKind = iota
 	reading
 	handing
 )
 
-type request struct {
-	kind    requestKind
+type askedFor struct {
+	kind    askedKind
 	asked   *member
 	life    int
 	floor   Index // the highest index that anybody had applied when a read was asked for
 	answers []Answer
 }
 
-func (l *ledger) open(m *member, kind requestKind) Ticket {
+func (l *ledger) open(m *member, kind askedKind) Ticket {
 	l.last++
-	r := &request{kind: kind, asked: m, life: m.lives}
+	r := &askedFor{kind: kind, asked: m, life: m.lives}
 	for i := range m.w.decided {
 		r.floor = max(r.floor, i)
 	}
