@@ -25,6 +25,9 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	if b.loaded || b.failed != nil {
 		return raft.Stored{}, fmt.Errorf("storage: %s: Load is called once", b.path)
 	}
+	if err := ctx.Err(); err != nil {
+		return raft.Stored{}, explain("loading", b.path, err)
+	}
 	stored, meta, err := b.scan(ctx, identity)
 	if err != nil {
 		return raft.Stored{}, err

@@ -89,8 +89,13 @@ func (c *pageChecker) readHeads() error {
 		return fmt.Errorf("pages of %d and of %d bytes", pageBytes, alike)
 	}
 	c.head, c.pageBytes = first, pageBytes
+	older := second
 	if second.transaction > first.transaction {
-		c.head = second
+		c.head, older = second, first
+	}
+	if c.head.transaction != older.transaction+1 || first.transaction%2 != 0 {
+		return fmt.Errorf("transactions %d and %d: one was lost, or written to the place of the other",
+			first.transaction, second.transaction)
 	}
 	if c.head.pages < headPagesMin {
 		return fmt.Errorf("%d pages in use; the least is %d", c.head.pages, headPagesMin)

@@ -46,7 +46,7 @@ type metaRecord struct {
 	Incarnation uint64 `codec:"incarnation"`
 	Boot        uint64 `codec:"boot"`
 
-	unknown map[string]codec.Raw
+	unknown map[string]codec.Raw // by name, encoded
 }
 
 func (m metaRecord) blank() bool { return m.Cluster == "" && m.ID == "" && m.Boot == 0 }

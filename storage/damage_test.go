@@ -1,0 +1,176 @@
+package storage_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/storage"
+)
+
+// intact writes a store whose log is a tree of several pages, and returns its file.
+func intact(t *testing.T) []byte {
+	dir := t.TempDir()
+	b, _ := mustLoad(t, dir)
+	last := raft.EntryID{}
+	for term := range raft.Term(4) {
+		w := logWrite(last, term, 100)
+		w.Hard = &raft.HardState{Term: term, Vote: raft.Peer{ID: "n2", Incarnation: 7}}
+		require.NoError(t, b.Write(w))
+		last = w.Log.Entries[99].ID()
+	}
+	require.NoError(t, b.Close())
+	file, err := os.ReadFile(filepath.Join(dir, storage.BoltFile))
+	require.NoError(t, err)
+	return file
+}
+
+// contents is everything that a store tells.
+type contents struct {
+	stored raft.Stored
+	log    []byte
+}
+
+func open(dir string) (c contents, err error) {
+	b, err := storage.OpenBolt(dir, storage.BoltOptions{})
+	if err != nil {
+		return c, err
+	}
+	defer b.Close()
+	if c.stored, err = b.Load(context.Background(), member); err != nil {
+		return c, err
+	}
+	entries, err := b.Entries(raft.Span{After: 0, Last: c.stored.Log.Last.Index}, math.MaxInt)
+	for _, e := range entries {
+		c.log = append(c.log, e.Record()...)
+	}
+	return c, err
+}
+
+// damage opens copies of a file and wants each to be refused as damaged, or to tell everything.
+type damage struct {
+	dir               string
+	want              contents
+	refused, unharmed int
+}
+
+func newDamage(t *testing.T, file []byte) *damage {
+	d := &damage{dir: t.TempDir()}
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, storage.BoltFile), file, 0o600))
+	var err error
+	d.want, err = open(d.dir)
+	require.NoError(t, err)
+	return d
+}
+
+func (d *damage) try(file []byte) error {
+	name := filepath.Join(d.dir, storage.BoltFile)
+	if err := os.WriteFile(name, file, 0o600); err != nil {
+		return err
+	}
+	got, err := open(d.dir)
+	var corrupt *raft.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		d.refused++
+		if corrupt.File != name || corrupt.Where == "" {
+			return fmt.Errorf("the error names no place: %w", err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("not a *CorruptError: %w", err)
+	}
+	d.unharmed++
+	if !bytes.Equal(got.log, d.want.log) || !assert.ObjectsAreEqual(d.want.stored, got.stored) {
+		return fmt.Errorf("the store was taken for intact, and tells %+v", got.stored)
+	}
+	return nil
+}
+
+func TestBolt_ATruncatedFileIsDamaged(t *testing.T) {
+	file := intact(t)
+	d := newDamage(t, file)
+	for size := 0; size < len(file); size += 509 {
+		require.NoError(t, d.try(file[:size]), "cut to %d of %d bytes", size, len(file))
+	}
+	for _, size := range []int{1, 16, 4095, 4096, 4097, 8191, 8192, 8193, 12288, 16384} {
+		require.NoError(t, d.try(file[:size]), "cut to %d of %d bytes", size, len(file))
+	}
+	t.Logf("%d refused, %d lost nothing", d.refused, d.unharmed)
+	assert.Greater(t, d.refused, 0)
+}
+
+func TestBolt_ADamagedBitIsFoundOrHarmless(t *testing.T) {
+	file := intact(t)
+	d := newDamage(t, file)
+	step := 61 // bytes; every bit of a byte gets its turn
+	if testing.Short() {
+		step *= 10
+	}
+	for at := 0; at < len(file); at += step {
+		flipped := slices.Clone(file)
+		flipped[at] ^= 1 << (at % 8)
+		require.NoError(t, d.try(flipped), "bit %d of byte %d", at%8, at)
+	}
+	t.Logf("%d refused, %d lost nothing", d.refused, d.unharmed)
+	assert.Greater(t, d.refused, d.unharmed/10)
+}
+
+func TestBolt_DamagedStructureIsFound(t *testing.T) {
+	file := intact(t)
+	d := newDamage(t, file)
+	random := rand.New(rand.NewPCG(1, 1))
+	pages := len(file) / 4096
+	for range 2000 {
+		damaged := slices.Clone(file)
+		page := damaged[random.IntN(pages)*4096:]
+		for range 1 + random.IntN(4) { // in the header and the first elements
+			page[random.IntN(96)] = byte(random.UintN(256))
+		}
+		require.NoError(t, d.try(damaged))
+	}
+	t.Logf("%d refused, %d lost nothing", d.refused, d.unharmed)
+}
+
+func TestBolt_APageInThePlaceOfAnotherIsFound(t *testing.T) {
+	file := intact(t)
+	d := newDamage(t, file)
+	pages := len(file) / 4096
+	for from := range min(pages, 24) {
+		for to := range min(pages, 24) {
+			damaged := slices.Clone(file)
+			copy(damaged[to*4096:(to+1)*4096], file[from*4096:])
+			require.NoError(t, d.try(damaged), "page %d in the place of page %d", from, to)
+		}
+	}
+	t.Logf("%d refused, %d lost nothing", d.refused, d.unharmed)
+}
+
+func TestBolt_GarbageIsDamaged(t *testing.T) {
+	for name, file := range map[string][]byte{
+		"empty":        {},
+		"zeros":        make([]byte, 64<<10),
+		"text":         bytes.Repeat([]byte("not a database\n"), 4096),
+		"half of zero": make([]byte, 5000),
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, storage.BoltFile), file, 0o600))
+		_, err := storage.OpenBolt(dir, storage.BoltOptions{})
+		var corrupt *raft.CorruptError
+		assert.ErrorAs(t, err, &corrupt, name)
+		left, err := os.ReadFile(filepath.Join(dir, storage.BoltFile))
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(file, left), "%s: the file is left for inspection", name)
+	}
+}

@@ -1,0 +1,141 @@
+package storage
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/storage/storagetest"
+)
+
+// mutant is a store that forgets. Its boot number is kept elsewhere and never lost, so that nothing but
+// the lost vote or entry can give it away.
+type mutant struct {
+	*Bolt
+	boot        *uint64
+	loadSyncs   bool
+	writesSync  bool
+	bootIsSaved bool
+}
+
+func (m mutant) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
+	if m.bootIsSaved {
+		defer func() { *m.boot++ }()
+	}
+	stored, err := m.load(ctx, identity)
+	if m.bootIsSaved {
+		stored.Boot = *m.boot + 1
+	}
+	m.db.NoSync = !m.writesSync
+	return stored, err
+}
+
+// load is Bolt.Load, with or without its syncs.
+func (m mutant) load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
+	if m.loadSyncs {
+		return m.Bolt.Load(ctx, identity)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stored, meta, err := m.scan(ctx, identity)
+	if err != nil {
+		return stored, err
+	}
+	m.db.NoSync = true
+	meta.Boot++
+	m.loaded = true
+	stored.Boot, stored.Incarnation = meta.Boot, raft.Incarnation(meta.Incarnation)
+	return stored, m.format(meta)
+}
+
+// A suite that cannot fail proves nothing: these stores must fail it, for the reason that they break.
+func TestSuite_FindsStoresThatForget(t *testing.T) {
+	for _, row := range []struct {
+		what   string
+		mutant mutant
+		rule   string
+		reason string
+	}{
+		{
+			what:   "sync switched off for writes",
+			mutant: mutant{loadSyncs: true, bootIsSaved: true},
+			rule:   storagetest.RuleWriteDurable, reason: "the log ends at",
+		},
+		{
+			what:   "what was read back is acknowledged without a sync",
+			mutant: mutant{writesSync: true, bootIsSaved: true},
+			rule:   storagetest.RuleLoadDurable, reason: "term and vote are",
+		},
+		{
+			what:   "the boot number is not synced",
+			mutant: mutant{writesSync: true},
+			rule:   storagetest.RuleFormatDurable, reason: "boot 1",
+		},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			row.mutant.boot = new(uint64)
+			place := storagetest.OnDisk(t, func(dir string) (_ raft.Storage, err error) {
+				opened := row.mutant
+				opened.Bolt, err = OpenBolt(dir, BoltOptions{})
+				return opened, err
+			})
+			checks := storagetest.Checks()
+			at := slices.IndexFunc(checks, func(c storagetest.Check) bool { return c.Rule == row.rule })
+			require.GreaterOrEqual(t, at, 0)
+			assert.ErrorContains(t, checks[at].Run(place), row.reason)
+		})
+	}
+}
+
+func TestMetaRecord_KeepsWhatALaterVersionAdded(t *testing.T) {
+	later := metaRecord{Format: 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}
+	encoded, err := later.encode()
+	require.NoError(t, err)
+	plain, err := decodeMeta(encoded)
+	require.NoError(t, err)
+	assert.Empty(t, plain.unknown)
+
+	// {"lease": {"max": 12}, "tags": ["a"]} as a later version might add.
+	later.unknown = map[string]codec.Raw{"lease": {0x81, 0xa3, 'm', 'a', 'x', 0x0c}, "tags": {0x91, 0xa1, 'a'}}
+	encoded, err = later.encode()
+	require.NoError(t, err)
+	read, err := decodeMeta(encoded)
+	require.NoError(t, err)
+	assert.Equal(t, later, read)
+	read.Boot++
+	again, err := read.encode()
+	require.NoError(t, err)
+	read, err = decodeMeta(again)
+	require.NoError(t, err)
+	assert.Equal(t, later.unknown, read.unknown)
+	assert.EqualValues(t, 4, read.Boot)
+}
+
+func TestRecords_RefuseEveryDamage(t *testing.T) {
+	meta, err := metaRecord{Format: 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}.encode()
+	require.NoError(t, err)
+	hard := hardRecord{hard: raft.HardState{Term: 5, Vote: raft.Peer{ID: "n2", Incarnation: 9}}}.encode()
+	for _, record := range []struct {
+		name   string
+		bytes  []byte
+		decode func([]byte) error
+	}{
+		{"meta", meta, func(b []byte) error { _, err := decodeMeta(b); return err }},
+		{"hard", hard, func(b []byte) error { _, err := decodeHard(b); return err }},
+	} {
+		require.NoError(t, record.decode(record.bytes))
+		for bit := range len(record.bytes) * 8 {
+			damaged := slices.Clone(record.bytes)
+			damaged[bit/8] ^= 1 << (bit % 8)
+			assert.Error(t, record.decode(damaged), "%s, bit %d", record.name, bit)
+		}
+		for size := range record.bytes {
+			assert.Error(t, record.decode(record.bytes[:size]), "%s, cut to %d bytes", record.name, size)
+		}
+	}
+}

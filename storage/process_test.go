@@ -1,0 +1,183 @@
+package storage_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/storage/storagetest/powercut"
+)
+
+var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed}
+
+// entry is an entry of the tests' logs. The first one founds the cluster.
+func entry(i raft.Index, term raft.Term) raft.Entry {
+	e := raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Data: fmt.Appendf(nil, "command %d of term %d", i, term)}
+	if i == 1 {
+		n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: member.Fresh}
+		f := raft.Founding{Founder: n1.Peer(), Configuration: raft.NewConfiguration([]raft.Member{n1})}
+		e.Kind, e.Data = raft.EntryFounding, f.Encode()
+	}
+	return e
+}
+
+// logWrite appends count entries behind after.
+func logWrite(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
+	w := &raft.LogWrite{After: after}
+	for k := range count {
+		w.Entries = append(w.Entries, entry(after.Index+raft.Index(k)+1, term))
+	}
+	return raft.StorageWrite{Log: w}
+}
+
+func mustLoad(t *testing.T, dir string) (*storage.Bolt, raft.Stored) {
+	t.Helper()
+	b, err := storage.OpenBolt(dir, storage.BoltOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.Close() })
+	stored, err := b.Load(context.Background(), member)
+	require.NoError(t, err)
+	return b, stored
+}
+
+// writerVariable makes this test binary a process that writes to the store in that directory, and
+// says each index once it is acknowledged.
+const writerVariable = "COXSWAIN_STORAGE_WRITER"
+
+func writerMain() {
+	dir := os.Getenv(writerVariable)
+	if dir == "" {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "writer:", writeForever(dir))
+	os.Exit(1)
+}
+
+func writeForever(dir string) error {
+	b, err := storage.OpenBolt(dir, storage.BoltOptions{})
+	if err != nil {
+		return err
+	}
+	stored, err := b.Load(context.Background(), member)
+	if err != nil {
+		return err
+	}
+	for last := stored.Log.Last; ; {
+		w := logWrite(last, last.Term, 1)
+		w.Hard = &raft.HardState{Term: raft.Term(last.Index + 1), Vote: raft.Peer{ID: "n2", Incarnation: 7}}
+		if err := b.Write(w); err != nil {
+			return err
+		}
+		last = w.Log.Entries[0].ID()
+		if _, err := fmt.Println(last.Index); err != nil {
+			return err
+		}
+	}
+}
+
+// killedWriter lets a process write at least so many entries, calls during while it goes on, kills
+// it with SIGKILL and returns the last index that it said was acknowledged.
+func killedWriter(t *testing.T, dir string, entries int, during func()) raft.Index {
+	t.Helper()
+	writer := exec.Command(os.Args[0])
+	writer.Env = append(os.Environ(), writerVariable+"="+dir)
+	writer.Stderr = os.Stderr
+	said, err := writer.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, writer.Start())
+	var acknowledged raft.Index
+	lines := bufio.NewScanner(said)
+	read := func() bool {
+		if !lines.Scan() {
+			return false
+		}
+		i, err := strconv.Atoi(lines.Text())
+		acknowledged = max(acknowledged, raft.Index(i))
+		return err == nil
+	}
+	for range entries {
+		require.True(t, read(), "the writer ended by itself")
+	}
+	during()
+	require.NoError(t, writer.Process.Kill())
+	for read() { // what it said before it died
+	}
+	_ = writer.Wait()
+	return acknowledged
+}
+
+func TestBolt_SecondProcessIsLockedOutUntilTheFirstIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	acknowledged := killedWriter(t, dir, 3, func() {
+		_, err := storage.OpenBolt(dir, storage.BoltOptions{LockWait: 100 * time.Millisecond})
+		assert.ErrorIs(t, err, raft.ErrLocked)
+		assert.ErrorContains(t, err, filepath.Join(dir, storage.BoltFile))
+	})
+	_, stored := mustLoad(t, dir)
+	assert.GreaterOrEqual(t, stored.Log.Last.Index, acknowledged)
+}
+
+func TestBolt_AcknowledgedWritesSurviveKillAndPowerCut(t *testing.T) {
+	mountPoint := t.TempDir()
+	fs, err := powercut.Mount(mountPoint)
+	if err != nil {
+		t.Skipf("no power cuts here: %v", err)
+	}
+	t.Cleanup(func() { assert.NoError(t, fs.Close()) })
+	dir := filepath.Join(mountPoint, "data")
+	for round := range uint64(10) {
+		acknowledged := killedWriter(t, dir, 5, func() {})
+		require.NoError(t, fs.PowerCutKeeping(round))
+		b, stored := mustLoad(t, dir)
+		last := stored.Log.Last.Index
+		assert.GreaterOrEqual(t, last, acknowledged, "round %d", round)
+		assert.GreaterOrEqual(t, stored.Hard.Term, raft.Term(acknowledged), "round %d", round)
+		entries, err := b.Entries(raft.Span{After: 0, Last: last}, math.MaxInt)
+		require.NoError(t, err)
+		assert.Len(t, entries, int(last))
+		require.NoError(t, b.Close())
+	}
+}
+
+func TestBolt_AnEmptiedDiskIsAnotherIncarnation(t *testing.T) {
+	dir := t.TempDir()
+	b, first := mustLoad(t, dir)
+	require.NoError(t, b.Write(logWrite(raft.EntryID{}, 0, 3)))
+	require.NoError(t, b.Close())
+	require.NoError(t, os.Remove(filepath.Join(dir, storage.BoltFile)))
+
+	b, err := storage.OpenBolt(dir, storage.BoltOptions{})
+	require.NoError(t, err)
+	defer b.Close()
+	again := member
+	again.Fresh = 0xcafe
+	stored, err := b.Load(context.Background(), again)
+	require.NoError(t, err)
+	assert.NotEqual(t, first.Incarnation, stored.Incarnation)
+	assert.Equal(t, raft.Stored{Incarnation: 0xcafe, Boot: 1}, stored)
+}
+
+func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	mustLoad(t, dir)
+	for name, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, storage.BoltFile): 0o600} {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		assert.Equal(t, want, info.Mode().Perm(), name)
+	}
+	names, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, names, 1, "nothing is left of making it")
+}

@@ -1,0 +1,73 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/coxswain/raft"
+)
+
+const (
+	besideReaders   = 4
+	besideWrites    = 200
+	besideFromIndex = 10 // entries up to it are never dropped
+)
+
+// checkBeside reads while the end of the log is dropped and written again, each time in a new term:
+// a span that mixes two of these writes would show two terms above besideFromIndex.
+func checkBeside(p Place) error {
+	o, err := begin(p)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	after := raft.EntryID{Index: besideFromIndex}
+	if err := o.write(behind(raft.EntryID{}, 0, besideFromIndex), behind(after, 1, 20)); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	failures := make(chan error, besideReaders)
+	var readers sync.WaitGroup
+	for range besideReaders {
+		readers.Go(func() { failures <- readUntil(done, o) })
+	}
+	for term := raft.Term(2); term < 2+besideWrites && err == nil; term++ {
+		err = o.write(behind(after, term, 20))
+	}
+	close(done)
+	readers.Wait()
+	close(failures)
+	for failure := range failures {
+		err = errors.Join(err, failure)
+	}
+	return err
+}
+
+// readUntil reads until done is closed, and at least once.
+func readUntil(done <-chan struct{}, o *opened) error {
+	for {
+		got, err := o.Entries(raft.Span{After: besideFromIndex - 2, Last: besideFromIndex + 20}, 1<<20)
+		if err != nil {
+			return err
+		}
+		if len(got) != 22 {
+			return fmt.Errorf("%d entries, not 22", len(got))
+		}
+		written := got[2].Term
+		for k, e := range got {
+			want := entry(besideFromIndex-1+raft.Index(k), written)
+			if k < 2 {
+				want = entry(want.Index, 0)
+			}
+			if err := same([]raft.Entry{e}, []raft.Entry{want}); err != nil {
+				return fmt.Errorf("two writes at once: %w", err)
+			}
+		}
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/coxswain/raft"
+)
+
+var identityChecks = []Check{
+	{Rule: "the first Load formats a blank store", Run: func(p Place) error {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		if o.stored.Boot != 1 || o.stored.Incarnation != member.Fresh || o.stored.Commit != 0 {
+			return fmt.Errorf("a blank store says %+v", o.stored)
+		}
+		return o.check()
+	}},
+	{Rule: "every Load raises the boot number and keeps the incarnation", Run: func(p Place) error {
+		for boot := range uint64(5) {
+			store, err := p.Open()
+			if err != nil {
+				return err
+			}
+			another := member
+			another.Fresh += raft.Incarnation(boot)
+			stored, err := store.Load(context.Background(), another)
+			if err := errors.Join(err, store.Close()); err != nil {
+				return err
+			}
+			if stored.Boot != boot+1 || stored.Incarnation != member.Fresh {
+				return fmt.Errorf("start %d: boot %d, incarnation %v", boot+1, stored.Boot, stored.Incarnation)
+			}
+		}
+		return nil
+	}},
+	{Rule: "a store belongs to one cluster and one member, and refuses others unchanged", Run: func(p Place) error {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		if err := o.Close(); err != nil {
+			return err
+		}
+		for _, refused := range []struct {
+			what  string
+			given raft.Identity
+		}{
+			{"cluster", raft.Identity{Cluster: "others", ID: member.ID, Fresh: 9}},
+			{"member id", raft.Identity{Cluster: member.Cluster, ID: "n2", Fresh: 9}},
+		} {
+			if err := checkRefused(p, refused.what, refused.given); err != nil {
+				return err
+			}
+		}
+		if err := o.open(); err != nil {
+			return err
+		}
+		defer o.Close()
+		if o.stored.Boot != 2 {
+			return fmt.Errorf("boot %d after two refused loads, not 2", o.stored.Boot)
+		}
+		return nil
+	}},
+}
+
+func checkRefused(p Place, what string, given raft.Identity) error {
+	store, err := p.Open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	_, err = store.Load(context.Background(), given)
+	var refusal *raft.IdentityError
+	if !errors.As(err, &refusal) || refusal.What != what {
+		return fmt.Errorf("another %s: %v, not an *IdentityError of the %s", what, err, what)
+	}
+	return nil
+}
+
+var logChecks = []Check{
+	writes("term and vote are kept", vote(1, "n1"), vote(2, ""), vote(3, "n2")),
+	writes("a founding comes back", behind(raft.EntryID{}, 0, 1)),
+	writes("appended entries are kept, in any number",
+		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), behind(raft.EntryID{Index: 1}, 1, 1),
+		behind(raft.EntryID{Term: 1, Index: 2}, 1, 300), behind(raft.EntryID{Term: 1, Index: 302}, 7, 2)),
+	writes("entries of every size and kind are kept", behind(raft.EntryID{}, 0, 1), sizes()),
+	writes("Hard and Log of one write are one step",
+		raft.StorageWrite{Hard: vote(4, "n3").Hard, Log: behind(raft.EntryID{}, 0, 3).Log}),
+	writes("entries above After are dropped",
+		behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 1, 200),
+		behind(raft.EntryID{Term: 1, Index: 100}, 2, 5), behind(raft.EntryID{Term: 2, Index: 102}, 3, 0)),
+	writes("a write from the beginning replaces the whole log",
+		behind(raft.EntryID{}, 0, 50), behind(raft.EntryID{}, 1, 2), behind(raft.EntryID{}, 1, 0)),
+	writes("a log that ends before After is dropped and begins behind it",
+		behind(raft.EntryID{}, 0, 3), behind(raft.EntryID{Term: 2, Index: 10}, 2, 3)),
+	writes("a log with another entry at After is dropped and begins behind it",
+		behind(raft.EntryID{}, 0, 20), behind(raft.EntryID{Term: 2, Index: 10}, 2, 3),
+		behind(raft.EntryID{Term: 2, Index: 10}, 3, 2), behind(raft.EntryID{Term: 3, Index: 12}, 3, 2)),
+	writes("a log that was dropped may begin anew",
+		behind(raft.EntryID{Term: 2, Index: 10}, 2, 3), behind(raft.EntryID{}, 0, 2)),
+	{Rule: "a log has no gap, and its terms never fall", Run: checkNoGap},
+	{Rule: "the commit hint rides along, and is never above the log", Run: checkCommitHint},
+}
+
+// writes is the check that a store keeps these writes, read at once and after it was opened again.
+func writes(rule string, all ...raft.StorageWrite) Check {
+	return Check{Rule: rule, Run: func(p Place) error {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		defer func() { o.Close() }()
+		for k, w := range all {
+			if err := o.write(w); err != nil {
+				return fmt.Errorf("write %d: %w", k+1, err)
+			}
+			if err := o.checkEntries(); err != nil {
+				return fmt.Errorf("after write %d: %w", k+1, err)
+			}
+			if err := o.reopen(); err != nil {
+				return fmt.Errorf("opened again after write %d: %w", k+1, err)
+			}
+		}
+		return nil
+	}}
+}
+
+// sizes returns a write of entries of unlike sizes, among them one of no data and one of many pages.
+func sizes() raft.StorageWrite {
+	w := behind(raft.EntryID{Index: 1}, 1, 6)
+	for k, size := range []int{0, 1, 4096, 1 << 20, 100, 0} {
+		e := &w.Log.Entries[k]
+		e.Data = make([]byte, size)
+		for i := range e.Data {
+			e.Data[i] = byte(i * k)
+		}
+	}
+	w.Log.Entries[5].Kind = raft.EntryNoop
+	return w
+}
+
+func checkNoGap(p Place) error {
+	gap := behind(raft.EntryID{Index: 2}, 1, 3)
+	gap.Log.Entries = append(gap.Log.Entries[:1], gap.Log.Entries[2:]...)
+	falls := behind(raft.EntryID{Index: 2}, 5, 2)
+	falls.Log.Entries[1].Term = 4
+	detached := behind(raft.EntryID{Index: 2}, 1, 2)
+	detached.Log.Entries = detached.Log.Entries[1:]
+	for _, w := range []raft.StorageWrite{gap, falls, detached} {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		if err := o.write(behind(raft.EntryID{}, 0, 2)); err != nil {
+			return errors.Join(err, o.Close())
+		}
+		if o.Write(w) == nil {
+			return errors.Join(fmt.Errorf("entries %v were taken", w.Log.Entries), o.Close())
+		}
+		if err := o.reopen(); err != nil {
+			return err
+		}
+		if err := o.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkCommitHint(p Place) error {
+	o, err := begin(p)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	log := behind(raft.EntryID{}, 0, 5)
+	log.Commit = 2
+	for _, step := range []struct {
+		write raft.StorageWrite
+		want  raft.Index
+	}{
+		{log, 2},
+		{raft.StorageWrite{Hard: vote(1, "n1").Hard, Commit: 4}, 4},
+		{vote(2, "n1"), 4},
+		{raft.StorageWrite{Hard: vote(3, "n1").Hard, Commit: 9}, 5},
+	} {
+		if err := o.write(step.write); err != nil {
+			return err
+		}
+		if err := o.reopen(); err != nil {
+			return err
+		}
+		if o.stored.Commit != step.want {
+			return fmt.Errorf("the hint is %d, not %d", o.stored.Commit, step.want)
+		}
+	}
+	if err := o.write(raft.StorageWrite{Commit: 5}, vote(4, "n1")); err != nil {
+		return err
+	}
+	if err := o.reopen(); err != nil {
+		return err
+	}
+	if o.stored.Commit != 5 {
+		return fmt.Errorf("a hint that waited for a write: %d, not 5", o.stored.Commit)
+	}
+	return nil
+}
+
+var readChecks = []Check{
+	{Rule: "Entries returns at least one entry, and no more than fit", Run: checkLimits},
+	{Rule: "Entries of what is not stored fails with ErrNotStored", Run: func(p Place) error {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		if err := o.write(behind(raft.EntryID{Term: 1, Index: 10}, 2, 5)); err != nil {
+			return err
+		}
+		for _, span := range []raft.Span{
+			{After: 9, Last: 11}, {After: 0, Last: 1}, {After: 15, Last: 16}, {After: 12, Last: 20},
+			{After: 99, Last: 100}, {After: 12, Last: 12}, {After: 14, Last: 12},
+			{After: math.MaxUint64 - 1, Last: math.MaxUint64},
+		} {
+			if err := o.checkNotStored(span); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{Rule: "Entries may be called beside Write, and sees it whole or not at all", Run: checkBeside},
+}
+
+func checkLimits(p Place) error {
+	o, err := begin(p)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	if err := o.write(behind(raft.EntryID{}, 0, 20)); err != nil {
+		return err
+	}
+	first := len(o.model.entries[4].Record())
+	second := len(o.model.entries[5].Record())
+	for _, limit := range []struct{ bytesMax, want int }{
+		{0, 1}, {1, 1}, {first - 1, 1}, {first, 1}, {first + second - 1, 1}, {first + second, 2}, {math.MaxInt, 6},
+	} {
+		got, err := o.Entries(raft.Span{After: 4, Last: 10}, limit.bytesMax)
+		if err != nil {
+			return err
+		}
+		if err := same(got, o.model.entries[4:4+limit.want]); err != nil {
+			return fmt.Errorf("of (4, 10] at most %d bytes: %w", limit.bytesMax, err)
+		}
+	}
+	return nil
+}
+
+var lifeChecks = []Check{
+	{Rule: "Close is idempotent, and a closed store refuses everything", Run: func(p Place) error {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(o.write(behind(raft.EntryID{}, 0, 1)), o.Close(), o.Close()); err != nil {
+			return err
+		}
+		if o.Write(vote(9, "n1")) == nil {
+			return errors.New("a closed store took a write")
+		}
+		if _, err := o.Entries(raft.Span{After: 0, Last: 1}, 1); err == nil || errors.Is(err, raft.ErrNotStored) {
+			return fmt.Errorf("a closed store answered a read with %v", err)
+		}
+		return errors.Join(o.openAndCheck(), o.Close())
+	}},
+	{Rule: "Load comes first and once", Run: func(p Place) error {
+		store, err := p.Open()
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		if store.Write(vote(1, "n1")) == nil {
+			return errors.New("a store took a write before Load")
+		}
+		if _, err := store.Load(context.Background(), member); err != nil {
+			return err
+		}
+		if _, err := store.Load(context.Background(), member); err == nil {
+			return errors.New("a store was loaded twice")
+		}
+		return nil
+	}},
+	{Rule: "Load ends with its context, and changes nothing then", Run: func(p Place) error {
+		store, err := p.Open()
+		if err != nil {
+			return err
+		}
+		done, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := store.Load(done, member); !errors.Is(err, context.Canceled) {
+			return errors.Join(fmt.Errorf("Load with a context that is done: %v", err), store.Close())
+		}
+		if err := store.Close(); err != nil {
+			return err
+		}
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		if o.stored.Boot != 1 {
+			return fmt.Errorf("boot %d, not 1", o.stored.Boot)
+		}
+		return nil
+	}},
+}

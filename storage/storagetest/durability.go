@@ -1,0 +1,171 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coxswain/raft"
+)
+
+// The rules that need a PowerCut.
+const (
+	RuleWriteDurable  = "what Write has returned for survives a power cut"
+	RuleLoadDurable   = "what Load has returned survives a power cut right after it"
+	RuleFormatDurable = "an incarnation and a boot number survive a power cut once Load has returned them"
+	RuleFailedWrite   = "a write that failed leaves a prefix of itself, and is the last one"
+)
+
+// syncsPerWriteMax bounds how many syncs one write may need. The suite fails each of them in turn.
+const syncsPerWriteMax = 16
+
+var durabilityChecks = []Check{
+	{Rule: RuleFormatDurable, NeedsPowerCut: true, Run: func(p Place) error {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		defer func() { o.Close() }()
+		return errors.Join(o.powerCut(), o.powerCut())
+	}},
+	{Rule: RuleWriteDurable, NeedsPowerCut: true, Run: checkWriteDurable},
+	{Rule: RuleLoadDurable, NeedsPowerCut: true, Run: checkLoadDurable},
+	{Rule: RuleFailedWrite, NeedsPowerCut: true, Run: checkFailedWrite},
+}
+
+// history is a sequence of writes that appends, drops and votes.
+func history() []raft.StorageWrite {
+	both := raft.StorageWrite{Hard: vote(3, "n2").Hard, Log: behind(raft.EntryID{Term: 2, Index: 30}, 3, 10).Log}
+	return []raft.StorageWrite{
+		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), behind(raft.EntryID{Index: 1}, 1, 1),
+		behind(raft.EntryID{Term: 1, Index: 2}, 1, 40), vote(2, "n3"),
+		behind(raft.EntryID{Term: 1, Index: 20}, 2, 100), both, behind(raft.EntryID{Term: 3, Index: 40}, 3, 1),
+	}
+}
+
+func checkWriteDurable(p Place) error {
+	o, err := begin(p)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	for k, w := range history() {
+		if err := o.write(w); err != nil {
+			return fmt.Errorf("write %d: %w", k+1, err)
+		}
+		if err := o.powerCut(); err != nil {
+			return fmt.Errorf("write %d: %w", k+1, err)
+		}
+	}
+	return nil
+}
+
+// checkLoadDurable leaves what a process leaves that was killed within a sync, each of a write's in
+// turn: bytes that were written and are not on the disk. Whatever Load makes of them must stay.
+func checkLoadDurable(p Place) error {
+	o, err := begin(p)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	if err := o.write(behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 1, 30)); err != nil {
+		return err
+	}
+	for failing := range syncsPerWriteMax {
+		term := raft.Term(failing) + 2
+		w := behind(raft.EntryID{Index: 1}, term, 30)
+		w.Hard = vote(term, "n1").Hard
+		failed, err := writeWithin(o, w, failing)
+		if err != nil {
+			return err
+		}
+		if err := o.reload(); err != nil {
+			return fmt.Errorf("sync %d failed: %w", failing+1, err)
+		}
+		if err := o.powerCut(); err != nil {
+			return fmt.Errorf("sync %d failed, then a start: %w", failing+1, err)
+		}
+		if !failed {
+			return nil
+		}
+	}
+	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
+}
+
+// writeWithin writes with a disk that fails after so many syncs, closes the store and heals the disk.
+func writeWithin(o *opened, w raft.StorageWrite, syncs int) (failed bool, err error) {
+	if err := o.place.FailSyncs(syncs); err != nil {
+		return false, err
+	}
+	failed = o.Write(w) != nil
+	_ = o.Close()
+	return failed, o.place.FailSyncs(-1)
+}
+
+// reload opens the store and takes for right what it tells.
+func (o *opened) reload() error {
+	if err := o.open(); err != nil {
+		return err
+	}
+	o.model = model{hard: o.stored.Hard}
+	if last := o.stored.Log.Last.Index; last > 0 {
+		entries, err := o.Entries(raft.Span{After: 0, Last: last}, 1<<30)
+		if err != nil {
+			return err
+		}
+		o.model.entries = entries
+	}
+	return o.check()
+}
+
+// checkFailedWrite holds the order of the contract: Hard, then Log, itself a prefix.
+func checkFailedWrite(p Place) error {
+	o, err := begin(p)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	if err := o.write(behind(raft.EntryID{}, 0, 1), vote(1, "n1")); err != nil {
+		return err
+	}
+	for failing := range syncsPerWriteMax {
+		before := o.model
+		w := behind(before.last(), 2, 3)
+		w.Hard = vote(raft.Term(failing)+2, "n2").Hard
+		if err := o.place.FailSyncs(failing); err != nil {
+			return err
+		}
+		if o.Write(w) == nil {
+			return nil
+		}
+		if o.Write(vote(99, "n3")) == nil {
+			return errors.New("a store was written to again after a write had failed")
+		}
+		if err := o.place.PowerCut(); err != nil {
+			return err
+		}
+		_ = o.Close()
+		if err := o.reload(); err != nil {
+			return err
+		}
+		if err := checkPrefix(before, w, o.model); err != nil {
+			return fmt.Errorf("sync %d failed: %w", failing+1, err)
+		}
+	}
+	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
+}
+
+// checkPrefix checks that now is before, plus a prefix of w.
+func checkPrefix(before model, w raft.StorageWrite, now model) error {
+	if now.hard != before.hard && now.hard != *w.Hard {
+		return fmt.Errorf("term and vote are %+v, neither the old nor the new ones", now.hard)
+	}
+	added := len(now.entries) - len(before.entries)
+	if added < 0 || added > len(w.Log.Entries) {
+		return fmt.Errorf("%d entries were added by a write of %d", added, len(w.Log.Entries))
+	}
+	if added > 0 && now.hard != *w.Hard {
+		return errors.New("entries were added before term and vote were written")
+	}
+	before.apply(raft.StorageWrite{Log: &raft.LogWrite{After: w.Log.After, Entries: w.Log.Entries[:added]}})
+	return same(now.entries, before.entries)
+}

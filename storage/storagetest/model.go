@@ -1,0 +1,207 @@
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// member is the identity that the checks load a store with.
+var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed}
+
+// model is what a store should keep, kept as simply as possible.
+type model struct {
+	hard    raft.HardState
+	start   raft.EntryID // the log begins behind it
+	entries []raft.Entry
+}
+
+func (m *model) last() raft.EntryID {
+	if n := len(m.entries); n > 0 {
+		return m.entries[n-1].ID()
+	}
+	return m.start
+}
+
+func (m *model) apply(w raft.StorageWrite) {
+	if w.Hard != nil {
+		m.hard = *w.Hard
+	}
+	if w.Log == nil {
+		return
+	}
+	keep := slices.IndexFunc(m.entries, func(e raft.Entry) bool { return e.ID() == w.Log.After }) + 1
+	if keep == 0 {
+		m.start = w.Log.After
+	}
+	m.entries = append(slices.Clone(m.entries[:keep]), w.Log.Entries...)
+}
+
+// entry returns an entry whose data tells its place and term.
+func entry(i raft.Index, term raft.Term) raft.Entry {
+	e := raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Time: int64(i) * 1000}
+	e.Data = fmt.Appendf(nil, "command %v", e.ID())
+	if i == 1 {
+		e.Kind, e.Data = raft.EntryFounding, founding().Encode()
+	}
+	return e
+}
+
+func founding() raft.Founding {
+	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: member.Fresh}
+	n2 := raft.Member{ID: "n2", Address: "h2:1", Meta: "http://h2", Incarnation: 2}
+	return raft.Founding{
+		Cluster: raft.ClusterID{1, 2, 3}, Founder: n1.Peer(), Roll: raft.RequestID{Boot: 1, Counter: 7},
+		Configuration: raft.NewConfiguration([]raft.Member{n1, n2}),
+	}
+}
+
+// behind returns a write of count entries of the term that follow after.
+func behind(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
+	w := &raft.LogWrite{After: after}
+	for k := range count {
+		w.Entries = append(w.Entries, entry(after.Index+raft.Index(k)+1, term))
+	}
+	return raft.StorageWrite{Log: w}
+}
+
+func vote(term raft.Term, id raft.NodeID) raft.StorageWrite {
+	return raft.StorageWrite{Hard: &raft.HardState{Term: term, Vote: raft.Peer{ID: id, Incarnation: 0xbeef}}}
+}
+
+// opened is a store that has been loaded, and what it should keep.
+type opened struct {
+	raft.Storage
+	place  Place
+	stored raft.Stored
+	model  model
+}
+
+// begin opens and loads the store in a blank place.
+func begin(p Place) (*opened, error) {
+	o := &opened{place: p}
+	return o, o.open()
+}
+
+func (o *opened) open() error {
+	store, err := o.place.Open()
+	if err != nil {
+		return fmt.Errorf("opening: %w", err)
+	}
+	if o.stored, err = store.Load(context.Background(), member); err != nil {
+		return errors.Join(fmt.Errorf("loading: %w", err), store.Close())
+	}
+	o.Storage = store
+	return nil
+}
+
+func (o *opened) write(writes ...raft.StorageWrite) error {
+	for _, w := range writes {
+		if err := o.Write(w); err != nil {
+			return fmt.Errorf("writing: %w", err)
+		}
+		o.model.apply(w)
+	}
+	return nil
+}
+
+// reopen closes the store, opens it again and checks that it kept everything.
+func (o *opened) reopen() error {
+	if err := o.Close(); err != nil {
+		return fmt.Errorf("closing: %w", err)
+	}
+	return o.openAndCheck()
+}
+
+// powerCut cuts the power, opens the store again and checks that it kept everything.
+func (o *opened) powerCut() error {
+	if err := o.place.PowerCut(); err != nil {
+		return err
+	}
+	_ = o.Close()
+	if err := o.openAndCheck(); err != nil {
+		return fmt.Errorf("after a power cut: %w", err)
+	}
+	return nil
+}
+
+func (o *opened) openAndCheck() error {
+	boot, incarnation := o.stored.Boot, o.stored.Incarnation
+	if err := o.open(); err != nil {
+		return err
+	}
+	if o.stored.Boot <= boot || o.stored.Incarnation != incarnation {
+		return fmt.Errorf("boot %d of incarnation %v follows boot %d of incarnation %v",
+			o.stored.Boot, o.stored.Incarnation, boot, incarnation)
+	}
+	return o.check()
+}
+
+// check compares everything that the store tells with the model.
+func (o *opened) check() error {
+	if o.stored.Hard != o.model.hard {
+		return fmt.Errorf("term and vote are %+v, not %+v", o.stored.Hard, o.model.hard)
+	}
+	if err := o.checkLog(); err != nil {
+		return err
+	}
+	return o.checkEntries()
+}
+
+func (o *opened) checkLog() error {
+	want := raft.StoredLog{Last: o.model.start}
+	for _, e := range o.model.entries {
+		if err := want.Observe(e); err != nil {
+			return fmt.Errorf("the suite is wrong: %w", err)
+		}
+	}
+	got := o.stored.Log
+	if got.Last != want.Last || got.LastTime != want.LastTime || !slices.Equal(got.Runs, want.Runs) {
+		return fmt.Errorf("the log ends at %v (time %d) with the runs %v, not at %v (time %d) with %v",
+			got.Last, got.LastTime, got.Runs, want.Last, want.LastTime, want.Runs)
+	}
+	if (got.Founding == nil) != (want.Founding == nil) ||
+		got.Founding != nil && !bytes.Equal(got.Founding.Encode(), want.Founding.Encode()) {
+		return fmt.Errorf("the founding is %+v, not %+v", got.Founding, want.Founding)
+	}
+	return nil
+}
+
+func (o *opened) checkEntries() error {
+	if len(o.model.entries) == 0 {
+		return o.checkNotStored(raft.Span{After: o.model.start.Index, Last: o.model.start.Index + 1})
+	}
+	got, err := o.Entries(raft.Span{After: o.model.start.Index, Last: o.model.last().Index}, math.MaxInt)
+	if err != nil {
+		return fmt.Errorf("reading the log: %w", err)
+	}
+	if err := same(got, o.model.entries); err != nil {
+		return err
+	}
+	return o.checkNotStored(raft.Span{After: o.model.last().Index, Last: o.model.last().Index + 1})
+}
+
+func (o *opened) checkNotStored(span raft.Span) error {
+	if _, err := o.Entries(span, math.MaxInt); !errors.Is(err, raft.ErrNotStored) {
+		return fmt.Errorf("entries of %+v, which are not stored: %v, which does not match ErrNotStored", span, err)
+	}
+	return nil
+}
+
+// same compares entries by their records.
+func same(got, want []raft.Entry) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%d entries, not %d", len(got), len(want))
+	}
+	for k := range got {
+		if !bytes.Equal(got[k].Record(), want[k].Record()) {
+			return fmt.Errorf("entry %v %q, not %v %q", got[k].ID(), got[k].Data, want[k].ID(), want[k].Data)
+		}
+	}
+	return nil
+}
