@@ -3,8 +3,10 @@ package storage_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -180,4 +182,77 @@ func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {
 	names, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, names, 1, "nothing is left of making it")
+}
+
+// Kills within syncs, of writes and of starts, and power cuts that keep half of what was not synced,
+// in any order: whatever was acknowledged stays, and what is there is always a whole store.
+func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
+	mountPoint := t.TempDir()
+	fs, err := powercut.Mount(mountPoint)
+	if err != nil {
+		t.Skipf("no power cuts here: %v", err)
+	}
+	t.Cleanup(func() { assert.NoError(t, fs.Close()) })
+	l := lives{t: t, dir: filepath.Join(mountPoint, "data"), issued: []raft.EntryID{{}}}
+	rounds := uint64(600)
+	if testing.Short() {
+		rounds = 150
+	}
+	for round := range rounds {
+		random := rand.New(rand.NewPCG(round, 1))
+		require.NoError(t, fs.FailSyncs(random.IntN(2+random.IntN(10))))
+		l.live(random)
+		if random.IntN(3) > 0 {
+			require.NoError(t, fs.PowerCutKeeping(round))
+		}
+	}
+	require.NoError(t, fs.FailSyncs(-1))
+	l.load(t.Context())
+	t.Logf("%d lives, %d writes acknowledged", rounds, l.acknowledged)
+	assert.Greater(t, l.acknowledged, raft.Term(rounds/4))
+}
+
+// lives is one store after another on the same data. Each write has a term of its own.
+type lives struct {
+	t            *testing.T
+	dir          string
+	issued       []raft.EntryID // by term: where the log ends if that write is the last one
+	acknowledged raft.Term
+}
+
+// live loads the store and writes until the disk fails.
+func (l *lives) live(random *rand.Rand) {
+	b, last, err := l.load(l.t.Context())
+	for err == nil {
+		w := logWrite(last, raft.Term(len(l.issued)), 1+random.IntN(40))
+		if last.Index > 100 {
+			w = logWrite(raft.EntryID{}, 0, 1)
+		}
+		w.Hard = &raft.HardState{Term: raft.Term(len(l.issued))}
+		last = w.Log.Entries[len(w.Log.Entries)-1].ID()
+		l.issued = append(l.issued, last)
+		if err = b.Write(w); err == nil {
+			l.acknowledged = w.Hard.Term
+		}
+	}
+	if b != nil {
+		_ = b.Close()
+	}
+}
+
+// load checks that the store holds one whole write, and none before the last acknowledged one.
+func (l *lives) load(ctx context.Context) (*storage.Bolt, raft.EntryID, error) {
+	b, err := storage.OpenBolt(l.dir, storage.BoltOptions{})
+	var stored raft.Stored
+	if err == nil {
+		stored, err = b.Load(ctx, member)
+	}
+	var corrupt *raft.CorruptError
+	require.False(l.t, errors.As(err, &corrupt), "%v", err)
+	if err == nil {
+		require.GreaterOrEqual(l.t, stored.Hard.Term, l.acknowledged)
+		require.Equal(l.t, l.issued[stored.Hard.Term], stored.Log.Last)
+		l.acknowledged = stored.Hard.Term
+	}
+	return b, stored.Log.Last, err
 }
