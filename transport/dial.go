@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"syscall"
 	"time"
@@ -135,6 +136,9 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	answer, err := readOpening(f)
 	if err != nil {
 		t.countStream(err)
+		if err == io.EOF {
+			err = fmt.Errorf("it closed the connection without an answer (does one side use TLS and the other not?): %w", err)
+		}
 		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, err)
 	}
 	s := shaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}

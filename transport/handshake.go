@@ -205,7 +205,8 @@ func (o opening) encode() []byte {
 }
 
 // readOpening reads what the other side says first. If its versions do not meet ours, the error
-// matches ErrVersion, unless it is a refusal, which every version can read.
+// matches ErrVersion, unless it is a refusal, which every version can read. The versions are filled in
+// as soon as the other side has spoken our protocol, whatever the error.
 func readOpening(f *frameReader) (opening, error) {
 	var prefix [openingBytes]byte
 	if n, err := io.ReadFull(f.r, prefix[:]); err != nil {
@@ -220,11 +221,11 @@ func readOpening(f *frameReader) (opening, error) {
 	}}
 	h, frame, err := f.next()
 	if err != nil {
-		return opening{}, err
+		return o, err
 	}
 	meta, _, err := parseFrame(h, frame)
 	if err != nil {
-		return opening{}, err
+		return o, err
 	}
 	switch h.kind {
 	case frameRefusal:
@@ -239,5 +240,5 @@ func readOpening(f *frameReader) (opening, error) {
 		o.hello, o.lane, err = decodeHello(meta)
 		return o, err
 	}
-	return opening{}, fmt.Errorf("%w: a handshake with a frame of type %d", ErrMalformed, h.kind)
+	return o, fmt.Errorf("%w: a handshake with a frame of type %d", ErrMalformed, h.kind)
 }

@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -185,4 +186,11 @@ func (r *Recorder) AwaitMessages(t *testing.T, count int) []raft.Message {
 		messages = append(messages, e.Message)
 	}
 	return messages
+}
+
+// Discard drops the events that the condition accepts.
+func (r *Recorder) Discard(accept func(Event) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = slices.DeleteFunc(r.events, accept)
 }
