@@ -22,6 +22,9 @@ const (
 	detailMax    = 1024 // bytes of a Refusal's Detail
 )
 
+// tlsHint is the most likely reason for an answer that makes no sense.
+const tlsHint = " (does one side use TLS and the other not?)"
+
 // versions is a range of protocol versions.
 type versions struct{ min, max uint16 }
 
@@ -123,7 +126,7 @@ func (w *wireHello) check() error {
 	case w.Incarnation == 0:
 		return fmt.Errorf("%w: a hello of %q without its incarnation", ErrMalformed, w.ID)
 	case len(w.Address) > raft.AddressBytesMax:
-		return fmt.Errorf("%w: an address of %d bytes; the limit is %d", ErrMalformed, len(w.Address), raft.AddressBytesMax)
+		return fmt.Errorf("%w: an address of %d bytes", ErrMalformed, len(w.Address))
 	case w.ElectionTimeout < 0:
 		return fmt.Errorf("%w: an election timeout of %d ns", ErrMalformed, w.ElectionTimeout)
 	}
@@ -213,7 +216,7 @@ func readOpening(f *frameReader) (opening, error) {
 		return opening{}, cutShort(err, n)
 	}
 	if string(prefix[:len(magic)]) != magic {
-		return opening{}, fmt.Errorf("%w: it begins with %q, which is no handshake; does one side use TLS and the other not?", ErrMalformed, prefix[:len(magic)])
+		return opening{}, fmt.Errorf("%w: %q is no handshake%s", ErrMalformed, prefix[:len(magic)], tlsHint)
 	}
 	o := opening{versions: versions{
 		min: binary.LittleEndian.Uint16(prefix[len(magic):]),

@@ -28,13 +28,17 @@ func newPipeNetwork(options transport.Options) *pipeNetwork {
 func (n *pipeNetwork) Address(id raft.NodeID) string { return string(id) }
 
 func (n *pipeNetwork) New(t *testing.T, id raft.NodeID) raft.Transport {
-	l := &pipeListener{name: string(id), callers: make(chan net.Conn), closed: make(chan struct{})}
-	n.mu.Lock()
-	n.listeners[string(id)] = l
-	n.mu.Unlock()
-	tcp, err := transport.New(l, n.dial, n.options)
+	tcp, err := transport.New(n.listen(string(id)), n.dial, n.options)
 	require.NoError(t, err)
 	return tcp
+}
+
+func (n *pipeNetwork) listen(name string) net.Listener {
+	l := &pipeListener{name: name, callers: make(chan net.Conn), closed: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listeners[name] = l
+	return l
 }
 
 func (n *pipeNetwork) dial(ctx context.Context, address string) (net.Conn, error) {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"net"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,6 +169,54 @@ func TestBeats_KeepSilentConnectionsUp(t *testing.T) {
 	})
 }
 
+// shortOfFiles is a listener that fails for a while, as when there are too many open files.
+type shortOfFiles struct {
+	net.Listener
+	failures int
+}
+
+func (l *shortOfFiles) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		l.failures--
+		return nil, syscall.EMFILE
+	}
+	return l.Listener.Accept()
+}
+
+func TestAccept_FailuresAreCountedAndItGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{})
+		a := n.New(t, "a").(*transport.TCP)
+		b, err := transport.New(&shortOfFiles{n.listen("b"), 5}, n.dial, transport.Options{})
+		require.NoError(t, err)
+		r := transporttest.NewRecorder("a")
+		require.NoError(t, a.Start(r))
+		require.NoError(t, b.Start(transporttest.NewRecorder("b")))
+		a.Connect(at("b", n.Address("b")))
+		r.AwaitUp(t, "b")
+		assert.Equal(t, uint64(5), b.Stats().AcceptFailed)
+		require.NoError(t, b.Close())
+		r.AwaitLost(t, "b", true)
+		assert.Equal(t, uint64(1), a.Stats().Lost)
+		require.NoError(t, a.Close())
+	})
+}
+
+func TestRefusal_IsTheErrorOfThePeer(t *testing.T) {
+	b, judge := start(t, "b", transport.Options{})
+	judge.Self.ClusterName = "another"
+	a, r := start(t, "a", transport.Options{})
+	a.Connect(at("b", b.Addr().String()))
+	r.AwaitRefused(t, "b")
+	var refused *transport.RefusedError
+	require.ErrorAs(t, a.Peer("b").Err, &refused)
+	assert.Equal(t, raft.NodeID("b"), refused.By)
+	var refusal *raft.Refusal
+	require.ErrorAs(t, a.Peer("b").Err, &refusal)
+	assert.Equal(t, raft.RefusedClusterName, refusal.Reason)
+	assert.Positive(t, b.Stats().Refused[raft.RefusedClusterName])
+}
+
 // A peer whose host has vanished sends no end of stream. Its silence ends the connection.
 func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	b, _ := start(t, "b", transport.Options{IdleTimeout: time.Hour}) // beats once in a quarter of an hour
@@ -232,3 +282,51 @@ func goroutinesOfTransport() []string {
 	}
 	return ours
 }
+
+// One member sends to another over loopback, in batches as a busy leader does.
+func BenchmarkTCP_Send(b *testing.B) {
+	for _, row := range []struct {
+		name  string
+		sizes []int
+	}{
+		{"64 entries of 128 B", slices.Repeat([]int{128}, 64)},
+		{"1 entry of 1 MiB", []int{1 << 20}},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			var got atomic.Int64
+			receiver, err := transport.Listen(loopback, transport.Options{})
+			require.NoError(b, err)
+			defer func() { _ = receiver.Close() }()
+			require.NoError(b, receiver.Start(counting{transporttest.NewRecorder("b"), &got}))
+			sender, err := transport.Listen(loopback, transport.Options{})
+			require.NoError(b, err)
+			defer func() { _ = sender.Close() }()
+			r := transporttest.NewRecorder("a")
+			require.NoError(b, sender.Start(r))
+			sender.Connect(at("b", receiver.Addr().String()))
+			require.Eventually(b, func() bool { return sender.Peer("b").Connected }, time.Minute, time.Millisecond)
+			batch := []raft.Message{{
+				From: r.Self.From, To: raft.Peer{ID: "b", Incarnation: 1}, Term: 7,
+				Body: transporttest.Append(raft.EntryID{Term: 7}, row.sizes, 0),
+			}}
+			frame, err := transport.EncodeMessage(batch[0])
+			require.NoError(b, err)
+			b.SetBytes(int64(len(frame)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := sender.Send("b", raft.LaneBulk, batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			require.Eventually(b, func() bool { return got.Load() >= int64(b.N) }, time.Minute, time.Millisecond)
+		})
+	}
+}
+
+// counting is an Endpoint that only counts what it receives.
+type counting struct {
+	*transporttest.Recorder
+	got *atomic.Int64
+}
+
+func (c counting) Receive(_ raft.NodeID, batch []raft.Message) { c.got.Add(int64(len(batch))) }

@@ -174,7 +174,9 @@ func (r *Recorder) AwaitLost(t *testing.T, peer raft.NodeID, refused bool) Event
 // AwaitRefused waits for Refused by the peer.
 func (r *Recorder) AwaitRefused(t *testing.T, peer raft.NodeID) Event {
 	t.Helper()
-	return r.Await(t, "refusal by "+string(peer), func(e Event) bool { return e.Kind == EventRefused && e.Peer == peer })
+	return r.Await(t, "refusal by "+string(peer), func(e Event) bool {
+		return e.Kind == EventRefused && e.Peer == peer
+	})
 }
 
 // AwaitMessages waits for that many messages and returns them in the order in which they came.
