@@ -70,7 +70,7 @@ func decodeList(data []byte) (raft.Configuration, error) {
 		return raft.Configuration{}, nil
 	}
 	if n := arrayLength(data); n < 0 || n > raft.MembersMax {
-		return raft.Configuration{}, fmt.Errorf("%w: a list of %d members; it takes 1 to %d", ErrMalformed, n, raft.MembersMax)
+		return raft.Configuration{}, fmt.Errorf("%w: a list of %d members", ErrMalformed, n)
 	}
 	var list []wireMember
 	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), data, &list); err != nil {
@@ -122,7 +122,7 @@ func encodeCluster(buf []byte, c raft.ClusterID) []byte {
 // checkID checks an id that must be there.
 func checkID(id []byte) error {
 	if len(id) == 0 || len(id) > raft.NodeIDBytesMax {
-		return fmt.Errorf("%w: a member id of %d bytes; it takes 1 to %d", ErrMalformed, len(id), raft.NodeIDBytesMax)
+		return fmt.Errorf("%w: a member id of %d bytes", ErrMalformed, len(id))
 	}
 	for _, b := range id {
 		if b <= ' ' || b > '~' {
@@ -136,7 +136,7 @@ func checkID(id []byte) error {
 func checkNumbers(numbers ...uint64) error {
 	for _, n := range numbers {
 		if n > numberMax {
-			return fmt.Errorf("%w: %d is over the limit of %d of terms and indexes", ErrMalformed, n, uint64(numberMax))
+			return fmt.Errorf("%w: %d is no term or index that a cluster reaches", ErrMalformed, n)
 		}
 	}
 	return nil

@@ -46,12 +46,31 @@ func (n *tcpNetwork) Address(id raft.NodeID) string {
 }
 
 func TestTCP_KeepsTheContract(t *testing.T) {
-	const writeTimeout = 500 * time.Millisecond
+	const writeTimeout = 300 * time.Millisecond
 	transporttest.Run(t, transporttest.Harness{
-		Network: func(*testing.T) transporttest.Network {
-			return newTCPNetwork(transport.Options{WriteTimeout: writeTimeout})
+		Network: func(*testing.T) transporttest.Network { return newTCPNetwork(transport.Options{}) },
+		Stuck: func(*testing.T) (transporttest.Network, time.Duration) {
+			return newTCPNetwork(transport.Options{WriteTimeout: writeTimeout}), writeTimeout
 		},
-		WriteTimeout: writeTimeout,
+	})
+}
+
+func TestTLS_KeepsTheContract(t *testing.T) {
+	authority := newAuthority(t)
+	transporttest.Run(t, transporttest.Harness{Network: func(*testing.T) transporttest.Network {
+		return &tlsNetwork{tcpNetwork: newTCPNetwork(transport.Options{}), authority: authority}
+	}})
+}
+
+// The code of TCP, in virtual time, on connections that do no I/O.
+func TestPipes_KeepTheContract(t *testing.T) {
+	const writeTimeout = 5 * time.Second
+	transporttest.Run(t, transporttest.Harness{
+		Within:  synctest.Test,
+		Network: func(*testing.T) transporttest.Network { return newPipeNetwork(transport.Options{}) },
+		Stuck: func(*testing.T) (transporttest.Network, time.Duration) {
+			return newPipeNetwork(transport.Options{WriteTimeout: writeTimeout}), writeTimeout
+		},
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"syscall"
 	"time"
@@ -21,16 +22,6 @@ func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 
 // dialPair dials both lanes of a peer, one after the other, and finishes their handshakes.
 func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
-	d, err := t.tryPair(ctx, m)
-	if err != nil {
-		t.counters.dialFailed.Add(1)
-		return dialed{}, err
-	}
-	t.counters.dialed.Add(1)
-	return d, nil
-}
-
-func (t *TCP) tryPair(ctx context.Context, m raft.Member) (dialed, error) {
 	p := &pair{t: t, gone: make(chan struct{})}
 	var d dialed
 	var readers [2]*frameReader
@@ -50,6 +41,7 @@ func (t *TCP) tryPair(ctx context.Context, m raft.Member) (dialed, error) {
 		p.lanes[lane], readers[lane] = t.newOutbound(shaken.conn), shaken.reader
 	}
 	d.session = p
+	t.counters.dialed.Add(1)
 	for _, f := range readers {
 		p.wg.Go(func() { p.watch(f) })
 	}
@@ -135,6 +127,9 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	answer, err := readOpening(f)
 	if err != nil {
 		t.countStream(err)
+		if err == io.EOF {
+			err = fmt.Errorf("it closed the connection without an answer%s: %w", tlsHint, err)
+		}
 		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, err)
 	}
 	s := shaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}

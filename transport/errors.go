@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/coxswain/raft"
 )
@@ -46,8 +47,11 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("transport: %q refused the connection: reason %d: %s", e.By, e.Refusal.Reason, e.Refusal.Detail)
+	return "transport: " + strings.TrimPrefix(e.Refusal.Error(), "raft: ")
 }
+
+// Unwrap returns the refusal, a *raft.Refusal.
+func (e *RefusedError) Unwrap() error { return &e.Refusal }
 
 // WrongMemberError says that another member than the dialed one answered at its address: correct the
 // address.
@@ -56,7 +60,7 @@ type WrongMemberError struct {
 }
 
 func (e *WrongMemberError) Error() string {
-	return fmt.Sprintf("transport: dialed %q, and %q answered: its address is another member's", e.Dialed, e.Answered)
+	return fmt.Sprintf("transport: dialed %q, and %q answered: correct the address", e.Dialed, e.Answered)
 }
 
 // CertificateError says that a peer's certificate does not belong to the member that it claims to be.
@@ -78,7 +82,8 @@ type InsecureError struct {
 }
 
 func (e *InsecureError) Error() string {
-	return fmt.Sprintf("transport: %s is not a loopback address, and there is no TLS: set Options.TLS, or Options.Insecure on a private network", e.Address)
+	return "transport: " + e.Address + " is not a loopback address, and there is no TLS: " +
+		"set Options.TLS, or Options.Insecure on a private network"
 }
 
 // ListenError says that the address could not be listened on: another process has it, or it is not

@@ -27,8 +27,10 @@ const (
 	// FrameBytesMax is the default of Options.FrameBytesMax: one append of whatever a Config allows
 	// fits, be it full of small entries or a single one of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
-	// growBytes is how much is allocated for a frame at first, whatever length it declares.
-	growBytes = 64 << 10
+	// growBytes is how much is allocated for a frame at first, whatever length it declares, and
+	// growFactor by how much that grows once it is full: frames up to 2 MiB are moved once.
+	growBytes  = 128 << 10
+	growFactor = 16
 )
 
 // frameType says what a frame holds. The numbers are part of the wire format.
@@ -102,14 +104,15 @@ func parseHeader(b []byte, appendBytesMax int) (frameHeader, error) {
 		return frameHeader{}, err
 	}
 	if uint64(body) > uint64(bodyMax) {
-		return frameHeader{}, fmt.Errorf("%w: %d bytes, over the limit of %d of type %d", ErrOversized, body, bodyMax, kind)
+		err := fmt.Errorf("%w: %d bytes of type %d; the limit is %d", ErrOversized, body, kind, bodyMax)
+		return frameHeader{}, err
 	}
 	if uint64(meta) > uint64(metaMax) {
 		return frameHeader{}, fmt.Errorf("%w: %d bytes of meta, over the limit of %d", ErrOversized, meta, metaMax)
 	}
 	records := int64(body) - int64(meta) - frameSumBytes
 	if records < 0 || records > 0 && !kind.carriesEntries() {
-		return frameHeader{}, fmt.Errorf("%w: %d bytes of meta in a body of %d of type %d", ErrMalformed, meta, body, kind)
+		return frameHeader{}, fmt.Errorf("%w: %d bytes of meta in %d of type %d", ErrMalformed, meta, body, kind)
 	}
 	return frameHeader{kind: kind, body: int(body), meta: int(meta)}, nil
 }
@@ -203,14 +206,14 @@ func readGrowing(r io.Reader, size int) ([]byte, error) {
 		if len(buf) == size {
 			return buf, nil
 		}
-		buf = append(make([]byte, 0, min(size, 4*cap(buf))), buf...)
+		buf = append(make([]byte, 0, min(size, growFactor*cap(buf))), buf...)
 	}
 }
 
 // cutShort tells the end of the stream between two frames from one within a frame.
 func cutShort(err error, got int) error {
 	if (err == io.EOF && got > 0) || err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("%w: the stream ended after %d bytes of a frame: %w", ErrMalformed, got, io.ErrUnexpectedEOF)
+		return fmt.Errorf("%w: it ended after %d bytes: %w", ErrMalformed, got, io.ErrUnexpectedEOF)
 	}
 	return err
 }

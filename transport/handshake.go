@@ -22,6 +22,9 @@ const (
 	detailMax    = 1024 // bytes of a Refusal's Detail
 )
 
+// tlsHint is the most likely reason for an answer that makes no sense.
+const tlsHint = " (does one side use TLS and the other not?)"
+
 // versions is a range of protocol versions.
 type versions struct{ min, max uint16 }
 
@@ -123,7 +126,7 @@ func (w *wireHello) check() error {
 	case w.Incarnation == 0:
 		return fmt.Errorf("%w: a hello of %q without its incarnation", ErrMalformed, w.ID)
 	case len(w.Address) > raft.AddressBytesMax:
-		return fmt.Errorf("%w: an address of %d bytes; the limit is %d", ErrMalformed, len(w.Address), raft.AddressBytesMax)
+		return fmt.Errorf("%w: an address of %d bytes", ErrMalformed, len(w.Address))
 	case w.ElectionTimeout < 0:
 		return fmt.Errorf("%w: an election timeout of %d ns", ErrMalformed, w.ElectionTimeout)
 	}
@@ -205,14 +208,15 @@ func (o opening) encode() []byte {
 }
 
 // readOpening reads what the other side says first. If its versions do not meet ours, the error
-// matches ErrVersion, unless it is a refusal, which every version can read.
+// matches ErrVersion, unless it is a refusal, which every version can read. The versions are filled in
+// as soon as the other side has spoken our protocol, whatever the error.
 func readOpening(f *frameReader) (opening, error) {
 	var prefix [openingBytes]byte
 	if n, err := io.ReadFull(f.r, prefix[:]); err != nil {
 		return opening{}, cutShort(err, n)
 	}
 	if string(prefix[:len(magic)]) != magic {
-		return opening{}, fmt.Errorf("%w: it begins with %q, which is no handshake; does one side use TLS and the other not?", ErrMalformed, prefix[:len(magic)])
+		return opening{}, fmt.Errorf("%w: %q is no handshake%s", ErrMalformed, prefix[:len(magic)], tlsHint)
 	}
 	o := opening{versions: versions{
 		min: binary.LittleEndian.Uint16(prefix[len(magic):]),
@@ -220,11 +224,11 @@ func readOpening(f *frameReader) (opening, error) {
 	}}
 	h, frame, err := f.next()
 	if err != nil {
-		return opening{}, err
+		return o, err
 	}
 	meta, _, err := parseFrame(h, frame)
 	if err != nil {
-		return opening{}, err
+		return o, err
 	}
 	switch h.kind {
 	case frameRefusal:
@@ -239,5 +243,5 @@ func readOpening(f *frameReader) (opening, error) {
 		o.hello, o.lane, err = decodeHello(meta)
 		return o, err
 	}
-	return opening{}, fmt.Errorf("%w: a handshake with a frame of type %d", ErrMalformed, h.kind)
+	return o, fmt.Errorf("%w: a handshake with a frame of type %d", ErrMalformed, h.kind)
 }

@@ -30,10 +30,11 @@ type dialed struct {
 // linker is what the links of one transport have in common. A link is one peer that is dialed again
 // and again, and kept; the two transports differ in how they dial.
 type linker struct {
-	dial      func(ctx context.Context, m raft.Member) (dialed, error)
-	pauseMin  time.Duration // before the first redial
-	pauseMax  time.Duration
-	onFailure func(m raft.Member, err error) // counts and logs; no callback of the Endpoint
+	dial     func(ctx context.Context, m raft.Member) (dialed, error)
+	pauseMin time.Duration // before the first redial
+	pauseMax time.Duration
+	// onFailure counts and logs that a connection which stood has broken, or that a dial failed.
+	onFailure func(m raft.Member, stood bool, err error)
 
 	mu       sync.Mutex
 	endpoint raft.Endpoint // nil until start
@@ -247,14 +248,14 @@ func (k *link) serve(ctx context.Context, e raft.Endpoint, d dialed) {
 	if k.l.isClosed() {
 		return
 	}
-	k.l.onFailure(k.target(), why)
+	k.l.onFailure(k.target(), true, why)
 	e.Lost(k.id, false)
 }
 
 // failed tells that a dial did not succeed, and why.
 func (k *link) failed(e raft.Endpoint, err error) {
 	k.setStatus(raft.PeerStatus{Err: err})
-	k.l.onFailure(k.target(), err)
+	k.l.onFailure(k.target(), false, err)
 	if r, ok := refusedBy(err, k.id); ok {
 		e.Refused(k.id, r)
 		return

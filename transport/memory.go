@@ -42,7 +42,7 @@ func (n *Network) Join(id raft.NodeID) *Memory {
 	m := &Memory{network: n, id: id}
 	m.links = linker{
 		dial: m.dial, pauseMin: 10 * time.Millisecond, pauseMax: time.Second,
-		onFailure: func(raft.Member, error) {},
+		onFailure: func(raft.Member, bool, error) {},
 	}
 	n.mu.Lock()
 	former := n.members[id]

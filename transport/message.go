@@ -99,7 +99,7 @@ func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byt
 		return buf, nil, err
 	}
 	if body > bodyMax || len(e.meta) > metaMax {
-		return buf, nil, fmt.Errorf("%w: a %T of %d bytes, over the limit of %d", ErrOversized, m.Body, body, bodyMax)
+		return buf, nil, fmt.Errorf("%w: %T of %d bytes; the limit is %d", ErrOversized, m.Body, body, bodyMax)
 	}
 	return appendFrame(buf, kind, e.meta, recordBytes), entries, nil
 }
@@ -109,7 +109,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	switch b := body.(type) {
 	case raft.AppendRequest:
 		if int64(b.Last.Index-b.Prev.Index) != int64(len(b.Entries)) {
-			return 0, nil, fmt.Errorf("transport: an append of %d entries for the span (%v, %v]", len(b.Entries), b.Prev, b.Last)
+			return 0, nil, fmt.Errorf("transport: %d entries for the span (%v, %v]", len(b.Entries), b.Prev, b.Last)
 		}
 		w.setLast(b.Last)
 		w.PrevTerm, w.PrevIndex = uint64(b.Prev.Term), uint64(b.Prev.Index)

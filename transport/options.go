@@ -146,7 +146,7 @@ func (o Options) checkTLS() []error {
 		errs = append(errs, errors.New("Options.TLS: no RootCAs: name the authorities of the members' certificates"))
 	}
 	if o.TLS.InsecureSkipVerify {
-		errs = append(errs, errors.New("Options.TLS: InsecureSkipVerify; certificates are always verified, host names never looked at"))
+		errs = append(errs, errors.New("Options.TLS: InsecureSkipVerify; certificates are always verified"))
 	}
 	if len(o.TLS.Certificates) == 0 && (o.TLS.GetCertificate == nil || o.TLS.GetClientCertificate == nil) {
 		errs = append(errs, errors.New("Options.TLS: no certificate: members prove who they are both ways"))

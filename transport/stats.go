@@ -28,7 +28,7 @@ type Stats struct {
 	Oversized    uint64 // connections closed for a frame over its limit
 	WrongSender  uint64 // connections closed for a message that claimed another sender
 	TLSFailed    uint64 // inbound connections without a TLS handshake that holds
-	HandshakeCut uint64 // inbound connections that ended, or were silent too long, before the handshake was finished
+	HandshakeCut uint64 // inbound connections that ended, or fell silent, within their handshake
 	Crowded      uint64 // inbound connections closed because of HandshakesMax or InboundMax
 	Replaced     uint64 // inbound connections closed for a newer one of the same member and lane
 	Silent       uint64 // inbound connections closed by IdleTimeout

@@ -195,7 +195,12 @@ func (t *TCP) standing() (pairs []*pair, inbounds []*inbound) {
 }
 
 // onFailure counts and logs that a peer is not connected.
-func (t *TCP) onFailure(m raft.Member, err error) {
+func (t *TCP) onFailure(m raft.Member, stood bool, err error) {
+	if stood {
+		t.counters.lost.Add(1)
+	} else {
+		t.counters.dialFailed.Add(1)
+	}
 	t.warner.warn("peer is not connected", "peer", m.ID, "address", m.Address, "error", err)
 }
 

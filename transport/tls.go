@@ -75,5 +75,6 @@ func (o Options) verifyIdentity(cluster string, id raft.NodeID, state tls.Connec
 			return nil
 		}
 	}
-	return &CertificateError{Member: id, Err: fmt.Errorf("it does not carry the URI %s, but %v", want, state.PeerCertificates[0].URIs)}
+	err := fmt.Errorf("it does not carry the URI %s, but %v", want, state.PeerCertificates[0].URIs)
+	return &CertificateError{Member: id, Err: err}
 }

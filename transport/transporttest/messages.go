@@ -16,7 +16,9 @@ func Messages(from, to raft.Peer) []raft.Message {
 	})
 	bodies := []raft.Body{
 		raft.RollCall{ID: id, List: list},
-		raft.RollReply{ID: id, Verdict: raft.RollNotBlank, List: list, Founder: raft.Peer{ID: "m1", Incarnation: 11}},
+		raft.RollReply{
+			ID: id, Verdict: raft.RollNotBlank, List: list, Founder: raft.Peer{ID: "m1", Incarnation: 11},
+		},
 		raft.FoundRequest{Entry: Entry(raft.EntryID{Index: 1}, raft.EntryFounding, 100)},
 		raft.FoundReply{ID: id},
 		raft.PreVoteRequest{ID: id, Last: last},
@@ -35,7 +37,8 @@ func Messages(from, to raft.Peer) []raft.Message {
 	}
 	messages := make([]raft.Message, 0, len(bodies))
 	for _, b := range bodies {
-		messages = append(messages, raft.Message{From: from, To: to, Cluster: raft.ClusterID{1, 2, 3, 15: 16}, Term: 7, Body: b})
+		m := raft.Message{From: from, To: to, Cluster: raft.ClusterID{1, 2, 3, 15: 16}, Term: 7, Body: b}
+		messages = append(messages, m)
 	}
 	return messages
 }

@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -173,7 +174,9 @@ func (r *Recorder) AwaitLost(t *testing.T, peer raft.NodeID, refused bool) Event
 // AwaitRefused waits for Refused by the peer.
 func (r *Recorder) AwaitRefused(t *testing.T, peer raft.NodeID) Event {
 	t.Helper()
-	return r.Await(t, "refusal by "+string(peer), func(e Event) bool { return e.Kind == EventRefused && e.Peer == peer })
+	return r.Await(t, "refusal by "+string(peer), func(e Event) bool {
+		return e.Kind == EventRefused && e.Peer == peer
+	})
 }
 
 // AwaitMessages waits for that many messages and returns them in the order in which they came.
@@ -185,4 +188,11 @@ func (r *Recorder) AwaitMessages(t *testing.T, count int) []raft.Message {
 		messages = append(messages, e.Message)
 	}
 	return messages
+}
+
+// Discard drops the events that the condition accepts.
+func (r *Recorder) Discard(accept func(Event) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = slices.DeleteFunc(r.events, accept)
 }

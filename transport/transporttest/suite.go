@@ -15,9 +15,10 @@ type Harness struct {
 	Network func(t *testing.T) Network
 	// Within runs each test, for instance in a bubble: synctest.Test. Nil: as it is.
 	Within func(t *testing.T, test func(t *testing.T))
-	// WriteTimeout is how long a Send to a peer that does not read may take. 0: a transport whose
-	// Send does not outlast the peer's Receive; the test of a stuck peer is skipped.
-	WriteTimeout time.Duration
+	// Stuck returns a network whose transports have that write deadline, a short one, for the test of
+	// a peer that does not read. Nil: a transport whose Send lasts as long as the peer's Receive,
+	// which skips that test.
+	Stuck func(t *testing.T) (n Network, writeTimeout time.Duration)
 }
 
 // Network makes the transports of one test.
@@ -59,14 +60,17 @@ func Run(t *testing.T, h Harness) {
 	}
 	for _, row := range tests {
 		t.Run(row.rule, func(t *testing.T) {
-			within(t, func(t *testing.T) { row.test(t, newWorld(t, h)) })
+			within(t, func(t *testing.T) { row.test(t, newWorld(t, h.Network(t))) })
 		})
 	}
 	t.Run("a send to a stuck peer ends by the write deadline", func(t *testing.T) {
-		if h.WriteTimeout == 0 {
+		if h.Stuck == nil {
 			t.Skip("a Send of this transport lasts as long as the peer's Receive")
 		}
-		within(t, func(t *testing.T) { testStuckPeer(t, newWorld(t, h), h.WriteTimeout) })
+		within(t, func(t *testing.T) {
+			n, writeTimeout := h.Stuck(t)
+			testStuckPeer(t, newWorld(t, n), writeTimeout)
+		})
 	})
 }
 
@@ -76,8 +80,8 @@ type world struct {
 	open    map[raft.NodeID]raft.Transport
 }
 
-func newWorld(t *testing.T, h Harness) *world {
-	w := &world{network: h.Network(t), open: map[raft.NodeID]raft.Transport{}}
+func newWorld(t *testing.T, n Network) *world {
+	w := &world{network: n, open: map[raft.NodeID]raft.Transport{}}
 	t.Cleanup(func() {
 		for _, tr := range w.open {
 			_ = tr.Close() // a test that needs it closes, and looks, itself
@@ -92,7 +96,7 @@ type member struct {
 	*Recorder
 }
 
-// Close and Receive exist on one side each; Peer and Connect are the Transport's.
+// start starts the transport of the recorder's member.
 func (w *world) start(t *testing.T, r *Recorder) member {
 	t.Helper()
 	tr := w.network.New(t, r.Self.From.ID)

@@ -100,7 +100,9 @@ func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 	return raft.Hello{
 		ClusterName: "test", Cluster: raft.ClusterID{9, 8, 7}, From: raft.Peer{ID: id, Incarnation: incarnation},
 		Boot: 12, Term: 34, Founder: raft.Peer{ID: "a", Incarnation: 66}, Address: "host:1234",
-		List:            raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1", Meta: "meta"}, {ID: "b", Address: "x:2", Kind: raft.Learner}}),
+		List: raft.NewConfiguration([]raft.Member{
+			{ID: "a", Address: "x:1", Meta: "meta"}, {ID: "b", Address: "x:2", Kind: raft.Learner},
+		}),
 		ElectionTimeout: 250 * time.Millisecond,
 	}
 }
@@ -109,7 +111,9 @@ func testRefusal(t *testing.T, w *world) {
 	want := raft.Refusal{
 		Reason: raft.RefusedNamedOther, From: raft.Peer{ID: "b", Incarnation: 1}, Cluster: raft.ClusterID{4, 5, 6},
 		Term: 44, Named: 55, Founder: raft.Peer{ID: "c", Incarnation: 66}, VersionsMin: 1, VersionsMax: 3,
-		List:   raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1", Incarnation: 55}, {ID: "b", Address: "x:2"}}),
+		List: raft.NewConfiguration([]raft.Member{
+			{ID: "a", Address: "x:1", Incarnation: 55}, {ID: "b", Address: "x:2"},
+		}),
 		Detail: "a sentence that says why",
 	}
 	acceptor := NewRecorder("b")

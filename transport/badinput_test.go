@@ -1,0 +1,365 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// listen starts member b on loopback.
+func listen(t *testing.T, opts Options) (*TCP, *transporttest.Recorder) {
+	t.Helper()
+	return listenAs(t, "b", opts)
+}
+
+func listenAs(t *testing.T, id raft.NodeID, opts Options) (*TCP, *transporttest.Recorder) {
+	t.Helper()
+	tcp, err := Listen("127.0.0.1:0", opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, tcp.Close()) })
+	r := transporttest.NewRecorder(id)
+	require.NoError(t, tcp.Start(r))
+	return tcp, r
+}
+
+// rawCaller is somebody at the other end of a socket who sends what bytes he likes.
+type rawCaller struct {
+	t    *testing.T
+	conn net.Conn
+}
+
+func call(t *testing.T, tcp *TCP) rawCaller {
+	t.Helper()
+	conn, err := net.Dial("tcp", tcp.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return rawCaller{t, conn}
+}
+
+// shake finishes the handshake of a sound hello on the lane.
+func (c rawCaller) shake(from raft.Peer, boot uint64, lane raft.Lane) rawCaller {
+	c.t.Helper()
+	c.write(helloOf(from, boot, lane))
+	answer, err := readOpening(newFrameReader(c.conn, FrameBytesMax))
+	require.NoError(c.t, err)
+	require.Nil(c.t, answer.refusal)
+	return c
+}
+
+func helloOf(from raft.Peer, boot uint64, lane raft.Lane) []byte {
+	h := raft.Hello{ClusterName: "test", From: from, Expected: raft.Peer{ID: "b"}, Boot: boot}
+	return opening{versions: ours, hello: h, lane: lane}.encode()
+}
+
+func (c rawCaller) write(b []byte) {
+	c.t.Helper()
+	_, err := c.conn.Write(b)
+	require.NoError(c.t, err)
+}
+
+// untilClosed reads until the other side has closed, which it does after it has counted why.
+func (c rawCaller) untilClosed() []byte {
+	c.t.Helper()
+	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+	b, err := io.ReadAll(c.conn)
+	if timeout, ok := err.(net.Error); ok {
+		require.False(c.t, timeout.Timeout(), "the connection was not closed")
+	}
+	return b
+}
+
+// withHello puts meta where the hello stands in a sound opening.
+func withHello(meta []byte) []byte {
+	return appendFrame(helloOf(alice, 1, 0)[:openingBytes:openingBytes], frameHello, meta, 0)
+}
+
+func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
+	sound := helloOf(alice, 1, raft.LaneUrgent)
+	hello := func(change func(*wireHello)) []byte {
+		w := wireHello{ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b", Boot: 1}
+		change(&w)
+		return withHello(encodeMeta(w))
+	}
+	later := bytes.Clone(sound)
+	binary.LittleEndian.PutUint16(later[len(magic):], 2)
+	binary.LittleEndian.PutUint16(later[len(magic)+2:], 9)
+	oversized := bytes.Clone(sound[:openingBytes+frameHeaderBytes])
+	binary.LittleEndian.PutUint32(oversized[openingBytes:], math.MaxUint32)
+	malformed := func(s Stats) uint64 { return s.Malformed }
+	rows := []struct {
+		rule    string
+		bytes   []byte
+		count   func(Stats) uint64
+		refusal raft.RefusalReason // 0: closed without a word
+	}{
+		{"bytes of another protocol", []byte("GET / HTTP/1.1\r\nHost: raft\r\n\r\n"), malformed, 0},
+		{"an oversized hello", oversized, func(s Stats) uint64 { return s.Oversized }, raft.RefusedMalformed},
+		{"no version in common", later, func(s Stats) uint64 { return s.Refused[raft.RefusedVersion] }, raft.RefusedVersion},
+		{"a flipped bit", append(bytes.Clone(sound[:len(sound)-1]), sound[len(sound)-1]^1), malformed, raft.RefusedMalformed},
+		{"a message instead of a hello", append(bytes.Clone(sound[:openingBytes]), damage(frameHeartbeat, func(*wireMessage) {})...), malformed, raft.RefusedMalformed},
+		{"a caller who begins with a refusal", opening{versions: ours, refusal: &raft.Refusal{Reason: 1}}.encode(), malformed, raft.RefusedMalformed},
+		{"a hello that is no msgpack", withHello([]byte{0xc1}), malformed, raft.RefusedMalformed},
+		{"a hello nested a thousand deep", withHello(bytes.Repeat([]byte{0x91}, 1000)), malformed, raft.RefusedMalformed},
+		{"a hello without an incarnation", hello(func(w *wireHello) { w.Incarnation = 0 }), malformed, raft.RefusedMalformed},
+		{"a hello without an id", hello(func(w *wireHello) { w.ID = "" }), malformed, raft.RefusedMalformed},
+		{"a founder with a newline", hello(func(w *wireHello) { w.FounderID = "a\n" }), malformed, raft.RefusedMalformed},
+		{"an unknown lane", hello(func(w *wireHello) { w.Lane = 2 }), malformed, raft.RefusedMalformed},
+		{"a term near 2^64", hello(func(w *wireHello) { w.Term = math.MaxUint64 }), malformed, raft.RefusedMalformed},
+		{"a boot near 2^64", hello(func(w *wireHello) { w.Boot = math.MaxUint64 }), malformed, raft.RefusedMalformed},
+		{"an endless address", hello(func(w *wireHello) { w.Address = string(make([]byte, 300)) }), malformed, raft.RefusedMalformed},
+		{"a negative timeout", hello(func(w *wireHello) { w.ElectionTimeout = -1 }), malformed, raft.RefusedMalformed},
+		{"a list of garbage", hello(func(w *wireHello) { w.List = []byte{0x91, 0xc1} }), malformed, raft.RefusedMalformed},
+	}
+	tcp, _ := listen(t, Options{})
+	for _, row := range rows {
+		t.Run(row.rule, func(t *testing.T) {
+			before := row.count(tcp.Stats())
+			c := call(t, tcp)
+			c.write(row.bytes)
+			answer := c.untilClosed()
+			assert.Equal(t, before+1, row.count(tcp.Stats()))
+			if row.refusal == 0 {
+				assert.Empty(t, answer)
+				return
+			}
+			o, err := readOpening(newFrameReader(bytes.NewReader(answer), FrameBytesMax))
+			require.NoError(t, err)
+			require.NotNil(t, o.refusal)
+			assert.Equal(t, row.refusal, o.refusal.Reason)
+			assert.Equal(t, bob, o.refusal.From)
+			assert.Equal(t, ours, versions{o.refusal.VersionsMin, o.refusal.VersionsMax})
+		})
+	}
+}
+
+func TestHandshake_HalfOfItEndsByTheDeadline(t *testing.T) {
+	tcp, _ := listen(t, Options{HandshakeTimeout: 50 * time.Millisecond})
+	sound := helloOf(alice, 1, raft.LaneUrgent)
+	for i, length := range []int{0, 5, openingBytes, openingBytes + 4, len(sound) - 1} {
+		c := call(t, tcp)
+		c.write(sound[:length])
+		assert.Empty(t, c.untilClosed())
+		assert.Equal(t, uint64(i+1), tcp.Stats().HandshakeCut)
+	}
+}
+
+func TestHandshake_HalfOfItMayEndTheConnection(t *testing.T) {
+	tcp, _ := listen(t, Options{})
+	c := call(t, tcp)
+	c.write(helloOf(alice, 1, raft.LaneUrgent)[:openingBytes+9])
+	require.NoError(t, c.conn.(*net.TCPConn).CloseWrite())
+	c.untilClosed()
+	assert.Equal(t, uint64(1), tcp.Stats().Malformed)
+}
+
+// A caller meets an acceptor that misbehaves.
+func TestHandshake_AcceptorThatMisbehaves(t *testing.T) {
+	answer := func(h raft.Hello) []byte { return opening{versions: ours, hello: h}.encode() }
+	later := answer(raft.Hello{ClusterName: "test", From: bob, Expected: alice})
+	binary.LittleEndian.PutUint16(later[len(magic):], 2)
+	binary.LittleEndian.PutUint16(later[len(magic)+2:], 9)
+	rows := []struct {
+		rule   string
+		answer []byte // nil: accepts, and says nothing
+		check  func(t *testing.T, err error)
+	}{
+		{"speaks another protocol", []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), func(t *testing.T, err error) {
+			require.ErrorIs(t, err, ErrMalformed)
+		}},
+		{"speaks later versions only", later, func(t *testing.T, err error) {
+			require.ErrorIs(t, err, ErrVersion)
+		}},
+		{"is another member", answer(raft.Hello{ClusterName: "test", From: raft.Peer{ID: "c", Incarnation: 1}, Expected: alice}), func(t *testing.T, err error) {
+			var wrong *WrongMemberError
+			require.ErrorAs(t, err, &wrong)
+			assert.Equal(t, &WrongMemberError{Dialed: "b", Answered: "c"}, wrong)
+		}},
+		{"says nothing", nil, func(t *testing.T, err error) {
+			var timeout net.Error
+			require.ErrorAs(t, err, &timeout)
+			assert.True(t, timeout.Timeout())
+		}},
+	}
+	for _, row := range rows {
+		t.Run(row.rule, func(t *testing.T) {
+			l := acceptor(t, row.answer)
+			opts := Options{}
+			if row.answer == nil {
+				opts.HandshakeTimeout = 50 * time.Millisecond
+			}
+			tcp, r := listenAs(t, "a", opts)
+			tcp.Connect([]raft.Member{{ID: "b", Address: l.Addr().String()}})
+			r.AwaitLost(t, "b", false)
+			row.check(t, tcp.Peer("b").Err)
+			r.AwaitLost(t, "b", false) // it goes on to dial
+		})
+	}
+}
+
+// acceptor answers every connection with the bytes, once the caller has begun to speak.
+func acceptor(t *testing.T, answer []byte) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			go func() {
+				_, _ = conn.Read(make([]byte, 4096))
+				_, _ = conn.Write(answer)
+			}()
+		}
+	}()
+	return l
+}
+
+func TestStream_WhatNoMemberSendsEndsTheConnection(t *testing.T) {
+	forged := func(from raft.Peer) []byte {
+		frame, err := EncodeMessage(raft.Message{From: from, To: bob, Body: raft.TimeoutNow{}})
+		require.NoError(t, err)
+		return frame
+	}
+	oversized := damage(frameHeartbeat, func(*wireMessage) {})
+	binary.LittleEndian.PutUint32(oversized, 100<<20)
+	bigAppend := damage(frameAppendRequest, func(*wireMessage) {})
+	binary.LittleEndian.PutUint32(bigAppend, 2<<20)
+	rows := []struct {
+		rule  string
+		bytes []byte
+		count func(Stats) uint64
+	}{
+		{"garbage", bytes.Repeat([]byte("garbage!"), 10), func(s Stats) uint64 { return s.Malformed }},
+		{"an oversized heartbeat", oversized, func(s Stats) uint64 { return s.Oversized }},
+		{"an append over Options.FrameBytesMax", bigAppend, func(s Stats) uint64 { return s.Oversized }},
+		{"a term near 2^64", damage(frameVoteRequest, func(w *wireMessage) { w.Term = math.MaxUint64 }), func(s Stats) uint64 { return s.Malformed }},
+		{"a message of another member", forged(raft.Peer{ID: "c", Incarnation: 1}), func(s Stats) uint64 { return s.WrongSender }},
+		{"a message of another life", forged(raft.Peer{ID: "a", Incarnation: 2}), func(s Stats) uint64 { return s.WrongSender }},
+	}
+	for _, row := range rows {
+		t.Run(row.rule, func(t *testing.T) {
+			tcp, r := listen(t, Options{FrameBytesMax: 1 << 20})
+			c := call(t, tcp).shake(alice, 1, raft.LaneUrgent)
+			c.write(row.bytes)
+			c.untilClosed()
+			assert.Equal(t, uint64(1), row.count(tcp.Stats()))
+			assert.Zero(t, countReceived(r))
+		})
+	}
+}
+
+func TestStream_SilenceEndsTheConnection(t *testing.T) {
+	message, err := EncodeMessage(raft.Message{From: alice, To: bob, Body: raft.TimeoutNow{}})
+	require.NoError(t, err)
+	for rule, begun := range map[string][]byte{
+		"between two frames": message,
+		"within a heartbeat": message[:20],
+		"within a header":    message[:3],
+		"within an append":   damage(frameAppendRequest, func(*wireMessage) {}, entry(1, 1))[:60],
+		"behind a handshake": nil,
+	} {
+		t.Run(rule, func(t *testing.T) {
+			tcp, _ := listen(t, Options{IdleTimeout: 50 * time.Millisecond})
+			c := call(t, tcp).shake(alice, 1, raft.LaneUrgent)
+			_, _ = c.conn.Write(begun) // it may be late
+			c.untilClosed()
+			assert.Equal(t, uint64(1), tcp.Stats().Silent)
+		})
+	}
+}
+
+func countReceived(r *transporttest.Recorder) int {
+	count := 0
+	r.Discard(func(e transporttest.Event) bool {
+		if e.Kind == transporttest.EventReceived {
+			count++
+		}
+		return true
+	})
+	return count
+}
+
+// A message that came in pieces is one message.
+func TestStream_FrameMayArriveByteByByte(t *testing.T) {
+	tcp, r := listen(t, Options{})
+	c := call(t, tcp).shake(alice, 1, raft.LaneBulk)
+	m := raft.Message{From: alice, To: bob, Term: 7, Body: transporttest.Append(raft.EntryID{Term: 7}, []int{200}, 0)}
+	frame, err := EncodeMessage(m)
+	require.NoError(t, err)
+	for i := range frame {
+		c.write(frame[i : i+1])
+	}
+	assert.Equal(t, m, r.AwaitMessages(t, 1)[0])
+}
+
+// A frame that declares much costs only what arrives.
+func TestStream_DeclaredLengthIsNotAllocated(t *testing.T) {
+	head := damage(frameAppendRequest, func(*wireMessage) {})
+	binary.LittleEndian.PutUint32(head, 64<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err := newFrameReader(bytes.NewReader(head), FrameBytesMax).next()
+	runtime.ReadMemStats(&after)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
+}
+
+func TestAccept_FloodDoesNotKeepMembersOut(t *testing.T) {
+	tcp, r := listen(t, Options{HandshakesMax: 4})
+	for range 50 {
+		call(t, tcp)
+	}
+	a, recorder := listenAs(t, "a", Options{})
+	a.Connect([]raft.Member{{ID: "b", Address: tcp.Addr().String()}})
+	recorder.AwaitUp(t, "b")
+	m := raft.Message{From: alice, To: bob, Body: raft.TimeoutNow{}}
+	require.NoError(t, a.Send("b", raft.LaneUrgent, []raft.Message{m}))
+	assert.Equal(t, m, r.AwaitMessages(t, 1)[0])
+	stats := tcp.Stats()
+	assert.LessOrEqual(t, stats.Handshakes, 4)
+	assert.GreaterOrEqual(t, stats.Crowded, uint64(46))
+}
+
+func TestAccept_InboundConnectionsHaveALimit(t *testing.T) {
+	tcp, _ := listen(t, Options{InboundMax: 2})
+	call(t, tcp).shake(alice, 1, raft.LaneUrgent)
+	call(t, tcp).shake(alice, 1, raft.LaneBulk)
+	c := call(t, tcp)
+	c.write(helloOf(raft.Peer{ID: "c", Incarnation: 1}, 1, raft.LaneUrgent))
+	assert.Empty(t, c.untilClosed())
+	assert.Equal(t, uint64(1), tcp.Stats().Crowded)
+	assert.Equal(t, 2, tcp.Stats().Inbound)
+}
+
+func TestAccept_NewerConnectionReplacesTheOlder(t *testing.T) {
+	tcp, _ := listen(t, Options{})
+	first := call(t, tcp).shake(alice, 5, raft.LaneUrgent)
+	second := call(t, tcp).shake(alice, 5, raft.LaneUrgent)
+	first.untilClosed()
+	assert.Equal(t, uint64(1), tcp.Stats().Replaced)
+
+	stale := call(t, tcp)
+	stale.write(helloOf(alice, 4, raft.LaneUrgent))
+	o, err := readOpening(newFrameReader(stale.conn, FrameBytesMax))
+	require.NoError(t, err)
+	require.NotNil(t, o.refusal, "an earlier boot of the same disk")
+	assert.Equal(t, raft.RefusedStaleBoot, o.refusal.Reason)
+
+	call(t, tcp).shake(raft.Peer{ID: "a", Incarnation: 2}, 1, raft.LaneUrgent)
+	second.untilClosed() // by another life of the member
+	assert.Equal(t, 1, tcp.Stats().Inbound)
+}

@@ -1,0 +1,314 @@
+package transport
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	alice = raft.Peer{ID: "a", Incarnation: 1}
+	bob   = raft.Peer{ID: "b", Incarnation: 1}
+)
+
+func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
+	kinds := map[byte]bool{}
+	for _, m := range transporttest.Messages(alice, bob) {
+		frame, err := EncodeMessage(m)
+		require.NoError(t, err, "%T", m.Body)
+		kinds[frame[8]] = true
+		got, err := DecodeMessage(frame)
+		require.NoError(t, err, "%T", m.Body)
+		assert.Equal(t, m, got)
+	}
+	assert.Len(t, kinds, int(frameTimeoutNow-frameRollCall)+1, "a type of message is missing here")
+}
+
+// Zero values are left out on the wire, and must come back as zero values, even though the decoder
+// has just been used for a message that had them.
+func TestMessage_ZeroFieldsSurviveTheWire(t *testing.T) {
+	d := newDecoder()
+	for _, full := range transporttest.Messages(alice, bob) {
+		frame, err := EncodeMessage(full)
+		require.NoError(t, err)
+		_, err = d.message(headerOf(t, frame), frame)
+		require.NoError(t, err)
+		for _, m := range []raft.Message{
+			{From: alice, To: raft.Peer{ID: "b"}, Body: raft.RollCall{}},
+			{From: alice, To: bob, Body: raft.PreVoteReply{}},
+			{From: alice, To: bob, Body: raft.AppendRequest{}},
+			{From: alice, To: bob, Body: raft.Heartbeat{}},
+		} {
+			frame, err := EncodeMessage(m)
+			require.NoError(t, err)
+			got, err := d.message(headerOf(t, frame), frame)
+			require.NoError(t, err)
+			assert.Equal(t, m, got)
+		}
+	}
+}
+
+func headerOf(t *testing.T, frame []byte) frameHeader {
+	t.Helper()
+	h, err := parseHeader(frame, FrameBytesMax)
+	require.NoError(t, err)
+	return h
+}
+
+// The bytes of a heartbeat and of an append are the wire format: other versions rely on them.
+func TestMessage_FormatDoesNotChange(t *testing.T) {
+	m := raft.Message{From: alice, To: bob, Term: 7, Body: raft.Heartbeat{Round: raft.RequestID{Boot: 3, Counter: 4}, Commit: 5}}
+	frame, err := EncodeMessage(m)
+	require.NoError(t, err)
+	assert.Equal(t, "\x23\x00\x00\x00"+"\x00\x00\x00\x00"+"\x1b"+"\x1f\x00\x00\x00"+
+		"\x88\xa1T\x07\xa1b\x03\xa1f\xc4\x01a\xa2fi\x01\xa1k\x05\xa1n\x04\xa1t\xc4\x01b\xa2ti\x01", string(frame[:len(frame)-4]))
+}
+
+func TestMessage_FieldOfALaterVersionIsSkipped(t *testing.T) {
+	type laterMessage struct {
+		wireMessage
+		Priority int               `codec:"prio"`
+		Hints    map[string][]byte `codec:"hints"`
+		Nested   []any             `codec:"nested"`
+	}
+	later := laterMessage{Priority: 5, Hints: map[string][]byte{"x": {1}}, Nested: []any{[]any{1, "two"}, 3.0, nil}}
+	later.From, later.FromIncarnation, later.To, later.ToIncarnation = []byte("a"), 1, []byte("b"), 1
+	later.Term, later.Match = 7, 20
+	got, err := DecodeMessage(appendFrame(nil, frameAppendReply, encodeMeta(later), 0))
+	require.NoError(t, err)
+	assert.Equal(t, raft.Message{From: alice, To: bob, Term: 7, Body: raft.AppendReply{Match: 20}}, got)
+}
+
+func TestHello_FieldOfALaterVersionIsSkipped(t *testing.T) {
+	type laterHello struct {
+		wireHello
+		Zone string `codec:"zone"`
+	}
+	h, lane, err := decodeHello(encodeMeta(laterHello{
+		wireHello: wireHello{Lane: 1, ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b"}, Zone: "west",
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, raft.LaneBulk, lane)
+	assert.Equal(t, raft.Hello{ClusterName: "test", From: alice, Expected: raft.Peer{ID: "b"}}, h)
+}
+
+func TestHelloAndRefusal_SurviveTheWire(t *testing.T) {
+	list := raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1", Meta: "m", Incarnation: 4}, {ID: "b", Address: "y:1", Kind: raft.Learner}})
+	hello := raft.Hello{
+		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, Boot: 2, Term: 3,
+		Founder: alice, Address: "z:1", List: list, ElectionTimeout: 4,
+	}
+	gotHello, lane, err := decodeHello(encodeHello(hello, raft.LaneBulk))
+	require.NoError(t, err)
+	assert.Equal(t, hello, gotHello)
+	assert.Equal(t, raft.LaneBulk, lane)
+	refusal := raft.Refusal{
+		Reason: 200, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3, Founder: bob, List: list,
+		VersionsMin: 4, VersionsMax: 5, Detail: "why",
+	}
+	gotRefusal, err := decodeRefusal(encodeRefusal(refusal))
+	require.NoError(t, err)
+	assert.Equal(t, refusal, gotRefusal, "a reason of a later version is kept")
+}
+
+// damage changes the wire form of a message that is sound otherwise.
+func damage(kind frameType, change func(*wireMessage), records ...raft.Entry) []byte {
+	w := wireMessage{From: []byte("a"), FromIncarnation: 1, To: []byte("b"), ToIncarnation: 1, Term: 7}
+	change(&w)
+	var bytes []byte
+	for _, e := range records {
+		bytes = append(bytes, e.Record()...)
+	}
+	return append(appendFrame(nil, kind, encodeMeta(w), len(bytes)), bytes...)
+}
+
+// reseal computes the checksum of a frame without records anew, behind a change.
+func reseal(frame []byte) []byte {
+	end := len(frame) - frameSumBytes
+	binary.LittleEndian.PutUint32(frame[end:], crc32.Checksum(frame[:end], castagnoli))
+	return frame
+}
+
+func entry(term raft.Term, index raft.Index) raft.Entry {
+	return transporttest.Entry(raft.EntryID{Term: term, Index: index}, raft.EntryCommand, 10)
+}
+
+func TestMessage_WhatNoMemberSendsIsRefused(t *testing.T) {
+	sound := func() []byte { return damage(frameHeartbeat, func(*wireMessage) {}) }
+	span := func(prevTerm, prevIndex, lastTerm, lastIndex uint64) func(*wireMessage) {
+		return func(w *wireMessage) {
+			w.PrevTerm, w.PrevIndex, w.LastTerm, w.LastIndex = prevTerm, prevIndex, lastTerm, lastIndex
+		}
+	}
+	spoiled := damage(frameAppendRequest, span(1, 1, 2, 2), entry(2, 2))
+	spoiled[len(spoiled)-6]++
+	longRecord := damage(frameAppendRequest, span(1, 1, 2, 2), entry(2, 2))
+	longRecord[len(longRecord)-len(entry(2, 2).Record())]++
+	bigList := append([]byte{0xdd, 0xff, 0xff, 0xff, 0xff}, make([]byte, 100)...)
+	rows := []struct {
+		rule  string
+		frame []byte
+		want  error
+	}{
+		{"less than a header", sound()[:5], ErrMalformed},
+		{"a frame cut short", sound()[:20], ErrMalformed},
+		{"a frame with bytes behind it", append(sound(), 0), ErrMalformed},
+		{"a flipped bit", func() []byte { f := sound(); f[15] ^= 1; return f }(), ErrMalformed},
+		{"an unknown type", damage(99, func(*wireMessage) {}), ErrMalformed},
+		{"a hello is no message", damage(frameHello, func(*wireMessage) {}), ErrMalformed},
+		{"another group", func() []byte { f := sound(); f[4] = 1; return reseal(f) }(), ErrMalformed},
+		{"a heartbeat of a gigabyte", func() []byte { f := sound(); f[3] = 0x40; return f }(), ErrOversized},
+		{"meta longer than its frame", func() []byte { f := sound(); f[9]++; return reseal(f) }(), ErrMalformed},
+		{"records behind a heartbeat", damage(frameHeartbeat, func(*wireMessage) {}, entry(1, 1)), ErrMalformed},
+		{"meta that is no msgpack", appendFrame(nil, frameHeartbeat, []byte{0xc1, 0xff}, 0), ErrMalformed},
+		{"meta with bytes behind it", appendFrame(nil, frameHeartbeat, append(encodeMeta(wireMessage{}), 0), 0), ErrMalformed},
+		{"a map that promises 4 billion fields", appendFrame(nil, frameHeartbeat, []byte{0xdf, 0xff, 0xff, 0xff, 0xff}, 0), ErrMalformed},
+		{"no sender", damage(frameHeartbeat, func(w *wireMessage) { w.From = nil }), ErrMalformed},
+		{"a sender with a space", damage(frameHeartbeat, func(w *wireMessage) { w.From = []byte("a b") }), ErrMalformed},
+		{"a receiver of 65 bytes", damage(frameHeartbeat, func(w *wireMessage) { w.To = make([]byte, 65) }), ErrMalformed},
+		{"half a cluster id", damage(frameHeartbeat, func(w *wireMessage) { w.Cluster = make([]byte, 8) }), ErrMalformed},
+		{"a term near 2^64", damage(frameVoteRequest, func(w *wireMessage) { w.Term = math.MaxUint64 - 1 }), ErrMalformed},
+		{"a log that ends near 2^64", damage(frameVoteRequest, func(w *wireMessage) { w.LastTerm = math.MaxUint64 }), ErrMalformed},
+		{"a match near 2^64", damage(frameAppendReply, func(w *wireMessage) { w.Match = math.MaxUint64 }), ErrMalformed},
+		{"an unknown verdict", damage(frameRollReply, func(w *wireMessage) { w.Verdict = 9 }), ErrMalformed},
+		{"a list that is no list", damage(frameRollCall, func(w *wireMessage) { w.List = []byte{1} }), ErrMalformed},
+		{"a list of 4 billion members", damage(frameRollCall, func(w *wireMessage) { w.List = bigList }), ErrMalformed},
+		{"a list without a voter", damage(frameRollCall, func(w *wireMessage) {
+			w.List = encodeMeta([]wireMember{{ID: "a", Address: "x", Kind: 1}})
+		}), ErrMalformed},
+		{"a list that names a member twice", damage(frameRollCall, func(w *wireMessage) {
+			w.List = encodeMeta([]wireMember{{ID: "a", Address: "x"}, {ID: "b", Address: "x"}, {ID: "a", Address: "y"}})
+		}), ErrMalformed},
+		{"a founding without its entry", damage(frameFoundRequest, func(*wireMessage) {}), ErrMalformed},
+		{"a founding of two entries", damage(frameFoundRequest, func(*wireMessage) {}, entry(0, 1), entry(0, 2)), ErrMalformed},
+		{"entries behind a gap", damage(frameAppendRequest, span(1, 1, 2, 3), entry(2, 3)), ErrMalformed},
+		{"entries with a gap", damage(frameAppendRequest, span(1, 1, 2, 4), entry(2, 2), entry(2, 4)), ErrMalformed},
+		{"entries whose terms fall", damage(frameAppendRequest, span(1, 1, 2, 3), entry(3, 2), entry(2, 3)), ErrMalformed},
+		{"entries that fall below Prev's term", damage(frameAppendRequest, span(3, 1, 2, 2), entry(2, 2)), ErrMalformed},
+		{"entries that end before Last", damage(frameAppendRequest, span(1, 1, 2, 3), entry(2, 2)), ErrMalformed},
+		{"no entries, and Last is not Prev", damage(frameAppendRequest, span(1, 1, 1, 2)), ErrMalformed},
+		{"an entry of a later term than its message", damage(frameAppendRequest, span(1, 1, 8, 2), entry(8, 2)), ErrMalformed},
+		{"an entry near the end of all indexes", damage(frameAppendRequest, span(1, 1, 2, 2), entry(2, math.MaxUint64)), ErrMalformed},
+		{"a spoiled record", spoiled, raft.ErrBadRecord},
+		{"a record that reaches beyond the frame", longRecord, raft.ErrBadRecord},
+	}
+	for _, row := range rows {
+		t.Run(row.rule, func(t *testing.T) {
+			_, err := DecodeMessage(row.frame)
+			require.ErrorIs(t, err, row.want)
+		})
+	}
+}
+
+func TestEncode_RefusesWhatNoMemberSends(t *testing.T) {
+	hollow := raft.AppendRequest{Prev: raft.EntryID{Term: 1, Index: 1}, Last: raft.EntryID{Term: 1, Index: 3}}
+	_, err := EncodeMessage(raft.Message{From: alice, To: bob, Term: 1, Body: hollow})
+	require.ErrorContains(t, err, "0 entries for the span")
+	_, err = EncodeMessage(raft.Message{From: alice, To: bob, Term: 1})
+	require.ErrorContains(t, err, "not a message of this version")
+	big := transporttest.Append(raft.EntryID{}, []int{1 << 20}, 0)
+	big.Entries[0].Term, big.Last.Term = 1, 1
+	_, _, err = newEncoder().message(nil, raft.Message{From: alice, To: bob, Term: 1, Body: big}, 1<<20)
+	require.ErrorIs(t, err, ErrOversized)
+}
+
+func TestMessage_LargestListFits(t *testing.T) {
+	var members []raft.Member
+	for i := range raft.MembersMax {
+		id := make([]byte, raft.NodeIDBytesMax)
+		for j := range id {
+			id[j] = 'x'
+		}
+		id[0], id[1] = byte('A'+i/16), byte('a'+i%16)
+		members = append(members, raft.Member{
+			ID: raft.NodeID(id), Address: string(make([]byte, raft.AddressBytesMax)), Meta: string(make([]byte, raft.MetaBytesMax)),
+			Kind: raft.Voter, Incarnation: math.MaxUint64,
+		})
+	}
+	list := raft.NewConfiguration(members)
+	require.NoError(t, list.Validate())
+	m := raft.Message{From: alice, To: raft.Peer{ID: "b"}, Body: raft.RollCall{List: list}}
+	frame, err := EncodeMessage(m)
+	require.NoError(t, err)
+	got, err := DecodeMessage(frame)
+	require.NoError(t, err)
+	assert.Equal(t, m, got)
+}
+
+// What is sent twenty times a second to everybody should leave little garbage.
+func TestMessage_HotPathAllocatesLittle(t *testing.T) {
+	e, d := newEncoder(), newDecoder()
+	heartbeat := raft.Message{From: alice, To: bob, Cluster: raft.ClusterID{1}, Term: 7, Body: raft.Heartbeat{Commit: 5}}
+	buf, _, err := e.message(nil, heartbeat, FrameBytesMax)
+	require.NoError(t, err)
+	frame := append([]byte(nil), buf...)
+	h := headerOf(t, frame)
+	encoding := testing.AllocsPerRun(100, func() { buf, _, _ = e.message(buf[:0], heartbeat, FrameBytesMax) })
+	decoding := testing.AllocsPerRun(100, func() { _, _ = d.message(h, frame) })
+	assert.LessOrEqual(t, encoding, 2.0)
+	assert.LessOrEqual(t, decoding, 6.0)
+
+	few := allocationsOfAppend(t, 4)
+	assert.LessOrEqual(t, allocationsOfAppend(t, 64), few, "allocations grow with the entries")
+}
+
+func allocationsOfAppend(t *testing.T, entries int) float64 {
+	t.Helper()
+	e, d := newEncoder(), newDecoder()
+	m := raft.Message{From: alice, To: bob, Term: 7, Body: transporttest.Append(raft.EntryID{Term: 7}, make([]int, entries), 0)}
+	whole, err := EncodeMessage(m)
+	require.NoError(t, err)
+	h := headerOf(t, whole)
+	buf := make([]byte, 0, 4096)
+	return testing.AllocsPerRun(100, func() {
+		if _, _, err := e.message(buf, m, FrameBytesMax); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.message(h, whole); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkMessage_Heartbeat(b *testing.B) {
+	benchmarkMessage(b, raft.Heartbeat{Round: raft.RequestID{Boot: 1, Counter: 1000}, Commit: 5})
+}
+
+func BenchmarkMessage_AppendOf64Entries(b *testing.B) {
+	sizes := make([]int, 64)
+	for i := range sizes {
+		sizes[i] = 128
+	}
+	benchmarkMessage(b, transporttest.Append(raft.EntryID{Term: 7}, sizes, 0))
+}
+
+func benchmarkMessage(b *testing.B, body raft.Body) {
+	e, d := newEncoder(), newDecoder()
+	m := raft.Message{From: alice, To: bob, Cluster: raft.ClusterID{1}, Term: 7, Body: body}
+	whole, err := EncodeMessage(m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	h, _ := parseHeader(whole, FrameBytesMax)
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		var buf []byte
+		for b.Loop() {
+			buf, _, _ = e.message(buf[:0], m, FrameBytesMax)
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := d.message(h, whole); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package transport
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever a peer sends: the frames that are cut from it are the bytes that it sent, each within its
+// limits, and the end is an error.
+func FuzzFrame(f *testing.F) {
+	var stream []byte
+	for _, m := range transporttest.Messages(alice, bob) {
+		frame, err := EncodeMessage(m)
+		require.NoError(f, err)
+		f.Add(frame)
+		stream = append(stream, frame...)
+	}
+	f.Add(stream)
+	f.Add(append(bytes.Clone(beat), beat[:7]...))
+	const appendBytesMax = 128 << 10
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		r := newFrameReader(bytes.NewReader(sent), appendBytesMax)
+		at := 0
+		for {
+			h, frame, err := r.next()
+			if err != nil {
+				return
+			}
+			require.Len(t, frame, h.size())
+			require.True(t, bytes.HasPrefix(sent[at:], frame))
+			at += len(frame)
+			bodyMax, metaMax, err := h.kind.limit(appendBytesMax)
+			require.NoError(t, err)
+			require.LessOrEqual(t, h.body, bodyMax)
+			require.LessOrEqual(t, h.meta, metaMax)
+			_, _, _ = parseFrame(h, frame)
+		}
+	})
+}
+
+// What is understood as a message is one that a member can send: encoded again, it is the same.
+func FuzzMessage(f *testing.F) {
+	for _, m := range transporttest.Messages(alice, bob) {
+		frame, err := EncodeMessage(m)
+		require.NoError(f, err)
+		meta, records, err := parseFrame(headerOfFuzz(frame), frame)
+		require.NoError(f, err)
+		f.Add(frame[8], meta, records)
+	}
+	f.Fuzz(func(t *testing.T, kind byte, meta, records []byte) {
+		// The checksum is made right: the fuzzer would not find it.
+		frame := append(appendFrame(nil, frameType(kind), meta, len(records)), records...)
+		m, err := DecodeMessage(frame)
+		if err != nil {
+			return
+		}
+		again, err := EncodeMessage(m)
+		require.NoError(t, err)
+		same, err := DecodeMessage(again)
+		require.NoError(t, err)
+		require.Equal(t, m, same)
+	})
+}
+
+func headerOfFuzz(frame []byte) frameHeader {
+	h, _ := parseHeader(frame, FrameBytesMax)
+	return h
+}
+
+// What is understood as a hello or a refusal is one that a member can send.
+func FuzzHandshake(f *testing.F) {
+	list := raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1"}, {ID: "b", Address: "x:2", Kind: raft.Learner}})
+	f.Add(false, encodeHello(raft.Hello{
+		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, Boot: 2, Term: 3,
+		Founder: alice, Address: "z:1", List: list, ElectionTimeout: 4,
+	}, raft.LaneBulk))
+	f.Add(true, encodeRefusal(raft.Refusal{
+		Reason: raft.RefusedListDiffers, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3,
+		Founder: bob, List: list, VersionsMin: 1, VersionsMax: 1, Detail: "why",
+	}))
+	f.Fuzz(func(t *testing.T, refusal bool, meta []byte) {
+		kind := frameHello
+		if refusal {
+			kind = frameRefusal
+		}
+		sent := opening{versions: ours, refusal: &raft.Refusal{}}.encode()[:openingBytes]
+		sent = appendFrame(sent, kind, meta, 0)
+		o, err := readOpening(newFrameReader(bytes.NewReader(sent), FrameBytesMax))
+		if err != nil {
+			return
+		}
+		same, err := readOpening(newFrameReader(bytes.NewReader(o.encode()), FrameBytesMax))
+		require.NoError(t, err)
+		require.Equal(t, o, same)
+	})
+}

@@ -1,0 +1,114 @@
+package transport_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// memoryPair is two members of a network, connected to each other.
+type memoryPair struct {
+	network *transport.Network
+	a, b    *transport.Memory
+	ra, rb  *transporttest.Recorder
+}
+
+func newMemoryPair(t *testing.T) memoryPair {
+	t.Helper()
+	n := transport.NewNetwork()
+	p := memoryPair{
+		network: n, a: n.Join("a"), b: n.Join("b"),
+		ra: transporttest.NewRecorder("a"), rb: transporttest.NewRecorder("b"),
+	}
+	require.NoError(t, p.a.Start(p.ra))
+	require.NoError(t, p.b.Start(p.rb))
+	p.a.Connect([]raft.Member{{ID: "b"}})
+	p.b.Connect([]raft.Member{{ID: "a"}})
+	p.ra.AwaitUp(t, "b")
+	p.rb.AwaitUp(t, "a")
+	return p
+}
+
+func (p memoryPair) close(t *testing.T) {
+	require.NoError(t, p.a.Close())
+	require.NoError(t, p.b.Close())
+}
+
+func ping(from, to *transporttest.Recorder) []raft.Message {
+	return []raft.Message{{From: from.Self.From, To: to.Self.From, Body: raft.TimeoutNow{}}}
+}
+
+func TestNetwork_CutPartsBothUntilHeal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newMemoryPair(t)
+		defer p.close(t)
+		p.network.Cut("a", "b")
+		p.ra.AwaitLost(t, "b", false)
+		p.rb.AwaitLost(t, "a", false)
+		assert.Error(t, p.a.Send("b", raft.LaneUrgent, ping(p.ra, p.rb)))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.False(t, p.a.Peer("b").Connected)
+		p.network.Heal("b", "a")
+		healed := time.Now()
+		p.ra.AwaitUp(t, "b")
+		p.rb.AwaitUp(t, "a")
+		assert.Zero(t, time.Since(healed), "nobody waits for the rest of a pause")
+	})
+}
+
+func TestNetwork_CutOneWayLeavesTheOtherStanding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newMemoryPair(t)
+		defer p.close(t)
+		p.network.CutOneWay("a", "b")
+		p.ra.AwaitLost(t, "b", false)
+		require.Error(t, p.a.Send("b", raft.LaneUrgent, ping(p.ra, p.rb)))
+		require.NoError(t, p.b.Send("a", raft.LaneUrgent, ping(p.rb, p.ra)))
+		p.ra.AwaitMessages(t, 1)
+		assert.True(t, p.b.Peer("a").Connected)
+		p.network.HealAll()
+		p.ra.AwaitUp(t, "b")
+	})
+}
+
+func TestNetwork_MemberThatJoinsAgainReplacesItsFormerSelf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newMemoryPair(t)
+		defer p.close(t)
+		again := p.network.Join("b")
+		p.ra.AwaitLost(t, "b", true)
+		r := transporttest.NewRecorder("b")
+		r.Self.Boot = 2
+		require.NoError(t, again.Start(r))
+		assert.Equal(t, uint64(2), p.ra.AwaitUp(t, "b").Hello.Boot)
+		require.Error(t, p.b.Send("a", raft.LaneUrgent, ping(p.rb, p.ra)), "the former self is cut off")
+		require.NoError(t, p.a.Send("b", raft.LaneUrgent, ping(p.ra, r)))
+		r.AwaitMessages(t, 1)
+		require.NoError(t, again.Close())
+	})
+}
+
+// An idle network costs no virtual time and no work: every goroutine waits.
+func TestNetwork_IdleMembersOnlyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newMemoryPair(t)
+		defer p.close(t)
+		time.Sleep(1000 * time.Hour)
+		synctest.Wait()
+		assert.True(t, p.a.Peer("b").Connected)
+		assert.Zero(t, p.ra.Count()-countChecks(p.ra))
+	})
+}
+
+func countChecks(r *transporttest.Recorder) int {
+	before := r.Count()
+	r.Discard(func(e transporttest.Event) bool { return e.Kind == transporttest.EventChecked })
+	return before - r.Count()
+}

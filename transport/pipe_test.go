@@ -1,0 +1,83 @@
+package transport_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport"
+	"github.com/stretchr/testify/require"
+)
+
+// pipeNetwork connects TCPs by net.Pipe, whose deadlines keep to the time of a bubble.
+type pipeNetwork struct {
+	options transport.Options
+
+	mu        sync.Mutex
+	listeners map[string]*pipeListener
+}
+
+func newPipeNetwork(options transport.Options) *pipeNetwork {
+	return &pipeNetwork{options: options, listeners: map[string]*pipeListener{}}
+}
+
+func (n *pipeNetwork) Address(id raft.NodeID) string { return string(id) }
+
+func (n *pipeNetwork) New(t *testing.T, id raft.NodeID) raft.Transport {
+	tcp, err := transport.New(n.listen(string(id)), n.dial, n.options)
+	require.NoError(t, err)
+	return tcp
+}
+
+func (n *pipeNetwork) listen(name string) net.Listener {
+	l := &pipeListener{name: name, callers: make(chan net.Conn), closed: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listeners[name] = l
+	return l
+}
+
+func (n *pipeNetwork) dial(ctx context.Context, address string) (net.Conn, error) {
+	n.mu.Lock()
+	l := n.listeners[address]
+	n.mu.Unlock()
+	caller, acceptor := net.Pipe()
+	select {
+	case l.callers <- acceptor:
+		return caller, nil
+	case <-l.closed:
+		return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// pipeListener is a net.Listener for pipes.
+type pipeListener struct {
+	name    string
+	callers chan net.Conn
+	once    sync.Once
+	closed  chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.callers:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr  { return l }
+func (l *pipeListener) Network() string { return "pipe" }
+func (l *pipeListener) String() string  { return l.name }

@@ -1,0 +1,332 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// start starts a member on loopback.
+func start(t *testing.T, id raft.NodeID, opts transport.Options) (*transport.TCP, *transporttest.Recorder) {
+	t.Helper()
+	tcp, err := transport.Listen(loopback, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, tcp.Close()) })
+	r := transporttest.NewRecorder(id)
+	require.NoError(t, tcp.Start(r))
+	return tcp, r
+}
+
+func at(id raft.NodeID, address string) []raft.Member {
+	return []raft.Member{{ID: id, Address: address}}
+}
+
+func TestListen_PortInUseIsAClearError(t *testing.T) {
+	first, err := transport.Listen(loopback, transport.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, first.Close()) }()
+	_, err = transport.Listen(first.Addr().String(), transport.Options{})
+	var failed *transport.ListenError
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, first.Addr().String(), failed.Address)
+	assert.Contains(t, err.Error(), "cannot listen on "+failed.Address)
+}
+
+func TestListen_BeyondLoopbackNeedsTLSOrInsecure(t *testing.T) {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0"} {
+		_, err := transport.Listen(address, transport.Options{})
+		var insecure *transport.InsecureError
+		require.ErrorAs(t, err, &insecure, address)
+	}
+	everywhere := &listenerAt{address: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}}
+	_, err := transport.New(everywhere, nil, transport.Options{})
+	var insecure *transport.InsecureError
+	require.ErrorAs(t, err, &insecure)
+	_, err = transport.New(everywhere, nil, transport.Options{Insecure: true})
+	require.NoError(t, err)
+}
+
+// listenerAt is a listener that says where it listens, and nothing more.
+type listenerAt struct {
+	net.Listener
+	address net.Addr
+}
+
+func (l *listenerAt) Addr() net.Addr { return l.address }
+
+func TestDial_BeyondLoopbackNeedsTLSOrInsecure(t *testing.T) {
+	a, r := start(t, "a", transport.Options{})
+	a.Connect(at("b", "192.0.2.1:4001"))
+	r.AwaitLost(t, "b", false)
+	var insecure *transport.InsecureError
+	require.ErrorAs(t, a.Peer("b").Err, &insecure)
+}
+
+func TestOptions_ValidateNamesEveryProblem(t *testing.T) {
+	_, err := transport.Listen(loopback, transport.Options{
+		FrameBytesMax: 1, HandshakesMax: -1, IdleTimeout: time.Nanosecond, RedialMin: time.Minute,
+	})
+	for _, field := range []string{"FrameBytesMax", "HandshakesMax", "IdleTimeout", "RedialMin"} {
+		require.ErrorContains(t, err, "Options."+field)
+	}
+}
+
+func TestDial_AddressThatDoesNotResolveIsToldAndTriedAgain(t *testing.T) {
+	a, r := start(t, "a", transport.Options{})
+	a.Connect(at("b", "no-such-host.invalid:4001"))
+	r.AwaitLost(t, "b", false)
+	status := a.Peer("b")
+	assert.False(t, status.Connected)
+	require.Error(t, status.Err)
+	r.AwaitLost(t, "b", false)
+}
+
+func TestDial_ResolverIsAskedForEachDial(t *testing.T) {
+	b, _ := start(t, "b", transport.Options{})
+	var asked atomic.Int32
+	unknown := errors.New("unknown member")
+	resolve := func(_ context.Context, m raft.Member) (string, error) {
+		if asked.Add(1) <= 2 {
+			return "", unknown
+		}
+		assert.Equal(t, "service:b", m.Address)
+		return b.Addr().String(), nil
+	}
+	a, r := start(t, "a", transport.Options{Resolve: resolve})
+	a.Connect(at("b", "service:b"))
+	r.AwaitLost(t, "b", false)
+	r.AwaitUp(t, "b")
+	assert.NoError(t, a.Peer("b").Err)
+	assert.Positive(t, a.Peer("b").RoundTrip)
+}
+
+func TestConnect_NewAddressIsDialedInPlaceOfTheOldOne(t *testing.T) {
+	old, _ := start(t, "b", transport.Options{})
+	moved, seen := start(t, "b", transport.Options{})
+	a, r := start(t, "a", transport.Options{})
+	a.Connect(at("b", old.Addr().String()))
+	r.AwaitUp(t, "b")
+	a.Connect(at("b", moved.Addr().String()))
+	r.AwaitLost(t, "b", false)
+	r.AwaitUp(t, "b")
+	m := raft.Message{From: raft.Peer{ID: "a", Incarnation: 1}, To: raft.Peer{ID: "b", Incarnation: 1}, Body: raft.TimeoutNow{}}
+	require.NoError(t, a.Send("b", raft.LaneUrgent, []raft.Message{m}))
+	assert.Equal(t, m, seen.AwaitMessages(t, 1)[0])
+}
+
+func TestSend_MessageOverTheLimitIsLeftOutAndTheOthersArrive(t *testing.T) {
+	b, seen := start(t, "b", transport.Options{})
+	a, r := start(t, "a", transport.Options{FrameBytesMax: 64 << 10})
+	a.Connect(at("b", b.Addr().String()))
+	r.AwaitUp(t, "b")
+	message := func(body raft.Body) raft.Message {
+		return raft.Message{From: raft.Peer{ID: "a", Incarnation: 1}, To: raft.Peer{ID: "b", Incarnation: 1}, Term: 7, Body: body}
+	}
+	batch := []raft.Message{
+		message(raft.AppendReply{Match: 1}),
+		message(transporttest.Append(raft.EntryID{Term: 7}, []int{70 << 10}, 0)),
+		message(raft.AppendReply{Match: 2}),
+	}
+	err := a.Send("b", raft.LaneBulk, batch)
+	require.ErrorIs(t, err, transport.ErrOversized)
+	assert.Equal(t, []raft.Message{batch[0], batch[2]}, seen.AwaitMessages(t, 2))
+	assert.True(t, a.Peer("b").Connected)
+	assert.Equal(t, uint64(1), a.Stats().Unsendable)
+}
+
+// Nobody sends anything for many times the IdleTimeout, and every connection stands.
+func TestBeats_KeepSilentConnectionsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{})
+		a, b := n.New(t, "a").(*transport.TCP), n.New(t, "b").(*transport.TCP)
+		r := transporttest.NewRecorder("a")
+		require.NoError(t, a.Start(r))
+		require.NoError(t, b.Start(transporttest.NewRecorder("b")))
+		a.Connect(at("b", n.Address("b")))
+		r.AwaitUp(t, "b")
+		time.Sleep(time.Hour)
+		assert.True(t, a.Peer("b").Connected)
+		assert.Equal(t, uint64(1), a.Stats().Dialed)
+		assert.Equal(t, 2, b.Stats().Inbound)
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+	})
+}
+
+// shortOfFiles is a listener that fails for a while, as when there are too many open files.
+type shortOfFiles struct {
+	net.Listener
+	failures int
+}
+
+func (l *shortOfFiles) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		l.failures--
+		return nil, syscall.EMFILE
+	}
+	return l.Listener.Accept()
+}
+
+func TestAccept_FailuresAreCountedAndItGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{})
+		a := n.New(t, "a").(*transport.TCP)
+		b, err := transport.New(&shortOfFiles{n.listen("b"), 5}, n.dial, transport.Options{})
+		require.NoError(t, err)
+		r := transporttest.NewRecorder("a")
+		require.NoError(t, a.Start(r))
+		require.NoError(t, b.Start(transporttest.NewRecorder("b")))
+		a.Connect(at("b", n.Address("b")))
+		r.AwaitUp(t, "b")
+		assert.Equal(t, uint64(5), b.Stats().AcceptFailed)
+		require.NoError(t, b.Close())
+		r.AwaitLost(t, "b", true)
+		assert.Equal(t, uint64(1), a.Stats().Lost)
+		require.NoError(t, a.Close())
+	})
+}
+
+func TestRefusal_IsTheErrorOfThePeer(t *testing.T) {
+	b, judge := start(t, "b", transport.Options{})
+	judge.Self.ClusterName = "another"
+	a, r := start(t, "a", transport.Options{})
+	a.Connect(at("b", b.Addr().String()))
+	r.AwaitRefused(t, "b")
+	var refused *transport.RefusedError
+	require.ErrorAs(t, a.Peer("b").Err, &refused)
+	assert.Equal(t, raft.NodeID("b"), refused.By)
+	var refusal *raft.Refusal
+	require.ErrorAs(t, a.Peer("b").Err, &refusal)
+	assert.Equal(t, raft.RefusedClusterName, refusal.Reason)
+	assert.Positive(t, b.Stats().Refused[raft.RefusedClusterName])
+}
+
+// A peer whose host has vanished sends no end of stream. Its silence ends the connection.
+func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
+	b, _ := start(t, "b", transport.Options{IdleTimeout: time.Hour}) // beats once in a quarter of an hour
+	a, r := start(t, "a", transport.Options{IdleTimeout: 50 * time.Millisecond})
+	a.Connect(at("b", b.Addr().String()))
+	r.AwaitUp(t, "b")
+	r.AwaitLost(t, "b", false)
+}
+
+func TestLogger_WarnsOnceForEachKindOfTrouble(t *testing.T) {
+	var log bytes.Buffer
+	opts := transport.Options{Logger: hclog.New(&hclog.LoggerOptions{Output: &log}), RedialMax: 20 * time.Millisecond}
+	a, r := start(t, "a", opts)
+	nobody, err := net.Listen("tcp", loopback)
+	require.NoError(t, err)
+	require.NoError(t, nobody.Close())
+	a.Connect(at("b", nobody.Addr().String()))
+	for range 5 {
+		r.AwaitLost(t, "b", true)
+	}
+	require.NoError(t, a.Close())
+	assert.Equal(t, 1, strings.Count(log.String(), "peer is not connected"))
+	assert.GreaterOrEqual(t, a.Stats().DialFailed, uint64(5))
+}
+
+func TestClose_LeavesNoGoroutine(t *testing.T) {
+	ids := []raft.NodeID{"a", "b", "c"}
+	var members []raft.Member
+	var tcps []*transport.TCP
+	var recorders []*transporttest.Recorder
+	for _, id := range ids {
+		tcp, r := start(t, id, transport.Options{})
+		tcps, recorders = append(tcps, tcp), append(recorders, r)
+		members = append(members, raft.Member{ID: id, Address: tcp.Addr().String()})
+	}
+	for _, tcp := range tcps {
+		tcp.Connect(members)
+	}
+	for i, r := range recorders {
+		for range 2 {
+			r.Await(t, "up", func(e transporttest.Event) bool { return e.Kind == transporttest.EventUp })
+		}
+		if i == 0 {
+			require.NotEmpty(t, goroutinesOfTransport())
+		}
+	}
+	for _, tcp := range tcps {
+		require.NoError(t, tcp.Close())
+	}
+	assert.Empty(t, goroutinesOfTransport())
+	assert.Zero(t, tcps[0].Stats().Inbound)
+}
+
+// goroutinesOfTransport returns the stacks of the goroutines that run methods of the package.
+func goroutinesOfTransport() []string {
+	var all bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
+	var ours []string
+	for stack := range strings.SplitSeq(all.String(), "\n\n") {
+		if strings.Contains(stack, "raft/transport.(*") {
+			ours = append(ours, stack)
+		}
+	}
+	return ours
+}
+
+// One member sends to another over loopback, in batches as a busy leader does.
+func BenchmarkTCP_Send(b *testing.B) {
+	for _, row := range []struct {
+		name  string
+		sizes []int
+	}{
+		{"64 entries of 128 B", slices.Repeat([]int{128}, 64)},
+		{"1 entry of 1 MiB", []int{1 << 20}},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			var got atomic.Int64
+			receiver, err := transport.Listen(loopback, transport.Options{})
+			require.NoError(b, err)
+			defer func() { _ = receiver.Close() }()
+			require.NoError(b, receiver.Start(counting{transporttest.NewRecorder("b"), &got}))
+			sender, err := transport.Listen(loopback, transport.Options{})
+			require.NoError(b, err)
+			defer func() { _ = sender.Close() }()
+			r := transporttest.NewRecorder("a")
+			require.NoError(b, sender.Start(r))
+			sender.Connect(at("b", receiver.Addr().String()))
+			require.Eventually(b, func() bool { return sender.Peer("b").Connected }, time.Minute, time.Millisecond)
+			batch := []raft.Message{{
+				From: r.Self.From, To: raft.Peer{ID: "b", Incarnation: 1}, Term: 7,
+				Body: transporttest.Append(raft.EntryID{Term: 7}, row.sizes, 0),
+			}}
+			frame, err := transport.EncodeMessage(batch[0])
+			require.NoError(b, err)
+			b.SetBytes(int64(len(frame)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := sender.Send("b", raft.LaneBulk, batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			require.Eventually(b, func() bool { return got.Load() >= int64(b.N) }, time.Minute, time.Millisecond)
+		})
+	}
+}
+
+// counting is an Endpoint that only counts what it receives.
+type counting struct {
+	*transporttest.Recorder
+	got *atomic.Int64
+}
+
+func (c counting) Receive(_ raft.NodeID, batch []raft.Message) { c.got.Add(int64(len(batch))) }
