@@ -16,7 +16,7 @@ func newTable(change func(*Config)) *requests {
 	return newRequests(&cfg, func() {})
 }
 
-func noReason(*request, Answer) error { return ErrOverloaded }
+func noReason(*call, Answer) error { return ErrOverloaded }
 
 func cancelled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
