@@ -56,6 +56,11 @@ func (n *Node) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	select {
+	case <-n.stop:
+		return ErrClosed
+	default:
+	}
 	if n.identity.isWiped() {
 		return ErrWiped
 	}

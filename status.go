@@ -81,6 +81,11 @@ func (n *Node) Status() Status {
 
 // coreStatus asks the loop, or takes the last word of a loop that has ended.
 func (n *Node) coreStatus() CoreStatus {
+	select {
+	case <-n.loopEnded:
+		return n.lastStatus
+	default:
+	}
 	reply := make(chan CoreStatus, 1)
 	n.mailbox.inspect(reply)
 	select {

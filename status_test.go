@@ -86,6 +86,22 @@ func TestHistory_KeepsTheLatestNotes(t *testing.T) {
 	expect.Equal(t, Index(3*notesMax/2-1), notes[notesMax-1].Index)
 }
 
+func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {
+	h := &history{}
+	follow := func(term Term, leader NodeID) Leadership { return Leadership{Term: term, Leader: leader} }
+	expect.Equal(t, "n1 leads in term 1", h.change(follow(0, ""), follow(1, "n1"), nil))
+	timeout := []Note{{Kind: NoteRefused, Peer: "x"}, {Kind: NoteTimeout}, {Kind: NotePreCampaign}, {Kind: NoteVoteDenied}}
+	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
+		h.change(follow(1, "n1"), Leadership{Term: 1, Role: PreCandidate}, timeout))
+	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
+		h.change(Leadership{Term: 1, Role: PreCandidate}, Leadership{Term: 2, Role: Candidate}, nil))
+	expect.Equal(t, "n2 leads in term 2, after n1 in term 1 (election timeout)",
+		h.change(Leadership{Term: 2, Role: Candidate}, Leadership{2, "n2", Leader}, []Note{{Kind: NoteLeader}}))
+	newer := []Note{{Kind: NoteNewerTerm, Peer: "n3", Term: 2, Newer: 3}, {Kind: NoteFollower, Peer: "n3", Term: 3}}
+	expect.Equal(t, "n3 leads in term 3, after n2 in term 2 (term 3 of n3 is newer than 2)",
+		h.change(Leadership{2, "n2", Leader}, follow(3, "n3"), newer))
+}
+
 func TestHistogram_CountsIntoFixedBuckets(t *testing.T) {
 	h := newHistogram([]float64{1, 10}, 1)
 	for _, v := range []int64{0, 1, 2, 10, 11, 1000} {
