@@ -56,6 +56,11 @@ func (n *Node) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	select {
+	case <-n.stop:
+		return ErrClosed
+	default:
+	}
 	if n.identity.isWiped() {
 		return ErrWiped
 	}
@@ -178,7 +183,7 @@ func (n *Node) Watch(ctx context.Context) iter.Seq[Leadership] {
 }
 
 // explain says what error a refused or lost request gets.
-func (n *Node) explain(req *request, a Answer) error {
+func (n *Node) explain(req *call, a Answer) error {
 	switch a.Kind {
 	case AnswerUnknown:
 		return ErrOutcomeUnknown
@@ -197,7 +202,7 @@ func (n *Node) explain(req *request, a Answer) error {
 	case RefusedTooLarge:
 		return &TooLargeError{req.bytes - RecordOverheadBytes, n.cfg.CommandBytesMax}
 	case RefusedTimedOut:
-		if req.kind == transferRequest {
+		if req.kind == transferCall {
 			return ErrTransferTimedOut
 		}
 		return ErrReadTimedOut

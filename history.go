@@ -14,7 +14,10 @@ type history struct {
 	mu    sync.Mutex
 	notes []Note // a ring once it is full
 	next  int
-	why   string
+
+	why     string     // the last change
+	lost    Leadership // the last one with a leader
+	lostWhy string
 }
 
 // add takes the notes of one Step.
@@ -41,25 +44,38 @@ func (h *history) all() []Note {
 	return append(append([]Note(nil), h.notes[h.next:]...), h.notes[:h.next]...)
 }
 
-// change remembers why leadership changed: the last decision of the Step in which it did.
-func (h *history) change(from, to Leadership, notes []Note) (why string) {
-	switch {
-	case to.Leader != "" && from.Leader != "" && from.Leader != to.Leader:
-		why = fmt.Sprintf("%s leads in term %d, after %s in term %d", to.Leader, to.Term, from.Leader, from.Term)
-	case to.Leader != "":
-		why = fmt.Sprintf("%s leads in term %d", to.Leader, to.Term)
-	case from.Leader != "":
-		why = fmt.Sprintf("no leader: %s led in term %d", from.Leader, from.Term)
-	default:
-		why = fmt.Sprintf("no leader: this member is a %v in term %d", to.Role, to.Term)
-	}
-	if len(notes) > 0 {
-		why += fmt.Sprintf(" (%v)", notes[len(notes)-1])
-	}
+// change remembers why leadership changed, and returns it as a sentence. notes are those of the Step in
+// which it did.
+func (h *history) change(from, to Leadership, notes []Note) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.why = why
-	return why
+	cause := causeOf(notes)
+	if from.Leader != "" {
+		h.lost, h.lostWhy = from, cause
+	}
+	switch {
+	case to.Leader != "" && h.lost.Leader != "":
+		h.why = fmt.Sprintf("%s leads in term %d, after %s in term %d%s", to.Leader, to.Term, h.lost.Leader, h.lost.Term, h.lostWhy)
+	case to.Leader != "":
+		h.why = fmt.Sprintf("%s leads in term %d", to.Leader, to.Term)
+	case h.lost.Leader != "":
+		h.why = fmt.Sprintf("no leader: %s led in term %d%s", h.lost.Leader, h.lost.Term, h.lostWhy)
+	default:
+		h.why = fmt.Sprintf("no leader: this member is a %v in term %d%s", to.Role, to.Term, cause)
+	}
+	return h.why
+}
+
+// causeOf returns the decision that made the role change, in parentheses, if one is noted: it stands
+// right before the last note of a change.
+func causeOf(notes []Note) string {
+	for i := len(notes) - 1; i > 0; i-- {
+		switch notes[i].Kind {
+		case NoteLeader, NoteFollower, NotePreCampaign, NoteCampaign:
+			return fmt.Sprintf(" (%v)", notes[i-1])
+		}
+	}
+	return ""
 }
 
 func (h *history) reason() string {

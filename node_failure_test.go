@@ -165,8 +165,9 @@ func (s *witnessedStorage) Load(ctx context.Context, id raft.Identity) (raft.Sto
 	return stored, err
 }
 
+// Write is slow, so that what does not wait for it overtakes it; it runs inside a bubble.
 func (s *witnessedStorage) Write(w raft.StorageWrite) error {
-	time.Sleep(3 * time.Millisecond) // virtual: a disk much slower than the network
+	time.Sleep(3 * time.Millisecond)
 	if err := s.Storage.Write(w); err != nil {
 		return err
 	}

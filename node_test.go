@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"strconv"
 	"sync"
@@ -258,7 +257,7 @@ func TestClose_EveryCallEnds(t *testing.T) {
 			assert.ErrorIs(t, call(), raft.ErrClosed, name)
 		}
 		_, err := n.WaitLeader(ctx)
-		assert.True(t, err == nil || errors.Is(err, raft.ErrClosed))
+		assert.ErrorIs(t, err, raft.ErrClosed)
 		assert.ErrorIs(t, n.Ready(ctx), raft.ErrClosed)
 		assert.ErrorIs(t, n.Err(), raft.ErrClosed)
 		<-n.Done()

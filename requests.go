@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// requestKind says what a caller waits for.
-type requestKind uint8
+// callKind says what a caller waits for.
+type callKind uint8
 
 const (
-	proposalRequest requestKind = iota // Propose, Barrier
-	readRequest                        // ReadIndex
-	transferRequest                    // TransferLeadership
+	proposeCall  callKind = iota // Propose, Barrier
+	readCall                     // ReadIndex
+	transferCall                 // TransferLeadership
 )
 
-// request is one caller that waits for an answer. Its outcome channel has a capacity of 1 and gets
+// call is one caller that waits for an answer. Its outcome channel has a capacity of 1 and gets
 // exactly one value, when the request leaves the table; then it may be used again.
-type request struct {
-	kind    requestKind
+type call struct {
+	kind    callKind
 	ticket  Ticket
 	bytes   int
 	taken   bool    // it has reached the core
@@ -38,13 +38,13 @@ type outcome struct {
 type requests struct {
 	poke func() // wakes the loop
 	cfg  *Config
-	pool sync.Pool // of *request
+	pool sync.Pool // of *call
 
 	mu        sync.Mutex
 	last      Ticket
-	table     map[Ticket]*request
-	accepted  map[Index]*request // the accepted proposals, by where they are in the log
-	counts    [transferRequest + 1]int
+	table     map[Ticket]*call
+	accepted  map[Index]*call // the accepted proposals, by where they are in the log
+	counts    [transferCall + 1]int
 	bytes     int // of the proposals in the table and in the queue
 	proposals []Proposal
 	asked     []Event // ReadRequested and TransferRequested
@@ -53,19 +53,19 @@ type requests struct {
 
 func newRequests(cfg *Config, poke func()) *requests {
 	return &requests{
-		cfg: cfg, poke: poke, pool: sync.Pool{New: func() any { return &request{outcome: make(chan outcome, 1)} }},
-		table: make(map[Ticket]*request), accepted: make(map[Index]*request),
+		cfg: cfg, poke: poke, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
+		table: make(map[Ticket]*call), accepted: make(map[Index]*call),
 	}
 }
 
 // propose queues a proposal, or refuses it at once. The copy of data that is made here is the one
 // that goes to the disk and onto the wire.
-func (r *requests) propose(kind EntryKind, data []byte) (*request, error) {
+func (r *requests) propose(kind EntryKind, data []byte) (*call, error) {
 	if len(data) > r.cfg.CommandBytesMax {
 		return nil, &TooLargeError{len(data), r.cfg.CommandBytesMax}
 	}
 	size := len(data) + RecordOverheadBytes
-	req, err := r.enter(proposalRequest, size)
+	req, err := r.enter(proposeCall, size)
 	if err != nil {
 		return nil, err
 	}
@@ -79,15 +79,15 @@ func (r *requests) propose(kind EntryKind, data []byte) (*request, error) {
 	return req, nil
 }
 
-func (r *requests) read() (*request, error) {
-	return r.ask(readRequest, func(t Ticket) Event { return ReadRequested{t} })
+func (r *requests) read() (*call, error) {
+	return r.ask(readCall, func(t Ticket) Event { return ReadRequested{t} })
 }
 
-func (r *requests) transfer(to NodeID) (*request, error) {
-	return r.ask(transferRequest, func(t Ticket) Event { return TransferRequested{t, to} })
+func (r *requests) transfer(to NodeID) (*call, error) {
+	return r.ask(transferCall, func(t Ticket) Event { return TransferRequested{t, to} })
 }
 
-func (r *requests) ask(kind requestKind, event func(Ticket) Event) (*request, error) {
+func (r *requests) ask(kind callKind, event func(Ticket) Event) (*call, error) {
 	req, err := r.enter(kind, 0)
 	if err != nil {
 		return nil, err
@@ -102,30 +102,31 @@ func (r *requests) ask(kind requestKind, event func(Ticket) Event) (*request, er
 }
 
 // enter puts a new request into the table, within the limits.
-func (r *requests) enter(kind requestKind, bytes int) (*request, error) {
+func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended != nil {
 		return nil, r.ended
 	}
-	waiting := max(r.counts[kind], len(r.proposals)*boolInt(kind == proposalRequest), len(r.asked)*boolInt(kind != proposalRequest))
+	waiting := max(r.counts[kind], r.queued(kind))
 	if waiting >= r.cfg.ProposalsMax || bytes > 0 && r.bytes > 0 && r.bytes+bytes > r.cfg.ProposalBytesMax {
 		return nil, ErrOverloaded
 	}
 	r.last++
-	req := r.pool.Get().(*request)
-	*req = request{kind: kind, ticket: r.last, bytes: bytes, outcome: req.outcome}
+	req := r.pool.Get().(*call)
+	*req = call{kind: kind, ticket: r.last, bytes: bytes, outcome: req.outcome}
 	r.table[req.ticket] = req
 	r.counts[kind]++
 	r.bytes += bytes
 	return req, nil
 }
 
-func boolInt(b bool) int {
-	if b {
-		return 1
+// queued counts what the loop has not taken, also if its caller has gone.
+func (r *requests) queued(kind callKind) int {
+	if kind == proposeCall {
+		return len(r.proposals)
 	}
-	return 0
+	return len(r.asked)
 }
 
 // take appends to batch what callers have asked for since, within the limits of a batch. A proposal
@@ -162,7 +163,7 @@ func (r *requests) take(batch []Event) []Event {
 }
 
 // wait returns the outcome of the request, or abandons it when ctx ends first.
-func (r *requests) wait(ctx context.Context, req *request) outcome {
+func (r *requests) wait(ctx context.Context, req *call) outcome {
 	defer r.pool.Put(req)
 	select {
 	case o := <-req.outcome:
@@ -173,14 +174,14 @@ func (r *requests) wait(ctx context.Context, req *request) outcome {
 }
 
 // abandon takes the request out of the table because its caller goes away.
-func (r *requests) abandon(req *request, cause error) outcome {
+func (r *requests) abandon(req *call, cause error) outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.table[req.ticket] != req {
 		return <-req.outcome // it came at the same moment
 	}
 	r.remove(req)
-	if req.kind == proposalRequest && req.taken {
+	if req.kind == proposeCall && req.taken {
 		cause = errors.Join(ErrOutcomeUnknown, cause)
 	} else {
 		r.bytes += req.bytes // the proposal stays in the queue until the loop comes by, see take
@@ -189,7 +190,7 @@ func (r *requests) abandon(req *request, cause error) outcome {
 }
 
 // remove takes a request out of the table. Whoever does it owes it an outcome, or is its caller.
-func (r *requests) remove(req *request) {
+func (r *requests) remove(req *call) {
 	delete(r.table, req.ticket)
 	if r.accepted[req.id.Index] == req {
 		delete(r.accepted, req.id.Index)
@@ -198,13 +199,13 @@ func (r *requests) remove(req *request) {
 	r.bytes -= req.bytes
 }
 
-func (r *requests) settle(req *request, o outcome) {
+func (r *requests) settle(req *call, o outcome) {
 	r.remove(req)
 	req.outcome <- o
 }
 
 // answer passes the core's answers on; explain says what error a refusal is.
-func (r *requests) answer(answers []Answer, explain func(*request, Answer) error) {
+func (r *requests) answer(answers []Answer, explain func(*call, Answer) error) {
 	if len(answers) == 0 {
 		return
 	}
@@ -256,7 +257,7 @@ func (r *requests) end(err error) {
 	defer r.mu.Unlock()
 	r.ended = err
 	for _, req := range r.table {
-		if req.kind == proposalRequest && req.taken {
+		if req.kind == proposeCall && req.taken {
 			r.settle(req, outcome{err: ErrOutcomeUnknown})
 		} else {
 			r.settle(req, outcome{err: err})
@@ -269,5 +270,5 @@ func (r *requests) end(err error) {
 func (r *requests) depth() (proposals, reads, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.counts[proposalRequest], r.counts[readRequest], r.bytes
+	return r.counts[proposeCall], r.counts[readCall], r.bytes
 }

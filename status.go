@@ -81,6 +81,11 @@ func (n *Node) Status() Status {
 
 // coreStatus asks the loop, or takes the last word of a loop that has ended.
 func (n *Node) coreStatus() CoreStatus {
+	select {
+	case <-n.loopEnded:
+		return n.lastStatus
+	default:
+	}
 	reply := make(chan CoreStatus, 1)
 	n.mailbox.inspect(reply)
 	select {
@@ -172,7 +177,7 @@ func tolerance(s Status, limit time.Duration) string {
 	case voters == 0:
 		return "no configuration is known here yet"
 	case !s.Founded:
-		return fmt.Sprintf("there is no cluster yet; with %s it will survive %d failures", count(voters, "voter"), voters-quorum)
+		return fmt.Sprintf("there is no cluster yet; with %s it will survive %s", count(voters, "voter"), count(voters-quorum, "failure"))
 	case up < quorum:
 		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed", up, count(voters, "voter"), quorum)
 	case up == quorum:

@@ -1,0 +1,92 @@
+// Package metrics shows a node's counters to Prometheus. The names are a contract, see docs/metrics.md.
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/coxswain/raft"
+)
+
+// Source is what a Collector reads: a *raft.Node.
+type Source interface{ Metrics() raft.Metrics }
+
+// Collector returns a collector for the node. Register it once; give it a label with
+// prometheus.WrapRegistererWith if one process has several nodes. Collecting takes no part in the
+// node's work and waits for nothing; it goes on to work after the node has ended.
+func Collector(node Source) prometheus.Collector { return &collector{node} }
+
+type collector struct{ node Source }
+
+// value is one number of raft.Metrics under its name.
+type value struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(raft.Metrics) float64
+}
+
+// distribution is one histogram of raft.Metrics under its name.
+type distribution struct {
+	desc *prometheus.Desc
+	read func(raft.Metrics) raft.Histogram
+}
+
+func describe(name, help string, labels prometheus.Labels) *prometheus.Desc {
+	return prometheus.NewDesc("raft_"+name, help, nil, labels)
+}
+
+func gauge(name, help string, read func(raft.Metrics) float64) value {
+	return value{describe(name, help, nil), prometheus.GaugeValue, read}
+}
+
+func counter(name, help string, read func(raft.Metrics) float64) value {
+	return value{describe(name, help, nil), prometheus.CounterValue, read}
+}
+
+func labelled(name, help, label, of string, read func(raft.Metrics) float64) value {
+	return value{describe(name, help, prometheus.Labels{label: of}), prometheus.CounterValue, read}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, v := range values {
+		out <- v.desc
+	}
+	for _, d := range distributions {
+		out <- d.desc
+	}
+	for r := raft.RefusedClusterName; r <= raft.RefusedCertificate; r++ {
+		out <- refusalDesc(r)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	m := c.node.Metrics()
+	for _, v := range values {
+		out <- prometheus.MustNewConstMetric(v.desc, v.kind, v.read(m))
+	}
+	for _, d := range distributions {
+		h := d.read(m)
+		buckets, below := make(map[float64]uint64, len(h.Bounds)), uint64(0)
+		for i, bound := range h.Bounds {
+			below += h.Counts[i]
+			buckets[bound] = below
+		}
+		out <- prometheus.MustNewConstHistogram(d.desc, h.Count(), h.Sum, buckets)
+	}
+	for r := raft.RefusedClusterName; r <= raft.RefusedCertificate; r++ {
+		out <- prometheus.MustNewConstMetric(refusalDesc(r), prometheus.CounterValue, float64(m.Refusals[r]))
+	}
+}
+
+func refusalDesc(r raft.RefusalReason) *prometheus.Desc {
+	return describe("handshakes_refused_total", "Handshakes refused, by this member or by others.",
+		prometheus.Labels{"reason": r.String()})
+}

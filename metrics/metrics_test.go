@@ -1,0 +1,67 @@
+package metrics_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/metrics"
+)
+
+type source raft.Metrics
+
+func (s source) Metrics() raft.Metrics { return raft.Metrics(s) }
+
+// gather returns the families that a registry shows for these metrics, checked by the registry.
+func gather(t *testing.T, m raft.Metrics) map[string]string {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	require.NoError(t, r.Register(metrics.Collector(source(m))))
+	families, err := r.Gather()
+	require.NoError(t, err)
+	out := map[string]string{}
+	for _, f := range families {
+		out[f.GetName()] = f.String()
+	}
+	return out
+}
+
+func TestCollector_ShowsWhatTheNodeCounts(t *testing.T) {
+	shown := gather(t, raft.Metrics{
+		Term: 7, Leading: true, Proposals: 12,
+		Dropped:        raft.Drops{Stale: 3},
+		Refusals:       map[raft.RefusalReason]uint64{raft.RefusedStaleBoot: 5},
+		ProposeSeconds: raft.Histogram{Bounds: []float64{.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 9},
+	})
+	for name, want := range map[string]string{
+		"raft_term":                     `gauge:{value:7}`,
+		"raft_leading":                  `gauge:{value:1}`,
+		"raft_leader_known":             `gauge:{value:0}`,
+		"raft_proposals_total":          `counter:{value:12}`,
+		"raft_dropped_total":            `value:"stale"} counter:{value:3}`,
+		"raft_handshakes_refused_total": `value:"stale boot"} counter:{value:5}`,
+		"raft_propose_seconds":          `sample_count:7 sample_sum:9 bucket:{cumulative_count:4 upper_bound:0.1} bucket:{cumulative_count:6 upper_bound:1}`,
+	} {
+		require.Contains(t, shown, name)
+		assert.Contains(t, strings.ReplaceAll(shown[name], "  ", " "), want)
+	}
+}
+
+func TestCollector_EveryNameIsDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../docs/metrics.md")
+	require.NoError(t, err)
+	shown := gather(t, raft.Metrics{})
+	for name := range shown {
+		assert.Contains(t, string(doc), "`"+name, "docs/metrics.md")
+	}
+	for _, line := range strings.Split(string(doc), "\n") {
+		if name, ok := strings.CutPrefix(line, "| `"); ok {
+			assert.Contains(t, shown, name[:strings.IndexAny(name, "`{")], "documented, but not shown")
+		}
+	}
+}

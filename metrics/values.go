@@ -1,0 +1,88 @@
+package metrics
+
+import "github.com/coxswain/raft"
+
+// values is every number, in the order of docs/metrics.md.
+var values = []value{
+	gauge("term", "The current term.", func(m raft.Metrics) float64 { return float64(m.Term) }),
+	gauge("leading", "1 while this member leads.", func(m raft.Metrics) float64 { return truth(m.Leading) }),
+	gauge("leader_known", "1 while a leader is known.", func(m raft.Metrics) float64 { return truth(m.LeaderKnown) }),
+	gauge("wiped", "1 while this member's disk is known to have been emptied.",
+		func(m raft.Metrics) float64 { return truth(m.Wiped) }),
+	gauge("last_index", "The last entry of the log.", func(m raft.Metrics) float64 { return float64(m.LastIndex) }),
+	gauge("persisted_index", "The last entry on this disk.", func(m raft.Metrics) float64 { return float64(m.PersistedIndex) }),
+	gauge("commit_index", "The last entry that is committed and on this disk.",
+		func(m raft.Metrics) float64 { return float64(m.CommitIndex) }),
+	gauge("applied_index", "The last entry that the FSM has applied.",
+		func(m raft.Metrics) float64 { return float64(m.AppliedIndex) }),
+	counter("elections_total", "Elections that this member began.", func(m raft.Metrics) float64 { return float64(m.Elections) }),
+	counter("leader_changes_total", "Times that another leader became known.",
+		func(m raft.Metrics) float64 { return float64(m.LeaderChanges) }),
+	counter("steps_total", "Steps of the core.", func(m raft.Metrics) float64 { return float64(m.Steps) }),
+
+	counter("proposals_total", "Proposals that were answered.", func(m raft.Metrics) float64 { return float64(m.Proposals) }),
+	failed("not_leader", func(f raft.ProposalFailures) uint64 { return f.NotLeader }),
+	failed("overloaded", func(f raft.ProposalFailures) uint64 { return f.Overloaded }),
+	failed("too_large", func(f raft.ProposalFailures) uint64 { return f.TooLarge }),
+	failed("unknown", func(f raft.ProposalFailures) uint64 { return f.Unknown }),
+	failed("other", func(f raft.ProposalFailures) uint64 { return f.Other }),
+	counter("reads_total", "Linearizable reads that were asked for.", func(m raft.Metrics) float64 { return float64(m.Reads) }),
+	counter("commands_applied_total", "Commands that the FSM has applied.",
+		func(m raft.Metrics) float64 { return float64(m.CommandsApplied) }),
+
+	counter("writes_total", "Storage writes.", func(m raft.Metrics) float64 { return float64(m.Writes) }),
+	counter("entries_written_total", "Entries written.", func(m raft.Metrics) float64 { return float64(m.EntriesWritten) }),
+	counter("entry_bytes_written_total", "Bytes of entries written.",
+		func(m raft.Metrics) float64 { return float64(m.EntryBytesWritten) }),
+	counter("messages_sent_total", "Messages sent.", func(m raft.Metrics) float64 { return float64(m.MessagesSent) }),
+	counter("entries_sent_total", "Entries sent.", func(m raft.Metrics) float64 { return float64(m.EntriesSent) }),
+	counter("messages_received_total", "Messages received.", func(m raft.Metrics) float64 { return float64(m.MessagesReceived) }),
+	dropped("queue_full", func(d raft.Drops) uint64 { return d.QueueFull }),
+	dropped("send", func(d raft.Drops) uint64 { return d.Send }),
+	dropped("stale", func(d raft.Drops) uint64 { return d.Stale }),
+	dropped("received", func(d raft.Drops) uint64 { return d.Received }),
+	dropped("forged", func(d raft.Drops) uint64 { return d.Forged }),
+	dropped("events", func(d raft.Drops) uint64 { return d.Events }),
+	counter("connections_total", "Connections that came to stand.", func(m raft.Metrics) float64 { return float64(m.Connections) }),
+	counter("connections_lost_total", "Connections that broke or could not be made.",
+		func(m raft.Metrics) float64 { return float64(m.ConnectionsLost) }),
+
+	gauge("waiting_proposals", "Callers of Propose and Barrier that wait.",
+		func(m raft.Metrics) float64 { return float64(m.WaitingProposals) }),
+	gauge("waiting_proposal_bytes", "Bytes of their commands.",
+		func(m raft.Metrics) float64 { return float64(m.WaitingProposalBytes) }),
+	gauge("waiting_reads", "Callers of ReadIndex that wait.", func(m raft.Metrics) float64 { return float64(m.WaitingReads) }),
+	gauge("waiting_received", "Messages that wait for the loop.", func(m raft.Metrics) float64 { return float64(m.WaitingReceived) }),
+	gauge("waiting_received_bytes", "Bytes of the entries in them.",
+		func(m raft.Metrics) float64 { return float64(m.WaitingReceivedBytes) }),
+	gauge("waiting_writes", "Writes that wait for the disk.", func(m raft.Metrics) float64 { return float64(m.WaitingWrites) }),
+	gauge("waiting_write_bytes", "Bytes of entries that are not on the disk.",
+		func(m raft.Metrics) float64 { return float64(m.WaitingWriteBytes) }),
+	gauge("waiting_sends", "Messages that wait for connections.", func(m raft.Metrics) float64 { return float64(m.WaitingSends) }),
+}
+
+func failed(reason string, read func(raft.ProposalFailures) uint64) value {
+	return labelled("proposals_failed_total", "Proposals that failed, by what the caller was told.", "reason", reason,
+		func(m raft.Metrics) float64 { return float64(read(m.ProposalsFailed)) })
+}
+
+func dropped(reason string, read func(raft.Drops) uint64) value {
+	return labelled("dropped_total", "Messages and events dropped.", "reason", reason,
+		func(m raft.Metrics) float64 { return float64(read(m.Dropped)) })
+}
+
+func histogram(name, help string, read func(raft.Metrics) raft.Histogram) distribution {
+	return distribution{describe(name, help, nil), read}
+}
+
+// distributions is every histogram, in the order of docs/metrics.md.
+var distributions = []distribution{
+	histogram("propose_seconds", "Propose, from call to answer, if it succeeded.",
+		func(m raft.Metrics) raft.Histogram { return m.ProposeSeconds }),
+	histogram("write_seconds", "A storage write with its sync.", func(m raft.Metrics) raft.Histogram { return m.WriteSeconds }),
+	histogram("write_entries", "Entries in one storage write.", func(m raft.Metrics) raft.Histogram { return m.WriteEntries }),
+	histogram("apply_seconds", "One FSM.Apply.", func(m raft.Metrics) raft.Histogram { return m.ApplySeconds }),
+	histogram("apply_commands", "Commands in one FSM.Apply.", func(m raft.Metrics) raft.Histogram { return m.ApplyCommands }),
+	histogram("step_seconds", "One Step of the core.", func(m raft.Metrics) raft.Histogram { return m.StepSeconds }),
+	histogram("step_events", "Events in one Step.", func(m raft.Metrics) raft.Histogram { return m.StepEvents }),
+}

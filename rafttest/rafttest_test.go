@@ -1,0 +1,161 @@
+package rafttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// sums adds numbers up, and can be told to get it wrong in one way or another.
+type sums struct {
+	total int
+	last  []byte
+	fault string
+}
+
+func (s *sums) Apply(batch []raft.Entry, results [][]byte) error {
+	for i, e := range batch {
+		if s.fault == "keeps bytes" && s.last != nil {
+			s.total += int(s.last[0])
+		}
+		s.last = e.Data
+		s.total += int(e.Data[0])
+		if s.fault == "depends on batches" {
+			s.total += len(batch)
+		}
+		results[i] = []byte(fmt.Sprint(s.total))
+	}
+	if s.fault == "fails" {
+		return errors.New("no")
+	}
+	return nil
+}
+
+func (s *sums) Snapshot() (raft.FSMSnapshot, error) {
+	if s.fault == "snapshot forgets" {
+		return &frozen{0, s.fault}, nil
+	}
+	return &frozen{s.total, s.fault}, nil
+}
+
+func (s *sums) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {
+	before := s.total
+	err := json.NewDecoder(r).Decode(&s.total)
+	if s.fault == "restore adds" {
+		s.total += before
+	}
+	return err
+}
+
+type frozen struct {
+	total int
+	fault string
+}
+
+func (f *frozen) WriteTo(ctx context.Context, w io.Writer) error {
+	if f.fault != "ignores the context" && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return json.NewEncoder(w).Encode(f.total)
+}
+
+func (f *frozen) Close() error { return nil }
+
+func newSums() raft.FSM { return &sums{} }
+
+func TestCheckFSM_FindsWhatIsWrong(t *testing.T) {
+	commands := bytes.Split([]byte("a,b,c,d,e,f,g"), []byte(","))
+	CheckFSM(t, newSums, commands)
+	for fault, want := range map[string]string{
+		"depends on batches":  "in batches of 2",
+		"keeps bytes":         "in batches of",
+		"fails":               "Apply of command 0 failed: no",
+		"snapshot forgets":    "after Restore",
+		"restore adds":        "after Restore",
+		"ignores the context": "cancelled context",
+	} {
+		err := checkFSM(func() raft.FSM { return &sums{fault: fault} }, commands)
+		if assert.Error(t, err, fault) {
+			assert.Contains(t, err.Error(), want, fault)
+		}
+	}
+	assert.Error(t, checkFSM(newSums, nil), "nothing to check with")
+}
+
+// failures is a test that notes how it fails.
+type failures struct {
+	testing.TB
+	said []string
+}
+
+func (f *failures) Errorf(format string, args ...any) {
+	f.said = append(f.said, fmt.Sprintf(format, args...))
+}
+
+func TestLedger_FindsDifferentEntriesAtOneIndex(t *testing.T) {
+	entry := func(i raft.Index, term raft.Term, data string) []raft.Entry {
+		return []raft.Entry{{Index: i, Term: term, Data: []byte(data)}}
+	}
+	f := &failures{TB: t}
+	l := newLedger(f)
+	l.record("n1", 0, entry(1, 1, "a"))
+	l.record("n2", 0, entry(1, 1, "a"))
+	require.Empty(t, f.said)
+	l.record("n3", 0, entry(1, 2, "a"))
+	require.Len(t, f.said, 1, "another term")
+	l.record("n3", 0, entry(1, 1, "b"))
+	require.Len(t, f.said, 2, "other bytes")
+	l.record("n1", 5, entry(5, 1, "a"))
+	require.Len(t, f.said, 3, "the same entry twice")
+}
+
+func TestCluster_SurvivesCrashesAndPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(t, 3, newSums)
+		add := func() {
+			t.Helper()
+			_, err := c.Leader().Propose(context.Background(), []byte{1})
+			require.NoError(t, err)
+		}
+		add()
+		old := c.Leader().Status().ID
+		c.Isolate(old)
+		add()
+		assert.NotEqual(t, old, c.Leader().Status().ID)
+		c.Heal()
+		c.Restart(old)
+		add()
+		c.Partition([]raft.NodeID{"n1", "n2"}, []raft.NodeID{"n3"})
+		add()
+		c.Heal()
+		c.Crash("n2")
+		assert.Nil(t, c.Node("n2"))
+		add()
+		c.Start("n2")
+		c.Close("n1")
+		add()
+		c.Start("n1")
+		c.Converge()
+		for _, id := range c.IDs() {
+			assert.Equal(t, 6, c.FSM(id).(*sums).total, id)
+		}
+	})
+}
+
+func TestCluster_WorksInRealTimeToo(t *testing.T) {
+	c := New(t, 3, newSums)
+	r, err := c.Leader().Propose(context.Background(), []byte{5})
+	require.NoError(t, err)
+	assert.Equal(t, "5", string(r.Data))
+	c.Converge()
+}

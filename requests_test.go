@@ -1,0 +1,142 @@
+package raft
+
+import (
+	"context"
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func newTable(change func(*Config)) *requests {
+	cfg := Config{ID: "n1", Cluster: "test"}.withDefaults()
+	if change != nil {
+		change(&cfg)
+	}
+	return newRequests(&cfg, func() {})
+}
+
+func noReason(*call, Answer) error { return ErrOverloaded }
+
+func cancelled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func TestRequests_ACallThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.propose(EntryCommand, []byte("a"))
+	require.NoError(t, err)
+	o := r.wait(cancelled(), req)
+	expect.ErrorIs(t, o.err, context.Canceled)
+	expect.NotErrorIs(t, o.err, ErrOutcomeUnknown)
+	_, _, bytes := r.depth()
+	expect.Positive(t, bytes, "its bytes are still here")
+
+	expect.Empty(t, r.take(nil))
+	_, _, bytes = r.depth()
+	expect.Zero(t, bytes)
+}
+
+func TestRequests_ACallThatIsCancelledLaterMayBeApplied(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.propose(EntryCommand, []byte("a"))
+	require.NoError(t, err)
+	require.Len(t, r.take(nil), 1)
+	o := r.wait(cancelled(), req)
+	expect.ErrorIs(t, o.err, context.Canceled)
+	expect.ErrorIs(t, o.err, ErrOutcomeUnknown)
+	proposals, _, bytes := r.depth()
+	expect.Zero(t, proposals+bytes)
+	r.answer([]Answer{{Ticket: 1, Kind: AnswerAccepted, ID: EntryID{1, 1}}}, noReason) // for nobody
+	expect.Empty(t, r.accepted)
+}
+
+func TestRequests_TheApplierAnswersTheEntryThatWasAccepted(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.propose(EntryCommand, []byte("a"))
+	require.NoError(t, err)
+	r.take(nil)
+	r.answer([]Answer{{Ticket: req.ticket, Kind: AnswerAccepted, ID: EntryID{2, 7}}}, noReason)
+	r.applied([]Entry{{Index: 7, Term: 3, Kind: EntryCommand}}, [][]byte{[]byte("of another leader")})
+	expect.Empty(t, req.outcome)
+
+	r.applied([]Entry{{Index: 6, Term: 2, Kind: EntryNoop}, {Index: 7, Term: 2, Kind: EntryCommand}}, [][]byte{[]byte("mine")})
+	o := r.wait(context.Background(), req)
+	expect.Equal(t, Result{7, 2, []byte("mine")}, o.result)
+	expect.Empty(t, r.table)
+	expect.Empty(t, r.accepted)
+}
+
+func TestRequests_LimitsCountWhatWaits(t *testing.T) {
+	r := newTable(func(c *Config) { c.ProposalsMax, c.ProposalBytesMax = 2, 1000 })
+	_, err := r.propose(EntryCommand, make([]byte, 900))
+	require.NoError(t, err)
+	_, err = r.propose(EntryCommand, make([]byte, 100))
+	expect.ErrorIs(t, err, ErrOverloaded, "over the bytes")
+	_, err = r.propose(EntryCommand, make([]byte, 1))
+	require.NoError(t, err)
+	_, err = r.propose(EntryCommand, nil)
+	expect.ErrorIs(t, err, ErrOverloaded, "over the number")
+	_, err = r.read()
+	expect.NoError(t, err, "reads have a limit of their own")
+}
+
+func TestRequests_TheEndAnswersEveryone(t *testing.T) {
+	r := newTable(nil)
+	taken, _ := r.propose(EntryCommand, nil)
+	r.take(nil)
+	waiting, _ := r.propose(EntryCommand, nil)
+	read, _ := r.read()
+	r.end(ErrClosed)
+	expect.ErrorIs(t, r.wait(context.Background(), taken).err, ErrOutcomeUnknown)
+	expect.ErrorIs(t, r.wait(context.Background(), waiting).err, ErrClosed)
+	expect.ErrorIs(t, r.wait(context.Background(), read).err, ErrClosed)
+	_, err := r.propose(EntryCommand, nil)
+	expect.ErrorIs(t, err, ErrClosed)
+}
+
+func TestMailbox_DropsWhatIsOverTheLimits(t *testing.T) {
+	cfg := Config{ReceivedMax: 3, ReceivedBytesMax: 1000}
+	carrying := func(size int) Message {
+		return Message{Body: AppendRequest{Entries: []Entry{{Data: make([]byte, size)}}}}
+	}
+	m := newMailbox()
+	expect.True(t, m.receive(carrying(5000), 0, &cfg), "one always finds room when nothing else waits")
+	expect.False(t, m.receive(carrying(1), 0, &cfg), "over the bytes")
+	expect.True(t, m.receive(Message{Body: Heartbeat{}}, 0, &cfg), "a heartbeat has no bytes")
+	expect.True(t, m.receive(Message{Body: Heartbeat{}}, 0, &cfg))
+	expect.False(t, m.receive(Message{Body: Heartbeat{}}, 0, &cfg), "over the number")
+
+	batch, _, _ := m.take(nil)
+	expect.Len(t, batch, 3)
+	expect.False(t, m.receive(carrying(500), 900, &cfg), "entries that wait for the disk count")
+	expect.True(t, m.receive(carrying(50), 900, &cfg))
+}
+
+func TestMailbox_ABatchHasALimit(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	m := newMailbox()
+	for range 3 {
+		m.receive(Message{Body: AppendRequest{Entries: []Entry{{Data: make([]byte, batchBytesMax)}}}}, 0, &cfg)
+	}
+	for range 3 {
+		<-m.wake // what is left over wakes the loop again
+		batch, _, _ := m.take(nil)
+		expect.Len(t, batch, 1)
+	}
+	expect.Empty(t, m.wake)
+}
+
+func TestMailbox_OnlyTheLastOfSomeEventsCounts(t *testing.T) {
+	m := newMailbox()
+	m.persistedUpTo(3)
+	m.persistedUpTo(7)
+	m.appliedUpTo(EntryID{1, 2})
+	m.appliedUpTo(EntryID{1, 4})
+	batch, _, _ := m.take(nil)
+	expect.Equal(t, []Event{Persisted{7}, Applied{EntryID{1, 4}}}, batch)
+	batch, _, _ = m.take(nil)
+	expect.Empty(t, batch)
+}

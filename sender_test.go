@@ -1,0 +1,177 @@
+package raft
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// wire is a transport that keeps what it is given.
+type wire struct {
+	Transport // nil: nothing else is called
+	mu        sync.Mutex
+	batches   [][]Message
+	err       error
+}
+
+func (w *wire) Send(_ NodeID, _ Lane, batch []Message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.batches = append(w.batches, batch)
+	return w.err
+}
+
+// shelf is a storage that holds some entries.
+type shelf struct {
+	Storage // nil: nothing else is called
+	entries []Entry
+	err     error
+	reading func()
+}
+
+func (s *shelf) Entries(span Span, bytesMax int) ([]Entry, error) {
+	if s.reading != nil {
+		s.reading()
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	part := s.entries[span.After:span.Last]
+	return part[:fitting(part, bytesMax, true)], nil
+}
+
+// senderWith returns a sender whose node has entries 1 to 6 on the disk and 7 to 10 in the tail, all
+// of term 1 and of 100 bytes, in generation 4.
+func senderWith(t *testing.T, appendBytesMax int) (*sender, *wire, *shelf) {
+	t.Helper()
+	w, s := &wire{}, &shelf{entries: entriesOf(1, 0, 6, 100)}
+	cfg := Config{ID: "n1", Cluster: "test", AppendBytesMax: appendBytesMax, SendQueueMax: 8}.withDefaults()
+	n := newNode(cfg, s, w, Stored{Log: StoredLog{Last: EntryID{1, 6}}})
+	n.tail.write(&LogWrite{After: EntryID{1, 6}, Entries: entriesOf(1, 6, 10, 100), Generation: 4})
+	return newSender(n, "n2", LaneBulk), w, s
+}
+
+func appendOf(after, last Index) Message {
+	at := func(i Index) EntryID {
+		if i == 0 {
+			return EntryID{}
+		}
+		return EntryID{1, i}
+	}
+	return Message{To: Peer{ID: "n2"}, Term: 1, Body: AppendRequest{Prev: at(after), Last: at(last), Commit: after, Generation: 4}}
+}
+
+// reported returns the drops that the loop was told of.
+func reported(s *sender) []Event {
+	batch, _, _ := s.node.mailbox.take(nil)
+	return batch
+}
+
+// spans returns what was sent: each message's span, whose entries are checked to fill it.
+func spans(t *testing.T, batches [][]Message) (out []Span) {
+	t.Helper()
+	for _, b := range batches {
+		for _, m := range b {
+			a := m.Body.(AppendRequest)
+			require.Len(t, a.Entries, int(a.Last.Index-a.Prev.Index))
+			for i, e := range a.Entries {
+				require.Equal(t, a.Prev.Index+Index(i)+1, e.Index)
+			}
+			out = append(out, Span{a.Prev.Index, a.Last.Index})
+		}
+	}
+	return out
+}
+
+func TestSender_FillsAppendsFromStorageAndTail(t *testing.T) {
+	const size = 100 + RecordOverheadBytes
+	for _, row := range []struct {
+		rule  string
+		bytes int
+		sent  []Message
+		want  []Span
+	}{
+		{"from the tail", 1 << 20, []Message{appendOf(7, 9)}, []Span{{7, 9}}},
+		{"from the storage", 1 << 20, []Message{appendOf(0, 6)}, []Span{{0, 6}}},
+		{"from both: cut where the tail begins", 1 << 20, []Message{appendOf(4, 10)}, []Span{{4, 6}, {6, 10}}},
+		{"without entries", 1 << 20, []Message{appendOf(5, 5)}, []Span{{5, 5}}},
+		{"joined if one goes on where the other ends", 1 << 20, []Message{appendOf(6, 8), appendOf(8, 10)}, []Span{{6, 10}}},
+		{"not joined over a gap", 1 << 20, []Message{appendOf(6, 7), appendOf(8, 10)}, []Span{{6, 7}, {8, 10}}},
+		{"cut to the bytes of one message", 2 * size, []Message{appendOf(6, 9), appendOf(9, 10)}, []Span{{6, 8}, {8, 10}}},
+		{"at least one entry, whatever its size", 1, []Message{appendOf(8, 10)}, []Span{{8, 9}, {9, 10}}},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			s, w, _ := senderWith(t, row.bytes)
+			s.deliver(row.sent)
+			expect.Equal(t, row.want, spans(t, w.batches))
+			expect.Empty(t, reported(s))
+		})
+	}
+}
+
+func TestSender_JoinsTheCommitIndexToo(t *testing.T) {
+	m, n := joinAppends([]Message{appendOf(6, 8), appendOf(8, 10), {Body: AppendReply{}}})
+	require.Equal(t, 2, n)
+	expect.Equal(t, Index(8), m.Body.(AppendRequest).Commit)
+
+	later := appendOf(8, 10)
+	later.Term = 2
+	_, n = joinAppends([]Message{appendOf(6, 8), later})
+	expect.Equal(t, 1, n, "each keeps its own term")
+}
+
+func TestSender_EveryAppendThatDidNotLeaveIsReported(t *testing.T) {
+	for _, row := range []struct {
+		rule string
+		act  func(s *sender, w *wire, d *shelf)
+		want []Event
+	}{
+		{"the log was truncated before", func(s *sender, _ *wire, _ *shelf) {
+			s.node.tail.write(&LogWrite{After: EntryID{1, 8}, Entries: entriesOf(2, 8, 10, 1), Generation: 5})
+			s.deliver([]Message{appendOf(7, 10)})
+		}, []Event{SendDropped{"n2", Span{7, 10}}}},
+		{"the log was truncated while it was read", func(s *sender, _ *wire, d *shelf) {
+			d.reading = func() { s.node.tail.write(&LogWrite{After: EntryID{1, 2}, Generation: 5}) }
+			s.deliver([]Message{appendOf(0, 5)})
+		}, []Event{SendDropped{"n2", Span{0, 5}}}},
+		{"the entries are not stored any more", func(s *sender, _ *wire, d *shelf) {
+			d.err = ErrNotStored
+			s.deliver([]Message{appendOf(0, 5)})
+		}, []Event{SendDropped{"n2", Span{0, 5}}}},
+		{"the last entry is another one", func(s *sender, _ *wire, _ *shelf) {
+			m := appendOf(7, 10)
+			a := m.Body.(AppendRequest)
+			a.Last.Term = 9
+			m.Body = a
+			s.deliver([]Message{m})
+		}, []Event{SendDropped{"n2", Span{7, 10}}}},
+		{"the connection broke", func(s *sender, w *wire, _ *shelf) {
+			w.err = errors.New("broken pipe")
+			s.deliver([]Message{appendOf(7, 8), {Body: AppendReply{}}, appendOf(9, 10)})
+		}, []Event{SendDropped{"n2", Span{7, 8}}, SendDropped{"n2", Span{9, 10}}}},
+		{"the queue is full", func(s *sender, _ *wire, _ *shelf) {
+			all := &senders{node: s.node, peers: map[NodeID]*[2]*sender{"n2": {LaneUrgent: s, LaneBulk: s}}}
+			for range s.node.cfg.SendQueueMax + 1 {
+				all.send([]Message{appendOf(7, 8)})
+			}
+		}, []Event{SendDropped{"n2", Span{7, 8}}}},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			s, w, d := senderWith(t, 1<<20)
+			row.act(s, w, d)
+			expect.Equal(t, row.want, reported(s))
+			m := s.node.Metrics().Dropped
+			expect.Positive(t, m.QueueFull+m.Send+m.Stale)
+		})
+	}
+}
+
+func TestSender_DamageInTheLogEndsTheNode(t *testing.T) {
+	s, _, d := senderWith(t, 1<<20)
+	d.err = &CorruptError{File: "raft.db", Where: "entry 3", Reason: ErrBadRecord}
+	s.deliver([]Message{appendOf(0, 5)})
+	expect.ErrorIs(t, s.node.Err(), ErrBadRecord)
+}

@@ -1,0 +1,133 @@
+package raft
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	expect "github.com/stretchr/testify/assert"
+)
+
+// seenFrom returns the status of n1, which reaches the others that are named.
+func seenFrom(role Role, voters int, reached ...NodeID) Status {
+	s := Status{ID: "n1", Leadership: Leadership{Term: 3, Role: role}, Founded: true}
+	for _, id := range []NodeID{"n1", "n2", "n3", "n4", "n5"}[:voters] {
+		m := MemberStatus{Member: Member{ID: id}, LastContact: -1}
+		if id == s.ID {
+			m.State = "self"
+		}
+		for _, up := range reached {
+			if up == id {
+				m.Connected, m.LastContact = true, time.Millisecond
+			}
+		}
+		s.Members = append(s.Members, m)
+	}
+	return s
+}
+
+func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
+	notYet := seenFrom(Follower, 3)
+	notYet.Founded = false
+	stale := seenFrom(Leader, 3, "n2", "n3")
+	stale.Members[2].LastContact = time.Minute
+	for _, row := range []struct {
+		status Status
+		want   string
+	}{
+		{seenFrom(Leader, 3, "n2", "n3"), "the cluster survives 1 failure more: 3 of 3 voters can be reached"},
+		{seenFrom(Leader, 5, "n2", "n3", "n4", "n5"), "the cluster survives 2 failures more: 5 of 5 voters can be reached"},
+		{seenFrom(Leader, 3, "n2"), "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
+		{stale, "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
+		{seenFrom(Follower, 3), "the cluster does not work as seen from here: 1 of 3 voters can be reached, 2 are needed"},
+		{seenFrom(Leader, 1), "none: 1 of 1 voter can be reached, and the next failure stops the cluster"},
+		{notYet, "there is no cluster yet; with 3 voters it will survive 1 failure"},
+		{Status{}, "no configuration is known here yet"},
+	} {
+		expect.Equal(t, row.want, tolerance(row.status, time.Second))
+	}
+}
+
+func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
+	founding := seenFrom(Follower, 3)
+	founding.Founded, founding.Missing = false, []string{"n2 has not answered", "n3 has not answered"}
+	waiting := seenFrom(Follower, 3)
+	waiting.Founded = false
+	led := seenFrom(Follower, 3, "n2")
+	led.Leader = "n2"
+	for _, row := range []struct {
+		status     Status
+		last, want string
+	}{
+		{seenFrom(Follower, 3), "x", "no leader: 1 of 3 voters can be reached, 2 are needed"},
+		{seenFrom(Follower, 3, "n2"), "", "no leader: an election follows term 3"},
+		{seenFrom(Follower, 3, "n2"), "no leader: n3 led in term 2", "no leader: n3 led in term 2"},
+		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
+		{founding, "", "no cluster yet: n2 has not answered; n3 has not answered"},
+		{waiting, "", "no cluster yet: this member waits for the founder, n1"},
+		{Status{}, "", "no cluster yet: this member waits to be added to one"},
+		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
+		{Status{Err: ErrClosed}, "", "this node has ended: " + ErrClosed.Error()},
+	} {
+		expect.Equal(t, row.want, leaderReason(row.status, row.last, time.Second))
+	}
+}
+
+func TestHistory_KeepsTheLatestNotes(t *testing.T) {
+	h := &history{}
+	for i := range 3 * notesMax / 2 {
+		h.add([]Note{{Index: Index(i)}})
+	}
+	notes := h.all()
+	expect.Len(t, notes, notesMax)
+	expect.Equal(t, Index(notesMax/2), notes[0].Index)
+	expect.Equal(t, Index(3*notesMax/2-1), notes[notesMax-1].Index)
+}
+
+func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {
+	h := &history{}
+	follow := func(term Term, leader NodeID) Leadership { return Leadership{Term: term, Leader: leader} }
+	expect.Equal(t, "n1 leads in term 1", h.change(follow(0, ""), follow(1, "n1"), nil))
+	timeout := []Note{{Kind: NoteRefused, Peer: "x"}, {Kind: NoteTimeout}, {Kind: NotePreCampaign}, {Kind: NoteVoteDenied}}
+	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
+		h.change(follow(1, "n1"), Leadership{Term: 1, Role: PreCandidate}, timeout))
+	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
+		h.change(Leadership{Term: 1, Role: PreCandidate}, Leadership{Term: 2, Role: Candidate}, nil))
+	expect.Equal(t, "n2 leads in term 2, after n1 in term 1 (election timeout)",
+		h.change(Leadership{Term: 2, Role: Candidate}, Leadership{2, "n2", Leader}, []Note{{Kind: NoteLeader}}))
+	newer := []Note{{Kind: NoteNewerTerm, Peer: "n3", Term: 2, Newer: 3}, {Kind: NoteFollower, Peer: "n3", Term: 3}}
+	expect.Equal(t, "n3 leads in term 3, after n2 in term 2 (term 3 of n3 is newer than 2)",
+		h.change(Leadership{2, "n2", Leader}, follow(3, "n3"), newer))
+}
+
+func TestHistogram_CountsIntoFixedBuckets(t *testing.T) {
+	h := newHistogram([]float64{1, 10}, 1)
+	for _, v := range []int64{0, 1, 2, 10, 11, 1000} {
+		h.observe(v)
+	}
+	got := h.read()
+	expect.Equal(t, []uint64{2, 2, 2}, got.Counts)
+	expect.Equal(t, uint64(6), got.Count())
+	expect.Equal(t, 1024.0, got.Sum)
+}
+
+func TestSlog_CarriesLevelNameAndArguments(t *testing.T) {
+	var out bytes.Buffer
+	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	l := Slog(slog.New(handler))
+	l.Debug("silent")
+	l.Named("raft").With("member", "n1").Named("tcp").Warn("refused", "port", hclog.Hex(255), "who", hclog.Fmt("%d-%d", 1, 2))
+	l.ResetNamed("x").Error("bad")
+	expect.Equal(t, "level=WARN msg=refused logger=raft.tcp member=n1 port=0xff who=1-2\nlevel=ERROR msg=bad logger=x\n", out.String())
+	expect.True(t, l.IsInfo())
+	expect.False(t, l.IsDebug())
+	expect.Equal(t, hclog.Info, l.GetLevel())
+	expect.Equal(t, "raft.tcp", l.Named("raft").Named("tcp").Name())
+}
