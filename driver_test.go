@@ -20,6 +20,7 @@ type core struct {
 
 	round raft.RequestID // of the last pre-vote that it asked for
 	asked raft.Term      // the term in which it asked
+	beat  raft.RequestID // the last heartbeat round that it began
 }
 
 const (
@@ -174,6 +175,9 @@ func (c *core) took(out raft.Output) raft.Output {
 		if r, ok := m.Body.(raft.PreVoteRequest); ok {
 			c.round, c.asked = r.ID, m.Term
 		}
+		if h, ok := m.Body.(raft.Heartbeat); ok && c.beat.Less(h.Round) {
+			c.beat = h.Round
+		}
 	}
 	return out
 }
@@ -221,6 +225,11 @@ func (c *core) append(sender raft.NodeID, term raft.Term, prev raft.EntryID, com
 // grantPreVote answers the last pre-vote request.
 func (c *core) grantPreVote(sender raft.NodeID) raft.Output {
 	return c.receive(sender, c.asked, raft.PreVoteReply{ID: c.round, Granted: true})
+}
+
+// echo answers the last heartbeat round.
+func (c *core) echo(sender raft.NodeID, match raft.Index) raft.Output {
+	return c.receive(sender, c.Leadership().Term, raft.HeartbeatReply{Round: c.beat, Match: match})
 }
 
 // to is a message of this member, in its present term.
