@@ -1,0 +1,281 @@
+package raft_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/require"
+)
+
+// core is one member of a cluster, "a", driven by hand through its exported methods. What the paper
+// calls a server in some state is a member that restarted from a log, and was then told what brings
+// it into that state.
+type core struct {
+	*raft.Core
+	t   *testing.T
+	now raft.Time
+	out raft.Output // of the last step
+	seq raft.Seq    // the last write issued
+
+	round raft.RequestID // of the last pre-vote that it asked for
+	asked raft.Term      // the term in which it asked
+	beat  raft.RequestID // the last heartbeat round that it began
+}
+
+const (
+	ms               = raft.Time(time.Millisecond)
+	electionTimeout  = 150 * ms
+	heartbeatPace    = 50 * ms
+	afterAnyTimeout  = 2*electionTimeout + ms
+	ticketOfTheTests = raft.Ticket(7)
+)
+
+var clusterOfTheTests = raft.ClusterID{1, 2, 3}
+
+// peer is one of the members a to e; incarnations are their letters.
+func peer(id raft.NodeID) raft.Peer {
+	return raft.Peer{ID: id, Incarnation: raft.Incarnation(id[0])}
+}
+
+// membersNamed are voters with one-letter ids, "abc".
+func membersNamed(ids string) []raft.Member {
+	var members []raft.Member
+	for _, r := range ids {
+		id := raft.NodeID(string(r))
+		members = append(members, raft.Member{ID: id, Address: string(id) + ":1", Incarnation: peer(id).Incarnation})
+	}
+	return members
+}
+
+func foundingEntry(members []raft.Member) raft.Entry {
+	f := raft.Founding{
+		Cluster: clusterOfTheTests, Founder: members[0].Peer(), Roll: raft.RequestID{Boot: 1, Counter: 1},
+		Configuration: raft.NewConfiguration(members),
+	}
+	return raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: f.Encode()}
+}
+
+// entries are command entries that begin at an index, one for each term.
+func entries(first raft.Index, terms ...raft.Term) []raft.Entry {
+	var list []raft.Entry
+	for i, term := range terms {
+		list = append(list, raft.Entry{
+			Index: first + raft.Index(i), Term: term, Kind: raft.EntryCommand, Data: []byte{byte(term)},
+		})
+	}
+	return list
+}
+
+func id(index raft.Index, term raft.Term) raft.EntryID { return raft.EntryID{Term: term, Index: index} }
+
+// coreConfig is the configuration of every core of these tests.
+func coreConfig() raft.CoreConfig {
+	return raft.CoreConfig{
+		ID: "a", NewCluster: clusterOfTheTests,
+		ElectionTimeout: time.Duration(electionTimeout), HeartbeatInterval: time.Duration(heartbeatPace), Seed: 1,
+		CommandBytesMax: 1 << 10, ProposalsMax: 128, UncommittedMax: 1 << 16, UnappliedMax: 1 << 10,
+		AppendBytesMax: 1 << 16, InflightMax: 4, InflightBytesMax: 1 << 18,
+	}
+}
+
+// restart is a member of the cluster of members that restarted with this term, this vote, and a log
+// that holds entry 1 and, from index 2 on, one entry for each of terms.
+func restart(t *testing.T, members []raft.Member, hard raft.HardState, terms ...raft.Term) *core {
+	t.Helper()
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: hard}
+	require.NoError(t, stored.Log.Observe(foundingEntry(members)))
+	for _, e := range entries(2, terms...) {
+		require.NoError(t, stored.Log.Observe(e))
+	}
+	return begin(t, coreConfig(), stored)
+}
+
+func begin(t *testing.T, cfg raft.CoreConfig, stored raft.Stored) *core {
+	t.Helper()
+	now := raft.Now{Mono: 1000 * ms, Wall: 1}
+	inner, out, err := raft.NewCore(cfg, stored, now)
+	require.NoError(t, err)
+	c := &core{Core: inner, t: t, now: now.Mono}
+	c.took(out)
+	return c
+}
+
+// blank is a member with an empty store and this list of initial members.
+func blank(t *testing.T, initial string) *core {
+	t.Helper()
+	cfg := coreConfig()
+	cfg.Initial = listNamed(initial)
+	return begin(t, cfg, raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3})
+}
+
+// listNamed is a Config.Initial.
+func listNamed(ids string) raft.Configuration {
+	members := membersNamed(ids)
+	for i := range members {
+		members[i].Incarnation = 0
+	}
+	return raft.NewConfiguration(members)
+}
+
+// follower is a member of abc that restarted in term, with no vote.
+func follower(t *testing.T, term raft.Term, terms ...raft.Term) *core {
+	t.Helper()
+	return restart(t, membersNamed("abc"), raft.HardState{Term: term}, terms...)
+}
+
+// candidate is a member of the cluster whose pre-vote succeeded, so that it stands in term; its vote
+// for itself is not yet durable.
+func candidateOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) *core {
+	t.Helper()
+	c := restart(t, membersNamed(members), raft.HardState{Term: term - 1}, terms...)
+	c.timeout()
+	for _, m := range membersNamed(members)[1:] {
+		if c.Leadership().Role == raft.PreCandidate {
+			c.grantPreVote(m.ID)
+		}
+	}
+	require.Equal(t, raft.Leadership{Term: term, Role: raft.Candidate}, c.Leadership())
+	return c
+}
+
+// leaderOf leads the cluster in term. Its no-op is in its log, and not yet durable.
+func leaderOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) *core {
+	t.Helper()
+	c := candidateOf(t, members, term, terms...)
+	c.persist()
+	for _, m := range membersNamed(members)[1:] {
+		if c.Leadership().Role == raft.Candidate {
+			c.receive(m.ID, term, raft.VoteReply{Granted: true})
+		}
+	}
+	require.Equal(t, raft.Leadership{Term: term, Leader: "a", Role: raft.Leader}, c.Leadership())
+	return c
+}
+
+// streamingTo is a leader of abc in term whose no-op is durable here, acknowledged by both others and
+// committed.
+func streaming(t *testing.T, term raft.Term, terms ...raft.Term) *core {
+	t.Helper()
+	c := leaderOf(t, "abc", term, terms...)
+	c.persist()
+	for _, other := range []raft.NodeID{"b", "c"} {
+		c.receive(other, term, raft.AppendReply{Match: c.Status().Last.Index})
+	}
+	require.Equal(t, c.Status().Last.Index, c.Status().Commit)
+	return c
+}
+
+func (c *core) took(out raft.Output) raft.Output {
+	c.out = out
+	if out.Write.Seq != 0 {
+		c.seq = out.Write.Seq
+	}
+	for _, m := range append(out.Send, out.Write.Then...) {
+		if r, ok := m.Body.(raft.PreVoteRequest); ok {
+			c.round, c.asked = r.ID, m.Term
+		}
+		if h, ok := m.Body.(raft.Heartbeat); ok && c.beat.Less(h.Round) {
+			c.beat = h.Round
+		}
+	}
+	return out
+}
+
+func (c *core) step(events ...raft.Event) raft.Output {
+	return c.took(c.Step(raft.Now{Mono: c.now, Wall: int64(c.now)}, events...))
+}
+
+// after steps without an event once time has passed.
+func (c *core) after(d raft.Time) raft.Output {
+	c.now += d
+	return c.step()
+}
+
+// timeout lets the election timeout run out.
+func (c *core) timeout() raft.Output {
+	c.now = max(c.now, c.out.WakeAt)
+	return c.step()
+}
+
+// persist makes every write durable.
+func (c *core) persist() raft.Output { return c.step(raft.Persisted{Seq: c.seq}) }
+
+// from is a message to this member.
+func (c *core) from(sender raft.NodeID, term raft.Term, body raft.Body) raft.Received {
+	return raft.Received{Message: raft.Message{
+		From: peer(sender), To: peer("a"), Cluster: clusterOfTheTests, Term: term, Body: body,
+	}}
+}
+
+func (c *core) receive(sender raft.NodeID, term raft.Term, body raft.Body) raft.Output {
+	return c.step(c.from(sender, term, body))
+}
+
+// append delivers an AppendEntries with entries of these terms behind prev.
+func (c *core) append(sender raft.NodeID, term raft.Term, prev raft.EntryID, commit raft.Index, terms ...raft.Term) raft.Output {
+	list := entries(prev.Index+1, terms...)
+	last := prev
+	if len(list) > 0 {
+		last = list[len(list)-1].ID()
+	}
+	return c.receive(sender, term, raft.AppendRequest{Prev: prev, Last: last, Commit: commit, Entries: list})
+}
+
+// grantPreVote answers the last pre-vote request.
+func (c *core) grantPreVote(sender raft.NodeID) raft.Output {
+	return c.receive(sender, c.asked, raft.PreVoteReply{ID: c.round, Granted: true})
+}
+
+// echo answers the last heartbeat round.
+func (c *core) echo(sender raft.NodeID, match raft.Index) raft.Output {
+	return c.receive(sender, c.Leadership().Term, raft.HeartbeatReply{Round: c.beat, Match: match})
+}
+
+// to is a message of this member, in its present term.
+func (c *core) to(receiver raft.NodeID, body raft.Body) raft.Message {
+	return raft.Message{
+		From: peer("a"), To: peer(receiver), Cluster: clusterOfTheTests, Term: c.Leadership().Term, Body: body,
+	}
+}
+
+func (c *core) propose(commands ...string) raft.Output {
+	var list []raft.Proposal
+	for i, command := range commands {
+		list = append(list, raft.Proposal{
+			Ticket: ticketOfTheTests + raft.Ticket(i), Kind: raft.EntryCommand, Data: []byte(command),
+		})
+	}
+	return c.step(raft.Proposed{Proposals: list})
+}
+
+// bodies are what was sent to a member, at once or with the write.
+func bodies(messages []raft.Message, to raft.NodeID) []raft.Body {
+	var list []raft.Body
+	for _, m := range messages {
+		if m.To.ID == to {
+			list = append(list, m.Body)
+		}
+	}
+	return list
+}
+
+// appends are the spans of the appends among them.
+func appends(messages []raft.Message, to raft.NodeID) []raft.Span {
+	var spans []raft.Span
+	for _, b := range bodies(messages, to) {
+		if r, ok := b.(raft.AppendRequest); ok {
+			spans = append(spans, raft.Span{After: r.Prev.Index, Last: r.Last.Index})
+		}
+	}
+	return spans
+}
+
+// noted reports which kinds of notes a step left.
+func noted(out raft.Output) []raft.NoteKind {
+	var kinds []raft.NoteKind
+	for _, n := range out.Notes {
+		kinds = append(kinds, n.Kind)
+	}
+	return kinds
+}

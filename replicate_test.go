@@ -1,0 +1,359 @@
+package raft_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// "If command received from client: append entry to local log, respond after entry applied to state
+// machine (§5.3)." (Figure 2, Leaders) The entry leaves for the followers while the leader's own disk
+// still writes it (dissertation §10.2.1).
+func TestReplicate_CommandIsAppendedAndSent(t *testing.T) {
+	c := streaming(t, 2, 1)
+	out := c.propose("x")
+
+	want := raft.Entry{Index: 4, Term: 2, Kind: raft.EntryCommand, Time: int64(c.now), Data: []byte("x")}
+	assert.Equal(t, raft.Write{
+		Seq: c.seq, Log: &raft.LogWrite{After: id(3, 2), Entries: []raft.Entry{want}, Generation: 1}, Commit: 3,
+	}, out.Write)
+	request := raft.AppendRequest{Prev: id(3, 2), Last: id(4, 2), Commit: 3, Generation: 1}
+	assert.Equal(t, []raft.Message{c.to("b", request), c.to("c", request)}, out.Send)
+	assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerAccepted, ID: id(4, 2)}}, out.Answers)
+	assert.Zero(t, out.Apply)
+
+	c.persist()
+	out = c.receive("b", 2, raft.AppendReply{Match: 4})
+	assert.Equal(t, id(4, 2), out.Apply, "it is applied, and the applier answers the caller")
+}
+
+// "Leader Append-Only: a leader never overwrites or deletes entries in its log; it only appends new
+// entries." (Figure 3)
+func TestReplicate_LeaderOnlyAppends(t *testing.T) {
+	c := streaming(t, 2, 1)
+	for range 3 {
+		last := c.Status().Last
+		out := c.propose("x", "y")
+		require.Equal(t, last, out.Write.Log.After)
+	}
+	out := c.append("b", 2, id(1, 0), 0, 2)
+	assert.Zero(t, out.Write, "not even when another says that it leads this term")
+	assert.Equal(t, []raft.NoteKind{raft.NoteRefused}, noted(out))
+}
+
+// "for each server, index of the next log entry to send to that server (initialized to leader last
+// log index + 1)", and "index of highest log entry known to be replicated on server (initialized to 0)"
+// (Figure 2, State)
+func TestReplicate_NextAndMatchBeginAtTheLogsEndAndAtZero(t *testing.T) {
+	c := leaderOf(t, "abc", 2, 1, 1)
+	for _, p := range c.Status().Peers {
+		assert.Equal(t, raft.PeerProgress{
+			ID: p.ID, State: "probe", Match: 0, Next: 4, LastHeard: c.now,
+		}, p)
+	}
+}
+
+// "If successful: update nextIndex and matchIndex for follower (§5.3)." (Figure 2, Leaders)
+func TestReplicate_SuccessMovesNextAndMatch(t *testing.T) {
+	c := leaderOf(t, "abc", 2, 1)
+	c.receive("b", 2, raft.AppendReply{Match: 3})
+	p := c.Status().Peers[0]
+	assert.Equal(t, raft.PeerProgress{ID: "b", State: "stream", Match: 3, Next: 4, LastHeard: c.now}, p)
+
+	c.receive("b", 2, raft.AppendReply{Match: 2})
+	assert.EqualValues(t, 3, c.Status().Peers[0].Match, "an old answer takes nothing back")
+}
+
+// "If AppendEntries fails because of log inconsistency: decrement nextIndex and retry (§5.3)."
+// (Figure 2, Leaders) Both sides skip whole terms.
+func TestReplicate_ConflictGoesBackAndRetries(t *testing.T) {
+	for _, row := range []struct {
+		rule string
+		hint raft.EntryID // our log: 1@0 2@1 3@1 4@4 5@4 6@5 7@5, no-op 8@6
+		prev raft.EntryID // of the next append
+	}{
+		{"a shorter log: to its end", id(5, 4), id(5, 4)},
+		{"a term that we lack: to our last entry before it", id(6, 3), id(3, 1)},
+		{"a term of ours that ends earlier here: to our end of it", id(6, 4), id(5, 4)},
+		{"nothing in common but entry 1", id(1, 0), id(1, 0)},
+		{"nothing at all", id(0, 0), id(0, 0)},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := leaderOf(t, "abc", 6, 1, 1, 4, 4, 5, 5)
+			out := c.receive("b", 6, raft.AppendConflict{Prev: 7, Hint: row.hint})
+			assert.Equal(t, []raft.Body{raft.AppendRequest{Prev: row.prev, Last: id(8, 6), Generation: 1}}, bodies(out.Send, "b"))
+			assert.Equal(t, []raft.NoteKind{raft.NoteProbeBack}, noted(out))
+
+			out = c.receive("b", 6, raft.AppendConflict{Prev: 7, Hint: row.hint})
+			assert.Empty(t, out.Send, "the doubled answer is an old one")
+		})
+	}
+}
+
+// "If last log index ≥ nextIndex for a follower: send AppendEntries RPC with log entries starting at
+// nextIndex." (Figure 2, Leaders) While it is unknown where the logs agree there is one append at a
+// time; afterwards as many as the window takes.
+func TestReplicate_ProbesOneByOneThenStreamsUpToTheWindow(t *testing.T) {
+	c := leaderOf(t, "abc", 2, 1)
+	assert.Empty(t, appends(c.propose("x").Send, "b"), "one probe at a time")
+	out := c.receive("b", 2, raft.AppendReply{Match: 3})
+	assert.Equal(t, []raft.Span{{After: 3, Last: 4}}, appends(out.Send, "b"))
+
+	for i := raft.Index(5); i <= 7; i++ {
+		assert.Equal(t, []raft.Span{{After: i - 1, Last: i}}, appends(c.propose("x").Send, "b"))
+	}
+	assert.Empty(t, appends(c.propose("x", "y").Send, "b"), "the window of 4 appends is full")
+	out = c.receive("b", 2, raft.AppendReply{Match: 5})
+	assert.Equal(t, []raft.Span{{After: 7, Last: 9}}, appends(out.Send, "b"))
+	assert.Equal(t, 3, c.Status().Peers[0].Inflight)
+}
+
+// An append carries at most AppendBytesMax, and one entry at least.
+func TestReplicate_AppendsAreCutToSize(t *testing.T) {
+	cfg := coreConfig()
+	cfg.AppendBytesMax, cfg.CommandBytesMax, cfg.UncommittedMax = 200<<10, 1<<20, 8<<20
+	cfg.InflightMax, cfg.InflightBytesMax = 16, 8<<20
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 1}}
+	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("ab"))))
+	c := begin(t, cfg, stored)
+	c.timeout()
+	c.grantPreVote("b")
+	c.persist()
+	c.receive("b", 2, raft.VoteReply{Granted: true})
+	c.receive("b", 2, raft.AppendReply{Match: 2})
+
+	big := strings.Repeat("x", 100<<10)
+	out := c.propose(big, big, big, strings.Repeat("x", 300<<10), big)
+	spans := appends(out.Send, "b")
+	require.NotEmpty(t, spans)
+	assert.Equal(t, raft.Index(2), spans[0].After)
+	assert.Equal(t, raft.Index(7), spans[len(spans)-1].Last)
+	for i, s := range spans {
+		assert.True(t, i == 0 || s.After == spans[i-1].Last, "the spans fit: %v", spans)
+		assert.LessOrEqual(t, s.Last-s.After, raft.Index(2))
+	}
+}
+
+// A follower that is told of a new commit index at once applies as soon as the leader does.
+func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
+	c := streaming(t, 2, 1)
+	c.propose("x")
+	c.persist()
+	out := c.receive("b", 2, raft.AppendReply{Match: 4})
+	assert.Equal(t, []raft.Body{raft.Heartbeat{Commit: 4}}, bodies(out.Send, "b"))
+	assert.Empty(t, bodies(out.Send, "c"), "c has not shown that it holds the entry")
+	out = c.receive("c", 2, raft.AppendReply{Match: 4})
+	assert.Equal(t, []raft.Body{raft.Heartbeat{Commit: 4}}, bodies(out.Send, "c"))
+}
+
+// A heartbeat is left out for a follower that has answered an append which was sent after the last
+// one fell due; nothing else counts.
+func TestReplicate_HeartbeatIsSkippedForWhoAnsweredAnAppend(t *testing.T) {
+	c := streaming(t, 2, 1)
+	c.after(heartbeatPace)
+	c.propose("x")
+	c.receive("b", 2, raft.AppendReply{Match: 4})
+	out := c.after(heartbeatPace)
+	assert.Empty(t, bodies(out.Send, "b"))
+	assert.Len(t, bodies(out.Send, "c"), 1)
+	out = c.after(heartbeatPace)
+	assert.Len(t, bodies(out.Send, "b"), 1, "the next one is due again")
+}
+
+// "a leader steps down if an election timeout elapses without a successful round of heartbeats to a
+// majority of its cluster" (dissertation §6.2)
+func TestReplicate_LeaderWithoutAQuorumStepsDown(t *testing.T) {
+	c := streaming(t, 2, 1)
+	c.after(electionTimeout - ms)
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	out := c.after(ms)
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "the term stays")
+	assert.Equal(t, []raft.NoteKind{raft.NoteQuorumLost, raft.NoteFollower}, noted(out))
+
+	c = streaming(t, 2, 1)
+	for range 10 {
+		c.after(heartbeatPace)
+		c.echo("c", 0)
+	}
+	assert.Equal(t, raft.Leader, c.Leadership().Role, "one follower of two is enough")
+
+	c = leaderOf(t, "a", 2, 1)
+	c.after(100 * electionTimeout)
+	assert.Equal(t, raft.Leader, c.Leadership().Role, "a single member is its own quorum")
+}
+
+// What is lost on the way is repeated: a heartbeat's answer shows that the follower can be reached.
+func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
+	lose := map[string]func(c *core){
+		"silently":                   func(*core) {},
+		"the transport dropped it":   func(c *core) { c.step(raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}}) },
+		"the connection broke":       func(c *core) { c.step(raft.PeerLost{ID: "b"}) },
+		"the connection broke twice": func(c *core) { c.step(raft.PeerLost{ID: "b"}, raft.PeerLost{ID: "b", Refused: true}) },
+		"dropped, and broke": func(c *core) {
+			c.step(raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}}, raft.PeerLost{ID: "b"})
+		},
+		"broke, and came up, and down": func(c *core) {
+			c.step(raft.PeerLost{ID: "b"}, raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation}, raft.PeerLost{ID: "b"})
+		},
+	}
+	for how, lost := range lose {
+		t.Run(how, func(t *testing.T) {
+			c := streaming(t, 2, 1)
+			c.propose("x")
+			lost(c)
+			for range 10 {
+				c.after(heartbeatPace)
+				c.echo("b", 3)
+				for spans := appends(c.out.Send, "b"); len(spans) > 0; spans = appends(c.out.Send, "b") {
+					if spans[0].After > 3 {
+						c.receive("b", 2, raft.AppendConflict{Prev: spans[0].After, Hint: id(3, 2)})
+					} else {
+						c.receive("b", 2, raft.AppendReply{Match: spans[0].Last})
+					}
+				}
+			}
+			assert.Equal(t, raft.Index(4), c.Status().Peers[0].Match)
+			assert.Equal(t, "stream", c.Status().Peers[0].State)
+		})
+	}
+}
+
+// A follower whose disk is slow answers heartbeats, but not appends. It is asked again, without
+// entries, and not loaded with what it has already.
+func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
+	c := streaming(t, 2, 1)
+	c.propose("x")
+	c.propose("y")
+	entriesSent := raft.Index(0)
+	for range 40 {
+		c.after(heartbeatPace)
+		c.echo("b", 3)
+		for _, s := range appends(c.out.Send, "b") {
+			entriesSent += s.Last - s.After
+		}
+	}
+	assert.Zero(t, entriesSent)
+	out := c.receive("b", 2, raft.AppendReply{Match: 4})
+	assert.Empty(t, appends(out.Send, "b"), "the answer to the first says nothing about the second")
+	c.receive("b", 2, raft.AppendReply{Match: 5})
+	assert.Equal(t, "stream", c.Status().Peers[0].State)
+}
+
+// A member that connects is tried at once.
+func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
+	c := streaming(t, 2, 1)
+	c.step(raft.PeerLost{ID: "b"})
+	assert.Empty(t, appends(c.propose("x").Send, "b"))
+	out := c.step(raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation})
+	assert.Equal(t, []raft.Span{{After: 3, Last: 4}}, appends(out.Send, "b"))
+	out = c.step(raft.PeerUp{ID: "b", Incarnation: 77})
+	assert.Empty(t, out.Send, "another incarnation is nobody")
+}
+
+// Every limit refuses; nothing is queued beyond it.
+func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
+	refusal := func(out raft.Output) raft.RefusalKind { return out.Answers[len(out.Answers)-1].Refusal }
+
+	c := streaming(t, 2, 1)
+	assert.Equal(t, raft.RefusedTooLarge, refusal(c.propose(strings.Repeat("x", 1<<10+1))))
+	var many []string
+	for range 129 {
+		many = append(many, "x")
+	}
+	out := c.propose(many...)
+	assert.Equal(t, raft.RefusedOverloaded, refusal(out), "ProposalsMax is 128")
+	assert.Equal(t, raft.AnswerAccepted, out.Answers[127].Kind)
+	assert.Len(t, out.Write.Log.Entries, 128)
+
+	c = streaming(t, 2, 1)
+	for range 64 {
+		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
+	}
+	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "UncommittedMax is 64 KiB")
+	assert.Equal(t, 1<<16, c.Status().OutstandingBytes)
+
+	c = streaming(t, 2, 1)
+	for range 1<<10 - 3 {
+		require.Zero(t, refusal(c.propose("x")))
+		c.persist()
+		c.receive("b", 2, raft.AppendReply{Match: c.Status().Last.Index})
+	}
+	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "UnappliedMax is 1,024 entries")
+	c.step(raft.Applied{ID: id(10, 2)})
+	assert.Zero(t, refusal(c.propose("x")))
+}
+
+// Every ticket is answered: accepted, and again only if the entry was cut off, or leadership ended
+// while it was outstanding.
+func TestReplicate_ProposalsOfALostTermAreAnswered(t *testing.T) {
+	t.Run("unknown: the entry is still in the log", func(t *testing.T) {
+		c := streaming(t, 2, 1)
+		c.propose("x")
+		out := c.receive("b", 3, raft.Heartbeat{})
+		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+	})
+	t.Run("not applied: the new leader cut it off", func(t *testing.T) {
+		c := streaming(t, 2, 1)
+		c.propose("x")
+		out := c.append("b", 3, id(3, 2), 3, 3)
+		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerNotApplied, ID: id(4, 2)}}, out.Answers)
+	})
+	t.Run("handed out in the same step: the applier answers", func(t *testing.T) {
+		c := streaming(t, 2, 1)
+		c.propose("x")
+		c.persist()
+		out := c.step(c.from("b", 3, raft.AppendRequest{Prev: id(4, 2), Last: id(4, 2), Commit: 4}))
+		assert.Equal(t, id(4, 2), out.Apply)
+		assert.Empty(t, out.Answers)
+	})
+	t.Run("refused: a follower names the leader", func(t *testing.T) {
+		c := follower(t, 2, 1)
+		c.receive("b", 2, raft.Heartbeat{})
+		assert.Equal(t, []raft.Answer{{
+			Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader, Leader: "b",
+		}}, c.propose("x").Answers)
+	})
+	t.Run("closing: everything is answered, and nothing taken", func(t *testing.T) {
+		c := streaming(t, 2, 1)
+		c.propose("x")
+		out := c.step(raft.Closing{})
+		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+		assert.Equal(t, raft.RefusedClosing, c.propose("y").Answers[0].Refusal)
+	})
+}
+
+// The stamp of an entry never falls along the log, whatever the wall clock does.
+func TestReplicate_StampsNeverFall(t *testing.T) {
+	c := streaming(t, 2, 1)
+	first := c.propose("x").Write.Log.Entries[0].Time
+	out := c.Step(raft.Now{Mono: c.now, Wall: first - 1000}, raft.Proposed{
+		Proposals: []raft.Proposal{{Ticket: 9, Kind: raft.EntryCommand, Data: []byte("y")}},
+	})
+	assert.Equal(t, first, out.Write.Log.Entries[0].Time)
+}
+
+// The allocations of a step do not grow with the entries in it.
+func TestReplicate_AllocationsDoNotGrowWithTheEntries(t *testing.T) {
+	cost := func(n int) float64 {
+		c := streaming(t, 2, 1)
+		data := []byte("command")
+		list := make([]raft.Proposal, n)
+		return testing.AllocsPerRun(100, func() {
+			for i := range list {
+				list[i] = raft.Proposal{Ticket: ticketOfTheTests + raft.Ticket(i), Kind: raft.EntryCommand, Data: data}
+			}
+			c.step(raft.Proposed{Proposals: list})
+			last := c.Status().Last
+			c.step(raft.Persisted{Seq: c.seq}, c.from("b", 2, raft.AppendReply{Match: last.Index}),
+				c.from("c", 2, raft.AppendReply{Match: last.Index}), raft.Applied{ID: c.out.Apply})
+			if c.out.Apply.Index > 0 {
+				c.step(raft.Applied{ID: c.out.Apply})
+			}
+		})
+	}
+	one, many := cost(1), cost(64)
+	assert.LessOrEqual(t, many, one+4, "64 entries in one step against one")
+}

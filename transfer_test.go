@@ -1,0 +1,177 @@
+package raft_test
+
+import (
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// heardBy is a leader of abc in term 2 whose heartbeats both others have answered.
+func heardLeader(t *testing.T) *core {
+	c := streaming(t, 2, 1)
+	c.after(heartbeatPace)
+	c.after(heartbeatPace)
+	c.echo("b", 3)
+	c.echo("c", 3)
+	return c
+}
+
+func (c *core) handOver(to raft.NodeID) raft.Output {
+	return c.step(raft.TransferRequested{Ticket: ticketOfTheTests, To: to})
+}
+
+// "1. The prior leader stops accepting new client requests. 2. The prior leader fully updates the target
+// server's log to match its own ... 3. The prior leader sends a TimeoutNow request to the target
+// server." (dissertation §3.10)
+func TestTransfer_BringsTheTargetUpToDateThenTellsIt(t *testing.T) {
+	c := heardLeader(t)
+	c.propose("x")
+	out := c.handOver("b")
+	assert.Empty(t, bodies(out.Send, "b"), "b lacks an entry")
+	assert.Equal(t, raft.RefusedTransferring, c.propose("y").Answers[0].Refusal)
+	assert.Equal(t, raft.NodeID("b"), c.out.Answers[0].Leader)
+
+	c.persist()
+	out = c.receive("b", 2, raft.AppendReply{Match: 4})
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}))
+	out = c.after(heartbeatPace)
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}), "it may be lost")
+}
+
+// The target campaigns at once, without a pre-vote, in the next term; its requests pass stickiness.
+func TestTransfer_TargetCampaignsAtOnce(t *testing.T) {
+	c := follower(t, 2, 1)
+	c.receive("b", 2, raft.Heartbeat{})
+	out := c.receive("b", 2, raft.TimeoutNow{})
+	assert.Equal(t, raft.Leadership{Term: 3, Role: raft.Candidate}, c.Leadership())
+	assert.Equal(t, []raft.Message{
+		c.to("b", raft.VoteRequest{Last: id(2, 1), Transfer: true}),
+		c.to("c", raft.VoteRequest{Last: id(2, 1), Transfer: true}),
+	}, out.Write.Then)
+
+	c = follower(t, 2, 1)
+	c.receive("b", 2, raft.Heartbeat{})
+	out = c.receive("c", 3, raft.VoteRequest{Last: id(2, 1), Transfer: true})
+	assert.Equal(t, []raft.Message{c.to("c", raft.VoteReply{Granted: true})}, out.Write.Then)
+}
+
+// TimeoutNow counts in its own term, from its leader, and for a voter.
+func TestTransfer_StaleTimeoutNowIsIgnored(t *testing.T) {
+	t.Run("of an earlier term", func(t *testing.T) {
+		c := follower(t, 3, 1)
+		c.receive("b", 3, raft.Heartbeat{})
+		c.receive("b", 2, raft.TimeoutNow{})
+		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
+	})
+	t.Run("of somebody who does not lead", func(t *testing.T) {
+		c := follower(t, 3, 1)
+		c.receive("b", 3, raft.Heartbeat{})
+		c.receive("c", 3, raft.TimeoutNow{})
+		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
+	})
+	t.Run("by a candidate", func(t *testing.T) {
+		c := candidateOf(t, "abc", 3, 1)
+		c.receive("b", 3, raft.TimeoutNow{})
+		assert.EqualValues(t, 3, c.Leadership().Term)
+	})
+	t.Run("by a learner", func(t *testing.T) {
+		members := membersNamed("abc")
+		members[0].Kind = raft.Learner
+		c := restart(t, members, raft.HardState{Term: 3}, 1)
+		c.receive("b", 3, raft.Heartbeat{})
+		c.receive("b", 3, raft.TimeoutNow{})
+		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
+	})
+}
+
+// A retry is a plain candidacy: the mark is good for one term.
+func TestTransfer_MarkIsForOneTerm(t *testing.T) {
+	c := follower(t, 2, 1)
+	c.receive("b", 2, raft.Heartbeat{})
+	c.receive("b", 2, raft.TimeoutNow{})
+	c.persist()
+	c.timeout()
+	out := c.grantPreVote("c")
+	require.Len(t, out.Write.Then, 2)
+	assert.Equal(t, raft.VoteRequest{Last: id(2, 1)}, out.Write.Then[0].Body)
+}
+
+// The ticket is always answered.
+func TestTransfer_TicketIsAnswered(t *testing.T) {
+	transferred := func(to raft.NodeID) []raft.Answer {
+		return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerTransferred, Leader: to}}
+	}
+	refused := func(why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
+		return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
+	}
+	t.Run("the target leads", func(t *testing.T) {
+		c := heardLeader(t)
+		c.handOver("b")
+		assert.Empty(t, c.receive("b", 3, raft.VoteRequest{Last: id(3, 2), Transfer: true}).Answers)
+		assert.Equal(t, transferred("b"), c.receive("b", 3, raft.Heartbeat{}).Answers)
+	})
+	t.Run("another leads", func(t *testing.T) {
+		c := heardLeader(t)
+		c.handOver("b")
+		assert.Equal(t, refused(raft.RefusedTimedOut, "c"), c.receive("c", 3, raft.Heartbeat{}).Answers)
+	})
+	t.Run("another leads, and none was named", func(t *testing.T) {
+		c := heardLeader(t)
+		c.handOver("")
+		assert.Equal(t, transferred("c"), c.receive("c", 3, raft.Heartbeat{}).Answers)
+	})
+	// "if leadership transfer does not complete after about an election timeout, the prior leader aborts
+	// the transfer and resumes accepting client requests." (dissertation §3.10)
+	t.Run("the target does not answer", func(t *testing.T) {
+		c := heardLeader(t)
+		c.handOver("b")
+		for c.now < c.out.WakeAt && len(c.out.Answers) == 0 {
+			c.timeout()
+			if len(c.out.Answers) == 0 {
+				c.echo("c", 3)
+			}
+		}
+		assert.Equal(t, refused(raft.RefusedTimedOut, "a"), c.out.Answers)
+		assert.Equal(t, raft.AnswerAccepted, c.propose("x").Answers[0].Kind)
+	})
+	t.Run("nobody leads for two timeouts", func(t *testing.T) {
+		c := heardLeader(t)
+		c.handOver("b")
+		c.receive("b", 3, raft.VoteRequest{Last: id(3, 2), Transfer: true})
+		c.persist()
+		until := c.now + 2*electionTimeout
+		for len(c.out.Answers) == 0 {
+			require.LessOrEqual(t, c.out.WakeAt, until)
+			c.timeout()
+		}
+		assert.Equal(t, refused(raft.RefusedTimedOut, ""), c.out.Answers)
+	})
+	t.Run("no such target", func(t *testing.T) {
+		c := heardLeader(t)
+		for _, to := range []raft.NodeID{"a", "z"} {
+			assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.handOver(to).Answers)
+		}
+	})
+	t.Run("a target that has not been heard", func(t *testing.T) {
+		c := streaming(t, 2, 1)
+		c.after(heartbeatPace)
+		c.after(heartbeatPace)
+		c.echo("c", 3)
+		assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.handOver("b").Answers)
+		c.handOver("")
+		assert.Equal(t, refused(raft.RefusedTransferring, "c"), c.handOver("c").Answers, "one at a time")
+	})
+	t.Run("by a follower", func(t *testing.T) {
+		c := follower(t, 2, 1)
+		c.receive("b", 2, raft.Heartbeat{})
+		assert.Equal(t, refused(raft.RefusedNotLeader, "b"), c.handOver("c").Answers)
+	})
+	t.Run("closing", func(t *testing.T) {
+		c := heardLeader(t)
+		c.handOver("b")
+		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.step(raft.Closing{}).Answers)
+		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.handOver("b").Answers)
+	})
+}
