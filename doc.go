@@ -49,9 +49,20 @@
 //	transfer.go      leadership transfer
 //	invariants.go    what must always hold; note.go: decisions as data
 //
-// Of the node: node.go is the loop, client.go the callers' side, writer.go, sender.go and applier.go the
-// three workers, tail.go the recent entries; storage.go, transport.go and fsm.go are the interfaces.
-// Between both: entry.go, configuration.go, config.go, errors.go and status.go.
+// Of the node:
+//
+//	node.go          the loop that owns a core and honours its outputs
+//	client.go        the callers' side; requests.go: who waits for an answer
+//	mailbox.go       where events wait for the loop
+//	writer.go        the disk
+//	sender.go        the network, one for each peer and lane
+//	applier.go       the FSM
+//	tail.go          the recent entries, for senders and applier
+//	handshake.go     who this member is, and whom it talks to; refusal.go: why not
+//	status.go        one value that says it all; metrics.go: counters; history.go: the latest notes
+//
+// Between both, entry.go, configuration.go, config.go and errors.go; storage.go, transport.go and
+// fsm.go are the interfaces that the node needs.
 //
 // docs/architecture.md has the contract between the two, docs/reading-order.md the way from the paper to
 // the code, docs/divergence.md where they differ.

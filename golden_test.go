@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"go/constant"
 	"go/token"
 	"go/types"
 	"os"
@@ -63,9 +62,11 @@ func TestGolden_EveryKindOfNameIsInTheList(t *testing.T) {
 	s := parseSource(t, map[string]string{"p.go": `
 		import "io"
 		const N int = 3
+		const Loose = 4
 		var ErrX error
 		type T struct { A int; b int; io.Reader }
 		func (*T) M(n int) error { return nil }
+		func (*T) L() {}
 		func (T) m() {}
 		type I interface { Do(x ...string); Error() string; hidden() }
 		type U uint8
@@ -77,6 +78,7 @@ func TestGolden_EveryKindOfNameIsInTheList(t *testing.T) {
 	pkg, _, problems := s.check(t)
 	require.Empty(t, problems)
 	assert.Equal(t, []string{
+		"const Loose untyped int = 4",
 		"const N int = 3",
 		"var ErrX error",
 		"func Make[K comparable](k K) *G[K]",
@@ -88,6 +90,7 @@ func TestGolden_EveryKindOfNameIsInTheList(t *testing.T) {
 		"type I interface, unexported methods",
 		"type T struct, A int",
 		"type T struct, embedded io.Reader",
+		"func (*T) L()",
 		"func (*T) M(n int) error",
 		"type U uint8",
 	}, apiLines(pkg))
@@ -108,7 +111,12 @@ func checkGolden(t *testing.T, path, got string) {
 // apiLines prints the exported names of a package: constants, variables, functions, then the types,
 // each with its exported fields and methods.
 func apiLines(pkg *types.Package) []string {
-	a := api{types.RelativeTo(pkg)}
+	a := api{func(other *types.Package) string {
+		if other == pkg {
+			return ""
+		}
+		return other.Name()
+	}}
 	var names []types.Object
 	for _, name := range pkg.Scope().Names() {
 		if token.IsExported(name) {
@@ -141,7 +149,7 @@ type api struct{ from types.Qualifier }
 func (a api) object(obj types.Object) []string {
 	switch obj := obj.(type) {
 	case *types.Const:
-		return []string{fmt.Sprintf("const %s %s = %s", obj.Name(), a.typ(obj.Type()), exact(obj.Val()))}
+		return []string{fmt.Sprintf("const %s %s = %s", obj.Name(), a.typ(obj.Type()), obj.Val().ExactString())}
 	case *types.TypeName:
 		return a.typeName(obj)
 	}
@@ -149,13 +157,6 @@ func (a api) object(obj types.Object) []string {
 }
 
 func (a api) typ(t types.Type) string { return types.TypeString(t, a.from) }
-
-func exact(v constant.Value) string {
-	if v.Kind() == constant.String {
-		return v.ExactString()
-	}
-	return v.String()
-}
 
 func (a api) typeName(obj *types.TypeName) []string {
 	if obj.IsAlias() {
@@ -172,10 +173,15 @@ func (a api) typeName(obj *types.TypeName) []string {
 	default:
 		lines = []string{head + " " + a.typ(u)}
 	}
+	var methods []*types.Func
 	for m := range named.Methods() {
 		if m.Exported() {
-			lines = append(lines, a.method(m))
+			methods = append(methods, m)
 		}
+	}
+	slices.SortFunc(methods, func(x, y *types.Func) int { return cmp.Compare(x.Name(), y.Name()) })
+	for _, m := range methods {
+		lines = append(lines, a.method(m))
 	}
 	return lines
 }

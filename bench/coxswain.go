@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/storage"
@@ -14,7 +15,7 @@ import (
 
 type coxswain struct {
 	nodes  []*raft.Node
-	leader *raft.Node
+	leader atomic.Pointer[raft.Node]
 }
 
 func startCoxswain(dir string) (cluster, error) {
@@ -50,26 +51,37 @@ func (c *coxswain) start(dir string) error {
 		}
 		c.nodes = append(c.nodes, node)
 	}
-	return c.waitLeader(ctx)
+	for {
+		if err := c.findLeader(ctx); err != nil {
+			return err
+		}
+		if _, err := c.leader.Load().Barrier(ctx); err == nil {
+			return nil
+		}
+	}
 }
 
-func (c *coxswain) waitLeader(ctx context.Context) error {
+func (c *coxswain) findLeader(ctx context.Context) error {
 	leader, err := c.nodes[0].WaitLeader(ctx)
 	if err != nil {
 		return err
 	}
 	for _, node := range c.nodes {
 		if node.Status().ID == leader.ID {
-			c.leader = node
-			_, err = node.Barrier(ctx)
+			c.leader.Store(node)
 		}
 	}
-	return err
+	return nil
 }
 
 func (c *coxswain) Propose(command []byte) error {
-	_, err := c.leader.Propose(context.Background(), command)
-	return err
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := c.leader.Load().Propose(ctx, command)
+	if err != nil {
+		return errors.Join(err, c.findLeader(ctx))
+	}
+	return nil
 }
 
 func (c *coxswain) Close() error {

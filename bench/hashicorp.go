@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -27,7 +28,7 @@ func bigBatches(c *raft.Config) {
 type hashicorp struct {
 	nodes   []*raft.Raft
 	closers []io.Closer
-	leader  *raft.Raft
+	leader  atomic.Pointer[raft.Raft]
 }
 
 func startHashicorp(tune func(*raft.Config)) func(dir string) (cluster, error) {
@@ -59,7 +60,10 @@ func (h *hashicorp) start(dir string, tune func(*raft.Config)) error {
 			return err
 		}
 	}
-	return h.waitLeader()
+	if err := h.findLeader(); err != nil {
+		return err
+	}
+	return h.leader.Load().Barrier(patience).Error()
 }
 
 func (h *hashicorp) startOne(dir string, t raft.Transport, initial raft.Configuration, id raft.ServerID, tune func(*raft.Config)) error {
@@ -90,19 +94,24 @@ func (h *hashicorp) startOne(dir string, t raft.Transport, initial raft.Configur
 	return nil
 }
 
-func (h *hashicorp) waitLeader() error {
+func (h *hashicorp) findLeader() error {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, node := range h.nodes {
 			if node.State() == raft.Leader {
-				h.leader = node
-				return node.Barrier(patience).Error()
+				h.leader.Store(node)
+				return nil
 			}
 		}
 	}
 	return errors.New("no leader in time")
 }
 
-func (h *hashicorp) Propose(command []byte) error { return h.leader.Apply(command, patience).Error() }
+func (h *hashicorp) Propose(command []byte) error {
+	if err := h.leader.Load().Apply(command, patience).Error(); err != nil {
+		return errors.Join(err, h.findLeader())
+	}
+	return nil
+}
 
 func (h *hashicorp) Close() error {
 	var errs []error

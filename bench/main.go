@@ -32,7 +32,8 @@ type contestant struct {
 
 // cluster is three replicas, of which one leads.
 type cluster interface {
-	// Propose returns once the command is applied on the leader. Many goroutines call it.
+	// Propose returns once the command is applied on the leader. Many goroutines call it. When it
+	// fails, it has found out who leads by now.
 	Propose(command []byte) error
 	Close() error
 }
