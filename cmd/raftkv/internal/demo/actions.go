@@ -156,9 +156,6 @@ func (d *demo) look(ctx context.Context) {
 func (d *demo) summary() string {
 	v, now := d.workload.Verdict(), time.Now()
 	rate := float64(v.Acknowledged-d.lastAcknowledged) / now.Sub(d.lastLook).Seconds()
-	if d.lastLook.IsZero() {
-		rate = 0
-	}
 	d.lastAcknowledged, d.lastLook = v.Acknowledged, now
 	return fmt.Sprintf("%s writes/s  %s acknowledged  %d lost  %d unknown  %d histories checked",
 		grouped(uint64(rate)), grouped(v.Acknowledged), v.Lost, v.Unknown, v.Histories)
