@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
@@ -22,12 +21,12 @@ func TestEndToEnd_AMemberWithAnEmptiedDiskSaysSoAndTheOthersGoOn(t *testing.T) {
 	c, leader := startCluster(t)
 	w, verify := c.work()
 	wiped := c.others(leader.ID)[0]
-	nextWrite(t, w, time.Now())
+	writes(t, w, 20)
 	c.Kill(wiped.ID)
 	require.NoError(t, os.RemoveAll(c.DataDir(wiped.ID)))
 	require.NoError(t, c.Start(wiped.ID))
 	c.await(wiped, "knows that it was wiped", func(s api.Status) bool { return s.Wiped })
-	nextWrite(t, w, time.Now())
+	writes(t, w, 20)
 	status, err := c.Status(t.Context(), wiped)
 	require.NoError(t, err)
 	assert.Zero(t, status.Applied, "it counts for nothing")

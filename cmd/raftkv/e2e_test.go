@@ -190,12 +190,20 @@ func nextWrite(t *testing.T, w *workload.Workload, after time.Time) time.Time {
 	return at
 }
 
+// writes waits until that many writes have been acknowledged, one after the other.
+func writes(t *testing.T, w *workload.Workload, count int) {
+	t.Helper()
+	for range count {
+		nextWrite(t, w, time.Now())
+	}
+}
+
 func TestEndToEnd_TheLeaderIsKilledAgainAndAgain(t *testing.T) {
 	c, _ := startCluster(t)
 	w, verify := c.work()
 	var stops []time.Duration
 	for range number(t, "RAFTKV_KILLS", killsDefault) {
-		nextWrite(t, w, time.Now())
+		writes(t, w, 20)
 		leader := c.leader("")
 		began := time.Now()
 		c.Kill(leader.ID)
@@ -289,7 +297,7 @@ func TestEndToEnd_AFrozenLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
 	c, frozen := startCluster(t)
 	w, verify := c.work()
 	for range 2 {
-		nextWrite(t, w, time.Now())
+		writes(t, w, 20)
 		began := time.Now()
 		p := c.Process(frozen.ID)
 		if err := p.Freeze(); err != nil {
@@ -302,6 +310,7 @@ func TestEndToEnd_AFrozenLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
 		c.await(frozen, "follows", func(s api.Status) bool { return s.Role == "follower" && s.Leader != frozen.ID })
 		t.Logf("%s frozen, %s leads, writes stopped %v", frozen.ID, next.ID, stopped.Round(time.Millisecond))
 		c.caughtUp()
+		writes(t, w, 20)
 		frozen = c.leader("")
 	}
 	verify()
@@ -310,7 +319,7 @@ func TestEndToEnd_AFrozenLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
 func TestEndToEnd_LeadershipIsHandedOver(t *testing.T) {
 	c, leader := startCluster(t)
 	w, verify := c.work()
-	nextWrite(t, w, time.Now())
+	writes(t, w, 20)
 	target := c.others(leader.ID)[0]
 	began := time.Now()
 	follower := c.others(leader.ID)[1].Client(client.NewHTTP(1, patience)) // which passes it on

@@ -68,7 +68,7 @@ func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Tim
 	acknowledged, err := d.workload.NextAcknowledged(ctx, broken)
 	var leader local.Node
 	if err == nil {
-		leader, err = d.cluster.AwaitLeader(ctx, id)
+		leader, err = d.cluster.AwaitLeader(ctx, "") // perhaps the same one, if it was restarted
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
