@@ -68,7 +68,7 @@ func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Tim
 	acknowledged, err := d.workload.NextAcknowledged(ctx, broken)
 	var leader local.Node
 	if err == nil {
-		leader, err = d.cluster.AwaitLeader(ctx, id)
+		leader, err = d.cluster.AwaitLeader(ctx, "") // perhaps the same one, if it was restarted
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,9 +156,6 @@ func (d *demo) look(ctx context.Context) {
 func (d *demo) summary() string {
 	v, now := d.workload.Verdict(), time.Now()
 	rate := float64(v.Acknowledged-d.lastAcknowledged) / now.Sub(d.lastLook).Seconds()
-	if d.lastLook.IsZero() {
-		rate = 0
-	}
 	d.lastAcknowledged, d.lastLook = v.Acknowledged, now
 	return fmt.Sprintf("%s writes/s  %s acknowledged  %d lost  %d unknown  %d histories checked",
 		grouped(uint64(rate)), grouped(v.Acknowledged), v.Lost, v.Unknown, v.Histories)

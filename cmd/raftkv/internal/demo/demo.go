@@ -54,8 +54,8 @@ type demo struct {
 	watching bool            // a failover is being watched
 	watches  sync.WaitGroup
 
-	lastAcknowledged uint64 // at the last look, for the rate
-	lastLook         time.Time
+	lastLook         time.Time // for the rate of writes
+	lastAcknowledged uint64    // then
 }
 
 // Run runs a demo until its user quits, its duration is over, or the context ends. It fails if the
@@ -192,6 +192,7 @@ func (d *demo) interact(ctx context.Context) {
 	} else {
 		pause = plainPause
 	}
+	d.lastLook = time.Now()
 	looks := time.NewTicker(pause)
 	defer looks.Stop()
 	kills := ticks(d.KillEvery)

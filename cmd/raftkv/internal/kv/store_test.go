@@ -12,6 +12,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -259,4 +260,25 @@ func TestSnapshot_StopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	assert.ErrorIs(t, frozen.WriteTo(ctx, &bytes.Buffer{}), context.Canceled)
+}
+
+func TestStore_KeepsTheContractOfAnFSM(t *testing.T) {
+	var commands [][]byte
+	for i := range 60 {
+		c := put(fmt.Sprint("k", i%7), fmt.Sprint(i))
+		switch i % 5 {
+		case 1:
+			c.Op, c.Value = kv.Delete, nil
+		case 2:
+			c.Condition = kv.Condition{Kind: kv.IfAbsent}
+		case 3:
+			c.Condition = kv.Condition{Kind: kv.IfRevision, Revision: raft.Index(2 * i)}
+		case 4:
+			c.Condition = kv.Condition{Kind: kv.IfExists}
+		}
+		data, err := c.Encode()
+		require.NoError(t, err)
+		commands = append(commands, data)
+	}
+	rafttest.CheckFSM(t, func() raft.FSM { return &kv.Store{} }, append(commands, []byte("no command")))
 }

@@ -131,8 +131,12 @@ func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by st
 	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
 		return nil, api.Errorf(api.LeaderUnreachable, "set its URL in --peers", "%s leads, and its URL is %q", leader.ID, leader.Meta)
 	}
-	ctx, done := f.wait(r.Context(), leader.ID)
-	defer done()
+	ctx := r.Context()
+	if r.URL.Path != api.TransferPath { // which is there to make another member lead
+		var done func()
+		ctx, done = f.wait(ctx, leader.ID)
+		defer done()
+	}
 	there := *r.URL
 	there.Scheme, there.Host = target.Scheme, target.Host
 	request, err := http.NewRequestWithContext(ctx, r.Method, there.String(), bytes.NewReader(body))

@@ -105,6 +105,25 @@ func TestForward_IsGivenUpWhenAnotherMemberLeads(t *testing.T) {
 	assert.Contains(t, r.failure(t).Message, "n3 leads now")
 }
 
+func TestForward_ATransferIsNotGivenUpWhenItSucceeds(t *testing.T) {
+	follower := newMember(t, "n2")
+	arrived, release := make(chan struct{}), make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-release
+		_, _ = w.Write([]byte(`{"leader":"n3"}`))
+	}))
+	defer leader.Close()
+	follower.Fail(leaderIs("n1", leader.URL))
+	answered := make(chan response, 1)
+	go func() { answered <- follower.do(t, "POST", "/transfer", "") }()
+	<-arrived
+	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3"}
+	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3"} // the one before has been dealt with
+	close(release)
+	assert.JSONEq(t, `{"leader":"n3"}`, (<-answered).body)
+}
+
 func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {
 	n := &blockingNode{Node: nodetest.New("n1"), release: make(chan struct{})}
 	n.entered.Add(server.RequestsMax)

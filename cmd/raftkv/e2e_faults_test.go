@@ -1,0 +1,160 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEndToEnd_AMemberWithAnEmptiedDiskSaysSoAndTheOthersGoOn(t *testing.T) {
+	c, leader := startCluster(t)
+	w, verify := c.work()
+	wiped := c.others(leader.ID)[0]
+	writes(t, w, 20)
+	c.Kill(wiped.ID)
+	require.NoError(t, os.RemoveAll(c.DataDir(wiped.ID)))
+	require.NoError(t, c.Start(wiped.ID))
+	c.await(wiped, "knows that it was wiped", func(s api.Status) bool { return s.Wiped })
+	writes(t, w, 20)
+	status, err := c.Status(t.Context(), wiped)
+	require.NoError(t, err)
+	assert.Zero(t, status.Applied, "it counts for nothing")
+	verify()
+}
+
+// replaced returns the arguments with one flag's value changed.
+func replaced(args []string, flag string, change func(string) string) []string {
+	changed := append([]string(nil), args...)
+	for i := range changed[:len(changed)-1] {
+		if changed[i] == flag {
+			changed[i+1] = change(changed[i+1])
+		}
+	}
+	return changed
+}
+
+// startApart starts a member that is not the cluster's own, and ends it with the test.
+func startApart(t *testing.T, args []string) {
+	t.Helper()
+	p, err := local.StartProcess(program, args, filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
+}
+
+func TestEndToEnd_UnequalConfigurationsFoundNothingAndSayWhy(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		flag   string
+		change func(string) string
+		says   string
+	}{
+		{"unequal --peers lists", "--peers", func(peer string) string {
+			return strings.Replace(peer, "n2=127.0.0.1:", "n2=localhost:", 1)
+		}, "list"},
+		{"another cluster's name", "--cluster", func(string) string { return "other" }, "cluster"},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := newCluster(t)
+			require.NoError(t, c.Start("n1", "n2"))
+			startApart(t, replaced(c.ServeArgs(c.Nodes[2]), row.flag, row.change))
+			var missing []string
+			c.await(c.Nodes[0], "says what differs", func(s api.Status) bool {
+				missing = s.Missing
+				return strings.Contains(strings.Join(s.Missing, "\n"), row.says)
+			})
+			t.Logf("n1 says: %s", strings.Join(missing, "; "))
+			status, err := c.Status(t.Context(), c.Nodes[0])
+			require.NoError(t, err)
+			assert.False(t, status.Founded)
+			assert.Empty(t, status.Leader)
+			_, err = c.clients()[0].Put(t.Context(), "k", nil, client.Condition{})
+			assert.Equal(t, api.NoLeader, api.CodeOf(err))
+		})
+	}
+}
+
+func TestEndToEnd_AMemberOfAnotherClusterIsKeptOut(t *testing.T) {
+	c, leader := startCluster(t)
+	outsider := c.others(leader.ID)[0]
+	c.Kill(outsider.ID)
+	require.NoError(t, os.RemoveAll(c.DataDir(outsider.ID)))
+	startApart(t, replaced(c.ServeArgs(outsider), "--cluster", func(string) string { return "other" }))
+	c.await(c.leader(""), "does not take it in", func(s api.Status) bool {
+		for _, m := range s.Members {
+			if m.ID == outsider.ID {
+				return !m.Connected && strings.Contains(m.ConnectionErr, `is of "other"`)
+			}
+		}
+		return false
+	})
+	_, err := client.Try(t.Context(), c.clients(), func(cl *client.Client) (api.Written, error) {
+		return cl.Put(t.Context(), "k", nil, client.Condition{})
+	})
+	assert.NoError(t, err, "two of three go on")
+}
+
+// runServe runs a member that is expected to end by itself, and returns what it says.
+func runServe(t *testing.T, args []string) (code int, says string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	stdin, err := cmd.StdinPipe() // that stays open
+	require.NoError(t, err)
+	defer stdin.Close()
+	cmd.Stdout, cmd.Stderr = &out, &out
+	var exit *exec.ExitError
+	require.True(t, errors.As(cmd.Run(), &exit), "it fails: %s", out.String())
+	return exit.ExitCode(), out.String()
+}
+
+func TestEndToEnd_AMemberThatCannotStartSaysWhy(t *testing.T) {
+	c, leader := startCluster(t)
+	args := c.ServeArgs(leader)
+	elsewhere := func(string) string { return "127.0.0.1:0" }
+	free := replaced(replaced(args, "--raft-addr", elsewhere), "--http-addr", elsewhere)
+	empty := t.TempDir()
+	file := filepath.Join(empty, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, row := range []struct {
+		rule string
+		args []string
+		says []string
+	}{
+		{"the HTTP port is in use", args, []string{"--http-addr", "in use", "choose another port"}},
+		{"the raft port is in use", replaced(args, "--http-addr", elsewhere), []string{"--raft-addr", "in use"}},
+		{"the data is in use", free, []string{"--data", "in use by another process"}},
+		{"the data is a file", replaced(free, "--data", func(string) string { return file }), []string{"--data", file}},
+		{"an address that does not resolve", replaced(args, "--http-addr", func(string) string { return "no.such.host.invalid:1" }),
+			[]string{"--http-addr", "no.such.host.invalid"}},
+	} {
+		code, says := runServe(t, row.args)
+		assert.Equal(t, 1, code, row.rule)
+		for _, want := range row.says {
+			assert.Contains(t, says, want, row.rule)
+		}
+	}
+	c.Kill(leader.ID)
+	for _, row := range []struct {
+		rule, flag, value, says string
+	}{
+		{"the data of another member", "--id", c.others(leader.ID)[0].ID, "member id"},
+		{"the data of another cluster", "--cluster", "other", "cluster"},
+	} {
+		code, says := runServe(t, replaced(args, row.flag, func(string) string { return row.value }))
+		assert.Equal(t, 1, code, row.rule)
+		assert.Contains(t, says, "the data belongs to "+row.says, row.rule)
+	}
+}

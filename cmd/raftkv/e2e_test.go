@@ -1,0 +1,333 @@
+// The end-to-end tests run the real thing: the built program, three processes, real disks and
+// sockets, and SIGKILL. They print what they measure and fail on no time. Two numbers can be raised:
+//
+//	RAFTKV_KILLS=200 RAFTKV_POWER_CUTS=100 go test -v -run EndToEnd ./cmd/raftkv
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	killsDefault     = 20
+	powerCutsDefault = 10
+	// patience is for what must happen; nothing is measured by it.
+	patience = time.Minute
+	poll     = 10 * time.Millisecond
+)
+
+// program is the built raftkv.
+var program string
+
+func TestMain(m *testing.M) {
+	if addresses := os.Getenv(heartbeatRole); addresses != "" {
+		heartbeat(addresses)
+		return
+	}
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "raftkv-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "raftkv")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		fmt.Printf("%s\n", out)
+		panic(err)
+	}
+	return m.Run()
+}
+
+func number(t *testing.T, variable string, standard int) int {
+	text := os.Getenv(variable)
+	if text == "" {
+		return standard
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, variable)
+	return n
+}
+
+// cluster is three processes.
+type cluster struct {
+	*local.Cluster
+	t   *testing.T
+	dir string
+}
+
+// newCluster returns a cluster of which nothing runs. Its processes end with the test.
+func newCluster(t *testing.T) cluster {
+	t.Helper()
+	dir := t.TempDir()
+	layout, err := local.OpenLayout(dir, 3, nil)
+	require.NoError(t, err)
+	c := cluster{local.NewCluster(program, dir, layout), t, dir}
+	t.Cleanup(func() {
+		c.Stop()
+		if t.Failed() {
+			for _, n := range c.Nodes {
+				t.Logf("the log of %s ends:\n%s", n.ID, c.LogTail(n.ID))
+			}
+		}
+	})
+	return c
+}
+
+// startCluster returns a cluster with a leader.
+func startCluster(t *testing.T) (c cluster, leader local.Node) {
+	t.Helper()
+	c = newCluster(t)
+	require.NoError(t, c.Start())
+	return c, c.leader("")
+}
+
+// leader waits for a leader other than the one named.
+func (c cluster) leader(other string) local.Node {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	leader, err := c.AwaitLeader(ctx, other)
+	require.NoError(c.t, err)
+	return leader
+}
+
+// others returns the members but this one.
+func (c cluster) others(id string) (others []local.Node) {
+	for _, n := range c.Nodes {
+		if n.ID != id {
+			others = append(others, n)
+		}
+	}
+	return others
+}
+
+// await waits until a member says that it is as it should be.
+func (c cluster) await(n local.Node, what string, as func(api.Status) bool) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		status, err := c.Status(c.t.Context(), n)
+		return err == nil && as(status)
+	}, patience, poll, "%s: %s", n.ID, what)
+}
+
+// caughtUp waits until all have applied what the leader has committed by now.
+func (c cluster) caughtUp() {
+	c.t.Helper()
+	leader, err := c.Status(c.t.Context(), c.leader(""))
+	require.NoError(c.t, err)
+	for _, n := range c.Nodes {
+		c.await(n, "catches up", func(s api.Status) bool { return s.Applied >= leader.Commit })
+	}
+}
+
+func (c cluster) clients() (all []*client.Client) {
+	shared := client.NewHTTP(16, 2*time.Second)
+	c.t.Cleanup(shared.CloseIdleConnections)
+	for _, n := range c.Nodes {
+		all = append(all, n.Client(shared))
+	}
+	return all
+}
+
+// work runs 8 clients that write, read and check. Call verify at the end.
+func (c cluster) work() (w *workload.Workload, verify func()) {
+	c.t.Helper()
+	var servers []string
+	for _, n := range c.Nodes {
+		servers = append(servers, n.URL())
+	}
+	w = workload.New(workload.Config{
+		Servers: servers, Clients: 8, Prefix: "work/", Pause: 2 * time.Millisecond, Dir: c.dir,
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	var working sync.WaitGroup
+	working.Go(func() { w.Run(ctx) })
+	c.t.Cleanup(func() { stop(); working.Wait() })
+	return w, func() {
+		c.t.Helper()
+		stop()
+		working.Wait()
+		ending, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		verdict, err := w.Verify(ending)
+		require.NoError(c.t, err)
+		c.t.Log(verdict)
+		require.NoError(c.t, verdict.Err())
+		require.Zero(c.t, verdict.Undecided)
+	}
+}
+
+// nextWrite returns when the first write that was called after the moment was acknowledged.
+func nextWrite(t *testing.T, w *workload.Workload, after time.Time) time.Time {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	at, err := w.NextAcknowledged(ctx, after)
+	require.NoError(t, err)
+	return at
+}
+
+// writes waits until that many writes have been acknowledged, one after the other.
+func writes(t *testing.T, w *workload.Workload, count int) {
+	t.Helper()
+	for range count {
+		nextWrite(t, w, time.Now())
+	}
+}
+
+func TestEndToEnd_TheLeaderIsKilledAgainAndAgain(t *testing.T) {
+	c, _ := startCluster(t)
+	w, verify := c.work()
+	var stops []time.Duration
+	for range number(t, "RAFTKV_KILLS", killsDefault) {
+		writes(t, w, 20)
+		leader := c.leader("")
+		began := time.Now()
+		c.Kill(leader.ID)
+		stops = append(stops, nextWrite(t, w, time.Now()).Sub(began))
+		require.NoError(t, c.Start(leader.ID))
+		c.caughtUp()
+	}
+	verify()
+	slices.Sort(stops)
+	at := func(share float64) time.Duration {
+		return stops[int(share*float64(len(stops)-1))].Round(time.Millisecond)
+	}
+	t.Logf("kill -9 of the leader to the next acknowledged write, %d kills: min %v, median %v, p90 %v, max %v",
+		len(stops), at(0), at(0.5), at(0.9), at(1))
+}
+
+func TestEndToEnd_EveryAcknowledgedWriteSurvivesTheKillOfAllAtOnce(t *testing.T) {
+	c, _ := startCluster(t)
+	clients := c.clients()
+	acknowledged := map[string]uint64{} // key -> revision
+	for cut := range number(t, "RAFTKV_POWER_CUTS", powerCutsDefault) {
+		written := writeUntilKilled(t, c, clients, fmt.Sprintf("cut/%d/", cut))
+		for key, revision := range written {
+			acknowledged[key] = revision
+		}
+		require.NoError(t, c.Start())
+		c.leader("")
+	}
+	there := map[string]uint64{}
+	for after := ""; ; {
+		page, err := client.Try(t.Context(), clients, func(cl *client.Client) (api.Listing, error) {
+			return cl.List(t.Context(), "cut/", after, api.ListLimitMax)
+		})
+		require.NoError(t, err)
+		for _, item := range page.Items {
+			there[item.Key] = item.Revision
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	for key, revision := range acknowledged {
+		require.Equal(t, revision, there[key], "%s was acknowledged", key)
+	}
+	t.Logf("%d writes acknowledged, all of them there", len(acknowledged))
+}
+
+// writeUntilKilled writes new keys with 8 clients, kills all members at once when some have been
+// acknowledged, and returns every key that was, with its revision.
+func writeUntilKilled(t *testing.T, c cluster, members []*client.Client, prefix string) map[string]uint64 {
+	const before = 200
+	acknowledged := map[string]uint64{}
+	var mu sync.Mutex
+	enough, dead := make(chan struct{}), make(chan struct{})
+	write := func(writer int) {
+		for i := 0; ; i++ {
+			key := fmt.Sprintf("%s%d/%d", prefix, writer, i)
+			written, err := members[(writer+i)%len(members)].Put(t.Context(), key, []byte(key), client.Condition{})
+			select {
+			case <-dead:
+				return
+			default:
+			}
+			if err != nil {
+				continue
+			}
+			mu.Lock()
+			acknowledged[key] = written.Revision
+			if len(acknowledged) == before {
+				close(enough)
+			}
+			mu.Unlock()
+		}
+	}
+	var writers sync.WaitGroup
+	for writer := range 8 {
+		writers.Go(func() { write(writer) })
+	}
+	select {
+	case <-enough:
+	case <-time.After(patience):
+		assert.Fail(t, "no writes")
+	}
+	c.Kill()
+	close(dead)
+	writers.Wait()
+	return acknowledged
+}
+
+func TestEndToEnd_AFrozenLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
+	c, frozen := startCluster(t)
+	w, verify := c.work()
+	for range 2 {
+		writes(t, w, 20)
+		began := time.Now()
+		p := c.Process(frozen.ID)
+		if err := p.Freeze(); err != nil {
+			require.ErrorIs(t, err, local.ErrNoFreeze)
+			t.Skip(err)
+		}
+		stopped := nextWrite(t, w, time.Now()).Sub(began)
+		next := c.leader(frozen.ID)
+		require.NoError(t, p.Resume())
+		c.await(frozen, "follows", func(s api.Status) bool { return s.Role == "follower" && s.Leader != frozen.ID })
+		t.Logf("%s frozen, %s leads, writes stopped %v", frozen.ID, next.ID, stopped.Round(time.Millisecond))
+		c.caughtUp()
+		writes(t, w, 20)
+		frozen = c.leader("")
+	}
+	verify()
+}
+
+func TestEndToEnd_LeadershipIsHandedOver(t *testing.T) {
+	c, leader := startCluster(t)
+	w, verify := c.work()
+	writes(t, w, 20)
+	target := c.others(leader.ID)[0]
+	began := time.Now()
+	follower := c.others(leader.ID)[1].Client(client.NewHTTP(1, patience)) // which passes it on
+	_, err := follower.Transfer(t.Context(), target.ID)
+	require.NoError(t, err)
+	c.await(target, "leads", func(s api.Status) bool { return s.Role == "leader" })
+	t.Logf("writes stopped for at most %v", nextWrite(t, w, time.Now()).Sub(began).Round(time.Millisecond))
+	_, err = follower.Transfer(t.Context(), "nobody")
+	assert.Equal(t, api.TransferFailed, api.CodeOf(err))
+	verify()
+}
