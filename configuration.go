@@ -170,6 +170,10 @@ type memberRecord struct {
 	Incarnation uint64 `codec:"incarnation"`
 }
 
+// foundingBytesMax is more than the largest configuration takes, and little enough to decode whatever a
+// peer sends.
+const foundingBytesMax = 512 << 10
+
 // Encode returns the founding as the data of entry 1.
 func (f Founding) Encode() []byte {
 	r := foundingRecord{
@@ -187,6 +191,9 @@ func (f Founding) Encode() []byte {
 
 // DecodeFounding reads the data of entry 1. It checks everything that it returns.
 func DecodeFounding(data []byte) (Founding, error) {
+	if len(data) > foundingBytesMax {
+		return Founding{}, fmt.Errorf("raft: founding entry of %d bytes, over the limit of %d", len(data), foundingBytesMax)
+	}
 	var r foundingRecord
 	if err := codec.NewDecoderBytes(data, recordHandle()).Decode(&r); err != nil {
 		return Founding{}, fmt.Errorf("raft: founding entry: %w", err)

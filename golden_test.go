@@ -105,7 +105,17 @@ func checkGolden(t *testing.T, path, got string) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), got, "%s changed; if that is meant: make fix, and say it in CHANGELOG.md", path)
+	if got == string(want) {
+		return
+	}
+	gone, come := lacking(string(want), got), lacking(got, string(want))
+	t.Errorf("%s changed; if that is meant: make fix, and say it in CHANGELOG.md\ngone: %q\nnew:  %q", path, gone, come)
+}
+
+// lacking returns the lines of a that b does not have.
+func lacking(a, b string) []string {
+	has := strings.Split(b, "\n")
+	return slices.DeleteFunc(strings.Split(a, "\n"), func(line string) bool { return slices.Contains(has, line) })
 }
 
 // apiLines prints the exported names of a package: constants, variables, functions, then the types,

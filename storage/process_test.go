@@ -29,7 +29,7 @@ func entry(i raft.Index, term raft.Term) raft.Entry {
 	e := raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Data: fmt.Appendf(nil, "command %d of term %d", i, term)}
 	if i == 1 {
 		n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: member.Fresh}
-		f := raft.Founding{Founder: n1.Peer(), Configuration: raft.NewConfiguration([]raft.Member{n1})}
+		f := raft.Founding{Cluster: raft.ClusterID{1}, Founder: n1.Peer(), Configuration: raft.NewConfiguration([]raft.Member{n1})}
 		e.Kind, e.Data = raft.EntryFounding, f.Encode()
 	}
 	return e
