@@ -217,6 +217,11 @@ func DecodeFounding(data []byte) (Founding, error) {
 	if err := f.Configuration.Validate(); err != nil {
 		return Founding{}, fmt.Errorf("raft: founding entry: %w", err)
 	}
+	for _, m := range f.Configuration.Members {
+		if m.Incarnation == 0 {
+			return Founding{}, fmt.Errorf("raft: founding entry: member %q has no incarnation", m.ID)
+		}
+	}
 	if m, ok := f.Configuration.Member(f.Founder.ID); !ok || m.Peer() != f.Founder {
 		return Founding{}, fmt.Errorf("raft: founding entry: founder %q is not one of its members", f.Founder.ID)
 	}

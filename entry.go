@@ -120,6 +120,7 @@ func recordBuffer(data []byte) (record, within []byte) {
 // seal encodes the entry, in place if it was proposed in a recordBuffer. It is called once, by the
 // loop, after Step has given the entry its index, term and time.
 func (e *Entry) seal() {
+	assert(len(e.Data) <= EntryDataBytesMax, "an entry is within the limit of its record")
 	if e.record == nil {
 		e.record, e.Data = recordBuffer(e.Data)
 	}

@@ -110,8 +110,9 @@ func (s *StoredLog) append(e Entry) {
 	n := len(s.Sizes)
 	switch {
 	case n == 0:
-		s.Sizes = append(s.Sizes, SizeMark{0, 0}, SizeMark{e.Index, size})
-	case n == 1 || s.Sizes[n-1].Bytes-s.Sizes[n-2].Bytes >= sizeMarkBytes:
+		s.Sizes = append(s.Sizes, SizeMark{e.Index - 1, 0}, SizeMark{e.Index, size})
+	case n == 1 || size >= sizeMarkBytes || s.Sizes[n-1].Bytes-s.Sizes[n-2].Bytes >= sizeMarkBytes:
+		// A large entry has a mark of its own, so that the estimate of its neighbours stays close.
 		s.Sizes = append(s.Sizes, SizeMark{e.Index, s.Sizes[n-1].Bytes + size})
 	default: // the last mark moves along until it is a mark's length away from the one before it
 		s.Sizes[n-1] = SizeMark{e.Index, s.Sizes[n-1].Bytes + size}
@@ -134,7 +135,8 @@ func (s *StoredLog) truncate(after EntryID) {
 	}
 }
 
-// bytesUpTo estimates how many bytes the records up to i take, to within a mark's distance.
+// bytesUpTo estimates how many bytes the records up to i take, to within two marks' distance. Each
+// truncation adds as much again to the estimate of what follows it.
 func (s *StoredLog) bytesUpTo(i Index) uint64 {
 	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
 	if at == len(s.Sizes) {

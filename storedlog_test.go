@@ -1,0 +1,162 @@
+package raft
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// naiveLog is what StoredLog stands for: every entry.
+type naiveLog []Entry
+
+func (n naiveLog) last() EntryID {
+	if len(n) == 0 {
+		return EntryID{}
+	}
+	return n[len(n)-1].ID()
+}
+
+func (n naiveLog) bytesUpTo(i Index) (bytes uint64) {
+	for _, e := range n[:i] {
+		bytes += uint64(len(e.Data) + RecordOverheadBytes)
+	}
+	return bytes
+}
+
+func (n naiveLog) runs() (runs []TermRun) {
+	for i, e := range n {
+		if i == 0 || n[i-1].Term != e.Term {
+			runs = append(runs, TermRun{e.Term, e.Index})
+		}
+	}
+	return runs
+}
+
+func (n naiveLog) follower(term Term, bytes int) Entry {
+	e := Entry{Index: n.last().Index + 1, Term: term, Kind: EntryCommand, Time: int64(len(n)), Data: make([]byte, bytes)}
+	if e.Index == 1 {
+		e.Kind, e.Data = EntryFounding, aFounding(1).Encode()
+	}
+	return e
+}
+
+// someSize is mostly small, now and then large.
+func someSize(random *rand.Rand) int {
+	if random.IntN(200) == 0 {
+		return random.IntN(10 * sizeMarkBytes)
+	}
+	return random.IntN(2000)
+}
+
+func TestStoredLog_TellsWhatTheWholeLogWould(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var stored StoredLog
+		var naive naiveLog
+		term, truncations := Term(0), uint64(0)
+		for range 1500 {
+			switch random.IntN(100) {
+			case 0:
+				keep := random.IntN(len(naive) + 1)
+				naive = naive[:keep]
+				stored.truncate(naive.last())
+				truncations++
+			case 1, 2:
+				term++
+			default:
+				e := naive.follower(term, someSize(random))
+				require.NoError(t, stored.Observe(e))
+				naive = append(naive, e)
+			}
+		}
+		assertTells(t, &stored, naive, truncations)
+	}
+}
+
+func assertTells(t *testing.T, stored *StoredLog, naive naiveLog, truncations uint64) {
+	t.Helper()
+	require.Equal(t, naive.last(), stored.Last)
+	require.Equal(t, naive.runs(), append([]TermRun(nil), stored.Runs...))
+	require.Equal(t, len(naive) > 0, stored.Founding != nil)
+	tolerance := float64(2 * sizeMarkBytes * (1 + truncations))
+	before := uint64(0)
+	for i := Index(0); i <= naive.last().Index; i++ {
+		got := stored.bytesUpTo(i)
+		require.GreaterOrEqual(t, got, before, "bytes never fall along the log")
+		require.InDelta(t, float64(naive.bytesUpTo(i)), float64(got), tolerance, "entry %d", i)
+		before = got
+	}
+	marksMax := 2 + 2*naive.bytesUpTo(naive.last().Index)/sizeMarkBytes + truncations
+	require.LessOrEqual(t, uint64(len(stored.Sizes)), marksMax, "marks are few")
+}
+
+func TestStoredLog_WithoutATruncationBytesAreWithinTwoMarks(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	var stored StoredLog
+	var naive naiveLog
+	for range 2000 {
+		e := naive.follower(1, someSize(random))
+		stored.append(e)
+		naive = append(naive, e)
+	}
+	stored.Founding = &Founding{}
+	assertTells(t, &stored, naive, 0)
+	require.Equal(t, naive.bytesUpTo(2000), stored.bytesUpTo(2000), "exact at the end")
+}
+
+func TestStoredLog_ATruncatedLogIsAsIfItHadNeverBeenLonger(t *testing.T) {
+	var short, long StoredLog
+	var naive naiveLog
+	for i := range 50 {
+		e := naive.follower(Term(i/10), 10)
+		naive = append(naive, e)
+		require.NoError(t, long.Observe(e))
+		if i < 25 {
+			require.NoError(t, short.Observe(e))
+		}
+	}
+	long.truncate(naive[24].ID())
+	short.LastTime, short.Sizes = long.LastTime, long.Sizes
+	require.Equal(t, short, long)
+
+	long.truncate(EntryID{})
+	require.Empty(t, long.Runs)
+	require.Empty(t, long.Sizes)
+	require.Nil(t, long.Founding)
+	require.NotZero(t, long.LastTime, "the highest stamp is never forgotten")
+	require.NoError(t, long.Observe(naive[0]))
+}
+
+func TestStoredLog_MayBeginBehindAnyEntry(t *testing.T) {
+	start := EntryID{Term: 3, Index: 1000}
+	stored := StoredLog{Last: start}
+	for i := range 10 {
+		e := Entry{Index: start.Index + 1 + Index(i), Term: 3, Kind: EntryCommand, Data: make([]byte, 100)}
+		require.NoError(t, stored.Observe(e))
+	}
+	require.Zero(t, stored.bytesUpTo(1000))
+	require.EqualValues(t, 10*(100+RecordOverheadBytes), stored.bytesUpTo(1010))
+	require.EqualValues(t, 5*(100+RecordOverheadBytes), stored.bytesUpTo(1005))
+}
+
+func TestObserve_RefusesWhatCannotFollow(t *testing.T) {
+	var founded StoredLog
+	require.NoError(t, founded.Observe(naiveLog{}.follower(2, 0)))
+	for _, row := range []struct {
+		rule string
+		log  StoredLog
+		e    Entry
+	}{
+		{"an index is left out", founded, Entry{Index: 3, Term: 2, Kind: EntryCommand}},
+		{"an index comes again", founded, Entry{Index: 1, Term: 2, Kind: EntryFounding, Data: aFounding(1).Encode()}},
+		{"the term falls", founded, Entry{Index: 2, Term: 1, Kind: EntryCommand}},
+		{"a cluster is founded twice", founded, Entry{Index: 2, Term: 2, Kind: EntryFounding, Data: aFounding(1).Encode()}},
+		{"the first entry founds nothing", StoredLog{}, Entry{Index: 1, Kind: EntryCommand}},
+		{"the founding is damaged", StoredLog{}, Entry{Index: 1, Kind: EntryFounding, Data: []byte("damage")}},
+	} {
+		before := row.log
+		require.Error(t, row.log.Observe(row.e), row.rule)
+		require.Equal(t, before, row.log, "%s: nothing is changed", row.rule)
+	}
+}
