@@ -122,12 +122,26 @@ func (b *Bolt) guard(doing string, call func() error) (err error) {
 }
 
 // update runs one transaction. b.mu is held.
+//
+// It does not use bbolt's Update, which after a panic goes over the whole file again, in a goroutine
+// where another panic would end the process. (After a disk that failed to write, Commit still does:
+// should the disk then fail to read, too, bbolt takes the process down.)
 func (b *Bolt) update(doing string, change func(*bbolt.Tx) error) error {
 	b.stuck = true
 	err := b.guard(doing, func() error {
-		err := b.db.Update(change)
-		b.stuck = false
-		return err
+		tx, err := b.db.Begin(true)
+		if err != nil {
+			b.stuck = false
+			return err
+		}
+		defer func() {
+			_ = tx.Rollback() // does nothing after Commit
+			b.stuck = false
+		}()
+		if err := change(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
 	})
 	if err != nil {
 		b.failed = err

@@ -36,6 +36,17 @@ func intact(t *testing.T) []byte {
 	return file
 }
 
+// quickDir is in memory where there is such a place: these tests open thousands of files, and their
+// syncs prove nothing.
+func quickDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // contents is everything that a store tells.
 type contents struct {
 	stored raft.Stored
@@ -66,7 +77,7 @@ type damage struct {
 }
 
 func newDamage(t *testing.T, file []byte) *damage {
-	d := &damage{dir: t.TempDir()}
+	d := &damage{dir: quickDir(t)}
 	require.NoError(t, os.WriteFile(filepath.Join(d.dir, storage.BoltFile), file, 0o600))
 	var err error
 	d.want, err = open(d.dir)
@@ -172,5 +183,36 @@ func TestBolt_GarbageIsDamaged(t *testing.T) {
 		left, err := os.ReadFile(filepath.Join(dir, storage.BoltFile))
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(file, left), "%s: the file is left for inspection", name)
+	}
+}
+
+func TestBolt_DamageWhileItRunsIsAnErrorAndNoPanic(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		damage func(t *testing.T, name string)
+	}{
+		{"bytes are overwritten", func(t *testing.T, name string) {
+			f, err := os.OpenFile(name, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, 120_000), 8192) // the heads stay
+			require.NoError(t, errors.Join(err, f.Close()))
+		}},
+		{"the file is cut short", func(t *testing.T, name string) { require.NoError(t, os.Truncate(name, 8192)) }},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			dir := t.TempDir()
+			name := filepath.Join(dir, storage.BoltFile)
+			require.NoError(t, os.WriteFile(name, intact(t), 0o600))
+			b, stored := mustLoad(t, dir)
+			last := stored.Log.Last
+			row.damage(t, name)
+			var corrupt *raft.CorruptError
+			_, err := b.Entries(raft.Span{After: 0, Last: last.Index}, math.MaxInt)
+			assert.ErrorAs(t, err, &corrupt)
+			err = b.Write(logWrite(last, last.Term, 1))
+			require.ErrorAs(t, err, &corrupt)
+			assert.Equal(t, err, b.Write(logWrite(last, last.Term, 1)), "it is not written to again")
+			assert.NoError(t, b.Close())
+		})
 	}
 }

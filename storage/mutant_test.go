@@ -139,3 +139,22 @@ func TestRecords_RefuseEveryDamage(t *testing.T) {
 		}
 	}
 }
+
+func TestBolt_RefusesAFormatThatItDoesNotKnow(t *testing.T) {
+	dir := t.TempDir()
+	identity := raft.Identity{Cluster: "orders", ID: "n1", Fresh: 7}
+	load := func(change func(*Bolt) error) error {
+		b, err := OpenBolt(dir, BoltOptions{})
+		require.NoError(t, err)
+		defer b.Close()
+		if _, err = b.Load(t.Context(), identity); err == nil {
+			err = change(b)
+		}
+		return err
+	}
+	later := metaRecord{Format: formatVersion + 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}
+	require.NoError(t, load(func(b *Bolt) error { return b.format(later) }))
+	var refusal *FormatError
+	require.ErrorAs(t, load(nil), &refusal)
+	assert.EqualValues(t, formatVersion+1, refusal.Stored)
+}
