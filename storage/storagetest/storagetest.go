@@ -12,6 +12,7 @@
 package storagetest
 
 import (
+	"cmp"
 	"path/filepath"
 	"testing"
 
@@ -36,6 +37,8 @@ type Place struct {
 	// FailSyncs lets that many more syncs of the disk through and has all later ones fail until the
 	// power is cut or it is called again; negative heals the disk. Needed if PowerCut is.
 	FailSyncs func(after int) error
+	// NoPowerCut says why there is no PowerCut, for the tests that are skipped then.
+	NoPowerCut string
 }
 
 // Check is one rule of the contract.
@@ -53,7 +56,7 @@ func Run(t *testing.T, h Harness) {
 		t.Run(check.Rule, func(t *testing.T) {
 			place := h.New(t)
 			if check.NeedsPowerCut && place.PowerCut == nil {
-				t.Skip("this store is not on a disk: it has no PowerCut")
+				t.Skipf("no power cuts here: %s", cmp.Or(place.NoPowerCut, "the store is not on a disk"))
 			}
 			if err := check.Run(place); err != nil {
 				t.Error(err)
@@ -72,23 +75,23 @@ func Checks() []Check {
 }
 
 // OnDisk returns a place in a directory of a file system that forgets what was not synced, for the
-// store that open opens there. Where that is not possible the test skips and says why. The test
-// binary must call powercut.Main in its TestMain.
+// store that open opens there. Where there can be no such file system it is a plain directory, and
+// the checks that need a power cut are skipped and say why. The test binary must call powercut.Main
+// in its TestMain.
 func OnDisk(t testing.TB, open func(dir string) (raft.Storage, error)) Place {
-	mountPoint := t.TempDir()
-	fs, err := powercut.Mount(mountPoint)
+	root := t.TempDir()
+	dir := filepath.Join(root, "data", "n1")
+	place := Place{Open: func() (raft.Storage, error) { return open(dir) }}
+	fs, err := powercut.Mount(root)
 	if err != nil {
-		t.Skipf("no power cuts here: %v", err)
+		place.NoPowerCut = err.Error()
+		return place
 	}
 	t.Cleanup(func() {
 		if err := fs.Close(); err != nil {
 			t.Errorf("unmounting: %v", err)
 		}
 	})
-	dir := filepath.Join(mountPoint, "data", "n1")
-	return Place{
-		Open:      func() (raft.Storage, error) { return open(dir) },
-		PowerCut:  fs.PowerCut,
-		FailSyncs: fs.FailSyncs,
-	}
+	place.PowerCut, place.FailSyncs = fs.PowerCut, fs.FailSyncs
+	return place
 }
