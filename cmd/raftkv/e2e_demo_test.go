@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,15 +63,16 @@ func TestEndToEnd_TheCommandsFindTheDemoAndASecondRunResumesIt(t *testing.T) {
 	assert.Contains(t, string(out), "no running demo found")
 }
 
-// readUntil reads until the text has come.
-func readUntil(t *testing.T, read func([]byte) (int, error), text string) string {
+// readUntil reads until one of the texts has come.
+func readUntil(t *testing.T, read func([]byte) (int, error), texts ...string) string {
 	t.Helper()
 	var got bytes.Buffer
 	var chunk [4096]byte
-	for !strings.Contains(got.String(), text) {
+	come := func(text string) bool { return strings.Contains(got.String(), text) }
+	for !slices.ContainsFunc(texts, come) {
 		n, err := read(chunk[:])
 		got.Write(chunk[:n])
-		require.NoError(t, err, "waiting for %q: %s", text, got.String())
+		require.NoError(t, err, "waiting for %q: %s", texts, got.String())
 	}
 	return got.String()
 }

@@ -45,11 +45,12 @@ func replaced(args []string, flag string, change func(string) string) []string {
 }
 
 // startApart starts a member that is not the cluster's own, and ends it with the test.
-func startApart(t *testing.T, args []string) {
+func startApart(t *testing.T, args []string) *local.Process {
 	t.Helper()
 	p, err := local.StartProcess(program, args, filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)
 	t.Cleanup(p.Kill)
+	return p
 }
 
 func TestEndToEnd_UnequalConfigurationsFoundNothingAndSayWhy(t *testing.T) {

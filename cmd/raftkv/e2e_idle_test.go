@@ -112,6 +112,7 @@ func startHeartbeats(t *testing.T) (pids []int) {
 	t.Helper()
 	layout, err := local.OpenLayout(t.TempDir(), 2, nil)
 	require.NoError(t, err)
+	defer layout.Close()
 	a, b := layout.Nodes[0].RaftAddr, layout.Nodes[1].RaftAddr
 	for _, addresses := range []string{a, b, a + "," + b} {
 		t.Setenv(heartbeatRole, addresses)

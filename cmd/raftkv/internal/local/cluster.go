@@ -25,7 +25,7 @@ const (
 // Cluster is a cluster of processes on this machine, with its data in one directory. Its methods may
 // be called from any goroutine.
 type Cluster struct {
-	Layout
+	*Layout
 	program string
 	dir     string
 	http    *http.Client
@@ -34,8 +34,9 @@ type Cluster struct {
 	processes map[string]*Process // the last one of each member
 }
 
-// NewCluster returns a cluster that runs that program's "serve"; nothing is started.
-func NewCluster(program, dir string, layout Layout) *Cluster {
+// NewCluster returns a cluster that runs that program's "serve"; nothing is started. It owns the layout
+// from now on.
+func NewCluster(program, dir string, layout *Layout) *Cluster {
 	return &Cluster{
 		Layout: layout, program: program, dir: dir,
 		http: client.NewHTTP(1, statusTimeout), processes: map[string]*Process{},
@@ -97,10 +98,11 @@ func (c *Cluster) Kill(ids ...string) {
 	c.each(ids, (*Process).Kill)
 }
 
-// Stop asks all members to end, and waits for them.
+// Stop asks all members to end, waits for them, and closes the layout: the cluster is of no more use.
 func (c *Cluster) Stop() {
 	c.each(nil, func(p *Process) { p.Stop(stopTimeout) })
 	c.http.CloseIdleConnections()
+	c.Close()
 }
 
 func (c *Cluster) each(ids []string, do func(*Process)) {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/coxswain/raft"
@@ -37,53 +37,86 @@ func (n Node) Peer() string {
 	return member.FormatPeer(raft.Member{ID: raft.NodeID(n.ID), Address: n.RaftAddr, Meta: n.URL()})
 }
 
-// Layout is who belongs to a local cluster.
+// Layout is who belongs to a local cluster. It holds the ports until it is closed, also while a
+// member is down: another demo must not move in.
 type Layout struct {
 	Nodes []Node `json:"nodes"`
+
+	// held are UDP sockets on the numbers of the members' TCP ports, which do not get into their way.
+	held []net.PacketConn
 }
 
 // Peers returns the list of all members as --peers takes it.
-func (l Layout) Peers() (peers []string) {
+func (l *Layout) Peers() (peers []string) {
 	for _, n := range l.Nodes {
 		peers = append(peers, n.Peer())
 	}
 	return peers
 }
 
+// Close lets go of the ports.
+func (l *Layout) Close() {
+	for _, held := range l.held {
+		_ = held.Close() // nothing was written
+	}
+	l.held = nil
+}
+
+// hold reserves a port, if it is free.
+func (l *Layout) hold(addr string) error {
+	held, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return errors.Join(err, held.Close())
+	}
+	l.held = append(l.held, held)
+	return listener.Close()
+}
+
 // OpenLayout returns the layout that the directory keeps, or makes one of count members, the first
 // with the HTTP ports that are preferred, as far as these are free. Count 0 is what there is, or 3.
-func OpenLayout(dir string, count int, preferred []int) (Layout, error) {
+func OpenLayout(dir string, count int, preferred []int) (*Layout, error) {
 	if count < 0 || count > NodesMax {
-		return Layout{}, fmt.Errorf("%d nodes; this takes 1 to %d", count, NodesMax)
+		return nil, fmt.Errorf("%d nodes; this takes 1 to %d", count, NodesMax)
 	}
+	l := &Layout{}
 	data, err := os.ReadFile(filepath.Join(dir, layoutFile))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if count == 0 {
-			count = 3
-		}
-		return newLayout(dir, count, preferred)
-	case err != nil:
-		return Layout{}, err
+		err = l.create(dir, cmp.Or(count, 3), preferred)
+	case err == nil:
+		err = l.resume(dir, count, data)
 	}
-	var l Layout
-	if err := json.Unmarshal(data, &l); err != nil || l.check() != nil {
-		return Layout{}, fmt.Errorf("%s: %w; use another directory", filepath.Join(dir, layoutFile), errors.Join(err, l.check()))
-	}
-	if count != 0 && count != len(l.Nodes) {
-		return Layout{}, fmt.Errorf("%s holds a cluster of %d nodes, not of %d: leave the number out, or use another directory", dir, len(l.Nodes), count)
-	}
-	for _, n := range l.Nodes {
-		for _, addr := range []string{n.RaftAddr, n.HTTPAddr} {
-			if !free(addr) {
-				return Layout{}, fmt.Errorf("%s of %s is in use: end the process that has it, perhaps a demo on the same data", addr, n.ID)
-			}
-		}
+	if err != nil {
+		l.Close()
+		return nil, err
 	}
 	return l, nil
 }
 
-func (l Layout) check() error {
+// resume reads the layout and holds its ports.
+func (l *Layout) resume(dir string, count int, data []byte) error {
+	if err := json.Unmarshal(data, l); err != nil || l.check() != nil {
+		return fmt.Errorf("%s: %w; use another directory", filepath.Join(dir, layoutFile), errors.Join(err, l.check()))
+	}
+	if count != 0 && count != len(l.Nodes) {
+		return fmt.Errorf("%s holds a cluster of %d nodes, not of %d: leave the number out, or use another directory",
+			dir, len(l.Nodes), count)
+	}
+	for _, n := range l.Nodes {
+		for _, addr := range []string{n.RaftAddr, n.HTTPAddr} {
+			if err := l.hold(addr); err != nil {
+				return fmt.Errorf("%s is in use: end the process that has it, perhaps a demo on the same data: %w", n.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Layout) check() error {
 	if len(l.Nodes) == 0 || len(l.Nodes) > NodesMax {
 		return fmt.Errorf("%d nodes; there are 1 to %d", len(l.Nodes), NodesMax)
 	}
@@ -95,63 +128,45 @@ func (l Layout) check() error {
 	return nil
 }
 
-func newLayout(dir string, count int, preferred []int) (Layout, error) {
-	var l Layout
-	var taken []int
-	next := func() (string, error) {
-		port, err := freePort(preferred, taken)
-		taken = append(taken, port)
-		return address(port), err
-	}
+// create chooses the ports and writes the layout down.
+func (l *Layout) create(dir string, count int, preferred []int) error {
 	for i := range count {
-		http, err := next()
+		http, err := l.holdAny(preferred)
 		if err != nil {
-			return Layout{}, err
+			return err
 		}
-		l.Nodes = append(l.Nodes, Node{ID: "n" + strconv.Itoa(i+1), HTTPAddr: http})
-	}
-	preferred = nil
-	for i := range l.Nodes {
-		var err error
-		if l.Nodes[i].RaftAddr, err = next(); err != nil {
-			return Layout{}, err
+		raft, err := l.holdAny(nil)
+		if err != nil {
+			return err
 		}
+		l.Nodes = append(l.Nodes, Node{ID: "n" + strconv.Itoa(i+1), RaftAddr: raft, HTTPAddr: http})
 	}
 	data, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
-		return Layout{}, err
+		return err
 	}
-	return l, os.WriteFile(filepath.Join(dir, layoutFile), append(data, '\n'), 0o600)
+	return os.WriteFile(filepath.Join(dir, layoutFile), append(data, '\n'), 0o600)
 }
 
 // Ports below the ones that systems hand out to outgoing connections: such a connection could sit on
 // a member's port while the member is down.
 const (
-	portMin = 10_000
-	portMax = 32_000
+	portMin   = 10_000
+	portMax   = 32_000
+	portTries = 1000
 )
 
-func freePort(preferred, taken []int) (int, error) {
-	for _, port := range preferred {
-		if !slices.Contains(taken, port) && free(address(port)) {
-			return port, nil
-		}
-	}
-	for range 1000 {
+// holdAny reserves one of the preferred ports, or any other.
+func (l *Layout) holdAny(preferred []int) (addr string, err error) {
+	for i := range len(preferred) + portTries {
 		port := portMin + rand.IntN(portMax-portMin)
-		if !slices.Contains(taken, port) && free(address(port)) {
-			return port, nil
+		if i < len(preferred) {
+			port = preferred[i]
+		}
+		addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if err = l.hold(addr); err == nil {
+			return addr, nil
 		}
 	}
-	return 0, errors.New("no free port on 127.0.0.1")
-}
-
-func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-func free(addr string) bool {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return false
-	}
-	return l.Close() == nil
+	return "", fmt.Errorf("no free port on 127.0.0.1: %w", err)
 }

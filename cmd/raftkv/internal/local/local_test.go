@@ -119,9 +119,13 @@ func TestLayout_IsKeptByItsDirectory(t *testing.T) {
 	layout, err := local.OpenLayout(dir, 0, nil)
 	require.NoError(t, err)
 	require.Len(t, layout.Nodes, 3)
+	_, err = local.OpenLayout(dir, 0, nil)
+	assert.ErrorContains(t, err, "n1 is in use", "it is held, though nobody listens")
+	layout.Close()
 	again, err := local.OpenLayout(dir, 0, []int{4001})
 	require.NoError(t, err)
-	assert.Equal(t, layout, again)
+	assert.Equal(t, layout.Nodes, again.Nodes)
+	again.Close()
 	_, err = local.OpenLayout(dir, 5, nil)
 	assert.ErrorContains(t, err, "3 nodes, not of 5")
 
@@ -142,6 +146,7 @@ func TestLayout_TakesPreferredPortsIfTheyAreFree(t *testing.T) {
 	port := func(a net.Addr) int { return a.(*net.TCPAddr).Port }
 	layout, err := local.OpenLayout(t.TempDir(), 2, []int{port(l.Addr()), port(other.Addr())})
 	require.NoError(t, err)
+	defer layout.Close()
 	assert.Equal(t, "http://"+other.Addr().String(), layout.Nodes[0].URL())
 	assert.NotEqual(t, layout.Nodes[0].HTTPAddr, layout.Nodes[1].HTTPAddr)
 	assert.NotEqual(t, layout.Nodes[0].RaftAddr, layout.Nodes[1].RaftAddr)

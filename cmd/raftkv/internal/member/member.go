@@ -24,7 +24,7 @@ import (
 
 const (
 	startTimeout    = time.Minute
-	shutdownTimeout = 2 * time.Second // of the requests that are being carried out
+	shutdownTimeout = time.Second // of the requests that are being carried out
 )
 
 // Run runs a member until the context ends, which is no error, or until the node or the HTTP server

@@ -1,0 +1,134 @@
+package main_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/transport"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEndToEnd_EveryMemberAnswersEverything(t *testing.T) {
+	c, leader := startCluster(t)
+	key := api.KeyPath("a key/with ünusual parts/..")
+	value := strings.Repeat("\x00\xff", 1<<19) // the largest there is
+	follower := c.others(leader.ID)[0]
+	for _, row := range []struct {
+		rule, method, url, body string
+		status                  int
+		contains                string
+	}{
+		{"a follower passes writes on", "PUT", follower.URL() + key, value, 200, `"revision":`},
+		{"a follower reads what was written", "GET", follower.URL() + key, "", 200, value},
+		{"so does the leader", "GET", leader.URL() + key, "", 200, value},
+		{"a listing", "GET", follower.URL() + "/kv?prefix=a", "", 200, `"bytes":1048576`},
+		{"health", "GET", follower.URL() + "/healthz", "", 200, "ok"},
+		{"readiness", "GET", follower.URL() + "/readyz", "", 200, "ready"},
+		{"status", "GET", follower.URL() + "/status", "", 200, `"leader_url":"` + leader.URL()},
+		{"metrics of the library", "GET", follower.URL() + "/metrics", "", 200, "\nraft_"},
+		{"metrics of the process", "GET", follower.URL() + "/metrics", "", 200, "\ngo_goroutines "},
+		{"a value that is too large", "PUT", follower.URL() + key, value + "x", 413, "value_too_large"},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), row.method, row.url, strings.NewReader(row.body))
+		require.NoError(t, err)
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err, row.rule)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err, row.rule)
+		require.NoError(t, response.Body.Close())
+		assert.Equal(t, row.status, response.StatusCode, row.rule)
+		assert.True(t, strings.Contains(string(body), row.contains), row.rule)
+		if row.method == "PUT" && row.status == 200 {
+			assert.Equal(t, follower.ID, response.Header.Get(api.ForwardedHeader))
+			assert.Equal(t, leader.ID, response.Header.Get(api.NodeHeader))
+		}
+	}
+}
+
+// authority signs certificates.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	file        string
+}
+
+func writePEM(t *testing.T, file, kind string, data []byte) {
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600))
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	return key
+}
+
+func newAuthority(t *testing.T) authority {
+	a := authority{key: newKey(t), file: filepath.Join(t.TempDir(), "ca.pem")}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	data, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	require.NoError(t, err)
+	a.certificate, err = x509.ParseCertificate(data)
+	require.NoError(t, err)
+	writePEM(t, a.file, "CERTIFICATE", data)
+	return a
+}
+
+// flags returns the flags for a new certificate of that member.
+func (a authority) flags(t *testing.T, id string) []string {
+	key, dir := newKey(t), t.TempDir()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour),
+		URIs:        []*url.URL{transport.IdentityURI("demo", raft.NodeID(id))},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	data, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	require.NoError(t, err)
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writePEM(t, certFile, "CERTIFICATE", data)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	writePEM(t, keyFile, "PRIVATE KEY", private)
+	return []string{"--tls-cert", certFile, "--tls-key", keyFile, "--tls-ca", a.file}
+}
+
+func TestEndToEnd_TLSKeepsOutACertificateOfAnotherMember(t *testing.T) {
+	c, ca := newCluster(t), newAuthority(t)
+	n1, n2, n3 := c.Nodes[0], c.Nodes[1], c.Nodes[2]
+	start := func(n local.Node, certificate string) *local.Process {
+		return startApart(t, append(c.ServeArgs(n), ca.flags(t, certificate)...))
+	}
+	start(n1, "n1")
+	start(n2, "n2")
+	wrong := start(n3, "n2")
+	c.await(n1, "says what is wrong", func(s api.Status) bool {
+		return !s.Founded && strings.Contains(strings.Join(s.Missing, "\n"), "certificate")
+	})
+	wrong.Kill()
+	start(n3, "n3")
+	c.await(n1, "has a leader", func(s api.Status) bool { return s.Leader != "" })
+	_, err := client.Try(t.Context(), c.clients(), func(cl *client.Client) (api.Written, error) {
+		return cl.Put(t.Context(), "k", nil, client.Condition{})
+	})
+	assert.NoError(t, err)
+}
