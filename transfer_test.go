@@ -98,14 +98,16 @@ func TestTransfer_MarkIsForOneTerm(t *testing.T) {
 	assert.Equal(t, raft.VoteRequest{Last: id(2, 1)}, out.Write.Then[0].Body)
 }
 
+func transferred(to raft.NodeID) []raft.Answer {
+	return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerTransferred, Leader: to}}
+}
+
+func refused(why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
+	return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
+}
+
 // The ticket is always answered.
 func TestTransfer_TicketIsAnswered(t *testing.T) {
-	transferred := func(to raft.NodeID) []raft.Answer {
-		return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerTransferred, Leader: to}}
-	}
-	refused := func(why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
-		return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
-	}
 	t.Run("the target leads", func(t *testing.T) {
 		c := heardLeader(t)
 		c.handOver("b")
@@ -148,6 +150,10 @@ func TestTransfer_TicketIsAnswered(t *testing.T) {
 		}
 		assert.Equal(t, refused(raft.RefusedTimedOut, ""), c.out.Answers)
 	})
+}
+
+// What cannot begin is refused at once, with who to ask instead.
+func TestTransfer_RefusesAtOnce(t *testing.T) {
 	t.Run("no such target", func(t *testing.T) {
 		c := heardLeader(t)
 		for _, to := range []raft.NodeID{"a", "z"} {

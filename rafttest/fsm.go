@@ -95,7 +95,7 @@ func checkSnapshot(newFSM func() raft.FSM, commands, want [][]byte) error {
 	}
 	frozen, err := origin.Snapshot()
 	if err != nil {
-		return fmt.Errorf("Snapshot failed: %w", err)
+		return fmt.Errorf("FSM.Snapshot failed: %w", err)
 	}
 	var written bytes.Buffer
 	done := make(chan error, 1)
@@ -133,7 +133,7 @@ func checkCancel(newFSM func() raft.FSM, commands, want [][]byte) error {
 	}
 	frozen, err := fsm.Snapshot()
 	if err != nil {
-		return fmt.Errorf("Snapshot failed: %w", err)
+		return fmt.Errorf("FSM.Snapshot failed: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -304,7 +304,7 @@ var lifeChecks = []Check{
 		done, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := store.Load(done, member); !errors.Is(err, context.Canceled) {
-			return errors.Join(fmt.Errorf("Load with a context that is done: %v", err), store.Close())
+			return errors.Join(fmt.Errorf("Storage.Load with a context that is done: %v", err), store.Close())
 		}
 		if err := store.Close(); err != nil {
 			return err
