@@ -130,3 +130,13 @@ func TestCommit_AppliedBeyondTheLogIsRefused(t *testing.T) {
 		assert.ErrorAs(t, err, &beyond, name)
 	}
 }
+
+// A term is durable before the entries written in it: a log that is ahead of it lost a part of its store.
+func TestCommit_LogAheadOfItsTermIsRefused(t *testing.T) {
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 4, Hard: raft.HardState{Term: 1}}
+	assert.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+	assert.NoError(t, stored.Log.Observe(entries(2, 2)[0]))
+	_, _, err := raft.NewCore(coreConfig(), stored, raft.Now{})
+	var corrupt *raft.CorruptError
+	assert.ErrorAs(t, err, &corrupt)
+}

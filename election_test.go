@@ -10,7 +10,7 @@ import (
 
 // "When servers start up, they begin as followers." (§5.2)
 func TestElection_ServersStartAsFollowers(t *testing.T) {
-	for _, hard := range []raft.HardState{{}, {Term: 3}, {Term: 3, Vote: peer("a")}, {Term: 3, Vote: peer("b")}} {
+	for _, hard := range []raft.HardState{{Term: 2}, {Term: 3}, {Term: 3, Vote: peer("a")}, {Term: 3, Vote: peer("b")}} {
 		c := restart(t, membersNamed("bac"), hard, 1, 2)
 		assert.Equal(t, raft.Leadership{Term: hard.Term}, c.Leadership())
 		assert.Empty(t, c.out.Send)

@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -99,8 +100,13 @@ type outgoing struct {
 }
 
 // NewCore returns a core that goes on from what was stored, and its first Output. It fails with a
-// *AppliedBeyondLogError if the state is ahead of the log.
+// *AppliedBeyondLogError if the state is ahead of the log, and with a *CorruptError if the log is ahead
+// of the term.
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
+	if last := stored.Log.Last; last.Term > stored.Hard.Term {
+		err := fmt.Errorf("it is newer than the stored term %d", stored.Hard.Term)
+		return nil, Output{}, &CorruptError{File: "the stored log", Where: "entry " + last.String(), Reason: err}
+	}
 	if stored.Applied.Index > stored.Log.Last.Index {
 		return nil, Output{}, &AppliedBeyondLogError{stored.Applied, stored.Log.Last}
 	}

@@ -1,0 +1,116 @@
+package raft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The race of overwritten appends (ABA): the same index is written by one leader, by another, and by
+// the first kind again, while the writes of all three are under way. What an old write acknowledges is
+// what it wrote, as far as nobody has overwritten it since.
+func TestDisk_OldWriteDoesNotCountOverwrittenEntries(t *testing.T) {
+	d := disk{persisted: 3}
+	first := d.issue(nil, EntryID{1, 6}) // 4@1 5@1 6@1
+	d.truncated(4)
+	second := d.issue(nil, EntryID{2, 5}) // 5@2
+	d.truncated(4)
+	third := d.issue(nil, EntryID{3, 6}) // 5@3 6@3
+
+	d.acknowledge(first)
+	require.EqualValues(t, 4, d.persisted, "5 and 6 were overwritten")
+	d.acknowledge(second)
+	require.EqualValues(t, 4, d.persisted, "5 was overwritten again")
+	d.acknowledge(third)
+	require.EqualValues(t, 6, d.persisted)
+}
+
+func TestDisk_TruncationLowersWhatIsDurableAtOnce(t *testing.T) {
+	d := disk{persisted: 7}
+	d.truncated(4)
+	require.EqualValues(t, 4, d.persisted)
+	d.truncated(6)
+	require.EqualValues(t, 4, d.persisted)
+}
+
+func TestDisk_AcknowledgesAllBefore(t *testing.T) {
+	d := disk{}
+	d.issue(&HardState{Term: 1}, EntryID{1, 2})
+	last := d.issue(&HardState{Term: 2, Vote: Peer{"b", 1}}, EntryID{2, 0})
+	d.issue(nil, EntryID{2, 5})
+	d.acknowledge(last)
+	require.Equal(t, HardState{Term: 2, Vote: Peer{"b", 1}}, d.hard)
+	require.EqualValues(t, 2, d.persisted)
+	require.Len(t, d.pending, 1)
+	d.acknowledge(last)
+	require.Len(t, d.pending, 1, "twice is once")
+	require.Panics(t, func() { d.acknowledge(99) }, "what was not issued is not durable")
+}
+
+// The same race through Step: an acknowledgement that is due for the first version of an entry never
+// leaves for the second.
+func TestDisk_ABARaceThroughStep(t *testing.T) {
+	w := newWorld(t, 1, "a", "b", "c")
+	w.startAll()
+	w.run(2e9)
+	lead := w.leader()
+	var f *member
+	for _, m := range w.members {
+		if m != lead {
+			f = m
+		}
+	}
+	term, last := f.core.hard.Term, f.core.log.Last
+	from := func(body Body, term Term) Event {
+		return Received{Message{From: lead.core.self, To: f.core.self, Cluster: f.core.cluster(), Term: term, Body: body}}
+	}
+	add := func(term Term, n int) Event {
+		r := AppendRequest{Prev: last, Last: EntryID{term, last.Index + Index(n)}}
+		for i := range n {
+			r.Entries = append(r.Entries, Entry{Index: last.Index + 1 + Index(i), Term: term, Kind: EntryCommand})
+		}
+		return from(r, term)
+	}
+	w.now += Time(1e9) // nobody hears a leader any more
+
+	f.step(add(term, 3))
+	f.step(add(term+1, 1))
+	f.step(add(term+2, 3))
+	require.Len(t, f.queue, 3)
+	f.persist(1)
+	require.Equal(t, last.Index, f.core.disk.persisted)
+	f.persist(1)
+	require.Equal(t, last.Index, f.core.disk.persisted)
+	f.persist(1)
+	require.Equal(t, last.Index+3, f.core.disk.persisted)
+	require.Equal(t, AppendReply{Match: last.Index + 3}, w.wire[len(w.wire)-1].Body)
+}
+
+// A message that stands on a durable term, vote or log waits for exactly that.
+func TestDisk_ReleasesWhatIsDurable(t *testing.T) {
+	b := Peer{"b", 2}
+	for _, row := range []struct {
+		rule string
+		disk disk
+		say  func(c *Core)
+		send bool
+	}{
+		{"a plain message in a durable term", disk{hard: HardState{Term: 2}}, func(c *Core) { c.send(b, HeartbeatReply{}) }, true},
+		{"a plain message in a newer term", disk{hard: HardState{Term: 1}}, func(c *Core) { c.send(b, HeartbeatReply{}) }, false},
+		{"a vote that is not durable", disk{hard: HardState{Term: 2}}, func(c *Core) { c.promiseVote(b, VoteReply{Granted: true}) }, false},
+		{"a vote that is", disk{hard: HardState{Term: 2, Vote: b}}, func(c *Core) { c.promiseVote(b, VoteReply{Granted: true}) }, true},
+		{"entries that are not durable", disk{hard: HardState{Term: 2}, persisted: 4}, func(c *Core) { c.promiseLog(b, AppendReply{Match: 5}, 5) }, false},
+		{"entries that are", disk{hard: HardState{Term: 2}, persisted: 5}, func(c *Core) { c.promiseLog(b, AppendReply{Match: 5}, 5) }, true},
+	} {
+		c := &Core{hard: HardState{Term: 2, Vote: b}, disk: row.disk}
+		row.say(c)
+		c.release()
+		require.Equal(t, row.send, len(c.step.out.Send) == 1, row.rule)
+		require.Equal(t, !row.send, len(c.step.out.Write.Then) == 1, row.rule)
+	}
+	c := &Core{hard: HardState{Term: 2}, disk: disk{hard: HardState{Term: 2}}}
+	c.send(b, HeartbeatReply{})
+	c.hard.Term = 3
+	c.release()
+	require.Empty(t, append(c.step.out.Send, c.step.out.Write.Then...), "a step that passed several terms says nothing in the earlier ones")
+}

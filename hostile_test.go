@@ -1,0 +1,220 @@
+package raft_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// states are members in every role, the two of a founding included.
+func states(t *testing.T) map[string]func() *core {
+	return map[string]func() *core{
+		"blank":         func() *core { return blank(t, "Bac") },
+		"founder":       func() *core { c, _ := founder(t); return c },
+		"holding":       func() *core { c := founded(t); c.persist(); return c },
+		"held":          func() *core { return restart(t, membersNamed("Bac"), raft.HardState{}) },
+		"follower":      func() *core { return follower(t, 5, 1, 3, 5) },
+		"following":     func() *core { c := follower(t, 5, 1, 3, 5); c.append("b", 5, id(3, 3), 3); return c },
+		"asking":        func() *core { c := follower(t, 5, 1, 3, 5); c.receive("b", 5, raft.Heartbeat{}); c.read(1); return c },
+		"pre-candidate": func() *core { c := follower(t, 5, 1, 3, 5); c.timeout(); return c },
+		"candidate":     func() *core { return candidateOf(t, "abc", 5, 1, 3) },
+		"new leader":    func() *core { return leaderOf(t, "abc", 5, 1, 3) },
+		"leader":        func() *core { c := streaming(t, 5, 1, 3); c.propose("x"); c.read(1); return c },
+		"handing over":  func() *core { c := heardLeader(t); c.handOver("b"); return c },
+		"single":        func() *core { c := leaderOf(t, "a", 5, 1, 3); c.persist(); return c },
+	}
+}
+
+// someBodies are bodies of every type, most of them nonsense.
+func someBodies() []raft.Body {
+	const big = math.MaxUint64
+	far := raft.RequestID{Boot: big, Counter: big}
+	ours := raft.RequestID{Boot: 3, Counter: 1}
+	founding := foundingEntry(membersNamed("Bac"))
+	return []raft.Body{
+		nil,
+		raft.RollCall{}, raft.RollCall{ID: far, List: listNamed("bac")}, raft.RollCall{ID: far, List: listNamed("abc")},
+		raft.RollReply{}, raft.RollReply{ID: ours, Verdict: 99}, raft.RollReply{ID: ours, Verdict: raft.RollBlank},
+		raft.RollReply{ID: ours, Verdict: raft.RollBlank, List: listNamed("xyz")},
+		raft.FoundRequest{}, raft.FoundRequest{Entry: founding}, raft.FoundRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte("garbage")}},
+		raft.FoundReply{}, raft.FoundReply{ID: far},
+		raft.PreVoteRequest{}, raft.PreVoteRequest{ID: far, Last: id(big, big)},
+		raft.PreVoteReply{}, raft.PreVoteReply{Granted: true}, raft.PreVoteReply{ID: ours, Leader: "nobody"}, raft.PreVoteReply{Leader: "a"},
+		raft.VoteRequest{}, raft.VoteRequest{Last: id(big, big), Transfer: true},
+		raft.VoteReply{}, raft.VoteReply{Granted: true},
+		raft.AppendRequest{}, raft.AppendRequest{Prev: id(big, 5), Last: id(big, 5)},
+		raft.AppendRequest{Prev: id(big, 1), Last: id(0, 1), Entries: entries(0, 1)},
+		raft.AppendRequest{Prev: id(3, 1), Last: id(2, 1)}, raft.AppendRequest{Prev: id(3, 1), Last: id(9, 1)},
+		raft.AppendRequest{Last: id(1, 1), Entries: entries(1, 1)}, raft.AppendRequest{Last: id(1, 0), Entries: []raft.Entry{founding}},
+		raft.AppendRequest{Prev: id(1, 0), Last: id(2, 0), Entries: []raft.Entry{{Index: 2, Kind: raft.EntryFounding}}},
+		raft.AppendRequest{Prev: id(1, 0), Last: id(3, 4), Commit: big, Entries: entries(2, 5, 4)},
+		raft.AppendRequest{Prev: id(1, 0), Last: id(3, 4), Commit: big, Entries: entries(2, 4, 4)},
+		raft.AppendRequest{Prev: id(1, 0), Last: id(2, 9), Entries: entries(2, big)},
+		raft.AppendReply{}, raft.AppendReply{Match: 3}, raft.AppendReply{Match: big},
+		raft.AppendConflict{}, raft.AppendConflict{Prev: big}, raft.AppendConflict{Prev: 3, Hint: id(big, big)},
+		raft.AppendConflict{Prev: 3, Hint: id(2, big)},
+		raft.Heartbeat{}, raft.Heartbeat{Round: far, Commit: big},
+		raft.HeartbeatReply{}, raft.HeartbeatReply{Round: far}, raft.HeartbeatReply{Round: ours, Match: big},
+		raft.ReadRequest{}, raft.ReadRequest{ID: far},
+		raft.ReadReply{}, raft.ReadReply{ID: far, OK: true, Index: big},
+		raft.TimeoutNow{},
+	}
+}
+
+// Peer input never panics and never wedges: every body, in every role, with every kind of term, from
+// members, strangers and members of another life; alone, twice, and with a write in between.
+func TestHostile_NoMessageBreaksAMember(t *testing.T) {
+	terms := []raft.Term{0, 1, 4, 5, 6, 1 << 40, 1<<63 - 1, math.MaxUint64}
+	senders := []raft.Peer{peer("b"), peer("B"), peer("z"), {ID: "b", Incarnation: 1}}
+	for role, state := range states(t) {
+		for _, body := range someBodies() {
+			for _, term := range terms {
+				c := state()
+				cluster := c.Status().Cluster
+				for i, sender := range senders {
+					m := raft.Message{From: sender, To: peer("a"), Cluster: cluster, Term: term, Body: body}
+					require.NotPanics(t, func() {
+						c.step(raft.Received{Message: m}, raft.Received{Message: m})
+						if i%2 == 0 {
+							c.persist()
+						}
+					}, "%s, %T %+v in term %d from %v", role, body, body, term, sender)
+				}
+				require.NotPanics(t, func() { c.after(afterAnyTimeout) }, "%s, %T %+v", role, body, body)
+			}
+		}
+	}
+}
+
+// What no correct peer sends is refused, with a note that says why, and changes nothing.
+func TestHostile_IsRefusedWithAReason(t *testing.T) {
+	const big = math.MaxUint64
+	plain := func() *core { return follower(t, 5, 1, 3, 5) }
+	following := func() *core { c := plain(); c.append("b", 5, id(4, 5), 3); return c }
+	leader := func() *core { return streaming(t, 5, 1, 3) }
+	founding := func() *core { c, _ := founder(t); return c }
+	change := func(f func(*raft.Message)) func(*raft.Message) { return f }
+	for _, row := range []struct {
+		rule  string
+		state func() *core
+		term  raft.Term
+		body  raft.Body
+		envel func(*raft.Message)
+	}{
+		{"for another member", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.To.ID = "c" })},
+		{"for another incarnation", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.To.Incarnation++ })},
+		{"for an open incarnation, and no roll call", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.To.Incarnation = 0 })},
+		{"from itself", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From = peer("a") })},
+		{"of another cluster", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.Cluster[0]++ })},
+		{"of a leader without a cluster", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.Cluster = raft.ClusterID{} })},
+		{"a term near 2^64", plain, big, raft.Heartbeat{}, nil},
+		{"a term that jumps too far", plain, 5 + 1<<32 + 1, raft.VoteReply{}, nil},
+		{"a leader of term 0", plain, 0, raft.Heartbeat{}, nil},
+		{"no body", plain, 5, nil, nil},
+		{"a span without its entries", plain, 5, raft.AppendRequest{Prev: id(2, 1), Last: id(4, 5)}, nil},
+		{"a span that ends before it begins", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(2, 1)}, nil},
+		{"a span that wraps around", plain, 5, raft.AppendRequest{Prev: id(big, 5), Last: id(0, 5), Entries: entries(0, 5)}, nil},
+		{"entries with a gap", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(6, 5), Entries: append(entries(5, 5), entries(7, 5)...)}, nil},
+		{"entries whose terms fall", plain, 5, raft.AppendRequest{Prev: id(2, 1), Last: id(4, 3), Entries: entries(3, 4, 3)}, nil},
+		{"entries newer than their leader", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(5, 6), Entries: entries(5, 6)}, nil},
+		{"a last entry that is not there", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(5, 4), Entries: entries(5, 5)}, nil},
+		{"an entry 1 that founds nothing", plain, 5, raft.AppendRequest{Last: id(1, 0), Entries: entries(1, 0)}, nil},
+		{"a second founding", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(5, 5), Entries: []raft.Entry{{Index: 5, Term: 5, Kind: raft.EntryFounding}}}, nil},
+		{"a second leader of one term", following, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From = peer("c") })},
+		{"its appends", following, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(4, 5)}, change(func(m *raft.Message) { m.From = peer("c") })},
+		{"another life of the leader", following, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From.Incarnation++ })},
+		{"a leader that contradicts itself", following, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(4, 4), Entries: entries(4, 4)}, nil},
+		{"a leader that contradicts what is committed", following, 6, raft.AppendRequest{Prev: id(1, 0), Last: id(2, 6), Entries: entries(2, 6)}, nil},
+		{"a second leader, to a leader", leader, 5, raft.Heartbeat{}, nil},
+		{"its appends, to a leader", leader, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(3, 3)}, nil},
+		{"an acknowledgement of entries that do not exist", leader, 5, raft.AppendReply{Match: 99}, nil},
+		{"the same in a heartbeat's answer", leader, 5, raft.HeartbeatReply{Match: 99}, nil},
+		{"an answer to a round that never was", leader, 5, raft.HeartbeatReply{Round: raft.RequestID{Boot: 3, Counter: 99}}, nil},
+		{"a conflict with nothing", leader, 5, raft.AppendConflict{}, nil},
+		{"a conflict beyond the log", leader, 5, raft.AppendConflict{Prev: 99}, nil},
+		{"a conflict whose hint is beyond it", leader, 5, raft.AppendConflict{Prev: 4, Hint: id(5, 5)}, nil},
+		{"a founding of garbage", founding, 0, raft.FoundRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte{1}}}, nil},
+		{"an answer to the roll that contradicts itself", founding, 0, raft.RollReply{ID: raft.RequestID{Boot: 3, Counter: 1}, Verdict: raft.RollBlank, List: listNamed("xyz")}, nil},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := row.state()
+			m := c.from("b", row.term, row.body)
+			if row.envel != nil {
+				row.envel(&m.Message)
+			}
+			last := c.Status().Last
+			out := c.step(m)
+			require.Contains(t, noted(out), raft.NoteRefused)
+			assert.NotEmpty(t, out.Notes[len(out.Notes)-1].Text)
+			assert.Empty(t, out.Send)
+			assert.Nil(t, out.Write.Log)
+			assert.Equal(t, last, c.Status().Last)
+		})
+	}
+}
+
+// A leader that takes back what it has proved could make its follower commit what it does not hold.
+func TestHostile_ProvedEntriesStand(t *testing.T) {
+	c := follower(t, 5, 1)
+	c.append("b", 5, id(2, 1), 0, 5, 5)
+	c.append("b", 5, id(2, 1), 0, 3)
+	require.NotPanics(t, func() { c.receive("b", 5, raft.Heartbeat{Commit: 4}) })
+	assert.Equal(t, id(4, 5), c.Status().Last)
+}
+
+// typesOf returns the types of a file that are in a closed set: those with the marker method.
+func typesOf(t *testing.T, file, marker string) []string {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	var names []string
+	for _, d := range parsed.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.Name == marker {
+			names = append(names, f.Recv.List[0].Type.(*ast.Ident).Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// The sets of events and of bodies are closed, and these tests step every type of both in every role.
+func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
+	seen := map[string]bool{}
+	for _, body := range someBodies() {
+		if body != nil {
+			seen[reflect.TypeOf(body).Name()] = true
+		}
+	}
+	for _, name := range typesOf(t, "message.go", "body") {
+		assert.True(t, seen[name], "no test steps a %s", name)
+	}
+
+	clear(seen)
+	for role, state := range states(t) {
+		c := state()
+		events := []raft.Event{
+			c.from("b", 5, raft.Heartbeat{}), raft.Persisted{Seq: c.seq}, raft.Applied{},
+			raft.Proposed{Proposals: []raft.Proposal{{Ticket: 5, Kind: raft.EntryCommand}}},
+			raft.ReadRequested{Ticket: 6}, raft.TransferRequested{Ticket: 7}, raft.TransferRequested{Ticket: 8, To: "b"},
+			raft.PeerUp{ID: "b", Incarnation: 9, Boot: 1}, raft.PeerUp{ID: "zz"}, raft.PeerLost{ID: "b"},
+			raft.PeerLost{ID: "zz", Refused: true},
+			raft.SendDropped{To: "b", Span: raft.Span{After: 1, Last: 2}}, raft.SendDropped{To: "zz"},
+			raft.SendDropped{To: "b", Span: raft.Span{After: 1 << 62, Last: 1}}, raft.Closing{},
+		}
+		for _, e := range events {
+			seen[reflect.TypeOf(e).Name()] = true
+			assert.NotPanics(t, func() { state().step(e) }, "%s, %T", role, e)
+		}
+		assert.NotPanics(t, func() { state().step(events...) }, role)
+	}
+	for _, name := range typesOf(t, "event.go", "event") {
+		assert.True(t, seen[name], "no test steps a %s", name)
+	}
+}

@@ -1,0 +1,99 @@
+package raft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rule returns the sentence of the invariant that f finds broken.
+func brokenRule(t *testing.T, f func()) (rule string) {
+	t.Helper()
+	defer func() {
+		broken, ok := recover().(*InvariantError)
+		require.True(t, ok, "no invariant was found broken")
+		rule = broken.Rule
+	}()
+	f()
+	return ""
+}
+
+// leadingWorld is a cluster of three with a leader that has entries in its log.
+func leadingWorld(t *testing.T) (*world, *member) {
+	w := newWorld(t, 1, "a", "b", "c")
+	w.startAll()
+	w.run(2 * time.Second)
+	lead := w.leader()
+	require.NotNil(t, lead)
+	lead.propose("x")
+	w.settle()
+	lead.propose("y")
+	return w, lead
+}
+
+// Each check fails on a hand-made violation of its sentence.
+func TestInvariants_CheckState(t *testing.T) {
+	for rule, damage := range map[string]func(c *Core){
+		"only what was handed out is applied":           func(c *Core) { c.log.applied = c.log.handed + 1 },
+		"only what is committed is handed out":          func(c *Core) { c.log.handed, c.log.applied = c.log.commit+1, 0 },
+		"only what is in the log is committed":          func(c *Core) { c.log.commit = c.log.Last.Index + 1 },
+		"only what is in the log is durable":            func(c *Core) { c.disk.persisted = c.log.Last.Index + 1 },
+		"no entry is newer than the current term":       func(c *Core) { c.hard.Term-- },
+		"a log begins with the founding of its cluster": func(c *Core) { c.log.Founding = nil },
+		"a member has one role":                         func(c *Core) { c.candidate = &candidate{} },
+		"a leader knows that it leads":                  func(c *Core) { c.leaderID = "z" },
+		"nobody follows itself":                         func(c *Core) { c.leader = nil },
+		"a cluster is founded before its first term":    func(c *Core) { c.founder = &founder{} },
+		"terms rise along the log":                      func(c *Core) { c.log.Runs[1].Term = 0 },
+		"each term's run holds an entry":                func(c *Core) { c.log.Runs[1].First = 1 },
+		"writes are numbered in order":                  func(c *Core) { c.disk.pending = []pendingWrite{{seq: 2}, {seq: 2}} },
+		"a candidate votes for itself":                  func(c *Core) { c.leader, c.leaderID, c.candidate, c.hard.Vote = nil, "", &candidate{}, Peer{} },
+		"a leader voted for itself":                     func(c *Core) { c.hard.Vote = Peer{} },
+		"a leader's term is durable":                    func(c *Core) { c.disk.hard.Vote = Peer{} },
+		"what was handed out is not outstanding":        func(c *Core) { c.leader.outstanding[0].id.Index = 1 },
+		"proposals are in the log's order":              func(c *Core) { c.leader.outstanding = append(c.leader.outstanding, c.leader.outstanding[0]) },
+		"the outstanding bytes are counted right":       func(c *Core) { c.leader.bytes++ },
+		"the next entry to send is above what matches":  func(c *Core) { c.leader.peers[0].next = c.leader.peers[0].match },
+		"nobody matches beyond the log":                 func(c *Core) { c.leader.peers[0].match, c.leader.peers[0].next = 99, 100 },
+		"nothing is sent beyond the log":                func(c *Core) { c.leader.peers[0].next = 99 },
+		"only a stream has appends in flight":           func(c *Core) { c.leader.peers[0].state = probe },
+		"appends in flight are bounded":                 func(c *Core) { c.leader.peers[0].flights = make([]flight, 99) },
+	} {
+		_, lead := leadingWorld(t)
+		lead.core.checkState()
+		damage(lead.core)
+		require.Equal(t, rule, brokenRule(t, lead.core.checkState))
+	}
+}
+
+func TestInvariants_CheckStep(t *testing.T) {
+	for rule, damage := range map[string]func(c *Core, out *Output){
+		"the next deadline is not in the past":                func(c *Core, out *Output) { out.WakeAt = c.now.Mono - 1 },
+		"every message left by one of two ways":               func(c *Core, _ *Output) { c.step.sends = make([]outgoing, 1) },
+		"every change of term and vote is in a write":         func(c *Core, _ *Output) { c.hard.Vote = Peer{"z", 1} },
+		"memory is never behind the disk":                     func(c *Core, _ *Output) { c.disk.hard.Term++ },
+		"no message leaves with a term above the durable one": func(c *Core, out *Output) { out.Send = []Message{{Term: c.hard.Term + 1}} },
+	} {
+		_, lead := leadingWorld(t)
+		out := Output{WakeAt: lead.core.now.Mono}
+		lead.core.checkStep(&out)
+		damage(lead.core, &out)
+		require.Equal(t, rule, brokenRule(t, func() { lead.core.checkStep(&out) }))
+	}
+}
+
+// After Step has panicked with *InvariantError the core is dead.
+func TestInvariants_CoreIsDeadAfterAPanic(t *testing.T) {
+	for cause, step := range map[string]func(c *Core){
+		"a write that was never issued":   func(c *Core) { c.Step(c.now, Persisted{99}) },
+		"time that falls":                 func(c *Core) { c.Step(Now{Mono: c.now.Mono - 1}) },
+		"an event that does not exist":    func(c *Core) { c.Step(c.now, nil) },
+		"applied before it was committed": func(c *Core) { c.Step(c.now, Applied{EntryID{1, 99}}) },
+	} {
+		_, lead := leadingWorld(t)
+		brokenRule(t, func() { step(lead.core) })
+		rule := brokenRule(t, func() { lead.core.Step(lead.core.now) })
+		require.Equal(t, "a core whose Step panicked is dead", rule, cause)
+	}
+}

@@ -1,0 +1,140 @@
+package raft
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// logOf holds one entry for each term, from index 1 on; founding is left aside.
+func logOf(terms ...Term) *log {
+	l := newLog(StoredLog{})
+	for i, term := range terms {
+		l.append(Entry{Index: Index(i + 1), Term: term, Data: make([]byte, 100)})
+	}
+	return &l
+}
+
+func TestLog_KeepsTermsAsRuns(t *testing.T) {
+	l := logOf(0, 1, 1, 1, 4, 4, 7)
+	require.Equal(t, []TermRun{{0, 1}, {1, 2}, {4, 5}, {7, 7}}, l.Runs)
+	for i, want := range []Term{0, 0, 1, 1, 1, 4, 4, 7} {
+		require.Equal(t, want, l.term(Index(i)))
+	}
+	l.truncate(l.id(5))
+	require.Equal(t, []TermRun{{0, 1}, {1, 2}, {4, 5}}, l.Runs)
+	require.Equal(t, EntryID{4, 5}, l.Last)
+	l.truncate(EntryID{})
+	require.Empty(t, l.Runs)
+}
+
+// "Reply false if log doesn't contain an entry at prevLogIndex whose term matches prevLogTerm (§5.3)."
+// (Figure 2)
+func TestLog_Has(t *testing.T) {
+	l := logOf(0, 1, 1, 4)
+	for _, row := range []struct {
+		rule string
+		id   EntryID
+		want bool
+	}{
+		{"the place before the log", EntryID{0, 0}, true},
+		{"that place in another term", EntryID{1, 0}, false},
+		{"an entry", EntryID{1, 3}, true},
+		{"the last", EntryID{4, 4}, true},
+		{"another term at its place", EntryID{3, 4}, false},
+		{"beyond the log", EntryID{4, 5}, false},
+		{"far beyond", EntryID{4, 1<<64 - 1}, false},
+	} {
+		require.Equal(t, row.want, l.has(row.id), row.rule)
+	}
+	require.True(t, logOf().has(EntryID{}))
+	require.False(t, logOf().has(EntryID{1, 1}))
+}
+
+func TestLog_LastWithTermAtMost(t *testing.T) {
+	l := logOf(0, 1, 1, 4, 4, 5)
+	for _, row := range []struct {
+		rule  string
+		index Index
+		term  Term
+		want  EntryID
+	}{
+		{"the entry itself", 6, 5, EntryID{5, 6}},
+		{"beyond the log: its end", 99, 9, EntryID{5, 6}},
+		{"skip one term", 6, 4, EntryID{4, 5}},
+		{"skip several", 6, 3, EntryID{1, 3}},
+		{"begin in the middle of a run", 4, 4, EntryID{4, 4}},
+		{"down to entry 1", 5, 0, EntryID{0, 1}},
+		{"nothing before index 0", 0, 9, EntryID{}},
+	} {
+		require.Equal(t, row.want, l.lastWithTermAtMost(row.index, row.term), row.rule)
+	}
+	require.Equal(t, EntryID{}, logOf().lastWithTermAtMost(5, 5))
+	require.Equal(t, EntryID{}, logOf(3, 3).lastWithTermAtMost(2, 2), "no entry is old enough")
+}
+
+// "If the logs have last entries with different terms, then the log with the later term is more
+// up-to-date. If the logs end with the same term, then whichever log is longer is more up-to-date."
+// (§5.4.1)
+func TestLog_UpToDate(t *testing.T) {
+	for _, row := range []struct {
+		rule         string
+		theirs, ours EntryID
+		want         bool
+	}{
+		{"equal", EntryID{2, 3}, EntryID{2, 3}, true},
+		{"longer, same term", EntryID{2, 4}, EntryID{2, 3}, true},
+		{"shorter, same term", EntryID{2, 2}, EntryID{2, 3}, false},
+		{"later term, shorter", EntryID{3, 1}, EntryID{2, 3}, true},
+		{"earlier term, longer", EntryID{1, 9}, EntryID{2, 3}, false},
+		{"both empty", EntryID{}, EntryID{}, true},
+	} {
+		require.Equal(t, row.want, upToDate(row.theirs, row.ours), row.rule)
+	}
+}
+
+// A span holds an entry at least, goes no further than the log, and no larger than asked by more than
+// a mark's distance.
+func TestLog_Cut(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		l, sizes := newLog(StoredLog{}), []int{0}
+		for i := range 1 + rng.IntN(60) {
+			size := rng.IntN(40 << 10)
+			l.append(Entry{Index: Index(i + 1), Term: 1, Data: make([]byte, size)})
+			sizes = append(sizes, size+RecordOverheadBytes)
+		}
+		if rng.IntN(2) == 0 {
+			after := 1 + rng.IntN(int(l.Last.Index))
+			l.truncate(EntryID{1, Index(after)})
+			sizes = sizes[:after+1]
+		}
+		after, limit := Index(rng.IntN(int(l.Last.Index))), rng.IntN(300<<10)
+		last, _ := l.cut(after, limit)
+		require.Greater(t, last, after)
+		require.LessOrEqual(t, last, l.Last.Index)
+		total := 0
+		for _, size := range sizes[after+1 : last+1] {
+			total += size
+		}
+		require.LessOrEqual(t, total, max(limit, 40<<10)+2*(sizeMarkBytes+40<<10))
+	}
+}
+
+func TestLog_ObserveRefusesWhatCannotFollow(t *testing.T) {
+	var s StoredLog
+	require.Error(t, s.Observe(Entry{Index: 2, Term: 1}), "a log begins with entry 1")
+	require.Error(t, s.Observe(Entry{Index: 1, Term: 1, Kind: EntryCommand}), "which founds the cluster")
+	require.Error(t, s.Observe(Entry{Index: 1, Kind: EntryFounding, Data: []byte("garbage")}))
+	f := Founding{Cluster: ClusterID{1}, Founder: Peer{"a", 1}, Configuration: Configuration{[]Member{{ID: "a", Address: "a:1", Incarnation: 1}}}}
+	require.NoError(t, s.Observe(Entry{Index: 1, Kind: EntryFounding, Data: f.Encode()}))
+	require.Error(t, s.Observe(Entry{Index: 1, Kind: EntryFounding, Data: f.Encode()}))
+	require.NoError(t, s.Observe(Entry{Index: 2, Term: 3, Kind: EntryCommand}))
+	require.Error(t, s.Observe(Entry{Index: 3, Term: 2, Kind: EntryCommand}), "terms never fall")
+	require.Error(t, s.Observe(Entry{Index: 4, Term: 3, Kind: EntryCommand}), "no gap")
+	require.Error(t, s.Observe(Entry{Index: 3, Term: 3, Kind: EntryFounding, Data: f.Encode()}), "one founding")
+	f.Cluster = ClusterID{}
+	_, err := DecodeFounding(f.Encode())
+	require.Error(t, err, "a cluster has an id")
+}

@@ -1,0 +1,99 @@
+package raft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	testPatience = Time(50)
+	testSilence  = Time(150)
+)
+
+// streamingProgress matches up to 5 and has appends up to 6, 8 and 9 in flight.
+func streamingProgress() *progress {
+	p := &progress{next: 6}
+	p.sentProbe(0)
+	p.acknowledged(5, 0)
+	p.sentAppend(6, 10, 0)
+	p.sentAppend(8, 20, 0)
+	p.sentAppend(9, 30, 0)
+	return p
+}
+
+// probing has a probe out whose entries begin at next.
+func probingProgress(match, next Index) *progress {
+	p := &progress{match: match, next: next}
+	p.sentProbe(0)
+	return p
+}
+
+func TestProgress_Transitions(t *testing.T) {
+	type want struct {
+		state       progressState
+		match, next Index
+		flights     int
+		bytes       int
+		probing     bool
+		repeated    bool
+	}
+	for _, row := range []struct {
+		rule string
+		p    *progress
+		do   func(p *progress)
+		want want
+	}{
+		{"probe: its answer starts a stream", probingProgress(0, 6), func(p *progress) { p.acknowledged(5, 1) },
+			want{stream, 5, 6, 0, 0, false, false}},
+		{"probe: an answer beyond it, too", probingProgress(0, 6), func(p *progress) { p.acknowledged(9, 1) },
+			want{stream, 9, 10, 0, 0, false, false}},
+		{"probe: an answer below it says nothing of what is between", probingProgress(0, 6), func(p *progress) { p.acknowledged(3, 1) },
+			want{probe, 3, 6, 0, 0, true, false}},
+		{"probe: match never falls", probingProgress(4, 6), func(p *progress) { p.acknowledged(2, 1) },
+			want{probe, 4, 6, 0, 0, true, false}},
+		{"probe: a conflict goes back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 3) },
+			want{probe, 0, 4, 0, 0, false, false}},
+		{"probe: at least one back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 5) },
+			want{probe, 0, 5, 0, 0, false, false}},
+		{"probe: never to what matches", probingProgress(4, 6), func(p *progress) { p.conflicted(5, 1) },
+			want{probe, 4, 5, 0, 0, false, false}},
+		{"probe: a conflict elsewhere is an old one", probingProgress(0, 6), func(p *progress) { p.conflicted(7, 3) },
+			want{probe, 0, 6, 0, 0, true, false}},
+		{"probe: repeated after a while, without entries", probingProgress(0, 6), func(p *progress) { p.roused(50, testPatience, testSilence) },
+			want{probe, 0, 6, 0, 0, false, true}},
+		{"probe: not repeated before", probingProgress(0, 6), func(p *progress) { p.roused(49, testPatience, testSilence) },
+			want{probe, 0, 6, 0, 0, true, false}},
+		{"stream: an answer frees the window", streamingProgress(), func(p *progress) { p.acknowledged(8, 1) },
+			want{stream, 8, 10, 1, 30, false, false}},
+		{"stream: half a flight frees nothing", streamingProgress(), func(p *progress) { p.acknowledged(7, 1) },
+			want{stream, 7, 10, 2, 50, false, false}},
+		{"stream: an old answer changes nothing", streamingProgress(), func(p *progress) { p.acknowledged(4, 1) },
+			want{stream, 5, 10, 3, 60, false, false}},
+		{"stream: an answer beyond what was sent moves next", streamingProgress(), func(p *progress) { p.acknowledged(12, 1) },
+			want{stream, 12, 13, 0, 0, false, false}},
+		{"stream: a conflict leads back to probing", streamingProgress(), func(p *progress) { p.conflicted(8, 6) },
+			want{probe, 5, 7, 0, 0, false, false}},
+		{"stream: a conflict at what matches is an old one", streamingProgress(), func(p *progress) { p.conflicted(5, 2) },
+			want{stream, 5, 10, 3, 60, false, false}},
+		{"stream: silence asks about the last append, without entries", streamingProgress(), func(p *progress) { p.roused(150, testPatience, testSilence) },
+			want{probe, 5, 10, 0, 0, false, true}},
+		{"stream: a little silence does not", streamingProgress(), func(p *progress) { p.roused(149, testPatience, testSilence) },
+			want{stream, 5, 10, 3, 60, false, false}},
+		{"stream: nothing in flight, nothing to miss", func() *progress { p := streamingProgress(); p.acknowledged(9, 1); return p }(),
+			func(p *progress) { p.roused(1000, testPatience, testSilence) },
+			want{stream, 9, 10, 0, 0, false, false}},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			row.do(row.p)
+			p := row.p
+			require.Equal(t, row.want, want{p.state, p.match, p.next, len(p.flights), p.flightBytes, p.probing, p.repeated})
+		})
+	}
+}
+
+func TestProgress_BreaksItsRulesLoudly(t *testing.T) {
+	require.Panics(t, func() { probingProgress(0, 6).sentProbe(1) }, "one probe at a time")
+	require.Panics(t, func() { probingProgress(0, 6).sentAppend(7, 1, 1) }, "a probe is no stream")
+	require.Panics(t, func() { streamingProgress().sentAppend(5, 1, 1) }, "a stream only goes forward")
+}

@@ -1,0 +1,53 @@
+package raft
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// naiveQuorumValue is the definition: the largest value that more than half of the voters reached.
+func naiveQuorumValue(values []Index) Index {
+	var best Index
+	for _, v := range values {
+		reached := 0
+		for _, w := range values {
+			if w >= v {
+				reached++
+			}
+		}
+		if 2*reached > len(values) {
+			best = max(best, v)
+		}
+	}
+	return best
+}
+
+func TestQuorum_ValueIsWhatMoreThanHalfReached(t *testing.T) {
+	for n := range 8 {
+		values := make([]Index, n)
+		for k := range pow(4, n) {
+			for i := range values {
+				values[i], k = Index(k%4), k/4
+			}
+			require.Equal(t, naiveQuorumValue(values), quorumValue(slices.Clone(values)), "%v", values)
+		}
+	}
+}
+
+func pow(base, n int) int {
+	p := 1
+	for range n {
+		p *= base
+	}
+	return p
+}
+
+// Any two quorums share a member (§5.2), and no smaller number has that property.
+func TestQuorum_AnyTwoMajoritiesShareAMember(t *testing.T) {
+	for n := 1; n < 100; n++ {
+		require.Greater(t, 2*majority(n), n)
+		require.LessOrEqual(t, 2*(majority(n)-1), n)
+	}
+}
