@@ -147,7 +147,8 @@ func (v handshakeView) check(h Hello) *Refusal {
 	named, _ := v.config.Member(h.From.ID)
 	switch {
 	case h.ClusterName != v.name:
-		r.Reason, r.Detail = RefusedClusterName, fmt.Sprintf("this member is of %q, the caller of %q", v.name, h.ClusterName)
+		r.Reason = RefusedClusterName
+		r.Detail = fmt.Sprintf("this member is of %q, the caller of %q", v.name, h.ClusterName)
 	case h.Expected.ID != v.self.ID:
 		r.Reason, r.Detail = RefusedWrongID, fmt.Sprintf("this is %q, the connection is for %q", v.self.ID, h.Expected.ID)
 	case h.Expected.Incarnation != 0 && h.Expected.Incarnation != v.self.Incarnation:
@@ -156,7 +157,8 @@ func (v handshakeView) check(h Hello) *Refusal {
 	case named.Incarnation != 0 && named.Incarnation != h.From.Incarnation && !v.mayBeFoundedAnew(h):
 		r.Reason, r.Named = RefusedNamedOther, named.Incarnation
 	case h.Boot < v.boots[h.From]:
-		r.Reason, r.Detail = RefusedStaleBoot, fmt.Sprintf("start %d of %q was seen, this is start %d", v.boots[h.From], h.From.ID, h.Boot)
+		r.Reason = RefusedStaleBoot
+		r.Detail = fmt.Sprintf("start %d of %q was seen, this is start %d", v.boots[h.From], h.From.ID, h.Boot)
 	case v.cluster != (ClusterID{}) && h.Cluster != (ClusterID{}) && v.cluster != h.Cluster && !v.refounding(h):
 		r.Reason = RefusedOtherCluster
 		r.Detail = fmt.Sprintf("this member belongs to %v, the caller to %v", v.cluster, h.Cluster)

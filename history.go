@@ -55,7 +55,8 @@ func (h *history) change(from, to Leadership, notes []Note) string {
 	}
 	switch {
 	case to.Leader != "" && h.lost.Leader != "":
-		h.why = fmt.Sprintf("%s leads in term %d, after %s in term %d%s", to.Leader, to.Term, h.lost.Leader, h.lost.Term, h.lostWhy)
+		h.why = fmt.Sprintf("%s leads in term %d, after %s in term %d%s",
+			to.Leader, to.Term, h.lost.Leader, h.lost.Term, h.lostWhy)
 	case to.Leader != "":
 		h.why = fmt.Sprintf("%s leads in term %d", to.Leader, to.Term)
 	case h.lost.Leader != "":

@@ -284,7 +284,8 @@ func (n *Node) noticeLeadership(out Output) {
 	n.counters.changed(before, now)
 	why := n.history.change(before, now, out.Notes)
 	n.watched.publish(now)
-	n.cfg.Logger.Info("leadership changed", "term", uint64(now.Term), "role", now.Role.String(), "leader", string(now.Leader), "reason", why)
+	n.cfg.Logger.Info("leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
+		"leader", string(now.Leader), "reason", why)
 }
 
 // happen tells the loop of an event about a connection.

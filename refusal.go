@@ -7,17 +7,50 @@ import (
 
 // refusalTexts is a sentence for each reason: what is wrong, and what to do about it.
 var refusalTexts = map[RefusalReason][2]string{
-	RefusedClusterName:      {"cluster name differs", "give all members the same Config.Cluster"},
-	RefusedWrongID:          {"wrong member id", "correct the address or the id of the member that was called"},
-	RefusedWrongIncarnation: {"wrong incarnation", "the disk of the member that was called was emptied: remove it from the cluster and add it again"},
-	RefusedOtherCluster:     {"other cluster", "the two belong to different clusters under one name: check the addresses and the data directories"},
-	RefusedNamedOther:       {"named with another incarnation", "the disk of the caller was emptied: remove it from the cluster and add it again"},
-	RefusedNotBlank:         {"not blank", "the caller wants to found a cluster where one exists: empty its Config.Initial and add it"},
-	RefusedListDiffers:      {"initial list differs", "give all members the same Config.Initial"},
-	RefusedStaleBoot:        {"stale boot", "the caller runs on an older image of its disk: remove it from the cluster and add it again with an empty one"},
-	RefusedVersion:          {"no protocol version in common", "upgrade the older one, a minor release at a time"},
-	RefusedMalformed:        {"malformed handshake", "check that nothing but members of this cluster dials this address"},
-	RefusedCertificate:      {"wrong certificate", "give the member a certificate for its own cluster and id"},
+	RefusedClusterName: {
+		"cluster name differs",
+		"give all members the same Config.Cluster",
+	},
+	RefusedWrongID: {
+		"wrong member id",
+		"correct the address or the id of the member that was called",
+	},
+	RefusedWrongIncarnation: {
+		"wrong incarnation",
+		"the disk of the member that was called was emptied: remove it from the cluster and add it again",
+	},
+	RefusedOtherCluster: {
+		"other cluster",
+		"the two belong to different clusters under one name: check the addresses and the data directories",
+	},
+	RefusedNamedOther: {
+		"named with another incarnation",
+		"the disk of the caller was emptied: remove it from the cluster and add it again",
+	},
+	RefusedNotBlank: {
+		"not blank",
+		"the caller wants to found a cluster where one exists: empty its Config.Initial and add it",
+	},
+	RefusedListDiffers: {
+		"initial list differs",
+		"give all members the same Config.Initial",
+	},
+	RefusedStaleBoot: {
+		"stale boot",
+		"the caller runs on an older image of its disk: remove it from the cluster and add it again with an empty one",
+	},
+	RefusedVersion: {
+		"no protocol version in common",
+		"upgrade the older one, a minor release at a time",
+	},
+	RefusedMalformed: {
+		"malformed handshake",
+		"check that nothing but members of this cluster dials this address",
+	},
+	RefusedCertificate: {
+		"wrong certificate",
+		"give the member a certificate for its own cluster and id",
+	},
 }
 
 // String returns the reason in a few words.

@@ -212,7 +212,8 @@ func joinAppends(messages []Message) (Message, int) {
 	n := 1
 	for ok && n < len(messages) {
 		next, isAppend := messages[n].Body.(AppendRequest)
-		if !isAppend || !sameSender(messages[n], first) || next.Generation != joined.Generation || next.Prev != joined.Last {
+		goesOn := isAppend && next.Prev == joined.Last && next.Generation == joined.Generation
+		if !goesOn || !sameSender(messages[n], first) {
 			break
 		}
 		joined.Last = next.Last

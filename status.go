@@ -177,13 +177,17 @@ func tolerance(s Status, limit time.Duration) string {
 	case voters == 0:
 		return "no configuration is known here yet"
 	case !s.Founded:
-		return fmt.Sprintf("there is no cluster yet; with %s it will survive %s", count(voters, "voter"), count(voters-quorum, "failure"))
+		return fmt.Sprintf("there is no cluster yet; with %s it will survive %s",
+			count(voters, "voter"), count(voters-quorum, "failure"))
 	case up < quorum:
-		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed", up, count(voters, "voter"), quorum)
+		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed",
+			up, count(voters, "voter"), quorum)
 	case up == quorum:
-		return fmt.Sprintf("none: %d of %s can be reached, and the next failure stops the cluster", up, count(voters, "voter"))
+		return fmt.Sprintf("none: %d of %s can be reached, and the next failure stops the cluster",
+			up, count(voters, "voter"))
 	}
-	return fmt.Sprintf("the cluster survives %s more: %d of %s can be reached", count(up-quorum, "failure"), up, count(voters, "voter"))
+	return fmt.Sprintf("the cluster survives %s more: %d of %s can be reached",
+		count(up-quorum, "failure"), up, count(voters, "voter"))
 }
 
 func count(n int, what string) string {

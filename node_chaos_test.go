@@ -1,0 +1,172 @@
+package raft_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/rafttest"
+)
+
+// acknowledged is the commands that callers were told are applied.
+type acknowledged struct {
+	mu       sync.Mutex
+	commands []string
+}
+
+func (a *acknowledged) add(command string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.commands = append(a.commands, command)
+}
+
+func (a *acknowledged) all() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.commands)
+}
+
+// running is the nodes that callers may use, as the chaos leaves them.
+type running struct {
+	mu    sync.Mutex
+	nodes map[raft.NodeID]*raft.Node
+	fsms  map[raft.NodeID]*journal
+}
+
+func (r *running) set(c *rafttest.Cluster, id raft.NodeID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nodes[id], r.fsms[id] = c.Node(id), c.FSM(id).(*journal)
+}
+
+func (r *running) pick(rng *rand.Rand, ids []raft.NodeID) (*raft.Node, *journal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := ids[rng.IntN(len(ids))]
+	return r.nodes[id], r.fsms[id]
+}
+
+// writeOn proposes until the context ends, and notes what was acknowledged; it runs inside a bubble.
+func writeOn(ctx context.Context, client int, r *running, ids []raft.NodeID, acked *acknowledged) {
+	rng := rand.New(rand.NewPCG(uint64(client), 1))
+	for i := 0; ctx.Err() == nil; i++ {
+		node, _ := r.pick(rng, ids)
+		command := fmt.Sprintf("%d/%d", client, i) // never twice
+		bound, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		if _, err := node.Propose(bound, []byte(command)); err == nil {
+			acked.add(command)
+		}
+		cancel()
+		time.Sleep(time.Duration(rng.IntN(int(10 * time.Millisecond))))
+	}
+}
+
+// readOn asks for linearizable reads on any member until the context ends: each sees all that was
+// acknowledged before it began. It runs inside a bubble.
+func readOn(ctx context.Context, t *testing.T, r *running, ids []raft.NodeID, acked *acknowledged) (served int) {
+	rng := rand.New(rand.NewPCG(7, 2))
+	for ctx.Err() == nil {
+		node, fsm := r.pick(rng, ids)
+		before := acked.all()
+		bound, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		if _, err := node.ReadIndex(bound); err == nil {
+			served++
+			assert.Empty(t, without(before, fsm.list()), "a read sees what was acknowledged before it")
+		}
+		cancel()
+		time.Sleep(time.Duration(rng.IntN(int(30 * time.Millisecond))))
+	}
+	return served
+}
+
+// without returns the commands that are not in the list.
+func without(commands, list []string) (left []string) {
+	in := make(map[string]bool, len(list))
+	for _, command := range list {
+		in[command] = true
+	}
+	for _, command := range commands {
+		if !in[command] {
+			left = append(left, command)
+		}
+	}
+	return left
+}
+
+// disturb crashes, restarts, parts and heals; it runs inside a bubble.
+func disturb(c *rafttest.Cluster, r *running, rng *rand.Rand) {
+	ids := c.IDs()
+	id := ids[rng.IntN(len(ids))]
+	switch rng.IntN(6) {
+	case 0, 1:
+		c.Restart(id)
+		r.set(c, id)
+	case 2:
+		c.Crash(id)
+		time.Sleep(time.Duration(rng.IntN(int(time.Second))))
+		c.Start(id)
+		r.set(c, id)
+	case 3:
+		c.Isolate(id)
+	case 4:
+		c.Heal()
+	case 5:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = c.Node(id).TransferLeadership(ctx, "") // if it leads
+		cancel()
+	}
+	time.Sleep(time.Duration(rng.IntN(int(700 * time.Millisecond))))
+}
+
+func TestNode_NothingAcknowledgedIsLostOrDoubled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		ids, acked := c.IDs(), &acknowledged{}
+		r := &running{nodes: map[raft.NodeID]*raft.Node{}, fsms: map[raft.NodeID]*journal{}}
+		for _, id := range ids {
+			r.set(c, id)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		var callers sync.WaitGroup
+		for client := range 4 {
+			callers.Go(func() { writeOn(ctx, client, r, ids, acked) })
+		}
+		reads := 0
+		callers.Go(func() { reads = readOn(ctx, t, r, ids, acked) })
+
+		rng := rand.New(rand.NewPCG(42, 43))
+		for range 60 {
+			disturb(c, r, rng)
+		}
+		c.Heal()
+		stop()
+		callers.Wait()
+		c.Converge()
+
+		commands := acked.all()
+		require.Greater(t, len(commands), 500, "the cluster served in spite of it all")
+		require.Greater(t, reads, 100)
+		t.Logf("%d writes and %d reads served", len(commands), reads)
+		applied := listOf(c, "n1")
+		times := map[string]int{}
+		for _, command := range applied {
+			times[command]++
+			assert.Equal(t, 1, times[command], command)
+		}
+		for _, command := range commands {
+			assert.Equal(t, 1, times[command], "%s was acknowledged", command)
+		}
+		for _, id := range ids {
+			assert.Equal(t, applied, listOf(c, id), id)
+		}
+	})
+}
