@@ -28,7 +28,8 @@ func raftkv(t *testing.T, args ...string) string {
 
 func TestEndToEnd_TheDemoKillsItsLeadersAndLosesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	printed, err := exec.CommandContext(t.Context(), program, "demo", "--duration", "4s", "--kill-every", "1500ms").CombinedOutput()
+	demo := exec.CommandContext(t.Context(), program, "demo", "--duration", "4s", "--kill-every", "1500ms")
+	printed, err := demo.CombinedOutput()
 	out := string(printed)
 	t.Log(out)
 	require.NoError(t, err)

@@ -135,7 +135,8 @@ func TestEndToEnd_AMemberThatCannotStartSaysWhy(t *testing.T) {
 		{"the raft port is in use", replaced(args, "--http-addr", elsewhere), []string{"--raft-addr", "in use"}},
 		{"the data is in use", free, []string{"--data", "in use by another process"}},
 		{"the data is a file", replaced(free, "--data", func(string) string { return file }), []string{"--data", file}},
-		{"an address that does not resolve", replaced(args, "--http-addr", func(string) string { return "no.such.host.invalid:1" }),
+		{"an address that does not resolve",
+			replaced(args, "--http-addr", func(string) string { return "no.such.host.invalid:1" }),
 			[]string{"--http-addr", "no.such.host.invalid"}},
 	} {
 		code, says := runServe(t, row.args)
