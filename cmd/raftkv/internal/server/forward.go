@@ -100,7 +100,8 @@ func (s *Server) failOrForward(w http.ResponseWriter, r *http.Request, body []by
 		return
 	}
 	if by := r.Header.Get(api.ForwardedHeader); by != "" {
-		fail(w, api.Errorf(api.NotLeader, "try again in a second", "%s forwarded the request to %s, which does not lead", by, s.id))
+		fail(w, api.Errorf(api.NotLeader, "try again in a second",
+			"%s forwarded the request to %s, which does not lead", by, s.id))
 		return
 	}
 	w.Header().Set(api.ForwardedHeader, s.id)
@@ -129,7 +130,8 @@ type forwarded struct {
 func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by string) (*forwarded, error) {
 	target, err := url.Parse(leader.Meta)
 	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
-		return nil, api.Errorf(api.LeaderUnreachable, "set its URL in --peers", "%s leads, and its URL is %q", leader.ID, leader.Meta)
+		return nil, api.Errorf(api.LeaderUnreachable, "set its URL in --peers",
+			"%s leads, and its URL is %q", leader.ID, leader.Meta)
 	}
 	ctx := r.Context()
 	if r.URL.Path != api.TransferPath { // which is there to make another member lead

@@ -141,7 +141,8 @@ func (s *Server) answer(w http.ResponseWriter, c kv.Command, result raft.Result)
 		fail(w, api.Errorf(api.Internal, "report this", "%v", err))
 		return
 	case answer.Refused != "":
-		fail(w, api.Errorf(api.Internal, "run the same version on all members", "the store refused the command: %s", answer.Refused))
+		fail(w, api.Errorf(api.Internal, "run the same version on all members",
+			"the store refused the command: %s", answer.Refused))
 		return
 	}
 	if answer.Revision != 0 && (c.Op == kv.Put || answer.Failed) {
@@ -186,7 +187,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, api.Errorf(api.ValueTooLarge, "store less under one key", "the value is over the limit of %d bytes", kv.ValueBytesMax)
+		return nil, api.Errorf(api.ValueTooLarge, "store less under one key",
+			"the value is over the limit of %d bytes", kv.ValueBytesMax)
 	case err != nil:
 		return nil, api.Errorf(api.BadRequest, "send it again", "the body broke off: %v", err)
 	}

@@ -179,7 +179,7 @@ func TestWrite_SaysWhetherItMayHaveHappened(t *testing.T) {
 		retry  string
 	}{
 		{"outcome unknown", raft.ErrOutcomeUnknown, api.OutcomeUnknown, 504, ""},
-		{"cancelled, in the log perhaps", errors.Join(raft.ErrOutcomeUnknown, context.DeadlineExceeded), api.OutcomeUnknown, 504, ""},
+		{"cancelled, perhaps in the log", errors.Join(raft.ErrOutcomeUnknown, context.DeadlineExceeded), api.OutcomeUnknown, 504, ""},
 		{"cancelled before the log", context.DeadlineExceeded, api.NoLeader, 503, "1"},
 		{"overloaded", raft.ErrOverloaded, api.Overloaded, 429, "1"},
 		{"closed", raft.ErrClosed, api.Closed, 503, ""},

@@ -87,7 +87,8 @@ func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) 
 	ch.stand(found)
 	switch {
 	case found == last:
-		return violated, fmt.Errorf("%s: a write on condition of revision %d was refused, and nothing has changed", ch.key, last.revision)
+		return violated, fmt.Errorf("%s: a write on condition of revision %d was refused, and nothing has changed",
+			ch.key, last.revision)
 	case !slices.Contains(pending, found.number) || found.revision <= last.revision:
 		return violated, fmt.Errorf("%s: write %d at revision %d was acknowledged, and write %d at revision %d is there",
 			ch.key, last.number, last.revision, found.number, found.revision)
