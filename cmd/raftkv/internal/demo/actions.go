@@ -37,6 +37,9 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 		return
 	}
 	leader, found := d.cluster.Leader(ctx)
+	if ctx.Err() != nil {
+		return // nobody was asked
+	}
 	if !found {
 		d.screen.say("nobody leads: %s", d.quorum())
 		return
@@ -91,6 +94,9 @@ func (d *demo) quorum() string {
 		if p := d.cluster.Process(n.ID); p.Running() && !p.Frozen() {
 			up++
 		}
+	}
+	if up > all/2 {
+		return fmt.Sprintf("%d of %d nodes run, which is enough; give them a moment", up, all)
 	}
 	return fmt.Sprintf("%d of %d nodes run, and %d are needed; r restarts the others", up, all, all/2+1)
 }
