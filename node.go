@@ -23,6 +23,8 @@ type Node struct {
 	core     *Core      // the loop's own, like the next two
 	current  Leadership // as of the last Step
 	deadline *time.Timer
+	armed    Time // when the timer fires; 0: it is not running
+	due      Time // the deadline of the last Output
 
 	mailbox  *mailbox
 	requests *requests
@@ -197,6 +199,10 @@ func (n *Node) loop() error {
 			return nil
 		case <-n.mailbox.wake:
 		case <-n.deadline.C:
+			if n.armed = 0; n.now().Mono < n.due {
+				n.wakeAt(n.due)
+				continue
+			}
 		}
 		var inspections []chan<- CoreStatus
 		var closing bool
@@ -261,12 +267,15 @@ func (n *Node) honour(out Output) {
 	n.wakeAt(out.WakeAt)
 }
 
-// wakeAt sets the one timer. 0 is no deadline.
+// wakeAt sees to it that the loop wakes at the deadline. Deadlines mostly move away while the timer runs;
+// it is left alone then, fires early now and then, and is set anew: that is cheaper than to set it
+// with each message.
 func (n *Node) wakeAt(at Time) {
-	if at == 0 {
-		n.deadline.Stop()
+	n.due = at
+	if n.armed != 0 && n.armed <= at {
 		return
 	}
+	n.armed = at
 	n.deadline.Reset(max(0, time.Duration(at-n.now().Mono)))
 }
 
