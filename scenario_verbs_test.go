@@ -123,6 +123,15 @@ func (s *scenario) prepare(a scenarioArgs) {
 	if vote := a.value("vote", 0); vote > 0 {
 		m.disk.hard.Vote = s.w.members[s.w.order[vote-1]].peer()
 	}
+	var terms []Term
+	for _, term := range a.values("log") {
+		terms = append(terms, Term(a.number(term, 0)))
+	}
+	m.disk.log = s.entriesOf(terms)
+}
+
+// entriesOf is a log whose entry 1 founds the cluster, and whose others carry these terms.
+func (s *scenario) entriesOf(terms []Term) []Entry {
 	founder := s.w.members[s.w.order[0]]
 	f := Founding{Cluster: ClusterID{1}, Founder: founder.peer(), Roll: RequestID{1, 1}}
 	for _, id := range s.w.order {
@@ -130,12 +139,11 @@ func (s *scenario) prepare(a scenarioArgs) {
 			ID: id, Address: string(id) + ":1", Incarnation: s.w.members[id].disk.incarnation,
 		})
 	}
-	m.disk.log = []Entry{{Index: 1, Kind: EntryFounding, Data: f.Encode()}}
-	for _, term := range a.values("log") {
-		m.disk.log = append(m.disk.log, Entry{
-			Index: Index(len(m.disk.log) + 1), Term: Term(a.number(term, 0)), Kind: EntryCommand, Data: []byte(term),
-		})
+	log := []Entry{{Index: 1, Kind: EntryFounding, Data: f.Encode()}}
+	for _, term := range terms {
+		log = append(log, Entry{Index: Index(len(log) + 1), Term: term, Kind: EntryCommand, Data: []byte{byte(term)}})
 	}
+	return log
 }
 
 func (m *member) peer() Peer { return Peer{m.id, m.disk.incarnation} }

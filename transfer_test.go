@@ -98,14 +98,16 @@ func TestTransfer_MarkIsForOneTerm(t *testing.T) {
 	assert.Equal(t, raft.VoteRequest{Last: id(2, 1)}, out.Write.Then[0].Body)
 }
 
-// The ticket is always answered.
+func transferred(to raft.NodeID) []raft.Answer {
+	return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerTransferred, Leader: to}}
+}
+
+func transferRefused(why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
+	return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
+}
+
+// The ticket is always answered, when it was taken ...
 func TestTransfer_TicketIsAnswered(t *testing.T) {
-	transferred := func(to raft.NodeID) []raft.Answer {
-		return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerTransferred, Leader: to}}
-	}
-	refused := func(why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
-		return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
-	}
 	t.Run("the target leads", func(t *testing.T) {
 		c := heardLeader(t)
 		c.handOver("b")
@@ -115,7 +117,7 @@ func TestTransfer_TicketIsAnswered(t *testing.T) {
 	t.Run("another leads", func(t *testing.T) {
 		c := heardLeader(t)
 		c.handOver("b")
-		assert.Equal(t, refused(raft.RefusedTimedOut, "c"), c.receive("c", 3, raft.Heartbeat{}).Answers)
+		assert.Equal(t, transferRefused(raft.RefusedTimedOut, "c"), c.receive("c", 3, raft.Heartbeat{}).Answers)
 	})
 	t.Run("another leads, and none was named", func(t *testing.T) {
 		c := heardLeader(t)
@@ -133,7 +135,7 @@ func TestTransfer_TicketIsAnswered(t *testing.T) {
 				c.echo("c", 3)
 			}
 		}
-		assert.Equal(t, refused(raft.RefusedTimedOut, "a"), c.out.Answers)
+		assert.Equal(t, transferRefused(raft.RefusedTimedOut, "a"), c.out.Answers)
 		assert.Equal(t, raft.AnswerAccepted, c.propose("x").Answers[0].Kind)
 	})
 	t.Run("nobody leads for two timeouts", func(t *testing.T) {
@@ -146,12 +148,16 @@ func TestTransfer_TicketIsAnswered(t *testing.T) {
 			require.LessOrEqual(t, c.out.WakeAt, until)
 			c.timeout()
 		}
-		assert.Equal(t, refused(raft.RefusedTimedOut, ""), c.out.Answers)
+		assert.Equal(t, transferRefused(raft.RefusedTimedOut, ""), c.out.Answers)
 	})
+}
+
+// ... and when it is refused.
+func TestTransfer_TicketIsRefused(t *testing.T) {
 	t.Run("no such target", func(t *testing.T) {
 		c := heardLeader(t)
 		for _, to := range []raft.NodeID{"a", "z"} {
-			assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.handOver(to).Answers)
+			assert.Equal(t, transferRefused(raft.RefusedNoTarget, "a"), c.handOver(to).Answers)
 		}
 	})
 	t.Run("a target that has not been heard", func(t *testing.T) {
@@ -159,19 +165,19 @@ func TestTransfer_TicketIsAnswered(t *testing.T) {
 		c.after(heartbeatPace)
 		c.after(heartbeatPace)
 		c.echo("c", 3)
-		assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.handOver("b").Answers)
+		assert.Equal(t, transferRefused(raft.RefusedNoTarget, "a"), c.handOver("b").Answers)
 		c.handOver("")
-		assert.Equal(t, refused(raft.RefusedTransferring, "c"), c.handOver("c").Answers, "one at a time")
+		assert.Equal(t, transferRefused(raft.RefusedTransferring, "c"), c.handOver("c").Answers, "one at a time")
 	})
 	t.Run("by a follower", func(t *testing.T) {
 		c := follower(t, 2, 1)
 		c.receive("b", 2, raft.Heartbeat{})
-		assert.Equal(t, refused(raft.RefusedNotLeader, "b"), c.handOver("c").Answers)
+		assert.Equal(t, transferRefused(raft.RefusedNotLeader, "b"), c.handOver("c").Answers)
 	})
 	t.Run("closing", func(t *testing.T) {
 		c := heardLeader(t)
 		c.handOver("b")
-		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.step(raft.Closing{}).Answers)
-		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.handOver("b").Answers)
+		assert.Equal(t, transferRefused(raft.RefusedClosing, "a"), c.step(raft.Closing{}).Answers)
+		assert.Equal(t, transferRefused(raft.RefusedClosing, "a"), c.handOver("b").Answers)
 	})
 }
