@@ -69,7 +69,23 @@ func chaosRun(t *testing.T, seed uint64) {
 	w.ledger.settled(t)
 	w.ledger.notApplied(t)
 	w.idle(t)
+	w.restartsInSilence(t)
 	w.closeAll(t)
+}
+
+// restartsInSilence restarts a follower of an idle cluster, unseen by the transport: it learns again
+// what is committed.
+func (w *world) restartsInSilence(t *testing.T) {
+	lead := w.leader()
+	m := w.members[w.order[w.rng.IntN(len(w.order))]]
+	if m == lead {
+		return
+	}
+	m.crash()
+	m.start()
+	w.run(200 * time.Millisecond)
+	require.Equal(t, lead.applied, m.applied, "%s", w)
+	require.Equal(t, lead, w.leader(), "a restart deposes nobody")
 }
 
 func chaosWorld(t testing.TB, seed uint64) *world {

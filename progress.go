@@ -41,6 +41,7 @@ type progress struct {
 
 	sentCommit Index // it knows this commit index, unless messages were lost
 	tickLast   Index // what was sent when the last heartbeat fell due
+	beatMatch  Index // match when the last heartbeat left
 }
 
 // flight is one append that is under way.
@@ -112,6 +113,14 @@ func (p *progress) conflicted(prev, agreed Index) bool {
 	}
 	p.becomeProbe(min(agreed, prev-1) + 1)
 	return true
+}
+
+// forgot takes into account that the follower answered the last heartbeat with less than it had
+// acknowledged before that: it has restarted, and must be shown again what matches before it commits.
+func (p *progress) forgot(match Index) {
+	if p.state == stream && match < p.beatMatch {
+		p.becomeProbe(p.match + 1)
+	}
 }
 
 // roused repeats what seems to be lost: the follower answers heartbeats, but not appends. It may only

@@ -206,7 +206,7 @@ func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 			lost(c)
 			for range 10 {
 				c.after(heartbeatPace)
-				c.echo("b", 3)
+				c.echo("b", max(3, c.Status().Peers[0].Match))
 				for spans := appends(c.out.Send, "b"); len(spans) > 0; spans = appends(c.out.Send, "b") {
 					if spans[0].After > 3 {
 						c.receive("b", 2, raft.AppendConflict{Prev: spans[0].After, Hint: id(3, 2)})

@@ -1,0 +1,250 @@
+package raft
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// verbs are the words of the scenarios; TestScenarios says what they mean.
+var verbs = map[string]func(s *scenario, a scenarioArgs){
+	"members": func(s *scenario, a scenarioArgs) { s.begin(a.number(a.word(0), 3), a.value("entries", 0)) },
+	"disk":    func(s *scenario, a scenarioArgs) { s.prepare(a) },
+	"list": func(s *scenario, a scenarioArgs) {
+		var list []Member
+		for _, id := range a.args[1:] {
+			list = append(list, Member{ID: NodeID(id.Key), Address: id.Key + ":1"})
+		}
+		s.lists[a.member(0).id] = list
+	},
+	"start": func(_ *scenario, a scenarioArgs) {
+		for _, m := range a.members() {
+			m.start()
+		}
+	},
+	"found": func(s *scenario, _ scenarioArgs) {
+		s.w.startAll()
+		s.run(100 * time.Millisecond)
+		require.EqualValues(s.t, "1", s.w.leader().id)
+	},
+	"crash": func(_ *scenario, a scenarioArgs) { a.member(0).crashKeeping(a.value("keep", 0), -1) },
+	"tear":  func(_ *scenario, a scenarioArgs) { a.member(0).crashKeeping(1, 0) },
+	"wipe":  func(_ *scenario, a scenarioArgs) { a.member(0).wipe() },
+
+	"timeout": func(_ *scenario, a scenarioArgs) { a.member(0).timeout() },
+	"pass":    func(s *scenario, a scenarioArgs) { s.w.now += Time(a.duration()) },
+	"run":     func(s *scenario, a scenarioArgs) { s.run(a.duration()) },
+	"settle": func(s *scenario, a scenarioArgs) {
+		s.verbose = a.word(0) == "messages"
+		s.settle()
+		s.verbose = false
+	},
+
+	"cut":     func(s *scenario, a scenarioArgs) { s.cut(a) },
+	"heal":    func(s *scenario, _ scenarioArgs) { clear(s.w.cut) },
+	"deliver": func(s *scenario, a scenarioArgs) { s.deliverOne(a.way()) },
+	"hold":    func(s *scenario, a scenarioArgs) { s.holding = append(s.holding, a.way()); s.setAside() },
+	"free": func(s *scenario, _ scenarioArgs) {
+		s.w.wire, s.held, s.holding = append(s.w.wire, s.held...), nil, nil
+	},
+	"drop": func(s *scenario, a scenarioArgs) {
+		before := len(s.w.wire) + len(s.held)
+		lost := func(m Message) bool { return matches(m, a.way()) }
+		s.w.wire, s.held = slices.DeleteFunc(s.w.wire, lost), slices.DeleteFunc(s.held, lost)
+		require.Less(s.t, len(s.w.wire)+len(s.held), before, "nothing to drop")
+	},
+	"double": func(s *scenario, a scenarioArgs) {
+		for _, m := range slices.Clone(s.w.wire) {
+			if matches(m, a.way()) {
+				s.w.wire = append(s.w.wire, m)
+			}
+		}
+	},
+	"slow":    func(s *scenario, a scenarioArgs) { s.slow[a.member(0).id] = true },
+	"fast":    func(s *scenario, a scenarioArgs) { s.slow[a.member(0).id] = false },
+	"persist": func(_ *scenario, a scenarioArgs) { a.member(0).persist(a.number(a.word(1), 1000)) },
+
+	"propose": func(_ *scenario, a scenarioArgs) {
+		for range a.number(a.word(2), 1) {
+			a.member(0).propose(a.word(1))
+		}
+	},
+	"read": func(_ *scenario, a scenarioArgs) { a.member(0).read() },
+	"transfer": func(_ *scenario, a scenarioArgs) {
+		to := ""
+		if v := a.values("to"); len(v) == 1 {
+			to = v[0]
+		}
+		a.member(0).transfer(NodeID(to))
+	},
+	"close":     func(_ *scenario, a scenarioArgs) { a.member(0).step(Closing{}) },
+	"peer-lost": func(_ *scenario, a scenarioArgs) { a.member(0).step(PeerLost{ID: a.member(1).id}) },
+	"peer-up": func(_ *scenario, a scenarioArgs) {
+		m := a.member(1)
+		a.member(0).step(PeerUp{ID: m.id, Incarnation: m.disk.incarnation, Boot: m.disk.boot})
+	},
+
+	"show-logs":     func(s *scenario, _ scenarioArgs) { s.showLogs() },
+	"show-state":    func(s *scenario, _ scenarioArgs) { s.showState() },
+	"show-progress": func(s *scenario, a scenarioArgs) { s.showProgress(a.member(0)) },
+	"show-wire": func(s *scenario, _ scenarioArgs) {
+		for _, m := range append(slices.Clone(s.w.wire), s.held...) {
+			s.print("%s -> %s: %s", m.From.ID, m.To.ID, messageSentence(m))
+		}
+	},
+	"mute":   func(s *scenario, _ scenarioArgs) { s.muted = true },
+	"unmute": func(s *scenario, _ scenarioArgs) { s.muted = false },
+}
+
+// begin makes the world. Every file has the same seed.
+func (s *scenario) begin(n, entries int) {
+	clear(s.slow)
+	clear(s.lists)
+	s.held, s.holding = nil, nil
+	s.w = newWorld(s.t, 1, []NodeID{"1", "2", "3", "4", "5", "6", "7"}[:n]...)
+	s.w.trace = s.took
+	s.w.tweak = func(c *CoreConfig) {
+		c.InflightMax = 4
+		if entries == 1 {
+			c.AppendBytesMax = 1
+		}
+		if list, ok := s.lists[c.ID]; ok {
+			c.Initial = NewConfiguration(list)
+		}
+	}
+}
+
+// prepare writes a disk: entry 1 founds the cluster, and the others carry the terms of the log.
+func (s *scenario) prepare(a scenarioArgs) {
+	m := a.member(0)
+	m.disk.hard = HardState{Term: Term(a.value("term", 0))}
+	if vote := a.value("vote", 0); vote > 0 {
+		m.disk.hard.Vote = s.w.members[s.w.order[vote-1]].peer()
+	}
+	var terms []Term
+	for _, term := range a.values("log") {
+		terms = append(terms, Term(a.number(term, 0)))
+	}
+	m.disk.log = s.entriesOf(terms)
+}
+
+// entriesOf is a log whose entry 1 founds the cluster, and whose others carry these terms.
+func (s *scenario) entriesOf(terms []Term) []Entry {
+	founder := s.w.members[s.w.order[0]]
+	f := Founding{Cluster: ClusterID{1}, Founder: founder.peer(), Roll: RequestID{1, 1}}
+	for _, id := range s.w.order {
+		f.Configuration.Members = append(f.Configuration.Members, Member{
+			ID: id, Address: string(id) + ":1", Incarnation: s.w.members[id].disk.incarnation,
+		})
+	}
+	log := []Entry{{Index: 1, Kind: EntryFounding, Data: f.Encode()}}
+	for _, term := range terms {
+		log = append(log, Entry{Index: Index(len(log) + 1), Term: term, Kind: EntryCommand, Data: []byte{byte(term)}})
+	}
+	return log
+}
+
+func (m *member) peer() Peer { return Peer{m.id, m.disk.incarnation} }
+
+// crashKeeping loses what was not durable, but for the first writes; of the last of them part alone, if
+// part is not -1.
+func (m *member) crashKeeping(writes, part int) {
+	require.LessOrEqual(m.w.t, writes, len(m.queue), "there are not that many writes under way")
+	for i, wr := range m.queue[:writes] {
+		if i == writes-1 {
+			m.disk.write(wr, part)
+		} else {
+			m.disk.write(wr, -1)
+		}
+	}
+	m.queue, m.core = nil, nil
+}
+
+func (s *scenario) cut(a scenarioArgs) {
+	if from, to, oneWay := strings.Cut(a.word(0), "->"); oneWay {
+		s.w.cut[[2]NodeID{NodeID(from), NodeID(to)}] = true
+		return
+	}
+	others := a.members()[1:]
+	if len(others) == 0 {
+		for _, id := range s.w.order {
+			others = append(others, s.w.members[id])
+		}
+	}
+	for _, m := range others {
+		one := a.member(0).id
+		s.w.cut[[2]NodeID{one, m.id}], s.w.cut[[2]NodeID{m.id, one}] = true, true
+	}
+}
+
+func (s *scenario) deliverOne(way [3]string) {
+	for _, list := range []*[]Message{&s.w.wire, &s.held} {
+		for i, m := range *list {
+			if !matches(m, way) {
+				continue
+			}
+			*list = slices.Delete(*list, i, i+1)
+			s.w.wire = append(s.w.wire, m)
+			s.verbose = true
+			s.deliver(len(s.w.wire) - 1)
+			s.verbose = false
+			return
+		}
+	}
+	require.Fail(s.t, "no such message is on its way", "%v", way)
+}
+
+// showLogs prints the terms of every log in memory, and how far it is durable and committed.
+func (s *scenario) showLogs() {
+	for _, id := range s.w.order {
+		m := s.w.members[id]
+		log, tail := m.tail, ""
+		if m.core == nil {
+			log, tail = m.disk.log, "  crashed"
+		}
+		var terms []string
+		for _, e := range log {
+			terms = append(terms, e.ID().String()[strings.Index(e.ID().String(), "@")+1:])
+		}
+		if m.core != nil {
+			st := m.core.Status()
+			if st.Persisted < st.Last.Index {
+				tail += "  durable " + itoa(st.Persisted)
+			}
+			tail += "  commit " + itoa(st.Commit)
+		}
+		s.print("%s  %s%s", id, strings.Join(terms, " "), tail)
+	}
+}
+
+func itoa(i Index) string { return strings.TrimSuffix(EntryID{Index: i}.String(), "@0") }
+
+func (s *scenario) showState() {
+	for _, id := range s.w.order {
+		m := s.w.members[id]
+		if m.core == nil {
+			s.print("%s  crashed; on its disk: term %d, vote for %q", id, m.disk.hard.Term, m.disk.hard.Vote.ID)
+			continue
+		}
+		st := m.core.Status()
+		line := st.Role.String()
+		if st.Leader != "" && st.Leader != id {
+			line += " of " + string(st.Leader)
+		}
+		if st.Blank {
+			line = "blank"
+		}
+		s.print("%s  %s, term %d, log up to %v, commit %d", id, line, st.Term, st.Last, st.Commit)
+		for _, missing := range st.Missing {
+			s.print("   waits: %s", missing)
+		}
+	}
+}
+
+func (s *scenario) showProgress(m *member) {
+	for _, p := range m.core.Status().Peers {
+		s.print("%s  %s, match %d, next %d, %d in flight", p.ID, p.State, p.Match, p.Next, p.Inflight)
+	}
+}
