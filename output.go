@@ -59,7 +59,7 @@ const (
 	AnswerAccepted AnswerKind = 1
 	// AnswerRefused: not applied and never will be; Refusal says why, Leader who to ask.
 	AnswerRefused AnswerKind = 2
-	// AnswerNotApplied: the accepted entry was cut from the log and never will be applied from it.
+	// AnswerNotApplied: another entry was committed in place of the accepted one, which never will be.
 	AnswerNotApplied AnswerKind = 3
 	// AnswerUnknown: leadership ended while the entry was outstanding; it may or may not be applied.
 	AnswerUnknown AnswerKind = 4

@@ -216,17 +216,19 @@ func (c *Core) retire(l *leader) {
 	}
 }
 
-// settle answers the proposals of a leader that stepped down in this step: cut from the log, or
-// still in it and so still to be decided. What was handed out meanwhile is answered by the applier.
+// settle answers the proposals of a leader that stepped down in this step. That an entry was cut from
+// this log does not settle its fate: another member may hold it, win the next election and commit it,
+// and so may this one, if it crashes before the cut is durable. Only a commit of another entry in its
+// place does. What was handed out meanwhile is answered by the applier.
 func (c *Core) settle() {
 	for _, o := range c.step.lost {
 		kept := c.log.has(o.id)
 		switch {
 		case kept && o.id.Index <= c.log.handed:
-		case kept:
-			c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})
-		default:
+		case !kept && o.id.Index <= c.log.commit:
 			c.answer(Answer{Ticket: o.ticket, Kind: AnswerNotApplied, ID: o.id})
+		default:
+			c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})
 		}
 	}
 	c.step.lost = c.step.lost[:0]

@@ -286,8 +286,7 @@ func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
 	assert.Zero(t, refusal(c.propose("x")))
 }
 
-// Every ticket is answered: accepted, and again only if the entry was cut off, or leadership ended
-// while it was outstanding.
+// Every ticket is answered: accepted, and again only if leadership ended while it was outstanding.
 func TestReplicate_ProposalsOfALostTermAreAnswered(t *testing.T) {
 	t.Run("unknown: the entry is still in the log", func(t *testing.T) {
 		c := streaming(t, 2, 1)
@@ -295,10 +294,16 @@ func TestReplicate_ProposalsOfALostTermAreAnswered(t *testing.T) {
 		out := c.receive("b", 3, raft.Heartbeat{})
 		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
 	})
-	t.Run("not applied: the new leader cut it off", func(t *testing.T) {
+	t.Run("unknown: cut off here, it may be committed by another member that holds it", func(t *testing.T) {
 		c := streaming(t, 2, 1)
 		c.propose("x")
 		out := c.append("b", 3, id(3, 2), 3, 3)
+		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+	})
+	t.Run("not applied: another entry is committed in its place", func(t *testing.T) {
+		c := streaming(t, 2, 1)
+		c.propose("x")
+		out := c.append("b", 3, id(3, 2), 4, 3)
 		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerNotApplied, ID: id(4, 2)}}, out.Answers)
 	})
 	t.Run("handed out in the same step: the applier answers", func(t *testing.T) {

@@ -1,0 +1,77 @@
+package raft
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// isolate cuts the members off from all others, but not from each other.
+func (w *world) isolate(ids ...NodeID) {
+	in := map[NodeID]bool{}
+	for _, id := range ids {
+		in[id] = true
+	}
+	for _, a := range w.order {
+		for _, b := range w.order {
+			w.cut[[2]NodeID{a, b}] = in[a] != in[b]
+		}
+	}
+}
+
+// founded is a cluster that has elected a and is idle.
+func founded(t *testing.T, ids ...NodeID) *world {
+	w := newWorld(t, 1, ids...)
+	w.startAll()
+	w.run(time.Second)
+	if w.leader().id != "a" {
+		w.leader().transfer("a")
+		w.run(time.Second)
+	}
+	require.Equal(t, NodeID("a"), w.leader().id)
+	return w
+}
+
+// settleWithout is settle on a network that loses some messages.
+func (w *world) settleWithout(lost func(Message) bool) {
+	for busy := true; busy; {
+		w.wire = slices.DeleteFunc(w.wire, lost)
+		busy = len(w.wire) > 0
+		if busy {
+			w.deliver(0)
+			continue
+		}
+		for _, id := range w.order {
+			if m := w.members[id]; len(m.queue) > 0 && m.core != nil {
+				m.persist(len(m.queue))
+				busy = true
+			}
+		}
+	}
+}
+
+// A leader of five, a, replicates an entry to b alone and then does not get to run for a while. c wins
+// the next term, overwrites the entry on a, and goes away. b wins with d and e, and commits it.
+func TestSchedule_AnOverwrittenEntryMayStillBeCommitted(t *testing.T) {
+	w := founded(t, "a", "b", "c", "d", "e")
+	a, c := w.members["a"], w.members["c"]
+	w.isolate("a", "b")
+	ticket := a.propose("once")
+	w.settle()
+	w.isolate("b")
+	w.now = c.core.follower.deadline
+	c.step()
+	w.settleWithout(func(m Message) bool { // a gets appends alone, and nobody else does
+		_, isAppend := m.Body.(AppendRequest)
+		return isAppend != (m.To.ID == "a")
+	})
+	id := a.answers[ticket].ID
+	require.False(t, a.core.log.has(id), "c has overwritten it\n%s", w)
+	w.isolate("b", "d", "e")
+	w.run(time.Second)
+	require.Equal(t, id, w.decided[id.Index], "b has committed it\n%s", w)
+	require.Equal(t, AnswerUnknown, a.answers[ticket].Kind)
+	w.ledger.notApplied(t)
+}
