@@ -26,10 +26,12 @@ func (d *disk) truncated(after Index) {
 	}
 }
 
-// issue numbers a write and remembers what it will make durable.
+// issue numbers a write and remembers what it will make durable, if that is anything.
 func (d *disk) issue(hard *HardState, mark EntryID) Seq {
 	d.seq++
-	d.pending = append(d.pending, pendingWrite{d.seq, hard, mark})
+	if hard != nil || mark.Index > 0 {
+		d.pending = append(d.pending, pendingWrite{d.seq, hard, mark})
+	}
 	return d.seq
 }
 

@@ -364,3 +364,38 @@ func TestStart_ReportsEverythingThatIsWrongAtOnce(t *testing.T) {
 	_, err = raft.Start(context.Background(), raft.Config{ID: "n1", Cluster: "test"}, nil, nil, nil)
 	assert.ErrorContains(t, err, "nil")
 }
+
+// A disk that stands still: the leader goes on asking, and what would answer it does not pile up.
+func TestWriter_PromisesThatWaitForTheDiskAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 64
+		var gate sync.Map // by id: closed disks wait at it
+		c := startAll(t, rafttest.Options{
+			NewFSM:    newJournal,
+			Configure: func(cfg *raft.Config) { cfg.ReceivedMax = limit },
+			Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
+				return &trap{s, func(raft.StorageWrite) error {
+					if g, ok := gate.Load(id); ok {
+						<-g.(chan struct{})
+					}
+					return nil
+				}}
+			},
+		})
+		lead, slow := c.Leader(), c.Follower()
+		closed := make(chan struct{})
+		gate.Store(slow.Status().ID, closed)
+		propose(t, lead, "a")
+		time.Sleep(time.Minute)
+		m := slow.Metrics()
+		assert.LessOrEqual(t, m.WaitingWrites, limit)
+		assert.Positive(t, m.Dropped.QueueFull)
+		assert.Equal(t, lead.Status().ID, slow.Status().Leader, "it follows on")
+
+		gate.Clear()
+		close(closed)
+		propose(t, lead, "b")
+		c.Converge()
+		assert.Equal(t, []string{"a", "b"}, listOf(c, slow.Status().ID))
+	})
+}

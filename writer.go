@@ -12,7 +12,9 @@ const mergedBytesMax = 8 << 20
 
 // writer makes writes durable, in the order issued. Its goroutine is the only one that writes to the
 // storage. The queue is bounded by what may come into the node: the limits of proposals on a leader,
-// of received messages and bytes on a follower.
+// of received messages and bytes on a follower. Promises that need no write of their own are lost, like
+// any message may be, once Config.ReceivedMax writes wait: a leader repeats its questions for as long
+// as a disk stands still.
 type writer struct {
 	node *Node
 	wake chan struct{} // capacity 1
@@ -27,13 +29,26 @@ func newWriter(n *Node) *writer { return &writer{node: n, wake: make(chan struct
 
 // enqueue is called by the loop.
 func (w *writer) enqueue(write Write) {
-	w.mu.Lock()
-	w.queue = append(w.queue, write)
-	w.mu.Unlock()
+	for _, m := range w.put(write) {
+		w.node.dropped(m, &w.node.counters.droppedQueueFull)
+	}
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+// put queues a write, and returns the promises for which there was no room.
+func (w *writer) put(write Write) (lost []Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if write.Hard != nil || write.Log != nil || len(w.queue) < w.node.cfg.ReceivedMax {
+		w.queue = append(w.queue, write)
+		return nil
+	}
+	last := &w.queue[len(w.queue)-1]
+	last.Seq, last.Commit = write.Seq, max(last.Commit, write.Commit)
+	return write.Then
 }
 
 func (w *writer) depth() int {
