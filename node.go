@@ -330,6 +330,7 @@ func (n *Node) shutdown() {
 		n.lastStatus = CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, Boot: n.identity.boot}
 	}
 	n.lastStatus.Leadership = Leadership{Term: n.current.Term}
+	n.watched.publish(n.lastStatus.Leadership)
 	close(n.loopEnded)
 	n.requests.end(ErrClosed)
 	n.applied.end(ErrClosed)

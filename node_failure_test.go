@@ -399,3 +399,18 @@ func TestWriter_PromisesThatWaitForTheDiskAreBounded(t *testing.T) {
 		assert.Equal(t, []string{"a", "b"}, listOf(c, slow.Status().ID))
 	})
 }
+
+func TestMetrics_ANodeThatHasEndedDoesNotLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 1, newJournal)
+		n := c.Leader()
+		n.BreakCore()
+		<-n.Done()
+		m := n.Metrics()
+		assert.False(t, m.Leading)
+		assert.False(t, m.LeaderKnown)
+		for l := range n.Watch(context.Background()) {
+			assert.Equal(t, raft.Leadership{Term: m.Term}, l)
+		}
+	})
+}
