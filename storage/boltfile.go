@@ -42,6 +42,10 @@ func (b *Bolt) create() error {
 	if err := os.Link(name, b.path); err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
+	// One that was faster may have removed our file as a leftover already; its own is in place.
+	if _, err := os.Stat(b.path); err == nil {
+		return nil
+	}
 	if err := os.Rename(name, b.path); err != nil { // a file system without links
 		return explain("creating", b.path, err)
 	}

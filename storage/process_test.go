@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,6 +130,30 @@ func TestBolt_SecondProcessIsLockedOutUntilTheFirstIsKilled(t *testing.T) {
 	})
 	_, stored := mustLoad(t, dir)
 	assert.GreaterOrEqual(t, stored.Log.Last.Index, acknowledged)
+}
+
+// Whoever comes second to a blank directory is told that it is locked, whatever the other was doing.
+func TestBolt_OneOfSeveralMakesTheStoreTheOthersAreLockedOut(t *testing.T) {
+	for range 30 {
+		dir := t.TempDir()
+		opened := make(chan *storage.Bolt, 4)
+		var all sync.WaitGroup
+		for range cap(opened) {
+			all.Go(func() {
+				b, err := storage.OpenBolt(dir, storage.BoltOptions{LockWait: 10 * time.Millisecond})
+				if err != nil {
+					assert.ErrorIs(t, err, raft.ErrLocked)
+					return
+				}
+				opened <- b
+			})
+		}
+		all.Wait()
+		close(opened)
+		for b := range opened {
+			require.NoError(t, b.Close())
+		}
+	}
 }
 
 func TestBolt_AcknowledgedWritesSurviveKillAndPowerCut(t *testing.T) {
