@@ -56,7 +56,8 @@ type Config struct {
 
 	// Seed seeds the random election timeouts; 0 draws one.
 	Seed uint64
-	// Logger gets a handful of lines: role changes, connections, refusals. Nil: silent.
+	// Logger gets a handful of lines: role changes, connections, refusals. Nil: silent. The node's loop
+	// calls it: it must not block for long, nor call a method of the node.
 	Logger hclog.Logger
 }
 

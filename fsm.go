@@ -11,8 +11,8 @@ import (
 type FSM interface {
 	// Apply applies the batch in order and puts the answer to batch[i] into results[i], which may
 	// stay nil; len(results) == len(batch). Only EntryCommand entries are seen, so indexes have
-	// gaps. The entries' bytes are read-only and not to be kept after Apply returned; the results
-	// belong to the node from then on.
+	// gaps. The batch and its entries' bytes are read-only and not to be kept after Apply returned;
+	// the results belong to the node from then on.
 	Apply(batch []Entry, results [][]byte) error
 	// Snapshot freezes the present state, cheaply: what it returns is written beside later Applies.
 	Snapshot() (FSMSnapshot, error)
