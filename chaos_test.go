@@ -146,8 +146,16 @@ func (w *world) closeAll(t *testing.T) {
 func (w *world) disturb() {
 	m := w.members[w.order[w.rng.IntN(len(w.order))]]
 	switch k := w.rng.IntN(100); {
-	case k < 35 && len(w.wire) > 0:
-		w.deliver(w.rng.IntN(min(len(w.wire), 1+w.rng.IntN(20))))
+	case k < 34 && len(w.wire) > 0:
+		for range 1 + w.rng.IntN(6) {
+			if len(w.wire) > 0 {
+				w.deliver(w.rng.IntN(min(len(w.wire), 1+w.rng.IntN(20))))
+			}
+		}
+	case k < 35:
+		if w.rng.IntN(4) == 0 {
+			w.run(time.Duration(w.rng.IntN(300)) * time.Millisecond) // a calm, as far as the cuts allow
+		}
 	case k < 45:
 		w.deliverBatch(m, 1+w.rng.IntN(6))
 	case k < 53 && len(w.wire) > 0:

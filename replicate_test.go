@@ -221,6 +221,26 @@ func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	}
 }
 
+// What the transport tells shortens the wait, and leads to no new load on a way that is blocked: the
+// next heartbeat's answer leads to one append.
+func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
+	for how, event := range map[string]raft.Event{
+		"dropped": raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}}, "lost": raft.PeerLost{ID: "b"},
+	} {
+		c := streaming(t, 2, 1)
+		c.propose("x")
+		assert.Empty(t, c.step(event).Send, how)
+		assert.Equal(t, "probe", c.Status().Peers[0].State, how)
+		c.after(heartbeatPace)
+		assert.Empty(t, appends(c.out.Send, "b"), how)
+		assert.Len(t, appends(c.echo("b", 3).Send, "b"), 1, how)
+	}
+	c := streaming(t, 2, 1)
+	c.propose("x")
+	c.step(raft.SendDropped{To: "b", Span: raft.Span{After: 2, Last: 3}})
+	assert.Equal(t, "stream", c.Status().Peers[0].State, "a span of an earlier course does not matter")
+}
+
 // A follower whose disk is slow answers heartbeats, but not appends. It is asked again, without
 // entries, and not loaded with what it has already.
 func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
