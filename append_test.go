@@ -184,12 +184,12 @@ func TestAppend_HeartbeatReply(t *testing.T) {
 func TestAppend_LeavesTheMessageAsItIs(t *testing.T) {
 	c := follower(t, 2, 1)
 	first := c.from("b", 2, raft.AppendRequest{Prev: id(2, 1), Last: id(4, 2), Entries: entries(3, 2, 2)})
-	second := c.from("c", 3, raft.AppendRequest{Prev: id(3, 2), Last: id(5, 3), Entries: entries(4, 3, 3)})
+	second := c.from("c", 3, raft.AppendRequest{Prev: id(3, 2), Last: id(4, 3), Entries: entries(4, 3)})
 	out := c.step(first, second)
 	assert.Equal(t, entries(3, 2, 2), first.Message.Body.(raft.AppendRequest).Entries)
-	assert.Equal(t, entries(3, 2, 3, 3), out.Write.Log.Entries)
+	assert.Equal(t, entries(3, 2, 3), out.Write.Log.Entries)
 	assert.Equal(t, id(2, 1), out.Write.Log.After)
-	assert.Equal(t, []raft.Message{c.to("c", raft.AppendReply{Match: 5})}, out.Write.Then, "term 2 has passed")
+	assert.Equal(t, []raft.Message{c.to("c", raft.AppendReply{Match: 4})}, out.Write.Then, "term 2 has passed")
 }
 
 // Log Matching (Figure 3): "if two logs contain an entry with the same index and term, then the logs

@@ -229,7 +229,7 @@ func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	} {
 		c := streaming(t, 2, 1)
 		c.propose("x")
-		assert.Empty(t, c.step(event).Send, how)
+		assert.Empty(t, appends(c.step(event).Send, "b"), how)
 		assert.Equal(t, "probe", c.Status().Peers[0].State, how)
 		c.after(heartbeatPace)
 		assert.Empty(t, appends(c.out.Send, "b"), how)
