@@ -81,3 +81,39 @@ func chaosTrace(t *testing.T, seed uint64) string {
 	}
 	return fmt.Sprintf("%d outputs, digest %x", outputs, digest.Sum(nil))
 }
+
+// TestFounding_WipesNeverMakeTwoClusters empties any disks at any time, the founder's too, but never the
+// last one that was not emptied. The cluster may stop for good; it never decides two things for one
+// index, and no second cluster ever decides anything.
+func TestFounding_WipesNeverMakeTwoClusters(t *testing.T) {
+	seeds := chaosSeeds
+	if testing.Short() {
+		seeds = 30
+	}
+	for seed := range uint64(seeds) {
+		w := newWorld(t, seed, []NodeID{"a", "b", "c", "d"}[:2+seed%3]...)
+		w.startAll()
+		spared := w.order[w.rng.IntN(len(w.order))]
+		for range 300 {
+			w.disturb()
+			if w.rng.IntN(60) == 0 {
+				w.wipeSome(spared)
+			}
+		}
+		w.heal()
+		w.run(2 * time.Second)
+	}
+}
+
+// wipeSome empties the disks of one member, or of all; some cannot reach the one that is spared.
+func (w *world) wipeSome(spared NodeID) {
+	one, all := w.order[w.rng.IntN(len(w.order))], w.rng.IntN(2) == 0
+	for _, id := range w.order {
+		if id == spared || id != one && !all {
+			continue
+		}
+		w.members[id].wipe()
+		away := w.rng.IntN(2) == 0
+		w.cut[[2]NodeID{id, spared}], w.cut[[2]NodeID{spared, id}] = away, w.rng.IntN(2) == 0
+	}
+}
