@@ -15,12 +15,8 @@ import (
 // and nobody is in term 1 yet, the founding is redone and ends; where somebody is, at most one
 // cluster has ever decided anything (the harness checks the content of every decided entry).
 func TestFounding_SurvivesWipesBeforeTheFirstTerm(t *testing.T) {
-	seeds := chaosSeeds
-	if testing.Short() {
-		seeds = 30
-	}
 	founded := 0
-	for seed := range uint64(seeds) {
+	for seed := range uint64(seedsOfThisRun()) {
 		w := newWorld(t, seed, []NodeID{"a", "b", "c"}[:2+seed%2]...)
 		w.startAll()
 		for range 20 + w.rng.IntN(300) {
@@ -86,11 +82,7 @@ func chaosTrace(t *testing.T, seed uint64) string {
 // last one that was not emptied. The cluster may stop for good; it never decides two things for one
 // index, and no second cluster ever decides anything.
 func TestFounding_WipesNeverMakeTwoClusters(t *testing.T) {
-	seeds := chaosSeeds
-	if testing.Short() {
-		seeds = 30
-	}
-	for seed := range uint64(seeds) {
+	for seed := range uint64(seedsOfThisRun()) {
 		w := newWorld(t, seed, []NodeID{"a", "b", "c", "d"}[:2+seed%3]...)
 		w.startAll()
 		spared := w.order[w.rng.IntN(len(w.order))]

@@ -12,6 +12,14 @@ import (
 // chaosSeeds is enough to meet every rule of the core under crashes, and quick.
 var chaosSeeds = 300
 
+// seedsOfThisRun is fewer where each step is slow: with the race detector, or on request.
+func seedsOfThisRun() int {
+	if testing.Short() || checkAll {
+		return chaosSeeds / 5
+	}
+	return chaosSeeds
+}
+
 func TestCore_FoundsElectsAndCommits(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		w := newWorld(t, uint64(n), []NodeID{"a", "b", "c", "d", "e"}[:n]...)
@@ -33,11 +41,7 @@ func TestCore_FoundsElectsAndCommits(t *testing.T) {
 // Figure 3 after each step; at the end everything heals, and the cluster must serve, answer every
 // ticket, and fall quiet.
 func TestCore_SurvivesChaos(t *testing.T) {
-	seeds := chaosSeeds
-	if testing.Short() {
-		seeds = 30
-	}
-	for seed := range seeds {
+	for seed := range seedsOfThisRun() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { chaosRun(t, uint64(seed)) })
 	}
 }
