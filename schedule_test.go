@@ -75,3 +75,31 @@ func TestSchedule_AnOverwrittenEntryMayStillBeCommitted(t *testing.T) {
 	require.Equal(t, AnswerUnknown, a.answers[ticket].Kind)
 	w.ledger.notApplied(t)
 }
+
+// A follower of an idle cluster restarts and has forgotten up to where its log is proved to match, or
+// an old append that comes late proves a part of it. Heartbeats alone tell the leader, and it proves
+// that again: else the follower would not learn what is committed before the next proposal.
+func TestSchedule_ARestartedFollowerOfAnIdleClusterCatchesUp(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		w := founded(t, "a", "b", "c")
+		a, c := w.members["a"], w.members["c"]
+		a.propose("x")
+		var old []Message
+		for _, m := range w.wire {
+			if _, isAppend := m.Body.(AppendRequest); isAppend && m.To.ID == "c" {
+				old = append(old, m)
+			}
+		}
+		w.settle()
+		a.propose("y")
+		w.run(100 * time.Millisecond)
+		c.crash()
+		c.disk.commit = 0
+		c.start()
+		if late {
+			w.wire = old
+		}
+		w.run(150 * time.Millisecond)
+		require.Equal(t, a.applied, c.applied, "%s", w)
+	}
+}
