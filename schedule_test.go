@@ -103,3 +103,51 @@ func TestSchedule_ARestartedFollowerOfAnIdleClusterCatchesUp(t *testing.T) {
 		require.Equal(t, a.applied, c.applied, "%s", w)
 	}
 }
+
+// runSlow lets time pass while every write takes some, and messages arrive at once.
+func (w *world) runSlow(write, d time.Duration) {
+	type job struct {
+		until  Time
+		writes int
+	}
+	busy := map[NodeID]job{}
+	for end := w.now + Time(d); w.now < end; {
+		for len(w.wire) > 0 {
+			w.deliver(0)
+		}
+		next := end
+		for _, id := range w.order {
+			m := w.members[id]
+			if _, ok := busy[id]; !ok && len(m.queue) > 0 {
+				_, n := mergeWrites(m.queue)
+				busy[id] = job{w.now + Time(write), n}
+			}
+			next = min(next, max(m.wakeAt, w.now))
+			if j, ok := busy[id]; ok {
+				next = min(next, j.until)
+			}
+		}
+		w.now = next
+		for _, id := range w.order {
+			m := w.members[id]
+			if j, ok := busy[id]; ok && j.until <= w.now {
+				delete(busy, id)
+				m.persist(j.writes)
+			}
+			if m.wakeAt <= w.now {
+				m.step()
+			}
+		}
+	}
+}
+
+// Disks that take an election timeout for each write delay the election; they do not prevent it.
+func TestSchedule_SlowDisksElect(t *testing.T) {
+	for seed := range uint64(10) {
+		w := newWorld(t, seed, "a", "b", "c")
+		w.startAll()
+		w.runSlow(160*time.Millisecond, 10*time.Second)
+		require.NotNil(t, w.leader(), "seed %d\n%s", seed, w)
+		require.Len(t, w.leaders, 1, "seed %d: it stays", seed)
+	}
+}
