@@ -60,6 +60,9 @@ func chaosRun(t *testing.T, seed uint64) {
 	w.run(5 * time.Second)
 	lead := w.leader()
 	require.NotNil(t, lead, "seed %d: no leader\n%s", seed, w)
+	for _, m := range w.members {
+		require.Equal(t, lead.applied, m.applied, "seed %d: all catch up without a new proposal\n%s", seed, w)
+	}
 	ticket := lead.propose("last")
 	read := w.members[w.order[len(w.order)-1]].read()
 	w.run(time.Second)

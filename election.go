@@ -167,13 +167,23 @@ func (c *Core) onVoteReply(from Peer, r VoteReply) {
 	c.countVotes()
 }
 
-// countOwnVote counts a candidate's vote for itself once it is durable, and not before.
+// countOwnVote counts a candidate's vote for itself once it is durable, and not before. The requests
+// leave at that moment, and the election timeout runs from it: else no election would end on disks
+// that take about a timeout for a vote.
 func (c *Core) countOwnVote() {
-	if c.candidate == nil || c.candidate.pre || c.disk.hard != c.hard {
+	if c.candidate == nil || c.candidate.pre || c.ownVotePending() {
 		return
 	}
-	c.candidate.grant(c.self)
+	if c.candidate.grant(c.self) {
+		c.resetElectionDeadline()
+	}
 	c.countVotes()
+}
+
+// ownVotePending reports whether this member stands for election and its own vote is not durable yet:
+// nobody has been asked, and to give up and stand again would only queue up more writes.
+func (c *Core) ownVotePending() bool {
+	return c.candidate != nil && !c.candidate.pre && c.disk.hard != c.hard
 }
 
 func (c *Core) countPreVotes() {
@@ -191,11 +201,13 @@ func (c *Core) countVotes() {
 	}
 }
 
-// grant records a vote. A reply that came twice counts once.
-func (v *candidate) grant(from Peer) {
-	if !slices.Contains(v.granted, from) {
-		v.granted = append(v.granted, from)
+// grant records a vote and reports whether it is new. A reply that came twice counts once.
+func (v *candidate) grant(from Peer) bool {
+	if slices.Contains(v.granted, from) {
+		return false
 	}
+	v.granted = append(v.granted, from)
+	return true
 }
 
 // hasQuorum reports whether a majority of the voters, as the incarnations that the configuration
@@ -232,7 +244,7 @@ func (c *Core) onDeadlines() {
 		c.onLeaderDeadlines()
 	case c.founder != nil:
 		c.onFounderDeadline()
-	case c.mayCampaign() && now >= c.follower.deadline:
+	case c.mayCampaign() && now >= c.follower.deadline && !c.ownVotePending():
 		c.onElectionTimeout()
 	}
 	c.onClientDeadlines()
@@ -249,7 +261,7 @@ func (c *Core) wakeAt() Time {
 		at = min(at, c.leader.wakeAt(c))
 	case c.founder != nil:
 		at = min(at, c.founder.wakeAt())
-	case c.mayCampaign():
+	case c.mayCampaign() && !c.ownVotePending():
 		at = min(at, c.follower.deadline)
 	}
 	return min(at, c.clients.wakeAt())

@@ -161,6 +161,19 @@ func TestElection_OwnVoteCountsOnceItIsDurable(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
+// The election timeout of a candidate runs from when its requests leave: however slow its disk is, it
+// does not give up an election in which it has asked nobody yet.
+func TestElection_TimeoutBeginsWhenTheRequestsLeave(t *testing.T) {
+	c := candidateOf(t, "abc", 2, 1)
+	out := c.after(2 * afterAnyTimeout)
+	assert.Equal(t, raft.Candidate, c.Leadership().Role)
+	assert.Empty(t, out.Write)
+	out = c.persist()
+	assert.GreaterOrEqual(t, out.WakeAt, c.now+electionTimeout)
+	c.timeout()
+	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
+}
+
 // "Upon election: send initial empty AppendEntries RPCs (heartbeat) to each server; repeat during idle
 // periods to prevent election timeouts (§5.2)." (Figure 2, Leaders)
 func TestElection_NewLeaderAnnouncesItselfAtOnceAndRepeats(t *testing.T) {

@@ -75,3 +75,79 @@ func TestSchedule_AnOverwrittenEntryMayStillBeCommitted(t *testing.T) {
 	require.Equal(t, AnswerUnknown, a.answers[ticket].Kind)
 	w.ledger.notApplied(t)
 }
+
+// A follower of an idle cluster restarts and has forgotten up to where its log is proved to match, or
+// an old append that comes late proves a part of it. Heartbeats alone tell the leader, and it proves
+// that again: else the follower would not learn what is committed before the next proposal.
+func TestSchedule_ARestartedFollowerOfAnIdleClusterCatchesUp(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		w := founded(t, "a", "b", "c")
+		a, c := w.members["a"], w.members["c"]
+		a.propose("x")
+		var old []Message
+		for _, m := range w.wire {
+			if _, isAppend := m.Body.(AppendRequest); isAppend && m.To.ID == "c" {
+				old = append(old, m)
+			}
+		}
+		w.settle()
+		a.propose("y")
+		w.run(100 * time.Millisecond)
+		c.crash()
+		c.disk.commit = 0
+		c.start()
+		if late {
+			w.wire = old
+		}
+		w.run(150 * time.Millisecond)
+		require.Equal(t, a.applied, c.applied, "%s", w)
+	}
+}
+
+// runSlow lets time pass while every write takes some, and messages arrive at once.
+func (w *world) runSlow(write, d time.Duration) {
+	type job struct {
+		until  Time
+		writes int
+	}
+	busy := map[NodeID]job{}
+	for end := w.now + Time(d); w.now < end; {
+		for len(w.wire) > 0 {
+			w.deliver(0)
+		}
+		next := end
+		for _, id := range w.order {
+			m := w.members[id]
+			if _, ok := busy[id]; !ok && len(m.queue) > 0 {
+				_, n := mergeWrites(m.queue)
+				busy[id] = job{w.now + Time(write), n}
+			}
+			next = min(next, max(m.wakeAt, w.now))
+			if j, ok := busy[id]; ok {
+				next = min(next, j.until)
+			}
+		}
+		w.now = next
+		for _, id := range w.order {
+			m := w.members[id]
+			if j, ok := busy[id]; ok && j.until <= w.now {
+				delete(busy, id)
+				m.persist(j.writes)
+			}
+			if m.wakeAt <= w.now {
+				m.step()
+			}
+		}
+	}
+}
+
+// Disks that take an election timeout for each write delay the election; they do not prevent it.
+func TestSchedule_SlowDisksElect(t *testing.T) {
+	for seed := range uint64(10) {
+		w := newWorld(t, seed, "a", "b", "c")
+		w.startAll()
+		w.runSlow(160*time.Millisecond, 10*time.Second)
+		require.NotNil(t, w.leader(), "seed %d\n%s", seed, w)
+		require.Len(t, w.leaders, 1, "seed %d: it stays", seed)
+	}
+}
