@@ -132,8 +132,8 @@ func (c *Core) onReadReply(from Peer, r ReadReply) {
 	for _, t := range f.asked {
 		if r.OK {
 			c.answer(Answer{Ticket: t, Kind: AnswerReadSafe, ID: EntryID{Index: r.Index}})
-		} else {
-			c.refuseTicket(t)
+		} else { // it has no room, or leads no more and nobody does: try again
+			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedOverloaded, Leader: from.ID})
 		}
 	}
 	f.asked = f.asked[:0]

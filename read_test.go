@@ -151,7 +151,7 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 		c := follower(t, 2, 1)
 		c.receive("b", 2, raft.Heartbeat{})
 		request := c.read(1).Send[0].Body.(raft.ReadRequest)
-		assert.Equal(t, refused(1, raft.RefusedNotLeader, "b"), c.receive("b", 2, raft.ReadReply{ID: request.ID}).Answers)
+		assert.Equal(t, refused(1, raft.RefusedOverloaded, "b"), c.receive("b", 2, raft.ReadReply{ID: request.ID}).Answers)
 	})
 	t.Run("the leader does not answer in two timeouts", func(t *testing.T) {
 		c := follower(t, 2, 1)
