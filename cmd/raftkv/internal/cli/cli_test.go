@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func newDemo(t *testing.T) *nodetest.Node {
 	n := nodetest.New("n1")
 	listening := httptest.NewServer(server.New(n, n.Store, http.NotFoundHandler()))
 	t.Cleanup(listening.Close)
-	require.NoError(t, client.Place{PID: 1, Servers: []string{listening.URL}}.Save())
+	require.NoError(t, client.Place{PID: os.Getpid(), Servers: []string{listening.URL}}.Save())
 	return n
 }
 
