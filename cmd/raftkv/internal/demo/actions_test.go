@@ -3,12 +3,16 @@ package demo
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // newDemo returns a demo of members that were never started.
@@ -34,5 +38,17 @@ func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
 		assert.Empty(t, out.String(), name)
 		d.watch(ctx, "n1", "killed", time.Now(), time.Now())
 		assert.Equal(t, "n1 killed → the demo ended before another one led\n", out.String(), name)
+	}
+}
+
+func TestIntroduction_NamesCommandsThatWork(t *testing.T) {
+	dir := t.TempDir()
+	installed := filepath.Join(dir, "raftkv")
+	require.NoError(t, os.WriteFile(installed, nil, 0o755))
+	t.Setenv("PATH", dir)
+	assert.Equal(t, "go run ./cmd/raftkv", command("/tmp/go-build2779522485/b001/exe/raftkv"))
+	assert.Equal(t, "/opt/raftkv", command("/opt/raftkv"), "another one is in the path")
+	if runtime.GOOS != "windows" { // where programs have other names
+		assert.Equal(t, "raftkv", command(installed))
 	}
 }
