@@ -101,7 +101,18 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"no URL of a server"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{"no host and port"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 1ms", 2, []string{"ElectionTimeout: 1ms"}},
-		{"demo --nodes 99", 1, []string{"99 nodes"}},
+		{"serve --id n1 --cluster= --data d --raft-addr :1 --http-addr :2", 2, []string{"--cluster is missing"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=http://h,n2=h:1=http://h", 2,
+			[]string{`--peers "n2=h:1=http://h": n1 has the same address`}},
+		{"serve --id n1 --data d --raft-addr 192.0.2.1:1 --http-addr 127.0.0.1:0", 1, []string{"192.0.2.1:1", "--insecure"}},
+		{"serve --id n1 --data d --raft-addr 127.0.0.1:0 --http-addr 192.0.2.1:1", 1, []string{"192.0.2.1:1", "this machine"}},
+		{"get k --server nonsense", 2, []string{`--server "nonsense"`, "http://host:port"}},
+		{"status --server ftp://host", 2, []string{`--server "ftp://host"`}},
+		{"get k --timeout 0s", 2, []string{"--timeout 0s"}},
+		{"demo --nodes 99", 2, []string{"--nodes 99", "1 to 9"}},
+		{"demo --nodes -1", 2, []string{"--nodes -1"}},
+		{"demo --duration -1s", 2, []string{"--duration -1s"}},
+		{"demo --kill-every -1s", 2, []string{"--kill-every -1s"}},
 	} {
 		code, _, errs := run(t, "", strings.Fields(row.args)...)
 		assert.Equal(t, row.code, code, row.args)

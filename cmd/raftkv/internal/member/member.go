@@ -37,7 +37,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: o.ID, Output: log, Level: hclog.LevelFromString(o.LogLevel)})
 	listener, err := net.Listen("tcp", o.HTTPAddr)
 	if err != nil {
-		return fmt.Errorf("--http-addr: %w: choose another port, or end the process that has it", err)
+		return fmt.Errorf("--http-addr: %w: %s", err, addressRemedy)
 	}
 	defer listener.Close()
 	store := &kv.Store{}
@@ -58,7 +58,7 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 	}
 	connections, err := transport.Listen(o.RaftAddr, transport.Options{TLS: secure, Insecure: o.Insecure})
 	if err != nil {
-		return nil, fmt.Errorf("--raft-addr: %w", err)
+		return nil, explainListen(err)
 	}
 	data, err := storage.OpenBolt(o.Data, storage.BoltOptions{})
 	if err != nil {
@@ -71,6 +71,21 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 		return nil, errors.Join(err, connections.Close(), data.Close())
 	}
 	return node, nil
+}
+
+const addressRemedy = "choose an address of this machine and a free port, or end the process that has it"
+
+// explainListen says in the words of the flags what to do about an error of transport.Listen.
+func explainListen(err error) error {
+	var insecure *transport.InsecureError
+	var listen *transport.ListenError
+	switch {
+	case errors.As(err, &insecure):
+		return fmt.Errorf("--raft-addr: %w: that is --tls-cert, --tls-key and --tls-ca, or --insecure", err)
+	case errors.As(err, &listen):
+		return fmt.Errorf("--raft-addr: %w: %s", err, addressRemedy)
+	}
+	return fmt.Errorf("--raft-addr: %w", err)
 }
 
 // serve answers requests until the context, the node or the listener ends.
