@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -78,6 +79,24 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	node.Fail(raft.ErrOutcomeUnknown)
 	code, _, _ = run(t, "", "put", "greeting", "x")
 	assert.Equal(t, 5, code)
+}
+
+// A server that is frozen must not make the others' answers wait, nor differ in age.
+func TestStatus_AsksAllServersAtTheSameTime(t *testing.T) {
+	var asked sync.WaitGroup
+	asked.Add(2)
+	both := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Done()
+		asked.Wait()
+		_, _ = w.Write([]byte(`{"id":"n1","role":"leader","leader_reason":"because","missing":["cause"]}`))
+	})
+	one, other := httptest.NewServer(both), httptest.NewServer(both)
+	defer one.Close()
+	defer other.Close()
+	code, out, errs := run(t, "", "status", "--server", one.URL, "--server", other.URL)
+	assert.Equal(t, 0, code, errs)
+	assert.Equal(t, 2, strings.Count(out, "leader  term 0"), out)
+	assert.Equal(t, 1, strings.Count(out, "cause"), "nothing is said twice")
 }
 
 func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
