@@ -25,6 +25,8 @@ import (
 const (
 	startTimeout    = time.Minute
 	shutdownTimeout = time.Second // of the requests that are being carried out
+	readyPatience   = time.Second // then it is logged what a member waits for
+	readyPause      = time.Minute // before that is logged again
 )
 
 // Run runs a member until the context ends, which is no error, or until the node or the HTTP server
@@ -46,8 +48,35 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 		return err
 	}
 	cfg.Logger.Info("serving", "url", "http://"+listener.Addr().String(), "data", o.Data)
+	starting, started := context.WithCancel(ctx)
+	var report sync.WaitGroup
+	report.Go(func() { reportReady(starting, node, cfg.Logger) })
 	err = serve(ctx, node, server.New(node, store, metricsHandler(node)), listener)
+	started()
+	report.Wait()
 	return errors.Join(err, closeNode(node))
+}
+
+// reportReady logs that the member is ready, and until then what it waits for: a first start waits in
+// silence for members that do not run, or for ever if nobody has named any.
+func reportReady(ctx context.Context, node *raft.Node, log hclog.Logger) {
+	for patience := readyPatience; ; patience = readyPause {
+		waiting, cancel := context.WithTimeout(ctx, patience)
+		err := node.Ready(waiting)
+		cancel()
+		status := node.Status()
+		switch {
+		case err == nil:
+			log.Info("ready", "leader", status.Leader)
+			return
+		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
+			return
+		case errors.Is(err, raft.ErrWiped):
+			log.Error("this member is of no use", "error", err)
+			return
+		}
+		log.Warn("not ready yet", "reason", status.LeaderReason)
+	}
 }
 
 // start opens storage and transport and starts the node on them.
