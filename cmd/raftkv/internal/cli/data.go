@@ -226,8 +226,12 @@ func printStatus(cmd *cobra.Command, r *reach, urls []string, asJSON bool) error
 				return err
 			}
 		default:
+			role := status.Role
+			if status.Wiped {
+				role = "emptied disk"
+			}
 			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\tterm %d\tcommit %d\tapplied %d\t%d keys\n", // as above
-				status.ID, urls[i], status.Role, status.Term, status.Commit, status.Applied, status.Keys)
+				status.ID, urls[i], role, status.Term, status.Commit, status.Applied, status.Keys)
 		}
 		if last.ID == "" || status.Role == "leader" {
 			last = status
