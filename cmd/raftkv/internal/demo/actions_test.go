@@ -41,6 +41,20 @@ func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
 	}
 }
 
+func TestEnd_WhileItStartsIsNoErrorAndLeavesNothing(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv("TMP", temp)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out bytes.Buffer
+	require.NoError(t, Run(ctx, Options{Program: "go", Out: &out}))
+	assert.Equal(t, "ended before there was a leader\n", out.String())
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
 func TestIntroduction_NamesCommandsThatWork(t *testing.T) {
 	dir := t.TempDir()
 	installed := filepath.Join(dir, "raftkv")

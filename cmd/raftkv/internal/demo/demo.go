@@ -94,7 +94,12 @@ func openDir(dir string) (_ string, remove func() error, _ error) {
 }
 
 func (d *demo) run(ctx context.Context) error {
-	if err := d.start(ctx); err != nil {
+	err := d.start(ctx)
+	if ctx.Err() != nil { // by its user, who needs neither data nor logs
+		_, err = fmt.Fprintln(d.Out, "ended before there was a leader")
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	place := client.Place{PID: os.Getpid()}
