@@ -99,7 +99,7 @@ func (c Config) Validate() error {
 	if err := validateNodeID(c.ID); err != nil {
 		add("ID: %w", err)
 	}
-	if err := validateNodeID(NodeID(c.Cluster)); err != nil {
+	if err := validateName("cluster name", c.Cluster); err != nil {
 		add("Cluster: %w", err)
 	}
 	if len(c.Initial) > 0 {

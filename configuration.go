@@ -132,13 +132,16 @@ func (c Configuration) Validate() error {
 	return errors.Join(errs...)
 }
 
-func validateNodeID(id NodeID) error {
-	if len(id) == 0 || len(id) > NodeIDBytesMax {
-		return fmt.Errorf("member id %q has %d bytes; it takes 1 to %d", id, len(id), NodeIDBytesMax)
+func validateNodeID(id NodeID) error { return validateName("member id", string(id)) }
+
+// validateName checks a name of that kind, of a member or of a cluster.
+func validateName(kind, name string) error {
+	if len(name) == 0 || len(name) > NodeIDBytesMax {
+		return fmt.Errorf("%s %q has %d bytes; it takes 1 to %d", kind, name, len(name), NodeIDBytesMax)
 	}
-	for _, b := range []byte(id) {
+	for _, b := range []byte(name) {
 		if b <= ' ' || b > '~' {
-			return fmt.Errorf("member id %q: byte 0x%02x; only printable ASCII without spaces is allowed", id, b)
+			return fmt.Errorf("%s %q: byte 0x%02x; only printable ASCII without spaces is allowed", kind, name, b)
 		}
 	}
 	return nil

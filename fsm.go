@@ -8,6 +8,8 @@ import (
 // FSM is the application: a deterministic state machine that the log drives (paper §2, Figure 1).
 // One goroutine calls all methods. An error or a panic of any of them stops this node with a
 // *FSMError; failures that belong to the application are data in the results.
+//
+// As long as the log is never compacted, no node calls Snapshot or Restore: rafttest.CheckFSM does.
 type FSM interface {
 	// Apply applies the batch in order and puts the answer to batch[i] into results[i], which may
 	// stay nil; len(results) == len(batch). Only EntryCommand entries are seen, so indexes have
@@ -36,6 +38,7 @@ type DurableFSM interface {
 	// Applied returns the last entry whose effects are in the state, and zero for an empty one. It
 	// is called before the first Apply. An entry beyond the stored log is refused by Start.
 	Applied() (EntryID, error)
-	// Sync makes the effects of all entries applied so far durable.
+	// Sync makes the effects of all entries applied so far durable. It is called when the node is
+	// closed; after a crash the log brings back what was not synced.
 	Sync() error
 }

@@ -26,18 +26,18 @@ type identity struct {
 	mu       sync.Mutex
 	cluster  ClusterID
 	founder  Peer
-	config   Configuration            // zero while blank
-	boots    map[Peer]uint64          // the highest seen
-	contact  map[NodeID]time.Time     // when it was last heard
-	refusals map[NodeID]Refusal       // by which peer this member is refused at present, and why
-	warned   map[NodeID]RefusalReason // what was logged last about a peer
+	config   Configuration              // zero while blank
+	boots    map[Peer]uint64            // the highest seen
+	contact  map[NodeID]time.Time       // when it was last heard
+	refusals map[NodeID]Refusal         // by which peer this member is refused at present, and why
+	warned   map[NodeID][]RefusalReason // what was logged about a peer since it was last connected
 }
 
 func newIdentity(n *Node, stored Stored) *identity {
 	i := &identity{
 		node: n, self: Peer{n.cfg.ID, stored.Incarnation}, boot: stored.Boot,
 		initial: NewConfiguration(n.cfg.Initial), boots: make(map[Peer]uint64),
-		contact: make(map[NodeID]time.Time), refusals: make(map[NodeID]Refusal), warned: make(map[NodeID]RefusalReason),
+		contact: make(map[NodeID]time.Time), refusals: make(map[NodeID]Refusal), warned: make(map[NodeID][]RefusalReason),
 	}
 	i.term.Store(uint64(stored.Hard.Term))
 	return i
@@ -267,13 +267,14 @@ func (i *identity) hear(id NodeID) {
 	}
 }
 
-// warn logs a refusal, once for each peer and reason until something else happens to it.
+// warn logs a refusal, once for each peer and reason until a connection with it stands: two members
+// that refuse each other may do so for two reasons in turns, at every dial.
 func (i *identity) warn(peer NodeID, reason RefusalReason, what string, r *Refusal) {
 	i.mu.Lock()
-	last, known := i.warned[peer]
-	again := known && last == reason || !known && len(i.warned) >= strangersMax
+	logged, known := i.warned[peer]
+	again := slices.Contains(logged, reason) || !known && len(i.warned) >= strangersMax
 	if !again {
-		i.warned[peer] = reason
+		i.warned[peer] = append(logged, reason)
 	}
 	i.mu.Unlock()
 	if !again {

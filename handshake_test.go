@@ -27,7 +27,7 @@ func threeMembers(incarnations ...Incarnation) Configuration {
 	return NewConfiguration(members)
 }
 
-// A member answers whom it may answer, and nobody else (design: birth and identity).
+// A member answers whom it may answer, and nobody else.
 func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	founded := handshakeView{
 		self: n2, name: "blue", cluster: ours, term: 5, boot: 3, founder: n1,

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -116,6 +117,37 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two members that refuse each other do so at every dial, each for a reason of its own.
+func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines atomic.Int64
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *raft.Config) {
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: counting{&lines}})
+		}})
+		for _, id := range c.IDs() {
+			c.Start(id)
+		}
+		propose(t, c.Leader(), "a")
+		c.Crash("n3")
+		c.Wipe("n3")
+		n := c.Start("n3")
+		c.Await("it to know", func() bool { return n.Status().Wiped })
+		before := n.Metrics().Refusals[raft.RefusedNamedOther]
+		time.Sleep(time.Minute) // of the bubble: many dials
+		assert.Greater(t, n.Metrics().Refusals[raft.RefusedNamedOther], before+20, "they go on")
+		assert.Positive(t, lines.Load())
+		assert.LessOrEqual(t, lines.Load(), int64(8), "two pairs, two reasons on either side")
+	})
+}
+
+// counting counts what is written.
+type counting struct{ writes *atomic.Int64 }
+
+func (c counting) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return len(p), nil
 }
 
 // dropping is a transport that loses some messages.

@@ -174,8 +174,8 @@ func (e *IdentityError) Error() string {
 }
 
 // CorruptError says that stored bytes are damaged. The member must not go on: it has forgotten
-// promises. Keep the file for inspection, remove the member from the cluster and add it again with
-// an empty store, or restore the file.
+// promises, and an older copy of the file has too. Keep the file for inspection, remove the member
+// from the cluster and add it again with an empty store.
 type CorruptError struct {
 	File   string
 	Where  string // the record, or the offset in the file
@@ -183,7 +183,8 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("raft: %s is damaged at %s: %v", e.File, e.Where, e.Reason)
+	return fmt.Sprintf("raft: %s is damaged at %s: %v; keep the file for inspection, remove the member from the cluster, "+
+		"and add it again with an empty store", e.File, e.Where, e.Reason)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Reason }

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-
 	"syscall"
 
+	"github.com/coxswain/raft"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
@@ -125,7 +125,8 @@ func (b *Bolt) checkFile(opts BoltOptions) error {
 // refusal sorts an error of opening the file: what is neither the lock nor the file system is damage.
 func (b *Bolt) refusal(err error) error {
 	var errno syscall.Errno
-	if errors.Is(err, bolterrors.ErrTimeout) || errors.As(err, &errno) {
+	var found *raft.CorruptError // by refuseStub
+	if errors.Is(err, bolterrors.ErrTimeout) || errors.As(err, &errno) || errors.As(err, &found) {
 		return err
 	}
 	return damaged(b.path, "its head", err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -180,6 +181,8 @@ func TestBolt_GarbageIsDamaged(t *testing.T) {
 		_, err := storage.OpenBolt(dir, storage.BoltOptions{})
 		var corrupt *raft.CorruptError
 		assert.ErrorAs(t, err, &corrupt, name)
+		assert.Equal(t, 1, strings.Count(fmt.Sprint(err), "is damaged at"), "said once: %v", err)
+		assert.ErrorContains(t, err, "keep the file", name)
 		left, err := os.ReadFile(filepath.Join(dir, storage.BoltFile))
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(file, left), "%s: the file is left for inspection", name)

@@ -131,8 +131,8 @@ func TestEndToEnd_AMemberThatCannotStartSaysWhy(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"the HTTP port is in use", args, []string{"--http-addr", "in use", "choose another port"}},
-		{"the raft port is in use", replaced(args, "--http-addr", elsewhere), []string{"--raft-addr", "in use"}},
+		{"the HTTP port is in use", args, []string{"--http-addr", "in use", "a free port"}},
+		{"the raft port is in use", replaced(args, "--http-addr", elsewhere), []string{"--raft-addr", "in use", "a free port"}},
 		{"the data is in use", free, []string{"--data", "in use by another process"}},
 		{"the data is a file", replaced(free, "--data", func(string) string { return file }), []string{"--data", file}},
 		{"an address that does not resolve",

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -32,7 +34,7 @@ func newDemo(t *testing.T) *nodetest.Node {
 	n := nodetest.New("n1")
 	listening := httptest.NewServer(server.New(n, n.Store, http.NotFoundHandler()))
 	t.Cleanup(listening.Close)
-	require.NoError(t, client.Place{PID: 1, Servers: []string{listening.URL}}.Save())
+	require.NoError(t, client.Place{PID: os.Getpid(), Servers: []string{listening.URL}}.Save())
 	return n
 }
 
@@ -74,9 +76,30 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	assert.Contains(t, out, "one more failure")
 	_, out, _ = run(t, "", "status", "--json")
 	assert.Contains(t, out, `"tolerance":"one more failure"`)
+	node.SetStatus(raft.Status{ID: "n1", Wiped: true})
+	_, out, _ = run(t, "", "status")
+	assert.Contains(t, out, "emptied disk")
 	node.Fail(raft.ErrOutcomeUnknown)
 	code, _, _ = run(t, "", "put", "greeting", "x")
 	assert.Equal(t, 5, code)
+}
+
+// A server that is frozen must not make the others' answers wait, nor differ in age.
+func TestStatus_AsksAllServersAtTheSameTime(t *testing.T) {
+	var asked sync.WaitGroup
+	asked.Add(2)
+	both := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Done()
+		asked.Wait()
+		_, _ = w.Write([]byte(`{"id":"n1","role":"leader","leader_reason":"because","missing":["cause"]}`))
+	})
+	one, other := httptest.NewServer(both), httptest.NewServer(both)
+	defer one.Close()
+	defer other.Close()
+	code, out, errs := run(t, "", "status", "--server", one.URL, "--server", other.URL)
+	assert.Equal(t, 0, code, errs)
+	assert.Equal(t, 2, strings.Count(out, "leader  term 0"), out)
+	assert.Equal(t, 1, strings.Count(out, "cause"), "nothing is said twice")
 }
 
 func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
@@ -100,7 +123,18 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"no URL of a server"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{"no host and port"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 1ms", 2, []string{"ElectionTimeout: 1ms"}},
-		{"demo --nodes 99", 1, []string{"99 nodes"}},
+		{"serve --id n1 --cluster= --data d --raft-addr :1 --http-addr :2", 2, []string{"--cluster is missing"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=http://h,n2=h:1=http://h", 2,
+			[]string{`--peers "n2=h:1=http://h": n1 has the same address`}},
+		{"serve --id n1 --data d --raft-addr 192.0.2.1:1 --http-addr 127.0.0.1:0", 1, []string{"192.0.2.1:1", "--insecure"}},
+		{"serve --id n1 --data d --raft-addr 127.0.0.1:0 --http-addr 192.0.2.1:1", 1, []string{"192.0.2.1:1", "this machine"}},
+		{"get k --server nonsense", 2, []string{`--server "nonsense"`, "http://host:port"}},
+		{"status --server ftp://host", 2, []string{`--server "ftp://host"`}},
+		{"get k --timeout 0s", 2, []string{"--timeout 0s"}},
+		{"demo --nodes 99", 2, []string{"--nodes 99", "1 to 9"}},
+		{"demo --nodes -1", 2, []string{"--nodes -1"}},
+		{"demo --duration -1s", 2, []string{"--duration -1s"}},
+		{"demo --kill-every -1s", 2, []string{"--kill-every -1s"}},
 	} {
 		code, _, errs := run(t, "", strings.Fields(row.args)...)
 		assert.Equal(t, row.code, code, row.args)

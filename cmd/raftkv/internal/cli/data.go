@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
+	"time"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
@@ -210,16 +213,12 @@ func printStatus(cmd *cobra.Command, r *reach, urls []string, asJSON bool) error
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	lines := json.NewEncoder(cmd.OutOrStdout())
 	var last api.Status
-	var failures []error
-	for _, url := range urls {
-		shared := client.NewHTTP(1, r.timeout)
-		status, err := client.New(url, shared).Status(cmd.Context())
-		shared.CloseIdleConnections()
+	statuses, failures := askAll(cmd.Context(), r, urls)
+	for i, status := range statuses {
 		switch {
-		case err != nil:
-			failures = append(failures, err)
+		case failures[i] != nil:
 			if !asJSON {
-				_, _ = fmt.Fprintf(table, "-\t%s\tdoes not answer\n", url) // Flush tells
+				_, _ = fmt.Fprintf(table, "-\t%s\tdoes not answer\n", urls[i]) // Flush tells
 			}
 			continue
 		case asJSON:
@@ -227,14 +226,18 @@ func printStatus(cmd *cobra.Command, r *reach, urls []string, asJSON bool) error
 				return err
 			}
 		default:
+			role := status.Role
+			if status.Wiped {
+				role = "emptied disk"
+			}
 			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\tterm %d\tcommit %d\tapplied %d\t%d keys\n", // as above
-				status.ID, url, status.Role, status.Term, status.Commit, status.Applied, status.Keys)
+				status.ID, urls[i], role, status.Term, status.Commit, status.Applied, status.Keys)
 		}
 		if last.ID == "" || status.Role == "leader" {
 			last = status
 		}
 	}
-	if len(failures) == len(urls) {
+	if last.ID == "" {
 		return errors.Join(failures...)
 	}
 	if asJSON {
@@ -243,11 +246,28 @@ func printStatus(cmd *cobra.Command, r *reach, urls []string, asJSON bool) error
 	return errors.Join(table.Flush(), printSentences(cmd.OutOrStdout(), last))
 }
 
+// statusTimeout bounds the wait for a server that is frozen or cut off: its status never waits itself.
+const statusTimeout = 2 * time.Second
+
+// askAll asks all servers at the same time, so that what they say fits together.
+func askAll(ctx context.Context, r *reach, urls []string) ([]api.Status, []error) {
+	shared := client.NewHTTP(1, min(r.timeout, statusTimeout))
+	defer shared.CloseIdleConnections()
+	statuses, failures := make([]api.Status, len(urls)), make([]error, len(urls))
+	var all sync.WaitGroup
+	for i, url := range urls {
+		all.Go(func() { statuses[i], failures[i] = client.New(url, shared).Status(ctx) })
+	}
+	all.Wait()
+	return statuses, failures
+}
+
 // printSentences prints what the status says in words.
 func printSentences(out io.Writer, status api.Status) error {
 	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
-	for _, sentence := range sentences {
-		if sentence == "" {
+	for i, sentence := range sentences {
+		said := func(earlier string) bool { return strings.Contains(earlier, sentence) }
+		if slices.ContainsFunc(sentences[:i], said) || sentence == "" {
 			continue
 		}
 		if _, err := fmt.Fprintln(out, sentence); err != nil {

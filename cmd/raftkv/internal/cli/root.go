@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"time"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
@@ -113,6 +114,15 @@ type reach struct {
 }
 
 func (r *reach) servers() ([]string, error) {
+	if r.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout %v: use more than 0; %w", r.timeout, errUsage)
+	}
+	for _, server := range r.urls {
+		u, err := url.Parse(server)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			return nil, fmt.Errorf("--server %q: write http://host:port; %w", server, errUsage)
+		}
+	}
 	if len(r.urls) > 0 {
 		return r.urls, nil
 	}

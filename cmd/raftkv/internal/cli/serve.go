@@ -69,6 +69,9 @@ Windows. Without a terminal it prints plain lines.`,
   raftkv demo --duration 10s --kill-every 3s      # by itself`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := checkDemo(o); err != nil {
+				return err
+			}
 			if o.Program, err = os.Executable(); err != nil {
 				return err
 			}
@@ -81,4 +84,16 @@ Windows. Without a terminal it prints plain lines.`,
 	flags.DurationVar(&o.Duration, "duration", 0, "end after this time")
 	flags.DurationVar(&o.KillEvery, "kill-every", 0, "kill the leader that often, and restart it")
 	return cmd
+}
+
+func checkDemo(o demo.Options) error {
+	switch {
+	case o.Nodes < 0 || o.Nodes > local.NodesMax:
+		return fmt.Errorf("--nodes %d: use 1 to %d; %w", o.Nodes, local.NodesMax, errUsage)
+	case o.Duration < 0:
+		return fmt.Errorf("--duration %v: use 0, for no end, or more; %w", o.Duration, errUsage)
+	case o.KillEvery < 0:
+		return fmt.Errorf("--kill-every %v: use 0, for never, or more; %w", o.KillEvery, errUsage)
+	}
+	return nil
 }

@@ -8,10 +8,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"time"
 )
 
-// Place is where a running demo is found: a small file of this user's in the temporary directory.
+// Place is where a running demo is found: a small file of this user's in the temporary directory, one
+// for each demo.
 type Place struct {
 	PID     int      `json:"pid"`     // of the demo
 	Servers []string `json:"servers"` // base URLs
@@ -25,33 +28,70 @@ const (
 // ErrNoDemo is matched by the errors of FindPlace: no demo runs here, or its file cannot be trusted.
 var ErrNoDemo = errors.New("no running demo found: start one with 'raftkv demo', or name a server with --server URL")
 
-func placeFile() string {
-	return filepath.Join(os.TempDir(), "raftkv-"+strconv.Itoa(os.Getuid()), "demo.json")
+func placeDir() string {
+	return filepath.Join(os.TempDir(), "raftkv-"+strconv.Itoa(os.Getuid()))
 }
 
-// FindPlace returns the place of the demo that was started last. Whoever could have forged the file
-// could redirect this user's writes: it must be in a directory that only this user can write to.
+func (p Place) file() string {
+	return filepath.Join(placeDir(), "demo-"+strconv.Itoa(p.PID)+".json")
+}
+
+// FindPlace returns the place of the running demo that was started last. Whoever could have forged a
+// file could redirect this user's writes: it must be in a directory that only this user can write to.
 func FindPlace() (Place, error) {
-	file, err := os.Open(placeFile())
+	files, err := placeFiles()
 	if err != nil {
-		return Place{}, ErrNoDemo
+		return Place{}, err
+	}
+	err = ErrNoDemo
+	for _, file := range files {
+		place, failed := readPlace(file)
+		switch {
+		case failed != nil:
+			err = fmt.Errorf("%w (%s: %w)", ErrNoDemo, file, failed)
+		case running(place.PID):
+			return place, nil
+		}
+	}
+	return Place{}, err
+}
+
+// placeFiles returns the files of all demos, the latest first.
+func placeFiles() ([]string, error) {
+	if _, err := os.Lstat(placeDir()); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err := checkPrivate(placeDir()); err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrNoDemo, err)
+	}
+	files, err := filepath.Glob(filepath.Join(placeDir(), "demo-*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrNoDemo, err)
+	}
+	began := map[string]time.Time{}
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil { // else its demo has just ended
+			began[file] = info.ModTime()
+		}
+	}
+	slices.SortFunc(files, func(a, b string) int { return began[b].Compare(began[a]) })
+	return files, nil
+}
+
+func readPlace(name string) (p Place, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return p, err
 	}
 	defer file.Close()
-	if err := checkPrivate(filepath.Dir(placeFile())); err != nil {
-		return Place{}, fmt.Errorf("%w (%w)", ErrNoDemo, err)
-	}
 	data, err := io.ReadAll(io.LimitReader(file, placeBytesMax))
 	if err != nil {
-		return Place{}, fmt.Errorf("%w (%w)", ErrNoDemo, err)
+		return p, err
 	}
-	var p Place
 	if err := json.Unmarshal(data, &p); err != nil {
-		return Place{}, fmt.Errorf("%w (%s: %w)", ErrNoDemo, placeFile(), err)
+		return p, err
 	}
-	if err := p.check(); err != nil {
-		return Place{}, fmt.Errorf("%w (%s: %w)", ErrNoDemo, placeFile(), err)
-	}
-	return p, nil
+	return p, p.check()
 }
 
 func (p Place) check() error {
@@ -66,29 +106,33 @@ func (p Place) check() error {
 	return nil
 }
 
-// Save makes the place the one that FindPlace returns.
+// Save makes the place the one that FindPlace returns, until its demo ends, and clears away the files of
+// demos that were killed.
 func (p Place) Save() error {
-	dir := filepath.Dir(placeFile())
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(placeDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if err := checkPrivate(dir); err != nil {
+	files, err := placeFiles()
+	if err != nil {
 		return err
+	}
+	for _, file := range files {
+		if other, err := readPlace(file); err != nil || !running(other.PID) {
+			_ = os.Remove(file) // it is not found anyway
+		}
 	}
 	data, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	fresh := placeFile() + "." + strconv.Itoa(p.PID)
+	fresh := p.file() + ".new"
 	if err := os.WriteFile(fresh, data, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(fresh, placeFile())
+	return os.Rename(fresh, p.file())
 }
 
-// Remove removes the file, unless a later demo has written its own.
+// Remove removes the file.
 func (p Place) Remove() {
-	if now, err := FindPlace(); err == nil && now.PID == p.PID {
-		_ = os.Remove(placeFile()) // the next demo overwrites it
-	}
+	_ = os.Remove(p.file()) // who ends is not found anyway
 }

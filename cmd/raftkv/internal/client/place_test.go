@@ -2,44 +2,68 @@ package client_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// inTemp gives the test a temporary directory of its own and returns the demo's place in it.
+// inTemp gives the test a temporary directory of its own and returns this process's place in it.
 func inTemp(t *testing.T) string {
 	if runtime.GOOS == "windows" {
 		t.Setenv("TMP", t.TempDir())
 	}
 	t.Setenv("TMPDIR", t.TempDir())
-	return filepath.Join(os.TempDir(), "raftkv-"+strconv.Itoa(os.Getuid()), "demo.json")
+	return filepath.Join(os.TempDir(), "raftkv-"+strconv.Itoa(os.Getuid()),
+		"demo-"+strconv.Itoa(os.Getpid())+".json")
 }
 
 func TestPlace_IsFoundUntilItIsRemoved(t *testing.T) {
-	inTemp(t)
+	file := inTemp(t)
 	_, err := client.FindPlace()
 	assert.ErrorIs(t, err, client.ErrNoDemo)
-	first := client.Place{PID: 1, Servers: []string{"http://127.0.0.1:4001"}}
+	first := client.Place{PID: os.Getpid(), Servers: []string{"http://127.0.0.1:4001"}}
 	require.NoError(t, first.Save())
+	require.NoError(t, os.Chtimes(file, time.Time{}, time.Now().Add(-time.Minute)))
 	found, err := client.FindPlace()
 	require.NoError(t, err)
 	assert.Equal(t, first, found)
 
-	second := client.Place{PID: 2, Servers: []string{"http://127.0.0.1:5001"}}
+	second := client.Place{PID: os.Getppid(), Servers: []string{"http://127.0.0.1:5001"}}
 	require.NoError(t, second.Save())
-	first.Remove()
 	found, err = client.FindPlace()
-	require.NoError(t, err, "the file of a later demo stays")
-	assert.Equal(t, second, found)
+	require.NoError(t, err)
+	assert.Equal(t, second, found, "the demo that was started last")
 	second.Remove()
+	found, err = client.FindPlace()
+	require.NoError(t, err)
+	assert.Equal(t, first, found, "an earlier demo that still runs")
+	first.Remove()
 	_, err = client.FindPlace()
 	assert.ErrorIs(t, err, client.ErrNoDemo)
+}
+
+func TestPlace_OfADemoThatWasKilledIsNotFound(t *testing.T) {
+	inTemp(t)
+	killed := exec.Command(os.Args[0], "-test.run=^$")
+	require.NoError(t, killed.Run())
+	first := client.Place{PID: os.Getpid(), Servers: []string{"http://127.0.0.1:4001"}}
+	require.NoError(t, first.Save())
+	gone := client.Place{PID: killed.Process.Pid, Servers: []string{"http://127.0.0.1:5001"}}
+	require.NoError(t, gone.Save())
+	found, err := client.FindPlace()
+	require.NoError(t, err)
+	assert.Equal(t, first, found)
+	require.NoError(t, first.Save())
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "raftkv-*", "*"))
+	require.NoError(t, err)
+	assert.Len(t, left, 1, "cleared away")
 }
 
 func TestPlace_IsNotTrustedIfItMayBeForged(t *testing.T) {
@@ -59,7 +83,7 @@ func TestPlace_IsNotTrustedIfItMayBeForged(t *testing.T) {
 		return // every user has a temporary directory of their own
 	}
 	file := inTemp(t)
-	place := client.Place{PID: 1, Servers: []string{"http://127.0.0.1:4001"}}
+	place := client.Place{PID: os.Getpid(), Servers: []string{"http://127.0.0.1:4001"}}
 	require.NoError(t, place.Save())
 	require.NoError(t, os.Chmod(filepath.Dir(file), 0o777))
 	_, err := client.FindPlace()

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -19,4 +20,13 @@ func checkPrivate(dir string) error {
 		return fmt.Errorf("%s is not a directory that only this user can write to", dir)
 	}
 	return nil
+}
+
+// running reports whether there is a process of that id, be it another user's.
+func running(pid int) bool {
+	if pid <= 0 {
+		return false // a group of processes
+	}
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
 }

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -66,20 +65,23 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 
 // watch reports how long writes have stopped, and who leads now.
 func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, failoverTimeout)
+	limited, cancel := context.WithTimeout(ctx, failoverTimeout)
 	defer cancel()
-	acknowledged, err := d.workload.NextAcknowledged(ctx, broken)
+	acknowledged, err := d.workload.NextAcknowledged(limited, broken)
 	var leader local.Node
 	if err == nil {
-		leader, err = d.cluster.AwaitLeader(ctx, "") // perhaps the same one, if it was restarted
+		leader, err = d.cluster.AwaitLeader(limited, "") // perhaps the same one, if it was restarted
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watching = false
-	if err != nil {
-		if !errors.Is(err, context.Canceled) { // the demo ends
-			d.screen.say("%s %s → nobody leads: %s", id, how, d.quorum())
-		}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil: // nobody waits for a leader any more
+		d.screen.say("%s %s → the demo ended before another one led", id, how)
+		return
+	default:
+		d.screen.say("%s %s → nobody leads: %s", id, how, d.quorum())
 		return
 	}
 	v := d.workload.Verdict()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,7 +94,12 @@ func openDir(dir string) (_ string, remove func() error, _ error) {
 }
 
 func (d *demo) run(ctx context.Context) error {
-	if err := d.start(ctx); err != nil {
+	err := d.start(ctx)
+	if ctx.Err() != nil { // by its user, who needs neither data nor logs
+		_, err = fmt.Fprintln(d.Out, "ended before there was a leader")
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	place := client.Place{PID: os.Getpid()}
@@ -158,18 +165,37 @@ func (d *demo) introduction(leader string) string {
 		}
 		fmt.Fprintf(&b, "  %s  pid %-7d %s%s\n", n.ID, d.cluster.Process(n.ID).PID(), n.URL(), note)
 	}
-	url := d.cluster.Nodes[0].URL()
+	url, raftkv := d.cluster.Nodes[0].URL(), command(d.Program)
 	fmt.Fprintf(&b, `
 In another terminal:
-  raftkv put greeting 'hello, world'     raftkv list
-  raftkv get greeting                    raftkv status
-  curl -X PUT --data-binary hello %s/kv/greeting
-  curl -i %s/kv/greeting
-  kill -9 %d
+  %[1]s put greeting 'hello, world'
+  %[1]s get greeting
+  %[1]s list
+  %[1]s status
+  curl -X PUT --data-binary hello %[2]s/kv/greeting
+  curl -i %[2]s/kv/greeting
+  kill -9 %[3]d
 
-%d clients write and read, and check everything that they are told.
-`, url, url, d.cluster.Process(leader).PID(), clients)
+%[4]d clients write and read, and check everything that they are told.
+`, raftkv, url, d.cluster.Process(leader).PID(), clients)
 	return b.String()
+}
+
+// command returns what to type to run the program: "go run" removes it when the demo ends.
+func command(program string) string {
+	if found, err := exec.LookPath("raftkv"); err == nil && sameFile(found, program) {
+		return "raftkv"
+	}
+	if strings.Contains(filepath.ToSlash(program), "/go-build") {
+		return "go run ./cmd/raftkv"
+	}
+	return program
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	second, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(first, second)
 }
 
 const keysHelp = "k kill the leader   z freeze it, again to resume   r restart   q quit"

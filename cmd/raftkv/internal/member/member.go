@@ -25,6 +25,8 @@ import (
 const (
 	startTimeout    = time.Minute
 	shutdownTimeout = time.Second // of the requests that are being carried out
+	readyPatience   = time.Second // then it is logged what a member waits for
+	readyPause      = time.Minute // before that is logged again
 )
 
 // Run runs a member until the context ends, which is no error, or until the node or the HTTP server
@@ -37,7 +39,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: o.ID, Output: log, Level: hclog.LevelFromString(o.LogLevel)})
 	listener, err := net.Listen("tcp", o.HTTPAddr)
 	if err != nil {
-		return fmt.Errorf("--http-addr: %w: choose another port, or end the process that has it", err)
+		return fmt.Errorf("--http-addr: %w: %s", err, addressRemedy)
 	}
 	defer listener.Close()
 	store := &kv.Store{}
@@ -46,8 +48,35 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 		return err
 	}
 	cfg.Logger.Info("serving", "url", "http://"+listener.Addr().String(), "data", o.Data)
+	starting, started := context.WithCancel(ctx)
+	var report sync.WaitGroup
+	report.Go(func() { reportReady(starting, node, cfg.Logger) })
 	err = serve(ctx, node, server.New(node, store, metricsHandler(node)), listener)
+	started()
+	report.Wait()
 	return errors.Join(err, closeNode(node))
+}
+
+// reportReady logs that the member is ready, and until then what it waits for: a first start waits in
+// silence for members that do not run, or for ever if nobody has named any.
+func reportReady(ctx context.Context, node *raft.Node, log hclog.Logger) {
+	for patience := readyPatience; ; patience = readyPause {
+		waiting, cancel := context.WithTimeout(ctx, patience)
+		err := node.Ready(waiting)
+		cancel()
+		status := node.Status()
+		switch {
+		case err == nil:
+			log.Info("ready", "leader", status.Leader)
+			return
+		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
+			return
+		case errors.Is(err, raft.ErrWiped):
+			log.Error("this member is of no use", "error", err)
+			return
+		}
+		log.Warn("not ready yet", "reason", status.LeaderReason)
+	}
 }
 
 // start opens storage and transport and starts the node on them.
@@ -58,7 +87,7 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 	}
 	connections, err := transport.Listen(o.RaftAddr, transport.Options{TLS: secure, Insecure: o.Insecure})
 	if err != nil {
-		return nil, fmt.Errorf("--raft-addr: %w", err)
+		return nil, explainListen(err)
 	}
 	data, err := storage.OpenBolt(o.Data, storage.BoltOptions{})
 	if err != nil {
@@ -71,6 +100,21 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 		return nil, errors.Join(err, connections.Close(), data.Close())
 	}
 	return node, nil
+}
+
+const addressRemedy = "choose an address of this machine and a free port, or end the process that has it"
+
+// explainListen says in the words of the flags what to do about an error of transport.Listen.
+func explainListen(err error) error {
+	var insecure *transport.InsecureError
+	var listen *transport.ListenError
+	switch {
+	case errors.As(err, &insecure):
+		return fmt.Errorf("--raft-addr: %w: that is --tls-cert, --tls-key and --tls-ca, or --insecure", err)
+	case errors.As(err, &listen):
+		return fmt.Errorf("--raft-addr: %w: %s", err, addressRemedy)
+	}
+	return fmt.Errorf("--raft-addr: %w", err)
 }
 
 // serve answers requests until the context, the node or the listener ends.

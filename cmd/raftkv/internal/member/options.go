@@ -89,6 +89,7 @@ func (o Options) config() (raft.Config, error) {
 		}
 	}
 	required("--id", o.ID)
+	required("--cluster", o.Cluster)
 	required("--data", o.Data)
 	for _, a := range []struct{ flag, address string }{{"--raft-addr", o.RaftAddr}, {"--http-addr", o.HTTPAddr}} {
 		if required(a.flag, a.address); a.address != "" {
@@ -97,10 +98,15 @@ func (o Options) config() (raft.Config, error) {
 			}
 		}
 	}
-	readable := o.ID != "" // what the node's own checks would only say again
+	readable := o.ID != "" && o.Cluster != "" // what the node's own checks would only say again
 	for _, text := range o.Peers {
 		peer, err := ParsePeer(text)
 		readable = readable && err == nil
+		for _, other := range cfg.Initial {
+			if err == nil && other.Address == peer.Address && other.ID != peer.ID {
+				err = fmt.Errorf("--peers %q: %s has the same address; give each member its own", text, other.ID)
+			}
+		}
 		errs = append(errs, err)
 		cfg.Initial = append(cfg.Initial, peer)
 	}

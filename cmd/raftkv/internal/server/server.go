@@ -192,7 +192,12 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	if err := s.node.Ready(ctx); err != nil {
+	err := s.node.Ready(ctx)
+	switch {
+	case errors.Is(err, raft.ErrWiped), errors.Is(err, raft.ErrClosed): // waiting would not help
+		fail(w, api.Errorf(api.NotReady, explain(err).Remedy, "%v", err))
+		return
+	case err != nil:
 		fail(w, api.Errorf(api.NotReady, "wait", "%s", strings.TrimSpace(s.node.Status().LeaderReason+" ("+err.Error()+")")))
 		return
 	}

@@ -1,0 +1,68 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// newDemo returns a demo of members that were never started.
+func newDemo() (*demo, *bytes.Buffer) {
+	screen, out := newScreen(false)
+	return &demo{
+		cluster:  local.NewCluster("", "", &local.Layout{}),
+		workload: workload.New(workload.Config{}),
+		screen:   screen, down: map[string]bool{},
+	}, out
+}
+
+// What is cut short because the demo ends, by its duration or its user, says nothing of the cluster.
+func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"its user": canceled, "its duration": expired} {
+		d, out := newDemo()
+		d.look(ctx)
+		d.breakLeader(ctx, "killed", true)
+		assert.Empty(t, out.String(), name)
+		d.watch(ctx, "n1", "killed", time.Now(), time.Now())
+		assert.Equal(t, "n1 killed → the demo ended before another one led\n", out.String(), name)
+	}
+}
+
+func TestEnd_WhileItStartsIsNoErrorAndLeavesNothing(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv("TMP", temp)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out bytes.Buffer
+	require.NoError(t, Run(ctx, Options{Program: "go", Out: &out}))
+	assert.Equal(t, "ended before there was a leader\n", out.String())
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestIntroduction_NamesCommandsThatWork(t *testing.T) {
+	dir := t.TempDir()
+	installed := filepath.Join(dir, "raftkv")
+	require.NoError(t, os.WriteFile(installed, nil, 0o755))
+	t.Setenv("PATH", dir)
+	assert.Equal(t, "go run ./cmd/raftkv", command("/tmp/go-build2779522485/b001/exe/raftkv"))
+	assert.Equal(t, "/opt/raftkv", command("/opt/raftkv"), "another one is in the path")
+	if runtime.GOOS != "windows" { // where programs have other names
+		assert.Equal(t, "raftkv", command(installed))
+	}
+}

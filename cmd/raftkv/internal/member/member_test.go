@@ -1,0 +1,45 @@
+package member_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/member"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// logged runs a member and returns the first line of its log with the text.
+func logged(t *testing.T, text string, peers ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- member.Run(ctx, member.Options{
+			ID: "n1", Cluster: "test", Data: t.TempDir(), RaftAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0",
+			Peers: peers, LogLevel: "info",
+		}, write)
+		_ = write.Close()
+	}()
+	lines := bufio.NewScanner(read)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), text) {
+			break
+		}
+	}
+	found := lines.Text()
+	cancel()
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	require.NoError(t, <-ended)
+	return found
+}
+
+func TestRun_LogsWhatItWaitsForUntilItIsReady(t *testing.T) {
+	assert.Contains(t, logged(t, "not ready yet"), "waits to be added")
+	assert.Contains(t, logged(t, "not ready yet", "n1=127.0.0.1:1=http://h", "n2=127.0.0.1:2=http://h"), "n2")
+	assert.Contains(t, logged(t, "n1: ready", "n1=127.0.0.1:1=http://h"), "leader=n1")
+}
