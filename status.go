@@ -197,6 +197,16 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// founderOf returns the id of the first voter: the one that founds the cluster.
+func founderOf(members []MemberStatus) string {
+	for _, m := range members {
+		if m.Kind == Voter {
+			return string(m.ID)
+		}
+	}
+	return "a voter"
+}
+
 // leaderReason says why there is no leader, or why it last changed.
 func leaderReason(s Status, last string, limit time.Duration) string {
 	voters, up := reachable(s, limit)
@@ -211,8 +221,9 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 		return "no cluster yet: " + strings.Join(s.Missing, "; ")
 	case len(s.Members) == 0:
 		return "no cluster yet: this member waits to be added to one"
-	case !s.Founded:
-		return "no cluster yet: this member waits for the founder, " + string(s.Members[0].ID)
+	case !s.Founded || s.Term == 0:
+		return "no cluster yet: this member waits for the founder, " + founderOf(s.Members) +
+			"; if that one is lost for good and every member says this, nothing was ever committed: empty all stores and start again"
 	case up < voters/2+1:
 		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed", up, count(voters, "voter"), voters/2+1)
 	}
