@@ -66,8 +66,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{seenFrom(Follower, 3, "n2"), "no leader: n3 led in term 2", "no leader: n3 led in term 2"},
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
 		{founding, "", "no cluster yet: n2 has not answered; n3 has not answered"},
-		{waiting, "", "no cluster yet: this member waits for the founder, n1; if that one is lost for good and "+
-		"every member says this, nothing was ever committed: empty all stores and start again"},
+		{waiting, "", "no cluster yet: this member waits for the founder, n1; if that one is lost for good and " +
+			"every member says this, nothing was ever committed: empty all stores and start again"},
 		{Status{}, "", "no cluster yet: this member waits to be added to one"},
 		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
 		{Status{Err: ErrClosed}, "", "this node has ended: " + ErrClosed.Error()},
