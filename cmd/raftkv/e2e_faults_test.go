@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,6 +118,20 @@ func runServe(t *testing.T, args []string) (code int, says string) {
 	var exit *exec.ExitError
 	require.True(t, errors.As(cmd.Run(), &exit), "it fails: %s", out.String())
 	return exit.ExitCode(), out.String()
+}
+
+func TestEndToEnd_AStrangerOnTheRaftPortIsLoggedAndChangesNothing(t *testing.T) {
+	c, leader := startCluster(t)
+	stranger, err := net.Dial("tcp", leader.RaftAddr)
+	require.NoError(t, err)
+	defer stranger.Close()
+	_, err = stranger.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, stranger) // until it is closed, or reset
+	require.Eventually(t, func() bool {
+		return strings.Contains(c.LogTail(leader.ID), "inbound connection was not let in")
+	}, patience, poll)
+	c.write()
 }
 
 func TestEndToEnd_AMemberThatCannotStartSaysWhy(t *testing.T) {

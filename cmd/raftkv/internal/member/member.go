@@ -85,7 +85,7 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 	if err != nil {
 		return nil, err
 	}
-	connections, err := transport.Listen(o.RaftAddr, transport.Options{TLS: secure, Insecure: o.Insecure})
+	connections, err := transport.Listen(o.RaftAddr, transport.Options{TLS: secure, Insecure: o.Insecure, Logger: cfg.Logger})
 	if err != nil {
 		return nil, explainListen(err)
 	}
