@@ -3,13 +3,15 @@
 GO       ?= go
 TOOL      = $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 30s
+# The tests that print figures.
+MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster
 # What must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test verify fix bench fuzz govulncheck format vet lint race portable
+.PHONY: help demo test verify fix bench measure fuzz govulncheck format vet lint race portable
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +53,10 @@ fix: ## format, and rewrite golden lists, scenarios and the README's example: re
 
 bench: ## one cell against a peer, interleaved in one run: a figure, no gate
 	cd bench && $(GO) run .
+
+measure: ## what the tests with real processes measure: failover, all killed at once, idle load
+	@out=$$($(GO) test -count=1 -v -run '$(MEASURED)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
+	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
 fuzz: ## every fuzz target for FUZZTIME (30s) each
 	@$(GO) list ./... | while read -r package; do \

@@ -148,12 +148,16 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 }
 
 // TransferLeadership hands leadership over to another voter, the best placed one if to is empty, and
-// returns once it leads. Only the leader can. Meanwhile proposals are refused. It fails with
+// returns once it leads. Only the leader can. Meanwhile proposals are refused. If to leads already,
+// that is this member itself, it returns nil at once and changes nothing. It fails with
 // *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrClosed, ErrWiped and ctx.Err(); after the
 // latter the transfer may still take place.
 func (n *Node) TransferLeadership(ctx context.Context, to NodeID) error {
 	if err := n.usable(ctx); err != nil {
 		return err
+	}
+	if now, _ := n.watched.load(); now.Role == Leader && to == n.cfg.ID {
+		return nil
 	}
 	req, err := n.requests.transfer(to)
 	if err != nil {

@@ -17,8 +17,7 @@ var (
 	// ErrWiped: the cluster's configuration names this member's id with another incarnation: its
 	// disk was emptied. It counts for nothing until it is removed from the cluster and added again.
 	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; remove it from the cluster and add it again")
-	// ErrNoTarget: a transfer to nobody: no voter, this member itself, or one that has not been
-	// heard. Nothing changed.
+	// ErrNoTarget: a transfer to nobody: no voter, or one that has not been heard. Nothing changed.
 	ErrNoTarget = errors.New("raft: no such voter to hand leadership over to, or it has not been heard")
 	// ErrTransferTimedOut: the transfer did not end within an election timeout or two; this member
 	// may lead on. Look at Status, and try again.

@@ -179,6 +179,22 @@ func TestTransferLeadership_HandsOverToTheOneNamed(t *testing.T) {
 	})
 }
 
+func TestTransferLeadership_ToTheOneThatLeadsIsDoneAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		leader, follower := c.Leader(), c.Follower()
+		before, began := leader.Status(), time.Now()
+		require.NoError(t, leader.TransferLeadership(context.Background(), before.ID))
+		assert.Zero(t, time.Since(began))
+		propose(t, leader, "no proposal is refused for it")
+		assert.Equal(t, before.Leadership, leader.Status().Leadership)
+
+		var notLeader *raft.NotLeaderError
+		assert.ErrorAs(t, follower.TransferLeadership(context.Background(), follower.Status().ID), &notLeader,
+			"a follower hands over nothing, not even to itself")
+	})
+}
+
 func TestWatch_YieldsTheLatestFirstThenEveryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

@@ -1,4 +1,4 @@
-// Package metrics shows a node's counters to Prometheus. The names are a contract, see docs/metrics.md.
+// Package metrics shows the counters of a node and of its transport to Prometheus. The names are a contract, see docs/metrics.md.
 package metrics
 
 import (
@@ -17,11 +17,15 @@ func Collector(node Source) prometheus.Collector { return &collector{node} }
 
 type collector struct{ node Source }
 
-// value is one number of raft.Metrics under its name.
-type value struct {
+// value is one number of raft.Metrics or transport.Stats under its name.
+type value[From any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	read func(raft.Metrics) float64
+	read func(From) float64
+}
+
+func (v value[From]) collect(from From) prometheus.Metric {
+	return prometheus.MustNewConstMetric(v.desc, v.kind, v.read(from))
 }
 
 // distribution is one histogram of raft.Metrics under its name.
@@ -34,16 +38,17 @@ func describe(name, help string, labels prometheus.Labels) *prometheus.Desc {
 	return prometheus.NewDesc("raft_"+name, help, nil, labels)
 }
 
-func gauge(name, help string, read func(raft.Metrics) float64) value {
-	return value{describe(name, help, nil), prometheus.GaugeValue, read}
+func gauge[From any](name, help string, read func(From) float64) value[From] {
+	return value[From]{describe(name, help, nil), prometheus.GaugeValue, read}
 }
 
-func counter(name, help string, read func(raft.Metrics) float64) value {
-	return value{describe(name, help, nil), prometheus.CounterValue, read}
+func counter[From any](name, help string, read func(From) float64) value[From] {
+	return value[From]{describe(name, help, nil), prometheus.CounterValue, read}
 }
 
-func labelled(name, help, label, of string, read func(raft.Metrics) float64) value {
-	return value{describe(name, help, prometheus.Labels{label: of}), prometheus.CounterValue, read}
+// byReason is one of several counters of a name.
+func byReason[From any](name, help, reason string, read func(From) float64) value[From] {
+	return value[From]{describe(name, help, prometheus.Labels{"reason": reason}), prometheus.CounterValue, read}
 }
 
 func truth(b bool) float64 {
@@ -70,7 +75,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	m := c.node.Metrics()
 	for _, v := range values {
-		out <- prometheus.MustNewConstMetric(v.desc, v.kind, v.read(m))
+		out <- v.collect(m)
 	}
 	for _, d := range distributions {
 		h := d.read(m)

@@ -1,7 +1,11 @@
 package metrics_test
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,17 +15,23 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/metrics"
+	"github.com/coxswain/raft/transport"
 )
 
 type source raft.Metrics
 
 func (s source) Metrics() raft.Metrics { return raft.Metrics(s) }
 
+type wire transport.Stats
+
+func (w wire) Stats() transport.Stats { return transport.Stats(w) }
+
 // gather returns the families that a registry shows for these metrics, checked by the registry.
-func gather(t *testing.T, m raft.Metrics) map[string]string {
+func gather(t *testing.T, m raft.Metrics, s transport.Stats) map[string]string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	require.NoError(t, r.Register(metrics.Collector(source(m))))
+	require.NoError(t, r.Register(metrics.TransportCollector(wire(s))))
 	families, err := r.Gather()
 	require.NoError(t, err)
 	out := map[string]string{}
@@ -37,7 +47,7 @@ func TestCollector_ShowsWhatTheNodeCounts(t *testing.T) {
 		Dropped:        raft.Drops{Stale: 3},
 		Refusals:       map[raft.RefusalReason]uint64{raft.RefusedStaleBoot: 5},
 		ProposeSeconds: raft.Histogram{Bounds: []float64{.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 9},
-	})
+	}, transport.Stats{})
 	for name, want := range map[string]string{
 		"raft_term":                     `gauge:{value:7}`,
 		"raft_leading":                  `gauge:{value:1}`,
@@ -52,10 +62,45 @@ func TestCollector_ShowsWhatTheNodeCounts(t *testing.T) {
 	}
 }
 
+// Every number of Stats is its own: a value that reads another field, or a field that is not shown,
+// is noticed here.
+func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
+	var s transport.Stats
+	next := uint64(1000)
+	fields := reflect.ValueOf(&s).Elem()
+	for i := range fields.NumField() {
+		switch f := fields.Field(i); f.Kind() {
+		case reflect.Int:
+			f.SetInt(int64(next))
+		case reflect.Array:
+			for k := range f.Len() {
+				f.Index(k).SetUint(next)
+				next++
+			}
+		default:
+			f.SetUint(next)
+		}
+		next++
+	}
+	all := strings.Join(slices.Collect(maps.Values(gather(t, raft.Metrics{}, s))), "\n")
+	shown := 0
+	for n := uint64(1000); n < next; n++ {
+		if count := strings.Count(all, fmt.Sprintf("value:%d}", n)); count > 0 {
+			assert.Equal(t, 1, count, n)
+			shown++
+		}
+	}
+	assert.Equal(t, fields.NumField()-1+len(s.Refused), shown)
+	assert.Contains(t, strings.ReplaceAll(all, "  ", " "),
+		fmt.Sprintf(`value:"malformed"} counter:{value:%d}`, s.Malformed))
+	assert.Contains(t, strings.ReplaceAll(all, "  ", " "),
+		fmt.Sprintf(`value:"stale boot"} counter:{value:%d}`, s.Refused[raft.RefusedStaleBoot]))
+}
+
 func TestCollector_EveryNameIsDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../docs/metrics.md")
 	require.NoError(t, err)
-	shown := gather(t, raft.Metrics{})
+	shown := gather(t, raft.Metrics{}, transport.Stats{})
 	for name := range shown {
 		assert.Contains(t, string(doc), "`"+name, "docs/metrics.md")
 	}

@@ -3,7 +3,7 @@ package metrics
 import "github.com/coxswain/raft"
 
 // values is every number, in the order of docs/metrics.md.
-var values = []value{
+var values = []value[raft.Metrics]{
 	gauge("term", "The current term.", func(m raft.Metrics) float64 { return float64(m.Term) }),
 	gauge("leading", "1 while this member leads.", func(m raft.Metrics) float64 { return truth(m.Leading) }),
 	gauge("leader_known", "1 while a leader is known.",
@@ -76,13 +76,13 @@ var values = []value{
 		func(m raft.Metrics) float64 { return float64(m.WaitingSends) }),
 }
 
-func failed(reason string, read func(raft.ProposalFailures) uint64) value {
-	return labelled("proposals_failed_total", "Proposals that failed, by what the caller was told.", "reason", reason,
+func failed(reason string, read func(raft.ProposalFailures) uint64) value[raft.Metrics] {
+	return byReason("proposals_failed_total", "Proposals that failed, by what the caller was told.", reason,
 		func(m raft.Metrics) float64 { return float64(read(m.ProposalsFailed)) })
 }
 
-func dropped(reason string, read func(raft.Drops) uint64) value {
-	return labelled("dropped_total", "Messages and events dropped.", "reason", reason,
+func dropped(reason string, read func(raft.Drops) uint64) value[raft.Metrics] {
+	return byReason("dropped_total", "Messages and events dropped.", reason,
 		func(m raft.Metrics) float64 { return float64(read(m.Dropped)) })
 }
 

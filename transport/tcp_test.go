@@ -93,8 +93,15 @@ func TestDial_AddressThatDoesNotResolveIsToldAndTriedAgain(t *testing.T) {
 	r.AwaitLost(t, "b", false)
 	status := a.Peer("b")
 	assert.False(t, status.Connected)
-	require.Error(t, status.Err)
+	require.ErrorContains(t, status.Err, "no-such-host.invalid", "it names what did not resolve")
 	r.AwaitLost(t, "b", false)
+}
+
+func TestListen_AddressThatDoesNotResolveIsAClearError(t *testing.T) {
+	_, err := transport.Listen("no-such-host.invalid:0", transport.Options{})
+	var failed *transport.ListenError
+	require.ErrorAs(t, err, &failed)
+	assert.ErrorContains(t, err, "no-such-host.invalid")
 }
 
 func TestDial_ResolverIsAskedForEachDial(t *testing.T) {

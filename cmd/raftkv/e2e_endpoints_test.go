@@ -41,6 +41,7 @@ func TestEndToEnd_EveryMemberAnswersEverything(t *testing.T) {
 		{"readiness", "GET", "/readyz", "", 200, "ready", false},
 		{"status", "GET", "/status", "", 200, `"leader_url":"http://`, false},
 		{"metrics of the library", "GET", "/metrics", "", 200, "\nraft_", false},
+		{"metrics of the transport", "GET", "/metrics", "", 200, "\nraft_transport_inbound ", false},
 		{"metrics of the process", "GET", "/metrics", "", 200, "\ngo_goroutines ", false},
 		{"a value that is too large", "PUT", key, value + "x", 413, "value_too_large", false},
 	} {

@@ -104,6 +104,22 @@ func TestEndToEnd_AMemberOfAnotherClusterIsKeptOut(t *testing.T) {
 	c.write() // two of three go on
 }
 
+func TestEndToEnd_APeerThatDoesNotResolveIsNamedInTheStatus(t *testing.T) {
+	c := newCluster(t)
+	startApart(t, replaced(c.ServeArgs(c.Nodes[0]), "--peers", func(peer string) string {
+		return strings.Replace(peer, "n2=127.0.0.1:", "n2=no.such.host.invalid:", 1)
+	}))
+	c.await(c.Nodes[0], "says which host does not resolve", func(s api.Status) bool {
+		for _, m := range s.Members {
+			if m.ID == "n2" {
+				return !m.Connected && strings.Contains(m.ConnectionErr, "no.such.host.invalid") &&
+					strings.Contains(strings.Join(s.Missing, "\n"), m.ConnectionErr)
+			}
+		}
+		return false
+	})
+}
+
 // runServe runs a member that is expected to end by itself, and returns what it says.
 func runServe(t *testing.T, args []string) (code int, says string) {
 	t.Helper()
@@ -151,9 +167,12 @@ func TestEndToEnd_AMemberThatCannotStartSaysWhy(t *testing.T) {
 		{"the raft port is in use", replaced(args, "--http-addr", elsewhere), []string{"--raft-addr", "in use", "a free port"}},
 		{"the data is in use", free, []string{"--data", "in use by another process"}},
 		{"the data is a file", replaced(free, "--data", func(string) string { return file }), []string{"--data", file}},
-		{"an address that does not resolve",
+		{"an HTTP address that does not resolve",
 			replaced(args, "--http-addr", func(string) string { return "no.such.host.invalid:1" }),
 			[]string{"--http-addr", "no.such.host.invalid"}},
+		{"a raft address that does not resolve",
+			replaced(free, "--raft-addr", func(string) string { return "no.such.host.invalid:1" }),
+			[]string{"--raft-addr", "cannot listen on no.such.host.invalid:1", "choose an address of this machine"}},
 	} {
 		code, says := runServe(t, row.args)
 		assert.Equal(t, 1, code, row.rule)

@@ -43,7 +43,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	}
 	defer listener.Close()
 	store := &kv.Store{}
-	node, err := start(ctx, o, cfg, store)
+	node, connections, err := start(ctx, o, cfg, store)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	starting, started := context.WithCancel(ctx)
 	var report sync.WaitGroup
 	report.Go(func() { reportReady(starting, node, cfg.Logger) })
-	err = serve(ctx, node, server.New(node, store, metricsHandler(node)), listener)
+	err = serve(ctx, node, server.New(node, store, metricsHandler(node, connections)), listener)
 	started()
 	report.Wait()
 	return errors.Join(err, closeNode(node))
@@ -80,26 +80,26 @@ func reportReady(ctx context.Context, node *raft.Node, log hclog.Logger) {
 }
 
 // start opens storage and transport and starts the node on them.
-func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*raft.Node, error) {
+func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*raft.Node, *transport.TCP, error) {
 	secure, err := o.tls()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	connections, err := transport.Listen(o.RaftAddr, transport.Options{TLS: secure, Insecure: o.Insecure, Logger: cfg.Logger})
 	if err != nil {
-		return nil, explainListen(err)
+		return nil, nil, explainListen(err)
 	}
 	data, err := storage.OpenBolt(o.Data, storage.BoltOptions{})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--data: %w", err), connections.Close())
+		return nil, nil, errors.Join(fmt.Errorf("--data: %w", err), connections.Close())
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	node, err := raft.Start(ctx, cfg, store, data, connections)
 	if err != nil {
-		return nil, errors.Join(err, connections.Close(), data.Close())
+		return nil, nil, errors.Join(err, connections.Close(), data.Close())
 	}
-	return node, nil
+	return node, connections, nil
 }
 
 const addressRemedy = "choose an address of this machine and a free port, or end the process that has it"
@@ -151,9 +151,9 @@ func closeNode(node *raft.Node) error {
 	return nil
 }
 
-func metricsHandler(node *raft.Node) http.Handler {
+func metricsHandler(node *raft.Node, connections *transport.TCP) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.Collector(node), collectors.NewGoCollector(),
+	registry.MustRegister(metrics.Collector(node), metrics.TransportCollector(connections), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }

@@ -1,0 +1,127 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+)
+
+// insideVariable says that the test runs in a mount namespace of its own.
+const insideVariable = "RAFTKV_INSIDE"
+
+// withOwnMounts runs body in a process where it may mount: it starts this test again there.
+func withOwnMounts(t *testing.T, body func()) {
+	if os.Getenv(insideVariable) != "" {
+		require.NoError(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+		body()
+		return
+	}
+	inside := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+	inside.Env = append(os.Environ(), insideVariable+"=1")
+	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		inside.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		inside.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		inside.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	var out bytes.Buffer
+	inside.Stdout, inside.Stderr = &out, &out
+	if err := inside.Start(); err != nil {
+		t.Skipf("no mount namespace here: %v", err)
+	}
+	require.NoError(t, inside.Wait(), out.String())
+	require.Contains(t, out.String(), "--- PASS: "+t.Name())
+}
+
+// startOnSmallDisks returns a cluster with a leader, each member on a disk of its own of 4 MiB.
+func startOnSmallDisks(t *testing.T) (c cluster, leader local.Node) {
+	t.Helper()
+	c = newCluster(t)
+	for _, n := range c.Nodes {
+		dir := c.DataDir(n.ID)
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	}
+	require.NoError(t, c.Start())
+	return c, c.leader("")
+}
+
+// fillDisk leaves no room on the disk of a member, and returns the file to remove.
+func fillDisk(t *testing.T, dir string) (filler string) {
+	t.Helper()
+	filler = filepath.Join(dir, "filler")
+	err := os.WriteFile(filler, make([]byte, 8<<20), 0o600)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	return filler
+}
+
+// awaitEnd waits until a member has ended by itself, and returns its exit code and its log.
+func (c cluster) awaitEnd(id string) (code int, log string) {
+	c.t.Helper()
+	p := c.Process(id)
+	select {
+	case <-p.Done():
+	case <-time.After(patience):
+		require.Fail(c.t, "it runs on", id)
+	}
+	var exit *exec.ExitError
+	require.True(c.t, errors.As(p.Err(), &exit), "%v", p.Err())
+	all, err := os.ReadFile(filepath.Join(c.dir, id+".log"))
+	require.NoError(c.t, err)
+	return exit.ExitCode(), string(all)
+}
+
+func TestEndToEnd_AFullDiskEndsTheMemberAndTheOthersGoOn(t *testing.T) {
+	withOwnMounts(t, func() {
+		c, leader := startOnSmallDisks(t)
+		w, verify := c.work()
+		writes(t, w, 20)
+		for _, full := range []local.Node{leader, c.others(leader.ID)[0]} {
+			filler := fillDisk(t, c.DataDir(full.ID))
+			code, log := c.awaitEnd(full.ID)
+			assert.Equal(t, 1, code, full.ID)
+			assert.Contains(t, log, "the node has ended: ", full.ID)
+			assert.Contains(t, log, "no space left on the disk: make room and start again", full.ID)
+			writes(t, w, 20) // two of three go on
+
+			require.NoError(t, os.Remove(filler))
+			require.NoError(t, c.Start(full.ID))
+			c.caughtUp()
+		}
+		verify() // nothing acknowledged is lost
+	})
+}
+
+func TestEndToEnd_AReadOnlyDiskIsRefusedAndTheOthersGoOn(t *testing.T) {
+	withOwnMounts(t, func() {
+		c, leader := startOnSmallDisks(t)
+		w, verify := c.work()
+		writes(t, w, 20)
+		c.Kill(leader.ID)
+		dir := c.DataDir(leader.ID)
+		require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		require.NoError(t, c.Start(leader.ID))
+		code, log := c.awaitEnd(leader.ID)
+		assert.Equal(t, 1, code)
+		assert.Contains(t, log, "--data: storage: data directory is not writable: check the mount and the permissions")
+		assert.Contains(t, log, dir)
+		writes(t, w, 20) // two of three go on
+
+		require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
+		require.NoError(t, c.Start(leader.ID))
+		c.caughtUp()
+		verify()
+	})
+}
