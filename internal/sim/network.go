@@ -1,0 +1,244 @@
+package sim
+
+// DelayShape is how the delays of messages are distributed.
+type DelayShape int
+
+// The shapes.
+const (
+	Uniform DelayShape = iota // from Min to twice Mean
+	Exponential
+	Pareto  // from Min on, with a heavy tail up to Max
+	Bimodal // Min, or, once in sixteen times, up to Max
+)
+
+// Delay says how long messages travel.
+type Delay struct {
+	Shape          DelayShape
+	Min, Mean, Max Time
+}
+
+func (d Delay) draw(s *Stream) Time {
+	switch d.Shape {
+	case Uniform:
+		return s.Between(d.Min, max(d.Min, 2*d.Mean))
+	case Exponential:
+		return min(d.Min+s.Exponential(d.Mean), d.Max)
+	case Pareto:
+		return s.Pareto(d.Min, d.Max)
+	}
+	if s.IntN(16) == 0 {
+		return s.Between(d.Min, d.Max)
+	}
+	return d.Min
+}
+
+// NetworkFaults is how a network misbehaves. Chances are in millionths of the messages. The zero value
+// is a perfect network without delay.
+type NetworkFaults struct {
+	Loss       int
+	BurstBegin int // a burst of losses begins on a link
+	BurstEnd   int // it ends
+	Duplicate  int // arrives twice
+	Replay     int // arrives again, up to ReplayMax later
+	Misdeliver int // arrives at another node
+	Corrupt    int // arrives with flipped bits
+	Delay      Delay
+	ReplayMax  Time
+	FIFO       bool // messages of one link and lane keep their order
+	Bandwidth  int  // bytes a second of each link and lane; 0: unlimited
+	Capacity   int  // messages under way on a link; one more evicts a random one; 0: unlimited
+}
+
+// Packet names a message under way.
+type Packet int32
+
+// Network carries messages of type M between nodes. Each link has lanes, which do not wait for each other.
+type Network[M any] struct {
+	Links  *Links
+	Faults NetworkFaults
+	// Counted since the beginning.
+	Sent, Lost, Doubled, Replayed, Misdelivered, Corrupted, Evicted, Blocked int
+
+	n        int
+	lanes    int
+	random   *Stream
+	schedule func(at Time, p Packet)
+	routes   []route
+	packets  []packet[M]
+	free     []Packet
+}
+
+// route is one direction of one lane between two nodes.
+type route struct {
+	burst   bool
+	last    Time // the latest arrival
+	busy    Time // until then, the bandwidth is used up
+	clogged Time // nothing arrives before
+	queue   []Packet
+}
+
+type packet[M any] struct {
+	message      M
+	from, to     int
+	addressee    int
+	lane         int
+	corrupt      bool
+	evicted      bool
+	occupiesLink bool
+}
+
+// Delivery is a message that arrives at To.
+type Delivery[M any] struct {
+	Message  M
+	From, To int
+	Corrupt  bool // flip bits below the codec
+}
+
+// NewNetwork connects n nodes. schedule is called for each message that is to arrive: at that time, call
+// Arrive.
+func NewNetwork[M any](n, lanes int, random *Stream, schedule func(at Time, p Packet)) *Network[M] {
+	return &Network[M]{
+		Links: NewLinks(n), n: n, lanes: lanes, random: random, schedule: schedule,
+		routes: make([]route, n*n*lanes),
+	}
+}
+
+func (w *Network[M]) route(from, to, lane int) *route { return &w.routes[(from*w.n+to)*w.lanes+lane] }
+
+// Send takes a message of this many bytes on its way. It draws the same amount of randomness whatever the
+// faults are.
+func (w *Network[M]) Send(now Time, from, to, lane, bytes int, m M) {
+	w.Sent++
+	f := &w.Faults
+	fate, more := w.random.Uint64(), w.random.Uint64()
+	again := w.random.Between(0, max(f.ReplayMax, 1))
+	r := w.route(from, to, lane)
+	if roll(&more, f.BurstBegin) {
+		r.burst = true
+	}
+	if roll(&more, f.BurstEnd) {
+		r.burst = false
+	}
+	lost := roll(&fate, f.Loss) || r.burst
+	doubled, replayed := roll(&fate, f.Duplicate), roll(&fate, f.Replay)
+	p := packet[M]{message: m, from: from, to: to, addressee: to, lane: lane}
+	stray, evicted := w.random.IntN(max(w.n-1, 1)), w.random.Uint64()
+	if roll(&more, f.Misdeliver) && w.n > 1 {
+		p.to = (to + 1 + stray) % w.n
+		w.Misdelivered++
+	}
+	first, second := f.Delay.draw(w.random), f.Delay.draw(w.random)
+	if w.random.Chance(f.Corrupt) {
+		p.corrupt = true
+		w.Corrupted++
+	}
+	if replayed {
+		w.Replayed++
+		w.put(now+again, p)
+	}
+	if lost {
+		w.Lost++
+		return
+	}
+	w.put(w.arrival(now, r, bytes, first), w.enqueue(r, p, evicted))
+	if doubled {
+		w.Doubled++
+		w.put(w.arrival(now, r, bytes, second), p)
+	}
+}
+
+// roll uses up 20 bits for one chance.
+func roll(bits *uint64, millionths int) bool {
+	r := (*bits & (1<<20 - 1)) * Million >> 20
+	*bits >>= 20
+	return int(r) < millionths
+}
+
+// arrival says when a message comes through the link.
+func (w *Network[M]) arrival(now Time, r *route, bytes int, delay Time) Time {
+	leaves := now
+	if w.Faults.Bandwidth > 0 {
+		leaves = max(now, r.busy) + Time(bytes)*1e9/Time(w.Faults.Bandwidth)
+		r.busy = leaves
+	}
+	at := max(leaves+delay, r.clogged)
+	if w.Faults.FIFO {
+		at = max(at, r.last)
+	}
+	r.last = max(r.last, at)
+	return at
+}
+
+// enqueue takes a place on the link, for which another message may have to go.
+func (w *Network[M]) enqueue(r *route, p packet[M], random uint64) packet[M] {
+	if w.Faults.Capacity == 0 {
+		return p
+	}
+	p.occupiesLink = true
+	if len(r.queue) >= w.Faults.Capacity {
+		i := int(random % uint64(len(r.queue)))
+		w.packets[r.queue[i]].evicted = true
+		w.Evicted++
+		r.queue = append(r.queue[:i], r.queue[i+1:]...)
+	}
+	return p
+}
+
+func (w *Network[M]) put(at Time, p packet[M]) {
+	var id Packet
+	if n := len(w.free); n > 0 {
+		id = w.free[n-1]
+		w.free = w.free[:n-1]
+		w.packets[id] = p
+	} else {
+		id = Packet(len(w.packets))
+		w.packets = append(w.packets, p)
+	}
+	if p.occupiesLink {
+		r := w.route(p.from, p.addressee, p.lane)
+		r.queue = append(r.queue, id)
+	}
+	w.schedule(at, id)
+}
+
+// Arrive returns the message; false if it was lost on the way after all: evicted, or the link is cut.
+func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
+	p := w.packets[id]
+	w.packets[id] = packet[M]{}
+	w.free = append(w.free, id)
+	if p.occupiesLink && !p.evicted {
+		r := w.route(p.from, p.addressee, p.lane)
+		for i, queued := range r.queue {
+			if queued == id {
+				r.queue = append(r.queue[:i], r.queue[i+1:]...)
+				break
+			}
+		}
+	}
+	if p.evicted {
+		return Delivery[M]{}, false
+	}
+	if !w.Links.Up(p.from, p.to) {
+		w.Blocked++
+		return Delivery[M]{}, false
+	}
+	return Delivery[M]{p.message, p.from, p.to, p.corrupt}, true
+}
+
+// Clog holds back all that is sent from one node to another until then.
+func (w *Network[M]) Clog(from, to int, until Time) {
+	for lane := range w.lanes {
+		w.route(from, to, lane).clogged = until
+	}
+}
+
+// Under returns how many messages are under way.
+func (w *Network[M]) Under() int { return len(w.packets) - len(w.free) }
+
+// Calm ends all faults but the cuts: what is sent from now on arrives in order, after this delay.
+func (w *Network[M]) Calm(delay Time) {
+	w.Faults = NetworkFaults{Delay: Delay{Shape: Uniform, Min: delay, Mean: delay / 2, Max: delay}, FIFO: true}
+	for i := range w.routes {
+		w.routes[i].burst, w.routes[i].clogged, w.routes[i].busy, w.routes[i].last = false, 0, 0, 0
+	}
+}
