@@ -56,6 +56,9 @@ type Packet int32
 type Network[M any] struct {
 	Links  *Links
 	Faults NetworkFaults
+	// Core is a set of nodes between which CoreFaults take the place of Faults.
+	Core       uint64
+	CoreFaults NetworkFaults
 	// Counted since the beginning.
 	Sent, Lost, Doubled, Replayed, Misdelivered, Corrupted, Evicted, Blocked int
 
@@ -109,7 +112,7 @@ func (w *Network[M]) route(from, to, lane int) *route { return &w.routes[(from*w
 // faults are.
 func (w *Network[M]) Send(now Time, from, to, lane, bytes int, m M) {
 	w.Sent++
-	f := &w.Faults
+	f := w.faults(from, to)
 	fate, more := w.random.Uint64(), w.random.Uint64()
 	again := w.random.Between(0, max(f.ReplayMax, 1))
 	r := w.route(from, to, lane)
@@ -140,10 +143,10 @@ func (w *Network[M]) Send(now Time, from, to, lane, bytes int, m M) {
 		w.Lost++
 		return
 	}
-	w.put(w.arrival(now, r, bytes, first), w.enqueue(r, p, evicted))
+	w.put(arrival(f, now, r, bytes, first), w.enqueue(f, r, p, evicted))
 	if doubled {
 		w.Doubled++
-		w.put(w.arrival(now, r, bytes, second), p)
+		w.put(arrival(f, now, r, bytes, second), p)
 	}
 }
 
@@ -155,14 +158,14 @@ func roll(bits *uint64, millionths int) bool {
 }
 
 // arrival says when a message comes through the link.
-func (w *Network[M]) arrival(now Time, r *route, bytes int, delay Time) Time {
+func arrival(f *NetworkFaults, now Time, r *route, bytes int, delay Time) Time {
 	leaves := now
-	if w.Faults.Bandwidth > 0 {
-		leaves = max(now, r.busy) + Time(bytes)*1e9/Time(w.Faults.Bandwidth)
+	if f.Bandwidth > 0 {
+		leaves = max(now, r.busy) + Time(bytes)*1e9/Time(f.Bandwidth)
 		r.busy = leaves
 	}
 	at := max(leaves+delay, r.clogged)
-	if w.Faults.FIFO {
+	if f.FIFO {
 		at = max(at, r.last)
 	}
 	r.last = max(r.last, at)
@@ -170,12 +173,12 @@ func (w *Network[M]) arrival(now Time, r *route, bytes int, delay Time) Time {
 }
 
 // enqueue takes a place on the link, for which another message may have to go.
-func (w *Network[M]) enqueue(r *route, p packet[M], random uint64) packet[M] {
-	if w.Faults.Capacity == 0 {
+func (w *Network[M]) enqueue(f *NetworkFaults, r *route, p packet[M], random uint64) packet[M] {
+	if f.Capacity == 0 {
 		return p
 	}
 	p.occupiesLink = true
-	if len(r.queue) >= w.Faults.Capacity {
+	if len(r.queue) >= f.Capacity {
 		i := int(random % uint64(len(r.queue)))
 		w.packets[r.queue[i]].evicted = true
 		w.Evicted++
@@ -235,10 +238,21 @@ func (w *Network[M]) Clog(from, to int, until Time) {
 // Under returns how many messages are under way.
 func (w *Network[M]) Under() int { return len(w.packets) - len(w.free) }
 
-// Calm ends all faults but the cuts: what is sent from now on arrives in order, after this delay.
-func (w *Network[M]) Calm(delay Time) {
-	w.Faults = NetworkFaults{Delay: Delay{Shape: Uniform, Min: delay, Mean: delay / 2, Max: delay}, FIFO: true}
+// Calm ends the faults on the links between the nodes of the set, cuts and queues included.
+func (w *Network[M]) Calm(set uint64, delay Time) {
+	w.Core, w.CoreFaults = set, NetworkFaults{Delay: Delay{Shape: Uniform, Mean: delay}, FIFO: true}
+	w.Links.MendAmong(set)
 	for i := range w.routes {
-		w.routes[i].burst, w.routes[i].clogged, w.routes[i].busy, w.routes[i].last = false, 0, 0, 0
+		if from, to := i/w.lanes/w.n, i/w.lanes%w.n; (set>>from)&(set>>to)&1 == 1 {
+			r := &w.routes[i]
+			r.burst, r.clogged, r.busy, r.last = false, 0, 0, 0
+		}
 	}
+}
+
+func (w *Network[M]) faults(from, to int) *NetworkFaults {
+	if (w.Core>>from)&(w.Core>>to)&1 == 1 {
+		return &w.CoreFaults
+	}
+	return &w.Faults
 }

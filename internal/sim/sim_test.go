@@ -114,6 +114,28 @@ func TestNetwork_BandwidthDelays(t *testing.T) {
 	assert.Equal(t, Time(1e9), q.Now())
 }
 
+func TestNetwork_CalmEndsTheFaultsWithinASet(t *testing.T) {
+	var q Queue[Packet]
+	w := NewNetwork[int](3, 2, NewStream(1, NetworkConcern), q.Push)
+	w.Faults = NetworkFaults{Loss: Million, FIFO: true}
+	w.Clog(0, 2, 1e9)
+	w.Links.Bridge(1)
+	w.Calm(0b101, 10)
+	for from := range 3 {
+		for to := range 3 {
+			w.Send(0, from, to, 1, 10, from*10+to)
+		}
+	}
+	var got []int
+	for p, ok := q.Pop(); ok; p, ok = q.Pop() {
+		d, ok := w.Arrive(p)
+		require.True(t, ok)
+		got = append(got, d.Message)
+	}
+	assert.ElementsMatch(t, []int{0, 2, 20, 22}, got)
+	assert.LessOrEqual(t, q.Now(), Time(20))
+}
+
 // up prints the links that are up, "01" for 0 to 1.
 func up(l *Links) (s []string) {
 	for a := range l.n {
