@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/coxswain/raft/fuzzy"
+)
+
+const (
+	workersMax    = 1024
+	seedsDefault  = 1000
+	repeatedEvery = 50 // one seed in so many is run twice, and must do the same
+)
+
+// campaign is one call of fuzz.
+type campaign struct {
+	workers  int
+	seeds    int
+	duration time.Duration
+	base     uint64
+	profiles []string
+	asJSON   bool
+	onward   bool // go on after a failure
+
+	mu     sync.Mutex
+	next   uint64
+	stop   bool
+	bar    *progressbar.ProgressBar
+	report report
+	began  time.Time
+}
+
+// report is what fuzz prints, as text or as JSON. Rates are per core: the time of all workers together.
+type report struct {
+	Seeds            int     `json:"seeds"`
+	Profiles         string  `json:"profiles"`
+	Base             string  `json:"base"`
+	Seconds          float64 `json:"seconds"`
+	CoreSeconds      float64 `json:"core_seconds"`
+	Events           int     `json:"events"`
+	VirtualHours     float64 `json:"virtual_hours"`
+	Faults           int     `json:"faults"`
+	Crashes          int     `json:"crashes"`
+	Elections        int     `json:"elections"`
+	Proposals        int     `json:"proposals"`
+	Commits          int     `json:"commits"`
+	Histories        int     `json:"histories"`
+	UnknownHistories int     `json:"unknown_histories"`
+	Repeated         int     `json:"repeated"`
+	Excused          int     `json:"excused"`
+
+	EventsPerCoreSecond     float64 `json:"events_per_core_second"`
+	VirtualHoursPerCoreHour float64 `json:"virtual_hours_per_core_hour"`
+	FaultsPerCoreHour       float64 `json:"faults_per_core_hour"`
+
+	Failures []failure `json:"failures"`
+}
+
+type failure struct {
+	Seed   string      `json:"seed"`
+	Class  fuzzy.Class `json:"class"`
+	Rule   string      `json:"rule"`
+	Text   string      `json:"text"`
+	Replay string      `json:"replay"`
+	err    *fuzzy.Failure
+}
+
+func newFuzz() *cobra.Command {
+	c := &campaign{}
+	var base, profile string
+	cmd := &cobra.Command{
+		Use: "fuzz", Short: "Run many seeds, and stop at the first that fails", Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.prepare(base, profile); err != nil {
+				return fmt.Errorf("%w; %w", err, errUsage)
+			}
+			return c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().IntVar(&c.workers, "workers", runtime.NumCPU(), "runs at the same time")
+	cmd.Flags().IntVar(&c.seeds, "seeds", 0, "how many seeds; default: 1000, or as many as --duration takes")
+	cmd.Flags().DurationVar(&c.duration, "duration", 0, "how long")
+	cmd.Flags().StringVar(&base, "seed", "0", "the first seed, in hexadecimal; of a commit's hash, the first 16 digits count")
+	cmd.Flags().StringVar(&profile, "profile", "swarm", "a profile, several with commas, or all")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the report as JSON")
+	cmd.Flags().BoolVar(&c.onward, "keep-going", false, "go on after a failure")
+	return cmd
+}
+
+// prepare checks the flags.
+func (c *campaign) prepare(base, profile string) error {
+	if c.workers < 1 || c.workers > workersMax {
+		return fmt.Errorf("--workers %d: it takes 1 to %d", c.workers, workersMax)
+	}
+	if c.seeds < 0 || c.duration < 0 {
+		return fmt.Errorf("--seeds and --duration take 0 or more")
+	}
+	if c.seeds == 0 && c.duration == 0 {
+		c.seeds = seedsDefault
+	}
+	number, err := strconv.ParseUint(base[:min(len(base), 16)], 16, 64)
+	if err != nil {
+		return fmt.Errorf("--seed %q: it takes hexadecimal digits", base)
+	}
+	c.base, c.next = number, number
+	c.profiles = strings.Split(profile, ",")
+	if profile == "all" {
+		c.profiles = nil
+		for _, line := range fuzzy.Profiles() {
+			name, _, _ := strings.Cut(line, ":")
+			c.profiles = append(c.profiles, name)
+		}
+	}
+	for _, name := range c.profiles {
+		if _, err := fuzzy.Draw(fuzzy.Seed{Profile: name}); err != nil {
+			return err
+		}
+	}
+	c.report = report{Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}}
+	return nil
+}
+
+func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
+	c.began = time.Now()
+	if c.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.duration)
+		defer cancel()
+	}
+	if !c.asJSON && isTerminal(errOut) {
+		total := int64(-1)
+		if c.seeds > 0 {
+			total = int64(c.seeds)
+		}
+		c.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(errOut), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionSetDescription("seeds"), progressbar.OptionClearOnFinish(),
+			progressbar.OptionThrottle(100*time.Millisecond))
+	}
+	var workers sync.WaitGroup
+	for range c.workers {
+		workers.Go(func() { c.work(ctx) })
+	}
+	workers.Wait()
+	if c.bar != nil {
+		_ = c.bar.Finish() // it is only a picture
+	}
+	c.rate()
+	if err := c.print(out); err != nil {
+		return err
+	}
+	if len(c.report.Failures) > 0 {
+		return c.report.Failures[0].err
+	}
+	return nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// work runs one seed after the other.
+func (c *campaign) work(ctx context.Context) {
+	for {
+		seed, ok := c.take(ctx)
+		if !ok {
+			return
+		}
+		began := time.Now()
+		result, err := fuzzy.Run(seed, nil)
+		repeated := err == nil && result.Failure == nil && seed.Number%repeatedEvery == 0
+		took := time.Since(began)
+		if repeated {
+			again, _ := fuzzy.Run(seed, nil)
+			if again.Hash != result.Hash {
+				result.Failure = &fuzzy.Failure{Class: fuzzy.Safety, Rule: "T1", Text: "the same seed did something else"}
+			}
+		}
+		c.add(result, took, repeated)
+	}
+}
+
+func (c *campaign) take(ctx context.Context) (fuzzy.Seed, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.next - c.base
+	if c.stop || ctx.Err() != nil || c.seeds > 0 && n >= uint64(c.seeds) {
+		return fuzzy.Seed{}, false
+	}
+	c.next++
+	return fuzzy.Seed{Profile: c.profiles[n%uint64(len(c.profiles))], Number: c.base + n}, true
+}
+
+func (c *campaign) add(result fuzzy.Result, took time.Duration, repeated bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := &c.report
+	r.Seeds++
+	r.CoreSeconds += took.Seconds()
+	r.Events += result.Events
+	r.VirtualHours += time.Duration(result.Virtual).Hours()
+	r.Faults += result.Faults
+	r.Crashes += result.Crashes
+	r.Elections += result.Elections
+	r.Proposals += result.Proposals
+	r.Commits += result.Commits
+	r.Histories += result.Histories
+	r.UnknownHistories += result.UnknownHistories
+	if repeated {
+		r.Repeated++
+	}
+	if result.Excuse != "" {
+		r.Excused++
+	}
+	if c.bar != nil {
+		_ = c.bar.Add(1) // it is only a picture
+	}
+	if f := result.Failure; f != nil {
+		replay := "go run ./cmd/raftlab replay " + result.Seed.String()
+		r.Failures = append(r.Failures, failure{result.Seed.String(), f.Class, f.Rule, f.Text, replay, f})
+		c.stop = !c.onward
+	}
+}
+
+func (c *campaign) rate() {
+	r := &c.report
+	r.Seconds = time.Since(c.began).Seconds()
+	if r.CoreSeconds > 0 {
+		r.EventsPerCoreSecond = float64(r.Events) / r.CoreSeconds
+		r.VirtualHoursPerCoreHour = r.VirtualHours * 3600 / r.CoreSeconds
+		r.FaultsPerCoreHour = float64(r.Faults) * 3600 / r.CoreSeconds
+	}
+}
+
+func (c *campaign) print(out io.Writer) error {
+	r := &c.report
+	if c.asJSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	for _, f := range r.Failures {
+		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n", f.Seed, f.Class, f.Rule, f.Text, f.Replay); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, `%d seeds of %s from %s in %.1f s, %d failed
+  %d events, %d faults, %d crashes, %d elections, %d of %d proposals committed
+  %d histories checked for linearizability, %d too large to tell; %d seeds run twice; %d excused from the second phase
+  %.0f events a core-second; %.0f virtual hours and %.0f faults a core-hour
+`, r.Seeds, r.Profiles, r.Base, r.Seconds, len(r.Failures), r.Events, r.Faults, r.Crashes, r.Elections, r.Commits,
+		r.Proposals, r.Histories, r.UnknownHistories, r.Repeated, r.Excused,
+		r.EventsPerCoreSecond, r.VirtualHoursPerCoreHour, r.FaultsPerCoreHour)
+	return err
+}

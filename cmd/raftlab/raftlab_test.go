@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/fuzzy"
+)
+
+func lab(args ...string) (code int, out, errOut string) {
+	var o, e bytes.Buffer
+	code = run(context.Background(), args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestFuzz_ReportsWhatItRan(t *testing.T) {
+	code, out, _ := lab("fuzz", "--seeds", "6", "--seed", "2f", "--profile", "founding,history", "--workers", "2")
+	require.Equal(t, exitClean, code, out)
+	assert.Contains(t, out, "6 seeds of founding,history from 2f")
+	assert.Contains(t, out, "events a core-second")
+
+	code, out, _ = lab("fuzz", "--duration", "50ms", "--profile", "all", "--json")
+	require.Equal(t, exitClean, code, out)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	assert.Positive(t, r.Seeds)
+	assert.Positive(t, r.EventsPerCoreSecond)
+	assert.Empty(t, r.Failures)
+}
+
+func TestReplay_TellsHowItEnds(t *testing.T) {
+	code, out, _ := lab("replay", "f1.history.3", "--show-profile")
+	require.Equal(t, exitClean, code, out)
+	assert.Contains(t, out, "f1.history.3: ")
+	assert.Contains(t, out, `"Voters"`)
+}
+
+func TestTrace_WritesEitherFormat(t *testing.T) {
+	code, out, _ := lab("trace", "f1.history.3")
+	require.Equal(t, exitClean, code)
+	assert.Contains(t, out, "lead term")
+	path := t.TempDir() + "/trace.ndjson"
+	code, _, _ = lab("trace", "f1.history.3", "--format", "ndjson", "--out", path)
+	require.Equal(t, exitClean, code)
+	assert.FileExists(t, path)
+}
+
+func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"fuzz", "--profile", "nonsense"}, exitUsage, "there are\n  swarm:"},
+		{[]string{"fuzz", "--seed", "xyz"}, exitUsage, "hexadecimal"},
+		{[]string{"fuzz", "--seed", ""}, exitUsage, "hexadecimal"},
+		{[]string{"fuzz", "--workers", "0"}, exitUsage, "1 to 1024"},
+		{[]string{"fuzz", "--seeds", "-1"}, exitUsage, "0 or more"},
+		{[]string{"replay"}, exitUsage, "1 arg"},
+		{[]string{"replay", "f7.swarm.1"}, exitUsage, "format 7"},
+		{[]string{"replay", "f1.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
+		{[]string{"trace", "f1.swarm.1", "--format", "html"}, exitUsage, "text and ndjson"},
+		{[]string{"trace", "f1.history.1", "--out", "/nonexistent/x"}, exitFailed, "no such file"},
+	} {
+		code, _, errOut := lab(row.args...)
+		assert.Equal(t, row.code, code, "%v", row.args)
+		assert.Contains(t, errOut, row.want, "%v", row.args)
+	}
+}
+
+func TestExitCodes_TellFailuresApart(t *testing.T) {
+	for class, code := range map[fuzzy.Class]int{fuzzy.Panic: exitCrash, fuzzy.Safety: exitSafety, fuzzy.Liveness: exitLiveness} {
+		assert.Equal(t, code, exitCode(fmt.Errorf("while testing: %w", &fuzzy.Failure{Class: class})))
+	}
+	assert.Equal(t, exitFailed, exitCode(errors.New("no disk")))
+}
+
+func TestReplay_KeepsTheLastLines(t *testing.T) {
+	l := &lastLines{max: 2}
+	for i := range 9 {
+		_, _ = fmt.Fprintf(l, "%d\n", i)
+	}
+	assert.Equal(t, "7\n8\n", l.text())
+}

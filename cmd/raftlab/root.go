@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coxswain/raft/fuzzy"
+)
+
+// The exit codes.
+const (
+	exitClean    = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitCrash    = 3
+	exitSafety   = 4
+	exitLiveness = 5
+)
+
+const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core or the simulation
+panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
+
+// errUsage is matched by errors about the command line itself.
+var errUsage = errors.New("see --help")
+
+// run runs the command line and returns the exit code.
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintln(errOut, "raftlab:", err) // nobody to tell
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var failure *fuzzy.Failure
+	switch {
+	case err == nil:
+		return exitClean
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case !errors.As(err, &failure):
+		return exitFailed
+	case failure.Class == fuzzy.Safety:
+		return exitSafety
+	case failure.Class == fuzzy.Liveness:
+		return exitLiveness
+	}
+	return exitCrash
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "raftlab",
+		Short: "Simulated disasters by the thousand, each replayed from one seed",
+		Long: `raftlab runs whole clusters of the real Raft core in a simulated world whose network, disks, clocks and
+processes fail, and checks after every event what must always hold. A seed fixes everything that happens.
+
+The profiles are
+  ` + strings.Join(fuzzy.Profiles(), "\n  ") + "\n\n" + exitHelp,
+		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
+  raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
+  raftlab replay f1.swarm.2a             # one seed again, as a story
+  raftlab trace f1.swarm.2a --format ndjson > trace.ndjson`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
+	root.AddCommand(newFuzz(), newReplay(), newTrace())
+	return root
+}
+
+// usageArgs marks errors about arguments as such.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return fmt.Errorf("%w; %w", err, errUsage)
+		}
+		return nil
+	}
+}

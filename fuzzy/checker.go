@@ -1,0 +1,99 @@
+package fuzzy
+
+import (
+	"sort"
+
+	"github.com/coxswain/raft"
+)
+
+// checker is what the simulation knows and no member does. Each check costs the same however long the run
+// is: logs are compared by the hash of all that is in them.
+type checker struct {
+	c         *cluster
+	canonical []committedEntry // what is committed, from index 1 on: the first who commits writes it
+	versions  [][]version      // by key: the writes that are committed, in order
+	seen      []seenEntry      // by index: the entry that anybody ever had there first
+	others    map[raft.EntryID]uint64
+	leaders   map[raft.Term]int
+	votes     map[voteKey]raft.Peer
+	elections int
+	conflicts int
+}
+
+type committedEntry struct {
+	id   raft.EntryID
+	hash uint64
+}
+
+type version struct {
+	index  raft.Index
+	serial uint64
+}
+
+type seenEntry struct {
+	term raft.Term
+	hash uint64
+}
+
+// voteKey is one life of a member and a term.
+type voteKey struct {
+	incarnation raft.Incarnation
+	term        raft.Term
+}
+
+func newChecker(c *cluster) *checker {
+	return &checker{
+		c: c, versions: make([][]version, c.profile.Load.Keys), others: map[raft.EntryID]uint64{},
+		leaders: map[raft.Term]int{}, votes: map[voteKey]raft.Peer{},
+	}
+}
+
+// committed is the last index that is known to be committed.
+func (k *checker) committed() raft.Index { return raft.Index(len(k.canonical)) }
+
+// valueAt is what a key holds once the log is applied up to an index: the serial of its last write.
+func (k *checker) valueAt(key uint8, at raft.Index) uint64 {
+	list := k.versions[key]
+	i := sort.Search(len(list), func(i int) bool { return list[i].index > at })
+	if i == 0 {
+		return 0
+	}
+	return list[i-1].serial
+}
+
+// started checks a member that has just been made of its disk.
+func (k *checker) started(n *node) {
+	before := raft.CoreStatus{}
+	before.Term = n.disk.hard.Term
+	k.terms(n, &before)
+	k.shape(n)
+	k.commits(n, &before)
+}
+
+// stepped checks a member after each step.
+func (k *checker) stepped(n *node, before *raft.CoreStatus, out *raft.Output) {
+	k.terms(n, before)
+	k.progress(n, before)
+	k.shape(n)
+	k.durableBefore(n)
+	k.bounds(n)
+	k.role(n)
+	k.leadership(n, before)
+	k.commits(n, before)
+	k.configuration(n, out)
+	for i := range out.Notes {
+		if out.Notes[i].Kind == raft.NoteConflict {
+			k.conflicts++
+		}
+	}
+}
+
+func majority(voters int) int { return voters/2 + 1 }
+
+// at returns the hash of a log up to an index, and whether it is that long.
+func at(log []slot, i raft.Index) (uint64, bool) {
+	if i == 0 || int(i) > len(log) {
+		return 0, i == 0
+	}
+	return log[i-1].hash, true
+}

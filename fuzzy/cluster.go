@@ -1,0 +1,230 @@
+package fuzzy
+
+import (
+	"fmt"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// cluster is the simulated world: members, network, clients and faults. One goroutine owns it.
+type cluster struct {
+	seed    Seed
+	profile Profile
+	queue   sim.Queue[event]
+	net     *sim.Network[envelope]
+	wire    *sim.Stream // what the codec is used for, and which bits flip
+	nodes   []*node
+	ready   []*node // to be stepped before the next event
+	nemeses []*nemesis
+	work    *workload
+	check   *checker
+	phase   phase
+	live    *liveness // non-nil in the second phase
+	trace   func(*Record)
+	stepped *Record // the record of the running step, while traced
+	current *node   // whose core runs: for a panic
+	failure *Failure
+	stats   Stats
+	hash    traceHash
+	initial raft.Configuration
+	lines   uint64 // of the trace
+}
+
+type phase int
+
+const (
+	safetyPhase phase = iota
+	livenessPhase
+	ended
+)
+
+// envelope is a message under way. The id pairs its arrival with its departure in traces.
+type envelope struct {
+	message raft.Message
+	id      uint64
+}
+
+// eventKind says what happens.
+type eventKind uint8
+
+const (
+	evArrive    eventKind = iota // a message; a: the packet
+	evWake                       // a core's timer
+	evStep                       // a loop gets to run
+	evWritten                    // a write has ended
+	evPersisted                  // a loop hears of it; a: the Seq
+	evFlush                      // a sender gets to run
+	evApply                      // an applier has ended its batch
+	evPeer                       // a loop hears of a connection; a: the peer, and how it is
+	evStart                      // a process is started
+	evResume                     // a process runs on
+	evClient                     // a client (node) begins a request
+	evGiveUp                     // a client loses patience; a: the request
+	evFault                      // a nemesis (node) strikes
+	evMend                       // what a nemesis (node) did ends; a: which strike
+	evFlip                       // a flapping link changes; a: from and to
+	evPhase                      // the next phase begins
+	evWatch                      // the liveness checker looks
+)
+
+type event struct {
+	kind eventKind
+	node int16
+	life uint32
+	a    int64
+}
+
+func newCluster(seed Seed, p Profile) *cluster {
+	n := p.Voters + p.Learners
+	c := &cluster{seed: seed, profile: p, wire: sim.NewStream(seed.Number, sim.NetworkConcern<<8)}
+	random := sim.NewStream(seed.Number, sim.NetworkConcern)
+	c.net = sim.NewNetwork[envelope](n, 2, random, func(at sim.Time, packet sim.Packet) {
+		c.queue.Push(at, event{kind: evArrive, a: int64(packet)})
+	})
+	c.net.Faults = p.Network
+	var members []raft.Member
+	for i := range n {
+		m := raft.Member{ID: nodeID(i), Address: fmt.Sprintf("%s:1", nodeID(i))}
+		if i >= p.Voters {
+			m.Kind = raft.Learner
+		}
+		members = append(members, m)
+	}
+	c.initial = raft.NewConfiguration(members)
+	c.check = newChecker(c)
+	for i := range n {
+		c.nodes = append(c.nodes, newNode(c, i))
+	}
+	c.work = newWorkload(c)
+	c.nemeses = newNemeses(c)
+	return c
+}
+
+func nodeID(i int) raft.NodeID { return raft.NodeID(rune('a' + i)) }
+
+// index is the inverse of nodeID.
+func index(id raft.NodeID) int { return int(id[0] - 'a') }
+
+// run lets everything happen, up to the end or the first failure.
+func (c *cluster) run() {
+	c.prepare()
+	for c.failure == nil && c.phase != ended {
+		c.turn()
+	}
+}
+
+// prepare plans the first events.
+func (c *cluster) prepare() {
+	for _, n := range c.nodes {
+		c.queue.Push(n.random.Between(0, c.profile.ElectionTimeout), event{kind: evStart, node: int16(n.index)})
+	}
+	for i := range c.work.clients {
+		c.queue.Push(c.profile.ElectionTimeout, event{kind: evClient, node: int16(i)})
+	}
+	for i, m := range c.nemeses {
+		c.queue.Push(c.profile.FaultsFrom+m.wait(), event{kind: evFault, node: int16(i)})
+	}
+	c.queue.Push(c.profile.Length, event{kind: evPhase})
+}
+
+// turn lets the next thing happen. The second phase's checker sees to it that there always is one.
+func (c *cluster) turn() {
+	e, ok := c.queue.Pop()
+	if !ok {
+		c.fail(Safety, "simulation", "nothing is left to happen")
+		return
+	}
+	c.stats.Events++
+	c.hash.add(uint64(e.kind)<<32|uint64(e.node), uint64(c.queue.Now()))
+	c.handle(e)
+	for i := 0; i < len(c.ready) && c.failure == nil; i++ {
+		c.ready[i].step()
+	}
+	c.ready = c.ready[:0]
+}
+
+func (c *cluster) now() sim.Time { return c.queue.Now() }
+
+func (c *cluster) handle(e event) {
+	switch e.kind {
+	case evArrive:
+		c.arrive(sim.Packet(e.a))
+	case evClient:
+		c.work.begin(int(e.node))
+	case evGiveUp:
+		c.work.giveUp(raft.Ticket(e.a))
+	case evFault:
+		c.strike(int(e.node))
+	case evMend:
+		c.nemeses[e.node].mend(c, e.a)
+	case evFlip:
+		c.flip(e)
+	case evPhase:
+		c.nextPhase()
+	case evWatch:
+		c.live.watch()
+	case evStart:
+		if n := c.nodes[e.node]; n.life == e.life {
+			n.start()
+		}
+	default:
+		if n := c.nodes[e.node]; n.life == e.life {
+			n.handle(e)
+		}
+	}
+}
+
+// fail ends the run. The first failure counts.
+func (c *cluster) fail(class Class, rule, format string, args ...any) {
+	if c.failure != nil {
+		return
+	}
+	c.failure = &Failure{Class: class, Rule: rule, Text: fmt.Sprintf(format, args...), At: c.now(), Event: c.stats.Events}
+	c.record(Record{Kind: "failure", Text: c.failure.Error()})
+}
+
+// holds is a check of an invariant.
+func (c *cluster) holds(holds bool, rule, format string, args ...any) {
+	if !holds {
+		c.fail(Safety, rule, format, args...)
+	}
+}
+
+// arrive hands a message to its receiver, through the codec if need be.
+func (c *cluster) arrive(p sim.Packet) {
+	d, ok := c.net.Arrive(p)
+	if !ok {
+		return
+	}
+	n := c.nodes[d.To]
+	if n.core == nil {
+		return
+	}
+	if c.live != nil && c.live.stage == quiet && d.Message.id <= uint64(c.live.sent) {
+		c.live.late++
+	}
+	m := d.Message.message
+	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
+		if m, ok = c.recode(m, d.Corrupt); !ok {
+			c.reset(d.From, d.To)
+			return
+		}
+	}
+	c.stats.Messages++
+	if c.trace != nil {
+		n.received = append(n.received, d.Message.id)
+	}
+	n.post(raft.Received{Message: m})
+}
+
+// nextPhase ends the safety phase, or the run.
+func (c *cluster) nextPhase() {
+	if c.phase == safetyPhase {
+		c.phase = livenessPhase
+		c.live = newLiveness(c)
+		return
+	}
+	c.live.end()
+	c.phase = ended
+}

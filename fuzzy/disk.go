@@ -1,0 +1,171 @@
+package fuzzy
+
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// disk models a store that writes in transactions, as bbolt does: what is durable, and nothing else.
+type disk struct {
+	random      *sim.Stream
+	incarnation raft.Incarnation
+	boot        uint64
+	hard        raft.HardState
+	log         []slot
+	commit      raft.Index
+	stallTill   sim.Time // no write ends before
+	fails       bool     // the next write does
+	quick       bool     // it has been healed
+	damaged     bool     // it was found to be, for good: its node does not start
+	ghosts      []ghost
+}
+
+// ghost is a disk that was wiped: what it had acknowledged was true.
+type ghost struct {
+	incarnation raft.Incarnation
+	log         []slot
+}
+
+// holder returns the log of the disk that carries or carried the incarnation.
+func (d *disk) holder(i raft.Incarnation) []slot {
+	if d.incarnation == i {
+		return d.log
+	}
+	for _, g := range d.ghosts {
+		if g.incarnation == i {
+			return g.log
+		}
+	}
+	return nil
+}
+
+// work gives the disk the next writes, merged as far as the contract allows.
+func (n *node) work() {
+	if n.writing > 0 || len(n.queue) == 0 || n.core == nil {
+		return
+	}
+	n.writing = 1
+	bare := true // promises alone need no sync
+	limit := 1 + n.disk.random.IntN(n.c.profile.Node.MergeMax)
+	for n.writing < min(limit, len(n.queue)) && n.queue[n.writing].Hard == nil {
+		n.writing++
+	}
+	for _, w := range n.queue[:n.writing] {
+		bare = bare && w.Hard == nil && w.Log == nil
+	}
+	took := n.disk.took(n)
+	if bare {
+		took = 0
+	}
+	n.later(took, event{kind: evWritten})
+}
+
+func (d *disk) took(n *node) sim.Time {
+	delay := n.c.profile.Node.DiskDelay
+	if d.quick {
+		delay = sim.Delay{Shape: sim.Uniform, Mean: n.c.profile.ElectionTimeout / 300}
+	}
+	took := delay.Min + d.random.Exponential(delay.Mean)
+	switch delay.Shape {
+	case sim.Uniform:
+		took = d.random.Between(delay.Min, delay.Min+2*delay.Mean)
+	case sim.Pareto:
+		took = d.random.Pareto(delay.Min, max(delay.Max, delay.Min))
+	}
+	return max(took, d.stallTill-n.c.now())
+}
+
+// written ends a write: it is durable, its promises leave, and then the loop hears of it.
+func (n *node) written() {
+	d := &n.disk
+	if wait := d.stallTill - n.c.now(); wait > 0 { // the stall began while it was written
+		n.later(wait, event{kind: evWritten})
+		return
+	}
+	if d.fails {
+		d.fails = false
+		n.c.stats.DiskFailures++
+		n.crash() // nothing is acknowledged after a write that failed
+		n.restartIn(d.random.Exponential(n.c.profile.ElectionTimeout * 4))
+		return
+	}
+	done := n.queue[:n.writing]
+	n.queue = n.queue[n.writing:]
+	n.writing = 0
+	for i := range done {
+		d.write(n, &done[i], -1)
+	}
+	n.c.hash.add(uint64(done[len(done)-1].Seq), uint64(len(d.log)))
+	for i := range done {
+		for _, m := range done[i].Then {
+			if !n.effect() {
+				return
+			}
+			n.send(m)
+		}
+	}
+	if !n.effect() {
+		return
+	}
+	n.persisted(done[len(done)-1].Seq)
+	n.work()
+}
+
+func (n *node) persisted(seq raft.Seq) {
+	if n.random.Chance(n.c.profile.Node.LatePersisted) {
+		n.later(n.random.Exponential(n.c.profile.ElectionTimeout/15), event{kind: evPersisted, a: int64(seq)})
+		return
+	}
+	n.post(raft.Persisted{Seq: seq})
+}
+
+// write makes a write durable: all of it, or, if entries is not negative, the term and vote and that many
+// of its entries.
+func (d *disk) write(n *node, w *raft.Write, entries int) {
+	if w.Hard != nil {
+		n.c.check.durableHard(n, *w.Hard)
+		d.hard = *w.Hard
+	}
+	l := w.Log
+	if entries >= 0 && l != nil {
+		if entries > len(l.Entries) {
+			entries = len(l.Entries)
+		}
+		l = &raft.LogWrite{After: l.After, Entries: l.Entries[:entries]}
+	}
+	if l != nil {
+		n.c.check.durableLog(n, l)
+		d.log = extend(d.log, l)
+	}
+	if w.Commit > d.commit && entries < 0 {
+		d.commit = w.Commit
+	}
+}
+
+// crash keeps a random prefix of what was issued and not acknowledged. The last write that is kept may be
+// so in part; a store with transactions keeps all of one or nothing, where merged writes are one.
+func (d *disk) crash(n *node) {
+	keep := d.random.IntN(len(n.queue) + 1)
+	cut := d.random.IntN(6)
+	if n.c.profile.Node.Atomic && keep < n.writing {
+		keep = d.random.IntN(2) * n.writing
+	}
+	for i := range n.queue[:keep] {
+		d.write(n, &n.queue[i], -1)
+	}
+	if keep == len(n.queue) || n.c.profile.Node.Atomic || cut == 0 {
+		return
+	}
+	if w := &n.queue[keep]; cut == 1 {
+		d.write(n, &raft.Write{Hard: w.Hard}, 0)
+	} else {
+		d.write(n, w, cut-2)
+	}
+}
+
+// wipe empties the disk: another incarnation comes back.
+func (d *disk) wipe() {
+	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
+	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
+	d.boot, d.hard, d.log, d.commit = 0, raft.HardState{}, nil, 0
+}

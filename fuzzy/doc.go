@@ -1,0 +1,14 @@
+// Package fuzzy runs whole clusters of the real raft.Core in a simulated world of disasters, and checks
+// after every event what must always hold. One seed fixes everything that happens.
+//
+//	profile.go faults.go        what a seed draws: the cluster, its limits, its clients, its disasters
+//	cluster.go                  the events, in the order of virtual time
+//	node.go sender.go disk.go   one member: the loop, the senders and the store around its core, with every
+//	                            freedom that the core's contract allows
+//	workload.go                 the clients, who retry, hedge and give up
+//	liveness.go                 the second phase: a quorum is healed, every other fault is permanent
+//	invariants_*.go             what is checked, a group a file, each with its sentence
+//	trace.go                    what happened, for people and for programs
+//
+// The cores are driven through their exported API alone.
+package fuzzy

@@ -1,0 +1,290 @@
+package fuzzy
+
+import (
+	"fmt"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// FaultKind is a class of faults that strike now and then. What befalls single messages is in
+// sim.NetworkFaults.
+type FaultKind int
+
+// The kinds.
+const (
+	Crash FaultKind = iota
+	PowerCut
+	CrashLoop
+	Pause
+	Suspend
+	Slow
+	Partition
+	Flap
+	Clog
+	Reset
+	Stall
+	DiskFailure
+	Wipe
+	Rot
+	Drift
+	Jump
+	faultKinds
+)
+
+var faultNames = [faultKinds]string{
+	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
+	"stall", "disk failure", "wipe", "rot", "drift", "jump",
+}
+
+func (k FaultKind) String() string { return faultNames[k] }
+
+// MarshalText names the kind in JSON.
+func (k FaultKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// nemesis is one class of faults with a stream of its own, so that the absence of one moves no other.
+type nemesis struct {
+	rate    FaultRate
+	index   int16
+	random  *sim.Stream
+	outages *sim.Outages
+	strikes int64
+	struck  []int // the nodes of the latest strike
+}
+
+func newNemeses(c *cluster) []*nemesis {
+	var list []*nemesis
+	n := len(c.nodes)
+	for i, rate := range c.profile.Faults {
+		m := &nemesis{rate: rate, index: int16(i)}
+		m.random = sim.NewStream(c.seed.Number, sim.PartitionConcern<<8+sim.Concern(rate.Fault))
+		if rate.Fault <= Slow {
+			var f sim.OutageFaults
+			f.Every[rate.Fault], f.For[rate.Fault] = rate.Every, rate.For
+			m.outages = sim.NewOutages(c.seed.Number, n, f)[0]
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func (m *nemesis) wait() sim.Time {
+	if m.outages != nil {
+		return m.outages.Wait()
+	}
+	return 1 + m.random.Exponential(m.rate.Every)
+}
+
+// strike lets a nemesis act, in the safety phase alone.
+func (c *cluster) strike(i int) {
+	if c.phase != safetyPhase {
+		return
+	}
+	m := c.nemeses[i]
+	m.strikes++
+	c.stats.Faults++
+	c.stats.ByFault[m.rate.Fault]++
+	length := 1 + m.random.Exponential(m.rate.For)
+	if m.outages != nil {
+		c.outage(m, m.outages.Next())
+	} else if m.onOne(c) {
+		c.queue.Push(c.now()+length, event{kind: evMend, node: m.index, a: m.strikes})
+	}
+	c.queue.Push(c.now()+m.wait(), event{kind: evFault, node: m.index})
+}
+
+func (c *cluster) faulted(format string, args ...any) {
+	if c.trace != nil {
+		c.record(Record{Kind: "fault", Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// outage lets processes fail.
+func (c *cluster) outage(m *nemesis, o sim.Outage) {
+	c.faulted("%v of nodes %b for %v", o.Kind, o.Nodes, o.For)
+	for _, n := range c.nodes {
+		if o.Nodes>>n.index&1 == 0 || n.core == nil {
+			continue
+		}
+		switch o.Kind {
+		case sim.Pause, sim.Suspend:
+			if !n.frozen {
+				n.freeze(o.Kind == sim.Suspend)
+				n.later(o.For, event{kind: evResume})
+			}
+		case sim.Slow:
+			n.slow = m.random.Exponential(c.profile.ElectionTimeout / 20)
+			m.struck = append(m.struck[:0], n.index)
+			c.queue.Push(c.now()+o.For, event{kind: evMend, node: m.index, a: m.strikes})
+		default:
+			n.deadFor, n.loops = o.For, o.Again
+			if n.dieAfter = o.Effects; o.Effects == 0 {
+				n.crash()
+				n.restartIn(o.For)
+			}
+		}
+	}
+}
+
+// onOne does what the nemesis does, and reports whether it is to be mended.
+func (m *nemesis) onOne(c *cluster) bool {
+	n := c.nodes[m.random.IntN(len(c.nodes))]
+	other := c.nodes[m.random.IntN(len(c.nodes))]
+	c.faulted("%v at %s", m.rate.Fault, n.id)
+	m.struck = append(m.struck[:0], n.index)
+	switch m.rate.Fault {
+	case Partition:
+		m.partition(c, n.index)
+		return true
+	case Flap:
+		if n != other {
+			m.struck = append(m.struck, other.index)
+			c.queue.Push(c.now(), event{kind: evFlip, node: m.index, a: m.strikes})
+		}
+		return true
+	case Clog:
+		c.net.Clog(n.index, other.index, c.now()+m.random.Exponential(m.rate.For))
+	case Reset:
+		if n != other {
+			c.reset(n.index, other.index)
+		}
+	case Stall:
+		n.disk.stallTill = c.now() + m.random.Exponential(m.rate.For)
+	case DiskFailure:
+		n.disk.fails = true
+	case Wipe, Rot:
+		m.lose(c, n)
+	case Drift:
+		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
+		return true
+	case Jump:
+		n.clock.Jump(int64(m.random.IntN(int(sim.In(7200e9)))) - int64(sim.In(3600e9)))
+	}
+	return false
+}
+
+// lose empties a disk, or damages it for good, within the budget: a minority of the voters.
+func (m *nemesis) lose(c *cluster, n *node) {
+	lost := 0
+	for _, other := range c.nodes[:c.profile.Voters] {
+		if other.disk.damaged || len(other.disk.ghosts) > 0 {
+			lost++
+		}
+	}
+	if lost >= (c.profile.Voters-1)/2 || n.disk.damaged || len(n.disk.ghosts) > 0 {
+		return
+	}
+	n.crash()
+	if m.rate.Fault == Rot {
+		n.disk.damaged = true
+		return
+	}
+	n.disk.wipe()
+	n.restartIn(m.random.Exponential(m.rate.For))
+}
+
+// partition cuts links in one of many ways.
+func (m *nemesis) partition(c *cluster, node int) {
+	links, n := c.net.Links, len(c.nodes)
+	links.Heal(sim.Partitions)
+	leader, other := c.leader(), (node+1+m.random.IntN(max(n-1, 1)))%n
+	shape, some, chance := m.random.IntN(10), m.random.Uint64(), m.random.LogUniform(50_000, 700_000)
+	if leader < 0 {
+		leader = other
+	}
+	switch shape {
+	case 0:
+		links.Split(some, sim.BothWays)
+	case 1:
+		links.Split(1<<node, sim.Direction(some%3))
+	case 2:
+		links.Split(1<<leader, sim.Direction(some%3))
+	case 3:
+		links.Split(1<<leader|1<<node, sim.Direction(some%3))
+	case 4:
+		links.Split(some, sim.Direction(some>>60%3))
+	case 5:
+		links.Thin(m.random, chance, some&1 == 0)
+	case 6:
+		links.Bridge(node)
+	case 7:
+		links.ConstrainedElection(leader, c.laggard(leader))
+	case 8:
+		links.Chain(m.order(n))
+	case 9:
+		links.BehindBridge(leader, other)
+	}
+}
+
+func (m *nemesis) order(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		j := m.random.IntN(i + 1)
+		order[i] = order[j]
+		order[j] = i
+	}
+	return order
+}
+
+// mend ends a strike, unless it struck again meanwhile or its effect has become permanent.
+func (m *nemesis) mend(c *cluster, strike int64) {
+	if strike != m.strikes || c.phase != safetyPhase {
+		return
+	}
+	n := c.nodes[m.struck[0]]
+	c.faulted("%v ends", m.rate.Fault)
+	switch m.rate.Fault {
+	case Partition:
+		c.net.Links.Heal(sim.Partitions)
+	case Flap:
+		m.struck = m.struck[:1]
+		c.net.Links.Heal(sim.Flaps)
+	case Slow:
+		n.slow = 0
+	case Drift:
+		n.clock.SetDrift(c.now(), 0)
+	}
+}
+
+// flip cuts or mends a flapping link. A link that flaps in the second phase does so for ever.
+func (c *cluster) flip(e event) {
+	m := c.nemeses[e.node]
+	if e.a != m.strikes || len(m.struck) < 2 {
+		return
+	}
+	a, b := m.struck[0], m.struck[1]
+	if c.live != nil && (c.live.core>>a)&(c.live.core>>b)&1 == 1 {
+		return
+	}
+	if c.net.Links.Up(a, b) {
+		c.net.Links.CutBoth(sim.Flaps, a, b)
+	} else {
+		c.net.Links.Mend(sim.Flaps, a, b)
+		c.net.Links.Mend(sim.Flaps, b, a)
+	}
+	timeout := c.profile.ElectionTimeout
+	period := sim.Pick(m.random, timeout/3, timeout, 2*timeout)
+	c.queue.Push(c.now()+m.random.Between(period/2, period), e)
+}
+
+// leader is the leader of the newest term, or -1.
+func (c *cluster) leader() int {
+	found := -1
+	for _, n := range c.nodes {
+		leads := n.core != nil && n.status.Leader == n.id
+		if leads && (found < 0 || n.status.Term > c.nodes[found].status.Term) {
+			found = n.index
+		}
+	}
+	return found
+}
+
+// laggard is the node other than the leader with the oldest log.
+func (c *cluster) laggard(leader int) int {
+	found := -1
+	for _, n := range c.nodes {
+		if n.index != leader && (found < 0 || len(n.disk.log) < len(c.nodes[found].disk.log)) {
+			found = n.index
+		}
+	}
+	return max(found, 0)
+}

@@ -1,0 +1,148 @@
+package fuzzy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// seedsInTests is how many seeds of each profile every run of the tests looks at; raftlab takes more.
+var seedsInTests = map[string]int{
+	"swarm": 150, "founding": 60, "history": 60, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 4, "calm": 2,
+}
+
+func TestFuzzy_EveryInvariantHolds(t *testing.T) {
+	for _, p := range profiles {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			share := 1
+			if testing.Short() {
+				share = 10
+			}
+			total := Stats{}
+			for number := range uint64(seedsInTests[p.name]/share + 1) {
+				r, err := Run(Seed{p.name, number}, nil)
+				require.NoError(t, err)
+				require.Nil(t, r.Failure, "replay it: go run ./cmd/raftlab replay %s", r.Seed)
+				total.Commits += r.Commits
+				total.Elections += r.Elections
+				total.Faults += r.Faults
+			}
+			assert.Positive(t, total.Commits)
+			assert.Positive(t, total.Elections)
+			assert.Equal(t, p.name == "calm", total.Faults == 0)
+		})
+	}
+}
+
+// hashVariable makes the test binary print the hashes of some seeds, and nothing else.
+const hashVariable = "FUZZY_PRINT_HASHES"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(hashVariable) != "" {
+		fmt.Println(hashes())
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func hashes() string {
+	var b strings.Builder
+	for _, name := range []string{"swarm", "busy", "founding", "history"} {
+		for number := range uint64(3) {
+			r, _ := Run(Seed{name, number}, nil)
+			fmt.Fprintf(&b, "%v %x %d\n", r.Seed, r.Hash, r.Events)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// T1: the same seed does the same, in this process and in others, on one processor and on two, traced and
+// untraced.
+func TestDeterminism_TheSameSeedDoesTheSame(t *testing.T) {
+	want := hashes()
+	assert.Equal(t, want, hashes())
+	for _, processors := range []string{"1", "2"} {
+		other := exec.Command(os.Args[0])
+		other.Env = append(os.Environ(), hashVariable+"=1", "GOMAXPROCS="+processors)
+		got, err := other.Output()
+		require.NoError(t, err)
+		assert.Equal(t, want, strings.TrimSpace(string(got)), "GOMAXPROCS=%s", processors)
+	}
+	seed := Seed{"swarm", 1}
+	plain, err := Run(seed, nil)
+	require.NoError(t, err)
+	traced, err := Run(seed, func(*Record) {})
+	require.NoError(t, err)
+	assert.Equal(t, plain.Hash, traced.Hash)
+	another, err := Run(Seed{"swarm", 2}, nil)
+	require.NoError(t, err)
+	assert.NotEqual(t, plain.Hash, another.Hash)
+}
+
+func TestTrace_NDJSONTellsEverything(t *testing.T) {
+	var out bytes.Buffer
+	_, err := Run(Seed{"history", 3}, NDJSON(&out))
+	require.NoError(t, err)
+	kinds, sent, seq := map[string]int{}, map[uint64]bool{}, uint64(0)
+	decoder := json.NewDecoder(&out)
+	for decoder.More() {
+		var r struct {
+			Seq      uint64
+			Kind     string
+			Format   int
+			ID       uint64
+			Receives []uint64
+		}
+		require.NoError(t, decoder.Decode(&r))
+		seq++
+		require.Equal(t, seq, r.Seq)
+		kinds[r.Kind]++
+		if r.Kind == "begin" {
+			assert.Equal(t, TraceFormat, r.Format)
+		}
+		if r.Kind == "send" {
+			sent[r.ID] = true
+		}
+		for _, id := range r.Receives {
+			require.True(t, sent[id], "message %d arrives, and was never sent", id)
+		}
+	}
+	for _, kind := range []string{"begin", "start", "step", "send", "heal", "end"} {
+		assert.Positive(t, kinds[kind], kind)
+	}
+}
+
+func TestTrace_TextReadsAsAStory(t *testing.T) {
+	var short, all bytes.Buffer
+	_, err := Run(Seed{"crash", 1}, Text(&short, false))
+	require.NoError(t, err)
+	_, err = Run(Seed{"crash", 1}, Text(&all, true))
+	require.NoError(t, err)
+	for _, want := range []string{"lead term 1", "crash", "heal", "call the roll"} {
+		assert.Contains(t, short.String(), want)
+	}
+	assert.Contains(t, all.String(), "AppendRequest")
+	assert.Less(t, short.Len(), all.Len()/3)
+}
+
+func TestSeed_SaysWhatIsWrongWithIt(t *testing.T) {
+	s, err := ParseSeed("f1.swarm.2a")
+	require.NoError(t, err)
+	assert.Equal(t, Seed{"swarm", 42}, s)
+	assert.Equal(t, "f1.swarm.2a", s.String())
+	for _, row := range []struct{ text, want string }{
+		{"", "no seed"}, {"42", "no seed"}, {"fx.swarm.1", "no seed"}, {"f9.swarm.1", "format 9"},
+		{"f1.swarm.zz", "no hexadecimal number"}, {"f1.nonsense.1", "swarm: each class"},
+	} {
+		_, err := ParseSeed(row.text)
+		assert.ErrorContains(t, err, row.want)
+	}
+}

@@ -1,0 +1,202 @@
+package fuzzy
+
+import (
+	"encoding/binary"
+
+	"github.com/coxswain/raft"
+)
+
+// The invariants of the cluster (reliability.md §2.2); G7, G9 and G12 wait for membership, snapshots and
+// leases.
+//
+//	G1   At most one leader can be elected in a given term. (Figure 3, Election Safety)
+//	G2   Logs that hold an entry with the same index and term are identical up to it. (Figure 3, Log Matching)
+//	G3   A leader's log holds every entry committed in earlier terms. (Figure 3, Leader Completeness)
+//	G4   No two members commit different entries at an index. (Figure 3, State Machine Safety)
+//	G5   When an entry is first committed, a quorum holds it durably; and nobody drops it from then on. (§5.3)
+//	G6   What a leader newly commits ends with an entry of its own term. (§5.4.2)
+//	G8   A leader has the durable votes of a quorum of its configuration. (§5.2)
+//	G10  What was acknowledged is committed, for ever.
+//	G11  Every command in the log was proposed, and is there once.
+//	G13  A read sees everything that was committed before it was asked for. (dissertation §6.4)
+//	G14  A message says who its sender is, and no more than the sender knows.
+//	G15  A transfer ends at somebody who led.
+
+// leadership checks a member that leads.
+func (k *checker) leadership(n *node, before *raft.CoreStatus) {
+	s := &n.status
+	if s.Role != raft.Leader || before.Role == raft.Leader && before.Term == s.Term {
+		return
+	}
+	was, led := k.leaders[s.Term]
+	k.c.holds(!led, "G1", "%s is elected in term %d, which %s leads or led", n.id, s.Term, nodeID(was))
+	k.leaders[s.Term] = n.index
+	k.elections++
+	k.complete(n)
+	votes, voters := 0, 0
+	for _, m := range s.Config.Members {
+		if m.Kind == raft.Voter {
+			voters++
+			if k.votes[voteKey{m.Incarnation, s.Term}] == n.peer() {
+				votes++
+			}
+		}
+	}
+	k.c.holds(votes >= majority(voters), "G8", "%s leads term %d with %d durable votes of %d voters", n.id, s.Term, votes, voters)
+}
+
+// complete checks a leader's log.
+func (k *checker) complete(n *node) {
+	if len(k.canonical) == 0 {
+		return
+	}
+	last := k.canonical[len(k.canonical)-1]
+	hash, there := at(n.log, last.id.Index)
+	k.c.holds(there && hash == last.hash, "G3", "%s leads term %d without %v, which is committed", n.id, n.status.Term, last.id)
+}
+
+// leads checks what only a leader sends.
+func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
+	leader, led := k.leaders[m.Term]
+	k.c.holds(led && leader == n.index, "G1", "%s sends %T in term %d, which it does not lead", n.id, m.Body, m.Term)
+	k.c.holds(commit <= n.status.Commit, "G14", "%s sends commit %d, and its own is %d", n.id, commit, n.status.Commit)
+}
+
+// appended checks what a log has got: it costs the same for each entry.
+func (k *checker) appended(n *node, l *raft.LogWrite) {
+	for i := int(l.After.Index); i < len(n.log); i++ {
+		if i == 0 {
+			continue // a founding may be redone with another entry 1 until the first term
+		}
+		s := &n.log[i]
+		for len(k.seen) <= i {
+			k.seen = append(k.seen, seenEntry{})
+		}
+		first := &k.seen[i]
+		switch {
+		case first.hash == 0:
+			*first = seenEntry{s.entry.Term, s.hash}
+		case first.term == s.entry.Term:
+			k.matches(n, s, first.hash)
+		default:
+			id := s.entry.ID()
+			if hash, known := k.others[id]; known {
+				k.matches(n, s, hash)
+			} else {
+				k.others[id] = s.hash
+			}
+		}
+	}
+}
+
+func (k *checker) matches(n *node, s *slot, hash uint64) {
+	k.c.holds(s.hash == hash, "G2", "%s holds %v behind another log than somebody else", n.id, s.entry.ID())
+}
+
+// durableLog checks a change of a durable log before it is made.
+func (k *checker) durableLog(n *node, l *raft.LogWrite) { k.keepsCommitted(n, n.disk.log, l, "G5") }
+
+// commits checks a commit index that has risen.
+func (k *checker) commits(n *node, before *raft.CoreStatus) {
+	s := &n.status
+	if s.Commit <= before.Commit {
+		return
+	}
+	hash, there := at(n.log, s.Commit)
+	if !there {
+		k.c.fail(Safety, "N4", "%s commits %d, and its log ends at %v", n.id, s.Commit, s.Last)
+		return
+	}
+	leads := s.Role == raft.Leader
+	if leads {
+		term := n.log[s.Commit-1].entry.Term
+		k.c.holds(term == s.Term, "G6", "%s leads term %d and commits up to an entry of term %d", n.id, s.Term, term)
+	}
+	if s.Commit > k.committed() {
+		k.c.holds(leads, "G4", "%s follows and commits %d, which no leader has", n.id, s.Commit)
+		k.extend(n, s.Commit)
+		k.heldByQuorum(n, hash)
+	}
+	if k.c.failure == nil {
+		k.c.holds(hash == k.canonical[s.Commit-1].hash, "G4", "%s commits %v after another log than others did",
+			n.id, n.log[s.Commit-1].entry.ID())
+	}
+}
+
+// extend takes what is newly committed into account.
+func (k *checker) extend(n *node, to raft.Index) {
+	if from := k.committed(); from > 0 {
+		hash, _ := at(n.log, from)
+		k.c.holds(hash == k.canonical[from-1].hash, "G4", "%s commits %d after another log than was committed", n.id, to)
+	}
+	for i := k.committed(); i < to; i++ {
+		s := &n.log[i]
+		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash})
+		if s.entry.Kind == raft.EntryCommand {
+			k.command(n, &s.entry)
+		}
+	}
+	k.c.stats.Commits = len(k.canonical)
+	for _, other := range k.c.nodes {
+		if other.core != nil && other.status.Role == raft.Leader && other.status.Term > n.status.Term {
+			k.complete(other)
+		}
+	}
+}
+
+// command takes a committed command into account.
+func (k *checker) command(n *node, e *raft.Entry) {
+	writes := k.c.work.writes
+	serial := uint64(0)
+	if len(e.Data) >= commandBytesMin {
+		serial = binary.LittleEndian.Uint64(e.Data)
+	}
+	if serial == 0 || serial >= uint64(len(writes)) {
+		k.c.fail(Safety, "G11", "%s commits %v, which nobody proposed", n.id, e.ID())
+		return
+	}
+	a := &writes[serial]
+	k.c.holds(a.index == 0, "G11", "%s commits write %d at %d; it is committed at %d", n.id, serial, e.Index, a.index)
+	k.c.holds(!a.never, "H4", "write %d is committed at %v; its client was told that it never would be", serial, e.ID())
+	a.index = e.Index
+	k.versions[a.key] = append(k.versions[a.key], version{e.Index, serial})
+}
+
+// heldByQuorum: a disk that was wiped counts for what it held, since it never votes again.
+func (k *checker) heldByQuorum(n *node, hash uint64) {
+	voters, copies := 0, 0
+	for _, m := range n.status.Config.Members {
+		if m.Kind != raft.Voter {
+			continue
+		}
+		voters++
+		holder := k.c.nodes[index(m.ID)].disk.holder(m.Incarnation)
+		if held, there := at(holder, n.status.Commit); there && held == hash {
+			copies++
+		}
+	}
+	k.c.holds(copies >= majority(voters), "G5", "%s commits %d in term %d, which %d of %d voters hold durably",
+		n.id, n.status.Commit, n.status.Term, copies, voters)
+}
+
+// acknowledged checks a write whose client is told that it was applied.
+func (k *checker) acknowledged(r *request, id raft.EntryID) {
+	a := &k.c.work.writes[r.serial]
+	k.c.holds(a.index == id.Index, "G10", "write %d is acknowledged at %v, and committed at %d", r.serial, id, a.index)
+	k.c.holds(r.state == acceptedOnly, "N11", "write %d is applied after its answer %d", r.serial, r.state)
+	r.state = answeredWell
+	a.acked = true
+}
+
+func (k *checker) readSafe(n *node, r *request, i raft.Index) {
+	k.c.holds(i >= r.floor, "G13", "%s serves a read at %d; %d was committed before it was asked for", n.id, i, r.floor)
+	k.c.holds(i <= k.committed(), "G13", "%s serves a read at %d, and only %d is committed", n.id, i, k.committed())
+}
+
+func (k *checker) transferred(n *node, a raft.Answer) {
+	led := false
+	for _, leader := range k.leaders {
+		led = led || nodeID(leader) == a.Leader
+	}
+	k.c.holds(led && a.Leader != n.id, "G15", "%s handed over to %q, who never led", n.id, a.Leader)
+}

@@ -1,0 +1,296 @@
+package fuzzy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// running is a cluster of three without faults that has led, written and read for two seconds, its leader
+// and a follower.
+func running(t *testing.T) (c *cluster, lead, follower *node) {
+	c = newCluster(Seed{"calm", 2}, calmOfThree(t))
+	c.prepare()
+	for c.now() < sim.In(2*time.Second) {
+		c.turn()
+	}
+	require.Nil(t, c.failure)
+	lead = c.nodes[c.leader()]
+	follower = c.nodes[(lead.index+1)%3]
+	require.Greater(t, len(c.check.canonical), 10)
+	return c, lead, follower
+}
+
+func calmOfThree(t *testing.T) Profile {
+	p, err := Draw(Seed{"calm", 2})
+	require.NoError(t, err)
+	p.Voters, p.Learners, p.Load.History = 3, 0, true
+	p.Length = sim.In(time.Hour)
+	p.Load.Think = sim.In(50 * time.Millisecond)
+	return p
+}
+
+// breach breaks an invariant by hand.
+type breach struct {
+	rule   string
+	breach func(c *cluster, k *checker, lead, follower *node)
+}
+
+// nodeBreaches break the invariants of one member.
+var nodeBreaches = []breach{
+	{"N1", func(_ *cluster, k *checker, lead, _ *node) {
+		k.terms(lead, &raft.CoreStatus{Leadership: raft.Leadership{Term: 99}})
+	}},
+	{"N1", func(_ *cluster, k *checker, lead, _ *node) { k.durableHard(lead, raft.HardState{}) }},
+	{"N2", func(_ *cluster, k *checker, lead, follower *node) {
+		k.durableHard(lead, raft.HardState{Term: lead.hard.Term, Vote: follower.peer()})
+	}},
+	{"N3", func(_ *cluster, k *checker, lead, _ *node) {
+		k.progress(lead, &raft.CoreStatus{Commit: lead.status.Commit + 1})
+	}},
+	{"N3", func(_ *cluster, k *checker, lead, _ *node) {
+		k.progress(lead, &raft.CoreStatus{Applied: lead.status.Applied + 1})
+	}},
+	{"N4", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Last.Index++; k.shape(lead) }},
+	{"N4", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.status.Applied = lead.status.Commit + 1
+		k.shape(lead)
+	}},
+	{"N4", func(_ *cluster, k *checker, _, follower *node) {
+		k.write(follower, &raft.LogWrite{After: follower.status.Last, Entries: []raft.Entry{{Index: 1 << 20, Term: 1}}})
+	}},
+	{"N5", func(_ *cluster, k *checker, lead, _ *node) { k.applied(lead, raft.EntryID{Term: 1, Index: 1 << 20}) }},
+	{"N5", func(c *cluster, k *checker, lead, _ *node) {
+		c.check.canonical[4].hash++
+		k.applied(lead, lead.log[4].entry.ID())
+	}},
+	{"N5", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.disk.log = nil
+		k.applied(lead, lead.log[4].entry.ID())
+	}},
+	{"N6", func(_ *cluster, k *checker, lead, _ *node) { lead.disk.log = nil; k.durableBefore(lead) }},
+	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
+		k.leaves(follower, message(follower, lead, follower.hard.Term+1, raft.VoteReply{}))
+	}},
+	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
+		follower.disk.hard.Vote = raft.Peer{}
+		k.leaves(follower, message(follower, lead, follower.hard.Term, raft.VoteReply{Granted: true}))
+	}},
+	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
+		lead.disk.hard.Vote = raft.Peer{}
+		k.leaves(lead, message(lead, follower, lead.hard.Term, raft.VoteRequest{}))
+	}},
+	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
+		k.leaves(follower, message(follower, lead, lead.hard.Term, raft.AppendReply{Match: 1 << 20}))
+	}},
+	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
+		follower.disk.log[3].hash++
+		k.leaves(follower, message(follower, lead, lead.hard.Term, raft.HeartbeatReply{Match: 4}))
+	}},
+	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
+		follower.disk.log = nil
+		k.leaves(follower, message(follower, lead, 0, raft.FoundReply{}))
+	}},
+	{"N7", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Config = raft.Configuration{}; k.role(lead) }},
+	{"N8", func(_ *cluster, k *checker, lead, _ *node) {
+		k.write(lead, &raft.LogWrite{After: lead.log[2].entry.ID()})
+	}},
+	{"N8", func(_ *cluster, k *checker, _, follower *node) {
+		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID()})
+	}},
+	{"N9", func(_ *cluster, k *checker, lead, _ *node) {
+		k.configuration(lead, &raft.Output{Config: &raft.Configuration{}})
+	}},
+	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Outstanding = 1 << 20; k.bounds(lead) }},
+	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Peers[0].Inflight = 1 << 20; k.bounds(lead) }},
+	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
+		t := c.work.read(lead, 0, 0)
+		safe := raft.Answer{Ticket: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: c.check.committed()}}
+		c.work.answered(lead, []raft.Answer{safe, safe})
+	}},
+	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
+		c.work.answered(lead, []raft.Answer{{Ticket: 1 << 30}})
+	}},
+}
+
+// Each invariant, broken by hand, is noticed.
+func TestInvariants_EachNoticesItsBreach(t *testing.T) {
+	for _, row := range nodeBreaches {
+		c, lead, follower := running(t)
+		row.breach(c, c.check, lead, follower)
+		expectBreach(t, c, row.rule)
+	}
+}
+
+func expectBreach(t *testing.T, c *cluster, rule string) {
+	t.Helper()
+	if assert.NotNil(t, c.failure, rule) {
+		assert.Equal(t, rule, c.failure.Rule, "%v", c.failure)
+	}
+}
+
+func message(from, to *node, term raft.Term, body raft.Body) *raft.Message {
+	return &raft.Message{From: from.peer(), To: to.peer(), Term: term, Body: body}
+}
+
+// clusterBreaches break those of the cluster, and those that clients see.
+var clusterBreaches = []breach{
+	{"G1", func(_ *cluster, k *checker, lead, follower *node) {
+		follower.status.Leadership = lead.status.Leadership
+		k.leadership(follower, &raft.CoreStatus{})
+	}},
+	{"G1", func(_ *cluster, k *checker, lead, follower *node) {
+		k.leaves(follower, message(follower, lead, lead.hard.Term, raft.Heartbeat{}))
+	}},
+	{"G2", func(_ *cluster, k *checker, _, follower *node) {
+		follower.log[5].hash++
+		k.appended(follower, &raft.LogWrite{After: follower.log[4].entry.ID()})
+	}},
+	{"G3", func(_ *cluster, k *checker, lead, _ *node) { lead.log = lead.log[:3]; k.complete(lead) }},
+	{"G4", func(_ *cluster, k *checker, _, follower *node) {
+		k.canonical = k.canonical[:5]
+		k.commits(follower, &raft.CoreStatus{})
+	}},
+	{"G4", func(_ *cluster, k *checker, _, follower *node) {
+		k.canonical[follower.status.Commit-1].hash++
+		k.commits(follower, &raft.CoreStatus{})
+	}},
+	{"G5", func(c *cluster, k *checker, lead, _ *node) {
+		for _, n := range c.nodes {
+			if n != lead {
+				n.disk.log = n.disk.log[:2]
+			}
+		}
+		k.heldByQuorum(lead, lead.log[lead.status.Commit-1].hash)
+	}},
+	{"G5", func(_ *cluster, k *checker, _, follower *node) {
+		k.durableLog(follower, &raft.LogWrite{After: follower.log[2].entry.ID()})
+	}},
+	{"G6", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.status.Term++
+		k.commits(lead, &raft.CoreStatus{})
+	}},
+	{"G8", func(_ *cluster, k *checker, lead, _ *node) {
+		clear(k.leaders)
+		clear(k.votes)
+		k.leadership(lead, &raft.CoreStatus{})
+	}},
+	{"G10", func(_ *cluster, k *checker, _, _ *node) {
+		k.acknowledged(&request{serial: 1, state: acceptedOnly}, raft.EntryID{Index: 1})
+	}},
+	{"G11", func(_ *cluster, k *checker, lead, _ *node) { k.command(lead, &raft.Entry{Data: make([]byte, 20)}) }},
+	{"G11", func(_ *cluster, k *checker, lead, _ *node) {
+		for i := range lead.log {
+			if e := lead.log[i].entry; e.Kind == raft.EntryCommand {
+				k.command(lead, &e)
+			}
+		}
+	}},
+	{"G13", func(c *cluster, _ *checker, lead, _ *node) {
+		t := c.work.read(lead, 0, 0)
+		c.work.answered(lead, []raft.Answer{{Ticket: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: 1}}})
+	}},
+	{"G14", func(_ *cluster, k *checker, lead, follower *node) {
+		k.leaves(lead, message(follower, lead, 1, raft.ReadRequest{}))
+	}},
+	{"G14", func(_ *cluster, k *checker, lead, follower *node) {
+		k.leaves(lead, message(lead, follower, lead.hard.Term, raft.Heartbeat{Commit: 1 << 20}))
+	}},
+	{"G15", func(_ *cluster, k *checker, lead, follower *node) {
+		k.transferred(lead, raft.Answer{Leader: follower.id})
+	}},
+	{"H1", func(c *cluster, _ *checker, _, _ *node) {
+		c.work.history = append(c.work.history,
+			operation{0, false, 0, 1 << 40, c.work.stamp + 1, c.work.stamp + 2})
+		c.checkHistory()
+	}},
+	{"H4", func(c *cluster, _ *checker, lead, _ *node) {
+		t := c.work.write(lead, 0, 1)
+		c.work.writes[c.work.requests[t].serial].index = 5
+		c.work.answered(lead, []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused}})
+	}},
+	{"H4", func(c *cluster, k *checker, lead, _ *node) {
+		t := c.work.write(lead, 0, 1)
+		serial := c.work.requests[t].serial
+		c.work.answered(lead, []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused}})
+		data := make([]byte, commandBytesMin)
+		data[0], data[1] = byte(serial), byte(serial>>8)
+		k.command(lead, &raft.Entry{Data: data})
+	}},
+}
+
+func TestInvariants_OfTheClusterNoticeTheirBreach(t *testing.T) {
+	for _, row := range clusterBreaches {
+		c, lead, follower := running(t)
+		row.breach(c, c.check, lead, follower)
+		expectBreach(t, c, row.rule)
+	}
+}
+
+func TestInvariants_OfLivenessNoticeTheirBreach(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		breach func(c *cluster)
+	}{
+		{"L1", func(c *cluster) {
+			for _, n := range c.nodes {
+				n.crash()
+				n.forever = true
+			}
+		}},
+		{"L3", func(c *cluster) {
+			c.live.next(serving)
+			for _, n := range c.nodes {
+				n.disk.stallTill = sim.Never
+			}
+		}},
+		{"L2", func(c *cluster) {
+			c.live.next(converging)
+			for _, n := range c.nodes {
+				n.applied, n.applying = 0, true
+			}
+		}},
+		{"L9", func(c *cluster) { c.work.ask(request{kind: readRequest, node: c.live.members()[0]}) }},
+		{"L11", func(c *cluster) {
+			for _, n := range c.nodes {
+				n.status.Term += 1000
+			}
+			c.live.watch()
+		}},
+	} {
+		c, _, _ := running(t)
+		c.live = newLiveness(c)
+		c.phase = livenessPhase
+		row.breach(c)
+		for c.failure == nil && c.phase != ended {
+			c.turn()
+		}
+		expectBreach(t, c, row.rule)
+	}
+}
+
+func TestInvariants_OfAnIdleClusterNoticeTheirBreach(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		breach func(c *cluster)
+	}{
+		{"L4", func(c *cluster) { c.live.leader.status.Role = raft.Follower }},
+		{"L7", func(c *cluster) { c.live.exiled = true; c.check.conflicts += 1000 }},
+		{"L8", func(c *cluster) { c.net.Sent += 10000 }},
+	} {
+		c, lead, _ := running(t)
+		c.live = &liveness{c: c, core: 7, leader: lead, sent: c.net.Sent}
+		row.breach(c)
+		c.live.end()
+		expectBreach(t, c, row.rule)
+	}
+	c, _, _ := running(t)
+	c.check.elections = 2
+	newLiveness(c)
+	expectBreach(t, c, "L4")
+}

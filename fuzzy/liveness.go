@@ -1,0 +1,398 @@
+package fuzzy
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
+// disks work. Every other fault is permanent. Then the cluster must elect, serve, converge and fall quiet.
+//
+// A stall is a failure, unless choose has named the resource that is missing.
+type liveness struct {
+	c       *cluster
+	random  *sim.Stream
+	core    uint64
+	exiled  bool // whoever is outside the core is cut off for good
+	stage   stage
+	since   sim.Time // of the stage
+	began   raft.Term
+	tickets []raft.Ticket
+	served  int
+	leader  *node
+	sent    int // messages, when the quiet began
+	late    int // messages from before it that arrived in it: each may be answered
+	clashes int
+}
+
+type stage int
+
+const (
+	electing stage = iota
+	serving
+	converging
+	quiet
+)
+
+var stageRules = [...]string{"L1", "L3", "L2", "L4"}
+
+const (
+	stageTimeouts  = 100 // election timeouts that a stage may take
+	outerTimeouts  = 600 // with nodes outside the core that meddle
+	servedRequests = 8
+	termsMax       = 60
+)
+
+func newLiveness(c *cluster) *liveness {
+	l := &liveness{c: c, random: sim.NewStream(c.seed.Number, sim.ProcessConcern), since: c.now()}
+	c.work.stopped = true
+	if c.profile.Name == "calm" {
+		c.mustHold(c.check.elections == 1, "L4", "%d elections in a cluster without faults", c.check.elections)
+	}
+	missing := ""
+	if l.core, missing = l.choose(); missing != "" {
+		c.stats.Excuse = missing
+		c.phase = ended
+		return l
+	}
+	l.exiled = l.random.IntN(4) > 0
+	c.record(Record{Kind: "heal", Text: fmt.Sprintf("nodes %b are healed, every other fault is permanent", l.core)})
+	l.heal()
+	for _, n := range c.nodes {
+		l.began = max(l.began, n.disk.hard.Term)
+	}
+	l.clashes = c.check.conflicts
+	l.next(electing)
+	return l
+}
+
+// choose draws the core, or names what is missing for one.
+func (l *liveness) choose() (core uint64, missing string) {
+	c := l.c
+	config, founded := l.configuration()
+	if !founded {
+		return l.chooseFounding()
+	}
+	var able, learners []int
+	voters, awake := 0, -1
+	for _, m := range config.Members {
+		n := c.nodes[index(m.ID)]
+		sound := !n.disk.damaged && n.disk.incarnation == m.Incarnation
+		switch {
+		case m.Kind == raft.Learner && sound:
+			learners = append(learners, n.index)
+		case m.Kind == raft.Learner:
+		default:
+			voters++
+			if sound {
+				able = append(able, n.index)
+				if n.disk.hard.Term > 0 {
+					awake = n.index
+				}
+			}
+		}
+	}
+	need := majority(voters)
+	if len(able) < need {
+		return 0, fmt.Sprintf("%d of %d voters have lost their disks", voters-len(able), voters)
+	}
+	if awake < 0 {
+		return 0, "whoever took part in the first election has lost its disk"
+	}
+	for _, i := range pick(l.random, able, need+l.random.IntN(len(able)-need+1)) {
+		core |= 1 << i
+	}
+	if !l.anyAwake(core) {
+		core |= 1 << awake // nobody at term 0 campaigns but the founder
+	}
+	for _, i := range learners {
+		if l.random.Coin() {
+			core |= 1 << i
+		}
+	}
+	return core, ""
+}
+
+func (l *liveness) anyAwake(core uint64) bool {
+	for _, n := range l.c.nodes {
+		if core>>n.index&1 == 1 && n.disk.hard.Term > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// chooseFounding: founding takes all members.
+func (l *liveness) chooseFounding() (core uint64, missing string) {
+	for _, n := range l.c.nodes {
+		if n.disk.damaged {
+			return 0, fmt.Sprintf("the cluster is not founded, and the disk of %s is damaged", n.id)
+		}
+		if n.index == 0 && len(n.disk.ghosts) > 0 {
+			return 0, "the founder's disk was emptied while it founded the cluster"
+		}
+		core |= 1 << n.index
+	}
+	return core, ""
+}
+
+// configuration is the one that whoever has a term proves to be held by all.
+func (l *liveness) configuration() (raft.Configuration, bool) {
+	for _, n := range l.c.nodes {
+		if n.disk.hard.Term == 0 || len(n.disk.log) == 0 {
+			continue
+		}
+		if f, err := raft.DecodeFounding(n.disk.log[0].entry.Data); err == nil {
+			return f.Configuration, true
+		}
+	}
+	return raft.Configuration{}, false
+}
+
+func pick(s *sim.Stream, from []int, k int) []int {
+	var chosen []int
+	for i, set := 0, s.Subset(len(from), k); i < len(from); i++ {
+		if set>>i&1 == 1 {
+			chosen = append(chosen, from[i])
+		}
+	}
+	return chosen
+}
+
+// heal mends the core, and makes everything else permanent.
+func (l *liveness) heal() {
+	c := l.c
+	now := c.now()
+	c.net.Calm(l.core, c.profile.ElectionTimeout/150)
+	for _, n := range c.nodes {
+		if l.core>>n.index&1 == 0 {
+			l.abandon(n)
+			continue
+		}
+		n.slow, n.loops, n.dieAfter = 0, 0, 0
+		n.disk.stallTill, n.disk.fails, n.disk.quick = 0, false, true
+		n.clock.Resume(now)
+		n.clock.SetDrift(now, 0)
+		n.resume()
+		n.start()
+	}
+}
+
+// abandon leaves a node as it is, for ever.
+func (l *liveness) abandon(n *node) {
+	if n.disk.stallTill > l.c.now() {
+		n.crash() // a leader that only its disk has left would lead on
+	}
+	n.forever = true
+	n.loops, n.dieAfter = 0, 0
+	if !l.exiled {
+		return
+	}
+	for i := range l.c.nodes {
+		if i != n.index {
+			l.c.net.Links.CutBoth(sim.Exiles, n.index, i)
+		}
+	}
+}
+
+func (l *liveness) next(s stage) {
+	l.stage, l.since = s, l.c.now()
+	l.later()
+}
+
+func (l *liveness) later() {
+	l.c.queue.Push(l.c.now()+l.c.profile.ElectionTimeout/2, event{kind: evWatch})
+}
+
+// watch looks twice in an election timeout whether the stage has reached its end.
+func (l *liveness) watch() {
+	c := l.c
+	c.mustHold(l.term() <= l.began+termsMax, "L11", "%d terms since the heal", l.term()-l.began)
+	reached := false
+	switch l.stage {
+	case electing:
+		reached = l.elected()
+	case serving:
+		reached = l.serves()
+	case converging:
+		reached = l.converged()
+	case quiet:
+		return
+	}
+	switch {
+	case reached && l.stage == converging:
+		l.sent = c.net.Sent
+		l.next(quiet)
+		c.queue.Push(c.now()+quietTimeouts*c.profile.ElectionTimeout, event{kind: evPhase})
+	case reached:
+		l.next(l.stage + 1)
+	case c.now()-l.since > l.limit():
+		c.fail(Liveness, stageRules[l.stage], "%s\n%s", l.complaint(), c.describe())
+	default:
+		l.later()
+	}
+}
+
+// limit grows with what followers lack: they may be sent it entry by entry.
+func (l *liveness) limit() sim.Time {
+	timeouts := sim.Time(stageTimeouts)
+	if !l.exiled {
+		timeouts = outerTimeouts
+	}
+	return (timeouts + sim.Time(len(l.c.check.canonical))/10) * l.c.profile.ElectionTimeout
+}
+
+func (l *liveness) complaint() string {
+	waited := fmt.Sprintf("%d election timeouts after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.ElectionTimeout, l.core)
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", ""}[l.stage]
+}
+
+func (l *liveness) term() (term raft.Term) {
+	for _, n := range l.members() {
+		term = max(term, n.status.Term)
+	}
+	return term
+}
+
+// members are the nodes of the core.
+func (l *liveness) members() []*node {
+	var list []*node
+	for _, n := range l.c.nodes {
+		if l.core>>n.index&1 == 1 && n.core != nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// elected: all that reach the leader follow it. It may be outside the core.
+func (l *liveness) elected() bool {
+	i := l.c.leader()
+	if i < 0 {
+		return false
+	}
+	l.leader = l.c.nodes[i]
+	return l.followed()
+}
+
+func (l *liveness) followed() bool {
+	following := 0
+	for _, n := range l.members() {
+		if !l.counts(n) {
+			continue
+		}
+		if n.status.Leader != l.leader.id || n.status.Term != l.leader.status.Term {
+			return false
+		}
+		following++
+	}
+	return following > 0
+}
+
+// counts: the leader can be expected to reach a node, by working links, and as the life that it knows.
+func (l *liveness) counts(n *node) bool {
+	m, member := l.leader.status.Config.Member(n.id)
+	return member && m.Incarnation == n.disk.incarnation && l.c.net.Links.Reach(l.leader.index)>>n.index&1 == 1
+}
+
+// serves: writes and reads are answered, whoever leads meanwhile.
+func (l *liveness) serves() bool {
+	w := l.c.work
+	open := l.tickets[:0]
+	for _, t := range l.tickets {
+		switch r := &w.requests[t]; {
+		case r.state == answeredWell:
+			l.served++
+		case r.node.core != nil && r.node.life == r.life && (r.state == unanswered || r.state == acceptedOnly):
+			open = append(open, t)
+		}
+	}
+	l.tickets = open
+	if l.served >= servedRequests {
+		return true
+	}
+	if len(open) > 0 || !l.elected() {
+		return false
+	}
+	for range servedRequests / 4 {
+		if t := w.write(l.leader, 0, 1); t > 0 {
+			l.tickets = append(l.tickets, t)
+		}
+		members := l.members()
+		if t := w.read(members[l.random.IntN(len(members))], 0, 0); t > 0 {
+			l.tickets = append(l.tickets, t)
+		}
+	}
+	return false
+}
+
+// converged: all that reach the leader have applied the same.
+func (l *liveness) converged() bool {
+	if !l.elected() {
+		return false
+	}
+	for _, n := range l.members() {
+		if l.counts(n) && (n.status.Last != l.leader.status.Last || n.applied < l.c.check.committed()) {
+			return false
+		}
+	}
+	return true
+}
+
+const quietTimeouts = 6
+
+// end is called when the quiet ends.
+func (l *liveness) end() {
+	c := l.c
+	whole := bits.OnesCount64(l.core) == len(c.nodes)
+	if whole {
+		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost the lead of an idle cluster", l.leader.id)
+		beats := (len(c.nodes) - 1) * 2 * 3 * (quietTimeouts + 2)
+		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %d election timeouts", c.net.Sent-l.sent, quietTimeouts)
+	}
+	repairs := c.check.conflicts - l.clashes
+	c.mustHold(!l.exiled || repairs <= 40*len(c.nodes)+int(l.term()), "L7", "%d failed consistency checks since the heal", repairs)
+	l.allAnswered()
+}
+
+// allAnswered: everything that was asked of a core in this life has its answer.
+func (l *liveness) allAnswered() {
+	for i := range l.c.work.requests {
+		r := &l.c.work.requests[i]
+		if r.node == nil || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 {
+			continue
+		}
+		if !l.counts(r.node) {
+			continue
+		}
+		if r.state == unanswered || r.state == acceptedOnly {
+			l.c.fail(Liveness, "L9", "ticket %d, asked of %s at %v, is not answered (state %d)", i, r.node.id, r.opened, r.state)
+			return
+		}
+	}
+}
+
+// mustHold is a check of something that must happen.
+func (c *cluster) mustHold(holds bool, rule, format string, args ...any) {
+	if !holds {
+		c.fail(Liveness, rule, format, args...)
+	}
+}
+
+// describe prints every member.
+func (c *cluster) describe() string {
+	var b strings.Builder
+	for _, n := range c.nodes {
+		switch {
+		case n.core == nil:
+			fmt.Fprintf(&b, "%s down, durable %+v, log up to %d, damaged %v\n", n.id, n.disk.hard, len(n.disk.log), n.disk.damaged)
+		default:
+			fmt.Fprintf(&b, "%s frozen=%v forever=%v %s %v\n", n.id, n.frozen, n.forever, n.core.State(), n.status.Missing)
+		}
+	}
+	return b.String()
+}

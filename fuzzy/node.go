@@ -1,0 +1,400 @@
+package fuzzy
+
+import (
+	"encoding/binary"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// inboxMax bounds what waits for a loop that does not get to run, as Config.ReceivedMax does.
+const inboxMax = 1000
+
+// node is one member: a process with a core, or the lack of one, on a machine with a disk and a clock.
+type node struct {
+	c      *cluster
+	index  int
+	id     raft.NodeID
+	random *sim.Stream // of this node alone
+	disk   disk
+	clock  sim.Clock
+	slow   sim.Time // that each step takes longer
+
+	// The process. life is raised when it dies: events of an earlier life mean nothing.
+	life     uint32
+	core     *raft.Core // nil while it is down
+	born     sim.Time   // on the local clock
+	frozen   bool
+	deferred []event // what happened to it while it was frozen
+	dieAfter int     // effects after which it dies; 0: it does not
+	deadFor  sim.Time
+	loops    int  // times that it dies again after its next start
+	forever  bool // what is wrong with it stays so: it is outside the healed quorum
+
+	inbox    []raft.Event
+	spare    []raft.Event
+	received []uint64 // ids of the messages in the inbox, while traced
+	stepping bool     // a step is on its way
+	wakeAt   raft.Time
+	armed    sim.Time // when evWake comes; 0: it does not
+
+	log        []slot // the core's log, with payloads: what a node keeps in tail and storage
+	generation uint64
+	queue      []raft.Write // issued, not ended
+	writing    int          // how many of them the disk is working on
+	outbox     []raft.Message
+	applyTo    raft.EntryID
+	applied    raft.Index
+	applying   bool
+	accepted   []acceptance
+
+	status raft.CoreStatus // after the last step
+	hard   raft.HardState  // as the core has it
+}
+
+// slot is an entry and a hash of the log up to it: by the Log Matching property equal hashes mean equal
+// logs, so that whole logs are compared at once.
+type slot struct {
+	entry raft.Entry
+	hash  uint64
+}
+
+func newNode(c *cluster, i int) *node {
+	n := &node{c: c, index: i, id: nodeID(i), random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
+	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
+	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
+	if d := c.profile.Node.DriftMax; d > 0 {
+		n.clock.SetDrift(0, int64(n.random.IntN(2*d)-d))
+	}
+	return n
+}
+
+func (n *node) peer() raft.Peer { return raft.Peer{ID: n.id, Incarnation: n.disk.incarnation} }
+
+// now is the time on this machine. Mono begins at 1 with the process.
+func (n *node) now() raft.Now {
+	now := n.c.now()
+	return raft.Now{Mono: raft.Time(n.clock.Local(now) - n.born + 1), Wall: n.clock.Wall(now)}
+}
+
+// start makes a process of what the disk holds.
+func (n *node) start() {
+	if n.core != nil || n.disk.damaged || n.forever {
+		return
+	}
+	n.disk.boot++
+	n.born = n.clock.Local(n.c.now())
+	stored := raft.Stored{Incarnation: n.disk.incarnation, Boot: n.disk.boot, Hard: n.disk.hard, Commit: n.disk.commit}
+	for i := range n.disk.log {
+		if err := stored.Log.Observe(n.disk.log[i].entry); err != nil {
+			n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n.id, err)
+			return
+		}
+	}
+	cfg := n.c.profile.coreConfig()
+	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.c.initial, n.random.Uint64()
+	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
+	n.log = append(n.log[:0], n.disk.log...)
+	n.generation, n.applied, n.applyTo, n.applying = 1, 0, raft.EntryID{}, false
+	n.wakeAt, n.armed, n.stepping, n.writing = 0, 0, false, 0
+	n.hard = n.disk.hard
+	n.c.current = n
+	core, out, err := raft.NewCore(cfg, stored, n.now())
+	if err != nil {
+		n.c.fail(Safety, "N1", "%s does not start: %v", n.id, err)
+		return
+	}
+	n.core = core
+	n.status = core.Status()
+	n.c.stats.Starts++
+	n.c.begin(n, "start")
+	n.takeLog(&out)
+	n.c.check.started(n)
+	n.c.finish(n, &out)
+	if n.loops > 0 {
+		n.loops--
+		n.dieAfter = 1 + n.random.IntN(8)
+	}
+	n.honour(&out)
+	n.c.tellPeers(n, true)
+}
+
+// crash ends the process. What it had written and not synced is on the disk in part.
+func (n *node) crash() {
+	if n.core == nil {
+		return
+	}
+	n.c.stats.Crashes++
+	n.c.record(Record{Kind: "crash", Node: string(n.id)})
+	n.disk.crash(n)
+	n.core = nil
+	n.life++
+	clear(n.inbox)
+	n.inbox, n.queue, n.outbox, n.accepted = n.inbox[:0], nil, nil, nil
+	n.deferred, n.received = nil, nil
+	n.dieAfter = 0
+	n.thaw()
+	n.c.tellPeers(n, false)
+}
+
+// restartIn starts the process again later.
+func (n *node) restartIn(d sim.Time) {
+	n.c.queue.Push(n.c.now()+d, event{kind: evStart, node: int16(n.index), life: n.life})
+}
+
+// post gives the loop an event.
+func (n *node) post(e raft.Event) {
+	if n.core == nil {
+		return
+	}
+	if _, message := e.(raft.Received); message && len(n.inbox) >= inboxMax {
+		return
+	}
+	n.inbox = append(n.inbox, e)
+	n.poke()
+}
+
+// poke makes the loop run, at once or when it gets to.
+func (n *node) poke() {
+	if n.stepping || n.frozen {
+		return
+	}
+	n.stepping = true
+	delay := n.slow
+	if n.c.profile.Node.StepDelay.Mean > 0 && !n.disk.quick {
+		delay += n.random.Exponential(n.c.profile.Node.StepDelay.Mean)
+	}
+	if delay == 0 {
+		n.c.ready = append(n.c.ready, n)
+		return
+	}
+	n.later(delay, event{kind: evStep})
+}
+
+func (n *node) later(d sim.Time, e event) {
+	e.node, e.life = int16(n.index), n.life
+	n.c.queue.Push(n.c.now()+d, e)
+}
+
+func (n *node) handle(e event) {
+	if n.core == nil {
+		return
+	}
+	if n.frozen && e.kind != evResume {
+		n.deferred = append(n.deferred, e)
+		return
+	}
+	switch e.kind {
+	case evStep:
+		n.step()
+	case evWake:
+		if e.a == int64(n.armed) { // else it was set anew
+			n.wake()
+		}
+	case evWritten:
+		n.written()
+	case evPersisted:
+		n.post(raft.Persisted{Seq: raft.Seq(e.a)})
+	case evFlush:
+		n.flush()
+	case evApply:
+		n.apply()
+	case evPeer:
+		n.peerEvent(e.a)
+	case evResume:
+		n.resume()
+	}
+}
+
+// step lets the core take what has gathered.
+func (n *node) step() {
+	n.stepping = false
+	if n.core == nil || n.frozen {
+		return
+	}
+	n.c.begin(n, "step")
+	events := n.inbox
+	n.inbox = n.spare[:0]
+	n.c.stats.Steps++
+	n.c.current = n
+	before := n.status
+	out := n.core.Step(n.now(), events...)
+	n.status = n.core.Status()
+	n.takeLog(&out)
+	n.c.check.stepped(n, &before, &out)
+	n.c.finish(n, &out)
+	clear(events)
+	n.spare = events[:0]
+	if n.c.failure == nil {
+		n.honour(&out)
+	}
+}
+
+// takeLog honours the log of a write first: whoever hears of an entry finds it.
+func (n *node) takeLog(out *raft.Output) {
+	if out.Write.Hard != nil {
+		n.hard = *out.Write.Hard
+	}
+	l := out.Write.Log
+	if l == nil {
+		return
+	}
+	for i := range l.Entries {
+		sealed, err := raft.DecodeEntry(l.Entries[i].Record())
+		n.c.holds(err == nil, "N5", "%s: entry %v has no sound record: %v", n.id, l.Entries[i].ID(), err)
+		l.Entries[i] = sealed
+	}
+	n.c.check.write(n, l)
+	n.generation = l.Generation
+	n.log = extend(n.log, l)
+	n.c.check.appended(n, l)
+}
+
+// extend applies a write to a log.
+func extend(log []slot, l *raft.LogWrite) []slot {
+	log = log[:min(int(l.After.Index), len(log))]
+	hash := uint64(0)
+	if len(log) > 0 {
+		hash = log[len(log)-1].hash
+	}
+	for i := range l.Entries {
+		hash = hashEntry(hash, &l.Entries[i])
+		log = append(log, slot{l.Entries[i], hash})
+	}
+	return log
+}
+
+// hashEntry goes on from the hash of the log before the entry. The checksum of the record covers all of it.
+func hashEntry(before uint64, e *raft.Entry) uint64 {
+	r := e.Record()
+	sum := binary.LittleEndian.Uint32(r[len(r)-4:])
+	return mix(mix(before, uint64(e.Index)<<32|uint64(sum)), uint64(e.Term))
+}
+
+// honour does what the core wants; the process may die between any two things of it.
+func (n *node) honour(out *raft.Output) {
+	writeFirst := n.random.Coin()
+	if writeFirst && !n.issue(out) {
+		return
+	}
+	for i := range out.Send {
+		if !n.effect() {
+			return
+		}
+		n.send(out.Send[i])
+	}
+	if !writeFirst && !n.issue(out) || !n.effect() {
+		return
+	}
+	n.c.work.answered(n, out.Answers)
+	if out.Apply.Index > 0 && n.effect() {
+		n.applyUpTo(out.Apply)
+	}
+	n.wakeAt = out.WakeAt
+	n.arm()
+}
+
+// issue queues the write; false if the process died.
+func (n *node) issue(out *raft.Output) bool {
+	if out.Write.Seq == 0 {
+		return true
+	}
+	if !n.effect() {
+		return false
+	}
+	n.queue = append(n.queue, out.Write)
+	n.work()
+	return true
+}
+
+// effect is something that others can see; false if the process has died before it.
+func (n *node) effect() bool {
+	if n.dieAfter > 0 {
+		if n.dieAfter--; n.dieAfter == 0 {
+			n.crash()
+			n.restartIn(n.deadFor)
+		}
+	}
+	return n.core != nil
+}
+
+// arm sets the timer. Timers fire late now and then.
+func (n *node) arm() {
+	if n.core == nil || n.frozen {
+		return
+	}
+	due := n.clock.Shows(sim.Time(n.wakeAt)-1+n.born, n.c.now())
+	if due == sim.Never || n.armed != 0 && n.armed <= due {
+		return
+	}
+	if n.random.IntN(64) == 0 {
+		due += n.random.Exponential(n.c.profile.ElectionTimeout / 20)
+	}
+	n.armed = due
+	n.c.queue.Push(due, event{kind: evWake, node: int16(n.index), life: n.life, a: int64(due)})
+}
+
+func (n *node) wake() {
+	n.armed = 0
+	if n.now().Mono >= n.wakeAt || n.random.Chance(n.c.profile.Node.Spurious) {
+		n.poke()
+		return
+	}
+	n.arm()
+}
+
+// freeze stops the process; with its clock, if the machine is suspended.
+func (n *node) freeze(clockToo bool) {
+	n.frozen = true
+	if clockToo {
+		n.clock.Stop(n.c.now())
+	}
+}
+
+func (n *node) thaw() {
+	if n.frozen {
+		n.frozen, n.stepping, n.armed = false, false, 0
+		n.clock.Resume(n.c.now())
+	}
+}
+
+// resume lets a frozen process run on.
+func (n *node) resume() {
+	if !n.frozen || n.forever {
+		return
+	}
+	n.thaw()
+	deferred := n.deferred
+	n.deferred = nil
+	for _, e := range deferred {
+		n.handle(e)
+	}
+	if n.core != nil {
+		n.poke()
+		n.arm()
+	}
+}
+
+// applyUpTo gives the applier work.
+func (n *node) applyUpTo(to raft.EntryID) {
+	n.applyTo = to
+	if n.applying {
+		return
+	}
+	n.applying = true
+	n.later(n.slow+n.random.Exponential(n.c.profile.ElectionTimeout/500), event{kind: evApply})
+}
+
+// apply ends a batch of the applier. The state of an FSM is a function of what is committed, so that only
+// its index is kept; see versions.
+func (n *node) apply() {
+	n.applying = false
+	to := n.applyTo
+	if to.Index <= n.applied {
+		return
+	}
+	n.c.check.applied(n, to)
+	n.applied = to.Index
+	n.c.work.appliedOn(n)
+	n.post(raft.Applied{ID: to})
+}

@@ -1,0 +1,274 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Profile is everything that a run does not leave to the course of events. Chances are in millionths.
+type Profile struct {
+	Name            string
+	Voters          int
+	Learners        int
+	ElectionTimeout sim.Time
+	Length          sim.Time // of the safety phase
+	FaultsFrom      sim.Time // before that, nothing but the network's own faults
+	Network         sim.NetworkFaults
+	Faults          []FaultRate
+	Node            NodeProfile
+	Limits          Limits
+	Load            Load
+}
+
+// FaultRate says how often a fault strikes in the whole cluster, on average, and how long it lasts.
+type FaultRate struct {
+	Fault FaultKind
+	Every sim.Time
+	For   sim.Time
+}
+
+// NodeProfile is which freedoms of the core's contract the loop around it uses.
+type NodeProfile struct {
+	Codec         int       // messages that go through the real codec
+	StepDelay     sim.Delay // from an event to the step that takes it: events gather into batches
+	DiskDelay     sim.Delay // of one write
+	MergeMax      int       // writes that become durable as one
+	Atomic        bool      // a write is durable as a whole or not at all; else any prefix that the contract allows
+	LatePersisted int       // Persisted that are stepped later than the promises leave
+	LateSend      int       // messages that wait in a sender's queue
+	DropSpan      int       // appends that a sender drops, and reports
+	Spurious      int       // steps without a reason
+	Connections   bool      // PeerUp and PeerLost are told
+	DriftMax      int       // millionths that a clock may be too fast or too slow
+}
+
+// Limits are the limits of each core.
+type Limits struct {
+	Proposals, UncommittedBytes, Unapplied, AppendBytes, Inflight, InflightBytes int
+}
+
+// Load is what the clients do.
+type Load struct {
+	Clients   int
+	Think     sim.Time // mean time between an answer and the next request
+	Patience  sim.Time // after which a client gives up
+	Reads     int      // of the requests
+	Transfers int      // of the requests
+	Hedged    int      // writes that are sent to two members
+	Burst     int      // writes of one request
+	Keys      int
+	BytesMax  int  // of a command
+	History   bool // keep the whole history, for the linearizability checker
+}
+
+// Profiles lists the names that Draw takes, with what they are for.
+func Profiles() []string {
+	var list []string
+	for _, p := range profiles {
+		list = append(list, p.name+": "+p.about)
+	}
+	return list
+}
+
+var profiles = []struct {
+	name, about string
+	shape       func(s *sim.Stream, p *Profile)
+}{
+	{"swarm", "each class of faults on or off, everything else at random (the default)", func(*sim.Stream, *Profile) {}},
+	{"busy", "five nodes, over a hundred proposals and one fault a second", shapeBusy},
+	{"calm", "no fault at all: nothing may happen but work", shapeCalm},
+	{"network", "the network's faults and partitions alone", only(Partition, Flap, Clog, Reset)},
+	{"crash", "crashes, power cuts and crash loops alone", only(Crash, PowerCut, CrashLoop)},
+	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
+	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
+	{"founding", "faults from the first moment on, and short lives", shapeFounding},
+	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
+}
+
+// Draw returns the profile of a seed.
+func Draw(seed Seed) (Profile, error) {
+	for _, choice := range profiles {
+		if choice.name == seed.Profile {
+			s := sim.NewStream(seed.Number, sim.Profile)
+			p := drawSwarm(s)
+			p.Name = seed.Profile
+			choice.shape(s, &p)
+			return p, nil
+		}
+	}
+	return Profile{}, fmt.Errorf("fuzzy: unknown profile %q; there are\n  %s", seed.Profile, strings.Join(Profiles(), "\n  "))
+}
+
+// drawSwarm draws everything: each class of faults is off half of the time, so that the others meet
+// states that they would not let arise; intensities are spread over orders of magnitude.
+func drawSwarm(s *sim.Stream) Profile {
+	timeout := sim.In(150 * time.Millisecond)
+	p := Profile{
+		Voters: sim.Pick(s, 1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7, 9), ElectionTimeout: timeout,
+		Length: s.Between(sim.In(5*time.Second), sim.In(20*time.Second)),
+	}
+	if s.IntN(5) == 0 && p.Voters < 8 {
+		p.Learners = 1 + s.IntN(2)
+	}
+	if s.IntN(3) > 0 {
+		p.FaultsFrom = sim.In(2 * time.Second)
+	}
+	p.Network = drawNetwork(s)
+	p.Faults = drawFaults(s)
+	p.Node = drawNode(s)
+	p.Limits = drawLimits(s)
+	p.Load = drawLoad(s)
+	return p
+}
+
+func drawNetwork(s *sim.Stream) sim.NetworkFaults {
+	millisecond := sim.In(time.Millisecond)
+	chance := func(most int) int {
+		drawn := s.LogUniform(100, most)
+		return drawn * s.IntN(2)
+	}
+	f := sim.NetworkFaults{
+		Loss: chance(300_000), BurstBegin: chance(2000), BurstEnd: 100_000, Duplicate: chance(300_000),
+		Replay: chance(30_000), Misdeliver: chance(10_000), Corrupt: chance(10_000),
+		ReplayMax: s.LogTime(sim.In(time.Second), sim.In(20*time.Second)), FIFO: s.Coin(),
+	}
+	f.Delay = sim.Delay{
+		Shape: sim.DelayShape(s.IntN(4)), Min: s.LogTime(millisecond/20, 5*millisecond),
+		Mean: s.LogTime(millisecond/5, 20*millisecond), Max: s.LogTime(10*millisecond, 1000*millisecond),
+	}
+	if s.IntN(4) == 0 {
+		f.Bandwidth = s.LogUniform(50_000, 10_000_000)
+	}
+	if s.IntN(4) == 0 {
+		f.Capacity = 2 + s.IntN(19)
+	}
+	return f
+}
+
+func drawFaults(s *sim.Stream) []FaultRate {
+	var rates []FaultRate
+	for k := Crash; k < faultKinds; k++ {
+		r := FaultRate{
+			Fault: k,
+			Every: s.LogTime(sim.In(300*time.Millisecond), sim.In(15*time.Second)),
+			For:   s.LogTime(sim.In(10*time.Millisecond), sim.In(3*time.Second)),
+		}
+		if s.Coin() {
+			rates = append(rates, r)
+		}
+	}
+	return rates
+}
+
+func drawNode(s *sim.Stream) NodeProfile {
+	millisecond := sim.In(time.Millisecond)
+	chance := func(most int) int {
+		drawn := s.LogUniform(1000, most)
+		return drawn * s.IntN(2)
+	}
+	n := NodeProfile{
+		Codec: sim.Pick(s, 20_000, 100_000, sim.Million), Atomic: s.Coin(), MergeMax: sim.Pick(s, 1, 4, 64),
+		DiskDelay: sim.Delay{
+			Shape: sim.DelayShape(s.IntN(4)), Min: s.LogTime(millisecond/50, 5*millisecond),
+			Mean: s.LogTime(millisecond/20, 20*millisecond), Max: s.LogTime(millisecond, 300*millisecond),
+		},
+		LatePersisted: chance(500_000), LateSend: chance(500_000), DropSpan: chance(100_000), Spurious: chance(100_000),
+		Connections: s.Coin(), DriftMax: chance(100_000),
+	}
+	delayed := sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(millisecond/20, 5*millisecond), Max: 50 * millisecond}
+	if s.Coin() {
+		n.StepDelay = delayed
+	}
+	return n
+}
+
+// drawLimits: tiny limits make rare paths ordinary.
+func drawLimits(s *sim.Stream) Limits {
+	limits := Limits{
+		Proposals: sim.Pick(s, 3, 1000), UncommittedBytes: sim.Pick(s, 200, 1<<20), Unapplied: sim.Pick(s, 8, 10_000),
+		AppendBytes: sim.Pick(s, 1, 200, 1<<16), Inflight: sim.Pick(s, 1, 2, 16), InflightBytes: sim.Pick(s, 100, 1<<18),
+	}
+	generous := Limits{1000, 1 << 20, 10_000, 1 << 16, 64, 1 << 18}
+	if s.Coin() {
+		return generous
+	}
+	return limits
+}
+
+func drawLoad(s *sim.Stream) Load {
+	l := Load{
+		Clients: 1 + s.IntN(12), Think: s.LogTime(sim.In(2*time.Millisecond), sim.In(400*time.Millisecond)),
+		Patience: s.LogTime(sim.In(50*time.Millisecond), sim.In(2*time.Second)), Reads: s.IntN(600_000),
+		Transfers: s.LogUniform(100, 30_000) * s.IntN(2), Hedged: s.LogUniform(1000, 200_000) * s.IntN(2),
+		Burst: sim.Pick(s, 1, 1, 4, 20), Keys: 1 + s.IntN(5), BytesMax: sim.Pick(s, 32, 32, 300, 5000),
+		History: s.IntN(4) == 0,
+	}
+	return l
+}
+
+func only(kinds ...FaultKind) func(*sim.Stream, *Profile) {
+	return func(s *sim.Stream, p *Profile) {
+		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return !slices.Contains(kinds, r.Fault) })
+		if kinds[0] != Partition {
+			p.Network = sim.NetworkFaults{Delay: p.Network.Delay}
+		}
+		if len(p.Faults) == 0 {
+			p.Faults = []FaultRate{{kinds[0], sim.In(time.Second), sim.In(500 * time.Millisecond)}}
+		}
+	}
+}
+
+func shapeBusy(s *sim.Stream, p *Profile) {
+	p.Voters, p.Learners, p.Length = 5, 0, sim.In(30*time.Second)
+	p.FaultsFrom = sim.In(time.Second)
+	p.Load = Load{
+		Clients: 12, Think: sim.In(20 * time.Millisecond), Patience: sim.In(time.Second), Reads: 200_000,
+		Hedged: 10_000, Burst: 1, Keys: 5, BytesMax: 64,
+	}
+	for i := range p.Faults {
+		p.Faults[i].Every = sim.In(time.Second) * sim.Time(len(p.Faults))
+		p.Faults[i].For = min(p.Faults[i].For, sim.In(500*time.Millisecond))
+	}
+	p.Network.Loss = min(p.Network.Loss, 20_000)
+	p.Network.Delay.Max = min(p.Network.Delay.Max, sim.In(50*time.Millisecond))
+	p.Limits = Limits{1000, 1 << 20, 10_000, 1 << 16, 64, 1 << 18}
+	p.Node.Codec = 100_000
+}
+
+func shapeCalm(_ *sim.Stream, p *Profile) {
+	p.Faults = nil
+	p.Network = sim.NetworkFaults{Delay: sim.Delay{Mean: sim.In(time.Millisecond)}, FIFO: true}
+	p.Node = NodeProfile{Codec: sim.Million, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64}
+	p.Load.Transfers = 0
+	p.Length = sim.In(time.Minute)
+}
+
+func shapeFounding(_ *sim.Stream, p *Profile) {
+	p.FaultsFrom, p.Length = 0, sim.In(3*time.Second)
+	for i := range p.Faults {
+		p.Faults[i].Every = max(p.Faults[i].Every/10, sim.In(50*time.Millisecond))
+		p.Faults[i].For /= 10
+	}
+}
+
+func shapeHistory(_ *sim.Stream, p *Profile) {
+	p.Length, p.Load.History = sim.In(4*time.Second), true
+	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
+	p.Load.Clients, p.Load.Burst = min(p.Load.Clients, 6), 1
+	p.Load.Think = max(p.Load.Think, sim.In(40*time.Millisecond))
+}
+
+// coreConfig is what the profile says of each core.
+func (p *Profile) coreConfig() raft.CoreConfig {
+	timeout := time.Duration(p.ElectionTimeout)
+	return raft.CoreConfig{
+		ElectionTimeout: timeout, HeartbeatInterval: timeout / 3, CommandBytesMax: 1 << 20,
+		ProposalsMax: p.Limits.Proposals, UncommittedMax: p.Limits.UncommittedBytes, UnappliedMax: p.Limits.Unapplied,
+		AppendBytesMax: p.Limits.AppendBytes, InflightMax: p.Limits.Inflight, InflightBytesMax: p.Limits.InflightBytes,
+	}
+}

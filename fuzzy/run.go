@@ -1,0 +1,106 @@
+package fuzzy
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Class says what kind of failure a run ended with.
+type Class string
+
+// The classes.
+const (
+	Panic    Class = "crash"    // a core or the simulation panicked
+	Safety   Class = "safety"   // something happened that must never happen
+	Liveness Class = "liveness" // something that must happen did not
+)
+
+// Failure is why a run failed: the first invariant that did not hold.
+type Failure struct {
+	Class Class
+	Rule  string // its name, see the invariants_*.go files
+	Text  string
+	At    sim.Time
+	Event int // which event it was
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("%s: %s: %s (at %v, event %d)", f.Class, f.Rule, f.Text, f.At, f.Event)
+}
+
+// Stats counts what happened in a run.
+type Stats struct {
+	Events, Steps, Messages, Starts, Crashes int
+	Faults, DiskFailures                     int
+	ByFault                                  [faultKinds]int
+	Commits, Elections                       int
+	Proposals                                int
+	Histories, UnknownHistories              int
+	Excuse                                   string // what was missing for the second phase, if so
+}
+
+// Result is how a run ended.
+type Result struct {
+	Seed    Seed
+	Profile Profile
+	Virtual sim.Time
+	Hash    uint64 // of everything that happened: the same in every run of the seed
+	Failure *Failure
+	Stats
+}
+
+// Run runs one seed. trace is nil, or sees everything that happens; it changes nothing.
+func Run(seed Seed, trace func(*Record)) (Result, error) {
+	p, err := Draw(seed)
+	if err != nil {
+		return Result{}, err
+	}
+	return RunProfile(seed, p, trace), nil
+}
+
+// RunProfile runs a seed with another profile than the one that it draws.
+func RunProfile(seed Seed, p Profile, trace func(*Record)) Result {
+	c := newCluster(seed, p)
+	c.trace = trace
+	c.record(Record{Kind: "begin", Format: TraceFormat, Seed: seed.String(), Profile: &p, Nodes: c.ids()})
+	c.guarded()
+	if c.failure == nil {
+		c.checkHistory()
+	}
+	c.record(Record{Kind: "end", Text: c.stats.Excuse})
+	c.stats.Elections = c.check.elections
+	c.stats.Proposals = len(c.work.writes) - 1
+	return Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
+}
+
+func (c *cluster) ids() (ids []string) {
+	for _, n := range c.nodes {
+		ids = append(ids, string(n.id))
+	}
+	return ids
+}
+
+// guarded runs the cluster and turns a panic into a failure.
+func (c *cluster) guarded() {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		who := raft.NodeID("")
+		if c.current != nil {
+			who = c.current.id
+		}
+		var broken *raft.InvariantError
+		if err, ok := p.(error); ok && errors.As(err, &broken) {
+			c.fail(Panic, "invariant", "%s: %s\n%s", who, broken.Rule, debug.Stack())
+			return
+		}
+		c.fail(Panic, "panic", "%s: %v\n%s", who, p, debug.Stack())
+	}()
+	c.run()
+}

@@ -1,0 +1,45 @@
+package fuzzy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// SeedFormat is the version of what a seed means. It is raised by every change after which an old seed
+// draws another run.
+const SeedFormat = 1
+
+// Seed names one run.
+type Seed struct {
+	Profile string
+	Number  uint64
+}
+
+// String is what ParseSeed reads: "f1.swarm.2a".
+func (s Seed) String() string { return fmt.Sprintf("f%d.%s.%x", SeedFormat, s.Profile, s.Number) }
+
+// ParseSeed reads a seed. A seed of another format version names another run here, so it is refused.
+func ParseSeed(text string) (Seed, error) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 || !strings.HasPrefix(parts[0], "f") {
+		return Seed{}, fmt.Errorf("fuzzy: %q is no seed; a seed looks like f%d.swarm.2a", text, SeedFormat)
+	}
+	version, err := strconv.Atoi(parts[0][1:])
+	if err != nil {
+		return Seed{}, fmt.Errorf("fuzzy: %q is no seed; a seed looks like f%d.swarm.2a", text, SeedFormat)
+	}
+	if version != SeedFormat {
+		return Seed{}, fmt.Errorf("fuzzy: seed %q is of format %d, and this program draws format %d: check out the commit that found it",
+			text, version, SeedFormat)
+	}
+	number, err := strconv.ParseUint(parts[2], 16, 64)
+	if err != nil {
+		return Seed{}, fmt.Errorf("fuzzy: seed %q: %q is no hexadecimal number of 64 bits", text, parts[2])
+	}
+	s := Seed{parts[1], number}
+	if _, err := Draw(s); err != nil {
+		return Seed{}, err
+	}
+	return s, nil
+}

@@ -1,0 +1,197 @@
+package fuzzy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// TraceFormat is the version of Record as JSON. Fields may be added to a version; whatever else changes
+// raises it, and a reader refuses a version that it does not know.
+const TraceFormat = 1
+
+// Record is one line of a trace. As NDJSON, one object a line, absent fields are zero:
+//
+//	begin    the first line: "format" (TraceFormat), "seed", "profile", "nodes" (ids, in order)
+//	start    a process was started: the fields of a step
+//	step     a core took events: "events" says which, "receives" the ids of the messages among them;
+//	         "role", "term", "leader", "last" ([index, term]), "persisted", "commit" and "applied" are
+//	         the core's after the step; "write" says what it wants written; "notes" are its decisions
+//	send     "node" put message "id" for "to" on the wire: "message" is its type, "text" its content;
+//	         an id that no step receives was lost
+//	crash    the process of "node" died
+//	fault    "text" says what began or ended
+//	heal     the second phase begins
+//	failure  "text" says what did not hold
+//	end      the last line; a file without it was cut short
+//
+// "seq" counts the lines from 1, "time" is virtual, in nanoseconds.
+type Record struct {
+	Seq    uint64   `json:"seq"`
+	Time   sim.Time `json:"time"`
+	Kind   string   `json:"kind"`
+	Node   string   `json:"node,omitempty"`
+	Events []string `json:"events,omitempty"`
+
+	Role      string     `json:"role,omitempty"`
+	Term      raft.Term  `json:"term,omitempty"`
+	Leader    string     `json:"leader,omitempty"`
+	Last      *[2]uint64 `json:"last,omitempty"`
+	Persisted raft.Index `json:"persisted,omitempty"`
+	Commit    raft.Index `json:"commit,omitempty"`
+	Applied   raft.Index `json:"applied,omitempty"`
+	Write     string     `json:"write,omitempty"`
+	Notes     []string   `json:"notes,omitempty"`
+	Receives  []uint64   `json:"receives,omitempty"`
+
+	To      string `json:"to,omitempty"`
+	ID      uint64 `json:"id,omitempty"`
+	Message string `json:"message,omitempty"`
+	Text    string `json:"text,omitempty"`
+
+	Format  int      `json:"format,omitempty"`
+	Seed    string   `json:"seed,omitempty"`
+	Profile *Profile `json:"profile,omitempty"`
+	Nodes   []string `json:"nodes,omitempty"`
+}
+
+// NDJSON returns a tracer that writes one JSON object a line.
+func NDJSON(w io.Writer) func(*Record) {
+	e := json.NewEncoder(w)
+	return func(r *Record) { _ = e.Encode(r) } // the writer keeps its own error
+}
+
+// Text returns a tracer that writes for people: what was decided, and what went wrong. all also shows
+// each message and each step.
+func Text(w io.Writer, all bool) func(*Record) {
+	return func(r *Record) {
+		if line := r.line(all); line != "" {
+			fmt.Fprintf(w, "%10.3fms %-2s %s\n", float64(r.Time)/1e6, r.Node, line)
+		}
+	}
+}
+
+func (r *Record) line(all bool) string {
+	switch r.Kind {
+	case "begin":
+		return fmt.Sprintf("seed %s, nodes %s", r.Seed, strings.Join(r.Nodes, " "))
+	case "send":
+		if all {
+			return fmt.Sprintf("  → %s #%d %s %s", r.To, r.ID, r.Message, r.Text)
+		}
+		return ""
+	case "step", "start":
+		return r.step(all)
+	}
+	return strings.TrimSpace(r.Kind + " " + r.Text)
+}
+
+func (r *Record) step(all bool) string {
+	if !all && len(r.Notes) == 0 && r.Kind != "start" {
+		return ""
+	}
+	line := fmt.Sprintf("%s %s term=%d leader=%s last=%d@%d persisted=%d commit=%d applied=%d",
+		r.Kind, r.Role, r.Term, r.Leader, r.Last[0], r.Last[1], r.Persisted, r.Commit, r.Applied)
+	if all {
+		line += fmt.Sprintf(" events=%v receives=%v write=%q", r.Events, r.Receives, r.Write)
+	}
+	for _, note := range r.Notes {
+		line += "\n                  " + note
+	}
+	return line
+}
+
+// record numbers and dates a record, and hands it to the tracer.
+func (c *cluster) record(r Record) {
+	if c.trace == nil {
+		return
+	}
+	c.lines++
+	r.Seq, r.Time = c.lines, c.now()
+	c.trace(&r)
+}
+
+// begin notes what a step takes.
+func (c *cluster) begin(n *node, kind string) {
+	if c.trace == nil {
+		return
+	}
+	r := &Record{Kind: kind, Node: string(n.id), Receives: n.received}
+	n.received = nil
+	for _, e := range n.inbox {
+		r.Events = append(r.Events, eventName(e))
+	}
+	c.stepped = r
+}
+
+// finish writes the record of a step, before its effects, and takes the step into the hash.
+func (c *cluster) finish(n *node, out *raft.Output) {
+	s := &n.status
+	c.hash.add(uint64(s.Term)<<8|uint64(s.Role), uint64(s.Commit)<<32|uint64(s.Last.Index))
+	c.hash.add(uint64(len(out.Send))<<32|uint64(len(out.Answers))<<16|uint64(len(out.Notes)), uint64(out.WakeAt))
+	if c.trace == nil {
+		return
+	}
+	r := c.stepped
+	if r.Kind == "step" && len(r.Events) > 0 {
+		r.Events = r.Events[:len(r.Events):len(r.Events)]
+	}
+	r.Role, r.Term, r.Leader = s.Role.String(), s.Term, string(s.Leader)
+	r.Last = &[2]uint64{uint64(s.Last.Index), uint64(s.Last.Term)}
+	r.Persisted, r.Commit, r.Applied = s.Persisted, s.Commit, s.Applied
+	r.Write = describeWrite(&out.Write)
+	for _, note := range out.Notes {
+		r.Notes = append(r.Notes, note.String())
+	}
+	c.record(*r)
+}
+
+func eventName(e raft.Event) string {
+	if m, ok := e.(raft.Received); ok {
+		return fmt.Sprintf("%s from %s", typeName(m.Message.Body), m.Message.From.ID)
+	}
+	return typeName(e)
+}
+
+func typeName(v any) string { return strings.TrimPrefix(fmt.Sprintf("%T", v), "raft.") }
+
+func describeWrite(w *raft.Write) string {
+	if w.Seq == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("#%d", w.Seq)
+	if w.Hard != nil {
+		text += fmt.Sprintf(" term %d vote %s", w.Hard.Term, w.Hard.Vote.ID)
+	}
+	if w.Log != nil {
+		text += fmt.Sprintf(" log after %v: %d entries", w.Log.After, len(w.Log.Entries))
+	}
+	return text + fmt.Sprintf(" then %d messages", len(w.Then))
+}
+
+func (c *cluster) recordSend(n *node, id uint64, m *raft.Message) {
+	body := m.Body
+	text := fmt.Sprintf("term %d", m.Term)
+	if r, ok := body.(raft.AppendRequest); ok {
+		text += fmt.Sprintf(" (%v, %v] commit %d", r.Prev, r.Last, r.Commit)
+	} else {
+		text += fmt.Sprintf(" %+v", body)
+	}
+	c.record(Record{Kind: "send", Node: string(n.id), To: string(m.To.ID), ID: id, Message: typeName(body), Text: text})
+}
+
+// traceHash digests everything that happens (T1: the same seed gives the same hash).
+type traceHash struct{ sum uint64 }
+
+func (h *traceHash) add(a, b uint64) { h.sum = mix(mix(h.sum, a), b) }
+
+// mix is a step of a hash that is quick, and good enough where nobody forges.
+func mix(h, x uint64) uint64 {
+	h ^= x
+	h *= 0x9fb21c651e98df25
+	return h ^ h>>32
+}

@@ -1,0 +1,265 @@
+package fuzzy
+
+import (
+	"encoding/binary"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// workload is the clients. Every write carries a serial number of its own, so that whatever is found in a
+// log can be told from everything else; a retry is another write.
+type workload struct {
+	c        *cluster
+	random   *sim.Stream
+	clients  []client
+	requests []request // by ticket, from 1
+	writes   []attempt // by serial, from 1
+	stopped  bool      // the clients begin nothing more
+	history  []operation
+	stamp    int64
+}
+
+// client has at most one request open, but for hedged ones.
+type client struct {
+	open raft.Ticket // what it waits for; 0: nothing
+	node int         // whom it asks: the leader, as far as it knows
+}
+
+type requestKind uint8
+
+const (
+	writeRequest requestKind = iota
+	readRequest
+	transferRequest
+)
+
+// request is one ticket.
+type request struct {
+	kind    requestKind
+	state   answerState
+	client  int
+	node    *node
+	life    uint32
+	serial  uint64     // writeRequest
+	key     uint8      // writeRequest, readRequest
+	floor   raft.Index // readRequest: what it must see
+	index   raft.Index // readRequest: what it may be served at
+	called  int64
+	opened  sim.Time
+	applied bool
+}
+
+// acceptance is a proposal that waits to be applied here.
+type acceptance struct {
+	id     raft.EntryID
+	ticket raft.Ticket
+}
+
+// attempt is one write.
+type attempt struct {
+	key     uint8
+	never   bool       // it was answered that it will not be applied
+	index   raft.Index // where it is committed; 0: nowhere
+	acked   bool
+	clients int
+}
+
+// operation is one line of a history, see invariants_client.go.
+type operation struct {
+	client       int
+	write        bool
+	key          uint8
+	serial       uint64 // written or read; 0: nothing was ever written
+	call, answer int64  // answer 0: it never came
+}
+
+const commandBytesMin = 12
+
+func newWorkload(c *cluster) *workload {
+	w := &workload{
+		c: c, random: sim.NewStream(c.seed.Number, sim.WorkloadConcern),
+		clients: make([]client, c.profile.Load.Clients), requests: make([]request, 1), writes: make([]attempt, 1),
+	}
+	for i := range w.clients {
+		w.clients[i].node = w.random.IntN(c.profile.Voters)
+	}
+	return w
+}
+
+// begin lets a client ask for something.
+func (w *workload) begin(i int) {
+	if w.stopped {
+		return
+	}
+	load := &w.c.profile.Load
+	cl := &w.clients[i]
+	roll := w.random.IntN(sim.Million)
+	n := w.c.nodes[cl.node]
+	switch {
+	case roll < load.Transfers:
+		cl.open = w.transfer(n, i)
+	case roll < load.Transfers+load.Reads:
+		cl.open = w.read(n, i, uint8(w.random.IntN(load.Keys)))
+	default:
+		burst := 1 + w.random.IntN(load.Burst)
+		cl.open = w.write(n, i, burst)
+		if w.random.Chance(load.Hedged) {
+			w.write(w.c.nodes[w.random.IntN(len(w.c.nodes))], i, 1)
+		}
+	}
+	if cl.open == 0 { // nobody listens there
+		cl.node = w.random.IntN(len(w.c.nodes))
+		w.again(i)
+		return
+	}
+	w.c.queue.Push(w.c.now()+load.Patience, event{kind: evGiveUp, a: int64(cl.open)})
+}
+
+func (w *workload) again(i int) {
+	w.c.queue.Push(w.c.now()+1+w.random.Exponential(w.c.profile.Load.Think), event{kind: evClient, node: int16(i)})
+}
+
+func (w *workload) ask(r request) raft.Ticket {
+	w.stamp++
+	r.called, r.life, r.opened = w.stamp, r.node.life, w.c.now()
+	w.requests = append(w.requests, r)
+	return raft.Ticket(len(w.requests) - 1)
+}
+
+// write proposes a number of writes to a member as one event; the ticket is the last one's.
+func (w *workload) write(n *node, client, count int) raft.Ticket {
+	if n.core == nil {
+		return 0
+	}
+	proposals := make([]raft.Proposal, count)
+	var ticket raft.Ticket
+	for i := range proposals {
+		key := uint8(w.random.IntN(w.c.profile.Load.Keys))
+		serial := uint64(len(w.writes))
+		w.writes = append(w.writes, attempt{key: key})
+		ticket = w.ask(request{kind: writeRequest, client: client, node: n, serial: serial, key: key})
+		size := commandBytesMin + w.random.IntN(w.random.LogUniform(1, w.c.profile.Load.BytesMax))
+		data := make([]byte, size)
+		binary.LittleEndian.PutUint64(data, serial)
+		data[8] = key
+		proposals[i] = raft.Proposal{Ticket: ticket, Kind: raft.EntryCommand, Data: data}
+	}
+	n.post(raft.Proposed{Proposals: proposals})
+	return ticket
+}
+
+func (w *workload) read(n *node, client int, key uint8) raft.Ticket {
+	if n.core == nil {
+		return 0
+	}
+	ticket := w.ask(request{kind: readRequest, client: client, node: n, key: key, floor: w.c.check.committed()})
+	n.post(raft.ReadRequested{Ticket: ticket})
+	return ticket
+}
+
+func (w *workload) transfer(n *node, client int) raft.Ticket {
+	if n.core == nil {
+		return 0
+	}
+	var to raft.NodeID
+	if w.random.Coin() {
+		to = w.c.nodes[w.random.IntN(len(w.c.nodes))].id
+	}
+	ticket := w.ask(request{kind: transferRequest, client: client, node: n})
+	n.post(raft.TransferRequested{Ticket: ticket, To: to})
+	return ticket
+}
+
+// giveUp: the client does not wait any longer. What it asked for may happen yet.
+func (w *workload) giveUp(t raft.Ticket) {
+	i := w.requests[t].client
+	if w.clients[i].open != t {
+		return
+	}
+	w.clients[i].open = 0
+	w.clients[i].node = w.random.IntN(len(w.c.nodes))
+	w.again(i)
+}
+
+// answered takes the core's answers.
+func (w *workload) answered(n *node, answers []raft.Answer) {
+	for _, a := range answers {
+		if a.Ticket == 0 || int(a.Ticket) >= len(w.requests) {
+			w.c.fail(Safety, "N11", "%s answers ticket %d, which nobody holds", n.id, a.Ticket)
+			return
+		}
+		r := &w.requests[a.Ticket]
+		w.c.check.answered(n, r, a)
+		switch {
+		case a.Kind == raft.AnswerAccepted:
+			n.accepted = append(n.accepted, acceptance{a.ID, a.Ticket})
+		case r.kind == readRequest && a.Kind == raft.AnswerReadSafe:
+			r.index = a.ID.Index
+			n.accepted = append(n.accepted, acceptance{raft.EntryID{Index: a.ID.Index}, a.Ticket})
+			w.appliedOn(n)
+		case r.kind == writeRequest && a.Kind != raft.AnswerRefused:
+			n.forget(a.Ticket)
+			w.done(a.Ticket, a.Leader)
+		default:
+			w.done(a.Ticket, a.Leader)
+		}
+	}
+}
+
+func (n *node) forget(t raft.Ticket) {
+	for i := range n.accepted {
+		if n.accepted[i].ticket == t {
+			n.accepted = append(n.accepted[:i], n.accepted[i+1:]...)
+			return
+		}
+	}
+}
+
+// appliedOn answers who waits for what this member has applied by now.
+func (w *workload) appliedOn(n *node) {
+	kept := n.accepted[:0]
+	for _, a := range n.accepted {
+		r := &w.requests[a.ticket]
+		switch {
+		case a.id.Index > n.applied:
+			kept = append(kept, a)
+		case r.kind == readRequest:
+			w.record(r, w.c.check.valueAt(r.key, n.applied))
+			w.done(a.ticket, "")
+		case n.log[a.id.Index-1].entry.ID() == a.id:
+			r.applied = true
+			w.c.check.acknowledged(r, a.id)
+			w.record(r, r.serial)
+			w.done(a.ticket, "")
+		default:
+			kept = append(kept, a) // another entry is there: the core says so in a second answer
+		}
+	}
+	n.accepted = kept
+}
+
+// record completes an operation of the history.
+func (w *workload) record(r *request, serial uint64) {
+	w.stamp++
+	if w.c.profile.Load.History {
+		w.history = append(w.history, operation{r.client, r.kind == writeRequest, r.key, serial, r.called, w.stamp})
+	}
+}
+
+// done ends a client's wait, and says whom to ask next.
+func (w *workload) done(t raft.Ticket, leader raft.NodeID) {
+	r := &w.requests[t]
+	cl := &w.clients[r.client]
+	if cl.open != t {
+		return
+	}
+	cl.open = 0
+	switch {
+	case leader != "":
+		cl.node = index(leader)
+	case r.state != answeredWell:
+		cl.node = w.random.IntN(len(w.c.nodes))
+	}
+	w.again(r.client)
+}

@@ -1,0 +1,64 @@
+package sim
+
+// Clock is the clock of one machine. The zero value shows true time.
+type Clock struct {
+	since   Time  // true time of the last change
+	local   Time  // what it showed then
+	drift   int64 // millionths that it is too fast
+	stopped bool
+	wall    int64 // the wall clock's offset
+}
+
+// Local is what the clock shows. It never falls.
+func (c *Clock) Local(now Time) Time {
+	if c.stopped {
+		return c.local
+	}
+	d := int64(now - c.since)
+	return c.local + Time(d+d/Million*c.drift+d%Million*c.drift/Million)
+}
+
+// Shows returns the true time, not before now, at which the clock will show local; Never if it stands
+// still.
+func (c *Clock) Shows(local, now Time) Time {
+	if c.Local(now) >= local {
+		return now
+	}
+	if c.stopped {
+		return Never
+	}
+	d, rate := int64(local-c.local), Million+c.drift
+	if d > int64(Never)/4 {
+		return Never
+	}
+	return max(now, c.since+Time(d/rate*Million+d%rate*Million/rate)+1)
+}
+
+// Wall is the wall clock: it follows the clock, and jumps.
+func (c *Clock) Wall(now Time) int64 { return int64(c.Local(now)) + c.wall }
+
+// SetDrift makes the clock run this many millionths too fast, or, if negative, too slow.
+func (c *Clock) SetDrift(now Time, millionths int64) {
+	c.settle(now)
+	c.drift = millionths
+}
+
+// Stop suspends the machine: the clock stands still.
+func (c *Clock) Stop(now Time) {
+	c.settle(now)
+	c.stopped = true
+}
+
+// Resume lets it go on.
+func (c *Clock) Resume(now Time) {
+	c.settle(now)
+	c.stopped = false
+}
+
+// Jump moves the wall clock, and nothing else.
+func (c *Clock) Jump(by int64) { c.wall += by }
+
+func (c *Clock) settle(now Time) {
+	c.local = c.Local(now)
+	c.since = now
+}

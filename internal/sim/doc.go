@@ -1,0 +1,14 @@
+// Package sim is a kernel for simulations that one seed replays: virtual time, random streams, a network,
+// clocks, processes and disks that misbehave as real ones do. It knows nothing of what is simulated.
+//
+// One goroutine runs a simulation:
+//
+//	Queue    what happens next: events ordered by time, then by when they were pushed
+//	Stream   random numbers, one stream for each concern, so that removing one fault moves no other
+//	Network  delivers, loses, doubles, delays, reorders, misdelivers and corrupts; Links are its cuts
+//	Clock    one machine's clock: it drifts, and stops while the machine is suspended
+//	Outage   what befalls processes: crashes, power cuts, crash loops, pauses, slowness
+//	Disk     files and directories that keep only what was synced, and not always that
+//
+// No decision depends on a map's order, a clock, a float or a pointer.
+package sim

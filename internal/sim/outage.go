@@ -1,0 +1,79 @@
+package sim
+
+// OutageKind says what befalls a process.
+type OutageKind int
+
+// The kinds.
+const (
+	Crash     OutageKind = iota // one process dies and is started again
+	PowerCut                    // several die at the same instant
+	CrashLoop                   // one dies again and again while it starts
+	Pause                       // one does not get to run; its clock goes on
+	Suspend                     // one does not get to run, and its clock stands still
+	Slow                        // one takes long for everything
+)
+
+func (k OutageKind) String() string {
+	return [...]string{"crash", "power cut", "crash loop", "pause", "suspend", "slow"}[k]
+}
+
+// OutageFaults is how often processes fail: the mean time between two outages of a kind in the whole
+// cluster, 0 for never, and how long they last.
+type OutageFaults struct {
+	Every [Slow + 1]Time
+	For   [Slow + 1]Time
+}
+
+// Outage is one of them.
+type Outage struct {
+	Kind  OutageKind
+	Nodes uint64
+	For   Time // until the process is started, or runs on
+	Again int  // CrashLoop: how many more times
+	// Effects is after how many more effects of the process it strikes, in the midst of what the process
+	// does; 0: at once.
+	Effects int
+}
+
+// Outages draws one kind of outage. Each kind has a stream of its own.
+type Outages struct {
+	Kind   OutageKind
+	every  Time
+	length Time
+	n      int
+	random *Stream
+}
+
+// NewOutages returns one source for each kind that happens at all.
+func NewOutages(seed uint64, n int, f OutageFaults) []*Outages {
+	var all []*Outages
+	for k := Crash; k <= Slow; k++ {
+		if f.Every[k] > 0 {
+			stream := NewStream(seed, ProcessConcern<<8+Concern(k))
+			all = append(all, &Outages{k, f.Every[k], f.For[k], n, stream})
+		}
+	}
+	return all
+}
+
+// Wait draws how long it is to the next one.
+func (o *Outages) Wait() Time { return 1 + o.random.Exponential(o.every) }
+
+// Next draws the next one.
+func (o *Outages) Next() Outage {
+	out := Outage{Kind: o.Kind, Nodes: 1 << o.random.IntN(o.n), For: 1 + o.random.Exponential(o.length)}
+	effects, again := o.random.IntN(12), 1+o.random.IntN(5)
+	size, all := 1+o.random.IntN(o.n), o.random.Coin()
+	several := o.random.Subset(o.n, size)
+	switch o.Kind {
+	case Crash:
+		out.Effects = effects
+	case CrashLoop:
+		out.Again = again
+	case PowerCut:
+		if out.Nodes = several; all {
+			out.Nodes = 1<<o.n - 1
+		}
+	}
+	return out
+}

@@ -1,0 +1,98 @@
+package sim
+
+import "time"
+
+// Time is virtual time in nanoseconds since the beginning of the simulation.
+type Time int64
+
+// Never is later than anything that happens.
+const Never = Time(1<<63 - 1)
+
+// In converts a duration.
+func In(d time.Duration) Time { return Time(d) }
+
+func (t Time) String() string { return time.Duration(t).String() }
+
+// Queue is the events to come, ordered by time; those of the same time in the order in which they were
+// pushed. The zero value is an empty queue at time 0.
+type Queue[E any] struct {
+	heap []item[E] // a 4-ary heap: flatter than a binary one, and its children share a cache line
+	seq  uint64
+	now  Time
+}
+
+type item[E any] struct {
+	at    Time
+	seq   uint64
+	event E
+}
+
+func (i *item[E]) before(other *item[E]) bool {
+	return i.at < other.at || i.at == other.at && i.seq < other.seq
+}
+
+const arity = 4
+
+// Now is the time of the last event that was popped.
+func (q *Queue[E]) Now() Time { return q.now }
+
+// Len returns how many events are to come.
+func (q *Queue[E]) Len() int { return len(q.heap) }
+
+// Push adds an event. One that would be in the past happens now.
+func (q *Queue[E]) Push(at Time, event E) {
+	q.seq++
+	q.heap = append(q.heap, item[E]{max(at, q.now), q.seq, event})
+	i := len(q.heap) - 1
+	added := q.heap[i]
+	for i > 0 {
+		parent := (i - 1) / arity
+		if !added.before(&q.heap[parent]) {
+			break
+		}
+		q.heap[i] = q.heap[parent]
+		i = parent
+	}
+	q.heap[i] = added
+}
+
+// Pop takes the next event and moves the time to it; false if there is none.
+func (q *Queue[E]) Pop() (E, bool) {
+	var none item[E]
+	if len(q.heap) == 0 {
+		return none.event, false
+	}
+	next := q.heap[0]
+	last := len(q.heap) - 1
+	moved := q.heap[last]
+	q.heap[last] = none
+	q.heap = q.heap[:last]
+	if last > 0 {
+		q.sink(moved)
+	}
+	q.now = next.at
+	return next.event, true
+}
+
+// sink puts an item in the place of the first one, and down from there.
+func (q *Queue[E]) sink(moved item[E]) {
+	i := 0
+	for {
+		first := i*arity + 1
+		if first >= len(q.heap) {
+			break
+		}
+		least := first
+		for child := first + 1; child < min(first+arity, len(q.heap)); child++ {
+			if q.heap[child].before(&q.heap[least]) {
+				least = child
+			}
+		}
+		if !q.heap[least].before(&moved) {
+			break
+		}
+		q.heap[i] = q.heap[least]
+		i = least
+	}
+	q.heap[i] = moved
+}

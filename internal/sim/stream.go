@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"math/bits"
+	"math/rand/v2"
+)
+
+// Concern names what a Stream is drawn for.
+type Concern uint64
+
+// The concerns. Streams of different concerns never influence each other.
+const (
+	Profile Concern = iota + 1
+	NetworkConcern
+	PartitionConcern
+	DiskConcern
+	ClockConcern
+	ProcessConcern
+	WorkloadConcern
+	// NodeConcern is the first node's; the next one's is one higher.
+	NodeConcern Concern = 1 << 20
+)
+
+// Million is the whole of a probability: chances are given in millionths.
+const Million = 1_000_000
+
+// Stream is a source of random numbers that a seed and a concern determine.
+type Stream struct{ rng *rand.PCG }
+
+// NewStream returns the stream of a concern.
+func NewStream(seed uint64, c Concern) *Stream {
+	return &Stream{rand.NewPCG(scramble(seed), scramble(uint64(c)))}
+}
+
+// scramble spreads neighbouring numbers out.
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Uint64 returns 64 random bits.
+func (s *Stream) Uint64() uint64 { return s.rng.Uint64() }
+
+// IntN returns a number from 0 to n - 1. n is at least 1.
+func (s *Stream) IntN(n int) int {
+	high, _ := bits.Mul64(s.rng.Uint64(), uint64(n))
+	return int(high)
+}
+
+// Chance is true in millionths of all cases. It always draws, so that another chance moves nothing else.
+func (s *Stream) Chance(millionths int) bool { return s.IntN(Million) < millionths }
+
+// Coin is true half of the time.
+func (s *Stream) Coin() bool { return s.rng.Uint64()&1 == 0 }
+
+// Between returns a time from low to high.
+func (s *Stream) Between(low, high Time) Time {
+	return low + Time(s.IntN(int(max(high-low, 0))+1))
+}
+
+// Exponential returns a time whose distribution is close to the exponential one with this mean; none
+// is longer than 44 times the mean. It is computed without floats, so that all machines agree.
+func (s *Stream) Exponential(mean Time) Time {
+	halvings := Time(min(bits.LeadingZeros64(s.rng.Uint64()), 63))
+	const ln2 = 693 // thousandths
+	step := mean/1000*ln2 + mean%1000*ln2/1000
+	return halvings*step + s.Between(0, step)
+}
+
+// Pareto returns a time from low to high with a heavy tail: it is longer than k times low with
+// probability 1 / k.
+func (s *Stream) Pareto(low, high Time) Time {
+	doublings := min(bits.LeadingZeros64(s.rng.Uint64()), 30)
+	from := low << doublings
+	if from > high || from < low {
+		return high
+	}
+	return min(s.Between(from, 2*from), high)
+}
+
+// LogUniform returns a number from low, at least 1, to high; each order of magnitude is as likely.
+func (s *Stream) LogUniform(low, high int) int {
+	steps := bits.Len(uint(high/low)) - 1
+	from := low << s.IntN(steps+1)
+	return min(from+s.IntN(from), high)
+}
+
+// LogTime is LogUniform of times.
+func (s *Stream) LogTime(low, high Time) Time { return Time(s.LogUniform(int(low), int(high))) }
+
+// Subset returns k of the numbers 0 to n - 1, at most 64, as bits.
+func (s *Stream) Subset(n, k int) uint64 {
+	var chosen uint64
+	for left, i := k, 0; i < n && left > 0; i++ {
+		if s.IntN(n-i) < left {
+			chosen |= 1 << i
+			left--
+		}
+	}
+	return chosen
+}
+
+// Pick returns one of the choices.
+func Pick[T any](s *Stream, choices ...T) T { return choices[s.IntN(len(choices))] }
+
+// Flip changes one to three bits of b, which is not empty.
+func (s *Stream) Flip(b []byte) {
+	for range 1 + s.IntN(3) {
+		b[s.IntN(len(b))] ^= 1 << s.IntN(8)
+	}
+}
