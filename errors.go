@@ -3,6 +3,7 @@ package raft
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The errors of the node's methods sort by what the caller should do.
@@ -62,7 +63,11 @@ type StorageError struct {
 	Err error
 }
 
-func (e *StorageError) Error() string { return fmt.Sprintf("raft: storage: %s: %v", e.Op, e.Err) }
+func (e *StorageError) Error() string {
+	reason := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "), "storage: ")
+	return fmt.Sprintf("raft: storage: %s: %s", e.Op, reason)
+}
+
 func (e *StorageError) Unwrap() error { return e.Err }
 
 // FSMError ended the node: the application's state machine returned an error or panicked. Other
@@ -85,7 +90,8 @@ func (e *FSMError) Error() string {
 func (e *FSMError) Unwrap() error { return e.Err }
 
 // InvariantError ended the node: it found its own state to be impossible, and stopped rather than go
-// on. It is a bug, or memory has failed; report it with the notes that the node logged.
+// on. It is a bug, or memory has failed; report it with the state and the notes that the node logged
+// at level INFO.
 type InvariantError struct {
 	Rule  string // the sentence that does not hold
 	State string // the core, printed; empty if it was not at hand
