@@ -17,6 +17,8 @@ var (
 	ErrOutcomeUnknown = errors.New("raft: outcome unknown: the command may or may not be applied")
 	// ErrWiped: the cluster's configuration names this member's id with another incarnation: its
 	// disk was emptied. It counts for nothing until it is removed from the cluster and added again.
+	// Members cannot be changed yet: until they can, go on with the others, if they are a majority, or
+	// found a new cluster.
 	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; remove it from the cluster and add it again")
 	// ErrNoTarget: a transfer to nobody: no voter, or one that has not been heard. Nothing changed.
 	ErrNoTarget = errors.New("raft: no such voter to hand leadership over to, or it has not been heard")
