@@ -3,6 +3,7 @@ package raft
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The errors of the node's methods sort by what the caller should do.
@@ -16,6 +17,8 @@ var (
 	ErrOutcomeUnknown = errors.New("raft: outcome unknown: the command may or may not be applied")
 	// ErrWiped: the cluster's configuration names this member's id with another incarnation: its
 	// disk was emptied. It counts for nothing until it is removed from the cluster and added again.
+	// Members cannot be changed yet: until they can, go on with the others, if they are a majority, or
+	// found a new cluster.
 	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; remove it from the cluster and add it again")
 	// ErrNoTarget: a transfer to nobody: no voter, or one that has not been heard. Nothing changed.
 	ErrNoTarget = errors.New("raft: no such voter to hand leadership over to, or it has not been heard")
@@ -62,7 +65,11 @@ type StorageError struct {
 	Err error
 }
 
-func (e *StorageError) Error() string { return fmt.Sprintf("raft: storage: %s: %v", e.Op, e.Err) }
+func (e *StorageError) Error() string {
+	reason := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "), "storage: ")
+	return fmt.Sprintf("raft: storage: %s: %s", e.Op, reason)
+}
+
 func (e *StorageError) Unwrap() error { return e.Err }
 
 // FSMError ended the node: the application's state machine returned an error or panicked. Other
@@ -85,7 +92,8 @@ func (e *FSMError) Error() string {
 func (e *FSMError) Unwrap() error { return e.Err }
 
 // InvariantError ended the node: it found its own state to be impossible, and stopped rather than go
-// on. It is a bug, or memory has failed; report it with the notes that the node logged.
+// on. It is a bug, or memory has failed; report it with the state and the notes that the node logged
+// at level INFO.
 type InvariantError struct {
 	Rule  string // the sentence that does not hold
 	State string // the core, printed; empty if it was not at hand

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 )
 
 // Node is one running member of a cluster: a Core, and around it the loop that honours its outputs,
@@ -346,21 +348,24 @@ func (n *Node) shutdown() {
 	close(n.done)
 }
 
-// report logs why the node ended, and the notes that led there if it was not closed.
+// report logs why the node ended, in one line, and before it what led there: loud enough to be kept if it
+// is a bug of ours, quietly if it is the disk or the application.
 func (n *Node) report() {
-	err := n.Err()
+	log, err := n.cfg.Logger, n.Err()
 	if errors.Is(err, ErrClosed) {
-		n.cfg.Logger.Info("node closed")
+		log.Info("node closed")
 		return
 	}
-	for _, note := range n.history.all() {
-		n.cfg.Logger.Error("note", "note", fmt.Sprint(note))
-	}
-	n.cfg.Logger.Error("node ended", "error", err)
+	level := hclog.Debug
 	var broken *InvariantError
 	if errors.As(err, &broken) {
-		n.cfg.Logger.Error("state", "state", broken.State)
+		level = hclog.Info
+		log.Info("state", "state", broken.State)
 	}
+	for _, note := range n.history.all() {
+		log.Log(level, "note", "note", fmt.Sprint(note))
+	}
+	log.Error("node ended", "error", err)
 }
 
 // Done is closed when the node has ended: after Close, or by itself. Err says why.

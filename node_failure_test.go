@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -84,6 +85,79 @@ func TestStorage_AWriteThatFailsEndsTheNodeAndLosesNothing(t *testing.T) {
 				assert.Contains(t, listOf(c, id), "later")
 			})
 		})
+	}
+}
+
+// lockedBuffer is where several loggers may write.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}
+
+func TestEnd_OneLineAtErrorSaysWhy(t *testing.T) {
+	for _, row := range []struct {
+		rule  string
+		fail  func(*raft.Node, *atomic.Bool)
+		notes string // their level
+		says  string
+	}{
+		{"the disk fails", func(n *raft.Node, full *atomic.Bool) {
+			full.Store(true)
+			_, _ = n.Propose(context.Background(), []byte("a"))
+		}, "[DEBUG]", "raft: storage: write: no space left on device"},
+		{"a bug", func(n *raft.Node, _ *atomic.Bool) { n.BreakCore() }, "[INFO] ", "raft: broken invariant: "},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log lockedBuffer
+				var full atomic.Bool
+				c := startAll(t, rafttest.Options{
+					Members: 1, NewFSM: newJournal,
+					Configure: func(cfg *raft.Config) {
+						cfg.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &log})
+					},
+					Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+						return &trap{s, func(raft.StorageWrite) error {
+							if full.Load() {
+								return errDisk
+							}
+							return nil
+						}}
+					},
+				})
+				n := c.Leader()
+				row.fail(n, &full)
+				<-n.Done()
+				said := log.String()
+				assert.Equal(t, 1, strings.Count(said, "[ERROR]"), said)
+				_, reason, _ := strings.Cut(said, "[ERROR] ")
+				assert.Contains(t, reason, "node ended")
+				assert.Contains(t, reason, row.says)
+				assert.Contains(t, said, row.notes+" note: ")
+			})
+		})
+	}
+}
+
+func TestStorageError_SaysItsPrefixOnce(t *testing.T) {
+	for _, row := range []struct{ reason, want string }{
+		{"storage: loading /data: bad", "raft: storage: load: loading /data: bad"},
+		{"raft: /data is damaged", "raft: storage: load: /data is damaged"},
+		{"of a store of yours", "raft: storage: load: of a store of yours"},
+	} {
+		assert.EqualError(t, &raft.StorageError{Op: "load", Err: errors.New(row.reason)}, row.want)
 	}
 }
 

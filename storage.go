@@ -175,7 +175,8 @@ func (e *IdentityError) Error() string {
 
 // CorruptError says that stored bytes are damaged. The member must not go on: it has forgotten
 // promises, and an older copy of the file has too. Keep the file for inspection, remove the member
-// from the cluster and add it again with an empty store.
+// from the cluster and add it again with an empty store. Members cannot be changed yet: see ErrWiped
+// for what to do until they can.
 type CorruptError struct {
 	File   string
 	Where  string // the record, or the offset in the file

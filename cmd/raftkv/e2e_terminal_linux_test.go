@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -66,4 +67,25 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 	rest, _ := io.ReadAll(user) // until the program has closed its end
 	shown.Write(rest)
 	require.NoError(t, demo.Wait())
+}
+
+func TestEndToEnd_GetEndsItsLineOnATerminalAlone(t *testing.T) {
+	c, leader := startCluster(t)
+	require.Eventually(t, func() bool {
+		_, err := c.clients()[0].Put(t.Context(), "greeting", []byte("hello"), client.Condition{})
+		return err == nil
+	}, patience, poll)
+	get := func() *exec.Cmd {
+		return exec.CommandContext(t.Context(), program, "get", "greeting", "--server", leader.URL())
+	}
+	out, err := get().Output()
+	require.NoError(t, err)
+	assert.Equal(t, "hello", string(out), "as it is")
+
+	user, terminal := openTerminal(t)
+	shown := get()
+	shown.Stdout = terminal
+	require.NoError(t, shown.Run())
+	assert.Equal(t, "hello\r\n", readUntil(t, user.Read, "\n"))
+	require.NoError(t, terminal.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func newGet(r *reach) *cobra.Command {
@@ -24,7 +26,7 @@ func newGet(r *reach) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the value of a key",
-		Long:  "get writes the value to standard output, as it is.",
+		Long:  "get writes the value to standard output, as it is; on a terminal a new line follows.",
 		Example: `  raftkv get greeting
   raftkv get --revision greeting       # its revision, for --if-revision
   raftkv get --stale greeting          # what the server has, even without a leader`,
@@ -44,6 +46,9 @@ func newGet(r *reach) *cobra.Command {
 				_, err = fmt.Fprintln(cmd.OutOrStdout(), value.Revision)
 				return err
 			}
+			if isTerminal(cmd.OutOrStdout()) {
+				value.Data = append(value.Data, '\n')
+			}
 			_, err = cmd.OutOrStdout().Write(value.Data)
 			return err
 		},
@@ -51,6 +56,11 @@ func newGet(r *reach) *cobra.Command {
 	cmd.Flags().BoolVar(&stale, "stale", false, "read what the server has, however old")
 	cmd.Flags().BoolVar(&revision, "revision", false, "print the revision instead of the value")
 	return cmd
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // conditionFlags adds the flags of compare-and-set.

@@ -62,7 +62,7 @@ func New(node Node, store *kv.Store, metrics http.Handler) *Server {
 	s.mux.HandleFunc(api.HealthPath, methods(methodTable{http.MethodGet: s.health}))
 	s.mux.HandleFunc(api.ReadyPath, methods(methodTable{http.MethodGet: s.ready}))
 	s.mux.HandleFunc(api.TransferPath, methods(methodTable{http.MethodPost: s.transfer}))
-	s.mux.Handle(api.MetricsPath, metrics)
+	s.mux.HandleFunc(api.MetricsPath, methods(methodTable{http.MethodGet: metrics.ServeHTTP}))
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, api.Errorf(api.NotFound, "the paths are /kv, /kv/{key}, /status, /healthz, /readyz, /metrics, /transfer",
 			"no such path: %s", r.URL.Path))

@@ -156,6 +156,7 @@ func TestRequest_ThatIsBadSaysWhyAndWhatToDo(t *testing.T) {
 		{"another method on a key", "POST", "/kv/k", "", nil, api.MethodNotAllowed, 405},
 		{"another method on the list", "PUT", "/kv", "", nil, api.MethodNotAllowed, 405},
 		{"a transfer by reading", "GET", "/transfer", "", nil, api.MethodNotAllowed, 405},
+		{"metrics by writing", "POST", "/metrics", "", nil, api.MethodNotAllowed, 405},
 		{"another path", "GET", "/nope", "", nil, api.NotFound, 404},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
