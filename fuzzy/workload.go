@@ -58,11 +58,10 @@ type acceptance struct {
 
 // attempt is one write.
 type attempt struct {
-	key     uint8
-	never   bool       // it was answered that it will not be applied
-	index   raft.Index // where it is committed; 0: nowhere
-	acked   bool
-	clients int
+	key   uint8
+	never bool       // it was answered that it will not be applied
+	index raft.Index // where it is committed; 0: nowhere
+	acked bool
 }
 
 // operation is one line of a history, see invariants_client.go.
