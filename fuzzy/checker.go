@@ -23,6 +23,7 @@ type checker struct {
 type committedEntry struct {
 	id   raft.EntryID
 	hash uint64
+	by   raft.Term // of the leader that committed it first; it never falls along the log
 }
 
 type version struct {

@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"encoding/binary"
+	"sort"
 
 	"github.com/coxswain/raft"
 )
@@ -45,12 +46,14 @@ func (k *checker) leadership(n *node, before *raft.CoreStatus) {
 	k.c.holds(votes >= majority(voters), "G8", "%s leads term %d with %d durable votes of %d voters", n.id, s.Term, votes, voters)
 }
 
-// complete checks a leader's log.
+// complete checks a leader's log. A leader that is elected late, by votes that were long under way, need not
+// have what newer leaders have committed.
 func (k *checker) complete(n *node) {
-	if len(k.canonical) == 0 {
+	earlier := sort.Search(len(k.canonical), func(i int) bool { return k.canonical[i].by >= n.status.Term })
+	if earlier == 0 {
 		return
 	}
-	last := k.canonical[len(k.canonical)-1]
+	last := k.canonical[earlier-1]
 	hash, there := at(n.log, last.id.Index)
 	k.c.holds(there && hash == last.hash, "G3", "%s leads term %d without %v, which is committed", n.id, n.status.Term, last.id)
 }
@@ -129,9 +132,13 @@ func (k *checker) extend(n *node, to raft.Index) {
 		hash, _ := at(n.log, from)
 		k.c.holds(hash == k.canonical[from-1].hash, "G4", "%s commits %d after another log than was committed", n.id, to)
 	}
+	if from := len(k.canonical); from > 0 {
+		by := k.canonical[from-1].by
+		k.c.holds(n.status.Term >= by, "G3", "%s leads term %d and commits %d, beyond what term %d has", n.id, n.status.Term, to, by)
+	}
 	for i := k.committed(); i < to; i++ {
 		s := &n.log[i]
-		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash})
+		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term})
 		if s.entry.Kind == raft.EntryCommand {
 			k.command(n, &s.entry)
 		}

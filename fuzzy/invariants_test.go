@@ -151,7 +151,16 @@ var clusterBreaches = []breach{
 		follower.log[5].hash++
 		k.appended(follower, &raft.LogWrite{After: follower.log[4].entry.ID()})
 	}},
-	{"G3", func(_ *cluster, k *checker, lead, _ *node) { lead.log = lead.log[:3]; k.complete(lead) }},
+	{"G3", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.log = lead.log[:3]
+		lead.status.Term++
+		k.complete(lead)
+	}},
+	{"G3", func(_ *cluster, k *checker, lead, _ *node) {
+		k.canonical = k.canonical[:5]
+		k.canonical[4].by = lead.status.Term + 1
+		k.extend(lead, 6)
+	}},
 	{"G4", func(_ *cluster, k *checker, _, follower *node) {
 		k.canonical = k.canonical[:5]
 		k.commits(follower, &raft.CoreStatus{})
@@ -289,7 +298,11 @@ func TestInvariants_OfAnIdleClusterNoticeTheirBreach(t *testing.T) {
 		c.live.end()
 		expectBreach(t, c, row.rule)
 	}
-	c, _, _ := running(t)
+	c, lead, _ := running(t)
+	c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, term0: 99}
+	c.live.rejoined()
+	expectBreach(t, c, "L5")
+	c, _, _ = running(t)
 	c.check.elections = 2
 	newLiveness(c)
 	expectBreach(t, c, "L4")

@@ -27,6 +27,7 @@ type liveness struct {
 	sent    int // messages, when the quiet began
 	late    int // messages from before it that arrived in it: each may be answered
 	clashes int
+	term0   raft.Term // before a follower restarted
 }
 
 type stage int
@@ -35,10 +36,11 @@ const (
 	electing stage = iota
 	serving
 	converging
+	rejoining // a follower restarted, unseen; nobody writes
 	quiet
 )
 
-var stageRules = [...]string{"L1", "L3", "L2", "L4"}
+var stageRules = [...]string{"L1", "L3", "L2", "L5", "L4"}
 
 const (
 	stageTimeouts  = 100 // election timeouts that a stage may take
@@ -220,14 +222,19 @@ func (l *liveness) watch() {
 		reached = l.serves()
 	case converging:
 		reached = l.converged()
+	case rejoining:
+		reached = l.rejoined()
 	case quiet:
 		return
 	}
 	switch {
-	case reached && l.stage == converging:
+	case reached && l.stage == rejoining:
 		l.sent = c.net.Sent
 		l.next(quiet)
 		c.queue.Push(c.now()+quietTimeouts*c.profile.ElectionTimeout, event{kind: evPhase})
+	case reached && l.stage == converging:
+		l.restartOne()
+		l.next(rejoining)
 	case reached:
 		l.next(l.stage + 1)
 	case c.now()-l.since > l.limit():
@@ -248,7 +255,7 @@ func (l *liveness) limit() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d election timeouts after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.ElectionTimeout, l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", ""}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", "a restarted one is not", ""}[l.stage]
 }
 
 func (l *liveness) term() (term raft.Term) {
@@ -341,6 +348,28 @@ func (l *liveness) converged() bool {
 		}
 	}
 	return true
+}
+
+// restartOne restarts a follower in the core, if that leaves a quorum.
+func (l *liveness) restartOne() {
+	members := l.members()
+	n := members[l.random.IntN(len(members))]
+	l.term0 = l.leader.status.Term
+	if n == l.leader || !l.counts(n) || !l.exiled {
+		return
+	}
+	l.c.record(Record{Kind: "fault", Text: string(n.id) + " restarts"})
+	n.crash()
+	n.start()
+}
+
+// rejoined: it has caught up, and deposed nobody (dissertation §9.6).
+func (l *liveness) rejoined() bool {
+	if l.exiled && l.c.profile.Voters > 2 && bits.OnesCount64(l.core) == len(l.c.nodes) {
+		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
+			"%s lost the lead when a follower restarted", l.leader.id)
+	}
+	return l.converged()
 }
 
 const quietTimeouts = 6
