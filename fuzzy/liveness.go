@@ -283,7 +283,7 @@ func (l *liveness) elected() bool {
 		return false
 	}
 	l.leader = l.c.nodes[i]
-	return l.followed()
+	return !l.leader.frozen && l.followed()
 }
 
 func (l *liveness) followed() bool {
@@ -314,7 +314,7 @@ func (l *liveness) serves() bool {
 		switch r := &w.requests[t]; {
 		case r.state == answeredWell:
 			l.served++
-		case r.node.core != nil && r.node.life == r.life && (r.state == unanswered || r.state == acceptedOnly):
+		case r.node.core != nil && !r.node.frozen && r.node.life == r.life && (r.state == unanswered || r.state == acceptedOnly):
 			open = append(open, t)
 		}
 	}
