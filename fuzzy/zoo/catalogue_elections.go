@@ -109,6 +109,7 @@ var elections = []Mutant{
 		ID: "E17", Rule: "an append of an earlier term is refused", Bug: "it is taken",
 		Edits: []Edit{before("raft.go", staleAnchor, `
 			if r, ok := m.Body.(AppendRequest); ok && c.leader == nil && c.log.has(r.Prev) {
+				c.follower.proved = 0
 				c.adopt(r.Entries)
 				c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)
 				return

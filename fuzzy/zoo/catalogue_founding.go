@@ -6,12 +6,12 @@ var founding = []Mutant{
 	{
 		ID: "F01", Rule: "a blank member does not vote", Bug: "it does",
 		Edits:  []Edit{value("raft.go", `c.blank() && !isAppend`, `false`)},
-		Expect: "N7, G3", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm"},
+		Expect: "N7, G3", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F02", Rule: "a founder campaigns once all hold entry 1", Bug: "once it holds it itself",
 		Edits:  []Edit{before("founding.go", checkHeldAnchor, `c.founder.replies = nil`)},
-		Expect: "L1, G3", Seen: "model check, founding 2 and 5", Profiles: []string{"founding", "swarm"},
+		Expect: "L1, G3", Seen: "model check, founding 2 and 5", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F03", Rule: "F01 and F02", Bug: "both",
@@ -19,12 +19,12 @@ var founding = []Mutant{
 			value("raft.go", `c.blank() && !isAppend`, `false`),
 			before("founding.go", checkHeldAnchor, `c.founder.replies = nil`),
 		},
-		Expect: "G2, G4", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm"},
+		Expect: "G2, G4", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F04", Rule: "a founding is not redone after a campaign", Bug: "a founder that restarts calls the roll again",
 		Edits:  []Edit{value("founding.go", `c.hard.Term > 0 || !calls(list, c.self.ID)`, `!calls(list, c.self.ID)`)},
-		Expect: "L1, G4", Seen: "model check, founding 3", MustKill: true, Profiles: []string{"founding", "swarm"},
+		Expect: "L1, G4", Seen: "model check, founding 3", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F05", Rule: "all founders have the same list", Bug: "whoever has a list joins",
@@ -48,28 +48,28 @@ var founding = []Mutant{
 	{
 		ID: "F10", Rule: "nobody at term 0 campaigns by itself", Bug: "whoever holds entry 1 does",
 		Edits:  []Edit{value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`)},
-		Expect: "G2, L1", Seen: "model check, founding", Profiles: []string{"founding", "swarm"},
+		Expect: "G2, L1", Seen: "model check, founding", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F11", Rule: "answers to an earlier roll do not count", Bug: "they do",
 		Edits:  []Edit{value("founding.go", `f == nil || f.holding || r.ID != f.roll`, `f == nil || f.holding`)},
-		Expect: "L1", Profiles: []string{"founding", "swarm"},
+		Expect: "L1", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F12", Rule: "a founding is durable before it is acknowledged", Bug: "the reply leaves before the write",
 		Edits: []Edit{before("disk.go", releaseAnchor,
 			`if _, ok := o.message.Body.(FoundReply); ok { durable = true }`)},
-		Expect: "N6", MustKill: true, Profiles: []string{"founding", "swarm"},
+		Expect: "N6", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F13", Rule: "a founder sends entry 1 once it is durable", Bug: "at once",
 		Edits:  []Edit{value("founding.go", `f.holding && !a.holds && c.disk.persisted >= 1`, `f.holding && !a.holds`)},
-		Expect: "L1", Profiles: []string{"founding", "swarm"},
+		Expect: "L1", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F14", Rule: "who holds entry 1 is told by incarnation", Bug: "by id",
 		Edits:  []Edit{value("founding.go", `a != nil && a.peer == from`, `a != nil`)},
-		Expect: "L1", Profiles: []string{"founding", "swarm"},
+		Expect: "L1", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F15", Rule: "all are asked before a cluster is founded", Bug: "a majority is enough",
@@ -79,12 +79,12 @@ var founding = []Mutant{
 			if blank >= majority(len(f.list.Members)) {
 				for i := range f.replies { f.replies[i].verdict = RollBlank }
 			}`)},
-		Expect: "L1, N7", MustKill: true, Profiles: []string{"founding", "swarm"},
+		Expect: "L1, N7", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F16", Rule: "a redone founding has a cluster id of its own", Bug: "it has the same one",
 		Edits:  []Edit{value("founding.go", `last^c.founder.roll.Counter`, `last`)},
-		Expect: "G2", Profiles: []string{"founding", "swarm"},
+		Expect: "G2", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "D14", Rule: "a wiped disk is another member", Bug: "it answers and counts as the one it was",

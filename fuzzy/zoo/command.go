@@ -1,8 +1,8 @@
 package zoo
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -35,7 +35,7 @@ was killed, the canary included, and the no-op was not.`,
 		RunE: r.run,
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&r.options.Seeds, "seeds", 200, "seeds for each mutant, at most")
+	flags.IntVar(&r.options.Seeds, "seeds", 2000, "seeds for each mutant, at most")
 	flags.DurationVar(&r.options.Budget, "budget", 30*time.Second, "wall time for each mutant, at most")
 	flags.Uint64Var(&r.options.First, "first", 0, "number of the first seed")
 	flags.IntVar(&r.options.Workers, "workers", runtime.GOMAXPROCS(0), "mutants hunted at once")
@@ -53,10 +53,7 @@ func (r *request) run(cmd *cobra.Command, ids []string) error {
 		return err
 	}
 	if r.list {
-		for _, m := range mutants {
-			cmd.Printf("%-7s %s: %s\n", m.ID, m.Rule, m.Bug)
-		}
-		return nil
+		return list(cmd.OutOrStdout(), mutants)
 	}
 	dir, err := os.MkdirTemp("", "zoo-")
 	if err != nil {
@@ -79,10 +76,19 @@ func (r *request) run(cmd *cobra.Command, ids []string) error {
 	return r.print(cmd, reports)
 }
 
+func list(w io.Writer, mutants []Mutant) error {
+	for _, m := range mutants {
+		if _, err := fmt.Fprintf(w, "%-7s %s: %s\n", m.ID, m.Rule, m.Bug); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // chosen returns the mutants that are named, or all, or the must-kill set; with the keepers of the zoo.
 func (r *request) chosen(ids []string) ([]Mutant, error) {
 	if r.options.Seeds < 1 || r.options.Workers < 1 || r.options.Workers > 256 || r.options.Budget <= 0 {
-		return nil, errors.New("zoo: --seeds and --budget must be above 0, --workers from 1 to 256")
+		return nil, fmt.Errorf("%w: --seeds and --budget must be above 0, --workers from 1 to 256", ErrUsage)
 	}
 	mutants, err := Choose(ids)
 	if err != nil {

@@ -22,7 +22,7 @@ const Hung = "hung"
 
 // Options bound a hunt. Zero values mean the defaults in parentheses.
 type Options struct {
-	Seeds   int           // a mutant's, at most (200)
+	Seeds   int           // a mutant's, at most (2000)
 	Budget  time.Duration // a mutant's wall time, at most (30 s)
 	First   uint64        // number of the first seed
 	Workers int           // mutants hunted at once (1)
@@ -58,7 +58,7 @@ type Report struct {
 // Hunt hunts each mutant, and returns the reports in their order. A mutant that survives is in its report; an
 // error says that the hunt itself is worth nothing.
 func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Report, error) {
-	o.Seeds = cmp.Or(o.Seeds, 200)
+	o.Seeds = cmp.Or(o.Seeds, 2000)
 	o.Budget = cmp.Or(o.Budget, 30*time.Second)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -91,6 +91,9 @@ func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Repor
 	return reports, context.Cause(ctx)
 }
 
+// defaultProfiles take turns in a hunt that names none.
+var defaultProfiles = []string{"swarm", "network", "crash", "disk", "clock"}
+
 // hunt hunts one mutant.
 func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (Report, error) {
 	r := Report{
@@ -112,7 +115,7 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (Report, error)
 	}
 	profiles := m.Profiles
 	if len(profiles) == 0 {
-		profiles = []string{"swarm"}
+		profiles = defaultProfiles
 	}
 	err := b.chase(ctx, m.ID, profiles, o, &r)
 	r.Wall = time.Since(began)

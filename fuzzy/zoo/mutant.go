@@ -1,6 +1,7 @@
 package zoo
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ type Mutant struct {
 	Expect string // the invariants that should catch it
 	Seen   string // the incident it is modelled on, if there was one
 
-	Profiles []string // of the simulator, to hunt it with; none: the first of fuzzy.Profiles
+	Profiles []string // of the simulator, to hunt it with; none: defaultProfiles
 	Test     *Test    // the test that catches it, where the simulator cannot
 	MustKill bool     // it is hunted with every change
 	Alive    string   // why nothing catches it, if nothing does
@@ -74,6 +75,9 @@ var keepers = []Mutant{
 	},
 }
 
+// ErrUsage is matched by errors about what was asked for.
+var ErrUsage = errors.New("zoo")
+
 // Choose returns the mutants with the given ids; all of them if there are none.
 func Choose(ids []string) ([]Mutant, error) {
 	all := All()
@@ -84,7 +88,7 @@ func Choose(ids []string) ([]Mutant, error) {
 	for _, id := range ids {
 		i := slices.IndexFunc(all, func(m Mutant) bool { return m.ID == id })
 		if i < 0 {
-			return nil, fmt.Errorf("zoo: unknown mutant %q; there are %s", id, strings.Join(idsOf(all), ", "))
+			return nil, fmt.Errorf("%w: unknown mutant %q; there are %s", ErrUsage, id, strings.Join(idsOf(all), ", "))
 		}
 		chosen = append(chosen, all[i])
 	}
