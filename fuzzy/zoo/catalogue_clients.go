@@ -1,0 +1,147 @@
+package zoo
+
+// reads: what a read may miss (dissertation §6.4).
+var reads = []Mutant{
+	{
+		ID: "Q01", Rule: "reads wait for a commit of the leader's own term", Bug: "they do not",
+		Edits:  []Edit{value("read.go", `!c.committedOwn()`, `false`)},
+		Expect: "G13, H1", Seen: "etcd #7331; tikv #9239; redisraft #22; xraft #40", MustKill: true,
+	},
+	{
+		ID: "Q02", Rule: "a quorum confirms that the leader still leads", Bug: "it believes so",
+		Edits:  []Edit{before("read.go", `voters := c.leader.voterValues(1`, `return true`)},
+		Expect: "G13, H1", Seen: "Jepsen 2014, etcd and Consul", MustKill: true,
+	},
+	{
+		ID: "Q03", Rule: "a confirmation belongs to its round", Bug: "an answer to an earlier heartbeat counts",
+		Edits:  []Edit{instead("replicate.go", `p.round = r.Round`, `p.round = c.leader.round`)},
+		Expect: "G13", Seen: "etcd #20418", MustKill: true,
+	},
+	{
+		ID: "Q04", Rule: "a read waits until its index is applied", Bug: "it does not",
+		Edits:  []Edit{instead("client.go", `return o.index, n.WaitApplied(ctx, o.index)`, `return o.index, nil`)},
+		Expect: "H1",
+		Test:   &Test{".", "Node"},
+	},
+	{
+		ID: "Q12", Rule: "a follower asks the leader", Bug: "it serves what it knows to be committed",
+		Edits: []Edit{before("read.go", "switch {\n\tcase c.step.closing || c.leader == nil", `
+			if c.leader == nil && c.log.commit > 0 {
+				c.answer(Answer{Ticket: t, Kind: AnswerReadSafe, ID: c.log.id(c.log.commit)})
+				return
+			}`)},
+		Expect: "G13, H1", MustKill: true,
+	},
+	{
+		ID: "Q13", Rule: "a read waits for the next round", Bug: "it joins the round that is out",
+		Edits: []Edit{before("read.go", `c.leader.reads.next = append(c.leader.reads.next, read{ticket: t})`, `
+			if len(c.leader.reads.now) > 0 {
+				c.leader.reads.now = append(c.leader.reads.now, read{ticket: t})
+				return
+			}`)},
+		Expect: "G13", MustKill: true,
+	},
+	{
+		ID: "Q14", Rule: "a forwarded read is answered by its own reply", Bug: "by the reply to an earlier one",
+		Edits:  []Edit{value("read.go", `f.request != r.ID`, `false`)},
+		Expect: "G13", MustKill: true,
+	},
+	{
+		ID: "Q15", Rule: "ids are not used again after a restart", Bug: "the counter begins anew",
+		Edits:  []Edit{value("raft.go", `RequestID{Boot: stored.Boot}`, `RequestID{Boot: 1}`)},
+		Expect: "G13", Seen: "class of etcd #20418",
+	},
+}
+
+// transfers: leadership that is handed over (dissertation §3.10).
+var transfers = []Mutant{
+	{
+		ID: "T01", Rule: "the target is brought up to date first", Bug: "it is asked to campaign at once",
+		Edits:  []Edit{value("transfer.go", `p.match == c.log.Last.Index && due`, `due`)},
+		Expect: "G15", Seen: "hashicorp/raft #487",
+		Test: &Test{".", "Transfer"},
+	},
+	{
+		ID: "T02", Rule: "no proposals during a transfer", Bug: "they are taken",
+		Edits: []Edit{value("replicate.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
+			`c.leader == nil || c.step.closing`)},
+		Expect: "G15", Seen: "hashicorp/raft GH-581",
+		Test: &Test{".", "Transfer"},
+	},
+	{
+		ID: "T03", Rule: "a transfer that fails is given up", Bug: "it goes on for ever",
+		Edits:  []Edit{value("transfer.go", `t != nil && c.now.Mono >= t.deadline`, `false`)},
+		Expect: "L3, L9", Seen: "class of hashicorp/raft GH-413", MustKill: true,
+	},
+	{
+		ID: "T04", Rule: "TimeoutNow is obeyed in its own term", Bug: "an old one is obeyed too",
+		Edits: []Edit{before("raft.go", staleAnchor, `
+			if _, ok := m.Body.(TimeoutNow); ok && c.leader == nil && c.mayCampaign() { c.campaign(true); return }`)},
+		Expect: "L4", Seen: "raft-rs #234",
+		Test: &Test{".", "Transfer|TimeoutNow"},
+	},
+	{
+		ID: "T05", Rule: "a transfer's vote needs a log that is good enough", Bug: "it is granted whatever the log",
+		Edits: []Edit{before("election.go", voteDeniedAnchor,
+			`if r.Transfer && why == DeniedOldLog { why = Granted }`)},
+		Expect: "G3",
+	},
+	{
+		ID: "T06", Rule: "only voters are handed leadership", Bug: "learners too",
+		Edits: []Edit{
+			value("transfer.go", `!p.voter`, `false`),
+			value("election.go", `c.leaderID != from.ID || !c.mayCampaign()`, `c.leaderID != from.ID`),
+		},
+		Expect: "N7", MustKill: true,
+	},
+}
+
+// clients: every request is answered, and truly.
+var clients = []Mutant{
+	{
+		ID: "C05", Rule: "an answer belongs to the entry that was proposed", Bug: "to whatever is at its index",
+		Edits:  []Edit{value("requests.go", `req.id == entries[i].ID()`, `true`)},
+		Expect: "G11, H1", Seen: "common in stores on top of Raft",
+		Test: &Test{".", "Node|Requests|Outcome"},
+	},
+	{
+		ID: "C06", Rule: "unknown is not failed", Bug: "a deposed leader says that the entry was not applied",
+		Edits: []Edit{instead("read.go", `c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})`,
+			`c.answer(Answer{Ticket: o.ticket, Kind: AnswerNotApplied, ID: o.id})`)},
+		Expect: "H4", Seen: "RedisRaft (Jepsen)", MustKill: true,
+	},
+	{
+		ID: "C07", Rule: "a deposed leader answers its proposals", Bug: "they wait for ever",
+		Edits:  []Edit{before("read.go", "if l.transfer != nil {\n\t\tc.beginHandover(", `c.step.lost = c.step.lost[:0]`)},
+		Expect: "L9", Seen: "openraft #1761", MustKill: true,
+	},
+	{
+		ID: "C08", Rule: "a deposed leader answers its reads", Bug: "they wait for ever",
+		Edits: []Edit{before("read.go", `for _, reads := range [][]read{l.reads.now, l.reads.next} {`,
+			`l.reads = leaderReads{}`)},
+		Expect: "L9", MustKill: true,
+	},
+	{
+		ID: "C09", Rule: "a read asked of a leader that is gone is answered", Bug: "it waits for ever",
+		Edits:  []Edit{before("read.go", "for _, t := range f.asked {\n\t\tc.refuseTicket(t)", `f.asked = f.asked[:0]`)},
+		Expect: "L9", MustKill: true,
+	},
+	{
+		ID: "C10", Rule: "an entry that was cut may yet be applied", Bug: "its client is told that it never will be",
+		Edits:  []Edit{value("read.go", `!kept && o.id.Index <= c.log.commit`, `!kept`)},
+		Expect: "H4",
+	},
+	{
+		ID: "C11", Rule: "what is handed out is answered by the applier", Bug: "by the deposed leader as well",
+		Edits:  []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
+		Expect: "N11", MustKill: true,
+	},
+	{
+		ID: "C12", Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",
+		Edits: []Edit{
+			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline`, `false`),
+			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.resendAt`, `false`),
+		},
+		Expect: "L9", MustKill: true,
+	},
+}

@@ -1,0 +1,209 @@
+package zoo
+
+// elections: who may lead, and who may vote for whom (paper §5.1, §5.2, §5.4.1).
+var elections = []Mutant{
+	{
+		ID: "E01", Rule: "one vote a term", Bug: "grant whenever the log is good enough",
+		Edits:  []Edit{value("election.go", `vote != Peer{} && vote != candidate`, `false`)},
+		Expect: "N2, G1", MustKill: true,
+	},
+	{
+		ID: "E02", Rule: "a vote is durable before it is given", Bug: "the reply leaves before the write",
+		Edits: []Edit{before("disk.go", releaseAnchor,
+			`if r, ok := o.message.Body.(VoteReply); ok && r.Granted { durable = true }`)},
+		Expect: "N6", Seen: "classic", MustKill: true,
+	},
+	{
+		ID: "E03", Rule: "term and vote are one write", Bug: "a crash between them leaves the new term with the old vote",
+		Edits: []Edit{instead("disk.go", `w.Hard, c.step.hard = &hard, hard`, `
+			torn := hard
+			if (torn.Vote == Peer{}) { torn.Vote = c.disk.hard.Vote }
+			w.Hard, c.step.hard = &torn, hard`)},
+		Expect: "N2, N6", Seen: "hashicorp/raft persistVote writes two keys", MustKill: true,
+	},
+	{
+		ID: "E04", Rule: "a vote is forgotten with its term alone", Bug: "cleared when a leader is heard in the term",
+		Edits:  []Edit{before("election.go", `c.follower.led = leader`, `c.hard.Vote = Peer{}`)},
+		Expect: "N2, G1", Seen: "camunda #5356", MustKill: true,
+	},
+	{
+		ID: "E05", Rule: "a candidate's own vote is durable before it asks", Bug: "the request leaves before the write",
+		Edits: []Edit{before("disk.go", releaseAnchor,
+			`if _, ok := o.message.Body.(VoteRequest); ok { durable = true }`)},
+		Expect: "N6", MustKill: true,
+	},
+	{
+		ID: "E06", Rule: "logs are compared by the last term first", Bug: "by the last index first",
+		Edits: []Edit{value("log.go", upToDateAnchor,
+			`theirs.Index > ours.Index || theirs.Index == ours.Index && theirs.Term >= ours.Term`)},
+		Expect: "G3", Seen: "student code", MustKill: true,
+	},
+	{
+		ID: "E07", Rule: "a candidate's log is compared with the end of ours", Bug: "with the last committed entry",
+		Edits:  []Edit{value("election.go", `!upToDate(last, c.log.Last)`, `!upToDate(last, c.log.id(c.log.commit))`)},
+		Expect: "G3", MustKill: true,
+	},
+	{
+		ID: "E08", Rule: "an equal log is good enough", Bug: "a candidate's log must be longer than ours",
+		Edits: []Edit{value("election.go", `!upToDate(last, c.log.Last)`,
+			`!upToDate(last, c.log.Last) || last == c.log.Last`)},
+		Expect: "L1", MustKill: true,
+	},
+	{
+		ID: "E09", Rule: "a vote counts in its own term", Bug: "replies of an earlier term count",
+		Edits: []Edit{before("raft.go", staleAnchor,
+			`if r, ok := m.Body.(VoteReply); ok { c.onVoteReply(m.From, r); return }`)},
+		Expect: "G8, G1", MustKill: true,
+	},
+	{
+		ID: "E10", Rule: "one member, one vote", Bug: "replies are counted, not members",
+		Edits: []Edit{
+			value("election.go", `slices.Contains(v.granted, from)`, `false`),
+			value("election.go", `granted >= majority(voters)`, `len(peers) >= majority(voters)`),
+		},
+		Expect: "G8, G1", MustKill: true,
+	},
+	{
+		ID: "E11", Rule: "who stands or leads in a term votes for nobody else in it", Bug: "it does",
+		Edits: []Edit{before("election.go", voteDeniedAnchor,
+			`if c.leader != nil || c.candidate != nil { why = c.grants(c.hard.Term, Peer{}, from, r.Last) }`)},
+		Expect: "N2, G1", Seen: "daos-stack/raft #70", MustKill: true,
+	},
+	{
+		ID: "E12", Rule: "only voters count", Bug: "learners are asked, and their votes count",
+		Edits: []Edit{
+			before("election.go", askVotesAnchor, `for _, m := range c.config().Members {
+				if m.Kind == Learner { c.promiseVote(m.Peer(), VoteRequest{Last: c.log.Last, Transfer: transfer}) } }`),
+			value("election.go", `m.Kind != Voter`, `false`),
+			before("election.go", askPreVotesAnchor, `for _, m := range c.config().Members {
+				if m.Kind == Learner { c.send(m.Peer(), PreVoteRequest{ID: c.candidate.round, Last: c.log.Last}) } }`),
+			value("election.go", `granted >= majority(voters)`, `granted >= majority(len(c.config().Voters()))`),
+		},
+		Expect: "G8", Seen: "hashicorp/raft GH-398",
+	},
+	{
+		ID: "E13", Rule: "a quorum is more than half", Bug: "half of an even number is enough",
+		Edits:  []Edit{value("quorum.go", `n/2 + 1`, `(n + 1) / 2`)},
+		Expect: "G5, G8", Seen: "raft-java #21", MustKill: true,
+	},
+	{
+		ID: "E14", Rule: "election timeouts are drawn anew each time", Bug: "they are all the same",
+		Edits:  []Edit{value("election.go", `Time(c.rng.Int64N(span+1))`, `Time(span/2)`)},
+		Expect: "L1",
+	},
+	{
+		ID: "E15", Rule: "the election timer is restarted by a grant or a leader alone", Bug: "by any vote request",
+		Edits: []Edit{
+			before("election.go", `assert(c.hard.Term > 0, "nobody votes in term 0")`, `c.resetElectionDeadline()`),
+			before("election.go", preVoteAnchor, `c.resetElectionDeadline()`),
+		},
+		Expect: "L1, L6", Seen: "well-known lab error",
+	},
+	{
+		ID: "E16", Rule: "a newer term in a reply ends the own one", Bug: "it is ignored in replies",
+		Edits: []Edit{before("raft.go", newerTermAnchor, `if m.Term > c.hard.Term {
+			switch m.Body.(type) { case VoteReply, PreVoteReply, AppendReply, AppendConflict, HeartbeatReply: return } }`)},
+		Expect: "L1, L11", MustKill: true,
+	},
+	{
+		ID: "E17", Rule: "an append of an earlier term is refused", Bug: "it is taken",
+		Edits: []Edit{before("raft.go", staleAnchor, `
+			if r, ok := m.Body.(AppendRequest); ok && c.leader == nil && c.log.has(r.Prev) {
+				c.follower.proved = 0
+				c.adopt(r.Entries)
+				c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)
+				return
+			}`)},
+		Expect: "G2, G4", MustKill: true,
+	},
+	{
+		ID: "E18", Rule: "a candidate yields to the leader of its term", Bug: "it stays one",
+		Edits: []Edit{
+			before("append.go", hearAppendAnchor, `if c.candidate != nil { return }`),
+			before("append.go", hearBeatAnchor, `if c.candidate != nil { return }`),
+		},
+		Expect: "L1", MustKill: true,
+	},
+	{
+		ID: "E19", Rule: "the term outlives a restart", Bug: "the term of the last entry is taken for it",
+		Edits: []Edit{before("raft.go", `c.step.hard = stored.Hard`,
+			`c.hard = HardState{Term: min(c.log.Last.Term, stored.Hard.Term)}; stored.Hard = c.hard; c.disk.hard = c.hard`)},
+		Expect: "N1", Seen: "camunda #19290; WRaft (SandTable)", MustKill: true,
+	},
+	{
+		ID: "E20", Rule: "who steps down leads no more in that term", Bug: "it stands again without a new term",
+		Edits: []Edit{before("replicate.go", `c.note(Note{Kind: NoteQuorumLost})`, `
+			c.becomeFollower(c.hard.Term, "")
+			c.setRole("", &candidate{granted: []Peer{c.self}}, nil)
+			for _, m := range c.config().Voters() {
+				if m.ID != c.self.ID { c.promiseVote(m.Peer(), VoteRequest{Last: c.log.Last}) }
+			}
+			return`)},
+		Expect: "G1, N8", Seen: "xraft #33 (SandTable)", MustKill: true,
+	},
+}
+
+// Anchors that more than one mutant uses, or that are long.
+const (
+	releaseAnchor     = "switch {\n\t\tcase o.message.Term < c.hard.Term:"
+	upToDateAnchor    = `theirs.Term > ours.Term || theirs.Term == ours.Term && theirs.Index >= ours.Index`
+	staleAnchor       = "switch body := m.Body.(type) {\n\tcase VoteRequest:\n\t\tc.note("
+	voteDeniedAnchor  = "if why != Granted {\n\t\tc.note(Note{Kind: NoteVoteDenied,"
+	askVotesAnchor    = "for _, m := range c.config().Voters() {\n\t\tif m.ID != c.self.ID {\n\t\t\tc.promiseVote("
+	askPreVotesAnchor = "for _, m := range c.config().Voters() {\n\t\tif m.ID != c.self.ID {\n\t\t\tc.send("
+	preVoteAnchor     = `why := c.grants(m.Term+1, Peer{}, m.From, r.Last)`
+	newerTermAnchor   = "if m.Term > c.hard.Term {\n\t\tc.note("
+	hearAppendAnchor  = `if why := c.malformed(m, r); why != "" {`
+	hearBeatAnchor    = "if c.otherLeads(m.From) {\n\t\tc.refuse("
+)
+
+// preVotes: pre-vote, check-quorum, stickiness (dissertation §4.2.3, §6.2, §9.6).
+var preVotes = []Mutant{
+	{
+		ID: "V01", Rule: "a pre-vote changes nothing", Bug: "it raises the term of who is asked",
+		Edits: []Edit{before("election.go", preVoteAnchor,
+			`if m.Term+1 > c.hard.Term && c.leader == nil { c.becomeFollower(m.Term+1, "") }`)},
+		Expect: "L5, L11",
+	},
+	{
+		ID: "V02", Rule: "pre-votes are no votes", Bug: "a candidate starts with its pre-votes",
+		Edits: []Edit{instead("raft.go", `c.setRole("", &candidate{}, nil)`, `
+			granted := []Peer(nil)
+			if c.candidate != nil { granted = c.candidate.granted }
+			c.setRole("", &candidate{granted: granted}, nil)`)},
+		Expect: "G8, G1", MustKill: true,
+	},
+	{
+		ID: "V03", Rule: "who asks with an old term is told the new one", Bug: "its pre-vote is dropped without a word",
+		Edits:  []Edit{before("election.go", preVoteAnchor, `if m.Term < c.hard.Term { return }`)},
+		Expect: "L1", Seen: "etcd #8243, #8501; canonical/raft #279; openraft #1796", MustKill: true,
+	},
+	{
+		ID: "V04", Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
+		Edits: []Edit{before("replicate.go", `l.times = append(l.times, l.peers[i].heard)`,
+			`if (l.peers[i].round != RequestID{}) { l.peers[i].heard = c.now.Mono }`)},
+		Expect: "L6",
+	},
+	{
+		ID: "V05", Rule: "a leader that hears no quorum steps down", Bug: "it stays",
+		Edits:  []Edit{value("replicate.go", `c.now.Mono-c.quorumHeard() >= c.electionTimeout()`, `false`)},
+		Expect: "L6", Seen: "Howard & Abraham 2020; openraft #2080",
+	},
+	{
+		ID: "V06", Rule: "stickiness ends an election timeout after the leader was heard", Bug: "it never ends",
+		Edits:  []Edit{value("election.go", `c.now.Mono-c.follower.heard < c.electionTimeout()`, `true`)},
+		Expect: "L1", Seen: "hashicorp/raft #605, #606; openraft #2080", MustKill: true,
+	},
+	{
+		ID: "V07", Rule: "who hears a leader is not disturbed by a vote request", Bug: "it is",
+		Edits:  []Edit{value("raft.go", `!body.Transfer && c.hearsLeader()`, `false`)},
+		Expect: "L5",
+		Test:   &Test{".", "Sticky|HearsLeader|Election|Scenario|Vote"},
+	},
+	{
+		ID: "V08", Rule: "the grants of a round count in that round", Bug: "in any later one too",
+		Edits:  []Edit{value("election.go", `c.candidate.round != r.ID`, `false`)},
+		Expect: "L5",
+		Test:   &Test{".", "PreVote|Election|Vote"},
+	},
+}

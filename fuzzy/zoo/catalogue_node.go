@@ -1,0 +1,68 @@
+package zoo
+
+// surroundings: the node, the store and the transport around the core, which the simulator replaces by its
+// own; their tests catch these.
+var surroundings = []Mutant{
+	{
+		ID: "D05", Rule: "a cut and what follows it are one write", Bug: "they are two",
+		Edits: []Edit{before("storage/bolt.go", `next := b.written`, `
+			if w.Log != nil && len(w.Log.Entries) > 0 && w.Log.After != b.written.last {
+				cut := b.written
+				if err := b.update("cutting", func(tx *bbolt.Tx) error {
+					if err := writeLog(tx, &cut, &raft.LogWrite{After: w.Log.After}); err != nil { return err }
+					return tx.Bucket(hardBucket).Put(recordKey, cut.encode())
+				}); err != nil { return err }
+				b.written = cut
+			}`)},
+		Expect: "N4, G2",
+		Test:   &Test{"storage", ""},
+	},
+	{
+		ID: "D08", Rule: "checksums are verified", Bug: "they are not",
+		Edits:  []Edit{value("entry.go", `got != want`, `false && got != want`)},
+		Expect: "N5", Seen: "hashicorp/raft-wal does not verify each read",
+		Test: &Test{".", "Entry|Record"},
+	},
+	{
+		ID: "D09", Rule: "a record says where it belongs", Bug: "any sound record is taken",
+		Edits:  []Edit{value("storage/bolt.go", `e.Index != i`, `false`)},
+		Expect: "N4, G2",
+		Test:   &Test{"storage", ""},
+	},
+	{
+		ID: "D15", Rule: "an older image of a disk is refused", Bug: "it is taken",
+		Edits:  []Edit{value("handshake.go", `h.Boot < v.boots[h.From]`, `false`)},
+		Expect: "N1, N2", Seen: "openraft #1385",
+		Test: &Test{".", "Handshake|Boot|Refus"},
+	},
+	{
+		ID: "D25", Rule: "a write with a new term is not merged into the one before it", Bug: "it is, and its term is lost",
+		Edits:  []Edit{value("writer.go", `queue[n].Hard == nil`, `true`)},
+		Expect: "N6",
+		Test:   &Test{".", "Writer|Merge"},
+	},
+	{
+		ID: "R29", Rule: "an old write makes nothing of the new log durable", Bug: "the tail forgets what is not stored",
+		Edits:  []Edit{value("tail.go", `generation != t.generation`, `false`)},
+		Expect: "N5",
+		Test:   &Test{".", "Tail"},
+	},
+	{
+		ID: "X05", Rule: "heartbeats do not wait behind entries", Bug: "they share a connection",
+		Edits:  []Edit{value("sender.go", `m.Bulk()`, `true`)},
+		Expect: "L4", Seen: "etcd splits its streams",
+		Test: &Test{".", "Sender|Lane"},
+	},
+	{
+		ID: "X06", Rule: "queues are bounded", Bug: "they are not",
+		Edits:  []Edit{value("sender.go", `len(s.queue) >= s.node.cfg.SendQueueMax`, `false`)},
+		Expect: "N10",
+		Test:   &Test{".", "Sender"},
+	},
+	{
+		ID: "X02", Rule: "a length is checked before memory is taken", Bug: "it is believed",
+		Edits:  []Edit{value("transport/frame.go", `uint64(body) > uint64(bodyMax)`, `false`)},
+		Expect: "N10", Seen: "etcd #5386, #21874; cubefs #4095",
+		Test: &Test{"transport", ""},
+	},
+}

@@ -1,0 +1,212 @@
+package zoo
+
+// replication: log matching and the commit rule (paper §5.3, §5.4.2).
+var replication = []Mutant{
+	{
+		ID: "R01", Rule: "only entries of the own term are committed by counting", Bug: "older ones too (Figure 8)",
+		Edits:  []Edit{value("commit.go", `c.log.term(n) == c.hard.Term`, `true`)},
+		Expect: "G6", Seen: "logcabin #44; canonical/raft #220; PySyncObj #169", MustKill: true,
+	},
+	{
+		ID: "R02", Rule: "the entry before must be of the same term", Bug: "it is enough that there is one",
+		Edits:  []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index > c.log.Last.Index`)},
+		Expect: "G2", MustKill: true,
+	},
+	{
+		ID: "R03", Rule: "a log is cut at a conflict alone", Bug: "it is cut behind every append",
+		Edits: []Edit{before("append.go", adoptAnchor,
+			`if n := len(entries); n > 0 && entries[n-1].Index < c.log.Last.Index { c.truncate(entries[n-1].Index) }`)},
+		Expect: "N8, G5", Seen: "RaftOS #26", MustKill: true,
+	},
+	{
+		ID: "R04", Rule: "what this append proved is acknowledged", Bug: "the whole log is",
+		Edits: []Edit{instead("append.go", `c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)`,
+			`c.promiseLog(m.From, AppendReply{Match: c.log.Last.Index}, c.log.Last.Index)`)},
+		Expect: "N6, G5", Seen: "microsoft/CCF #6016", MustKill: true,
+	},
+	{
+		ID: "R05", Rule: "what matches never grows less", Bug: "a late acknowledgement lowers it",
+		Edits: []Edit{
+			instead("progress.go", `p.match = max(p.match, match)`, `p.match = match`),
+			value("progress.go", `match <= p.match`, `false`),
+		},
+		Expect: "L7", Seen: "PySyncObj #167; RaftOS #25",
+	},
+	{
+		ID: "R06", Rule: "the next entry to send is above what matches", Bug: "a late rejection moves it below",
+		Edits: []Edit{
+			instead("progress.go", `p.next = max(next, p.match+1)`, `p.next = max(next, 1)`),
+			value("progress.go", `prev <= p.match`, `false`),
+		},
+		Expect: "L7", Seen: "etcd-io/raft PR 149",
+	},
+	{
+		ID: "R07", Rule: "a follower commits what the leader proved to match", Bug: "up to the end of its own log",
+		Edits:  []Edit{value("append.go", `min(leaderCommit, c.follower.proved)`, `min(leaderCommit, c.log.Last.Index)`)},
+		Expect: "G4", Seen: "WRaft (SandTable)", MustKill: true,
+	},
+	{
+		ID: "R08", Rule: "a heartbeat's commit is within what matches", Bug: "it is the leader's, and is believed",
+		Edits: []Edit{
+			before("replicate.go", "p.sentCommit = max(p.sentCommit, commit)", `commit = c.log.commit`),
+			before("append.go", `c.followCommit(h.Commit)`, `c.commitTo(min(h.Commit, c.log.Last.Index))`),
+		},
+		Expect: "G4", Seen: "guarded in etcd-io/raft and its TLA+ model", MustKill: true,
+	},
+	{
+		ID: "R09", Rule: "the commit index never falls", Bug: "it is what the leader says",
+		Edits:  []Edit{value("log.go", `i <= c.log.commit`, `i == c.log.commit`)},
+		Expect: "N3", Seen: "PySyncObj #166", MustKill: true,
+	},
+	{
+		ID: "R10", Rule: "a leader counts itself for what is durable", Bug: "for what it appended",
+		Edits:  []Edit{value("commit.go", `c.disk.persisted`, `c.log.Last.Index`)},
+		Expect: "G5", Seen: "etcd #14370", MustKill: true,
+	},
+	{
+		ID: "R11", Rule: "the value of a quorum is found in sorted order", Bug: "in the order of the members",
+		Edits:  []Edit{instead("quorum.go", `slices.Sort(values)`, `_ = values`)},
+		Expect: "G5", Seen: "openraft #1802", MustKill: true,
+	},
+	{
+		ID: "R12", Rule: "an append that contradicts the commit index is refused", Bug: "the log is cut below it",
+		Edits:  []Edit{value("append.go", `e.Index <= max(c.log.commit, c.follower.proved)`, `false`)},
+		Expect: "N8", Seen: "openraft, a purged prev taken for a conflict",
+		Test: &Test{".", "Hostile|Append"},
+	},
+	{
+		ID: "R13", Rule: "an acknowledgement of an earlier term means nothing", Bug: "it counts",
+		Edits: []Edit{before("raft.go", staleAnchor,
+			`if r, ok := m.Body.(AppendReply); ok && c.leader != nil { c.onAppendReply(m, r); return }`)},
+		Expect: "G5", MustKill: true,
+	},
+	{
+		ID: "R14", Rule: "a write that was overwritten makes nothing durable", Bug: "saved up to i, whatever is there now (ABA)",
+		Edits: []Edit{instead("disk.go", `d.pending[i].mark.Index = min(d.pending[i].mark.Index, after)`,
+			`_ = i`)},
+		Expect: "N6, G5", Seen: "etcd-io/raft has a test of this ABA", MustKill: true,
+	},
+	{
+		ID: "R15", Rule: "a log has no hole", Bug: "an append beyond the end is taken",
+		Edits:  []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index <= c.log.Last.Index && !c.log.has(r.Prev)`)},
+		Expect: "N4", Seen: "WRaft, incorrect append (SandTable)", MustKill: true,
+	},
+	{
+		ID: "R16", Rule: "a rejection moves the probe back", Bug: "the probe stays where it is",
+		Edits:  []Edit{instead("progress.go", `p.becomeProbe(min(agreed, prev-1) + 1)`, `p.becomeProbe(prev + 1)`)},
+		Expect: "L2, L7", MustKill: true,
+	},
+	{
+		ID: "R17", Rule: "what seems lost is sent again", Bug: "a lost append is waited for",
+		Edits: []Edit{
+			value("progress.go", `p.state == stream && len(p.flights) > 0 && now-p.movedAt >= silence`, `false`),
+			before("replicate.go", `p := c.leader.peerByID(e.To)`, `return`),
+		},
+		Expect: "L2", Seen: "openraft #1795",
+	},
+	{
+		ID: "R18", Rule: "entries never change once sent", Bug: "the array of an overwritten entry is used again",
+		Edits: []Edit{value("log.go", `slices.Clip(write.Entries[:after-write.After.Index])`,
+			`write.Entries[:after-write.After.Index]`)},
+		Expect: "G2, N5", Seen: "a hazard of Go's slices",
+	},
+	{
+		ID: "R19", Rule: "a rejection acknowledges nothing", Bug: "its hint counts as what matches",
+		Edits: []Edit{before("replicate.go", `agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)`,
+			`p.acknowledged(r.Hint.Index, c.now.Mono)`)},
+		Expect: "G5", Seen: "microsoft/CCF #5674, #6016", MustKill: true,
+	},
+	{
+		ID: "R21", Rule: "learners do not count for the commit", Bug: "they do",
+		Edits:  []Edit{value("replicate.go", `m.Kind == Voter`, `true`)},
+		Expect: "G5", Seen: "dragonboat #106", MustKill: true,
+	},
+	{
+		ID: "R22", Rule: "a new leader appends a no-op", Bug: "it does not",
+		Edits:  []Edit{instead("raft.go", `c.appendOwn(Entry{Kind: EntryNoop})`, `_ = EntryNoop`)},
+		Expect: "L3, G13", Seen: "redisraft #22",
+	},
+	{
+		ID: "R23", Rule: "what a leader proved ends with its term", Bug: "the next leader inherits it",
+		Edits: []Edit{instead("raft.go", `c.follower.proved, c.follower.led = 0, Peer{}`,
+			`c.follower.led = Peer{}`)},
+		Expect: "G4, N6", MustKill: true,
+	},
+	{
+		ID: "R24", Rule: "a heartbeat's reply says what this leader proved to match", Bug: "all that is durable here",
+		Edits:  []Edit{value("append.go", `min(c.disk.persisted, c.follower.proved)`, `c.disk.persisted`)},
+		Expect: "N6, G5", MustKill: true,
+	},
+	{
+		ID: "R25", Rule: "a follower that restarted is shown again what matches", Bug: "it is taken to know",
+		Edits:  []Edit{value("progress.go", `p.state == stream && match < p.beatMatch`, `false`)},
+		Expect: "L2",
+	},
+	{
+		ID: "R26", Rule: "a cut gives the log a new generation", Bug: "a sender cannot tell an old span from a new one",
+		Edits:  []Edit{instead("log.go", `c.log.generation++`, `_ = c`)},
+		Expect: "G2, N4",
+	},
+	{
+		ID: "R27", Rule: "proposals are bounded", Bug: "all are taken",
+		Edits:  []Edit{value("replicate.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `false`)},
+		Expect: "N10", MustKill: true,
+	},
+	{
+		ID: "R28", Rule: "appends in flight are bounded", Bug: "all are sent",
+		Edits:  []Edit{value("replicate.go", `len(p.flights) < c.cfg.InflightMax`, `true`)},
+		Expect: "N10", MustKill: true,
+	},
+}
+
+const adoptAnchor = "for i, e := range entries {\n\t\tif c.log.has(e.ID()) {"
+
+// persistence: what is durable before what (paper Figure 2, dissertation §3.8).
+var persistence = []Mutant{
+	{
+		ID: "D01", Rule: "an append is acknowledged once it is durable", Bug: "before that",
+		Edits: []Edit{before("disk.go", releaseAnchor,
+			`if _, ok := o.message.Body.(AppendReply); ok { durable = true }`)},
+		Expect: "N6", Seen: "NATS 2.12.1 by default; etcd #14143", MustKill: true,
+	},
+	{
+		ID: "D02", Rule: "a write that failed ends the node", Bug: "it is acknowledged like any other",
+		Edits: []Edit{
+			value("writer.go", `guardedWrite(n.storage, StorageWrite{Hard: write.Hard, Log: write.Log, Commit: w.commit})`,
+				`error(nil)`),
+		},
+		Expect: "N6, G10", Seen: "fsyncgate; ATC'20",
+		Test: &Test{".", "AWriteThatFailsEndsTheNode"},
+	},
+	{
+		ID: "D03", Rule: "an acknowledged write is not the one after it", Bug: "the next one counts as durable too",
+		Edits:  []Edit{value("disk.go", `d.pending[n].seq <= seq`, `d.pending[n].seq <= seq+1`)},
+		Expect: "N6", MustKill: true,
+	},
+	{
+		ID: "D13", Rule: "the stored commit index is within what is durable", Bug: "it is the one in memory",
+		Edits:  []Edit{instead("disk.go", `w.Commit = min(c.log.commit, c.disk.persisted)`, `w.Commit = c.log.commit`)},
+		Expect: "G4, N5", Seen: "etcd #5664, #13509",
+	},
+	{
+		ID: "D20", Rule: "a cut takes back what was durable", Bug: "what was cut counts as durable",
+		Edits:  []Edit{instead("disk.go", `d.persisted = min(d.persisted, after)`, `_ = d`)},
+		Expect: "N6", MustKill: true,
+	},
+	{
+		ID: "D21", Rule: "what is applied is durable here", Bug: "what is committed is applied",
+		Edits:  []Edit{before("disk.go", `if safe <= c.log.handed {`, `safe = c.log.commit`)},
+		Expect: "N5", MustKill: true,
+	},
+	{
+		ID: "D22", Rule: "a term that was passed says nothing more", Bug: "the promises of an earlier term leave",
+		Edits: []Edit{before("disk.go", releaseAnchor,
+			`if o.message.Term < c.hard.Term { out.Write.Then = append(out.Write.Then, o.message); continue }`)},
+		Expect: "G5, N6",
+	},
+	{
+		ID: "D23", Rule: "a message waits until its term is durable", Bug: "what promises nothing leaves at once",
+		Edits:  []Edit{before("disk.go", releaseAnchor, `if !o.vote && o.match == 0 { durable = true }`)},
+		Expect: "N6", Seen: "a prototype of this library, which lost committed entries", MustKill: true,
+	},
+}

@@ -1,0 +1,125 @@
+package zoo
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// request is one call of the command.
+type request struct {
+	options  Options
+	mustKill bool
+	list     bool
+	asJSON   bool
+	markdown bool
+}
+
+// Command returns the command that hunts mutants and prints the scoreboard. It must run in a checkout of the
+// module.
+func Command() *cobra.Command {
+	var r request
+	cmd := &cobra.Command{
+		Use:   "zoo [mutant...]",
+		Short: "Which of the known bugs the simulator would have caught, and how soon",
+		Long: `Builds the library with every bug of the zoo in it and, for each, runs seeds of the simulator until one
+notices. It runs in a checkout of the module and needs the go command. The exit status is 0 if every mutant
+was killed, the canary included, and the no-op was not.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: r.run,
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&r.options.Seeds, "seeds", 2000, "seeds for each mutant, at most")
+	flags.DurationVar(&r.options.Budget, "budget", 30*time.Second, "wall time for each mutant, at most")
+	flags.Uint64Var(&r.options.First, "first", 0, "number of the first seed")
+	flags.IntVar(&r.options.Workers, "workers", runtime.GOMAXPROCS(0), "mutants hunted at once")
+	flags.BoolVar(&r.mustKill, "must-kill", false, "only the ones that every change is checked with")
+	flags.BoolVar(&r.list, "list", false, "print the mutants and hunt none")
+	flags.BoolVar(&r.asJSON, "json", false, "print the scoreboard as JSON")
+	flags.BoolVar(&r.markdown, "markdown", false, "print the scoreboard as a Markdown table")
+	cmd.MarkFlagsMutuallyExclusive("json", "markdown", "list")
+	return cmd
+}
+
+func (r *request) run(cmd *cobra.Command, ids []string) error {
+	mutants, err := r.chosen(ids)
+	if err != nil {
+		return err
+	}
+	if r.list {
+		return list(cmd.OutOrStdout(), mutants)
+	}
+	dir, err := os.MkdirTemp("", "zoo-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b, err := Build(cmd.Context(), dir)
+	if err != nil {
+		return err
+	}
+	ended := 0
+	r.options.Done = func(one Report) {
+		ended++
+		cmd.PrintErrf("%3d of %d  %-7s %s %s\n", ended, len(mutants), one.ID, one.Verdict(), one.Rule)
+	}
+	reports, err := b.Hunt(cmd.Context(), mutants, r.options)
+	if err != nil {
+		return err
+	}
+	return r.print(cmd, reports)
+}
+
+func list(w io.Writer, mutants []Mutant) error {
+	for _, m := range mutants {
+		if _, err := fmt.Fprintf(w, "%-7s %s: %s\n", m.ID, m.Rule, m.Bug); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chosen returns the mutants that are named, or all, or the must-kill set; with the keepers of the zoo.
+func (r *request) chosen(ids []string) ([]Mutant, error) {
+	if r.options.Seeds < 1 || r.options.Workers < 1 || r.options.Workers > 256 || r.options.Budget <= 0 {
+		return nil, fmt.Errorf("%w: --seeds and --budget must be above 0, --workers from 1 to 256", ErrUsage)
+	}
+	mutants, err := Choose(ids)
+	if err != nil {
+		return nil, err
+	}
+	if r.mustKill {
+		mutants = slices.DeleteFunc(mutants, func(m Mutant) bool { return !m.MustKill && m.ID != Noop })
+	}
+	if len(ids) == 0 {
+		return mutants, nil
+	}
+	mutants = slices.DeleteFunc(mutants, func(m Mutant) bool { return m.ID == Canary || m.ID == Noop })
+	return slices.Concat(keepers, mutants), nil
+}
+
+func (r *request) print(cmd *cobra.Command, reports []Report) error {
+	write := WriteText
+	switch {
+	case r.asJSON:
+		write = WriteJSON
+	case r.markdown:
+		write = WriteMarkdown
+	}
+	if err := write(cmd.OutOrStdout(), reports); err != nil {
+		return err
+	}
+	if err := Honest(reports); err != nil {
+		return err
+	}
+	if alive := Survivors(reports); len(alive) > 0 {
+		return fmt.Errorf("zoo: %d mutants survive: %s", len(alive), strings.Join(alive, ", "))
+	}
+	return nil
+}

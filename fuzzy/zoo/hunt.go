@@ -1,0 +1,195 @@
+package zoo
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft/fuzzy"
+)
+
+// Hung is the rule of a run that does not come to an end.
+const Hung = "hung"
+
+// Options bound a hunt. Zero values mean the defaults in parentheses.
+type Options struct {
+	Seeds   int           // a mutant's, at most (2000)
+	Budget  time.Duration // a mutant's wall time, at most (30 s)
+	First   uint64        // number of the first seed
+	Workers int           // mutants hunted at once (1)
+	// Done is called for each mutant whose hunt has ended, one call at a time. It may be nil.
+	Done func(Report)
+}
+
+// Find is what a hunt found.
+type Find struct {
+	Killed  bool          `json:"killed"`
+	Rule    string        `json:"rule,omitempty"` // the invariant, or the test, that noticed
+	Text    string        `json:"text,omitempty"`
+	Seed    string        `json:"seed,omitempty"` // the last one
+	Seeds   int           `json:"seeds"`          // run until then
+	Virtual time.Duration `json:"virtual_ns"`     // time that passed in them
+}
+
+// Report is what became of one mutant.
+type Report struct {
+	ID       string        `json:"id"`
+	Broken   string        `json:"rule_broken"`
+	Bug      string        `json:"bug"`
+	Expect   string        `json:"expected,omitempty"`
+	Seen     string        `json:"seen,omitempty"`
+	ByTest   bool          `json:"by_test,omitempty"` // hunted by the module's tests
+	MustKill bool          `json:"must_kill,omitempty"`
+	Excuse   string        `json:"excuse,omitempty"`
+	Unsound  int           `json:"unsound,omitempty"` // seeds that failed without any mutant too
+	Wall     time.Duration `json:"wall_ns"`
+	Find
+}
+
+// Hunt hunts each mutant, and returns the reports in their order. A mutant that survives is in its report; an
+// error says that the hunt itself is worth nothing.
+func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Report, error) {
+	o.Seeds = cmp.Or(o.Seeds, 2000)
+	o.Budget = cmp.Or(o.Budget, 30*time.Second)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	reports := make([]Report, len(mutants))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	var done sync.Mutex
+	for range max(o.Workers, 1) {
+		workers.Go(func() {
+			for i := range next {
+				r, err := b.hunt(ctx, &mutants[i], o)
+				if err != nil {
+					cancel(fmt.Errorf("zoo: mutant %s: %w", mutants[i].ID, err))
+					continue
+				}
+				reports[i] = r
+				done.Lock()
+				if o.Done != nil {
+					o.Done(r)
+				}
+				done.Unlock()
+			}
+		})
+	}
+	for i := range mutants {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return reports, context.Cause(ctx)
+}
+
+// defaultProfiles take turns in a hunt that names none.
+var defaultProfiles = []string{"swarm", "network", "crash", "disk", "clock"}
+
+// hunt hunts one mutant.
+func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (Report, error) {
+	r := Report{
+		ID: m.ID, Broken: m.Rule, Bug: m.Bug, Expect: m.Expect, Seen: m.Seen,
+		ByTest: m.Test != nil, MustKill: m.MustKill, Excuse: m.Alive,
+	}
+	if err := context.Cause(ctx); err != nil {
+		return r, err
+	}
+	began := time.Now()
+	if m.Test != nil {
+		failed, err := b.test(ctx, m.ID, m.Test)
+		r.Wall = time.Since(began)
+		r.Find = Find{Killed: failed != "", Rule: failed}
+		if err != nil || failed == "" {
+			return r, err
+		}
+		return r, b.control(ctx, m.Test, failed)
+	}
+	profiles := m.Profiles
+	if len(profiles) == 0 {
+		profiles = defaultProfiles
+	}
+	err := b.chase(ctx, m.ID, profiles, o, &r)
+	r.Wall = time.Since(began)
+	return r, err
+}
+
+// control runs a test that has failed without any mutant.
+func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
+	alone := Test{t.Package, "^" + failed + "$"}
+	if failed == hungTest {
+		alone = *t
+	}
+	anyway, err := b.test(ctx, Noop, &alone)
+	if err == nil && anyway != "" {
+		err = fmt.Errorf("%s of package %q fails without any mutant", anyway, t.Package)
+	}
+	return err
+}
+
+// chase runs seeds until one fails because of the mutant, and not without it.
+func (b *Binary) chase(ctx context.Context, id string, profiles []string, o Options, r *Report) error {
+	over := time.Now().Add(o.Budget)
+	for r.Seeds < o.Seeds && time.Now().Before(over) {
+		find, err := b.run(ctx, id, profiles, o.First, r.Seeds, o.Seeds-r.Seeds, time.Until(over))
+		if err != nil {
+			return err
+		}
+		find.Seeds, find.Virtual = find.Seeds+r.Seeds, find.Virtual+r.Virtual
+		r.Find = find
+		if !find.Killed || id == Noop {
+			return nil
+		}
+		sound, err := b.sound(ctx, find.Seed)
+		if err != nil || sound {
+			return err
+		}
+		r.Unsound++
+		r.Find = Find{Seeds: find.Seeds, Virtual: find.Virtual, Seed: find.Seed}
+	}
+	return nil
+}
+
+// sound runs a seed without any mutant: one that fails anyway proves nothing.
+func (b *Binary) sound(ctx context.Context, text string) (bool, error) {
+	seed, err := fuzzy.ParseSeed(text)
+	if err != nil {
+		return false, err
+	}
+	find, err := b.run(ctx, Noop, []string{seed.Profile}, seed.Number, 0, 1, time.Minute)
+	return !find.Killed, err
+}
+
+// run is the child process.
+func (b *Binary) run(ctx context.Context, id string, profiles []string, first uint64, skip, seeds int, budget time.Duration) (find Find, err error) {
+	cmd := exec.CommandContext(ctx, b.hunter, "-profiles", strings.Join(profiles, ","),
+		"-first", strconv.FormatUint(first, 10), "-skip", strconv.Itoa(skip), "-seeds", strconv.Itoa(seeds), "-budget", budget.String())
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }),
+		mutantVariable+"="+id, assertsVariable+"=off", "GOMAXPROCS=1", "GOMEMLIMIT=1GiB")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return find, context.Cause(ctx)
+	}
+	if err != nil {
+		return find, fmt.Errorf("the hunter: %w: %s", err, firstLine(stderr.String()))
+	}
+	if err := json.Unmarshal(out, &find); err != nil {
+		return find, errors.New("the hunter's answer is cut short")
+	}
+	return find, nil
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

@@ -1,0 +1,57 @@
+// Command hunt runs seeds of the simulator until one fails, in a build that package zoo has patched, and
+// prints a zoo.Find as JSON.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/fuzzy/zoo"
+)
+
+func main() {
+	profiles := flag.String("profiles", "", "of the simulator, each in turn")
+	first := flag.Uint64("first", 0, "number of the first seed")
+	skip := flag.Int("skip", 0, "so many of the seeds")
+	seeds := flag.Int("seeds", 1, "at most")
+	budget := flag.Duration("budget", time.Minute, "at most")
+	hung := flag.Duration("hung", 15*time.Second, "that one seed may take")
+	flag.Parse()
+
+	find := zoo.Find{}
+	over := time.Now().Add(*budget)
+	names := strings.Split(*profiles, ",")
+	for i := *skip; i < *skip+*seeds && !find.Killed && time.Now().Before(over); i++ {
+		seed := fuzzy.Seed{Profile: names[i%len(names)], Number: *first + uint64(i/len(names))}
+		find.Seed = seed.String()
+		watch := time.AfterFunc(*hung, func() { end(find, zoo.Hung, "it does not come to an end") })
+		result, err := fuzzy.Run(seed, nil)
+		watch.Stop()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		find.Seeds++
+		find.Virtual += time.Duration(result.Virtual)
+		if f := result.Failure; f != nil {
+			find.Killed, find.Rule, find.Text = true, f.Rule, f.Text
+		}
+	}
+	print(find)
+}
+
+func end(find zoo.Find, rule, text string) {
+	find.Seeds++
+	find.Killed, find.Rule, find.Text = true, rule, text
+	print(find)
+	os.Exit(0)
+}
+
+func print(find zoo.Find) {
+	_ = json.NewEncoder(os.Stdout).Encode(find) // whoever reads it notices if it is cut short
+}

@@ -1,0 +1,71 @@
+package zoo
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The build holds every mutant: the canary dies, the no-op does not, and a handful of the rest die by the
+// invariant that is there for them.
+func TestHunt_KillsWhatItMust(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the simulator")
+	}
+	b, err := Build(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	rules := map[string]string{
+		Canary: "panic", Noop: "", "E01": "N2", "E05": "N6", "E13": "G8", "R09": "N3", "R11": "G5", "R15": "N4", "D21": "N5", "F12": "N6",
+	}
+	var ids []string
+	for id := range rules {
+		ids = append(ids, id)
+	}
+	mutants, err := Choose(ids)
+	require.NoError(t, err)
+	reports, err := b.Hunt(t.Context(), mutants, Options{Seeds: 12, Budget: time.Minute, Workers: 2})
+	require.NoError(t, err)
+	require.NoError(t, Honest(reports))
+	assert.Empty(t, Survivors(reports))
+	for _, r := range reports {
+		assert.Equal(t, rules[r.ID], r.Rule, r.ID)
+	}
+}
+
+func TestHonest_NoticesAZooThatLies(t *testing.T) {
+	alive, dead := Find{}, Find{Killed: true, Rule: "G1", Seed: "f1.swarm.2"}
+	assert.NoError(t, Honest([]Report{{ID: Canary, Find: dead}, {ID: Noop, Find: alive}, {ID: "E01", Find: alive}}))
+	assert.ErrorContains(t, Honest([]Report{{ID: Canary, Find: alive}}), "the canary lives")
+	assert.ErrorContains(t, Honest([]Report{{ID: Noop, Find: dead}}), "seed f1.swarm.2 fails without any mutant: G1")
+}
+
+var scores = []Report{
+	{ID: Noop, Broken: "none", Bug: "nothing", Find: Find{Seeds: 9, Virtual: time.Hour}},
+	{ID: "E01", Broken: "one vote", Bug: "two | more", Seen: "etcd #1", Find: Find{Killed: true, Rule: "N2", Seeds: 3, Virtual: time.Minute}},
+	{ID: "Q04", Broken: "a wait", Bug: "none", ByTest: true, Find: Find{Killed: true, Rule: "TestRead"}},
+	{ID: "V01", Broken: "no change", Bug: "a change", Excuse: "too rare", Find: Find{Seeds: 200, Virtual: time.Hour}},
+}
+
+func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, WriteMarkdown(&b, scores))
+	for _, line := range []string{
+		`| E01 | one vote | two \| more | N2 | 3 | 1m0s | etcd #1 |`,
+		"| Q04 | a wait | none | `TestRead` | – | – | – |",
+		`| V01 | no change | a change | **survives**: too rare | 200 | 1h0m0s | – |`,
+		`3 mutants: 1 killed by the simulator, 1 by tests`,
+	} {
+		assert.Contains(t, b.String(), line)
+	}
+	b.Reset()
+	require.NoError(t, WriteText(&b, scores))
+	assert.Contains(t, b.String(), "no-op   lives, as it must")
+	assert.Contains(t, b.String(), "V01     SURVIVES")
+	b.Reset()
+	require.NoError(t, WriteJSON(&b, scores))
+	assert.Contains(t, b.String(), `"rule": "N2"`)
+	assert.Equal(t, []string{"V01"}, Survivors(scores))
+}

@@ -1,0 +1,103 @@
+package zoo
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mutant is one bug.
+type Mutant struct {
+	ID     string
+	Rule   string // what holds without it
+	Bug    string // what happens instead
+	Edits  []Edit
+	Expect string // the invariants that should catch it
+	Seen   string // the incident it is modelled on, if there was one
+
+	Profiles []string // of the simulator, to hunt it with; none: defaultProfiles
+	Test     *Test    // the test that catches it, where the simulator cannot
+	MustKill bool     // it is hunted with every change
+	Alive    string   // why nothing catches it, if nothing does
+}
+
+// Test names tests of the module by package and by the pattern of -run.
+type Test struct {
+	Package string // the directory, below the module's root
+	Run     string
+}
+
+// Edit is a change of one place in a file, which its anchor names: a text that is there exactly once.
+type Edit struct {
+	File   string // below the module's root
+	Kind   EditKind
+	Anchor string
+	Code   string
+}
+
+// EditKind says what becomes of the anchor.
+type EditKind uint8
+
+// The kinds. Several mutants may change the same anchor; anchors that overlap otherwise are refused.
+const (
+	Before  EditKind = iota // the code runs before the anchor, a statement
+	Instead                 // the code runs instead of the anchor, a statement
+	Value                   // the anchor, an expression, has the code's value; both are computed
+)
+
+const (
+	// Canary fails every run, Noop none: what the zoo says of the others is worth nothing otherwise.
+	Canary = "canary"
+	Noop   = "no-op"
+)
+
+func before(file, anchor, code string) Edit  { return Edit{file, Before, anchor, code} }
+func instead(file, anchor, code string) Edit { return Edit{file, Instead, anchor, code} }
+func value(file, anchor, code string) Edit   { return Edit{file, Value, anchor, code} }
+
+// All returns every mutant, the canary and the no-op included.
+func All() []Mutant {
+	return slices.Concat(keepers, elections, preVotes, replication, persistence, reads, transfers, founding, clients, surroundings)
+}
+
+// keepers keep the zoo itself honest.
+var keepers = []Mutant{
+	{
+		ID: Canary, Rule: "the zoo notices a bug", Bug: "whoever is elected panics",
+		Edits:  []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader())`, `panic("the canary sings")`)},
+		Expect: "panic", MustKill: true,
+	},
+	{
+		ID: Noop, Rule: "the zoo does not imagine bugs", Bug: "nothing",
+		Edits: []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader())`, `_ = c`)},
+		Alive: "nothing is wrong with it",
+	},
+}
+
+// ErrUsage is matched by errors about what was asked for.
+var ErrUsage = errors.New("zoo")
+
+// Choose returns the mutants with the given ids; all of them if there are none.
+func Choose(ids []string) ([]Mutant, error) {
+	all := All()
+	if len(ids) == 0 {
+		return all, nil
+	}
+	var chosen []Mutant
+	for _, id := range ids {
+		i := slices.IndexFunc(all, func(m Mutant) bool { return m.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: unknown mutant %q; there are %s", ErrUsage, id, strings.Join(idsOf(all), ", "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+func idsOf(mutants []Mutant) (ids []string) {
+	for _, m := range mutants {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}

@@ -1,0 +1,80 @@
+package zoo
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A change of the library that a mutant no longer fits is noticed at once.
+func TestOverlay_EveryAnchorIsThereOnce(t *testing.T) {
+	root, err := moduleRoot(t.Context())
+	require.NoError(t, err)
+	_, err = overlay(root, t.TempDir(), All())
+	require.NoError(t, err)
+}
+
+func TestMutants_AreTold(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range All() {
+		assert.False(t, seen[m.ID], "%s is there twice", m.ID)
+		seen[m.ID] = true
+		assert.NotEmpty(t, m.Rule, m.ID)
+		assert.NotEmpty(t, m.Bug, m.ID)
+		assert.NotEmpty(t, m.Edits, m.ID)
+		assert.True(t, m.Expect != "" || m.ID == Noop, "%s: nothing is expected to catch it", m.ID)
+		assert.False(t, m.MustKill && (m.Test != nil || m.Alive != ""), "%s must be killed, and cannot be", m.ID)
+	}
+}
+
+const sample = `package p
+
+func vote(first, second int) int {
+	granted := sum(first)
+	granted += second
+	return granted
+}
+`
+
+// Mutants of the same place do not get in each other's way.
+func TestPatch_ComposesMutants(t *testing.T) {
+	got, err := patch(sample, []change{
+		{"A", value("", `sum(first)`, "1")}, {"B", value("", `sum(first)`, "2")},
+		{"C", before("", `granted += second`, "return 0")}, {"D", instead("", `granted += second`, "granted -= second")},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, `package p
+
+func vote(first, second int) int {
+	granted := zooValue("B", 2, zooValue("A", 1, sum(first)))
+	if zooMutant == "C" {
+		return 0
+	}
+	if zooMutant == "D" {
+		granted -= second
+	} else {
+		granted += second
+	}
+	return granted
+}
+`, got)
+}
+
+func TestPatch_RefusesAnAnchorThatDoesNotFit(t *testing.T) {
+	for text, changes := range map[string][]change{
+		"mutant A: its anchor is in f.go 0 times":        {{"A", before("f.go", "granted *= b", "")}},
+		"mutant A: its anchor is in f.go 3 times":        {{"A", before("f.go", "granted", "")}},
+		"the anchors of mutants A and B overlap in f.go": {{"A", before("f.go", "granted := sum", "")}, {"B", value("f.go", ":= sum(first)", "")}},
+		"the patched source does not parse":              {{"A", instead("f.go", "granted := sum", "}")}},
+	} {
+		_, err := patch(sample, changes)
+		assert.ErrorContains(t, err, text)
+	}
+}
+
+func TestChoose_AnUnknownMutantListsTheChoices(t *testing.T) {
+	_, err := Choose([]string{"E01", "E99"})
+	require.ErrorIs(t, err, ErrUsage)
+	assert.ErrorContains(t, err, `unknown mutant "E99"; there are canary, no-op, E01, E02, `)
+}

@@ -1,0 +1,136 @@
+package zoo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Verdict says in a word what became of a mutant: by the simulator, by a test, or not at all.
+func (r *Report) Verdict() string {
+	switch {
+	case r.ID == Noop && !r.Killed:
+		return "lives, as it must"
+	case r.Killed && r.ByTest:
+		return "killed by a test"
+	case r.Killed:
+		return "killed"
+	}
+	return "SURVIVES"
+}
+
+// Honest returns an error if the keepers of the zoo say that the other reports are worth nothing.
+func Honest(reports []Report) error {
+	for i := range reports {
+		switch r := &reports[i]; {
+		case r.ID == Canary && !r.Killed:
+			return fmt.Errorf("zoo: the canary lives: mutants are not noticed, or not in the build")
+		case r.ID == Noop && r.Killed:
+			return fmt.Errorf("zoo: the no-op was killed: seed %s fails without any mutant: %s: %s", r.Seed, r.Rule, firstLine(r.Text))
+		}
+	}
+	return nil
+}
+
+// Survivors returns the ids of the mutants that nothing killed, the no-op aside.
+func Survivors(reports []Report) (ids []string) {
+	for i := range reports {
+		if r := &reports[i]; !r.Killed && r.ID != Noop {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+func summary(reports []Report) string {
+	bySim, byTest, all := 0, 0, 0
+	for i := range reports {
+		r := &reports[i]
+		if r.ID == Noop || r.ID == Canary {
+			continue
+		}
+		all++
+		switch {
+		case r.Killed && r.ByTest:
+			byTest++
+		case r.Killed:
+			bySim++
+		}
+	}
+	return fmt.Sprintf("%d mutants: %d killed by the simulator, %d by tests of what it replaces or cannot reach, %d survive",
+		all, bySim, byTest, all-bySim-byTest)
+}
+
+// WriteText prints the scoreboard for a terminal.
+func WriteText(w io.Writer, reports []Report) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "MUTANT\tVERDICT\tBY\tSEEDS\tVIRTUAL\tWALL\tRULE BROKEN")
+	for i := range reports {
+		r := &reports[i]
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%v\t%s\n",
+			r.ID, r.Verdict(), dash(r.Rule), r.seeds(), r.virtual(), r.Wall.Round(10*time.Millisecond), r.Broken)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", summary(reports))
+	return err
+}
+
+// WriteJSON prints the reports as one JSON array.
+func WriteJSON(w io.Writer, reports []Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(reports)
+}
+
+// WriteMarkdown prints the scoreboard as a table for a page.
+func WriteMarkdown(w io.Writer, reports []Report) error {
+	var b strings.Builder
+	b.WriteString("| id | the rule | the bug | killed by | seeds | virtual time | seen in the wild |\n")
+	b.WriteString("|---|---|---|---|---|---|---|\n")
+	for i := range reports {
+		r := &reports[i]
+		by := dash(r.Rule)
+		if r.ByTest && r.Killed {
+			by = "`" + r.Rule + "`"
+		} else if !r.Killed && r.ID != Noop {
+			by = "**survives**"
+			if r.Excuse != "" {
+				by += ": " + r.Excuse
+			}
+		}
+		cells := []string{r.ID, r.Broken, r.Bug, by, r.seeds(), r.virtual(), dash(r.Seen)}
+		for k, cell := range cells {
+			cells[k] = strings.ReplaceAll(cell, "|", `\|`)
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	fmt.Fprintf(&b, "\n%s.\n", summary(reports))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) seeds() string {
+	if r.ByTest {
+		return "–"
+	}
+	return fmt.Sprint(r.Seeds)
+}
+
+func (r *Report) virtual() string {
+	if r.ByTest {
+		return "–"
+	}
+	return r.Virtual.Round(100 * time.Millisecond).String()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
