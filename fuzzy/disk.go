@@ -57,7 +57,13 @@ func (n *node) work() {
 	if bare {
 		took = 0
 	}
-	n.later(took, event{kind: evWritten})
+	n.endWriteIn(took)
+}
+
+// endWriteIn plans, or plans anew, when the running write ends.
+func (n *node) endWriteIn(d sim.Time) {
+	n.writes++
+	n.later(d, event{kind: evWritten, a: n.writes})
 }
 
 func (d *disk) took(n *node) sim.Time {
@@ -79,7 +85,7 @@ func (d *disk) took(n *node) sim.Time {
 func (n *node) written() {
 	d := &n.disk
 	if wait := d.stallTill - n.c.now(); wait > 0 { // the stall began while it was written
-		n.later(wait, event{kind: evWritten})
+		n.endWriteIn(wait)
 		return
 	}
 	if d.fails {

@@ -181,6 +181,9 @@ func (l *liveness) heal() {
 		n.clock.SetDrift(now, 0)
 		n.resume()
 		n.start()
+		if n.writing > 0 {
+			n.endWriteIn(0)
+		}
 	}
 }
 
@@ -339,7 +342,7 @@ func (l *liveness) serves() bool {
 
 // converged: all that reach the leader have applied the same.
 func (l *liveness) converged() bool {
-	if !l.elected() {
+	if !l.elected() || l.leader.status.Last.Index > l.c.check.committed() {
 		return false
 	}
 	for _, n := range l.members() {

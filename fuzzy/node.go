@@ -42,6 +42,7 @@ type node struct {
 	generation uint64
 	queue      []raft.Write // issued, not ended
 	writing    int          // how many of them the disk is working on
+	writes     int64        // ends of writes that were planned: the last one counts
 	outbox     []raft.Message
 	applyTo    raft.EntryID
 	applied    raft.Index
@@ -192,7 +193,9 @@ func (n *node) handle(e event) {
 			n.wake()
 		}
 	case evWritten:
-		n.written()
+		if e.a == n.writes {
+			n.written()
+		}
 	case evPersisted:
 		n.post(raft.Persisted{Seq: raft.Seq(e.a)})
 	case evFlush:
