@@ -28,12 +28,13 @@ const (
 	Rot
 	Drift
 	Jump
+	Usurp // one leader after the other is cut off, and comes back when the next one goes: Figure 8
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
-	"stall", "disk failure", "wipe", "rot", "drift", "jump",
+	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -89,7 +90,11 @@ func (c *cluster) strike(i int) {
 	} else if m.onOne(c) {
 		c.queue.Push(c.now()+length, event{kind: evMend, node: m.index, a: m.strikes})
 	}
-	c.queue.Push(c.now()+m.wait(), event{kind: evFault, node: m.index})
+	next := m.wait()
+	if again := m.random.IntN(4) > 0; again && m.rate.Fault == Usurp {
+		next = m.random.Between(c.profile.ElectionTimeout/2, 4*c.profile.ElectionTimeout)
+	}
+	c.queue.Push(c.now()+next, event{kind: evFault, node: m.index})
 }
 
 func (c *cluster) faulted(format string, args ...any) {
@@ -134,6 +139,9 @@ func (m *nemesis) onOne(c *cluster) bool {
 	switch m.rate.Fault {
 	case Partition:
 		m.partition(c, n.index)
+		return true
+	case Usurp:
+		m.usurp(c, n.index)
 		return true
 	case Flap:
 		if n != other {
@@ -215,6 +223,24 @@ func (m *nemesis) partition(c *cluster, node int) {
 	}
 }
 
+// usurp cuts the leader off, perhaps with one follower, perhaps so that it can still send or hear.
+func (m *nemesis) usurp(c *cluster, node int) {
+	alone, direction := m.random.IntN(3) > 0, sim.Direction(m.random.IntN(8))
+	leader := c.leader()
+	if leader < 0 {
+		return // it is being elected: the one before stays where it is
+	}
+	side := uint64(1) << leader
+	if !alone {
+		side |= 1 << node
+	}
+	if direction > sim.Inward {
+		direction = sim.BothWays
+	}
+	c.net.Links.Heal(sim.Partitions)
+	c.net.Links.Split(side, direction)
+}
+
 func (m *nemesis) order(n int) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -233,7 +259,7 @@ func (m *nemesis) mend(c *cluster, strike int64) {
 	n := c.nodes[m.struck[0]]
 	c.faulted("%v ends", m.rate.Fault)
 	switch m.rate.Fault {
-	case Partition:
+	case Partition, Usurp:
 		c.net.Links.Heal(sim.Partitions)
 	case Flap:
 		m.struck = m.struck[:1]

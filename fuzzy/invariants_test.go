@@ -214,8 +214,8 @@ var clusterBreaches = []breach{
 		k.transferred(lead, raft.Answer{Leader: follower.id})
 	}},
 	{"H1", func(c *cluster, _ *checker, _, _ *node) {
-		c.work.history = append(c.work.history,
-			operation{0, false, 0, 1 << 40, c.work.stamp + 1, c.work.stamp + 2})
+		c.work.requests = nil
+		c.work.history = []operation{{0, true, 0, 1, 1, 2}, {0, false, 0, 2, 3, 4}}
 		c.checkHistory()
 	}},
 	{"H4", func(c *cluster, _ *checker, lead, _ *node) {

@@ -82,7 +82,7 @@ var profiles = []struct {
 	{"swarm", "each class of faults on or off, everything else at random (the default)", func(*sim.Stream, *Profile) {}},
 	{"busy", "five nodes, over a hundred proposals and one fault a second", shapeBusy},
 	{"calm", "no fault at all: nothing may happen but work", shapeCalm},
-	{"network", "the network's faults and partitions alone", only(Partition, Flap, Clog, Reset)},
+	{"network", "the network's faults and partitions alone", only(Partition, Flap, Clog, Reset, Usurp)},
 	{"crash", "crashes, power cuts and crash loops alone", only(Crash, PowerCut, CrashLoop)},
 	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
@@ -214,7 +214,7 @@ func drawLoad(s *sim.Stream) Load {
 func only(kinds ...FaultKind) func(*sim.Stream, *Profile) {
 	return func(s *sim.Stream, p *Profile) {
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return !slices.Contains(kinds, r.Fault) })
-		if kinds[0] != Partition {
+		if !slices.Contains(kinds, Partition) {
 			p.Network = sim.NetworkFaults{Delay: p.Network.Delay}
 		}
 		if len(p.Faults) == 0 {
