@@ -10,18 +10,21 @@ var reads = []Mutant{
 	{
 		ID: "Q02", Rule: "a quorum confirms that the leader still leads", Bug: "it believes so",
 		Edits:  []Edit{before("read.go", `voters := c.leader.voterValues(1`, `return true`)},
-		Expect: "G13, H1", Seen: "Jepsen 2014, etcd and Consul", MustKill: true,
+		Expect: "G13, H1", Seen: "Jepsen 2014, etcd and Consul",
+		Test: &Test{".", "TestScenarios"},
 	},
 	{
 		ID: "Q03", Rule: "a confirmation belongs to its round", Bug: "an answer to an earlier heartbeat counts",
 		Edits:  []Edit{instead("replicate.go", `p.round = r.Round`, `p.round = c.leader.round`)},
-		Expect: "G13", Seen: "etcd #20418", MustKill: true,
+		Expect: "G13", Seen: "etcd #20418",
+		Test: &Test{".", "TestScenarios"},
 	},
 	{
 		ID: "Q04", Rule: "a read waits until its index is applied", Bug: "it does not",
-		Edits:  []Edit{instead("client.go", `return o.index, n.WaitApplied(ctx, o.index)`, `return o.index, nil`)},
-		Expect: "H1",
-		Test:   &Test{".", "Node"},
+		Edits:   []Edit{instead("client.go", `return o.index, n.WaitApplied(ctx, o.index)`, `return o.index, nil`)},
+		Expect:  "H1",
+		Test:    &Test{".", "Node"},
+		Outside: true,
 	},
 	{
 		ID: "Q12", Rule: "a follower asks the leader", Bug: "it serves what it knows to be committed",
@@ -50,6 +53,7 @@ var reads = []Mutant{
 		ID: "Q15", Rule: "ids are not used again after a restart", Bug: "the counter begins anew",
 		Edits:  []Edit{value("raft.go", `RequestID{Boot: stored.Boot}`, `RequestID{Boot: 1}`)},
 		Expect: "G13", Seen: "class of etcd #20418",
+		MustKill: true,
 	},
 }
 
@@ -71,7 +75,8 @@ var transfers = []Mutant{
 	{
 		ID: "T03", Rule: "a transfer that fails is given up", Bug: "it goes on for ever",
 		Edits:  []Edit{value("transfer.go", `t != nil && c.now.Mono >= t.deadline`, `false`)},
-		Expect: "L3, L9", Seen: "class of hashicorp/raft GH-413", MustKill: true,
+		Expect: "L3, L9", Seen: "class of hashicorp/raft GH-413",
+		Test: &Test{".", "TestTransfer"},
 	},
 	{
 		ID: "T04", Rule: "TimeoutNow is obeyed in its own term", Bug: "an old one is obeyed too",
@@ -84,7 +89,8 @@ var transfers = []Mutant{
 		ID: "T05", Rule: "a transfer's vote needs a log that is good enough", Bug: "it is granted whatever the log",
 		Edits: []Edit{before("election.go", voteDeniedAnchor,
 			`if r.Transfer && why == DeniedOldLog { why = Granted }`)},
-		Expect: "G3",
+		Expect:   "G3",
+		MustKill: true,
 	},
 	{
 		ID: "T06", Rule: "only voters are handed leadership", Bug: "learners too",
@@ -92,7 +98,8 @@ var transfers = []Mutant{
 			value("transfer.go", `!p.voter`, `false`),
 			value("election.go", `c.leaderID != from.ID || !c.mayCampaign()`, `c.leaderID != from.ID`),
 		},
-		Expect: "N7", MustKill: true,
+		Expect: "N7",
+		Test:   &Test{".", "TestTransfer"},
 	},
 }
 
@@ -102,7 +109,8 @@ var clients = []Mutant{
 		ID: "C05", Rule: "an answer belongs to the entry that was proposed", Bug: "to whatever is at its index",
 		Edits:  []Edit{value("requests.go", `req.id == entries[i].ID()`, `true`)},
 		Expect: "G11, H1", Seen: "common in stores on top of Raft",
-		Test: &Test{".", "Node|Requests|Outcome"},
+		Test:    &Test{".", "Node|Requests|Outcome"},
+		Outside: true,
 	},
 	{
 		ID: "C06", Rule: "unknown is not failed", Bug: "a deposed leader says that the entry was not applied",
@@ -130,11 +138,13 @@ var clients = []Mutant{
 		ID: "C10", Rule: "an entry that was cut may yet be applied", Bug: "its client is told that it never will be",
 		Edits:  []Edit{value("read.go", `!kept && o.id.Index <= c.log.commit`, `!kept`)},
 		Expect: "H4",
+		Test:   &Test{".", "TestSchedule"},
 	},
 	{
 		ID: "C11", Rule: "what is handed out is answered by the applier", Bug: "by the deposed leader as well",
 		Edits:  []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
-		Expect: "N11", MustKill: true,
+		Expect: "N11",
+		Test:   &Test{".", "TestReplicate"},
 	},
 	{
 		ID: "C12", Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",

@@ -7,6 +7,7 @@ var founding = []Mutant{
 		ID: "F01", Rule: "a blank member does not vote", Bug: "it does",
 		Edits:  []Edit{value("raft.go", `c.blank() && !isAppend`, `false`)},
 		Expect: "N7, G3", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm", "disk"},
+		Test: &Test{".", "TestFounding"},
 	},
 	{
 		ID: "F02", Rule: "a founder campaigns once all hold entry 1", Bug: "once it holds it itself",
@@ -20,6 +21,7 @@ var founding = []Mutant{
 			before("founding.go", checkHeldAnchor, `c.founder.replies = nil`),
 		},
 		Expect: "G2, G4", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm", "disk"},
+		Test: &Test{".", "TestScenarios"},
 	},
 	{
 		ID: "F04", Rule: "a founding is not redone after a campaign", Bug: "a founder that restarts calls the roll again",
@@ -49,11 +51,13 @@ var founding = []Mutant{
 		ID: "F10", Rule: "nobody at term 0 campaigns by itself", Bug: "whoever holds entry 1 does",
 		Edits:  []Edit{value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`)},
 		Expect: "G2, L1", Seen: "model check, founding", Profiles: []string{"founding", "swarm", "disk"},
+		Test: &Test{".", "TestFounding"},
 	},
 	{
 		ID: "F11", Rule: "answers to an earlier roll do not count", Bug: "they do",
 		Edits:  []Edit{value("founding.go", `f == nil || f.holding || r.ID != f.roll`, `f == nil || f.holding`)},
 		Expect: "L1", Profiles: []string{"founding", "swarm", "disk"},
+		Test: &Test{".", "TestFounding"},
 	},
 	{
 		ID: "F12", Rule: "a founding is durable before it is acknowledged", Bug: "the reply leaves before the write",
@@ -65,11 +69,13 @@ var founding = []Mutant{
 		ID: "F13", Rule: "a founder sends entry 1 once it is durable", Bug: "at once",
 		Edits:  []Edit{value("founding.go", `f.holding && !a.holds && c.disk.persisted >= 1`, `f.holding && !a.holds`)},
 		Expect: "L1", Profiles: []string{"founding", "swarm", "disk"},
+		Alive: "a founder that lost entry 1 calls the roll again, and who holds it at term 0 takes the new one: the rule saves a round, no more",
 	},
 	{
 		ID: "F14", Rule: "who holds entry 1 is told by incarnation", Bug: "by id",
 		Edits:  []Edit{value("founding.go", `a != nil && a.peer == from`, `a != nil`)},
 		Expect: "L1", Profiles: []string{"founding", "swarm", "disk"},
+		Alive: "only the incarnation that answered the roll is sent entry 1, so that no other can acknowledge it: the check guards against what is impossible today",
 	},
 	{
 		ID: "F15", Rule: "all are asked before a cluster is founded", Bug: "a majority is enough",
@@ -85,6 +91,7 @@ var founding = []Mutant{
 		ID: "F16", Rule: "a redone founding has a cluster id of its own", Bug: "it has the same one",
 		Edits:  []Edit{value("founding.go", `last^c.founder.roll.Counter`, `last`)},
 		Expect: "G2", Profiles: []string{"founding", "swarm", "disk"},
+		Test: &Test{".", "TestFounding"},
 	},
 	{
 		ID: "D14", Rule: "a wiped disk is another member", Bug: "it answers and counts as the one it was",
@@ -109,6 +116,7 @@ var founding = []Mutant{
 		ID: "X03", Rule: "a message for an earlier life of the disk is refused", Bug: "it is taken",
 		Edits:  []Edit{value("raft.go", wrongIncarnation, `false`)},
 		Expect: "G14", Profiles: []string{"disk", "swarm"},
+		Test: &Test{".", "TestScenarios"},
 	},
 	{
 		ID: "X08", Rule: "a misdelivered message is refused", Bug: "it is taken",

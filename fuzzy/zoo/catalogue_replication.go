@@ -10,7 +10,8 @@ var replication = []Mutant{
 	{
 		ID: "R02", Rule: "the entry before must be of the same term", Bug: "it is enough that there is one",
 		Edits:  []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index > c.log.Last.Index`)},
-		Expect: "G2", MustKill: true,
+		Expect: "G2",
+		Test:   &Test{".", "TestAppend"},
 	},
 	{
 		ID: "R03", Rule: "a log is cut at a conflict alone", Bug: "it is cut behind every append",
@@ -22,7 +23,7 @@ var replication = []Mutant{
 		ID: "R04", Rule: "what this append proved is acknowledged", Bug: "the whole log is",
 		Edits: []Edit{instead("append.go", `c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)`,
 			`c.promiseLog(m.From, AppendReply{Match: c.log.Last.Index}, c.log.Last.Index)`)},
-		Expect: "N6, G5", Seen: "microsoft/CCF #6016", MustKill: true,
+		Expect: "N6, G5", Seen: "microsoft/CCF #6016",
 	},
 	{
 		ID: "R05", Rule: "what matches never grows less", Bug: "a late acknowledgement lowers it",
@@ -31,6 +32,7 @@ var replication = []Mutant{
 			value("progress.go", `match <= p.match`, `false`),
 		},
 		Expect: "L7", Seen: "PySyncObj #167; RaftOS #25",
+		Test: &Test{".", "TestProgress"},
 	},
 	{
 		ID: "R06", Rule: "the next entry to send is above what matches", Bug: "a late rejection moves it below",
@@ -39,11 +41,13 @@ var replication = []Mutant{
 			value("progress.go", `prev <= p.match`, `false`),
 		},
 		Expect: "L7", Seen: "etcd-io/raft PR 149",
+		Test: &Test{".", "TestCore_SurvivesChaos"},
 	},
 	{
 		ID: "R07", Rule: "a follower commits what the leader proved to match", Bug: "up to the end of its own log",
 		Edits:  []Edit{value("append.go", `min(leaderCommit, c.follower.proved)`, `min(leaderCommit, c.log.Last.Index)`)},
-		Expect: "G4", Seen: "WRaft (SandTable)", MustKill: true,
+		Expect: "G4", Seen: "WRaft (SandTable)",
+		Test: &Test{".", "TestAppend"},
 	},
 	{
 		ID: "R08", Rule: "a heartbeat's commit is within what matches", Bug: "it is the leader's, and is believed",
@@ -78,7 +82,8 @@ var replication = []Mutant{
 		ID: "R13", Rule: "an acknowledgement of an earlier term means nothing", Bug: "it counts",
 		Edits: []Edit{before("raft.go", staleAnchor,
 			`if r, ok := m.Body.(AppendReply); ok && c.leader != nil { c.onAppendReply(m, r); return }`)},
-		Expect: "G5", MustKill: true,
+		Expect: "G5",
+		Test:   &Test{".", "TestScenarios"},
 	},
 	{
 		ID: "R14", Rule: "a write that was overwritten makes nothing durable", Bug: "saved up to i, whatever is there now (ABA)",
@@ -94,7 +99,7 @@ var replication = []Mutant{
 	{
 		ID: "R16", Rule: "a rejection moves the probe back", Bug: "the probe stays where it is",
 		Edits:  []Edit{instead("progress.go", `p.becomeProbe(min(agreed, prev-1) + 1)`, `p.becomeProbe(prev + 1)`)},
-		Expect: "L2, L7", MustKill: true,
+		Expect: "L2, L7",
 	},
 	{
 		ID: "R17", Rule: "what seems lost is sent again", Bug: "a lost append is waited for",
@@ -103,12 +108,14 @@ var replication = []Mutant{
 			before("replicate.go", `p := c.leader.peerByID(e.To)`, `return`),
 		},
 		Expect: "L2", Seen: "openraft #1795",
+		MustKill: true,
 	},
 	{
 		ID: "R18", Rule: "entries never change once sent", Bug: "the array of an overwritten entry is used again",
 		Edits: []Edit{value("log.go", `slices.Clip(write.Entries[:after-write.After.Index])`,
 			`write.Entries[:after-write.After.Index]`)},
 		Expect: "G2, N5", Seen: "a hazard of Go's slices",
+		Test: &Test{".", "TestAppend"},
 	},
 	{
 		ID: "R19", Rule: "a rejection acknowledges nothing", Bug: "its hint counts as what matches",
@@ -125,6 +132,7 @@ var replication = []Mutant{
 		ID: "R22", Rule: "a new leader appends a no-op", Bug: "it does not",
 		Edits:  []Edit{instead("raft.go", `c.appendOwn(Entry{Kind: EntryNoop})`, `_ = EntryNoop`)},
 		Expect: "L3, G13", Seen: "redisraft #22",
+		MustKill: true,
 	},
 	{
 		ID: "R23", Rule: "what a leader proved ends with its term", Bug: "the next leader inherits it",
@@ -141,11 +149,13 @@ var replication = []Mutant{
 		ID: "R25", Rule: "a follower that restarted is shown again what matches", Bug: "it is taken to know",
 		Edits:  []Edit{value("progress.go", `p.state == stream && match < p.beatMatch`, `false`)},
 		Expect: "L2",
+		Test:   &Test{".", "TestCore_SurvivesChaos"},
 	},
 	{
 		ID: "R26", Rule: "a cut gives the log a new generation", Bug: "a sender cannot tell an old span from a new one",
 		Edits:  []Edit{instead("log.go", `c.log.generation++`, `_ = c`)},
 		Expect: "G2, N4",
+		Test:   &Test{".", "TestAppend"},
 	},
 	{
 		ID: "R27", Rule: "proposals are bounded", Bug: "all are taken",
@@ -176,7 +186,8 @@ var persistence = []Mutant{
 				`error(nil)`),
 		},
 		Expect: "N6, G10", Seen: "fsyncgate; ATC'20",
-		Test: &Test{".", "AWriteThatFailsEndsTheNode"},
+		Test:    &Test{".", "AWriteThatFailsEndsTheNode"},
+		Outside: true,
 	},
 	{
 		ID: "D03", Rule: "an acknowledged write is not the one after it", Bug: "the next one counts as durable too",
@@ -187,6 +198,7 @@ var persistence = []Mutant{
 		ID: "D13", Rule: "the stored commit index is within what is durable", Bug: "it is the one in memory",
 		Edits:  []Edit{instead("disk.go", `w.Commit = min(c.log.commit, c.disk.persisted)`, `w.Commit = c.log.commit`)},
 		Expect: "G4, N5", Seen: "etcd #5664, #13509",
+		Test: &Test{".", "TestCommit"},
 	},
 	{
 		ID: "D20", Rule: "a cut takes back what was durable", Bug: "what was cut counts as durable",
@@ -203,6 +215,7 @@ var persistence = []Mutant{
 		Edits: []Edit{before("disk.go", releaseAnchor,
 			`if o.message.Term < c.hard.Term { out.Write.Then = append(out.Write.Then, o.message); continue }`)},
 		Expect: "G5, N6",
+		Test:   &Test{".", "TestDisk"},
 	},
 	{
 		ID: "D23", Rule: "a message waits until its term is durable", Bug: "what promises nothing leaves at once",

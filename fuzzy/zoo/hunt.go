@@ -47,7 +47,8 @@ type Report struct {
 	Bug      string        `json:"bug"`
 	Expect   string        `json:"expected,omitempty"`
 	Seen     string        `json:"seen,omitempty"`
-	ByTest   bool          `json:"by_test,omitempty"` // hunted by the module's tests
+	ByTest   bool          `json:"by_test,omitempty"` // killed by a test: no seed did
+	Outside  bool          `json:"outside,omitempty"` // of what the simulator runs
 	MustKill bool          `json:"must_kill,omitempty"`
 	Excuse   string        `json:"excuse,omitempty"`
 	Unsound  int           `json:"unsound,omitempty"` // seeds that failed without any mutant too
@@ -95,31 +96,30 @@ func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Repor
 var defaultProfiles = []string{"swarm", "network", "crash", "disk", "clock"}
 
 // hunt hunts one mutant.
-func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (Report, error) {
-	r := Report{
+func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err error) {
+	r = Report{
 		ID: m.ID, Broken: m.Rule, Bug: m.Bug, Expect: m.Expect, Seen: m.Seen,
-		ByTest: m.Test != nil, MustKill: m.MustKill, Excuse: m.Alive,
+		MustKill: m.MustKill, Outside: m.Outside, Excuse: m.Alive,
 	}
 	if err := context.Cause(ctx); err != nil {
 		return r, err
 	}
 	began := time.Now()
-	if m.Test != nil {
-		failed, err := b.test(ctx, m.ID, m.Test)
-		r.Wall = time.Since(began)
-		r.Find = Find{Killed: failed != "", Rule: failed}
-		if err != nil || failed == "" {
+	defer func() { r.Wall = time.Since(began) }()
+	if !m.Outside {
+		if err := b.chase(ctx, m, o, &r); err != nil || r.Killed {
 			return r, err
 		}
-		return r, b.control(ctx, m.Test, failed)
 	}
-	profiles := m.Profiles
-	if len(profiles) == 0 {
-		profiles = defaultProfiles
+	if m.Test == nil {
+		return r, nil
 	}
-	err := b.chase(ctx, m.ID, profiles, o, &r)
-	r.Wall = time.Since(began)
-	return r, err
+	failed, err := b.test(ctx, m.ID, m.Test)
+	if err != nil || failed == "" {
+		return r, err
+	}
+	r.Killed, r.ByTest, r.Rule = true, true, failed
+	return r, b.control(ctx, m.Test, failed)
 }
 
 // control runs a test that has failed without any mutant.
@@ -136,16 +136,20 @@ func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 }
 
 // chase runs seeds until one fails because of the mutant, and not without it.
-func (b *Binary) chase(ctx context.Context, id string, profiles []string, o Options, r *Report) error {
+func (b *Binary) chase(ctx context.Context, m *Mutant, o Options, r *Report) error {
+	profiles := m.Profiles
+	if len(profiles) == 0 {
+		profiles = defaultProfiles
+	}
 	over := time.Now().Add(o.Budget)
 	for r.Seeds < o.Seeds && time.Now().Before(over) {
-		find, err := b.run(ctx, id, profiles, o.First, r.Seeds, o.Seeds-r.Seeds, time.Until(over))
+		find, err := b.run(ctx, m.ID, profiles, o.First, r.Seeds, o.Seeds-r.Seeds, time.Until(over))
 		if err != nil {
 			return err
 		}
 		find.Seeds, find.Virtual = find.Seeds+r.Seeds, find.Virtual+r.Virtual
 		r.Find = find
-		if !find.Killed || id == Noop {
+		if !find.Killed || m.ID == Noop {
 			return nil
 		}
 		sound, err := b.sound(ctx, find.Seed)

@@ -45,7 +45,7 @@ func TestHonest_NoticesAZooThatLies(t *testing.T) {
 var scores = []Report{
 	{ID: Noop, Broken: "none", Bug: "nothing", Find: Find{Seeds: 9, Virtual: time.Hour}},
 	{ID: "E01", Broken: "one vote", Bug: "two | more", Seen: "etcd #1", Find: Find{Killed: true, Rule: "N2", Seeds: 3, Virtual: time.Minute}},
-	{ID: "Q04", Broken: "a wait", Bug: "none", ByTest: true, Find: Find{Killed: true, Rule: "TestRead"}},
+	{ID: "Q04", Broken: "a wait", Bug: "none", ByTest: true, Outside: true, Find: Find{Killed: true, Rule: "TestRead"}},
 	{ID: "V01", Broken: "no change", Bug: "a change", Excuse: "too rare", Find: Find{Seeds: 200, Virtual: time.Hour}},
 }
 
@@ -56,7 +56,7 @@ func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
 		`| E01 | one vote | two \| more | N2 | 3 | 1m0s | etcd #1 |`,
 		"| Q04 | a wait | none | `TestRead` | – | – | – |",
 		`| V01 | no change | a change | **survives**: too rare | 200 | 1h0m0s | – |`,
-		`3 mutants: 1 killed by the simulator, 1 by tests`,
+		`3 mutants: 1 killed by the simulator, 1 by tests alone`,
 	} {
 		assert.Contains(t, b.String(), line)
 	}

@@ -17,7 +17,8 @@ type Mutant struct {
 	Seen   string // the incident it is modelled on, if there was one
 
 	Profiles []string // of the simulator, to hunt it with; none: defaultProfiles
-	Test     *Test    // the test that catches it, where the simulator cannot
+	Outside  bool     // of what the simulator runs
+	Test     *Test    // the test that catches it, if no seed did
 	MustKill bool     // it is hunted with every change
 	Alive    string   // why nothing catches it, if nothing does
 }

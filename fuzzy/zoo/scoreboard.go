@@ -60,7 +60,7 @@ func summary(reports []Report) string {
 			bySim++
 		}
 	}
-	return fmt.Sprintf("%d mutants: %d killed by the simulator, %d by tests of what it replaces or cannot reach, %d survive",
+	return fmt.Sprintf("%d mutants: %d killed by the simulator, %d by tests alone, %d survive",
 		all, bySim, byTest, all-bySim-byTest)
 }
 
@@ -115,14 +115,14 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 }
 
 func (r *Report) seeds() string {
-	if r.ByTest {
+	if r.Outside {
 		return "–"
 	}
 	return fmt.Sprint(r.Seeds)
 }
 
 func (r *Report) virtual() string {
-	if r.ByTest {
+	if r.Outside {
 		return "–"
 	}
 	return r.Virtual.Round(100 * time.Millisecond).String()
