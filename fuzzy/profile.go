@@ -245,7 +245,7 @@ func shapeCalm(_ *sim.Stream, p *Profile) {
 	p.Network = sim.NetworkFaults{Delay: sim.Delay{Mean: sim.In(time.Millisecond)}, FIFO: true}
 	p.Node = NodeProfile{Codec: sim.Million, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64}
 	p.Load.Transfers, p.Load.Think = 0, max(p.Load.Think, sim.In(30*time.Millisecond))
-	p.Length = sim.In(time.Minute)
+	p.Length = sim.In(20 * time.Second)
 }
 
 func shapeFounding(_ *sim.Stream, p *Profile) {
