@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants that clients see (reliability.md §2.3).
+// The invariants that clients see.
 //
 //	H1  The history of each key is linearizable. (§8) Checked by porcupine on short histories.
 //	H2  On long ones: serials are unique, reads never go back and see one's own writes (G11, G13).

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of the cluster (reliability.md §2.2); G7, G9 and G12 wait for membership, snapshots and
+// The invariants of the cluster; G7, G9 and G12 wait for membership, snapshots and
 // leases.
 //
 //	G1   At most one leader can be elected in a given term. (Figure 3, Election Safety)

@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of one member (reliability.md §2.1).
+// The invariants of one member.
 //
 //	N1   The term never decreases, in memory, on disk, and across restart. (Figure 2, State)
 //	N2   In each term a member votes for at most one candidate, durably, in all its lives. (Figure 2, RequestVote)
