@@ -91,7 +91,6 @@ var transfers = []Mutant{
 		Edits: []Edit{before("election.go", voteDeniedAnchor,
 			`if r.Transfer && why == DeniedOldLog { why = Granted }`)},
 		Expect:   "G3",
-		MustKill: true,
 		Profiles: []string{"swarm"},
 	},
 	{
