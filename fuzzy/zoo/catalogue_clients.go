@@ -54,6 +54,7 @@ var reads = []Mutant{
 		Edits:  []Edit{value("raft.go", `RequestID{Boot: stored.Boot}`, `RequestID{Boot: 1}`)},
 		Expect: "G13", Seen: "class of etcd #20418",
 		MustKill: true,
+		Profiles: []string{"swarm"},
 	},
 }
 
@@ -90,7 +91,7 @@ var transfers = []Mutant{
 		Edits: []Edit{before("election.go", voteDeniedAnchor,
 			`if r.Transfer && why == DeniedOldLog { why = Granted }`)},
 		Expect:   "G3",
-		MustKill: true,
+		Profiles: []string{"swarm"},
 	},
 	{
 		ID: "T06", Rule: "only voters are handed leadership", Bug: "learners too",

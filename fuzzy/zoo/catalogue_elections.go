@@ -110,6 +110,7 @@ var elections = []Mutant{
 		Edits: []Edit{before("raft.go", newerTermAnchor, `if m.Term > c.hard.Term {
 			switch m.Body.(type) { case VoteReply, PreVoteReply, AppendReply, AppendConflict, HeartbeatReply: return } }`)},
 		Expect: "L1, L11", MustKill: true,
+		Profiles: []string{"swarm"},
 	},
 	{
 		ID: "E17", Rule: "an append of an earlier term is refused", Bug: "it is taken",
@@ -130,6 +131,7 @@ var elections = []Mutant{
 			before("append.go", hearBeatAnchor, `if c.candidate != nil { return }`),
 		},
 		Expect: "L1", MustKill: true,
+		Profiles: []string{"swarm"},
 	},
 	{
 		ID: "E19", Rule: "the term outlives a restart", Bug: "the term of the last entry is taken for it",
@@ -185,6 +187,7 @@ var preVotes = []Mutant{
 		ID: "V03", Rule: "who asks with an old term is told the new one", Bug: "its pre-vote is dropped without a word",
 		Edits:  []Edit{before("election.go", preVoteAnchor, `if m.Term < c.hard.Term { return }`)},
 		Expect: "L1", Seen: "etcd #8243, #8501; canonical/raft #279; openraft #1796", MustKill: true,
+		Profiles: []string{"swarm"},
 	},
 	{
 		ID: "V04", Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",

@@ -9,9 +9,10 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R02", Rule: "the entry before must be of the same term", Bug: "it is enough that there is one",
-		Edits:  []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index > c.log.Last.Index`)},
-		Expect: "G2",
-		Test:   &Test{".", "TestAppend"},
+		Edits:    []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index > c.log.Last.Index`)},
+		Expect:   "G2",
+		Test:     &Test{".", "TestAppend"},
+		Profiles: []string{"swarm"},
 	},
 	{
 		ID: "R03", Rule: "a log is cut at a conflict alone", Bug: "it is cut behind every append",
@@ -133,6 +134,7 @@ var replication = []Mutant{
 		Edits:  []Edit{instead("raft.go", `c.appendOwn(Entry{Kind: EntryNoop})`, `_ = EntryNoop`)},
 		Expect: "L3, G13", Seen: "redisraft #22",
 		MustKill: true,
+		Profiles: []string{"swarm"},
 	},
 	{
 		ID: "R23", Rule: "what a leader proved ends with its term", Bug: "the next leader inherits it",
