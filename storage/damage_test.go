@@ -219,3 +219,37 @@ func TestBolt_DamageWhileItRunsIsAnErrorAndNoPanic(t *testing.T) {
 		})
 	}
 }
+
+// A sound record in the place of another one of its size has a right checksum, and is not the entry that
+// was asked for.
+func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
+	dir := quickDir(t)
+	name := filepath.Join(dir, storage.BoltFile)
+	require.NoError(t, os.WriteFile(name, intact(t), 0o600))
+	b, stored := mustLoad(t, dir)
+	defer b.Close()
+	entries, err := b.Entries(raft.Span{After: 0, Last: stored.Log.Last.Index}, math.MaxInt)
+	require.NoError(t, err)
+	at := 1
+	for len(entries[at].Data) != len(entries[at+1].Data) {
+		at++
+	}
+	old, other := bytes.Clone(entries[at].Record()), bytes.Clone(entries[at+1].Record())
+	require.Len(t, other, len(old))
+	file, err := os.ReadFile(name)
+	require.NoError(t, err)
+	place := bytes.LastIndex(file, old)
+	require.Positive(t, place)
+	writer, err := os.OpenFile(name, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer writer.Close()
+	for ; place >= 0; place = bytes.LastIndex(file[:place], old) { // the file may hold older copies
+		_, err = writer.WriteAt(other, int64(place))
+		require.NoError(t, err)
+	}
+	index := entries[at].Index
+	_, err = b.Entries(raft.Span{After: index - 1, Last: index}, math.MaxInt)
+	var corrupt *raft.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+	assert.Equal(t, name, corrupt.File)
+}

@@ -29,8 +29,8 @@ var surroundings = []Mutant{
 		ID: "D09", Rule: "a record says where it belongs", Bug: "any sound record is taken",
 		Edits:   []Edit{value("storage/bolt.go", `e.Index != i`, `false`)},
 		Expect:  "N4, G2",
+		Test:    &Test{"storage", "ARecordInThePlaceOfAnother"},
 		Outside: true,
-		Alive:   "no test of the store puts a sound record in the place of another",
 	},
 	{
 		ID: "D15", Rule: "an older image of a disk is refused", Bug: "it is taken",
