@@ -110,13 +110,13 @@ func drawSwarm(s *sim.Stream) Profile {
 	timeout := sim.In(150 * time.Millisecond)
 	p := Profile{
 		Voters: sim.Pick(s, 1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7, 9), ElectionTimeout: timeout,
-		Length: s.Between(sim.In(5*time.Second), sim.In(20*time.Second)),
+		Length: s.LogTime(sim.In(2*time.Second), sim.In(16*time.Second)), // many short runs find more than few long ones
 	}
 	if s.IntN(5) == 0 && p.Voters < 8 {
 		p.Learners = 1 + s.IntN(2)
 	}
 	if s.IntN(3) > 0 {
-		p.FaultsFrom = sim.In(2 * time.Second)
+		p.FaultsFrom = min(sim.In(2*time.Second), p.Length/4)
 	}
 	p.Network = drawNetwork(s)
 	p.Faults = drawFaults(s)
@@ -224,7 +224,7 @@ func only(kinds ...FaultKind) func(*sim.Stream, *Profile) {
 }
 
 func shapeBusy(s *sim.Stream, p *Profile) {
-	p.Voters, p.Learners, p.Length = 5, 0, sim.In(30*time.Second)
+	p.Voters, p.Learners, p.Length = 5, 0, sim.In(10*time.Second)
 	p.FaultsFrom = sim.In(time.Second)
 	p.Load = Load{
 		Clients: 12, Think: sim.In(20 * time.Millisecond), Patience: sim.In(time.Second), Reads: 200_000,
@@ -245,7 +245,7 @@ func shapeCalm(_ *sim.Stream, p *Profile) {
 	p.Network = sim.NetworkFaults{Delay: sim.Delay{Mean: sim.In(time.Millisecond)}, FIFO: true}
 	p.Node = NodeProfile{Codec: sim.Million, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64}
 	p.Load.Transfers, p.Load.Think = 0, max(p.Load.Think, sim.In(30*time.Millisecond))
-	p.Length = sim.In(20 * time.Second)
+	p.Length = sim.In(5 * time.Second)
 }
 
 func shapeFounding(_ *sim.Stream, p *Profile) {

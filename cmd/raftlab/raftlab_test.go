@@ -36,18 +36,18 @@ func TestFuzz_ReportsWhatItRan(t *testing.T) {
 }
 
 func TestReplay_TellsHowItEnds(t *testing.T) {
-	code, out, _ := lab("replay", "f1.history.3", "--show-profile")
+	code, out, _ := lab("replay", "f2.history.3", "--show-profile")
 	require.Equal(t, exitClean, code, out)
-	assert.Contains(t, out, "f1.history.3: ")
+	assert.Contains(t, out, "f2.history.3: ")
 	assert.Contains(t, out, `"Voters"`)
 }
 
 func TestTrace_WritesEitherFormat(t *testing.T) {
-	code, out, _ := lab("trace", "f1.history.3")
+	code, out, _ := lab("trace", "f2.history.3")
 	require.Equal(t, exitClean, code)
 	assert.Contains(t, out, "lead term")
 	path := t.TempDir() + "/trace.ndjson"
-	code, _, _ = lab("trace", "f1.history.3", "--format", "ndjson", "--out", path)
+	code, _, _ = lab("trace", "f2.history.3", "--format", "ndjson", "--out", path)
 	require.Equal(t, exitClean, code)
 	assert.FileExists(t, path)
 }
@@ -65,9 +65,9 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"fuzz", "--seeds", "-1"}, exitUsage, "0 or more"},
 		{[]string{"replay"}, exitUsage, "1 arg"},
 		{[]string{"replay", "f7.swarm.1"}, exitUsage, "format 7"},
-		{[]string{"replay", "f1.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
-		{[]string{"trace", "f1.swarm.1", "--format", "html"}, exitUsage, "text and ndjson"},
-		{[]string{"trace", "f1.history.1", "--out", "/nonexistent/x"}, exitFailed, "no such file"},
+		{[]string{"replay", "f2.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
+		{[]string{"trace", "f2.swarm.1", "--format", "html"}, exitUsage, "text and ndjson"},
+		{[]string{"trace", "f2.history.1", "--out", "/nonexistent/x"}, exitFailed, "no such file"},
 	} {
 		code, _, errOut := lab(row.args...)
 		assert.Equal(t, row.code, code, "%v", row.args)

@@ -69,8 +69,8 @@ The profiles are
   ` + strings.Join(fuzzy.Profiles(), "\n  ") + "\n\n" + exitHelp,
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
-  raftlab replay f1.swarm.2a             # one seed again, as a story
-  raftlab trace f1.swarm.2a --format ndjson > trace.ndjson`,
+  raftlab replay f2.swarm.2a             # one seed again, as a story
+  raftlab trace f2.swarm.2a --format ndjson > trace.ndjson`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usageArgs(cobra.NoArgs),

@@ -27,10 +27,10 @@ func TestHunt_KillsWhatItMust(t *testing.T) {
 }
 
 func TestHonest_NoticesAZooThatLies(t *testing.T) {
-	alive, dead := Find{}, Find{Killed: true, Rule: "G1", Seed: "f1.swarm.2"}
+	alive, dead := Find{}, Find{Killed: true, Rule: "G1", Seed: "f2.swarm.2"}
 	assert.NoError(t, Honest([]Report{{ID: Canary, Find: dead}, {ID: Noop, Find: alive}, {ID: "E01", Find: alive}}))
 	assert.ErrorContains(t, Honest([]Report{{ID: Canary, Find: alive}}), "the canary lives")
-	assert.ErrorContains(t, Honest([]Report{{ID: Noop, Find: dead}}), "seed f1.swarm.2 fails without any mutant: G1")
+	assert.ErrorContains(t, Honest([]Report{{ID: Noop, Find: dead}}), "seed f2.swarm.2 fails without any mutant: G1")
 }
 
 var scores = []Report{
