@@ -97,6 +97,19 @@ func (f *FS) PowerCutKeeping(seed uint64) error { return f.command(fmt.Sprintf("
 // A process that ends at a failed sync leaves behind what one leaves that was killed within it.
 func (f *FS) FailSyncs(after int) error { return f.command(fmt.Sprintf("syncs %d", after)) }
 
+// Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, also over what
+// is there, as on a file system that writes everything anew.
+func (f *FS) Fill(full bool) error {
+	if full {
+		return f.command("fill")
+	}
+	return f.command("free")
+}
+
+// Lie has every later sync report success and do nothing, for good: a disk that promises what it does
+// not keep. What is built on it loses what it acknowledged, which a test of it had better notice.
+func (f *FS) Lie() error { return f.command("lie") }
+
 func (f *FS) command(line string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

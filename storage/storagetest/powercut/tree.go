@@ -16,6 +16,8 @@ type tree struct {
 	last uint64 // inode number given out
 	// syncsLeft is how many more syncs succeed; negative: all do.
 	syncsLeft int
+	full      bool // writes fail
+	lies      bool // syncs do nothing
 }
 
 // blockBytes is what a disk writes as a whole: of a block that was not synced a power cut leaves the
@@ -90,7 +92,9 @@ func (t *tree) sync(f *file) bool {
 	if !t.mayDoSync() {
 		return false
 	}
-	f.settle(func() bool { return true })
+	if !t.lies {
+		f.settle(func() bool { return true })
+	}
 	return true
 }
 
@@ -98,7 +102,9 @@ func (t *tree) syncDir(d *dir) bool {
 	if !t.mayDoSync() {
 		return false
 	}
-	d.settle(func() bool { return true })
+	if !t.lies {
+		d.settle(func() bool { return true })
+	}
 	return true
 }
 
