@@ -40,6 +40,7 @@ type NodeProfile struct {
 	Codec         int       // messages that go through the real codec
 	StepDelay     sim.Delay // from an event to the step that takes it: events gather into batches
 	DiskDelay     sim.Delay // of one write
+	DiskStallMax  sim.Time  // that a leader waits for one
 	MergeMax      int       // writes that become durable as one
 	Atomic        bool      // a write is durable as a whole or not at all; else any prefix that the contract allows
 	LatePersisted int       // Persisted that are stepped later than the promises leave
@@ -282,7 +283,7 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 func (p *Profile) coreConfig() raft.CoreConfig {
 	timeout := time.Duration(p.ElectionTimeout)
 	return raft.CoreConfig{
-		ElectionTimeout: timeout, HeartbeatInterval: timeout / 3, CommandBytesMax: 1 << 20,
+		ElectionTimeout: timeout, HeartbeatInterval: timeout / 3, DiskStallMax: time.Duration(p.Node.DiskStallMax), CommandBytesMax: 1 << 20,
 		ProposalsMax: p.Limits.Proposals, UncommittedMax: p.Limits.UncommittedBytes, UnappliedMax: p.Limits.Unapplied,
 		AppendBytesMax: p.Limits.AppendBytes, InflightMax: p.Limits.Inflight, InflightBytesMax: p.Limits.InflightBytes,
 	}

@@ -34,7 +34,8 @@ type Options struct {
 	PlainDisks bool
 	// Lie has every disk report syncs that it does not make, so that a power cut of all loses what was
 	// acknowledged: a run that comes out clean then proves that nothing is checked.
-	Lie bool
+	Lie    bool
+	Origin string // the commit, the machine and the day, for the report
 	// Progress is called several times a second, unless nil.
 	Progress func(Progress)
 	// Say gets a line about whatever the user should know before the end, unless nil.

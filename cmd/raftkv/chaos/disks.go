@@ -67,7 +67,7 @@ func (d *disk) heal() error {
 	if d.fs == nil {
 		return nil
 	}
-	return errors.Join(d.fs.Fill(false), d.fs.FailSyncs(-1))
+	return errors.Join(d.fs.Fill(false), d.fs.FailSyncs(-1), d.fs.ResumeSyncs())
 }
 
 // cut takes the power away. An odd number leaves half of what was not synced.

@@ -18,6 +18,7 @@ const (
 	Wipe        Kind = "wipe"
 	FullDisk    Kind = "full-disk"
 	FailSync    Kind = "fail-sync"
+	StallSync   Kind = "stall-sync"
 	PowerCut    Kind = "power-cut"
 	PowerCutAll Kind = "power-cut-all"
 	Drop        Kind = "drop"
@@ -61,6 +62,7 @@ var habits = []habit{
 	{Wipe, "one member's disk is emptied, once", processes, false, 0, 100 * ms, 500 * ms, 0},
 	{FullDisk, "no room on a disk", processes, true, 25_000 * ms, 500 * ms, 3000 * ms, 60},
 	{FailSync, "a disk whose syncs begin to fail", processes, true, 25_000 * ms, 500 * ms, 3000 * ms, 60},
+	{StallSync, "a disk whose syncs stand still, or are slow", processes, true, 25_000 * ms, 200 * ms, 3000 * ms, 60},
 	{PowerCut, "one disk forgets what was not synced", processes, true, 15_000 * ms, 50 * ms, 700 * ms, 60},
 	{PowerCutAll, "all disks forget what was not synced, at once", processes, true, 30_000 * ms, 50 * ms, 700 * ms, 0},
 	{Drop, "connections are reset", network, false, 10_000 * ms, 0, 0, 0},

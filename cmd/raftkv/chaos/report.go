@@ -3,11 +3,6 @@ package chaos
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,10 +11,9 @@ import (
 
 // Report is what a run reports.
 type Report struct {
-	Seed    string `json:"seed"`
-	Commit  string `json:"commit"`
-	Machine string `json:"machine"`
-	Nodes   int    `json:"nodes"`
+	Seed   string `json:"seed"`
+	Origin string `json:"origin"` // commit, machine and day
+	Nodes  int    `json:"nodes"`
 	// Seconds are those in which faults were in force; healing and judging come after.
 	Seconds       float64      `json:"seconds"`
 	Faults        map[Kind]int `json:"faults"`
@@ -66,7 +60,7 @@ type Checks struct {
 
 func newReport(o Options) Report {
 	return Report{
-		Seed: fmt.Sprintf("%x", o.Seed), Commit: commit(), Machine: machine(), Nodes: o.Nodes, Faults: map[Kind]int{},
+		Seed: fmt.Sprintf("%x", o.Seed), Origin: o.Origin, Nodes: o.Nodes, Faults: map[Kind]int{},
 	}
 }
 
@@ -122,42 +116,9 @@ func (r Report) String() string {
 		r.Latency.P50, r.Latency.P99, r.Latency.Max, r.Unavailable)
 	fmt.Fprintf(&b, "  checked: %d operations in %d histories (%d undecided), %d keys at the end, the state of %d members, %d statuses\n",
 		r.Checks.Operations, r.Checks.Histories, r.Checks.Undecided, r.Checks.Scanned, r.Checks.Members, r.Checks.Statuses)
-	fmt.Fprintf(&b, "  healed and converged in %.1f s; %s; commit %s\n", r.Converged, r.Machine, r.Commit)
+	fmt.Fprintf(&b, "  healed and converged in %.1f s; %s\n", r.Converged, r.Origin)
 	if r.Kept != "" {
 		fmt.Fprintf(&b, "  logs, data and history are in %s\n", r.Kept)
 	}
 	return b.String()
-}
-
-// commit is that of this build, or of the directory it runs in.
-func commit() string {
-	settings := map[string]string{}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			settings[s.Key] = s.Value
-		}
-	}
-	if revision := settings["vcs.revision"]; revision != "" {
-		if settings["vcs.modified"] == "true" {
-			revision += " (modified)"
-		}
-		return revision
-	}
-	out, err := exec.Command("git", "rev-parse", "HEAD").Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(out))
-}
-
-func machine() string {
-	text := fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	info, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
-	lines := strings.Split(string(info), "\n")
-	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "model name") })
-	if i < 0 {
-		return text
-	}
-	_, model, _ := strings.Cut(lines[i], ":")
-	return text + "," + model
 }

@@ -101,6 +101,8 @@ func (w *world) strike(ctx context.Context, f Fault) error {
 		return w.failDisk(ctx, f, m, func() error { return m.disk.fs.Fill(true) })
 	case FailSync:
 		return w.failDisk(ctx, f, m, func() error { return m.disk.fs.FailSyncs(int(f.Random % 8)) })
+	case StallSync:
+		return w.stall(ctx, f, m)
 	}
 	w.kill(m)
 	w.count(f, "%s, leads: %v, for %v", m.ID, leads, f.For)
@@ -187,5 +189,17 @@ func (w *world) failDisk(ctx context.Context, f Fault, m *member, begin func() e
 	case <-ctx.Done():
 	case <-timer.C:
 	}
+	return errors.Join(err, m.disk.heal())
+}
+
+// stall has the syncs of a disk wait: each for a moment, or all until the fault is over.
+func (w *world) stall(ctx context.Context, f Fault, m *member) error {
+	each := time.Duration(1+f.Random>>1%100) * time.Millisecond
+	if f.Random&1 == 0 {
+		each = healthyMax
+	}
+	err := m.disk.fs.StallSyncs(each)
+	w.count(f, "%s, each for %v, for %v", m.ID, each, f.For)
+	rest(ctx, f.For)
 	return errors.Join(err, m.disk.heal())
 }

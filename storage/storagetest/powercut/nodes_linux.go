@@ -209,6 +209,7 @@ func (n *dirNode) Rename(
 }
 
 func (n *dirNode) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
+	n.tree.stall()
 	lock, errno := n.enter()
 	if errno != 0 {
 		return errno
@@ -278,6 +279,7 @@ func (n *fileNode) Write(_ context.Context, _ fs.FileHandle, data []byte, offset
 }
 
 func (n *fileNode) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
+	n.tree.stall()
 	lock, errno := n.enter()
 	if errno != 0 {
 		return errno

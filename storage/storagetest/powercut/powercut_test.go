@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -154,4 +155,56 @@ func TestLie_LosesWhatWasSynced(t *testing.T) {
 	require.NoError(t, write(t, name, "a lie!", 0).Sync())
 	require.NoError(t, fs.PowerCut())
 	assert.Equal(t, "honest", read(t, name))
+}
+
+func TestStallSyncs_HoldsSyncsUntilTheyAreResumed(t *testing.T) {
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	f, other := write(t, name, "first", 0), write(t, filepath.Join(dir, "g"), "read me", 0)
+	syncDir(t, dir)
+	require.NoError(t, f.Sync())
+
+	require.NoError(t, fs.StallSyncs(time.Hour))
+	write(t, name, "later", 0)
+	synced := make(chan error, 2)
+	go func() { synced <- f.Sync() }()
+	go func() { synced <- other.Sync() }()
+	assert.Equal(t, "read me", read(t, filepath.Join(dir, "g")), "only syncs wait")
+	assert.Empty(t, synced)
+
+	require.NoError(t, fs.ResumeSyncs())
+	assert.NoError(t, <-synced)
+	assert.NoError(t, <-synced)
+	require.NoError(t, f.Sync(), "later ones do not wait")
+	require.NoError(t, fs.PowerCut())
+	assert.Equal(t, "later", read(t, name))
+}
+
+func TestStallSyncs_IsASlowDiskIfItIsShort(t *testing.T) {
+	const delay = 50 * time.Millisecond
+	fs, dir := mount(t)
+	f := write(t, filepath.Join(dir, "f"), "text", 0)
+	require.NoError(t, fs.StallSyncs(delay))
+	for range 2 {
+		began := time.Now()
+		require.NoError(t, f.Sync())
+		assert.GreaterOrEqual(t, time.Since(began), delay)
+	}
+	assert.ErrorContains(t, fs.StallSyncs(0), "more than 0")
+}
+
+func TestStallSyncs_EndsWithAPowerCutWhichTheSyncDoesNotSurvive(t *testing.T) {
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	f := write(t, name, "first", 0)
+	require.NoError(t, f.Sync())
+	syncDir(t, dir)
+	require.NoError(t, fs.StallSyncs(time.Hour))
+	write(t, name, "later", 0)
+	synced := make(chan error, 1)
+	go func() { synced <- f.Sync() }()
+	require.NoError(t, fs.PowerCut())
+	assert.Error(t, <-synced)
+	assert.Equal(t, "first", read(t, name))
+	require.NoError(t, write(t, name, "again", 0).Sync(), "the disk works again")
 }

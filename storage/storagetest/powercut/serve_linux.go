@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -79,6 +80,16 @@ func (s *server) obey(command []string) error {
 		s.tree.mu.Lock()
 		defer s.tree.mu.Unlock()
 		s.tree.syncsLeft = number
+		return nil
+	case len(command) == 2 && command[0] == "stall":
+		s.tree.mu.Lock()
+		defer s.tree.mu.Unlock()
+		s.tree.syncDelay = time.Duration(number)
+		return nil
+	case len(command) == 1 && command[0] == "resume":
+		s.tree.mu.Lock()
+		defer s.tree.mu.Unlock()
+		s.tree.resumeSyncs()
 		return nil
 	}
 	return fmt.Errorf("powercut: unknown command %q", command)
