@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ type Options struct {
 	Progress func(Progress)
 	// Say gets a line about whatever the user should know before the end, unless nil.
 	Say func(line string)
+
+	patience time.Duration // healthyMax, but for tests
 }
 
 // Progress is how far a run is.
@@ -80,6 +83,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
 	}
+	o.patience = cmp.Or(o.patience, healthyMax)
 	dir, err := os.MkdirTemp("", "raftlab-chaos-")
 	if err != nil {
 		return Report{}, err
@@ -87,6 +91,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	w := newWorld(o, dir)
 	err = w.guard(func() error { return w.run(ctx) })
 	if failed := w.failed(); failed != nil {
+		if errors.Is(err, failed) {
+			err = nil // it ended what it had caused to end
+		}
 		err = errors.Join(failed, err)
 	} else if ctx.Err() != nil {
 		err = errors.Join(ErrInterrupted, err)
@@ -115,11 +122,15 @@ func (w *world) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w.cancel = cancel
-	if err := w.found(ctx); err != nil {
+	if err := w.found(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	stopWork := w.startWork()
 	defer stopWork()
+	working := time.Now()
+	if !w.await(ctx, "a new cluster serves", "no write was acknowledged", func() bool { return w.stats.writtenAfter(working) }) {
+		return nil
+	}
 	if err := w.storm(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}

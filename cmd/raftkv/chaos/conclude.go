@@ -64,15 +64,15 @@ func (w *world) heal() (err error) {
 	return errors.Join(err, w.startAll())
 }
 
-// await waits for what must happen in a healed cluster; it reports whether it did. Members that end late, of
+// await waits for what must happen in a cluster that nothing disturbs; it reports whether it did. Members that end late, of
 // a disk that has failed before, are started again.
 func (w *world) await(ctx context.Context, rule, otherwise string, happened func() bool) bool {
-	for deadline := time.Now().Add(healthyMax); ctx.Err() == nil; {
+	for deadline := time.Now().Add(w.patience); ctx.Err() == nil; {
 		if happened() {
 			return true
 		}
 		if time.Now().After(deadline) {
-			w.fail(fuzzy.Liveness, rule, "%v after the last fault %s: %s", healthyMax, otherwise, w.describe(ctx))
+			w.fail(fuzzy.Liveness, rule, "%v without a fault, and %s: %s", w.patience, otherwise, w.describe(ctx))
 			return false
 		}
 		if err := w.startAll(); err != nil {

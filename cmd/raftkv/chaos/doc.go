@@ -8,6 +8,9 @@
 // holds every acknowledged write (conclude.go). A member that ends without a reason is a failure as well
 // (watch.go).
 //
+// Clients talk to the members without a proxy, and a member passes a request on to the leader without one:
+// a member that is cut off from the others is still asked, which is when it could tell what is old.
+//
 // The seed fixes the schedule, not the run: real processes do not do the same thing twice.
 //
 // # What is never exceeded

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,6 +101,18 @@ func isOver(t *testing.T, conn net.Conn) {
 	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it lives on")
 }
 
+// refuses waits until a new connection ends, which may be before it was there.
+func refuses(t *testing.T, p *proxy) {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.addr())
+	if err != nil {
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		return
+	}
+	defer conn.Close()
+	isOver(t, conn)
+}
+
 // torn counts the connections that have lost bytes.
 func (p *proxy) torn() (n int) {
 	p.mu.Lock()
@@ -142,7 +155,7 @@ func TestProxy_ACutLinkTakesNoneUntilItIsHealed(t *testing.T) {
 	p.treat(treatment{mode: cut})
 	isOver(t, conn)
 	f.hears(t, "end")
-	isOver(t, dial(t, p))
+	refuses(t, p)
 	p.treat(treatment{})
 	say(t, dial(t, p), "again")
 	f.hears(t, "again")
@@ -202,7 +215,7 @@ func TestProxy_WithNobodyBehindItEndsConnections(t *testing.T) {
 	p, err := newProxy("127.0.0.1:1")
 	require.NoError(t, err)
 	defer p.close()
-	isOver(t, dial(t, p))
+	refuses(t, p)
 }
 
 func TestProxy_BoundsItsConnections(t *testing.T) {
@@ -215,7 +228,7 @@ func TestProxy_BoundsItsConnections(t *testing.T) {
 		defer p.mu.Unlock()
 		return len(p.conns) == proxyConnsMax
 	}, patience, time.Millisecond)
-	isOver(t, dial(t, p))
+	refuses(t, p)
 }
 
 func TestProxy_CloseEndsWhatIsHeld(t *testing.T) {

@@ -47,7 +47,7 @@ func (b *budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 }
 
 // draw returns the faults of a run, sorted by time. Each kind has a stream of its own: to leave one out
-// does not move the others.
+// does not move the others. Each is there once at least.
 func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults []Fault) {
 	for i, h := range habits {
 		if !slices.Contains(kinds, h.kind) {
@@ -59,7 +59,7 @@ func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults [
 			faults = append(faults, h.draw(random, b.nodes, at))
 			continue
 		}
-		for at := wait(random, h.every); at < duration; at += wait(random, h.every) {
+		for at := between(random, 0, min(h.every, 9*duration/10)); at < duration; at += wait(random, h.every) {
 			faults = append(faults, h.draw(random, b.nodes, at))
 		}
 	}

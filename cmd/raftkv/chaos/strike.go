@@ -34,9 +34,13 @@ func (w *world) storm(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	striking.Wait()
+	interrupted := watching.Err() != nil
 	stop()
 	watch.Wait()
 	w.report.Seconds = time.Since(w.began).Seconds()
+	if len(w.report.Faults) == 0 && !interrupted {
+		errs = append(errs, errors.New("no fault has struck: choose a longer --duration"))
+	}
 	return errors.Join(errs...)
 }
 

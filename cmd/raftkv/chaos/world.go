@@ -19,7 +19,7 @@ import (
 const (
 	clients     = 8
 	clientPause = 5 * time.Millisecond
-	// patience bounds what must happen in a healthy cluster; nothing is judged by less.
+	// healthyMax bounds what must happen in a healthy cluster; nothing is judged by less.
 	healthyMax = time.Minute
 )
 
@@ -182,14 +182,15 @@ func (w *world) found(ctx context.Context) error {
 	if err := w.startAll(); err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(ctx, healthyMax)
+	waiting, cancel := context.WithTimeout(ctx, w.patience)
 	defer cancel()
 	_, err := w.cluster.AwaitLeader(waiting, "")
 	if ctx.Err() != nil {
 		return nil // it has failed already, or was interrupted
 	}
 	if err != nil {
-		w.fail(fuzzy.Liveness, "founding", "%d members that nothing disturbs have no leader after %v", w.Nodes, healthyMax)
+		w.fail(fuzzy.Liveness, "founding", "%d members that nothing disturbs have no leader after %v: %s",
+			w.Nodes, w.patience, w.describe(ctx))
 		return nil
 	}
 	for _, m := range w.members {
