@@ -119,7 +119,9 @@ func TestRun_FindsTheWritesThatLyingDisksLose(t *testing.T) {
 	assert.Equal(t, fuzzy.Safety, failure.Class)
 	assert.Contains(t, failure.Text, "was acknowledged")
 	assert.Equal(t, "safety", r.Verdict)
-	assert.FileExists(t, filepath.Join(r.Kept, "history.ndjson"))
+	history, err := os.ReadFile(filepath.Join(r.Kept, "history.ndjson"))
+	require.NoError(t, err)
+	assert.Equal(t, r.Checks.Operations, strings.Count(string(history), "\n"), "the whole history is written down")
 	assert.FileExists(t, filepath.Join(r.Kept, "n1.kept", "raft.db"), "the data outlives its mount")
 	pages, err := filepath.Glob(filepath.Join(r.Kept, "violation-*.html"))
 	require.NoError(t, err)
@@ -189,5 +191,7 @@ func TestGuard_APanicOfTheHarnessIsAnError(t *testing.T) {
 func TestReport_SaysWhatWasLeftOut(t *testing.T) {
 	r := Report{Verdict: "clean", Faults: map[Kind]int{Kill: 2}, LeftOut: []Kind{PowerCut}, LeftOutReason: "no /dev/fuse"}
 	assert.Contains(t, r.String(), "left out: power-cut (no /dev/fuse)")
+	assert.Contains(t, r.Markdown(), "| left out | power-cut (no /dev/fuse) |")
 	assert.True(t, strings.HasPrefix(r.String(), "clean: "))
+	assert.Contains(t, r.Markdown(), "| faults | 2: 2 kill |")
 }

@@ -93,19 +93,51 @@ func (r *Report) conclude(w *world, err error) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
+// faults lists the faults by kind.
+func (r Report) faults() (total int, list string) {
+	var kinds []string
+	for _, h := range habits {
+		if n := r.Faults[h.kind]; n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%d %s", n, h.kind))
+			total += n
+		}
+	}
+	return total, strings.Join(kinds, ", ")
+}
+
+// Markdown is the report as a table.
+func (r Report) Markdown() string {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "| %s | %s |\n", name, fmt.Sprintf(format, args...))
+	}
+	total, list := r.faults()
+	b.WriteString("| | |\n|---|---|\n")
+	row("verdict", "%s", r.Verdict)
+	row("members, time under faults, seed", "%d, %.0f s, %s", r.Nodes, r.Seconds, r.Seed)
+	row("faults", "%d: %s", total, list)
+	if len(r.LeftOut) > 0 {
+		row("left out", "%s (%s)", join(r.LeftOut), r.LeftOutReason)
+	}
+	row("leaders killed; elections seen", "%d; %d", r.LeaderKills, r.Elections)
+	row("members that a failed disk ended", "%d, each with a word about it", r.LoudEnds)
+	row("requests", "%d answered, %d refused, %d of unknown outcome; %d writes acknowledged",
+		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
+	row("answered within", "%.1f ms (p50), %.0f ms (p99), %.0f ms (max)", r.Latency.P50, r.Latency.P99, r.Latency.Max)
+	row("longest time without an acknowledged write", "%.1f s", r.Unavailable)
+	row("through porcupine", "%d operations in %d histories, %d of them undecided",
+		r.Checks.Operations, r.Checks.Histories, r.Checks.Undecided)
+	row("at the end", "%d keys read again, the whole state of %d members compared", r.Checks.Scanned, r.Checks.Members)
+	row("commit, machine, day", "%s", r.Origin)
+	return b.String()
+}
+
 // String is the report for people.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d members, %.0f s of chaos, seed %s\n", r.Verdict, r.Nodes, r.Seconds, r.Seed)
-	var faults []string
-	total := 0
-	for _, h := range habits {
-		if n := r.Faults[h.kind]; n > 0 {
-			faults = append(faults, fmt.Sprintf("%d %s", n, h.kind))
-			total += n
-		}
-	}
-	fmt.Fprintf(&b, "  %d faults: %s\n", total, strings.Join(faults, ", "))
+	total, list := r.faults()
+	fmt.Fprintf(&b, "  %d faults: %s\n", total, list)
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(&b, "  left out: %s (%s)\n", join(r.LeftOut), r.LeftOutReason)
 	}

@@ -88,8 +88,11 @@ func (w *Workload) look(ctx context.Context, key string) (output, error) {
 
 // illustrate draws the history of a key with the last look at it, if it was written down.
 func (w *Workload) illustrate(key string, found output) string {
-	if w.journal == nil {
+	switch {
+	case w.journal == nil:
 		return "its history was not written down"
+	case w.Verdict().Lost >= violationsMax:
+		return "there are pictures of others"
 	}
 	r, err := w.journal.read(key)
 	if err != nil {

@@ -147,6 +147,7 @@ func (w *Workload) Run(ctx context.Context) {
 	}
 	w.rounds.finish()
 	checker.Wait()
+	_ = w.journal.close() // Verify tells
 }
 
 func (w *Workload) checkRounds() {
