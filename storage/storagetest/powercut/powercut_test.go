@@ -3,6 +3,7 @@ package powercut_test
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +130,31 @@ func TestFailSyncs_LeavesWhatAKillWithinASyncLeaves(t *testing.T) {
 	assert.Equal(t, "later", read(t, name))
 	require.NoError(t, fs.PowerCut())
 	assert.Equal(t, "again", read(t, name))
+}
+
+func TestFill_LeavesNoRoomUntilThereIsAgain(t *testing.T) {
+	fs, dir := mount(t)
+	f := write(t, filepath.Join(dir, "f"), "first", 0)
+	require.NoError(t, fs.Fill(true))
+	_, err := f.WriteAt([]byte("FIRST"), 0)
+	assert.ErrorIs(t, err, syscall.ENOSPC)
+	assert.ErrorIs(t, f.Truncate(100), syscall.ENOSPC)
+	assert.ErrorIs(t, os.WriteFile(filepath.Join(dir, "g"), nil, 0o600), syscall.ENOSPC)
+	require.NoError(t, f.Sync(), "what is there can be synced")
+	require.NoError(t, fs.Fill(false))
+	write(t, filepath.Join(dir, "f"), "again", 0)
+	assert.Equal(t, "again", read(t, filepath.Join(dir, "f")))
+}
+
+func TestLie_LosesWhatWasSynced(t *testing.T) {
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	require.NoError(t, write(t, name, "honest", 0).Sync())
+	syncDir(t, dir)
+	require.NoError(t, fs.Lie())
+	require.NoError(t, write(t, name, "a lie!", 0).Sync())
+	require.NoError(t, fs.PowerCut())
+	assert.Equal(t, "honest", read(t, name))
 }
 
 func TestStallSyncs_HoldsSyncsUntilTheyAreResumed(t *testing.T) {

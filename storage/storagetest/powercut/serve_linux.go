@@ -62,6 +62,16 @@ func (s *server) obey(command []string) error {
 		}
 	}
 	switch {
+	case len(command) == 1 && (command[0] == "fill" || command[0] == "free"):
+		s.tree.mu.Lock()
+		defer s.tree.mu.Unlock()
+		s.tree.full = command[0] == "fill"
+		return nil
+	case len(command) == 1 && command[0] == "lie":
+		s.tree.mu.Lock()
+		defer s.tree.mu.Unlock()
+		s.tree.lies = true
+		return nil
 	case len(command) == 1 && command[0] == "cut":
 		return s.cut(keepNothing)
 	case len(command) == 2 && command[0] == "cut":

@@ -17,6 +17,8 @@ type tree struct {
 	last uint64 // inode number given out
 	// syncsLeft is how many more syncs succeed; negative: all do.
 	syncsLeft int
+	full      bool // writes fail
+	lies      bool // syncs do nothing
 	// syncDelay is how long a sync waits before it begins, unless resumed is closed.
 	syncDelay time.Duration
 	resumed   chan struct{}
@@ -94,7 +96,9 @@ func (t *tree) sync(f *file) bool {
 	if !t.mayDoSync() {
 		return false
 	}
-	f.settle(func() bool { return true })
+	if !t.lies {
+		f.settle(func() bool { return true })
+	}
 	return true
 }
 
@@ -102,7 +106,9 @@ func (t *tree) syncDir(d *dir) bool {
 	if !t.mayDoSync() {
 		return false
 	}
-	d.settle(func() bool { return true })
+	if !t.lies {
+		d.settle(func() bool { return true })
+	}
 	return true
 }
 
