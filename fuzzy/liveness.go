@@ -20,8 +20,8 @@ import (
 //	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
 //	L8   An idle cluster sends heartbeats, and nothing else.
 //	L9   Every request is answered, also when its member loses the lead.
-//	L12  A leader whose disk stands still does not keep a quorum of working disks from committing for long.
 //	L11  Terms do not race: what meddles from outside of the quorum raises them a bounded number of times.
+//	L12  A leader whose disk stands still does not keep a quorum of working disks from committing for long.
 
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
 // disks work. Every other fault is permanent. Then the cluster must elect, serve, converge and fall quiet.
