@@ -101,8 +101,12 @@ func (r *Record) step(all bool) string {
 	if !all && len(r.Notes) == 0 && r.Kind != "start" {
 		return ""
 	}
+	var last [2]uint64 // a file may lack it
+	if r.Last != nil {
+		last = *r.Last
+	}
 	line := fmt.Sprintf("%s %s term=%d leader=%s last=%d@%d persisted=%d commit=%d applied=%d",
-		r.Kind, r.Role, r.Term, r.Leader, r.Last[0], r.Last[1], r.Persisted, r.Commit, r.Applied)
+		r.Kind, r.Role, r.Term, r.Leader, last[0], last[1], r.Persisted, r.Commit, r.Applied)
 	if all {
 		line += fmt.Sprintf(" events=%v receives=%v write=%q", r.Events, r.Receives, r.Write)
 	}
@@ -225,9 +229,12 @@ func describeWrite(w *raft.Write) string {
 func (c *cluster) recordSend(n *node, id uint64, m *raft.Message) {
 	body := m.Body
 	text := fmt.Sprintf("term %d", m.Term)
-	if r, ok := body.(raft.AppendRequest); ok {
+	switch r := body.(type) {
+	case raft.AppendRequest:
 		text += fmt.Sprintf(" (%v, %v] commit %d", r.Prev, r.Last, r.Commit)
-	} else {
+	case raft.FoundRequest:
+		text += fmt.Sprintf(" entry %v", r.Entry.ID())
+	default:
 		text += fmt.Sprintf(" %+v", body)
 	}
 	c.record(Record{Kind: "send", Node: string(n.id), To: string(m.To.ID), ID: id, Message: typeName(body), Text: text})

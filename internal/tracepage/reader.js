@@ -40,6 +40,7 @@ function readLines({ name, text }) {
   if (!known) throw new Error(`${name}: line 1 is of kind "${first.kind}", so this is neither a trace nor notes; ${formats}`);
   if (!known.includes(first.format)) throw new Error(`${name}: ${what} of version ${first.format}; ${formats}`);
   if (records[records.length - 1].kind !== "end") throw new Error(`${name}: ${what} without a last line of kind "end": the file was cut short`);
+  if (first.kind === "begin" && !first.nodes?.length) throw new Error(`${name}: line 1 names no nodes`);
   return { name, first, records };
 }
 
@@ -68,13 +69,15 @@ function diagramOfTrace({ name, first, records }) {
 
 class TraceDrawing {
   constructor(diagram, lanes) {
-    Object.assign(this, { d: diagram, lanes, sends: new Map(), logs: [], lasting: new Map(), shown: new Set() });
+    Object.assign(this, { d: diagram, lanes, sends: new Map(), logs: [], commits: [], lasting: new Map(), shown: new Set() });
   }
 
   // add takes a record. One that is skipped counts for the logs alone.
   add(record, skipped) {
     const lane = this.lanes.get(record.node);
-    if (record.node && lane === undefined) throw new Error(`line ${record.seq}: there is no node "${record.node}"`);
+    for (const node of [record.node, record.to]) {
+      if (node && !this.lanes.has(node)) throw new Error(`line ${record.seq}: there is no node "${node}"; ${formats}`);
+    }
     if (skipped) {
       if (record.log) this.logs[lane] = changeLog(this.logs[lane], { a: record.log.after, r: runs(record.log) });
       return;
@@ -95,15 +98,28 @@ class TraceDrawing {
     const took = summary(r.events);
     const starts = r.kind === "start" ? ["the process starts"] : [];
     const [last, term] = r.last || [0, 0];
+    const decided = [...starts, ...notes];
+    const done = [...(decided.length ? decided : [took]), ...this.progress(r, lane, last)];
     this.d.steps.push({
       t: r.time, l: lane, s: stateOf(r.role), n: r.term || 0,
-      x: [...starts, ...notes].join("; ") || took,
-      m: notes.length > 0 || starts.length > 0,
+      x: done.join("; "), m: decided.length > 0,
       d: [...(notes.length && took ? ["took " + took] : []), ...(r.write ? ["writes " + r.write] : [])],
       v: [r.leader || "–", `${last}@${term}`, String(r.persisted || 0), String(r.commit || 0), String(r.applied || 0)],
       log: this.log(r, lane, last),
     });
     for (const id of r.receives || []) this.receive(id, this.d.steps.length);
+  }
+
+  // progress says what became of the log.
+  progress(r, lane, last) {
+    const before = this.commits[lane] || 0;
+    this.commits[lane] = r.commit || 0;
+    const parts = [];
+    const added = r.kind === "step" && r.log ? last - r.log.after : 0;
+    if (added === 1) parts.push(`append entry ${last}`);
+    if (added > 1) parts.push(`append entries ${r.log.after + 1} to ${last}`);
+    if (r.kind === "step" && r.commit > before) parts.push(`commit up to ${r.commit}`);
+    return parts;
   }
 
   // log is how the step changes the log. The first one of a lane has all of it.

@@ -14,11 +14,14 @@ import (
 var reader string
 
 // Write writes a page that shows files: one trace, or the notes of one or several nodes.
-func Write(w io.Writer, title string, files ...viewer.File) error {
-	return viewer.Write(w, viewer.Page{
+func Write(w io.Writer, title string, files ...*File) error {
+	p := viewer.Page{
 		Title:   title,
 		Text:    "Step through it with the arrow keys, or drag the slider; Help tells the rest.",
-		Files:   files,
 		Readers: []string{reader},
-	})
+	}
+	for _, f := range files {
+		p.Files = append(p.Files, viewer.File{Name: f.Name, Text: f.Text})
+	}
+	return viewer.Write(w, p)
 }

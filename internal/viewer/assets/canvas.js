@@ -70,7 +70,7 @@ class Canvas {
     this.gutter = width < 420 ? 62 : 84;
     const room = width - this.gutter;
     const withText = room > n * 44 + 190;
-    this.laneWidth = withText ? Math.max(44, Math.min(104, (room * 0.56) / n)) : room / n;
+    this.laneWidth = withText ? Math.max(44, Math.min(120, (room * 0.56) / n)) : room / n;
     this.textX = withText ? this.gutter + n * this.laneWidth + 10 : Infinity;
     this.width = width;
     this.height = height;
@@ -385,4 +385,4 @@ class Canvas {
   }
 }
 
-const signs = { info: "▸", warn: "⚡", bad: "✖" };
+const signs = { info: "▸", warn: "⚡\uFE0E", bad: "✖\uFE0E" }; // as text, not as pictures

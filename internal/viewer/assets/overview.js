@@ -50,13 +50,14 @@ class Overview {
     const tall = (height - top) / lanes;
     const scale = width / Math.max(1, this.model.rows.length - 1);
     this.model.laneRows.forEach((rows, lane) => {
-      rows.forEach((row, i) => {
-        const tone = this.model.states[this.model.rows[row].step.s].tone;
-        if (tone === "down") return;
-        const end = i + 1 < rows.length ? rows[i + 1] : this.model.rows.length;
-        pen.fillStyle = look[tone];
-        pen.fillRect(row * scale, top + lane * tall + 0.5, Math.max((end - row) * scale, 0.5), Math.max(tall - 1.5, 1));
-      });
+      const toneAt = (i) => i < rows.length ? this.model.states[this.model.rows[rows[i]].step.s].tone : "";
+      for (let i = 0, next; i < rows.length; i = next) {
+        for (next = i + 1; toneAt(next) === toneAt(i); ) next++;
+        if (toneAt(i) === "down") continue;
+        const end = next < rows.length ? rows[next] : this.model.rows.length;
+        pen.fillStyle = look[toneAt(i)];
+        pen.fillRect(rows[i] * scale, top + lane * tall + 0.5, Math.max((end - rows[i]) * scale, 1), Math.max(tall - 1.5, 1));
+      }
     });
     for (const row of this.model.rows) {
       if (!row.mark) continue;

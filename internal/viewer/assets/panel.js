@@ -71,7 +71,7 @@ class Panel {
     this.window = logs.length ? this.logWindow(box, logs) : null;
     const cards = model.lanes.map((lane, i) => this.card(lane, steps[i], i));
     const cut = describeCuts(model, model.cutAt(row));
-    box.replaceChildren(...(cut ? [make("p.cut", "⚡ ", cut)] : []), ...cards);
+    box.replaceChildren(...(cut ? [make("p.cut", signs.warn + " ", cut)] : []), ...cards);
     this.root.querySelector(".loglegend").hidden = !logs.length;
   }
 
@@ -87,10 +87,9 @@ class Panel {
     }
     const state = model.states[step.s];
     head.prepend(badge(state));
-    head.append(make("span.role", state.name));
-    if (model.number) head.append(make("span.number", `${model.number} ${step.n || 0}`));
+    head.append(make("span.role", state.name + (model.number ? ` · ${model.number} ${step.n || 0}` : "")));
     const values = model.values.flatMap((name, i) => step.v[i] ? [make("span.value", make("i", name), " ", step.v[i])] : []);
-    if (values.length) card.append(make("div.values", ...values));
+    if (values.length) head.append(make("div.values", ...values));
     if (this.window && step.log) card.append(this.drawLog(step.log));
     return card;
   }

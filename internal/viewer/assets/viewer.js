@@ -10,15 +10,15 @@ const frame = `
     <canvas class="overview" aria-hidden="true"></canvas>
     <input class="slider" type="range" min="0" step="1" aria-label="Row">
     <div class="controls">
-      <button data-go="first" title="First row (Home)">⏮</button>
-      <button data-go="stopBack" title="Decision or fault before (Shift ←)">⏪</button>
+      <button data-go="first" title="First row (Home)">|◀</button>
+      <button data-go="stopBack" title="Decision or fault before (Shift ←)">◀◀</button>
       <button data-go="back" title="One row back (←)">◀</button>
       <button data-go="play" class="play" title="Play (space)">▶ Play</button>
       <button data-go="on" title="One row on (→)">▶</button>
-      <button data-go="stopOn" title="Next decision or fault (Shift →)">⏩</button>
-      <button data-go="last" title="Last row (End)">⏭</button>
+      <button data-go="stopOn" title="Next decision or fault (Shift →)">▶▶</button>
+      <button data-go="last" title="Last row (End)">▶|</button>
       <button data-go="speed" class="speed" title="How fast it plays">normal</button>
-      <button data-go="failure" class="failure" title="Go to what went wrong (f)" hidden>✖ What went wrong</button>
+      <button data-go="failure" class="failure" title="Go to what went wrong (f)" hidden>✖&#xFE0E; What went wrong</button>
       <span class="gap"></span>
       <button data-go="smaller" title="Smaller rows (−)">−</button>
       <button data-go="larger" title="Larger rows (+)">+</button>
