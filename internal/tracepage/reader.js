@@ -4,7 +4,7 @@
 const traceFormats = [1];
 const notesFormats = [1];
 const linesMax = 60_000; // that are drawn; of a longer trace, those that lead to its end
-const formats = "this page reads traces of version " + traceFormats.join(", ") + " and notes of version " + notesFormats.join(", ");
+const formats = "there are traces of version " + traceFormats.join(", ") + " and notes of version " + notesFormats.join(", ");
 const raftStates = [
   { name: "follower", letter: "F", tone: "calm" },
   { name: "pre-candidate", letter: "P", tone: "ask" },
@@ -26,21 +26,24 @@ addReader((files) => {
 
 // readLines parses a file, and refuses what is not whole or not known.
 function readLines({ name, text }) {
+  const refuse = (problem) => { throw new Error(`${name}: ${problem}; ${formats}`); };
   const lines = text.split("\n").filter((line) => line.trim());
-  if (!lines.length) throw new Error(`${name} is empty; ${formats}`);
+  if (!lines.length) refuse("it is empty");
   const records = lines.map((line, i) => {
     const record = parse(line);
     if (record && typeof record === "object") return record;
-    const why = i && i === lines.length - 1 ? "the file was cut short there" : formats;
-    throw new Error(`${name}: line ${i + 1} is no JSON object; ${why}`);
+    return refuse(`line ${i + 1}: ` + (i && i === lines.length - 1 ? "it breaks off: the file was cut short" : "it is no JSON object"));
   });
   const [first] = records;
   const known = { begin: traceFormats, notes: notesFormats }[first.kind];
-  const what = first.kind === "begin" ? "a trace" : "notes";
-  if (!known) throw new Error(`${name}: line 1 is of kind "${first.kind}", so this is neither a trace nor notes; ${formats}`);
-  if (!known.includes(first.format)) throw new Error(`${name}: ${what} of version ${first.format}; ${formats}`);
-  if (records[records.length - 1].kind !== "end") throw new Error(`${name}: ${what} without a last line of kind "end": the file was cut short`);
-  if (first.kind === "begin" && !first.nodes?.length) throw new Error(`${name}: line 1 names no nodes`);
+  if (!known) refuse(`line 1: it is of kind "${first.kind || ""}": this is neither a trace nor notes`);
+  if (!known.includes(first.format)) {
+    refuse(`line 1: ${first.kind === "begin" ? "a trace" : "notes"} of version ${first.format || 0}`);
+  }
+  if (first.kind === "begin" && !first.nodes?.length) refuse("line 1: a trace that names no nodes");
+  if (records[records.length - 1].kind !== "end") {
+    refuse(`line ${lines.length}: the last line is not of kind "end": the file was cut short`);
+  }
   return { name, first, records };
 }
 
@@ -55,7 +58,7 @@ function diagramOfTrace({ name, first, records }) {
   lanes.forEach((lane, i) => { if (i >= voters) lane.text = "learner"; });
   const d = { title: first.seed || name, number: "term", values: ["leader", "last", "persisted", "commit", "applied"],
     lanes, states: raftStates, steps: [], messages: [], marks: [], warnings: [] };
-  const trace = new TraceDrawing(d, new Map(first.nodes.map((id, i) => [id, i])));
+  const trace = new TraceDrawing(name, d, new Map(first.nodes.map((id, i) => [id, i])));
   const skipped = Math.max(0, records.length - linesMax);
   records.forEach((record, i) => trace.add(record, i < skipped));
   if (skipped) {
@@ -68,15 +71,15 @@ function diagramOfTrace({ name, first, records }) {
 }
 
 class TraceDrawing {
-  constructor(diagram, lanes) {
-    Object.assign(this, { d: diagram, lanes, sends: new Map(), logs: [], commits: [], lasting: new Map(), shown: new Set() });
+  constructor(name, diagram, lanes) {
+    Object.assign(this, { name, d: diagram, lanes, sends: new Map(), logs: [], commits: [], lasting: new Map(), shown: new Set() });
   }
 
   // add takes a record. One that is skipped counts for the logs alone.
   add(record, skipped) {
     const lane = this.lanes.get(record.node);
     for (const node of [record.node, record.to]) {
-      if (node && !this.lanes.has(node)) throw new Error(`line ${record.seq}: there is no node "${node}"; ${formats}`);
+      if (node && !this.lanes.has(node)) throw new Error(`${this.name}: line ${record.seq}: there is no node "${node}"; ${formats}`);
     }
     if (skipped) {
       if (record.log) this.logs[lane] = changeLog(this.logs[lane], { a: record.log.after, r: runs(record.log) });
@@ -184,7 +187,7 @@ function diagramOfNotes(files) {
   files.forEach(({ name, first, records }, lane) => {
     if (first.dropped) d.warnings.push(`${name} begins late: ${first.node} kept its latest notes only.`);
     if (files.some((other, i) => i < lane && other.first.node === first.node)) {
-      throw new Error(`${name}: there are notes of ${first.node} in another file already`);
+      throw new Error(`${name}: another file has notes of ${first.node}, too`);
     }
     notesOf(records, lane, d);
   });

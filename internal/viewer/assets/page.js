@@ -102,7 +102,10 @@ class Page {
     setTheme();
     const picker = document.getElementById("files");
     if (!picker) return;
-    picker.addEventListener("change", () => this.read(picker.files));
+    picker.addEventListener("change", () => {
+      this.read(picker.files);
+      picker.value = ""; // so that the same file can be opened again
+    });
     document.getElementById("open").addEventListener("keydown", (e) => e.key === "Enter" && picker.click());
     document.addEventListener("dragover", (e) => e.preventDefault());
     document.addEventListener("drop", (e) => { e.preventDefault(); this.read(e.dataTransfer.files); });
