@@ -18,6 +18,8 @@ import (
 	"github.com/coxswain/raft/internal/viewer/browsertest"
 )
 
+func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
+
 // traced returns the trace of a seed, and its records.
 func traced(t *testing.T, seed string) (string, []fuzzy.Record) {
 	t.Helper()
@@ -138,14 +140,34 @@ func TestPage_IsSteppedByKeysAndSlider(t *testing.T) {
 	p.Keys("?")
 	assert.True(t, browsertest.Eval[bool](p, `document.getElementById("helptext").open`))
 	p.Keys(kb.Escape)
+	p.Wait(`!document.getElementById("helptext").open`)
 	p.Keys(" ")
 	p.Wait(`Number(document.querySelector(".viewer").dataset.row) > 51`)
+}
+
+func TestPage_SaysWhatItLeavesOut(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(`{"kind":"begin","format":1,"nodes":["a"]}` + "\n" +
+		`{"kind":"start","node":"a","role":"follower","last":[0,0],"log":{"after":0}}` + "\n" +
+		`{"kind":"step","node":"a","role":"follower","last":[7,3],"log":{"after":0,"runs":[{"term":3,"count":7}]}}` + "\n")
+	for i := range 60_000 {
+		fmt.Fprintf(&text, `{"kind":"step","time":%d,"node":"a","role":"follower","term":3,"last":[7,3],"commit":2}`+"\n", 1000*i)
+	}
+	text.WriteString(`{"kind":"end"}` + "\n")
+	p := open(t, "", "light", &tracepage.File{Name: "long", Text: text.String()})
+	assert.Contains(t, p.Text(".warning"), "The trace has 60,004 lines. Drawn are the last 60,000")
+	assert.Equal(t, 7, browsertest.Eval[int](p, `document.querySelectorAll(".cell:not(.absent)").length - 3`),
+		"the log is whole, though its beginning is left out; three cells are the legend's")
+	p.Keys(kb.End)
+	assert.Contains(t, p.Text(".place"), "Row 59,999 of 59,999")
 }
 
 func TestPage_FiltersDecisions(t *testing.T) {
 	text, records := traced(t, "f2.history.3")
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})
 	p.Keys("/")
+	require.Equal(t, "find", browsertest.Eval[string](p, `document.activeElement.className`))
+	p.Run(`document.activeElement.value = ""`) // a key that the page takes types nothing, but here it does
 	p.Keys("lead term")
 	want := 0
 	for _, r := range records {

@@ -72,7 +72,7 @@ function diagramOfTrace({ name, first, records }) {
 
 class TraceDrawing {
   constructor(name, diagram, lanes) {
-    Object.assign(this, { name, d: diagram, lanes, sends: new Map(), logs: [], commits: [], lasting: new Map(), shown: new Set() });
+    Object.assign(this, { name, d: diagram, lanes, sends: new Map(), logs: [], commits: [], terms: [], lasting: new Map(), shown: new Set() });
   }
 
   // add takes a record. One that is skipped counts for the logs alone.
@@ -89,14 +89,19 @@ class TraceDrawing {
       case "start":
       case "step": return this.step(record, lane);
       case "send": return this.send(record, lane);
-      case "crash": return void this.d.steps.push({ t: record.time, l: lane, s: crashed, m: true, x: "the process died" });
+      case "crash": return this.crash(record, lane);
       case "fault": return this.fault(record);
       case "heal": return void this.d.marks.push({ t: record.time, c: "info", x: "second phase: " + record.text });
       case "failure": return void this.d.marks.push({ t: record.time, c: "bad", x: record.text });
     }
   }
 
+  crash(r, lane) {
+    this.d.steps.push({ t: r.time, l: lane, s: crashed, n: this.terms[lane] || 0, m: true, x: "the process died" });
+  }
+
   step(r, lane) {
+    this.terms[lane] = r.term;
     const notes = r.notes || [];
     const took = summary(r.events);
     const starts = r.kind === "start" ? ["the process starts"] : [];

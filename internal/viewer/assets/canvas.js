@@ -67,9 +67,9 @@ class Canvas {
     const width = this.scroll.clientWidth;
     const height = this.scroll.clientHeight;
     const n = this.model.lanes.length;
-    this.gutter = width < 420 ? 62 : 84;
+    this.gutter = width < 420 ? 76 : 92;
     const room = width - this.gutter;
-    const withText = room > n * 44 + 190;
+    const withText = room > n * 44 + 190 && this.rowHeight >= textFrom;
     this.laneWidth = withText ? Math.max(44, Math.min(120, (room * 0.56) / n)) : room / n;
     this.textX = withText ? this.gutter + n * this.laneWidth + 10 : Infinity;
     this.width = width;
@@ -134,7 +134,7 @@ class Canvas {
     for (let i = view.from - (view.from % every); i <= view.to; i += every) {
       if (i < 0 || (i >= every && this.model.rows[i - every].t === this.model.rows[i].t)) continue;
       this.pen.fillStyle = i === this.selected ? this.look.ink : this.look.faint;
-      this.pen.fillText(showTime(this.model.rows[i].t, this.model.wall), this.gutter - 12, this.y(i));
+      this.pen.fillText(showTime(this.model.rows[i].t, this.model.wall), this.gutter - 16, this.y(i));
     }
     this.pen.textAlign = "left";
   }
@@ -253,7 +253,7 @@ class Canvas {
   drawArrow({ m, from, to }, bold) {
     const tone = m.taken ? m.c : "bad";
     const color = tone ? this.look[tone] : bold ? this.look.ink : this.look.message;
-    this.pen.globalAlpha = bold ? 1 : m.taken ? 0.75 : 0.55;
+    this.pen.globalAlpha = bold ? 1 : (m.taken ? 0.75 : 0.55) * (this.rowHeight < 8 ? 0.5 : 1);
     this.line(from.x, from.y, to.x, to.y, color, bold ? 2.25 : tone ? 1.4 : 1, m.taken ? [] : [3, 3]);
     if (m.taken) this.drawHeadOf(from, to, color, bold ? 9 : 6);
     else this.drawCross(to, color, bold ? 5 : 3.5);

@@ -199,7 +199,7 @@ const helpText = `<form method="dialog"><h2>How to read this</h2>
   <p>The strip on top is the whole run. Choose a row, and the panel says what acted there, how every node is, and what its log holds.</p>
   <table>
   <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row on</td></tr>
-  <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the decision, fault or failure before, after</td></tr>
+  <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the last, the next decision or fault</td></tr>
   <tr><td><kbd>Page up</kbd> <kbd>Page down</kbd> <kbd>Home</kbd> <kbd>End</kbd></td><td>a screen, the ends</td></tr>
   <tr><td><kbd>f</kbd></td><td>to what went wrong, or the beginning</td></tr>
   <tr><td><kbd>space</kbd></td><td>play, pause</td></tr>

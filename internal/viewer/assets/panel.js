@@ -73,6 +73,12 @@ class Panel {
     const cut = describeCuts(model, model.cutAt(row));
     box.replaceChildren(...(cut ? [make("p.cut", signs.warn + " ", cut)] : []), ...cards);
     this.root.querySelector(".loglegend").hidden = !logs.length;
+    const here = box.querySelector(".here");
+    if (!here || box.scrollHeight <= box.clientHeight) return;
+    const top = here.offsetTop - box.offsetTop;
+    if (top < box.scrollTop || top + here.offsetHeight > box.scrollTop + box.clientHeight) {
+      box.scrollTop = top - box.clientHeight / 3;
+    }
   }
 
   card(lane, step, index) {

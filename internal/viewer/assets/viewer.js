@@ -18,7 +18,7 @@ const frame = `
       <button data-go="stopOn" title="Next decision or fault (Shift →)">▶▶</button>
       <button data-go="last" title="Last row (End)">▶|</button>
       <button data-go="speed" class="speed" title="How fast it plays">normal</button>
-      <button data-go="failure" class="failure" title="Go to what went wrong (f)" hidden>✖&#xFE0E; What went wrong</button>
+      <button data-go="failure" class="failure" title="Go to what went wrong (f)" hidden>✖&#xFE0E; What broke</button>
       <span class="gap"></span>
       <button data-go="smaller" title="Smaller rows (−)">−</button>
       <button data-go="larger" title="Larger rows (+)">+</button>

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // patience is for a slow machine: nothing here takes as long where all is well.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // Page is an open page.
 type Page struct {
@@ -36,7 +37,7 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Page{t, start(t)}
+	p := &Page{t, tab(t)}
 	p.do(chromedp.EmulateViewport(1400, 900))
 	err = chromedp.Listen(p.ctx, func(event any) {
 		if thrown, ok := event.(*runtime.EventExceptionThrown); ok {
@@ -55,32 +56,72 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 	return p
 }
 
-// start starts a browser with a directory of its own, for one test.
-func start(t *testing.T) context.Context {
-	t.Helper()
-	browser := ""
+// browser is the one that all tests of a package share: its start takes longer than a test.
+var browser struct {
+	once sync.Once
+	ctx  context.Context
+	err  error
+	end  func()
+}
+
+var errNone = errors.New("there is no Chromium on this machine: the page is not tested")
+
+// Main runs the tests of a package, then ends the browser. It is for TestMain.
+func Main(m *testing.M) int {
+	defer func() {
+		if browser.end != nil {
+			browser.end()
+		}
+	}()
+	return m.Run()
+}
+
+// launch starts the browser, with a directory of its own.
+func launch() error {
+	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			browser = path
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
 			break
 		}
 	}
-	if browser == "" {
-		t.Skip("there is no Chromium on this machine: the page is not tested")
+	if path == "" {
+		return errNone
+	}
+	dir, err := os.MkdirTemp("", "browsertest")
+	if err != nil {
+		return err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browser), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.WSURLReadTimeout(patience))
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // waits for the browser, whose directory is removed next
+	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	browser.ctx = ctx
+	browser.end = func() {
+		_ = chromedp.Cancel(ctx) // waits for its end
 		cancel()
-	})
+		cancelAllocator()
+		_ = os.RemoveAll(dir)
+	}
+	return chromedp.Do(ctx)
+}
+
+// tab opens a tab for one test.
+func tab(t *testing.T) context.Context {
+	t.Helper()
+	browser.once.Do(func() { browser.err = launch() })
+	if errors.Is(browser.err, errNone) {
+		t.Skip(browser.err)
+	}
+	if browser.err != nil {
+		t.Fatal(browser.err)
+	}
+	ctx, cancel := chromedp.NewContext(browser.ctx)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, patience)
+	t.Cleanup(cancel)
 	return ctx
 }
 
@@ -91,10 +132,13 @@ func (p *Page) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// polling does not ask with each frame, as is usual: a page that nobody looks at may draw none.
+var polling = []chromedp.PollOption{chromedp.WithPollingInterval(20 * time.Millisecond), chromedp.WithPollingTimeout(patience)}
+
 // Wait waits until an expression of JavaScript is true.
 func (p *Page) Wait(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience))); err != nil {
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, polling...)); err != nil {
 		p.t.Fatalf("waiting for %s: %v", expression, err)
 	}
 }
