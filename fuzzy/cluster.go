@@ -11,6 +11,7 @@ import (
 type cluster struct {
 	seed    Seed
 	profile Profile
+	edits   *edits // nil: none
 	queue   sim.Queue[event]
 	net     *sim.Network[envelope]
 	wire    *sim.Stream // what the codec is used for, and which bits flip
@@ -109,7 +110,7 @@ func index(id raft.NodeID) int { return int(id[0] - 'a') }
 // run lets everything happen, up to the end or the first failure.
 func (c *cluster) run() {
 	c.prepare()
-	for c.failure == nil && c.phase != ended {
+	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
 		c.turn()
 	}
 }

@@ -23,7 +23,7 @@ const TraceFormat = 1
 //	         the core's after the step; "write" says what it wants written; "notes" are its decisions
 //	send     "node" put message "id" for "to" on the wire: "message" is its type, "text" its content;
 //	         an id that no step receives was lost
-//	crash    the process of "node" died
+//	crash    the process of "node" died: "text" says what its disk keeps
 //	fault    "text" says what began or ended
 //	heal     the second phase begins
 //	failure  "text" says what did not hold
@@ -57,6 +57,8 @@ type Record struct {
 	Seed    string   `json:"seed,omitempty"`
 	Profile *Profile `json:"profile,omitempty"`
 	Nodes   []string `json:"nodes,omitempty"`
+
+	notes []raft.Note // what Notes renders
 }
 
 // NDJSON returns a tracer that writes one JSON object a line.
@@ -143,7 +145,7 @@ func (c *cluster) finish(n *node, out *raft.Output) {
 	r.Role, r.Term, r.Leader = s.Role.String(), s.Term, string(s.Leader)
 	r.Last = &[2]uint64{uint64(s.Last.Index), uint64(s.Last.Term)}
 	r.Persisted, r.Commit, r.Applied = s.Persisted, s.Commit, s.Applied
-	r.Write = describeWrite(&out.Write)
+	r.Write, r.notes = describeWrite(&out.Write), out.Notes
 	for _, note := range out.Notes {
 		r.Notes = append(r.Notes, note.String())
 	}

@@ -1,0 +1,193 @@
+package fuzzy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rules are the names that a case may expect: the invariants, what a core asserts, and what befalls the
+// simulation itself.
+var rules = strings.Fields(`N1 N2 N3 N4 N5 N6 N7 N8 N9 N10 N11
+	G1 G2 G3 G4 G5 G6 G8 G10 G11 G13 G14 G15 H1 H2 H3 H4
+	L1 L2 L3 L4 L5 L6 L7 L8 L9 L11 codec simulation invariant panic`)
+
+// caseBytesMax bounds a case file.
+const caseBytesMax = 1 << 20
+
+// LoadCase reads a case file.
+func LoadCase(path string) (Case, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Case{}, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return ParseCase(path, file)
+}
+
+// ParseCase reads a case. Its errors name the file, the line and what may be there instead.
+func ParseCase(name string, r io.Reader) (Case, error) {
+	p := caseParser{c: Case{Profile: plain(), Strikes: map[FaultKind]ordinals{}}, seen: map[string]bool{}}
+	lines := bufio.NewScanner(io.LimitReader(r, caseBytesMax))
+	for lines.Scan() {
+		p.line++
+		if err := p.take(lines.Text()); err != nil {
+			return Case{}, fmt.Errorf("%s:%d: %w", name, p.line, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return Case{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := p.complete(); err != nil {
+		return Case{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return p.c, nil
+}
+
+type caseParser struct {
+	c     Case
+	line  int
+	seen  map[string]bool
+	story bool // its lines are being read
+	ended bool
+}
+
+// take reads one line.
+func (p *caseParser) take(text string) error {
+	word, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	rest = strings.TrimSpace(rest)
+	switch {
+	case p.line == 1:
+		return checkFormat(text)
+	case p.ended:
+		return fmt.Errorf("%q stands behind the end", text)
+	case text == "end":
+		p.ended = true
+		return nil
+	case p.story:
+		p.c.Story = append(p.c.Story, strings.TrimPrefix(text, "  "))
+		return nil
+	case text == "story":
+		p.story = true
+		return nil
+	case word == "":
+		return nil
+	case strings.HasPrefix(word, "#"):
+		p.c.About = append(p.c.About, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "#")))
+		return nil
+	case word == "fault":
+		return p.fault(rest)
+	case p.seen[word]:
+		return fmt.Errorf("%s is there twice", word)
+	}
+	p.seen[word] = true
+	return p.value(word, rest)
+}
+
+func checkFormat(text string) error {
+	version, ok := strings.CutPrefix(text, "raftlab case ")
+	if !ok {
+		return fmt.Errorf("%q: a case file begins with \"raftlab case %d\"", text, CaseFormat)
+	}
+	if version != strconv.Itoa(CaseFormat) {
+		return fmt.Errorf("the case is of format %s, and this program reads format %d", version, CaseFormat)
+	}
+	return nil
+}
+
+// value reads a line of a name and a value.
+func (p *caseParser) value(name, text string) (err error) {
+	if text == "" && name != "story" {
+		return fmt.Errorf("%s has no value", name)
+	}
+	switch name {
+	case "from":
+		p.c.From = text
+	case "mutant":
+		p.c.Mutant = text
+	case "expect":
+		if p.c.Rule = text; text != Clean && !slices.Contains(rules, text) {
+			return fmt.Errorf("unknown rule %q; there are %s, %s", text, Clean, strings.Join(rules, ", "))
+		}
+	case "number":
+		if p.c.Number, err = strconv.ParseUint(text, 16, 64); err != nil {
+			return fmt.Errorf("number %q: it takes a hexadecimal number of 64 bits", text)
+		}
+	case "requests":
+		if p.c.Requests, err = parseOrdinals(text); err != nil {
+			return fmt.Errorf("requests %w", err)
+		}
+	default:
+		s, known := settingNamed(name)
+		if !known {
+			return fmt.Errorf("unknown setting %q; there are %s", name, strings.Join(caseWords(), ", "))
+		}
+		return s.set(&p.c.Profile, text)
+	}
+	return nil
+}
+
+// caseWords are the words that a line may begin with.
+func caseWords() []string {
+	words := []string{"from", "mutant", "expect", "number", "requests", "fault", "story", "end"}
+	for _, s := range settings {
+		words = append(words, s.name)
+	}
+	return words
+}
+
+// fault reads "power cut every 1s for 20ms strikes 1 3".
+func (p *caseParser) fault(text string) error {
+	name, rest, _ := strings.Cut(text, " every ")
+	every, rest, _ := strings.Cut(rest, " for ")
+	length, strikes, whole := strings.Cut(rest, " strikes ")
+	if !whole {
+		return fmt.Errorf("fault %q: it takes a class and times, as in \"%v every 1s for 20ms strikes 1 3\"", text, PowerCut)
+	}
+	kind := slices.Index(faultNames[:], name)
+	if kind < 0 {
+		return fmt.Errorf("unknown fault %q; there are %s", name, strings.Join(faultNames[:], ", "))
+	}
+	r := FaultRate{Fault: FaultKind(kind)}
+	if _, twice := p.c.Strikes[r.Fault]; twice {
+		return fmt.Errorf("fault %s is there twice", name)
+	}
+	for _, row := range []struct {
+		what, text string
+		at         *int64
+	}{{"every", every, (*int64)(&r.Every)}, {"for", length, (*int64)(&r.For)}} {
+		t, err := parseTime(row.text)
+		if err != nil || t < 1 || int(t) > timeMax {
+			return fmt.Errorf("fault %s: %s %q: it takes a time up to an hour", name, row.what, row.text)
+		}
+		*row.at = int64(t)
+	}
+	kept, err := parseOrdinals(strikes)
+	if err != nil {
+		return fmt.Errorf("fault %s: strikes %w", name, err)
+	}
+	p.c.Profile.Faults = append(p.c.Profile.Faults, r)
+	p.c.Strikes[r.Fault] = kept
+	return nil
+}
+
+// complete checks what the lines together say.
+func (p *caseParser) complete() error {
+	if !p.ended {
+		return errors.New("the file is cut short: its last line must be \"end\"")
+	}
+	for _, name := range append([]string{"expect", "number", "requests"}, always...) {
+		if !p.seen[name] {
+			return fmt.Errorf("the line %q is missing", name+" …")
+		}
+	}
+	if pr := &p.c.Profile; pr.Name == "calm" && len(pr.Faults) > 0 {
+		return errors.New("profile calm has no faults")
+	}
+	return nil
+}
