@@ -23,6 +23,9 @@ type Profile struct {
 	Node            NodeProfile
 	Limits          Limits
 	Load            Load
+	// Beyond lets faults destroy the disks of all voters but one, which is beyond what Raft tolerates: then
+	// a node may stop, and say so, but nothing may be told or committed that is not so.
+	Beyond bool
 }
 
 // FaultRate says how often a fault strikes in the whole cluster, on average, and how long it lasts.
@@ -87,6 +90,7 @@ var profiles = []struct {
 	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
 	{"founding", "faults from the first moment on, and short lives", shapeFounding},
+	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
@@ -253,6 +257,17 @@ func shapeFounding(_ *sim.Stream, p *Profile) {
 	for i := range p.Faults {
 		p.Faults[i].Every = max(p.Faults[i].Every/10, sim.In(50*time.Millisecond))
 		p.Faults[i].For /= 10
+	}
+}
+
+func shapeBeyond(s *sim.Stream, p *Profile) {
+	only(Stall, DiskFailure, Wipe, Rot, Crash, Partition)(s, p)
+	p.Beyond = true
+	often := FaultRate{Every: p.Length / 8, For: sim.In(100 * time.Millisecond)}
+	p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe || r.Fault == Rot })
+	for _, kind := range []FaultKind{Wipe, Rot} {
+		often.Fault = kind
+		p.Faults = append(p.Faults, often)
 	}
 }
 

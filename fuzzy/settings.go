@@ -30,6 +30,7 @@ var settings = []setting{
 	{"election-timeout", func(p *Profile) any { return &p.ElectionTimeout }, int(10 * time.Millisecond), timeMax},
 	{"length", func(p *Profile) any { return &p.Length }, 1, timeMax},
 	{"faults-from", func(p *Profile) any { return &p.FaultsFrom }, 0, timeMax},
+	{"beyond-budget", func(p *Profile) any { return &p.Beyond }, 0, 0},
 
 	{"network-loss", func(p *Profile) any { return &p.Network.Loss }, 0, sim.Million},
 	{"network-burst-begin", func(p *Profile) any { return &p.Network.BurstBegin }, 0, sim.Million},
