@@ -21,6 +21,7 @@ type Case struct {
 	From     string   // the seed that it was shrunk from; "" if it was written by hand
 	Mutant   string   // the bug of package zoo with which it fails; "" for none
 	Rule     string   // that fails, or Clean
+	Ignored  []string // rules that may fail in it: it shows what comes of that
 	Number   uint64
 	Profile  Profile
 	Strikes  map[FaultKind]ordinals // of each class that the profile has; absent: all
@@ -39,7 +40,7 @@ func RunCase(c *Case, trace func(*Record)) Result { return c.run(edits{}, trace)
 
 // run runs it within bounds.
 func (c *Case) run(bounds edits, trace func(*Record)) Result {
-	bounds.struck, bounds.requested = c.Strikes, c.Requests
+	bounds.struck, bounds.requested, bounds.ignored = c.Strikes, c.Requests, c.Ignored
 	return runEdited(Seed{c.Profile.Name, c.Number}, c.Profile, &bounds, trace)
 }
 
@@ -81,7 +82,11 @@ func (c *Case) Write(w io.Writer) error {
 	if c.Mutant != "" {
 		fmt.Fprintf(&b, "mutant %s\n", c.Mutant)
 	}
-	fmt.Fprintf(&b, "expect %s\nnumber %x\n", c.Rule, c.Number)
+	fmt.Fprintf(&b, "expect %s\n", c.Rule)
+	if len(c.Ignored) > 0 {
+		fmt.Fprintf(&b, "ignore %s\n", strings.Join(c.Ignored, " "))
+	}
+	fmt.Fprintf(&b, "number %x\n", c.Number)
 	base := plain()
 	for _, s := range settings {
 		if !s.same(&c.Profile, &base) || slices.Contains(always, s.name) {

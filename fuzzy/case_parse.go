@@ -11,14 +11,20 @@ import (
 	"strings"
 )
 
-// expectable are the rules that a case may name: the invariants, what a core asserts, and what befalls the
-// simulation itself.
-func expectable() []string {
-	names := []string{Clean}
+// CheckRules refuses what is no rule: neither an invariant nor one of the names for what a core asserts and
+// for what befalls the simulation itself; nor the one other word that may be there.
+func CheckRules(other string, names ...string) error {
+	var known []string
 	for _, r := range Rules() {
-		names = append(names, r.Name)
+		known = append(known, r.Name)
 	}
-	return append(names, "codec", "simulation", "invariant", "panic")
+	known = append(known, "codec", "simulation", "invariant", "panic")
+	for _, name := range names {
+		if !slices.Contains(known, name) && (name != other || other == "") {
+			return fmt.Errorf("unknown rule %q; there are %s", name, strings.TrimSpace(other+" "+strings.Join(known, " ")))
+		}
+	}
+	return nil
 }
 
 // caseBytesMax bounds a case file.
@@ -115,9 +121,11 @@ func (p *caseParser) value(name, text string) (err error) {
 	case "mutant":
 		p.c.Mutant = text
 	case "expect":
-		if p.c.Rule = text; !slices.Contains(expectable(), text) {
-			return fmt.Errorf("unknown rule %q; there are %s", text, strings.Join(expectable(), ", "))
-		}
+		p.c.Rule = text
+		return CheckRules(Clean, text)
+	case "ignore":
+		p.c.Ignored = strings.Fields(text)
+		return CheckRules("", p.c.Ignored...)
 	case "number":
 		if p.c.Number, err = strconv.ParseUint(text, 16, 64); err != nil {
 			return fmt.Errorf("number %q: it takes a hexadecimal number of 64 bits", text)
@@ -138,7 +146,7 @@ func (p *caseParser) value(name, text string) (err error) {
 
 // caseWords are the words that a line may begin with.
 func caseWords() []string {
-	words := []string{"from", "mutant", "expect", "number", "requests", "fault", "story", "end"}
+	words := []string{"from", "mutant", "expect", "ignore", "number", "requests", "fault", "story", "end"}
 	for _, s := range settings {
 		words = append(words, s.name)
 	}

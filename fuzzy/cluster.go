@@ -178,7 +178,7 @@ func (c *cluster) handle(e event) {
 
 // fail ends the run. The first failure counts.
 func (c *cluster) fail(class Class, rule, format string, args ...any) {
-	if c.failure != nil {
+	if c.failure != nil || c.edits.ignores(rule) {
 		return
 	}
 	c.failure = &Failure{Class: class, Rule: rule, Text: fmt.Sprintf(format, args...), At: c.now(), Event: c.stats.Events}

@@ -14,6 +14,7 @@ import (
 type edits struct {
 	struck    map[FaultKind]ordinals // by class: the strikes that are kept; absent: all
 	requested ordinals               // the requests that clients begin
+	ignored   []string               // rules that may fail: what comes of it is looked for
 	events    int                    // after which the run is over; 0: no such bound
 	until     sim.Time               // after which it is over; 0: no such bound
 }
@@ -29,6 +30,9 @@ func (e *edits) strikes(k FaultKind, number int64) bool {
 
 // begins reports whether a request, numbered from 1 over all clients, is kept.
 func (e *edits) begins(number int64) bool { return e == nil || e.requested.has(number) }
+
+// ignores reports whether a rule may fail.
+func (e *edits) ignores(rule string) bool { return e != nil && slices.Contains(e.ignored, rule) }
 
 // over reports whether a run has passed a bound: it did not fail in time.
 func (e *edits) over(c *cluster) bool {

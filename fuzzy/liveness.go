@@ -74,7 +74,7 @@ func newLiveness(c *cluster) *liveness {
 		return l
 	}
 	l.exiled = l.random.IntN(4) > 0
-	c.record(Record{Kind: "heal", Text: fmt.Sprintf("nodes %b are healed, every other fault is permanent", l.core)})
+	c.record(Record{Kind: "heal", Text: names(l.core) + ": healed; every other fault is permanent"})
 	l.heal()
 	for _, n := range c.nodes {
 		l.began = max(l.began, n.disk.hard.Term)

@@ -21,6 +21,7 @@ const huntMax = 20_000
 // shrinking is one call of shrink.
 type shrinking struct {
 	out, mutant string
+	ignored     []string
 	attempts    int
 	duration    time.Duration
 }
@@ -37,6 +38,9 @@ run always becomes the same case. With --mutant and no seed, it first looks for 
 			if s.attempts < 1 || s.duration <= 0 {
 				return fmt.Errorf("--attempts and --duration must be above 0; %w", errUsage)
 			}
+			if err := fuzzy.CheckRules("", s.ignored...); err != nil {
+				return fmt.Errorf("--ignore: %w; %w", err, errUsage)
+			}
 			if len(args) == 0 && s.mutant == "" {
 				return fmt.Errorf("it takes a seed or a case file, or --mutant to find one; %w", errUsage)
 			}
@@ -48,6 +52,7 @@ run always becomes the same case. With --mutant and no seed, it first looks for 
 	}
 	mutantFlag(cmd, &s.mutant)
 	cmd.Flags().StringVar(&s.out, "out", "", "the case file to write; default: standard output")
+	cmd.Flags().StringSliceVar(&s.ignored, "ignore", nil, "rules that may fail: look for what comes of it")
 	cmd.Flags().IntVar(&s.attempts, "attempts", 200_000, "runs, at most")
 	cmd.Flags().DurationVar(&s.duration, "duration", 10*time.Minute, "after which the smallest case so far is written")
 	return cmd
@@ -89,6 +94,9 @@ func (s *shrinking) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if len(s.ignored) > 0 {
+		t.Ignored = s.ignored
+	}
 	began := time.Now()
 	var first fuzzy.Shrunk
 	bar := newBar(cmd.ErrOrStderr(), "runs")
@@ -120,8 +128,13 @@ func (s *shrinking) hunt(ctx context.Context) (string, error) {
 	profiles := mutants[0].Hunted()
 	for i := 0; i < huntMax && ctx.Err() == nil; i++ {
 		seed := fuzzy.Seed{Profile: profiles[i%len(profiles)], Number: uint64(i / len(profiles))}
-		if r, err := fuzzy.Run(seed, nil); err != nil || r.Failure != nil {
-			return seed.String(), err
+		c, err := fuzzy.CaseOf(seed)
+		if err != nil {
+			return "", err
+		}
+		c.Ignored = s.ignored
+		if r := fuzzy.RunCase(&c, nil); r.Failure != nil {
+			return seed.String(), nil
 		}
 	}
 	return "", fmt.Errorf("no seed that mutant %s fails was found in time", s.mutant)

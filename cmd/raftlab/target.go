@@ -97,7 +97,7 @@ func elsewhereAs(cmd *cobra.Command, mutant string, args ...string) error {
 	flags := []string{cmd.Name(), "--mutant=" + mutant}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != "mutant" {
-			flags = append(flags, "--"+f.Name+"="+f.Value.String())
+			flags = append(flags, "--"+f.Name+"="+strings.Trim(f.Value.String(), "[]")) // of a list
 		}
 	})
 	child := exec.CommandContext(cmd.Context(), program, append(flags, args...)...)
