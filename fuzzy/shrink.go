@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ var ErrNothingToShrink = errors.New("does not fail: nothing to shrink")
 // ShrinkOptions bound a search for a smaller case. Zero values mean the defaults in parentheses.
 type ShrinkOptions struct {
 	Attempts int // runs, at most (200,000)
+	Rolls    int // numbers that each reduction is tried with, besides the case's own (128)
 	// Progress is called after each run. It may be nil.
 	Progress func(*Shrunk)
 }
@@ -26,6 +28,7 @@ type Shrunk struct {
 	Case     Case
 	Failure  *Failure // of the case
 	Result   Result
+	Before   string   // how large it was
 	Attempts int
 	Taken    int  // reductions
 	Minimal  bool // no reduction of those that there are leaves a case that fails
@@ -53,9 +56,9 @@ func (p *Profile) unplain() int {
 	return n
 }
 
-// rolls are how many numbers each reduction is tried with, besides the case's own: another number is
-// another run of the same world. The search begins with few, while runs are long.
-var rolls = []int{2, 8, 32, 128}
+// firstRolls is how many numbers a search begins with, while runs are long: another number is another run
+// of the same world.
+const firstRolls = 2
 
 // shrinker searches. Its order is fixed: the same case always ends as the same one.
 type shrinker struct {
@@ -68,9 +71,7 @@ type shrinker struct {
 // Shrink removes classes of faults, single strikes, settings, nodes, requests and time from a case as long
 // as the same rule fails, until nothing more can go, or until a bound or the context ends the search.
 func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
-	if o.Attempts == 0 {
-		o.Attempts = 200_000
-	}
+	o.Attempts, o.Rolls = cmp.Or(o.Attempts, 200_000), cmp.Or(o.Rolls, 128)
 	s := &shrinker{ctx: ctx, o: o}
 	r := c.run(edits{}, nil)
 	if r.Failure == nil {
@@ -79,16 +80,23 @@ func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 	c = c.clone()
 	c.Rule = r.Failure.Rule
 	s.take(&c, r)
-	for _, s.rolls = range rolls {
-		for s.round() {
-		}
+	s.Before = s.Size()
+	for s.rolls = min(firstRolls, o.Rolls); s.rolls < o.Rolls; s.rolls = min(4*s.rolls, o.Rolls) {
+		s.rounds()
 	}
+	s.rounds()
 	s.Minimal = !s.over()
 	s.finish()
 	return s.Shrunk, nil
 }
 
 func (s *shrinker) over() bool { return s.ctx.Err() != nil || s.Attempts >= s.o.Attempts }
+
+// rounds goes on until no reduction is left that takes.
+func (s *shrinker) rounds() {
+	for s.round() {
+	}
+}
 
 // round tries every reduction once, and reports whether one was taken.
 func (s *shrinker) round() bool {
@@ -172,6 +180,9 @@ func (s *shrinker) shorten() {
 	}
 }
 
+// early: it fails in the first phase.
+func (s *shrinker) early() bool { return s.Failure.At < s.Case.Profile.Length }
+
 // length is the time that the run spends in its first phase.
 func (s *shrinker) length() sim.Time { return min(s.Case.Profile.Length, s.Failure.At) }
 
@@ -196,7 +207,7 @@ func (s *shrinker) thin(list func(c *Case) ordinals, set func(c *Case, kept ordi
 
 // try is attempt; a candidate may take a little longer than what is there.
 func (s *shrinker) try(c *Case) bool {
-	if s.Failure.At <= s.Case.Profile.Length {
+	if s.early() {
 		c.Profile.Length = upToMillisecond(s.Failure.At + s.Failure.At/4)
 	}
 	return s.attempt(c)
@@ -205,7 +216,7 @@ func (s *shrinker) try(c *Case) bool {
 // attempt takes a candidate, if it fails by the same rule with its own number or one of the first few.
 func (s *shrinker) attempt(c *Case) bool {
 	bounds := edits{events: 4*s.Result.Events + 2000}
-	if s.Failure.At <= s.Case.Profile.Length {
+	if s.early() {
 		bounds.until = c.Profile.Length // the second phase would be another failure's
 	}
 	own := c.Number
@@ -278,7 +289,7 @@ func until(kept ordinals, all bool, last int64) ordinals {
 
 // finish rounds the length, and tells the story.
 func (s *shrinker) finish() {
-	if c := s.Case.clone(); s.Failure.At < c.Profile.Length {
+	if c := s.Case.clone(); s.early() {
 		c.Profile.Length = upToMillisecond(s.Failure.At + 1)
 		if r := s.run(&c, edits{}); s.same(r.Failure) {
 			s.Case, s.Result, s.Failure = c, r, r.Failure

@@ -28,11 +28,11 @@ type sentenceKind int
 
 const (
 	tellsTimeout sentenceKind = iota
-	tellsFounding
 	tellsConflict
 	tellsDenial
 	tellsEntries
-	tellsCommit
+	tellsCommit // up to here, sentences are gone on with across each other
+	tellsFounding
 	tellsQuorumLost
 	tellsEnd // of a fault
 	tellsCampaign
@@ -65,6 +65,7 @@ type sentence struct {
 	kind  sentenceKind
 	node  string
 	text  string
+	more  int // times that something of the kind followed
 	term  raft.Term
 	first raft.Index // of the entries that it is about
 	last  raft.Index
@@ -110,7 +111,7 @@ func (t *teller) take(r *Record) {
 func (t *teller) say(r *Record, kind sentenceKind, text string) *sentence {
 	s := &sentence{at: r.Time, kind: kind, node: r.Node, text: text, term: r.Term}
 	t.sentences = append(t.sentences, s)
-	if kind != tellsEntries && kind != tellsCommit {
+	if kind > tellsCommit {
 		delete(t.open, r.Node)
 	}
 	return s
@@ -119,7 +120,9 @@ func (t *teller) say(r *Record, kind sentenceKind, text string) *sentence {
 // step tells what a core decided, and how its log changed.
 func (t *teller) step(r *Record) {
 	for _, note := range r.notes {
-		if kind, text := tell(note, r); text != "" {
+		if kind, text := tell(note, r); kind <= tellsCommit && text != "" {
+			t.repeat(r, kind, text)
+		} else if text != "" {
 			t.say(r, kind, text)
 		}
 	}
@@ -136,16 +139,32 @@ func (t *teller) step(r *Record) {
 	}
 }
 
+// repeat tells of what may happen again and again, and then counts.
+func (t *teller) repeat(r *Record, kind sentenceKind, text string) {
+	open := t.opened(r.Node)
+	s := open[kind]
+	if s == nil {
+		open[kind] = t.say(r, kind, text)
+		return
+	}
+	s.more++
+}
+
+func (t *teller) opened(node string) *[sentenceKinds]*sentence {
+	if t.open[node] == nil {
+		t.open[node] = &[sentenceKinds]*sentence{}
+	}
+	return t.open[node]
+}
+
 // goOn tells of a span of entries, in the sentence before it if that told of the same.
 func (t *teller) goOn(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
-	if t.open[r.Node] == nil {
-		t.open[r.Node] = &[sentenceKinds]*sentence{}
-	}
-	s := t.open[r.Node][kind]
+	open := t.opened(r.Node)
+	s := open[kind]
 	if s == nil || s.term != term || s.last+1 != first {
 		s = t.say(r, kind, "")
 		s.first, s.term = first, term
-		t.open[r.Node][kind] = s
+		open[kind] = s
 	}
 	s.last = last
 	span := fmt.Sprint(s.first)
@@ -197,7 +216,7 @@ func (t *teller) story(f *Failure) []string {
 		t.say(&Record{Time: f.At}, tellsFailure, fmt.Sprintf("%s fails: %s", f.Rule, text))
 	}
 	told := t.decisive(named(f))
-	lines := []string{fmt.Sprintf("the members are %s; %d of %d events are told", strings.Join(t.nodes, " "), len(told), len(t.sentences))}
+	lines := []string{fmt.Sprintf("%s are the members; what decided: %d of %d events", strings.Join(t.nodes, " "), len(told), len(t.sentences))}
 	for _, s := range told {
 		lines = append(lines, s.line())
 	}
@@ -208,6 +227,9 @@ func (s *sentence) line() string {
 	text := s.text
 	if s.node != "" {
 		text = s.node + " " + text
+	}
+	if s.more > 0 {
+		text += fmt.Sprintf(" (and %d times more like this)", s.more)
 	}
 	return fmt.Sprintf("%8.1f ms  %s", float64(s.at)/1e6, text)
 }

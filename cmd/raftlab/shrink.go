@@ -23,6 +23,7 @@ type shrinking struct {
 	out, mutant string
 	ignored     []string
 	attempts    int
+	rolls       int
 	duration    time.Duration
 }
 
@@ -35,8 +36,8 @@ more can go; then writes a case file, which ends with the story of the failure i
 run always becomes the same case. With --mutant and no seed, it first looks for a seed that the mutant fails.`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if s.attempts < 1 || s.duration <= 0 {
-				return fmt.Errorf("--attempts and --duration must be above 0; %w", errUsage)
+			if s.attempts < 1 || s.rolls < 1 || s.duration <= 0 {
+				return fmt.Errorf("--attempts, --rolls and --duration must be above 0; %w", errUsage)
 			}
 			if err := fuzzy.CheckRules("", s.ignored...); err != nil {
 				return fmt.Errorf("--ignore: %w; %w", err, errUsage)
@@ -54,6 +55,7 @@ run always becomes the same case. With --mutant and no seed, it first looks for 
 	cmd.Flags().StringVar(&s.out, "out", "", "the case file to write; default: standard output")
 	cmd.Flags().StringSliceVar(&s.ignored, "ignore", nil, "rules that may fail: look for what comes of it")
 	cmd.Flags().IntVar(&s.attempts, "attempts", 200_000, "runs, at most")
+	cmd.Flags().IntVar(&s.rolls, "rolls", 128, "other random runs that each reduction is tried with")
 	cmd.Flags().DurationVar(&s.duration, "duration", 10*time.Minute, "after which the smallest case so far is written")
 	return cmd
 }
@@ -98,12 +100,8 @@ func (s *shrinking) run(cmd *cobra.Command, args []string) error {
 		t.Ignored = s.ignored
 	}
 	began := time.Now()
-	var first fuzzy.Shrunk
 	bar := newBar(cmd.ErrOrStderr(), "runs")
-	small, err := fuzzy.Shrink(ctx, t.Case, fuzzy.ShrinkOptions{Attempts: s.attempts, Progress: func(now *fuzzy.Shrunk) {
-		if first.Failure == nil {
-			first = *now
-		}
+	small, err := fuzzy.Shrink(ctx, t.Case, fuzzy.ShrinkOptions{Attempts: s.attempts, Rolls: s.rolls, Progress: func(now *fuzzy.Shrunk) {
 		bar(fmt.Sprintf("%s: %d nodes, %d events", now.Failure.Rule, now.Case.Profile.Voters+now.Case.Profile.Learners, now.Result.Events))
 	}})
 	if err != nil {
@@ -115,7 +113,7 @@ func (s *shrinking) run(cmd *cobra.Command, args []string) error {
 		bounded = "a bound ended the search"
 	}
 	cmd.PrintErrf("%s fails %s. %d reductions in %d runs and %.1f s; %s\n  from %s\n  to   %s\n", t.name, small.Failure.Rule,
-		small.Taken, small.Attempts, time.Since(began).Seconds(), bounded, first.Size(), small.Size())
+		small.Taken, small.Attempts, time.Since(began).Seconds(), bounded, small.Before, small.Size())
 	return s.write(cmd.OutOrStdout(), &small.Case)
 }
 
