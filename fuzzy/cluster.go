@@ -178,7 +178,13 @@ func (c *cluster) handle(e event) {
 
 // fail ends the run. The first failure counts.
 func (c *cluster) fail(class Class, rule, format string, args ...any) {
-	if c.failure != nil || c.edits.ignores(rule) {
+	if c.failure != nil {
+		return
+	}
+	if c.edits.ignores(rule) {
+		if class == Liveness {
+			c.phase = ended // what is waited for will not come
+		}
 		return
 	}
 	c.failure = &Failure{Class: class, Rule: rule, Text: fmt.Sprintf(format, args...), At: c.now(), Event: c.stats.Events}
@@ -227,5 +233,7 @@ func (c *cluster) nextPhase() {
 		return
 	}
 	c.live.end()
-	c.phase = ended
+	if c.failure != nil || !c.live.part() {
+		c.phase = ended
+	}
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariants of the second phase; L6 and L10 wait for their features. A bound is in election timeouts.
+// The invariants of the second phase; L10 waits for its feature. A bound is in election timeouts.
 //
 //	L1   Once a quorum is healed, it elects a leader.
 //	L2   All of the healed members come to the same log, and apply it.
 //	L3   They serve what clients ask.
 //	L4   A leader that nothing is wrong with stays. (dissertation §9.6)
 //	L5   Who comes back deposes nobody and raises no term. (dissertation §9.6)
+//	L6   With links cut for good, whoever reaches a quorum both ways with all that is committed comes to lead. (Howard & Abraham 2020)
 //	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
 //	L8   An idle cluster sends heartbeats, and nothing else.
 //	L9   Every request is answered, also when its member loses the lead.
@@ -36,8 +37,9 @@ type liveness struct {
 	tickets []raft.Ticket
 	served  int
 	leader  *node
-	sent    int // messages, when the quiet began
-	late    int // messages from before it that arrived in it: each may be answered
+	sent    int         // messages, when the quiet began
+	late    int         // messages from before it that arrived in it: each may be answered
+	probe   raft.Ticket // a write, while parted
 	clashes int
 	term0   raft.Term // before a follower restarted
 }
@@ -50,9 +52,10 @@ const (
 	converging
 	rejoining // a follower restarted, unseen; nobody writes
 	quiet
+	parted // see liveness_partial.go
 )
 
-var stageRules = [...]string{"L1", "L3", "L2", "L5", "L4"}
+var stageRules = [...]string{"L1", "L3", "L2", "L5", "L4", "L6"}
 
 const (
 	stageTimeouts  = 100 // election timeouts that a stage may take
@@ -239,10 +242,14 @@ func (l *liveness) watch() {
 		reached = l.converged()
 	case rejoining:
 		reached = l.rejoined()
+	case parted:
+		reached = l.obeyed()
 	case quiet:
 		return
 	}
 	switch {
+	case reached && l.stage == parted:
+		c.phase = ended
 	case reached && l.stage == rejoining:
 		l.sent = c.net.Sent
 		l.next(quiet)
@@ -270,7 +277,7 @@ func (l *liveness) limit() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d election timeouts after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.ElectionTimeout, l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", "a restarted one is not", ""}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
 }
 
 func (l *liveness) term() (term raft.Term) {

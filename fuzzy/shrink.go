@@ -28,7 +28,7 @@ type Shrunk struct {
 	Case     Case
 	Failure  *Failure // of the case
 	Result   Result
-	Before   string   // how large it was
+	Before   string // how large it was
 	Attempts int
 	Taken    int  // reductions
 	Minimal  bool // no reduction of those that there are leaves a case that fails
@@ -81,6 +81,8 @@ func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 	c.Rule = r.Failure.Rule
 	s.take(&c, r)
 	s.Before = s.Size()
+	s.rolls = min(leapRolls, o.Rolls)
+	s.leap()
 	for s.rolls = min(firstRolls, o.Rolls); s.rolls < o.Rolls; s.rolls = min(4*s.rolls, o.Rolls) {
 		s.rounds()
 	}
@@ -91,6 +93,49 @@ func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 }
 
 func (s *shrinker) over() bool { return s.ctx.Err() != nil || s.Attempts >= s.o.Attempts }
+
+// leapRolls is how many numbers each small world is tried with.
+const leapRolls = 32
+
+// leap looks for the failure in small and plain worlds, the smallest first. Where it is found, the many
+// steps from the large one are spared.
+func (s *shrinker) leap() {
+	kinds := [][]FaultRate{nil}
+	for _, f := range s.Case.Profile.Faults {
+		kinds = append(kinds, []FaultRate{f.plain()})
+	}
+	var all []FaultRate
+	for _, f := range s.Case.Profile.Faults {
+		all = append(all, f.plain())
+	}
+	kinds = append(kinds, all)
+	for _, voters := range []int{1, 2, 3, 5} {
+		for _, faults := range kinds {
+			for _, clients := range []int{0, 1, 4} {
+				if voters <= s.Case.Profile.Voters && s.attempt(s.world(voters, clients, faults)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// world is a plain one, but for what says which rules are checked.
+func (s *shrinker) world(voters, clients int, faults []FaultRate) *Case {
+	c, was := s.Case.clone(), &s.Case.Profile
+	c.Profile = plain()
+	c.Profile.Name, c.Profile.Beyond, c.Profile.Load.History = was.Name, was.Beyond, was.Load.History
+	c.Profile.Length = min(was.Length, sim.In(2*time.Second))
+	c.Profile.Voters, c.Profile.Load.Clients = voters, min(clients, was.Load.Clients)
+	c.Profile.Faults, c.Strikes = slices.Clone(faults), map[FaultKind]ordinals{}
+	c.Requests = ordinals{all: true}
+	return &c
+}
+
+// plain is the same class at a common rate.
+func (f FaultRate) plain() FaultRate {
+	return FaultRate{f.Fault, sim.In(300 * time.Millisecond), sim.In(200 * time.Millisecond)}
+}
 
 // rounds goes on until no reduction is left that takes.
 func (s *shrinker) rounds() {
@@ -115,11 +160,16 @@ func (s *shrinker) round() bool {
 	return s.Taken > before && !s.over()
 }
 
-// dropFaults drops whole classes.
+// dropFaults drops whole classes, or gives them a common rate.
 func (s *shrinker) dropFaults() {
 	for _, f := range slices.Clone(s.Case.Profile.Faults) {
 		c := s.Case.clone()
 		c.drop(f.Fault)
+		if s.try(&c) || f == f.plain() {
+			continue
+		}
+		c = s.Case.clone()
+		c.Profile.Faults[slices.Index(c.Profile.Faults, f)] = f.plain()
 		s.try(&c)
 	}
 }

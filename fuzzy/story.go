@@ -228,7 +228,10 @@ func (s *sentence) line() string {
 	if s.node != "" {
 		text = s.node + " " + text
 	}
-	if s.more > 0 {
+	switch {
+	case s.more == 1:
+		text += " (and once more like this)"
+	case s.more > 1:
 		text += fmt.Sprintf(" (and %d times more like this)", s.more)
 	}
 	return fmt.Sprintf("%8.1f ms  %s", float64(s.at)/1e6, text)

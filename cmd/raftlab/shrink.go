@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -114,8 +115,25 @@ func (s *shrinking) run(cmd *cobra.Command, args []string) error {
 	}
 	cmd.PrintErrf("%s fails %s. %d reductions in %d runs and %.1f s; %s\n  from %s\n  to   %s\n", t.name, small.Failure.Rule,
 		small.Taken, small.Attempts, time.Since(began).Seconds(), bounded, small.Before, small.Size())
+	small.Case.About = about(&t)
 	return s.write(cmd.OutOrStdout(), &small.Case)
 }
+
+// about says which bug a case shows, if its comments do not.
+func about(t *target) []string {
+	mutants, err := zoo.Choose([]string{t.Mutant})
+	if len(t.About) > 0 || t.Mutant == "" || err != nil {
+		return t.About
+	}
+	m := &mutants[0]
+	text := fmt.Sprintf("%s. Mutant %s breaks this: %s.", upper(m.Rule), m.ID, m.Bug)
+	if len(t.Ignored) > 0 {
+		text += " What comes of it, once the rules that notice first are ignored:"
+	}
+	return []string{text}
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // hunt looks for a seed that the mutant, which this process is, fails.
 func (s *shrinking) hunt(ctx context.Context) (string, error) {

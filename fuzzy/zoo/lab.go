@@ -2,7 +2,11 @@ package zoo
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 )
@@ -38,4 +42,26 @@ func (m *Mutant) Hunted() []string {
 		return slices.Clone(m.Profiles)
 	}
 	return slices.Clone(defaultProfiles)
+}
+
+// Replayed is how a case ended.
+type Replayed struct {
+	Rule  string   `json:"rule"` // that failed; empty if none did
+	Text  string   `json:"text"`
+	Story []string `json:"story"`
+}
+
+// Replay runs a case file with a mutant.
+func (b *Binary) Replay(ctx context.Context, id, file string) (r Replayed, err error) {
+	cmd := exec.CommandContext(ctx, b.hunter, "-case", file)
+	cmd.Env = append(os.Environ(), environment(id)...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return r, fmt.Errorf("zoo: the hunter: %w: %s", err, firstLine(string(exit.Stderr)))
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	return r, err
 }
