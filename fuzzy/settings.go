@@ -64,7 +64,7 @@ var settings = []setting{
 	{"limit-inflight", func(p *Profile) any { return &p.Limits.Inflight }, 1, 1 << 16},
 	{"limit-inflight-bytes", func(p *Profile) any { return &p.Limits.InflightBytes }, 1, 1 << 30},
 
-	{"clients", func(p *Profile) any { return &p.Load.Clients }, 0, 1000},
+	{"clients", func(p *Profile) any { return &p.Load.Clients }, 1, 1000},
 	{"client-think", func(p *Profile) any { return &p.Load.Think }, 1, timeMax},
 	{"client-patience", func(p *Profile) any { return &p.Load.Patience }, 1, timeMax},
 	{"client-reads", func(p *Profile) any { return &p.Load.Reads }, 0, sim.Million},

@@ -95,7 +95,7 @@ func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 func (s *shrinker) over() bool { return s.ctx.Err() != nil || s.Attempts >= s.o.Attempts }
 
 // leapRolls is how many numbers each small world is tried with.
-const leapRolls = 32
+const leapRolls = 64
 
 // leap looks for the failure in small and plain worlds, the smallest first. Where it is found, the many
 // steps from the large one are spared.
@@ -126,9 +126,9 @@ func (s *shrinker) world(voters, clients int, faults []FaultRate) *Case {
 	c.Profile = plain()
 	c.Profile.Name, c.Profile.Beyond, c.Profile.Load.History = was.Name, was.Beyond, was.Load.History
 	c.Profile.Length = min(was.Length, sim.In(2*time.Second))
-	c.Profile.Voters, c.Profile.Load.Clients = voters, min(clients, was.Load.Clients)
+	c.Profile.Voters, c.Profile.Load.Clients = voters, min(max(clients, 1), was.Load.Clients)
 	c.Profile.Faults, c.Strikes = slices.Clone(faults), map[FaultKind]ordinals{}
-	c.Requests = ordinals{all: true}
+	c.Requests = ordinals{all: clients > 0}
 	return &c
 }
 
@@ -150,7 +150,7 @@ func (s *shrinker) round() bool {
 	s.plainSettings()
 	s.fewer("voters", 1)
 	s.fewer("learners", 0)
-	s.fewer("clients", 0)
+	s.fewer("clients", 1)
 	s.shorten()
 	for _, f := range slices.Clone(s.Case.Profile.Faults) {
 		s.thin(func(c *Case) ordinals { return c.Strikes[f.Fault] },
@@ -241,9 +241,13 @@ func upToMillisecond(t sim.Time) sim.Time {
 	return (t + millisecond - 1) / millisecond * millisecond
 }
 
-// thin leaves some numbers of a list out: all, halves, quarters, down to each one.
+// thin leaves some numbers of a list out: all, halves, quarters, down to each one; while much else may yet
+// go, of a long list large parts alone.
 func (s *shrinker) thin(list func(c *Case) ordinals, set func(c *Case, kept ordinals)) {
 	for size := len(list(&s.Case).some); size > 0; size /= 2 {
+		if parts := len(list(&s.Case).some) / size; parts > 8 && s.rolls < s.o.Rolls {
+			return
+		}
 		for from := 0; from < len(list(&s.Case).some) && !s.over(); {
 			c := s.Case.clone()
 			some := list(&c).some
@@ -276,7 +280,8 @@ func (s *shrinker) attempt(c *Case) bool {
 		} else if c.Number == own {
 			continue
 		}
-		if r := s.run(c, bounds); s.same(r.Failure) {
+		r := s.run(c, bounds)
+		if late := bounds.until > 0 && r.Failure != nil && r.Failure.At > bounds.until; s.same(r.Failure) && !late {
 			s.Taken++
 			s.take(c, r)
 			return true

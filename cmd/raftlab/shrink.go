@@ -126,11 +126,11 @@ func about(t *target) []string {
 		return t.About
 	}
 	m := &mutants[0]
-	text := fmt.Sprintf("%s. Mutant %s breaks this: %s.", upper(m.Rule), m.ID, m.Bug)
+	text := []string{upper(m.Rule) + ".", fmt.Sprintf("Mutant %s breaks this: %s.", m.ID, m.Bug)}
 	if len(t.Ignored) > 0 {
-		text += " What comes of it, once the rules that notice first are ignored:"
+		text = append(text, "The rules that notice it first are ignored, to show what comes of it.")
 	}
-	return []string{text}
+	return text
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
