@@ -63,6 +63,8 @@ type report struct {
 	Excused          int     `json:"excused"`
 	BeyondBudget     int     `json:"beyond_budget"`
 
+	Origin string `json:"origin"` // commit, machine and day
+
 	Decisions map[string]int `json:"decisions"` // how often cores decided what
 	ByFault   map[string]int `json:"by_fault"`
 
@@ -135,7 +137,7 @@ func (c *campaign) prepare(base, profile string) error {
 		}
 	}
 	c.report = report{
-		Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{},
+		Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}, Origin: origin(),
 		Decisions: map[string]int{}, ByFault: map[string]int{},
 	}
 	return nil
