@@ -31,7 +31,16 @@ func (o *Options) Priority() int {
 }
 
 // algorithms is every variant, in the order of the tables. An algorithm joins by its line here.
-var algorithms = []*Algorithm{}
+var algorithms = []*Algorithm{
+	bullyThreeStep,
+	bullyCascading,
+	nextInLineFailover,
+	candidateOrdinary,
+	invitationAlgorithm,
+	ringCollecting,
+	ringMaximum,
+	ringChangRoberts,
+}
 
 // Algorithms returns every variant, in the order of the tables.
 func Algorithms() []*Algorithm { return algorithms }
