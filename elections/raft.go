@@ -146,7 +146,9 @@ func (m *raftMachine) config(e *Env) raft.CoreConfig {
 	}
 }
 
-func (m *raftMachine) now(e *Env) raft.Now { return raft.Now{Mono: raft.Time(e.Now()) + 1, Wall: e.Wall()} }
+func (m *raftMachine) now(e *Env) raft.Now {
+	return raft.Now{Mono: raft.Time(e.Now()) + 1, Wall: e.Wall()}
+}
 
 func (m *raftMachine) Receive(e *Env, _ Rank, message Message) {
 	m.told = append(m.told, raft.Received{Message: message.(raftMessage).Message})

@@ -1,6 +1,10 @@
 package elections
 
-import "github.com/coxswain/raft/internal/sim"
+import (
+	"slices"
+
+	"github.com/coxswain/raft/internal/sim"
+)
 
 // watch measures a run from its fault on. Between two changes of what members hold, of who is up and of
 // which links are cut nothing happens that it would have to see.
@@ -13,7 +17,7 @@ type watch struct {
 	leaders  []Rank // live members that take themselves for the leader
 	previous []Rank // before the last change
 	reigning Rank   // who began to lead last
-	reign    uint32 // in which life
+	caused   bool   // since then it was down once, or cut off from the majority
 	began    func(Rank)
 
 	two    stretch // in which two lead
@@ -94,41 +98,38 @@ func (v *watch) changed() {
 }
 
 // findNewLeaders counts the changes without a cause: a member begins to lead although the one that began
-// before it is up, in the same life, connected to it, and nobody else leads.
+// before it works, has heard and been heard by a majority all the time, and nobody else leads.
 func (v *watch) findNewLeaders() {
+	v.caused = v.caused || !v.works(v.reigning)
 	for _, r := range v.leaders {
-		if contains(v.previous, r) {
+		if slices.Contains(v.previous, r) {
 			continue
 		}
-		old := v.reigning
-		if v.on && old != 0 && old != r && v.world.member(old).life == v.reign && v.world.connected(old, r) &&
-			!others(v.previous, old) {
+		alone := !slices.ContainsFunc(v.previous, func(o Rank) bool { return o != v.reigning })
+		if v.on && r != v.reigning && !v.caused && alone {
 			v.outcome[Changes]++
 		}
-		v.reigning, v.reign = r, v.world.member(r).life
+		if r != v.reigning || v.caused {
+			v.reigning, v.caused = r, !v.works(r)
+		}
 		if v.began != nil {
 			v.began(r)
 		}
 	}
 }
 
-func contains(ranks []Rank, r Rank) bool {
-	for _, other := range ranks {
-		if other == r {
-			return true
+// works reports whether a member is up and connected to a majority of the configured members.
+func (v *watch) works(r Rank) bool {
+	if r == 0 || v.world.member(r).machine == nil {
+		return false
+	}
+	reached := 0
+	for i := range v.world.members {
+		if v.world.connected(r, Rank(i+1)) {
+			reached++
 		}
 	}
-	return false
-}
-
-// others reports whether somebody else is among the ranks.
-func others(ranks []Rank, r Rank) bool {
-	for _, other := range ranks {
-		if other != r {
-			return true
-		}
-	}
-	return false
+	return 2*reached > len(v.world.members)
 }
 
 // account adds up what held since the last change, when these members led.
@@ -186,10 +187,10 @@ func (v *watch) agreement() Rank {
 				continue
 			}
 			live++
-			switch {
-			case m.leader == r:
+			switch connected := v.world.connected(r, m.env.self); {
+			case connected && m.leader == r:
 				holders++
-			case v.world.connected(r, m.env.self):
+			case connected:
 				all = false
 			}
 		}
