@@ -11,6 +11,9 @@ type Algorithm struct {
 	Leaves     string // what it does not take over, and why
 	Epochs     bool   // Leader's second value numbers leaders: two in one are told apart from two at one instant
 	New        func(o Options) Machine
+	// Found returns what the members' disks hold, by rank from 0, before a scenario begins; nil: the
+	// algorithm has no disk, or needs nothing on it.
+	Found func(s *Setup) ([]any, error)
 }
 
 // Options is what a Machine is made of.
@@ -32,6 +35,7 @@ func (o *Options) Priority() int {
 
 // algorithms is every variant, in the order of the tables. An algorithm joins by its line here.
 var algorithms = []*Algorithm{
+	twoPhase,
 	bullyThreeStep,
 	bullyCascading,
 	nextInLineFailover,
@@ -40,6 +44,12 @@ var algorithms = []*Algorithm{
 	ringCollecting,
 	ringMaximum,
 	ringChangRoberts,
+	ballotsMajority,
+	ballotsAllButOne,
+	ballotsNone,
+	stable,
+	raftCore,
+	// Raft with leader preferences joins here.
 }
 
 // Algorithms returns every variant, in the order of the tables.

@@ -5,25 +5,25 @@ var bullyCascading = &Algorithm{
 	Name:   "bully-b",
 	Title:  "Bully, cascading",
 	Source: "H. Garcia-Molina, Elections in a Distributed Computing System, 1982",
-	Assumes: "messages arrive and are answered within T = 2 · transmission + processing, every " +
+	Assumes: "Messages arrive and are answered within T = 2 · transmission + processing, every " +
 		"member knows every other and reaches it, and what is silent has crashed; clocks " +
-		"measure T and nothing else",
-	Guarantees: "while that holds, the highest rank that lives is the one leader, though members " +
+		"measure T and nothing else.",
+	Guarantees: "While that holds, the highest rank that lives is the one leader, though members " +
 		"crash during the election; n² - n - 1 messages if the lowest rank detects; otherwise " +
 		"nothing: each part of a partition has a leader, and a highest rank that comes and " +
-		"goes is elected each time",
-	Takes: "rank as preference, never as authority; a back-off for a favourite that keeps " +
-		"failing",
-	Leaves: "the takeover by whoever is highest: a leader that works stays one, unless it hands " +
-		"over",
+		"goes is elected each time.",
+	Takes: "Rank as preference, never as authority; a back-off for a favourite that keeps " +
+		"failing.",
+	Leaves: "The takeover by whoever is highest: a leader that works stays one, unless it hands " +
+		"over.",
 	New: func(Options) Machine { return &cascading{} },
 }
 
 // The messages of the cascading bully.
 const (
-	cascade     signal = "ELECTION"    // to all higher ranks: hold an election
-	answer      signal = "ANSWER"      // I do; leave it to me
-	coordinator signal = "COORDINATOR" // I lead
+	cascadeElection    signal = "ELECTION"    // to all higher ranks: hold an election
+	cascadeAnswer      signal = "ANSWER"      // I do; leave it to me
+	cascadeCoordinator signal = "COORDINATOR" // I lead
 )
 
 // The timers of the cascading bully.
@@ -56,7 +56,7 @@ func (b *cascading) elect(e *Env) {
 	e.Rule("I hold an election: I send ELECTION to every higher rank.")
 	b.electing = true
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
-		e.Send(r, cascade)
+		e.Send(r, cascadeElection)
 	}
 	e.Set(timerAnswer, e.Times().Answer)
 }
@@ -73,11 +73,11 @@ func (b *cascading) Receive(e *Env, from Rank, m Message) {
 	switch m {
 	case Heartbeat{from}:
 		b.onHeartbeat(e, from)
-	case cascade:
+	case cascadeElection:
 		b.onElection(e, from)
-	case answer:
+	case cascadeAnswer:
 		b.onAnswer(e)
-	case coordinator:
+	case cascadeCoordinator:
 		b.onCoordinator(e, from)
 	}
 }
@@ -94,7 +94,7 @@ func (b *cascading) onElection(e *Env, from Rank) {
 	if from > e.Self() {
 		return // only lower ranks ask
 	}
-	e.Send(from, answer)
+	e.Send(from, cascadeAnswer)
 	if b.electing {
 		e.Rule("A lower rank holds an election: I answer, and my own goes on.")
 		return
@@ -149,6 +149,6 @@ func (b *cascading) lead(e *Env) {
 	b.quit(e)
 	b.take(e, e.Self())
 	for r := Rank(1); r < e.Self(); r++ {
-		e.Send(r, coordinator)
+		e.Send(r, cascadeCoordinator)
 	}
 }

@@ -8,35 +8,32 @@ var bullyThreeStep = &Algorithm{
 	Title: "Bully, three steps",
 	Source: "M. S. Kordafshari et al., Modified Bully Election Algorithm in Distributed Systems, " +
 		"2005; after H. Garcia-Molina, Elections in a Distributed Computing System, 1982",
-	Assumes: "messages arrive and are answered within T, every member knows every other and " +
-		"reaches it, and what is silent has crashed; clocks measure T and nothing else",
-	Guarantees: "while that holds, the highest rank that lives is the one leader, after at most 3n - " +
+	Assumes: "Messages arrive and are answered within T, every member knows every other and " +
+		"reaches it, and what is silent has crashed; clocks measure T and nothing else.",
+	Guarantees: "While that holds, the highest rank that lives is the one leader, after at most 3n - " +
 		"4 messages for one detector; otherwise nothing: each part of a partition has a " +
-		"leader, and a highest rank that comes and goes is elected each time",
-	Takes: "rank as preference, never as authority; a back-off for a favourite that keeps " +
-		"failing",
-	Leaves: "silence as a proof of death: a majority says who leads, and the lost answer of a " +
-		"higher rank costs no second leader",
+		"leader, and a highest rank that comes and goes is elected each time.",
+	Takes: "Rank as preference, never as authority; a back-off for a favourite that keeps " +
+		"failing.",
+	Leaves: "Silence as a proof of death: a majority says who leads, and the lost answer of a " +
+		"higher rank costs no second leader.",
 	New: func(Options) Machine { return &threeStep{} },
 }
 
 // The messages of the bully in three steps.
 const (
-	askAlive signal = "ELECTION" // to all higher ranks: who is alive?
-	alive    signal = "ALIVE"    // I am
-	proceed  signal = "PROCEED"  // to the best that answered: lead
+	bullyElection signal = "ELECTION" // to all higher ranks: who is alive?
+	bullyAlive    signal = "ALIVE"    // I am
+	bullyProceed  signal = "PROCEED"  // to the best that answered: lead
 )
 
-// Elected is ELECTED: its sender leads from now on.
-type Elected struct {
-	Alternates []Rank // the next in line, if the algorithm names them (see nextinline.go)
+// announcement is ELECTED: its sender leads from now on.
+type announcement struct {
+	alternates []Rank // the next in line, if the algorithm names them (see nextinline.go)
 }
 
-// Kind is the message's name.
-func (Elected) Kind() string { return "ELECTED" }
-
-// Bytes is its size.
-func (m Elected) Bytes() int { return HeaderBytes + RankBytes*len(m.Alternates) }
+func (announcement) Kind() string { return "ELECTED" }
+func (m announcement) Bytes() int { return HeaderBytes + RankBytes*len(m.alternates) }
 
 // The timers of the bully in three steps.
 const (
@@ -72,7 +69,7 @@ func (b *threeStep) elect(e *Env) {
 	e.Rule("I start an election: I ask every higher rank whether it is alive.")
 	b.electing = true
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
-		e.Send(r, askAlive)
+		e.Send(r, bullyElection)
 	}
 	e.Set(timerAlive, e.Times().Answer)
 }
@@ -89,7 +86,7 @@ func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
 		b.onHeartbeat(e, from)
-	case Elected:
+	case announcement:
 		e.Rule("Somebody announces that it leads: I follow it, and my own election is over.")
 		b.quit(e)
 		b.take(e, from)
@@ -100,13 +97,13 @@ func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 
 func (b *threeStep) onSignal(e *Env, from Rank, m signal) {
 	switch {
-	case m == askAlive && from < e.Self():
+	case m == bullyElection && from < e.Self():
 		e.Rule("A lower rank asks who is alive: I answer, and start no election of my own.")
-		e.Send(from, alive)
-	case m == alive && b.electing && from > e.Self() && !slices.Contains(b.answered, from):
+		e.Send(from, bullyAlive)
+	case m == bullyAlive && b.electing && from > e.Self() && !slices.Contains(b.answered, from):
 		e.Rule("A higher rank is alive: I note it until the time for answers is over.")
 		b.answered = append(b.answered, from)
-	case m == proceed && from < e.Self():
+	case m == bullyProceed && from < e.Self():
 		e.Rule("I am the highest that answered: I lead, and tell all lower ranks.")
 		b.lead(e)
 	}
@@ -159,7 +156,7 @@ func (b *threeStep) proceed(e *Env) {
 		return
 	}
 	e.Rule("I tell the highest of those that answered, and were not asked yet, to lead.")
-	e.Send(b.answered[last], proceed)
+	e.Send(b.answered[last], bullyProceed)
 	b.answered = b.answered[:last]
 	e.Set(timerElected, e.Times().Answer)
 }
@@ -169,7 +166,7 @@ func (b *threeStep) lead(e *Env) {
 	b.quit(e)
 	b.take(e, e.Self())
 	for r := Rank(1); r < e.Self(); r++ {
-		e.Send(r, Elected{b.alternates(e)})
+		e.Send(r, announcement{b.alternates(e)})
 	}
 }
 

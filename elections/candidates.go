@@ -9,31 +9,28 @@ var candidateOrdinary = &Algorithm{
 	Title: "Candidate/ordinary with δ",
 	Source: "M. G. Murshed and A. R. Allen, Enhanced Bully Algorithm for Leader Node Election in " +
 		"Synchronous Distributed Systems, 2012",
-	Assumes: "messages arrive and are answered within T, every member knows every candidate and " +
+	Assumes: "Messages arrive and are answered within T, every member knows every candidate and " +
 		"reaches it, and what is silent has crashed; clocks run at one rate, as δ needs, and " +
-		"need not agree",
-	Guarantees: "while that holds, the highest candidate that lives is the one leader, and no two " +
+		"need not agree.",
+	Guarantees: "While that holds, the highest candidate that lives is the one leader, and no two " +
 		"elections start together; otherwise nothing: each part of a partition that has a " +
-		"candidate has a leader, and a part without one has none",
-	Takes:  "voters that never campaign (priority 0) but tell the successors; staggered timeouts",
-	Leaves: "a leader appointed by one member: it takes the votes of a majority",
+		"candidate has a leader, and a part without one has none.",
+	Takes:  "Voters that never campaign (priority 0) but tell the successors; staggered timeouts.",
+	Leaves: "A leader appointed by one member: it takes the votes of a majority.",
 	New:    newStanding,
 }
 
 // The messages of the candidate/ordinary election.
 const (
-	contact signal = "ELECTION" // to all candidates: who is alive?
-	present signal = "ANSWER"   // I am
+	contactElection signal = "ELECTION" // to all candidates: who is alive?
+	contactAnswer   signal = "ANSWER"   // I am
 )
 
-// Notice is NOTICE: the member that it names leads.
-type Notice struct{ Leader Rank }
+// notice is NOTICE: the member that it names leads.
+type notice struct{ leader Rank }
 
-// Kind is the message's name.
-func (Notice) Kind() string { return "NOTICE" }
-
-// Bytes is its size.
-func (Notice) Bytes() int { return HeaderBytes + RankBytes }
+func (notice) Kind() string { return "NOTICE" }
+func (notice) Bytes() int   { return HeaderBytes + RankBytes }
 
 // timerCollect: the candidates' answers are collected.
 const timerCollect = AlgorithmTimer
@@ -74,7 +71,7 @@ func (s *standing) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
 		s.onHeartbeat(e, from)
-	case Notice:
+	case notice:
 		s.onNotice(e, m)
 	case signal:
 		s.onSignal(e, from, m)
@@ -83,12 +80,12 @@ func (s *standing) Receive(e *Env, from Rank, m Message) {
 
 // onNotice: "takes the highest rank alive and tells everybody". Whom the notice names leads, though it may
 // be the last to hear of it; an ordinary member that is named by mistake declines.
-func (s *standing) onNotice(e *Env, m Notice) {
-	if m.Leader == e.Self() && !s.candidate(e) {
+func (s *standing) onNotice(e *Env, m notice) {
+	if m.leader == e.Self() && !s.candidate(e) {
 		return
 	}
 	e.Rule("I am told who leads: I obey, though it be myself, and drop an election of my own.")
-	s.appoint(e, m.Leader)
+	s.appoint(e, m.leader)
 }
 
 // onHeartbeat: "A leader's notice or another's election during δ cancels the attempt." A heartbeat is such a
@@ -107,13 +104,13 @@ func (s *standing) onHeartbeat(e *Env, from Rank) {
 
 func (s *standing) onSignal(e *Env, from Rank, m signal) {
 	switch {
-	case m == contact && s.candidate(e):
+	case m == contactElection && s.candidate(e):
 		e.Rule("I am a candidate and asked: I answer, and leave the election to who asked.")
-		e.Send(from, present)
+		e.Send(from, contactAnswer)
 		if !s.leads(e) && !s.collecting {
 			s.watch(e) // "another's election during δ cancels the attempt"
 		}
-	case m == present && s.collecting && slices.Contains(s.candidates, from):
+	case m == contactAnswer && s.collecting && slices.Contains(s.candidates, from):
 		e.Rule("A candidate is alive: I note it until the time for answers is over.")
 		s.best = max(s.best, from)
 	}
@@ -144,7 +141,7 @@ func (s *standing) elect(e *Env) {
 	}
 	for _, r := range s.candidates {
 		if r != e.Self() {
-			e.Send(r, contact)
+			e.Send(r, contactElection)
 		}
 	}
 	e.Set(timerCollect, e.Times().Answer)
@@ -160,7 +157,7 @@ func (s *standing) onCollected(e *Env) {
 	}
 	e.Rule("The time for answers is over: I tell everybody that the highest that answered leads.")
 	leader := s.best
-	e.Broadcast(Notice{leader})
+	e.Broadcast(notice{leader})
 	s.appoint(e, leader)
 }
 

@@ -14,7 +14,7 @@ import (
 func TestCandidateOrdinary_Rules(t *testing.T) {
 	follow := func(leader Rank) func(a *actor) {
 		return func(a *actor) {
-			a.hears(leader, Notice{leader})
+			a.hears(leader, notice{leader})
 			a.forget()
 		}
 	}
@@ -34,22 +34,22 @@ func TestCandidateOrdinary_Rules(t *testing.T) {
 		{"answers are collected for T", 3, func(a *actor) {
 			notices(a)
 			a.forget()
-			a.hears(2, present)
+			a.hears(2, contactAnswer)
 			require.Equal(a.t, a.clock+a.times.Answer, a.timers[3][timerCollect])
 		}, "", 0},
 		{"the highest that answered leads, and everybody is told", 3, func(a *actor) {
 			notices(a)
 			a.forget()
-			a.hears(2, present)
-			a.hears(1, present)
+			a.hears(2, contactAnswer)
+			a.hears(1, contactAnswer)
 			a.fires(timerCollect)
-			require.Equal(a.t, Notice{2}, a.waiting[len(a.waiting)-1].message)
+			require.Equal(a.t, notice{2}, a.waiting[len(a.waiting)-1].message)
 		}, tellAll, 2},
 		{"the answer of an ordinary member counts for nothing", 3, func(a *actor) {
 			notices(a)
 			a.forget()
-			a.hears(2, present)
-			a.hears(4, present)
+			a.hears(2, contactAnswer)
+			a.hears(4, contactAnswer)
 			a.fires(timerCollect)
 		}, tellAll, 2},
 		{"no answer within T: repeat after δ", 3, func(a *actor) {
@@ -61,21 +61,21 @@ func TestCandidateOrdinary_Rules(t *testing.T) {
 		{"a candidate counts itself", 2, func(a *actor) {
 			notices(a)
 			a.forget()
-			a.hears(1, present)
+			a.hears(1, contactAnswer)
 			a.fires(timerCollect)
 		}, lines("2 -> 1 NOTICE", "2 -> 3 NOTICE", "2 -> 4 NOTICE", "2 -> 5 NOTICE"), 2},
 		{"a candidate that is asked answers", 2, func(a *actor) {
 			follow(5)(a)
-			a.hears(3, contact)
+			a.hears(3, contactElection)
 		}, "2 -> 3 ANSWER", 5},
 		{"an ordinary member does not", 3, func(a *actor) {
 			follow(5)(a)
-			a.hears(4, contact)
+			a.hears(4, contactElection)
 		}, "", 5},
 		{"another's election during δ cancels the attempt", 2, func(a *actor) {
 			follow(5)(a)
 			a.clock = a.timers[2][TimerSuspect] - 1
-			a.hears(3, contact)
+			a.hears(3, contactElection)
 			require.Equal(a.t, delta(a)+a.times.Silence, a.timers[2][TimerSuspect])
 		}, "2 -> 3 ANSWER", 5},
 		{"a leader's heartbeat during δ cancels the attempt", 3, func(a *actor) {
@@ -88,17 +88,17 @@ func TestCandidateOrdinary_Rules(t *testing.T) {
 		{"a notice ends the own election", 3, func(a *actor) {
 			notices(a)
 			a.forget()
-			a.hears(4, Notice{2})
+			a.hears(4, notice{2})
 			require.False(a.t, a.runs(timerCollect))
 		}, "", 2},
 		{"who is named leads, though another held the election", 2, func(a *actor) {
 			follow(5)(a)
-			a.hears(3, Notice{2})
+			a.hears(3, notice{2})
 			a.fires(TimerHeartbeat)
 		}, lines("2 -> 1 HEARTBEAT", "2 -> 3 HEARTBEAT", "2 -> 4 HEARTBEAT", "2 -> 5 HEARTBEAT"), 2},
 		{"an ordinary member never leads, though it be named", 3, func(a *actor) {
 			follow(5)(a)
-			a.hears(4, Notice{3})
+			a.hears(4, notice{3})
 		}, "", 5},
 		{"a leader that hears another one holds an election", 2, func(a *actor) {
 			follow(2)(a)

@@ -11,87 +11,72 @@ var invitationAlgorithm = &Algorithm{
 	Name:   "invitation",
 	Title:  "Invitation",
 	Source: "H. Garcia-Molina, Elections in a Distributed Computing System, 1982",
-	Assumes: "what is sent again and again arrives at last; clocks measure the heartbeat interval " +
-		"and the timeout; a disk keeps one counter, so that no group has the name of another",
-	Guarantees: "the members of one group have one leader; there are as many leaders as groups, by " +
-		"definition, and the groups become one while all members reach each other",
-	Takes:  "a refusal names the leader",
-	Leaves: "the merging of groups: two logs cannot merge",
+	Assumes: "What is sent again and again arrives at last; clocks measure the heartbeat interval " +
+		"and the timeout; a disk keeps one counter, so that no group has the name of another.",
+	Guarantees: "The members of one group have one leader; there are as many leaders as groups, by " +
+		"definition, and the groups become one while all members reach each other.",
+	Takes:  "A refusal names the leader.",
+	Leaves: "The merging of groups: two logs cannot merge.",
 	New:    func(Options) Machine { return &invitation{} },
 }
 
-// Group is the name of a group: "(leader, counter) names a group, and messages of an older group are
+// group is the name of a group: "(leader, counter) names a group, and messages of an older group are
 // dropped" (choice).
-type Group struct {
-	Leader  Rank
-	Counter uint64
+type group struct {
+	leader  Rank
+	counter uint64
 }
 
 const groupBytes = RankBytes + NumberBytes
 
-// Invite is INVITE: join my group, of this size.
-type Invite struct {
-	Group Group
-	Size  int
+// invite is INVITE: join my group, of this size.
+type invite struct {
+	group group
+	size  int
 }
 
-// Kind is the message's name.
-func (Invite) Kind() string { return "INVITE" }
+func (invite) Kind() string { return "INVITE" }
+func (invite) Bytes() int   { return HeaderBytes + groupBytes + RankBytes }
 
-// Bytes is its size.
-func (Invite) Bytes() int { return HeaderBytes + groupBytes + RankBytes }
-
-// Accept is ACCEPT: these members join the group.
-type Accept struct {
-	Group   Group
-	Members []Rank
+// acceptance is ACCEPT: these members join the group.
+type acceptance struct {
+	group   group
+	members []Rank
 }
 
-// Kind is the message's name.
-func (Accept) Kind() string { return "ACCEPT" }
+func (acceptance) Kind() string { return "ACCEPT" }
+func (m acceptance) Bytes() int { return HeaderBytes + groupBytes + RankBytes*len(m.members) }
 
-// Bytes is its size.
-func (m Accept) Bytes() int { return HeaderBytes + groupBytes + RankBytes*len(m.Members) }
+// merger is JOIN: the group old is now part of another.
+type merger struct{ old, into group }
 
-// Join is JOIN: the group Old is now part of New.
-type Join struct{ Old, New Group }
+func (merger) Kind() string { return "JOIN" }
+func (merger) Bytes() int   { return HeaderBytes + 2*groupBytes }
 
-// Kind is the message's name.
-func (Join) Kind() string { return "JOIN" }
+// referral is REFER, an invited follower's answer: ask my leader.
+type referral struct{ group group }
 
-// Bytes is its size.
-func (Join) Bytes() int { return HeaderBytes + 2*groupBytes }
+func (referral) Kind() string { return "REFER" }
+func (referral) Bytes() int   { return HeaderBytes + groupBytes }
 
-// Refer is REFER, an invited follower's answer: ask my leader.
-type Refer struct{ Group Group }
+// groupHeartbeat is a leader's heartbeat, to its own group alone.
+type groupHeartbeat struct{ group group }
 
-// Kind is the message's name.
-func (Refer) Kind() string { return "REFER" }
-
-// Bytes is its size.
-func (Refer) Bytes() int { return HeaderBytes + groupBytes }
-
-// GroupHeartbeat is a leader's heartbeat, to its own group alone.
-type GroupHeartbeat struct{ Group Group }
-
-// Kind is the message's name.
-func (GroupHeartbeat) Kind() string { return "HEARTBEAT" }
-
-// Bytes is its size.
-func (GroupHeartbeat) Bytes() int { return HeaderBytes + groupBytes }
+func (groupHeartbeat) Kind() string { return "HEARTBEAT" }
+func (groupHeartbeat) Bytes() int   { return HeaderBytes + groupBytes }
 
 // invitation is one member.
 type invitation struct {
 	Detector
-	group   Group
+	group   group
 	members []Rank   // of the group that it leads, itself included; nil in a follower
 	invited sim.Time // when it last invited all outside
 }
 
 // Leader is the leader of the member's group, and the group's counter.
-func (i *invitation) Leader() (Rank, uint64) { return i.group.Leader, i.group.Counter }
+func (i *invitation) Leader() (Rank, uint64) { return i.group.leader, i.group.counter }
 
-func (i *invitation) leads(e *Env) bool { return i.group.Leader == e.Self() }
+func (i *invitation) leads(e *Env) bool { return i.group.leader == e.Self() }
 
 // Start: "Every member starts as leader of its own group."
 func (i *invitation) Start(e *Env) {
@@ -104,7 +89,7 @@ func (i *invitation) part(e *Env) {
 	counter, _ := e.Stored().(uint64)
 	counter++
 	e.Keep(counter)
-	i.group = Group{e.Self(), counter}
+	i.group = group{e.Self(), counter}
 	i.members = []Rank{e.Self()}
 	i.Rest(e)
 	i.round(e)
@@ -120,47 +105,47 @@ func (i *invitation) round(e *Env) {
 		switch {
 		case r == e.Self():
 		case slices.Contains(i.members, r):
-			e.Send(r, GroupHeartbeat{i.group})
+			e.Send(r, groupHeartbeat{i.group})
 		default:
 			e.Send(r, i.invitation())
 		}
 	}
 }
 
-func (i *invitation) invitation() Invite { return Invite{i.group, len(i.members)} }
+func (i *invitation) invitation() invite { return invite{i.group, len(i.members)} }
 
 // Receive takes a message.
 func (i *invitation) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
-	case Invite:
+	case invite:
 		i.onInvite(e, from, m)
-	case Accept:
+	case acceptance:
 		i.onAccept(e, m)
-	case Join:
+	case merger:
 		i.onJoin(e, m)
-	case Refer:
+	case referral:
 		i.onRefer(e, from, m)
-	case GroupHeartbeat:
-		if m.Group == i.group {
+	case groupHeartbeat:
+		if m.group == i.group {
 			i.Watch(e)
 		}
 	}
 }
 
 // onInvite: "An invited leader merges its group; an invited follower answers with its leader's id".
-func (i *invitation) onInvite(e *Env, from Rank, m Invite) {
+func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 	if !i.leads(e) {
 		e.Rule("I am invited and do not lead: I answer with my leader's name.")
-		e.Send(from, Refer{i.group})
+		e.Send(from, referral{i.group})
 		return
 	}
 	i.members = slices.DeleteFunc(i.members, func(r Rank) bool { return r == from }) // it leads its own
 	crossed := e.Now()-i.invited < e.Times().Answer
 	switch {
-	case i.joins(e, from, m.Size, crossed):
+	case i.joins(e, from, m.size, crossed):
 		e.Rule("I am invited by a group that wins over mine: we join it, and I tell my own members.")
-		i.join(e, m.Group)
-	case m.Size < len(i.members) && !crossed:
+		i.join(e, m.group)
+	case m.size < len(i.members) && !crossed:
 		e.Rule("I am invited by a smaller group: I invite it into mine.")
 		e.Send(from, i.invitation())
 	}
@@ -180,24 +165,24 @@ func (i *invitation) joins(e *Env, inviter Rank, size int, crossed bool) bool {
 }
 
 // join takes the member's whole group into another: "only the smaller group is told".
-func (i *invitation) join(e *Env, into Group) {
-	e.Send(into.Leader, Accept{into, i.members})
+func (i *invitation) join(e *Env, into group) {
+	e.Send(into.leader, acceptance{into, i.members})
 	for _, r := range i.members {
 		if r != e.Self() {
-			e.Send(r, Join{Old: i.group, New: into})
+			e.Send(r, merger{old: i.group, into: into})
 		}
 	}
 	i.group, i.members = into, nil
 	i.Watch(e)
 }
 
-func (i *invitation) onAccept(e *Env, m Accept) {
-	if m.Group != i.group || !i.leads(e) {
+func (i *invitation) onAccept(e *Env, m acceptance) {
+	if m.group != i.group || !i.leads(e) {
 		e.Rule("This answers an invitation of a group that is no more: I drop it.")
 		return
 	}
 	e.Rule("My invitation is accepted: the groups are one, and I lead it.")
-	for _, r := range m.Members {
+	for _, r := range m.members {
 		i.add(r)
 	}
 }
@@ -208,23 +193,23 @@ func (i *invitation) add(r Rank) {
 	}
 }
 
-func (i *invitation) onJoin(e *Env, m Join) {
-	if m.Old != i.group || i.leads(e) {
+func (i *invitation) onJoin(e *Env, m merger) {
+	if m.old != i.group || i.leads(e) {
 		e.Rule("This speaks of a group that I am not in any more: I drop it.")
 		return
 	}
 	e.Rule("My leader has joined another group: so have I.")
-	i.group = m.New
+	i.group = m.into
 	i.Watch(e)
 }
 
 // onRefer: "and the two leaders merge". One that was invited just now is not invited again, and a follower
 // that names this very group belongs to it, though its ACCEPT was lost (choices).
-func (i *invitation) onRefer(e *Env, from Rank, m Refer) {
-	leader := m.Group.Leader
+func (i *invitation) onRefer(e *Env, from Rank, m referral) {
+	leader := m.group.leader
 	switch {
 	case !i.leads(e):
-	case m.Group == i.group:
+	case m.group == i.group:
 		e.Rule("Whom I invited is in my group already: I count it in.")
 		i.add(from)
 	case leader != e.Self() && !slices.Contains(i.members, leader) && e.Now()-i.invited >= e.Times().Answer:

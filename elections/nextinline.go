@@ -7,28 +7,25 @@ var nextInLineFailover = &Algorithm{
 	Title: "Next-in-line failover",
 	Source: "M. Gholipour et al., A New Approach for Election Algorithm in Distributed Systems, " +
 		"2009",
-	Assumes: "what the bully in three steps assumes",
-	Guarantees: "while that holds, one leader, which need not be the highest rank that lives; n + 1 " +
+	Assumes: "What the bully in three steps assumes.",
+	Guarantees: "While that holds, one leader, which need not be the highest rank that lives; n + 1 " +
 		"messages if the first alternate lives; otherwise nothing: each part of a partition " +
-		"has a leader",
-	Takes:  "successors in the leader's heartbeats",
-	Leaves: "the alternate that leads because it was asked: a successor only campaigns first",
+		"has a leader.",
+	Takes:  "Successors in the leader's heartbeats.",
+	Leaves: "The alternate that leads because it was asked: a successor only campaigns first.",
 	New: func(Options) Machine {
 		return &nextInLine{threeStep: threeStep{names: alternatesMax}}
 	},
 }
 
 // The messages of next-in-line failover, beside those of the bully in three steps.
-const nextPlease signal = "NEXT" // to an alternate: you are next in line, if you are alive
+const nextInLineAsk signal = "NEXT" // to an alternate: you are next in line, if you are alive
 
-// NamingHeartbeat is a heartbeat that names the alternates.
-type NamingHeartbeat struct{ Alternates []Rank }
+// namingHeartbeat is a heartbeat that names the alternates.
+type namingHeartbeat struct{ alternates []Rank }
 
-// Kind is the message's name.
-func (NamingHeartbeat) Kind() string { return "HEARTBEAT" }
-
-// Bytes is its size.
-func (m NamingHeartbeat) Bytes() int { return HeaderBytes + RankBytes*(1+len(m.Alternates)) }
+func (namingHeartbeat) Kind() string { return "HEARTBEAT" }
+func (m namingHeartbeat) Bytes() int { return HeaderBytes + RankBytes*(1+len(m.alternates)) }
 
 // timerNext: the alternate that was asked answers, or, after its answer, announces itself.
 const timerNext = threeStepTimers
@@ -47,14 +44,14 @@ type nextInLine struct {
 // Receive takes a message.
 func (n *nextInLine) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
-	case NamingHeartbeat:
+	case namingHeartbeat:
 		if from == n.elected {
-			n.line = m.Alternates
+			n.line = m.alternates
 		}
 		n.onHeartbeat(e, from)
-	case Elected:
+	case announcement:
 		n.relax(e)
-		n.line = m.Alternates
+		n.line = m.alternates
 		n.threeStep.Receive(e, from, m)
 	case signal:
 		n.onSignal(e, from, m)
@@ -63,14 +60,14 @@ func (n *nextInLine) Receive(e *Env, from Rank, m Message) {
 
 func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
 	switch {
-	case m == nextPlease:
+	case m == nextInLineAsk:
 		n.onNext(e, from)
-	case m == alive && from == n.asked:
+	case m == bullyAlive && from == n.asked:
 		e.Rule("The alternate lives: I ask nobody else, and wait for it to announce itself.")
 		n.asked, n.line = 0, nil
 		e.Set(timerNext, e.Times().Answer)
 	default:
-		if m == proceed {
+		if m == bullyProceed {
 			n.relax(e)
 		}
 		n.threeStep.onSignal(e, from, m)
@@ -81,7 +78,7 @@ func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
 // and tells all".
 func (n *nextInLine) onNext(e *Env, from Rank) {
 	e.Rule("I am next in line: I answer, lead, and tell everybody.")
-	e.Send(from, alive)
+	e.Send(from, bullyAlive)
 	n.succeed(e)
 }
 
@@ -89,7 +86,7 @@ func (n *nextInLine) onNext(e *Env, from Rank) {
 func (n *nextInLine) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:
-		n.Beat(e, NamingHeartbeat{n.alternates(e)})
+		n.Beat(e, namingHeartbeat{n.alternates(e)})
 	case TimerSuspect:
 		n.suspect(e)
 		n.next(e)
@@ -119,7 +116,7 @@ func (n *nextInLine) next(e *Env) {
 		return
 	}
 	e.Rule("The leader is silent: I ask the next in line that it named.")
-	e.Send(n.asked, nextPlease)
+	e.Send(n.asked, nextInLineAsk)
 	e.Set(timerNext, e.Times().Answer)
 }
 
@@ -134,5 +131,5 @@ func (n *nextInLine) succeed(e *Env) {
 	n.relax(e)
 	n.quit(e)
 	n.take(e, e.Self())
-	e.Broadcast(Elected{n.alternates(e)})
+	e.Broadcast(announcement{n.alternates(e)})
 }

@@ -77,7 +77,7 @@ func TestPublished_CollectingRing(t *testing.T) {
 	var steps []step
 	for len(b.waiting) > 0 {
 		if l := b.waiting[0]; l.message.Kind() != "ACK" {
-			steps = append(steps, step{l.to, l.message.Kind(), l.message.(Lap).Ranks})
+			steps = append(steps, step{l.to, l.message.Kind(), l.message.(lap).ranks})
 		}
 		b.deliver(nil)
 		if len(b.waiting) == 0 && len(b.timers[5]) == 2 { // 5 watches its leader, and waits for 6 to acknowledge

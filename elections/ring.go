@@ -9,14 +9,14 @@ var ringCollecting = &Algorithm{
 	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
 		"Circular Configurations of Processes, 1979, in the textbooks' form, in which the " +
 		"starter's message comes back to it",
-	Assumes: "messages arrive and are acknowledged within T, what is silent has crashed, and every " +
+	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
 		"member knows the order of all; clocks measure T and the patience of a starter, and " +
-		"need not agree",
-	Guarantees: "while that holds and nobody crashes meanwhile, the highest rank that lives is the " +
+		"need not agree.",
+	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
 		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
-		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders",
-	Takes:  "skipping the unreachable",
-	Leaves: "the second round: heartbeats announce",
+		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
+	Takes:  "Skipping the unreachable.",
+	Leaves: "The second round: heartbeats announce.",
 	New:    func(Options) Machine { return &ring{fold: collect} },
 }
 
@@ -27,14 +27,14 @@ var ringMaximum = &Algorithm{
 	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
 		"Circular Configurations of Processes, 1979, in the textbooks' form with short " +
 		"messages",
-	Assumes: "messages arrive and are acknowledged within T, what is silent has crashed, and every " +
+	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
 		"member knows the order of all; clocks measure T and the patience of a starter, and " +
-		"need not agree",
-	Guarantees: "while that holds and nobody crashes meanwhile, the highest rank that lives is the " +
+		"need not agree.",
+	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
 		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
-		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders",
-	Takes:  "skipping the unreachable",
-	Leaves: "messages with the maximum alone: the sets of a group are tiny",
+		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
+	Takes:  "Skipping the unreachable.",
+	Leaves: "Messages with the maximum alone: the sets of a group are tiny.",
 	New:    func(Options) Machine { return &ring{fold: highest} },
 }
 
@@ -67,14 +67,14 @@ func (r *ring) Start(e *Env) { r.elect(e) }
 // elect sends an ELECTION round. "Concurrent elections run independently", so that nothing holds it back.
 func (r *ring) elect(e *Env) {
 	e.Rule("I start an election: a message that names me goes round the ring.")
-	l := r.lap(e, false, r.fold(nil, e.Self())...)
-	r.mine, r.electing = l.Tag, true
+	l := r.newLap(e, false, r.fold(nil, e.Self())...)
+	r.mine, r.electing = l.tag, true
 	e.Set(timerRound, patience(e))
 	r.circulate(e, l)
 }
 
 // circulate passes a lap on. Who is alone is its own successor.
-func (r *ring) circulate(e *Env, l Lap) {
+func (r *ring) circulate(e *Env, l lap) {
 	if r.pass(e, l) {
 		r.onHome(e, l)
 	}
@@ -85,9 +85,9 @@ func (r *ring) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
 		r.onHeartbeat(e, from)
-	case Ack:
+	case ack:
 		r.onAck(e, from, m)
-	case Lap:
+	case lap:
 		if r.arrive(e, from, m) {
 			r.onLap(e, m)
 		}
@@ -101,17 +101,17 @@ func (r *ring) onHeartbeat(e *Env, from Rank) {
 	}
 }
 
-func (r *ring) onLap(e *Env, l Lap) {
+func (r *ring) onLap(e *Env, l lap) {
 	switch {
-	case l.Starter == e.Self():
+	case l.starter == e.Self():
 		r.onHome(e, l)
-	case l.Coordinator:
+	case l.coordinator:
 		e.Rule("The second round tells who leads: I obey, and pass it on.")
-		r.obey(e, l.Ranks[0])
+		r.obey(e, l.ranks[0])
 		r.circulate(e, l)
 	default:
 		e.Rule("An election comes by: I add my rank, or put it in if it is higher, and pass it on.")
-		l.Ranks = r.fold(l.Ranks, e.Self())
+		l.ranks = r.fold(l.ranks, e.Self())
 		r.circulate(e, l)
 	}
 }
@@ -123,16 +123,16 @@ func (r *ring) onLap(e *Env, l Lap) {
 //
 // A second copy of its ELECTION, or one from before a restart, is dropped; so is another's that came here
 // because nobody else is in the ring.
-func (r *ring) onHome(e *Env, l Lap) {
+func (r *ring) onHome(e *Env, l lap) {
 	switch {
-	case l.Coordinator && l.Starter == e.Self():
+	case l.coordinator && l.starter == e.Self():
 		e.Rule("The second round is back: everybody in the ring has been told.")
-	case l.Starter == e.Self() && l.Tag == r.mine:
+	case l.starter == e.Self() && l.tag == r.mine:
 		e.Rule("My message is back: the highest rank in it leads. A second round tells all.")
 		r.mine = 0
-		leader := slices.Max(l.Ranks)
+		leader := slices.Max(l.ranks)
 		r.obey(e, leader)
-		r.circulate(e, r.lap(e, true, leader))
+		r.circulate(e, r.newLap(e, true, leader))
 	}
 }
 

@@ -6,15 +6,15 @@ var ringChangRoberts = &Algorithm{
 	Title: "Ring, Chang–Roberts",
 	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
 		"Circular Configurations of Processes, 1979",
-	Assumes: "messages arrive and are acknowledged within T, what is silent has crashed, and every " +
+	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
 		"member knows the order of all; clocks measure T and the patience of a starter, and " +
-		"need not agree",
-	Guarantees: "while that holds and nobody crashes meanwhile, the highest rank that lives is the " +
+		"need not agree.",
+	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
 		"one leader, after at most 3n - 1 messages for one starter, beside acknowledgements " +
 		"and what is sent in vain to the dead; otherwise nothing: a ring split in two elects " +
-		"two leaders",
-	Takes:  "skipping the unreachable",
-	Leaves: "the last round: heartbeats announce",
+		"two leaders.",
+	Takes:  "Skipping the unreachable.",
+	Leaves: "The last round: heartbeats announce.",
 	New:    func(Options) Machine { return &changRoberts{} },
 }
 
@@ -32,8 +32,8 @@ func (c *changRoberts) Start(e *Env) { c.elect(e) }
 // elect sends the member's own rank round the ring.
 func (c *changRoberts) elect(e *Env) {
 	e.Rule("My rank goes round the ring: if it comes back, no higher one lives.")
-	l := c.lap(e, false)
-	c.mine = l.Tag
+	l := c.newLap(e, false)
+	c.mine = l.tag
 	c.join(e)
 	c.circulate(e, l)
 }
@@ -47,8 +47,8 @@ func (c *changRoberts) join(e *Env) {
 }
 
 // circulate passes a lap on. Who is alone is its own successor.
-func (c *changRoberts) circulate(e *Env, l Lap) {
-	if c.pass(e, l) && l.Starter == e.Self() {
+func (c *changRoberts) circulate(e *Env, l lap) {
+	if c.pass(e, l) && l.starter == e.Self() {
 		c.onHome(e, l)
 	}
 }
@@ -58,9 +58,9 @@ func (c *changRoberts) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
 		c.onHeartbeat(e, from)
-	case Ack:
+	case ack:
 		c.onAck(e, from, m)
-	case Lap:
+	case lap:
 		if c.arrive(e, from, m) {
 			c.onLap(e, m)
 		}
@@ -75,15 +75,15 @@ func (c *changRoberts) onHeartbeat(e *Env, from Rank) {
 }
 
 // onLap: "A member passes on a higher rank, replaces a lower one by its own unless it takes part already".
-func (c *changRoberts) onLap(e *Env, l Lap) {
+func (c *changRoberts) onLap(e *Env, l lap) {
 	switch {
-	case l.Starter == e.Self():
+	case l.starter == e.Self():
 		c.onHome(e, l)
-	case l.Coordinator:
+	case l.coordinator:
 		e.Rule("The last round tells who leads: I obey, and pass it on.")
-		c.obey(e, l.Starter)
+		c.obey(e, l.starter)
 		c.circulate(e, l)
-	case l.Starter > e.Self():
+	case l.starter > e.Self():
 		e.Rule("A higher rank comes by: I pass it on.")
 		c.join(e)
 		c.circulate(e, l)
@@ -96,15 +96,15 @@ func (c *changRoberts) onLap(e *Env, l Lap) {
 }
 
 // onHome: it "is leader when its own comes back; then COORDINATOR goes round".
-func (c *changRoberts) onHome(e *Env, l Lap) {
+func (c *changRoberts) onHome(e *Env, l lap) {
 	switch {
-	case l.Coordinator:
+	case l.coordinator:
 		e.Rule("The last round is back: everybody in the ring has been told.")
-	case l.Tag == c.mine:
+	case l.tag == c.mine:
 		e.Rule("My own rank is back: it is the highest that lives, and I lead. A last round tells all.")
 		c.mine = 0
 		c.obey(e, e.Self())
-		c.circulate(e, c.lap(e, true))
+		c.circulate(e, c.newLap(e, true))
 	}
 }
 
@@ -129,7 +129,7 @@ func (c *changRoberts) Fire(e *Env, t Timer) {
 		c.takesPart = false
 		c.elect(e)
 	case timerHop:
-		if l, home := c.skip(e); home && l.Starter == e.Self() {
+		if l, home := c.skip(e); home && l.starter == e.Self() {
 			c.onHome(e, l)
 		}
 	}

@@ -6,39 +6,36 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Lap is a message that goes round the ring: ELECTION, or COORDINATOR.
-type Lap struct {
-	Coordinator bool
-	Starter     Rank
-	Tag         uint64 // which of the starter's laps it is, so that a copy is known as one
-	Hops        int    // how many it has behind it
-	Ranks       []Rank // whom it speaks of: those met, the highest met, or the leader
+// lap is a message that goes round the ring: ELECTION, or COORDINATOR.
+type lap struct {
+	coordinator bool
+	starter     Rank
+	tag         uint64 // which of the starter's laps it is, so that a copy is known as one
+	hops        int    // how many it has behind it
+	ranks       []Rank // whom it speaks of: those met, the highest met, or the leader
 }
 
-// Kind is the message's name.
-func (l Lap) Kind() string {
-	if l.Coordinator {
+func (l lap) Kind() string {
+	if l.coordinator {
 		return "COORDINATOR"
 	}
 	return "ELECTION"
 }
 
-// Bytes is its size.
-func (l Lap) Bytes() int { return HeaderBytes + RankBytes*(2+len(l.Ranks)) + NumberBytes }
+func (l lap) Bytes() int { return HeaderBytes + RankBytes*(2+len(l.ranks)) + NumberBytes }
 
 // same reports whether two messages are one lap.
-func (l Lap) same(m Lap) bool {
-	return l.Coordinator == m.Coordinator && l.Starter == m.Starter && l.Tag == m.Tag
+func (l lap) same(m lap) bool {
+	return l.coordinator == m.coordinator && l.starter == m.starter && l.tag == m.tag
 }
 
-// Ack is ACK: the hop was made.
-type Ack struct{ Lap Lap }
+// ack is ACK: the hop was made.
+type ack struct{ lap lap }
 
-// Kind is the message's name.
-func (Ack) Kind() string { return "ACK" }
+func (ack) Kind() string { return "ACK" }
 
 // Bytes is its size: it names the lap, without what that carries.
-func (Ack) Bytes() int { return HeaderBytes + RankBytes + NumberBytes }
+func (ack) Bytes() int { return HeaderBytes + RankBytes + NumberBytes }
 
 // The timers of the ring.
 const (
@@ -48,7 +45,7 @@ const (
 
 // hop is a lap on its way to the next member that lives.
 type hop struct {
-	lap Lap
+	lap lap
 	to  Rank
 	due sim.Time
 }
@@ -61,39 +58,39 @@ type hop struct {
 // A lost ACK makes two copies of one lap, so a member passes each lap once (choice).
 type relay struct {
 	underWay []hop // in the order of falling due; one for each starter and kind at most
-	passed   []Lap // the last lap of each starter and kind that came by; they carry no ranks
+	passed   []lap // the last lap of each starter and kind that came by; they carry no ranks
 }
 
 // successor is the next in the ring, which is ordered by rank.
 func successor(e *Env, r Rank) Rank { return r%Rank(e.N()) + 1 }
 
-// lap starts a round of its own.
-func (r *relay) lap(e *Env, coordinator bool, ranks ...Rank) Lap {
-	return Lap{Coordinator: coordinator, Starter: e.Self(), Tag: e.Random().Uint64() | 1, Ranks: ranks}
+// newLap makes a lap of the member's own.
+func (r *relay) newLap(e *Env, coordinator bool, ranks ...Rank) lap {
+	return lap{coordinator: coordinator, starter: e.Self(), tag: e.Random().Uint64() | 1, ranks: ranks}
 }
 
 // arrive acknowledges a hop, and reports whether the lap is to be taken up: "a message past n hops is
 // dropped".
-func (r *relay) arrive(e *Env, from Rank, l Lap) bool {
+func (r *relay) arrive(e *Env, from Rank, l lap) bool {
 	named := l
-	named.Ranks = nil
-	e.Send(from, Ack{named})
-	if slices.ContainsFunc(r.passed, named.same) || l.Hops > e.N() {
+	named.ranks = nil
+	e.Send(from, ack{named})
+	if slices.ContainsFunc(r.passed, named.same) || l.hops > e.N() {
 		e.Rule("This message came by before, or went too far: I drop it.")
 		return false
 	}
-	r.passed = slices.DeleteFunc(r.passed, func(p Lap) bool {
-		return p.Starter == l.Starter && p.Coordinator == l.Coordinator
+	r.passed = slices.DeleteFunc(r.passed, func(p lap) bool {
+		return p.starter == l.starter && p.coordinator == l.coordinator
 	})
 	r.passed = append(r.passed, named)
 	return true
 }
 
 // pass sends a lap to the successor. It reports whether the lap is home at once: nobody else is in the ring.
-func (r *relay) pass(e *Env, l Lap) (home bool) {
-	l.Hops++
+func (r *relay) pass(e *Env, l lap) (home bool) {
+	l.hops++
 	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool {
-		return h.lap.Starter == l.Starter && h.lap.Coordinator == l.Coordinator
+		return h.lap.starter == l.starter && h.lap.coordinator == l.coordinator
 	})
 	return r.offer(e, hop{lap: l, to: successor(e, e.Self())})
 }
@@ -120,15 +117,15 @@ func (r *relay) arm(e *Env) {
 }
 
 // onAck ends a hop.
-func (r *relay) onAck(e *Env, from Rank, a Ack) {
-	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool { return h.to == from && h.lap.same(a.Lap) })
+func (r *relay) onAck(e *Env, from Rank, a ack) {
+	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool { return h.to == from && h.lap.same(a.lap) })
 	r.arm(e)
 }
 
 // skip goes on to the member behind the one that is silent. It returns the lap if that is home now.
-func (r *relay) skip(e *Env) (l Lap, home bool) {
+func (r *relay) skip(e *Env) (l lap, home bool) {
 	if len(r.underWay) == 0 {
-		return Lap{}, false
+		return lap{}, false
 	}
 	e.Rule("The next in the ring does not acknowledge: I skip it.")
 	h := r.underWay[0]

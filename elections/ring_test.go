@@ -8,7 +8,7 @@ import (
 )
 
 // comes delivers a lap to the actor, and forgets the acknowledgement, which it requires.
-func (a *actor) comes(from Rank, l Lap) {
+func (a *actor) comes(from Rank, l lap) {
 	a.hears(from, l)
 	sent := a.waiting[0]
 	require.Equal(a.t, from, sent.to)
@@ -20,8 +20,8 @@ func (a *actor) newest() Message { return a.waiting[len(a.waiting)-1].message }
 
 // returned brings the actor's own lap, the newest that it sent, back to it.
 func (a *actor) returned(ranks ...Rank) {
-	l := a.newest().(Lap)
-	l.Hops, l.Ranks = 5, append(l.Ranks, ranks...)
+	l := a.newest().(lap)
+	l.hops, l.ranks = 5, append(l.ranks, ranks...)
 	a.forget()
 	a.hears(2, l)
 }
@@ -31,8 +31,8 @@ func (a *actor) quiet() { a.waiting = nil; a.forget() }
 
 // travelling makes the rows that all forms of the ring have in common.
 func travelling() []ruleRow {
-	election := Lap{Starter: 5, Tag: 9, Hops: 3, Ranks: []Rank{5}}
-	told := Lap{Coordinator: true, Starter: 5, Tag: 8, Hops: 3, Ranks: []Rank{5}}
+	election := lap{starter: 5, tag: 9, hops: 3, ranks: []Rank{5}}
+	told := lap{coordinator: true, starter: 5, tag: 8, hops: 3, ranks: []Rank{5}}
 	return []ruleRow{
 		{"an election starts at initialisation, at the successor", 3, started, "3 -> 4 ELECTION", 0},
 		{"the successor of the highest is the lowest", 5, started, "5 -> 1 ELECTION", 0},
@@ -44,11 +44,11 @@ func travelling() []ruleRow {
 		}, "3 -> 5 ELECTION", 0},
 		{"an acknowledged hop is done", 3, func(a *actor) {
 			a.forget()
-			a.hears(4, Ack{a.newest().(Lap)})
+			a.hears(4, ack{a.newest().(lap)})
 			require.False(a.t, a.runs(timerHop))
 		}, "", 0},
 		{"the acknowledgement of who was skipped comes too late", 3, func(a *actor) {
-			late := Ack{a.newest().(Lap)}
+			late := ack{a.newest().(lap)}
 			a.fires(timerHop)
 			a.forget()
 			a.hears(4, late)
@@ -57,10 +57,10 @@ func travelling() []ruleRow {
 		{"each hop is acknowledged, and counted", 3, func(a *actor) {
 			a.quiet()
 			a.comes(2, election)
-			require.Equal(a.t, 4, a.newest().(Lap).Hops)
+			require.Equal(a.t, 4, a.newest().(lap).hops)
 		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 0},
 		{"two hops under way have a deadline each", 3, func(a *actor) {
-			a.hears(4, Ack{a.newest().(Lap)})
+			a.hears(4, ack{a.newest().(lap)})
 			a.hears(2, election)
 			a.clock += a.times.Answer / 2
 			a.hears(2, told)
@@ -74,7 +74,7 @@ func travelling() []ruleRow {
 		{"a message past n hops is dropped", 3, func(a *actor) {
 			a.quiet()
 			far := election
-			far.Hops = 6
+			far.hops = 6
 			a.comes(2, far)
 		}, "3 -> 2 ACK", 0},
 		{"a second copy is acknowledged and dropped", 3, func(a *actor) {
@@ -118,16 +118,16 @@ func (a *actor) alone() {
 func TestRingCollecting_Rules(t *testing.T) {
 	checkRules(t, ringCollecting, Options{}, append(travelling(), []ruleRow{
 		{"the starter sends itself", 3, func(a *actor) {
-			require.Equal(a.t, []Rank{3}, a.newest().(Lap).Ranks)
+			require.Equal(a.t, []Rank{3}, a.newest().(lap).ranks)
 		}, "3 -> 4 ELECTION", 0},
 		{"each adds itself and passes on", 3, func(a *actor) {
 			a.quiet()
-			a.comes(2, Lap{Starter: 1, Tag: 9, Hops: 2, Ranks: []Rank{1, 2}})
-			require.Equal(a.t, []Rank{1, 2, 3}, a.newest().(Lap).Ranks)
+			a.comes(2, lap{starter: 1, tag: 9, hops: 2, ranks: []Rank{1, 2}})
+			require.Equal(a.t, []Rank{1, 2, 3}, a.newest().(lap).ranks)
 		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 0},
 		{"back at the start the highest rank leads, and a second round tells all", 3, func(a *actor) {
 			a.returned(4, 1, 2)
-			require.Equal(a.t, []Rank{4}, a.newest().(Lap).Ranks)
+			require.Equal(a.t, []Rank{4}, a.newest().(lap).ranks)
 			require.False(a.t, a.runs(timerRound))
 		}, lines("3 -> 2 ACK", "3 -> 4 COORDINATOR"), 4},
 		{"the highest may be the starter", 3, func(a *actor) { a.returned(1, 2) },
@@ -138,11 +138,11 @@ func TestRingCollecting_Rules(t *testing.T) {
 		}, "3 -> 2 ACK", 4},
 		{"an election from before a restart is dropped", 3, func(a *actor) {
 			a.quiet()
-			a.comes(2, Lap{Starter: 3, Tag: 9, Hops: 5, Ranks: []Rank{3, 4}})
+			a.comes(2, lap{starter: 3, tag: 9, hops: 5, ranks: []Rank{3, 4}})
 		}, "3 -> 2 ACK", 0},
 		{"concurrent elections run independently", 3, func(a *actor) {
-			own := a.newest().(Lap)
-			a.hears(2, Lap{Coordinator: true, Starter: 5, Tag: 8, Hops: 3, Ranks: []Rank{5}})
+			own := a.newest().(lap)
+			a.hears(2, lap{coordinator: true, starter: 5, tag: 8, hops: 3, ranks: []Rank{5}})
 			a.quiet()
 			a.hears(2, own)
 		}, lines("3 -> 2 ACK", "3 -> 4 COORDINATOR"), 3},
@@ -163,42 +163,42 @@ func TestRingMaximum_Rules(t *testing.T) {
 	checkRules(t, ringMaximum, Options{}, append(travelling(), []ruleRow{
 		{"only the highest rank seen travels: mine, if it is higher", 3, func(a *actor) {
 			a.quiet()
-			a.comes(2, Lap{Starter: 1, Tag: 9, Hops: 2, Ranks: []Rank{2}})
-			require.Equal(a.t, []Rank{3}, a.newest().(Lap).Ranks)
+			a.comes(2, lap{starter: 1, tag: 9, hops: 2, ranks: []Rank{2}})
+			require.Equal(a.t, []Rank{3}, a.newest().(lap).ranks)
 		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 0},
 		{"only the highest rank seen travels: the other, if that is", 3, func(a *actor) {
 			a.quiet()
-			a.comes(2, Lap{Starter: 1, Tag: 9, Hops: 2, Ranks: []Rank{4}})
-			require.Equal(a.t, []Rank{4}, a.newest().(Lap).Ranks)
+			a.comes(2, lap{starter: 1, tag: 9, hops: 2, ranks: []Rank{4}})
+			require.Equal(a.t, []Rank{4}, a.newest().(lap).ranks)
 		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 0},
 		{"back at the start it goes round once more as COORDINATOR", 3, func(a *actor) {
 			a.returned(5)
-			require.Equal(a.t, []Rank{5}, a.newest().(Lap).Ranks)
+			require.Equal(a.t, []Rank{5}, a.newest().(lap).ranks)
 		}, lines("3 -> 2 ACK", "3 -> 4 COORDINATOR"), 5},
 	}...))
 }
 
 func TestRingChangRoberts_Rules(t *testing.T) {
 	resting := func(a *actor) { // a follower, that takes no part in an election
-		a.hears(2, Lap{Coordinator: true, Starter: 5, Tag: 1, Hops: 3, Ranks: []Rank{5}})
+		a.hears(2, lap{coordinator: true, starter: 5, tag: 1, hops: 3, ranks: []Rank{5}})
 		a.quiet()
 	}
 	checkRules(t, ringChangRoberts, Options{}, append(travelling(), []ruleRow{
 		{"a higher rank is passed on, and one takes part", 3, func(a *actor) {
 			resting(a)
-			a.comes(2, Lap{Starter: 4, Tag: 9, Hops: 3})
-			require.Equal(a.t, Rank(4), a.newest().(Lap).Starter)
+			a.comes(2, lap{starter: 4, tag: 9, hops: 3})
+			require.Equal(a.t, Rank(4), a.newest().(lap).starter)
 			require.True(a.t, a.runs(timerRound))
 		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 5},
 		{"a lower one is replaced by the own", 3, func(a *actor) {
 			resting(a)
-			a.comes(2, Lap{Starter: 1, Tag: 9, Hops: 2})
-			require.Equal(a.t, Rank(3), a.newest().(Lap).Starter)
-			require.Equal(a.t, 1, a.newest().(Lap).Hops)
+			a.comes(2, lap{starter: 1, tag: 9, hops: 2})
+			require.Equal(a.t, Rank(3), a.newest().(lap).starter)
+			require.Equal(a.t, 1, a.newest().(lap).hops)
 		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 5},
 		{"unless one takes part already", 3, func(a *actor) {
 			a.quiet()
-			a.comes(2, Lap{Starter: 1, Tag: 9, Hops: 2})
+			a.comes(2, lap{starter: 1, tag: 9, hops: 2})
 		}, "3 -> 2 ACK", 0},
 		{"its own comes back: it leads, and COORDINATOR goes round", 3, func(a *actor) {
 			a.returned()
@@ -206,11 +206,11 @@ func TestRingChangRoberts_Rules(t *testing.T) {
 		}, lines("3 -> 2 ACK", "3 -> 4 COORDINATOR"), 3},
 		{"its own from before a restart is dropped", 3, func(a *actor) {
 			a.quiet()
-			a.comes(2, Lap{Starter: 3, Tag: 9, Hops: 5})
+			a.comes(2, lap{starter: 3, tag: 9, hops: 5})
 		}, "3 -> 2 ACK", 0},
 		{"who takes part and loses its leader waits for the election under way", 3, func(a *actor) {
 			resting(a)
-			a.hears(2, Lap{Starter: 4, Tag: 9, Hops: 3})
+			a.hears(2, lap{starter: 4, tag: 9, hops: 3})
 			a.forget()
 			a.fires(TimerSuspect)
 		}, "", 0},

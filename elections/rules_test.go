@@ -64,57 +64,57 @@ func TestBullyThreeStep_Rules(t *testing.T) {
 		}, lines("3 -> 1 ELECTED", "3 -> 2 ELECTED"), 3},
 		{"some answer: nothing is said before T is over", 3, func(a *actor) {
 			a.forget()
-			a.hears(4, alive)
+			a.hears(4, bullyAlive)
 		}, "", 0},
 		{"some answer: the highest is told to proceed", 2, func(a *actor) {
 			a.forget()
-			a.hears(4, alive)
-			a.hears(5, alive)
-			a.hears(3, alive)
+			a.hears(4, bullyAlive)
+			a.hears(5, bullyAlive)
+			a.hears(3, bullyAlive)
 			a.fires(timerAlive)
 		}, "2 -> 5 PROCEED", 0},
 		{"no ELECTED within T: the next highest is told", 2, func(a *actor) {
-			a.hears(3, alive)
-			a.hears(4, alive)
+			a.hears(3, bullyAlive)
+			a.hears(4, bullyAlive)
 			a.fires(timerAlive)
 			a.forget()
 			a.fires(timerElected)
 		}, "2 -> 3 PROCEED", 0},
 		{"none of them announces itself: afresh", 3, func(a *actor) {
-			a.hears(4, alive)
+			a.hears(4, bullyAlive)
 			a.fires(timerAlive)
 			a.forget()
 			a.fires(timerElected)
 		}, askAll, 0},
 		{"an answer that comes twice counts once", 3, func(a *actor) {
-			a.hears(4, alive)
-			a.hears(4, alive)
+			a.hears(4, bullyAlive)
+			a.hears(4, bullyAlive)
 			a.fires(timerAlive)
 			a.forget()
 			a.fires(timerElected)
 		}, askAll, 0},
 		{"ELECTED ends the election", 3, func(a *actor) {
 			a.forget()
-			a.hears(4, Elected{})
+			a.hears(4, announcement{})
 			require.False(a.t, a.runs(timerAlive))
 			require.True(a.t, a.runs(TimerSuspect), "the leader is watched")
 		}, "", 4},
 		{"a lower rank is answered, and gets no election in return", 3, func(a *actor) {
-			a.hears(5, Elected{})
+			a.hears(5, announcement{})
 			a.forget()
-			a.hears(1, askAlive)
+			a.hears(1, bullyElection)
 		}, "3 -> 1 ALIVE", 5},
 		{"a higher rank is not answered", 3, func(a *actor) {
 			a.forget()
-			a.hears(4, askAlive)
+			a.hears(4, bullyElection)
 		}, "", 0},
 		{"who is told to proceed leads", 3, func(a *actor) {
 			a.forget()
-			a.hears(1, proceed)
+			a.hears(1, bullyProceed)
 			require.False(a.t, a.runs(timerAlive))
 		}, lines("3 -> 1 ELECTED", "3 -> 2 ELECTED"), 3},
 		{"a silent leader is given up, and an election started", 3, func(a *actor) {
-			a.hears(5, Elected{})
+			a.hears(5, announcement{})
 			a.forget()
 			a.fires(TimerSuspect)
 		}, askAll, 0},
@@ -125,7 +125,7 @@ func TestBullyThreeStep_Rules(t *testing.T) {
 			a.hears(4, Heartbeat{4})
 		}, askAll, 3},
 		{"a follower that hears another leader does nothing", 3, func(a *actor) {
-			a.hears(5, Elected{})
+			a.hears(5, announcement{})
 			a.forget()
 			a.hears(4, Heartbeat{4})
 		}, "", 5},
@@ -144,17 +144,17 @@ func TestBullyCascading_Rules(t *testing.T) {
 		{"the highest rank sends COORDINATOR at once", 5, started,
 			lines("5 -> 1 COORDINATOR", "5 -> 2 COORDINATOR", "5 -> 3 COORDINATOR", "5 -> 4 COORDINATOR"), 5},
 		{"a receiver returns ANSWER, and begins an election of its own", 3, func(a *actor) {
-			a.hears(5, coordinator)
+			a.hears(5, cascadeCoordinator)
 			a.forget()
-			a.hears(2, cascade)
+			a.hears(2, cascadeElection)
 		}, lines("3 -> 2 ANSWER", askAll), 5},
 		{"unless one is under way", 3, func(a *actor) {
 			a.forget()
-			a.hears(2, cascade)
+			a.hears(2, cascadeElection)
 		}, "3 -> 2 ANSWER", 0},
 		{"a higher rank is not answered", 3, func(a *actor) {
 			a.forget()
-			a.hears(4, cascade)
+			a.hears(4, cascadeElection)
 		}, "", 0},
 		{"no ANSWER within T: COORDINATOR to all lower ranks", 3, func(a *actor) {
 			a.forget()
@@ -163,27 +163,27 @@ func TestBullyCascading_Rules(t *testing.T) {
 		{"an ANSWER: COORDINATOR is waited for, 2T from the first one", 3, func(a *actor) {
 			a.forget()
 			a.clock += a.times.Answer / 2
-			a.hears(4, answer)
+			a.hears(4, cascadeAnswer)
 			due := a.clock + 2*a.times.Answer
 			a.clock += a.times.Answer / 4
-			a.hears(5, answer)
+			a.hears(5, cascadeAnswer)
 			require.Equal(a.t, due, a.timers[3][timerCoordinator])
 			require.False(a.t, a.runs(timerAnswer))
 		}, "", 0},
 		{"no COORDINATOR within T′: it begins again", 3, func(a *actor) {
-			a.hears(4, answer)
+			a.hears(4, cascadeAnswer)
 			a.forget()
 			a.fires(timerCoordinator)
 			require.True(a.t, a.runs(timerAnswer))
 		}, askAll, 0},
 		{"COORDINATOR is obeyed, even a lower rank's, and ends the election", 3, func(a *actor) {
 			a.forget()
-			a.hears(2, coordinator)
+			a.hears(2, cascadeCoordinator)
 			require.False(a.t, a.runs(timerAnswer))
 			require.True(a.t, a.runs(TimerSuspect), "the leader is watched")
 		}, "", 2},
 		{"a silent leader is given up, and an election begun", 3, func(a *actor) {
-			a.hears(5, coordinator)
+			a.hears(5, cascadeCoordinator)
 			a.forget()
 			a.fires(TimerSuspect)
 		}, askAll, 0},
@@ -199,7 +199,7 @@ func TestBullyCascading_Rules(t *testing.T) {
 func TestNextInLine_Rules(t *testing.T) {
 	named := func(alternates ...Rank) func(a *actor) {
 		return func(a *actor) {
-			a.hears(5, Elected{alternates})
+			a.hears(5, announcement{alternates})
 			a.forget()
 			a.fires(TimerSuspect)
 		}
@@ -222,11 +222,11 @@ func TestNextInLine_Rules(t *testing.T) {
 		{"an answer keeps the detector from asking others", 2, func(a *actor) {
 			named(4, 3)(a)
 			a.forget()
-			a.hears(4, alive)
+			a.hears(4, bullyAlive)
 		}, "", 0},
 		{"an alternate that answers and never announces itself: bully a in full", 3, func(a *actor) {
 			named(4, 2)(a)
-			a.hears(4, alive)
+			a.hears(4, bullyAlive)
 			a.forget()
 			a.fires(timerNext)
 		}, askAll, 0},
@@ -238,36 +238,36 @@ func TestNextInLine_Rules(t *testing.T) {
 			require.False(a.t, a.runs(timerNext))
 		}, tellAll, 3},
 		{"who is asked answers, leads and tells all", 3, func(a *actor) {
-			a.hears(5, Elected{[]Rank{4, 3}})
+			a.hears(5, announcement{[]Rank{4, 3}})
 			a.forget()
-			a.hears(1, nextPlease)
+			a.hears(1, nextInLineAsk)
 		}, lines("3 -> 1 ALIVE", tellAll), 3},
 		{"a heartbeat renews the list", 2, func(a *actor) {
-			a.hears(5, Elected{[]Rank{4, 3}})
-			a.hears(5, NamingHeartbeat{[]Rank{3, 1}})
+			a.hears(5, announcement{[]Rank{4, 3}})
+			a.hears(5, namingHeartbeat{[]Rank{3, 1}})
 			a.forget()
 			a.fires(TimerSuspect)
 		}, "2 -> 3 NEXT", 0},
 		{"another leader's heartbeat does not", 2, func(a *actor) {
-			a.hears(5, Elected{[]Rank{4, 3}})
-			a.hears(4, NamingHeartbeat{[]Rank{3, 1}})
+			a.hears(5, announcement{[]Rank{4, 3}})
+			a.hears(4, namingHeartbeat{[]Rank{3, 1}})
 			a.forget()
 			a.fires(TimerSuspect)
 		}, "2 -> 4 NEXT", 0},
 		{"a higher rank follows a lower one that was next in line", 3, func(a *actor) {
 			a.forget()
-			a.hears(2, Elected{[]Rank{1}})
+			a.hears(2, announcement{[]Rank{1}})
 		}, "", 2},
 		{"the announcement ends the search", 2, func(a *actor) {
 			named(4, 3)(a)
 			a.forget()
-			a.hears(3, Elected{[]Rank{2}})
+			a.hears(3, announcement{[]Rank{2}})
 			require.False(a.t, a.runs(timerNext))
 		}, "", 3},
 		{"a leader that hears another one holds bully a in full", 3, func(a *actor) {
 			a.fires(timerAlive)
 			a.forget()
-			a.hears(4, NamingHeartbeat{})
+			a.hears(4, namingHeartbeat{})
 		}, askAll, 3},
 	})
 }
@@ -285,6 +285,6 @@ func TestNextInLine_ALeaderNamesTheTwoRanksBelowIt(t *testing.T) {
 		b.waiting = nil
 		b.fire(row.leader, TimerHeartbeat)
 		require.Len(t, b.waiting, 4)
-		assert.Equal(t, NamingHeartbeat{row.want}, b.waiting[0].message)
+		assert.Equal(t, namingHeartbeat{row.want}, b.waiting[0].message)
 	}
 }

@@ -58,8 +58,5 @@ func (s *seat) suspect(e *Env) {
 // signal is a message that says no more than its kind.
 type signal string
 
-// Kind is the message's name.
 func (s signal) Kind() string { return string(s) }
-
-// Bytes is its size.
-func (signal) Bytes() int { return HeaderBytes }
+func (signal) Bytes() int     { return HeaderBytes }
