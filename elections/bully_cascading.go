@@ -41,19 +41,27 @@ type cascading struct {
 
 // Start: "A restarted member begins an election; only if it has the highest rank alive does it displace a
 // working leader." A leader that joins an election leads on until another is announced (choice).
-func (b *cascading) Start(e *Env) { b.elect(e) }
+func (b *cascading) Start(e *Env) { b.begin(e) }
 
-// elect begins an election:
+// begin begins an election that no lower rank asked for:
 //
-//	"ELECTION to all higher ranks" ... "The highest rank may send COORDINATOR at once."
-func (b *cascading) elect(e *Env) {
-	b.quit(e)
+//	"The highest rank may send COORDINATOR at once."
+//
+// If a lower rank asked, it may, and does not (choice): it would end elections whose messages are still
+// under way, and each of those starts an election anew. Among a hundred members that never stops.
+func (b *cascading) begin(e *Env) {
 	if e.Self() == Rank(e.N()) {
 		e.Rule("No rank is higher than mine: I lead, and tell all lower ranks.")
 		b.lead(e)
 		return
 	}
-	e.Rule("I hold an election: I send ELECTION to every higher rank.")
+	b.elect(e)
+}
+
+// elect holds an election: "ELECTION to all higher ranks".
+func (b *cascading) elect(e *Env) {
+	e.Rule("I hold an election: I send ELECTION to every higher rank, and wait.")
+	b.quit(e)
 	b.electing = true
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
 		e.Send(r, cascadeElection)
@@ -85,7 +93,7 @@ func (b *cascading) Receive(e *Env, from Rank, m Message) {
 func (b *cascading) onHeartbeat(e *Env, from Rank) {
 	if b.hear(e, from) && !b.electing {
 		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
-		b.elect(e)
+		b.begin(e)
 	}
 }
 
@@ -133,7 +141,7 @@ func (b *cascading) Fire(e *Env, t Timer) {
 	case TimerSuspect:
 		b.suspect(e)
 		if !b.electing {
-			b.elect(e)
+			b.begin(e)
 		}
 	case timerAnswer:
 		e.Rule("No higher rank answered in time: I lead, and tell all lower ranks.")

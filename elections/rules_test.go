@@ -152,6 +152,12 @@ func TestBullyCascading_Rules(t *testing.T) {
 			a.forget()
 			a.hears(2, cascadeElection)
 		}, "3 -> 2 ANSWER", 0},
+		{"the highest rank waits like the others if a lower one asks, once for all that do", 5, func(a *actor) {
+			a.forget()
+			a.hears(2, cascadeElection)
+			a.hears(3, cascadeElection)
+			require.Equal(a.t, a.clock+a.times.Answer, a.timers[5][timerAnswer])
+		}, lines("5 -> 2 ANSWER", "5 -> 3 ANSWER"), 5},
 		{"a higher rank is not answered", 3, func(a *actor) {
 			a.forget()
 			a.hears(4, cascadeElection)
