@@ -47,7 +47,12 @@ func TestBallots_FollowTheirRules(t *testing.T) {
 		},
 		{
 			rule: "wins must be consecutive", algorithm: ballotsNone,
-			do: func(b *bench) { b.hear(2, 9, false); b.period(); b.clock += 3 * b.times.Period; b.fire(1, ballotsPeriod) },
+			do: func(b *bench) {
+				b.hear(2, 9, false)
+				b.period()
+				b.clock += 3 * b.times.Period
+				b.fire(1, ballotsPeriod)
+			},
 		},
 		{
 			rule: "most votes win, and the vote count is the priority",

@@ -152,7 +152,11 @@ func TestTwoPhase_FollowsItsRules(t *testing.T) {
 		},
 		{
 			rule: "a LEAD that is not obsolete makes a leader a follower", wait: 3 * hbt, led: 3,
-			do: func(b *bench) { electAs(b, 1, 0, 0); b.tell(1, 3, lead(2, 0)); require.NotContains(b.t, b.timers[1], tpLead) },
+			do: func(b *bench) {
+				electAs(b, 1, 0, 0)
+				b.tell(1, 3, lead(2, 0))
+				require.NotContains(b.t, b.timers[1], tpLead)
+			},
 		},
 		{
 			rule: "a leader ignores an obsolete LEAD, and votes", wait: 3 * hbt, led: 1,
