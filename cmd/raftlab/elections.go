@@ -58,7 +58,6 @@ func newElections() *cobra.Command {
 	cmd.Flags().IntVar(&c.plan.Workers, "workers", runtime.NumCPU(), "runs at the same time; they change nothing in the result")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print what was measured in every run, as JSON")
 	cmd.Flags().BoolVar(&c.asMarkdown, "markdown", false, "print docs/elections.md")
-	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	cmd.AddCommand(newElectionsTrace())
 	return cmd
 }
@@ -89,6 +88,9 @@ func electionsHelp() string {
 
 // prepare checks the flags.
 func (c *comparison) prepare(o *choice) (err error) {
+	if c.asJSON && c.asMarkdown {
+		return errors.New("--json and --markdown: choose one")
+	}
 	p := &c.plan
 	p.Algorithms, p.Scenarios, c.measures = elections.Algorithms(), elections.Scenarios(), elections.Measures()
 	if o.algorithms != allNames {
@@ -242,5 +244,8 @@ func traceElection(args []string, o *choice, out io.Writer) error {
 			failed = encoder.Encode(r)
 		}
 	})
-	return errors.Join(err, failed)
+	if err != nil {
+		return fmt.Errorf("%w; %w", err, errUsage)
+	}
+	return failed
 }
