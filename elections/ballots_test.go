@@ -24,136 +24,138 @@ func (b *bench) period() {
 }
 
 // Member 1 of three has priority 5, and each row says what it hears.
+var ballotsRules = []struct {
+	rule       string
+	algorithm  *Algorithm
+	priorities []int
+	wins       int
+	do         func(b *bench)
+	led        Rank // whom member 1 holds
+}{
+	{
+		rule: "the winner of two consecutive elections leads", led: 1,
+		do: func(b *bench) { b.hear(2, 3, false); b.period() },
+	},
+	{
+		rule: "one win is not enough: a starting member that has heard nobody does not lead", algorithm: ballotsNone,
+		do: func(*bench) {},
+	},
+	{
+		rule: "the number of wins is configurable", wins: 3,
+		do: func(b *bench) { b.hear(2, 3, false); b.period() },
+	},
+	{
+		rule: "wins must be consecutive", algorithm: ballotsNone,
+		do: func(b *bench) {
+			b.hear(2, 9, false)
+			b.period()
+			b.clock += 3 * b.times.Period
+			b.fire(1, ballotsPeriod)
+		},
+	},
+	{
+		rule: "most votes win, and the vote count is the priority",
+		do:   func(b *bench) { b.hear(2, 6, false); b.period(); b.period() },
+	},
+	{
+		rule: "a tie goes to the lowest id", led: 1,
+		do: func(b *bench) { b.hear(2, 5, false); b.period() },
+	},
+	{
+		rule: "(a) a claim of a member of the same priority is respected", led: 2,
+		do: func(b *bench) { b.hear(2, 5, true); b.period(); b.period() },
+	},
+	{
+		rule: "a higher priority waives (a): it takes over", led: 1,
+		do: func(b *bench) { b.hear(2, 4, true); b.period() },
+	},
+	{
+		rule: "it waives only (a): the quorum must hold", algorithm: ballotsAllButOne, priorities: []int{5, 1, 1, 1},
+		do: func(b *bench) { b.hear(2, 1, true); b.period(); b.period() }, led: 2,
+	},
+	{
+		rule: "it waives only (a): the wins are needed", wins: 3, led: 2,
+		do: func(b *bench) { b.hear(2, 4, true); b.period() },
+	},
+	{
+		rule: "(b) majority: one ballot of three is too few",
+		do:   func(b *bench) { b.period(); b.period() },
+	},
+	{
+		rule: "(b) none: the own ballot will do", algorithm: ballotsNone, led: 1,
+		do: func(b *bench) { b.period() },
+	},
+	{
+		rule: "(b) all but one: two of four are too few", algorithm: ballotsAllButOne, priorities: []int{5, 1, 1, 1},
+		do: func(b *bench) { b.hear(2, 1, false); b.period() },
+	},
+	{
+		rule: "(b) all but one: three of four will do", algorithm: ballotsAllButOne, priorities: []int{5, 1, 1, 1}, led: 1,
+		do: func(b *bench) { b.hear(2, 1, false); b.hear(3, 1, false); b.period() },
+	},
+	{
+		rule: "a member out of service never leads", priorities: []int{-1, 1, 1}, algorithm: ballotsNone,
+		do: func(b *bench) { b.period(); b.period() },
+	},
+	{
+		rule: "a member out of service counts towards the quorum", led: 1,
+		do: func(b *bench) { b.hear(2, -1, false); b.period() },
+	},
+	{
+		rule: "a ballot counts for two periods", led: 1,
+		do: func(b *bench) { b.hear(2, 1, false); b.period(); b.period() },
+	},
+	{
+		rule: "a leader goes to standby when the quorum fails",
+		do:   func(b *bench) { b.hear(2, 1, false); b.period(); b.period(); b.period() },
+	},
+	{
+		rule: "a leader goes to standby when it hears a claim of higher priority", led: 2,
+		do: func(b *bench) { b.hear(2, 1, false); b.period(); b.hear(2, 6, true) },
+	},
+	{
+		rule: "a leader keeps leading though it no longer wins", led: 1,
+		do: func(b *bench) { b.hear(2, 1, false); b.period(); b.hear(2, 6, false); b.period() },
+	},
+	{
+		rule: "of two equal claims the lower id stays", led: 1,
+		do: func(b *bench) { b.hear(2, 1, false); b.period(); b.hear(2, 5, true) },
+	},
+	{
+		rule: "a dead leader's claim lasts as long as its ballot", led: 2,
+		do: func(b *bench) { b.hear(3, 1, false); b.hear(2, 5, true); b.period(); b.period() },
+	},
+	{
+		rule: "and no longer", algorithm: ballotsNone, led: 1,
+		do: func(b *bench) { b.hear(2, 5, true); b.period(); b.period(); b.period() },
+	},
+	{
+		rule: "ballots are idempotent, and an older one changes nothing", led: 1,
+		do: func(b *bench) {
+			old := b.cast(2, 9, true)
+			b.clock++
+			b.hear(2, 1, false)
+			b.hear(2, 1, false)
+			b.tell(1, 2, old)
+			b.period()
+		},
+	},
+	{
+		rule: "a ballot of a clock that is ahead by more than two periods does not count",
+		do: func(b *bench) {
+			b.walls[2] = 2*int64(b.times.Period) + 1
+			b.hear(2, 9, true)
+			b.fire(1, ballotsPeriod)
+		},
+	},
+	{
+		rule: "a ballot of a clock that is ahead by two periods counts", led: 2,
+		do: func(b *bench) { b.walls[2] = 2 * int64(b.times.Period); b.hear(2, 9, true); b.fire(1, ballotsPeriod) },
+	},
+}
+
 func TestBallots_FollowTheirRules(t *testing.T) {
-	for _, row := range []struct {
-		rule       string
-		algorithm  *Algorithm
-		priorities []int
-		wins       int
-		do         func(b *bench)
-		led        Rank // whom member 1 holds
-	}{
-		{
-			rule: "the winner of two consecutive elections leads", led: 1,
-			do: func(b *bench) { b.hear(2, 3, false); b.period() },
-		},
-		{
-			rule: "one win is not enough: a starting member that has heard nobody does not lead", algorithm: ballotsNone,
-			do: func(*bench) {},
-		},
-		{
-			rule: "the number of wins is configurable", wins: 3,
-			do: func(b *bench) { b.hear(2, 3, false); b.period() },
-		},
-		{
-			rule: "wins must be consecutive", algorithm: ballotsNone,
-			do: func(b *bench) {
-				b.hear(2, 9, false)
-				b.period()
-				b.clock += 3 * b.times.Period
-				b.fire(1, ballotsPeriod)
-			},
-		},
-		{
-			rule: "most votes win, and the vote count is the priority",
-			do:   func(b *bench) { b.hear(2, 6, false); b.period(); b.period() },
-		},
-		{
-			rule: "a tie goes to the lowest id", led: 1,
-			do: func(b *bench) { b.hear(2, 5, false); b.period() },
-		},
-		{
-			rule: "(a) a claim of a member of the same priority is respected", led: 2,
-			do: func(b *bench) { b.hear(2, 5, true); b.period(); b.period() },
-		},
-		{
-			rule: "a higher priority waives (a): it takes over", led: 1,
-			do: func(b *bench) { b.hear(2, 4, true); b.period() },
-		},
-		{
-			rule: "it waives only (a): the quorum must hold", algorithm: ballotsAllButOne, priorities: []int{5, 1, 1, 1},
-			do: func(b *bench) { b.hear(2, 1, true); b.period(); b.period() }, led: 2,
-		},
-		{
-			rule: "it waives only (a): the wins are needed", wins: 3, led: 2,
-			do: func(b *bench) { b.hear(2, 4, true); b.period() },
-		},
-		{
-			rule: "(b) majority: one ballot of three is too few",
-			do:   func(b *bench) { b.period(); b.period() },
-		},
-		{
-			rule: "(b) none: the own ballot will do", algorithm: ballotsNone, led: 1,
-			do: func(b *bench) { b.period() },
-		},
-		{
-			rule: "(b) all but one: two of four are too few", algorithm: ballotsAllButOne, priorities: []int{5, 1, 1, 1},
-			do: func(b *bench) { b.hear(2, 1, false); b.period() },
-		},
-		{
-			rule: "(b) all but one: three of four will do", algorithm: ballotsAllButOne, priorities: []int{5, 1, 1, 1}, led: 1,
-			do: func(b *bench) { b.hear(2, 1, false); b.hear(3, 1, false); b.period() },
-		},
-		{
-			rule: "a member out of service never leads", priorities: []int{-1, 1, 1}, algorithm: ballotsNone,
-			do: func(b *bench) { b.period(); b.period() },
-		},
-		{
-			rule: "a member out of service counts towards the quorum", led: 1,
-			do: func(b *bench) { b.hear(2, -1, false); b.period() },
-		},
-		{
-			rule: "a ballot counts for two periods", led: 1,
-			do: func(b *bench) { b.hear(2, 1, false); b.period(); b.period() },
-		},
-		{
-			rule: "a leader goes to standby when the quorum fails",
-			do:   func(b *bench) { b.hear(2, 1, false); b.period(); b.period(); b.period() },
-		},
-		{
-			rule: "a leader goes to standby when it hears a claim of higher priority", led: 2,
-			do: func(b *bench) { b.hear(2, 1, false); b.period(); b.hear(2, 6, true) },
-		},
-		{
-			rule: "a leader keeps leading though it no longer wins", led: 1,
-			do: func(b *bench) { b.hear(2, 1, false); b.period(); b.hear(2, 6, false); b.period() },
-		},
-		{
-			rule: "of two equal claims the lower id stays", led: 1,
-			do: func(b *bench) { b.hear(2, 1, false); b.period(); b.hear(2, 5, true) },
-		},
-		{
-			rule: "a dead leader's claim lasts as long as its ballot", led: 2,
-			do: func(b *bench) { b.hear(3, 1, false); b.hear(2, 5, true); b.period(); b.period() },
-		},
-		{
-			rule: "and no longer", algorithm: ballotsNone, led: 1,
-			do: func(b *bench) { b.hear(2, 5, true); b.period(); b.period(); b.period() },
-		},
-		{
-			rule: "ballots are idempotent, and an older one changes nothing", led: 1,
-			do: func(b *bench) {
-				old := b.cast(2, 9, true)
-				b.clock++
-				b.hear(2, 1, false)
-				b.hear(2, 1, false)
-				b.tell(1, 2, old)
-				b.period()
-			},
-		},
-		{
-			rule: "a ballot of a clock that is ahead by more than two periods does not count",
-			do: func(b *bench) {
-				b.walls[2] = 2*int64(b.times.Period) + 1
-				b.hear(2, 9, true)
-				b.fire(1, ballotsPeriod)
-			},
-		},
-		{
-			rule: "a ballot of a clock that is ahead by two periods counts", led: 2,
-			do: func(b *bench) { b.walls[2] = 2 * int64(b.times.Period); b.hear(2, 9, true); b.fire(1, ballotsPeriod) },
-		},
-	} {
+	for _, row := range ballotsRules {
 		t.Run(row.rule, func(t *testing.T) {
 			if row.algorithm == nil {
 				row.algorithm = ballotsMajority

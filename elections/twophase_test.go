@@ -43,141 +43,144 @@ func electAs(b *bench, r Rank, term, msg uint64) {
 	b.waiting = nil
 }
 
+var tpHBT, tpRTT = Published().Heartbeat, Published().RTT
+
+var twoPhaseRules = []struct {
+	rule string
+	do   func(b *bench)
+	said string
+	wait sim.Time // of the elector's timer of member 1
+	led  Rank     // whom member 1 holds
+}{
+	{rule: "on entry to watching the timer is 5·HBT", do: func(*bench) {}, wait: 5 * tpHBT},
+	{
+		rule: "LEAD resets the timer to 3·HBT", wait: 3 * tpHBT, led: 2,
+		do: func(b *bench) { b.tell(1, 2, lead(1, 0)) },
+	},
+	{
+		rule: "ELECT goes to voting, where ELECT is broadcast and the timer is RTT", wait: tpRTT,
+		do:   func(b *bench) { b.tell(1, 2, elect(0, 0)) },
+		said: "1 -> 2 ELECT(0,0), 1 -> 3 ELECT(0,0)",
+	},
+	{
+		rule: "a timeout while watching goes to voting", wait: tpRTT,
+		do:   func(b *bench) { b.fire(1, tpElector) },
+		said: "1 -> 2 ELECT(0,0), 1 -> 3 ELECT(0,0)",
+	},
+	{
+		rule: "ELECT reports the last leader message seen", wait: tpRTT, led: 2,
+		do:   func(b *bench) { b.tell(1, 2, lead(4, 7)); b.fire(1, tpElector) },
+		said: "1 -> 2 ELECT(4,7), 1 -> 3 ELECT(4,7)",
+	},
+	{
+		rule: "on timeout VOTE goes to the latest claim, then back to watching", wait: 5 * tpHBT,
+		do: func(b *bench) {
+			b.tell(1, 2, elect(0, 0))
+			b.tell(1, 3, elect(1, 9))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+		said: "1 -> 3 VOTE(1,9)",
+	},
+	{
+		rule: "ties go to the smallest id: a vote for itself is not sent", wait: 5 * tpHBT,
+		do: func(b *bench) {
+			b.tell(1, 2, elect(0, 0))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+	},
+	{
+		rule: "the old leader gets the vote if it still claims, though another claim is later", wait: 5 * tpHBT, led: 2,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(1, 5))
+			b.tell(1, 2, elect(1, 5))
+			b.tell(1, 3, elect(1, 6))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+		said: "1 -> 2 VOTE(1,5)",
+	},
+	{
+		rule: "an old leader that does not claim gets no vote", wait: 5 * tpHBT, led: 2,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(1, 5))
+			b.fire(1, tpElector)
+			b.tell(1, 3, elect(1, 6))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+		said: "1 -> 3 VOTE(1,6)",
+	},
+	{
+		rule: "a LEAD while voting counts as its sender's claim and leaves the timer", wait: 5 * tpHBT, led: 3,
+		do: func(b *bench) {
+			b.fire(1, tpElector)
+			b.clock += tpRTT / 2
+			b.tell(1, 3, lead(2, 1))
+			require.Equal(b.t, tpRTT/2, b.timers[1][tpElector]-b.clock)
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+		said: "1 -> 3 VOTE(2,1)",
+	},
+	{
+		rule: "an obsolete LEAD is ignored", wait: 3 * tpHBT, led: 2,
+		do: func(b *bench) { b.tell(1, 2, lead(2, 0)); b.tell(1, 3, lead(1, 99)) },
+	},
+	{
+		rule: "more than n/2 identical votes make a leader of the next term, which broadcasts at once", wait: 3 * tpHBT, led: 1,
+		do:   func(b *bench) { b.tell(1, 2, vote(3, 4)); b.tell(1, 3, vote(3, 4)) },
+		said: "1 -> 2 LEAD(4,0), 1 -> 3 LEAD(4,0)",
+	},
+	{
+		rule: "votes with different numbers are not identical", wait: 5 * tpHBT,
+		do: func(b *bench) { b.tell(1, 2, vote(3, 4)); b.tell(1, 3, vote(3, 5)) },
+	},
+	{
+		rule: "the tally keeps the latest vote of each member: one that votes twice counts once", wait: 5 * tpHBT,
+		do: func(b *bench) { b.tell(1, 2, vote(3, 4)); b.tell(1, 2, vote(3, 4)) },
+	},
+	{
+		rule: "LEAD clears the tally", wait: 3 * tpHBT, led: 2,
+		do: func(b *bench) { b.tell(1, 2, vote(0, 0)); b.tell(1, 2, lead(1, 0)); b.tell(1, 3, vote(0, 0)) },
+	},
+	{
+		rule: "a leader broadcasts at least every HBT, and counts its messages", wait: 3 * tpHBT, led: 1,
+		do:   func(b *bench) { electAs(b, 1, 0, 0); b.fire(1, tpLead) },
+		said: "1 -> 2 LEAD(1,1), 1 -> 3 LEAD(1,1)",
+	},
+	{
+		rule: "a LEAD that is not obsolete makes a leader a follower", wait: 3 * tpHBT, led: 3,
+		do: func(b *bench) {
+			electAs(b, 1, 0, 0)
+			b.tell(1, 3, lead(2, 0))
+			require.NotContains(b.t, b.timers[1], tpLead)
+		},
+	},
+	{
+		rule: "a leader ignores an obsolete LEAD, and votes", wait: 3 * tpHBT, led: 1,
+		do: func(b *bench) { electAs(b, 1, 4, 0); b.tell(1, 3, lead(4, 9)); b.tell(1, 3, vote(4, 0)) },
+	},
+	{
+		rule: "a leader's own ELECT reports its last sent numbers", wait: tpRTT, led: 1,
+		do:   func(b *bench) { electAs(b, 1, 0, 0); b.fire(1, tpLead); b.waiting = nil; b.tell(1, 2, elect(0, 0)) },
+		said: "1 -> 2 ELECT(1,1), 1 -> 3 ELECT(1,1)",
+	},
+	{
+		rule: "the slate is cleared on entering watching: an old claim does not count again", wait: 5 * tpHBT,
+		do: func(b *bench) {
+			b.tell(1, 3, elect(5, 0))
+			b.fire(1, tpElector)
+			b.fire(1, tpElector)
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+	},
+}
+
 func TestTwoPhase_FollowsItsRules(t *testing.T) {
-	hbt, rtt := Published().Heartbeat, Published().RTT
-	for _, row := range []struct {
-		rule string
-		do   func(b *bench)
-		said string
-		wait sim.Time // of the elector's timer of member 1
-		led  Rank     // whom member 1 holds
-	}{
-		{rule: "on entry to watching the timer is 5·HBT", do: func(*bench) {}, wait: 5 * hbt},
-		{
-			rule: "LEAD resets the timer to 3·HBT", wait: 3 * hbt, led: 2,
-			do: func(b *bench) { b.tell(1, 2, lead(1, 0)) },
-		},
-		{
-			rule: "ELECT goes to voting, where ELECT is broadcast and the timer is RTT", wait: rtt,
-			do:   func(b *bench) { b.tell(1, 2, elect(0, 0)) },
-			said: "1 -> 2 ELECT(0,0), 1 -> 3 ELECT(0,0)",
-		},
-		{
-			rule: "a timeout while watching goes to voting", wait: rtt,
-			do:   func(b *bench) { b.fire(1, tpElector) },
-			said: "1 -> 2 ELECT(0,0), 1 -> 3 ELECT(0,0)",
-		},
-		{
-			rule: "ELECT reports the last leader message seen", wait: rtt, led: 2,
-			do:   func(b *bench) { b.tell(1, 2, lead(4, 7)); b.fire(1, tpElector) },
-			said: "1 -> 2 ELECT(4,7), 1 -> 3 ELECT(4,7)",
-		},
-		{
-			rule: "on timeout VOTE goes to the latest claim, then back to watching", wait: 5 * hbt,
-			do: func(b *bench) {
-				b.tell(1, 2, elect(0, 0))
-				b.tell(1, 3, elect(1, 9))
-				b.waiting = nil
-				b.fire(1, tpElector)
-			},
-			said: "1 -> 3 VOTE(1,9)",
-		},
-		{
-			rule: "ties go to the smallest id: a vote for itself is not sent", wait: 5 * hbt,
-			do: func(b *bench) {
-				b.tell(1, 2, elect(0, 0))
-				b.waiting = nil
-				b.fire(1, tpElector)
-			},
-		},
-		{
-			rule: "the old leader gets the vote if it still claims, though another claim is later", wait: 5 * hbt, led: 2,
-			do: func(b *bench) {
-				b.tell(1, 2, lead(1, 5))
-				b.tell(1, 2, elect(1, 5))
-				b.tell(1, 3, elect(1, 6))
-				b.waiting = nil
-				b.fire(1, tpElector)
-			},
-			said: "1 -> 2 VOTE(1,5)",
-		},
-		{
-			rule: "an old leader that does not claim gets no vote", wait: 5 * hbt, led: 2,
-			do: func(b *bench) {
-				b.tell(1, 2, lead(1, 5))
-				b.fire(1, tpElector)
-				b.tell(1, 3, elect(1, 6))
-				b.waiting = nil
-				b.fire(1, tpElector)
-			},
-			said: "1 -> 3 VOTE(1,6)",
-		},
-		{
-			rule: "a LEAD while voting counts as its sender's claim and leaves the timer", wait: 5 * hbt, led: 3,
-			do: func(b *bench) {
-				b.fire(1, tpElector)
-				b.clock += rtt / 2
-				b.tell(1, 3, lead(2, 1))
-				require.Equal(b.t, rtt/2, b.timers[1][tpElector]-b.clock)
-				b.waiting = nil
-				b.fire(1, tpElector)
-			},
-			said: "1 -> 3 VOTE(2,1)",
-		},
-		{
-			rule: "an obsolete LEAD is ignored", wait: 3 * hbt, led: 2,
-			do: func(b *bench) { b.tell(1, 2, lead(2, 0)); b.tell(1, 3, lead(1, 99)) },
-		},
-		{
-			rule: "more than n/2 identical votes make a leader of the next term, which broadcasts at once", wait: 3 * hbt, led: 1,
-			do:   func(b *bench) { b.tell(1, 2, vote(3, 4)); b.tell(1, 3, vote(3, 4)) },
-			said: "1 -> 2 LEAD(4,0), 1 -> 3 LEAD(4,0)",
-		},
-		{
-			rule: "votes with different numbers are not identical", wait: 5 * hbt,
-			do: func(b *bench) { b.tell(1, 2, vote(3, 4)); b.tell(1, 3, vote(3, 5)) },
-		},
-		{
-			rule: "the tally keeps the latest vote of each member: one that votes twice counts once", wait: 5 * hbt,
-			do: func(b *bench) { b.tell(1, 2, vote(3, 4)); b.tell(1, 2, vote(3, 4)) },
-		},
-		{
-			rule: "LEAD clears the tally", wait: 3 * hbt, led: 2,
-			do: func(b *bench) { b.tell(1, 2, vote(0, 0)); b.tell(1, 2, lead(1, 0)); b.tell(1, 3, vote(0, 0)) },
-		},
-		{
-			rule: "a leader broadcasts at least every HBT, and counts its messages", wait: 3 * hbt, led: 1,
-			do:   func(b *bench) { electAs(b, 1, 0, 0); b.fire(1, tpLead) },
-			said: "1 -> 2 LEAD(1,1), 1 -> 3 LEAD(1,1)",
-		},
-		{
-			rule: "a LEAD that is not obsolete makes a leader a follower", wait: 3 * hbt, led: 3,
-			do: func(b *bench) {
-				electAs(b, 1, 0, 0)
-				b.tell(1, 3, lead(2, 0))
-				require.NotContains(b.t, b.timers[1], tpLead)
-			},
-		},
-		{
-			rule: "a leader ignores an obsolete LEAD, and votes", wait: 3 * hbt, led: 1,
-			do: func(b *bench) { electAs(b, 1, 4, 0); b.tell(1, 3, lead(4, 9)); b.tell(1, 3, vote(4, 0)) },
-		},
-		{
-			rule: "a leader's own ELECT reports its last sent numbers", wait: rtt, led: 1,
-			do:   func(b *bench) { electAs(b, 1, 0, 0); b.fire(1, tpLead); b.waiting = nil; b.tell(1, 2, elect(0, 0)) },
-			said: "1 -> 2 ELECT(1,1), 1 -> 3 ELECT(1,1)",
-		},
-		{
-			rule: "the slate is cleared on entering watching: an old claim does not count again", wait: 5 * hbt,
-			do: func(b *bench) {
-				b.tell(1, 3, elect(5, 0))
-				b.fire(1, tpElector)
-				b.fire(1, tpElector)
-				b.waiting = nil
-				b.fire(1, tpElector)
-			},
-		},
-	} {
+	for _, row := range twoPhaseRules {
 		t.Run(row.rule, func(t *testing.T) {
 			b := twoPhaseBench(t, 3)
 			row.do(b)

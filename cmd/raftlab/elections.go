@@ -224,14 +224,14 @@ func newElectionsTrace() *cobra.Command {
 func traceElection(args []string, o *choice, out io.Writer) error {
 	a, err1 := elections.FindAlgorithm(args[0])
 	s, err2 := elections.FindScenario(args[1])
-	n, err3 := numbers[int]("N", args[2])
+	n, err3 := numbers[int]("n", args[2])
 	seed, _, err4 := seedRange(args[3])
 	setup, err5 := o.setup()
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return fmt.Errorf("%w; %w", err, errUsage)
 	}
 	if len(n) != 1 {
-		return fmt.Errorf("N %q: it takes one number; %w", args[2], errUsage)
+		return fmt.Errorf("n %q: it takes one number; %w", args[2], errUsage)
 	}
 	setup.N = n[0]
 	if err := setup.Validate(); err != nil {

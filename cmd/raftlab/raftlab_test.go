@@ -108,7 +108,7 @@ func TestElections_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"--json", "--markdown"}, "--json and --markdown: choose one"},
 		{[]string{"trace", "raft", "flood", "3", "1"}, `unknown scenario "flood"`},
 		{[]string{"trace", "raft", "minority", "65", "1"}, "minority cuts links, and takes at most 64 members"},
-		{[]string{"trace", "raft", "minority", "x", "1"}, `N: "x" is no number`},
+		{[]string{"trace", "raft", "minority", "x", "1"}, `n: "x" is no number`},
 	} {
 		code, out, errOut := lab(append([]string{"elections"}, row.args...)...)
 		assert.Equal(t, exitUsage, code, "%v", row.args)
