@@ -7,9 +7,10 @@ type Algorithm struct {
 	Source     string // who described it, where and when
 	Assumes    string // of the network, the clocks and the members
 	Guarantees string
-	Takes      string // what the Raft core takes over from it
-	Leaves     string // what it does not take over, and why
-	Epochs     bool   // Leader's second value numbers leaders: two in one are told apart from two at one instant
+	Takes      string   // what the Raft core takes over from it
+	Leaves     string   // what it does not take over, and why
+	Choices    []string // what the source leaves open, and what was chosen here
+	Epochs     bool     // Leader's second value numbers leaders: two in one are told apart from two at one instant
 	New        func(o Options) Machine
 	// Found returns what the members' disks hold, by rank from 0, before a scenario begins; nil: the
 	// algorithm has no disk, or needs nothing on it.

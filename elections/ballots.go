@@ -32,6 +32,12 @@ func ballots(name, title string, quorum func(n int) int, guarantees string) *Alg
 		Takes: "Priority with takeover, voters that are out of service, and the consecutive-wins damper, as a back-off.",
 		Leaves: "Ballots by timestamp: a safety rule never reads a clock. A quorum that can be chosen: " +
 			"only a majority of the configured members prevents split brain.",
+		Choices: []string{
+			"A leader claims in its ballots and keeps leading though it loses a tie; it goes to standby when the quorum " +
+				"fails or it hears a claim of higher priority; of two equal claims the lower id stays; a dead leader's " +
+				"claim lasts as long as its ballot.",
+			"In the comparison the priority is the rank.",
+		},
 		New: func(o Options) Machine {
 			m := &ballotsMachine{o: o, quorum: quorum(o.N), box: make([]ballot, o.N+1), wins: o.Wins}
 			if m.wins == 0 {

@@ -55,5 +55,5 @@ func NewReport(p *Plan, cells []Cell, measures []MeasureInfo) *Report {
 	return r
 }
 
-// Write writes the report, a cell a line.
+// Write writes the report, as one line.
 func (r *Report) Write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }

@@ -22,6 +22,12 @@ var twoPhase = &Algorithm{
 	Takes: "Traffic that is bounded per round trip; a tie has one known winner.",
 	Leaves: "Votes that are repeated each round and kept in memory: a vote is durable and given once a term, " +
 		"or two leaders of one term follow.",
+	Choices: []string{
+		"A LEAD while voting counts as its sender's claim and leaves the timer.",
+		"The winner's numbers: VOTE carries the best claim's, votes are identical when both are, and the winner leads " +
+			"term + 1 from msg 0.",
+		"Broadcasts reach the own elector, never the own candidate machine; a vote for oneself counts.",
+	},
 	Epochs: true,
 	New:    func(o Options) Machine { return newTwoPhase(o) },
 }

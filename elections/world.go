@@ -21,6 +21,7 @@ type world struct {
 	watch     watch
 	trace     func(Record)
 	step      int // counts the events
+	budget    int // how many there may be
 	messages  int // counts the messages: their names in a trace
 	// coarse is how the timers that were set before it run out after it; see severalDetectors.
 	coarse struct{ after, every sim.Time }
@@ -71,7 +72,7 @@ type event struct {
 
 // newWorld puts n members side by side; disks is what they find on them, or nil. Nobody runs yet.
 func newWorld(a *Algorithm, s *Setup, seed uint64, disks []any) *world {
-	w := &world{algorithm: a, setup: s, times: s.Times, seed: seed, chance: sim.NewStream(seed, sim.ProcessConcern)}
+	w := &world{algorithm: a, setup: s, times: s.Times, seed: seed, budget: eventsMax, chance: sim.NewStream(seed, sim.ProcessConcern)}
 	w.net = sim.NewNetwork[envelope](s.N, 1, sim.NewStream(seed, sim.NetworkConcern), func(at sim.Time, p sim.Packet) {
 		w.queue.Push(at, event{kind: evArrive, a: int64(p)})
 	})
@@ -110,7 +111,7 @@ func (w *world) startAt(t sim.Time, r Rank) { w.queue.Push(t, event{kind: evStar
 func (w *world) run(until sim.Time) bool {
 	w.at(until, func() {})
 	last := int64(len(w.actions) - 1)
-	for w.step < eventsMax {
+	for w.step < w.budget {
 		e, ok := w.queue.Pop()
 		if !ok || e.kind == evAction && e.a == last {
 			return true

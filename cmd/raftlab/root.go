@@ -70,14 +70,15 @@ The profiles are
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
   raftlab replay f2.swarm.2a             # one seed again, as a story
-  raftlab trace f2.swarm.2a --format ndjson > trace.ndjson`,
+  raftlab trace f2.swarm.2a --format ndjson > trace.ndjson
+  raftlab elections --sizes 5            # Raft beside the algorithms that it learned from`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usageArgs(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newZoo())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newZoo(), newElections())
 	return root
 }
 
