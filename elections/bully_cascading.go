@@ -16,6 +16,14 @@ var bullyCascading = &Algorithm{
 		"failing.",
 	Leaves: "The takeover by whoever is highest: a leader that works stays one, unless it hands " +
 		"over.",
+	Choices: []string{
+		"COORDINATOR is waited for 2T from the first ANSWER.",
+		"A leader that joins an election leads on until another is announced.",
+		"The highest rank sends COORDINATOR at once when it starts, and waits T when a " +
+			"lower rank asked: else it ends elections whose messages are still under way, " +
+			"each of which starts another, and among a hundred members that never stops.",
+		seatChoice,
+	},
 	New: func(Options) Machine { return &cascading{} },
 }
 

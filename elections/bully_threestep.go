@@ -17,6 +17,12 @@ var bullyThreeStep = &Algorithm{
 		"failing.",
 	Leaves: "Silence as a proof of death: a majority says who leads, and the lost answer of a " +
 		"higher rank costs no second leader.",
+	Choices: []string{
+		"No ELECTED within T of PROCEED: the next highest that answered is told, then it " +
+			"starts afresh.",
+		"The highest rank has nobody to ask, and leads at once.",
+		seatChoice,
+	},
 	New: func(Options) Machine { return &threeStep{} },
 }
 

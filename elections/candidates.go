@@ -17,7 +17,13 @@ var candidateOrdinary = &Algorithm{
 		"candidate has a leader, and a part without one has none.",
 	Takes:  "Voters that never campaign (priority 0) but tell the successors; staggered timeouts.",
 	Leaves: "A leader appointed by one member: it takes the votes of a majority.",
-	New:    newStanding,
+	Choices: []string{
+		"Every second rank is a candidate, from the highest on.",
+		"No answer within T: repeat after δ.",
+		"A heartbeat is a notice, too: who has no leader follows the one that it hears.",
+		seatChoice,
+	},
+	New: newStanding,
 }
 
 // The messages of the candidate/ordinary election.

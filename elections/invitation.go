@@ -17,7 +17,15 @@ var invitationAlgorithm = &Algorithm{
 		"definition, and the groups become one while all members reach each other.",
 	Takes:  "A refusal names the leader.",
 	Leaves: "The merging of groups: two logs cannot merge.",
-	New:    func(Options) Machine { return &invitation{} },
+	Choices: []string{
+		"Ties go to the inviter, crossed invitations to the lower number; they are " +
+			"crossed if the member invited the inviter less than T ago.",
+		"(leader, counter) names a group; the counter is on disk, and messages of an " +
+			"older group are dropped, an ACCEPT that comes too late included: who sent it is " +
+			"a group of one again after a timeout.",
+		"The leader that accepts tells its own members.",
+	},
+	New: func(Options) Machine { return &invitation{} },
 }
 
 // group is the name of a group: "(leader, counter) names a group, and messages of an older group are

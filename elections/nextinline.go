@@ -13,6 +13,13 @@ var nextInLineFailover = &Algorithm{
 		"has a leader.",
 	Takes:  "Successors in the leader's heartbeats.",
 	Leaves: "The alternate that leads because it was asked: a successor only campaigns first.",
+	Choices: []string{
+		"Two alternates are named: the two ranks below the leader, for those above were " +
+			"silent when it was elected.",
+		"An alternate that answers and does not announce itself within T: bully a in " +
+			"full.",
+		seatChoice,
+	},
 	New: func(Options) Machine {
 		return &nextInLine{threeStep: threeStep{names: alternatesMax}}
 	},

@@ -17,7 +17,14 @@ var ringCollecting = &Algorithm{
 		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
 	Takes:  "Skipping the unreachable.",
 	Leaves: "The second round: heartbeats announce.",
-	New:    func(Options) Machine { return &ring{fold: collect} },
+	Choices: []string{
+		"Who sees no COORDINATOR within 2n · T starts again; a message past n hops is " +
+			"dropped.",
+		"A lap carries a random tag, so that a member passes it once, though a lost ACK " +
+			"made two of it.",
+		seatChoice,
+	},
+	New: func(Options) Machine { return &ring{fold: collect} },
 }
 
 // ringMaximum carries no more than it needs for the same.
@@ -35,7 +42,10 @@ var ringMaximum = &Algorithm{
 		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
 	Takes:  "Skipping the unreachable.",
 	Leaves: "Messages with the maximum alone: the sets of a group are tiny.",
-	New:    func(Options) Machine { return &ring{fold: highest} },
+	Choices: []string{
+		"As in the collecting form.",
+	},
+	New: func(Options) Machine { return &ring{fold: highest} },
 }
 
 // fold is what a member does to the ranks of an ELECTION that comes by.

@@ -15,7 +15,14 @@ var ringChangRoberts = &Algorithm{
 		"two leaders.",
 	Takes:  "Skipping the unreachable.",
 	Leaves: "The last round: heartbeats announce.",
-	New:    func(Options) Machine { return &changRoberts{} },
+	Choices: []string{
+		"Who takes part and sees no COORDINATOR within 2n · T starts again; a message " +
+			"past n hops is dropped.",
+		"The ring is in the order of ranks, which is the worst for a lone low starter and " +
+			"the best if all start at once.",
+		seatChoice,
+	},
+	New: func(Options) Machine { return &changRoberts{} },
 }
 
 // changRoberts is one member. While it takes part, timerRound runs.

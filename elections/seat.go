@@ -1,5 +1,9 @@
 package elections
 
+// seatChoice is said of every algorithm that has a seat.
+const seatChoice = "A leader that hears another leader's heartbeat starts an election, which ends a healed " +
+	"split; a follower that hears one goes on waiting for its own leader's."
+
 // seat is what bully, next-in-line, candidate/ordinary and the ring share: whom the member takes for the
 // leader, and the watch over it. Its rules are choices, for the sources say only "a process notices".
 type seat struct {
