@@ -66,8 +66,8 @@ func TestClassics_AFlappingHighestRankDisplacesAWorkingLeaderAtEachReturn(t *tes
 	}
 }
 
-// Each ELECTION wakes the receiver, and COORDINATOR puts it to sleep. A highest rank that answers each ELECTION
-// with COORDINATOR at once keeps that going for ever.
+// Each ELECTION wakes the receiver, and COORDINATOR puts it to sleep. A highest rank that answers each
+// ELECTION with COORDINATOR at once keeps that going for ever.
 func TestBullyCascading_AWaveOfElectionsEbbs(t *testing.T) {
 	const n = 25
 	for _, o := range outcomes(t, bullyCascading, "cold-start", n, 3) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The messages of one election, against the published formulas. The leader n is dead, so n - 1 live. Acknowledgements and
-// heartbeats do not count.
+// The messages of one election, against the published formulas. The leader n is dead, so n - 1 live.
+// Acknowledgements and heartbeats do not count.
 
 var sizes = []int{3, 5, 6, 9, 25}
 

@@ -80,7 +80,7 @@ func TestPublished_CollectingRing(t *testing.T) {
 			steps = append(steps, step{l.to, l.message.Kind(), l.message.(lap).ranks})
 		}
 		b.deliver(nil)
-		if len(b.waiting) == 0 && len(b.timers[5]) == 2 { // 5 watches its leader, and waits for 6 to acknowledge
+		if _, waits := b.timers[5][timerHop]; waits && len(b.waiting) == 0 { // for 6 to acknowledge
 			b.clock += b.times.Answer
 			b.fire(5, timerHop)
 		}
