@@ -89,8 +89,10 @@ func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	if m.active && m.valid(e, from) && m.yieldsTo(from) {
 		e.Rule("A claim of a higher priority, or of the same and a lower id: back to standby.")
 		m.active = false
+		m.look(e)
+	} else if b.claims || from == m.leader {
+		m.look(e)
 	}
-	m.look(e)
 }
 
 // hold casts the own ballot, decides, and sends it. "Every member decides the winner on its own."
