@@ -11,7 +11,7 @@ import (
 // With links cut for good, in each of the four ways, somebody leads and commits.
 func TestParted_WhoReachesAQuorumLeads(t *testing.T) {
 	parted := map[string]int{}
-	for number := range uint64(30) {
+	for number := range uint64(60) {
 		p := calmOfThree(t)
 		p.Length, p.Voters = p.ElectionTimeout*10, 5
 		r := RunProfile(Seed{"calm", number}, p, func(r *Record) {
