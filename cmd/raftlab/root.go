@@ -93,7 +93,8 @@ The profiles are
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage(), newChaos(), newElections())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage(), newChaos(),
+		newElections())
 	return root
 }
 
