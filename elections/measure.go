@@ -95,6 +95,11 @@ func percentile(sorted []int64, p int) int64 {
 	return sorted[(len(sorted)*p+99)/100-1]
 }
 
+// Unit is what its values are counted in: "ns", "%" for a share of the runs, or nothing.
+func (i *MeasureInfo) Unit() string {
+	return [...]string{count: "", nanoseconds: "ns", share: "%"}[i.unit]
+}
+
 // Text is how a table shows the summary of so many runs.
 func (i *MeasureInfo) Text(s Summary, runs int) string {
 	if i.unit == share {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coxswain/raft/elections"
+	"github.com/coxswain/raft/internal/electionpage"
 )
 
 // comparison is one call of elections.
@@ -24,6 +26,7 @@ type comparison struct {
 	measures   []elections.MeasureInfo
 	asJSON     bool
 	asMarkdown bool
+	pagePath   string
 }
 
 // choice is what the flags of a comparison say, as text.
@@ -45,6 +48,7 @@ func newElections() *cobra.Command {
 		Long: electionsHelp(), Args: usageArgs(cobra.NoArgs),
 		Example: `  raftlab elections --scenarios leader-crash --sizes 5
   raftlab elections --algorithms raft,two-phase --measures agreement,two-in-term --seeds 1-1000
+  raftlab elections --html elections.html
   raftlab elections trace raft leader-crash 5 1 > trace.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.prepare(&chosen); err != nil {
@@ -62,6 +66,7 @@ func newElections() *cobra.Command {
 	cmd.Flags().IntVar(&c.plan.Workers, "workers", runtime.NumCPU(), "runs at the same time; they change nothing in the result")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print what was measured in every run, as JSON")
 	cmd.Flags().BoolVar(&c.asMarkdown, "markdown", false, "print docs/elections.md")
+	cmd.Flags().StringVar(&c.pagePath, "html", "", "write a page to this file: diagrams to step through, and charts")
 	cmd.AddCommand(newElectionsTrace())
 	return cmd
 }
@@ -92,8 +97,8 @@ func electionsHelp() string {
 
 // prepare checks the flags.
 func (c *comparison) prepare(o *choice) (err error) {
-	if c.asJSON && c.asMarkdown {
-		return errors.New("--json and --markdown: choose one")
+	if c.asJSON && c.asMarkdown || c.pagePath != "" && (c.asJSON || c.asMarkdown) {
+		return errors.New("--json, --markdown and --html: choose one")
 	}
 	p := &c.plan
 	p.Algorithms, p.Scenarios, c.measures = elections.Algorithms(), elections.Scenarios(), elections.Measures()
@@ -201,12 +206,31 @@ func (c *comparison) run(cmd *cobra.Command) error {
 
 func (c *comparison) print(out io.Writer, cells []elections.Cell) error {
 	switch {
+	case c.pagePath != "":
+		return c.writePage(out, cells)
 	case c.asJSON:
 		return elections.NewReport(&c.plan, cells, c.measures).Write(out)
 	case c.asMarkdown:
 		return elections.WriteMarkdown(out, &c.plan, cells, c.measures)
 	}
 	return elections.WriteTable(out, &c.plan, cells, c.measures)
+}
+
+// writePage writes the page to its file, and says how large it is.
+func (c *comparison) writePage(out io.Writer, cells []elections.Cell) error {
+	file, err := os.Create(c.pagePath)
+	if err != nil {
+		return err
+	}
+	err = electionpage.Write(file, &c.plan, cells, c.measures)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	info, err := os.Stat(c.pagePath)
+	if err == nil {
+		_, err = fmt.Fprintf(out, "%s: %.1f MB\n", c.pagePath, float64(info.Size())/1e6)
+	}
+	return err
 }
 
 // newElectionsTrace prints one run, for a diagram.

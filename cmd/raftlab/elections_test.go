@@ -62,7 +62,7 @@ func TestElections_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"--wins", "-1"}, "-1 consecutive wins: it takes 1 to 100"},
 		{[]string{"--workers", "0"}, "0 workers: it takes 1 to 1024"},
 		{[]string{"--sizes", "101", "--scenarios", "minority"}, "above 25 members there is only the scenario leader-crash"},
-		{[]string{"--json", "--markdown"}, "--json and --markdown: choose one"},
+		{[]string{"--json", "--markdown"}, "--json, --markdown and --html: choose one"},
 		{[]string{"trace", "raft", "flood", "3", "1"}, `unknown scenario "flood"`},
 		{[]string{"trace", "raft", "minority", "65", "1"}, "minority cuts links, and takes at most 64 members"},
 		{[]string{"trace", "raft", "minority", "x", "1"}, `n: "x" is no number`},

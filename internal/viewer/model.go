@@ -10,11 +10,26 @@ type Diagram struct {
 	Values   []string  `json:"values,omitempty"` // names of Step.Values
 	Lanes    []Lane    `json:"lanes"`
 	States   []State   `json:"states"`
+	Start    []Step    `json:"start,omitempty"` // how lanes are before their first step, where the story begins later
 	Steps    []Step    `json:"steps"`
 	Messages []Message `json:"messages"`
 	Marks    []Mark    `json:"marks,omitempty"`
 	Warnings []string  `json:"warnings,omitempty"` // what is left out, and the like: shown on top
 	Wall     bool      `json:"wall,omitempty"`     // times are wall-clock times, since 1970
+}
+
+// Row is the row of a mark, counted from 1: where a link leads that shows it. Rows are laid as by
+// assets/model.js: a mark stands before the steps of its instant, but what went wrong after them.
+func (d *Diagram) Row(mark int) int {
+	laid, steps := 0, 0
+	for i := range mark + 1 {
+		m := &d.Marks[i]
+		for steps < len(d.Steps) && (d.Steps[steps].Time < m.Time || m.Tone == ToneBad && d.Steps[steps].Time == m.Time) {
+			steps++
+		}
+		laid = steps + i + 1
+	}
+	return laid
 }
 
 // Lane is a node.

@@ -16,11 +16,21 @@ type Page struct {
 	Title    string
 	Text     string   // a sentence below the title
 	Axes     []string // what the reader chooses a diagram by; see Diagram.At
+	Shared   string   // one of the axes, if there is one on which all panes stand at the same place
+	Start    string   // where a reader without a link begins: a fragment
 	Panes    int      // how many diagrams stand side by side; 0 is 1
 	Diagrams []Diagram
-	Files    []File        // to be opened by one of the readers when the page is
-	Readers  []string      // scripts that make diagrams of files: see the end of assets/page.js
-	Body     template.HTML // what follows the diagrams: charts, tables
+	Files    []File            // to be opened by one of the readers when the page is
+	Readers  []string          // scripts that make diagrams of files: see the end of assets/page.js
+	About    map[string][]Fact // by a value of an axis: what is said of the diagrams there
+	Lead     template.HTML     // what comes before the diagrams: a tour
+	Body     template.HTML     // what follows them: charts, tables
+}
+
+// Fact is a name and what is said under it: "Source".
+type Fact struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
 }
 
 // File is a file that a reader understands.
@@ -37,10 +47,13 @@ var parts = []string{"model.js", "look.js", "canvas.js", "overview.js", "panel.j
 
 // data is what the scripts are told.
 type data struct {
-	Axes     []string  `json:"axes,omitempty"`
-	Panes    int       `json:"panes"`
-	Diagrams []Diagram `json:"diagrams"`
-	Files    []File    `json:"files,omitempty"`
+	Axes     []string          `json:"axes,omitempty"`
+	Shared   string            `json:"shared,omitempty"`
+	Start    string            `json:"start,omitempty"`
+	About    map[string][]Fact `json:"about,omitempty"`
+	Panes    int               `json:"panes"`
+	Diagrams []Diagram         `json:"diagrams"`
+	Files    []File            `json:"files,omitempty"`
 }
 
 // Write writes the page. Data is compressed: a trace is a tenth of its size.
@@ -56,12 +69,12 @@ func Write(w io.Writer, p Page) error {
 	for _, reader := range p.Readers {
 		script += reader + "\n"
 	}
-	packed, err := pack(data{p.Axes, max(p.Panes, 1), append([]Diagram{}, p.Diagrams...), p.Files})
+	packed, err := pack(data{p.Axes, p.Shared, p.Start, p.About, max(p.Panes, 1), append([]Diagram{}, p.Diagrams...), p.Files})
 	if err != nil {
 		return fmt.Errorf("viewer: %w", err)
 	}
 	return frame.Execute(w, map[string]any{
-		"Title": p.Title, "Text": p.Text, "Body": p.Body, "Data": template.HTML(packed), "Readers": len(p.Readers) > 0,
+		"Title": p.Title, "Text": p.Text, "Lead": p.Lead, "Body": p.Body, "Data": template.HTML(packed), "Readers": len(p.Readers) > 0,
 		"Style": template.CSS(style), "Script": template.JS(script + "start();\n"),
 	})
 }

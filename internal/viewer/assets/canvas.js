@@ -70,7 +70,7 @@ class Canvas {
     this.gutter = (width < 420 ? 76 : 92) + (this.model.wall ? 20 : 0);
     const room = width - this.gutter;
     const withText = room > n * 44 + 190 && this.rowHeight >= textFrom;
-    this.laneWidth = withText ? Math.max(44, Math.min(120, (room * 0.56) / n)) : room / n;
+    this.laneWidth = withText ? Math.max(44, Math.min(120, (room * (room < 720 ? 0.44 : 0.56)) / n)) : room / n;
     this.textX = withText ? this.gutter + n * this.laneWidth + 10 : Infinity;
     this.width = width;
     this.height = height;
@@ -164,16 +164,16 @@ class Canvas {
     }
     this.pen.fillStyle = this.look[tone];
     this.pen.fillRect(x - 2.5, top, 5, bottom - top);
-    if (!this.model.number) return;
+    if (!this.model.number || !step.n) return;
     this.pen.fillStyle = this.look.terms[step.n % this.look.terms.length];
-    this.pen.fillRect(x + 3.5, top, 3, bottom - top);
+    this.pen.fillRect(x + 3.5, top, 4, bottom - top);
   }
 
   drawSteps(lane, view) {
     const rows = this.model.laneRows[lane];
     for (let i = countUpTo(rows, view.from - 1, (row) => row); i < rows.length && rows[i] <= view.to; i++) {
       const step = this.model.rows[rows[i]].step;
-      const before = i > 0 ? this.model.rows[rows[i - 1]].step : undefined;
+      const before = this.model.stepOf(lane, rows[i] - 1);
       const changed = !before || before.s !== step.s || before.n !== step.n;
       if (changed && this.rowHeight >= 8) this.drawBadge(this.x(lane), this.y(rows[i]), step);
       else if (this.rowHeight >= 8) this.drawDot(this.x(lane), this.y(rows[i]), step);
@@ -194,7 +194,7 @@ class Canvas {
   drawBadge(x, y, step) {
     const state = this.model.states[step.s];
     const small = this.rowHeight < 16;
-    const label = small || !this.model.number || state.tone === "down" ? state.letter : `${state.letter} ${step.n}`;
+    const label = small || !this.model.number || !step.n || state.tone === "down" ? state.letter : `${state.letter} ${step.n}`;
     this.font(small ? 9 : 11, "bold");
     const w = Math.max(this.pen.measureText(label).width + 9, 17);
     const h = small ? Math.max(this.rowHeight, 10) : 16;
@@ -323,6 +323,10 @@ class Canvas {
       const w = this.pen.measureText(name).width;
       this.pen.fillText(name, this.x(i) - (state ? 10 : 0), headHeight / 2);
       if (!state) return;
+      if (this.model.number && step.n && state.tone !== "down") {
+        this.pen.fillStyle = this.look.terms[step.n % this.look.terms.length];
+        this.pen.fillRect(this.x(i) - 16, headHeight - 5, 32, 4);
+      }
       this.pen.fillStyle = this.look[state.tone];
       this.pen.beginPath();
       this.pen.roundRect(this.x(i) + w / 2 - 5, headHeight / 2 - 8, 16, 16, 4);

@@ -48,8 +48,13 @@ function describeMessage(model, m) {
 function describeRow(model, row) {
   if (row.mark) return row.mark.x;
   const { step } = row;
-  const term = model.number ? `, ${model.number} ${step.n || 0}` : "";
-  return `${model.lanes[step.l].name}: ${model.states[step.s].name}${term}` + (step.x ? `\n${step.x}` : "");
+  return `${model.lanes[step.l].name}: ${describeState(model, step, ", ")}` + (step.x ? `\n${step.x}` : "");
+}
+
+// describeState is the role of a node and its number, if it has one.
+function describeState(model, step, between) {
+  const number = model.number && step.n ? `${between}${model.number} ${step.n}` : "";
+  return model.states[step.s].name + number;
 }
 
 function shorten(text, max) { return text.length > max ? text.slice(0, max) + "…" : text; }

@@ -6,7 +6,7 @@ const blockRows = 64; // messages are found by the blocks of rows that they cros
 
 class Model {
   constructor(diagram) {
-    Object.assign(this, { at: [], values: [], marks: [], warnings: [], text: "", number: "" }, diagram);
+    Object.assign(this, { at: [], values: [], start: [], marks: [], warnings: [], text: "", number: "" }, diagram);
     this.layRows();
     this.settleSteps();
     this.routeMessages();
@@ -40,7 +40,7 @@ class Model {
   settleSteps() {
     const values = [];
     const logs = [];
-    for (const step of this.steps) {
+    for (const step of [...this.start, ...this.steps]) {
       values[step.l] = step.v = step.v || values[step.l] || [];
       logs[step.l] = step.log = step.log ? changeLog(logs[step.l], step.log) : logs[step.l];
     }
@@ -83,7 +83,7 @@ class Model {
   stepOf(lane, row) {
     const rows = this.laneRows[lane];
     const i = countUpTo(rows, row, (r) => r) - 1;
-    return i < 0 ? undefined : this.rows[rows[i]].step;
+    return i < 0 ? this.start.find((step) => step.l === lane) : this.rows[rows[i]].step;
   }
 
   // cutAt says which links carry nothing at a row.

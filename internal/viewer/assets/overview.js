@@ -50,13 +50,17 @@ class Overview {
     const tall = (height - top) / lanes;
     const scale = width / Math.max(1, this.model.rows.length - 1);
     this.model.laneRows.forEach((rows, lane) => {
-      const toneAt = (i) => i < rows.length ? this.model.states[this.model.rows[rows[i]].step.s].tone : "";
+      const first = this.model.stepOf(lane, -1);
+      if (first) rows = [-1, ...rows];
+      const stepAt = (i) => rows[i] < 0 ? first : this.model.rows[rows[i]].step;
+      const toneAt = (i) => i < rows.length ? this.model.states[stepAt(i).s].tone : "";
       for (let i = 0, next; i < rows.length; i = next) {
         for (next = i + 1; toneAt(next) === toneAt(i); ) next++;
         if (toneAt(i) === "down") continue;
-        const end = next < rows.length ? rows[next] : this.model.rows.length;
+        const end = next < rows.length ? rows[next] : this.model.rows.length - 1;
+        const from = Math.max(rows[i], 0);
         pen.fillStyle = look[toneAt(i)];
-        pen.fillRect(rows[i] * scale, top + lane * tall + 0.5, Math.max((end - rows[i]) * scale, 1), Math.max(tall - 1.5, 1));
+        pen.fillRect(from * scale, top + lane * tall + 0.5, Math.max((end - from) * scale, 1), Math.max(tall - 1.5, 1));
       }
     });
     for (const row of this.model.rows) {

@@ -14,6 +14,9 @@ function addReader(read) { readers.push(read); }
 class Page {
   constructor(data) {
     this.axes = data.axes || [];
+    this.shared = this.axes.indexOf(data.shared);
+    this.about = data.about || {};
+    this.home = data.start || "";
     this.diagrams = data.diagrams || [];
     this.panes = [];
     this.chosen = [];
@@ -27,26 +30,30 @@ class Page {
   // begin makes the panes anew.
   begin() {
     const count = Math.min(this.wanted, this.diagrams.length);
-    const place = new URLSearchParams(location.hash.slice(1));
+    const place = new URLSearchParams(location.hash.slice(1) || this.home);
     this.panes = [];
     for (let i = 0; i < count; i++) this.panes.push(new Viewer((viewer) => this.moved(viewer)));
     const main = document.getElementById("panes");
     main.className = count > 1 ? "several" : "";
     main.replaceChildren(...this.panes.map((viewer) => viewer.root));
     this.active = this.panes[0];
+    this.bind(count);
     this.panes.forEach((viewer, i) => {
       viewer.root.addEventListener("pointerdown", () => (this.active = viewer));
       viewer.root.addEventListener("focusin", () => (this.active = viewer));
       const { diagram, row } = readPlace(place, i);
       this.choose(i, this.diagrams[diagram ?? i] ? diagram ?? i : i, row);
     });
+    this.showShared();
     this.settled = true;
+    if (place.has("row") && !place.has("row2")) this.accompany(this.active);
   }
 
   choose(pane, diagram, row) {
-    this.chosen[pane] = diagram;
+    this.chosen[pane] = this.agree(pane, diagram);
     this.showChoices(pane);
-    this.panes[pane].show(this.diagrams[diagram], row);
+    this.showAbout(pane);
+    this.panes[pane].show(this.diagrams[this.chosen[pane]], this.chosen[pane] === diagram ? row : undefined);
   }
 
   // showChoices lets the reader choose a pane's diagram: by the axes, or by title if there are none.
@@ -59,10 +66,76 @@ class Page {
       box.replaceChildren(chooser("diagram", titles, this.chosen[pane], (i) => this.choose(pane, i)));
       return;
     }
-    box.replaceChildren(...this.axes.map((axis, a) => {
-      const options = [...new Set(this.diagrams.map((d) => d.at[a]))];
-      return chooser(axis, options, options.indexOf(current.at[a]), (i) => this.choose(pane, this.nearest(current, a, options[i])));
+    box.replaceChildren(...this.axes.flatMap((axis, a) => {
+      if (a === this.shared) return [];
+      const options = this.places(a);
+      return [chooser(axis, options, options.indexOf(current.at[a]), (i) => this.choose(pane, this.nearest(current, a, options[i])))];
     }));
+  }
+
+  places(axis) { return [...new Set(this.diagrams.map((d) => d.at[axis]))]; }
+
+  // agree is a diagram in place of the one that a pane would show, at the place on the shared axis where
+  // the first pane stands.
+  agree(pane, diagram) {
+    if (this.shared < 0 || pane === 0) return diagram;
+    const place = this.diagrams[this.chosen[0]].at[this.shared];
+    const { at } = this.diagrams[diagram];
+    return at[this.shared] === place ? diagram : this.nearest(this.diagrams[diagram], this.shared, place);
+  }
+
+  // showShared lets the reader choose for all panes at once.
+  showShared() {
+    if (this.shared < 0) return;
+    const options = this.places(this.shared);
+    const place = this.diagrams[this.chosen[0]].at[this.shared];
+    const select = chooser(this.axes[this.shared], options, options.indexOf(place), (i) => {
+      this.alone(() => this.panes.forEach((_, pane) => {
+        this.choose(pane, this.nearest(this.diagrams[this.chosen[pane]], this.shared, options[i]));
+      }));
+      this.showShared();
+      this.accompany(this.panes[0]);
+    });
+    document.dispatchEvent(new CustomEvent("place", { detail: place })); // what follows the diagrams may go along
+    const about = (this.about[place] || []).map((fact) => make("span.meaning", fact.text));
+    document.querySelector("#together .shared").replaceChildren(select, ...about);
+  }
+
+  // showAbout says what is known about where a pane stands.
+  showAbout(pane) {
+    const box = this.panes[pane].root.querySelector(".about");
+    const { at } = this.diagrams[this.chosen[pane]];
+    const place = at?.find((value, axis) => axis !== this.shared && this.about[value]);
+    box.hidden = !place;
+    if (!place) return;
+    box.querySelector("summary").textContent = "About " + place;
+    box.querySelector("dl").replaceChildren(...this.about[place].flatMap(({ name, text }) => [make("dt", name), make("dd", text)]));
+  }
+
+  // bind lets several panes move as one.
+  bind(count) {
+    const box = document.getElementById("together");
+    box.hidden = count < 2 && this.shared < 0;
+    const check = make("input");
+    check.type = "checkbox";
+    check.checked = this.bound = count > 1 && this.shared >= 0;
+    check.addEventListener("change", () => { this.bound = check.checked; this.accompany(this.active); });
+    box.replaceChildren(make("div.shared"), count > 1 ? make("label.bound", check, " both move together in time") : "");
+  }
+
+  // accompany moves the other panes to the time of one.
+  accompany(viewer) {
+    if (!this.bound) return;
+    const { t } = viewer.model.rows[viewer.row];
+    this.alone(() => this.panes.forEach((other) => other !== viewer && other.go(other.model.rowAt(t))));
+  }
+
+  // alone does something to panes that the others do not follow.
+  alone(act) {
+    const before = this.quiet;
+    this.quiet = true;
+    act();
+    this.quiet = before;
   }
 
   // nearest is the diagram with a value on an axis that agrees with the current one on most others.
@@ -72,8 +145,9 @@ class Page {
     return scores.indexOf(Math.max(...scores));
   }
 
-  moved() {
+  moved(viewer) {
     if (!this.settled) return;
+    if (!this.quiet && viewer === this.active) this.accompany(viewer);
     clearTimeout(this.noting); // browsers limit how often the hash may change
     this.noting = setTimeout(() => {
       const place = this.panes.map((viewer, i) => writePlace(i, this.diagrams.length > 1 ? this.chosen[i] : undefined, viewer.row));
@@ -86,11 +160,14 @@ class Page {
   follow() {
     if (location.hash === this.hash) return;
     const place = new URLSearchParams(location.hash.slice(1));
-    this.panes.forEach((viewer, i) => {
+    this.alone(() => this.panes.forEach((viewer, i) => {
       const { diagram, row } = readPlace(place, i);
-      if (diagram !== undefined && diagram !== this.chosen[i] && this.diagrams[diagram]) this.choose(i, diagram, row);
+      const wanted = this.agree(i, this.diagrams[diagram] ? diagram : this.chosen[i]);
+      if (wanted !== this.chosen[i]) this.choose(i, wanted, row);
       else if (row !== undefined) viewer.go(row);
-    });
+    }));
+    this.showShared();
+    if (place.has("row") && !place.has("row2")) this.accompany(this.panes[0]);
   }
 
   listen() {

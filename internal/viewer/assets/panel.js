@@ -37,8 +37,7 @@ class Panel {
       return;
     }
     const state = model.states[step.s];
-    const term = model.number ? ` · ${model.number} ${step.n || 0}` : "";
-    const who = make("p.who", badge(state), make("b", model.lanes[step.l].name), ` ${state.name}${term}`);
+    const who = make("p.who", badge(state), make("b", model.lanes[step.l].name), " " + describeState(model, step, " · "));
     box.replaceChildren(place, who, make("p.sentence", step.x || "nothing to decide"), ...this.details(step), ...this.mail());
   }
 
@@ -93,7 +92,7 @@ class Panel {
     }
     const state = model.states[step.s];
     head.prepend(badge(state));
-    head.append(make("span.role", state.name + (model.number ? ` · ${model.number} ${step.n || 0}` : "")));
+    head.append(make("span.role", describeState(model, step, " · ")));
     const values = model.values.flatMap((name, i) => step.v[i] ? [make("span.value", make("i", name), " ", step.v[i])] : []);
     if (values.length) head.append(make("div.values", ...values));
     if (this.window && step.log) card.append(this.drawLog(step.log));

@@ -5,6 +5,7 @@ const playSpeeds = [2, 8, 30]; // rows a second
 const frame = `
   <div class="choose"></div>
   <p class="story"></p>
+  <details class="about" hidden><summary></summary><dl></dl></details>
   <div class="warnings"></div>
   <div class="run">
     <canvas class="overview" aria-hidden="true"></canvas>

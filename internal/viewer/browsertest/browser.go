@@ -189,6 +189,12 @@ func (p *Page) Text(selector string) string {
 	return Eval[string](p, "document.querySelector(`"+selector+"`).innerText")
 }
 
+// Resize gives the page another size.
+func (p *Page) Resize(width, height int64) {
+	p.t.Helper()
+	p.do(chromedp.EmulateViewport(width, height))
+}
+
 // Screenshot writes what is seen to a file.
 func (p *Page) Screenshot(path string) {
 	p.t.Helper()

@@ -1,0 +1,267 @@
+package electionpage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coxswain/raft/elections"
+	"github.com/coxswain/raft/internal/sim"
+	"github.com/coxswain/raft/internal/viewer"
+)
+
+// The states of a member, as indexes of states.
+const (
+	stateLeads = iota
+	stateFollows
+	stateNone
+	stateDown
+)
+
+var states = []viewer.State{
+	stateLeads:   {Name: "leads", Letter: "L", Tone: viewer.ToneLead},
+	stateFollows: {Name: "follows", Letter: "F", Tone: viewer.ToneCalm},
+	stateNone:    {Name: "knows no leader", Letter: "?", Tone: viewer.ToneAsk},
+	stateDown:    {Name: "down", Letter: "×", Tone: viewer.ToneDown},
+}
+
+// draw makes a diagram of a story.
+func draw(t *story, a *elections.Algorithm, s *elections.Scenario, heartbeat sim.Time) viewer.Diagram {
+	d := viewer.Diagram{
+		Title: a.Title + ": " + s.Title, At: []string{a.Title, s.Title}, Number: "leader", States: states,
+	}
+	for r := 1; r <= t.n; r++ {
+		d.Lanes = append(d.Lanes, viewer.Lane{Name: fmt.Sprint(r)})
+	}
+	if a.Epochs {
+		d.Values = []string{"epoch"}
+	}
+	often, kinds := t.often(), t.kinds()
+	drawn, gaps := t.fold(heartbeat)
+	t.drawStart(&d, a)
+	arrivals := map[int]int{} // by message, the step that takes it, from 1
+	for _, act := range drawn {
+		drawn := step(act, a)
+		drawn.Text, drawn.Details = t.say(act, often, kinds)
+		d.Steps = append(d.Steps, drawn)
+		if act.Kind == elections.RecordArrive {
+			arrivals[act.Message] = len(d.Steps)
+		}
+	}
+	t.drawMessages(&d, drawn, arrivals, t.routine(heartbeat))
+	t.drawMarks(&d, gaps, heartbeat)
+	return d
+}
+
+// drawStart says how each member was when the story begins.
+func (t *story) drawStart(d *viewer.Diagram, a *elections.Algorithm) {
+	held := make([]*act, t.n+1)
+	for _, act := range t.acts {
+		if act.At >= t.began {
+			break
+		}
+		held[act.Member] = act
+	}
+	for _, before := range held {
+		if before != nil {
+			d.Start = append(d.Start, step(before, a))
+		}
+	}
+}
+
+func step(t *act, a *elections.Algorithm) viewer.Step {
+	s := viewer.Step{
+		Time: int64(t.At), Lane: int(t.Member) - 1, State: stateOf(t), Number: uint64(t.leader),
+		Major: t.changed || t.down || t.Kind == elections.RecordStart,
+	}
+	if a.Epochs && t.leader != 0 {
+		s.Values = []string{fmt.Sprint(t.epoch)}
+	} else if a.Epochs {
+		s.Values = []string{""}
+	}
+	return s
+}
+
+// say is the rule that acts. Of several it is the rarest of the run, which says most; the others are details.
+func (t *story) say(a *act, often map[string]int, kinds map[int]string) (rule string, others []string) {
+	if len(a.rules) == 0 {
+		return plain(a, kinds), nil
+	}
+	best := 0
+	for i, r := range a.rules {
+		if often[r] < often[a.rules[best]] {
+			best = i
+		}
+	}
+	for i, r := range a.rules {
+		if i != best && !slices.Contains(others, r) && r != a.rules[best] {
+			others = append(others, r)
+		}
+	}
+	return a.rules[best], others
+}
+
+// often is how many times each rule acts.
+func (t *story) often() map[string]int {
+	often := map[string]int{}
+	for _, a := range t.acts {
+		for _, r := range a.rules {
+			often[r]++
+		}
+	}
+	return often
+}
+
+// plain says what a member did where no rule is named.
+func plain(t *act, kinds map[int]string) string {
+	switch {
+	case t.down:
+		return "It crashes."
+	case t.Kind == elections.RecordStart:
+		return "It starts."
+	case t.Kind == elections.RecordArrive:
+		return fmt.Sprintf("It takes %s from %d.", kinds[t.Message], t.Peer)
+	case len(t.sent) > 0:
+		return fmt.Sprintf("It is time to send %s.", t.sent[0].Text)
+	}
+	return "A timer runs out."
+}
+
+// kinds is what each message is.
+func (t *story) kinds() map[int]string {
+	kinds := map[int]string{}
+	for _, a := range t.acts {
+		for _, m := range a.sent {
+			kinds[m.Message] = m.Text
+		}
+	}
+	return kinds
+}
+
+func stateOf(t *act) int {
+	switch {
+	case t.down:
+		return stateDown
+	case t.leader == 0:
+		return stateNone
+	case t.leader == t.Member:
+		return stateLeads
+	}
+	return stateFollows
+}
+
+// drawMessages draws what the drawn steps send, unless it arrives at one that is not drawn.
+func (t *story) drawMessages(d *viewer.Diagram, drawn []*act, arrivals map[int]int, routine map[string]bool) {
+	arrive := map[int]bool{}
+	for _, act := range t.acts {
+		if act.Kind == elections.RecordArrive {
+			arrive[act.Message] = true
+		}
+	}
+	for _, act := range drawn {
+		for _, m := range act.sent {
+			if arrive[m.Message] && arrivals[m.Message] == 0 || m.At > t.end-underWay && !m.Lost {
+				continue
+			}
+			message := viewer.Message{
+				From: int(m.Member) - 1, To: int(m.Peer) - 1, Sent: int64(m.At), Step: arrivals[m.Message], Kind: m.Text,
+			}
+			if !routine[m.Text] {
+				message.Tone = viewer.ToneAsk
+			}
+			d.Messages = append(d.Messages, message)
+		}
+	}
+}
+
+// underWay is how long before the end a message may be sent that nobody takes in time.
+const underWay = sim.Time(10 * time.Millisecond)
+
+// drawMarks draws faults, agreements, split brain and gaps, in the order of time.
+func (t *story) drawMarks(d *viewer.Diagram, gaps []gap, heartbeat sim.Time) {
+	until := t.end
+	if n := len(gaps); n > 0 && gaps[n-1].rest {
+		until = gaps[n-1].from
+	}
+	var marks []viewer.Mark
+	cuts := slices.Clone(t.cuts)
+	for _, f := range t.turns {
+		mark := viewer.Mark{Time: int64(f.at), Tone: viewer.ToneWarn, Text: sentence(f.text)}
+		cuts = slices.DeleteFunc(cuts, func(c cut) bool {
+			if c.at != f.at {
+				return false
+			}
+			mark.Cuts, mark.Cut = true, c.links
+			return true
+		})
+		marks = append(marks, mark)
+	}
+	for _, c := range cuts {
+		marks = append(marks, viewer.Mark{
+			Time: int64(c.at), Tone: viewer.ToneWarn, Text: "Links are cut.", Cuts: true, Cut: c.links,
+		})
+	}
+	for _, c := range t.calms {
+		text := fmt.Sprintf("All who can hear %d agree on it.", c.whom)
+		marks = append(marks, viewer.Mark{Time: int64(c.from), Tone: viewer.ToneInfo, Text: text})
+	}
+	for _, r := range t.reigns() {
+		if r.to > t.began {
+			marks = append(marks, split(r, max(r.from, t.began), heartbeat))
+		}
+	}
+	marks = slices.DeleteFunc(marks, func(m viewer.Mark) bool { return m.Time < int64(t.began) || m.Time > int64(until) })
+	for _, g := range gaps {
+		marks = append(marks, viewer.Mark{Time: int64(g.from), Tone: viewer.ToneInfo, Text: g.text()})
+	}
+	slices.SortStableFunc(marks, func(a, b viewer.Mark) int { return int(a.Time - b.Time) })
+	d.Marks = marks
+}
+
+func (g gap) text() string {
+	if g.rest {
+		return fmt.Sprintf("The diagram ends here. It goes on like this for %s.", lasting(g.to-g.from))
+	}
+	return fmt.Sprintf("%s of the same: %d steps are left out.", lasting(g.to-g.from), g.acts)
+}
+
+// split is the red band of a reign of several leaders.
+func split(r reign, from sim.Time, heartbeat sim.Time) viewer.Mark {
+	names, lanes := make([]string, len(r.leaders)), make([]int, len(r.leaders))
+	for i, leader := range r.leaders {
+		names[i], lanes[i] = fmt.Sprint(leader), int(leader)-1
+		if r.epochs[i] != 0 {
+			names[i] += fmt.Sprintf(" (epoch %d)", r.epochs[i])
+		}
+	}
+	what := "Split brain for "
+	if r.to-r.from < heartbeat {
+		what = "Two at once, for "
+	}
+	last := len(names) - 1
+	text := fmt.Sprintf("%s%s: %s and %s lead.", what, lasting(r.to-r.from), strings.Join(names[:last], ", "), names[last])
+	return viewer.Mark{Time: int64(from), Until: int64(r.to), Tone: viewer.ToneBad, Lanes: lanes, Text: text}
+}
+
+// lasting writes a duration with two or three digits.
+func lasting(t sim.Time) string {
+	switch d := time.Duration(t); {
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	default:
+		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+	}
+}
+
+// sentence makes one of a few words.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
+}

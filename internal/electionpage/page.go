@@ -1,0 +1,123 @@
+package electionpage
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/coxswain/raft/elections"
+	"github.com/coxswain/raft/internal/viewer"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// usualSize is how many members the diagrams have, if that size was compared.
+const usualSize = 5
+
+// lanesMax is how many columns a diagram can have and be read.
+const lanesMax = 25
+
+// Write writes the page of a comparison: a diagram of one run of each cell of one size, and charts of all
+// cells. cells are those that p.Compare returned.
+func Write(w io.Writer, p *elections.Plan, cells []elections.Cell, measures []elections.MeasureInfo) error {
+	setup := p.Setup
+	setup.N = size(p.Sizes)
+	page := viewer.Page{
+		Title: "Leader elections, side by side",
+		Axes:  []string{"algorithm", "scenario"}, Shared: "scenario", Panes: 2, About: about(p),
+	}
+	for i := range cells {
+		c := &cells[i]
+		if c.N != setup.N || c.N > lanesMax {
+			continue
+		}
+		t, err := read(c.Algorithm, c.Scenario, &setup, p.First+uint64(telling(c)))
+		if err != nil {
+			return err
+		}
+		page.Diagrams = append(page.Diagrams, draw(t, c.Algorithm, c.Scenario, setup.Times.Heartbeat))
+	}
+	stops := tour(page.Diagrams)
+	if len(stops) > 0 {
+		page.Start = string(stops[0].Place)
+	}
+	var err error
+	if page.Lead, err = part("lead.html", map[string]any{"Stops": stops, "N": setup.N, "Diagrams": len(page.Diagrams)}); err != nil {
+		return err
+	}
+	if page.Body, err = charts(p, cells, measures, setup.N); err != nil {
+		return err
+	}
+	return viewer.Write(w, page)
+}
+
+func size(sizes []int) int {
+	if slices.Contains(sizes, usualSize) {
+		return usualSize
+	}
+	return slices.Min(sizes)
+}
+
+// telling is the run of a cell that shows most, counted from its first: the one in which two lead for
+// longest, in one term before at one instant, then with the most changes without a cause.
+func telling(c *elections.Cell) int {
+	best := 0
+	for i := range c.Outcomes {
+		a, b := &c.Outcomes[i], &c.Outcomes[best]
+		for _, m := range []elections.Measure{elections.TwoInTerm, elections.TwoLeaders, elections.Changes} {
+			if a[m] != b[m] {
+				if a[m] > b[m] {
+					best = i
+				}
+				break
+			}
+		}
+	}
+	return best
+}
+
+// about says of each algorithm where it is from and what it promises, and of each scenario what it is.
+func about(p *elections.Plan) map[string][]viewer.Fact {
+	facts := map[string][]viewer.Fact{}
+	for _, a := range p.Algorithms {
+		for _, fact := range []viewer.Fact{
+			{Name: "Guarantees", Text: a.Guarantees}, {Name: "Assumes", Text: a.Assumes},
+			{Name: "Raft takes over", Text: a.Takes}, {Name: "Raft does not", Text: a.Leaves},
+			{Name: "Source", Text: a.Source},
+		} {
+			if fact.Text != "" {
+				facts[a.Title] = append(facts[a.Title], fact)
+			}
+		}
+	}
+	for _, s := range p.Scenarios {
+		facts[s.Title] = []viewer.Fact{{Name: "Scenario", Text: s.Meaning}}
+	}
+	return facts
+}
+
+// part fills in a template of assets.
+func part(name string, values any) (template.HTML, error) {
+	t, err := template.ParseFS(assets, "assets/"+name)
+	if err != nil {
+		return "", fmt.Errorf("electionpage: %w", err)
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, values); err != nil {
+		return "", fmt.Errorf("electionpage: %w", err)
+	}
+	return template.HTML(b.String()), nil
+}
+
+// asset returns a file that is compiled in.
+func asset(name string) string {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is not: the names stand in this package
+	}
+	return string(text)
+}

@@ -1,0 +1,89 @@
+package electionpage
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/coxswain/raft/elections"
+	"github.com/coxswain/raft/internal/viewer"
+)
+
+// stop is a stop of the guided tour: two algorithms in a scenario, and where to look.
+type stop struct {
+	Title, Text string
+	left, right string // algorithms
+	scenario    string
+	at          string // the text with which the mark begins at which the reader stands, on the left
+	Place       template.URL
+}
+
+var stops = []stop{
+	{
+		Title: "Start here: the leader crashes", left: "bully-a", right: "raft", scenario: "leader-crash",
+		Text: "Press → and watch both sides: after a silence the members notice, and choose another leader. Bully takes " +
+			"the highest rank that answers, Raft whoever a majority votes for.",
+	},
+	{
+		Title: "A partition: see the red band", left: "bully-a", right: "raft", scenario: "minority", at: "Split brain",
+		Text: "The old leader is cut off with one other member. Bully elects a second leader on the other side: both " +
+			"lead until the links mend. Raft's old leader steps down, because no majority answers it.",
+	},
+	{
+		Title: "The cure is a majority", left: "ballots-none", right: "ballots-majority", scenario: "minority", at: "Split brain",
+		Text: "One algorithm, with and without the rule that more than half of all members must agree. Nothing else " +
+			"differs, and only one of the two keeps two leaders for seconds.",
+	},
+	{
+		Title: "A member that comes and goes", left: "bully-a", right: "stable", scenario: "flapping",
+		Text: "The highest rank crashes every 3 s. Under bully it takes over each time it is back, from a leader that " +
+			"works. A stable election leaves well alone.",
+	},
+	{
+		Title: "Who talks to whom", left: "bully-b", right: "ring-c", scenario: "several-detectors",
+		Text: "Several members notice at the same instant. In bully each asks all above it; on a ring a message goes from " +
+			"hop to hop. Orange arrows are the election, gray ones what is sent anyway.",
+	},
+	{
+		Title: "When messages are lost", left: "stable", right: "raft", scenario: "loss-20",
+		Text: "One message in five never arrives. What is stable on good links is not on bad ones: count the changes of " +
+			"the leader, left and right.",
+	},
+}
+
+// tour is the stops that these diagrams have, each with its place.
+func tour(diagrams []viewer.Diagram) (found []stop) {
+	index := map[string]int{}
+	for i, d := range diagrams {
+		index[strings.Join(d.At, "\n")] = i
+	}
+	at := func(algorithm, scenario string) (int, bool) {
+		a, err1 := elections.FindAlgorithm(algorithm)
+		s, err2 := elections.FindScenario(scenario)
+		if err1 != nil || err2 != nil {
+			panic(fmt.Sprint("a stop of the tour is nowhere: ", err1, err2))
+		}
+		i, ok := index[a.Title+"\n"+s.Title]
+		return i, ok
+	}
+	for _, s := range stops {
+		left, ok1 := at(s.left, s.scenario)
+		right, ok2 := at(s.right, s.scenario)
+		if ok1 && ok2 {
+			s.Place = template.URL(fmt.Sprintf("diagram=%d&row=%d&diagram2=%d", left+1, row(&diagrams[left], s.at), right+1))
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// row is where a reader stands who looks at the first mark that begins with a text; without a text, at the
+// first fault.
+func row(d *viewer.Diagram, text string) int {
+	for i, m := range d.Marks {
+		if text == "" && m.Tone == viewer.ToneWarn || text != "" && strings.HasPrefix(m.Text, text) {
+			return d.Row(i)
+		}
+	}
+	return 1
+}
