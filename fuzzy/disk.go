@@ -118,6 +118,9 @@ func (n *node) written() {
 }
 
 func (n *node) persisted(seq raft.Seq) {
+	if n.c.scene.keepsPersisted(n, seq) {
+		return
+	}
 	if n.random.Chance(n.c.profile.Node.LatePersisted) {
 		n.later(n.random.Exponential(n.c.profile.ElectionTimeout/15), event{kind: evPersisted, a: int64(seq)})
 		return

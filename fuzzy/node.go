@@ -12,13 +12,14 @@ const inboxMax = 1000
 
 // node is one member: a process with a core, or the lack of one, on a machine with a disk and a clock.
 type node struct {
-	c      *cluster
-	index  int
-	id     raft.NodeID
-	random *sim.Stream // of this node alone
-	disk   disk
-	clock  sim.Clock
-	slow   sim.Time // that each step takes longer
+	c       *cluster
+	index   int
+	id      raft.NodeID
+	random  *sim.Stream // of this node alone
+	disk    disk
+	clock   sim.Clock
+	slow    sim.Time           // that each step takes longer
+	initial raft.Configuration // that its process is started with
 
 	// The process. life is raised when it dies: events of an earlier life mean nothing.
 	life     uint32
@@ -61,7 +62,7 @@ type slot struct {
 }
 
 func newNode(c *cluster, i int) *node {
-	n := &node{c: c, index: i, id: nodeID(i), random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
+	n := &node{c: c, index: i, id: nodeID(i), initial: c.initial, random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
 	if d := c.profile.Node.DriftMax; d > 0 {
@@ -93,7 +94,7 @@ func (n *node) start() {
 		}
 	}
 	cfg := n.c.profile.coreConfig()
-	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.c.initial, n.random.Uint64()
+	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.initial, n.random.Uint64()
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.generation, n.applied, n.applyTo, n.applying = 1, 0, raft.EntryID{}, false
@@ -330,7 +331,7 @@ func (n *node) arm() {
 	if due == sim.Never || n.armed != 0 && n.armed <= due {
 		return
 	}
-	if n.random.IntN(64) == 0 {
+	if n.random.IntN(64) == 0 && !n.c.profile.Node.Punctual {
 		due += n.random.Exponential(n.c.profile.ElectionTimeout / 20)
 	}
 	n.armed = due

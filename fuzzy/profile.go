@@ -46,6 +46,7 @@ type NodeProfile struct {
 	LateSend      int       // messages that wait in a sender's queue
 	DropSpan      int       // appends that a sender drops, and reports
 	Spurious      int       // steps without a reason
+	Punctual      bool      // no timer fires late
 	Connections   bool      // PeerUp and PeerLost are told
 	DriftMax      int       // millionths that a clock may be too fast or too slow
 }
@@ -96,6 +97,9 @@ var profiles = []struct {
 
 // Draw returns the profile of a seed.
 func Draw(seed Seed) (Profile, error) {
+	if name, directed := strings.CutPrefix(seed.Profile, ScenarioPrefix); directed {
+		return drawScenario(seed, name)
+	}
 	for _, choice := range profiles {
 		if choice.name == seed.Profile {
 			s := sim.NewStream(seed.Number, sim.Profile)

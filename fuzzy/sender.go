@@ -14,6 +14,10 @@ const outboxMax = 200
 // queue before it leaves.
 func (n *node) send(m raft.Message) {
 	n.c.check.leaves(n, &m)
+	if n.c.scene.keepsSends(n) {
+		n.outbox = append(n.outbox, m)
+		return
+	}
 	late := n.random.Chance(n.c.profile.Node.LateSend)
 	if !late && len(n.outbox) == 0 {
 		n.fill(m)

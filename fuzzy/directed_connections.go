@@ -1,0 +1,179 @@
+package fuzzy
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// connectionScenarios: partial and one-way connections, and lanes that are out of step.
+var connectionScenarios = []scenario{
+	{"bridge", "members that all see one of them and nobody else are led by it (Howard and Abraham 2020)", 5, 0, nil, bridge},
+	{"constrained-election", "if only one member sees a quorum, it leads; if its log lags, nobody does, and no term races (OmniPaxos, EuroSys 2023)", 5, 0, nil, constrainedElection},
+	{"chain", "the last one in a chain, which does not see the leader, deposes nobody (OmniPaxos, EuroSys 2023)", 3, 0, nil, chain},
+	{"leader-behind-a-bridge", "a leader that only one follower sees steps down, although that one hears it well (Cloudflare, 2020)", 5, 0, nil, leaderBehindABridge},
+	{"sends-but-does-not-hear", "a leader that can send but not hear steps down within two election timeouts (dissertation §6.2)", 3, 0, nil, sendsButDoesNotHear},
+	{"hears-but-does-not-send", "a leader that can hear but not send is replaced, and disturbs nobody when it is heard again (dissertation §9.6)", 3, 0, nil, hearsButDoesNotSend},
+	{"follower-that-does-not-hear", "a follower that can send but not hear asks for pre-votes in vain (dissertation §9.6)", 3, 0, nil, followerThatDoesNotHear},
+	{"rejoining-member", "a member that was cut off for long comes back in the term in which it left (dissertation §9.6)", 3, 0, nil, rejoiningMember},
+	{"slow-appends", "heartbeats alone keep a follower that gets no entries, and commit nothing there (paper §5.2)", 3, 0, nil, slowAppends},
+	{"slow-heartbeats", "appends alone keep a follower, and the leader (paper §5.2)", 3, 0, nil, slowHeartbeats},
+}
+
+func (d *director) somebodyWrites(timeouts float64) {
+	d.expect(timeouts, "a write is committed", func() bool {
+		i := d.c.leader()
+		if i < 0 || d.c.nodes[i].frozen {
+			return false
+		}
+		return d.c.check.canonical[len(d.c.check.canonical)-1].by == d.c.nodes[i].status.Term
+	})
+}
+
+func bridge(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	d.c.faulted("b is the bridge: nobody sees anybody else")
+	d.c.net.Links.Bridge(b.index)
+	d.expect(5, "a, which sees no quorum, steps down", func() bool { return !a.leads() })
+	d.expect(30, "b leads", b.leads)
+	d.somebodyWrites(3)
+	d.always(10, "b leads on", d.reignsOn(b))
+}
+
+func constrainedElection(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.c.faulted("a is cut off, and the others see c alone")
+	d.c.net.Links.ConstrainedElection(a.index, c.index)
+	d.expect(30, "c leads", c.leads)
+	d.somebodyWrites(3)
+	d.heal()
+	d.until("all are equal", func() bool { return d.equal() })
+	behind := d.lose(nil, these(a), raft.AppendRequest{})
+	d.written(c)
+	d.c.faulted("c is cut off, and the others see a alone, which lags")
+	d.c.net.Links.ConstrainedElection(c.index, a.index)
+	behind.stop()
+	term := c.status.Term
+	d.always(20, "nobody but c leads, and terms do not race", func() bool {
+		for _, n := range d.c.nodes {
+			if n != c && n.leads() || n.status.Term > term+1 {
+				return false
+			}
+		}
+		return true
+	})
+	d.heal()
+	d.somebodyWrites(15)
+}
+
+// equal: all hold the same, and have applied it.
+func (d *director) equal() bool {
+	return !slices.ContainsFunc(d.c.nodes, func(n *node) bool {
+		return n.status.Last != d.c.nodes[0].status.Last || n.applied != n.last()
+	})
+}
+
+func chain(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.c.faulted("a, b and c are a chain")
+	d.c.net.Links.Chain([]int{0, 1, 2})
+	asks := d.record(these(c), nil, raft.PreVoteRequest{})
+	d.always(20, "a leads on in its term", d.reignsOn(a))
+	d.given("c has asked for pre-votes", asks.some())
+	d.written(a)
+}
+
+func leaderBehindABridge(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	d.c.faulted("a sees b alone")
+	d.c.net.Links.BehindBridge(a.index, b.index)
+	d.expect(5, "a, which sees no quorum, steps down", func() bool { return !a.leads() })
+	d.expect(30, "another leads", func() bool { return !a.leads() && !d.nobodyLeads() })
+	d.somebodyWrites(3)
+	i := d.c.nodes[d.c.leader()]
+	d.always(10, "it leads on", d.reignsOn(i))
+}
+
+func sendsButDoesNotHear(d *director) {
+	a := d.c.nodes[0]
+	d.found()
+	d.isolate(sim.Inward, a)
+	d.expect(2, "a steps down", func() bool { return !a.leads() })
+	d.expect(20, "another leads", func() bool { return !d.nobodyLeads() })
+	d.somebodyWrites(3)
+}
+
+func hearsButDoesNotSend(d *director) {
+	a := d.c.nodes[0]
+	d.found()
+	d.isolate(sim.Outward, a)
+	d.expect(20, "another leads, and a knows", func() bool {
+		i := d.c.leader()
+		return i > 0 && a.status.Leader == nodeID(i)
+	})
+	next := d.c.nodes[d.c.leader()]
+	d.written(next)
+	reigns := d.reignsOn(next)
+	d.always(10, "it leads on", reigns)
+	d.heal()
+	d.always(10, "it leads on when a is heard again", reigns)
+}
+
+func followerThatDoesNotHear(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.isolate(sim.Inward, c)
+	asks := d.record(these(c), nil, raft.PreVoteRequest{})
+	reigns := d.reignsOn(a)
+	d.always(20, "a leads on in its term", reigns)
+	d.given("c has asked for pre-votes", asks.some())
+	d.heal()
+	d.always(5, "a leads on when c hears again", reigns)
+}
+
+func rejoiningMember(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	reigns := d.reignsOn(a)
+	d.isolate(sim.BothWays, c)
+	d.written(a)
+	d.always(30, "a leads on in its term", reigns)
+	d.given("c has given up on a", c.status.Leader == "")
+	d.heal()
+	d.always(10, "a leads on, and c raises no term", func() bool { return reigns() && c.status.Term == a.status.Term })
+	d.expect(1, "c has what it missed", d.equal)
+}
+
+func slowAppends(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	reigns, before := d.reignsOn(a), c.status.Commit
+	appends := d.hold(these(a), these(c), raft.AppendRequest{})
+	for range 20 {
+		d.written(a)
+		d.always(0.5, "a leads, c follows, and commits nothing that it does not hold", func() bool {
+			return reigns() && c.status.Leader == a.id && c.status.Commit == before
+		})
+	}
+	appends.release()
+	d.expect(3, "c has all", d.equal)
+	d.check("a leads on", reigns)
+}
+
+func slowHeartbeats(d *director) {
+	a := d.c.nodes[0]
+	d.found()
+	reigns := d.reignsOn(a)
+	beats := d.hold(these(a), nil, raft.Heartbeat{})
+	for range 40 {
+		d.write(a, 1)
+		d.always(0.25, "a leads on", reigns)
+	}
+	beats.release()
+	d.always(3, "a leads on when the heartbeats arrive", reigns)
+}
