@@ -199,6 +199,6 @@ func crashWithinAVote(d *director) {
 		for _, h := range d.holds {
 			h.forget()
 		}
-		d.until("somebody leads", func() bool { return !d.nobodyLeads() })
+		d.until("somebody leads, and all are equal", func() bool { return !d.nobodyLeads() && d.equal() })
 	}
 }

@@ -154,7 +154,7 @@ func lateTimeoutNow(d *director) {
 	d.given("c has stood for election", c.status.Term > 1)
 	appends.stop()
 	rivals.stop()
-	d.somebodyWrites(20)
+	d.somebodyCommits(20)
 }
 
 func transferToALearner(d *director) {

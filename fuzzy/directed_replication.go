@@ -60,7 +60,7 @@ func figure8d(d *director) {
 		}
 		return true
 	})
-	d.somebodyWrites(3)
+	d.somebodyCommits(3)
 }
 
 func figure8e(d *director) {
@@ -74,7 +74,7 @@ func figure8e(d *director) {
 	rivals := d.onlyCandidate(e)
 	d.always(8, "e does not lead", func() bool { return !e.leads() })
 	rivals.stop()
-	d.somebodyWrites(20)
+	d.somebodyCommits(20)
 	d.check("the entry is committed", func() bool { return d.c.check.canonical[x.Index-1].id == x })
 }
 
@@ -175,5 +175,5 @@ func contradictingLeader(d *director) {
 	})
 	d.given("c has heard it", c.status.Term == end.Term+1)
 	d.check("c keeps what is committed", func() bool { return c.status.Last == end })
-	d.somebodyWrites(20)
+	d.somebodyCommits(20)
 }

@@ -126,18 +126,19 @@ func lateAcknowledgement(d *director) {
 }
 
 func lateRejection(d *director) {
-	a, c := d.c.nodes[0], d.c.nodes[2]
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.found()
-	d.crash(c)
+	d.lose(these(a), these(c), raft.AppendRequest{})
 	for range 3 {
 		d.written(a)
 	}
-	rejections := d.record(these(c), these(a), raft.AppendConflict{})
-	d.start(c)
-	d.until("c has all", func() bool { return rejections.some() && a.progressOf(c).Match == a.last() })
+	d.crash(a)
+	rejections := d.record(these(c), these(b), raft.AppendConflict{})
+	d.elect(b)
+	d.until("c has all", func() bool { return rejections.some() && b.progressOf(c).Match == b.last() })
 	for _, m := range rejections.taken() {
 		d.arriveTogether(m)
-		d.check("the next entry to send is above what matches", func() bool { return a.progressOf(c).Next > a.progressOf(c).Match })
+		d.check("the next entry to send is above what matches", func() bool { return b.progressOf(c).Next > b.progressOf(c).Match })
 	}
 }
 
@@ -151,7 +152,7 @@ func spanRacesTruncation(d *director) {
 	d.elect(b)
 	d.until("a's entries are cut", func() bool { return a.status.Leader == b.id && a.last() < end })
 	d.unmute()
-	d.somebodyWrites(3)
+	d.somebodyCommits(3)
 	d.expect(3, "all are equal", d.equal)
 }
 

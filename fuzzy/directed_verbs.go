@@ -97,6 +97,15 @@ func (h *hold) where(fits func(*raft.Message) bool) *hold {
 	return h
 }
 
+// byThisLife narrows a hold to what the members send with the disks that they have now.
+func (h *hold) byThisLife() *hold {
+	var senders []raft.Peer
+	for _, n := range h.from {
+		senders = append(senders, n.peer())
+	}
+	return h.where(func(m *raft.Message) bool { return slices.Contains(senders, m.From) })
+}
+
 // some reports whether anything was held.
 func (h *hold) some() bool { return len(h.kept) > 0 }
 
@@ -207,7 +216,10 @@ func (d *director) resume(n *node) {
 }
 
 // hurry makes a clock run so many times as fast.
-func (d *director) hurry(n *node, times int64) { n.clock.SetDrift(d.c.now(), (times-1)*sim.Million) }
+func (d *director) hurry(n *node, times int64) {
+	n.clock.SetDrift(d.c.now(), (times-1)*sim.Million)
+	n.arm()
+}
 
 // Disks and senders.
 
