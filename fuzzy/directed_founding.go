@@ -23,14 +23,15 @@ var foundingScenarios = []scenario{
 	{"founding-holders-wait", "who holds entry 1 at term 0 does not stand for election, however long the founder is gone (model check, founding)", 3, 0, nil, holdersWait},
 	{"founding-earlier-roll", "answers to an earlier roll do not count in the present one", 3, 0, nil, earlierRoll},
 	{"founding-unequal-lists", "members with unequal lists found nothing until their lists agree (model check, founding 4)", 3, 0, nil, unequalLists},
+	{"misdelivered-roll-call", "a member does not answer a roll call that was meant for another (etcd #17081)", 3, 0, nil, misdeliveredRollCall},
 	{"another-cluster", "a message of another cluster changes nothing (etcd #17081)", 3, 0, nil, anotherCluster},
 	{"earlier-life-of-a-disk", "a message for a disk that was lost is not for the one in its place (model check, founding 2)", 3, 0, nil, earlierLifeOfADisk},
 }
 
-// unborn: nobody has a term, so that nobody has voted.
+// unborn: nobody has a term, so that nobody has voted; and nobody wants to be elected.
 func (d *director) unborn() bool {
 	return !slices.ContainsFunc(d.c.nodes, func(n *node) bool {
-		return n.disk.hard.Term > 0 || n.core != nil && n.status.Term > 0
+		return n.disk.hard.Term > 0 || n.core != nil && (n.status.Term > 0 || n.status.Role != raft.Follower)
 	})
 }
 
@@ -50,8 +51,9 @@ func founding1(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	first := d.hold(these(a), these(c), raft.FoundRequest{}).byThisLife()
 	d.start(a, b, c)
-	d.until("a and b hold entry 1, and c has answered the roll", func() bool { return a.holdsOne() && b.holdsOne() && first.some() })
-	d.always(5, "nobody has voted", d.unborn)
+	d.until("a holds entry 1", a.holdsOne)
+	d.always(5, "nobody has voted, since c does not hold it", d.unborn)
+	d.given("b holds entry 1, and c has answered the roll", b.holdsOne() && first.some())
 	d.wipe(a, b)
 	d.start(a, b)
 	d.expect(20, "a, anew, leads", a.leads)
@@ -64,8 +66,9 @@ func founding2(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	old := d.hold(these(a), nil, raft.FoundRequest{}).byThisLife()
 	d.start(a, b, c)
-	d.until("a alone holds entry 1", func() bool { return a.holdsOne() && len(old.kept) >= 2 })
-	d.always(5, "nobody has voted", d.unborn)
+	d.until("a holds entry 1", a.holdsOne)
+	d.always(5, "nobody has voted, since nobody else holds it", d.unborn)
+	d.given("b and c have answered the roll", len(old.kept) >= 2)
 	d.wipe(a)
 	late := d.hold(these(a), these(c), raft.FoundRequest{}).byThisLife()
 	d.start(a)
@@ -138,8 +141,9 @@ func founding5Second(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
 	first := d.hold(these(a), these(b), raft.FoundRequest{}).byThisLife()
 	d.start(a, b)
-	d.until("a holds entry 1, and b has answered the roll", func() bool { return a.holdsOne() && first.some() })
-	d.always(5, "a has not won", d.unborn)
+	d.until("a holds entry 1", a.holdsOne)
+	d.always(5, "a has not won, since b does not hold it", d.unborn)
+	d.given("b has answered the roll", first.some())
 	d.wipe(a)
 	d.start(a)
 	d.expect(20, "a, anew, leads", a.leads)
@@ -158,6 +162,7 @@ func founding6(d *director) {
 	d.start(a)
 	d.expect(20, "one of them leads", func() bool { return a.leads() || b.leads() })
 	d.check("a has not called the roll again", func() bool { return !rolls.some() })
+	d.given("b was sent entry 1", founds.some())
 	d.forge(founds.taken()[0], func(m *raft.Message) {
 		r := m.Body.(raft.FoundRequest)
 		f, _ := raft.DecodeFounding(r.Entry.Data) // it was sent: it decodes
@@ -245,6 +250,22 @@ func unequalLists(d *director) {
 	d.crash(c)
 	c.initial = all
 	d.start(c)
+	d.expect(20, "a leads", a.leads)
+}
+
+func misdeliveredRollCall(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	calls := d.record(these(a), these(b), raft.RollCall{})
+	own := d.hold(these(a), these(c), raft.RollCall{})
+	answers := d.record(these(c), nil, raft.RollReply{})
+	d.start(a, b, c)
+	d.until("b is asked", calls.some)
+	m := calls.taken()[0]
+	m.To = c.index
+	d.arriveTogether(m)
+	d.wait(0.1)
+	d.check("c has not answered", func() bool { return !answers.some() })
+	own.release()
 	d.expect(20, "a leads", a.leads)
 }
 

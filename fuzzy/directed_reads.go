@@ -102,7 +102,7 @@ func transferToALaggard(d *director) {
 	refused := d.write(a, 1)
 	d.check("a proposal during a transfer is refused", func() bool { return d.state(refused) == answeredNo })
 	d.wait(0.2)
-	d.given("the transfer is under way", d.state(t) == unanswered && a.leads())
+	d.check("a waits until c has all", func() bool { return d.state(t) == unanswered && a.leads() && c.status.Term == term })
 	appends.release()
 	d.expect(3, "c leads the next term", func() bool { return c.leads() && c.status.Term == term+1 && d.state(t) == answeredWell })
 }

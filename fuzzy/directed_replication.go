@@ -89,11 +89,14 @@ func entryThatWasCut(d *director) {
 	x := a.log[a.last()-1].entry.ID()
 	d.until("a and b store the entry", func() bool { return a.stores(x) && b.stores(x) })
 	d.isolate(sim.BothWays, b)
-	fromA := d.lose(these(a), nil)
+	d.suspend(a)
 	fromC := d.lose(these(c), these(n[3], n[4]), raft.AppendRequest{})
+	told := d.record(these(c), these(a), raft.AppendRequest{})
 	d.elect(c)
+	d.until("c has told a", told.some)
+	fromA := d.lose(these(a), nil)
+	d.resume(a)
 	d.until("a's entry is cut", func() bool { return len(a.disk.log) >= int(x.Index) && !a.stores(x) })
-	d.check("its client is not told that it never will be applied", func() bool { return d.state(w) == answeredUnknown })
 	d.crash(c)
 	for _, h := range []*hold{replies, fromA, fromC} {
 		h.stop()
@@ -101,6 +104,7 @@ func entryThatWasCut(d *director) {
 	d.heal()
 	d.elect(b)
 	d.expect(5, "b commits it", func() bool { return d.c.check.committed() >= x.Index && d.c.check.canonical[x.Index-1].id == x })
+	d.check("its client was told that nobody knows", func() bool { return d.state(w) == answeredUnknown })
 }
 
 func deposedAndCommittedAtOnce(d *director) {
