@@ -45,6 +45,7 @@ type Stats struct {
 	Commits, Elections                       int
 	Proposals                                int
 	Histories, UnknownHistories              int
+	Decisions                                [len(decisions)]int
 	Excuse                                   string // what was missing for the second phase, if so
 }
 

@@ -63,6 +63,11 @@ type report struct {
 	Excused          int     `json:"excused"`
 	BeyondBudget     int     `json:"beyond_budget"`
 
+	Origin string `json:"origin"` // commit, machine and day
+
+	Decisions map[string]int `json:"decisions"` // how often cores decided what
+	ByFault   map[string]int `json:"by_fault"`
+
 	EventsPerCoreSecond     float64 `json:"events_per_core_second"`
 	VirtualHoursPerCoreHour float64 `json:"virtual_hours_per_core_hour"`
 	FaultsPerCoreHour       float64 `json:"faults_per_core_hour"`
@@ -130,7 +135,10 @@ func (c *campaign) prepare(base, profile string) error {
 			return err
 		}
 	}
-	c.report = report{Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}}
+	c.report = report{
+		Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}, Origin: origin(),
+		Decisions: map[string]int{}, ByFault: map[string]int{},
+	}
 	return nil
 }
 
@@ -228,6 +236,12 @@ func (c *campaign) add(result fuzzy.Result, took time.Duration, repeated bool) {
 	}
 	if result.Profile.Beyond {
 		r.BeyondBudget++
+	}
+	for i, d := range fuzzy.Decisions() {
+		r.Decisions[d.Name] += result.Decisions[i]
+	}
+	for kind, strikes := range result.ByFault {
+		r.ByFault[fuzzy.FaultKind(kind).String()] += strikes
 	}
 	if c.bar != nil {
 		_ = c.bar.Add(1) // it is only a picture
