@@ -205,6 +205,9 @@ func (c *cluster) arrive(p sim.Packet) {
 		c.live.late++
 	}
 	m := d.Message.message
+	if c.wire.Chance(c.net.Faults.Misdeliver) {
+		m.Cluster = foreign(m.Cluster)
+	}
 	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
 		if m, ok = c.recode(m, d.Corrupt); !ok {
 			c.reset(d.From, d.To)
@@ -216,6 +219,14 @@ func (c *cluster) arrive(p sim.Packet) {
 		n.received = append(n.received, d.Message.id)
 	}
 	n.post(raft.Received{Message: m})
+}
+
+// foreign is the id of another cluster, whose members have the same names and addresses.
+func foreign(id raft.ClusterID) raft.ClusterID {
+	if id != (raft.ClusterID{}) {
+		id[0]++
+	}
+	return id
 }
 
 // nextPhase ends the safety phase, or the run.

@@ -71,6 +71,10 @@ func (n *node) fill(m raft.Message) {
 		n.dropped(m)
 		return
 	}
+	n.c.check.span(n, &r)
+	if n.c.failure != nil {
+		return
+	}
 	if count := int(r.Last.Index - r.Prev.Index); count > 1 && n.random.IntN(16) == 0 {
 		middle := n.log[int(r.Prev.Index)+n.random.IntN(count-1)].entry.ID()
 		n.transmitSpan(m, r, r.Prev, middle)
