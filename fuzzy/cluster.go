@@ -205,7 +205,7 @@ func (c *cluster) arrive(p sim.Packet) {
 		c.live.late++
 	}
 	m := d.Message.message
-	if c.wire.Chance(c.net.Faults.Misdeliver) {
+	if c.live == nil && c.wire.Chance(c.net.Faults.Misdeliver) {
 		m.Cluster = foreign(m.Cluster)
 	}
 	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {

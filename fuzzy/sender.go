@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
 	"github.com/coxswain/raft/transport"
 )
 
@@ -25,8 +26,16 @@ func (n *node) send(m raft.Message) {
 	}
 	n.outbox = append(n.outbox, m)
 	if len(n.outbox) == 1 {
-		n.later(n.random.Exponential(n.c.profile.ElectionTimeout/30), event{kind: evFlush})
+		n.later(n.sendWait(), event{kind: evFlush})
 	}
+}
+
+// sendWait is how long a sender waits for its connection, once it is not quick.
+func (n *node) sendWait() sim.Time {
+	if n.disk.quick {
+		return n.random.Exponential(n.c.profile.ElectionTimeout / 30)
+	}
+	return n.random.Exponential(n.c.profile.Node.SendWait)
 }
 
 // flush lets a sender run: rows of appends are joined into one.

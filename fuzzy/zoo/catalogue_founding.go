@@ -121,7 +121,7 @@ var founding = []Mutant{
 	{
 		ID: "X08", Rule: "a misdelivered message is refused", Bug: "it is taken",
 		Edits:  []Edit{value("raft.go", `m.To.ID != c.self.ID || m.From.ID == c.self.ID`, `m.From.ID == c.self.ID`)},
-		Expect: "G14", Seen: "etcd #17081",
+		Expect: "N19", Seen: "etcd #17081", Profiles: []string{"founding", "swarm"},
 		Test: &Test{".", "Hostile|Refus|Misaddressed"},
 	},
 }

@@ -93,7 +93,7 @@ func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Repor
 }
 
 // defaultProfiles take turns in a hunt that names none.
-var defaultProfiles = []string{"swarm", "network", "crash", "disk", "clock"}
+var defaultProfiles = []string{"swarm", "elections", "network", "crash", "disk", "clock"}
 
 // hunt hunts one mutant.
 func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err error) {
