@@ -142,9 +142,10 @@ var clients = []Mutant{
 	},
 	{
 		ID: "C11", Rule: "what is handed out is answered by the applier", Bug: "by the deposed leader as well",
-		Edits:  []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
-		Expect: "N11",
-		Test:   &Test{".", "TestReplicate"},
+		Edits:    []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
+		Expect:   "N11",
+		Profiles: []string{"elections"},
+		Test:     &Test{".", "TestReplicate"},
 	},
 	{
 		ID: "C12", Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",
