@@ -92,6 +92,7 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 	k.conversation(n, before, events, out)
 	k.settled(n, out)
 	for i := range out.Notes {
+		k.c.stats.decided(&out.Notes[i])
 		if out.Notes[i].Kind == raft.NoteConflict {
 			k.conflicts++
 		}

@@ -170,7 +170,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 	return false
 }
 
-// lose empties a disk, or damages it for good, within the budget: a minority of the voters.
+// lose empties a disk, or damages it for good, within the budget: a minority of the voters. Beyond the
+// budget one voter keeps its disk: without any, founding the same cluster again is all that can happen.
 func (m *nemesis) lose(c *cluster, n *node) {
 	lost := 0
 	for _, other := range c.nodes[:c.profile.Voters] {
@@ -178,7 +179,11 @@ func (m *nemesis) lose(c *cluster, n *node) {
 			lost++
 		}
 	}
-	if lost >= (c.profile.Voters-1)/2 || n.disk.damaged || len(n.disk.ghosts) > 0 {
+	budget := (c.profile.Voters - 1) / 2
+	if c.profile.Beyond {
+		budget = c.profile.Voters - 1
+	}
+	if lost >= budget || n.disk.damaged || len(n.disk.ghosts) > 0 {
 		return
 	}
 	n.crash()

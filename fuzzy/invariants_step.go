@@ -4,22 +4,21 @@ import "github.com/coxswain/raft"
 
 // The invariants of a step: what a member may make of what it was given.
 //
-//	N12  The term rises to that of a message, or by one for an own candidacy, which a quorum of pre-votes
-//	     or the TimeoutNow of the leader called for. A pre-vote raises none, nor does a vote request to who
-//	     hears a leader. (Figure 2; dissertation §9.6, §4.2.3)
+//	N12  The term rises to that of a message, or by one for a candidacy that a pre-vote or a TimeoutNow called for. (Figure 2)
 //	N13  A leader has heard a quorum within an election timeout. (dissertation §6.2)
 //	N14  Who says that it hears a leader has heard one within an election timeout. (dissertation §4.2.3)
-//	N15  Who hears no leader and votes for nobody stands within two election timeouts, drawn anew. (§5.2)
+//	N15  Who hears no leader and votes for nobody stands within two election timeouts, drawn anew each time. (§5.2)
 //	N16  A vote goes to who is at least as up to date. (§5.4.1)
 //	N17  An acknowledgement answers an append of its own term, and names the last entry of that. (§5.3)
 //	N18  matchIndex is what was acknowledged in this term and never falls; nextIndex is above it. (Figure 2)
 //	N19  A core refuses what is not meant for it, and changes no message that it is given.
-//	N20  A span of an append is in the log as long as that has the same generation. (contract of Output.Send)
+//	N20  The span of an append is in the log as long as that has the same generation.
 //
-// G8 of the other list is checked here too: a leader has been told of its votes. G13: a leader serves a read
-// after a quorum has answered a heartbeat that left after the read was asked for (dissertation §6.4). G15:
-// TimeoutNow goes to a voter with the whole log; meanwhile nothing is proposed; it ends within an election
-// timeout (dissertation §3.10).
+// So are parts of others. G8: a leader was told of its votes. G13: a leader serves a read once a quorum has
+// answered a heartbeat that left after the read was asked for (dissertation §6.4). G15: TimeoutNow goes to a
+// voter with the whole log, nothing is proposed meanwhile, and that lasts an election timeout at most
+// (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor a vote request that of who hears a leader
+// (§4.2.3).
 
 // conversation checks a step against what it was given.
 func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {

@@ -9,6 +9,18 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
+// The invariants of the second phase; L6 and L10 wait for their features. A bound is in election timeouts.
+//
+//	L1   Once a quorum is healed, it elects a leader.
+//	L2   All of the healed members come to the same log, and apply it.
+//	L3   They serve what clients ask.
+//	L4   A leader that nothing is wrong with stays. (dissertation §9.6)
+//	L5   Who comes back deposes nobody and raises no term. (dissertation §9.6)
+//	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
+//	L8   An idle cluster sends heartbeats, and nothing else.
+//	L9   Every request is answered, also when its member loses the lead.
+//	L11  Terms do not race: what meddles from outside of the quorum raises them a bounded number of times.
+
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
 // disks work. Every other fault is permanent. Then the cluster must elect, serve, converge and fall quiet.
 //

@@ -23,6 +23,9 @@ type Profile struct {
 	Node            NodeProfile
 	Limits          Limits
 	Load            Load
+	// Beyond lets faults destroy the disks of all voters but one, which is beyond what Raft tolerates: then
+	// a node may stop, and say so, but nothing may be told or committed that is not so.
+	Beyond bool
 }
 
 // FaultRate says how often a fault strikes in the whole cluster, on average, and how long it lasts.
@@ -89,6 +92,7 @@ var profiles = []struct {
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
 	{"founding", "faults from the first moment on, and short lives", shapeFounding},
 	{"elections", "one leader after the other falls, while messages and disks take as long as elections", shapeElections},
+	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
@@ -284,6 +288,17 @@ func shapeElections(s *sim.Stream, p *Profile) {
 	p.Node.StepDelay = sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(millisecond, 30*millisecond)}
 	p.Load.Think, p.Load.Transfers = s.LogTime(5*millisecond, 100*millisecond), s.IntN(2)*50_000
 	p.Load.History = false // long waits make for histories that take too long
+}
+
+func shapeBeyond(s *sim.Stream, p *Profile) {
+	only(Stall, DiskFailure, Wipe, Rot, Crash, Partition)(s, p)
+	p.Beyond = true
+	often := FaultRate{Every: p.Length / 8, For: sim.In(100 * time.Millisecond)}
+	p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe || r.Fault == Rot })
+	for _, kind := range []FaultKind{Wipe, Rot} {
+		often.Fault = kind
+		p.Faults = append(p.Faults, often)
+	}
 }
 
 func shapeHistory(_ *sim.Stream, p *Profile) {

@@ -9,6 +9,10 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
+// The invariant of the simulation itself, on a sample of the seeds of every campaign.
+//
+//	T1  The same seed does the same, whatever runs it.
+
 // Class says what kind of failure a run ended with.
 type Class string
 
@@ -40,6 +44,7 @@ type Stats struct {
 	Commits, Elections                       int
 	Proposals                                int
 	Histories, UnknownHistories              int
+	Decisions                                [len(decisions)]int
 	Excuse                                   string // what was missing for the second phase, if so
 }
 

@@ -61,6 +61,12 @@ type report struct {
 	UnknownHistories int     `json:"unknown_histories"`
 	Repeated         int     `json:"repeated"`
 	Excused          int     `json:"excused"`
+	BeyondBudget     int     `json:"beyond_budget"`
+
+	Origin string `json:"origin"` // commit, machine and day
+
+	Decisions map[string]int `json:"decisions"` // how often cores decided what
+	ByFault   map[string]int `json:"by_fault"`
 
 	EventsPerCoreSecond     float64 `json:"events_per_core_second"`
 	VirtualHoursPerCoreHour float64 `json:"virtual_hours_per_core_hour"`
@@ -129,7 +135,10 @@ func (c *campaign) prepare(base, profile string) error {
 			return err
 		}
 	}
-	c.report = report{Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}}
+	c.report = report{
+		Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}, Origin: origin(),
+		Decisions: map[string]int{}, ByFault: map[string]int{},
+	}
 	return nil
 }
 
@@ -225,6 +234,15 @@ func (c *campaign) add(result fuzzy.Result, took time.Duration, repeated bool) {
 	if result.Excuse != "" {
 		r.Excused++
 	}
+	if result.Profile.Beyond {
+		r.BeyondBudget++
+	}
+	for i, d := range fuzzy.Decisions() {
+		r.Decisions[d.Name] += result.Decisions[i]
+	}
+	for kind, strikes := range result.ByFault {
+		r.ByFault[fuzzy.FaultKind(kind).String()] += strikes
+	}
 	if c.bar != nil {
 		_ = c.bar.Add(1) // it is only a picture
 	}
@@ -259,10 +277,11 @@ func (c *campaign) print(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, `%d seeds of %s from %s in %.1f s, %d failed
   %d events, %d faults, %d crashes, %d elections, %d of %d proposals committed
-  %d histories checked for linearizability, %d too large to tell; %d seeds run twice; %d excused from the second phase
+  %d histories checked for linearizability, %d too large to tell; %d seeds run twice
+  %d excused from the second phase, %d beyond the fault budget, where nodes may stop but never lie
   %.0f events a core-second; %.0f virtual hours and %.0f faults a core-hour
 `, r.Seeds, r.Profiles, r.Base, r.Seconds, len(r.Failures), r.Events, r.Faults, r.Crashes, r.Elections, r.Commits,
-		r.Proposals, r.Histories, r.UnknownHistories, r.Repeated, r.Excused,
+		r.Proposals, r.Histories, r.UnknownHistories, r.Repeated, r.Excused, r.BeyondBudget,
 		r.EventsPerCoreSecond, r.VirtualHoursPerCoreHour, r.FaultsPerCoreHour)
 	return err
 }

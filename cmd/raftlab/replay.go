@@ -42,6 +42,9 @@ func newReplay() *cobra.Command {
 			}
 			_, _ = fmt.Fprintf(out, "%s: %v of virtual time, %d events, %d faults, %d elections, %d entries committed, hash %016x\n",
 				seed, result.Virtual, result.Events, result.Faults, result.Elections, result.Commits, result.Hash)
+			if result.Profile.Beyond {
+				_, _ = fmt.Fprintln(out, "beyond the fault budget: nodes may stop, and say so, but never lie")
+			}
 			if result.Excuse != "" {
 				_, _ = fmt.Fprintln(out, "no second phase:", result.Excuse)
 			}

@@ -77,7 +77,7 @@ The profiles are
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newZoo())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newZoo(), newPage())
 	return root
 }
 
