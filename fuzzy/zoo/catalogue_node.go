@@ -22,7 +22,7 @@ var surroundings = []Mutant{
 		ID: "D06", Rule: "a log that ends early is damaged", Bug: "what is missing is taken for a log that was never longer",
 		Edits:  []Edit{value("storage/boltload.go", `log.Last != record.last`, `false`)},
 		Expect: "G5, G3", Seen: "pebble #453; PAR (FAST'18); NATS truncates .blk files",
-		Test:    &Test{"storage", "Damage"},
+		Test:    &Test{"storage", "Damaged"},
 		Outside: true,
 	},
 	{
@@ -41,9 +41,9 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "D11", Rule: "the name of a new file is durable", Bug: "its directory is not synced",
-		Edits:  []Edit{value("storage/bolt.go", `syncDirectory(filepath.Dir(b.path))`, `error(nil)`)},
+		Edits:  []Edit{before("storage/bolt.go", `if err := syncDirectory(filepath.Dir(b.path))`, `return nil`)},
 		Expect: "N6", Seen: "All file systems are not created equal (OSDI'14)",
-		Test:    &Test{"storage", ""},
+		Test:    &Test{"storage", "ANewStoreSurvives"},
 		Outside: true,
 	},
 	{
