@@ -220,6 +220,9 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 		c.live.late++
 	}
 	m, ok := d.Message.message, true
+	if c.live == nil && c.wire.Chance(c.net.Faults.Misdeliver) {
+		m.Cluster = foreign(m.Cluster)
+	}
 	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
 		if m, ok = c.recode(m, d.Corrupt); !ok {
 			c.reset(d.From, d.To)
@@ -231,6 +234,14 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 		n.received = append(n.received, d.Message.id)
 	}
 	n.post(raft.Received{Message: m})
+}
+
+// foreign is the id of another cluster, whose members have the same names and addresses.
+func foreign(id raft.ClusterID) raft.ClusterID {
+	if id != (raft.ClusterID{}) {
+		id[0]++
+	}
+	return id
 }
 
 // nextPhase ends the safety phase, or the run.

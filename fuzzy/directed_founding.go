@@ -35,7 +35,7 @@ func (d *director) unborn() bool {
 	})
 }
 
-func (n *node) holds(cluster raft.ClusterID) bool {
+func (n *node) belongsTo(cluster raft.ClusterID) bool {
 	return len(n.disk.log) > 0 && n.foundingOnDisk().Cluster == cluster
 }
 
@@ -59,7 +59,7 @@ func founding1(d *director) {
 	d.expect(20, "a, anew, leads", a.leads)
 	d.written(a)
 	first.release()
-	d.check("c is in the new cluster", func() bool { return c.holds(a.status.Cluster) })
+	d.check("c is in the new cluster", func() bool { return c.belongsTo(a.status.Cluster) })
 }
 
 func founding2(d *director) {
@@ -78,7 +78,7 @@ func founding2(d *director) {
 			d.arriveTogether(m)
 		}
 	}
-	d.check("b keeps it", func() bool { return b.holds(a.status.Cluster) })
+	d.check("b keeps it", func() bool { return b.belongsTo(a.status.Cluster) })
 	late.release()
 	d.expect(20, "a leads", a.leads)
 	d.written(a)
@@ -99,7 +99,7 @@ func founding3(d *director) {
 	d.wipe(c)
 	d.start(c)
 	d.somebodyCommits(20)
-	d.always(3, "b stays in it", func() bool { return b.holds(cluster) })
+	d.always(3, "b stays in it", func() bool { return b.belongsTo(cluster) })
 }
 
 // Lists 123, 123, 123 and 34: c answers a, restarts with the other list, and founds with d.
@@ -119,7 +119,7 @@ func founding4(d *director) {
 	d.until("c leads its cluster", c.leads)
 	d.written(c)
 	first.release()
-	d.always(15, "a and b do not begin another", func() bool { return a.disk.hard.Term == 0 && b.disk.hard.Term == 0 && c.holds(c.status.Cluster) })
+	d.always(15, "a and b do not begin another", func() bool { return a.disk.hard.Term == 0 && b.disk.hard.Term == 0 && c.belongsTo(c.status.Cluster) })
 }
 
 func founding5First(d *director) {
@@ -132,7 +132,7 @@ func founding5First(d *director) {
 	first.stop()
 	d.start(b)
 	d.expect(25, "a leads", a.leads)
-	d.check("entry 1 was made anew, with a cluster id of its own", func() bool { return !a.holds(cluster) && b.holds(a.status.Cluster) })
+	d.check("entry 1 was made anew, with a cluster id of its own", func() bool { return !a.belongsTo(cluster) && b.belongsTo(a.status.Cluster) })
 	first.release()
 	d.written(a)
 }
@@ -149,7 +149,7 @@ func founding5Second(d *director) {
 	d.expect(20, "a, anew, leads", a.leads)
 	d.written(a)
 	first.release()
-	d.check("b is in the new cluster", func() bool { return b.holds(a.status.Cluster) })
+	d.check("b is in the new cluster", func() bool { return b.belongsTo(a.status.Cluster) })
 }
 
 func founding6(d *director) {
@@ -172,7 +172,7 @@ func founding6(d *director) {
 		m.Cluster, m.Body = f.Cluster, r
 	})
 	d.wait(0.1)
-	d.check("b takes no other entry 1", func() bool { return b.holds(cluster) && b.status.Cluster == cluster })
+	d.check("b takes no other entry 1", func() bool { return b.belongsTo(cluster) && b.status.Cluster == cluster })
 }
 
 func founding7(d *director) {

@@ -7,6 +7,7 @@
 //	                            freedom that the core's contract allows
 //	workload.go                 the clients, who retry, hedge and give up
 //	liveness.go                 the second phase: a quorum is healed, every other fault is permanent
+//	witness.go                  what was seen to come to a member and go from it, for the checks
 //	invariants_*.go             what is checked, a group a file, each with its sentence
 //	trace.go                    what happened, for people and for programs
 //

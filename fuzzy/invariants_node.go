@@ -14,7 +14,7 @@ import (
 //	N4   The log has no hole, its terms never fall, and applied ≤ commit ≤ last. (§5.3)
 //	N5   What is applied is what was committed, whole and in order. (§5.3)
 //	N6   What a message promises is durable when the message leaves. (Figure 2: "before responding to RPCs")
-//	N7   Only voters of the configuration in use campaign or lead. (dissertation §4.2.1)
+//	N7   Only voters of the configuration in use campaign or lead, and a blank member has no term. (dissertation §4.2.1)
 //	N8   A leader never overwrites or deletes entries of its log; nobody truncates what is committed. (Figure 3)
 //	N9   The configuration in use is the newest one in the log. (dissertation §4.1)
 //	N10  What is in flight stays within its limits.
@@ -52,6 +52,7 @@ func (k *checker) shape(n *node) {
 	k.c.holds(s.Last == last, "N4", "%s: its log ends at %v, and its writes at %v", n.id, s.Last, last)
 	k.c.holds(s.Applied <= s.Commit && s.Commit <= s.Last.Index && s.Last.Term <= s.Term, "N4",
 		"%s: applied %d, commit %d, last %v, term %d", n.id, s.Applied, s.Commit, s.Last, s.Term)
+	k.c.holds(s.Term == 0 || s.Last.Index > 0, "N7", "%s is in term %d, and belongs to no cluster", n.id, s.Term)
 }
 
 // write checks a change of the log before it is made.
@@ -68,6 +69,7 @@ func (k *checker) write(n *node, l *raft.LogWrite) {
 	if int(l.After.Index) < len(n.log) {
 		leads := n.status.Leader == n.id
 		k.c.holds(!leads, "N8", "%s leads term %d and truncates its log to %v", n.id, n.status.Term, l.After)
+		k.c.holds(l.After.Index > 0 || n.disk.hard.Term == 0, "N8", "%s replaces entry 1 in term %d", n.id, n.status.Term)
 		k.keepsCommitted(n, n.log, l, "N8")
 	}
 }
@@ -105,22 +107,21 @@ func (k *checker) durableBefore(n *node) {
 	k.c.holds(there && memory == durable, "N6", "%s counts its log up to %d as durable; it is not", n.id, n.status.Persisted)
 }
 
-// leaves checks a message at the moment at which it leaves: by the image on the disk, or by a later one,
-// which a newer term supersedes.
+// leaves checks a message at the moment at which it leaves: by the image on the disk. Writes are not merged
+// with one that raises the term, so that its term is the sender's own.
 func (k *checker) leaves(n *node, m *raft.Message) {
 	hard := n.disk.hard
-	k.c.holds(m.Term <= hard.Term, "N6", "%s sends %T in term %d, and its durable term is %d", n.id, m.Body, m.Term, hard.Term)
+	k.c.holds(m.Term == hard.Term, "N6", "%s sends %T in term %d, and its durable term is %d", n.id, m.Body, m.Term, hard.Term)
 	k.c.holds(m.From == n.peer(), "G14", "%s sends %T as %v", n.id, m.Body, m.From)
-	later := hard.Term > m.Term
 	switch b := m.Body.(type) {
 	case raft.VoteRequest:
-		k.c.holds(later || hard.Vote == m.From, "N6", "%s asks for votes in term %d before its own is durable", n.id, m.Term)
+		k.c.holds(hard.Vote == m.From, "N6", "%s asks for votes in term %d before its own is durable", n.id, m.Term)
 	case raft.VoteReply:
-		k.c.holds(!b.Granted || later || hard.Vote == m.To, "N6", "%s grants %s a vote that is not durable", n.id, m.To.ID)
+		k.c.holds(!b.Granted || hard.Vote == m.To, "N6", "%s grants %s a vote that is not durable", n.id, m.To.ID)
 	case raft.AppendReply:
-		k.acknowledges(n, m, b.Match, later)
+		k.acknowledges(n, m, b.Match)
 	case raft.HeartbeatReply:
-		k.acknowledges(n, m, b.Match, later)
+		k.acknowledges(n, m, b.Match)
 	case raft.FoundReply:
 		k.c.holds(len(n.disk.log) > 0, "N6", "%s acknowledges a founding that is not durable", n.id)
 	case raft.AppendRequest:
@@ -133,10 +134,7 @@ func (k *checker) leaves(n *node, m *raft.Message) {
 }
 
 // acknowledges: the log is durable up to match, and it is the leader's.
-func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index, later bool) {
-	if later {
-		return
-	}
+func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
 	durable, there := at(n.disk.log, match)
 	k.c.holds(there, "N6", "%s acknowledges %d in term %d, and its durable log ends at %d", n.id, match, m.Term, len(n.disk.log))
 	leader := k.c.nodes[index(m.To.ID)]

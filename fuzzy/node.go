@@ -51,7 +51,8 @@ type node struct {
 	accepted   []acceptance
 
 	status raft.CoreStatus // after the last step
-	hard   raft.HardState  // as the core has it
+	seen   witness
+	hard   raft.HardState // as the core has it
 }
 
 // slot is an entry and a hash of the log up to it: by the Log Matching property equal hashes mean equal
@@ -111,7 +112,9 @@ func (n *node) start() {
 	n.c.stats.Starts++
 	n.c.begin(n, "start")
 	n.takeLog(&out)
+	n.seen.begin(n)
 	n.c.check.started(n)
+	n.seen.says(&out)
 	n.c.finish(n, &out)
 	if n.loops > 0 {
 		n.loops--
@@ -222,10 +225,12 @@ func (n *node) step() {
 	n.c.stats.Steps++
 	n.c.current = n
 	before := n.status
-	out := n.core.Step(n.now(), events...)
+	now := n.now()
+	n.seen.now = now.Mono
+	out := n.core.Step(now, events...)
 	n.status = n.core.Status()
 	n.takeLog(&out)
-	n.c.check.stepped(n, &before, &out)
+	n.c.check.stepped(n, &before, events, &out)
 	n.c.finish(n, &out)
 	clear(events)
 	n.spare = events[:0]

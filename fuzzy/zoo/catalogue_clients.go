@@ -90,8 +90,7 @@ var transfers = []Mutant{
 		ID: "T05", Rule: "a transfer's vote needs a log that is good enough", Bug: "it is granted whatever the log",
 		Edits: []Edit{before("election.go", voteDeniedAnchor,
 			`if r.Transfer && why == DeniedOldLog { why = Granted }`)},
-		Expect:   "G3",
-		Profiles: []string{"swarm"},
+		Expect: "N16, G3",
 	},
 	{
 		ID: "T06", Rule: "only voters are handed leadership", Bug: "learners too",
@@ -143,9 +142,10 @@ var clients = []Mutant{
 	},
 	{
 		ID: "C11", Rule: "what is handed out is answered by the applier", Bug: "by the deposed leader as well",
-		Edits:  []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
-		Expect: "N11",
-		Test:   &Test{".", "TestReplicate"},
+		Edits:    []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
+		Expect:   "N11",
+		Profiles: []string{"elections"},
+		Test:     &Test{".", "TestReplicate"},
 	},
 	{
 		ID: "C12", Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",

@@ -48,9 +48,21 @@ var founding = []Mutant{
 		Test: &Test{".", "Found|Scenario"},
 	},
 	{
+		ID: "F07", Rule: "F04 and F06", Bug: "both: a founding is redone on both sides although there was a term",
+		Edits: []Edit{
+			value("founding.go", `c.hard.Term > 0 || !calls(list, c.self.ID)`, `!calls(list, c.self.ID)`),
+			value("founding.go", `f != nil && c.hard == HardState{} && f.Founder == founder && f.Roll.Less(roll)`,
+				`f != nil && f.Founder == founder && f.Roll.Less(roll)`),
+		},
+		Expect: "N8, G4", Seen: "model check, founding 3 and 6", Profiles: []string{"founding", "swarm", "disk"},
+	},
+	{
 		ID: "F10", Rule: "nobody at term 0 campaigns by itself", Bug: "whoever holds entry 1 does",
-		Edits:  []Edit{value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`)},
-		Expect: "G2, L1", Seen: "model check, founding", Profiles: []string{"founding", "swarm", "disk"},
+		Edits: []Edit{
+			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`),
+			value("raft.go", `m.Term == 0 && !ok`, `false`),
+		},
+		Expect: "G2, L1", Seen: "model check, founding", Profiles: []string{"founding"},
 		Test: &Test{".", "TestFounding"},
 	},
 	{
@@ -121,7 +133,7 @@ var founding = []Mutant{
 	{
 		ID: "X08", Rule: "a misdelivered message is refused", Bug: "it is taken",
 		Edits:  []Edit{value("raft.go", `m.To.ID != c.self.ID || m.From.ID == c.self.ID`, `m.From.ID == c.self.ID`)},
-		Expect: "G14", Seen: "etcd #17081",
+		Expect: "N19", Seen: "etcd #17081", Profiles: []string{"founding", "swarm"},
 		Test: &Test{".", "Hostile|Refus|Misaddressed"},
 	},
 }

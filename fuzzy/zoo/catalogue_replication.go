@@ -116,7 +116,8 @@ var replication = []Mutant{
 		Edits: []Edit{value("log.go", `slices.Clip(write.Entries[:after-write.After.Index])`,
 			`write.Entries[:after-write.After.Index]`)},
 		Expect: "G2, N5", Seen: "a hazard of Go's slices",
-		Test: &Test{".", "TestAppend"},
+		Profiles: []string{"elections"},
+		Test:     &Test{".", "TestAppend"},
 	},
 	{
 		ID: "R19", Rule: "a rejection acknowledges nothing", Bug: "its hint counts as what matches",
@@ -200,7 +201,8 @@ var persistence = []Mutant{
 		ID: "D13", Rule: "the stored commit index is within what is durable", Bug: "it is the one in memory",
 		Edits:  []Edit{instead("disk.go", `w.Commit = min(c.log.commit, c.disk.persisted)`, `w.Commit = c.log.commit`)},
 		Expect: "G4, N5", Seen: "etcd #5664, #13509",
-		Test: &Test{".", "TestCommit"},
+		Profiles: []string{"elections", "crash"},
+		Test:     &Test{".", "TestCommit"},
 	},
 	{
 		ID: "D20", Rule: "a cut takes back what was durable", Bug: "what was cut counts as durable",

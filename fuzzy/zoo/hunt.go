@@ -26,6 +26,7 @@ type Options struct {
 	Budget  time.Duration // a mutant's wall time, at most (30 s)
 	First   uint64        // number of the first seed
 	Workers int           // mutants hunted at once (1)
+	Ranges  int           // of seeds, each hunted in to the first kill (1)
 	// Done is called for each mutant whose hunt has ended, one call at a time. It may be nil.
 	Done func(Report)
 }
@@ -54,6 +55,33 @@ type Report struct {
 	Unsound  int           `json:"unsound,omitempty"` // seeds that failed without any mutant too
 	Wall     time.Duration `json:"wall_ns"`
 	Find
+	// Ranges is what each range of seeds took, the first one's included; only of who the simulator kills.
+	Ranges []Range `json:"ranges,omitempty"`
+}
+
+// Range is a hunt in one range of seeds.
+type Range struct {
+	Killed  bool          `json:"killed"`
+	Seeds   int           `json:"seeds"`
+	Virtual time.Duration `json:"virtual_ns"`
+}
+
+// Median is the hunt in the middle, by seeds; a range in which the mutant lives comes behind all others.
+// It has the later of two in the middle.
+func (r *Report) Median() Range {
+	sorted := slices.SortedFunc(slices.Values(r.Ranges), func(a, b Range) int {
+		if a.Killed != b.Killed {
+			if a.Killed {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Seeds, b.Seeds), cmp.Compare(a.Virtual, b.Virtual))
+	})
+	if len(sorted) == 0 {
+		return Range{r.Killed && !r.ByTest, r.Seeds, r.Virtual}
+	}
+	return sorted[len(sorted)/2]
 }
 
 // Hunt hunts each mutant, and returns the reports in their order. A mutant that survives is in its report; an
@@ -61,6 +89,7 @@ type Report struct {
 func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Report, error) {
 	o.Seeds = cmp.Or(o.Seeds, 2000)
 	o.Budget = cmp.Or(o.Budget, 30*time.Second)
+	o.Ranges = max(o.Ranges, 1)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reports := make([]Report, len(mutants))
@@ -93,7 +122,7 @@ func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Repor
 }
 
 // defaultProfiles take turns in a hunt that names none.
-var defaultProfiles = []string{"swarm", "network", "crash", "disk", "clock"}
+var defaultProfiles = []string{"swarm", "elections", "network", "crash", "disk", "clock"}
 
 // hunt hunts one mutant.
 func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err error) {
@@ -106,9 +135,15 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err 
 	}
 	began := time.Now()
 	defer func() { r.Wall = time.Since(began) }()
+	if m.Alive != "" && m.ID != Noop {
+		o.Seeds = min(o.Seeds, aliveSeeds)
+	}
 	if !m.Outside {
-		if err := b.chase(ctx, m, o, &r); err != nil || r.Killed {
+		if err := b.chase(ctx, m, o, &r); err != nil {
 			return r, err
+		}
+		if r.Killed {
+			return r, b.ranges(ctx, m, o, &r)
 		}
 	}
 	if m.Test == nil {
@@ -120,6 +155,30 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err 
 	}
 	r.Killed, r.ByTest, r.Rule = true, true, failed
 	return r, b.control(ctx, m.Test, failed)
+}
+
+// aliveSeeds is how many seeds are spent on a mutant that nothing is expected to kill.
+const aliveSeeds = 100
+
+// rangeSeeds is how far apart the ranges of seeds are.
+const rangeSeeds = 1 << 32
+
+// ranges hunts in the other ranges a mutant that is killed in the first.
+func (b *Binary) ranges(ctx context.Context, m *Mutant, o Options, r *Report) error {
+	if m.ID == Noop {
+		return nil
+	}
+	r.Ranges = []Range{{r.Killed, r.Seeds, r.Virtual}}
+	for range o.Ranges - 1 {
+		o.First += rangeSeeds
+		var another Report
+		if err := b.chase(ctx, m, o, &another); err != nil {
+			return err
+		}
+		r.Unsound += another.Unsound
+		r.Ranges = append(r.Ranges, Range{another.Killed, another.Seeds, another.Virtual})
+	}
+	return nil
 }
 
 // control runs a test that has failed without any mutant.

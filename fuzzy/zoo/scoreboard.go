@@ -18,6 +18,8 @@ func (r *Report) Verdict() string {
 		return "killed by a test"
 	case r.Killed:
 		return "killed"
+	case r.Excuse != "":
+		return "lives, for a reason"
 	}
 	return "SURVIVES"
 }
@@ -35,10 +37,10 @@ func Honest(reports []Report) error {
 	return nil
 }
 
-// Survivors returns the ids of the mutants that nothing killed, the no-op aside.
+// Survivors returns the ids of the mutants that nothing killed, and for no reason that is known.
 func Survivors(reports []Report) (ids []string) {
 	for i := range reports {
-		if r := &reports[i]; !r.Killed && r.ID != Noop {
+		if r := &reports[i]; !r.Killed && r.Excuse == "" && r.ID != Noop {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -46,7 +48,7 @@ func Survivors(reports []Report) (ids []string) {
 }
 
 func summary(reports []Report) string {
-	bySim, byTest, all := 0, 0, 0
+	bySim, byTest, excused, all := 0, 0, 0, 0
 	for i := range reports {
 		r := &reports[i]
 		if r.ID == Noop || r.ID == Canary {
@@ -58,10 +60,24 @@ func summary(reports []Report) string {
 			byTest++
 		case r.Killed:
 			bySim++
+		case r.Excuse != "":
+			excused++
 		}
 	}
-	return fmt.Sprintf("%d mutants: %d killed by the simulator, %d by tests alone, %d survive",
-		all, bySim, byTest, all-bySim-byTest)
+	return fmt.Sprintf("%d mutants: %d killed by the simulator, %d by tests alone, %d live for a reason, %d survive",
+		all, bySim, byTest, excused, all-bySim-byTest-excused)
+}
+
+// medians says what the figures of killed mutants are.
+func medians(reports []Report) string {
+	ranges := 1
+	for i := range reports {
+		ranges = max(ranges, len(reports[i].Ranges))
+	}
+	if ranges == 1 {
+		return "Seeds and virtual time are those until the kill, in one range of seeds"
+	}
+	return fmt.Sprintf("Seeds and virtual time until the kill are medians of %d ranges of seeds", ranges)
 }
 
 // WriteText prints the scoreboard for a terminal.
@@ -76,7 +92,7 @@ func WriteText(w io.Writer, reports []Report) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", summary(reports))
+	_, err := fmt.Fprintf(w, "\n%s\n%s\n", summary(reports), medians(reports))
 	return err
 }
 
@@ -100,7 +116,7 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 		} else if !r.Killed && r.ID != Noop {
 			by = "**survives**"
 			if r.Excuse != "" {
-				by += ": " + r.Excuse
+				by = "lives, because " + r.Excuse
 			}
 		}
 		cells := []string{r.ID, r.Broken, r.Bug, by, r.seeds(), r.virtual(), dash(r.Seen)}
@@ -109,7 +125,10 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 	}
-	fmt.Fprintf(&b, "\n%s.\n", summary(reports))
+	fmt.Fprintf(&b, "\n%s. %s.\n\nNot in the zoo, since there is nothing to break yet:\n\n", summary(reports), medians(reports))
+	for _, a := range absences {
+		fmt.Fprintf(&b, "- %s: %s.\n", strings.Join(a.ids, ", "), a.because)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -118,14 +137,18 @@ func (r *Report) seeds() string {
 	if r.Outside {
 		return "–"
 	}
-	return fmt.Sprint(r.Seeds)
+	m := r.Median()
+	if r.Killed && !r.ByTest && !m.Killed {
+		return fmt.Sprintf("over %d", m.Seeds)
+	}
+	return fmt.Sprint(m.Seeds)
 }
 
 func (r *Report) virtual() string {
 	if r.Outside {
 		return "–"
 	}
-	return r.Virtual.Round(100 * time.Millisecond).String()
+	return r.Median().Virtual.Round(100 * time.Millisecond).String()
 }
 
 func dash(s string) string {
