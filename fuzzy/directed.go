@@ -26,7 +26,8 @@ const ScenarioPrefix = "scenario:"
 // scenario is one story.
 type scenario struct {
 	name     string
-	about    string // what it shows, in a sentence, and where it is from
+	about    string // what it shows, in a sentence
+	source   string // where the story is from; empty: from here
 	voters   int
 	learners int
 	shape    func(p *Profile) // of the world, if the usual one does not do
@@ -42,7 +43,11 @@ func scenarios() []scenario {
 func Scenarios() []string {
 	var list []string
 	for _, s := range scenarios() {
-		list = append(list, s.name+": "+s.about)
+		line := s.name + ": " + s.about
+		if s.source != "" {
+			line += " (" + s.source + ")"
+		}
+		list = append(list, line)
 	}
 	return list
 }
@@ -161,7 +166,8 @@ func (d *director) cut(class Class, rule, format string, args ...any) {
 // until runs until a condition of the scenario is met. If it never is, the scenario shows nothing.
 func (d *director) until(what string, is func() bool) {
 	if !d.reached(setTimeouts, is) {
-		d.cut(Staging, "S1", "the scenario did not come about: %s, within %d election timeouts\n%s", what, setTimeouts, d.c.describe())
+		d.cut(Staging, "S1", "the scenario did not come about: %s, within %d election timeouts\n%s",
+			what, setTimeouts, d.c.describe())
 	}
 }
 

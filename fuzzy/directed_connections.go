@@ -9,16 +9,56 @@ import (
 
 // connectionScenarios: partial and one-way connections, and lanes that are out of step.
 var connectionScenarios = []scenario{
-	{"bridge", "members that all see one of them and nobody else are led by it (Howard and Abraham 2020)", 5, 0, nil, bridge},
-	{"constrained-election", "if only one member sees a quorum, it leads; if its log lags, nobody does, and no term races (OmniPaxos, EuroSys 2023)", 5, 0, nil, constrainedElection},
-	{"chain", "the last one in a chain, which does not see the leader, deposes nobody (OmniPaxos, EuroSys 2023)", 3, 0, nil, chain},
-	{"leader-behind-a-bridge", "a leader that only one follower sees steps down, although that one hears it well (Cloudflare, 2020)", 5, 0, nil, leaderBehindABridge},
-	{"sends-but-does-not-hear", "a leader that can send but not hear steps down within two election timeouts (dissertation §6.2)", 3, 0, nil, sendsButDoesNotHear},
-	{"hears-but-does-not-send", "a leader that can hear but not send is replaced, and disturbs nobody when it is heard again (dissertation §9.6)", 3, 0, nil, hearsButDoesNotSend},
-	{"follower-that-does-not-hear", "a follower that can send but not hear asks for pre-votes in vain (dissertation §9.6)", 3, 0, nil, followerThatDoesNotHear},
-	{"rejoining-member", "a member that was cut off for long comes back in the term in which it left (dissertation §9.6)", 3, 0, nil, rejoiningMember},
-	{"slow-appends", "heartbeats alone keep a follower that gets no entries, and commit nothing there (paper §5.2)", 3, 0, nil, slowAppends},
-	{"slow-heartbeats", "appends alone keep a follower, and the leader (paper §5.2)", 3, 0, nil, slowHeartbeats},
+	{
+		name: "bridge", voters: 5, play: bridge,
+		about:  "members that all see one of them and nobody else are led by it",
+		source: "Howard and Abraham 2020",
+	},
+	{
+		name: "constrained-election", voters: 5, play: constrainedElection,
+		about:  "if only one member sees a quorum, it leads; if its log lags, nobody does, and no term races",
+		source: "OmniPaxos, EuroSys 2023",
+	},
+	{
+		name: "chain", voters: 3, play: chain,
+		about:  "the last one in a chain, which does not see the leader, deposes nobody",
+		source: "OmniPaxos, EuroSys 2023",
+	},
+	{
+		name: "leader-behind-a-bridge", voters: 5, play: leaderBehindABridge,
+		about:  "a leader that only one follower sees steps down, although that one hears it well",
+		source: "Cloudflare, 2020",
+	},
+	{
+		name: "sends-but-does-not-hear", voters: 3, play: sendsButDoesNotHear,
+		about:  "a leader that can send but not hear steps down within two election timeouts",
+		source: "dissertation §6.2",
+	},
+	{
+		name: "hears-but-does-not-send", voters: 3, play: hearsButDoesNotSend,
+		about:  "a leader that can hear but not send is replaced, and disturbs nobody when it is heard again",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "follower-that-does-not-hear", voters: 3, play: followerThatDoesNotHear,
+		about:  "a follower that can send but not hear asks for pre-votes in vain",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "rejoining-member", voters: 3, play: rejoiningMember,
+		about:  "a member that was cut off for long comes back in the term in which it left",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "slow-appends", voters: 3, play: slowAppends,
+		about:  "heartbeats alone keep a follower that gets no entries, and commit nothing there",
+		source: "paper §5.2",
+	},
+	{
+		name: "slow-heartbeats", voters: 3, play: slowHeartbeats,
+		about:  "appends alone keep a follower, and the leader",
+		source: "paper §5.2",
+	},
 }
 
 // somebodyCommits: the leader of the newest term commits.
@@ -143,7 +183,9 @@ func rejoiningMember(d *director) {
 	d.always(30, "a leads on in its term", reigns)
 	d.given("c has given up on a", c.status.Leader == "")
 	d.heal()
-	d.always(10, "a leads on, and c raises no term", func() bool { return reigns() && c.status.Term == a.status.Term })
+	d.always(10, "a leads on, and c raises no term", func() bool {
+		return reigns() && c.status.Term == a.status.Term
+	})
 	d.expect(1, "c has what it missed", d.equal)
 }
 

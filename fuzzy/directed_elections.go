@@ -7,16 +7,57 @@ import (
 
 // electionScenarios: who may win an election, and who must be able to.
 var electionScenarios = []scenario{
-	{"longer-log-of-an-older-term", "a long log of an older term loses to a short one of a newer term (paper §5.4.1)", 3, 0, nil, longerLogOfAnOlderTerm},
-	{"vote-by-the-end-of-the-log", "a voter compares a candidate's log with the end of its own, committed or not as far as it knows (paper §5.4.1)", 3, 0, nil, voteByTheEndOfTheLog},
-	{"votes-of-an-earlier-term", "votes that arrive after their term has passed elect nobody (paper §5.2)", 3, 0, nil, votesOfAnEarlierTerm},
-	{"equal-timers", "followers whose timers have run alike so far do not split votes for ever (paper §5.2)", 3, 0, punctualWorld, equalTimers},
-	{"laggard-asks-often", "a member that cannot win, and asks all the time, keeps nobody from winning (paper §5.2)", 3, 0, nil, laggardAsksOften},
-	{"silence-frees-voters", "a voter whose leader has been silent for a timeout grants the first pre-vote that it is asked for (dissertation §9.6)", 3, 0, nil, silenceFreesVoters},
-	{"grants-of-an-earlier-round", "pre-votes of an earlier attempt do not count in a later one (dissertation §9.6)", 3, 0, nil, grantsOfAnEarlierRound},
-	{"vote-request-from-before", "a vote request that was delayed deposes no leader that is heard again (dissertation §4.2.3)", 3, 0, nil, voteRequestFromBefore},
-	{"two-terms-in-one-step", "a voter that hears of two terms in one step votes in the second alone (paper §5.1)", 5, 0, nil, twoTermsInOneStep},
-	{"crash-within-a-vote", "a voter that dies in the midst of a vote never gives two of them (paper §5.2)", 5, 0, nil, crashWithinAVote},
+	{
+		name: "longer-log-of-an-older-term", voters: 3, play: longerLogOfAnOlderTerm,
+		about:  "a long log of an older term loses to a short one of a newer term",
+		source: "paper §5.4.1",
+	},
+	{
+		name: "vote-by-the-end-of-the-log", voters: 3, play: voteByTheEndOfTheLog,
+		about:  "a voter compares a candidate's log with the end of its own, committed or not as far as it knows",
+		source: "paper §5.4.1",
+	},
+	{
+		name: "votes-of-an-earlier-term", voters: 3, play: votesOfAnEarlierTerm,
+		about:  "votes that arrive after their term has passed elect nobody",
+		source: "paper §5.2",
+	},
+	{
+		name: "equal-timers", voters: 3, shape: punctualWorld, play: equalTimers,
+		about:  "followers whose timers have run alike so far do not split votes for ever",
+		source: "paper §5.2",
+	},
+	{
+		name: "laggard-asks-often", voters: 3, play: laggardAsksOften,
+		about:  "a member that cannot win, and asks all the time, keeps nobody from winning",
+		source: "paper §5.2",
+	},
+	{
+		name: "silence-frees-voters", voters: 3, play: silenceFreesVoters,
+		about: "a voter whose leader has been silent for a timeout grants the first pre-vote that it is " +
+			"asked for",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "grants-of-an-earlier-round", voters: 3, play: grantsOfAnEarlierRound,
+		about:  "pre-votes of an earlier attempt do not count in a later one",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "vote-request-from-before", voters: 3, play: voteRequestFromBefore,
+		about:  "a vote request that was delayed deposes no leader that is heard again",
+		source: "dissertation §4.2.3",
+	},
+	{
+		name: "two-terms-in-one-step", voters: 5, play: twoTermsInOneStep,
+		about:  "a voter that hears of two terms in one step votes in the second alone",
+		source: "paper §5.1",
+	},
+	{
+		name: "crash-within-a-vote", voters: 5, play: crashWithinAVote,
+		about:  "a voter that dies in the midst of a vote never gives two of them",
+		source: "paper §5.2",
+	},
 }
 
 func longerLogOfAnOlderTerm(d *director) {
@@ -77,7 +118,9 @@ func equalTimers(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.found()
 	beats := d.record(these(a), nil, raft.Heartbeat{})
-	d.until("both hear a heartbeat at the same instant", func() bool { return len(beats.kept) >= 2 && len(beats.kept)%2 == 0 })
+	d.until("both hear a heartbeat at the same instant", func() bool {
+		return len(beats.kept) >= 2 && len(beats.kept)%2 == 0
+	})
 	d.crash(a)
 	d.expect(20, "b or c leads", func() bool { return b.leads() || c.leads() })
 }
@@ -104,7 +147,9 @@ func silenceFreesVoters(d *director) {
 	d.crash(a)
 	rivals := d.onlyCandidate(b)
 	asks := d.hold(these(b), these(c), raft.PreVoteRequest{})
-	grants := d.record(these(c), these(b), raft.PreVoteReply{}).where(func(m *raft.Message) bool { return m.Body.(raft.PreVoteReply).Granted })
+	grants := d.record(these(c), these(b), raft.PreVoteReply{}).where(func(m *raft.Message) bool {
+		return m.Body.(raft.PreVoteReply).Granted
+	})
 	d.hurry(b, 4)
 	d.wait(1.02)
 	d.given("b has asked, and c does not ask yet", asks.some() && c.status.Role == raft.Follower)
@@ -120,7 +165,9 @@ func grantsOfAnEarlierRound(d *director) {
 	d.found()
 	d.suspend(a)
 	rivals := d.onlyCandidate(b)
-	grants := d.hold(these(c), these(b), raft.PreVoteReply{}).where(func(m *raft.Message) bool { return m.Body.(raft.PreVoteReply).Granted })
+	grants := d.hold(these(c), these(b), raft.PreVoteReply{}).where(func(m *raft.Message) bool {
+		return m.Body.(raft.PreVoteReply).Granted
+	})
 	d.until("c would vote for b", grants.some)
 	d.resume(a)
 	d.until("both hear a again", func() bool { return b.status.Leader == a.id && c.status.Leader == a.id })
@@ -129,7 +176,9 @@ func grantsOfAnEarlierRound(d *director) {
 	d.until("b asks again", func() bool { return b.status.Role == raft.PreCandidate })
 	old := d.reignsOn(a)
 	grants.release()
-	d.always(3, "b does not stand for election, for c hears a", func() bool { return b.status.Term == a.status.Term && old() })
+	d.always(3, "b does not stand for election, for c hears a", func() bool {
+		return b.status.Term == a.status.Term && old()
+	})
 	rivals.stop()
 }
 
@@ -167,7 +216,9 @@ func twoTermsInOneStep(d *director) {
 	d.suspend(b)
 	rivals.stop()
 	rivals = d.onlyCandidate(dd)
-	d.until("d stands in the next term", func() bool { return len(requests.kept) > 1 && dd.status.Term > b.status.Term })
+	d.until("d stands in the next term", func() bool {
+		return len(requests.kept) > 1 && dd.status.Term > b.status.Term
+	})
 	d.given("e is in an earlier term", e.status.Term < b.status.Term)
 	d.arriveTogether(requests.taken()...)
 	d.until("e's vote is durable", func() bool { return e.disk.hard.Term == dd.status.Term })

@@ -11,21 +11,85 @@ import (
 // by which a model check of the design broke other rules than the ones in force; the paper's 1 to 4 are a to
 // d here. What the rules in force prevent, the scenario goes on without.
 var foundingScenarios = []scenario{
-	{"founding-1", "a majority that holds entry 1 does not begin without the rest, and a second cluster is founded only if nothing was decided (model check, founding 1)", 3, 0, nil, founding1},
-	{"founding-2", "entry 1 of a founder that is gone captures nobody who holds another one (model check, founding 2)", 3, 0, nil, founding2},
-	{"founding-3", "a founder that stood for election never calls the roll again (model check, founding 3)", 3, 0, nil, founding3},
-	{"founding-4", "of two lists that share a member one becomes a cluster, not both (model check, founding 4)", 4, 0, nil, founding4},
-	{"founding-5-first", "a member that loses its disk between its answer and entry 1 wedges nothing: the roll is called again (model check, founding 5, first half)", 2, 0, nil, founding5First},
-	{"founding-5-second", "a founder does not win before the other holds entry 1, so that losing its disk then wedges nothing (model check, founding 5, second half)", 2, 0, nil, founding5Second},
-	{"founding-6", "a founder that won and restarts goes on in its cluster, and who has a term takes no other entry 1 (model check, founding 6)", 2, 0, nil, founding6},
-	{"founding-7", "a founder that loses its disk once another holds its entry 1 is refused, nobody has voted, and it says what to do (model check, founding 7)", 3, 0, nil, founding7},
-	{"founding-blank-votes", "a blank member answers no vote request (model check, founding 1 and 2)", 3, 0, nil, blankVotes},
-	{"founding-holders-wait", "who holds entry 1 at term 0 does not stand for election, however long the founder is gone (model check, founding)", 3, 0, nil, holdersWait},
-	{"founding-earlier-roll", "answers to an earlier roll do not count in the present one", 3, 0, nil, earlierRoll},
-	{"founding-unequal-lists", "members with unequal lists found nothing until their lists agree (model check, founding 4)", 3, 0, nil, unequalLists},
-	{"misdelivered-roll-call", "a member does not answer a roll call that was meant for another (etcd #17081)", 3, 0, nil, misdeliveredRollCall},
-	{"another-cluster", "a message of another cluster changes nothing (etcd #17081)", 3, 0, nil, anotherCluster},
-	{"earlier-life-of-a-disk", "a message for a disk that was lost is not for the one in its place (model check, founding 2)", 3, 0, nil, earlierLifeOfADisk},
+	{
+		name: "founding-1", voters: 3, play: founding1,
+		about: "a majority that holds entry 1 does not begin without the rest, and a second cluster is " +
+			"founded only if nothing was decided",
+		source: "model check, founding 1",
+	},
+	{
+		name: "founding-2", voters: 3, play: founding2,
+		about:  "entry 1 of a founder that is gone captures nobody who holds another one",
+		source: "model check, founding 2",
+	},
+	{
+		name: "founding-3", voters: 3, play: founding3,
+		about:  "a founder that stood for election never calls the roll again",
+		source: "model check, founding 3",
+	},
+	{
+		name: "founding-4", voters: 4, play: founding4,
+		about:  "of two lists that share a member one becomes a cluster, not both",
+		source: "model check, founding 4",
+	},
+	{
+		name: "founding-5-first", voters: 2, play: founding5First,
+		about: "a member that loses its disk between its answer and entry 1 wedges nothing: the roll is " +
+			"called again",
+		source: "model check, founding 5, first half",
+	},
+	{
+		name: "founding-5-second", voters: 2, play: founding5Second,
+		about: "a founder does not win before the other holds entry 1, so that losing its disk then wedges " +
+			"nothing",
+		source: "model check, founding 5, second half",
+	},
+	{
+		name: "founding-6", voters: 2, play: founding6,
+		about: "a founder that won and restarts goes on in its cluster, and who has a term takes no other " +
+			"entry 1",
+		source: "model check, founding 6",
+	},
+	{
+		name: "founding-7", voters: 3, play: founding7,
+		about: "a founder that loses its disk once another holds its entry 1 is refused, nobody has voted, " +
+			"and it says what to do",
+		source: "model check, founding 7",
+	},
+	{
+		name: "founding-blank-votes", voters: 3, play: blankVotes,
+		about:  "a blank member answers no vote request",
+		source: "model check, founding 1 and 2",
+	},
+	{
+		name: "founding-holders-wait", voters: 3, play: holdersWait,
+		about:  "who holds entry 1 at term 0 does not stand for election, however long the founder is gone",
+		source: "model check, founding",
+	},
+	{
+		name: "founding-earlier-roll", voters: 3, play: earlierRoll,
+		about: "answers to an earlier roll do not count in the present one",
+	},
+	{
+		name: "founding-unequal-lists", voters: 3, play: unequalLists,
+		about:  "members with unequal lists found nothing until their lists agree",
+		source: "model check, founding 4",
+	},
+	{
+		name: "misdelivered-roll-call", voters: 3, play: misdeliveredRollCall,
+		about:  "a member does not answer a roll call that was meant for another",
+		source: "etcd #17081",
+	},
+	{
+		name: "another-cluster", voters: 3, play: anotherCluster,
+		about:  "a message of another cluster changes nothing",
+		source: "etcd #17081",
+	},
+	{
+		name: "earlier-life-of-a-disk", voters: 3, play: earlierLifeOfADisk,
+		about:  "a message for a disk that was lost is not for the one in its place",
+		source: "model check, founding 2",
+	},
 }
 
 // unborn: nobody has a term, so that nobody has voted; and nobody wants to be elected.
@@ -95,7 +159,9 @@ func founding3(d *director) {
 	rolls := d.record(these(a), nil, raft.RollCall{})
 	d.start(a)
 	d.expect(20, "somebody leads", func() bool { return !d.nobodyLeads() })
-	d.check("a has not called the roll again, and the cluster is the same", func() bool { return !rolls.some() && a.status.Cluster == cluster })
+	d.check("a has not called the roll again, and the cluster is the same", func() bool {
+		return !rolls.some() && a.status.Cluster == cluster
+	})
 	d.wipe(c)
 	d.start(c)
 	d.somebodyCommits(20)
@@ -111,7 +177,9 @@ func founding4(d *director) {
 	a.initial, b.initial, c.initial, dd.initial = abc, abc, abc, cd
 	first := d.hold(these(a), these(c), raft.FoundRequest{})
 	d.start(a, b, c)
-	d.until("a and b hold entry 1, and c has answered the roll", func() bool { return a.holdsOne() && b.holdsOne() && first.some() })
+	d.until("a and b hold entry 1, and c has answered the roll", func() bool {
+		return a.holdsOne() && b.holdsOne() && first.some()
+	})
 	d.crash(c)
 	c.initial = cd
 	first.stop()
@@ -119,7 +187,9 @@ func founding4(d *director) {
 	d.until("c leads its cluster", c.leads)
 	d.written(c)
 	first.release()
-	d.always(15, "a and b do not begin another", func() bool { return a.disk.hard.Term == 0 && b.disk.hard.Term == 0 && c.belongsTo(c.status.Cluster) })
+	d.always(15, "a and b do not begin another", func() bool {
+		return a.disk.hard.Term == 0 && b.disk.hard.Term == 0 && c.belongsTo(c.status.Cluster)
+	})
 }
 
 func founding5First(d *director) {
@@ -132,7 +202,9 @@ func founding5First(d *director) {
 	first.stop()
 	d.start(b)
 	d.expect(25, "a leads", a.leads)
-	d.check("entry 1 was made anew, with a cluster id of its own", func() bool { return !a.belongsTo(cluster) && b.belongsTo(a.status.Cluster) })
+	d.check("entry 1 was made anew, with a cluster id of its own", func() bool {
+		return !a.belongsTo(cluster) && b.belongsTo(a.status.Cluster)
+	})
 	first.release()
 	d.written(a)
 }

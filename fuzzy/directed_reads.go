@@ -7,10 +7,25 @@ import (
 
 // readScenarios: what a read may miss (dissertation §6.4).
 var readScenarios = []scenario{
-	{"suspended-leader-reads", "a leader that slept, and wakes up cut off, answers no read (Jepsen on etcd and Consul, 2014)", 3, 0, nil, suspendedLeaderReads},
-	{"old-answers-confirm-nothing", "answers to heartbeats from before confirm no read that is asked for now (etcd #20418)", 3, 0, nil, oldAnswersConfirmNothing},
-	{"read-ids-after-a-restart", "the answer to a read of an earlier life answers none of this life (class of etcd #20418)", 3, 0, nil, readIDsAfterARestart},
-	{"late-read-reply", "the answer to a read that was given up answers no later one", 3, 0, nil, lateReadReply},
+	{
+		name: "suspended-leader-reads", voters: 3, play: suspendedLeaderReads,
+		about:  "a leader that slept, and wakes up cut off, answers no read",
+		source: "Jepsen on etcd and Consul, 2014",
+	},
+	{
+		name: "old-answers-confirm-nothing", voters: 3, play: oldAnswersConfirmNothing,
+		about:  "answers to heartbeats from before confirm no read that is asked for now",
+		source: "etcd #20418",
+	},
+	{
+		name: "read-ids-after-a-restart", voters: 3, play: readIDsAfterARestart,
+		about:  "the answer to a read of an earlier life answers none of this life",
+		source: "class of etcd #20418",
+	},
+	{
+		name: "late-read-reply", voters: 3, play: lateReadReply,
+		about: "the answer to a read that was given up answers no later one",
+	},
 }
 
 func suspendedLeaderReads(d *director) {
@@ -84,11 +99,31 @@ func lateReadReply(d *director) {
 
 // transferScenarios: leadership that is handed over (dissertation §3.10).
 var transferScenarios = []scenario{
-	{"transfer-to-a-laggard", "the target is brought up to date before it is asked to campaign, and no proposal comes between (dissertation §3.10)", 3, 0, nil, transferToALaggard},
-	{"transfer-that-fails", "a transfer to a member that is gone is given up, and the leader serves on (dissertation §3.10)", 3, 0, nil, transferThatFails},
-	{"stale-timeout-now", "a TimeoutNow that was delayed into a later term deposes nobody (raft-rs #234)", 3, 0, nil, staleTimeoutNow},
-	{"late-timeout-now", "a TimeoutNow that arrives after the transfer was given up elects nobody whose log is behind (paper §5.4.1)", 3, 0, nil, lateTimeoutNow},
-	{"transfer-to-a-learner", "a learner is handed nothing (dissertation §4.2.1)", 3, 1, nil, transferToALearner},
+	{
+		name: "transfer-to-a-laggard", voters: 3, play: transferToALaggard,
+		about:  "the target is brought up to date before it is asked to campaign, and no proposal comes between",
+		source: "dissertation §3.10",
+	},
+	{
+		name: "transfer-that-fails", voters: 3, play: transferThatFails,
+		about:  "a transfer to a member that is gone is given up, and the leader serves on",
+		source: "dissertation §3.10",
+	},
+	{
+		name: "stale-timeout-now", voters: 3, play: staleTimeoutNow,
+		about:  "a TimeoutNow that was delayed into a later term deposes nobody",
+		source: "raft-rs #234",
+	},
+	{
+		name: "late-timeout-now", voters: 3, play: lateTimeoutNow,
+		about:  "a TimeoutNow that arrives after the transfer was given up elects nobody whose log is behind",
+		source: "paper §5.4.1",
+	},
+	{
+		name: "transfer-to-a-learner", voters: 3, learners: 1, play: transferToALearner,
+		about:  "a learner is handed nothing",
+		source: "dissertation §4.2.1",
+	},
 }
 
 func transferToALaggard(d *director) {
@@ -102,9 +137,13 @@ func transferToALaggard(d *director) {
 	refused := d.write(a, 1)
 	d.check("a proposal during a transfer is refused", func() bool { return d.state(refused) == answeredNo })
 	d.wait(0.2)
-	d.check("a waits until c has all", func() bool { return d.state(t) == unanswered && a.leads() && c.status.Term == term })
+	d.check("a waits until c has all", func() bool {
+		return d.state(t) == unanswered && a.leads() && c.status.Term == term
+	})
 	appends.release()
-	d.expect(3, "c leads the next term", func() bool { return c.leads() && c.status.Term == term+1 && d.state(t) == answeredWell })
+	d.expect(3, "c leads the next term", func() bool {
+		return c.leads() && c.status.Term == term+1 && d.state(t) == answeredWell
+	})
 }
 
 func transferThatFails(d *director) {

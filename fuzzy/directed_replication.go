@@ -7,13 +7,41 @@ import (
 
 // replicationScenarios: log matching, the commit rule, and what a client is told (paper §5.3, §5.4.2).
 var replicationScenarios = []scenario{
-	{"figure-8-d", "an entry of an earlier term that a majority stores is not committed, and may yet be overwritten (paper, Figure 8, (a) to (d))", 5, 0, oneEntryEach, figure8d},
-	{"figure-8-e", "once an entry of the leader's own term is on a majority, what is before it is safe (paper, Figure 8, (a) to (e))", 5, 0, oneEntryEach, figure8e},
-	{"entry-that-was-cut", "an entry that was cut from its leader's log may be committed yet: its client is not told otherwise (paper §5.4.2)", 5, 0, nil, entryThatWasCut},
-	{"deposed-and-committed-at-once", "a leader that learns in one step that it is deposed and that its entry is committed says so once", 3, 0, nil, deposedAndCommittedAtOnce},
-	{"same-length-other-terms", "an append behind an entry of another term is refused, although the log is long enough (paper §5.3)", 3, 0, nil, sameLengthOtherTerms},
-	{"restart-learns-the-commit", "a follower that restarts is shown again what matches, also when nobody writes", 3, 0, nil, restartLearnsTheCommit},
-	{"contradicting-leader", "an append that contradicts what is committed is refused, whoever sends it (Figure 3, Leader Append-Only)", 3, 0, nil, contradictingLeader},
+	{
+		name: "figure-8-d", voters: 5, shape: oneEntryEach, play: figure8d,
+		about:  "an entry of an earlier term that a majority stores is not committed, and may yet be overwritten",
+		source: "paper, Figure 8, (a) to (d)",
+	},
+	{
+		name: "figure-8-e", voters: 5, shape: oneEntryEach, play: figure8e,
+		about:  "once an entry of the leader's own term is on a majority, what is before it is safe",
+		source: "paper, Figure 8, (a) to (e)",
+	},
+	{
+		name: "entry-that-was-cut", voters: 5, play: entryThatWasCut,
+		about: "an entry that was cut from its leader's log may be committed yet: its client is not told " +
+			"otherwise",
+		source: "paper §5.4.2",
+	},
+	{
+		name: "deposed-and-committed-at-once", voters: 3, play: deposedAndCommittedAtOnce,
+		about: "a leader that learns in one step that it is deposed and that its entry is committed says so " +
+			"once",
+	},
+	{
+		name: "same-length-other-terms", voters: 3, play: sameLengthOtherTerms,
+		about:  "an append behind an entry of another term is refused, although the log is long enough",
+		source: "paper §5.3",
+	},
+	{
+		name: "restart-learns-the-commit", voters: 3, play: restartLearnsTheCommit,
+		about: "a follower that restarts is shown again what matches, also when nobody writes",
+	},
+	{
+		name: "contradicting-leader", voters: 3, play: contradictingLeader,
+		about:  "an append that contradicts what is committed is refused, whoever sends it",
+		source: "Figure 3, Leader Append-Only",
+	},
 }
 
 func oneEntryEach(p *Profile) { p.Limits.AppendBytes = 1 }
@@ -30,14 +58,20 @@ func figure8c(d *director) (x raft.EntryID, own *hold) {
 	d.crash(a)
 	fromE := d.lose(these(e), nil, raft.AppendRequest{})
 	d.elect(e)
-	d.until("(b) e stores another one in its place", func() bool { return len(e.disk.log) >= int(x.Index) && !e.stores(x) })
+	d.until("(b) e stores another one in its place", func() bool {
+		return len(e.disk.log) >= int(x.Index) && !e.stores(x)
+	})
 	d.crash(e)
 	appends.stop()
 	appends = d.lose(these(a), these(n[3]), raft.AppendRequest{})
-	own = d.hold(these(a), nil, raft.AppendRequest{}).where(func(m *raft.Message) bool { return m.Body.(raft.AppendRequest).Last.Term == m.Term })
+	own = d.hold(these(a), nil, raft.AppendRequest{}).where(func(m *raft.Message) bool {
+		return m.Body.(raft.AppendRequest).Last.Term == m.Term
+	})
 	d.start(a)
 	d.elect(a)
-	d.until("(c) a, b and c store the entry", func() bool { return b.stores(x) && c.stores(x) && a.progressOf(c).Match == x.Index })
+	d.until("(c) a, b and c store the entry", func() bool {
+		return b.stores(x) && c.stores(x) && a.progressOf(c).Match == x.Index
+	})
 	d.wait(0.5)
 	d.check("a has not committed it", func() bool { return a.status.Commit < x.Index })
 	fromE.stop()
@@ -103,7 +137,9 @@ func entryThatWasCut(d *director) {
 	}
 	d.heal()
 	d.elect(b)
-	d.expect(5, "b commits it", func() bool { return d.c.check.committed() >= x.Index && d.c.check.canonical[x.Index-1].id == x })
+	d.expect(5, "b commits it", func() bool {
+		return d.c.check.committed() >= x.Index && d.c.check.canonical[x.Index-1].id == x
+	})
 	d.check("its client was told that nobody knows", func() bool { return d.state(w) == answeredUnknown })
 }
 
@@ -113,7 +149,9 @@ func deposedAndCommittedAtOnce(d *director) {
 	d.lose(nil, these(a), raft.AppendReply{})
 	w := d.write(a, 1)
 	x := a.log[a.last()-1].entry.ID()
-	d.until("all store the entry", func() bool { return a.stores(x) && b.stores(x) && c.stores(x) && a.status.Persisted == x.Index })
+	d.until("all store the entry", func() bool {
+		return a.stores(x) && b.stores(x) && c.stores(x) && a.status.Persisted == x.Index
+	})
 	d.suspend(a)
 	toA := d.hold(nil, these(a))
 	d.elect(b)
@@ -139,13 +177,17 @@ func sameLengthOtherTerms(d *director) {
 	d.write(a, 2)
 	d.elect(b)
 	d.written(b)
-	d.until("c has what b has", func() bool { return c.status.Last == b.status.Last && c.status.Persisted == c.last() })
+	d.until("c has what b has", func() bool {
+		return c.status.Last == b.status.Last && c.status.Persisted == c.last()
+	})
 	d.given("a's log is as long, of another term", a.last() == c.last() && a.log[a.last()-1].hash != c.log[c.last()-1].hash)
 	d.crash(b)
 	conflicts := d.record(these(a), these(c), raft.AppendConflict{})
 	d.heal()
 	d.elect(c)
-	d.expect(3, "a's log is repaired", func() bool { return a.status.Last == c.status.Last && a.applied == c.last() })
+	d.expect(3, "a's log is repaired", func() bool {
+		return a.status.Last == c.status.Last && a.applied == c.last()
+	})
 	d.check("a has refused an append", conflicts.some)
 }
 
@@ -166,7 +208,9 @@ func restartLearnsTheCommit(d *director) {
 func contradictingLeader(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
 	d.found()
-	appends := d.record(these(a), these(c), raft.AppendRequest{}).where(func(m *raft.Message) bool { return len(m.Body.(raft.AppendRequest).Entries) == 1 })
+	appends := d.record(these(a), these(c), raft.AppendRequest{}).where(func(m *raft.Message) bool {
+		return len(m.Body.(raft.AppendRequest).Entries) == 1
+	})
 	d.written(a)
 	d.until("c knows that it is committed", func() bool { return c.status.Commit == a.last() })
 	end := c.status.Last

@@ -9,13 +9,40 @@ import (
 
 // staleScenarios: what was true once and arrives late (ABA).
 var staleScenarios = []scenario{
-	{"overwritten-write", "a write that was overwritten before its loop hears of its end makes nothing durable (etcd-io/raft, append_aba_race)", 5, 0, nil, overwrittenWrite},
-	{"overwritten-acknowledgement", "an acknowledgement of entries that were overwritten since does not count for those in their place (paper §5.1)", 5, 0, nil, overwrittenAcknowledgement},
-	{"late-append", "an append of a deposed leader is refused, although it fits (paper §5.1)", 3, 0, nil, lateAppend},
-	{"late-acknowledgement", "an acknowledgement that comes late does not lower what is known to match (Figure 2, matchIndex)", 3, 0, nil, lateAcknowledgement},
-	{"late-rejection", "a rejection that comes late does not move the next entry below what matches (etcd-io/raft PR 149)", 3, 0, nil, lateRejection},
-	{"span-races-truncation", "a span that waits in a sender's queue while the log is cut leaves for nobody", 3, 0, nil, spanRacesTruncation},
-	{"two-leaders-in-one-step", "a follower that takes appends of two terms in one step changes neither message", 5, 0, plainMessages, twoLeadersInOneStep},
+	{
+		name: "overwritten-write", voters: 5, play: overwrittenWrite,
+		about:  "a write that was overwritten before its loop hears of its end makes nothing durable",
+		source: "etcd-io/raft, append_aba_race",
+	},
+	{
+		name: "overwritten-acknowledgement", voters: 5, play: overwrittenAcknowledgement,
+		about: "an acknowledgement of entries that were overwritten since does not count for those in their " +
+			"place",
+		source: "paper §5.1",
+	},
+	{
+		name: "late-append", voters: 3, play: lateAppend,
+		about:  "an append of a deposed leader is refused, although it fits",
+		source: "paper §5.1",
+	},
+	{
+		name: "late-acknowledgement", voters: 3, play: lateAcknowledgement,
+		about:  "an acknowledgement that comes late does not lower what is known to match",
+		source: "Figure 2, matchIndex",
+	},
+	{
+		name: "late-rejection", voters: 3, play: lateRejection,
+		about:  "a rejection that comes late does not move the next entry below what matches",
+		source: "etcd-io/raft PR 149",
+	},
+	{
+		name: "span-races-truncation", voters: 3, play: spanRacesTruncation,
+		about: "a span that waits in a sender's queue while the log is cut leaves for nobody",
+	},
+	{
+		name: "two-leaders-in-one-step", voters: 5, shape: plainMessages, play: twoLeadersInOneStep,
+		about: "a follower that takes appends of two terms in one step changes neither message",
+	},
 }
 
 func overwrittenWrite(d *director) {
@@ -26,7 +53,9 @@ func overwrittenWrite(d *director) {
 	d.deafen(b)
 	d.write(a, 1)
 	x := a.log[a.last()-1].entry.ID()
-	d.until("the entry is on b's disk, and b has not heard of it", func() bool { return b.stores(x) && b.status.Persisted < x.Index })
+	d.until("the entry is on b's disk, and b has not heard of it", func() bool {
+		return b.stores(x) && b.status.Persisted < x.Index
+	})
 	d.isolate(sim.BothWays, a)
 	promises := d.hold(these(c), these(b), raft.AppendRequest{})
 	d.elect(c)
@@ -69,7 +98,9 @@ func overwrittenAcknowledgement(d *director) {
 	d.elect(c)
 	fromA.stop()
 	appends.stop()
-	d.until("a follows c, and its entries are cut", func() bool { return a.status.Last == c.status.Last && a.last() < end })
+	d.until("a follows c, and its entries are cut", func() bool {
+		return a.status.Last == c.status.Last && a.last() < end
+	})
 	d.wait(1)
 	d.transfer(c, a)
 	d.until("a leads again", a.leads)
@@ -138,7 +169,9 @@ func lateRejection(d *director) {
 	d.until("c has all", func() bool { return rejections.some() && b.progressOf(c).Match == b.last() })
 	for _, m := range rejections.taken() {
 		d.arriveTogether(m)
-		d.check("the next entry to send is above what matches", func() bool { return b.progressOf(c).Next > b.progressOf(c).Match })
+		d.check("the next entry to send is above what matches", func() bool {
+			return b.progressOf(c).Next > b.progressOf(c).Match
+		})
 	}
 }
 
@@ -170,7 +203,9 @@ func twoLeadersInOneStep(d *director) {
 	d.until("b has the first entry", func() bool { return a.progressOf(b).Match == first })
 	appends := d.lose(these(a), these(b), raft.AppendRequest{})
 	d.write(a, 1)
-	pair := d.hold(these(a), these(c), raft.AppendRequest{}).where(func(m *raft.Message) bool { return len(m.Body.(raft.AppendRequest).Entries) == 2 })
+	pair := d.hold(these(a), these(c), raft.AppendRequest{}).where(func(m *raft.Message) bool {
+		return len(m.Body.(raft.AppendRequest).Entries) == 2
+	})
 	d.start(c)
 	d.until("a sends c both", pair.some)
 	d.lose(these(a), nil)
@@ -184,7 +219,9 @@ func twoLeadersInOneStep(d *director) {
 	want := []raft.EntryID{entries[0].ID(), entries[1].ID()}
 	d.arriveTogether(one, two)
 	d.given("c has taken both", c.status.Term == 2 && c.status.Last == two.Message.message.Body.(raft.AppendRequest).Last)
-	d.check("the message is what it was", func() bool { return entries[0].ID() == want[0] && entries[1].ID() == want[1] })
+	d.check("the message is what it was", func() bool {
+		return entries[0].ID() == want[0] && entries[1].ID() == want[1]
+	})
 	notC.stop()
 	appends.stop()
 }

@@ -62,7 +62,8 @@ func (d *director) holding(mode holdMode, from, to []*node, bodies []raft.Body) 
 	for _, b := range bodies {
 		kinds = append(kinds, typeName(b))
 	}
-	d.c.faulted("%s %s from %s to %s", [...]string{"hold", "lose", "record"}[mode], strings.Join(kinds, ", "), idsOf(from), idsOf(to))
+	verb := [...]string{"hold", "lose", "record"}[mode]
+	d.c.faulted("%s %s from %s to %s", verb, strings.Join(kinds, ", "), idsOf(from), idsOf(to))
 	return h
 }
 
@@ -160,7 +161,8 @@ func side(nodes ...*node) (set uint64) {
 
 // isolate cuts members off from all others.
 func (d *director) isolate(how sim.Direction, nodes ...*node) {
-	d.c.faulted("%s: cut off from the others, %s", idsOf(nodes), [...]string{"both ways", "they do not hear it", "it does not hear them"}[how])
+	way := [...]string{"both ways", "they do not hear it", "it does not hear them"}[how]
+	d.c.faulted("%s: cut off from the others, %s", idsOf(nodes), way)
 	d.c.net.Links.Split(side(nodes...), how)
 }
 
@@ -337,7 +339,9 @@ func (d *director) found() {
 
 // onlyCandidate loses the requests of everybody else who wants to be elected.
 func (d *director) onlyCandidate(n *node) *hold {
-	return d.lose(nil, nil, raft.PreVoteRequest{}, raft.VoteRequest{}).where(func(m *raft.Message) bool { return m.From.ID != n.id })
+	return d.lose(nil, nil, raft.PreVoteRequest{}, raft.VoteRequest{}).where(func(m *raft.Message) bool {
+		return m.From.ID != n.id
+	})
 }
 
 // elect waits until a member leads, and lets nobody else stand meanwhile.

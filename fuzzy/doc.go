@@ -9,6 +9,7 @@
 //	liveness.go                 the second phase: a quorum is healed, every other fault is permanent
 //	witness.go                  what was seen to come to a member and go from it, for the checks
 //	invariants_*.go             what is checked, a group a file, each with its sentence
+//	directed*.go                scenarios that are played on purpose: the director, its verbs, the stories
 //	trace.go                    what happened, for people and for programs
 //
 // The cores are driven through their exported API alone.

@@ -48,7 +48,7 @@ func exitCode(err error) int {
 		return exitClean
 	case errors.Is(err, errUsage):
 		return exitUsage
-	case !errors.As(err, &failure):
+	case !errors.As(err, &failure), failure.Class == fuzzy.Staging:
 		return exitFailed
 	case failure.Class == fuzzy.Safety:
 		return exitSafety
@@ -70,6 +70,7 @@ The profiles are
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
   raftlab replay f2.swarm.2a             # one seed again, as a story
+  raftlab replay scenario:figure-8-d     # a directed scenario; raftlab scenarios lists them
   raftlab trace f2.swarm.2a --format ndjson > trace.ndjson`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -77,7 +78,7 @@ The profiles are
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newZoo(), newPage())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newScenarios(), newZoo(), newPage())
 	return root
 }
 

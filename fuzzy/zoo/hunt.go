@@ -55,6 +55,9 @@ type Report struct {
 	Unsound  int           `json:"unsound,omitempty"` // seeds that failed without any mutant too
 	Wall     time.Duration `json:"wall_ns"`
 	Find
+	// Scenario is the directed scenario that notices the mutant, if one does, and ByScenario that no seed did.
+	Scenario   string `json:"scenario,omitempty"`
+	ByScenario bool   `json:"by_scenario,omitempty"`
 	// Ranges is what each range of seeds took, the first one's included; only of who the simulator kills.
 	Ranges []Range `json:"ranges,omitempty"`
 }
@@ -139,11 +142,19 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err 
 		o.Seeds = min(o.Seeds, aliveSeeds)
 	}
 	if !m.Outside {
+		staged, err := b.stage(ctx, m, &r)
+		if err != nil {
+			return r, err
+		}
 		if err := b.chase(ctx, m, o, &r); err != nil {
 			return r, err
 		}
 		if r.Killed {
 			return r, b.ranges(ctx, m, o, &r)
+		}
+		if staged.Killed {
+			r.Killed, r.ByScenario, r.Rule, r.Text, r.Seed = true, true, staged.Rule, staged.Text, staged.Seed
+			return r, nil
 		}
 	}
 	if m.Test == nil {
@@ -192,6 +203,31 @@ func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 		err = fmt.Errorf("%s of package %q fails without any mutant", anyway, t.Package)
 	}
 	return err
+}
+
+// stagings is how many numbers each directed scenario is played with.
+const stagings = 2
+
+// stage plays the directed scenarios until one notices the mutant.
+func (b *Binary) stage(ctx context.Context, m *Mutant, r *Report) (Find, error) {
+	var profiles []string
+	for _, line := range fuzzy.Scenarios() {
+		name, _, _ := strings.Cut(line, ":")
+		profiles = append(profiles, fuzzy.ScenarioPrefix+name)
+	}
+	find, err := b.run(ctx, m.ID, profiles, 0, 0, stagings*len(profiles), time.Minute)
+	if err != nil || !find.Killed {
+		return find, err
+	}
+	if m.ID != Noop {
+		if find.Killed, err = b.sound(ctx, find.Seed); err != nil || !find.Killed {
+			r.Unsound++
+			return find, err
+		}
+	}
+	seed, err := fuzzy.ParseSeed(find.Seed)
+	r.Scenario = strings.TrimPrefix(seed.Profile, fuzzy.ScenarioPrefix)
+	return find, err
 }
 
 // chase runs seeds until one fails because of the mutant, and not without it.

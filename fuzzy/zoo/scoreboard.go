@@ -16,6 +16,8 @@ func (r *Report) Verdict() string {
 		return "lives, as it must"
 	case r.Killed && r.ByTest:
 		return "killed by a test"
+	case r.Killed && r.ByScenario:
+		return "killed in a scenario"
 	case r.Killed:
 		return "killed"
 	case r.Excuse != "":
@@ -48,7 +50,7 @@ func Survivors(reports []Report) (ids []string) {
 }
 
 func summary(reports []Report) string {
-	bySim, byTest, excused, all := 0, 0, 0, 0
+	bySeed, byScenario, byTest, excused, all := 0, 0, 0, 0, 0
 	for i := range reports {
 		r := &reports[i]
 		if r.ID == Noop || r.ID == Canary {
@@ -58,14 +60,16 @@ func summary(reports []Report) string {
 		switch {
 		case r.Killed && r.ByTest:
 			byTest++
+		case r.Killed && r.ByScenario:
+			byScenario++
 		case r.Killed:
-			bySim++
+			bySeed++
 		case r.Excuse != "":
 			excused++
 		}
 	}
-	return fmt.Sprintf("%d mutants: %d killed by the simulator, %d by tests alone, %d live for a reason, %d survive",
-		all, bySim, byTest, excused, all-bySim-byTest-excused)
+	return fmt.Sprintf("%d mutants: %d killed by seeds of the simulator, %d by its directed scenarios alone, %d by tests alone, "+
+		"%d live for a reason, %d survive", all, bySeed, byScenario, byTest, excused, all-bySeed-byScenario-byTest-excused)
 }
 
 // medians says what the figures of killed mutants are.
@@ -87,7 +91,7 @@ func WriteText(w io.Writer, reports []Report) error {
 	for i := range reports {
 		r := &reports[i]
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%v\t%s\n",
-			r.ID, r.Verdict(), dash(r.Rule), r.seeds(), r.virtual(), r.Wall.Round(10*time.Millisecond), r.Broken)
+			r.ID, r.Verdict(), r.by(), r.seeds(), r.virtual(), r.Wall.Round(10*time.Millisecond), r.Broken)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -110,7 +114,7 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for i := range reports {
 		r := &reports[i]
-		by := dash(r.Rule)
+		by := r.by()
 		if r.ByTest && r.Killed {
 			by = "`" + r.Rule + "`"
 		} else if !r.Killed && r.ID != Noop {
@@ -138,7 +142,7 @@ func (r *Report) seeds() string {
 		return "–"
 	}
 	m := r.Median()
-	if r.Killed && !r.ByTest && !m.Killed {
+	if r.Killed && !r.ByTest && (r.ByScenario || !m.Killed) {
 		return fmt.Sprintf("over %d", m.Seeds)
 	}
 	return fmt.Sprint(m.Seeds)
@@ -149,6 +153,17 @@ func (r *Report) virtual() string {
 		return "–"
 	}
 	return r.Median().Virtual.Round(100 * time.Millisecond).String()
+}
+
+// by is the rule that noticed, and the scenario that does.
+func (r *Report) by() string {
+	switch {
+	case r.ByScenario:
+		return r.Rule + " in " + r.Scenario
+	case r.Scenario != "":
+		return dash(r.Rule) + ", also in " + r.Scenario
+	}
+	return dash(r.Rule)
 }
 
 func dash(s string) string {
