@@ -73,7 +73,8 @@ func drawScenario(seed Seed, name string) (Profile, error) {
 	}
 	millisecond := sim.In(time.Millisecond)
 	p := Profile{
-		Name: seed.Profile, Voters: s.voters, Learners: s.learners, ElectionTimeout: 150 * millisecond, Length: sim.In(time.Hour),
+		Name: seed.Profile, Voters: s.voters, Learners: s.learners,
+		ElectionTimeout: 150 * millisecond, Length: sim.In(time.Hour),
 		Network: sim.NetworkFaults{Delay: sim.Delay{Min: millisecond / 4, Mean: millisecond / 2}, FIFO: true},
 		Node: NodeProfile{
 			Codec: sim.Million, Atomic: seed.Number%2 == 0, MergeMax: 4,

@@ -61,7 +61,7 @@ func overwrittenWrite(d *director) {
 	d.elect(c)
 	d.until("c sends b another in its place", promises.some)
 	d.wait(0.05)
-	d.hearAllBut(b, x.Index)
+	d.given("b has still not heard of it", b.status.Persisted < x.Index && b.log[x.Index-1].entry.ID() == x)
 	d.stall(b)
 	promises.release()
 	d.until("it is in b's log", func() bool { return b.last() >= x.Index && b.log[x.Index-1].entry.ID() != x })
@@ -71,12 +71,6 @@ func overwrittenWrite(d *director) {
 	d.flow(b)
 	d.expect(3, "b has it", func() bool { return b.status.Persisted >= x.Index })
 	d.heal()
-}
-
-// hearAllBut tells a loop of what its disk has done, but not of the write that made an entry durable: with
-// everything before it that is one of several, of which the last ones only raised the term.
-func (d *director) hearAllBut(n *node, i raft.Index) {
-	d.given("the write of the entry is the first that it has not heard of", n.status.Persisted == i-1 && len(d.unheard[n]) > 0)
 }
 
 // b acknowledges five entries of term 1, of which all but the first have become others when its answer
@@ -218,7 +212,8 @@ func twoLeadersInOneStep(d *director) {
 	entries := one.Message.message.Body.(raft.AppendRequest).Entries
 	want := []raft.EntryID{entries[0].ID(), entries[1].ID()}
 	d.arriveTogether(one, two)
-	d.given("c has taken both", c.status.Term == 2 && c.status.Last == two.Message.message.Body.(raft.AppendRequest).Last)
+	end := two.Message.message.Body.(raft.AppendRequest).Last
+	d.given("c has taken both", c.status.Term == 2 && c.status.Last == end)
 	d.check("the message is what it was", func() bool {
 		return entries[0].ID() == want[0] && entries[1].ID() == want[1]
 	})

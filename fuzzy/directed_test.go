@@ -43,7 +43,7 @@ func TestScenarios_AreListedWithASentence(t *testing.T) {
 	for _, s := range scenarios() {
 		assert.False(t, names[s.name], "%s is there twice", s.name)
 		names[s.name] = true
-		assert.Greater(t, len(s.about), 30, s.name)
+		assert.Greater(t, len(s.about), 20, s.name)
 	}
 	assert.Len(t, Scenarios(), len(names))
 	_, err := RunScenario("figure-9", nil)
