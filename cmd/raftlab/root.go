@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
 )
 
@@ -22,8 +23,8 @@ const (
 	exitLiveness = 5
 )
 
-const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core or the simulation
-panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
+const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core, a process or the
+simulation panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
 
 // errUsage is matched by errors about the command line itself.
 var errUsage = errors.New("see --help")
@@ -42,17 +43,27 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 }
 
 func exitCode(err error) int {
-	var failure *fuzzy.Failure
+	var simulated *fuzzy.Failure
+	var real *chaos.Failure
+	var class fuzzy.Class
 	switch {
 	case err == nil:
 		return exitClean
 	case errors.Is(err, errUsage):
 		return exitUsage
-	case !errors.As(err, &failure), failure.Class == fuzzy.Staging:
+	case errors.As(err, &simulated):
+		class = simulated.Class
+	case errors.As(err, &real):
+		class = real.Class
+	default:
 		return exitFailed
-	case failure.Class == fuzzy.Safety:
+	}
+	switch class {
+	case fuzzy.Staging:
+		return exitFailed
+	case fuzzy.Safety:
 		return exitSafety
-	case failure.Class == fuzzy.Liveness:
+	case fuzzy.Liveness:
 		return exitLiveness
 	}
 	return exitCrash
@@ -71,14 +82,14 @@ The profiles are
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
   raftlab replay f2.swarm.2a             # one seed again, as a story
   raftlab replay scenario:figure-8-d     # a directed scenario; raftlab scenarios lists them
-  raftlab trace f2.swarm.2a --format ndjson > trace.ndjson`,
+  raftlab trace f2.swarm.2a --format html --out page.html`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usageArgs(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newScenarios(), newZoo(), newPage())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newScenarios(), newZoo(), newPage(), newChaos())
 	return root
 }
 
