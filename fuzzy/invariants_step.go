@@ -13,6 +13,7 @@ import "github.com/coxswain/raft"
 //	N18  matchIndex is what was acknowledged in this term and never falls; nextIndex is above it. (Figure 2)
 //	N19  A core refuses what is not meant for it, and changes no message that it is given.
 //	N20  The span of an append is in the log as long as that has the same generation.
+//	N21  A request id is never used again, also after a restart.
 //
 // So are parts of others. G8: a leader was told of its votes. G13: a leader serves a read once a quorum has
 // answered a heartbeat that left after the read was asked for (dissertation §6.4). G15: TimeoutNow goes to a
@@ -38,7 +39,15 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	} else {
 		n.seen.transfer = 0
 	}
+	k.says(n, out)
+}
+
+// says notes what a step wants to be said.
+func (k *checker) says(n *node, out *raft.Output) {
 	n.seen.says(out)
+	if n.seen.reused {
+		k.broken("N21", "%s uses an id again that it used before its last start", n.id)
+	}
 }
 
 func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout) }
