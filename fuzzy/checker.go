@@ -99,6 +99,10 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 	}
 }
 
+// broken ends the run. What is checked often calls it by itself: cluster.holds makes its arguments even if
+// all is well.
+func (k *checker) broken(rule, format string, args ...any) { k.c.fail(Safety, rule, format, args...) }
+
 func majority(voters int) int { return voters/2 + 1 }
 
 // at returns the hash of a log up to an index, and whether it is that long.

@@ -62,8 +62,12 @@ func (k *checker) complete(n *node) {
 // leads checks what only a leader sends.
 func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
 	leader, led := k.leaders[m.Term]
-	k.c.holds(led && leader == n.index, "G1", "%s sends %T in term %d, which it does not lead", n.id, m.Body, m.Term)
-	k.c.holds(commit <= n.status.Commit, "G14", "%s sends commit %d, and its own is %d", n.id, commit, n.status.Commit)
+	if !led || leader != n.index {
+		k.broken("G1", "%s sends %T in term %d, which it does not lead", n.id, m.Body, m.Term)
+	}
+	if commit > n.status.Commit {
+		k.broken("G14", "%s sends commit %d, and its own is %d", n.id, commit, n.status.Commit)
+	}
 }
 
 // appended checks what a log has got: it costs the same for each entry.
@@ -106,12 +110,15 @@ func (k *checker) heldByAll(n *node) {
 	first, _ := at(n.log, 1)
 	for _, m := range n.status.Config.Members {
 		hash, held := at(k.c.nodes[index(m.ID)].disk.holder(m.Incarnation), 1)
-		k.c.holds(held && hash == first, "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster", n.id, n.status.Term, m.ID)
+		k.c.holds(held && hash == first, "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster",
+			n.id, n.status.Term, m.ID)
 	}
 }
 
 func (k *checker) matches(n *node, s *slot, hash uint64) {
-	k.c.holds(s.hash == hash, "G2", "%s holds %v behind another log than somebody else", n.id, s.entry.ID())
+	if s.hash != hash {
+		k.broken("G2", "%s holds %v behind another log than somebody else", n.id, s.entry.ID())
+	}
 }
 
 // durableLog checks a change of a durable log before it is made.

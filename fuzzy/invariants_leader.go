@@ -13,17 +13,22 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 	all, heard := voters(&s.Config, func(i int, p raft.Peer) bool {
 		return p == n.peer() || w.now-w.peers[i].heard < n.timeout()
 	})
-	k.c.holds(heard >= majority(all), "N13", "%s leads term %d and has heard %d of %d voters in an election timeout",
-		n.id, s.Term, heard, all)
+	if heard < majority(all) {
+		k.broken("N13", "%s leads term %d and has heard %d of %d voters in an election timeout", n.id, s.Term, heard, all)
+	}
 	if !goesOn {
 		_, granted := voters(&s.Config, func(i int, p raft.Peer) bool { return p == n.peer() || w.votes>>i&1 == 1 })
-		k.c.holds(granted >= majority(all), "G8", "%s leads term %d and was told of %d votes of %d", n.id, s.Term, granted, all)
+		if granted < majority(all) {
+			k.broken("G8", "%s leads term %d and was told of %d votes of %d", n.id, s.Term, granted, all)
+		}
 	}
 	for i := range s.Peers {
 		p := &s.Peers[i]
 		proved := w.peers[index(p.ID)].proved
-		k.c.holds(p.Match <= proved && p.Next > p.Match, "N18", "%s takes %d of %s for its own, the next is %d; %d was acknowledged in term %d",
-			n.id, p.Match, p.ID, p.Next, proved, s.Term)
+		if p.Match > proved || p.Next <= p.Match {
+			k.broken("N18", "%s takes %d of %s for its own, the next is %d; %d was acknowledged in term %d",
+				n.id, p.Match, p.ID, p.Next, proved, s.Term)
+		}
 		if goesOn && p.Match < before.Peers[i].Match {
 			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n.id, p.ID, before.Peers[i].Match, p.Match)
 		}
@@ -57,7 +62,9 @@ func (k *checker) confirmed(n *node, r reading) {
 	all, answered := voters(&n.status.Config, func(i int, p raft.Peer) bool {
 		return p == n.peer() || floor.Less(n.seen.peers[i].echoed)
 	})
-	k.c.holds(answered >= majority(all), "G13", "%s serves a read that %d of %d voters have confirmed", n.id, answered, all)
+	if answered < majority(all) {
+		k.broken("G13", "%s serves a read that %d of %d voters have confirmed", n.id, answered, all)
+	}
 }
 
 // handsOver checks a transfer.
@@ -66,12 +73,16 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 	open := w.transfer
 	for i := range out.Answers {
 		a := &out.Answers[i]
-		k.c.holds(open == 0 || a.Kind != raft.AnswerAccepted, "G15", "%s takes a proposal while it hands over", n.id)
+		if open > 0 && a.Kind == raft.AnswerAccepted {
+			k.broken("G15", "%s takes a proposal while it hands over", n.id)
+		}
 		if a.Ticket == w.transfer {
 			w.transfer = 0
 		}
 	}
-	k.c.holds(w.transfer == 0 || w.now-w.since < n.timeout(), "G15", "%s has been handing over for %v", n.id, w.now-w.since)
+	if w.transfer > 0 && w.now-w.since >= n.timeout() {
+		k.broken("G15", "%s has been handing over for %v", n.id, w.now-w.since)
+	}
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)
 		if ok && !slices.ContainsFunc(out.Answers, func(a raft.Answer) bool { return a.Ticket == t.Ticket }) {
@@ -107,11 +118,15 @@ func (k *checker) settled(n *node, out *raft.Output) {
 		switch i := a.ID.Index; a.Kind {
 		case raft.AnswerNotApplied:
 			replaced := i > 0 && i <= k.committed() && k.canonical[i-1].id != a.ID
-			k.c.holds(replaced, "H4", "%s says that %v is not applied, and no other entry is committed there", n.id, a.ID)
+			if !replaced {
+				k.broken("H4", "%s says that %v is not applied, and no other entry is committed there", n.id, a.ID)
+			}
 		case raft.AnswerUnknown:
 			_, there := at(n.log, i)
 			handedOut := there && i > 0 && i <= handed && n.log[i-1].entry.ID() == a.ID
-			k.c.holds(!handedOut, "N11", "%s says that the fate of %v is unknown, and applies it", n.id, a.ID)
+			if handedOut {
+				k.broken("N11", "%s says that the fate of %v is unknown, and applies it", n.id, a.ID)
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import "github.com/coxswain/raft"
 //	N18  matchIndex is what was acknowledged in this term and never falls; nextIndex is above it. (Figure 2)
 //	N19  A core refuses what is not meant for it, and changes no message that it is given.
 //	N20  The span of an append is in the log as long as that has the same generation.
+//	N21  A request id is never used again, also after a restart.
 //
 // So are parts of others. G8: a leader was told of its votes. G13: a leader serves a read once a quorum has
 // answered a heartbeat that left after the read was asked for (dissertation §6.4). G15: TimeoutNow goes to a
@@ -38,7 +39,15 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	} else {
 		n.seen.transfer = 0
 	}
+	k.says(n, out)
+}
+
+// says notes what a step wants to be said.
+func (k *checker) says(n *node, out *raft.Output) {
 	n.seen.says(out)
+	if n.seen.reused {
+		k.broken("N21", "%s uses an id again that it used before its last start", n.id)
+	}
 }
 
 func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout) }
@@ -96,8 +105,9 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 			leads = true
 		case raft.NoteVoteDenied, raft.NotePreVoteDenied:
 			hears := leads || w.beat > 0 && w.now-w.beat < n.timeout()
-			k.c.holds(note.Reason != raft.DeniedHearsLeader || hears, "N14",
-				"%s tells %s that it hears a leader, and has heard none for %v", n.id, note.Peer, w.now-w.beat)
+			if note.Reason == raft.DeniedHearsLeader && !hears {
+				k.broken("N14", "%s tells %s that it hears a leader, and has heard none for %v", n.id, note.Peer, w.now-w.beat)
+			}
 		}
 	}
 	m, _ := s.Config.Member(n.id)
@@ -106,8 +116,9 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if leads || late || !able || before.Term == 0 || n.disk.hard.Term < s.Term {
 		w.cause = w.now
 	}
-	k.c.holds(w.now-w.cause <= 2*n.timeout(), "N15", "%s hears nobody for %v, and does not stand for election",
-		n.id, w.now-w.cause)
+	if w.now-w.cause > 2*n.timeout() {
+		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, w.now-w.cause)
+	}
 	if able && w.heard == w.now && s.Role == raft.Follower {
 		k.drawn(n, out.WakeAt-w.now)
 	}
@@ -121,13 +132,16 @@ func (k *checker) drawn(n *node, timeout raft.Time) {
 	if timeout < n.timeout() {
 		return
 	}
-	k.c.holds(timeout <= 2*n.timeout(), "N15", "%s draws an election timeout of %v", n.id, timeout)
+	if timeout > 2*n.timeout() {
+		k.broken("N15", "%s draws an election timeout of %v", n.id, timeout)
+	}
 	if k.draws++; k.draws == 1 {
 		k.shortest, k.longest = timeout, timeout
 	}
 	k.shortest, k.longest = min(k.shortest, timeout), max(k.longest, timeout)
-	k.c.holds(k.draws < drawsMin || k.longest-k.shortest > n.timeout()/4, "N15",
-		"%d election timeouts are all from %v to %v", k.draws, k.shortest, k.longest)
+	if k.draws >= drawsMin && k.longest-k.shortest <= n.timeout()/4 {
+		k.broken("N15", "%d election timeouts are all from %v to %v", k.draws, k.shortest, k.longest)
+	}
 }
 
 // replies checks what answers the events: in their order, in either list.
@@ -146,8 +160,9 @@ func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event,
 				for from < len(events) && !proves(events[from], answer, b.Match) {
 					from++
 				}
-				k.c.holds(from < len(events), "N17", "%s acknowledges %d to %s in term %d, and no append said that",
-					n.id, b.Match, answer.To.ID, answer.Term)
+				if from >= len(events) {
+					k.broken("N17", "%s acknowledges %d to %s in term %d, and no append said that", n.id, b.Match, answer.To.ID, answer.Term)
+				}
 				from++
 			}
 		}
@@ -192,7 +207,9 @@ func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event,
 			strays++
 		}
 		if a, ok := r.Message.Body.(raft.AppendRequest); ok {
-			k.c.holds(whole(&a), "N19", "%s changes an append that it was given, up to %v", n.id, a.Last)
+			if !whole(&a) {
+				k.broken("N19", "%s changes an append that it was given, up to %v", n.id, a.Last)
+			}
 		}
 	}
 	for i := range out.Notes {
@@ -200,7 +217,9 @@ func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event,
 			strays--
 		}
 	}
-	k.c.holds(strays <= 0, "N19", "%s takes %d messages that are meant for others", n.id, strays)
+	if strays > 0 {
+		k.broken("N19", "%s takes %d messages that are meant for others", n.id, strays)
+	}
 }
 
 // strange: it is for another node, for another life of the disk, or from another cluster.
@@ -244,8 +263,9 @@ func (k *checker) founds(n *node, before *raft.CoreStatus, out *raft.Output) {
 
 // span checks an append that a sender is about to fill.
 func (k *checker) span(n *node, r *raft.AppendRequest) {
-	k.c.holds(n.holds(r.Prev) && n.holds(r.Last), "N20", "%s sends entries from %v to %v, which are not in its log of generation %d",
-		n.id, r.Prev, r.Last, r.Generation)
+	if !n.holds(r.Prev) || !n.holds(r.Last) {
+		k.broken("N20", "%s sends entries from %v to %v, which are not in its log of generation %d", n.id, r.Prev, r.Last, r.Generation)
+	}
 }
 
 func (n *node) holds(id raft.EntryID) bool {

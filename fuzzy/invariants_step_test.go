@@ -72,6 +72,11 @@ var ofFollower = []stepBreach{
 		a.Entries[0].Term++
 		return given(message(other, n, before.Term, a))
 	}},
+	{"N21", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.seen.earlier = raft.RequestID{Boot: 7}
+		out.Send = []raft.Message{*message(n, other, before.Term, raft.ReadRequest{ID: raft.RequestID{Boot: 6, Counter: 9}})}
+		return nil
+	}},
 	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		before.Term, n.status.Founder = 0, n.peer()
 		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{n.log[0].entry}}

@@ -114,7 +114,7 @@ func (n *node) start() {
 	n.takeLog(&out)
 	n.seen.begin(n)
 	n.c.check.started(n)
-	n.seen.says(&out)
+	n.c.check.says(n, &out)
 	n.c.finish(n, &out)
 	if n.loops > 0 {
 		n.loops--

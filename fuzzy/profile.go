@@ -261,7 +261,7 @@ func shapeCalm(s *sim.Stream, p *Profile) {
 	if s.Coin() { // entries queue up, and nothing waits behind them
 		p.Network.Bandwidth, p.Load.BytesMax = s.LogUniform(20_000, 200_000), 20_000
 	}
-	p.Node = NodeProfile{Codec: sim.Million, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64}
+	p.Node = NodeProfile{Codec: 200_000, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64}
 	p.Load.Transfers, p.Load.Think = 0, max(p.Load.Think, sim.In(30*time.Millisecond))
 	p.Length = sim.In(5 * time.Second)
 }

@@ -23,6 +23,11 @@ type witness struct {
 	begun raft.RequestID             // its latest heartbeat round
 	reads map[reading]raft.RequestID // the heartbeat round that was out when a read was asked for
 
+	ids     raft.RequestID // the latest that it used
+	earlier raft.RequestID // the latest of its lives before, on the same disk
+	disk    raft.Incarnation
+	reused  bool // it used one again
+
 	transfer raft.Ticket // it hands over; 0: it does not
 	since    raft.Time   // when that began
 }
@@ -42,8 +47,14 @@ type reading struct {
 }
 
 func (w *witness) begin(n *node) {
-	now := n.now().Mono
-	*w = witness{now: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members))}
+	now, earlier := n.now().Mono, w.ids
+	if w.disk != n.disk.incarnation {
+		earlier = raft.RequestID{}
+	}
+	*w = witness{
+		now: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
+		ids: earlier, earlier: earlier, disk: n.disk.incarnation,
+	}
 }
 
 // takes notes what a step was given. What is not meant for the member, or is of no member, does not count.
@@ -140,21 +151,34 @@ func (w *witness) says(out *raft.Output) {
 		for i := range list {
 			switch b := list[i].Body.(type) {
 			case raft.PreVoteRequest:
+				w.uses(b.ID)
 				if b.ID != w.round {
 					w.round, w.preVotes = b.ID, 0
 				}
 			case raft.RollCall:
+				w.uses(b.ID)
 				if b.ID != w.roll {
 					w.roll, w.blanks = b.ID, 0
 				}
 			case raft.Heartbeat:
 				if w.begun.Less(b.Round) {
+					w.uses(b.Round)
 					w.begun = b.Round
 				}
+			case raft.ReadRequest:
+				w.uses(b.ID)
 			}
 		}
 	}
 	w.wake = out.WakeAt
+}
+
+// uses notes an id, which must be newer than any of an earlier life.
+func (w *witness) uses(id raft.RequestID) {
+	w.reused = w.reused || !w.earlier.Less(id)
+	if w.ids.Less(id) {
+		w.ids = id
+	}
 }
 
 // names reports whether a configuration names a member with this incarnation.
