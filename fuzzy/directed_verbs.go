@@ -188,12 +188,6 @@ func (d *director) crash(nodes ...*node) {
 	d.settle()
 }
 
-// crashIdle ends a process of which the disk has written nothing that was not acknowledged.
-func (d *director) crashIdle(n *node) {
-	n.queue, n.writing = nil, 0
-	d.crash(n)
-}
-
 func (d *director) wipe(nodes ...*node) {
 	for _, n := range nodes {
 		n.crash()
