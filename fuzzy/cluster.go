@@ -11,6 +11,7 @@ import (
 type cluster struct {
 	seed    Seed
 	profile Profile
+	edits   *edits // nil: none
 	queue   sim.Queue[event]
 	net     *sim.Network[envelope]
 	wire    *sim.Stream // what the codec is used for, and which bits flip
@@ -117,7 +118,7 @@ func (c *cluster) run() {
 	} else {
 		c.prepare()
 	}
-	for c.failure == nil && c.phase != ended {
+	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
 		c.turn()
 	}
 }
@@ -197,6 +198,12 @@ func (c *cluster) fail(class Class, rule, format string, args ...any) {
 	if c.failure != nil {
 		return
 	}
+	if c.edits.ignores(rule) {
+		if class == Liveness {
+			c.phase = ended // what is waited for will not come
+		}
+		return
+	}
 	c.failure = &Failure{Class: class, Rule: rule, Text: fmt.Sprintf(format, args...), At: c.now(), Event: c.stats.Events}
 	c.record(Record{Kind: "failure", Text: c.failure.Error()})
 }
@@ -256,5 +263,7 @@ func (c *cluster) nextPhase() {
 		return
 	}
 	c.live.end()
-	c.phase = ended
+	if c.failure != nil || !c.live.part() {
+		c.phase = ended
+	}
 }

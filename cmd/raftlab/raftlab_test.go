@@ -49,7 +49,7 @@ func TestScenarios_AreListedAndPlayed(t *testing.T) {
 	assert.Contains(t, out, "figure-8-d: an entry of an earlier term")
 	code, out, _ = lab("replay", "scenario:figure-8-d")
 	require.Equal(t, exitClean, code, out)
-	assert.Contains(t, out, "f2.scenario:figure-8-d.0: ")
+	assert.Contains(t, out, "scenario:figure-8-d: ")
 	code, out, _ = lab("trace", "scenario:figure-8-d.3")
 	require.Equal(t, exitClean, code)
 	assert.Contains(t, out, "lose AppendRequest from a to cde")
@@ -92,11 +92,19 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"fuzz", "--workers", "0"}, exitUsage, "1 to 1024"},
 		{[]string{"fuzz", "--seeds", "-1"}, exitUsage, "0 or more"},
 		{[]string{"replay"}, exitUsage, "1 arg"},
+		{[]string{"replay", "no/such.txt"}, exitUsage, "no such file"},
+		{[]string{"replay", "f2.swarm.1", "--mutant", "Z99"}, exitUsage, `unknown mutant "Z99"; there are canary`},
+		{[]string{"shrink"}, exitUsage, "a seed or a case file, or --mutant"},
+		{[]string{"shrink", "--mutant", "Z99"}, exitUsage, `unknown mutant "Z99"; there are canary`},
+		{[]string{"shrink", "f2.calm.1"}, exitFailed, "f2.calm.1 does not fail: nothing to shrink"},
+		{[]string{"shrink", "f2.calm.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
+		{[]string{"shrink", "f2.calm.1", "--attempts", "0"}, exitUsage, "above 0"},
+		{[]string{"shrink", "f2.calm.1", "--ignore", "Z1"}, exitUsage, `unknown rule "Z1"; there are N1`},
 		{[]string{"replay", "f7.swarm.1"}, exitUsage, "format 7"},
 		{[]string{"replay", "f2.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
 		{[]string{"trace", "f2.swarm.1", "--format", "pdf"}, exitUsage, "text, ndjson and html"},
-		{[]string{"trace"}, exitUsage, "a seed or --from FILE"},
-		{[]string{"trace", "f2.swarm.1", "--from", "x"}, exitUsage, "one of both"},
+		{[]string{"trace"}, exitUsage, "a seed, a case file or --from FILE"},
+		{[]string{"trace", "f2.swarm.1", "--from", "x"}, exitUsage, "one of them"},
 		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "no such file"},
 		{[]string{"trace", "f2.history.1", "--out", "/nonexistent/x"}, exitFailed, "no such file"},
 	} {
