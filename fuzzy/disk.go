@@ -39,6 +39,15 @@ func (d *disk) holder(i raft.Incarnation) []slot {
 	return nil
 }
 
+// founding is what entry 1 says.
+func (d *disk) founding() (raft.Founding, bool) {
+	if len(d.log) == 0 {
+		return raft.Founding{}, false
+	}
+	f, err := raft.DecodeFounding(d.log[0].entry.Data)
+	return f, err == nil
+}
+
 // work gives the disk the next writes, merged as far as the contract allows.
 func (n *node) work() {
 	if n.writing > 0 || len(n.queue) == 0 || n.core == nil {

@@ -49,6 +49,7 @@ type NodeProfile struct {
 	Spurious      int       // steps without a reason
 	Connections   bool      // PeerUp and PeerLost are told
 	DriftMax      int       // millionths that a clock may be too fast or too slow
+	OtherLists    int       // starts with another list of initial members than the rest
 }
 
 // Limits are the limits of each core.
@@ -261,6 +262,10 @@ func shapeCalm(s *sim.Stream, p *Profile) {
 func shapeFounding(s *sim.Stream, p *Profile) {
 	p.FaultsFrom, p.Length = 0, s.LogTime(sim.In(time.Second), sim.In(6*time.Second))
 	brief := s.Coin()
+	if s.IntN(4) == 0 { // whose disk is emptied may well found a cluster of its own
+		p.Node.OtherLists = 400_000
+		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
+	}
 	for i := range p.Faults {
 		p.Faults[i].Every = max(p.Faults[i].Every/10, sim.In(50*time.Millisecond))
 		if brief {
