@@ -161,7 +161,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 // so in part; a store with transactions keeps all of one or nothing, where merged writes are one.
 func (d *disk) crash(n *node) {
 	keep := d.random.IntN(len(n.queue) + 1)
-	cut := d.random.IntN(6)
+	cut := d.random.IntN(5)
 	if n.c.profile.Node.Atomic && keep < n.writing {
 		keep = d.random.IntN(2) * n.writing
 	}

@@ -280,7 +280,7 @@ func shapeElections(s *sim.Stream, p *Profile) {
 	p.Voters, p.Length, p.FaultsFrom = sim.Pick(s, 2, 3, 3, 4, 5, 5), sim.In(6*time.Second), sim.In(500*time.Millisecond)
 	p.Faults = nil
 	for _, kind := range []FaultKind{Usurp, Pause, Crash, Clog} {
-		if kind == Usurp || s.Coin() {
+		if kind == Usurp || kind == Crash || s.Coin() {
 			every, length := s.LogTime(200*millisecond, 1000*millisecond), s.LogTime(50*millisecond, 800*millisecond)
 			p.Faults = append(p.Faults, FaultRate{kind, every, length})
 		}
