@@ -11,6 +11,7 @@ import (
 type cluster struct {
 	seed    Seed
 	profile Profile
+	edits   *edits // nil: none
 	queue   sim.Queue[event]
 	net     *sim.Network[envelope]
 	wire    *sim.Stream // what the codec is used for, and which bits flip
@@ -28,8 +29,9 @@ type cluster struct {
 	stats   Stats
 	hash    traceHash
 	initial raft.Configuration
-	others  int    // where another list of initial members would begin
-	lines   uint64 // of the trace
+	others  int         // where another list of initial members would begin
+	lines   uint64      // of the trace
+	cut     [][2]string // links, as the trace last told
 }
 
 type phase int
@@ -111,7 +113,7 @@ func index(id raft.NodeID) int { return int(id[0] - 'a') }
 // run lets everything happen, up to the end or the first failure.
 func (c *cluster) run() {
 	c.prepare()
-	for c.failure == nil && c.phase != ended {
+	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
 		c.turn()
 	}
 }
@@ -140,6 +142,9 @@ func (c *cluster) turn() {
 	c.stats.Events++
 	c.hash.add(uint64(e.kind)<<32|uint64(e.node), uint64(c.queue.Now()))
 	c.handle(e)
+	if c.trace != nil {
+		c.recordLinks()
+	}
 	for i := 0; i < len(c.ready) && c.failure == nil; i++ {
 		c.ready[i].step()
 	}
@@ -180,6 +185,12 @@ func (c *cluster) handle(e event) {
 // fail ends the run. The first failure counts.
 func (c *cluster) fail(class Class, rule, format string, args ...any) {
 	if c.failure != nil {
+		return
+	}
+	if c.edits.ignores(rule) {
+		if class == Liveness {
+			c.phase = ended // what is waited for will not come
+		}
 		return
 	}
 	c.failure = &Failure{Class: class, Rule: rule, Text: fmt.Sprintf(format, args...), At: c.now(), Event: c.stats.Events}
@@ -239,5 +250,7 @@ func (c *cluster) nextPhase() {
 		return
 	}
 	c.live.end()
-	c.phase = ended
+	if c.failure != nil || !c.live.part() {
+		c.phase = ended
+	}
 }

@@ -104,7 +104,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		}
 		return
 	}
-	if config := n.status.Config; !names(&config, m.From) {
+	if config := n.status.Config; !isNamed(&config, m.From) {
 		return
 	}
 	if b, ok := m.Body.(raft.PreVoteReply); ok && b.Granted && b.ID == w.round {
@@ -181,8 +181,8 @@ func (w *witness) uses(id raft.RequestID) {
 	}
 }
 
-// names reports whether a configuration names a member with this incarnation.
-func names(config *raft.Configuration, p raft.Peer) bool {
+// isNamed reports whether a configuration names a member with this incarnation.
+func isNamed(config *raft.Configuration, p raft.Peer) bool {
 	m, ok := config.Member(p.ID)
 	return ok && m.Incarnation == p.Incarnation
 }

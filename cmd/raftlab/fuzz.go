@@ -81,6 +81,7 @@ type failure struct {
 	Rule   string      `json:"rule"`
 	Text   string      `json:"text"`
 	Replay string      `json:"replay"`
+	Shrink string      `json:"shrink"`
 	err    *fuzzy.Failure
 }
 
@@ -117,9 +118,9 @@ func (c *campaign) prepare(base, profile string) error {
 	if c.seeds == 0 && c.duration == 0 {
 		c.seeds = seedsDefault
 	}
-	number, err := strconv.ParseUint(base[:min(len(base), 16)], 16, 64)
+	number, err := parseSeedNumber(base)
 	if err != nil {
-		return fmt.Errorf("--seed %q: it takes hexadecimal digits", base)
+		return err
 	}
 	c.base, c.next = number, number
 	c.profiles = strings.Split(profile, ",")
@@ -174,6 +175,15 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 		return c.report.Failures[0].err
 	}
 	return nil
+}
+
+// parseSeedNumber reads --seed.
+func parseSeedNumber(text string) (uint64, error) {
+	number, err := strconv.ParseUint(text[:min(len(text), 16)], 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("--seed %q: it takes hexadecimal digits", text)
+	}
+	return number, nil
 }
 
 func isTerminal(w io.Writer) bool {
@@ -247,8 +257,10 @@ func (c *campaign) add(result fuzzy.Result, took time.Duration, repeated bool) {
 		_ = c.bar.Add(1) // it is only a picture
 	}
 	if f := result.Failure; f != nil {
-		replay := "go run ./cmd/raftlab replay " + result.Seed.String()
-		r.Failures = append(r.Failures, failure{result.Seed.String(), f.Class, f.Rule, f.Text, replay, f})
+		seed := result.Seed.String()
+		r.Failures = append(r.Failures, failure{
+			seed, f.Class, f.Rule, f.Text, "go run ./cmd/raftlab replay " + seed, "go run ./cmd/raftlab shrink " + seed, f,
+		})
 		c.stop = !c.onward
 	}
 }
@@ -271,7 +283,8 @@ func (c *campaign) print(out io.Writer) error {
 		return e.Encode(r)
 	}
 	for _, f := range r.Failures {
-		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n", f.Seed, f.Class, f.Rule, f.Text, f.Replay); err != nil {
+		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n  shrink it: %s\n",
+			f.Seed, f.Class, f.Rule, f.Text, f.Replay, f.Shrink); err != nil {
 			return err
 		}
 	}
