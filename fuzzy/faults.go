@@ -105,7 +105,7 @@ func (c *cluster) faulted(format string, args ...any) {
 
 // outage lets processes fail.
 func (c *cluster) outage(m *nemesis, o sim.Outage) {
-	c.faulted("%v of nodes %b for %v", o.Kind, o.Nodes, o.For)
+	c.faulted("%v of %s for %v", o.Kind, c.names(o.Nodes), o.For)
 	for _, n := range c.nodes {
 		if o.Nodes>>n.index&1 == 0 || n.core == nil {
 			continue

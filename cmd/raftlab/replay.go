@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -54,47 +50,6 @@ func newReplay() *cobra.Command {
 	cmd.Flags().IntVar(&lines, "lines", 60, "lines of the story that a failure ends with")
 	cmd.Flags().BoolVar(&profile, "show-profile", false, "print what the seed draws")
 	return cmd
-}
-
-// newTrace writes the whole story of one seed.
-func newTrace() *cobra.Command {
-	var format, path string
-	var all bool
-	cmd := &cobra.Command{
-		Use: "trace SEED", Short: "Write everything that happens in the run of one seed", Args: usageArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			seed, err := parseSeed(args[0])
-			if err != nil {
-				return err
-			}
-			tracers := map[string]func(io.Writer) func(*fuzzy.Record){
-				"text":   func(w io.Writer) func(*fuzzy.Record) { return fuzzy.Text(w, all) },
-				"ndjson": fuzzy.NDJSON,
-			}
-			if tracers[format] == nil {
-				return fmt.Errorf("--format %q: there are text and ndjson; %w", format, errUsage)
-			}
-			return writeTrace(cmd.OutOrStdout(), path, seed, tracers[format])
-		},
-	}
-	cmd.Flags().StringVar(&format, "format", "text", "text, or ndjson: one JSON object a line")
-	cmd.Flags().StringVar(&path, "out", "", "the file to write; default: standard output")
-	cmd.Flags().BoolVar(&all, "all", false, "text: every step and every message, not decisions alone")
-	return cmd
-}
-
-func writeTrace(out io.Writer, path string, seed fuzzy.Seed, tracer func(io.Writer) func(*fuzzy.Record)) (err error) {
-	if path != "" {
-		file, failed := os.Create(path)
-		if failed != nil {
-			return failed
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		out = file
-	}
-	buffered := bufio.NewWriterSize(out, 1<<20)
-	result, err := fuzzy.Run(seed, tracer(buffered))
-	return errors.Join(err, buffered.Flush(), failed(result))
 }
 
 func parseSeed(text string) (fuzzy.Seed, error) {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/internal/tracepage"
+)
+
+// trace is the command of that name.
+type trace struct {
+	format, path string
+	from         []string
+	all          bool
+}
+
+func newTrace() *cobra.Command {
+	t := &trace{}
+	cmd := &cobra.Command{
+		Use:   "trace SEED | --from FILE...",
+		Short: "Write everything that happens in the run of one seed, or show a file of it",
+		Long: `trace runs one seed and writes everything that happens, as text, as NDJSON (one JSON object a line), or as
+one HTML page that draws it and needs no network. With --from it runs nothing and shows a file: a trace that was
+written as NDJSON, or the notes that nodes left (notes.ndjson in a raftkv member's data directory), one file a node.`,
+		Example: `  raftlab trace f2.swarm.2a --format html --out page.html
+  raftlab trace --from trace.ndjson --format html --out page.html
+  raftlab trace --from n1/notes.ndjson,n2/notes.ndjson --format html --out page.html`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd.OutOrStdout(), args) },
+	}
+	cmd.Flags().StringVar(&t.format, "format", "text", "text, ndjson, or html")
+	cmd.Flags().StringVar(&t.path, "out", "", "the file to write; default: standard output")
+	cmd.Flags().StringSliceVar(&t.from, "from", nil, "files to show instead of running a seed: one trace, or notes")
+	cmd.Flags().BoolVar(&t.all, "all", false, "text: every step and every message, not decisions alone")
+	return cmd
+}
+
+func (t *trace) run(out io.Writer, args []string) error {
+	if t.format != "text" && t.format != "ndjson" && t.format != "html" {
+		return fmt.Errorf("--format %q: there are text, ndjson and html; %w", t.format, errUsage)
+	}
+	if len(args)+min(len(t.from), 1) != 1 {
+		return fmt.Errorf("trace takes a seed or --from FILE, one of both; %w", errUsage)
+	}
+	if len(t.from) > 0 {
+		files, err := readFiles(t.from)
+		if err != nil {
+			return err
+		}
+		return t.write(out, func(w io.Writer) error { return t.show(w, files) })
+	}
+	seed, err := parseSeed(args[0])
+	if err != nil {
+		return err
+	}
+	return t.write(out, func(w io.Writer) error { return t.trace(w, seed) })
+}
+
+// write lets a function write to the file, or to out.
+func (t *trace) write(out io.Writer, write func(io.Writer) error) (err error) {
+	if t.path != "" {
+		file, failed := os.Create(t.path)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		out = file
+	}
+	buffered := bufio.NewWriterSize(out, 1<<20)
+	err = write(buffered)
+	return errors.Join(err, buffered.Flush())
+}
+
+// trace runs a seed. What it writes is whole if the run fails, too.
+func (t *trace) trace(w io.Writer, seed fuzzy.Seed) error {
+	tracer := fuzzy.NDJSON(w)
+	var lines bytes.Buffer
+	switch t.format {
+	case "text":
+		tracer = fuzzy.Text(w, t.all)
+	case "html":
+		tracer = fuzzy.NDJSON(&lines)
+	}
+	result, err := fuzzy.Run(seed, tracer)
+	if err == nil && t.format == "html" {
+		err = tracepage.Write(w, "Seed "+seed.String(), &tracepage.File{Name: seed.String(), Text: lines.String()})
+	}
+	return errors.Join(err, failed(result))
+}
+
+func readFiles(paths []string) ([]*tracepage.File, error) {
+	var files []*tracepage.File
+	for _, path := range paths {
+		file, err := tracepage.Read(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// show writes files in another form.
+func (t *trace) show(w io.Writer, files []*tracepage.File) error {
+	for _, file := range files {
+		var err error
+		switch t.format {
+		case "text":
+			err = file.Print(w, t.all)
+		case "ndjson":
+			_, err = io.WriteString(w, file.Text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if t.format != "html" {
+		return nil
+	}
+	title := filepath.Base(files[0].Name)
+	if len(files) > 1 {
+		title = fmt.Sprintf("%s and %d more", title, len(files)-1)
+	}
+	return tracepage.Write(w, title, files...)
+}
