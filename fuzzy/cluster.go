@@ -11,6 +11,7 @@ import (
 type cluster struct {
 	seed    Seed
 	profile Profile
+	edits   *edits // nil: none
 	queue   sim.Queue[event]
 	net     *sim.Network[envelope]
 	wire    *sim.Stream // what the codec is used for, and which bits flip
@@ -110,7 +111,7 @@ func index(id raft.NodeID) int { return int(id[0] - 'a') }
 // run lets everything happen, up to the end or the first failure.
 func (c *cluster) run() {
 	c.prepare()
-	for c.failure == nil && c.phase != ended {
+	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
 		c.turn()
 	}
 }
@@ -184,6 +185,12 @@ func (c *cluster) fail(class Class, rule, format string, args ...any) {
 	if c.failure != nil {
 		return
 	}
+	if c.edits.ignores(rule) {
+		if class == Liveness {
+			c.phase = ended // what is waited for will not come
+		}
+		return
+	}
 	c.failure = &Failure{Class: class, Rule: rule, Text: fmt.Sprintf(format, args...), At: c.now(), Event: c.stats.Events}
 	c.record(Record{Kind: "failure", Text: c.failure.Error()})
 }
@@ -230,5 +237,7 @@ func (c *cluster) nextPhase() {
 		return
 	}
 	c.live.end()
-	c.phase = ended
+	if c.failure != nil || !c.live.part() {
+		c.phase = ended
+	}
 }

@@ -264,6 +264,14 @@ func TestInvariants_OfLivenessNoticeTheirBreach(t *testing.T) {
 				n.applied, n.applying = 0, true
 			}
 		}},
+		{"L6", func(c *cluster) {
+			c.live.leader = c.nodes[0]
+			c.live.next(parted)
+			for _, n := range c.nodes {
+				n.crash()
+				n.forever = true
+			}
+		}},
 		{"L9", func(c *cluster) { c.work.ask(request{kind: readRequest, node: c.live.members()[0]}) }},
 		{"L12", func(c *cluster) {
 			n := c.nodes[c.leader()]

@@ -10,13 +10,14 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariants of the second phase; L6 and L10 wait for their features. A bound is in election timeouts.
+// The invariants of the second phase; L10 waits for its feature. A bound is in election timeouts.
 //
 //	L1   Once a quorum is healed, it elects a leader.
 //	L2   All of the healed members come to the same log, and apply it.
 //	L3   They serve what clients ask.
 //	L4   A leader that nothing is wrong with stays. (dissertation §9.6)
 //	L5   Who comes back deposes nobody and raises no term. (dissertation §9.6)
+//	L6   With links cut for good, whoever reaches a quorum both ways with all that is committed comes to lead. (Howard & Abraham 2020)
 //	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
 //	L8   An idle cluster sends heartbeats, and nothing else.
 //	L9   Every request is answered, also when its member loses the lead.
@@ -39,11 +40,12 @@ type liveness struct {
 	served  int
 	wrote   bool // what was served is not reads alone
 	leader  *node
-	doomed  *node    // the leader, left out of the core for nothing but its disk, which stands still; mostly nil
-	staller *node    // who leads on with a disk that stands still
-	stalled sim.Time // since when
-	sent    int      // messages, when the quiet began
-	late    int      // messages from before it that arrived in it: each may be answered
+	doomed  *node       // the leader, left out of the core for nothing but its disk, which stands still; mostly nil
+	staller *node       // who leads on with a disk that stands still
+	stalled sim.Time    // since when
+	sent    int         // messages, when the quiet began
+	late    int         // messages from before it that arrived in it: each may be answered
+	probe   raft.Ticket // a write, while parted
 	clashes int
 	term0   raft.Term // before a follower restarted
 }
@@ -56,9 +58,10 @@ const (
 	converging
 	rejoining // a follower restarted, unseen; nobody writes
 	quiet
+	parted // see liveness_partial.go
 )
 
-var stageRules = [...]string{"L1", "L3", "L2", "L5", "L4"}
+var stageRules = [...]string{"L1", "L3", "L2", "L5", "L4", "L6"}
 
 const (
 	stageTimeouts  = 100 // election timeouts that a stage may take
@@ -81,7 +84,7 @@ func newLiveness(c *cluster) *liveness {
 		return l
 	}
 	l.exiled = l.random.IntN(4) > 0 && l.doomed == nil
-	c.record(Record{Kind: "heal", Text: l.c.names(l.core) + " are healed, every other fault is permanent"})
+	c.record(Record{Kind: "heal", Text: names(l.core) + ": healed; every other fault is permanent"})
 	l.heal()
 	for _, n := range c.nodes {
 		l.began = max(l.began, n.disk.hard.Term)
@@ -259,10 +262,14 @@ func (l *liveness) watch() {
 		reached = l.converged()
 	case rejoining:
 		reached = l.rejoined()
+	case parted:
+		reached = l.obeyed()
 	case quiet:
 		return
 	}
 	switch {
+	case reached && l.stage == parted:
+		c.phase = ended
 	case reached && l.stage == rejoining:
 		l.sent = c.net.Sent
 		l.next(quiet)
@@ -290,7 +297,7 @@ func (l *liveness) limit() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d election timeouts after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.ElectionTimeout, l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", "a restarted one is not", ""}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
 }
 
 // watchStall looks whether a leader outside the core leads on though its disk does not work.

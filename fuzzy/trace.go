@@ -26,7 +26,7 @@ const TraceFormat = 1
 //	         kind are appended; "notes" are its decisions
 //	send     "node" put message "id" for "to" on the wire: "message" is its type, "text" its content;
 //	         an id that no step receives was lost
-//	crash    the process of "node" died
+//	crash    the process of "node" died: "text" says what its disk keeps
 //	fault    "text" says what began or ended; if "cut" is there, it lists the links that carry nothing
 //	         from now on, [from, to] each
 //	heal     the second phase begins
@@ -64,6 +64,8 @@ type Record struct {
 	Seed    string   `json:"seed,omitempty"`
 	Profile *Profile `json:"profile,omitempty"`
 	Nodes   []string `json:"nodes,omitempty"`
+
+	notes []raft.Note // what Notes renders
 }
 
 // NDJSON returns a tracer that writes one JSON object a line.
@@ -153,20 +155,6 @@ func (c *cluster) recordLinks() {
 	c.record(Record{Kind: "fault", Text: "links that are cut:" + text, Cut: &cut})
 }
 
-// names lists the nodes of a set.
-func (c *cluster) names(set uint64) string {
-	var names []string
-	for i, id := range c.ids() {
-		if set>>i&1 == 1 {
-			names = append(names, id)
-		}
-	}
-	if len(names) == 0 {
-		return "nobody"
-	}
-	return strings.Join(names, ", ")
-}
-
 // begin notes what a step takes.
 func (c *cluster) begin(n *node, kind string) {
 	if c.trace == nil {
@@ -195,7 +183,7 @@ func (c *cluster) finish(n *node, out *raft.Output) {
 	r.Role, r.Term, r.Leader = s.Role.String(), s.Term, string(s.Leader)
 	r.Last = &[2]uint64{uint64(s.Last.Index), uint64(s.Last.Term)}
 	r.Persisted, r.Commit, r.Applied = s.Persisted, s.Commit, s.Applied
-	r.Write = describeWrite(&out.Write)
+	r.Write, r.notes = describeWrite(&out.Write), out.Notes
 	r.Log = logChange(n, r.Kind == "start", out.Write.Log)
 	for _, note := range out.Notes {
 		r.Notes = append(r.Notes, note.String())

@@ -81,6 +81,7 @@ type failure struct {
 	Rule   string      `json:"rule"`
 	Text   string      `json:"text"`
 	Replay string      `json:"replay"`
+	Shrink string      `json:"shrink"`
 	err    *fuzzy.Failure
 }
 
@@ -256,8 +257,10 @@ func (c *campaign) add(result fuzzy.Result, took time.Duration, repeated bool) {
 		_ = c.bar.Add(1) // it is only a picture
 	}
 	if f := result.Failure; f != nil {
-		replay := "go run ./cmd/raftlab replay " + result.Seed.String()
-		r.Failures = append(r.Failures, failure{result.Seed.String(), f.Class, f.Rule, f.Text, replay, f})
+		seed := result.Seed.String()
+		r.Failures = append(r.Failures, failure{
+			seed, f.Class, f.Rule, f.Text, "go run ./cmd/raftlab replay " + seed, "go run ./cmd/raftlab shrink " + seed, f,
+		})
 		c.stop = !c.onward
 	}
 }
@@ -280,7 +283,8 @@ func (c *campaign) print(out io.Writer) error {
 		return e.Encode(r)
 	}
 	for _, f := range r.Failures {
-		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n", f.Seed, f.Class, f.Rule, f.Text, f.Replay); err != nil {
+		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n  shrink it: %s\n",
+			f.Seed, f.Class, f.Rule, f.Text, f.Replay, f.Shrink); err != nil {
 			return err
 		}
 	}

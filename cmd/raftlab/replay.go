@@ -9,25 +9,23 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// newReplay runs one seed again and tells how it ended, with the last lines of its story if it failed.
+// newReplay runs one seed or case again and tells how it ended, with the last lines of its trace if it failed.
 func newReplay() *cobra.Command {
 	var lines int
 	var profile bool
+	var mutant string
 	cmd := &cobra.Command{
-		Use: "replay SEED", Short: "Run one seed again, and tell how it ends", Args: usageArgs(cobra.ExactArgs(1)),
+		Use: "replay SEED|FILE", Short: "Run one seed or case again, and tell how it ends", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			seed, err := parseSeed(args[0])
-			if err != nil {
-				return err
-			}
 			if lines < 0 {
 				return fmt.Errorf("--lines %d: it takes 0 or more; %w", lines, errUsage)
 			}
-			last := &lastLines{max: lines}
-			result, err := fuzzy.Run(seed, fuzzy.Text(last, false))
-			if err != nil {
+			t, elsewhere, err := aim(cmd, args[0], mutant)
+			if err != nil || elsewhere {
 				return err
 			}
+			last := &lastLines{max: lines}
+			result := fuzzy.RunCase(&t.Case, fuzzy.Text(last, false))
 			out := cmd.OutOrStdout()
 			if profile {
 				text, _ := json.MarshalIndent(result.Profile, "", "  ") // plain data
@@ -37,35 +35,20 @@ func newReplay() *cobra.Command {
 				_, _ = fmt.Fprintf(out, "%s", last.text())
 			}
 			_, _ = fmt.Fprintf(out, "%s: %v of virtual time, %d events, %d faults, %d elections, %d entries committed, hash %016x\n",
-				seed, result.Virtual, result.Events, result.Faults, result.Elections, result.Commits, result.Hash)
+				t.name, result.Virtual, result.Events, result.Faults, result.Elections, result.Commits, result.Hash)
 			if result.Profile.Beyond {
 				_, _ = fmt.Fprintln(out, "beyond the fault budget: nodes may stop, and say so, but never lie")
 			}
 			if result.Excuse != "" {
 				_, _ = fmt.Fprintln(out, "no second phase:", result.Excuse)
 			}
-			return failed(result)
+			return t.verdict(result)
 		},
 	}
+	mutantFlag(cmd, &mutant)
 	cmd.Flags().IntVar(&lines, "lines", 60, "lines of the story that a failure ends with")
 	cmd.Flags().BoolVar(&profile, "show-profile", false, "print what the seed draws")
 	return cmd
-}
-
-func parseSeed(text string) (fuzzy.Seed, error) {
-	seed, err := fuzzy.ParseSeed(text)
-	if err != nil {
-		return seed, fmt.Errorf("%w; %w", err, errUsage)
-	}
-	return seed, nil
-}
-
-// failed is the failure of a run as an error, or nil.
-func failed(r fuzzy.Result) error {
-	if r.Failure == nil {
-		return nil
-	}
-	return r.Failure
 }
 
 // lastLines keeps the last lines that are written to it.

@@ -36,7 +36,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	var told *childError
+	if err != nil && !errors.As(err, &told) {
 		_, _ = fmt.Fprintln(errOut, "raftlab:", err) // nobody to tell
 	}
 	return exitCode(err)
@@ -46,9 +47,12 @@ func exitCode(err error) int {
 	var simulated *fuzzy.Failure
 	var real *chaos.Failure
 	var class fuzzy.Class
+	var child *childError
 	switch {
 	case err == nil:
 		return exitClean
+	case errors.As(err, &child):
+		return child.code
 	case errors.Is(err, errUsage):
 		return exitUsage
 	case errors.As(err, &simulated):
@@ -79,14 +83,18 @@ The profiles are
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
   raftlab replay f2.swarm.2a             # one seed again, as a story
-  raftlab trace f2.swarm.2a --format html --out page.html`,
+  raftlab trace f2.swarm.2a --format html --out page.html
+  raftlab shrink f2.swarm.2a --out case.txt
+  raftlab shrink --mutant R01            # a known bug: find it, and make its run small
+  raftlab elections --sizes 5            # Raft beside the algorithms that it learned from`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usageArgs(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newZoo(), newPage(), newChaos())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage(), newChaos(),
+		newElections())
 	return root
 }
 

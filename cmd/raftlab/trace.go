@@ -17,25 +17,26 @@ import (
 
 // trace is the command of that name.
 type trace struct {
-	format, path string
-	from         []string
-	all          bool
+	format, path, mutant string
+	from                 []string
+	all                  bool
 }
 
 func newTrace() *cobra.Command {
 	t := &trace{}
 	cmd := &cobra.Command{
-		Use:   "trace SEED | --from FILE...",
-		Short: "Write everything that happens in the run of one seed, or show a file of it",
-		Long: `trace runs one seed and writes everything that happens, as text, as NDJSON (one JSON object a line), or as
+		Use:   "trace SEED|CASE | --from FILE...",
+		Short: "Write everything that happens in the run of one seed or case, or show a file of it",
+		Long: `trace runs one seed or case and writes everything that happens, as text, as NDJSON (one JSON object a line), or as
 one HTML page that draws it and needs no network. With --from it runs nothing and shows a file: a trace that was
 written as NDJSON, or the notes that nodes left (notes.ndjson in a raftkv member's data directory), one file a node.`,
 		Example: `  raftlab trace f2.swarm.2a --format html --out page.html
   raftlab trace --from trace.ndjson --format html --out page.html
   raftlab trace --from n1/notes.ndjson,n2/notes.ndjson --format html --out page.html`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd.OutOrStdout(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd, args) },
 	}
+	mutantFlag(cmd, &t.mutant)
 	cmd.Flags().StringVar(&t.format, "format", "text", "text, ndjson, or html")
 	cmd.Flags().StringVar(&t.path, "out", "", "the file to write; default: standard output")
 	cmd.Flags().StringSliceVar(&t.from, "from", nil, "files to show instead of running a seed: one trace, or notes")
@@ -43,12 +44,13 @@ written as NDJSON, or the notes that nodes left (notes.ndjson in a raftkv member
 	return cmd
 }
 
-func (t *trace) run(out io.Writer, args []string) error {
+func (t *trace) run(cmd *cobra.Command, args []string) error {
+	out := cmd.OutOrStdout()
 	if t.format != "text" && t.format != "ndjson" && t.format != "html" {
 		return fmt.Errorf("--format %q: there are text, ndjson and html; %w", t.format, errUsage)
 	}
 	if len(args)+min(len(t.from), 1) != 1 {
-		return fmt.Errorf("trace takes a seed or --from FILE, one of both; %w", errUsage)
+		return fmt.Errorf("trace takes a seed, a case file or --from FILE, one of them; %w", errUsage)
 	}
 	if len(t.from) > 0 {
 		files, err := readFiles(t.from)
@@ -57,11 +59,11 @@ func (t *trace) run(out io.Writer, args []string) error {
 		}
 		return t.write(out, func(w io.Writer) error { return t.show(w, files) })
 	}
-	seed, err := parseSeed(args[0])
-	if err != nil {
+	run, elsewhere, err := aim(cmd, args[0], t.mutant)
+	if err != nil || elsewhere {
 		return err
 	}
-	return t.write(out, func(w io.Writer) error { return t.trace(w, seed) })
+	return t.write(out, func(w io.Writer) error { return t.trace(w, &run) })
 }
 
 // write lets a function write to the file, or to out.
@@ -79,8 +81,8 @@ func (t *trace) write(out io.Writer, write func(io.Writer) error) (err error) {
 	return errors.Join(err, buffered.Flush())
 }
 
-// trace runs a seed. What it writes is whole if the run fails, too.
-func (t *trace) trace(w io.Writer, seed fuzzy.Seed) error {
+// trace runs a seed or case. What it writes is whole if the run fails, too.
+func (t *trace) trace(w io.Writer, run *target) error {
 	tracer := fuzzy.NDJSON(w)
 	var lines bytes.Buffer
 	switch t.format {
@@ -89,11 +91,12 @@ func (t *trace) trace(w io.Writer, seed fuzzy.Seed) error {
 	case "html":
 		tracer = fuzzy.NDJSON(&lines)
 	}
-	result, err := fuzzy.Run(seed, tracer)
-	if err == nil && t.format == "html" {
-		err = tracepage.Write(w, "Seed "+seed.String(), &tracepage.File{Name: seed.String(), Text: lines.String()})
+	result := fuzzy.RunCase(&run.Case, tracer)
+	var err error
+	if t.format == "html" {
+		err = tracepage.Write(w, "Run of "+run.name, &tracepage.File{Name: run.name, Text: lines.String()})
 	}
-	return errors.Join(err, failed(result))
+	return errors.Join(err, run.verdict(result))
 }
 
 func readFiles(paths []string) ([]*tracepage.File, error) {
