@@ -148,6 +148,7 @@ func (n *Node) newCore(stored Stored) (first Output, err error) {
 		NewCluster:        cluster,
 		ElectionTimeout:   n.cfg.ElectionTimeout,
 		HeartbeatInterval: n.cfg.ElectionTimeout / 3,
+		DiskStallMax:      n.cfg.DiskStallMax,
 		Seed:              n.cfg.Seed,
 		CommandBytesMax:   n.cfg.CommandBytesMax,
 		ProposalsMax:      n.cfg.ProposalsMax,
@@ -252,6 +253,7 @@ func (n *Node) honour(out Output) {
 		n.tail.write(log)
 	}
 	n.history.add(out.Notes)
+	n.counters.noted(out.Notes)
 	n.noticeLeadership(out)
 	n.senders.send(out.Send)
 	if out.Write.Seq != 0 {

@@ -35,6 +35,7 @@ var decisions = [...]Decision{
 	{Name: "truncate the log", kind: raft.NoteTruncated},
 	{Name: "probe further back", kind: raft.NoteProbeBack},
 	{Name: "hand leadership over", kind: raft.NoteTransfer},
+	{Name: "notice that the disk stands still", kind: raft.NoteDiskStalled},
 	{Name: "notice a broken connection", kind: raft.NotePeerLost},
 	{Name: "call the roll again", kind: raft.NoteRollCall}, // a start is no step: its first call is not counted
 	{Name: "answer the roll", kind: raft.NoteRollAnswer},

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ type NodeProfile struct {
 	Codec         int       // messages that go through the real codec
 	StepDelay     sim.Delay // from an event to the step that takes it: events gather into batches
 	DiskDelay     sim.Delay // of one write
+	DiskStallMax  sim.Time  // that a leader waits for one; 0: one second
 	MergeMax      int       // writes that become durable as one
 	Atomic        bool      // a write is durable as a whole or not at all; else any prefix that the contract allows
 	LatePersisted int       // Persisted that are stepped later than the promises leave
@@ -127,6 +129,7 @@ func drawSwarm(s *sim.Stream) Profile {
 	p.Node = drawNode(s)
 	p.Limits = drawLimits(s)
 	p.Load = drawLoad(s)
+	p.Node.DiskStallMax = sim.Pick(s, 0, s.LogTime(timeout/5, sim.In(time.Second)))
 	return p
 }
 
@@ -190,6 +193,8 @@ func drawNode(s *sim.Stream) NodeProfile {
 	}
 	return n
 }
+
+func (n *NodeProfile) diskStallMax() sim.Time { return cmp.Or(n.DiskStallMax, sim.In(time.Second)) }
 
 // drawLimits: tiny limits make rare paths ordinary.
 func drawLimits(s *sim.Stream) Limits {
@@ -282,6 +287,7 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 func (p *Profile) coreConfig() raft.CoreConfig {
 	timeout := time.Duration(p.ElectionTimeout)
 	return raft.CoreConfig{
+		DiskStallMax:    time.Duration(p.Node.diskStallMax()),
 		ElectionTimeout: timeout, HeartbeatInterval: timeout / 3, CommandBytesMax: 1 << 20,
 		ProposalsMax: p.Limits.Proposals, UncommittedMax: p.Limits.UncommittedBytes, UnappliedMax: p.Limits.Unapplied,
 		AppendBytesMax: p.Limits.AppendBytes, InflightMax: p.Limits.Inflight, InflightBytesMax: p.Limits.InflightBytes,

@@ -118,9 +118,9 @@ func (c *campaign) prepare(base, profile string) error {
 	if c.seeds == 0 && c.duration == 0 {
 		c.seeds = seedsDefault
 	}
-	number, err := strconv.ParseUint(base[:min(len(base), 16)], 16, 64)
+	number, err := parseSeedNumber(base)
 	if err != nil {
-		return fmt.Errorf("--seed %q: it takes hexadecimal digits", base)
+		return err
 	}
 	c.base, c.next = number, number
 	c.profiles = strings.Split(profile, ",")
@@ -175,6 +175,15 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 		return c.report.Failures[0].err
 	}
 	return nil
+}
+
+// parseSeedNumber reads --seed.
+func parseSeedNumber(text string) (uint64, error) {
+	number, err := strconv.ParseUint(text[:min(len(text), 16)], 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("--seed %q: it takes hexadecimal digits", text)
+	}
+	return number, nil
 }
 
 func isTerminal(w io.Writer) bool {

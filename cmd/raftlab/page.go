@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/zoo"
 )
@@ -36,6 +37,7 @@ type page struct {
 	Reached   int
 	Rules     []fuzzy.Rule
 	Zoo       string
+	Chaos     string
 }
 
 // counted is how often something happened.
@@ -59,7 +61,8 @@ func newPage() *cobra.Command {
 func writePage(w io.Writer, reports string) error {
 	p := page{Rules: fuzzy.Rules(), Campaign: &report{}}
 	var mutants []zoo.Report
-	for name, into := range map[string]any{campaignFile: p.Campaign, zooFile: &mutants} {
+	var chaotic chaos.Report
+	for name, into := range map[string]any{campaignFile: p.Campaign, zooFile: &mutants, chaosFile: &chaotic} {
 		if err := readReport(filepath.Join(reports, name), into); err != nil {
 			return err
 		}
@@ -69,6 +72,7 @@ func writePage(w io.Writer, reports string) error {
 		return err
 	}
 	p.Zoo = table.String()
+	p.Chaos = chaotic.Markdown()
 	p.Faults = byCount(p.Campaign.ByFault)
 	p.Decisions = byCount(p.Campaign.Decisions)
 	for _, d := range p.Decisions {

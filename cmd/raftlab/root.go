@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
 )
 
@@ -22,8 +23,8 @@ const (
 	exitLiveness = 5
 )
 
-const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core or the simulation
-panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
+const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core, a process or the
+simulation panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
 
 // errUsage is matched by errors about the command line itself.
 var errUsage = errors.New("see --help")
@@ -43,8 +44,10 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 }
 
 func exitCode(err error) int {
-	var failure *fuzzy.Failure
 	var child *childError
+	var simulated *fuzzy.Failure
+	var real *chaos.Failure
+	var class fuzzy.Class
 	switch {
 	case err == nil:
 		return exitClean
@@ -52,11 +55,17 @@ func exitCode(err error) int {
 		return child.code
 	case errors.Is(err, errUsage):
 		return exitUsage
-	case !errors.As(err, &failure):
+	case errors.As(err, &simulated):
+		class = simulated.Class
+	case errors.As(err, &real):
+		class = real.Class
+	default:
 		return exitFailed
-	case failure.Class == fuzzy.Safety:
+	}
+	switch class {
+	case fuzzy.Safety:
 		return exitSafety
-	case failure.Class == fuzzy.Liveness:
+	case fuzzy.Liveness:
 		return exitLiveness
 	}
 	return exitCrash
@@ -83,7 +92,7 @@ The profiles are
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage(), newChaos())
 	return root
 }
 

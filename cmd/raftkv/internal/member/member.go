@@ -85,7 +85,12 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 	if err != nil {
 		return nil, nil, err
 	}
-	connections, err := transport.Listen(o.RaftAddr, transport.Options{TLS: secure, Insecure: o.Insecure, Logger: cfg.Logger})
+	resolve, err := o.resolve()
+	if err != nil {
+		return nil, nil, err
+	}
+	connections, err := transport.Listen(o.RaftAddr,
+		transport.Options{TLS: secure, Insecure: o.Insecure, Resolve: resolve, Logger: cfg.Logger})
 	if err != nil {
 		return nil, nil, explainListen(err)
 	}
