@@ -252,7 +252,7 @@ func (n *Node) honour(out Output) {
 		}
 		n.tail.write(log)
 	}
-	n.history.add(out.Notes)
+	n.history.add(n.now().Wall, out.Notes)
 	n.counters.noted(out.Notes)
 	n.noticeLeadership(out)
 	n.senders.send(out.Send)
@@ -365,7 +365,7 @@ func (n *Node) report() {
 		log.Info("state", "state", broken.State)
 	}
 	for _, note := range n.history.all() {
-		log.Log(level, "note", "note", fmt.Sprint(note))
+		log.Log(level, "note", "note", note.String())
 	}
 	log.Error("node ended", "error", err)
 }

@@ -83,12 +83,13 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 func TestHistory_KeepsTheLatestNotes(t *testing.T) {
 	h := &history{}
 	for i := range 3 * notesMax / 2 {
-		h.add([]Note{{Index: Index(i)}})
+		h.add(int64(i), []Note{{Index: Index(i)}})
 	}
 	notes := h.all()
 	expect.Len(t, notes, notesMax)
 	expect.Equal(t, Index(notesMax/2), notes[0].Index)
 	expect.Equal(t, Index(3*notesMax/2-1), notes[notesMax-1].Index)
+	expect.Equal(t, int64(3*notesMax/2-1), notes[notesMax-1].at)
 }
 
 func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {

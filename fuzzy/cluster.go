@@ -29,7 +29,8 @@ type cluster struct {
 	stats   Stats
 	hash    traceHash
 	initial raft.Configuration
-	lines   uint64 // of the trace
+	lines   uint64      // of the trace
+	cut     [][2]string // links, as the trace last told
 }
 
 type phase int
@@ -139,6 +140,9 @@ func (c *cluster) turn() {
 	c.stats.Events++
 	c.hash.add(uint64(e.kind)<<32|uint64(e.node), uint64(c.queue.Now()))
 	c.handle(e)
+	if c.trace != nil {
+		c.recordLinks()
+	}
 	for i := 0; i < len(c.ready) && c.failure == nil; i++ {
 		c.ready[i].step()
 	}

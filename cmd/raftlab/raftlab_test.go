@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,7 +43,7 @@ func TestReplay_TellsHowItEnds(t *testing.T) {
 	assert.Contains(t, out, `"Voters"`)
 }
 
-func TestTrace_WritesEitherFormat(t *testing.T) {
+func TestTrace_WritesEachFormat(t *testing.T) {
 	code, out, _ := lab("trace", "f2.history.3")
 	require.Equal(t, exitClean, code)
 	assert.Contains(t, out, "lead term")
@@ -50,6 +51,18 @@ func TestTrace_WritesEitherFormat(t *testing.T) {
 	code, _, _ = lab("trace", "f2.history.3", "--format", "ndjson", "--out", path)
 	require.Equal(t, exitClean, code)
 	assert.FileExists(t, path)
+
+	code, again, errOut := lab("trace", "--from", path)
+	require.Equal(t, exitClean, code, errOut)
+	assert.Equal(t, out, again, "the file tells the same story")
+	page := t.TempDir() + "/page.html"
+	for _, source := range [][]string{{"f2.history.3"}, {"--from", path}} {
+		code, _, errOut = lab(append([]string{"trace", "--format", "html", "--out", page}, source...)...)
+		require.Equal(t, exitClean, code, errOut)
+		html, err := os.ReadFile(page)
+		require.NoError(t, err)
+		assert.Contains(t, string(html), "<!doctype html>")
+	}
 }
 
 func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
@@ -74,7 +87,10 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"shrink", "f2.calm.1", "--ignore", "Z1"}, exitUsage, `unknown rule "Z1"; there are N1`},
 		{[]string{"replay", "f7.swarm.1"}, exitUsage, "format 7"},
 		{[]string{"replay", "f2.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
-		{[]string{"trace", "f2.swarm.1", "--format", "html"}, exitUsage, "text and ndjson"},
+		{[]string{"trace", "f2.swarm.1", "--format", "pdf"}, exitUsage, "text, ndjson and html"},
+		{[]string{"trace"}, exitUsage, "a seed or --from FILE"},
+		{[]string{"trace", "f2.swarm.1", "--from", "x"}, exitUsage, "one of both"},
+		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "no such file"},
 		{[]string{"trace", "f2.history.1", "--out", "/nonexistent/x"}, exitFailed, "no such file"},
 	} {
 		code, _, errOut := lab(row.args...)

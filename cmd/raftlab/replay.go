@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -53,48 +49,6 @@ func newReplay() *cobra.Command {
 	cmd.Flags().IntVar(&lines, "lines", 60, "lines of the story that a failure ends with")
 	cmd.Flags().BoolVar(&profile, "show-profile", false, "print what the seed draws")
 	return cmd
-}
-
-// newTrace writes the whole story of one seed or case.
-func newTrace() *cobra.Command {
-	var format, path, mutant string
-	var all bool
-	cmd := &cobra.Command{
-		Use: "trace SEED|FILE", Short: "Write everything that happens in the run of one seed or case", Args: usageArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			tracers := map[string]func(io.Writer) func(*fuzzy.Record){
-				"text":   func(w io.Writer) func(*fuzzy.Record) { return fuzzy.Text(w, all) },
-				"ndjson": fuzzy.NDJSON,
-			}
-			if tracers[format] == nil {
-				return fmt.Errorf("--format %q: there are text and ndjson; %w", format, errUsage)
-			}
-			t, elsewhere, err := aim(cmd, args[0], mutant)
-			if err != nil || elsewhere {
-				return err
-			}
-			return writeTrace(cmd.OutOrStdout(), path, t, tracers[format])
-		},
-	}
-	mutantFlag(cmd, &mutant)
-	cmd.Flags().StringVar(&format, "format", "text", "text, or ndjson: one JSON object a line")
-	cmd.Flags().StringVar(&path, "out", "", "the file to write; default: standard output")
-	cmd.Flags().BoolVar(&all, "all", false, "text: every step and every message, not decisions alone")
-	return cmd
-}
-
-func writeTrace(out io.Writer, path string, t target, tracer func(io.Writer) func(*fuzzy.Record)) (err error) {
-	if path != "" {
-		file, failed := os.Create(path)
-		if failed != nil {
-			return failed
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		out = file
-	}
-	buffered := bufio.NewWriterSize(out, 1<<20)
-	result := fuzzy.RunCase(&t.Case, tracer(buffered))
-	return errors.Join(buffered.Flush(), t.verdict(result))
 }
 
 // lastLines keeps the last lines that are written to it.

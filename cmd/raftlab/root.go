@@ -83,7 +83,7 @@ The profiles are
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
   raftlab replay f2.swarm.2a             # one seed again, as a story
-  raftlab trace f2.swarm.2a --format ndjson > trace.ndjson
+  raftlab trace f2.swarm.2a --format html --out page.html
   raftlab shrink f2.swarm.2a --out case.txt
   raftlab shrink --mutant R01            # a known bug: find it, and make its run small`,
 		SilenceUsage:  true,
