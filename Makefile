@@ -16,7 +16,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test verify fix bench measure fuzz simulate reliability govulncheck \
+.PHONY: help demo test verify fix bench measure elections fuzz simulate reliability govulncheck \
 	format vet lint race portable
 
 help: ## this list
@@ -65,6 +65,10 @@ bench: ## one cell against a peer, interleaved in one run: a figure, no gate
 measure: ## what the tests with real processes measure: failover, all killed at once, idle load
 	@out=$$($(GO) test -count=1 -v -run '$(MEASURED)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
+
+elections: ## docs/elections.md anew: the whole matrix, a quarter of an hour on two cores
+	$(GO) run ./cmd/raftlab elections --seeds 1-1000 --markdown > docs/elections.md.new
+	mv docs/elections.md.new docs/elections.md
 
 fuzz: ## every fuzz target for FUZZTIME (30s) each
 	@$(GO) list ./... | while read -r package; do \

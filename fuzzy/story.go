@@ -88,6 +88,9 @@ func (t *teller) take(r *Record) {
 	case "begin":
 		t.nodes = r.Nodes
 	case "fault":
+		if r.Cut != nil {
+			return // whoever cut the links has said so
+		}
 		kind := tellsFault
 		if strings.HasSuffix(r.Text, " ends") {
 			kind = tellsEnd
@@ -220,7 +223,9 @@ func (t *teller) story(f *Failure) []string {
 		t.say(&Record{Time: f.At}, tellsFailure, fmt.Sprintf("%s fails: %s", f.Rule, text))
 	}
 	told := t.decisive(named(f))
-	lines := []string{fmt.Sprintf("%s are the members; what decided: %d of %d events", strings.Join(t.nodes, " "), len(told), len(t.sentences))}
+	head := fmt.Sprintf("%s are the members; what decided: %d of %d events",
+		strings.Join(t.nodes, " "), len(told), len(t.sentences))
+	lines := []string{head}
 	for _, s := range told {
 		lines = append(lines, s.line())
 	}

@@ -88,8 +88,8 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"replay", "f7.swarm.1"}, exitUsage, "format 7"},
 		{[]string{"replay", "f2.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
 		{[]string{"trace", "f2.swarm.1", "--format", "pdf"}, exitUsage, "text, ndjson and html"},
-		{[]string{"trace"}, exitUsage, "a seed or --from FILE"},
-		{[]string{"trace", "f2.swarm.1", "--from", "x"}, exitUsage, "one of both"},
+		{[]string{"trace"}, exitUsage, "a seed, a case file or --from FILE"},
+		{[]string{"trace", "f2.swarm.1", "--from", "x"}, exitUsage, "one of them"},
 		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "no such file"},
 		{[]string{"trace", "f2.history.1", "--out", "/nonexistent/x"}, exitFailed, "no such file"},
 	} {

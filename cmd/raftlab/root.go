@@ -85,14 +85,16 @@ The profiles are
   raftlab replay f2.swarm.2a             # one seed again, as a story
   raftlab trace f2.swarm.2a --format html --out page.html
   raftlab shrink f2.swarm.2a --out case.txt
-  raftlab shrink --mutant R01            # a known bug: find it, and make its run small`,
+  raftlab shrink --mutant R01            # a known bug: find it, and make its run small
+  raftlab elections --sizes 5            # Raft beside the algorithms that it learned from`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usageArgs(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage(), newChaos())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage(), newChaos(),
+		newElections())
 	return root
 }
 

@@ -1,6 +1,7 @@
 package sim
 
-// NodesMax is how many nodes a simulation may have: sets of nodes are bits.
+// NodesMax is how many nodes a simulation may have that cuts links or names sets of nodes: they are bits. A
+// Network whose links are never cut, and that has no Core, carries any number.
 const NodesMax = 64
 
 // Layer is one of the reasons for which a link may be cut; a link is up if no layer cuts it.

@@ -211,3 +211,21 @@ func TestOutages_EachKindHasItsOwnStream(t *testing.T) {
 		assert.Equal(t, sources[PowerCut].Next(), alone.Next())
 	}
 }
+
+// Sets of nodes are bits, but a network whose links are never cut needs none.
+func TestNetwork_WithoutCutsCarriesMoreNodesThanASetHolds(t *testing.T) {
+	const n = NodesMax + 37
+	var arrivals []Packet
+	w := NewNetwork[int](n, 1, NewStream(1, NetworkConcern), func(_ Time, p Packet) { arrivals = append(arrivals, p) })
+	for from := range n {
+		for to := range n {
+			w.Send(0, from, to, 0, 1, from*n+to)
+		}
+	}
+	for _, p := range arrivals {
+		d, ok := w.Arrive(p)
+		require.True(t, ok)
+		require.Equal(t, d.Message, d.From*n+d.To)
+	}
+	assert.Len(t, arrivals, n*n)
+}

@@ -165,10 +165,10 @@ func printNote(w io.Writer, node string, r *fuzzy.Record) {
 	if r.Kind == "end" && r.Text == "" {
 		return
 	}
-	text := r.Text
+	text := fmt.Sprintf("term %d  %s", r.Term, r.Text)
 	if r.Kind == "end" {
-		text = "the node ended: " + text
+		text = "the node ended: " + r.Text
 	}
 	at := time.Unix(0, int64(r.Time)).UTC().Format("2006-01-02 15:04:05.000000")
-	_, _ = fmt.Fprintf(w, "%s %-2s term %d  %s\n", at, node, r.Term, text) // the writer keeps its own error
+	_, _ = fmt.Fprintf(w, "%s %-2s %s\n", at, node, text) // the writer keeps its own error
 }

@@ -57,5 +57,5 @@ func TestPrint_TellsNotesWithTheirTimes(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, file.Print(&out, false))
 	assert.Contains(t, out.String(), "2023-11-14 22:13:20.010000 n1 term 1  start election for term 1\n")
-	assert.Contains(t, out.String(), "n1 term 0  the node ended: raft: storage: no space left on device\n")
+	assert.Contains(t, out.String(), "n1 the node ended: raft: storage: no space left on device\n")
 }

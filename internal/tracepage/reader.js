@@ -10,10 +10,10 @@ const raftStates = [
   { name: "pre-candidate", letter: "P", tone: "ask" },
   { name: "candidate", letter: "C", tone: "ask" },
   { name: "leader", letter: "L", tone: "lead" },
-  { name: "crashed", letter: "X", tone: "down" },
+  { name: "down", letter: "X", tone: "down" },
 ];
 const stateOf = (name) => Math.max(0, raftStates.findIndex((state) => state.name === name));
-const crashed = stateOf("crashed");
+const down = stateOf("down");
 
 addReader((files) => {
   const read = files.map(readLines);
@@ -97,7 +97,7 @@ class TraceDrawing {
   }
 
   crash(r, lane) {
-    this.d.steps.push({ t: r.time, l: lane, s: crashed, n: this.terms[lane] || 0, m: true, x: "the process died" });
+    this.d.steps.push({ t: r.time, l: lane, s: down, n: this.terms[lane] || 0, m: true, x: "the process died" });
   }
 
   step(r, lane) {
@@ -208,7 +208,9 @@ function notesOf(records, lane, d) {
   for (const r of records.slice(1)) {
     if (r.role) state = stateOf(r.role);
     if (r.kind === "end") {
-      if (r.text) d.marks.push({ t: r.time, l: [lane], c: "bad", x: `${d.lanes[lane].name} ended: ${r.text}` });
+      if (!r.text) continue;
+      d.steps.push({ t: r.time, l: lane, s: down, n: step ? step.n : 0, x: "the node ended by itself" });
+      d.marks.push({ t: r.time, l: [lane], c: "bad", x: `${d.lanes[lane].name} ended: ${r.text}` });
     } else if (step && step.t === r.time) {
       Object.assign(step, { x: step.x + "; " + r.text, s: state, n: r.term || 0 });
     } else {

@@ -67,7 +67,7 @@ class Canvas {
     const width = this.scroll.clientWidth;
     const height = this.scroll.clientHeight;
     const n = this.model.lanes.length;
-    this.gutter = width < 420 ? 76 : 92;
+    this.gutter = (width < 420 ? 76 : 92) + (this.model.wall ? 20 : 0);
     const room = width - this.gutter;
     const withText = room > n * 44 + 190 && this.rowHeight >= textFrom;
     this.laneWidth = withText ? Math.max(44, Math.min(120, (room * 0.56) / n)) : room / n;

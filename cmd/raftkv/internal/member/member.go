@@ -73,6 +73,7 @@ func dumpNotes(node *raft.Node, path string, log hclog.Logger) {
 	err := node.WriteNotes(&notes)
 	if err = errors.Join(err, os.WriteFile(path, notes.Bytes(), 0o600)); err != nil {
 		log.Warn("the last decisions are not kept", "error", err)
+		_ = os.Remove(path) // what is there of it tells nobody anything
 		return
 	}
 	log.Info("the last decisions are kept: raftlab trace --from FILE --format html shows them", "file", path)

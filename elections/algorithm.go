@@ -1,0 +1,57 @@
+package elections
+
+// Algorithm is one variant of the comparison.
+type Algorithm struct {
+	Name       string // in commands and tables: bully-a
+	Title      string
+	Source     string // who described it, where and when
+	Assumes    string // of the network, the clocks and the members
+	Guarantees string
+	Takes      string   // what the Raft core takes over from it
+	Leaves     string   // what it does not take over, and why
+	Choices    []string // what the source leaves open, and what was chosen here
+	Epochs     bool     // Leader's second value numbers leaders: two in one are told apart from two at one instant
+	New        func(o Options) Machine
+	// Found returns what the members' disks hold, by rank from 0, before a scenario begins; nil: the
+	// algorithm has no disk, or needs nothing on it.
+	Found func(s *Setup) ([]any, error)
+}
+
+// Options is what a Machine is made of.
+type Options struct {
+	Self       Rank
+	N          int
+	Candidates []Rank // candidate/ordinary: who may lead, ascending; empty: the algorithm's own choice
+	Priorities []int  // ballots: of each member, by rank from 1; empty: the rank itself
+	Wins       int    // ballots: consecutive wins before one leads; 0: two
+}
+
+// Priority is the member's vote count in ballots.
+func (o *Options) Priority() int {
+	if len(o.Priorities) == 0 {
+		return int(o.Self)
+	}
+	return o.Priorities[o.Self-1]
+}
+
+// algorithms is every variant, in the order of the tables. An algorithm joins by its line here.
+var algorithms = []*Algorithm{
+	twoPhase,
+	bullyThreeStep,
+	bullyCascading,
+	nextInLineFailover,
+	candidateOrdinary,
+	invitationAlgorithm,
+	ringCollecting,
+	ringMaximum,
+	ringChangRoberts,
+	ballotsMajority,
+	ballotsAllButOne,
+	ballotsNone,
+	stable,
+	raftCore,
+	// Raft with leader preferences joins here.
+}
+
+// Algorithms returns every variant, in the order of the tables.
+func Algorithms() []*Algorithm { return algorithms }

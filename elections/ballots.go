@@ -1,0 +1,188 @@
+package elections
+
+import "github.com/coxswain/raft/internal/sim"
+
+// Ballots: a product's periodic election with priority, quorum and consecutive wins, once for each of its
+// three quorum strategies.
+//
+// Source: the manual of a commercial cluster product; it names no paper.
+// Assumes: a known membership, unique ids, and wall clocks that agree to within two periods, which is how
+// long a ballot counts.
+// Guarantees: with the majority strategy, no leader in a minority, but for the time that ballots from before
+// a cut still count. With n-1, too, and no leader at all once two members are missing. With none, one leader in
+// each part of a partition. With no strategy one leader at an instant: a claim that is lost, or does not come
+// through a link that works one way, makes two.
+//
+// "Every period each member sends a timestamped ballot for itself to all; its vote count is its priority."
+
+var (
+	ballotsMajority = ballots("ballots-majority", "Ballots, majority", func(n int) int { return n/2 + 1 },
+		"No leader in a minority, but for as long as ballots from before a cut count. Not one leader at an instant: "+
+			"a claim that is lost, or does not come through a one-way link, makes two.")
+	ballotsAllButOne = ballots("ballots-n-1", "Ballots, all but one", func(n int) int { return max(n-1, 1) },
+		"As with a majority (from four members on), and no leader at all once two members are missing.")
+	ballotsNone = ballots("ballots-none", "Ballots, no quorum", func(int) int { return 1 },
+		"A leader in each part of a partition, whatever is left: split brain by choice.")
+)
+
+func ballots(name, title string, quorum func(n int) int, guarantees string) *Algorithm {
+	return &Algorithm{
+		Name: name, Title: title, Guarantees: guarantees,
+		Source: "The manual of a commercial cluster product",
+		Assumes: "A known membership, unique ids, wall clocks that differ by less than two periods. " +
+			"Messages may be lost: the next ballot says the same.",
+		Takes: "Priority with takeover, voters that are out of service, and the consecutive-wins damper, as a back-off.",
+		Leaves: "Ballots by timestamp: a safety rule never reads a clock. A quorum that can be chosen: " +
+			"only a majority of the configured members prevents split brain.",
+		Choices: []string{
+			"A leader claims in its ballots and keeps leading though it loses a tie; it goes to standby when the quorum " +
+				"fails or it hears a claim of higher priority; of two equal claims the lower id stays; a dead leader's " +
+				"claim lasts as long as its ballot.",
+			"In the comparison the priority is the rank.",
+		},
+		New: func(o Options) Machine {
+			m := &ballotsMachine{o: o, quorum: quorum(o.N), box: make([]ballot, o.N+1), wins: o.Wins}
+			if m.wins == 0 {
+				m.wins = 2
+			}
+			return m
+		},
+	}
+}
+
+const ballotsPeriod Timer = AlgorithmTimer
+
+// ballot is a member's vote for itself.
+type ballot struct {
+	stamp  int64 // its sender's wall clock
+	votes  int   // its priority
+	claims bool  // it leads now
+	cast   bool  // there is one
+}
+
+func (ballot) Kind() string { return "BALLOT" }
+func (ballot) Bytes() int   { return HeaderBytes + 2*NumberBytes + 1 }
+
+type ballotsMachine struct {
+	o      Options
+	quorum int
+	wins   int      // how many consecutive ones it takes
+	box    []ballot // the latest of each member, by rank
+	active bool
+	winner Rank // of the last election
+	inARow int  // how many it has won
+	leader Rank
+}
+
+func (m *ballotsMachine) Leader() (Rank, uint64) { return m.leader, 0 }
+
+func (m *ballotsMachine) Start(e *Env) { m.hold(e) }
+
+// Fire: an election is held every period.
+func (m *ballotsMachine) Fire(e *Env, _ Timer) { m.hold(e) }
+
+// Receive takes a ballot; "ballots are idempotent": the latest of each member is in the box.
+func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
+	b := message.(ballot)
+	if b.stamp < m.box[from].stamp {
+		return
+	}
+	m.box[from] = b
+	if m.active && m.valid(e, from) && m.yieldsTo(from) {
+		e.Rule("A claim of a higher priority, or of the same and a lower id: back to standby.")
+		m.active = false
+		m.look(e)
+	} else if b.claims || from == m.leader {
+		m.look(e)
+	}
+}
+
+// hold casts the own ballot, decides, and sends it. "Every member decides the winner on its own."
+func (m *ballotsMachine) hold(e *Env) {
+	e.Set(ballotsPeriod, e.Times().Period)
+	m.box[m.o.Self] = ballot{e.Wall(), m.o.Priority(), m.active, true}
+	m.decide(e)
+	m.box[m.o.Self].claims = m.active
+	m.look(e)
+	e.Broadcast(m.box[m.o.Self])
+}
+
+// decide: the winner leads only if "(a) no member now claims leadership, or the winner's priority is higher
+// than the claimant's; (b) the quorum strategy holds; (c) it has won two consecutive elections (configurable)
+// ... A higher priority waives only (a)."
+func (m *ballotsMachine) decide(e *Env) {
+	winner, ballots := m.count(e)
+	if winner != m.winner {
+		m.winner, m.inARow = winner, 0
+	}
+	m.inARow = min(m.inARow+1, m.wins)
+	switch {
+	case ballots < m.quorum:
+		if m.active {
+			e.Rule("The quorum fails: the leader goes to standby.")
+		}
+		m.active = false
+	case m.active || winner != m.o.Self: // "keeps leading though it loses a tie"
+	case m.inARow < m.wins:
+		e.Rule("It wins, but not often enough in a row.")
+	case m.claimedAbove(e):
+		e.Rule("It wins, but a member of no lower priority leads.")
+	default:
+		e.Rule("It has won often enough in a row, the quorum holds, nobody of its priority leads: active.")
+		m.active = true
+	}
+}
+
+// count: "most votes, ties to the lowest id". "Priority below 0 = out of service: never leads, still counts
+// towards the quorum."
+func (m *ballotsMachine) count(e *Env) (winner Rank, ballots int) {
+	for r := Rank(1); int(r) <= m.o.N; r++ {
+		if !m.valid(e, r) {
+			continue
+		}
+		ballots++
+		if v := m.box[r].votes; v >= 0 && (winner == 0 || v > m.box[winner].votes) {
+			winner = r
+		}
+	}
+	return winner, ballots
+}
+
+// valid: "a ballot counts while |receiver's clock − its timestamp| ≤ 2 periods, the own ballot included".
+func (m *ballotsMachine) valid(e *Env, r Rank) bool {
+	age := sim.Time(e.Wall() - m.box[r].stamp)
+	return m.box[r].cast && max(age, -age) <= 2*e.Times().Period
+}
+
+// claimedAbove reports whether another member claims leadership whose priority is not lower.
+func (m *ballotsMachine) claimedAbove(e *Env) bool {
+	for r := Rank(1); int(r) <= m.o.N; r++ {
+		if r != m.o.Self && m.box[r].claims && m.valid(e, r) && m.box[r].votes >= m.o.Priority() {
+			return true
+		}
+	}
+	return false
+}
+
+// yieldsTo: "it goes to standby when ... it hears a claim of higher priority; of two equal claims the lower
+// id stays".
+func (m *ballotsMachine) yieldsTo(r Rank) bool {
+	b, own := m.box[r], m.o.Priority()
+	return b.claims && (b.votes > own || b.votes == own && r < m.o.Self)
+}
+
+// look finds the leader: itself if active, else the best claim that counts. "A dead leader's claim lasts as
+// long as its ballot."
+func (m *ballotsMachine) look(e *Env) {
+	m.leader = 0
+	if m.active {
+		m.leader = m.o.Self
+		return
+	}
+	for r := Rank(1); int(r) <= m.o.N; r++ {
+		b := m.box[r]
+		if b.claims && r != m.o.Self && m.valid(e, r) && (m.leader == 0 || b.votes > m.box[m.leader].votes) {
+			m.leader = r
+		}
+	}
+}

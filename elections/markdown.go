@@ -1,0 +1,125 @@
+package elections
+
+import (
+	"bufio"
+	_ "embed"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// intro is the part of the document that no run changes: what the lab is, and how to read it.
+//
+//go:embed intro.md
+var intro string
+
+// WriteMarkdown writes docs/elections.md: what each algorithm assumes and guarantees, what the core makes of
+// it, and the tables.
+func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
+	out := bufio.NewWriter(w)
+	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush tells
+	printf("%s", intro)
+	printf("\n## Measures\n\n")
+	for _, m := range measures {
+		printf("- **%s**: %s.\n", m.Title, m.Meaning)
+	}
+	printf("\n%s Of the share there is one number.\n", Legend)
+	printf("\n## Scenarios\n\nA run lasts %v of virtual time after its fault.\n\n", runTime)
+	for _, s := range p.Scenarios {
+		printf("- **%s** (`%s`): %s\n", s.Title, s.Name, s.Meaning)
+	}
+	printf("\n## Algorithms\n")
+	for _, a := range p.Algorithms {
+		describe(printf, a)
+	}
+	printf("\n### Raft with leader preferences\n\nIt joins when the core has them: its place in the tables is below Raft.\n")
+	printf("\n## Tables\n\nTimes are those of the profile *%s*. Seeds begin at %d, the same for all.\n", p.Setup.Times.Name, p.First)
+	for i := range measures {
+		if slices.Contains(overview, measures[i].Measure) {
+			matrices(printf, p, cells, &measures[i])
+		}
+	}
+	for _, group := range groups(cells) {
+		if slices.Contains(detailed, group[0].N) {
+			printf("\n### %s, n = %d, %d seeds\n\n", group[0].Scenario.Title, group[0].N, len(group[0].Outcomes))
+			writePipes(printf, rows(group, measures))
+		}
+	}
+	return out.Flush()
+}
+
+// detailed are the sizes whose cells are shown in full; overview are the measures that are shown of all.
+var (
+	detailed = []int{5, MembersMax}
+	overview = []Measure{Agreement, TwoLeaders, TwoInTerm, Changes, Ends}
+)
+
+type printer func(format string, args ...any)
+
+func describe(printf printer, a *Algorithm) {
+	printf("\n### %s\n\n`%s`. %s.\n\n", a.Title, a.Name, strings.TrimSuffix(a.Source, "."))
+	for _, line := range []struct{ what, text string }{
+		{"Assumes", a.Assumes}, {"Guarantees", a.Guarantees}, {"The core takes over", a.Takes},
+		{"The core does not take over", a.Leaves},
+	} {
+		if line.text != "" {
+			printf("- %s: %s\n", line.what, line.text)
+		}
+	}
+	for _, c := range a.Choices {
+		printf("- *(choice)* %s\n", c)
+	}
+}
+
+// matrices writes, for each size that is not shown in full, one measure of every algorithm in every scenario.
+func matrices(printf printer, p *Plan, cells []Cell, m *MeasureInfo) {
+	title := strings.ToUpper(m.Title[:1]) + m.Title[1:]
+	if m.unit == nanoseconds {
+		title += " (ms)"
+	}
+	for _, n := range p.Sizes {
+		table := matrix(p, cells, m, n)
+		if len(table) > 1 && !slices.Contains(detailed, n) {
+			printf("\n### %s, n = %d\n\n", title, n)
+			writePipes(printf, table)
+		}
+	}
+}
+
+// matrix has an algorithm a row and a scenario a column.
+func matrix(p *Plan, cells []Cell, m *MeasureInfo, n int) [][]string {
+	head := []string{"algorithm"}
+	texts := map[*Algorithm][]string{}
+	for _, group := range groups(cells) {
+		if group[0].N != n {
+			continue
+		}
+		head = append(head, group[0].Scenario.Name)
+		for i := range group {
+			c := &group[i]
+			texts[c.Algorithm] = append(texts[c.Algorithm], m.Text(Summarize(c.Values(m.Measure)), len(c.Outcomes)))
+		}
+	}
+	if len(head) == 1 {
+		return nil
+	}
+	table := [][]string{head}
+	for _, a := range p.Algorithms {
+		if m.Measure == TwoInTerm && !a.Epochs {
+			continue
+		}
+		table = append(table, append([]string{a.Name}, texts[a]...))
+	}
+	return table
+}
+
+// writePipes writes a table, headings first; the first column is to the left.
+func writePipes(printf printer, table [][]string) {
+	for i, row := range table {
+		printf("| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			printf("|---|%s\n", strings.Repeat("--:|", len(row)-1))
+		}
+	}
+}

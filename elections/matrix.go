@@ -1,0 +1,169 @@
+package elections
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// Plan is what to compare: every algorithm in every scenario at every size.
+type Plan struct {
+	Algorithms []*Algorithm
+	Scenarios  []*Scenario
+	Sizes      []int
+	First      uint64 // the first seed
+	Seeds      int    // of a cell of up to 9 members; see SeedsAt
+	Setup      Setup  // of every run, but for N
+	Workers    int
+	// Done, if it is not nil, hears of runs that have ended; several goroutines call it.
+	Done func(runs int)
+}
+
+// The limits of a Plan.
+const (
+	SeedsMax   = 1_000_000
+	WorkersMax = 1024
+	// crashOnlyAbove is the size above which only the leader crash is run.
+	crashOnlyAbove = 25
+	crashOnly      = "leader-crash"
+	batch          = 25 // seeds that a worker takes at once
+)
+
+// DefaultSizes are the sizes of the comparison. The last is for the leader crash alone.
+func DefaultSizes() []int { return []int{3, 5, 9, 25, 101} }
+
+// SeedsAt is how many seeds a cell of n members gets: all up to 9 members, a tenth up to 25, a hundredth
+// above.
+func (p *Plan) SeedsAt(n int) int {
+	switch {
+	case n <= 9:
+		return p.Seeds
+	case n <= crashOnlyAbove:
+		return (p.Seeds + 9) / 10
+	}
+	return (p.Seeds + 99) / 100
+}
+
+// Cell is all runs of one algorithm in one scenario at one size.
+type Cell struct {
+	Algorithm *Algorithm
+	Scenario  *Scenario
+	N         int
+	Outcomes  []Outcome // by seed, from Plan.First on
+}
+
+// Values returns one measure of all runs, by seed.
+func (c *Cell) Values(m Measure) []int64 {
+	values := make([]int64, len(c.Outcomes))
+	for i := range c.Outcomes {
+		values[i] = c.Outcomes[i][m]
+	}
+	return values
+}
+
+// Cells returns the cells of the plan, to be filled: by scenario, size, algorithm.
+func (p *Plan) Cells() []Cell {
+	var cells []Cell
+	for _, s := range p.Scenarios {
+		for _, n := range p.Sizes {
+			if n > crashOnlyAbove && s.Name != crashOnly {
+				continue
+			}
+			for _, a := range p.Algorithms {
+				cells = append(cells, Cell{a, s, n, make([]Outcome, p.SeedsAt(n))})
+			}
+		}
+	}
+	return cells
+}
+
+// Runs is how many runs the plan has.
+func (p *Plan) Runs() (runs int) {
+	for _, c := range p.Cells() {
+		runs += len(c.Outcomes)
+	}
+	return runs
+}
+
+// Validate says what is wrong, and what it takes.
+func (p *Plan) Validate() error {
+	if len(p.Algorithms) == 0 || len(p.Scenarios) == 0 || len(p.Sizes) == 0 {
+		return fmt.Errorf("elections: nothing to compare: it takes an algorithm, a scenario and a size")
+	}
+	if p.Seeds < 1 || p.Seeds > SeedsMax {
+		return fmt.Errorf("elections: %d seeds: it takes 1 to %d", p.Seeds, SeedsMax)
+	}
+	if p.Workers < 1 || p.Workers > WorkersMax {
+		return fmt.Errorf("elections: %d workers: it takes 1 to %d", p.Workers, WorkersMax)
+	}
+	for i, n := range p.Sizes {
+		s := p.Setup
+		s.N = n
+		if err := s.Validate(); err != nil {
+			return err
+		}
+		for _, other := range p.Sizes[:i] {
+			if n == other {
+				return fmt.Errorf("elections: the size %d is named twice", n)
+			}
+		}
+	}
+	if len(p.Cells()) == 0 {
+		return fmt.Errorf("elections: above %d members there is only the scenario %s", crashOnlyAbove, crashOnly)
+	}
+	return nil
+}
+
+// job is some seeds of a cell.
+type job struct{ cell, from, to int }
+
+// Compare runs the plan. What it returns depends on nothing but the plan, whatever the workers; they only
+// share the work.
+func (p *Plan) Compare(ctx context.Context) ([]Cell, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	cells := p.Cells()
+	var jobs []job
+	for i := range cells {
+		for from := 0; from < len(cells[i].Outcomes); from += batch {
+			jobs = append(jobs, job{i, from, min(from+batch, len(cells[i].Outcomes))})
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range p.Workers {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				i := next.Add(1) - 1
+				if i >= int64(len(jobs)) {
+					return
+				}
+				if err := p.do(&cells[jobs[i].cell], jobs[i]); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return cells, context.Cause(ctx)
+}
+
+func (p *Plan) do(c *Cell, j job) error {
+	setup := p.Setup
+	setup.N = c.N
+	for i := j.from; i < j.to; i++ {
+		outcome, err := Run(c.Algorithm, c.Scenario, &setup, p.First+uint64(i), nil)
+		if err != nil {
+			return err
+		}
+		c.Outcomes[i] = outcome
+	}
+	if p.Done != nil {
+		p.Done(j.to - j.from)
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package elections
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// somePlan is the subset of the matrix that every test run takes: all algorithms in all scenarios.
+func somePlan(workers int) *Plan {
+	return &Plan{
+		Algorithms: Algorithms(), Scenarios: Scenarios(), Sizes: []int{3, 5}, First: 1, Seeds: 4,
+		Workers: workers, Setup: Setup{Times: Scaled()},
+	}
+}
+
+func reportOf(t *testing.T, p *Plan) []byte {
+	t.Helper()
+	cells, err := p.Compare(context.Background())
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, NewReport(p, cells, Measures()).Write(&out))
+	require.NoError(t, WriteTable(&out, p, cells, Measures()))
+	require.NoError(t, WriteMarkdown(&out, p, cells, Measures()))
+	return out.Bytes()
+}
+
+func TestCompare_GivesTheSameBytesWhateverTheWorkers(t *testing.T) {
+	one := reportOf(t, somePlan(1))
+	assert.True(t, bytes.Equal(one, reportOf(t, somePlan(3))))
+}
+
+func TestReport_HoldsEnoughToComputeEveryNumberOfTheTableAgain(t *testing.T) {
+	p := somePlan(2)
+	p.Scenarios = p.Scenarios[:2]
+	cells, err := p.Compare(context.Background())
+	require.NoError(t, err)
+	var encoded bytes.Buffer
+	require.NoError(t, NewReport(p, cells, Measures()).Write(&encoded))
+	var r Report
+	require.NoError(t, json.Unmarshal(encoded.Bytes(), &r))
+
+	require.Len(t, r.Cells, len(cells))
+	for _, cell := range r.Cells {
+		require.Len(t, cell.Values, len(Measures()))
+		for name, values := range cell.Values {
+			require.Len(t, values, cell.Runs)
+			// Computed in another way than Summarize does: by counting.
+			s := cell.Summary[name]
+			assert.Equal(t, exceeded(values, 50), s.Median, name)
+			assert.Equal(t, exceeded(values, 99), s.P99, name)
+			assert.Equal(t, exceeded(values, 100), s.Worst, name)
+			sum := int64(0)
+			for _, v := range values {
+				if v != Never {
+					sum += v
+				}
+			}
+			assert.Equal(t, sum, s.Sum, name)
+		}
+	}
+	again := cellsOf(t, &r)
+	var table, recomputed bytes.Buffer
+	require.NoError(t, WriteTable(&table, p, cells, Measures()))
+	require.NoError(t, WriteTable(&recomputed, p, again, Measures()))
+	assert.Equal(t, table.String(), recomputed.String())
+}
+
+// exceeded returns the smallest value that p of a hundred do not exceed; Never is the largest.
+func exceeded(values []int64, p int) int64 {
+	sorted := slices.Clone(values)
+	sort.Slice(sorted, func(i, k int) bool {
+		return sorted[k] == Never && sorted[i] != Never || sorted[k] != Never && sorted[i] != Never && sorted[i] < sorted[k]
+	})
+	for i, v := range sorted {
+		if 100*(i+1) >= p*len(sorted) {
+			return v
+		}
+	}
+	return Never
+}
+
+// cellsOf makes cells from a report.
+func cellsOf(t *testing.T, r *Report) (cells []Cell) {
+	t.Helper()
+	for _, from := range r.Cells {
+		a, err1 := FindAlgorithm(from.Algorithm)
+		s, err2 := FindScenario(from.Scenario)
+		require.NoError(t, errors.Join(err1, err2))
+		cell := Cell{a, s, from.N, make([]Outcome, from.Runs)}
+		for _, m := range Measures() {
+			for i, v := range from.Values[m.Name] {
+				cell.Outcomes[i][m.Measure] = v
+			}
+		}
+		cells = append(cells, cell)
+	}
+	return cells
+}
+
+func TestSummarize_RanksNeverWorst(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		values []int64
+		want   Summary
+	}{
+		{"one value is all percentiles", []int64{7}, Summary{7, 7, 7, 7}},
+		{"the median of four is the second", []int64{4, 1, 3, 2}, Summary{2, 4, 4, 10}},
+		{"never is worse than any value", []int64{Never, 9, 8}, Summary{9, Never, Never, 17}},
+		{"no value at all", nil, Summary{Never, Never, Never, 0}},
+	} {
+		assert.Equal(t, row.want, Summarize(row.values), row.name)
+	}
+	hundred := make([]int64, 200)
+	for i := range hundred {
+		hundred[i] = int64(200 - i)
+	}
+	assert.Equal(t, Summary{100, 198, 200, 20100}, Summarize(hundred))
+}
+
+func TestMatrix_IsTwelveScenariosAndEverySizeOfTheComparison(t *testing.T) {
+	assert.Len(t, Scenarios(), 12)
+	p := somePlan(1)
+	p.Sizes, p.Seeds = DefaultSizes(), 1000
+	require.NoError(t, p.Validate())
+	seeds := map[int]int{}
+	crashes := 0
+	for _, c := range p.Cells() {
+		seeds[c.N] = len(c.Outcomes)
+		if c.N == 101 {
+			crashes++
+			assert.Equal(t, "leader-crash", c.Scenario.Name)
+		}
+	}
+	assert.Equal(t, map[int]int{3: 1000, 5: 1000, 9: 1000, 25: 100, 101: 10}, seeds)
+	assert.Equal(t, len(Algorithms()), crashes)
+	assert.Len(t, p.Cells(), len(Algorithms())*(12*4+1))
+}
+
+func TestRun_IsTheSameWithAndWithoutATrace(t *testing.T) {
+	for _, a := range Algorithms() {
+		for _, s := range Scenarios() {
+			setup := &Setup{N: 5, Times: Scaled()}
+			plain, err := Run(a, s, setup, 7, nil)
+			require.NoError(t, err)
+			records, faults := 0, 0
+			traced, err := Run(a, s, setup, 7, func(r Record) {
+				records++
+				if r.Kind == RecordFault {
+					faults++
+				}
+			})
+			require.NoError(t, err)
+			assert.Equal(t, plain, traced, "%s %s", a.Name, s.Name)
+			assert.Positive(t, faults, "%s %s", a.Name, s.Name)
+			assert.Greater(t, records, 20, "%s %s", a.Name, s.Name)
+		}
+	}
+}
+
+func TestRun_AllAlgorithmsSeeTheSameFaults(t *testing.T) {
+	for _, s := range Scenarios() {
+		var first []Record
+		for i, a := range Algorithms() {
+			var faults []Record
+			_, err := Run(a, s, &Setup{N: 5, Times: Scaled()}, 3, func(r Record) {
+				if r.Kind == RecordFault && r.Text != "the next leader crashes" { // it comes with the next leader
+					r.Step = 0
+					faults = append(faults, r)
+				}
+			})
+			require.NoError(t, err)
+			if i == 0 {
+				first = faults
+			}
+			assert.Equal(t, first, faults, "%s %s", a.Name, s.Name)
+		}
+	}
+}
+
+func TestSetup_RefusesWhatMakesNoSense(t *testing.T) {
+	for _, row := range []struct {
+		setup Setup
+		want  string
+	}{
+		{Setup{N: 0}, "elections: n = 0: it takes 1 to 101 members"},
+		{Setup{N: 102}, "elections: n = 102: it takes 1 to 101 members"},
+		{Setup{N: 3, Candidates: []Rank{1, 2, 2}}, "elections: candidate 2 is named twice: ranks are unique"},
+		{Setup{N: 3, Candidates: []Rank{4}}, "elections: candidate 4: the ranks are 1 to 3"},
+		{Setup{N: 3, Priorities: []int{1, 2}}, "elections: 2 priorities: it takes one for each of the 3 members"},
+		{
+			Setup{N: 3, Priorities: []int{1, 256, 1}},
+			"elections: priority 256 of member 2: it takes -1 (out of service) to 255",
+		},
+		{
+			Setup{N: 1, Priorities: []int{-2}},
+			"elections: priority -2 of member 1: it takes -1 (out of service) to 255",
+		},
+		{Setup{N: 3, Wins: -1}, "elections: -1 consecutive wins: it takes 1 to 100, or 0 for the default"},
+	} {
+		row.setup.Times = Scaled()
+		_, err := Run(raftCore, scenarios[0], &row.setup, 1, nil)
+		assert.EqualError(t, err, row.want)
+	}
+	_, err := Run(raftCore, scenarios[4], &Setup{N: 65, Times: Scaled()}, 1, nil)
+	assert.EqualError(t, err, "elections: n = 65: minority cuts links, and takes at most 64 members")
+}
+
+func TestPlan_RefusesWhatMakesNoSense(t *testing.T) {
+	for _, row := range []struct {
+		change func(p *Plan)
+		want   string
+	}{
+		{func(p *Plan) { p.Algorithms = nil }, "elections: nothing to compare: it takes an algorithm, a scenario and a size"},
+		{func(p *Plan) { p.Seeds = 0 }, "elections: 0 seeds: it takes 1 to 1000000"},
+		{func(p *Plan) { p.Workers = 0 }, "elections: 0 workers: it takes 1 to 1024"},
+		{func(p *Plan) { p.Sizes = []int{3, 0} }, "elections: n = 0: it takes 1 to 101 members"},
+		{func(p *Plan) { p.Sizes = []int{3, 3} }, "elections: the size 3 is named twice"},
+		{
+			func(p *Plan) { p.Sizes, p.Scenarios = []int{26}, scenarios[:1] },
+			"elections: above 25 members there is only the scenario leader-crash",
+		},
+	} {
+		p := somePlan(1)
+		row.change(p)
+		_, err := p.Compare(context.Background())
+		assert.EqualError(t, err, row.want)
+	}
+}
+
+func TestFind_NamesTheChoices(t *testing.T) {
+	_, err := FindAlgorithm("paxos")
+	assert.ErrorContains(t, err, `unknown algorithm "paxos"; there are `)
+	for _, a := range Algorithms() {
+		assert.ErrorContains(t, err, a.Name)
+	}
+	_, err = FindScenario("flood")
+	assert.ErrorContains(t, err, `unknown scenario "flood"; there are cold-start, leader-crash, several-detectors, `)
+	_, err = FindMeasure("beauty")
+	assert.EqualError(t, err, `elections: unknown measure "beauty"; there are messages, bytes, agreement, two-leaders, `+
+		`two-in-term, changes, leaderless, ends`)
+}
+
+func TestAlgorithms_SayWhoTheyAre(t *testing.T) {
+	seen := map[string]bool{}
+	for _, a := range Algorithms() {
+		assert.False(t, seen[a.Name], "%s is registered once", a.Name)
+		seen[a.Name] = true
+		for what, text := range map[string]string{
+			"title": a.Title, "source": a.Source, "assumptions": a.Assumes, "guarantee": a.Guarantees, "takes": a.Takes,
+		} {
+			assert.NotEmpty(t, text, "the %s of %s", what, a.Name)
+		}
+	}
+}
+
+// The matrix with ten seeds a cell: what one core needs for it.
+func BenchmarkCompare(b *testing.B) {
+	for b.Loop() {
+		p := somePlan(1)
+		p.Sizes, p.Seeds = []int{3, 5, 9, 25}, 10
+		_, err := p.Compare(context.Background())
+		require.NoError(b, err)
+	}
+}

@@ -1,0 +1,118 @@
+package elections
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Measure names a number that is taken of each run.
+type Measure int
+
+// The measures.
+const (
+	Messages   Measure = iota // sent from the fault until the members agree
+	Bytes                     // of these messages
+	Agreement                 // time from the fault until the members agree, in nanoseconds
+	TwoLeaders                // the longest time with two leaders at one instant
+	TwoInTerm                 // the longest time with two leaders in one term
+	Changes                   // of the leader, without a cause
+	Leaderless                // all the time without any leader
+	Ends                      // 1: the members agree when the time is up
+	measures
+)
+
+// Never is the value of a measure that has none in a run: the members never agreed, or the algorithm has no
+// terms. It is worse than any other value.
+const Never = -1
+
+// Outcome is what was measured in one run, by Measure.
+type Outcome [measures]int64
+
+// MeasureInfo says what a measure is.
+type MeasureInfo struct {
+	Measure Measure
+	Name    string // in commands and JSON
+	Title   string // in tables
+	Meaning string
+	unit    unit
+}
+
+type unit int
+
+const (
+	count unit = iota
+	nanoseconds
+	share
+)
+
+var measureInfos = []MeasureInfo{
+	{Messages, "messages", "messages", "messages sent from the fault until the members agree", count},
+	{Bytes, "bytes", "bytes", "bytes of these messages", count},
+	{Agreement, "agreement", "agreement", "time from the fault until the members agree", nanoseconds},
+	{TwoLeaders, "two-leaders", "two leaders", "longest time with two leaders at one instant", nanoseconds},
+	{TwoInTerm, "two-in-term", "two in one term", "longest time with two leaders in one term, round or epoch", nanoseconds},
+	{Changes, "changes", "changes", "leader changes without a cause: the old leader works, is connected to the new one, " +
+		"and nobody else leads", count},
+	{Leaderless, "leaderless", "no leader", "all the time without any leader", nanoseconds},
+	{Ends, "ends", "ends", "share of the runs in which the members agree when the time is up", share},
+}
+
+// Measures returns every measure, in the order of the tables.
+func Measures() []MeasureInfo { return measureInfos }
+
+// Summary is a measure over all seeds of a cell.
+type Summary struct {
+	Median, P99, Worst int64
+	Sum                int64 // of the values that are not Never: the share of runs is Sum of Ends
+}
+
+// Summarize sorts the values, Never last: it is worse than any. A percentile is the smallest value that so
+// many in a hundred do not exceed.
+func Summarize(values []int64) Summary {
+	sorted := slices.Clone(values)
+	slices.SortFunc(sorted, func(a, b int64) int { // Never, as an unsigned number, is the largest
+		switch ua, ub := uint64(a), uint64(b); {
+		case ua < ub:
+			return -1
+		case ua > ub:
+			return 1
+		}
+		return 0
+	})
+	s := Summary{Median: percentile(sorted, 50), P99: percentile(sorted, 99), Worst: percentile(sorted, 100)}
+	for _, v := range sorted {
+		s.Sum += max(v, 0)
+	}
+	return s
+}
+
+func percentile(sorted []int64, p int) int64 {
+	if len(sorted) == 0 {
+		return Never
+	}
+	return sorted[(len(sorted)*p+99)/100-1]
+}
+
+// Text is how a table shows the summary of so many runs.
+func (i *MeasureInfo) Text(s Summary, runs int) string {
+	if i.unit == share {
+		perMille := s.Sum * 1000 / int64(max(runs, 1))
+		return fmt.Sprintf("%d.%d %%", perMille/10, perMille%10)
+	}
+	return i.value(s.Median) + " / " + i.value(s.P99) + " / " + i.value(s.Worst)
+}
+
+// value shows times in milliseconds, and large numbers in thousands.
+func (i *MeasureInfo) value(v int64) string {
+	switch {
+	case v == Never:
+		return "–"
+	case i.unit == nanoseconds:
+		return strconv.FormatInt((v+int64(time.Millisecond)/2)/int64(time.Millisecond), 10)
+	case v >= 100_000:
+		return strconv.FormatInt((v+500)/1000, 10) + "k"
+	}
+	return strconv.FormatInt(v, 10)
+}

@@ -1,0 +1,335 @@
+package elections
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+	"github.com/coxswain/raft/transport"
+)
+
+// Raft: the real core, raft.Core, with PreVote, leader stickiness and CheckQuorum on, as they always are.
+//
+// Source: D. Ongaro, J. Ousterhout, "In Search of an Understandable Consensus Algorithm", 2014, §5.2, §5.4.1;
+// D. Ongaro, "Consensus: Bridging Theory and Practice", 2014, ch. 3, 4, 6, 9.
+// Assumes: a known membership and a disk that keeps term, vote and log. Of time it assumes nothing for
+// safety; for a leader to be found, a timeout well above a round trip.
+// Guarantees: "at most one leader can be elected in a given term" (Figure 3), whatever is lost, late or
+// restarted. Two leaders at one instant, in different terms, are possible.
+//
+// This file is only what every user of the core does: it honours what Step returns. The cluster is founded
+// before a scenario begins; a durable write takes Times.Durable, where the other algorithms have no disk.
+
+var raftCore = &Algorithm{
+	Name:   "raft",
+	Title:  "Raft",
+	Source: "Ongaro, Ousterhout, 2014, §5.2, §5.4.1; Ongaro's dissertation, ch. 3, 4, 6, 9",
+	Assumes: "A known membership and a disk. For safety nothing of time; for progress, a timeout well above a " +
+		"round trip.",
+	Guarantees: "At most one leader a term, whatever is lost, late or restarted; a majority of the configured " +
+		"members elects it. Two leaders at one instant, in different terms, are possible until the older learns.",
+	Takes:  "It is the core: PreVote, leader stickiness and CheckQuorum are always on.",
+	Leaves: "Leader preferences are not part of this variant.",
+	Epochs: true,
+	New:    newRaft,
+	Found:  found,
+}
+
+const (
+	raftWake Timer = AlgorithmTimer + iota // the core's deadline
+	raftDisk                               // the writes under way are durable
+)
+
+// raftMessage is one of the core's messages.
+type raftMessage struct{ raft.Message }
+
+// Kind is the type of its body: "VoteRequest".
+func (m raftMessage) Kind() string { return fmt.Sprintf("%T", m.Body)[len("raft."):] }
+
+// Bytes is the size of its frame on the wire.
+func (m raftMessage) Bytes() int {
+	frame, err := transport.EncodeMessage(m.Message)
+	if err != nil {
+		panic(err) // the core sends only what can be encoded
+	}
+	return len(frame)
+}
+
+// raftStore is what a member's disk holds. It is replaced, never changed.
+type raftStore struct {
+	boot   uint64
+	hard   raft.HardState
+	commit raft.Index
+	log    []raft.Entry
+}
+
+type raftMachine struct {
+	o       Options
+	core    *raft.Core
+	log     []raft.Entry // the core's log, with payloads
+	gen     uint64
+	queue   []raft.Write // issued, not durable
+	writing int          // how many of them the disk is working on
+	told    []raft.Event // for the next step
+}
+
+func newRaft(o Options) Machine { return &raftMachine{o: o} }
+
+func raftID(r Rank) raft.NodeID { return raftIDs[r] }
+
+// raftIDs are ordered as the ranks are.
+var raftIDs = func() (ids [MembersMax + 1]raft.NodeID) {
+	for r := range ids {
+		ids[r] = raft.NodeID(fmt.Sprintf("m%03d", r))
+	}
+	return ids
+}()
+
+func rankOf(id raft.NodeID) Rank {
+	if id == "" {
+		return 0
+	}
+	r, err := strconv.Atoi(string(id[1:]))
+	if err != nil {
+		panic(err) // raftID makes every id
+	}
+	return Rank(r)
+}
+
+func (m *raftMachine) Leader() (Rank, uint64) {
+	l := m.core.Leadership()
+	if l.Leader == "" {
+		return 0, 0
+	}
+	return rankOf(l.Leader), uint64(l.Term)
+}
+
+func (m *raftMachine) Start(e *Env) {
+	store, _ := e.Stored().(raftStore)
+	store.boot++
+	e.Keep(store)
+	stored := raft.Stored{
+		Incarnation: raft.Incarnation(m.o.Self), Boot: store.boot, Hard: store.hard, Commit: store.commit,
+	}
+	for _, entry := range store.log {
+		if err := stored.Log.Observe(entry); err != nil {
+			panic(err) // the disk holds what the core wrote
+		}
+	}
+	m.log, m.gen = slices.Clip(store.log), 1
+	core, out, err := raft.NewCore(m.config(e), stored, m.now(e))
+	if err != nil {
+		panic(err)
+	}
+	m.core = core
+	e.Rule("The process starts from its durable term, vote and log.")
+	m.honour(e, &out)
+	m.steps(e)
+}
+
+// config is that of a node with the defaults of raft.Config.
+func (m *raftMachine) config(e *Env) raft.CoreConfig {
+	members := make([]raft.Member, m.o.N)
+	for i := range members {
+		members[i].ID, members[i].Address = raftID(Rank(i+1)), "simulated:1"
+	}
+	return raft.CoreConfig{
+		ID: raftID(m.o.Self), Initial: raft.NewConfiguration(members), NewCluster: raft.ClusterID{1},
+		ElectionTimeout:   time.Duration(e.Times().TimeoutMin),
+		HeartbeatInterval: time.Duration(e.Times().Heartbeat), Seed: e.Random().Uint64(),
+		CommandBytesMax: 1 << 20, ProposalsMax: 16 << 10, UncommittedMax: 64 << 20, UnappliedMax: 64 << 10,
+		AppendBytesMax: 1 << 20, InflightMax: 256, InflightBytesMax: 8 << 20,
+	}
+}
+
+func (m *raftMachine) now(e *Env) raft.Now {
+	return raft.Now{Mono: raft.Time(e.Now()) + 1, Wall: e.Wall()}
+}
+
+func (m *raftMachine) Receive(e *Env, _ Rank, message Message) {
+	m.told = append(m.told, raft.Received{Message: message.(raftMessage).Message})
+	m.steps(e)
+}
+
+func (m *raftMachine) Fire(e *Env, t Timer) {
+	if t == raftDisk {
+		m.persist(e)
+		m.steps(e)
+		return
+	}
+	m.step(e)
+	m.steps(e)
+}
+
+// steps steps the core until it has taken everything that it was told.
+func (m *raftMachine) steps(e *Env) {
+	for len(m.told) > 0 {
+		m.step(e)
+	}
+}
+
+func (m *raftMachine) step(e *Env) {
+	told := m.told
+	m.told = nil
+	out := m.core.Step(m.now(e), told...)
+	clear(told)
+	if m.told == nil {
+		m.told = told[:0]
+	}
+	m.honour(e, &out)
+}
+
+// honour does what the core wants.
+func (m *raftMachine) honour(e *Env, out *raft.Output) {
+	for i := range out.Notes {
+		m.explain(e, &out.Notes[i])
+	}
+	m.write(e, &out.Write)
+	for i := range out.Send {
+		m.send(e, out.Send[i])
+	}
+	if out.Apply.Index > 0 { // the state machine takes nothing but no-ops
+		m.told = append(m.told, raft.Applied{ID: out.Apply})
+	}
+	e.Set(raftWake, sim.Time(out.WakeAt-1)-e.Now())
+}
+
+// explain tells the core's decisions. Nothing depends on them.
+func (m *raftMachine) explain(e *Env, n *raft.Note) {
+	if sentence, ok := raftRules[n.Kind]; ok {
+		e.Rule(sentence)
+	}
+}
+
+var raftRules = map[raft.NoteKind]string{
+	raft.NoteTimeout:        "No leader was heard for the election timeout.",
+	raft.NotePreCampaign:    "Before the term is raised, it asks whether a majority would vote for it.",
+	raft.NoteCampaign:       "Term + 1, its own vote, and a request for the vote of each other member.",
+	raft.NoteVoteGranted:    "The one vote of this term, which is durable before it leaves.",
+	raft.NoteVoteDenied:     "The vote is refused.",
+	raft.NotePreVoteGranted: "It would vote for it: no leader is heard, and the log is new enough.",
+	raft.NotePreVoteDenied:  "It would not vote for it.",
+	raft.NoteLeader:         "A majority of the configured members voted for it in this term: it leads.",
+	raft.NoteNewerTerm:      "A newer term is taken over.",
+	raft.NoteFollower:       "It follows.",
+}
+
+// write takes a write of the core: its log first, so that whoever hears of an entry finds it.
+func (m *raftMachine) write(e *Env, w *raft.Write) {
+	if w.Seq == 0 {
+		return
+	}
+	if w.Log != nil {
+		for i := range w.Log.Entries {
+			sealed, err := raft.DecodeEntry(w.Log.Entries[i].Record())
+			if err != nil {
+				panic(err) // an entry of the core is sound
+			}
+			w.Log.Entries[i] = sealed
+		}
+		m.log, m.gen = extend(m.log, w.Log), w.Log.Generation
+	}
+	m.queue = append(m.queue, *w)
+	m.work(e)
+}
+
+func extend(log []raft.Entry, w *raft.LogWrite) []raft.Entry {
+	return append(slices.Clip(log[:min(int(w.After.Index), len(log))]), w.Entries...)
+}
+
+// work lets the disk begin. Writes without content end at once: they only keep their place in the order.
+func (m *raftMachine) work(e *Env) {
+	for m.writing == 0 && len(m.queue) > 0 {
+		m.writing = len(m.queue)
+		for _, w := range m.queue {
+			if w.Hard != nil || w.Log != nil {
+				e.Set(raftDisk, e.Times().Durable)
+				return
+			}
+		}
+		m.persist(e)
+	}
+}
+
+// persist ends the writes that the disk was working on: their promises leave, and the core hears of it.
+func (m *raftMachine) persist(e *Env) {
+	store, _ := e.Stored().(raftStore)
+	done := m.queue[:m.writing]
+	for i := range done {
+		w := &done[i]
+		if w.Hard != nil {
+			store.hard = *w.Hard
+		}
+		if w.Log != nil {
+			store.log = extend(store.log, w.Log)
+		}
+		store.commit = max(store.commit, w.Commit)
+	}
+	e.Keep(store)
+	for i := range done {
+		for _, promise := range done[i].Then {
+			m.send(e, promise)
+		}
+	}
+	m.told = append(m.told, raft.Persisted{Seq: done[len(done)-1].Seq})
+	m.queue, m.writing = append(m.queue[:0:0], m.queue[m.writing:]...), 0
+	m.work(e)
+}
+
+// send fills in the entries of an append, unless the log has changed since it was named.
+func (m *raftMachine) send(e *Env, message raft.Message) {
+	if r, ok := message.Body.(raft.AppendRequest); ok {
+		if r.Generation != m.gen {
+			dropped := raft.SendDropped{To: message.To.ID, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}}
+			m.told = append(m.told, dropped)
+			return
+		}
+		r.Entries = m.log[r.Prev.Index:r.Last.Index:r.Last.Index]
+		message.Body = r
+	}
+	e.Send(rankOf(message.To.ID), raftMessage{message})
+}
+
+// foundings are the disks of founded clusters, by what they depend on.
+var foundings = struct {
+	sync.Mutex
+	disks map[founding][]any
+}{disks: map[founding][]any{}}
+
+type founding struct {
+	n     int
+	times Times
+}
+
+// foundingTime is how long a founding may take: ample on a network that loses nothing.
+const foundingTime = 20
+
+// found founds a cluster through the core, once for each size: blank members on a sound network elect their
+// first leader, whose no-op reaches all.
+func found(s *Setup) ([]any, error) {
+	key := founding{s.N, s.Times}
+	foundings.Lock()
+	defer foundings.Unlock()
+	if disks, ok := foundings.disks[key]; ok {
+		return disks, nil
+	}
+	w := newWorld(&Algorithm{New: newRaft}, s, 0, nil)
+	for r := 1; r <= s.N; r++ {
+		w.startAt(0, Rank(r))
+	}
+	w.run(foundingTime * s.Times.TimeoutMax)
+	disks := make([]any, s.N)
+	for i := range w.members {
+		store, _ := w.members[i].disk.(raftStore)
+		if len(store.log) < 2 || store.hard.Term == 0 {
+			return nil, fmt.Errorf("elections: the cluster of %d was not founded within %v", s.N, foundingTime*s.Times.TimeoutMax)
+		}
+		disks[i] = store
+	}
+	foundings.disks[key] = disks
+	return disks, nil
+}

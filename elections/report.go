@@ -1,0 +1,59 @@
+package elections
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// ReportFormat is the version of Report. It is raised by every change that a reader must know of.
+const ReportFormat = 1
+
+// Report is a comparison as JSON. It holds what was measured in every run, so that each number of a table
+// can be computed again.
+type Report struct {
+	Format int          `json:"format"`
+	Times  string       `json:"times"` // the time profile
+	First  uint64       `json:"first"` // the seed of the first run of each cell; the others follow
+	Legend string       `json:"legend"`
+	Cells  []ReportCell `json:"cells"`
+}
+
+// ReportCell is one cell: by the name of each measure, its summary, and its value in each run, by seed.
+// Times are in nanoseconds; -1 is never, or that the algorithm has no terms.
+type ReportCell struct {
+	Algorithm string                   `json:"algorithm"`
+	Scenario  string                   `json:"scenario"`
+	N         int                      `json:"n"`
+	Runs      int                      `json:"runs"`
+	Summary   map[string]ReportSummary `json:"summary"`
+	Values    map[string][]int64       `json:"values"`
+}
+
+// ReportSummary is a Summary as JSON.
+type ReportSummary struct {
+	Median int64 `json:"median"`
+	P99    int64 `json:"p99"`
+	Worst  int64 `json:"worst"`
+	Sum    int64 `json:"sum"` // of what is not -1
+}
+
+// NewReport makes a report of the cells. Encoded, it is the same bytes on every machine.
+func NewReport(p *Plan, cells []Cell, measures []MeasureInfo) *Report {
+	r := &Report{Format: ReportFormat, Times: p.Setup.Times.Name, First: p.First, Legend: Legend}
+	for i := range cells {
+		c := &cells[i]
+		cell := ReportCell{
+			Algorithm: c.Algorithm.Name, Scenario: c.Scenario.Name, N: c.N, Runs: len(c.Outcomes),
+			Summary: map[string]ReportSummary{}, Values: map[string][]int64{},
+		}
+		for _, m := range measures {
+			cell.Values[m.Name] = c.Values(m.Measure)
+			cell.Summary[m.Name] = ReportSummary(Summarize(cell.Values[m.Name]))
+		}
+		r.Cells = append(r.Cells, cell)
+	}
+	return r
+}
+
+// Write writes the report, as one line.
+func (r *Report) Write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }

@@ -1,0 +1,33 @@
+package elections
+
+import (
+	"fmt"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Run runs one seed, and returns what was measured. trace is nil, or sees everything that happens; it
+// changes nothing.
+func Run(a *Algorithm, s *Scenario, setup *Setup, seed uint64, trace func(Record)) (Outcome, error) {
+	if err := setup.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	if s.cuts && setup.N > sim.NodesMax {
+		return Outcome{}, fmt.Errorf("elections: n = %d: %s cuts links, and takes at most %d members", setup.N, s.Name, sim.NodesMax)
+	}
+	var disks []any
+	if a.Found != nil {
+		var err error
+		if disks, err = a.Found(setup); err != nil {
+			return Outcome{}, err
+		}
+	}
+	w := newWorld(a, setup, seed, disks)
+	w.trace = trace
+	w.record(Record{Kind: RecordBegin, Text: a.Name + " " + s.Name, N: setup.N, Seed: seed, Format: TraceFormat})
+	fault := s.plan(w)
+	inTime := w.run(fault + runTime)
+	outcome := w.watch.end(inTime)
+	w.record(Record{Kind: RecordEnd})
+	return outcome, nil
+}

@@ -1,0 +1,296 @@
+package elections
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Scenario is what befalls the members of a run, the same for every algorithm.
+type Scenario struct {
+	Name    string
+	Title   string
+	Meaning string
+	cuts    bool     // links are cut: it takes at most sim.NodesMax members
+	cold    bool     // the fault is the start itself
+	before  sim.Time // how long before the fault something happens already
+	// befall plans the faults. The last one is before the time is up.
+	befall func(w *world, fault sim.Time)
+}
+
+// How long things last.
+const (
+	runTime        = sim.Time(30 * time.Second) // of a run, from its fault on
+	startSpread    = sim.Time(50 * time.Millisecond)
+	partitionTime  = sim.Time(10 * time.Second)
+	cutBefore      = sim.Time(5 * time.Second)
+	cascadeReturns = sim.Time(10 * time.Second)
+	flapEvery      = sim.Time(3 * time.Second)
+	flapDown       = sim.Time(time.Second)
+	flaps          = 7
+	stormTime      = sim.Time(10 * time.Second)
+	stormEvery     = sim.Time(500 * time.Millisecond)
+	stormDownMin   = sim.Time(200 * time.Millisecond)
+	stormDownMax   = sim.Time(time.Second)
+	coarseFrom     = sim.Time(80 * time.Millisecond)
+	coarseEvery    = sim.Time(70 * time.Millisecond)
+)
+
+var scenarios = []*Scenario{
+	{
+		Name: "cold-start", Title: "Cold start of all", cold: true, befall: coldStart,
+		Meaning: "All processes start within 50 ms. Times count from the first instant.",
+	},
+	{
+		Name: "leader-crash", Title: "Leader crash", befall: leaderCrash,
+		Meaning: "The leader crashes, and stays down.",
+	},
+	{
+		Name: "several-detectors", Title: "Several detectors at one instant", befall: severalDetectors,
+		Meaning: "The leader crashes, and the timers that ran then run out together, at instants 70 ms apart.",
+	},
+	{
+		Name: "cascade", Title: "Cascade", befall: cascade,
+		Meaning: "The leader crashes, and the next one within 5 ms of its taking over. Both are back after 10 s.",
+	},
+	{
+		Name: "minority", Title: "Majority/minority partition", cuts: true, befall: minority,
+		Meaning: "The leader and as many others as make a minority are cut off, for 10 s.",
+	},
+	{
+		Name: "three-way", Title: "Three-way partition", cuts: true, befall: threeWay,
+		Meaning: "Three parts as equal as can be are cut off from each other, for 10 s; none is a majority.",
+	},
+	{
+		Name: "one-way", Title: "One-way link", cuts: true, befall: oneWay,
+		Meaning: "One member does not hear the leader, which hears it, for 10 s. Nobody else is concerned.",
+	},
+	{
+		Name: "flapping", Title: "Flapping highest rank", befall: flapping,
+		Meaning: "The highest rank crashes every 3 s, seven times, and is back after 1 s.",
+	},
+	{
+		Name: "loss-5", Title: "5 % loss", befall: loss(50_000),
+		Meaning: "One message in 20 is lost from now on, and the leader crashes and stays down.",
+	},
+	{
+		Name: "loss-20", Title: "20 % loss", befall: loss(200_000),
+		Meaning: "One message in 5 is lost from now on, and the leader crashes and stays down.",
+	},
+	{
+		Name: "restart-storm", Title: "Restart storm", befall: restartStorm,
+		Meaning: "For 10 s, a member crashes every 500 ms, the leader first, and is back after 200 ms to 1 s.",
+	},
+	{
+		Name: "heal", Title: "A partition heals", cuts: true, before: cutBefore, befall: heal,
+		Meaning: "A partition as in minority began 5 s earlier. Now it heals: times count from there.",
+	},
+}
+
+// Scenarios returns every scenario, in the order of the tables.
+func Scenarios() []*Scenario { return scenarios }
+
+// warmUp is how long the members have had to find a leader when the fault comes.
+func warmUp(n int) sim.Time {
+	return sim.Time(2*time.Second) + sim.Time(n)*sim.Time(100*time.Millisecond)
+}
+
+// plan starts all members, and lets the faults come.
+func (s *Scenario) plan(w *world) (fault sim.Time) {
+	for r := 1; r <= w.setup.N; r++ {
+		w.startAt(w.chance.Between(0, startSpread), Rank(r))
+	}
+	phase := w.chance.Between(0, w.times.Heartbeat)
+	if !s.cold {
+		fault = warmUp(w.setup.N) + phase + s.before
+	}
+	s.befall(w, fault)
+	return fault
+}
+
+// fault is an action that counts as the fault: measuring begins with it.
+func (w *world) fault(at sim.Time, what string, act func()) {
+	w.at(at, func() {
+		w.record(Record{Kind: RecordFault, Text: what})
+		act()
+		if !w.watch.on {
+			w.watch.begin()
+		}
+	})
+}
+
+// present is the leader that most live members hold, or else the highest rank that is up.
+func (w *world) present() Rank {
+	best, most := Rank(0), -1
+	for i := range w.members {
+		m := &w.members[i]
+		if m.machine == nil {
+			continue
+		}
+		held := 0
+		for k := range w.members {
+			if m.leader == m.env.self && w.members[k].machine != nil && w.members[k].leader == m.env.self {
+				held++
+			}
+		}
+		if held >= most {
+			best, most = m.env.self, held
+		}
+	}
+	return best
+}
+
+// crashPresent crashes the leader, if anybody is up.
+func (w *world) crashPresent() Rank {
+	r := w.present()
+	if r != 0 {
+		w.crash(r)
+	}
+	return r
+}
+
+func coldStart(w *world, fault sim.Time) {
+	w.fault(fault, "all start", func() {})
+}
+
+func leaderCrash(w *world, fault sim.Time) {
+	w.fault(fault, "the leader crashes", func() { w.crashPresent() })
+}
+
+func severalDetectors(w *world, fault sim.Time) {
+	w.fault(fault, "the leader crashes, and timers are coarse", func() {
+		w.crashPresent()
+		w.coarse.after, w.coarse.every = fault+coarseFrom, coarseEvery
+	})
+}
+
+func cascade(w *world, fault sim.Time) {
+	w.fault(fault, "the leader crashes", func() {
+		first := w.crashPresent()
+		w.startAt(fault+cascadeReturns, first)
+		delay := w.chance.Between(0, delayMax)
+		w.watch.began = func(next Rank) {
+			w.watch.began = nil
+			w.fault(w.queue.Now()+delay, "the next leader crashes", func() { w.crash(next) })
+			w.startAt(fault+cascadeReturns, next)
+		}
+	})
+}
+
+// cut cuts every link between different parts. parts says, by rank from 0, in which part a member is.
+func (w *world) cut(parts []int) {
+	for a := range parts {
+		for b := range parts {
+			if parts[a] != parts[b] {
+				w.cutOne(a, b)
+			}
+		}
+	}
+}
+
+func (w *world) cutOne(from, to int) {
+	w.net.Links.Cut(sim.Partitions, from, to)
+	w.record(Record{Kind: RecordCut, Member: Rank(from + 1), Peer: Rank(to + 1)})
+}
+
+// mend undoes every cut.
+func (w *world) mend() {
+	for a := range w.members {
+		for b := range w.members {
+			if !w.net.Links.Up(a, b) {
+				w.record(Record{Kind: RecordMend, Member: Rank(a + 1), Peer: Rank(b + 1)})
+			}
+		}
+	}
+	w.net.Links.Heal(sim.Partitions)
+}
+
+// deal puts the leader first and the others behind it in random order, and deals them out: sizes[0]
+// members to part 0, and so on.
+func (w *world) deal(sizes ...int) []int {
+	n := w.setup.N
+	order := []int{int(w.present()) - 1}
+	for i := range n {
+		if i != order[0] {
+			order = append(order, i)
+		}
+	}
+	for i := n - 1; i > 1; i-- {
+		k := 1 + w.chance.IntN(i)
+		order[i], order[k] = order[k], order[i]
+	}
+	parts := make([]int, n)
+	for part, size := range sizes {
+		for _, i := range order[:size] {
+			parts[i] = part
+		}
+		order = order[size:]
+	}
+	return parts
+}
+
+func (w *world) isolateMinority() {
+	few := (w.setup.N - 1) / 2
+	w.cut(w.deal(few, w.setup.N-few))
+}
+
+func minority(w *world, fault sim.Time) {
+	w.fault(fault, "the leader is cut off with a minority", w.isolateMinority)
+	w.fault(fault+partitionTime, "the partition heals", w.mend)
+}
+
+func threeWay(w *world, fault sim.Time) {
+	w.fault(fault, "three parts are cut off from each other", func() {
+		n := w.setup.N
+		w.cut(w.deal(n/3, (n+1)/3, (n+2)/3))
+	})
+	w.fault(fault+partitionTime, "the partition heals", w.mend)
+}
+
+func oneWay(w *world, fault sim.Time) {
+	w.fault(fault, "one member does not hear the leader", func() {
+		if n := w.setup.N; n > 1 {
+			leader := int(w.present()) - 1
+			w.cutOne(leader, (leader+1+w.chance.IntN(n-1))%n)
+		}
+	})
+	w.fault(fault+partitionTime, "the link is mended", w.mend)
+}
+
+func flapping(w *world, fault sim.Time) {
+	highest := Rank(w.setup.N)
+	for i := range flaps {
+		at := fault + sim.Time(i)*flapEvery
+		w.fault(at, fmt.Sprintf("%d crashes", highest), func() { w.crash(highest) })
+		w.startAt(at+flapDown, highest)
+	}
+}
+
+func loss(millionths int) func(*world, sim.Time) {
+	return func(w *world, fault sim.Time) {
+		w.fault(fault, "messages are lost, and the leader crashes", func() {
+			w.net.Faults.Loss = millionths
+			w.crashPresent()
+		})
+	}
+}
+
+func restartStorm(w *world, fault sim.Time) {
+	for at := fault; at < fault+stormTime; at += stormEvery {
+		down := w.chance.Between(stormDownMin, stormDownMax)
+		victim := Rank(1 + w.chance.IntN(w.setup.N))
+		w.fault(at, "a member crashes", func() {
+			if at == fault {
+				victim = max(w.present(), 1)
+			}
+			w.crash(victim)
+			w.startAt(at+down, victim)
+		})
+	}
+}
+
+func heal(w *world, fault sim.Time) {
+	w.at(fault-cutBefore, w.isolateMinority)
+	w.fault(fault, "the partition heals", w.mend)
+}

@@ -1,0 +1,93 @@
+package elections
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The limits of a Setup.
+const (
+	MembersMax  = 101
+	PriorityMin = -1 // below 0: out of service
+	PriorityMax = 255
+	winsMax     = 100
+)
+
+// Setup is how the members of a run are configured.
+type Setup struct {
+	N          int
+	Times      Times
+	Candidates []Rank // see Options
+	Priorities []int
+	Wins       int
+}
+
+// Validate says what is wrong, and what it takes.
+func (s *Setup) Validate() error {
+	if s.N < 1 || s.N > MembersMax {
+		return fmt.Errorf("elections: n = %d: it takes 1 to %d members", s.N, MembersMax)
+	}
+	if s.Wins < 0 || s.Wins > winsMax {
+		return fmt.Errorf("elections: %d consecutive wins: it takes 1 to %d, or 0 for the default", s.Wins, winsMax)
+	}
+	seen := map[Rank]bool{}
+	for _, r := range s.Candidates {
+		if r < 1 || int(r) > s.N {
+			return fmt.Errorf("elections: candidate %d: the ranks are 1 to %d", r, s.N)
+		}
+		if seen[r] {
+			return fmt.Errorf("elections: candidate %d is named twice: ranks are unique", r)
+		}
+		seen[r] = true
+	}
+	if p := len(s.Priorities); p != 0 && p != s.N {
+		return fmt.Errorf("elections: %d priorities: it takes one for each of the %d members", p, s.N)
+	}
+	for i, p := range s.Priorities {
+		if p < PriorityMin || p > PriorityMax {
+			return fmt.Errorf("elections: priority %d of member %d: it takes %d (out of service) to %d",
+				p, i+1, PriorityMin, PriorityMax)
+		}
+	}
+	return nil
+}
+
+// FindAlgorithm returns the algorithm of this name.
+func FindAlgorithm(name string) (*Algorithm, error) {
+	var names []string
+	for _, a := range algorithms {
+		if a.Name == name {
+			return a, nil
+		}
+		names = append(names, a.Name)
+	}
+	return nil, unknown("algorithm", name, names)
+}
+
+// FindScenario returns the scenario of this name.
+func FindScenario(name string) (*Scenario, error) {
+	var names []string
+	for _, s := range scenarios {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return nil, unknown("scenario", name, names)
+}
+
+// FindMeasure returns the measure of this name.
+func FindMeasure(name string) (MeasureInfo, error) {
+	var names []string
+	for _, m := range measureInfos {
+		if m.Name == name {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return MeasureInfo{}, unknown("measure", name, names)
+}
+
+func unknown(what, name string, choices []string) error {
+	return fmt.Errorf("elections: unknown %s %q; there are %s", what, name, strings.Join(choices, ", "))
+}

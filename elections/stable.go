@@ -1,0 +1,119 @@
+package elections
+
+import "github.com/coxswain/raft/internal/sim"
+
+// Stable leader election, the form for lossy links.
+//
+// Source: M. K. Aguilera, C. Delporte-Gallet, H. Fauconnier, S. Toueg, "Stable Leader Election", DISC 2001.
+// Assumes: a known membership and order; links may lose messages; of timely ones, a message takes less than
+// η. Messages say when they were sent, so that clocks agree to within that.
+// Guarantees: after a while all who are up and connected hold one leader, and a leader that works and is
+// reachable stays one. Not one leader at an instant: each part of a partition elects its own.
+//
+// Rounds r = 0, 1, ...; "round r has one possible leader, member r mod n, which sends OK(r) to all every η".
+
+var stable = &Algorithm{
+	Name:   "stable",
+	Title:  "Stable leader",
+	Source: `Aguilera, Delporte-Gallet, Fauconnier, Toueg, "Stable Leader Election", DISC 2001`,
+	Assumes: "A known membership and its order; links may lose messages, those that arrive in time take less " +
+		"than η; clocks agree well enough to tell a message that is older.",
+	Guarantees: "In the end one leader of all who are up and connected, and one that works and is reachable stays. " +
+		"Each part of a partition elects its own.",
+	Takes: "Stability: PreVote, leader stickiness and CheckQuorum give it. A refusal names the term, and so moves " +
+		"who is behind in one hop.",
+	Leaves: "Leaders in turn by round: who has the newest log may not be next. No majority: a safe leader needs one.",
+	Epochs: true,
+	New:    func(o Options) Machine { return &stableMachine{o: o} },
+}
+
+const (
+	stableSend    Timer = AlgorithmTimer + iota // η is over: the next OK
+	stableSilence                               // no OK for 2η
+)
+
+// stableMessage is OK(r) or START(r), with the sender's clock.
+type stableMessage struct {
+	ok    bool
+	round uint64
+	sent  int64
+}
+
+func (m stableMessage) Kind() string {
+	if m.ok {
+		return "OK"
+	}
+	return "START"
+}
+
+func (m stableMessage) Bytes() int { return HeaderBytes + 2*NumberBytes }
+
+type stableMachine struct {
+	o     Options
+	round uint64
+	oks   int // of this round, up to two
+}
+
+// owner: "round r has one possible leader, member r mod n".
+func (m *stableMachine) owner(round uint64) Rank { return Rank(round%uint64(m.o.N)) + 1 }
+
+// Leader: "a member takes the round's leader as leader only after two OKs of that round".
+func (m *stableMachine) Leader() (Rank, uint64) {
+	if m.oks < 2 {
+		return 0, 0
+	}
+	return m.owner(m.round), m.round + 1
+}
+
+func (m *stableMachine) Start(e *Env) { m.enter(e, 0) }
+
+// enter begins a round. Its leader sends OK at once, then every η, and hears its own.
+func (m *stableMachine) enter(e *Env, round uint64) {
+	m.round, m.oks = round, 0
+	e.Stop(stableSend)
+	e.Stop(stableSilence)
+	if m.owner(round) == m.o.Self {
+		e.Rule("The round is its own: it sends OK to all.")
+		m.send(e)
+		return
+	}
+	e.Set(stableSilence, 2*e.Times().Eta)
+}
+
+func (m *stableMachine) send(e *Env) {
+	m.oks = min(m.oks+1, 2)
+	e.Set(stableSend, e.Times().Eta)
+	e.Broadcast(stableMessage{true, m.round, e.Wall()})
+}
+
+func (m *stableMachine) Fire(e *Env, t Timer) {
+	if t == stableSend {
+		m.send(e)
+		return
+	}
+	e.Rule("No OK of the round for 2η: the next round begins, and all are told.")
+	m.enter(e, m.round+1)
+	e.Broadcast(stableMessage{false, m.round, e.Wall()})
+}
+
+// Receive: "messages older than η are dropped. A message of a higher round moves a member to that round; one
+// of a lower round is answered with START(own round)".
+func (m *stableMachine) Receive(e *Env, from Rank, message Message) {
+	msg := message.(stableMessage)
+	switch {
+	case sim.Time(e.Wall()-msg.sent) > e.Times().Eta:
+		e.Rule("A message older than η is dropped.")
+		return
+	case msg.round < m.round:
+		e.Rule("A message of a lower round is answered with START of the own one.")
+		e.Send(from, stableMessage{false, m.round, e.Wall()})
+		return
+	case msg.round > m.round:
+		e.Rule("A message of a higher round moves the member to that round.")
+		m.enter(e, msg.round)
+	}
+	if msg.ok && from == m.owner(msg.round) {
+		m.oks = min(m.oks+1, 2)
+		e.Set(stableSilence, 2*e.Times().Eta)
+	}
+}

@@ -1,0 +1,238 @@
+package elections
+
+// Two-phase ELECT/VOTE election.
+//
+// Source: gmt, "A Leader Election Algorithm", 2000.
+// Assumes: a known membership, unique ids, a bound RTT on a round trip, and no restart. Messages may be lost.
+// Guarantees: a leader soon after a majority hears each other. Not one leader a term: votes are not
+// durable, a member votes again in each round, and tallies keep older votes, so that loss alone, or a
+// restart, can elect two.
+//
+// Every message carries (term, msg): term counts leaders, msg the leader's messages. Each member runs two
+// machines side by side, the elector and the candidate.
+
+var twoPhase = &Algorithm{
+	Name:   "two-phase",
+	Title:  "Two-phase ELECT/VOTE",
+	Source: `gmt, "A Leader Election Algorithm", 2000`,
+	Assumes: "A known membership, unique ids, a generous bound on a round trip, no restart. " +
+		"Messages may be lost; clocks only measure intervals.",
+	Guarantees: "A leader soon after a majority hears each other, with at most two messages a member and round " +
+		"trip. Not one leader a term: loss alone, or a restart, can elect two.",
+	Takes: "Traffic that is bounded per round trip; a tie has one known winner.",
+	Leaves: "Votes that are repeated each round and kept in memory: a vote is durable and given once a term, " +
+		"or two leaders of one term follow.",
+	Choices: []string{
+		"A LEAD while voting counts as its sender's claim and leaves the timer.",
+		"The winner's numbers: VOTE carries the best claim's, votes are identical when both are, and the winner leads " +
+			"term + 1 from msg 0.",
+		"Broadcasts reach the own elector, never the own candidate machine; a vote for oneself counts.",
+	},
+	Epochs: true,
+	New:    func(o Options) Machine { return newTwoPhase(o) },
+}
+
+const (
+	tpElector Timer = AlgorithmTimer + iota
+	tpLead
+)
+
+// tpStamp is (term, msg); a lower one is obsolete.
+type tpStamp struct{ term, msg uint64 }
+
+func (s tpStamp) before(o tpStamp) bool { return s.term < o.term || s.term == o.term && s.msg < o.msg }
+
+// tpKind is one of the three messages.
+type tpKind string
+
+const (
+	tpLEAD  tpKind = "LEAD"  // heartbeat, claim to leadership and carrier of other state
+	tpELECT tpKind = "ELECT" // a claim: the last leader message that its sender has seen
+	tpVOTE  tpKind = "VOTE"  // for its receiver, with the numbers of its claim
+)
+
+type tpMessage struct {
+	kind  tpKind
+	stamp tpStamp
+}
+
+func (m tpMessage) Kind() string { return string(m.kind) }
+func (m tpMessage) Bytes() int   { return HeaderBytes + 2*NumberBytes }
+
+type twoPhaseMachine struct {
+	o Options
+	// The elector's.
+	voting bool
+	seen   tpStamp // the highest (term, msg) seen or sent
+	sender Rank    // whose it was
+	slate  []tpClaim
+	// The candidate's.
+	leads bool
+	tally []tpStamp // the latest vote of each member, by rank; voted says whether there is one
+	voted []bool
+}
+
+// tpClaim is an ELECT on the slate, or a LEAD that came while voting.
+type tpClaim struct {
+	on    bool
+	stamp tpStamp
+}
+
+func newTwoPhase(o Options) *twoPhaseMachine {
+	return &twoPhaseMachine{
+		o: o, slate: make([]tpClaim, o.N+1), tally: make([]tpStamp, o.N+1), voted: make([]bool, o.N+1),
+	}
+}
+
+func (m *twoPhaseMachine) Leader() (Rank, uint64) {
+	if m.leads {
+		return m.o.Self, m.seen.term
+	}
+	return m.sender, m.seen.term
+}
+
+func (m *twoPhaseMachine) Start(e *Env) { m.watch(e) }
+
+// watch: "on entry the timer is 5·HBT and the voting slate is empty".
+func (m *twoPhaseMachine) watch(e *Env) {
+	m.voting = false
+	clear(m.slate)
+	e.Set(tpElector, 5*e.Times().Heartbeat)
+}
+
+// vote: "on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader
+// message seen". It joins the own slate; a leader's reports its last sent numbers.
+func (m *twoPhaseMachine) vote(e *Env) {
+	e.Rule("Voting begins: the last leader message seen is the claim that goes to all.")
+	m.voting = true
+	e.Set(tpElector, e.Times().RTT)
+	m.slate[m.o.Self] = tpClaim{true, m.seen}
+	e.Broadcast(tpMessage{tpELECT, m.seen})
+}
+
+func (m *twoPhaseMachine) Fire(e *Env, t Timer) {
+	switch {
+	case t == tpLead:
+		m.lead(e)
+	case !m.voting:
+		m.vote(e) // "timeout goes to voting"
+	default:
+		m.elect(e)
+	}
+}
+
+// elect: "on timeout VOTE(term, msg) goes to the best claim, then back to watching". A vote for oneself
+// counts.
+func (m *twoPhaseMachine) elect(e *Env) {
+	best := m.best()
+	stamp := m.slate[best].stamp
+	m.watch(e)
+	if best == m.o.Self {
+		e.Rule("The time for claims is up, and the own one is the best: a vote for itself.")
+		m.count(e, best, stamp)
+		return
+	}
+	e.Rule("The time for claims is up: the vote goes to the best one.")
+	e.Send(best, tpMessage{tpVOTE, stamp})
+}
+
+// best: "the old leader, if it still claims (the sender of the highest (term, msg) the voter has seen, if
+// its ELECT is on the slate); else the latest (term, msg); ties to the smallest id".
+func (m *twoPhaseMachine) best() Rank {
+	if m.sender != 0 && m.slate[m.sender].on {
+		return m.sender
+	}
+	best := m.o.Self
+	for r := Rank(1); int(r) <= m.o.N; r++ {
+		c := m.slate[r]
+		if !c.on {
+			continue
+		}
+		if latest := m.slate[best].stamp; latest.before(c.stamp) || latest == c.stamp && r < best {
+			best = r
+		}
+	}
+	return best
+}
+
+func (m *twoPhaseMachine) Receive(e *Env, from Rank, message Message) {
+	msg := message.(tpMessage)
+	switch msg.kind {
+	case tpELECT:
+		m.onElect(e, from, msg.stamp)
+	case tpVOTE:
+		m.count(e, from, msg.stamp)
+	case tpLEAD:
+		m.onLead(e, from, msg.stamp)
+	}
+}
+
+// onElect: "ELECT records the claim and goes to voting"; while voting it only "records the claim".
+func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
+	m.slate[from] = tpClaim{true, stamp}
+	if !m.voting {
+		m.vote(e)
+	}
+}
+
+// onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored". Another one "resets the
+// timer to 3·HBT"; while voting it "counts as its sender's claim and leaves the timer". It clears the
+// candidate's tally, and "makes it a follower".
+func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
+	if stamp.before(m.seen) {
+		e.Rule("An obsolete LEAD is ignored.")
+		return
+	}
+	m.seen, m.sender = stamp, from
+	if m.leads {
+		e.Rule("A LEAD that is not obsolete makes a leader a follower.")
+		e.Stop(tpLead)
+	}
+	m.leads = false
+	clear(m.voted)
+	if m.voting {
+		m.slate[from] = tpClaim{true, stamp}
+		return
+	}
+	e.Set(tpElector, 3*e.Times().Heartbeat)
+}
+
+// count: "VOTE is recorded; more than n/2 identical votes for itself make it leader"; a leader ignores it.
+// Votes are identical when both numbers are. "The winner leads term + 1 from msg 0."
+func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
+	if m.leads {
+		return
+	}
+	m.tally[from], m.voted[from] = stamp, true
+	same := 0
+	for r, voted := range m.voted {
+		if voted && m.tally[r] == stamp {
+			same++
+		}
+	}
+	if 2*same <= m.o.N {
+		return
+	}
+	e.Rule("More than half of the members cast identical votes: it leads the next term.")
+	m.leads = true
+	clear(m.voted)
+	m.seen = tpStamp{stamp.term + 1, 0}
+	m.announce(e)
+}
+
+// lead: a leader "broadcasts at once on entry and then at least every HBT".
+func (m *twoPhaseMachine) lead(e *Env) {
+	m.seen.msg++
+	m.announce(e)
+}
+
+func (m *twoPhaseMachine) announce(e *Env) {
+	m.sender = m.o.Self
+	e.Set(tpLead, e.Times().Heartbeat)
+	e.Broadcast(tpMessage{tpLEAD, m.seen})
+	if m.voting { // the own LEAD reaches the own elector, as another's does
+		m.slate[m.o.Self] = tpClaim{true, m.seen}
+		return
+	}
+	e.Set(tpElector, 3*e.Times().Heartbeat)
+}

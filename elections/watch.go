@@ -1,0 +1,212 @@
+package elections
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// watch measures a run from its fault on. Between two changes of what members hold, of who is up and of
+// which links are cut nothing happens that it would have to see.
+type watch struct {
+	world *world
+	on    bool
+	fault sim.Time // times count from here
+	last  sim.Time // of the last change
+
+	leaders  []Rank // live members that take themselves for the leader
+	previous []Rank // before the last change
+	reigning Rank   // who began to lead last
+	caused   bool   // since then it was down once, or cut off from the majority
+	began    func(Rank)
+
+	two    stretch // in which two lead
+	twin   stretch // in which two lead in one epoch
+	agreed stretch // in which the members agree
+	whom   Rank    // on whom
+
+	settled         bool // an agreement has held for a heartbeat interval
+	messages, bytes int64
+	atAgreement     [2]int64 // messages and bytes when the present agreement began
+
+	outcome Outcome
+}
+
+// stretch is an interval in which something holds.
+type stretch struct {
+	holds bool
+	since sim.Time
+}
+
+// set says whether it holds from now on, and returns how long it had held up to now.
+func (s *stretch) set(holds bool, now sim.Time) (lasted int64) {
+	if s.holds {
+		lasted = int64(now - s.since)
+	} else {
+		s.since = now
+	}
+	s.holds = holds
+	return lasted
+}
+
+// begin starts measuring.
+func (v *watch) begin() {
+	now := v.world.queue.Now()
+	v.on, v.fault, v.last = true, now, now
+	v.outcome[Messages], v.outcome[Bytes], v.outcome[Agreement] = Never, Never, Never
+	if !v.world.algorithm.Epochs {
+		v.outcome[TwoInTerm] = Never
+	}
+	v.changed()
+}
+
+// end takes stock when the time is up, or, before that, the budget.
+func (v *watch) end(inTime bool) Outcome {
+	v.account(v.leaders)
+	v.settle()
+	if inTime && v.settled && v.agreed.holds {
+		v.outcome[Ends] = 1
+	}
+	return v.outcome
+}
+
+// sent counts a message until the members agree.
+func (v *watch) sent(m Message) {
+	if !v.on || v.settled {
+		return
+	}
+	if v.settle(); v.settled {
+		return
+	}
+	v.messages++
+	v.bytes += int64(m.Bytes())
+}
+
+// changed is called after everything that may change who leads, or who agrees.
+func (v *watch) changed() {
+	v.previous, v.leaders = v.leaders, v.previous[:0]
+	for i := range v.world.members {
+		if m := &v.world.members[i]; m.machine != nil && m.leader == m.env.self {
+			v.leaders = append(v.leaders, m.env.self)
+		}
+	}
+	v.findNewLeaders()
+	if v.on {
+		v.account(v.previous)
+		v.agree()
+	}
+}
+
+// findNewLeaders counts the changes without a cause: a member begins to lead although the one that began
+// before it works, has heard and been heard by a majority all the time, and nobody else leads.
+func (v *watch) findNewLeaders() {
+	v.caused = v.caused || !v.works(v.reigning)
+	for _, r := range v.leaders {
+		if slices.Contains(v.previous, r) {
+			continue
+		}
+		alone := !slices.ContainsFunc(v.previous, func(o Rank) bool { return o != v.reigning })
+		if v.on && r != v.reigning && !v.caused && alone {
+			v.outcome[Changes]++
+		}
+		if r != v.reigning || v.caused {
+			v.reigning, v.caused = r, !v.works(r)
+		}
+		if v.began != nil {
+			v.began(r)
+		}
+	}
+}
+
+// works reports whether a member is up and connected to a majority of the configured members.
+func (v *watch) works(r Rank) bool {
+	if r == 0 || v.world.member(r).machine == nil {
+		return false
+	}
+	reached := 0
+	for i := range v.world.members {
+		if v.world.connected(r, Rank(i+1)) {
+			reached++
+		}
+	}
+	return 2*reached > len(v.world.members)
+}
+
+// account adds up what held since the last change, when these members led.
+func (v *watch) account(led []Rank) {
+	now := v.world.queue.Now()
+	if len(led) == 0 {
+		v.outcome[Leaderless] += int64(now - v.last)
+	}
+	v.last = now
+	v.outcome[TwoLeaders] = max(v.outcome[TwoLeaders], v.two.set(len(v.leaders) > 1, now))
+	if v.world.algorithm.Epochs {
+		v.outcome[TwoInTerm] = max(v.outcome[TwoInTerm], v.twin.set(v.inOneEpoch(), now))
+	}
+}
+
+func (v *watch) inOneEpoch() bool {
+	for i, r := range v.leaders {
+		for _, other := range v.leaders[:i] {
+			if v.world.member(r).epoch == v.world.member(other).epoch {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// agree looks whether the members agree: on a live leader that every live member connected to it holds,
+// and with it more than half of the live members. So the part of a partition that has the most members
+// may agree; what the other parts do shows elsewhere.
+func (v *watch) agree() {
+	v.settle()
+	whom := v.agreement()
+	now := v.world.queue.Now()
+	if whom != v.whom {
+		v.agreed.set(false, now) // another one: the interval begins anew
+	}
+	began := whom != 0 && !v.agreed.holds
+	v.agreed.set(whom != 0, now)
+	if began {
+		v.atAgreement = [2]int64{v.messages, v.bytes}
+		v.world.record(Record{Kind: RecordAgree, Peer: whom})
+	} else if whom == 0 && v.whom != 0 {
+		v.world.record(Record{Kind: RecordPart})
+	}
+	v.whom = whom
+}
+
+// agreement returns on whom the members agree now; 0: they do not.
+func (v *watch) agreement() Rank {
+	for _, r := range v.leaders {
+		live, holders, all := 0, 0, true
+		for i := range v.world.members {
+			m := &v.world.members[i]
+			if m.machine == nil {
+				continue
+			}
+			live++
+			switch connected := v.world.connected(r, m.env.self); {
+			case connected && m.leader == r:
+				holders++
+			case connected:
+				all = false
+			}
+		}
+		if all && 2*holders > live {
+			return r
+		}
+	}
+	return 0
+}
+
+// settle takes the first agreement that has lasted for a heartbeat interval.
+func (v *watch) settle() {
+	if v.settled || !v.agreed.holds || v.world.queue.Now()-v.agreed.since < v.world.times.Heartbeat {
+		return
+	}
+	v.settled = true
+	v.outcome[Agreement] = int64(v.agreed.since - v.fault)
+	v.outcome[Messages], v.outcome[Bytes] = v.atAgreement[0], v.atAgreement[1]
+}

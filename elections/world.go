@@ -1,0 +1,275 @@
+package elections
+
+import (
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// eventsMax is the budget of one run: one that does more is cut there, and counts as one that does not end.
+const eventsMax = 20_000_000
+
+// world is one run: machines, the network between them, and what befalls them. One goroutine owns it.
+type world struct {
+	algorithm *Algorithm
+	setup     *Setup
+	times     Times
+	seed      uint64
+	queue     sim.Queue[event]
+	net       *sim.Network[envelope]
+	chance    *sim.Stream // of the faults
+	members   []member    // by rank, from 0
+	actions   []func()    // what befalls them, by index
+	watch     watch
+	trace     func(Record)
+	step      int // counts the events
+	budget    int // how many there may be
+	messages  int // counts the messages: their names in a trace
+	// coarse is how the timers that were set before it run out after it; see severalDetectors.
+	coarse struct{ after, every sim.Time }
+}
+
+// member is one process, or the lack of one, with its clock and what it keeps on a disk.
+type member struct {
+	env     Env
+	machine Machine // nil while it is down
+	clock   sim.Clock
+	life    uint32 // raised when it dies: events of an earlier life mean nothing
+	disk    any
+	timers  [timersMax]timer
+	leader  Rank // as its machine has it
+	epoch   uint64
+}
+
+// timer is one of a member's timers. It is in the queue at most once: set anew to a later time, it is
+// found not to be due when it comes up, and goes back.
+type timer struct {
+	set   sim.Time // when it was set
+	due   sim.Time // 0: it does not run
+	armed sim.Time // when it comes up in the queue; 0: it does not
+}
+
+// envelope is a message under way.
+type envelope struct {
+	message Message
+	id      int
+}
+
+type eventKind uint8
+
+const (
+	evArrive eventKind = iota // a: the packet
+	evTimer                   // a: when it was to come up
+	evStart                   // the process starts
+	evAction                  // a: index into actions
+)
+
+type event struct {
+	kind  eventKind
+	timer uint8
+	rank  int16
+	life  uint32
+	a     int64
+}
+
+// newWorld puts n members side by side; disks is what they find on them, or nil. Nobody runs yet.
+func newWorld(a *Algorithm, s *Setup, seed uint64, disks []any) *world {
+	w := &world{algorithm: a, setup: s, times: s.Times, seed: seed, budget: eventsMax, chance: sim.NewStream(seed, sim.ProcessConcern)}
+	w.net = sim.NewNetwork[envelope](s.N, 1, sim.NewStream(seed, sim.NetworkConcern), func(at sim.Time, p sim.Packet) {
+		w.queue.Push(at, event{kind: evArrive, a: int64(p)})
+	})
+	w.net.Faults.FIFO = true
+	w.net.Faults.Delay = sim.Delay{Shape: sim.Uniform, Min: delayMin, Mean: delayMax / 2}
+	clocks := sim.NewStream(seed, sim.ClockConcern)
+	w.members = make([]member, s.N)
+	for i := range w.members {
+		m := &w.members[i]
+		random := sim.NewStream(seed, sim.NodeConcern+sim.Concern(i))
+		m.env = Env{host: w, self: Rank(i + 1), n: s.N, times: &w.times, random: random}
+		m.clock.SetDrift(0, int64(clocks.IntN(2*driftMax+1)-driftMax))
+		if disks != nil {
+			m.disk = disks[i]
+		}
+	}
+	w.watch.world = w
+	return w
+}
+
+// driftMax is how many millionths a clock is wrong: that of an ordinary machine.
+const driftMax = 100
+
+func (w *world) member(r Rank) *member { return &w.members[r-1] }
+
+// at lets something befall the members at a time.
+func (w *world) at(t sim.Time, action func()) {
+	w.actions = append(w.actions, action)
+	w.queue.Push(t, event{kind: evAction, a: int64(len(w.actions) - 1)})
+}
+
+// startAt starts a process later, if it is down then.
+func (w *world) startAt(t sim.Time, r Rank) { w.queue.Push(t, event{kind: evStart, rank: int16(r)}) }
+
+// run runs until a time, and reports whether the budget lasted.
+func (w *world) run(until sim.Time) bool {
+	w.at(until, func() {})
+	last := int64(len(w.actions) - 1)
+	for w.step < w.budget {
+		e, ok := w.queue.Pop()
+		if !ok || e.kind == evAction && e.a == last {
+			return true
+		}
+		w.step++
+		w.handle(e)
+	}
+	return false
+}
+
+func (w *world) handle(e event) {
+	switch e.kind {
+	case evArrive:
+		w.arrive(sim.Packet(e.a))
+	case evTimer:
+		w.comeUp(Rank(e.rank), Timer(e.timer), e)
+	case evStart:
+		w.start(Rank(e.rank))
+	case evAction:
+		w.actions[e.a]()
+		w.watch.changed()
+	}
+}
+
+func (w *world) start(r Rank) {
+	m := w.member(r)
+	if m.machine != nil {
+		return
+	}
+	s := w.setup
+	m.machine = w.algorithm.New(Options{Self: r, N: s.N, Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins})
+	m.timers = [timersMax]timer{}
+	w.record(Record{Kind: RecordStart, Member: r})
+	m.machine.Start(&m.env)
+	w.look(m)
+	w.watch.changed()
+}
+
+// crash ends a process: what it knew and did not keep is gone.
+func (w *world) crash(r Rank) {
+	m := w.member(r)
+	if m.machine == nil {
+		return
+	}
+	w.record(Record{Kind: RecordCrash, Member: r})
+	m.machine, m.leader, m.epoch = nil, 0, 0
+	m.life++
+	w.watch.changed()
+}
+
+func (w *world) arrive(p sim.Packet) {
+	d, ok := w.net.Arrive(p)
+	to := Rank(d.To + 1)
+	if !ok {
+		return // the link is cut; the trace shows a departure without an arrival
+	}
+	m := w.member(to)
+	if m.machine == nil {
+		return
+	}
+	from := Rank(d.From + 1)
+	w.record(Record{Kind: RecordArrive, Member: to, Peer: from, Message: d.Message.id})
+	m.machine.Receive(&m.env, from, d.Message.message)
+	w.look(m)
+}
+
+// look asks a machine for its leader after each call.
+func (w *world) look(m *member) {
+	leader, epoch := m.machine.Leader()
+	if leader == m.leader && epoch == m.epoch {
+		return
+	}
+	m.leader, m.epoch = leader, epoch
+	w.record(Record{Kind: RecordLeader, Member: m.env.self, Peer: leader, Epoch: epoch})
+	w.watch.changed()
+}
+
+// comeUp fires a timer that is due, and puts back one that was set anew.
+func (w *world) comeUp(r Rank, t Timer, e event) {
+	m := w.member(r)
+	timer := &m.timers[t]
+	if m.machine == nil || e.life != m.life || e.a != int64(timer.armed) {
+		return
+	}
+	timer.armed = 0
+	if timer.due == 0 {
+		return
+	}
+	if due := w.expiry(m, timer); due > w.queue.Now() {
+		w.arm(m, t, due)
+		return
+	}
+	timer.due = 0
+	w.record(Record{Kind: RecordTimer, Member: r, Timer: t})
+	m.machine.Fire(&m.env, t)
+	w.look(m)
+}
+
+// expiry is when a timer runs out, in true time.
+func (w *world) expiry(m *member, t *timer) sim.Time {
+	due := m.clock.Shows(t.due, w.queue.Now())
+	if c := w.coarse; c.every > 0 && t.set <= c.after && due > c.after {
+		due = c.after + (due-c.after+c.every-1)/c.every*c.every
+	}
+	return due
+}
+
+func (w *world) arm(m *member, t Timer, at sim.Time) {
+	m.timers[t].armed = at
+	w.queue.Push(at, event{kind: evTimer, timer: uint8(t), rank: int16(m.env.self), life: m.life, a: int64(at)})
+}
+
+// The methods of host.
+
+func (w *world) now(self Rank) sim.Time { return w.member(self).clock.Local(w.queue.Now()) }
+
+func (w *world) wall(self Rank) int64 { return w.member(self).clock.Wall(w.queue.Now()) }
+
+func (w *world) send(from, to Rank, m Message) {
+	if to == from || to < 1 || int(to) > w.setup.N {
+		panic("elections: a message goes to another member")
+	}
+	w.messages++
+	w.watch.sent(m)
+	if w.trace == nil {
+		w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{m, w.messages})
+		return
+	}
+	lost := w.net.Lost
+	w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{m, w.messages})
+	w.record(Record{
+		Kind: RecordSend, Member: from, Peer: to, Message: w.messages, Text: m.Kind(), Bytes: m.Bytes(),
+		Lost: w.net.Lost > lost,
+	})
+}
+
+func (w *world) set(self Rank, t Timer, after sim.Time) {
+	m := w.member(self)
+	timer := &m.timers[t]
+	timer.set, timer.due = w.queue.Now(), m.clock.Local(w.queue.Now())+max(after, 1)
+	if due := w.expiry(m, timer); timer.armed == 0 || due < timer.armed {
+		w.arm(m, t, due)
+	}
+}
+
+func (w *world) stop(self Rank, t Timer) { w.member(self).timers[t].due = 0 }
+
+func (w *world) rule(self Rank, sentence string) {
+	if w.trace != nil {
+		w.record(Record{Kind: RecordRule, Member: self, Text: sentence})
+	}
+}
+
+func (w *world) stored(self Rank) any  { return w.member(self).disk }
+func (w *world) keep(self Rank, v any) { w.member(self).disk = v }
+
+// connected reports whether two members are up and hear each other.
+func (w *world) connected(a, b Rank) bool {
+	return w.member(a).machine != nil && w.member(b).machine != nil &&
+		w.net.Links.Up(int(a-1), int(b-1)) && w.net.Links.Up(int(b-1), int(a-1))
+}
