@@ -44,10 +44,10 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 }
 
 func exitCode(err error) int {
+	var child *childError
 	var simulated *fuzzy.Failure
 	var real *chaos.Failure
 	var class fuzzy.Class
-	var child *childError
 	switch {
 	case err == nil:
 		return exitClean
