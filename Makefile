@@ -3,6 +3,11 @@
 GO       ?= go
 TOOL      = $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 30s
+# Each commit has seeds of its own, and they stay the same for it.
+SEED     ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null || echo 0)
+SEEDS    ?= 2000
+CHAOS    ?= 5m
+REPORTS   = docs/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster
 # What must build on every system; tests and benchmarks need not.
@@ -11,7 +16,8 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test verify fix bench measure elections fuzz govulncheck format vet lint race portable
+.PHONY: help demo test verify fix bench measure elections fuzz simulate reliability govulncheck \
+	format vet lint race portable
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +28,7 @@ demo: ## three real nodes on this machine; kill the leader and watch (needs only
 test: ## the quick loop: every test, without the race detector
 	$(GO) test ./...
 
-verify: format vet lint portable race ## the gate before a merge: reads only, changes nothing
+verify: format vet lint portable race simulate ## the gate before a merge: reads only, changes nothing
 	@echo "verify: all passed"
 
 format:
@@ -71,6 +77,17 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
 		done || exit 1; \
 	done
+
+simulate: ## the simulator's share of the gate: SEEDS (2000) of this commit, and the seeded bugs that must die
+	$(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS)
+	$(GO) run ./cmd/raftlab zoo --must-kill
+
+reliability: ## every figure of docs/reliability.md anew: SEEDS seeds, the whole zoo, CHAOS (5m) of real processes
+	$(GO) build -o bin/raftlab ./cmd/raftlab
+	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS) --json > $(REPORTS)/campaign.json
+	bin/raftlab zoo --json > $(REPORTS)/zoo.json
+	bin/raftlab chaos --duration $(CHAOS) --json $(REPORTS)/chaos.json
+	bin/raftlab page > docs/reliability.md
 
 govulncheck: ## known vulnerabilities in what we compile, where their database can be reached
 	@out=$$($(TOOL) govulncheck ./... 2>&1); code=$$?; echo "$$out"; \

@@ -197,6 +197,8 @@ func (n *Node) explain(req *call, a Answer) error {
 	switch a.Refusal {
 	case RefusedOverloaded:
 		return ErrOverloaded
+	case RefusedStalled:
+		return &DiskStalledError{n.cfg.DiskStallMax}
 	case RefusedClosing:
 		return ErrClosed
 	case RefusedNoTarget:

@@ -26,6 +26,11 @@ type Config struct {
 	// least 10 ms.
 	ElectionTimeout time.Duration
 
+	// DiskStallMax is how long a leader waits for a write to its disk. After that it takes no proposals,
+	// and hands leadership over if the others' disks have gone on without it. Default 1 s; at least
+	// 10 ms. Keep it well above what the slowest healthy sync takes.
+	DiskStallMax time.Duration
+
 	// CommandBytesMax bounds one command. Default 1 MiB, at most EntryDataBytesMax.
 	CommandBytesMax int
 	// ProposalsMax bounds the proposals and reads, each, that wait for an answer. Default 16,384.
@@ -65,6 +70,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.ElectionTimeout == 0 {
 		c.ElectionTimeout = 150 * time.Millisecond
+	}
+	if c.DiskStallMax == 0 {
+		c.DiskStallMax = time.Second
 	}
 	for _, f := range []struct {
 		field    *int
@@ -119,6 +127,9 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	if c.ElectionTimeout < 10*time.Millisecond || c.ElectionTimeout > time.Hour {
 		add("ElectionTimeout: %v; it takes 10 ms to 1 h", c.ElectionTimeout)
+	}
+	if c.DiskStallMax < 10*time.Millisecond || c.DiskStallMax > time.Hour {
+		add("DiskStallMax: %v; it takes 10 ms to 1 h", c.DiskStallMax)
 	}
 	for _, f := range []struct {
 		name            string

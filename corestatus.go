@@ -24,6 +24,8 @@ type CoreStatus struct {
 	Persisted Index   // durable here
 	Commit    Index
 	Applied   Index
+	// DiskStalled says that a write has been pending for DiskStallMax. A leader takes no proposals then.
+	DiskStalled bool
 	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.
 	Missing []string
 	Peers   []PeerProgress // on a leader: every other member, sorted by id
@@ -48,6 +50,7 @@ func (c *Core) Status() CoreStatus {
 		ID: c.self.ID, Incarnation: c.self.Incarnation, Boot: c.ids.Boot, Cluster: c.cluster(),
 		Leadership: c.Leadership(), Blank: c.blank(), Config: c.config(), Last: c.log.Last,
 		Persisted: c.disk.persisted, Commit: c.log.commit, Applied: c.log.applied, Missing: c.founder.missing(),
+		DiskStalled: c.diskStalled(),
 	}
 	if c.log.Founding != nil {
 		s.Founder = c.log.Founding.Founder

@@ -11,8 +11,9 @@ type disk struct {
 
 // pendingWrite is a write that is not known to be durable yet.
 type pendingWrite struct {
-	seq  Seq
-	hard *HardState
+	seq    Seq
+	issued Time
+	hard   *HardState
 	// mark is the (leader's term, index) up to which the log is durable once this write is. A later
 	// truncation lowers its index: entries that were overwritten are acknowledged by nobody.
 	mark EntryID
@@ -27,10 +28,10 @@ func (d *disk) truncated(after Index) {
 }
 
 // issue numbers a write and remembers what it will make durable, if that is anything.
-func (d *disk) issue(hard *HardState, mark EntryID) Seq {
+func (d *disk) issue(now Time, hard *HardState, mark EntryID) Seq {
 	d.seq++
 	if hard != nil || mark.Index > 0 {
-		d.pending = append(d.pending, pendingWrite{d.seq, hard, mark})
+		d.pending = append(d.pending, pendingWrite{d.seq, now, hard, mark})
 	}
 	return d.seq
 }
@@ -122,7 +123,7 @@ func (c *Core) issueWrite() {
 	// Only what earlier writes made durable: whatever prefix of this one a crash leaves, the entries up
 	// to the hint are the committed ones.
 	w.Commit = min(c.log.commit, c.disk.persisted)
-	w.Seq = c.disk.issue(w.Hard, mark)
+	w.Seq = c.disk.issue(c.now.Mono, w.Hard, mark)
 }
 
 // finish completes the Output.

@@ -11,11 +11,11 @@ import (
 // what it wrote, as far as nobody has overwritten it since.
 func TestDisk_OldWriteDoesNotCountOverwrittenEntries(t *testing.T) {
 	d := disk{persisted: 3}
-	first := d.issue(nil, EntryID{1, 6}) // 4@1 5@1 6@1
+	first := d.issue(0, nil, EntryID{1, 6}) // 4@1 5@1 6@1
 	d.truncated(4)
-	second := d.issue(nil, EntryID{2, 5}) // 5@2
+	second := d.issue(0, nil, EntryID{2, 5}) // 5@2
 	d.truncated(4)
-	third := d.issue(nil, EntryID{3, 6}) // 5@3 6@3
+	third := d.issue(0, nil, EntryID{3, 6}) // 5@3 6@3
 
 	d.acknowledge(first)
 	require.EqualValues(t, 4, d.persisted, "5 and 6 were overwritten")
@@ -35,9 +35,9 @@ func TestDisk_TruncationLowersWhatIsDurableAtOnce(t *testing.T) {
 
 func TestDisk_AcknowledgesAllBefore(t *testing.T) {
 	d := disk{}
-	d.issue(&HardState{Term: 1}, EntryID{1, 2})
-	last := d.issue(&HardState{Term: 2, Vote: Peer{"b", 1}}, EntryID{2, 0})
-	d.issue(nil, EntryID{2, 5})
+	d.issue(0, &HardState{Term: 1}, EntryID{1, 2})
+	last := d.issue(0, &HardState{Term: 2, Vote: Peer{"b", 1}}, EntryID{2, 0})
+	d.issue(0, nil, EntryID{2, 5})
 	d.acknowledge(last)
 	require.Equal(t, HardState{Term: 2, Vote: Peer{"b", 1}}, d.hard)
 	require.EqualValues(t, 2, d.persisted)

@@ -46,7 +46,7 @@
 //	disk.go          what is durable, and which message waits for it
 //	founding.go      how a cluster comes to be
 //	read.go          linearizable reads
-//	transfer.go      leadership transfer
+//	transfer.go      leadership transfer; stall.go: a leader whose disk stands still
 //	invariants.go    what must always hold; note.go: decisions as data
 //
 // Of the node:
@@ -59,7 +59,7 @@
 //	applier.go       the FSM
 //	tail.go          the recent entries, for senders and applier
 //	handshake.go     who this member is, and whom it talks to; refusal.go: why not
-//	status.go        one value that says it all; metrics.go: counters; history.go: the latest notes
+//	status.go        one value that says it all; metrics.go: counters; history.go, dump.go: the latest notes
 //
 // Between both, entry.go, configuration.go, config.go and errors.go; storage.go, transport.go and
 // fsm.go are the interfaces that the node needs.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // The errors of the node's methods sort by what the caller should do.
@@ -57,6 +58,19 @@ type TooLargeError struct {
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("raft: a command of %d bytes is over the limit of %d (Config.CommandBytesMax)", e.Bytes, e.Limit)
 }
+
+// DiskStalledError says that the leader's disk has not finished a write for longer than Config.DiskStallMax,
+// and that no other member could take over yet; not applied. It is an ErrOverloaded: try again later.
+type DiskStalledError struct {
+	Limit time.Duration
+}
+
+func (e *DiskStalledError) Error() string {
+	return fmt.Sprintf("raft: the leader's disk has not finished a write for %v (Config.DiskStallMax); not applied, try again later", e.Limit)
+}
+
+// Unwrap says what to do about it.
+func (e *DiskStalledError) Unwrap() error { return ErrOverloaded }
 
 // StorageError ended the node: the disk failed. Restart it once the disk works; what was acknowledged
 // is safe on the others.

@@ -12,7 +12,7 @@ const notesMax = 4096
 // what went wrong.
 type history struct {
 	mu    sync.Mutex
-	notes []Note // a ring once it is full
+	notes []datedNote // a ring once it is full
 	next  int
 
 	why     string     // the last change
@@ -20,8 +20,14 @@ type history struct {
 	lostWhy string
 }
 
+// datedNote is a note and the wall-clock time of its Step.
+type datedNote struct {
+	Note
+	at int64
+}
+
 // add takes the notes of one Step.
-func (h *history) add(notes []Note) {
+func (h *history) add(at int64, notes []Note) {
 	if len(notes) == 0 {
 		return
 	}
@@ -29,19 +35,19 @@ func (h *history) add(notes []Note) {
 	defer h.mu.Unlock()
 	for _, note := range notes {
 		if len(h.notes) < notesMax {
-			h.notes = append(h.notes, note)
+			h.notes = append(h.notes, datedNote{note, at})
 			continue
 		}
-		h.notes[h.next] = note
+		h.notes[h.next] = datedNote{note, at}
 		h.next = (h.next + 1) % notesMax
 	}
 }
 
 // all returns the notes, the oldest first.
-func (h *history) all() []Note {
+func (h *history) all() []datedNote {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append(append([]Note(nil), h.notes[h.next:]...), h.notes[:h.next]...)
+	return append(append([]datedNote(nil), h.notes[h.next:]...), h.notes[:h.next]...)
 }
 
 // change remembers why leadership changed, and returns it as a sentence. notes are those of the Step in

@@ -19,6 +19,7 @@ type Metrics struct {
 	Wiped             bool  // gauge, see ErrWiped
 	Elections         uint64
 	LeaderChanges     uint64
+	DiskStalls        uint64 // times that this member led and its disk stood still
 	Steps             uint64
 	Proposals         uint64 // calls of Propose that were answered
 	ProposalsFailed   ProposalFailures
@@ -122,7 +123,7 @@ func (h *histogram) read() Histogram {
 
 // counters is what a running node counts.
 type counters struct {
-	elections, leaderChanges, steps                      atomic.Uint64
+	elections, leaderChanges, diskStalls, steps          atomic.Uint64
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
 	unknown, otherFailures, reads, commands              atomic.Uint64
 	writes, entriesWritten, bytesWritten                 atomic.Uint64
@@ -202,6 +203,15 @@ func (c *counters) proposed(err error, took time.Duration) {
 	}
 }
 
+// noted counts decisions.
+func (c *counters) noted(notes []Note) {
+	for i := range notes {
+		if notes[i].Kind == NoteDiskStalled {
+			c.diskStalls.Add(1)
+		}
+	}
+}
+
 // changed counts a change of leadership.
 func (c *counters) changed(from, to Leadership) {
 	if to.Role == Candidate && from != to {
@@ -217,7 +227,8 @@ func (c *counters) changed(from, to Leadership) {
 func (n *Node) Metrics() Metrics {
 	c := n.counters
 	m := Metrics{
-		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(), Steps: c.steps.Load(),
+		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(),
+		DiskStalls: c.diskStalls.Load(), Steps: c.steps.Load(),
 		Proposals: c.proposals.Load(),
 		ProposalsFailed: ProposalFailures{
 			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),

@@ -148,6 +148,7 @@ func (n *Node) newCore(stored Stored) (first Output, err error) {
 		NewCluster:        cluster,
 		ElectionTimeout:   n.cfg.ElectionTimeout,
 		HeartbeatInterval: n.cfg.ElectionTimeout / 3,
+		DiskStallMax:      n.cfg.DiskStallMax,
 		Seed:              n.cfg.Seed,
 		CommandBytesMax:   n.cfg.CommandBytesMax,
 		ProposalsMax:      n.cfg.ProposalsMax,
@@ -251,7 +252,8 @@ func (n *Node) honour(out Output) {
 		}
 		n.tail.write(log)
 	}
-	n.history.add(out.Notes)
+	n.history.add(n.now().Wall, out.Notes)
+	n.counters.noted(out.Notes)
 	n.noticeLeadership(out)
 	n.senders.send(out.Send)
 	if out.Write.Seq != 0 {
@@ -363,7 +365,7 @@ func (n *Node) report() {
 		log.Info("state", "state", broken.State)
 	}
 	for _, note := range n.history.all() {
-		log.Log(level, "note", "note", fmt.Sprint(note))
+		log.Log(level, "note", "note", note.String())
 	}
 	log.Error("node ended", "error", err)
 }

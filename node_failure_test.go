@@ -430,9 +430,9 @@ func TestDurableFSM_GoesOnFromWhereItStands(t *testing.T) {
 }
 
 func TestStart_ReportsEverythingThatIsWrongAtOnce(t *testing.T) {
-	_, err := raft.Start(context.Background(), raft.Config{ID: "a b", ElectionTimeout: time.Millisecond}, newJournal(), nil, nil)
+	_, err := raft.Start(context.Background(), raft.Config{ID: "a b", ElectionTimeout: time.Millisecond, DiskStallMax: -1}, newJournal(), nil, nil)
 	require.Error(t, err)
-	for _, field := range []string{"Config.ID", "Config.Cluster", "Config.ElectionTimeout"} {
+	for _, field := range []string{"Config.ID", "Config.Cluster", "Config.ElectionTimeout", "Config.DiskStallMax"} {
 		assert.Contains(t, err.Error(), field)
 	}
 	_, err = raft.Start(context.Background(), raft.Config{ID: "n1", Cluster: "test"}, nil, nil, nil)

@@ -42,6 +42,7 @@ const (
 	NoteRollAnswer                         // answers Peer's roll call
 	NoteFounded                            // took entry 1, written by Peer
 	NoteRefused                            // a message of Peer was refused, for Text
+	NoteDiskStalled                        // a leader's disk has stood still, its log durable up to Index
 )
 
 // DenyReason says why a vote was denied.
@@ -116,6 +117,8 @@ func (n Note) logString() string {
 		return fmt.Sprintf("the log of %s agrees at most up to %v: go back to %d", n.Peer, n.Hint, n.Index)
 	case NoteTransfer:
 		return fmt.Sprintf("hand over to %s", n.Peer)
+	case NoteDiskStalled:
+		return fmt.Sprintf("the disk stands still, with the log durable up to %d: take no proposals", n.Index)
 	case NotePeerLost:
 		return fmt.Sprintf("connection to %s lost", n.Peer)
 	case NoteRollCall:

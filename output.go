@@ -81,6 +81,7 @@ const (
 	RefusedNoTarget     RefusalKind = 5 // a transfer to nobody, or to one that is no voter or not heard
 	RefusedTimedOut     RefusalKind = 6 // the transfer or the read did not end within its bound
 	RefusedTooLarge     RefusalKind = 7 // the proposal is over the limit
+	RefusedStalled      RefusalKind = 8 // the leader's disk stands still, and nobody could take over yet
 )
 
 // Answer answers a ticket. Every ticket is answered.

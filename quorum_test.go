@@ -51,3 +51,18 @@ func TestQuorum_AnyTwoMajoritiesShareAMember(t *testing.T) {
 		require.LessOrEqual(t, 2*(majority(n)-1), n)
 	}
 }
+
+// FuzzQuorum compares the quorum's value with its definition, for any values of up to 64 voters.
+func FuzzQuorum(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{1})
+	f.Add([]byte{3, 1, 2, 2})
+	f.Add([]byte{0, 255, 0, 255, 7})
+	f.Fuzz(func(t *testing.T, reached []byte) {
+		var values []Index
+		for _, b := range reached[:min(len(reached), 64)] {
+			values = append(values, Index(b))
+		}
+		require.Equal(t, naiveQuorumValue(values), quorumValue(slices.Clone(values)), "%v", values)
+	})
+}

@@ -38,7 +38,8 @@ type CoreConfig struct {
 	// ElectionTimeout and HeartbeatInterval, see Config.ElectionTimeout.
 	ElectionTimeout   time.Duration
 	HeartbeatInterval time.Duration
-	Seed              uint64 // of the random election timeouts
+	DiskStallMax      time.Duration // see Config
+	Seed              uint64        // of the random election timeouts
 
 	CommandBytesMax  int // see Config
 	ProposalsMax     int // outstanding proposals, and reads

@@ -9,6 +9,7 @@ type leader struct {
 	bytes       int // of the outstanding proposals
 	reads       leaderReads
 	transfer    *transfer
+	stalled     bool    // its disk, as far as it has noticed
 	indexes     []Index // scratch of voterValues
 	times       []Time
 }
@@ -102,6 +103,8 @@ func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 	switch {
 	case len(p.Data) > c.cfg.CommandBytesMax:
 		return RefusedTooLarge
+	case c.diskStalled():
+		return RefusedStalled
 	case len(l.outstanding) >= c.cfg.ProposalsMax,
 		len(l.outstanding) > 0 && l.bytes+len(p.Data) > c.cfg.UncommittedMax,
 		c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax):
@@ -293,6 +296,7 @@ func (c *Core) onLeaderDeadlines() {
 		c.heartbeat()
 	}
 	c.onTransferDeadline()
+	c.onStalledDisk()
 }
 
 // quorumHeard is check-quorum: the last moment at which a quorum had been heard.
@@ -314,6 +318,9 @@ func (l *leader) wakeAt(c *Core) Time {
 	at := min(l.heartbeatAt, c.quorumHeard()+c.electionTimeout())
 	if l.transfer != nil {
 		at = min(at, l.transfer.wakeAt(Time(c.cfg.HeartbeatInterval)))
+	}
+	if len(c.disk.pending) > 0 && !c.diskStalled() {
+		at = min(at, c.stallsAt())
 	}
 	return at
 }

@@ -149,6 +149,7 @@ func answerSentence(a Answer) string {
 	why := map[RefusalKind]string{
 		RefusedNotLeader: "not the leader", RefusedTransferring: "handing over", RefusedOverloaded: "overloaded",
 		RefusedClosing: "closing", RefusedNoTarget: "no such target", RefusedTimedOut: "not in time", RefusedTooLarge: "too large",
+		RefusedStalled: "the disk stands still",
 	}[a.Refusal]
 	if a.Leader == "" {
 		return "refused, " + why

@@ -28,6 +28,9 @@ type Status struct {
 	Wiped bool
 	// LeaderReason says in one sentence why there is no leader, or why it last changed.
 	LeaderReason string
+	// DiskStalled says that a write here has been pending for Config.DiskStallMax. A leader takes no
+	// proposals then.
+	DiskStalled bool
 	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
 	Tolerance string
 	// Outstanding counts the callers of Propose and Barrier that wait, OutstandingBytes their commands.
@@ -65,6 +68,7 @@ func (n *Node) Status() Status {
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
 		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(),
 		Founded: core.Cluster != ClusterID{}, Wiped: wiped,
+		DiskStalled: core.DiskStalled,
 		Outstanding: proposals, OutstandingBytes: bytes, Err: n.Err(),
 	}
 	contact, refusals := n.identity.seen()
@@ -215,6 +219,9 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 		return fmt.Sprintf("this node has ended: %v", s.Err)
 	case s.Wiped:
 		return "this member's disk was emptied: the cluster knows it with another incarnation"
+	case s.Role == Leader && s.DiskStalled:
+		return fmt.Sprintf("%s leads in term %d, but its disk stands still: it takes no proposals, "+
+			"and hands over as soon as a quorum of the others is ahead of it", s.Leader, s.Term)
 	case s.Leader != "":
 		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
 	case len(s.Missing) > 0:

@@ -55,6 +55,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	founding.Founded, founding.Missing = false, []string{"n2 has not answered", "n3 has not answered"}
 	waiting := seenFrom(Follower, 3)
 	waiting.Founded = false
+	stalled := seenFrom(Leader, 3, "n2")
+	stalled.Leader, stalled.DiskStalled = "n1", true
 	led := seenFrom(Follower, 3, "n2")
 	led.Leader = "n2"
 	for _, row := range []struct {
@@ -65,6 +67,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{seenFrom(Follower, 3, "n2"), "", "no leader: an election follows term 3"},
 		{seenFrom(Follower, 3, "n2"), "no leader: n3 led in term 2", "no leader: n3 led in term 2"},
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
+		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk stands still: it takes no proposals, and hands over " +
+			"as soon as a quorum of the others is ahead of it"},
 		{founding, "", "no cluster yet: n2 has not answered; n3 has not answered"},
 		{waiting, "", "no cluster yet: this member waits for the founder, n1; if that one is lost for good and " +
 			"every member says this, nothing was ever committed: empty all stores and start again"},
@@ -79,12 +83,13 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 func TestHistory_KeepsTheLatestNotes(t *testing.T) {
 	h := &history{}
 	for i := range 3 * notesMax / 2 {
-		h.add([]Note{{Index: Index(i)}})
+		h.add(int64(i), []Note{{Index: Index(i)}})
 	}
 	notes := h.all()
 	expect.Len(t, notes, notesMax)
 	expect.Equal(t, Index(notesMax/2), notes[0].Index)
 	expect.Equal(t, Index(3*notesMax/2-1), notes[notesMax-1].Index)
+	expect.Equal(t, int64(3*notesMax/2-1), notes[notesMax-1].at)
 }
 
 func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {

@@ -6,6 +6,7 @@ package raft
 //	server's log to match its own. The prior leader sends a TimeoutNow request to the target server."
 type transfer struct {
 	ticket   Ticket
+	stall    bool // begun because of a stalled disk: there is no ticket
 	named    bool // the caller named the target
 	to       NodeID
 	deadline Time
@@ -43,8 +44,7 @@ func (c *Core) transferTarget(to NodeID) *progress {
 	var best *progress
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		heard := p.round != RequestID{} && c.now.Mono-p.heard < c.electionTimeout()
-		if !p.voter || !heard || to != "" && p.peer.ID != to {
+		if !p.voter || !c.heardLately(p) || to != "" && p.peer.ID != to {
 			continue
 		}
 		if best == nil || p.match > best.match {
@@ -52,6 +52,11 @@ func (c *Core) transferTarget(to NodeID) *progress {
 		}
 	}
 	return best
+}
+
+// heardLately reports whether a member has answered in this term, and within an election timeout.
+func (c *Core) heardLately(p *progress) bool {
+	return p.round != RequestID{} && c.now.Mono-p.heard < c.electionTimeout()
 }
 
 // advanceTransfer sends TimeoutNow once the target's log is ours; again with the heartbeats' pace, for
@@ -92,12 +97,17 @@ func (c *Core) cancelTransfer(why RefusalKind) {
 	if t == nil {
 		return
 	}
-	c.answer(Answer{Ticket: t.ticket, Kind: AnswerRefused, Refusal: why, Leader: c.leaderID})
+	if !t.stall {
+		c.answer(Answer{Ticket: t.ticket, Kind: AnswerRefused, Refusal: why, Leader: c.leaderID})
+	}
 	c.leader.transfer = nil
 }
 
 // beginHandover keeps a transfer's ticket when its leader steps down.
 func (c *Core) beginHandover(t *transfer) {
+	if t.stall {
+		return
+	}
 	c.cancelHandover(RefusedTimedOut)
 	c.clients.handover = &handover{t.ticket, t.named, t.to, c.now.Mono + 2*c.electionTimeout()}
 }

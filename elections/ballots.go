@@ -8,17 +8,19 @@ import "github.com/coxswain/raft/internal/sim"
 // Source: the manual of a commercial cluster product; it names no paper.
 // Assumes: a known membership, unique ids, and wall clocks that agree to within two periods, which is how
 // long a ballot counts.
-// Guarantees: with the majority strategy, one leader at an instant as long as clocks agree, but for the time
-// that a ballot of a cut off member still counts. With n-1, too, and none once two members are missing. With
-// none, one leader in each part of a partition.
+// Guarantees: with the majority strategy, no leader in a minority, but for the time that ballots from before
+// a cut still count. With n-1, too, and no leader at all once two members are missing. With none, one leader in
+// each part of a partition. With no strategy one leader at an instant: a claim that is lost, or does not come
+// through a link that works one way, makes two.
 //
 // "Every period each member sends a timestamped ballot for itself to all; its vote count is its priority."
 
 var (
 	ballotsMajority = ballots("ballots-majority", "Ballots, majority", func(n int) int { return n/2 + 1 },
-		"One leader at an instant while clocks agree, but for as long as a ballot lasts after a cut.")
+		"No leader in a minority, but for as long as ballots from before a cut count. Not one leader at an instant: "+
+			"a claim that is lost, or does not come through a one-way link, makes two.")
 	ballotsAllButOne = ballots("ballots-n-1", "Ballots, all but one", func(n int) int { return max(n-1, 1) },
-		"As with a majority (n of 4 and more), and no leader at all once two members are missing.")
+		"As with a majority (from four members on), and no leader at all once two members are missing.")
 	ballotsNone = ballots("ballots-none", "Ballots, no quorum", func(int) int { return 1 },
 		"A leader in each part of a partition, whatever is left: split brain by choice.")
 )
@@ -89,8 +91,10 @@ func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	if m.active && m.valid(e, from) && m.yieldsTo(from) {
 		e.Rule("A claim of a higher priority, or of the same and a lower id: back to standby.")
 		m.active = false
+		m.look(e)
+	} else if b.claims || from == m.leader {
+		m.look(e)
 	}
-	m.look(e)
 }
 
 // hold casts the own ballot, decides, and sends it. "Every member decides the winner on its own."

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -34,11 +35,13 @@ func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) e
 	}
 	printf("\n### Raft with leader preferences\n\nIt joins when the core has them: its place in the tables is below Raft.\n")
 	printf("\n## Tables\n\nTimes are those of the profile *%s*. Seeds begin at %d, the same for all.\n", p.Setup.Times.Name, p.First)
-	for _, m := range measures {
-		matrices(printf, p, cells, &m)
+	for i := range measures {
+		if slices.Contains(overview, measures[i].Measure) {
+			matrices(printf, p, cells, &measures[i])
+		}
 	}
 	for _, group := range groups(cells) {
-		if group[0].N == detailed {
+		if slices.Contains(detailed, group[0].N) {
 			printf("\n### %s, n = %d, %d seeds\n\n", group[0].Scenario.Title, group[0].N, len(group[0].Outcomes))
 			writePipes(printf, rows(group, measures))
 		}
@@ -46,8 +49,11 @@ func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) e
 	return out.Flush()
 }
 
-// detailed is the size whose cells are shown in full.
-const detailed = 5
+// detailed are the sizes whose cells are shown in full; overview are the measures that are shown of all.
+var (
+	detailed = []int{5, MembersMax}
+	overview = []Measure{Agreement, TwoLeaders, TwoInTerm, Changes, Ends}
+)
 
 type printer func(format string, args ...any)
 
@@ -66,15 +72,16 @@ func describe(printf printer, a *Algorithm) {
 	}
 }
 
-// matrices writes, for each size, one measure of every algorithm in every scenario.
+// matrices writes, for each size that is not shown in full, one measure of every algorithm in every scenario.
 func matrices(printf printer, p *Plan, cells []Cell, m *MeasureInfo) {
-	if m.Measure == Bytes { // told with the details: it goes with the messages
-		return
+	title := strings.ToUpper(m.Title[:1]) + m.Title[1:]
+	if m.unit == nanoseconds {
+		title += " (ms)"
 	}
 	for _, n := range p.Sizes {
 		table := matrix(p, cells, m, n)
-		if len(table) > 1 {
-			printf("\n### %s, n = %d\n\n", strings.ToUpper(m.Title[:1])+m.Title[1:], n)
+		if len(table) > 1 && !slices.Contains(detailed, n) {
+			printf("\n### %s, n = %d\n\n", title, n)
 			writePipes(printf, table)
 		}
 	}
@@ -99,6 +106,9 @@ func matrix(p *Plan, cells []Cell, m *MeasureInfo, n int) [][]string {
 	}
 	table := [][]string{head}
 	for _, a := range p.Algorithms {
+		if m.Measure == TwoInTerm && !a.Epochs {
+			continue
+		}
 		table = append(table, append([]string{a.Name}, texts[a]...))
 	}
 	return table

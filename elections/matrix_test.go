@@ -185,30 +185,6 @@ func TestRun_AllAlgorithmsSeeTheSameFaults(t *testing.T) {
 	}
 }
 
-// Election Safety (Figure 3), in every cell.
-func TestRaft_NeverHasTwoLeadersInOneTerm(t *testing.T) {
-	p := somePlan(2)
-	p.Algorithms, p.Sizes, p.Seeds = []*Algorithm{raftCore}, []int{1, 2, 3, 5, 9}, 10
-	cells, err := p.Compare(context.Background())
-	require.NoError(t, err)
-	for i := range cells {
-		worst := Summarize(cells[i].Values(TwoInTerm)).Worst
-		assert.Zero(t, worst, "%s, n = %d", cells[i].Scenario.Name, cells[i].N)
-	}
-}
-
-func TestRaft_IsFoundedBeforeAScenarioBegins(t *testing.T) {
-	for _, n := range []int{1, 5, 101} {
-		disks, err := found(&Setup{N: n, Times: Scaled()})
-		require.NoError(t, err)
-		require.Len(t, disks, n)
-		for i := range disks {
-			assert.Equal(t, disks[0].(raftStore).log, disks[i].(raftStore).log, "one log")
-			assert.Positive(t, disks[i].(raftStore).hard.Term)
-		}
-	}
-}
-
 func TestSetup_RefusesWhatMakesNoSense(t *testing.T) {
 	for _, row := range []struct {
 		setup Setup

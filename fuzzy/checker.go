@@ -83,6 +83,7 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, out *raft.Output) {
 	k.commits(n, before)
 	k.configuration(n, out)
 	for i := range out.Notes {
+		k.c.stats.decided(&out.Notes[i])
 		if out.Notes[i].Kind == raft.NoteConflict {
 			k.conflicts++
 		}

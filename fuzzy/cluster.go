@@ -11,6 +11,7 @@ import (
 type cluster struct {
 	seed    Seed
 	profile Profile
+	edits   *edits // nil: none
 	queue   sim.Queue[event]
 	net     *sim.Network[envelope]
 	wire    *sim.Stream // what the codec is used for, and which bits flip
@@ -28,7 +29,8 @@ type cluster struct {
 	stats   Stats
 	hash    traceHash
 	initial raft.Configuration
-	lines   uint64 // of the trace
+	lines   uint64      // of the trace
+	cut     [][2]string // links, as the trace last told
 }
 
 type phase int
@@ -109,7 +111,7 @@ func index(id raft.NodeID) int { return int(id[0] - 'a') }
 // run lets everything happen, up to the end or the first failure.
 func (c *cluster) run() {
 	c.prepare()
-	for c.failure == nil && c.phase != ended {
+	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
 		c.turn()
 	}
 }
@@ -138,6 +140,9 @@ func (c *cluster) turn() {
 	c.stats.Events++
 	c.hash.add(uint64(e.kind)<<32|uint64(e.node), uint64(c.queue.Now()))
 	c.handle(e)
+	if c.trace != nil {
+		c.recordLinks()
+	}
 	for i := 0; i < len(c.ready) && c.failure == nil; i++ {
 		c.ready[i].step()
 	}
@@ -178,6 +183,12 @@ func (c *cluster) handle(e event) {
 // fail ends the run. The first failure counts.
 func (c *cluster) fail(class Class, rule, format string, args ...any) {
 	if c.failure != nil {
+		return
+	}
+	if c.edits.ignores(rule) {
+		if class == Liveness {
+			c.phase = ended // what is waited for will not come
+		}
 		return
 	}
 	c.failure = &Failure{Class: class, Rule: rule, Text: fmt.Sprintf(format, args...), At: c.now(), Event: c.stats.Events}
@@ -226,5 +237,7 @@ func (c *cluster) nextPhase() {
 		return
 	}
 	c.live.end()
-	c.phase = ended
+	if c.failure != nil || !c.live.part() {
+		c.phase = ended
+	}
 }

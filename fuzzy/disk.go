@@ -1,6 +1,8 @@
 package fuzzy
 
 import (
+	"fmt"
+
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -174,4 +176,17 @@ func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
 	d.boot, d.hard, d.log, d.commit = 0, raft.HardState{}, nil, 0
+}
+
+// describe says what is durable.
+func (d *disk) describe() string {
+	var last raft.EntryID
+	if len(d.log) > 0 {
+		last = d.log[len(d.log)-1].entry.ID()
+	}
+	vote := "no vote"
+	if d.hard.Vote.ID != "" {
+		vote = fmt.Sprintf("its vote for %s", d.hard.Vote.ID)
+	}
+	return fmt.Sprintf("its disk keeps term %d, %s, a log up to %v", d.hard.Term, vote, last)
 }

@@ -7,8 +7,13 @@
 //	                            freedom that the core's contract allows
 //	workload.go                 the clients, who retry, hedge and give up
 //	liveness.go                 the second phase: a quorum is healed, every other fault is permanent
+//	liveness_partial.go         its last stage: links are cut for good
 //	invariants_*.go             what is checked, a group a file, each with its sentence
 //	trace.go                    what happened, for people and for programs
+//	case.go settings.go         one run, written down: what differs from a plain cluster,
+//	edits.go                    and what is left out
+//	shrink.go                   a run that fails, made as small as it gets
+//	story.go                    what decided how it failed, in forty lines
 //
 // The cores are driven through their exported API alone.
 package fuzzy

@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -49,7 +50,8 @@ type nemesis struct {
 	random  *sim.Stream
 	outages *sim.Outages
 	strikes int64
-	struck  []int // the nodes of the latest strike
+	force   int64 // the strike whose effect lasts: the latest one that was not skipped
+	struck  []int // its nodes
 }
 
 func newNemeses(c *cluster) []*nemesis {
@@ -82,13 +84,21 @@ func (c *cluster) strike(i int) {
 	}
 	m := c.nemeses[i]
 	m.strikes++
-	c.stats.Faults++
-	c.stats.ByFault[m.rate.Fault]++
+	c.stats.Strikes[m.rate.Fault] = m.strikes
 	length := 1 + m.random.Exponential(m.rate.For)
+	var outage sim.Outage
 	if m.outages != nil {
-		c.outage(m, m.outages.Next())
-	} else if m.onOne(c) {
-		c.queue.Push(c.now()+length, event{kind: evMend, node: m.index, a: m.strikes})
+		outage = m.outages.Next() // it is drawn even if it is skipped
+	}
+	if c.edits.strikes(m.rate.Fault, m.strikes) {
+		m.force = m.strikes
+		c.stats.Faults++
+		c.stats.ByFault[m.rate.Fault]++
+		if m.outages != nil {
+			c.outage(m, outage)
+		} else if m.onOne(c) {
+			c.queue.Push(c.now()+length, event{kind: evMend, node: m.index, a: m.force})
+		}
 	}
 	next := m.wait()
 	if again := m.random.IntN(4) > 0; again && m.rate.Fault == Usurp {
@@ -105,7 +115,7 @@ func (c *cluster) faulted(format string, args ...any) {
 
 // outage lets processes fail.
 func (c *cluster) outage(m *nemesis, o sim.Outage) {
-	c.faulted("%v of nodes %b for %v", o.Kind, o.Nodes, o.For)
+	c.faulted("%v of %s for %v", o.Kind, names(o.Nodes), time.Duration(o.For).Round(time.Millisecond))
 	for _, n := range c.nodes {
 		if o.Nodes>>n.index&1 == 0 || n.core == nil {
 			continue
@@ -119,7 +129,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 		case sim.Slow:
 			n.slow = m.random.Exponential(c.profile.ElectionTimeout / 20)
 			m.struck = append(m.struck[:0], n.index)
-			c.queue.Push(c.now()+o.For, event{kind: evMend, node: m.index, a: m.strikes})
+			c.queue.Push(c.now()+o.For, event{kind: evMend, node: m.index, a: m.force})
 		default:
 			n.deadFor, n.loops = o.For, o.Again
 			if n.dieAfter = o.Effects; o.Effects == 0 {
@@ -134,19 +144,23 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
-	c.faulted("%v at %s", m.rate.Fault, n.id)
+	if m.rate.Fault != Partition && m.rate.Fault != Usurp { // which say what they cut
+		c.faulted("%v at %s", m.rate.Fault, n.id)
+	}
 	m.struck = append(m.struck[:0], n.index)
 	switch m.rate.Fault {
 	case Partition:
 		m.partition(c, n.index)
+		c.faulted("partition: %s", c.severed())
 		return true
 	case Usurp:
 		m.usurp(c, n.index)
+		c.faulted("usurp: %s", c.severed())
 		return true
 	case Flap:
 		if n != other {
 			m.struck = append(m.struck, other.index)
-			c.queue.Push(c.now(), event{kind: evFlip, node: m.index, a: m.strikes})
+			c.queue.Push(c.now(), event{kind: evFlip, node: m.index, a: m.force})
 		}
 		return true
 	case Clog:
@@ -170,7 +184,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 	return false
 }
 
-// lose empties a disk, or damages it for good, within the budget: a minority of the voters.
+// lose empties a disk, or damages it for good, within the budget: a minority of the voters. Beyond the
+// budget one voter keeps its disk: without any, founding the same cluster again is all that can happen.
 func (m *nemesis) lose(c *cluster, n *node) {
 	lost := 0
 	for _, other := range c.nodes[:c.profile.Voters] {
@@ -178,7 +193,11 @@ func (m *nemesis) lose(c *cluster, n *node) {
 			lost++
 		}
 	}
-	if lost >= (c.profile.Voters-1)/2 || n.disk.damaged || len(n.disk.ghosts) > 0 {
+	budget := (c.profile.Voters - 1) / 2
+	if c.profile.Beyond {
+		budget = c.profile.Voters - 1
+	}
+	if lost >= budget || n.disk.damaged || len(n.disk.ghosts) > 0 {
 		return
 	}
 	n.crash()
@@ -253,7 +272,7 @@ func (m *nemesis) order(n int) []int {
 
 // mend ends a strike, unless it struck again meanwhile or its effect has become permanent.
 func (m *nemesis) mend(c *cluster, strike int64) {
-	if strike != m.strikes || c.phase != safetyPhase {
+	if strike != m.force || c.phase != safetyPhase {
 		return
 	}
 	n := c.nodes[m.struck[0]]
@@ -274,7 +293,7 @@ func (m *nemesis) mend(c *cluster, strike int64) {
 // flip cuts or mends a flapping link. A link that flaps in the second phase does so for ever.
 func (c *cluster) flip(e event) {
 	m := c.nemeses[e.node]
-	if e.a != m.strikes || len(m.struck) < 2 {
+	if e.a != m.force || len(m.struck) < 2 {
 		return
 	}
 	a, b := m.struck[0], m.struck[1]

@@ -264,7 +264,23 @@ func TestInvariants_OfLivenessNoticeTheirBreach(t *testing.T) {
 				n.applied, n.applying = 0, true
 			}
 		}},
+		{"L6", func(c *cluster) {
+			c.live.leader = c.nodes[0]
+			c.live.next(parted)
+			for _, n := range c.nodes {
+				n.crash()
+				n.forever = true
+			}
+		}},
 		{"L9", func(c *cluster) { c.work.ask(request{kind: readRequest, node: c.live.members()[0]}) }},
+		{"L12", func(c *cluster) {
+			n := c.nodes[c.leader()]
+			n.disk.stallTill, n.writing = sim.Never, 1
+			c.live.core &^= 1 << n.index
+			c.live.watch()
+			c.live.stalled -= sim.In(time.Minute)
+			c.live.watch()
+		}},
 		{"L11", func(c *cluster) {
 			for _, n := range c.nodes {
 				n.status.Term += 1000

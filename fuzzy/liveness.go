@@ -3,11 +3,26 @@ package fuzzy
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
+
+// The invariants of the second phase; L10 waits for its feature. A bound is in election timeouts.
+//
+//	L1   Once a quorum is healed, it elects a leader.
+//	L2   All of the healed members come to the same log, and apply it.
+//	L3   They serve what clients ask.
+//	L4   A leader that nothing is wrong with stays. (dissertation §9.6)
+//	L5   Who comes back deposes nobody and raises no term. (dissertation §9.6)
+//	L6   With links cut for good, whoever reaches a quorum both ways with all that is committed comes to lead. (Howard & Abraham 2020)
+//	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
+//	L8   An idle cluster sends heartbeats, and nothing else.
+//	L9   Every request is answered, also when its member loses the lead.
+//	L11  Terms do not race: what meddles from outside of the quorum raises them a bounded number of times.
+//	L12  A leader whose disk stands still does not keep a quorum of working disks from committing for long.
 
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
 // disks work. Every other fault is permanent. Then the cluster must elect, serve, converge and fall quiet.
@@ -23,9 +38,14 @@ type liveness struct {
 	began   raft.Term
 	tickets []raft.Ticket
 	served  int
+	wrote   bool // what was served is not reads alone
 	leader  *node
-	sent    int // messages, when the quiet began
-	late    int // messages from before it that arrived in it: each may be answered
+	doomed  *node       // the leader, left out of the core for nothing but its disk, which stands still; mostly nil
+	staller *node       // who leads on with a disk that stands still
+	stalled sim.Time    // since when
+	sent    int         // messages, when the quiet began
+	late    int         // messages from before it that arrived in it: each may be answered
+	probe   raft.Ticket // a write, while parted
 	clashes int
 	term0   raft.Term // before a follower restarted
 }
@@ -38,13 +58,15 @@ const (
 	converging
 	rejoining // a follower restarted, unseen; nobody writes
 	quiet
+	parted // see liveness_partial.go
 )
 
-var stageRules = [...]string{"L1", "L3", "L2", "L5", "L4"}
+var stageRules = [...]string{"L1", "L3", "L2", "L5", "L4", "L6"}
 
 const (
 	stageTimeouts  = 100 // election timeouts that a stage may take
 	outerTimeouts  = 600 // with nodes outside the core that meddle
+	stallTimeouts  = 200 // beyond DiskStallMax, with such links between them and the core as there are
 	servedRequests = 8
 	termsMax       = 60
 )
@@ -61,8 +83,8 @@ func newLiveness(c *cluster) *liveness {
 		c.phase = ended
 		return l
 	}
-	l.exiled = l.random.IntN(4) > 0
-	c.record(Record{Kind: "heal", Text: fmt.Sprintf("nodes %b are healed, every other fault is permanent", l.core)})
+	l.exiled = l.random.IntN(4) > 0 && l.doomed == nil
+	c.record(Record{Kind: "heal", Text: names(l.core) + ": healed; every other fault is permanent"})
 	l.heal()
 	for _, n := range c.nodes {
 		l.began = max(l.began, n.disk.hard.Term)
@@ -105,6 +127,7 @@ func (l *liveness) choose() (core uint64, missing string) {
 	if awake < 0 {
 		return 0, "whoever took part in the first election has lost its disk"
 	}
+	able = l.leaveOut(able, need)
 	for _, i := range pick(l.random, able, need+l.random.IntN(len(able)-need+1)) {
 		core |= 1 << i
 	}
@@ -117,6 +140,17 @@ func (l *liveness) choose() (core uint64, missing string) {
 		}
 	}
 	return core, ""
+}
+
+// leaveOut now and then takes the leader out, if there are enough without it: its disk will stand still.
+func (l *liveness) leaveOut(able []int, need int) []int {
+	leader := l.c.leader()
+	others := slices.DeleteFunc(slices.Clone(able), func(i int) bool { return i == leader })
+	if len(others) == len(able) || len(others) < need || l.c.nodes[leader].frozen || l.random.IntN(3) > 0 {
+		return able
+	}
+	l.doomed = l.c.nodes[leader]
+	return others
 }
 
 func (l *liveness) anyAwake(core uint64) bool {
@@ -189,16 +223,16 @@ func (l *liveness) heal() {
 
 // abandon leaves a node as it is, for ever.
 func (l *liveness) abandon(n *node) {
-	if n.disk.stallTill > l.c.now() {
-		n.crash() // a leader that only its disk has left would lead on
+	if n == l.doomed || n.disk.stallTill > l.c.now() {
+		n.disk.stallTill = sim.Never
 	}
 	n.forever = true
 	n.loops, n.dieAfter = 0, 0
-	if !l.exiled {
-		return
-	}
 	for i := range l.c.nodes {
-		if i != n.index {
+		switch core := l.core>>i&1 == 1; {
+		case n == l.doomed && core:
+			l.c.net.Links.MendAmong(1<<i | 1<<n.index)
+		case l.exiled && i != n.index:
 			l.c.net.Links.CutBoth(sim.Exiles, n.index, i)
 		}
 	}
@@ -217,6 +251,7 @@ func (l *liveness) later() {
 func (l *liveness) watch() {
 	c := l.c
 	c.mustHold(l.term() <= l.began+termsMax, "L11", "%d terms since the heal", l.term()-l.began)
+	l.watchStall()
 	reached := false
 	switch l.stage {
 	case electing:
@@ -227,10 +262,14 @@ func (l *liveness) watch() {
 		reached = l.converged()
 	case rejoining:
 		reached = l.rejoined()
+	case parted:
+		reached = l.obeyed()
 	case quiet:
 		return
 	}
 	switch {
+	case reached && l.stage == parted:
+		c.phase = ended
 	case reached && l.stage == rejoining:
 		l.sent = c.net.Sent
 		l.next(quiet)
@@ -258,7 +297,23 @@ func (l *liveness) limit() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d election timeouts after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.ElectionTimeout, l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", "a restarted one is not", ""}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
+}
+
+// watchStall looks whether a leader outside the core leads on though its disk does not work.
+func (l *liveness) watchStall() {
+	c := l.c
+	i := c.leader()
+	if i < 0 || l.core>>i&1 == 1 || c.nodes[i].disk.stallTill != sim.Never || c.nodes[i].writing == 0 {
+		l.staller = nil
+		return
+	}
+	if n := c.nodes[i]; l.staller != n {
+		l.staller, l.stalled = n, c.now()
+	}
+	stood := c.now() - l.stalled
+	c.mustHold(stood <= c.profile.Node.diskStallMax()+stallTimeouts*c.profile.ElectionTimeout, "L12",
+		"%s has led with a disk that stands still for %v, while nodes %b could go on\n%s", c.nodes[i].id, stood, l.core, c.describe())
 }
 
 func (l *liveness) term() (term raft.Term) {
@@ -317,12 +372,13 @@ func (l *liveness) serves() bool {
 		switch r := &w.requests[t]; {
 		case r.state == answeredWell:
 			l.served++
+			l.wrote = l.wrote || r.kind == writeRequest
 		case r.node.core != nil && !r.node.frozen && r.node.life == r.life && (r.state == unanswered || r.state == acceptedOnly):
 			open = append(open, t)
 		}
 	}
 	l.tickets = open
-	if l.served >= servedRequests {
+	if l.served >= servedRequests && l.wrote {
 		return true
 	}
 	if len(open) > 0 || !l.elected() {

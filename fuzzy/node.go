@@ -126,8 +126,10 @@ func (n *node) crash() {
 		return
 	}
 	n.c.stats.Crashes++
-	n.c.record(Record{Kind: "crash", Node: string(n.id)})
 	n.disk.crash(n)
+	if n.c.trace != nil {
+		n.c.record(Record{Kind: "crash", Node: string(n.id), Text: n.disk.describe()})
+	}
 	n.core = nil
 	n.life++
 	clear(n.inbox)

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ type Profile struct {
 	Node            NodeProfile
 	Limits          Limits
 	Load            Load
+	// Beyond lets faults destroy the disks of all voters but one, which is beyond what Raft tolerates: then
+	// a node may stop, and say so, but nothing may be told or committed that is not so.
+	Beyond bool
 }
 
 // FaultRate says how often a fault strikes in the whole cluster, on average, and how long it lasts.
@@ -37,6 +41,7 @@ type NodeProfile struct {
 	Codec         int       // messages that go through the real codec
 	StepDelay     sim.Delay // from an event to the step that takes it: events gather into batches
 	DiskDelay     sim.Delay // of one write
+	DiskStallMax  sim.Time  // that a leader waits for one; 0: one second
 	MergeMax      int       // writes that become durable as one
 	Atomic        bool      // a write is durable as a whole or not at all; else any prefix that the contract allows
 	LatePersisted int       // Persisted that are stepped later than the promises leave
@@ -87,6 +92,7 @@ var profiles = []struct {
 	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
 	{"founding", "faults from the first moment on, and short lives", shapeFounding},
+	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
@@ -123,6 +129,7 @@ func drawSwarm(s *sim.Stream) Profile {
 	p.Node = drawNode(s)
 	p.Limits = drawLimits(s)
 	p.Load = drawLoad(s)
+	p.Node.DiskStallMax = sim.Pick(s, 0, s.LogTime(timeout/5, sim.In(time.Second)))
 	return p
 }
 
@@ -186,6 +193,8 @@ func drawNode(s *sim.Stream) NodeProfile {
 	}
 	return n
 }
+
+func (n *NodeProfile) diskStallMax() sim.Time { return cmp.Or(n.DiskStallMax, sim.In(time.Second)) }
 
 // drawLimits: tiny limits make rare paths ordinary.
 func drawLimits(s *sim.Stream) Limits {
@@ -256,6 +265,17 @@ func shapeFounding(_ *sim.Stream, p *Profile) {
 	}
 }
 
+func shapeBeyond(s *sim.Stream, p *Profile) {
+	only(Stall, DiskFailure, Wipe, Rot, Crash, Partition)(s, p)
+	p.Beyond = true
+	often := FaultRate{Every: p.Length / 8, For: sim.In(100 * time.Millisecond)}
+	p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe || r.Fault == Rot })
+	for _, kind := range []FaultKind{Wipe, Rot} {
+		often.Fault = kind
+		p.Faults = append(p.Faults, often)
+	}
+}
+
 func shapeHistory(_ *sim.Stream, p *Profile) {
 	p.Length, p.Load.History = sim.In(4*time.Second), true
 	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
@@ -267,6 +287,7 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 func (p *Profile) coreConfig() raft.CoreConfig {
 	timeout := time.Duration(p.ElectionTimeout)
 	return raft.CoreConfig{
+		DiskStallMax:    time.Duration(p.Node.diskStallMax()),
 		ElectionTimeout: timeout, HeartbeatInterval: timeout / 3, CommandBytesMax: 1 << 20,
 		ProposalsMax: p.Limits.Proposals, UncommittedMax: p.Limits.UncommittedBytes, UnappliedMax: p.Limits.Unapplied,
 		AppendBytesMax: p.Limits.AppendBytes, InflightMax: p.Limits.Inflight, InflightBytesMax: p.Limits.InflightBytes,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/coxswain/raft"
@@ -20,11 +21,14 @@ const TraceFormat = 1
 //	start    a process was started: the fields of a step
 //	step     a core took events: "events" says which, "receives" the ids of the messages among them;
 //	         "role", "term", "leader", "last" ([index, term]), "persisted", "commit" and "applied" are
-//	         the core's after the step; "write" says what it wants written; "notes" are its decisions
+//	         the core's after the step; "write" says what it wants written, "log" what that makes of
+//	         the core's log: what comes after "after" is dropped, and "runs" of entries of one term and
+//	         kind are appended; "notes" are its decisions
 //	send     "node" put message "id" for "to" on the wire: "message" is its type, "text" its content;
 //	         an id that no step receives was lost
-//	crash    the process of "node" died
-//	fault    "text" says what began or ended
+//	crash    the process of "node" died: "text" says what its disk keeps
+//	fault    "text" says what began or ended; if "cut" is there, it lists the links that carry nothing
+//	         from now on, [from, to] each
 //	heal     the second phase begins
 //	failure  "text" says what did not hold
 //	end      the last line; a file without it was cut short
@@ -45,6 +49,7 @@ type Record struct {
 	Commit    raft.Index `json:"commit,omitempty"`
 	Applied   raft.Index `json:"applied,omitempty"`
 	Write     string     `json:"write,omitempty"`
+	Log       *LogChange `json:"log,omitempty"`
 	Notes     []string   `json:"notes,omitempty"`
 	Receives  []uint64   `json:"receives,omitempty"`
 
@@ -53,10 +58,14 @@ type Record struct {
 	Message string `json:"message,omitempty"`
 	Text    string `json:"text,omitempty"`
 
+	Cut *[][2]string `json:"cut,omitempty"`
+
 	Format  int      `json:"format,omitempty"`
 	Seed    string   `json:"seed,omitempty"`
 	Profile *Profile `json:"profile,omitempty"`
 	Nodes   []string `json:"nodes,omitempty"`
+
+	notes []raft.Note // what Notes renders
 }
 
 // NDJSON returns a tracer that writes one JSON object a line.
@@ -94,8 +103,12 @@ func (r *Record) step(all bool) string {
 	if !all && len(r.Notes) == 0 && r.Kind != "start" {
 		return ""
 	}
+	var last [2]uint64 // a file may lack it
+	if r.Last != nil {
+		last = *r.Last
+	}
 	line := fmt.Sprintf("%s %s term=%d leader=%s last=%d@%d persisted=%d commit=%d applied=%d",
-		r.Kind, r.Role, r.Term, r.Leader, r.Last[0], r.Last[1], r.Persisted, r.Commit, r.Applied)
+		r.Kind, r.Role, r.Term, r.Leader, last[0], last[1], r.Persisted, r.Commit, r.Applied)
 	if all {
 		line += fmt.Sprintf(" events=%v receives=%v write=%q", r.Events, r.Receives, r.Write)
 	}
@@ -113,6 +126,33 @@ func (c *cluster) record(r Record) {
 	c.lines++
 	r.Seq, r.Time = c.lines, c.now()
 	c.trace(&r)
+}
+
+// recordLinks tells which links are cut, when that has changed.
+func (c *cluster) recordLinks() {
+	cut, text := [][2]string{}, ""
+	for from := range c.nodes {
+		before := len(cut)
+		for to := range c.nodes {
+			if from != to && !c.net.Links.Up(from, to) {
+				cut = append(cut, [2]string{string(nodeID(from)), string(nodeID(to))})
+			}
+		}
+		if len(cut) > before {
+			text += fmt.Sprintf(" %s→", nodeID(from))
+		}
+		for _, link := range cut[before:] {
+			text += link[1]
+		}
+	}
+	if slices.Equal(cut, c.cut) {
+		return
+	}
+	c.cut = cut
+	if text == "" {
+		text = " none"
+	}
+	c.record(Record{Kind: "fault", Text: "links that are cut:" + text, Cut: &cut})
 }
 
 // begin notes what a step takes.
@@ -143,7 +183,8 @@ func (c *cluster) finish(n *node, out *raft.Output) {
 	r.Role, r.Term, r.Leader = s.Role.String(), s.Term, string(s.Leader)
 	r.Last = &[2]uint64{uint64(s.Last.Index), uint64(s.Last.Term)}
 	r.Persisted, r.Commit, r.Applied = s.Persisted, s.Commit, s.Applied
-	r.Write = describeWrite(&out.Write)
+	r.Write, r.notes = describeWrite(&out.Write), out.Notes
+	r.Log = logChange(n, r.Kind == "start", out.Write.Log)
 	for _, note := range out.Notes {
 		r.Notes = append(r.Notes, note.String())
 	}
@@ -176,9 +217,12 @@ func describeWrite(w *raft.Write) string {
 func (c *cluster) recordSend(n *node, id uint64, m *raft.Message) {
 	body := m.Body
 	text := fmt.Sprintf("term %d", m.Term)
-	if r, ok := body.(raft.AppendRequest); ok {
+	switch r := body.(type) {
+	case raft.AppendRequest:
 		text += fmt.Sprintf(" (%v, %v] commit %d", r.Prev, r.Last, r.Commit)
-	} else {
+	case raft.FoundRequest:
+		text += fmt.Sprintf(" entry %v", r.Entry.ID())
+	default:
 		text += fmt.Sprintf(" %+v", body)
 	}
 	c.record(Record{Kind: "send", Node: string(n.id), To: string(m.To.ID), ID: id, Message: typeName(body), Text: text})

@@ -15,6 +15,7 @@ type workload struct {
 	clients  []client
 	requests []request // by ticket, from 1
 	writes   []attempt // by serial, from 1
+	begun    int64     // requests, by their number
 	stopped  bool      // the clients begin nothing more
 	history  []operation
 	stamp    int64
@@ -89,6 +90,11 @@ func newWorkload(c *cluster) *workload {
 // begin lets a client ask for something.
 func (w *workload) begin(i int) {
 	if w.stopped {
+		return
+	}
+	w.begun++
+	if !w.c.edits.begins(w.begun) {
+		w.again(i)
 		return
 	}
 	load := &w.c.profile.Load

@@ -22,6 +22,8 @@ var values = []value[raft.Metrics]{
 		func(m raft.Metrics) float64 { return float64(m.Elections) }),
 	counter("leader_changes_total", "Times that another leader became known.",
 		func(m raft.Metrics) float64 { return float64(m.LeaderChanges) }),
+	counter("disk_stalls_total", "Times that this member led and its disk stood still for DiskStallMax.",
+		func(m raft.Metrics) float64 { return float64(m.DiskStalls) }),
 	counter("steps_total", "Steps of the core.", func(m raft.Metrics) float64 { return float64(m.Steps) }),
 
 	counter("proposals_total", "Proposals that were answered.",

@@ -22,6 +22,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/coxswain/raft/storage/storagetest/powercut"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -38,6 +39,7 @@ const (
 var program string
 
 func TestMain(m *testing.M) {
+	powercut.Main()
 	if addresses := os.Getenv(heartbeatRole); addresses != "" {
 		heartbeat(addresses)
 		return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,9 @@ type choice struct {
 }
 
 const allNames = "all"
+
+// gcPercent lets garbage grow while runs are compared: they keep little, and make much.
+const gcPercent = 800
 
 func newElections() *cobra.Command {
 	c := &comparison{}
@@ -185,7 +189,9 @@ func (c *comparison) run(cmd *cobra.Command) error {
 		c.plan.Done = func(runs int) { _ = bar.Add(runs) } // it is only a picture
 		finish = func() { _ = bar.Finish() }
 	}
+	usual := debug.SetGCPercent(gcPercent)
 	cells, err := c.plan.Compare(cmd.Context())
+	debug.SetGCPercent(usual)
 	finish()
 	if err != nil {
 		return err

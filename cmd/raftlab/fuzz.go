@@ -61,6 +61,12 @@ type report struct {
 	UnknownHistories int     `json:"unknown_histories"`
 	Repeated         int     `json:"repeated"`
 	Excused          int     `json:"excused"`
+	BeyondBudget     int     `json:"beyond_budget"`
+
+	Origin string `json:"origin"` // commit, machine and day
+
+	Decisions map[string]int `json:"decisions"` // how often cores decided what
+	ByFault   map[string]int `json:"by_fault"`
 
 	EventsPerCoreSecond     float64 `json:"events_per_core_second"`
 	VirtualHoursPerCoreHour float64 `json:"virtual_hours_per_core_hour"`
@@ -75,6 +81,7 @@ type failure struct {
 	Rule   string      `json:"rule"`
 	Text   string      `json:"text"`
 	Replay string      `json:"replay"`
+	Shrink string      `json:"shrink"`
 	err    *fuzzy.Failure
 }
 
@@ -111,9 +118,9 @@ func (c *campaign) prepare(base, profile string) error {
 	if c.seeds == 0 && c.duration == 0 {
 		c.seeds = seedsDefault
 	}
-	number, err := strconv.ParseUint(base[:min(len(base), 16)], 16, 64)
+	number, err := parseSeedNumber(base)
 	if err != nil {
-		return fmt.Errorf("--seed %q: it takes hexadecimal digits", base)
+		return err
 	}
 	c.base, c.next = number, number
 	c.profiles = strings.Split(profile, ",")
@@ -129,7 +136,10 @@ func (c *campaign) prepare(base, profile string) error {
 			return err
 		}
 	}
-	c.report = report{Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}}
+	c.report = report{
+		Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}, Origin: origin(),
+		Decisions: map[string]int{}, ByFault: map[string]int{},
+	}
 	return nil
 }
 
@@ -165,6 +175,15 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 		return c.report.Failures[0].err
 	}
 	return nil
+}
+
+// parseSeedNumber reads --seed.
+func parseSeedNumber(text string) (uint64, error) {
+	number, err := strconv.ParseUint(text[:min(len(text), 16)], 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("--seed %q: it takes hexadecimal digits", text)
+	}
+	return number, nil
 }
 
 func isTerminal(w io.Writer) bool {
@@ -225,12 +244,23 @@ func (c *campaign) add(result fuzzy.Result, took time.Duration, repeated bool) {
 	if result.Excuse != "" {
 		r.Excused++
 	}
+	if result.Profile.Beyond {
+		r.BeyondBudget++
+	}
+	for i, d := range fuzzy.Decisions() {
+		r.Decisions[d.Name] += result.Decisions[i]
+	}
+	for kind, strikes := range result.ByFault {
+		r.ByFault[fuzzy.FaultKind(kind).String()] += strikes
+	}
 	if c.bar != nil {
 		_ = c.bar.Add(1) // it is only a picture
 	}
 	if f := result.Failure; f != nil {
-		replay := "go run ./cmd/raftlab replay " + result.Seed.String()
-		r.Failures = append(r.Failures, failure{result.Seed.String(), f.Class, f.Rule, f.Text, replay, f})
+		seed := result.Seed.String()
+		r.Failures = append(r.Failures, failure{
+			seed, f.Class, f.Rule, f.Text, "go run ./cmd/raftlab replay " + seed, "go run ./cmd/raftlab shrink " + seed, f,
+		})
 		c.stop = !c.onward
 	}
 }
@@ -253,16 +283,18 @@ func (c *campaign) print(out io.Writer) error {
 		return e.Encode(r)
 	}
 	for _, f := range r.Failures {
-		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n", f.Seed, f.Class, f.Rule, f.Text, f.Replay); err != nil {
+		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n  shrink it: %s\n",
+			f.Seed, f.Class, f.Rule, f.Text, f.Replay, f.Shrink); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(out, `%d seeds of %s from %s in %.1f s, %d failed
   %d events, %d faults, %d crashes, %d elections, %d of %d proposals committed
-  %d histories checked for linearizability, %d too large to tell; %d seeds run twice; %d excused from the second phase
+  %d histories checked for linearizability, %d too large to tell; %d seeds run twice
+  %d excused from the second phase, %d beyond the fault budget, where nodes may stop but never lie
   %.0f events a core-second; %.0f virtual hours and %.0f faults a core-hour
 `, r.Seeds, r.Profiles, r.Base, r.Seconds, len(r.Failures), r.Events, r.Faults, r.Crashes, r.Elections, r.Commits,
-		r.Proposals, r.Histories, r.UnknownHistories, r.Repeated, r.Excused,
+		r.Proposals, r.Histories, r.UnknownHistories, r.Repeated, r.Excused, r.BeyondBudget,
 		r.EventsPerCoreSecond, r.VirtualHoursPerCoreHour, r.FaultsPerCoreHour)
 	return err
 }

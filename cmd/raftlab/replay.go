@@ -1,37 +1,31 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// newReplay runs one seed again and tells how it ended, with the last lines of its story if it failed.
+// newReplay runs one seed or case again and tells how it ended, with the last lines of its trace if it failed.
 func newReplay() *cobra.Command {
 	var lines int
 	var profile bool
+	var mutant string
 	cmd := &cobra.Command{
-		Use: "replay SEED", Short: "Run one seed again, and tell how it ends", Args: usageArgs(cobra.ExactArgs(1)),
+		Use: "replay SEED|FILE", Short: "Run one seed or case again, and tell how it ends", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			seed, err := parseSeed(args[0])
-			if err != nil {
-				return err
-			}
 			if lines < 0 {
 				return fmt.Errorf("--lines %d: it takes 0 or more; %w", lines, errUsage)
 			}
-			last := &lastLines{max: lines}
-			result, err := fuzzy.Run(seed, fuzzy.Text(last, false))
-			if err != nil {
+			t, elsewhere, err := aim(cmd, args[0], mutant)
+			if err != nil || elsewhere {
 				return err
 			}
+			last := &lastLines{max: lines}
+			result := fuzzy.RunCase(&t.Case, fuzzy.Text(last, false))
 			out := cmd.OutOrStdout()
 			if profile {
 				text, _ := json.MarshalIndent(result.Profile, "", "  ") // plain data
@@ -41,73 +35,20 @@ func newReplay() *cobra.Command {
 				_, _ = fmt.Fprintf(out, "%s", last.text())
 			}
 			_, _ = fmt.Fprintf(out, "%s: %v of virtual time, %d events, %d faults, %d elections, %d entries committed, hash %016x\n",
-				seed, result.Virtual, result.Events, result.Faults, result.Elections, result.Commits, result.Hash)
+				t.name, result.Virtual, result.Events, result.Faults, result.Elections, result.Commits, result.Hash)
+			if result.Profile.Beyond {
+				_, _ = fmt.Fprintln(out, "beyond the fault budget: nodes may stop, and say so, but never lie")
+			}
 			if result.Excuse != "" {
 				_, _ = fmt.Fprintln(out, "no second phase:", result.Excuse)
 			}
-			return failed(result)
+			return t.verdict(result)
 		},
 	}
+	mutantFlag(cmd, &mutant)
 	cmd.Flags().IntVar(&lines, "lines", 60, "lines of the story that a failure ends with")
 	cmd.Flags().BoolVar(&profile, "show-profile", false, "print what the seed draws")
 	return cmd
-}
-
-// newTrace writes the whole story of one seed.
-func newTrace() *cobra.Command {
-	var format, path string
-	var all bool
-	cmd := &cobra.Command{
-		Use: "trace SEED", Short: "Write everything that happens in the run of one seed", Args: usageArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			seed, err := parseSeed(args[0])
-			if err != nil {
-				return err
-			}
-			tracers := map[string]func(io.Writer) func(*fuzzy.Record){
-				"text":   func(w io.Writer) func(*fuzzy.Record) { return fuzzy.Text(w, all) },
-				"ndjson": fuzzy.NDJSON,
-			}
-			if tracers[format] == nil {
-				return fmt.Errorf("--format %q: there are text and ndjson; %w", format, errUsage)
-			}
-			return writeTrace(cmd.OutOrStdout(), path, seed, tracers[format])
-		},
-	}
-	cmd.Flags().StringVar(&format, "format", "text", "text, or ndjson: one JSON object a line")
-	cmd.Flags().StringVar(&path, "out", "", "the file to write; default: standard output")
-	cmd.Flags().BoolVar(&all, "all", false, "text: every step and every message, not decisions alone")
-	return cmd
-}
-
-func writeTrace(out io.Writer, path string, seed fuzzy.Seed, tracer func(io.Writer) func(*fuzzy.Record)) (err error) {
-	if path != "" {
-		file, failed := os.Create(path)
-		if failed != nil {
-			return failed
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		out = file
-	}
-	buffered := bufio.NewWriterSize(out, 1<<20)
-	result, err := fuzzy.Run(seed, tracer(buffered))
-	return errors.Join(err, buffered.Flush(), failed(result))
-}
-
-func parseSeed(text string) (fuzzy.Seed, error) {
-	seed, err := fuzzy.ParseSeed(text)
-	if err != nil {
-		return seed, fmt.Errorf("%w; %w", err, errUsage)
-	}
-	return seed, nil
-}
-
-// failed is the failure of a run as an error, or nil.
-func failed(r fuzzy.Result) error {
-	if r.Failure == nil {
-		return nil
-	}
-	return r.Failure
 }
 
 // lastLines keeps the last lines that are written to it.

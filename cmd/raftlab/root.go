@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
 )
 
@@ -22,8 +23,8 @@ const (
 	exitLiveness = 5
 )
 
-const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core or the simulation
-panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
+const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core, a process or the
+simulation panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
 
 // errUsage is matched by errors about the command line itself.
 var errUsage = errors.New("see --help")
@@ -35,24 +36,36 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	var told *childError
+	if err != nil && !errors.As(err, &told) {
 		_, _ = fmt.Fprintln(errOut, "raftlab:", err) // nobody to tell
 	}
 	return exitCode(err)
 }
 
 func exitCode(err error) int {
-	var failure *fuzzy.Failure
+	var simulated *fuzzy.Failure
+	var real *chaos.Failure
+	var class fuzzy.Class
+	var child *childError
 	switch {
 	case err == nil:
 		return exitClean
+	case errors.As(err, &child):
+		return child.code
 	case errors.Is(err, errUsage):
 		return exitUsage
-	case !errors.As(err, &failure):
+	case errors.As(err, &simulated):
+		class = simulated.Class
+	case errors.As(err, &real):
+		class = real.Class
+	default:
 		return exitFailed
-	case failure.Class == fuzzy.Safety:
+	}
+	switch class {
+	case fuzzy.Safety:
 		return exitSafety
-	case failure.Class == fuzzy.Liveness:
+	case fuzzy.Liveness:
 		return exitLiveness
 	}
 	return exitCrash
@@ -70,7 +83,9 @@ The profiles are
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
   raftlab replay f2.swarm.2a             # one seed again, as a story
-  raftlab trace f2.swarm.2a --format ndjson > trace.ndjson
+  raftlab trace f2.swarm.2a --format html --out page.html
+  raftlab shrink f2.swarm.2a --out case.txt
+  raftlab shrink --mutant R01            # a known bug: find it, and make its run small
   raftlab elections --sizes 5            # Raft beside the algorithms that it learned from`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -78,7 +93,8 @@ The profiles are
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newZoo(), newElections())
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage(), newChaos(),
+		newElections())
 	return root
 }
 

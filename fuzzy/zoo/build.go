@@ -27,6 +27,15 @@ type Binary struct {
 // Build makes, below dir, the program that hunts mutants. It needs the go command, and the working directory
 // must be in a checkout of the module. It fails if an anchor does not fit the sources.
 func Build(ctx context.Context, dir string) (*Binary, error) {
+	b, err := prepare(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.compile(ctx, "build", b.hunter, "fuzzy/zoo/hunt")
+}
+
+// prepare writes the overlay.
+func prepare(ctx context.Context, dir string) (*Binary, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return nil, err
@@ -38,8 +47,7 @@ func Build(ctx context.Context, dir string) (*Binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Binary{root: root, dir: dir, overlay: file, hunter: filepath.Join(dir, "hunter"), tests: map[string]string{}}
-	return b, b.compile(ctx, "build", b.hunter, "fuzzy/zoo/hunt")
+	return &Binary{root: root, dir: dir, overlay: file, hunter: filepath.Join(dir, "hunter"), tests: map[string]string{}}, nil
 }
 
 // moduleRoot returns the directory of the module's sources.

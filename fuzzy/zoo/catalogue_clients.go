@@ -102,6 +102,31 @@ var transfers = []Mutant{
 		Expect: "N7",
 		Test:   &Test{".", "TestTransfer"},
 	},
+	{
+		ID: "T07", Rule: "a leader whose disk stands still hands over", Bug: "it leads on",
+		Edits: []Edit{value("stall.go", `!stalled || l.transfer != nil || c.step.closing || !c.outrun()`,
+			`c.now.Mono >= 0`)},
+		Expect: "L12", Seen: "etcd #13527, #15247; hashicorp/raft #503, #612",
+		Profiles: []string{"disk"}, MustKill: true,
+	},
+	{
+		ID: "T08", Rule: "a quorum without the leader is ahead of its disk", Bug: "it counts itself",
+		Edits:  []Edit{before("stall.go", `return quorumValue(ahead) > c.disk.persisted`, `ahead[0] = c.log.Last.Index`)},
+		Expect: "panic",
+		Test:   &Test{".", "TestStall"},
+	},
+	{
+		ID: "T09", Rule: "a stalled leader hands over to one that is ahead", Bug: "to anyone who is heard",
+		Edits:  []Edit{value("transfer.go", `best == nil || p.match > best.match`, `best == nil`)},
+		Expect: "TestStall",
+		Test:   &Test{".", "TestStall"},
+	},
+	{
+		ID: "T10", Rule: "a leader whose disk stands still takes no proposals", Bug: "it takes them, without limit",
+		Edits:  []Edit{instead("replicate.go", `return RefusedStalled`, `return 0`)},
+		Expect: "N10",
+		Test:   &Test{".", "TestStall"},
+	},
 }
 
 // clients: every request is answered, and truly.

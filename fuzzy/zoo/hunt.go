@@ -137,10 +137,7 @@ func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 
 // chase runs seeds until one fails because of the mutant, and not without it.
 func (b *Binary) chase(ctx context.Context, m *Mutant, o Options, r *Report) error {
-	profiles := m.Profiles
-	if len(profiles) == 0 {
-		profiles = defaultProfiles
-	}
+	profiles := m.Hunted()
 	over := time.Now().Add(o.Budget)
 	for r.Seeds < o.Seeds && time.Now().Before(over) {
 		find, err := b.run(ctx, m.ID, profiles, o.First, r.Seeds, o.Seeds-r.Seeds, time.Until(over))
@@ -177,7 +174,7 @@ func (b *Binary) run(ctx context.Context, id string, profiles []string, first ui
 	cmd := exec.CommandContext(ctx, b.hunter, "-profiles", strings.Join(profiles, ","),
 		"-first", strconv.FormatUint(first, 10), "-skip", strconv.Itoa(skip), "-seeds", strconv.Itoa(seeds), "-budget", budget.String())
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }),
-		mutantVariable+"="+id, assertsVariable+"=off", "GOMAXPROCS=1", "GOMEMLIMIT=1GiB")
+		append(environment(id), "GOMAXPROCS=1", "GOMEMLIMIT=1GiB")...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -12,11 +12,7 @@ import (
 // The build holds every mutant: the canary dies, the no-op does not, and a handful of the rest die. By which
 // invariant they do first depends on the seeds; the scoreboard tells.
 func TestHunt_KillsWhatItMust(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the simulator")
-	}
-	b, err := Build(t.Context(), t.TempDir())
-	require.NoError(t, err)
+	b := built(t)
 	ids := []string{Canary, Noop, "E01", "E05", "E13", "R09", "R11", "R15", "D21", "F12"}
 	mutants, err := Choose(ids)
 	require.NoError(t, err)

@@ -21,7 +21,12 @@ func main() {
 	seeds := flag.Int("seeds", 1, "at most")
 	budget := flag.Duration("budget", time.Minute, "at most")
 	hung := flag.Duration("hung", 15*time.Second, "that one seed may take")
+	file := flag.String("case", "", "a case file to replay instead")
 	flag.Parse()
+	if *file != "" {
+		replay(*file)
+		return
+	}
 
 	find := zoo.Find{}
 	over := time.Now().Add(*budget)
@@ -43,6 +48,20 @@ func main() {
 		}
 	}
 	print(find)
+}
+
+// replay runs one case and prints a zoo.Replayed.
+func replay(file string) {
+	c, err := fuzzy.LoadCase(file)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	replayed := zoo.Replayed{Story: c.Tell()}
+	if f := fuzzy.RunCase(&c, nil).Failure; f != nil {
+		replayed.Rule, replayed.Text = f.Rule, f.Text
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(replayed) // whoever reads it notices if it is cut short
 }
 
 func end(find zoo.Find, rule, text string) {

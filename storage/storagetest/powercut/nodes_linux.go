@@ -130,6 +130,9 @@ func (n *dirNode) Create(
 		return nil, nil, 0, errno
 	}
 	defer lock.Unlock()
+	if n.tree.full {
+		return nil, nil, 0, syscall.ENOSPC
+	}
 	f := n.tree.newFile()
 	n.dir.names[name] = f
 	return n.show(ctx, f, out), nil, fuse.FOPEN_KEEP_CACHE, 0
@@ -206,6 +209,7 @@ func (n *dirNode) Rename(
 }
 
 func (n *dirNode) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
+	n.tree.stall()
 	lock, errno := n.enter()
 	if errno != 0 {
 		return errno
@@ -238,6 +242,9 @@ func (n *fileNode) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrI
 	}
 	defer lock.Unlock()
 	if size, ok := in.GetSize(); ok {
+		if n.tree.full && int64(size) > int64(len(n.file.data)) {
+			return syscall.ENOSPC
+		}
 		n.file.resize(int64(size))
 	}
 	describe(n.file, &out.Attr)
@@ -264,11 +271,15 @@ func (n *fileNode) Write(_ context.Context, _ fs.FileHandle, data []byte, offset
 		return 0, errno
 	}
 	defer lock.Unlock()
+	if n.tree.full {
+		return 0, syscall.ENOSPC
+	}
 	n.file.write(data, offset)
 	return uint32(len(data)), 0
 }
 
 func (n *fileNode) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
+	n.tree.stall()
 	lock, errno := n.enter()
 	if errno != 0 {
 		return errno

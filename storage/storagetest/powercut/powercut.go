@@ -97,6 +97,33 @@ func (f *FS) PowerCutKeeping(seed uint64) error { return f.command(fmt.Sprintf("
 // A process that ends at a failed sync leaves behind what one leaves that was killed within it.
 func (f *FS) FailSyncs(after int) error { return f.command(fmt.Sprintf("syncs %d", after)) }
 
+// Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, also over what
+// is there, as on a file system that writes everything anew.
+func (f *FS) Fill(full bool) error {
+	if full {
+		return f.command("fill")
+	}
+	return f.command("free")
+}
+
+// Lie has every later sync report success and do nothing, for good: a disk that promises what it does
+// not keep. What is built on it loses what it acknowledged, which a test of it had better notice.
+func (f *FS) Lie() error { return f.command("lie") }
+
+// StallSyncs has every sync that begins from now on wait that long before it does anything: a disk that
+// has stalled, or is slow. Reads and writes go on, but a write waits behind a sync of the same file.
+// It lasts until ResumeSyncs, the next power cut or Close. As with a real disk, a process that is
+// killed within a sync is gone only once the sync has ended.
+func (f *FS) StallSyncs(each time.Duration) error {
+	if each <= 0 {
+		return fmt.Errorf("powercut: syncs stall for %v; it takes more than 0", each)
+	}
+	return f.command(fmt.Sprintf("stall %d", each))
+}
+
+// ResumeSyncs ends a stall: the syncs that wait go on at once, and later ones do not wait.
+func (f *FS) ResumeSyncs() error { return f.command("resume") }
+
 func (f *FS) command(line string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -3,7 +3,9 @@ package powercut_test
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -128,4 +130,81 @@ func TestFailSyncs_LeavesWhatAKillWithinASyncLeaves(t *testing.T) {
 	assert.Equal(t, "later", read(t, name))
 	require.NoError(t, fs.PowerCut())
 	assert.Equal(t, "again", read(t, name))
+}
+
+func TestFill_LeavesNoRoomUntilThereIsAgain(t *testing.T) {
+	fs, dir := mount(t)
+	f := write(t, filepath.Join(dir, "f"), "first", 0)
+	require.NoError(t, fs.Fill(true))
+	_, err := f.WriteAt([]byte("FIRST"), 0)
+	assert.ErrorIs(t, err, syscall.ENOSPC)
+	assert.ErrorIs(t, f.Truncate(100), syscall.ENOSPC)
+	assert.ErrorIs(t, os.WriteFile(filepath.Join(dir, "g"), nil, 0o600), syscall.ENOSPC)
+	require.NoError(t, f.Sync(), "what is there can be synced")
+	require.NoError(t, fs.Fill(false))
+	write(t, filepath.Join(dir, "f"), "again", 0)
+	assert.Equal(t, "again", read(t, filepath.Join(dir, "f")))
+}
+
+func TestLie_LosesWhatWasSynced(t *testing.T) {
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	require.NoError(t, write(t, name, "honest", 0).Sync())
+	syncDir(t, dir)
+	require.NoError(t, fs.Lie())
+	require.NoError(t, write(t, name, "a lie!", 0).Sync())
+	require.NoError(t, fs.PowerCut())
+	assert.Equal(t, "honest", read(t, name))
+}
+
+func TestStallSyncs_HoldsSyncsUntilTheyAreResumed(t *testing.T) {
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	f, other := write(t, name, "first", 0), write(t, filepath.Join(dir, "g"), "read me", 0)
+	syncDir(t, dir)
+	require.NoError(t, f.Sync())
+
+	require.NoError(t, fs.StallSyncs(time.Hour))
+	write(t, name, "later", 0)
+	synced := make(chan error, 2)
+	go func() { synced <- f.Sync() }()
+	go func() { synced <- other.Sync() }()
+	assert.Equal(t, "read me", read(t, filepath.Join(dir, "g")), "only syncs wait")
+	assert.Empty(t, synced)
+
+	require.NoError(t, fs.ResumeSyncs())
+	assert.NoError(t, <-synced)
+	assert.NoError(t, <-synced)
+	require.NoError(t, f.Sync(), "later ones do not wait")
+	require.NoError(t, fs.PowerCut())
+	assert.Equal(t, "later", read(t, name))
+}
+
+func TestStallSyncs_IsASlowDiskIfItIsShort(t *testing.T) {
+	const delay = 50 * time.Millisecond
+	fs, dir := mount(t)
+	f := write(t, filepath.Join(dir, "f"), "text", 0)
+	require.NoError(t, fs.StallSyncs(delay))
+	for range 2 {
+		began := time.Now()
+		require.NoError(t, f.Sync())
+		assert.GreaterOrEqual(t, time.Since(began), delay)
+	}
+	assert.ErrorContains(t, fs.StallSyncs(0), "more than 0")
+}
+
+func TestStallSyncs_EndsWithAPowerCutWhichTheSyncDoesNotSurvive(t *testing.T) {
+	fs, dir := mount(t)
+	name := filepath.Join(dir, "f")
+	f := write(t, name, "first", 0)
+	require.NoError(t, f.Sync())
+	syncDir(t, dir)
+	require.NoError(t, fs.StallSyncs(time.Hour))
+	write(t, name, "later", 0)
+	synced := make(chan error, 1)
+	go func() { synced <- f.Sync() }()
+	require.NoError(t, fs.PowerCut())
+	assert.Error(t, <-synced)
+	assert.Equal(t, "first", read(t, name))
+	require.NoError(t, write(t, name, "again", 0).Sync(), "the disk works again")
 }

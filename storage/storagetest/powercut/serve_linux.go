@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -61,6 +62,16 @@ func (s *server) obey(command []string) error {
 		}
 	}
 	switch {
+	case len(command) == 1 && (command[0] == "fill" || command[0] == "free"):
+		s.tree.mu.Lock()
+		defer s.tree.mu.Unlock()
+		s.tree.full = command[0] == "fill"
+		return nil
+	case len(command) == 1 && command[0] == "lie":
+		s.tree.mu.Lock()
+		defer s.tree.mu.Unlock()
+		s.tree.lies = true
+		return nil
 	case len(command) == 1 && command[0] == "cut":
 		return s.cut(keepNothing)
 	case len(command) == 2 && command[0] == "cut":
@@ -69,6 +80,16 @@ func (s *server) obey(command []string) error {
 		s.tree.mu.Lock()
 		defer s.tree.mu.Unlock()
 		s.tree.syncsLeft = number
+		return nil
+	case len(command) == 2 && command[0] == "stall":
+		s.tree.mu.Lock()
+		defer s.tree.mu.Unlock()
+		s.tree.syncDelay = time.Duration(number)
+		return nil
+	case len(command) == 1 && command[0] == "resume":
+		s.tree.mu.Lock()
+		defer s.tree.mu.Unlock()
+		s.tree.resumeSyncs()
 		return nil
 	}
 	return fmt.Errorf("powercut: unknown command %q", command)

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 )
 
 // tree is what the file system holds: for each file and directory what a process sees, and beside it
@@ -16,6 +17,11 @@ type tree struct {
 	last uint64 // inode number given out
 	// syncsLeft is how many more syncs succeed; negative: all do.
 	syncsLeft int
+	full      bool // writes fail
+	lies      bool // syncs do nothing
+	// syncDelay is how long a sync waits before it begins, unless resumed is closed.
+	syncDelay time.Duration
+	resumed   chan struct{}
 }
 
 // blockBytes is what a disk writes as a whole: of a block that was not synced a power cut leaves the
@@ -43,7 +49,7 @@ func (f *file) inode() uint64 { return f.ino }
 func (d *dir) inode() uint64  { return d.ino }
 
 func newTree() *tree {
-	t := &tree{syncsLeft: -1}
+	t := &tree{syncsLeft: -1, resumed: make(chan struct{})}
 	t.root = t.newDir()
 	return t
 }
@@ -90,7 +96,9 @@ func (t *tree) sync(f *file) bool {
 	if !t.mayDoSync() {
 		return false
 	}
-	f.settle(func() bool { return true })
+	if !t.lies {
+		f.settle(func() bool { return true })
+	}
 	return true
 }
 
@@ -98,7 +106,9 @@ func (t *tree) syncDir(d *dir) bool {
 	if !t.mayDoSync() {
 		return false
 	}
-	d.settle(func() bool { return true })
+	if !t.lies {
+		d.settle(func() bool { return true })
+	}
 	return true
 }
 
@@ -110,11 +120,34 @@ func (t *tree) mayDoSync() bool {
 	return t.syncsLeft < 0
 }
 
+// stall keeps a sync waiting, while everything else goes on. The caller does not hold the lock.
+func (t *tree) stall() {
+	t.mu.Lock()
+	delay, resumed := t.syncDelay, t.resumed
+	t.mu.Unlock()
+	if delay == 0 {
+		return
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-resumed:
+	}
+}
+
+func (t *tree) resumeSyncs() {
+	t.syncDelay = 0
+	close(t.resumed)
+	t.resumed = make(chan struct{})
+}
+
 // cut takes the power away: what was synced stays, and so does, of the rest, what keep says, which is
 // asked for each block, size and name in an order that depends on nothing but them.
 func (t *tree) cut(keep func() bool) {
 	t.life++
 	t.syncsLeft = -1
+	t.resumeSyncs()
 	done := map[object]bool{}
 	for waiting := []object{t.root}; len(waiting) > 0; {
 		next := waiting[0]

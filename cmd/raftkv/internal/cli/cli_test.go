@@ -122,6 +122,8 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 			[]string{`does not name this member, "n1"`}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"no URL of a server"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{"no host and port"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2", 2, []string{"--via \"n2\": write id=host:port"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2=h", 2, []string{"--via \"n2=h\""}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 1ms", 2, []string{"ElectionTimeout: 1ms"}},
 		{"serve --id n1 --cluster= --data d --raft-addr :1 --http-addr :2", 2, []string{"--cluster is missing"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=http://h,n2=h:1=http://h", 2,

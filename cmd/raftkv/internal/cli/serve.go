@@ -43,6 +43,8 @@ do. HTTP has neither authentication nor encryption: keep it on a network that yo
 	flags.StringVar(&o.RaftAddr, "raft-addr", "", "host:port to listen on for the other members (required)")
 	flags.StringVar(&o.HTTPAddr, "http-addr", "", "host:port to listen on for clients (required)")
 	flags.StringSliceVar(&o.Peers, "peers", nil, "founding members, this one included, as id=host:port=url")
+	flags.StringSliceVar(&o.Via, "via", nil,
+		"addresses to dial members at instead of their own, as id=host:port: a proxy or a tunnel")
 	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond,
 		"silence of the leader before another one is elected")
 	flags.StringVar(&o.TLSCert, "tls-cert", "", "this member's certificate for raft connections, PEM")

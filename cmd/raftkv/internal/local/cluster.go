@@ -29,6 +29,8 @@ type Cluster struct {
 	program string
 	dir     string
 	http    *http.Client
+	// More returns what a member is started with beside the rest, unless nil. Set it before Start.
+	More func(Node) []string
 
 	mu        sync.Mutex
 	processes map[string]*Process // the last one of each member
@@ -48,7 +50,7 @@ func (c *Cluster) DataDir(id string) string { return filepath.Join(c.dir, id) }
 
 func (c *Cluster) logFile(id string) string { return filepath.Join(c.dir, id+".log") }
 
-// ServeArgs returns the arguments with which a member is started.
+// ServeArgs returns the arguments with which a member is started, More included.
 func (c *Cluster) ServeArgs(n Node) []string {
 	args := []string{
 		"serve", "--stop-with-stdin", "--id", n.ID, "--cluster", "demo", "--data", c.DataDir(n.ID),
@@ -56,6 +58,9 @@ func (c *Cluster) ServeArgs(n Node) []string {
 	}
 	for _, peer := range c.Peers() {
 		args = append(args, "--peers", peer)
+	}
+	if c.More != nil {
+		args = append(args, c.More(n)...)
 	}
 	return args
 }

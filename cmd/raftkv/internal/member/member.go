@@ -1,12 +1,15 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -54,7 +57,26 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	err = serve(ctx, node, server.New(node, store, metricsHandler(node, connections)), listener)
 	started()
 	report.Wait()
-	return errors.Join(err, closeNode(node))
+	err = errors.Join(err, closeNode(node))
+	if !errors.Is(node.Err(), raft.ErrClosed) {
+		dumpNotes(node, filepath.Join(o.Data, notesFile), cfg.Logger)
+	}
+	return err
+}
+
+// notesFile holds, in the data directory, the last decisions of a member that ended by itself.
+const notesFile = "notes.ndjson"
+
+// dumpNotes keeps the notes of a node that ended by itself. Its disk may be why: then the log has to do.
+func dumpNotes(node *raft.Node, path string, log hclog.Logger) {
+	var notes bytes.Buffer
+	err := node.WriteNotes(&notes)
+	if err = errors.Join(err, os.WriteFile(path, notes.Bytes(), 0o600)); err != nil {
+		log.Warn("the last decisions are not kept", "error", err)
+		_ = os.Remove(path) // what is there of it tells nobody anything
+		return
+	}
+	log.Info("the last decisions are kept: raftlab trace --from FILE --format html shows them", "file", path)
 }
 
 // reportReady logs that the member is ready, and until then what it waits for: a first start waits in
@@ -85,7 +107,12 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 	if err != nil {
 		return nil, nil, err
 	}
-	connections, err := transport.Listen(o.RaftAddr, transport.Options{TLS: secure, Insecure: o.Insecure, Logger: cfg.Logger})
+	resolve, err := o.resolve()
+	if err != nil {
+		return nil, nil, err
+	}
+	connections, err := transport.Listen(o.RaftAddr,
+		transport.Options{TLS: secure, Insecure: o.Insecure, Resolve: resolve, Logger: cfg.Logger})
 	if err != nil {
 		return nil, nil, explainListen(err)
 	}

@@ -2,6 +2,7 @@
 package member
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -25,6 +26,8 @@ type Options struct {
 	RaftAddr string   // "host:port" to listen on for the other members
 	HTTPAddr string   // "host:port" to listen on for clients
 	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the founding members, this one included
+	// Via are addresses to dial members at instead of their own, as "id=host:port".
+	Via []string
 	// ElectionTimeout is raft.Config's.
 	ElectionTimeout time.Duration
 	// TLSCert, TLSKey and TLSCA are PEM files; all or none. They secure the raft connections.
@@ -53,6 +56,36 @@ func ParsePeer(text string) (raft.Member, error) {
 
 // FormatPeer is the inverse of ParsePeer.
 func FormatPeer(m raft.Member) string { return fmt.Sprintf("%s=%s=%s", m.ID, m.Address, m.Meta) }
+
+// via returns where to dial the members that Via names.
+func (o Options) via() (map[raft.NodeID]string, error) {
+	addresses := map[raft.NodeID]string{}
+	for _, text := range o.Via {
+		id, address, found := strings.Cut(text, "=")
+		if !found || id == "" {
+			return nil, fmt.Errorf("--via %q: write id=host:port, as in n2=127.0.0.1:7002", text)
+		}
+		if err := checkAddress(address, false); err != nil {
+			return nil, fmt.Errorf("--via %q: %w", text, err)
+		}
+		addresses[raft.NodeID(id)] = address
+	}
+	return addresses, nil
+}
+
+// resolve returns the transport's way of finding members.
+func (o Options) resolve() (func(context.Context, raft.Member) (string, error), error) {
+	via, err := o.via()
+	if err != nil || len(via) == 0 {
+		return nil, err
+	}
+	return func(_ context.Context, m raft.Member) (string, error) {
+		if address, found := via[m.ID]; found {
+			return address, nil
+		}
+		return m.Address, nil
+	}, nil
+}
 
 // checkAddress returns what is wrong with a "host:port"; only a listener may leave out the host or
 // leave the choice of the port to the system.
@@ -110,6 +143,8 @@ func (o Options) config() (raft.Config, error) {
 		errs = append(errs, err)
 		cfg.Initial = append(cfg.Initial, peer)
 	}
+	_, err := o.via()
+	errs = append(errs, err)
 	if hclog.LevelFromString(o.LogLevel) == hclog.NoLevel {
 		errs = append(errs, fmt.Errorf("--log-level %q: use trace, debug, info, warn, error or off", o.LogLevel))
 	}

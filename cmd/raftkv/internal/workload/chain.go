@@ -13,16 +13,51 @@ import (
 // chain is a sequence of writes by one client to a key of its own, each on condition that the one
 // before it is still there. An acknowledged write that was lost is found by the next link, or by the
 // last look, whatever else was written: nothing has to be remembered but the last link.
+//
+// After a while it begins anew with another key, so that its history can be checked like a register's.
 type chain struct {
-	key  string
-	next uint64 // the number that is written next
-	last link
+	client int
+	prefix string
+	now    func() int64
+	count  int // keys so far
+
+	*round        // of the present key
+	next   uint64 // the number that is written next
+	last   link
 	// pending are the writes of unknown outcome since last. All of them have its revision as their
 	// condition: at most one takes effect, and none once another link stands.
 	pending []uint64
 	// look says that the key has to be read before the next write; moved, that a write was refused
 	// because the key has changed.
 	look, moved bool
+	// ending says that nothing is written to the key any more, and it is looked at once more.
+	ending bool
+}
+
+func newChain(client int, prefix string, now func() int64) *chain {
+	ch := &chain{client: client, prefix: prefix, now: now}
+	ch.begin()
+	return ch
+}
+
+// begin turns to a new key.
+func (ch *chain) begin() {
+	ch.count++
+	ch.round = &round{key: fmt.Sprintf("%s/%d", ch.prefix, ch.count)}
+	ch.last, ch.pending, ch.look, ch.moved, ch.ending = link{}, nil, false, false, false
+}
+
+// retire returns the present round, if it is over, and turns to a new key.
+func (ch *chain) retire() *round {
+	switch {
+	case ch.ending && !ch.look:
+		over := ch.round
+		ch.begin()
+		return over
+	case ch.full():
+		ch.look, ch.ending = true, true
+	}
+	return nil
 }
 
 // link is a write that is known to have taken effect; the zero value is the absent key.
@@ -50,25 +85,38 @@ func (ch *chain) step(ctx context.Context, c *client.Client) (outcome, error) {
 	ch.next++
 	number := ch.next
 	condition := client.Condition{Revision: ch.last.revision, Absent: ch.last.revision == 0}
-	written, err := c.Put(ctx, ch.key, []byte(strconv.FormatUint(number, 10)), condition)
+	in, call := input{kind: opSwap, value: text(number), expected: text(ch.last.number)}, ch.now()
+	written, err := c.Put(ctx, ch.key, []byte(in.value), condition)
 	switch {
 	case err == nil:
+		ch.add(ch.client, call, ch.now(), in, output{revision: written.Revision})
 		ch.stand(link{number, written.Revision})
 		return acked, nil
 	case api.Uncertain(err):
+		ch.add(ch.client, call, ch.now(), in, output{unknown: true})
 		ch.pending = append(ch.pending, number)
 		ch.look = true
 		return unknown, err
 	case api.CodeOf(err) == api.ConditionFailed:
+		ch.add(ch.client, call, ch.now(), in, output{failed: true})
 		ch.look, ch.moved = true, true
 		return stepped, nil
 	}
 	return nowhere, err
 }
 
+// text is the value of a link; "" of the absent key.
+func text(number uint64) string {
+	if number == 0 {
+		return ""
+	}
+	return strconv.FormatUint(number, 10)
+}
+
 // lookup reads the key and reports whether it is where the chain says.
 func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) {
 	var found link
+	call := ch.now()
 	value, err := c.Get(ctx, ch.key, api.Linearizable)
 	switch {
 	case err == nil:
@@ -79,6 +127,7 @@ func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) 
 	case api.CodeOf(err) != api.NotFound:
 		return nowhere, err
 	}
+	ch.add(ch.client, call, ch.now(), input{kind: opGet}, output{value: text(found.number), revision: found.revision})
 	last, pending, moved := ch.last, ch.pending, ch.moved
 	if found == last && !moved {
 		ch.look = false

@@ -52,7 +52,8 @@ var registerModel = porcupine.Model{
 		ok, next := state.(register).step(in.(input), out.(output))
 		return ok, next
 	},
-	Hash: func(state any) uint64 { return maphash.Comparable(registerSeed, state.(register)) },
+	DescribeOperation: func(in, out any) string { return describe(in.(input), out.(output)) },
+	Hash:              func(state any) uint64 { return maphash.Comparable(registerSeed, state.(register)) },
 }
 
 var registerSeed = maphash.MakeSeed()

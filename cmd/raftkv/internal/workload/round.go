@@ -17,17 +17,29 @@ const (
 	checksMax       = 8 // rounds that wait for their check; then their clients wait too
 )
 
-// round is the history of one register, which all clients use for a while and then never again. A
+// round is the history of one register, which all clients use for a while and then never again, or of one
+// chain. A
 // history of many registers is linearizable if, and only if, the history of each is: to check every
 // round is to check everything, in bounded memory.
 type round struct {
 	key     string
 	ops     []porcupine.Operation
 	unknown int
-	active  int // clients in it
+	active  int  // clients in it
+	stays   bool // its key is looked at once more
 }
 
 func (r *round) full() bool { return len(r.ops) >= roundOpsMax || r.unknown >= roundUnknownMax }
+
+// add records an operation.
+func (r *round) add(client int, call, ret int64, in input, out output) {
+	if out.unknown {
+		ret = forever
+		r.unknown++
+	}
+	op := porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: ret}
+	r.ops = append(r.ops, op)
+}
 
 // rounds hands out the current round. Its methods may be called from any goroutine.
 type rounds struct {
@@ -71,12 +83,7 @@ func (s *rounds) record(r *round, client int, call int64, in input, out *output)
 	defer s.mu.Unlock()
 	r.active--
 	if out != nil {
-		op := porcupine.Operation{ClientId: client, Input: in, Call: call, Output: *out, Return: s.now()}
-		if out.unknown {
-			op.Return = forever
-			r.unknown++
-		}
-		r.ops = append(r.ops, op)
+		r.add(client, call, s.now(), in, *out)
 	}
 	if r.active > 0 || !r.full() {
 		return false
@@ -108,9 +115,5 @@ func (r *round) check(pictureDir string) (porcupine.CheckResult, string) {
 		return result, ""
 	}
 	_, info := porcupine.CheckOperationsVerbose(registerModel, r.ops, checkTimeout)
-	picture, err := drawPicture(pictureDir, info)
-	if err != nil {
-		picture = err.Error()
-	}
-	return result, fmt.Sprintf("the history of %s is not linearizable: see %s", r.key, picture)
+	return result, fmt.Sprintf("the history of %s is not linearizable: %s", r.key, r.document(pictureDir, info))
 }

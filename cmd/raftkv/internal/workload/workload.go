@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -39,7 +38,31 @@ type Config struct {
 	Pause time.Duration
 	// Dir gets a picture of a history that is not linearizable.
 	Dir string
+	// Keep leaves every key in place, for a last look at all of them. Memory then grows by some hundred
+	// bytes for every 400 operations.
+	Keep bool
+	// History is a file to which the whole history is written, one operation a line; "" is none.
+	History string
+	// Observe is called at the end of each request, unless nil, from any goroutine.
+	Observe func(Request)
 }
+
+// Request is how a request went.
+type Request struct {
+	Called, Ended time.Time
+	Result        Result
+	Write         bool // an acknowledged write, if it was answered
+}
+
+// Result is how a request ended.
+type Result uint8
+
+// The results.
+const (
+	Answered Result = iota // by the store; also that a condition did not hold
+	Refused                // nothing was changed: nobody there, or nobody leads
+	Unknown                // a write that may or may not be carried out
+)
 
 // Verdict is what has been found so far.
 type Verdict struct {
@@ -49,6 +72,7 @@ type Verdict struct {
 	Operations   int    // in the histories that have been checked
 	Histories    int
 	Undecided    int // histories that the checker did not finish in time
+	Scanned      int // keys that were read once more at the end, with Config.Keep
 	Violations   []string
 }
 
@@ -76,10 +100,12 @@ func (v Verdict) String() string {
 
 // Workload is a number of clients at work. Its methods may be called from any goroutine.
 type Workload struct {
-	cfg    Config
-	http   *http.Client
-	chains []*chain
-	rounds *rounds
+	cfg     Config
+	http    *http.Client
+	chains  []*chain
+	rounds  *rounds
+	journal *journal
+	kept    []standing // by the checker, and after Run
 
 	mu      sync.Mutex
 	verdict Verdict
@@ -99,8 +125,9 @@ func New(cfg Config) *Workload {
 		rounds: newRounds(cfg.Prefix + "register/"), waiting: map[*waiter]struct{}{},
 	}
 	for i := range cfg.Clients {
-		w.chains = append(w.chains, &chain{key: cfg.Prefix + "chain/" + strconv.Itoa(i)})
+		w.chains = append(w.chains, newChain(i, cfg.Prefix+"chain/"+strconv.Itoa(i), w.rounds.now))
 	}
+	w.journal = openJournal(cfg.History)
 	return w
 }
 
@@ -114,12 +141,18 @@ func (w *Workload) Run(ctx context.Context) {
 		clients.Go(func() { w.newWorker(i).run(ctx) })
 	}
 	clients.Wait()
+	for _, ch := range w.chains {
+		ch.stays = true // Verify looks at it
+		w.rounds.ended <- ch.round
+	}
 	w.rounds.finish()
 	checker.Wait()
+	_ = w.journal.close() // Verify tells
 }
 
 func (w *Workload) checkRounds() {
 	for r := range w.rounds.ended {
+		w.journal.write(r)
 		result, violation := r.check(w.cfg.Dir)
 		w.mu.Lock()
 		w.verdict.Histories++
@@ -131,7 +164,10 @@ func (w *Workload) checkRounds() {
 			w.verdict.Undecided++
 		}
 		w.mu.Unlock()
-		if result == porcupine.Ok {
+		switch {
+		case w.cfg.Keep:
+			w.kept = append(w.kept, r.standing())
+		case result == porcupine.Ok && !r.stays:
 			w.discard(r.key)
 		}
 	}
@@ -173,10 +209,13 @@ func (w *Workload) Verdict() Verdict {
 // the verdict of the whole. It fails if the context ends first: no leader.
 func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 	defer w.http.CloseIdleConnections()
+	if err := w.journal.close(); err != nil {
+		return w.Verdict(), fmt.Errorf("writing the history: %w", err)
+	}
 	for _, ch := range w.chains {
 		_, err := client.Try(ctx, w.clients(), func(c *client.Client) (struct{}, error) {
 			result, err := ch.lookup(ctx, c)
-			w.count(result, err, time.Time{})
+			w.count(result, err, noTime)
 			if result == nowhere {
 				return struct{}{}, err
 			}
@@ -186,7 +225,8 @@ func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 			return w.Verdict(), fmt.Errorf("the last look at %s: %w", ch.key, err)
 		}
 	}
-	return w.Verdict(), nil
+	err := w.scan(ctx)
+	return w.Verdict(), err
 }
 
 // NextAcknowledged returns when the first write that was called after the given moment was
@@ -209,9 +249,15 @@ func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.
 	}
 }
 
+// noTime is when a step of no client was called.
+var noTime time.Time
+
 // count takes the outcome of a step that was called at that moment into account.
 func (w *Workload) count(result outcome, err error, called time.Time) {
 	now := time.Now()
+	if w.cfg.Observe != nil && called != noTime {
+		w.cfg.Observe(Request{called, now, results[result], result == acked})
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch result {
@@ -230,6 +276,8 @@ func (w *Workload) count(result outcome, err error, called time.Time) {
 		w.violate(err.Error())
 	}
 }
+
+var results = [...]Result{stepped: Answered, acked: Answered, violated: Answered, unknown: Unknown, nowhere: Refused}
 
 // worker is one client.
 type worker struct {
@@ -258,6 +306,9 @@ func (k *worker) run(ctx context.Context) {
 			var err error
 			result, err = k.chain.step(context.Background(), k.servers[k.at])
 			k.w.count(result, err, called)
+			if over := k.chain.retire(); over != nil {
+				k.w.rounds.ended <- over
+			}
 		}
 		pause := k.w.cfg.Pause
 		if result == nowhere || result == unknown {
@@ -340,12 +391,4 @@ func (k *worker) get(ctx context.Context, c *client.Client, key string) (*output
 		return nil, err
 	}
 	return &output{value: k.value, revision: k.revision}, nil
-}
-
-func drawPicture(dir string, info porcupine.LinearizationInfo) (string, error) {
-	file, err := os.CreateTemp(dir, "violation-*.html")
-	if err != nil {
-		return "", err
-	}
-	return file.Name(), errors.Join(porcupine.Visualize(registerModel, info, file), file.Close())
 }

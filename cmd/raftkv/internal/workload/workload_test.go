@@ -129,6 +129,45 @@ func TestWorkload_FindsLostWrites(t *testing.T) {
 	assert.Contains(t, verdict.String(), "NOT linearizable")
 }
 
+func TestWorkload_LooksOnceMoreAtEveryKeyThatItKeeps(t *testing.T) {
+	s := &store{Node: nodetest.New("n1")}
+	s.real = server.New(s, s.Store, http.NotFoundHandler())
+	former := snapshot(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.between = func(n int64, w http.ResponseWriter, r *http.Request) {
+		s.real.ServeHTTP(w, r)
+		if n == 4000 {
+			cancel()
+		}
+	}
+	listening := httptest.NewServer(s)
+	defer listening.Close()
+	dir := t.TempDir()
+	var requests atomic.Int64
+	w := workload.New(workload.Config{
+		Servers: []string{listening.URL}, Clients: 2, Prefix: "test/", Dir: dir, Keep: true,
+		History: filepath.Join(dir, "history.ndjson"), Observe: func(workload.Request) { requests.Add(1) },
+	})
+	w.Run(ctx)
+	verdict, err := w.Verify(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, verdict.Err())
+	assert.Equal(t, int64(verdict.Operations), requests.Load(), "every request is in a history")
+	assert.Equal(t, verdict.Histories, verdict.Scanned)
+	assert.Greater(t, verdict.Scanned, 6, "chains begin anew, too")
+	assert.Len(t, w.Keys(), verdict.Scanned)
+
+	rollBack(t, s, former) // everything is lost, and no client is there to notice
+	verdict, err = w.Verify(t.Context())
+	require.NoError(t, err)
+	assert.Greater(t, verdict.Lost, uint64(6))
+	assert.ErrorContains(t, verdict.Err(), "at the end \"\" of revision 0 is there: see ")
+	pages, err := filepath.Glob(filepath.Join(dir, "violation-*.html"))
+	require.NoError(t, err)
+	assert.NotEmpty(t, pages)
+}
+
 func TestWorkload_FindsStaleReadsAndDrawsThem(t *testing.T) {
 	var mu sync.Mutex
 	old := nodetest.New("n1")

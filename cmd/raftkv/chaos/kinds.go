@@ -1,0 +1,104 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is a kind of fault.
+type Kind string
+
+// The kinds.
+const (
+	Kill        Kind = "kill"
+	KillAll     Kind = "kill-all"
+	Pause       Kind = "pause"
+	Wipe        Kind = "wipe"
+	FullDisk    Kind = "full-disk"
+	FailSync    Kind = "fail-sync"
+	StallSync   Kind = "stall-sync"
+	PowerCut    Kind = "power-cut"
+	PowerCutAll Kind = "power-cut-all"
+	Drop        Kind = "drop"
+	Delay       Kind = "delay"
+	OneWay      Kind = "one-way"
+	Partition   Kind = "partition"
+	HalfOpen    Kind = "half-open"
+	Hold        Kind = "hold"
+)
+
+// lane is what faults have in common of which one at a time is in force.
+type lane int
+
+const (
+	processes lane = iota
+	network
+	lanes
+)
+
+// habit is how a kind of fault behaves.
+type habit struct {
+	kind  Kind
+	says  string
+	lane  lane
+	fuse  bool          // it needs a disk of ours
+	every time.Duration // on average, in the whole cluster; 0: once, in the middle of the run
+	least time.Duration // it lasts so long,
+	most  time.Duration // at most
+	// leader is how often, in percent, it befalls the leader, and not just any member.
+	leader int
+}
+
+const ms = time.Millisecond
+
+// habits are all kinds. The leader is killed more often than all else together: elections are where
+// consensus breaks.
+var habits = []habit{
+	{Kill, "SIGKILL, mostly of the leader", processes, false, 2500 * ms, 50 * ms, 700 * ms, 90},
+	{KillAll, "SIGKILL of all at once", processes, false, 60_000 * ms, 50 * ms, 500 * ms, 0},
+	{Pause, "SIGSTOP, and SIGCONT later", processes, false, 20_000 * ms, 100 * ms, 2500 * ms, 60},
+	{Wipe, "one member's disk is emptied, once", processes, false, 0, 100 * ms, 500 * ms, 0},
+	{FullDisk, "no room on a disk", processes, true, 25_000 * ms, 500 * ms, 3000 * ms, 60},
+	{FailSync, "a disk whose syncs begin to fail", processes, true, 25_000 * ms, 500 * ms, 3000 * ms, 60},
+	{StallSync, "a disk whose syncs stand still, or are slow", processes, true, 25_000 * ms, 200 * ms, 3000 * ms, 60},
+	{PowerCut, "one disk forgets what was not synced", processes, true, 15_000 * ms, 50 * ms, 700 * ms, 60},
+	{PowerCutAll, "all disks forget what was not synced, at once", processes, true, 30_000 * ms, 50 * ms, 700 * ms, 0},
+	{Drop, "connections are reset", network, false, 10_000 * ms, 0, 0, 0},
+	{Delay, "messages of one member arrive late", network, false, 15_000 * ms, 500 * ms, 4000 * ms, 50},
+	{OneWay, "a link is cut in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
+	{Partition, "the members are cut into two groups", network, false, 15_000 * ms, 300 * ms, 4000 * ms, 0},
+	{HalfOpen, "links stay open, and nothing passes in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
+	{Hold, "nothing passes in one direction, until all of it does", network, false, 12_000 * ms, 300 * ms, 3000 * ms, 50},
+}
+
+// Kinds describes all kinds of faults, a line each.
+func Kinds() (lines []string) {
+	for _, h := range habits {
+		lines = append(lines, fmt.Sprintf("%-14s %s", h.kind, h.says))
+	}
+	return lines
+}
+
+func habitOf(k Kind) (habit, bool) {
+	i := slices.IndexFunc(habits, func(h habit) bool { return h.kind == k })
+	if i < 0 {
+		return habit{}, false
+	}
+	return habits[i], true
+}
+
+// ParseKinds reads the names of kinds of faults.
+func ParseKinds(names []string) (kinds []Kind, err error) {
+	for _, name := range names {
+		k := Kind(strings.TrimSpace(name))
+		if _, found := habitOf(k); !found {
+			return nil, fmt.Errorf("unknown fault %q; there are\n  %s", name, strings.Join(Kinds(), "\n  "))
+		}
+		if !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds, nil
+}

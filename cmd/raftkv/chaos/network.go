@@ -1,0 +1,115 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// disturb is a fault of the network, from its beginning to its end.
+func (w *world) disturb(ctx context.Context, f Fault) error {
+	m, leads := w.victim(ctx, f, time.Millisecond) // whoever leads just now
+	if ctx.Err() != nil {
+		return nil
+	}
+	at := w.index(m.ID)
+	defer w.calm()
+	who := fmt.Sprintf("%s, leads: %v", m.ID, leads)
+	switch f.Kind {
+	case Drop:
+		for _, p := range w.around(at, f) {
+			p.drop()
+		}
+	case Delay:
+		delay := time.Duration(1+f.Random%200) * time.Millisecond
+		who = fmt.Sprintf("%s, by %v", who, delay)
+		treat(append(w.from(at), w.to(at)...), treatment{delay: delay})
+	case OneWay:
+		treat(w.around(at, f), treatment{mode: cut})
+	case HalfOpen:
+		treat(w.around(at, f), treatment{mode: halfOpen})
+	case Hold:
+		treat(w.around(at, f), treatment{mode: hold})
+	case Partition:
+		side := f.side(w.Nodes)
+		who = fmt.Sprintf("one side is %0*b", w.Nodes, side)
+		treat(w.between(side), treatment{mode: f.severed()})
+	}
+	w.count(f, "%s, for %v", who, f.For)
+	rest(ctx, f.For)
+	return nil
+}
+
+// calm lets everything pass again.
+func (w *world) calm() {
+	for at := range w.links {
+		treat(w.from(at), treatment{})
+	}
+}
+
+func treat(links []*proxy, how treatment) {
+	for _, p := range links {
+		p.treat(how)
+	}
+}
+
+// from are the links on which a member sends, to those on which it is sent to.
+func (w *world) from(at int) (links []*proxy) {
+	for _, p := range w.links[at] {
+		if p != nil {
+			links = append(links, p)
+		}
+	}
+	return links
+}
+
+func (w *world) to(at int) (links []*proxy) {
+	for from := range w.links {
+		if p := w.links[from][at]; p != nil {
+			links = append(links, p)
+		}
+	}
+	return links
+}
+
+// around are the links that a fault in one direction is about: a single one, all on which the member sends,
+// or all on which it is sent to.
+func (w *world) around(at int, f Fault) []*proxy {
+	other := f.Other
+	if other == at {
+		other = f.Node
+	}
+	switch f.Random % 4 {
+	case 0:
+		return []*proxy{w.links[at][other]}
+	case 1:
+		return []*proxy{w.links[other][at]}
+	case 2:
+		return w.from(at)
+	}
+	return w.to(at)
+}
+
+// side is one of two groups of members, as bits: none is empty.
+func (f Fault) side(nodes int) (side uint64) {
+	size := 1 + int(f.Random>>8)%(nodes-1)
+	for i := range size {
+		side |= 1 << ((f.Other + i) % nodes)
+	}
+	return side
+}
+
+// severed says how the links between two groups fail.
+func (f Fault) severed() mode { return []mode{cut, halfOpen, hold}[f.Random%3] }
+
+// between are the links from one group to the other, in both directions.
+func (w *world) between(side uint64) (links []*proxy) {
+	for from := range w.links {
+		for to, p := range w.links[from] {
+			if p != nil && side>>from&1 != side>>to&1 {
+				links = append(links, p)
+			}
+		}
+	}
+	return links
+}

@@ -1,0 +1,234 @@
+package chaos
+
+import (
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// mode is what a proxy does to the bytes that its caller sends.
+type mode int
+
+// The modes. All but pass concern one direction: from the caller on.
+const (
+	pass     mode = iota
+	cut           // connections are reset, new ones too
+	halfOpen      // connections stay open and their bytes vanish; new ones are accepted, and never answered
+	hold          // nothing arrives until later, and then all of it
+)
+
+// treatment is how a proxy treats its connections.
+type treatment struct {
+	mode  mode
+	delay time.Duration // of whatever passes
+}
+
+const (
+	proxyConnsMax    = 64 // at the same time; more are reset
+	proxyBufferBytes = 64 << 10
+	proxyDialTimeout = time.Second
+)
+
+// proxy is the link from one member to another: the one dials it instead of the other. Messages travel on
+// connections that their sender has dialed, so a proxy is one direction of a pair.
+type proxy struct {
+	target   string
+	listener net.Listener
+	tasks    sync.WaitGroup
+
+	mu      sync.Mutex
+	how     treatment
+	changed chan struct{} // closed at the next change of how
+	conns   map[*piped]struct{}
+	closed  bool
+}
+
+// piped is a connection through a proxy. Its fields are guarded by the proxy's lock.
+type piped struct {
+	caller *net.TCPConn
+	target net.Conn // nil until it was dialed
+	torn   bool     // bytes are missing: it is of no use any more
+}
+
+// newProxy listens on a port of this machine for who wants to reach the target.
+func newProxy(target string) (*proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{target: target, listener: listener, changed: make(chan struct{}), conns: map[*piped]struct{}{}}
+	p.tasks.Go(p.accept)
+	return p, nil
+}
+
+func (p *proxy) addr() string { return p.listener.Addr().String() }
+
+// close resets everything and waits until nothing runs.
+func (p *proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	_ = p.listener.Close() // it accepts no more
+	p.reset(func(*piped) bool { return true })
+	p.alter(treatment{mode: cut})
+	p.mu.Unlock()
+	p.tasks.Wait()
+}
+
+// treat changes the treatment. Connections that have lost bytes are reset when bytes pass again.
+func (p *proxy) treat(how treatment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reset(func(c *piped) bool { return how.mode == cut || how.mode != halfOpen && c.torn })
+	p.alter(how)
+}
+
+// drop resets every connection once. Bytes that are on the way are lost.
+func (p *proxy) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reset(func(*piped) bool { return true })
+}
+
+// alter is called with mu locked.
+func (p *proxy) alter(how treatment) {
+	p.how = how
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// reset is called with mu locked.
+func (p *proxy) reset(which func(*piped) bool) {
+	for c := range p.conns {
+		if which(c) {
+			c.reset()
+		}
+	}
+}
+
+// reset closes both sides at once, so that the other end gets an error and not a tidy end.
+func (c *piped) reset() {
+	_ = c.caller.SetLinger(0) // whatever is closed already
+	_ = c.caller.Close()
+	if c.target != nil {
+		_ = c.target.Close()
+	}
+}
+
+// now returns the treatment, and what is closed at its next change.
+func (p *proxy) now() (treatment, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.how, p.changed
+}
+
+func (p *proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return // it is closed
+		}
+		c := &piped{caller: conn.(*net.TCPConn)}
+		if p.enter(c) {
+			p.tasks.Go(func() { p.serve(c) })
+		} else {
+			c.reset()
+		}
+	}
+}
+
+// enter takes a connection in, unless there are too many or the link is cut.
+func (p *proxy) enter(c *piped) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.how.mode == cut || len(p.conns) >= proxyConnsMax {
+		return false
+	}
+	c.torn = p.how.mode == halfOpen // it never reaches its target
+	p.conns[c] = struct{}{}
+	return true
+}
+
+// serve pipes one connection until either side ends it.
+func (p *proxy) serve(c *piped) {
+	defer p.leave(c)
+	if !p.dial(c) {
+		return
+	}
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(c.caller, c.target) // its end is the end of the connection
+		p.leave(c)
+	})
+	p.forward(c)
+	p.leave(c)
+	back.Wait()
+}
+
+// dial connects to the target, unless the connection is one that nobody answers: then it waits for its
+// end.
+func (p *proxy) dial(c *piped) bool {
+	p.mu.Lock()
+	unanswered := c.torn
+	p.mu.Unlock()
+	if unanswered {
+		_, _ = io.Copy(io.Discard, c.caller) // until it is reset, or the caller has enough
+		return false
+	}
+	target, err := net.DialTimeout("tcp", p.target, proxyDialTimeout)
+	if err != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, alive := p.conns[c]; !alive || p.closed || p.how.mode == cut {
+		_ = target.Close()
+		return false
+	}
+	c.target = target
+	return true
+}
+
+func (p *proxy) leave(c *piped) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.reset()
+	delete(p.conns, c)
+}
+
+// forward passes on what the caller sends, as the treatment of that moment says.
+func (p *proxy) forward(c *piped) {
+	buffer := make([]byte, proxyBufferBytes)
+	for {
+		n, err := c.caller.Read(buffer)
+		if n > 0 && p.admit(c) {
+			_, err = c.target.Write(buffer[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// admit returns whether bytes that have come in go out, once it is time.
+func (p *proxy) admit(c *piped) bool {
+	how, changed := p.now()
+	for how.mode == hold {
+		<-changed
+		how, changed = p.now()
+	}
+	if how.delay > 0 {
+		timer := time.NewTimer(how.delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-changed:
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.how.mode == halfOpen {
+		c.torn = true
+	}
+	return !c.torn
+}

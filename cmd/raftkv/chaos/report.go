@@ -1,0 +1,156 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+)
+
+// Report is what a run reports.
+type Report struct {
+	Seed   string `json:"seed"`
+	Origin string `json:"origin"` // commit, machine and day
+	Nodes  int    `json:"nodes"`
+	// Seconds are those in which faults were in force; healing and judging come after.
+	Seconds       float64      `json:"seconds"`
+	Faults        map[Kind]int `json:"faults"`
+	LeftOut       []Kind       `json:"left_out,omitempty"`
+	LeftOutReason string       `json:"left_out_reason,omitempty"`
+	LeaderKills   int          `json:"leader_kills"`
+	Elections     int          `json:"elections"` // terms in which a leader was seen
+	LoudEnds      int          `json:"loud_ends"` // of members whose disk had failed
+	Operations    Operations   `json:"operations"`
+	Latency       Latency      `json:"latency_ms"`
+	// Unavailable is the longest time without an acknowledged write.
+	Unavailable float64 `json:"longest_unavailability_seconds"`
+	Converged   float64 `json:"converged_seconds"` // how long that took after the last fault
+	Checks      Checks  `json:"checks"`
+	Verdict     string  `json:"verdict"` // clean, crash, safety, liveness, or not judged
+	Failure     string  `json:"failure,omitempty"`
+	Kept        string  `json:"kept,omitempty"` // the directory with logs, data and history
+}
+
+// Operations counts requests of clients.
+type Operations struct {
+	Answered uint64 `json:"answered"`
+	Refused  uint64 `json:"refused"` // nothing was changed
+	Unknown  uint64 `json:"unknown"` // may or may not have taken effect
+	Writes   uint64 `json:"acknowledged_writes"`
+}
+
+// Latency is that of answered requests, in milliseconds.
+type Latency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// Checks counts what was checked.
+type Checks struct {
+	Histories  int `json:"histories"`  // given to porcupine
+	Operations int `json:"operations"` // in them
+	Undecided  int `json:"undecided"`  // histories that porcupine did not finish
+	Scanned    int `json:"scanned"`    // keys read once more at the end
+	Members    int `json:"members"`    // whose whole state was compared
+	Statuses   int `json:"statuses"`   // answers of members about themselves
+}
+
+func newReport(o Options) Report {
+	return Report{
+		Seed: fmt.Sprintf("%x", o.Seed), Origin: o.Origin, Nodes: o.Nodes, Faults: map[Kind]int{},
+	}
+}
+
+// conclude fills in what is known at the end; err is that of the run.
+func (r *Report) conclude(w *world, err error) {
+	w.stats.mu.Lock()
+	s := &w.stats
+	r.Operations = Operations{
+		Answered: s.results[workload.Answered], Refused: s.results[workload.Refused], Unknown: s.results[workload.Unknown],
+	}
+	r.Latency = Latency{milliseconds(s.latencies.at(500)), milliseconds(s.latencies.at(990)), milliseconds(s.latencies.max)}
+	r.Unavailable = s.gap.Seconds()
+	s.mu.Unlock()
+	if w.work != nil {
+		v := w.work.Verdict()
+		r.Operations.Writes = v.Acknowledged
+		r.Checks.Histories, r.Checks.Operations, r.Checks.Undecided = v.Histories, v.Operations, v.Undecided
+		r.Checks.Scanned = v.Scanned
+	}
+	var failure *Failure
+	switch {
+	case err == nil:
+		r.Verdict = "clean"
+	case errors.As(err, &failure):
+		r.Verdict, r.Failure = string(failure.Class), err.Error()
+	default:
+		r.Verdict, r.Failure = "not judged", err.Error()
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// faults lists the faults by kind.
+func (r Report) faults() (total int, list string) {
+	var kinds []string
+	for _, h := range habits {
+		if n := r.Faults[h.kind]; n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%d %s", n, h.kind))
+			total += n
+		}
+	}
+	return total, strings.Join(kinds, ", ")
+}
+
+// Markdown is the report as a table.
+func (r Report) Markdown() string {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "| %s | %s |\n", name, fmt.Sprintf(format, args...))
+	}
+	total, list := r.faults()
+	b.WriteString("| | |\n|---|---|\n")
+	row("verdict", "%s", r.Verdict)
+	row("members, time under faults, seed", "%d, %.0f s, %s", r.Nodes, r.Seconds, r.Seed)
+	row("faults", "%d: %s", total, list)
+	if len(r.LeftOut) > 0 {
+		row("left out", "%s (%s)", join(r.LeftOut), r.LeftOutReason)
+	}
+	row("leaders killed; elections seen", "%d; %d", r.LeaderKills, r.Elections)
+	row("members that a failed disk ended", "%d, each with a word about it", r.LoudEnds)
+	row("requests", "%d answered, %d refused, %d of unknown outcome; %d writes acknowledged",
+		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
+	row("answered within", "%.1f ms (p50), %.0f ms (p99), %.0f ms (max)", r.Latency.P50, r.Latency.P99, r.Latency.Max)
+	row("longest time without an acknowledged write", "%.1f s", r.Unavailable)
+	row("through porcupine", "%d operations in %d histories, %d of them undecided",
+		r.Checks.Operations, r.Checks.Histories, r.Checks.Undecided)
+	row("at the end", "%d keys read again, the whole state of %d members compared", r.Checks.Scanned, r.Checks.Members)
+	row("commit, machine, day", "%s", r.Origin)
+	return b.String()
+}
+
+// String is the report for people.
+func (r Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d members, %.0f s of chaos, seed %s\n", r.Verdict, r.Nodes, r.Seconds, r.Seed)
+	total, list := r.faults()
+	fmt.Fprintf(&b, "  %d faults: %s\n", total, list)
+	if len(r.LeftOut) > 0 {
+		fmt.Fprintf(&b, "  left out: %s (%s)\n", join(r.LeftOut), r.LeftOutReason)
+	}
+	fmt.Fprintf(&b, "  %d leaders killed, %d elections, %d members ended by a failed disk\n", r.LeaderKills, r.Elections, r.LoudEnds)
+	fmt.Fprintf(&b, "  %d requests answered, %d refused, %d of unknown outcome; %d writes acknowledged\n",
+		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
+	fmt.Fprintf(&b, "  answered within %.1f ms (p50), %.0f ms (p99), %.0f ms (max); no write for %.1f s at most\n",
+		r.Latency.P50, r.Latency.P99, r.Latency.Max, r.Unavailable)
+	fmt.Fprintf(&b, "  checked: %d operations in %d histories (%d undecided), %d keys at the end, the state of %d members, %d statuses\n",
+		r.Checks.Operations, r.Checks.Histories, r.Checks.Undecided, r.Checks.Scanned, r.Checks.Members, r.Checks.Statuses)
+	fmt.Fprintf(&b, "  healed and converged in %.1f s; %s\n", r.Converged, r.Origin)
+	if r.Kept != "" {
+		fmt.Fprintf(&b, "  logs, data and history are in %s\n", r.Kept)
+	}
+	return b.String()
+}

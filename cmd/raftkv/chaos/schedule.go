@@ -1,0 +1,96 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Fault is one fault of a schedule.
+type Fault struct {
+	At     time.Duration // since the beginning; later, if the one before it took longer
+	Kind   Kind
+	Leader bool          // it befalls who leads then, if somebody does; otherwise Node
+	Node   int           // the number of a member, from 0
+	Other  int           // the other end of a link, or the first of some members in a row
+	For    time.Duration // how long it is in force
+	Random uint64        // for whatever else it has to choose
+}
+
+// budget is what limits a schedule beside the kinds that are wanted.
+type budget struct {
+	nodes   int
+	wipe    bool // a member may be wiped
+	noDisks bool // there are no disks of ours
+}
+
+// wipesFrom is the size from which on a member is wiped without being asked for: what is left still
+// survives a crash of any other member.
+const wipesFrom = 5
+
+// choose returns the kinds that the budget allows: those that are wanted, or all. It also says what was
+// left out.
+func (b *budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
+	b.wipe = b.nodes >= wipesFrom || slices.Contains(wanted, Wipe)
+	for _, h := range habits {
+		switch {
+		case len(wanted) > 0 && !slices.Contains(wanted, h.kind):
+		case h.kind == Wipe && !b.wipe:
+		case h.fuse && b.noDisks:
+			left = append(left, h.kind)
+		default:
+			kinds = append(kinds, h.kind)
+		}
+	}
+	return kinds, left
+}
+
+// draw returns the faults of a run, sorted by time. Each kind has a stream of its own: to leave one out
+// does not move the others. Each is there once at least.
+func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults []Fault) {
+	for i, h := range habits {
+		if !slices.Contains(kinds, h.kind) {
+			continue
+		}
+		random := sim.NewStream(seed, sim.ProcessConcern<<8+sim.Concern(i))
+		if h.every == 0 {
+			at := between(random, duration/3, 2*duration/3)
+			faults = append(faults, h.draw(random, b.nodes, at))
+			continue
+		}
+		for at := between(random, 0, min(h.every, 9*duration/10)); at < duration; at += wait(random, h.every) {
+			faults = append(faults, h.draw(random, b.nodes, at))
+		}
+	}
+	slices.SortStableFunc(faults, func(a, b Fault) int { return int(a.At - b.At) })
+	return faults
+}
+
+func wait(random *sim.Stream, mean time.Duration) time.Duration {
+	return time.Duration(1 + random.Exponential(sim.Time(mean)))
+}
+
+func between(random *sim.Stream, low, high time.Duration) time.Duration {
+	return time.Duration(random.Between(sim.Time(low), sim.Time(high)))
+}
+
+// draw draws one fault. It always draws as many numbers.
+func (h habit) draw(random *sim.Stream, nodes int, at time.Duration) Fault {
+	f := Fault{
+		At: at, Kind: h.kind, Leader: random.Chance(h.leader * sim.Million / 100), Node: random.IntN(nodes),
+		For: between(random, h.least, h.most), Random: random.Uint64(),
+	}
+	f.Other = (f.Node + 1 + random.IntN(nodes-1)) % nodes
+	return f
+}
+
+// inLane returns the faults of a lane.
+func inLane(faults []Fault, l lane) (some []Fault) {
+	for _, f := range faults {
+		if h, _ := habitOf(f.Kind); h.lane == l {
+			some = append(some, f)
+		}
+	}
+	return some
+}

@@ -1,0 +1,209 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+)
+
+// leaderWait is how long a fault that is meant for the leader waits for one.
+const leaderWait = 5 * time.Second
+
+// storm has the faults of the schedule happen, until the duration is over or the context ends.
+func (w *world) storm(ctx context.Context) error {
+	faults := draw(w.Seed, w.budget(""), w.kinds, w.Duration)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeout(watching, w.Duration)
+	defer cancel()
+	w.began = time.Now()
+	errs := make([]error, lanes)
+	var watch, striking sync.WaitGroup
+	watch.Go(func() { w.observe(watching) })
+	for l := range lanes {
+		striking.Go(func() {
+			errs[l] = w.guard(func() error { return w.strikeAll(ctx, inLane(faults, l)) })
+			if errs[l] != nil {
+				cancel()
+			}
+		})
+	}
+	<-ctx.Done()
+	striking.Wait()
+	interrupted := watching.Err() != nil
+	stop()
+	watch.Wait()
+	w.report.Seconds = time.Since(w.began).Seconds()
+	if len(w.report.Faults) == 0 && !interrupted {
+		errs = append(errs, errors.New("no fault has struck: choose a longer --duration"))
+	}
+	return errors.Join(errs...)
+}
+
+// strikeAll strikes one after the other. What is late is struck at once.
+func (w *world) strikeAll(ctx context.Context, faults []Fault) error {
+	for _, f := range faults {
+		rest(ctx, time.Until(w.began.Add(f.At)))
+		if ctx.Err() != nil {
+			return nil
+		}
+		h, _ := habitOf(f.Kind)
+		var err error
+		if h.lane == network {
+			err = w.disturb(ctx, f)
+		} else {
+			err = errors.Join(w.strike(ctx, f), w.startAll())
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Kind, err)
+		}
+	}
+	return nil
+}
+
+// count notes a fault that is in force now.
+func (w *world) count(f Fault, format string, args ...any) {
+	w.note("%-14s %s", f.Kind, fmt.Sprintf(format, args...))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.report.Faults[f.Kind]++
+}
+
+// victim returns the member that the fault befalls, and whether it leads.
+func (w *world) victim(ctx context.Context, f Fault, wait time.Duration) (m *member, leads bool) {
+	if f.Leader {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if leader, err := w.cluster.AwaitLeader(ctx, ""); err == nil {
+			return w.members[w.index(leader.ID)], true
+		}
+	}
+	m = w.members[f.Node]
+	leader, found := w.cluster.Leader(ctx)
+	return m, found && leader.ID == m.ID
+}
+
+// strike is a fault of a process or its disk, from its beginning to its end. Afterwards the member may
+// still have to be started.
+func (w *world) strike(ctx context.Context, f Fault) error {
+	switch f.Kind {
+	case KillAll, PowerCutAll:
+		return w.strikeEach(ctx, f)
+	}
+	m, leads := w.victim(ctx, f, leaderWait)
+	if ctx.Err() != nil {
+		return nil
+	}
+	switch f.Kind {
+	case Pause:
+		return w.pause(ctx, f, m)
+	case FullDisk:
+		return w.failDisk(ctx, f, m, func() error { return m.disk.fs.Fill(true) })
+	case FailSync:
+		return w.failDisk(ctx, f, m, func() error { return m.disk.fs.FailSyncs(int(f.Random % 8)) })
+	case StallSync:
+		return w.stall(ctx, f, m)
+	}
+	w.kill(m)
+	w.count(f, "%s, leads: %v, for %v", m.ID, leads, f.For)
+	var err error
+	switch f.Kind {
+	case Kill:
+		if leads {
+			w.mu.Lock()
+			w.report.LeaderKills++
+			w.mu.Unlock()
+		}
+	case PowerCut:
+		err = m.disk.cut(w.cutHow(f.Random))
+	case Wipe:
+		m.mu.Lock()
+		m.wiped = true
+		m.mu.Unlock()
+		err = m.disk.wipe()
+	}
+	rest(ctx, f.For)
+	return err
+}
+
+// kill kills the members, all at the same moment.
+func (w *world) kill(members ...*member) {
+	var ids []string
+	for _, m := range members {
+		m.doom()
+		ids = append(ids, m.ID)
+	}
+	w.cluster.Kill(ids...)
+}
+
+// strikeEach kills all members at once, and takes the power from their disks if the fault says so.
+func (w *world) strikeEach(ctx context.Context, f Fault) error {
+	w.kill(w.members...)
+	w.count(f, "all, for %v", f.For)
+	var err error
+	for i, m := range w.members {
+		if f.Kind == PowerCutAll {
+			err = errors.Join(err, m.disk.cut(w.cutHow(f.Random>>i)))
+		}
+	}
+	rest(ctx, f.For)
+	return err
+}
+
+// cutHow says what a power cut leaves: a disk that lies about syncs keeps nothing, since half of what it
+// should have would be no more than a damaged file, which says nothing about lost writes.
+func (w *world) cutHow(random uint64) uint64 {
+	if w.Lie {
+		return 0
+	}
+	return random
+}
+
+func (w *world) pause(ctx context.Context, f Fault, m *member) error {
+	p := w.cluster.Process(m.ID)
+	err := p.Freeze()
+	if errors.Is(err, local.ErrNoFreeze) {
+		return nil // what a system cannot do is not counted
+	}
+	w.count(f, "%s, for %v", m.ID, f.For)
+	if err != nil && p.Running() {
+		return err
+	}
+	rest(ctx, f.For)
+	if err := p.Resume(); err != nil && p.Running() {
+		return err
+	}
+	return nil
+}
+
+// failDisk has a disk fail its member, until that has ended by itself, or for a while.
+func (w *world) failDisk(ctx context.Context, f Fault, m *member, begin func() error) error {
+	p := w.cluster.Process(m.ID)
+	m.ail()
+	err := begin()
+	w.count(f, "%s, for %v", m.ID, f.For)
+	timer := time.NewTimer(f.For)
+	defer timer.Stop()
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return errors.Join(err, m.disk.heal())
+}
+
+// stall has the syncs of a disk wait: each for a moment, or all until the fault is over.
+func (w *world) stall(ctx context.Context, f Fault, m *member) error {
+	each := time.Duration(1+f.Random>>1%100) * time.Millisecond
+	if f.Random&1 == 0 {
+		each = healthyMax
+	}
+	err := m.disk.fs.StallSyncs(each)
+	w.count(f, "%s, each for %v, for %v", m.ID, each, f.For)
+	rest(ctx, f.For)
+	return errors.Join(err, m.disk.heal())
+}

@@ -1,0 +1,174 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/fuzzy"
+)
+
+// fate is what was done to a process, and explains its end.
+type fate struct {
+	doomed bool // it is killed
+	ailing bool // its disk has failed it
+}
+
+// doom marks the processes of the member that run: they are killed next.
+func (m *member) doom() { m.mark(func(f *fate) { f.doomed = true }) }
+
+// ail marks them as having a disk that fails.
+func (m *member) ail() { m.mark(func(f *fate) { f.ailing = true }) }
+
+func (m *member) mark(as func(*fate)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p, f := range m.fates {
+		as(&f)
+		m.fates[p] = f
+	}
+}
+
+// start starts the member, unless it runs.
+func (w *world) start(m *member) error {
+	if p := w.cluster.Process(m.ID); p != nil && p.Running() {
+		return nil
+	}
+	if err := w.cluster.Start(m.ID); err != nil {
+		return err
+	}
+	p := w.cluster.Process(m.ID)
+	m.mu.Lock()
+	m.fates[p] = fate{}
+	m.mu.Unlock()
+	w.tasks.Go(func() { w.awaitEnd(m, p) })
+	return nil
+}
+
+func (w *world) startAll() (err error) {
+	for _, m := range w.members {
+		err = errors.Join(err, w.start(m))
+	}
+	return err
+}
+
+// What a member says whose disk has failed it.
+var diskTroubles = []string{"no space left on the disk", "input/output error"}
+
+// awaitEnd judges the end of a process: it was killed, or ended by itself, with code 1 and a word about its
+// disk, which had failed it. Everything else is a crash.
+func (w *world) awaitEnd(m *member, p *local.Process) {
+	<-p.Done()
+	m.mu.Lock()
+	f := m.fates[p]
+	delete(m.fates, p)
+	m.mu.Unlock()
+	var exit *exec.ExitError
+	code := 0
+	if errors.As(p.Err(), &exit) {
+		code = exit.ExitCode() // -1: by a signal
+	}
+	says := w.cluster.LogTail(m.ID)
+	switch {
+	case f.doomed && code == -1:
+	case f.ailing && code == 1 && saysWhy(says):
+		w.note("%s ended by itself: its disk has failed", m.ID)
+		w.mu.Lock()
+		w.report.LoudEnds++
+		w.mu.Unlock()
+	default:
+		w.fail(fuzzy.Panic, "a process ends for a reason", "%s ended by itself (%v), with a sound disk; its log ends: %s",
+			m.ID, p.Err(), says)
+	}
+}
+
+func saysWhy(log string) bool {
+	for _, trouble := range diskTroubles {
+		if strings.Contains(log, trouble) {
+			return true
+		}
+	}
+	return false
+}
+
+const lookPause = 100 * time.Millisecond
+
+// observe looks at all members again and again until the context ends, and checks what they say.
+func (w *world) observe(ctx context.Context) {
+	look := newLook()
+	for ctx.Err() == nil {
+		for _, s := range w.cluster.Statuses(ctx) {
+			if rule, text := look.at(s); text != "" {
+				w.fail(fuzzy.Safety, rule, "%s", text)
+			}
+		}
+		if verdict := w.work.Verdict(); verdict.Err() != nil {
+			w.fail(fuzzy.Safety, "linearizability", "%v", verdict.Err())
+		}
+		w.mu.Lock()
+		w.report.Elections, w.report.Checks.Statuses = len(look.leaders), look.count
+		w.mu.Unlock()
+		w.progress()
+		rest(ctx, lookPause)
+	}
+}
+
+func (w *world) progress() {
+	if w.Progress == nil {
+		return
+	}
+	w.mu.Lock()
+	p := Progress{Elapsed: time.Since(w.began), LeaderKills: w.report.LeaderKills, Operations: w.stats.operations()}
+	for _, n := range w.report.Faults {
+		p.Faults += n
+	}
+	w.mu.Unlock()
+	w.Progress(p)
+}
+
+// look is what members have said so far.
+type look struct {
+	leaders map[uint64]string // by term
+	lives   map[string]api.Status
+	count   int
+}
+
+func newLook() *look { return &look{leaders: map[uint64]string{}, lives: map[string]api.Status{}} }
+
+// at takes in what a member says, and returns which rule that breaks, if any: there is one leader a term,
+// and nothing goes back in the life of a process.
+func (l *look) at(s api.Status) (rule, text string) {
+	if s.ID == "" {
+		return "", "" // no answer
+	}
+	l.count++
+	if s.Role == "leader" {
+		if other, found := l.leaders[s.Term]; found && other != s.ID {
+			return "one leader a term", other + " and " + s.ID + " lead in the same term"
+		}
+		l.leaders[s.Term] = s.ID
+	}
+	before, found := l.lives[s.ID]
+	l.lives[s.ID] = s
+	if !found || before.Boot != s.Boot || before.Incarnation != s.Incarnation {
+		return "", ""
+	}
+	if s.Term < before.Term || s.Commit < before.Commit || s.Applied < before.Applied {
+		return "nothing goes back", s.ID + " went back in its term, its commit index or what it has applied"
+	}
+	return "", ""
+}
+
+// rest waits, unless the context ends.
+func rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,35 @@
+package member
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/coxswain/raft/internal/tracepage"
+	"github.com/coxswain/raft/rafttest"
+)
+
+func TestDumpNotes_KeepsWhatRaftlabShows(t *testing.T) {
+	node := rafttest.New(t, 1, func() raft.FSM { return &kv.Store{} }).Leader()
+	path := filepath.Join(t.TempDir(), notesFile)
+	var log bytes.Buffer
+	dumpNotes(node, path, hclog.New(&hclog.LoggerOptions{Output: &log}))
+	assert.Contains(t, log.String(), "file="+path)
+	notes, err := tracepage.Read(path)
+	require.NoError(t, err)
+	var told bytes.Buffer
+	require.NoError(t, notes.Print(&told, false))
+	assert.Contains(t, told.String(), "term 1  lead term 1\n")
+
+	require.NoError(t, os.Remove(path))
+	log.Reset()
+	dumpNotes(node, filepath.Join(path, "no", "such", "directory"), hclog.New(&hclog.LoggerOptions{Output: &log}))
+	assert.Contains(t, log.String(), "the last decisions are not kept: error=")
+}

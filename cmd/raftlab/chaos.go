@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/coxswain/raft/cmd/raftkv/chaos"
+)
+
+// newChaos runs real processes in chaos.
+func newChaos() *cobra.Command {
+	var o chaos.Options
+	var seed, report string
+	var faults []string
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Break a cluster of real processes, and check what its clients were told",
+		Long: `chaos runs a cluster of raftkv processes on this machine, each behind proxies and on a disk of its own that
+forgets what was not synced, and breaks whatever it can: processes, disks and links. Clients write and read all
+the while, and porcupine checks their whole history. At the end everything is healed; then the members must
+agree, and every acknowledged write must be there. A failure leaves logs, data and history behind, and says where.
+
+The seed draws which faults strike and when. Real processes do not do the same thing twice, so a second run of
+a seed meets the same faults and need not end the same way.
+
+At most one member loses its disk for good, in clusters of five or more or if --faults names wipe: what
+a minority loses a majority has. Everything else may befall all members. Faults of disks need Linux, /dev/fuse and
+the right to mount; without them they are left out, and the report says so.
+
+The faults are
+  ` + strings.Join(chaos.Kinds(), "\n  ") + "\n\n" + exitHelp,
+		Example: `  raftlab chaos --duration 5m
+  raftlab chaos --nodes 3 --faults kill,power-cut-all --json chaos.json
+  raftlab chaos --lying-disks            # must fail: acknowledged writes are lost`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Seed, err = parseSeedNumber(seed); err == nil {
+				o.Faults, err = chaos.ParseKinds(faults)
+			}
+			if err == nil {
+				err = o.Validate()
+			}
+			if err != nil {
+				return fmt.Errorf("%w; %w", err, errUsage)
+			}
+			return runChaos(cmd, o, report)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&seed, "seed", "0", "draws the schedule, in hexadecimal; of a commit's hash, the first 16 digits count")
+	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long faults strike")
+	flags.IntVar(&o.Nodes, "nodes", 5, fmt.Sprintf("members, %d to %d", chaos.NodesMin, chaos.NodesMax))
+	flags.StringSliceVar(&faults, "faults", nil, "kinds of faults, with commas; default: all")
+	flags.StringVar(&o.Binary, "binary", "", "the raftkv to run; default: it is built, which takes Go and the source")
+	flags.StringVar(&report, "json", "", "a file to write the report to, as JSON")
+	flags.BoolVar(&o.Keep, "keep", false, "keep logs, data and history, of a clean run too")
+	flags.BoolVar(&o.PlainDisks, "plain-disks", false, "no disks of our own, and no faults of disks")
+	flags.BoolVar(&o.Lie, "lying-disks", false, "disks report syncs that they do not make; this must end with lost writes")
+	return cmd
+}
+
+// runChaos runs and reports. The report is written whatever the verdict.
+func runChaos(cmd *cobra.Command, o chaos.Options, path string) error {
+	errOut := cmd.ErrOrStderr()
+	o.Origin = origin()
+	bar, show := chaosBar(errOut, o.Duration)
+	o.Progress = show
+	o.Say = func(line string) {
+		if bar != nil {
+			_ = bar.Clear() // it is only a picture
+		}
+		_, _ = fmt.Fprintln(errOut, line) // nobody to tell
+	}
+	if path != "" { // better now than after the run
+		if err := checkWritable(path); err != nil {
+			return fmt.Errorf("--json: %w", err)
+		}
+	}
+	r, err := chaos.Run(cmd.Context(), o)
+	if bar != nil {
+		_ = bar.Finish()
+	}
+	if path != "" {
+		text, failed := json.MarshalIndent(r, "", "  ")
+		if failed == nil {
+			failed = os.WriteFile(path, append(text, '\n'), 0o644)
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	if _, failed := fmt.Fprint(cmd.OutOrStdout(), r); failed != nil {
+		return failed
+	}
+	return err
+}
+
+func checkWritable(path string) error {
+	info, err := os.Stat(filepath.Dir(path))
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory", filepath.Dir(path))
+	}
+	return err
+}
+
+// chaosBar returns a bar of the time that has passed, on a terminal, and what moves it.
+func chaosBar(out io.Writer, duration time.Duration) (*progressbar.ProgressBar, func(chaos.Progress)) {
+	if !isTerminal(out) {
+		return nil, nil
+	}
+	bar := progressbar.NewOptions64(int64(duration/time.Second), progressbar.OptionSetWriter(out),
+		progressbar.OptionShowCount(), progressbar.OptionSetDescription("seconds"), progressbar.OptionClearOnFinish(),
+		progressbar.OptionThrottle(100*time.Millisecond))
+	return bar, func(p chaos.Progress) {
+		bar.Describe(fmt.Sprintf("%d faults, %d leaders killed, %d operations", p.Faults, p.LeaderKills, p.Operations))
+		_ = bar.Set64(min(int64(p.Elapsed/time.Second), int64(duration/time.Second))) // it is only a picture
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/cmd/raftkv/chaos"
+)
+
+// patience is for what must happen.
+const patience = time.Minute
+
+// programs builds raftlab and raftkv.
+func programs(t *testing.T) (dir string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and runs real processes")
+	}
+	dir = t.TempDir()
+	out, err := exec.Command("go", "build", "-o", dir+"/", ".", "../raftkv").CombinedOutput()
+	require.NoError(t, err, string(out))
+	return dir
+}
+
+// builtChaos returns the built "raftlab chaos", with a temporary directory of its own.
+func builtChaos(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, out *bytes.Buffer, temp string) {
+	t.Helper()
+	temp = t.TempDir()
+	args = append([]string{"chaos", "--binary", filepath.Join(dir, "raftkv")}, args...)
+	cmd, out = exec.Command(filepath.Join(dir, "raftlab"), args...), &bytes.Buffer{}
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd, out, temp
+}
+
+// left returns the processes and mounts that have to do with the directory.
+func left(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/mounts")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, dir) {
+			all = append(all, line)
+		}
+	}
+	for _, file := range []string{"cmdline", "environ"} { // a member has it in the one, who serves a disk in the other
+		processes, err := filepath.Glob("/proc/[0-9]*/" + file)
+		require.NoError(t, err)
+		for _, process := range processes {
+			if text, err := os.ReadFile(process); err == nil && strings.Contains(string(text), dir) {
+				all = append(all, process)
+			}
+		}
+	}
+	return all
+}
+
+// inFullSwing waits until the members of a run have begun.
+func inFullSwing(t *testing.T, temp string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		diaries, err := filepath.Glob(filepath.Join(temp, "raftlab-chaos-*", "chaos.log"))
+		if err != nil || len(diaries) == 0 {
+			return false
+		}
+		diary, err := os.ReadFile(diaries[0])
+		return err == nil && strings.Contains(string(diary), "kill")
+	}, patience, 10*time.Millisecond)
+	require.NotEmpty(t, left(t, temp), "there is something to clean up")
+}
+
+func TestChaos_TheBuiltProgram(t *testing.T) {
+	dir := programs(t)
+	t.Run("reports what it ran", func(t *testing.T) { reportsWhatItRan(t, dir) })
+	t.Run("interrupted, leaves nothing behind", func(t *testing.T) { leavesNothing(t, dir, syscall.SIGINT) })
+	t.Run("asked to end, leaves nothing behind", func(t *testing.T) { leavesNothing(t, dir, syscall.SIGTERM) })
+	t.Run("killed, takes its processes and mounts along", func(t *testing.T) { takesThemAlong(t, dir) })
+}
+
+func reportsWhatItRan(t *testing.T, dir string) {
+	path := filepath.Join(t.TempDir(), "report.json")
+	cmd, out, _ := builtChaos(t, dir, "--duration", "2s", "--nodes", "3", "--faults", "kill,drop", "--seed", "2f", "--json", path)
+	require.NoError(t, cmd.Run(), out.String())
+	assert.Contains(t, out.String(), "clean: 3 members, 2 s of chaos, seed 2f")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var r chaos.Report
+	require.NoError(t, json.Unmarshal(text, &r))
+	assert.Equal(t, "clean", r.Verdict)
+	assert.Positive(t, r.Faults[chaos.Kill])
+	assert.Positive(t, r.Operations.Writes)
+	assert.Contains(t, r.Origin, "commit ")
+}
+
+func leavesNothing(t *testing.T, dir string, signal syscall.Signal) {
+	cmd, out, temp := builtChaos(t, dir, "--duration", "1h", "--nodes", "3")
+	require.NoError(t, cmd.Start())
+	inFullSwing(t, temp)
+	require.NoError(t, cmd.Process.Signal(signal))
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	assert.Equal(t, exitFailed, exit.ExitCode(), out.String())
+	assert.Contains(t, out.String(), "interrupted: nothing was judged")
+	assert.Empty(t, left(t, temp))
+	entries, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	assert.Empty(t, entries)
+}
+
+func takesThemAlong(t *testing.T, dir string) {
+	cmd, _, temp := builtChaos(t, dir, "--duration", "1h", "--nodes", "3")
+	require.NoError(t, cmd.Start())
+	inFullSwing(t, temp)
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	require.Eventually(t, func() bool { return len(left(t, temp)) == 0 }, patience, 10*time.Millisecond)
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/elections"
+)
+
+func TestElections_PrintsTheTableAndTheValuesItIsMadeOf(t *testing.T) {
+	args := []string{"elections", "--algorithms", "raft,two-phase", "--scenarios", "leader-crash", "--sizes", "3", "--seeds", "5-9"}
+	code, out, _ := lab(args...)
+	require.Equal(t, exitClean, code, out)
+	assert.Contains(t, out, "Leader crash, n = 3, 5 seeds from 5, scaled times")
+	assert.Contains(t, out, "two-phase")
+
+	code, out, _ = lab(append(args, "--json", "--measures", "agreement")...)
+	require.Equal(t, exitClean, code, out)
+	var r elections.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Len(t, r.Cells, 2)
+	assert.Len(t, r.Cells[0].Values["agreement"], 5)
+
+	code, out, _ = lab(append(args, "--markdown")...)
+	require.Equal(t, exitClean, code, out)
+	assert.Contains(t, out, "\n### Raft\n")
+}
+
+func TestElectionsTrace_TellsOneRun(t *testing.T) {
+	code, out, _ := lab("elections", "trace", "raft", "leader-crash", "3", "1")
+	require.Equal(t, exitClean, code)
+	var first elections.Record
+	require.NoError(t, json.Unmarshal([]byte(out[:strings.IndexByte(out, '\n')]), &first))
+	assert.Equal(t, elections.Record{
+		Kind: elections.RecordBegin, Text: "raft leader-crash", N: 3, Seed: 1, Format: elections.TraceFormat,
+	}, first)
+	assert.Contains(t, out, "it leads.")
+}
+
+func TestElections_SaysWhatIsWrong(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--algorithms", "paxos"}, `unknown algorithm "paxos"; there are two-phase, `},
+		{[]string{"--scenarios", "flood"}, `unknown scenario "flood"; there are cold-start, leader-crash, `},
+		{[]string{"--measures", "beauty"}, `unknown measure "beauty"; there are messages, bytes, `},
+		{[]string{"--algorithms", "raft,raft"}, `"raft" is named twice`},
+		{[]string{"--sizes", "0"}, "n = 0: it takes 1 to 101 members"},
+		{[]string{"--sizes", "three"}, `--sizes: "three" is no number`},
+		{[]string{"--seeds", "9-5"}, `--seeds "9-5": it takes 1 to 1000000 seeds, the last one not below the first`},
+		{[]string{"--seeds", "0-9999999"}, `it takes 1 to 1000000 seeds`},
+		{[]string{"--seeds", ""}, `--seeds "": it takes FIRST-LAST, such as 1-100, or one number`},
+		{[]string{"--candidates", "2,2"}, "candidate 2 is named twice: ranks are unique"},
+		{[]string{"--candidates", "1,9"}, "candidate 9: the ranks are 1 to 3"},
+		{[]string{"--sizes", "3", "--priorities", "1,2,300"}, "priority 300 of member 3: it takes -1 (out of service) to 255"},
+		{[]string{"--sizes", "3", "--priorities", "1"}, "1 priorities: it takes one for each of the 3 members"},
+		{[]string{"--wins", "-1"}, "-1 consecutive wins: it takes 1 to 100"},
+		{[]string{"--workers", "0"}, "0 workers: it takes 1 to 1024"},
+		{[]string{"--sizes", "101", "--scenarios", "minority"}, "above 25 members there is only the scenario leader-crash"},
+		{[]string{"--json", "--markdown"}, "--json and --markdown: choose one"},
+		{[]string{"trace", "raft", "flood", "3", "1"}, `unknown scenario "flood"`},
+		{[]string{"trace", "raft", "minority", "65", "1"}, "minority cuts links, and takes at most 64 members"},
+		{[]string{"trace", "raft", "minority", "x", "1"}, `n: "x" is no number`},
+	} {
+		code, out, errOut := lab(append([]string{"elections"}, row.args...)...)
+		assert.Equal(t, exitUsage, code, "%v", row.args)
+		assert.Contains(t, errOut, row.want, "%v", row.args)
+		assert.Empty(t, out)
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// origin says of which commit, on which machine and on which day a report was made.
+func origin() string {
+	return fmt.Sprintf("commit %s, %s, %s", commit(), machine(), time.Now().UTC().Format(time.DateOnly))
+}
+
+// commit is what the program was built from, as far as the build says so.
+func commit() string {
+	info, _ := debug.ReadBuildInfo()
+	revision, changed := "unknown", ""
+	if info != nil {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				revision = s.Value[:min(len(s.Value), 12)]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				changed = " with changes"
+			}
+		}
+	}
+	return revision + changed
+}
+
+func machine() string {
+	return fmt.Sprintf("%d cores of %s, %s/%s, %s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// processor is the processor's name where the system tells.
+func processor() string {
+	file, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "an unknown processor"
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if key, name, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(name)
+		}
+	}
+	return "an unknown processor"
+}

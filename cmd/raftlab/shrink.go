@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/fuzzy/zoo"
+)
+
+// huntMax is how many seeds shrink tries to find one that a mutant fails.
+const huntMax = 20_000
+
+// shrinking is one call of shrink.
+type shrinking struct {
+	out, mutant string
+	ignored     []string
+	attempts    int
+	rolls       int
+	duration    time.Duration
+}
+
+func newShrink() *cobra.Command {
+	s := &shrinking{}
+	cmd := &cobra.Command{
+		Use: "shrink [SEED|FILE]", Short: "Make a run that fails as small as it gets, and write it down as a case",
+		Long: `Removes faults, settings, nodes, requests and time from a run as long as the same rule fails, until nothing
+more can go; then writes a case file, which ends with the story of the failure in at most 40 lines. The same
+run always becomes the same case. With --mutant and no seed, it first looks for a seed that the mutant fails.`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.attempts < 1 || s.rolls < 1 || s.duration <= 0 {
+				return fmt.Errorf("--attempts, --rolls and --duration must be above 0; %w", errUsage)
+			}
+			if err := fuzzy.CheckRules("", s.ignored...); err != nil {
+				return fmt.Errorf("--ignore: %w; %w", err, errUsage)
+			}
+			if len(args) == 0 && s.mutant == "" {
+				return fmt.Errorf("it takes a seed or a case file, or --mutant to find one; %w", errUsage)
+			}
+			if err := writable(s.out); err != nil {
+				return err
+			}
+			return s.run(cmd, args)
+		},
+	}
+	mutantFlag(cmd, &s.mutant)
+	cmd.Flags().StringVar(&s.out, "out", "", "the case file to write; default: standard output")
+	cmd.Flags().StringSliceVar(&s.ignored, "ignore", nil, "rules that may fail: look for what comes of it")
+	cmd.Flags().IntVar(&s.attempts, "attempts", 200_000, "runs, at most")
+	cmd.Flags().IntVar(&s.rolls, "rolls", 128, "other random runs that each reduction is tried with")
+	cmd.Flags().DurationVar(&s.duration, "duration", 10*time.Minute, "after which the smallest case so far is written")
+	return cmd
+}
+
+// writable finds out whether a file can be written, before minutes are spent on what to write.
+func writable(path string) error {
+	if path == "" {
+		return nil
+	}
+	_, missing := os.Stat(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if missing != nil {
+		_ = os.Remove(path) // it was not there before
+	}
+	return file.Close()
+}
+
+func (s *shrinking) run(cmd *cobra.Command, args []string) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), s.duration)
+	defer cancel()
+	if len(args) == 0 && s.mutant != zoo.Living() {
+		return errors.Join(elsewhereAs(cmd, s.mutant), s.soundWithout())
+	}
+	if len(args) == 0 {
+		seed, err := s.hunt(ctx)
+		if err != nil {
+			return err
+		}
+		args = []string{seed}
+	}
+	t, elsewhere, err := aim(cmd, args[0], s.mutant)
+	if elsewhere {
+		return errors.Join(err, s.soundWithout())
+	}
+	if err != nil {
+		return err
+	}
+	if len(s.ignored) > 0 {
+		t.Ignored = s.ignored
+	}
+	began := time.Now()
+	bar := newBar(cmd.ErrOrStderr(), "runs")
+	small, err := fuzzy.Shrink(ctx, t.Case, fuzzy.ShrinkOptions{Attempts: s.attempts, Rolls: s.rolls, Progress: func(now *fuzzy.Shrunk) {
+		bar(fmt.Sprintf("%s: %d nodes, %d events", now.Failure.Rule, now.Case.Profile.Voters+now.Case.Profile.Learners, now.Result.Events))
+	}})
+	if err != nil {
+		return fmt.Errorf("%s %w", t.name, err)
+	}
+	bar("")
+	bounded := "nothing more can go"
+	if !small.Minimal {
+		bounded = "a bound ended the search"
+	}
+	cmd.PrintErrf("%s fails %s. %d reductions in %d runs and %.1f s; %s\n  from %s\n  to   %s\n", t.name, small.Failure.Rule,
+		small.Taken, small.Attempts, time.Since(began).Seconds(), bounded, small.Before, small.Size())
+	small.Case.About = about(&t)
+	return s.write(cmd.OutOrStdout(), &small.Case)
+}
+
+// about says which bug a case shows, if its comments do not.
+func about(t *target) []string {
+	mutants, err := zoo.Choose([]string{t.Mutant})
+	if len(t.About) > 0 || t.Mutant == "" || err != nil {
+		return t.About
+	}
+	m := &mutants[0]
+	text := []string{upper(m.Rule) + ".", fmt.Sprintf("Mutant %s breaks this: %s.", m.ID, m.Bug)}
+	if len(t.Ignored) > 0 {
+		text = append(text, "The rules that notice it first are ignored, to show what comes of it.")
+	}
+	return text
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// hunt looks for a seed that the mutant, which this process is, fails.
+func (s *shrinking) hunt(ctx context.Context) (string, error) {
+	mutants, err := zoo.Choose([]string{s.mutant})
+	if err != nil {
+		return "", fmt.Errorf("%w; %w", err, errUsage)
+	}
+	profiles := mutants[0].Hunted()
+	for i := 0; i < huntMax && ctx.Err() == nil; i++ {
+		seed := fuzzy.Seed{Profile: profiles[i%len(profiles)], Number: uint64(i / len(profiles))}
+		c, err := fuzzy.CaseOf(seed)
+		if err != nil {
+			return "", err
+		}
+		c.Ignored = s.ignored
+		if r := fuzzy.RunCase(&c, nil); r.Failure != nil {
+			return seed.String(), nil
+		}
+	}
+	return "", fmt.Errorf("no seed that mutant %s fails was found in time", s.mutant)
+}
+
+// soundWithout checks that the case that a mutant's process has written fails because of the mutant.
+func (s *shrinking) soundWithout() error {
+	if s.out == "" {
+		return nil
+	}
+	c, err := fuzzy.LoadCase(s.out)
+	if err != nil {
+		return nil // the child has said why there is none
+	}
+	if r := fuzzy.RunCase(&c, nil); r.Failure != nil {
+		return fmt.Errorf("%s fails without the mutant, too: %w", s.out, r.Failure)
+	}
+	return nil
+}
+
+func (s *shrinking) write(out io.Writer, c *fuzzy.Case) (err error) {
+	if s.out != "" {
+		file, failed := os.Create(s.out)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		out = file
+	}
+	return c.Write(out)
+}
+
+// newBar returns what moves a progress bar without an end; an empty text removes it. Off a terminal it
+// does nothing.
+func newBar(errOut io.Writer, unit string) func(text string) {
+	if !isTerminal(errOut) {
+		return func(string) {}
+	}
+	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(errOut), progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit), progressbar.OptionClearOnFinish(),
+		progressbar.OptionThrottle(100*time.Millisecond))
+	return func(text string) {
+		if text == "" {
+			_ = bar.Finish() // it is only a picture
+			return
+		}
+		bar.Describe(text)
+		_ = bar.Add(1)
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/fuzzy/zoo"
+)
+
+// target is the run that a command is about: of a seed, or of a case file.
+type target struct {
+	fuzzy.Case
+	name     string
+	expected bool // the case says how it ends
+}
+
+// verdict is nil if the run ended as it should: clean, or for a case as the case says.
+func (t *target) verdict(r fuzzy.Result) error {
+	if r.Failure != nil {
+		return r.Failure
+	}
+	if t.expected {
+		return t.Verdict(r)
+	}
+	return nil
+}
+
+func mutantFlag(cmd *cobra.Command, mutant *string) {
+	cmd.Flags().StringVar(mutant, "mutant", "", "run it with this bug of the zoo in the core, see raftlab zoo --list; default: the one that the case names")
+}
+
+// aim finds what a command is to run. If that takes a mutant, which is another build, it runs the command
+// there, and elsewhere is true.
+func aim(cmd *cobra.Command, text, mutant string) (t target, elsewhere bool, err error) {
+	if t, err = parseTarget(text); err != nil {
+		return t, false, err
+	}
+	own := t.Mutant
+	if mutant == "" {
+		mutant = own
+	}
+	t.Mutant = mutant
+	if mutant == "" || mutant == zoo.Living() {
+		t.expected = t.expected && mutant == own
+		return t, false, nil
+	}
+	return t, true, elsewhereAs(cmd, mutant, text)
+}
+
+// parseTarget tells a seed from a file: files have a directory or an extension.
+func parseTarget(text string) (t target, err error) {
+	t.name = text
+	if strings.ContainsAny(text, `/\`) || filepath.Ext(text) == ".txt" {
+		t.expected = true
+		t.Case, err = fuzzy.LoadCase(text)
+	} else {
+		var seed fuzzy.Seed
+		if seed, err = fuzzy.ParseSeed(text); err == nil {
+			t.Case, err = fuzzy.CaseOf(seed)
+		}
+	}
+	if err != nil {
+		return t, fmt.Errorf("%w; %w", err, errUsage)
+	}
+	return t, nil
+}
+
+// childError is the exit code of a child, which has said why.
+type childError struct{ code int }
+
+func (e *childError) Error() string { return fmt.Sprintf("the mutant's process ended with %d", e.code) }
+
+// elsewhereAs runs a command in a build that holds the mutants.
+func elsewhereAs(cmd *cobra.Command, mutant string, args ...string) error {
+	if _, err := zoo.Choose([]string{mutant}); err != nil {
+		return fmt.Errorf("%w; %w", err, errUsage)
+	}
+	dir, err := os.MkdirTemp("", "raftlab-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	lab, err := zoo.BuildLab(cmd.Context(), dir)
+	if err != nil {
+		return err
+	}
+	program, env := lab.Command(mutant)
+	flags := []string{cmd.Name(), "--mutant=" + mutant}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "mutant" {
+			flags = append(flags, "--"+f.Name+"="+strings.Trim(f.Value.String(), "[]")) // of a list
+		}
+	})
+	child := exec.CommandContext(cmd.Context(), program, append(flags, args...)...)
+	child.Env, child.Stdout, child.Stderr = env, cmd.OutOrStdout(), cmd.ErrOrStderr()
+	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) } // it writes what it has
+	child.WaitDelay = 10 * time.Second
+	err = child.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+		return &childError{exit.ExitCode()}
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package elections
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// raftBench starts founded members.
+func raftBench(t *testing.T, n int) *bench {
+	disks, err := found(&Setup{N: n, Times: Scaled()})
+	require.NoError(t, err)
+	b := newBench(t, n, Scaled())
+	for i, disk := range disks {
+		b.disks[Rank(i+1)] = disk
+	}
+	b.startAll(raftCore, Options{})
+	return b
+}
+
+// askForVote is a candidate's request of a member's vote in the next term.
+func (b *bench) askForVote(to, from Rank) raftMessage {
+	store := b.disks[to].(raftStore)
+	last := store.log[len(store.log)-1]
+	founding, err := raft.DecodeFounding(store.log[0].Data)
+	require.NoError(b.t, err)
+	return raftMessage{raft.Message{
+		From: raft.Peer{ID: raftID(from), Incarnation: raft.Incarnation(from)},
+		To:   raft.Peer{ID: raftID(to), Incarnation: raft.Incarnation(to)}, Cluster: founding.Cluster,
+		Term: last.Term + 1, Body: raft.VoteRequest{Last: last.ID()},
+	}}
+}
+
+// votes returns whether a granted vote, or a refused one, waits to be delivered to a member.
+func (b *bench) votes(to Rank) (granted, refused bool) {
+	for _, l := range b.waiting {
+		if reply, ok := l.message.(raftMessage).Body.(raft.VoteReply); ok && l.to == to {
+			granted, refused = granted || reply.Granted, refused || !reply.Granted
+		}
+	}
+	return granted, refused
+}
+
+func TestRaft_AVoteLeavesOnceItIsDurable(t *testing.T) {
+	b := raftBench(t, 3)
+	b.tell(1, 2, b.askForVote(1, 2))
+	granted, _ := b.votes(2)
+	assert.False(t, granted, "the disk is still working")
+	assert.Equal(t, b.clock+b.times.Durable, b.timers[1][raftDisk])
+	b.clock += b.times.Durable
+	b.fire(1, raftDisk)
+	granted, _ = b.votes(2)
+	assert.True(t, granted)
+}
+
+func TestRaft_ADurableVoteIsRememberedByARestart(t *testing.T) {
+	for _, row := range []struct {
+		rule    string
+		durable bool
+	}{
+		{"a vote that was durable is the only one of its term", true},
+		{"one that was not durable has not left, and another may be given", false},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			b := raftBench(t, 3)
+			request := b.askForVote(1, 3)
+			b.tell(1, 2, b.askForVote(1, 2))
+			if row.durable {
+				b.clock += b.times.Durable
+				b.fire(1, raftDisk)
+			}
+			b.crash(1)
+			b.waiting = nil
+			b.start(1, newRaft(Options{Self: 1, N: 3}))
+			b.tell(1, 3, request)
+			if !row.durable {
+				b.clock += b.times.Durable
+				b.fire(1, raftDisk)
+			}
+			granted, refused := b.votes(3)
+			assert.Equal(t, row.durable, refused)
+			assert.Equal(t, !row.durable, granted)
+		})
+	}
+}
+
+func TestRaft_AMajorityElectsALeaderThatAllFollow(t *testing.T) {
+	b := raftBench(t, 3)
+	b.clock = b.timers[2][raftWake] // a timer that is much later is taken for a sleep
+	b.fire(2, raftWake)
+	for range 3 {
+		b.deliverAll()
+		b.clock += b.times.Durable
+		for r := Rank(1); r <= 3; r++ {
+			if _, works := b.timers[r][raftDisk]; works {
+				b.fire(r, raftDisk)
+			}
+		}
+	}
+	b.deliverAll()
+	assert.Equal(t, map[Rank]Rank{1: 2, 2: 2, 3: 2}, b.leaders())
+	_, term := b.machines[1].Leader()
+	assert.Greater(t, term, uint64(1))
+}
+
+func TestRaft_IsFoundedBeforeAScenarioBegins(t *testing.T) {
+	for _, n := range []int{1, 5, 101} {
+		disks, err := found(&Setup{N: n, Times: Scaled()})
+		require.NoError(t, err)
+		require.Len(t, disks, n)
+		for i := range disks {
+			assert.Equal(t, disks[0].(raftStore).log, disks[i].(raftStore).log, "one log")
+			assert.Positive(t, disks[i].(raftStore).hard.Term)
+		}
+	}
+}
+
+// Election Safety (Figure 3), in every cell.
+func TestRaft_NeverHasTwoLeadersInOneTerm(t *testing.T) {
+	p := somePlan(2)
+	p.Algorithms, p.Sizes, p.Seeds = []*Algorithm{raftCore}, []int{1, 2, 3, 5, 9}, 10
+	cells, err := p.Compare(context.Background())
+	require.NoError(t, err)
+	for i := range cells {
+		worst := Summarize(cells[i].Values(TwoInTerm)).Worst
+		assert.Zero(t, worst, "%s, n = %d", cells[i].Scenario.Name, cells[i].N)
+	}
+}

@@ -1,0 +1,110 @@
+package fuzzy
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// CaseFormat is the version of a case file. It is raised with SeedFormat if an old case would be another
+// run.
+const CaseFormat = 1
+
+// Clean is the rule that a case names if nothing fails in it: a bug was fixed.
+const Clean = "clean"
+
+// Case is one run that is written down: the number that all its randomness comes from, the few settings
+// that differ from a plain cluster, the faults, and what is left out of it. Most are made by Shrink.
+type Case struct {
+	About    []string // comments
+	From     string   // the seed that it was shrunk from; "" if it was written by hand
+	Mutant   string   // the bug of package zoo with which it fails; "" for none
+	Rule     string   // that fails, or Clean
+	Ignored  []string // rules that may fail in it: it shows what comes of that
+	Number   uint64
+	Profile  Profile
+	Strikes  map[FaultKind]ordinals // of each class that the profile has; absent: all
+	Requests ordinals               // that the clients begin
+	Story    []string               // how it fails
+}
+
+// CaseOf returns the run of a seed as a case, with nothing left out.
+func CaseOf(seed Seed) (Case, error) {
+	p, err := Draw(seed)
+	return Case{From: seed.String(), Number: seed.Number, Profile: p, Requests: ordinals{all: true}}, err
+}
+
+// RunCase runs a case. trace is nil, or sees everything that happens.
+func RunCase(c *Case, trace func(*Record)) Result { return c.run(edits{}, trace) }
+
+// run runs it within bounds.
+func (c *Case) run(bounds edits, trace func(*Record)) Result {
+	bounds.struck, bounds.requested, bounds.ignored = c.Strikes, c.Requests, c.Ignored
+	return runEdited(Seed{c.Profile.Name, c.Number}, c.Profile, &bounds, trace)
+}
+
+// Verdict compares how a case ended with what it names: nil, or what is wrong.
+func (c *Case) Verdict(r Result) error {
+	switch {
+	case r.Failure == nil && c.Rule != Clean:
+		return fmt.Errorf("fuzzy: %s is expected to fail, and nothing does", c.Rule)
+	case r.Failure != nil && c.Rule == Clean:
+		return r.Failure
+	case r.Failure != nil && r.Failure.Rule != c.Rule:
+		return fmt.Errorf("fuzzy: %s is expected to fail: %w", c.Rule, r.Failure)
+	}
+	return nil
+}
+
+// clone copies what a change of the copy would change in the case.
+func (c *Case) clone() Case {
+	n := *c
+	n.Profile.Faults = slices.Clone(c.Profile.Faults)
+	n.Strikes = map[FaultKind]ordinals{}
+	for kind, kept := range c.Strikes {
+		n.Strikes[kind] = kept.clone()
+	}
+	n.Requests = c.Requests.clone()
+	return n
+}
+
+// Write writes the case as ParseCase reads it.
+func (c *Case) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "raftlab case %d\n", CaseFormat)
+	for _, line := range c.About {
+		b.WriteString(strings.TrimSpace("# "+line) + "\n")
+	}
+	if c.From != "" {
+		fmt.Fprintf(&b, "from %s\n", c.From)
+	}
+	if c.Mutant != "" {
+		fmt.Fprintf(&b, "mutant %s\n", c.Mutant)
+	}
+	fmt.Fprintf(&b, "expect %s\n", c.Rule)
+	if len(c.Ignored) > 0 {
+		fmt.Fprintf(&b, "ignore %s\n", strings.Join(c.Ignored, " "))
+	}
+	fmt.Fprintf(&b, "number %x\n", c.Number)
+	base := plain()
+	for _, s := range settings {
+		if !s.same(&c.Profile, &base) || slices.Contains(always, s.name) {
+			fmt.Fprintf(&b, "%s %s\n", s.name, s.text(&c.Profile))
+		}
+	}
+	for _, f := range c.Profile.Faults {
+		kept, edited := c.Strikes[f.Fault]
+		fmt.Fprintf(&b, "fault %v every %v for %v strikes %v\n", f.Fault, f.Every, f.For, ordinals{!edited || kept.all, kept.some})
+	}
+	fmt.Fprintf(&b, "requests %v\n", c.Requests)
+	if len(c.Story) > 0 {
+		b.WriteString("story\n")
+		for _, line := range c.Story {
+			b.WriteString("  " + line + "\n")
+		}
+	}
+	b.WriteString("end\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

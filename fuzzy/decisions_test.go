@@ -1,0 +1,40 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+func TestDecisions_NameEveryKindOfNote(t *testing.T) {
+	for kind := raft.NoteTimeout; (raft.Note{Kind: kind}).String() != "unknown note"; kind++ {
+		known := false
+		for _, place := range decisionOf[kind] {
+			known = known || place >= 0
+		}
+		assert.True(t, known, "no decision stands for %q", raft.Note{Kind: kind})
+	}
+}
+
+// Two dozen seeds reach every decision but the rarest, so a mark that stays at 0 in a campaign means
+// something.
+func TestDecisions_AreCounted(t *testing.T) {
+	var sum [len(decisions)]int
+	for number := range uint64(24) {
+		r, err := Run(Seed{"swarm", number}, nil)
+		require.NoError(t, err)
+		for i, count := range r.Decisions {
+			sum[i] += count
+		}
+	}
+	reached := 0
+	for _, count := range sum {
+		if count > 0 {
+			reached++
+		}
+	}
+	assert.Greater(t, reached, len(decisions)*3/4)
+}

@@ -1,0 +1,158 @@
+package fuzzy
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// edits are what is left out of a run. The methods of a nil one leave out nothing.
+type edits struct {
+	struck    map[FaultKind]ordinals // by class: the strikes that are kept; absent: all
+	requested ordinals               // the requests that clients begin
+	ignored   []string               // rules that may fail: what comes of it is looked for
+	events    int                    // after which the run is over; 0: no such bound
+	until     sim.Time               // after which it is over; 0: no such bound
+}
+
+// strikes reports whether a strike of a class, numbered from 1, is kept.
+func (e *edits) strikes(k FaultKind, number int64) bool {
+	if e == nil {
+		return true
+	}
+	kept, edited := e.struck[k]
+	return !edited || kept.has(number)
+}
+
+// begins reports whether a request, numbered from 1 over all clients, is kept.
+func (e *edits) begins(number int64) bool { return e == nil || e.requested.has(number) }
+
+// ignores reports whether a rule may fail.
+func (e *edits) ignores(rule string) bool { return e != nil && slices.Contains(e.ignored, rule) }
+
+// over reports whether a run has passed a bound: it did not fail in time.
+func (e *edits) over(c *cluster) bool {
+	return e != nil && (e.events > 0 && c.stats.Events >= e.events || e.until > 0 && c.now() > e.until)
+}
+
+// ordinals are some of the numbers from 1 on.
+type ordinals struct {
+	all  bool
+	some []int64 // in order, unless all
+}
+
+func (o ordinals) has(number int64) bool {
+	if o.all {
+		return true
+	}
+	_, found := slices.BinarySearch(o.some, number)
+	return found
+}
+
+func (o ordinals) clone() ordinals { return ordinals{o.all, slices.Clone(o.some)} }
+
+// upTo names the numbers from 1 to n.
+func upTo(n int) ordinals {
+	var o ordinals
+	for i := range n {
+		o.some = append(o.some, int64(i+1))
+	}
+	return o
+}
+
+// ordinalsMax is how many numbers a list may name.
+const ordinalsMax = 100_000
+
+// String is what parseOrdinals reads: "all", "none", "1-4 9".
+func (o ordinals) String() string {
+	if o.all {
+		return "all"
+	}
+	var words []string
+	for i := 0; i < len(o.some); {
+		j := i + 1
+		for j < len(o.some) && o.some[j] == o.some[j-1]+1 {
+			j++
+		}
+		word := strconv.FormatInt(o.some[i], 10)
+		if j > i+1 {
+			word += fmt.Sprintf("-%d", o.some[j-1])
+		}
+		words = append(words, word)
+		i = j
+	}
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, " ")
+}
+
+func parseOrdinals(text string) (o ordinals, err error) {
+	switch text {
+	case "all":
+		return ordinals{all: true}, nil
+	case "none":
+		return o, nil
+	}
+	bad := fmt.Errorf("%q: it takes all, none, or numbers from 1 to %d that rise, as in 1-4 9", text, ordinalsMax)
+	last := int64(0)
+	for _, word := range strings.Fields(text) {
+		from, to, isRange := strings.Cut(word, "-")
+		low, err := strconv.ParseInt(from, 10, 64)
+		high := low
+		if err == nil && isRange {
+			high, err = strconv.ParseInt(to, 10, 64)
+		}
+		if err != nil || low <= last || high < low || high > ordinalsMax {
+			return ordinals{}, bad
+		}
+		for ; low <= high; low++ {
+			o.some = append(o.some, low)
+		}
+		last = high
+	}
+	if last == 0 {
+		return ordinals{}, bad
+	}
+	return o, nil
+}
+
+// names lists the nodes of a set.
+func names(set uint64) string {
+	var list []string
+	for ; set != 0; set &= set - 1 {
+		list = append(list, string(nodeID(bits.TrailingZeros64(set))))
+	}
+	return strings.Join(list, " ")
+}
+
+// severed says which links are cut: as sides, if each side is whole and hears nothing of the others.
+func (c *cluster) severed() string {
+	links, whole := c.net.Links, true
+	var sides, cut []string
+	var seen uint64
+	for i := range c.nodes {
+		side := links.Reach(i)
+		if seen>>i&1 == 0 {
+			sides = append(sides, names(side))
+		}
+		seen |= side
+		for j := range c.nodes {
+			whole = whole && (links.Reach(j) == side) == (side>>j&1 == 1) && links.Up(i, j) == (side>>j&1 == 1)
+			if !links.Up(i, j) {
+				cut = append(cut, fmt.Sprintf("%s→%s", nodeID(i), nodeID(j)))
+			}
+		}
+	}
+	switch {
+	case len(cut) == 0:
+		return "nothing is cut"
+	case whole:
+		return "only among " + strings.Join(sides, " | ")
+	}
+	return "cut " + strings.Join(cut, ", ")
+}

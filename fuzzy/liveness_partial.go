@@ -1,0 +1,89 @@
+package fuzzy
+
+import (
+	"math/bits"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// The last stage of some runs: the links between the healed nodes are cut down to one of the four named
+// topologies, for good. All logs are equal then, so that whoever still reaches a quorum both ways can lead
+// (Howard & Abraham 2020). Raft promises nothing where nobody does, and nothing is asked of it there.
+
+// part begins the stage; false if nothing can be asked.
+func (l *liveness) part() bool {
+	c := l.c
+	random := sim.NewStream(c.seed.Number, sim.PartitionConcern<<16)
+	leader := l.leader.index
+	shape, node := random.IntN(12), random.IntN(len(c.nodes)) // most runs end without this stage
+	whole := bits.OnesCount64(l.core) == len(c.nodes)
+	if node == leader {
+		node = (node + 1) % len(c.nodes)
+	}
+	if shape >= 4 || l.leader.core == nil || !l.exiled && !whole {
+		return false
+	}
+	switch shape {
+	case 0:
+		c.net.Links.Bridge(node)
+	case 1:
+		c.net.Links.ConstrainedElection(leader, node)
+	case 2:
+		var order []int
+		for _, n := range l.members() {
+			i := random.IntN(len(order) + 1)
+			order = append(order[:i], append([]int{n.index}, order[i:]...)...)
+		}
+		c.net.Links.Chain(order)
+	case 3:
+		c.net.Links.BehindBridge(leader, node)
+	}
+	if !l.anyReachesQuorum() {
+		return false
+	}
+	c.faulted("for good: %s", c.severed())
+	l.began, l.probe = l.term(), 0
+	l.next(parted)
+	return true
+}
+
+// anyReachesQuorum: a voter of the core hears and is heard by enough voters of it to lead them.
+func (l *liveness) anyReachesQuorum() bool {
+	config := l.leader.status.Config
+	var voters uint64
+	total := 0
+	for _, m := range config.Members {
+		if m.Kind != raft.Voter {
+			continue
+		}
+		total++
+		if n := l.c.nodes[index(m.ID)]; n.disk.incarnation == m.Incarnation && !n.disk.damaged {
+			voters |= 1 << n.index
+		}
+	}
+	voters &= l.core
+	for _, n := range l.members() {
+		if voters>>n.index&1 == 1 && bits.OnesCount64(l.c.net.Links.Reach(n.index)&voters) >= majority(total) {
+			return true
+		}
+	}
+	return false
+}
+
+// obeyed: whoever leads now commits what it is asked to.
+func (l *liveness) obeyed() bool {
+	w := l.c.work
+	if !l.elected() {
+		return false
+	}
+	r := &w.requests[l.probe]
+	if r.state == answeredWell {
+		return true
+	}
+	waits := r.node == l.leader && r.life == l.leader.life && (r.state == unanswered || r.state == acceptedOnly)
+	if !waits {
+		l.probe = w.write(l.leader, 0, 1)
+	}
+	return false
+}

@@ -1,0 +1,50 @@
+package fuzzy
+
+import (
+	"embed"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Rule is one invariant that every run is checked for.
+type Rule struct {
+	Name     string // as Failure.Rule says it: "G1"
+	Sentence string
+	Source   string // where the sentence is from; empty if it is our own
+	File     string // that checks it
+}
+
+//go:embed invariants_node.go invariants_cluster.go invariants_client.go liveness.go run.go
+var ruleSources embed.FS
+
+// Each file that checks invariants opens with their sentences; what is printed about them is read
+// from there, so that there is one text.
+var (
+	ruleLine   = regexp.MustCompile(`^//\t([NGHLT][0-9]+) +(.+)$`)
+	ruleSource = regexp.MustCompile(`^(.*?)\s*\(([^()]*)\)(.*)$`)
+)
+
+// Rules lists the invariants, group by group.
+func Rules() []Rule {
+	var rules []Rule
+	files, _ := ruleSources.ReadDir(".") // embedded: it is there
+	for _, file := range files {
+		text, _ := ruleSources.ReadFile(file.Name())
+		for line := range strings.Lines(string(text)) {
+			if m := ruleLine.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil {
+				rules = append(rules, newRule(m[1], m[2], "fuzzy/"+file.Name()))
+			}
+		}
+	}
+	slices.SortStableFunc(rules, func(a, b Rule) int { return strings.Index("NGHLT", a.Name[:1]) - strings.Index("NGHLT", b.Name[:1]) })
+	return rules
+}
+
+func newRule(name, text, file string) Rule {
+	r := Rule{Name: name, Sentence: text, File: file}
+	if m := ruleSource.FindStringSubmatch(text); m != nil {
+		r.Sentence, r.Source = strings.TrimSpace(m[1]+m[3]), m[2]
+	}
+	return r
+}

@@ -1,0 +1,194 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// setting is one value of a profile by name: a case lists those that are not plain, and shrinking makes
+// them plain one by one.
+type setting struct {
+	name     string
+	at       func(p *Profile) any // points to an int, a bool, a sim.Time, a sim.Delay or a string
+	min, max int                  // of an int, or of a sim.Time in nanoseconds
+}
+
+const (
+	timeMax  = int(time.Hour)
+	bytesMax = 1 << 20
+)
+
+var settings = []setting{
+	{"profile", func(p *Profile) any { return &p.Name }, 0, 0},
+	{"voters", func(p *Profile) any { return &p.Voters }, 1, 9},
+	{"learners", func(p *Profile) any { return &p.Learners }, 0, 4},
+	{"election-timeout", func(p *Profile) any { return &p.ElectionTimeout }, int(10 * time.Millisecond), timeMax},
+	{"length", func(p *Profile) any { return &p.Length }, 1, timeMax},
+	{"faults-from", func(p *Profile) any { return &p.FaultsFrom }, 0, timeMax},
+	{"beyond-budget", func(p *Profile) any { return &p.Beyond }, 0, 0},
+
+	{"network-loss", func(p *Profile) any { return &p.Network.Loss }, 0, sim.Million},
+	{"network-burst-begin", func(p *Profile) any { return &p.Network.BurstBegin }, 0, sim.Million},
+	{"network-burst-end", func(p *Profile) any { return &p.Network.BurstEnd }, 0, sim.Million},
+	{"network-duplicate", func(p *Profile) any { return &p.Network.Duplicate }, 0, sim.Million},
+	{"network-replay", func(p *Profile) any { return &p.Network.Replay }, 0, sim.Million},
+	{"network-replay-max", func(p *Profile) any { return &p.Network.ReplayMax }, 0, timeMax},
+	{"network-misdeliver", func(p *Profile) any { return &p.Network.Misdeliver }, 0, sim.Million},
+	{"network-corrupt", func(p *Profile) any { return &p.Network.Corrupt }, 0, sim.Million},
+	{"network-bandwidth", func(p *Profile) any { return &p.Network.Bandwidth }, 0, 1 << 40},
+	{"network-capacity", func(p *Profile) any { return &p.Network.Capacity }, 0, 1 << 20},
+	{"network-fifo", func(p *Profile) any { return &p.Network.FIFO }, 0, 0},
+	{"network-delay", func(p *Profile) any { return &p.Network.Delay }, 0, 0},
+
+	{"node-codec", func(p *Profile) any { return &p.Node.Codec }, 0, sim.Million},
+	{"node-step-delay", func(p *Profile) any { return &p.Node.StepDelay }, 0, 0},
+	{"node-disk-delay", func(p *Profile) any { return &p.Node.DiskDelay }, 0, 0},
+	{"node-merge-max", func(p *Profile) any { return &p.Node.MergeMax }, 1, 1 << 20},
+	{"node-atomic", func(p *Profile) any { return &p.Node.Atomic }, 0, 0},
+	{"node-late-persisted", func(p *Profile) any { return &p.Node.LatePersisted }, 0, sim.Million},
+	{"node-late-send", func(p *Profile) any { return &p.Node.LateSend }, 0, sim.Million},
+	{"node-drop-span", func(p *Profile) any { return &p.Node.DropSpan }, 0, sim.Million},
+	{"node-spurious", func(p *Profile) any { return &p.Node.Spurious }, 0, sim.Million},
+	{"node-connections", func(p *Profile) any { return &p.Node.Connections }, 0, 0},
+	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
+
+	{"limit-proposals", func(p *Profile) any { return &p.Limits.Proposals }, 1, 1 << 20},
+	{"limit-uncommitted-bytes", func(p *Profile) any { return &p.Limits.UncommittedBytes }, 1, 1 << 30},
+	{"limit-unapplied", func(p *Profile) any { return &p.Limits.Unapplied }, 1, 1 << 20},
+	{"limit-append-bytes", func(p *Profile) any { return &p.Limits.AppendBytes }, 1, 1 << 24},
+	{"limit-inflight", func(p *Profile) any { return &p.Limits.Inflight }, 1, 1 << 16},
+	{"limit-inflight-bytes", func(p *Profile) any { return &p.Limits.InflightBytes }, 1, 1 << 30},
+
+	{"clients", func(p *Profile) any { return &p.Load.Clients }, 1, 1000},
+	{"client-think", func(p *Profile) any { return &p.Load.Think }, 1, timeMax},
+	{"client-patience", func(p *Profile) any { return &p.Load.Patience }, 1, timeMax},
+	{"client-reads", func(p *Profile) any { return &p.Load.Reads }, 0, sim.Million},
+	{"client-transfers", func(p *Profile) any { return &p.Load.Transfers }, 0, sim.Million},
+	{"client-hedged", func(p *Profile) any { return &p.Load.Hedged }, 0, sim.Million},
+	{"client-burst", func(p *Profile) any { return &p.Load.Burst }, 1, 1000},
+	{"client-keys", func(p *Profile) any { return &p.Load.Keys }, 1, 100},
+	{"client-bytes-max", func(p *Profile) any { return &p.Load.BytesMax }, 1, bytesMax},
+	{"client-history", func(p *Profile) any { return &p.Load.History }, 0, 0},
+}
+
+// plainName is the profile of a case that no rule needs to know the name of.
+const plainName = "case"
+
+// plain is the profile of a cluster to which nothing happens: what a case does not name is as here.
+func plain() Profile {
+	millisecond := sim.In(time.Millisecond)
+	return Profile{
+		Name: plainName, Voters: 3, ElectionTimeout: 150 * millisecond, Length: 1000 * millisecond,
+		Network: sim.NetworkFaults{Delay: sim.Delay{Mean: millisecond}, FIFO: true},
+		Node:    NodeProfile{DiskDelay: sim.Delay{Mean: 2 * millisecond}, MergeMax: 1, Atomic: true},
+		Limits:  Limits{1000, 1 << 20, 10_000, 1 << 16, 64, 1 << 18},
+		Load: Load{
+			Clients: 1, Think: 50 * millisecond, Patience: 1000 * millisecond, Burst: 1, Keys: 1, BytesMax: 32,
+		},
+	}
+}
+
+// always are settings that a case names even where they are plain: they say how large it is.
+var always = []string{"voters", "length", "clients"}
+
+// settingNamed finds a setting.
+func settingNamed(name string) (setting, bool) {
+	i := slices.IndexFunc(settings, func(s setting) bool { return s.name == name })
+	if i < 0 {
+		return setting{}, false
+	}
+	return settings[i], true
+}
+
+func (s *setting) text(p *Profile) string {
+	switch v := s.at(p).(type) {
+	case *string:
+		return *v
+	case *int:
+		return strconv.Itoa(*v)
+	case *bool:
+		return map[bool]string{true: "on", false: "off"}[*v]
+	case *sim.Time:
+		return v.String()
+	default:
+		d := v.(*sim.Delay)
+		return fmt.Sprintf("%s %v %v %v", delayShapes[d.Shape], d.Min, d.Mean, d.Max)
+	}
+}
+
+// same reports whether two profiles have the same value, copy copies it.
+func (s *setting) same(a, b *Profile) bool { return s.text(a) == s.text(b) }
+
+func (s *setting) copy(to, from *Profile) {
+	switch v := s.at(to).(type) {
+	case *string:
+		*v = *s.at(from).(*string)
+	case *int:
+		*v = *s.at(from).(*int)
+	case *bool:
+		*v = *s.at(from).(*bool)
+	case *sim.Time:
+		*v = *s.at(from).(*sim.Time)
+	case *sim.Delay:
+		*v = *s.at(from).(*sim.Delay)
+	}
+}
+
+var delayShapes = []string{"uniform", "exponential", "pareto", "bimodal"}
+
+// set reads a value; the error says what it takes.
+func (s *setting) set(p *Profile, text string) (err error) {
+	switch v := s.at(p).(type) {
+	case *string:
+		names := []string{plainName}
+		for _, choice := range profiles {
+			names = append(names, choice.name)
+		}
+		if *v = text; !slices.Contains(names, text) {
+			return fmt.Errorf("%s %q: there are %s", s.name, text, strings.Join(names, ", "))
+		}
+	case *int:
+		if *v, err = strconv.Atoi(text); err != nil || *v < s.min || *v > s.max {
+			return fmt.Errorf("%s %q: it takes a whole number from %d to %d", s.name, text, s.min, s.max)
+		}
+	case *bool:
+		if *v = text == "on"; !*v && text != "off" {
+			return fmt.Errorf("%s %q: it is on or off", s.name, text)
+		}
+	case *sim.Time:
+		if *v, err = parseTime(text); err != nil || *v < sim.Time(s.min) || *v > sim.Time(s.max) {
+			return fmt.Errorf("%s %q: it takes a time from %v to %v", s.name, text, sim.Time(s.min), sim.Time(s.max))
+		}
+	case *sim.Delay:
+		return s.setDelay(v, text)
+	}
+	return nil
+}
+
+func (s *setting) setDelay(d *sim.Delay, text string) error {
+	words := strings.Fields(text)
+	bad := fmt.Errorf("%s %q: it takes %s and three times, the least, the mean and the longest, each up to an hour",
+		s.name, text, strings.Join(delayShapes, ", "))
+	if len(words) != 4 || !slices.Contains(delayShapes, words[0]) {
+		return bad
+	}
+	d.Shape = sim.DelayShape(slices.Index(delayShapes, words[0]))
+	for i, at := range []*sim.Time{&d.Min, &d.Mean, &d.Max} {
+		t, err := parseTime(words[1+i])
+		if err != nil || t < 0 || t > sim.Time(timeMax) {
+			return bad
+		}
+		*at = t
+	}
+	return nil
+}
+
+func parseTime(text string) (sim.Time, error) {
+	d, err := time.ParseDuration(text)
+	return sim.In(d), err
+}

@@ -1,0 +1,299 @@
+package fuzzy
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// storyMax is how many lines a story has at most.
+const storyMax = 40
+
+// Tell runs a case and returns its story: what decided how it ended, a sentence a line. Where there is too
+// much to tell, what the failure names and what came shortly before it goes first.
+func (c *Case) Tell() []string {
+	t := &teller{open: map[string]*[sentenceKinds]*sentence{}, seen: map[string]Record{}}
+	r := RunCase(c, t.take)
+	return t.story(r.Failure)
+}
+
+// sentenceKind says what a sentence is about.
+type sentenceKind int
+
+const (
+	tellsTimeout sentenceKind = iota
+	tellsConflict
+	tellsDenial
+	tellsEntries
+	tellsCommit // up to here, sentences are gone on with across each other
+	tellsFounding
+	tellsQuorumLost
+	tellsEnd // of a fault
+	tellsCampaign
+	tellsVote
+	tellsStart
+	tellsCut
+	tellsDeath
+	tellsLeader
+	tellsFault
+	tellsFailure
+	sentenceKinds
+)
+
+// weights order the kinds; whatever the failure names counts namedWeight more, and the last sentence
+// lateWeight more than the first.
+var weights = [sentenceKinds]int{
+	tellsTimeout: 20, tellsFounding: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140,
+	tellsQuorumLost: 150, tellsEnd: 150, tellsCampaign: 170, tellsVote: 180, tellsStart: 200, tellsCut: 240,
+	tellsDeath: 250, tellsLeader: 280, tellsFault: 300, tellsFailure: 10_000,
+}
+
+const (
+	namedWeight = 100
+	lateWeight  = 100
+)
+
+// sentence is one line of a story.
+type sentence struct {
+	at    sim.Time
+	kind  sentenceKind
+	node  string
+	text  string
+	more  int // times that something of the kind followed
+	term  raft.Term
+	first raft.Index // of the entries that it is about
+	last  raft.Index
+}
+
+// teller makes sentences of records.
+type teller struct {
+	nodes     []string
+	sentences []*sentence
+	open      map[string]*[sentenceKinds]*sentence // by node: what may be gone on with
+	seen      map[string]Record                    // by node: its last step
+}
+
+func (t *teller) take(r *Record) {
+	switch r.Kind {
+	case "begin":
+		t.nodes = r.Nodes
+	case "fault":
+		kind := tellsFault
+		if strings.HasSuffix(r.Text, " ends") {
+			kind = tellsEnd
+		}
+		t.say(r, kind, r.Text)
+	case "heal":
+		t.say(r, tellsFault, r.Text)
+	case "crash":
+		t.say(r, tellsDeath, "dies; "+r.Text)
+		delete(t.seen, r.Node)
+	case "start":
+		kind := tellsStart
+		if r.Term == 0 {
+			kind = tellsFounding
+		}
+		t.say(r, kind, fmt.Sprintf("starts in term %d, its log ends at %d@%d", r.Term, r.Last[0], r.Last[1]))
+		t.step(r)
+		t.seen[r.Node] = *r
+	case "step":
+		t.step(r)
+		t.seen[r.Node] = *r
+	}
+}
+
+func (t *teller) say(r *Record, kind sentenceKind, text string) *sentence {
+	s := &sentence{at: r.Time, kind: kind, node: r.Node, text: text, term: r.Term}
+	t.sentences = append(t.sentences, s)
+	if kind > tellsCommit {
+		delete(t.open, r.Node)
+	}
+	return s
+}
+
+// step tells what a core decided, and how its log changed.
+func (t *teller) step(r *Record) {
+	for _, note := range r.notes {
+		if kind, text := tell(note, r); kind <= tellsCommit && text != "" {
+			t.repeat(r, kind, text)
+		} else if text != "" {
+			t.say(r, kind, text)
+		}
+	}
+	before := t.seen[r.Node]
+	if before.Last == nil {
+		before = *r
+	}
+	if *r.Last != *before.Last && r.Last[0] > 0 {
+		first := min(raft.Index(before.Last[0])+1, raft.Index(r.Last[0]))
+		t.goOn(r, tellsEntries, first, raft.Index(r.Last[0]), raft.Term(r.Last[1]))
+	}
+	if r.Commit > before.Commit {
+		t.goOn(r, tellsCommit, before.Commit+1, r.Commit, r.Term)
+	}
+}
+
+// repeat tells of what may happen again and again, and then counts.
+func (t *teller) repeat(r *Record, kind sentenceKind, text string) {
+	open := t.opened(r.Node)
+	s := open[kind]
+	if s == nil {
+		open[kind] = t.say(r, kind, text)
+		return
+	}
+	s.more++
+}
+
+func (t *teller) opened(node string) *[sentenceKinds]*sentence {
+	if t.open[node] == nil {
+		t.open[node] = &[sentenceKinds]*sentence{}
+	}
+	return t.open[node]
+}
+
+// goOn tells of a span of entries, in the sentence before it if that told of the same.
+func (t *teller) goOn(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
+	open := t.opened(r.Node)
+	s := open[kind]
+	if s == nil || s.term != term || s.last+1 != first {
+		s = t.say(r, kind, "")
+		s.first, s.term = first, term
+		open[kind] = s
+	}
+	s.last = last
+	span := fmt.Sprint(s.first)
+	if s.last > s.first {
+		span = fmt.Sprintf("%d to %d", s.first, s.last)
+	}
+	if s.text = "appends " + span + fmt.Sprintf(" of term %d", term); kind == tellsCommit {
+		s.text = "commits " + span
+	}
+}
+
+// tell makes a sentence of a decision; "" if it decides too little.
+func tell(n raft.Note, r *Record) (kind sentenceKind, text string) {
+	switch n.Kind {
+	case raft.NotePreCampaign:
+		return tellsTimeout, fmt.Sprintf("hears no leader, and asks whether it may stand for term %d", n.Term+1)
+	case raft.NoteTimeoutNow:
+		return tellsCampaign, fmt.Sprintf("is handed the lead by %s", n.Peer)
+	case raft.NoteCampaign:
+		return tellsCampaign, fmt.Sprintf("stands for term %d, its log ends at %d@%d", n.Term, r.Last[0], r.Last[1])
+	case raft.NoteLeader:
+		return tellsLeader, fmt.Sprintf("is elected, and leads term %d", n.Term)
+	case raft.NoteQuorumLost:
+		return tellsQuorumLost, "hears no quorum, and steps down"
+	case raft.NoteVoteGranted:
+		return tellsVote, fmt.Sprintf("votes for %s in term %d, whose log ends at %v", n.Peer, n.Term, n.ID)
+	case raft.NoteVoteDenied:
+		return tellsDenial, fmt.Sprintf("denies %s its vote: %v", n.Peer, n.Reason)
+	case raft.NotePreVoteDenied:
+		return tellsTimeout, fmt.Sprintf("would not vote for %s: %v", n.Peer, n.Reason)
+	case raft.NoteConflict:
+		return tellsConflict, fmt.Sprintf("has no entry %v: refuses what follows it", n.ID)
+	case raft.NoteTruncated:
+		return tellsCut, fmt.Sprintf("drops its entries %d to %d: the leader has others", n.ID.Index+1, n.Index)
+	case raft.NoteTransfer:
+		return tellsCampaign, fmt.Sprintf("hands over to %s", n.Peer)
+	case raft.NoteFounded:
+		return tellsFounding, fmt.Sprintf("takes entry 1, by which %s founds the cluster", n.Peer)
+	case raft.NoteRollCall:
+		return tellsFounding, "calls the roll, to found the cluster"
+	}
+	return 0, ""
+}
+
+// story chooses the sentences that there is room for.
+func (t *teller) story(f *Failure) []string {
+	if f != nil {
+		text, _, _ := strings.Cut(f.Text, "\n")
+		t.say(&Record{Time: f.At}, tellsFailure, fmt.Sprintf("%s fails: %s", f.Rule, text))
+	}
+	told := t.decisive(named(f))
+	lines := []string{fmt.Sprintf("%s are the members; what decided: %d of %d events", strings.Join(t.nodes, " "), len(told), len(t.sentences))}
+	for _, s := range told {
+		lines = append(lines, s.line())
+	}
+	return lines
+}
+
+func (s *sentence) line() string {
+	text := s.text
+	if s.node != "" {
+		text = s.node + " " + text
+	}
+	switch {
+	case s.more == 1:
+		text += " (and once more like this)"
+	case s.more > 1:
+		text += fmt.Sprintf(" (and %d times more like this)", s.more)
+	}
+	return fmt.Sprintf("%8.1f ms  %s", float64(s.at)/1e6, text)
+}
+
+// decisive returns the weightiest sentences, in the order in which they happened.
+func (t *teller) decisive(names subject) []*sentence {
+	order := make([]int, len(t.sentences))
+	weight := make([]int, len(t.sentences))
+	for i, s := range t.sentences {
+		order[i] = i
+		weight[i] = weights[s.kind] + lateWeight*i/len(t.sentences)
+		if names.about(s) {
+			weight[i] += namedWeight
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weight[b], weight[a]) })
+	order = order[:min(len(order), storyMax-1)]
+	slices.Sort(order)
+	var told []*sentence
+	for _, i := range order {
+		told = append(told, t.sentences[i])
+	}
+	return told
+}
+
+// subject is what a failure names.
+type subject struct {
+	terms   []raft.Term
+	entries []raft.Index
+}
+
+var (
+	namedTerm  = regexp.MustCompile(`\bterm (\d+)`)
+	namedEntry = regexp.MustCompile(`\b(\d+)@(\d+)`)
+)
+
+func named(f *Failure) (s subject) {
+	if f == nil {
+		return s
+	}
+	for _, found := range namedTerm.FindAllStringSubmatch(f.Text, -1) {
+		s.terms = append(s.terms, raft.Term(number(found[1])))
+	}
+	for _, found := range namedEntry.FindAllStringSubmatch(f.Text, -1) {
+		s.entries = append(s.entries, raft.Index(number(found[1])))
+		s.terms = append(s.terms, raft.Term(number(found[2])))
+	}
+	return s
+}
+
+func number(digits string) uint64 {
+	n, _ := strconv.ParseUint(digits, 10, 64) // digits, all of them; too many are no number of ours
+	return n
+}
+
+// about reports whether a sentence is about what the failure names.
+func (n subject) about(s *sentence) bool {
+	for _, i := range n.entries {
+		if s.first <= i && i <= s.last {
+			return true
+		}
+	}
+	return slices.Contains(n.terms, s.term)
+}

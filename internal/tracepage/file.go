@@ -1,0 +1,174 @@
+package tracepage
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/fuzzy"
+)
+
+// fileBytesMax bounds what is read into memory.
+const fileBytesMax = 256 << 20
+
+// known ends every refusal of a file.
+var known = fmt.Sprintf("there are traces of version %d and notes of version %d", fuzzy.TraceFormat, raft.NotesFormat)
+
+// FormatError says why a file is neither a trace nor notes that can be shown.
+type FormatError struct {
+	File    string
+	Line    int // from 1; 0: the whole file
+	Problem string
+}
+
+func (e *FormatError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s; %s", e.File, e.Problem, known)
+	}
+	return fmt.Sprintf("%s: line %d: %s; %s", e.File, e.Line, e.Problem, known)
+}
+
+// File is a trace, or the notes of a node.
+type File struct {
+	Name, Text string
+}
+
+// Read reads a file, and refuses one that is not whole or not of a known version.
+func Read(path string) (*File, error) {
+	source, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	text, err := io.ReadAll(io.LimitReader(source, fileBytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > fileBytesMax {
+		return nil, &FormatError{path, 0, fmt.Sprintf("it is larger than %d MiB", fileBytesMax>>20)}
+	}
+	f := &File{Name: path, Text: string(text)}
+	return f, f.check()
+}
+
+// record is a line of a trace, or of notes, which have some of its fields. Nothing here needs the profile.
+type record struct {
+	fuzzy.Record
+	Profile json.RawMessage `json:"profile"`
+}
+
+func (f *File) parse(number int, text string) (*record, error) {
+	r := &record{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		if number > 1 && strings.HasSuffix(f.Text, text) {
+			return nil, &FormatError{f.Name, number, "it breaks off: the file was cut short"}
+		}
+		return nil, &FormatError{f.Name, number, fmt.Sprintf("it is no JSON object of this kind: %v", err)}
+	}
+	return r, nil
+}
+
+func (f *File) check() error {
+	var first, last *record
+	number := 0
+	for text := range f.lines() {
+		number++
+		r, err := f.parse(number, text)
+		if err != nil {
+			return err
+		}
+		if first == nil {
+			first = r
+			err = f.checkFirst(r)
+		} else if first.Kind == "begin" {
+			err = f.checkNodes(number, first.Nodes, r)
+		}
+		if err != nil {
+			return err
+		}
+		last = r
+	}
+	switch {
+	case last == nil:
+		return &FormatError{f.Name, 0, "it is empty"}
+	case last.Kind != "end":
+		return &FormatError{f.Name, number, `the last line is not of kind "end": the file was cut short`}
+	}
+	return nil
+}
+
+// checkFirst refuses what the first line does not announce as one of ours.
+func (f *File) checkFirst(first *record) error {
+	version, what := 0, "a trace"
+	switch first.Kind {
+	case "begin":
+		version = fuzzy.TraceFormat
+	case "notes":
+		version, what = raft.NotesFormat, "notes"
+	default:
+		return &FormatError{f.Name, 1, fmt.Sprintf("it is of kind %q: this is neither a trace nor notes", first.Kind)}
+	}
+	if first.Format != version {
+		return &FormatError{f.Name, 1, fmt.Sprintf("%s of version %d", what, first.Format)}
+	}
+	if first.Kind == "begin" && len(first.Nodes) == 0 {
+		return &FormatError{f.Name, 1, "a trace that names no nodes"}
+	}
+	return nil
+}
+
+func (f *File) checkNodes(number int, nodes []string, r *record) error {
+	for _, node := range []string{r.Node, r.To} {
+		if node != "" && !slices.Contains(nodes, node) {
+			return &FormatError{f.Name, number, fmt.Sprintf("there is no node %q", node)}
+		}
+	}
+	return nil
+}
+
+// lines yields the lines that are not empty.
+func (f *File) lines() func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for text := range strings.Lines(f.Text) {
+			if text = strings.TrimSpace(text); text != "" && !yield(text) {
+				return
+			}
+		}
+	}
+}
+
+// Print writes a file that was Read as text for people; all also shows each message and each step.
+func (f *File) Print(w io.Writer, all bool) error {
+	show, node, number := fuzzy.Text(w, all), "", 0
+	for text := range f.lines() {
+		number++
+		r, err := f.parse(number, text)
+		if err != nil {
+			return err
+		}
+		if r.Kind == "notes" {
+			node = r.Node
+			show = func(r *fuzzy.Record) { printNote(w, node, r) }
+			continue
+		}
+		show(&r.Record)
+	}
+	return nil
+}
+
+func printNote(w io.Writer, node string, r *fuzzy.Record) {
+	if r.Kind == "end" && r.Text == "" {
+		return
+	}
+	text := fmt.Sprintf("term %d  %s", r.Term, r.Text)
+	if r.Kind == "end" {
+		text = "the node ended: " + r.Text
+	}
+	at := time.Unix(0, int64(r.Time)).UTC().Format("2006-01-02 15:04:05.000000")
+	_, _ = fmt.Fprintf(w, "%s %-2s %s\n", at, node, text) // the writer keeps its own error
+}

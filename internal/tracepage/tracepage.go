@@ -1,0 +1,27 @@
+// Package tracepage makes a page of the viewer from what Raft leaves behind: a trace of a simulated run, or
+// the notes that nodes dumped. The page opens other such files, too. reader.js is the only place that
+// turns them into a diagram.
+package tracepage
+
+import (
+	_ "embed"
+	"io"
+
+	"github.com/coxswain/raft/internal/viewer"
+)
+
+//go:embed reader.js
+var reader string
+
+// Write writes a page that shows files: one trace, or the notes of one or several nodes.
+func Write(w io.Writer, title string, files ...*File) error {
+	p := viewer.Page{
+		Title:   title,
+		Text:    "Step through it with the arrow keys, or drag the slider; Help tells the rest.",
+		Readers: []string{reader},
+	}
+	for _, f := range files {
+		p.Files = append(p.Files, viewer.File{Name: f.Name, Text: f.Text})
+	}
+	return viewer.Write(w, p)
+}

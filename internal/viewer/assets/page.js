@@ -1,0 +1,221 @@
+// The page: one viewer, or several side by side; the theme; keys; files; the link to a row.
+
+const readers = []; // functions that make diagrams of files: see addReader
+const keys = {
+  ArrowLeft: "back", ArrowUp: "back", ArrowRight: "on", ArrowDown: "on", Home: "first", End: "last",
+  PageUp: "pageBack", PageDown: "pageOn", " ": "play", "+": "larger", "=": "larger", "-": "smaller", f: "failure", "/": "find",
+};
+const shifted = { ArrowLeft: "stopBack", ArrowUp: "stopBack", ArrowRight: "stopOn", ArrowDown: "stopOn" };
+
+// addReader takes a function that is given files ([{name, text}]) and returns a list of diagrams, throws
+// an error for people, or returns null if the files are not its own.
+function addReader(read) { readers.push(read); }
+
+class Page {
+  constructor(data) {
+    this.axes = data.axes || [];
+    this.diagrams = data.diagrams || [];
+    this.panes = [];
+    this.chosen = [];
+    this.wanted = data.panes;
+    this.listen();
+    if (data.files) this.open(data.files);
+    else if (this.diagrams.length) this.begin();
+    else this.welcome();
+  }
+
+  // begin makes the panes anew.
+  begin() {
+    const count = Math.min(this.wanted, this.diagrams.length);
+    const place = new URLSearchParams(location.hash.slice(1));
+    this.panes = [];
+    for (let i = 0; i < count; i++) this.panes.push(new Viewer((viewer) => this.moved(viewer)));
+    const main = document.getElementById("panes");
+    main.className = count > 1 ? "several" : "";
+    main.replaceChildren(...this.panes.map((viewer) => viewer.root));
+    this.active = this.panes[0];
+    this.panes.forEach((viewer, i) => {
+      viewer.root.addEventListener("pointerdown", () => (this.active = viewer));
+      viewer.root.addEventListener("focusin", () => (this.active = viewer));
+      const { diagram, row } = readPlace(place, i);
+      this.choose(i, this.diagrams[diagram ?? i] ? diagram ?? i : i, row);
+    });
+    this.settled = true;
+  }
+
+  choose(pane, diagram, row) {
+    this.chosen[pane] = diagram;
+    this.showChoices(pane);
+    this.panes[pane].show(this.diagrams[diagram], row);
+  }
+
+  // showChoices lets the reader choose a pane's diagram: by the axes, or by title if there are none.
+  showChoices(pane) {
+    const box = this.panes[pane].root.querySelector(".choose");
+    const current = this.diagrams[this.chosen[pane]];
+    if (this.diagrams.length <= 1) return;
+    if (!this.axes.length) {
+      const titles = this.diagrams.map((d) => d.title);
+      box.replaceChildren(chooser("diagram", titles, this.chosen[pane], (i) => this.choose(pane, i)));
+      return;
+    }
+    box.replaceChildren(...this.axes.map((axis, a) => {
+      const options = [...new Set(this.diagrams.map((d) => d.at[a]))];
+      return chooser(axis, options, options.indexOf(current.at[a]), (i) => this.choose(pane, this.nearest(current, a, options[i])));
+    }));
+  }
+
+  // nearest is the diagram with a value on an axis that agrees with the current one on most others.
+  nearest(current, axis, value) {
+    const agrees = (d) => d.at[axis] !== value ? -1 : d.at.filter((v, i) => v === current.at[i]).length;
+    const scores = this.diagrams.map(agrees);
+    return scores.indexOf(Math.max(...scores));
+  }
+
+  moved() {
+    if (!this.settled) return;
+    clearTimeout(this.noting); // browsers limit how often the hash may change
+    this.noting = setTimeout(() => {
+      const place = this.panes.map((viewer, i) => writePlace(i, this.diagrams.length > 1 ? this.chosen[i] : undefined, viewer.row));
+      this.hash = "#" + place.join("&");
+      history.replaceState(null, "", this.hash);
+    }, 150);
+  }
+
+  // follow goes where the hash says.
+  follow() {
+    if (location.hash === this.hash) return;
+    const place = new URLSearchParams(location.hash.slice(1));
+    this.panes.forEach((viewer, i) => {
+      const { diagram, row } = readPlace(place, i);
+      if (diagram !== undefined && diagram !== this.chosen[i] && this.diagrams[diagram]) this.choose(i, diagram, row);
+      else if (row !== undefined) viewer.go(row);
+    });
+  }
+
+  listen() {
+    document.addEventListener("keydown", (e) => this.key(e));
+    window.addEventListener("hashchange", () => this.follow());
+    document.getElementById("theme").addEventListener("click", () => this.turnTheme());
+    document.getElementById("help").addEventListener("click", () => this.help());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { setTheme(); this.redraw(); });
+    setTheme();
+    const picker = document.getElementById("files");
+    if (!picker) return;
+    picker.addEventListener("change", () => {
+      this.read(picker.files);
+      picker.value = ""; // so that the same file can be opened again
+    });
+    document.getElementById("open").addEventListener("keydown", (e) => e.key === "Enter" && picker.click());
+    document.addEventListener("dragover", (e) => e.preventDefault());
+    document.addEventListener("drop", (e) => { e.preventDefault(); this.read(e.dataTransfer.files); });
+  }
+
+  key(e) {
+    const help = document.getElementById("helptext");
+    if (e.ctrlKey || e.metaKey || e.altKey || help.open) return;
+    if (e.key === "Escape") document.activeElement?.blur();
+    if (e.target.matches("input:not([type=range]), select, textarea")) return;
+    if (e.key === " " && e.target.matches("button, a")) return;
+    if (e.key === "?") this.help();
+    else if (e.key === "d") this.turnTheme();
+    else {
+      const action = (e.shiftKey && shifted[e.key]) || keys[e.key];
+      if (!action || !this.active) return;
+      this.active.act(action);
+    }
+    e.preventDefault();
+  }
+
+  turnTheme() {
+    setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+    this.redraw();
+  }
+
+  redraw() { this.panes.forEach((viewer) => viewer.redraw()); }
+
+  help() {
+    const box = document.getElementById("helptext");
+    box.innerHTML = helpText;
+    box.showModal();
+  }
+
+  async read(list) {
+    const files = await Promise.all([...list].map(async (f) => ({ name: f.name, text: await f.text() })));
+    history.replaceState(null, "", location.pathname + location.search);
+    this.open(files);
+  }
+
+  // open shows files; what was shown stays if they cannot be read.
+  open(files) {
+    const problem = document.getElementById("problem");
+    problem.hidden = true;
+    try {
+      const diagrams = readers.reduce((found, read) => found || read(files), null);
+      if (!diagrams) throw new Error(files.map((f) => f.name).join(", ") + ": this page knows no such files");
+      this.diagrams = diagrams;
+      this.axes = [];
+      this.begin();
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+      if (!this.panes.length) this.welcome();
+    }
+  }
+
+  welcome() {
+    document.getElementById("panes").replaceChildren(make("p.welcome", "Open files, or drop them here."));
+  }
+}
+
+function chooser(name, options, chosen, choose) {
+  const select = make("select", ...options.map((text) => make("option", text)));
+  select.selectedIndex = chosen;
+  select.addEventListener("change", () => choose(select.selectedIndex));
+  return make("label", name + " ", select);
+}
+
+// The hash counts rows from 1, as the page does: "row=12&row2=40", and "diagram" where there are several.
+function writePlace(pane, diagram, row) {
+  const n = pane ? pane + 1 : "";
+  return (diagram === undefined ? "" : `diagram${n}=${diagram + 1}&`) + `row${n}=${row + 1}`;
+}
+
+function readPlace(place, pane) {
+  const n = pane ? pane + 1 : "";
+  const number = (name) => place.has(name + n) ? Number(place.get(name + n)) - 1 : undefined;
+  return { diagram: number("diagram"), row: number("row") };
+}
+
+function setTheme(theme) {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = theme || (dark ? "dark" : "light");
+}
+
+const helpText = `<form method="dialog"><h2>How to read this</h2>
+  <p>Time runs down. Each column is a node; the broad line is its role, the thin one beside it its term. Each row is one step of
+  one node, or something that befell the world; rows are evenly spaced, whatever time lies between. An arrow is a message,
+  from the step that sent it to the step that took it. A dashed one with a cross was never received.</p>
+  <p>The strip on top is the whole run. Choose a row, and the panel says what acted there, how every node is, and what its log holds.</p>
+  <table>
+  <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row on</td></tr>
+  <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the last, the next decision or fault</td></tr>
+  <tr><td><kbd>Page up</kbd> <kbd>Page down</kbd> <kbd>Home</kbd> <kbd>End</kbd></td><td>a screen, the ends</td></tr>
+  <tr><td><kbd>f</kbd></td><td>to what went wrong, or the beginning</td></tr>
+  <tr><td><kbd>space</kbd></td><td>play, pause</td></tr>
+  <tr><td><kbd>+</kbd> <kbd>−</kbd></td><td>larger, smaller rows</td></tr>
+  <tr><td><kbd>/</kbd></td><td>filter the decisions</td></tr>
+  <tr><td><kbd>d</kbd></td><td>dark or light</td></tr></table>
+  <p>The address of the page names the row: share it as a link.</p><button autofocus>Close</button></form>`;
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+async function start() {
+  const data = await unpack(document.getElementById("data").textContent.trim());
+  window.viewerPage = new Page(data);
+  document.documentElement.dataset.ready = "yes";
+}

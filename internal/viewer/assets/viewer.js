@@ -1,0 +1,156 @@
+// Viewer is one diagram with all that moves it: slider, buttons, keys, the panel. Changes of the chosen row go
+// through go() alone.
+
+const playSpeeds = [2, 8, 30]; // rows a second
+const frame = `
+  <div class="choose"></div>
+  <p class="story"></p>
+  <div class="warnings"></div>
+  <div class="run">
+    <canvas class="overview" aria-hidden="true"></canvas>
+    <input class="slider" type="range" min="0" step="1" aria-label="Row">
+    <div class="controls">
+      <button data-go="first" title="First row (Home)">|◀</button>
+      <button data-go="stopBack" title="Decision or fault before (Shift ←)">◀◀</button>
+      <button data-go="back" title="One row back (←)">◀</button>
+      <button data-go="play" class="play" title="Play (space)">▶ Play</button>
+      <button data-go="on" title="One row on (→)">▶</button>
+      <button data-go="stopOn" title="Next decision or fault (Shift →)">▶▶</button>
+      <button data-go="last" title="Last row (End)">▶|</button>
+      <button data-go="speed" class="speed" title="How fast it plays">normal</button>
+      <button data-go="failure" class="failure" title="Go to what went wrong (f)" hidden>✖&#xFE0E; What broke</button>
+      <span class="gap"></span>
+      <button data-go="smaller" title="Smaller rows (−)">−</button>
+      <button data-go="larger" title="Larger rows (+)">+</button>
+    </div>
+  </div>
+  <div class="legend"></div>
+  <div class="columns">
+    <div class="scroll"><div class="spacer"></div><canvas role="img" aria-label="Space-time diagram"></canvas><div class="tip" hidden></div></div>
+    <div class="panel">
+      <section class="now" aria-live="polite"></section>
+      <h2>Nodes at this row</h2>
+      <section class="nodes"></section>
+      <p class="loglegend" hidden><span class="cell term1 committed">1</span> committed <span class="cell term1">1</span> on disk
+        <span class="cell term1 volatile">1</span> in memory; the number is the entry's term</p>
+      <h2>Decisions and faults <span class="count"></span></h2>
+      <input class="find" type="search" placeholder="Filter: words, a node's name (/)" aria-label="Filter decisions">
+      <div class="list"><div></div></div>
+    </div>
+  </div>`;
+
+class Viewer {
+  // moved is called when another row is chosen.
+  constructor(moved) {
+    this.moved = moved;
+    this.root = make("section.viewer");
+    this.root.tabIndex = -1;
+    this.root.innerHTML = frame;
+    const go = (row) => this.go(row);
+    this.canvas = new Canvas(this.root, { select: go });
+    this.overview = new Overview(this.root.querySelector(".overview"), go);
+    this.panel = new Panel(this.root, go);
+    this.slider = this.root.querySelector(".slider");
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    this.root.querySelector(".controls").addEventListener("click", (e) => {
+      const name = e.target.closest("button")?.dataset.go;
+      if (name) this.act(name);
+    });
+    this.speed = 1;
+  }
+
+  show(diagram, row) {
+    this.stop();
+    this.model = diagram instanceof Model ? diagram : new Model(diagram);
+    const { model } = this;
+    this.root.querySelector(".story").textContent = model.text;
+    this.root.querySelector(".warnings").replaceChildren(...model.warnings.map((text) => make("p.warning", "⚠ ", text)));
+    this.root.querySelector(".failure").hidden = !model.marks.some((mark) => mark.c === "bad");
+    this.root.querySelector(".legend").replaceChildren(...legend(model));
+    this.slider.max = model.rows.length - 1;
+    this.row = this.clamp(row ?? model.firstRow());
+    this.panel.show(model, this.row);
+    this.canvas.show(model, this.row);
+    this.overview.show(model, this.row);
+    this.go(this.row);
+  }
+
+  // redraw is for another theme.
+  redraw() {
+    this.canvas.later();
+    this.overview.show(this.model, this.row);
+  }
+
+  clamp(row) { return Math.max(0, Math.min(this.model.rows.length - 1, Math.round(row) || 0)); }
+
+  go(row) {
+    this.row = this.clamp(row);
+    this.slider.value = this.row;
+    this.slider.setAttribute("aria-valuetext", describeRow(this.model, this.model.rows[this.row]));
+    this.canvas.select(this.row);
+    this.overview.select(this.row);
+    this.panel.at(this.row);
+    this.root.dataset.row = this.row;
+    this.moved(this);
+  }
+
+  act(name) {
+    const page = Math.max(1, Math.floor(this.canvas.scroll.clientHeight / this.canvas.rowHeight) - 4);
+    const actions = {
+      first: () => this.go(0),
+      last: () => this.go(this.model.rows.length - 1),
+      back: () => this.go(this.row - 1),
+      on: () => this.go(this.row + 1),
+      pageBack: () => this.go(this.row - page),
+      pageOn: () => this.go(this.row + page),
+      stopBack: () => this.go(this.model.nextStop(this.row, -1)),
+      stopOn: () => this.go(this.model.nextStop(this.row, 1)),
+      failure: () => this.go(this.model.firstRow()),
+      smaller: () => this.canvas.zoomBy(-1),
+      larger: () => this.canvas.zoomBy(1),
+      play: () => (this.timer ? this.stop() : this.play()),
+      speed: () => this.faster(),
+      find: () => this.panel.find.focus(),
+    };
+    if (name !== "play" && name !== "speed") this.stop();
+    actions[name]();
+  }
+
+  play() {
+    if (this.row === this.model.rows.length - 1) this.go(0);
+    this.timer = setInterval(() => {
+      this.go(this.row + 1);
+      if (this.row === this.model.rows.length - 1) this.stop();
+    }, 1000 / playSpeeds[this.speed]);
+    this.root.querySelector(".play").textContent = "❚❚ Pause";
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = undefined;
+    this.root.querySelector(".play").textContent = "▶ Play";
+  }
+
+  faster() {
+    this.speed = (this.speed + 1) % playSpeeds.length;
+    this.root.querySelector(".speed").textContent = ["slow", "normal", "fast"][this.speed];
+    if (this.timer) { this.stop(); this.play(); }
+  }
+}
+
+// legend explains the signs that a diagram uses.
+function legend(model) {
+  const used = new Set(model.steps.map((step) => step.s));
+  const items = model.states.filter((_, i) => used.has(i)).map((state) => make("span", badge(state), " ", state.name));
+  if (model.number) {
+    const colors = make("span.terms", ...[1, 2, 3].map((i) => make("span.swatch.termline" + i)));
+    items.push(make("span", colors, ` stripe: the ${model.number}, a colour each`));
+  }
+  if (model.messages.length) items.push(make("span", make("span.sign", "→"), " message"));
+  if (model.messages.some((m) => !m.taken)) items.push(make("span", make("span.sign.bad", "⇢×"), " never received"));
+  const said = { warn: "fault", bad: "what must not happen", info: "phase" };
+  for (const tone of ["warn", "info", "bad"]) {
+    if (model.marks.some((mark) => mark.c === tone)) items.push(make("span", make("span.sign." + tone, signs[tone]), " ", said[tone]));
+  }
+  return items;
+}

@@ -1,0 +1,97 @@
+package viewer
+
+// Diagram is what happened between a few nodes. Times are nanoseconds from a start that all share;
+// steps, messages and marks are each in the order of time. Lanes and states are named by their index.
+type Diagram struct {
+	Title    string    `json:"title"`
+	Text     string    `json:"text,omitempty"`   // a sentence or two: what to look at
+	At       []string  `json:"at,omitempty"`     // the place on each of Page.Axes
+	Number   string    `json:"number,omitempty"` // what Step.Number counts: "term"
+	Values   []string  `json:"values,omitempty"` // names of Step.Values
+	Lanes    []Lane    `json:"lanes"`
+	States   []State   `json:"states"`
+	Steps    []Step    `json:"steps"`
+	Messages []Message `json:"messages"`
+	Marks    []Mark    `json:"marks,omitempty"`
+	Warnings []string  `json:"warnings,omitempty"` // what is left out, and the like: shown on top
+	Wall     bool      `json:"wall,omitempty"`     // times are wall-clock times, since 1970
+}
+
+// Lane is a node.
+type Lane struct {
+	Name string `json:"name"`
+	Text string `json:"text,omitempty"` // one word about it: "learner", "priority 3"
+}
+
+// State is what a node can be, as the legend explains it. The letter says it without colour.
+type State struct {
+	Name   string `json:"name"`
+	Letter string `json:"letter"`
+	Tone   Tone   `json:"tone"`
+}
+
+// Tone is a meaning that has a colour. A diagram's colours tell states apart, so only these exist.
+type Tone string
+
+// The tones.
+const (
+	ToneCalm Tone = "calm" // an ordinary member
+	ToneAsk  Tone = "ask"  // would like to lead
+	ToneLead Tone = "lead" // leads
+	ToneIdle Tone = "idle" // takes no part
+	ToneDown Tone = "down" // crashed, stopped
+	ToneInfo Tone = "info" // of marks: a phase
+	ToneWarn Tone = "warn" // of marks: a fault
+	ToneBad  Tone = "bad"  // what must not happen
+)
+
+// Step is what a node did at one moment, and how it was afterwards.
+type Step struct {
+	Time    int64    `json:"t"`
+	Lane    int      `json:"l"`
+	State   int      `json:"s"`
+	Number  uint64   `json:"n,omitempty"`
+	Text    string   `json:"x,omitempty"` // the rule that acted, in one sentence
+	Details []string `json:"d,omitempty"` // more, for whoever selects it
+	Major   bool     `json:"m,omitempty"` // a decision: listed, and a stop when jumping
+	Values  []string `json:"v,omitempty"` // how the node is now, as Diagram.Values names them; absent: as before
+	Log     *Log     `json:"log,omitempty"`
+}
+
+// Log changes the log of a node: what comes after After is dropped, and Runs are appended. Durable
+// and Committed are the ends of those parts of it.
+type Log struct {
+	After     uint64 `json:"a"`
+	Runs      []Run  `json:"r,omitempty"`
+	Durable   uint64 `json:"d,omitempty"`
+	Committed uint64 `json:"c,omitempty"`
+}
+
+// Run is a number of entries of one term and kind.
+type Run struct {
+	Term  uint64 `json:"t"`
+	Count uint64 `json:"n"`
+	Kind  string `json:"k,omitempty"` // absent: the ordinary kind
+}
+
+// Message is on its way from Sent until the step that takes it.
+type Message struct {
+	From int    `json:"f"`
+	To   int    `json:"o"`
+	Sent int64  `json:"t"`
+	Step int    `json:"s,omitempty"` // which of Diagram.Steps took it, counted from 1; 0: none, it is lost
+	Kind string `json:"k"`
+	Text string `json:"x,omitempty"`
+	Tone Tone   `json:"c,omitempty"` // absent: like any other; ToneLead, ToneAsk, ToneBad stand out
+}
+
+// Mark is what happened to the world, or what is to be said about it.
+type Mark struct {
+	Time  int64    `json:"t"`
+	Until int64    `json:"u,omitempty"` // of what lasts
+	Lanes []int    `json:"l,omitempty"` // whom it befell; absent: all
+	Tone  Tone     `json:"c"`           // ToneInfo, ToneWarn or ToneBad
+	Text  string   `json:"x"`
+	Cut   [][2]int `json:"cut,omitempty"` // the links that carry nothing, from and to, until the next mark with Cuts
+	Cuts  bool     `json:"cuts,omitempty"`
+}

@@ -1,0 +1,91 @@
+package viewer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+)
+
+// Page is one HTML file.
+type Page struct {
+	Title    string
+	Text     string   // a sentence below the title
+	Axes     []string // what the reader chooses a diagram by; see Diagram.At
+	Panes    int      // how many diagrams stand side by side; 0 is 1
+	Diagrams []Diagram
+	Files    []File        // to be opened by one of the readers when the page is
+	Readers  []string      // scripts that make diagrams of files: see the end of assets/page.js
+	Body     template.HTML // what follows the diagrams: charts, tables
+}
+
+// File is a file that a reader understands.
+type File struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+//go:embed assets
+var assets embed.FS
+
+// The parts of the module, in the order in which they are joined.
+var parts = []string{"model.js", "look.js", "canvas.js", "overview.js", "panel.js", "viewer.js", "page.js"}
+
+// data is what the scripts are told.
+type data struct {
+	Axes     []string  `json:"axes,omitempty"`
+	Panes    int       `json:"panes"`
+	Diagrams []Diagram `json:"diagrams"`
+	Files    []File    `json:"files,omitempty"`
+}
+
+// Write writes the page. Data is compressed: a trace is a tenth of its size.
+func Write(w io.Writer, p Page) error {
+	frame, err := template.ParseFS(assets, "assets/page.html")
+	if err != nil {
+		return fmt.Errorf("viewer: %w", err)
+	}
+	style, script := asset("viewer.css"), ""
+	for _, name := range parts {
+		script += asset(name) + "\n"
+	}
+	for _, reader := range p.Readers {
+		script += reader + "\n"
+	}
+	packed, err := pack(data{p.Axes, max(p.Panes, 1), append([]Diagram{}, p.Diagrams...), p.Files})
+	if err != nil {
+		return fmt.Errorf("viewer: %w", err)
+	}
+	return frame.Execute(w, map[string]any{
+		"Title": p.Title, "Text": p.Text, "Body": p.Body, "Data": template.HTML(packed), "Readers": len(p.Readers) > 0,
+		"Style": template.CSS(style), "Script": template.JS(script + "start();\n"),
+	})
+}
+
+// asset returns a file that is compiled in.
+func asset(name string) string {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is not: the names stand in this file
+	}
+	return string(text)
+}
+
+// pack makes one word of data that HTML leaves alone.
+func pack(d data) (string, error) {
+	var b bytes.Buffer
+	encoded := base64.NewEncoder(base64.StdEncoding, &b)
+	z := gzip.NewWriter(encoded)
+	if err := json.NewEncoder(z).Encode(d); err != nil {
+		return "", err
+	}
+	if err := z.Close(); err != nil {
+		return "", err
+	}
+	err := encoded.Close()
+	return b.String(), err
+}

@@ -1,0 +1,109 @@
+package viewer_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/viewer"
+	"github.com/coxswain/raft/internal/viewer/browsertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
+
+const ms = 1_000_000
+
+// rounds is a story of an algorithm that is not Raft: each node in turn asks, and two end up leading.
+func rounds(algorithm, scenario string) viewer.Diagram {
+	d := viewer.Diagram{
+		Title: algorithm + ", " + scenario, At: []string{algorithm, scenario}, Number: "epoch", Text: "About " + algorithm + ".",
+		States: []viewer.State{
+			{Name: "ordinary", Letter: "O", Tone: viewer.ToneCalm},
+			{Name: "asking", Letter: "A", Tone: viewer.ToneAsk},
+			{Name: "leader", Letter: "L", Tone: viewer.ToneLead},
+		},
+		Marks: []viewer.Mark{{Time: 25 * ms, Until: 45 * ms, Tone: viewer.ToneBad, Lanes: []int{1, 2}, Text: "split brain: 2 and 3 lead"}},
+	}
+	for i := range 5 {
+		d.Lanes = append(d.Lanes, viewer.Lane{Name: fmt.Sprint(i + 1)})
+		d.Steps = append(d.Steps, viewer.Step{Time: int64(i) * 10 * ms, Lane: i, State: i % 3, Number: 1, Text: algorithm + " acts", Major: i == 4})
+	}
+	d.Messages = []viewer.Message{{From: 0, To: 3, Sent: 0, Step: 4, Kind: "ELECT"}, {From: 0, To: 4, Sent: 0, Kind: "ELECT"}}
+	return d
+}
+
+func page() viewer.Page {
+	p := viewer.Page{Title: "Elections <beside> each other", Axes: []string{"algorithm", "scenario"}, Panes: 2}
+	for _, algorithm := range []string{"bully", "ring"} {
+		for _, scenario := range []string{"crash", "partition"} {
+			p.Diagrams = append(p.Diagrams, rounds(algorithm, scenario))
+		}
+	}
+	return p
+}
+
+func TestWrite_NeedsNothingFromElsewhere(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, viewer.Write(&out, page()))
+	assert.Contains(t, out.String(), "<title>Elections &lt;beside&gt; each other</title>")
+	assert.Empty(t, regexp.MustCompile(`(?:src|href)="(?:[^"d]|d[^"a])|url\(|@import|https?://|\bfetch\(`).FindAllString(out.String(), -1))
+}
+
+func openPage(t *testing.T, fragment string) *browsertest.Page {
+	t.Helper()
+	return browsertest.Open(t, func(f *os.File) error { return viewer.Write(f, page()) }, fragment, "light")
+}
+
+func pane(p *browsertest.Page, number int, what string) string {
+	return browsertest.Eval[string](p, fmt.Sprintf("document.querySelectorAll('.viewer')[%d]%s", number-1, what))
+}
+
+func TestPanes_AreChosenAndSteppedOnTheirOwn(t *testing.T) {
+	p := openPage(t, "")
+	story, row := ".querySelector('.story').textContent", ".dataset.row"
+	assert.Equal(t, "About bully.", pane(p, 1, story))
+	p.Run(`const s = document.querySelectorAll(".viewer")[1].querySelector("select"); s.selectedIndex = 1; s.dispatchEvent(new Event("change"))`)
+	assert.Equal(t, "About ring.", pane(p, 2, story))
+	assert.Equal(t, "partition", pane(p, 2, ".querySelectorAll('select')[1].value"), "the other choice stays")
+
+	p.Keys(kb.Home)
+	before := pane(p, 2, row)
+	p.Keys(kb.ArrowRight)
+	assert.Equal(t, "1", pane(p, 1, row))
+	assert.Equal(t, before, pane(p, 2, row))
+	p.Click(".viewer:nth-of-type(2) [data-go=first]")
+	p.Run(`document.activeElement.blur()`)
+	p.Keys(kb.ArrowRight + kb.ArrowRight)
+	assert.Equal(t, "2", pane(p, 2, row))
+	p.Wait(`location.hash === "#diagram=1&row=2&diagram2=4&row2=3"`)
+}
+
+func TestPanes_FollowTheLink(t *testing.T) {
+	p := openPage(t, "#diagram=3&row=2&diagram2=2&row2=1")
+	assert.Equal(t, "ring", pane(p, 1, ".querySelector('select').value"))
+	assert.Equal(t, "1", pane(p, 1, ".dataset.row"))
+	assert.Equal(t, "0", pane(p, 2, ".dataset.row"))
+}
+
+func TestDiagram_ShowsSplitBrainAndTheRuleThatActs(t *testing.T) {
+	p := openPage(t, "")
+	assert.Contains(t, p.Text(".sentence"), "split brain: 2 and 3 lead", "a reader begins at what went wrong")
+	p.Keys(kb.Home)
+	assert.Contains(t, p.Text(".sentence"), "bully acts")
+	assert.Contains(t, p.Text(".now"), "ordinary · epoch 1")
+	assert.Contains(t, p.Text(".now"), "never received", "of a message that is lost")
+	assert.Contains(t, p.Text(".nodes"), "not started yet")
+	tinted := browsertest.Eval[bool](p, `(() => {
+		const view = window.viewerPage.panes[0].canvas;
+		view.draw();
+		const at = (lane) => view.pen.getImageData((view.x(lane) - view.laneWidth / 2 + 3) * devicePixelRatio, view.y(4) * devicePixelRatio, 1, 1).data;
+		return at(1)[1] < 240 && at(1)[0] > at(1)[1] && at(0)[0] === 255 && at(0)[1] === 255;
+	})()`)
+	assert.True(t, tinted, "the lanes of the two leaders are red for as long as both lead, and no other")
+}

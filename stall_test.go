@@ -1,0 +1,238 @@
+package raft_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const diskStallMax = raft.Time(time.Second)
+
+// stalledLeader is a leader of the members, in term 2, whose disk never finishes the write of its no-op,
+// entry 3. Its followers are heard in every round, and hold the log durably up to what acked says.
+func stalledLeader(t *testing.T, members string, acked map[raft.NodeID]raft.Index) *core {
+	c := leaderOf(t, members, 2, 1)
+	c.hear(acked)
+	c.waitHearing(diskStallMax-electionTimeout, acked)
+	return c
+}
+
+// hear has each of the members answer the last heartbeat, and acknowledge.
+func (c *core) hear(acked map[raft.NodeID]raft.Index) raft.Output {
+	var events []raft.Event
+	for _, m := range membersNamed("bcde") {
+		if i, up := acked[m.ID]; up {
+			events = append(events, c.from(m.ID, 2, raft.HeartbeatReply{Round: c.beat}))
+			if i > 0 {
+				events = append(events, c.from(m.ID, 2, raft.AppendReply{Match: i}))
+			}
+		}
+	}
+	return c.step(events...)
+}
+
+// waitHearing lets time pass, round after round; what was noted on the way is in the result.
+func (c *core) waitHearing(d raft.Time, acked map[raft.NodeID]raft.Index) (notes []raft.NoteKind) {
+	for end := c.now + d; c.now < end; {
+		notes = append(notes, noted(c.after(min(heartbeatPace, end-c.now)))...)
+		notes = append(notes, noted(c.hear(acked))...)
+	}
+	return notes
+}
+
+func (c *core) toldToCampaign() (ids []raft.NodeID) {
+	for _, m := range c.out.Send {
+		if _, ok := m.Body.(raft.TimeoutNow); ok {
+			ids = append(ids, m.To.ID)
+		}
+	}
+	return ids
+}
+
+// "A leader whose write has been pending for DiskStallMax while a quorum without it persisted beyond its own
+// mark hands over; if all stall, it stays and refuses proposals." (docs/divergence.md)
+func TestStall_WhoIsHandedOverTo(t *testing.T) {
+	type acks = map[raft.NodeID]raft.Index
+	for _, row := range []struct {
+		rule    string
+		members string
+		acked   acks // who is heard, and how far its disk has got; the leader's has got to 2
+		target  []raft.NodeID
+	}{
+		{"a quorum without it is ahead", "abc", acks{"b": 3, "c": 3}, []raft.NodeID{"b"}},
+		{"it does not count itself", "abc", acks{"b": 3, "c": 2}, nil},
+		{"as far as the leader is not ahead", "abc", acks{"b": 2, "c": 2}, nil},
+		{"all stall", "abc", acks{"b": 0, "c": 0}, nil},
+		{"who is not heard does not count", "abc", acks{"b": 3}, nil},
+		{"three of five are ahead", "abcde", acks{"b": 2, "c": 3, "d": 3, "e": 3}, []raft.NodeID{"c"}},
+		{"two of five are no quorum", "abcde", acks{"b": 3, "c": 3, "d": 2, "e": 2}, nil},
+		{"the other of two is no quorum", "ab", acks{"b": 3}, nil},
+		{"nobody is there", "a", acks{}, nil},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := stalledLeader(t, row.members, row.acked)
+			notes := c.waitHearing(electionTimeout-1, row.acked)
+			assert.NotContains(t, notes, raft.NoteDiskStalled, "not before its time")
+			require.LessOrEqual(t, c.out.WakeAt, c.now+1, "it wakes for it")
+			out := c.after(1)
+			assert.Contains(t, noted(out), raft.NoteDiskStalled)
+			assert.Equal(t, row.target, c.toldToCampaign())
+			assert.Empty(t, out.Write.Then, "nothing waits for the disk")
+			assert.Equal(t, raft.Leader, c.Leadership().Role, "until somebody is elected")
+
+			refusal := raft.RefusedStalled
+			if row.target != nil {
+				refusal = raft.RefusedTransferring
+			}
+			assert.Equal(t, []raft.Answer{{
+				Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: refusal, Leader: c.leaderOfAnswer(row.target),
+			}}, c.propose("x").Answers)
+			assert.True(t, c.Status().DiskStalled)
+		})
+	}
+}
+
+func (c *core) leaderOfAnswer(target []raft.NodeID) raft.NodeID {
+	if len(target) == 0 {
+		return ""
+	}
+	return target[0]
+}
+
+// A learner holds copies, and no vote.
+func TestStall_LearnersAreNoQuorum(t *testing.T) {
+	members := membersNamed("abcde")
+	members[3].Kind, members[4].Kind = raft.Learner, raft.Learner
+	c := restart(t, members, raft.HardState{Term: 1}, 1)
+	c.timeout()
+	c.grantPreVote("b")
+	c.persist()
+	c.receive("b", 2, raft.VoteReply{Granted: true})
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	acked := map[raft.NodeID]raft.Index{"b": 2, "c": 3, "d": 3, "e": 3}
+	c.hear(acked)
+	c.waitHearing(2*diskStallMax, acked)
+	assert.True(t, c.Status().DiskStalled)
+	assert.Empty(t, c.toldToCampaign())
+	acked["b"] = 3
+	c.hear(acked)
+	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign(), "as soon as the voters are ahead")
+}
+
+// The write that counts is the oldest: new ones behind it do not put the limit off, and a disk that is slow,
+// but ends each write in time, has not stalled.
+func TestStall_TheOldestWriteCounts(t *testing.T) {
+	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
+	c := stalledLeader(t, "abc", both)
+	require.Equal(t, raft.AnswerAccepted, c.propose("x").Answers[0].Kind)
+	c.persist()
+	assert.NotContains(t, c.waitHearing(diskStallMax-electionTimeout, both), raft.NoteDiskStalled)
+	c.propose("y")
+	c.persist()
+	c.propose("z")
+	assert.NotContains(t, c.waitHearing(diskStallMax-heartbeatPace, both), raft.NoteDiskStalled)
+	assert.False(t, c.Status().DiskStalled)
+	c.propose("behind it")
+	assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.NoteDiskStalled)
+}
+
+// What it took before is brought to the target before it is told to campaign, and settled when the next
+// leader is heard: it may be applied.
+func TestStall_AnOutstandingProposalGoesWithTheLog(t *testing.T) {
+	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
+	c := stalledLeader(t, "abc", both)
+	c.propose("x")
+	c.waitHearing(electionTimeout, both)
+	assert.Empty(t, c.toldToCampaign(), "b lacks entry 4")
+	c.receive("b", 2, raft.AppendReply{Match: 4})
+	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+
+	out := c.receive("b", 3, raft.VoteRequest{Last: id(4, 2), Transfer: true})
+	assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+	assert.Equal(t, []raft.Message{c.to("b", raft.VoteReply{Granted: true})}, out.Write.Then, "its vote waits for its disk")
+	assert.Empty(t, out.Send)
+	out = c.receive("b", 3, raft.Heartbeat{})
+	assert.Empty(t, out.Answers, "nobody asked for the hand-over")
+	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
+}
+
+// A hand-over that does not win ends with its deadline, and another begins, to somebody who is heard.
+func TestStall_AHandOverThatDoesNotWinIsRepeated(t *testing.T) {
+	five := map[raft.NodeID]raft.Index{"b": 3, "c": 3, "d": 3, "e": 3}
+	c := stalledLeader(t, "abcde", five)
+	c.waitHearing(electionTimeout-heartbeatPace, five)
+	c.after(heartbeatPace)
+	require.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+	delete(five, "b") // its disk stands still, too: it campaigns in silence
+	told := map[raft.NodeID]bool{}
+	c.hear(five)
+	for end := c.now + 3*electionTimeout; c.now < end; {
+		c.after(heartbeatPace)
+		for _, id := range c.toldToCampaign() {
+			told[id] = true
+		}
+		c.hear(five)
+	}
+	assert.Contains(t, told, raft.NodeID("c"))
+	assert.Equal(t, raft.Leader, c.Leadership().Role)
+}
+
+// The disk comes back.
+func TestStall_ALeaderWhoseWriteCompletesLeadsOn(t *testing.T) {
+	none := map[raft.NodeID]raft.Index{"b": 2, "c": 2}
+	c := stalledLeader(t, "abc", none)
+	c.waitHearing(2*electionTimeout, none)
+	require.Equal(t, raft.RefusedStalled, c.propose("x").Answers[0].Refusal)
+	c.persist()
+	assert.False(t, c.Status().DiskStalled)
+	assert.Equal(t, raft.AnswerAccepted, c.propose("x").Answers[0].Kind)
+	assert.Equal(t, raft.Leadership{Term: 2, Leader: "a", Role: raft.Leader}, c.Leadership())
+
+	c.persist()
+	c.propose("y")
+	assert.Contains(t, c.waitHearing(diskStallMax, none), raft.NoteDiskStalled, "a second stall is noted, too")
+}
+
+// A transfer that somebody asked for is left to its end; and nobody waits for one that the stall began.
+func TestStall_OneTransferAtATime(t *testing.T) {
+	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
+	c := stalledLeader(t, "abc", both)
+	c.waitHearing(electionTimeout-heartbeatPace, both)
+	c.handOver("c")
+	assert.Equal(t, []raft.NodeID{"c"}, c.toldToCampaign())
+	c.waitHearing(electionTimeout-heartbeatPace, both)
+	assert.True(t, c.Status().DiskStalled)
+	c.after(heartbeatPace)
+	require.Len(t, c.out.Answers, 1)
+	assert.Equal(t, raft.RefusedTimedOut, c.out.Answers[0].Refusal)
+	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+	assert.Equal(t, raft.RefusedTransferring, c.handOver("c").Answers[0].Refusal)
+	out := c.step(raft.Closing{})
+	assert.Empty(t, out.Answers)
+	assert.Empty(t, c.waitHearing(2*electionTimeout, both), "who closes hands over to nobody")
+}
+
+// Check-quorum goes by what is heard, and not by disks.
+func TestStall_AStalledLeaderThatNobodyAnswersStepsDown(t *testing.T) {
+	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
+	c := stalledLeader(t, "abc", both)
+	out := c.after(electionTimeout)
+	assert.Contains(t, noted(out), raft.NoteQuorumLost)
+	assert.NotContains(t, noted(out), raft.NoteTransfer)
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
+}
+
+// Who follows only says so in its status.
+func TestStall_AFollowerSaysSo(t *testing.T) {
+	c := follower(t, 2, 1)
+	c.append("b", 2, id(2, 1), 2, 2)
+	c.now += diskStallMax
+	out := c.receive("b", 2, raft.Heartbeat{})
+	assert.True(t, c.Status().DiskStalled)
+	assert.Empty(t, noted(out))
+	c.persist()
+	assert.False(t, c.Status().DiskStalled)
+}
