@@ -120,6 +120,9 @@ func (n *node) written() {
 }
 
 func (n *node) persisted(seq raft.Seq) {
+	if n.c.scene.keepsPersisted(n, seq) {
+		return
+	}
 	if n.random.Chance(n.c.profile.Node.LatePersisted) {
 		n.later(n.random.Exponential(n.c.profile.ElectionTimeout/15), event{kind: evPersisted, a: int64(seq)})
 		return
@@ -127,8 +130,8 @@ func (n *node) persisted(seq raft.Seq) {
 	n.post(raft.Persisted{Seq: seq})
 }
 
-// write makes a write durable: all of it, or, if entries is not negative, the term and vote and that many
-// of its entries.
+// write makes a write durable: all of it, or, if entries is not negative, the term and vote, that many of its
+// entries, and perhaps the hint that rides along.
 func (d *disk) write(n *node, w *raft.Write, entries int) {
 	if w.Hard != nil {
 		n.c.check.durableHard(n, *w.Hard)
@@ -145,7 +148,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 		n.c.check.durableLog(n, l)
 		d.log = extend(d.log, l)
 	}
-	if w.Commit > d.commit && entries < 0 {
+	if w.Commit > d.commit && (entries < 0 || d.random.Coin()) {
 		d.commit = w.Commit
 	}
 }
@@ -165,7 +168,7 @@ func (d *disk) crash(n *node) {
 		return
 	}
 	if w := &n.queue[keep]; cut == 1 {
-		d.write(n, &raft.Write{Hard: w.Hard}, 0)
+		d.write(n, &raft.Write{Hard: w.Hard, Commit: w.Commit}, 0)
 	} else {
 		d.write(n, w, cut-2)
 	}
