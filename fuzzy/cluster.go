@@ -30,6 +30,7 @@ type cluster struct {
 	stats   Stats
 	hash    traceHash
 	initial raft.Configuration
+	others  int         // where another list of initial members would begin
 	lines   uint64      // of the trace
 	cut     [][2]string // links, as the trace last told
 }
@@ -96,6 +97,7 @@ func newCluster(seed Seed, p Profile) *cluster {
 		members = append(members, m)
 	}
 	c.initial = raft.NewConfiguration(members)
+	c.others = 1 + int(seed.Number%uint64(max(p.Voters-1, 1)))
 	c.check = newChecker(c)
 	for i := range n {
 		c.nodes = append(c.nodes, newNode(c, i))

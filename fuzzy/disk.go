@@ -41,6 +41,15 @@ func (d *disk) holder(i raft.Incarnation) []slot {
 	return nil
 }
 
+// founding is what entry 1 says.
+func (d *disk) founding() (raft.Founding, bool) {
+	if len(d.log) == 0 {
+		return raft.Founding{}, false
+	}
+	f, err := raft.DecodeFounding(d.log[0].entry.Data)
+	return f, err == nil
+}
+
 // work gives the disk the next writes, merged as far as the contract allows.
 func (n *node) work() {
 	if n.writing > 0 || len(n.queue) == 0 || n.core == nil {
@@ -157,7 +166,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 // so in part; a store with transactions keeps all of one or nothing, where merged writes are one.
 func (d *disk) crash(n *node) {
 	keep := d.random.IntN(len(n.queue) + 1)
-	cut := d.random.IntN(6)
+	cut := d.random.IntN(5)
 	if n.c.profile.Node.Atomic && keep < n.writing {
 		keep = d.random.IntN(2) * n.writing
 	}

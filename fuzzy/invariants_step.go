@@ -249,10 +249,16 @@ func whole(a *raft.AppendRequest) bool {
 	return last == a.Last
 }
 
-// founds checks that a founder writes entry 1 once all have said, in the present roll, that they are blank.
+// founds checks who takes entry 1: a blank member if it was started with the same list, and a founder once all
+// have said, in the present roll, that they are blank.
 func (k *checker) founds(n *node, before *raft.CoreStatus, out *raft.Output) {
 	l := out.Write.Log
-	if l == nil || before.Term > 0 || len(l.Entries) == 0 || n.status.Founder != n.peer() {
+	if l == nil || before.Term > 0 || len(l.Entries) == 0 {
+		return
+	}
+	k.c.holds(!before.Blank || n.given.SameList(n.status.Config), "G16",
+		"%s takes part in a founding with another list of members than its own", n.id)
+	if n.status.Founder != n.peer() {
 		return
 	}
 	for _, m := range n.status.Config.Members {

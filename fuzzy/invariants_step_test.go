@@ -78,6 +78,12 @@ var ofFollower = []stepBreach{
 		return nil
 	}},
 	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		before.Term, before.Blank, n.status.Term = 0, true, 0
+		n.given = raft.NewConfiguration(n.given.Members[1:])
+		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{n.log[0].entry}}
+		return nil
+	}},
+	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		before.Term, n.status.Founder = 0, n.peer()
 		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{n.log[0].entry}}
 		n.status.Term, n.seen.blanks = 0, 0

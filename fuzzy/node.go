@@ -29,8 +29,10 @@ type node struct {
 	deferred []event // what happened to it while it was frozen
 	dieAfter int     // effects after which it dies; 0: it does not
 	deadFor  sim.Time
-	loops    int  // times that it dies again after its next start
-	forever  bool // what is wrong with it stays so: it is outside the healed quorum
+	loops    int                // times that it dies again after its next start
+	given    raft.Configuration // the list of initial members that it was started with
+	misled   bool               // it is another one than the rest have
+	forever  bool               // what is wrong with it stays so: it is outside the healed quorum
 
 	inbox    []raft.Event
 	spare    []raft.Event
@@ -95,7 +97,8 @@ func (n *node) start() {
 		}
 	}
 	cfg := n.c.profile.coreConfig()
-	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.initial, n.random.Uint64()
+	n.given = n.list()
+	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.generation, n.applied, n.applyTo, n.applying = 1, 0, raft.EntryID{}, false
@@ -122,6 +125,16 @@ func (n *node) start() {
 	}
 	n.honour(&out)
 	n.c.tellPeers(n, true)
+}
+
+// list is the initial members that somebody has given the process: by mistake, only the latter ones.
+func (n *node) list() raft.Configuration {
+	c := n.c
+	n.misled = c.phase == safetyPhase && n.index >= c.others && n.random.Chance(c.profile.Node.OtherLists)
+	if n.misled {
+		return raft.NewConfiguration(c.initial.Members[c.others:])
+	}
+	return n.initial
 }
 
 // crash ends the process. What it had written and not synced is on the disk in part.

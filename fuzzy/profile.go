@@ -52,6 +52,7 @@ type NodeProfile struct {
 	Punctual      bool      // no timer fires late
 	Connections   bool      // PeerUp and PeerLost are told
 	DriftMax      int       // millionths that a clock may be too fast or too slow
+	OtherLists    int       // starts with another list of initial members than the rest
 }
 
 // Limits are the limits of each core.
@@ -270,6 +271,10 @@ func shapeCalm(s *sim.Stream, p *Profile) {
 func shapeFounding(s *sim.Stream, p *Profile) {
 	p.FaultsFrom, p.Length = 0, s.LogTime(sim.In(time.Second), sim.In(6*time.Second))
 	brief := s.Coin()
+	if s.IntN(4) == 0 { // whose disk is emptied may well found a cluster of its own
+		p.Node.OtherLists = 400_000
+		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
+	}
 	for i := range p.Faults {
 		p.Faults[i].Every = max(p.Faults[i].Every/10, sim.In(50*time.Millisecond))
 		if brief {
@@ -284,7 +289,7 @@ func shapeElections(s *sim.Stream, p *Profile) {
 	p.Voters, p.Length, p.FaultsFrom = sim.Pick(s, 2, 3, 3, 4, 5, 5), sim.In(6*time.Second), sim.In(500*time.Millisecond)
 	p.Faults = nil
 	for _, kind := range []FaultKind{Usurp, Pause, Crash, Clog} {
-		if kind == Usurp || s.Coin() {
+		if kind == Usurp || kind == Crash || s.Coin() {
 			every, length := s.LogTime(200*millisecond, 1000*millisecond), s.LogTime(50*millisecond, 800*millisecond)
 			p.Faults = append(p.Faults, FaultRate{kind, every, length})
 		}

@@ -34,7 +34,7 @@ var founding = []Mutant{
 			value("founding.go", `r.Verdict == RollBlank && !r.List.SameList(f.list)`, `false`),
 			value("founding.go", `c.blank() && c.cfg.Initial.SameList(f.Configuration)`, `c.blank()`),
 		},
-		Expect: "G4", Seen: "model check, founding 4",
+		Expect: "G16, G4", Seen: "model check, founding 4", Profiles: []string{"founding"},
 		Test: &Test{".", "Found|Scenario"},
 	},
 	{
