@@ -54,10 +54,7 @@ func (s *seat) hear(e *Env, from Rank) (rival bool) {
 }
 
 // suspect gives the silent leader up. `elected` is nobody until the election that follows is over.
-func (s *seat) suspect(e *Env) {
-	s.elected = 0
-	s.Rest(e)
-}
+func (s *seat) suspect() { s.elected = 0 }
 
 // signal is a message that says no more than its kind.
 type signal string
