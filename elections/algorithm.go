@@ -37,6 +37,14 @@ func (o *Options) Priority() int {
 // algorithms is every variant, in the order of the tables. An algorithm joins by its line here.
 var algorithms = []*Algorithm{
 	twoPhase,
+	bullyThreeStep,
+	bullyCascading,
+	nextInLineFailover,
+	candidateOrdinary,
+	invitationAlgorithm,
+	ringCollecting,
+	ringMaximum,
+	ringChangRoberts,
 	ballotsMajority,
 	ballotsAllButOne,
 	ballotsNone,

@@ -171,6 +171,9 @@ func (l *liveness) chooseFounding() (core uint64, missing string) {
 		if n.index == 0 && len(n.disk.ghosts) > 0 {
 			return 0, "the founder's disk was emptied while it founded the cluster"
 		}
+		if f, holds := n.disk.founding(); holds && f.Founder.ID != l.c.nodes[0].id {
+			return 0, fmt.Sprintf("%s holds what another list of members would have founded", n.id)
+		}
 		core |= 1 << n.index
 	}
 	return core, ""
@@ -179,10 +182,7 @@ func (l *liveness) chooseFounding() (core uint64, missing string) {
 // configuration is the one that whoever has a term proves to be held by all.
 func (l *liveness) configuration() (raft.Configuration, bool) {
 	for _, n := range l.c.nodes {
-		if n.disk.hard.Term == 0 || len(n.disk.log) == 0 {
-			continue
-		}
-		if f, err := raft.DecodeFounding(n.disk.log[0].entry.Data); err == nil {
+		if f, holds := n.disk.founding(); holds && n.disk.hard.Term > 0 {
 			return f.Configuration, true
 		}
 	}
@@ -214,6 +214,9 @@ func (l *liveness) heal() {
 		n.clock.Resume(now)
 		n.clock.SetDrift(now, 0)
 		n.resume()
+		if n.misled {
+			n.crash() // somebody corrects its list
+		}
 		n.start()
 		if n.writing > 0 {
 			n.endWriteIn(0)

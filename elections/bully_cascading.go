@@ -1,0 +1,170 @@
+package elections
+
+// bullyCascading lets everyone who is asked by a lower rank hold an election of its own.
+var bullyCascading = &Algorithm{
+	Name:   "bully-b",
+	Title:  "Bully, cascading",
+	Source: "H. Garcia-Molina, Elections in a Distributed Computing System, 1982",
+	Assumes: "Messages arrive and are answered within T = 2 · transmission + processing, every " +
+		"member knows every other and reaches it, and what is silent has crashed; clocks " +
+		"measure T and nothing else.",
+	Guarantees: "While that holds, the highest rank that lives is the one leader, though members " +
+		"crash during the election; n² - n - 1 messages if the lowest rank detects; otherwise " +
+		"nothing: each part of a partition has a leader, and a highest rank that comes and " +
+		"goes is elected each time.",
+	Takes: "Rank as preference, never as authority; a back-off for a favourite that keeps " +
+		"failing.",
+	Leaves: "The takeover by whoever is highest: a leader that works stays one, unless it hands " +
+		"over.",
+	Choices: []string{
+		"COORDINATOR is waited for 2T from the first ANSWER.",
+		"A leader that joins an election leads on until another is announced.",
+		"The highest rank sends COORDINATOR at once when it starts, and waits T when a " +
+			"lower rank asked: else it ends elections whose messages are still under way, " +
+			"each of which starts another, and among a hundred members that never stops.",
+		seatChoice,
+	},
+	New: func(Options) Machine { return &cascading{} },
+}
+
+// The messages of the cascading bully.
+const (
+	cascadeElection    signal = "ELECTION"    // to all higher ranks: hold an election
+	cascadeAnswer      signal = "ANSWER"      // I do; leave it to me
+	cascadeCoordinator signal = "COORDINATOR" // I lead
+)
+
+// The timers of the cascading bully.
+const (
+	timerAnswer      = AlgorithmTimer + iota // an ANSWER is waited for
+	timerCoordinator                         // COORDINATOR is, after the first ANSWER
+)
+
+// cascading is one member of the cascading bully.
+type cascading struct {
+	seat
+	electing bool
+	answered bool // a higher rank has taken this election over
+}
+
+// Start: "A restarted member begins an election; only if it has the highest rank alive does it displace a
+// working leader." A leader that joins an election leads on until another is announced (choice).
+func (b *cascading) Start(e *Env) { b.begin(e) }
+
+// begin begins an election that no lower rank asked for:
+//
+//	"The highest rank may send COORDINATOR at once."
+//
+// If a lower rank asked, it may, and does not (choice): it would end elections whose messages are still
+// under way, and each of those starts an election anew. Among a hundred members that never stops.
+func (b *cascading) begin(e *Env) {
+	if e.Self() == Rank(e.N()) {
+		e.Rule("No rank is higher than mine: I lead, and tell all lower ranks.")
+		b.lead(e)
+		return
+	}
+	b.elect(e)
+}
+
+// elect holds an election: "ELECTION to all higher ranks".
+func (b *cascading) elect(e *Env) {
+	e.Rule("I hold an election: I send ELECTION to every higher rank, and wait.")
+	b.quit(e)
+	b.electing = true
+	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
+		e.Send(r, cascadeElection)
+	}
+	e.Set(timerAnswer, e.Times().Answer)
+}
+
+// quit ends the member's own election, if there is one.
+func (b *cascading) quit(e *Env) {
+	b.electing, b.answered = false, false
+	e.Stop(timerAnswer)
+	e.Stop(timerCoordinator)
+}
+
+// Receive takes a message.
+func (b *cascading) Receive(e *Env, from Rank, m Message) {
+	switch m {
+	case Heartbeat{from}:
+		b.onHeartbeat(e, from)
+	case cascadeElection:
+		b.onElection(e, from)
+	case cascadeAnswer:
+		b.onAnswer(e)
+	case cascadeCoordinator:
+		b.onCoordinator(e, from)
+	}
+}
+
+func (b *cascading) onHeartbeat(e *Env, from Rank) {
+	if b.hear(e, from) && !b.electing {
+		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		b.begin(e)
+	}
+}
+
+// onElection: "a receiver returns ANSWER and begins an election of its own unless one is under way".
+func (b *cascading) onElection(e *Env, from Rank) {
+	if from > e.Self() {
+		return // only lower ranks ask
+	}
+	e.Send(from, cascadeAnswer)
+	if b.electing {
+		e.Rule("A lower rank holds an election: I answer, and my own goes on.")
+		return
+	}
+	e.Rule("A lower rank holds an election: I answer, and hold one of my own.")
+	b.elect(e)
+}
+
+// onAnswer: "Otherwise wait a further T′ for COORDINATOR (T′ = 2T from the first ANSWER, choice)".
+func (b *cascading) onAnswer(e *Env) {
+	if !b.electing || b.answered {
+		return
+	}
+	e.Rule("A higher rank lives and takes over: I wait for it to announce the leader.")
+	b.answered = true
+	e.Stop(timerAnswer)
+	e.Set(timerCoordinator, 2*e.Times().Answer)
+}
+
+// onCoordinator: "On COORDINATOR a member sets `elected` to its sender, whatever its own rank, and ends its
+// election."
+func (b *cascading) onCoordinator(e *Env, from Rank) {
+	e.Rule("Somebody announces that it leads: I follow it, and my own election is over.")
+	b.quit(e)
+	b.take(e, from)
+}
+
+// Fire takes a timer that ran out:
+//
+//	"No ANSWER within T [...]: COORDINATOR to all lower ranks. Otherwise wait a further T′ for COORDINATOR
+//	[...], else begin again."
+func (b *cascading) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		b.Beat(e, Heartbeat{e.Self()})
+	case TimerSuspect:
+		b.suspect()
+		if !b.electing {
+			b.begin(e)
+		}
+	case timerAnswer:
+		e.Rule("No higher rank answered in time: I lead, and tell all lower ranks.")
+		b.lead(e)
+	case timerCoordinator:
+		e.Rule("Who took over never announced a leader: I begin again.")
+		b.elect(e)
+	}
+}
+
+// lead makes the member leader, and tells all lower ranks.
+func (b *cascading) lead(e *Env) {
+	b.quit(e)
+	b.take(e, e.Self())
+	for r := Rank(1); r < e.Self(); r++ {
+		e.Send(r, cascadeCoordinator)
+	}
+}

@@ -1,0 +1,186 @@
+package elections
+
+import "slices"
+
+// bullyThreeStep asks who is alive, tells the best to proceed, and is told.
+var bullyThreeStep = &Algorithm{
+	Name:  "bully-a",
+	Title: "Bully, three steps",
+	Source: "M. S. Kordafshari et al., Modified Bully Election Algorithm in Distributed Systems, " +
+		"2005; after H. Garcia-Molina, Elections in a Distributed Computing System, 1982",
+	Assumes: "Messages arrive and are answered within T, every member knows every other and " +
+		"reaches it, and what is silent has crashed; clocks measure T and nothing else.",
+	Guarantees: "While that holds, the highest rank that lives is the one leader, after at most 3n - " +
+		"4 messages for one detector; otherwise nothing: each part of a partition has a " +
+		"leader, and a highest rank that comes and goes is elected each time.",
+	Takes: "Rank as preference, never as authority; a back-off for a favourite that keeps " +
+		"failing.",
+	Leaves: "Silence as a proof of death: a majority says who leads, and the lost answer of a " +
+		"higher rank costs no second leader.",
+	Choices: []string{
+		"No ELECTED within T of PROCEED: the next highest that answered is told, then it " +
+			"starts afresh.",
+		"The highest rank has nobody to ask, and leads at once.",
+		seatChoice,
+	},
+	New: func(Options) Machine { return &threeStep{} },
+}
+
+// The messages of the bully in three steps.
+const (
+	bullyElection signal = "ELECTION" // to all higher ranks: who is alive?
+	bullyAlive    signal = "ALIVE"    // I am
+	bullyProceed  signal = "PROCEED"  // to the best that answered: lead
+)
+
+// announcement is ELECTED: its sender leads from now on.
+type announcement struct {
+	alternates []Rank // the next in line, if the algorithm names them (see nextinline.go)
+}
+
+func (announcement) Kind() string { return "ELECTED" }
+func (m announcement) Bytes() int { return HeaderBytes + RankBytes*len(m.alternates) }
+
+// The timers of the bully in three steps.
+const (
+	timerAlive   = AlgorithmTimer + iota // answers to ELECTION are waited for
+	timerElected                         // ELECTED is, after PROCEED
+	threeStepTimers
+)
+
+// threeStep is one member of the bully in three steps. It asks while timerAlive runs, and waits for ELECTED
+// while timerElected does.
+type threeStep struct {
+	seat
+	electing bool
+	answered []Rank // who answered, and was not told to proceed yet
+	names    int    // how many alternates it names as leader; none in this algorithm
+}
+
+// Start follows "an election also starts at initialisation".
+func (b *threeStep) Start(e *Env) { b.elect(e) }
+
+// elect begins an election:
+//
+//	"The detector sends ELECTION to all higher ranks and waits T for ALIVE."
+//
+// The highest rank has nobody to ask, and leads at once (choice).
+func (b *threeStep) elect(e *Env) {
+	b.quit(e)
+	if e.Self() == Rank(e.N()) {
+		e.Rule("No rank is higher than mine: I lead, and tell all lower ranks.")
+		b.lead(e)
+		return
+	}
+	e.Rule("I start an election: I ask every higher rank whether it is alive.")
+	b.electing = true
+	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
+		e.Send(r, bullyElection)
+	}
+	e.Set(timerAlive, e.Times().Answer)
+}
+
+// quit ends the member's own election, if there is one.
+func (b *threeStep) quit(e *Env) {
+	b.electing, b.answered = false, b.answered[:0]
+	e.Stop(timerAlive)
+	e.Stop(timerElected)
+}
+
+// Receive takes a message.
+func (b *threeStep) Receive(e *Env, from Rank, m Message) {
+	switch m := m.(type) {
+	case Heartbeat:
+		b.onHeartbeat(e, from)
+	case announcement:
+		e.Rule("Somebody announces that it leads: I follow it, and my own election is over.")
+		b.quit(e)
+		b.take(e, from)
+	case signal:
+		b.onSignal(e, from, m)
+	}
+}
+
+func (b *threeStep) onSignal(e *Env, from Rank, m signal) {
+	switch {
+	case m == bullyElection && from < e.Self():
+		e.Rule("A lower rank asks who is alive: I answer, and start no election of my own.")
+		e.Send(from, bullyAlive)
+	case m == bullyAlive && b.electing && from > e.Self() && !slices.Contains(b.answered, from):
+		e.Rule("A higher rank is alive: I note it until the time for answers is over.")
+		b.answered = append(b.answered, from)
+	case m == bullyProceed && from < e.Self():
+		e.Rule("I am the highest that answered: I lead, and tell all lower ranks.")
+		b.lead(e)
+	}
+}
+
+func (b *threeStep) onHeartbeat(e *Env, from Rank) {
+	if b.hear(e, from) && !b.electing {
+		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		b.elect(e)
+	}
+}
+
+// Fire takes a timer that ran out.
+func (b *threeStep) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		b.Beat(e, Heartbeat{e.Self()})
+	case TimerSuspect:
+		b.suspect()
+		b.elect(e)
+	case timerAlive:
+		b.onAnswers(e)
+	case timerElected:
+		b.proceed(e)
+	}
+}
+
+// onAnswers ends the time for answers:
+//
+//	"None: it is leader and sends ELECTED to all lower ranks. Some: it sends PROCEED to the highest that
+//	answered, which sends ELECTED."
+func (b *threeStep) onAnswers(e *Env) {
+	if len(b.answered) == 0 {
+		e.Rule("No higher rank answered in time: I lead, and tell all lower ranks.")
+		b.lead(e)
+		return
+	}
+	slices.Sort(b.answered)
+	b.proceed(e)
+}
+
+// proceed asks the best of those that answered to lead:
+//
+//	"No ELECTED within T: the next highest, then afresh" (choice)
+func (b *threeStep) proceed(e *Env) {
+	last := len(b.answered) - 1
+	if last < 0 {
+		e.Rule("None of those that answered announced itself: I start afresh.")
+		b.elect(e)
+		return
+	}
+	e.Rule("I tell the highest of those that answered, and were not asked yet, to lead.")
+	e.Send(b.answered[last], bullyProceed)
+	b.answered = b.answered[:last]
+	e.Set(timerElected, e.Times().Answer)
+}
+
+// lead makes the member leader, and tells all lower ranks.
+func (b *threeStep) lead(e *Env) {
+	b.quit(e)
+	b.take(e, e.Self())
+	for r := Rank(1); r < e.Self(); r++ {
+		e.Send(r, announcement{b.alternates(e)})
+	}
+}
+
+// alternates are the next in line after this member as leader.
+func (b *threeStep) alternates(e *Env) []Rank {
+	var line []Rank
+	for r := e.Self() - 1; r > 0 && len(line) < b.names; r-- {
+		line = append(line, r)
+	}
+	return line
+}

@@ -1,0 +1,178 @@
+package elections
+
+import "slices"
+
+// candidateOrdinary is for members of two sorts: some may lead, the others see to it that one of those
+// does.
+var candidateOrdinary = &Algorithm{
+	Name:  "candidate-ordinary",
+	Title: "Candidate/ordinary with δ",
+	Source: "M. G. Murshed and A. R. Allen, Enhanced Bully Algorithm for Leader Node Election in " +
+		"Synchronous Distributed Systems, 2012",
+	Assumes: "Messages arrive and are answered within T, every member knows every candidate and " +
+		"reaches it, and what is silent has crashed; clocks run at one rate, as δ needs, and " +
+		"need not agree.",
+	Guarantees: "While that holds, the highest candidate that lives is the one leader, and no two " +
+		"elections start together; otherwise nothing: each part of a partition that has a " +
+		"candidate has a leader, and a part without one has none.",
+	Takes:  "Voters that never campaign (priority 0) but tell the successors; staggered timeouts.",
+	Leaves: "A leader appointed by one member: it takes the votes of a majority.",
+	Choices: []string{
+		"Every second rank is a candidate, from the highest on.",
+		"No answer within T: repeat after δ.",
+		"A heartbeat is a notice, too: who has no leader follows the one that it hears.",
+		seatChoice,
+	},
+	New: newStanding,
+}
+
+// The messages of the candidate/ordinary election.
+const (
+	contactElection signal = "ELECTION" // to all candidates: who is alive?
+	contactAnswer   signal = "ANSWER"   // I am
+)
+
+// notice is NOTICE: the member that it names leads.
+type notice struct{ leader Rank }
+
+func (notice) Kind() string { return "NOTICE" }
+func (notice) Bytes() int   { return HeaderBytes + RankBytes }
+
+// timerCollect: the candidates' answers are collected.
+const timerCollect = AlgorithmTimer
+
+// standing is one member of the candidate/ordinary election, of either sort.
+type standing struct {
+	seat
+	candidates []Rank
+	collecting bool
+	best       Rank // the highest candidate that answered; 0: none
+}
+
+// newStanding: without a list, every second rank is a candidate, from the highest on (choice).
+func newStanding(o Options) Machine {
+	candidates := o.Candidates
+	if len(candidates) == 0 {
+		for r := Rank(o.N); r > 0; r -= 2 {
+			candidates = append(candidates, r)
+		}
+	}
+	return &standing{seat: seat{fixed: true}, candidates: candidates}
+}
+
+// Start waits for δ before the first election, as before any other.
+func (s *standing) Start(e *Env) {
+	e.Rule("I start: whoever has the shorter δ holds the first election.")
+	s.pause(e)
+}
+
+// pause waits for δ alone:
+//
+//	"δ keeps elections from starting together: higher priority → smaller δ, any two apart by more than a
+//	round trip"
+func (s *standing) pause(e *Env) { e.Set(TimerSuspect, e.Times().Delta(e.N(), e.Self())) }
+
+// Receive takes a message.
+func (s *standing) Receive(e *Env, from Rank, m Message) {
+	switch m := m.(type) {
+	case Heartbeat:
+		s.onHeartbeat(e, from)
+	case notice:
+		s.onNotice(e, m)
+	case signal:
+		s.onSignal(e, from, m)
+	}
+}
+
+// onNotice: "takes the highest rank alive and tells everybody". Whom the notice names leads, though it may
+// be the last to hear of it; an ordinary member that is named by mistake declines.
+func (s *standing) onNotice(e *Env, m notice) {
+	if m.leader == e.Self() && !s.candidate(e) {
+		return
+	}
+	e.Rule("I am told who leads: I obey, though it be myself, and drop an election of my own.")
+	s.appoint(e, m.leader)
+}
+
+// onHeartbeat: "A leader's notice or another's election during δ cancels the attempt." A heartbeat is such a
+// notice, and to who has no leader it says who leads (choice).
+func (s *standing) onHeartbeat(e *Env, from Rank) {
+	if s.elected == 0 && !s.collecting {
+		e.Rule("I have no leader and hear one: I follow it, and my attempt is off.")
+		s.take(e, from)
+		return
+	}
+	if s.hear(e, from) && !s.collecting {
+		e.Rule("I lead and hear another leader: I ask all candidates, so that one of us remains.")
+		s.elect(e)
+	}
+}
+
+func (s *standing) onSignal(e *Env, from Rank, m signal) {
+	switch {
+	case m == contactElection && s.candidate(e):
+		e.Rule("I am a candidate and asked: I answer, and leave the election to who asked.")
+		e.Send(from, contactAnswer)
+		if !s.leads(e) && !s.collecting {
+			s.watch(e) // "another's election during δ cancels the attempt"
+		}
+	case m == contactAnswer && s.collecting && slices.Contains(s.candidates, from):
+		e.Rule("A candidate is alive: I note it until the time for answers is over.")
+		s.best = max(s.best, from)
+	}
+}
+
+// Fire takes a timer that ran out.
+func (s *standing) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		s.Beat(e, Heartbeat{e.Self()})
+	case TimerSuspect:
+		e.Rule("The leader is silent, and δ has passed: I ask all candidates who is alive.")
+		s.suspect()
+		s.elect(e)
+	case timerCollect:
+		s.onCollected(e)
+	}
+}
+
+// elect begins an election:
+//
+//	"An ordinary member that notices the failure contacts all candidates, collects answers for T [...]. A
+//	candidate that notices does the same, counting itself"
+func (s *standing) elect(e *Env) {
+	s.collecting, s.best = true, 0
+	if s.candidate(e) {
+		s.best = e.Self()
+	}
+	for _, r := range s.candidates {
+		if r != e.Self() {
+			e.Send(r, contactElection)
+		}
+	}
+	e.Set(timerCollect, e.Times().Answer)
+}
+
+// onCollected ends the time for answers: "no answer within T: repeat after δ" (choice).
+func (s *standing) onCollected(e *Env) {
+	if s.best == 0 {
+		e.Rule("No candidate answered: nobody may lead, and I try again after δ.")
+		s.collecting = false
+		s.pause(e)
+		return
+	}
+	e.Rule("The time for answers is over: I tell everybody that the highest that answered leads.")
+	leader := s.best
+	e.Broadcast(notice{leader})
+	s.appoint(e, leader)
+}
+
+// appoint ends the member's own election, and sets the leader.
+func (s *standing) appoint(e *Env, leader Rank) {
+	s.collecting = false
+	e.Stop(timerCollect)
+	s.take(e, leader)
+}
+
+// candidate reports whether the member may lead.
+func (s *standing) candidate(e *Env) bool { return slices.Contains(s.candidates, e.Self()) }

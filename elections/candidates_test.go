@@ -1,0 +1,169 @@
+package elections
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+func TestCandidateOrdinary_Rules(t *testing.T) {
+	checkRules(t, candidateOrdinary, Options{Candidates: []Rank{1, 2, 5}}, candidateOrdinaryRules)
+}
+
+// noticed: the member is told that this one leads, and nothing else is of interest.
+func noticed(leader Rank) func(a *actor) {
+	return func(a *actor) {
+		a.hears(leader, notice{leader})
+		a.forget()
+	}
+}
+
+// suspects: the member suspects the leader 5.
+func suspects(a *actor) {
+	noticed(5)(a)
+	a.fires(TimerSuspect)
+}
+
+// tellsOfTwo is what member 3 sends when its election is over.
+var tellsOfTwo = lines("3 -> 1 NOTICE", "3 -> 2 NOTICE", "3 -> 4 NOTICE", "3 -> 5 NOTICE")
+
+// afterDelta is when δ has passed.
+func afterDelta(a *actor) sim.Time { return a.clock + a.times.Delta(5, a.self) }
+
+var candidateOrdinaryRules = []ruleRow{
+	{"who starts waits for δ", 3, func(a *actor) {
+		require.Equal(a.t, afterDelta(a), a.timers[3][TimerSuspect])
+	}, "", 0},
+	{"an ordinary member contacts all candidates", 3, suspects,
+		lines("3 -> 1 ELECTION", "3 -> 2 ELECTION", "3 -> 5 ELECTION"), 0},
+	{"a candidate does the same", 2, suspects, lines("2 -> 1 ELECTION", "2 -> 5 ELECTION"), 0},
+	{"answers are collected for T", 3, func(a *actor) {
+		suspects(a)
+		a.forget()
+		a.hears(2, contactAnswer)
+		require.Equal(a.t, a.clock+a.times.Answer, a.timers[3][timerCollect])
+	}, "", 0},
+	{"the highest that answered leads, and everybody is told", 3, func(a *actor) {
+		suspects(a)
+		a.forget()
+		a.hears(2, contactAnswer)
+		a.hears(1, contactAnswer)
+		a.fires(timerCollect)
+		require.Equal(a.t, notice{2}, a.waiting[len(a.waiting)-1].message)
+	}, tellsOfTwo, 2},
+	{"the answer of an ordinary member counts for nothing", 3, func(a *actor) {
+		suspects(a)
+		a.forget()
+		a.hears(2, contactAnswer)
+		a.hears(4, contactAnswer)
+		a.fires(timerCollect)
+	}, tellsOfTwo, 2},
+	{"no answer within T: repeat after δ", 3, func(a *actor) {
+		suspects(a)
+		a.forget()
+		a.fires(timerCollect)
+		require.Equal(a.t, afterDelta(a), a.timers[3][TimerSuspect])
+	}, "", 0},
+	{"a candidate counts itself", 2, func(a *actor) {
+		suspects(a)
+		a.forget()
+		a.hears(1, contactAnswer)
+		a.fires(timerCollect)
+	}, lines("2 -> 1 NOTICE", "2 -> 3 NOTICE", "2 -> 4 NOTICE", "2 -> 5 NOTICE"), 2},
+	{"a candidate that is asked answers", 2, func(a *actor) {
+		noticed(5)(a)
+		a.hears(3, contactElection)
+	}, "2 -> 3 ANSWER", 5},
+	{"an ordinary member does not", 3, func(a *actor) {
+		noticed(5)(a)
+		a.hears(4, contactElection)
+	}, "", 5},
+	{"another's election during δ cancels the attempt", 2, func(a *actor) {
+		noticed(5)(a)
+		a.clock = a.timers[2][TimerSuspect] - 1
+		a.hears(3, contactElection)
+		require.Equal(a.t, afterDelta(a)+a.times.Silence, a.timers[2][TimerSuspect])
+	}, "2 -> 3 ANSWER", 5},
+	{"a leader's heartbeat during δ cancels the attempt", 3, func(a *actor) {
+		noticed(5)(a)
+		a.clock = a.timers[3][TimerSuspect] - 1
+		a.hears(5, Heartbeat{5})
+		require.Equal(a.t, afterDelta(a)+a.times.Silence, a.timers[3][TimerSuspect])
+	}, "", 5},
+	{"who has no leader takes the one that it hears", 3, func(a *actor) { a.hears(2, Heartbeat{2}) }, "", 2},
+	{"a notice ends the own election", 3, func(a *actor) {
+		suspects(a)
+		a.forget()
+		a.hears(4, notice{2})
+		require.False(a.t, a.runs(timerCollect))
+	}, "", 2},
+	{"who is named leads, though another held the election", 2, func(a *actor) {
+		noticed(5)(a)
+		a.hears(3, notice{2})
+		a.fires(TimerHeartbeat)
+	}, lines("2 -> 1 HEARTBEAT", "2 -> 3 HEARTBEAT", "2 -> 4 HEARTBEAT", "2 -> 5 HEARTBEAT"), 2},
+	{"an ordinary member never leads, though it be named", 3, func(a *actor) {
+		noticed(5)(a)
+		a.hears(4, notice{3})
+	}, "", 5},
+	{"a leader that hears another one holds an election", 2, func(a *actor) {
+		noticed(2)(a)
+		a.hears(1, Heartbeat{1})
+		a.hears(1, Heartbeat{1})
+	}, lines("2 -> 1 ELECTION", "2 -> 5 ELECTION"), 2},
+}
+
+func TestCandidateOrdinary_WithoutAListEverySecondRankIsACandidate(t *testing.T) {
+	assert.Equal(t, []Rank{5, 3, 1}, candidateOrdinary.New(Options{Self: 1, N: 5}).(*standing).candidates)
+	assert.Equal(t, []Rank{4, 2}, candidateOrdinary.New(Options{Self: 1, N: 4}).(*standing).candidates)
+}
+
+// "any two apart by more than a round trip", and "higher priority → smaller δ"
+func TestCandidateOrdinary_AnyTwoDeltasAreMoreThanARoundTripApart(t *testing.T) {
+	for _, times := range []Times{Scaled(), Published()} {
+		for _, n := range []int{3, 5, 9, 25, 101} {
+			for r := Rank(2); r <= Rank(n); r++ {
+				apart := times.Delta(n, r-1) - times.Delta(n, r)
+				assert.Greater(t, apart, times.RTT, "%s, n = %d, %d", times.Name, n, r)
+			}
+		}
+	}
+}
+
+// All lose the leader at the same instant, and one election is held: δ keeps the others back.
+func TestCandidateOrdinary_OneElectionIsHeldForManyDetectors(t *testing.T) {
+	for _, n := range []int{3, 5, 9, 25} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			s := elected(t, candidateOrdinary, n)
+			s.crash(Rank(n))
+			s.pass(time.Second)
+			s.requireAll(Rank(n - 2))
+			assert.Equal(t, (n+1)/2, s.count("ELECTION"), "each candidate is asked, the dead one too")
+			assert.Equal(t, (n+1)/2-1, s.count("ANSWER"))
+			assert.Equal(t, n-1, s.count("NOTICE"))
+		})
+	}
+}
+
+func TestCandidateOrdinary_APartWithoutCandidatesHasNoLeader(t *testing.T) {
+	s := newStage(t, candidateOrdinary, 5)
+	s.options.Candidates = []Rank{1, 2, 5}
+	for r := Rank(1); r <= 5; r++ {
+		s.restart(r)
+	}
+	s.pass(time.Second)
+	s.requireAll(5)
+	s.split(3, 5) // {1, 2}, {3, 4}, {5}
+	s.pass(time.Second)
+	assert.Equal(t, []Rank{2, 5}, s.inOffice(), "two leaders, for both have candidates")
+	held := s.leaders()
+	assert.Equal(t, []Rank{0, 0}, []Rank{held[3], held[4]}, "none, for there is no candidate")
+	s.heal()
+	s.pass(time.Second)
+	s.requireAll(5)
+}

@@ -1,0 +1,240 @@
+package elections
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// invitationAlgorithm merges groups until one is left.
+var invitationAlgorithm = &Algorithm{
+	Name:   "invitation",
+	Title:  "Invitation",
+	Source: "H. Garcia-Molina, Elections in a Distributed Computing System, 1982",
+	Assumes: "What is sent again and again arrives at last; clocks measure the heartbeat interval " +
+		"and the timeout; a disk keeps one counter, so that no group has the name of another.",
+	Guarantees: "The members of one group have one leader; there are as many leaders as groups, by " +
+		"definition, and the groups become one while all members reach each other.",
+	Takes:  "A refusal names the leader.",
+	Leaves: "The merging of groups: two logs cannot merge.",
+	Choices: []string{
+		"Ties go to the inviter, crossed invitations to the lower number; they are " +
+			"crossed if the member invited the inviter less than T ago.",
+		"(leader, counter) names a group; the counter is on disk, and messages of an " +
+			"older group are dropped, an ACCEPT that comes too late included: who sent it is " +
+			"a group of one again after a timeout.",
+		"The leader that accepts tells its own members.",
+	},
+	New: func(Options) Machine { return &invitation{} },
+}
+
+// group is the name of a group: "(leader, counter) names a group, and messages of an older group are
+// dropped" (choice).
+type group struct {
+	leader  Rank
+	counter uint64
+}
+
+const groupBytes = RankBytes + NumberBytes
+
+// invite is INVITE: join my group, of this size.
+type invite struct {
+	group group
+	size  int
+}
+
+func (invite) Kind() string { return "INVITE" }
+func (invite) Bytes() int   { return HeaderBytes + groupBytes + RankBytes }
+
+// acceptance is ACCEPT: these members join the group.
+type acceptance struct {
+	group   group
+	members []Rank
+}
+
+func (acceptance) Kind() string { return "ACCEPT" }
+func (m acceptance) Bytes() int { return HeaderBytes + groupBytes + RankBytes*len(m.members) }
+
+// merger is JOIN: the group old is now part of another.
+type merger struct{ old, into group }
+
+func (merger) Kind() string { return "JOIN" }
+func (merger) Bytes() int   { return HeaderBytes + 2*groupBytes }
+
+// referral is REFER, an invited follower's answer: ask my leader.
+type referral struct{ group group }
+
+func (referral) Kind() string { return "REFER" }
+func (referral) Bytes() int   { return HeaderBytes + groupBytes }
+
+// groupHeartbeat is a leader's heartbeat, to its own group alone.
+type groupHeartbeat struct{ group group }
+
+func (groupHeartbeat) Kind() string { return "HEARTBEAT" }
+func (groupHeartbeat) Bytes() int   { return HeaderBytes + groupBytes }
+
+// invitation is one member.
+type invitation struct {
+	Detector
+	group   group
+	members []Rank   // of the group that it leads, itself included; nil in a follower
+	invited sim.Time // when it last invited all outside
+}
+
+// Leader is the leader of the member's group, and the group's counter.
+func (i *invitation) Leader() (Rank, uint64) { return i.group.leader, i.group.counter }
+
+func (i *invitation) leads(e *Env) bool { return i.group.leader == e.Self() }
+
+// Start: "Every member starts as leader of its own group."
+func (i *invitation) Start(e *Env) {
+	e.Rule("I start as the leader of a group of one.")
+	i.part(e)
+}
+
+// part makes the member a group of one, with a name that no group ever had.
+func (i *invitation) part(e *Env) {
+	counter, _ := e.Stored().(uint64)
+	counter++
+	e.Keep(counter)
+	i.group = group{e.Self(), counter}
+	i.members = []Rank{e.Self()}
+	i.Rest(e)
+	i.round(e)
+}
+
+// round is what a leader does at every heartbeat interval:
+//
+//	"Leaders contact members outside their group at every heartbeat interval and invite them."
+func (i *invitation) round(e *Env) {
+	e.Set(TimerHeartbeat, e.Times().Heartbeat)
+	i.invited = e.Now()
+	for r := Rank(1); r <= Rank(e.N()); r++ {
+		switch {
+		case r == e.Self():
+		case slices.Contains(i.members, r):
+			e.Send(r, groupHeartbeat{i.group})
+		default:
+			e.Send(r, i.invitation())
+		}
+	}
+}
+
+func (i *invitation) invitation() invite { return invite{i.group, len(i.members)} }
+
+// Receive takes a message.
+func (i *invitation) Receive(e *Env, from Rank, m Message) {
+	switch m := m.(type) {
+	case invite:
+		i.onInvite(e, from, m)
+	case acceptance:
+		i.onAccept(e, m)
+	case merger:
+		i.onJoin(e, m)
+	case referral:
+		i.onRefer(e, from, m)
+	case groupHeartbeat:
+		if m.group == i.group {
+			i.Watch(e)
+		}
+	}
+}
+
+// onInvite: "An invited leader merges its group; an invited follower answers with its leader's id".
+func (i *invitation) onInvite(e *Env, from Rank, m invite) {
+	if !i.leads(e) {
+		e.Rule("I am invited and do not lead: I answer with my leader's name.")
+		e.Send(from, referral{i.group})
+		return
+	}
+	i.members = slices.DeleteFunc(i.members, func(r Rank) bool { return r == from }) // it leads its own
+	crossed := e.Now()-i.invited < e.Times().Answer
+	switch {
+	case i.joins(e, from, m.size, crossed):
+		e.Rule("I am invited by a group that wins over mine: we join it, and I tell my own members.")
+		i.join(e, m.group)
+	case m.size < len(i.members) && !crossed:
+		e.Rule("I am invited by a smaller group: I invite it into mine.")
+		e.Send(from, i.invitation())
+	}
+}
+
+// joins reports whether the member's group goes over to the inviter's:
+//
+//	"The leader of the larger group leads the merged one [...]; ties go to the inviter, crossed invitations
+//	to the lower number" (choice)
+//
+// Invitations are crossed if the member invited the inviter so lately that the answer may be under way.
+func (i *invitation) joins(e *Env, inviter Rank, size int, crossed bool) bool {
+	if size == len(i.members) {
+		return !crossed || inviter < e.Self()
+	}
+	return size > len(i.members)
+}
+
+// join takes the member's whole group into another: "only the smaller group is told".
+func (i *invitation) join(e *Env, into group) {
+	e.Send(into.leader, acceptance{into, i.members})
+	for _, r := range i.members {
+		if r != e.Self() {
+			e.Send(r, merger{old: i.group, into: into})
+		}
+	}
+	i.group, i.members = into, nil
+	i.Watch(e)
+}
+
+func (i *invitation) onAccept(e *Env, m acceptance) {
+	if m.group != i.group || !i.leads(e) {
+		e.Rule("This answers an invitation of a group that is no more: I drop it.")
+		return
+	}
+	e.Rule("My invitation is accepted: the groups are one, and I lead it.")
+	for _, r := range m.members {
+		i.add(r)
+	}
+}
+
+func (i *invitation) add(r Rank) {
+	if !slices.Contains(i.members, r) {
+		i.members = append(i.members, r)
+	}
+}
+
+func (i *invitation) onJoin(e *Env, m merger) {
+	if m.old != i.group || i.leads(e) {
+		e.Rule("This speaks of a group that I am not in any more: I drop it.")
+		return
+	}
+	e.Rule("My leader has joined another group: so have I.")
+	i.group = m.into
+	i.Watch(e)
+}
+
+// onRefer: "and the two leaders merge". One that was invited just now is not invited again, and a follower
+// that names this very group belongs to it, though its ACCEPT was lost (choices).
+func (i *invitation) onRefer(e *Env, from Rank, m referral) {
+	leader := m.group.leader
+	switch {
+	case !i.leads(e):
+	case m.group == i.group:
+		e.Rule("Whom I invited is in my group already: I count it in.")
+		i.add(from)
+	case leader != e.Self() && !slices.Contains(i.members, leader) && e.Now()-i.invited >= e.Times().Answer:
+		e.Rule("I am referred to another leader: I invite it.")
+		e.Send(leader, i.invitation())
+	}
+}
+
+// Fire takes a timer that ran out:
+//
+//	"A member without its leader for a timeout is a group of one again"
+func (i *invitation) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		i.round(e)
+	case TimerSuspect:
+		e.Rule("My leader is silent: I am a group of one again, and invite the others.")
+		i.part(e)
+	}
+}

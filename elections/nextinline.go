@@ -1,0 +1,142 @@
+package elections
+
+// nextInLineFailover lets the leader name who follows it, and is the bully in three steps where that
+// fails.
+var nextInLineFailover = &Algorithm{
+	Name:  "next-in-line",
+	Title: "Next-in-line failover",
+	Source: "M. Gholipour et al., A New Approach for Election Algorithm in Distributed Systems, " +
+		"2009",
+	Assumes: "What the bully in three steps assumes.",
+	Guarantees: "While that holds, one leader, which need not be the highest rank that lives; n + 1 " +
+		"messages if the first alternate lives; otherwise nothing: each part of a partition " +
+		"has a leader.",
+	Takes:  "Successors in the leader's heartbeats.",
+	Leaves: "The alternate that leads because it was asked: a successor only campaigns first.",
+	Choices: []string{
+		"Two alternates are named: the two ranks below the leader, for those above were " +
+			"silent when it was elected.",
+		"An alternate that answers and does not announce itself within T: bully a in " +
+			"full.",
+		seatChoice,
+	},
+	New: func(Options) Machine {
+		return &nextInLine{threeStep: threeStep{names: alternatesMax}}
+	},
+}
+
+// The messages of next-in-line failover, beside those of the bully in three steps.
+const nextInLineAsk signal = "NEXT" // to an alternate: you are next in line, if you are alive
+
+// namingHeartbeat is a heartbeat that names the alternates.
+type namingHeartbeat struct{ alternates []Rank }
+
+func (namingHeartbeat) Kind() string { return "HEARTBEAT" }
+func (m namingHeartbeat) Bytes() int { return HeaderBytes + RankBytes*(1+len(m.alternates)) }
+
+// timerNext: the alternate that was asked answers, or, after its answer, announces itself.
+const timerNext = threeStepTimers
+
+// alternatesMax is how many alternates a leader names: "highest rank first, two of them" (choice). They are
+// the two ranks below its own, for those above were silent when it was elected (choice).
+const alternatesMax = 2
+
+// nextInLine is one member of next-in-line failover.
+type nextInLine struct {
+	threeStep
+	line  []Rank // the alternates that the leader named and nobody asked yet; never changed in place
+	asked Rank   // the alternate whose answer is waited for
+}
+
+// Receive takes a message.
+func (n *nextInLine) Receive(e *Env, from Rank, m Message) {
+	switch m := m.(type) {
+	case namingHeartbeat:
+		if from == n.elected {
+			n.line = m.alternates
+		}
+		n.onHeartbeat(e, from)
+	case announcement:
+		n.relax(e)
+		n.line = m.alternates
+		n.threeStep.Receive(e, from, m)
+	case signal:
+		n.onSignal(e, from, m)
+	}
+}
+
+func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
+	switch {
+	case m == nextInLineAsk:
+		n.onNext(e, from)
+	case m == bullyAlive && from == n.asked:
+		e.Rule("The alternate lives: I ask nobody else, and wait for it to announce itself.")
+		n.asked, n.line = 0, nil
+		e.Set(timerNext, e.Times().Answer)
+	default:
+		if m == bullyProceed {
+			n.relax(e)
+		}
+		n.threeStep.onSignal(e, from, m)
+	}
+}
+
+// onNext: "the first that is alive answers (which keeps the detector from asking others), becomes leader
+// and tells all".
+func (n *nextInLine) onNext(e *Env, from Rank) {
+	e.Rule("I am next in line: I answer, lead, and tell everybody.")
+	e.Send(from, bullyAlive)
+	n.succeed(e)
+}
+
+// Fire takes a timer that ran out.
+func (n *nextInLine) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		n.Beat(e, namingHeartbeat{n.alternates(e)})
+	case TimerSuspect:
+		n.suspect()
+		n.next(e)
+	case timerNext:
+		n.next(e)
+	default:
+		n.threeStep.Fire(e, t)
+	}
+}
+
+// next asks the next alternate:
+//
+//	"A detector asks them in order, T each, skipping itself. [...] If the detector is itself on the list and
+//	all above it stay silent, it leads at once. No alternate: bully a) in full."
+//
+// An alternate that answers and never announces itself leads to the bully, too (choice).
+func (n *nextInLine) next(e *Env) {
+	n.asked = 0
+	if len(n.line) == 0 {
+		n.elect(e)
+		return
+	}
+	n.asked, n.line = n.line[0], n.line[1:]
+	if n.asked == e.Self() {
+		e.Rule("I am next in line, and all before me are silent: I lead, and tell everybody.")
+		n.succeed(e)
+		return
+	}
+	e.Rule("The leader is silent: I ask the next in line that it named.")
+	e.Send(n.asked, nextInLineAsk)
+	e.Set(timerNext, e.Times().Answer)
+}
+
+// relax ends the search for an alternate, and forgets the leader's list.
+func (n *nextInLine) relax(e *Env) {
+	n.asked, n.line = 0, nil
+	e.Stop(timerNext)
+}
+
+// succeed makes an alternate the leader, and tells all: a higher rank is told, too, and follows.
+func (n *nextInLine) succeed(e *Env) {
+	n.relax(e)
+	n.quit(e)
+	n.take(e, e.Self())
+	e.Broadcast(announcement{n.alternates(e)})
+}

@@ -1,0 +1,171 @@
+package elections
+
+import "slices"
+
+// ringCollecting finds the highest rank in a round, and tells all in a second one.
+var ringCollecting = &Algorithm{
+	Name:  "ring-a",
+	Title: "Ring, collecting",
+	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
+		"Circular Configurations of Processes, 1979, in the textbooks' form, in which the " +
+		"starter's message comes back to it",
+	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
+		"member knows the order of all; clocks measure T and the patience of a starter, and " +
+		"need not agree.",
+	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
+		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
+		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
+	Takes:  "Skipping the unreachable.",
+	Leaves: "The second round: heartbeats announce.",
+	Choices: []string{
+		"Who sees no COORDINATOR within 2n · T starts again; a message past n hops is " +
+			"dropped.",
+		"A lap carries a random tag, so that a member passes it once, though a lost ACK " +
+			"made two of it.",
+		seatChoice,
+	},
+	New: func(Options) Machine { return &ring{fold: collect} },
+}
+
+// ringMaximum carries no more than it needs for the same.
+var ringMaximum = &Algorithm{
+	Name:  "ring-b",
+	Title: "Ring, maximum only",
+	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
+		"Circular Configurations of Processes, 1979, in the textbooks' form with short " +
+		"messages",
+	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
+		"member knows the order of all; clocks measure T and the patience of a starter, and " +
+		"need not agree.",
+	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
+		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
+		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
+	Takes:  "Skipping the unreachable.",
+	Leaves: "Messages with the maximum alone: the sets of a group are tiny.",
+	Choices: []string{
+		"As in the collecting form.",
+	},
+	New: func(Options) Machine { return &ring{fold: highest} },
+}
+
+// fold is what a member does to the ranks of an ELECTION that comes by.
+type fold func(ranks []Rank, self Rank) []Rank
+
+// collect: "The detector sends ELECTION{itself}; each adds itself and passes on".
+func collect(ranks []Rank, self Rank) []Rank { return append(slices.Clone(ranks), self) }
+
+// highest: "Only the highest rank seen travels".
+func highest(ranks []Rank, self Rank) []Rank {
+	for _, r := range ranks {
+		self = max(self, r)
+	}
+	return []Rank{self}
+}
+
+// ring is one member of the ring, in both of these forms.
+type ring struct {
+	seat
+	relay
+	fold     fold
+	mine     uint64 // the tag of its own ELECTION that has not come back; 0: none
+	electing bool   // it started an election, and saw no COORDINATOR since
+}
+
+// Start follows "an election also starts at initialisation".
+func (r *ring) Start(e *Env) { r.elect(e) }
+
+// elect sends an ELECTION round. "Concurrent elections run independently", so that nothing holds it back.
+func (r *ring) elect(e *Env) {
+	e.Rule("I start an election: a message that names me goes round the ring.")
+	l := r.newLap(e, false, r.fold(nil, e.Self())...)
+	r.mine, r.electing = l.tag, true
+	e.Set(timerRound, patience(e))
+	r.circulate(e, l)
+}
+
+// circulate passes a lap on. Who is alone is its own successor.
+func (r *ring) circulate(e *Env, l lap) {
+	if r.pass(e, l) {
+		r.onHome(e, l)
+	}
+}
+
+// Receive takes a message.
+func (r *ring) Receive(e *Env, from Rank, m Message) {
+	switch m := m.(type) {
+	case Heartbeat:
+		r.onHeartbeat(e, from)
+	case ack:
+		r.onAck(e, from, m)
+	case lap:
+		if r.arrive(e, from, m) {
+			r.onLap(e, m)
+		}
+	}
+}
+
+func (r *ring) onHeartbeat(e *Env, from Rank) {
+	if r.hear(e, from) && !r.electing {
+		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		r.elect(e)
+	}
+}
+
+func (r *ring) onLap(e *Env, l lap) {
+	switch {
+	case l.starter == e.Self():
+		r.onHome(e, l)
+	case l.coordinator:
+		e.Rule("The second round tells who leads: I obey, and pass it on.")
+		r.obey(e, l.ranks[0])
+		r.circulate(e, l)
+	default:
+		e.Rule("An election comes by: I add my rank, or put it in if it is higher, and pass it on.")
+		l.ranks = r.fold(l.ranks, e.Self())
+		r.circulate(e, l)
+	}
+}
+
+// onHome ends a round:
+//
+//	"back at the start the highest rank in the set is leader, and a second round tells all"
+//	"back at the start it goes round once more as COORDINATOR"
+//
+// A second copy of its ELECTION, or one from before a restart, is dropped; so is another's that came here
+// because nobody else is in the ring.
+func (r *ring) onHome(e *Env, l lap) {
+	switch {
+	case l.coordinator && l.starter == e.Self():
+		e.Rule("The second round is back: everybody in the ring has been told.")
+	case l.starter == e.Self() && l.tag == r.mine:
+		e.Rule("My message is back: the highest rank in it leads. A second round tells all.")
+		r.mine = 0
+		leader := slices.Max(l.ranks)
+		r.obey(e, leader)
+		r.circulate(e, r.newLap(e, true, leader))
+	}
+}
+
+// obey sets the leader, and ends the wait for COORDINATOR.
+func (r *ring) obey(e *Env, leader Rank) {
+	r.electing = false
+	e.Stop(timerRound)
+	r.take(e, leader)
+}
+
+// Fire takes a timer that ran out.
+func (r *ring) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		r.Beat(e, Heartbeat{e.Self()})
+	case TimerSuspect:
+		r.suspect()
+		r.elect(e)
+	case timerRound:
+		r.elect(e)
+	case timerHop:
+		if l, home := r.skip(e); home {
+			r.onHome(e, l)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package elections
+
+// ringChangRoberts lets no low rank's message survive a higher rank's.
+var ringChangRoberts = &Algorithm{
+	Name:  "ring-c",
+	Title: "Ring, Chang–Roberts",
+	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
+		"Circular Configurations of Processes, 1979",
+	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
+		"member knows the order of all; clocks measure T and the patience of a starter, and " +
+		"need not agree.",
+	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
+		"one leader, after at most 3n - 1 messages for one starter, beside acknowledgements " +
+		"and what is sent in vain to the dead; otherwise nothing: a ring split in two elects " +
+		"two leaders.",
+	Takes:  "Skipping the unreachable.",
+	Leaves: "The last round: heartbeats announce.",
+	Choices: []string{
+		"Who takes part and sees no COORDINATOR within 2n · T starts again; a message " +
+			"past n hops is dropped.",
+		"The ring is in the order of ranks, which is the worst for a lone low starter and " +
+			"the best if all start at once.",
+		seatChoice,
+	},
+	New: func(Options) Machine { return &changRoberts{} },
+}
+
+// changRoberts is one member. While it takes part, timerRound runs.
+type changRoberts struct {
+	seat
+	relay
+	takesPart bool
+	mine      uint64 // the tag of its own ELECTION that has not come back; 0: none
+}
+
+// Start follows "an election also starts at initialisation".
+func (c *changRoberts) Start(e *Env) { c.elect(e) }
+
+// elect sends the member's own rank round the ring.
+func (c *changRoberts) elect(e *Env) {
+	e.Rule("My rank goes round the ring: if it comes back, no higher one lives.")
+	l := c.newLap(e, false)
+	c.mine = l.tag
+	c.join(e)
+	c.circulate(e, l)
+}
+
+// join makes the member take part, and wait for COORDINATOR.
+func (c *changRoberts) join(e *Env) {
+	if !c.takesPart {
+		c.takesPart = true
+		e.Set(timerRound, patience(e))
+	}
+}
+
+// circulate passes a lap on. Who is alone is its own successor.
+func (c *changRoberts) circulate(e *Env, l lap) {
+	if c.pass(e, l) && l.starter == e.Self() {
+		c.onHome(e, l)
+	}
+}
+
+// Receive takes a message.
+func (c *changRoberts) Receive(e *Env, from Rank, m Message) {
+	switch m := m.(type) {
+	case Heartbeat:
+		c.onHeartbeat(e, from)
+	case ack:
+		c.onAck(e, from, m)
+	case lap:
+		if c.arrive(e, from, m) {
+			c.onLap(e, m)
+		}
+	}
+}
+
+func (c *changRoberts) onHeartbeat(e *Env, from Rank) {
+	if c.hear(e, from) && !c.takesPart {
+		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		c.elect(e)
+	}
+}
+
+// onLap: "A member passes on a higher rank, replaces a lower one by its own unless it takes part already".
+func (c *changRoberts) onLap(e *Env, l lap) {
+	switch {
+	case l.starter == e.Self():
+		c.onHome(e, l)
+	case l.coordinator:
+		e.Rule("The last round tells who leads: I obey, and pass it on.")
+		c.obey(e, l.starter)
+		c.circulate(e, l)
+	case l.starter > e.Self():
+		e.Rule("A higher rank comes by: I pass it on.")
+		c.join(e)
+		c.circulate(e, l)
+	case c.takesPart:
+		e.Rule("A lower rank comes by, and I take part already: it ends here.")
+	default:
+		e.Rule("A lower rank comes by: mine takes its place.")
+		c.elect(e)
+	}
+}
+
+// onHome: it "is leader when its own comes back; then COORDINATOR goes round".
+func (c *changRoberts) onHome(e *Env, l lap) {
+	switch {
+	case l.coordinator:
+		e.Rule("The last round is back: everybody in the ring has been told.")
+	case l.tag == c.mine:
+		e.Rule("My own rank is back: it is the highest that lives, and I lead. A last round tells all.")
+		c.mine = 0
+		c.obey(e, e.Self())
+		c.circulate(e, c.newLap(e, true))
+	}
+}
+
+// obey sets the leader, and ends the election for this member.
+func (c *changRoberts) obey(e *Env, leader Rank) {
+	c.takesPart = false
+	e.Stop(timerRound)
+	c.take(e, leader)
+}
+
+// Fire takes a timer that ran out.
+func (c *changRoberts) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		c.Beat(e, Heartbeat{e.Self()})
+	case TimerSuspect:
+		c.suspect()
+		if !c.takesPart {
+			c.elect(e)
+		}
+	case timerRound:
+		c.takesPart = false
+		c.elect(e)
+	case timerHop:
+		if l, home := c.skip(e); home && l.starter == e.Self() {
+			c.onHome(e, l)
+		}
+	}
+}

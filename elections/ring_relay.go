@@ -1,0 +1,139 @@
+package elections
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// lap is a message that goes round the ring: ELECTION, or COORDINATOR.
+type lap struct {
+	coordinator bool
+	starter     Rank
+	tag         uint64 // which of the starter's laps it is, so that a copy is known as one
+	hops        int    // how many it has behind it
+	ranks       []Rank // whom it speaks of: those met, the highest met, or the leader
+}
+
+func (l lap) Kind() string {
+	if l.coordinator {
+		return "COORDINATOR"
+	}
+	return "ELECTION"
+}
+
+func (l lap) Bytes() int { return HeaderBytes + RankBytes*(2+len(l.ranks)) + NumberBytes }
+
+// same reports whether two messages are one lap.
+func (l lap) same(m lap) bool {
+	return l.coordinator == m.coordinator && l.starter == m.starter && l.tag == m.tag
+}
+
+// ack is ACK: the hop was made.
+type ack struct{ lap lap }
+
+func (ack) Kind() string { return "ACK" }
+
+// Bytes is its size: it names the lap, without what that carries.
+func (ack) Bytes() int { return HeaderBytes + RankBytes + NumberBytes }
+
+// The timers of the ring.
+const (
+	timerHop   = AlgorithmTimer + iota // the oldest hop under way is not acknowledged in time
+	timerRound                         // COORDINATOR is waited for
+)
+
+// hop is a lap on its way to the next member that lives.
+type hop struct {
+	lap lap
+	to  Rank
+	due sim.Time
+}
+
+// relay takes laps from member to member:
+//
+//	"Members are ordered in a ring; each knows its successor and the ones behind it. Each hop is
+//	acknowledged, silence for T skips to the next; messages carry starter and hop count; no token."
+//
+// A lost ACK makes two copies of one lap, so a member passes each lap once (choice).
+type relay struct {
+	underWay []hop // in the order of falling due; one for each starter and kind at most
+	passed   []lap // the last lap of each starter and kind that came by; they carry no ranks
+}
+
+// successor is the next in the ring, which is ordered by rank.
+func successor(e *Env, r Rank) Rank { return r%Rank(e.N()) + 1 }
+
+// newLap makes a lap of the member's own.
+func (r *relay) newLap(e *Env, coordinator bool, ranks ...Rank) lap {
+	return lap{coordinator: coordinator, starter: e.Self(), tag: e.Random().Uint64() | 1, ranks: ranks}
+}
+
+// arrive acknowledges a hop, and reports whether the lap is to be taken up: "a message past n hops is
+// dropped".
+func (r *relay) arrive(e *Env, from Rank, l lap) bool {
+	named := l
+	named.ranks = nil
+	e.Send(from, ack{named})
+	if slices.ContainsFunc(r.passed, named.same) || l.hops > e.N() {
+		e.Rule("This message came by before, or went too far: I drop it.")
+		return false
+	}
+	r.passed = slices.DeleteFunc(r.passed, func(p lap) bool {
+		return p.starter == l.starter && p.coordinator == l.coordinator
+	})
+	r.passed = append(r.passed, named)
+	return true
+}
+
+// pass sends a lap to the successor. It reports whether the lap is home at once: nobody else is in the ring.
+func (r *relay) pass(e *Env, l lap) (home bool) {
+	l.hops++
+	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool {
+		return h.lap.starter == l.starter && h.lap.coordinator == l.coordinator
+	})
+	return r.offer(e, hop{lap: l, to: successor(e, e.Self())})
+}
+
+// offer tries one member.
+func (r *relay) offer(e *Env, h hop) (home bool) {
+	defer r.arm(e)
+	if h.to == e.Self() {
+		return true
+	}
+	h.due = e.Now() + e.Times().Answer
+	r.underWay = append(r.underWay, h)
+	e.Send(h.to, h.lap)
+	return false
+}
+
+// arm sets the timer for the oldest hop under way.
+func (r *relay) arm(e *Env) {
+	if len(r.underWay) == 0 {
+		e.Stop(timerHop)
+		return
+	}
+	e.Set(timerHop, max(0, r.underWay[0].due-e.Now()))
+}
+
+// onAck ends a hop.
+func (r *relay) onAck(e *Env, from Rank, a ack) {
+	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool { return h.to == from && h.lap.same(a.lap) })
+	r.arm(e)
+}
+
+// skip goes on to the member behind the one that is silent. It returns the lap if that is home now.
+func (r *relay) skip(e *Env) (l lap, home bool) {
+	if len(r.underWay) == 0 {
+		return lap{}, false
+	}
+	e.Rule("The next in the ring does not acknowledge: I skip it.")
+	h := r.underWay[0]
+	r.underWay = slices.Delete(r.underWay, 0, 1)
+	h.to = successor(e, h.to)
+	return h.lap, r.offer(e, h)
+}
+
+// patience is how long COORDINATOR is waited for: "who sees no COORDINATOR within 2n·T starts again"
+// (choice).
+func patience(e *Env) sim.Time { return 2 * sim.Time(e.N()) * e.Times().Answer }

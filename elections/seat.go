@@ -1,0 +1,63 @@
+package elections
+
+// seatChoice is said of every algorithm that has a seat.
+const seatChoice = "A leader that hears another leader's heartbeat starts an election, which ends a healed " +
+	"split; a follower that hears one goes on waiting for its own leader's."
+
+// seat is what bully, next-in-line, candidate/ordinary and the ring share: whom the member takes for the
+// leader, and the watch over it. Its rules are choices, for the sources say only "a process notices".
+type seat struct {
+	Detector
+	elected Rank
+	fixed   bool // the silence is fixed, and the member's δ comes on top of it
+}
+
+// Leader is `elected`.
+func (s *seat) Leader() (Rank, uint64) { return s.elected, 0 }
+
+// leads reports whether the member itself is the leader.
+func (s *seat) leads(e *Env) bool { return s.elected == e.Self() }
+
+// take sets `elected`. A new leader has just told the others, so its first heartbeat has time.
+func (s *seat) take(e *Env, leader Rank) {
+	led := s.leads(e)
+	s.elected = leader
+	switch {
+	case leader != e.Self():
+		s.watch(e)
+	case !led:
+		e.Stop(TimerSuspect)
+		e.Set(TimerHeartbeat, e.Times().Heartbeat)
+	}
+}
+
+// watch waits for the leader's next sign of life.
+func (s *seat) watch(e *Env) {
+	if s.fixed {
+		s.WatchFixed(e)
+	} else {
+		s.Watch(e)
+	}
+}
+
+// hear takes a heartbeat, and reports whether it is a rival's:
+//
+//	"a leader that hears another leader's heartbeat starts its own algorithm's election; that is how a
+//	healed split ends" (choice)
+//
+// A follower that hears a stranger's heartbeat goes on waiting for its own leader's (choice).
+func (s *seat) hear(e *Env, from Rank) (rival bool) {
+	if from == s.elected {
+		s.watch(e)
+	}
+	return s.leads(e)
+}
+
+// suspect gives the silent leader up. `elected` is nobody until the election that follows is over.
+func (s *seat) suspect() { s.elected = 0 }
+
+// signal is a message that says no more than its kind.
+type signal string
+
+func (s signal) Kind() string { return string(s) }
+func (signal) Bytes() int     { return HeaderBytes }
