@@ -134,9 +134,12 @@ func (i *invitation) Receive(e *Env, from Rank, m Message) {
 	case referral:
 		i.onRefer(e, from, m)
 	case groupHeartbeat:
-		if m.group == i.group {
-			i.Watch(e)
+		if m.group != i.group {
+			e.Rule("A heartbeat of another group, or of an older one, is dropped.")
+			return
 		}
+		e.Rule("My group's heartbeat: I wait for the next one anew.")
+		i.Watch(e)
 	}
 }
 
