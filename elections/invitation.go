@@ -107,6 +107,7 @@ func (i *invitation) part(e *Env) {
 //
 //	"Leaders contact members outside their group at every heartbeat interval and invite them."
 func (i *invitation) round(e *Env) {
+	e.Rule("My group hears from me, and who is outside it is invited.")
 	e.Set(TimerHeartbeat, e.Times().Heartbeat)
 	i.invited = e.Now()
 	for r := Rank(1); r <= Rank(e.N()); r++ {
