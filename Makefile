@@ -7,6 +7,7 @@ FUZZTIME ?= 30s
 SEED     ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null || echo 0)
 SEEDS    ?= 2000
 CHAOS    ?= 5m
+RANGES   ?= 5
 REPORTS   = docs/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster
@@ -82,10 +83,10 @@ simulate: ## the simulator's share of the gate: SEEDS (2000) of this commit, and
 	$(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS)
 	$(GO) run ./cmd/raftlab zoo --must-kill
 
-reliability: ## every figure of docs/reliability.md anew: SEEDS seeds, the whole zoo, CHAOS (5m) of real processes
+reliability: ## every figure of docs/reliability.md anew: SEEDS seeds, the whole zoo in RANGES ranges, CHAOS (5m) of real processes
 	$(GO) build -o bin/raftlab ./cmd/raftlab
 	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS) --json > $(REPORTS)/campaign.json
-	bin/raftlab zoo --json > $(REPORTS)/zoo.json
+	bin/raftlab zoo --ranges $(RANGES) --json > $(REPORTS)/zoo.json
 	bin/raftlab chaos --duration $(CHAOS) --json $(REPORTS)/chaos.json
 	bin/raftlab page > docs/reliability.md
 

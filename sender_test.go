@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	expect "github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -167,6 +168,44 @@ func TestSender_EveryAppendThatDidNotLeaveIsReported(t *testing.T) {
 			expect.Positive(t, m.QueueFull+m.Send+m.Stale)
 		})
 	}
+}
+
+// clogged is a transport whose bulk connection takes nothing until it is released.
+type clogged struct {
+	wire
+	release chan struct{}
+}
+
+func (c *clogged) Send(to NodeID, lane Lane, batch []Message) error {
+	if lane == LaneBulk {
+		<-c.release
+	}
+	return c.wire.Send(to, lane, batch)
+}
+
+func TestSenders_HeartbeatsDoNotWaitBehindEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, _ := senderWith(t, 1<<20)
+		c := &clogged{release: make(chan struct{})}
+		n := s.node
+		n.transport = c
+		n.senders.send([]Message{appendOf(6, 8)})
+		synctest.Wait()
+		for _, body := range []Body{Heartbeat{}, HeartbeatReply{}, VoteRequest{}, VoteReply{}, PreVoteRequest{}, TimeoutNow{}} {
+			n.senders.send([]Message{{To: Peer{ID: "n2"}, Term: 1, Body: body}})
+			synctest.Wait()
+			c.mu.Lock()
+			require.NotEmpty(t, c.batches, "%T waits behind entries", body)
+			expect.Equal(t, body, c.batches[0][0].Body)
+			c.batches = nil
+			c.mu.Unlock()
+		}
+		close(c.release)
+		synctest.Wait()
+		expect.Equal(t, []Span{{6, 8}}, spans(t, c.batches))
+		n.senders.close()
+		n.wg.Wait()
+	})
 }
 
 func TestSender_DamageInTheLogEndsTheNode(t *testing.T) {

@@ -147,7 +147,7 @@ func (b *cascading) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		b.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
-		b.suspect(e)
+		b.suspect()
 		if !b.electing {
 			b.begin(e)
 		}

@@ -128,7 +128,7 @@ func (b *threeStep) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		b.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
-		b.suspect(e)
+		b.suspect()
 		b.elect(e)
 	case timerAlive:
 		b.onAnswers(e)

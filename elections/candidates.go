@@ -129,7 +129,7 @@ func (s *standing) Fire(e *Env, t Timer) {
 		s.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
 		e.Rule("The leader is silent, and δ has passed: I ask all candidates who is alive.")
-		s.suspect(e)
+		s.suspect()
 		s.elect(e)
 	case timerCollect:
 		s.onCollected(e)

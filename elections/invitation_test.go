@@ -62,6 +62,12 @@ var invitationRules = []ruleRow{
 		a.hears(1, invite{group{1, 1}, 1})
 		require.Equal(a.t, invite{groupOf3, 2}, a.waiting[len(a.waiting)-1].message)
 	}, "3 -> 1 INVITE", 3},
+	{"but not if it was invited just now", 3, func(a *actor) {
+		grown(a)
+		a.fires(TimerHeartbeat)
+		a.forget()
+		a.hears(1, invite{group{1, 1}, 1})
+	}, "", 3},
 	{"a member that leads a group of its own is not counted in", 3, func(a *actor) {
 		grown(a)
 		a.hears(4, invite{group{4, 2}, 1})
@@ -75,7 +81,7 @@ var invitationRules = []ruleRow{
 		later(a)
 		a.hears(5, referral{group{4, 1}})
 	}, "3 -> 4 INVITE", 3},
-	{"but not if it was invited just now", 3, func(a *actor) {
+	{"but not if that one was invited just now", 3, func(a *actor) {
 		a.forget()
 		a.hears(5, referral{group{4, 1}})
 	}, "", 3},

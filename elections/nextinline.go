@@ -95,7 +95,7 @@ func (n *nextInLine) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		n.Beat(e, namingHeartbeat{n.alternates(e)})
 	case TimerSuspect:
-		n.suspect(e)
+		n.suspect()
 		n.next(e)
 	case timerNext:
 		n.next(e)

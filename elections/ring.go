@@ -159,7 +159,7 @@ func (r *ring) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		r.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
-		r.suspect(e)
+		r.suspect()
 		r.elect(e)
 	case timerRound:
 		r.elect(e)

@@ -128,7 +128,7 @@ func (c *changRoberts) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		c.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
-		c.suspect(e)
+		c.suspect()
 		if !c.takesPart {
 			c.elect(e)
 		}

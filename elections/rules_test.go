@@ -131,8 +131,11 @@ var bullyThreeStepRules = []ruleRow{
 	}, askAll, 3},
 	{"a follower that hears another leader does nothing", 3, func(a *actor) {
 		a.hears(5, announcement{})
+		due := a.timers[3][TimerSuspect]
 		a.forget()
+		a.clock += a.times.TimeoutMax // a new draw would come later
 		a.hears(4, Heartbeat{4})
+		require.Equal(a.t, due, a.timers[3][TimerSuspect])
 	}, "", 5},
 	{"a leader makes itself heard by all", 4, func(a *actor) {
 		a.fires(timerAlive)
@@ -275,6 +278,12 @@ var nextInLineRules = []ruleRow{
 		a.forget()
 		a.hears(2, announcement{[]Rank{1}})
 	}, "", 2},
+	{"PROCEED ends the search", 3, func(a *actor) {
+		named(4, 2)(a)
+		a.forget()
+		a.hears(1, bullyProceed)
+		require.False(a.t, a.runs(timerNext))
+	}, lines("3 -> 1 ELECTED", "3 -> 2 ELECTED"), 3},
 	{"the announcement ends the search", 2, func(a *actor) {
 		named(4, 3)(a)
 		a.forget()

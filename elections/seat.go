@@ -48,16 +48,16 @@ func (s *seat) watch(e *Env) {
 // A follower that hears a stranger's heartbeat goes on waiting for its own leader's (choice).
 func (s *seat) hear(e *Env, from Rank) (rival bool) {
 	if from == s.elected {
+		e.Rule("My leader's heartbeat: I wait for the next one anew.")
 		s.watch(e)
+	} else {
+		e.Rule("A heartbeat of one that is not my leader.")
 	}
 	return s.leads(e)
 }
 
 // suspect gives the silent leader up. `elected` is nobody until the election that follows is over.
-func (s *seat) suspect(e *Env) {
-	s.elected = 0
-	s.Rest(e)
-}
+func (s *seat) suspect() { s.elected = 0 }
 
 // signal is a message that says no more than its kind.
 type signal string

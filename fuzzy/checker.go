@@ -9,15 +9,18 @@ import (
 // checker is what the simulation knows and no member does. Each check costs the same however long the run
 // is: logs are compared by the hash of all that is in them.
 type checker struct {
-	c         *cluster
-	canonical []committedEntry // what is committed, from index 1 on: the first who commits writes it
-	versions  [][]version      // by key: the writes that are committed, in order
-	seen      []seenEntry      // by index: the entry that anybody ever had there first
-	others    map[raft.EntryID]uint64
-	leaders   map[raft.Term]int
-	votes     map[voteKey]raft.Peer
-	elections int
-	conflicts int
+	c                 *cluster
+	canonical         []committedEntry // what is committed, from index 1 on: the first who commits writes it
+	versions          [][]version      // by key: the writes that are committed, in order
+	seen              []seenEntry      // by index: the entry that anybody ever had there first
+	others            map[raft.EntryID]uint64
+	leaders           map[raft.Term]int
+	votes             map[voteKey]raft.Peer
+	elections         int
+	conflicts         int
+	foundings         map[raft.ClusterID]uint64 // by cluster: the hash of its entry 1
+	draws             int                       // of election timeouts
+	shortest, longest raft.Time                 // of them
 }
 
 type committedEntry struct {
@@ -46,6 +49,7 @@ func newChecker(c *cluster) *checker {
 	return &checker{
 		c: c, versions: make([][]version, c.profile.Load.Keys), others: map[raft.EntryID]uint64{},
 		leaders: map[raft.Term]int{}, votes: map[voteKey]raft.Peer{},
+		foundings: map[raft.ClusterID]uint64{},
 	}
 }
 
@@ -72,16 +76,21 @@ func (k *checker) started(n *node) {
 }
 
 // stepped checks a member after each step.
-func (k *checker) stepped(n *node, before *raft.CoreStatus, out *raft.Output) {
+func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	k.terms(n, before)
 	k.progress(n, before)
 	k.shape(n)
+	if before.Term == 0 && n.status.Term > 0 {
+		k.heldByAll(n)
+	}
 	k.durableBefore(n)
 	k.bounds(n)
 	k.role(n)
 	k.leadership(n, before)
 	k.commits(n, before)
 	k.configuration(n, out)
+	k.conversation(n, before, events, out)
+	k.settled(n, out)
 	for i := range out.Notes {
 		k.c.stats.decided(&out.Notes[i])
 		if out.Notes[i].Kind == raft.NoteConflict {
@@ -89,6 +98,10 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, out *raft.Output) {
 		}
 	}
 }
+
+// broken ends the run. What is checked often calls it by itself: cluster.holds makes its arguments even if
+// all is well.
+func (k *checker) broken(rule, format string, args ...any) { k.c.fail(Safety, rule, format, args...) }
 
 func majority(voters int) int { return voters/2 + 1 }
 

@@ -22,6 +22,7 @@ type cluster struct {
 	check   *checker
 	phase   phase
 	live    *liveness // non-nil in the second phase
+	scene   *director // non-nil in a directed scenario
 	trace   func(*Record)
 	stepped *Record // the record of the running step, while traced
 	current *node   // whose core runs: for a panic
@@ -29,6 +30,7 @@ type cluster struct {
 	stats   Stats
 	hash    traceHash
 	initial raft.Configuration
+	others  int         // where another list of initial members would begin
 	lines   uint64      // of the trace
 	cut     [][2]string // links, as the trace last told
 }
@@ -68,6 +70,7 @@ const (
 	evFlip                       // a flapping link changes; a: from and to
 	evPhase                      // the next phase begins
 	evWatch                      // the liveness checker looks
+	evCue                        // a director looks
 )
 
 type event struct {
@@ -94,12 +97,14 @@ func newCluster(seed Seed, p Profile) *cluster {
 		members = append(members, m)
 	}
 	c.initial = raft.NewConfiguration(members)
+	c.others = 1 + int(seed.Number%uint64(max(p.Voters-1, 1)))
 	c.check = newChecker(c)
 	for i := range n {
 		c.nodes = append(c.nodes, newNode(c, i))
 	}
 	c.work = newWorkload(c)
 	c.nemeses = newNemeses(c)
+	c.scene = newDirector(c)
 	return c
 }
 
@@ -110,7 +115,11 @@ func index(id raft.NodeID) int { return int(id[0] - 'a') }
 
 // run lets everything happen, up to the end or the first failure.
 func (c *cluster) run() {
-	c.prepare()
+	if c.scene != nil {
+		c.scene.perform()
+	} else {
+		c.prepare()
+	}
 	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
 		c.turn()
 	}
@@ -143,6 +152,11 @@ func (c *cluster) turn() {
 	if c.trace != nil {
 		c.recordLinks()
 	}
+	c.stepReady()
+}
+
+// stepReady lets every loop run that has something to do at once.
+func (c *cluster) stepReady() {
 	for i := 0; i < len(c.ready) && c.failure == nil; i++ {
 		c.ready[i].step()
 	}
@@ -169,6 +183,7 @@ func (c *cluster) handle(e event) {
 		c.nextPhase()
 	case evWatch:
 		c.live.watch()
+	case evCue:
 	case evStart:
 		if n := c.nodes[e.node]; n.life == e.life {
 			n.start()
@@ -202,12 +217,14 @@ func (c *cluster) holds(holds bool, rule, format string, args ...any) {
 	}
 }
 
-// arrive hands a message to its receiver, through the codec if need be.
 func (c *cluster) arrive(p sim.Packet) {
-	d, ok := c.net.Arrive(p)
-	if !ok {
-		return
+	if d, ok := c.net.Arrive(p); ok && !c.scene.keeps(d) {
+		c.deliver(d)
 	}
+}
+
+// deliver hands a message to its receiver, through the codec if need be.
+func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	n := c.nodes[d.To]
 	if n.core == nil {
 		return
@@ -215,7 +232,10 @@ func (c *cluster) arrive(p sim.Packet) {
 	if c.live != nil && c.live.stage == quiet && d.Message.id <= uint64(c.live.sent) {
 		c.live.late++
 	}
-	m := d.Message.message
+	m, ok := d.Message.message, true
+	if c.live == nil && c.wire.Chance(c.net.Faults.Misdeliver) {
+		m.Cluster = foreign(m.Cluster)
+	}
 	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
 		if m, ok = c.recode(m, d.Corrupt); !ok {
 			c.reset(d.From, d.To)
@@ -227,6 +247,14 @@ func (c *cluster) arrive(p sim.Packet) {
 		n.received = append(n.received, d.Message.id)
 	}
 	n.post(raft.Received{Message: m})
+}
+
+// foreign is the id of another cluster, whose members have the same names and addresses.
+func foreign(id raft.ClusterID) raft.ClusterID {
+	if id != (raft.ClusterID{}) {
+		id[0]++
+	}
+	return id
 }
 
 // nextPhase ends the safety phase, or the run.

@@ -41,6 +41,15 @@ func (d *disk) holder(i raft.Incarnation) []slot {
 	return nil
 }
 
+// founding is what entry 1 says.
+func (d *disk) founding() (raft.Founding, bool) {
+	if len(d.log) == 0 {
+		return raft.Founding{}, false
+	}
+	f, err := raft.DecodeFounding(d.log[0].entry.Data)
+	return f, err == nil
+}
+
 // work gives the disk the next writes, merged as far as the contract allows.
 func (n *node) work() {
 	if n.writing > 0 || len(n.queue) == 0 || n.core == nil {
@@ -120,6 +129,9 @@ func (n *node) written() {
 }
 
 func (n *node) persisted(seq raft.Seq) {
+	if n.c.scene.keepsPersisted(n, seq) {
+		return
+	}
 	if n.random.Chance(n.c.profile.Node.LatePersisted) {
 		n.later(n.random.Exponential(n.c.profile.ElectionTimeout/15), event{kind: evPersisted, a: int64(seq)})
 		return
@@ -127,8 +139,8 @@ func (n *node) persisted(seq raft.Seq) {
 	n.post(raft.Persisted{Seq: seq})
 }
 
-// write makes a write durable: all of it, or, if entries is not negative, the term and vote and that many
-// of its entries.
+// write makes a write durable: all of it, or, if entries is not negative, the term and vote, that many of its
+// entries, and perhaps the hint that rides along.
 func (d *disk) write(n *node, w *raft.Write, entries int) {
 	if w.Hard != nil {
 		n.c.check.durableHard(n, *w.Hard)
@@ -145,7 +157,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 		n.c.check.durableLog(n, l)
 		d.log = extend(d.log, l)
 	}
-	if w.Commit > d.commit && entries < 0 {
+	if w.Commit > d.commit && (entries < 0 || d.random.Coin()) {
 		d.commit = w.Commit
 	}
 }
@@ -154,7 +166,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 // so in part; a store with transactions keeps all of one or nothing, where merged writes are one.
 func (d *disk) crash(n *node) {
 	keep := d.random.IntN(len(n.queue) + 1)
-	cut := d.random.IntN(6)
+	cut := d.random.IntN(5)
 	if n.c.profile.Node.Atomic && keep < n.writing {
 		keep = d.random.IntN(2) * n.writing
 	}
@@ -165,7 +177,7 @@ func (d *disk) crash(n *node) {
 		return
 	}
 	if w := &n.queue[keep]; cut == 1 {
-		d.write(n, &raft.Write{Hard: w.Hard}, 0)
+		d.write(n, &raft.Write{Hard: w.Hard, Commit: w.Commit}, 0)
 	} else {
 		d.write(n, w, cut-2)
 	}

@@ -7,8 +7,10 @@
 //	                            freedom that the core's contract allows
 //	workload.go                 the clients, who retry, hedge and give up
 //	liveness.go                 the second phase: a quorum is healed, every other fault is permanent
+//	witness.go                  what was seen to come to a member and go from it, for the checks
 //	liveness_partial.go         its last stage: links are cut for good
 //	invariants_*.go             what is checked, a group a file, each with its sentence
+//	directed*.go                scenarios that are played on purpose: the director, its verbs, the stories
 //	trace.go                    what happened, for people and for programs
 //	case.go settings.go         one run, written down: what differs from a plain cluster,
 //	edits.go                    and what is left out

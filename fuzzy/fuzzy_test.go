@@ -15,7 +15,8 @@ import (
 
 // seedsInTests is how many seeds of each profile every run of the tests looks at; raftlab takes more.
 var seedsInTests = map[string]int{
-	"swarm": 100, "founding": 50, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3, "calm": 2, "beyond": 15,
+	"swarm": 100, "founding": 50, "elections": 20, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3,
+	"calm": 2, "beyond": 15,
 }
 
 func TestFuzzy_EveryInvariantHolds(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 //	G13  A read sees everything that was committed before it was asked for. (dissertation §6.4)
 //	G14  A message says who its sender is, and no more than the sender knows.
 //	G15  A transfer ends at somebody who led.
+//	G16  A cluster has a term once all its members hold its entry 1, and no other cluster has its id.
 
 // leadership checks a member that leads.
 func (k *checker) leadership(n *node, before *raft.CoreStatus) {
@@ -61,14 +62,19 @@ func (k *checker) complete(n *node) {
 // leads checks what only a leader sends.
 func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
 	leader, led := k.leaders[m.Term]
-	k.c.holds(led && leader == n.index, "G1", "%s sends %T in term %d, which it does not lead", n.id, m.Body, m.Term)
-	k.c.holds(commit <= n.status.Commit, "G14", "%s sends commit %d, and its own is %d", n.id, commit, n.status.Commit)
+	if !led || leader != n.index {
+		k.broken("G1", "%s sends %T in term %d, which it does not lead", n.id, m.Body, m.Term)
+	}
+	if commit > n.status.Commit {
+		k.broken("G14", "%s sends commit %d, and its own is %d", n.id, commit, n.status.Commit)
+	}
 }
 
 // appended checks what a log has got: it costs the same for each entry.
 func (k *checker) appended(n *node, l *raft.LogWrite) {
 	for i := int(l.After.Index); i < len(n.log); i++ {
 		if i == 0 {
+			k.founded(n)
 			continue // a founding may be redone with another entry 1 until the first term
 		}
 		s := &n.log[i]
@@ -92,8 +98,27 @@ func (k *checker) appended(n *node, l *raft.LogWrite) {
 	}
 }
 
+// founded: a cluster id names one entry 1.
+func (k *checker) founded(n *node) {
+	was, known := k.foundings[n.status.Cluster]
+	k.c.holds(!known || was == n.log[0].hash, "G16", "%s takes a second founding of cluster %x", n.id, n.status.Cluster)
+	k.foundings[n.status.Cluster] = n.log[0].hash
+}
+
+// heldByAll checks the first term of a member: whoever has one proves that all hold entry 1.
+func (k *checker) heldByAll(n *node) {
+	first, _ := at(n.log, 1)
+	for _, m := range n.status.Config.Members {
+		hash, held := at(k.c.nodes[index(m.ID)].disk.holder(m.Incarnation), 1)
+		k.c.holds(held && hash == first, "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster",
+			n.id, n.status.Term, m.ID)
+	}
+}
+
 func (k *checker) matches(n *node, s *slot, hash uint64) {
-	k.c.holds(s.hash == hash, "G2", "%s holds %v behind another log than somebody else", n.id, s.entry.ID())
+	if s.hash != hash {
+		k.broken("G2", "%s holds %v behind another log than somebody else", n.id, s.entry.ID())
+	}
 }
 
 // durableLog checks a change of a durable log before it is made.

@@ -14,15 +14,19 @@ import (
 //	N4   The log has no hole, its terms never fall, and applied ≤ commit ≤ last. (§5.3)
 //	N5   What is applied is what was committed, whole and in order. (§5.3)
 //	N6   What a message promises is durable when the message leaves. (Figure 2: "before responding to RPCs")
-//	N7   Only voters of the configuration in use campaign or lead. (dissertation §4.2.1)
+//	N7   Only voters of the configuration in use campaign or lead, and a blank member has no term. (dissertation §4.2.1)
 //	N8   A leader never overwrites or deletes entries of its log; nobody truncates what is committed. (Figure 3)
 //	N9   The configuration in use is the newest one in the log. (dissertation §4.1)
 //	N10  What is in flight stays within its limits.
 //	N11  Each request is answered, as often as the contract says.
 
 func (k *checker) terms(n *node, before *raft.CoreStatus) {
-	k.c.holds(n.status.Term >= before.Term, "N1", "%s: the term fell from %d to %d", n.id, before.Term, n.status.Term)
-	k.c.holds(n.status.Term == n.hard.Term, "N1", "%s: in term %d, and the last write says %d", n.id, n.status.Term, n.hard.Term)
+	if n.status.Term < before.Term {
+		k.broken("N1", "%s: the term fell from %d to %d", n.id, before.Term, n.status.Term)
+	}
+	if n.status.Term != n.hard.Term {
+		k.broken("N1", "%s: in term %d, and the last write says %d", n.id, n.status.Term, n.hard.Term)
+	}
 }
 
 // durableHard checks a term and vote that are about to become durable.
@@ -38,9 +42,12 @@ func (k *checker) durableHard(n *node, h raft.HardState) {
 }
 
 func (k *checker) progress(n *node, before *raft.CoreStatus) {
-	k.c.holds(n.status.Commit >= before.Commit, "N3", "%s: the commit index fell from %d to %d", n.id, before.Commit, n.status.Commit)
-	k.c.holds(n.status.Applied >= before.Applied, "N3", "%s: the applied index fell from %d to %d",
-		n.id, before.Applied, n.status.Applied)
+	if n.status.Commit < before.Commit {
+		k.broken("N3", "%s: the commit index fell from %d to %d", n.id, before.Commit, n.status.Commit)
+	}
+	if n.status.Applied < before.Applied {
+		k.broken("N3", "%s: the applied index fell from %d to %d", n.id, before.Applied, n.status.Applied)
+	}
 }
 
 func (k *checker) shape(n *node) {
@@ -49,25 +56,40 @@ func (k *checker) shape(n *node) {
 	if len(n.log) > 0 {
 		last = n.log[len(n.log)-1].entry.ID()
 	}
-	k.c.holds(s.Last == last, "N4", "%s: its log ends at %v, and its writes at %v", n.id, s.Last, last)
-	k.c.holds(s.Applied <= s.Commit && s.Commit <= s.Last.Index && s.Last.Term <= s.Term, "N4",
-		"%s: applied %d, commit %d, last %v, term %d", n.id, s.Applied, s.Commit, s.Last, s.Term)
+	if s.Last != last {
+		k.broken("N4", "%s: its log ends at %v, and its writes at %v", n.id, s.Last, last)
+	}
+	if s.Applied > s.Commit || s.Commit > s.Last.Index || s.Last.Term > s.Term {
+		k.broken("N4", "%s: applied %d, commit %d, last %v, term %d", n.id, s.Applied, s.Commit, s.Last, s.Term)
+	}
+	if s.Term > 0 && s.Last.Index == 0 {
+		k.broken("N7", "%s is in term %d, and belongs to no cluster", n.id, s.Term)
+	}
 }
 
 // write checks a change of the log before it is made.
 func (k *checker) write(n *node, l *raft.LogWrite) {
 	_, there := at(n.log, l.After.Index)
 	there = there && (l.After.Index == 0 || n.log[l.After.Index-1].entry.ID() == l.After)
-	k.c.holds(there, "N4", "%s: a write begins behind %v, which is not in its log", n.id, l.After)
+	if !there {
+		k.broken("N4", "%s: a write begins behind %v, which is not in its log", n.id, l.After)
+	}
 	before := l.After
 	for i := range l.Entries {
 		e := &l.Entries[i]
-		k.c.holds(e.Index == before.Index+1 && e.Term >= before.Term, "N4", "%s: entry %v follows %v", n.id, e.ID(), before)
+		if e.Index != before.Index+1 || e.Term < before.Term {
+			k.broken("N4", "%s: entry %v follows %v", n.id, e.ID(), before)
+		}
 		before = e.ID()
 	}
 	if int(l.After.Index) < len(n.log) {
 		leads := n.status.Leader == n.id
-		k.c.holds(!leads, "N8", "%s leads term %d and truncates its log to %v", n.id, n.status.Term, l.After)
+		if leads {
+			k.broken("N8", "%s leads term %d and truncates its log to %v", n.id, n.status.Term, l.After)
+		}
+		if l.After.Index == 0 && n.disk.hard.Term > 0 {
+			k.broken("N8", "%s replaces entry 1 in term %d", n.id, n.status.Term)
+		}
 		k.keepsCommitted(n, n.log, l, "N8")
 	}
 }
@@ -89,40 +111,59 @@ func (k *checker) keepsCommitted(n *node, log []slot, l *raft.LogWrite, rule str
 // applied checks what an applier has applied, before it counts.
 func (k *checker) applied(n *node, to raft.EntryID) {
 	hash, there := at(n.log, to.Index)
-	k.c.holds(there && n.log[to.Index-1].entry.ID() == to, "N5", "%s is to apply %v, which is not in its log", n.id, to)
-	k.c.holds(to.Index <= k.committed(), "N5", "%s applies %v, and only %d is committed", n.id, to, k.committed())
+	if !there || n.log[to.Index-1].entry.ID() != to {
+		k.broken("N5", "%s is to apply %v, which is not in its log", n.id, to)
+	}
+	if to.Index > k.committed() {
+		k.broken("N5", "%s applies %v, and only %d is committed", n.id, to, k.committed())
+	}
 	if k.c.failure == nil {
-		k.c.holds(hash == k.canonical[to.Index-1].hash, "N5", "%s applies %v after another log than was committed", n.id, to)
+		if hash != k.canonical[to.Index-1].hash {
+			k.broken("N5", "%s applies %v after another log than was committed", n.id, to)
+		}
 	}
 	durable, there := at(n.disk.log, to.Index)
-	k.c.holds(there && durable == hash, "N5", "%s applies %v before it is durable", n.id, to)
+	if !there || durable != hash {
+		k.broken("N5", "%s applies %v before it is durable", n.id, to)
+	}
 }
 
 // durableBefore: a member counts what is durable, and no more.
 func (k *checker) durableBefore(n *node) {
 	memory, _ := at(n.log, n.status.Persisted)
 	durable, there := at(n.disk.log, n.status.Persisted)
-	k.c.holds(there && memory == durable, "N6", "%s counts its log up to %d as durable; it is not", n.id, n.status.Persisted)
+	if !there || memory != durable {
+		k.broken("N6", "%s counts its log up to %d as durable; it is not", n.id, n.status.Persisted)
+	}
 }
 
-// leaves checks a message at the moment at which it leaves: by the image on the disk, or by a later one,
-// which a newer term supersedes.
+// leaves checks a message at the moment at which it leaves: by the image on the disk. Writes are not merged
+// with one that raises the term, so that its term is the sender's own.
 func (k *checker) leaves(n *node, m *raft.Message) {
 	hard := n.disk.hard
-	k.c.holds(m.Term <= hard.Term, "N6", "%s sends %T in term %d, and its durable term is %d", n.id, m.Body, m.Term, hard.Term)
-	k.c.holds(m.From == n.peer(), "G14", "%s sends %T as %v", n.id, m.Body, m.From)
-	later := hard.Term > m.Term
+	if m.Term != hard.Term {
+		k.broken("N6", "%s sends %T in term %d, and its durable term is %d", n.id, m.Body, m.Term, hard.Term)
+	}
+	if m.From != n.peer() {
+		k.broken("G14", "%s sends %T as %v", n.id, m.Body, m.From)
+	}
 	switch b := m.Body.(type) {
 	case raft.VoteRequest:
-		k.c.holds(later || hard.Vote == m.From, "N6", "%s asks for votes in term %d before its own is durable", n.id, m.Term)
+		if hard.Vote != m.From {
+			k.broken("N6", "%s asks for votes in term %d before its own is durable", n.id, m.Term)
+		}
 	case raft.VoteReply:
-		k.c.holds(!b.Granted || later || hard.Vote == m.To, "N6", "%s grants %s a vote that is not durable", n.id, m.To.ID)
+		if b.Granted && hard.Vote != m.To {
+			k.broken("N6", "%s grants %s a vote that is not durable", n.id, m.To.ID)
+		}
 	case raft.AppendReply:
-		k.acknowledges(n, m, b.Match, later)
+		k.acknowledges(n, m, b.Match)
 	case raft.HeartbeatReply:
-		k.acknowledges(n, m, b.Match, later)
+		k.acknowledges(n, m, b.Match)
 	case raft.FoundReply:
-		k.c.holds(len(n.disk.log) > 0, "N6", "%s acknowledges a founding that is not durable", n.id)
+		if len(n.disk.log) == 0 {
+			k.broken("N6", "%s acknowledges a founding that is not durable", n.id)
+		}
 	case raft.AppendRequest:
 		k.leads(n, m, b.Commit)
 	case raft.Heartbeat:
@@ -133,27 +174,33 @@ func (k *checker) leaves(n *node, m *raft.Message) {
 }
 
 // acknowledges: the log is durable up to match, and it is the leader's.
-func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index, later bool) {
-	if later {
-		return
-	}
+func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
 	durable, there := at(n.disk.log, match)
-	k.c.holds(there, "N6", "%s acknowledges %d in term %d, and its durable log ends at %d", n.id, match, m.Term, len(n.disk.log))
+	if !there {
+		k.broken("N6", "%s acknowledges %d in term %d, and its durable log ends at %d", n.id, match, m.Term, len(n.disk.log))
+	}
 	leader := k.c.nodes[index(m.To.ID)]
 	if there && leader.core != nil && leader.status.Term == m.Term && leader.status.Leader == leader.id {
 		theirs, longer := at(leader.log, match)
-		k.c.holds(longer && theirs == durable, "N6", "%s acknowledges %d to %s, and their logs differ", n.id, match, leader.id)
+		if !longer || theirs != durable {
+			k.broken("N6", "%s acknowledges %d to %s, and their logs differ", n.id, match, leader.id)
+		}
 	}
 }
 
 func (k *checker) bounds(n *node) {
 	s, limits := &n.status, &k.c.profile.Limits
-	k.c.holds(s.Outstanding <= limits.Proposals, "N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Outstanding, limits.Proposals)
-	k.c.holds(s.Outstanding <= 1 || s.OutstandingBytes <= limits.UncommittedBytes, "N10",
-		"%s: %d bytes of proposals wait, over the limit of %d", n.id, s.OutstandingBytes, limits.UncommittedBytes)
+	if s.Outstanding > limits.Proposals {
+		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Outstanding, limits.Proposals)
+	}
+	if s.Outstanding > 1 && s.OutstandingBytes > limits.UncommittedBytes {
+		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n.id, s.OutstandingBytes, limits.UncommittedBytes)
+	}
 	for i := range s.Peers {
-		k.c.holds(s.Peers[i].Inflight <= limits.Inflight, "N10", "%s: %d appends to %s in flight, over the limit of %d",
-			n.id, s.Peers[i].Inflight, s.Peers[i].ID, limits.Inflight)
+		if s.Peers[i].Inflight > limits.Inflight {
+			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d",
+				n.id, s.Peers[i].Inflight, s.Peers[i].ID, limits.Inflight)
+		}
 	}
 }
 
@@ -162,8 +209,9 @@ func (k *checker) role(n *node) {
 		return
 	}
 	m, member := n.status.Config.Member(n.id)
-	k.c.holds(member && m.Kind == raft.Voter && m.Incarnation == n.disk.incarnation, "N7",
-		"%s is a %v, and no voter of its configuration", n.id, n.status.Role)
+	if !member || m.Kind != raft.Voter || m.Incarnation != n.disk.incarnation {
+		k.broken("N7", "%s is a %v, and no voter of its configuration", n.id, n.status.Role)
+	}
 }
 
 func (k *checker) configuration(n *node, out *raft.Output) {

@@ -96,12 +96,23 @@ var nodeBreaches = []breach{
 		follower.disk.log = nil
 		k.leaves(follower, message(follower, lead, 0, raft.FoundReply{}))
 	}},
+	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
+		k.leaves(follower, message(follower, lead, lead.hard.Term-1, raft.ReadReply{}))
+	}},
+	{"N7", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.log, lead.status.Last, lead.status.Commit, lead.status.Applied = nil, raft.EntryID{}, 0, 0
+		k.shape(lead)
+	}},
 	{"N7", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Config = raft.Configuration{}; k.role(lead) }},
 	{"N8", func(_ *cluster, k *checker, lead, _ *node) {
 		k.write(lead, &raft.LogWrite{After: lead.log[2].entry.ID()})
 	}},
 	{"N8", func(_ *cluster, k *checker, _, follower *node) {
 		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID()})
+	}},
+	{"N8", func(_ *cluster, k *checker, _, follower *node) { k.write(follower, &raft.LogWrite{}) }},
+	{"N20", func(_ *cluster, k *checker, lead, _ *node) {
+		k.span(lead, &raft.AppendRequest{Prev: lead.log[3].entry.ID(), Last: raft.EntryID{Term: 1 << 20, Index: 5}})
 	}},
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) {
 		k.configuration(lead, &raft.Output{Config: &raft.Configuration{}})
@@ -112,6 +123,9 @@ var nodeBreaches = []breach{
 		t := c.work.read(lead, 0, 0)
 		safe := raft.Answer{Ticket: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: c.check.committed()}}
 		c.work.answered(lead, []raft.Answer{safe, safe})
+	}},
+	{"N11", func(_ *cluster, k *checker, lead, _ *node) {
+		k.settled(lead, &raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerUnknown, ID: lead.log[4].entry.ID()}}})
 	}},
 	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
 		c.work.answered(lead, []raft.Answer{{Ticket: 1 << 30}})
@@ -212,6 +226,17 @@ var clusterBreaches = []breach{
 	}},
 	{"G15", func(_ *cluster, k *checker, lead, follower *node) {
 		k.transferred(lead, raft.Answer{Leader: follower.id})
+	}},
+	{"G16", func(c *cluster, k *checker, lead, follower *node) {
+		follower.disk.log = nil
+		k.heldByAll(lead)
+	}},
+	{"G16", func(_ *cluster, k *checker, lead, _ *node) {
+		k.foundings[lead.status.Cluster]++
+		k.founded(lead)
+	}},
+	{"H4", func(_ *cluster, k *checker, lead, _ *node) {
+		k.settled(lead, &raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerNotApplied, ID: lead.log[4].entry.ID()}}})
 	}},
 	{"H1", func(c *cluster, _ *checker, _, _ *node) {
 		c.work.requests = nil

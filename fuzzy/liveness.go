@@ -171,6 +171,9 @@ func (l *liveness) chooseFounding() (core uint64, missing string) {
 		if n.index == 0 && len(n.disk.ghosts) > 0 {
 			return 0, "the founder's disk was emptied while it founded the cluster"
 		}
+		if f, holds := n.disk.founding(); holds && f.Founder.ID != l.c.nodes[0].id {
+			return 0, fmt.Sprintf("%s holds what another list of members would have founded", n.id)
+		}
 		core |= 1 << n.index
 	}
 	return core, ""
@@ -179,10 +182,7 @@ func (l *liveness) chooseFounding() (core uint64, missing string) {
 // configuration is the one that whoever has a term proves to be held by all.
 func (l *liveness) configuration() (raft.Configuration, bool) {
 	for _, n := range l.c.nodes {
-		if n.disk.hard.Term == 0 || len(n.disk.log) == 0 {
-			continue
-		}
-		if f, err := raft.DecodeFounding(n.disk.log[0].entry.Data); err == nil {
+		if f, holds := n.disk.founding(); holds && n.disk.hard.Term > 0 {
 			return f.Configuration, true
 		}
 	}
@@ -203,7 +203,11 @@ func pick(s *sim.Stream, from []int, k int) []int {
 func (l *liveness) heal() {
 	c := l.c
 	now := c.now()
-	c.net.Calm(l.core, c.profile.ElectionTimeout/150)
+	links := l.core
+	if l.doomed != nil {
+		links |= 1 << l.doomed.index
+	}
+	c.net.Calm(links, c.profile.ElectionTimeout/150)
 	for _, n := range c.nodes {
 		if l.core>>n.index&1 == 0 {
 			l.abandon(n)
@@ -214,6 +218,9 @@ func (l *liveness) heal() {
 		n.clock.Resume(now)
 		n.clock.SetDrift(now, 0)
 		n.resume()
+		if n.misled {
+			n.crash() // somebody corrects its list
+		}
 		n.start()
 		if n.writing > 0 {
 			n.endWriteIn(0)
@@ -228,11 +235,11 @@ func (l *liveness) abandon(n *node) {
 	}
 	n.forever = true
 	n.loops, n.dieAfter = 0, 0
+	if !l.exiled {
+		return
+	}
 	for i := range l.c.nodes {
-		switch core := l.core>>i&1 == 1; {
-		case n == l.doomed && core:
-			l.c.net.Links.MendAmong(1<<i | 1<<n.index)
-		case l.exiled && i != n.index:
+		if i != n.index {
 			l.c.net.Links.CutBoth(sim.Exiles, n.index, i)
 		}
 	}

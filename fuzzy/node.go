@@ -12,13 +12,14 @@ const inboxMax = 1000
 
 // node is one member: a process with a core, or the lack of one, on a machine with a disk and a clock.
 type node struct {
-	c      *cluster
-	index  int
-	id     raft.NodeID
-	random *sim.Stream // of this node alone
-	disk   disk
-	clock  sim.Clock
-	slow   sim.Time // that each step takes longer
+	c       *cluster
+	index   int
+	id      raft.NodeID
+	random  *sim.Stream // of this node alone
+	disk    disk
+	clock   sim.Clock
+	slow    sim.Time           // that each step takes longer
+	initial raft.Configuration // that its process is started with
 
 	// The process. life is raised when it dies: events of an earlier life mean nothing.
 	life     uint32
@@ -28,8 +29,10 @@ type node struct {
 	deferred []event // what happened to it while it was frozen
 	dieAfter int     // effects after which it dies; 0: it does not
 	deadFor  sim.Time
-	loops    int  // times that it dies again after its next start
-	forever  bool // what is wrong with it stays so: it is outside the healed quorum
+	loops    int                // times that it dies again after its next start
+	given    raft.Configuration // the list of initial members that it was started with
+	misled   bool               // it is another one than the rest have
+	forever  bool               // what is wrong with it stays so: it is outside the healed quorum
 
 	inbox    []raft.Event
 	spare    []raft.Event
@@ -50,7 +53,8 @@ type node struct {
 	accepted   []acceptance
 
 	status raft.CoreStatus // after the last step
-	hard   raft.HardState  // as the core has it
+	seen   witness
+	hard   raft.HardState // as the core has it
 }
 
 // slot is an entry and a hash of the log up to it: by the Log Matching property equal hashes mean equal
@@ -61,7 +65,7 @@ type slot struct {
 }
 
 func newNode(c *cluster, i int) *node {
-	n := &node{c: c, index: i, id: nodeID(i), random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
+	n := &node{c: c, index: i, id: nodeID(i), initial: c.initial, random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
 	if d := c.profile.Node.DriftMax; d > 0 {
@@ -93,7 +97,8 @@ func (n *node) start() {
 		}
 	}
 	cfg := n.c.profile.coreConfig()
-	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.c.initial, n.random.Uint64()
+	n.given = n.list()
+	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.generation, n.applied, n.applyTo, n.applying = 1, 0, raft.EntryID{}, false
@@ -110,7 +115,9 @@ func (n *node) start() {
 	n.c.stats.Starts++
 	n.c.begin(n, "start")
 	n.takeLog(&out)
+	n.seen.begin(n)
 	n.c.check.started(n)
+	n.c.check.says(n, &out)
 	n.c.finish(n, &out)
 	if n.loops > 0 {
 		n.loops--
@@ -118,6 +125,16 @@ func (n *node) start() {
 	}
 	n.honour(&out)
 	n.c.tellPeers(n, true)
+}
+
+// list is the initial members that somebody has given the process: by mistake, only the latter ones.
+func (n *node) list() raft.Configuration {
+	c := n.c
+	n.misled = c.phase == safetyPhase && n.index >= c.others && n.random.Chance(c.profile.Node.OtherLists)
+	if n.misled {
+		return raft.NewConfiguration(c.initial.Members[c.others:])
+	}
+	return n.initial
 }
 
 // crash ends the process. What it had written and not synced is on the disk in part.
@@ -223,10 +240,12 @@ func (n *node) step() {
 	n.c.stats.Steps++
 	n.c.current = n
 	before := n.status
-	out := n.core.Step(n.now(), events...)
+	now := n.now()
+	n.seen.now = now.Mono
+	out := n.core.Step(now, events...)
 	n.status = n.core.Status()
 	n.takeLog(&out)
-	n.c.check.stepped(n, &before, &out)
+	n.c.check.stepped(n, &before, events, &out)
 	n.c.finish(n, &out)
 	clear(events)
 	n.spare = events[:0]
@@ -332,7 +351,7 @@ func (n *node) arm() {
 	if due == sim.Never || n.armed != 0 && n.armed <= due {
 		return
 	}
-	if n.random.IntN(64) == 0 {
+	if n.random.IntN(64) == 0 && !n.c.profile.Node.Punctual {
 		due += n.random.Exponential(n.c.profile.ElectionTimeout / 20)
 	}
 	n.armed = due

@@ -46,10 +46,13 @@ type NodeProfile struct {
 	Atomic        bool      // a write is durable as a whole or not at all; else any prefix that the contract allows
 	LatePersisted int       // Persisted that are stepped later than the promises leave
 	LateSend      int       // messages that wait in a sender's queue
+	SendWait      sim.Time  // for so long on average: until the connection takes more
 	DropSpan      int       // appends that a sender drops, and reports
 	Spurious      int       // steps without a reason
+	Punctual      bool      // no timer fires late
 	Connections   bool      // PeerUp and PeerLost are told
 	DriftMax      int       // millionths that a clock may be too fast or too slow
+	OtherLists    int       // starts with another list of initial members than the rest
 }
 
 // Limits are the limits of each core.
@@ -92,12 +95,16 @@ var profiles = []struct {
 	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
 	{"founding", "faults from the first moment on, and short lives", shapeFounding},
+	{"elections", "one leader after the other falls, while messages and disks take as long as elections", shapeElections},
 	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
 // Draw returns the profile of a seed.
 func Draw(seed Seed) (Profile, error) {
+	if name, directed := strings.CutPrefix(seed.Profile, ScenarioPrefix); directed {
+		return drawScenario(seed, name)
+	}
 	for _, choice := range profiles {
 		if choice.name == seed.Profile {
 			s := sim.NewStream(seed.Number, sim.Profile)
@@ -185,7 +192,7 @@ func drawNode(s *sim.Stream) NodeProfile {
 			Mean: s.LogTime(millisecond/20, 20*millisecond), Max: s.LogTime(millisecond, 300*millisecond),
 		},
 		LatePersisted: chance(500_000), LateSend: chance(500_000), DropSpan: chance(100_000), Spurious: chance(100_000),
-		Connections: s.Coin(), DriftMax: chance(100_000),
+		Connections: s.Coin(), DriftMax: chance(100_000), SendWait: s.LogTime(millisecond/2, 200*millisecond),
 	}
 	delayed := sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(millisecond/20, 5*millisecond), Max: 50 * millisecond}
 	if s.Coin() {
@@ -249,20 +256,52 @@ func shapeBusy(s *sim.Stream, p *Profile) {
 	p.Node.Codec = 100_000
 }
 
-func shapeCalm(_ *sim.Stream, p *Profile) {
+func shapeCalm(s *sim.Stream, p *Profile) {
 	p.Faults = nil
 	p.Network = sim.NetworkFaults{Delay: sim.Delay{Mean: sim.In(time.Millisecond)}, FIFO: true}
-	p.Node = NodeProfile{Codec: sim.Million, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64}
+	if s.Coin() { // entries queue up, and nothing waits behind them
+		p.Network.Bandwidth, p.Load.BytesMax = s.LogUniform(20_000, 200_000), 20_000
+	}
+	p.Node = NodeProfile{Codec: 200_000, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64}
 	p.Load.Transfers, p.Load.Think = 0, max(p.Load.Think, sim.In(30*time.Millisecond))
 	p.Length = sim.In(5 * time.Second)
 }
 
-func shapeFounding(_ *sim.Stream, p *Profile) {
-	p.FaultsFrom, p.Length = 0, sim.In(3*time.Second)
+// shapeFounding: faults that last make founders begin anew, others let them end.
+func shapeFounding(s *sim.Stream, p *Profile) {
+	p.FaultsFrom, p.Length = 0, s.LogTime(sim.In(time.Second), sim.In(6*time.Second))
+	brief := s.Coin()
+	if s.IntN(4) == 0 { // whose disk is emptied may well found a cluster of its own
+		p.Node.OtherLists = 400_000
+		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
+	}
 	for i := range p.Faults {
 		p.Faults[i].Every = max(p.Faults[i].Every/10, sim.In(50*time.Millisecond))
-		p.Faults[i].For /= 10
+		if brief {
+			p.Faults[i].For /= 10
+		}
 	}
+}
+
+// shapeElections lets answers come back in another term, and several terms pass in one step.
+func shapeElections(s *sim.Stream, p *Profile) {
+	millisecond := sim.In(time.Millisecond)
+	p.Voters, p.Length, p.FaultsFrom = sim.Pick(s, 2, 3, 3, 4, 5, 5), sim.In(6*time.Second), sim.In(500*time.Millisecond)
+	p.Faults = nil
+	for _, kind := range []FaultKind{Usurp, Pause, Crash, Clog} {
+		if kind == Usurp || kind == Crash || s.Coin() {
+			every, length := s.LogTime(200*millisecond, 1000*millisecond), s.LogTime(50*millisecond, 800*millisecond)
+			p.Faults = append(p.Faults, FaultRate{kind, every, length})
+		}
+	}
+	p.Network.Delay = sim.Delay{
+		Shape: sim.Exponential, Mean: s.LogTime(millisecond, 60*millisecond), Max: 400 * millisecond,
+	}
+	p.Network.Replay, p.Network.ReplayMax, p.Network.FIFO = s.LogUniform(10_000, 300_000), 600*millisecond, false
+	p.Node.DiskDelay = sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(millisecond, 40*millisecond), Max: 300 * millisecond}
+	p.Node.StepDelay = sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(millisecond, 30*millisecond)}
+	p.Load.Think, p.Load.Transfers = s.LogTime(5*millisecond, 100*millisecond), s.IntN(2)*50_000
+	p.Load.History = false // long waits make for histories that take too long
 }
 
 func shapeBeyond(s *sim.Stream, p *Profile) {

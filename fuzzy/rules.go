@@ -15,13 +15,13 @@ type Rule struct {
 	File     string // that checks it
 }
 
-//go:embed invariants_node.go invariants_cluster.go invariants_client.go liveness.go run.go
+//go:embed invariants_node.go invariants_cluster.go invariants_client.go invariants_step.go liveness.go run.go directed.go
 var ruleSources embed.FS
 
 // Each file that checks invariants opens with their sentences; what is printed about them is read
 // from there, so that there is one text.
 var (
-	ruleLine   = regexp.MustCompile(`^//\t([NGHLT][0-9]+) +(.+)$`)
+	ruleLine   = regexp.MustCompile(`^//\t([NGHLTS][0-9]+) +(.+)$`)
 	ruleSource = regexp.MustCompile(`^(.*?)\s*\(([^()]*)\)(.*)$`)
 )
 
@@ -37,7 +37,7 @@ func Rules() []Rule {
 			}
 		}
 	}
-	slices.SortStableFunc(rules, func(a, b Rule) int { return strings.Index("NGHLT", a.Name[:1]) - strings.Index("NGHLT", b.Name[:1]) })
+	slices.SortStableFunc(rules, func(a, b Rule) int { return strings.Index("NGHLTS", a.Name[:1]) - strings.Index("NGHLTS", b.Name[:1]) })
 	return rules
 }
 

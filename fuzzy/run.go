@@ -21,6 +21,7 @@ const (
 	Panic    Class = "crash"    // a core or the simulation panicked
 	Safety   Class = "safety"   // something happened that must never happen
 	Liveness Class = "liveness" // something that must happen did not
+	Staging  Class = "staging"  // a directed scenario did not come about: it proves nothing
 )
 
 // Failure is why a run failed: the first invariant that did not hold.
@@ -100,7 +101,7 @@ func (c *cluster) ids() (ids []string) {
 func (c *cluster) guarded() {
 	defer func() {
 		p := recover()
-		if p == nil {
+		if p == nil || p == errCut {
 			return
 		}
 		who := raft.NodeID("")

@@ -19,8 +19,15 @@ type Seed struct {
 // String is what ParseSeed reads: "f2.swarm.2a".
 func (s Seed) String() string { return fmt.Sprintf("f%d.%s.%x", SeedFormat, s.Profile, s.Number) }
 
-// ParseSeed reads a seed. A seed of another format version names another run here, so it is refused.
+// ParseSeed reads a seed, or the name of a directed scenario, "scenario:figure-8-d", to which a number may
+// be added, "scenario:figure-8-d.3". A seed of another format version names another run here, so it is refused.
 func ParseSeed(text string) (Seed, error) {
+	if strings.HasPrefix(text, ScenarioPrefix) {
+		if !strings.Contains(text, ".") {
+			text += ".0"
+		}
+		text = fmt.Sprintf("f%d.%s", SeedFormat, text)
+	}
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || !strings.HasPrefix(parts[0], "f") {
 		return Seed{}, fmt.Errorf("fuzzy: %q is no seed; a seed looks like f%d.swarm.2a", text, SeedFormat)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
 	"github.com/coxswain/raft/transport"
 )
 
@@ -14,6 +15,10 @@ const outboxMax = 200
 // queue before it leaves.
 func (n *node) send(m raft.Message) {
 	n.c.check.leaves(n, &m)
+	if n.c.scene.keepsSends(n) {
+		n.outbox = append(n.outbox, m)
+		return
+	}
 	late := n.random.Chance(n.c.profile.Node.LateSend)
 	if !late && len(n.outbox) == 0 {
 		n.fill(m)
@@ -25,8 +30,16 @@ func (n *node) send(m raft.Message) {
 	}
 	n.outbox = append(n.outbox, m)
 	if len(n.outbox) == 1 {
-		n.later(n.random.Exponential(n.c.profile.ElectionTimeout/30), event{kind: evFlush})
+		n.later(n.sendWait(), event{kind: evFlush})
 	}
+}
+
+// sendWait is how long a sender waits for its connection, once it is not quick.
+func (n *node) sendWait() sim.Time {
+	if n.disk.quick {
+		return n.random.Exponential(n.c.profile.ElectionTimeout / 30)
+	}
+	return n.random.Exponential(n.c.profile.Node.SendWait)
 }
 
 // flush lets a sender run: rows of appends are joined into one.
@@ -69,6 +82,10 @@ func (n *node) fill(m raft.Message) {
 	}
 	if r.Generation != n.generation || n.random.Chance(n.c.profile.Node.DropSpan) {
 		n.dropped(m)
+		return
+	}
+	n.c.check.span(n, &r)
+	if n.c.failure != nil {
 		return
 	}
 	if count := int(r.Last.Index - r.Prev.Index); count > 1 && n.random.IntN(16) == 0 {

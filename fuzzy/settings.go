@@ -52,9 +52,11 @@ var settings = []setting{
 	{"node-atomic", func(p *Profile) any { return &p.Node.Atomic }, 0, 0},
 	{"node-late-persisted", func(p *Profile) any { return &p.Node.LatePersisted }, 0, sim.Million},
 	{"node-late-send", func(p *Profile) any { return &p.Node.LateSend }, 0, sim.Million},
+	{"node-send-wait", func(p *Profile) any { return &p.Node.SendWait }, 0, timeMax},
 	{"node-drop-span", func(p *Profile) any { return &p.Node.DropSpan }, 0, sim.Million},
 	{"node-spurious", func(p *Profile) any { return &p.Node.Spurious }, 0, sim.Million},
 	{"node-connections", func(p *Profile) any { return &p.Node.Connections }, 0, 0},
+	{"node-other-lists", func(p *Profile) any { return &p.Node.OtherLists }, 0, sim.Million},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 
 	{"limit-proposals", func(p *Profile) any { return &p.Limits.Proposals }, 1, 1 << 20},

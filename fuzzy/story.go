@@ -54,6 +54,9 @@ var weights = [sentenceKinds]int{
 	tellsDeath: 250, tellsLeader: 280, tellsFault: 300, tellsFailure: 10_000,
 }
 
+// episode is how long nothing may happen before a span of entries is told anew.
+const episode = sim.Time(20_000_000)
+
 const (
 	namedWeight = 100
 	lateWeight  = 100
@@ -62,6 +65,7 @@ const (
 // sentence is one line of a story.
 type sentence struct {
 	at    sim.Time
+	until sim.Time // when it was last gone on with
 	kind  sentenceKind
 	node  string
 	text  string
@@ -84,6 +88,9 @@ func (t *teller) take(r *Record) {
 	case "begin":
 		t.nodes = r.Nodes
 	case "fault":
+		if r.Cut != nil {
+			return // whoever cut the links has said so
+		}
 		kind := tellsFault
 		if strings.HasSuffix(r.Text, " ends") {
 			kind = tellsEnd
@@ -161,12 +168,12 @@ func (t *teller) opened(node string) *[sentenceKinds]*sentence {
 func (t *teller) goOn(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
 	open := t.opened(r.Node)
 	s := open[kind]
-	if s == nil || s.term != term || s.last+1 != first {
+	if s == nil || s.term != term || s.last+1 != first || r.Time-s.until > episode {
 		s = t.say(r, kind, "")
 		s.first, s.term = first, term
 		open[kind] = s
 	}
-	s.last = last
+	s.last, s.until = last, r.Time
 	span := fmt.Sprint(s.first)
 	if s.last > s.first {
 		span = fmt.Sprintf("%d to %d", s.first, s.last)
@@ -216,7 +223,9 @@ func (t *teller) story(f *Failure) []string {
 		t.say(&Record{Time: f.At}, tellsFailure, fmt.Sprintf("%s fails: %s", f.Rule, text))
 	}
 	told := t.decisive(named(f))
-	lines := []string{fmt.Sprintf("%s are the members; what decided: %d of %d events", strings.Join(t.nodes, " "), len(told), len(t.sentences))}
+	head := fmt.Sprintf("%s are the members; what decided: %d of %d events",
+		strings.Join(t.nodes, " "), len(told), len(t.sentences))
+	lines := []string{head}
 	for _, s := range told {
 		lines = append(lines, s.line())
 	}

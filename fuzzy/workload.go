@@ -171,6 +171,11 @@ func (w *workload) transfer(n *node, client int) raft.Ticket {
 	if w.random.Coin() {
 		to = w.c.nodes[w.random.IntN(len(w.c.nodes))].id
 	}
+	return w.transferTo(n, client, to)
+}
+
+// transferTo asks a member to hand over the lead, to whom it likes if to is empty.
+func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.Ticket {
 	ticket := w.ask(request{kind: transferRequest, client: client, node: n})
 	n.post(raft.TransferRequested{Ticket: ticket, To: to})
 	return ticket

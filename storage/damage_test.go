@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/storage"
@@ -167,6 +168,25 @@ func TestBolt_APageInThePlaceOfAnotherIsFound(t *testing.T) {
 		}
 	}
 	t.Logf("%d refused, %d lost nothing", d.refused, d.unharmed)
+}
+
+// A log that lost its end is whole as far as it goes: the record of the last write tells that it was longer.
+func TestBolt_ALogThatLostItsEndIsDamaged(t *testing.T) {
+	dir := quickDir(t)
+	name := filepath.Join(dir, storage.BoltFile)
+	require.NoError(t, os.WriteFile(name, intact(t), 0o600))
+	db, err := bbolt.Open(name, 0o600, &bbolt.Options{NoFreelistSync: true})
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket([]byte("log")).Cursor()
+		cursor.Last()
+		return cursor.Delete()
+	}))
+	require.NoError(t, db.Close())
+	_, err = open(dir)
+	var corrupt *raft.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+	assert.Equal(t, "the end of the log", corrupt.Where)
 }
 
 func TestBolt_GarbageIsDamaged(t *testing.T) {

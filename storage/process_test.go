@@ -178,6 +178,24 @@ func TestBolt_AcknowledgedWritesSurviveKillAndPowerCut(t *testing.T) {
 	}
 }
 
+// The name of a new store is durable before the first write is acknowledged.
+func TestBolt_ANewStoreSurvivesAPowerCut(t *testing.T) {
+	mountPoint := t.TempDir()
+	fs, err := powercut.Mount(mountPoint)
+	if err != nil {
+		t.Skipf("no power cuts here: %v", err)
+	}
+	t.Cleanup(func() { assert.NoError(t, fs.Close()) })
+	dir := filepath.Join(mountPoint, "data")
+	b, _ := mustLoad(t, dir)
+	require.NoError(t, b.Write(logWrite(raft.EntryID{}, 0, 3)))
+	require.NoError(t, b.Close())
+	require.NoError(t, fs.PowerCut())
+	b, stored := mustLoad(t, dir)
+	assert.Equal(t, raft.Index(3), stored.Log.Last.Index)
+	require.NoError(t, b.Close())
+}
+
 func TestBolt_AnEmptiedDiskIsAnotherIncarnation(t *testing.T) {
 	dir := t.TempDir()
 	b, first := mustLoad(t, dir)

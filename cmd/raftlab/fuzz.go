@@ -35,15 +35,17 @@ type campaign struct {
 	asJSON   bool
 	onward   bool // go on after a failure
 
-	mu     sync.Mutex
-	next   uint64
-	stop   bool
-	bar    *progressbar.ProgressBar
-	report report
-	began  time.Time
+	mu       sync.Mutex
+	next     uint64
+	stop     bool
+	bar      *progressbar.ProgressBar
+	report   report
+	began    time.Time
+	computed time.Duration // before it began
 }
 
-// report is what fuzz prints, as text or as JSON. Rates are per core: the time of all workers together.
+// report is what fuzz prints, as text or as JSON. Rates are per core: by the processor time of all workers
+// together, the collection of garbage included.
 type report struct {
 	Seeds            int     `json:"seeds"`
 	Profiles         string  `json:"profiles"`
@@ -51,6 +53,7 @@ type report struct {
 	Seconds          float64 `json:"seconds"`
 	CoreSeconds      float64 `json:"core_seconds"`
 	Events           int     `json:"events"`
+	Again            int     `json:"events_again"` // of seeds that were run twice
 	VirtualHours     float64 `json:"virtual_hours"`
 	Faults           int     `json:"faults"`
 	Crashes          int     `json:"crashes"`
@@ -144,7 +147,7 @@ func (c *campaign) prepare(base, profile string) error {
 }
 
 func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
-	c.began = time.Now()
+	c.began, c.computed = time.Now(), cpuTime()
 	if c.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.duration)
@@ -198,17 +201,15 @@ func (c *campaign) work(ctx context.Context) {
 		if !ok {
 			return
 		}
-		began := time.Now()
 		result, err := fuzzy.Run(seed, nil)
 		repeated := err == nil && result.Failure == nil && seed.Number%repeatedEvery == 0
-		took := time.Since(began)
 		if repeated {
 			again, _ := fuzzy.Run(seed, nil)
 			if again.Hash != result.Hash {
 				result.Failure = &fuzzy.Failure{Class: fuzzy.Safety, Rule: "T1", Text: "the same seed did something else"}
 			}
 		}
-		c.add(result, took, repeated)
+		c.add(result, repeated)
 	}
 }
 
@@ -223,12 +224,14 @@ func (c *campaign) take(ctx context.Context) (fuzzy.Seed, bool) {
 	return fuzzy.Seed{Profile: c.profiles[n%uint64(len(c.profiles))], Number: c.base + n}, true
 }
 
-func (c *campaign) add(result fuzzy.Result, took time.Duration, repeated bool) {
+func (c *campaign) add(result fuzzy.Result, repeated bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.report
 	r.Seeds++
-	r.CoreSeconds += took.Seconds()
+	if repeated {
+		r.Again += result.Events
+	}
 	r.Events += result.Events
 	r.VirtualHours += time.Duration(result.Virtual).Hours()
 	r.Faults += result.Faults
@@ -268,8 +271,9 @@ func (c *campaign) add(result fuzzy.Result, took time.Duration, repeated bool) {
 func (c *campaign) rate() {
 	r := &c.report
 	r.Seconds = time.Since(c.began).Seconds()
+	r.CoreSeconds = (cpuTime() - c.computed).Seconds()
 	if r.CoreSeconds > 0 {
-		r.EventsPerCoreSecond = float64(r.Events) / r.CoreSeconds
+		r.EventsPerCoreSecond = float64(r.Events+r.Again) / r.CoreSeconds
 		r.VirtualHoursPerCoreHour = r.VirtualHours * 3600 / r.CoreSeconds
 		r.FaultsPerCoreHour = float64(r.Faults) * 3600 / r.CoreSeconds
 	}

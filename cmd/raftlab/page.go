@@ -27,6 +27,7 @@ const (
 	campaignFile = "campaign.json" // raftlab fuzz --json
 	zooFile      = "zoo.json"      // raftlab zoo --json
 	chaosFile    = "chaos.json"    // raftlab chaos --json
+	caseFile     = "../../fuzzy/testdata/cases/two_votes_in_a_term.txt"
 )
 
 // page is what the template shows.
@@ -38,6 +39,7 @@ type page struct {
 	Rules     []fuzzy.Rule
 	Zoo       string
 	Chaos     string
+	Case      string // a case file
 }
 
 // counted is how often something happened.
@@ -73,6 +75,11 @@ func writePage(w io.Writer, reports string) error {
 	}
 	p.Zoo = table.String()
 	p.Chaos = chaotic.Markdown()
+	shrunk, err := os.ReadFile(filepath.Join(reports, caseFile))
+	if err != nil {
+		return err
+	}
+	p.Case = string(shrunk)
 	p.Faults = byCount(p.Campaign.ByFault)
 	p.Decisions = byCount(p.Campaign.Decisions)
 	for _, d := range p.Decisions {

@@ -43,6 +43,21 @@ func TestReplay_TellsHowItEnds(t *testing.T) {
 	assert.Contains(t, out, `"Voters"`)
 }
 
+func TestScenarios_AreListedAndPlayed(t *testing.T) {
+	code, out, _ := lab("scenarios")
+	require.Equal(t, exitClean, code)
+	assert.Contains(t, out, "figure-8-d: an entry of an earlier term")
+	code, out, _ = lab("replay", "scenario:figure-8-d")
+	require.Equal(t, exitClean, code, out)
+	assert.Contains(t, out, "scenario:figure-8-d: ")
+	code, out, _ = lab("trace", "scenario:figure-8-d.3")
+	require.Equal(t, exitClean, code)
+	assert.Contains(t, out, "lose AppendRequest from a to cde")
+	code, _, errOut := lab("replay", "scenario:figure-9")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, errOut, "there are\n  longer-log-of-an-older-term: ")
+}
+
 func TestTrace_WritesEachFormat(t *testing.T) {
 	code, out, _ := lab("trace", "f2.history.3")
 	require.Equal(t, exitClean, code)
@@ -104,6 +119,7 @@ func TestExitCodes_TellFailuresApart(t *testing.T) {
 		assert.Equal(t, code, exitCode(fmt.Errorf("while testing: %w", &fuzzy.Failure{Class: class})))
 	}
 	assert.Equal(t, exitFailed, exitCode(errors.New("no disk")))
+	assert.Equal(t, exitFailed, exitCode(&fuzzy.Failure{Class: fuzzy.Staging}), "it proves nothing")
 }
 
 func TestReplay_KeepsTheLastLines(t *testing.T) {

@@ -44,10 +44,10 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 }
 
 func exitCode(err error) int {
+	var child *childError
 	var simulated *fuzzy.Failure
 	var real *chaos.Failure
 	var class fuzzy.Class
-	var child *childError
 	switch {
 	case err == nil:
 		return exitClean
@@ -63,6 +63,8 @@ func exitCode(err error) int {
 		return exitFailed
 	}
 	switch class {
+	case fuzzy.Staging:
+		return exitFailed
 	case fuzzy.Safety:
 		return exitSafety
 	case fuzzy.Liveness:
@@ -83,6 +85,7 @@ The profiles are
 		Example: `  raftlab fuzz --duration 1m             # as many seeds as a minute takes
   raftlab fuzz --seeds 2000 --seed $(git rev-parse HEAD)
   raftlab replay f2.swarm.2a             # one seed again, as a story
+  raftlab replay scenario:figure-8-d     # a directed scenario; raftlab scenarios lists them
   raftlab trace f2.swarm.2a --format html --out page.html
   raftlab shrink f2.swarm.2a --out case.txt
   raftlab shrink --mutant R01            # a known bug: find it, and make its run small
@@ -93,7 +96,7 @@ The profiles are
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newZoo(), newPage(), newChaos(),
+	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newScenarios(), newZoo(), newPage(), newChaos(),
 		newElections())
 	return root
 }

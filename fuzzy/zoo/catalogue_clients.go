@@ -10,14 +10,12 @@ var reads = []Mutant{
 	{
 		ID: "Q02", Rule: "a quorum confirms that the leader still leads", Bug: "it believes so",
 		Edits:  []Edit{before("read.go", `voters := c.leader.voterValues(1`, `return true`)},
-		Expect: "G13, H1", Seen: "Jepsen 2014, etcd and Consul",
-		Test: &Test{".", "TestScenarios"},
+		Expect: "G13, H1", Seen: "Jepsen 2014, etcd and Consul", MustKill: true,
 	},
 	{
 		ID: "Q03", Rule: "a confirmation belongs to its round", Bug: "an answer to an earlier heartbeat counts",
 		Edits:  []Edit{instead("replicate.go", `p.round = r.Round`, `p.round = c.leader.round`)},
-		Expect: "G13", Seen: "etcd #20418",
-		Test: &Test{".", "TestScenarios"},
+		Expect: "G13", Seen: "etcd #20418", MustKill: true,
 	},
 	{
 		ID: "Q04", Rule: "a read waits until its index is applied", Bug: "it does not",
@@ -52,7 +50,7 @@ var reads = []Mutant{
 	{
 		ID: "Q15", Rule: "ids are not used again after a restart", Bug: "the counter begins anew",
 		Edits:  []Edit{value("raft.go", `RequestID{Boot: stored.Boot}`, `RequestID{Boot: 1}`)},
-		Expect: "G13", Seen: "class of etcd #20418",
+		Expect: "N21, G13", Seen: "class of etcd #20418",
 		MustKill: true,
 		Profiles: []string{"swarm"},
 	},
@@ -63,35 +61,35 @@ var transfers = []Mutant{
 	{
 		ID: "T01", Rule: "the target is brought up to date first", Bug: "it is asked to campaign at once",
 		Edits:  []Edit{value("transfer.go", `p.match == c.log.Last.Index && due`, `due`)},
-		Expect: "G15", Seen: "hashicorp/raft #487",
-		Test: &Test{".", "Transfer"},
+		Expect: "G15", Seen: "hashicorp/raft #487", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "T02", Rule: "no proposals during a transfer", Bug: "they are taken",
 		Edits: []Edit{value("replicate.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
 			`c.leader == nil || c.step.closing`)},
-		Expect: "G15", Seen: "hashicorp/raft GH-581",
-		Test: &Test{".", "Transfer"},
+		Expect: "G15", Seen: "hashicorp/raft GH-581", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "T03", Rule: "a transfer that fails is given up", Bug: "it goes on for ever",
 		Edits:  []Edit{value("transfer.go", `t != nil && c.now.Mono >= t.deadline`, `false`)},
-		Expect: "L3, L9", Seen: "class of hashicorp/raft GH-413",
-		Test: &Test{".", "TestTransfer"},
+		Expect: "G15, L9", Seen: "class of hashicorp/raft GH-413", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "T04", Rule: "TimeoutNow is obeyed in its own term", Bug: "an old one is obeyed too",
 		Edits: []Edit{before("raft.go", staleAnchor, `
 			if _, ok := m.Body.(TimeoutNow); ok && c.leader == nil && c.mayCampaign() { c.campaign(true); return }`)},
-		Expect: "L4", Seen: "raft-rs #234",
-		Test: &Test{".", "Transfer|TimeoutNow"},
+		Expect: "N12, L4", Seen: "raft-rs #234", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "T05", Rule: "a transfer's vote needs a log that is good enough", Bug: "it is granted whatever the log",
 		Edits: []Edit{before("election.go", voteDeniedAnchor,
 			`if r.Transfer && why == DeniedOldLog { why = Granted }`)},
-		Expect:   "G3",
-		Profiles: []string{"swarm"},
+		Expect: "N16, G3", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "T06", Rule: "only voters are handed leadership", Bug: "learners too",
@@ -99,8 +97,7 @@ var transfers = []Mutant{
 			value("transfer.go", `!p.voter`, `false`),
 			value("election.go", `c.leaderID != from.ID || !c.mayCampaign()`, `c.leaderID != from.ID`),
 		},
-		Expect: "N7",
-		Test:   &Test{".", "TestTransfer"},
+		Expect: "G15, N7", MustKill: true,
 	},
 	{
 		ID: "T07", Rule: "a leader whose disk stands still hands over", Bug: "it leads on",
@@ -163,14 +160,15 @@ var clients = []Mutant{
 	{
 		ID: "C10", Rule: "an entry that was cut may yet be applied", Bug: "its client is told that it never will be",
 		Edits:  []Edit{value("read.go", `!kept && o.id.Index <= c.log.commit`, `!kept`)},
-		Expect: "H4",
-		Test:   &Test{".", "TestSchedule"},
+		Expect: "H4", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "C11", Rule: "what is handed out is answered by the applier", Bug: "by the deposed leader as well",
-		Edits:  []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
-		Expect: "N11",
-		Test:   &Test{".", "TestReplicate"},
+		Edits:    []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
+		Expect:   "N11",
+		Profiles: []string{"elections"},
+		Test:     &Test{".", "TestReplicate"},
 	},
 	{
 		ID: "C12", Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",

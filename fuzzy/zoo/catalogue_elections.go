@@ -36,14 +36,12 @@ var elections = []Mutant{
 		ID: "E06", Rule: "logs are compared by the last term first", Bug: "by the last index first",
 		Edits: []Edit{value("log.go", upToDateAnchor,
 			`theirs.Index > ours.Index || theirs.Index == ours.Index && theirs.Term >= ours.Term`)},
-		Expect: "G3", Seen: "student code",
-		Test: &Test{".", "TestLog"},
+		Expect: "N16, G3", Seen: "student code", MustKill: true,
 	},
 	{
 		ID: "E07", Rule: "a candidate's log is compared with the end of ours", Bug: "with the last committed entry",
 		Edits:  []Edit{value("election.go", `!upToDate(last, c.log.Last)`, `!upToDate(last, c.log.id(c.log.commit))`)},
-		Expect: "G3",
-		Test:   &Test{".", "TestElection|TestScenarios"},
+		Expect: "N16, G3", MustKill: true,
 	},
 	{
 		ID: "E08", Rule: "an equal log is good enough", Bug: "a candidate's log must be longer than ours",
@@ -55,8 +53,9 @@ var elections = []Mutant{
 		ID: "E09", Rule: "a vote counts in its own term", Bug: "replies of an earlier term count",
 		Edits: []Edit{before("raft.go", staleAnchor,
 			`if r, ok := m.Body.(VoteReply); ok { c.onVoteReply(m.From, r); return }`)},
-		Expect: "G8, G1",
-		Test:   &Test{".", "TestElection"},
+		Expect:   "G8, G1",
+		Profiles: []string{"elections", "swarm"},
+		Test:     &Test{".", "TestElection"},
 	},
 	{
 		ID: "E10", Rule: "one member, one vote", Bug: "replies are counted, not members",
@@ -93,8 +92,7 @@ var elections = []Mutant{
 	{
 		ID: "E14", Rule: "election timeouts are drawn anew each time", Bug: "they are all the same",
 		Edits:  []Edit{value("election.go", `Time(c.rng.Int64N(span+1))`, `Time(span/2)`)},
-		Expect: "L1",
-		Test:   &Test{".", "TestCore_SurvivesChaos"},
+		Expect: "N15, L1", MustKill: true,
 	},
 	{
 		ID: "E15", Rule: "the election timer is restarted by a grant or a leader alone", Bug: "by any vote request",
@@ -102,8 +100,7 @@ var elections = []Mutant{
 			before("election.go", `assert(c.hard.Term > 0, "nobody votes in term 0")`, `c.resetElectionDeadline()`),
 			before("election.go", preVoteAnchor, `c.resetElectionDeadline()`),
 		},
-		Expect: "L1, L6", Seen: "well-known lab error",
-		Test: &Test{".", "TestScenarios"},
+		Expect: "N15, L6", Seen: "well-known lab error", MustKill: true,
 	},
 	{
 		ID: "E16", Rule: "a newer term in a reply ends the own one", Bug: "it is ignored in replies",
@@ -121,8 +118,8 @@ var elections = []Mutant{
 				c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)
 				return
 			}`)},
-		Expect: "G2, G4",
-		Test:   &Test{".", "TestAppend"},
+		Expect: "N17, G2", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "E18", Rule: "a candidate yields to the leader of its term", Bug: "it stays one",
@@ -172,8 +169,7 @@ var preVotes = []Mutant{
 		ID: "V01", Rule: "a pre-vote changes nothing", Bug: "it raises the term of who is asked",
 		Edits: []Edit{before("election.go", preVoteAnchor,
 			`if m.Term+1 > c.hard.Term && c.leader == nil { c.becomeFollower(m.Term+1, "") }`)},
-		Expect: "L5, L11",
-		Test:   &Test{".", "TestScenarios"},
+		Expect: "N12, L5", MustKill: true,
 	},
 	{
 		ID: "V02", Rule: "pre-votes are no votes", Bug: "a candidate starts with its pre-votes",
@@ -193,31 +189,27 @@ var preVotes = []Mutant{
 		ID: "V04", Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
 		Edits: []Edit{before("replicate.go", `l.times = append(l.times, l.peers[i].heard)`,
 			`if (l.peers[i].round != RequestID{}) { l.peers[i].heard = c.now.Mono }`)},
-		Expect: "L6",
-		Test:   &Test{".", "TestScenarios"},
+		Expect: "N13, L6", MustKill: true,
 	},
 	{
 		ID: "V05", Rule: "a leader that hears no quorum steps down", Bug: "it stays",
 		Edits:  []Edit{value("replicate.go", `c.now.Mono-c.quorumHeard() >= c.electionTimeout()`, `false`)},
-		Expect: "L6", Seen: "Howard & Abraham 2020; openraft #2080",
-		Test: &Test{".", "TestScenarios|TestReplicate"},
+		Expect: "N13, L6", Seen: "Howard & Abraham 2020; openraft #2080", MustKill: true,
 	},
 	{
 		ID: "V06", Rule: "stickiness ends an election timeout after the leader was heard", Bug: "it never ends",
 		Edits:  []Edit{value("election.go", `c.now.Mono-c.follower.heard < c.electionTimeout()`, `true`)},
-		Expect: "L1", Seen: "hashicorp/raft #605, #606; openraft #2080",
-		Test: &Test{".", "TestScenarios"},
+		Expect: "N14, L1", Seen: "hashicorp/raft #605, #606; openraft #2080", MustKill: true,
 	},
 	{
 		ID: "V07", Rule: "who hears a leader is not disturbed by a vote request", Bug: "it is",
 		Edits:  []Edit{value("raft.go", `!body.Transfer && c.hearsLeader()`, `false`)},
-		Expect: "L5",
-		Test:   &Test{".", "Sticky|HearsLeader|Election|Scenario|Vote"},
+		Expect: "N12, L5", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "V08", Rule: "the grants of a round count in that round", Bug: "in any later one too",
 		Edits:  []Edit{value("election.go", `c.candidate.round != r.ID`, `false`)},
-		Expect: "L5",
-		Test:   &Test{".", "PreVote|Election|Vote"},
+		Expect: "N12, L5", MustKill: true,
 	},
 }

@@ -12,7 +12,7 @@ var founding = []Mutant{
 	{
 		ID: "F02", Rule: "a founder campaigns once all hold entry 1", Bug: "once it holds it itself",
 		Edits:  []Edit{before("founding.go", checkHeldAnchor, `c.founder.replies = nil`)},
-		Expect: "L1, G3", Seen: "model check, founding 2 and 5", Profiles: []string{"founding", "swarm", "disk"},
+		Expect: "G16, L1", Seen: "model check, founding 2 and 5", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F03", Rule: "F01 and F02", Bug: "both",
@@ -20,13 +20,12 @@ var founding = []Mutant{
 			value("raft.go", `c.blank() && !isAppend`, `false`),
 			before("founding.go", checkHeldAnchor, `c.founder.replies = nil`),
 		},
-		Expect: "G2, G4", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm", "disk"},
-		Test: &Test{".", "TestScenarios"},
+		Expect: "G16, G2", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm", "disk"}, MustKill: true,
 	},
 	{
 		ID: "F04", Rule: "a founding is not redone after a campaign", Bug: "a founder that restarts calls the roll again",
 		Edits:  []Edit{value("founding.go", `c.hard.Term > 0 || !calls(list, c.self.ID)`, `!calls(list, c.self.ID)`)},
-		Expect: "L1, G4", Seen: "model check, founding 3", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
+		Expect: "N8, G4", Seen: "model check, founding 3", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F05", Rule: "all founders have the same list", Bug: "whoever has a list joins",
@@ -35,7 +34,7 @@ var founding = []Mutant{
 			value("founding.go", `r.Verdict == RollBlank && !r.List.SameList(f.list)`, `false`),
 			value("founding.go", `c.blank() && c.cfg.Initial.SameList(f.Configuration)`, `c.blank()`),
 		},
-		Expect: "G4", Seen: "model check, founding 4",
+		Expect: "G16, G4", Seen: "model check, founding 4", Profiles: []string{"founding"},
 		Test: &Test{".", "Found|Scenario"},
 	},
 	{
@@ -48,15 +47,26 @@ var founding = []Mutant{
 		Test: &Test{".", "Found|Scenario"},
 	},
 	{
+		ID: "F07", Rule: "F04 and F06", Bug: "both: a founding is redone on both sides although there was a term",
+		Edits: []Edit{
+			value("founding.go", `c.hard.Term > 0 || !calls(list, c.self.ID)`, `!calls(list, c.self.ID)`),
+			value("founding.go", `f != nil && c.hard == HardState{} && f.Founder == founder && f.Roll.Less(roll)`,
+				`f != nil && f.Founder == founder && f.Roll.Less(roll)`),
+		},
+		Expect: "N8, G4", Seen: "model check, founding 3 and 6", Profiles: []string{"founding", "swarm", "disk"}, MustKill: true,
+	},
+	{
 		ID: "F10", Rule: "nobody at term 0 campaigns by itself", Bug: "whoever holds entry 1 does",
-		Edits:  []Edit{value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`)},
-		Expect: "G2, L1", Seen: "model check, founding", Profiles: []string{"founding", "swarm", "disk"},
-		Test: &Test{".", "TestFounding"},
+		Edits: []Edit{
+			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`),
+			value("raft.go", `m.Term == 0 && !ok`, `false`),
+		},
+		Expect: "G16, L1", Seen: "model check, founding", Profiles: []string{"founding"}, MustKill: true,
 	},
 	{
 		ID: "F11", Rule: "answers to an earlier roll do not count", Bug: "they do",
 		Edits:  []Edit{value("founding.go", `f == nil || f.holding || r.ID != f.roll`, `f == nil || f.holding`)},
-		Expect: "L1", Profiles: []string{"founding", "swarm", "disk"},
+		Expect: "G16, L1", Profiles: []string{"founding", "swarm", "disk"},
 		Test: &Test{".", "TestFounding"},
 	},
 	{
@@ -85,12 +95,12 @@ var founding = []Mutant{
 			if blank >= majority(len(f.list.Members)) {
 				for i := range f.replies { f.replies[i].verdict = RollBlank }
 			}`)},
-		Expect: "L1, N7", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
+		Expect: "G16, L1", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
 		ID: "F16", Rule: "a redone founding has a cluster id of its own", Bug: "it has the same one",
 		Edits:  []Edit{value("founding.go", `last^c.founder.roll.Counter`, `last`)},
-		Expect: "G2", Profiles: []string{"founding", "swarm", "disk"},
+		Expect: "G16, G2", Profiles: []string{"founding", "swarm", "disk"},
 		Test: &Test{".", "TestFounding"},
 	},
 	{
@@ -109,19 +119,17 @@ var founding = []Mutant{
 	{
 		ID: "X01", Rule: "another cluster's messages are refused", Bug: "they are taken",
 		Edits:  []Edit{value("raft.go", `"it is of another cluster"`, `""`)},
-		Expect: "G14", Seen: "etcd #17081; model check, founding",
-		Test: &Test{".", "Hostile|Cluster|Refus|Found|Scenario"},
+		Expect: "N19, G14", Seen: "etcd #17081; model check, founding", MustKill: true,
 	},
 	{
 		ID: "X03", Rule: "a message for an earlier life of the disk is refused", Bug: "it is taken",
 		Edits:  []Edit{value("raft.go", wrongIncarnation, `false`)},
-		Expect: "G14", Profiles: []string{"disk", "swarm"},
-		Test: &Test{".", "TestScenarios"},
+		Expect: "N19, G14", Profiles: []string{"disk", "swarm"}, MustKill: true,
 	},
 	{
 		ID: "X08", Rule: "a misdelivered message is refused", Bug: "it is taken",
 		Edits:  []Edit{value("raft.go", `m.To.ID != c.self.ID || m.From.ID == c.self.ID`, `m.From.ID == c.self.ID`)},
-		Expect: "G14", Seen: "etcd #17081",
+		Expect: "N19", Seen: "etcd #17081", Profiles: []string{"founding", "swarm"},
 		Test: &Test{".", "Hostile|Refus|Misaddressed"},
 	},
 }

@@ -19,6 +19,13 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
+		ID: "D06", Rule: "a log that ends early is damaged", Bug: "what is missing is taken for a log that was never longer",
+		Edits:  []Edit{value("storage/boltload.go", `log.Last != record.last`, `false`)},
+		Expect: "G5, G3", Seen: "pebble #453; PAR (FAST'18); NATS truncates .blk files",
+		Test:    &Test{"storage", "Damaged"},
+		Outside: true,
+	},
+	{
 		ID: "D08", Rule: "checksums are verified", Bug: "they are not",
 		Edits:  []Edit{value("entry.go", `got != want`, `false && got != want`)},
 		Expect: "N5", Seen: "hashicorp/raft-wal does not verify each read",
@@ -30,6 +37,20 @@ var surroundings = []Mutant{
 		Edits:   []Edit{value("storage/bolt.go", `e.Index != i`, `false`)},
 		Expect:  "N4, G2",
 		Test:    &Test{"storage", "ARecordInThePlaceOfAnother"},
+		Outside: true,
+	},
+	{
+		ID: "D11", Rule: "the name of a new file is durable", Bug: "its directory is not synced",
+		Edits:  []Edit{before("storage/bolt.go", `if err := syncDirectory(filepath.Dir(b.path))`, `return nil`)},
+		Expect: "N6", Seen: "All file systems are not created equal (OSDI'14)",
+		Test:    &Test{"storage", "ANewStoreSurvives"},
+		Outside: true,
+	},
+	{
+		ID: "D12", Rule: "a durable state machine goes on from where it stands", Bug: "all is applied to it again",
+		Edits:  []Edit{before("applier.go", `a := applier{}`, `return EntryID{}, nil`)},
+		Expect: "N5", Seen: "etcd v3.5 (#13766, #14685)",
+		Test:    &Test{".", "DurableFSM"},
 		Outside: true,
 	},
 	{
@@ -55,10 +76,10 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "X05", Rule: "heartbeats do not wait behind entries", Bug: "they share a connection",
-		Edits:  []Edit{value("sender.go", `m.Bulk()`, `true`)},
-		Expect: "L4", Seen: "etcd splits its streams",
-		Alive:   "the simulator has senders of its own, and no test delays one connection behind the other",
-		Outside: true,
+		Edits: []Edit{before("message.go", `switch m.Body.(type) {
+	case AppendRequest, AppendReply, AppendConflict:`, `return true`)},
+		Expect: "L4", Seen: "etcd splits its streams", Profiles: []string{"calm"},
+		Test: &Test{".", "HeartbeatsDoNotWait"},
 	},
 	{
 		ID: "X06", Rule: "queues are bounded", Bug: "they are not",
@@ -71,6 +92,13 @@ var surroundings = []Mutant{
 		ID: "X02", Rule: "a length is checked before memory is taken", Bug: "it is believed",
 		Edits:  []Edit{value("transport/frame.go", `uint64(body) > uint64(bodyMax)`, `false`)},
 		Expect: "N10", Seen: "etcd #5386, #21874; cubefs #4095",
+		Test:    &Test{"transport", ""},
+		Outside: true,
+	},
+	{
+		ID: "X07", Rule: "a length is compared as it is", Bug: "it is made a signed number first",
+		Edits:  []Edit{value("transport/frame.go", `uint64(body) > uint64(bodyMax)`, `int32(body) > int32(bodyMax)`)},
+		Expect: "N10", Seen: "etcd #21874",
 		Test:    &Test{"transport", ""},
 		Outside: true,
 	},

@@ -9,9 +9,8 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R02", Rule: "the entry before must be of the same term", Bug: "it is enough that there is one",
-		Edits:    []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index > c.log.Last.Index`)},
-		Expect:   "G2",
-		Test:     &Test{".", "TestAppend"},
+		Edits:  []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index > c.log.Last.Index`)},
+		Expect: "G2", MustKill: true,
 		Profiles: []string{"swarm"},
 	},
 	{
@@ -32,8 +31,7 @@ var replication = []Mutant{
 			instead("progress.go", `p.match = max(p.match, match)`, `p.match = match`),
 			value("progress.go", `match <= p.match`, `false`),
 		},
-		Expect: "L7", Seen: "PySyncObj #167; RaftOS #25",
-		Test: &Test{".", "TestProgress"},
+		Expect: "N18, L7", Seen: "PySyncObj #167; RaftOS #25", MustKill: true,
 	},
 	{
 		ID: "R06", Rule: "the next entry to send is above what matches", Bug: "a late rejection moves it below",
@@ -41,14 +39,12 @@ var replication = []Mutant{
 			instead("progress.go", `p.next = max(next, p.match+1)`, `p.next = max(next, 1)`),
 			value("progress.go", `prev <= p.match`, `false`),
 		},
-		Expect: "L7", Seen: "etcd-io/raft PR 149",
-		Test: &Test{".", "TestCore_SurvivesChaos"},
+		Expect: "N18, L7", Seen: "etcd-io/raft PR 149", MustKill: true,
 	},
 	{
 		ID: "R07", Rule: "a follower commits what the leader proved to match", Bug: "up to the end of its own log",
 		Edits:  []Edit{value("append.go", `min(leaderCommit, c.follower.proved)`, `min(leaderCommit, c.log.Last.Index)`)},
-		Expect: "G4", Seen: "WRaft (SandTable)",
-		Test: &Test{".", "TestAppend"},
+		Expect: "G4", Seen: "WRaft (SandTable)", MustKill: true,
 	},
 	{
 		ID: "R08", Rule: "a heartbeat's commit is within what matches", Bug: "it is the leader's, and is believed",
@@ -83,8 +79,8 @@ var replication = []Mutant{
 		ID: "R13", Rule: "an acknowledgement of an earlier term means nothing", Bug: "it counts",
 		Edits: []Edit{before("raft.go", staleAnchor,
 			`if r, ok := m.Body.(AppendReply); ok && c.leader != nil { c.onAppendReply(m, r); return }`)},
-		Expect: "G5",
-		Test:   &Test{".", "TestScenarios"},
+		Expect: "N18, G5", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "R14", Rule: "a write that was overwritten makes nothing durable", Bug: "saved up to i, whatever is there now (ABA)",
@@ -100,7 +96,7 @@ var replication = []Mutant{
 	{
 		ID: "R16", Rule: "a rejection moves the probe back", Bug: "the probe stays where it is",
 		Edits:  []Edit{instead("progress.go", `p.becomeProbe(min(agreed, prev-1) + 1)`, `p.becomeProbe(prev + 1)`)},
-		Expect: "L2, L7",
+		Expect: "L2, L7", MustKill: true,
 	},
 	{
 		ID: "R17", Rule: "what seems lost is sent again", Bug: "a lost append is waited for",
@@ -115,14 +111,15 @@ var replication = []Mutant{
 		ID: "R18", Rule: "entries never change once sent", Bug: "the array of an overwritten entry is used again",
 		Edits: []Edit{value("log.go", `slices.Clip(write.Entries[:after-write.After.Index])`,
 			`write.Entries[:after-write.After.Index]`)},
-		Expect: "G2, N5", Seen: "a hazard of Go's slices",
-		Test: &Test{".", "TestAppend"},
+		Expect: "N19, N5", Seen: "a hazard of Go's slices",
+		Profiles: []string{"elections"},
+		Test:     &Test{".", "TestAppend"},
 	},
 	{
 		ID: "R19", Rule: "a rejection acknowledges nothing", Bug: "its hint counts as what matches",
 		Edits: []Edit{before("replicate.go", `agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)`,
 			`p.acknowledged(r.Hint.Index, c.now.Mono)`)},
-		Expect: "G5", Seen: "microsoft/CCF #5674, #6016", MustKill: true,
+		Expect: "N18, G5", Seen: "microsoft/CCF #5674, #6016", MustKill: true,
 	},
 	{
 		ID: "R21", Rule: "learners do not count for the commit", Bug: "they do",
@@ -150,14 +147,14 @@ var replication = []Mutant{
 	{
 		ID: "R25", Rule: "a follower that restarted is shown again what matches", Bug: "it is taken to know",
 		Edits:  []Edit{value("progress.go", `p.state == stream && match < p.beatMatch`, `false`)},
-		Expect: "L2",
-		Test:   &Test{".", "TestCore_SurvivesChaos"},
+		Expect: "L2", MustKill: true,
 	},
 	{
 		ID: "R26", Rule: "a cut gives the log a new generation", Bug: "a sender cannot tell an old span from a new one",
-		Edits:  []Edit{instead("log.go", `c.log.generation++`, `_ = c`)},
-		Expect: "G2, N4",
-		Test:   &Test{".", "TestAppend"},
+		Edits:    []Edit{instead("log.go", `c.log.generation++`, `_ = c`)},
+		Expect:   "N20, G2",
+		Profiles: []string{"elections", "swarm"},
+		Test:     &Test{".", "TestAppend"},
 	},
 	{
 		ID: "R27", Rule: "proposals are bounded", Bug: "all are taken",
@@ -200,7 +197,8 @@ var persistence = []Mutant{
 		ID: "D13", Rule: "the stored commit index is within what is durable", Bug: "it is the one in memory",
 		Edits:  []Edit{instead("disk.go", `w.Commit = min(c.log.commit, c.disk.persisted)`, `w.Commit = c.log.commit`)},
 		Expect: "G4, N5", Seen: "etcd #5664, #13509",
-		Test: &Test{".", "TestCommit"},
+		Profiles: []string{"elections", "crash"},
+		Test:     &Test{".", "TestCommit"},
 	},
 	{
 		ID: "D20", Rule: "a cut takes back what was durable", Bug: "what was cut counts as durable",
@@ -216,8 +214,8 @@ var persistence = []Mutant{
 		ID: "D22", Rule: "a term that was passed says nothing more", Bug: "the promises of an earlier term leave",
 		Edits: []Edit{before("disk.go", releaseAnchor,
 			`if o.message.Term < c.hard.Term { out.Write.Then = append(out.Write.Then, o.message); continue }`)},
-		Expect: "G5, N6",
-		Test:   &Test{".", "TestDisk"},
+		Expect: "N6, G5", MustKill: true,
+		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "D23", Rule: "a message waits until its term is durable", Bug: "what promises nothing leaves at once",

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// rangesMax bounds --ranges.
+const rangesMax = 1000
+
 // request is one call of the command.
 type request struct {
 	options  Options
@@ -30,13 +33,14 @@ func Command() *cobra.Command {
 		Short: "Which of the known bugs the simulator would have caught, and how soon",
 		Long: `Builds the library with every bug of the zoo in it and, for each, runs seeds of the simulator until one
 notices. It runs in a checkout of the module and needs the go command. The exit status is 0 if every mutant
-was killed, the canary included, and the no-op was not.`,
+was killed or lives for a reason that the scoreboard gives, the canary died, and the no-op did not.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: r.run,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&r.options.Seeds, "seeds", 2000, "seeds for each mutant, at most")
 	flags.DurationVar(&r.options.Budget, "budget", 30*time.Second, "wall time for each mutant, at most")
+	flags.IntVar(&r.options.Ranges, "ranges", 1, "ranges of seeds to hunt in; figures are medians")
 	flags.Uint64Var(&r.options.First, "first", 0, "number of the first seed")
 	flags.IntVar(&r.options.Workers, "workers", runtime.GOMAXPROCS(0), "mutants hunted at once")
 	flags.BoolVar(&r.mustKill, "must-kill", false, "only the ones that every change is checked with")
@@ -89,6 +93,9 @@ func list(w io.Writer, mutants []Mutant) error {
 func (r *request) chosen(ids []string) ([]Mutant, error) {
 	if r.options.Seeds < 1 || r.options.Workers < 1 || r.options.Workers > 256 || r.options.Budget <= 0 {
 		return nil, fmt.Errorf("%w: --seeds and --budget must be above 0, --workers from 1 to 256", ErrUsage)
+	}
+	if r.options.Ranges < 1 || r.options.Ranges > rangesMax {
+		return nil, fmt.Errorf("%w: --ranges takes 1 to %d", ErrUsage, rangesMax)
 	}
 	mutants, err := Choose(ids)
 	if err != nil {

@@ -6,6 +6,7 @@
 // fits the library fails the build.
 //
 //	mutant.go catalogue_*.go    the mutants
+//	absent.go                   bugs that the library has nothing for yet
 //	overlay.go build.go         the patched sources, and the program made of them
 //	hunt.go hunt/               seeds of the simulator until one kills the mutant
 //	scoreboard.go command.go    who was killed, by what, and how soon

@@ -26,6 +26,7 @@ type Options struct {
 	Budget  time.Duration // a mutant's wall time, at most (30 s)
 	First   uint64        // number of the first seed
 	Workers int           // mutants hunted at once (1)
+	Ranges  int           // of seeds, each hunted in to the first kill (1)
 	// Done is called for each mutant whose hunt has ended, one call at a time. It may be nil.
 	Done func(Report)
 }
@@ -54,6 +55,36 @@ type Report struct {
 	Unsound  int           `json:"unsound,omitempty"` // seeds that failed without any mutant too
 	Wall     time.Duration `json:"wall_ns"`
 	Find
+	// Scenario is the directed scenario that notices the mutant, if one does, and ByScenario that no seed did.
+	Scenario   string `json:"scenario,omitempty"`
+	ByScenario bool   `json:"by_scenario,omitempty"`
+	// Ranges is what each range of seeds took, the first one's included; only of who the simulator kills.
+	Ranges []Range `json:"ranges,omitempty"`
+}
+
+// Range is a hunt in one range of seeds.
+type Range struct {
+	Killed  bool          `json:"killed"`
+	Seeds   int           `json:"seeds"`
+	Virtual time.Duration `json:"virtual_ns"`
+}
+
+// Median is the hunt in the middle, by seeds; a range in which the mutant lives comes behind all others.
+// It has the later of two in the middle.
+func (r *Report) Median() Range {
+	sorted := slices.SortedFunc(slices.Values(r.Ranges), func(a, b Range) int {
+		if a.Killed != b.Killed {
+			if a.Killed {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Seeds, b.Seeds), cmp.Compare(a.Virtual, b.Virtual))
+	})
+	if len(sorted) == 0 {
+		return Range{r.Killed && !r.ByTest, r.Seeds, r.Virtual}
+	}
+	return sorted[len(sorted)/2]
 }
 
 // Hunt hunts each mutant, and returns the reports in their order. A mutant that survives is in its report; an
@@ -61,6 +92,7 @@ type Report struct {
 func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Report, error) {
 	o.Seeds = cmp.Or(o.Seeds, 2000)
 	o.Budget = cmp.Or(o.Budget, 30*time.Second)
+	o.Ranges = max(o.Ranges, 1)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reports := make([]Report, len(mutants))
@@ -93,7 +125,7 @@ func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Repor
 }
 
 // defaultProfiles take turns in a hunt that names none.
-var defaultProfiles = []string{"swarm", "network", "crash", "disk", "clock"}
+var defaultProfiles = []string{"swarm", "elections", "network", "crash", "disk", "clock"}
 
 // hunt hunts one mutant.
 func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err error) {
@@ -106,9 +138,23 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err 
 	}
 	began := time.Now()
 	defer func() { r.Wall = time.Since(began) }()
+	if m.Alive != "" && m.ID != Noop {
+		o.Seeds = min(o.Seeds, aliveSeeds)
+	}
 	if !m.Outside {
-		if err := b.chase(ctx, m, o, &r); err != nil || r.Killed {
+		staged, err := b.stage(ctx, m, &r)
+		if err != nil {
 			return r, err
+		}
+		if err := b.chase(ctx, m, o, &r); err != nil {
+			return r, err
+		}
+		if r.Killed {
+			return r, b.ranges(ctx, m, o, &r)
+		}
+		if staged.Killed {
+			r.Killed, r.ByScenario, r.Rule, r.Text, r.Seed = true, true, staged.Rule, staged.Text, staged.Seed
+			return r, nil
 		}
 	}
 	if m.Test == nil {
@@ -122,6 +168,30 @@ func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err 
 	return r, b.control(ctx, m.Test, failed)
 }
 
+// aliveSeeds is how many seeds are spent on a mutant that nothing is expected to kill.
+const aliveSeeds = 100
+
+// rangeSeeds is how far apart the ranges of seeds are.
+const rangeSeeds = 1 << 32
+
+// ranges hunts in the other ranges a mutant that is killed in the first.
+func (b *Binary) ranges(ctx context.Context, m *Mutant, o Options, r *Report) error {
+	if m.ID == Noop {
+		return nil
+	}
+	r.Ranges = []Range{{r.Killed, r.Seeds, r.Virtual}}
+	for range o.Ranges - 1 {
+		o.First += rangeSeeds
+		var another Report
+		if err := b.chase(ctx, m, o, &another); err != nil {
+			return err
+		}
+		r.Unsound += another.Unsound
+		r.Ranges = append(r.Ranges, Range{another.Killed, another.Seeds, another.Virtual})
+	}
+	return nil
+}
+
 // control runs a test that has failed without any mutant.
 func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 	alone := Test{t.Package, "^" + failed + "$"}
@@ -133,6 +203,31 @@ func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 		err = fmt.Errorf("%s of package %q fails without any mutant", anyway, t.Package)
 	}
 	return err
+}
+
+// stagings is how many numbers each directed scenario is played with.
+const stagings = 2
+
+// stage plays the directed scenarios until one notices the mutant.
+func (b *Binary) stage(ctx context.Context, m *Mutant, r *Report) (Find, error) {
+	var profiles []string
+	for _, line := range fuzzy.Scenarios() {
+		name, _, _ := strings.Cut(line, ":")
+		profiles = append(profiles, fuzzy.ScenarioPrefix+name)
+	}
+	find, err := b.run(ctx, m.ID, profiles, 0, 0, stagings*len(profiles), time.Minute)
+	if err != nil || !find.Killed {
+		return find, err
+	}
+	if m.ID != Noop {
+		if find.Killed, err = b.sound(ctx, find.Seed); err != nil || !find.Killed {
+			r.Unsound++
+			return find, err
+		}
+	}
+	seed, err := fuzzy.ParseSeed(find.Seed)
+	r.Scenario = strings.TrimPrefix(seed.Profile, fuzzy.ScenarioPrefix)
+	return find, err
 }
 
 // chase runs seeds until one fails because of the mutant, and not without it.

@@ -33,7 +33,12 @@ var scores = []Report{
 	{ID: Noop, Broken: "none", Bug: "nothing", Find: Find{Seeds: 9, Virtual: time.Hour}},
 	{ID: "E01", Broken: "one vote", Bug: "two | more", Seen: "etcd #1", Find: Find{Killed: true, Rule: "N2", Seeds: 3, Virtual: time.Minute}},
 	{ID: "Q04", Broken: "a wait", Bug: "none", ByTest: true, Outside: true, Find: Find{Killed: true, Rule: "TestRead"}},
-	{ID: "V01", Broken: "no change", Bug: "a change", Excuse: "too rare", Find: Find{Seeds: 200, Virtual: time.Hour}},
+	{ID: "V01", Broken: "no change", Bug: "a change", Find: Find{Seeds: 200, Virtual: time.Hour}},
+	{ID: "F13", Broken: "an order", Bug: "another", Excuse: "it makes no difference", Find: Find{Seeds: 200, Virtual: time.Hour}},
+	{ID: "C10", Broken: "a cut", Bug: "a lie", Scenario: "figure-9", ByScenario: true, Find: Find{Killed: true, Rule: "H4", Seeds: 90, Virtual: time.Hour}},
+	{ID: "R11", Scenario: "figure-9", Broken: "sorted", Bug: "not", Find: Find{Killed: true, Rule: "G5", Seeds: 1, Virtual: time.Second}, Ranges: []Range{
+		{true, 1, time.Second}, {false, 50, time.Hour}, {true, 7, 3 * time.Minute},
+	}},
 }
 
 func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
@@ -42,8 +47,13 @@ func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
 	for _, line := range []string{
 		`| E01 | one vote | two \| more | N2 | 3 | 1m0s | etcd #1 |`,
 		"| Q04 | a wait | none | `TestRead` | – | – | – |",
-		`| V01 | no change | a change | **survives**: too rare | 200 | 1h0m0s | – |`,
-		`3 mutants: 1 killed by the simulator, 1 by tests alone`,
+		`| V01 | no change | a change | **survives** | 200 | 1h0m0s | – |`,
+		`| F13 | an order | another | lives, because it makes no difference | 200 | 1h0m0s | – |`,
+		`| R11 | sorted | not | G5, also in figure-9 | 7 | 3m0s | – |`,
+		`| C10 | a cut | a lie | H4 in figure-9 | over 90 | 1h0m0s | – |`,
+		`6 mutants: 2 killed by seeds of the simulator, 1 by its directed scenarios alone, 1 by tests alone, 1 live for a reason, 1 survive. `,
+		`medians of 3 ranges`,
+		`membership does not change yet`,
 	} {
 		assert.Contains(t, b.String(), line)
 	}
@@ -51,8 +61,16 @@ func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
 	require.NoError(t, WriteText(&b, scores))
 	assert.Contains(t, b.String(), "no-op   lives, as it must")
 	assert.Contains(t, b.String(), "V01     SURVIVES")
+	assert.Contains(t, b.String(), "C10     killed in a scenario")
 	b.Reset()
 	require.NoError(t, WriteJSON(&b, scores))
 	assert.Contains(t, b.String(), `"rule": "N2"`)
 	assert.Equal(t, []string{"V01"}, Survivors(scores))
+}
+
+func TestMedian_ALivingMutantComesLast(t *testing.T) {
+	one, two, alive := Range{true, 1, 1}, Range{true, 2, 1}, Range{false, 1, 9}
+	for want, ranges := range map[Range][]Range{one: {two, one, one}, two: {alive, two, one}, alive: {alive, one, alive}} {
+		assert.Equal(t, want, (&Report{Ranges: ranges}).Median())
+	}
 }

@@ -1,6 +1,9 @@
 package zoo
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -26,6 +29,37 @@ func TestMutants_AreTold(t *testing.T) {
 		assert.True(t, m.Expect != "" || m.ID == Noop, "%s: nothing is expected to catch it", m.ID)
 		assert.True(t, m.Test != nil || m.Alive != "" || !m.Outside, "%s is hunted by nobody", m.ID)
 		assert.False(t, m.MustKill && (m.Outside || m.Alive != ""), "%s must be killed, and cannot be", m.ID)
+	}
+}
+
+// Every row of the research that the catalogues follow is a mutant, or is said to be absent.
+func TestMutants_NoneIsForgotten(t *testing.T) {
+	known := map[string]bool{}
+	for _, m := range All() {
+		known[m.ID] = true
+	}
+	for _, a := range absences {
+		assert.NotEmpty(t, a.because)
+		for _, ids := range a.ids {
+			first, last, isRange := strings.Cut(ids, "–")
+			if !isRange {
+				last = first
+			}
+			to, err := strconv.Atoi(last[1:])
+			require.NoError(t, err, ids)
+			for i, err := strconv.Atoi(first[1:]); i <= to; i++ {
+				require.NoError(t, err, ids)
+				id := fmt.Sprintf("%c%02d", first[0], i)
+				assert.False(t, known[id], "%s is there, and said to be absent", id)
+				known[id] = true
+			}
+		}
+	}
+	for letter, rows := range map[rune]int{'E': 20, 'R': 22, 'D': 19, 'P': 13, 'M': 17, 'Q': 12, 'T': 6, 'V': 7, 'C': 7, 'X': 7} {
+		for i := range rows {
+			id := fmt.Sprintf("%c%02d", letter, i+1)
+			assert.True(t, known[id], "%s is neither a mutant nor said to be absent", id)
+		}
 	}
 }
 

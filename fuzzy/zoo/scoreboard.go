@@ -16,8 +16,12 @@ func (r *Report) Verdict() string {
 		return "lives, as it must"
 	case r.Killed && r.ByTest:
 		return "killed by a test"
+	case r.Killed && r.ByScenario:
+		return "killed in a scenario"
 	case r.Killed:
 		return "killed"
+	case r.Excuse != "":
+		return "lives, for a reason"
 	}
 	return "SURVIVES"
 }
@@ -35,10 +39,10 @@ func Honest(reports []Report) error {
 	return nil
 }
 
-// Survivors returns the ids of the mutants that nothing killed, the no-op aside.
+// Survivors returns the ids of the mutants that nothing killed, and for no reason that is known.
 func Survivors(reports []Report) (ids []string) {
 	for i := range reports {
-		if r := &reports[i]; !r.Killed && r.ID != Noop {
+		if r := &reports[i]; !r.Killed && r.Excuse == "" && r.ID != Noop {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -46,7 +50,7 @@ func Survivors(reports []Report) (ids []string) {
 }
 
 func summary(reports []Report) string {
-	bySim, byTest, all := 0, 0, 0
+	bySeed, byScenario, byTest, excused, all := 0, 0, 0, 0, 0
 	for i := range reports {
 		r := &reports[i]
 		if r.ID == Noop || r.ID == Canary {
@@ -56,12 +60,28 @@ func summary(reports []Report) string {
 		switch {
 		case r.Killed && r.ByTest:
 			byTest++
+		case r.Killed && r.ByScenario:
+			byScenario++
 		case r.Killed:
-			bySim++
+			bySeed++
+		case r.Excuse != "":
+			excused++
 		}
 	}
-	return fmt.Sprintf("%d mutants: %d killed by the simulator, %d by tests alone, %d survive",
-		all, bySim, byTest, all-bySim-byTest)
+	return fmt.Sprintf("%d mutants: %d killed by seeds of the simulator, %d by its directed scenarios alone, %d by tests alone, "+
+		"%d live for a reason, %d survive", all, bySeed, byScenario, byTest, excused, all-bySeed-byScenario-byTest-excused)
+}
+
+// medians says what the figures of killed mutants are.
+func medians(reports []Report) string {
+	ranges := 1
+	for i := range reports {
+		ranges = max(ranges, len(reports[i].Ranges))
+	}
+	if ranges == 1 {
+		return "Seeds and virtual time are those until the kill, in one range of seeds"
+	}
+	return fmt.Sprintf("Seeds and virtual time until the kill are medians of %d ranges of seeds", ranges)
 }
 
 // WriteText prints the scoreboard for a terminal.
@@ -71,12 +91,12 @@ func WriteText(w io.Writer, reports []Report) error {
 	for i := range reports {
 		r := &reports[i]
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%v\t%s\n",
-			r.ID, r.Verdict(), dash(r.Rule), r.seeds(), r.virtual(), r.Wall.Round(10*time.Millisecond), r.Broken)
+			r.ID, r.Verdict(), r.by(), r.seeds(), r.virtual(), r.Wall.Round(10*time.Millisecond), r.Broken)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", summary(reports))
+	_, err := fmt.Fprintf(w, "\n%s\n%s\n", summary(reports), medians(reports))
 	return err
 }
 
@@ -94,13 +114,13 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for i := range reports {
 		r := &reports[i]
-		by := dash(r.Rule)
+		by := r.by()
 		if r.ByTest && r.Killed {
 			by = "`" + r.Rule + "`"
 		} else if !r.Killed && r.ID != Noop {
 			by = "**survives**"
 			if r.Excuse != "" {
-				by += ": " + r.Excuse
+				by = "lives, because " + r.Excuse
 			}
 		}
 		cells := []string{r.ID, r.Broken, r.Bug, by, r.seeds(), r.virtual(), dash(r.Seen)}
@@ -109,7 +129,10 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 	}
-	fmt.Fprintf(&b, "\n%s.\n", summary(reports))
+	fmt.Fprintf(&b, "\n%s. %s.\n\nNot in the zoo, since there is nothing to break yet:\n\n", summary(reports), medians(reports))
+	for _, a := range absences {
+		fmt.Fprintf(&b, "- %s: %s.\n", strings.Join(a.ids, ", "), a.because)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -118,14 +141,29 @@ func (r *Report) seeds() string {
 	if r.Outside {
 		return "–"
 	}
-	return fmt.Sprint(r.Seeds)
+	m := r.Median()
+	if r.Killed && !r.ByTest && (r.ByScenario || !m.Killed) {
+		return fmt.Sprintf("over %d", m.Seeds)
+	}
+	return fmt.Sprint(m.Seeds)
 }
 
 func (r *Report) virtual() string {
 	if r.Outside {
 		return "–"
 	}
-	return r.Virtual.Round(100 * time.Millisecond).String()
+	return r.Median().Virtual.Round(100 * time.Millisecond).String()
+}
+
+// by is the rule that noticed, and the scenario that does.
+func (r *Report) by() string {
+	switch {
+	case r.ByScenario:
+		return r.Rule + " in " + r.Scenario
+	case r.Scenario != "":
+		return dash(r.Rule) + ", also in " + r.Scenario
+	}
+	return dash(r.Rule)
 }
 
 func dash(s string) string {

@@ -30,12 +30,14 @@ func (w *world) conclude(ctx context.Context, stopWork func()) error {
 	}) {
 		return nil
 	}
-	stopWork()
+	served := time.Since(healed)
+	stopWork() // which waits for the checks of what there is
+	stopped := time.Now()
 	if !w.await(ctx, "a healed cluster agrees", "the members have not applied the same entries, or the wiped one does not say so",
 		func() bool { return w.agreed(ctx) }) {
 		return nil
 	}
-	w.report.Converged = time.Since(healed).Seconds()
+	w.report.Converged = (served + time.Since(stopped)).Seconds()
 	ctx, cancel := context.WithTimeout(ctx, judgeTimeout)
 	defer cancel()
 	verdict, err := w.work.Verify(ctx)

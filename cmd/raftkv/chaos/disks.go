@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/coxswain/raft/storage/storagetest/powercut"
@@ -32,7 +33,7 @@ func openDisks(dirs []string, plain bool) (disks []*disk, reason string, err err
 		d.fs, err = powercut.Mount(d.dir)
 		switch {
 		case err != nil && i == 0:
-			return disks, err.Error(), nil
+			return disks, strings.ReplaceAll(err.Error(), "\n", "; "), nil
 		case err != nil:
 			return disks, "", err
 		}

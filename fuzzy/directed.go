@@ -1,0 +1,208 @@
+package fuzzy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Directed scenarios: what random search finds rarely, played on purpose. A director owns a cluster without
+// faults, the real codec between its members, and every invariant is checked after every event, as always.
+// Then the second phase follows, as in every run. What a scenario itself says of the run:
+//
+//	S1  A directed scenario comes about: each of its conditions is met within a bounded time.
+//	S2  What a scenario says must follow, follows.
+//	S3  What a scenario says must not happen, does not.
+
+// ScenarioPrefix before the name of a scenario makes a profile of it: Seed{"scenario:figure-8", 0}. The
+// number varies delays, timeouts and ids, not the story.
+const ScenarioPrefix = "scenario:"
+
+// scenario is one story.
+type scenario struct {
+	name     string
+	about    string // what it shows, in a sentence
+	source   string // where the story is from; empty: from here
+	voters   int
+	learners int
+	shape    func(p *Profile) // of the world, if the usual one does not do
+	play     func(d *director)
+}
+
+func scenarios() []scenario {
+	return slices.Concat(electionScenarios, connectionScenarios, replicationScenarios, staleScenarios,
+		readScenarios, transferScenarios, foundingScenarios)
+}
+
+// Scenarios lists the directed scenarios, each with what it shows: "figure-8: ...".
+func Scenarios() []string {
+	var list []string
+	for _, s := range scenarios() {
+		line := s.name + ": " + s.about
+		if s.source != "" {
+			line += " (" + s.source + ")"
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+// RunScenario plays a directed scenario; trace is as for Run.
+func RunScenario(name string, trace func(*Record)) (Result, error) {
+	return Run(Seed{ScenarioPrefix + name, 0}, trace)
+}
+
+func findScenario(name string) (scenario, error) {
+	all := scenarios()
+	if i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name }); i >= 0 {
+		return all[i], nil
+	}
+	return scenario{}, fmt.Errorf("fuzzy: unknown scenario %q; there are\n  %s", name, strings.Join(Scenarios(), "\n  "))
+}
+
+// drawScenario returns the world of a scenario: without faults, with a little jitter.
+func drawScenario(seed Seed, name string) (Profile, error) {
+	s, err := findScenario(name)
+	if err != nil {
+		return Profile{}, err
+	}
+	millisecond := sim.In(time.Millisecond)
+	p := Profile{
+		Name: seed.Profile, Voters: s.voters, Learners: s.learners,
+		ElectionTimeout: 150 * millisecond, Length: sim.In(time.Hour),
+		Network: sim.NetworkFaults{Delay: sim.Delay{Min: millisecond / 4, Mean: millisecond / 2}, FIFO: true},
+		Node: NodeProfile{
+			Codec: sim.Million, Atomic: seed.Number%2 == 0, MergeMax: 4,
+			DiskDelay: sim.Delay{Min: millisecond / 4, Mean: millisecond / 2},
+		},
+		Limits: Limits{1000, 1 << 20, 10_000, 1 << 16, 64, 1 << 18},
+		Load:   Load{Clients: 64, Think: millisecond, Keys: 1, BytesMax: 32, Burst: 1, History: true},
+	}
+	if s.shape != nil {
+		s.shape(&p)
+	}
+	return p, nil
+}
+
+// director plays a scenario on a cluster.
+type director struct {
+	c       *cluster
+	story   scenario
+	holds   []*hold
+	client  int
+	unheard map[*node][]raft.Seq // Persisted that a loop is not told
+	mute    *node                // whose senders do not get to run
+}
+
+// errCut ends a scenario that failed.
+var errCut = errors.New("fuzzy: cut")
+
+// newDirector returns the director of a scenario's run, nil for any other run.
+func newDirector(c *cluster) *director {
+	name, directed := strings.CutPrefix(c.seed.Profile, ScenarioPrefix)
+	if !directed {
+		return nil
+	}
+	story, err := findScenario(name)
+	if err != nil {
+		return nil // its profile cannot have been drawn
+	}
+	return &director{c: c, story: story, unheard: map[*node][]raft.Seq{}}
+}
+
+// perform plays the story, and begins the second phase.
+func (d *director) perform() {
+	d.story.play(d)
+	for _, n := range d.c.nodes {
+		d.hear(n)
+	}
+	d.unmute()
+	for _, h := range d.holds {
+		h.release()
+	}
+	d.c.nextPhase()
+}
+
+// settle lets every loop run that has something to do at once.
+func (d *director) settle() {
+	d.c.stepReady()
+	d.c.ready = d.c.ready[:0]
+	if d.c.failure != nil {
+		panic(errCut)
+	}
+}
+
+// timeouts is so many election timeouts.
+func (d *director) timeouts(n float64) sim.Time {
+	return sim.Time(n * float64(d.c.profile.ElectionTimeout))
+}
+
+// wait lets so many election timeouts pass.
+func (d *director) wait(timeouts float64) { d.reached(timeouts, func() bool { return false }) }
+
+// reached runs until something is so, for a bounded time, and reports whether it is.
+func (d *director) reached(timeouts float64, is func() bool) bool {
+	d.settle()
+	over := d.c.now() + d.timeouts(timeouts)
+	d.c.queue.Push(over, event{kind: evCue})
+	for !is() {
+		if d.c.now() >= over {
+			return false
+		}
+		d.c.turn()
+		if d.c.failure != nil {
+			panic(errCut)
+		}
+	}
+	return true
+}
+
+func (d *director) cut(class Class, rule, format string, args ...any) {
+	d.c.fail(class, rule, format, args...)
+	panic(errCut)
+}
+
+// until runs until a condition of the scenario is met. If it never is, the scenario shows nothing.
+func (d *director) until(what string, is func() bool) {
+	if !d.reached(setTimeouts, is) {
+		d.cut(Staging, "S1", "the scenario did not come about: %s, within %d election timeouts\n%s",
+			what, setTimeouts, d.c.describe())
+	}
+}
+
+const setTimeouts = 30
+
+// given checks a condition of the scenario that must be met by now.
+func (d *director) given(what string, is bool) {
+	d.settle()
+	if !is {
+		d.cut(Staging, "S1", "the scenario did not come about: %s\n%s", what, d.c.describe())
+	}
+}
+
+// expect runs until something is so that must become so.
+func (d *director) expect(timeouts float64, what string, is func() bool) {
+	if !d.reached(timeouts, is) {
+		d.cut(Liveness, "S2", "not within %.1f election timeouts: %s\n%s", timeouts, what, d.c.describe())
+	}
+}
+
+// always checks for a while, after every event, that something stays so.
+func (d *director) always(timeouts float64, what string, is func() bool) {
+	if d.reached(timeouts, func() bool { return !is() }) {
+		d.cut(Safety, "S3", "no more: %s\n%s", what, d.c.describe())
+	}
+}
+
+// check checks that something is so now.
+func (d *director) check(what string, is func() bool) {
+	d.settle()
+	if !is() {
+		d.cut(Safety, "S3", "not so: %s\n%s", what, d.c.describe())
+	}
+}

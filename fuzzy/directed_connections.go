@@ -1,0 +1,219 @@
+package fuzzy
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// connectionScenarios: partial and one-way connections, and lanes that are out of step.
+var connectionScenarios = []scenario{
+	{
+		name: "bridge", voters: 5, play: bridge,
+		about:  "members that all see one of them and nobody else are led by it",
+		source: "Howard and Abraham 2020",
+	},
+	{
+		name: "constrained-election", voters: 5, play: constrainedElection,
+		about:  "if only one member sees a quorum, it leads; if its log lags, nobody does, and no term races",
+		source: "OmniPaxos, EuroSys 2023",
+	},
+	{
+		name: "chain", voters: 3, play: chain,
+		about:  "the last one in a chain, which does not see the leader, deposes nobody",
+		source: "OmniPaxos, EuroSys 2023",
+	},
+	{
+		name: "leader-behind-a-bridge", voters: 5, play: leaderBehindABridge,
+		about:  "a leader that only one follower sees steps down, although that one hears it well",
+		source: "Cloudflare, 2020",
+	},
+	{
+		name: "sends-but-does-not-hear", voters: 3, play: sendsButDoesNotHear,
+		about:  "a leader that can send but not hear steps down within two election timeouts",
+		source: "dissertation §6.2",
+	},
+	{
+		name: "hears-but-does-not-send", voters: 3, play: hearsButDoesNotSend,
+		about:  "a leader that can hear but not send is replaced, and disturbs nobody when it is heard again",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "follower-that-does-not-hear", voters: 3, play: followerThatDoesNotHear,
+		about:  "a follower that can send but not hear asks for pre-votes in vain",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "rejoining-member", voters: 3, play: rejoiningMember,
+		about:  "a member that was cut off for long comes back in the term in which it left",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "slow-appends", voters: 3, play: slowAppends,
+		about:  "heartbeats alone keep a follower that gets no entries, and commit nothing there",
+		source: "paper §5.2",
+	},
+	{
+		name: "slow-heartbeats", voters: 3, play: slowHeartbeats,
+		about:  "appends alone keep a follower, and the leader",
+		source: "paper §5.2",
+	},
+}
+
+// somebodyCommits: the leader of the newest term commits.
+func (d *director) somebodyCommits(timeouts float64) {
+	d.expect(timeouts, "the leader commits", func() bool {
+		i, committed := d.c.leader(), d.c.check.canonical
+		return i >= 0 && len(committed) > 0 && committed[len(committed)-1].by == d.c.nodes[i].status.Term
+	})
+}
+
+func bridge(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	d.c.faulted("b is the bridge: nobody sees anybody else")
+	d.c.net.Links.Bridge(b.index)
+	d.expect(5, "a, which sees no quorum, steps down", func() bool { return !a.leads() })
+	d.expect(30, "b leads", b.leads)
+	d.somebodyCommits(3)
+	d.always(10, "b leads on", d.reignsOn(b))
+}
+
+func constrainedElection(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.c.faulted("a is cut off, and the others see c alone")
+	d.c.net.Links.ConstrainedElection(a.index, c.index)
+	d.expect(30, "c leads", c.leads)
+	d.somebodyCommits(3)
+	d.heal()
+	d.until("all are equal", func() bool { return d.equal() })
+	behind := d.lose(nil, these(a), raft.AppendRequest{})
+	d.written(c)
+	d.c.faulted("c is cut off, and the others see a alone, which lags")
+	d.c.net.Links.ConstrainedElection(c.index, a.index)
+	behind.stop()
+	term := c.status.Term
+	d.always(20, "nobody but c leads, and terms do not race", func() bool {
+		for _, n := range d.c.nodes {
+			if n != c && n.leads() || n.status.Term > term+1 {
+				return false
+			}
+		}
+		return true
+	})
+	d.heal()
+	d.somebodyCommits(15)
+}
+
+// equal: all hold the same, and have applied it.
+func (d *director) equal() bool {
+	return !slices.ContainsFunc(d.c.nodes, func(n *node) bool {
+		return n.status.Last != d.c.nodes[0].status.Last || n.applied != n.last()
+	})
+}
+
+func chain(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.c.faulted("a, b and c are a chain")
+	d.c.net.Links.Chain([]int{0, 1, 2})
+	asks := d.record(these(c), nil, raft.PreVoteRequest{})
+	d.always(20, "a leads on in its term", d.reignsOn(a))
+	d.given("c has asked for pre-votes", asks.some())
+	d.written(a)
+}
+
+func leaderBehindABridge(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	d.c.faulted("a sees b alone")
+	d.c.net.Links.BehindBridge(a.index, b.index)
+	d.expect(5, "a, which sees no quorum, steps down", func() bool { return !a.leads() })
+	d.expect(30, "another leads", func() bool { return !a.leads() && !d.nobodyLeads() })
+	d.somebodyCommits(3)
+	i := d.c.nodes[d.c.leader()]
+	d.always(10, "it leads on", d.reignsOn(i))
+}
+
+func sendsButDoesNotHear(d *director) {
+	a := d.c.nodes[0]
+	d.found()
+	d.isolate(sim.Inward, a)
+	d.expect(2, "a steps down", func() bool { return !a.leads() })
+	d.expect(20, "another leads", func() bool { return !d.nobodyLeads() })
+	d.somebodyCommits(3)
+}
+
+func hearsButDoesNotSend(d *director) {
+	a := d.c.nodes[0]
+	d.found()
+	d.isolate(sim.Outward, a)
+	d.expect(20, "another leads, and a knows", func() bool {
+		i := d.c.leader()
+		return i > 0 && a.status.Leader == nodeID(i)
+	})
+	next := d.c.nodes[d.c.leader()]
+	d.written(next)
+	reigns := d.reignsOn(next)
+	d.always(10, "it leads on", reigns)
+	d.heal()
+	d.always(10, "it leads on when a is heard again", reigns)
+}
+
+func followerThatDoesNotHear(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.isolate(sim.Inward, c)
+	asks := d.record(these(c), nil, raft.PreVoteRequest{})
+	reigns := d.reignsOn(a)
+	d.always(20, "a leads on in its term", reigns)
+	d.given("c has asked for pre-votes", asks.some())
+	d.heal()
+	d.always(5, "a leads on when c hears again", reigns)
+}
+
+func rejoiningMember(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	reigns := d.reignsOn(a)
+	d.isolate(sim.BothWays, c)
+	d.written(a)
+	d.always(30, "a leads on in its term", reigns)
+	d.given("c has given up on a", c.status.Leader == "")
+	d.heal()
+	d.always(10, "a leads on, and c raises no term", func() bool {
+		return reigns() && c.status.Term == a.status.Term
+	})
+	d.expect(1, "c has what it missed", d.equal)
+}
+
+func slowAppends(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	reigns, before := d.reignsOn(a), c.status.Commit
+	appends := d.hold(these(a), these(c), raft.AppendRequest{})
+	for range 20 {
+		d.written(a)
+		d.always(0.5, "a leads, c follows, and commits nothing that it does not hold", func() bool {
+			return reigns() && c.status.Leader == a.id && c.status.Commit == before
+		})
+	}
+	appends.release()
+	d.expect(3, "c has all", d.equal)
+	d.check("a leads on", reigns)
+}
+
+func slowHeartbeats(d *director) {
+	a := d.c.nodes[0]
+	d.found()
+	reigns := d.reignsOn(a)
+	beats := d.hold(these(a), nil, raft.Heartbeat{})
+	for range 40 {
+		d.write(a, 1)
+		d.always(0.25, "a leads on", reigns)
+	}
+	beats.release()
+	d.always(3, "a leads on when the heartbeats arrive", reigns)
+}

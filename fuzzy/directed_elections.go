@@ -1,0 +1,255 @@
+package fuzzy
+
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// electionScenarios: who may win an election, and who must be able to.
+var electionScenarios = []scenario{
+	{
+		name: "longer-log-of-an-older-term", voters: 3, play: longerLogOfAnOlderTerm,
+		about:  "a long log of an older term loses to a short one of a newer term",
+		source: "paper §5.4.1",
+	},
+	{
+		name: "vote-by-the-end-of-the-log", voters: 3, play: voteByTheEndOfTheLog,
+		about:  "a voter compares a candidate's log with the end of its own, committed or not as far as it knows",
+		source: "paper §5.4.1",
+	},
+	{
+		name: "votes-of-an-earlier-term", voters: 3, play: votesOfAnEarlierTerm,
+		about:  "votes that arrive after their term has passed elect nobody",
+		source: "paper §5.2",
+	},
+	{
+		name: "equal-timers", voters: 3, shape: punctualWorld, play: equalTimers,
+		about:  "followers whose timers have run alike so far do not split votes for ever",
+		source: "paper §5.2",
+	},
+	{
+		name: "laggard-asks-often", voters: 3, play: laggardAsksOften,
+		about:  "a member that cannot win, and asks all the time, keeps nobody from winning",
+		source: "paper §5.2",
+	},
+	{
+		name: "silence-frees-voters", voters: 3, play: silenceFreesVoters,
+		about: "a voter whose leader has been silent for a timeout grants the first pre-vote that it is " +
+			"asked for",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "grants-of-an-earlier-round", voters: 3, play: grantsOfAnEarlierRound,
+		about:  "pre-votes of an earlier attempt do not count in a later one",
+		source: "dissertation §9.6",
+	},
+	{
+		name: "vote-request-from-before", voters: 3, play: voteRequestFromBefore,
+		about:  "a vote request that was delayed deposes no leader that is heard again",
+		source: "dissertation §4.2.3",
+	},
+	{
+		name: "two-terms-in-one-step", voters: 5, play: twoTermsInOneStep,
+		about:  "a voter that hears of two terms in one step votes in the second alone",
+		source: "paper §5.1",
+	},
+	{
+		name: "crash-within-a-vote", voters: 5, play: crashWithinAVote,
+		about:  "a voter that dies in the midst of a vote never gives two of them",
+		source: "paper §5.2",
+	},
+}
+
+func longerLogOfAnOlderTerm(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.isolate(sim.BothWays, a)
+	d.write(a, 5)
+	d.elect(b)
+	d.written(b)
+	d.given("a's log is longer than c's, and of an older term", a.last() > c.last())
+	d.crash(b)
+	d.heal()
+	rivals := d.onlyCandidate(a)
+	d.always(8, "a, which lacks what is committed, does not lead", func() bool { return !a.leads() })
+	rivals.stop()
+	d.expect(8, "c leads", c.leads)
+}
+
+func voteByTheEndOfTheLog(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.lose(these(a), these(c), raft.AppendRequest{})
+	d.lose(these(a), these(b), raft.Heartbeat{})
+	d.write(a, 1)
+	d.until("a commits an entry", func() bool { return a.status.Commit == a.last() })
+	d.given("b holds it, and does not know that it is committed", b.last() == a.last() && b.status.Commit < b.last())
+	d.crash(a)
+	rivals := d.onlyCandidate(c)
+	d.always(8, "c, which lacks it, does not lead", func() bool { return !c.leads() })
+	rivals.stop()
+	d.expect(8, "b leads", b.leads)
+}
+
+func votesOfAnEarlierTerm(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.crash(a)
+	rivals := d.onlyCandidate(b)
+	votes := d.hold(these(c), these(b), raft.VoteReply{})
+	d.until("c votes for b in term 2", votes.some)
+	votes.stop()
+	requests := d.lose(these(b), these(c), raft.VoteRequest{})
+	d.until("b stands in term 3", func() bool { return b.status.Term == 3 && requests.some() })
+	votes.release()
+	d.check("b does not lead term 3 by votes of term 2", func() bool { return !b.leads() })
+	requests.stop()
+	rivals.stop()
+	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
+}
+
+func punctualWorld(p *Profile) {
+	p.Network.Delay = sim.Delay{Min: p.ElectionTimeout / 150, Mean: p.ElectionTimeout / 300}
+	p.Node.DiskDelay = sim.Delay{Min: p.ElectionTimeout / 150}
+	p.Node.Punctual = true
+}
+
+func equalTimers(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	beats := d.record(these(a), nil, raft.Heartbeat{})
+	d.until("both hear a heartbeat at the same instant", func() bool {
+		return len(beats.kept) >= 2 && len(beats.kept)%2 == 0
+	})
+	d.crash(a)
+	d.expect(20, "b or c leads", func() bool { return b.leads() || c.leads() })
+}
+
+func laggardAsksOften(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	appends := d.lose(these(a), these(c), raft.AppendRequest{})
+	d.written(a)
+	d.crash(a)
+	appends.stop()
+	asks := d.record(these(c), these(b), raft.PreVoteRequest{})
+	d.hurry(c, 4)
+	d.expect(15, "b leads", b.leads)
+	d.given("c has asked", asks.some())
+	d.hurry(c, 1)
+}
+
+func silenceFreesVoters(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	beats := d.record(these(a), these(c), raft.Heartbeat{})
+	d.until("c hears a", beats.some)
+	d.crash(a)
+	rivals := d.onlyCandidate(b)
+	asks := d.hold(these(b), these(c), raft.PreVoteRequest{})
+	grants := d.record(these(c), these(b), raft.PreVoteReply{}).where(func(m *raft.Message) bool {
+		return m.Body.(raft.PreVoteReply).Granted
+	})
+	d.hurry(b, 4)
+	d.wait(1.02)
+	d.given("b has asked, and c does not ask yet", asks.some() && c.status.Role == raft.Follower)
+	asks.release()
+	d.expect(0.05, "c grants the pre-vote", grants.some)
+	d.hurry(b, 1)
+	rivals.stop()
+	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
+}
+
+func grantsOfAnEarlierRound(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.suspend(a)
+	rivals := d.onlyCandidate(b)
+	grants := d.hold(these(c), these(b), raft.PreVoteReply{}).where(func(m *raft.Message) bool {
+		return m.Body.(raft.PreVoteReply).Granted
+	})
+	d.until("c would vote for b", grants.some)
+	d.resume(a)
+	d.until("both hear a again", func() bool { return b.status.Leader == a.id && c.status.Leader == a.id })
+	grants.stop()
+	d.c.net.Links.CutBoth(sim.Partitions, a.index, b.index)
+	d.until("b asks again", func() bool { return b.status.Role == raft.PreCandidate })
+	old := d.reignsOn(a)
+	grants.release()
+	d.always(3, "b does not stand for election, for c hears a", func() bool {
+		return b.status.Term == a.status.Term && old()
+	})
+	rivals.stop()
+}
+
+func voteRequestFromBefore(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.suspend(a)
+	rivals := d.onlyCandidate(c)
+	requests := d.hold(these(c), nil, raft.VoteRequest{})
+	d.until("c stands for election", func() bool { return len(requests.kept) == 2 })
+	d.crash(c)
+	d.resume(a)
+	d.until("b hears a again", func() bool { return b.status.Leader == a.id })
+	d.wait(0.7)
+	reigns := d.reignsOn(a)
+	requests.release()
+	d.always(8, "a leads on in its term", reigns)
+	rivals.stop()
+}
+
+// b has asked for votes in term 2 and sleeps; d asks in term 3; e hears of both at once.
+func twoTermsInOneStep(d *director) {
+	n := d.c.nodes
+	a, b, dd, e := n[0], n[1], n[3], n[4]
+	d.found()
+	d.crash(a)
+	requests := d.hold(nil, these(e), raft.VoteRequest{})
+	d.lose(these(dd), these(b))
+	d.lose(these(b), these(dd), raft.VoteRequest{})
+	rivals := d.onlyCandidate(b)
+	d.until("b stands for election, and has c's vote", func() bool {
+		return requests.some() && d.c.check.votes[voteKey{n[2].disk.incarnation, b.status.Term}] == b.peer()
+	})
+	d.wait(0.02)
+	d.suspend(b)
+	rivals.stop()
+	rivals = d.onlyCandidate(dd)
+	d.until("d stands in the next term", func() bool {
+		return len(requests.kept) > 1 && dd.status.Term > b.status.Term
+	})
+	d.given("e is in an earlier term", e.status.Term < b.status.Term)
+	d.arriveTogether(requests.taken()...)
+	d.until("e's vote is durable", func() bool { return e.disk.hard.Term == dd.status.Term })
+	d.resume(b)
+	d.always(0.1, "b does not lead by a vote that was never given", func() bool { return !b.leads() })
+	rivals.stop()
+}
+
+func crashWithinAVote(d *director) {
+	c, e := d.c.nodes[2], d.c.nodes[4]
+	d.found()
+	for effects := 1; effects <= 4; effects++ {
+		d.lose(nil, nil, raft.VoteReply{})
+		requests := d.hold(nil, these(c), raft.VoteRequest{})
+		rivals := d.onlyCandidate(e)
+		for _, n := range d.c.nodes {
+			if n.leads() {
+				d.crash(n)
+				d.start(n)
+			}
+		}
+		d.until("e stands for election", requests.some)
+		d.dieAfter(c, effects)
+		d.arriveTogether(requests.taken()...)
+		d.reached(1, func() bool { return c.core == nil })
+		d.crash(c)
+		rivals.stop()
+		d.start(c)
+		for _, h := range d.holds {
+			h.forget()
+		}
+		d.until("somebody leads, and all are equal", func() bool { return !d.nobodyLeads() && d.equal() })
+	}
+}

@@ -1,0 +1,207 @@
+package fuzzy
+
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// readScenarios: what a read may miss (dissertation §6.4).
+var readScenarios = []scenario{
+	{
+		name: "suspended-leader-reads", voters: 3, play: suspendedLeaderReads,
+		about:  "a leader that slept, and wakes up cut off, answers no read",
+		source: "Jepsen on etcd and Consul, 2014",
+	},
+	{
+		name: "old-answers-confirm-nothing", voters: 3, play: oldAnswersConfirmNothing,
+		about:  "answers to heartbeats from before confirm no read that is asked for now",
+		source: "etcd #20418",
+	},
+	{
+		name: "read-ids-after-a-restart", voters: 3, play: readIDsAfterARestart,
+		about:  "the answer to a read of an earlier life answers none of this life",
+		source: "class of etcd #20418",
+	},
+	{
+		name: "late-read-reply", voters: 3, play: lateReadReply,
+		about: "the answer to a read that was given up answers no later one",
+	},
+}
+
+func suspendedLeaderReads(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	d.isolate(sim.BothWays, a)
+	d.suspend(a)
+	d.elect(b)
+	d.written(b)
+	d.resume(a)
+	d.given("a believes that it leads", a.leads())
+	t := d.read(a)
+	d.always(3, "a answers no read", func() bool { return d.state(t) != answeredWell })
+}
+
+func oldAnswersConfirmNothing(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	old := d.hold(these(b, c), these(a), raft.HeartbeatReply{})
+	d.until("both have answered a heartbeat", func() bool { return len(old.kept) >= 2 })
+	d.isolate(sim.Outward, a)
+	d.suspend(a)
+	d.wait(0.1)
+	old.stop()
+	quiet := d.lose(these(b, c), these(a))
+	d.elect(b)
+	d.written(b)
+	d.resume(a)
+	t := d.read(a)
+	d.given("a believes that it leads", a.leads())
+	old.release()
+	d.check("a answers no read", func() bool { return a.leads() && d.state(t) != answeredWell })
+	quiet.stop()
+}
+
+func readIDsAfterARestart(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	reply := d.hold(these(a), these(b), raft.ReadReply{})
+	d.read(b)
+	d.until("a answers b", reply.some)
+	d.crash(b)
+	d.written(a)
+	d.start(b)
+	d.until("b follows a", func() bool { return b.status.Leader == a.id })
+	lost := d.lose(these(b), these(a), raft.ReadRequest{})
+	t := d.read(b)
+	d.until("b asks again", lost.some)
+	reply.release()
+	d.check("the old answer answers nothing", func() bool { return d.state(t) == unanswered })
+	lost.stop()
+	d.expect(3, "the read is answered", func() bool { return d.state(t) == answeredWell })
+}
+
+func lateReadReply(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	reply := d.hold(these(a), these(b), raft.ReadReply{})
+	first := d.read(b)
+	d.until("a answers b", reply.some)
+	d.until("b gives up", func() bool { return d.state(first) == answeredNo })
+	d.written(a)
+	lost := d.lose(these(b), these(a), raft.ReadRequest{})
+	t := d.read(b)
+	d.until("b asks again", lost.some)
+	reply.release()
+	d.check("the old answer answers nothing", func() bool { return d.state(t) == unanswered })
+	lost.stop()
+	d.expect(3, "the read is answered", func() bool { return d.state(t) == answeredWell })
+}
+
+// transferScenarios: leadership that is handed over (dissertation §3.10).
+var transferScenarios = []scenario{
+	{
+		name: "transfer-to-a-laggard", voters: 3, play: transferToALaggard,
+		about:  "the target is brought up to date before it is asked to campaign, and no proposal comes between",
+		source: "dissertation §3.10",
+	},
+	{
+		name: "transfer-that-fails", voters: 3, play: transferThatFails,
+		about:  "a transfer to a member that is gone is given up, and the leader serves on",
+		source: "dissertation §3.10",
+	},
+	{
+		name: "stale-timeout-now", voters: 3, play: staleTimeoutNow,
+		about:  "a TimeoutNow that was delayed into a later term deposes nobody",
+		source: "raft-rs #234",
+	},
+	{
+		name: "late-timeout-now", voters: 3, play: lateTimeoutNow,
+		about:  "a TimeoutNow that arrives after the transfer was given up elects nobody whose log is behind",
+		source: "paper §5.4.1",
+	},
+	{
+		name: "transfer-to-a-learner", voters: 3, learners: 1, play: transferToALearner,
+		about:  "a learner is handed nothing",
+		source: "dissertation §4.2.1",
+	},
+}
+
+func transferToALaggard(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.wait(1)
+	appends := d.hold(these(a), these(c), raft.AppendRequest{})
+	d.written(a)
+	term := a.status.Term
+	t := d.transfer(a, c)
+	refused := d.write(a, 1)
+	d.check("a proposal during a transfer is refused", func() bool { return d.state(refused) == answeredNo })
+	d.wait(0.2)
+	d.check("a waits until c has all", func() bool {
+		return d.state(t) == unanswered && a.leads() && c.status.Term == term
+	})
+	appends.release()
+	d.expect(3, "c leads the next term", func() bool {
+		return c.leads() && c.status.Term == term+1 && d.state(t) == answeredWell
+	})
+}
+
+func transferThatFails(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.wait(1)
+	d.lose(these(a), these(c), raft.TimeoutNow{}, raft.AppendRequest{})
+	t := d.transfer(a, c)
+	d.given("the transfer is under way", d.state(t) == unanswered)
+	reigns := d.reignsOn(a)
+	d.expect(3, "the transfer is given up", func() bool { return d.state(t) == answeredNo })
+	d.check("a leads on", reigns)
+	w := d.write(a, 1)
+	d.expect(3, "a serves again", func() bool { return d.state(w) == answeredWell })
+}
+
+func staleTimeoutNow(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.wait(1)
+	old := d.hold(these(a), these(c), raft.TimeoutNow{})
+	t := d.transfer(a, c)
+	d.until("a asks c to campaign", old.some)
+	d.until("the transfer is given up", func() bool { return d.state(t) == answeredNo })
+	old.stop()
+	d.crash(a)
+	d.elect(b)
+	d.written(b)
+	d.until("c follows b", func() bool { return c.status.Leader == b.id })
+	old.release()
+	d.always(5, "b leads on", d.reignsOn(b))
+}
+
+func lateTimeoutNow(d *director) {
+	a, c := d.c.nodes[0], d.c.nodes[2]
+	d.found()
+	d.wait(1)
+	late := d.hold(these(a), these(c), raft.TimeoutNow{})
+	t := d.transfer(a, c)
+	d.until("the transfer is given up", func() bool { return late.some() && d.state(t) == answeredNo })
+	appends := d.lose(these(a), these(c), raft.AppendRequest{})
+	d.written(a)
+	d.given("c follows a, and lacks what is committed", c.status.Leader == a.id && c.last() < a.last())
+	rivals := d.onlyCandidate(c)
+	late.release()
+	d.always(5, "c does not lead", func() bool { return !c.leads() })
+	d.given("c has stood for election", c.status.Term > 1)
+	appends.stop()
+	rivals.stop()
+	d.somebodyCommits(20)
+}
+
+func transferToALearner(d *director) {
+	a, learner := d.c.nodes[0], d.c.nodes[3]
+	d.found()
+	d.wait(1)
+	reigns := d.reignsOn(a)
+	t := d.transfer(a, learner)
+	d.check("it is refused", func() bool { return d.state(t) == answeredNo })
+	d.always(5, "a leads on", reigns)
+}

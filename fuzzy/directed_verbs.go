@@ -1,0 +1,355 @@
+package fuzzy
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// What a director does to messages, processes, disks and clocks, and what it asks for as a client.
+
+// messageUnderWay is a message at its destination.
+type messageUnderWay = sim.Delivery[envelope]
+
+// hold is the messages of some kinds between some members that a director keeps from arriving.
+type hold struct {
+	d        *director
+	from, to []*node // nil: any
+	bodies   []raft.Body
+	fits     func(*raft.Message) bool // nil: any
+	mode     holdMode
+	over     bool
+	kept     []messageUnderWay
+}
+
+type holdMode uint8
+
+const (
+	keep   holdMode = iota // they may be released
+	lose                   // they never arrive
+	record                 // they arrive, and may arrive again
+)
+
+// keeps takes a message that arrives out of its way, if it is to be kept. The director may be nil.
+func (d *director) keeps(m messageUnderWay) bool {
+	if d == nil {
+		return false
+	}
+	for _, h := range d.holds {
+		if !h.over && h.matches(&m) {
+			h.kept = append(h.kept, m)
+			return h.mode != record
+		}
+	}
+	return false
+}
+
+func (h *hold) matches(m *messageUnderWay) bool {
+	same := func(b raft.Body) bool { return reflect.TypeOf(b) == reflect.TypeOf(m.Message.message.Body) }
+	return (h.from == nil || slices.Contains(h.from, h.d.c.nodes[m.From])) &&
+		(h.to == nil || slices.Contains(h.to, h.d.c.nodes[m.To])) &&
+		(h.bodies == nil || slices.ContainsFunc(h.bodies, same)) &&
+		(h.fits == nil || h.fits(&m.Message.message))
+}
+
+func (d *director) holding(mode holdMode, from, to []*node, bodies []raft.Body) *hold {
+	h := &hold{d: d, mode: mode, from: from, to: to, bodies: bodies}
+	d.holds = append(d.holds, h)
+	var kinds []string
+	for _, b := range bodies {
+		kinds = append(kinds, typeName(b))
+	}
+	verb := [...]string{"hold", "lose", "record"}[mode]
+	d.c.faulted("%s %s from %s to %s", verb, strings.Join(kinds, ", "), idsOf(from), idsOf(to))
+	return h
+}
+
+func idsOf(nodes []*node) (s string) {
+	for _, n := range nodes {
+		s += string(n.id)
+	}
+	if s == "" {
+		return "any"
+	}
+	return s
+}
+
+// these are some members; none: any.
+func these(nodes ...*node) []*node { return nodes }
+
+func (d *director) hold(from, to []*node, bodies ...raft.Body) *hold {
+	return d.holding(keep, from, to, bodies)
+}
+
+func (d *director) lose(from, to []*node, bodies ...raft.Body) *hold {
+	return d.holding(lose, from, to, bodies)
+}
+
+func (d *director) record(from, to []*node, bodies ...raft.Body) *hold {
+	return d.holding(record, from, to, bodies)
+}
+
+// where narrows a hold.
+func (h *hold) where(fits func(*raft.Message) bool) *hold {
+	h.fits = fits
+	return h
+}
+
+// byThisLife narrows a hold to what the members send with the disks that they have now.
+func (h *hold) byThisLife() *hold {
+	var senders []raft.Peer
+	for _, n := range h.from {
+		senders = append(senders, n.peer())
+	}
+	return h.where(func(m *raft.Message) bool { return slices.Contains(senders, m.From) })
+}
+
+// some reports whether anything was held.
+func (h *hold) some() bool { return len(h.kept) > 0 }
+
+// stop holds no more; what was held stays so.
+func (h *hold) stop() { h.over = true }
+
+// forget stops, and what was held is lost.
+func (h *hold) forget() { h.over, h.kept = true, nil }
+
+// release stops, and lets what was held arrive, one message a step.
+func (h *hold) release() {
+	h.over = true
+	if h.mode != keep {
+		return
+	}
+	for _, m := range h.taken() {
+		h.d.c.deliver(m)
+		h.d.settle()
+	}
+}
+
+// taken stops, and takes what was held from the hold.
+func (h *hold) taken() []messageUnderWay {
+	kept := h.kept
+	h.over, h.kept = true, nil
+	return kept
+}
+
+// arriveTogether lets messages arrive so that one step takes them all.
+func (d *director) arriveTogether(messages ...messageUnderWay) {
+	for _, m := range messages {
+		d.c.deliver(m)
+	}
+	d.settle()
+}
+
+// forge lets a message arrive that nobody sent like this.
+func (d *director) forge(m messageUnderWay, change func(m *raft.Message)) {
+	change(&m.Message.message)
+	d.c.faulted("a forged %s arrives at %s", typeName(m.Message.message.Body), nodeID(m.To))
+	d.arriveTogether(m)
+}
+
+// Links.
+
+func side(nodes ...*node) (set uint64) {
+	for _, n := range nodes {
+		set |= 1 << n.index
+	}
+	return set
+}
+
+// isolate cuts members off from all others.
+func (d *director) isolate(how sim.Direction, nodes ...*node) {
+	way := [...]string{"both ways", "they do not hear it", "it does not hear them"}[how]
+	d.c.faulted("%s: cut off from the others, %s", idsOf(nodes), way)
+	d.c.net.Links.Split(side(nodes...), how)
+}
+
+func (d *director) heal() {
+	d.c.faulted("all links are up")
+	d.c.net.Links.Heal(sim.Partitions)
+}
+
+// Processes and clocks.
+
+func (d *director) start(nodes ...*node) {
+	for _, n := range nodes {
+		n.start()
+	}
+	d.settle()
+}
+
+// crash ends processes. Of what a disk was writing, any part may be there.
+func (d *director) crash(nodes ...*node) {
+	for _, n := range nodes {
+		n.crash()
+	}
+	d.settle()
+}
+
+func (d *director) wipe(nodes ...*node) {
+	for _, n := range nodes {
+		n.crash()
+		n.disk.wipe()
+		d.c.faulted("%s has lost its disk", n.id)
+	}
+	d.settle()
+}
+
+// dieAfter ends a process in the midst of what it does: before its next effect but effects-1.
+func (d *director) dieAfter(n *node, effects int) { n.dieAfter, n.deadFor = effects, sim.In(3600e9) }
+
+func (d *director) suspend(n *node) {
+	d.c.faulted("%s is suspended", n.id)
+	n.freeze(true)
+}
+
+func (d *director) resume(n *node) {
+	d.c.faulted("%s runs on", n.id)
+	n.resume()
+	d.settle()
+}
+
+// hurry makes a clock run so many times as fast.
+func (d *director) hurry(n *node, times int64) {
+	n.clock.SetDrift(d.c.now(), (times-1)*sim.Million)
+	n.arm()
+}
+
+// Disks and senders.
+
+func (d *director) stall(n *node) {
+	d.c.faulted("the disk of %s stands still", n.id)
+	n.disk.stallTill = sim.Never
+}
+
+func (d *director) flow(n *node) {
+	d.c.faulted("the disk of %s works again", n.id)
+	n.disk.stallTill = 0
+	if n.core != nil && n.writing > 0 {
+		n.endWriteIn(0)
+	}
+}
+
+// deafen lets a disk write, and its loop not hear of it.
+func (d *director) deafen(n *node) { d.unheard[n] = []raft.Seq{} }
+
+// hear tells the loop what it has not heard.
+func (d *director) hear(n *node) {
+	seqs := d.unheard[n]
+	delete(d.unheard, n)
+	for _, seq := range seqs {
+		n.post(raft.Persisted{Seq: seq})
+		d.settle()
+	}
+}
+
+func (d *director) keepsPersisted(n *node, seq raft.Seq) bool {
+	if d == nil || d.unheard[n] == nil {
+		return false
+	}
+	d.unheard[n] = append(d.unheard[n], seq)
+	return true
+}
+
+// muffle lets the senders of a member not run: what it sends waits in their queues.
+func (d *director) muffle(n *node) { d.mute = n }
+
+func (d *director) keepsSends(n *node) bool { return d != nil && d.mute == n }
+
+// unmute lets the senders run.
+func (d *director) unmute() {
+	if n := d.mute; n != nil {
+		d.mute = nil
+		n.flush()
+		d.settle()
+	}
+}
+
+// Clients. Each request is of a client of its own.
+
+func (d *director) nextClient() int {
+	d.client++
+	return (d.client - 1) % len(d.c.work.clients)
+}
+
+// write proposes writes as one event; the ticket is the last one's.
+func (d *director) write(n *node, count int) raft.Ticket {
+	t := d.c.work.write(n, d.nextClient(), count)
+	d.settle()
+	return t
+}
+
+func (d *director) read(n *node) raft.Ticket {
+	t := d.c.work.read(n, d.nextClient(), 0)
+	d.settle()
+	return t
+}
+
+func (d *director) transfer(n, to *node) raft.Ticket {
+	t := d.c.work.transferTo(n, d.nextClient(), to.id)
+	d.settle()
+	return t
+}
+
+func (d *director) state(t raft.Ticket) answerState { return d.c.work.requests[t].state }
+
+// written proposes a write to a leader that can commit it, and waits until it is applied there.
+func (d *director) written(n *node) {
+	t := d.write(n, 1)
+	d.until(string(n.id)+" commits a write", func() bool { return d.state(t) == answeredWell })
+}
+
+// Elections.
+
+func (n *node) leads() bool { return n.core != nil && n.status.Role == raft.Leader }
+
+// last is the end of the log in memory, committed or not.
+func (n *node) last() raft.Index { return raft.Index(len(n.log)) }
+
+// stores reports whether an entry is durable here.
+func (n *node) stores(id raft.EntryID) bool {
+	return int(id.Index) <= len(n.disk.log) && id.Index > 0 && n.disk.log[id.Index-1].entry.ID() == id
+}
+
+// progressOf is what a leader knows of another member.
+func (n *node) progressOf(peer *node) raft.PeerProgress {
+	i := slices.IndexFunc(n.status.Peers, func(p raft.PeerProgress) bool { return p.ID == peer.id })
+	if i < 0 {
+		return raft.PeerProgress{}
+	}
+	return n.status.Peers[i]
+}
+
+// found starts all members and waits until they are a cluster. Its founder, the first one, leads term 1.
+func (d *director) found() {
+	d.start(d.c.nodes...)
+	a := d.c.nodes[0]
+	d.until("the cluster is founded, and a leads it", func() bool {
+		return a.leads() && !slices.ContainsFunc(d.c.nodes, func(n *node) bool { return n.applied < 2 })
+	})
+}
+
+// onlyCandidate loses the requests of everybody else who wants to be elected.
+func (d *director) onlyCandidate(n *node) *hold {
+	return d.lose(nil, nil, raft.PreVoteRequest{}, raft.VoteRequest{}).where(func(m *raft.Message) bool {
+		return m.From.ID != n.id
+	})
+}
+
+// elect waits until a member leads, and lets nobody else stand meanwhile.
+func (d *director) elect(n *node) {
+	rivals := d.onlyCandidate(n)
+	d.until(string(n.id)+" leads", n.leads)
+	rivals.stop()
+}
+
+// reignsOn: a member leads the term that it leads now.
+func (d *director) reignsOn(n *node) func() bool {
+	term := n.status.Term
+	return func() bool { return n.leads() && n.status.Term == term }
+}
+
+// nobodyLeads is a condition for always.
+func (d *director) nobodyLeads() bool { return !slices.ContainsFunc(d.c.nodes, (*node).leads) }

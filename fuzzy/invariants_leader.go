@@ -1,0 +1,132 @@
+package fuzzy
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// office checks what a leader knows of the others: N13, N18, and G8 on its first day.
+func (k *checker) office(n *node, before *raft.CoreStatus) {
+	s, w := &n.status, &n.seen
+	goesOn := before.Role == raft.Leader && before.Term == s.Term
+	all, heard := voters(&s.Config, func(i int, p raft.Peer) bool {
+		return p == n.peer() || w.now-w.peers[i].heard < n.timeout()
+	})
+	if heard < majority(all) {
+		k.broken("N13", "%s leads term %d and has heard %d of %d voters in an election timeout", n.id, s.Term, heard, all)
+	}
+	if !goesOn {
+		_, granted := voters(&s.Config, func(i int, p raft.Peer) bool { return p == n.peer() || w.votes>>i&1 == 1 })
+		if granted < majority(all) {
+			k.broken("G8", "%s leads term %d and was told of %d votes of %d", n.id, s.Term, granted, all)
+		}
+	}
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		proved := w.peers[index(p.ID)].proved
+		if p.Match > proved || p.Next <= p.Match {
+			k.broken("N18", "%s takes %d of %s for its own, the next is %d; %d was acknowledged in term %d",
+				n.id, p.Match, p.ID, p.Next, proved, s.Term)
+		}
+		if goesOn && p.Match < before.Peers[i].Match {
+			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n.id, p.ID, before.Peers[i].Match, p.Match)
+		}
+	}
+}
+
+// serves checks that a quorum has confirmed each read that a leader serves.
+func (k *checker) serves(n *node, out *raft.Output) {
+	for i := range out.Answers {
+		if a := &out.Answers[i]; a.Kind == raft.AnswerReadSafe {
+			k.confirmed(n, reading{ticket: a.Ticket})
+		}
+	}
+	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
+		for i := range list {
+			if b, ok := list[i].Body.(raft.ReadReply); ok && b.OK {
+				k.confirmed(n, reading{from: list[i].To, id: b.ID})
+			}
+		}
+	}
+}
+
+func (k *checker) confirmed(n *node, r reading) {
+	floor, known := n.seen.reads[r]
+	if !known {
+		return
+	}
+	if r.ticket > 0 {
+		delete(n.seen.reads, r) // a forwarded one may be asked for again, late
+	}
+	all, answered := voters(&n.status.Config, func(i int, p raft.Peer) bool {
+		return p == n.peer() || floor.Less(n.seen.peers[i].echoed)
+	})
+	if answered < majority(all) {
+		k.broken("G13", "%s serves a read that %d of %d voters have confirmed", n.id, answered, all)
+	}
+}
+
+// handsOver checks a transfer.
+func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
+	s, w := &n.status, &n.seen
+	open := w.transfer
+	for i := range out.Answers {
+		a := &out.Answers[i]
+		if open > 0 && a.Kind == raft.AnswerAccepted {
+			k.broken("G15", "%s takes a proposal while it hands over", n.id)
+		}
+		if a.Ticket == w.transfer {
+			w.transfer = 0
+		}
+	}
+	if w.transfer > 0 && w.now-w.since >= n.timeout() {
+		k.broken("G15", "%s has been handing over for %v", n.id, w.now-w.since)
+	}
+	for _, e := range events {
+		t, ok := e.(raft.TransferRequested)
+		if ok && !slices.ContainsFunc(out.Answers, func(a raft.Answer) bool { return a.Ticket == t.Ticket }) {
+			w.transfer, w.since = t.Ticket, w.now
+		}
+	}
+	for i := range out.Send {
+		k.tells(n, s, &out.Send[i])
+	}
+	for i := range out.Write.Then {
+		k.tells(n, s, &out.Write.Then[i])
+	}
+}
+
+func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
+	if _, ok := m.Body.(raft.TimeoutNow); !ok {
+		return
+	}
+	to, member := s.Config.Member(m.To.ID)
+	k.c.holds(member && to.Kind == raft.Voter, "G15", "%s hands over to %s, which is no voter", n.id, m.To.ID)
+	for i := range s.Peers {
+		if p := &s.Peers[i]; p.ID == m.To.ID {
+			k.c.holds(p.Match == s.Last.Index, "G15", "%s hands over to %s, which has %d of %d entries", n.id, p.ID, p.Match, s.Last.Index)
+		}
+	}
+}
+
+// settled checks the answers that end a proposal: H4 and N11.
+func (k *checker) settled(n *node, out *raft.Output) {
+	handed := max(n.applyTo.Index, out.Apply.Index)
+	for i := range out.Answers {
+		a := &out.Answers[i]
+		switch i := a.ID.Index; a.Kind {
+		case raft.AnswerNotApplied:
+			replaced := i > 0 && i <= k.committed() && k.canonical[i-1].id != a.ID
+			if !replaced {
+				k.broken("H4", "%s says that %v is not applied, and no other entry is committed there", n.id, a.ID)
+			}
+		case raft.AnswerUnknown:
+			_, there := at(n.log, i)
+			handedOut := there && i > 0 && i <= handed && n.log[i-1].entry.ID() == a.ID
+			if handedOut {
+				k.broken("N11", "%s says that the fate of %v is unknown, and applies it", n.id, a.ID)
+			}
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package fuzzy
+
+import "github.com/coxswain/raft"
+
+// The invariants of a step: what a member may make of what it was given.
+//
+//	N12  The term rises to that of a message, or by one for a candidacy that a pre-vote or a TimeoutNow called for. (Figure 2)
+//	N13  A leader has heard a quorum within an election timeout. (dissertation §6.2)
+//	N14  Who says that it hears a leader has heard one within an election timeout. (dissertation §4.2.3)
+//	N15  Who hears no leader and votes for nobody stands within two election timeouts, drawn anew each time. (§5.2)
+//	N16  A vote goes to who is at least as up to date. (§5.4.1)
+//	N17  An acknowledgement answers an append of its own term, and names the last entry of that. (§5.3)
+//	N18  matchIndex is what was acknowledged in this term and never falls; nextIndex is above it. (Figure 2)
+//	N19  A core refuses what is not meant for it, and changes no message that it is given.
+//	N20  The span of an append is in the log as long as that has the same generation.
+//	N21  A request id is never used again, also after a restart.
+//
+// So are parts of others. G8: a leader was told of its votes. G13: a leader serves a read once a quorum has
+// answered a heartbeat that left after the read was asked for (dissertation §6.4). G15: TimeoutNow goes to a
+// voter with the whole log, nothing is proposed meanwhile, and that lasts an election timeout at most
+// (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor a vote request that of who hears a leader
+// (§4.2.3).
+
+// conversation checks a step against what it was given.
+func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	heard := n.seen.heard
+	n.seen.takes(n, before, events)
+	k.rises(n, before, events, heard)
+	k.stands(n, before, out)
+	k.replies(n, before, events, out)
+	k.refuses(n, before, events, out)
+	k.founds(n, before, out)
+	if s := &n.status; s.Role == raft.Leader {
+		k.office(n, before)
+		if before.Role == raft.Leader && before.Term == s.Term {
+			k.serves(n, out)
+		}
+		k.handsOver(n, events, out)
+	} else {
+		n.seen.transfer = 0
+	}
+	k.says(n, out)
+}
+
+// says notes what a step wants to be said.
+func (k *checker) says(n *node, out *raft.Output) {
+	n.seen.says(out)
+	if n.seen.reused {
+		k.broken("N21", "%s uses an id again that it used before its last start", n.id)
+	}
+}
+
+func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout) }
+
+// rises: heard is when its leader had last been heard before the step.
+func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, heard raft.Time) {
+	s, w := &n.status, &n.seen
+	if s.Term == before.Term {
+		return
+	}
+	hears := before.Role == raft.Leader || before.Leader != "" && heard > 0 && w.now-heard < n.timeout()
+	reach, told := before.Term, false
+	for _, e := range events {
+		r, ok := e.(raft.Received)
+		if !ok {
+			continue
+		}
+		m, raises := &r.Message, true
+		switch b := m.Body.(type) {
+		case raft.PreVoteRequest:
+			raises = false
+		case raft.PreVoteReply:
+			raises = !b.Granted
+		case raft.VoteRequest:
+			raises = b.Transfer || !hears
+		case raft.TimeoutNow:
+			told = told || m.Term >= before.Term
+			hears = hears && !told
+		}
+		if raises && m.Term > reach {
+			reach, hears = m.Term, false
+		}
+	}
+	if n.hard.Vote != n.peer() {
+		k.c.holds(s.Term <= reach, "N12", "%s: the term rises from %d to %d, and nothing called for more than %d",
+			n.id, before.Term, s.Term, reach)
+		return
+	}
+	all, granted := voters(&s.Config, func(i int, p raft.Peer) bool { return w.preVotes>>i&1 == 1 || p == n.peer() })
+	called := told || granted >= majority(all) || before.Term == 0
+	k.c.holds(s.Term <= reach+1 && called, "N12", "%s stands in term %d after %d, with %d pre-votes of %d",
+		n.id, s.Term, before.Term, granted, all)
+	w.preVotes = 0
+}
+
+// stands checks the timer of an election.
+func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
+	s, w := &n.status, &n.seen
+	leads := s.Role == raft.Leader || before.Role == raft.Leader
+	for i := range out.Notes {
+		switch note := &out.Notes[i]; note.Kind {
+		case raft.NoteVoteGranted, raft.NotePreVoteGranted, raft.NotePreCampaign, raft.NoteCampaign:
+			w.cause = w.now
+		case raft.NoteLeader:
+			leads = true
+		case raft.NoteVoteDenied, raft.NotePreVoteDenied:
+			hears := leads || w.beat > 0 && w.now-w.beat < n.timeout()
+			if note.Reason == raft.DeniedHearsLeader && !hears {
+				k.broken("N14", "%s tells %s that it hears a leader, and has heard none for %v", n.id, note.Peer, w.now-w.beat)
+			}
+		}
+	}
+	m, _ := s.Config.Member(n.id)
+	late := w.now-w.wake > n.timeout()/2
+	able := s.Term > 0 && m.Kind == raft.Voter && m.Incarnation == n.disk.incarnation
+	if leads || late || !able || before.Term == 0 || n.disk.hard.Term < s.Term {
+		w.cause = w.now
+	}
+	if w.now-w.cause > 2*n.timeout() {
+		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, w.now-w.cause)
+	}
+	if able && w.heard == w.now && s.Role == raft.Follower {
+		k.drawn(n, out.WakeAt-w.now)
+	}
+}
+
+// drawsMin is how many election timeouts show whether they are drawn at all.
+const drawsMin = 40
+
+// drawn: a timer that a client's request has set is shorter than any election timeout.
+func (k *checker) drawn(n *node, timeout raft.Time) {
+	if timeout < n.timeout() {
+		return
+	}
+	if timeout > 2*n.timeout() {
+		k.broken("N15", "%s draws an election timeout of %v", n.id, timeout)
+	}
+	if k.draws++; k.draws == 1 {
+		k.shortest, k.longest = timeout, timeout
+	}
+	k.shortest, k.longest = min(k.shortest, timeout), max(k.longest, timeout)
+	if k.draws >= drawsMin && k.longest-k.shortest <= n.timeout()/4 {
+		k.broken("N15", "%d election timeouts are all from %v to %v", k.draws, k.shortest, k.longest)
+	}
+}
+
+// replies checks what answers the events: in their order, in either list.
+func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
+	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
+		from := 0
+		for i := range list {
+			answer := &list[i]
+			switch b := answer.Body.(type) {
+			case raft.VoteReply:
+				if b.Granted && !cut {
+					k.worthy(n, before, answer, events)
+				}
+			case raft.AppendReply:
+				for from < len(events) && !proves(events[from], answer, b.Match) {
+					from++
+				}
+				if from >= len(events) {
+					k.broken("N17", "%s acknowledges %d to %s in term %d, and no append said that", n.id, b.Match, answer.To.ID, answer.Term)
+				}
+				from++
+			}
+		}
+	}
+}
+
+// proves reports whether an event is the append that an acknowledgement answers.
+func proves(e raft.Event, answer *raft.Message, match raft.Index) bool {
+	r, ok := e.(raft.Received)
+	if !ok || r.Message.From != answer.To || r.Message.Term != answer.Term {
+		return false
+	}
+	a, ok := r.Message.Body.(raft.AppendRequest)
+	return ok && a.Last.Index == match
+}
+
+// worthy checks who is granted a vote. The log may have grown in the step before, but not have been cut.
+func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, events []raft.Event) {
+	for _, e := range events {
+		r, ok := e.(raft.Received)
+		if !ok || r.Message.From != grant.To || r.Message.Term != grant.Term {
+			continue
+		}
+		if b, ok := r.Message.Body.(raft.VoteRequest); ok {
+			old := b.Last.Term < before.Last.Term || b.Last.Term == before.Last.Term && b.Last.Index < before.Last.Index
+			k.c.holds(!old, "N16", "%s, whose log ends at %v, votes for %s, whose log ends at %v",
+				n.id, before.Last, grant.To.ID, b.Last)
+			return
+		}
+	}
+}
+
+// refuses checks that messages for others leave no trace but a note, and that no message was changed.
+func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	strays := 0
+	for _, e := range events {
+		r, ok := e.(raft.Received)
+		if !ok {
+			continue
+		}
+		if n.strange(before, &r.Message) {
+			strays++
+		}
+		if a, ok := r.Message.Body.(raft.AppendRequest); ok {
+			if !whole(&a) {
+				k.broken("N19", "%s changes an append that it was given, up to %v", n.id, a.Last)
+			}
+		}
+	}
+	for i := range out.Notes {
+		if out.Notes[i].Kind == raft.NoteRefused {
+			strays--
+		}
+	}
+	if strays > 0 {
+		k.broken("N19", "%s takes %d messages that are meant for others", n.id, strays)
+	}
+}
+
+// strange: it is for another node, for another life of the disk, or from another cluster.
+func (n *node) strange(before *raft.CoreStatus, m *raft.Message) bool {
+	nowhere := raft.ClusterID{}
+	switch m.Body.(type) {
+	case raft.RollCall:
+		return m.To.ID != n.id || m.To.Incarnation != 0 && m.To != n.peer()
+	case raft.RollReply, raft.FoundRequest, raft.FoundReply:
+		return m.To != n.peer() // founding tells clusters apart by itself
+	}
+	ours := n.status.Cluster
+	foreign := m.Cluster != nowhere && m.Cluster != ours && ours != nowhere && ours == before.Cluster
+	return m.To != n.peer() || foreign
+}
+
+// whole reports whether the entries of an append are those that it names.
+func whole(a *raft.AppendRequest) bool {
+	last := a.Prev
+	for i := range a.Entries {
+		id := a.Entries[i].ID()
+		if id.Index != last.Index+1 || id.Term < last.Term {
+			return false
+		}
+		last = id
+	}
+	return last == a.Last
+}
+
+// founds checks who takes entry 1: a blank member if it was started with the same list, and a founder once all
+// have said, in the present roll, that they are blank.
+func (k *checker) founds(n *node, before *raft.CoreStatus, out *raft.Output) {
+	l := out.Write.Log
+	if l == nil || before.Term > 0 || len(l.Entries) == 0 {
+		return
+	}
+	k.c.holds(!before.Blank || n.given.SameList(n.status.Config), "G16",
+		"%s takes part in a founding with another list of members than its own", n.id)
+	if n.status.Founder != n.peer() {
+		return
+	}
+	for _, m := range n.status.Config.Members {
+		blank := m.ID == n.id || n.seen.blanks>>index(m.ID)&1 == 1
+		k.c.holds(blank, "G16", "%s founds a cluster before %s has answered its roll", n.id, m.ID)
+	}
+}
+
+// span checks an append that a sender is about to fill.
+func (k *checker) span(n *node, r *raft.AppendRequest) {
+	if !n.holds(r.Prev) || !n.holds(r.Last) {
+		k.broken("N20", "%s sends entries from %v to %v, which are not in its log of generation %d", n.id, r.Prev, r.Last, r.Generation)
+	}
+}
+
+func (n *node) holds(id raft.EntryID) bool {
+	i := int(id.Index)
+	return i == 0 || i <= len(n.log) && n.log[i-1].entry.ID() == id
+}

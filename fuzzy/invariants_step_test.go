@@ -1,0 +1,185 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// stepBreach is a step that no sound core makes: what it was given, what it was, what came out.
+type stepBreach struct {
+	rule   string
+	breach func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event
+}
+
+func given(m *raft.Message) []raft.Event { return []raft.Event{raft.Received{Message: *m}} }
+
+// ofFollower is what a follower may not make of its events; other leads.
+var ofFollower = []stepBreach{
+	{"N12", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		n.status.Term++
+		n.hard = raft.HardState{Term: n.status.Term}
+		return given(message(other, n, n.status.Term, raft.PreVoteRequest{}))
+	}},
+	{"N12", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		n.status.Term++
+		n.hard = raft.HardState{Term: n.status.Term}
+		n.seen.heard = n.seen.now
+		return given(message(other, n, n.status.Term, raft.VoteRequest{}))
+	}},
+	{"N12", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		n.status.Term++
+		n.hard = raft.HardState{Term: n.status.Term, Vote: n.peer()}
+		return given(message(other, n, before.Term-1, raft.TimeoutNow{}))
+	}},
+	{"N14", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.seen.beat = n.seen.now - n.timeout()
+		out.Notes = []raft.Note{{Kind: raft.NotePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
+		return nil
+	}},
+	{"N15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		n.seen.cause = n.seen.now - 2*n.timeout() - 1
+		return nil
+	}},
+	{"N15", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		k.draws, k.shortest, k.longest = drawsMin, n.timeout(), n.timeout()
+		out.WakeAt = n.seen.now + n.timeout()
+		return given(message(other, n, before.Term, raft.Heartbeat{}))
+	}},
+	{"N16", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		out.Write.Then = []raft.Message{*message(n, other, before.Term, raft.VoteReply{Granted: true})}
+		return given(message(other, n, before.Term, raft.VoteRequest{Last: raft.EntryID{Term: before.Last.Term, Index: 2}}))
+	}},
+	{"N17", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		out.Send = []raft.Message{*message(n, other, before.Term, raft.AppendReply{Match: 5})}
+		return given(message(other, n, before.Term, raft.AppendRequest{Prev: n.log[3].entry.ID(), Last: n.log[3].entry.ID()}))
+	}},
+	{"N19", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		m := message(other, n, before.Term, raft.Heartbeat{})
+		m.Cluster = foreign(before.Cluster)
+		return given(m)
+	}},
+	{"N19", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		m := message(other, n, before.Term, raft.RollCall{})
+		m.To = raft.Peer{ID: other.id}
+		return given(m)
+	}},
+	{"N19", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		a := raft.AppendRequest{Prev: n.log[3].entry.ID(), Last: n.log[4].entry.ID(), Entries: []raft.Entry{n.log[4].entry}}
+		a.Entries[0].Term++
+		return given(message(other, n, before.Term, a))
+	}},
+	{"N21", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.seen.earlier = raft.RequestID{Boot: 7}
+		out.Send = []raft.Message{*message(n, other, before.Term, raft.ReadRequest{ID: raft.RequestID{Boot: 6, Counter: 9}})}
+		return nil
+	}},
+	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		before.Term, before.Blank, n.status.Term = 0, true, 0
+		n.given = raft.NewConfiguration(n.given.Members[1:])
+		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{n.log[0].entry}}
+		return nil
+	}},
+	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		before.Term, n.status.Founder = 0, n.peer()
+		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{n.log[0].entry}}
+		n.status.Term, n.seen.blanks = 0, 0
+		return nil
+	}},
+}
+
+// ofLeader is what a leader may not make of its events.
+var ofLeader = []stepBreach{
+	{"N13", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		for i := range n.seen.peers {
+			n.seen.peers[i].heard = n.seen.now - n.timeout()
+		}
+		return nil
+	}},
+	{"G8", func(_ *checker, n, _ *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		before.Role, n.seen.votes = raft.Candidate, 0
+		return nil
+	}},
+	{"N18", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		n.status.Peers[0].Match++
+		n.status.Peers[0].Next++
+		return nil
+	}},
+	{"N18", func(_ *checker, n, _ *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		before.Peers = append([]raft.PeerProgress(nil), before.Peers...)
+		before.Peers[0].Match++
+		return nil
+	}},
+	{"N18", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		n.status.Peers[0].Next = n.status.Peers[0].Match
+		return nil
+	}},
+	{"G13", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
+		out.Answers = []raft.Answer{{Ticket: 1 << 20, Kind: raft.AnswerReadSafe}}
+		return []raft.Event{raft.ReadRequested{Ticket: 1 << 20}}
+	}},
+	{"G13", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		id := raft.RequestID{Boot: 1, Counter: 1 << 40}
+		out.Send = []raft.Message{*message(n, other, before.Term, raft.ReadReply{ID: id, OK: true})}
+		return given(message(other, n, before.Term, raft.ReadRequest{ID: id}))
+	}},
+	{"G15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.seen.transfer, n.seen.since = 1<<20, n.seen.now
+		out.Answers = []raft.Answer{{Ticket: 1<<20 + 1, Kind: raft.AnswerAccepted}}
+		return nil
+	}},
+	{"G15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		n.seen.transfer, n.seen.since = 1<<20, n.seen.now-n.timeout()
+		return nil
+	}},
+	{"G15", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		for i := range n.status.Peers {
+			n.status.Peers[i].Match, n.status.Peers[i].Next = 3, 4
+		}
+		before.Peers = n.status.Peers
+		out.Send = []raft.Message{*message(n, other, before.Term, raft.TimeoutNow{})}
+		return nil
+	}},
+	{"G15", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		members := append([]raft.Member(nil), n.status.Config.Members...)
+		members[other.index].Kind = raft.Learner
+		n.status.Config.Members = members
+		out.Write.Then = []raft.Message{*message(n, other, before.Term, raft.TimeoutNow{})}
+		return nil
+	}},
+}
+
+func TestInvariants_OfAStepNoticeTheirBreach(t *testing.T) {
+	for role, rows := range [][]stepBreach{ofFollower, ofLeader} {
+		for _, row := range rows {
+			c, n, other := running(t)
+			if role == 0 {
+				n, other = other, n
+			}
+			before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
+			before.Peers = append([]raft.PeerProgress(nil), before.Peers...)
+			n.seen.now = n.now().Mono
+			c.check.conversation(n, &before, nil, &out)
+			require.Nil(t, c.failure, "a step in which nothing happens: %s", row.rule)
+			events := row.breach(c.check, n, other, &before, &out)
+			c.check.conversation(n, &before, events, &out)
+			expectBreach(t, c, row.rule)
+		}
+	}
+}
+
+// What a sound core makes of a conversation is no breach: the read is confirmed by a later heartbeat.
+func TestInvariants_AConfirmedReadIsSound(t *testing.T) {
+	c, n, other := running(t)
+	before, out := n.status, raft.Output{}
+	n.seen.now = n.now().Mono
+	ticket, round := raft.Ticket(1<<20), raft.RequestID{Boot: 1, Counter: 1 << 40}
+	out.Send = []raft.Message{*message(n, other, before.Term, raft.Heartbeat{Round: round})}
+	c.check.conversation(n, &before, []raft.Event{raft.ReadRequested{Ticket: ticket}}, &out)
+	out = raft.Output{Answers: []raft.Answer{{Ticket: ticket, Kind: raft.AnswerReadSafe}}}
+	c.check.conversation(n, &before, given(message(other, n, before.Term, raft.HeartbeatReply{Round: round})), &out)
+	assert.Nil(t, c.failure)
+}

@@ -1,0 +1,202 @@
+package fuzzy
+
+import "github.com/coxswain/raft"
+
+// witness is what the simulation has seen come to a member and go from it in this life, as far as the rules
+// speak of it. It believes nothing of what the core says about itself.
+type witness struct {
+	now   raft.Time // of the running step
+	heard raft.Time // when the leader that it follows was last heard; 0: never
+	beat  raft.Time // when anybody last spoke as a leader of no earlier term; 0: never
+	cause raft.Time // when it last had a reason not to campaign
+	wake  raft.Time // what it last asked for
+
+	round    raft.RequestID // of its latest pre-vote
+	preVotes uint64         // who granted that, by index
+	roll     raft.RequestID // its latest roll call
+	blanks   uint64         // who answered that it is blank
+
+	// In the present term.
+	term  raft.Term
+	votes uint64                     // who granted its vote request
+	peers []peerWitness              // by index
+	begun raft.RequestID             // its latest heartbeat round
+	reads map[reading]raft.RequestID // the heartbeat round that was out when a read was asked for
+
+	ids     raft.RequestID // the latest that it used
+	earlier raft.RequestID // the latest of its lives before, on the same disk
+	disk    raft.Incarnation
+	reused  bool // it used one again
+
+	transfer raft.Ticket // it hands over; 0: it does not
+	since    raft.Time   // when that began
+}
+
+// peerWitness is what has come from one voter or learner in the present term.
+type peerWitness struct {
+	heard  raft.Time
+	proved raft.Index     // it acknowledged this
+	echoed raft.RequestID // the latest heartbeat round that it answered
+}
+
+// reading is a read of a client here, or one that another member forwarded.
+type reading struct {
+	ticket raft.Ticket
+	from   raft.Peer
+	id     raft.RequestID
+}
+
+func (w *witness) begin(n *node) {
+	now, earlier := n.now().Mono, w.ids
+	if w.disk != n.disk.incarnation {
+		earlier = raft.RequestID{}
+	}
+	*w = witness{
+		now: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
+		ids: earlier, earlier: earlier, disk: n.disk.incarnation,
+	}
+}
+
+// takes notes what a step was given. What is not meant for the member, or is of no member, does not count.
+func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
+	s := &n.status
+	if w.term != s.Term {
+		w.term, w.votes, w.begun, w.reads, w.transfer = s.Term, 0, raft.RequestID{}, nil, 0
+		clear(w.peers[:])
+	}
+	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
+		for i := range w.peers {
+			w.peers[i].heard = w.now
+		}
+	}
+	for _, e := range events {
+		switch e := e.(type) {
+		case raft.Received:
+			if e.Message.To == n.peer() {
+				w.message(n, before, &e.Message)
+			}
+		case raft.ReadRequested:
+			if s.Role == raft.Leader {
+				w.asks(reading{ticket: e.Ticket})
+			}
+		case raft.Persisted:
+			if s.Role == raft.Candidate {
+				w.cause = w.now // its own vote may have become durable
+			}
+		}
+	}
+}
+
+func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
+	from := index(m.From.ID)
+	switch b := m.Body.(type) {
+	case raft.RollReply:
+		if b.ID == w.roll && b.Verdict == raft.RollBlank {
+			w.blanks |= 1 << from
+		}
+		return
+	case raft.Heartbeat, raft.AppendRequest:
+		if m.Term >= before.Term {
+			w.beat, w.cause = w.now, w.now
+		}
+		if m.Term == w.term && n.status.Leader == m.From.ID {
+			w.heard = w.now
+		}
+		return
+	}
+	if config := n.status.Config; !includes(&config, m.From) {
+		return
+	}
+	if b, ok := m.Body.(raft.PreVoteReply); ok && b.Granted && b.ID == w.round {
+		w.preVotes |= 1 << from
+	}
+	if m.Term == w.term { // of another it says nothing
+		w.reply(&w.peers[from], m)
+	}
+}
+
+// reply takes what is of the present term.
+func (w *witness) reply(p *peerWitness, m *raft.Message) {
+	switch b := m.Body.(type) {
+	case raft.VoteReply:
+		if b.Granted {
+			w.votes |= 1 << index(m.From.ID)
+		}
+	case raft.AppendReply:
+		p.heard, p.proved = w.now, max(p.proved, b.Match)
+	case raft.AppendConflict:
+		p.heard = w.now
+	case raft.HeartbeatReply:
+		p.heard, p.proved = w.now, max(p.proved, b.Match)
+		if p.echoed.Less(b.Round) {
+			p.echoed = b.Round
+		}
+	case raft.ReadRequest:
+		w.asks(reading{from: m.From, id: b.ID})
+	}
+}
+
+func (w *witness) asks(r reading) {
+	if w.reads == nil {
+		w.reads = map[reading]raft.RequestID{}
+	}
+	if _, again := w.reads[r]; !again {
+		w.reads[r] = w.begun
+	}
+}
+
+// says notes what a step wants to be said, once it was checked.
+func (w *witness) says(out *raft.Output) {
+	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
+		for i := range list {
+			switch b := list[i].Body.(type) {
+			case raft.PreVoteRequest:
+				w.uses(b.ID)
+				if b.ID != w.round {
+					w.round, w.preVotes = b.ID, 0
+				}
+			case raft.RollCall:
+				w.uses(b.ID)
+				if b.ID != w.roll {
+					w.roll, w.blanks = b.ID, 0
+				}
+			case raft.Heartbeat:
+				if w.begun.Less(b.Round) {
+					w.uses(b.Round)
+					w.begun = b.Round
+				}
+			case raft.ReadRequest:
+				w.uses(b.ID)
+			}
+		}
+	}
+	w.wake = out.WakeAt
+}
+
+// uses notes an id, which must be newer than any of an earlier life.
+func (w *witness) uses(id raft.RequestID) {
+	w.reused = w.reused || !w.earlier.Less(id)
+	if w.ids.Less(id) {
+		w.ids = id
+	}
+}
+
+// includes reports whether a configuration names a member with this incarnation.
+func includes(config *raft.Configuration, p raft.Peer) bool {
+	m, ok := config.Member(p.ID)
+	return ok && m.Incarnation == p.Incarnation
+}
+
+// voters counts the voters of a configuration, and those of them that hold.
+func voters(config *raft.Configuration, holds func(i int, p raft.Peer) bool) (all, holding int) {
+	for _, m := range config.Members {
+		if m.Kind != raft.Voter {
+			continue
+		}
+		all++
+		if holds(index(m.ID), m.Peer()) {
+			holding++
+		}
+	}
+	return all, holding
+}
