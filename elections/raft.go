@@ -219,6 +219,7 @@ var raftRules = map[raft.NoteKind]string{
 	raft.NotePreVoteDenied:  "It would not vote for it.",
 	raft.NoteLeader:         "A majority of the configured members voted for it in this term: it leads.",
 	raft.NoteNewerTerm:      "A newer term is taken over.",
+	raft.NoteQuorumLost:     "No majority has answered for an election timeout: the leader steps down.",
 	raft.NoteFollower:       "It follows.",
 }
 

@@ -184,7 +184,19 @@ func seedRange(text string) (first uint64, seeds int, err error) {
 	return first, int(last-first) + 1, nil
 }
 
+// run compares. The file of a page is made first: nobody is to wait for a comparison that has no place to go.
 func (c *comparison) run(cmd *cobra.Command) error {
+	if c.pagePath == "" {
+		return c.compare(cmd, nil)
+	}
+	page, err := os.Create(c.pagePath)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.compare(cmd, page), page.Close())
+}
+
+func (c *comparison) compare(cmd *cobra.Command, page *os.File) error {
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	finish := func() {}
 	if isTerminal(errOut) {
@@ -201,13 +213,13 @@ func (c *comparison) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return c.print(out, cells)
+	return c.print(out, page, cells)
 }
 
-func (c *comparison) print(out io.Writer, cells []elections.Cell) error {
+func (c *comparison) print(out io.Writer, page *os.File, cells []elections.Cell) error {
 	switch {
-	case c.pagePath != "":
-		return c.writePage(out, cells)
+	case page != nil:
+		return c.writePage(out, page, cells)
 	case c.asJSON:
 		return elections.NewReport(&c.plan, cells, c.measures).Write(out)
 	case c.asMarkdown:
@@ -217,16 +229,11 @@ func (c *comparison) print(out io.Writer, cells []elections.Cell) error {
 }
 
 // writePage writes the page to its file, and says how large it is.
-func (c *comparison) writePage(out io.Writer, cells []elections.Cell) error {
-	file, err := os.Create(c.pagePath)
-	if err != nil {
+func (c *comparison) writePage(out io.Writer, file *os.File, cells []elections.Cell) error {
+	if err := electionpage.Write(file, &c.plan, cells, c.measures); err != nil {
 		return err
 	}
-	err = electionpage.Write(file, &c.plan, cells, c.measures)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	info, err := os.Stat(c.pagePath)
+	info, err := file.Stat()
 	if err == nil {
 		_, err = fmt.Fprintf(out, "%s: %.1f MB\n", c.pagePath, float64(info.Size())/1e6)
 	}

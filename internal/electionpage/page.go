@@ -30,22 +30,14 @@ func Write(w io.Writer, p *elections.Plan, cells []elections.Cell, measures []el
 		Title: "Leader elections, side by side",
 		Axes:  []string{"algorithm", "scenario"}, Shared: "scenario", Panes: 2, About: about(p),
 	}
-	for i := range cells {
-		c := &cells[i]
-		if c.N != setup.N || c.N > lanesMax {
-			continue
-		}
-		t, err := read(c.Algorithm, c.Scenario, &setup, p.First+uint64(telling(c)))
-		if err != nil {
-			return err
-		}
-		page.Diagrams = append(page.Diagrams, draw(t, c.Algorithm, c.Scenario, setup.Times.Heartbeat))
+	var err error
+	if page.Diagrams, err = diagrams(p, cells, setup); err != nil {
+		return err
 	}
 	stops := tour(page.Diagrams)
 	if len(stops) > 0 {
 		page.Start = string(stops[0].Place)
 	}
-	var err error
 	if page.Lead, err = part("lead.html", map[string]any{"Stops": stops, "N": setup.N, "Diagrams": len(page.Diagrams)}); err != nil {
 		return err
 	}
@@ -55,6 +47,23 @@ func Write(w io.Writer, p *elections.Plan, cells []elections.Cell, measures []el
 	return viewer.Write(w, page)
 }
 
+// diagrams are those of one size, a run of each cell.
+func diagrams(p *elections.Plan, cells []elections.Cell, setup elections.Setup) (drawn []viewer.Diagram, err error) {
+	for i := range cells {
+		c := &cells[i]
+		if c.N != setup.N || c.N > lanesMax {
+			continue
+		}
+		t, err := read(c.Algorithm, c.Scenario, &setup, p.First+uint64(telling(c)))
+		if err != nil {
+			return nil, err
+		}
+		drawn = append(drawn, draw(t, c.Algorithm, c.Scenario, setup.Times.Heartbeat))
+	}
+	return drawn, nil
+}
+
+// size is how many members the diagrams have.
 func size(sizes []int) int {
 	if slices.Contains(sizes, usualSize) {
 		return usualSize
@@ -86,7 +95,7 @@ func about(p *elections.Plan) map[string][]viewer.Fact {
 	for _, a := range p.Algorithms {
 		for _, fact := range []viewer.Fact{
 			{Name: "Guarantees", Text: a.Guarantees}, {Name: "Assumes", Text: a.Assumes},
-			{Name: "Raft takes over", Text: a.Takes}, {Name: "Raft does not", Text: a.Leaves},
+			{Name: "The core takes", Text: a.Takes}, {Name: "The core leaves", Text: a.Leaves},
 			{Name: "Source", Text: a.Source},
 		} {
 			if fact.Text != "" {

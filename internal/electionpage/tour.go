@@ -26,7 +26,7 @@ var stops = []stop{
 	},
 	{
 		Title: "A partition: see the red band", left: "bully-a", right: "raft", scenario: "minority", at: "Split brain",
-		Text: "The old leader is cut off with one other member. Bully elects a second leader on the other side: both " +
+		Text: "The old leader is cut off with a minority. Bully elects a second leader on the other side: both " +
 			"lead until the links mend. Raft's old leader steps down, because no majority answers it.",
 	},
 	{

@@ -60,7 +60,7 @@ function scale(rows, unit) {
   }
   const from = Math.floor(Math.log10(low));
   const to = Math.ceil(Math.log10(max));
-  const left = values.includes(0) ? 10 : 2;
+  const left = values.includes(0) ? 13 : 2;
   const every = Math.ceil((to - from) / 5);
   const ticks = values.includes(0) ? [0] : [];
   for (let e = from; e <= to; e += every) ticks.push(10 ** e);
@@ -83,7 +83,7 @@ function card(measure) {
   const title = m.title[0].toUpperCase() + m.title.slice(1);
   const unit = m.unit === "ns" ? "ms" : m.unit;
   const notes = [m.meaning[0].toUpperCase() + m.meaning.slice(1) + ".", place.log ? " Logarithmic scale." : "",
-    left ? ` ${left} algorithms have no terms.` : ""].join("");
+    left ? ` Without terms, and left out: ${left}.` : ""].join("");
   const heads = m.unit === "%" ? ["share"] : ["median", "p99", "worst"];
   const head = build("div.line.names", build("span"), build("span"), ...heads.map((h) => build("span.value", h)));
   const box = build("div.plot" + (heads.length === 1 ? ".single" : ""), head, ...rows.map((row) => line(row, m, place)), axis(place, m.unit, rows));
@@ -132,7 +132,7 @@ function show() {
   document.querySelector(".pick").replaceChildren(
     picker("scenario", lab.scenarios.map((s) => s.title), chosen.scenario, (i) => (chosen.scenario = i)),
     picker("members", sizes().map(String), sizes().indexOf(chosen.size), (i) => (chosen.size = sizes()[i])),
-    build("span.runs", `${runs.toLocaleString("en")} runs each; a cell of the table is median / p99 / worst`));
+    build("span.runs", `runs of each: ${runs.toLocaleString("en")}; a cell of the table is median / p99 / worst`));
   document.querySelector(".cards").replaceChildren(...lab.measures.map((_, i) => card(i)));
   table();
 }

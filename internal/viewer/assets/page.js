@@ -24,7 +24,7 @@ class Page {
     this.listen();
     if (data.files) this.open(data.files);
     else if (this.diagrams.length) this.begin();
-    else this.welcome();
+    else if (readers.length) this.welcome();
   }
 
   // begin makes the panes anew.

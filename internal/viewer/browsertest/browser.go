@@ -26,7 +26,8 @@ type Page struct {
 }
 
 // Open writes a page to a file and opens it. scheme is light or dark. Where there is no Chromium, the
-// test is skipped. An error that the page's scripts do not catch fails the test.
+// test is skipped. An error that the page's scripts do not catch, or write to
+// the console, fails the test.
 func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Page {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
@@ -40,8 +41,13 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 	p := &Page{t, tab(t)}
 	p.do(chromedp.EmulateViewport(1400, 900))
 	err = chromedp.Listen(p.ctx, func(event any) {
-		if thrown, ok := event.(*runtime.EventExceptionThrown); ok {
-			t.Errorf("the page failed: %+v", thrown.ExceptionDetails)
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			t.Errorf("the page failed: %+v", e.ExceptionDetails)
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.ConsoleAPICalledTypeError {
+				t.Errorf("the page complains: %+v", e)
+			}
 		}
 	})
 	if err != nil {
