@@ -91,6 +91,52 @@ func TestPanes_FollowTheLink(t *testing.T) {
 	assert.Equal(t, "0", pane(p, 2, ".dataset.row"))
 }
 
+func TestRow_IsWhereTheViewerShowsAMark(t *testing.T) {
+	d := rounds("bully", "crash")
+	d.Marks = []viewer.Mark{
+		{Time: 10 * ms, Tone: viewer.ToneWarn, Text: "a fault"}, {Time: 10 * ms, Tone: viewer.ToneBad, Text: "two lead"},
+		{Time: 90 * ms, Tone: viewer.ToneInfo, Text: "the end"},
+	}
+	p := browsertest.Open(t, func(f *os.File) error {
+		return viewer.Write(f, viewer.Page{Title: "One", Diagrams: []viewer.Diagram{d}})
+	}, "", "light")
+	for i := range d.Marks {
+		row := browsertest.Eval[int](p, fmt.Sprintf("viewerPage.panes[0].model.rows.findIndex((r) => r.mark && r.mark.x === %q) + 1", d.Marks[i].Text))
+		assert.Equal(t, row, d.Row(i), d.Marks[i].Text)
+	}
+}
+
+func TestShared_HoldsAllPanesAtOnePlaceAndMovesThemTogether(t *testing.T) {
+	shared := page()
+	shared.Shared, shared.Start = "scenario", "diagram=2&row=1&diagram2=3"
+	shared.Lead, shared.Body = "<p id=before>first</p>", "<p id=after>last</p>"
+	shared.About = map[string][]viewer.Fact{"ring": {{Name: "Source", Text: "a <paper>"}}}
+	p := browsertest.Open(t, func(f *os.File) error { return viewer.Write(f, shared) }, "", "light")
+	place := "document.querySelector('#together select')"
+	assert.Equal(t, "partition", browsertest.Eval[string](p, place+".value"))
+	assert.Equal(t, "About ring.", pane(p, 2, ".querySelector('.story').textContent"))
+	assert.Contains(t, pane(p, 2, ".querySelector('.about').textContent"), "a <paper>")
+	assert.Equal(t, "1", browsertest.Eval[string](p, "String(document.querySelectorAll('.viewer')[1].querySelectorAll('select').length)"))
+
+	p.Keys(kb.End)
+	assert.Equal(t, pane(p, 1, ".dataset.row"), pane(p, 2, ".dataset.row"))
+	p.Run("const s = " + place + `; s.selectedIndex = 0; s.dispatchEvent(new Event("change"))`)
+	at := browsertest.Eval[[]string](p, "viewerPage.chosen.map((d) => viewerPage.diagrams[d].at.join())")
+	assert.Equal(t, []string{"bully,crash", "ring,crash"}, at)
+	assert.True(t, browsertest.Eval[bool](p, "before.getBoundingClientRect().top < after.getBoundingClientRect().top"))
+}
+
+func TestStart_SaysHowANodeIsBeforeItsFirstStep(t *testing.T) {
+	d := rounds("bully", "crash")
+	d.Start = []viewer.Step{{Lane: 4, State: 2, Number: 7}}
+	p := browsertest.Open(t, func(f *os.File) error {
+		return viewer.Write(f, viewer.Page{Title: "One", Diagrams: []viewer.Diagram{d}})
+	}, "", "light")
+	p.Keys(kb.Home)
+	assert.Contains(t, p.Text(".node:nth-child(5)"), "leader · epoch 7")
+	assert.Contains(t, p.Text(".node:nth-child(4)"), "not started yet")
+}
+
 func TestDiagram_ShowsSplitBrainAndTheRuleThatActs(t *testing.T) {
 	p := openPage(t, "")
 	assert.Contains(t, p.Text(".sentence"), "split brain: 2 and 3 lead", "a reader begins at what went wrong")
