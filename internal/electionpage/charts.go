@@ -40,7 +40,9 @@ type chartedCell struct {
 }
 
 // charts is the part of the page below the diagrams.
-func charts(p *elections.Plan, cells []elections.Cell, measures []elections.MeasureInfo, shown int) (template.HTML, error) {
+func charts(
+	p *elections.Plan, cells []elections.Cell, measures []elections.MeasureInfo, shown int,
+) (template.HTML, error) {
 	d := chartData{Sizes: p.Sizes, Shown: shown}
 	algorithms, scenarios := map[*elections.Algorithm]int{}, map[*elections.Scenario]int{}
 	for i, a := range p.Algorithms {
@@ -58,7 +60,9 @@ func charts(p *elections.Plan, cells []elections.Cell, measures []elections.Meas
 	}
 	for i := range cells {
 		c := &cells[i]
-		charted := chartedCell{Algorithm: algorithms[c.Algorithm], Scenario: scenarios[c.Scenario], N: c.N, Runs: len(c.Outcomes)}
+		charted := chartedCell{
+			Algorithm: algorithms[c.Algorithm], Scenario: scenarios[c.Scenario], N: c.N, Runs: len(c.Outcomes),
+		}
 		for _, m := range measures {
 			s := elections.Summarize(c.Values(m.Measure))
 			charted.Values = append(charted.Values, [4]int64{s.Median, s.P99, s.Worst, s.Sum})

@@ -213,7 +213,9 @@ func (t *story) drawMarks(d *viewer.Diagram, gaps []gap, heartbeat sim.Time) {
 			marks = append(marks, split(r, max(r.from, t.began), heartbeat))
 		}
 	}
-	marks = slices.DeleteFunc(marks, func(m viewer.Mark) bool { return m.Time < int64(t.began) || m.Time > int64(until) })
+	marks = slices.DeleteFunc(marks, func(m viewer.Mark) bool {
+		return m.Time < int64(t.began) || m.Time > int64(until)
+	})
 	for _, g := range gaps {
 		marks = append(marks, viewer.Mark{Time: int64(g.from), Tone: viewer.ToneInfo, Text: g.text()})
 	}

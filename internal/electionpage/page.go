@@ -38,7 +38,8 @@ func Write(w io.Writer, p *elections.Plan, cells []elections.Cell, measures []el
 	if len(stops) > 0 {
 		page.Start = string(stops[0].Place)
 	}
-	if page.Lead, err = part("lead.html", map[string]any{"Stops": stops, "N": setup.N, "Diagrams": len(page.Diagrams)}); err != nil {
+	lead := map[string]any{"Stops": stops, "N": setup.N, "Diagrams": len(page.Diagrams)}
+	if page.Lead, err = part("lead.html", lead); err != nil {
 		return err
 	}
 	if page.Body, err = charts(p, cells, measures, setup.N); err != nil {

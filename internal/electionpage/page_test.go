@@ -85,7 +85,8 @@ func chooseScenario(p *browsertest.Page, title string) {
 
 // bands is how many rows of a pane are marks of split brain.
 func bands(p *browsertest.Page, pane int) int {
-	return browsertest.Eval[int](p, fmt.Sprintf(`viewerPage.panes[%d].model.bands.filter((b) => b.mark.c === "bad").length`, pane))
+	const bad = `viewerPage.panes[%d].model.bands.filter((b) => b.mark.c === "bad").length`
+	return browsertest.Eval[int](p, fmt.Sprintf(bad, pane))
 }
 
 func TestPage_IsSmallAndNeedsNothingFromElsewhere(t *testing.T) {
@@ -180,7 +181,7 @@ func TestPage_TourAndLinksRestoreAView(t *testing.T) {
 	p.Keys(kb.ArrowRight + kb.ArrowRight)
 	here := [2]string{sentenceOf(p, left), sentenceOf(p, right)}
 	p.Wait(`location.hash.includes("row2=")`)
-	p.Wait(`location.hash === viewerPage.hash && Number(new URLSearchParams(location.hash.slice(1)).get("row")) === viewerPage.panes[0].row + 1`)
+	p.Wait(`location.hash.includes("&row=" + (viewerPage.panes[0].row + 1) + "&")`)
 	link := browsertest.Eval[string](p, "location.hash")
 
 	again := open(t, link, "light")
@@ -213,8 +214,8 @@ func assertCharted(t *testing.T, p *browsertest.Page, c *elections.ReportCell) {
 	t.Helper()
 	const ms = 1e6
 	for _, m := range elections.Measures() {
-		line := fmt.Sprintf(`[...document.querySelectorAll(".card[data-measure=%s] .line[data-algorithm=%s] .value")].map((v) => v.innerText)`,
-			m.Name, c.Algorithm)
+		line := fmt.Sprintf(`[...document.querySelectorAll(".card[data-measure=%s] [data-algorithm=%s] .value")]
+			.map((v) => v.innerText)`, m.Name, c.Algorithm)
 		shown := browsertest.Eval[[]string](p, line)
 		s := c.Summary[m.Name]
 		want := []float64{float64(s.Median), float64(s.P99), float64(s.Worst)}
@@ -248,7 +249,8 @@ func TestCharts_GoAlongWithTheDiagramsAndPutTheBestOnTop(t *testing.T) {
 	chooseScenario(p, "20 % loss")
 	assert.Equal(t, "20 % loss", browsertest.Eval[string](p, `document.querySelector(".pick select").value`))
 	medians := browsertest.Eval[[]float64](p,
-		`[...document.querySelectorAll(".card[data-measure=messages] .line[data-algorithm] .value:nth-child(3)")].map((v) => Number(v.innerText.replace(",", "")))`)
+		`[...document.querySelectorAll(".card[data-measure=messages] [data-algorithm] .value:nth-child(3)")]
+			.map((v) => Number(v.innerText.replace(",", "")))`)
 	require.Len(t, medians, len(elections.Algorithms()))
 	assert.IsNonDecreasing(t, medians)
 }

@@ -172,7 +172,8 @@ document.addEventListener("place", (e) => {
 // The tour: the stop that was chosen last says what to look at.
 const stops = [...document.querySelectorAll(".tour a")];
 function visit(stop) {
-  stops.forEach((other) => other.toggleAttribute("aria-current", other === stop));
+  stops.forEach((other) => other.removeAttribute("aria-current"));
+  stop?.setAttribute("aria-current", "step");
   document.querySelectorAll(".told p").forEach((text, i) => (text.hidden = stops[i] !== stop));
 }
 for (const stop of stops) stop.addEventListener("click", () => visit(stop));

@@ -213,7 +213,7 @@ class Page {
 
   help() {
     const box = document.getElementById("helptext");
-    box.innerHTML = helpText;
+    box.innerHTML = helpText(this.active?.model);
     box.showModal();
   }
 
@@ -269,11 +269,12 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme || (dark ? "dark" : "light");
 }
 
-const helpText = `<form method="dialog"><h2>How to read this</h2>
-  <p>Time runs down. Each column is a node; the broad line is its role, the thin one beside it its term. Each row is one step of
+// helpText explains the page, in the words of what it shows.
+const helpText = (model) => `<form method="dialog"><h2>How to read this</h2>
+  <p>Time runs down. Each column is a node; the broad line is its role, the thin one beside it its ${model?.number || "term"}. Each row is one step of
   one node, or something that befell the world; rows are evenly spaced, whatever time lies between. An arrow is a message,
   from the step that sent it to the step that took it. A dashed one with a cross was never received.</p>
-  <p>The strip on top is the whole run. Choose a row, and the panel says what acted there, how every node is, and what its log holds.</p>
+  <p>The strip on top is the whole run. Choose a row, and the panel says what acted there${model?.steps.some((step) => step.log) ? ", how every node is, and what its log holds" : " and how every node is"}.</p>
   <table>
   <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row on</td></tr>
   <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the last, the next decision or fault</td></tr>
