@@ -214,7 +214,7 @@ func (t *story) reigns() (all []reign) {
 func leaders(held []*act, at sim.Time) *reign {
 	r := &reign{from: at}
 	for _, a := range held {
-		if a != nil && !a.down && a.leader == a.Member {
+		if a != nil && a.leader == a.Member {
 			r.leaders = append(r.leaders, a.Member)
 			r.epochs = append(r.epochs, a.epoch)
 		}
