@@ -153,3 +153,12 @@ func TestDiagram_ShowsSplitBrainAndTheRuleThatActs(t *testing.T) {
 	})()`)
 	assert.True(t, tinted, "the lanes of the two leaders are red for as long as both lead, and no other")
 }
+
+func TestKeys_AreTheDiagramsAsSoonAsTheHelpIsClosed(t *testing.T) {
+	p := openPage(t, "")
+	p.Keys("?")
+	p.Run(`const help = document.getElementById("helptext"), button = help.querySelector("button");
+		help.close();
+		button.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true }))`)
+	assert.Contains(t, p.Text(".play"), "Pause", "a button of the closed help takes no key")
+}

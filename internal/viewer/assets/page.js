@@ -193,7 +193,8 @@ class Page {
     if (e.ctrlKey || e.metaKey || e.altKey || help.open) return;
     if (e.key === "Escape") document.activeElement?.blur();
     if (e.target.matches("input:not([type=range]), select, textarea")) return;
-    if (e.key === " " && e.target.matches("button, a")) return;
+    // The button of a dialog that was just closed may hold the focus until the next frame.
+    if (e.key === " " && e.target.matches("button, a") && !help.contains(e.target)) return;
     if (e.key === "?") this.help();
     else if (e.key === "d") this.turnTheme();
     else {
