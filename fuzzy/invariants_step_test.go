@@ -40,6 +40,11 @@ var ofFollower = []stepBreach{
 		out.Notes = []raft.Note{{Kind: raft.NotePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
 		return nil
 	}},
+	{"N14", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // of an earlier term
+		n.seen.beat, n.seen.reign = n.seen.now, before.Term-1
+		out.Notes = []raft.Note{{Kind: raft.NotePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
+		return nil
+	}},
 	{"N15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		n.seen.cause = n.seen.now - 2*n.timeout() - 1
 		return nil
