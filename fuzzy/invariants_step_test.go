@@ -126,6 +126,10 @@ var ofLeader = []stepBreach{
 		out.Answers = []raft.Answer{{Ticket: 1 << 20, Kind: raft.AnswerReadSafe}}
 		return []raft.Event{raft.ReadRequested{Ticket: 1 << 20}}
 	}},
+	{"G13", func(_ *checker, _, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // asked of a follower
+		out.Answers = []raft.Answer{{Ticket: 1 << 20, Kind: raft.AnswerReadSafe}}
+		return nil
+	}},
 	{"G13", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		id := raft.RequestID{Boot: 1, Counter: 1 << 40}
 		out.Send = []raft.Message{*message(n, other, before.Term, raft.ReadReply{ID: id, OK: true})}
