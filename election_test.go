@@ -399,6 +399,23 @@ func TestElection_RefusalNamesTheLeader(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 4, Leader: "c"}, c.Leadership())
 }
 
+// A member that has just started and is told who leads has not heard it: it may be gone.
+func TestElection_ToBeToldOfALeaderIsNotToHearIt(t *testing.T) {
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 2}}
+	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+	inner, out, err := raft.NewCore(coreConfig(), stored, raft.Now{Mono: 1})
+	require.NoError(t, err)
+	c := &core{Core: inner, t: t, now: 1}
+	c.took(out)
+	c.receive("b", 4, raft.PreVoteReply{Leader: "c"})
+	require.Equal(t, raft.Leadership{Term: 4, Leader: "c"}, c.Leadership())
+
+	out = c.receive("b", 4, raft.PreVoteRequest{Last: id(9, 3)})
+	assert.Equal(t, []raft.NoteKind{raft.NotePreVoteGranted}, noted(out))
+	out = c.receive("b", 5, raft.VoteRequest{Last: id(9, 3)})
+	assert.Equal(t, raft.HardState{Term: 5, Vote: peer("b")}, *out.Write.Hard)
+}
+
 // After a gap in its own time a follower waits once more: what the leader sent may wait behind it.
 func TestElection_FollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
 	c := follower(t, 2, 1)

@@ -1,6 +1,10 @@
 package fuzzy
 
-import "github.com/coxswain/raft"
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
 
 // The invariants of a step: what a member may make of what it was given.
 //
@@ -106,7 +110,8 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		case raft.NoteVoteDenied, raft.NotePreVoteDenied:
 			hears := leads || w.beat > 0 && w.now-w.beat < n.timeout()
 			if note.Reason == raft.DeniedHearsLeader && !hears {
-				k.broken("N14", "%s tells %s that it hears a leader, and has heard none for %v", n.id, note.Peer, w.now-w.beat)
+				k.broken("N14", "%s tells %s that it hears a leader, and has heard none for %v", n.id, note.Peer,
+					time.Duration(w.now-w.beat))
 			}
 		}
 	}
@@ -117,7 +122,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		w.cause = w.now
 	}
 	if w.now-w.cause > 2*n.timeout() {
-		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, w.now-w.cause)
+		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, time.Duration(w.now-w.cause))
 	}
 	if able && w.heard == w.now && s.Role == raft.Follower {
 		k.drawn(n, out.WakeAt-w.now)
