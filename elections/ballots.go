@@ -85,6 +85,7 @@ func (m *ballotsMachine) Fire(e *Env, _ Timer) { m.hold(e) }
 func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	b := message.(ballot)
 	if b.stamp < m.box[from].stamp {
+		e.Rule("A ballot that is older than the kept one changes nothing.")
 		return
 	}
 	m.box[from] = b
@@ -92,7 +93,10 @@ func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 		e.Rule("A claim of a higher priority, or of the same and a lower id: back to standby.")
 		m.active = false
 		m.look(e)
-	} else if b.claims || from == m.leader {
+		return
+	}
+	e.Rule("The latest ballot of each member is kept, for as long as it is valid.")
+	if b.claims || from == m.leader {
 		m.look(e)
 	}
 }
@@ -118,11 +122,12 @@ func (m *ballotsMachine) decide(e *Env) {
 	m.inARow = min(m.inARow+1, m.wins)
 	switch {
 	case ballots < m.quorum:
-		if m.active {
-			e.Rule("The quorum fails: the leader goes to standby.")
-		}
+		e.Rule("Too few valid ballots for the quorum: nobody leads from here.")
 		m.active = false
-	case m.active || winner != m.o.Self: // "keeps leading though it loses a tie"
+	case m.active: // "keeps leading though it loses a tie"
+		e.Rule("The quorum holds: the leader claims in its ballot.")
+	case winner != m.o.Self:
+		e.Rule("Another member has more votes, or as many and a lower id.")
 	case m.inARow < m.wins:
 		e.Rule("It wins, but not often enough in a row.")
 	case m.claimedAbove(e):

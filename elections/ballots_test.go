@@ -171,6 +171,20 @@ func TestBallots_FollowTheirRules(t *testing.T) {
 	}
 }
 
+// "Of two equal claims the lower id stays": the higher one goes to standby.
+func TestBallots_OfTwoEqualClaimsTheHigherIDGoes(t *testing.T) {
+	b := newBench(t, 3, Published())
+	b.start(2, ballotsMajority.New(Options{Self: 2, N: 3, Priorities: []int{5, 5, 1}}))
+	b.tell(2, 3, b.cast(3, 1, false))
+	b.clock += b.times.Period
+	b.fire(2, ballotsPeriod)
+	require.Equal(t, Rank(2), b.leaders()[2])
+	b.tell(2, 1, b.cast(1, 5, false))
+	assert.Equal(t, Rank(2), b.leaders()[2], "a ballot without a claim changes nothing")
+	b.tell(2, 1, b.cast(1, 5, true))
+	assert.Equal(t, Rank(1), b.leaders()[2])
+}
+
 func TestBallots_GoToAllEveryPeriodAndClaimFromTheSecondWinOn(t *testing.T) {
 	b := newBench(t, 3, Published())
 	b.start(1, ballotsMajority.New(Options{Self: 1, N: 3, Priorities: []int{7, 1, 1}}))

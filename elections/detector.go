@@ -31,6 +31,7 @@ type Detector struct{}
 
 // Beat sends a leader's heartbeat, and sets the timer of the next one. A leader suspects nobody.
 func (Detector) Beat(e *Env, heartbeat Message) {
+	e.Rule("The leader makes itself heard.")
 	e.Stop(TimerSuspect)
 	e.Set(TimerHeartbeat, e.Times().Heartbeat)
 	e.Broadcast(heartbeat)

@@ -24,4 +24,15 @@
 //	ring_relay.go from hop to hop round a ring
 //	times.go      how long things take: scaled for comparisons, published for the authors' examples
 //	algorithm.go  the registry
+//	setup.go      how members are configured, and finding what is asked for by name
+//	world.go      one run: machines, the network between them, what befalls them
+//	scenario.go   what befalls them, by name; run.go plays one
+//	watch.go      what is measured in a run
+//	trace.go      what a diagram of a run is drawn from
+//	measure.go    the measures, and their summary over all seeds
+//	matrix.go     every algorithm in every scenario at every size, by several workers
+//	table.go      the table in the terminal; report.go as JSON; markdown.go the document
+//
+// Nothing depends on a clock, a map's order, a float or the number of workers: the same seeds give the same
+// table, byte for byte.
 package elections

@@ -107,6 +107,7 @@ func (i *invitation) part(e *Env) {
 //
 //	"Leaders contact members outside their group at every heartbeat interval and invite them."
 func (i *invitation) round(e *Env) {
+	e.Rule("My group hears from me, and who is outside it is invited.")
 	e.Set(TimerHeartbeat, e.Times().Heartbeat)
 	i.invited = e.Now()
 	for r := Rank(1); r <= Rank(e.N()); r++ {
@@ -134,9 +135,12 @@ func (i *invitation) Receive(e *Env, from Rank, m Message) {
 	case referral:
 		i.onRefer(e, from, m)
 	case groupHeartbeat:
-		if m.group == i.group {
-			i.Watch(e)
+		if m.group != i.group {
+			e.Rule("A heartbeat of another group, or of an older one, is dropped.")
+			return
 		}
+		e.Rule("My group's heartbeat: I wait for the next one anew.")
+		i.Watch(e)
 	}
 }
 

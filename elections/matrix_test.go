@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"sort"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -165,6 +167,27 @@ func TestRun_IsTheSameWithAndWithoutATrace(t *testing.T) {
 	}
 }
 
+func TestRun_EveryStepOfATraceNamesItsRule(t *testing.T) {
+	for _, a := range []*Algorithm{twoPhase, ballotsMajority, ballotsAllButOne, ballotsNone, stable, raftCore} {
+		for _, s := range Scenarios() {
+			ruled, acted := map[int]bool{}, map[int]RecordKind{}
+			_, err := Run(a, s, &Setup{N: 3, Times: Scaled()}, 5, func(r Record) {
+				switch r.Kind {
+				case RecordRule:
+					ruled[r.Step] = true
+				case RecordStart, RecordTimer, RecordArrive:
+					acted[r.Step] = r.Kind
+				}
+			})
+			require.NoError(t, err)
+			assert.NotEmpty(t, acted)
+			for step, kind := range acted {
+				require.True(t, ruled[step], "%s %s: %s at step %d", a.Name, s.Name, kind, step)
+			}
+		}
+	}
+}
+
 func TestRun_AllAlgorithmsSeeTheSameFaults(t *testing.T) {
 	for _, s := range Scenarios() {
 		var first []Record
@@ -269,4 +292,17 @@ func BenchmarkCompare(b *testing.B) {
 		_, err := p.Compare(context.Background())
 		require.NoError(b, err)
 	}
+}
+
+// What the document says of algorithms, scenarios and measures comes from the code; make elections writes it.
+func TestDocument_SaysWhatTheCodeSays(t *testing.T) {
+	var now bytes.Buffer
+	require.NoError(t, WriteMarkdown(&now, somePlan(1), nil, Measures()))
+	written, err := os.ReadFile("../docs/elections.md")
+	require.NoError(t, err)
+	const tables = "\n## Tables\n"
+	want, _, _ := strings.Cut(now.String(), tables)
+	got, _, found := strings.Cut(string(written), tables)
+	assert.True(t, found)
+	assert.Equal(t, want, got, "make elections")
 }

@@ -151,16 +151,20 @@ func (m *raftMachine) now(e *Env) raft.Now {
 }
 
 func (m *raftMachine) Receive(e *Env, _ Rank, message Message) {
-	m.told = append(m.told, raft.Received{Message: message.(raftMessage).Message})
+	received := message.(raftMessage).Message
+	e.Rule(raftReceived(received.Body))
+	m.told = append(m.told, raft.Received{Message: received})
 	m.steps(e)
 }
 
 func (m *raftMachine) Fire(e *Env, t Timer) {
 	if t == raftDisk {
+		e.Rule("The write is durable: what it promises leaves now.")
 		m.persist(e)
 		m.steps(e)
 		return
 	}
+	e.Rule("A deadline of the core: a leader's next heartbeat, or the election timeout.")
 	m.step(e)
 	m.steps(e)
 }
@@ -216,6 +220,27 @@ var raftRules = map[raft.NoteKind]string{
 	raft.NoteLeader:         "A majority of the configured members voted for it in this term: it leads.",
 	raft.NoteNewerTerm:      "A newer term is taken over.",
 	raft.NoteFollower:       "It follows.",
+}
+
+// raftReceived says what a message is for; the core's decision about it follows, if there is one.
+func raftReceived(body raft.Body) string {
+	switch body.(type) {
+	case raft.PreVoteRequest:
+		return "Somebody asks whether an election could be won."
+	case raft.PreVoteReply:
+		return "An answer to the pre-vote."
+	case raft.VoteRequest:
+		return "A candidate asks for the vote of its term."
+	case raft.VoteReply:
+		return "A vote, granted or refused."
+	case raft.Heartbeat:
+		return "A heartbeat: while the leader is heard, the election timeout begins anew."
+	case raft.HeartbeatReply:
+		return "A follower answers: a leader that no majority answers steps down."
+	case raft.AppendRequest, raft.AppendReply, raft.AppendConflict:
+		return "The log is replicated: a new leader's no-op."
+	}
+	return "A message that no election needs."
 }
 
 // write takes a write of the core: its log first, so that whoever hears of an entry finds it.

@@ -118,6 +118,7 @@ func (r *relay) arm(e *Env) {
 
 // onAck ends a hop.
 func (r *relay) onAck(e *Env, from Rank, a ack) {
+	e.Rule("The next in the ring has it: I need not skip it.")
 	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool { return h.to == from && h.lap.same(a.lap) })
 	r.arm(e)
 }

@@ -65,7 +65,10 @@ func (m *stableMachine) Leader() (Rank, uint64) {
 	return m.owner(m.round), m.round + 1
 }
 
-func (m *stableMachine) Start(e *Env) { m.enter(e, 0) }
+func (m *stableMachine) Start(e *Env) {
+	e.Rule("All begin in round 0, whose leader is the first member.")
+	m.enter(e, 0)
+}
 
 // enter begins a round. Its leader sends OK at once, then every η, and hears its own.
 func (m *stableMachine) enter(e *Env, round uint64) {
@@ -73,7 +76,7 @@ func (m *stableMachine) enter(e *Env, round uint64) {
 	e.Stop(stableSend)
 	e.Stop(stableSilence)
 	if m.owner(round) == m.o.Self {
-		e.Rule("The round is its own: it sends OK to all.")
+		e.Rule("The round is its own: it sends OK to all, at once and then every η.")
 		m.send(e)
 		return
 	}
@@ -88,6 +91,7 @@ func (m *stableMachine) send(e *Env) {
 
 func (m *stableMachine) Fire(e *Env, t Timer) {
 	if t == stableSend {
+		e.Rule("η is over: the round's leader sends OK to all.")
 		m.send(e)
 		return
 	}
@@ -108,11 +112,15 @@ func (m *stableMachine) Receive(e *Env, from Rank, message Message) {
 		e.Rule("A message of a lower round is answered with START of the own one.")
 		e.Send(from, stableMessage{false, m.round, e.Wall()})
 		return
+	case msg.round == m.round && !msg.ok:
+		e.Rule("START of the own round: it is there already.")
+		return
 	case msg.round > m.round:
 		e.Rule("A message of a higher round moves the member to that round.")
 		m.enter(e, msg.round)
 	}
 	if msg.ok && from == m.owner(msg.round) {
+		e.Rule("OK of the round: its leader is heard, and taken as leader from the second one on.")
 		m.oks = min(m.oks+1, 2)
 		e.Set(stableSilence, 2*e.Times().Eta)
 	}

@@ -91,7 +91,10 @@ func (m *twoPhaseMachine) Leader() (Rank, uint64) {
 	return m.sender, m.seen.term
 }
 
-func (m *twoPhaseMachine) Start(e *Env) { m.watch(e) }
+func (m *twoPhaseMachine) Start(e *Env) {
+	e.Rule("Watching begins: a leader has five heartbeats' time to be heard.")
+	m.watch(e)
+}
 
 // watch: "on entry the timer is 5·HBT and the voting slate is empty".
 func (m *twoPhaseMachine) watch(e *Env) {
@@ -172,7 +175,9 @@ func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 	m.slate[from] = tpClaim{true, stamp}
 	if !m.voting {
 		m.vote(e)
+		return
 	}
+	e.Rule("The claim joins the slate.")
 }
 
 // onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored". Another one "resets the
@@ -191,9 +196,11 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 	m.leads = false
 	clear(m.voted)
 	if m.voting {
+		e.Rule("A LEAD while voting counts as its sender's claim.")
 		m.slate[from] = tpClaim{true, stamp}
 		return
 	}
+	e.Rule("LEAD: its sender is followed, and has three heartbeats' time for the next one.")
 	e.Set(tpElector, 3*e.Times().Heartbeat)
 }
 
@@ -201,6 +208,7 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 // Votes are identical when both numbers are. "The winner leads term + 1 from msg 0."
 func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	if m.leads {
+		e.Rule("A leader ignores votes.")
 		return
 	}
 	m.tally[from], m.voted[from] = stamp, true
@@ -211,6 +219,7 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 		}
 	}
 	if 2*same <= m.o.N {
+		e.Rule("The vote joins the tally: not more than half of the members yet.")
 		return
 	}
 	e.Rule("More than half of the members cast identical votes: it leads the next term.")
@@ -222,6 +231,7 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 
 // lead: a leader "broadcasts at once on entry and then at least every HBT".
 func (m *twoPhaseMachine) lead(e *Env) {
+	e.Rule("A heartbeat interval is over: the leader's next LEAD.")
 	m.seen.msg++
 	m.announce(e)
 }

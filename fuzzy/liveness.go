@@ -203,7 +203,11 @@ func pick(s *sim.Stream, from []int, k int) []int {
 func (l *liveness) heal() {
 	c := l.c
 	now := c.now()
-	c.net.Calm(l.core, c.profile.ElectionTimeout/150)
+	links := l.core
+	if l.doomed != nil {
+		links |= 1 << l.doomed.index
+	}
+	c.net.Calm(links, c.profile.ElectionTimeout/150)
 	for _, n := range c.nodes {
 		if l.core>>n.index&1 == 0 {
 			l.abandon(n)
@@ -231,11 +235,11 @@ func (l *liveness) abandon(n *node) {
 	}
 	n.forever = true
 	n.loops, n.dieAfter = 0, 0
+	if !l.exiled {
+		return
+	}
 	for i := range l.c.nodes {
-		switch core := l.core>>i&1 == 1; {
-		case n == l.doomed && core:
-			l.c.net.Links.MendAmong(1<<i | 1<<n.index)
-		case l.exiled && i != n.index:
+		if i != n.index {
 			l.c.net.Links.CutBoth(sim.Exiles, n.index, i)
 		}
 	}

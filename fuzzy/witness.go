@@ -57,7 +57,8 @@ func (w *witness) begin(n *node) {
 	}
 }
 
-// takes notes what a step was given. What is not meant for the member, or is of no member, does not count.
+// takes notes what a step was given. What is not meant for the member or its cluster, or is of no member,
+// does not count.
 func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	if w.term != s.Term {
@@ -72,7 +73,7 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
 		case raft.Received:
-			if e.Message.To == n.peer() {
+			if e.Message.To == n.peer() && n.concerns(&e.Message) {
 				w.message(n, before, &e.Message)
 			}
 		case raft.ReadRequested:
@@ -85,6 +86,17 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 			}
 		}
 	}
+}
+
+// concerns reports whether a message is of the member's cluster, as far as both know of one; what founds a
+// cluster may be of another.
+func (n *node) concerns(m *raft.Message) bool {
+	switch m.Body.(type) {
+	case raft.RollCall, raft.RollReply, raft.FoundRequest, raft.FoundReply:
+		return true
+	}
+	none := raft.ClusterID{}
+	return m.Cluster == n.status.Cluster || m.Cluster == none || n.status.Cluster == none
 }
 
 func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
