@@ -1,12 +1,14 @@
 package transport
 
 import (
+	"math"
 	"net"
 	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/coxswain/raft"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -34,6 +36,21 @@ func TestDeadline_BytesThatArrivedWhileTheProcessWasStoppedAreRead(t *testing.T)
 	n, err := r.Read(make([]byte, 100))
 	require.NoError(t, err)
 	assert.Equal(t, len(beat), n)
+}
+
+func TestIdleTimeout_FollowsTheLongerElectionTimeout(t *testing.T) {
+	for _, c := range []struct{ own, theirs, set, want time.Duration }{
+		{0, 0, 0, time.Second},
+		{150 * time.Millisecond, 150 * time.Millisecond, 0, time.Second},
+		{150 * time.Millisecond, 500 * time.Millisecond, 0, 2 * time.Second},
+		{500 * time.Millisecond, 150 * time.Millisecond, 0, 2 * time.Second},
+		{time.Hour, time.Hour, 0, 8 * time.Second},
+		{0, math.MaxInt64, 0, 8 * time.Second},
+		{time.Hour, time.Hour, 3 * time.Second, 3 * time.Second},
+	} {
+		own, theirs := raft.Hello{ElectionTimeout: c.own}, raft.Hello{ElectionTimeout: c.theirs}
+		assert.Equal(t, c.want, Options{IdleTimeout: c.set}.idleTimeout(own, theirs), "%+v", c)
+	}
 }
 
 func TestDeadline_SilenceIsToldAfterTheTimeoutAndNotBefore(t *testing.T) {
