@@ -53,6 +53,9 @@ func (k *checker) serves(n *node, out *raft.Output) {
 
 func (k *checker) confirmed(n *node, r reading) {
 	floor, known := n.seen.reads[r]
+	if !known && r.ticket > 0 {
+		k.broken("G13", "%s serves ticket %d, which nobody asked of it as the leader of term %d", n.id, r.ticket, n.status.Term)
+	}
 	if !known {
 		return
 	}

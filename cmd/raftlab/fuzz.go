@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -177,13 +178,16 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	if len(c.report.Failures) > 0 {
 		return c.report.Failures[0].err
 	}
+	if c.report.Seeds == 0 {
+		return errors.New("no seed was run to its end: give it more time")
+	}
 	return nil
 }
 
 // parseSeedNumber reads --seed.
 func parseSeedNumber(text string) (uint64, error) {
 	number, err := strconv.ParseUint(text[:min(len(text), 16)], 16, 64)
-	if err != nil {
+	if err != nil || strings.Trim(text, "0123456789abcdefABCDEF") != "" {
 		return 0, fmt.Errorf("--seed %q: it takes hexadecimal digits", text)
 	}
 	return number, nil
