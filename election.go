@@ -30,12 +30,13 @@ func (c *Core) mayCampaign() bool {
 //	"if a server receives a RequestVote request within the minimum election timeout of hearing from
 //	a current leader, it does not update its term or grant its vote." (dissertation §4.2.3)
 //
-// A leader hears itself; check-quorum ends that.
+// A leader hears itself; check-quorum ends that. One that a refused pre-vote names was not heard yet.
 func (c *Core) hearsLeader() bool {
 	if c.leader != nil {
 		return true
 	}
-	return c.leaderID != "" && c.now.Mono-c.follower.heard < c.electionTimeout()
+	heard := c.leaderID != "" && c.leaderID == c.follower.led.ID
+	return heard && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
 // otherLeads reports whether somebody else is known to lead the present term:

@@ -399,6 +399,41 @@ func TestElection_RefusalNamesTheLeader(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 4, Leader: "c"}, c.Leadership())
 }
 
+// "... within the minimum election timeout of hearing from a current leader ..." (dissertation §4.2.3): who
+// was only told of one has not heard it. Clocks begin with the process, and what was heard before was
+// another leader.
+func TestElection_WhoWasOnlyToldOfALeaderDoesNotHearIt(t *testing.T) {
+	young := func(t *testing.T) *core {
+		stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 2}}
+		require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+		inner, out, err := raft.NewCore(coreConfig(), stored, raft.Now{Mono: 1})
+		require.NoError(t, err)
+		c := &core{Core: inner, t: t, now: 1}
+		c.took(out)
+		return c
+	}
+	heardAnother := func(t *testing.T) *core {
+		c := restart(t, membersNamed("abc"), raft.HardState{Term: 2})
+		c.receive("b", 2, raft.Heartbeat{})
+		return c
+	}
+	for name, started := range map[string]func(*testing.T) *core{
+		"its process is young": young, "it heard another leader": heardAnother,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := started(t)
+			c.receive("b", 4, raft.PreVoteReply{Leader: "c"})
+			require.Equal(t, raft.Leadership{Term: 4, Leader: "c"}, c.Leadership())
+			c.persist()
+			out := c.receive("b", 4, raft.PreVoteRequest{Last: id(9, 4)})
+			assert.Equal(t, []raft.Message{c.to("b", raft.PreVoteReply{Granted: true})}, out.Send)
+			out = c.receive("b", 5, raft.VoteRequest{Last: id(9, 4)})
+			require.NotNil(t, out.Write.Hard)
+			assert.Equal(t, raft.HardState{Term: 5, Vote: peer("b")}, *out.Write.Hard)
+		})
+	}
+}
+
 // After a gap in its own time a follower waits once more: what the leader sent may wait behind it.
 func TestElection_FollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
 	c := follower(t, 2, 1)

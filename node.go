@@ -382,8 +382,8 @@ func (n *Node) Err() error {
 }
 
 // Close hands leadership over if this member leads, for at most a few election timeouts, then ends the
-// node, waits for all its goroutines (so also for a running FSM.Apply), and closes the storage and
-// the transport. It is idempotent, and returns what went wrong on the way, or what had ended the
+// node, waits for all its goroutines (so also for a running FSM.Apply, and for a write that the disk is
+// at, however long it stands still), and closes the storage and the transport. It is idempotent, and returns what went wrong on the way, or what had ended the
 // node before.
 func (n *Node) Close() error {
 	n.closing.Do(func() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,28 @@ story
   once upon a time
 end
 `
+
+// Whatever a profile says has a name, so that a case is told whole; only its faults have lines of their own.
+func TestSettings_NameAllThatAProfileSays(t *testing.T) {
+	var p Profile
+	named := map[any]bool{&p.Faults: true}
+	for _, s := range settings {
+		named[s.at(&p)] = true
+	}
+	var walk func(at reflect.Value, path string)
+	walk = func(at reflect.Value, path string) {
+		if named[at.Addr().Interface()] {
+			return
+		}
+		if !assert.Equal(t, reflect.Struct, at.Kind(), "%s has no setting", path) {
+			return
+		}
+		for i := range at.NumField() {
+			walk(at.Field(i), path+"."+at.Type().Field(i).Name)
+		}
+	}
+	walk(reflect.ValueOf(&p).Elem(), "Profile")
+}
 
 func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 	c, err := ParseCase("x.txt", strings.NewReader(sampleCase))

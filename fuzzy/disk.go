@@ -142,6 +142,7 @@ func (n *node) persisted(seq raft.Seq) {
 // write makes a write durable: all of it, or, if entries is not negative, the term and vote, that many of its
 // entries, and perhaps the hint that rides along.
 func (d *disk) write(n *node, w *raft.Write, entries int) {
+	before := d.hard.Term
 	if w.Hard != nil {
 		n.c.check.durableHard(n, *w.Hard)
 		d.hard = *w.Hard
@@ -154,7 +155,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 		l = &raft.LogWrite{After: l.After, Entries: l.Entries[:entries]}
 	}
 	if l != nil {
-		n.c.check.durableLog(n, l)
+		n.c.check.durableLog(n, l, before)
 		d.log = extend(d.log, l)
 	}
 	if w.Commit > d.commit && (entries < 0 || d.random.Coin()) {

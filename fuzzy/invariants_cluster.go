@@ -121,8 +121,10 @@ func (k *checker) matches(n *node, s *slot, hash uint64) {
 	}
 }
 
-// durableLog checks a change of a durable log before it is made.
-func (k *checker) durableLog(n *node, l *raft.LogWrite) { k.keepsCommitted(n, n.disk.log, l, "G5") }
+// durableLog checks a change of a durable log before it is made; term is as for keepsCommitted.
+func (k *checker) durableLog(n *node, l *raft.LogWrite, term raft.Term) {
+	k.keepsCommitted(n, n.disk.log, l, term, "G5")
+}
 
 // commits checks a commit index that has risen.
 func (k *checker) commits(n *node, before *raft.CoreStatus) {

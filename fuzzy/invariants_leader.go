@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -53,6 +54,9 @@ func (k *checker) serves(n *node, out *raft.Output) {
 
 func (k *checker) confirmed(n *node, r reading) {
 	floor, known := n.seen.reads[r]
+	if !known && r.ticket > 0 {
+		k.broken("G13", "%s serves ticket %d, which nobody asked of it as the leader of term %d", n.id, r.ticket, n.status.Term)
+	}
 	if !known {
 		return
 	}
@@ -81,7 +85,7 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 		}
 	}
 	if w.transfer > 0 && w.now-w.since >= n.timeout() {
-		k.broken("G15", "%s has been handing over for %v", n.id, w.now-w.since)
+		k.broken("G15", "%s has been handing over for %v", n.id, time.Duration(w.now-w.since))
 	}
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)

@@ -90,22 +90,22 @@ func (k *checker) write(n *node, l *raft.LogWrite) {
 		if l.After.Index == 0 && n.disk.hard.Term > 0 {
 			k.broken("N8", "%s replaces entry 1 in term %d", n.id, n.status.Term)
 		}
-		k.keepsCommitted(n, n.log, l, "N8")
+		k.keepsCommitted(n, n.log, l, n.hard.Term, "N8")
 	}
 }
 
-// keepsCommitted checks that a write drops nothing that is committed. What a leader of an earlier term than
-// the one that committed an entry sends late may still drop it from a log that was not counted.
-func (k *checker) keepsCommitted(n *node, log []slot, l *raft.LogWrite, rule string) {
-	i := l.After.Index
-	if int(i) >= len(log) || int(i) >= len(k.canonical) || log[i].hash != k.canonical[i].hash {
+// keepsCommitted checks that a write drops nothing that is committed. A member that has not come to the term
+// in which an entry was committed was not counted: a leader of an earlier term may still cut its log. term is
+// the member's own before the write.
+func (k *checker) keepsCommitted(n *node, log []slot, l *raft.LogWrite, term raft.Term, rule string) {
+	i, rest := int(l.After.Index), l.Entries
+	for i < len(log) && len(rest) > 0 && log[i].entry.ID() == rest[0].ID() {
+		i, rest = i+1, rest[1:]
+	}
+	if i >= len(log) || i >= len(k.canonical) || log[i].hash != k.canonical[i].hash {
 		return
 	}
-	if len(l.Entries) > 0 && l.Entries[0].Term < k.canonical[i].by {
-		return
-	}
-	same := len(l.Entries) > 0 && l.Entries[0].ID() == log[i].entry.ID()
-	k.c.holds(same, rule, "%s drops %v, which is committed", n.id, log[i].entry.ID())
+	k.c.holds(term < k.canonical[i].by, rule, "%s drops %v, which is committed", n.id, log[i].entry.ID())
 }
 
 // applied checks what an applier has applied, before it counts.

@@ -1,12 +1,16 @@
 package fuzzy
 
-import "github.com/coxswain/raft"
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
 
 // The invariants of a step: what a member may make of what it was given.
 //
 //	N12  The term rises to that of a message, or by one for a candidacy that a pre-vote or a TimeoutNow called for. (Figure 2)
 //	N13  A leader has heard a quorum within an election timeout. (dissertation §6.2)
-//	N14  Who says that it hears a leader has heard one within an election timeout. (dissertation §4.2.3)
+//	N14  Who says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
 //	N15  Who hears no leader and votes for nobody stands within two election timeouts, drawn anew each time. (§5.2)
 //	N16  A vote goes to who is at least as up to date. (§5.4.1)
 //	N17  An acknowledgement answers an append of its own term, and names the last entry of that. (§5.3)
@@ -104,9 +108,10 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		case raft.NoteLeader:
 			leads = true
 		case raft.NoteVoteDenied, raft.NotePreVoteDenied:
-			hears := leads || w.beat > 0 && w.now-w.beat < n.timeout()
+			hears := leads || w.beat > 0 && w.reign >= before.Term && w.now-w.beat < n.timeout()
 			if note.Reason == raft.DeniedHearsLeader && !hears {
-				k.broken("N14", "%s tells %s that it hears a leader, and has heard none for %v", n.id, note.Peer, w.now-w.beat)
+				k.broken("N14", "%s tells %s that it hears a leader of term %d, and has heard none for %v", n.id, note.Peer,
+					before.Term, time.Duration(w.now-w.beat))
 			}
 		}
 	}
@@ -117,7 +122,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		w.cause = w.now
 	}
 	if w.now-w.cause > 2*n.timeout() {
-		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, w.now-w.cause)
+		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, time.Duration(w.now-w.cause))
 	}
 	if able && w.heard == w.now && s.Role == raft.Follower {
 		k.drawn(n, out.WakeAt-w.now)

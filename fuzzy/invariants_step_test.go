@@ -40,6 +40,11 @@ var ofFollower = []stepBreach{
 		out.Notes = []raft.Note{{Kind: raft.NotePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
 		return nil
 	}},
+	{"N14", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // of an earlier term
+		n.seen.beat, n.seen.reign = n.seen.now, before.Term-1
+		out.Notes = []raft.Note{{Kind: raft.NotePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
+		return nil
+	}},
 	{"N15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		n.seen.cause = n.seen.now - 2*n.timeout() - 1
 		return nil
@@ -120,6 +125,10 @@ var ofLeader = []stepBreach{
 	{"G13", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
 		out.Answers = []raft.Answer{{Ticket: 1 << 20, Kind: raft.AnswerReadSafe}}
 		return []raft.Event{raft.ReadRequested{Ticket: 1 << 20}}
+	}},
+	{"G13", func(_ *checker, _, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // asked of a follower
+		out.Answers = []raft.Answer{{Ticket: 1 << 20, Kind: raft.AnswerReadSafe}}
+		return nil
 	}},
 	{"G13", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		id := raft.RequestID{Boot: 1, Counter: 1 << 40}

@@ -111,6 +111,13 @@ var nodeBreaches = []breach{
 		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID()})
 	}},
 	{"N8", func(_ *cluster, k *checker, _, follower *node) { k.write(follower, &raft.LogWrite{}) }},
+	{"N8", func(_ *cluster, k *checker, _, follower *node) { // it writes one of them again, and drops the rest
+		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{follower.log[3].entry}})
+	}},
+	{"N8", func(_ *cluster, k *checker, _, follower *node) { // for an old leader, in the term of the commit
+		follower.hard.Term, k.canonical[3].by = 5, 5
+		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{{Index: 4, Term: 2}}})
+	}},
 	{"N20", func(_ *cluster, k *checker, lead, _ *node) {
 		k.span(lead, &raft.AppendRequest{Prev: lead.log[3].entry.ID(), Last: raft.EntryID{Term: 1 << 20, Index: 5}})
 	}},
@@ -192,7 +199,7 @@ var clusterBreaches = []breach{
 		k.heldByQuorum(lead, lead.log[lead.status.Commit-1].hash)
 	}},
 	{"G5", func(_ *cluster, k *checker, _, follower *node) {
-		k.durableLog(follower, &raft.LogWrite{After: follower.log[2].entry.ID()})
+		k.durableLog(follower, &raft.LogWrite{After: follower.log[2].entry.ID()}, follower.hard.Term)
 	}},
 	{"G6", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.status.Term++

@@ -39,7 +39,7 @@ func (l *liveness) part() bool {
 	case 3:
 		c.net.Links.BehindBridge(leader, node)
 	}
-	if !l.anyReachesQuorum() {
+	if l.reachers() == 0 {
 		return false
 	}
 	c.faulted("for good: %s", c.severed())
@@ -48,8 +48,8 @@ func (l *liveness) part() bool {
 	return true
 }
 
-// anyReachesQuorum: a voter of the core hears and is heard by enough voters of it to lead them.
-func (l *liveness) anyReachesQuorum() bool {
+// reachers are the voters of the core that hear and are heard by enough voters of it to lead them.
+func (l *liveness) reachers() (set uint64) {
 	config := l.leader.status.Config
 	var voters uint64
 	total := 0
@@ -65,16 +65,17 @@ func (l *liveness) anyReachesQuorum() bool {
 	voters &= l.core
 	for _, n := range l.members() {
 		if voters>>n.index&1 == 1 && bits.OnesCount64(l.c.net.Links.Reach(n.index)&voters) >= majority(total) {
-			return true
+			set |= 1 << n.index
 		}
 	}
-	return false
+	return set
 }
 
-// obeyed: whoever leads now commits what it is asked to.
+// obeyed: whoever leads now commits what it is asked to. Who cannot is not asked: with one entry more than the
+// others it would keep them from electing who can.
 func (l *liveness) obeyed() bool {
 	w := l.c.work
-	if !l.elected() {
+	if !l.elected() || l.reachers()>>l.leader.index&1 == 0 {
 		return false
 	}
 	r := &w.requests[l.probe]

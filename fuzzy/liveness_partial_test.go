@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/sim"
 )
 
 // With links cut for good, in each of the four ways, somebody leads and commits.
@@ -22,4 +24,25 @@ func TestParted_WhoReachesAQuorumLeads(t *testing.T) {
 		require.Nil(t, r.Failure)
 	}
 	assert.GreaterOrEqual(t, len(parted), 4, "%v", parted)
+}
+
+// A leader that the cut has left behind is asked nothing: an entry that it alone holds would keep the others
+// from being elected by it.
+func TestParted_WhoReachesNoQuorumIsNotAsked(t *testing.T) {
+	c, lead, follower := running(t)
+	c.live = &liveness{c: c, core: 0b111, stage: parted, leader: lead}
+	for _, n := range c.nodes {
+		if n != lead && n != follower {
+			c.net.Links.CutBoth(sim.Partitions, lead.index, n.index)
+		}
+	}
+	before := len(c.work.writes)
+	c.live.obeyed()
+	assert.Greater(t, len(c.work.writes), before, "two of three are a quorum")
+
+	c.net.Links.CutBoth(sim.Partitions, lead.index, follower.index)
+	before, c.live.probe = len(c.work.writes), 0
+	c.live.obeyed()
+	assert.Len(t, c.work.writes, before)
+	assert.True(t, lead.leads(), "not yet deposed")
 }

@@ -114,7 +114,7 @@ func (n *node) start() {
 	n.status = core.Status()
 	n.c.stats.Starts++
 	n.c.begin(n, "start")
-	n.takeLog(&out)
+	n.takeWrite(&out)
 	n.seen.begin(n)
 	n.c.check.started(n)
 	n.c.check.says(n, &out)
@@ -130,7 +130,8 @@ func (n *node) start() {
 // list is the initial members that somebody has given the process: by mistake, only the latter ones.
 func (n *node) list() raft.Configuration {
 	c := n.c
-	n.misled = c.phase == safetyPhase && n.index >= c.others && n.random.Chance(c.profile.Node.OtherLists)
+	mistaken := n.random.Chance(c.profile.Node.OtherLists)
+	n.misled = mistaken && c.phase == safetyPhase && n.index >= c.others && c.others < c.profile.Voters // a list has a voter
 	if n.misled {
 		return raft.NewConfiguration(c.initial.Members[c.others:])
 	}
@@ -244,7 +245,7 @@ func (n *node) step() {
 	n.seen.now = now.Mono
 	out := n.core.Step(now, events...)
 	n.status = n.core.Status()
-	n.takeLog(&out)
+	n.takeWrite(&out)
 	n.c.check.stepped(n, &before, events, &out)
 	n.c.finish(n, &out)
 	clear(events)
@@ -254,15 +255,17 @@ func (n *node) step() {
 	}
 }
 
-// takeLog honours the log of a write first: whoever hears of an entry finds it.
-func (n *node) takeLog(out *raft.Output) {
+// takeWrite honours the log of a write first: whoever hears of an entry finds it.
+func (n *node) takeWrite(out *raft.Output) {
+	if l := out.Write.Log; l != nil {
+		n.takeLog(l)
+	}
 	if out.Write.Hard != nil {
 		n.hard = *out.Write.Hard
 	}
-	l := out.Write.Log
-	if l == nil {
-		return
-	}
+}
+
+func (n *node) takeLog(l *raft.LogWrite) {
 	for i := range l.Entries {
 		sealed, err := raft.DecodeEntry(l.Entries[i].Record())
 		n.c.holds(err == nil, "N5", "%s: entry %v has no sound record: %v", n.id, l.Entries[i].ID(), err)

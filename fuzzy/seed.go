@@ -33,7 +33,7 @@ func ParseSeed(text string) (Seed, error) {
 		return Seed{}, fmt.Errorf("fuzzy: %q is no seed; a seed looks like f%d.swarm.2a", text, SeedFormat)
 	}
 	version, err := strconv.Atoi(parts[0][1:])
-	if err != nil {
+	if err != nil || parts[0] != fmt.Sprintf("f%d", version) {
 		return Seed{}, fmt.Errorf("fuzzy: %q is no seed; a seed looks like f%d.swarm.2a", text, SeedFormat)
 	}
 	if version != SeedFormat {

@@ -6,8 +6,9 @@ import "github.com/coxswain/raft"
 // speak of it. It believes nothing of what the core says about itself.
 type witness struct {
 	now   raft.Time // of the running step
-	heard raft.Time // when the leader that it follows was last heard; 0: never
+	heard raft.Time // when the leader that it follows was last heard, in the present term; 0: never
 	beat  raft.Time // when anybody last spoke as a leader of no earlier term; 0: never
+	reign raft.Term // in which term that was
 	cause raft.Time // when it last had a reason not to campaign
 	wake  raft.Time // what it last asked for
 
@@ -62,7 +63,7 @@ func (w *witness) begin(n *node) {
 func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	if w.term != s.Term {
-		w.term, w.votes, w.begun, w.reads, w.transfer = s.Term, 0, raft.RequestID{}, nil, 0
+		w.term, w.heard, w.votes, w.begun, w.reads, w.transfer = s.Term, 0, 0, raft.RequestID{}, nil, 0
 		clear(w.peers[:])
 	}
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
@@ -109,7 +110,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		return
 	case raft.Heartbeat, raft.AppendRequest:
 		if m.Term >= before.Term {
-			w.beat, w.cause = w.now, w.now
+			w.beat, w.reign, w.cause = w.now, max(w.reign, m.Term), w.now
 		}
 		if m.Term == w.term && n.status.Leader == m.From.ID {
 			w.heard = w.now

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -148,6 +149,7 @@ func (c *campaign) prepare(base, profile string) error {
 
 func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	c.began, c.computed = time.Now(), cpuTime()
+	asked := ctx
 	if c.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.duration)
@@ -177,13 +179,19 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	if len(c.report.Failures) > 0 {
 		return c.report.Failures[0].err
 	}
+	if asked.Err() != nil {
+		return fmt.Errorf("interrupted after %d seeds", c.report.Seeds)
+	}
+	if c.report.Seeds == 0 {
+		return errors.New("no seed was run to its end: give it more time")
+	}
 	return nil
 }
 
 // parseSeedNumber reads --seed.
 func parseSeedNumber(text string) (uint64, error) {
 	number, err := strconv.ParseUint(text[:min(len(text), 16)], 16, 64)
-	if err != nil {
+	if err != nil || strings.Trim(text, "0123456789abcdefABCDEF") != "" {
 		return 0, fmt.Errorf("--seed %q: it takes hexadecimal digits", text)
 	}
 	return number, nil

@@ -69,6 +69,9 @@ func writePage(w io.Writer, reports string) error {
 			return err
 		}
 	}
+	if p.Campaign.Seeds == 0 || len(mutants) == 0 || chaotic.Verdict == "" {
+		return fmt.Errorf("%s: a report that holds no result; `make reliability` makes the reports", reports)
+	}
 	var table strings.Builder
 	if err := zoo.WriteMarkdown(&table, mutants); err != nil {
 		return err

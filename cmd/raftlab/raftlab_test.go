@@ -36,6 +36,16 @@ func TestFuzz_ReportsWhatItRan(t *testing.T) {
 	assert.Empty(t, r.Failures)
 }
 
+// Not all that was asked for ran: that is no success.
+func TestFuzz_AnInterruptedOneReportsWhatItRanAndIsNotClean(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errOut bytes.Buffer
+	assert.Equal(t, exitFailed, run(ctx, []string{"fuzz", "--seeds", "6"}, &out, &errOut))
+	assert.Contains(t, out.String(), "0 seeds of swarm")
+	assert.Contains(t, errOut.String(), "interrupted after 0 seeds")
+}
+
 func TestReplay_TellsHowItEnds(t *testing.T) {
 	code, out, _ := lab("replay", "f2.history.3", "--show-profile")
 	require.Equal(t, exitClean, code, out)
@@ -89,6 +99,8 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"fuzz", "--profile", "nonsense"}, exitUsage, "there are\n  swarm:"},
 		{[]string{"fuzz", "--seed", "xyz"}, exitUsage, "hexadecimal"},
 		{[]string{"fuzz", "--seed", ""}, exitUsage, "hexadecimal"},
+		{[]string{"fuzz", "--seed", "0123456789abcdefgh", "--seeds", "1"}, exitUsage, "hexadecimal"},
+		{[]string{"fuzz", "--duration", "1ns"}, exitFailed, "no seed was run"},
 		{[]string{"fuzz", "--workers", "0"}, exitUsage, "1 to 1024"},
 		{[]string{"fuzz", "--seeds", "-1"}, exitUsage, "0 or more"},
 		{[]string{"replay"}, exitUsage, "1 arg"},
@@ -100,6 +112,8 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"shrink", "f2.calm.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
 		{[]string{"shrink", "f2.calm.1", "--attempts", "0"}, exitUsage, "above 0"},
 		{[]string{"shrink", "f2.calm.1", "--ignore", "Z1"}, exitUsage, `unknown rule "Z1"; there are N1`},
+		{[]string{"replay", "f02.swarm.1"}, exitUsage, "is no seed"},
+		{[]string{"zoo", "--json", "--list"}, exitUsage, "exclude each other"},
 		{[]string{"replay", "f7.swarm.1"}, exitUsage, "format 7"},
 		{[]string{"replay", "f2.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},
 		{[]string{"trace", "f2.swarm.1", "--format", "pdf"}, exitUsage, "text, ndjson and html"},

@@ -47,7 +47,6 @@ was killed or lives for a reason that the scoreboard gives, the canary died, and
 	flags.BoolVar(&r.list, "list", false, "print the mutants and hunt none")
 	flags.BoolVar(&r.asJSON, "json", false, "print the scoreboard as JSON")
 	flags.BoolVar(&r.markdown, "markdown", false, "print the scoreboard as a Markdown table")
-	cmd.MarkFlagsMutuallyExclusive("json", "markdown", "list")
 	return cmd
 }
 
@@ -96,6 +95,9 @@ func (r *request) chosen(ids []string) ([]Mutant, error) {
 	}
 	if r.options.Ranges < 1 || r.options.Ranges > rangesMax {
 		return nil, fmt.Errorf("%w: --ranges takes 1 to %d", ErrUsage, rangesMax)
+	}
+	if r.asJSON && r.markdown || r.asJSON && r.list || r.markdown && r.list {
+		return nil, fmt.Errorf("%w: --json, --markdown and --list exclude each other", ErrUsage)
 	}
 	mutants, err := Choose(ids)
 	if err != nil {

@@ -82,10 +82,15 @@ func (f *File) check() error {
 		if err != nil {
 			return err
 		}
-		if first == nil {
+		switch {
+		case first == nil:
 			first = r
 			err = f.checkFirst(r)
-		} else if first.Kind == "begin" {
+		case r.Kind == "":
+			err = &FormatError{f.Name, number, "it has no kind"}
+		case last.Kind == "end":
+			err = &FormatError{f.Name, number, "it stands behind the end: one file holds one trace, or the notes of one node"}
+		case first.Kind == "begin":
 			err = f.checkNodes(number, first.Nodes, r)
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,6 +26,8 @@ var refused = []struct{ rule, text, want string }{
 	{"a trace without its end", `{"kind":"begin","format":1,"nodes":["a"]}` + "\n", `line 1: the last line is not of kind "end": the file was cut short`},
 	{"a trace cut within a line", `{"kind":"begin","format":1,"nodes":["a"]}` + "\n" + `{"kind":"st`, "line 2: it breaks off: the file was cut short"},
 	{"a step of a stranger", `{"kind":"begin","format":1,"nodes":["a"]}` + "\n" + `{"kind":"step","node":"b"}` + "\n", `line 2: there is no node "b"`},
+	{"two traces in one", strings.Repeat(`{"kind":"begin","format":1,"nodes":["a"]}`+"\n"+`{"kind":"end"}`+"\n", 2), "line 3: it stands behind the end"},
+	{"a line that says nothing", `{"kind":"begin","format":1,"nodes":["a"]}` + "\nnull\n" + `{"kind":"end"}` + "\n", "line 2: it has no kind"},
 }
 
 func TestRead_SaysWhatIsWrongAndWhichVersionsThereAre(t *testing.T) {

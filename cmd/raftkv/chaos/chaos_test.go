@@ -86,7 +86,7 @@ func TestRun_IsCleanWhileLeadersAreKilledAndPowerIsCut(t *testing.T) {
 	skipIfShort(t)
 	r, err := run(t, Options{
 		Seed: 5, Duration: 10 * time.Second, Nodes: 3,
-		Faults: []Kind{Kill, Pause, PowerCut, PowerCutAll, FullDisk, StallSync, OneWay, Partition, HalfOpen},
+		Faults: []Kind{Kill, Pause, PowerCut, PowerCutAll, FullDisk, StallSync, OneWay, Partition, HalfOpen, DeadConn},
 	})
 	require.NoError(t, err)
 	assert.Equal(t, "clean", r.Verdict)
@@ -157,6 +157,7 @@ func TestRun_AnInterruptedOneIsNotJudgedAndLeavesNothing(t *testing.T) {
 	r, err := Run(ctx, Options{Duration: time.Hour, Nodes: 3, Binary: os.Args[0]})
 	assert.ErrorIs(t, err, ErrInterrupted)
 	assert.Equal(t, "not judged", r.Verdict)
+	assert.NotContains(t, r.String(), "checked: ")
 	left, err := os.ReadDir(os.TempDir())
 	require.NoError(t, err)
 	assert.Empty(t, left)

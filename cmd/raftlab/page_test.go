@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// reportsOf writes reports where the page looks for them, and returns their directory.
+func reportsOf(t *testing.T, campaign, zoo, chaos string) string {
+	root := t.TempDir()
+	dir := filepath.Join(root, "docs", "reliability")
+	shrunk := filepath.Join(dir, caseFile)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Dir(shrunk), 0o700))
+	for path, text := range map[string]string{
+		filepath.Join(dir, campaignFile): campaign, filepath.Join(dir, zooFile): zoo,
+		filepath.Join(dir, chaosFile): chaos, shrunk: "a shrunk case",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	return dir
+}
+
+const (
+	someSeeds   = `{"seeds":41,"failures":[{"seed":"f2.swarm.1"}]}`
+	someMutants = `[{"id":"E01","killed":true,"rule":"N2"}]`
+	someChaos   = `{"verdict":"clean","nodes":5}`
+)
+
+// What failed is on the page, too.
+func TestPage_ShowsWhatTheReportsSay(t *testing.T) {
+	code, out, errOut := lab("page", "--reports", reportsOf(t, someSeeds, someMutants, someChaos))
+	require.Equal(t, exitClean, code, errOut)
+	for _, want := range []string{"| seeds | 41,", "| failed | 1 |", "| E01 |", "| verdict | clean |", "a shrunk case"} {
+		assert.Contains(t, out, want)
+	}
+}
+
+func TestPage_RefusesReportsThatHoldNothing(t *testing.T) {
+	for _, dir := range []string{
+		reportsOf(t, `{}`, someMutants, someChaos),
+		reportsOf(t, someSeeds, `[]`, someChaos),
+		reportsOf(t, someSeeds, someMutants, `{}`),
+	} {
+		code, _, errOut := lab("page", "--reports", dir)
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, errOut, "holds no result")
+	}
+	code, _, errOut := lab("page", "--reports", reportsOf(t, `[]`, someMutants, someChaos))
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errOut, "is no report")
+}
