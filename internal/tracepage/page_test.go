@@ -171,7 +171,8 @@ func TestPage_FiltersDecisions(t *testing.T) {
 	p.Keys("lead term")
 	want := 0
 	for _, r := range records {
-		if strings.Contains(strings.Join(r.Notes, "; "), "lead term") {
+		said := strings.ToLower(strings.Join(r.Notes, "; "))
+		if strings.Contains(said, "lead") && strings.Contains(said, "term") {
 			want++
 		}
 	}
