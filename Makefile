@@ -84,11 +84,13 @@ simulate: ## the simulator's share of the gate: SEEDS (2000) of this commit, and
 	$(GO) run ./cmd/raftlab zoo --must-kill
 
 reliability: ## every figure of docs/reliability.md anew: SEEDS seeds, the whole zoo in RANGES ranges, CHAOS (5m) of real processes
-	$(GO) build -o bin/raftlab ./cmd/raftlab
+	mkdir -p $(REPORTS)
+	$(GO) build -buildvcs=true -o bin/raftlab ./cmd/raftlab
 	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS) --json > $(REPORTS)/campaign.json
 	bin/raftlab zoo --ranges $(RANGES) --json > $(REPORTS)/zoo.json
 	bin/raftlab chaos --duration $(CHAOS) --json $(REPORTS)/chaos.json
-	bin/raftlab page > docs/reliability.md
+	bin/raftlab page > docs/reliability.md.new
+	mv docs/reliability.md.new docs/reliability.md
 
 govulncheck: ## known vulnerabilities in what we compile, where their database can be reached
 	@out=$$($(TOOL) govulncheck ./... 2>&1); code=$$?; echo "$$out"; \

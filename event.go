@@ -6,8 +6,9 @@ import "time"
 // are made of it; it means nothing outside the process.
 type Time time.Duration
 
-// Now says what time it is when Step is called: Mono drives deadlines and must not fall from one
-// Step to the next; Wall, in nanoseconds since 1970, only stamps entries, and no rule reads it.
+// Now says what time it is when Step is called: Mono drives deadlines, is above 0, which stands for
+// "never", and must not fall from one Step to the next; Wall, in nanoseconds since 1970, only stamps
+// entries, and no rule reads it.
 type Now struct {
 	Mono Time
 	Wall int64

@@ -60,7 +60,7 @@ type simDisk struct {
 
 func newWorld(t testing.TB, seed uint64, ids ...NodeID) *world {
 	w := &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), members: map[NodeID]*member{}, cut: map[[2]NodeID]bool{},
+		t: t, now: 1, rng: rand.New(rand.NewPCG(seed, 1)), members: map[NodeID]*member{}, cut: map[[2]NodeID]bool{},
 		leaders: map[Term]NodeID{}, decided: map[Index]EntryID{}, payload: map[Index]string{},
 		ledger: ledger{requests: map[Ticket]*askedFor{}}, sent: map[string]int{}, order: ids,
 	}

@@ -76,7 +76,7 @@ type Core struct {
 // follower is the state of a member as a listener; it is used in every role but leader.
 type follower struct {
 	deadline Time  // of the election timeout
-	heard    Time  // when a message of the present leader last came
+	heard    Time  // when a message of a leader last came; 0: never in this life
 	proved   Index // this term's leader has proved that the log matches its own up to here
 	led      Peer  // who was heard to lead the present term: nobody else can
 	graced   bool  // the timer was restarted after a gap, and no leader has been heard since

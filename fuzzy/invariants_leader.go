@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -84,7 +85,7 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 		}
 	}
 	if w.transfer > 0 && w.now-w.since >= n.timeout() {
-		k.broken("G15", "%s has been handing over for %v", n.id, w.now-w.since)
+		k.broken("G15", "%s has been handing over for %v", n.id, time.Duration(w.now-w.since))
 	}
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)

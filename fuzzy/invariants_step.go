@@ -122,7 +122,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		w.cause = w.now
 	}
 	if w.now-w.cause > 2*n.timeout() {
-		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, w.now-w.cause)
+		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, time.Duration(w.now-w.cause))
 	}
 	if able && w.heard == w.now && s.Role == raft.Follower {
 		k.drawn(n, out.WakeAt-w.now)

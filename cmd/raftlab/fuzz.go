@@ -149,6 +149,7 @@ func (c *campaign) prepare(base, profile string) error {
 
 func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	c.began, c.computed = time.Now(), cpuTime()
+	asked := ctx
 	if c.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.duration)
@@ -177,6 +178,9 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	}
 	if len(c.report.Failures) > 0 {
 		return c.report.Failures[0].err
+	}
+	if asked.Err() != nil {
+		return fmt.Errorf("interrupted after %d seeds", c.report.Seeds)
 	}
 	if c.report.Seeds == 0 {
 		return errors.New("no seed was run to its end: give it more time")

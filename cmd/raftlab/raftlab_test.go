@@ -36,6 +36,16 @@ func TestFuzz_ReportsWhatItRan(t *testing.T) {
 	assert.Empty(t, r.Failures)
 }
 
+// Not all that was asked for ran: that is no success.
+func TestFuzz_AnInterruptedOneReportsWhatItRanAndIsNotClean(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errOut bytes.Buffer
+	assert.Equal(t, exitFailed, run(ctx, []string{"fuzz", "--seeds", "6"}, &out, &errOut))
+	assert.Contains(t, out.String(), "0 seeds of swarm")
+	assert.Contains(t, errOut.String(), "interrupted after 0 seeds")
+}
+
 func TestReplay_TellsHowItEnds(t *testing.T) {
 	code, out, _ := lab("replay", "f2.history.3", "--show-profile")
 	require.Equal(t, exitClean, code, out)

@@ -79,6 +79,7 @@ func newRoot() *cobra.Command {
 		Short: "Simulated disasters by the thousand, each replayed from one seed",
 		Long: `raftlab runs whole clusters of the real Raft core in a simulated world whose network, disks, clocks and
 processes fail, and checks after every event what must always hold. A seed fixes everything that happens.
+Only chaos is not simulated: it breaks real processes, their disks and their links.
 
 The profiles are
   ` + strings.Join(fuzzy.Profiles(), "\n  ") + "\n\n" + exitHelp,

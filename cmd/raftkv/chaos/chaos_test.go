@@ -157,6 +157,7 @@ func TestRun_AnInterruptedOneIsNotJudgedAndLeavesNothing(t *testing.T) {
 	r, err := Run(ctx, Options{Duration: time.Hour, Nodes: 3, Binary: os.Args[0]})
 	assert.ErrorIs(t, err, ErrInterrupted)
 	assert.Equal(t, "not judged", r.Verdict)
+	assert.NotContains(t, r.String(), "checked: ")
 	left, err := os.ReadDir(os.TempDir())
 	require.NoError(t, err)
 	assert.Empty(t, left)

@@ -33,6 +33,9 @@ type Report struct {
 	Kept        string  `json:"kept,omitempty"` // the directory with logs, data and history
 }
 
+// notJudged is the verdict of a run that did not come to its end.
+const notJudged = "not judged"
+
 // Operations counts requests of clients.
 type Operations struct {
 	Answered uint64 `json:"answered"`
@@ -87,7 +90,7 @@ func (r *Report) conclude(w *world, err error) {
 	case errors.As(err, &failure):
 		r.Verdict, r.Failure = string(failure.Class), err.Error()
 	default:
-		r.Verdict, r.Failure = "not judged", err.Error()
+		r.Verdict, r.Failure = notJudged, err.Error()
 	}
 }
 
@@ -137,6 +140,9 @@ func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d members, %.0f s of chaos, seed %s\n", r.Verdict, r.Nodes, r.Seconds, r.Seed)
 	total, list := r.faults()
+	if total+int(r.Operations.Answered) == 0 {
+		return b.String() // it never began
+	}
 	fmt.Fprintf(&b, "  %d faults: %s\n", total, list)
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(&b, "  left out: %s (%s)\n", join(r.LeftOut), r.LeftOutReason)
@@ -146,11 +152,22 @@ func (r Report) String() string {
 		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
 	fmt.Fprintf(&b, "  answered within %.1f ms (p50), %.0f ms (p99), %.0f ms (max); no write for %.1f s at most\n",
 		r.Latency.P50, r.Latency.P99, r.Latency.Max, r.Unavailable)
-	fmt.Fprintf(&b, "  checked: %d operations in %d histories (%d undecided), %d keys at the end, the state of %d members, %d statuses\n",
-		r.Checks.Operations, r.Checks.Histories, r.Checks.Undecided, r.Checks.Scanned, r.Checks.Members, r.Checks.Statuses)
-	fmt.Fprintf(&b, "  healed and converged in %.1f s; %s\n", r.Converged, r.Origin)
+	if r.Verdict != notJudged {
+		b.WriteString(r.checked())
+	}
+	fmt.Fprintf(&b, "  %s\n", r.Origin)
 	if r.Kept != "" {
 		fmt.Fprintf(&b, "  logs, data and history are in %s\n", r.Kept)
+	}
+	return b.String()
+}
+
+func (r Report) checked() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  checked: %d operations in %d histories (%d undecided), %d keys at the end, the state of %d members, %d statuses\n",
+		r.Checks.Operations, r.Checks.Histories, r.Checks.Undecided, r.Checks.Scanned, r.Checks.Members, r.Checks.Statuses)
+	if r.Converged > 0 {
+		fmt.Fprintf(&b, "  healed and converged in %.1f s\n", r.Converged)
 	}
 	return b.String()
 }
