@@ -130,7 +130,8 @@ func (n *node) start() {
 // list is the initial members that somebody has given the process: by mistake, only the latter ones.
 func (n *node) list() raft.Configuration {
 	c := n.c
-	n.misled = c.phase == safetyPhase && n.index >= c.others && n.random.Chance(c.profile.Node.OtherLists)
+	mistaken := n.random.Chance(c.profile.Node.OtherLists)
+	n.misled = mistaken && c.phase == safetyPhase && n.index >= c.others && c.others < c.profile.Voters // a list has a voter
 	if n.misled {
 		return raft.NewConfiguration(c.initial.Members[c.others:])
 	}

@@ -96,7 +96,7 @@ func (t *TCP) leave(conn net.Conn) {
 // welcome serves an inbound connection until it ends.
 func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
-	in, f, source, err := t.answer(e, conn)
+	in, f, err := t.answer(e, conn)
 	if err != nil {
 		linger(conn)
 	}
@@ -108,7 +108,12 @@ func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 		return
 	}
 	defer t.unregister(in)
-	source.timeout = t.options.IdleTimeout
+	gone := make(chan struct{})
+	defer close(gone)
+	t.serving.Go(func() { t.keepBeating(in, gone) })
+	if in.lane == raft.LaneUrgent {
+		t.links.hear(in.peer.ID)
+	}
 	err = t.receive(e, in, f)
 	if !t.isClosing() {
 		t.countStream(err)
@@ -116,16 +121,23 @@ func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 	}
 }
 
+func (t *TCP) keepBeating(in *inbound, gone <-chan struct{}) {
+	beat := func() error { return writeBeat(in.conn, t.options.WriteTimeout) }
+	if keepBeating(t.options.beatInterval(), gone, beat) != nil {
+		_ = in.conn.Close() // its reader notices
+	}
+}
+
 // answer is the acceptor's side of the handshake.
-func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, *deadlineReader, error) {
+func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, error) {
 	if err := conn.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	if t.inTLS != nil {
 		secure := tls.Server(conn, t.inTLS)
 		if err := secure.Handshake(); err != nil {
 			t.counters.tlsFailed.Add(1)
-			return nil, nil, nil, fmt.Errorf("transport: TLS handshake: %w", err)
+			return nil, nil, fmt.Errorf("transport: TLS handshake: %w", err)
 		}
 		conn = secure
 	}
@@ -136,11 +148,11 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, *d
 		err = fmt.Errorf("%w: a caller that begins with a refusal", ErrMalformed)
 	}
 	if err != nil {
-		return nil, nil, nil, t.turnAway(e, conn, caller, err)
+		return nil, nil, t.turnAway(e, conn, caller, err)
 	}
 	in := &inbound{conn: conn, peer: caller.hello.From, boot: caller.hello.Boot, lane: caller.lane}
 	if err := t.object(e, conn, caller.hello, in); err != nil {
-		return nil, nil, nil, t.decline(conn, err)
+		return nil, nil, t.decline(conn, err)
 	}
 	reply := opening{versions: ours, hello: e.Hello(in.peer.ID), lane: in.lane}
 	_, err = conn.Write(reply.encode())
@@ -150,9 +162,10 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, *d
 	if err != nil {
 		t.counters.handshakeCut.Add(1)
 		t.unregister(in)
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	return in, f, source, nil
+	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
+	return in, f, nil
 }
 
 // turnAway ends a handshake whose opening could not be read. It says why to a caller that at least

@@ -1,8 +1,10 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,8 +21,6 @@ const (
 	// a write of its own.
 	directBytes    = 4 << 10
 	directBytesTLS = 64 << 10
-	// beatTimeout bounds the write of a beat: it waits only if the peer has not read for long.
-	beatTimeout = 100 * time.Millisecond
 )
 
 // beat is the frame that says that its sender lives.
@@ -114,21 +114,38 @@ func (o *outbound) flush() error {
 }
 
 // beat says that this member lives, unless something was sent since the last time or is being sent
-// just now.
+// just now. On a slow link it waits, like a message, until there is room for it.
 func (o *outbound) beat() error {
 	if o.busy.Swap(false) || !o.mu.TryLock() {
 		return nil
 	}
 	defer o.mu.Unlock()
-	return writeBeat(o.conn)
+	return writeBeat(o.conn, o.writeTimeout)
 }
 
-func writeBeat(conn net.Conn) error {
-	if err := conn.SetWriteDeadline(time.Now().Add(beatTimeout)); err != nil {
+func writeBeat(conn net.Conn, timeout time.Duration) error {
+	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 		return err
 	}
 	_, err := conn.Write(beat)
 	return err
+}
+
+// keepBeating calls beat at every interval, until it fails or the connection is gone. Each connection
+// has a goroutine for it: one that is slow delays the beats of no other.
+func keepBeating(interval time.Duration, gone <-chan struct{}, beat func() error) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-gone:
+			return nil
+		}
+		if err := beat(); err != nil {
+			return err
+		}
+	}
 }
 
 // pair is both lanes to a peer: the session of a TCP link.
@@ -158,9 +175,6 @@ func (p *pair) fail(why error) {
 func (p *pair) close(why error) {
 	p.fail(why)
 	p.wg.Wait()
-	p.t.mu.Lock()
-	delete(p.t.pairs, p)
-	p.t.mu.Unlock()
 }
 
 func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
@@ -176,11 +190,9 @@ func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
 	return skipped
 }
 
-func (p *pair) beat() {
-	for _, o := range p.lanes {
-		if err := o.beat(); err != nil {
-			p.fail(err)
-		}
+func (p *pair) keepBeating(o *outbound) {
+	if err := keepBeating(p.t.options.beatInterval(), p.gone, o.beat); err != nil {
+		p.fail(err)
 	}
 }
 
@@ -207,11 +219,22 @@ type deadlineReader struct {
 	timeout time.Duration
 }
 
+// Read waits twice for half of the timeout. When this process was stopped for a while it finds that a
+// deadline has passed, although bytes have arrived: it looks once more.
 func (r *deadlineReader) Read(b []byte) (int, error) {
-	if r.timeout > 0 {
-		if err := r.conn.SetReadDeadline(time.Now().Add(r.timeout)); err != nil {
-			return 0, err
-		}
+	if r.timeout == 0 {
+		return r.conn.Read(b)
+	}
+	n, err := r.readWithin(b, r.timeout/2)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		return r.readWithin(b, r.timeout/2)
+	}
+	return n, err
+}
+
+func (r *deadlineReader) readWithin(b []byte, timeout time.Duration) (int, error) {
+	if err := r.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return 0, err
 	}
 	return r.conn.Read(b)
 }

@@ -42,12 +42,10 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	}
 	d.session = p
 	t.counters.dialed.Add(1)
-	for _, f := range readers {
+	for lane, f := range readers {
 		p.wg.Go(func() { p.watch(f) })
+		p.wg.Go(func() { p.keepBeating(p.lanes[lane]) })
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.pairs[p] = struct{}{}
 	return d, nil
 }
 
@@ -136,7 +134,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	if err := t.judge(conn, m.ID, own, answer); err != nil {
 		return shaken{}, err
 	}
-	source.timeout = t.options.IdleTimeout
+	source.timeout = t.options.idleTimeout(own, answer.hello)
 	return s, conn.SetDeadline(time.Time{})
 }
 

@@ -52,6 +52,7 @@ type link struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	wake   chan struct{} // of capacity 1: do not wait for the rest of a pause
+	heard  chan struct{} // of capacity 1: the same, of a pause after a dial that failed
 	redial chan struct{} // of capacity 1: the address has changed
 
 	session atomic.Pointer[session] // nil while not connected
@@ -106,7 +107,7 @@ func (l *linker) add(m raft.Member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &link{
 		l: l, id: m.ID, member: m, cancel: cancel, done: make(chan struct{}),
-		wake: make(chan struct{}, 1), redial: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), heard: make(chan struct{}, 1), redial: make(chan struct{}, 1),
 	}
 	l.links[m.ID] = k
 	predecessor := l.leaving[m.ID]
@@ -144,6 +145,13 @@ func (l *linker) peer(id raft.NodeID) raft.PeerStatus {
 		return k.peer()
 	}
 	return raft.PeerStatus{}
+}
+
+// hear says that a peer has connected to this member: it runs, and the way to it may be open again.
+func (l *linker) hear(id raft.NodeID) {
+	if k := l.link(id); k != nil {
+		signal(k.heard)
+	}
 }
 
 // wakeAll ends the pauses of the links that wait to redial.
@@ -195,7 +203,7 @@ func (k *link) run(ctx context.Context, e raft.Endpoint) {
 		if err != nil {
 			if ctx.Err() == nil {
 				k.failed(e, err)
-				k.wait(ctx, jittered(pause))
+				k.wait(ctx, jittered(pause), k.heard)
 			}
 			pause = min(2*pause, k.l.pauseMax)
 			continue
@@ -204,12 +212,13 @@ func (k *link) run(ctx context.Context, e raft.Endpoint) {
 		k.serve(ctx, e, d)
 		// A connection that stood for a while is dialed again at once: that tells a peer that has
 		// ended (nobody listens) from one that only lost the connection. One that broke early is
-		// dialed with growing pauses.
+		// dialed with growing pauses, even if the peer was heard: two that break each other's connections
+		// must not do so without end.
 		if time.Since(began) >= k.l.pauseMax {
 			pause = k.l.pauseMin
 			continue
 		}
-		k.wait(ctx, jittered(pause))
+		k.wait(ctx, jittered(pause), nil)
 		pause = min(2*pause, k.l.pauseMax)
 	}
 }
@@ -219,12 +228,14 @@ func jittered(pause time.Duration) time.Duration {
 	return pause/2 + rand.N(pause/2+1)
 }
 
-func (k *link) wait(ctx context.Context, pause time.Duration) {
+// wait waits for the pause to end, or for a reason to end it early.
+func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struct{}) {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-k.wake:
+	case <-heard:
 	case <-k.redial:
 	case <-ctx.Done():
 	}

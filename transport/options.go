@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -52,7 +53,9 @@ type Options struct {
 	// WriteTimeout bounds one Send; a connection that takes longer is closed. Default 10 s.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may be silent before it is closed; each side says every
-	// quarter of it that it lives. Make it the same on all members. Default 8 s.
+	// quarter of it that it lives. It bounds how long writes stop if a connection for appends is dead
+	// while heartbeats pass. Make it the same on all members. Default: four times the
+	// ElectionTimeout of the two members, the longer one, but at least 1 s and at most 8 s.
 	IdleTimeout time.Duration
 	// RedialMin and RedialMax bound the pauses between dials of a peer, which double and are
 	// jittered. Default 10 ms and 1 s.
@@ -83,7 +86,6 @@ func (o Options) withDefaults() Options {
 		{&o.DialTimeout, 2 * time.Second},
 		{&o.HandshakeTimeout, 2 * time.Second},
 		{&o.WriteTimeout, 10 * time.Second},
-		{&o.IdleTimeout, 8 * time.Second},
 		{&o.RedialMin, 10 * time.Millisecond},
 		{&o.RedialMax, time.Second},
 	} {
@@ -96,6 +98,22 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+const (
+	idleElections = 4
+	idleMin       = time.Second
+	idleMax       = 8 * time.Second
+)
+
+// idleTimeout is IdleTimeout between two members. The default follows the election timeout: a peer
+// that is silent for several of them has been given up by the election long before.
+func (o Options) idleTimeout(a, b raft.Hello) time.Duration {
+	longer := min(max(a.ElectionTimeout, b.ElectionTimeout), idleMax)
+	return cmp.Or(o.IdleTimeout, min(max(idleElections*longer, idleMin), idleMax))
+}
+
+// beatInterval is a quarter of the shortest idleTimeout.
+func (o Options) beatInterval() time.Duration { return cmp.Or(o.IdleTimeout, idleMin) / 4 }
 
 // Validate returns everything that is wrong with the options, joined, or nil. Listen and New call it.
 func (o Options) Validate() error {
@@ -119,7 +137,7 @@ func (o Options) Validate() error {
 		value time.Duration
 	}{
 		{"DialTimeout", o.DialTimeout}, {"HandshakeTimeout", o.HandshakeTimeout},
-		{"WriteTimeout", o.WriteTimeout}, {"IdleTimeout", o.IdleTimeout},
+		{"WriteTimeout", o.WriteTimeout}, {"IdleTimeout", cmp.Or(o.IdleTimeout, idleMin)},
 		{"RedialMin", o.RedialMin}, {"RedialMax", o.RedialMax},
 	} {
 		if f.value < time.Millisecond || f.value > time.Hour {

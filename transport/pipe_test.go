@@ -45,6 +45,9 @@ func (n *pipeNetwork) dial(ctx context.Context, address string) (net.Conn, error
 	n.mu.Lock()
 	l := n.listeners[address]
 	n.mu.Unlock()
+	if l == nil {
+		return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+	}
 	caller, acceptor := net.Pipe()
 	select {
 	case l.callers <- acceptor:

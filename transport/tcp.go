@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -32,7 +31,6 @@ type TCP struct {
 	stop     chan struct{}
 	waiting  []net.Conn // inbound connections whose handshake is not finished, oldest first
 	inbounds map[inboundKey]*inbound
-	pairs    map[*pair]struct{}
 	serving  sync.WaitGroup
 }
 
@@ -80,7 +78,7 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	opts = opts.withDefaults()
 	t := &TCP{
 		options: opts, listener: listener, connector: dial, warner: newWarner(opts.Logger),
-		stop: make(chan struct{}), inbounds: map[inboundKey]*inbound{}, pairs: map[*pair]struct{}{},
+		stop: make(chan struct{}), inbounds: map[inboundKey]*inbound{},
 	}
 	if dial == nil {
 		t.connector = t.dialTCP
@@ -108,7 +106,6 @@ func (t *TCP) Start(e raft.Endpoint) error {
 	t.started = true
 	t.links.start(e)
 	t.serving.Go(func() { t.accept(e) })
-	t.serving.Go(t.beatAll)
 	return nil
 }
 
@@ -157,41 +154,6 @@ func (t *TCP) Stats() Stats {
 	defer t.mu.Unlock()
 	s.Inbound, s.Handshakes = len(t.inbounds), len(t.waiting)
 	return s
-}
-
-// beatAll tells all peers, at a quarter of IdleTimeout, that this member lives.
-func (t *TCP) beatAll() {
-	ticker := time.NewTicker(t.options.IdleTimeout / 4)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-t.stop:
-			return
-		}
-		pairs, inbounds := t.standing()
-		for _, p := range pairs {
-			p.beat()
-		}
-		for _, in := range inbounds {
-			if err := writeBeat(in.conn); err != nil {
-				_ = in.conn.Close() // its reader notices
-			}
-		}
-	}
-}
-
-// standing returns the connections of this moment.
-func (t *TCP) standing() (pairs []*pair, inbounds []*inbound) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for p := range t.pairs {
-		pairs = append(pairs, p)
-	}
-	for _, in := range t.inbounds {
-		inbounds = append(inbounds, in)
-	}
-	return pairs, inbounds
 }
 
 // onFailure counts and logs that a peer is not connected.

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -212,6 +213,33 @@ func TestTLS_OptionsThatWouldNotProtectAreRefused(t *testing.T) {
 		_, err := transport.Listen(loopback, transport.Options{TLS: config})
 		require.ErrorContains(t, err, problem)
 	}
+}
+
+// A read that waits in vain for half of the timeout leaves a TLS connection intact.
+func TestTLS_SilenceForMostOfTheTimeoutIsNoHarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		authority := newAuthority(t)
+		n := newPipeNetwork(transport.Options{})
+		open := func(id raft.NodeID, idle time.Duration) (*transport.TCP, *transporttest.Recorder) {
+			opts := authority.member(t, "test", id)
+			opts.IdleTimeout = idle
+			opts.TLS.SessionTicketsDisabled = true // a pipe has no room for what nobody reads
+			tcp, err := transport.New(n.listen(string(id)), n.dial, opts)
+			require.NoError(t, err)
+			r := transporttest.NewRecorder(id)
+			require.NoError(t, tcp.Start(r))
+			return tcp, r
+		}
+		a, r := open("a", 4*time.Second)
+		b, _ := open("b", 12*time.Second) // beats every 3 s
+		a.Connect(at("b", "b"))
+		r.AwaitUp(t, "b")
+		time.Sleep(10 * time.Minute)
+		assert.True(t, a.Peer("b").Connected)
+		assert.Equal(t, uint64(1), a.Stats().Dialed)
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+	})
 }
 
 func TestTLS_LargeRecordsArrive(t *testing.T) {

@@ -86,7 +86,7 @@ func TestRun_IsCleanWhileLeadersAreKilledAndPowerIsCut(t *testing.T) {
 	skipIfShort(t)
 	r, err := run(t, Options{
 		Seed: 5, Duration: 10 * time.Second, Nodes: 3,
-		Faults: []Kind{Kill, Pause, PowerCut, PowerCutAll, FullDisk, StallSync, OneWay, Partition, HalfOpen},
+		Faults: []Kind{Kill, Pause, PowerCut, PowerCutAll, FullDisk, StallSync, OneWay, Partition, HalfOpen, DeadConn},
 	})
 	require.NoError(t, err)
 	assert.Equal(t, "clean", r.Verdict)

@@ -27,6 +27,7 @@ const (
 	Partition   Kind = "partition"
 	HalfOpen    Kind = "half-open"
 	Hold        Kind = "hold"
+	DeadConn    Kind = "dead-conn"
 )
 
 // lane is what faults have in common of which one at a time is in force.
@@ -71,6 +72,7 @@ var habits = []habit{
 	{Partition, "the members are cut into two groups", network, false, 15_000 * ms, 300 * ms, 4000 * ms, 0},
 	{HalfOpen, "links stay open, and nothing passes in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
 	{Hold, "nothing passes in one direction, until all of it does", network, false, 12_000 * ms, 300 * ms, 3000 * ms, 50},
+	{DeadConn, "one connection of two stays open, and nothing passes; new ones work", network, false, 12_000 * ms, 1000 * ms, 5000 * ms, 90},
 }
 
 // Kinds describes all kinds of faults, a line each.

@@ -28,6 +28,10 @@ func (w *world) disturb(ctx context.Context, f Fault) error {
 		treat(w.around(at, f), treatment{mode: cut})
 	case HalfOpen:
 		treat(w.around(at, f), treatment{mode: halfOpen})
+	case DeadConn:
+		for _, p := range w.from(at) {
+			p.deafen(f.Random%3 != 0) // mostly the one for appends, which is dialed last
+		}
 	case Hold:
 		treat(w.around(at, f), treatment{mode: hold})
 	case Partition:

@@ -41,6 +41,7 @@ type proxy struct {
 	how     treatment
 	changed chan struct{} // closed at the next change of how
 	conns   map[*piped]struct{}
+	opened  int // connections so far
 	closed  bool
 }
 
@@ -49,6 +50,7 @@ type piped struct {
 	caller *net.TCPConn
 	target net.Conn // nil until it was dialed
 	torn   bool     // bytes are missing: it is of no use any more
+	number int      // in the order in which they were opened
 }
 
 // newProxy listens on a port of this machine for who wants to reach the target.
@@ -88,6 +90,22 @@ func (p *proxy) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reset(func(*piped) bool { return true })
+}
+
+// deafen loses whatever comes on the newest connection from now on, or on the oldest one, until the next
+// treatment. All others pass.
+func (p *proxy) deafen(newest bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var chosen *piped
+	for c := range p.conns {
+		if chosen == nil || newest == (c.number > chosen.number) {
+			chosen = c
+		}
+	}
+	if chosen != nil {
+		chosen.torn = true
+	}
 }
 
 // alter is called with mu locked.
@@ -145,6 +163,8 @@ func (p *proxy) enter(c *piped) bool {
 		return false
 	}
 	c.torn = p.how.mode == halfOpen // it never reaches its target
+	p.opened++
+	c.number = p.opened
 	p.conns[c] = struct{}{}
 	return true
 }

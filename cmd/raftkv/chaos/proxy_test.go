@@ -185,6 +185,32 @@ func TestProxy_AHalfOpenLinkStaysOpenAndSwallowsOneDirection(t *testing.T) {
 	f.hears(t, "again")
 }
 
+func TestProxy_ADeafConnectionSwallowsAndTheOthersPass(t *testing.T) {
+	for _, newest := range []bool{true, false} {
+		f, p := newFar(t)
+		conns := []net.Conn{dial(t, p), nil}
+		say(t, conns[0], "first")
+		f.hears(t, "first")
+		conns[1] = dial(t, p)
+		say(t, conns[1], "second")
+		f.hears(t, "second")
+		deaf, other := conns[0], conns[1]
+		if newest {
+			deaf, other = other, deaf
+		}
+		p.deafen(newest)
+		say(t, deaf, "lost")
+		say(t, other, "passes")
+		f.hears(t, "passes")
+		f.hearsNothing(t)
+		p.treat(treatment{})
+		isOver(t, deaf)
+		f.hears(t, "end")
+		say(t, other, "still")
+		f.hears(t, "still")
+	}
+}
+
 func TestProxy_AHeldLinkDeliversLater(t *testing.T) {
 	f, p := newFar(t)
 	conn := dial(t, p)

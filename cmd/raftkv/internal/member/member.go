@@ -85,11 +85,14 @@ func reportReady(ctx context.Context, node *raft.Node, log hclog.Logger) {
 	for patience := readyPatience; ; patience = readyPause {
 		waiting, cancel := context.WithTimeout(ctx, patience)
 		err := node.Ready(waiting)
+		var leader raft.Member
+		if err == nil {
+			leader, err = node.WaitLeader(waiting) // it may have been lost since
+		}
 		cancel()
-		status := node.Status()
 		switch {
 		case err == nil:
-			log.Info("ready", "leader", status.Leader)
+			log.Info("ready", "leader", leader.ID)
 			return
 		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
 			return
@@ -97,7 +100,7 @@ func reportReady(ctx context.Context, node *raft.Node, log hclog.Logger) {
 			log.Error("this member is of no use", "error", err)
 			return
 		}
-		log.Warn("not ready yet", "reason", status.LeaderReason)
+		log.Warn("not ready yet", "reason", node.Status().LeaderReason)
 	}
 }
 

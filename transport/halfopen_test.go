@@ -1,0 +1,249 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/rafttest"
+	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// swallower remembers the connections that a member dialed, and can make one lane of them half-open:
+// they stay up, and what is written to them is lost.
+type swallower struct {
+	dial transport.DialFunc
+
+	mu    sync.Mutex
+	calls map[string]int
+	lanes [2][]*swallowed
+}
+
+type swallowed struct {
+	net.Conn
+
+	mu   sync.Mutex
+	deaf bool
+}
+
+func (s *swallower) connect(ctx context.Context, address string) (net.Conn, error) {
+	name, _, _ := strings.Cut(address, ":")
+	conn, err := s.dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	c := &swallowed{Conn: conn}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lane := s.calls[address] % 2 // the urgent one is dialed first
+	s.calls[address]++
+	s.lanes[lane] = append(s.lanes[lane], c)
+	return c, nil
+}
+
+// halfOpen does it to the connections of this moment; what is dialed later works.
+func (s *swallower) halfOpen(lane raft.Lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.lanes[lane] {
+		c.mu.Lock()
+		c.deaf = true
+		c.mu.Unlock()
+	}
+}
+
+func (c *swallowed) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	deaf := c.deaf
+	c.mu.Unlock()
+	if deaf {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// idleFSM keeps nothing.
+type idleFSM struct{}
+
+func (idleFSM) Apply([]raft.Entry, [][]byte) error                     { return nil }
+func (idleFSM) Snapshot() (raft.FSMSnapshot, error)                    { return nil, errors.ErrUnsupported }
+func (idleFSM) Restore(context.Context, raft.EntryID, io.Reader) error { return errors.ErrUnsupported }
+
+// threeNodes starts nodes whose connections can be swallowed, and returns the one that leads.
+func threeNodes(t *testing.T, electionTimeout time.Duration) (*raft.Node, *swallower) {
+	network := newPipeNetwork(transport.Options{})
+	nets := map[raft.NodeID]*swallower{}
+	c := rafttest.Prepare(t, rafttest.Options{
+		NewFSM:    func() raft.FSM { return idleFSM{} },
+		Configure: func(cfg *raft.Config) { cfg.ElectionTimeout = electionTimeout },
+		Transport: func(id raft.NodeID, _ raft.Transport) raft.Transport {
+			nets[id] = &swallower{dial: network.dial, calls: map[string]int{}}
+			tcp, err := transport.New(network.listen(string(id)), nets[id].connect, transport.Options{})
+			require.NoError(t, err)
+			return tcp
+		},
+	})
+	for _, id := range c.IDs() {
+		c.Start(id)
+	}
+	leader := c.Leader()
+	return leader, nets[leader.Status().ID]
+}
+
+// Heartbeats go on, so that nobody else is elected; only the transport can notice.
+func TestHalfOpen_DeadConnectionForAppendsStopsWritesForTheIdleTimeoutOnly(t *testing.T) {
+	for election, idle := range map[time.Duration]time.Duration{
+		150 * time.Millisecond: time.Second,
+		500 * time.Millisecond: 2 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			leader, net := threeNodes(t, election)
+			time.Sleep(10 * time.Second)
+			net.halfOpen(raft.LaneBulk)
+			term, began := leader.Status().Term, time.Now()
+			_, err := leader.Propose(t.Context(), []byte("x"))
+			require.NoError(t, err)
+			assert.Less(t, time.Since(began), idle+100*time.Millisecond)
+			assert.Greater(t, time.Since(began), idle/4, "the connections were dead indeed")
+			assert.Equal(t, term, leader.Status().Term, "it led all the time")
+		})
+	}
+}
+
+// slowConn passes on a piece of at most a kilobyte at a time, slowly, and takes in a few dozen at once,
+// as a kernel does.
+type slowConn struct {
+	net.Conn
+	buffer chan []byte
+	close  context.CancelFunc
+
+	mu       sync.Mutex
+	deadline time.Time
+}
+
+const slowPause = 600 * time.Millisecond
+
+func newSlowConn(conn net.Conn) *slowConn {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &slowConn{Conn: conn, buffer: make(chan []byte, 32), close: cancel}
+	go func() {
+		for ctx.Err() == nil {
+			select {
+			case <-time.After(slowPause):
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case piece := <-c.buffer:
+				_, _ = c.Conn.Write(piece) // fails once it is closed
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return c
+}
+
+func (c *slowConn) Close() error {
+	c.close()
+	return c.Conn.Close()
+}
+
+func (c *slowConn) SetWriteDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = at
+	return nil
+}
+
+func (c *slowConn) SetDeadline(at time.Time) error {
+	_ = c.SetWriteDeadline(at)
+	return c.SetReadDeadline(at)
+}
+
+func (c *slowConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	deadline := c.deadline
+	c.mu.Unlock()
+	var late <-chan time.Time
+	if !deadline.IsZero() {
+		late = time.After(time.Until(deadline))
+	}
+	for piece := range slices.Chunk(bytes.Clone(b), 1<<10) {
+		select {
+		case c.buffer <- piece:
+		case <-late:
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+	return len(b), nil
+}
+
+// A message takes twenty times as long as a connection may be silent. Most of that time it waits in a
+// buffer in which a beat finds no room at once.
+func TestBeats_SlowLinkThatWorksStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{})
+		b := n.New(t, "b").(*transport.TCP)
+		dial := func(ctx context.Context, address string) (net.Conn, error) {
+			conn, err := n.dial(ctx, address)
+			if err != nil {
+				return nil, err
+			}
+			return newSlowConn(conn), nil
+		}
+		a, err := transport.New(n.listen("a"), dial, transport.Options{})
+		require.NoError(t, err)
+		r, seen := transporttest.NewRecorder("a"), transporttest.NewRecorder("b")
+		t.Cleanup(func() { assert.NoError(t, a.Close()) })
+		require.NoError(t, a.Start(r))
+		t.Cleanup(func() { assert.NoError(t, b.Close()) })
+		require.NoError(t, b.Start(seen))
+		a.Connect(at("b", "b"))
+		r.AwaitUp(t, "b")
+		m := raft.Message{
+			From: r.Self.From, To: seen.Self.From, Body: transporttest.Append(raft.EntryID{}, []int{40 << 10}, 0),
+		}
+		began := time.Now()
+		require.NoError(t, a.Send("b", raft.LaneBulk, []raft.Message{m}))
+		seen.AwaitMessages(t, 1)
+		assert.Greater(t, time.Since(began), 20*time.Second)
+		time.Sleep(time.Minute)
+		assert.True(t, a.Peer("b").Connected)
+		assert.Equal(t, uint64(1), a.Stats().Dialed)
+	})
+}
+
+// The way from a to b is closed until a's pause between two dials is long. Then b, which has come back,
+// dials a.
+func TestDial_PeerThatIsHeardIsDialedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{})
+		a, err := transport.New(n.listen("a"), n.dial, transport.Options{RedialMax: time.Hour})
+		require.NoError(t, err)
+		r := transporttest.NewRecorder("a")
+		t.Cleanup(func() { assert.NoError(t, a.Close()) })
+		require.NoError(t, a.Start(r))
+		a.Connect(at("b", "b"))
+		time.Sleep(time.Hour)
+		b := n.New(t, "b").(*transport.TCP)
+		t.Cleanup(func() { assert.NoError(t, b.Close()) })
+		require.NoError(t, b.Start(transporttest.NewRecorder("b")))
+		began := time.Now()
+		b.Connect(at("a", "a"))
+		r.AwaitUp(t, "b")
+		assert.Less(t, time.Since(began), time.Second)
+	})
+}
