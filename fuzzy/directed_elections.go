@@ -33,6 +33,11 @@ var electionScenarios = []scenario{
 		source: "paper §5.2",
 	},
 	{
+		name: "told-of-a-leader", voters: 3, play: toldOfALeader,
+		about:  "who was told of a leader, and has not heard it, is free to vote for another",
+		source: "dissertation §4.2.3",
+	},
+	{
 		name: "silence-frees-voters", voters: 3, play: silenceFreesVoters,
 		about: "a voter whose leader has been silent for a timeout grants the first pre-vote that it is " +
 			"asked for",
@@ -158,6 +163,37 @@ func silenceFreesVoters(d *director) {
 	d.hurry(b, 1)
 	rivals.stop()
 	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
+}
+
+// c has heard a just now when an old question of its is answered: b leads the next term.
+func toldOfALeader(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.wait(1)
+	asks := d.hold(these(c), these(a), raft.PreVoteRequest{})
+	unheard := d.lose(these(a), these(c))
+	d.until("c asks", asks.some)
+	unheard.stop()
+	d.until("c hears a again", func() bool { return c.status.Leader == a.id })
+	silent := d.lose(these(b), these(c))
+	began := d.c.now()
+	d.transfer(a, b)
+	d.until("a follows b", func() bool { return a.status.Leader == b.id })
+	d.given("c follows a", c.status.Leader == a.id)
+	asks.release()
+	d.until("c is told that b leads", func() bool { return c.status.Leader == b.id })
+	d.crash(b)
+	rivals := d.onlyCandidate(a)
+	grants := d.record(these(c), these(a), raft.PreVoteReply{}).where(func(m *raft.Message) bool {
+		return m.Body.(raft.PreVoteReply).Granted
+	})
+	d.hurry(a, 8)
+	d.expect(0.4, "c grants a's pre-vote", grants.some)
+	d.given("c has heard a within an election timeout", d.c.now()-began < d.timeouts(0.6))
+	d.hurry(a, 1)
+	rivals.stop()
+	silent.stop()
+	d.expect(20, "somebody leads", func() bool { return a.leads() || c.leads() })
 }
 
 func grantsOfAnEarlierRound(d *director) {

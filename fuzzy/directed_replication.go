@@ -124,7 +124,7 @@ func entryThatWasCut(d *director) {
 	d.until("a and b store the entry", func() bool { return a.stores(x) && b.stores(x) })
 	d.isolate(sim.BothWays, b)
 	d.suspend(a)
-	fromC := d.lose(these(c), these(n[3], n[4]), raft.AppendRequest{})
+	d.lose(these(c), these(b, n[3], n[4]), raft.AppendRequest{}) // those under way when it dies, too
 	told := d.record(these(c), these(a), raft.AppendRequest{})
 	d.elect(c)
 	d.until("c has told a", told.some)
@@ -132,7 +132,7 @@ func entryThatWasCut(d *director) {
 	d.resume(a)
 	d.until("a's entry is cut", func() bool { return len(a.disk.log) >= int(x.Index) && !a.stores(x) })
 	d.crash(c)
-	for _, h := range []*hold{replies, fromA, fromC} {
+	for _, h := range []*hold{replies, fromA} {
 		h.stop()
 	}
 	d.heal()

@@ -275,6 +275,9 @@ func shapeFounding(s *sim.Stream, p *Profile) {
 		p.Node.OtherLists = 400_000
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
 	}
+	if s.IntN(8) > 0 { // a disk that is damaged before the founding ends every hope of it
+		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Rot })
+	}
 	for i := range p.Faults {
 		p.Faults[i].Every = max(p.Faults[i].Every/10, sim.In(50*time.Millisecond))
 		if brief {

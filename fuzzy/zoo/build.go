@@ -74,13 +74,17 @@ func (b *Binary) compile(ctx context.Context, verb, target, pkg string) error {
 	return nil
 }
 
+// testPatience is how long tests may take: what is only slow, on a machine with much else to do, must not
+// count as hung.
+const testPatience = "3m"
+
 // test runs a test of the module as a mutant, and returns the name of the first that fails, or "".
 func (b *Binary) test(ctx context.Context, id string, t *Test) (failed string, err error) {
 	program, err := b.testProgram(ctx, t.Package)
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, program, "-test.run", t.Run, "-test.failfast", "-test.timeout", "30s")
+	cmd := exec.CommandContext(ctx, program, "-test.run", t.Run, "-test.failfast", "-test.timeout", testPatience)
 	cmd.Dir = filepath.Join(b.root, t.Package)
 	cmd.Env = append(os.Environ(), mutantVariable+"="+id)
 	out, err := cmd.CombinedOutput()

@@ -41,6 +41,10 @@ function readLines({ name, text }) {
     refuse(`line 1: ${first.kind === "begin" ? "a trace" : "notes"} of version ${first.format || 0}`);
   }
   if (first.kind === "begin" && !first.nodes?.length) refuse("line 1: a trace that names no nodes");
+  records.slice(1).forEach((record, i) => {
+    if (!record.kind) refuse(`line ${i + 2}: it has no kind`);
+    if (records[i].kind === "end") refuse(`line ${i + 2}: it stands behind the end: one file holds one trace, or the notes of one node`);
+  });
   if (records[records.length - 1].kind !== "end") {
     refuse(`line ${lines.length}: the last line is not of kind "end": the file was cut short`);
   }

@@ -20,7 +20,7 @@ func main() {
 	skip := flag.Int("skip", 0, "so many of the seeds")
 	seeds := flag.Int("seeds", 1, "at most")
 	budget := flag.Duration("budget", time.Minute, "at most")
-	hung := flag.Duration("hung", 15*time.Second, "that one seed may take")
+	hung := flag.Duration("hung", time.Minute, "that one seed may take, on a machine with much else to do, too")
 	file := flag.String("case", "", "a case file to replay instead")
 	flag.Parse()
 	if *file != "" {
