@@ -40,10 +40,10 @@ func TestDeadline_BytesThatArrivedWhileTheProcessWasStoppedAreRead(t *testing.T)
 
 func TestIdleTimeout_FollowsTheLongerElectionTimeout(t *testing.T) {
 	for _, c := range []struct{ own, theirs, set, want time.Duration }{
-		{0, 0, 0, time.Second},
-		{150 * time.Millisecond, 150 * time.Millisecond, 0, time.Second},
-		{150 * time.Millisecond, 500 * time.Millisecond, 0, 2 * time.Second},
-		{500 * time.Millisecond, 150 * time.Millisecond, 0, 2 * time.Second},
+		{0, 0, 0, 2 * time.Second},
+		{150 * time.Millisecond, 150 * time.Millisecond, 0, 2 * time.Second},
+		{150 * time.Millisecond, time.Second, 0, 4 * time.Second},
+		{time.Second, 150 * time.Millisecond, 0, 4 * time.Second},
 		{time.Hour, time.Hour, 0, 8 * time.Second},
 		{0, math.MaxInt64, 0, 8 * time.Second},
 		{time.Hour, time.Hour, 3 * time.Second, 3 * time.Second},

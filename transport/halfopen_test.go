@@ -106,8 +106,8 @@ func threeNodes(t *testing.T, electionTimeout time.Duration) (*raft.Node, *swall
 // Heartbeats go on, so that nobody else is elected; only the transport can notice.
 func TestHalfOpen_DeadConnectionForAppendsStopsWritesForTheIdleTimeoutOnly(t *testing.T) {
 	for election, idle := range map[time.Duration]time.Duration{
-		150 * time.Millisecond: time.Second,
-		500 * time.Millisecond: 2 * time.Second,
+		150 * time.Millisecond: 2 * time.Second,
+		time.Second:            4 * time.Second,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			leader, net := threeNodes(t, election)

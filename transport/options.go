@@ -55,7 +55,7 @@ type Options struct {
 	// IdleTimeout is how long a connection may be silent before it is closed; each side says every
 	// quarter of it that it lives. It bounds how long writes stop if a connection for appends is dead
 	// while heartbeats pass. Make it the same on all members. Default: four times the
-	// ElectionTimeout of the two members, the longer one, but at least 1 s and at most 8 s.
+	// ElectionTimeout of the two members, the longer one, but at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
 	// RedialMin and RedialMax bound the pauses between dials of a peer, which double and are
 	// jittered. Default 10 ms and 1 s.
@@ -101,7 +101,7 @@ func (o Options) withDefaults() Options {
 
 const (
 	idleElections = 4
-	idleMin       = time.Second
+	idleMin       = 2 * time.Second
 	idleMax       = 8 * time.Second
 )
 
