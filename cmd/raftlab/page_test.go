@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,4 +54,12 @@ func TestPage_RefusesReportsThatHoldNothing(t *testing.T) {
 	code, _, errOut := lab("page", "--reports", reportsOf(t, `[]`, someMutants, someChaos))
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, errOut, "is no report")
+}
+// The page is what the reports, the invariants and the case say, and nothing else.
+func TestPage_InTheDocumentsIsWhatTheReportsSay(t *testing.T) {
+	written, err := os.ReadFile("../../docs/reliability.md")
+	require.NoError(t, err)
+	var page strings.Builder
+	require.NoError(t, writePage(&page, "../../docs/reliability"))
+	assert.Equal(t, page.String(), string(written), "make it anew: go run ./cmd/raftlab page > docs/reliability.md")
 }
