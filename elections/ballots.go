@@ -20,7 +20,7 @@ var (
 		"No leader in a minority, but for as long as ballots from before a cut count. Not one leader at an instant: "+
 			"a claim that is lost, or does not come through a one-way link, makes two.")
 	ballotsAllButOne = ballots("ballots-n-1", "Ballots, all but one", func(n int) int { return max(n-1, 1) },
-		"As with a majority (from four members on), and no leader at all once two members are missing.")
+		"As with a majority (from three members on), and no leader at all once two members are missing.")
 	ballotsNone = ballots("ballots-none", "Ballots, no quorum", func(int) int { return 1 },
 		"A leader in each part of a partition, whatever is left: split brain by choice.")
 )
@@ -39,6 +39,7 @@ func ballots(name, title string, quorum func(n int) int, guarantees string) *Alg
 				"fails or it hears a claim of higher priority; of two equal claims the lower id stays; a dead leader's " +
 				"claim lasts as long as its ballot.",
 			"In the comparison the priority is the rank.",
+			"The id is the rank, and ids are ordered as numbers.",
 		},
 		New: func(o Options) Machine {
 			m := &ballotsMachine{o: o, quorum: quorum(o.N), box: make([]ballot, o.N+1), wins: o.Wins}
@@ -124,7 +125,7 @@ func (m *ballotsMachine) decide(e *Env) {
 	case ballots < m.quorum:
 		e.Rule("Too few valid ballots for the quorum: nobody leads from here.")
 		m.active = false
-	case m.active: // "keeps leading though it loses a tie"
+	case m.active: // "keeps leading though it loses a tie" (choice)
 		e.Rule("The quorum holds: the leader claims in its ballot.")
 	case winner != m.o.Self:
 		e.Rule("Another member has more votes, or as many and a lower id.")
@@ -138,7 +139,8 @@ func (m *ballotsMachine) decide(e *Env) {
 	}
 }
 
-// count: "most votes, ties to the lowest id". "Priority below 0 = out of service: never leads, still counts
+// count: "most votes, ties to the lowest id in alphabetical order"; ids are ranks here, and ordered as
+// numbers (choice). "Priority below 0 = out of service: never leads, still counts
 // towards the quorum."
 func (m *ballotsMachine) count(e *Env) (winner Rank, ballots int) {
 	for r := Rank(1); int(r) <= m.o.N; r++ {
@@ -170,14 +172,14 @@ func (m *ballotsMachine) claimedAbove(e *Env) bool {
 }
 
 // yieldsTo: "it goes to standby when ... it hears a claim of higher priority; of two equal claims the lower
-// id stays".
+// id stays" (choice).
 func (m *ballotsMachine) yieldsTo(r Rank) bool {
 	b, own := m.box[r], m.o.Priority()
 	return b.claims && (b.votes > own || b.votes == own && r < m.o.Self)
 }
 
 // look finds the leader: itself if active, else the best claim that counts. "A dead leader's claim lasts as
-// long as its ballot."
+// long as its ballot" (choice).
 func (m *ballotsMachine) look(e *Env) {
 	m.leader = 0
 	if m.active {

@@ -20,6 +20,8 @@ var candidateOrdinary = &Algorithm{
 	Choices: []string{
 		"Every second rank is a candidate, from the highest on.",
 		"No answer within T: repeat after δ.",
+		"A process that starts waits for its δ before its first election, too.",
+		"An ordinary member that a notice names does not lead.",
 		"A heartbeat is a notice, too: who has no leader follows the one that it hears.",
 		seatChoice,
 	},
@@ -60,7 +62,7 @@ func newStanding(o Options) Machine {
 	return &standing{seat: seat{fixed: true}, candidates: candidates}
 }
 
-// Start waits for δ before the first election, as before any other.
+// Start waits for δ before the first election, as before any other (choice).
 func (s *standing) Start(e *Env) {
 	e.Rule("I start: whoever has the shorter δ holds the first election.")
 	s.pause(e)
@@ -85,7 +87,7 @@ func (s *standing) Receive(e *Env, from Rank, m Message) {
 }
 
 // onNotice: "takes the highest rank alive and tells everybody". Whom the notice names leads, though it may
-// be the last to hear of it; an ordinary member that is named by mistake declines.
+// be the last to hear of it; an ordinary member that is named by mistake declines (choice).
 func (s *standing) onNotice(e *Env, m notice) {
 	if m.leader == e.Self() && !s.candidate(e) {
 		return

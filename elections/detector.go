@@ -18,8 +18,8 @@ func (Heartbeat) Kind() string { return "HEARTBEAT" }
 func (Heartbeat) Bytes() int { return HeaderBytes + RankBytes }
 
 // Detector notices that the leader is gone. The algorithms that say only "a process notices" share it: the
-// leader sends heartbeats, and a member that hears none for the timeout suspects it. The draw is made anew
-// whenever the leader is heard.
+// leader sends heartbeats at the heartbeat interval, and a member that hears none for the timeout suspects it
+// (choice). The draw is made anew whenever the leader is heard.
 //
 //	func (m *machine) Fire(e *Env, t Timer) {
 //		switch t {

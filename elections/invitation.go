@@ -24,6 +24,8 @@ var invitationAlgorithm = &Algorithm{
 			"older group are dropped, an ACCEPT that comes too late included: who sent it is " +
 			"a group of one again after a timeout.",
 		"The leader that accepts tells its own members.",
+		"A leader that was invited less than T ago is not invited again, and a follower that answers with " +
+			"the name of the inviter's own group is counted in: its ACCEPT was lost.",
 	},
 	New: func(Options) Machine { return &invitation{} },
 }

@@ -35,6 +35,7 @@ func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) e
 	}
 	printf("\n### Raft with leader preferences\n\nIt joins when the core has them: its place in the tables is below Raft.\n")
 	printf("\n## Tables\n\nTimes are those of the profile *%s*. Seeds begin at %d, the same for all.\n", p.Setup.Times.Name, p.First)
+	glance(printf, p, cells)
 	for i := range measures {
 		if slices.Contains(overview, measures[i].Measure) {
 			matrices(printf, p, cells, &measures[i])

@@ -237,7 +237,7 @@ func raftReceived(body raft.Body) string {
 	case raft.Heartbeat:
 		return "A heartbeat: while the leader is heard, the election timeout begins anew."
 	case raft.HeartbeatReply:
-		return "A follower answers: a leader that no majority answers steps down."
+		return "A follower answers. The leader stays one while a majority does."
 	case raft.AppendRequest, raft.AppendReply, raft.AppendConflict:
 		return "The log is replicated: a new leader's no-op."
 	}

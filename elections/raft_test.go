@@ -119,6 +119,46 @@ func TestRaft_IsFoundedBeforeAScenarioBegins(t *testing.T) {
 	}
 }
 
+// electedTwice looks for a term that two members led in one run, at one instant or one after the other.
+func electedTwice(t *testing.T, a *Algorithm, s *Scenario, n int, seed uint64) (twice bool) {
+	t.Helper()
+	leaders := map[uint64]Rank{}
+	_, err := Run(a, s, &Setup{N: n, Times: Scaled()}, seed, func(r Record) {
+		if r.Kind != RecordLeader || r.Member != r.Peer {
+			return
+		}
+		if other, led := leaders[r.Epoch]; led && other != r.Member {
+			twice = true
+		}
+		leaders[r.Epoch] = r.Member
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, leaders, "%s %s, n = %d, seed %d: nobody ever led", a.Name, s.Name, n, seed)
+	return twice
+}
+
+// "At most one leader can be elected in a given term" (Figure 3): not even one after the other.
+func TestRaft_ElectsOneLeaderATermThoughOneAfterTheOther(t *testing.T) {
+	for _, s := range Scenarios() {
+		for n, seeds := range map[int]uint64{2: 5, 3: 10, 5: 10, 9: 5, 25: 1} {
+			for seed := uint64(1); seed <= seeds; seed++ {
+				assert.False(t, electedTwice(t, raftCore, s, n, seed), "%s, n = %d, seed %d", s.Name, n, seed)
+			}
+		}
+	}
+}
+
+// The check sees what it looks for: without a disk, loss alone elects two.
+func TestTwoPhase_ElectsTwoLeadersOfOneTermInTheComparisonToo(t *testing.T) {
+	s, err := FindScenario("loss-20")
+	require.NoError(t, err)
+	found := false
+	for seed := uint64(1); seed <= 300 && !found; seed++ {
+		found = electedTwice(t, twoPhase, s, 9, seed)
+	}
+	assert.True(t, found)
+}
+
 // Election Safety (Figure 3), in every cell.
 func TestRaft_NeverHasTwoLeadersInOneTerm(t *testing.T) {
 	p := somePlan(2)

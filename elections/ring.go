@@ -20,8 +20,7 @@ var ringCollecting = &Algorithm{
 	Choices: []string{
 		"Who sees no COORDINATOR within 2n · T starts again; a message past n hops is " +
 			"dropped.",
-		"A lap carries a random tag, so that a member passes it once, though a lost ACK " +
-			"made two of it.",
+		lapChoice,
 		seatChoice,
 	},
 	New: func(Options) Machine { return &ring{fold: collect} },

@@ -20,6 +20,7 @@ var ringChangRoberts = &Algorithm{
 			"past n hops is dropped.",
 		"The ring is in the order of ranks, which is the worst for a lone low starter and " +
 			"the best if all start at once.",
+		lapChoice,
 		seatChoice,
 	},
 	New: func(Options) Machine { return &changRoberts{} },

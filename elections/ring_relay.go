@@ -6,6 +6,9 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
+// lapChoice is said of every ring.
+const lapChoice = "A lap carries a random tag, so that a member passes it once, though a lost ACK made two of it."
+
 // lap is a message that goes round the ring: ELECTION, or COORDINATOR.
 type lap struct {
 	coordinator bool

@@ -23,6 +23,10 @@ var stable = &Algorithm{
 	Takes: "Stability: PreVote, leader stickiness and CheckQuorum give it. A refusal names the term, and so moves " +
 		"who is behind in one hop.",
 	Leaves: "Leaders in turn by round: who has the newest log may not be next. No majority: a safe leader needs one.",
+	Choices: []string{
+		"A round's leader sends OK when it enters the round, then every η, and counts its own.",
+		"Where rounds are shown, the first has the number 1: 0 is none.",
+	},
 	Epochs: true,
 	New:    func(o Options) Machine { return &stableMachine{o: o} },
 }
@@ -70,7 +74,7 @@ func (m *stableMachine) Start(e *Env) {
 	m.enter(e, 0)
 }
 
-// enter begins a round. Its leader sends OK at once, then every η, and hears its own.
+// enter begins a round. Its leader sends OK at once, then every η, and counts its own (choice).
 func (m *stableMachine) enter(e *Env, round uint64) {
 	m.round, m.oks = round, 0
 	e.Stop(stableSend)

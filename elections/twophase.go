@@ -125,7 +125,7 @@ func (m *twoPhaseMachine) Fire(e *Env, t Timer) {
 }
 
 // elect: "on timeout VOTE(term, msg) goes to the best claim, then back to watching". A vote for oneself
-// counts.
+// counts (choice).
 func (m *twoPhaseMachine) elect(e *Env) {
 	best := m.best()
 	stamp := m.slate[best].stamp
@@ -181,8 +181,8 @@ func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 }
 
 // onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored". Another one "resets the
-// timer to 3·HBT"; while voting it "counts as its sender's claim and leaves the timer". It clears the
-// candidate's tally, and "makes it a follower".
+// timer to 3·HBT"; while voting it "counts as its sender's claim and leaves the timer" (choice). It
+// clears the candidate's tally, and "makes it a follower".
 func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 	if stamp.before(m.seen) {
 		e.Rule("An obsolete LEAD is ignored.")
@@ -205,7 +205,7 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 }
 
 // count: "VOTE is recorded; more than n/2 identical votes for itself make it leader"; a leader ignores it.
-// Votes are identical when both numbers are. "The winner leads term + 1 from msg 0."
+// Votes are identical when both numbers are, and "the winner leads term + 1 from msg 0" (choices).
 func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	if m.leads {
 		e.Rule("A leader ignores votes.")
@@ -240,7 +240,7 @@ func (m *twoPhaseMachine) announce(e *Env) {
 	m.sender = m.o.Self
 	e.Set(tpLead, e.Times().Heartbeat)
 	e.Broadcast(tpMessage{tpLEAD, m.seen})
-	if m.voting { // the own LEAD reaches the own elector, as another's does
+	if m.voting { // the own LEAD reaches the own elector, as another's does (choice)
 		m.slate[m.o.Self] = tpClaim{true, m.seen}
 		return
 	}

@@ -1,0 +1,61 @@
+package elections
+
+// glanceAt is the size that the first table shows.
+const glanceAt = 5
+
+// glances are the columns of the first table: one number each, the one that tells algorithms apart.
+var glances = []struct {
+	head     string
+	scenario string // empty: the worst of all scenarios and sizes
+	measure  Measure
+	of       func(s Summary) int64
+}{
+	{"messages", "leader-crash", Messages, typical},
+	{"until they agree", "leader-crash", Agreement, typical},
+	{"two lead in a partition", "minority", TwoLeaders, typical},
+	{"two in one term, anywhere", "", TwoInTerm, worst},
+	{"changes by a flapping member", "flapping", Changes, typical},
+	{"changes at 20 % loss", "loss-20", Changes, typical},
+}
+
+func typical(s Summary) int64 { return s.Median }
+func worst(s Summary) int64   { return s.Worst }
+
+// glance writes what a newcomer should see first: a number for each way in which algorithms differ.
+func glance(printf printer, p *Plan, cells []Cell) {
+	table := [][]string{{"algorithm"}}
+	for i := range glances {
+		table[0] = append(table[0], glances[i].head)
+	}
+	for _, a := range p.Algorithms {
+		row := []string{a.Name}
+		for i := range glances {
+			if text, ok := glanceOf(cells, a, i); ok {
+				row = append(row, text)
+			}
+		}
+		if len(row) == len(table[0]) {
+			table = append(table, row)
+		}
+	}
+	if len(table) == 1 {
+		return // what it shows was not compared
+	}
+	printf("\n### At a glance, n = %d\n\nMedians, and times in ms. The leader crashes: messages and time. It is cut off "+
+		"with a minority: how long two lead.\nThen the longest time with two leaders in one term, in any run of any "+
+		"scenario and size; and the changes of a leader without\na cause: when the highest rank comes and goes, and when one "+
+		"message in five is lost.\n\n", glanceAt)
+	writePipes(printf, table)
+}
+
+// glanceOf is one column of one algorithm, if that was run.
+func glanceOf(cells []Cell, a *Algorithm, column int) (text string, ok bool) {
+	g, value := &glances[column], int64(Never)
+	for i := range cells {
+		c := &cells[i]
+		if c.Algorithm == a && (g.scenario == "" || g.scenario == c.Scenario.Name && c.N == glanceAt) {
+			value, ok = max(value, g.of(Summarize(c.Values(g.measure)))), true
+		}
+	}
+	return measureInfos[g.measure].value(value), ok
+}
