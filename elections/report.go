@@ -11,11 +11,16 @@ const ReportFormat = 1
 // Report is a comparison as JSON. It holds what was measured in every run, so that each number of a table
 // can be computed again.
 type Report struct {
-	Format int          `json:"format"`
-	Times  string       `json:"times"` // the time profile
-	First  uint64       `json:"first"` // the seed of the first run of each cell; the others follow
-	Legend string       `json:"legend"`
-	Cells  []ReportCell `json:"cells"`
+	Format int    `json:"format"`
+	Times  string `json:"times"` // the time profile
+	First  uint64 `json:"first"` // the seed of the first run of each cell; the others follow
+	Legend string `json:"legend"`
+	// How the members were configured, where it is not the default; see Options.
+	Candidates []Rank `json:"candidates,omitempty"`
+	Priorities []int  `json:"priorities,omitempty"`
+	Wins       int    `json:"wins,omitempty"`
+
+	Cells []ReportCell `json:"cells"`
 }
 
 // ReportCell is one cell: by the name of each measure, its summary, and its value in each run, by seed.
@@ -39,7 +44,11 @@ type ReportSummary struct {
 
 // NewReport makes a report of the cells. Encoded, it is the same bytes on every machine.
 func NewReport(p *Plan, cells []Cell, measures []MeasureInfo) *Report {
-	r := &Report{Format: ReportFormat, Times: p.Setup.Times.Name, First: p.First, Legend: Legend}
+	s := &p.Setup
+	r := &Report{
+		Format: ReportFormat, Times: s.Times.Name, First: p.First, Legend: Legend,
+		Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins,
+	}
 	for i := range cells {
 		c := &cells[i]
 		cell := ReportCell{

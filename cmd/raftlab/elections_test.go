@@ -27,6 +27,15 @@ func TestElections_PrintsTheTableAndTheValuesItIsMadeOf(t *testing.T) {
 	require.Len(t, r.Cells, 2)
 	assert.Len(t, r.Cells[0].Values["agreement"], 5)
 
+	assert.Empty(t, r.Candidates)
+
+	code, out, _ = lab(append(args, "--json", "--candidates", "1,2", "--priorities", "9,-1,0", "--wins", "3")...)
+	require.Equal(t, exitClean, code, out)
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	assert.Equal(t, []elections.Rank{1, 2}, r.Candidates, "a report says all that it takes to run it again")
+	assert.Equal(t, []int{9, -1, 0}, r.Priorities)
+	assert.Equal(t, 3, r.Wins)
+
 	code, out, _ = lab(append(args, "--markdown")...)
 	require.Equal(t, exitClean, code, out)
 	assert.Contains(t, out, "\n### Raft\n")
