@@ -41,6 +41,14 @@ var ballotsRules = []struct {
 		do: func(*bench) {},
 	},
 	{
+		rule: "half of an even number is no majority", priorities: []int{5, 1, 1, 1},
+		do: func(b *bench) { b.hear(2, 1, false); b.period(); b.period() },
+	},
+	{
+		rule: "one more than half is", priorities: []int{5, 1, 1, 1}, led: 1,
+		do: func(b *bench) { b.hear(2, 1, false); b.hear(3, 1, false); b.period() },
+	},
+	{
 		rule: "the number of wins is configurable", wins: 3,
 		do: func(b *bench) { b.hear(2, 3, false); b.period() },
 	},

@@ -262,6 +262,12 @@ var nextInLineRules = []ruleRow{
 		a.forget()
 		a.hears(1, nextInLineAsk)
 	}, lines("3 -> 1 ALIVE", tellAll), 3},
+	{"who is asked while it asks another leads, and its search is over", 3, func(a *actor) {
+		named(4, 2)(a)
+		a.forget()
+		a.hears(1, nextInLineAsk)
+		require.False(a.t, a.runs(timerNext))
+	}, lines("3 -> 1 ALIVE", tellAll), 3},
 	{"a heartbeat renews the list", 2, func(a *actor) {
 		a.hears(5, announcement{[]Rank{4, 3}})
 		a.hears(5, namingHeartbeat{[]Rank{3, 1}})

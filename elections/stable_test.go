@@ -80,12 +80,27 @@ var stableRules = []struct {
 		said: "2 -> 1 START(5)",
 	},
 	{
-		rule: "a message older than η is dropped", silence: 2 * stableEta,
+		rule: "a message older than η is dropped", silence: stableEta - 1,
 		do: func(b *bench) {
-			late := b.okay(9)
+			late := b.begun(4)
 			b.clock += stableEta + 1
-			b.timers[2][stableSilence] += stableEta + 1 // the clock stands still for the timer
 			b.tell(2, 1, late)
+		},
+	},
+	{
+		rule: "one as old as η is not", said: "2 -> 1 OK(4), 2 -> 3 OK(4)",
+		do: func(b *bench) {
+			late := b.begun(4)
+			b.clock += stableEta
+			b.tell(2, 1, late)
+		},
+	},
+	{
+		rule: "an OK of one that is not the round's leader counts for nothing", silence: stableEta,
+		do: func(b *bench) {
+			b.clock += stableEta
+			b.tell(2, 3, b.okay(0))
+			b.tell(2, 3, b.okay(0))
 		},
 	},
 	{

@@ -191,6 +191,15 @@ func TestTwoPhase_FollowsItsRules(t *testing.T) {
 	}
 }
 
+func TestTwoPhase_HalfOfAnEvenNumberElectsNobody(t *testing.T) {
+	b := twoPhaseBench(t, 4)
+	b.tell(1, 2, vote(0, 0))
+	b.tell(1, 3, vote(0, 0))
+	assert.Zero(t, b.leaders()[1], "two of four")
+	b.tell(1, 4, vote(0, 0))
+	assert.Equal(t, Rank(1), b.leaders()[1])
+}
+
 // electors lets the time for claims run out at each of the members: it votes.
 func (b *bench) electors(ranks ...Rank) {
 	for _, r := range ranks {

@@ -156,6 +156,12 @@ var watched = []struct {
 		}, Changes, 0,
 	},
 	{
+		"that it is left with half of an even number is one, too", [][]belief{
+			{{50, 1, 1}, {350, 0, 0}}, nil, {{50, 1, 1}, {400, 3, 2}}, nil,
+		},
+		func(w *world) { w.at(ms(300), func() { w.cut([]int{0, 0, 1, 1}) }) }, Changes, 0,
+	},
+	{
 		"the end of two leaders is no change without a cause", [][]belief{
 			{{50, 1, 1}}, {{60, 2, 2}}, {{300, 3, 3}},
 		}, nil, Changes, 0,
