@@ -68,7 +68,11 @@ func TestStorage_AWriteThatFailsEndsTheNodeAndLosesNothing(t *testing.T) {
 				broken.Store(id, true)
 				_, err := n.Propose(context.Background(), []byte("during"))
 				assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "the others may have it")
-				<-n.Done()
+				select {
+				case <-n.Done():
+				case <-time.After(time.Minute):
+					t.Fatal("the node goes on after a write that failed")
+				}
 				var storage *raft.StorageError
 				require.ErrorAs(t, n.Err(), &storage)
 				assert.Contains(t, n.Err().Error(), errDisk.Error())

@@ -55,6 +55,7 @@ func TestPage_RefusesReportsThatHoldNothing(t *testing.T) {
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, errOut, "is no report")
 }
+
 // The page is what the reports, the invariants and the case say, and nothing else.
 func TestPage_InTheDocumentsIsWhatTheReportsSay(t *testing.T) {
 	written, err := os.ReadFile("../../docs/reliability.md")
