@@ -38,7 +38,7 @@ func Write(w io.Writer, p *elections.Plan, cells []elections.Cell, measures []el
 	if len(stops) > 0 {
 		page.Start = string(stops[0].Place)
 	}
-	lead := map[string]any{"Stops": stops, "N": setup.N, "Diagrams": len(page.Diagrams)}
+	lead := map[string]any{"Stops": stops, "N": setup.N, "Diagrams": len(page.Diagrams), "States": states}
 	if page.Lead, err = part("lead.html", lead); err != nil {
 		return err
 	}

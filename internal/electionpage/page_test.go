@@ -106,6 +106,7 @@ func TestPage_BeginsAtTheFirstStopOfTheTour(t *testing.T) {
 	assert.Equal(t, "Leader crash", browsertest.Eval[string](p, `document.querySelector("#together select").value`))
 	assert.Contains(t, sentenceOf(p, left), "The leader crashes.")
 	assert.Contains(t, p.Text(".told"), "Press →")
+	assert.Contains(t, p.Text(".intro"), "L leads, F follows, ? knows no leader, × down", "what the letters mean")
 }
 
 func TestPage_IsSteppedByKeysForwardsAndBackwards(t *testing.T) {
