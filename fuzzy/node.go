@@ -391,6 +391,7 @@ func (n *node) resume() {
 		return
 	}
 	n.thaw()
+	n.seen.cause = n.now().Mono // its vote may have become durable meanwhile, and it has not heard of it
 	deferred := n.deferred
 	n.deferred = nil
 	for _, e := range deferred {
