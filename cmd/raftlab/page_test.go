@@ -36,7 +36,7 @@ const (
 func TestPage_ShowsWhatTheReportsSay(t *testing.T) {
 	code, out, errOut := lab("page", "--reports", reportsOf(t, someSeeds, someMutants, someChaos))
 	require.Equal(t, exitClean, code, errOut)
-	for _, want := range []string{"| seeds | 41,", "| failed | 1 |", "| E01 |", "| verdict | clean |", "a shrunk case"} {
+	for _, want := range []string{"| seeds | 41,", "| failed | 1: `f2.swarm.1`,", "| E01 |", "| verdict | clean |", "a shrunk case"} {
 		assert.Contains(t, out, want)
 	}
 }
