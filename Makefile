@@ -67,7 +67,7 @@ measure: ## what the tests with real processes measure: failover, all killed at 
 	@out=$$($(GO) test -count=1 -v -run '$(MEASURED)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
-elections: ## write docs/elections.md from the whole matrix: a quarter of an hour on two cores
+elections: ## write docs/elections.md from the whole matrix: seven minutes on two quiet cores
 	$(GO) run ./cmd/raftlab elections --seeds 1-1000 --markdown > docs/elections.md.new
 	mv docs/elections.md.new docs/elections.md
 
