@@ -135,8 +135,9 @@ func disturb(c *rafttest.Cluster, r *running, rng *rand.Rand) {
 
 // moods delay what a node waits for: mostly a little, now and then beyond every deadline.
 type moods struct {
-	mu  sync.Mutex
-	rng *rand.Rand
+	mu   sync.Mutex
+	rng  *rand.Rand
+	over bool
 }
 
 // pause is called inside a bubble.
@@ -146,8 +147,19 @@ func (m *moods) pause() {
 	if m.rng.IntN(100) == 0 {
 		d *= 2000
 	}
+	if m.over {
+		d = 0
+	}
 	m.mu.Unlock()
 	time.Sleep(d)
+}
+
+// calm ends the delays, and waits for the last ones; it is called inside a bubble.
+func (m *moods) calm() {
+	m.mu.Lock()
+	m.over = true
+	m.mu.Unlock()
+	time.Sleep(10 * time.Second)
 }
 
 // moodyStorage pauses around what it does.
@@ -180,19 +192,20 @@ func (w moodyTransport) Send(to raft.NodeID, lane raft.Lane, batch []raft.Messag
 }
 
 // moody is a cluster whose disks and senders have moods, and whose tails hold next to nothing.
-func moody(t *testing.T, seed uint64) *rafttest.Cluster {
+func moody(t *testing.T, seed uint64) (c *rafttest.Cluster, calm func()) {
 	m := &moods{rng: rand.New(rand.NewPCG(seed, 3))}
-	return startAll(t, rafttest.Options{
+	c = startAll(t, rafttest.Options{
 		NewFSM:    newJournal,
 		Configure: func(cfg *raft.Config) { cfg.TailBytesMax, cfg.AppendBytesMax, cfg.InflightMax = 1, 100, 4 },
 		Storage:   func(_ raft.NodeID, s raft.Storage) raft.Storage { return moodyStorage{s, m} },
 		Transport: func(_ raft.NodeID, w raft.Transport) raft.Transport { return moodyTransport{w, m} },
 	})
+	return c, m.calm
 }
 
 func TestNode_NothingAcknowledgedIsLostOrDoubled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		survives(t, rafttest.New(t, 3, newJournal), 42, 500)
+		survives(t, rafttest.New(t, 3, newJournal), 42, 500, func() {})
 	})
 }
 
@@ -200,14 +213,15 @@ func TestNode_NothingAcknowledgedIsLostOrDoubled(t *testing.T) {
 func TestNode_NothingAcknowledgedIsLostWhereverItWaits(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
-			survives(t, moody(t, seed), seed, 50)
+			c, calm := moody(t, seed)
+			survives(t, c, seed, 50, calm)
 		})
 	}
 }
 
 // survives disturbs a cluster in use, then holds what its callers were told against what was applied. It
 // runs inside a bubble.
-func survives(t *testing.T, c *rafttest.Cluster, seed uint64, servedMin int) {
+func survives(t *testing.T, c *rafttest.Cluster, seed uint64, servedMin int, calm func()) {
 	ids, acked := c.IDs(), &acknowledged{}
 	r := &running{nodes: map[raft.NodeID]*raft.Node{}, fsms: map[raft.NodeID]*journal{}}
 	for _, id := range ids {
@@ -228,6 +242,7 @@ func survives(t *testing.T, c *rafttest.Cluster, seed uint64, servedMin int) {
 	c.Heal()
 	stop()
 	callers.Wait()
+	calm()
 	c.Converge()
 
 	t.Logf("%d writes served and %d refused, %d reads served", len(acked.commands), len(acked.refused), reads)
