@@ -13,7 +13,7 @@ REPORTS   = docs/reliability
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster
 # What must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
-SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64
+SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -3,6 +3,7 @@ package raft
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -100,6 +101,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// bytesMax bounds every limit of bytes in memory: where an int is small, half of what it holds, so that
+// no sum of two overflows.
+const bytesMax = min(1<<40, math.MaxInt/2)
+
 // Validate returns everything that is wrong with the configuration, joined, or nil. Start calls it.
 func (c Config) Validate() error {
 	var errs []error
@@ -137,15 +142,15 @@ func (c Config) Validate() error {
 	}{
 		{"CommandBytesMax", c.CommandBytesMax, 1, EntryDataBytesMax},
 		{"ProposalsMax", c.ProposalsMax, 1, 1 << 24},
-		{"ProposalBytesMax", c.ProposalBytesMax, c.CommandBytesMax, 1 << 40},
+		{"ProposalBytesMax", c.ProposalBytesMax, c.CommandBytesMax, bytesMax},
 		{"UnappliedMax", c.UnappliedMax, 1, 1 << 24},
 		{"AppendBytesMax", c.AppendBytesMax, 1, 64 << 20},
 		{"InflightMax", c.InflightMax, 1, 1 << 16},
-		{"InflightBytesMax", c.InflightBytesMax, 1, 1 << 40},
+		{"InflightBytesMax", c.InflightBytesMax, 1, bytesMax},
 		{"ReceivedMax", c.ReceivedMax, 1, 1 << 20},
-		{"ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, 1 << 40},
+		{"ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, bytesMax},
 		{"SendQueueMax", c.SendQueueMax, 1, 1 << 20},
-		{"TailBytesMax", c.TailBytesMax, 1, 1 << 40},
+		{"TailBytesMax", c.TailBytesMax, 1, bytesMax},
 	} {
 		if f.value < f.min || f.value > f.max {
 			add("%s: %d; it takes %d to %d", f.name, f.value, f.min, f.max)
