@@ -12,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/chaos"
 )
 
@@ -40,7 +41,7 @@ The faults are
 		Example: `  raftlab chaos --duration 5m
   raftlab chaos --nodes 3 --faults kill,power-cut-all --json chaos.json
   raftlab chaos --lying-disks            # must fail: acknowledged writes are lost`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Seed, err = parseSeedNumber(seed); err == nil {
 				o.Faults, err = chaos.ParseKinds(faults)
@@ -49,7 +50,7 @@ The faults are
 				err = o.Validate()
 			}
 			if err != nil {
-				return fmt.Errorf("%w; %w", err, errUsage)
+				return fmt.Errorf("%w; %w", err, usage.Err)
 			}
 			return runChaos(cmd, o, report)
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/elections"
 	"github.com/coxswain/raft/internal/electionpage"
 )
@@ -45,14 +46,14 @@ func newElections() *cobra.Command {
 	var chosen choice
 	cmd := &cobra.Command{
 		Use: "elections", Short: "Every election algorithm beside Raft, on the same faults",
-		Long: electionsHelp(), Args: usageArgs(cobra.NoArgs),
+		Long: electionsHelp(), Args: usage.Args(cobra.NoArgs),
 		Example: `  raftlab elections --scenarios leader-crash --sizes 5
   raftlab elections --algorithms raft,two-phase --measures agreement,two-in-term --seeds 1-1000
   raftlab elections --html elections.html
   raftlab elections trace raft leader-crash 5 1 > trace.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.prepare(&chosen); err != nil {
-				return fmt.Errorf("%w; %w", err, errUsage)
+				return fmt.Errorf("%w; %w", err, usage.Err)
 			}
 			return c.run(cmd)
 		},
@@ -191,7 +192,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 	}
 	page, err := os.Create(c.pagePath)
 	if err != nil {
-		return err
+		return fmt.Errorf("--html: %w", err)
 	}
 	return errors.Join(c.compare(cmd, page), page.Close())
 }
@@ -245,7 +246,7 @@ func newElectionsTrace() *cobra.Command {
 	var chosen choice
 	cmd := &cobra.Command{
 		Use: "trace ALGORITHM SCENARIO N SEED", Short: "One run again, as its records, one a line",
-		Args: usageArgs(cobra.ExactArgs(4)),
+		Args: usage.Args(cobra.ExactArgs(4)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			if err := traceElection(args, &chosen, out); err != nil {
@@ -261,18 +262,18 @@ func newElectionsTrace() *cobra.Command {
 func traceElection(args []string, o *choice, out io.Writer) error {
 	a, err1 := elections.FindAlgorithm(args[0])
 	s, err2 := elections.FindScenario(args[1])
-	n, err3 := numbers[int]("n", args[2])
-	seed, _, err4 := seedRange(args[3])
-	setup, err5 := o.setup()
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return fmt.Errorf("%w; %w", err, errUsage)
+	n, err3 := strconv.Atoi(args[2])
+	seed, err4 := strconv.ParseUint(args[3], 10, 62)
+	if err3 != nil || err4 != nil {
+		return fmt.Errorf("N %q, SEED %q: both take one whole number; %w", args[2], args[3], usage.Err)
 	}
-	if len(n) != 1 {
-		return fmt.Errorf("n %q: it takes one number; %w", args[2], errUsage)
+	setup, err3 := o.setup()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
-	setup.N = n[0]
+	setup.N = n
 	if err := setup.Validate(); err != nil {
-		return fmt.Errorf("%w; %w", err, errUsage)
+		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	var failed error
 	encoder := json.NewEncoder(out)
@@ -282,7 +283,7 @@ func traceElection(args []string, o *choice, out io.Writer) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("%w; %w", err, errUsage)
+		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	return failed
 }
