@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -27,7 +26,7 @@ type comparison struct {
 	measures   []elections.MeasureInfo
 	asJSON     bool
 	asMarkdown bool
-	pagePath   string
+	asPage     bool
 }
 
 // choice is what the flags of a comparison say, as text.
@@ -49,7 +48,7 @@ func newElections() *cobra.Command {
 		Long: electionsHelp(), Args: usage.Args(cobra.NoArgs),
 		Example: `  raftlab elections --scenarios leader-crash --sizes 5
   raftlab elections --algorithms raft,two-phase --measures agreement,two-in-term --seeds 1-1000
-  raftlab elections --html elections.html
+  raftlab elections --html > elections.html
   raftlab elections trace raft leader-crash 5 1 > trace.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.prepare(&chosen); err != nil {
@@ -67,7 +66,7 @@ func newElections() *cobra.Command {
 	cmd.Flags().IntVar(&c.plan.Workers, "workers", runtime.NumCPU(), "runs at the same time; they change nothing in the result")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print what was measured in every run, as JSON")
 	cmd.Flags().BoolVar(&c.asMarkdown, "markdown", false, "print docs/elections.md")
-	cmd.Flags().StringVar(&c.pagePath, "html", "", "write a page to this file: diagrams to step through, and charts")
+	cmd.Flags().BoolVar(&c.asPage, "html", false, "print a page: diagrams to step through, and charts")
 	cmd.AddCommand(newElectionsTrace())
 	return cmd
 }
@@ -98,7 +97,7 @@ func electionsHelp() string {
 
 // prepare checks the flags.
 func (c *comparison) prepare(o *choice) (err error) {
-	if c.asJSON && c.asMarkdown || c.pagePath != "" && (c.asJSON || c.asMarkdown) {
+	if c.asJSON && c.asMarkdown || c.asPage && (c.asJSON || c.asMarkdown) {
 		return errors.New("--json, --markdown and --html: choose one")
 	}
 	p := &c.plan
@@ -185,19 +184,7 @@ func seedRange(text string) (first uint64, seeds int, err error) {
 	return first, int(last-first) + 1, nil
 }
 
-// run compares. The file of a page is made first: nobody is to wait for a comparison that has no place to go.
 func (c *comparison) run(cmd *cobra.Command) error {
-	if c.pagePath == "" {
-		return c.compare(cmd, nil)
-	}
-	page, err := os.Create(c.pagePath)
-	if err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	return errors.Join(c.compare(cmd, page), page.Close())
-}
-
-func (c *comparison) compare(cmd *cobra.Command, page *os.File) error {
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	finish := func() {}
 	if isTerminal(errOut) {
@@ -214,31 +201,19 @@ func (c *comparison) compare(cmd *cobra.Command, page *os.File) error {
 	if err != nil {
 		return err
 	}
-	return c.print(out, page, cells)
+	return c.print(out, cells)
 }
 
-func (c *comparison) print(out io.Writer, page *os.File, cells []elections.Cell) error {
+func (c *comparison) print(out io.Writer, cells []elections.Cell) error {
 	switch {
-	case page != nil:
-		return c.writePage(out, page, cells)
+	case c.asPage:
+		return electionpage.Write(out, &c.plan, cells, c.measures)
 	case c.asJSON:
 		return elections.NewReport(&c.plan, cells, c.measures).Write(out)
 	case c.asMarkdown:
 		return elections.WriteMarkdown(out, &c.plan, cells, c.measures)
 	}
 	return elections.WriteTable(out, &c.plan, cells, c.measures)
-}
-
-// writePage writes the page to its file, and says how large it is.
-func (c *comparison) writePage(out io.Writer, file *os.File, cells []elections.Cell) error {
-	if err := electionpage.Write(file, &c.plan, cells, c.measures); err != nil {
-		return err
-	}
-	info, err := file.Stat()
-	if err == nil {
-		_, err = fmt.Fprintf(out, "%s: %.1f MB\n", c.pagePath, float64(info.Size())/1e6)
-	}
-	return err
 }
 
 // newElectionsTrace prints one run, for a diagram.

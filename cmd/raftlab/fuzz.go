@@ -288,12 +288,17 @@ func (c *campaign) rate() {
 	}
 }
 
+// printJSON prints a report for programs.
+func printJSON(out io.Writer, report any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
+}
+
 func (c *campaign) print(out io.Writer) error {
 	r := &c.report
 	if c.asJSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return printJSON(out, r)
 	}
 	for _, f := range r.Failures {
 		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n  shrink it: %s\n",
