@@ -148,7 +148,9 @@ func silenceFreesVoters(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.found()
 	beats := d.record(these(a), these(c), raft.Heartbeat{})
-	d.until("c hears a", beats.some)
+	d.until("c hears a, and has patience for more than an election timeout", func() bool {
+		return beats.some() && c.patience() > d.timeouts(1.03)
+	})
 	d.crash(a)
 	rivals := d.onlyCandidate(b)
 	asks := d.hold(these(b), these(c), raft.PreVoteRequest{})
@@ -227,8 +229,10 @@ func voteRequestFromBefore(d *director) {
 	d.until("c stands for election", func() bool { return len(requests.kept) == 2 })
 	d.crash(c)
 	d.resume(a)
+	beats := d.record(these(a), these(b), raft.Heartbeat{})
 	d.until("b hears a again", func() bool { return b.status.Leader == a.id })
 	d.wait(0.7)
+	d.until("a has told it so", beats.some)
 	reigns := d.reignsOn(a)
 	requests.release()
 	d.always(8, "a leads on in its term", reigns)

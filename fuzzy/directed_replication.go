@@ -214,6 +214,8 @@ func contradictingLeader(d *director) {
 	d.written(a)
 	d.until("c knows that it is committed", func() bool { return c.status.Commit == a.last() })
 	end := c.status.Last
+	lied := c.status.Term + 1 // to c, it has a leader: whoever else were elected in it would wait for c in vain
+	d.lose(nil, nil, raft.VoteRequest{}).where(func(m *raft.Message) bool { return m.Term == lied }).lasts()
 	d.forge(appends.taken()[0], func(m *raft.Message) {
 		m.Term++
 		r := m.Body.(raft.AppendRequest)

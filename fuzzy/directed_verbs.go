@@ -22,6 +22,7 @@ type hold struct {
 	fits     func(*raft.Message) bool // nil: any
 	mode     holdMode
 	over     bool
+	lasting  bool
 	kept     []messageUnderWay
 }
 
@@ -106,6 +107,9 @@ func (h *hold) byThisLife() *hold {
 	}
 	return h.where(func(m *raft.Message) bool { return slices.Contains(senders, m.From) })
 }
+
+// lasts makes a hold outlast the story: the second phase has it, too.
+func (h *hold) lasts() { h.lasting = true }
 
 // some reports whether anything was held.
 func (h *hold) some() bool { return len(h.kept) > 0 }
@@ -304,6 +308,11 @@ func (d *director) written(n *node) {
 // Elections.
 
 func (n *node) leads() bool { return n.core != nil && n.status.Role == raft.Leader }
+
+// patience is how long a follower that hears nothing will wait yet before it asks to be elected.
+func (n *node) patience() sim.Time {
+	return n.clock.Shows(sim.Time(n.wakeAt)+n.born, n.c.now()) - n.c.now()
+}
 
 // last is the end of the log in memory, committed or not.
 func (n *node) last() raft.Index { return raft.Index(len(n.log)) }
