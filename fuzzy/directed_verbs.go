@@ -192,6 +192,13 @@ func (d *director) crash(nodes ...*node) {
 	d.settle()
 }
 
+// tear ends a process whose disk has, of the write that it was busy with, the term, the vote and the hint alone.
+func (d *director) tear(n *node) {
+	n.disk.write(n, &raft.Write{Hard: n.queue[0].Hard, Commit: n.queue[0].Commit}, -1)
+	n.queue, n.writing = nil, 0
+	d.crash(n)
+}
+
 func (d *director) wipe(nodes ...*node) {
 	for _, n := range nodes {
 		n.crash()
