@@ -75,9 +75,7 @@ func longerLogOfAnOlderTerm(d *director) {
 	d.given("a's log is longer than c's, and of an older term", a.last() > c.last())
 	d.crash(b)
 	d.heal()
-	rivals := d.onlyCandidate(a)
-	d.always(8, "a, which lacks what is committed, does not lead", func() bool { return !a.leads() })
-	rivals.stop()
+	d.standsInVain(a)
 	d.expect(8, "c leads", c.leads)
 }
 
@@ -90,9 +88,7 @@ func voteByTheEndOfTheLog(d *director) {
 	d.until("a commits an entry", func() bool { return a.status.Commit == a.last() })
 	d.given("b holds it, and does not know that it is committed", b.last() == a.last() && b.status.Commit < b.last())
 	d.crash(a)
-	rivals := d.onlyCandidate(c)
-	d.always(8, "c, which lacks it, does not lead", func() bool { return !c.leads() })
-	rivals.stop()
+	d.standsInVain(c)
 	d.expect(8, "b leads", b.leads)
 }
 

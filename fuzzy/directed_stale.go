@@ -131,9 +131,7 @@ func lateAppend(d *director) {
 	d.crash(b)
 	beats.stop()
 	d.heal()
-	rivals := d.onlyCandidate(a)
-	d.always(8, "a, which lacks what is committed, does not lead", func() bool { return !a.leads() })
-	rivals.stop()
+	d.standsInVain(a)
 	d.expect(20, "c leads", c.leads)
 }
 

@@ -361,6 +361,13 @@ func (d *director) elect(n *node) {
 	rivals.stop()
 }
 
+// standsInVain lets a member that lacks what is committed be the only candidate: it must not be elected.
+func (d *director) standsInVain(n *node) {
+	rivals := d.onlyCandidate(n)
+	d.always(8, string(n.id)+", which lacks what is committed, does not lead", func() bool { return !n.leads() })
+	rivals.stop()
+}
+
 // reignsOn: a member leads the term that it leads now.
 func (d *director) reignsOn(n *node) func() bool {
 	term := n.status.Term
