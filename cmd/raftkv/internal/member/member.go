@@ -151,7 +151,8 @@ func explainListen(err error) error {
 // explainStart names the flags where an error of raft.Start is about them.
 func explainStart(err error) error {
 	if other := (*raft.IdentityError)(nil); errors.As(err, &other) {
-		return fmt.Errorf("--data: %w: that is --data, --id and --cluster", other)
+		return fmt.Errorf("--data: it belongs to %s %q, not to %q: name this member's directory, or correct --id or --cluster",
+			other.What, other.Stored, other.Given)
 	}
 	return err
 }
