@@ -240,7 +240,7 @@ func traceElection(args []string, o *choice, out io.Writer) error {
 	n, err3 := strconv.Atoi(args[2])
 	seed, err4 := strconv.ParseUint(args[3], 10, 62)
 	if err3 != nil || err4 != nil {
-		return fmt.Errorf("N %q, SEED %q: both take one whole number; %w", args[2], args[3], usage.Err)
+		return fmt.Errorf("n %q, seed %q: both take one whole number; %w", args[2], args[3], usage.Err)
 	}
 	setup, err3 := o.setup()
 	if err := errors.Join(err1, err2, err3); err != nil {

@@ -82,8 +82,8 @@ func TestElections_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"--json", "--html"}, "--json, --markdown and --html: choose one"},
 		{[]string{"trace", "raft", "flood", "3", "1"}, `unknown scenario "flood"`},
 		{[]string{"trace", "raft", "minority", "65", "1"}, "minority cuts links, and takes at most 64 members"},
-		{[]string{"trace", "raft", "minority", "x", "1"}, `N "x", SEED "1": both take one whole number`},
-		{[]string{"trace", "raft", "minority", "3", "1-4"}, `SEED "1-4"`},
+		{[]string{"trace", "raft", "minority", "x", "1"}, `n "x", seed "1": both take one whole number`},
+		{[]string{"trace", "raft", "minority", "3", "1-4"}, `seed "1-4"`},
 	} {
 		code, out, errOut := lab(append([]string{"elections"}, row.args...)...)
 		assert.Equal(t, exitUsage, code, "%v", row.args)
