@@ -2,6 +2,16 @@ package elections
 
 import "slices"
 
+// What the two forms in two rounds have in common.
+const (
+	ringAssumes = "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
+		"member knows the order of all; clocks measure T and the patience of a starter, and " +
+		"need not agree."
+	ringGuarantees = "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
+		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
+		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders."
+)
+
 // ringCollecting finds the highest rank in a round, and tells all in a second one.
 var ringCollecting = &Algorithm{
 	Name:  "ring-a",
@@ -9,14 +19,10 @@ var ringCollecting = &Algorithm{
 	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
 		"Circular Configurations of Processes, 1979, in the textbooks' form, in which the " +
 		"starter's message comes back to it",
-	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
-		"member knows the order of all; clocks measure T and the patience of a starter, and " +
-		"need not agree.",
-	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
-		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
-		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
-	Takes:  "Skipping the unreachable.",
-	Leaves: "The second round: heartbeats announce.",
+	Assumes:    ringAssumes,
+	Guarantees: ringGuarantees,
+	Takes:      "Skipping the unreachable.",
+	Leaves:     "The second round: heartbeats announce.",
 	Choices: []string{
 		"Who sees no COORDINATOR within 2n · T starts again; a message past n hops is " +
 			"dropped.",
@@ -33,14 +39,10 @@ var ringMaximum = &Algorithm{
 	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
 		"Circular Configurations of Processes, 1979, in the textbooks' form with short " +
 		"messages",
-	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
-		"member knows the order of all; clocks measure T and the patience of a starter, and " +
-		"need not agree.",
-	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
-		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
-		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
-	Takes:  "Skipping the unreachable.",
-	Leaves: "Messages with the maximum alone: the sets of a group are tiny.",
+	Assumes:    ringAssumes,
+	Guarantees: ringGuarantees,
+	Takes:      "Skipping the unreachable.",
+	Leaves:     "Messages with the maximum alone: the sets of a group are tiny.",
 	Choices: []string{
 		"As in the collecting form.",
 	},

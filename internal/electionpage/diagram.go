@@ -1,6 +1,7 @@
 package electionpage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -219,7 +220,7 @@ func (t *story) drawMarks(d *viewer.Diagram, gaps []gap, heartbeat sim.Time) {
 	for _, g := range gaps {
 		marks = append(marks, viewer.Mark{Time: int64(g.from), Tone: viewer.ToneInfo, Text: g.text()})
 	}
-	slices.SortStableFunc(marks, func(a, b viewer.Mark) int { return int(a.Time - b.Time) })
+	slices.SortStableFunc(marks, func(a, b viewer.Mark) int { return cmp.Compare(a.Time, b.Time) })
 	d.Marks = marks
 }
 
