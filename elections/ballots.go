@@ -134,7 +134,7 @@ func (m *ballotsMachine) decide(e *Env) {
 	case m.claimedAbove(e):
 		e.Rule("I win, but a member of no lower priority leads.")
 	default:
-		e.Rule("The quorum holds, and I won often enough in a row: I lead.")
+		e.Rule("The quorum holds, I won often enough in a row: I lead.")
 		m.active = true
 	}
 }
@@ -181,15 +181,26 @@ func (m *ballotsMachine) yieldsTo(r Rank) bool {
 // look finds the leader: itself if active, else the best claim that counts. "A dead leader's claim lasts as
 // long as its ballot" (choice).
 func (m *ballotsMachine) look(e *Env) {
-	m.leader = 0
+	before := m.leader
+	m.leader = m.claimant(e)
+	switch {
+	case m.leader == before || m.active:
+	case m.leader == 0:
+		e.Rule("No valid ballot claims to lead any more: I know no leader.")
+	default:
+		e.Rule("The best of the ballots that claim to lead: I follow it.")
+	}
+}
+
+func (m *ballotsMachine) claimant(e *Env) (best Rank) {
 	if m.active {
-		m.leader = m.o.Self
-		return
+		return m.o.Self
 	}
 	for r := Rank(1); int(r) <= m.o.N; r++ {
 		b := m.box[r]
-		if b.claims && r != m.o.Self && m.valid(e, r) && (m.leader == 0 || b.votes > m.box[m.leader].votes) {
-			m.leader = r
+		if b.claims && r != m.o.Self && m.valid(e, r) && (best == 0 || b.votes > m.box[best].votes) {
+			best = r
 		}
 	}
+	return best
 }

@@ -135,7 +135,7 @@ func (b *cascading) onAnswer(e *Env) {
 // onCoordinator: "On COORDINATOR a member sets `elected` to its sender, whatever its own rank, and ends its
 // election."
 func (b *cascading) onCoordinator(e *Env, from Rank) {
-	e.Rule("A leader announces itself: I follow, my own election is over.")
+	e.Rule("A leader announces itself: I follow, my election is over.")
 	b.quit(e)
 	b.take(e, from)
 }

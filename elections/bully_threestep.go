@@ -93,7 +93,7 @@ func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 	case Heartbeat:
 		b.onHeartbeat(e, from)
 	case announcement:
-		e.Rule("A leader announces itself: I follow, my own election is over.")
+		e.Rule("A leader announces itself: I follow, my election is over.")
 		b.quit(e)
 		b.take(e, from)
 	case signal:

@@ -157,7 +157,7 @@ func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 	crossed := e.Now()-i.invited < e.Times().Answer
 	switch {
 	case i.joins(e, from, m.size, crossed):
-		e.Rule("I am invited by a group that wins over mine: mine joins it.")
+		e.Rule("A group that wins over mine invites me: mine joins it.")
 		i.join(e, m.group)
 	case m.size < len(i.members) && !crossed:
 		e.Rule("I am invited by a smaller group: I invite it into mine.")

@@ -152,7 +152,15 @@ func (m *raftMachine) now(e *Env) raft.Now {
 
 func (m *raftMachine) Receive(e *Env, _ Rank, message Message) {
 	received := message.(raftMessage).Message
-	e.Rule(raftReceived(received.Body))
+	now := m.core.Leadership()
+	switch _, answers := received.Body.(raft.HeartbeatReply); {
+	case received.Term < now.Term:
+		e.Rule("A message of a term older than mine: I do not heed it.")
+	case answers && now.Leader != raftID(m.o.Self):
+		e.Rule("An answer to a heartbeat of mine, when I lead no more.")
+	default:
+		e.Rule(raftReceived(received.Body))
+	}
 	m.told = append(m.told, raft.Received{Message: received})
 	m.steps(e)
 }
@@ -215,13 +223,13 @@ func (m *raftMachine) explain(e *Env, n *raft.Note) {
 
 var raftRules = map[raft.NoteKind]string{
 	raft.NoteTimeout:        "I heard no leader for an election timeout.",
-	raft.NotePreCampaign:    "Before I raise the term, I ask who would vote for me.",
+	raft.NotePreCampaign:    "I hear no leader, and ask who would vote for me.",
 	raft.NoteCampaign:       "I raise the term, vote for myself, and ask all for a vote.",
 	raft.NoteVoteGranted:    "My one vote of this term: it is durable before it leaves.",
 	raft.NoteVoteDenied:     "I refuse my vote.",
 	raft.NotePreVoteGranted: "I would vote for it: I hear no leader, its log is new enough.",
 	raft.NotePreVoteDenied:  "I would not vote for it.",
-	raft.NoteLeader:         "A majority of all members voted for me in this term: I lead.",
+	raft.NoteLeader:         "A majority of all voted for me in this term: I lead.",
 	raft.NoteNewerTerm:      "I take over a newer term.",
 	raft.NoteQuorumLost:     "No majority answered me for a timeout: I step down.",
 	raft.NoteFollower:       "I follow.",

@@ -2,6 +2,7 @@ package elections
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -64,10 +65,10 @@ func FindAlgorithm(name string) (*Algorithm, error) {
 	return nil, unknown("algorithm", name, names)
 }
 
-// FindScenario returns the scenario of this name.
+// FindScenario returns the scenario of this name, one of Scenarios or LostVotes.
 func FindScenario(name string) (*Scenario, error) {
 	var names []string
-	for _, s := range scenarios {
+	for _, s := range append(slices.Clip(scenarios), lostVotes) {
 		if s.Name == name {
 			return s, nil
 		}

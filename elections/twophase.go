@@ -200,7 +200,7 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 		m.slate[from] = tpClaim{true, stamp}
 		return
 	}
-	e.Rule("LEAD: I follow its sender, which has three heartbeats' time.")
+	e.Rule("LEAD: I follow its sender, for three heartbeats' time.")
 	e.Set(tpElector, 3*e.Times().Heartbeat)
 }
 

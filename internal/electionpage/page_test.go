@@ -95,7 +95,7 @@ func TestPage_IsSmallAndNeedsNothingFromElsewhere(t *testing.T) {
 	outside := regexp.MustCompile(`(?:src|href)="(?:[^"d#]|d[^"a])|url\(|@import|https?://|\bfetch\(`)
 	assert.Empty(t, outside.FindAllString(comparison.page.String(), -1))
 	b := open(t, "", "light")
-	assert.Equal(t, len(p.Algorithms)*len(p.Scenarios), browsertest.Eval[int](b, "viewerPage.diagrams.length"))
+	assert.Equal(t, len(p.Algorithms)*(len(p.Scenarios)+1), browsertest.Eval[int](b, "viewerPage.diagrams.length"))
 	assert.Zero(t, browsertest.Eval[int](b, `performance.getEntriesByType("resource").length`), "nothing is loaded")
 }
 
@@ -118,7 +118,7 @@ func TestPage_IsSteppedByKeysForwardsAndBackwards(t *testing.T) {
 		said = append(said, sentenceOf(p, left))
 	}
 	assert.Equal(t, first+3, in[int](p, left, "Number(pane.dataset.row)"))
-	assert.Contains(t, strings.Join(said, "\n"), "I start an election: I ask every higher rank whether it is alive.")
+	assert.Contains(t, strings.Join(said, "\n"), "I start an election: I ask every higher rank if it is alive.")
 	p.Keys(kb.ArrowLeft + kb.ArrowLeft + kb.ArrowLeft)
 	assert.Equal(t, said[0], sentenceOf(p, left))
 }

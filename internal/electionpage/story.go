@@ -210,6 +210,11 @@ func (t *story) reigns() (all []reign) {
 	return all
 }
 
+// inOneEpoch reports whether all lead in one.
+func (r *reign) inOneEpoch() bool {
+	return !slices.ContainsFunc(r.epochs, func(e uint64) bool { return e != r.epochs[0] })
+}
+
 // leaders is who leads, if several do.
 func leaders(held []*act, at sim.Time) *reign {
 	r := &reign{from: at}
