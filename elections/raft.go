@@ -172,12 +172,12 @@ func (m *raftMachine) Fire(e *Env, t Timer) {
 		m.steps(e)
 		return
 	}
-	if leader, _ := m.Leader(); leader == m.o.Self {
+	sent := m.step(e)
+	if leader, _ := m.Leader(); leader == m.o.Self && sent > 0 {
 		e.Rule("I lead, and make myself heard.")
 	} else {
 		e.Rule("A deadline of mine has come.")
 	}
-	m.step(e)
 	m.steps(e)
 }
 
@@ -188,7 +188,8 @@ func (m *raftMachine) steps(e *Env) {
 	}
 }
 
-func (m *raftMachine) step(e *Env) {
+// step steps it once, and returns how many messages it sent at once.
+func (m *raftMachine) step(e *Env) (sent int) {
 	told := m.told
 	m.told = nil
 	out := m.core.Step(m.now(e), told...)
@@ -197,6 +198,7 @@ func (m *raftMachine) step(e *Env) {
 		m.told = told[:0]
 	}
 	m.honour(e, &out)
+	return len(out.Send)
 }
 
 // honour does what the core wants.

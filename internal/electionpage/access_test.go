@@ -14,7 +14,7 @@ import (
 )
 
 // contrasts finds what is written with less contrast than 4.5 to 1: elements, by what lies behind them, and
-// what the canvas writes in its colours.
+// what the canvas writes in its colours; and lines of the canvas with less than 3 to 1.
 const contrasts = `(() => {
 	const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
 	const over = (colors) => {
@@ -31,6 +31,7 @@ const contrasts = `(() => {
 	const behind = (e) => (e ? [...behind(e.parentElement), getComputedStyle(e).backgroundColor] : ["white"]);
 	const poor = [];
 	const check = (name, r) => { if (r < 4.5) poor.push(name + " " + r.toFixed(2)); };
+	const checkLine = (name, r) => { if (r < 3) poor.push(name + " " + r.toFixed(2)); };
 	let seen = 0;
 	for (const e of document.querySelectorAll("body *")) {
 		const written = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) && !e.matches("script, style, option, noscript");
@@ -43,6 +44,12 @@ const contrasts = `(() => {
 		for (const under of ["paper", "chosen"]) check("canvas: " + name + " on " + under, ratio(look[name], look[under]));
 	}
 	for (const tone of ["calm", "ask", "lead", "down"]) check("canvas: badge " + tone, ratio(look.onTone, look[tone]));
+	const line = (color, share) => "color-mix(in srgb, " + color + " " + share + "%, transparent)";
+	for (const color of [...look.terms, ...["calm", "ask", "lead", "warn", "info", "bad"].map((tone) => look[tone])]) {
+		checkLine("canvas: line " + color, ratio(color, look.paper));
+	}
+	checkLine("canvas: arrow", ratio(line(look.message, 75), look.paper));
+	checkLine("canvas: arrow that is lost", ratio(line(look.bad, 70), look.paper));
 	return seen < 300 ? ["only " + seen + " elements were seen"] : [...new Set(poor)];
 })()`
 

@@ -255,7 +255,7 @@ class Canvas {
   drawArrow({ m, from, to }, bold) {
     const tone = m.taken ? m.c : "bad";
     const color = tone ? this.look[tone] : bold ? this.look.ink : this.look.message;
-    this.pen.globalAlpha = bold ? 1 : (m.taken ? 0.75 : 0.55) * (this.rowHeight < 8 ? 0.5 : 1);
+    this.pen.globalAlpha = bold ? 1 : (m.taken ? 0.75 : 0.7) * (this.rowHeight < 8 ? 0.5 : 1);
     this.line(from.x, from.y, to.x, to.y, color, bold ? 2.25 : tone ? 1.4 : 1, m.taken ? [] : [3, 3]);
     if (m.taken) this.drawHeadOf(from, to, color, bold ? 9 : 6);
     else this.drawCross(to, color, bold ? 5 : 3.5);
