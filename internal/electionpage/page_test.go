@@ -179,6 +179,7 @@ func TestPage_TourAndLinksRestoreAView(t *testing.T) {
 	assert.Equal(t, "Ballots, no quorum", in[string](p, left, `pane.querySelector("select").value`))
 	assert.Contains(t, sentenceOf(p, left), "Split brain")
 	assert.Contains(t, p.Text(".told"), "One algorithm, with and without")
+	assert.Equal(t, "The cure is a majority", p.Text(".tour [aria-current]"))
 	p.Keys(kb.ArrowRight + kb.ArrowRight)
 	here := [2]string{sentenceOf(p, left), sentenceOf(p, right)}
 	p.Wait(`location.hash.includes("row2=")`)
@@ -188,6 +189,10 @@ func TestPage_TourAndLinksRestoreAView(t *testing.T) {
 	again := open(t, link, "light")
 	assert.Equal(t, "Ballots, majority", in[string](again, right, `pane.querySelector("select").value`))
 	assert.Equal(t, here, [2]string{sentenceOf(again, left), sentenceOf(again, right)})
+
+	chooseScenario(p, "Cascade")
+	assert.Empty(t, p.Text(".told"), "who chooses another scenario has left the tour")
+	assert.Zero(t, browsertest.Eval[int](p, `document.querySelectorAll(".tour [aria-current]").length`))
 }
 
 func TestCharts_ShowTheNumbersOfTheReport(t *testing.T) {

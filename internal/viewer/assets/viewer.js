@@ -18,7 +18,7 @@ const frame = `
       <button data-go="on" aria-label="One row on" title="One row on (→)">▶</button>
       <button data-go="stopOn" aria-label="Next decision or fault" title="Next decision or fault (Shift →)">▶▶</button>
       <button data-go="last" aria-label="Last row" title="Last row (End)">▶|</button>
-      <button data-go="speed" class="speed" title="How fast it plays">Speed: normal</button>
+      <button data-go="speed" class="speed" aria-label="Speed: normal" title="How fast it plays">1×</button>
       <button data-go="failure" class="failure" title="Go to what went wrong (f)" hidden>✖&#xFE0E; What broke</button>
       <span class="gap"></span>
       <button data-go="smaller" aria-label="Smaller rows" title="Smaller rows (−)">−</button>
@@ -134,7 +134,9 @@ class Viewer {
 
   faster() {
     this.speed = (this.speed + 1) % playSpeeds.length;
-    this.root.querySelector(".speed").textContent = "Speed: " + ["slow", "normal", "fast"][this.speed];
+    const button = this.root.querySelector(".speed");
+    button.textContent = ["¼×", "1×", "4×"][this.speed];
+    button.setAttribute("aria-label", "Speed: " + ["slow", "normal", "fast"][this.speed]);
     if (this.timer) { this.stop(); this.play(); }
   }
 }
