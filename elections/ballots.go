@@ -184,7 +184,7 @@ func (m *ballotsMachine) look(e *Env) {
 	before := m.leader
 	m.leader = m.claimant(e)
 	switch {
-	case m.leader == before || m.active:
+	case m.leader == before || m.active || before == m.o.Self: // why it leads, or does not any more, is said already
 	case m.leader == 0:
 		e.Rule("No valid ballot claims to lead any more: I know no leader.")
 	default:

@@ -21,8 +21,8 @@ const frame = `
       <button data-go="speed" class="speed" aria-label="Speed: normal" title="How fast it plays">1×</button>
       <button data-go="failure" class="failure" title="Go to what went wrong (f)" hidden>✖&#xFE0E; What broke</button>
       <span class="gap"></span>
-      <button data-go="smaller" aria-label="Smaller rows" title="Smaller rows (−)">−</button>
-      <button data-go="larger" aria-label="Larger rows" title="Larger rows (+)">+</button>
+      <span class="zoom"><button data-go="smaller" aria-label="Smaller rows" title="Smaller rows (−)">−</button>
+      <button data-go="larger" aria-label="Larger rows" title="Larger rows (+)">+</button></span>
     </div>
   </div>
   <div class="legend"></div>
