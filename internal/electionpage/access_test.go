@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/elections"
+	"github.com/coxswain/raft/internal/sim"
 	"github.com/coxswain/raft/internal/viewer"
 	"github.com/coxswain/raft/internal/viewer/browsertest"
 )
@@ -147,15 +149,35 @@ func TestPage_SaysSplitBrainInWords(t *testing.T) {
 				continue
 			}
 			bad++
-			assert.Regexp(t, `^(Split brain for|Overlap of) [0-9.]+ m?s: `, m.Text)
+			assert.Regexp(t, `^((Split brain for|Overlap of) [0-9.]+ m?s|(Split brain|Overlap) goes on): `, m.Text)
 			for _, lane := range m.Lanes {
-				assert.Regexp(t, fmt.Sprintf(`[ ,:]%d\b.*lead`, lane+1), m.Text)
+				assert.Regexp(t, fmt.Sprintf(`[ ,]%d\b.*lead`, lane+1), m.Text)
 			}
 			hasTerms := strings.Contains("Two-phase ELECT/VOTE Stable leader Raft", drawn[i].At[0])
 			assert.Equal(t, hasTerms, strings.Contains(m.Text, "term"), "%s: %s", drawn[i].Title, m.Text)
 		}
 	}
 	require.Greater(t, bad, 100)
+}
+
+func TestSplits_WithoutAPauseAreOneSplitBrain(t *testing.T) {
+	leads := func(at sim.Time, member, leader elections.Rank) *act {
+		return &act{Record: elections.Record{At: at, Member: member}, leader: leader}
+	}
+	const ms = sim.Time(1_000_000)
+	told := &story{n: 3, end: 900 * ms, acts: []*act{
+		leads(0, 1, 1), leads(10*ms, 2, 2), leads(40*ms, 3, 3), leads(110*ms, 1, 2), leads(111*ms, 2, 3), // 100 ms in all
+		leads(200*ms, 1, 1), leads(205*ms, 1, 3),
+	}}
+	a, _ := lookUp(t, "bully-a", "minority")
+	var said []string
+	for _, m := range told.splits(a, 50*ms) {
+		said = append(said, m.Text)
+	}
+	assert.Equal(t, []string{
+		"Split brain for 101 ms: first 1 and 2 lead.", "Split brain goes on: 1, 2 and 3 lead.", "Split brain goes on: 2 and 3 lead.",
+		"Overlap of 5.0 ms: 1 and 3 lead.",
+	}, said)
 }
 
 func TestTour_ShowsTwoLeadersOfOneTermBesideRaftOnTheSameFaults(t *testing.T) {

@@ -3,7 +3,6 @@ package electionpage
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -209,11 +208,7 @@ func (t *story) drawMarks(d *viewer.Diagram, a *elections.Algorithm, gaps []gap,
 		text := fmt.Sprintf("All who can hear %d agree on it.", c.whom)
 		marks = append(marks, viewer.Mark{Time: int64(c.from), Tone: viewer.ToneInfo, Text: text})
 	}
-	for _, r := range t.reigns() {
-		if r.to > t.began {
-			marks = append(marks, split(&r, a, max(r.from, t.began), heartbeat))
-		}
-	}
+	marks = append(marks, t.splits(a, heartbeat)...)
 	marks = slices.DeleteFunc(marks, func(m viewer.Mark) bool {
 		return m.Time < int64(t.began) || m.Time > int64(until)
 	})
@@ -229,32 +224,6 @@ func (g gap) text() string {
 		return fmt.Sprintf("The diagram ends here. It goes on like this for %s.", lasting(g.to-g.from))
 	}
 	return fmt.Sprintf("%s of the same: %d steps are left out.", lasting(g.to-g.from), g.acts)
-}
-
-// split is the red band of a reign of several leaders. An algorithm has no terms though it counts something,
-// as the groups of the invitation are counted.
-func split(r *reign, a *elections.Algorithm, from sim.Time, heartbeat sim.Time) viewer.Mark {
-	names, lanes := make([]string, len(r.leaders)), make([]int, len(r.leaders))
-	inOne := a.Epochs && r.inOneEpoch()
-	for i, leader := range r.leaders {
-		names[i], lanes[i] = fmt.Sprint(leader), int(leader)-1
-		if a.Epochs && !inOne {
-			names[i] += fmt.Sprintf(" (term %d)", r.epochs[i])
-		}
-	}
-	what, where := "Split brain for ", ""
-	if r.to-r.from < heartbeat {
-		what = "Overlap of "
-	}
-	if inOne {
-		where = fmt.Sprintf(", all in term %d", r.epochs[0])
-		if len(names) == 2 {
-			where = fmt.Sprintf(", both in term %d", r.epochs[0])
-		}
-	}
-	last := len(names) - 1
-	text := fmt.Sprintf("%s%s: %s and %s lead%s.", what, lasting(r.to-r.from), strings.Join(names[:last], ", "), names[last], where)
-	return viewer.Mark{Time: int64(from), Until: int64(r.to), Tone: viewer.ToneBad, Lanes: lanes, Text: text}
 }
 
 // lasting writes a duration with two or three digits.
