@@ -208,6 +208,13 @@ func TestPage_FitsANarrowWindow(t *testing.T) {
 		chooseScenario(p, scenario)
 		assert.LessOrEqual(t, browsertest.Eval[int](p, "document.documentElement.scrollWidth"), 390, scenario)
 	}
+	const roomForTimes = `(() => {
+		const view = viewerPage.panes[0].canvas;
+		view.draw();
+		view.font(11, "mono");
+		return view.gutter - 16 - view.pen.measureText("-9,999.9 ms").width;
+	})()`
+	assert.Positive(t, browsertest.Eval[float64](p, roomForTimes), "no digit is cut")
 	const crossed = `[...document.querySelectorAll(".cards .line[data-algorithm]")].filter((line) => {
 		const [name, track] = line.children, value = line.querySelector(".value");
 		return track.clientWidth < 250 || name.getBoundingClientRect().right > value.getBoundingClientRect().left

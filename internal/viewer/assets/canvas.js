@@ -67,7 +67,7 @@ class Canvas {
     const width = this.scroll.clientWidth;
     const height = this.scroll.clientHeight;
     const n = this.model.lanes.length;
-    this.gutter = (width < 420 ? 76 : 92) + (this.model.wall ? 20 : 0);
+    this.gutter = this.model.wall ? 112 : 92;
     const room = width - this.gutter;
     const withText = room > n * 44 + 190 && this.rowHeight >= textFrom;
     this.laneWidth = withText ? Math.max(44, Math.min(120, (room * (room < 720 ? 0.37 : 0.56)) / n)) : room / n;
@@ -94,8 +94,8 @@ class Canvas {
     const view = this.visible();
     this.pen.fillStyle = this.look.paper;
     this.pen.fillRect(0, 0, this.width, this.height);
-    this.drawBands(view);
     this.drawSelection();
+    this.drawBands(view); // over the chosen row, too
     this.drawTimes(view);
     this.model.lanes.forEach((_, lane) => this.drawLane(lane, view));
     this.drawMarks(view);
