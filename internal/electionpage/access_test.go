@@ -85,10 +85,12 @@ func TestPage_EveryControlIsReachedByTabHasANameAndShowsItsFocus(t *testing.T) {
 	for range 150 {
 		p.Keys(kb.Tab)
 		now := browsertest.Eval[string](p, focused)
-		if now == "" {
-			break
+		if now == "" && len(all) > 0 {
+			break // beyond the last
 		}
-		all = append(all, now)
+		if now != "" {
+			all = append(all, now)
+		}
 	}
 	for _, control := range all {
 		assert.NotRegexp(t, "NAMELESS|NO RING|INVISIBLE", control)
