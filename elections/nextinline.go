@@ -70,7 +70,7 @@ func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
 	case m == nextInLineAsk:
 		n.onNext(e, from)
 	case m == bullyAlive && from == n.asked:
-		e.Rule("The alternate lives: I ask nobody else, and wait for it to announce itself.")
+		e.Rule("The alternate lives: I ask nobody else, and wait for it.")
 		n.asked, n.line = 0, nil
 		e.Set(timerNext, e.Times().Answer)
 	default:
@@ -118,7 +118,7 @@ func (n *nextInLine) next(e *Env) {
 	}
 	n.asked, n.line = n.line[0], n.line[1:]
 	if n.asked == e.Self() {
-		e.Rule("I am next in line, and all before me are silent: I lead, and tell everybody.")
+		e.Rule("I am next in line, those before me are silent: I lead.")
 		n.succeed(e)
 		return
 	}

@@ -77,7 +77,7 @@ func (r *ring) Start(e *Env) { r.elect(e) }
 
 // elect sends an ELECTION round. "Concurrent elections run independently", so that nothing holds it back.
 func (r *ring) elect(e *Env) {
-	e.Rule("I start an election: a message that names me goes round the ring.")
+	e.Rule("I start an election: a message with my rank goes round.")
 	l := r.newLap(e, false, r.fold(nil, e.Self())...)
 	r.mine, r.electing = l.tag, true
 	e.Set(timerRound, patience(e))
@@ -107,7 +107,7 @@ func (r *ring) Receive(e *Env, from Rank, m Message) {
 
 func (r *ring) onHeartbeat(e *Env, from Rank) {
 	if r.hear(e, from) && !r.electing {
-		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		e.Rule("I lead and hear another leader: an election leaves one of us.")
 		r.elect(e)
 	}
 }
@@ -121,7 +121,7 @@ func (r *ring) onLap(e *Env, l lap) {
 		r.obey(e, l.ranks[0])
 		r.circulate(e, l)
 	default:
-		e.Rule("An election comes by: I add my rank, or put it in if it is higher, and pass it on.")
+		e.Rule("An election comes by: I add my rank, or keep only the highest.")
 		l.ranks = r.fold(l.ranks, e.Self())
 		r.circulate(e, l)
 	}
@@ -137,9 +137,9 @@ func (r *ring) onLap(e *Env, l lap) {
 func (r *ring) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator && l.starter == e.Self():
-		e.Rule("The second round is back: everybody in the ring has been told.")
+		e.Rule("The second round is back: I know that all have been told.")
 	case l.starter == e.Self() && l.tag == r.mine:
-		e.Rule("My message is back: the highest rank in it leads. A second round tells all.")
+		e.Rule("My message is back: its highest rank leads, and I tell all.")
 		r.mine = 0
 		leader := slices.Max(l.ranks)
 		r.obey(e, leader)

@@ -2,6 +2,7 @@ package elections
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -57,9 +58,10 @@ func FindAlgorithm(name string) (*Algorithm, error) {
 	return findNamed("algorithm", name, algorithms, func(a *Algorithm) string { return a.Name })
 }
 
-// FindScenario returns the scenario of this name.
+// FindScenario returns the scenario of this name, one of Scenarios or LostVotes.
 func FindScenario(name string) (*Scenario, error) {
-	return findNamed("scenario", name, scenarios, func(s *Scenario) string { return s.Name })
+	all := append(slices.Clip(scenarios), lostVotes)
+	return findNamed("scenario", name, all, func(s *Scenario) string { return s.Name })
 }
 
 // FindMeasure returns the measure of this name.

@@ -54,7 +54,7 @@ func TestElectionsTrace_TellsOneRun(t *testing.T) {
 	assert.Equal(t, elections.Record{
 		Kind: elections.RecordBegin, Text: "raft leader-crash", N: 3, Seed: 1, Format: elections.TraceFormat,
 	}, first)
-	assert.Contains(t, out, "it leads.")
+	assert.Contains(t, out, ": I lead.")
 }
 
 func TestElections_SaysWhatIsWrong(t *testing.T) {
