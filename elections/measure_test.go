@@ -30,3 +30,13 @@ func TestMeasure_IsShownWithoutHidingAnything(t *testing.T) {
 		assert.Equal(t, row.want, m.Text(row.s, row.runs), row.rule)
 	}
 }
+
+func TestPlan_LargeSizesGetATenthAndAHundredthOfTheSeedsAndOneAtLeast(t *testing.T) {
+	for _, row := range []struct{ seeds, n, want int }{
+		{1000, 9, 1000}, {1000, 10, 100}, {1000, 25, 100}, {1000, 26, 10}, {1000, 101, 10},
+		{1, 25, 1}, {11, 25, 2}, {1, 101, 1}, {101, 101, 2},
+	} {
+		p := Plan{Seeds: row.seeds}
+		assert.Equal(t, row.want, p.SeedsAt(row.n), "%d seeds, n = %d", row.seeds, row.n)
+	}
+}
