@@ -260,3 +260,21 @@ func (s *story) back(crash blow) bool {
 	}
 	return false
 }
+
+// "The leader" of a fault is the one that most members hold; if nobody is held, the highest rank that is up.
+func TestScenario_TheLeaderIsWhomMostHold(t *testing.T) {
+	for _, row := range []struct {
+		rule  string
+		parts [][]belief
+		want  Rank
+	}{
+		{"whom most hold", [][]belief{follows(50, 1), follows(50, 1), follows(50, 3)}, 1},
+		{"of two that as many hold, the higher", [][]belief{follows(50, 1), follows(50, 1), follows(50, 4), follows(50, 4)}, 4},
+		{"one that does not take itself for the leader is none", [][]belief{follows(50, 2), nil, follows(50, 2)}, 3},
+		{"nobody: the highest rank", [][]belief{nil, nil, nil}, 3},
+	} {
+		play(row.parts, func(w *world) {
+			w.at(ms(200), func() { assert.Equal(t, row.want, w.present(), row.rule) })
+		})
+	}
+}

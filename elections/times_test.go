@@ -34,6 +34,7 @@ func TestTimes_ARoundTripIsTheBoundOfTheNetwork(t *testing.T) {
 	assert.Equal(t, Scaled().RTT, 2*max(d.Min, 2*d.Mean))
 	assert.True(t, w.net.Faults.FIFO, "messages of one link keep their order")
 	assert.Greater(t, Scaled().Answer, Scaled().RTT)
+	assert.Equal(t, 20_000_000, w.budget, "and a run has so many events")
 }
 
 // "Clocks run up to 100 ppm wrong", each in its own way.
