@@ -19,6 +19,7 @@ type story struct {
 	cuts    []blow
 	mends   []blow
 	fired   []blow // TimerSuspect, after the fault
+	waited  []blow // timerAlive of the bully in three steps
 	sent    int    // after the fault
 	lost    int
 	earlier int      // messages lost before the fault
@@ -65,6 +66,8 @@ func storyOf(t *testing.T, a *Algorithm, name string, n int, seed uint64) (s sto
 			s.starts = append(s.starts, b)
 		case r.Kind == RecordTimer && r.Timer == TimerSuspect && faulted:
 			s.fired = append(s.fired, b)
+		case r.Kind == RecordTimer && r.Timer == timerAlive && a == bullyThreeStep:
+			s.waited = append(s.waited, b)
 		case r.Kind == RecordSend && r.Lost && !faulted:
 			s.earlier++
 		case r.Kind == RecordSend && faulted:
@@ -153,6 +156,19 @@ func TestScenario_SeveralDetectorsNoticeAtOneInstant(t *testing.T) {
 		assert.Zero(t, (s.fired[0].at-ms(80))%ms(70), "seed %d: instants 70 ms apart", seed)
 	}
 	assert.True(t, together)
+}
+
+// A timer that is set later runs out when it should: who noticed waits T for answers, and no longer.
+func TestScenario_OnlyTheTimersThatRanAreCoarse(t *testing.T) {
+	s := storyOf(t, bullyThreeStep, "several-detectors", 9, 1)
+	noticed := s.fired[0].at
+	var first sim.Time
+	for _, w := range s.waited {
+		if w.at > noticed && first == 0 {
+			first = w.at - noticed
+		}
+	}
+	assert.InDelta(t, int64(Scaled().Answer), int64(first), float64(10*time.Microsecond), "clocks are a little wrong")
 }
 
 func TestScenario_TheNextLeaderCrashesTooAndBothComeBack(t *testing.T) {
