@@ -147,7 +147,11 @@ var twoPhaseRules = []struct {
 	},
 	{
 		rule: "a leader broadcasts at least every HBT, and counts its messages", wait: 3 * tpHBT, led: 1,
-		do:   func(b *bench) { electAs(b, 1, 0, 0); b.fire(1, tpLead) },
+		do: func(b *bench) {
+			electAs(b, 1, 0, 0)
+			b.fire(1, tpLead)
+			require.Equal(b.t, tpHBT, b.timers[1][tpLead]-b.clock)
+		},
 		said: "1 -> 2 LEAD(1,1), 1 -> 3 LEAD(1,1)",
 	},
 	{
@@ -193,6 +197,16 @@ var twoPhaseRules = []struct {
 			b.tell(1, 2, vote(0, 0))
 		},
 		said: "1 -> 2 LEAD(1,0), 1 -> 3 LEAD(1,0)",
+	},
+	{
+		rule: "a leader is the old leader of its own vote, whoever led before", wait: 5 * tpHBT, led: 1,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(1, 0))
+			electAs(b, 1, 1, 0)
+			b.tell(1, 2, elect(1, 0))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
 	},
 	{
 		rule: "its own LEAD while voting leaves the timer, too", wait: tpRTT / 2, led: 1,
