@@ -102,6 +102,13 @@ var invitationRules = []ruleRow{
 		a.hears(4, referral{groupOf3})
 		a.fires(TimerHeartbeat)
 	}, lines("3 -> 1 INVITE", "3 -> 2 INVITE", "3 -> 4 HEARTBEAT", "3 -> 5 INVITE"), 3},
+	{"a member counts once, though it be named twice", 3, func(a *actor) {
+		grown(a)
+		a.hears(4, acceptance{groupOf3, []Rank{4}})
+		a.hears(4, referral{groupOf3})
+		a.hears(1, invite{group{1, 1}, 1})
+		require.Equal(a.t, invite{groupOf3, 2}, a.waiting[len(a.waiting)-1].message)
+	}, "3 -> 1 INVITE", 3},
 	{"a follower goes where its leader goes", 3, func(a *actor) {
 		joined(a)
 		a.clock += a.times.TimeoutMax

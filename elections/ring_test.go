@@ -213,6 +213,15 @@ func TestRingChangRoberts_Rules(t *testing.T) {
 			require.Equal(a.t, Rank(4), a.newest().(lap).starter)
 			require.True(a.t, a.runs(timerRound))
 		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 5},
+		{"the wait for COORDINATOR begins when one takes part, and no other election makes it longer", 3, func(a *actor) {
+			resting(a)
+			a.hears(2, lap{starter: 4, tag: 9, hops: 3})
+			due := a.clock + 10*a.times.Answer
+			a.forget()
+			a.clock += a.times.Answer
+			a.hears(2, lap{starter: 5, tag: 10, hops: 3})
+			require.Equal(a.t, due, a.timers[3][timerRound])
+		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 5},
 		{"a lower one is replaced by the own", 3, func(a *actor) {
 			resting(a)
 			a.comes(2, lap{starter: 1, tag: 9, hops: 2})
