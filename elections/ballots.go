@@ -85,7 +85,7 @@ func (m *ballotsMachine) Fire(e *Env, _ Timer) { m.hold(e) }
 // Receive takes a ballot; "ballots are idempotent": the latest of each member is in the box.
 func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	b := message.(ballot)
-	if b.stamp < m.box[from].stamp {
+	if m.box[from].cast && b.stamp < m.box[from].stamp {
 		e.Rule("This ballot is older than the one that I keep: I drop it.")
 		return
 	}

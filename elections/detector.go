@@ -48,9 +48,3 @@ func (Detector) WatchFixed(e *Env) {
 	e.Stop(TimerHeartbeat)
 	e.Set(TimerSuspect, e.Times().Silence+e.Times().Delta(e.N(), e.Self()))
 }
-
-// Rest ends both: nobody leads that one could watch, and an election is under way.
-func (Detector) Rest(e *Env) {
-	e.Stop(TimerHeartbeat)
-	e.Stop(TimerSuspect)
-}

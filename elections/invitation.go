@@ -101,7 +101,6 @@ func (i *invitation) part(e *Env) {
 	e.Keep(counter)
 	i.group = group{e.Self(), counter}
 	i.members = []Rank{e.Self()}
-	i.Rest(e)
 	i.round(e)
 }
 
@@ -210,7 +209,7 @@ func (i *invitation) add(r Rank) {
 }
 
 func (i *invitation) onJoin(e *Env, m merger) {
-	if m.old != i.group || i.leads(e) {
+	if m.old != i.group {
 		e.Rule("This speaks of a group that I am not in any more: I drop it.")
 		return
 	}
@@ -229,7 +228,7 @@ func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 	case m.group == i.group:
 		e.Rule("Whom I invited is in my group already: I count it in.")
 		i.add(from)
-	case leader != e.Self() && !slices.Contains(i.members, leader) && e.Now()-i.invited >= e.Times().Answer:
+	case !slices.Contains(i.members, leader) && e.Now()-i.invited >= e.Times().Answer:
 		e.Rule("I am referred to another leader: I invite it.")
 		e.Send(leader, i.invitation())
 	default:

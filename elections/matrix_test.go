@@ -227,12 +227,16 @@ func TestSetup_RefusesWhatMakesNoSense(t *testing.T) {
 			"elections: priority -2 of member 1: it takes -1 (out of service) to 255",
 		},
 		{Setup{N: 3, Wins: -1}, "elections: -1 consecutive wins: it takes 1 to 100, or 0 for the default"},
+		{Setup{N: 3, Wins: 101}, "elections: 101 consecutive wins: it takes 1 to 100, or 0 for the default"},
+		{Setup{N: 3, Candidates: []Rank{0}}, "elections: candidate 0: the ranks are 1 to 3"},
 	} {
 		row.setup.Times = Scaled()
 		_, err := Run(raftCore, scenarios[0], &row.setup, 1, nil)
 		assert.EqualError(t, err, row.want)
 	}
-	_, err := Run(raftCore, scenarios[4], &Setup{N: 65, Times: Scaled()}, 1, nil)
+	_, err := Run(raftCore, scenarios[0], &Setup{N: 3}, 1, nil)
+	assert.EqualError(t, err, "elections: no time profile: it takes Scaled or Published")
+	_, err = Run(raftCore, scenarios[4], &Setup{N: 65, Times: Scaled()}, 1, nil)
 	assert.EqualError(t, err, "elections: n = 65: minority cuts links, and takes at most 64 members")
 }
 

@@ -37,8 +37,9 @@ func (m namingHeartbeat) Bytes() int { return HeaderBytes + RankBytes*(1+len(m.a
 // timerNext: the alternate that was asked answers, or, after its answer, announces itself.
 const timerNext = threeStepTimers
 
-// alternatesMax is how many alternates a leader names: "highest rank first, two of them" (choice). They are
-// the two ranks below its own, for those above were silent when it was elected (choice).
+// alternatesMax: "Alternates go out with ELECTED and with each heartbeat, highest rank first, two of them"
+// (choice). They are the two ranks below the leader's own, for those above were silent when it was elected
+// (choice).
 const alternatesMax = 2
 
 // nextInLine is one member of next-in-line failover.

@@ -22,7 +22,7 @@ import (
 // restarted. Two leaders at one instant, in different terms, are possible.
 //
 // This file is only what every user of the core does: it honours what Step returns. The cluster is founded
-// before a scenario begins; a durable write takes Times.Durable, where the other algorithms have no disk.
+// before a scenario begins; a durable write takes Times.Durable, which no other algorithm waits for.
 
 var raftCore = &Algorithm{
 	Name:   "raft",

@@ -28,6 +28,9 @@ func (s *Setup) Validate() error {
 	if s.N < 1 || s.N > MembersMax {
 		return fmt.Errorf("elections: n = %d: it takes 1 to %d members", s.N, MembersMax)
 	}
+	if s.Times == (Times{}) {
+		return fmt.Errorf("elections: no time profile: it takes Scaled or Published")
+	}
 	if s.Wins < 0 || s.Wins > winsMax {
 		return fmt.Errorf("elections: %d consecutive wins: it takes 1 to %d, or 0 for the default", s.Wins, winsMax)
 	}

@@ -10,7 +10,7 @@ import "github.com/coxswain/raft/internal/sim"
 // Guarantees: after a while all who are up and connected hold one leader, and a leader that works and is
 // reachable stays one. Not one leader at an instant: each part of a partition elects its own.
 //
-// Rounds r = 0, 1, ...; "round r has one possible leader, member r mod n, which sends OK(r) to all every η".
+// Rounds r = 0, 1, ... Each has one possible leader.
 
 var stable = &Algorithm{
 	Name:   "stable",
@@ -58,7 +58,7 @@ type stableMachine struct {
 	oks   int // of this round, up to two
 }
 
-// owner: "round r has one possible leader, member r mod n".
+// owner: "round r has one possible leader, member r mod n, which sends OK(r) to all every η".
 func (m *stableMachine) owner(round uint64) Rank { return Rank(round%uint64(m.o.N)) + 1 }
 
 // Leader: "a member takes the round's leader as leader only after two OKs of that round".
@@ -93,6 +93,7 @@ func (m *stableMachine) send(e *Env) {
 	e.Broadcast(stableMessage{true, m.round, e.Wall()})
 }
 
+// Fire: "No OK(r) for 2η: go to round r + 1 and send START(r + 1) to all."
 func (m *stableMachine) Fire(e *Env, t Timer) {
 	if t == stableSend {
 		e.Rule("The round is mine, and η is over: I send OK to all.")

@@ -68,7 +68,7 @@ type twoPhaseMachine struct {
 	slate  []tpClaim
 	// The candidate's.
 	leads bool
-	tally []tpStamp // the latest vote of each member, by rank; voted says whether there is one
+	tally []tpStamp // "latest vote of each member", by rank; voted says whether there is one
 	voted []bool
 }
 
