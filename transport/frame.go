@@ -191,7 +191,7 @@ func (f *frameReader) buffered() bool {
 		return false
 	}
 	prefix, _ := f.r.Peek(4)
-	return f.r.Buffered()-frameHeaderBytes >= int(binary.LittleEndian.Uint32(prefix))
+	return int64(f.r.Buffered()-frameHeaderBytes) >= int64(binary.LittleEndian.Uint32(prefix))
 }
 
 // readGrowing reads size bytes into a buffer that grows as they arrive, so that a peer cannot make
@@ -206,7 +206,11 @@ func readGrowing(r io.Reader, size int) ([]byte, error) {
 		if len(buf) == size {
 			return buf, nil
 		}
-		buf = append(make([]byte, 0, min(size, growFactor*cap(buf))), buf...)
+		room := size
+		if cap(buf) < size/growFactor { // else the product may be more than an int holds
+			room = growFactor * cap(buf)
+		}
+		buf = append(make([]byte, 0, room), buf...)
 	}
 }
 
