@@ -3,6 +3,7 @@ package raft
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -28,6 +29,8 @@ type applier struct {
 	at EntryID // applied up to it; the goroutine's own
 }
 
+var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
+
 func newApplier(n *Node, fsm FSM, at EntryID) *applier {
 	return &applier{node: n, fsm: fsm, at: at, wake: make(chan struct{}, 1)}
 }
@@ -49,8 +52,10 @@ func (a *applier) next() EntryID {
 	return a.target
 }
 
-// run is the applier's goroutine. At its end it syncs a DurableFSM, unless the FSM has failed.
+// run is the applier's goroutine. At its end it syncs a DurableFSM, unless the FSM has failed. An FSM that ends
+// the goroutine itself, as one does that fails a test, ends the node: nothing would be applied any more.
 func (a *applier) run() {
+	defer func() { a.node.fail(&FSMError{Op: "Apply", ID: a.at, Err: errGoexit}) }()
 	for {
 		select {
 		case <-a.node.stop:

@@ -184,6 +184,7 @@ func TestFSM_AnErrorOrPanicEndsTheNodeNotTheProcess(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"an error": func() error { return errors.New("cannot digest") },
 		"a panic":  func() error { panic("cannot digest") },
+		"a Goexit": func() error { runtime.Goexit(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestFSM_AnErrorOrPanicEndsTheNodeNotTheProcess(t *testing.T) {
 				var failed *raft.FSMError
 				require.ErrorAs(t, n.Err(), &failed)
 				assert.Equal(t, "Apply", failed.Op)
-				assert.Contains(t, failed.Error(), "cannot digest")
+				assert.Regexp(t, "cannot digest|runtime.Goexit", failed.Error())
 				if failed.Panic != nil {
 					assert.Contains(t, failed.Stack, "failingFSM")
 				}

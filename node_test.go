@@ -179,6 +179,29 @@ func TestTransferLeadership_HandsOverToTheOneNamed(t *testing.T) {
 	})
 }
 
+// A member that comes back under load answers appends from the first moment on, so that no heartbeat is
+// due to it. It can be handed over to all the same.
+func TestTransferLeadership_ToAMemberThatCameBackUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		away := c.Leader().Status().ID
+		c.Close(away)
+		n := c.Leader()
+		var load sync.WaitGroup
+		load.Go(func() {
+			for err := error(nil); err == nil; time.Sleep(3 * time.Millisecond) {
+				_, err = n.Propose(context.Background(), []byte("x"))
+			}
+		})
+		time.Sleep(time.Second)
+		c.Start(away)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, n.TransferLeadership(context.Background(), away))
+		load.Wait()
+		assert.Equal(t, away, c.Leader().Status().ID)
+	})
+}
+
 func TestTransferLeadership_ToTheOneThatLeadsIsDoneAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

@@ -41,7 +41,9 @@ type progress struct {
 
 	sentCommit Index // it knows this commit index, unless messages were lost
 	tickLast   Index // what was sent when the last heartbeat fell due
-	beatMatch  Index // match when the last heartbeat left
+
+	beatRound RequestID // a heartbeat round whose answer shows whether the follower has forgotten
+	beatMatch Index     // match when it began
 }
 
 // flight is one append that is under way.
@@ -115,8 +117,8 @@ func (p *progress) conflicted(prev, agreed Index) bool {
 	return true
 }
 
-// forgot takes into account that the follower answered the last heartbeat with less than it had
-// acknowledged before that: it has restarted, and must be shown again what matches before it commits.
+// forgot takes into account that the follower answered a heartbeat with less than it had acknowledged
+// before that left: it has restarted, and must be shown again what matches before it commits.
 func (p *progress) forgot(match Index) {
 	if p.state == stream && match < p.beatMatch {
 		p.becomeProbe(p.match + 1)

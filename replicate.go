@@ -241,7 +241,9 @@ func (c *Core) beginRound() {
 func (c *Core) sendHeartbeat(p *progress) {
 	commit := min(c.log.commit, p.match)
 	p.sentCommit = max(p.sentCommit, commit)
-	p.beatMatch = p.match
+	if !p.round.Less(p.beatRound) {
+		p.beatRound, p.beatMatch = c.leader.round, p.match
+	}
 	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
 }
 
@@ -276,7 +278,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)
 	}
-	if r.Round == c.leader.round {
+	if !r.Round.Less(p.beatRound) {
 		p.forgot(r.Match)
 	}
 	p.roused(c.now.Mono, Time(c.cfg.HeartbeatInterval), c.electionTimeout())

@@ -104,6 +104,35 @@ func TestSchedule_ARestartedFollowerOfAnIdleClusterCatchesUp(t *testing.T) {
 	}
 }
 
+// The same while reads follow each other so closely that each answer of the follower comes when the next
+// round has begun already.
+func TestSchedule_ARestartedFollowerCatchesUpBesideReads(t *testing.T) {
+	w := founded(t, "a", "b", "c")
+	a, c := w.members["a"], w.members["c"]
+	a.propose("x")
+	w.run(100 * time.Millisecond)
+	c.crash()
+	c.disk.commit = 0
+	c.start()
+	var late []Message // the answers of c
+	for range 50 {
+		w.now += Time(10 * time.Millisecond)
+		a.step()
+		a.read()
+		for _, m := range late { // the next round has begun
+			a.step(Received{m})
+		}
+		late = nil
+		w.settleWithout(func(m Message) bool {
+			if m.From.ID == "c" {
+				late = append(late, m)
+			}
+			return m.From.ID == "c"
+		})
+	}
+	require.Equal(t, a.applied, c.applied, "%s", w)
+}
+
 // runSlow lets time pass while every write takes some, and messages arrive at once.
 func (w *world) runSlow(write, d time.Duration) {
 	type job struct {

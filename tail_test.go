@@ -86,6 +86,7 @@ func TestTail_IsTheEndOfANaiveLog(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
 		tl, naive, generation, term := newTail(0, 500), []Entry(nil), uint64(1), Term(1)
+		persisted := Index(0)
 		for range 30 {
 			after := Index(len(naive))
 			if rng.IntN(4) == 0 {
@@ -100,8 +101,11 @@ func TestTail_IsTheEndOfANaiveLog(t *testing.T) {
 			}
 			tl.write(&LogWrite{After: id, Entries: added, Generation: generation})
 			naive = append(naive[:after:after], added...)
+			persisted = min(persisted, after)
 			if rng.IntN(2) == 0 {
-				tl.markPersisted(generation, Index(rng.IntN(len(naive)+1)))
+				mark := Index(rng.IntN(len(naive) + 1))
+				tl.markPersisted(generation, mark)
+				persisted = max(persisted, mark)
 			}
 			_, first := tl.read(Span{}, 1)
 			got, _ := tl.read(Span{first - 1, Index(len(naive))}, 1<<20)
@@ -110,6 +114,7 @@ func TestTail_IsTheEndOfANaiveLog(t *testing.T) {
 				require.Equal(t, naive[int(first)-1+i].ID(), e.ID())
 			}
 			require.Greater(t, first, Index(0))
+			require.LessOrEqual(t, first, persisted+1, "what is not on the disk as it is now is here")
 		}
 	}
 }

@@ -161,10 +161,8 @@ func TestTransfer_RefusesAtOnce(t *testing.T) {
 		}
 	})
 	t.Run("a target that has not been heard", func(t *testing.T) {
-		c := streaming(t, 2, 1)
-		c.after(heartbeatPace)
-		c.after(heartbeatPace)
-		c.echo("c", 3)
+		c := leaderOf(t, "abc", 2, 1)
+		c.receive("c", 2, raft.AppendReply{Match: 3})
 		assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.handOver("b").Answers)
 		c.handOver("")
 		assert.Equal(t, refused(raft.RefusedTransferring, "c"), c.handOver("c").Answers, "one at a time")

@@ -181,7 +181,7 @@ func (b *Bolt) Write(w raft.StorageWrite) error {
 	}
 	err := b.update("writing to", func(tx *bbolt.Tx) error {
 		if w.Log != nil {
-			if err := writeLog(tx, &next, w.Log); err != nil {
+			if err := b.writeLog(tx, &next, w.Log); err != nil {
 				return err
 			}
 		}
@@ -198,21 +198,21 @@ func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
 }
 
 // writeLog drops the entries above w.After, or all if w.After is not in the log, then appends.
-func writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) error {
+func (b *Bolt) writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) error {
 	log := tx.Bucket(logBucket)
-	switch {
-	case w.After == record.last:
-	case w.After == record.start || !holds(log, record, w.After):
-		var err error
+	held, err := b.holds(log, record, w.After)
+	if err != nil {
+		return err
+	}
+	if !held {
 		if log, err = emptied(tx); err != nil {
 			return err
 		}
-		record.start = w.After
-	default:
-		for i := record.last.Index; i > w.After.Index; i-- {
-			if err := log.Delete(logKey(i)); err != nil {
-				return err
-			}
+		record.start, record.last = w.After, w.After
+	}
+	for i := record.last.Index; i > w.After.Index; i-- {
+		if err := log.Delete(logKey(i)); err != nil {
+			return err
 		}
 	}
 	record.last = w.After
@@ -229,12 +229,20 @@ func writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) error {
 	return nil
 }
 
-func holds(log *bbolt.Bucket, record *hardRecord, id raft.EntryID) bool {
-	if id.Index <= record.start.Index || id.Index > record.last.Index {
-		return false
+// holds reports whether the log goes on behind the entry. One that is damaged is not one that is not there:
+// the log would be dropped for it, with all that was acknowledged before it.
+func (b *Bolt) holds(log *bbolt.Bucket, record *hardRecord, id raft.EntryID) (bool, error) {
+	if id == record.last {
+		return true, nil
 	}
-	e, err := raft.DecodeEntry(log.Get(logKey(id.Index)))
-	return err == nil && e.ID() == id
+	if id.Index <= record.start.Index || id.Index > record.last.Index {
+		return false, nil
+	}
+	e, err := decodeAt(id.Index, log.Get(logKey(id.Index)))
+	if err != nil {
+		return false, damaged(b.path, entryPlace(id.Index), err)
+	}
+	return e.ID() == id, nil
 }
 
 func emptied(tx *bbolt.Tx) (*bbolt.Bucket, error) {

@@ -274,6 +274,37 @@ func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 	assert.Equal(t, name, corrupt.File)
 }
 
+// A log is dropped as a whole if it does not hold the entry that new ones are to follow. One that holds it
+// damaged is not such a log: what stands before it was acknowledged.
+func TestBolt_ATruncationBehindADamagedEntryLosesNothing(t *testing.T) {
+	dir := quickDir(t)
+	name := filepath.Join(dir, storage.BoltFile)
+	require.NoError(t, os.WriteFile(name, intact(t), 0o600))
+	b, stored := mustLoad(t, dir)
+	defer b.Close()
+	entries, err := b.Entries(raft.Span{After: 99, Last: 100}, math.MaxInt)
+	require.NoError(t, err)
+	record := bytes.Clone(entries[0].Record())
+	file, err := os.ReadFile(name)
+	require.NoError(t, err)
+	writer, err := os.OpenFile(name, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer writer.Close()
+	for place := bytes.LastIndex(file, record); place >= 0; place = bytes.LastIndex(file[:place], record) {
+		_, err = writer.WriteAt([]byte{^record[len(record)-1]}, int64(place+len(record)-1))
+		require.NoError(t, err)
+	}
+
+	err = b.Write(logWrite(entries[0].ID(), 9, 1))
+	var corrupt *raft.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+	assert.Equal(t, "entry 100", corrupt.Where)
+	for _, kept := range []raft.Index{1, 99, 101, stored.Log.Last.Index} {
+		_, err = b.Entries(raft.Span{After: kept - 1, Last: kept}, math.MaxInt)
+		assert.NoError(t, err, "entry %d is still there", kept)
+	}
+}
+
 // A program of 32 bits maps at most 2 GiB; the file of a larger log is sound nevertheless.
 func TestBolt_AFileTooLargeToMapIsNotDamaged(t *testing.T) {
 	if math.MaxInt > math.MaxInt32 {

@@ -9,7 +9,7 @@ var surroundings = []Mutant{
 			if w.Log != nil && len(w.Log.Entries) > 0 && w.Log.After != b.written.last {
 				cut := b.written
 				if err := b.update("cutting", func(tx *bbolt.Tx) error {
-					if err := writeLog(tx, &cut, &raft.LogWrite{After: w.Log.After}); err != nil { return err }
+					if err := b.writeLog(tx, &cut, &raft.LogWrite{After: w.Log.After}); err != nil { return err }
 					return tx.Bucket(hardBucket).Put(recordKey, cut.encode())
 				}); err != nil { return err }
 				b.written = cut
