@@ -273,6 +273,15 @@ func TestInvariants_OfTheClusterNoticeTheirBreach(t *testing.T) {
 	}
 }
 
+// A leader may hold thousands of entries that nobody else has, and have to send them one by one (f2.swarm.befea8).
+func TestLiveness_ABacklogThatIsNotCommittedTakesItsTime(t *testing.T) {
+	c, lead, _ := running(t)
+	live := newLiveness(c)
+	before := live.limit()
+	lead.status.Last.Index += 1000
+	assert.Equal(t, 100*c.profile.ElectionTimeout, live.limit()-before)
+}
+
 func TestInvariants_OfLivenessNoticeTheirBreach(t *testing.T) {
 	for _, row := range []struct {
 		rule   string

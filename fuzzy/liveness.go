@@ -293,13 +293,17 @@ func (l *liveness) watch() {
 	}
 }
 
-// limit grows with what followers lack: they may be sent it entry by entry.
+// limit grows with what followers may lack, committed or not: they may be sent it entry by entry.
 func (l *liveness) limit() sim.Time {
 	timeouts := sim.Time(stageTimeouts)
 	if !l.exiled {
 		timeouts = outerTimeouts
 	}
-	return (timeouts + sim.Time(len(l.c.check.canonical))/10) * l.c.profile.ElectionTimeout
+	longest := len(l.c.check.canonical)
+	for _, n := range l.members() {
+		longest = max(longest, int(n.status.Last.Index))
+	}
+	return (timeouts + sim.Time(longest)/10) * l.c.profile.ElectionTimeout
 }
 
 func (l *liveness) complaint() string {
