@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -108,23 +109,16 @@ func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 		return
 	}
 	defer t.unregister(in)
-	gone := make(chan struct{})
-	defer close(gone)
-	t.serving.Go(func() { t.keepBeating(in, gone) })
 	if in.lane == raft.LaneUrgent {
 		t.links.hear(in.peer.ID)
 	}
 	err = t.receive(e, in, f)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.closeBoth(in)
+	}
 	if !t.isClosing() {
 		t.countStream(err)
 		t.warner.warn("inbound connection ended", "peer", in.peer.ID, "lane", in.lane, "error", err)
-	}
-}
-
-func (t *TCP) keepBeating(in *inbound, gone <-chan struct{}) {
-	beat := func() error { return writeBeat(in.conn, t.options.WriteTimeout) }
-	if keepBeating(t.options.beatInterval(), gone, beat) != nil {
-		_ = in.conn.Close() // its reader notices
 	}
 }
 
@@ -141,7 +135,7 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, er
 		}
 		conn = secure
 	}
-	source := &deadlineReader{conn: conn}
+	source := &answeringReader{deadlineReader: deadlineReader{conn: conn}, writeTimeout: t.options.WriteTimeout}
 	f := newFrameReader(source, t.options.FrameBytesMax)
 	caller, err := readOpening(f)
 	if err == nil && caller.refusal != nil {
@@ -165,6 +159,9 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, er
 		return nil, nil, err
 	}
 	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
+	if in.lane == raft.LaneUrgent {
+		source.interval = t.pulse.interval
+	}
 	return in, f, nil
 }
 
@@ -239,6 +236,20 @@ func (t *TCP) unregister(in *inbound) {
 	defer t.mu.Unlock()
 	if t.inbounds[in.key()] == in {
 		delete(t.inbounds, in.key())
+	}
+}
+
+// closeBoth closes both connections of a caller, one of which is dead: it hears of that on the other one.
+func (t *TCP) closeBoth(in *inbound) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.inbounds[in.key()] != in {
+		return // the caller has replaced it, and knows
+	}
+	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
+		if one := t.inbounds[inboundKey{in.peer.ID, lane}]; one != nil {
+			_ = one.conn.Close()
+		}
 	}
 }
 

@@ -1,10 +1,8 @@
 package transport
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,18 +21,15 @@ const (
 	directBytesTLS = 64 << 10
 )
 
-// beat is the frame that says that its sender lives.
-var beat = appendFrame(nil, frameBeat, nil, 0)
-
 // outbound is the connection of one lane to a peer.
 type outbound struct {
 	conn           net.Conn
 	writeTimeout   time.Duration
 	appendBytesMax int
 	directBytes    int
-	busy           atomic.Bool // something was sent since the last beat fell due
 
 	mu      sync.Mutex // held while writing
+	sentAt  time.Time  // when something was sent last
 	encoder *encoder
 	buf     []byte
 	uncut   int         // where the part of buf begins that is not in pieces yet
@@ -46,8 +41,8 @@ type outbound struct {
 func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skipped, broken error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.busy.Store(true)
-	if err := o.conn.SetWriteDeadline(time.Now().Add(o.writeTimeout)); err != nil {
+	o.sentAt = time.Now()
+	if err := o.conn.SetWriteDeadline(o.sentAt.Add(o.writeTimeout)); err != nil {
 		return nil, err
 	}
 	for _, m := range batch {
@@ -113,41 +108,6 @@ func (o *outbound) flush() error {
 	return err
 }
 
-// beat says that this member lives, unless something was sent since the last time or is being sent
-// just now. On a slow link it waits, like a message, until there is room for it.
-func (o *outbound) beat() error {
-	if o.busy.Swap(false) || !o.mu.TryLock() {
-		return nil
-	}
-	defer o.mu.Unlock()
-	return writeBeat(o.conn, o.writeTimeout)
-}
-
-func writeBeat(conn net.Conn, timeout time.Duration) error {
-	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-		return err
-	}
-	_, err := conn.Write(beat)
-	return err
-}
-
-// keepBeating calls beat at every interval, until it fails or the connection is gone. Each connection
-// has a goroutine for it: one that is slow delays the beats of no other.
-func keepBeating(interval time.Duration, gone <-chan struct{}, beat func() error) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-gone:
-			return nil
-		}
-		if err := beat(); err != nil {
-			return err
-		}
-	}
-}
-
 // pair is both lanes to a peer: the session of a TCP link.
 type pair struct {
 	t     *TCP
@@ -190,12 +150,6 @@ func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
 	return skipped
 }
 
-func (p *pair) keepBeating(o *outbound) {
-	if err := keepBeating(p.t.options.beatInterval(), p.gone, o.beat); err != nil {
-		p.fail(err)
-	}
-}
-
 // watch reads the connection of one lane, on which the peer says nothing but that it lives, so that
 // its end is noticed at once.
 func (p *pair) watch(f *frameReader) {
@@ -210,31 +164,4 @@ func (p *pair) watch(f *frameReader) {
 			return
 		}
 	}
-}
-
-// deadlineReader reads from a connection that must not be silent for longer than timeout, if that is
-// not 0.
-type deadlineReader struct {
-	conn    net.Conn
-	timeout time.Duration
-}
-
-// Read waits twice for half of the timeout. When this process was stopped for a while it finds that a
-// deadline has passed, although bytes have arrived: it looks once more.
-func (r *deadlineReader) Read(b []byte) (int, error) {
-	if r.timeout == 0 {
-		return r.conn.Read(b)
-	}
-	n, err := r.readWithin(b, r.timeout/2)
-	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		return r.readWithin(b, r.timeout/2)
-	}
-	return n, err
-}
-
-func (r *deadlineReader) readWithin(b []byte, timeout time.Duration) (int, error) {
-	if err := r.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return 0, err
-	}
-	return r.conn.Read(b)
 }

@@ -52,8 +52,8 @@ type Options struct {
 	HandshakeTimeout time.Duration
 	// WriteTimeout bounds one Send; a connection that takes longer is closed. Default 10 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection may be silent before it is closed; each side says every
-	// quarter of it that it lives. It bounds how long writes stop if a connection for appends is dead
+	// IdleTimeout is how long a connection may be silent before it is closed; each side says that it
+	// lives when it would be silent for half of that. It bounds how long writes stop if a connection for appends is dead
 	// while heartbeats pass. Make it the same on all members. Default: four times the
 	// ElectionTimeout of the two members, the longer one, but at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
@@ -112,8 +112,8 @@ func (o Options) idleTimeout(a, b raft.Hello) time.Duration {
 	return cmp.Or(o.IdleTimeout, min(max(idleElections*longer, idleMin), idleMax))
 }
 
-// beatInterval is a quarter of the shortest idleTimeout.
-func (o Options) beatInterval() time.Duration { return cmp.Or(o.IdleTimeout, idleMin) / 4 }
+// beatInterval is a third of the shortest idleTimeout.
+func (o Options) beatInterval() time.Duration { return cmp.Or(o.IdleTimeout, idleMin) / 3 }
 
 // Validate returns everything that is wrong with the options, joined, or nil. Listen and New call it.
 func (o Options) Validate() error {
