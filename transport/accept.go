@@ -113,12 +113,12 @@ func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 		t.links.hear(in.peer.ID)
 	}
 	err = t.receive(e, in, f)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.closeBoth(in)
-	}
 	if !t.isClosing() {
 		t.countStream(err)
 		t.warner.warn("inbound connection ended", "peer", in.peer.ID, "lane", in.lane, "error", err)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.closeBoth(in)
 	}
 }
 
@@ -158,6 +158,7 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, er
 		t.unregister(in)
 		return nil, nil, err
 	}
+	f.trickleTimeout = 2 * t.options.WriteTimeout
 	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
 	if in.lane == raft.LaneUrgent {
 		source.interval = t.pulse.interval

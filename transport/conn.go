@@ -14,6 +14,8 @@ const (
 	// flushBytes is how much is gathered before it is written; a buffer that grew beyond twice that
 	// is not kept.
 	flushBytes = 256 << 10
+	// partBytes is what has to get through within Options.WriteTimeout.
+	partBytes = 64 << 10
 	// directBytes and directBytesTLS: a record of at least this size is not copied into the buffer,
 	// but written from where it lies. Under TLS, which has no vectored write, each such record costs
 	// a write of its own.
@@ -41,10 +43,6 @@ type outbound struct {
 func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skipped, broken error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sentAt = time.Now()
-	if err := o.conn.SetWriteDeadline(o.sentAt.Add(o.writeTimeout)); err != nil {
-		return nil, err
-	}
 	for _, m := range batch {
 		if err := o.gather(m); err != nil {
 			unsendable.Add(1)
@@ -89,16 +87,27 @@ func (o *outbound) cut() {
 	}
 }
 
+// flush writes the pieces in parts. Each one that gets through puts the deadline off.
 func (o *outbound) flush() error {
 	o.cut()
 	var err error
-	switch len(o.pieces) {
-	case 0:
-	case 1:
-		_, err = o.conn.Write(o.pieces[0])
-	default:
-		rest := o.pieces // WriteTo consumes its receiver
-		_, err = rest.WriteTo(o.conn)
+	for rest := o.pieces; err == nil && len(rest) > 0; {
+		o.sentAt = time.Now()
+		if err = o.conn.SetWriteDeadline(o.sentAt.Add(o.writeTimeout)); err != nil {
+			break
+		}
+		switch n := within(rest, partBytes); n {
+		case 0:
+			_, err = o.conn.Write(rest[0][:partBytes])
+			rest[0] = rest[0][partBytes:]
+		case 1:
+			_, err = o.conn.Write(rest[0])
+			rest = rest[1:]
+		default:
+			part := rest[:n] // WriteTo consumes its receiver
+			_, err = part.WriteTo(o.conn)
+			rest = rest[n:]
+		}
 	}
 	clear(o.pieces)
 	o.pieces, o.uncut, o.buf = o.pieces[:0], 0, o.buf[:0]
@@ -106,6 +115,15 @@ func (o *outbound) flush() error {
 		o.buf = nil
 	}
 	return err
+}
+
+// within returns how many of the first pieces have no more than bytesMax bytes together.
+func within(pieces net.Buffers, bytesMax int) (n int) {
+	for n < len(pieces) && len(pieces[n]) <= bytesMax {
+		bytesMax -= len(pieces[n])
+		n++
+	}
+	return n
 }
 
 // pair is both lanes to a peer: the session of a TCP link.

@@ -50,7 +50,9 @@ type Options struct {
 	DialTimeout time.Duration
 	// HandshakeTimeout bounds a handshake, that of TLS included. Default 2 s.
 	HandshakeTimeout time.Duration
-	// WriteTimeout bounds one Send; a connection that takes longer is closed. Default 10 s.
+	// WriteTimeout is how long 64 KiB of what is sent may take before the connection is closed: a link that
+	// is slow but moves on is not cut off, however large a message. The receiver closes one on which,
+	// within a message, fewer than 16 KiB arrive in twice its own WriteTimeout. Default 10 s.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may be silent before it is closed; each side says that it
 	// lives when it would be silent for half of that. It bounds how long writes stop if a connection for appends is dead
