@@ -70,46 +70,38 @@ func (p *pulse) run(stop <-chan struct{}, beat func()) {
 }
 
 // keepBeating says on all connections that were dialed that this member lives, until the transport is
-// closed.
+// closed. Each peer has a goroutine for it: one that is slow delays the beats of no other.
 func (t *TCP) keepBeating() {
 	var beats sync.WaitGroup
 	defer beats.Wait()
 	t.pulse.run(t.stop, func() {
 		for _, s := range t.links.sessions() {
-			s.(*pair).beat(t.pulse.interval/4, &beats)
+			beats.Go(func() { s.(*pair).beat(t.pulse.interval / 4) })
 		}
 	})
 }
 
-// beat writes a beat on each lane on which nothing was sent lately. On a slow link it waits, like a message,
-// until there is room for it; it has a goroutine then, and delays the beats of no other connection.
-func (p *pair) beat(lately time.Duration, beats *sync.WaitGroup) {
+// beat writes a beat on each lane that needs one, the urgent one first: the other one may have to wait.
+func (p *pair) beat(lately time.Duration) {
 	for _, o := range p.lanes {
-		if !o.claimBeat(lately) {
-			continue
+		if err := o.beat(lately); err != nil {
+			p.fail(err)
 		}
-		beats.Go(func() {
-			defer o.mu.Unlock()
-			if err := writeBeat(o.conn, o.writeTimeout); err != nil {
-				p.fail(err)
-			}
-		})
 	}
 }
 
-// claimBeat reports whether a beat is to be written, and holds mu then: not if something was sent lately,
-// or is being sent just now.
-func (o *outbound) claimBeat(lately time.Duration) bool {
+// beat says that this member lives, unless something was sent lately or is being sent just now. On a slow
+// link it waits, like a message, until there is room for it.
+func (o *outbound) beat(lately time.Duration) error {
 	if !o.mu.TryLock() {
-		return false
+		return nil
 	}
-	now := time.Now()
-	if now.Sub(o.sentAt) < lately {
-		o.mu.Unlock()
-		return false
+	defer o.mu.Unlock()
+	if time.Since(o.sentAt) < lately {
+		return nil
 	}
-	o.sentAt = now
-	return true
+	o.sentAt = time.Now()
+	return writeBeat(o.conn, o.writeTimeout)
 }
 
 // answeringReader reads from a connection that this member accepted, and answers what arrives with a beat,
