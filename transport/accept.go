@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"time"
 
@@ -18,10 +17,11 @@ const receiveMax = 64
 
 // inbound is a connection whose handshake is finished, for receiving.
 type inbound struct {
-	conn net.Conn
-	peer raft.Peer
-	boot uint64
-	lane raft.Lane
+	conn   net.Conn
+	peer   raft.Peer
+	boot   uint64
+	lane   raft.Lane
+	number uint64 // they are registered in this order
 }
 
 func (in *inbound) key() inboundKey { return inboundKey{in.peer.ID, in.lane} }
@@ -117,9 +117,6 @@ func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 		t.countStream(err)
 		t.warner.warn("inbound connection ended", "peer", in.peer.ID, "lane", in.lane, "error", err)
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.closeBoth(in)
-	}
 }
 
 // answer is the acceptor's side of the handshake.
@@ -160,7 +157,7 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, er
 	}
 	f.trickleTimeout = 2 * t.options.WriteTimeout
 	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
-	if in.lane == raft.LaneUrgent {
+	if in.lane == raft.LaneUrgent { // it speaks for both
 		source.interval = t.pulse.interval
 	}
 	return in, f, nil
@@ -227,29 +224,25 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 		_ = older.conn.Close()
 		t.counters.replaced.Add(1)
 	}
+	t.registered++
+	in.number = t.registered
 	t.inbounds[in.key()] = in
 	return nil
 }
 
-// unregister is the reverse of register.
+// unregister is the reverse of register. The two connections of a caller end together: of the end of a dead
+// one it hears on the other. That is its own, and no later one, if the urgent one came first, as it does.
 func (t *TCP) unregister(in *inbound) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.inbounds[in.key()] == in {
-		delete(t.inbounds, in.key())
-	}
-}
-
-// closeBoth closes both connections of a caller, one of which is dead: it hears of that on the other one.
-func (t *TCP) closeBoth(in *inbound) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.inbounds[in.key()] != in {
-		return // the caller has replaced it, and knows
+		return // it was replaced
 	}
+	delete(t.inbounds, in.key())
 	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
-		if one := t.inbounds[inboundKey{in.peer.ID, lane}]; one != nil {
-			_ = one.conn.Close()
+		other := t.inbounds[inboundKey{in.peer.ID, lane}]
+		if other != nil && (lane == raft.LaneUrgent) == (other.number < in.number) {
+			_ = other.conn.Close()
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (p *pulse) sinceLast() time.Duration {
 	return time.Since(p.began) - time.Duration(p.last.Load())
 }
 
-// sent is called after each message.
+// sent is called after each Send.
 func (p *pulse) sent() {
 	if p.sinceLast() >= p.interval {
 		signal(p.due)

@@ -133,7 +133,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	if err := t.judge(conn, m.ID, own, answer); err != nil {
 		return shaken{}, err
 	}
-	if lane == raft.LaneUrgent {
+	if lane == raft.LaneUrgent { // the other one says nothing, and ends with it
 		source.timeout = t.options.idleTimeout(own, answer.hello)
 	}
 	return s, conn.SetDeadline(time.Time{})

@@ -54,9 +54,9 @@ type Options struct {
 	// is slow but moves on is not cut off, however large a message. The receiver closes one on which,
 	// within a message, fewer than 16 KiB arrive in twice its own WriteTimeout. Default 10 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection may be silent before it is closed; each side says that it
-	// lives when it would be silent for half of that. It bounds how long writes stop if a connection for appends is dead
-	// while heartbeats pass. Make it the same on all members. Default: four times the
+	// IdleTimeout is how long a connection may be silent before it is closed; members that live are
+	// silent for no more than two thirds of that. It bounds how long writes stop if a connection for
+	// appends is dead while heartbeats pass. Make it the same on all members. Default: four times the
 	// ElectionTimeout of the two members, the longer one, but at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
 	// RedialMin and RedialMax bound the pauses between dials of a peer, which double and are

@@ -45,7 +45,7 @@ func (c *throttled) Read(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	n, err := c.Conn.Read(b[:min(len(b), 1<<10)])
-	time.Sleep(time.Duration(n) * time.Second / time.Duration(c.link.bytesPerSecond))
+	<-time.After(time.Duration(n) * time.Second / time.Duration(c.link.bytesPerSecond))
 	c.arrived += n
 	return n, err
 }

@@ -26,13 +26,14 @@ type TCP struct {
 	warner    *warner
 	pulse     *pulse
 
-	mu       sync.Mutex
-	started  bool
-	closed   bool
-	stop     chan struct{}
-	waiting  []net.Conn // inbound connections whose handshake is not finished, oldest first
-	inbounds map[inboundKey]*inbound
-	serving  sync.WaitGroup
+	mu         sync.Mutex
+	started    bool
+	closed     bool
+	stop       chan struct{}
+	waiting    []net.Conn // inbound connections whose handshake is not finished, oldest first
+	inbounds   map[inboundKey]*inbound
+	registered uint64 // inbounds so far
+	serving    sync.WaitGroup
 }
 
 // inboundKey: a member has one inbound connection for each lane.
