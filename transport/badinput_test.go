@@ -367,7 +367,7 @@ func TestAccept_NewerConnectionReplacesTheOlder(t *testing.T) {
 // A caller to whom the end of a dead connection does not come hears of it on the other one.
 func TestAccept_TheTwoConnectionsOfACallerEndTogether(t *testing.T) {
 	for _, broken := range []int{0, 1} {
-		tcp, _ := listen(t, Options{})
+		tcp, _ := listen(t, Options{IdleTimeout: time.Hour})
 		lanes := [2]rawCaller{
 			call(t, tcp).shake(alice, 1, raft.LaneUrgent), call(t, tcp).shake(alice, 1, raft.LaneBulk),
 		}
@@ -377,7 +377,7 @@ func TestAccept_TheTwoConnectionsOfACallerEndTogether(t *testing.T) {
 }
 
 func TestAccept_EndOfAnEarlierConnectionIsNotThatOfALaterOne(t *testing.T) {
-	tcp, r := listen(t, Options{})
+	tcp, r := listen(t, Options{IdleTimeout: time.Hour})
 	call(t, tcp).shake(alice, 1, raft.LaneUrgent)
 	bulk := call(t, tcp).shake(alice, 1, raft.LaneBulk)
 	urgent := call(t, tcp).shake(alice, 1, raft.LaneUrgent)
