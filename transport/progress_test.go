@@ -55,10 +55,10 @@ func (c *throttled) Close() error {
 	return c.Conn.Close()
 }
 
-// sendThrottled sends a large message to a member behind the throttle. It returns how long that took, what
-// became of it, and both members.
+// sendThrottled sends a large message to a member behind the throttle. It returns both members, what the
+// second one received, how long that took, and what became of it.
 func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes []int) (
-	took time.Duration, err error, a, b *transport.TCP, seen *transporttest.Recorder,
+	a, b *transport.TCP, seen *transporttest.Recorder, took time.Duration, err error,
 ) {
 	n := newPipeNetwork(transport.Options{})
 	l.Listener = n.listen("b")
@@ -79,7 +79,7 @@ func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes [
 	began := time.Now()
 	err = a.Send("b", raft.LaneBulk, []raft.Message{m})
 	synctest.Wait()
-	return time.Since(began), err, a, b, seen
+	return a, b, seen, time.Since(began), err
 }
 
 // Large entries are written as they lie, small ones side by side: both take many times the WriteTimeout of
@@ -87,7 +87,7 @@ func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes [
 func TestSend_LinkThatIsSlowAndMovesOnIsNotCutOff(t *testing.T) {
 	for _, sizes := range [][]int{{2 << 20}, slices.Repeat([]int{20 << 10}, 100), slices.Repeat([]int{300}, 5000)} {
 		synctest.Test(t, func(t *testing.T) {
-			took, err, a, b, seen := sendThrottled(t, throttle{bytesPerSecond: 8 << 10}, 0, sizes)
+			a, b, seen, took, err := sendThrottled(t, throttle{bytesPerSecond: 8 << 10}, 0, sizes)
 			require.NoError(t, err)
 			assert.Greater(t, took, 3*time.Minute)
 			seen.AwaitMessages(t, 1)
@@ -100,7 +100,7 @@ func TestSend_LinkThatIsSlowAndMovesOnIsNotCutOff(t *testing.T) {
 func TestSend_LinkThatIsStuckWithinAMessageIsCutOffAfterTheWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := throttle{bytesPerSecond: 1 << 20, stuckAt: 1 << 20}
-		took, err, _, _, _ := sendThrottled(t, l, 0, []int{2 << 20})
+		_, _, _, took, err := sendThrottled(t, l, 0, []int{2 << 20})
 		require.Error(t, err)
 		assert.InDelta(t, 11, took.Seconds(), 0.5)
 	})
@@ -109,7 +109,7 @@ func TestSend_LinkThatIsStuckWithinAMessageIsCutOffAfterTheWriteTimeout(t *testi
 // Its sender would go on for ever, and the memory for what has come is held as long.
 func TestReceive_MessageThatTricklesIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		took, err, _, b, _ := sendThrottled(t, throttle{bytesPerSecond: 500}, time.Hour, []int{1 << 20})
+		_, b, _, took, err := sendThrottled(t, throttle{bytesPerSecond: 500}, time.Hour, []int{1 << 20})
 		require.Error(t, err)
 		assert.Less(t, took, 30*time.Second, "twice the WriteTimeout, and a little")
 		assert.Equal(t, uint64(1), b.Stats().Silent)
