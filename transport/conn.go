@@ -15,7 +15,7 @@ const (
 	// is not kept.
 	flushBytes = 256 << 10
 	// partBytes is what has to get through within Options.WriteTimeout.
-	partBytes = 64 << 10
+	partBytes = 128 << 10
 	// directBytes and directBytesTLS: a record of at least this size is not copied into the buffer,
 	// but written from where it lies. Under TLS, which has no vectored write, each such record costs
 	// a write of its own.

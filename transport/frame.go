@@ -33,7 +33,7 @@ const (
 	// growFactor by how much that grows once it is full: frames up to 2 MiB are moved once.
 	growBytes  = 128 << 10
 	growFactor = 16
-	// trickleBytes of a frame with entries have to arrive within twice the Options.WriteTimeout: an eighth
+	// trickleBytes of a frame with entries have to arrive within twice the Options.WriteTimeout: a sixteenth
 	// of what its sender takes for slow.
 	trickleBytes = 16 << 10
 )

@@ -50,7 +50,7 @@ type Options struct {
 	DialTimeout time.Duration
 	// HandshakeTimeout bounds a handshake, that of TLS included. Default 2 s.
 	HandshakeTimeout time.Duration
-	// WriteTimeout is how long 64 KiB of what is sent may take before the connection is closed: a link that
+	// WriteTimeout is how long 128 KiB of what is sent may take before the connection is closed: a link that
 	// is slow but moves on is not cut off, however large a message. The receiver closes one on which,
 	// within a message, fewer than 16 KiB arrive in twice its own WriteTimeout. Default 10 s.
 	WriteTimeout time.Duration
