@@ -13,7 +13,7 @@ REPORTS   = docs/reliability
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster
 # What must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
-SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64
+SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -88,7 +88,7 @@ reliability: ## every figure of docs/reliability.md anew: SEEDS seeds, the whole
 	$(GO) build -buildvcs=true -o bin/raftlab ./cmd/raftlab
 	bin/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS) --json > $(REPORTS)/campaign.json
 	bin/raftlab zoo --ranges $(RANGES) --json > $(REPORTS)/zoo.json
-	bin/raftlab chaos --duration $(CHAOS) --json $(REPORTS)/chaos.json
+	bin/raftlab chaos --duration $(CHAOS) --json > $(REPORTS)/chaos.json
 	bin/raftlab page > docs/reliability.md.new
 	mv docs/reliability.md.new docs/reliability.md
 

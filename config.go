@@ -3,6 +3,7 @@ package raft
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -16,7 +17,7 @@ type Config struct {
 	// Cluster names the cluster, to keep members of different ones apart. Required; the same on
 	// all members; 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
 	Cluster string
-	// Initial is the members of a new cluster, the same list on each of them. It is read only while
+	// Initial is the founders of a new cluster, the same list on each of them. It is read only while
 	// the store is blank; drop it once the cluster is founded, so that emptying all disks at once
 	// cannot found a second one. A member without it waits to be added.
 	Initial []Member
@@ -100,36 +101,43 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns everything that is wrong with the configuration, joined, or nil. Start calls it.
+// bytesMax bounds every limit of bytes in memory: where an int is small, half of what it holds, so that
+// no sum of two overflows.
+const bytesMax = min(1<<40, math.MaxInt/2)
+
+// Validate returns everything that is wrong with the configuration, a *ConfigError each, joined, or nil.
+// Start calls it.
 func (c Config) Validate() error {
 	var errs []error
-	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("Config."+format, args...)) }
+	add := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{field, fmt.Errorf(format, args...)})
+	}
 	if err := validateNodeID(c.ID); err != nil {
-		add("ID: %w", err)
+		add("ID", "%w", err)
 	}
 	if err := validateName("cluster name", c.Cluster); err != nil {
-		add("Cluster: %w", err)
+		add("Cluster", "%w", err)
 	}
 	if len(c.Initial) > 0 {
 		initial := NewConfiguration(c.Initial)
 		if err := initial.Validate(); err != nil {
-			add("Initial: %w", err)
+			add("Initial", "%w", err)
 		}
 		if _, ok := initial.Member(c.ID); !ok {
-			add("Initial: does not name this member, %q", c.ID)
+			add("Initial", "does not name this member, %q: name it too, or leave the list out and have it added", c.ID)
 		}
 		for _, m := range c.Initial {
 			if m.Incarnation != 0 {
-				add("Initial: member %q has an incarnation; founding draws them", m.ID)
+				add("Initial", "member %q has an incarnation; founding draws them", m.ID)
 			}
 		}
 	}
 	c = c.withDefaults()
 	if c.ElectionTimeout < 10*time.Millisecond || c.ElectionTimeout > time.Hour {
-		add("ElectionTimeout: %v; it takes 10 ms to 1 h", c.ElectionTimeout)
+		add("ElectionTimeout", "%v; it takes 10 ms to 1 h", c.ElectionTimeout)
 	}
 	if c.DiskStallMax < 10*time.Millisecond || c.DiskStallMax > time.Hour {
-		add("DiskStallMax: %v; it takes 10 ms to 1 h", c.DiskStallMax)
+		add("DiskStallMax", "%v; it takes 10 ms to 1 h", c.DiskStallMax)
 	}
 	for _, f := range []struct {
 		name            string
@@ -137,18 +145,18 @@ func (c Config) Validate() error {
 	}{
 		{"CommandBytesMax", c.CommandBytesMax, 1, EntryDataBytesMax},
 		{"ProposalsMax", c.ProposalsMax, 1, 1 << 24},
-		{"ProposalBytesMax", c.ProposalBytesMax, c.CommandBytesMax, 1 << 40},
+		{"ProposalBytesMax", c.ProposalBytesMax, c.CommandBytesMax, bytesMax},
 		{"UnappliedMax", c.UnappliedMax, 1, 1 << 24},
 		{"AppendBytesMax", c.AppendBytesMax, 1, 64 << 20},
 		{"InflightMax", c.InflightMax, 1, 1 << 16},
-		{"InflightBytesMax", c.InflightBytesMax, 1, 1 << 40},
+		{"InflightBytesMax", c.InflightBytesMax, 1, bytesMax},
 		{"ReceivedMax", c.ReceivedMax, 1, 1 << 20},
-		{"ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, 1 << 40},
+		{"ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, bytesMax},
 		{"SendQueueMax", c.SendQueueMax, 1, 1 << 20},
-		{"TailBytesMax", c.TailBytesMax, 1, 1 << 40},
+		{"TailBytesMax", c.TailBytesMax, 1, bytesMax},
 	} {
 		if f.value < f.min || f.value > f.max {
-			add("%s: %d; it takes %d to %d", f.name, f.value, f.min, f.max)
+			add(f.name, "%d; it takes %d to %d", f.value, f.min, f.max)
 		}
 	}
 	if len(errs) == 0 {

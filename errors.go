@@ -30,6 +30,17 @@ var (
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )
 
+// ConfigError is one of the things that Config.Validate found. It names the field, so that a program whose
+// users never saw a Config can say what they have to change.
+type ConfigError struct {
+	Field string
+	Err   error
+}
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("Config.%s: %v", e.Field, e.Err) }
+
+func (e *ConfigError) Unwrap() error { return e.Err }
+
 // NotLeaderError says that this member does not lead; the request was not applied. Ask Leader, or, if
 // it is nil, wait (WaitLeader) and try again.
 type NotLeaderError struct {

@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"math"
 	"slices"
 	"sort"
 )
@@ -74,7 +75,7 @@ func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
 	if total := l.bytesUpTo(l.Last.Index) - from; total <= uint64(bytesMax) {
 		return l.Last.Index, int(total)
 	}
-	fit := sort.Search(int(l.Last.Index-after), func(k int) bool {
+	fit := sort.Search(int(min(l.Last.Index-after, math.MaxInt)), func(k int) bool {
 		return l.bytesUpTo(after+Index(k)+1)-from > uint64(bytesMax)
 	})
 	last = after + Index(max(fit, 1))

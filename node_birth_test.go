@@ -63,7 +63,7 @@ func TestFounding_UnequalListsAreRefusedAndNamed(t *testing.T) {
 			}
 		}})
 		c.Await("n1 to say what is wrong with n2", func() bool {
-			return anyContains(c.Node("n1").Status().Missing, "n2", "elsewhere:1", "Config.Initial")
+			return anyContains(c.Node("n1").Status().Missing, "n2", "elsewhere:1", "list of founders")
 		})
 		assert.False(t, c.Node("n1").Status().Founded)
 		assert.Positive(t, c.Node("n1").Metrics().Refusals[raft.RefusedListDiffers])

@@ -29,11 +29,11 @@ var refusalTexts = map[RefusalReason][2]string{
 	},
 	RefusedNotBlank: {
 		"not blank",
-		"the caller wants to found a cluster where one exists: empty its Config.Initial and add it",
+		"the caller wants to found a cluster where one exists: drop its list of founders and add it",
 	},
 	RefusedListDiffers: {
 		"initial list differs",
-		"give all members the same Config.Initial",
+		"give all members the same list of founders",
 	},
 	RefusedStaleBoot: {
 		"stale boot",

@@ -227,8 +227,7 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 	case len(s.Missing) > 0:
 		return "no cluster yet: " + strings.Join(s.Missing, "; ")
 	case len(s.Members) == 0:
-		return "no cluster yet: this member's store is empty and it has no list of founders (Config.Initial), " +
-			"so it waits to be added"
+		return "no cluster yet: this member's store is empty and it has no list of founders, so it waits to be added"
 	case !s.Founded || s.Term == 0:
 		return "no cluster yet: this member waits for the founder, " + founderOf(s.Members) +
 			"; if that one is lost for good and every member says this, nothing was ever committed: empty all stores and start again"

@@ -72,7 +72,7 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{founding, "", "no cluster yet: n2 has not answered; n3 has not answered"},
 		{waiting, "", "no cluster yet: this member waits for the founder, n1; if that one is lost for good and " +
 			"every member says this, nothing was ever committed: empty all stores and start again"},
-		{Status{}, "", "no cluster yet: this member's store is empty and it has no list of founders (Config.Initial), so it waits to be added"},
+		{Status{}, "", "no cluster yet: this member's store is empty and it has no list of founders, so it waits to be added"},
 		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
 		{Status{Err: ErrClosed}, "", "this node has ended: " + ErrClosed.Error()},
 	} {

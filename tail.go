@@ -123,7 +123,7 @@ func (t *tail) read(span Span, bytesMax int) (entries []Entry, first Index) {
 	next, bytes := span.After+1, 0
 	for ; at < len(t.chunks) && next <= span.Last; at++ {
 		part := t.chunks[at].entries[next-t.chunks[at].first():]
-		part = part[:min(len(part), int(span.Last-next+1))]
+		part = part[:min(uint64(len(part)), uint64(span.Last-next+1))]
 		n := fitting(part, bytesMax-bytes, len(entries) == 0)
 		if len(entries) == 0 {
 			entries = slices.Clip(part[:n]) // shared as it is, unless more follows

@@ -21,7 +21,7 @@ type Algorithm struct {
 type Options struct {
 	Self       Rank
 	N          int
-	Candidates []Rank // candidate/ordinary: who may lead, ascending; empty: the algorithm's own choice
+	Candidates []Rank // candidate/ordinary: who may lead, in the order of being asked; empty: the algorithm's own choice
 	Priorities []int  // ballots: of each member, by rank from 1; empty: the rank itself
 	Wins       int    // ballots: consecutive wins before one leads; 0: two
 }

@@ -85,18 +85,18 @@ func (m *ballotsMachine) Fire(e *Env, _ Timer) { m.hold(e) }
 // Receive takes a ballot; "ballots are idempotent": the latest of each member is in the box.
 func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	b := message.(ballot)
-	if b.stamp < m.box[from].stamp {
-		e.Rule("A ballot that is older than the kept one changes nothing.")
+	if m.box[from].cast && b.stamp < m.box[from].stamp {
+		e.Rule("This ballot is older than the one that I keep: I drop it.")
 		return
 	}
 	m.box[from] = b
 	if m.active && m.valid(e, from) && m.yieldsTo(from) {
-		e.Rule("A claim of a higher priority, or of the same and a lower id: back to standby.")
+		e.Rule("Another claims, of a higher priority or a lower id: I yield.")
 		m.active = false
 		m.look(e)
 		return
 	}
-	e.Rule("The latest ballot of each member is kept, for as long as it is valid.")
+	e.Rule("I keep the latest ballot of each, for as long as it is valid.")
 	if b.claims || from == m.leader {
 		m.look(e)
 	}
@@ -123,18 +123,18 @@ func (m *ballotsMachine) decide(e *Env) {
 	m.inARow = min(m.inARow+1, m.wins)
 	switch {
 	case ballots < m.quorum:
-		e.Rule("Too few valid ballots for the quorum: nobody leads from here.")
+		e.Rule("Too few valid ballots for the quorum: I do not lead.")
 		m.active = false
 	case m.active: // "keeps leading though it loses a tie" (choice)
-		e.Rule("The quorum holds: the leader claims in its ballot.")
+		e.Rule("The quorum holds: I lead on, and claim so in my ballot.")
 	case winner != m.o.Self:
-		e.Rule("Another member has more votes, or as many and a lower id.")
+		e.Rule("Another has more votes than I, or as many and a lower id.")
 	case m.inARow < m.wins:
-		e.Rule("It wins, but not often enough in a row.")
+		e.Rule("I win, but not often enough in a row yet.")
 	case m.claimedAbove(e):
-		e.Rule("It wins, but a member of no lower priority leads.")
+		e.Rule("I win, but a member of no lower priority leads.")
 	default:
-		e.Rule("It has won often enough in a row, the quorum holds, nobody of its priority leads: active.")
+		e.Rule("The quorum holds, I won often enough in a row: I lead.")
 		m.active = true
 	}
 }
@@ -181,15 +181,26 @@ func (m *ballotsMachine) yieldsTo(r Rank) bool {
 // look finds the leader: itself if active, else the best claim that counts. "A dead leader's claim lasts as
 // long as its ballot" (choice).
 func (m *ballotsMachine) look(e *Env) {
-	m.leader = 0
+	before := m.leader
+	m.leader = m.claimant(e)
+	switch {
+	case m.leader == before || m.active || before == m.o.Self: // why it leads, or does not any more, is said already
+	case m.leader == 0:
+		e.Rule("No valid ballot claims to lead any more: I know no leader.")
+	default:
+		e.Rule("The best of the ballots that claim to lead: I follow it.")
+	}
+}
+
+func (m *ballotsMachine) claimant(e *Env) (best Rank) {
 	if m.active {
-		m.leader = m.o.Self
-		return
+		return m.o.Self
 	}
 	for r := Rank(1); int(r) <= m.o.N; r++ {
 		b := m.box[r]
-		if b.claims && r != m.o.Self && m.valid(e, r) && (m.leader == 0 || b.votes > m.box[m.leader].votes) {
-			m.leader = r
+		if b.claims && r != m.o.Self && m.valid(e, r) && (best == 0 || b.votes > m.box[best].votes) {
+			best = r
 		}
 	}
+	return best
 }

@@ -130,6 +130,27 @@ var ballotsRules = []struct {
 		do: func(b *bench) { b.hear(2, 1, false); b.period(); b.hear(2, 5, true) },
 	},
 	{
+		rule: "a claim that does not count ends no leadership", led: 1,
+		do: func(b *bench) {
+			b.hear(2, 1, false)
+			b.period()
+			b.walls[3] = 2*int64(b.times.Period) + 1
+			b.hear(3, 9, true)
+		},
+	},
+	{
+		rule: "of two claims the higher priority's is followed", led: 3,
+		do: func(b *bench) { b.hear(2, 6, true); b.hear(3, 7, true) },
+	},
+	{
+		rule: "of two equal claims the lower id's is followed", led: 2,
+		do: func(b *bench) { b.hear(3, 6, true); b.hear(2, 6, true) },
+	},
+	{
+		rule: "who claims no more is followed no more",
+		do:   func(b *bench) { b.hear(2, 6, true); b.hear(2, 6, false) },
+	},
+	{
 		rule: "a dead leader's claim lasts as long as its ballot", led: 2,
 		do: func(b *bench) { b.hear(3, 1, false); b.hear(2, 5, true); b.period(); b.period() },
 	},
@@ -159,6 +180,14 @@ var ballotsRules = []struct {
 	{
 		rule: "a ballot of a clock that is ahead by two periods counts", led: 2,
 		do: func(b *bench) { b.walls[2] = 2 * int64(b.times.Period); b.hear(2, 9, true); b.fire(1, ballotsPeriod) },
+	},
+	{
+		rule: "a ballot of a clock that is behind by two periods counts", led: 2,
+		do: func(b *bench) { b.walls[2] = -2 * int64(b.times.Period); b.hear(2, 9, true) },
+	},
+	{
+		rule: "one of a clock that is behind by more does not",
+		do:   func(b *bench) { b.walls[2] = -2*int64(b.times.Period) - 1; b.hear(2, 9, true) },
 	},
 }
 
@@ -219,6 +248,13 @@ func TestBallots_WithoutQuorumSplitTheBrainUnderAPartition(t *testing.T) {
 		assert.Greater(t, split[TwoLeaders], int64(partitionTime)*9/10, scenario)
 		whole := runOne(t, ballotsMajority, scenario, 5, 1)
 		assert.Less(t, whole[TwoLeaders], int64(Scaled().Period), scenario)
+	}
+}
+
+// A higher priority takes over: one that comes and goes is elected at each return.
+func TestBallots_AFlappingHighestPriorityIsElectedAtEachReturn(t *testing.T) {
+	for _, a := range []*Algorithm{ballotsMajority, ballotsAllButOne, ballotsNone} {
+		assert.GreaterOrEqual(t, runOne(t, a, "flapping", 5, 1)[Changes], int64(flaps), a.Name)
 	}
 }
 

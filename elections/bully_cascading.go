@@ -59,7 +59,7 @@ func (b *cascading) Start(e *Env) { b.begin(e) }
 // under way, and each of those starts an election anew. Among a hundred members that never stops.
 func (b *cascading) begin(e *Env) {
 	if e.Self() == Rank(e.N()) {
-		e.Rule("No rank is higher than mine: I lead, and tell all lower ranks.")
+		e.Rule("No rank is above mine: I lead, and tell all lower ranks.")
 		b.lead(e)
 		return
 	}
@@ -68,7 +68,7 @@ func (b *cascading) begin(e *Env) {
 
 // elect holds an election: "ELECTION to all higher ranks".
 func (b *cascading) elect(e *Env) {
-	e.Rule("I hold an election: I send ELECTION to every higher rank, and wait.")
+	e.Rule("I hold an election: I ask every higher rank, and wait.")
 	b.quit(e)
 	b.electing = true
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
@@ -100,7 +100,7 @@ func (b *cascading) Receive(e *Env, from Rank, m Message) {
 
 func (b *cascading) onHeartbeat(e *Env, from Rank) {
 	if b.hear(e, from) && !b.electing {
-		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		e.Rule("I lead and hear another leader: an election leaves one of us.")
 		b.begin(e)
 	}
 }
@@ -108,23 +108,25 @@ func (b *cascading) onHeartbeat(e *Env, from Rank) {
 // onElection: "a receiver returns ANSWER and begins an election of its own unless one is under way".
 func (b *cascading) onElection(e *Env, from Rank) {
 	if from > e.Self() {
-		return // only lower ranks ask
+		e.Rule("I answer only lower ranks.") // only they ask
+		return
 	}
 	e.Send(from, cascadeAnswer)
 	if b.electing {
 		e.Rule("A lower rank holds an election: I answer, and my own goes on.")
 		return
 	}
-	e.Rule("A lower rank holds an election: I answer, and hold one of my own.")
+	e.Rule("A lower rank holds an election: I answer, and hold my own.")
 	b.elect(e)
 }
 
 // onAnswer: "Otherwise wait a further T′ for COORDINATOR (T′ = 2T from the first ANSWER, choice)".
 func (b *cascading) onAnswer(e *Env) {
 	if !b.electing || b.answered {
+		e.Rule("I know already that a higher rank takes over, or it has.")
 		return
 	}
-	e.Rule("A higher rank lives and takes over: I wait for it to announce the leader.")
+	e.Rule("A higher rank takes over: I wait until a leader is announced.")
 	b.answered = true
 	e.Stop(timerAnswer)
 	e.Set(timerCoordinator, 2*e.Times().Answer)
@@ -133,7 +135,7 @@ func (b *cascading) onAnswer(e *Env) {
 // onCoordinator: "On COORDINATOR a member sets `elected` to its sender, whatever its own rank, and ends its
 // election."
 func (b *cascading) onCoordinator(e *Env, from Rank) {
-	e.Rule("Somebody announces that it leads: I follow it, and my own election is over.")
+	e.Rule("A leader announces itself: I follow, my election is over.")
 	b.quit(e)
 	b.take(e, from)
 }
@@ -148,11 +150,13 @@ func (b *cascading) Fire(e *Env, t Timer) {
 		b.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
 		b.suspect()
-		if !b.electing {
-			b.begin(e)
+		if b.electing {
+			e.Rule("My leader is silent, and my election goes on already.")
+			return
 		}
+		b.begin(e)
 	case timerAnswer:
-		e.Rule("No higher rank answered in time: I lead, and tell all lower ranks.")
+		e.Rule("No higher rank answered: I lead, and tell all lower ranks.")
 		b.lead(e)
 	case timerCoordinator:
 		e.Rule("Who took over never announced a leader: I begin again.")

@@ -68,11 +68,11 @@ func (b *threeStep) Start(e *Env) { b.elect(e) }
 func (b *threeStep) elect(e *Env) {
 	b.quit(e)
 	if e.Self() == Rank(e.N()) {
-		e.Rule("No rank is higher than mine: I lead, and tell all lower ranks.")
+		e.Rule("No rank is above mine: I lead, and tell all lower ranks.")
 		b.lead(e)
 		return
 	}
-	e.Rule("I start an election: I ask every higher rank whether it is alive.")
+	e.Rule("I start an election: I ask every higher rank if it is alive.")
 	b.electing = true
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
 		e.Send(r, bullyElection)
@@ -93,7 +93,7 @@ func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 	case Heartbeat:
 		b.onHeartbeat(e, from)
 	case announcement:
-		e.Rule("Somebody announces that it leads: I follow it, and my own election is over.")
+		e.Rule("A leader announces itself: I follow, my election is over.")
 		b.quit(e)
 		b.take(e, from)
 	case signal:
@@ -104,20 +104,22 @@ func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 func (b *threeStep) onSignal(e *Env, from Rank, m signal) {
 	switch {
 	case m == bullyElection && from < e.Self():
-		e.Rule("A lower rank asks who is alive: I answer, and start no election of my own.")
+		e.Rule("A lower rank asks who is alive: I answer, and do no more.")
 		e.Send(from, bullyAlive)
 	case m == bullyAlive && b.electing && from > e.Self() && !slices.Contains(b.answered, from):
-		e.Rule("A higher rank is alive: I note it until the time for answers is over.")
+		e.Rule("A higher rank is alive: I note it, and wait for more answers.")
 		b.answered = append(b.answered, from)
 	case m == bullyProceed && from < e.Self():
-		e.Rule("I am the highest that answered: I lead, and tell all lower ranks.")
+		e.Rule("I am the highest that answered: I lead, and tell lower ranks.")
 		b.lead(e)
+	default:
+		e.Rule("This comes too late for me, or twice: I drop it.")
 	}
 }
 
 func (b *threeStep) onHeartbeat(e *Env, from Rank) {
 	if b.hear(e, from) && !b.electing {
-		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		e.Rule("I lead and hear another leader: an election leaves one of us.")
 		b.elect(e)
 	}
 }
@@ -143,7 +145,7 @@ func (b *threeStep) Fire(e *Env, t Timer) {
 //	answered, which sends ELECTED."
 func (b *threeStep) onAnswers(e *Env) {
 	if len(b.answered) == 0 {
-		e.Rule("No higher rank answered in time: I lead, and tell all lower ranks.")
+		e.Rule("No higher rank answered: I lead, and tell all lower ranks.")
 		b.lead(e)
 		return
 	}
@@ -161,7 +163,7 @@ func (b *threeStep) proceed(e *Env) {
 		b.elect(e)
 		return
 	}
-	e.Rule("I tell the highest of those that answered, and were not asked yet, to lead.")
+	e.Rule("I tell the highest that answered to lead, or the next below.")
 	e.Send(b.answered[last], bullyProceed)
 	b.answered = b.answered[:last]
 	e.Set(timerElected, e.Times().Answer)

@@ -64,7 +64,7 @@ func newStanding(o Options) Machine {
 
 // Start waits for δ before the first election, as before any other (choice).
 func (s *standing) Start(e *Env) {
-	e.Rule("I start: whoever has the shorter δ holds the first election.")
+	e.Rule("I start: whoever has the shortest δ holds the first election.")
 	s.pause(e)
 }
 
@@ -90,9 +90,10 @@ func (s *standing) Receive(e *Env, from Rank, m Message) {
 // be the last to hear of it; an ordinary member that is named by mistake declines (choice).
 func (s *standing) onNotice(e *Env, m notice) {
 	if m.leader == e.Self() && !s.candidate(e) {
+		e.Rule("I am told to lead, and am no candidate: I decline.")
 		return
 	}
-	e.Rule("I am told who leads: I obey, though it be myself, and drop an election of my own.")
+	e.Rule("I am told who leads, be it myself: I obey.")
 	s.appoint(e, m.leader)
 }
 
@@ -100,12 +101,12 @@ func (s *standing) onNotice(e *Env, m notice) {
 // notice, and to who has no leader it says who leads (choice).
 func (s *standing) onHeartbeat(e *Env, from Rank) {
 	if s.elected == 0 && !s.collecting {
-		e.Rule("I have no leader and hear one: I follow it, and my attempt is off.")
+		e.Rule("I have no leader and hear one: I follow, and drop my attempt.")
 		s.take(e, from)
 		return
 	}
 	if s.hear(e, from) && !s.collecting {
-		e.Rule("I lead and hear another leader: I ask all candidates, so that one of us remains.")
+		e.Rule("I lead and hear another leader: an election leaves one of us.")
 		s.elect(e)
 	}
 }
@@ -113,14 +114,16 @@ func (s *standing) onHeartbeat(e *Env, from Rank) {
 func (s *standing) onSignal(e *Env, from Rank, m signal) {
 	switch {
 	case m == contactElection && s.candidate(e):
-		e.Rule("I am a candidate and asked: I answer, and leave the election to who asked.")
+		e.Rule("I am a candidate and asked: I answer, and leave it at that.")
 		e.Send(from, contactAnswer)
 		if !s.leads(e) && !s.collecting {
 			s.watch(e) // "another's election during δ cancels the attempt"
 		}
 	case m == contactAnswer && s.collecting && slices.Contains(s.candidates, from):
-		e.Rule("A candidate is alive: I note it until the time for answers is over.")
+		e.Rule("A candidate is alive: I note it, and wait for more answers.")
 		s.best = max(s.best, from)
+	default:
+		e.Rule("This comes too late for me: I drop it.")
 	}
 }
 
@@ -130,7 +133,7 @@ func (s *standing) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		s.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
-		e.Rule("The leader is silent, and δ has passed: I ask all candidates who is alive.")
+		e.Rule("The leader is silent, δ has passed: I ask all candidates.")
 		s.suspect()
 		s.elect(e)
 	case timerCollect:
@@ -158,12 +161,12 @@ func (s *standing) elect(e *Env) {
 // onCollected ends the time for answers: "no answer within T: repeat after δ" (choice).
 func (s *standing) onCollected(e *Env) {
 	if s.best == 0 {
-		e.Rule("No candidate answered: nobody may lead, and I try again after δ.")
+		e.Rule("No candidate answered: I try again after δ.")
 		s.collecting = false
 		s.pause(e)
 		return
 	}
-	e.Rule("The time for answers is over: I tell everybody that the highest that answered leads.")
+	e.Rule("The time is up: I tell all that the highest to answer leads.")
 	leader := s.best
 	e.Broadcast(notice{leader})
 	s.appoint(e, leader)

@@ -69,6 +69,26 @@ var candidateOrdinaryRules = []ruleRow{
 		a.fires(timerCollect)
 		require.Equal(a.t, afterDelta(a), a.timers[3][TimerSuspect])
 	}, "", 0},
+	{"after that, a heartbeat says who leads", 3, func(a *actor) {
+		suspects(a)
+		a.fires(timerCollect)
+		a.forget()
+		a.hears(2, Heartbeat{2})
+	}, "", 2},
+	{"a heartbeat while answers are collected changes nothing", 3, func(a *actor) {
+		suspects(a)
+		a.forget()
+		a.hears(2, Heartbeat{2})
+		require.True(a.t, a.runs(timerCollect))
+		require.False(a.t, a.runs(TimerSuspect))
+	}, "", 0},
+	{"another's election while answers are collected is answered, and changes nothing", 2, func(a *actor) {
+		suspects(a)
+		a.forget()
+		a.hears(3, contactElection)
+		require.True(a.t, a.runs(timerCollect))
+		require.False(a.t, a.runs(TimerSuspect))
+	}, "2 -> 3 ANSWER", 0},
 	{"a candidate counts itself", 2, func(a *actor) {
 		suspects(a)
 		a.forget()
@@ -107,6 +127,11 @@ var candidateOrdinaryRules = []ruleRow{
 		a.hears(3, notice{2})
 		a.fires(TimerHeartbeat)
 	}, lines("2 -> 1 HEARTBEAT", "2 -> 3 HEARTBEAT", "2 -> 4 HEARTBEAT", "2 -> 5 HEARTBEAT"), 2},
+	{"who leads no more is not heard any more", 2, func(a *actor) {
+		noticed(2)(a)
+		a.hears(5, notice{5})
+		require.False(a.t, a.runs(TimerHeartbeat))
+	}, "", 5},
 	{"an ordinary member never leads, though it be named", 3, func(a *actor) {
 		noticed(5)(a)
 		a.hears(4, notice{3})
@@ -133,6 +158,15 @@ func TestCandidateOrdinary_AnyTwoDeltasAreMoreThanARoundTripApart(t *testing.T) 
 			}
 		}
 	}
+}
+
+// "δ = (n − rank + 1) · 1.5 · RTT bound"
+func TestCandidateOrdinary_DeltaIsOneAndAHalfRoundTripsARank(t *testing.T) {
+	times := Scaled()
+	assert.Equal(t, ms(15), times.Delta(5, 5), "the highest waits, too")
+	assert.Equal(t, ms(75), times.Delta(5, 1))
+	times = Published()
+	assert.Equal(t, ms(750), times.Delta(3, 2))
 }
 
 // All lose the leader at the same instant, and one election is held: δ keeps the others back.

@@ -177,3 +177,37 @@ func TestCount_InvitationIsQuadraticAtTheColdStartAlone(t *testing.T) {
 	s.carry()
 	assert.Equal(t, n-1, len(s.sent), "heartbeats, and nothing else")
 }
+
+// One round of the two-phase election: ELECT of each to all, and at most a vote of each; then the leader's LEAD.
+func TestCount_TwoPhaseTakesOneRoundThatNothingDisturbs(t *testing.T) {
+	for _, n := range sizes {
+		b := newBench(t, n, Scaled())
+		b.startAll(twoPhase, Options{})
+		b.fire(1, tpElector)
+		b.deliverAll() // the first ELECT pulls all into the round
+		for r := Rank(1); r <= Rank(n); r++ {
+			b.fire(r, tpElector)
+		}
+		b.deliverAll()
+		b.requireAll(1)
+		assert.Equal(t, n*(n-1), b.count("ELECT"), "n = %d", n)
+		assert.Equal(t, n-1, b.count("VOTE"), "its own is not sent, n = %d", n)
+		assert.Equal(t, n-1, b.count("LEAD"), "n = %d", n)
+	}
+}
+
+// Ballots never end: one of each to all in every period, whoever leads.
+func TestCount_BallotsAreQuadraticInEveryPeriod(t *testing.T) {
+	for _, n := range sizes {
+		b := newBench(t, n, Scaled())
+		b.startAll(ballotsMajority, Options{})
+		b.deliverAll()
+		b.steps()
+		for r := Rank(1); r <= Rank(n); r++ {
+			b.fire(r, ballotsPeriod)
+		}
+		b.deliverAll()
+		assert.Equal(t, n*(n-1), b.count("BALLOT"), "n = %d", n)
+		assert.Equal(t, n*(n-1), b.count(), "n = %d", n)
+	}
+}

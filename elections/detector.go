@@ -31,7 +31,7 @@ type Detector struct{}
 
 // Beat sends a leader's heartbeat, and sets the timer of the next one. A leader suspects nobody.
 func (Detector) Beat(e *Env, heartbeat Message) {
-	e.Rule("The leader makes itself heard.")
+	e.Rule("I lead, and make myself heard.")
 	e.Stop(TimerSuspect)
 	e.Set(TimerHeartbeat, e.Times().Heartbeat)
 	e.Broadcast(heartbeat)
@@ -47,10 +47,4 @@ func (Detector) Watch(e *Env) {
 func (Detector) WatchFixed(e *Env) {
 	e.Stop(TimerHeartbeat)
 	e.Set(TimerSuspect, e.Times().Silence+e.Times().Delta(e.N(), e.Self()))
-}
-
-// Rest ends both: nobody leads that one could watch, and an election is under way.
-func (Detector) Rest(e *Env) {
-	e.Stop(TimerHeartbeat)
-	e.Stop(TimerSuspect)
 }

@@ -101,7 +101,6 @@ func (i *invitation) part(e *Env) {
 	e.Keep(counter)
 	i.group = group{e.Self(), counter}
 	i.members = []Rank{e.Self()}
-	i.Rest(e)
 	i.round(e)
 }
 
@@ -109,7 +108,7 @@ func (i *invitation) part(e *Env) {
 //
 //	"Leaders contact members outside their group at every heartbeat interval and invite them."
 func (i *invitation) round(e *Env) {
-	e.Rule("My group hears from me, and who is outside it is invited.")
+	e.Rule("My group hears from me, and I invite who is outside it.")
 	e.Set(TimerHeartbeat, e.Times().Heartbeat)
 	i.invited = e.Now()
 	for r := Rank(1); r <= Rank(e.N()); r++ {
@@ -138,7 +137,7 @@ func (i *invitation) Receive(e *Env, from Rank, m Message) {
 		i.onRefer(e, from, m)
 	case groupHeartbeat:
 		if m.group != i.group {
-			e.Rule("A heartbeat of another group, or of an older one, is dropped.")
+			e.Rule("A heartbeat of a group that I am not in: I drop it.")
 			return
 		}
 		e.Rule("My group's heartbeat: I wait for the next one anew.")
@@ -157,11 +156,13 @@ func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 	crossed := e.Now()-i.invited < e.Times().Answer
 	switch {
 	case i.joins(e, from, m.size, crossed):
-		e.Rule("I am invited by a group that wins over mine: we join it, and I tell my own members.")
+		e.Rule("A group that wins over mine invites me: mine joins it.")
 		i.join(e, m.group)
 	case m.size < len(i.members) && !crossed:
 		e.Rule("I am invited by a smaller group: I invite it into mine.")
 		e.Send(from, i.invitation())
+	default:
+		e.Rule("We invited each other: my invitation counts.")
 	}
 }
 
@@ -192,7 +193,7 @@ func (i *invitation) join(e *Env, into group) {
 
 func (i *invitation) onAccept(e *Env, m acceptance) {
 	if m.group != i.group || !i.leads(e) {
-		e.Rule("This answers an invitation of a group that is no more: I drop it.")
+		e.Rule("This accepts a group that I do not lead any more: I drop it.")
 		return
 	}
 	e.Rule("My invitation is accepted: the groups are one, and I lead it.")
@@ -208,7 +209,7 @@ func (i *invitation) add(r Rank) {
 }
 
 func (i *invitation) onJoin(e *Env, m merger) {
-	if m.old != i.group || i.leads(e) {
+	if m.old != i.group {
 		e.Rule("This speaks of a group that I am not in any more: I drop it.")
 		return
 	}
@@ -223,12 +224,15 @@ func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 	leader := m.group.leader
 	switch {
 	case !i.leads(e):
+		e.Rule("I am referred to another leader, and invite no more.")
 	case m.group == i.group:
 		e.Rule("Whom I invited is in my group already: I count it in.")
 		i.add(from)
-	case leader != e.Self() && !slices.Contains(i.members, leader) && e.Now()-i.invited >= e.Times().Answer:
+	case !slices.Contains(i.members, leader) && e.Now()-i.invited >= e.Times().Answer:
 		e.Rule("I am referred to another leader: I invite it.")
 		e.Send(leader, i.invitation())
+	default:
+		e.Rule("I am referred to a leader that I have invited already.")
 	}
 }
 
@@ -240,7 +244,7 @@ func (i *invitation) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		i.round(e)
 	case TimerSuspect:
-		e.Rule("My leader is silent: I am a group of one again, and invite the others.")
+		e.Rule("My leader is silent: I am a group of one again, and invite.")
 		i.part(e)
 	}
 }

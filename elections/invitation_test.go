@@ -85,6 +85,14 @@ var invitationRules = []ruleRow{
 		a.forget()
 		a.hears(5, referral{group{4, 1}})
 	}, "", 3},
+	{"nor if it has joined meanwhile", 3, func(a *actor) {
+		grown(a)
+		a.hears(5, referral{group{4, 1}})
+	}, "", 3},
+	{"nor if an older group of its own is named", 3, func(a *actor) {
+		later(a)
+		a.hears(5, referral{group{3, 0}})
+	}, "", 3},
 	{"a follower that is referred to a leader leaves that to its own", 3, func(a *actor) {
 		joined(a)
 		a.hears(5, referral{group{4, 1}})
@@ -94,10 +102,24 @@ var invitationRules = []ruleRow{
 		a.hears(4, referral{groupOf3})
 		a.fires(TimerHeartbeat)
 	}, lines("3 -> 1 INVITE", "3 -> 2 INVITE", "3 -> 4 HEARTBEAT", "3 -> 5 INVITE"), 3},
+	{"a member counts once, though it be named twice", 3, func(a *actor) {
+		grown(a)
+		a.hears(4, acceptance{groupOf3, []Rank{4}})
+		a.hears(4, referral{groupOf3})
+		a.hears(1, invite{group{1, 1}, 1})
+		require.Equal(a.t, invite{groupOf3, 2}, a.waiting[len(a.waiting)-1].message)
+	}, "3 -> 1 INVITE", 3},
 	{"a follower goes where its leader goes", 3, func(a *actor) {
 		joined(a)
+		a.clock += a.times.TimeoutMax
 		a.hears(1, merger{old: group{1, 1}, into: group{2, 1}})
+		require.Greater(a.t, a.timers[3][TimerSuspect], a.clock, "the new leader is waited for anew")
 	}, "", 2},
+	{"who joins is no leader any more, and waits for its new one", 3, func(a *actor) {
+		joined(a)
+		require.False(a.t, a.runs(TimerHeartbeat))
+		require.True(a.t, a.runs(TimerSuspect))
+	}, "", 1},
 	{"a JOIN of an older group is dropped", 3, func(a *actor) {
 		joined(a)
 		a.hears(4, merger{old: group{4, 1}, into: group{2, 1}})

@@ -98,7 +98,8 @@ func (e *Env) Set(t Timer, after sim.Time) { e.host.set(e.self, t, after) }
 // Stop stops a timer. One that does not run stays so.
 func (e *Env) Stop(t Timer) { e.host.stop(e.self, t) }
 
-// Rule says in one sentence which rule acts at this step: for the diagram. It must be a constant.
+// Rule says in one sentence which rule acts at this step: for the diagram. The member speaks, so there is an
+// I, me or my in it, and it is short enough for a row. It must be a constant.
 func (e *Env) Rule(sentence string) { e.host.rule(e.self, sentence) }
 
 // Stored is what the member kept before its crash; nil if there is nothing. Keep is for algorithms that

@@ -168,10 +168,10 @@ func TestRun_IsTheSameWithAndWithoutATrace(t *testing.T) {
 }
 
 func TestRun_EveryStepOfATraceNamesItsRule(t *testing.T) {
-	for _, a := range []*Algorithm{twoPhase, ballotsMajority, ballotsAllButOne, ballotsNone, stable, raftCore} {
+	for _, a := range Algorithms() {
 		for _, s := range Scenarios() {
 			ruled, acted := map[int]bool{}, map[int]RecordKind{}
-			_, err := Run(a, s, &Setup{N: 3, Times: Scaled()}, 5, func(r Record) {
+			_, err := Run(a, s, &Setup{N: 5, Times: Scaled()}, 5, func(r Record) {
 				switch r.Kind {
 				case RecordRule:
 					ruled[r.Step] = true
@@ -189,7 +189,7 @@ func TestRun_EveryStepOfATraceNamesItsRule(t *testing.T) {
 }
 
 func TestRun_AllAlgorithmsSeeTheSameFaults(t *testing.T) {
-	for _, s := range Scenarios() {
+	for _, s := range append(slices.Clip(Scenarios()), LostVotes()) {
 		var first []Record
 		for i, a := range Algorithms() {
 			var faults []Record
@@ -227,12 +227,16 @@ func TestSetup_RefusesWhatMakesNoSense(t *testing.T) {
 			"elections: priority -2 of member 1: it takes -1 (out of service) to 255",
 		},
 		{Setup{N: 3, Wins: -1}, "elections: -1 consecutive wins: it takes 1 to 100, or 0 for the default"},
+		{Setup{N: 3, Wins: 101}, "elections: 101 consecutive wins: it takes 1 to 100, or 0 for the default"},
+		{Setup{N: 3, Candidates: []Rank{0}}, "elections: candidate 0: the ranks are 1 to 3"},
 	} {
 		row.setup.Times = Scaled()
 		_, err := Run(raftCore, scenarios[0], &row.setup, 1, nil)
 		assert.EqualError(t, err, row.want)
 	}
-	_, err := Run(raftCore, scenarios[4], &Setup{N: 65, Times: Scaled()}, 1, nil)
+	_, err := Run(raftCore, scenarios[0], &Setup{N: 3}, 1, nil)
+	assert.EqualError(t, err, "elections: no time profile: it takes Scaled or Published")
+	_, err = Run(raftCore, scenarios[4], &Setup{N: 65, Times: Scaled()}, 1, nil)
 	assert.EqualError(t, err, "elections: n = 65: minority cuts links, and takes at most 64 members")
 }
 

@@ -53,8 +53,8 @@ var measureInfos = []MeasureInfo{
 	{Agreement, "agreement", "agreement", "time from the fault until the members agree", nanoseconds},
 	{TwoLeaders, "two-leaders", "two leaders", "longest time with two leaders at one instant", nanoseconds},
 	{TwoInTerm, "two-in-term", "two in one term", "longest time with two leaders in one term, round or epoch", nanoseconds},
-	{Changes, "changes", "changes", "leader changes without a cause: the old leader works, is connected to the new one, " +
-		"and nobody else leads", count},
+	{Changes, "changes", "changes", "leader changes without a cause: the old leader was up, and connected both ways to a majority, " +
+		"ever since it began to lead, and nobody else leads", count},
 	{Leaderless, "leaderless", "no leader", "all the time without any leader", nanoseconds},
 	{Ends, "ends", "ends", "share of the runs in which the members agree when the time is up", share},
 }
@@ -109,11 +109,14 @@ func (i *MeasureInfo) Text(s Summary, runs int) string {
 	return i.value(s.Median) + " / " + i.value(s.P99) + " / " + i.value(s.Worst)
 }
 
-// value shows times in milliseconds, and large numbers in thousands.
+// value shows times in milliseconds, and large numbers in thousands. What happened is never shown as 0: two
+// leaders of one term are two, however short.
 func (i *MeasureInfo) value(v int64) string {
 	switch {
 	case v == Never:
 		return "–"
+	case i.unit == nanoseconds && v > 0 && v < int64(time.Millisecond)/2:
+		return "<1"
 	case i.unit == nanoseconds:
 		return strconv.FormatInt((v+int64(time.Millisecond)/2)/int64(time.Millisecond), 10)
 	case v >= 100_000:

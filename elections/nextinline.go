@@ -37,8 +37,9 @@ func (m namingHeartbeat) Bytes() int { return HeaderBytes + RankBytes*(1+len(m.a
 // timerNext: the alternate that was asked answers, or, after its answer, announces itself.
 const timerNext = threeStepTimers
 
-// alternatesMax is how many alternates a leader names: "highest rank first, two of them" (choice). They are
-// the two ranks below its own, for those above were silent when it was elected (choice).
+// alternatesMax: "Alternates go out with ELECTED and with each heartbeat, highest rank first, two of them"
+// (choice). They are the two ranks below the leader's own, for those above were silent when it was elected
+// (choice).
 const alternatesMax = 2
 
 // nextInLine is one member of next-in-line failover.
@@ -70,7 +71,7 @@ func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
 	case m == nextInLineAsk:
 		n.onNext(e, from)
 	case m == bullyAlive && from == n.asked:
-		e.Rule("The alternate lives: I ask nobody else, and wait for it to announce itself.")
+		e.Rule("The alternate lives: I ask nobody else, and wait for it.")
 		n.asked, n.line = 0, nil
 		e.Set(timerNext, e.Times().Answer)
 	default:
@@ -118,7 +119,7 @@ func (n *nextInLine) next(e *Env) {
 	}
 	n.asked, n.line = n.line[0], n.line[1:]
 	if n.asked == e.Self() {
-		e.Rule("I am next in line, and all before me are silent: I lead, and tell everybody.")
+		e.Rule("I am next in line, those before me are silent: I lead.")
 		n.succeed(e)
 		return
 	}

@@ -22,7 +22,7 @@ import (
 // restarted. Two leaders at one instant, in different terms, are possible.
 //
 // This file is only what every user of the core does: it honours what Step returns. The cluster is founded
-// before a scenario begins; a durable write takes Times.Durable, where the other algorithms have no disk.
+// before a scenario begins; a durable write takes Times.Durable, which no other algorithm waits for.
 
 var raftCore = &Algorithm{
 	Name:   "raft",
@@ -126,7 +126,7 @@ func (m *raftMachine) Start(e *Env) {
 		panic(err)
 	}
 	m.core = core
-	e.Rule("The process starts from its durable term, vote and log.")
+	e.Rule("I start from my durable term, vote and log.")
 	m.honour(e, &out)
 	m.steps(e)
 }
@@ -152,20 +152,32 @@ func (m *raftMachine) now(e *Env) raft.Now {
 
 func (m *raftMachine) Receive(e *Env, _ Rank, message Message) {
 	received := message.(raftMessage).Message
-	e.Rule(raftReceived(received.Body))
+	now := m.core.Leadership()
+	switch _, answers := received.Body.(raft.HeartbeatReply); {
+	case received.Term < now.Term:
+		e.Rule("A message of a term older than mine: I do not heed it.")
+	case answers && now.Leader != raftID(m.o.Self):
+		e.Rule("An answer to a heartbeat of mine, when I lead no more.")
+	default:
+		e.Rule(raftReceived(received.Body))
+	}
 	m.told = append(m.told, raft.Received{Message: received})
 	m.steps(e)
 }
 
 func (m *raftMachine) Fire(e *Env, t Timer) {
 	if t == raftDisk {
-		e.Rule("The write is durable: what it promises leaves now.")
+		e.Rule("My write is durable: what it promises leaves now.")
 		m.persist(e)
 		m.steps(e)
 		return
 	}
-	e.Rule("A deadline of the core: a leader's next heartbeat, or the election timeout.")
-	m.step(e)
+	sent := m.step(e)
+	if leader, _ := m.Leader(); leader == m.o.Self && sent > 0 {
+		e.Rule("I lead, and make myself heard.")
+	} else {
+		e.Rule("A deadline of mine has come.")
+	}
 	m.steps(e)
 }
 
@@ -176,7 +188,8 @@ func (m *raftMachine) steps(e *Env) {
 	}
 }
 
-func (m *raftMachine) step(e *Env) {
+// step steps it once, and returns how many messages it sent at once.
+func (m *raftMachine) step(e *Env) (sent int) {
 	told := m.told
 	m.told = nil
 	out := m.core.Step(m.now(e), told...)
@@ -185,6 +198,7 @@ func (m *raftMachine) step(e *Env) {
 		m.told = told[:0]
 	}
 	m.honour(e, &out)
+	return len(out.Send)
 }
 
 // honour does what the core wants.
@@ -210,38 +224,40 @@ func (m *raftMachine) explain(e *Env, n *raft.Note) {
 }
 
 var raftRules = map[raft.NoteKind]string{
-	raft.NoteTimeout:        "No leader was heard for the election timeout.",
-	raft.NotePreCampaign:    "Before the term is raised, it asks whether a majority would vote for it.",
-	raft.NoteCampaign:       "Term + 1, its own vote, and a request for the vote of each other member.",
-	raft.NoteVoteGranted:    "The one vote of this term, which is durable before it leaves.",
-	raft.NoteVoteDenied:     "The vote is refused.",
-	raft.NotePreVoteGranted: "It would vote for it: no leader is heard, and the log is new enough.",
-	raft.NotePreVoteDenied:  "It would not vote for it.",
-	raft.NoteLeader:         "A majority of the configured members voted for it in this term: it leads.",
-	raft.NoteNewerTerm:      "A newer term is taken over.",
-	raft.NoteQuorumLost:     "No majority has answered for an election timeout: the leader steps down.",
-	raft.NoteFollower:       "It follows.",
+	raft.NoteTimeout:        "I heard no leader for an election timeout.",
+	raft.NotePreCampaign:    "I hear no leader, and ask who would vote for me.",
+	raft.NoteCampaign:       "I raise the term, vote for myself, and ask all for a vote.",
+	raft.NoteVoteGranted:    "My one vote of this term: it is durable before it leaves.",
+	raft.NoteVoteDenied:     "I refuse my vote.",
+	raft.NotePreVoteGranted: "I would vote for it: I hear no leader, its log is new enough.",
+	raft.NotePreVoteDenied:  "I would not vote for it.",
+	raft.NoteLeader:         "A majority of all voted for me in this term: I lead.",
+	raft.NoteNewerTerm:      "I take over a newer term.",
+	raft.NoteQuorumLost:     "No majority answered me for a timeout: I step down.",
+	raft.NoteFollower:       "I follow.",
 }
 
 // raftReceived says what a message is for; the core's decision about it follows, if there is one.
 func raftReceived(body raft.Body) string {
 	switch body.(type) {
 	case raft.PreVoteRequest:
-		return "Somebody asks whether an election could be won."
+		return "Somebody asks whether I would vote for it."
 	case raft.PreVoteReply:
-		return "An answer to the pre-vote."
+		return "An answer to my pre-vote."
 	case raft.VoteRequest:
-		return "A candidate asks for the vote of its term."
+		return "A candidate asks for my vote in its term."
 	case raft.VoteReply:
-		return "A vote, granted or refused."
+		return "An answer to my candidacy: a vote, or none."
 	case raft.Heartbeat:
-		return "A heartbeat: while the leader is heard, the election timeout begins anew."
+		return "The leader's heartbeat: my election timeout begins anew."
 	case raft.HeartbeatReply:
-		return "A follower answers. The leader stays one while a majority does."
-	case raft.AppendRequest, raft.AppendReply, raft.AppendConflict:
-		return "The log is replicated: a new leader's no-op."
+		return "A follower answers: I lead for as long as a majority does."
+	case raft.AppendRequest:
+		return "My log takes the first entry of a new leader: a no-op."
+	case raft.AppendReply, raft.AppendConflict:
+		return "An answer to the first entry of mine as leader: a no-op."
 	}
-	return "A message that no election needs."
+	return "A message that I need for no election."
 }
 
 // write takes a write of the core: its log first, so that whoever hears of an entry finds it.

@@ -162,7 +162,7 @@ func TestTwoPhase_ElectsTwoLeadersOfOneTermInTheComparisonToo(t *testing.T) {
 // Election Safety (Figure 3), in every cell.
 func TestRaft_NeverHasTwoLeadersInOneTerm(t *testing.T) {
 	p := somePlan(2)
-	p.Algorithms, p.Sizes, p.Seeds = []*Algorithm{raftCore}, []int{1, 2, 3, 5, 9}, 10
+	p.Algorithms, p.Sizes, p.Seeds = []*Algorithm{raftCore}, []int{1, 2, 3, 5, 9, 101}, 10
 	cells, err := p.Compare(context.Background())
 	require.NoError(t, err)
 	for i := range cells {

@@ -2,6 +2,16 @@ package elections
 
 import "slices"
 
+// What the two forms in two rounds have in common.
+const (
+	ringAssumes = "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
+		"member knows the order of all; clocks measure T and the patience of a starter, and " +
+		"need not agree."
+	ringGuarantees = "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
+		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
+		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders."
+)
+
 // ringCollecting finds the highest rank in a round, and tells all in a second one.
 var ringCollecting = &Algorithm{
 	Name:  "ring-a",
@@ -9,14 +19,10 @@ var ringCollecting = &Algorithm{
 	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
 		"Circular Configurations of Processes, 1979, in the textbooks' form, in which the " +
 		"starter's message comes back to it",
-	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
-		"member knows the order of all; clocks measure T and the patience of a starter, and " +
-		"need not agree.",
-	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
-		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
-		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
-	Takes:  "Skipping the unreachable.",
-	Leaves: "The second round: heartbeats announce.",
+	Assumes:    ringAssumes,
+	Guarantees: ringGuarantees,
+	Takes:      "Skipping the unreachable.",
+	Leaves:     "The second round: heartbeats announce.",
 	Choices: []string{
 		"Who sees no COORDINATOR within 2n · T starts again; a message past n hops is " +
 			"dropped.",
@@ -33,14 +39,10 @@ var ringMaximum = &Algorithm{
 	Source: "E. Chang and R. Roberts, An Improved Algorithm for Decentralized Extrema-Finding in " +
 		"Circular Configurations of Processes, 1979, in the textbooks' form with short " +
 		"messages",
-	Assumes: "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
-		"member knows the order of all; clocks measure T and the patience of a starter, and " +
-		"need not agree.",
-	Guarantees: "While that holds and nobody crashes meanwhile, the highest rank that lives is the " +
-		"one leader, after 2 · live hops for one starter, beside acknowledgements and what is " +
-		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders.",
-	Takes:  "Skipping the unreachable.",
-	Leaves: "Messages with the maximum alone: the sets of a group are tiny.",
+	Assumes:    ringAssumes,
+	Guarantees: ringGuarantees,
+	Takes:      "Skipping the unreachable.",
+	Leaves:     "Messages with the maximum alone: the sets of a group are tiny.",
 	Choices: []string{
 		"As in the collecting form.",
 	},
@@ -75,7 +77,7 @@ func (r *ring) Start(e *Env) { r.elect(e) }
 
 // elect sends an ELECTION round. "Concurrent elections run independently", so that nothing holds it back.
 func (r *ring) elect(e *Env) {
-	e.Rule("I start an election: a message that names me goes round the ring.")
+	e.Rule("I start an election: a message with my rank goes round.")
 	l := r.newLap(e, false, r.fold(nil, e.Self())...)
 	r.mine, r.electing = l.tag, true
 	e.Set(timerRound, patience(e))
@@ -105,7 +107,7 @@ func (r *ring) Receive(e *Env, from Rank, m Message) {
 
 func (r *ring) onHeartbeat(e *Env, from Rank) {
 	if r.hear(e, from) && !r.electing {
-		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		e.Rule("I lead and hear another leader: an election leaves one of us.")
 		r.elect(e)
 	}
 }
@@ -119,7 +121,7 @@ func (r *ring) onLap(e *Env, l lap) {
 		r.obey(e, l.ranks[0])
 		r.circulate(e, l)
 	default:
-		e.Rule("An election comes by: I add my rank, or put it in if it is higher, and pass it on.")
+		e.Rule("An election comes by: I add my rank, or keep only the highest.")
 		l.ranks = r.fold(l.ranks, e.Self())
 		r.circulate(e, l)
 	}
@@ -135,9 +137,9 @@ func (r *ring) onLap(e *Env, l lap) {
 func (r *ring) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator && l.starter == e.Self():
-		e.Rule("The second round is back: everybody in the ring has been told.")
+		e.Rule("The second round is back: I know that all have been told.")
 	case l.starter == e.Self() && l.tag == r.mine:
-		e.Rule("My message is back: the highest rank in it leads. A second round tells all.")
+		e.Rule("My message is back: its highest rank leads, and I tell all.")
 		r.mine = 0
 		leader := slices.Max(l.ranks)
 		r.obey(e, leader)

@@ -39,7 +39,7 @@ func (c *changRoberts) Start(e *Env) { c.elect(e) }
 
 // elect sends the member's own rank round the ring.
 func (c *changRoberts) elect(e *Env) {
-	e.Rule("My rank goes round the ring: if it comes back, no higher one lives.")
+	e.Rule("My rank goes round: if it comes back, no higher one lives.")
 	l := c.newLap(e, false)
 	c.mine = l.tag
 	c.join(e)
@@ -77,7 +77,7 @@ func (c *changRoberts) Receive(e *Env, from Rank, m Message) {
 
 func (c *changRoberts) onHeartbeat(e *Env, from Rank) {
 	if c.hear(e, from) && !c.takesPart {
-		e.Rule("I lead and hear another leader: I start an election, so that one of us remains.")
+		e.Rule("I lead and hear another leader: an election leaves one of us.")
 		c.elect(e)
 	}
 }
@@ -107,9 +107,9 @@ func (c *changRoberts) onLap(e *Env, l lap) {
 func (c *changRoberts) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator:
-		e.Rule("The last round is back: everybody in the ring has been told.")
+		e.Rule("The last round is back: I know that all have been told.")
 	case l.tag == c.mine:
-		e.Rule("My own rank is back: it is the highest that lives, and I lead. A last round tells all.")
+		e.Rule("My rank is back, so none higher lives: I lead, and tell all.")
 		c.mine = 0
 		c.obey(e, e.Self())
 		c.circulate(e, c.newLap(e, true))
@@ -130,9 +130,11 @@ func (c *changRoberts) Fire(e *Env, t Timer) {
 		c.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
 		c.suspect()
-		if !c.takesPart {
-			c.elect(e)
+		if c.takesPart {
+			e.Rule("My leader is silent, and I take part in an election already.")
+			return
 		}
+		c.elect(e)
 	case timerRound:
 		c.takesPart = false
 		c.elect(e)

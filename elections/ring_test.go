@@ -51,6 +51,13 @@ var travelling = []ruleRow{
 		a.hears(4, ack{a.newest().(lap)})
 		require.False(a.t, a.runs(timerHop))
 	}, "", 0},
+	{"an acknowledgement is that of one hop", 3, func(a *actor) {
+		own := ack{a.newest().(lap)}
+		a.hears(2, anElection)
+		a.forget()
+		a.hears(4, own)
+		require.True(a.t, a.runs(timerHop), "the other one is still under way")
+	}, "", 0},
 	{"the acknowledgement of who was skipped comes too late", 3, func(a *actor) {
 		late := ack{a.newest().(lap)}
 		a.fires(timerHop)
@@ -86,6 +93,12 @@ var travelling = []ruleRow{
 		a.quiet()
 		a.comes(1, anElection)
 	}, "3 -> 1 ACK", 0},
+	{"and so it is after the second round", 3, func(a *actor) {
+		a.hears(2, anElection)
+		a.hears(2, told)
+		a.quiet()
+		a.comes(1, anElection)
+	}, "3 -> 1 ACK", 5},
 	{"the second round tells who leads", 3, func(a *actor) {
 		a.quiet()
 		a.comes(2, told)
@@ -153,6 +166,13 @@ func TestRingCollecting_Rules(t *testing.T) {
 			a.forget()
 			a.alone()
 		}, lines("3 -> 5 ELECTION", "3 -> 1 ELECTION", "3 -> 2 ELECTION", "3 -> 4 COORDINATOR"), 3},
+		{"who thinks itself alone, and was not, has had its round", 3, func(a *actor) {
+			own := a.newest().(lap)
+			a.alone()
+			a.quiet()
+			own.hops, own.ranks = 5, []Rank{3, 4}
+			a.comes(2, own)
+		}, "3 -> 2 ACK", 3},
 		{"a leader that hears another one starts an election", 3, func(a *actor) {
 			a.returned(1, 2)
 			a.forget()
@@ -193,6 +213,15 @@ func TestRingChangRoberts_Rules(t *testing.T) {
 			require.Equal(a.t, Rank(4), a.newest().(lap).starter)
 			require.True(a.t, a.runs(timerRound))
 		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 5},
+		{"the wait for COORDINATOR begins when one takes part, and no other election makes it longer", 3, func(a *actor) {
+			resting(a)
+			a.hears(2, lap{starter: 4, tag: 9, hops: 3})
+			due := a.clock + 10*a.times.Answer
+			a.forget()
+			a.clock += a.times.Answer
+			a.hears(2, lap{starter: 5, tag: 10, hops: 3})
+			require.Equal(a.t, due, a.timers[3][timerRound])
+		}, lines("3 -> 2 ACK", "3 -> 4 ELECTION"), 5},
 		{"a lower one is replaced by the own", 3, func(a *actor) {
 			resting(a)
 			a.comes(2, lap{starter: 1, tag: 9, hops: 2})
@@ -211,6 +240,12 @@ func TestRingChangRoberts_Rules(t *testing.T) {
 			a.quiet()
 			a.comes(2, lap{starter: 3, tag: 9, hops: 5})
 		}, "3 -> 2 ACK", 0},
+		{"a leader that hears another one starts an election", 3, func(a *actor) {
+			a.returned()
+			a.forget()
+			a.hears(4, Heartbeat{4})
+			a.hears(4, Heartbeat{4})
+		}, "3 -> 4 ELECTION", 3},
 		{"who takes part and loses its leader waits for the election under way", 3, func(a *actor) {
 			resting(a)
 			a.hears(2, lap{starter: 4, tag: 9, hops: 3})

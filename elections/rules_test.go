@@ -60,7 +60,9 @@ func TestBullyThreeStep_Rules(t *testing.T) {
 }
 
 var bullyThreeStepRules = []ruleRow{
-	{"an election starts at initialisation, and all higher ranks are asked", 3, started, askAll, 0},
+	{"an election starts at initialisation: all higher ranks are asked, and ALIVE is waited for, T", 3, func(a *actor) {
+		require.Equal(a.t, a.clock+a.times.Answer, a.timers[3][timerAlive])
+	}, askAll, 0},
 	{"the highest rank leads at once, and tells all lower ranks", 5, started,
 		lines("5 -> 1 ELECTED", "5 -> 2 ELECTED", "5 -> 3 ELECTED", "5 -> 4 ELECTED"), 5},
 	{"none answers within T: it leads and tells all lower ranks", 3, func(a *actor) {
@@ -77,7 +79,13 @@ var bullyThreeStepRules = []ruleRow{
 		a.hears(5, bullyAlive)
 		a.hears(3, bullyAlive)
 		a.fires(timerAlive)
+		require.Equal(a.t, a.clock+a.times.Answer, a.timers[2][timerElected], "ELECTED is waited for, T")
 	}, "2 -> 5 PROCEED", 0},
+	{"the answer of a lower rank counts for nothing", 3, func(a *actor) {
+		a.forget()
+		a.hears(2, bullyAlive)
+		a.fires(timerAlive)
+	}, lines("3 -> 1 ELECTED", "3 -> 2 ELECTED"), 3},
 	{"no ELECTED within T: the next highest is told", 2, func(a *actor) {
 		a.hears(3, bullyAlive)
 		a.hears(4, bullyAlive)
@@ -118,6 +126,34 @@ var bullyThreeStepRules = []ruleRow{
 		a.hears(1, bullyProceed)
 		require.False(a.t, a.runs(timerAlive))
 	}, lines("3 -> 1 ELECTED", "3 -> 2 ELECTED"), 3},
+	{"a higher rank tells nobody to proceed", 3, func(a *actor) {
+		a.forget()
+		a.hears(4, bullyProceed)
+	}, "", 0},
+	{"a leader watches nobody", 3, func(a *actor) {
+		a.hears(5, announcement{})
+		a.hears(1, bullyProceed)
+		a.forget()
+		require.False(a.t, a.runs(TimerSuspect))
+		require.Equal(a.t, a.clock+a.times.Heartbeat, a.timers[3][TimerHeartbeat])
+	}, "", 3},
+	{"who follows another one leads no more", 3, func(a *actor) {
+		a.fires(timerAlive)
+		a.forget()
+		a.hears(5, announcement{})
+		require.False(a.t, a.runs(TimerHeartbeat))
+	}, "", 5},
+	{"a leader is given from TimeoutMin to TimeoutMax from its last heartbeat on", 3, func(a *actor) {
+		a.hears(5, announcement{})
+		a.forget()
+		for range 20 {
+			a.clock += a.times.Heartbeat
+			a.hears(5, Heartbeat{5})
+			wait := a.timers[3][TimerSuspect] - a.clock
+			require.GreaterOrEqual(a.t, wait, a.times.TimeoutMin)
+			require.LessOrEqual(a.t, wait, a.times.TimeoutMax)
+		}
+	}, "", 5},
 	{"a silent leader is given up, and an election started", 3, func(a *actor) {
 		a.hears(5, announcement{})
 		a.forget()
@@ -149,7 +185,9 @@ func TestBullyCascading_Rules(t *testing.T) {
 }
 
 var bullyCascadingRules = []ruleRow{
-	{"a member that starts begins an election", 3, started, askAll, 0},
+	{"a member that starts begins an election, and waits T for ANSWER", 3, func(a *actor) {
+		require.Equal(a.t, a.clock+a.times.Answer, a.timers[3][timerAnswer])
+	}, askAll, 0},
 	{"the highest rank sends COORDINATOR at once", 5, started,
 		lines("5 -> 1 COORDINATOR", "5 -> 2 COORDINATOR", "5 -> 3 COORDINATOR", "5 -> 4 COORDINATOR"), 5},
 	{"a receiver returns ANSWER, and begins an election of its own", 3, func(a *actor) {
@@ -184,6 +222,18 @@ var bullyCascadingRules = []ruleRow{
 		a.hears(5, cascadeAnswer)
 		require.Equal(a.t, due, a.timers[3][timerCoordinator])
 		require.False(a.t, a.runs(timerAnswer))
+	}, "", 0},
+	{"an ANSWER after the election is over changes nothing", 3, func(a *actor) {
+		a.hears(5, cascadeCoordinator)
+		a.forget()
+		a.hears(4, cascadeAnswer)
+		require.False(a.t, a.runs(timerCoordinator))
+	}, "", 5},
+	{"who loses its leader during an election goes on with that", 3, func(a *actor) {
+		a.hears(5, cascadeCoordinator)
+		a.hears(2, cascadeElection)
+		a.forget()
+		a.fires(TimerSuspect)
 	}, "", 0},
 	{"no COORDINATOR within T′: it begins again", 3, func(a *actor) {
 		a.hears(4, cascadeAnswer)
@@ -228,7 +278,16 @@ var tellAll = lines("3 -> 1 ELECTED", "3 -> 2 ELECTED", "3 -> 4 ELECTED", "3 -> 
 
 var nextInLineRules = []ruleRow{
 	{"no alternate is known: bully a in full", 3, started, askAll, 0},
-	{"the first alternate is asked first", 2, named(4, 3), "2 -> 4 NEXT", 0},
+	{"the first alternate is asked first, and has T to answer", 2, func(a *actor) {
+		named(4, 3)(a)
+		require.Equal(a.t, a.clock+a.times.Answer, a.timers[2][timerNext])
+	}, "2 -> 4 NEXT", 0},
+	{"the answer of another than the one that was asked keeps it from nothing", 2, func(a *actor) {
+		named(4, 3)(a)
+		a.forget()
+		a.hears(5, bullyAlive)
+		a.fires(timerNext)
+	}, "2 -> 3 NEXT", 0},
 	{"the next one T later", 2, func(a *actor) {
 		named(4, 3)(a)
 		a.forget()
@@ -242,7 +301,9 @@ var nextInLineRules = []ruleRow{
 	{"an answer keeps the detector from asking others", 2, func(a *actor) {
 		named(4, 3)(a)
 		a.forget()
+		a.clock += a.times.Answer / 2
 		a.hears(4, bullyAlive)
+		require.Equal(a.t, a.clock+a.times.Answer, a.timers[2][timerNext], "it announces itself within T")
 	}, "", 0},
 	{"an alternate that answers and never announces itself: bully a in full", 3, func(a *actor) {
 		named(4, 2)(a)
@@ -261,6 +322,12 @@ var nextInLineRules = []ruleRow{
 		a.hears(5, announcement{[]Rank{4, 3}})
 		a.forget()
 		a.hears(1, nextInLineAsk)
+		require.Equal(a.t, announcement{[]Rank{2, 1}}, a.waiting[len(a.waiting)-1].message, "it names the next ones")
+	}, lines("3 -> 1 ALIVE", tellAll), 3},
+	{"who is asked during bully a leads, and that is over", 3, func(a *actor) {
+		a.forget()
+		a.hears(1, nextInLineAsk)
+		require.False(a.t, a.runs(timerAlive))
 	}, lines("3 -> 1 ALIVE", tellAll), 3},
 	{"who is asked while it asks another leads, and its search is over", 3, func(a *actor) {
 		named(4, 2)(a)
@@ -312,6 +379,9 @@ func TestNextInLine_ALeaderNamesTheTwoRanksBelowIt(t *testing.T) {
 		b.start(row.leader, nextInLineFailover.New(Options{Self: row.leader, N: 5}))
 		if row.leader < 5 {
 			b.fire(row.leader, timerAlive)
+		}
+		if row.leader > 1 {
+			assert.Equal(t, announcement{row.want}, b.waiting[len(b.waiting)-1].message, "with ELECTED")
 		}
 		b.waiting = nil
 		b.fire(row.leader, TimerHeartbeat)

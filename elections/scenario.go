@@ -80,7 +80,7 @@ var scenarios = []*Scenario{
 	},
 	{
 		Name: "restart-storm", Title: "Restart storm", befall: restartStorm,
-		Meaning: "For 10 s, a member crashes every 500 ms, the leader first, and is back after 200 ms to 1 s.",
+		Meaning: "For 10 s, a member crashes every 500 ms unless it is down, the leader first, and is back after 200 ms to 1 s.",
 	},
 	{
 		Name: "heal", Title: "A partition heals", cuts: true, before: cutBefore, befall: heal,
@@ -172,8 +172,12 @@ func cascade(w *world, fault sim.Time) {
 		delay := w.chance.Between(0, delayMax)
 		w.watch.began = func(next Rank) {
 			w.watch.began = nil
-			w.fault(w.queue.Now()+delay, "the next leader crashes", func() { w.crash(next) })
-			w.startAt(fault+cascadeReturns, next)
+			crash, back := w.queue.Now()+delay, fault+cascadeReturns
+			if crash >= back { // nobody could take over before the first was back
+				back = crash + cascadeReturns
+			}
+			w.fault(crash, "the next leader crashes", func() { w.crash(next) })
+			w.startAt(back, next)
 		}
 	})
 }
@@ -284,8 +288,10 @@ func restartStorm(w *world, fault sim.Time) {
 			if at == fault {
 				victim = max(w.present(), 1)
 			}
-			w.crash(victim)
-			w.startAt(at+down, victim)
+			if w.member(victim).machine != nil { // who is down already comes back when it would have
+				w.crash(victim)
+				w.startAt(at+down, victim)
+			}
 		})
 	}
 }

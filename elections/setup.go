@@ -2,6 +2,7 @@ package elections
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,9 @@ type Setup struct {
 func (s *Setup) Validate() error {
 	if s.N < 1 || s.N > MembersMax {
 		return fmt.Errorf("elections: n = %d: it takes 1 to %d members", s.N, MembersMax)
+	}
+	if s.Times == (Times{}) {
+		return fmt.Errorf("elections: no time profile: it takes Scaled or Published")
 	}
 	if s.Wins < 0 || s.Wins > winsMax {
 		return fmt.Errorf("elections: %d consecutive wins: it takes 1 to %d, or 0 for the default", s.Wins, winsMax)
@@ -54,40 +58,28 @@ func (s *Setup) Validate() error {
 
 // FindAlgorithm returns the algorithm of this name.
 func FindAlgorithm(name string) (*Algorithm, error) {
-	var names []string
-	for _, a := range algorithms {
-		if a.Name == name {
-			return a, nil
-		}
-		names = append(names, a.Name)
-	}
-	return nil, unknown("algorithm", name, names)
+	return findNamed("algorithm", name, algorithms, func(a *Algorithm) string { return a.Name })
 }
 
-// FindScenario returns the scenario of this name.
+// FindScenario returns the scenario of this name, one of Scenarios or LostVotes.
 func FindScenario(name string) (*Scenario, error) {
-	var names []string
-	for _, s := range scenarios {
-		if s.Name == name {
-			return s, nil
-		}
-		names = append(names, s.Name)
-	}
-	return nil, unknown("scenario", name, names)
+	all := append(slices.Clip(scenarios), lostVotes)
+	return findNamed("scenario", name, all, func(s *Scenario) string { return s.Name })
 }
 
 // FindMeasure returns the measure of this name.
 func FindMeasure(name string) (MeasureInfo, error) {
-	var names []string
-	for _, m := range measureInfos {
-		if m.Name == name {
-			return m, nil
-		}
-		names = append(names, m.Name)
-	}
-	return MeasureInfo{}, unknown("measure", name, names)
+	return findNamed("measure", name, measureInfos, func(m MeasureInfo) string { return m.Name })
 }
 
-func unknown(what, name string, choices []string) error {
-	return fmt.Errorf("elections: unknown %s %q; there are %s", what, name, strings.Join(choices, ", "))
+// findNamed finds one of a kind by its name. The error says which ones there are.
+func findNamed[T any](kind, name string, all []T, nameOf func(T) string) (one T, err error) {
+	var names []string
+	for _, candidate := range all {
+		if nameOf(candidate) == name {
+			return candidate, nil
+		}
+		names = append(names, nameOf(candidate))
+	}
+	return one, fmt.Errorf("elections: unknown %s %q; there are %s", kind, name, strings.Join(names, ", "))
 }

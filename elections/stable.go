@@ -10,7 +10,7 @@ import "github.com/coxswain/raft/internal/sim"
 // Guarantees: after a while all who are up and connected hold one leader, and a leader that works and is
 // reachable stays one. Not one leader at an instant: each part of a partition elects its own.
 //
-// Rounds r = 0, 1, ...; "round r has one possible leader, member r mod n, which sends OK(r) to all every η".
+// Rounds r = 0, 1, ... Each has one possible leader.
 
 var stable = &Algorithm{
 	Name:   "stable",
@@ -58,7 +58,7 @@ type stableMachine struct {
 	oks   int // of this round, up to two
 }
 
-// owner: "round r has one possible leader, member r mod n".
+// owner: "round r has one possible leader, member r mod n, which sends OK(r) to all every η".
 func (m *stableMachine) owner(round uint64) Rank { return Rank(round%uint64(m.o.N)) + 1 }
 
 // Leader: "a member takes the round's leader as leader only after two OKs of that round".
@@ -70,7 +70,7 @@ func (m *stableMachine) Leader() (Rank, uint64) {
 }
 
 func (m *stableMachine) Start(e *Env) {
-	e.Rule("All begin in round 0, whose leader is the first member.")
+	e.Rule("I start in round 0, as all do: its leader is member 1.")
 	m.enter(e, 0)
 }
 
@@ -80,7 +80,7 @@ func (m *stableMachine) enter(e *Env, round uint64) {
 	e.Stop(stableSend)
 	e.Stop(stableSilence)
 	if m.owner(round) == m.o.Self {
-		e.Rule("The round is its own: it sends OK to all, at once and then every η.")
+		e.Rule("The round is mine: I send OK to all, at once and every η.")
 		m.send(e)
 		return
 	}
@@ -93,13 +93,14 @@ func (m *stableMachine) send(e *Env) {
 	e.Broadcast(stableMessage{true, m.round, e.Wall()})
 }
 
+// Fire: "No OK(r) for 2η: go to round r + 1 and send START(r + 1) to all."
 func (m *stableMachine) Fire(e *Env, t Timer) {
 	if t == stableSend {
-		e.Rule("η is over: the round's leader sends OK to all.")
+		e.Rule("The round is mine, and η is over: I send OK to all.")
 		m.send(e)
 		return
 	}
-	e.Rule("No OK of the round for 2η: the next round begins, and all are told.")
+	e.Rule("No OK of the round for 2η: I go to the next, and tell all.")
 	m.enter(e, m.round+1)
 	e.Broadcast(stableMessage{false, m.round, e.Wall()})
 }
@@ -110,21 +111,21 @@ func (m *stableMachine) Receive(e *Env, from Rank, message Message) {
 	msg := message.(stableMessage)
 	switch {
 	case sim.Time(e.Wall()-msg.sent) > e.Times().Eta:
-		e.Rule("A message older than η is dropped.")
+		e.Rule("This message is older than η: I drop it.")
 		return
 	case msg.round < m.round:
-		e.Rule("A message of a lower round is answered with START of the own one.")
+		e.Rule("A message of a lower round: I answer with START of mine.")
 		e.Send(from, stableMessage{false, m.round, e.Wall()})
 		return
 	case msg.round == m.round && !msg.ok:
-		e.Rule("START of the own round: it is there already.")
+		e.Rule("START of my round: I am there already.")
 		return
 	case msg.round > m.round:
-		e.Rule("A message of a higher round moves the member to that round.")
+		e.Rule("A message of a higher round: I go to that round.")
 		m.enter(e, msg.round)
 	}
 	if msg.ok && from == m.owner(msg.round) {
-		e.Rule("OK of the round: its leader is heard, and taken as leader from the second one on.")
+		e.Rule("OK of my round: after two I take its sender for the leader.")
 		m.oks = min(m.oks+1, 2)
 		e.Set(stableSilence, 2*e.Times().Eta)
 	}

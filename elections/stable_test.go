@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -130,6 +131,15 @@ func TestStable_FollowsItsRules(t *testing.T) {
 			assert.Equal(t, row.epoch, epoch)
 		})
 	}
+}
+
+// "Only the leader sends": n - 1 messages every η, once there is one.
+func TestStable_OnlyTheLeaderSendsOnceThereIsOne(t *testing.T) {
+	const n = 9
+	s := elected(t, stable, n)
+	s.pass(time.Second)
+	assert.Equal(t, int(ms(1000)/stableEta)*(n-1), s.count("OK"))
+	assert.Zero(t, s.count("START"))
 }
 
 func TestStable_AWorkingLeaderStaysThoughOthersComeAndGo(t *testing.T) {

@@ -23,7 +23,7 @@ func WriteTable(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) erro
 }
 
 // Legend says how to read a cell of a table.
-const Legend = `A cell is median / p99 / worst over all seeds; times are in ms; – is never, or that the algorithm has no terms.`
+const Legend = `A cell is median / p99 / worst over all seeds; times are in ms, <1 is below a half and not 0; – is never, or that the algorithm has no terms.`
 
 // groups splits cells by scenario and size.
 func groups(cells []Cell) [][]Cell {

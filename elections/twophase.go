@@ -68,7 +68,7 @@ type twoPhaseMachine struct {
 	slate  []tpClaim
 	// The candidate's.
 	leads bool
-	tally []tpStamp // the latest vote of each member, by rank; voted says whether there is one
+	tally []tpStamp // "latest vote of each member", by rank; voted says whether there is one
 	voted []bool
 }
 
@@ -92,7 +92,7 @@ func (m *twoPhaseMachine) Leader() (Rank, uint64) {
 }
 
 func (m *twoPhaseMachine) Start(e *Env) {
-	e.Rule("Watching begins: a leader has five heartbeats' time to be heard.")
+	e.Rule("I begin to watch: a leader has five heartbeats' time.")
 	m.watch(e)
 }
 
@@ -106,7 +106,7 @@ func (m *twoPhaseMachine) watch(e *Env) {
 // vote: "on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader
 // message seen". It joins the own slate; a leader's reports its last sent numbers.
 func (m *twoPhaseMachine) vote(e *Env) {
-	e.Rule("Voting begins: the last leader message seen is the claim that goes to all.")
+	e.Rule("I begin to vote: my claim is the last LEAD that I have seen.")
 	m.voting = true
 	e.Set(tpElector, e.Times().RTT)
 	m.slate[m.o.Self] = tpClaim{true, m.seen}
@@ -131,11 +131,11 @@ func (m *twoPhaseMachine) elect(e *Env) {
 	stamp := m.slate[best].stamp
 	m.watch(e)
 	if best == m.o.Self {
-		e.Rule("The time for claims is up, and the own one is the best: a vote for itself.")
+		e.Rule("The time for claims is up: mine is best, I vote for myself.")
 		m.count(e, best, stamp)
 		return
 	}
-	e.Rule("The time for claims is up: the vote goes to the best one.")
+	e.Rule("The time for claims is up: I vote for the best one.")
 	e.Send(best, tpMessage{tpVOTE, stamp})
 }
 
@@ -177,7 +177,7 @@ func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 		m.vote(e)
 		return
 	}
-	e.Rule("The claim joins the slate.")
+	e.Rule("I put the claim on my slate.")
 }
 
 // onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored". Another one "resets the
@@ -185,22 +185,22 @@ func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 // clears the candidate's tally, and "makes it a follower".
 func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 	if stamp.before(m.seen) {
-		e.Rule("An obsolete LEAD is ignored.")
+		e.Rule("I ignore an obsolete LEAD.")
 		return
 	}
 	m.seen, m.sender = stamp, from
 	if m.leads {
-		e.Rule("A LEAD that is not obsolete makes a leader a follower.")
+		e.Rule("A LEAD that is not obsolete: I lead no more, I follow it.")
 		e.Stop(tpLead)
 	}
 	m.leads = false
 	clear(m.voted)
 	if m.voting {
-		e.Rule("A LEAD while voting counts as its sender's claim.")
+		e.Rule("A LEAD while I vote counts as its sender's claim.")
 		m.slate[from] = tpClaim{true, stamp}
 		return
 	}
-	e.Rule("LEAD: its sender is followed, and has three heartbeats' time for the next one.")
+	e.Rule("LEAD: I follow its sender, for three heartbeats' time.")
 	e.Set(tpElector, 3*e.Times().Heartbeat)
 }
 
@@ -208,7 +208,7 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 // Votes are identical when both numbers are, and "the winner leads term + 1 from msg 0" (choices).
 func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	if m.leads {
-		e.Rule("A leader ignores votes.")
+		e.Rule("I lead, and ignore votes.")
 		return
 	}
 	m.tally[from], m.voted[from] = stamp, true
@@ -219,10 +219,10 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 		}
 	}
 	if 2*same <= m.o.N {
-		e.Rule("The vote joins the tally: not more than half of the members yet.")
+		e.Rule("The vote joins my tally: not more than half of all yet.")
 		return
 	}
-	e.Rule("More than half of the members cast identical votes: it leads the next term.")
+	e.Rule("More than half voted alike for me: I lead the next term.")
 	m.leads = true
 	clear(m.voted)
 	m.seen = tpStamp{stamp.term + 1, 0}
@@ -231,7 +231,7 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 
 // lead: a leader "broadcasts at once on entry and then at least every HBT".
 func (m *twoPhaseMachine) lead(e *Env) {
-	e.Rule("A heartbeat interval is over: the leader's next LEAD.")
+	e.Rule("I lead, and make myself heard.")
 	m.seen.msg++
 	m.announce(e)
 }

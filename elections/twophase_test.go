@@ -147,7 +147,11 @@ var twoPhaseRules = []struct {
 	},
 	{
 		rule: "a leader broadcasts at least every HBT, and counts its messages", wait: 3 * tpHBT, led: 1,
-		do:   func(b *bench) { electAs(b, 1, 0, 0); b.fire(1, tpLead) },
+		do: func(b *bench) {
+			electAs(b, 1, 0, 0)
+			b.fire(1, tpLead)
+			require.Equal(b.t, tpHBT, b.timers[1][tpLead]-b.clock)
+		},
 		said: "1 -> 2 LEAD(1,1), 1 -> 3 LEAD(1,1)",
 	},
 	{
@@ -160,7 +164,57 @@ var twoPhaseRules = []struct {
 	},
 	{
 		rule: "a leader ignores an obsolete LEAD, and votes", wait: 3 * tpHBT, led: 1,
-		do: func(b *bench) { electAs(b, 1, 4, 0); b.tell(1, 3, lead(4, 9)); b.tell(1, 3, vote(4, 0)) },
+		do: func(b *bench) {
+			electAs(b, 1, 4, 0)
+			b.tell(1, 3, lead(4, 9))
+			b.tell(1, 2, vote(7, 0)) // two would make it leader of term 8
+			b.tell(1, 3, vote(7, 0))
+		},
+	},
+	{
+		rule: "a LEAD of the numbers last seen is not obsolete", wait: 3 * tpHBT, led: 3,
+		do: func(b *bench) { b.tell(1, 2, lead(2, 0)); b.clock += tpHBT; b.tell(1, 3, lead(2, 0)) },
+	},
+	{
+		rule: "a LEAD of a higher term is not obsolete, whatever its msg", wait: 3 * tpHBT, led: 3,
+		do: func(b *bench) { b.tell(1, 2, lead(2, 9)); b.tell(1, 3, lead(3, 0)) },
+	},
+	{
+		rule: "the own ELECT joins the slate: its claim may be the latest", wait: 5 * tpHBT, led: 2,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(4, 7))
+			b.tell(1, 3, elect(1, 0))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+	},
+	{
+		rule: "a vote for itself counts", wait: 3 * tpHBT, led: 1,
+		do: func(b *bench) {
+			b.fire(1, tpElector)
+			b.waiting = nil
+			b.fire(1, tpElector)
+			b.tell(1, 2, vote(0, 0))
+		},
+		said: "1 -> 2 LEAD(1,0), 1 -> 3 LEAD(1,0)",
+	},
+	{
+		rule: "a leader is the old leader of its own vote, whoever led before", wait: 5 * tpHBT, led: 1,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(1, 0))
+			electAs(b, 1, 1, 0)
+			b.tell(1, 2, elect(1, 0))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+	},
+	{
+		rule: "its own LEAD while voting leaves the timer, too", wait: tpRTT / 2, led: 1,
+		do: func(b *bench) {
+			b.fire(1, tpElector)
+			b.clock += tpRTT / 2
+			electAs(b, 1, 0, 0)
+		},
 	},
 	{
 		rule: "a leader's own ELECT reports its last sent numbers", wait: tpRTT, led: 1,

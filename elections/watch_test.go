@@ -89,6 +89,14 @@ var watched = []struct {
 		func(w *world) { w.at(ms(100), func() { w.cut([]int{0, 1, 0}) }) }, Agreement, int64(ms(100)),
 	},
 	{
+		"nor one that only does not hear the leader", [][]belief{follows(200, 3), nil, follows(200, 3)},
+		func(w *world) { w.at(ms(100), func() { w.cutOne(2, 1) }) }, Agreement, int64(ms(100)),
+	},
+	{
+		"nor one that only the leader does not hear", [][]belief{follows(200, 3), nil, follows(200, 3)},
+		func(w *world) { w.at(ms(100), func() { w.cutOne(1, 2) }) }, Agreement, int64(ms(100)),
+	},
+	{
 		"and does not count: half of the live members is too few", [][]belief{
 			follows(50, 4), follows(50, 4), follows(50, 4), follows(50, 4),
 		},
@@ -154,6 +162,12 @@ var watched = []struct {
 			w.at(ms(300), func() { w.cut([]int{0, 1, 2}) })
 			w.at(ms(350), w.mend)
 		}, Changes, 0,
+	},
+	{
+		"that it does not hear the majority is one, too", [][]belief{
+			{{50, 1, 1}, {350, 0, 0}}, {{50, 1, 1}, {400, 2, 2}}, nil,
+		},
+		func(w *world) { w.at(ms(300), func() { w.cutOne(1, 0); w.cutOne(2, 0) }) }, Changes, 0,
 	},
 	{
 		"that it is left with half of an even number is one, too", [][]belief{

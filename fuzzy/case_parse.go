@@ -174,7 +174,7 @@ func (p *caseParser) fault(text string) error {
 		at         *int64
 	}{{"every", every, (*int64)(&r.Every)}, {"for", length, (*int64)(&r.For)}} {
 		t, err := parseTime(row.text)
-		if err != nil || t < 1 || int(t) > timeMax {
+		if err != nil || t < 1 || int64(t) > timeMax {
 			return fmt.Errorf("fault %s: %s %q: it takes a time up to an hour", name, row.what, row.text)
 		}
 		*row.at = int64(t)

@@ -143,7 +143,7 @@ func (c *cluster) prepare() {
 func (c *cluster) turn() {
 	e, ok := c.queue.Pop()
 	if !ok {
-		c.fail(Safety, "simulation", "nothing is left to happen")
+		c.fail(Simulation, "simulation", "nothing is left to happen")
 		return
 	}
 	c.stats.Events++

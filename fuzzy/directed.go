@@ -123,7 +123,9 @@ func (d *director) perform() {
 	}
 	d.unmute()
 	for _, h := range d.holds {
-		h.release()
+		if !h.lasting {
+			h.release()
+		}
 	}
 	d.c.nextPhase()
 }

@@ -75,9 +75,7 @@ func longerLogOfAnOlderTerm(d *director) {
 	d.given("a's log is longer than c's, and of an older term", a.last() > c.last())
 	d.crash(b)
 	d.heal()
-	rivals := d.onlyCandidate(a)
-	d.always(8, "a, which lacks what is committed, does not lead", func() bool { return !a.leads() })
-	rivals.stop()
+	d.standsInVain(a)
 	d.expect(8, "c leads", c.leads)
 }
 
@@ -90,9 +88,7 @@ func voteByTheEndOfTheLog(d *director) {
 	d.until("a commits an entry", func() bool { return a.status.Commit == a.last() })
 	d.given("b holds it, and does not know that it is committed", b.last() == a.last() && b.status.Commit < b.last())
 	d.crash(a)
-	rivals := d.onlyCandidate(c)
-	d.always(8, "c, which lacks it, does not lead", func() bool { return !c.leads() })
-	rivals.stop()
+	d.standsInVain(c)
 	d.expect(8, "b leads", b.leads)
 }
 
@@ -148,7 +144,9 @@ func silenceFreesVoters(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.found()
 	beats := d.record(these(a), these(c), raft.Heartbeat{})
-	d.until("c hears a", beats.some)
+	d.until("c hears a, and has patience for more than an election timeout", func() bool {
+		return beats.some() && c.patience() > d.timeouts(1.03)
+	})
 	d.crash(a)
 	rivals := d.onlyCandidate(b)
 	asks := d.hold(these(b), these(c), raft.PreVoteRequest{})
@@ -227,8 +225,10 @@ func voteRequestFromBefore(d *director) {
 	d.until("c stands for election", func() bool { return len(requests.kept) == 2 })
 	d.crash(c)
 	d.resume(a)
+	beats := d.record(these(a), these(b), raft.Heartbeat{})
 	d.until("b hears a again", func() bool { return b.status.Leader == a.id })
 	d.wait(0.7)
+	d.until("a has told it so", beats.some)
 	reigns := d.reignsOn(a)
 	requests.release()
 	d.always(8, "a leads on in its term", reigns)

@@ -38,6 +38,12 @@ var replicationScenarios = []scenario{
 		about: "a follower that restarts is shown again what matches, also when nobody writes",
 	},
 	{
+		name: "hint-without-its-entries", voters: 5, shape: tornWrites, play: hintWithoutItsEntries,
+		about: "a crash that leaves the commit index of a write, and not its entries, commits nothing of what " +
+			"they were to overwrite",
+		source: "etcd #5664, #13509",
+	},
+	{
 		name: "contradicting-leader", voters: 3, play: contradictingLeader,
 		about:  "an append that contradicts what is committed is refused, whoever sends it",
 		source: "Figure 3, Leader Append-Only",
@@ -105,9 +111,7 @@ func figure8e(d *director) {
 	d.given("c stores an entry of a's term", len(c.disk.log) > int(x.Index))
 	d.crash(a)
 	d.start(e)
-	rivals := d.onlyCandidate(e)
-	d.always(8, "e does not lead", func() bool { return !e.leads() })
-	rivals.stop()
+	d.standsInVain(e)
 	d.somebodyCommits(20)
 	d.check("the entry is committed", func() bool { return d.c.check.canonical[x.Index-1].id == x })
 }
@@ -205,6 +209,38 @@ func restartLearnsTheCommit(d *director) {
 	d.expect(6, "c applies it, and nobody writes", func() bool { return c.applied == a.status.Commit })
 }
 
+func tornWrites(p *Profile) { p.Node.Atomic = false }
+
+// b has an entry of a that was never committed, and is about to overwrite it with one of c that was.
+func hintWithoutItsEntries(d *director) {
+	n := d.c.nodes
+	a, b, c := n[0], n[1], n[2]
+	d.found()
+	d.lose(these(a), these(c, n[3], n[4]), raft.AppendRequest{})
+	d.write(a, 1)
+	x := a.log[a.last()-1].entry.ID()
+	d.until("b stores the entry", func() bool { return b.stores(x) && b.status.Persisted == x.Index })
+	d.isolate(sim.BothWays, a)
+	appends := d.lose(these(c), these(b), raft.AppendRequest{})
+	rival := d.lose(these(b), nil, raft.PreVoteRequest{}, raft.VoteRequest{}) // its log is longer than most
+	d.elect(c)
+	d.until("c commits another in its place, and b knows nothing but its term", func() bool {
+		return c.status.Commit >= x.Index && b.disk.hard.Term == c.status.Term && len(b.queue) == 0
+	})
+	d.stall(b)
+	appends.stop()
+	d.until("b is about to overwrite the entry", func() bool { return b.status.Commit >= x.Index })
+	d.given("its disk has not begun to", b.stores(x))
+	d.tear(b)
+	d.given("the entry is still there", b.stores(x))
+	d.flow(b)
+	d.start(b)
+	d.check("b commits nothing that it does not know of", func() bool { return b.status.Commit < x.Index })
+	rival.stop()
+	d.expect(5, "b applies what is committed", func() bool { return b.applied >= c.status.Commit })
+	d.heal()
+}
+
 func contradictingLeader(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
 	d.found()
@@ -214,6 +250,8 @@ func contradictingLeader(d *director) {
 	d.written(a)
 	d.until("c knows that it is committed", func() bool { return c.status.Commit == a.last() })
 	end := c.status.Last
+	lied := c.status.Term + 1 // to c, it has a leader: whoever else were elected in it would wait for c in vain
+	d.lose(nil, nil, raft.VoteRequest{}).where(func(m *raft.Message) bool { return m.Term == lied }).lasts()
 	d.forge(appends.taken()[0], func(m *raft.Message) {
 		m.Term++
 		r := m.Body.(raft.AppendRequest)

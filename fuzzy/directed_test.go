@@ -8,14 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jitters is how many numbers each scenario is played with.
-const jitters = 10
+// jitters is how many numbers each scenario is played with: it must come about with any, not only with those
+// that a change was tried with.
+var jitters uint64 = 100
 
 func TestScenarios_EachComesAboutAndHolds(t *testing.T) {
+	numbers := jitters
+	if testing.Short() {
+		numbers = 10
+	}
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			for number := range uint64(jitters) {
+			for number := range numbers {
 				r, err := Run(Seed{ScenarioPrefix + s.name, number}, nil)
 				require.NoError(t, err)
 				require.Nil(t, r.Failure, "replay it: go run ./cmd/raftlab replay %s", r.Seed)

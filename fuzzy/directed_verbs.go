@@ -22,6 +22,7 @@ type hold struct {
 	fits     func(*raft.Message) bool // nil: any
 	mode     holdMode
 	over     bool
+	lasting  bool
 	kept     []messageUnderWay
 }
 
@@ -107,6 +108,9 @@ func (h *hold) byThisLife() *hold {
 	return h.where(func(m *raft.Message) bool { return slices.Contains(senders, m.From) })
 }
 
+// lasts makes a hold outlast the story: the second phase has it, too.
+func (h *hold) lasts() { h.lasting = true }
+
 // some reports whether anything was held.
 func (h *hold) some() bool { return len(h.kept) > 0 }
 
@@ -186,6 +190,13 @@ func (d *director) crash(nodes ...*node) {
 		n.crash()
 	}
 	d.settle()
+}
+
+// tear ends a process whose disk has, of the write that it was busy with, the term, the vote and the hint alone.
+func (d *director) tear(n *node) {
+	n.disk.write(n, &raft.Write{Hard: n.queue[0].Hard, Commit: n.queue[0].Commit}, -1)
+	n.queue, n.writing = nil, 0
+	d.crash(n)
 }
 
 func (d *director) wipe(nodes ...*node) {
@@ -305,6 +316,11 @@ func (d *director) written(n *node) {
 
 func (n *node) leads() bool { return n.core != nil && n.status.Role == raft.Leader }
 
+// patience is how long a follower that hears nothing will wait yet before it asks to be elected.
+func (n *node) patience() sim.Time {
+	return n.clock.Shows(sim.Time(n.wakeAt)+n.born, n.c.now()) - n.c.now()
+}
+
 // last is the end of the log in memory, committed or not.
 func (n *node) last() raft.Index { return raft.Index(len(n.log)) }
 
@@ -342,6 +358,13 @@ func (d *director) onlyCandidate(n *node) *hold {
 func (d *director) elect(n *node) {
 	rivals := d.onlyCandidate(n)
 	d.until(string(n.id)+" leads", n.leads)
+	rivals.stop()
+}
+
+// standsInVain lets a member that lacks what is committed be the only candidate: it must not be elected.
+func (d *director) standsInVain(n *node) {
+	rivals := d.onlyCandidate(n)
+	d.always(8, string(n.id)+", which lacks what is committed, does not lead", func() bool { return !n.leads() })
 	rivals.stop()
 }
 

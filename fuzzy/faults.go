@@ -179,7 +179,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
 	case Jump:
-		n.clock.Jump(int64(m.random.IntN(int(sim.In(7200e9)))) - int64(sim.In(3600e9)))
+		n.clock.Jump(int64(m.random.Between(0, sim.In(7200e9)-1) - sim.In(3600e9)))
 	}
 	return false
 }

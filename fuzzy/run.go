@@ -3,7 +3,9 @@ package fuzzy
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
@@ -18,10 +20,13 @@ type Class string
 
 // The classes.
 const (
-	Panic    Class = "crash"    // a core or the simulation panicked
+	Panic    Class = "crash"    // a core panicked
 	Safety   Class = "safety"   // something happened that must never happen
 	Liveness Class = "liveness" // something that must happen did not
 	Staging  Class = "staging"  // a directed scenario did not come about: it proves nothing
+
+	// Simulation is a bug of the simulation or of a checker, which panicked: it says nothing of the core.
+	Simulation Class = "simulation"
 )
 
 // Failure is why a run failed: the first invariant that did not hold.
@@ -113,7 +118,31 @@ func (c *cluster) guarded() {
 			c.fail(Panic, "invariant", "%s: %s\n%s", who, broken.Rule, debug.Stack())
 			return
 		}
-		c.fail(Panic, "panic", "%s: %v\n%s", who, p, debug.Stack())
+		class, rule := Panic, "panic"
+		if oursPanicked() {
+			class, rule = Simulation, "simulation"
+		}
+		c.fail(class, rule, "%s: %v\n%s", who, p, debug.Stack())
 	}()
 	c.run()
 }
+
+// oursPanicked reports whether the panic that is being recovered from began in the simulation or in one of its
+// checkers, and not in what they test: by the first function of this module, behind those of Go itself.
+func oursPanicked() bool {
+	places := make([]uintptr, 64)
+	frames := runtime.CallersFrames(places[:runtime.Callers(1, places)])
+	for panicking := false; ; {
+		frame, more := frames.Next()
+		switch {
+		case frame.Function == "runtime.gopanic":
+			panicking = true
+		case panicking && strings.HasPrefix(frame.Function, module):
+			return strings.HasPrefix(frame.Function, module+"/fuzzy.") || strings.HasPrefix(frame.Function, module+"/internal/sim.")
+		case !more:
+			return false
+		}
+	}
+}
+
+const module = "github.com/coxswain/raft"

@@ -15,11 +15,11 @@ import (
 type setting struct {
 	name     string
 	at       func(p *Profile) any // points to an int, a bool, a sim.Time, a sim.Delay or a string
-	min, max int                  // of an int, or of a sim.Time in nanoseconds
+	min, max int64                // of an int, or of a sim.Time in nanoseconds
 }
 
 const (
-	timeMax  = int(time.Hour)
+	timeMax  = int64(time.Hour)
 	bytesMax = 1 << 20
 )
 
@@ -27,7 +27,7 @@ var settings = []setting{
 	{"profile", func(p *Profile) any { return &p.Name }, 0, 0},
 	{"voters", func(p *Profile) any { return &p.Voters }, 1, 9},
 	{"learners", func(p *Profile) any { return &p.Learners }, 0, 4},
-	{"election-timeout", func(p *Profile) any { return &p.ElectionTimeout }, int(10 * time.Millisecond), timeMax},
+	{"election-timeout", func(p *Profile) any { return &p.ElectionTimeout }, int64(10 * time.Millisecond), timeMax},
 	{"length", func(p *Profile) any { return &p.Length }, 1, timeMax},
 	{"faults-from", func(p *Profile) any { return &p.FaultsFrom }, 0, timeMax},
 	{"beyond-budget", func(p *Profile) any { return &p.Beyond }, 0, 0},
@@ -40,7 +40,7 @@ var settings = []setting{
 	{"network-replay-max", func(p *Profile) any { return &p.Network.ReplayMax }, 0, timeMax},
 	{"network-misdeliver", func(p *Profile) any { return &p.Network.Misdeliver }, 0, sim.Million},
 	{"network-corrupt", func(p *Profile) any { return &p.Network.Corrupt }, 0, sim.Million},
-	{"network-bandwidth", func(p *Profile) any { return &p.Network.Bandwidth }, 0, 1 << 40},
+	{"network-bandwidth", func(p *Profile) any { return &p.Network.Bandwidth }, 0, 1 << 30},
 	{"network-capacity", func(p *Profile) any { return &p.Network.Capacity }, 0, 1 << 20},
 	{"network-fifo", func(p *Profile) any { return &p.Network.FIFO }, 0, 0},
 	{"network-delay", func(p *Profile) any { return &p.Network.Delay }, 0, 0},
@@ -157,7 +157,7 @@ func (s *setting) set(p *Profile, text string) (err error) {
 			return fmt.Errorf("%s %q: there are %s", s.name, text, strings.Join(names, ", "))
 		}
 	case *int:
-		if *v, err = strconv.Atoi(text); err != nil || *v < s.min || *v > s.max {
+		if *v, err = strconv.Atoi(text); err != nil || int64(*v) < s.min || int64(*v) > s.max {
 			return fmt.Errorf("%s %q: it takes a whole number from %d to %d", s.name, text, s.min, s.max)
 		}
 	case *bool:

@@ -304,7 +304,7 @@ func (s *shrinker) same(f *Failure) bool {
 	if f == nil || f.Class != s.Failure.Class || f.Rule != s.Failure.Rule {
 		return false
 	}
-	return f.Class != Panic || f.what() == s.Failure.what()
+	return f.Class != Panic && f.Class != Simulation || f.what() == s.Failure.what()
 }
 
 // what is the failure without who failed and where.

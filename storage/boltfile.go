@@ -126,17 +126,23 @@ func (b *Bolt) checkFile(opts BoltOptions) error {
 func (b *Bolt) refusal(err error) error {
 	var errno syscall.Errno
 	var found *raft.CorruptError // by refuseStub
-	if errors.Is(err, bolterrors.ErrTimeout) || errors.As(err, &errno) || errors.As(err, &found) {
+	if errors.Is(err, bolterrors.ErrTimeout) || errors.Is(err, errTooLarge) || errors.As(err, &errno) || errors.As(err, &found) {
 		return err
 	}
 	return damaged(b.path, "its head", err)
 }
+
+// errTooLarge is no damage: the same file opens on a machine of 64 bits.
+var errTooLarge = errors.New("larger than a program of 32 bits can map: open it with one of 64 bits")
 
 // refuseStub keeps bbolt from files that it would take for new ones, or could not map.
 func refuseStub(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return errors.Join(err, file.Close())
+	}
+	if int64(int(info.Size())) != info.Size() {
+		return errors.Join(errTooLarge, file.Close())
 	}
 	if info.Size() >= 2*int64(os.Getpagesize()) {
 		return nil

@@ -273,3 +273,20 @@ func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 	require.ErrorAs(t, err, &corrupt)
 	assert.Equal(t, name, corrupt.File)
 }
+
+// A program of 32 bits maps at most 2 GiB; the file of a larger log is sound nevertheless.
+func TestBolt_AFileTooLargeToMapIsNotDamaged(t *testing.T) {
+	if math.MaxInt > math.MaxInt32 {
+		t.Skip("a program of 64 bits maps any file")
+	}
+	dir := quickDir(t)
+	name := filepath.Join(dir, storage.BoltFile)
+	require.NoError(t, os.WriteFile(name, intact(t), 0o600))
+	for _, size := range []int64{3 << 30, 4 << 30, 5 << 30} {
+		require.NoError(t, os.Truncate(name, size)) // sparse
+		_, err := open(dir)
+		var corrupt *raft.CorruptError
+		require.ErrorContains(t, err, "64 bits")
+		assert.False(t, errors.As(err, &corrupt), "%v", err)
+	}
+}

@@ -109,7 +109,7 @@ func (c *pageChecker) readHead(offset int64) (h pageHead, pageBytes int64, err e
 		return h, 0, fmt.Errorf("reading it: %w", err)
 	}
 	if magic, version := native.Uint32(b[0:]), native.Uint32(b[4:]); magic != headMagic || version != headVersion {
-		return h, 0, fmt.Errorf("magic number %08x and version %d, not %08x and %d", magic, version, headMagic, headVersion)
+		return h, 0, fmt.Errorf("magic number %08x and version %d, not %08x and %d", magic, version, uint32(headMagic), headVersion)
 	}
 	sum := fnv.New64a()
 	_, _ = sum.Write(b[:headChecksumFrom])

@@ -197,7 +197,7 @@ func (f *frameReader) buffered() bool {
 		return false
 	}
 	prefix, _ := f.r.Peek(4)
-	return f.r.Buffered()-frameHeaderBytes >= int(binary.LittleEndian.Uint32(prefix))
+	return int64(f.r.Buffered()-frameHeaderBytes) >= int64(binary.LittleEndian.Uint32(prefix))
 }
 
 // readGrowing reads size bytes into a buffer that grows as they arrive, so that a peer cannot make
@@ -219,9 +219,14 @@ func (f *frameReader) readGrowing(size int) ([]byte, error) {
 		} else if f.trickleTimeout > 0 && now.Sub(at) > f.trickleTimeout {
 			return nil, fmt.Errorf("%w: %d bytes of a frame in %v", errTrickle, len(buf)-got, now.Sub(at))
 		}
-		if len(buf) == cap(buf) {
-			buf = append(make([]byte, 0, min(size, growFactor*cap(buf))), buf...)
+		if len(buf) < cap(buf) {
+			continue
 		}
+		room := size
+		if cap(buf) < size/growFactor { // else the product may be more than an int holds
+			room = growFactor * cap(buf)
+		}
+		buf = append(make([]byte, 0, room), buf...)
 	}
 }
 

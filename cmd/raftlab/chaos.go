@@ -1,24 +1,24 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/chaos"
 )
 
 // newChaos runs real processes in chaos.
 func newChaos() *cobra.Command {
 	var o chaos.Options
-	var seed, report string
+	var seed string
+	var asJSON bool
 	var faults []string
 	cmd := &cobra.Command{
 		Use:   "chaos",
@@ -38,9 +38,9 @@ the right to mount; without them they are left out, and the report says so.
 The faults are
   ` + strings.Join(chaos.Kinds(), "\n  ") + "\n\n" + exitHelp,
 		Example: `  raftlab chaos --duration 5m
-  raftlab chaos --nodes 3 --faults kill,power-cut-all --json chaos.json
+  raftlab chaos --nodes 3 --faults kill,power-cut-all --json > chaos.json
   raftlab chaos --lying-disks            # must fail: acknowledged writes are lost`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Seed, err = parseSeedNumber(seed); err == nil {
 				o.Faults, err = chaos.ParseKinds(faults)
@@ -49,9 +49,9 @@ The faults are
 				err = o.Validate()
 			}
 			if err != nil {
-				return fmt.Errorf("%w; %w", err, errUsage)
+				return fmt.Errorf("%w; %w", err, usage.Err)
 			}
-			return runChaos(cmd, o, report)
+			return runChaos(cmd, o, asJSON)
 		},
 	}
 	flags := cmd.Flags()
@@ -60,15 +60,15 @@ The faults are
 	flags.IntVar(&o.Nodes, "nodes", 5, fmt.Sprintf("members, %d to %d", chaos.NodesMin, chaos.NodesMax))
 	flags.StringSliceVar(&faults, "faults", nil, "kinds of faults, with commas; default: all")
 	flags.StringVar(&o.Binary, "binary", "", "the raftkv to run; default: it is built, which takes Go and the source")
-	flags.StringVar(&report, "json", "", "a file to write the report to, as JSON")
+	flags.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	flags.BoolVar(&o.Keep, "keep", false, "keep logs, data and history, of a clean run too")
 	flags.BoolVar(&o.PlainDisks, "plain-disks", false, "no disks of our own, and no faults of disks")
 	flags.BoolVar(&o.Lie, "lying-disks", false, "disks report syncs that they do not make; this must end with lost writes")
 	return cmd
 }
 
-// runChaos runs and reports. The report is written whatever the verdict.
-func runChaos(cmd *cobra.Command, o chaos.Options, path string) error {
+// runChaos runs and reports. The report is printed whatever the verdict.
+func runChaos(cmd *cobra.Command, o chaos.Options, asJSON bool) error {
 	errOut := cmd.ErrOrStderr()
 	o.Origin = origin()
 	bar, show := chaosBar(errOut, o.Duration)
@@ -79,36 +79,17 @@ func runChaos(cmd *cobra.Command, o chaos.Options, path string) error {
 		}
 		_, _ = fmt.Fprintln(errOut, line) // nobody to tell
 	}
-	if path != "" { // better now than after the run
-		if err := checkWritable(path); err != nil {
-			return fmt.Errorf("--json: %w", err)
-		}
-	}
 	r, err := chaos.Run(cmd.Context(), o)
 	if bar != nil {
 		_ = bar.Finish()
 	}
-	if path != "" {
-		text, failed := json.MarshalIndent(r, "", "  ")
-		if failed == nil {
-			failed = os.WriteFile(path, append(text, '\n'), 0o644)
-		}
-		if failed != nil {
-			return failed
-		}
+	var failed error
+	if asJSON {
+		failed = printJSON(cmd.OutOrStdout(), r)
+	} else {
+		_, failed = fmt.Fprint(cmd.OutOrStdout(), r)
 	}
-	if _, failed := fmt.Fprint(cmd.OutOrStdout(), r); failed != nil {
-		return failed
-	}
-	return err
-}
-
-func checkWritable(path string) error {
-	info, err := os.Stat(filepath.Dir(path))
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no directory", filepath.Dir(path))
-	}
-	return err
+	return cmp.Or(failed, err)
 }
 
 // chaosBar returns a bar of the time that has passed, on a terminal, and what moves it.

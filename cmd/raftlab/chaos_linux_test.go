@@ -88,15 +88,14 @@ func TestChaos_TheBuiltProgram(t *testing.T) {
 }
 
 func reportsWhatItRan(t *testing.T, dir string) {
-	path := filepath.Join(t.TempDir(), "report.json")
-	cmd, out, _ := builtChaos(t, dir, "--duration", "2s", "--nodes", "3", "--faults", "kill,drop", "--seed", "2f", "--json", path)
-	require.NoError(t, cmd.Run(), out.String())
-	assert.Contains(t, out.String(), "clean: 3 members, 2 s of chaos, seed 2f")
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	cmd, said, _ := builtChaos(t, dir, "--duration", "2s", "--nodes", "3", "--faults", "kill,drop", "--seed", "2f", "--json")
+	var report bytes.Buffer
+	cmd.Stdout = &report
+	require.NoError(t, cmd.Run(), said.String())
 	var r chaos.Report
-	require.NoError(t, json.Unmarshal(text, &r))
+	require.NoError(t, json.Unmarshal(report.Bytes(), &r), "standard output holds the report alone")
 	assert.Equal(t, "clean", r.Verdict)
+	assert.Equal(t, "2f", r.Seed)
 	assert.Positive(t, r.Faults[chaos.Kill])
 	assert.Positive(t, r.Operations.Writes)
 	assert.Contains(t, r.Origin, "commit ")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/elections"
 	"github.com/coxswain/raft/internal/electionpage"
 )
@@ -26,7 +26,7 @@ type comparison struct {
 	measures   []elections.MeasureInfo
 	asJSON     bool
 	asMarkdown bool
-	pagePath   string
+	asPage     bool
 }
 
 // choice is what the flags of a comparison say, as text.
@@ -45,14 +45,14 @@ func newElections() *cobra.Command {
 	var chosen choice
 	cmd := &cobra.Command{
 		Use: "elections", Short: "Every election algorithm beside Raft, on the same faults",
-		Long: electionsHelp(), Args: usageArgs(cobra.NoArgs),
+		Long: electionsHelp(), Args: usage.Args(cobra.NoArgs),
 		Example: `  raftlab elections --scenarios leader-crash --sizes 5
   raftlab elections --algorithms raft,two-phase --measures agreement,two-in-term --seeds 1-1000
-  raftlab elections --html elections.html
+  raftlab elections --html > elections.html
   raftlab elections trace raft leader-crash 5 1 > trace.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.prepare(&chosen); err != nil {
-				return fmt.Errorf("%w; %w", err, errUsage)
+				return fmt.Errorf("%w; %w", err, usage.Err)
 			}
 			return c.run(cmd)
 		},
@@ -66,7 +66,7 @@ func newElections() *cobra.Command {
 	cmd.Flags().IntVar(&c.plan.Workers, "workers", runtime.NumCPU(), "runs at the same time; they change nothing in the result")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print what was measured in every run, as JSON")
 	cmd.Flags().BoolVar(&c.asMarkdown, "markdown", false, "print docs/elections.md")
-	cmd.Flags().StringVar(&c.pagePath, "html", "", "write a page to this file: diagrams to step through, and charts")
+	cmd.Flags().BoolVar(&c.asPage, "html", false, "print a page: diagrams to step through, and charts")
 	cmd.AddCommand(newElectionsTrace())
 	return cmd
 }
@@ -97,7 +97,7 @@ func electionsHelp() string {
 
 // prepare checks the flags.
 func (c *comparison) prepare(o *choice) (err error) {
-	if c.asJSON && c.asMarkdown || c.pagePath != "" && (c.asJSON || c.asMarkdown) {
+	if c.asJSON && c.asMarkdown || c.asPage && (c.asJSON || c.asMarkdown) {
 		return errors.New("--json, --markdown and --html: choose one")
 	}
 	p := &c.plan
@@ -184,19 +184,7 @@ func seedRange(text string) (first uint64, seeds int, err error) {
 	return first, int(last-first) + 1, nil
 }
 
-// run compares. The file of a page is made first: nobody is to wait for a comparison that has no place to go.
 func (c *comparison) run(cmd *cobra.Command) error {
-	if c.pagePath == "" {
-		return c.compare(cmd, nil)
-	}
-	page, err := os.Create(c.pagePath)
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.compare(cmd, page), page.Close())
-}
-
-func (c *comparison) compare(cmd *cobra.Command, page *os.File) error {
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	finish := func() {}
 	if isTerminal(errOut) {
@@ -213,13 +201,13 @@ func (c *comparison) compare(cmd *cobra.Command, page *os.File) error {
 	if err != nil {
 		return err
 	}
-	return c.print(out, page, cells)
+	return c.print(out, cells)
 }
 
-func (c *comparison) print(out io.Writer, page *os.File, cells []elections.Cell) error {
+func (c *comparison) print(out io.Writer, cells []elections.Cell) error {
 	switch {
-	case page != nil:
-		return c.writePage(out, page, cells)
+	case c.asPage:
+		return electionpage.Write(out, &c.plan, cells, c.measures)
 	case c.asJSON:
 		return elections.NewReport(&c.plan, cells, c.measures).Write(out)
 	case c.asMarkdown:
@@ -228,24 +216,12 @@ func (c *comparison) print(out io.Writer, page *os.File, cells []elections.Cell)
 	return elections.WriteTable(out, &c.plan, cells, c.measures)
 }
 
-// writePage writes the page to its file, and says how large it is.
-func (c *comparison) writePage(out io.Writer, file *os.File, cells []elections.Cell) error {
-	if err := electionpage.Write(file, &c.plan, cells, c.measures); err != nil {
-		return err
-	}
-	info, err := file.Stat()
-	if err == nil {
-		_, err = fmt.Fprintf(out, "%s: %.1f MB\n", c.pagePath, float64(info.Size())/1e6)
-	}
-	return err
-}
-
 // newElectionsTrace prints one run, for a diagram.
 func newElectionsTrace() *cobra.Command {
 	var chosen choice
 	cmd := &cobra.Command{
 		Use: "trace ALGORITHM SCENARIO N SEED", Short: "One run again, as its records, one a line",
-		Args: usageArgs(cobra.ExactArgs(4)),
+		Args: usage.Args(cobra.ExactArgs(4)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			if err := traceElection(args, &chosen, out); err != nil {
@@ -261,18 +237,18 @@ func newElectionsTrace() *cobra.Command {
 func traceElection(args []string, o *choice, out io.Writer) error {
 	a, err1 := elections.FindAlgorithm(args[0])
 	s, err2 := elections.FindScenario(args[1])
-	n, err3 := numbers[int]("n", args[2])
-	seed, _, err4 := seedRange(args[3])
-	setup, err5 := o.setup()
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return fmt.Errorf("%w; %w", err, errUsage)
+	n, err3 := strconv.Atoi(args[2])
+	seed, err4 := strconv.ParseUint(args[3], 10, 62)
+	if err3 != nil || err4 != nil {
+		return fmt.Errorf("n %q, seed %q: both take one whole number; %w", args[2], args[3], usage.Err)
 	}
-	if len(n) != 1 {
-		return fmt.Errorf("n %q: it takes one number; %w", args[2], errUsage)
+	setup, err3 := o.setup()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
-	setup.N = n[0]
+	setup.N = n
 	if err := setup.Validate(); err != nil {
-		return fmt.Errorf("%w; %w", err, errUsage)
+		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	var failed error
 	encoder := json.NewEncoder(out)
@@ -282,7 +258,7 @@ func traceElection(args []string, o *choice, out io.Writer) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("%w; %w", err, errUsage)
+		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	return failed
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 )
 
@@ -93,10 +94,10 @@ func newFuzz() *cobra.Command {
 	c := &campaign{}
 	var base, profile string
 	cmd := &cobra.Command{
-		Use: "fuzz", Short: "Run many seeds, and stop at the first that fails", Args: usageArgs(cobra.NoArgs),
+		Use: "fuzz", Short: "Run many seeds, and stop at the first that fails", Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.prepare(base, profile); err != nil {
-				return fmt.Errorf("%w; %w", err, errUsage)
+				return fmt.Errorf("%w; %w", err, usage.Err)
 			}
 			return c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -117,7 +118,7 @@ func (c *campaign) prepare(base, profile string) error {
 		return fmt.Errorf("--workers %d: it takes 1 to %d", c.workers, workersMax)
 	}
 	if c.seeds < 0 || c.duration < 0 {
-		return fmt.Errorf("--seeds and --duration take 0 or more")
+		return fmt.Errorf("--seeds %d, --duration %v: both take 0 or more", c.seeds, c.duration)
 	}
 	if c.seeds == 0 && c.duration == 0 {
 		c.seeds = seedsDefault
@@ -287,12 +288,17 @@ func (c *campaign) rate() {
 	}
 }
 
+// printJSON prints a report for programs.
+func printJSON(out io.Writer, report any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
+}
+
 func (c *campaign) print(out io.Writer) error {
 	r := &c.report
 	if c.asJSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return printJSON(out, r)
 	}
 	for _, f := range r.Failures {
 		if _, err := fmt.Fprintf(out, "FAILED %s: %s %s: %s\n  replay it: %s\n  shrink it: %s\n",

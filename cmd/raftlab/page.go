@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/zoo"
@@ -52,7 +53,7 @@ func newPage() *cobra.Command {
 	var reports string
 	cmd := &cobra.Command{
 		Use: "page", Short: "Print docs/reliability.md from the reports of fuzz, zoo and chaos",
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return writePage(cmd.OutOrStdout(), reports) },
 	}
 	cmd.Flags().StringVar(&reports, "reports", "docs/reliability", "the directory that the reports are in")

@@ -103,7 +103,9 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"fuzz", "--duration", "1ns"}, exitFailed, "no seed was run"},
 		{[]string{"fuzz", "--workers", "0"}, exitUsage, "1 to 1024"},
 		{[]string{"fuzz", "--seeds", "-1"}, exitUsage, "0 or more"},
-		{[]string{"replay"}, exitUsage, "1 arg"},
+		{[]string{"fuzz", "--seeds", "x"}, exitUsage, `--seeds "x": it takes a whole number`},
+		{[]string{"replay"}, exitUsage, "write raftlab replay SEED|FILE"},
+		{[]string{"replay", "README.md"}, exitUsage, "a case file has a / or ends with .txt"},
 		{[]string{"replay", "no/such.txt"}, exitUsage, "no such file"},
 		{[]string{"replay", "f2.swarm.1", "--mutant", "Z99"}, exitUsage, `unknown mutant "Z99"; there are canary`},
 		{[]string{"shrink"}, exitUsage, "a seed or a case file, or --mutant"},
@@ -119,8 +121,8 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"trace", "f2.swarm.1", "--format", "pdf"}, exitUsage, "text, ndjson and html"},
 		{[]string{"trace"}, exitUsage, "a seed, a case file or --from FILE"},
 		{[]string{"trace", "f2.swarm.1", "--from", "x"}, exitUsage, "one of them"},
-		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "no such file"},
-		{[]string{"trace", "f2.history.1", "--out", "/nonexistent/x"}, exitFailed, "no such file"},
+		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "--from: open /nonexistent/x"},
+		{[]string{"trace", "f2.history.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
 	} {
 		code, _, errOut := lab(row.args...)
 		assert.Equal(t, row.code, code, "%v", row.args)

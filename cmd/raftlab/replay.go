@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 )
 
@@ -15,10 +16,10 @@ func newReplay() *cobra.Command {
 	var profile bool
 	var mutant string
 	cmd := &cobra.Command{
-		Use: "replay SEED|FILE", Short: "Run one seed or case again, and tell how it ends", Args: usageArgs(cobra.ExactArgs(1)),
+		Use: "replay SEED|FILE", Short: "Run one seed or case again, and tell how it ends", Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if lines < 0 {
-				return fmt.Errorf("--lines %d: it takes 0 or more; %w", lines, errUsage)
+				return fmt.Errorf("--lines %d: it takes 0 or more; %w", lines, usage.Err)
 			}
 			t, elsewhere, err := aim(cmd, args[0], mutant)
 			if err != nil || elsewhere {

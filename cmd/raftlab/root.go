@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/chaos"
 	"github.com/coxswain/raft/fuzzy"
 )
@@ -25,9 +26,6 @@ const (
 
 const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core, a process or the
 simulation panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
-
-// errUsage is matched by errors about the command line itself.
-var errUsage = errors.New("see --help")
 
 // run runs the command line and returns the exit code.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
@@ -53,7 +51,7 @@ func exitCode(err error) int {
 		return exitClean
 	case errors.As(err, &child):
 		return child.code
-	case errors.Is(err, errUsage):
+	case errors.Is(err, usage.Err):
 		return exitUsage
 	case errors.As(err, &simulated):
 		class = simulated.Class
@@ -93,21 +91,11 @@ The profiles are
   raftlab elections --sizes 5            # Raft beside the algorithms that it learned from`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          usage.Args(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
+	root.SetFlagErrorFunc(usage.Flag)
 	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newScenarios(), newZoo(), newPage(), newChaos(),
 		newElections())
 	return root
-}
-
-// usageArgs marks errors about arguments as such.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return fmt.Errorf("%w; %w", err, errUsage)
-		}
-		return nil
-	}
 }

@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 )
 
 // newScenarios lists the directed scenarios.
 func newScenarios() *cobra.Command {
 	return &cobra.Command{
-		Use: "scenarios", Short: "List the directed scenarios: what random seeds find rarely", Args: usageArgs(cobra.NoArgs),
+		Use: "scenarios", Short: "List the directed scenarios: what random seeds find rarely", Args: usage.Args(cobra.NoArgs),
 		Long: `Lists the directed scenarios, each with what it shows. Wherever a seed is asked for, scenario:NAME names
 one, and scenario:NAME.3 the same story with other delays, timeouts and ids.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/zoo"
 )
@@ -35,16 +36,16 @@ func newShrink() *cobra.Command {
 		Long: `Removes faults, settings, nodes, requests and time from a run as long as the same rule fails, until nothing
 more can go; then writes a case file, which ends with the story of the failure in at most 40 lines. The same
 run always becomes the same case. With --mutant and no seed, it first looks for a seed that the mutant fails.`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.attempts < 1 || s.rolls < 1 || s.duration <= 0 {
-				return fmt.Errorf("--attempts, --rolls and --duration must be above 0; %w", errUsage)
+				return fmt.Errorf("--attempts, --rolls and --duration must be above 0; %w", usage.Err)
 			}
 			if err := fuzzy.CheckRules("", s.ignored...); err != nil {
-				return fmt.Errorf("--ignore: %w; %w", err, errUsage)
+				return fmt.Errorf("--ignore: %w; %w", err, usage.Err)
 			}
 			if len(args) == 0 && s.mutant == "" {
-				return fmt.Errorf("it takes a seed or a case file, or --mutant to find one; %w", errUsage)
+				return fmt.Errorf("it takes a seed or a case file, or --mutant to find one; %w", usage.Err)
 			}
 			if err := writable(s.out); err != nil {
 				return err
@@ -139,7 +140,7 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func (s *shrinking) hunt(ctx context.Context) (string, error) {
 	mutants, err := zoo.Choose([]string{s.mutant})
 	if err != nil {
-		return "", fmt.Errorf("%w; %w", err, errUsage)
+		return "", fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	profiles := mutants[0].Hunted()
 	for i := 0; i < huntMax && ctx.Err() == nil; i++ {

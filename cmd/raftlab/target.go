@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/fuzzy/zoo"
 )
@@ -66,10 +67,12 @@ func parseTarget(text string) (t target, err error) {
 		var seed fuzzy.Seed
 		if seed, err = fuzzy.ParseSeed(text); err == nil {
 			t.Case, err = fuzzy.CaseOf(seed)
+		} else {
+			err = fmt.Errorf("%w; the name of a case file has a / or ends with .txt", err)
 		}
 	}
 	if err != nil {
-		return t, fmt.Errorf("%w; %w", err, errUsage)
+		return t, fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	return t, nil
 }
@@ -82,7 +85,7 @@ func (e *childError) Error() string { return fmt.Sprintf("the mutant's process e
 // elsewhereAs runs a command in a build that holds the mutants.
 func elsewhereAs(cmd *cobra.Command, mutant string, args ...string) error {
 	if _, err := zoo.Choose([]string{mutant}); err != nil {
-		return fmt.Errorf("%w; %w", err, errUsage)
+		return fmt.Errorf("%w; %w", err, usage.Err)
 	}
 	dir, err := os.MkdirTemp("", "raftlab-")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy"
 	"github.com/coxswain/raft/internal/tracepage"
 )
@@ -33,7 +34,7 @@ written as NDJSON, or the notes that nodes left (notes.ndjson in a raftkv member
 		Example: `  raftlab trace f2.swarm.2a --format html --out page.html
   raftlab trace --from trace.ndjson --format html --out page.html
   raftlab trace --from n1/notes.ndjson,n2/notes.ndjson --format html --out page.html`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd, args) },
 	}
 	mutantFlag(cmd, &t.mutant)
@@ -47,10 +48,10 @@ written as NDJSON, or the notes that nodes left (notes.ndjson in a raftkv member
 func (t *trace) run(cmd *cobra.Command, args []string) error {
 	out := cmd.OutOrStdout()
 	if t.format != "text" && t.format != "ndjson" && t.format != "html" {
-		return fmt.Errorf("--format %q: there are text, ndjson and html; %w", t.format, errUsage)
+		return fmt.Errorf("--format %q: there are text, ndjson and html; %w", t.format, usage.Err)
 	}
 	if len(args)+min(len(t.from), 1) != 1 {
-		return fmt.Errorf("trace takes a seed, a case file or --from FILE, one of them; %w", errUsage)
+		return fmt.Errorf("trace takes a seed, a case file or --from FILE, one of them; %w", usage.Err)
 	}
 	if len(t.from) > 0 {
 		files, err := readFiles(t.from)
@@ -71,7 +72,7 @@ func (t *trace) write(out io.Writer, write func(io.Writer) error) (err error) {
 	if t.path != "" {
 		file, failed := os.Create(t.path)
 		if failed != nil {
-			return failed
+			return fmt.Errorf("--out: %w", failed)
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		out = file
@@ -104,7 +105,7 @@ func readFiles(paths []string) ([]*tracepage.File, error) {
 	for _, path := range paths {
 		file, err := tracepage.Read(path)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--from: %w", err)
 		}
 		files = append(files, file)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/fuzzy/zoo"
 )
 
@@ -16,7 +17,7 @@ func newZoo() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := hunt(cmd, args)
 		if errors.Is(err, zoo.ErrUsage) {
-			return fmt.Errorf("%w; %w", err, errUsage)
+			return fmt.Errorf("%w; %w", err, usage.Err)
 		}
 		return err
 	}

@@ -41,6 +41,19 @@ type Find struct {
 	Virtual time.Duration `json:"virtual_ns"`     // time that passed in them
 }
 
+// Take adds how a run ended. A scenario that did not come about is no kill. Nor is a panic of the simulation or
+// of a checker, whatever the mutant did to provoke it: that is an error, and the hunt is worth nothing.
+func (f *Find) Take(failure *fuzzy.Failure) error {
+	switch {
+	case failure == nil || failure.Class == fuzzy.Staging:
+		return nil
+	case failure.Class == fuzzy.Simulation:
+		return fmt.Errorf("the simulation itself failed, which is no kill: %w", failure)
+	}
+	f.Killed, f.Rule, f.Text = true, failure.Rule, failure.Text
+	return nil
+}
+
 // Report is what became of one mutant.
 type Report struct {
 	ID       string        `json:"id"`

@@ -1,12 +1,16 @@
 package zoo
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/fuzzy"
 )
 
 // The build holds every mutant: the canary dies, the no-op does not, and a handful of the rest die. By which
@@ -73,4 +77,27 @@ func TestMedian_ALivingMutantComesLast(t *testing.T) {
 	for want, ranges := range map[Range][]Range{one: {two, one, one}, two: {alive, two, one}, alive: {alive, one, alive}} {
 		assert.Equal(t, want, (&Report{Ranges: ranges}).Median())
 	}
+}
+
+// A checker that panics would kill every mutant that provokes it, and prove nothing.
+func TestFind_APanicOfACheckerIsAnErrorAndNoKill(t *testing.T) {
+	for class, killed := range map[fuzzy.Class]bool{
+		fuzzy.Panic: true, fuzzy.Safety: true, fuzzy.Liveness: true, fuzzy.Staging: false, fuzzy.Simulation: false,
+	} {
+		var find Find
+		err := find.Take(&fuzzy.Failure{Class: class, Rule: "N2", Text: "index out of range"})
+		assert.Equal(t, killed, find.Killed, class)
+		assert.Equal(t, class == fuzzy.Simulation, err != nil, class)
+	}
+	var find Find
+	require.NoError(t, find.Take(nil))
+	assert.False(t, find.Killed)
+}
+
+// The hunter says so on its way out; the hunt then ends with what it said, instead of a scoreboard.
+func TestHunt_EndsWithWhatTheHunterCouldNotDo(t *testing.T) {
+	hunter := filepath.Join(t.TempDir(), "hunter")
+	require.NoError(t, os.WriteFile(hunter, []byte("#!/bin/sh\necho 'seed f2.calm.2: the simulation itself failed' >&2\nexit 2\n"), 0o700))
+	_, err := (&Binary{hunter: hunter}).Hunt(t.Context(), []Mutant{{ID: "E01"}}, Options{Seeds: 1})
+	assert.ErrorContains(t, err, "mutant E01: the hunter: exit status 2: seed f2.calm.2: the simulation itself failed")
 }

@@ -1,9 +1,9 @@
 package electionpage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -37,7 +37,7 @@ func draw(t *story, a *elections.Algorithm, s *elections.Scenario, heartbeat sim
 		d.Lanes = append(d.Lanes, viewer.Lane{Name: fmt.Sprint(r)})
 	}
 	if a.Epochs {
-		d.Values = []string{"epoch"}
+		d.Values = []string{"term"}
 	}
 	often, kinds := t.often(), t.kinds()
 	drawn, gaps := t.fold(heartbeat)
@@ -52,7 +52,7 @@ func draw(t *story, a *elections.Algorithm, s *elections.Scenario, heartbeat sim
 		}
 	}
 	t.drawMessages(&d, drawn, arrivals, t.routine(heartbeat))
-	t.drawMarks(&d, gaps, heartbeat)
+	t.drawMarks(&d, a, gaps, heartbeat)
 	return d
 }
 
@@ -85,14 +85,15 @@ func step(t *act, a *elections.Algorithm) viewer.Step {
 	return s
 }
 
-// say is the rule that acts. Of several it is the rarest of the run, which says most; the others are details.
+// say is the rule that acts. Of several it is the rarest of the run, which says most, and of equals the last,
+// to which the others led; the others are details.
 func (t *story) say(a *act, often map[string]int, kinds map[int]string) (rule string, others []string) {
 	if len(a.rules) == 0 {
 		return plain(a, kinds), nil
 	}
 	best := 0
 	for i, r := range a.rules {
-		if often[r] < often[a.rules[best]] {
+		if often[r] <= often[a.rules[best]] {
 			best = i
 		}
 	}
@@ -119,15 +120,15 @@ func (t *story) often() map[string]int {
 func plain(t *act, kinds map[int]string) string {
 	switch {
 	case t.down:
-		return "It crashes."
+		return "I crash."
 	case t.Kind == elections.RecordStart:
-		return "It starts."
+		return "I start."
 	case t.Kind == elections.RecordArrive:
-		return fmt.Sprintf("It takes %s from %d.", kinds[t.Message], t.Peer)
+		return fmt.Sprintf("I take %s from %d.", kinds[t.Message], t.Peer)
 	case len(t.sent) > 0:
-		return fmt.Sprintf("It is time to send %s.", t.sent[0].Text)
+		return fmt.Sprintf("I send %s, for it is time.", t.sent[0].Text)
 	}
-	return "A timer runs out."
+	return "A timer of mine runs out."
 }
 
 // kinds is what each message is.
@@ -181,7 +182,7 @@ func (t *story) drawMessages(d *viewer.Diagram, drawn []*act, arrivals map[int]i
 const underWay = sim.Time(10 * time.Millisecond)
 
 // drawMarks draws faults, agreements, split brain and gaps, in the order of time.
-func (t *story) drawMarks(d *viewer.Diagram, gaps []gap, heartbeat sim.Time) {
+func (t *story) drawMarks(d *viewer.Diagram, a *elections.Algorithm, gaps []gap, heartbeat sim.Time) {
 	until := t.end
 	if n := len(gaps); n > 0 && gaps[n-1].rest {
 		until = gaps[n-1].from
@@ -208,18 +209,14 @@ func (t *story) drawMarks(d *viewer.Diagram, gaps []gap, heartbeat sim.Time) {
 		text := fmt.Sprintf("All who can hear %d agree on it.", c.whom)
 		marks = append(marks, viewer.Mark{Time: int64(c.from), Tone: viewer.ToneInfo, Text: text})
 	}
-	for _, r := range t.reigns() {
-		if r.to > t.began {
-			marks = append(marks, split(r, max(r.from, t.began), heartbeat))
-		}
-	}
+	marks = append(marks, t.splits(a, heartbeat)...)
 	marks = slices.DeleteFunc(marks, func(m viewer.Mark) bool {
 		return m.Time < int64(t.began) || m.Time > int64(until)
 	})
 	for _, g := range gaps {
 		marks = append(marks, viewer.Mark{Time: int64(g.from), Tone: viewer.ToneInfo, Text: g.text()})
 	}
-	slices.SortStableFunc(marks, func(a, b viewer.Mark) int { return int(a.Time - b.Time) })
+	slices.SortStableFunc(marks, func(a, b viewer.Mark) int { return cmp.Compare(a.Time, b.Time) })
 	d.Marks = marks
 }
 
@@ -228,24 +225,6 @@ func (g gap) text() string {
 		return fmt.Sprintf("The diagram ends here. It goes on like this for %s.", lasting(g.to-g.from))
 	}
 	return fmt.Sprintf("%s of the same: %d steps are left out.", lasting(g.to-g.from), g.acts)
-}
-
-// split is the red band of a reign of several leaders.
-func split(r reign, from sim.Time, heartbeat sim.Time) viewer.Mark {
-	names, lanes := make([]string, len(r.leaders)), make([]int, len(r.leaders))
-	for i, leader := range r.leaders {
-		names[i], lanes[i] = fmt.Sprint(leader), int(leader)-1
-		if r.epochs[i] != 0 {
-			names[i] += fmt.Sprintf(" (epoch %d)", r.epochs[i])
-		}
-	}
-	what := "Split brain for "
-	if r.to-r.from < heartbeat {
-		what = "Two at once, for "
-	}
-	last := len(names) - 1
-	text := fmt.Sprintf("%s%s: %s and %s lead.", what, lasting(r.to-r.from), strings.Join(names[:last], ", "), names[last])
-	return viewer.Mark{Time: int64(from), Until: int64(r.to), Tone: viewer.ToneBad, Lanes: lanes, Text: text}
 }
 
 // lasting writes a duration with two or three digits.

@@ -118,7 +118,7 @@ func TestSay_ChoosesTheRuleThatActsLeastOften(t *testing.T) {
 	assert.Equal(t, []string{"A timer runs out."}, others)
 	taken := &act{Record: elections.Record{Kind: elections.RecordArrive, Message: 7, Peer: 3}}
 	rule, _ = told.say(taken, nil, map[int]string{7: "HEARTBEAT"})
-	assert.Equal(t, "It takes HEARTBEAT from 3.", rule)
+	assert.Equal(t, "I take HEARTBEAT from 3.", rule)
 }
 
 func TestTelling_IsTheRunWithTheLongestSplitBrain(t *testing.T) {
@@ -133,7 +133,7 @@ func TestTelling_IsTheRunWithTheLongestSplitBrain(t *testing.T) {
 func TestTour_LeadsToWhatItSpeaksOf(t *testing.T) {
 	p, cells := compared(t)
 	require.NotEmpty(t, cells)
-	drawn, err := diagrams(p, cells, p.Setup)
+	drawn, err := diagrams(p, cells, &p.Setup)
 	require.NoError(t, err)
 	found := tour(drawn)
 	require.Len(t, found, len(stops), "every stop has its diagrams")

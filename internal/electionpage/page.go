@@ -2,6 +2,7 @@ package electionpage
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -31,14 +32,16 @@ func Write(w io.Writer, p *elections.Plan, cells []elections.Cell, measures []el
 		Axes:  []string{"algorithm", "scenario"}, Shared: "scenario", Panes: 2, About: about(p),
 	}
 	var err error
-	if page.Diagrams, err = diagrams(p, cells, setup); err != nil {
+	if page.Diagrams, err = diagrams(p, cells, &setup); err != nil {
 		return err
 	}
 	stops := tour(page.Diagrams)
 	if len(stops) > 0 {
 		page.Start = string(stops[0].Place)
 	}
-	lead := map[string]any{"Stops": stops, "N": setup.N, "Diagrams": len(page.Diagrams), "States": states}
+	lead := map[string]any{
+		"Stops": stops, "N": setup.N, "Algorithms": len(p.Algorithms), "Seeds": p.Seeds, "Diagrams": len(page.Diagrams), "States": states,
+	}
 	if page.Lead, err = part("lead.html", lead); err != nil {
 		return err
 	}
@@ -48,21 +51,37 @@ func Write(w io.Writer, p *elections.Plan, cells []elections.Cell, measures []el
 	return viewer.Write(w, page)
 }
 
-// diagrams are those of one size, a run of each cell.
-func diagrams(p *elections.Plan, cells []elections.Cell, setup elections.Setup) (drawn []viewer.Diagram, err error) {
-	for i := range cells {
-		c := &cells[i]
-		if c.N != setup.N || c.N > lanesMax {
-			continue
-		}
-		t, err := read(c.Algorithm, c.Scenario, &setup, p.First+uint64(telling(c)))
-		if err != nil {
-			return nil, err
-		}
-		drawn = append(drawn, draw(t, c.Algorithm, c.Scenario, setup.Times.Heartbeat))
+// diagrams are those of one size: a run of each cell, and of the example.
+func diagrams(p *elections.Plan, cells []elections.Cell, setup *elections.Setup) (drawn []viewer.Diagram, err error) {
+	if setup.N > lanesMax {
+		return nil, nil
 	}
-	return drawn, nil
+	add := func(a *elections.Algorithm, s *elections.Scenario, seed uint64) {
+		t, failed := read(a, s, setup, seed)
+		if err = errors.Join(err, failed); err == nil {
+			d := draw(t, a, s, setup.Times.Heartbeat)
+			d.Text = fmt.Sprintf("Seed %d", seed)
+			drawn = append(drawn, d)
+		}
+	}
+	for i := range cells {
+		if c := &cells[i]; c.N == setup.N {
+			add(c.Algorithm, c.Scenario, p.First+uint64(telling(c)))
+		}
+	}
+	for _, a := range p.Algorithms {
+		if setup.N >= exampleFrom {
+			add(a, elections.LostVotes(), exampleSeed)
+		}
+	}
+	return drawn, err
 }
+
+// The example takes this many members, and any seed. With this one, Raft's leader is 2, whom 1 does not hear.
+const (
+	exampleFrom = 5
+	exampleSeed = 9
+)
 
 // size is how many members the diagrams have.
 func size(sizes []int) int {
@@ -104,7 +123,7 @@ func about(p *elections.Plan) map[string][]viewer.Fact {
 			}
 		}
 	}
-	for _, s := range p.Scenarios {
+	for _, s := range append(slices.Clip(p.Scenarios), elections.LostVotes()) {
 		facts[s.Title] = []viewer.Fact{{Name: "Scenario", Text: s.Meaning}}
 	}
 	return facts

@@ -95,7 +95,7 @@ func TestPage_IsSmallAndNeedsNothingFromElsewhere(t *testing.T) {
 	outside := regexp.MustCompile(`(?:src|href)="(?:[^"d#]|d[^"a])|url\(|@import|https?://|\bfetch\(`)
 	assert.Empty(t, outside.FindAllString(comparison.page.String(), -1))
 	b := open(t, "", "light")
-	assert.Equal(t, len(p.Algorithms)*len(p.Scenarios), browsertest.Eval[int](b, "viewerPage.diagrams.length"))
+	assert.Equal(t, len(p.Algorithms)*(len(p.Scenarios)+1), browsertest.Eval[int](b, "viewerPage.diagrams.length"))
 	assert.Zero(t, browsertest.Eval[int](b, `performance.getEntriesByType("resource").length`), "nothing is loaded")
 }
 
@@ -118,7 +118,7 @@ func TestPage_IsSteppedByKeysForwardsAndBackwards(t *testing.T) {
 		said = append(said, sentenceOf(p, left))
 	}
 	assert.Equal(t, first+3, in[int](p, left, "Number(pane.dataset.row)"))
-	assert.Contains(t, strings.Join(said, "\n"), "I start an election: I ask every higher rank whether it is alive.")
+	assert.Contains(t, strings.Join(said, "\n"), "I start an election: I ask every higher rank if it is alive.")
 	p.Keys(kb.ArrowLeft + kb.ArrowLeft + kb.ArrowLeft)
 	assert.Equal(t, said[0], sentenceOf(p, left))
 }
@@ -179,6 +179,7 @@ func TestPage_TourAndLinksRestoreAView(t *testing.T) {
 	assert.Equal(t, "Ballots, no quorum", in[string](p, left, `pane.querySelector("select").value`))
 	assert.Contains(t, sentenceOf(p, left), "Split brain")
 	assert.Contains(t, p.Text(".told"), "One algorithm, with and without")
+	assert.Equal(t, "The cure is a majority", p.Text(".tour [aria-current]"))
 	p.Keys(kb.ArrowRight + kb.ArrowRight)
 	here := [2]string{sentenceOf(p, left), sentenceOf(p, right)}
 	p.Wait(`location.hash.includes("row2=")`)
@@ -188,6 +189,10 @@ func TestPage_TourAndLinksRestoreAView(t *testing.T) {
 	again := open(t, link, "light")
 	assert.Equal(t, "Ballots, majority", in[string](again, right, `pane.querySelector("select").value`))
 	assert.Equal(t, here, [2]string{sentenceOf(again, left), sentenceOf(again, right)})
+
+	chooseScenario(p, "Cascade")
+	assert.Empty(t, p.Text(".told"), "who chooses another scenario has left the tour")
+	assert.Zero(t, browsertest.Eval[int](p, `document.querySelectorAll(".tour [aria-current]").length`))
 }
 
 func TestCharts_ShowTheNumbersOfTheReport(t *testing.T) {

@@ -1,8 +1,6 @@
 package electionpage
 
 import (
-	"slices"
-
 	"github.com/coxswain/raft/elections"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -174,53 +172,4 @@ func (r *reader) settle(heartbeat sim.Time) {
 		}
 	}
 	t.calms = lasting
-}
-
-// reign is an interval in which the same members, two or more, take themselves for the leader.
-type reign struct {
-	from, to sim.Time
-	leaders  []elections.Rank
-	epochs   []uint64
-}
-
-// reigns finds split brain.
-func (t *story) reigns() (all []reign) {
-	held := make([]*act, t.n+1)
-	var now *reign
-	for _, a := range t.acts {
-		before := held[a.Member]
-		held[a.Member] = a
-		if before != nil && before.leader == a.leader && before.epoch == a.epoch {
-			continue
-		}
-		next := leaders(held, a.At)
-		if now != nil && next != nil && slices.Equal(now.leaders, next.leaders) && slices.Equal(now.epochs, next.epochs) {
-			continue
-		}
-		if now != nil && a.At > now.from {
-			now.to = a.At
-			all = append(all, *now)
-		}
-		now = next
-	}
-	if now != nil {
-		now.to = t.end
-		all = append(all, *now)
-	}
-	return all
-}
-
-// leaders is who leads, if several do.
-func leaders(held []*act, at sim.Time) *reign {
-	r := &reign{from: at}
-	for _, a := range held {
-		if a != nil && a.leader == a.Member {
-			r.leaders = append(r.leaders, a.Member)
-			r.epochs = append(r.epochs, a.epoch)
-		}
-	}
-	if len(r.leaders) < 2 {
-		return nil
-	}
-	return r
 }

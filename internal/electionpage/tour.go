@@ -35,19 +35,25 @@ var stops = []stop{
 			"differs, and only one of the two keeps two leaders for seconds.",
 	},
 	{
+		Title: "Votes must last: two leaders of one term", left: "two-phase", right: "raft", scenario: "lost-votes", at: "Split brain",
+		Text: "A majority alone is not enough. In the two-phase election members vote again in each round, and an old vote " +
+			"still counts: 2 voted for 1, now for itself, and 1 and 2 both have a majority. In Raft a vote is given once a " +
+			"term, and kept on disk: one leader, though the same links fail.",
+	},
+	{
 		Title: "A member that comes and goes", left: "bully-a", right: "stable", scenario: "flapping",
 		Text: "The highest rank crashes every 3 s. Under bully it takes over each time it is back, from a leader that " +
 			"works. A stable election leaves well alone.",
 	},
 	{
-		Title: "Who talks to whom", left: "bully-b", right: "ring-c", scenario: "several-detectors",
-		Text: "Several members notice at the same instant. In bully each asks all above it; on a ring a message goes from " +
-			"hop to hop. Orange arrows are the election, gray ones what is sent anyway.",
+		Title: "Who talks to whom", left: "bully-b", right: "ring-c", scenario: "leader-crash",
+		Text: "In bully the member that notices asks all above it, and each of these asks all above itself; on a ring a " +
+			"message goes from hop to hop. Orange arrows are the election, gray ones what is sent anyway.",
 	},
 	{
 		Title: "When messages are lost", left: "stable", right: "raft", scenario: "loss-20",
-		Text: "One message in five never arrives. What is stable on good links is not on bad ones: count the changes of " +
-			"the leader, left and right.",
+		Text: "One message in five never arrives. What is stable on good links is not on bad ones: in the strip on top, " +
+			"blue is a leader. The chart of changes, below, counts how often a leader that works is replaced.",
 	},
 }
 

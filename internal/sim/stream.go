@@ -44,9 +44,12 @@ func scramble(x uint64) uint64 {
 func (s *Stream) Uint64() uint64 { return s.rng.Uint64() }
 
 // IntN returns a number from 0 to n - 1. n is at least 1.
-func (s *Stream) IntN(n int) int {
+func (s *Stream) IntN(n int) int { return int(s.below(int64(n))) }
+
+// below is IntN of numbers that an int may be too small for: times, on a machine of 32 bits.
+func (s *Stream) below(n int64) int64 {
 	high, _ := bits.Mul64(s.rng.Uint64(), uint64(n))
-	return int(high)
+	return int64(high)
 }
 
 // Chance is true in millionths of all cases. It always draws, so that another chance moves nothing else.
@@ -57,7 +60,7 @@ func (s *Stream) Coin() bool { return s.rng.Uint64()&1 == 0 }
 
 // Between returns a time from low to high.
 func (s *Stream) Between(low, high Time) Time {
-	return low + Time(s.IntN(int(max(high-low, 0))+1))
+	return low + Time(s.below(int64(max(high-low, 0))+1))
 }
 
 // Exponential returns a time whose distribution is close to the exponential one with this mean; none
@@ -82,13 +85,15 @@ func (s *Stream) Pareto(low, high Time) Time {
 
 // LogUniform returns a number from low, at least 1, to high; each order of magnitude is as likely.
 func (s *Stream) LogUniform(low, high int) int {
-	steps := bits.Len(uint(high/low)) - 1
-	from := low << s.IntN(steps+1)
-	return min(from+s.IntN(from), high)
+	return int(s.LogTime(Time(low), Time(high)))
 }
 
 // LogTime is LogUniform of times.
-func (s *Stream) LogTime(low, high Time) Time { return Time(s.LogUniform(int(low), int(high))) }
+func (s *Stream) LogTime(low, high Time) Time {
+	steps := bits.Len64(uint64(high/low)) - 1
+	from := low << s.IntN(steps+1)
+	return min(from+Time(s.below(int64(from))), high)
+}
 
 // Subset returns k of the numbers 0 to n - 1, at most 64, as bits.
 func (s *Stream) Subset(n, k int) uint64 {

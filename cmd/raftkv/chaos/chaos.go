@@ -60,6 +60,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--nodes %d: it takes %d to %d", o.Nodes, NodesMin, NodesMax)
 	case o.Duration <= 0 || o.Duration > DurationMax:
 		return fmt.Errorf("--duration %v: it takes more than 0, and at most %v", o.Duration, DurationMax)
+	case o.PlainDisks && o.Lie:
+		return errors.New("--plain-disks and --lying-disks: give one of them; a disk that lies is one of ours")
 	}
 	return nil
 }

@@ -172,8 +172,8 @@ func TestRun_SaysWhyItCannot(t *testing.T) {
 		{Options{Nodes: 3}, "--duration 0s"},
 		{Options{Duration: time.Second, Nodes: 3, Binary: "/no/such/raftkv"}, "--binary: "},
 		{Options{Duration: time.Second, Nodes: 3, Binary: os.Args[0], PlainDisks: true, Faults: []Kind{PowerCut}},
-			"no fault is left: they were not asked for"},
-		{Options{Duration: time.Second, Nodes: 3, Binary: os.Args[0], PlainDisks: true, Lie: true}, "disks that lie"},
+			"no fault of --faults is left: --plain-disks"},
+		{Options{Duration: time.Second, Nodes: 3, Binary: os.Args[0], PlainDisks: true, Lie: true}, "--plain-disks and --lying-disks"},
 	} {
 		r, err := Run(t.Context(), row.o)
 		assert.ErrorContains(t, err, row.says)

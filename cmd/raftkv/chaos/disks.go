@@ -27,7 +27,7 @@ func openDisks(dirs []string, plain bool) (disks []*disk, reason string, err err
 		disks = append(disks, &disk{dir: dir})
 	}
 	if plain {
-		return disks, "they were not asked for", nil
+		return disks, "--plain-disks leaves them out", nil
 	}
 	for i, d := range disks {
 		d.fs, err = powercut.Mount(d.dir)

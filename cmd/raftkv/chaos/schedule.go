@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults [
 			faults = append(faults, h.draw(random, b.nodes, at))
 		}
 	}
-	slices.SortStableFunc(faults, func(a, b Fault) int { return int(a.At - b.At) })
+	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return faults
 }
 

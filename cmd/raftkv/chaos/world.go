@@ -146,7 +146,7 @@ func (w *world) choose(reason string) error {
 	}
 	switch {
 	case len(kinds) == 0:
-		return fmt.Errorf("no fault is left: %s", reason)
+		return fmt.Errorf("no fault of --faults is left: %s", reason)
 	case w.Lie && !slices.Contains(kinds, PowerCutAll):
 		return fmt.Errorf("disks that lie show it in a power cut of all alone: leave %s in (%s)", PowerCutAll, reason)
 	}

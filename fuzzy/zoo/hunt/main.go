@@ -43,8 +43,9 @@ func main() {
 		}
 		find.Seeds++
 		find.Virtual += time.Duration(result.Virtual)
-		if f := result.Failure; f != nil && f.Class != fuzzy.Staging {
-			find.Killed, find.Rule, find.Text = true, f.Rule, f.Text
+		if err := find.Take(result.Failure); err != nil {
+			fmt.Fprintf(os.Stderr, "seed %v: %v\n", seed, err)
+			os.Exit(2)
 		}
 	}
 	print(find)
@@ -57,10 +58,12 @@ func replay(file string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	replayed := zoo.Replayed{Story: c.Tell()}
-	if f := fuzzy.RunCase(&c, nil).Failure; f != nil {
-		replayed.Rule, replayed.Text = f.Rule, f.Text
+	find := zoo.Find{}
+	if err := find.Take(fuzzy.RunCase(&c, nil).Failure); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", file, err)
+		os.Exit(2)
 	}
+	replayed := zoo.Replayed{Rule: find.Rule, Text: find.Text, Story: c.Tell()}
 	_ = json.NewEncoder(os.Stdout).Encode(replayed) // whoever reads it notices if it is cut short
 }
 

@@ -177,5 +177,7 @@ function visit(stop) {
   document.querySelectorAll(".told p").forEach((text, i) => (text.hidden = stops[i] !== stop));
 }
 for (const stop of stops) stop.addEventListener("click", () => visit(stop));
+// Who chooses on their own has left the tour.
+document.addEventListener("change", (e) => e.target.matches("#together select, .choose select") && visit(), true);
 visit(stops.find((stop) => stop.hash === location.hash) ?? (location.hash ? undefined : stops[0]));
 show();

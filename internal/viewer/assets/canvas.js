@@ -67,10 +67,10 @@ class Canvas {
     const width = this.scroll.clientWidth;
     const height = this.scroll.clientHeight;
     const n = this.model.lanes.length;
-    this.gutter = (width < 420 ? 76 : 92) + (this.model.wall ? 20 : 0);
+    this.gutter = this.model.wall ? 112 : 92;
     const room = width - this.gutter;
     const withText = room > n * 44 + 190 && this.rowHeight >= textFrom;
-    this.laneWidth = withText ? Math.max(44, Math.min(120, (room * (room < 720 ? 0.44 : 0.56)) / n)) : room / n;
+    this.laneWidth = withText ? Math.max(44, Math.min(120, (room * (room < 720 ? 0.37 : 0.56)) / n)) : room / n;
     this.textX = withText ? this.gutter + n * this.laneWidth + 10 : Infinity;
     this.width = width;
     this.height = height;
@@ -94,13 +94,15 @@ class Canvas {
     const view = this.visible();
     this.pen.fillStyle = this.look.paper;
     this.pen.fillRect(0, 0, this.width, this.height);
-    this.drawBands(view);
     this.drawSelection();
+    this.drawBands(view); // over the chosen row, too
     this.drawTimes(view);
     this.model.lanes.forEach((_, lane) => this.drawLane(lane, view));
     this.drawMarks(view);
     this.drawMessages(view);
+    this.badges = [];
     this.model.lanes.forEach((_, lane) => this.drawSteps(lane, view));
+    if (this.rowHeight >= 12) this.labelArrows();
     if (this.rowHeight >= textFrom) this.drawSentences(view);
     this.drawHead();
   }
@@ -198,6 +200,7 @@ class Canvas {
     this.font(small ? 9 : 11, "bold");
     const w = Math.max(this.pen.measureText(label).width + 9, 17);
     const h = small ? Math.max(this.rowHeight, 10) : 16;
+    this.badges.push({ x: x - w / 2, y: y - h / 2, w, h });
     this.pen.beginPath();
     this.pen.roundRect(x - w / 2, y - h / 2, w, h, 4);
     this.pen.fillStyle = this.look[state.tone];
@@ -229,15 +232,14 @@ class Canvas {
 
   drawMessages(view) {
     this.arrows = [];
-    const bold = [];
+    this.bold = []; // those of the chosen step
     for (const m of this.model.crossing(view.from, view.to)) {
       const arrow = this.arrow(m);
       this.arrows.push(arrow);
-      if (m.from === this.selected || (m.taken && m.to === this.selected)) bold.push(arrow);
+      if (m.from === this.selected || (m.taken && m.to === this.selected)) this.bold.push(arrow);
       else this.drawArrow(arrow, false);
     }
-    for (const arrow of bold) this.drawArrow(arrow, true);
-    if (this.rowHeight >= 12) this.labelArrows(bold);
+    for (const arrow of this.bold) this.drawArrow(arrow, true);
   }
 
   // arrow is where a message runs. One that is lost ends half way.
@@ -253,7 +255,7 @@ class Canvas {
   drawArrow({ m, from, to }, bold) {
     const tone = m.taken ? m.c : "bad";
     const color = tone ? this.look[tone] : bold ? this.look.ink : this.look.message;
-    this.pen.globalAlpha = bold ? 1 : (m.taken ? 0.75 : 0.55) * (this.rowHeight < 8 ? 0.5 : 1);
+    this.pen.globalAlpha = bold ? 1 : (m.taken ? 0.75 : 0.7) * (this.rowHeight < 8 ? 0.5 : 1);
     this.line(from.x, from.y, to.x, to.y, color, bold ? 2.25 : tone ? 1.4 : 1, m.taken ? [] : [3, 3]);
     if (m.taken) this.drawHeadOf(from, to, color, bold ? 9 : 6);
     else this.drawCross(to, color, bold ? 5 : 3.5);
@@ -276,16 +278,19 @@ class Canvas {
     this.line(x - size, y + size, x + size, y - size, color, 1.75);
   }
 
-  // labelArrows names the messages of the chosen step, where no other name stands already.
-  labelArrows(arrows) {
-    const taken = [];
+  // labelArrows names the messages of the chosen step, each where its arrow has room beside names and badges.
+  labelArrows() {
+    const taken = this.badges;
     this.font(11, "bold");
-    for (const { m, from, to } of arrows) {
+    for (const { m, from, to } of this.bold) {
       const w = this.pen.measureText(m.k).width + 8;
-      const near = m.from === this.selected ? 0.5 : 0.55;
-      const box = { x: from.x + (to.x - from.x) * near - w / 2, y: from.y + (to.y - from.y) * near - 8, w, h: 16 };
-      box.x = Math.max(this.gutter, Math.min(box.x, this.width - w - 4));
-      if (taken.some((b) => box.x < b.x + b.w && b.x < box.x + w && box.y < b.y + b.h && b.y < box.y + 16)) continue;
+      const boxAt = (near) => {
+        const x = Math.max(this.gutter, Math.min(from.x + (to.x - from.x) * near - w / 2, this.width - w - 4));
+        return { x, y: from.y + (to.y - from.y) * near - 8, w, h: 16 };
+      };
+      const free = (box) => !taken.some((b) => box.x < b.x + b.w && b.x < box.x + w && box.y < b.y + b.h && b.y < box.y + box.h);
+      const box = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8].map(boxAt).find(free);
+      if (!box) continue;
       taken.push(box);
       this.pen.fillStyle = this.look.paper;
       this.pen.beginPath();

@@ -124,8 +124,11 @@ class Model {
     return stop ?? (direction > 0 ? this.rows.length - 1 : 0);
   }
 
-  rowAt(time) {
-    return Math.max(0, countUpTo(this.rows, time, (row) => row.t) - 1);
+  // rowAt is the last row up to a time; for a mark, the one of its kind at that very time, if there is one.
+  rowAt(time, mark) {
+    const last = Math.max(0, countUpTo(this.rows, time, (row) => row.t) - 1);
+    const alike = mark && this.rows.find((row) => row.t === time && row.mark?.c === mark.c);
+    return alike ? alike.index : last;
   }
 
   // firstRow is where a reader begins: at what went wrong, if something did.

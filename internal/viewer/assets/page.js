@@ -36,17 +36,23 @@ class Page {
     const main = document.getElementById("panes");
     main.className = count > 1 ? "several" : "";
     main.replaceChildren(...this.panes.map((viewer) => viewer.root));
-    this.active = this.panes[0];
+    this.activate(this.panes[0]);
     this.bind(count);
     this.panes.forEach((viewer, i) => {
-      viewer.root.addEventListener("pointerdown", () => (this.active = viewer));
-      viewer.root.addEventListener("focusin", () => (this.active = viewer));
+      viewer.root.addEventListener("pointerdown", () => this.activate(viewer));
+      viewer.root.addEventListener("focusin", () => this.activate(viewer));
       const { diagram, row } = readPlace(place, i);
       this.choose(i, this.diagrams[diagram ?? i] ? diagram ?? i : i, row);
     });
     this.showShared();
     this.settled = true;
     if (place.has("row") && !place.has("row2")) this.accompany(this.active);
+  }
+
+  // activate says whose the keys are, and shows it where there are several.
+  activate(viewer) {
+    this.active = viewer;
+    this.panes.forEach((other) => other.root.classList.toggle("active", other === viewer));
   }
 
   choose(pane, diagram, row) {
@@ -126,8 +132,8 @@ class Page {
   // accompany moves the other panes to the time of one.
   accompany(viewer) {
     if (!this.bound) return;
-    const { t } = viewer.model.rows[viewer.row];
-    this.alone(() => this.panes.forEach((other) => other !== viewer && other.go(other.model.rowAt(t))));
+    const { t, mark } = viewer.model.rows[viewer.row];
+    this.alone(() => this.panes.forEach((other) => other !== viewer && other.go(other.model.rowAt(t, mark))));
   }
 
   // alone does something to panes that the others do not follow.
@@ -197,6 +203,7 @@ class Page {
     if (e.key === " " && e.target.matches("button, a") && !help.contains(e.target)) return;
     if (e.key === "?") this.help();
     else if (e.key === "d") this.turnTheme();
+    else if (e.key === "o" && this.active) this.activate(this.panes[(this.panes.indexOf(this.active) + 1) % this.panes.length]);
     else {
       const action = (e.shiftKey && shifted[e.key]) || keys[e.key];
       if (!action || !this.active) return;
@@ -214,7 +221,7 @@ class Page {
 
   help() {
     const box = document.getElementById("helptext");
-    box.innerHTML = helpText(this.active?.model);
+    box.innerHTML = helpText(this.active?.model, this.panes.length > 1);
     box.showModal();
   }
 
@@ -271,11 +278,11 @@ function setTheme(theme) {
 }
 
 // helpText explains the page, in the words of what it shows.
-const helpText = (model) => `<form method="dialog"><h2>How to read this</h2>
-  <p>Time runs down. Each column is a node; the broad line is its role, the thin one beside it its ${model?.number || "term"}. Each row is one step of
-  one node, or something that befell the world; rows are evenly spaced, whatever time lies between. An arrow is a message,
+const helpText = (model, several) => `<form method="dialog"><h2>How to read this</h2>
+  <p>Time runs down. Each column is a member; the broad line is its role, the thin one beside it its ${model?.number || "term"}. Each row is one step of
+  one member, or something that befell the world; rows are evenly spaced, whatever time lies between. An arrow is a message,
   from the step that sent it to the step that took it. A dashed one with a cross was never received.</p>
-  <p>The strip on top is the whole run. Choose a row, and the panel says what acted there${model?.steps.some((step) => step.log) ? ", how every node is, and what its log holds" : " and how every node is"}.</p>
+  <p>The strip on top is the whole run. Choose a row, and the panel says what acted there${model?.steps.some((step) => step.log) ? ", how every member is, and what its log holds" : " and how every member is"}.</p>
   <table>
   <tr><td><kbd>←</kbd> <kbd>→</kbd></td><td>one row back, one row on</td></tr>
   <tr><td><kbd>Shift</kbd> <kbd>←</kbd> <kbd>→</kbd></td><td>to the last, the next decision or fault</td></tr>
@@ -283,7 +290,8 @@ const helpText = (model) => `<form method="dialog"><h2>How to read this</h2>
   <tr><td><kbd>f</kbd></td><td>to what went wrong, or the beginning</td></tr>
   <tr><td><kbd>space</kbd></td><td>play, pause</td></tr>
   <tr><td><kbd>+</kbd> <kbd>−</kbd></td><td>larger, smaller rows</td></tr>
-  <tr><td><kbd>/</kbd></td><td>filter the decisions</td></tr>
+  <tr><td><kbd>/</kbd> <kbd>Enter</kbd></td><td>filter the decisions, go to the next of them</td></tr>
+  ${several ? "<tr><td><kbd>o</kbd></td><td>the keys move the other side: the one with the bar on top</td></tr>" : ""}
   <tr><td><kbd>d</kbd></td><td>dark or light</td></tr></table>
   <p>The address of the page names the row: share it as a link.</p><button autofocus>Close</button></form>`;
 

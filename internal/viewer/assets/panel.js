@@ -9,6 +9,7 @@ class Panel {
     this.find = root.querySelector(".find");
     this.list = root.querySelector(".list");
     this.find.addEventListener("input", () => this.filter());
+    this.find.addEventListener("keydown", (e) => e.key === "Enter" && this.next());
     this.list.addEventListener("scroll", () => this.fillList());
     new ResizeObserver(() => this.model && this.showNodes()).observe(root.querySelector(".nodes"));
   }
@@ -135,6 +136,12 @@ class Panel {
     this.root.querySelector(".count").textContent =
       `${this.found.length.toLocaleString("en")} of ${this.model.stops.length.toLocaleString("en")}`;
     this.fillList(true);
+  }
+
+  // next goes to the next of those that the filter found, and from the last to the first.
+  next() {
+    const row = this.found.find((r) => r > this.row) ?? this.found[0];
+    if (row !== undefined) this.select(row);
   }
 
   sentence(row) {

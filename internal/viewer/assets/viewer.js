@@ -11,31 +11,31 @@ const frame = `
     <canvas class="overview" aria-hidden="true"></canvas>
     <input class="slider" type="range" min="0" step="1" aria-label="Row">
     <div class="controls">
-      <button data-go="first" title="First row (Home)">|◀</button>
-      <button data-go="stopBack" title="Decision or fault before (Shift ←)">◀◀</button>
-      <button data-go="back" title="One row back (←)">◀</button>
+      <button data-go="first" aria-label="First row" title="First row (Home)">|◀</button>
+      <button data-go="stopBack" aria-label="Decision or fault before" title="Decision or fault before (Shift ←)">◀◀</button>
+      <button data-go="back" aria-label="One row back" title="One row back (←)">◀</button>
       <button data-go="play" class="play" title="Play (space)">▶ Play</button>
-      <button data-go="on" title="One row on (→)">▶</button>
-      <button data-go="stopOn" title="Next decision or fault (Shift →)">▶▶</button>
-      <button data-go="last" title="Last row (End)">▶|</button>
-      <button data-go="speed" class="speed" title="How fast it plays">normal</button>
+      <button data-go="on" aria-label="One row on" title="One row on (→)">▶</button>
+      <button data-go="stopOn" aria-label="Next decision or fault" title="Next decision or fault (Shift →)">▶▶</button>
+      <button data-go="last" aria-label="Last row" title="Last row (End)">▶|</button>
+      <button data-go="speed" class="speed" aria-label="Speed: normal" title="How fast it plays">1×</button>
       <button data-go="failure" class="failure" title="Go to what went wrong (f)" hidden>✖&#xFE0E; What broke</button>
       <span class="gap"></span>
-      <button data-go="smaller" title="Smaller rows (−)">−</button>
-      <button data-go="larger" title="Larger rows (+)">+</button>
+      <span class="zoom"><button data-go="smaller" aria-label="Smaller rows" title="Smaller rows (−)">−</button>
+      <button data-go="larger" aria-label="Larger rows" title="Larger rows (+)">+</button></span>
     </div>
   </div>
   <div class="legend"></div>
   <div class="columns">
-    <div class="scroll"><div class="spacer"></div><canvas role="img" aria-label="Space-time diagram"></canvas><div class="tip" hidden></div></div>
+    <div class="scroll" role="group" aria-label="Diagram"><div class="spacer"></div><canvas role="img" aria-label="Space-time diagram"></canvas><div class="tip" hidden></div></div>
     <div class="panel">
       <section class="now" aria-live="polite"></section>
-      <h2>Nodes at this row</h2>
+      <h2>Members at this row</h2>
       <section class="nodes"></section>
       <p class="loglegend" hidden><span class="cell term1 committed">1</span> committed <span class="cell term1">1</span> on disk
         <span class="cell term1 volatile">1</span> in memory; the number is the entry's term</p>
       <h2>Decisions and faults <span class="count"></span></h2>
-      <input class="find" type="search" placeholder="Filter: words, a node's name (/)" aria-label="Filter decisions">
+      <input class="find" type="search" placeholder="Filter: words, a member's name (/)" aria-label="Filter decisions; Enter goes to the next">
       <div class="list"><div></div></div>
     </div>
   </div>`;
@@ -134,7 +134,9 @@ class Viewer {
 
   faster() {
     this.speed = (this.speed + 1) % playSpeeds.length;
-    this.root.querySelector(".speed").textContent = ["slow", "normal", "fast"][this.speed];
+    const button = this.root.querySelector(".speed");
+    button.textContent = ["¼×", "1×", "4×"][this.speed];
+    button.setAttribute("aria-label", "Speed: " + ["slow", "normal", "fast"][this.speed]);
     if (this.timer) { this.stop(); this.play(); }
   }
 }
@@ -149,7 +151,7 @@ function legend(model) {
   }
   if (model.messages.length) items.push(make("span", make("span.sign", "→"), " message"));
   if (model.messages.some((m) => !m.taken)) items.push(make("span", make("span.sign.bad", "⇢×"), " never received"));
-  const said = { warn: "fault", bad: "what must not happen", info: "phase" };
+  const said = { warn: "fault", bad: "what must not happen", info: "note" };
   for (const tone of ["warn", "info", "bad"]) {
     if (model.marks.some((mark) => mark.c === tone)) items.push(make("span", make("span.sign." + tone, signs[tone]), " ", said[tone]));
   }

@@ -7,7 +7,7 @@
 //
 // The file system is served by a process of its own, since a process that maps a file which it
 // serves itself can wait for itself: this program starts itself again, so call Main first in main
-// or TestMain. It needs Linux, /dev/fuse and the right to mount.
+// or TestMain. It needs Linux on a machine of 64 bits, /dev/fuse and the right to mount.
 package powercut
 
 import (

@@ -1,3 +1,6 @@
+// go-fuse does not compile on these.
+//go:build !386 && !arm && !mips && !mipsle
+
 package powercut
 
 import (

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux || 386 || arm || mips || mipsle
 
 package powercut
 
@@ -8,5 +8,5 @@ import (
 )
 
 func serve(string, io.Reader, io.Writer) error {
-	return errors.New("powercut: needs Linux")
+	return errors.New("powercut: needs Linux on a machine of 64 bits")
 }

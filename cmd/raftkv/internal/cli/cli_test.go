@@ -110,7 +110,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		code int
 		want []string // in the error
 	}{
-		{"get", 2, []string{"accepts 1 arg"}},
+		{"get", 2, []string{"accepts 1 arg", "write raftkv get KEY"}},
 		{"nonsense", 2, []string{`unknown command "nonsense"`}},
 		{"get k --nonsense", 2, []string{"--nonsense"}},
 		{"list --limit -1", 2, []string{"--limit -1"}},
@@ -119,12 +119,25 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr nope --http-addr :x --peers n1 --tls-cert c --log-level loud", 2,
 			[]string{"--raft-addr: \"nope\"", "--http-addr", "--peers \"n1\"", "--tls-ca go together", "--log-level \"loud\""}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n2=h:1=http://h:2", 2,
-			[]string{`does not name this member, "n1"`}},
+			[]string{`--peers: does not name this member, "n1": name it too`}},
+		{"serve --id n=1 --data d --raft-addr :1 --http-addr :2", 2, []string{`--id "n=1"`, "without = and ,"}},
+		{"serve --id é --data d --raft-addr :1 --http-addr :2", 2, []string{"--id: ", "only printable ASCII"}},
+		{"serve --id n1 --cluster é --data d --raft-addr :1 --http-addr :2", 2, []string{"--cluster: ", "only printable ASCII"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=http://h,n1=g:1=http://g", 2,
+			[]string{`--peers: member "n1" is listed twice`}},
+		{"serve --id n1 --data d --raft-addr :99999 --http-addr ::1:1", 2, []string{"up to 65535", "as in 127.0.0.1:5001 or [::1]:5001"}},
+		{"serve --insecure=maybe", 2, []string{`--insecure "maybe": it takes true or false`}},
+		{"put k v --if-absent --if-revision 1", 2, []string{"--if-absent and --if-revision: give one"}},
+		{"put k v --if-revision 0", 2, []string{"--if-revision 0: no key has it"}},
+		{"delete k --if-revision 0", 2, []string{"--if-revision 0: no key has it"}},
+		{"delete k --if-revision -1", 2, []string{`--if-revision "-1": it takes a whole number`}},
+		{"get k --timeout 1", 2, []string{`--timeout "1": it takes a time with its unit`}},
+		{"demo --data /dev/null --duration 1s", 1, []string{"--data: "}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"no URL of a server"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{"no host and port"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2", 2, []string{"--via \"n2\": write id=host:port"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2=h", 2, []string{"--via \"n2=h\""}},
-		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 1ms", 2, []string{"ElectionTimeout: 1ms"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 1ms", 2, []string{"--election-timeout: 1ms; it takes 10 ms to 1 h"}},
 		{"serve --id n1 --cluster= --data d --raft-addr :1 --http-addr :2", 2, []string{"--cluster is missing"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=http://h,n2=h:1=http://h", 2,
 			[]string{`--peers "n2=h:1=http://h": n1 has the same address`}},
@@ -142,6 +155,9 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		assert.Equal(t, row.code, code, row.args)
 		for _, want := range row.want {
 			assert.Contains(t, errs, want, row.args)
+		}
+		for _, internal := range []string{"Config.", "Options.", "strconv.", "raft: ", "transport: "} {
+			assert.NotContains(t, errs, internal, row.args)
 		}
 	}
 }

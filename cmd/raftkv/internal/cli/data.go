@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
@@ -30,7 +31,7 @@ func newGet(r *reach) *cobra.Command {
 		Example: `  raftkv get greeting
   raftkv get --revision greeting       # its revision, for --if-revision
   raftkv get --stale greeting          # what the server has, even without a leader`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			consistency := api.Linearizable
 			if stale {
@@ -68,6 +69,17 @@ func conditionFlags(cmd *cobra.Command, c *client.Condition) {
 	cmd.Flags().Uint64Var(&c.Revision, "if-revision", 0, "only if the key has this revision")
 }
 
+// checkCondition refuses a condition that would be none, or two.
+func checkCondition(cmd *cobra.Command, c client.Condition) error {
+	switch {
+	case cmd.Flags().Changed("if-revision") && c.Revision == 0:
+		return fmt.Errorf("--if-revision 0: no key has it; raftkv get --revision KEY prints the one it has; %w", usage.Err)
+	case c.Absent && c.Revision != 0:
+		return fmt.Errorf("--if-absent and --if-revision: give one of them; %w", usage.Err)
+	}
+	return nil
+}
+
 func newPut(r *reach) *cobra.Command {
 	var condition client.Condition
 	cmd := &cobra.Command{
@@ -79,8 +91,11 @@ holds.`,
   raftkv put picture < cat.png
   raftkv put lock me --if-absent
   raftkv put counter 8 --if-revision 1234`,
-		Args: usageArgs(cobra.RangeArgs(1, 2)),
+		Args: usage.Args(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkCondition(cmd, condition); err != nil {
+				return err
+			}
 			value, err := readValue(cmd.InOrStdin(), args)
 			if err != nil {
 				return err
@@ -92,7 +107,6 @@ holds.`,
 	}
 	conditionFlags(cmd, &condition)
 	cmd.Flags().BoolVar(&condition.Absent, "if-absent", false, "only if there is no such key")
-	cmd.MarkFlagsMutuallyExclusive("if-absent", "if-revision")
 	return cmd
 }
 
@@ -120,8 +134,11 @@ func newDelete(r *reach) *cobra.Command {
 		Short:   "Remove a key",
 		Long:    "delete removes the key and prints the revision of the removal. It is no error if there is no such key.",
 		Example: "  raftkv delete greeting\n  raftkv delete greeting --if-revision 1234",
-		Args:    usageArgs(cobra.ExactArgs(1)),
+		Args:    usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkCondition(cmd, condition); err != nil {
+				return err
+			}
 			return printRevision(cmd, r, func(ctx context.Context, c *client.Client) (api.Written, error) {
 				return c.Delete(ctx, args[0], condition)
 			})
@@ -141,10 +158,10 @@ func newList(r *reach) *cobra.Command {
 		Example: `  raftkv list
   raftkv list users/ --limit 10
   raftkv list users/ --limit 10 --after users/kim`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
-				return fmt.Errorf("--limit %d: use 0, for all, or more; %w", limit, errUsage)
+				return fmt.Errorf("--limit %d: use 0, for all, or more; %w", limit, usage.Err)
 			}
 			return list(cmd, r, strings.Join(args, ""), after, limit)
 		},
@@ -184,7 +201,7 @@ func newTransfer(r *reach) *cobra.Command {
 		Short:   "Hand leadership over",
 		Long:    "transfer hands leadership over to the node, or to the best one.",
 		Example: "  raftkv transfer n2\n  raftkv transfer",
-		Args:    usageArgs(cobra.MaximumNArgs(1)),
+		Args:    usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (api.Transferred, error) {
 				return c.Transfer(ctx, strings.Join(args, ""))
@@ -205,7 +222,7 @@ func newStatus(r *reach) *cobra.Command {
 		Short:   "Say how each node is",
 		Long:    "status asks every server and prints a line for each.",
 		Example: "  raftkv status\n  raftkv status --json",
-		Args:    usageArgs(cobra.NoArgs),
+		Args:    usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			urls, err := r.servers()
 			if err != nil {

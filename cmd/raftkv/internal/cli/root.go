@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/spf13/cobra"
@@ -33,9 +34,6 @@ const (
 const exitHelp = `Exit codes: 0 done; 1 failed, and nothing was changed; 2 bad usage; 3 no such key; 4 the condition
 did not hold; 5 a write with unknown outcome: read before you try again.`
 
-// errUsage is matched by errors about the command line itself.
-var errUsage = errors.New("see --help")
-
 // Run runs the command line and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
@@ -54,7 +52,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errUsage):
+	case errors.Is(err, usage.Err):
 		return exitUsage
 	case api.CodeOf(err) == api.NotFound:
 		return exitNotFound
@@ -84,10 +82,10 @@ majority before it is acknowledged, and the store goes on while a majority runs.
   raftkv get greeting`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          usage.Args(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
+	root.SetFlagErrorFunc(usage.Flag)
 	var servers reach
 	root.PersistentFlags().StringSliceVar(&servers.urls, "server", nil,
 		"base URLs of servers to ask; default: the demo that runs on this machine")
@@ -95,16 +93,6 @@ majority before it is acknowledged, and the store goes on while a majority runs.
 	root.AddCommand(newServe(streams), newDemo(streams), newGet(&servers), newPut(&servers), newDelete(&servers),
 		newList(&servers), newStatus(&servers), newTransfer(&servers))
 	return root
-}
-
-// usageArgs marks errors about arguments as such.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return fmt.Errorf("%w; %w", err, errUsage)
-		}
-		return nil
-	}
 }
 
 // reach is where the servers are and how long to try.
@@ -115,12 +103,12 @@ type reach struct {
 
 func (r *reach) servers() ([]string, error) {
 	if r.timeout <= 0 {
-		return nil, fmt.Errorf("--timeout %v: use more than 0; %w", r.timeout, errUsage)
+		return nil, fmt.Errorf("--timeout %v: use more than 0; %w", r.timeout, usage.Err)
 	}
 	for _, server := range r.urls {
 		u, err := url.Parse(server)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			return nil, fmt.Errorf("--server %q: write http://host:port; %w", server, errUsage)
+			return nil, fmt.Errorf("--server %q: write http://host:port; %w", server, usage.Err)
 		}
 	}
 	if len(r.urls) > 0 {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/demo"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/cmd/raftkv/internal/member"
@@ -24,14 +25,14 @@ do. HTTP has neither authentication nor encryption: keep it on a network that yo
     --peers n1=127.0.0.1:5001=http://127.0.0.1:4001 \
     --peers n2=127.0.0.1:5002=http://127.0.0.1:4002 \
     --peers n3=127.0.0.1:5003=http://127.0.0.1:4003`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if stopWithStdin {
 				ctx = local.UntilInputEnds(ctx, streams.In)
 			}
 			if err := o.Validate(); err != nil {
-				return fmt.Errorf("%w\n%w", err, errUsage)
+				return fmt.Errorf("%w\n%w", err, usage.Err)
 			}
 			return member.Run(ctx, o, streams.Err)
 		},
@@ -69,7 +70,7 @@ Windows. Without a terminal it prints plain lines.`,
 		Example: `  raftkv demo
   raftkv demo --data ./demo                       # keeps the data; a second run goes on with it
   raftkv demo --duration 10s --kill-every 3s      # by itself`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := checkDemo(o); err != nil {
 				return err
@@ -91,11 +92,11 @@ Windows. Without a terminal it prints plain lines.`,
 func checkDemo(o demo.Options) error {
 	switch {
 	case o.Nodes < 0 || o.Nodes > local.NodesMax:
-		return fmt.Errorf("--nodes %d: use 1 to %d; %w", o.Nodes, local.NodesMax, errUsage)
+		return fmt.Errorf("--nodes %d: use 1 to %d; %w", o.Nodes, local.NodesMax, usage.Err)
 	case o.Duration < 0:
-		return fmt.Errorf("--duration %v: use 0, for no end, or more; %w", o.Duration, errUsage)
+		return fmt.Errorf("--duration %v: use 0, for no end, or more; %w", o.Duration, usage.Err)
 	case o.KillEvery < 0:
-		return fmt.Errorf("--kill-every %v: use 0, for never, or more; %w", o.KillEvery, errUsage)
+		return fmt.Errorf("--kill-every %v: use 0, for never, or more; %w", o.KillEvery, usage.Err)
 	}
 	return nil
 }

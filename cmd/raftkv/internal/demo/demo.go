@@ -87,7 +87,10 @@ func Run(ctx context.Context, o Options) error {
 
 func openDir(dir string) (_ string, remove func() error, _ error) {
 	if dir != "" {
-		return dir, func() error { return nil }, os.MkdirAll(dir, 0o700)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", nil, fmt.Errorf("--data: %w", err)
+		}
+		return dir, func() error { return nil }, nil
 	}
 	dir, err := os.MkdirTemp("", "raftkv-demo-")
 	return dir, func() error { return os.RemoveAll(dir) }, err

@@ -127,7 +127,7 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 	defer cancel()
 	node, err := raft.Start(ctx, cfg, store, data, connections)
 	if err != nil {
-		return nil, nil, errors.Join(err, connections.Close(), data.Close())
+		return nil, nil, errors.Join(explainStart(err), connections.Close(), data.Close())
 	}
 	return node, connections, nil
 }
@@ -140,11 +140,21 @@ func explainListen(err error) error {
 	var listen *transport.ListenError
 	switch {
 	case errors.As(err, &insecure):
-		return fmt.Errorf("--raft-addr: %w: that is --tls-cert, --tls-key and --tls-ca, or --insecure", err)
+		return fmt.Errorf("--raft-addr %s: other machines reach it, and it has no TLS: "+
+			"give --tls-cert, --tls-key and --tls-ca, or --insecure on a private network", insecure.Address)
 	case errors.As(err, &listen):
 		return fmt.Errorf("--raft-addr: %w: %s", err, addressRemedy)
 	}
 	return fmt.Errorf("--raft-addr: %w", err)
+}
+
+// explainStart names the flags where an error of raft.Start is about them.
+func explainStart(err error) error {
+	if other := (*raft.IdentityError)(nil); errors.As(err, &other) {
+		return fmt.Errorf("--data: it belongs to %s %q, not to %q: name this member's directory, or correct --id or --cluster",
+			other.What, other.Stored, other.Given)
+	}
+	return err
 }
 
 // serve answers requests until the context, the node or the listener ends.

@@ -15,12 +15,17 @@ import (
 // logged runs a member and returns the first line of its log with the text.
 func logged(t *testing.T, text string, peers ...string) string {
 	t.Helper()
+	return loggedIn(t, t.TempDir(), text, peers...)
+}
+
+func loggedIn(t *testing.T, dir, text string, peers ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
 		ended <- member.Run(ctx, member.Options{
-			ID: "n1", Cluster: "test", Data: t.TempDir(), RaftAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0",
+			ID: "n1", Cluster: "test", Data: dir, RaftAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0",
 			Peers: peers, LogLevel: "info",
 		}, write)
 		_ = write.Close()
@@ -42,4 +47,13 @@ func TestRun_LogsWhatItWaitsForUntilItIsReady(t *testing.T) {
 	assert.Contains(t, logged(t, "not ready yet"), "waits to be added")
 	assert.Contains(t, logged(t, "not ready yet", "n1=127.0.0.1:1=http://h", "n2=127.0.0.1:2=http://h"), "n2")
 	assert.Contains(t, logged(t, "n1: ready", "n1=127.0.0.1:1=http://h"), "leader=n1")
+}
+
+func TestRun_SaysInFlagsWhoseDataItIs(t *testing.T) {
+	dir := t.TempDir()
+	loggedIn(t, dir, "n1: ready", "n1=127.0.0.1:1=http://h")
+	err := member.Run(t.Context(), member.Options{
+		ID: "n2", Cluster: "test", Data: dir, RaftAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", LogLevel: "info",
+	}, io.Discard)
+	assert.EqualError(t, err, `--data: it belongs to member id "n1", not to "n2": name this member's directory, or correct --id or --cluster`)
 }

@@ -93,12 +93,12 @@ func checkAddress(address string, listener bool) error {
 	host, port, err := net.SplitHostPort(address)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%q is no host:port: %w", address, err)
+		return fmt.Errorf("%q is no host:port; write it as in 127.0.0.1:5001 or [::1]:5001", address)
 	case !listener && (host == "" || port == "0" || port == ""):
-		return fmt.Errorf("%q names no host and port to connect to", address)
+		return fmt.Errorf("%q names no host and port to connect to; write it as in 127.0.0.1:5001", address)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
-		return fmt.Errorf("%q: %q is no port", address, port)
+		return fmt.Errorf("%q: %q is no port; it takes a number up to 65535", address, port)
 	}
 	return nil
 }
@@ -122,6 +122,9 @@ func (o Options) config() (raft.Config, error) {
 		}
 	}
 	required("--id", o.ID)
+	if strings.ContainsAny(o.ID, "=,") {
+		errs = append(errs, fmt.Errorf("--id %q: --peers could not name it; choose one without = and ,", o.ID))
+	}
 	required("--cluster", o.Cluster)
 	required("--data", o.Data)
 	for _, a := range []struct{ flag, address string }{{"--raft-addr", o.RaftAddr}, {"--http-addr", o.HTTPAddr}} {
@@ -152,9 +155,31 @@ func (o Options) config() (raft.Config, error) {
 		errs = append(errs, errors.New("--tls-cert, --tls-key and --tls-ca go together: give all three or none"))
 	}
 	if readable {
-		errs = append(errs, cfg.Validate())
+		errs = append(errs, inFlags(cfg.Validate()))
 	}
 	return cfg, errors.Join(errs...)
+}
+
+// flagOf is the flag that sets a field of raft.Config.
+var flagOf = map[string]string{
+	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout",
+}
+
+// inFlags says what raft.Config.Validate found in the words of the command line.
+func inFlags(err error) error {
+	var all interface{ Unwrap() []error }
+	if !errors.As(err, &all) {
+		return err
+	}
+	var said []error
+	for _, one := range all.Unwrap() {
+		var field *raft.ConfigError
+		if errors.As(one, &field) && flagOf[field.Field] != "" {
+			one = fmt.Errorf("%s: %w", flagOf[field.Field], field.Err)
+		}
+		said = append(said, one)
+	}
+	return errors.Join(said...)
 }
 
 func countSet(values ...string) (n int) {

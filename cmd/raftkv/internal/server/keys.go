@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -20,7 +21,7 @@ func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, escaped string
 		err = kv.CheckKey(key)
 	}
 	if err != nil {
-		fail(w, api.Errorf(api.BadKey, "escape the key as one takes it in a URL", "%v", err))
+		fail(w, api.Errorf(api.BadKey, fmt.Sprintf("a key takes 1 to %d bytes, escaped as in a URL", kv.KeyBytesMax), "%v", err))
 		return
 	}
 	write := func(op kv.Op) http.HandlerFunc {

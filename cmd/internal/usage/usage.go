@@ -1,0 +1,44 @@
+// Package usage is how the commands say what is wrong with their command line.
+package usage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Err is matched by errors about the command line itself.
+var Err = errors.New("see --help")
+
+// Args marks errors about arguments as such, and says how the command is written.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		switch {
+		case err == nil:
+			return nil
+		case cmd.HasSubCommands(): // it was meant to be one of them
+			return fmt.Errorf("%w; %w", err, Err)
+		}
+		return fmt.Errorf("%w: write %s; %w", err, cmd.UseLine(), Err)
+	}
+}
+
+// taken is what flags take, by the type of their value.
+var taken = map[string]string{
+	"bool":     "it takes true or false",
+	"int":      "it takes a whole number",
+	"uint64":   "it takes a whole number, 0 or more",
+	"duration": "it takes a time with its unit, as in 150ms, 2s or 1m30s",
+}
+
+// Flag is a command's FlagErrorFunc: it marks the error as one of usage, and says what a flag takes.
+func Flag(_ *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) && taken[bad.GetFlag().Value.Type()] != "" {
+		err = fmt.Errorf("--%s %q: %s", bad.GetFlag().Name, bad.GetValue(), taken[bad.GetFlag().Value.Type()])
+	}
+	return fmt.Errorf("%w; %w", err, Err)
+}

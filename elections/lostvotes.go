@@ -1,0 +1,46 @@
+package elections
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// How long the two parts of lostVotes last. The first round of the two-phase election is over when the first
+// ends, and the second has not begun.
+const (
+	lostVotesFirst  = sim.Time(400 * time.Millisecond)
+	lostVotesSecond = sim.Time(1600 * time.Millisecond)
+)
+
+var lostVotes = &Scenario{
+	Name: "lost-votes", Title: "Votes are lost", cuts: true, cold: true, befall: loseVotes,
+	Meaning: "An example, in no chart: for 400 ms, 1 hears only the lower half; then, for 1.6 s, it reaches only " +
+		"the highest rank, and does not hear 2.",
+}
+
+// LostVotes is no scenario of the tables: it is written for one algorithm. It is the way in which loss alone
+// makes the two-phase election elect two leaders of one term, from five members on: with nearly every seed, for
+// all depends on an ELECT of 1 that arrives in time.
+func LostVotes() *Scenario { return lostVotes }
+
+// loseVotes: "in round 1 only the votes of 1 and 2 reach 1; in round 2 the ELECT of 1 reaches only 5, so 2, 3,
+// 4 vote for 2 and 1, 5 for 1: tallies {1,2,5} and {2,3,4}". That 1 does not hear 2 keeps both in office.
+func loseVotes(w *world, fault sim.Time) {
+	n := w.setup.N
+	half := n / 2
+	w.fault(fault, fmt.Sprintf("all start, and 1 hears nobody above %d", half), func() {
+		for from := half; from < n; from++ {
+			w.cutOne(from, 0)
+		}
+	})
+	w.fault(fault+lostVotesFirst, fmt.Sprintf("1 reaches only %d, and does not hear 2", n), func() {
+		w.mend()
+		for to := 1; to < n-1; to++ {
+			w.cutOne(0, to)
+		}
+		w.cutOne(1, 0)
+	})
+	w.fault(fault+lostVotesFirst+lostVotesSecond, "the links are mended", w.mend)
+}

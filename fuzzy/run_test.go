@@ -1,0 +1,37 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// What a core does to itself is a finding. What the simulation or a checker does to itself is none, even if a
+// core's nonsense provoked it.
+func TestPanic_OfACheckerIsNotOneOfTheCore(t *testing.T) {
+	for _, row := range []struct {
+		who    string
+		panics func(n *node)
+		class  Class
+		rule   string
+	}{
+		{"a checker that looks beyond a log", func(n *node) { _ = n.log[len(n.log)] }, Simulation, "simulation"},
+		{"a core without its state", func(*node) { (*raft.Core)(nil).Step(raft.Now{}) }, Panic, "panic"},
+	} {
+		t.Run(row.who, func(t *testing.T) {
+			c := newCluster(Seed{"calm", 2}, calmOfThree(t))
+			c.trace = func(r *Record) {
+				if r.Kind == "send" {
+					row.panics(c.nodes[0])
+				}
+			}
+			c.guarded()
+			require.NotNil(t, c.failure)
+			assert.Equal(t, row.class, c.failure.Class, c.failure.Text)
+			assert.Equal(t, row.rule, c.failure.Rule)
+		})
+	}
+}
