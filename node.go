@@ -381,16 +381,15 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// Close hands leadership over if this member leads, for at most a few election timeouts, then ends the
-// node, waits for all its goroutines (so also for a running FSM.Apply, and for a write that the disk is
-// at, however long it stands still), and closes the storage and the transport. It is idempotent, and returns what went wrong on the way, or what had ended the
-// node before.
+// Close hands leadership over if this member leads, or waits for a hand-over that is under way, for two
+// election timeouts at most, then ends the node, waits for all its goroutines (so also for a running
+// FSM.Apply, and for a write that the disk is at, however long it stands still), and closes the storage
+// and the transport. It is idempotent, and returns what went wrong on the way, or what had ended the node
+// before.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
 		if now, _ := n.watched.load(); now.Role == Leader {
-			ctx, cancel := context.WithTimeout(context.Background(), 2*n.cfg.ElectionTimeout)
-			_ = n.TransferLeadership(ctx, "") // as good as it gets: the others elect one anyway
-			cancel()
+			n.handOver()
 		}
 		n.mailbox.close()
 	})
@@ -401,6 +400,20 @@ func (n *Node) Close() error {
 		return n.closeErr
 	}
 	return errors.Join(n.err, n.closeErr)
+}
+
+// handOver hands leadership over, or waits for a hand-over that is under way: its target may need this
+// member's vote, and TimeoutNow again if it was lost. It is as good as it gets: the others elect one anyway.
+func (n *Node) handOver() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*n.cfg.ElectionTimeout)
+	defer cancel()
+	for now := range n.Watch(ctx) {
+		var notNow *NotLeaderError
+		if now.Role != Leader && now.Leader != "" ||
+			now.Role == Leader && !errors.As(n.TransferLeadership(ctx, ""), &notNow) {
+			return
+		}
+	}
 }
 
 // dropped counts a message that did not leave, and tells the core if it was an append.

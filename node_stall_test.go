@@ -3,6 +3,7 @@ package raft_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +15,10 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// stallingDisks is a cluster of three whose disks stand still on demand.
-func stallingDisks(t *testing.T) (c *rafttest.Cluster, stall func(...raft.NodeID) (resume func())) {
+// stallingDisks is a cluster of three whose disks stand still on demand, and whose messages get lost as told.
+func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
+	c *rafttest.Cluster, stall func(...raft.NodeID) (resume func()),
+) {
 	var gates sync.Map // by id
 	c = startAll(t, rafttest.Options{
 		NewFSM:    newJournal,
@@ -28,6 +31,7 @@ func stallingDisks(t *testing.T) (c *rafttest.Cluster, stall func(...raft.NodeID
 				return nil
 			}}
 		},
+		Transport: func(_ raft.NodeID, wire raft.Transport) raft.Transport { return &dropping{wire, lost} },
 	})
 	return c, func(ids ...raft.NodeID) func() {
 		gate := make(chan struct{})
@@ -41,9 +45,11 @@ func stallingDisks(t *testing.T) (c *rafttest.Cluster, stall func(...raft.NodeID
 	}
 }
 
+func nothing(raft.Message) bool { return false }
+
 func TestDiskStall_AnotherLeadsAndWritesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, stall := stallingDisks(t)
+		c, stall := stallingDisks(t, nothing)
 		old := c.Leader()
 		resume := stall(old.Status().ID)
 		began := time.Now()
@@ -67,7 +73,7 @@ func TestDiskStall_AnotherLeadsAndWritesGoOn(t *testing.T) {
 
 func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, stall := stallingDisks(t)
+		c, stall := stallingDisks(t, nothing)
 		leader := c.Leader()
 		before := leader.Status().Leadership
 		resume := stall(c.IDs()...)
@@ -92,4 +98,68 @@ func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, before, leader.Status().Leadership, "nobody else ever led")
 	})
+}
+
+// handOvers begin one: its disk stands still, or its caller wants it to.
+var handOvers = map[string]func(leader *raft.Node, stall func(...raft.NodeID) func()) (resume func()){
+	"for a disk that stands still": func(leader *raft.Node, stall func(...raft.NodeID) func()) func() {
+		resume := stall(leader.Status().ID)
+		go func() { _, _ = leader.Propose(context.Background(), []byte("x")) }()
+		return resume
+	},
+	"that was asked for": func(leader *raft.Node, _ func(...raft.NodeID) func()) func() {
+		go func() { _ = leader.TransferLeadership(context.Background(), "") }()
+		return func() {}
+	},
+}
+
+// What tells the other one to campaign is lost, and repeated with the pace of the heartbeats.
+func TestClose_WaitsForAHandOverThatIsUnderWay(t *testing.T) {
+	for what, begin := range handOvers {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told atomic.Int64
+				c, stall := stallingDisks(t, func(m raft.Message) bool {
+					_, tells := m.Body.(raft.TimeoutNow)
+					return tells && told.Add(1) == 1
+				})
+				old, other := c.Leader(), c.Follower()
+				resume := begin(old, stall)
+				c.Await("the hand-over", func() bool { return told.Load() == 1 })
+				began, closed := time.Now(), make(chan error, 1)
+				go func() { closed <- old.Close() }()
+				c.Await("another leads", func() bool {
+					leader := other.Status().Leader
+					return leader != "" && leader != old.Status().ID
+				})
+				assert.Less(t, time.Since(began), 100*time.Millisecond, "no election timeout had to pass")
+				resume()
+				assert.NoError(t, <-closed)
+			})
+		})
+	}
+}
+
+func TestClose_WaitsForAHandOverThatDoesNotSucceedForTwoElectionTimeouts(t *testing.T) {
+	for what, begin := range handOvers {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told atomic.Bool
+				c, stall := stallingDisks(t, func(m raft.Message) bool {
+					_, tells := m.Body.(raft.TimeoutNow)
+					told.CompareAndSwap(false, tells)
+					return tells
+				})
+				old := c.Leader()
+				resume := begin(old, stall)
+				c.Await("the hand-over", told.Load)
+				began, closed := time.Now(), make(chan error, 1)
+				go func() { closed <- old.Close() }()
+				c.Await("the end", func() bool { return old.Err() != nil })
+				assert.InDelta(t, 300, time.Since(began).Milliseconds(), 10)
+				resume()
+				assert.NoError(t, <-closed)
+			})
+		})
+	}
 }

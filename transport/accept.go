@@ -17,10 +17,11 @@ const receiveMax = 64
 
 // inbound is a connection whose handshake is finished, for receiving.
 type inbound struct {
-	conn net.Conn
-	peer raft.Peer
-	boot uint64
-	lane raft.Lane
+	conn   net.Conn
+	peer   raft.Peer
+	boot   uint64
+	lane   raft.Lane
+	number uint64 // they are registered in this order
 }
 
 func (in *inbound) key() inboundKey { return inboundKey{in.peer.ID, in.lane} }
@@ -108,9 +109,6 @@ func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 		return
 	}
 	defer t.unregister(in)
-	gone := make(chan struct{})
-	defer close(gone)
-	t.serving.Go(func() { t.keepBeating(in, gone) })
 	if in.lane == raft.LaneUrgent {
 		t.links.hear(in.peer.ID)
 	}
@@ -118,13 +116,6 @@ func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 	if !t.isClosing() {
 		t.countStream(err)
 		t.warner.warn("inbound connection ended", "peer", in.peer.ID, "lane", in.lane, "error", err)
-	}
-}
-
-func (t *TCP) keepBeating(in *inbound, gone <-chan struct{}) {
-	beat := func() error { return writeBeat(in.conn, t.options.WriteTimeout) }
-	if keepBeating(t.options.beatInterval(), gone, beat) != nil {
-		_ = in.conn.Close() // its reader notices
 	}
 }
 
@@ -141,7 +132,7 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, er
 		}
 		conn = secure
 	}
-	source := &deadlineReader{conn: conn}
+	source := &answeringReader{deadlineReader: deadlineReader{conn: conn}, writeTimeout: t.options.WriteTimeout}
 	f := newFrameReader(source, t.options.FrameBytesMax)
 	caller, err := readOpening(f)
 	if err == nil && caller.refusal != nil {
@@ -164,7 +155,11 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, er
 		t.unregister(in)
 		return nil, nil, err
 	}
+	f.trickleTimeout = 2 * t.options.WriteTimeout
 	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
+	if in.lane == raft.LaneUrgent { // it speaks for both
+		source.interval = t.pulse.interval
+	}
 	return in, f, nil
 }
 
@@ -229,16 +224,26 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 		_ = older.conn.Close()
 		t.counters.replaced.Add(1)
 	}
+	t.registered++
+	in.number = t.registered
 	t.inbounds[in.key()] = in
 	return nil
 }
 
-// unregister is the reverse of register.
+// unregister is the reverse of register. The two connections of a caller end together: of the end of a dead
+// one it hears on the other. That is its own, and no later one, if the urgent one came first, as it does.
 func (t *TCP) unregister(in *inbound) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.inbounds[in.key()] == in {
-		delete(t.inbounds, in.key())
+	if t.inbounds[in.key()] != in {
+		return // it was replaced
+	}
+	delete(t.inbounds, in.key())
+	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
+		other := t.inbounds[inboundKey{in.peer.ID, lane}]
+		if other != nil && (lane == raft.LaneUrgent) == (other.number < in.number) {
+			_ = other.conn.Close()
+		}
 	}
 }
 

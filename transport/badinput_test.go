@@ -363,3 +363,29 @@ func TestAccept_NewerConnectionReplacesTheOlder(t *testing.T) {
 	second.untilClosed() // by another life of the member
 	assert.Equal(t, 1, tcp.Stats().Inbound)
 }
+
+// A caller to whom the end of a dead connection does not come hears of it on the other one.
+func TestAccept_TheTwoConnectionsOfACallerEndTogether(t *testing.T) {
+	for _, broken := range []int{0, 1} {
+		tcp, _ := listen(t, Options{IdleTimeout: time.Hour})
+		lanes := [2]rawCaller{
+			call(t, tcp).shake(alice, 1, raft.LaneUrgent), call(t, tcp).shake(alice, 1, raft.LaneBulk),
+		}
+		lanes[broken].write(bytes.Repeat([]byte("garbage!"), 10))
+		lanes[1-broken].untilClosed()
+	}
+}
+
+func TestAccept_EndOfAnEarlierConnectionIsNotThatOfALaterOne(t *testing.T) {
+	tcp, r := listen(t, Options{IdleTimeout: time.Hour})
+	call(t, tcp).shake(alice, 1, raft.LaneUrgent)
+	bulk := call(t, tcp).shake(alice, 1, raft.LaneBulk)
+	urgent := call(t, tcp).shake(alice, 1, raft.LaneUrgent)
+	bulk.write(bytes.Repeat([]byte("garbage!"), 10))
+	bulk.untilClosed()
+	m := raft.Message{From: alice, To: bob, Body: raft.TimeoutNow{}}
+	frame, err := EncodeMessage(m)
+	require.NoError(t, err)
+	urgent.write(frame)
+	assert.Equal(t, m, r.AwaitMessages(t, 1)[0])
+}

@@ -1,10 +1,8 @@
 package transport
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +14,8 @@ const (
 	// flushBytes is how much is gathered before it is written; a buffer that grew beyond twice that
 	// is not kept.
 	flushBytes = 256 << 10
+	// partBytes is what has to get through within Options.WriteTimeout.
+	partBytes = 128 << 10
 	// directBytes and directBytesTLS: a record of at least this size is not copied into the buffer,
 	// but written from where it lies. Under TLS, which has no vectored write, each such record costs
 	// a write of its own.
@@ -23,18 +23,15 @@ const (
 	directBytesTLS = 64 << 10
 )
 
-// beat is the frame that says that its sender lives.
-var beat = appendFrame(nil, frameBeat, nil, 0)
-
 // outbound is the connection of one lane to a peer.
 type outbound struct {
 	conn           net.Conn
 	writeTimeout   time.Duration
 	appendBytesMax int
 	directBytes    int
-	busy           atomic.Bool // something was sent since the last beat fell due
 
 	mu      sync.Mutex // held while writing
+	sentAt  time.Time  // when something was sent last
 	encoder *encoder
 	buf     []byte
 	uncut   int         // where the part of buf begins that is not in pieces yet
@@ -46,10 +43,6 @@ type outbound struct {
 func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skipped, broken error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.busy.Store(true)
-	if err := o.conn.SetWriteDeadline(time.Now().Add(o.writeTimeout)); err != nil {
-		return nil, err
-	}
 	for _, m := range batch {
 		if err := o.gather(m); err != nil {
 			unsendable.Add(1)
@@ -94,16 +87,27 @@ func (o *outbound) cut() {
 	}
 }
 
+// flush writes the pieces in parts. Each one that gets through puts the deadline off.
 func (o *outbound) flush() error {
 	o.cut()
 	var err error
-	switch len(o.pieces) {
-	case 0:
-	case 1:
-		_, err = o.conn.Write(o.pieces[0])
-	default:
-		rest := o.pieces // WriteTo consumes its receiver
-		_, err = rest.WriteTo(o.conn)
+	for rest := o.pieces; err == nil && len(rest) > 0; {
+		o.sentAt = time.Now()
+		if err = o.conn.SetWriteDeadline(o.sentAt.Add(o.writeTimeout)); err != nil {
+			break
+		}
+		switch n := within(rest, partBytes); n {
+		case 0:
+			_, err = o.conn.Write(rest[0][:partBytes])
+			rest[0] = rest[0][partBytes:]
+		case 1:
+			_, err = o.conn.Write(rest[0])
+			rest = rest[1:]
+		default:
+			part := rest[:n] // WriteTo consumes its receiver
+			_, err = part.WriteTo(o.conn)
+			rest = rest[n:]
+		}
 	}
 	clear(o.pieces)
 	o.pieces, o.uncut, o.buf = o.pieces[:0], 0, o.buf[:0]
@@ -113,39 +117,13 @@ func (o *outbound) flush() error {
 	return err
 }
 
-// beat says that this member lives, unless something was sent since the last time or is being sent
-// just now. On a slow link it waits, like a message, until there is room for it.
-func (o *outbound) beat() error {
-	if o.busy.Swap(false) || !o.mu.TryLock() {
-		return nil
+// within returns how many of the first pieces have no more than bytesMax bytes together.
+func within(pieces net.Buffers, bytesMax int) (n int) {
+	for n < len(pieces) && len(pieces[n]) <= bytesMax {
+		bytesMax -= len(pieces[n])
+		n++
 	}
-	defer o.mu.Unlock()
-	return writeBeat(o.conn, o.writeTimeout)
-}
-
-func writeBeat(conn net.Conn, timeout time.Duration) error {
-	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-		return err
-	}
-	_, err := conn.Write(beat)
-	return err
-}
-
-// keepBeating calls beat at every interval, until it fails or the connection is gone. Each connection
-// has a goroutine for it: one that is slow delays the beats of no other.
-func keepBeating(interval time.Duration, gone <-chan struct{}, beat func() error) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-gone:
-			return nil
-		}
-		if err := beat(); err != nil {
-			return err
-		}
-	}
+	return n
 }
 
 // pair is both lanes to a peer: the session of a TCP link.
@@ -190,12 +168,6 @@ func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
 	return skipped
 }
 
-func (p *pair) keepBeating(o *outbound) {
-	if err := keepBeating(p.t.options.beatInterval(), p.gone, o.beat); err != nil {
-		p.fail(err)
-	}
-}
-
 // watch reads the connection of one lane, on which the peer says nothing but that it lives, so that
 // its end is noticed at once.
 func (p *pair) watch(f *frameReader) {
@@ -210,31 +182,4 @@ func (p *pair) watch(f *frameReader) {
 			return
 		}
 	}
-}
-
-// deadlineReader reads from a connection that must not be silent for longer than timeout, if that is
-// not 0.
-type deadlineReader struct {
-	conn    net.Conn
-	timeout time.Duration
-}
-
-// Read waits twice for half of the timeout. When this process was stopped for a while it finds that a
-// deadline has passed, although bytes have arrived: it looks once more.
-func (r *deadlineReader) Read(b []byte) (int, error) {
-	if r.timeout == 0 {
-		return r.conn.Read(b)
-	}
-	n, err := r.readWithin(b, r.timeout/2)
-	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		return r.readWithin(b, r.timeout/2)
-	}
-	return n, err
-}
-
-func (r *deadlineReader) readWithin(b []byte, timeout time.Duration) (int, error) {
-	if err := r.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return 0, err
-	}
-	return r.conn.Read(b)
 }

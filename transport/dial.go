@@ -42,9 +42,8 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	}
 	d.session = p
 	t.counters.dialed.Add(1)
-	for lane, f := range readers {
+	for _, f := range readers {
 		p.wg.Go(func() { p.watch(f) })
-		p.wg.Go(func() { p.keepBeating(p.lanes[lane]) })
 	}
 	return d, nil
 }
@@ -134,7 +133,9 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	if err := t.judge(conn, m.ID, own, answer); err != nil {
 		return shaken{}, err
 	}
-	source.timeout = t.options.idleTimeout(own, answer.hello)
+	if lane == raft.LaneUrgent { // the other one says nothing, and ends with it
+		source.timeout = t.options.idleTimeout(own, answer.hello)
+	}
 	return s, conn.SetDeadline(time.Time{})
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -31,6 +33,9 @@ const (
 	// growFactor by how much that grows once it is full: frames up to 2 MiB are moved once.
 	growBytes  = 128 << 10
 	growFactor = 16
+	// trickleBytes of a frame with entries have to arrive within twice the Options.WriteTimeout: a sixteenth
+	// of what its sender takes for slow.
+	trickleBytes = 16 << 10
 )
 
 // frameType says what a frame holds. The numbers are part of the wire format.
@@ -144,7 +149,8 @@ func appendFrame(buf []byte, kind frameType, meta []byte, recordBytes int) []byt
 type frameReader struct {
 	r              *bufio.Reader
 	appendBytesMax int
-	peeked         int // bytes of r that belong to the frame returned last
+	trickleTimeout time.Duration // for trickleBytes to arrive; 0: no limit
+	peeked         int           // bytes of r that belong to the frame returned last
 }
 
 const readBufferBytes = 32 << 10
@@ -167,7 +173,7 @@ func (f *frameReader) next() (frameHeader, []byte, error) {
 		return frameHeader{}, nil, err
 	}
 	if h.kind.carriesEntries() || h.size() > f.r.Size() {
-		frame, err := readGrowing(f.r, h.size())
+		frame, err := f.readGrowing(h.size())
 		return h, frame, err
 	}
 	frame, err := f.r.Peek(h.size())
@@ -195,16 +201,26 @@ func (f *frameReader) buffered() bool {
 }
 
 // readGrowing reads size bytes into a buffer that grows as they arrive, so that a peer cannot make
-// us allocate what it does not send.
-func readGrowing(r io.Reader, size int) ([]byte, error) {
+// us allocate what it does not send, or keep what it never completes.
+func (f *frameReader) readGrowing(size int) ([]byte, error) {
 	buf := make([]byte, 0, min(size, growBytes))
+	got, at := 0, time.Now() // when the last trickleBytes were complete
 	for {
-		n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
-		if buf = buf[:len(buf)+n]; err != nil {
-			return nil, cutShort(err, len(buf))
-		}
+		n, err := f.r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
 		if len(buf) == size {
 			return buf, nil
+		}
+		if err != nil {
+			return nil, cutShort(err, len(buf))
+		}
+		if now := time.Now(); len(buf)-got >= trickleBytes {
+			got, at = len(buf), now
+		} else if f.trickleTimeout > 0 && now.Sub(at) > f.trickleTimeout {
+			return nil, fmt.Errorf("%w: %d bytes of a frame in %v", errTrickle, len(buf)-got, now.Sub(at))
+		}
+		if len(buf) < cap(buf) {
+			continue
 		}
 		room := size
 		if cap(buf) < size/growFactor { // else the product may be more than an int holds
@@ -213,6 +229,9 @@ func readGrowing(r io.Reader, size int) ([]byte, error) {
 		buf = append(make([]byte, 0, room), buf...)
 	}
 }
+
+// errTrickle counts as silence.
+var errTrickle = fmt.Errorf("transport: too slow to be of use: %w", os.ErrDeadlineExceeded)
 
 // cutShort tells the end of the stream between two frames from one within a frame.
 func cutShort(err error, got int) error {

@@ -23,7 +23,8 @@ import (
 )
 
 // swallower remembers the connections that a member dialed, and can make one lane of them half-open:
-// they stay up, and what is written to them is lost.
+// they stay up, and what is written to them is lost, or, if they are dead, whatever either side says, its
+// end included.
 type swallower struct {
 	dial transport.DialFunc
 
@@ -35,8 +36,12 @@ type swallower struct {
 type swallowed struct {
 	net.Conn
 
+	closed chan struct{}
+	once   sync.Once
+
 	mu   sync.Mutex
 	deaf bool
+	dead bool
 }
 
 func (s *swallower) connect(ctx context.Context, address string) (net.Conn, error) {
@@ -45,7 +50,7 @@ func (s *swallower) connect(ctx context.Context, address string) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	c := &swallowed{Conn: conn}
+	c := &swallowed{Conn: conn, closed: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lane := s.calls[address] % 2 // the urgent one is dialed first
@@ -55,12 +60,12 @@ func (s *swallower) connect(ctx context.Context, address string) (net.Conn, erro
 }
 
 // halfOpen does it to the connections of this moment; what is dialed later works.
-func (s *swallower) halfOpen(lane raft.Lane) {
+func (s *swallower) halfOpen(lane raft.Lane, dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.lanes[lane] {
 		c.mu.Lock()
-		c.deaf = true
+		c.deaf, c.dead = true, dead
 		c.mu.Unlock()
 	}
 }
@@ -73,6 +78,23 @@ func (c *swallowed) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	return c.Conn.Write(b)
+}
+
+func (c *swallowed) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	dead := c.dead
+	c.mu.Unlock()
+	if dead {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (c *swallowed) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
 
 // idleFSM keeps nothing.
@@ -105,19 +127,24 @@ func threeNodes(t *testing.T, electionTimeout time.Duration) (*raft.Node, *swall
 
 // Heartbeats go on, so that nobody else is elected; only the transport can notice.
 func TestHalfOpen_DeadConnectionForAppendsStopsWritesForTheIdleTimeoutOnly(t *testing.T) {
-	for election, idle := range map[time.Duration]time.Duration{
-		150 * time.Millisecond: 2 * time.Second,
-		time.Second:            4 * time.Second,
+	for _, row := range []struct {
+		election, idle time.Duration
+		dead           bool // the leader does not even see its connection's end
+	}{
+		{150 * time.Millisecond, 2 * time.Second, false},
+		{150 * time.Millisecond, 2 * time.Second, true},
+		{time.Second, 4 * time.Second, false},
+		{time.Second, 4 * time.Second, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			leader, net := threeNodes(t, election)
+			leader, net := threeNodes(t, row.election)
 			time.Sleep(10 * time.Second)
-			net.halfOpen(raft.LaneBulk)
+			net.halfOpen(raft.LaneBulk, row.dead)
 			term, began := leader.Status().Term, time.Now()
 			_, err := leader.Propose(t.Context(), []byte("x"))
 			require.NoError(t, err)
-			assert.Less(t, time.Since(began), idle+100*time.Millisecond)
-			assert.Greater(t, time.Since(began), idle/4, "the connections were dead indeed")
+			assert.Less(t, time.Since(began), row.idle+100*time.Millisecond)
+			assert.Greater(t, time.Since(began), row.idle/4, "the connections were dead indeed")
 			assert.Equal(t, term, leader.Status().Term, "it led all the time")
 		})
 	}

@@ -140,6 +140,18 @@ func (l *linker) send(to raft.NodeID, lane raft.Lane, batch []raft.Message) erro
 	return (*s).send(lane, batch)
 }
 
+// sessions returns those that stand.
+func (l *linker) sessions() (all []session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.links {
+		if s := k.session.Load(); s != nil {
+			all = append(all, *s)
+		}
+	}
+	return all
+}
+
 func (l *linker) peer(id raft.NodeID) raft.PeerStatus {
 	if k := l.link(id); k != nil {
 		return k.peer()

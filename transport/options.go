@@ -50,11 +50,13 @@ type Options struct {
 	DialTimeout time.Duration
 	// HandshakeTimeout bounds a handshake, that of TLS included. Default 2 s.
 	HandshakeTimeout time.Duration
-	// WriteTimeout bounds one Send; a connection that takes longer is closed. Default 10 s.
+	// WriteTimeout is how long 128 KiB of what is sent may take before the connection is closed: a link that
+	// is slow but moves on is not cut off, however large a message. The receiver closes one on which,
+	// within a message, fewer than 16 KiB arrive in twice its own WriteTimeout. Default 10 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection may be silent before it is closed; each side says every
-	// quarter of it that it lives. It bounds how long writes stop if a connection for appends is dead
-	// while heartbeats pass. Make it the same on all members. Default: four times the
+	// IdleTimeout is how long a connection may be silent before it is closed; members that live are
+	// silent for no more than two thirds of that. It bounds how long writes stop if a connection for
+	// appends is dead while heartbeats pass. Make it the same on all members. Default: four times the
 	// ElectionTimeout of the two members, the longer one, but at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
 	// RedialMin and RedialMax bound the pauses between dials of a peer, which double and are
@@ -112,8 +114,8 @@ func (o Options) idleTimeout(a, b raft.Hello) time.Duration {
 	return cmp.Or(o.IdleTimeout, min(max(idleElections*longer, idleMin), idleMax))
 }
 
-// beatInterval is a quarter of the shortest idleTimeout.
-func (o Options) beatInterval() time.Duration { return cmp.Or(o.IdleTimeout, idleMin) / 4 }
+// beatInterval is a third of the shortest idleTimeout.
+func (o Options) beatInterval() time.Duration { return cmp.Or(o.IdleTimeout, idleMin) / 3 }
 
 // Validate returns everything that is wrong with the options, joined, or nil. Listen and New call it.
 func (o Options) Validate() error {

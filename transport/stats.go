@@ -31,7 +31,7 @@ type Stats struct {
 	HandshakeCut uint64 // inbound connections that ended, or fell silent, within their handshake
 	Crowded      uint64 // inbound connections closed because of HandshakesMax or InboundMax
 	Replaced     uint64 // inbound connections closed for a newer one of the same member and lane
-	Silent       uint64 // inbound connections closed by IdleTimeout
+	Silent       uint64 // inbound connections closed by IdleTimeout, or for a message that trickled
 	SendFailed   uint64 // Sends that ended with an error after they found a connection
 	Unsendable   uint64 // messages that could not be encoded, most likely over FrameBytesMax
 }

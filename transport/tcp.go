@@ -24,14 +24,16 @@ type TCP struct {
 	outTLS    *tls.Config
 	counters  counters
 	warner    *warner
+	pulse     *pulse
 
-	mu       sync.Mutex
-	started  bool
-	closed   bool
-	stop     chan struct{}
-	waiting  []net.Conn // inbound connections whose handshake is not finished, oldest first
-	inbounds map[inboundKey]*inbound
-	serving  sync.WaitGroup
+	mu         sync.Mutex
+	started    bool
+	closed     bool
+	stop       chan struct{}
+	waiting    []net.Conn // inbound connections whose handshake is not finished, oldest first
+	inbounds   map[inboundKey]*inbound
+	registered uint64 // inbounds so far
+	serving    sync.WaitGroup
 }
 
 // inboundKey: a member has one inbound connection for each lane.
@@ -78,7 +80,8 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	opts = opts.withDefaults()
 	t := &TCP{
 		options: opts, listener: listener, connector: dial, warner: newWarner(opts.Logger),
-		stop: make(chan struct{}), inbounds: map[inboundKey]*inbound{},
+		pulse: newPulse(opts.beatInterval()),
+		stop:  make(chan struct{}), inbounds: map[inboundKey]*inbound{},
 	}
 	if dial == nil {
 		t.connector = t.dialTCP
@@ -106,6 +109,7 @@ func (t *TCP) Start(e raft.Endpoint) error {
 	t.started = true
 	t.links.start(e)
 	t.serving.Go(func() { t.accept(e) })
+	t.serving.Go(t.keepBeating)
 	return nil
 }
 
@@ -116,6 +120,7 @@ func (t *TCP) Connect(peers []raft.Member) { t.links.connect(peers) }
 // peer is not connected; matches ErrOversized if a message was left out because it is over the
 // limit; any other one means that the connection broke.
 func (t *TCP) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+	defer t.pulse.sent()
 	return t.links.send(to, lane, batch)
 }
 

@@ -226,7 +226,7 @@ func TestRefusal_IsTheErrorOfThePeer(t *testing.T) {
 
 // A peer whose host has vanished sends no end of stream. Its silence ends the connection.
 func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
-	b, _ := start(t, "b", transport.Options{IdleTimeout: time.Hour}) // beats once in a quarter of an hour
+	b, _ := start(t, "b", transport.Options{IdleTimeout: time.Hour}) // answers once in ten minutes
 	a, r := start(t, "a", transport.Options{IdleTimeout: 50 * time.Millisecond})
 	a.Connect(at("b", b.Addr().String()))
 	r.AwaitUp(t, "b")

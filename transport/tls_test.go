@@ -231,7 +231,7 @@ func TestTLS_SilenceForMostOfTheTimeoutIsNoHarm(t *testing.T) {
 			return tcp, r
 		}
 		a, r := open("a", 4*time.Second)
-		b, _ := open("b", 12*time.Second) // beats every 3 s
+		b, _ := open("b", 12*time.Second) // answers every three seconds
 		a.Connect(at("b", "b"))
 		r.AwaitUp(t, "b")
 		time.Sleep(10 * time.Minute)

@@ -1,0 +1,154 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// beat is the frame that says that its sender lives.
+var beat = appendFrame(nil, frameBeat, nil, 0)
+
+func writeBeat(conn net.Conn, timeout time.Duration) error {
+	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	_, err := conn.Write(beat)
+	return err
+}
+
+// pulse is the rhythm in which a transport says on the connections that it dialed that it lives: with the
+// first message that it sends once an interval has gone by, and a quarter of the interval later if it sends
+// none. To wake a process is what costs, and the members of a cluster are awake at the same time, when
+// there are heartbeats. What was sent within the last quarter of an interval needs no beat behind it, so
+// that no connection that works is silent for longer than one and a half.
+type pulse struct {
+	interval time.Duration
+	began    time.Time
+	last     atomic.Int64  // when it beat, as a time.Duration since it began
+	due      chan struct{} // of capacity 1
+}
+
+func newPulse(interval time.Duration) *pulse {
+	return &pulse{interval: interval, began: time.Now(), due: make(chan struct{}, 1)}
+}
+
+func (p *pulse) sinceLast() time.Duration {
+	return time.Since(p.began) - time.Duration(p.last.Load())
+}
+
+// sent is called after each Send.
+func (p *pulse) sent() {
+	if p.sinceLast() >= p.interval {
+		signal(p.due)
+	}
+}
+
+// run calls beat in the rhythm until stop is closed.
+func (p *pulse) run(stop <-chan struct{}, beat func()) {
+	latest := p.interval + p.interval/4
+	timer := time.NewTimer(latest)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.due:
+		case <-timer.C:
+			if quiet := p.sinceLast(); quiet < latest {
+				timer.Reset(latest - quiet)
+				continue
+			}
+			timer.Reset(latest)
+		case <-stop:
+			return
+		}
+		p.last.Store(int64(time.Since(p.began)))
+		beat()
+	}
+}
+
+// keepBeating says on all connections that were dialed that this member lives, until the transport is
+// closed. Each peer has a goroutine for it: one that is slow delays the beats of no other.
+func (t *TCP) keepBeating() {
+	var beats sync.WaitGroup
+	defer beats.Wait()
+	t.pulse.run(t.stop, func() {
+		for _, s := range t.links.sessions() {
+			beats.Go(func() { s.(*pair).beat(t.pulse.interval / 4) })
+		}
+	})
+}
+
+// beat writes a beat on each lane that needs one, the urgent one first: the other one may have to wait.
+func (p *pair) beat(lately time.Duration) {
+	for _, o := range p.lanes {
+		if err := o.beat(lately); err != nil {
+			p.fail(err)
+		}
+	}
+}
+
+// beat says that this member lives, unless something was sent lately or is being sent just now. On a slow
+// link it waits, like a message, until there is room for it.
+func (o *outbound) beat(lately time.Duration) error {
+	if !o.mu.TryLock() {
+		return nil
+	}
+	defer o.mu.Unlock()
+	if time.Since(o.sentAt) < lately {
+		return nil
+	}
+	o.sentAt = time.Now()
+	return writeBeat(o.conn, o.writeTimeout)
+}
+
+// answeringReader reads from a connection that this member accepted, and answers what arrives with a beat,
+// one in half of the interval at most. The caller is never silent for long, so that this needs no
+// clock; and it is done while both are awake.
+type answeringReader struct {
+	deadlineReader
+	interval     time.Duration // 0: it does not answer
+	writeTimeout time.Duration
+	answered     time.Time
+}
+
+func (r *answeringReader) Read(b []byte) (int, error) {
+	n, err := r.deadlineReader.Read(b)
+	if n == 0 || err != nil || r.interval == 0 {
+		return n, err
+	}
+	if now := time.Now(); now.Sub(r.answered) >= r.interval/2 {
+		r.answered = now
+		err = writeBeat(r.conn, r.writeTimeout)
+	}
+	return n, err
+}
+
+// deadlineReader reads from a connection that must not be silent for longer than timeout, if that is
+// not 0.
+type deadlineReader struct {
+	conn    net.Conn
+	timeout time.Duration
+}
+
+// Read waits twice for half of the timeout. When this process was stopped for a while it finds that a
+// deadline has passed, although bytes have arrived: it looks once more.
+func (r *deadlineReader) Read(b []byte) (int, error) {
+	if r.timeout == 0 {
+		return r.conn.Read(b)
+	}
+	n, err := r.readWithin(b, r.timeout/2)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		return r.readWithin(b, r.timeout/2)
+	}
+	return n, err
+}
+
+func (r *deadlineReader) readWithin(b []byte, timeout time.Duration) (int, error) {
+	if err := r.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return 0, err
+	}
+	return r.conn.Read(b)
+}

@@ -1,0 +1,114 @@
+package transport_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// stopwatch notes how often a connection was written to and read from by the one who dialed it, and how long
+// it was silent at most.
+type stopwatch struct {
+	net.Conn
+
+	mu           sync.Mutex
+	wrote, read  int
+	wroteAt      time.Time
+	readAt       time.Time
+	unsaid, mute time.Duration // the longest silence of the caller, and of the one who was called
+}
+
+func (s *stopwatch) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsaid = max(s.unsaid, time.Since(s.wroteAt))
+	s.wrote, s.wroteAt = s.wrote+1, time.Now()
+	return n, err
+}
+
+func (s *stopwatch) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 {
+		s.mute = max(s.mute, time.Since(s.readAt))
+		s.read, s.readAt = s.read+1, time.Now()
+	}
+	return n, err
+}
+
+// twoTimed connects a to b, and returns a, a way to send to b, and the stopwatches of a's two lanes.
+func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*stopwatch) {
+	n := newPipeNetwork(transport.Options{})
+	lanes = &[2]*stopwatch{}
+	dials := 0
+	a, err := transport.New(n.listen("a"), func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := n.dial(ctx, address)
+		timed := &stopwatch{Conn: conn, wroteAt: time.Now(), readAt: time.Now()}
+		lanes[dials%2], dials = timed, dials+1
+		return timed, err
+	}, transport.Options{})
+	require.NoError(t, err)
+	b := n.New(t, "b").(*transport.TCP)
+	r, seen := transporttest.NewRecorder("a"), transporttest.NewRecorder("b")
+	t.Cleanup(func() { assert.NoError(t, a.Close()) })
+	require.NoError(t, a.Start(r))
+	t.Cleanup(func() { assert.NoError(t, b.Close()) })
+	require.NoError(t, b.Start(seen))
+	a.Connect(at("b", "b"))
+	r.AwaitUp(t, "b")
+	m := raft.Message{From: r.Self.From, To: seen.Self.From, Body: raft.Heartbeat{}}
+	return a, func(lane raft.Lane) {
+		assert.NoError(t, a.Send("b", lane, []raft.Message{m}))
+	}, lanes
+}
+
+// However messages and beats meet, nobody is silent for more than two thirds of the IdleTimeout, which is 2 s
+// here, and the caller for no more than half of it.
+func TestBeats_NoConnectionThatWorksIsSilentForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, send, lanes := twoTimed(t)
+		random := rand.New(rand.NewPCG(1, 1))
+		for range 10_000 {
+			time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
+			send(raft.Lane(random.IntN(2)))
+		}
+		synctest.Wait()
+		assert.Equal(t, uint64(1), a.Stats().Dialed)
+		for lane, s := range lanes {
+			assert.LessOrEqual(t, s.unsaid, time.Second, "lane %d", lane)
+			assert.Greater(t, s.unsaid, 600*time.Millisecond, "lane %d: no more beats than it takes", lane)
+		}
+		assert.LessOrEqual(t, lanes[raft.LaneUrgent].mute, 2*time.Second*2/3+time.Millisecond)
+	})
+}
+
+// In a cluster that does nothing but exchange heartbeats, the beats are few.
+func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, send, lanes := twoTimed(t)
+		const heartbeats = 20 * 60
+		before := lanes[raft.LaneUrgent].wrote
+		for range heartbeats {
+			time.Sleep(50 * time.Millisecond)
+			send(raft.LaneUrgent)
+		}
+		synctest.Wait()
+		urgent, bulk := lanes[raft.LaneUrgent], lanes[raft.LaneBulk]
+		assert.Equal(t, heartbeats, urgent.wrote-before, "no beat among them")
+		assert.InDelta(t, 60*3, urgent.read, 15, "what says that the other one lives")
+		assert.InDelta(t, 60*1.5, bulk.wrote, 10)
+		assert.LessOrEqual(t, bulk.read, 2, "the urgent one answers for both")
+	})
+}
