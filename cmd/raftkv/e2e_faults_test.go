@@ -189,6 +189,6 @@ func TestEndToEnd_AMemberThatCannotStartSaysWhy(t *testing.T) {
 	} {
 		code, says := runServe(t, replaced(args, row.flag, func(string) string { return row.value }))
 		assert.Equal(t, 1, code, row.rule)
-		assert.Contains(t, says, "the data belongs to "+row.says, row.rule)
+		assert.Contains(t, says, "--data: it belongs to "+row.says, row.rule)
 	}
 }
