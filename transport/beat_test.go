@@ -98,6 +98,7 @@ func TestBeats_NoConnectionThatWorksIsSilentForLong(t *testing.T) {
 func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, send, lanes := twoTimed(t)
+		synctest.Wait() // for the beats with which a connection begins
 		const heartbeats = 20 * 60
 		before := lanes[raft.LaneUrgent].wrote
 		for range heartbeats {
@@ -110,5 +111,29 @@ func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
 		assert.InDelta(t, 60*3, urgent.read, 15, "what says that the other one lives")
 		assert.InDelta(t, 60*1.5, bulk.wrote, 10)
 		assert.LessOrEqual(t, bulk.read, 2, "the urgent one answers for both")
+	})
+}
+
+// The resolver is slow. Until both connections stand nothing is sent on the first one, which must not be silent
+// for longer than 2 s.
+func TestBeats_TheFirstConnectionStandsWhileTheSecondOneIsDialed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newPipeNetwork(transport.Options{})
+		a, err := transport.New(n.listen("a"), n.dial, transport.Options{
+			Resolve: func(_ context.Context, m raft.Member) (string, error) {
+				time.Sleep(1900 * time.Millisecond)
+				return m.Address, nil
+			},
+		})
+		require.NoError(t, err)
+		b, r := n.New(t, "b").(*transport.TCP), transporttest.NewRecorder("a")
+		t.Cleanup(func() { assert.NoError(t, a.Close()) })
+		require.NoError(t, a.Start(r))
+		t.Cleanup(func() { assert.NoError(t, b.Close()) })
+		require.NoError(t, b.Start(transporttest.NewRecorder("b")))
+		a.Connect(at("b", "b"))
+		r.AwaitUp(t, "b")
+		time.Sleep(time.Minute)
+		assert.Zero(t, a.Stats().Lost)
 	})
 }

@@ -45,6 +45,7 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	for _, f := range readers {
 		p.wg.Go(func() { p.watch(f) })
 	}
+	p.wg.Go(func() { p.beat(0) }) // the first lane was silent while the second one was dialed
 	return d, nil
 }
 
