@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ func newElections() *cobra.Command {
 		Example: `  raftlab elections --scenarios leader-crash --sizes 5
   raftlab elections --algorithms raft,two-phase --measures agreement,two-in-term --seeds 1-1000
   raftlab elections --html > elections.html
-  raftlab elections trace raft leader-crash 5 1 > trace.ndjson`,
+  raftlab elections trace raft leader-crash 5 1 > run.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.prepare(&chosen); err != nil {
 				return fmt.Errorf("%w; %w", err, usage.Err)
@@ -59,7 +60,7 @@ func newElections() *cobra.Command {
 	}
 	chosen.flags(cmd)
 	cmd.Flags().StringVar(&chosen.algorithms, "algorithms", allNames, "several with commas, or all")
-	cmd.Flags().StringVar(&chosen.scenarios, "scenarios", allNames, "several with commas, or all")
+	cmd.Flags().StringVar(&chosen.scenarios, "scenarios", allNames, "several with commas, or all, which are those of the tables")
 	cmd.Flags().StringVar(&chosen.measures, "measures", allNames, "several with commas, or all")
 	cmd.Flags().StringVar(&chosen.sizes, "sizes", "3,5,9,25,101", "how many members; above 25 only in leader-crash")
 	cmd.Flags().StringVar(&chosen.seeds, "seeds", "1-100", "the first and the last; above 9 members a tenth of them, above 25 a hundredth")
@@ -85,7 +86,7 @@ func electionsHelp() string {
 		fmt.Fprintf(&b, "  %-18s %s\n", a.Name, a.Title)
 	}
 	b.WriteString("\nScenarios:\n")
-	for _, s := range elections.Scenarios() {
+	for _, s := range append(slices.Clip(elections.Scenarios()), elections.LostVotes()) {
 		fmt.Fprintf(&b, "  %-18s %s\n", s.Name, s.Meaning)
 	}
 	b.WriteString("\nMeasures:\n")
@@ -221,6 +222,8 @@ func newElectionsTrace() *cobra.Command {
 	var chosen choice
 	cmd := &cobra.Command{
 		Use: "trace ALGORITHM SCENARIO N SEED", Short: "One run again, as its records, one a line",
+		Long: `Runs one seed of an algorithm in a scenario again, and prints its records as JSON, one a line, for a program to read.
+raftlab elections --html draws such runs; raftlab trace shows other files, those of the simulator and of nodes.`,
 		Args: usage.Args(cobra.ExactArgs(4)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := bufio.NewWriter(cmd.OutOrStdout())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,14 @@ func TestElectionsTrace_TellsOneRun(t *testing.T) {
 		Kind: elections.RecordBegin, Text: "raft leader-crash", N: 3, Seed: 1, Format: elections.TraceFormat,
 	}, first)
 	assert.Contains(t, out, ": I lead.")
+}
+
+func TestElections_HelpNamesEveryScenarioThatIsTaken(t *testing.T) {
+	code, out, _ := lab("elections", "--help")
+	require.Equal(t, exitClean, code)
+	for _, s := range append(slices.Clip(elections.Scenarios()), elections.LostVotes()) {
+		assert.Contains(t, out, "\n  "+s.Name+" ")
+	}
 }
 
 func TestElections_SaysWhatIsWrong(t *testing.T) {

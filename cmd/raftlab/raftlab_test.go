@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,6 +52,22 @@ func TestReplay_TellsHowItEnds(t *testing.T) {
 	require.Equal(t, exitClean, code, out)
 	assert.Contains(t, out, "f2.history.3: ")
 	assert.Contains(t, out, `"Voters"`)
+}
+
+// full is an output that takes nothing any more, such as a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestReports_ThatCannotBeWrittenAreNoSuccess(t *testing.T) {
+	for _, line := range []string{
+		"replay f2.history.3", "trace f2.history.3", "scenarios", "fuzz --seeds 1", "zoo --list",
+		"elections --algorithms raft --scenarios leader-crash --sizes 3 --seeds 1", "elections trace raft leader-crash 3 1",
+	} {
+		var errOut bytes.Buffer
+		assert.Equal(t, exitFailed, run(t.Context(), strings.Fields(line), full{}, &errOut), line)
+		assert.Contains(t, errOut.String(), "no space left", line)
+	}
 }
 
 func TestScenarios_AreListedAndPlayed(t *testing.T) {
@@ -121,6 +138,7 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"trace", "f2.swarm.1", "--format", "pdf"}, exitUsage, "text, ndjson and html"},
 		{[]string{"trace"}, exitUsage, "a seed, a case file or --from FILE"},
 		{[]string{"trace", "f2.swarm.1", "--from", "x"}, exitUsage, "one of them"},
+		{[]string{"trace", "--from", "x", "--mutant", "E01"}, exitUsage, "--mutant E01: --from runs nothing"},
 		{[]string{"trace", "--from", "/nonexistent/x"}, exitFailed, "--from: open /nonexistent/x"},
 		{[]string{"trace", "f2.history.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
 	} {

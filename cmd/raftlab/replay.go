@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -27,7 +29,7 @@ func newReplay() *cobra.Command {
 			}
 			last := &lastLines{max: lines}
 			result := fuzzy.RunCase(&t.Case, fuzzy.Text(last, false))
-			out := cmd.OutOrStdout()
+			out := bufio.NewWriter(cmd.OutOrStdout()) // it keeps its own error
 			if profile {
 				text, _ := json.MarshalIndent(result.Profile, "", "  ") // plain data
 				_, _ = fmt.Fprintln(out, string(text))
@@ -43,7 +45,7 @@ func newReplay() *cobra.Command {
 			if result.Excuse != "" {
 				_, _ = fmt.Fprintln(out, "no second phase:", result.Excuse)
 			}
-			return t.verdict(result)
+			return errors.Join(out.Flush(), t.verdict(result))
 		},
 	}
 	mutantFlag(cmd, &mutant)

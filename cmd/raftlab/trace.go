@@ -40,7 +40,7 @@ written as NDJSON, or the notes that nodes left (notes.ndjson in a raftkv member
 	mutantFlag(cmd, &t.mutant)
 	cmd.Flags().StringVar(&t.format, "format", "text", "text, ndjson, or html")
 	cmd.Flags().StringVar(&t.path, "out", "", "the file to write; default: standard output")
-	cmd.Flags().StringSliceVar(&t.from, "from", nil, "files to show instead of running a seed: one trace, or notes")
+	cmd.Flags().StringSliceVar(&t.from, "from", nil, "files to show instead of running a seed: traces, or notes")
 	cmd.Flags().BoolVar(&t.all, "all", false, "text: every step and every message, not decisions alone")
 	return cmd
 }
@@ -52,6 +52,9 @@ func (t *trace) run(cmd *cobra.Command, args []string) error {
 	}
 	if len(args)+min(len(t.from), 1) != 1 {
 		return fmt.Errorf("trace takes a seed, a case file or --from FILE, one of them; %w", usage.Err)
+	}
+	if len(t.from) > 0 && t.mutant != "" {
+		return fmt.Errorf("--mutant %s: --from runs nothing; leave one of them out; %w", t.mutant, usage.Err)
 	}
 	if len(t.from) > 0 {
 		files, err := readFiles(t.from)

@@ -2,6 +2,7 @@ package tracepage
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,9 +69,18 @@ func (f *File) parse(number int, text string) (*record, error) {
 		if number > 1 && strings.HasSuffix(f.Text, text) {
 			return nil, &FormatError{f.Name, number, "it breaks off: the file was cut short"}
 		}
-		return nil, &FormatError{f.Name, number, fmt.Sprintf("it is no JSON object of this kind: %v", err)}
+		return nil, &FormatError{f.Name, number, "it is no JSON object of this kind: " + unlike(err)}
 	}
 	return r, nil
+}
+
+// unlike says how a line is not one of ours.
+func unlike(err error) string {
+	var other *json.UnmarshalTypeError
+	if errors.As(err, &other) && other.Field != "" {
+		return fmt.Sprintf("its %s is a %s", other.Field[strings.LastIndexByte(other.Field, '.')+1:], other.Value)
+	}
+	return err.Error()
 }
 
 func (f *File) check() error {

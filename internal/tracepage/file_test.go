@@ -19,6 +19,7 @@ const known = "; there are traces of version 1 and notes of version 1"
 var refused = []struct{ rule, text, want string }{
 	{"an empty file", "", "it is empty"},
 	{"no JSON", "hello\n", "line 1: it is no JSON object of this kind: "},
+	{"a run of elections", `{"kind":"begin","text":"raft leader-crash","n":5,"seed":1}` + "\n", "line 1: it is no JSON object of this kind: its seed is a number; "},
 	{"JSON of something else", `{"hello":1}` + "\n", `line 1: it is of kind "": this is neither a trace nor notes`},
 	{"a trace of a later version", `{"kind":"begin","format":2,"nodes":["a"]}` + "\n", "line 1: a trace of version 2"},
 	{"notes of no version", `{"kind":"notes"}` + "\n", "line 1: notes of version 0"},

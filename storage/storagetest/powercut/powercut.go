@@ -20,6 +20,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -36,7 +37,8 @@ func Main() {
 	if dir == "" {
 		return
 	}
-	signal.Ignore(os.Interrupt) // it ends with its parent, and unmounts
+	// It ends with its parent, and unmounts: what is sent to both by a terminal or a supervisor is the parent's.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	if err := serve(dir, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)

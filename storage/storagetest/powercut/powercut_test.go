@@ -208,3 +208,14 @@ func TestStallSyncs_EndsWithAPowerCutWhichTheSyncDoesNotSurvive(t *testing.T) {
 	assert.Equal(t, "first", read(t, name))
 	require.NoError(t, write(t, name, "again", 0).Sync(), "the disk works again")
 }
+
+// A terminal or a supervisor signals all processes of a group. The disk must outlive those that stand on it.
+func TestMain_IsDeafToSignalsThatAreItsParents(t *testing.T) {
+	fs, dir := mount(t)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		require.NoError(t, fs.Signal(s))
+		require.NoError(t, fs.PowerCut(), "%v", s)
+		_, err := os.Stat(dir)
+		require.NoError(t, err, "%v", s)
+	}
+}

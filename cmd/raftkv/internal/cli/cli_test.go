@@ -148,6 +148,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"get k --timeout 0s", 2, []string{"--timeout 0s"}},
 		{"demo --nodes 99", 2, []string{"--nodes 99", "1 to 9"}},
 		{"demo --nodes -1", 2, []string{"--nodes -1"}},
+		{"demo --nodes 0", 2, []string{"--nodes 0", "1 to 9"}},
 		{"demo --duration -1s", 2, []string{"--duration -1s"}},
 		{"demo --kill-every -1s", 2, []string{"--kill-every -1s"}},
 	} {

@@ -72,7 +72,7 @@ Windows. Without a terminal it prints plain lines.`,
   raftkv demo --duration 10s --kill-every 3s      # by itself`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := checkDemo(o); err != nil {
+			if err := checkDemo(cmd, o); err != nil {
 				return err
 			}
 			if o.Program, err = os.Executable(); err != nil {
@@ -89,9 +89,9 @@ Windows. Without a terminal it prints plain lines.`,
 	return cmd
 }
 
-func checkDemo(o demo.Options) error {
+func checkDemo(cmd *cobra.Command, o demo.Options) error {
 	switch {
-	case o.Nodes < 0 || o.Nodes > local.NodesMax:
+	case cmd.Flags().Changed("nodes") && (o.Nodes < 1 || o.Nodes > local.NodesMax):
 		return fmt.Errorf("--nodes %d: use 1 to %d; %w", o.Nodes, local.NodesMax, usage.Err)
 	case o.Duration < 0:
 		return fmt.Errorf("--duration %v: use 0, for no end, or more; %w", o.Duration, usage.Err)

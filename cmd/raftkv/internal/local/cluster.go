@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -177,7 +178,7 @@ func (c *Cluster) Ended(id string) error {
 	if p == nil || p.Running() {
 		return nil
 	}
-	return fmt.Errorf("%s has ended (%v): %s", id, p.Err(), c.LogTail(id))
+	return fmt.Errorf("%s has ended (%v); its log ends:\n%s", id, p.Err(), c.LogTail(id))
 }
 
 // LogTail returns the last lines that the member wrote.
@@ -187,9 +188,14 @@ func (c *Cluster) LogTail(id string) string {
 		return err.Error()
 	}
 	defer file.Close()
+	cut := false
 	if info, err := file.Stat(); err == nil && info.Size() > logTailBytes {
-		_, _ = file.Seek(-logTailBytes, io.SeekEnd) // or from the beginning
+		_, err = file.Seek(-logTailBytes, io.SeekEnd) // or from the beginning
+		cut = err == nil
 	}
 	tail, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // what there is
+	if _, lines, found := strings.Cut(string(tail), "\n"); cut && found && lines != "" {
+		return lines // without the rest of the line that was cut
+	}
 	return string(tail)
 }
