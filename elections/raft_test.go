@@ -137,10 +137,13 @@ func electedTwice(t *testing.T, a *Algorithm, s *Scenario, n int, seed uint64) (
 	return twice
 }
 
+// followed is how many seeds of a size are followed message by message.
+var followed = map[int]uint64{2: 5, 3: 10, 5: 10, 9: 5, 25: 1}
+
 // "At most one leader can be elected in a given term" (Figure 3): not even one after the other.
 func TestRaft_ElectsOneLeaderATermThoughOneAfterTheOther(t *testing.T) {
 	for _, s := range Scenarios() {
-		for n, seeds := range map[int]uint64{2: 5, 3: 10, 5: 10, 9: 5, 25: 1} {
+		for n, seeds := range followed {
 			for seed := uint64(1); seed <= seeds; seed++ {
 				assert.False(t, electedTwice(t, raftCore, s, n, seed), "%s, n = %d, seed %d", s.Name, n, seed)
 			}

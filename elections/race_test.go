@@ -1,0 +1,5 @@
+//go:build race
+
+package elections
+
+func init() { followed = map[int]uint64{2: 1, 3: 2, 5: 1} } // each run takes ten times as long
