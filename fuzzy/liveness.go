@@ -3,7 +3,6 @@ package fuzzy
 import (
 	"fmt"
 	"math/bits"
-	"slices"
 	"strings"
 
 	"github.com/coxswain/raft"
@@ -79,13 +78,17 @@ func newLiveness(c *cluster) *liveness {
 	}
 	missing := ""
 	if l.core, missing = l.choose(); missing != "" {
-		c.stats.Excuse = missing
-		c.phase = ended
-		return l
+		return l.excuse(missing)
 	}
 	l.exiled = l.random.IntN(4) > 0 && l.doomed == nil
 	c.record(Record{Kind: "heal", Text: names(l.core) + ": healed; every other fault is permanent"})
 	l.heal()
+	if _, founded := l.configuration(); !founded {
+		// What a mistaken list would have founded may have reached a disk when its process ended.
+		if _, missing = l.chooseFounding(); missing != "" {
+			return l.excuse(missing)
+		}
+	}
 	for _, n := range c.nodes {
 		l.began = max(l.began, n.disk.hard.Term)
 	}
@@ -94,109 +97,11 @@ func newLiveness(c *cluster) *liveness {
 	return l
 }
 
-// choose draws the core, or names what is missing for one.
-func (l *liveness) choose() (core uint64, missing string) {
-	c := l.c
-	config, founded := l.configuration()
-	if !founded {
-		return l.chooseFounding()
-	}
-	var able, learners []int
-	voters, awake := 0, -1
-	for _, m := range config.Members {
-		n := c.nodes[index(m.ID)]
-		sound := !n.disk.damaged && n.disk.incarnation == m.Incarnation
-		switch {
-		case m.Kind == raft.Learner && sound:
-			learners = append(learners, n.index)
-		case m.Kind == raft.Learner:
-		default:
-			voters++
-			if sound {
-				able = append(able, n.index)
-				if n.disk.hard.Term > 0 {
-					awake = n.index
-				}
-			}
-		}
-	}
-	need := majority(voters)
-	if len(able) < need {
-		return 0, fmt.Sprintf("%d of %d voters have lost their disks", voters-len(able), voters)
-	}
-	if awake < 0 {
-		return 0, "whoever took part in the first election has lost its disk"
-	}
-	able = l.leaveOut(able, need)
-	for _, i := range pick(l.random, able, need+l.random.IntN(len(able)-need+1)) {
-		core |= 1 << i
-	}
-	if !l.anyAwake(core) {
-		core |= 1 << awake // nobody at term 0 campaigns but the founder
-	}
-	for _, i := range learners {
-		if l.random.Coin() {
-			core |= 1 << i
-		}
-	}
-	return core, ""
-}
-
-// leaveOut now and then takes the leader out, if there are enough without it: its disk will stand still.
-func (l *liveness) leaveOut(able []int, need int) []int {
-	leader := l.c.leader()
-	others := slices.DeleteFunc(slices.Clone(able), func(i int) bool { return i == leader })
-	if len(others) == len(able) || len(others) < need || l.c.nodes[leader].frozen || l.random.IntN(3) > 0 {
-		return able
-	}
-	l.doomed = l.c.nodes[leader]
-	return others
-}
-
-func (l *liveness) anyAwake(core uint64) bool {
-	for _, n := range l.c.nodes {
-		if core>>n.index&1 == 1 && n.disk.hard.Term > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// chooseFounding: founding takes all members.
-func (l *liveness) chooseFounding() (core uint64, missing string) {
-	for _, n := range l.c.nodes {
-		if n.disk.damaged {
-			return 0, fmt.Sprintf("the cluster is not founded, and the disk of %s is damaged", n.id)
-		}
-		if n.index == 0 && len(n.disk.ghosts) > 0 {
-			return 0, "the founder's disk was emptied while it founded the cluster"
-		}
-		if f, holds := n.disk.founding(); holds && f.Founder.ID != l.c.nodes[0].id {
-			return 0, fmt.Sprintf("%s holds what another list of members would have founded", n.id)
-		}
-		core |= 1 << n.index
-	}
-	return core, ""
-}
-
-// configuration is the one that whoever has a term proves to be held by all.
-func (l *liveness) configuration() (raft.Configuration, bool) {
-	for _, n := range l.c.nodes {
-		if f, holds := n.disk.founding(); holds && n.disk.hard.Term > 0 {
-			return f.Configuration, true
-		}
-	}
-	return raft.Configuration{}, false
-}
-
-func pick(s *sim.Stream, from []int, k int) []int {
-	var chosen []int
-	for i, set := 0, s.Subset(len(from), k); i < len(from); i++ {
-		if set>>i&1 == 1 {
-			chosen = append(chosen, from[i])
-		}
-	}
-	return chosen
+// excuse ends the run: what the second phase takes is not there.
+func (l *liveness) excuse(missing string) *liveness {
+	l.c.stats.Excuse = missing
+	l.c.phase = ended
+	return l
 }
 
 // heal mends the core, and makes everything else permanent.
@@ -455,8 +360,8 @@ func (l *liveness) end() {
 	}
 	repairs := c.check.conflicts - l.clashes
 	// Appends behind one that did not leave are rejected one by one: with a window of one entry each, that
-	// is at most once an entry, and again for each course of probing.
-	bound := 40*len(c.nodes) + int(l.term()) + int(l.leader.status.Last.Index)
+	// is at most once an entry and follower, and again for each course of probing.
+	bound := int(l.term()) + (len(c.nodes)-1)*(40+int(l.leader.status.Last.Index))
 	c.mustHold(!l.exiled || repairs <= bound, "L7", "%d failed consistency checks since the heal", repairs)
 	l.allAnswered()
 }

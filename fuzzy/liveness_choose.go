@@ -1,0 +1,114 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// choose draws the core, or names what is missing for one.
+func (l *liveness) choose() (core uint64, missing string) {
+	c := l.c
+	config, founded := l.configuration()
+	if !founded {
+		return l.chooseFounding()
+	}
+	var able, learners []int
+	voters, awake := 0, -1
+	for _, m := range config.Members {
+		n := c.nodes[index(m.ID)]
+		sound := !n.disk.damaged && n.disk.incarnation == m.Incarnation
+		switch {
+		case m.Kind == raft.Learner && sound:
+			learners = append(learners, n.index)
+		case m.Kind == raft.Learner:
+		default:
+			voters++
+			if sound {
+				able = append(able, n.index)
+				if n.disk.hard.Term > 0 {
+					awake = n.index
+				}
+			}
+		}
+	}
+	need := majority(voters)
+	if len(able) < need {
+		return 0, fmt.Sprintf("%d of %d voters have lost their disks", voters-len(able), voters)
+	}
+	if awake < 0 {
+		return 0, "whoever took part in the first election has lost its disk"
+	}
+	able = l.leaveOut(able, need)
+	for _, i := range pick(l.random, able, need+l.random.IntN(len(able)-need+1)) {
+		core |= 1 << i
+	}
+	if !l.anyAwake(core) {
+		core |= 1 << awake // nobody at term 0 campaigns but the founder
+	}
+	for _, i := range learners {
+		if l.random.Coin() {
+			core |= 1 << i
+		}
+	}
+	return core, ""
+}
+
+// leaveOut now and then takes the leader out, if there are enough without it: its disk will stand still.
+func (l *liveness) leaveOut(able []int, need int) []int {
+	leader := l.c.leader()
+	others := slices.DeleteFunc(slices.Clone(able), func(i int) bool { return i == leader })
+	if len(others) == len(able) || len(others) < need || l.c.nodes[leader].frozen || l.random.IntN(3) > 0 {
+		return able
+	}
+	l.doomed = l.c.nodes[leader]
+	return others
+}
+
+func (l *liveness) anyAwake(core uint64) bool {
+	for _, n := range l.c.nodes {
+		if core>>n.index&1 == 1 && n.disk.hard.Term > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// chooseFounding: founding takes all members.
+func (l *liveness) chooseFounding() (core uint64, missing string) {
+	for _, n := range l.c.nodes {
+		if n.disk.damaged {
+			return 0, fmt.Sprintf("the cluster is not founded, and the disk of %s is damaged", n.id)
+		}
+		if n.index == 0 && len(n.disk.ghosts) > 0 {
+			return 0, "the founder's disk was emptied while it founded the cluster"
+		}
+		if f, holds := n.disk.founding(); holds && f.Founder.ID != l.c.nodes[0].id {
+			return 0, fmt.Sprintf("%s holds what another list of members would have founded", n.id)
+		}
+		core |= 1 << n.index
+	}
+	return core, ""
+}
+
+// configuration is the one that whoever has a term proves to be held by all.
+func (l *liveness) configuration() (raft.Configuration, bool) {
+	for _, n := range l.c.nodes {
+		if f, holds := n.disk.founding(); holds && n.disk.hard.Term > 0 {
+			return f.Configuration, true
+		}
+	}
+	return raft.Configuration{}, false
+}
+
+func pick(s *sim.Stream, from []int, k int) []int {
+	var chosen []int
+	for i, set := 0, s.Subset(len(from), k); i < len(from); i++ {
+		if set>>i&1 == 1 {
+			chosen = append(chosen, from[i])
+		}
+	}
+	return chosen
+}
