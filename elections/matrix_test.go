@@ -16,9 +16,12 @@ import (
 )
 
 // somePlan is the subset of the matrix that every test run takes: all algorithms in all scenarios.
+// planSeeds is how many seeds a cell of somePlan has.
+var planSeeds = 4
+
 func somePlan(workers int) *Plan {
 	return &Plan{
-		Algorithms: Algorithms(), Scenarios: Scenarios(), Sizes: []int{3, 5}, First: 1, Seeds: 4,
+		Algorithms: Algorithms(), Scenarios: Scenarios(), Sizes: []int{3, 5}, First: 1, Seeds: planSeeds,
 		Workers: workers, Setup: Setup{Times: Scaled()},
 	}
 }

@@ -2,4 +2,7 @@
 
 package elections
 
-func init() { followed = map[int]uint64{2: 1, 3: 2, 5: 1} } // each run takes ten times as long
+func init() { // each run takes ten times as long
+	followed = map[int]uint64{2: 1, 3: 2, 5: 1}
+	planSeeds = 1
+}
