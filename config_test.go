@@ -14,7 +14,7 @@ import (
 func TestConfig_EachErrorNamesItsField(t *testing.T) {
 	err := raft.Config{
 		ID: "n 1", Cluster: "", Initial: []raft.Member{{ID: "n2", Address: "h:1"}},
-		ElectionTimeout: 1, DiskStallMax: -1, InflightMax: -1, TailBytesMax: -1,
+		ElectionTimeout: 1, DiskStallMax: -1, Limits: raft.Limits{InflightMax: -1}, TailBytesMax: -1,
 	}.Validate()
 	var all interface{ Unwrap() []error }
 	require.ErrorAs(t, err, &all)
@@ -26,7 +26,7 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 		assert.ErrorIs(t, err, field.Err)
 		assert.Contains(t, one.Error(), "Config."+field.Field+": ")
 	}
-	assert.Equal(t, []string{"ID", "Cluster", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "TailBytesMax"}, fields)
+	assert.Equal(t, []string{"ID", "Initial", "Cluster", "ElectionTimeout", "DiskStallMax", "InflightMax", "TailBytesMax"}, fields)
 }
 
 // A sum of two limits is an int on every machine.

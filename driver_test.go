@@ -74,8 +74,10 @@ func coreConfig() raft.CoreConfig {
 	return raft.CoreConfig{
 		ID: "a", NewCluster: clusterOfTheTests,
 		ElectionTimeout: time.Duration(electionTimeout), HeartbeatInterval: time.Duration(heartbeatPace), Seed: 1, DiskStallMax: time.Second,
-		CommandBytesMax: 1 << 10, ProposalsMax: 128, UncommittedMax: 1 << 16, UnappliedMax: 1 << 10,
-		AppendBytesMax: 1 << 16, InflightMax: 4, InflightBytesMax: 1 << 18,
+		Limits: raft.Limits{
+			CommandBytesMax: 1 << 10, ProposalsMax: 128, ProposalBytesMax: 1 << 16, UnappliedMax: 1 << 10,
+			AppendBytesMax: 1 << 16, InflightMax: 4, InflightBytesMax: 1 << 18,
+		},
 	}
 }
 

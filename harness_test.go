@@ -91,9 +91,11 @@ func (m *member) start() {
 	cfg := CoreConfig{
 		ID: m.id, Initial: NewConfiguration(w.initial), NewCluster: ClusterID{1: byte(m.lives), 2: m.id[0]},
 		ElectionTimeout: 150 * time.Millisecond, HeartbeatInterval: 50 * time.Millisecond, Seed: w.rng.Uint64(),
-		DiskStallMax:    time.Second,
-		CommandBytesMax: 1 << 20, ProposalsMax: 1000, UncommittedMax: 1 << 20, UnappliedMax: 10000,
-		AppendBytesMax: 1 << 16, InflightMax: 16, InflightBytesMax: 1 << 18,
+		DiskStallMax: time.Second,
+		Limits: Limits{
+			CommandBytesMax: 1 << 20, ProposalsMax: 1000, ProposalBytesMax: 1 << 20, UnappliedMax: 10000,
+			AppendBytesMax: 1 << 16, InflightMax: 16, InflightBytesMax: 1 << 18,
+		},
 	}
 	if w.tweak != nil {
 		w.tweak(&cfg)

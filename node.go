@@ -143,20 +143,13 @@ func (n *Node) newCore(stored Stored) (first Output, err error) {
 	var cluster ClusterID
 	crand.Read(cluster[:])
 	n.core, first, err = NewCore(CoreConfig{
-		ID:                n.cfg.ID,
-		Initial:           NewConfiguration(n.cfg.Initial),
-		NewCluster:        cluster,
-		ElectionTimeout:   n.cfg.ElectionTimeout,
-		HeartbeatInterval: n.cfg.ElectionTimeout / 3,
-		DiskStallMax:      n.cfg.DiskStallMax,
-		Seed:              n.cfg.Seed,
-		CommandBytesMax:   n.cfg.CommandBytesMax,
-		ProposalsMax:      n.cfg.ProposalsMax,
-		UncommittedMax:    n.cfg.ProposalBytesMax,
-		UnappliedMax:      n.cfg.UnappliedMax,
-		AppendBytesMax:    n.cfg.AppendBytesMax,
-		InflightMax:       n.cfg.InflightMax,
-		InflightBytesMax:  n.cfg.InflightBytesMax,
+		ID:              n.cfg.ID,
+		Initial:         NewConfiguration(n.cfg.Initial),
+		NewCluster:      cluster,
+		ElectionTimeout: n.cfg.ElectionTimeout,
+		DiskStallMax:    n.cfg.DiskStallMax,
+		Seed:            n.cfg.Seed,
+		Limits:          n.cfg.Limits,
 	}, stored, n.now())
 	return first, err
 }

@@ -29,25 +29,48 @@ func (r Role) String() string {
 	return "leader"
 }
 
-// CoreConfig is what a Core needs to know besides what is stored.
+// CoreConfig is what a Core needs to know besides what is stored. Every zero value of a time or of a
+// limit means its default.
 type CoreConfig struct {
-	ID      NodeID
-	Initial Configuration // Config.Initial, sorted; empty if there is none
-	// NewCluster is a fresh random id, for the case that this member founds a cluster.
+	ID      NodeID        // required
+	Initial Configuration // Config.Initial; empty if there is none
+	// NewCluster is a fresh random id, for the case that this member founds a cluster; required with
+	// Initial.
 	NewCluster ClusterID
-	// ElectionTimeout and HeartbeatInterval, see Config.ElectionTimeout.
+	// ElectionTimeout is Config.ElectionTimeout. HeartbeatInterval is by default a third of it, and at
+	// most half.
 	ElectionTimeout   time.Duration
 	HeartbeatInterval time.Duration
 	DiskStallMax      time.Duration // see Config
-	Seed              uint64        // of the random election timeouts
+	Seed              uint64        // of the random election timeouts; 0 is one like any other
 
-	CommandBytesMax  int // see Config
-	ProposalsMax     int // outstanding proposals, and reads
-	UncommittedMax   int // bytes of outstanding proposals
-	UnappliedMax     int // entries in the log that are not applied
-	AppendBytesMax   int // of one append
-	InflightMax      int // appends to one follower
-	InflightBytesMax int
+	Limits
+}
+
+// withDefaults returns the configuration with every zero value replaced by its default.
+func (c CoreConfig) withDefaults() CoreConfig {
+	setDefault(&c.ElectionTimeout, electionTimeoutDefault)
+	setDefault(&c.HeartbeatInterval, c.ElectionTimeout/3)
+	setDefault(&c.DiskStallMax, diskStallMaxDefault)
+	c.Limits = c.Limits.withDefaults()
+	return c
+}
+
+// validate returns everything that is wrong with a configuration whose defaults are set.
+func (c CoreConfig) validate() error {
+	p := configProblems{of: "CoreConfig"}
+	p.member(c.ID, c.Initial.Members)
+	if len(c.Initial.Members) > 0 && c.NewCluster == (ClusterID{}) {
+		p.add("NewCluster", "is zero; draw a random one, for a member that may found a cluster")
+	}
+	p.timeWithin("ElectionTimeout", c.ElectionTimeout)
+	if c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.ElectionTimeout/2 {
+		p.add("HeartbeatInterval", "%v; it takes more than 0 and at most half of ElectionTimeout, %v",
+			c.HeartbeatInterval, c.ElectionTimeout)
+	}
+	p.timeWithin("DiskStallMax", c.DiskStallMax)
+	p.limits(c.Limits)
+	return p.joined()
 }
 
 // Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The
@@ -100,10 +123,15 @@ type outgoing struct {
 	match   Index // the log up to here
 }
 
-// NewCore returns a core that goes on from what was stored, and its first Output. It fails with a
-// *AppliedBeyondLogError if the state is ahead of the log, and with a *CorruptError if the log is ahead
-// of the term.
+// NewCore returns a core that goes on from what was stored, and its first Output. It fails with
+// everything that is wrong with cfg, a *ConfigError each, joined; with a *AppliedBeyondLogError if the
+// state is ahead of the log, and with a *CorruptError if the log is ahead of the term.
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, Output{}, err
+	}
+	cfg.Initial = NewConfiguration(cfg.Initial.Members)
 	if last := stored.Log.Last; last.Term > stored.Hard.Term {
 		err := fmt.Errorf("it is newer than the stored term %d", stored.Hard.Term)
 		return nil, Output{}, &CorruptError{File: "the stored log", Where: "entry " + last.String(), Reason: err}

@@ -114,7 +114,7 @@ func TestReplicate_ProbesOneByOneThenStreamsUpToTheWindow(t *testing.T) {
 // An append carries at most AppendBytesMax, and one entry at least.
 func TestReplicate_AppendsAreCutToSize(t *testing.T) {
 	cfg := coreConfig()
-	cfg.AppendBytesMax, cfg.CommandBytesMax, cfg.UncommittedMax = 200<<10, 1<<20, 8<<20
+	cfg.AppendBytesMax, cfg.CommandBytesMax, cfg.ProposalBytesMax = 200<<10, 1<<20, 8<<20
 	cfg.InflightMax, cfg.InflightBytesMax = 16, 8<<20
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 1}}
 	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("ab"))))
@@ -292,7 +292,7 @@ func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
 	for range 64 {
 		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
 	}
-	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "UncommittedMax is 64 KiB")
+	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "ProposalBytesMax is 64 KiB")
 	assert.Equal(t, 1<<16, c.Status().OutstandingBytes)
 
 	c = streaming(t, 2, 1)

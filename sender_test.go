@@ -49,7 +49,7 @@ func (s *shelf) Entries(span Span, bytesMax int) ([]Entry, error) {
 func senderWith(t *testing.T, appendBytesMax int) (*sender, *wire, *shelf) {
 	t.Helper()
 	w, s := &wire{}, &shelf{entries: entriesOf(1, 0, 6, 100)}
-	cfg := Config{ID: "n1", Cluster: "test", AppendBytesMax: appendBytesMax, SendQueueMax: 8}.withDefaults()
+	cfg := Config{ID: "n1", Cluster: "test", Limits: Limits{AppendBytesMax: appendBytesMax}, SendQueueMax: 8}.withDefaults()
 	n := newNode(cfg, s, w, Stored{Log: StoredLog{Last: EntryID{1, 6}}})
 	n.tail.write(&LogWrite{After: EntryID{1, 6}, Entries: entriesOf(1, 6, 10, 100), Generation: 4})
 	return newSender(n, "n2", LaneBulk), w, s

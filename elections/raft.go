@@ -141,8 +141,6 @@ func (m *raftMachine) config(e *Env) raft.CoreConfig {
 		ID: raftID(m.o.Self), Initial: raft.NewConfiguration(members), NewCluster: raft.ClusterID{1},
 		ElectionTimeout:   time.Duration(e.Times().TimeoutMin),
 		HeartbeatInterval: time.Duration(e.Times().Heartbeat), Seed: e.Random().Uint64(),
-		CommandBytesMax: 1 << 20, ProposalsMax: 16 << 10, UncommittedMax: 64 << 20, UnappliedMax: 64 << 10,
-		AppendBytesMax: 1 << 20, InflightMax: 256, InflightBytesMax: 8 << 20,
 	}
 }
 

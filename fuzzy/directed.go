@@ -80,7 +80,7 @@ func drawScenario(seed Seed, name string) (Profile, error) {
 			Codec: sim.Million, Atomic: seed.Number%2 == 0, MergeMax: 4,
 			DiskDelay: sim.Delay{Min: millisecond / 4, Mean: millisecond / 2},
 		},
-		Limits: Limits{1000, 1 << 20, 10_000, 1 << 16, 64, 1 << 18},
+		Limits: generousLimits(),
 		Load:   Load{Clients: 64, Think: millisecond, Keys: 1, BytesMax: 32, Burst: 1, History: true},
 	}
 	if s.shape != nil {

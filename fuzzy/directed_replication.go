@@ -50,7 +50,7 @@ var replicationScenarios = []scenario{
 	},
 }
 
-func oneEntryEach(p *Profile) { p.Limits.AppendBytes = 1 }
+func oneEntryEach(p *Profile) { p.Limits.AppendBytesMax = 1 }
 
 // figure8c plays the figure up to (c): 2 at the index of the entry is on a, b and c, 3 on e.
 func figure8c(d *director) (x raft.EntryID, own *hold) {

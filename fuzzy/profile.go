@@ -22,7 +22,7 @@ type Profile struct {
 	Network         sim.NetworkFaults
 	Faults          []FaultRate
 	Node            NodeProfile
-	Limits          Limits
+	Limits          raft.Limits
 	Load            Load
 	// Beyond lets faults destroy the disks of all voters but one, which is beyond what Raft tolerates: then
 	// a node may stop, and say so, but nothing may be told or committed that is not so.
@@ -55,9 +55,12 @@ type NodeProfile struct {
 	OtherLists    int       // starts with another list of initial members than the rest
 }
 
-// Limits are the limits of each core.
-type Limits struct {
-	Proposals, UncommittedBytes, Unapplied, AppendBytes, Inflight, InflightBytes int
+// generousLimits are those of a cluster whose limits are not what is tried.
+func generousLimits() raft.Limits {
+	return raft.Limits{
+		CommandBytesMax: 1 << 20, ProposalsMax: 1000, ProposalBytesMax: 1 << 20, UnappliedMax: 10_000,
+		AppendBytesMax: 1 << 16, InflightMax: 64, InflightBytesMax: 1 << 18,
+	}
 }
 
 // Load is what the clients do.
@@ -204,14 +207,14 @@ func drawNode(s *sim.Stream) NodeProfile {
 func (n *NodeProfile) diskStallMax() sim.Time { return cmp.Or(n.DiskStallMax, sim.In(time.Second)) }
 
 // drawLimits: tiny limits make rare paths ordinary.
-func drawLimits(s *sim.Stream) Limits {
-	limits := Limits{
-		Proposals: sim.Pick(s, 3, 1000), UncommittedBytes: sim.Pick(s, 200, 1<<20), Unapplied: sim.Pick(s, 8, 10_000),
-		AppendBytes: sim.Pick(s, 1, 200, 1<<16), Inflight: sim.Pick(s, 1, 2, 16), InflightBytes: sim.Pick(s, 100, 1<<18),
+func drawLimits(s *sim.Stream) raft.Limits {
+	limits := raft.Limits{
+		CommandBytesMax: 1 << 20,
+		ProposalsMax:    sim.Pick(s, 3, 1000), ProposalBytesMax: sim.Pick(s, 200, 1<<20), UnappliedMax: sim.Pick(s, 8, 10_000),
+		AppendBytesMax: sim.Pick(s, 1, 200, 1<<16), InflightMax: sim.Pick(s, 1, 2, 16), InflightBytesMax: sim.Pick(s, 100, 1<<18),
 	}
-	generous := Limits{1000, 1 << 20, 10_000, 1 << 16, 64, 1 << 18}
 	if s.Coin() {
-		return generous
+		return generousLimits()
 	}
 	return limits
 }
@@ -252,7 +255,7 @@ func shapeBusy(s *sim.Stream, p *Profile) {
 	}
 	p.Network.Loss = min(p.Network.Loss, 20_000)
 	p.Network.Delay.Max = min(p.Network.Delay.Max, sim.In(50*time.Millisecond))
-	p.Limits = Limits{1000, 1 << 20, 10_000, 1 << 16, 64, 1 << 18}
+	p.Limits = generousLimits()
 	p.Node.Codec = 100_000
 }
 
@@ -327,11 +330,9 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 
 // coreConfig is what the profile says of each core.
 func (p *Profile) coreConfig() raft.CoreConfig {
-	timeout := time.Duration(p.ElectionTimeout)
 	return raft.CoreConfig{
 		DiskStallMax:    time.Duration(p.Node.diskStallMax()),
-		ElectionTimeout: timeout, HeartbeatInterval: timeout / 3, CommandBytesMax: 1 << 20,
-		ProposalsMax: p.Limits.Proposals, UncommittedMax: p.Limits.UncommittedBytes, UnappliedMax: p.Limits.Unapplied,
-		AppendBytesMax: p.Limits.AppendBytes, InflightMax: p.Limits.Inflight, InflightBytesMax: p.Limits.InflightBytes,
+		ElectionTimeout: time.Duration(p.ElectionTimeout),
+		Limits:          p.Limits,
 	}
 }

@@ -61,12 +61,13 @@ var settings = []setting{
 	{"node-other-lists", func(p *Profile) any { return &p.Node.OtherLists }, 0, sim.Million},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 
-	{"limit-proposals", func(p *Profile) any { return &p.Limits.Proposals }, 1, 1 << 20},
-	{"limit-uncommitted-bytes", func(p *Profile) any { return &p.Limits.UncommittedBytes }, 1, 1 << 30},
-	{"limit-unapplied", func(p *Profile) any { return &p.Limits.Unapplied }, 1, 1 << 20},
-	{"limit-append-bytes", func(p *Profile) any { return &p.Limits.AppendBytes }, 1, 1 << 24},
-	{"limit-inflight", func(p *Profile) any { return &p.Limits.Inflight }, 1, 1 << 16},
-	{"limit-inflight-bytes", func(p *Profile) any { return &p.Limits.InflightBytes }, 1, 1 << 30},
+	{"limit-command-bytes", func(p *Profile) any { return &p.Limits.CommandBytesMax }, 1, 1 << 20},
+	{"limit-proposals", func(p *Profile) any { return &p.Limits.ProposalsMax }, 1, 1 << 20},
+	{"limit-uncommitted-bytes", func(p *Profile) any { return &p.Limits.ProposalBytesMax }, 1, 1 << 30},
+	{"limit-unapplied", func(p *Profile) any { return &p.Limits.UnappliedMax }, 1, 1 << 20},
+	{"limit-append-bytes", func(p *Profile) any { return &p.Limits.AppendBytesMax }, 1, 1 << 24},
+	{"limit-inflight", func(p *Profile) any { return &p.Limits.InflightMax }, 1, 1 << 16},
+	{"limit-inflight-bytes", func(p *Profile) any { return &p.Limits.InflightBytesMax }, 1, 1 << 30},
 
 	{"clients", func(p *Profile) any { return &p.Load.Clients }, 1, 1000},
 	{"client-think", func(p *Profile) any { return &p.Load.Think }, 1, timeMax},
@@ -90,7 +91,7 @@ func plain() Profile {
 		Name: plainName, Voters: 3, ElectionTimeout: 150 * millisecond, Length: 1000 * millisecond,
 		Network: sim.NetworkFaults{Delay: sim.Delay{Mean: millisecond}, FIFO: true},
 		Node:    NodeProfile{DiskDelay: sim.Delay{Mean: 2 * millisecond}, MergeMax: 1, Atomic: true},
-		Limits:  Limits{1000, 1 << 20, 10_000, 1 << 16, 64, 1 << 18},
+		Limits:  generousLimits(),
 		Load: Load{
 			Clients: 1, Think: 50 * millisecond, Patience: 1000 * millisecond, Burst: 1, Keys: 1, BytesMax: 32,
 		},

@@ -114,7 +114,7 @@ func (o Options) config() (raft.Config, error) {
 	var errs []error
 	cfg := raft.Config{
 		ID: raft.NodeID(o.ID), Cluster: o.Cluster,
-		ElectionTimeout: o.ElectionTimeout, CommandBytesMax: kv.CommandBytesMax,
+		ElectionTimeout: o.ElectionTimeout, Limits: raft.Limits{CommandBytesMax: kv.CommandBytesMax},
 	}
 	required := func(flag, value string) {
 		if value == "" {
