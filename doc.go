@@ -59,6 +59,7 @@
 //	applier.go       the FSM
 //	tail.go          the recent entries, for senders and applier
 //	handshake.go     who this member is, and whom it talks to; refusal.go: why not
+//	lineage.go       how an older image of a disk is found out
 //	status.go        one value that says it all; metrics.go: counters; history.go, dump.go: the latest notes
 //
 // Between both, entry.go, configuration.go, config.go and errors.go; storage.go, transport.go and

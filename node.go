@@ -60,8 +60,9 @@ type Node struct {
 // bounds the start alone.
 //
 // It fails with everything that is wrong with cfg, joined; with the storage's *IdentityError,
-// ErrLocked or *CorruptError in a *StorageError; with a *FSMError or *AppliedBeyondLogError; or with
-// what the transport's Start returned.
+// ErrLocked or *CorruptError in a *StorageError; with a *StaleImageError or *ContradictedError, at every
+// start once the store is marked so; with a *FSMError or *AppliedBeyondLogError; or with what the
+// transport's Start returned.
 func Start(ctx context.Context, cfg Config, fsm FSM, storage Storage, transport Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -104,9 +105,14 @@ func load(ctx context.Context, cfg Config, s Storage) (stored Stored, err error)
 			err = &StorageError{Op: "load", Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
-	stored, err = s.Load(ctx, Identity{Cluster: cfg.Cluster, ID: cfg.ID, Fresh: Incarnation(randomNumber())})
+	stored, err = s.Load(ctx, Identity{
+		Cluster: cfg.Cluster, ID: cfg.ID, Fresh: Incarnation(randomNumber()), Nonce: randomNumber(),
+	})
 	if err != nil {
 		return Stored{}, &StorageError{Op: "load", Err: err}
+	}
+	if stored.Mark != nil {
+		return Stored{}, stored.Mark.Err()
 	}
 	return stored, nil
 }

@@ -15,11 +15,11 @@ import (
 // The node owns the Storage once Start returned nil, and closes it.
 type Storage interface {
 	// Load formats a blank store with the identity, or checks that the store carries it (else a
-	// *IdentityError), raises the boot number, syncs everything that it keeps, term and vote
-	// included, and returns it. What a killed process left in the page cache is not on the disk
-	// until then.
+	// *IdentityError), raises the boot number, puts the new start at the end of the lineage, syncs
+	// everything that it keeps, term and vote included, and returns it. What a killed process left in
+	// the page cache is not on the disk until then.
 	Load(ctx context.Context, identity Identity) (Stored, error)
-	// Write makes the step durable before it returns: Hard first, then Log. After an error the
+	// Write makes the step durable before it returns: Mark, Memory, Hard, then Log. After an error the
 	// store is not written to again: the kernel may have dropped the pages that it could not write.
 	Write(w StorageWrite) error
 	// Entries returns the entries of the span in order, from the first one on, as many as fit into
@@ -36,19 +36,25 @@ type Identity struct {
 	ID      NodeID
 	// Fresh is the incarnation that a blank store is formatted with; a formatted store keeps its own.
 	Fresh Incarnation
+	Nonce uint64 // of this start, random: see BootID
 }
 
 // StorageWrite is the part of a Write, or of several merged ones, that a Storage gets.
 type StorageWrite struct {
 	Hard   *HardState
 	Log    *LogWrite
-	Commit Index // a hint, never a reason to sync; 0 = unchanged
+	Commit Index   // a hint, never a reason to sync; 0 = unchanged
+	Memory *Memory // in place of the one before
+	Mark   *Mark   // kept for ever, unless there is one already
 }
 
 // Stored is what a restart starts from.
 type Stored struct {
 	Incarnation Incarnation
-	Boot        uint64 // raised durably by every Load; 1 at the first
+	Boot        uint64  // raised durably by every Load; 1 at the first
+	Lineage     Lineage // the last starts; Boot is the number of the last one
+	Memory      Memory
+	Mark        *Mark // nil: none. A node does not start on a store that has one
 	Hard        HardState
 	Commit      Index // the last hint that became durable; at least Applied
 	Applied     EntryID

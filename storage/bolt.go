@@ -30,8 +30,9 @@ const lockWaitDefault = time.Second
 // Bolt keeps term, vote and the log in one bbolt file, one transaction for each write. Its methods
 // may be called as raft.Storage says.
 //
-// The file has three buckets: "meta" says who the data belongs to, "hard" has one record that every
-// write replaces, and "log" has one record for each entry, by its index.
+// The file has four buckets: "meta" says who the data belongs to, "lineage" has its starts and what it
+// remembers of its peers, "hard" has one record that every write replaces, and "log" has one record for
+// each entry, by its index.
 type Bolt struct {
 	path string
 	db   *bbolt.DB
@@ -42,16 +43,18 @@ type Bolt struct {
 	stuck   bool  // bbolt panicked, perhaps with its locks held: it is not called again
 	failed  error // of the first write that failed; there is no second
 	written hardRecord
+	lineage lineageRecord
 	commit  raft.Index // the newest hint, to ride along with the next write
 }
 
 var _ raft.Storage = (*Bolt)(nil)
 
 var (
-	metaBucket = []byte("meta")
-	hardBucket = []byte("hard")
-	logBucket  = []byte("log")
-	recordKey  = []byte("record") // the only key of the first two
+	metaBucket    = []byte("meta")
+	hardBucket    = []byte("hard")
+	logBucket     = []byte("log")
+	lineageBucket = []byte("lineage")
+	recordKey     = []byte("record") // the only key of all but the log
 )
 
 // OpenBolt opens the store in dir, or makes a blank one there. It checks the structure of the whole
@@ -171,15 +174,20 @@ func (b *Bolt) Write(w raft.StorageWrite) error {
 		return err
 	}
 	b.commit = max(b.commit, w.Commit)
-	if w.Hard == nil && changesNothing(w.Log, b.written.last) {
+	if w.Hard == nil && w.Memory == nil && w.Mark == nil && changesNothing(w.Log, b.written.last) {
 		return nil
 	}
-	next := b.written
+	next, lineage := b.written, b.lineage.with(w)
 	next.commit = b.commit
 	if w.Hard != nil {
 		next.hard = *w.Hard
 	}
 	err := b.update("writing to", func(tx *bbolt.Tx) error {
+		if w.Memory != nil || w.Mark != nil {
+			if err := lineage.put(tx); err != nil {
+				return err
+			}
+		}
 		if w.Log != nil {
 			if err := b.writeLog(tx, &next, w.Log); err != nil {
 				return err
@@ -188,7 +196,7 @@ func (b *Bolt) Write(w raft.StorageWrite) error {
 		return tx.Bucket(hardBucket).Put(recordKey, next.encode())
 	})
 	if err == nil {
-		b.written = next
+		b.written, b.lineage = next, lineage
 	}
 	return err
 }

@@ -74,11 +74,18 @@ func writeBlank(name string) (err error) {
 	if err != nil {
 		return err
 	}
+	lineage, err := lineageRecord{}.encode()
+	if err != nil {
+		return err
+	}
 	return db.Update(func(tx *bbolt.Tx) error {
 		if _, err := tx.CreateBucket(logBucket); err != nil {
 			return err
 		}
 		if err := createWith(tx, metaBucket, meta); err != nil {
+			return err
+		}
+		if err := createWith(tx, lineageBucket, lineage); err != nil {
 			return err
 		}
 		return createWith(tx, hardBucket, hardRecord{}.encode())

@@ -38,23 +38,33 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 		return raft.Stored{}, err
 	}
 	meta.Boot++
-	if err := b.format(meta); err != nil {
+	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
 	b.loaded = true
 	stored.Boot, stored.Incarnation = meta.Boot, raft.Incarnation(meta.Incarnation)
+	b.lineage.fill(&stored)
 	return stored, nil
 }
 
-// format makes the record of who the data belongs to durable.
-func (b *Bolt) format(meta metaRecord) error {
+// format makes the record of who the data belongs to durable, and its new start.
+func (b *Bolt) format(meta metaRecord, nonce uint64) error {
 	record, err := meta.encode()
 	if err != nil {
 		return explain("formatting", b.path, err)
 	}
-	return b.update("formatting", func(tx *bbolt.Tx) error {
+	next := b.lineage
+	next.boots = next.boots.Begin(nonce)
+	err = b.update("formatting", func(tx *bbolt.Tx) error {
+		if err := next.put(tx); err != nil {
+			return err
+		}
 		return tx.Bucket(metaBucket).Put(recordKey, record)
 	})
+	if err == nil {
+		b.lineage = next
+	}
+	return err
 }
 
 // scan reads and checks everything, and changes nothing.
@@ -65,6 +75,9 @@ func (b *Bolt) scan(ctx context.Context, identity raft.Identity) (stored raft.St
 				return err
 			}
 			if meta, err = b.identify(meta, identity); err != nil {
+				return err
+			}
+			if b.lineage, err = b.readLineage(tx, meta.Boot); err != nil {
 				return err
 			}
 			stored, err = b.readHardAndLog(ctx, tx)

@@ -27,6 +27,7 @@ type memoryDisk struct {
 	life    uint64 // of the Memory that was opened last
 	meta    metaRecord
 	record  hardRecord
+	lineage lineageRecord
 	commit  raft.Index
 	entries []raft.Entry // the first one is above record.start
 }
@@ -82,11 +83,14 @@ func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored,
 		}
 	}
 	k.meta.Boot++
+	k.lineage.boots = k.lineage.boots.Begin(identity.Nonce)
 	m.loaded = true
-	return raft.Stored{
+	stored := raft.Stored{
 		Incarnation: raft.Incarnation(k.meta.Incarnation), Boot: k.meta.Boot, Hard: k.record.hard,
 		Commit: min(k.record.commit, log.Last.Index), Log: log,
-	}, nil
+	}
+	k.lineage.fill(&stored)
+	return stored, nil
 }
 
 // Write keeps the step, as raft.Storage says.
@@ -101,7 +105,8 @@ func (m *Memory) Write(w raft.StorageWrite) error {
 	}
 	k := m.kept
 	k.commit = max(k.commit, w.Commit)
-	if w.Hard == nil && changesNothing(w.Log, k.record.last) {
+	k.lineage = k.lineage.with(w)
+	if w.Hard == nil && w.Memory == nil && w.Mark == nil && changesNothing(w.Log, k.record.last) {
 		return nil
 	}
 	if w.Log != nil {

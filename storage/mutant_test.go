@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest"
 )
 
-// mutant is a store that forgets. Its boot number is kept elsewhere and never lost, so that nothing but
+// mutant is a store that forgets. Its starts are kept elsewhere and never lost, so that nothing but
 // the lost vote or entry can give it away.
 type mutant struct {
 	*Bolt
@@ -29,7 +29,10 @@ func (m mutant) Load(ctx context.Context, identity raft.Identity) (raft.Stored, 
 	}
 	stored, err := m.load(ctx, identity)
 	if m.bootIsSaved {
-		stored.Boot = *m.boot + 1
+		stored.Boot, stored.Lineage = *m.boot+1, nil
+		for len(stored.Lineage) < int(stored.Boot) {
+			stored.Lineage = stored.Lineage.Begin(identity.Nonce)
+		}
 	}
 	m.db.NoSync = !m.writesSync
 	return stored, err
@@ -50,7 +53,7 @@ func (m mutant) load(ctx context.Context, identity raft.Identity) (raft.Stored, 
 	meta.Boot++
 	m.loaded = true
 	stored.Boot, stored.Incarnation = meta.Boot, raft.Incarnation(meta.Incarnation)
-	return stored, m.format(meta)
+	return stored, m.format(meta, identity.Nonce)
 }
 
 // A suite that cannot fail proves nothing: these stores must fail it, for the reason that they break.
@@ -123,6 +126,8 @@ func TestRecords_RefuseEveryDamage(t *testing.T) {
 	meta, err := metaRecord{Format: 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}.encode()
 	require.NoError(t, err)
 	hard := hardRecord{hard: raft.HardState{Term: 5, Vote: raft.Peer{ID: "n2", Incarnation: 9}}}.encode()
+	lineage, err := aLineage().encode()
+	require.NoError(t, err)
 	for _, record := range []struct {
 		name   string
 		bytes  []byte
@@ -130,6 +135,7 @@ func TestRecords_RefuseEveryDamage(t *testing.T) {
 	}{
 		{"meta", meta, func(b []byte) error { _, err := decodeMeta(b); return err }},
 		{"hard", hard, func(b []byte) error { _, err := decodeHard(b); return err }},
+		{"lineage", lineage, func(b []byte) error { _, err := decodeLineage(b); return err }},
 	} {
 		require.NoError(t, record.decode(record.bytes))
 		for bit := range len(record.bytes) * 8 {
@@ -156,7 +162,7 @@ func TestBolt_RefusesAFormatThatItDoesNotKnow(t *testing.T) {
 		return err
 	}
 	later := metaRecord{Format: formatVersion + 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}
-	require.NoError(t, load(func(b *Bolt) error { return b.format(later) }))
+	require.NoError(t, load(func(b *Bolt) error { return b.format(later, 0) }))
 	var refusal *FormatError
 	require.ErrorAs(t, load(nil), &refusal)
 	assert.EqualValues(t, formatVersion+1, refusal.Stored)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/coxswain/raft"
 )
@@ -79,6 +80,39 @@ func checkRefused(p Place, what string, given raft.Identity) error {
 	var refusal *raft.IdentityError
 	if !errors.As(err, &refusal) || refusal.What != what {
 		return fmt.Errorf("another %s: %v, not an *IdentityError of the %s", what, err, what)
+	}
+	return nil
+}
+
+var lineageChecks = []Check{
+	{Rule: "every Load puts its start at the end of the lineage, which keeps the last 64", Run: checkLineageGrows},
+	writes("the memory of the peers is kept, and replaced as a whole",
+		remembers(1), remembers(0), remembers(600), vote(1, "n1"), behind(raft.EntryID{}, 0, 3), remembers(3)),
+	writes("a mark is kept for ever, and the first one stays",
+		mark(raft.MarkStaleImage), mark(raft.MarkContradicted), remembers(1), vote(1, "n1"), behind(raft.EntryID{}, 0, 3)),
+	writes("mark, memory, term and entries of one write are one step", raft.StorageWrite{
+		Mark: mark(raft.MarkContradicted).Mark, Memory: remembers(4).Memory,
+		Hard: vote(4, "n3").Hard, Log: behind(raft.EntryID{}, 0, 3).Log,
+	}),
+}
+
+func checkLineageGrows(p Place) error {
+	var want raft.Lineage
+	for boot := range uint64(raft.LineageBootsMax + 6) {
+		store, err := p.Open()
+		if err != nil {
+			return err
+		}
+		identity := member
+		identity.Nonce = 1000 + boot*boot
+		stored, err := store.Load(context.Background(), identity)
+		if err := errors.Join(err, store.Close()); err != nil {
+			return err
+		}
+		want = want.Begin(identity.Nonce)
+		if !slices.Equal(stored.Lineage, want) {
+			return fmt.Errorf("start %d: the lineage is %v, not %v", boot+1, stored.Lineage, want)
+		}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func history() []raft.StorageWrite {
 	return []raft.StorageWrite{
 		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), behind(raft.EntryID{Index: 1}, 1, 1),
 		behind(raft.EntryID{Term: 1, Index: 2}, 1, 40), vote(2, "n3"),
-		behind(raft.EntryID{Term: 1, Index: 20}, 2, 100), both, behind(raft.EntryID{Term: 3, Index: 40}, 3, 1),
+		remembers(3), behind(raft.EntryID{Term: 1, Index: 20}, 2, 100), remembers(5), both, mark(raft.MarkStaleImage), behind(raft.EntryID{Term: 3, Index: 40}, 3, 1),
 	}
 }
 
@@ -106,7 +106,7 @@ func (o *opened) reload() error {
 	if err := o.open(); err != nil {
 		return err
 	}
-	o.model = model{hard: o.stored.Hard}
+	o.model = model{hard: o.stored.Hard, memory: o.stored.Memory, mark: o.stored.Mark}
 	if last := o.stored.Log.Last.Index; last > 0 {
 		entries, err := o.Entries(raft.Span{After: 0, Last: last}, 1<<30)
 		if err != nil {

@@ -12,13 +12,15 @@ import (
 )
 
 // member is the identity that the checks load a store with.
-var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed}
+var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed, Nonce: 0xface}
 
 // model is what a store should keep, kept as simply as possible.
 type model struct {
 	hard    raft.HardState
 	start   raft.EntryID // the log begins behind it
 	entries []raft.Entry
+	memory  raft.Memory
+	mark    *raft.Mark
 }
 
 func (m *model) last() raft.EntryID {
@@ -31,6 +33,12 @@ func (m *model) last() raft.EntryID {
 func (m *model) apply(w raft.StorageWrite) {
 	if w.Hard != nil {
 		m.hard = *w.Hard
+	}
+	if w.Memory != nil {
+		m.memory = *w.Memory
+	}
+	if m.mark == nil {
+		m.mark = w.Mark
 	}
 	if w.Log == nil {
 		return
@@ -72,6 +80,29 @@ func behind(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 
 func vote(term raft.Term, id raft.NodeID) raft.StorageWrite {
 	return raft.StorageWrite{Hard: &raft.HardState{Term: term, Vote: raft.Peer{ID: id, Incarnation: 0xbeef}}}
+}
+
+// remembers returns a write of a memory of that many peers.
+func remembers(peers int) raft.StorageWrite {
+	m := &raft.Memory{}
+	for k := range peers {
+		s := raft.Sighting{
+			Peer: raft.Peer{ID: raft.NodeID(fmt.Sprintf("n%d", k)), Incarnation: raft.Incarnation(k)},
+			Boot: raft.BootID{Boot: uint64(k) + 1, Nonce: uint64(peers)}, Term: raft.Term(2 * k),
+		}
+		m.Seen = append(m.Seen, s)
+		if s.Term = 0; k%2 == 0 {
+			m.Confirmed = append(m.Confirmed, s)
+		}
+	}
+	return raft.StorageWrite{Memory: m}
+}
+
+func mark(kind raft.MarkKind) raft.StorageWrite {
+	return raft.StorageWrite{Mark: &raft.Mark{
+		Kind: kind, By: raft.Peer{ID: "n2", Incarnation: 0xbeef}, Term: 9, Ours: raft.EntryID{Term: 2, Index: 5},
+		Theirs: raft.EntryID{Term: 3, Index: 5}, Detail: "it was shown",
+	}}
 }
 
 // opened is a store that has been loaded, and what it should keep.
@@ -150,7 +181,30 @@ func (o *opened) check() error {
 	if err := o.checkLog(); err != nil {
 		return err
 	}
-	return o.checkEntries()
+	if err := o.checkEntries(); err != nil {
+		return err
+	}
+	return o.checkLineage()
+}
+
+func (o *opened) checkLineage() error {
+	got := o.stored
+	if err := got.Lineage.Check(); err != nil {
+		return err
+	}
+	if got.Lineage.Last() != (raft.BootID{Boot: got.Boot, Nonce: member.Nonce}) {
+		return fmt.Errorf("the lineage of boot %d ends at %v", got.Boot, got.Lineage.Last())
+	}
+	if want := min(got.Boot, raft.LineageBootsMax); uint64(len(got.Lineage)) != want {
+		return fmt.Errorf("the lineage of boot %d has %d starts, not %d", got.Boot, len(got.Lineage), want)
+	}
+	if !slices.Equal(got.Memory.Seen, o.model.memory.Seen) || !slices.Equal(got.Memory.Confirmed, o.model.memory.Confirmed) {
+		return fmt.Errorf("the memory of the peers is %+v, not %+v", got.Memory, o.model.memory)
+	}
+	if (got.Mark == nil) != (o.model.mark == nil) || got.Mark != nil && *got.Mark != *o.model.mark {
+		return fmt.Errorf("the mark is %+v, not %+v", got.Mark, o.model.mark)
+	}
+	return nil
 }
 
 func (o *opened) checkLog() error {

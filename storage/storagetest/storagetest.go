@@ -68,7 +68,7 @@ func Run(t *testing.T, h Harness) {
 // Checks returns all rules.
 func Checks() []Check {
 	var all []Check
-	for _, group := range [][]Check{identityChecks, logChecks, readChecks, lifeChecks, durabilityChecks} {
+	for _, group := range [][]Check{identityChecks, lineageChecks, logChecks, readChecks, lifeChecks, durabilityChecks} {
 		all = append(all, group...)
 	}
 	return all

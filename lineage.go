@@ -1,0 +1,136 @@
+package raft
+
+import (
+	"fmt"
+	"slices"
+)
+
+// LineageBootsMax is how many of its own starts a store keeps.
+const LineageBootsMax = 64
+
+// sightingsMax bounds what a member remembers of its peers: all that a configuration can name, and as
+// many more that no configuration names any longer, or not yet.
+const sightingsMax = 2 * MembersMax
+
+// BootID names one start of one store. The number counts on, also in an older image of the disk that is
+// started; the nonce is random, and tells the two starts apart that then have the same number.
+type BootID struct {
+	Boot  uint64
+	Nonce uint64
+}
+
+func (b BootID) String() string { return fmt.Sprintf("start %d (%x)", b.Boot, b.Nonce) }
+
+// Lineage is the last starts of a store, at most LineageBootsMax, the present one last. A start that a
+// peer has seen and that is missing here proves that this store is an older image of that one.
+type Lineage []BootID
+
+// Begin returns the lineage with the next start at its end, for a Storage to keep before Load returns.
+func (l Lineage) Begin(nonce uint64) Lineage {
+	l = append(slices.Clone(l), BootID{Boot: l.Last().Boot + 1, Nonce: nonce})
+	return l[max(0, len(l)-LineageBootsMax):]
+}
+
+// Last is the present start; zero if there was none yet.
+func (l Lineage) Last() BootID {
+	if len(l) == 0 {
+		return BootID{}
+	}
+	return l[len(l)-1]
+}
+
+// Check says what is wrong with a lineage that was read: its numbers must count up one by one.
+func (l Lineage) Check() error {
+	if len(l) > LineageBootsMax {
+		return fmt.Errorf("raft: a lineage of %d starts; %d are kept", len(l), LineageBootsMax)
+	}
+	for i, b := range l {
+		if b.Boot == 0 || i > 0 && b.Boot != l[i-1].Boot+1 {
+			return fmt.Errorf("raft: start %d of a lineage has the number %d", i+1, b.Boot)
+		}
+	}
+	return nil
+}
+
+// Sighting is a start that has to do with a peer: one of the peer's own, or one of ours that it knows of.
+type Sighting struct {
+	Peer Peer
+	Boot BootID
+	Term Term // of Memory.Seen: the highest durable term that the peer has shown in a handshake
+}
+
+// Memory is what a member remembers of its peers, durably: with it an older image of a disk is found out.
+// The latest sightings are at the end.
+type Memory struct {
+	// Seen is the newest start of each peer that a handshake has shown, whoever dialed.
+	Seen []Sighting
+	// Confirmed is, for each member of the configuration, the newest start of this store that the member
+	// has said it remembers: it is kept as long as the member is configured, also when the lineage does
+	// not reach back to it any more.
+	Confirmed []Sighting
+}
+
+// Mark is a verdict about a store that no restart clears: the member must not go on with it. The first
+// mark stays; a later one does not replace it.
+type Mark struct {
+	Kind   MarkKind
+	By     Peer    // the member that has shown what proves it
+	Term   Term    // MarkContradicted: of the leader that showed another log
+	Ours   EntryID // MarkContradicted: committed here
+	Theirs EntryID // MarkContradicted: what the leader has in its place, as far as it is known
+	Detail string  // what was seen, in one sentence
+}
+
+// MarkKind says what a Mark means. The numbers are part of the stored format.
+type MarkKind uint8
+
+// The kinds.
+const (
+	// MarkStaleImage: the store is an older image of this member's disk, or a copy of it.
+	MarkStaleImage MarkKind = 1
+	// MarkContradicted: a leader of a newer term showed a log that contradicts what is committed here.
+	MarkContradicted MarkKind = 2
+)
+
+func (k MarkKind) String() string {
+	switch k {
+	case MarkStaleImage:
+		return "older image"
+	case MarkContradicted:
+		return "contradicted"
+	}
+	return fmt.Sprintf("mark %d", uint8(k))
+}
+
+// Err is the error that ends the member, and with which every later start of it fails.
+func (m *Mark) Err() error {
+	if m.Kind == MarkContradicted {
+		return &ContradictedError{*m}
+	}
+	return &StaleImageError{*m}
+}
+
+// StaleImageError ended the node, or refuses its start: its store is an older image of this member's disk,
+// or a copy that ran beside it, and what the newer one acknowledged is missing here. No restart clears
+// that. Replace the member like one whose disk was lost: remove it from the cluster and add it again with
+// an empty store. Members cannot be changed yet: until they can, go on with the others, if they are a
+// majority, or put the newest store back in place.
+type StaleImageError struct{ Mark Mark }
+
+func (e *StaleImageError) Error() string {
+	return fmt.Sprintf("raft: this store is an older image of the member's disk, and has forgotten what it acknowledged "+
+		"(shown by member %q: %s); no restart helps: put the newest store back, or replace the member like one whose disk "+
+		"was lost: remove it from the cluster and add it again with an empty store", e.Mark.By.ID, e.Mark.Detail)
+}
+
+// ContradictedError ended the node, or refuses its start: a leader of a newer term has shown a log that
+// contradicts what is committed here. Acknowledged writes were lost in the rest of the cluster, and this
+// store may be the last that holds them. Keep it, and read it out (see ContradictedError.Mark for where the
+// logs part), before the member is replaced like one whose disk was lost.
+type ContradictedError struct{ Mark Mark }
+
+func (e *ContradictedError) Error() string {
+	return fmt.Sprintf("raft: leader %q of term %d contradicts what is committed here (%s): the cluster has lost acknowledged "+
+		"writes, and this store may be the last that holds them: keep a copy of it before the member is replaced like one "+
+		"whose disk was lost", e.Mark.By.ID, e.Mark.Term, e.Mark.Detail)
+}

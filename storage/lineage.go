@@ -1,0 +1,167 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"go.etcd.io/bbolt"
+
+	"github.com/coxswain/raft"
+)
+
+// lineageVersion is the first byte of a lineageRecord.
+const lineageVersion = 1
+
+// lineageRecord is the starts of a store, what its member remembers of its peers, and the mark.
+type lineageRecord struct {
+	boots  raft.Lineage
+	memory raft.Memory
+	mark   *raft.Mark
+}
+
+// storedLineage is a lineageRecord as it is written, behind the version.
+type storedLineage struct {
+	Boots     []storedBoot     `codec:"boots"`
+	Seen      []storedSighting `codec:"seen,omitempty"`
+	Confirmed []storedSighting `codec:"confirmed,omitempty"`
+	Mark      *storedMark      `codec:"mark,omitempty"`
+}
+
+type storedBoot struct {
+	Boot  uint64 `codec:"b"`
+	Nonce uint64 `codec:"n"`
+}
+
+type storedSighting struct {
+	ID          string     `codec:"id"`
+	Incarnation uint64     `codec:"inc"`
+	Boot        storedBoot `codec:"boot"`
+	Term        uint64     `codec:"term,omitempty"`
+}
+
+type storedMark struct {
+	Kind        uint8  `codec:"kind"`
+	ID          string `codec:"id"`
+	Incarnation uint64 `codec:"inc"`
+	Term        uint64 `codec:"term,omitempty"`
+	OursTerm    uint64 `codec:"oterm,omitempty"`
+	OursIndex   uint64 `codec:"oindex,omitempty"`
+	TheirsTerm  uint64 `codec:"tterm,omitempty"`
+	TheirsIndex uint64 `codec:"tindex,omitempty"`
+	Detail      string `codec:"detail,omitempty"`
+}
+
+func (l lineageRecord) encode() ([]byte, error) {
+	s := storedLineage{Seen: storedSightings(l.memory.Seen), Confirmed: storedSightings(l.memory.Confirmed)}
+	for _, b := range l.boots {
+		s.Boots = append(s.Boots, storedBoot(b))
+	}
+	if m := l.mark; m != nil {
+		s.Mark = &storedMark{
+			Kind: uint8(m.Kind), ID: string(m.By.ID), Incarnation: uint64(m.By.Incarnation), Term: uint64(m.Term),
+			OursTerm: uint64(m.Ours.Term), OursIndex: uint64(m.Ours.Index),
+			TheirsTerm: uint64(m.Theirs.Term), TheirsIndex: uint64(m.Theirs.Index), Detail: m.Detail,
+		}
+	}
+	var body []byte
+	if err := codec.NewEncoderBytes(&body, metaHandle()).Encode(s); err != nil {
+		return nil, err
+	}
+	return sealed(append([]byte{lineageVersion}, body...)), nil
+}
+
+func storedSightings(all []raft.Sighting) (stored []storedSighting) {
+	for _, s := range all {
+		stored = append(stored, storedSighting{
+			string(s.Peer.ID), uint64(s.Peer.Incarnation), storedBoot(s.Boot), uint64(s.Term),
+		})
+	}
+	return stored
+}
+
+func decodeLineage(b []byte) (lineageRecord, error) {
+	record, err := unsealed(b)
+	if err != nil {
+		return lineageRecord{}, err
+	}
+	if len(record) == 0 || record[0] != lineageVersion {
+		return lineageRecord{}, errors.New("the lineage is of an unknown version")
+	}
+	var s storedLineage
+	if err := codec.NewDecoderBytes(record[1:], metaHandle()).Decode(&s); err != nil {
+		return lineageRecord{}, err
+	}
+	l := lineageRecord{memory: raft.Memory{Seen: sightings(s.Seen), Confirmed: sightings(s.Confirmed)}}
+	for _, b := range s.Boots {
+		l.boots = append(l.boots, raft.BootID(b))
+	}
+	if m := s.Mark; m != nil {
+		l.mark = &raft.Mark{
+			Kind: raft.MarkKind(m.Kind), By: peer(m.ID, m.Incarnation), Term: raft.Term(m.Term), Detail: m.Detail,
+			Ours:   raft.EntryID{Term: raft.Term(m.OursTerm), Index: raft.Index(m.OursIndex)},
+			Theirs: raft.EntryID{Term: raft.Term(m.TheirsTerm), Index: raft.Index(m.TheirsIndex)},
+		}
+	}
+	return l, l.boots.Check()
+}
+
+func sightings(stored []storedSighting) (all []raft.Sighting) {
+	for _, s := range stored {
+		all = append(all, raft.Sighting{
+			Peer: peer(s.ID, s.Incarnation), Boot: raft.BootID(s.Boot), Term: raft.Term(s.Term),
+		})
+	}
+	return all
+}
+
+func peer(id string, incarnation uint64) raft.Peer {
+	return raft.Peer{ID: raft.NodeID(id), Incarnation: raft.Incarnation(incarnation)}
+}
+
+// with returns the record as the write leaves it. The first mark stays.
+func (l lineageRecord) with(w raft.StorageWrite) lineageRecord {
+	if w.Memory != nil {
+		l.memory = raft.Memory{Seen: slices.Clone(w.Memory.Seen), Confirmed: slices.Clone(w.Memory.Confirmed)}
+	}
+	if w.Mark != nil && l.mark == nil {
+		mark := *w.Mark
+		l.mark = &mark
+	}
+	return l
+}
+
+// fill tells what is kept to whoever loads the store, who owns it then.
+func (l lineageRecord) fill(s *raft.Stored) {
+	s.Lineage = slices.Clone(l.boots)
+	s.Memory = raft.Memory{Seen: slices.Clone(l.memory.Seen), Confirmed: slices.Clone(l.memory.Confirmed)}
+	if l.mark != nil {
+		mark := *l.mark
+		s.Mark = &mark
+	}
+}
+
+func (l lineageRecord) put(tx *bbolt.Tx) error {
+	record, err := l.encode()
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(lineageBucket).Put(recordKey, record)
+}
+
+// readLineage checks that the lineage ends with the start that the record of the owner tells of.
+func (b *Bolt) readLineage(tx *bbolt.Tx, boot uint64) (lineageRecord, error) {
+	bytes, err := b.record(tx, lineageBucket)
+	if err != nil {
+		return lineageRecord{}, err
+	}
+	record, err := decodeLineage(bytes)
+	if err == nil && record.boots.Last().Boot != boot {
+		err = fmt.Errorf("it ends at start %d, and the store was started %d times", record.boots.Last().Boot, boot)
+	}
+	if err != nil {
+		return lineageRecord{}, damaged(b.path, "the record of its starts", err)
+	}
+	return record, nil
+}
