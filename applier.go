@@ -19,9 +19,10 @@ const (
 // applier is the goroutine that owns the FSM: it reads what is committed, applies it in batches,
 // answers the proposers, and tells the core how far it is.
 type applier struct {
-	node *Node
-	fsm  FSM
-	wake chan struct{} // capacity 1
+	node  *Node
+	fsm   FSM
+	calls *fsmCalls
+	wake  chan struct{} // capacity 1
 
 	mu     sync.Mutex
 	target EntryID // apply up to it
@@ -32,7 +33,7 @@ type applier struct {
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
 
 func newApplier(n *Node, fsm FSM, at EntryID) *applier {
-	return &applier{node: n, fsm: fsm, at: at, wake: make(chan struct{}, 1)}
+	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, wake: make(chan struct{}, 1)}
 }
 
 // applyUpTo is called by the loop, with ids that grow.
@@ -135,6 +136,7 @@ func commandsOf(entries []Entry) []Entry {
 
 // call turns an error and a panic of the FSM into a *FSMError.
 func (a *applier) call(op string, id EntryID, f func() error) (failed error) {
+	defer a.calls.begin()()
 	defer func() {
 		if p := recover(); p != nil {
 			failed = &FSMError{Op: op, ID: id, Panic: p, Stack: string(debug.Stack())}
@@ -160,14 +162,15 @@ func durablyApplied(fsm FSM) (id EntryID, err error) {
 	if !ok {
 		return EntryID{}, nil
 	}
-	a := applier{}
+	a := applier{calls: &fsmCalls{}}
 	err = a.call("Applied", EntryID{}, func() (e error) { id, e = d.Applied(); return e })
 	return id, err
 }
 
 // appliedIndex is how far the FSM is, and who waits for it to get further.
 type appliedIndex struct {
-	at atomic.Uint64
+	at    atomic.Uint64
+	calls *fsmCalls
 
 	mu      sync.Mutex
 	waiting waitHeap
@@ -203,8 +206,8 @@ func (p *appliedIndex) end(err error) {
 	}
 }
 
-// wait returns once index is applied, when ctx ends, or when the node does. At most limit callers
-// wait at a time.
+// wait returns once index is applied, when ctx ends, when the node does, or when the caller turns out to
+// be within the FSM. At most limit callers wait at a time.
 func (p *appliedIndex) wait(ctx context.Context, index Index, limit int) error {
 	if p.index() >= index {
 		return nil
@@ -213,18 +216,29 @@ func (p *appliedIndex) wait(ctx context.Context, index Index, limit int) error {
 	if w == nil {
 		return err
 	}
-	select {
-	case err := <-w.done:
-		return err
-	case <-ctx.Done():
+	for overdue := p.calls.overdue(); ; overdue = nil {
+		select {
+		case err := <-w.done:
+			return err
+		case <-ctx.Done():
+			return p.leave(w, ctx.Err())
+		case <-overdue:
+			if p.calls.within() {
+				return p.leave(w, ErrWithinFSM)
+			}
+		}
 	}
+}
+
+// leave takes out a waiter that goes away.
+func (p *appliedIndex) leave(w *indexWaiter, cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.place < 0 {
 		return <-w.done // it came at the same moment
 	}
 	heap.Remove(&p.waiting, w.place)
-	return ctx.Err()
+	return cause
 }
 
 func (p *appliedIndex) join(index Index, limit int) (*indexWaiter, error) {

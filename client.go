@@ -21,7 +21,7 @@ type Result struct {
 //
 // Errors by what to do: *NotLeaderError: not applied, ask its Leader. ErrOverloaded: not applied, try
 // again later. *TooLargeError: not applied, never will be. ErrClosed, ErrWiped: not applied, this
-// member is of no use. ErrOutcomeUnknown: may be applied, now or later; do not retry blindly. After
+// member is of no use. ErrWithinFSM: the FSM called it. ErrOutcomeUnknown: may be applied, now or later; do not retry blindly. After
 // ctx ended the error matches ErrOutcomeUnknown and ctx.Err(), or ctx.Err() alone if the command never
 // got as far as the log.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
@@ -70,7 +70,7 @@ func (n *Node) usable(ctx context.Context) error {
 // ReadIndex returns an index once it is applied here: a read of the FSM from then on sees everything
 // that was acknowledged, by any member, before the call. On a follower it goes through the leader.
 // The errors are *NotLeaderError (no leader can be reached), ErrReadTimedOut, ErrOverloaded,
-// ErrClosed, ErrWiped and ctx.Err(); after each of them the caller may simply try again later.
+// ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err(); after each of them the caller may simply try again later.
 func (n *Node) ReadIndex(ctx context.Context) (Index, error) {
 	if err := n.usable(ctx); err != nil {
 		return 0, err
@@ -88,8 +88,8 @@ func (n *Node) ReadIndex(ctx context.Context) (Index, error) {
 }
 
 // WaitApplied returns once the FSM of this member has applied the entry at index, or all that come
-// before it, if it is none for the FSM. It fails with ErrClosed, ctx.Err(), or ErrOverloaded if more
-// than Config.ProposalsMax callers wait.
+// before it, if it is none for the FSM. It fails with ErrClosed, ErrWithinFSM, ctx.Err(), or
+// ErrOverloaded if more than Config.ProposalsMax callers wait.
 func (n *Node) WaitApplied(ctx context.Context, index Index) error {
 	return n.applied.wait(ctx, index, n.cfg.ProposalsMax)
 }
@@ -115,8 +115,11 @@ func (n *Node) WaitLeader(ctx context.Context) (Member, error) {
 }
 
 // Ready returns once this member serves: a leader is known, and the log that was committed when Ready
-// was called is applied here. It fails with ErrClosed, ErrWiped or ctx.Err().
+// was called is applied here. It fails with ErrWithinFSM, ErrClosed, ErrWiped or ctx.Err().
 func (n *Node) Ready(ctx context.Context) error {
+	if n.fsmCalls.within() {
+		return ErrWithinFSM
+	}
 	for {
 		if _, err := n.WaitLeader(ctx); err != nil {
 			return err
@@ -150,9 +153,12 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 // TransferLeadership hands leadership over to another voter, the best placed one if to is empty, and
 // returns once it leads. Only the leader can. Meanwhile proposals are refused. If to leads already,
 // that is this member itself, it returns nil at once and changes nothing. It fails with
-// *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrClosed, ErrWiped and ctx.Err(); after the
-// latter the transfer may still take place.
+// *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err();
+// after the latter the transfer may still take place.
 func (n *Node) TransferLeadership(ctx context.Context, to NodeID) error {
+	if n.fsmCalls.within() {
+		return ErrWithinFSM
+	}
 	if err := n.usable(ctx); err != nil {
 		return err
 	}

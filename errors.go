@@ -27,6 +27,11 @@ var (
 	// ErrTransferTimedOut: the transfer did not end within an election timeout or two; this member
 	// may lead on. Look at Status, and try again.
 	ErrTransferTimedOut = errors.New("raft: the transfer of leadership did not end in time")
+	// ErrWithinFSM: the FSM called a method of its node that waits for the FSM itself. Such a call is
+	// refused after a quarter of a second at most; a proposal may be applied all the same, and
+	// matches ErrOutcomeUnknown too if so. A call on another goroutine, for which the FSM waits, cannot
+	// be told from an FSM that takes its time: see Status.Applying.
+	ErrWithinFSM = errors.New("raft: called by the FSM, within Apply, Snapshot, Restore or Sync, for which it would wait for ever: return first, and call it on a goroutine that the FSM does not wait for; to end the node, return an error")
 	// ErrReadTimedOut: the read was not confirmed in time; try again.
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )

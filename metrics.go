@@ -9,14 +9,15 @@ import (
 // Metrics is the counters of a node at one moment. Counters only grow while the node lives; gauges are
 // marked as such. docs/metrics.md says what to watch, and when to worry.
 type Metrics struct {
-	Term              Term  // gauge
-	Leading           bool  // gauge: this member leads
-	LeaderKnown       bool  // gauge
-	LastIndex         Index // gauge: of the log
-	PersistedIndex    Index // gauge: durable here
-	CommitIndex       Index // gauge: committed and durable here
-	AppliedIndex      Index // gauge
-	Wiped             bool  // gauge, see ErrWiped
+	Term              Term    // gauge
+	Leading           bool    // gauge: this member leads
+	LeaderKnown       bool    // gauge
+	LastIndex         Index   // gauge: of the log
+	PersistedIndex    Index   // gauge: durable here
+	CommitIndex       Index   // gauge: committed and durable here
+	AppliedIndex      Index   // gauge
+	ApplyingSeconds   float64 // gauge: for how long the running call of the FSM has been at it; 0: none is
+	Wiped             bool    // gauge, see ErrWiped
 	Elections         uint64
 	LeaderChanges     uint64
 	DiskStalls        uint64 // times that this member led and its disk stood still
@@ -262,6 +263,7 @@ func (n *Node) gauge(m *Metrics) {
 	m.Wiped = n.identity.isWiped()
 	m.LastIndex, m.PersistedIndex, m.WaitingWriteBytes = n.tail.depth()
 	m.CommitIndex, m.AppliedIndex = Index(n.counters.committed.Load()), n.applied.index()
+	m.ApplyingSeconds = n.fsmCalls.since().Seconds()
 	m.WaitingProposals, m.WaitingReads, m.WaitingProposalBytes = n.requests.depth()
 	m.WaitingReceived, m.WaitingReceivedBytes = n.mailbox.depth()
 	m.WaitingWrites, m.WaitingSends = n.writer.depth(), n.senders.depth()

@@ -36,6 +36,7 @@ type Node struct {
 	senders  *senders
 	applier  *applier
 	applied  *appliedIndex
+	fsmCalls *fsmCalls
 	identity *identity
 	watched  *watched
 	history  *history
@@ -132,11 +133,12 @@ func newNode(cfg Config, storage Storage, transport Transport, stored Stored) *N
 	n := &Node{
 		cfg: cfg, storage: storage, transport: transport, base: time.Now(),
 		mailbox: newMailbox(), tail: newTail(stored.Log.Last.Index, cfg.TailBytesMax),
-		applied: &appliedIndex{}, watched: &watched{changed: make(chan struct{})},
+		fsmCalls: &fsmCalls{}, watched: &watched{changed: make(chan struct{})},
 		history: &history{}, counters: newCounters(),
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
-	n.requests = newRequests(&n.cfg, n.mailbox.poke)
+	n.applied = &appliedIndex{calls: n.fsmCalls}
+	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.poke)
 	n.entries = logReader{n.tail, storage}
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
@@ -384,8 +386,12 @@ func (n *Node) Err() error {
 // election timeouts at most, then ends the node, waits for all its goroutines (so also for a running
 // FSM.Apply, and for a write that the disk is at, however long it stands still), and closes the storage
 // and the transport. It is idempotent, and returns what went wrong on the way, or what had ended the node
-// before.
+// before. Within a call of the FSM it does nothing and returns ErrWithinFSM: an FSM ends its node by
+// returning an error.
 func (n *Node) Close() error {
+	if n.fsmCalls.within() {
+		return ErrWithinFSM
+	}
 	n.closing.Do(func() {
 		if now, _ := n.watched.load(); now.Role == Leader {
 			n.handOver()

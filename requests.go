@@ -36,9 +36,10 @@ type outcome struct {
 // requests is the table of everybody who waits for an answer, and the queue of what the loop has not
 // taken yet. Callers, the loop and the applier share it.
 type requests struct {
-	poke func() // wakes the loop
-	cfg  *Config
-	pool sync.Pool // of *call
+	poke  func() // wakes the loop
+	cfg   *Config
+	calls *fsmCalls
+	pool  sync.Pool // of *call
 
 	mu        sync.Mutex
 	last      Ticket
@@ -51,9 +52,9 @@ type requests struct {
 	ended     error
 }
 
-func newRequests(cfg *Config, poke func()) *requests {
+func newRequests(cfg *Config, calls *fsmCalls, poke func()) *requests {
 	return &requests{
-		cfg: cfg, poke: poke, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
+		cfg: cfg, calls: calls, poke: poke, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
 		table: make(map[Ticket]*call), accepted: make(map[Index]*call),
 	}
 }
@@ -162,15 +163,22 @@ func (r *requests) take(batch []Event) []Event {
 	return batch
 }
 
-// wait returns the outcome of the request, or abandons it when ctx ends first.
+// wait returns the outcome of the request, or abandons it when ctx ends first, or when the caller turns
+// out to be within the FSM.
 func (r *requests) wait(ctx context.Context, req *call) outcome {
 	defer r.pool.Put(req)
-	select {
-	case o := <-req.outcome:
-		return o
-	case <-ctx.Done():
+	for overdue := r.calls.overdue(); ; overdue = nil {
+		select {
+		case o := <-req.outcome:
+			return o
+		case <-ctx.Done():
+			return r.abandon(req, ctx.Err())
+		case <-overdue:
+			if r.calls.within() {
+				return r.abandon(req, ErrWithinFSM)
+			}
+		}
 	}
-	return r.abandon(req, ctx.Err())
 }
 
 // abandon takes the request out of the table because its caller goes away.

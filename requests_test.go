@@ -13,7 +13,7 @@ func newTable(change func(*Config)) *requests {
 	if change != nil {
 		change(&cfg)
 	}
-	return newRequests(&cfg, func() {})
+	return newRequests(&cfg, &fsmCalls{}, func() {})
 }
 
 func noReason(*call, Answer) error { return ErrOverloaded }

@@ -21,7 +21,10 @@ type Status struct {
 	Persisted    Index          // durable here
 	Commit       Index          // known to be committed
 	Applied      Index          // by the FSM
-	Founded      bool           // there is a cluster, and this member holds its first entry
+	// Applying is for how long the running call of the FSM has been at it; 0: none is running. One that
+	// never ends may wait for a goroutine that waits for the node, see ErrWithinFSM.
+	Applying time.Duration
+	Founded  bool // there is a cluster, and this member holds its first entry
 	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.
 	Missing []string
 	// Wiped says that this member's disk was emptied, see ErrWiped.
@@ -66,7 +69,7 @@ func (n *Node) Status() Status {
 	s := Status{
 		ID: core.ID, Incarnation: core.Incarnation, Boot: core.Boot,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
-		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(),
+		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
 		Founded: core.Cluster != ClusterID{}, Wiped: wiped,
 		DiskStalled: core.DiskStalled,
 		Outstanding: proposals, OutstandingBytes: bytes, Err: n.Err(),

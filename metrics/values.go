@@ -18,6 +18,8 @@ var values = []value[raft.Metrics]{
 		func(m raft.Metrics) float64 { return float64(m.CommitIndex) }),
 	gauge("applied_index", "The last entry that the FSM has applied.",
 		func(m raft.Metrics) float64 { return float64(m.AppliedIndex) }),
+	gauge("applying_seconds", "For how long the running call of the FSM has been at it; 0: none is running.",
+		func(m raft.Metrics) float64 { return m.ApplyingSeconds }),
 	counter("elections_total", "Elections that this member began.",
 		func(m raft.Metrics) float64 { return float64(m.Elections) }),
 	counter("leader_changes_total", "Times that another leader became known.",
