@@ -1,5 +1,7 @@
 package raft
 
+import "errors"
+
 // onAppendRequest receives entries from this term's leader (Figure 2, AppendEntries).
 func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 	if why := c.malformed(m, r); why != "" {
@@ -7,6 +9,10 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		return
 	}
 	c.hear(m.From)
+	if later, ok := ofLaterRelease(r.Entries); ok {
+		c.note(Note{Kind: NoteLaterVersion, Peer: m.From.ID, ID: later.ID()})
+		return
+	}
 	if !c.log.has(r.Prev) {
 		hint := c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)
 		c.note(Note{Kind: NoteConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
@@ -97,6 +103,25 @@ func (c *Core) malformed(m Message, r AppendRequest) string {
 	return ""
 }
 
+// ofLaterRelease returns the first entry that only a later release can read. This member takes none of the
+// append: what it cannot read it can neither store nor apply. It goes on following the leader, which is a
+// correct one.
+func ofLaterRelease(entries []Entry) (Entry, bool) {
+	for _, e := range entries {
+		if !e.Kind.known() {
+			return e, true
+		}
+		if e.Kind != EntryFounding {
+			continue
+		}
+		var later *LaterVersionError
+		if _, err := DecodeFounding(e.Data); errors.As(err, &later) {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
 // malformedKind checks that entry 1, and no other, founds the cluster of the message.
 func (c *Core) malformedKind(m Message, e Entry) string {
 	if e.Index != 1 {
@@ -106,6 +131,10 @@ func (c *Core) malformedKind(m Message, e Entry) string {
 		return ""
 	}
 	f, err := DecodeFounding(e.Data)
+	var later *LaterVersionError
+	if !e.Kind.known() || errors.As(err, &later) {
+		return "" // see ofLaterRelease
+	}
 	if e.Kind != EntryFounding || err != nil || f.Cluster != m.Cluster {
 		return "its entry 1 does not found the cluster that it names"
 	}

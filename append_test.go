@@ -215,3 +215,38 @@ func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	assert.Contains(t, noted(out), raft.NoteRefused)
 	assert.Equal(t, id(3, 1), c.Status().Last)
 }
+
+// A leader of a later release may send what this one cannot read. It is refused as that, and not as damage or as
+// a hostile message: nothing of the append is taken, and the leader is still followed.
+func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
+	founding := foundingEntry(membersNamed("abc"))
+	founding.Data = []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 2} // {"version": 2}
+	for _, row := range []struct {
+		rule  string
+		first raft.Index
+		entry raft.Entry
+	}{
+		{"an unknown kind", 3, raft.Entry{Index: 4, Term: 2, Kind: 9}},
+		{"a later version of the record: no kind", 3, raft.Entry{Index: 4, Term: 2}},
+		{"a later version of the founding", 1, founding},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := follower(t, 2, 1)
+			prev, list := id(2, 1), append(entries(3, 2), row.entry)
+			if row.first == 1 {
+				prev, list = id(0, 0), []raft.Entry{row.entry}
+			}
+			before := c.Status()
+			out := c.receive("b", 2, raft.AppendRequest{Prev: prev, Last: row.entry.ID(), Commit: row.entry.Index, Entries: list})
+			assert.Empty(t, out.Send)
+			assert.Zero(t, out.Write)
+			assert.Equal(t, before.Last, c.Status().Last)
+			assert.Equal(t, before.Commit, c.Status().Commit)
+			require.NotEmpty(t, out.Notes)
+			refusal := out.Notes[len(out.Notes)-1]
+			assert.Equal(t, raft.NoteLaterVersion, refusal.Kind)
+			assert.Equal(t, row.entry.ID(), refusal.ID)
+			assert.Equal(t, raft.NodeID("b"), c.Leadership().Leader, "its leader is a correct one")
+		})
+	}
+}

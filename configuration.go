@@ -155,8 +155,14 @@ type Founding struct {
 	Configuration Configuration
 }
 
-// foundingRecord is Founding as it is stored. Fields are only ever added, and unknown ones tolerated.
+// foundingVersion is the newest version of a founding that this release reads, and the one that it
+// writes. One without a version is of version 1.
+const foundingVersion = 1
+
+// foundingRecord is Founding as it is stored. Fields are only ever added, and unknown ones tolerated;
+// one that must not be ignored raises the version.
 type foundingRecord struct {
+	Version     uint64         `codec:"version"`
 	Cluster     []byte         `codec:"cluster"`
 	Founder     string         `codec:"founder"`
 	Incarnation uint64         `codec:"incarnation"`
@@ -180,7 +186,7 @@ const foundingBytesMax = 512 << 10
 // Encode returns the founding as the data of entry 1.
 func (f Founding) Encode() []byte {
 	r := foundingRecord{
-		Cluster: f.Cluster[:], Founder: string(f.Founder.ID), Incarnation: uint64(f.Founder.Incarnation),
+		Version: foundingVersion, Cluster: f.Cluster[:], Founder: string(f.Founder.ID), Incarnation: uint64(f.Founder.Incarnation),
 		Boot: f.Roll.Boot, Counter: f.Roll.Counter,
 	}
 	for _, m := range f.Configuration.Members {
@@ -192,10 +198,14 @@ func (f Founding) Encode() []byte {
 	return data
 }
 
-// DecodeFounding reads the data of entry 1. It checks everything that it returns.
+// DecodeFounding reads the data of entry 1. It checks everything that it returns. One that was written by a
+// later release is a *LaterVersionError.
 func DecodeFounding(data []byte) (Founding, error) {
 	if len(data) > foundingBytesMax {
 		return Founding{}, fmt.Errorf("raft: founding entry of %d bytes, over the limit of %d", len(data), foundingBytesMax)
+	}
+	if err := checkFoundingVersion(data); err != nil {
+		return Founding{}, err
 	}
 	var r foundingRecord
 	if err := codec.NewDecoderBytes(data, recordHandle()).Decode(&r); err != nil {
@@ -229,6 +239,20 @@ func DecodeFounding(data []byte) (Founding, error) {
 		return Founding{}, fmt.Errorf("raft: founding entry: founder %q is not one of its members", f.Founder.ID)
 	}
 	return f, nil
+}
+
+// checkFoundingVersion looks at nothing but the version: all else may have changed with it.
+func checkFoundingVersion(data []byte) error {
+	var r struct {
+		Version uint64 `codec:"version"`
+	}
+	if err := codec.NewDecoderBytes(data, recordHandle()).Decode(&r); err != nil {
+		return fmt.Errorf("raft: founding entry: %w", err)
+	}
+	if r.Version > foundingVersion {
+		return &LaterVersionError{Record: "the founding of the cluster (entry 1)", Found: r.Version, Known: foundingVersion}
+	}
+	return nil
 }
 
 // recordHandle is made anew for each use: foundings are rare, and a handle is not a value to share.

@@ -62,6 +62,9 @@ func (k EntryKind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
+// known reports whether this release knows what to do with an entry of the kind.
+func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryFounding }
+
 // Entry is one entry of the log. Entries are immutable once they have left Step: everyone who holds
 // one shares its bytes.
 type Entry struct {
@@ -92,13 +95,24 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrBadRecord is matched by every error of DecodeEntry: the bytes are not one whole, undamaged
+// entryVersion is the newest version of an entry record that this release knows, and the one that it
+// writes. The length, the group, the version, the index, the term and the checksum keep their places in
+// every version, so that any release can tell a record of a later one from a damaged one.
+const entryVersion = 0
+
+// The number of the group takes three bytes, and the version is the byte behind them.
+const (
+	groupMask = 1<<24 - 1
+	versionAt = 7
+)
+
+// ErrBadRecord is matched by the error of DecodeEntry for bytes that are not one whole, undamaged
 // record. A store that meets it refuses to go on; a transport drops the connection.
 var ErrBadRecord = errors.New("raft: bad entry record")
 
 // Record returns the entry as the bytes that are stored and sent, little endian:
 //
-//	length of the data uint32 | group uint32 (0) | index uint64 | term uint64 | time int64 | kind uint8 | data | CRC-32C of all before
+//	length of the data uint32 | group uint24 (0) | version uint8 (0) | index uint64 | term uint64 | time int64 | kind uint8 | data | CRC-32C of all before
 //
 // The result is shared: it must not be changed.
 func (e Entry) Record() []byte {
@@ -126,7 +140,7 @@ func (e *Entry) seal() {
 	}
 	r := e.record
 	binary.LittleEndian.PutUint32(r[0:], uint32(len(e.Data)))
-	binary.LittleEndian.PutUint32(r[4:], 0)
+	binary.LittleEndian.PutUint32(r[4:], entryVersion<<24) // of group 0
 	binary.LittleEndian.PutUint64(r[8:], uint64(e.Index))
 	binary.LittleEndian.PutUint64(r[16:], uint64(e.Term))
 	binary.LittleEndian.PutUint64(r[24:], uint64(e.Time))
@@ -142,7 +156,10 @@ func (e Entry) sealed() bool {
 }
 
 // DecodeEntry reads one record that fills record exactly, and checks it. The entry shares the bytes
-// of record, which must not be changed afterwards. Every error matches ErrBadRecord.
+// of record, which must not be changed afterwards.
+//
+// An error matches ErrBadRecord, or is a *LaterVersionError: then the entry has its index and term, and,
+// if only its kind is unknown, that kind. It must not be stored or acknowledged.
 func DecodeEntry(record []byte) (Entry, error) {
 	n, err := RecordSize(record)
 	if err != nil {
@@ -156,23 +173,28 @@ func DecodeEntry(record []byte) (Entry, error) {
 	if got := crc32.Checksum(record[:end], castagnoli); got != want {
 		return Entry{}, fmt.Errorf("%w: checksum %08x, computed %08x", ErrBadRecord, want, got)
 	}
-	if group := binary.LittleEndian.Uint32(record[4:]); group != 0 {
-		return Entry{}, fmt.Errorf("%w: group %d; this version knows group 0 only", ErrBadRecord, group)
-	}
 	e := Entry{
-		Index:  Index(binary.LittleEndian.Uint64(record[8:])),
-		Term:   Term(binary.LittleEndian.Uint64(record[16:])),
-		Time:   int64(binary.LittleEndian.Uint64(record[24:])),
-		Kind:   EntryKind(record[32]),
-		Data:   record[recordHeaderBytes:end:end],
-		record: record,
+		Index: Index(binary.LittleEndian.Uint64(record[8:])),
+		Term:  Term(binary.LittleEndian.Uint64(record[16:])),
 	}
 	if e.Index == 0 {
 		return Entry{}, fmt.Errorf("%w: index 0", ErrBadRecord)
 	}
-	if e.Kind < EntryCommand || e.Kind > EntryFounding {
-		return Entry{}, fmt.Errorf("%w: unknown entry kind %d", ErrBadRecord, e.Kind)
+	if v := record[versionAt]; v > entryVersion {
+		return e, &LaterVersionError{Record: "entry " + e.ID().String(), Found: uint64(v), Known: entryVersion}
 	}
+	if group := binary.LittleEndian.Uint32(record[4:]) & groupMask; group != 0 {
+		return e, &LaterVersionError{Record: "the group number of entry " + e.ID().String(), Found: uint64(group)}
+	}
+	e.Kind = EntryKind(record[32])
+	if e.Kind < EntryCommand {
+		return Entry{}, fmt.Errorf("%w: entry kind %d", ErrBadRecord, e.Kind)
+	}
+	if !e.Kind.known() {
+		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(EntryFounding)}
+	}
+	e.Time = int64(binary.LittleEndian.Uint64(record[24:]))
+	e.Data, e.record = record[recordHeaderBytes:end:end], record
 	return e, nil
 }
 

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"math"
 	"slices"
@@ -65,10 +66,8 @@ func TestRecord_WhatNoVersionWrote(t *testing.T) {
 		rule   string
 		change func(record []byte)
 	}{
-		{"another group", func(r []byte) { r[4] = 1 }},
 		{"index 0", func(r []byte) { clear(r[8:16]) }},
 		{"no kind", func(r []byte) { r[32] = 0 }},
-		{"an unknown kind", func(r []byte) { r[32] = byte(EntryFounding) + 1 }},
 	} {
 		record := slices.Clone(entriesOfEveryShape()[2].Record())
 		row.change(record)
@@ -76,6 +75,32 @@ func TestRecord_WhatNoVersionWrote(t *testing.T) {
 		binary.LittleEndian.PutUint32(record[end:], crc32.Checksum(record[:end], castagnoli))
 		_, err := DecodeEntry(record)
 		require.ErrorIs(t, err, ErrBadRecord, row.rule)
+	}
+}
+
+func TestRecord_OfALaterReleaseIsNotDamage(t *testing.T) {
+	original := entriesOfEveryShape()[2]
+	for _, row := range []struct {
+		rule         string
+		change       func(record []byte)
+		kind         EntryKind
+		found, known uint64
+	}{
+		{"another group", func(r []byte) { r[4] = 1 }, 0, 1, 0},
+		{"a later version, whatever else it holds", func(r []byte) { r[7], r[32] = 3, 0 }, 0, 3, 0},
+		{"an unknown kind", func(r []byte) { r[32] = byte(EntryFounding) + 1 }, EntryFounding + 1, 4, 3},
+	} {
+		record := slices.Clone(original.Record())
+		row.change(record)
+		end := len(record) - recordTrailerBytes
+		binary.LittleEndian.PutUint32(record[end:], crc32.Checksum(record[:end], castagnoli))
+		e, err := DecodeEntry(record)
+		require.NotErrorIs(t, err, ErrBadRecord, row.rule)
+		var later *LaterVersionError
+		require.ErrorAs(t, err, &later, row.rule)
+		require.Equal(t, [2]uint64{row.found, row.known}, [2]uint64{later.Found, later.Known}, row.rule)
+		require.Equal(t, original.ID(), e.ID(), row.rule)
+		require.Equal(t, row.kind, e.Kind, row.rule)
 	}
 }
 
@@ -131,6 +156,12 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, record []byte) {
 		e, err := DecodeEntry(record)
+		var later *LaterVersionError
+		if errors.As(err, &later) {
+			require.NotZero(t, e.Index)
+			require.Greater(t, later.Found, later.Known)
+			return
+		}
 		if err != nil {
 			require.ErrorIs(t, err, ErrBadRecord)
 			return

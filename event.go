@@ -62,6 +62,7 @@ type PeerUp struct {
 	Incarnation Incarnation
 	Boot        uint64
 	Blank       bool
+	Protocol    uint16 // the version that the connection speaks, see Hello
 }
 
 // PeerLost says that the connection to the peer broke; Refused, that its host answered and nobody

@@ -252,6 +252,10 @@ func (c *Core) onFoundingPersisted() {
 
 // onFoundRequest makes entry 1 durable before it is acknowledged.
 func (c *Core) onFoundRequest(m Message, r FoundRequest) {
+	if later, ok := ofLaterRelease([]Entry{r.Entry}); ok {
+		c.note(Note{Kind: NoteLaterVersion, Peer: m.From.ID, ID: later.ID()})
+		return
+	}
 	f, err := DecodeFounding(r.Entry.Data)
 	if err != nil || r.Entry.ID() != (EntryID{0, 1}) || r.Entry.Kind != EntryFounding || f.Founder != m.From || f.Cluster != m.Cluster ||
 		!calls(f.Configuration, m.From.ID) {

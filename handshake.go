@@ -222,7 +222,7 @@ func (e endpoint) Up(h Hello) {
 	i.judge()
 	i.mu.Unlock()
 	e.node.counters.connected.Add(1)
-	e.node.happen(PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, Boot: h.Boot, Blank: h.Blank()})
+	e.node.happen(PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, Boot: h.Boot, Blank: h.Blank(), Protocol: h.Protocol})
 }
 
 func (e endpoint) Lost(id NodeID, refused bool) {

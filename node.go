@@ -27,6 +27,8 @@ type Node struct {
 	deadline *time.Timer
 	armed    Time // when the timer fires; 0: it is not running
 	due      Time // the deadline of the last Output
+	// unreadable is the entry of a later release that was refused last; the loop's own.
+	unreadable EntryID
 
 	mailbox  *mailbox
 	requests *requests
@@ -61,7 +63,7 @@ type Node struct {
 // bounds the start alone.
 //
 // It fails with everything that is wrong with cfg, joined; with the storage's *IdentityError,
-// ErrLocked or *CorruptError in a *StorageError; with a *StaleImageError or *ContradictedError, at every
+// ErrLocked, *CorruptError or *LaterVersionError in a *StorageError; with a *StaleImageError or *ContradictedError, at every
 // start once the store is marked so; with a *FSMError or *AppliedBeyondLogError; or with what the
 // transport's Start returned.
 func Start(ctx context.Context, cfg Config, fsm FSM, storage Storage, transport Transport) (*Node, error) {
@@ -255,6 +257,7 @@ func (n *Node) honour(out Output) {
 	}
 	n.history.add(n.now().Wall, out.Notes)
 	n.counters.noted(out.Notes)
+	n.warnOfLaterRelease(out.Notes)
 	n.noticeLeadership(out)
 	n.senders.send(out.Send)
 	if out.Write.Seq != 0 {
@@ -270,6 +273,17 @@ func (n *Node) honour(out Output) {
 		n.applier.applyUpTo(out.Apply)
 	}
 	n.wakeAt(out.WakeAt)
+}
+
+// warnOfLaterRelease says once for each entry that this member cannot go on without a newer release.
+func (n *Node) warnOfLaterRelease(notes []Note) {
+	for i := range notes {
+		if note := &notes[i]; note.Kind == NoteLaterVersion && note.ID != n.unreadable {
+			n.unreadable = note.ID
+			n.cfg.Logger.Error("an entry was refused that a later release wrote: start that release on this member",
+				"entry", note.ID.String(), "member", string(note.Peer))
+		}
+	}
 }
 
 // wakeAt sees to it that the loop wakes at the deadline. Deadlines mostly move away while the timer runs;

@@ -43,6 +43,7 @@ const (
 	NoteFounded                            // took entry 1, written by Peer
 	NoteRefused                            // a message of Peer was refused, for Text
 	NoteDiskStalled                        // a leader's disk has stood still, its log durable up to Index
+	NoteLaterVersion                       // Peer sent entry ID, which only a later release can read
 )
 
 // DenyReason says why a vote was denied.
@@ -127,6 +128,8 @@ func (n Note) logString() string {
 		return fmt.Sprintf("answer the roll of %s: %s", n.Peer, n.Text)
 	case NoteFounded:
 		return fmt.Sprintf("hold entry %v, the founding by %s", n.ID, n.Peer)
+	case NoteLaterVersion:
+		return fmt.Sprintf("refuse entry %v of %s: a later release wrote it: start that release here", n.ID, n.Peer)
 	case NoteRefused:
 		return fmt.Sprintf("refuse a message of %s: %s", n.Peer, n.Text)
 	}

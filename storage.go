@@ -24,7 +24,7 @@ type Storage interface {
 	Write(w StorageWrite) error
 	// Entries returns the entries of the span in order, from the first one on, as many as fit into
 	// bytesMax bytes of records, and at least one. An entry that is missing is an error that
-	// matches ErrNotStored, a damaged one a *CorruptError.
+	// matches ErrNotStored, a damaged one a *CorruptError, one of a later release a *LaterVersionError.
 	Entries(span Span, bytesMax int) ([]Entry, error)
 	// Close releases the store. It is idempotent.
 	Close() error
@@ -177,6 +177,24 @@ type IdentityError struct {
 func (e *IdentityError) Error() string {
 	return fmt.Sprintf("raft: the data belongs to %s %q, not to %q: check the data directory and the configuration",
 		e.What, e.Stored, e.Given)
+}
+
+// LaterVersionError says that a record was written by a later release, in a version that this one does
+// not know. It is not damage. Start the newer release; nothing was changed on the disk.
+type LaterVersionError struct {
+	File   string // of the store; empty if the record came from a peer
+	Record string // which one, and, of an entry, what in it
+	Found  uint64 // its version
+	Known  uint64 // the newest that this release knows
+}
+
+func (e *LaterVersionError) Error() string {
+	in := ""
+	if e.File != "" {
+		in = " in " + e.File
+	}
+	return fmt.Sprintf("raft: %s%s was written by a later release: it has version %d, and this release knows versions up to %d: "+
+		"start the newer release; nothing was changed on the disk", e.Record, in, e.Found, e.Known)
 }
 
 // CorruptError says that stored bytes are damaged. The member must not go on: it has forgotten

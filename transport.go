@@ -80,6 +80,9 @@ type Hello struct {
 	List        Configuration // Config.Initial, while blank
 	// ElectionTimeout is exchanged so that members with unequal ones can be told.
 	ElectionTimeout time.Duration
+	// Protocol is the protocol version that the connection speaks from here on: the highest that both
+	// sides know. The transport fills it in for Check and Up; what Hello returns leaves it 0.
+	Protocol uint16
 }
 
 // Blank reports whether the sender belongs to no cluster yet.

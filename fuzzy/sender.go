@@ -195,6 +195,6 @@ func (n *node) peerEvent(a int64) {
 	}
 	n.post(raft.PeerUp{
 		ID: peer.id, Incarnation: peer.disk.incarnation, Boot: peer.disk.boot,
-		Blank: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{},
+		Blank: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: 1,
 	})
 }

@@ -118,7 +118,8 @@ func (b *Bolt) guard(doing string, call func() error) (err error) {
 	}()
 	err = call()
 	var corrupt *raft.CorruptError
-	if err == nil || errors.As(err, &corrupt) || errors.Is(err, raft.ErrNotStored) {
+	var later *raft.LaterVersionError
+	if err == nil || errors.As(err, &corrupt) || errors.As(err, &later) || errors.Is(err, raft.ErrNotStored) {
 		return err
 	}
 	return explain(doing, b.path, err)
@@ -303,7 +304,7 @@ func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byt
 func (b *Bolt) missing(tx *bbolt.Tx, i raft.Index) error {
 	record, err := decodeHard(tx.Bucket(hardBucket).Get(recordKey))
 	if err != nil {
-		return damaged(b.path, "the record of term and vote", err)
+		return damaged(b.path, hardName, err)
 	}
 	if i > record.start.Index && i <= record.last.Index {
 		return damaged(b.path, entryPlace(i), errors.New("it is missing"))

@@ -38,6 +38,7 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 		return raft.Stored{}, err
 	}
 	meta.Boot++
+	meta.Format = formatVersion
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
@@ -47,7 +48,8 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	return stored, nil
 }
 
-// format makes the record of who the data belongs to durable, and its new start.
+// format makes the record of who the data belongs to durable, and its new start; and, should the store be of
+// an older format, every record of the present one.
 func (b *Bolt) format(meta metaRecord, nonce uint64) error {
 	record, err := meta.encode()
 	if err != nil {
@@ -56,6 +58,12 @@ func (b *Bolt) format(meta metaRecord, nonce uint64) error {
 	next := b.lineage
 	next.boots = next.boots.Begin(nonce)
 	err = b.update("formatting", func(tx *bbolt.Tx) error {
+		if _, err := tx.CreateBucketIfNotExists(lineageBucket); err != nil {
+			return err
+		}
+		if err := tx.Bucket(hardBucket).Put(recordKey, b.written.encode()); err != nil {
+			return err
+		}
 		if err := next.put(tx); err != nil {
 			return err
 		}
@@ -77,10 +85,10 @@ func (b *Bolt) scan(ctx context.Context, identity raft.Identity) (stored raft.St
 			if meta, err = b.identify(meta, identity); err != nil {
 				return err
 			}
-			if b.lineage, err = b.readLineage(tx, meta.Boot); err != nil {
+			if b.lineage, err = b.readLineage(tx, meta); err != nil {
 				return err
 			}
-			stored, err = b.readHardAndLog(ctx, tx)
+			stored, err = b.readHardAndLog(ctx, tx, meta.Format)
 			return err
 		})
 	})
@@ -111,8 +119,6 @@ func (b *Bolt) readMeta(tx *bbolt.Tx) (metaRecord, error) {
 // identify gives a blank store its identity, and refuses somebody else's.
 func (b *Bolt) identify(meta metaRecord, identity raft.Identity) (metaRecord, error) {
 	switch {
-	case meta.Format > formatVersion:
-		return meta, &FormatError{File: b.path, Stored: meta.Format, Known: formatVersion}
 	case meta.blank():
 		meta.Cluster, meta.ID = identity.Cluster, string(identity.ID)
 		meta.Incarnation = uint64(identity.Fresh)
@@ -132,14 +138,18 @@ func checkIdentity(stored, given raft.Identity) error {
 	return nil
 }
 
-func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, error) {
+func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx, format uint64) (raft.Stored, error) {
 	bytes, err := b.record(tx, hardBucket)
 	if err != nil {
 		return raft.Stored{}, err
 	}
-	record, err := decodeHard(bytes)
+	decode := decodeHard
+	if format <= formatUnversioned {
+		decode = decodeUnversionedHard
+	}
+	record, err := decode(bytes)
 	if err != nil {
-		return raft.Stored{}, damaged(b.path, "the record of term and vote", err)
+		return raft.Stored{}, damaged(b.path, hardName, err)
 	}
 	log, err := b.readLog(ctx, tx, record.start)
 	if err != nil {

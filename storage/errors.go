@@ -24,19 +24,6 @@ var (
 	ErrClosed = errors.New("storage: store is closed")
 )
 
-// FormatError says that the data was written by a later version in a format that this one does not
-// know. Nothing was changed: run that version, or a later one.
-type FormatError struct {
-	File   string
-	Stored uint64 // the format of the file
-	Known  uint64 // the newest format that this version reads
-}
-
-func (e *FormatError) Error() string {
-	return fmt.Sprintf("storage: %s has format %d, and this version knows formats up to %d: run a later version",
-		e.File, e.Stored, e.Known)
-}
-
 // explain wraps an error of bbolt or of the file system: what was being done, where, and, where the
 // operator can help, as the error that says how.
 func explain(doing, path string, err error) error {
@@ -65,6 +52,13 @@ func isDiskFull(err error) bool {
 		runtime.GOOS == "windows" && errors.Is(err, errorDiskFull)
 }
 
+// damaged says that what was read at that place is not what was written, unless a later release wrote it.
 func damaged(path, where string, reason error) error {
+	var later *raft.LaterVersionError
+	if errors.As(reason, &later) {
+		named := *later
+		named.File = path
+		return &named
+	}
 	return &raft.CorruptError{File: path, Where: where, Reason: reason}
 }

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,8 +10,10 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// lineageVersion is the first byte of a lineageRecord.
-const lineageVersion = 1
+const (
+	lineageVersion = 1 // the newest that this release reads, and the one that it writes
+	lineageName    = "the record of its starts"
+)
 
 // lineageRecord is the starts of a store, what its member remembers of its peers, and the mark.
 type lineageRecord struct {
@@ -82,15 +83,12 @@ func storedSightings(all []raft.Sighting) (stored []storedSighting) {
 }
 
 func decodeLineage(b []byte) (lineageRecord, error) {
-	record, err := unsealed(b)
+	body, err := openRecord(lineageName, lineageVersion, b)
 	if err != nil {
 		return lineageRecord{}, err
 	}
-	if len(record) == 0 || record[0] != lineageVersion {
-		return lineageRecord{}, errors.New("the lineage is of an unknown version")
-	}
 	var s storedLineage
-	if err := codec.NewDecoderBytes(record[1:], metaHandle()).Decode(&s); err != nil {
+	if err := codec.NewDecoderBytes(body, metaHandle()).Decode(&s); err != nil {
 		return lineageRecord{}, err
 	}
 	l := lineageRecord{memory: raft.Memory{Seen: sightings(s.Seen), Confirmed: sightings(s.Confirmed)}}
@@ -150,8 +148,16 @@ func (l lineageRecord) put(tx *bbolt.Tx) error {
 	return tx.Bucket(lineageBucket).Put(recordKey, record)
 }
 
-// readLineage checks that the lineage ends with the start that the record of the owner tells of.
-func (b *Bolt) readLineage(tx *bbolt.Tx, boot uint64) (lineageRecord, error) {
+// readLineage checks that the lineage ends with the start that the record of the owner tells of. A store of
+// the first format has none: it goes on from its last start, which had no nonce.
+func (b *Bolt) readLineage(tx *bbolt.Tx, meta metaRecord) (lineageRecord, error) {
+	boot := meta.Boot
+	if meta.Format <= formatUnversioned {
+		if boot == 0 {
+			return lineageRecord{}, nil
+		}
+		return lineageRecord{boots: raft.Lineage{{Boot: boot}}}, nil
+	}
 	bytes, err := b.record(tx, lineageBucket)
 	if err != nil {
 		return lineageRecord{}, err
@@ -161,7 +167,7 @@ func (b *Bolt) readLineage(tx *bbolt.Tx, boot uint64) (lineageRecord, error) {
 		err = fmt.Errorf("it ends at start %d, and the store was started %d times", record.boots.Last().Boot, boot)
 	}
 	if err != nil {
-		return lineageRecord{}, damaged(b.path, "the record of its starts", err)
+		return lineageRecord{}, damaged(b.path, lineageName, err)
 	}
 	return record, nil
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -139,31 +140,15 @@ func TestRecords_RefuseEveryDamage(t *testing.T) {
 	} {
 		require.NoError(t, record.decode(record.bytes))
 		for bit := range len(record.bytes) * 8 {
+			var later *raft.LaterVersionError
 			damaged := slices.Clone(record.bytes)
 			damaged[bit/8] ^= 1 << (bit % 8)
-			assert.Error(t, record.decode(damaged), "%s, bit %d", record.name, bit)
+			err := record.decode(damaged)
+			assert.Error(t, err, "%s, bit %d", record.name, bit)
+			assert.False(t, errors.As(err, &later), "%s, bit %d: damage is not a later version", record.name, bit)
 		}
 		for size := range record.bytes {
 			assert.Error(t, record.decode(record.bytes[:size]), "%s, cut to %d bytes", record.name, size)
 		}
 	}
-}
-
-func TestBolt_RefusesAFormatThatItDoesNotKnow(t *testing.T) {
-	dir := t.TempDir()
-	identity := raft.Identity{Cluster: "orders", ID: "n1", Fresh: 7}
-	load := func(change func(*Bolt) error) error {
-		b, err := OpenBolt(dir, BoltOptions{})
-		require.NoError(t, err)
-		defer b.Close()
-		if _, err = b.Load(t.Context(), identity); err == nil {
-			err = change(b)
-		}
-		return err
-	}
-	later := metaRecord{Format: formatVersion + 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}
-	require.NoError(t, load(func(b *Bolt) error { return b.format(later, 0) }))
-	var refusal *FormatError
-	require.ErrorAs(t, load(nil), &refusal)
-	assert.EqualValues(t, formatVersion+1, refusal.Stored)
 }

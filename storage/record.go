@@ -34,8 +34,32 @@ func unsealed(b []byte) ([]byte, error) {
 	return record, nil
 }
 
-// formatVersion is the newest format of a store that this version reads, and the one that it writes.
-const formatVersion = 1
+// openRecord checks the seal of a record that begins with a byte for its version, and returns what is
+// behind that byte. A version above known is a *raft.LaterVersionError, which names the record.
+func openRecord(name string, known byte, b []byte) (body []byte, err error) {
+	record, err := unsealed(b)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(record) == 0:
+		return nil, errors.New("empty")
+	case record[0] > known:
+		return nil, &raft.LaterVersionError{Record: name, Found: uint64(record[0]), Known: uint64(known)}
+	case record[0] == 0:
+		return nil, errors.New("version 0")
+	}
+	return record[1:], nil
+}
+
+// The formats of a store. A format says which records there are; each record carries a version of its
+// own besides, so that one can change without the others.
+const (
+	// formatVersion is the newest format that this release reads, and the one that it writes.
+	formatVersion = 2
+	// formatUnversioned is the last format whose record of term and vote carries no version. Load
+	// rewrites it.
+	formatUnversioned = 1
+)
 
 // metaRecord is who a store belongs to. Fields are only ever added; those that a later version
 // added are kept as they are.
@@ -75,6 +99,9 @@ func decodeMeta(b []byte) (metaRecord, error) {
 	if err != nil {
 		return metaRecord{}, err
 	}
+	if err := checkFormat(record); err != nil {
+		return metaRecord{}, err
+	}
 	var m metaRecord
 	if err := codec.NewDecoderBytes(record, metaHandle()).Decode(&m); err != nil {
 		return metaRecord{}, err
@@ -86,6 +113,20 @@ func decodeMeta(b []byte) (metaRecord, error) {
 		delete(m.unknown, known)
 	}
 	return m, nil
+}
+
+// checkFormat looks at nothing but the format: all else may have changed with it.
+func checkFormat(record []byte) error {
+	var m struct {
+		Format uint64 `codec:"format"`
+	}
+	if err := codec.NewDecoderBytes(record, metaHandle()).Decode(&m); err != nil {
+		return err
+	}
+	if m.Format > formatVersion {
+		return &raft.LaterVersionError{Record: "the format record", Found: m.Format, Known: formatVersion}
+	}
+	return nil
 }
 
 func metaHandle() *codec.MsgpackHandle {
@@ -106,10 +147,16 @@ type hardRecord struct {
 	last   raft.EntryID
 }
 
-const hardNumbers = 7 // numbers of eight bytes before the id of the vote
+const (
+	hardVersion = 1 // the newest that this release reads, and the one that it writes
+	hardNumbers = 7 // numbers of eight bytes before the id of the vote
+	hardName    = "the record of term and vote"
+)
 
+// encode returns: version uint8 | seven numbers uint64 | id of the vote | CRC-32C of all before.
 func (h hardRecord) encode() []byte {
-	b := make([]byte, 0, hardNumbers*8+len(h.hard.Vote.ID)+checksumBytes)
+	b := make([]byte, 0, 1+hardNumbers*8+len(h.hard.Vote.ID)+checksumBytes)
+	b = append(b, hardVersion)
 	for _, n := range [hardNumbers]uint64{
 		uint64(h.hard.Term), uint64(h.hard.Vote.Incarnation), uint64(h.commit),
 		uint64(h.start.Term), uint64(h.start.Index), uint64(h.last.Term), uint64(h.last.Index),
@@ -120,10 +167,23 @@ func (h hardRecord) encode() []byte {
 }
 
 func decodeHard(b []byte) (hardRecord, error) {
-	record, err := unsealed(b)
+	body, err := openRecord(hardName, hardVersion, b)
 	if err != nil {
 		return hardRecord{}, err
 	}
+	return decodeHardBody(body)
+}
+
+// decodeUnversionedHard reads what formatUnversioned wrote: no byte for the version, all else the same.
+func decodeUnversionedHard(b []byte) (hardRecord, error) {
+	body, err := unsealed(b)
+	if err != nil {
+		return hardRecord{}, err
+	}
+	return decodeHardBody(body)
+}
+
+func decodeHardBody(record []byte) (hardRecord, error) {
 	if len(record) < hardNumbers*8 || len(record) > hardNumbers*8+raft.NodeIDBytesMax {
 		return hardRecord{}, fmt.Errorf("a record of %d bytes", len(record))
 	}

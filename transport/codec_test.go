@@ -85,6 +85,34 @@ func TestMessage_FieldOfALaterVersionIsSkipped(t *testing.T) {
 	assert.Equal(t, raft.Message{From: alice, To: bob, Term: 7, Body: raft.AppendReply{Match: 20}}, got)
 }
 
+// A record that only a later release can read is no damage: the connection stays, and the core refuses it.
+func TestAppend_EntryOfALaterReleaseIsHandedOn(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		change func(record []byte)
+		kind   raft.EntryKind
+	}{
+		{"of an unknown kind", func(r []byte) { r[32] = 9 }, 9},
+		{"of a later version", func(r []byte) { r[7], r[32] = 1, 0 }, 0},
+	} {
+		e, err := raft.DecodeEntry(raft.Entry{Index: 2, Term: 2, Kind: raft.EntryCommand, Data: []byte("x")}.Record())
+		require.NoError(t, err)
+		record := e.Record() // its own bytes, which the frame takes
+		row.change(record)
+		end := len(record) - 4
+		binary.LittleEndian.PutUint32(record[end:], crc32.Checksum(record[:end], crc32.MakeTable(crc32.Castagnoli)))
+		last := raft.EntryID{Term: 2, Index: 2}
+		frame, err := EncodeMessage(raft.Message{From: alice, To: bob, Term: 2, Body: raft.AppendRequest{
+			Prev: raft.EntryID{Term: 1, Index: 1}, Last: last, Entries: []raft.Entry{e},
+		}})
+		require.NoError(t, err)
+		got, err := DecodeMessage(frame)
+		require.NoError(t, err, row.rule)
+		r := got.Body.(raft.AppendRequest)
+		assert.Equal(t, []raft.Entry{{Index: 2, Term: 2, Kind: row.kind}}, r.Entries, row.rule)
+	}
+}
+
 func TestHello_FieldOfALaterVersionIsSkipped(t *testing.T) {
 	type laterHello struct {
 		wireHello

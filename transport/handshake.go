@@ -241,6 +241,7 @@ func readOpening(f *frameReader) (opening, error) {
 				ErrVersion, o.versions.min, o.versions.max, ours.min, ours.max)
 		}
 		o.hello, o.lane, err = decodeHello(meta)
+		o.hello.Protocol = min(o.versions.max, ours.max)
 		return o, err
 	}
 	return o, fmt.Errorf("%w: a handshake with a frame of type %d", ErrMalformed, h.kind)

@@ -235,7 +235,7 @@ func (m *Memory) answer(h raft.Hello) (opening, error) {
 	var reply opening
 	var failed error
 	err := m.call(func(e raft.Endpoint) {
-		caller, _, err := decodeHello(encodeHello(h, raft.LaneUrgent))
+		caller, err := carried(h)
 		if err != nil {
 			failed = err
 			return
@@ -245,9 +245,16 @@ func (m *Memory) answer(h raft.Hello) (opening, error) {
 			reply, failed = opening{refusal: &refusal}, err
 			return
 		}
-		reply.hello, _, failed = decodeHello(encodeHello(e.Hello(caller.From.ID), raft.LaneUrgent))
+		reply.hello, failed = carried(e.Hello(caller.From.ID))
 	})
 	return reply, errors.Join(err, failed)
+}
+
+// carried returns the hello as the other side gets it.
+func carried(h raft.Hello) (raft.Hello, error) {
+	h, _, err := decodeHello(encodeHello(h, raft.LaneUrgent))
+	h.Protocol = ours.max
+	return h, err
 }
 
 // register adds a session, unless it was cut, or its peer has gone, during the handshake.

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -359,7 +360,9 @@ func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	return r, nil
 }
 
-// decodeEntries reads records, one behind the other, up to the end of the bytes, which they share.
+// decodeEntries reads records, one behind the other, up to the end of the bytes, which they share. One of a
+// later release is no reason to drop the connection: it is handed on with what of it is known, its id and
+// perhaps its kind, for the core to refuse.
 func decodeEntries(records []byte) ([]raft.Entry, error) {
 	count := 0
 	for rest := records; len(rest) > 0; count++ {
@@ -379,7 +382,7 @@ func decodeEntries(records []byte) ([]raft.Entry, error) {
 	for len(records) > 0 {
 		n, _ := raft.RecordSize(records)
 		e, err := raft.DecodeEntry(records[:n:n])
-		if err == nil {
+		if err == nil || ofLaterRelease(err) {
 			err = checkNumbers(uint64(e.Index), uint64(e.Term))
 		}
 		if err != nil {
@@ -389,6 +392,11 @@ func decodeEntries(records []byte) ([]raft.Entry, error) {
 		records = records[n:]
 	}
 	return entries, nil
+}
+
+func ofLaterRelease(err error) bool {
+	var later *raft.LaterVersionError
+	return errors.As(err, &later)
 }
 
 // Simulations encode and decode millions of messages one by one; making the codec takes longer than

@@ -90,12 +90,19 @@ func testHandshakeBothSides(t *testing.T, w *world) {
 	a, b := w.start(t, caller), w.start(t, acceptor)
 	a.Connect(w.at("b"))
 	isCheck := func(e Event) bool { return e.Kind == EventChecked }
-	assert.Equal(t, a.Hello("b"), b.Await(t, "check", isCheck).Hello)
-	assert.Equal(t, b.Hello("a"), a.Await(t, "check", isCheck).Hello)
-	assert.Equal(t, b.Hello("a"), a.AwaitUp(t, "b").Hello)
+	called := b.Await(t, "check", isCheck).Hello
+	assert.NotZero(t, called.Protocol, "the transport says which version the connection speaks")
+	assert.Equal(t, withProtocol(a.Hello("b"), called.Protocol), called)
+	assert.Equal(t, withProtocol(b.Hello("a"), called.Protocol), a.Await(t, "check", isCheck).Hello)
+	assert.Equal(t, withProtocol(b.Hello("a"), called.Protocol), a.AwaitUp(t, "b").Hello)
 }
 
-// fullHello has every field set.
+func withProtocol(h raft.Hello, version uint16) raft.Hello {
+	h.Protocol = version
+	return h
+}
+
+// fullHello has every field set that a node sets.
 func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 	return raft.Hello{
 		ClusterName: "test", Cluster: raft.ClusterID{9, 8, 7}, From: raft.Peer{ID: id, Incarnation: incarnation},

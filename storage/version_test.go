@@ -1,0 +1,183 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
+	"github.com/coxswain/raft"
+)
+
+var orders = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 7}
+
+// foundedStore makes a store with a vote and three entries, and returns its directory.
+func foundedStore(t *testing.T) string {
+	dir := t.TempDir()
+	b, err := OpenBolt(dir, BoltOptions{})
+	require.NoError(t, err)
+	defer b.Close()
+	_, err = b.Load(t.Context(), orders)
+	require.NoError(t, err)
+	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: 7}
+	founding := raft.Founding{
+		Cluster: raft.ClusterID{1}, Founder: n1.Peer(), Roll: raft.RequestID{Boot: 1, Counter: 1},
+		Configuration: raft.NewConfiguration([]raft.Member{n1}),
+	}
+	entries := []raft.Entry{{Index: 1, Kind: raft.EntryFounding, Data: founding.Encode()}}
+	for i := raft.Index(2); i <= 3; i++ {
+		entries = append(entries, raft.Entry{Index: i, Term: 1, Kind: raft.EntryCommand, Data: []byte("x")})
+	}
+	hard := raft.HardState{Term: 4, Vote: raft.Peer{ID: "n1", Incarnation: 7}}
+	require.NoError(t, b.Write(raft.StorageWrite{Hard: &hard, Log: &raft.LogWrite{Entries: entries}}))
+	return dir
+}
+
+// changed rewrites one record of the file.
+func changed(t *testing.T, dir string, bucket, key []byte, change func([]byte) []byte) {
+	db, err := bbolt.Open(filepath.Join(dir, BoltFile), filePermissions, boltOptions(lockWaitDefault))
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		in := tx.Bucket(bucket)
+		return in.Put(key, change(slices.Clone(in.Get(key))))
+	}))
+	require.NoError(t, db.Close())
+}
+
+func removed(t *testing.T, dir string, bucket []byte) {
+	db, err := bbolt.Open(filepath.Join(dir, BoltFile), filePermissions, boltOptions(lockWaitDefault))
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucket) }))
+	require.NoError(t, db.Close())
+}
+
+func loaded(ctx context.Context, t *testing.T, dir string) (raft.Stored, error) {
+	b, err := OpenBolt(dir, BoltOptions{})
+	require.NoError(t, err)
+	defer b.Close()
+	return b.Load(ctx, orders)
+}
+
+// resealedEntry gives a changed entry record the checksum that a release which knows it would write.
+func resealedEntry(change func([]byte)) func([]byte) []byte {
+	return func(r []byte) []byte {
+		change(r)
+		end := len(r) - checksumBytes
+		binary.LittleEndian.PutUint32(r[end:], crc32.Checksum(r[:end], castagnoli))
+		return r
+	}
+}
+
+// laterRecord is one record as a later release may write it.
+type laterRecord struct {
+	what         string
+	bucket, key  []byte
+	change       func([]byte) []byte
+	names        string
+	found, known uint64
+}
+
+func laterRecords(t *testing.T) []laterRecord {
+	return []laterRecord{
+		{
+			what: "the format", bucket: metaBucket, key: recordKey, names: "format record", found: formatVersion + 1, known: formatVersion,
+			change: func([]byte) []byte {
+				b, err := metaRecord{Format: formatVersion + 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}.encode()
+				require.NoError(t, err)
+				return b
+			},
+		},
+		{
+			what: "a format with other fields under the known names", bucket: metaBucket, key: recordKey,
+			names: "format record", found: 9, known: formatVersion,
+			change: func([]byte) []byte { // {"format": 9, "id": {}}
+				return sealed([]byte{0x82, 0xa6, 'f', 'o', 'r', 'm', 'a', 't', 9, 0xa2, 'i', 'd', 0x80})
+			},
+		},
+		{
+			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 2, known: 1,
+			change: func(b []byte) []byte {
+				body := b[:len(b)-checksumBytes]
+				vote := 1 + hardNumbers*8
+				grown := slices.Concat([]byte{2}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
+				return sealed(grown)
+			},
+		},
+		{
+			what: "the starts", bucket: lineageBucket, key: recordKey, names: "its starts", found: 2, known: 1,
+			change: func(b []byte) []byte { return sealed([]byte{2, 'n', 'e', 'w'}) },
+		},
+		{
+			what: "a kind of entry", bucket: logBucket, key: logKey(3), names: "the kind of entry 3@1", found: 9, known: 3,
+			change: resealedEntry(func(r []byte) { r[32] = 9 }),
+		},
+		{
+			what: "the record of an entry", bucket: logBucket, key: logKey(3), names: "entry 3@1", found: 1, known: 0,
+			change: resealedEntry(func(r []byte) { r[7], r[32] = 1, 0 }),
+		},
+		{
+			what: "the founding", bucket: logBucket, key: logKey(1), names: "founding", found: 2, known: 1,
+			change: func([]byte) []byte { // {"version": 2}
+				return raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 2}}.Record()
+			},
+		},
+	}
+}
+
+// A later release may write any record in a new way. This one must say so and leave the disk alone: told of
+// damage, an operator would throw away a good disk.
+func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
+	for _, row := range laterRecords(t) {
+		t.Run(row.what, func(t *testing.T) {
+			dir := foundedStore(t)
+			changed(t, dir, row.bucket, row.key, row.change)
+			before, err := os.ReadFile(filepath.Join(dir, BoltFile))
+			require.NoError(t, err)
+			_, err = loaded(t.Context(), t, dir)
+			var later *raft.LaterVersionError
+			require.ErrorAs(t, err, &later)
+			var corrupt *raft.CorruptError
+			assert.NotErrorAs(t, err, &corrupt)
+			assert.Equal(t, filepath.Join(dir, BoltFile), later.File)
+			assert.Contains(t, later.Record, row.names)
+			assert.Equal(t, [2]uint64{row.found, row.known}, [2]uint64{later.Found, later.Known})
+			assert.ErrorContains(t, err, "start the newer release")
+			after, err := os.ReadFile(filepath.Join(dir, BoltFile))
+			require.NoError(t, err)
+			assert.Equal(t, before, after, "the disk is left alone")
+		})
+	}
+}
+
+// A store of the first format, whose record of term and vote has no version, is read and rewritten.
+func TestBolt_ReadsTheFirstFormat(t *testing.T) {
+	dir := foundedStore(t)
+	changed(t, dir, hardBucket, recordKey, func(b []byte) []byte { return sealed(b[1 : len(b)-checksumBytes]) })
+	removed(t, dir, lineageBucket)
+	changed(t, dir, metaBucket, recordKey, func([]byte) []byte {
+		b, err := metaRecord{Format: formatUnversioned, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}.encode()
+		require.NoError(t, err)
+		return b
+	})
+	for boot := uint64(2); boot <= 3; boot++ {
+		stored, err := loaded(t.Context(), t, dir)
+		require.NoError(t, err)
+		assert.Equal(t, boot, stored.Boot)
+		assert.Equal(t, boot, stored.Lineage.Last().Boot)
+		assert.Equal(t, raft.HardState{Term: 4, Vote: raft.Peer{ID: "n1", Incarnation: 7}}, stored.Hard)
+		assert.Equal(t, raft.EntryID{Term: 1, Index: 3}, stored.Log.Last)
+	}
+	changed(t, dir, metaBucket, recordKey, func(b []byte) []byte {
+		m, err := decodeMeta(b)
+		require.NoError(t, err)
+		assert.EqualValues(t, formatVersion, m.Format)
+		return b
+	})
+}
