@@ -10,7 +10,7 @@ CHAOS    ?= 5m
 RANGES   ?= 5
 REPORTS   = docs/reliability
 # The tests that print figures.
-MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster
+MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead
 # What must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm

@@ -18,6 +18,8 @@ const (
 	BadKey            Code = "bad_key"
 	BadCondition      Code = "bad_condition"
 	ValueTooLarge     Code = "value_too_large"
+	HeaderTooLarge    Code = "header_too_large"
+	BodyTimedOut      Code = "body_timed_out"
 	NotFound          Code = "not_found"
 	MethodNotAllowed  Code = "method_not_allowed"
 	ConditionFailed   Code = "condition_failed"
@@ -42,6 +44,8 @@ var statuses = map[Code]int{
 	BadKey:            http.StatusBadRequest,
 	BadCondition:      http.StatusBadRequest,
 	ValueTooLarge:     http.StatusRequestEntityTooLarge,
+	HeaderTooLarge:    http.StatusRequestHeaderFieldsTooLarge,
+	BodyTimedOut:      http.StatusRequestTimeout,
 	NotFound:          http.StatusNotFound,
 	MethodNotAllowed:  http.StatusMethodNotAllowed,
 	ConditionFailed:   http.StatusPreconditionFailed,

@@ -166,7 +166,7 @@ func serve(ctx context.Context, node *raft.Node, handler *server.Server, listene
 	tasks.Go(func() { handler.Run(ctx) })
 	web := handler.HTTP()
 	failed := make(chan error, 1)
-	tasks.Go(func() { failed <- web.Serve(listener) })
+	tasks.Go(func() { failed <- web.Serve(server.Listener(listener)) })
 	var err error
 	select {
 	case <-ctx.Done():

@@ -93,44 +93,35 @@ func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Con
 
 // failOrForward answers a request that this member's node refused with err: by passing it on, if
 // another member leads and the request was not passed on already.
-func (s *Server) failOrForward(w http.ResponseWriter, r *http.Request, body []byte, err error) {
+func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	var notLeader *raft.NotLeaderError
 	if !errors.As(err, &notLeader) || notLeader.Leader == nil || string(notLeader.Leader.ID) == s.id {
-		fail(w, explain(err))
-		return
+		return fail(explain(err))
 	}
 	if by := r.Header.Get(api.ForwardedHeader); by != "" {
-		fail(w, api.Errorf(api.NotLeader, "try again in a second",
+		return fail(api.Errorf(api.NotLeader, "try again in a second",
 			"%s forwarded the request to %s, which does not lead", by, s.id))
-		return
 	}
-	w.Header().Set(api.ForwardedHeader, s.id)
-	response, err := s.forward.send(r, body, *notLeader.Leader, s.id)
+	there, err := s.forward.send(r, body, *notLeader.Leader, s.id)
 	if err != nil {
-		fail(w, explain(err))
-		return
+		there = fail(explain(err))
 	}
+	a := answer{there.status, http.Header{}, there.body}
+	a.header.Set(api.ForwardedHeader, s.id)
 	for _, name := range []string{"Content-Type", "ETag", "Retry-After", api.NodeHeader} {
-		if value := response.header.Get(name); value != "" {
-			w.Header().Set(name, value)
+		if value := there.header.Get(name); value != "" {
+			a.header.Set(name, value)
 		}
 	}
-	w.WriteHeader(response.status)
-	_, _ = w.Write(response.body) // the client has gone: nobody to tell
-}
-
-type forwarded struct {
-	status int
-	header http.Header
-	body   []byte
+	return a
 }
 
 // send passes the request on and returns the whole answer, so that a leader that breaks off in the
 // middle of it is told from one that answered.
-func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by string) (*forwarded, error) {
+func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by string) (answer, error) {
 	target, err := url.Parse(leader.Meta)
 	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
-		return nil, api.Errorf(api.LeaderUnreachable, "set its URL in --peers",
+		return answer{}, api.Errorf(api.LeaderUnreachable, "set its URL in --peers",
 			"%s leads, and its URL is %q", leader.ID, leader.Meta)
 	}
 	ctx := r.Context()
@@ -143,7 +134,7 @@ func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by st
 	there.Scheme, there.Host = target.Scheme, target.Host
 	request, err := http.NewRequestWithContext(ctx, r.Method, there.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, api.Errorf(api.BadRequest, "send another request", "%v", err)
+		return answer{}, api.Errorf(api.BadRequest, "send another request", "%v", err)
 	}
 	for _, name := range []string{"If-Match", "If-None-Match"} {
 		request.Header[name] = r.Header[name]
@@ -151,15 +142,16 @@ func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by st
 	request.Header.Set(api.ForwardedHeader, by)
 	response, err := api.Send(f.client, request)
 	if api.CodeOf(err) == api.Unreachable {
-		return nil, api.Errorf(api.LeaderUnreachable, "try again in a second", "%s leads, but: %v", leader.ID, err)
+		return answer{}, api.Errorf(api.LeaderUnreachable, "try again in a second", "%s leads, but: %v", leader.ID, err)
 	}
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, forwardResponseBytes))
+	whole := answer{status: response.StatusCode, header: response.Header}
+	whole.body, err = io.ReadAll(io.LimitReader(response.Body, forwardResponseBytes))
 	if err != nil {
-		return nil, api.Unanswered(target.Host, err)
+		return answer{}, api.Unanswered(target.Host, err)
 	}
-	return &forwarded{response.StatusCode, response.Header, answer}, nil
+	return whole, nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,47 +15,46 @@ import (
 )
 
 // serveKey answers requests for one key.
-func (s *Server) serveKey(w http.ResponseWriter, r *http.Request, escaped string) {
+func (s *Server) serveKey(r *http.Request, body []byte, escaped string) answer {
 	key, err := url.PathUnescape(escaped)
 	if err == nil {
 		err = kv.CheckKey(key)
 	}
 	if err != nil {
-		fail(w, api.Errorf(api.BadKey, fmt.Sprintf("a key takes 1 to %d bytes, escaped as in a URL", kv.KeyBytesMax), "%v", err))
-		return
+		return fail(api.Errorf(api.BadKey, fmt.Sprintf("a key takes 1 to %d bytes, escaped as in a URL", kv.KeyBytesMax), "%v", err))
 	}
-	write := func(op kv.Op) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) { s.write(w, r, kv.Command{Op: op, Key: key}) }
+	write := func(op kv.Op) handler {
+		return func(r *http.Request, body []byte) answer { return s.write(r, body, kv.Command{Op: op, Key: key}) }
 	}
-	methods(methodTable{
-		http.MethodGet:    func(w http.ResponseWriter, r *http.Request) { s.get(w, r, key) },
+	return methods(methodTable{
+		http.MethodGet:    func(r *http.Request, _ []byte) answer { return s.get(r, key) },
 		http.MethodPut:    write(kv.Put),
 		http.MethodDelete: write(kv.Delete),
-	})(w, r)
+	})(r, body)
 }
 
 // get answers with the value as the body.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) {
+func (s *Server) get(r *http.Request, key string) answer {
 	if err := s.awaitConsistency(r); err != nil {
-		fail(w, explain(err))
-		return
+		return fail(explain(err))
 	}
-	s.setApplied(w)
+	a := answer{status: http.StatusOK, header: s.applied()}
 	item, found := s.store.Get(key)
 	if !found {
-		fail(w, api.Errorf(api.NotFound, "put it first", "no key %q", key))
-		return
+		missing := fail(api.Errorf(api.NotFound, "put it first", "no key %q", key))
+		missing.header.Set(api.AppliedHeader, a.header.Get(api.AppliedHeader))
+		return missing
 	}
 	tag := api.ETag(uint64(item.Revision))
-	w.Header().Set("ETag", tag)
+	a.header.Set("ETag", tag)
 	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
+		a.status = http.StatusNotModified
+		return a
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Content-Length", strconv.Itoa(len(item.Value)))
-	_, _ = w.Write(item.Value) // the client has gone: nobody to tell
+	a.header.Set("Content-Type", "application/octet-stream")
+	a.header.Set("X-Content-Type-Options", "nosniff")
+	a.body = item.Value
+	return a
 }
 
 // awaitConsistency returns when the store may be read for the request. A linearizable read is
@@ -76,22 +75,20 @@ func (s *Server) awaitConsistency(r *http.Request) error {
 }
 
 // list answers with a page of keys.
-func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+func (s *Server) list(r *http.Request, _ []byte) answer {
 	query := r.URL.Query()
 	limit := api.ListLimitDefault
 	if given := query.Get("limit"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 1 || n > api.ListLimitMax {
-			fail(w, api.Errorf(api.BadRequest, "use 1 to "+strconv.Itoa(api.ListLimitMax), "bad limit %q", given))
-			return
+			return fail(api.Errorf(api.BadRequest, "use 1 to "+strconv.Itoa(api.ListLimitMax), "bad limit %q", given))
 		}
 		limit = n
 	}
 	if err := s.awaitConsistency(r); err != nil {
-		fail(w, explain(err))
-		return
+		return fail(explain(err))
 	}
-	s.setApplied(w)
+	applied := s.applied()
 	items, more := s.store.List(query.Get("prefix"), query.Get("after"), limit)
 	listing := api.Listing{Items: make([]api.Listed, 0, len(items))}
 	for _, item := range items {
@@ -100,30 +97,25 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if more {
 		listing.Next = items[len(items)-1].Key
 	}
-	reply(w, http.StatusOK, listing)
+	a := reply(http.StatusOK, listing)
+	maps.Copy(a.header, applied)
+	return a
 }
 
 // write carries out a Put or Delete, here or at the leader.
-func (s *Server) write(w http.ResponseWriter, r *http.Request, c kv.Command) {
+func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 	var err error
 	if c.Condition, err = condition(r.Header); err != nil {
-		fail(w, explain(err))
-		return
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		fail(w, explain(err))
-		return
+		return fail(explain(err))
 	}
 	if c.Op == kv.Put {
 		c.Value = body
 	}
 	result, err := s.propose(r.Context(), c)
 	if err != nil {
-		s.failOrForward(w, r, body, err)
-		return
+		return s.failOrForward(r, body, err)
 	}
-	s.answer(w, c, result)
+	return written(c, result)
 }
 
 func (s *Server) propose(ctx context.Context, c kv.Command) (raft.Result, error) {
@@ -134,29 +126,29 @@ func (s *Server) propose(ctx context.Context, c kv.Command) (raft.Result, error)
 	return s.node.Propose(ctx, data)
 }
 
-// answer writes the store's answer to a command.
-func (s *Server) answer(w http.ResponseWriter, c kv.Command, result raft.Result) {
-	answer, err := kv.DecodeAnswer(result.Data)
+// written returns the store's answer to a command.
+func written(c kv.Command, result raft.Result) answer {
+	said, err := kv.DecodeAnswer(result.Data)
 	switch {
 	case err != nil:
-		fail(w, api.Errorf(api.Internal, "report this", "%v", err))
-		return
-	case answer.Refused != "":
-		fail(w, api.Errorf(api.Internal, "run the same version on all members",
-			"the store refused the command: %s", answer.Refused))
-		return
+		return fail(api.Errorf(api.Internal, "report this", "%v", err))
+	case said.Refused != "":
+		return fail(api.Errorf(api.Internal, "run the same version on all members",
+			"the store refused the command: %s", said.Refused))
 	}
-	if answer.Revision != 0 && (c.Op == kv.Put || answer.Failed) {
-		w.Header().Set("ETag", api.ETag(uint64(answer.Revision)))
-	}
+	var a answer
 	switch {
-	case answer.Failed && answer.Existed:
-		fail(w, api.Errorf(api.ConditionFailed, "read the key and decide anew", "key %q has revision %d", c.Key, answer.Revision))
-	case answer.Failed:
-		fail(w, api.Errorf(api.ConditionFailed, "read the key and decide anew", "no key %q", c.Key))
+	case said.Failed && said.Existed:
+		a = fail(api.Errorf(api.ConditionFailed, "read the key and decide anew", "key %q has revision %d", c.Key, said.Revision))
+	case said.Failed:
+		a = fail(api.Errorf(api.ConditionFailed, "read the key and decide anew", "no key %q", c.Key))
 	default:
-		reply(w, http.StatusOK, api.Written{Revision: uint64(answer.Revision), Existed: answer.Existed})
+		a = reply(http.StatusOK, api.Written{Revision: uint64(said.Revision), Existed: said.Existed})
 	}
+	if said.Revision != 0 && (c.Op == kv.Put || said.Failed) {
+		a.header.Set("ETag", api.ETag(uint64(said.Revision)))
+	}
+	return a
 }
 
 // condition reads If-Match and If-None-Match.
@@ -180,18 +172,4 @@ func condition(h http.Header) (kv.Condition, error) {
 		return kv.Condition{}, api.Errorf(api.BadCondition, remedy, "If-Match: %v", err)
 	}
 	return kv.Condition{Kind: kv.IfRevision, Revision: raft.Index(revision)}, nil
-}
-
-// readBody returns the whole body, which forwarding needs as well as proposing.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, kv.ValueBytesMax))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, api.Errorf(api.ValueTooLarge, "store less under one key",
-			"the value is over the limit of %d bytes", kv.ValueBytesMax)
-	case err != nil:
-		return nil, api.Errorf(api.BadRequest, "send it again", "the body broke off: %v", err)
-	}
-	return body, nil
 }

@@ -3,10 +3,12 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +27,19 @@ const (
 	WriteTimeout      = 30 * time.Second
 	IdleTimeout       = 2 * time.Minute
 	HeaderBytesMax    = 16 << 10
-	RequestsMax       = 512 // that may wait, at the same time; more are answered "overloaded"
+	RequestsMax       = 512 // that are carried out at the same time; more are answered "overloaded"
+
+	// Of bodies and replies that are under way, and of the bodies whose requests are carried out. See transfers.
+	BodiesMax      = 4096
+	BodiesBytesMax = 128 << 20
+	BodyTimeout    = 10 * time.Second // for a whole body
+	bodyGrowBytes  = 4 << 10          // is taken for a body at first, whatever length it declares
+
+	RepliesMax       = 4096
+	RepliesBytesMax  = 64 << 20
+	ReplyTimeout     = 5 * time.Second // for each replyPieceBytes
+	replyPieceBytes  = 64 << 10
+	replyBufferBytes = 128 << 10 // of a connection in the kernel, which takes up to twice that
 )
 
 // Node is what the server needs of a *raft.Node.
@@ -46,8 +60,10 @@ type Server struct {
 	node    Node
 	store   *kv.Store
 	id      string
-	mux     *http.ServeMux
-	running chan struct{} // a semaphore of RequestsMax
+	routes  map[string]handler // by path; a ServeMux would answer by itself, in text
+	running chan struct{}      // a semaphore of RequestsMax
+	bodies  transfers
+	replies transfers
 	forward forwarder
 }
 
@@ -55,96 +71,100 @@ type Server struct {
 func New(node Node, store *kv.Store, metrics http.Handler) *Server {
 	s := &Server{
 		node: node, store: store, id: string(node.Status().ID),
-		mux: http.NewServeMux(), running: make(chan struct{}, RequestsMax), forward: newForwarder(),
+		running: make(chan struct{}, RequestsMax), forward: newForwarder(),
+		bodies:  transfers{countMax: BodiesMax, bytesMax: BodiesBytesMax},
+		replies: transfers{countMax: RepliesMax, bytesMax: RepliesBytesMax},
 	}
-	s.mux.HandleFunc(api.KeysPath, methods(methodTable{http.MethodGet: s.list}))
-	s.mux.HandleFunc(api.StatusPath, methods(methodTable{http.MethodGet: s.status}))
-	s.mux.HandleFunc(api.HealthPath, methods(methodTable{http.MethodGet: s.health}))
-	s.mux.HandleFunc(api.ReadyPath, methods(methodTable{http.MethodGet: s.ready}))
-	s.mux.HandleFunc(api.TransferPath, methods(methodTable{http.MethodPost: s.transfer}))
-	s.mux.HandleFunc(api.MetricsPath, methods(methodTable{http.MethodGet: metrics.ServeHTTP}))
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, api.Errorf(api.NotFound, "the paths are /kv, /kv/{key}, /status, /healthz, /readyz, /metrics, /transfer",
-			"no such path: %s", r.URL.Path))
-	})
+	s.routes = map[string]handler{
+		api.KeysPath:     methods(methodTable{http.MethodGet: s.list}),
+		api.StatusPath:   methods(methodTable{http.MethodGet: s.status}),
+		api.HealthPath:   methods(methodTable{http.MethodGet: s.health}),
+		api.ReadyPath:    methods(methodTable{http.MethodGet: s.ready}),
+		api.TransferPath: methods(methodTable{http.MethodPost: s.transfer}),
+		api.MetricsPath:  methods(methodTable{http.MethodGet: capture(metrics)}),
+	}
 	return s
 }
 
-// HTTP returns an http.Server around the handler, with all limits set.
+// HTTP returns an http.Server around the handler, with all limits set. Serve it with a Listener.
 func (s *Server) HTTP() *http.Server {
 	return &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: ReadHeaderTimeout,
-		ReadTimeout:       ReadTimeout,
-		WriteTimeout:      WriteTimeout,
-		IdleTimeout:       IdleTimeout,
-		MaxHeaderBytes:    HeaderBytesMax,
+		Handler:                      s,
+		ReadHeaderTimeout:            ReadHeaderTimeout,
+		ReadTimeout:                  ReadTimeout,
+		WriteTimeout:                 WriteTimeout,
+		IdleTimeout:                  IdleTimeout,
+		MaxHeaderBytes:               HeaderBytesMax,
+		DisableGeneralOptionsHandler: true,
+		ConnContext:                  withConn,
+		ConnState:                    onState,
 	}
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if c := connOf(r); c != nil {
+		c.answering.Store(true)
+	}
 	w.Header().Set(api.NodeHeader, s.id)
+	body, x, err := s.readBody(w, r)
+	defer x.done()
+	if err != nil {
+		s.deliver(w, r, fail(explain(err)))
+		return
+	}
+	a := s.carryOut(r, body)
+	x.done() // before a client that may be slow to take the answer
+	s.deliver(w, r, a)
+}
+
+// carryOut returns the answer to a request.
+func (s *Server) carryOut(r *http.Request, body []byte) answer {
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+		return fail(api.Errorf(api.BadRequest, "escape the query as in a URL", "bad query: %v", err))
+	}
 	switch r.URL.Path {
 	case api.HealthPath, api.StatusPath, api.MetricsPath: // they never wait, and have to work under load
-		s.mux.ServeHTTP(w, r)
-		return
+		return s.routes[r.URL.Path](r, body)
 	}
 	select {
 	case s.running <- struct{}{}:
 		defer func() { <-s.running }()
 	default:
-		fail(w, api.Errorf(api.Overloaded, "try again in a second", "%d requests are being carried out", RequestsMax))
-		return
+		return fail(api.Errorf(api.Overloaded, "try again in a second", "%d requests are being carried out", RequestsMax))
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), RequestTimeout)
 	defer cancel()
 	r = r.WithContext(ctx)
-	// Keys are taken from the path as it was sent: a ServeMux would resolve dots and double slashes.
+	// Keys are taken from the path as it was sent, so that they may hold slashes and dots.
 	if escaped, found := strings.CutPrefix(r.URL.EscapedPath(), api.KeysPath+"/"); found {
-		s.serveKey(w, r, escaped)
-		return
+		return s.serveKey(r, body, escaped)
 	}
-	s.mux.ServeHTTP(w, r)
+	if answers, found := s.routes[r.URL.Path]; found {
+		return answers(r, body)
+	}
+	return fail(api.Errorf(api.NotFound, "the paths are /kv, /kv/{key}, /status, /healthz, /readyz, /metrics, /transfer",
+		"no such path: %s", r.URL.Path))
 }
 
 // methodTable says which handler answers which method.
-type methodTable map[string]http.HandlerFunc
+type methodTable map[string]handler
 
-func methods(table methodTable) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func methods(table methodTable) handler {
+	return func(r *http.Request, body []byte) answer {
 		method := r.Method
 		if method == http.MethodHead {
 			method = http.MethodGet
 		}
-		if handler, found := table[method]; found {
-			handler(w, r)
-			return
+		if answers, found := table[method]; found {
+			return answers(r, body)
 		}
-		allowed := make([]string, 0, len(table))
-		for method := range table {
-			allowed = append(allowed, method)
-		}
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		fail(w, api.Errorf(api.MethodNotAllowed, "use "+strings.Join(allowed, " or "),
+		allowed := slices.Sorted(maps.Keys(table))
+		a := fail(api.Errorf(api.MethodNotAllowed, "use "+strings.Join(allowed, " or "),
 			"%s is not for %s", r.Method, r.URL.Path))
+		a.header.Set("Allow", strings.Join(allowed, ", "))
+		return a
 	}
-}
-
-// reply writes the value as JSON.
-func reply(w http.ResponseWriter, status int, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the client has gone: nobody to tell
-}
-
-// fail writes the error.
-func fail(w http.ResponseWriter, err *api.Error) {
-	switch err.Code {
-	case api.Overloaded, api.NoLeader, api.NotLeader, api.LeaderUnreachable:
-		w.Header().Set("Retry-After", "1")
-	}
-	reply(w, err.Status(), err)
 }
 
 // explain sorts an error of the node by what the caller should do.
@@ -180,30 +200,30 @@ func explain(err error) *api.Error {
 }
 
 // health says whether the node runs.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) health(*http.Request, []byte) answer {
 	if err := s.node.Err(); err != nil {
-		fail(w, api.Errorf(api.Closed, "restart this member; its log says more", "the node has ended: %v", err))
-		return
+		return fail(api.Errorf(api.Closed, "restart this member; its log says more", "the node has ended: %v", err))
 	}
-	reply(w, http.StatusOK, map[string]string{"status": "ok"})
+	return reply(http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // ready says whether the log is replayed and a leader known.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ready(r *http.Request, _ []byte) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	err := s.node.Ready(ctx)
 	switch {
 	case errors.Is(err, raft.ErrWiped), errors.Is(err, raft.ErrClosed): // waiting would not help
-		fail(w, api.Errorf(api.NotReady, explain(err).Remedy, "%v", err))
-		return
+		return fail(api.Errorf(api.NotReady, explain(err).Remedy, "%v", err))
 	case err != nil:
-		fail(w, api.Errorf(api.NotReady, "wait", "%s", strings.TrimSpace(s.node.Status().LeaderReason+" ("+err.Error()+")")))
-		return
+		return fail(api.Errorf(api.NotReady, "wait", "%s", strings.TrimSpace(s.node.Status().LeaderReason+" ("+err.Error()+")")))
 	}
-	reply(w, http.StatusOK, map[string]string{"status": "ready"})
+	return reply(http.StatusOK, map[string]string{"status": "ready"})
 }
 
-func (s *Server) setApplied(w http.ResponseWriter) {
-	w.Header().Set(api.AppliedHeader, strconv.FormatUint(uint64(s.store.Applied()), 10))
+// applied returns the header of a read.
+func (s *Server) applied() http.Header {
+	h := http.Header{}
+	h.Set(api.AppliedHeader, strconv.FormatUint(uint64(s.store.Applied()), 10))
+	return h
 }

@@ -30,7 +30,9 @@ func newMember(t *testing.T, id raft.NodeID) member {
 	t.Helper()
 	n := nodetest.New(id)
 	handler := server.New(n, n.Store, http.NotFoundHandler())
-	listening := httptest.NewServer(handler)
+	listening := httptest.NewUnstartedServer(handler)
+	listening.Config, listening.Listener = handler.HTTP(), server.Listener(listening.Listener)
+	listening.Start()
 	t.Cleanup(listening.Close)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

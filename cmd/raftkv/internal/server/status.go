@@ -9,19 +9,18 @@ import (
 )
 
 // status answers with all that the node says of itself.
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) status(*http.Request, []byte) answer {
 	status := describe(s.node.Status())
 	status.Keys = s.store.Len()
-	reply(w, http.StatusOK, status)
+	return reply(http.StatusOK, status)
 }
 
 // transfer hands leadership over to the member named by ?to=, or to the best one.
-func (s *Server) transfer(w http.ResponseWriter, r *http.Request) {
+func (s *Server) transfer(r *http.Request, _ []byte) answer {
 	if err := s.node.TransferLeadership(r.Context(), raft.NodeID(r.URL.Query().Get("to"))); err != nil {
-		s.failOrForward(w, r, nil, err)
-		return
+		return s.failOrForward(r, nil, err)
 	}
-	reply(w, http.StatusOK, api.Transferred{Leader: string(s.node.Status().Leader)})
+	return reply(http.StatusOK, api.Transferred{Leader: string(s.node.Status().Leader)})
 }
 
 func describe(n raft.Status) api.Status {

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"container/list"
+	"sync"
+)
+
+// transfers are the bodies that are read from clients, or the replies that are written to them. A client
+// may take as long as it likes over either, so both are bounded in number and in bytes. Where there is no
+// room for one more, the one that has been under way longest is cut off: an honest client is done within
+// moments, so that slow ones cannot keep it out.
+type transfers struct {
+	countMax, bytesMax int
+
+	mu       sync.Mutex
+	underWay list.List // of *transfer, oldest first
+	bytes    int       // of all of them, and of those that have arrived
+}
+
+// transfer is one of them.
+type transfer struct {
+	of    *transfers
+	cut   func() // ends it from outside; it is called at most once
+	bytes int
+	at    *list.Element // nil once it has arrived, was cut off or has ended
+	gone  bool          // it was cut off, or has ended
+}
+
+// begin registers a transfer of no bytes yet.
+func (t *transfers) begin(cut func()) *transfer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.underWay.Len() >= t.countMax {
+		t.underWay.Front().Value.(*transfer).end(true)
+	}
+	x := &transfer{of: t, cut: cut}
+	x.at = t.underWay.PushBack(x)
+	return x
+}
+
+// take makes room for that many bytes more, by cutting off the oldest ones that hold more than their share
+// of bytesMax: small ones are not what fills it. It reports false, and ends the transfer, if it was cut off
+// meanwhile, or if there is no room all the same.
+func (x *transfer) take(bytes int) bool {
+	t := x.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for !x.gone && t.bytes+bytes > t.bytesMax {
+		if large := t.oldestLarge(x); large != nil {
+			large.end(true)
+		} else {
+			x.end(false)
+		}
+	}
+	if x.gone {
+		return false
+	}
+	x.bytes += bytes
+	t.bytes += bytes
+	return true
+}
+
+// oldestLarge returns the oldest other one that holds more than its share; nil if there is none. It is
+// called with mu held.
+func (t *transfers) oldestLarge(but *transfer) *transfer {
+	for at := t.underWay.Front(); at != nil; at = at.Next() {
+		if other := at.Value.(*transfer); other != but && other.bytes > t.bytesMax/t.countMax {
+			return other
+		}
+	}
+	return nil
+}
+
+// arrived says that the client has nothing more to do. The transfer cannot be cut off any more, and
+// keeps its bytes until done. It reports false if it was cut off.
+func (x *transfer) arrived() bool {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	x.leave()
+	return !x.gone
+}
+
+// done gives back what the transfer took. It is idempotent.
+func (x *transfer) done() {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	x.end(false)
+}
+
+// end ends it. It is called with mu held.
+func (x *transfer) end(cut bool) {
+	if x.gone {
+		return
+	}
+	x.gone = true
+	x.of.bytes -= x.bytes
+	x.leave()
+	if cut {
+		x.cut()
+	}
+}
+
+func (x *transfer) leave() {
+	if x.at != nil {
+		x.of.underWay.Remove(x.at)
+		x.at = nil
+	}
+}
