@@ -17,7 +17,7 @@ type disk struct {
 	commit      raft.Index
 	stallTill   sim.Time // no write ends before
 	fails       bool     // the next write does
-	quick       bool     // it has been healed
+	healed      bool     // it works as the profile's World says
 	damaged     bool     // it was found to be, for good: its node does not start
 	ghosts      []ghost
 }
@@ -58,6 +58,9 @@ func (n *node) work() {
 	n.writing = 1
 	bare := true // promises alone need no sync
 	limit := 1 + n.disk.random.IntN(n.c.profile.Node.MergeMax)
+	if n.disk.healed && n.c.profile.World.Disk > 0 {
+		limit = len(n.queue) // a slow disk keeps up with its load by taking all that waits at once
+	}
 	for n.writing < min(limit, len(n.queue)) && n.queue[n.writing].Hard == nil {
 		n.writing++
 	}
@@ -79,8 +82,8 @@ func (n *node) endWriteIn(d sim.Time) {
 
 func (d *disk) took(n *node) sim.Time {
 	delay := n.c.profile.Node.DiskDelay
-	if d.quick {
-		delay = sim.Delay{Shape: sim.Uniform, Mean: n.c.profile.ElectionTimeout / 300}
+	if d.healed {
+		delay = n.c.profile.World.writes(n.c.profile.ElectionTimeout)
 	}
 	took := delay.Min + d.random.Exponential(delay.Mean)
 	switch delay.Shape {

@@ -16,7 +16,7 @@ import (
 // seedsInTests is how many seeds of each profile every run of the tests looks at; raftlab takes more.
 var seedsInTests = map[string]int{
 	"swarm": 100, "founding": 50, "elections": 20, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3,
-	"calm": 2, "beyond": 15,
+	"calm": 2, "beyond": 15, "slow": 20,
 }
 
 func TestFuzzy_EveryInvariantHolds(t *testing.T) {
@@ -135,13 +135,13 @@ func TestTrace_TextReadsAsAStory(t *testing.T) {
 }
 
 func TestSeed_SaysWhatIsWrongWithIt(t *testing.T) {
-	s, err := ParseSeed("f2.swarm.2a")
+	s, err := ParseSeed("f3.swarm.2a")
 	require.NoError(t, err)
 	assert.Equal(t, Seed{"swarm", 42}, s)
-	assert.Equal(t, "f2.swarm.2a", s.String())
+	assert.Equal(t, "f3.swarm.2a", s.String())
 	for _, row := range []struct{ text, want string }{
 		{"", "no seed"}, {"42", "no seed"}, {"fx.swarm.1", "no seed"}, {"f9.swarm.1", "format 9"},
-		{"f2.swarm.zz", "no hexadecimal number"}, {"f2.nonsense.1", "swarm: each class"},
+		{"f3.swarm.zz", "no hexadecimal number"}, {"f3.nonsense.1", "swarm: each class"},
 	} {
 		_, err := ParseSeed(row.text)
 		assert.ErrorContains(t, err, row.want)

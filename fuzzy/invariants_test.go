@@ -273,23 +273,7 @@ func TestInvariants_OfTheClusterNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// What the second phase once blamed on the cluster, and what it was.
-func TestLiveness_PastFalseAlarmsAreQuiet(t *testing.T) {
-	for seed, was := range map[string]string{
-		"f2.swarm.befea8":              "thousands of entries of the leader alone were sent one by one",
-		"f2.founding.952e0f8a379ac1cf": "a mistaken list was written as its process was told the right one",
-		"f2.founding.952e0f8a379b3d63": "the same, with a disk that stood still",
-		"f2.network.952e0f8a379b90c6":  "six followers had their appends rejected one by one",
-	} {
-		s, err := ParseSeed(seed)
-		require.NoError(t, err)
-		result, err := Run(s, nil)
-		require.NoError(t, err)
-		assert.Nil(t, result.Failure, was)
-	}
-}
-
-// A leader may hold thousands of entries that nobody else has, and have to send them one by one (f2.swarm.befea8).
+// A leader may hold thousands of entries that nobody else has, and have to send them one by one.
 func TestLiveness_ABacklogThatIsNotCommittedTakesItsTime(t *testing.T) {
 	c, lead, _ := running(t)
 	live := newLiveness(c)

@@ -182,7 +182,10 @@ func (n *node) poke() {
 	}
 	n.stepping = true
 	delay := n.slow
-	if n.c.profile.Node.StepDelay.Mean > 0 && !n.disk.quick {
+	switch {
+	case n.disk.healed && n.c.profile.World.Step > 0:
+		delay += n.random.Between(0, n.c.profile.World.Step)
+	case !n.disk.healed && n.c.profile.Node.StepDelay.Mean > 0:
 		delay += n.random.Exponential(n.c.profile.Node.StepDelay.Mean)
 	}
 	if delay == 0 {

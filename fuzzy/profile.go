@@ -24,6 +24,7 @@ type Profile struct {
 	Node            NodeProfile
 	Limits          raft.Limits
 	Load            Load
+	World           World // the second phase
 	// Beyond lets faults destroy the disks of all voters but one, which is beyond what Raft tolerates: then
 	// a node may stop, and say so, but nothing may be told or committed that is not so.
 	Beyond bool
@@ -99,6 +100,7 @@ var profiles = []struct {
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
 	{"founding", "faults from the first moment on, and short lives", shapeFounding},
 	{"elections", "one leader after the other falls, while messages and disks take as long as elections", shapeElections},
+	{"slow", "disks, messages, steps and pauses as long as elections from first to last, and few faults besides", shapeSlow},
 	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
@@ -140,6 +142,9 @@ func drawSwarm(s *sim.Stream) Profile {
 	p.Limits = drawLimits(s)
 	p.Load = drawLoad(s)
 	p.Node.DiskStallMax = sim.Pick(s, 0, s.LogTime(timeout/5, sim.In(time.Second)))
+	if p.World = drawWorld(s, timeout); p.Limits != generousLimits() {
+		p.World = World{} // one entry at a time, each of them slow, takes for ever
+	}
 	return p
 }
 
@@ -260,7 +265,7 @@ func shapeBusy(s *sim.Stream, p *Profile) {
 }
 
 func shapeCalm(s *sim.Stream, p *Profile) {
-	p.Faults = nil
+	p.Faults, p.World = nil, World{}
 	p.Network = sim.NetworkFaults{Delay: sim.Delay{Mean: sim.In(time.Millisecond)}, FIFO: true}
 	if s.Coin() { // entries queue up, and nothing waits behind them
 		p.Network.Bandwidth, p.Load.BytesMax = s.LogUniform(20_000, 200_000), 20_000

@@ -34,9 +34,9 @@ func (n *node) send(m raft.Message) {
 	}
 }
 
-// sendWait is how long a sender waits for its connection, once it is not quick.
+// sendWait is how long a sender waits for its connection, once it is not healed.
 func (n *node) sendWait() sim.Time {
-	if n.disk.quick {
+	if n.disk.healed {
 		return n.random.Exponential(n.c.profile.ElectionTimeout / 30)
 	}
 	return n.random.Exponential(n.c.profile.Node.SendWait)

@@ -69,6 +69,13 @@ var settings = []setting{
 	{"limit-inflight", func(p *Profile) any { return &p.Limits.InflightMax }, 1, 1 << 16},
 	{"limit-inflight-bytes", func(p *Profile) any { return &p.Limits.InflightBytesMax }, 1, 1 << 30},
 
+	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
+	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},
+	{"world-step", func(p *Profile) any { return &p.World.Step }, 0, timeMax},
+	{"world-pause", func(p *Profile) any { return &p.World.Pause }, 0, timeMax},
+	{"world-loss", func(p *Profile) any { return &p.World.Loss }, 0, sim.Million},
+	{"world-clients", func(p *Profile) any { return &p.World.Clients }, 0, 0},
+
 	{"clients", func(p *Profile) any { return &p.Load.Clients }, 1, 1000},
 	{"client-think", func(p *Profile) any { return &p.Load.Think }, 1, timeMax},
 	{"client-patience", func(p *Profile) any { return &p.Load.Patience }, 1, timeMax},

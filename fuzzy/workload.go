@@ -102,7 +102,7 @@ func (w *workload) begin(i int) {
 	roll := w.random.IntN(sim.Million)
 	n := w.c.nodes[cl.node]
 	switch {
-	case roll < load.Transfers:
+	case roll < load.Transfers && w.c.phase == safetyPhase:
 		cl.open = w.transfer(n, i)
 	case roll < load.Transfers+load.Reads:
 		cl.open = w.read(n, i, uint8(w.random.IntN(load.Keys)))
@@ -118,11 +118,27 @@ func (w *workload) begin(i int) {
 		w.again(i)
 		return
 	}
-	w.c.queue.Push(w.c.now()+load.Patience, event{kind: evGiveUp, a: int64(cl.open)})
+	w.c.queue.Push(w.c.now()+w.paced(load.Patience, worldPatience), event{kind: evGiveUp, a: int64(cl.open)})
 }
 
 func (w *workload) again(i int) {
-	w.c.queue.Push(w.c.now()+1+w.random.Exponential(w.c.profile.Load.Think), event{kind: evClient, node: int16(i)})
+	think := w.paced(w.c.profile.Load.Think, worldThink)
+	w.c.queue.Push(w.c.now()+1+w.random.Exponential(think), event{kind: evClient, node: int16(i)})
+}
+
+// The clients of a working world wait for as many eighths of a unit: else they would ask again and again for
+// what cannot have come yet.
+const (
+	worldThink    = 1
+	worldPatience = 32
+)
+
+// paced is a time of the clients, in the second phase as long as the world needs.
+func (w *workload) paced(t, eighths sim.Time) sim.Time {
+	if w.c.phase == safetyPhase || w.c.profile.World.quiet() {
+		return t
+	}
+	return max(t, eighths*w.c.profile.unit()/8)
 }
 
 func (w *workload) ask(r request) raft.Ticket {

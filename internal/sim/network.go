@@ -238,9 +238,9 @@ func (w *Network[M]) Clog(from, to int, until Time) {
 // Under returns how many messages are under way.
 func (w *Network[M]) Under() int { return len(w.packets) - len(w.free) }
 
-// Calm ends the faults on the links between the nodes of the set, cuts and queues included.
-func (w *Network[M]) Calm(set uint64, delay Time) {
-	w.Core, w.CoreFaults = set, NetworkFaults{Delay: Delay{Shape: Uniform, Mean: delay}, FIFO: true}
+// Calm ends the faults on the links between the nodes of the set, cuts and queues included, but for those given.
+func (w *Network[M]) Calm(set uint64, faults NetworkFaults) {
+	w.Core, w.CoreFaults = set, faults
 	w.Links.MendAmong(set)
 	for i := range w.routes {
 		if from, to := i/w.lanes/w.n, i/w.lanes%w.n; (set>>from)&(set>>to)&1 == 1 {

@@ -120,7 +120,7 @@ func TestNetwork_CalmEndsTheFaultsWithinASet(t *testing.T) {
 	w.Faults = NetworkFaults{Loss: Million, FIFO: true}
 	w.Clog(0, 2, 1e9)
 	w.Links.Bridge(1)
-	w.Calm(0b101, 10)
+	w.Calm(0b101, NetworkFaults{Delay: Delay{Shape: Uniform, Mean: 10}, FIFO: true})
 	for from := range 3 {
 		for to := range 3 {
 			w.Send(0, from, to, 1, 10, from*10+to)

@@ -1,0 +1,132 @@
+package fuzzy
+
+import (
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// World is how the healed quorum works in the second phase: nothing in it is broken, and everything may be slow.
+// The zero World is the quiet one, in which messages and writes take next to no time.
+type World struct {
+	Disk    sim.Time // a write takes half of it to all of it
+	Trip    sim.Time // a message takes so long, one way, and at most tripJitter of an election timeout less
+	Step    sim.Time // from an event to the step that takes it, at most
+	Pause   sim.Time // a process stands still for half of it to all of it, now and then
+	Loss    int      // messages that are lost
+	Clients bool     // they go on, until the quorum has served
+}
+
+// What a working world takes at most, in tenths of an election timeout, and in millionths of the messages.
+const (
+	worldDiskTenths  = 5
+	worldTripTenths  = 2
+	worldStepTenths  = 1
+	worldPauseTenths = 15
+	worldLossMax     = 20_000
+	tripJitter       = 8
+)
+
+// quiet reports whether nothing in the world takes time.
+func (w *World) quiet() bool {
+	return w.Disk == 0 && w.Trip == 0 && w.Step == 0 && w.Pause == 0 && w.Loss == 0
+}
+
+// steady reports whether a leader that works has no reason ever to lose its followers.
+func (w *World) steady() bool { return w.Pause == 0 && w.Loss == 0 }
+
+// unit is the longest that one wait and one exchange take in the world: an election timeout, a message there and
+// back, the steps that take it, a write behind another one that the disk had just begun, and a pause. All bounds
+// of the second phase are so many units.
+func (p *Profile) unit() sim.Time {
+	w := &p.World
+	return p.ElectionTimeout + 2*(w.Disk+w.Trip+w.Step) + w.Pause
+}
+
+// drawWorld draws one dimension alone, or all of them at once, or the quiet world.
+func drawWorld(s *sim.Stream, timeout sim.Time) World {
+	tenth := timeout / 10
+	amount := func(tenths sim.Time) sim.Time { return s.LogTime(tenth/2, tenths*tenth) }
+	all := World{
+		Disk: amount(worldDiskTenths), Trip: amount(worldTripTenths), Step: amount(worldStepTenths),
+		Pause: amount(worldPauseTenths), Loss: s.LogUniform(100, worldLossMax), Clients: s.Coin(),
+	}
+	switch s.IntN(10) {
+	case 0, 1, 2:
+		return World{}
+	case 3, 4:
+		return World{Disk: all.Disk, Clients: all.Clients}
+	case 5:
+		return World{Trip: all.Trip, Clients: all.Clients}
+	case 6:
+		return World{Step: all.Step, Clients: all.Clients}
+	case 7:
+		return World{Pause: all.Pause, Clients: all.Clients}
+	case 8:
+		return World{Loss: all.Loss, Clients: all.Clients}
+	}
+	return all
+}
+
+// shapeSlow: the whole run is as slow as its second phase, and some messages, processes and links fail besides.
+func shapeSlow(s *sim.Stream, p *Profile) {
+	for p.World.quiet() {
+		p.World = drawWorld(s, p.ElectionTimeout)
+	}
+	w := &p.World
+	only(Crash, Pause, Partition, Usurp)(s, p)
+	unit := p.unit()
+	p.Voters, p.Limits, p.Load.History = sim.Pick(s, 2, 3, 3, 3, 4, 5), generousLimits(), false
+	p.FaultsFrom, p.Length = 8*unit, s.LogTime(20*unit, 80*unit)
+	for i := range p.Faults {
+		p.Faults[i].Every, p.Faults[i].For = s.LogTime(4*unit, 20*unit), s.LogTime(unit/4, 4*unit)
+	}
+	p.Network.Delay = w.delay(p.ElectionTimeout)
+	p.Network.Bandwidth, p.Network.Loss, p.Network.BurstBegin = 0, w.Loss, 0
+	p.Node.DiskDelay = w.writes(p.ElectionTimeout)
+	p.Node.StepDelay = sim.Delay{Mean: w.Step / 2}
+	p.Load.Think, p.Load.Patience = max(p.Load.Think, unit/8), max(p.Load.Patience, 4*unit)
+}
+
+// writes is how long a write takes.
+func (w *World) writes(timeout sim.Time) sim.Delay {
+	if w.Disk == 0 {
+		return sim.Delay{Shape: sim.Uniform, Mean: timeout / 300}
+	}
+	return sim.Delay{Shape: sim.Uniform, Min: w.Disk / 2, Mean: w.Disk / 4}
+}
+
+// delay is how long a message travels.
+func (w *World) delay(timeout sim.Time) sim.Delay {
+	if w.Trip == 0 {
+		return sim.Delay{Shape: sim.Uniform, Mean: timeout / 150}
+	}
+	return sim.Delay{Shape: sim.Uniform, Min: max(w.Trip/2, w.Trip-timeout/tripJitter), Mean: w.Trip / 2}
+}
+
+// network is what befalls messages between the healed.
+func (w *World) network(timeout sim.Time) sim.NetworkFaults {
+	return sim.NetworkFaults{Delay: w.delay(timeout), Loss: w.Loss, FIFO: true}
+}
+
+// pauseUnits is how far apart pauses are, on average.
+const pauseUnits = 10
+
+// pause lets a process of the core stand still now and then, until it is to be quiet.
+func (l *liveness) pause() {
+	w, c := &l.c.profile.World, l.c
+	if w.Pause == 0 || l.stage > converging || !l.random.Chance(int(sim.Million*(c.profile.ElectionTimeout/2)/(pauseUnits*c.profile.unit()))) {
+		return
+	}
+	members := l.members()
+	if len(members) == 0 {
+		return
+	}
+	n := members[l.random.IntN(len(members))]
+	if n.frozen || n.forever {
+		return
+	}
+	l.pauses++
+	length := l.random.Between(w.Pause/2, w.Pause)
+	c.faulted("pause of %s for %v", n.id, length)
+	n.freeze(false)
+	n.later(length, event{kind: evResume})
+}

@@ -1,0 +1,36 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Among the worlds are the quiet one, each dimension alone, and all of them at once; and nothing in them takes
+// longer than their unit says.
+func TestWorld_EachDimensionIsDrawnAloneAndWithTheOthers(t *testing.T) {
+	random, timeout := sim.NewStream(1, sim.Profile), plain().ElectionTimeout
+	drawn := map[[5]bool]int{}
+	for range 200 {
+		w := drawWorld(random, timeout)
+		drawn[[5]bool{w.Disk > 0, w.Trip > 0, w.Step > 0, w.Pause > 0, w.Loss > 0}]++
+		p := Profile{ElectionTimeout: timeout, World: w}
+		disk, trip := w.writes(timeout), w.delay(timeout)
+		assert.LessOrEqual(t, disk.Min+2*disk.Mean+2*trip.Mean+w.Step+w.Pause, p.unit())
+	}
+	assert.Len(t, drawn, 7, "quiet, five alone, all: %v", drawn)
+}
+
+// The profile of slow runs is never quiet: its first phase is as slow as its second.
+func TestWorld_TheSlowProfileIsSlow(t *testing.T) {
+	for number := range uint64(20) {
+		p, err := Draw(Seed{"slow", number})
+		require.NoError(t, err)
+		assert.False(t, p.World.quiet())
+		assert.Equal(t, p.World.delay(p.ElectionTimeout), p.Network.Delay)
+		assert.Equal(t, p.World.writes(p.ElectionTimeout), p.Node.DiskDelay)
+	}
+}
