@@ -10,7 +10,7 @@ CHAOS    ?= 5m
 RANGES   ?= 5
 REPORTS   = docs/reliability
 # The tests that print figures.
-MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead
+MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
 # What must build on every system; tests and benchmarks need not.
 PORTABLE  = . ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
@@ -63,8 +63,8 @@ fix: ## format, and rewrite golden lists, scenarios and the README's example: re
 bench: ## one cell against a peer, interleaved in one run: a figure, no gate
 	cd bench && $(GO) run .
 
-measure: ## what the tests with real processes measure: failover, all killed at once, idle load
-	@out=$$($(GO) test -count=1 -v -run '$(MEASURED)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
+measure: ## what the tests with real processes measure: failover, slow disks, links that lose and delay (ten minutes)
+	@out=$$(RAFTKV_MEASURE=1 $(GO) test -count=1 -timeout 30m -v -run '$(MEASURED)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
 elections: ## write docs/elections.md from the whole matrix: seven minutes on two quiet cores

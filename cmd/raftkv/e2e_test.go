@@ -3,6 +3,8 @@
 // be raised:
 //
 //	RAFTKV_KILLS=200 RAFTKV_POWER_CUTS=100 make measure
+//
+// RAFTKV_PROGRAM=/path/to/raftkv measures a program that was built before.
 package main_test
 
 import (
@@ -15,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +50,13 @@ func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
 }
 
+// programVariable names a raftkv that was built before, such as an older one to compare with.
+const programVariable = "RAFTKV_PROGRAM"
+
 func buildAndRun(m *testing.M) int {
+	if program = os.Getenv(programVariable); program != "" {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "raftkv-test-")
 	if err != nil {
 		panic(err)
@@ -170,13 +179,21 @@ func (c cluster) clients() (all []*client.Client) {
 // work runs 8 clients that write, read and check. Call verify at the end.
 func (c cluster) work() (w *workload.Workload, verify func()) {
 	c.t.Helper()
-	var servers []string
+	return c.workAs(workload.Config{Clients: 8})
+}
+
+// works counts what workAs began.
+var works atomic.Uint64
+
+// workAs is work with clients of another kind.
+func (c cluster) workAs(cfg workload.Config) (w *workload.Workload, verify func()) {
+	c.t.Helper()
 	for _, n := range c.Nodes {
-		servers = append(servers, n.URL())
+		cfg.Servers = append(cfg.Servers, n.URL())
 	}
-	w = workload.New(workload.Config{
-		Servers: servers, Clients: 8, Prefix: "work/", Pause: 2 * time.Millisecond, Dir: c.dir,
-	})
+	cfg.Prefix = fmt.Sprintf("work/%d/", works.Add(1)) // one cluster may be worked on twice
+	cfg.Pause, cfg.Dir = 2*time.Millisecond, c.dir
+	w = workload.New(cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	working.Go(func() { w.Run(ctx) })
@@ -226,12 +243,19 @@ func TestEndToEnd_TheLeaderIsKilledAgainAndAgain(t *testing.T) {
 		c.caughtUp()
 	}
 	verify()
-	slices.Sort(stops)
-	at := func(share float64) time.Duration {
-		return stops[int(share*float64(len(stops)-1))].Round(time.Millisecond)
+	t.Logf("kill -9 of the leader to the next acknowledged write, %d kills: %s", len(stops), spread(stops))
+}
+
+// spread says how figures lie; it sorts them.
+func spread(figures []time.Duration) string {
+	if len(figures) == 0 {
+		return "none"
 	}
-	t.Logf("kill -9 of the leader to the next acknowledged write, %d kills: min %v, median %v, p90 %v, max %v",
-		len(stops), at(0), at(0.5), at(0.9), at(1))
+	slices.Sort(figures)
+	at := func(share float64) time.Duration {
+		return figures[int(share*float64(len(figures)-1))].Round(time.Millisecond)
+	}
+	return fmt.Sprintf("min %v, median %v, p90 %v, max %v", at(0), at(0.5), at(0.9), at(1))
 }
 
 func TestEndToEnd_EveryAcknowledgedWriteSurvivesTheKillOfAllAtOnce(t *testing.T) {

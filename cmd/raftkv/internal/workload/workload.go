@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 )
 
 const (
-	// DefaultTimeout ends a request; a write then has an unknown outcome.
+	// DefaultTimeout is Config.Timeout where that is 0.
 	DefaultTimeout = time.Second
 	// registerEvery says which of a client's operations is one on the shared register.
 	registerEvery = 4
@@ -36,6 +37,8 @@ type Config struct {
 	Prefix string
 	// Pause of each client between two operations.
 	Pause time.Duration
+	// Timeout ends a request; a write then has an unknown outcome. 0 is DefaultTimeout.
+	Timeout time.Duration
 	// Dir gets a picture of a history that is not linearizable.
 	Dir string
 	// Keep leaves every key in place, for a last look at all of them. Memory then grows by some hundred
@@ -121,7 +124,7 @@ type waiter struct {
 // New returns a workload; it does nothing before Run.
 func New(cfg Config) *Workload {
 	w := &Workload{
-		cfg: cfg, http: client.NewHTTP(cfg.Clients, DefaultTimeout),
+		cfg: cfg, http: client.NewHTTP(cfg.Clients, cmp.Or(cfg.Timeout, DefaultTimeout)),
 		rounds: newRounds(cfg.Prefix + "register/"), waiting: map[*waiter]struct{}{},
 	}
 	for i := range cfg.Clients {
