@@ -39,8 +39,9 @@ type Config struct {
 	// SendQueueMax bounds the messages that wait for one peer's connection, on each lane; more are
 	// dropped and counted. Default 1,024.
 	SendQueueMax int
-	// TailBytesMax bounds the recent entries that are kept in memory for followers and the FSM,
-	// besides the ones that are not on the disk yet. Default 32 MiB.
+	// TailBytesMax bounds the memory of the recent entries that are kept for followers and the FSM,
+	// besides the ones that are not on the disk yet. It counts all that an entry takes: 88 bytes more
+	// than its record, and a bit. Default 32 MiB.
 	TailBytesMax int
 
 	// Seed seeds the random election timeouts; 0 draws one.

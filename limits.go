@@ -14,7 +14,9 @@ type Limits struct {
 	CommandBytesMax int
 	// ProposalsMax bounds the proposals and reads, each, that wait for an answer. Default 16,384.
 	ProposalsMax int
-	// ProposalBytesMax bounds the bytes of the proposals that wait for an answer. Default 64 MiB.
+	// ProposalBytesMax bounds the bytes of the proposals that wait for an answer: none is let in once
+	// they have come to it. The last one may go over, so that a large command has the same chance as
+	// the small ones beside it. Default 64 MiB.
 	ProposalBytesMax int
 	// UnappliedMax bounds the entries in the log that are not applied yet. Default 65,536.
 	UnappliedMax int

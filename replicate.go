@@ -106,7 +106,7 @@ func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 	case c.diskStalled():
 		return RefusedStalled
 	case len(l.outstanding) >= c.cfg.ProposalsMax,
-		len(l.outstanding) > 0 && l.bytes+len(p.Data) > c.cfg.ProposalBytesMax,
+		l.bytes >= c.cfg.ProposalBytesMax, // whatever its size, or small ones would starve the large
 		c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax):
 		return RefusedOverloaded
 	}

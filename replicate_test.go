@@ -296,6 +296,14 @@ func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
 	assert.Equal(t, 1<<16, c.Status().OutstandingBytes)
 
 	c = streaming(t, 2, 1)
+	for range 63 {
+		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
+	}
+	require.Zero(t, refusal(c.propose("x")))
+	assert.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))), "what is let in does not depend on its size")
+	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")))
+
+	c = streaming(t, 2, 1)
 	for range 1<<10 - 3 {
 		require.Zero(t, refusal(c.propose("x")))
 		c.persist()

@@ -110,7 +110,7 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 		return nil, r.ended
 	}
 	waiting := max(r.counts[kind], r.queued(kind))
-	if waiting >= r.cfg.ProposalsMax || bytes > 0 && r.bytes > 0 && r.bytes+bytes > r.cfg.ProposalBytesMax {
+	if waiting >= r.cfg.ProposalsMax || bytes > 0 && r.bytes >= r.cfg.ProposalBytesMax {
 		return nil, ErrOverloaded
 	}
 	r.last++

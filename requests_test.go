@@ -74,13 +74,29 @@ func TestRequests_LimitsCountWhatWaits(t *testing.T) {
 	_, err := r.propose(EntryCommand, make([]byte, 900))
 	require.NoError(t, err)
 	_, err = r.propose(EntryCommand, make([]byte, 100))
-	expect.ErrorIs(t, err, ErrOverloaded, "over the bytes")
-	_, err = r.propose(EntryCommand, make([]byte, 1))
-	require.NoError(t, err)
+	require.NoError(t, err, "the last one may go over the bytes")
 	_, err = r.propose(EntryCommand, nil)
 	expect.ErrorIs(t, err, ErrOverloaded, "over the number")
 	_, err = r.read()
 	expect.NoError(t, err, "reads have a limit of their own")
+}
+
+// Small commands that never let up leave the largest one the same chance as themselves: what is let in
+// does not depend on its size.
+func TestRequests_TheLargestCommandDoesNotStarveBesideSmallOnes(t *testing.T) {
+	r := newTable(func(c *Config) { c.CommandBytesMax, c.ProposalBytesMax = 1000, 1000 })
+	_, err := r.propose(EntryCommand, []byte("small"))
+	require.NoError(t, err)
+	large, err := r.propose(EntryCommand, make([]byte, 1000))
+	require.NoError(t, err)
+	_, err = r.propose(EntryCommand, []byte("small"))
+	expect.ErrorIs(t, err, ErrOverloaded, "full, for small ones too")
+	_, err = r.read()
+	require.NoError(t, err, "a read has no bytes")
+	r.wait(cancelled(), large)
+	r.take(nil)
+	_, err = r.propose(EntryCommand, []byte("small"))
+	expect.NoError(t, err, "its bytes are given back")
 }
 
 func TestRequests_TheEndAnswersEveryone(t *testing.T) {

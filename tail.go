@@ -20,15 +20,31 @@ type tail struct {
 	chunks     []tailChunk // adjacent, in order
 	last       Index       // of the log
 	persisted  Index       // of the log as it is now
-	bytes      int         // of all chunks
-	waiting    int         // of the chunks that are not on the disk as a whole
+	memory     int         // of all chunks
+	waiting    int         // bytes of records in the chunks that are not on the disk as a whole
 }
 
 // tailChunk is the entries of one LogWrite, shared with the writer and never changed.
 type tailChunk struct {
 	entries []Entry
-	bytes   int
+	bytes   int // of their records
+	memory  int // what they take
 }
+
+func newTailChunk(entries []Entry) tailChunk {
+	bytes := recordBytes(entries)
+	memory := chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16
+	return tailChunk{entries, bytes, memory}
+}
+
+// What an entry takes besides its record, and a chunk besides its entries. An entry's record is an
+// allocation of its own on a leader, which is rounded up, on average by a sixteenth of it and half of the
+// smallest step. The slice of chunks has room for as many again.
+const (
+	entryMemory      = 80
+	allocationMemory = 8
+	chunkMemory      = 2 * 40
+)
 
 func (c tailChunk) first() Index { return c.entries[0].Index }
 func (c tailChunk) last() Index  { return c.entries[len(c.entries)-1].Index }
@@ -47,10 +63,10 @@ func (t *tail) write(w *LogWrite) {
 		t.truncate(w.After.Index)
 	}
 	if len(w.Entries) > 0 {
-		c := tailChunk{w.Entries, recordBytes(w.Entries)}
+		c := newTailChunk(w.Entries)
 		t.chunks = append(t.chunks, c)
 		t.last = c.last()
-		t.bytes += c.bytes
+		t.memory += c.memory
 		t.waiting += c.bytes
 	}
 	t.evict()
@@ -63,16 +79,16 @@ func (t *tail) truncate(after Index) {
 		keep = 0
 	} else if keep < len(t.chunks) && t.chunks[keep].first() <= after {
 		cut := t.chunks[keep].entries[:after-t.chunks[keep].first()+1]
-		t.chunks[keep] = tailChunk{cut, recordBytes(cut)}
+		t.chunks[keep] = newTailChunk(cut)
 		keep++
 	}
 	clear(t.chunks[keep:])
 	t.chunks = t.chunks[:keep]
 	t.last = after
 	t.persisted = min(t.persisted, after)
-	t.bytes = 0
+	t.memory = 0
 	for _, c := range t.chunks {
-		t.bytes += c.bytes
+		t.memory += c.memory
 	}
 	t.countWaiting()
 }
@@ -100,8 +116,8 @@ func (t *tail) countWaiting() {
 // evict forgets the oldest entries over the limit, but none that is not on the disk.
 func (t *tail) evict() {
 	n := 0
-	for ; n < len(t.chunks) && t.bytes > t.bytesMax && t.chunks[n].last() <= t.persisted; n++ {
-		t.bytes -= t.chunks[n].bytes
+	for ; n < len(t.chunks) && t.memory > t.bytesMax && t.chunks[n].last() <= t.persisted; n++ {
+		t.memory -= t.chunks[n].memory
 		t.chunks[n] = tailChunk{} // the array behind the slice lives on for a while
 	}
 	t.chunks = t.chunks[n:]

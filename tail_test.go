@@ -1,7 +1,10 @@
 package raft
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"runtime"
 	"testing"
 
 	expect "github.com/stretchr/testify/assert"
@@ -66,8 +69,45 @@ func TestTail_KeepsWhatIsNotOnTheDiskWhateverItsLimit(t *testing.T) {
 	expect.Equal(t, 50*(100+RecordOverheadBytes), tl.waitingBytes())
 
 	tl.markPersisted(1, 100)
-	expect.LessOrEqual(t, tl.bytes, 1000)
+	expect.LessOrEqual(t, tl.memory, 1000)
 	expect.Zero(t, tl.waitingBytes())
+}
+
+// The limit is one of memory, and small entries cost much more than the bytes of their records.
+func TestTail_TakesNoMoreMemoryThanItsLimit(t *testing.T) {
+	require.LessOrEqual(t, reflect.TypeFor[Entry]().Size(), uintptr(entryMemory))
+	const limit = 8 << 20
+	for _, row := range []struct{ data, together int }{
+		{0, 1}, {0, 500}, {8, 1}, {8, 100}, {100, 1}, {100, 50}, {1000, 1}, {5000, 7}, {40_000, 1}, {300_000, 2},
+	} {
+		t.Run(fmt.Sprintf("%d bytes, %d in a write", row.data, row.together), func(t *testing.T) {
+			tl, before := newTail(0, limit), heapInUse()
+			at := EntryID{}
+			for written := 0; written < 2*limit; {
+				entries := entriesOf(1, at.Index, at.Index+Index(row.together), row.data)
+				for i := range entries {
+					entries[i].seal()
+				}
+				tl.write(&LogWrite{After: at, Entries: entries, Generation: 1})
+				at = entries[row.together-1].ID()
+				tl.markPersisted(1, at.Index)
+				written += recordBytes(entries)
+			}
+			took := heapInUse() - before
+			t.Logf("%.2f of the limit", float64(took)/limit)
+			expect.LessOrEqual(t, took, limit*21/20)
+			expect.GreaterOrEqual(t, took, limit*7/10, "the limit is used")
+			runtime.KeepAlive(tl)
+		})
+	}
+}
+
+func heapInUse() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }
 
 func TestTail_AMarkOfAnOlderGenerationSaysNothing(t *testing.T) {

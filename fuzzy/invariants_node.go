@@ -193,7 +193,7 @@ func (k *checker) bounds(n *node) {
 	if s.Outstanding > limits.ProposalsMax {
 		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Outstanding, limits.ProposalsMax)
 	}
-	if s.Outstanding > 1 && s.OutstandingBytes > limits.ProposalBytesMax {
+	if last := commandBytesMin + k.c.profile.Load.BytesMax; s.OutstandingBytes >= limits.ProposalBytesMax+last {
 		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n.id, s.OutstandingBytes, limits.ProposalBytesMax)
 	}
 	for i := range s.Peers {
