@@ -40,11 +40,13 @@ type HardState struct {
 	Vote Peer // zero: none in this term
 }
 
-// LogWrite drops every entry above After.Index, then appends Entries. If After is not in the log,
-// the whole log is dropped and begins behind After.
+// LogWrite drops every entry above After.Index, then appends Entries. After is an entry of the log, or where
+// the log begins.
 type LogWrite struct {
 	After   EntryID
 	Entries []Entry
+	// Reset drops the whole log first, which then begins behind After, whatever that is.
+	Reset bool
 	// Generation of the log from now on: every truncation raises it. It is not stored.
 	Generation uint64
 }

@@ -19,7 +19,8 @@ type Storage interface {
 	// everything that it keeps, term and vote included, and returns it. What a killed process left in
 	// the page cache is not on the disk until then.
 	Load(ctx context.Context, identity Identity) (Stored, error)
-	// Write makes the step durable before it returns: Mark, Memory, Hard, then Log. After an error the
+	// Write makes the step durable before it returns: Mark, Memory, Hard, then Log. A Log.After that is not
+	// in the log is a *NotInLogError, unless the write is a reset, and nothing is written. After an error the
 	// store is not written to again: the kernel may have dropped the pages that it could not write.
 	Write(w StorageWrite) error
 	// Entries returns the entries of the span in order, from the first one on, as many as fit into
@@ -161,6 +162,19 @@ func (s *StoredLog) bytesUpTo(i Index) uint64 {
 // ErrNotStored is matched by the error of Entries for an entry that the log does not hold: it was
 // truncated, or never written.
 var ErrNotStored = errors.New("raft: entry not in the log")
+
+// NotInLogError refuses a write that would go on behind an entry which the log does not hold. Nothing was
+// written. Whoever wrote is wrong about the log: report it, with both ends.
+type NotInLogError struct {
+	After EntryID // of the write
+	Start EntryID // the log begins behind it
+	Last  EntryID
+}
+
+func (e *NotInLogError) Error() string {
+	return fmt.Sprintf("raft: a write behind entry %v, which is not in the log (from behind %v up to %v); nothing was written: "+
+		"this is a bug, report it", e.After, e.Start, e.Last)
+}
 
 // ErrLocked is matched by the error of opening a store that another process has open. Stop that
 // process; do not remove the lock.

@@ -59,7 +59,10 @@ func (t *tail) write(w *LogWrite) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.generation = w.Generation
-	if w.After.Index != t.last {
+	if w.Reset {
+		t.chunks = nil
+	}
+	if w.Reset || w.After.Index != t.last {
 		t.truncate(w.After.Index)
 	}
 	if len(w.Entries) > 0 {

@@ -122,6 +122,18 @@ func TestTail_AMarkOfAnOlderGenerationSaysNothing(t *testing.T) {
 	expect.Equal(t, EntryID{2, 3}, got[2].ID())
 }
 
+func TestTail_AResetForgetsTheLog(t *testing.T) {
+	tl := newTail(0, 1<<20)
+	tl.write(&LogWrite{Entries: entriesOf(1, 0, 5, 1), Generation: 1})
+	tl.write(&LogWrite{After: EntryID{7, 3}, Entries: entriesOf(7, 3, 4, 1), Reset: true, Generation: 2})
+	got, first := tl.read(Span{0, 4}, 1<<20)
+	require.Empty(t, got)
+	expect.Equal(t, Index(4), first)
+	got, _ = tl.read(Span{3, 4}, 1<<20)
+	require.Len(t, got, 1)
+	expect.Equal(t, EntryID{7, 4}, got[0].ID())
+}
+
 func TestTail_IsTheEndOfANaiveLog(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {

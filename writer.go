@@ -167,7 +167,7 @@ func (m *logMerger) add(next *LogWrite) bool {
 		return true
 	}
 	keep, ok := m.position(next.After)
-	if !ok {
+	if !ok || next.Reset {
 		return false
 	}
 	if !m.owned {
@@ -180,7 +180,7 @@ func (m *logMerger) add(next *LogWrite) bool {
 	if !m.owned {
 		entries = m.log.Entries[:keep:keep]
 	}
-	m.log = &LogWrite{m.log.After, append(entries, next.Entries...), next.Generation}
+	m.log = &LogWrite{m.log.After, append(entries, next.Entries...), m.log.Reset, next.Generation}
 	m.owned = len(next.Entries) > 0 || m.owned
 	return true
 }

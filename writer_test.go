@@ -111,6 +111,16 @@ func TestMergeWrites_LeavesTheMergedWritesAsTheyWere(t *testing.T) {
 	expect.Equal(t, []Entry{{Index: 1, Term: 1}, {Index: 2, Term: 1}, {}}, entries[:3], "the tail shares these")
 }
 
+func TestMergeWrites_KeepsAResetAReset(t *testing.T) {
+	reset := Write{Seq: 1, Log: &LogWrite{After: EntryID{3, 10}, Entries: []Entry{{Index: 11, Term: 3}}, Reset: true}}
+	behind := Write{Seq: 2, Log: &LogWrite{After: EntryID{3, 11}, Entries: []Entry{{Index: 12, Term: 3}}}}
+	w, n := mergeWrites([]Write{reset, behind})
+	require.Equal(t, 2, n)
+	expect.True(t, w.Log.Reset)
+	_, n = mergeWrites([]Write{behind, reset})
+	expect.Equal(t, 1, n, "what a reset drops is written before it, or not at all, but never merged with it")
+}
+
 func TestMergeWrites_StopsAtItsLimit(t *testing.T) {
 	big := func(i Index) Write {
 		return Write{Seq: Seq(i), Log: &LogWrite{After: EntryID{1, i - 1}, Entries: []Entry{{Index: i, Term: 1, Data: make([]byte, 3<<20)}}}}

@@ -278,7 +278,10 @@ func (m *raftMachine) write(e *Env, w *raft.Write) {
 }
 
 func extend(log []raft.Entry, w *raft.LogWrite) []raft.Entry {
-	return append(slices.Clip(log[:min(int(w.After.Index), len(log))]), w.Entries...)
+	if n := int(w.After.Index); w.Reset || n > len(log) || n > 0 && log[n-1].ID() != w.After {
+		panic(fmt.Sprintf("elections: a write behind entry %v, which the log does not hold", w.After))
+	}
+	return append(slices.Clip(log[:w.After.Index]), w.Entries...)
 }
 
 // work lets the disk begin. Writes without content end at once: they only keep their place in the order.

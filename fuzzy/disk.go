@@ -155,7 +155,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 		if entries > len(l.Entries) {
 			entries = len(l.Entries)
 		}
-		l = &raft.LogWrite{After: l.After, Entries: l.Entries[:entries]}
+		l = &raft.LogWrite{After: l.After, Entries: l.Entries[:entries], Reset: l.Reset}
 	}
 	if l != nil {
 		n.c.check.durableLog(n, l, before)

@@ -123,6 +123,9 @@ func (k *checker) matches(n *node, s *slot, hash uint64) {
 
 // durableLog checks a change of a durable log before it is made; term is as for keepsCommitted.
 func (k *checker) durableLog(n *node, l *raft.LogWrite, term raft.Term) {
+	if !goesOn(n.disk.log, l) {
+		k.broken("N4", "%s: the disk is to go on behind %v, which it does not hold", n.id, l.After)
+	}
 	k.keepsCommitted(n, n.disk.log, l, term, "G5")
 }
 

@@ -67,11 +67,18 @@ func (k *checker) shape(n *node) {
 	}
 }
 
+// goesOn reports whether a store takes the write: it goes on behind an entry of the log, or replaces the log
+// from its beginning. Nothing else can replace it: there are no snapshots here.
+func goesOn(log []slot, l *raft.LogWrite) bool {
+	if l.After.Index == 0 {
+		return l.After.Term == 0
+	}
+	return !l.Reset && int(l.After.Index) <= len(log) && log[l.After.Index-1].entry.ID() == l.After
+}
+
 // write checks a change of the log before it is made.
 func (k *checker) write(n *node, l *raft.LogWrite) {
-	_, there := at(n.log, l.After.Index)
-	there = there && (l.After.Index == 0 || n.log[l.After.Index-1].entry.ID() == l.After)
-	if !there {
+	if !goesOn(n.log, l) {
 		k.broken("N4", "%s: a write begins behind %v, which is not in its log", n.id, l.After)
 	}
 	before := l.After

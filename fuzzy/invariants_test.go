@@ -64,6 +64,17 @@ var nodeBreaches = []breach{
 	{"N4", func(_ *cluster, k *checker, _, follower *node) {
 		k.write(follower, &raft.LogWrite{After: follower.status.Last, Entries: []raft.Entry{{Index: 1 << 20, Term: 1}}})
 	}},
+	{"N4", func(_ *cluster, k *checker, _, follower *node) { // another term at the place
+		k.write(follower, &raft.LogWrite{After: raft.EntryID{Term: 77, Index: follower.status.Last.Index}})
+	}},
+	{"N4", func(_ *cluster, k *checker, _, follower *node) {
+		k.write(follower, &raft.LogWrite{After: follower.status.Last, Reset: true})
+	}},
+	{"N4", func(_ *cluster, k *checker, _, follower *node) { // the disk has lost what memory holds
+		after := follower.log[len(follower.log)-1].entry.ID()
+		follower.disk.log = follower.disk.log[:2]
+		k.durableLog(follower, &raft.LogWrite{After: after}, follower.hard.Term)
+	}},
 	{"N5", func(_ *cluster, k *checker, lead, _ *node) { k.applied(lead, raft.EntryID{Term: 1, Index: 1 << 20}) }},
 	{"N5", func(c *cluster, k *checker, lead, _ *node) {
 		c.check.canonical[4].hash++

@@ -280,9 +280,12 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	n.c.check.appended(n, l)
 }
 
-// extend applies a write to a log.
+// extend applies a write to a log, which the checker has found to hold what the write goes on behind.
 func extend(log []slot, l *raft.LogWrite) []slot {
 	log = log[:min(int(l.After.Index), len(log))]
+	if l.Reset {
+		log = nil
+	}
 	hash := uint64(0)
 	if len(log) > 0 {
 		hash = log[len(log)-1].hash

@@ -119,7 +119,9 @@ func (b *Bolt) guard(doing string, call func() error) (err error) {
 	err = call()
 	var corrupt *raft.CorruptError
 	var later *raft.LaterVersionError
-	if err == nil || errors.As(err, &corrupt) || errors.As(err, &later) || errors.Is(err, raft.ErrNotStored) {
+	var notInLog *raft.NotInLogError
+	if err == nil || errors.As(err, &corrupt) || errors.As(err, &later) || errors.As(err, &notInLog) ||
+		errors.Is(err, raft.ErrNotStored) {
 		return err
 	}
 	return explain(doing, b.path, err)
@@ -203,21 +205,21 @@ func (b *Bolt) Write(w raft.StorageWrite) error {
 }
 
 func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
-	return w == nil || w.After == last && len(w.Entries) == 0
+	return w == nil || w.After == last && len(w.Entries) == 0 && !w.Reset
 }
 
-// writeLog drops the entries above w.After, or all if w.After is not in the log, then appends.
+// writeLog drops the entries above w.After, or, in a reset, all, then appends.
 func (b *Bolt) writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) error {
 	log := tx.Bucket(logBucket)
-	held, err := b.holds(log, record, w.After)
-	if err != nil {
-		return err
-	}
-	if !held {
+	if w.Reset {
+		var err error
 		if log, err = emptied(tx); err != nil {
 			return err
 		}
 		record.start, record.last = w.After, w.After
+	}
+	if err := b.checkAfter(log, record, w.After); err != nil {
+		return err
 	}
 	for i := record.last.Index; i > w.After.Index; i-- {
 		if err := log.Delete(logKey(i)); err != nil {
@@ -238,20 +240,23 @@ func (b *Bolt) writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) erro
 	return nil
 }
 
-// holds reports whether the log goes on behind the entry. One that is damaged is not one that is not there:
-// the log would be dropped for it, with all that was acknowledged before it.
-func (b *Bolt) holds(log *bbolt.Bucket, record *hardRecord, id raft.EntryID) (bool, error) {
-	if id == record.last {
-		return true, nil
+// checkAfter returns nil if the log goes on behind the entry. One that is damaged is not one that is not there.
+func (b *Bolt) checkAfter(log *bbolt.Bucket, record *hardRecord, id raft.EntryID) error {
+	if id == record.last || id == record.start {
+		return nil
 	}
+	refusal := &raft.NotInLogError{After: id, Start: record.start, Last: record.last}
 	if id.Index <= record.start.Index || id.Index > record.last.Index {
-		return false, nil
+		return refusal
 	}
 	e, err := decodeAt(id.Index, log.Get(logKey(id.Index)))
 	if err != nil {
-		return false, damaged(b.path, entryPlace(id.Index), err)
+		return damaged(b.path, entryPlace(id.Index), err)
 	}
-	return e.ID() == id, nil
+	if e.ID() != id {
+		return refusal
+	}
+	return nil
 }
 
 func emptied(tx *bbolt.Tx) (*bbolt.Bucket, error) {

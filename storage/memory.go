@@ -122,6 +122,9 @@ func (m *Memory) Write(w raft.StorageWrite) error {
 }
 
 func (k *memoryDisk) writeLog(w *raft.LogWrite) error {
+	if !w.Reset && !k.holds(w.After) {
+		return &raft.NotInLogError{After: w.After, Start: k.record.start, Last: k.record.last}
+	}
 	last := w.After
 	for _, e := range w.Entries {
 		if e.Index != last.Index+1 || e.Term < last.Term {
@@ -129,7 +132,7 @@ func (k *memoryDisk) writeLog(w *raft.LogWrite) error {
 		}
 		last = e.ID()
 	}
-	if !k.holds(w.After) {
+	if w.Reset {
 		k.entries, k.record.start = nil, w.After
 	}
 	k.entries = append(k.entries[:w.After.Index-k.record.start.Index], w.Entries...)

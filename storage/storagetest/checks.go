@@ -131,13 +131,18 @@ var logChecks = []Check{
 		behind(raft.EntryID{Term: 1, Index: 100}, 2, 5), behind(raft.EntryID{Term: 2, Index: 102}, 3, 0)),
 	writes("a write from the beginning replaces the whole log",
 		behind(raft.EntryID{}, 0, 50), behind(raft.EntryID{}, 1, 2), behind(raft.EntryID{}, 1, 0)),
-	writes("a log that ends before After is dropped and begins behind it",
-		behind(raft.EntryID{}, 0, 3), behind(raft.EntryID{Term: 2, Index: 10}, 2, 3)),
-	writes("a log with another entry at After is dropped and begins behind it",
-		behind(raft.EntryID{}, 0, 20), behind(raft.EntryID{Term: 2, Index: 10}, 2, 3),
+	writes("a reset drops a log that ends before After",
+		behind(raft.EntryID{}, 0, 3), reset(raft.EntryID{Term: 2, Index: 10}, 2, 3)),
+	writes("a reset drops a log with another entry at After",
+		behind(raft.EntryID{}, 0, 20), reset(raft.EntryID{Term: 2, Index: 10}, 2, 3),
 		behind(raft.EntryID{Term: 2, Index: 10}, 3, 2), behind(raft.EntryID{Term: 3, Index: 12}, 3, 2)),
+	writes("a reset drops a log that holds After, too",
+		behind(raft.EntryID{}, 0, 20), reset(raft.EntryID{Index: 10}, 2, 3)),
+	writes("a reset without entries is a write, also at the end of the log",
+		behind(raft.EntryID{}, 0, 3), reset(raft.EntryID{Index: 3}, 0, 0), behind(raft.EntryID{Index: 3}, 1, 1)),
 	writes("a log that was dropped may begin anew",
-		behind(raft.EntryID{Term: 2, Index: 10}, 2, 3), behind(raft.EntryID{}, 0, 2)),
+		reset(raft.EntryID{Term: 2, Index: 10}, 2, 3), reset(raft.EntryID{}, 0, 2)),
+	{Rule: "without a reset, a write behind an entry that is not in the log is refused and changes nothing", Run: checkNotInLog},
 	{Rule: "a log has no gap, and its terms never fall", Run: checkNoGap},
 	{Rule: "the commit hint rides along, and is never above the log", Run: checkCommitHint},
 }
@@ -177,6 +182,42 @@ func sizes() raft.StorageWrite {
 	}
 	w.Log.Entries[5].Kind = raft.EntryNoop
 	return w
+}
+
+// checkNotInLog writes behind entries that the log does not hold. A store that took such a write for a reset
+// would drop all that was acknowledged, for a mistake of whoever writes.
+func checkNotInLog(p Place) error {
+	for _, after := range []raft.EntryID{
+		{Term: 2, Index: 15}, // another term at the place
+		{Term: 1, Index: 21}, // beyond the end
+		{Term: 1, Index: 10}, // where the log begins, of another term
+		{Term: 0, Index: 9},  // before its beginning
+		{},                   // the beginning of all logs
+	} {
+		o, err := begin(p)
+		if err != nil {
+			return err
+		}
+		if err := o.write(reset(raft.EntryID{Term: 3, Index: 10}, 3, 10)); err != nil {
+			return errors.Join(err, o.Close())
+		}
+		w := behind(after, 4, 2)
+		w.Hard = vote(9, "n2").Hard
+		var refusal *raft.NotInLogError
+		if err := o.Write(w); !errors.As(err, &refusal) {
+			return errors.Join(fmt.Errorf("a write behind %v: %v, and not a *NotInLogError", after, err), o.Close())
+		}
+		if refusal.After != after {
+			return errors.Join(fmt.Errorf("the refusal of a write behind %v names %v", after, refusal.After), o.Close())
+		}
+		if err := o.reopen(); err != nil {
+			return fmt.Errorf("a write behind %v was refused: %w", after, err)
+		}
+		if err := o.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkNoGap(p Place) error {
@@ -254,7 +295,7 @@ var readChecks = []Check{
 			return err
 		}
 		defer o.Close()
-		if err := o.write(behind(raft.EntryID{Term: 1, Index: 10}, 2, 5)); err != nil {
+		if err := o.write(reset(raft.EntryID{Term: 1, Index: 10}, 2, 5)); err != nil {
 			return err
 		}
 		for _, span := range []raft.Span{

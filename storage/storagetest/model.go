@@ -44,8 +44,8 @@ func (m *model) apply(w raft.StorageWrite) {
 		return
 	}
 	keep := slices.IndexFunc(m.entries, func(e raft.Entry) bool { return e.ID() == w.Log.After }) + 1
-	if keep == 0 {
-		m.start = w.Log.After
+	if w.Log.Reset {
+		keep, m.start = 0, w.Log.After
 	}
 	m.entries = append(slices.Clone(m.entries[:keep]), w.Log.Entries...)
 }
@@ -76,6 +76,13 @@ func behind(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 		w.Entries = append(w.Entries, entry(after.Index+raft.Index(k)+1, term))
 	}
 	return raft.StorageWrite{Log: w}
+}
+
+// reset is behind, in place of the whole log.
+func reset(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
+	w := behind(after, term, count)
+	w.Log.Reset = true
+	return w
 }
 
 func vote(term raft.Term, id raft.NodeID) raft.StorageWrite {
