@@ -29,20 +29,20 @@ func threeMembers(incarnations ...Incarnation) Configuration {
 
 // A member answers whom it may answer, and nobody else.
 func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
-	founded := handshakeView{
-		self: n2, name: "blue", cluster: ours, term: 5, boot: 3, founder: n1,
-		config: threeMembers(11, 22, 33), initial: threeMembers(), boots: map[Peer]uint64{n3: 7},
+	founded := Handshake{
+		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Founder: n1,
+		Config: threeMembers(11, 22, 33), Initial: threeMembers(), Memory: Memory{Seen: []Sighting{{n3, start(7), 5}}},
 	}
 	holding := founded // holds entry 1, and nobody has campaigned
-	holding.term = 0
-	blank := handshakeView{self: n2, name: "blue", boot: 1, initial: threeMembers(), boots: map[Peer]uint64{}}
-	member := Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: Peer{"n2", 22}, Boot: 7, Term: 5, Founder: n1}
-	starter := Hello{ClusterName: "blue", From: n3, Expected: Peer{ID: "n2"}, Boot: 7, List: threeMembers()}
+	holding.Term, holding.Memory.Seen = 0, []Sighting{{n3, start(7), 0}}
+	blank := Handshake{Self: n2, ClusterName: "blue", Lineage: starts(1, 1), Initial: threeMembers()}
+	member := Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: Peer{"n2", 22}, Boot: 7, Lineage: starts(1, 7), Term: 5, Founder: n1}
+	starter := Hello{ClusterName: "blue", From: n3, Expected: Peer{ID: "n2"}, Boot: 7, Lineage: starts(1, 7), List: threeMembers()}
 
 	with := func(h Hello, change func(*Hello)) Hello { change(&h); return h }
 	for _, row := range []struct {
 		rule string
-		view handshakeView
+		view Handshake
 		from Hello
 		want RefusalReason // 0 = welcome
 	}{
@@ -55,8 +55,8 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 		{"an emptied disk under an old id", founded, with(starter, func(h *Hello) { h.From.Incarnation = 34 }), RefusedNamedOther},
 		{"a stranger may be a voter already", founded, with(member, func(h *Hello) { h.From = Peer{"n4", 44} }), 0},
 		{"a blank stranger may be about to be added", founded, with(starter, func(h *Hello) { h.From = Peer{"n4", 44} }), 0},
-		{"an older image of a disk", founded, with(member, func(h *Hello) { h.Boot = 6 }), RefusedStaleBoot},
-		{"the boots of another incarnation do not count", holding, with(starter, func(h *Hello) { h.From.Incarnation, h.Boot = 34, 1 }), 0},
+		{"an older image of a disk", founded, with(member, func(h *Hello) { h.Boot, h.Lineage = 6, starts(1, 6) }), RefusedStaleBoot},
+		{"the boots of another incarnation do not count", holding, with(starter, func(h *Hello) { h.From.Incarnation, h.Boot, h.Lineage = 34, 1, starts(1, 1) }), 0},
 		{"another cluster", founded, with(member, func(h *Hello) { h.Cluster = theirs }), RefusedOtherCluster},
 		{"another cluster, though the caller founded ours", founded,
 			with(member, func(h *Hello) { h.From, h.Cluster, h.Term = n1, theirs, 0 }), RefusedOtherCluster},
@@ -71,7 +71,7 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 		{"a founder that has a term does not do it over", holding,
 			with(member, func(h *Hello) { h.From, h.Cluster, h.Term = n1, theirs, 1 }), RefusedOtherCluster},
 		{"the founder meets a holder of its earlier founding",
-			handshakeView{self: n2, name: "blue", cluster: ours, founder: n2, config: threeMembers(11, 22, 33)},
+			Handshake{Self: n2, ClusterName: "blue", Cluster: ours, Lineage: starts(1, 3), Founder: n2, Config: threeMembers(11, 22, 33)},
 			with(member, func(h *Hello) { h.Cluster, h.Term, h.Founder = theirs, 0, n2 }), 0},
 
 		{"two blank ones with the same list", blank, starter, 0},
@@ -81,15 +81,15 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 		{"a blank one is called by a cluster that adds it", blank, member, 0},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
-			r := row.view.check(row.from)
+			r := row.view.Judge(row.from).Refusal
 			if row.want == 0 {
 				require.Nil(t, r)
 				return
 			}
 			require.NotNil(t, r)
 			expect.Equal(t, row.want, r.Reason, r.Error())
-			expect.Equal(t, row.view.self, r.From)
-			expect.Equal(t, row.view.term, r.Term)
+			expect.Equal(t, row.view.Self, r.From)
+			expect.Equal(t, row.view.Term, r.Term)
 			if row.want == RefusedNamedOther {
 				expect.NotZero(t, r.Named)
 			}
@@ -98,27 +98,27 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 }
 
 func TestHandshake_SaysWhoWeAre(t *testing.T) {
-	v := handshakeView{
-		self: n2, name: "blue", cluster: ours, term: 5, boot: 3, founder: n1, config: threeMembers(11, 22, 33), initial: threeMembers(),
+	v := Handshake{
+		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Founder: n1, Config: threeMembers(11, 22, 33), Initial: threeMembers(),
 	}
-	h := v.hello("n3", time.Second)
+	h := v.Hello("n3", time.Second)
 	expect.Equal(t, Hello{
 		ClusterName: "blue", Cluster: ours, From: n2, Expected: n3, Boot: 3, Term: 5, Founder: n1,
-		Address: "n2:1", ElectionTimeout: time.Second,
+		Address: "n2:1", ElectionTimeout: time.Second, Lineage: starts(1, 3),
 	}, h)
 
-	v.term = 0
-	expect.Zero(t, v.hello("n3", 0).Expected.Incarnation, "a founding may be done over with another incarnation")
+	v.Term = 0
+	expect.Zero(t, v.Hello("n3", 0).Expected.Incarnation, "a founding may be done over with another incarnation")
 
-	v.cluster, v.founder, v.config = ClusterID{}, Peer{}, Configuration{}
-	h = v.hello("n3", 0)
+	v.Cluster, v.Founder, v.Config = ClusterID{}, Peer{}, Configuration{}
+	h = v.Hello("n3", 0)
 	expect.True(t, h.Blank())
 	expect.Equal(t, threeMembers(), h.List)
 	expect.Equal(t, "n2:1", h.Address)
 }
 
 func TestRefusal_NamesTheValueAndTheRemedy(t *testing.T) {
-	for reason := RefusedClusterName; reason <= RefusedCertificate; reason++ {
+	for reason := RefusedClusterName; reason <= RefusedSlowDisk; reason++ {
 		r := &Refusal{Reason: reason, From: n1, Named: 0xabc}
 		expect.NotContains(t, reason.String(), "reason", "every reason has a name")
 		expect.Contains(t, r.Error(), `"n1"`)

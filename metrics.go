@@ -132,7 +132,7 @@ type counters struct {
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
 	droppedReceived, droppedForged, droppedEvents        atomic.Uint64
 	connected, lost, committed                           atomic.Uint64
-	refusals                                             [RefusedCertificate + 1]atomic.Uint64 // 0 = any other
+	refusals                                             [RefusedSlowDisk + 1]atomic.Uint64 // 0 = any other
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
 }

@@ -346,7 +346,7 @@ func (n *Node) shutdown() {
 	if !errors.As(n.Err(), &broken) {
 		n.lastStatus = n.core.Status()
 	} else {
-		n.lastStatus = CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, Boot: n.identity.boot}
+		n.lastStatus = CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, Boot: n.identity.lineage.Last().Boot}
 	}
 	n.lastStatus.Leadership = Leadership{Term: n.current.Term}
 	n.watched.publish(n.lastStatus.Leadership)

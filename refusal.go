@@ -37,7 +37,23 @@ var refusalTexts = map[RefusalReason][2]string{
 	},
 	RefusedStaleBoot: {
 		"stale boot",
-		"the caller runs on an older image of its disk: remove it from the cluster and add it again with an empty one",
+		"the caller runs on an older image of its disk: put the newest disk back, or replace the caller like one whose disk was lost",
+	},
+	RefusedUntold: {
+		"start too long ago",
+		"it was started too often since the two last met: if its disk is known to be the newest one, empty the other's; else replace it like a member whose disk was lost",
+	},
+	RefusedTwin: {
+		"an earlier start is still connected",
+		"it passes by itself if the earlier process has ended; if not, two processes run on copies of one disk: stop one, and replace it",
+	},
+	RefusedOwnImage: {
+		"the refuser runs on an older image of its disk",
+		"put the refuser's newest disk back, or replace it like a member whose disk was lost",
+	},
+	RefusedSlowDisk: {
+		"disk too slow",
+		"the refuser's disk takes long to keep who called; the caller tries again by itself",
 	},
 	RefusedVersion: {
 		"no protocol version in common",

@@ -48,12 +48,14 @@ type PeerStatus struct {
 }
 
 // Endpoint is what a Transport talks to: the node. Its methods may be called from any goroutine, do
-// not block, and keep nothing of their arguments but the messages.
+// not block, Check apart, and keep nothing of their arguments but the messages and the lineage.
 type Endpoint interface {
 	// Hello is what this member says of itself to that peer.
 	Hello(to NodeID) Hello
-	// Check decides about a peer by its Hello, on either side of a connection. A non-nil Refusal is
-	// sent to the peer, if this side accepted the connection, and the connection is closed.
+	// Check decides about a peer by its Hello, on either side of a connection, before anything else of
+	// that connection is taken. It may wait for the disk, for up to 1.5 s; it returns at once when the
+	// node ends. A non-nil Refusal is sent to the peer, if this side accepted the connection, and the
+	// connection is closed.
 	Check(h Hello) *Refusal
 	// Up says that both lanes to the peer stand.
 	Up(h Hello)
@@ -78,6 +80,9 @@ type Hello struct {
 	Founder     Peer          // who founded the cluster; zero while blank
 	Address     string        // advertised
 	List        Configuration // Config.Initial, while blank
+	Lineage     Lineage       // the last starts of the sender's store; Boot is the number of the last one
+	Confirmed   BootID        // the newest of the sender's starts of which it knows that the receiver remembers it
+	Remembers   Sighting      // what the sender remembers, durably, of the receiver's starts
 	// ElectionTimeout is exchanged so that members with unequal ones can be told.
 	ElectionTimeout time.Duration
 	// Protocol is the protocol version that the connection speaks from here on: the highest that both
@@ -100,10 +105,14 @@ const (
 	RefusedNamedOther       RefusalReason = 5 // our configuration names the caller's id with another incarnation: the caller was wiped
 	RefusedNotBlank         RefusalReason = 6 // the caller is blank and calls the roll; we are not blank
 	RefusedListDiffers      RefusalReason = 7 // both blank, with unequal lists
-	RefusedStaleBoot        RefusalReason = 8 // a later boot of the caller has been seen: its disk is an older image
+	RefusedStaleBoot        RefusalReason = 8 // a later life of the caller has been seen: its disk is an older image
 	RefusedVersion          RefusalReason = 9 // no protocol version in common
 	RefusedMalformed        RefusalReason = 10
 	RefusedCertificate      RefusalReason = 11 // the certificate names another member
+	RefusedUntold           RefusalReason = 12 // a remembered start is older than all that are kept: nobody can tell
+	RefusedTwin             RefusalReason = 13 // an earlier start of the caller is still connected
+	RefusedOwnImage         RefusalReason = 14 // the caller has shown the refuser that its own disk is an older image
+	RefusedSlowDisk         RefusalReason = 15 // the refuser's disk has not kept the caller's start in time
 )
 
 // Refusal is why a member would not talk to another. It is an error.
@@ -115,6 +124,7 @@ type Refusal struct {
 	Named       Incarnation // RefusedNamedOther: the one our configuration names for the caller
 	Founder     Peer        // RefusedNotBlank
 	List        Configuration
+	Seen        Sighting // what the refuser remembers of the caller's starts
 	VersionsMin uint16
 	VersionsMax uint16
 	Detail      string

@@ -32,6 +32,11 @@ func (w *writer) enqueue(write Write) {
 	for _, m := range w.put(write) {
 		w.node.dropped(m, &w.node.counters.droppedQueueFull)
 	}
+	w.poke()
+}
+
+// poke wakes the writer: there is something in its queue, or in the memory of the peers.
+func (w *writer) poke() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -66,9 +71,14 @@ func (w *writer) run() {
 			return
 		case <-w.wake:
 		}
-		for write, ok := w.take(); ok; write, ok = w.take() {
-			if err := w.makeDurable(write); err != nil {
-				w.node.fail(&StorageError{Op: "write", Err: err})
+		for {
+			write, queued := w.take()
+			memory, mark := w.node.identity.unwritten()
+			if !queued && memory == nil && mark == nil {
+				break
+			}
+			if err := w.makeDurable(write, memory, mark); err != nil {
+				w.node.fail(err)
 				return
 			}
 		}
@@ -94,18 +104,34 @@ func (w *writer) take() (Write, bool) {
 	return merged, true
 }
 
-// makeDurable writes, then releases the promises, then tells the core.
-func (w *writer) makeDurable(write Write) error {
+// makeDurable writes, then releases the promises, then tells the core. What is to be remembered of the peers
+// rides along. A mark that is durable ends the node: its error is returned.
+func (w *writer) makeDurable(write Write, memory *Memory, mark *Mark) error {
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
-	if write.Hard != nil || write.Log != nil {
+	if write.Hard != nil || write.Log != nil || memory != nil || mark != nil {
 		began := time.Now()
-		err := guardedWrite(n.storage, StorageWrite{Hard: write.Hard, Log: write.Log, Commit: w.commit})
+		err := guardedWrite(n.storage, StorageWrite{
+			Hard: write.Hard, Log: write.Log, Commit: w.commit, Memory: memory, Mark: mark,
+		})
 		if err != nil {
-			return err
+			return &StorageError{Op: "write", Err: err}
 		}
 		n.counters.wrote(write, time.Since(began))
 	}
+	if mark != nil {
+		return mark.Err()
+	}
+	if memory != nil {
+		n.identity.written(memory)
+	}
+	w.tell(write)
+	return nil
+}
+
+// tell says what has become durable to everybody whom it concerns.
+func (w *writer) tell(write Write) {
+	n := w.node
 	if write.Hard != nil {
 		n.identity.setTerm(write.Hard.Term)
 	}
@@ -113,8 +139,9 @@ func (w *writer) makeDurable(write Write) error {
 		n.tail.markPersisted(l.Generation, l.After.Index+Index(len(l.Entries)))
 	}
 	n.senders.send(write.Then)
-	n.mailbox.persistedUpTo(write.Seq)
-	return nil
+	if write.Seq != 0 {
+		n.mailbox.persistedUpTo(write.Seq)
+	}
 }
 
 // guardedWrite turns a panic of the storage into an error: it ends the node, not the process.

@@ -66,7 +66,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range distributions {
 		out <- d.desc
 	}
-	for r := raft.RefusedClusterName; r <= raft.RefusedCertificate; r++ {
+	for r := raft.RefusedClusterName; r <= raft.RefusedSlowDisk; r++ {
 		out <- refusalDesc(r)
 	}
 }
@@ -86,7 +86,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstHistogram(d.desc, h.Count(), h.Sum, buckets)
 	}
-	for r := raft.RefusedClusterName; r <= raft.RefusedCertificate; r++ {
+	for r := raft.RefusedClusterName; r <= raft.RefusedSlowDisk; r++ {
 		out <- prometheus.MustNewConstMetric(refusalDesc(r), prometheus.CounterValue, float64(m.Refusals[r]))
 	}
 }

@@ -204,6 +204,23 @@ func (c *Cluster) Wipe(id raft.NodeID) {
 	m.disk = storage.NewMemory()
 }
 
+// Image returns a copy of a member's disk, to be put back with Restore: an older image, or, if the member
+// runs, a copy of its present start.
+func (c *Cluster) Image(id raft.NodeID) *storage.Memory {
+	c.t.Helper()
+	return c.member(id).disk.Copy()
+}
+
+// Restore puts an image of its disk into the place of a member's disk. The member does not run.
+func (c *Cluster) Restore(id raft.NodeID, image *storage.Memory) {
+	c.t.Helper()
+	m := c.member(id)
+	if m.node != nil {
+		c.t.Fatalf("rafttest: %s runs; crash it before its disk is replaced", id)
+	}
+	m.disk = image.Copy()
+}
+
 // Partition parts the members into groups that cannot talk to one another. Who is in no group is
 // alone. Earlier partitions are healed first.
 func (c *Cluster) Partition(groups ...[]raft.NodeID) {

@@ -50,6 +50,17 @@ func (m *Memory) Reopen() *Memory {
 	return &Memory{kept: m.kept, life: m.kept.life}
 }
 
+// Copy returns a store that begins with what this one keeps now, as a copy of its disk would: an image
+// that may be put back later, or a clone.
+func (m *Memory) Copy() *Memory {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	k := m.kept
+	return &Memory{kept: &memoryDisk{
+		meta: k.meta, record: k.record, lineage: k.lineage, commit: k.record.commit, entries: slices.Clone(k.entries),
+	}}
+}
+
 // open says why the store cannot be used, if so. kept.mu is held.
 func (m *Memory) open() error {
 	if m.closed || m.life != m.kept.life {

@@ -40,3 +40,20 @@ func TestMemory_WorksInABubble(t *testing.T) {
 		assert.Len(t, entries, 1)
 	})
 }
+
+func TestMemory_ACopyIsAnImageOfItsOwn(t *testing.T) {
+	m := storage.NewMemory()
+	_, err := m.Load(context.Background(), member)
+	require.NoError(t, err)
+	require.NoError(t, m.Write(logWrite(raft.EntryID{}, 0, 3)))
+	image := m.Copy()
+	require.NoError(t, m.Write(logWrite(raft.EntryID{Index: 3}, 0, 2)))
+	stored, err := image.Load(context.Background(), member)
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, stored.Log.Last.Index)
+	assert.EqualValues(t, 2, stored.Boot)
+	require.NoError(t, image.Write(logWrite(raft.EntryID{Index: 3}, 1, 1)))
+	entries, err := m.Entries(raft.Span{After: 3, Last: 5}, 1<<20)
+	require.NoError(t, err)
+	assert.EqualValues(t, 0, entries[0].Term, "each goes its own way")
+}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"math"
@@ -131,6 +132,10 @@ func TestHelloAndRefusal_SurviveTheWire(t *testing.T) {
 	hello := raft.Hello{
 		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, Boot: 2, Term: 3,
 		Founder: alice, Address: "z:1", List: list, ElectionTimeout: 4,
+		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.BootID{Boot: 1, Nonce: 7}, Remembers: sighting,
+	}
+	for range raft.LineageBootsMax {
+		hello.Lineage = hello.Lineage.Begin(1 << 60)
 	}
 	gotHello, lane, err := decodeHello(encodeHello(hello, raft.LaneBulk))
 	require.NoError(t, err)
@@ -138,11 +143,40 @@ func TestHelloAndRefusal_SurviveTheWire(t *testing.T) {
 	assert.Equal(t, raft.LaneBulk, lane)
 	refusal := raft.Refusal{
 		Reason: 200, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3, Founder: bob, List: list,
-		VersionsMin: 4, VersionsMax: 5, Detail: "why",
+		VersionsMin: 4, VersionsMax: 5, Detail: "why", Seen: sighting,
 	}
 	gotRefusal, err := decodeRefusal(encodeRefusal(refusal))
 	require.NoError(t, err)
 	assert.Equal(t, refusal, gotRefusal, "a reason of a later version is kept")
+}
+
+var sighting = raft.Sighting{Peer: bob, Boot: raft.BootID{Boot: 3, Nonce: 1 << 62}, Term: 5}
+
+// The starts that a hello lists come from the network: what no member would send is refused.
+func TestHello_ALineageThatNoMemberHasIsMalformed(t *testing.T) {
+	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+	for rule, change := range map[string]func(*wireHello){
+		"a number without a nonce":   func(w *wireHello) { w.Lineage = number(1) },
+		"a nonce that is cut short":  func(w *wireHello) { w.Lineage = append(number(1), 1, 2, 3) },
+		"65 starts":                  func(w *wireHello) { w.Lineage = bytes.Repeat(number(1), 66) },
+		"a start 0":                  func(w *wireHello) { w.Lineage = append(number(0), number(9)...) },
+		"numbers that leave no room": func(w *wireHello) { w.Lineage = append(number(1<<64-1), number(9)...) },
+		"a confirmed start as large": func(w *wireHello) { w.ConfirmedBoot = 1<<64 - 1 },
+		"a remembered one as large":  func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Boot: 1<<64 - 1} },
+		"a remembered term as large": func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Term: 1<<64 - 1} },
+		"what is remembered is of nobody": func(w *wireHello) {
+			w.Remembers = wireSighting{ID: "with space", Boot: 1}
+		},
+	} {
+		w := wireHello{ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b"}
+		_, _, err := decodeHello(encodeMeta(w))
+		require.NoError(t, err)
+		change(&w)
+		_, _, err = decodeHello(encodeMeta(w))
+		assert.ErrorIs(t, err, ErrMalformed, rule)
+	}
+	_, err := decodeRefusal(encodeMeta(wireRefusal{Reason: 8, Seen: wireSighting{ID: "b", Boot: 1<<64 - 1}}))
+	assert.ErrorIs(t, err, ErrMalformed)
 }
 
 // damage changes the wire form of a message that is sound otherwise.

@@ -77,10 +77,11 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(false, encodeHello(raft.Hello{
 		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, Boot: 2, Term: 3,
 		Founder: alice, Address: "z:1", List: list, ElectionTimeout: 4,
+		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.BootID{Boot: 1, Nonce: 7}, Remembers: sighting,
 	}, raft.LaneBulk))
 	f.Add(true, encodeRefusal(raft.Refusal{
 		Reason: raft.RefusedListDiffers, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3,
-		Founder: bob, List: list, VersionsMin: 1, VersionsMax: 1, Detail: "why",
+		Founder: bob, List: list, VersionsMin: 1, VersionsMax: 1, Detail: "why", Seen: sighting,
 	}))
 	f.Fuzz(func(t *testing.T, refusal bool, meta []byte) {
 		kind := frameHello

@@ -50,6 +50,20 @@ type wireHello struct {
 	Address             string `codec:"addr,omitempty"`
 	List                []byte `codec:"list,omitempty"`
 	ElectionTimeout     int64  `codec:"timeout"` // nanoseconds
+
+	Lineage        []byte       `codec:"starts,omitempty"` // the first number, then every nonce: uint64 each
+	ConfirmedBoot  uint64       `codec:"cboot,omitempty"`
+	ConfirmedNonce uint64       `codec:"cnonce,omitempty"`
+	Remembers      wireSighting `codec:"seen,omitempty"`
+}
+
+// wireSighting is a raft.Sighting as it travels.
+type wireSighting struct {
+	ID          string `codec:"id,omitempty"` // empty: none
+	Incarnation uint64 `codec:"inc,omitempty"`
+	Boot        uint64 `codec:"boot,omitempty"`
+	Nonce       uint64 `codec:"nonce,omitempty"`
+	Term        uint64 `codec:"term,omitempty"`
 }
 
 // wireRefusal is a raft.Refusal as it travels.
@@ -66,6 +80,8 @@ type wireRefusal struct {
 	VersionsMin        uint16 `codec:"vmin,omitempty"`
 	VersionsMax        uint16 `codec:"vmax,omitempty"`
 	Detail             string `codec:"detail,omitempty"`
+
+	Seen wireSighting `codec:"seen,omitempty"`
 }
 
 // encodeHello returns the meta of a frameHello.
@@ -77,6 +93,8 @@ func encodeHello(h raft.Hello, lane raft.Lane) []byte {
 		Boot: h.Boot, Term: uint64(h.Term),
 		FounderID: string(h.Founder.ID), FounderIncarnation: uint64(h.Founder.Incarnation),
 		Address: h.Address, List: encodeList(h.List), ElectionTimeout: int64(h.ElectionTimeout),
+		Lineage: encodeLineage(h.Lineage), ConfirmedBoot: h.Confirmed.Boot, ConfirmedNonce: h.Confirmed.Nonce,
+		Remembers: encodeSighting(h.Remembers),
 	})
 }
 
@@ -97,11 +115,16 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 	if err != nil {
 		return raft.Hello{}, 0, err
 	}
+	lineage, err := decodeLineage(w.Lineage)
+	if err != nil {
+		return raft.Hello{}, 0, err
+	}
 	return raft.Hello{
 		ClusterName: w.ClusterName, Cluster: cluster, From: peer(w.ID, w.Incarnation),
 		Expected: peer(w.ExpectedID, w.ExpectedIncarnation), Boot: w.Boot, Term: raft.Term(w.Term),
 		Founder: peer(w.FounderID, w.FounderIncarnation), Address: w.Address, List: list,
-		ElectionTimeout: time.Duration(w.ElectionTimeout),
+		ElectionTimeout: time.Duration(w.ElectionTimeout), Lineage: lineage,
+		Confirmed: raft.BootID{Boot: w.ConfirmedBoot, Nonce: w.ConfirmedNonce}, Remembers: w.Remembers.sighting(),
 	}, raft.Lane(w.Lane), nil
 }
 
@@ -117,7 +140,10 @@ func (w *wireHello) check() error {
 			return err
 		}
 	}
-	if err := checkNumbers(w.Boot, w.Term); err != nil {
+	if err := checkNumbers(w.Boot, w.Term, w.ConfirmedBoot); err != nil {
+		return err
+	}
+	if err := w.Remembers.check(); err != nil {
 		return err
 	}
 	switch {
@@ -133,6 +159,63 @@ func (w *wireHello) check() error {
 	return nil
 }
 
+const startBytes = 8 // of a number or a nonce
+
+// encodeLineage makes use of it that the numbers count up one by one.
+func encodeLineage(l raft.Lineage) []byte {
+	if len(l) == 0 {
+		return nil
+	}
+	b := binary.LittleEndian.AppendUint64(nil, l[0].Boot)
+	for _, start := range l {
+		b = binary.LittleEndian.AppendUint64(b, start.Nonce)
+	}
+	return b
+}
+
+func decodeLineage(b []byte) (raft.Lineage, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	n := len(b)/startBytes - 1
+	if len(b)%startBytes != 0 || n < 1 || n > raft.LineageBootsMax {
+		return nil, fmt.Errorf("%w: a lineage of %d bytes", ErrMalformed, len(b))
+	}
+	first := binary.LittleEndian.Uint64(b)
+	if err := checkNumbers(first); err != nil {
+		return nil, err
+	}
+	l := make(raft.Lineage, n)
+	for i := range l {
+		l[i] = raft.BootID{Boot: first + uint64(i), Nonce: binary.LittleEndian.Uint64(b[(1+i)*startBytes:])}
+	}
+	if err := l.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return l, nil
+}
+
+func encodeSighting(s raft.Sighting) wireSighting {
+	return wireSighting{
+		ID: string(s.Peer.ID), Incarnation: uint64(s.Peer.Incarnation), Boot: s.Boot.Boot, Nonce: s.Boot.Nonce, Term: uint64(s.Term),
+	}
+}
+
+func (w *wireSighting) sighting() raft.Sighting {
+	return raft.Sighting{
+		Peer: peer(w.ID, w.Incarnation), Boot: raft.BootID{Boot: w.Boot, Nonce: w.Nonce}, Term: raft.Term(w.Term),
+	}
+}
+
+func (w *wireSighting) check() error {
+	if w.ID != "" {
+		if err := checkID([]byte(w.ID)); err != nil {
+			return err
+		}
+	}
+	return checkNumbers(w.Boot, w.Term)
+}
+
 func peer(id string, incarnation uint64) raft.Peer {
 	return raft.Peer{ID: raft.NodeID(id), Incarnation: raft.Incarnation(incarnation)}
 }
@@ -144,7 +227,7 @@ func encodeRefusal(r raft.Refusal) []byte {
 		Cluster: encodeCluster(nil, r.Cluster), Term: uint64(r.Term), Named: uint64(r.Named),
 		FounderID: string(r.Founder.ID), FounderIncarnation: uint64(r.Founder.Incarnation),
 		List: encodeList(r.List), VersionsMin: r.VersionsMin, VersionsMax: r.VersionsMax,
-		Detail: cut(r.Detail),
+		Detail: cut(r.Detail), Seen: encodeSighting(r.Seen),
 	})
 }
 
@@ -172,6 +255,9 @@ func decodeRefusal(meta []byte) (raft.Refusal, error) {
 	if err := checkNumbers(w.Term); err != nil {
 		return raft.Refusal{}, err
 	}
+	if err := w.Seen.check(); err != nil {
+		return raft.Refusal{}, err
+	}
 	cluster, err := decodeCluster(w.Cluster)
 	if err != nil {
 		return raft.Refusal{}, err
@@ -184,7 +270,7 @@ func decodeRefusal(meta []byte) (raft.Refusal, error) {
 		Reason: raft.RefusalReason(w.Reason), From: peer(w.ID, w.Incarnation), Cluster: cluster,
 		Term: raft.Term(w.Term), Named: raft.Incarnation(w.Named),
 		Founder: peer(w.FounderID, w.FounderIncarnation), List: list,
-		VersionsMin: w.VersionsMin, VersionsMax: w.VersionsMax, Detail: cut(w.Detail),
+		VersionsMin: w.VersionsMin, VersionsMax: w.VersionsMax, Detail: cut(w.Detail), Seen: w.Seen.sighting(),
 	}, nil
 }
 

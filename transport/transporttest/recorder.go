@@ -55,7 +55,7 @@ type Recorder struct {
 func NewRecorder(id raft.NodeID) *Recorder {
 	return &Recorder{
 		Self: raft.Hello{
-			ClusterName: "test", From: raft.Peer{ID: id, Incarnation: 1}, Boot: 1,
+			ClusterName: "test", From: raft.Peer{ID: id, Incarnation: 1}, Boot: 1, Lineage: raft.Lineage{{Boot: 1, Nonce: 1}},
 			Address: string(id) + ":1", ElectionTimeout: 150 * time.Millisecond,
 		},
 		changed: make(chan struct{}, 1),

@@ -111,6 +111,9 @@ func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 			{ID: "a", Address: "x:1", Meta: "meta"}, {ID: "b", Address: "x:2", Kind: raft.Learner},
 		}),
 		ElectionTimeout: 250 * time.Millisecond,
+		Lineage:         raft.Lineage{{Boot: 11, Nonce: 1 << 63}, {Boot: 12, Nonce: 5}},
+		Confirmed:       raft.BootID{Boot: 7, Nonce: 6},
+		Remembers:       raft.Sighting{Peer: raft.Peer{ID: "c", Incarnation: 8}, Boot: raft.BootID{Boot: 9, Nonce: 10}, Term: 11},
 	}
 }
 
@@ -122,6 +125,7 @@ func testRefusal(t *testing.T, w *world) {
 			{ID: "a", Address: "x:1", Incarnation: 55}, {ID: "b", Address: "x:2"},
 		}),
 		Detail: "a sentence that says why",
+		Seen:   raft.Sighting{Peer: raft.Peer{ID: "a", Incarnation: 8}, Boot: raft.BootID{Boot: 9, Nonce: 10}, Term: 11},
 	}
 	acceptor := NewRecorder("b")
 	acceptor.Judge = func(raft.Hello) *raft.Refusal { return &want }

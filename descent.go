@@ -1,0 +1,166 @@
+package raft
+
+import (
+	"fmt"
+	"slices"
+)
+
+// descent says what a start that somebody has seen means for a lineage.
+type descent uint8
+
+const (
+	descends    descent = iota // the lineage goes on from it
+	contradicts                // the lineage parted from it before: it is of an older image, or of a copy
+	untold                     // the lineage does not reach back to it
+)
+
+// descentFrom judges a lineage by a start of that store which a peer has seen. confirmed is the newest
+// start of which the store knows that the peer remembers it; it may be older than all the others.
+func (l Lineage) descentFrom(seen, confirmed BootID) descent {
+	switch {
+	case seen == (BootID{}) || seen == confirmed || slices.Contains(l, seen):
+		return descends
+	case len(l) > 0 && seen.Boot < l[0].Boot && seen.Boot != confirmed.Boot:
+		return untold
+	}
+	return contradicts
+}
+
+// judgeOwn judges this member's own store by what a peer has seen of it. A term that was durable once is
+// so for ever: a store that has not come to it yet is older than what the peer has seen, whatever its
+// starts say.
+func (v *Handshake) judgeOwn(by Peer, seen Sighting) (descent, string) {
+	if seen.Peer != v.Self {
+		return descends, ""
+	}
+	if seen.Term > v.Term {
+		return contradicts, fmt.Sprintf("it has seen term %d durable here, and this store is at term %d", seen.Term, v.Term)
+	}
+	d := v.Lineage.descentFrom(seen.Boot, find(v.Memory.Confirmed, by).Boot)
+	return d, fmt.Sprintf("it has seen %v of this member, and this is %v, %s", seen.Boot, v.Lineage.Last(), parting(d))
+}
+
+func parting(d descent) string {
+	if d == untold {
+		return "whose record of its starts does not reach back so far"
+	}
+	return "which does not go on from there"
+}
+
+// Told judges what a peer says as it refuses this member: the mark, if it has shown that this member's
+// store is an older image. Only a member that the configuration names is believed.
+func (v *Handshake) Told(r Refusal) *Mark {
+	if d, detail := v.judgeOwn(r.From, r.Seen); d == contradicts && v.names(r.From) {
+		return &Mark{Kind: MarkStaleImage, By: r.From, Detail: detail}
+	}
+	return nil
+}
+
+// names reports whether the configuration names the peer with its incarnation.
+func (v *Handshake) names(p Peer) bool {
+	m, ok := v.Config.Member(p.ID)
+	return ok && p.Incarnation != 0 && m.Incarnation == p.Incarnation
+}
+
+// judgeSelf asks whether the peer has seen a later life of this member than the present one.
+func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
+	d, detail := v.judgeOwn(h.From, h.Remembers)
+	switch d {
+	case contradicts:
+		verdict.Refusal = v.refusal(h, RefusedOwnImage, "%s", detail)
+		if v.names(h.From) {
+			verdict.Mark = &Mark{Kind: MarkStaleImage, By: h.From, Detail: detail}
+		}
+	case untold:
+		verdict.Refusal = v.refusal(h, RefusedUntold, "%s", detail)
+	}
+	return verdict
+}
+
+// judgeLineage asks whether this member has seen a later life of the peer than the present one, and whether
+// an earlier one goes on beside it.
+func (v *Handshake) judgeLineage(h Hello) (verdict Verdict) {
+	now, seen := h.Lineage.Last(), find(v.Memory.Seen, h.From)
+	if now.Boot != h.Boot || now.Boot == 0 || h.Lineage.Check() != nil {
+		verdict.Refusal = v.refusal(h, RefusedMalformed, "start %d, and a record of starts that ends at %v", h.Boot, now)
+		return verdict
+	}
+	d := h.Lineage.descentFrom(seen.Boot, h.Confirmed)
+	switch {
+	case h.Term < seen.Term:
+		verdict.Refusal = v.refusal(h, RefusedStaleBoot, "term %d of %q was seen, and this is %v in term %d",
+			seen.Term, h.From.ID, now, h.Term)
+	case d == contradicts:
+		verdict.Refusal = v.refusal(h, RefusedStaleBoot, "%v of %q was seen, and this is %v, %s",
+			seen.Boot, h.From.ID, now, parting(d))
+	case d == untold:
+		verdict.Refusal = v.refusal(h, RefusedUntold, "%v of %q was seen, and this is %v, %s",
+			seen.Boot, h.From.ID, now, parting(d))
+	case v.Live != (BootID{}) && v.Live != now:
+		verdict.Refusal = v.refusal(h, RefusedTwin, "%v of %q is connected, and this is %v", v.Live, h.From.ID, now)
+	}
+	return verdict
+}
+
+// remember returns the memory with what the Hello of an accepted peer adds; nil if it adds nothing.
+func (v *Handshake) remember(h Hello) *Memory {
+	m, changed := v.Memory, false
+	now := Sighting{Peer: h.From, Boot: h.Lineage.Last(), Term: h.Term}
+	if find(m.Seen, h.From) != now {
+		m.Seen, changed = v.bounded(with(m.Seen, now)), true
+	}
+	said := Sighting{Peer: h.From, Boot: h.Remembers.Boot}
+	before := find(m.Confirmed, h.From)
+	if h.Remembers.Peer == v.Self && said.Boot.Boot > before.Boot.Boot && (v.names(h.From) || v.blank()) {
+		m.Confirmed, changed = v.bounded(with(m.Confirmed, said)), true
+	}
+	if !changed {
+		return nil
+	}
+	if !v.blank() {
+		m.Confirmed = slices.DeleteFunc(slices.Clone(m.Confirmed), func(s Sighting) bool { return !v.names(s.Peer) })
+	}
+	return &m
+}
+
+// bounded forgets the oldest sightings beyond the limit, of peers that the configuration does not name.
+func (v *Handshake) bounded(all []Sighting) []Sighting {
+	for len(all) > sightingsMax {
+		i := max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) }))
+		all = slices.Delete(all, i, i+1)
+	}
+	return all
+}
+
+// with returns a copy of the sightings in which s is the last one, in place of an earlier one of its peer.
+func with(all []Sighting, s Sighting) []Sighting {
+	others := make([]Sighting, 0, len(all)+1)
+	for _, other := range all {
+		if other.Peer != s.Peer {
+			others = append(others, other)
+		}
+	}
+	return append(others, s)
+}
+
+func find(all []Sighting, p Peer) Sighting {
+	for _, s := range all {
+		if s.Peer == p {
+			return s
+		}
+	}
+	return Sighting{}
+}
+
+// SeenOf returns the newest start of the peer that is remembered; zero if there is none.
+func (m *Memory) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
+
+// lastSeen returns the latest sighting under an id, whatever its incarnation.
+func (m *Memory) lastSeen(id NodeID) (last Sighting) {
+	for _, s := range m.Seen {
+		if s.Peer.ID == id {
+			last = s
+		}
+	}
+	return last
+}
