@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -44,8 +43,8 @@ func (t *TCP) accept(e raft.Endpoint) {
 		}
 		pause = t.options.RedialMin
 		t.counters.accepted.Add(1)
-		if t.enter(conn) {
-			t.serving.Go(func() { t.welcome(e, conn) })
+		if c := t.enter(conn); c != nil {
+			t.serving.Go(func() { t.welcome(e, c) })
 		}
 	}
 }
@@ -66,45 +65,32 @@ func (t *TCP) isClosing() bool {
 	return t.closed
 }
 
-// enter counts a connection among those that are in their handshake. If there are too many it closes
-// the oldest: a flood of callers that say nothing then cannot keep a member out, which needs its
-// place for a moment only.
-func (t *TCP) enter(conn net.Conn) bool {
+// enter counts a connection among those that are in their handshake; nil if the transport is closed.
+func (t *TCP) enter(conn net.Conn) *caller {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		_ = conn.Close()
-		return false
+		return nil
 	}
-	if len(t.waiting) >= t.options.HandshakesMax {
-		_ = t.waiting[0].Close()
-		t.waiting = slices.Delete(t.waiting, 0, 1)
+	c, crowded := t.waiting.enter(conn)
+	if crowded {
 		t.counters.crowded.Add(1)
 	}
-	t.waiting = append(t.waiting, conn)
-	return true
-}
-
-// leave is the reverse of enter.
-func (t *TCP) leave(conn net.Conn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if i := slices.Index(t.waiting, conn); i >= 0 {
-		t.waiting = slices.Delete(t.waiting, i, i+1)
-	}
+	return c
 }
 
 // welcome serves an inbound connection until it ends.
-func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	in, f, err := t.answer(e, conn)
+func (t *TCP) welcome(e raft.Endpoint, c *caller) {
+	defer func() { _ = c.Close() }()
+	in, f, err := t.answer(e, c)
 	if err != nil {
-		linger(conn)
+		linger(c.Conn)
 	}
-	t.leave(conn)
+	c.gone()
 	if err != nil {
 		if !t.isClosing() {
-			t.warner.warn("inbound connection was not let in", "remote", conn.RemoteAddr(), "error", err)
+			t.warner.warn("inbound connection was not let in", "remote", c.RemoteAddr(), "error", err)
 		}
 		return
 	}
@@ -120,17 +106,10 @@ func (t *TCP) welcome(e raft.Endpoint, conn net.Conn) {
 }
 
 // answer is the acceptor's side of the handshake.
-func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, error) {
-	if err := conn.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
+func (t *TCP) answer(e raft.Endpoint, c *caller) (*inbound, *frameReader, error) {
+	conn, err := t.secure(c)
+	if err != nil {
 		return nil, nil, err
-	}
-	if t.inTLS != nil {
-		secure := tls.Server(conn, t.inTLS)
-		if err := secure.Handshake(); err != nil {
-			t.counters.tlsFailed.Add(1)
-			return nil, nil, fmt.Errorf("transport: TLS handshake: %w", err)
-		}
-		conn = secure
 	}
 	source := &answeringReader{deadlineReader: deadlineReader{conn: conn}, writeTimeout: t.options.WriteTimeout}
 	f := newFrameReader(source, t.options.FrameBytesMax)
@@ -161,6 +140,31 @@ func (t *TCP) answer(e raft.Endpoint, conn net.Conn) (*inbound, *frameReader, er
 		source.interval = t.pulse.interval
 	}
 	return in, f, nil
+}
+
+// secure waits for the caller to begin, and for its TLS handshake, if there is TLS.
+func (t *TCP) secure(c *caller) (net.Conn, error) {
+	if err := c.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
+		return nil, err
+	}
+	err := c.await()
+	if err != nil && t.inTLS == nil {
+		t.counters.handshakeCut.Add(1)
+		return nil, fmt.Errorf("transport: handshake: %w", err)
+	}
+	if t.inTLS == nil {
+		return c, nil
+	}
+	secure := tls.Server(c, t.inTLS)
+	if err == nil {
+		err = c.shake(secure, t.turns)
+	}
+	if err != nil {
+		t.counters.tlsFailed.Add(1)
+		return nil, fmt.Errorf("transport: TLS handshake: %w", err)
+	}
+	c.reach(stageProven)
+	return secure, nil
 }
 
 // turnAway ends a handshake whose opening could not be read. It says why to a caller that at least
@@ -212,7 +216,9 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 	older := t.inbounds[in.key()]
 	if older == nil && len(t.inbounds) >= t.options.InboundMax {
 		t.counters.crowded.Add(1)
-		return errCrowded
+		if !t.named[in.peer.ID] || !t.closeStranger() {
+			return errCrowded
+		}
 	}
 	if older != nil && older.peer == in.peer && in.boot < older.boot {
 		return &RefusedError{By: own.From.ID, Refusal: raft.Refusal{
@@ -228,6 +234,28 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 	in.number = t.registered
 	t.inbounds[in.key()] = in
 	return nil
+}
+
+// closeStranger closes the connections of the member that was registered first among those that Connect does
+// not name, for one that it names. It reports false if there is none. It is called with mu held.
+func (t *TCP) closeStranger() bool {
+	var oldest *inbound
+	for _, in := range t.inbounds {
+		if !t.named[in.peer.ID] && (oldest == nil || in.number < oldest.number) {
+			oldest = in
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
+		key := inboundKey{oldest.peer.ID, lane}
+		if in := t.inbounds[key]; in != nil {
+			_ = in.conn.Close()
+			delete(t.inbounds, key)
+		}
+	}
+	return true
 }
 
 // unregister is the reverse of register. The two connections of a caller end together: of the end of a dead

@@ -15,6 +15,9 @@ import (
 // dialTCP is the DialFunc of a transport that was given none. Names are resolved anew each time.
 func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{Control: func(_, resolved string, _ syscall.RawConn) error {
+		if id, ok := ctx.Value(memberKey{}).(raft.NodeID); ok {
+			t.waiting.dialing(id, resolved)
+		}
 		return t.options.checkAddress(resolved)
 	}}
 	return d.DialContext(ctx, "tcp", address) // TCP_NODELAY is on by default
@@ -100,7 +103,7 @@ func (t *TCP) dialMember(ctx context.Context, m raft.Member) (net.Conn, error) {
 		}
 		address = resolved
 	}
-	return t.connector(ctx, address)
+	return t.connector(context.WithValue(ctx, memberKey{}, m.ID), address)
 }
 
 // greet is the caller's side of the handshake.

@@ -39,11 +39,14 @@ type Options struct {
 	// Config.AppendBytesMax plus Config.CommandBytesMax plus 64 KiB. Default 72 MiB, which fits
 	// whatever a Config allows; at least 64 KiB, at most 1 GiB.
 	FrameBytesMax int
-	// HandshakesMax bounds the inbound connections whose handshake is not finished; the oldest is
-	// closed for a newer one. Default 64.
+	// HandshakesMax bounds the inbound connections whose handshake is not finished, each of which takes a
+	// file descriptor and, while it is silent, about 10 KiB. One is closed for a newer one: one from an
+	// address where no member is dialed, before others; one that has said nothing, before others; and
+	// the oldest of these. Default 2,048.
 	HandshakesMax int
-	// InboundMax bounds the inbound connections whose handshake is finished. Default 1,024: both
-	// lanes of twice raft.MembersMax members.
+	// InboundMax bounds the inbound connections whose handshake is finished. A member that Connect names
+	// takes the place of one that it does not name. Default 1,024: both lanes of twice raft.MembersMax
+	// members.
 	InboundMax int
 
 	// DialTimeout bounds the resolving and connecting of one lane. Default 2 s.
@@ -74,7 +77,7 @@ func (o Options) withDefaults() Options {
 		standard int
 	}{
 		{&o.FrameBytesMax, FrameBytesMax},
-		{&o.HandshakesMax, 64},
+		{&o.HandshakesMax, 2048},
 		{&o.InboundMax, 2 * 2 * (raft.MembersMax + 1)},
 	} {
 		if *f.field == 0 {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -25,12 +26,14 @@ type TCP struct {
 	counters  counters
 	warner    *warner
 	pulse     *pulse
+	waiting   waiting
+	turns     *turns
 
 	mu         sync.Mutex
 	started    bool
 	closed     bool
 	stop       chan struct{}
-	waiting    []net.Conn // inbound connections whose handshake is not finished, oldest first
+	named      map[raft.NodeID]bool // by the last Connect
 	inbounds   map[inboundKey]*inbound
 	registered uint64 // inbounds so far
 	serving    sync.WaitGroup
@@ -81,7 +84,8 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	t := &TCP{
 		options: opts, listener: listener, connector: dial, warner: newWarner(opts.Logger),
 		pulse: newPulse(opts.beatInterval()),
-		stop:  make(chan struct{}), inbounds: map[inboundKey]*inbound{},
+		stop:  make(chan struct{}), inbounds: map[inboundKey]*inbound{}, turns: newTurns(),
+		waiting: waiting{countMax: opts.HandshakesMax, homes: map[raft.NodeID][]netip.Addr{}},
 	}
 	if dial == nil {
 		t.connector = t.dialTCP
@@ -114,7 +118,17 @@ func (t *TCP) Start(e raft.Endpoint) error {
 }
 
 // Connect implements raft.Transport. It is called after Start.
-func (t *TCP) Connect(peers []raft.Member) { t.links.connect(peers) }
+func (t *TCP) Connect(peers []raft.Member) {
+	named := make(map[raft.NodeID]bool, len(peers))
+	for _, m := range peers {
+		named[m.ID] = true
+	}
+	t.mu.Lock()
+	t.named = named
+	t.mu.Unlock()
+	t.waiting.keepOnly(named)
+	t.links.connect(peers)
+}
 
 // Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
 // peer is not connected; matches ErrOversized if a message was left out because it is over the
@@ -136,9 +150,7 @@ func (t *TCP) Close() error {
 	if first {
 		close(t.stop)
 	}
-	for _, conn := range t.waiting {
-		_ = conn.Close()
-	}
+	t.waiting.closeAll()
 	for _, in := range t.inbounds {
 		_ = in.conn.Close()
 	}
@@ -157,7 +169,7 @@ func (t *TCP) Stats() Stats {
 	s := t.counters.stats()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.Inbound, s.Handshakes = len(t.inbounds), len(t.waiting)
+	s.Inbound, s.Handshakes = len(t.inbounds), t.waiting.size()
 	return s
 }
 
