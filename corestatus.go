@@ -32,6 +32,7 @@ type CoreStatus struct {
 	// Outstanding proposals and their bytes, on a leader.
 	Outstanding      int
 	OutstandingBytes int
+	Reads            int // that wait here: on a leader for a quorum, else for the leader's answer
 }
 
 // PeerProgress is a leader's view of another member.
@@ -42,6 +43,8 @@ type PeerProgress struct {
 	Next      Index  // the next entry to send
 	Inflight  int    // appends that are not answered
 	LastHeard Time   // in this term; the beginning of the term if never
+	// InflightBytes is about how large the appends in flight are.
+	InflightBytes int
 }
 
 // Status returns a value that says it all.
@@ -50,7 +53,7 @@ func (c *Core) Status() CoreStatus {
 		ID: c.self.ID, Incarnation: c.self.Incarnation, Boot: c.ids.Boot, Cluster: c.cluster(),
 		Leadership: c.Leadership(), Blank: c.blank(), Config: c.config(), Last: c.log.Last,
 		Persisted: c.disk.persisted, Commit: c.log.commit, Applied: c.log.applied, Missing: c.founder.missing(),
-		DiskStalled: c.diskStalled(),
+		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(),
 	}
 	if c.log.Founding != nil {
 		s.Founder = c.log.Founding.Founder
@@ -61,7 +64,7 @@ func (c *Core) Status() CoreStatus {
 	s.Outstanding, s.OutstandingBytes = len(c.leader.outstanding), c.leader.bytes
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		s.Peers = append(s.Peers, PeerProgress{p.peer.ID, p.state.String(), p.match, p.next, len(p.flights), p.heard})
+		s.Peers = append(s.Peers, PeerProgress{p.peer.ID, p.state.String(), p.match, p.next, len(p.flights), p.heard, p.flightBytes})
 	}
 	return s
 }

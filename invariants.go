@@ -71,6 +71,11 @@ func (c *Core) checkLeader() {
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
 		assert(p.state == stream || len(p.flights) == 0, "only a stream has appends in flight")
 		assert(len(p.flights) <= c.cfg.InflightMax, "appends in flight are bounded")
+		inflight := 0
+		for _, f := range p.flights {
+			inflight += f.bytes
+		}
+		assert(inflight == p.flightBytes, "the bytes in flight are counted right")
 	}
 }
 

@@ -84,12 +84,12 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 		k.heldByAll(n)
 	}
 	k.durableBefore(n)
-	k.bounds(n)
 	k.role(n)
 	k.leadership(n, before)
 	k.commits(n, before)
 	k.configuration(n, out)
 	k.conversation(n, before, events, out)
+	k.limits(n, before, events, out)
 	k.settled(n, out)
 	for i := range out.Notes {
 		k.c.stats.decided(&out.Notes[i])

@@ -195,22 +195,6 @@ func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
 	}
 }
 
-func (k *checker) bounds(n *node) {
-	s, limits := &n.status, &k.c.profile.Limits
-	if s.Outstanding > limits.ProposalsMax {
-		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Outstanding, limits.ProposalsMax)
-	}
-	if last := commandBytesMin + k.c.profile.Load.BytesMax; s.OutstandingBytes >= limits.ProposalBytesMax+last {
-		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n.id, s.OutstandingBytes, limits.ProposalBytesMax)
-	}
-	for i := range s.Peers {
-		if s.Peers[i].Inflight > limits.InflightMax {
-			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d",
-				n.id, s.Peers[i].Inflight, s.Peers[i].ID, limits.InflightMax)
-		}
-	}
-}
-
 func (k *checker) role(n *node) {
 	if n.status.Role == raft.Follower {
 		return

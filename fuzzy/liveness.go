@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariants of the second phase; L10 waits for its feature. A bound is in units of its world, see world.go:
+// The invariants of the second phase. A bound is in units of its world, see world.go:
 // election timeouts, where nothing else takes time.
 //
 //	L1   Once a quorum is healed, it elects a leader.
@@ -21,6 +21,7 @@ import (
 //	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
 //	L8   An idle cluster sends heartbeats, and nothing else.
 //	L9   Every request is answered, also when its member loses the lead.
+//	L10  Once the load has gone, nothing is outstanding, waits or is in flight.
 //	L11  Terms do not race: what meddles from outside of the quorum raises them a bounded number of times.
 //	L12  A leader whose disk stands still does not keep a quorum of working disks from committing for long.
 
@@ -379,6 +380,7 @@ func (l *liveness) end() {
 	bound := int(l.term()) + (len(c.nodes)-1)*(40+int(l.leader.status.Last.Index))
 	c.mustHold(!l.exiled || repairs <= bound, "L7", "%d failed consistency checks since the heal", repairs)
 	l.allAnswered()
+	l.relieved()
 }
 
 // allAnswered: everything that was asked of a core in this life has its answer.

@@ -60,8 +60,10 @@ type node struct {
 // slot is an entry and a hash of the log up to it: by the Log Matching property equal hashes mean equal
 // logs, so that whole logs are compared at once.
 type slot struct {
-	entry raft.Entry
-	hash  uint64
+	entry    raft.Entry
+	hash     uint64
+	commands uint64 // up to it
+	payload  uint64 // bytes of their data
 }
 
 func newNode(c *cluster, i int) *node {
@@ -286,13 +288,17 @@ func extend(log []slot, l *raft.LogWrite) []slot {
 	if l.Reset {
 		log = nil
 	}
-	hash := uint64(0)
+	last := slot{}
 	if len(log) > 0 {
-		hash = log[len(log)-1].hash
+		last = log[len(log)-1]
 	}
 	for i := range l.Entries {
-		hash = hashEntry(hash, &l.Entries[i])
-		log = append(log, slot{l.Entries[i], hash})
+		last.entry, last.hash = l.Entries[i], hashEntry(last.hash, &l.Entries[i])
+		if last.entry.Kind == raft.EntryCommand {
+			last.commands++
+			last.payload += uint64(len(last.entry.Data))
+		}
+		log = append(log, last)
 	}
 	return log
 }

@@ -214,7 +214,7 @@ func (n *NodeProfile) diskStallMax() sim.Time { return cmp.Or(n.DiskStallMax, si
 // drawLimits: tiny limits make rare paths ordinary.
 func drawLimits(s *sim.Stream) raft.Limits {
 	limits := raft.Limits{
-		CommandBytesMax: 1 << 20,
+		CommandBytesMax: sim.Pick(s, 100, 1<<20),
 		ProposalsMax:    sim.Pick(s, 3, 1000), ProposalBytesMax: sim.Pick(s, 200, 1<<20), UnappliedMax: sim.Pick(s, 8, 10_000),
 		AppendBytesMax: sim.Pick(s, 1, 200, 1<<16), InflightMax: sim.Pick(s, 1, 2, 16), InflightBytesMax: sim.Pick(s, 100, 1<<18),
 	}

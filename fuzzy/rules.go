@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"embed"
 	"regexp"
 	"slices"
@@ -15,7 +16,7 @@ type Rule struct {
 	File     string // that checks it
 }
 
-//go:embed invariants_node.go invariants_cluster.go invariants_client.go invariants_step.go liveness.go run.go directed.go
+//go:embed invariants_node.go invariants_cluster.go invariants_client.go invariants_step.go invariants_limits.go liveness.go run.go directed.go
 var ruleSources embed.FS
 
 // Each file that checks invariants opens with their sentences; what is printed about them is read
@@ -37,7 +38,10 @@ func Rules() []Rule {
 			}
 		}
 	}
-	slices.SortStableFunc(rules, func(a, b Rule) int { return strings.Index("NGHLTS", a.Name[:1]) - strings.Index("NGHLTS", b.Name[:1]) })
+	slices.SortStableFunc(rules, func(a, b Rule) int {
+		group := func(r Rule) int { return strings.Index("NGHLTS", r.Name[:1]) }
+		return cmp.Or(group(a)-group(b), len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name))
+	})
 	return rules
 }
 

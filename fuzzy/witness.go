@@ -29,6 +29,9 @@ type witness struct {
 	disk    raft.Incarnation
 	reused  bool // it used one again
 
+	office raft.Index // the log's end before its own first entry, as the leader of the term
+	closed bool       // it was told that its node is about to stop
+
 	transfer raft.Ticket // it hands over; 0: it does not
 	since    raft.Time   // when that began
 }
@@ -70,6 +73,7 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 		for i := range w.peers {
 			w.peers[i].heard = w.now
 		}
+		w.office = n.earlier(s.Term)
 	}
 	for _, e := range events {
 		switch e := e.(type) {
@@ -87,6 +91,15 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 			}
 		}
 	}
+}
+
+// earlier is the last entry of the log of an earlier term than this one.
+func (n *node) earlier(term raft.Term) raft.Index {
+	i := len(n.log)
+	for i > 0 && n.log[i-1].entry.Term >= term {
+		i--
+	}
+	return raft.Index(i)
 }
 
 // concerns reports whether a message is of the member's cluster, as far as both know of one; what founds a

@@ -49,6 +49,9 @@ type request struct {
 	called  int64
 	opened  sim.Time
 	applied bool
+	size    int         // of a write's data
+	to      raft.NodeID // of a transfer; "": whom it likes
+	term    raft.Term   // of a transfer: in which it was begun
 }
 
 // acceptance is a proposal that waits to be applied here.
@@ -159,11 +162,11 @@ func (w *workload) write(n *node, client, count int) raft.Ticket {
 		key := uint8(w.random.IntN(w.c.profile.Load.Keys))
 		serial := uint64(len(w.writes))
 		w.writes = append(w.writes, attempt{key: key})
-		ticket = w.ask(request{kind: writeRequest, client: client, node: n, serial: serial, key: key})
 		size := commandBytesMin + w.random.IntN(w.random.LogUniform(1, w.c.profile.Load.BytesMax))
 		data := make([]byte, size)
 		binary.LittleEndian.PutUint64(data, serial)
 		data[8] = key
+		ticket = w.ask(request{kind: writeRequest, client: client, node: n, serial: serial, key: key, size: size})
 		proposals[i] = raft.Proposal{Ticket: ticket, Kind: raft.EntryCommand, Data: data}
 	}
 	n.post(raft.Proposed{Proposals: proposals})
@@ -192,7 +195,7 @@ func (w *workload) transfer(n *node, client int) raft.Ticket {
 
 // transferTo asks a member to hand over the lead, to whom it likes if to is empty.
 func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.Ticket {
-	ticket := w.ask(request{kind: transferRequest, client: client, node: n})
+	ticket := w.ask(request{kind: transferRequest, client: client, node: n, to: to})
 	n.post(raft.TransferRequested{Ticket: ticket, To: to})
 	return ticket
 }

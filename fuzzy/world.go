@@ -17,10 +17,10 @@ type World struct {
 
 // What a working world takes at most, in tenths of an election timeout, and in millionths of the messages.
 const (
-	worldDiskTenths  = 5
+	worldDiskTenths  = 20
 	worldTripTenths  = 2
-	worldStepTenths  = 1
-	worldPauseTenths = 15
+	worldStepTenths  = 5
+	worldPauseTenths = 100
 	worldLossMax     = 20_000
 	tripJitter       = 8
 )

@@ -1,0 +1,146 @@
+package fuzzy
+
+import "github.com/coxswain/raft"
+
+// The invariants of limits and counters. The limits of a core are those of raft.Limits.
+//
+//	N22  What is counted is what is there: a leader's proposals and their bytes are those of its term that are not handed out.
+//	N23  Nothing is refused for a limit that is not reached, and nothing is taken beyond one.
+//	N24  Nothing in flight is zero bytes, and something is more than none.
+//
+// N10 is the limits themselves.
+
+// limits checks the counters of a member after a step.
+func (k *checker) limits(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	k.bounds(n)
+	k.counted(n, out)
+	k.admitted(n, before, events, out)
+}
+
+func (k *checker) bounds(n *node) {
+	s, limits := &n.status, &k.c.profile.Limits
+	if s.Outstanding > limits.ProposalsMax {
+		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Outstanding, limits.ProposalsMax)
+	}
+	if last := commandBytesMin + k.c.profile.Load.BytesMax; s.OutstandingBytes >= limits.ProposalBytesMax+last {
+		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n.id, s.OutstandingBytes, limits.ProposalBytesMax)
+	}
+	if s.Reads > limits.ProposalsMax {
+		k.broken("N10", "%s: %d reads wait, over the limit of %d", n.id, s.Reads, limits.ProposalsMax)
+	}
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		if p.Inflight > limits.InflightMax {
+			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d", n.id, p.Inflight, p.ID, limits.InflightMax)
+		}
+		// One append more may leave below the limit, of which the last entry may be the largest one.
+		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(k.c)); p.Inflight > 1 && p.InflightBytes >= most {
+			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n.id, p.InflightBytes, p.ID, limits.InflightBytesMax)
+		}
+		if (p.Inflight == 0) != (p.InflightBytes == 0) {
+			k.broken("N24", "%s: %d appends to %s in flight, of %d bytes", n.id, p.Inflight, p.ID, p.InflightBytes)
+		}
+	}
+}
+
+// largest is what the largest entry takes, by the estimate of a core: that spreads what is between two marks
+// of its log evenly, and so may take an entry for as large as its largest neighbour.
+func largest(c *cluster) int {
+	return commandBytesMin + c.profile.Load.BytesMax + raft.RecordOverheadBytes + foundingBytesMax
+}
+
+// foundingBytesMax is more than entry 1 takes.
+const foundingBytesMax = 2000
+
+// counted checks a leader's proposals: the commands of its own term that are not handed out to be applied.
+func (k *checker) counted(n *node, out *raft.Output) {
+	s := &n.status
+	if s.Role != raft.Leader || n.seen.closed {
+		if s.Outstanding != 0 || s.OutstandingBytes != 0 {
+			k.broken("N22", "%s counts %d proposals of %d bytes, and takes none", n.id, s.Outstanding, s.OutstandingBytes)
+		}
+		return
+	}
+	handed := max(n.applyTo.Index, out.Apply.Index, n.seen.office)
+	var from slot
+	if handed > 0 {
+		from = n.log[handed-1]
+	}
+	last := n.log[len(n.log)-1]
+	commands, payload := int(last.commands-from.commands), int(last.payload-from.payload)
+	if s.Outstanding != commands || s.OutstandingBytes != payload {
+		k.broken("N22", "%s counts %d proposals of %d bytes; its log has %d of %d bytes that are not handed out",
+			n.id, s.Outstanding, s.OutstandingBytes, commands, payload)
+	}
+}
+
+// admitted checks what a leader takes, and what it refuses because there is too much.
+func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	s, limits := &n.status, &k.c.profile.Limits
+	taken, bytes, reads := 0, 0, readsAmong(events)
+	for i := range out.Answers {
+		a := &out.Answers[i]
+		r := k.c.work.request(a.Ticket)
+		if r == nil {
+			return // N11 says so
+		}
+		switch {
+		case a.Kind == raft.AnswerAccepted:
+			taken, bytes = taken+1, bytes+r.size
+			if r.size > limits.CommandBytesMax || a.ID.Index > s.Applied+raft.Index(limits.UnappliedMax) {
+				k.broken("N23", "%s takes %d bytes as entry %d, and has applied %d", n.id, r.size, a.ID.Index, s.Applied)
+			}
+		case a.Refusal == raft.RefusedTooLarge && r.size <= limits.CommandBytesMax:
+			k.broken("N23", "%s refuses %d bytes as too large", n.id, r.size)
+		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && before.Role == raft.Leader:
+			if before.Reads+reads <= limits.ProposalsMax && s.Role == raft.Leader {
+				k.broken("N23", "%s has no room for a read beside %d", n.id, before.Reads)
+			}
+		case a.Refusal == raft.RefusedOverloaded && r.kind == writeRequest:
+			full := before.Outstanding+taken >= limits.ProposalsMax ||
+				before.OutstandingBytes+bytes >= limits.ProposalBytesMax ||
+				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(limits.UnappliedMax)
+			if !full {
+				k.broken("N23", "%s has no room for a write beside %d of %d bytes", n.id, before.Outstanding, before.OutstandingBytes)
+			}
+		}
+	}
+}
+
+// readsAmong counts the reads that a step was asked for.
+func readsAmong(events []raft.Event) (reads int) {
+	for _, e := range events {
+		switch e := e.(type) {
+		case raft.ReadRequested:
+			reads++
+		case raft.Received:
+			if _, ok := e.Message.Body.(raft.ReadRequest); ok {
+				reads++
+			}
+		}
+	}
+	return reads
+}
+
+// request returns what was asked with a ticket, or nil.
+func (w *workload) request(t raft.Ticket) *request {
+	if t == 0 || int(t) >= len(w.requests) {
+		return nil
+	}
+	return &w.requests[t]
+}
+
+// relieved: once the load has gone and all is applied, a member counts nothing any more.
+func (l *liveness) relieved() {
+	for _, n := range l.members() {
+		s := &n.status
+		l.c.mustHold(s.Outstanding == 0 && s.OutstandingBytes == 0 && s.Reads == 0, "L10",
+			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n.id, s.Outstanding, s.OutstandingBytes, s.Reads)
+		for i := range s.Peers {
+			p := &s.Peers[i]
+			other := l.c.nodes[index(p.ID)]
+			idle := p.Inflight == 0 && p.InflightBytes == 0 || l.core>>other.index&1 == 0
+			l.c.mustHold(idle, "L10", "%s of an idle cluster has %d appends of %d bytes to %s in flight", n.id, p.Inflight, p.InflightBytes, p.ID)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// limitBreaches break the invariants of limits and counters: each is a step that no sound core makes.
+var limitBreaches = []struct {
+	rule   string
+	breach func(c *cluster, n *node, before *raft.CoreStatus, out *raft.Output)
+}{
+	{"N10", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.Reads = 1 << 20 }},
+	{"N10", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
+		n.status.Outstanding, n.status.OutstandingBytes = 2, 1<<30
+	}},
+	{"N10", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
+		n.status.Peers[0].Inflight, n.status.Peers[0].InflightBytes = 2, 1<<30
+	}},
+	{"N24", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
+		n.status.Peers[0].Inflight, n.status.Peers[0].InflightBytes = 0, 1
+	}},
+	{"N24", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
+		n.status.Peers[0].Inflight, n.status.Peers[0].InflightBytes = 1, 0
+	}},
+	{"N22", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.OutstandingBytes++ }},
+	{"N22", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.Outstanding++ }},
+	{"N22", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
+		n.status.Role, n.status.Outstanding = raft.Follower, 1
+	}},
+	{"N23", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+		t := c.work.write(n, 0, 1)
+		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedOverloaded}}
+	}},
+	{"N23", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+		t := c.work.write(n, 0, 1)
+		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedTooLarge}}
+	}},
+	{"N23", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+		t := c.work.read(n, 0, 0)
+		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedOverloaded}}
+	}},
+	{"N23", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+		t := c.work.write(n, 0, 1)
+		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerAccepted, ID: raft.EntryID{Index: 1 << 20}}}
+	}},
+}
+
+func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
+	for _, row := range limitBreaches {
+		c, n, _ := running(t)
+		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
+		before, out := n.status, raft.Output{}
+		c.check.limits(n, &before, nil, &out)
+		require.Nil(t, c.failure, "a step in which nothing happens")
+		row.breach(c, n, &before, &out)
+		c.check.limits(n, &before, nil, &out)
+		expectBreach(t, c, row.rule)
+	}
+}
+
+// Nothing may be left behind when the load has gone.
+func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
+	for _, leave := range []func(s *raft.CoreStatus){
+		func(s *raft.CoreStatus) { s.Outstanding = 1 },
+		func(s *raft.CoreStatus) { s.OutstandingBytes = 1 },
+		func(s *raft.CoreStatus) { s.Reads = 1 },
+		func(s *raft.CoreStatus) { s.Peers[0].Inflight = 1 },
+		func(s *raft.CoreStatus) { s.Peers[0].InflightBytes = 1 },
+	} {
+		c, lead, _ := running(t)
+		lead.status.Outstanding, lead.status.OutstandingBytes, lead.status.Reads = 0, 0, 0
+		for i := range lead.status.Peers {
+			lead.status.Peers[i].Inflight, lead.status.Peers[i].InflightBytes = 0, 0
+		}
+		c.live = &liveness{c: c, core: 7, leader: lead}
+		c.live.relieved()
+		require.Nil(t, c.failure)
+		leave(&lead.status)
+		c.live.relieved()
+		expectBreach(t, c, "L10")
+	}
+}
