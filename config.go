@@ -47,7 +47,8 @@ type Config struct {
 	// Seed seeds the random election timeouts; 0 draws one.
 	Seed uint64
 	// Logger gets a handful of lines: role changes, connections, refusals. Nil: silent. The node's loop
-	// calls it: it must not block for long, nor call a method of the node.
+	// calls it: it must not block for long, nor call a method of the node. One that panics is not called
+	// again.
 	Logger hclog.Logger
 }
 
@@ -82,5 +83,23 @@ func (c Config) Validate() error {
 	p.within("ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, bytesMax)
 	p.within("SendQueueMax", c.SendQueueMax, 1, 1<<20)
 	p.within("TailBytesMax", c.TailBytesMax, 1, bytesMax)
+	return p.joined()
+}
+
+// carriedBy returns what is wrong with the limits for a transport whose appends carry records of at most
+// that many bytes, 0 for any: an append over it would be sent again and again, and never arrive.
+func (c Config) carriedBy(most int) error {
+	if most == 0 {
+		return nil
+	}
+	p := configProblems{of: "Config"}
+	const why = "%d; with it an append may carry %d bytes, and the transport carries %d: " +
+		"lower it, or raise the transport's limit (transport.Options.FrameBytesMax)"
+	if c.AppendBytesMax > most {
+		p.add("AppendBytesMax", why, c.AppendBytesMax, c.AppendBytesMax, most)
+	}
+	if record := c.CommandBytesMax + RecordOverheadBytes; record > most {
+		p.add("CommandBytesMax", why, c.CommandBytesMax, record, most)
+	}
 	return p.joined()
 }

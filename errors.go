@@ -107,6 +107,18 @@ func (e *StorageError) Error() string {
 
 func (e *StorageError) Unwrap() error { return e.Err }
 
+// TransportError refused a start or ended the node: the transport returned an error, or panicked.
+type TransportError struct {
+	Op  string
+	Err error
+}
+
+func (e *TransportError) Error() string {
+	return fmt.Sprintf("raft: transport: %s: %v", e.Op, e.Err)
+}
+
+func (e *TransportError) Unwrap() error { return e.Err }
+
 // FSMError ended the node: the application's state machine returned an error or panicked. Other
 // members that apply the same entry will most likely end too.
 type FSMError struct {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 )
 
 // strangersMax bounds what is remembered of peers that no configuration names.
@@ -282,7 +284,7 @@ func (i *identity) warn(peer NodeID, reason RefusalReason, what string, r *Refus
 	}
 	i.mu.Unlock()
 	if !again {
-		i.node.cfg.Logger.Warn(what, "member", peer, "reason", r.Reason.String(), "error", r)
+		i.node.logger.log(hclog.Warn, what, "member", peer, "reason", r.Reason.String(), "error", r)
 	}
 }
 

@@ -43,6 +43,7 @@ type Node struct {
 	watched  *watched
 	history  *history
 	counters *counters
+	logger   *guardedLogger
 
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
@@ -65,7 +66,7 @@ type Node struct {
 // It fails with everything that is wrong with cfg, joined; with the storage's *IdentityError,
 // ErrLocked, *CorruptError or *LaterVersionError in a *StorageError; with a *StaleImageError or *ContradictedError, at every
 // start once the store is marked so; with a *FSMError or *AppliedBeyondLogError; or with what the
-// transport's Start returned.
+// transport's Start returned, in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm FSM, storage Storage, transport Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -74,6 +75,9 @@ func Start(ctx context.Context, cfg Config, fsm FSM, storage Storage, transport 
 		return nil, errors.New("raft: Start needs an FSM, a Storage and a Transport; one of them is nil")
 	}
 	cfg = cfg.withDefaults()
+	if err := cfg.carriedBy(transport.AppendBytesMax()); err != nil {
+		return nil, err
+	}
 	if cfg.Seed == 0 {
 		cfg.Seed = randomNumber()
 	}
@@ -92,8 +96,8 @@ func Start(ctx context.Context, cfg Config, fsm FSM, storage Storage, transport 
 		return nil, err
 	}
 	n.identity.publish(n.core.Status())
-	if err := transport.Start(endpoint{n}); err != nil {
-		return nil, fmt.Errorf("raft: transport: %w", err)
+	if err := guarded(func() error { return transport.Start(endpoint{n}) }); err != nil {
+		return nil, &TransportError{Op: "start", Err: err}
 	}
 	n.wg.Go(n.writer.run)
 	n.wg.Go(n.applier.run)
@@ -136,7 +140,7 @@ func newNode(cfg Config, storage Storage, transport Transport, stored Stored) *N
 		cfg: cfg, storage: storage, transport: transport, base: time.Now(),
 		mailbox: newMailbox(), tail: newTail(stored.Log.Last.Index, cfg.TailBytesMax),
 		fsmCalls: &fsmCalls{}, watched: &watched{changed: make(chan struct{})},
-		history: &history{}, counters: newCounters(),
+		history: &history{}, counters: newCounters(), logger: &guardedLogger{logger: cfg.Logger},
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.applied = &appliedIndex{calls: n.fsmCalls}
@@ -186,13 +190,15 @@ func (n *Node) now() Now {
 	return Now{Mono: Time(t.Sub(n.base) + 1), Wall: t.UnixNano()}
 }
 
-// run is the loop's goroutine; it ends the node when the loop ends.
+// run is the loop's goroutine; it ends the node when the loop ends, also if a logger or a transport ends
+// the goroutine.
 func (n *Node) run(first Output) {
 	n.deadline = time.NewTimer(time.Hour)
 	defer n.deadline.Stop()
+	defer n.shutdown()
+	defer func() { n.fail(&TransportError{Op: "connect, or the logger", Err: errGoexit}) }()
 	n.honour(first)
 	n.fail(n.loop())
-	n.shutdown()
 }
 
 // loop takes everything that waits, steps it as one batch and honours the one output, until the node
@@ -264,7 +270,7 @@ func (n *Node) honour(out Output) {
 		n.writer.enqueue(out.Write)
 	}
 	if out.Config != nil {
-		n.transport.Connect(n.identity.others(*out.Config))
+		n.connect(n.identity.others(*out.Config))
 		n.senders.retain(*out.Config)
 	}
 	n.requests.answer(out.Answers, n.explain)
@@ -280,7 +286,7 @@ func (n *Node) warnOfLaterRelease(notes []Note) {
 	for i := range notes {
 		if note := &notes[i]; note.Kind == NoteLaterVersion && note.ID != n.unreadable {
 			n.unreadable = note.ID
-			n.cfg.Logger.Error("an entry was refused that a later release wrote: start that release on this member",
+			n.logger.log(hclog.Error, "an entry was refused that a later release wrote: start that release on this member",
 				"entry", note.ID.String(), "member", string(note.Peer))
 		}
 	}
@@ -312,7 +318,7 @@ func (n *Node) noticeLeadership(out Output) {
 	n.counters.changed(before, now)
 	why := n.history.change(before, now, out.Notes)
 	n.watched.publish(now)
-	n.cfg.Logger.Info("leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
+	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
 		"leader", string(now.Leader), "reason", why)
 }
 
@@ -354,11 +360,11 @@ func (n *Node) shutdown() {
 	n.requests.end(ErrClosed)
 	n.applied.end(ErrClosed)
 	n.senders.close()
-	if err := n.transport.Close(); err != nil {
-		n.closeFailed(fmt.Errorf("raft: transport: %w", err))
+	if err := guarded(n.transport.Close); err != nil {
+		n.closeFailed(&TransportError{Op: "close", Err: err})
 	}
 	n.wg.Wait()
-	if err := n.storage.Close(); err != nil {
+	if err := guarded(n.storage.Close); err != nil {
 		n.closeFailed(&StorageError{Op: "close", Err: err})
 	}
 	n.report()
@@ -368,28 +374,28 @@ func (n *Node) shutdown() {
 // report logs why the node ended, in one line, and before it what led there: loud enough to be kept if it
 // is a bug of ours, quietly if it is the disk or the application.
 func (n *Node) report() {
-	log, err := n.cfg.Logger, n.Err()
+	log, err := n.logger.log, n.Err()
 	if errors.Is(err, ErrClosed) {
-		log.Info("node closed")
+		log(hclog.Info, "node closed")
 		return
 	}
 	level := hclog.Debug
 	var broken *InvariantError
 	if errors.As(err, &broken) {
 		level = hclog.Info
-		log.Info("state", "state", broken.State)
+		log(hclog.Info, "state", "state", broken.State)
 	}
 	for _, note := range n.history.all() {
-		log.Log(level, "note", "note", note.String())
+		log(level, "note", "note", note.String())
 	}
-	log.Error("node ended", "error", err)
+	log(hclog.Error, "node ended", "error", err)
 }
 
 // Done is closed when the node has ended: after Close, or by itself. Err says why.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns nil while the node runs, ErrClosed after Close, and otherwise what ended it: a
-// *StorageError, *FSMError or *InvariantError.
+// *StorageError, *FSMError, *TransportError or *InvariantError.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -2,8 +2,6 @@ package raft
 
 import (
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync"
 )
 
@@ -272,7 +270,7 @@ func (s *sender) flush(batch []Message) {
 	if len(batch) == 0 {
 		return
 	}
-	err := guardedSend(s.node.transport, s.to, s.lane, batch)
+	err := guarded(func() error { return s.node.transport.Send(s.to, s.lane, batch) })
 	if err == nil {
 		s.node.counters.sent(batch)
 		return
@@ -280,13 +278,4 @@ func (s *sender) flush(batch []Message) {
 	for _, m := range batch {
 		s.node.dropped(m, &s.node.counters.droppedSend)
 	}
-}
-
-func guardedSend(t Transport, to NodeID, lane Lane, batch []Message) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return t.Send(to, lane, batch)
 }

@@ -126,7 +126,7 @@ func (n *Node) memberStatuses(core CoreStatus, contact map[NodeID]time.Time) []M
 			s.State, s.Match, s.Inflight = p.State, p.Match, p.Inflight
 			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
 		}
-		peer := n.transport.Peer(m.ID)
+		peer := n.connection(m.ID)
 		s.Connected, s.RoundTrip = peer.Connected, peer.RoundTrip
 		if peer.Err != nil {
 			s.ConnectionErr = peer.Err.Error()

@@ -33,6 +33,10 @@ type Transport interface {
 	// the transport's write deadline. Each peer and lane has one goroutine that calls it. An error
 	// says that some or all of them did not leave.
 	Send(to NodeID, lane Lane, batch []Message) error
+	// AppendBytesMax is how many bytes of entry records one append message may carry here; 0: as many
+	// as any Config allows. Start refuses a Config that may need more: such an append would be sent
+	// again and again. It is asked before Start.
+	AppendBytesMax() int
 	// Peer says how the connection to a peer is.
 	Peer(id NodeID) PeerStatus
 	// Close closes every connection, waits for the transport's goroutines, and is idempotent. No

@@ -1,8 +1,6 @@
 package raft
 
 import (
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -111,8 +109,10 @@ func (w *writer) makeDurable(write Write, memory *Memory, mark *Mark) error {
 	w.commit = max(w.commit, write.Commit)
 	if write.Hard != nil || write.Log != nil || memory != nil || mark != nil {
 		began := time.Now()
-		err := guardedWrite(n.storage, StorageWrite{
-			Hard: write.Hard, Log: write.Log, Commit: w.commit, Memory: memory, Mark: mark,
+		err := guarded(func() error {
+			return n.storage.Write(StorageWrite{
+				Hard: write.Hard, Log: write.Log, Commit: w.commit, Memory: memory, Mark: mark,
+			})
 		})
 		if err != nil {
 			return &StorageError{Op: "write", Err: err}
@@ -142,16 +142,6 @@ func (w *writer) tell(write Write) {
 	if write.Seq != 0 {
 		n.mailbox.persistedUpTo(write.Seq)
 	}
-}
-
-// guardedWrite turns a panic of the storage into an error: it ends the node, not the process.
-func guardedWrite(s Storage, w StorageWrite) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return s.Write(w)
 }
 
 // mergeWrites merges the first writes of the queue into one with the same effect as all of them in

@@ -163,6 +163,9 @@ func (m *Memory) Start(e raft.Endpoint) error {
 // Connect implements raft.Transport. It is called after Start.
 func (m *Memory) Connect(peers []raft.Member) { m.links.connect(peers) }
 
+// AppendBytesMax implements raft.Transport: messages of any size are carried.
+func (m *Memory) AppendBytesMax() int { return 0 }
+
 // Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
 // peer is not connected.
 func (m *Memory) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {

@@ -35,9 +35,9 @@ type Options struct {
 	// DialTimeout. Nil: the member's Address.
 	Resolve func(ctx context.Context, m raft.Member) (string, error)
 
-	// FrameBytesMax bounds one append message. Make it the same on all members, and at least their
-	// Config.AppendBytesMax plus Config.CommandBytesMax plus 64 KiB. Default 72 MiB, which fits
-	// whatever a Config allows; at least 64 KiB, at most 1 GiB.
+	// FrameBytesMax bounds one append message. Make it the same on all members, and at least the larger
+	// of their Config.AppendBytesMax and Config.CommandBytesMax plus 64 KiB: raft.Start refuses what
+	// does not fit. Default 72 MiB, which fits whatever a Config allows; at least 64 KiB, at most 1 GiB.
 	FrameBytesMax int
 	// HandshakesMax bounds the inbound connections whose handshake is not finished, each of which takes a
 	// file descriptor and, while it is silent, about 10 KiB. One is closed for a newer one: one from an

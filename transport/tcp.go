@@ -130,6 +130,9 @@ func (t *TCP) Connect(peers []raft.Member) {
 	t.links.connect(peers)
 }
 
+// AppendBytesMax implements raft.Transport: what Options.FrameBytesMax leaves for entries.
+func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - smallBytesMax - frameSumBytes }
+
 // Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
 // peer is not connected; matches ErrOversized if a message was left out because it is over the
 // limit; any other one means that the connection broke.

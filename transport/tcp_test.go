@@ -157,6 +157,21 @@ func TestSend_MessageOverTheLimitIsLeftOutAndTheOthersArrive(t *testing.T) {
 	assert.Equal(t, uint64(1), a.Stats().Unsendable)
 }
 
+func TestSend_AnAppendOfAppendBytesMaxArrives(t *testing.T) {
+	options := transport.Options{FrameBytesMax: 64 << 10}
+	b, seen := start(t, "b", options)
+	a, r := start(t, "a", options)
+	a.Connect(at("b", b.Addr().String()))
+	r.AwaitUp(t, "b")
+	size := a.AppendBytesMax() - raft.RecordOverheadBytes
+	m := raft.Message{
+		From: raft.Peer{ID: "a", Incarnation: 1}, To: raft.Peer{ID: "b", Incarnation: 1}, Term: 7,
+		Body: transporttest.Append(raft.EntryID{Term: 7}, []int{size}, 0),
+	}
+	require.NoError(t, a.Send("b", raft.LaneBulk, []raft.Message{m}))
+	seen.AwaitMessages(t, 1)
+}
+
 // Nobody sends anything for many times the IdleTimeout, and every connection stands.
 func TestBeats_KeepSilentConnectionsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
