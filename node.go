@@ -101,6 +101,7 @@ func Start(ctx context.Context, cfg Config, fsm FSM, storage Storage, transport 
 	}
 	n.wg.Go(n.writer.run)
 	n.wg.Go(n.applier.run)
+	n.wg.Go(n.warnUntilFounded)
 	go n.run(first)
 	return n, nil
 }
@@ -289,6 +290,31 @@ func (n *Node) warnOfLaterRelease(notes []Note) {
 			n.logger.log(hclog.Error, "an entry was refused that a later release wrote: start that release on this member",
 				"entry", note.ID.String(), "member", string(note.Peer))
 		}
+	}
+}
+
+const (
+	foundingPatience = 10 * time.Second // then it is logged what a founding waits for
+	foundingPause    = 5 * time.Minute  // before that is logged again
+)
+
+// warnUntilFounded says now and then why there is no cluster yet: one member of the list that is not there keeps
+// all others waiting, which run without an error.
+func (n *Node) warnUntilFounded() {
+	timer := time.NewTimer(foundingPatience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-n.loopEnded:
+			return
+		}
+		s := n.Status()
+		if s.Err != nil || s.Wiped || s.Founded && s.Term > 0 {
+			return
+		}
+		n.cfg.Logger.Warn("there is no cluster yet", "reason", s.LeaderReason)
+		timer.Reset(foundingPause)
 	}
 }
 

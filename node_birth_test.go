@@ -1,8 +1,10 @@
 package raft_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -50,6 +52,35 @@ func TestFounding_StatusSaysWhoIsMissing(t *testing.T) {
 		assert.True(t, s.Founded)
 		assert.Empty(t, s.Missing)
 		assert.Contains(t, s.Tolerance, "survives 1 failure more")
+	})
+}
+
+// n3 does not run. The founder and the member that waits say so in their status, and in one line of their logs.
+func TestFounding_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := map[raft.NodeID]*bytes.Buffer{"n1": {}, "n2": {}, "n3": {}}
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *raft.Config) {
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: logs[cfg.ID], Mutex: &sync.Mutex{}})
+		}})
+		c.Start("n1")
+		c.Start("n2")
+		time.Sleep(9 * time.Minute)
+		synctest.Wait()
+		for id, says := range map[raft.NodeID][]string{
+			"n1": {"this member founds it", "n3 has not answered the roll call"},
+			"n2": {"waits for the founder, n1", "roll call", "seen from here, n3"},
+		} {
+			for _, part := range says {
+				assert.Contains(t, c.Node(id).Status().LeaderReason, part)
+				assert.Contains(t, logs[id].String(), part)
+			}
+			assert.Equal(t, 2, strings.Count(logs[id].String(), "there is no cluster yet"), "after 10 s, and once in 5 min")
+		}
+		c.Start("n3")
+		c.Leader()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, 2, strings.Count(logs["n2"].String(), "there is no cluster yet"))
 	})
 }
 

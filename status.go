@@ -227,15 +227,29 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 			"and hands over as soon as a quorum of the others is ahead of it", s.Leader, s.Term)
 	case s.Leader != "":
 		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
-	case len(s.Missing) > 0:
-		return "no cluster yet: " + strings.Join(s.Missing, "; ")
 	case len(s.Members) == 0:
 		return "no cluster yet: this member's store is empty and it has no list of founders, so it waits to be added"
 	case !s.Founded || s.Term == 0:
-		return "no cluster yet: this member waits for the founder, " + founderOf(s.Members) +
-			"; if that one is lost for good and every member says this, nothing was ever committed: empty all stores and start again"
+		return notFounded(s)
 	case up < voters/2+1:
 		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed", up, count(voters, "voter"), voters/2+1)
 	}
 	return cmp.Or(last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
+}
+
+// notFounded says whom the founding of the cluster waits for: every member of the list has to be there once.
+// The founder alone knows who has not answered it; the others say who that is, and what they see themselves.
+func notFounded(s Status) string {
+	founder := founderOf(s.Members)
+	if string(s.ID) == founder {
+		return "no cluster yet: this member founds it once every member of the list has answered; " +
+			strings.Join(s.Missing, "; ")
+	}
+	reason := "no cluster yet: this member waits for the founder, " + founder + ", which founds it once every " +
+		"member of the list has answered its roll call, and whose status says who is missing"
+	for _, m := range s.Missing {
+		reason += "; seen from here, " + m
+	}
+	return reason + "; if " + founder + " is lost for good and every member says this, nothing was ever committed: " +
+		"empty all stores and start again"
 }

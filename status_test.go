@@ -54,7 +54,12 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	founding := seenFrom(Follower, 3)
 	founding.Founded, founding.Missing = false, []string{"n2 has not answered", "n3 has not answered"}
 	waiting := seenFrom(Follower, 3)
-	waiting.Founded = false
+	waiting.ID, waiting.Founded = "n2", false
+	unreached := waiting
+	unreached.Missing = []string{"n3: connection refused"}
+	const waits = "no cluster yet: this member waits for the founder, n1, which founds it once every member of the list " +
+		"has answered its roll call, and whose status says who is missing"
+	const lost = " for good and every member says this, nothing was ever committed: empty all stores and start again"
 	stalled := seenFrom(Leader, 3, "n2")
 	stalled.Leader, stalled.DiskStalled = "n1", true
 	led := seenFrom(Follower, 3, "n2")
@@ -69,9 +74,10 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
 		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk stands still: it takes no proposals, and hands over " +
 			"as soon as a quorum of the others is ahead of it"},
-		{founding, "", "no cluster yet: n2 has not answered; n3 has not answered"},
-		{waiting, "", "no cluster yet: this member waits for the founder, n1; if that one is lost for good and " +
-			"every member says this, nothing was ever committed: empty all stores and start again"},
+		{founding, "", "no cluster yet: this member founds it once every member of the list has answered; " +
+			"n2 has not answered; n3 has not answered"},
+		{waiting, "", waits + "; if n1 is lost" + lost},
+		{unreached, "", waits + "; seen from here, n3: connection refused; if n1 is lost" + lost},
 		{Status{}, "", "no cluster yet: this member's store is empty and it has no list of founders, so it waits to be added"},
 		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
 		{Status{Err: ErrClosed}, "", "this node has ended: " + ErrClosed.Error()},

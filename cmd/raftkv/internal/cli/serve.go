@@ -20,7 +20,8 @@ func newServe(streams Streams) *cobra.Command {
 		Short: "Run one member of a cluster",
 		Long: `serve runs one member. The first start of a cluster needs --peers, the same list on every member, which
 names all founding members, each as id=host:port=url: its id, where the others reach it, and where clients
-do. HTTP has neither authentication nor encryption: keep it on a network that you trust.`,
+do. Nothing is served until each of them has run at the same time as the others once: the log and "raftkv status"
+say who is missing. HTTP has neither authentication nor encryption: keep it on a network that you trust.`,
 		Example: `  raftkv serve --id n1 --data /var/lib/raftkv --raft-addr 127.0.0.1:5001 --http-addr 127.0.0.1:4001 \
     --peers n1=127.0.0.1:5001=http://127.0.0.1:4001 \
     --peers n2=127.0.0.1:5002=http://127.0.0.1:4002 \

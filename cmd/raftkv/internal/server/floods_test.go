@@ -195,5 +195,5 @@ func TestReply_TheOneThatIsWrittenLongestMakesRoom(t *testing.T) {
 			whole++
 		}
 	}
-	assert.LessOrEqual(t, whole, server.RepliesBytesMax/kv.ValueBytesMax)
+	assert.Less(t, whole, len(silent)*3/4) // a request may be read when there is room again
 }
