@@ -21,6 +21,8 @@ type checker struct {
 	foundings         map[raft.ClusterID]uint64 // by cluster: the hash of its entry 1
 	draws             int                       // of election timeouts
 	shortest, longest raft.Time                 // of them
+	timers            map[raft.Time]life        // by election timeout: who drew it last
+	alike             int                       // timeouts that two lives drew
 }
 
 type committedEntry struct {
@@ -89,6 +91,7 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 	k.commits(n, before)
 	k.configuration(n, out)
 	k.conversation(n, before, events, out)
+	k.closes(n, events, out)
 	k.limits(n, before, events, out)
 	k.settled(n, out)
 	for i := range out.Notes {

@@ -71,6 +71,7 @@ const (
 	evPhase                      // the next phase begins
 	evWatch                      // the liveness checker looks
 	evCue                        // a director looks
+	evExit                       // a process that was told to stop ends; a: for how long
 )
 
 type event struct {

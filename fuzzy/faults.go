@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -29,13 +30,14 @@ const (
 	Rot
 	Drift
 	Jump
+	Close // a process is told to stop, and ends a little later
 	Usurp // one leader after the other is cut off, and comes back when the next one goes: Figure 8
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
-	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp",
+	"stall", "disk failure", "wipe", "rot", "drift", "jump", "close", "usurp",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -175,6 +177,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 		n.disk.fails = true
 	case Wipe, Rot:
 		m.lose(c, n)
+	case Close:
+		n.close(1+m.random.Exponential(c.profile.ElectionTimeout/2), m.random.Exponential(m.rate.For))
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
@@ -182,6 +186,16 @@ func (m *nemesis) onOne(c *cluster) bool {
 		n.clock.Jump(int64(m.random.Between(0, sim.In(7200e9)-1) - sim.In(3600e9)))
 	}
 	return false
+}
+
+// close tells a process to stop. It ends later, and is started again after that.
+func (n *node) close(in, down sim.Time) {
+	if n.core == nil || n.closing {
+		return
+	}
+	n.closing = true
+	n.post(raft.Closing{})
+	n.later(in, event{kind: evExit, a: int64(down)})
 }
 
 // lose empties a disk, or damages it for good, within the budget: a minority of the voters. Beyond the

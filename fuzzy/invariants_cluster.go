@@ -21,7 +21,8 @@ import (
 //	G11  Every command in the log was proposed, and is there once.
 //	G13  A read sees everything that was committed before it was asked for. (dissertation §6.4)
 //	G14  A message says who its sender is, and no more than the sender knows.
-//	G15  A transfer ends at somebody who led.
+//	G15  A transfer ends at who was named, and who came to lead after it began.
+//	G17  Who may choose hands over to the voter with the longest log among those that it heard lately. (dissertation §3.10)
 //	G16  A cluster has a term once all its members hold its entry 1, and no other cluster has its id.
 
 // leadership checks a member that leads.
@@ -230,10 +231,12 @@ func (k *checker) readSafe(n *node, r *request, i raft.Index) {
 	k.c.holds(i <= k.committed(), "G13", "%s serves a read at %d, and only %d is committed", n.id, i, k.committed())
 }
 
-func (k *checker) transferred(n *node, a raft.Answer) {
+func (k *checker) transferred(n *node, r *request, a raft.Answer) {
 	led := false
-	for _, leader := range k.leaders {
-		led = led || nodeID(leader) == a.Leader
+	for term := r.term + 1; term <= n.status.Term; term++ {
+		leader, ok := k.leaders[term]
+		led = led || ok && nodeID(leader) == a.Leader
 	}
-	k.c.holds(led && a.Leader != n.id, "G15", "%s handed over to %q, who never led", n.id, a.Leader)
+	k.c.holds(led && a.Leader != n.id, "G15", "%s handed over in term %d to %q, who did not come to lead", n.id, r.term, a.Leader)
+	k.c.holds(r.to == "" || r.to == a.Leader, "G15", "%s was to hand over to %s, and says that it did to %q", n.id, r.to, a.Leader)
 }

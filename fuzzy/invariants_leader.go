@@ -91,6 +91,9 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 		t, ok := e.(raft.TransferRequested)
 		if ok && !slices.ContainsFunc(out.Answers, func(a raft.Answer) bool { return a.Ticket == t.Ticket }) {
 			w.transfer, w.since = t.Ticket, w.now
+			if r := k.c.work.request(t.Ticket); r != nil {
+				r.term = s.Term
+			}
 		}
 	}
 	for i := range out.Send {
@@ -98,6 +101,55 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 	}
 	for i := range out.Write.Then {
 		k.tells(n, s, &out.Write.Then[i])
+	}
+}
+
+// fitness is how much of its leader's log a voter holds, if there is one.
+type fitness struct {
+	match raft.Index
+	some  bool
+}
+
+// fittest returns the longest log that a leader knows of before a step, among the voters that have answered it in
+// this term, and lately.
+func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
+	w := &n.seen
+	if before.Role != raft.Leader || w.term != before.Term {
+		return f
+	}
+	for i := range before.Peers {
+		p := &before.Peers[i]
+		m, _ := before.Config.Member(p.ID)
+		seen := &w.peers[index(p.ID)]
+		answered := seen.proved > 0 || seen.echoed != raft.RequestID{}
+		if m.Kind == raft.Voter && answered && w.now-seen.heard < n.timeout() {
+			f = fitness{max(f.match, p.Match), true}
+		}
+	}
+	return f
+}
+
+// chooses checks to whom a leader hands over if it may choose. What it learns in the step itself only makes its
+// choice better.
+func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
+	for _, e := range events {
+		if t, ok := e.(raft.TransferRequested); ok && t.To != "" || !fittest.some {
+			return
+		}
+	}
+	for i := range out.Notes {
+		if note := &out.Notes[i]; note.Kind == raft.NoteTransfer {
+			for j := range n.status.Peers {
+				if p := &n.status.Peers[j]; p.ID == note.Peer && p.Match < fittest.match {
+					k.broken("G17", "%s hands over to %s, which has %d entries; another has %d", n.id, p.ID, p.Match, fittest.match)
+				}
+			}
+		}
+	}
+	for i := range out.Answers {
+		if out.Answers[i].Refusal == raft.RefusedNoTarget {
+			k.broken("G17", "%s finds nobody to hand over to, and hears who has %d entries", n.id, fittest.match)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 //	N8   A leader never overwrites or deletes entries of its log; nobody truncates what is committed. (Figure 3)
 //	N9   The configuration in use is the newest one in the log. (dissertation §4.1)
 //	N10  What is in flight stays within its limits.
+//	N29  Entry times never fall along the log, whatever the wall clocks do.
 //	N11  Each request is answered, as often as the contract says.
 
 func (k *checker) terms(n *node, before *raft.CoreStatus) {
@@ -98,6 +99,22 @@ func (k *checker) write(n *node, l *raft.LogWrite) {
 			k.broken("N8", "%s replaces entry 1 in term %d", n.id, n.status.Term)
 		}
 		k.keepsCommitted(n, n.log, l, n.hard.Term, "N8")
+	}
+	k.stamped(n, l)
+}
+
+// stamped checks the times of the entries of a write.
+func (k *checker) stamped(n *node, l *raft.LogWrite) {
+	stamp := int64(0)
+	if i := l.After.Index; i > 0 && int(i) <= len(n.log) {
+		stamp = n.log[i-1].entry.Time
+	}
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		if e.Time < stamp {
+			k.broken("N29", "%s: entry %v is of %d, and the one before it of %d", n.id, e.ID(), e.Time, stamp)
+		}
+		stamp = e.Time
 	}
 }
 
@@ -247,7 +264,7 @@ func (k *checker) answered(n *node, r *request, a raft.Answer) {
 		k.readSafe(n, r, a.ID.Index)
 	case raft.AnswerTransferred:
 		legal, r.state = r.kind == transferRequest && was == unanswered, answeredWell
-		k.transferred(n, a)
+		k.transferred(n, r, a)
 	}
 	k.c.holds(legal, "N11", "%s answers ticket %d with %d after state %d", n.id, a.Ticket, a.Kind, was)
 }

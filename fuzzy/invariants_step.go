@@ -12,7 +12,7 @@ import (
 //	N13  A leader has heard a quorum within an election timeout. (dissertation §6.2)
 //	N14  Who says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
 //	N15  Who hears no leader and votes for nobody stands within two election timeouts, drawn anew each time. (§5.2)
-//	N16  A vote goes to who is at least as up to date. (§5.4.1)
+//	N16  A vote answers a request of its term, by who is at least as up to date. (§5.4.1)
 //	N17  An acknowledgement answers an append of its own term, and names the last entry of that. (§5.3)
 //	N18  matchIndex is what was acknowledged in this term and never falls; nextIndex is above it. (Figure 2)
 //	N19  A core refuses what is not meant for it, and changes no message that it is given.
@@ -28,9 +28,12 @@ import (
 // conversation checks a step against what it was given.
 func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	heard := n.seen.heard
+	fittest := k.fittest(n, before)
 	n.seen.takes(n, before, events)
 	k.rises(n, before, events, heard)
 	k.stands(n, before, out)
+	k.early(n, before, out)
+	k.preVotes(n, before, events, out, heard)
 	k.replies(n, before, events, out)
 	k.refuses(n, before, events, out)
 	k.founds(n, before, out)
@@ -40,6 +43,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 			k.serves(n, out)
 		}
 		k.handsOver(n, events, out)
+		k.chooses(n, events, out, fittest)
 	} else {
 		n.seen.transfer = 0
 	}
@@ -140,6 +144,7 @@ func (k *checker) drawn(n *node, timeout raft.Time) {
 	if timeout > 2*n.timeout() {
 		k.broken("N15", "%s draws an election timeout of %v", n.id, timeout)
 	}
+	k.compared(n, timeout)
 	if k.draws++; k.draws == 1 {
 		k.shortest, k.longest = timeout, timeout
 	}
@@ -198,6 +203,7 @@ func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, 
 			return
 		}
 	}
+	k.broken("N16", "%s votes for %s in term %d, and was not asked to", n.id, grant.To.ID, grant.Term)
 }
 
 // refuses checks that messages for others leave no trace but a note, and that no message was changed.

@@ -129,6 +129,10 @@ var nodeBreaches = []breach{
 		follower.hard.Term, k.canonical[3].by = 5, 5
 		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{{Index: 4, Term: 2}}})
 	}},
+	{"N29", func(_ *cluster, k *checker, _, follower *node) {
+		last := follower.log[len(follower.log)-1].entry
+		k.write(follower, &raft.LogWrite{After: last.ID(), Entries: []raft.Entry{{Index: last.Index + 1, Term: last.Term, Time: last.Time - 1}}})
+	}},
 	{"N20", func(_ *cluster, k *checker, lead, _ *node) {
 		k.span(lead, &raft.AppendRequest{Prev: lead.log[3].entry.ID(), Last: raft.EntryID{Term: 1 << 20, Index: 5}})
 	}},
@@ -243,7 +247,11 @@ var clusterBreaches = []breach{
 		k.leaves(lead, message(lead, follower, lead.hard.Term, raft.Heartbeat{Commit: 1 << 20}))
 	}},
 	{"G15", func(_ *cluster, k *checker, lead, follower *node) {
-		k.transferred(lead, raft.Answer{Leader: follower.id})
+		k.transferred(lead, &request{}, raft.Answer{Leader: follower.id})
+	}},
+	{"G15", func(c *cluster, k *checker, lead, follower *node) { // not who was named
+		k.leaders[lead.status.Term] = follower.index
+		k.transferred(lead, &request{to: c.nodes[3-lead.index-follower.index].id}, raft.Answer{Leader: follower.id})
 	}},
 	{"G16", func(c *cluster, k *checker, lead, follower *node) {
 		follower.disk.log = nil

@@ -132,8 +132,8 @@ func (l *liveness) heal() {
 		n.clock.Resume(now)
 		n.clock.SetDrift(now, 0)
 		n.resume()
-		if n.misled {
-			n.crash() // somebody corrects its list
+		if n.misled || n.closing {
+			n.crash() // somebody corrects its list, or it was about to end
 		}
 		n.start()
 		if n.writing > 0 {

@@ -41,16 +41,18 @@ type node struct {
 	wakeAt   raft.Time
 	armed    sim.Time // when evWake comes; 0: it does not
 
-	log        []slot // the core's log, with payloads: what a node keeps in tail and storage
-	generation uint64
-	queue      []raft.Write // issued, not ended
-	writing    int          // how many of them the disk is working on
-	writes     int64        // ends of writes that were planned: the last one counts
-	outbox     []raft.Message
-	applyTo    raft.EntryID
-	applied    raft.Index
-	applying   bool
-	accepted   []acceptance
+	log         []slot // the core's log, with payloads: what a node keeps in tail and storage
+	generation  uint64
+	queue       []raft.Write // issued, not ended
+	writing     int          // how many of them the disk is working on
+	writes      int64        // ends of writes that were planned: the last one counts
+	outbox      []raft.Message
+	applyTo     raft.EntryID
+	applied     raft.Index
+	applying    bool
+	accepted    []acceptance
+	firstTicket int  // that was asked of this life
+	closing     bool // it was told to stop
 
 	status raft.CoreStatus // after the last step
 	seen   witness
@@ -101,11 +103,15 @@ func (n *node) start() {
 	cfg := n.c.profile.coreConfig()
 	n.given = n.list()
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
+	if n.c.profile.Node.OneSeed {
+		cfg.Seed = n.c.seed.Number | 1
+	}
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.generation, n.applied, n.applyTo, n.applying = 1, 0, raft.EntryID{}, false
 	n.wakeAt, n.armed, n.stepping, n.writing = 0, 0, false, 0
 	n.hard = n.disk.hard
+	n.firstTicket, n.closing = len(n.c.work.requests), false
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
 	if err != nil {
@@ -231,6 +237,9 @@ func (n *node) handle(e event) {
 		n.peerEvent(e.a)
 	case evResume:
 		n.resume()
+	case evExit:
+		n.crash()
+		n.restartIn(sim.Time(e.a))
 	}
 }
 

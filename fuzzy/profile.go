@@ -53,6 +53,7 @@ type NodeProfile struct {
 	Punctual      bool      // no timer fires late
 	Connections   bool      // PeerUp and PeerLost are told
 	DriftMax      int       // millionths that a clock may be too fast or too slow
+	OneSeed       bool      // all starts are with one seed
 	OtherLists    int       // starts with another list of initial members than the rest
 }
 
@@ -95,7 +96,7 @@ var profiles = []struct {
 	{"busy", "five nodes, over a hundred proposals and one fault a second", shapeBusy},
 	{"calm", "no fault at all: nothing may happen but work", shapeCalm},
 	{"network", "the network's faults and partitions alone", only(Partition, Flap, Clog, Reset, Usurp)},
-	{"crash", "crashes, power cuts and crash loops alone", only(Crash, PowerCut, CrashLoop)},
+	{"crash", "crashes, power cuts and crash loops alone", only(Crash, PowerCut, CrashLoop, Close)},
 	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
 	{"founding", "faults from the first moment on, and short lives", shapeFounding},
@@ -201,6 +202,7 @@ func drawNode(s *sim.Stream) NodeProfile {
 		},
 		LatePersisted: chance(500_000), LateSend: chance(500_000), DropSpan: chance(100_000), Spurious: chance(100_000),
 		Connections: s.Coin(), DriftMax: chance(100_000), SendWait: s.LogTime(millisecond/2, 200*millisecond),
+		OneSeed: s.IntN(3) == 0,
 	}
 	delayed := sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(millisecond/20, 5*millisecond), Max: 50 * millisecond}
 	if s.Coin() {
@@ -285,6 +287,10 @@ func shapeFounding(s *sim.Stream, p *Profile) {
 	}
 	if s.IntN(8) > 0 { // a disk that is damaged before the founding ends every hope of it
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Rot })
+	}
+	if s.Coin() { // the answers to an earlier roll come late, and again
+		p.Network.Replay = s.LogUniform(10_000, 300_000)
+		p.Network.ReplayMax = s.LogTime(p.ElectionTimeout, 20*p.ElectionTimeout)
 	}
 	for i := range p.Faults {
 		p.Faults[i].Every = max(p.Faults[i].Every/10, sim.In(50*time.Millisecond))

@@ -5,12 +5,13 @@ import "github.com/coxswain/raft"
 // witness is what the simulation has seen come to a member and go from it in this life, as far as the rules
 // speak of it. It believes nothing of what the core says about itself.
 type witness struct {
-	now   raft.Time // of the running step
-	heard raft.Time // when the leader that it follows was last heard, in the present term; 0: never
-	beat  raft.Time // when anybody last spoke as a leader of no earlier term; 0: never
-	reign raft.Term // in which term that was
-	cause raft.Time // when it last had a reason not to campaign
-	wake  raft.Time // what it last asked for
+	now    raft.Time // of the running step
+	heard  raft.Time // when the leader that it follows was last heard, in the present term; 0: never
+	beat   raft.Time // when anybody last spoke as a leader of no earlier term; 0: never
+	reign  raft.Term // in which term that was
+	rested raft.Time // when it last heard its leader, voted, stood, led, or started
+	cause  raft.Time // when it last had a reason not to campaign
+	wake   raft.Time // what it last asked for
 
 	round    raft.RequestID // of its latest pre-vote
 	preVotes uint64         // who granted that, by index
@@ -56,7 +57,7 @@ func (w *witness) begin(n *node) {
 		earlier = raft.RequestID{}
 	}
 	*w = witness{
-		now: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
+		now: now, rested: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation,
 	}
 }

@@ -1,0 +1,137 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// tooEarly is what a follower may not do yet, and what it may not say; other leads.
+var tooEarly = []stepBreach{
+	{"N25", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.seen.rested = n.seen.now - n.timeout() + 1
+		out.Notes = []raft.Note{{Kind: raft.NoteTimeout}}
+		return nil
+	}},
+	{"N25", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // it has just voted
+		n.seen.rested = 0
+		out.Notes = []raft.Note{{Kind: raft.NoteVoteGranted}, {Kind: raft.NoteTimeout}}
+		return nil
+	}},
+	{"N26", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // it hears a leader
+		n.seen.heard = n.seen.now
+		return preVote(n, other, before.Term, before.Last, out)
+	}},
+	{"N26", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.seen.heard = 0
+		return preVote(n, other, before.Term, raft.EntryID{Term: before.Last.Term, Index: before.Last.Index - 1}, out)
+	}},
+	{"N26", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.seen.heard = 0
+		before.Term, n.status.Term = 9, 9
+		return preVote(n, other, 7, raft.EntryID{Term: 9, Index: 1 << 20}, out)
+	}},
+	{"N16", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // nobody asked
+		out.Write.Then = []raft.Message{*message(n, other, before.Term, raft.VoteReply{Granted: true})}
+		return given(message(other, n, before.Term-1, raft.VoteRequest{Last: before.Last}))
+	}},
+}
+
+// preVote lets n grant other a pre-vote.
+func preVote(n, other *node, term raft.Term, last raft.EntryID, out *raft.Output) []raft.Event {
+	id := raft.RequestID{Boot: 1, Counter: 1 << 40}
+	out.Send = []raft.Message{*message(n, other, term, raft.PreVoteReply{ID: id, Granted: true})}
+	return given(message(other, n, term, raft.PreVoteRequest{ID: id, Last: last}))
+}
+
+func TestInvariants_OfVotesNoticeTheirBreach(t *testing.T) {
+	for _, row := range tooEarly {
+		c, other, n := running(t)
+		before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
+		n.seen.now = n.now().Mono
+		events := row.breach(c.check, n, other, &before, &out)
+		heard := n.seen.heard
+		c.check.early(n, &before, &out)
+		c.check.preVotes(n, &before, events, &out, heard)
+		c.check.replies(n, &before, events, &out)
+		expectBreach(t, c, row.rule)
+	}
+}
+
+// A leader that may choose hands over to the longest log.
+func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
+	for _, out := range []raft.Output{
+		{Notes: []raft.Note{{Kind: raft.NoteTransfer}}},
+		{Answers: []raft.Answer{{Kind: raft.AnswerRefused, Refusal: raft.RefusedNoTarget}}},
+	} {
+		c, n, _ := running(t)
+		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
+		n.seen.now = n.now().Mono
+		best := c.check.fittest(n, &n.status)
+		require.True(t, best.some)
+		n.status.Peers[0].Match = best.match - 1
+		if len(out.Notes) > 0 {
+			out.Notes[0].Peer = n.status.Peers[0].ID
+		}
+		c.check.chooses(n, []raft.Event{raft.TransferRequested{To: "a"}}, &out, best)
+		require.Nil(t, c.failure, "its caller chose")
+		c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &out, best)
+		expectBreach(t, c, "G17")
+	}
+}
+
+func TestInvariants_TimersInStepAreNoticed(t *testing.T) {
+	c, n, other := running(t)
+	c.profile.Node.OneSeed = true
+	for i := range raft.Time(alikeMax + 1) {
+		require.Nil(t, c.failure)
+		c.check.compared(n, n.timeout()+i)
+		c.check.compared(other, n.timeout()+i)
+	}
+	expectBreach(t, c, "N27")
+}
+
+// A member that is told to stop owes every answer at once.
+func TestInvariants_WhoIsToldToStopAnswers(t *testing.T) {
+	for _, row := range []struct {
+		what   string
+		closed bool
+		ask    func(c *cluster, n *node) raft.Ticket
+		answer raft.AnswerKind
+		broken bool
+	}{
+		{"a read without an answer", false, func(c *cluster, n *node) raft.Ticket { return c.work.read(n, 0, 0) }, 0, true},
+		{"a read that is refused", false, func(c *cluster, n *node) raft.Ticket { return c.work.read(n, 0, 0) }, raft.AnswerRefused, false},
+		{"a write that is accepted alone", false, func(c *cluster, n *node) raft.Ticket { return c.work.write(n, 0, 1) }, raft.AnswerAccepted, true},
+		{"a write after it was told", true, func(c *cluster, n *node) raft.Ticket { return c.work.write(n, 0, 1) }, raft.AnswerAccepted, true},
+	} {
+		c, n, _ := running(t)
+		n.firstTicket = len(c.work.requests)
+		n.seen.closed = row.closed
+		out := raft.Output{Answers: []raft.Answer{{Ticket: row.ask(c, n), Kind: row.answer}}}
+		if row.answer == 0 {
+			out.Answers = nil
+		}
+		c.check.closes(n, []raft.Event{raft.Closing{}}, &out)
+		if row.broken {
+			expectBreach(t, c, "N28")
+		} else {
+			assert.Nil(t, c.failure, row.what)
+		}
+	}
+}
+
+// The fault comes about: processes are told to stop, with requests open.
+func TestClose_IsPlayed(t *testing.T) {
+	closed := 0
+	for number := range uint64(10) {
+		r, err := Run(Seed{"crash", number}, nil)
+		require.NoError(t, err)
+		require.Nil(t, r.Failure)
+		closed += r.ByFault[Close]
+	}
+	assert.Positive(t, closed)
+}
