@@ -21,6 +21,7 @@ type Metrics struct {
 	Elections         uint64
 	LeaderChanges     uint64
 	DiskStalls        uint64 // times that this member led and its disk stood still
+	LateWakes         uint64 // times that the loop woke half an election timeout after its deadline, or later
 	Steps             uint64
 	Proposals         uint64 // calls of Propose that were answered
 	ProposalsFailed   ProposalFailures
@@ -124,7 +125,8 @@ func (h *histogram) read() Histogram {
 
 // counters is what a running node counts.
 type counters struct {
-	elections, leaderChanges, diskStalls, steps          atomic.Uint64
+	elections, leaderChanges, diskStalls                 atomic.Uint64
+	lateWakes, steps                                     atomic.Uint64
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
 	unknown, otherFailures, reads, commands              atomic.Uint64
 	writes, entriesWritten, bytesWritten                 atomic.Uint64
@@ -229,7 +231,7 @@ func (n *Node) Metrics() Metrics {
 	c := n.counters
 	m := Metrics{
 		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(),
-		DiskStalls: c.diskStalls.Load(), Steps: c.steps.Load(),
+		DiskStalls: c.diskStalls.Load(), LateWakes: c.lateWakes.Load(), Steps: c.steps.Load(),
 		Proposals: c.proposals.Load(),
 		ProposalsFailed: ProposalFailures{
 			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),

@@ -27,6 +27,7 @@ type Node struct {
 	deadline *time.Timer
 	armed    Time // when the timer fires; 0: it is not running
 	due      Time // the deadline of the last Output
+	late     lateness
 	// unreadable is the entry of a later release that was refused last; the loop's own.
 	unreadable EntryID
 
@@ -230,6 +231,7 @@ func (n *Node) loop() error {
 			return err
 		}
 		n.honour(out)
+		n.late.rests = n.now().Mono
 		if len(inspections) > 0 {
 			s := n.core.Status()
 			for _, reply := range inspections {
@@ -246,6 +248,7 @@ func (n *Node) loop() error {
 func (n *Node) step(batch []Event) (out Output, err error) {
 	defer n.recoverCore(&err)
 	now := n.now() // after the last event of the batch was taken
+	n.woke(now.Mono)
 	out = n.core.Step(now, batch...)
 	n.counters.stepped(len(batch), time.Duration(n.now().Mono-now.Mono))
 	return out, nil

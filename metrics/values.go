@@ -26,6 +26,8 @@ var values = []value[raft.Metrics]{
 		func(m raft.Metrics) float64 { return float64(m.LeaderChanges) }),
 	counter("disk_stalls_total", "Times that this member led and its disk stood still for DiskStallMax.",
 		func(m raft.Metrics) float64 { return float64(m.DiskStalls) }),
+	counter("late_wakes_total", "Times that the loop woke half an election timeout after its deadline, or later.",
+		func(m raft.Metrics) float64 { return float64(m.LateWakes) }),
 	counter("steps_total", "Steps of the core.", func(m raft.Metrics) float64 { return float64(m.Steps) }),
 
 	counter("proposals_total", "Proposals that were answered.",

@@ -43,6 +43,7 @@ func (t *TCP) accept(e raft.Endpoint) {
 		}
 		pause = t.options.RedialMin
 		t.counters.accepted.Add(1)
+		hasten(conn)
 		if c := t.enter(conn); c != nil {
 			t.serving.Go(func() { t.welcome(e, c) })
 		}

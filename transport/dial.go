@@ -79,6 +79,7 @@ func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (shak
 	if err != nil {
 		return shaken{}, err
 	}
+	hasten(conn)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	s, err := t.greet(conn, m, lane)
 	if !stop() && err == nil {

@@ -133,7 +133,7 @@ func TestMeasure_Loss(t *testing.T) {
 			load := c.load(20, workload.DefaultTimeout)
 			writes(t, load.Workload, 20)
 			c.treat(testnet.Link{Loss: percent})
-			load.measure(20*time.Second, "%d %% of the packets lost on all links", percent)
+			load.measure(20*time.Second, "%d %% of the packets lost on all links (TCP: %s)", percent, c.net.CongestionControl())
 			c.treat(testnet.Link{})
 			c.caughtUp()
 			load.verify()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	addressesAt    = 12   // where an IPv4 packet has its source and its destination
 	addressBytes   = 4
 	packetBytesMin = 20 + 4 // the ports of TCP included
+
+	congestionControl = "/proc/sys/net/ipv4/tcp_congestion_control"
 )
 
 // Net is the network between the members. Its methods may be called from any goroutine.
@@ -50,8 +53,7 @@ func Open() (*Net, error) {
 	if err != nil {
 		return nil, fmt.Errorf("testnet: TUN device: %w", err)
 	}
-	// Most machines run cubic; without the right to choose, the namespace keeps what it has.
-	_ = os.WriteFile("/proc/sys/net/ipv4/tcp_congestion_control", []byte("cubic"), 0)
+	chooseCongestionControl()
 	n := &Net{device: device}
 	for from := range n.ways {
 		for to := range n.ways[from] {
@@ -62,6 +64,25 @@ func Open() (*Net, error) {
 	}
 	n.tasks.Go(n.read)
 	return n, nil
+}
+
+// chooseCongestionControl takes what most machines run, or what resembles it most: a namespace may not
+// choose everything, and keeps what it has if it may choose neither.
+func chooseCongestionControl() {
+	for _, algorithm := range []string{"cubic", "reno"} {
+		if os.WriteFile(congestionControl, []byte(algorithm), 0) == nil {
+			return
+		}
+	}
+}
+
+// CongestionControl is the algorithm of the members' TCP.
+func (n *Net) CongestionControl() string {
+	algorithm, err := os.ReadFile(congestionControl)
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(algorithm))
 }
 
 // Treat changes what happens to the packets from one member to another.
