@@ -106,6 +106,31 @@ func TestFSM_ThatTakesItsTimeKeepsItsCallersWaiting(t *testing.T) {
 	})
 }
 
+// An index that is published before the FSM has it is a stale read.
+func TestFSM_AnIndexIsPublishedOnceTheFSMHasIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		n := callWithin(t, func(*raft.Node) { <-release })
+		ctx := context.Background()
+		results := make(chan error, 3)
+		go func() { _, err := n.Propose(ctx, []byte("call")); results <- err }()
+		synctest.Wait()
+		s := n.Status()
+		require.Equal(t, s.Commit, s.Last.Index, "it is committed")
+		assert.Less(t, s.Applied, s.Commit)
+		assert.Less(t, n.Metrics().AppliedIndex, s.Commit)
+		go func() { _, err := n.ReadIndex(ctx); results <- err }()
+		go func() { results <- n.WaitApplied(ctx, s.Commit) }()
+		time.Sleep(time.Minute)
+		assert.Empty(t, results, "and the FSM does not have it")
+		close(release)
+		for range 3 {
+			assert.NoError(t, <-results)
+		}
+		assert.Equal(t, s.Commit, n.Status().Applied)
+	})
+}
+
 // A helper of the FSM cannot be told from any other caller; the status shows the FSM that never returns.
 func TestFSM_ThatWaitsForAHelperIsSeenInTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
