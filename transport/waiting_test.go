@@ -3,6 +3,7 @@ package transport
 import (
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -93,7 +94,8 @@ func TestTurns_AreBoundedAndThoseWhoHaveBegunComeFirst(t *testing.T) {
 		if first {
 			queue = &turns.queues[0]
 		}
-		for {
+		for range 1_000_000 {
+			runtime.Gosched()
 			turns.mu.Lock()
 			queued := queue.Len() > 0
 			turns.mu.Unlock()

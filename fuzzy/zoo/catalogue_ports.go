@@ -1,0 +1,89 @@
+package zoo
+
+// ports: what strangers can reach, a member's port and the demo store's; tests with real sockets catch these.
+var ports = []Mutant{
+	{
+		ID: "X20", Rule: "a body arrives before its request takes a place", Bug: "the place is held for as long as the client likes",
+		Edits: []Edit{before("cmd/raftkv/internal/server/server.go", `body, x, err := s.readBody(w, r)`, `
+			select {
+			case s.running <- struct{}{}:
+				defer func() { <-s.running }()
+			default:
+				s.deliver(w, r, fail(api.Errorf(api.Overloaded, "try again", "full")))
+				return
+			}`)},
+		Expect: "N10", Seen: "our own demo store: 1,700 bodies that trickled kept out every other write",
+		Test:    &Test{"cmd/raftkv/internal/server", "Body_ThatTrickles"},
+		Outside: true,
+	},
+	{
+		ID: "X21", Rule: "a body has a deadline", Bug: "each byte puts it off",
+		Edits:   []Edit{value("cmd/raftkv/internal/server/answer.go", `time.Now().Add(BodyTimeout)`, `time.Now().Add(time.Hour)`)},
+		Expect:  "N10",
+		Test:    &Test{"cmd/raftkv/internal/server", "Body_HasADeadline"},
+		Outside: true,
+	},
+	{
+		ID: "X22", Rule: "a reply that does not move on is given up", Bug: "it waits for its client",
+		Edits:  []Edit{value("cmd/raftkv/internal/server/answer.go", `time.Now().Add(ReplyTimeout)`, `time.Now().Add(time.Hour)`)},
+		Expect: "N10", Seen: "our own demo store: clients that never read cost the leader its office",
+		Test:    &Test{"cmd/raftkv/internal/server", "Reply_ThatIsNotRead"},
+		Outside: true,
+	},
+	{
+		ID: "X23", Rule: "the bytes of bodies and replies under way are bounded", Bug: "they are not",
+		Edits:   []Edit{value("cmd/raftkv/internal/server/transfers.go", `t.bytes+bytes > t.bytesMax`, `false`)},
+		Expect:  "N10",
+		Test:    &Test{"cmd/raftkv/internal/server", "Transfers"},
+		Outside: true,
+	},
+	{
+		ID: "X24", Rule: "so is their number", Bug: "it is not",
+		Edits:   []Edit{value("cmd/raftkv/internal/server/transfers.go", `t.underWay.Len() >= t.countMax`, `false`)},
+		Expect:  "N10",
+		Test:    &Test{"cmd/raftkv/internal/server", "Transfers"},
+		Outside: true,
+	},
+	{
+		ID: "X25", Rule: "every error of the demo store is in JSON", Bug: "what the HTTP server cannot read is answered in text",
+		Edits:   []Edit{value("cmd/raftkv/internal/server/listener.go", `c.answering.Load()`, `true`)},
+		Expect:  "N10",
+		Test:    &Test{"cmd/raftkv/internal/server", "EveryErrorIsInJSON"},
+		Outside: true,
+	},
+	{
+		ID: "X26", Rule: "a caller that gets on with its handshake stays", Bug: "the oldest makes room, whatever it has said",
+		Edits:  []Edit{instead("transport/waiting.go", `c.class += stage - c.class%stages`, `_ = stage`)},
+		Expect: "N10", Seen: "our own transport: 3,000 silent callers kept a member out",
+		Test:    &Test{"transport", "Waiting"},
+		Outside: true,
+	},
+	{
+		ID: "X27", Rule: "a caller from a member's address stays", Bug: "it is one of many",
+		Edits:   []Edit{value("transport/waiting.go", `w.isHome(conn.RemoteAddr())`, `false`)},
+		Expect:  "N10",
+		Test:    &Test{"transport", "Waiting"},
+		Outside: true,
+	},
+	{
+		ID: "X28", Rule: "few TLS handshakes compute at the same time", Bug: "all of them do",
+		Edits:   []Edit{value("transport/waiting.go", `t.free > 0`, `true`)},
+		Expect:  "N10",
+		Test:    &Test{"transport", "Turns"},
+		Outside: true,
+	},
+	{
+		ID: "X29", Rule: "members that are named find a place among strangers", Bug: "whoever came first keeps it",
+		Edits:   []Edit{value("transport/accept.go", `!t.named[in.peer.ID] || !t.closeStranger()`, `true`)},
+		Expect:  "N10",
+		Test:    &Test{"transport", "Strangers"},
+		Outside: true,
+	},
+	{
+		ID: "X30", Rule: "who waits for a founding says for whom", Bug: "it speaks as if it founded",
+		Edits:   []Edit{value("status.go", `string(s.ID) == founder`, `true`)},
+		Expect:  "L1",
+		Test:    &Test{".", "WhoWaitsSays|SaysWhy|LeaderReason"},
+		Outside: true,
+	},
+}
