@@ -72,7 +72,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	c.hear(m.From)
 	c.followCommit(h.Commit)
 	if (h.Round != RequestID{}) {
-		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.follower.proved)})
+		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.follower.proved), Wall: c.now.Wall})
 	}
 }
 

@@ -46,7 +46,7 @@
 //	disk.go          what is durable, and which message waits for it
 //	founding.go      how a cluster comes to be
 //	read.go          linearizable reads
-//	transfer.go      leadership transfer; stall.go: a leader whose disk stands still
+//	transfer.go      leadership transfer; stall.go: a leader whose disk stands still; clock.go: stamps
 //	invariants.go    what must always hold; note.go: decisions as data
 //
 // Of the node:

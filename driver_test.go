@@ -13,10 +13,11 @@ import (
 // it into that state.
 type core struct {
 	*raft.Core
-	t   *testing.T
-	now raft.Time
-	out raft.Output // of the last step
-	seq raft.Seq    // the last write issued
+	t    *testing.T
+	now  raft.Time
+	wall int64       // how far its wall clock is ahead of the monotonic one
+	out  raft.Output // of the last step
+	seq  raft.Seq    // the last write issued
 
 	round raft.RequestID // of the last pre-vote that it asked for
 	asked raft.Term      // the term in which it asked
@@ -185,7 +186,7 @@ func (c *core) took(out raft.Output) raft.Output {
 }
 
 func (c *core) step(events ...raft.Event) raft.Output {
-	return c.took(c.Step(raft.Now{Mono: c.now, Wall: int64(c.now)}, events...))
+	return c.took(c.Step(raft.Now{Mono: c.now, Wall: int64(c.now) + c.wall}, events...))
 }
 
 // after steps without an event once time has passed.
@@ -234,8 +235,22 @@ func (c *core) echo(sender raft.NodeID, match raft.Index) raft.Output {
 	return c.receive(sender, c.Leadership().Term, raft.HeartbeatReply{Round: c.beat, Match: match})
 }
 
-// to is a message of this member, in its present term.
+// to is a message of this member, in its present term. A reply that tells its clock tells that of this step,
+// unless the body has one.
 func (c *core) to(receiver raft.NodeID, body raft.Body) raft.Message {
+	wall := int64(c.now) + c.wall
+	switch reply := body.(type) {
+	case raft.VoteReply:
+		if reply.Granted && reply.Wall == 0 {
+			reply.Wall = wall
+		}
+		body = reply
+	case raft.HeartbeatReply:
+		if reply.Wall == 0 {
+			reply.Wall = wall
+		}
+		body = reply
+	}
 	return raft.Message{
 		From: peer("a"), To: peer(receiver), Cluster: clusterOfTheTests, Term: c.Leadership().Term, Body: body,
 	}

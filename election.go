@@ -127,7 +127,7 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	c.voteFor(from)
 	c.resetElectionDeadline()
 	c.note(Note{Kind: NoteVoteGranted, Peer: from.ID, ID: r.Last})
-	c.promiseVote(from, VoteReply{Granted: true})
+	c.promiseVote(from, VoteReply{Granted: true, Wall: c.now.Wall})
 }
 
 // onPreVoteRequest answers without any change of the term or the vote. The term asked about is one
@@ -164,6 +164,7 @@ func (c *Core) onVoteReply(from Peer, r VoteReply) {
 	if c.candidate == nil || c.candidate.pre || !r.Granted {
 		return
 	}
+	c.hearClock(from.ID, r.Wall)
 	c.candidate.grant(from)
 	c.countVotes()
 }

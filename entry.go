@@ -71,8 +71,9 @@ type Entry struct {
 	Index Index
 	Term  Term
 	Kind  EntryKind
-	// Time is the leader's wall clock when it appended the entry, in nanoseconds since 1970. It never
-	// falls along the log. No rule of Raft reads it.
+	// Time is the leader's wall clock when it appended the entry, in nanoseconds since 1970, but at most a
+	// minute ahead of the median of the voters' clocks. It never falls along the log. No rule of Raft reads
+	// it.
 	Time int64
 	Data []byte
 

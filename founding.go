@@ -153,7 +153,7 @@ func (c *Core) onRollCall(from Peer, r RollCall) {
 		c.note(Note{Kind: NoteRefused, Peer: from.ID, Text: "only the first voter of the list calls the roll"})
 		return
 	}
-	reply := RollReply{ID: r.ID, Verdict: RollNotBlank, List: c.foundingList()}
+	reply := RollReply{ID: r.ID, Verdict: RollNotBlank, List: c.foundingList(), Wall: c.now.Wall}
 	switch {
 	case c.mayRedo(from, r.ID), c.blank() && len(reply.List.Members) > 0:
 		reply.Verdict = RollBlank
@@ -189,6 +189,7 @@ func (c *Core) onRollReply(m Message, r RollReply) {
 		c.refuse(m, "it claims to have our list and shows another")
 		return
 	}
+	c.hearClock(m.From.ID, r.Wall)
 	*a = rollAnswer{id: a.id, peer: m.From, verdict: r.Verdict, founder: r.Founder, term: m.Term}
 	c.found()
 }
@@ -215,7 +216,7 @@ func (c *Core) found() {
 	f.holding = true
 	f.redoAt = c.now.Mono + redoTimeouts*c.electionTimeout()
 	c.adoptFounding(founding.Founder, Entry{
-		Index: 1, Kind: EntryFounding, Time: max(c.now.Wall, c.log.LastTime), Data: founding.Encode(),
+		Index: 1, Kind: EntryFounding, Time: c.stampNow(), Data: founding.Encode(),
 	})
 }
 

@@ -53,6 +53,7 @@ type RollReply struct {
 	Verdict RollVerdict
 	List    Configuration // the answerer's own list
 	Founder Peer          // RollNotBlank: who founded its cluster; its term is the message's
+	Wall    int64         // the answerer's wall clock, for the stamp of entry 1; 0: it does not tell
 }
 
 // FoundRequest carries entry 1 to every member once it is durable at the founder.
@@ -88,6 +89,7 @@ type VoteRequest struct {
 // VoteReply is the answer of Figure 2. A grant leaves once the vote is durable.
 type VoteReply struct {
 	Granted bool
+	Wall    int64 // with a grant: the voter's wall clock, for the stamps of entries; 0: it does not tell
 }
 
 // AppendRequest is AppendEntries of Figure 2 with the entries of the span (Prev, Last].
@@ -131,6 +133,7 @@ type HeartbeatReply struct {
 	// Match is the smaller of what is persisted here and what this term's leader has proved to
 	// match; 0 until it proved something.
 	Match Index
+	Wall  int64 // the sender's wall clock, for the stamps of entries; 0: it does not tell
 }
 
 // ReadRequest asks the leader for a read index on behalf of a follower (dissertation §6.4).

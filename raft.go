@@ -93,6 +93,7 @@ type Core struct {
 	leader    *leader    // non-nil exactly while leader
 	founder   *founder   // non-nil exactly while this member founds a cluster
 	clients   clients    // tickets that outlive a role
+	clocks    clocks     // of the other voters, for the stamps of entries
 	step      step       // what the running Step has gathered
 }
 

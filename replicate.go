@@ -78,7 +78,7 @@ func (c *Core) propose(proposals []Proposal) {
 		return
 	}
 	l := c.leader
-	entries := make([]Entry, 0, len(proposals))
+	entries, now := make([]Entry, 0, len(proposals)), c.stampNow()
 	c.growAnswers(len(proposals))
 	for _, p := range proposals {
 		assert(p.Kind == EntryCommand || p.Kind == EntryNoop, "only commands and no-ops are proposed")
@@ -86,7 +86,7 @@ func (c *Core) propose(proposals []Proposal) {
 			c.answer(Answer{Ticket: p.Ticket, Kind: AnswerRefused, Refusal: refusal})
 			continue
 		}
-		e := c.stamp(Entry{Kind: p.Kind, Data: p.Data, record: p.record}, len(entries))
+		e := c.placed(Entry{Kind: p.Kind, Time: now, Data: p.Data, record: p.record}, len(entries))
 		entries = append(entries, e)
 		l.outstanding = append(l.outstanding, outstanding{p.Ticket, e.ID(), len(p.Data)})
 		l.bytes += len(p.Data)
@@ -114,12 +114,14 @@ func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 }
 
 // appendOwn appends one entry of the leader's own.
-func (c *Core) appendOwn(e Entry) { c.appendEntries([]Entry{c.stamp(e, 0)}) }
+func (c *Core) appendOwn(e Entry) {
+	e.Time = c.stampNow()
+	c.appendEntries([]Entry{c.placed(e, 0)})
+}
 
-// stamp gives an entry its place, ahead entries beyond the log's end, and a time that never falls.
-func (c *Core) stamp(e Entry, ahead int) Entry {
+// placed gives an entry its place, ahead entries beyond the log's end.
+func (c *Core) placed(e Entry, ahead int) Entry {
 	e.Index, e.Term = c.log.Last.Index+1+Index(ahead), c.hard.Term
-	e.Time = max(c.now.Wall, c.log.LastTime)
 	return e
 }
 
@@ -268,6 +270,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	if p == nil {
 		return
 	}
+	c.hearClock(m.From.ID, r.Wall)
 	if r.Match > c.log.Last.Index || c.leader.round.Less(r.Round) {
 		c.refuse(m, "it answers what was not asked")
 		return

@@ -37,6 +37,8 @@ type wireMessage struct {
 	Match     uint64 `codec:"m,omitempty"`
 	Index     uint64 `codec:"x,omitempty"`
 
+	Wall int64 `codec:"w,omitempty"` // a clock, in nanoseconds since 1970
+
 	Granted  bool   `codec:"g,omitempty"`
 	Transfer bool   `codec:"tr,omitempty"`
 	OK       bool   `codec:"ok,omitempty"`
@@ -129,7 +131,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		return frameHeartbeat, nil, nil
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
-		w.Match = uint64(b.Match)
+		w.Match, w.Wall = uint64(b.Match), b.Wall
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -154,7 +156,7 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 		w.Verdict = uint8(b.Verdict)
 		w.List = append(w.List, encodeList(b.List)...)
 		w.Founder = append(w.Founder, b.Founder.ID...)
-		w.FounderIncarnation = uint64(b.Founder.Incarnation)
+		w.FounderIncarnation, w.Wall = uint64(b.Founder.Incarnation), b.Wall
 		return frameRollReply, nil, nil
 	case raft.FoundRequest:
 		return frameFoundRequest, []raft.Entry{b.Entry}, nil
@@ -175,7 +177,7 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 		w.Transfer = b.Transfer
 		return frameVoteRequest, nil, nil
 	case raft.VoteReply:
-		w.Granted = b.Granted
+		w.Granted, w.Wall = b.Granted, b.Wall
 		return frameVoteReply, nil, nil
 	case raft.TimeoutNow:
 		return frameTimeoutNow, nil, nil
@@ -263,7 +265,7 @@ func (d *decoder) body(kind frameType, records []byte) (raft.Body, error) {
 	case frameHeartbeat:
 		return raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit)}, nil
 	case frameHeartbeatReply:
-		return raft.HeartbeatReply{Round: w.id(), Match: raft.Index(w.Match)}, nil
+		return raft.HeartbeatReply{Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
 	case frameReadReply:
@@ -300,7 +302,7 @@ func (d *decoder) electionBody(kind frameType, records []byte) (raft.Body, error
 	case frameVoteRequest:
 		return raft.VoteRequest{Last: w.last(), Transfer: w.Transfer}, nil
 	case frameVoteReply:
-		return raft.VoteReply{Granted: w.Granted}, nil
+		return raft.VoteReply{Granted: w.Granted, Wall: w.Wall}, nil
 	case frameTimeoutNow:
 		return raft.TimeoutNow{}, nil
 	}
@@ -320,6 +322,7 @@ func (d *decoder) rollReply() (raft.Body, error) {
 	return raft.RollReply{
 		ID: w.id(), Verdict: raft.RollVerdict(w.Verdict), List: list,
 		Founder: raft.Peer{ID: founder, Incarnation: raft.Incarnation(w.FounderIncarnation)},
+		Wall:    w.Wall,
 	}, err
 }
 

@@ -1,0 +1,74 @@
+package fuzzy
+
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// clockScenarios: what one wrong wall clock must not do to the stamps of entries.
+var clockScenarios = []scenario{
+	{
+		name: "leader-years-ahead", voters: 3, play: leaderYearsAhead,
+		about:  "a leader whose wall clock jumps ten years ahead does not take the stamps of all later entries with it",
+		source: "class of CockroachDB's clock offsets",
+	},
+	{
+		name: "new-leader-years-ahead", voters: 3, play: newLeaderYearsAhead,
+		about: "not even the first entry of a leader whose wall clock is ten years ahead is stamped by it alone",
+	},
+}
+
+const (
+	tenYears      = int64(10 * 365 * 24 * time.Hour)
+	stampAheadMax = int64(time.Minute)
+)
+
+// stampsAreSane checks that the entries from an index on carry stamps that never fall and are at most a minute,
+// and a second for what passes meanwhile, ahead of a clock that is right.
+func (d *director) stampsAreSane(n, right *node, from int) {
+	latest := right.clock.Wall(d.c.now()) + stampAheadMax + int64(time.Second)
+	d.check("the stamps of "+string(n.id)+" never fall, and stay close to the clocks of the others", func() bool {
+		for i := from; i < len(n.log); i++ {
+			if n.log[i].entry.Time > latest || i > 0 && n.log[i].entry.Time < n.log[i-1].entry.Time {
+				return false
+			}
+		}
+		return len(n.log) > from
+	})
+}
+
+func leaderYearsAhead(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	d.written(a)
+	for _, jump := range []int64{tenYears, -2 * tenYears, tenYears} {
+		a.clock.Jump(jump)
+		from := len(a.log)
+		d.written(a)
+		d.wait(1)
+		d.stampsAreSane(a, b, from)
+	}
+	a.clock.Jump(tenYears)
+	d.written(a)
+	d.crash(a)
+	d.elect(b)
+	d.written(b)
+	d.stampsAreSane(b, b, 0)
+}
+
+func newLeaderYearsAhead(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.written(a)
+	b.clock.Jump(tenYears)
+	d.wait(1)
+	from := len(b.log)
+	replies := d.lose(nil, these(b), raft.HeartbeatReply{})
+	d.crash(a)
+	d.elect(b)
+	d.stampsAreSane(b, c, from)
+	replies.stop()
+	d.written(b)
+	d.stampsAreSane(b, c, from)
+}
