@@ -5,7 +5,7 @@ package zoo
 var surroundings = []Mutant{
 	{
 		ID: "D05", Rule: "a cut and what follows it are one write", Bug: "they are two",
-		Edits: []Edit{before("storage/bolt.go", `next := b.written`, `
+		Edits: []Edit{before("storage/bolt.go", `next, lineage := b.written, b.lineage.with(w)`, `
 			if w.Log != nil && len(w.Log.Entries) > 0 && w.Log.After != b.written.last {
 				cut := b.written
 				if err := b.update("cutting", func(tx *bbolt.Tx) error {
@@ -48,16 +48,9 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "D12", Rule: "a durable state machine goes on from where it stands", Bug: "all is applied to it again",
-		Edits:  []Edit{before("applier.go", `a := applier{}`, `return EntryID{}, nil`)},
+		Edits:  []Edit{before("applier.go", `a := applier{calls: &fsmCalls{}}`, `return EntryID{}, nil`)},
 		Expect: "N5", Seen: "etcd v3.5 (#13766, #14685)",
 		Test:    &Test{".", "DurableFSM"},
-		Outside: true,
-	},
-	{
-		ID: "D15", Rule: "an older image of a disk is refused", Bug: "it is taken",
-		Edits:  []Edit{value("handshake.go", `h.Boot < v.boots[h.From]`, `false`)},
-		Expect: "N1, N2", Seen: "openraft #1385",
-		Test:    &Test{".", "Handshake|Boot|Refus"},
 		Outside: true,
 	},
 	{
