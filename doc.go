@@ -47,6 +47,7 @@
 //	founding.go      how a cluster comes to be
 //	read.go          linearizable reads
 //	transfer.go      leadership transfer; stall.go: a leader whose disk stands still; clock.go: stamps
+//	envelope.go      who a message is from, and whether it may raise the term
 //	invariants.go    what must always hold; note.go: decisions as data
 //
 // Of the node:

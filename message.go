@@ -144,8 +144,10 @@ type ReadRequest struct {
 // ReadReply answers a ReadRequest: all that was acknowledged before it was sent is at or below Index.
 type ReadReply struct {
 	ID    RequestID
-	OK    bool // false: the leader cannot serve reads now; ask again
+	OK    bool // false: see Refusal
 	Index Index
+	// Refusal says why not: RefusedNotLeader, or RefusedOverloaded, which is what anything else means, too.
+	Refusal RefusalKind
 }
 
 // TimeoutNow tells a voter to campaign at once (dissertation §3.10). It counts in its own term only.

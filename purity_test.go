@@ -24,7 +24,7 @@ import (
 var coreFiles = []string{
 	"raft.go", "event.go", "output.go", "message.go", "entry.go", "configuration.go", "founding.go",
 	"election.go", "append.go", "replicate.go", "progress.go", "commit.go", "quorum.go", "log.go", "disk.go",
-	"read.go", "transfer.go", "stall.go", "clock.go", "limits.go", "invariants.go", "invariants_on.go", "invariants_off.go", "note.go", "corestatus.go",
+	"read.go", "transfer.go", "stall.go", "clock.go", "envelope.go", "limits.go", "invariants.go", "invariants_on.go", "invariants_off.go", "note.go", "corestatus.go",
 	"storage.go", "transport.go", "lineage.go", "descent.go", "handshake.go", "errors.go",
 }
 

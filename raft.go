@@ -244,45 +244,6 @@ func (c *Core) receive(m Message) {
 	c.receiveRPC(m)
 }
 
-// termJumpMax bounds how far one message may raise the term: no correct peer is further ahead, and
-// a forged term near 2^64 would leave no room for elections.
-const termJumpMax = 1 << 32
-
-// misaddressed says what is wrong with the envelope of a message, or "".
-//
-// Votes and acknowledgements count by (id, incarnation), and a member answers nothing meant for
-// another. The sender need not be a member as far as we know: it may be one already.
-func (c *Core) misaddressed(m Message) string {
-	_, roll := m.Body.(RollCall)
-	ours := c.cluster()
-	switch {
-	case m.To.ID != c.self.ID || m.From.ID == c.self.ID:
-		return "it is for another member"
-	case m.To.Incarnation != c.self.Incarnation && !(roll && m.To.Incarnation == 0):
-		return "it is for another incarnation of this member"
-	case m.Term > c.hard.Term+termJumpMax || m.Term >= 1<<63:
-		return "its term is impossibly far ahead"
-	case m.Cluster == ClusterID{} && leadsOrStands(m.Body):
-		return "only members of a cluster lead or stand for election"
-	case m.Cluster == ours || m.Cluster == ClusterID{} || ours == ClusterID{}:
-		return ""
-	}
-	switch m.Body.(type) {
-	case RollCall, RollReply, FoundRequest, FoundReply:
-		return "" // a redone founding has another cluster id; founding.go decides
-	}
-	return "it is of another cluster"
-}
-
-// leadsOrStands reports whether only a leader or a candidate sends the body.
-func leadsOrStands(body Body) bool {
-	switch body.(type) {
-	case PreVoteRequest, VoteRequest, AppendRequest, Heartbeat, TimeoutNow:
-		return true
-	}
-	return false
-}
-
 // receiveRPC enforces the rule for all servers:
 //
 //	"If RPC request or response contains term T > currentTerm: set currentTerm = T, convert to
@@ -310,6 +271,10 @@ func (c *Core) receiveRPC(m Message) {
 			c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedHearsLeader})
 			return
 		}
+	}
+	if m.Term > c.hard.Term && !c.mayRaiseTerm(m) {
+		c.refuse(m, "our configuration does not name its sender, which neither leads nor stands with a log like ours")
+		return
 	}
 	if m.Term > c.hard.Term {
 		c.note(Note{Kind: NoteNewerTerm, Peer: m.From.ID, Newer: m.Term})
@@ -367,7 +332,7 @@ func (c *Core) onStaleRPC(m Message) {
 	case Heartbeat:
 		c.send(m.From, HeartbeatReply{Round: body.Round})
 	case ReadRequest:
-		c.send(m.From, ReadReply{ID: body.ID})
+		c.send(m.From, ReadReply{ID: body.ID, Refusal: RefusedNotLeader})
 	}
 }
 

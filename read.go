@@ -1,5 +1,7 @@
 package raft
 
+import "slices"
+
 // clients is the tickets of callers that do not belong to a leader's term: reads that are forwarded
 // to it, and a transfer whose leader has stepped down.
 type clients struct {
@@ -24,6 +26,12 @@ type read struct {
 	ticket Ticket
 	from   Peer // zero: local
 	id     RequestID
+}
+
+// holds reports whether this request of a follower waits already.
+func (r *leaderReads) holds(from Peer, id RequestID) bool {
+	same := func(waiting read) bool { return waiting.from == from && waiting.id == id }
+	return slices.ContainsFunc(r.next, same) || slices.ContainsFunc(r.now, same)
 }
 
 func (r *leaderReads) waiting() bool { return len(r.next)+len(r.now) > 0 }
@@ -98,11 +106,15 @@ func (c *Core) answerRead(r read, index Index) {
 
 // onReadRequest serves a follower's read like a local one.
 func (c *Core) onReadRequest(from Peer, r ReadRequest) {
-	if c.leader == nil || c.step.closing || c.readsWaiting() >= c.cfg.ProposalsMax {
-		c.send(from, ReadReply{ID: r.ID})
-		return
+	switch {
+	case c.leader == nil || c.step.closing:
+		c.send(from, ReadReply{ID: r.ID, Refusal: RefusedNotLeader})
+	case c.leader.reads.holds(from, r.ID): // repeated: the answer is on its way
+	case c.readsWaiting() >= c.cfg.ProposalsMax:
+		c.send(from, ReadReply{ID: r.ID, Refusal: RefusedOverloaded})
+	default:
+		c.leader.reads.next = append(c.leader.reads.next, read{from: from, id: r.ID})
 	}
-	c.leader.reads.next = append(c.leader.reads.next, read{from: from, id: r.ID})
 }
 
 // askLeader sends one request for all reads that wait here, unless one is out already.
@@ -130,9 +142,12 @@ func (c *Core) onReadReply(from Peer, r ReadReply) {
 		return
 	}
 	for _, t := range f.asked {
-		if r.OK {
+		switch {
+		case r.OK:
 			c.answer(Answer{Ticket: t, Kind: AnswerReadSafe, ID: EntryID{Index: r.Index}})
-		} else { // it has no room, or leads no more and nobody does: try again
+		case r.Refusal == RefusedNotLeader: // it leads no more, and nobody does as far as we know
+			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedNotLeader})
+		default: // it has no room: try again
 			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedOverloaded, Leader: from.ID})
 		}
 	}

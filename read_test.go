@@ -115,7 +115,7 @@ func TestRead_LeaderServesAFollower(t *testing.T) {
 
 	f := follower(t, 2, 1)
 	out = f.receive("c", 2, raft.ReadRequest{ID: request})
-	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request}}, bodies(out.Send, "c"), "who does not lead says so")
+	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request, Refusal: raft.RefusedNotLeader}}, bodies(out.Send, "c"), "who does not lead says so")
 }
 
 // Every read is answered.
@@ -181,4 +181,37 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 		assert.Equal(t, refused(1, raft.RefusedClosing, "a"), c.step(raft.Closing{}).Answers)
 		assert.Equal(t, refused(2, raft.RefusedClosing, "a"), c.read(2).Answers)
 	})
+}
+
+// A follower repeats a request that may be lost. While it waits, the leader keeps one of it, or the repetitions
+// of one slow round would leave no room for others.
+func TestRead_ARepeatedRequestWaitsOnce(t *testing.T) {
+	c := streaming(t, 2, 1)
+	request := raft.RequestID{Boot: 8, Counter: 1}
+	for range 2 * coreConfig().ProposalsMax {
+		c.receive("c", 2, raft.ReadRequest{ID: request})
+	}
+	c.receive("b", 2, raft.ReadRequest{ID: request}) // another follower's own
+	out := c.read(1)
+	for _, a := range out.Answers {
+		assert.NotEqual(t, raft.RefusedOverloaded, a.Refusal)
+	}
+	answers := 0
+	for range 3 {
+		for _, body := range bodies(c.echo("b", 3).Send, "c") {
+			if r, ok := body.(raft.ReadReply); ok && r.OK {
+				answers++
+			}
+		}
+	}
+	assert.Equal(t, 1, answers)
+}
+
+// Who asked a member that leads no more hears that there is no leader, and not that it is overloaded.
+func TestRead_OfWhoLeadsNoMoreIsNoOverload(t *testing.T) {
+	c := follower(t, 2, 1)
+	c.receive("b", 2, raft.Heartbeat{})
+	request := c.read(1).Send[0].Body.(raft.ReadRequest)
+	out := c.receive("b", 2, raft.ReadReply{ID: request.ID, Refusal: raft.RefusedNotLeader})
+	assert.Equal(t, []raft.Answer{{Ticket: 1, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader}}, out.Answers)
 }

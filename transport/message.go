@@ -43,6 +43,7 @@ type wireMessage struct {
 	Transfer bool   `codec:"tr,omitempty"`
 	OK       bool   `codec:"ok,omitempty"`
 	Leader   []byte `codec:"l,omitempty"`
+	Refusal  uint8  `codec:"rr,omitempty"`
 }
 
 // reset makes every field zero and keeps the room of those that are bytes.
@@ -138,7 +139,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		return frameReadRequest, nil, nil
 	case raft.ReadReply:
 		w.setID(b.ID)
-		w.OK, w.Index = b.OK, uint64(b.Index)
+		w.OK, w.Index, w.Refusal = b.OK, uint64(b.Index), uint8(b.Refusal)
 		return frameReadReply, nil, nil
 	}
 	return w.setElectionBody(body)
@@ -269,7 +270,7 @@ func (d *decoder) body(kind frameType, records []byte) (raft.Body, error) {
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
 	case frameReadReply:
-		return raft.ReadReply{ID: w.id(), OK: w.OK, Index: raft.Index(w.Index)}, nil
+		return raft.ReadReply{ID: w.id(), OK: w.OK, Index: raft.Index(w.Index), Refusal: raft.RefusalKind(w.Refusal)}, nil
 	}
 	return d.electionBody(kind, records)
 }

@@ -32,7 +32,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.Heartbeat{Round: id, Commit: 20},
 		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61},
 		raft.ReadRequest{ID: id},
-		raft.ReadReply{ID: id, OK: true, Index: 20},
+		raft.ReadReply{ID: id, OK: true, Index: 20}, raft.ReadReply{ID: id, Refusal: raft.RefusedNotLeader},
 		raft.TimeoutNow{},
 	}
 	messages := make([]raft.Message, 0, len(bodies))
