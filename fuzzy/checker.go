@@ -41,11 +41,9 @@ type seenEntry struct {
 	hash uint64
 }
 
-// voteKey is one life of a member and a term. An older image of a disk has forgotten votes; that nobody counts
-// its next ones is for others to check.
+// voteKey is one life of a member and a term.
 type voteKey struct {
 	incarnation raft.Incarnation
-	epoch       int
 	term        raft.Term
 }
 

@@ -40,6 +40,7 @@ var decisions = [...]Decision{
 	{Name: "call the roll again", kind: raft.NoteRollCall}, // a start is no step: its first call is not counted
 	{Name: "answer the roll", kind: raft.NoteRollAnswer},
 	{Name: "take entry 1", kind: raft.NoteFounded},
+	{Name: "refuse an entry of a later release", kind: raft.NoteLaterVersion},
 	{Name: "refuse a message", kind: raft.NoteRefused},
 }
 

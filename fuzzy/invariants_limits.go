@@ -34,7 +34,7 @@ func (k *checker) bounds(n *node) {
 			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d", n.id, p.Inflight, p.ID, limits.InflightMax)
 		}
 		// One append more may leave below the limit, of which the last entry may be the largest one.
-		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(k.c)); p.Inflight > 1 && p.InflightBytes >= most {
+		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(n)); p.Inflight > 1 && p.InflightBytes >= most {
 			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n.id, p.InflightBytes, p.ID, limits.InflightBytesMax)
 		}
 		if (p.Inflight == 0) != (p.InflightBytes == 0) {
@@ -44,13 +44,13 @@ func (k *checker) bounds(n *node) {
 }
 
 // largest is what the largest entry takes, by the estimate of a core: that spreads what is between two marks
-// of its log evenly, and so may take an entry for as large as its largest neighbour.
-func largest(c *cluster) int {
-	return commandBytesMin + c.profile.Load.BytesMax + raft.RecordOverheadBytes + foundingBytesMax
+// of its log evenly, so that each entry has its share of entry 1.
+func largest(n *node) int {
+	return commandBytesMin + n.c.profile.Load.BytesMax + raft.RecordOverheadBytes + foundingBytesMax/len(n.log)
 }
 
 // foundingBytesMax is more than entry 1 takes.
-const foundingBytesMax = 2000
+const foundingBytesMax = 4000
 
 // counted checks a leader's proposals: the commands of its own term that are not handed out to be applied.
 func (k *checker) counted(n *node, out *raft.Output) {

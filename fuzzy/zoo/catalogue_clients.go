@@ -48,7 +48,7 @@ var reads = []Mutant{
 		Expect: "G13", MustKill: true,
 	},
 	{
-		ID: "Q15", Rule: "ids are not used again after a restart", Bug: "the counter begins anew",
+		ID: "Q15", Before: true, Rule: "ids are not used again after a restart", Bug: "the counter begins anew",
 		Edits:  []Edit{value("raft.go", `RequestID{Boot: stored.Boot}`, `RequestID{Boot: 1}`)},
 		Expect: "N21, G13", Seen: "class of etcd #20418",
 		MustKill: true,
@@ -78,14 +78,14 @@ var transfers = []Mutant{
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "T04", Rule: "TimeoutNow is obeyed in its own term", Bug: "an old one is obeyed too",
+		ID: "T04", Before: true, Rule: "TimeoutNow is obeyed in its own term", Bug: "an old one is obeyed too",
 		Edits: []Edit{before("raft.go", staleAnchor, `
 			if _, ok := m.Body.(TimeoutNow); ok && c.leader == nil && c.mayCampaign() { c.campaign(true); return }`)},
 		Expect: "N12, L4", Seen: "raft-rs #234", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "T05", Rule: "a transfer's vote needs a log that is good enough", Bug: "it is granted whatever the log",
+		ID: "T05", Before: true, Rule: "a transfer's vote needs a log that is good enough", Bug: "it is granted whatever the log",
 		Edits: []Edit{before("election.go", voteDeniedAnchor,
 			`if r.Transfer && why == DeniedOldLog { why = Granted }`)},
 		Expect: "N16, G3", MustKill: true,
@@ -100,7 +100,7 @@ var transfers = []Mutant{
 		Expect: "G15, N7", MustKill: true,
 	},
 	{
-		ID: "T07", Rule: "a leader whose disk stands still hands over", Bug: "it leads on",
+		ID: "T07", Before: true, Rule: "a leader whose disk stands still hands over", Bug: "it leads on",
 		Edits: []Edit{value("stall.go", `!stalled || l.transfer != nil || c.step.closing || !c.outrun()`,
 			`c.now.Mono >= 0`)},
 		Expect: "L12", Seen: "etcd #13527, #15247; hashicorp/raft #503, #612",
@@ -142,18 +142,18 @@ var clients = []Mutant{
 		Expect: "H4", Seen: "RedisRaft (Jepsen)", MustKill: true,
 	},
 	{
-		ID: "C07", Rule: "a deposed leader answers its proposals", Bug: "they wait for ever",
+		ID: "C07", Before: true, Rule: "a deposed leader answers its proposals", Bug: "they wait for ever",
 		Edits:  []Edit{before("read.go", "if l.transfer != nil {\n\t\tc.beginHandover(", `c.step.lost = c.step.lost[:0]`)},
 		Expect: "L9", Seen: "openraft #1761", MustKill: true,
 	},
 	{
-		ID: "C08", Rule: "a deposed leader answers its reads", Bug: "they wait for ever",
+		ID: "C08", Before: true, Rule: "a deposed leader answers its reads", Bug: "they wait for ever",
 		Edits: []Edit{before("read.go", `for _, reads := range [][]read{l.reads.now, l.reads.next} {`,
 			`l.reads = leaderReads{}`)},
 		Expect: "L9", MustKill: true,
 	},
 	{
-		ID: "C09", Rule: "a read asked of a leader that is gone is answered", Bug: "it waits for ever",
+		ID: "C09", Before: true, Rule: "a read asked of a leader that is gone is answered", Bug: "it waits for ever",
 		Edits:  []Edit{before("read.go", "for _, t := range f.asked {\n\t\tc.refuseTicket(t)", `f.asked = f.asked[:0]`)},
 		Expect: "L9", MustKill: true,
 	},
@@ -171,7 +171,7 @@ var clients = []Mutant{
 		Test:     &Test{".", "TestReplicate"},
 	},
 	{
-		ID: "C12", Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",
+		ID: "C12", Before: true, Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",
 		Edits: []Edit{
 			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline`, `false`),
 			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.resendAt`, `false`),

@@ -14,7 +14,7 @@ var elections = []Mutant{
 		Expect: "N6", Seen: "classic", MustKill: true,
 	},
 	{
-		ID: "E03", Rule: "term and vote are one write", Bug: "a crash between them leaves the new term with the old vote",
+		ID: "E03", Before: true, Rule: "term and vote are one write", Bug: "a crash between them leaves the new term with the old vote",
 		Edits: []Edit{instead("disk.go", `w.Hard, c.step.hard = &hard, hard`, `
 			torn := hard
 			if (torn.Vote == Peer{}) { torn.Vote = c.disk.hard.Vote }
@@ -33,18 +33,18 @@ var elections = []Mutant{
 		Expect: "N6", MustKill: true,
 	},
 	{
-		ID: "E06", Rule: "logs are compared by the last term first", Bug: "by the last index first",
+		ID: "E06", Before: true, Rule: "logs are compared by the last term first", Bug: "by the last index first",
 		Edits: []Edit{value("log.go", upToDateAnchor,
 			`theirs.Index > ours.Index || theirs.Index == ours.Index && theirs.Term >= ours.Term`)},
 		Expect: "N16, G3", Seen: "student code", MustKill: true,
 	},
 	{
-		ID: "E07", Rule: "a candidate's log is compared with the end of ours", Bug: "with the last committed entry",
+		ID: "E07", Before: true, Rule: "a candidate's log is compared with the end of ours", Bug: "with the last committed entry",
 		Edits:  []Edit{value("election.go", `!upToDate(last, c.log.Last)`, `!upToDate(last, c.log.id(c.log.commit))`)},
 		Expect: "N16, G3", MustKill: true,
 	},
 	{
-		ID: "E08", Rule: "an equal log is good enough", Bug: "a candidate's log must be longer than ours",
+		ID: "E08", Before: true, Rule: "an equal log is good enough", Bug: "a candidate's log must be longer than ours",
 		Edits: []Edit{value("election.go", `!upToDate(last, c.log.Last)`,
 			`!upToDate(last, c.log.Last) || last == c.log.Last`)},
 		Expect: "L1", MustKill: true,
@@ -72,7 +72,7 @@ var elections = []Mutant{
 		Expect: "N2, G1", Seen: "daos-stack/raft #70", MustKill: true,
 	},
 	{
-		ID: "E12", Rule: "only voters count", Bug: "learners are asked, and their votes count",
+		ID: "E12", Before: true, Rule: "only voters count", Bug: "learners are asked, and their votes count",
 		Edits: []Edit{
 			before("election.go", askVotesAnchor, `for _, m := range c.config().Members {
 				if m.Kind == Learner { c.promiseVote(m.Peer(), VoteRequest{Last: c.log.Last, Transfer: transfer}) } }`),
@@ -90,12 +90,12 @@ var elections = []Mutant{
 		Expect: "G5, G8", Seen: "raft-java #21", MustKill: true,
 	},
 	{
-		ID: "E14", Rule: "election timeouts are drawn anew each time", Bug: "they are all the same",
+		ID: "E14", Before: true, Rule: "election timeouts are drawn anew each time", Bug: "they are all the same",
 		Edits:  []Edit{value("election.go", `Time(c.rng.Int64N(span+1))`, `Time(span/2)`)},
 		Expect: "N15, L1", MustKill: true,
 	},
 	{
-		ID: "E15", Rule: "the election timer is restarted by a grant or a leader alone", Bug: "by any vote request",
+		ID: "E15", Before: true, Rule: "the election timer is restarted by a grant or a leader alone", Bug: "by any vote request",
 		Edits: []Edit{
 			before("election.go", `assert(c.hard.Term > 0, "nobody votes in term 0")`, `c.resetElectionDeadline()`),
 			before("election.go", preVoteAnchor, `c.resetElectionDeadline()`),
@@ -103,14 +103,14 @@ var elections = []Mutant{
 		Expect: "N15, L6", Seen: "well-known lab error", MustKill: true,
 	},
 	{
-		ID: "E16", Rule: "a newer term in a reply ends the own one", Bug: "it is ignored in replies",
+		ID: "E16", Before: true, Rule: "a newer term in a reply ends the own one", Bug: "it is ignored in replies",
 		Edits: []Edit{before("raft.go", newerTermAnchor, `if m.Term > c.hard.Term {
 			switch m.Body.(type) { case VoteReply, PreVoteReply, AppendReply, AppendConflict, HeartbeatReply: return } }`)},
 		Expect: "L1, L11", MustKill: true,
 		Profiles: []string{"swarm"},
 	},
 	{
-		ID: "E17", Rule: "an append of an earlier term is refused", Bug: "it is taken",
+		ID: "E17", Before: true, Rule: "an append of an earlier term is refused", Bug: "it is taken",
 		Edits: []Edit{before("raft.go", staleAnchor, `
 			if r, ok := m.Body.(AppendRequest); ok && c.leader == nil && c.log.has(r.Prev) {
 				c.follower.proved = 0
@@ -122,7 +122,7 @@ var elections = []Mutant{
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "E18", Rule: "a candidate yields to the leader of its term", Bug: "it stays one",
+		ID: "E18", Before: true, Rule: "a candidate yields to the leader of its term", Bug: "it stays one",
 		Edits: []Edit{
 			before("append.go", hearAppendAnchor, `if c.candidate != nil { return }`),
 			before("append.go", hearBeatAnchor, `if c.candidate != nil { return }`),
@@ -166,7 +166,7 @@ const (
 // preVotes: pre-vote, check-quorum, stickiness (dissertation §4.2.3, §6.2, §9.6).
 var preVotes = []Mutant{
 	{
-		ID: "V01", Rule: "a pre-vote changes nothing", Bug: "it raises the term of who is asked",
+		ID: "V01", Before: true, Rule: "a pre-vote changes nothing", Bug: "it raises the term of who is asked",
 		Edits: []Edit{before("election.go", preVoteAnchor,
 			`if m.Term+1 > c.hard.Term && c.leader == nil { c.becomeFollower(m.Term+1, "") }`)},
 		Expect: "N12, L5", MustKill: true,
@@ -180,35 +180,35 @@ var preVotes = []Mutant{
 		Expect: "G8, G1", MustKill: true,
 	},
 	{
-		ID: "V03", Rule: "who asks with an old term is told the new one", Bug: "its pre-vote is dropped without a word",
+		ID: "V03", Before: true, Rule: "who asks with an old term is told the new one", Bug: "its pre-vote is dropped without a word",
 		Edits:  []Edit{before("election.go", preVoteAnchor, `if m.Term < c.hard.Term { return }`)},
 		Expect: "L1", Seen: "etcd #8243, #8501; canonical/raft #279; openraft #1796", MustKill: true,
 		Profiles: []string{"swarm"},
 	},
 	{
-		ID: "V04", Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
+		ID: "V04", Before: true, Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
 		Edits: []Edit{before("replicate.go", `l.times = append(l.times, l.peers[i].heard)`,
 			`if (l.peers[i].round != RequestID{}) { l.peers[i].heard = c.now.Mono }`)},
 		Expect: "N13, L6", MustKill: true,
 	},
 	{
-		ID: "V05", Rule: "a leader that hears no quorum steps down", Bug: "it stays",
+		ID: "V05", Before: true, Rule: "a leader that hears no quorum steps down", Bug: "it stays",
 		Edits:  []Edit{value("replicate.go", `c.now.Mono-c.quorumHeard() >= c.electionTimeout()`, `false`)},
 		Expect: "N13, L6", Seen: "Howard & Abraham 2020; openraft #2080", MustKill: true,
 	},
 	{
-		ID: "V06", Rule: "stickiness ends an election timeout after the leader was heard", Bug: "it never ends",
+		ID: "V06", Before: true, Rule: "stickiness ends an election timeout after the leader was heard", Bug: "it never ends",
 		Edits:  []Edit{value("election.go", `c.now.Mono-c.follower.heard < c.electionTimeout()`, `true`)},
 		Expect: "N14, L1", Seen: "hashicorp/raft #605, #606; openraft #2080", MustKill: true,
 	},
 	{
-		ID: "V07", Rule: "who hears a leader is not disturbed by a vote request", Bug: "it is",
+		ID: "V07", Before: true, Rule: "who hears a leader is not disturbed by a vote request", Bug: "it is",
 		Edits:  []Edit{value("raft.go", `!body.Transfer && c.hearsLeader()`, `false`)},
 		Expect: "N12, L5", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "V08", Rule: "the grants of a round count in that round", Bug: "in any later one too",
+		ID: "V08", Before: true, Rule: "the grants of a round count in that round", Bug: "in any later one too",
 		Edits:  []Edit{value("election.go", `c.candidate.round != r.ID`, `false`)},
 		Expect: "N12, L5", MustKill: true,
 	},

@@ -10,12 +10,12 @@ var founding = []Mutant{
 		Test: &Test{".", "TestFounding"},
 	},
 	{
-		ID: "F02", Rule: "a founder campaigns once all hold entry 1", Bug: "once it holds it itself",
+		ID: "F02", Before: true, Rule: "a founder campaigns once all hold entry 1", Bug: "once it holds it itself",
 		Edits:  []Edit{before("founding.go", checkHeldAnchor, `c.founder.replies = nil`)},
 		Expect: "G16, L1", Seen: "model check, founding 2 and 5", Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
-		ID: "F03", Rule: "F01 and F02", Bug: "both",
+		ID: "F03", Before: true, Rule: "F01 and F02", Bug: "both",
 		Edits: []Edit{
 			value("raft.go", `c.blank() && !isAppend`, `false`),
 			before("founding.go", checkHeldAnchor, `c.founder.replies = nil`),
@@ -28,7 +28,7 @@ var founding = []Mutant{
 		Expect: "N8, G4", Seen: "model check, founding 3", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
-		ID: "F05", Rule: "all founders have the same list", Bug: "whoever has a list joins",
+		ID: "F05", Before: true, Rule: "all founders have the same list", Bug: "whoever has a list joins",
 		Edits: []Edit{
 			value("founding.go", `!reply.List.SameList(r.List)`, `false`),
 			value("founding.go", `r.Verdict == RollBlank && !r.List.SameList(f.list)`, `false`),
@@ -56,7 +56,7 @@ var founding = []Mutant{
 		Expect: "N8, G4", Seen: "model check, founding 3 and 6", Profiles: []string{"founding", "swarm", "disk"}, MustKill: true,
 	},
 	{
-		ID: "F10", Rule: "nobody at term 0 campaigns by itself", Bug: "whoever holds entry 1 does",
+		ID: "F10", Before: true, Rule: "nobody at term 0 campaigns by itself", Bug: "whoever holds entry 1 does",
 		Edits: []Edit{
 			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`),
 			value("raft.go", `m.Term == 0 && !ok`, `false`),
@@ -64,7 +64,7 @@ var founding = []Mutant{
 		Expect: "G16, L1", Seen: "model check, founding", Profiles: []string{"founding"}, MustKill: true,
 	},
 	{
-		ID: "F11", Rule: "answers to an earlier roll do not count", Bug: "they do",
+		ID: "F11", Before: true, Rule: "answers to an earlier roll do not count", Bug: "they do",
 		Edits:  []Edit{value("founding.go", `f == nil || f.holding || r.ID != f.roll`, `f == nil || f.holding`)},
 		Expect: "G16, L1", Profiles: []string{"founding", "swarm", "disk"},
 		Test: &Test{".", "TestFounding"},
@@ -98,7 +98,7 @@ var founding = []Mutant{
 		Expect: "G16, L1", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
 	},
 	{
-		ID: "F16", Rule: "a redone founding has a cluster id of its own", Bug: "it has the same one",
+		ID: "F16", Before: true, Rule: "a redone founding has a cluster id of its own", Bug: "it has the same one",
 		Edits:  []Edit{value("founding.go", `last^c.founder.roll.Counter`, `last`)},
 		Expect: "G16, G2", Profiles: []string{"founding", "swarm", "disk"},
 		Test: &Test{".", "TestFounding"},
@@ -117,7 +117,7 @@ var founding = []Mutant{
 		Profiles: []string{"disk", "swarm"},
 	},
 	{
-		ID: "X01", Rule: "another cluster's messages are refused", Bug: "they are taken",
+		ID: "X01", Before: true, Rule: "another cluster's messages are refused", Bug: "they are taken",
 		Edits:  []Edit{value("raft.go", `"it is of another cluster"`, `""`)},
 		Expect: "N19, G14", Seen: "etcd #17081; model check, founding", MustKill: true,
 	},
@@ -127,7 +127,7 @@ var founding = []Mutant{
 		Expect: "N19, G14", Profiles: []string{"disk", "swarm"}, MustKill: true,
 	},
 	{
-		ID: "X08", Rule: "a misdelivered message is refused", Bug: "it is taken",
+		ID: "X08", Before: true, Rule: "a misdelivered message is refused", Bug: "it is taken",
 		Edits:  []Edit{value("raft.go", `m.To.ID != c.self.ID || m.From.ID == c.self.ID`, `m.From.ID == c.self.ID`)},
 		Expect: "N19", Seen: "etcd #17081", Profiles: []string{"founding", "swarm"},
 		Test: &Test{".", "Hostile|Refus|Misaddressed"},

@@ -19,7 +19,7 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "D06", Rule: "a log that ends early is damaged", Bug: "what is missing is taken for a log that was never longer",
+		ID: "D06", Before: true, Rule: "a log that ends early is damaged", Bug: "what is missing is taken for a log that was never longer",
 		Edits:  []Edit{value("storage/boltload.go", `log.Last != record.last`, `false`)},
 		Expect: "G5, G3", Seen: "pebble #453; PAR (FAST'18); NATS truncates .blk files",
 		Test:    &Test{"storage", "Damaged"},
@@ -33,14 +33,14 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "D09", Rule: "a record says where it belongs", Bug: "any sound record is taken",
+		ID: "D09", Before: true, Rule: "a record says where it belongs", Bug: "any sound record is taken",
 		Edits:   []Edit{value("storage/bolt.go", `e.Index != i`, `false`)},
 		Expect:  "N4, G2",
 		Test:    &Test{"storage", "ARecordInThePlaceOfAnother"},
 		Outside: true,
 	},
 	{
-		ID: "D11", Rule: "the name of a new file is durable", Bug: "its directory is not synced",
+		ID: "D11", Before: true, Rule: "the name of a new file is durable", Bug: "its directory is not synced",
 		Edits:  []Edit{before("storage/bolt.go", `if err := syncDirectory(filepath.Dir(b.path))`, `return nil`)},
 		Expect: "N6", Seen: "All file systems are not created equal (OSDI'14)",
 		Test:    &Test{"storage", "ANewStoreSurvives"},
@@ -51,6 +51,13 @@ var surroundings = []Mutant{
 		Edits:  []Edit{before("applier.go", `a := applier{calls: &fsmCalls{}}`, `return EntryID{}, nil`)},
 		Expect: "N5", Seen: "etcd v3.5 (#13766, #14685)",
 		Test:    &Test{".", "DurableFSM"},
+		Outside: true,
+	},
+	{
+		ID: "D15", Rule: "an older image of a disk is refused", Bug: "it is taken",
+		Edits:  []Edit{value("handshake.go", `v.judgeLineage`, `v.judgeCluster`)},
+		Expect: "N1, N2", Seen: "openraft #1385",
+		Test:    &Test{".", "Handshake|Boot|Refus"},
 		Outside: true,
 	},
 	{
@@ -68,7 +75,7 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "X05", Rule: "heartbeats do not wait behind entries", Bug: "they share a connection",
+		ID: "X05", Before: true, Rule: "heartbeats do not wait behind entries", Bug: "they share a connection",
 		Edits: []Edit{before("message.go", `switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict:`, `return true`)},
 		Expect: "L4", Seen: "etcd splits its streams", Profiles: []string{"calm"},

@@ -20,13 +20,13 @@ var replication = []Mutant{
 		Expect: "N8, G5", Seen: "RaftOS #26", MustKill: true,
 	},
 	{
-		ID: "R04", Rule: "what this append proved is acknowledged", Bug: "the whole log is",
+		ID: "R04", Before: true, Rule: "what this append proved is acknowledged", Bug: "the whole log is",
 		Edits: []Edit{instead("append.go", `c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)`,
 			`c.promiseLog(m.From, AppendReply{Match: c.log.Last.Index}, c.log.Last.Index)`)},
 		Expect: "N6, G5", Seen: "microsoft/CCF #6016",
 	},
 	{
-		ID: "R05", Rule: "what matches never grows less", Bug: "a late acknowledgement lowers it",
+		ID: "R05", Before: true, Rule: "what matches never grows less", Bug: "a late acknowledgement lowers it",
 		Edits: []Edit{
 			instead("progress.go", `p.match = max(p.match, match)`, `p.match = match`),
 			value("progress.go", `match <= p.match`, `false`),
@@ -34,7 +34,7 @@ var replication = []Mutant{
 		Expect: "N18, L7", Seen: "PySyncObj #167; RaftOS #25", MustKill: true,
 	},
 	{
-		ID: "R06", Rule: "the next entry to send is above what matches", Bug: "a late rejection moves it below",
+		ID: "R06", Before: true, Rule: "the next entry to send is above what matches", Bug: "a late rejection moves it below",
 		Edits: []Edit{
 			instead("progress.go", `p.next = max(next, p.match+1)`, `p.next = max(next, 1)`),
 			value("progress.go", `prev <= p.match`, `false`),
@@ -76,7 +76,7 @@ var replication = []Mutant{
 		Test: &Test{".", "Hostile|Append"},
 	},
 	{
-		ID: "R13", Rule: "an acknowledgement of an earlier term means nothing", Bug: "it counts",
+		ID: "R13", Before: true, Rule: "an acknowledgement of an earlier term means nothing", Bug: "it counts",
 		Edits: []Edit{before("raft.go", staleAnchor,
 			`if r, ok := m.Body.(AppendReply); ok && c.leader != nil { c.onAppendReply(m, r); return }`)},
 		Expect: "N18, G5", MustKill: true,
@@ -94,12 +94,12 @@ var replication = []Mutant{
 		Expect: "N4", Seen: "WRaft, incorrect append (SandTable)", MustKill: true,
 	},
 	{
-		ID: "R16", Rule: "a rejection moves the probe back", Bug: "the probe stays where it is",
+		ID: "R16", Before: true, Rule: "a rejection moves the probe back", Bug: "the probe stays where it is",
 		Edits:  []Edit{instead("progress.go", `p.becomeProbe(min(agreed, prev-1) + 1)`, `p.becomeProbe(prev + 1)`)},
 		Expect: "L2, L7", MustKill: true,
 	},
 	{
-		ID: "R17", Rule: "what seems lost is sent again", Bug: "a lost append is waited for",
+		ID: "R17", Before: true, Rule: "what seems lost is sent again", Bug: "a lost append is waited for",
 		Edits: []Edit{
 			value("progress.go", `p.state == stream && len(p.flights) > 0 && now-p.movedAt >= silence`, `false`),
 			before("replicate.go", `p := c.leader.peerByID(e.To)`, `return`),
@@ -108,7 +108,7 @@ var replication = []Mutant{
 		MustKill: true,
 	},
 	{
-		ID: "R18", Rule: "entries never change once sent", Bug: "the array of an overwritten entry is used again",
+		ID: "R18", Before: true, Rule: "entries never change once sent", Bug: "the array of an overwritten entry is used again",
 		Edits: []Edit{value("log.go", `slices.Clip(write.Entries[:after-write.After.Index])`,
 			`write.Entries[:after-write.After.Index]`)},
 		Expect: "N19, N5", Seen: "a hazard of Go's slices",
@@ -116,7 +116,7 @@ var replication = []Mutant{
 		Test:     &Test{".", "TestAppend"},
 	},
 	{
-		ID: "R19", Rule: "a rejection acknowledges nothing", Bug: "its hint counts as what matches",
+		ID: "R19", Before: true, Rule: "a rejection acknowledges nothing", Bug: "its hint counts as what matches",
 		Edits: []Edit{before("replicate.go", `agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)`,
 			`p.acknowledged(r.Hint.Index, c.now.Mono)`)},
 		Expect: "N18, G5", Seen: "microsoft/CCF #5674, #6016", MustKill: true,
@@ -127,7 +127,7 @@ var replication = []Mutant{
 		Expect: "G5", Seen: "dragonboat #106", MustKill: true,
 	},
 	{
-		ID: "R22", Rule: "a new leader appends a no-op", Bug: "it does not",
+		ID: "R22", Before: true, Rule: "a new leader appends a no-op", Bug: "it does not",
 		Edits:  []Edit{instead("raft.go", `c.appendOwn(Entry{Kind: EntryNoop})`, `_ = EntryNoop`)},
 		Expect: "L3, G13", Seen: "redisraft #22",
 		MustKill: true,
@@ -145,12 +145,12 @@ var replication = []Mutant{
 		Expect: "N6, G5", MustKill: true,
 	},
 	{
-		ID: "R25", Rule: "a follower that restarted is shown again what matches", Bug: "it is taken to know",
+		ID: "R25", Before: true, Rule: "a follower that restarted is shown again what matches", Bug: "it is taken to know",
 		Edits:  []Edit{value("progress.go", `p.state == stream && match < p.beatMatch`, `false`)},
 		Expect: "L2", MustKill: true,
 	},
 	{
-		ID: "R26", Rule: "a cut gives the log a new generation", Bug: "a sender cannot tell an old span from a new one",
+		ID: "R26", Before: true, Rule: "a cut gives the log a new generation", Bug: "a sender cannot tell an old span from a new one",
 		Edits:    []Edit{instead("log.go", `c.log.generation++`, `_ = c`)},
 		Expect:   "N20, G2",
 		Profiles: []string{"elections", "swarm"},
@@ -181,7 +181,7 @@ var persistence = []Mutant{
 	{
 		ID: "D02", Rule: "a write that failed ends the node", Bug: "it is acknowledged like any other",
 		Edits: []Edit{
-			before("writer.go", "if err != nil {\n\t\t\treturn &StorageError", `err = nil`),
+			before("writer.go", "if err != nil {\n\t\t\treturn &StorageError{Op: \"write\", Err: err}\n\t\t}\n\t\tn.counters.wrote", `err = nil`),
 		},
 		Expect: "N6, G10", Seen: "fsyncgate; ATC'20",
 		Test:    &Test{".", "AWriteThatFailsEndsTheNode"},

@@ -61,6 +61,7 @@ type Report struct {
 	Bug      string        `json:"bug"`
 	Expect   string        `json:"expected,omitempty"`
 	Seen     string        `json:"seen,omitempty"`
+	Before   bool          `json:"before_its_check,omitempty"`
 	ByTest   bool          `json:"by_test,omitempty"` // killed by a test: no seed did
 	Outside  bool          `json:"outside,omitempty"` // of what the simulator runs
 	MustKill bool          `json:"must_kill,omitempty"`
@@ -144,7 +145,7 @@ var defaultProfiles = []string{"swarm", "elections", "network", "crash", "disk",
 func (b *Binary) hunt(ctx context.Context, m *Mutant, o Options) (r Report, err error) {
 	r = Report{
 		ID: m.ID, Broken: m.Rule, Bug: m.Bug, Expect: m.Expect, Seen: m.Seen,
-		MustKill: m.MustKill, Outside: m.Outside, Excuse: m.Alive,
+		Before: m.Before, MustKill: m.MustKill, Outside: m.Outside, Excuse: m.Alive,
 	}
 	if err := context.Cause(ctx); err != nil {
 		return r, err

@@ -35,7 +35,7 @@ func TestHonest_NoticesAZooThatLies(t *testing.T) {
 
 var scores = []Report{
 	{ID: Noop, Broken: "none", Bug: "nothing", Find: Find{Seeds: 9, Virtual: time.Hour}},
-	{ID: "E01", Broken: "one vote", Bug: "two | more", Seen: "etcd #1", Find: Find{Killed: true, Rule: "N2", Seeds: 3, Virtual: time.Minute}},
+	{ID: "E01", Before: true, Broken: "one vote", Bug: "two | more", Seen: "etcd #1", Find: Find{Killed: true, Rule: "N2", Seeds: 3, Virtual: time.Minute}},
 	{ID: "Q04", Broken: "a wait", Bug: "none", ByTest: true, Outside: true, Find: Find{Killed: true, Rule: "TestRead"}},
 	{ID: "V01", Broken: "no change", Bug: "a change", Find: Find{Seeds: 200, Virtual: time.Hour}},
 	{ID: "F13", Broken: "an order", Bug: "another", Excuse: "it makes no difference", Find: Find{Seeds: 200, Virtual: time.Hour}},
@@ -49,13 +49,14 @@ func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteMarkdown(&b, scores))
 	for _, line := range []string{
-		`| E01 | one vote | two \| more | N2 | 3 | 1m0s | etcd #1 |`,
-		"| Q04 | a wait | none | `TestRead` | – | – | – |",
-		`| V01 | no change | a change | **survives** | 200 | 1h0m0s | – |`,
-		`| F13 | an order | another | lives, because it makes no difference | 200 | 1h0m0s | – |`,
-		`| R11 | sorted | not | G5, also in figure-9 | 7 | 3m0s | – |`,
-		`| C10 | a cut | a lie | H4 in figure-9 | over 90 | 1h0m0s | – |`,
-		`6 mutants: 2 killed by seeds of the simulator, 1 by its directed scenarios alone, 1 by tests alone, 1 live for a reason, 1 survive. `,
+		`| E01 | one vote | two \| more | N2 | before its check | 3 | 1m0s | etcd #1 |`,
+		"| Q04 | a wait | none | `TestRead` | after its check | – | – | – |",
+		`| V01 | no change | a change | **survives** | – | 200 | 1h0m0s | – |`,
+		`| F13 | an order | another | lives, because it makes no difference | – | 200 | 1h0m0s | – |`,
+		`| R11 | sorted | not | G5, also in figure-9 | after its check | 7 | 3m0s | – |`,
+		`| C10 | a cut | a lie | H4 in figure-9 | after its check | over 90 | 1h0m0s | – |`,
+		`6 mutants: 2 killed by seeds of the simulator, 1 by its directed scenarios alone, 1 by tests alone, 1 live for a reason, 1 survive. Of these, `,
+		`1 mutants: 1 killed by seeds of the simulator, 0 by its directed scenarios alone, 0 by tests alone, 0 live for a reason, 0 survive were written before`,
 		`medians of 3 ranges`,
 		`membership does not change yet`,
 	} {

@@ -16,6 +16,10 @@ type Mutant struct {
 	Expect string // the invariants that should catch it
 	Seen   string // the incident it is modelled on, if there was one
 
+	// Before says that the bug was known when the check that kills it was written, or was made together with it:
+	// its death was arranged. All others were written against checks that were there.
+	Before bool
+
 	Profiles []string // of the simulator, to hunt it with; none: defaultProfiles
 	Outside  bool     // of what the simulator runs
 	Test     *Test    // the test that catches it, if no seed did
@@ -59,7 +63,7 @@ func value(file, anchor, code string) Edit   { return Edit{file, Value, anchor, 
 
 // All returns every mutant, the canary and the no-op included.
 func All() []Mutant {
-	return slices.Concat(keepers, elections, preVotes, replication, persistence, reads, transfers, founding, images, clients, surroundings, ports)
+	return slices.Concat(keepers, elections, preVotes, replication, persistence, reads, transfers, founding, clients, surroundings, ports, counters, early)
 }
 
 // keepers keep the zoo itself honest.

@@ -49,7 +49,21 @@ func Survivors(reports []Report) (ids []string) {
 	return ids
 }
 
+// summary counts what became of the mutants, and apart of those that were written before their checks.
 func summary(reports []Report) string {
+	var arranged, blind []Report
+	for _, r := range reports {
+		if r.Before {
+			arranged = append(arranged, r)
+		} else {
+			blind = append(blind, r)
+		}
+	}
+	return fmt.Sprintf("%s. Of these, %s were written before the check that kills them, or with it, so that their death was "+
+		"arranged; and %s after it, against checks that were there", count(reports), count(arranged), count(blind))
+}
+
+func count(reports []Report) string {
 	bySeed, byScenario, byTest, excused, all := 0, 0, 0, 0, 0
 	for i := range reports {
 		r := &reports[i]
@@ -87,11 +101,11 @@ func medians(reports []Report) string {
 // WriteText prints the scoreboard for a terminal.
 func WriteText(w io.Writer, reports []Report) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "MUTANT\tVERDICT\tBY\tSEEDS\tVIRTUAL\tWALL\tRULE BROKEN")
+	fmt.Fprintln(table, "MUTANT\tVERDICT\tBY\tWRITTEN\tSEEDS\tVIRTUAL\tWALL\tRULE BROKEN")
 	for i := range reports {
 		r := &reports[i]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%v\t%s\n",
-			r.ID, r.Verdict(), r.by(), r.seeds(), r.virtual(), r.Wall.Round(10*time.Millisecond), r.Broken)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%v\t%s\n",
+			r.ID, r.Verdict(), r.by(), r.written(), r.seeds(), r.virtual(), r.Wall.Round(10*time.Millisecond), r.Broken)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -110,8 +124,8 @@ func WriteJSON(w io.Writer, reports []Report) error {
 // WriteMarkdown prints the scoreboard as a table for a page.
 func WriteMarkdown(w io.Writer, reports []Report) error {
 	var b strings.Builder
-	b.WriteString("| id | the rule | the bug | killed by | seeds | virtual time | seen in the wild |\n")
-	b.WriteString("|---|---|---|---|---|---|---|\n")
+	b.WriteString("| id | the rule | the bug | killed by | written | seeds | virtual time | seen in the wild |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|\n")
 	for i := range reports {
 		r := &reports[i]
 		by := r.by()
@@ -123,7 +137,7 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 				by = "lives, because " + r.Excuse
 			}
 		}
-		cells := []string{r.ID, r.Broken, r.Bug, by, r.seeds(), r.virtual(), dash(r.Seen)}
+		cells := []string{r.ID, r.Broken, r.Bug, by, r.written(), r.seeds(), r.virtual(), dash(r.Seen)}
 		for k, cell := range cells {
 			cells[k] = strings.ReplaceAll(cell, "|", `\|`)
 		}
@@ -135,6 +149,17 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// written says whether the mutant is older than the check that kills it.
+func (r *Report) written() string {
+	switch {
+	case !r.Killed || r.ID == Canary:
+		return "–"
+	case r.Before:
+		return "before its check"
+	}
+	return "after its check"
 }
 
 func (r *Report) seeds() string {

@@ -17,7 +17,6 @@ const (
 	ClockConcern
 	ProcessConcern
 	WorkloadConcern
-	HandshakeConcern
 	// NodeConcern is the first node's; the next one's is one higher.
 	NodeConcern Concern = 1 << 20
 )

@@ -1,0 +1,100 @@
+package zoo
+
+// counters: what a leader counts, and what it refuses.
+var counters = []Mutant{
+	{
+		ID: "K01", Before: true, Rule: "what is handed out is counted no more", Bug: "its bytes are",
+		Edits:  []Edit{instead("replicate.go", `l.bytes -= l.outstanding[n].bytes`, `_ = n`)},
+		Expect: "N22, L10", MustKill: true,
+	},
+	{
+		ID: "K02", Before: true, Rule: "a probe has nothing in flight", Bug: "the bytes of the stream before it stay",
+		Edits:  []Edit{instead("progress.go", `p.flights, p.flightBytes = p.flights[:0], 0`, `p.flights = p.flights[:0]`)},
+		Expect: "N24, L10", MustKill: true,
+	},
+	{
+		ID: "K03", Before: true, Rule: "an append that is answered is in flight no more", Bug: "its bytes are",
+		Edits:  []Edit{instead("progress.go", `p.flightBytes -= p.flights[n].bytes`, `_ = n`)},
+		Expect: "N24, L10", MustKill: true,
+	},
+	{
+		ID: "K04", Before: true, Rule: "the bytes in flight are bounded", Bug: "only the messages are",
+		Edits:  []Edit{value("replicate.go", `len(p.flights) == 0 || p.flightBytes < c.cfg.InflightBytesMax`, `true`)},
+		Expect: "N10", Profiles: []string{"swarm"},
+	},
+	{
+		ID: "K05", Before: true, Rule: "the entries that are not applied are bounded", Bug: "they are not",
+		Edits: []Edit{value("replicate.go",
+			`c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax)`, `false`)},
+		Expect: "N23", Profiles: []string{"swarm"},
+	},
+	{
+		ID: "K06", Before: true, Rule: "the entries of this step count as not applied", Bug: "they do not",
+		Edits:  []Edit{value("replicate.go", `c.overLimit(p, len(entries))`, `c.overLimit(p, 0)`)},
+		Expect: "N23", Profiles: []string{"swarm"},
+	},
+	{
+		ID: "K07", Before: true, Rule: "a command has a largest size", Bug: "it has none",
+		Edits:  []Edit{value("replicate.go", `len(p.Data) > c.cfg.CommandBytesMax`, `false`)},
+		Expect: "N23", Profiles: []string{"swarm"},
+	},
+	{
+		ID: "K08", Before: true, Rule: "nothing is refused for a limit that is not reached", Bug: "the last place stays empty",
+		Edits:  []Edit{value("replicate.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `len(l.outstanding)+1 >= c.cfg.ProposalsMax`)},
+		Expect: "N23", Profiles: []string{"swarm"},
+	},
+	{
+		ID: "K09", Before: true, Rule: "entry times never fall along the log", Bug: "they are what the leader's wall clock says",
+		Edits:  []Edit{value("clock.go", `max(min(c.now.Wall, latest), c.log.LastTime)`, `min(c.now.Wall, latest)`)},
+		Expect: "N29", Profiles: []string{"clock", "swarm"},
+	},
+}
+
+// early: what comes before its time, or after it was told to stop.
+var early = []Mutant{
+	{
+		ID: "W01", Before: true, Rule: "who hears a leader waits anew", Bug: "it stands when a round trip has passed",
+		Edits:  []Edit{before("election.go", `c.follower.graced = false`, `defer func() { c.follower.deadline -= c.electionTimeout() * 2 / 3 }()`)},
+		Expect: "N25", MustKill: true,
+	},
+	{
+		ID: "W02", Before: true, Rule: "a pre-vote is denied to an older log", Bug: "it is granted",
+		Edits: []Edit{before("election.go", `reply := PreVoteReply{ID: r.ID, Granted: why == Granted}`,
+			`if why == DeniedOldLog { why = Granted }`)},
+		Expect: "N26", MustKill: true,
+	},
+	{
+		ID: "W03", Before: true, Rule: "who hears a leader grants no pre-vote", Bug: "it grants it",
+		Edits: []Edit{instead("election.go", `why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.leaderID`,
+			`reply.Leader = c.leaderID`)},
+		Expect: "N26", MustKill: true,
+	},
+	{
+		ID: "W04", Before: true, Rule: "a vote answers a request", Bug: "it is told again with every write",
+		Edits: []Edit{before("disk.go", `c.onFoundingPersisted()`,
+			`if c.leader == nil && c.hard.Vote != (Peer{}) && c.hard.Vote != c.self { c.promiseVote(c.hard.Vote, VoteReply{Granted: true}) }`)},
+		Expect: "N16", MustKill: true,
+	},
+	{
+		ID: "W05", Before: true, Rule: "members with one seed draw different timeouts", Bug: "they draw the same",
+		Edits:  []Edit{value("raft.go", `uint64(stored.Incarnation)^stored.Boot`, `uint64(7)`)},
+		Expect: "N27", Profiles: []string{"crash", "swarm"},
+	},
+	{
+		ID: "W06", Before: true, Rule: "who is told to stop takes nothing more", Bug: "it takes proposals",
+		Edits: []Edit{value("replicate.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
+			`c.leader == nil || c.leader.transfer != nil`)},
+		Expect: "N28", Profiles: []string{"crash", "swarm"},
+	},
+	{
+		ID: "W07", Before: true, Rule: "who is told to stop answers its reads", Bug: "those of the leader are forgotten",
+		Edits:  []Edit{before("read.go", `for _, r := range append(l.reads.now, l.reads.next...) {`, `l.reads = leaderReads{}`)},
+		Expect: "N28", Profiles: []string{"crash", "swarm"},
+	},
+	{
+		ID: "W08", Before: true, Rule: "a transfer to who was named ends at that one", Bug: "at whoever leads",
+		Edits: []Edit{value("transfer.go", `c.leaderID == c.self.ID || h.named && c.leaderID != h.to`,
+			`c.leaderID == c.self.ID`)},
+		Expect: "G15", Profiles: []string{"elections", "swarm"},
+	},
+}
