@@ -1,0 +1,52 @@
+package zoo
+
+// outsideOf is a mutant of the node around the core, with the test of the root package that catches it.
+func outsideOf(id, rule, bug, test string, edit Edit) Mutant {
+	return Mutant{
+		ID: id, Rule: rule, Bug: bug, Edits: []Edit{edit}, Expect: "tests",
+		Test: &Test{".", test}, Outside: true,
+	}
+}
+
+// queues: who waits for what in the node, how long, and how many may.
+var queues = []Mutant{
+	outsideOf("W01", "an index is published once the FSM has it", "it is before, and a read is stale",
+		"AnIndexIsPublished", before("applier.go", `began := time.Now()`, `n.applied.advance(entries[len(entries)-1].Index)`)),
+	outsideOf("W02", "an outcome that crosses with a cancellation is taken out of the call", "the next caller gets it",
+		"CrossesWithACancellation", instead("requests.go", `return <-req.outcome // it came at the same moment`, `return outcome{err: cause}`)),
+	outsideOf("W03", "a write that is queued wakes the writer", "one with a new term does not",
+		"EveryWriteOfTheQueue", before("writer.go", `select {
+	case w.wake <- struct{}{}:`, `if write.Hard != nil { return }`)),
+	outsideOf("W04", "what a step does not take wakes the loop again", "proposals beyond a batch wait for the next call",
+		"DoesNotTakeWakes", value("requests.go", `rest > 0`, `false`)),
+	outsideOf("W05", "the promises that wait for the disk are bounded", "they are not",
+		"PromisesOverTheLimit", value("writer.go", `len(w.queue) < w.node.cfg.ReceivedMax`, `true`)),
+	outsideOf("W06", "the messages that wait for the loop are bounded", "they are not",
+		"Mailbox", value("mailbox.go", `m.received >= cfg.ReceivedMax`, `false`)),
+	outsideOf("W07", "their bytes are bounded", "they are not",
+		"Mailbox", value("mailbox.go", `queued+size > cfg.ReceivedBytesMax`, `false`)),
+	outsideOf("W08", "events about connections are bounded", "they are not",
+		"Mailbox", value("mailbox.go", `len(m.events)-m.received >= happeningsMax`, `false`)),
+	outsideOf("W09", "callers that wait are bounded", "they are not",
+		"Requests", value("requests.go", `waiting >= r.cfg.ProposalsMax`, `false`)),
+	outsideOf("W10", "the bytes of their commands are bounded", "they are not",
+		"Requests", value("requests.go", `r.bytes >= r.cfg.ProposalBytesMax`, `false`)),
+	outsideOf("W11", "what is let in does not depend on its size", "small commands starve the largest",
+		"Starve", value("requests.go", `r.bytes >= r.cfg.ProposalBytesMax`, `r.bytes > 0 && r.bytes+bytes > r.cfg.ProposalBytesMax`)),
+	outsideOf("W12", "those who wait for an index are bounded", "they are not",
+		"NumberOfWaiters", value("applier.go", `len(p.waiting) >= limit`, `false`)),
+	outsideOf("W13", "the peers that are talked to are bounded", "they are not",
+		"SendersAre|Senders_", value("sender.go", `len(s.peers) >= sendersMax`, `false`)),
+	outsideOf("W14", "the tail is bounded", "it is not",
+		"Tail", value("tail.go", `t.memory > t.bytesMax`, `false`)),
+	outsideOf("W15", "the tail counts what its entries take", "it counts their records",
+		"TakesNoMoreMemory", instead("tail.go", `memory := chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `memory := bytes`)),
+	outsideOf("W16", "an FSM that waits for its own node is told", "it waits for ever",
+		"ThatWaitsForItself", value("fsmcall.go", `f.goroutine.Load() == id`, `false`)),
+	outsideOf("W17", "a logger that panics is not called again", "it is, with what it left locked",
+		"ALoggerThatPanics", instead("guard.go", `g.broken.Store(true)`, `_ = err`)),
+	outsideOf("W18", "a transport that panics ends the node", "it ends the process",
+		"ATransportThatPanics", instead("node.go", `n.connect(n.identity.others(*out.Config))`, `n.transport.Connect(n.identity.others(*out.Config))`)),
+	outsideOf("W19", "an append fits into the transport's frame", "one that does not is sent for ever",
+		"LimitsThatTheTransport", before("config.go", `if most == 0 {`, `most = 0`)),
+}
