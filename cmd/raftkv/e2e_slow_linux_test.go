@@ -267,6 +267,18 @@ func TestMeasure_TransfersOnSlowDisks(t *testing.T) {
 			}
 			t.Logf("transfer under load where each disk write takes %v: %d of %d, %d terms; longest pause of each: %s",
 				write, done, transfers, c.term()-terms, spread(gaps))
+			gaps = nil
+			for range 5 {
+				leader := c.leader("")
+				began := time.Now()
+				c.Process(leader.ID).Stop(longTimeout)
+				writes(t, load.Workload, 3)
+				gaps = append(gaps, load.longestPause(began))
+				require.NoError(t, c.Start(leader.ID))
+				c.caughtUp()
+			}
+			t.Logf("leader ends as asked under load where each disk write takes %v, %d times; longest pause of each: %s",
+				write, len(gaps), spread(gaps))
 			c.slow(disks, 0)
 			load.verify()
 		})
