@@ -25,7 +25,7 @@ const (
 	// longTimeout is a client's where a write may take seconds.
 	longTimeout = 10 * time.Second
 	// electionPatience is how long a row waits for a leader. Who has none until then is reported.
-	electionPatience = 20 * time.Second
+	electionPatience = 30 * time.Second
 	// syncsPerWrite is how often bbolt syncs a transaction.
 	syncsPerWrite = 2
 )
