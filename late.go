@@ -2,8 +2,9 @@ package raft
 
 import "time"
 
-// lateEvery is the least time between two warnings of lateness.
-const lateEvery = 10 * time.Second
+// lateEvery is the least time between two warnings of lateness. Who looks for the cause of a change of
+// leadership wants to find the gap before it.
+const lateEvery = time.Second
 
 // lateness warns when the loop wakes long after its deadline. A member that did not run for half an
 // election timeout cannot keep its promises of time: others stand for election, or a leader hears its

@@ -93,6 +93,7 @@ func TestImage_AnOlderDiskLosesNoAcknowledgedWrite(t *testing.T) {
 				c.Start("n2")
 				met(c, "n2", "n3")
 				c.Isolate("n3")
+				c.Restart("n3") // what it has seen is on its disk
 				for i := range 51 {
 					propose(t, c.Leader(), fmt.Sprintf("acknowledged %d", i))
 				}

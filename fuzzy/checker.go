@@ -41,9 +41,11 @@ type seenEntry struct {
 	hash uint64
 }
 
-// voteKey is one life of a member and a term.
+// voteKey is one life of a member and a term. An older image of a disk has forgotten votes; that nobody counts
+// its next ones is for others to check.
 type voteKey struct {
 	incarnation raft.Incarnation
+	epoch       int
 	term        raft.Term
 }
 

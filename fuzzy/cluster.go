@@ -30,6 +30,7 @@ type cluster struct {
 	stats   Stats
 	hash    traceHash
 	initial raft.Configuration
+	starts  int32       // of all disks so far
 	others  int         // where another list of initial members would begin
 	lines   uint64      // of the trace
 	cut     [][2]string // links, as the trace last told
@@ -47,6 +48,7 @@ const (
 type envelope struct {
 	message raft.Message
 	id      uint64
+	start   int32 // of the sender's disk
 }
 
 // eventKind says what happens.
@@ -62,6 +64,9 @@ const (
 	evApply                      // an applier has ended its batch
 	evPeer                       // a loop hears of a connection; a: the peer, and how it is
 	evStart                      // a process is started
+	evShake                      // a process dials; a: the peer
+	evKept                       // a disk has kept what its member remembers of the others
+	evImage                      // what a nemesis (node) does with an image goes on; a: the stage
 	evResume                     // a process runs on
 	evClient                     // a client (node) begins a request
 	evGiveUp                     // a client loses patience; a: the request
@@ -180,6 +185,8 @@ func (c *cluster) handle(e event) {
 		c.nemeses[e.node].mend(c, e.a)
 	case evFlip:
 		c.flip(e)
+	case evImage:
+		c.nemeses[e.node].stage(c, e.a)
 	case evPhase:
 		c.nextPhase()
 	case evWatch:
@@ -233,6 +240,9 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	if c.live != nil && c.live.stage == quiet && d.Message.id <= uint64(c.live.sent) {
 		c.live.late++
 	}
+	if !n.takes(c.nodes[d.From], d.Message.start) {
+		return
+	}
 	m, ok := d.Message.message, true
 	if c.live == nil && c.wire.Chance(c.net.Faults.Misdeliver) {
 		m.Cluster = foreign(m.Cluster)
@@ -261,6 +271,7 @@ func foreign(id raft.ClusterID) raft.ClusterID {
 // nextPhase ends the safety phase, or the run.
 func (c *cluster) nextPhase() {
 	if c.phase == safetyPhase {
+		c.retireImages()
 		c.phase = livenessPhase
 		c.live = newLiveness(c)
 		return

@@ -246,7 +246,7 @@ func twoTermsInOneStep(d *director) {
 	d.lose(these(b), these(dd), raft.VoteRequest{})
 	rivals := d.onlyCandidate(b)
 	d.until("b stands for election, and has c's vote", func() bool {
-		return requests.some() && d.c.check.votes[voteKey{n[2].disk.incarnation, b.status.Term}] == b.peer()
+		return requests.some() && d.c.check.votes[voteKey{n[2].disk.incarnation, 0, b.status.Term}] == b.peer()
 	})
 	d.wait(0.02)
 	d.suspend(b)

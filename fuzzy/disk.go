@@ -11,15 +11,19 @@ import (
 type disk struct {
 	random      *sim.Stream
 	incarnation raft.Incarnation
-	boot        uint64
-	hard        raft.HardState
-	log         []slot
-	commit      raft.Index
-	stallTill   sim.Time // no write ends before
-	fails       bool     // the next write does
-	healed      bool     // it works as the profile's World says
-	damaged     bool     // it was found to be, for good: its node does not start
-	ghosts      []ghost
+	boot        uint64 // of the last start in the pedigree
+	pedigree
+	hands     *sim.Stream // nonces, and when members dial
+	epoch     int         // images that were put in its place
+	lossy     bool        // one of them had less on it
+	hard      raft.HardState
+	log       []slot
+	commit    raft.Index
+	stallTill sim.Time // no write ends before
+	fails     bool     // the next write does
+	healed    bool     // it works as the profile's World says
+	damaged   bool     // it was found to be, for good: its node does not start
+	ghosts    []ghost
 }
 
 // ghost is a disk that was wiped: what it had acknowledged was true.
@@ -28,17 +32,18 @@ type ghost struct {
 	log         []slot
 }
 
-// holder returns the log of the disk that carries or carried the incarnation.
-func (d *disk) holder(i raft.Incarnation) []slot {
-	if d.incarnation == i {
-		return d.log
+// held reports whether the disk that carries or carried the incarnation holds a log up to an index, or did so
+// before it was emptied or an older image took its place.
+func (d *disk) held(i raft.Incarnation, to raft.Index, hash uint64) bool {
+	if h, there := at(d.log, to); d.incarnation == i && there && h == hash {
+		return true
 	}
 	for _, g := range d.ghosts {
-		if g.incarnation == i {
-			return g.log
+		if h, there := at(g.log, to); g.incarnation == i && there && h == hash {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // founding is what entry 1 says.
@@ -192,6 +197,7 @@ func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
 	d.boot, d.hard, d.log, d.commit = 0, raft.HardState{}, nil, 0
+	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }
 
 // describe says what is durable.

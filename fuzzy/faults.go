@@ -32,12 +32,13 @@ const (
 	Jump
 	Usurp // one leader after the other is cut off, and comes back when the next one goes: Figure 8
 	Close // a process is told to stop, and ends a little later
+	Image // a disk is copied, goes on, and goes back to the copy
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
-	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close",
+	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -54,6 +55,7 @@ type nemesis struct {
 	strikes int64
 	force   int64 // the strike whose effect lasts: the latest one that was not skipped
 	struck  []int // its nodes
+	image   *imaging
 }
 
 func newNemeses(c *cluster) []*nemesis {
@@ -179,6 +181,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.lose(c, n)
 	case Close:
 		n.close(1+m.random.Exponential(c.profile.ElectionTimeout/2), m.random.Exponential(m.rate.For))
+	case Image:
+		m.copyDisk(c, n)
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
@@ -201,6 +205,20 @@ func (n *node) close(in, down sim.Time) {
 // lose empties a disk, or damages it for good, within the budget: a minority of the voters. Beyond the
 // budget one voter keeps its disk: without any, founding the same cluster again is all that can happen.
 func (m *nemesis) lose(c *cluster, n *node) {
+	if !m.mayLose(c, n) {
+		return
+	}
+	n.crash()
+	if m.rate.Fault == Rot {
+		n.disk.damaged = true
+		return
+	}
+	n.disk.wipe()
+	n.forgetHands()
+	n.restartIn(m.random.Exponential(m.rate.For))
+}
+
+func (m *nemesis) mayLose(c *cluster, n *node) bool {
 	lost := 0
 	for _, other := range c.nodes[:c.profile.Voters] {
 		if other.disk.damaged || len(other.disk.ghosts) > 0 {
@@ -211,16 +229,7 @@ func (m *nemesis) lose(c *cluster, n *node) {
 	if c.profile.Beyond {
 		budget = c.profile.Voters - 1
 	}
-	if lost >= budget || n.disk.damaged || len(n.disk.ghosts) > 0 {
-		return
-	}
-	n.crash()
-	if m.rate.Fault == Rot {
-		n.disk.damaged = true
-		return
-	}
-	n.disk.wipe()
-	n.restartIn(m.random.Exponential(m.rate.For))
+	return lost < budget && !n.disk.damaged && len(n.disk.ghosts) == 0
 }
 
 // partition cuts links in one of many ways.

@@ -40,12 +40,22 @@ func (k *checker) leadership(n *node, before *raft.CoreStatus) {
 	for _, m := range s.Config.Members {
 		if m.Kind == raft.Voter {
 			voters++
-			if k.votes[voteKey{m.Incarnation, s.Term}] == n.peer() {
+			if k.voted(m, s.Term, n.peer()) {
 				votes++
 			}
 		}
 	}
 	k.c.holds(votes >= majority(voters), "G8", "%s leads term %d with %d durable votes of %d voters", n.id, s.Term, votes, voters)
+}
+
+// voted reports whether a voter's disk, or one that an older image has replaced, voted for a candidate.
+func (k *checker) voted(m raft.Member, term raft.Term, candidate raft.Peer) bool {
+	for epoch := range k.c.nodes[index(m.ID)].disk.epoch + 1 {
+		if k.votes[voteKey{m.Incarnation, epoch, term}] == candidate {
+			return true
+		}
+	}
+	return false
 }
 
 // complete checks a leader's log. A leader that is elected late, by votes that were long under way, need not
@@ -110,8 +120,7 @@ func (k *checker) founded(n *node) {
 func (k *checker) heldByAll(n *node) {
 	first, _ := at(n.log, 1)
 	for _, m := range n.status.Config.Members {
-		hash, held := at(k.c.nodes[index(m.ID)].disk.holder(m.Incarnation), 1)
-		k.c.holds(held && hash == first, "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster",
+		k.c.holds(k.c.nodes[index(m.ID)].disk.held(m.Incarnation, 1, first), "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster",
 			n.id, n.status.Term, m.ID)
 	}
 }
@@ -208,8 +217,7 @@ func (k *checker) heldByQuorum(n *node, hash uint64) {
 			continue
 		}
 		voters++
-		holder := k.c.nodes[index(m.ID)].disk.holder(m.Incarnation)
-		if held, there := at(holder, n.status.Commit); there && held == hash {
+		if k.c.nodes[index(m.ID)].disk.held(m.Incarnation, n.status.Commit, hash) {
 			copies++
 		}
 	}

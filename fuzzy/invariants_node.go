@@ -36,7 +36,7 @@ func (k *checker) durableHard(n *node, h raft.HardState) {
 	if h.Vote == (raft.Peer{}) {
 		return
 	}
-	key := voteKey{n.disk.incarnation, h.Term}
+	key := voteKey{n.disk.incarnation, n.disk.epoch, h.Term}
 	was, voted := k.votes[key]
 	k.c.holds(!voted || was == h.Vote, "N2", "%s votes for %v and %v in term %d", n.id, was, h.Vote, h.Term)
 	k.votes[key] = h.Vote

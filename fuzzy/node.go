@@ -56,6 +56,7 @@ type node struct {
 
 	status raft.CoreStatus // after the last step
 	seen   witness
+	hands  hands
 	hard   raft.HardState // as the core has it
 }
 
@@ -71,6 +72,7 @@ type slot struct {
 func newNode(c *cluster, i int) *node {
 	n := &node{c: c, index: i, id: nodeID(i), initial: c.initial, random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
+	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
 	if d := c.profile.Node.DriftMax; d > 0 {
 		n.clock.SetDrift(0, int64(n.random.IntN(2*d)-d))
@@ -91,7 +93,7 @@ func (n *node) start() {
 	if n.core != nil || n.disk.damaged || n.forever {
 		return
 	}
-	n.disk.boot++
+	n.disk.restarts(n.c, 1)
 	n.born = n.clock.Local(n.c.now())
 	stored := raft.Stored{Incarnation: n.disk.incarnation, Boot: n.disk.boot, Hard: n.disk.hard, Commit: n.disk.commit}
 	for i := range n.disk.log {
@@ -132,6 +134,7 @@ func (n *node) start() {
 		n.dieAfter = 1 + n.random.IntN(8)
 	}
 	n.honour(&out)
+	n.beginHands()
 	n.c.tellPeers(n, true)
 }
 
@@ -235,6 +238,10 @@ func (n *node) handle(e event) {
 		n.apply()
 	case evPeer:
 		n.peerEvent(e.a)
+	case evShake:
+		n.shake(n.c.nodes[e.a])
+	case evKept:
+		n.kept()
 	case evResume:
 		n.resume()
 	case evExit:

@@ -54,6 +54,7 @@ type NodeProfile struct {
 	Connections   bool      // PeerUp and PeerLost are told
 	DriftMax      int       // millionths that a clock may be too fast or too slow
 	OneSeed       bool      // all starts are with one seed
+	Handshakes    bool      // messages are taken once two members have shaken hands
 	OtherLists    int       // starts with another list of initial members than the rest
 }
 
@@ -103,6 +104,7 @@ var profiles = []struct {
 	{"elections", "one leader after the other falls, while messages and disks take as long as elections", shapeElections},
 	{"slow", "disks, messages, steps and pauses as long as elections from first to last, and few faults besides", shapeSlow},
 	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
+	{"images", "older images of disks are put back, and those who saw newer ones keep them out", shapeImages},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
@@ -175,7 +177,7 @@ func drawNetwork(s *sim.Stream) sim.NetworkFaults {
 
 func drawFaults(s *sim.Stream) []FaultRate {
 	var rates []FaultRate
-	for k := Crash; k < faultKinds; k++ {
+	for k := Crash; k < Image; k++ {
 		r := FaultRate{
 			Fault: k,
 			Every: s.LogTime(sim.In(300*time.Millisecond), sim.In(15*time.Second)),
@@ -330,6 +332,18 @@ func shapeBeyond(s *sim.Stream, p *Profile) {
 		often.Fault = kind
 		p.Faults = append(p.Faults, often)
 	}
+}
+
+// shapeImages: the rest of the faults stays mild, so that disks go on between a copy and its return.
+func shapeImages(s *sim.Stream, p *Profile) {
+	p.Voters, p.Learners, p.World = sim.Pick(s, 3, 3, 3, 4, 5, 5, 7), 0, World{}
+	p.FaultsFrom, p.Length = sim.In(500*time.Millisecond), sim.In(8*time.Second)
+	p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe || r.Fault == Rot })
+	for i := range p.Faults {
+		p.Faults[i].Every = max(p.Faults[i].Every, sim.In(3*time.Second))
+	}
+	p.Faults = append(p.Faults, FaultRate{Image, sim.In(time.Second), sim.In(time.Second)})
+	p.Node.Handshakes = true
 }
 
 func shapeHistory(_ *sim.Stream, p *Profile) {

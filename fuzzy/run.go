@@ -53,6 +53,8 @@ type Stats struct {
 	Requests                                 int // that clients began in the first phase
 	Histories, UnknownHistories              int
 	Decisions                                [len(decisions)]int
+	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
+	Beyond                                   int    // runs that ended where nothing can be promised
 	Excuse                                   string // what was missing for the second phase, if so
 }
 

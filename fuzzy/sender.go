@@ -129,7 +129,7 @@ func (n *node) transmit(m raft.Message, size int) {
 	if c.trace != nil {
 		c.recordSend(n, id, &m)
 	}
-	c.net.Send(c.now(), n.index, index(m.To.ID), lane, size, envelope{m, id})
+	c.net.Send(c.now(), n.index, index(m.To.ID), lane, size, envelope{m, id, n.disk.start()})
 }
 
 // recode sends a message through the real codec; false if the receiver cannot read it. Bits that flipped
@@ -191,6 +191,9 @@ func (n *node) peerEvent(a int64) {
 	peer := n.c.nodes[a>>1]
 	if a&1 == 0 {
 		n.post(raft.PeerLost{ID: peer.id, Refused: peer.core == nil})
+		return
+	}
+	if !n.takes(peer, peer.disk.start()) {
 		return
 	}
 	n.post(raft.PeerUp{

@@ -59,6 +59,7 @@ var settings = []setting{
 	{"node-punctual", func(p *Profile) any { return &p.Node.Punctual }, 0, 0},
 	{"node-connections", func(p *Profile) any { return &p.Node.Connections }, 0, 0},
 	{"node-one-seed", func(p *Profile) any { return &p.Node.OneSeed }, 0, 0},
+	{"node-handshakes", func(p *Profile) any { return &p.Node.Handshakes }, 0, 0},
 	{"node-other-lists", func(p *Profile) any { return &p.Node.OtherLists }, 0, sim.Million},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 

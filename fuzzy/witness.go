@@ -28,6 +28,7 @@ type witness struct {
 	ids     raft.RequestID // the latest that it used
 	earlier raft.RequestID // the latest of its lives before, on the same disk
 	disk    raft.Incarnation
+	epoch   int  // of the disk: an older image counts again what the newer one has used
 	reused  bool // it used one again
 
 	office raft.Index // the log's end before its own first entry, as the leader of the term
@@ -53,12 +54,12 @@ type reading struct {
 
 func (w *witness) begin(n *node) {
 	now, earlier := n.now().Mono, w.ids
-	if w.disk != n.disk.incarnation {
+	if w.disk != n.disk.incarnation || w.epoch != n.disk.epoch {
 		earlier = raft.RequestID{}
 	}
 	*w = witness{
 		now: now, rested: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
-		ids: earlier, earlier: earlier, disk: n.disk.incarnation,
+		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch,
 	}
 }
 

@@ -20,7 +20,9 @@ func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 		}
 		return t.options.checkAddress(resolved)
 	}}
-	return d.DialContext(ctx, "tcp", address) // TCP_NODELAY is on by default
+	return hedged(ctx, func(ctx context.Context) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", address) // TCP_NODELAY is on by default
+	})
 }
 
 // dialPair dials both lanes of a peer, one after the other, and finishes their handshakes.

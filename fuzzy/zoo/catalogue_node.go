@@ -54,13 +54,6 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "D15", Rule: "an older image of a disk is refused", Bug: "it is taken",
-		Edits:  []Edit{value("handshake.go", `v.judgeLineage`, `v.judgeCluster`)},
-		Expect: "N1, N2", Seen: "openraft #1385",
-		Test:    &Test{".", "Handshake|Boot|Refus"},
-		Outside: true,
-	},
-	{
 		ID: "D25", Rule: "a write with a new term is not merged into the one before it", Bug: "it is, and its term is lost",
 		Edits:   []Edit{value("writer.go", `queue[n].Hard == nil`, `true`)},
 		Expect:  "N6",

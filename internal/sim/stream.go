@@ -17,6 +17,7 @@ const (
 	ClockConcern
 	ProcessConcern
 	WorkloadConcern
+	HandshakeConcern
 	// NodeConcern is the first node's; the next one's is one higher.
 	NodeConcern Concern = 1 << 20
 )

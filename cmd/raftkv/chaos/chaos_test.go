@@ -106,6 +106,15 @@ func TestRun_AWipedMemberSaysSoAndCountsForNothing(t *testing.T) {
 	assert.Equal(t, 2, r.Checks.Members)
 }
 
+func TestRun_AnOlderImageOfADiskIsKeptOut(t *testing.T) {
+	skipIfShort(t)
+	r, err := run(t, Options{Duration: 20 * time.Second, Nodes: 3, Faults: []Kind{OlderImage, Kill}, PlainDisks: true})
+	require.NoError(t, err)
+	assert.Positive(t, r.Faults[OlderImage])
+	assert.Positive(t, r.LoudEnds, "it ends by itself, and says why")
+	assert.Equal(t, 3, r.Checks.Members, "its newest disk is put back")
+}
+
 // The proof that a run can fail: with disks that lie about syncs, a power cut loses what was acknowledged.
 func TestRun_FindsTheWritesThatLyingDisksLose(t *testing.T) {
 	skipIfShort(t)

@@ -63,6 +63,36 @@ func (d *disk) wipe() error {
 	return err
 }
 
+// copyTo copies what is on the disk to a directory that does not exist yet.
+func (d *disk) copyTo(dir string) error {
+	if err := os.CopyFS(dir, os.DirFS(d.dir)); err != nil {
+		return fmt.Errorf("copying %s: %w", d.dir, err)
+	}
+	return nil
+}
+
+// become makes the disk hold what the directory holds, and nothing else, durably.
+func (d *disk) become(dir string) error {
+	if err := errors.Join(d.wipe(), os.CopyFS(d.dir, os.DirFS(dir))); err != nil {
+		return fmt.Errorf("putting %s in place: %w", dir, err)
+	}
+	return syncAll(d.dir)
+}
+
+// syncAll syncs every file and directory in it.
+func syncAll(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}
+
 // heal takes back whatever ails the disk.
 func (d *disk) heal() error {
 	if d.fs == nil {
@@ -84,9 +114,5 @@ func (d *disk) salvage() error {
 	if d.fs == nil {
 		return nil
 	}
-	to := d.dir + ".kept"
-	if err := os.CopyFS(to, os.DirFS(d.dir)); err != nil {
-		return fmt.Errorf("keeping %s: %w", d.dir, err)
-	}
-	return nil
+	return d.copyTo(d.dir + ".kept")
 }

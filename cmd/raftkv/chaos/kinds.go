@@ -16,6 +16,7 @@ const (
 	KillAll     Kind = "kill-all"
 	Pause       Kind = "pause"
 	Wipe        Kind = "wipe"
+	OlderImage  Kind = "older-image"
 	FullDisk    Kind = "full-disk"
 	FailSync    Kind = "fail-sync"
 	StallSync   Kind = "stall-sync"
@@ -73,6 +74,7 @@ var habits = []habit{
 	{HalfOpen, "links stay open, and nothing passes in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
 	{Hold, "nothing passes in one direction, until all of it does", network, false, 12_000 * ms, 300 * ms, 3000 * ms, 50},
 	{DeadConn, "one connection of two stays open, and nothing passes; new ones work", network, false, 12_000 * ms, 1000 * ms, 5000 * ms, 90},
+	{OlderImage, "a member comes back with an older copy of its disk", processes, false, 30_000 * ms, 500 * ms, 2000 * ms, 30},
 }
 
 // Kinds describes all kinds of faults, a line each.

@@ -147,7 +147,7 @@ func (r Report) String() string {
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(&b, "  left out: %s (%s)\n", join(r.LeftOut), r.LeftOutReason)
 	}
-	fmt.Fprintf(&b, "  %d leaders killed, %d elections, %d members ended by a failed disk\n", r.LeaderKills, r.Elections, r.LoudEnds)
+	fmt.Fprintf(&b, "  %d leaders killed, %d elections, %d members ended by a failed or an older disk\n", r.LeaderKills, r.Elections, r.LoudEnds)
 	fmt.Fprintf(&b, "  %d requests answered, %d refused, %d of unknown outcome; %d writes acknowledged\n",
 		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
 	fmt.Fprintf(&b, "  answered within %.1f ms (p50), %.0f ms (p99), %.0f ms (max); no write for %.1f s at most\n",

@@ -107,6 +107,8 @@ func (w *world) strike(ctx context.Context, f Fault) error {
 		return w.failDisk(ctx, f, m, func() error { return m.disk.fs.FailSyncs(int(f.Random % 8)) })
 	case StallSync:
 		return w.stall(ctx, f, m)
+	case OlderImage:
+		return w.older(ctx, f, m)
 	}
 	w.kill(m)
 	w.count(f, "%s, leads: %v, for %v", m.ID, leads, f.For)

@@ -16,6 +16,7 @@ import (
 type fate struct {
 	doomed bool // it is killed
 	ailing bool // its disk has failed it
+	older  bool // its disk is an older image of itself
 }
 
 // doom marks the processes of the member that run: they are killed next.
@@ -23,6 +24,9 @@ func (m *member) doom() { m.mark(func(f *fate) { f.doomed = true }) }
 
 // ail marks them as having a disk that fails.
 func (m *member) ail() { m.mark(func(f *fate) { f.ailing = true }) }
+
+// outdate marks them as running on an older image of their disk.
+func (m *member) outdate() { m.mark(func(f *fate) { f.older = true }) }
 
 func (m *member) mark(as func(*fate)) {
 	m.mu.Lock()
@@ -80,11 +84,19 @@ func (w *world) awaitEnd(m *member, p *local.Process) {
 		w.mu.Lock()
 		w.report.LoudEnds++
 		w.mu.Unlock()
+	case f.older && code == 1 && strings.Contains(says, olderImageWords):
+		w.note("%s ended by itself: its disk is an older image", m.ID)
+		w.mu.Lock()
+		w.report.LoudEnds++
+		w.mu.Unlock()
 	default:
 		w.fail(fuzzy.Panic, "a process ends for a reason", "%s ended by itself (%v), with a sound disk; its log ends: %s",
 			m.ID, p.Err(), says)
 	}
 }
+
+// olderImageWords are in what a member says that finds out that its store is an older image.
+const olderImageWords = "older image of the member's disk"
 
 func saysWhy(log string) bool {
 	for _, trouble := range diskTroubles {
@@ -99,9 +111,15 @@ const lookPause = 100 * time.Millisecond
 
 // observe looks at all members again and again until the context ends, and checks what they say.
 func (w *world) observe(ctx context.Context) {
-	look := newLook()
+	look, images := newLook(), make([]int64, len(w.members))
 	for ctx.Err() == nil {
-		for _, s := range w.cluster.Statuses(ctx) {
+		before := w.images()
+		for i, s := range w.cluster.Statuses(ctx) {
+			if now := w.members[i].images.Load(); now != images[i] || now != before[i] {
+				images[i] = now
+				delete(look.lives, w.members[i].ID) // another disk: nothing follows on what was said
+				continue
+			}
 			if rule, text := look.at(s); text != "" {
 				w.fail(fuzzy.Safety, rule, "%s", text)
 			}
@@ -115,6 +133,14 @@ func (w *world) observe(ctx context.Context) {
 		w.progress()
 		rest(ctx, lookPause)
 	}
+}
+
+// images returns how often the disk of each member became another one.
+func (w *world) images() (all []int64) {
+	for _, m := range w.members {
+		all = append(all, m.images.Load())
+	}
+	return all
 }
 
 func (w *world) progress() {

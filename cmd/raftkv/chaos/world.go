@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
@@ -47,6 +48,8 @@ type world struct {
 type member struct {
 	local.Node
 	disk *disk
+
+	images atomic.Int64 // how often its disk became another one while it did not run
 
 	mu    sync.Mutex
 	wiped bool

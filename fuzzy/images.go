@@ -1,0 +1,139 @@
+package fuzzy
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// image is a copy of a disk.
+type image struct {
+	pedigree
+	incarnation raft.Incarnation
+	hard        raft.HardState
+	log         []slot
+	commit      raft.Index
+}
+
+func (d *disk) image() image {
+	return image{d.pedigree.clone(), d.incarnation, d.hard, slices.Clone(d.log), d.commit}
+}
+
+// restore puts an image into the place of the disk. What the disk had acknowledged was true.
+func (d *disk) restore(i image) {
+	same := d.hard == i.hard && len(d.log) == len(i.log)
+	for k := 0; same && k < len(i.log); k++ {
+		same = d.log[k].hash == i.log[k].hash
+	}
+	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
+	d.pedigree, d.hard, d.log, d.commit = i.pedigree, i.hard, i.log, i.commit
+	d.boot = d.lineage.Last().Boot
+	d.lossy, d.epoch = d.lossy || !same, d.epoch+1
+}
+
+// imaging is a strike of Image: a disk is copied; its node may be started anew; some of the others, which may have
+// seen that or not, are cut off while the rest goes on; then the copy is put back, and the rest dies.
+type imaging struct {
+	node   int
+	copied image
+	apart  uint64 // who is cut off
+}
+
+// The stages of an imaging.
+const (
+	imageApart int64 = iota
+	imageBack
+)
+
+// copyDisk is the first stage, within the budget of disks that may be lost.
+func (m *nemesis) copyDisk(c *cluster, n *node) {
+	restarts := sim.Pick(m.random, 0, 1, 1, 1, 2, 3, 70)
+	victim, wait := c.nodes[n.index%c.profile.Voters], m.random.Exponential(4*c.profile.ElectionTimeout)
+	if m.image != nil || victim.core == nil || victim.disk.hard.Term == 0 || !m.mayLose(c, victim) {
+		return
+	}
+	m.image = &imaging{node: victim.index, copied: victim.disk.image()}
+	if restarts > 0 {
+		victim.crash()
+		victim.disk.restarts(c, restarts-1)
+		victim.restartIn(m.random.Exponential(c.profile.ElectionTimeout))
+	}
+	c.queue.Push(c.now()+wait, event{kind: evImage, node: m.index, a: imageApart})
+}
+
+// restarts are starts that nobody hears of.
+func (d *disk) restarts(c *cluster, count int) {
+	for range count {
+		d.begin(c, d.hands.Uint64())
+	}
+	d.boot = d.lineage.Last().Boot
+}
+
+// stage goes on with an imaging.
+func (m *nemesis) stage(c *cluster, stage int64) {
+	i := m.image
+	if i == nil || c.phase != safetyPhase {
+		return
+	}
+	n := c.nodes[i.node]
+	if n.disk.damaged || n.disk.incarnation != i.copied.incarnation {
+		m.image = nil
+		return
+	}
+	if stage == imageApart {
+		m.setApart(c)
+		c.queue.Push(c.now()+m.random.Exponential(8*c.profile.ElectionTimeout), event{kind: evImage, node: m.index, a: imageBack})
+		return
+	}
+	m.image = nil
+	m.putBack(c, n, i)
+}
+
+// setApart cuts off as many others as may be missing from a majority, most of the time.
+func (m *nemesis) setApart(c *cluster) {
+	order, cut := m.order(c.profile.Voters), m.random.IntN(4) > 0
+	for _, k := range order {
+		if k != m.image.node && bits.OnesCount64(m.image.apart) < (c.profile.Voters-1)/2 {
+			m.image.apart |= 1 << k
+		}
+	}
+	if cut {
+		c.net.Links.Heal(sim.Partitions)
+		c.net.Links.Split(m.image.apart, sim.BothWays)
+		c.faulted("image: %s", c.severed())
+	}
+}
+
+// putBack puts the copy in the place of the disk, most of the time so that whoever was cut off needs its vote.
+func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
+	restarts := sim.Pick(m.random, 0, 0, 1, 3, 66)
+	kill, heal := m.random.IntN(4) > 0, m.random.IntN(4) > 0
+	n.crash()
+	for _, other := range c.nodes {
+		if kill && other != n && i.apart>>other.index&1 == 0 {
+			other.crash()
+			other.restartIn(4*c.profile.ElectionTimeout + m.random.Exponential(m.rate.For))
+		}
+	}
+	if heal {
+		c.net.Links.Heal(sim.Partitions)
+	}
+	n.disk.restore(i.copied)
+	n.disk.restarts(c, restarts)
+	n.forgetHands()
+	c.stats.Images++
+	c.faulted("an older image of the disk of %s is put back: %s", n.id, n.disk.describe())
+	n.restartIn(m.random.Exponential(c.profile.ElectionTimeout))
+}
+
+// retireImages replaces what runs on an image, before the second phase: nobody may have told it yet.
+func (c *cluster) retireImages() {
+	for _, n := range c.nodes {
+		if n.disk.epoch > 0 && !n.disk.damaged {
+			n.crash()
+			n.disk.damaged = true
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// The profile must reach what it is for: images that are put back, refused and marked, and, less often, images
+// that nobody can tell.
+func TestImages_ArePutBackAndFoundOut(t *testing.T) {
+	seeds := 40
+	if testing.Short() {
+		seeds = 15
+	}
+	var images, marked, refused, beyond int
+	for number := range uint64(seeds) {
+		r, err := Run(Seed{Profile: "images", Number: number}, nil)
+		require.NoError(t, err)
+		require.Nil(t, r.Failure, "seed %d", number)
+		images, marked, refused, beyond = images+r.Images, marked+r.Marked, refused+r.Refusals, beyond+r.Beyond
+	}
+	t.Logf("%d images in %d runs: %d refusals, %d marks, %d runs beyond what is promised", images, seeds, refused, marked, beyond)
+	assert.Greater(t, images, seeds/2)
+	assert.Greater(t, marked, seeds/4)
+	assert.Greater(t, refused, marked-1)
+	assert.Positive(t, beyond)
+	assert.Less(t, beyond, images/2, "most images meet a witness")
+}
+
+// Each of the two invariants of handshakes fails when it is made to.
+func TestImages_TheInvariantsCanFail(t *testing.T) {
+	for rule, breach := range map[string]func(n, witness *node){
+		"I1": func(n, witness *node) {
+			witness.disk.met[n.index] = meeting{n.disk.incarnation, 99, 0}
+			witness.admit(n)
+		},
+		"I2": func(n, witness *node) {
+			n.condemned(&raft.Mark{Kind: raft.MarkStaleImage, By: witness.peer()})
+		},
+	} {
+		p := plain()
+		p.Node.Handshakes = true
+		c := newCluster(Seed{Profile: plainName, Number: 1}, p)
+		for _, n := range c.nodes {
+			n.start()
+		}
+		breach(c.nodes[0], c.nodes[1])
+		require.NotNil(t, c.failure, rule)
+		assert.Equal(t, rule, c.failure.Rule)
+	}
+}

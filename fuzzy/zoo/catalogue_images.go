@@ -1,0 +1,100 @@
+package zoo
+
+// images: an older image of a disk in the place of a member's disk, or a copy of it.
+var images = []Mutant{
+	{
+		ID: "D15", Rule: "an older image of a disk is refused", Bug: "it is taken",
+		Edits:  []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Boot, h.Confirmed)`, `descends`)},
+		Expect: "I1", Seen: "openraft #1385", Profiles: []string{"images"}, MustKill: true,
+		Test: &Test{".", "Handshake|Image"},
+	},
+	{
+		ID: "I01", Rule: "a start that is missing proves an older image", Bug: "only a lower number does, and restarts raise it",
+		Edits: []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Boot, h.Confirmed)`,
+			`map[bool]descent{true: contradicts, false: descends}[now.Boot < seen.Boot.Boot]`)},
+		Expect: "I1", Seen: "our release candidate", Profiles: []string{"images"}, MustKill: true,
+		Test: &Test{".", "Handshake|Image"},
+	},
+	{
+		ID: "I02", Rule: "a term that was durable is so for ever", Bug: "a copy of the running start may be behind its term",
+		Edits:  []Edit{value("descent.go", `h.Term < seen.Term`, `false`)},
+		Expect: "I1", Profiles: []string{"images"},
+		Test: &Test{".", "Handshake|Image"},
+	},
+	{
+		ID: "I03", Rule: "a start older than all that are kept is not taken for known", Bug: "it is",
+		Edits: []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Boot, h.Confirmed)`,
+			`h.Lineage.descentFrom(seen.Boot, h.Confirmed) % untold`)},
+		Expect: "I1", Profiles: []string{"images"},
+		Test: &Test{".", "Handshake|Image"},
+	},
+	{
+		ID: "I04", Rule: "what is remembered is the newest start", Bug: "it is the first that was seen",
+		Edits: []Edit{before("descent.go", `said := Sighting{Peer: h.From, Boot: h.Remembers.Boot}`,
+			`if old := find(v.Memory.Seen, h.From); old.Boot.Boot > 0 && h.Lineage.Last() != old.Boot { m, changed = v.Memory, false }`)},
+		Expect: "L1, L3", Profiles: []string{"images"},
+		Test: &Test{".", "Handshake|Image"},
+	},
+	{
+		ID: "I05", Rule: "a confirmed start is known for ever", Bug: "only as long as the lineage reaches back to it",
+		Edits:  []Edit{value("descent.go", `seen == confirmed`, `false`)},
+		Expect: "L1, L3", Profiles: []string{"images"},
+		Test: &Test{".", "TestLineage|Handshake|ManyRestarts"},
+	},
+	{
+		ID: "I06", Rule: "a member marks its store if a member of its configuration proves it old", Bug: "if anybody does",
+		Edits:   []Edit{value("descent.go", `d == contradicts && v.names(r.From)`, `d == contradicts`)},
+		Expect:  "I2",
+		Test:    &Test{".", "TheRefusedJudges"},
+		Outside: true,
+	},
+	{
+		ID: "I07", Rule: "a member marks its store if a start is missing from it", Bug: "if anybody says that it is old",
+		Edits: []Edit{value("descent.go", `d == contradicts && v.names(r.From)`,
+			`r.Reason == RefusedStaleBoot || r.Reason == RefusedUntold`)},
+		Expect: "I2", Profiles: []string{"images"},
+		Test: &Test{".", "TheRefusedJudges"},
+	},
+	{
+		ID: "I08", Rule: "what a handshake has seen is durable", Bug: "it is kept in memory alone",
+		Edits:   []Edit{before("writer.go", `return s.Write(w)`, `w.Memory = nil`)},
+		Expect:  "I1",
+		Test:    &Test{".", "TestImage"},
+		Outside: true,
+	},
+	{
+		ID: "I09", Rule: "a peer is counted once its start is durably remembered", Bug: "at once",
+		Edits:   []Edit{value("identity.go", `kept == h.Lineage.Last()`, `true`)},
+		Expect:  "I1",
+		Test:    &Test{".", "TestImage_Nobody"},
+		Outside: true,
+	},
+	{
+		ID: "I10", Rule: "a mark is for ever", Bug: "a restart clears it",
+		Edits:   []Edit{value("node.go", `stored.Mark != nil`, `false`)},
+		Expect:  "I1",
+		Test:    &Test{".", "TestImage|AMarkedStore"},
+		Outside: true,
+	},
+	{
+		ID: "I11", Rule: "a store keeps its mark", Bug: "the next write of the memory drops it",
+		Edits:   []Edit{before("storage/lineage.go", `if w.Mark != nil && l.mark == nil {`, `if w.Memory != nil { l.mark = nil }`)},
+		Expect:  "I1",
+		Test:    &Test{"storage", "KeepsTheContract"},
+		Outside: true,
+	},
+	{
+		ID: "I12", Rule: "both sides of a connection judge", Bug: "only the one that dials",
+		Edits:   []Edit{value("transport/accept.go", `e.Check(h)`, `(*raft.Refusal)(nil)`)},
+		Expect:  "I1",
+		Test:    &Test{"transport", ""},
+		Outside: true,
+	},
+	{
+		ID: "I13", Rule: "a newer start is refused while the older one is connected", Bug: "both are counted",
+		Edits:   []Edit{value("descent.go", `v.Live != (BootID{}) && v.Live != now`, `false`)},
+		Expect:  "I1",
+		Test:    &Test{".", "FindsOutAnOlderImage"},
+		Outside: true,
+	},
+}

@@ -1,0 +1,86 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// attempts is a way to dial whose attempts take these times, one after the other, and then come to stand.
+// The last time is also that of all later ones.
+type attempts struct {
+	take  []time.Duration
+	conns []*callerFrom
+}
+
+func (a *attempts) dial(ctx context.Context) (net.Conn, error) {
+	take := a.take[min(len(a.conns), len(a.take)-1)]
+	conn := &callerFrom{}
+	a.conns = append(a.conns, conn)
+	select {
+	case <-time.After(take):
+		return conn, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func TestHedged_ALostFirstPacketCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempts{take: []time.Duration{time.Second, time.Millisecond}}
+		began := time.Now()
+		conn, err := hedged(t.Context(), a.dial)
+		require.NoError(t, err)
+		assert.Same(t, a.conns[1], conn)
+		assert.False(t, a.conns[1].closed)
+		assert.Equal(t, dialAgain+time.Millisecond, time.Since(began))
+	})
+}
+
+func TestHedged_OneAttemptIsEnoughIfItIsAnsweredSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempts{take: []time.Duration{dialAgain - 1}}
+		_, err := hedged(t.Context(), a.dial)
+		require.NoError(t, err)
+		assert.Len(t, a.conns, 1)
+
+		refused := errors.New("refused")
+		began := time.Now()
+		_, err = hedged(t.Context(), func(context.Context) (net.Conn, error) { return nil, refused })
+		assert.Equal(t, refused, err)
+		assert.Equal(t, began, time.Now())
+	})
+}
+
+func TestHedged_AttemptsAreBoundedAndEndWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempts{take: []time.Duration{time.Hour}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := hedged(ctx, a.dial)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Len(t, a.conns, dialsMax)
+	})
+}
+
+func TestHedged_AnAttemptThatComesTooLateIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conns []*callerFrom
+		conn, err := hedged(t.Context(), func(context.Context) (net.Conn, error) { // deaf to its context
+			c := &callerFrom{}
+			conns = append(conns, c)
+			time.Sleep(2*dialAgain + 1)
+			return c, nil
+		})
+		require.NoError(t, err)
+		require.Len(t, conns, 3)
+		assert.Same(t, conns[0], conn)
+		assert.Equal(t, []bool{false, true, true}, []bool{conns[0].closed, conns[1].closed, conns[2].closed})
+	})
+}
