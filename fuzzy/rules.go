@@ -16,13 +16,13 @@ type Rule struct {
 	File     string // that checks it
 }
 
-//go:embed invariants_node.go invariants_cluster.go invariants_client.go invariants_step.go invariants_limits.go invariants_votes.go liveness.go run.go directed.go
+//go:embed invariants_node.go invariants_cluster.go invariants_client.go invariants_step.go invariants_limits.go invariants_votes.go invariants_handshake.go liveness.go run.go directed.go
 var ruleSources embed.FS
 
 // Each file that checks invariants opens with their sentences; what is printed about them is read
 // from there, so that there is one text.
 var (
-	ruleLine   = regexp.MustCompile(`^//\t([NGHLTS][0-9]+) +(.+)$`)
+	ruleLine   = regexp.MustCompile(`^//\t([NGHILTS][0-9]+) +(.+)$`)
 	ruleSource = regexp.MustCompile(`^(.*?)\s*\(([^()]*)\)(.*)$`)
 )
 
@@ -39,7 +39,7 @@ func Rules() []Rule {
 		}
 	}
 	slices.SortStableFunc(rules, func(a, b Rule) int {
-		group := func(r Rule) int { return strings.Index("NGHLTS", r.Name[:1]) }
+		group := func(r Rule) int { return strings.Index("NGHILTS", r.Name[:1]) }
 		return cmp.Or(group(a)-group(b), len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name))
 	})
 	return rules

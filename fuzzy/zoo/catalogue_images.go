@@ -57,7 +57,7 @@ var images = []Mutant{
 	},
 	{
 		ID: "I08", Rule: "what a handshake has seen is durable", Bug: "it is kept in memory alone",
-		Edits:   []Edit{before("writer.go", `return s.Write(w)`, `w.Memory = nil`)},
+		Edits:   []Edit{value("storage/lineage.go", `w.Memory != nil`, `false`)},
 		Expect:  "I1",
 		Test:    &Test{".", "TestImage"},
 		Outside: true,

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariants of handshakes.
+// The invariants of handshakes (see raft.Handshake).
 //
 //	I1  Whoever has durably seen a later life of a member's disk, or a later term on it, never takes a message
 //	    of an older image of that disk.
