@@ -9,8 +9,7 @@ import (
 
 // The invariants of handshakes (see raft.Handshake).
 //
-//	I1  Whoever has durably seen a later life of a member's disk, or a later term on it, never takes a message
-//	    of an older image of that disk.
+//	I1  Whoever durably remembers a later start or term of a disk takes no message of an older image of it.
 //	I2  No member marks its store as an older image unless it is one.
 
 // pedigree is what a disk keeps besides Raft's own state, and, of the same age, what is true of it: the starts

@@ -25,7 +25,7 @@ func TestRules_AreThoseThatAreChecked(t *testing.T) {
 	}
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	name := regexp.MustCompile(`"([NGHLTS][0-9]+)"`)
+	name := regexp.MustCompile(`"([NGHILTS][0-9]+)"`)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
