@@ -19,6 +19,28 @@ var clockScenarios = []scenario{
 	},
 }
 
+// strangerScenarios: what a sender may not do that the configuration does not name.
+var strangerScenarios = []scenario{{
+	name: "answer-of-a-stranger", voters: 3, play: answerOfAStranger,
+	about: "an answer of a newer term, from a sender that the configuration does not name, deposes no leader",
+}}
+
+func answerOfAStranger(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.found()
+	d.written(a)
+	answers := d.hold(these(b), these(a), raft.HeartbeatReply{})
+	d.until("b answers a heartbeat", answers.some)
+	reigns := d.reignsOn(a)
+	for _, m := range answers.taken() {
+		d.forge(m, func(m *raft.Message) {
+			m.From = raft.Peer{ID: "stranger", Incarnation: 77}
+			m.Term++
+		})
+	}
+	d.check("a leads on", reigns)
+}
+
 const (
 	tenYears      = int64(10 * 365 * 24 * time.Hour)
 	stampAheadMax = int64(time.Minute)

@@ -106,7 +106,7 @@ var founding = []Mutant{
 	{
 		ID: "D14", Rule: "a wiped disk is another member", Bug: "it answers and counts as the one it was",
 		Edits: []Edit{
-			value("raft.go", wrongIncarnation, `false`),
+			value("envelope.go", wrongIncarnation, `false`),
 			value("raft.go", `c.blank() && !isAppend`, `false`),
 			value("election.go", `slices.Contains(peers, m.Peer())`,
 				`slices.ContainsFunc(peers, func(p Peer) bool { return p.ID == m.ID })`),
@@ -118,17 +118,17 @@ var founding = []Mutant{
 	},
 	{
 		ID: "X01", Before: true, Rule: "another cluster's messages are refused", Bug: "they are taken",
-		Edits:  []Edit{value("raft.go", `"it is of another cluster"`, `""`)},
+		Edits:  []Edit{value("envelope.go", `"it is of another cluster"`, `""`)},
 		Expect: "N19, G14", Seen: "etcd #17081; model check, founding", MustKill: true,
 	},
 	{
 		ID: "X03", Rule: "a message for an earlier life of the disk is refused", Bug: "it is taken",
-		Edits:  []Edit{value("raft.go", wrongIncarnation, `false`)},
+		Edits:  []Edit{value("envelope.go", wrongIncarnation, `false`)},
 		Expect: "N19, G14", Profiles: []string{"disk", "swarm"}, MustKill: true,
 	},
 	{
 		ID: "X08", Before: true, Rule: "a misdelivered message is refused", Bug: "it is taken",
-		Edits:  []Edit{value("raft.go", `m.To.ID != c.self.ID || m.From.ID == c.self.ID`, `m.From.ID == c.self.ID`)},
+		Edits:  []Edit{value("envelope.go", `m.To.ID != c.self.ID || m.From.ID == c.self.ID`, `m.From.ID == c.self.ID`)},
 		Expect: "N19", Seen: "etcd #17081", Profiles: []string{"founding", "swarm"},
 		Test: &Test{".", "Hostile|Refus|Misaddressed"},
 	},

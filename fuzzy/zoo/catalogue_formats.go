@@ -1,0 +1,71 @@
+package zoo
+
+// formats: records of a later release, a write that drops the log, the stamps of entries, repeated read requests,
+// and what a stranger may do.
+var formats = []Mutant{
+	{
+		ID: "Z01", Before: true, Rule: "a record of a later version is refused as that", Bug: "it is read as one of this version",
+		Edits:   []Edit{value("storage/record.go", `record[0] > known`, `false`)},
+		Expect:  "N5",
+		Test:    &Test{"storage", "TellsALaterRelease"},
+		Outside: true,
+	},
+	{
+		ID: "Z02", Before: true, Rule: "a store of a later format is refused", Bug: "it is read",
+		Edits:   []Edit{value("storage/record.go", `m.Format > formatVersion`, `false`)},
+		Expect:  "N5",
+		Test:    &Test{"storage", "TellsALaterRelease"},
+		Outside: true,
+	},
+	{
+		ID: "Z03", Before: true, Rule: "an entry of an unknown kind is of a later release", Bug: "it is damaged",
+		Edits:  []Edit{value("entry.go", `e.Kind < EntryCommand`, `!e.Kind.known()`)},
+		Expect: "N5", Seen: "etcd, downgrades", Test: &Test{".", "OfALaterRelease"}, Outside: true,
+	},
+	{
+		ID: "Z04", Before: true, Rule: "an append of a later release is refused", Bug: "it is taken",
+		Edits: []Edit{before("append.go", `for _, e := range entries {
+		if !e.Kind.known() {`, `return Entry{}, false`)},
+		Expect:  "N5",
+		Test:    &Test{".", "OfALaterRelease"},
+		Outside: true,
+	},
+	{
+		ID: "Z05", Before: true, Rule: "a write that drops the log says so", Bug: "one wrong term drops it",
+		Edits: []Edit{before("storage/bolt.go", `if err := b.checkAfter(log, record, w.After); err != nil {`, `
+			if b.checkAfter(log, record, w.After) != nil {
+				var err error
+				if log, err = emptied(tx); err != nil { return err }
+				record.start, record.last = w.After, w.After
+			}`)},
+		Expect: "G5", Test: &Test{"storage", "KeepsTheContract"}, Outside: true,
+	},
+	{
+		ID: "Z06", Before: true, Rule: "one wrong clock does not stop the stamps", Bug: "the leader's own is believed",
+		Edits:    []Edit{value("clock.go", `max(min(c.now.Wall, latest), c.log.LastTime)`, `max(c.now.Wall, c.log.LastTime)`)},
+		Expect:   "S3",
+		Profiles: []string{"scenario:leader-years-ahead"},
+	},
+	{
+		ID: "Z07", Before: true, Rule: "votes bring the clocks of a quorum", Bug: "the first entry of a term is stamped by one clock",
+		Edits:    []Edit{instead("election.go", `c.hearClock(from.ID, r.Wall)`, ``)},
+		Expect:   "S3",
+		Profiles: []string{"scenario:new-leader-years-ahead"},
+	},
+	{
+		ID: "Z08", Before: true, Rule: "a stranger's answer raises no term", Bug: "it deposes the leader",
+		Edits:    []Edit{value("envelope.go", `ok && named.Peer() == m.From`, `true`)},
+		Expect:   "S3",
+		Profiles: []string{"scenario:answer-of-a-stranger"},
+	},
+	{
+		ID: "Z09", Before: true, Rule: "a repeated read request waits once", Bug: "each repetition takes room",
+		Edits:  []Edit{value("read.go", `c.leader.reads.holds(from, r.ID)`, `false`)},
+		Expect: "N10", Test: &Test{".", "Read"},
+	},
+	{
+		ID: "Z10", Before: true, Rule: "who leads no more says so", Bug: "it says that it is overloaded",
+		Edits:  []Edit{value("read.go", `r.Refusal == RefusedNotLeader`, `false`)},
+		Expect: "L", Test: &Test{".", "Read"},
+	},
+}
