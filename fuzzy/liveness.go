@@ -23,6 +23,7 @@ import (
 //	L9   Every request is answered, also when its member loses the lead.
 //	L10  Once the load has gone, nothing is outstanding, waits or is in flight.
 //	L11  Terms do not race: what meddles from outside of the quorum raises them a bounded number of times.
+//	L13  A transfer that nothing is in the way of succeeds, in time.
 //	L12  A leader whose disk stands still does not keep a quorum of working disks from committing for long.
 
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
@@ -31,26 +32,27 @@ import (
 //
 // A stall is a failure, unless choose has named the resource that is missing.
 type liveness struct {
-	c       *cluster
-	random  *sim.Stream
-	core    uint64
-	exiled  bool // whoever is outside the core is cut off for good
-	stage   stage
-	since   sim.Time // of the stage
-	began   raft.Term
-	tickets []raft.Ticket
-	served  int
-	wrote   bool // what was served is not reads alone
-	leader  *node
-	doomed  *node       // the leader, left out of the core for nothing but its disk, which stands still; mostly nil
-	staller *node       // who leads on with a disk that stands still
-	stalled sim.Time    // since when
-	sent    int         // messages, when the quiet began
-	late    int         // messages from before it that arrived in it: each may be answered
-	probe   raft.Ticket // a write, while parted
-	clashes int
-	pauses  int       // of processes, since the heal
-	term0   raft.Term // before a follower restarted
+	c        *cluster
+	random   *sim.Stream
+	core     uint64
+	exiled   bool // whoever is outside the core is cut off for good
+	stage    stage
+	since    sim.Time // of the stage
+	began    raft.Term
+	tickets  []raft.Ticket
+	served   int
+	wrote    bool // what was served is not reads alone
+	leader   *node
+	doomed   *node       // the leader, left out of the core for nothing but its disk, which stands still; mostly nil
+	staller  *node       // who leads on with a disk that stands still
+	stalled  sim.Time    // since when
+	sent     int         // messages, when the quiet began
+	late     int         // messages from before it that arrived in it: each may be answered
+	probe    raft.Ticket // a write, while parted
+	clashes  int
+	handover raft.Ticket // of the transfer; 0: none was asked for
+	pauses   int         // of processes, since the heal
+	term0    raft.Term   // before a follower restarted
 }
 
 type stage int
@@ -58,13 +60,14 @@ type stage int
 const (
 	electing stage = iota
 	serving
+	transferring // see liveness_transfer.go
 	converging
 	rejoining // a follower restarted, unseen; nobody writes
 	quiet
 	parted // see liveness_partial.go
 )
 
-var stageRules = [...]string{"L1", "L3", "L2", "L5", "L4", "L6"}
+var stageRules = [...]string{"L1", "L3", "L13", "L2", "L5", "L4", "L6"}
 
 // An attempt to elect takes two units at most: a wait, which is up to two election timeouts, and the exchanges of
 // pre-votes and votes. In a world where these outlast the wait, candidates disturb each other until their waits
@@ -180,6 +183,8 @@ func (l *liveness) watch() {
 		reached = l.elected()
 	case serving:
 		reached = l.serves()
+	case transferring:
+		reached = l.handedOver()
 	case converging:
 		reached = l.converged()
 	case rejoining:
@@ -198,7 +203,7 @@ func (l *liveness) watch() {
 		c.queue.Push(c.now()+quietTimeouts*c.profile.ElectionTimeout, event{kind: evPhase})
 	case reached && l.stage == serving:
 		c.work.stopped = true
-		l.next(converging)
+		l.next(transferring)
 	case reached && l.stage == converging:
 		l.restartOne()
 		l.next(rejoining)
@@ -229,7 +234,7 @@ func (l *liveness) limit() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d units of %v after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.unit(), l.c.profile.unit(), l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the lead is not handed over", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
 }
 
 // watchStall looks whether a leader outside the core leads on though its disk does not work.

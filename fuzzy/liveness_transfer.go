@@ -1,0 +1,63 @@
+package fuzzy
+
+import "github.com/coxswain/raft"
+
+// The stage of the second phase in which the leader is asked to hand over to one of the healed: nothing is in the
+// way of that, so it must come about.
+
+// A transfer takes a unit to bring the target up to date, one for TimeoutNow and the target's own vote, one for the
+// other votes, and one until the next leader is heard.
+const transferUnits = 4
+
+// The core gives up a transfer after an election timeout: one in a slower world than this, in tenths of a
+// timeout, may be given up for that.
+const transferUnitTenthsMax = 15
+
+// feasible reports whether nothing can be in the way of a transfer.
+func (l *liveness) feasible() bool {
+	p := &l.c.profile
+	return l.exiled && p.World.steady() && p.unit() <= transferUnitTenthsMax*p.ElectionTimeout/10 && p.Node.diskStallMax() >= p.unit()
+}
+
+// handedOver asks for the transfer, and reports whether it has ended.
+func (l *liveness) handedOver() bool {
+	w := l.c.work
+	if l.handover == 0 {
+		to, some := l.successor()
+		if some {
+			l.handover = w.transferTo(l.leader, 0, to)
+		}
+		return !some
+	}
+	r := &w.requests[l.handover]
+	l.c.mustHold(r.state != answeredNo, "L13", "%s does not hand over to %q, which nothing is in the way of\n%s", r.node.id, r.to, l.c.describe())
+	if r.state == unanswered {
+		took := l.c.now() - r.opened
+		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s hands over to %q for %v", r.node.id, r.to, took)
+		return false
+	}
+	return l.elected()
+}
+
+// successor draws a healed voter that the leader has brought up to date, by name or not; false if there is none, or
+// if a transfer is not feasible.
+func (l *liveness) successor() (raft.NodeID, bool) {
+	named, first := l.random.Coin(), l.random.IntN(len(l.c.nodes))
+	if !l.feasible() || !l.elected() || l.leader.status.DiskStalled || l.leader.frozen {
+		return "", false
+	}
+	s := &l.leader.status
+	for i := range s.Peers {
+		p := &s.Peers[(first+i)%len(s.Peers)]
+		m, _ := s.Config.Member(p.ID)
+		n := l.c.nodes[index(p.ID)]
+		if m.Kind != raft.Voter || l.core>>n.index&1 == 0 || !l.counts(n) || p.Match == 0 || p.State != "stream" {
+			continue
+		}
+		if !named {
+			return "", true
+		}
+		return p.ID, true
+	}
+	return "", false
+}
