@@ -7,6 +7,7 @@
 //	                            freedom that the core's contract allows
 //	workload.go                 the clients, who retry, hedge and give up
 //	liveness.go                 the second phase: a quorum is healed, every other fault is permanent
+//	liveness_transfer.go        its stage of a transfer, and how soon requests are answered
 //	world.go                    how slow that quorum works: its disks, links, steps and pauses
 //	liveness_choose.go          which quorum that is, or what is missing for one
 //	witness.go                  what was seen to come to a member and go from it, for the checks

@@ -23,6 +23,7 @@ import (
 //	L9   Every request is answered, also when its member loses the lead.
 //	L10  Once the load has gone, nothing is outstanding, waits or is in flight.
 //	L11  Terms do not race: what meddles from outside of the quorum raises them a bounded number of times.
+//	L14  Under load, too, each request is answered in time by a quorum that works.
 //	L13  A transfer that nothing is in the way of succeeds, in time.
 //	L12  A leader whose disk stands still does not keep a quorum of working disks from committing for long.
 
@@ -50,6 +51,7 @@ type liveness struct {
 	late     int         // messages from before it that arrived in it: each may be answered
 	probe    raft.Ticket // a write, while parted
 	clashes  int
+	asked    int         // tickets before the first that must be answered in time; 0: none must yet
 	handover raft.Ticket // of the transfer; 0: none was asked for
 	pauses   int         // of processes, since the heal
 	term0    raft.Term   // before a follower restarted
@@ -176,6 +178,7 @@ func (l *liveness) watch() {
 	c := l.c
 	c.mustHold(l.term() <= l.began+termsMax+raft.Term(l.pauses), "L11", "%d terms since the heal", l.term()-l.began)
 	l.watchStall()
+	l.prompt()
 	l.pause()
 	reached := false
 	switch l.stage {
@@ -201,6 +204,9 @@ func (l *liveness) watch() {
 		l.sent = c.net.Sent
 		l.next(quiet)
 		c.queue.Push(c.now()+quietTimeouts*c.profile.ElectionTimeout, event{kind: evPhase})
+	case reached && l.stage == electing:
+		l.asked = len(c.work.requests)
+		l.next(serving)
 	case reached && l.stage == serving:
 		c.work.stopped = true
 		l.next(transferring)
@@ -225,11 +231,16 @@ func (l *liveness) limit() sim.Time {
 	if !l.c.profile.World.quiet() {
 		units += growthUnits
 	}
+	return (units + l.backlog()) * l.c.profile.unit()
+}
+
+// backlog is the units that it takes to bring followers up to date.
+func (l *liveness) backlog() sim.Time {
 	longest := len(l.c.check.canonical)
 	for _, n := range l.members() {
 		longest = max(longest, int(n.status.Last.Index))
 	}
-	return (units + sim.Time(longest)/10) * l.c.profile.unit()
+	return sim.Time(longest) / 10
 }
 
 func (l *liveness) complaint() string {

@@ -61,3 +61,29 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 	}
 	return "", false
 }
+
+// A request of a client takes a unit to be committed, and one more behind what was under way when it came; an append
+// that a sender drops costs a heartbeat and another exchange, and of ten in a row there is one in 10^10. A read that
+// is forwarded gives up after two election timeouts, and waits no longer for the one before it.
+const ticketUnits = 12
+
+// prompt checks that what is asked of the healed, once they have a leader, does not wait for too long.
+func (l *liveness) prompt() {
+	c := l.c
+	if l.asked == 0 || !l.exiled || !c.profile.World.steady() || l.stage > converging {
+		return
+	}
+	bound := (ticketUnits + l.backlog()) * c.profile.unit()
+	for i := l.asked; i < len(c.work.requests); i++ {
+		r := &c.work.requests[i]
+		open := r.state == unanswered || r.state == acceptedOnly
+		if !open && i == l.asked {
+			l.asked++
+		}
+		if !open || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 || !l.counts(r.node) {
+			continue
+		}
+		c.mustHold(c.now()-r.opened <= bound, "L14", "ticket %d, asked of %s at %v, waits for %v (state %d)", i, r.node.id,
+			r.opened, c.now()-r.opened, r.state)
+	}
+}

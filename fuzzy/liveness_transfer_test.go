@@ -33,3 +33,15 @@ func TestLiveness_NobodyIsAskedForWhatHeCannotDo(t *testing.T) {
 	assert.True(t, c.live.handedOver(), "a process may stand still meanwhile")
 	assert.Zero(t, c.live.handover)
 }
+
+// A request that waits for too long is noticed, though it may be answered in the end.
+func TestLiveness_AnswersComeInTime(t *testing.T) {
+	c, lead, _ := running(t)
+	c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, asked: len(c.work.requests), stage: serving}
+	c.work.ask(request{kind: readRequest, node: lead})
+	c.live.prompt()
+	require.Nil(t, c.failure)
+	c.work.requests[len(c.work.requests)-1].opened -= (ticketUnits + c.live.backlog() + 1) * c.profile.unit()
+	c.live.prompt()
+	expectBreach(t, c, "L14")
+}
