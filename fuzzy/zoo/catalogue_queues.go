@@ -15,8 +15,7 @@ var queues = []Mutant{
 	outsideOf("J02", "an outcome that crosses with a cancellation is taken out of the call", "the next caller gets it",
 		"CrossesWithACancellation", instead("requests.go", `return <-req.outcome // it came at the same moment`, `return outcome{err: cause}`)),
 	outsideOf("J03", "a write that is queued wakes the writer", "one with a new term does not",
-		"EveryWriteOfTheQueue", before("writer.go", `select {
-	case w.wake <- struct{}{}:`, `if write.Hard != nil { return }`)),
+		"EveryWriteOfTheQueue", before("writer.go", "w.poke()\n}\n\n// poke", `if write.Hard != nil { return }`)),
 	outsideOf("J04", "what a step does not take wakes the loop again", "proposals beyond a batch wait for the next call",
 		"DoesNotTakeWakes", value("requests.go", `rest > 0`, `false`)),
 	outsideOf("J05", "the promises that wait for the disk are bounded", "they are not",
@@ -40,7 +39,7 @@ var queues = []Mutant{
 	outsideOf("J14", "the tail is bounded", "it is not",
 		"Tail", value("tail.go", `t.memory > t.bytesMax`, `false`)),
 	outsideOf("J15", "the tail counts what its entries take", "it counts their records",
-		"TakesNoMoreMemory", instead("tail.go", `memory := chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `memory := bytes`)),
+		"TakesNoMoreMemory", value("tail.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`)),
 	outsideOf("J16", "an FSM that waits for its own node is told", "it waits for ever",
 		"ThatWaitsForItself", value("fsmcall.go", `f.goroutine.Load() == id`, `false`)),
 	outsideOf("J17", "a logger that panics is not called again", "it is, with what it left locked",
