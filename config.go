@@ -24,9 +24,10 @@ type Config struct {
 	// least 10 ms.
 	ElectionTimeout time.Duration
 
-	// DiskStallMax is how long a leader waits for a write to its disk. After that it takes no proposals,
-	// and hands leadership over if the others' disks have gone on without it. Default 1 s; at least
-	// 10 ms. Keep it well above what the slowest healthy sync takes.
+	// DiskStallMax is how long a leader waits for one write to its disk. After that, or after three times
+	// what its slowest recent write took, if that is longer, it takes no proposals, and hands leadership
+	// over if the others' disks have gone on without it. A disk that is slow, but ends its writes, has not
+	// stalled. Default 1 s; at least 10 ms.
 	DiskStallMax time.Duration
 
 	Limits

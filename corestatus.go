@@ -22,10 +22,17 @@ type CoreStatus struct {
 	Config    Configuration
 	Last      EntryID // of the log
 	Persisted Index   // durable here
-	Commit    Index
-	Applied   Index
+	// Durable is the term and the vote that are known to be on the disk. The member neither stands nor asks
+	// for anything while they are behind the present ones.
+	Durable HardState
+	Commit  Index
+	Applied Index
 	// DiskStalled says that a write has been pending for DiskStallMax. A leader takes no proposals then.
 	DiskStalled bool
+	// Election says what this member's attempts to be elected have been like since a term last committed.
+	Election ElectionStatus
+	// HandingOverUntil is, on a leader that hands over, when it gives up at the latest; 0: it does not.
+	HandingOverUntil Time
 	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.
 	Missing []string
 	Peers   []PeerProgress // on a leader: every other member, sorted by id
@@ -35,14 +42,37 @@ type CoreStatus struct {
 	Reads            int // that wait here: on a leader for a quorum, else for the leader's answer
 }
 
+// ElectionStatus is what a member has seen of its own attempts to be elected since a term last committed.
+type ElectionStatus struct {
+	Attempts int  // requests for pre-votes
+	Wait     Time // for an answer, at least: the election timeout, or more if answers and writes were slower
+	Write    Time // the longest that writing its own vote took
+	Answer   Time // the longest that an answer took
+	Pause    Time // the longest time that its process slept beyond a deadline
+}
+
+// Slowest names the figure that took longest, as part of a sentence.
+func (e ElectionStatus) Slowest() (what string, took Time) {
+	switch longest := max(e.Write, e.Answer, e.Pause); longest {
+	case e.Write:
+		return "writing its own vote", longest
+	case e.Pause:
+		return "a pause of its own process", longest
+	default:
+		return "the answer to a request for votes", longest
+	}
+}
+
 // PeerProgress is a leader's view of another member.
 type PeerProgress struct {
-	ID        NodeID
-	State     string // "probe" or "stream"
-	Match     Index  // its log is known to hold the leader's up to here
-	Next      Index  // the next entry to send
-	Inflight  int    // appends that are not answered
-	LastHeard Time   // in this term; the beginning of the term if never
+	ID         NodeID
+	State      string // "probe" or "stream"
+	Match      Index  // its log is known to hold the leader's up to here
+	Next       Index  // the next entry to send
+	Inflight   int    // appends that are not answered
+	LastHeard  Time   // in this term; the beginning of the term if never
+	RoundTrip  Time   // the longest recent one, of a heartbeat or of the election
+	SlowestAck Time   // how long the slowest recent acknowledgement of an append took
 	// InflightBytes is about how large the appends in flight are.
 	InflightBytes int
 }
@@ -52,8 +82,8 @@ func (c *Core) Status() CoreStatus {
 	s := CoreStatus{
 		ID: c.self.ID, Incarnation: c.self.Incarnation, Boot: c.ids.Boot, Cluster: c.cluster(),
 		Leadership: c.Leadership(), Blank: c.blank(), Config: c.config(), Last: c.log.Last,
-		Persisted: c.disk.persisted, Commit: c.log.commit, Applied: c.log.applied, Missing: c.founder.missing(),
-		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(),
+		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.founder.missing(),
+		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.attempts.status(c.wait()),
 	}
 	if c.log.Founding != nil {
 		s.Founder = c.log.Founding.Founder
@@ -61,10 +91,15 @@ func (c *Core) Status() CoreStatus {
 	if c.leader == nil {
 		return s
 	}
+	if t := c.leader.transfer; t != nil {
+		s.HandingOverUntil = t.deadline
+	}
 	s.Outstanding, s.OutstandingBytes = len(c.leader.outstanding), c.leader.bytes
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		s.Peers = append(s.Peers, PeerProgress{p.peer.ID, p.state.String(), p.match, p.next, len(p.flights), p.heard, p.flightBytes})
+		s.Peers = append(s.Peers, PeerProgress{
+			p.peer.ID, p.state.String(), p.match, p.next, len(p.flights), p.heard, p.roundTrip.max(), p.acks.max(), p.flightBytes,
+		})
 	}
 	return s
 }

@@ -7,6 +7,8 @@ type disk struct {
 	persisted Index
 	seq       Seq // of the last write issued
 	pending   []pendingWrite
+	endedAt   Time   // when a write last ended; 0: none has
+	took      recent // how long the disk was at each of them
 }
 
 // pendingWrite is a write that is not known to be durable yet.
@@ -36,9 +38,13 @@ func (d *disk) issue(now Time, hard *HardState, mark EntryID) Seq {
 	return d.seq
 }
 
-func (d *disk) acknowledge(seq Seq) {
+func (d *disk) acknowledge(seq Seq, now Time) {
 	assert(seq <= d.seq, "only writes that were issued become durable")
 	n := 0
+	if len(d.pending) > 0 && d.pending[0].seq <= seq {
+		d.took.add(now - d.busySince())
+		d.endedAt = now
+	}
 	for n < len(d.pending) && d.pending[n].seq <= seq {
 		w := d.pending[n]
 		if w.hard != nil {
@@ -52,11 +58,18 @@ func (d *disk) acknowledge(seq Seq) {
 	d.pending = append(d.pending[:0], d.pending[n:]...)
 }
 
+// busySince is when the disk began with the oldest pending write, of which there is one: what waited
+// behind another has not kept it busy.
+func (d *disk) busySince() Time { return max(d.pending[0].issued, d.endedAt) }
+
 // onPersisted learns that a write, and all before it, are durable.
 func (c *Core) onPersisted(seq Seq) {
-	c.disk.acknowledge(seq)
+	before := c.disk.hard
+	c.disk.acknowledge(seq, c.now.Mono)
 	assert(c.disk.persisted <= c.log.Last.Index, "what is durable is in the log")
-	c.countOwnVote()
+	if c.disk.hard == c.hard && c.disk.hard != before {
+		c.onVoteDurable()
+	}
 	c.onFoundingPersisted()
 }
 

@@ -17,11 +17,11 @@ func TestDisk_OldWriteDoesNotCountOverwrittenEntries(t *testing.T) {
 	d.truncated(4)
 	third := d.issue(0, nil, EntryID{3, 6}) // 5@3 6@3
 
-	d.acknowledge(first)
+	d.acknowledge(first, 0)
 	require.EqualValues(t, 4, d.persisted, "5 and 6 were overwritten")
-	d.acknowledge(second)
+	d.acknowledge(second, 0)
 	require.EqualValues(t, 4, d.persisted, "5 was overwritten again")
-	d.acknowledge(third)
+	d.acknowledge(third, 0)
 	require.EqualValues(t, 6, d.persisted)
 }
 
@@ -38,13 +38,13 @@ func TestDisk_AcknowledgesAllBefore(t *testing.T) {
 	d.issue(0, &HardState{Term: 1}, EntryID{1, 2})
 	last := d.issue(0, &HardState{Term: 2, Vote: Peer{"b", 1}}, EntryID{2, 0})
 	d.issue(0, nil, EntryID{2, 5})
-	d.acknowledge(last)
+	d.acknowledge(last, 0)
 	require.Equal(t, HardState{Term: 2, Vote: Peer{"b", 1}}, d.hard)
 	require.EqualValues(t, 2, d.persisted)
 	require.Len(t, d.pending, 1)
-	d.acknowledge(last)
+	d.acknowledge(last, 0)
 	require.Len(t, d.pending, 1, "twice is once")
-	require.Panics(t, func() { d.acknowledge(99) }, "what was not issued is not durable")
+	require.Panics(t, func() { d.acknowledge(99, 0) }, "what was not issued is not durable")
 }
 
 // The same race through Step: an acknowledgement that is due for the first version of an entry never

@@ -6,16 +6,16 @@ import "slices"
 type candidate struct {
 	pre     bool      // a pre-vote: the term was not raised
 	round   RequestID // of the pre-vote; its grants count in this round alone
-	granted []Peer    // who granted, by (id, incarnation)
+	granted []Peer    // who granted that, by (id, incarnation); votes are in the ballot
 }
 
 // resetElectionDeadline draws the election timeout anew:
 //
 //	"Raft uses randomized election timeouts to ensure that split votes are rare and that they are
-//	resolved quickly." (§5.2; from once to twice the timeout)
+//	resolved quickly." (§5.2; from once to twice the timeout, or the wait that slow attempts have
+//	lengthened)
 func (c *Core) resetElectionDeadline() {
-	span := int64(c.electionTimeout())
-	c.follower.deadline = c.now.Mono + c.electionTimeout() + Time(c.rng.Int64N(span+1))
+	c.follower.deadline = c.now.Mono + c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
 }
 
 // mayCampaign: only a voter of the configuration in force campaigns, as the incarnation that it names;
@@ -52,6 +52,7 @@ func (c *Core) otherLeads(p Peer) bool {
 func (c *Core) hear(leader Peer) {
 	assert(!c.otherLeads(leader), "two leaders of one term never hear each other")
 	c.follower.led = leader
+	c.attempts.ballot, c.attempts.boundUntil = nil, 0
 	if c.leaderID != leader.ID || c.candidate != nil {
 		c.becomeFollower(c.hard.Term, leader.ID)
 	}
@@ -66,6 +67,8 @@ func (c *Core) hear(leader Peer) {
 //	vote to candidate: convert to candidate." (Figure 2, Followers; Candidates likewise)
 func (c *Core) onElectionTimeout() {
 	c.note(Note{Kind: NoteTimeout})
+	c.attempts.made++
+	c.noteSlowness()
 	c.resetElectionDeadline()
 	c.precampaign()
 }
@@ -77,6 +80,7 @@ func (c *Core) onElectionTimeout() {
 func (c *Core) precampaign() {
 	c.becomePreCandidate()
 	c.candidate.granted = append(c.candidate.granted, c.self)
+	c.attempts.remember(question{round: c.candidate.round, at: c.now.Mono})
 	for _, m := range c.config().Voters() {
 		if m.ID != c.self.ID {
 			c.send(m.Peer(), PreVoteRequest{ID: c.candidate.round, Last: c.log.Last})
@@ -88,6 +92,7 @@ func (c *Core) precampaign() {
 // campaign starts an election in the next term. transfer: a TimeoutNow asked for it, in this term.
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
+	c.attempts.ballot = &ballot{began: c.now.Mono}
 	c.resetElectionDeadline()
 	for _, m := range c.config().Voters() {
 		if m.ID != c.self.ID {
@@ -140,15 +145,26 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	reply := PreVoteReply{ID: r.ID, Granted: why == Granted}
 	if c.hearsLeader() {
 		why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.leaderID
+	} else if why == Granted && c.boundByVote(m.From) {
+		why, reply.Granted = DeniedBound, false
 	}
 	if why != Granted {
 		c.note(Note{Kind: NotePreVoteDenied, Peer: m.From.ID, Reason: why, ID: r.Last})
 	} else {
 		// Room for the election that follows, so that ours does not split it.
-		c.follower.deadline = max(c.follower.deadline, c.now.Mono+c.electionTimeout()/15)
+		c.follower.deadline = max(c.follower.deadline, c.now.Mono+c.room())
 		c.note(Note{Kind: NotePreVoteGranted, Peer: m.From.ID, ID: r.Last})
 	}
 	c.send(m.From, reply)
+}
+
+// leaderNamedIn returns the leader that a refused pre-vote names, if it can be one.
+func (c *Core) leaderNamedIn(m Message) NodeID {
+	reply, ok := m.Body.(PreVoteReply)
+	if _, member := c.config().Member(reply.Leader); !ok || !member || reply.Leader == c.self.ID {
+		return ""
+	}
+	return reply.Leader
 }
 
 // onPreVoteGrant counts a grant of this round, whatever term its sender is in.
@@ -156,36 +172,19 @@ func (c *Core) onPreVoteGrant(from Peer, r PreVoteReply) {
 	if c.candidate == nil || !c.candidate.pre || c.candidate.round != r.ID {
 		return
 	}
-	c.candidate.grant(from)
+	if !slices.Contains(c.candidate.granted, from) { // a reply that came twice counts once
+		c.candidate.granted = append(c.candidate.granted, from)
+	}
 	c.countPreVotes()
 }
 
 func (c *Core) onVoteReply(from Peer, r VoteReply) {
-	if c.candidate == nil || c.candidate.pre || !r.Granted {
-		return
+	c.onAnswer(from, c.attempts.sinceTerm(c.hard.Term))
+	if b := c.attempts.ballot; b != nil && r.Granted {
+		c.hearClock(from.ID, r.Wall)
+		b.grant(from)
+		c.countVotes()
 	}
-	c.hearClock(from.ID, r.Wall)
-	c.candidate.grant(from)
-	c.countVotes()
-}
-
-// countOwnVote counts a candidate's vote for itself once it is durable, and not before. The requests
-// leave at that moment, and the election timeout runs from it: else no election would end on disks
-// that take about a timeout for a vote.
-func (c *Core) countOwnVote() {
-	if c.candidate == nil || c.candidate.pre || c.ownVotePending() {
-		return
-	}
-	if c.candidate.grant(c.self) {
-		c.resetElectionDeadline()
-	}
-	c.countVotes()
-}
-
-// ownVotePending reports whether this member stands for election and its own vote is not durable yet:
-// nobody has been asked, and to give up and stand again would only queue up more writes.
-func (c *Core) ownVotePending() bool {
-	return c.candidate != nil && !c.candidate.pre && c.disk.hard != c.hard
 }
 
 func (c *Core) countPreVotes() {
@@ -198,17 +197,17 @@ func (c *Core) countPreVotes() {
 //
 //	"If votes received from majority of servers: become leader." (Figure 2, Candidates)
 func (c *Core) countVotes() {
-	if c.disk.hard == c.hard && c.hasQuorum(c.candidate.granted) {
+	if b := c.attempts.ballot; b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted) {
 		c.becomeLeader()
 	}
 }
 
 // grant records a vote and reports whether it is new. A reply that came twice counts once.
-func (v *candidate) grant(from Peer) bool {
-	if slices.Contains(v.granted, from) {
+func (b *ballot) grant(from Peer) bool {
+	if slices.Contains(b.granted, from) {
 		return false
 	}
-	v.granted = append(v.granted, from)
+	b.granted = append(b.granted, from)
 	return true
 }
 
@@ -238,6 +237,31 @@ func (c *Core) onTimeoutNow(from Peer) {
 	c.campaign(true)
 }
 
+// onSteppedDown takes the word of this term's leader that it leads no more: its followers need not wait
+// for its silence. They stand as after a lost connection, soon and not all at once.
+func (c *Core) onSteppedDown(from Peer) {
+	if c.follower.led != from || c.leaderID != from.ID {
+		return
+	}
+	c.note(Note{Kind: NoteSteppedDown, Peer: from.ID})
+	c.becomeFollower(c.hard.Term, "")
+	spread := min(c.room()*Time(len(c.config().Voters())), c.wait())
+	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))
+}
+
+// room is the time that an election of another is given before an own attempt: a fifteenth of a timeout,
+// or, once attempts have been slow, a whole wait.
+func (c *Core) room() Time {
+	if c.attempts.doublings > 0 {
+		return c.wait()
+	}
+	return c.electionTimeout() / 15
+}
+
+// mayStand: nobody stands while its term or vote is on its way to the disk. No question would leave
+// before it is there, and to give up and stand again would only queue up more writes.
+func (c *Core) mayStand() bool { return c.mayCampaign() && c.disk.hard == c.hard }
+
 // onDeadlines does what is due. Events of the same step have come first.
 func (c *Core) onDeadlines() {
 	now := c.now.Mono
@@ -246,7 +270,7 @@ func (c *Core) onDeadlines() {
 		c.onLeaderDeadlines()
 	case c.founder != nil:
 		c.onFounderDeadline()
-	case c.mayCampaign() && now >= c.follower.deadline && !c.ownVotePending():
+	case c.mayStand() && now >= c.follower.deadline:
 		c.onElectionTimeout()
 	}
 	c.onClientDeadlines()
@@ -263,7 +287,7 @@ func (c *Core) wakeAt() Time {
 		at = min(at, c.leader.wakeAt(c))
 	case c.founder != nil:
 		at = min(at, c.founder.wakeAt())
-	case c.mayCampaign() && !c.ownVotePending():
+	case c.mayStand():
 		at = min(at, c.follower.deadline)
 	}
 	return min(at, c.clients.wakeAt())

@@ -33,7 +33,7 @@ func (c *Core) misaddressed(m Message) string {
 // leadsOrStands reports whether only a leader or a candidate sends the body.
 func leadsOrStands(body Body) bool {
 	switch body.(type) {
-	case PreVoteRequest, VoteRequest, AppendRequest, Heartbeat, TimeoutNow:
+	case PreVoteRequest, VoteRequest, AppendRequest, Heartbeat, TimeoutNow, SteppedDown:
 		return true
 	}
 	return false

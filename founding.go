@@ -18,7 +18,8 @@ type founder struct {
 	replies  []rollAnswer // one for each other member, in the list's order
 	holding  bool         // entry 1 is written
 	resendAt Time
-	redoAt   Time // holding: when to call the roll again
+	redoAt   Time // holding: when to call the roll again; 0 until entry 1 is durable here
+	redone   int  // how often that was
 }
 
 // rollAnswer is what is known of one member in the present roll.
@@ -31,8 +32,9 @@ type rollAnswer struct {
 	holds   bool // entry 1 is durable there
 }
 
-// redoTimeouts is how many election timeouts a founder waits for all to hold entry 1 before it calls
-// the roll again: one of them may have been emptied.
+// redoTimeouts is how many election timeouts a founder that holds entry 1 waits for the others to hold it
+// before it calls the roll again: one of them may have been emptied. It doubles with each time, since
+// their disks may only be slow.
 const redoTimeouts = 10
 
 // startFounding makes this member a founder if it is to be one: the first of the list, while its
@@ -103,7 +105,7 @@ func (c *Core) sendFounding(a *rollAnswer) {
 
 // wakeAt is when to ask again, or to call the roll again.
 func (f *founder) wakeAt() Time {
-	if f.holding {
+	if f.holding && f.redoAt > 0 {
 		return min(f.resendAt, f.redoAt)
 	}
 	return f.resendAt
@@ -112,7 +114,8 @@ func (f *founder) wakeAt() Time {
 func (c *Core) onFounderDeadline() {
 	f := c.founder
 	switch {
-	case f.holding && c.now.Mono >= f.redoAt:
+	case f.holding && f.redoAt > 0 && c.now.Mono >= f.redoAt:
+		f.redone++
 		c.callRoll()
 	case c.now.Mono >= f.resendAt:
 		c.resendFounding()
@@ -213,8 +216,7 @@ func (c *Core) found() {
 	founding := Founding{
 		Cluster: c.freshCluster(), Founder: c.self, Roll: f.roll, Configuration: NewConfiguration(members),
 	}
-	f.holding = true
-	f.redoAt = c.now.Mono + redoTimeouts*c.electionTimeout()
+	f.holding, f.redoAt = true, 0
 	c.adoptFounding(founding.Founder, Entry{
 		Index: 1, Kind: EntryFounding, Time: c.stampNow(), Data: founding.Encode(),
 	})
@@ -245,7 +247,10 @@ func (c *Core) foundingEntry() Entry {
 
 // onFoundingPersisted sends entry 1 to all once it is durable here.
 func (c *Core) onFoundingPersisted() {
-	if c.founder != nil && c.founder.holding && c.disk.persisted >= 1 {
+	if f := c.founder; f != nil && f.holding && c.disk.persisted >= 1 {
+		if f.redoAt == 0 {
+			f.redoAt = c.now.Mono + redoTimeouts*c.electionTimeout()<<min(f.redone, doublingsMax)
+		}
 		c.resendFounding()
 		c.checkHeld()
 	}

@@ -134,6 +134,8 @@ func (in *fuzzInput) body(c *core) raft.Body {
 		return raft.ReadReply{ID: in.request(c), OK: in.small(2) == 0, Index: in.index(c)}
 	case 12:
 		return raft.TimeoutNow{}
+	case 13:
+		return raft.SteppedDown{}
 	}
 	all := someBodies()
 	return all[in.small(len(all))]

@@ -65,7 +65,7 @@ func someBodies() []raft.Body {
 		raft.HeartbeatReply{}, raft.HeartbeatReply{Round: far}, raft.HeartbeatReply{Round: ours, Match: big},
 		raft.ReadRequest{}, raft.ReadRequest{ID: far},
 		raft.ReadReply{}, raft.ReadReply{ID: far, OK: true, Index: big},
-		raft.TimeoutNow{},
+		raft.TimeoutNow{}, raft.SteppedDown{},
 	}
 }
 

@@ -153,6 +153,9 @@ func (c *Core) commitTo(i Index) {
 	}
 	assert(i <= c.log.Last.Index, "only entries in the log are committed")
 	c.log.commit = i
+	if c.attempts.any() && c.committedOwn() {
+		c.calm()
+	}
 }
 
 func (c *Core) onApplied(id EntryID) {

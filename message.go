@@ -153,6 +153,10 @@ type ReadReply struct {
 // TimeoutNow tells a voter to campaign at once (dissertation §3.10). It counts in its own term only.
 type TimeoutNow struct{}
 
+// SteppedDown tells the followers of this term's leader that it leads no more, because it has heard no
+// quorum: they may be able to hear it although it cannot hear them.
+type SteppedDown struct{}
+
 func (RollCall) body()       {}
 func (RollReply) body()      {}
 func (FoundRequest) body()   {}
@@ -169,6 +173,7 @@ func (HeartbeatReply) body() {}
 func (ReadRequest) body()    {}
 func (ReadReply) body()      {}
 func (TimeoutNow) body()     {}
+func (SteppedDown) body()    {}
 
 // Bulk reports whether the message may be large, and so belongs on the bulk connection, where it
 // cannot hold up heartbeats and votes.

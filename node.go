@@ -266,6 +266,7 @@ func (n *Node) honour(out Output) {
 		n.tail.write(log)
 	}
 	n.history.add(n.now().Wall, out.Notes)
+	n.explainSlowElection(out.Notes)
 	n.counters.noted(out.Notes)
 	n.warnOfLaterRelease(out.Notes)
 	n.noticeLeadership(out)
@@ -431,8 +432,8 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// Close hands leadership over if this member leads, or waits for a hand-over that is under way, for two
-// election timeouts at most, then ends the node, waits for all its goroutines (so also for a running
+// Close hands leadership over if this member leads, or waits for a hand-over that is under way, as long as
+// the disks take for an election, and for 64 election timeouts at most, then ends the node, waits for all its goroutines (so also for a running
 // FSM.Apply, and for a write that the disk is at, however long it stands still), and closes the storage
 // and the transport. It is idempotent, and returns what went wrong on the way, or what had ended the node
 // before. Within a call of the FSM it does nothing and returns ErrWithinFSM: an FSM ends its node by
@@ -456,10 +457,18 @@ func (n *Node) Close() error {
 	return errors.Join(n.err, n.closeErr)
 }
 
+// closeTimeouts is how many election timeouts Close waits for a hand-over of its own. The core ends one as
+// soon as the disks and the network allow; slow ones may take ten timeouts for each write.
+const closeTimeouts = 64
+
 // handOver hands leadership over, or waits for a hand-over that is under way: its target may need this
 // member's vote, and TimeoutNow again if it was lost. It is as good as it gets: the others elect one anyway.
 func (n *Node) handOver() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*n.cfg.ElectionTimeout)
+	limit := closeTimeouts * n.cfg.ElectionTimeout
+	if until := n.coreStatus().HandingOverUntil; until > 0 {
+		limit = time.Duration(until - n.now().Mono)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for now := range n.Watch(ctx) {
 		var notNow *NotLeaderError

@@ -1,6 +1,9 @@
 package raft
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Note is a decision of the core, as data; String renders it. Nothing depends on notes. Which of the
 // fields count depends on the kind.
@@ -14,6 +17,7 @@ type Note struct {
 	Index  Index
 	Reason DenyReason
 	Text   string
+	Took   Time
 }
 
 // NoteKind says what was decided.
@@ -44,6 +48,8 @@ const (
 	NoteRefused                            // a message of Peer was refused, for Text
 	NoteDiskStalled                        // a leader's disk has stood still, its log durable up to Index
 	NoteLaterVersion                       // Peer sent entry ID, which only a later release can read
+	NoteSteppedDown                        // Peer, the leader, says that it has stepped down
+	NoteSlowElection                       // more than two attempts: Text took Took, longer than the election timeout
 )
 
 // DenyReason says why a vote was denied.
@@ -56,6 +62,7 @@ const (
 	DeniedVoted                  // the vote of this term is given to another
 	DeniedOldLog                 // its log is not up to date
 	DeniedHearsLeader            // a leader is being heard
+	DeniedBound                  // the vote of this term is on its way, or may still elect
 )
 
 func (r DenyReason) String() string {
@@ -70,6 +77,8 @@ func (r DenyReason) String() string {
 		return "its log is older than ours"
 	case DeniedHearsLeader:
 		return "a leader is heard"
+	case DeniedBound:
+		return "the vote of this term may still elect another"
 	}
 	return "unknown"
 }
@@ -120,6 +129,10 @@ func (n Note) logString() string {
 		return fmt.Sprintf("hand over to %s", n.Peer)
 	case NoteDiskStalled:
 		return fmt.Sprintf("the disk stands still, with the log durable up to %d: take no proposals", n.Index)
+	case NoteSteppedDown:
+		return fmt.Sprintf("%s says that it leads no more", n.Peer)
+	case NoteSlowElection:
+		return fmt.Sprintf("elections need more than two attempts: %s took %v", n.Text, time.Duration(n.Took))
 	case NotePeerLost:
 		return fmt.Sprintf("connection to %s lost", n.Peer)
 	case NoteRollCall:

@@ -39,6 +39,11 @@ type progress struct {
 	heard Time      // any message in this term
 	round RequestID // the latest heartbeat round that it echoed
 
+	pinged    RequestID // the heartbeat round that measures the round trip; 0: none is out
+	pingedAt  Time
+	roundTrip recent
+	acks      recent // how long its acknowledgements of appends took
+
 	sentCommit Index // it knows this commit index, unless messages were lost
 	tickLast   Index // what was sent when the last heartbeat fell due
 
@@ -48,8 +53,27 @@ type progress struct {
 
 // flight is one append that is under way.
 type flight struct {
-	last  Index
-	bytes int
+	last   Index
+	bytes  int
+	sentAt Time
+}
+
+// ping lets this heartbeat round measure the round trip, unless another one does already.
+func (p *progress) ping(round RequestID, now Time) {
+	if p.pinged == (RequestID{}) {
+		p.pinged, p.pingedAt = round, now
+	}
+}
+
+// pong takes the answer to a heartbeat round: of the one that measures, or, if that is lost, of a later
+// one, which says nothing of how long the way is.
+func (p *progress) pong(round RequestID, now Time) {
+	if round == p.pinged {
+		p.roundTrip.add(now - p.pingedAt)
+	}
+	if !round.Less(p.pinged) {
+		p.pinged = RequestID{}
+	}
 }
 
 func (p *progress) becomeProbe(next Index) {
@@ -79,7 +103,7 @@ func (p *progress) sentAppend(last Index, bytes int, now Time) {
 	if len(p.flights) == 0 {
 		p.movedAt = now
 	}
-	p.flights = append(p.flights, flight{last, bytes})
+	p.flights = append(p.flights, flight{last, bytes, now})
 	p.flightBytes += bytes
 	p.next = last + 1
 }
@@ -90,6 +114,9 @@ func (p *progress) acknowledged(match Index, now Time) {
 	if p.state == probe {
 		p.match = max(p.match, match)
 		if p.match >= p.next-1 {
+			if p.probing {
+				p.acks.add(now - p.probedAt)
+			}
 			p.becomeStream()
 		}
 		return
@@ -100,6 +127,9 @@ func (p *progress) acknowledged(match Index, now Time) {
 	p.match, p.movedAt = match, now
 	p.next = max(p.next, match+1)
 	n := 0
+	if len(p.flights) > 0 && p.flights[0].last <= match {
+		p.acks.add(now - p.flights[0].sentAt)
+	}
 	for n < len(p.flights) && p.flights[n].last <= match {
 		p.flightBytes -= p.flights[n].bytes
 		n++

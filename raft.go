@@ -90,6 +90,7 @@ type Core struct {
 	leaderID  NodeID // whom this member follows; itself as leader; "" if none is known
 	follower  follower
 	candidate *candidate // non-nil exactly while pre-candidate or candidate
+	attempts  attempts   // to be elected
 	leader    *leader    // non-nil exactly while leader
 	founder   *founder   // non-nil exactly while this member founds a cluster
 	clients   clients    // tickets that outlive a role
@@ -182,11 +183,8 @@ func (c *Core) begin(now Now) {
 	assert(now.Mono >= c.now.Mono, "monotonic time does not fall")
 	c.now = now
 	c.step.out = Output{}
-	late := now.Mono-c.step.wakeAt > c.electionTimeout()/2
-	if late && c.step.wakeAt > 0 && c.leader == nil && !c.follower.graced {
-		// The process slept through its own deadline, and messages of the leader may wait behind it.
-		c.follower.graced = true
-		c.resetElectionDeadline()
+	if c.step.wakeAt > 0 && now.Mono > c.step.wakeAt {
+		c.overslept(now.Mono - c.step.wakeAt)
 	}
 }
 
@@ -262,6 +260,9 @@ func (c *Core) receiveRPC(m Message) {
 		c.onPreVoteRequest(m, body)
 		return
 	case PreVoteReply:
+		if body.ID.Boot == c.ids.Boot {
+			c.onAnswer(m.From, c.attempts.sinceRound(body.ID))
+		}
 		if body.Granted {
 			c.onPreVoteGrant(m.From, body)
 			return
@@ -312,6 +313,8 @@ func (c *Core) onRPC(m Message) {
 		c.onReadReply(m.From, body)
 	case TimeoutNow:
 		c.onTimeoutNow(m.From)
+	case SteppedDown:
+		c.onSteppedDown(m.From)
 	default:
 		c.refuse(m, "it has no known body")
 	}
@@ -324,6 +327,8 @@ func (c *Core) onRPC(m Message) {
 // The reply carries our term, which tells the sender that its own has passed.
 func (c *Core) onStaleRPC(m Message) {
 	switch body := m.Body.(type) {
+	case VoteReply:
+		c.onAnswer(m.From, c.attempts.sinceTerm(m.Term))
 	case VoteRequest:
 		c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedOldTerm})
 		c.send(m.From, VoteReply{})
@@ -336,20 +341,12 @@ func (c *Core) onStaleRPC(m Message) {
 	}
 }
 
-// leaderNamedIn returns the leader that a refused pre-vote names, if it can be one.
-func (c *Core) leaderNamedIn(m Message) NodeID {
-	reply, ok := m.Body.(PreVoteReply)
-	if _, member := c.config().Member(reply.Leader); !ok || !member || reply.Leader == c.self.ID {
-		return ""
-	}
-	return reply.Leader
-}
-
 // raiseTerm is the only place where the term changes.
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
 	c.hard = HardState{Term: term}
 	c.follower.proved, c.follower.led = 0, Peer{}
+	c.attempts.ballot, c.attempts.boundUntil = nil, 0
 }
 
 // voteFor is the only place where the vote changes.
@@ -406,9 +403,13 @@ func (c *Core) becomeCandidate() {
 
 // becomeLeader takes office: a no-op of its own term lets it commit what came before (§5.4.2, §8).
 func (c *Core) becomeLeader() {
-	assert(c.candidate != nil && !c.candidate.pre, "only a candidate becomes leader")
+	assert(c.attempts.ballot != nil && c.leader == nil, "only who stands in this term becomes its leader")
+	assert(c.follower.led == Peer{}, "at most one leader is elected in a term")
 	assert(c.disk.hard == c.hard, "a leader's term and own vote are durable")
-	c.setRole(c.self.ID, nil, c.newLeader())
+	roundTrip := c.now.Mono - c.attempts.ballot.asked
+	c.attempts.ballot, c.attempts.boundUntil = nil, 0
+	c.follower.led = c.self
+	c.setRole(c.self.ID, nil, c.newLeader(roundTrip))
 	c.note(Note{Kind: NoteLeader})
 	c.appendOwn(Entry{Kind: EntryNoop})
 	c.beginRound()

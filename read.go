@@ -227,7 +227,7 @@ func (c *Core) retire(l *leader) {
 	}
 	c.step.lost = append(c.step.lost, l.outstanding...)
 	if l.transfer != nil {
-		c.beginHandover(l.transfer)
+		c.beginHandover(l, l.transfer)
 	}
 }
 

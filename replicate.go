@@ -23,15 +23,18 @@ type outstanding struct {
 
 // newLeader initialises "for each server, nextIndex to leader last log index + 1, matchIndex to 0"
 // (Figure 2).
-func (c *Core) newLeader() *leader {
+//
+// roundTrip is how long the election took, from when the votes were asked for: the first measure of how
+// long an answer takes.
+func (c *Core) newLeader(roundTrip Time) *leader {
 	l := &leader{}
 	for _, m := range c.config().Members {
 		if m.ID == c.self.ID {
 			continue
 		}
-		l.peers = append(l.peers, progress{
-			peer: m.Peer(), voter: m.Kind == Voter, next: c.log.Last.Index + 1, heard: c.now.Mono,
-		})
+		p := progress{peer: m.Peer(), voter: m.Kind == Voter, next: c.log.Last.Index + 1, heard: c.now.Mono}
+		p.roundTrip.add(roundTrip)
+		l.peers = append(l.peers, p)
 	}
 	return l
 }
@@ -246,6 +249,7 @@ func (c *Core) sendHeartbeat(p *progress) {
 	if !p.round.Less(p.beatRound) {
 		p.beatRound, p.beatMatch = c.leader.round, p.match
 	}
+	p.ping(c.leader.round, c.now.Mono)
 	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
 }
 
@@ -275,6 +279,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 		c.refuse(m, "it answers what was not asked")
 		return
 	}
+	p.pong(r.Round, c.now.Mono)
 	if p.round.Less(r.Round) {
 		p.round = r.Round
 	}
@@ -284,14 +289,18 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	if !r.Round.Less(p.beatRound) {
 		p.forgot(r.Match)
 	}
-	p.roused(c.now.Mono, Time(c.cfg.HeartbeatInterval), c.electionTimeout())
+	p.roused(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.roundTrip.max()), max(c.electionTimeout(), 2*p.acks.max()))
+	c.onTransferDisobeyed(p.peer, r.Round)
 }
 
 // onLeaderDeadlines does what is due on a leader.
 func (c *Core) onLeaderDeadlines() {
 	l := c.leader
-	if c.now.Mono-c.quorumHeard() >= c.electionTimeout() {
+	if c.now.Mono >= c.quorumUntil() {
 		c.note(Note{Kind: NoteQuorumLost})
+		for i := range l.peers {
+			c.send(l.peers[i].peer, SteppedDown{})
+		}
 		c.becomeFollower(c.hard.Term, "")
 		return
 	}
@@ -304,23 +313,35 @@ func (c *Core) onLeaderDeadlines() {
 	c.onStalledDisk()
 }
 
-// quorumHeard is check-quorum: the last moment at which a quorum had been heard.
+// quorumUntil is check-quorum: when the leader steps down, unless a quorum is heard before.
 //
 //	"a leader steps down if an election timeout elapses without a successful round of heartbeats to
 //	a majority of its cluster" (dissertation §6.2)
-func (c *Core) quorumHeard() Time {
+//
+// A leader that has told another to campaign waits for what comes of it.
+func (c *Core) quorumUntil() Time {
 	l := c.leader
-	l.times = append(l.times[:0], c.now.Mono)
+	l.times = append(l.times[:0], c.now.Mono+idleMax)
 	for i := range l.peers {
 		if l.peers[i].voter {
-			l.times = append(l.times, l.peers[i].heard)
+			l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))
 		}
 	}
-	return quorumValue(l.times)
+	until := quorumValue(l.times)
+	if t := l.transfer; t != nil && t.sent {
+		until = max(until, t.deadline)
+	}
+	return until
+}
+
+// window is how long a member that was heard counts as being there: an election timeout, but at least
+// twice the round trip to it, and no more than 64 timeouts.
+func (c *Core) window(p *progress) Time {
+	return max(c.electionTimeout(), min(2*p.roundTrip.max(), c.electionTimeout()<<doublingsMax))
 }
 
 func (l *leader) wakeAt(c *Core) Time {
-	at := min(l.heartbeatAt, c.quorumHeard()+c.electionTimeout())
+	at := min(l.heartbeatAt, c.quorumUntil())
 	if l.transfer != nil {
 		at = min(at, l.transfer.wakeAt(Time(c.cfg.HeartbeatInterval)))
 	}
@@ -334,6 +355,7 @@ func (l *leader) wakeAt(c *Core) Time {
 // lost append need not be waited for.
 func (c *Core) onPeerUp(e PeerUp) {
 	c.onFounderPeerUp(e)
+	c.linkReturned()
 	c.rouse(Peer{e.ID, e.Incarnation})
 }
 
@@ -342,6 +364,7 @@ func (c *Core) onPeerLost(e PeerLost) {
 	if c.leader == nil {
 		return
 	}
+	c.onTransferTargetLost(e.ID)
 	if p := c.leader.peerByID(e.ID); p != nil && p.state == stream {
 		p.becomeProbe(p.match + 1)
 		p.sentProbe(c.now.Mono) // it is gone: heartbeats will tell when it is back

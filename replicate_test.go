@@ -167,11 +167,18 @@ func TestReplicate_HeartbeatIsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 // majority of its cluster" (dissertation §6.2)
 func TestReplicate_LeaderWithoutAQuorumStepsDown(t *testing.T) {
 	c := streaming(t, 2, 1)
-	c.after(electionTimeout - ms)
+	elected := c.now
+	for c.out.WakeAt < elected+electionTimeout {
+		c.timeout()
+	}
 	require.Equal(t, raft.Leader, c.Leadership().Role)
-	out := c.after(ms)
+	out := c.timeout()
+	assert.Equal(t, elected+electionTimeout, c.now)
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "the term stays")
 	assert.Equal(t, []raft.NoteKind{raft.NoteQuorumLost, raft.NoteFollower}, noted(out))
+	for _, id := range []raft.NodeID{"b", "c"} {
+		assert.Contains(t, bodies(out.Send, id), raft.Body(raft.SteppedDown{}), "it may still be heard")
+	}
 
 	c = streaming(t, 2, 1)
 	for range 10 {

@@ -29,6 +29,9 @@ type Status struct {
 	Missing []string
 	// Wiped says that this member's disk was emptied, see ErrWiped.
 	Wiped bool
+	// SlowElection says, while there is no leader after more than two attempts, which figure is above the
+	// election timeout, and what to set that to; else "".
+	SlowElection string
 	// LeaderReason says in one sentence why there is no leader, or why it last changed.
 	LeaderReason string
 	// DiskStalled says that a write here has been pending for Config.DiskStallMax. A leader takes no
@@ -82,6 +85,7 @@ func (n *Node) Status() Status {
 	}
 	s.Missing = missing(core, s.Members, refusals)
 	s.Tolerance = tolerance(s, 4*n.cfg.ElectionTimeout)
+	s.SlowElection = slowElection(core, n.cfg.ElectionTimeout)
 	s.LeaderReason = leaderReason(s, n.history.reason(), 4*n.cfg.ElectionTimeout)
 	return s
 }
@@ -234,7 +238,34 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 	case up < voters/2+1:
 		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed", up, count(voters, "voter"), voters/2+1)
 	}
-	return cmp.Or(last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
+	return cmp.Or(s.SlowElection, last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
+}
+
+// slowElection says why elections take more than two attempts, if it is because something takes longer than
+// the election timeout.
+func slowElection(core CoreStatus, timeout time.Duration) string {
+	what, took := core.Election.Slowest()
+	if core.Leader != "" || core.Election.Attempts <= 2 || time.Duration(took) <= timeout {
+		return ""
+	}
+	return fmt.Sprintf("no leader after %d attempts: %s took %v, and Config.ElectionTimeout is %v: set it to %v or more on all members",
+		core.Election.Attempts, what, time.Duration(took).Round(time.Millisecond), timeout, enoughFor(took))
+}
+
+// enoughFor is an election timeout that leaves room for two exchanges as slow as the one seen.
+func enoughFor(took Time) time.Duration {
+	return (2 * time.Duration(took)).Round(10 * time.Millisecond)
+}
+
+// explainSlowElection logs, once until a term commits, what elections wait for.
+func (n *Node) explainSlowElection(notes []Note) {
+	for _, note := range notes {
+		if note.Kind == NoteSlowElection {
+			n.cfg.Logger.Warn("elections need more than two attempts", "slow", note.Text,
+				"took", time.Duration(note.Took).Round(time.Millisecond).String(),
+				"election_timeout", n.cfg.ElectionTimeout.String(), "set_election_timeout_to", enoughFor(note.Took).String())
+		}
+	}
 }
 
 // notFounded says whom the founding of the cluster waits for: every member of the list has to be there once.

@@ -9,9 +9,11 @@ type transfer struct {
 	stall    bool // begun because of a stalled disk: there is no ticket
 	named    bool // the caller named the target
 	to       NodeID
-	deadline Time
+	catchUp  Time // until when the target may take to have the whole log, and TimeoutNow to reach it
+	deadline Time // the end of it: catchUp, or, once TimeoutNow has left, when no outcome is waited for any more
 	sent     bool // TimeoutNow, at sentAt last
 	sentAt   Time
+	round    RequestID // the latest heartbeat round when TimeoutNow first left
 }
 
 // handover waits, on the leader that was, for the next one to be heard.
@@ -33,9 +35,25 @@ func (c *Core) requestTransfer(r TransferRequested) {
 		return
 	}
 	c.note(Note{Kind: NoteTransfer, Peer: p.peer.ID})
-	c.leader.transfer = &transfer{
-		ticket: r.Ticket, named: r.To != "", to: p.peer.ID, deadline: c.now.Mono + c.electionTimeout(),
-	}
+	c.beginTransfer(&transfer{ticket: r.Ticket, named: r.To != "", to: p.peer.ID})
+}
+
+// beginTransfer gives the target an election timeout to catch up, and the time that its disk takes.
+func (c *Core) beginTransfer(t *transfer) {
+	t.catchUp = c.now.Mono + c.electionTimeout() + 4*c.slowestAck(c.leader, t.to)
+	t.deadline = t.catchUp
+	c.leader.transfer = t
+}
+
+// slowestAck is how long the member's slowest recent acknowledgement of an append took.
+func (c *Core) slowestAck(l *leader, id NodeID) Time {
+	return min(l.peerByID(id).acks.max(), c.electionTimeout()<<doublingsMax)
+}
+
+// outcomeTime is how long a leader waits, once TimeoutNow has left, for the target's election: without it
+// the leader would take proposals, and lose them to the next leader.
+func (c *Core) outcomeTime(l *leader, target NodeID) Time {
+	return 2*c.electionTimeout() + 4*c.slowestAck(l, target)
 }
 
 // transferTarget returns the voter to hand over to: the one named, or the one whose log is longest,
@@ -58,7 +76,7 @@ func (c *Core) transferTarget(to NodeID) *progress {
 // under load may have answered appends alone: no heartbeat was due to it.
 func (c *Core) heardLately(p *progress) bool {
 	answered := p.round != RequestID{} || p.match > 0
-	return answered && c.now.Mono-p.heard < c.electionTimeout()
+	return answered && c.now.Mono-p.heard < c.window(p)
 }
 
 // advanceTransfer sends TimeoutNow once the target's log is ours; again with the heartbeats' pace, for
@@ -69,25 +87,49 @@ func (c *Core) advanceTransfer() {
 		return
 	}
 	p := c.leader.peerByID(t.to)
-	due := !t.sent || c.now.Mono-t.sentAt >= Time(c.cfg.HeartbeatInterval)
-	if p.match == c.log.Last.Index && due {
-		t.sent, t.sentAt = true, c.now.Mono
-		c.send(p.peer, TimeoutNow{})
+	if p.match != c.log.Last.Index {
+		return
 	}
+	if !t.sent {
+		t.sent, t.round = true, c.leader.round
+		t.deadline = c.now.Mono + c.outcomeTime(c.leader, t.to)
+	} else if again := t.sentAt + Time(c.cfg.HeartbeatInterval); again >= t.catchUp || c.now.Mono < again {
+		return
+	}
+	t.sentAt = c.now.Mono
+	c.send(p.peer, TimeoutNow{})
 }
 
 // wakeAt is when to repeat TimeoutNow, or to give up.
 func (t *transfer) wakeAt(interval Time) Time {
-	if t.sent {
-		return min(t.deadline, t.sentAt+interval)
+	if again := t.sentAt + interval; t.sent && again < t.catchUp {
+		return min(t.deadline, again)
 	}
 	return t.deadline
+}
+
+// onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after
+// TimeoutNow: had it campaigned, it would speak in the next term. Until catchUp it is told again.
+func (c *Core) onTransferDisobeyed(from Peer, round RequestID) {
+	t := c.leader.transfer
+	if t != nil && t.sent && t.to == from.ID && t.round.Less(round) && c.now.Mono >= t.catchUp {
+		c.cancelTransfer(RefusedTimedOut)
+	}
+}
+
+// onTransferTargetLost ends a transfer whose target has been told to campaign: it may never have heard.
+func (c *Core) onTransferTargetLost(id NodeID) {
+	if t := c.leader.transfer; t != nil && t.sent && t.to == id {
+		c.cancelTransfer(RefusedTimedOut)
+	}
 }
 
 // onTransferDeadline gives up:
 //
 //	"if leadership transfer does not complete after about an election timeout, the prior leader
 //	aborts the transfer and resumes accepting client requests." (dissertation §3.10)
+//
+// On slow disks it is more than about one: see outcomeTime.
 func (c *Core) onTransferDeadline() {
 	if t := c.leader.transfer; t != nil && c.now.Mono >= t.deadline {
 		c.cancelTransfer(RefusedTimedOut)
@@ -106,12 +148,12 @@ func (c *Core) cancelTransfer(why RefusalKind) {
 }
 
 // beginHandover keeps a transfer's ticket when its leader steps down.
-func (c *Core) beginHandover(t *transfer) {
+func (c *Core) beginHandover(l *leader, t *transfer) {
 	if t.stall {
 		return
 	}
 	c.cancelHandover(RefusedTimedOut)
-	c.clients.handover = &handover{t.ticket, t.named, t.to, c.now.Mono + 2*c.electionTimeout()}
+	c.clients.handover = &handover{t.ticket, t.named, t.to, c.now.Mono + c.outcomeTime(l, t.to)}
 }
 
 // advanceHandover answers the ticket once somebody leads.

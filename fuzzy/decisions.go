@@ -11,7 +11,7 @@ type Decision struct {
 	judge bool // deny matters
 }
 
-const denyReasons = int(raft.DeniedHearsLeader) + 1
+const denyReasons = int(raft.DeniedBound) + 1
 
 var decisions = [...]Decision{
 	{Name: "election timeout", kind: raft.NoteTimeout},
@@ -31,6 +31,9 @@ var decisions = [...]Decision{
 	{"deny a pre-vote of an earlier term", raft.NotePreVoteDenied, raft.DeniedOldTerm, true},
 	{"deny a pre-vote to an older log", raft.NotePreVoteDenied, raft.DeniedOldLog, true},
 	{"deny a pre-vote while a leader is heard", raft.NotePreVoteDenied, raft.DeniedHearsLeader, true},
+	{"deny a pre-vote while the own vote may elect", raft.NotePreVoteDenied, raft.DeniedBound, true},
+	{Name: "hear that the leader has stepped down", kind: raft.NoteSteppedDown},
+	{Name: "say why elections are slow", kind: raft.NoteSlowElection},
 	{Name: "fail the consistency check", kind: raft.NoteConflict},
 	{Name: "truncate the log", kind: raft.NoteTruncated},
 	{Name: "probe further back", kind: raft.NoteProbeBack},

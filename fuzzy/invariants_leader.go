@@ -12,10 +12,11 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	goesOn := before.Role == raft.Leader && before.Term == s.Term
 	all, heard := voters(&s.Config, func(i int, p raft.Peer) bool {
-		return p == n.peer() || w.now-w.peers[i].heard < n.timeout()
+		window := max(n.timeout(), min(2*w.peers[i].roundTrip, waitsMax*n.timeout()))
+		return p == n.peer() || w.now-w.peers[i].heard < window
 	})
-	if heard < majority(all) {
-		k.broken("N13", "%s leads term %d and has heard %d of %d voters in an election timeout", n.id, s.Term, heard, all)
+	if heard < majority(all) && w.now > w.toldUntil {
+		k.broken("N13", "%s leads term %d and has heard %d of %d voters in the time that it may", n.id, s.Term, heard, all)
 	}
 	if !goesOn {
 		_, granted := voters(&s.Config, func(i int, p raft.Peer) bool { return p == n.peer() || w.votes>>i&1 == 1 })
@@ -75,6 +76,7 @@ func (k *checker) confirmed(n *node, r reading) {
 func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	open := w.transfer
+	w.handOverMax = max(w.handOverMax, 3*n.timeout()+8*slowestAck(n))
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if open > 0 && a.Kind == raft.AnswerAccepted {
@@ -84,13 +86,13 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 			w.transfer = 0
 		}
 	}
-	if w.transfer > 0 && w.now-w.since >= n.timeout() {
+	if w.transfer > 0 && w.now-w.since >= w.handOverMax {
 		k.broken("G15", "%s has been handing over for %v", n.id, time.Duration(w.now-w.since))
 	}
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)
 		if ok && !slices.ContainsFunc(out.Answers, func(a raft.Answer) bool { return a.Ticket == t.Ticket }) {
-			w.transfer, w.since = t.Ticket, w.now
+			w.transfer, w.since, w.handOverMax = t.Ticket, w.now, 3*n.timeout()+8*slowestAck(n)
 			if r := k.c.work.request(t.Ticket); r != nil {
 				r.term = s.Term
 			}
@@ -153,9 +155,20 @@ func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittes
 	}
 }
 
+// slowestAck is how long the slowest acknowledgement took, of any member.
+func slowestAck(n *node) (slowest raft.Time) {
+	for i := range n.status.Peers {
+		slowest = max(slowest, n.status.Peers[i].SlowestAck)
+	}
+	return min(slowest, waitsMax*n.timeout())
+}
+
 func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 	if _, ok := m.Body.(raft.TimeoutNow); !ok {
 		return
+	}
+	if w := &n.seen; w.now > w.toldUntil {
+		w.toldUntil = w.now + 2*n.timeout() + 4*slowestAck(n)
 	}
 	to, member := s.Config.Member(m.To.ID)
 	k.c.holds(member && to.Kind == raft.Voter, "G15", "%s hands over to %s, which is no voter", n.id, m.To.ID)

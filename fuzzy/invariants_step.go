@@ -9,20 +9,21 @@ import (
 // The invariants of a step: what a member may make of what it was given.
 //
 //	N12  The term rises to that of a message, or by one for a candidacy that a pre-vote or a TimeoutNow called for. (Figure 2)
-//	N13  A leader has heard a quorum within an election timeout. (dissertation §6.2)
+//	N13  A leader has heard a quorum within an election timeout, or within two round trips. (dissertation §6.2)
 //	N14  Who says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
-//	N15  Who hears no leader and votes for nobody stands within two election timeouts, drawn anew each time. (§5.2)
+//	N15  Who hears no leader and votes for nobody stands within two of its waits, drawn anew each time. (§5.2)
 //	N16  A vote answers a request of its term, by who is at least as up to date. (§5.4.1)
 //	N17  An acknowledgement answers an append of its own term, and names the last entry of that. (§5.3)
 //	N18  matchIndex is what was acknowledged in this term and never falls; nextIndex is above it. (Figure 2)
 //	N19  A core refuses what is not meant for it, and changes no message that it is given.
 //	N20  The span of an append is in the log as long as that has the same generation.
 //	N21  A request id is never used again, also after a restart.
+//	N22  The wait of elections is an election timeout, doubled while own attempts took longer, and no more than that.
 //
 // So are parts of others. G8: a leader was told of its votes. G13: a leader serves a read once a quorum has
 // answered a heartbeat that left after the read was asked for (dissertation §6.4). G15: TimeoutNow goes to a
-// voter with the whole log, nothing is proposed meanwhile, and that lasts an election timeout at most
-// (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor a vote request that of who hears a leader
+// voter with the whole log, nothing is proposed meanwhile, and that lasts a few election timeouts and
+// acknowledgements at most (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor a vote request that of who hears a leader
 // (§4.2.3).
 
 // conversation checks a step against what it was given.
@@ -34,6 +35,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	k.stands(n, before, out)
 	k.early(n, before, out)
 	k.preVotes(n, before, events, out, heard)
+	k.waits(n, before, out)
 	k.replies(n, before, events, out)
 	k.refuses(n, before, events, out)
 	k.founds(n, before, out)
@@ -81,6 +83,8 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, h
 			raises = !b.Granted
 		case raft.VoteRequest:
 			raises = b.Transfer || !hears
+		case raft.SteppedDown:
+			hears = hears && (m.From.ID != before.Leader || m.Term != before.Term)
 		case raft.TimeoutNow:
 			told = told || m.Term >= before.Term
 			hears = hears && !told
@@ -107,7 +111,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	leads := s.Role == raft.Leader || before.Role == raft.Leader
 	for i := range out.Notes {
 		switch note := &out.Notes[i]; note.Kind {
-		case raft.NoteVoteGranted, raft.NotePreVoteGranted, raft.NotePreCampaign, raft.NoteCampaign:
+		case raft.NoteVoteGranted, raft.NotePreVoteGranted, raft.NotePreCampaign, raft.NoteCampaign, raft.NoteSteppedDown:
 			w.cause = w.now
 		case raft.NoteLeader:
 			leads = true
@@ -122,14 +126,43 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	m, _ := s.Config.Member(n.id)
 	late := w.now-w.wake > n.timeout()/2
 	able := s.Term > 0 && m.Kind == raft.Voter && m.Incarnation == n.disk.incarnation
-	if leads || late || !able || before.Term == 0 || n.disk.hard.Term < s.Term {
+	if leads || late || !able || before.Term == 0 || s.Durable != n.hard || s.Election.Wait > before.Election.Wait {
 		w.cause = w.now
 	}
-	if w.now-w.cause > 2*n.timeout() {
+	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
+		w.waits = max(s.Election.Wait, before.Election.Wait)
+	}
+	if w.now-w.cause > 2*w.waits {
 		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, time.Duration(w.now-w.cause))
 	}
-	if able && w.heard == w.now && s.Role == raft.Follower {
+	if able && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
 		k.drawn(n, out.WakeAt-w.now)
+	}
+}
+
+// waitsMax is how many election timeouts a wait may grow to.
+const waitsMax = 64
+
+// waits checks how long a member waits for a leader, or for the answers to its own attempts.
+func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
+	s, w := &n.status, &n.seen
+	for i := range out.Notes {
+		if note := &out.Notes[i]; note.Kind == raft.NoteCampaign {
+			w.attempts.stood[note.Term] = w.now
+		}
+	}
+	wait := s.Election.Wait
+	if wait > n.timeout() && (wait > waitsMax*n.timeout() || wait >= 2*w.attempts.took) {
+		k.broken("N22", "%s waits for %v, and no attempt of its own took longer than %v", n.id,
+			time.Duration(wait), time.Duration(w.attempts.took))
+	}
+	if i := s.Commit; i > before.Commit && i <= raft.Index(len(n.log)) && n.log[i-1].entry.Term == s.Term && wait > n.timeout() {
+		k.broken("N22", "%s still waits for %v, and its term has committed", n.id, time.Duration(wait))
+	}
+	if wait < before.Election.Wait { // a term has committed, or a link has returned
+		stood := w.attempts.stood // what was being written still is
+		w.attempts = newAttemptsWitness()
+		w.attempts.stood = stood
 	}
 }
 

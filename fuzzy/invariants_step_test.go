@@ -50,6 +50,7 @@ var ofFollower = []stepBreach{
 		return nil
 	}},
 	{"N15", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.status.Durable = n.hard
 		k.draws, k.shortest, k.longest = drawsMin, n.timeout(), n.timeout()
 		out.WakeAt = n.seen.now + n.timeout()
 		return given(message(other, n, before.Term, raft.Heartbeat{}))
@@ -100,7 +101,7 @@ var ofFollower = []stepBreach{
 var ofLeader = []stepBreach{
 	{"N13", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		for i := range n.seen.peers {
-			n.seen.peers[i].heard = n.seen.now - n.timeout()
+			n.seen.peers[i].heard = n.seen.now - waitsMax*n.timeout()
 		}
 		return nil
 	}},
@@ -141,7 +142,7 @@ var ofLeader = []stepBreach{
 		return nil
 	}},
 	{"G15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
-		n.seen.transfer, n.seen.since = 1<<20, n.seen.now-n.timeout()
+		n.seen.transfer, n.seen.since = 1<<20, n.seen.now-600*n.timeout()
 		return nil
 	}},
 	{"G15", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {

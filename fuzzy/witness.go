@@ -11,7 +11,10 @@ type witness struct {
 	reign  raft.Term // in which term that was
 	rested raft.Time // when it last heard its leader, voted, stood, led, or started
 	cause  raft.Time // when it last had a reason not to campaign
+	waits  raft.Time // the longest wait of its elections since then
 	wake   raft.Time // what it last asked for
+
+	attempts attemptsWitness
 
 	round    raft.RequestID // of its latest pre-vote
 	preVotes uint64         // who granted that, by index
@@ -34,8 +37,10 @@ type witness struct {
 	office raft.Index // the log's end before its own first entry, as the leader of the term
 	closed bool       // it was told that its node is about to stop
 
-	transfer raft.Ticket // it hands over; 0: it does not
-	since    raft.Time   // when that began
+	transfer    raft.Ticket // it hands over; 0: it does not
+	since       raft.Time   // when that began
+	handOverMax raft.Time   // how long it may take, as slow as acknowledgements are
+	toldUntil   raft.Time   // until when it may wait for whom it has told to campaign
 }
 
 // peerWitness is what has come from one voter or learner in the present term.
@@ -43,6 +48,27 @@ type peerWitness struct {
 	heard  raft.Time
 	proved raft.Index     // it acknowledged this
 	echoed raft.RequestID // the latest heartbeat round that it answered
+
+	asked     map[raft.RequestID]raft.Time // when the heartbeats left that it has not answered
+	roundTrip raft.Time                    // the longest, of a heartbeat, or of the election
+}
+
+// attemptsWitness is how long the attempts of a member to be elected have taken since a term last committed.
+type attemptsWitness struct {
+	rounds map[raft.RequestID]raft.Time // when its requests for pre-votes left
+	stood  map[raft.Term]raft.Time      // when it began to stand
+	asked  map[raft.Term]raft.Time      // when its requests for votes left
+	took   raft.Time                    // the longest: its own write, or an answer
+}
+
+func newAttemptsWitness() attemptsWitness {
+	return attemptsWitness{map[raft.RequestID]raft.Time{}, map[raft.Term]raft.Time{}, map[raft.Term]raft.Time{}, 0}
+}
+
+func (a *attemptsWitness) answered(at, now raft.Time) {
+	if at > 0 {
+		a.took = max(a.took, now-at)
+	}
 }
 
 // reading is a read of a client here, or one that another member forwarded.
@@ -59,7 +85,7 @@ func (w *witness) begin(n *node) {
 	}
 	*w = witness{
 		now: now, rested: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
-		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch,
+		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
 	}
 }
 
@@ -73,9 +99,12 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	}
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
 		for i := range w.peers {
-			w.peers[i].heard = w.now
+			w.peers[i] = peerWitness{heard: w.now, roundTrip: w.now - w.attempts.asked[s.Term], asked: map[raft.RequestID]raft.Time{}}
 		}
 		w.office = n.earlier(s.Term)
+	}
+	for i := range w.peers { // it does not count its own pause
+		w.peers[i].heard = min(w.now, w.peers[i].heard+max(0, w.now-w.wake))
 	}
 	for _, e := range events {
 		switch e := e.(type) {
@@ -88,8 +117,13 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 				w.asks(reading{ticket: e.Ticket})
 			}
 		case raft.Persisted:
-			if s.Role == raft.Candidate {
-				w.cause = w.now // its own vote may have become durable
+			if s.Role == raft.Candidate || s.Durable != before.Durable {
+				w.cause = w.now // a vote, its own or another's, may have become durable
+			}
+			if at := w.attempts.stood[s.Term]; at > 0 && s.Durable != before.Durable && s.Durable == n.hard {
+				w.attempts.answered(at, w.now)
+				w.attempts.stood[s.Term] = 0
+				w.attempts.asked[s.Term] = w.now
 			}
 		}
 	}
@@ -131,9 +165,20 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 			w.heard = w.now
 		}
 		return
+	case raft.SteppedDown:
+		if m.Term == w.term && before.Leader == m.From.ID {
+			w.heard = 0
+		}
+		return
 	}
 	if config := n.status.Config; !includes(&config, m.From) {
 		return
+	}
+	switch b := m.Body.(type) {
+	case raft.PreVoteReply:
+		w.attempts.answered(w.attempts.rounds[b.ID], w.now)
+	case raft.VoteReply:
+		w.attempts.answered(w.attempts.asked[m.Term], w.now)
 	}
 	if b, ok := m.Body.(raft.PreVoteReply); ok && b.Granted && b.ID == w.round {
 		w.preVotes |= 1 << from
@@ -159,6 +204,10 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 		if p.echoed.Less(b.Round) {
 			p.echoed = b.Round
 		}
+		if at := p.asked[b.Round]; at > 0 {
+			p.roundTrip = max(p.roundTrip, w.now-at)
+			delete(p.asked, b.Round)
+		}
 	case raft.ReadRequest:
 		w.asks(reading{from: m.From, id: b.ID})
 	}
@@ -182,6 +231,7 @@ func (w *witness) says(out *raft.Output) {
 				w.uses(b.ID)
 				if b.ID != w.round {
 					w.round, w.preVotes = b.ID, 0
+					w.attempts.rounds[b.ID] = w.now
 				}
 			case raft.RollCall:
 				w.uses(b.ID)
@@ -192,6 +242,9 @@ func (w *witness) says(out *raft.Output) {
 				if w.begun.Less(b.Round) {
 					w.uses(b.Round)
 					w.begun = b.Round
+				}
+				if p := &w.peers[index(list[i].To.ID)]; p.asked != nil {
+					p.asked[b.Round] = w.now
 				}
 			case raft.ReadRequest:
 				w.uses(b.ID)

@@ -62,6 +62,7 @@ const (
 	frameReadRequest    frameType = 29
 	frameReadReply      frameType = 30
 	frameTimeoutNow     frameType = 31
+	frameSteppedDown    frameType = 32
 )
 
 // carriesEntries reports whether records follow the meta of such a frame.
@@ -79,7 +80,7 @@ func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 		return listBytesMax, smallBytesMax, nil
 	case t == frameAppendRequest:
 		return appendBytesMax, smallBytesMax, nil
-	case t == frameBeat, t > frameRollCall && t <= frameTimeoutNow:
+	case t == frameBeat, t > frameRollCall && t <= frameSteppedDown:
 		return smallBytesMax, smallBytesMax, nil
 	}
 	return 0, 0, fmt.Errorf("%w: unknown type %d", ErrMalformed, t)

@@ -182,6 +182,8 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 		return frameVoteReply, nil, nil
 	case raft.TimeoutNow:
 		return frameTimeoutNow, nil, nil
+	case raft.SteppedDown:
+		return frameSteppedDown, nil, nil
 	}
 	return 0, nil, fmt.Errorf("transport: %T is not a message of this version", body)
 }
@@ -306,6 +308,8 @@ func (d *decoder) electionBody(kind frameType, records []byte) (raft.Body, error
 		return raft.VoteReply{Granted: w.Granted, Wall: w.Wall}, nil
 	case frameTimeoutNow:
 		return raft.TimeoutNow{}, nil
+	case frameSteppedDown:
+		return raft.SteppedDown{}, nil
 	}
 	return nil, fmt.Errorf("%w: type %d is not a message", ErrMalformed, kind)
 }

@@ -60,7 +60,7 @@ var reads = []Mutant{
 var transfers = []Mutant{
 	{
 		ID: "T01", Rule: "the target is brought up to date first", Bug: "it is asked to campaign at once",
-		Edits:  []Edit{value("transfer.go", `p.match == c.log.Last.Index && due`, `due`)},
+		Edits:  []Edit{value("transfer.go", `p.match != c.log.Last.Index`, `false`)},
 		Expect: "G15", Seen: "hashicorp/raft #487", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},

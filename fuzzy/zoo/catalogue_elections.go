@@ -60,7 +60,7 @@ var elections = []Mutant{
 	{
 		ID: "E10", Rule: "one member, one vote", Bug: "replies are counted, not members",
 		Edits: []Edit{
-			value("election.go", `slices.Contains(v.granted, from)`, `false`),
+			value("election.go", `slices.Contains(b.granted, from)`, `false`),
 			value("election.go", `granted >= majority(voters)`, `len(peers) >= majority(voters)`),
 		},
 		Expect: "G8, G1", MustKill: true,
@@ -91,7 +91,7 @@ var elections = []Mutant{
 	},
 	{
 		ID: "E14", Before: true, Rule: "election timeouts are drawn anew each time", Bug: "they are all the same",
-		Edits:  []Edit{value("election.go", `Time(c.rng.Int64N(span+1))`, `Time(span/2)`)},
+		Edits:  []Edit{value("election.go", `Time(c.rng.Int64N(int64(c.wait())+1))`, `c.wait()/2`)},
 		Expect: "N15, L1", MustKill: true,
 	},
 	{
@@ -153,7 +153,7 @@ var elections = []Mutant{
 const (
 	releaseAnchor     = "switch {\n\t\tcase o.message.Term < c.hard.Term:"
 	upToDateAnchor    = `theirs.Term > ours.Term || theirs.Term == ours.Term && theirs.Index >= ours.Index`
-	staleAnchor       = "switch body := m.Body.(type) {\n\tcase VoteRequest:\n\t\tc.note("
+	staleAnchor       = "switch body := m.Body.(type) {\n\tcase VoteReply:\n\t\tc.onAnswer("
 	voteDeniedAnchor  = "if why != Granted {\n\t\tc.note(Note{Kind: NoteVoteDenied,"
 	askVotesAnchor    = "for _, m := range c.config().Voters() {\n\t\tif m.ID != c.self.ID {\n\t\t\tc.promiseVote("
 	askPreVotesAnchor = "for _, m := range c.config().Voters() {\n\t\tif m.ID != c.self.ID {\n\t\t\tc.send("
@@ -187,13 +187,13 @@ var preVotes = []Mutant{
 	},
 	{
 		ID: "V04", Before: true, Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
-		Edits: []Edit{before("replicate.go", `l.times = append(l.times, l.peers[i].heard)`,
+		Edits: []Edit{before("replicate.go", `l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))`,
 			`if (l.peers[i].round != RequestID{}) { l.peers[i].heard = c.now.Mono }`)},
 		Expect: "N13, L6", MustKill: true,
 	},
 	{
 		ID: "V05", Before: true, Rule: "a leader that hears no quorum steps down", Bug: "it stays",
-		Edits:  []Edit{value("replicate.go", `c.now.Mono-c.quorumHeard() >= c.electionTimeout()`, `false`)},
+		Edits:  []Edit{value("replicate.go", `c.now.Mono >= c.quorumUntil()`, `false`)},
 		Expect: "N13, L6", Seen: "Howard & Abraham 2020; openraft #2080", MustKill: true,
 	},
 	{

@@ -71,12 +71,12 @@ func All() []Mutant {
 var keepers = []Mutant{
 	{
 		ID: Canary, Rule: "the zoo notices a bug", Bug: "whoever is elected panics",
-		Edits:  []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader())`, `panic("the canary sings")`)},
+		Edits:  []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader(roundTrip))`, `panic("the canary sings")`)},
 		Expect: "panic", MustKill: true,
 	},
 	{
 		ID: Noop, Rule: "the zoo does not imagine bugs", Bug: "nothing",
-		Edits: []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader())`, `_ = c`)},
+		Edits: []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader(roundTrip))`, `_ = c`)},
 		Alive: "nothing is wrong with it",
 	},
 }

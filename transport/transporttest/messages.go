@@ -34,6 +34,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.ReadRequest{ID: id},
 		raft.ReadReply{ID: id, OK: true, Index: 20}, raft.ReadReply{ID: id, Refusal: raft.RefusedNotLeader},
 		raft.TimeoutNow{},
+		raft.SteppedDown{},
 	}
 	messages := make([]raft.Message, 0, len(bodies))
 	for _, b := range bodies {

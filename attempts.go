@@ -1,0 +1,209 @@
+package raft
+
+import "slices"
+
+// Slow is not dead: a cluster whose disks, round trips, steps or pauses take longer than the election
+// timeout must still elect. Three rules see to it; the rest of election.go does not know of them.
+//
+//   - A member's wait doubles while its own attempts take longer than it. Silence alone does not
+//     lengthen it, and the first commit of a term, or a link that returns, ends it.
+//   - Votes of the present term count whenever they come; see ballot.
+//   - Who has voted gives that vote the time to elect somebody; see boundByVote.
+
+// attempts is what a member has seen of its own attempts to be elected since a term last committed.
+type attempts struct {
+	made      int // pre-votes begun
+	doublings int // of the election timeout: how far the wait has grown
+	asked     [askedMax]question
+	next      int     // the place in asked of the next question
+	ballot    *ballot // non-nil while votes for this member in the present term count
+	// boundUntil is how long the vote of the present term binds its giver; 0: not.
+	boundUntil Time
+	// The longest of each kind, for whoever asks why there is no leader yet.
+	write, answer, pause Time
+	told                 bool // noted that one of them is above the timeout
+}
+
+// doublingsMax bounds the wait: 64 election timeouts, from which up to twice as much is drawn.
+const doublingsMax = 6
+
+// askedMax is how many questions are remembered, to tell how old an answer is. An older one counts as
+// an answer to the oldest.
+const askedMax = 16
+
+// question is one request for pre-votes (round) or for votes (term) that has left.
+type question struct {
+	round RequestID
+	term  Term
+	at    Time
+}
+
+// ballot is a candidacy in the present term, and this life. Grants count whenever they come, also
+// after the candidate has given up waiting and asks for pre-votes again: a voter's disk may take
+// longer than any wait. They count no more once somebody is known to have led the term: itself, since
+// a leader that stepped down has told others so, or another, since there can only be one.
+type ballot struct {
+	began   Time // when the term was raised
+	asked   Time // when the requests left
+	granted []Peer
+}
+
+// wait is the least time that this member waits for a leader, or for an answer, at present.
+func (c *Core) wait() Time { return c.electionTimeout() << c.attempts.doublings }
+
+// remember notes that a question leaves now.
+func (a *attempts) remember(q question) {
+	a.asked[a.next] = q
+	a.next = (a.next + 1) % askedMax
+}
+
+// sinceRound returns when a round of pre-votes of this life was asked for, or, if that is forgotten, the
+// oldest question that is not; 0 if none is remembered.
+func (a *attempts) sinceRound(round RequestID) Time {
+	if i := slices.IndexFunc(a.asked[:], func(q question) bool { return q.round == round }); i >= 0 {
+		return a.asked[i].at
+	}
+	if oldest := a.asked[a.next]; oldest.at > 0 {
+		return oldest.at
+	}
+	return a.asked[0].at
+}
+
+// sinceTerm returns when the votes of a term were asked for; 0 if they were not, or it is forgotten.
+func (a *attempts) sinceTerm(term Term) Time {
+	if i := slices.IndexFunc(a.asked[:], func(q question) bool { return q.term == term }); i >= 0 && term > 0 {
+		return a.asked[i].at
+	}
+	return 0
+}
+
+// onAnswer measures a voter's answer to a question of this member, early or late.
+func (c *Core) onAnswer(from Peer, at Time) {
+	m, _ := c.config().Member(from.ID)
+	if at == 0 || m.Peer() != from {
+		return
+	}
+	took := c.now.Mono - at
+	c.attempts.answer = max(c.attempts.answer, took)
+	c.outgrow(took)
+}
+
+// outgrow makes the wait at least as long as an own attempt has just taken.
+func (c *Core) outgrow(took Time) {
+	a := &c.attempts
+	if c.leader != nil || took <= c.wait() {
+		return
+	}
+	for a.doublings < doublingsMax && c.wait() < took {
+		a.doublings++
+	}
+	if c.leaderID == "" {
+		c.resetElectionDeadline() // the attempt under way gets the longer wait, too
+	}
+}
+
+// any reports whether there is anything to forget.
+func (a *attempts) any() bool { return a.made+a.doublings > 0 || a.asked[0].at > 0 }
+
+// calm ends what slow attempts have brought about: a term has committed.
+func (c *Core) calm() {
+	ballot, until, grown := c.attempts.ballot, c.attempts.boundUntil, c.attempts.doublings > 0
+	c.attempts = attempts{ballot: ballot, boundUntil: until}
+	if grown && c.leader == nil {
+		c.resetElectionDeadline()
+	}
+}
+
+// linkReturned lets an attempt begin soon: the answers to the ones before may have been late, or be it
+// yet, because of the link that now stands again.
+func (c *Core) linkReturned() {
+	a, deadline := &c.attempts, c.follower.deadline
+	a.asked, a.next = [askedMax]question{}, 0
+	if a.doublings > 0 && c.leader == nil {
+		a.doublings = 0
+		c.resetElectionDeadline()
+		c.follower.deadline = min(c.follower.deadline, deadline)
+	}
+}
+
+// boundByVote reports whether a pre-vote for another than the one who has the vote of this term must
+// be denied: that vote is on its way to the disk, or has left so lately that it may still elect.
+func (c *Core) boundByVote(asker Peer) bool {
+	switch {
+	case c.hard.Vote == Peer{} || c.leader != nil:
+		return false
+	case c.disk.hard != c.hard:
+		return true // nobody has it yet, so its candidate, too, does better to wait for it
+	}
+	return asker != c.hard.Vote && c.now.Mono < c.attempts.boundUntil
+}
+
+// onVoteDurable lets every wait that follows a vote begin: the giver's, and, if it is its own, the
+// candidate's, whose requests leave now.
+func (c *Core) onVoteDurable() {
+	if c.leader != nil || c.hard.Vote == (Peer{}) {
+		return
+	}
+	a := &c.attempts
+	if b := a.ballot; b != nil && b.grant(c.self) {
+		took := c.now.Mono - b.began
+		b.asked = c.now.Mono
+		a.write = max(a.write, took)
+		a.remember(question{term: c.hard.Term, at: c.now.Mono})
+		c.outgrow(took)
+	}
+	c.resetElectionDeadline()
+	a.boundUntil = c.follower.deadline
+	c.countVotes()
+}
+
+// overslept takes into account that the process slept through its own deadline: messages may wait behind
+// it, of the leader here, or of the followers. A leader does not count that time as their silence; a
+// follower restarts its timer, at most once until it hears the leader.
+func (c *Core) overslept(by Time) {
+	if c.leader != nil {
+		for i := range c.leader.peers {
+			p := &c.leader.peers[i]
+			p.heard = min(p.heard+by, c.now.Mono)
+		}
+		return
+	}
+	if by <= c.electionTimeout()/2 {
+		return
+	}
+	c.attempts.pause = max(c.attempts.pause, by)
+	if !c.follower.graced {
+		c.follower.graced = true
+		c.resetElectionDeadline()
+	}
+}
+
+// noteSlowness notes, once, which figure keeps a third attempt from being a shorter story.
+func (c *Core) noteSlowness() {
+	a := &c.attempts
+	if a.told || a.made <= 2 {
+		return
+	}
+	if what, took := a.status(0).Slowest(); took > c.electionTimeout() {
+		a.told = true
+		c.note(Note{Kind: NoteSlowElection, Text: what, Took: took})
+	}
+}
+
+func (a *attempts) status(wait Time) ElectionStatus {
+	return ElectionStatus{Attempts: a.made, Wait: wait, Write: a.write, Answer: a.answer, Pause: a.pause}
+}
+
+// recent keeps the latest of some durations.
+type recent struct {
+	last [8]Time
+	next int
+}
+
+func (r *recent) add(d Time) {
+	r.last[r.next] = d
+	r.next = (r.next + 1) % len(r.last)
+}
+
+// max returns the longest of them; 0 if there are none.
+func (r *recent) max() Time { return slices.Max(r.last[:]) }

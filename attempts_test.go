@@ -1,0 +1,268 @@
+package raft_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// wait is the least time that the member waits for an answer now.
+func (c *core) wait() raft.Time { return c.Status().Election.Wait }
+
+// standing is a candidate of abc in term 2 whose requests have left.
+func standing(t *testing.T) *core {
+	c := candidateOf(t, "abc", 2, 1)
+	c.persist()
+	return c
+}
+
+// "Slow is not dead … waits grow with a member's own attempts whose answers or writes came late, and fall
+// back with the first commit of a term."
+func TestAttempts_WhatAWaitGrowsWith(t *testing.T) {
+	for _, row := range []struct {
+		rule string
+		play func(c *core)
+		want raft.Time
+	}{
+		{"silence alone does not lengthen it", func(c *core) {
+			for range 20 {
+				c.timeout()
+			}
+		}, electionTimeout},
+		{"an answer within it does not", func(c *core) {
+			c.after(electionTimeout - ms)
+			c.receive("b", 1, raft.PreVoteReply{ID: c.round})
+		}, electionTimeout},
+		{"a late answer does, until it covers that", func(c *core) {
+			round, asked := c.round, c.now
+			for c.now < asked+5*electionTimeout {
+				c.after(5 * ms)
+			}
+			c.receive("b", 1, raft.PreVoteReply{ID: round})
+		}, 8 * electionTimeout},
+		{"a refusal is an answer, too", func(c *core) {
+			round := c.round
+			c.after(electionTimeout + ms)
+			c.receive("b", 1, raft.PreVoteReply{ID: round, Granted: false})
+		}, 2 * electionTimeout},
+		{"more of them as late do not lengthen it again", func(c *core) {
+			round := c.round
+			c.after(electionTimeout + ms)
+			c.receive("b", 1, raft.PreVoteReply{ID: round})
+			c.receive("c", 1, raft.PreVoteReply{ID: round})
+			c.receive("c", 1, raft.PreVoteReply{ID: round})
+		}, 2 * electionTimeout},
+		{"one that is no voter here does not count", func(c *core) {
+			c.after(20 * electionTimeout)
+			c.receive("z", 1, raft.PreVoteReply{ID: c.round})
+		}, electionTimeout},
+		{"nor an answer to an earlier life", func(c *core) {
+			c.after(20 * electionTimeout)
+			c.receive("b", 1, raft.PreVoteReply{ID: raft.RequestID{Boot: 2, Counter: 1}})
+		}, electionTimeout},
+		{"at most 64 timeouts", func(c *core) {
+			round := c.round
+			c.after(1000 * electionTimeout)
+			c.receive("b", 1, raft.PreVoteReply{ID: round})
+		}, 64 * electionTimeout},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := follower(t, 1, 1)
+			c.timeout()
+			row.play(c)
+			assert.Equal(t, row.want, c.wait())
+			if c.Leadership().Role == raft.PreCandidate {
+				assert.LessOrEqual(t, c.out.WakeAt-c.now, 2*row.want)
+			}
+		})
+	}
+}
+
+// An own vote that took long to write, and late answers to its requests, do the same.
+func TestAttempts_SlowVotesLengthenTheWait(t *testing.T) {
+	c := candidateOf(t, "abc", 2, 1)
+	c.after(3 * electionTimeout)
+	assert.Equal(t, electionTimeout, c.wait(), "it is not over yet")
+	out := c.persist()
+	assert.Equal(t, 4*electionTimeout, c.wait())
+	assert.GreaterOrEqual(t, out.WakeAt-c.now, 4*electionTimeout, "the attempt under way gets it, too")
+
+	c = standing(t)
+	asked := c.now
+	c.timeout() // gives up
+	c.grantPreVote("b")
+	require.EqualValues(t, 3, c.Leadership().Term)
+	c.now = asked + 3*electionTimeout
+	c.receive("c", 2, raft.VoteReply{})
+	assert.Equal(t, 4*electionTimeout, c.wait(), "an answer to the earlier term's request")
+}
+
+func TestAttempts_WhatEndsALongWait(t *testing.T) {
+	grown := func(t *testing.T) *core {
+		c := follower(t, 1, 1)
+		c.timeout()
+		round := c.round
+		c.after(40 * electionTimeout)
+		c.receive("c", 1, raft.PreVoteReply{ID: round})
+		require.Equal(t, 64*electionTimeout, c.wait())
+		return c
+	}
+	c := grown(t)
+	c.receive("b", 2, raft.Heartbeat{})
+	assert.Equal(t, 64*electionTimeout, c.wait(), "a leader that is heard has not committed yet")
+	c.append("b", 2, id(2, 1), 2)
+	assert.Equal(t, 64*electionTimeout, c.wait(), "what an earlier term wrote says nothing about this one")
+	c.append("b", 2, id(2, 1), 3, 2)
+	assert.Equal(t, electionTimeout, c.wait(), "the first commit of the term")
+
+	c = grown(t)
+	out := c.step(raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation})
+	assert.Equal(t, electionTimeout, c.wait(), "a link that returns")
+	assert.LessOrEqual(t, out.WakeAt-c.now, 2*electionTimeout)
+	round := c.round
+	c.timeout()
+	c.receive("c", 1, raft.PreVoteReply{ID: round})
+	assert.Equal(t, electionTimeout, c.wait(), "answers to what was asked before it returned do not count")
+}
+
+// "Grants of the present term count whenever they come, unless this member has led that term or heard its
+// leader."
+func TestAttempts_LateVotesCount(t *testing.T) {
+	grant := raft.VoteReply{Granted: true}
+	for _, row := range []struct {
+		rule string
+		play func(c *core)
+		want raft.Leadership
+	}{
+		{"while it stands", func(*core) {}, raft.Leadership{Term: 2, Leader: "a", Role: raft.Leader}},
+		{"after it has given up and asks for pre-votes", func(c *core) { c.timeout(); c.timeout() },
+			raft.Leadership{Term: 2, Leader: "a", Role: raft.Leader}},
+		{"not in the next term", func(c *core) { c.timeout(); c.grantPreVote("c") }, raft.Leadership{Term: 3, Role: raft.Candidate}},
+		{"not once another was heard to lead", func(c *core) { c.receive("c", 2, raft.Heartbeat{}) },
+			raft.Leadership{Term: 2, Leader: "c", Role: raft.Follower}},
+		{"not once that one has stepped down", func(c *core) {
+			c.receive("c", 2, raft.Heartbeat{})
+			c.receive("c", 2, raft.SteppedDown{})
+		}, raft.Leadership{Term: 2, Role: raft.Follower}},
+		{"not once it has led the term itself", func(c *core) {
+			c.receive("c", 2, raft.VoteReply{Granted: true})
+			for c.Leadership().Role == raft.Leader {
+				c.timeout()
+			}
+		}, raft.Leadership{Term: 2, Role: raft.Follower}},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := standing(t)
+			row.play(c)
+			c.receive("b", 2, grant)
+			assert.Equal(t, row.want, c.Leadership())
+		})
+	}
+	t.Run("not in another life", func(t *testing.T) {
+		c := restart(t, membersNamed("abc"), raft.HardState{Term: 2, Vote: peer("a")}, 1)
+		c.receive("b", 2, grant)
+		c.receive("c", 2, grant)
+		assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
+	})
+}
+
+// "A voter whose vote is on its way to the disk, and for the wait after it, neither stands nor grants
+// pre-votes to others."
+func TestAttempts_AVoteBindsItsGiver(t *testing.T) {
+	asks := func(c *core, who raft.NodeID) bool {
+		out := c.receive(who, 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: uint64(c.now)}, Last: id(2, 1)})
+		for _, body := range bodies(append(out.Send, out.Write.Then...), who) {
+			if r, ok := body.(raft.PreVoteReply); ok {
+				return r.Granted
+			}
+		}
+		t.Fatal("no answer")
+		return false
+	}
+	c := follower(t, 1, 1)
+	c.receive("b", 2, raft.VoteRequest{Last: id(2, 1)})
+	require.Equal(t, peer("b"), c.vote(t))
+	c.after(10 * electionTimeout)
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "it does not stand against it")
+	assert.False(t, asks(c, "c"), "on its way")
+	assert.False(t, asks(c, "b"), "b, too, does better to wait for it")
+	c.persist()
+	assert.False(t, asks(c, "c"), "it may elect b")
+	assert.True(t, asks(c, "b"), "b has given up: the answer may be lost")
+	wake := c.out.WakeAt
+	assert.GreaterOrEqual(t, wake-c.now, electionTimeout, "the wait runs from when it is durable")
+	c.now = wake - ms
+	assert.False(t, asks(c, "c"))
+	c.now = wake
+	assert.True(t, asks(c, "c"), "the wait is over")
+}
+
+// vote is whom the member has voted for, as its last write says.
+func (c *core) vote(t *testing.T) raft.Peer {
+	require.NotNil(t, c.out.Write.Hard)
+	return c.out.Write.Hard.Vote
+}
+
+// "The check-quorum window is one timeout, but at least twice the round trip as measured (first on the
+// votes), and does not count the loop's own pauses."
+func TestAttempts_ALeaderOnALongWay(t *testing.T) {
+	c := standing(t)
+	c.after(3 * electionTimeout)
+	c.receive("b", 2, raft.VoteReply{Granted: true})
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	elected := c.now
+	for c.Leadership().Role == raft.Leader {
+		c.timeout()
+	}
+	assert.Equal(t, elected+6*electionTimeout, c.now, "twice as long as the election took")
+
+	c = streaming(t, 2, 1)
+	c.after(20 * electionTimeout)
+	assert.Equal(t, raft.Leader, c.Leadership().Role, "it slept: nobody else was silent")
+	slept := c.now
+	for c.Leadership().Role == raft.Leader {
+		c.timeout()
+	}
+	assert.LessOrEqual(t, c.now-slept, electionTimeout, "and now they are")
+}
+
+// "A leader that it ends tells its followers, who stand as after a lost connection."
+func TestAttempts_WhoIsToldThatTheLeaderHasGone(t *testing.T) {
+	c := follower(t, 2, 1)
+	c.receive("b", 2, raft.Heartbeat{})
+	out := c.receive("c", 2, raft.SteppedDown{})
+	assert.Equal(t, raft.NodeID("b"), c.Leadership().Leader, "c does not lead")
+	assert.GreaterOrEqual(t, out.WakeAt-c.now, electionTimeout)
+	out = c.receive("b", 2, raft.SteppedDown{})
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
+	assert.LessOrEqual(t, out.WakeAt-c.now, electionTimeout/5, "soon, and not all at once")
+	out = c.receive("c", 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: 1}, Last: id(2, 1)})
+	assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 1}, Granted: true}),
+		"it hears nobody")
+}
+
+// "When elections need more than two attempts, one log line and Status say which figure is above the timeout."
+func TestAttempts_ASlowElectionIsExplainedOnce(t *testing.T) {
+	c := follower(t, 1, 1)
+	var explained []raft.Note
+	for i := range 8 {
+		out := c.timeout()
+		if i == 3 {
+			round := c.round
+			c.after(2 * electionTimeout)
+			c.receive("b", 1, raft.PreVoteReply{ID: round})
+			assert.Equal(t, 2*electionTimeout, c.Status().Election.Answer)
+		}
+		for _, note := range out.Notes {
+			if note.Kind == raft.NoteSlowElection {
+				explained = append(explained, note)
+			}
+		}
+	}
+	require.Len(t, explained, 1)
+	assert.Equal(t, "elections need more than two attempts: the answer to a request for votes took 300ms", explained[0].String())
+	assert.GreaterOrEqual(t, c.Status().Election.Attempts, 8)
+}
