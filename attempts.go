@@ -27,9 +27,9 @@ type attempts struct {
 // doublingsMax bounds the wait: 64 election timeouts, from which up to twice as much is drawn.
 const doublingsMax = 6
 
-// askedMax is how many questions are remembered, to tell how old an answer is. An older one counts as
-// an answer to the oldest.
-const askedMax = 16
+// askedMax is how many questions are remembered, to tell how old an answer is: more than a member asks
+// within ten timeouts.
+const askedMax = 32
 
 // question is one request for pre-votes (round) or for votes (term) that has left.
 type question struct {
@@ -57,16 +57,12 @@ func (a *attempts) remember(q question) {
 	a.next = (a.next + 1) % askedMax
 }
 
-// sinceRound returns when a round of pre-votes of this life was asked for, or, if that is forgotten, the
-// oldest question that is not; 0 if none is remembered.
+// sinceRound returns when a round of pre-votes was asked for; 0 if it was not, or it is forgotten.
 func (a *attempts) sinceRound(round RequestID) Time {
 	if i := slices.IndexFunc(a.asked[:], func(q question) bool { return q.round == round }); i >= 0 {
 		return a.asked[i].at
 	}
-	if oldest := a.asked[a.next]; oldest.at > 0 {
-		return oldest.at
-	}
-	return a.asked[0].at
+	return 0
 }
 
 // sinceTerm returns when the votes of a term were asked for; 0 if they were not, or it is forgotten.

@@ -260,9 +260,7 @@ func (c *Core) receiveRPC(m Message) {
 		c.onPreVoteRequest(m, body)
 		return
 	case PreVoteReply:
-		if body.ID.Boot == c.ids.Boot {
-			c.onAnswer(m.From, c.attempts.sinceRound(body.ID))
-		}
+		c.onAnswer(m.From, c.attempts.sinceRound(body.ID))
 		if body.Granted {
 			c.onPreVoteGrant(m.From, body)
 			return

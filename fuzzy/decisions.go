@@ -45,6 +45,7 @@ var decisions = [...]Decision{
 	{Name: "take entry 1", kind: raft.NoteFounded},
 	{Name: "refuse an entry of a later release", kind: raft.NoteLaterVersion},
 	{Name: "refuse a message", kind: raft.NoteRefused},
+	{Name: "meet an entry of a later release", kind: raft.NoteLaterVersion},
 }
 
 // Decisions lists the kinds of decisions, in the order of Stats.Decisions.

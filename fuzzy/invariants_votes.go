@@ -21,6 +21,9 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if w.heard == w.now || before.Role == raft.Leader {
 		w.rested = w.now
 	}
+	if w.freed == w.now {
+		w.rested = w.now - n.timeout() // it may stand at once
+	}
 	for i := range out.Notes {
 		switch out.Notes[i].Kind {
 		case raft.NoteTimeout:

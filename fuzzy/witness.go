@@ -9,6 +9,7 @@ type witness struct {
 	heard  raft.Time // when the leader that it follows was last heard, in the present term; 0: never
 	beat   raft.Time // when anybody last spoke as a leader of no earlier term; 0: never
 	reign  raft.Term // in which term that was
+	freed  raft.Time // when the leader of the term said that it leads no more
 	rested raft.Time // when it last heard its leader, voted, stood, led, or started
 	cause  raft.Time // when it last had a reason not to campaign
 	waits  raft.Time // the longest wait of its elections since then
@@ -166,8 +167,8 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		}
 		return
 	case raft.SteppedDown:
-		if m.Term == w.term && before.Leader == m.From.ID {
-			w.heard = 0
+		if m.Term == w.term { // none but its leader says so: who hears it may stand at once
+			w.heard, w.freed = 0, w.now
 		}
 		return
 	}
