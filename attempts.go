@@ -49,7 +49,7 @@ type ballot struct {
 }
 
 // wait is the least time that this member waits for a leader, or for an answer, at present.
-func (c *Core) wait() Time { return c.electionTimeout() << c.attempts.doublings }
+func (c *Core) wait() Time { return c.electionTimeout() << c.follower.attempts.doublings }
 
 // remember notes that a question leaves now.
 func (a *attempts) remember(q question) {
@@ -80,13 +80,13 @@ func (c *Core) onAnswer(from Peer, at Time) {
 		return
 	}
 	took := c.now.Mono - at
-	c.attempts.answer = max(c.attempts.answer, took)
+	c.follower.attempts.answer = max(c.follower.attempts.answer, took)
 	c.outgrow(took)
 }
 
 // outgrow makes the wait at least as long as an own attempt has just taken.
 func (c *Core) outgrow(took Time) {
-	a := &c.attempts
+	a := &c.follower.attempts
 	if c.leader != nil || took <= c.wait() {
 		return
 	}
@@ -103,8 +103,8 @@ func (a *attempts) any() bool { return a.made+a.doublings > 0 || a.asked[0].at >
 
 // calm ends what slow attempts have brought about: a term has committed.
 func (c *Core) calm() {
-	ballot, until, grown := c.attempts.ballot, c.attempts.boundUntil, c.attempts.doublings > 0
-	c.attempts = attempts{ballot: ballot, boundUntil: until}
+	ballot, until, grown := c.follower.attempts.ballot, c.follower.attempts.boundUntil, c.follower.attempts.doublings > 0
+	c.follower.attempts = attempts{ballot: ballot, boundUntil: until}
 	if grown && c.leader == nil {
 		c.resetElectionDeadline()
 	}
@@ -113,7 +113,7 @@ func (c *Core) calm() {
 // linkReturned lets an attempt begin soon: the answers to the ones before may have been late, or be it
 // yet, because of the link that now stands again.
 func (c *Core) linkReturned() {
-	a, deadline := &c.attempts, c.follower.deadline
+	a, deadline := &c.follower.attempts, c.follower.deadline
 	a.asked, a.next = [askedMax]question{}, 0
 	if a.doublings > 0 && c.leader == nil {
 		a.doublings = 0
@@ -131,7 +131,7 @@ func (c *Core) boundByVote(asker Peer) bool {
 	case c.disk.hard != c.hard:
 		return true // nobody has it yet, so its candidate, too, does better to wait for it
 	}
-	return asker != c.hard.Vote && c.now.Mono < c.attempts.boundUntil
+	return asker != c.hard.Vote && c.now.Mono < c.follower.attempts.boundUntil
 }
 
 // onVoteDurable lets every wait that follows a vote begin: the giver's, and, if it is its own, the
@@ -140,7 +140,7 @@ func (c *Core) onVoteDurable() {
 	if c.leader != nil || c.hard.Vote == (Peer{}) {
 		return
 	}
-	a := &c.attempts
+	a := &c.follower.attempts
 	if b := a.ballot; b != nil && b.grant(c.self) {
 		took := c.now.Mono - b.began
 		b.asked = c.now.Mono
@@ -167,7 +167,7 @@ func (c *Core) overslept(by Time) {
 	if by <= c.electionTimeout()/2 {
 		return
 	}
-	c.attempts.pause = max(c.attempts.pause, by)
+	c.follower.attempts.pause = max(c.follower.attempts.pause, by)
 	if !c.follower.graced {
 		c.follower.graced = true
 		c.resetElectionDeadline()
@@ -176,7 +176,7 @@ func (c *Core) overslept(by Time) {
 
 // noteSlowness notes, once, which figure keeps a third attempt from being a shorter story.
 func (c *Core) noteSlowness() {
-	a := &c.attempts
+	a := &c.follower.attempts
 	if a.told || a.made <= 2 {
 		return
 	}

@@ -83,7 +83,7 @@ func (c *Core) Status() CoreStatus {
 		ID: c.self.ID, Incarnation: c.self.Incarnation, Boot: c.ids.Boot, Cluster: c.cluster(),
 		Leadership: c.Leadership(), Blank: c.blank(), Config: c.config(), Last: c.log.Last,
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.founder.missing(),
-		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.attempts.status(c.wait()),
+		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 	}
 	if c.log.Founding != nil {
 		s.Founder = c.log.Founding.Founder

@@ -52,7 +52,7 @@ func (c *Core) otherLeads(p Peer) bool {
 func (c *Core) hear(leader Peer) {
 	assert(!c.otherLeads(leader), "two leaders of one term never hear each other")
 	c.follower.led = leader
-	c.attempts.ballot, c.attempts.boundUntil = nil, 0
+	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	if c.leaderID != leader.ID || c.candidate != nil {
 		c.becomeFollower(c.hard.Term, leader.ID)
 	}
@@ -67,7 +67,7 @@ func (c *Core) hear(leader Peer) {
 //	vote to candidate: convert to candidate." (Figure 2, Followers; Candidates likewise)
 func (c *Core) onElectionTimeout() {
 	c.note(Note{Kind: NoteTimeout})
-	c.attempts.made++
+	c.follower.attempts.made++
 	c.noteSlowness()
 	c.resetElectionDeadline()
 	c.precampaign()
@@ -80,7 +80,7 @@ func (c *Core) onElectionTimeout() {
 func (c *Core) precampaign() {
 	c.becomePreCandidate()
 	c.candidate.granted = append(c.candidate.granted, c.self)
-	c.attempts.remember(question{round: c.candidate.round, at: c.now.Mono})
+	c.follower.attempts.remember(question{round: c.candidate.round, at: c.now.Mono})
 	for _, m := range c.config().Voters() {
 		if m.ID != c.self.ID {
 			c.send(m.Peer(), PreVoteRequest{ID: c.candidate.round, Last: c.log.Last})
@@ -92,7 +92,7 @@ func (c *Core) precampaign() {
 // campaign starts an election in the next term. transfer: a TimeoutNow asked for it, in this term.
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
-	c.attempts.ballot = &ballot{began: c.now.Mono}
+	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
 	c.resetElectionDeadline()
 	for _, m := range c.config().Voters() {
 		if m.ID != c.self.ID {
@@ -179,8 +179,8 @@ func (c *Core) onPreVoteGrant(from Peer, r PreVoteReply) {
 }
 
 func (c *Core) onVoteReply(from Peer, r VoteReply) {
-	c.onAnswer(from, c.attempts.sinceTerm(c.hard.Term))
-	if b := c.attempts.ballot; b != nil && r.Granted {
+	c.onAnswer(from, c.follower.attempts.sinceTerm(c.hard.Term))
+	if b := c.follower.attempts.ballot; b != nil && r.Granted {
 		c.hearClock(from.ID, r.Wall)
 		b.grant(from)
 		c.countVotes()
@@ -197,7 +197,7 @@ func (c *Core) countPreVotes() {
 //
 //	"If votes received from majority of servers: become leader." (Figure 2, Candidates)
 func (c *Core) countVotes() {
-	if b := c.attempts.ballot; b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted) {
+	if b := c.follower.attempts.ballot; b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted) {
 		c.becomeLeader()
 	}
 }
@@ -252,7 +252,7 @@ func (c *Core) onSteppedDown(from Peer) {
 // room is the time that an election of another is given before an own attempt: a fifteenth of a timeout,
 // or, once attempts have been slow, a whole wait.
 func (c *Core) room() Time {
-	if c.attempts.doublings > 0 {
+	if c.follower.attempts.doublings > 0 {
 		return c.wait()
 	}
 	return c.electionTimeout() / 15

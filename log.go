@@ -153,7 +153,7 @@ func (c *Core) commitTo(i Index) {
 	}
 	assert(i <= c.log.Last.Index, "only entries in the log are committed")
 	c.log.commit = i
-	if c.attempts.any() && c.committedOwn() {
+	if c.follower.attempts.any() && c.committedOwn() {
 		c.calm()
 	}
 }

@@ -90,7 +90,6 @@ type Core struct {
 	leaderID  NodeID // whom this member follows; itself as leader; "" if none is known
 	follower  follower
 	candidate *candidate // non-nil exactly while pre-candidate or candidate
-	attempts  attempts   // to be elected
 	leader    *leader    // non-nil exactly while leader
 	founder   *founder   // non-nil exactly while this member founds a cluster
 	clients   clients    // tickets that outlive a role
@@ -100,11 +99,12 @@ type Core struct {
 
 // follower is the state of a member as a listener; it is used in every role but leader.
 type follower struct {
-	deadline Time  // of the election timeout
-	heard    Time  // when a message of a leader last came; 0: never in this life
-	proved   Index // this term's leader has proved that the log matches its own up to here
-	led      Peer  // who was heard to lead the present term: nobody else can
-	graced   bool  // the timer was restarted after a gap, and no leader has been heard since
+	deadline Time     // of the election timeout
+	heard    Time     // when a message of a leader last came; 0: never in this life
+	proved   Index    // this term's leader has proved that the log matches its own up to here
+	led      Peer     // who was heard to lead the present term: nobody else can
+	graced   bool     // the timer was restarted after a gap, and no leader has been heard since
+	attempts attempts // to be elected
 }
 
 // step is what a Step gathers before it becomes an Output.
@@ -260,7 +260,7 @@ func (c *Core) receiveRPC(m Message) {
 		c.onPreVoteRequest(m, body)
 		return
 	case PreVoteReply:
-		c.onAnswer(m.From, c.attempts.sinceRound(body.ID))
+		c.onAnswer(m.From, c.follower.attempts.sinceRound(body.ID))
 		if body.Granted {
 			c.onPreVoteGrant(m.From, body)
 			return
@@ -326,7 +326,7 @@ func (c *Core) onRPC(m Message) {
 func (c *Core) onStaleRPC(m Message) {
 	switch body := m.Body.(type) {
 	case VoteReply:
-		c.onAnswer(m.From, c.attempts.sinceTerm(m.Term))
+		c.onAnswer(m.From, c.follower.attempts.sinceTerm(m.Term))
 	case VoteRequest:
 		c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedOldTerm})
 		c.send(m.From, VoteReply{})
@@ -344,7 +344,7 @@ func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
 	c.hard = HardState{Term: term}
 	c.follower.proved, c.follower.led = 0, Peer{}
-	c.attempts.ballot, c.attempts.boundUntil = nil, 0
+	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 }
 
 // voteFor is the only place where the vote changes.
@@ -401,11 +401,11 @@ func (c *Core) becomeCandidate() {
 
 // becomeLeader takes office: a no-op of its own term lets it commit what came before (§5.4.2, §8).
 func (c *Core) becomeLeader() {
-	assert(c.attempts.ballot != nil && c.leader == nil, "only who stands in this term becomes its leader")
+	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only who stands in this term becomes its leader")
 	assert(c.follower.led == Peer{}, "at most one leader is elected in a term")
 	assert(c.disk.hard == c.hard, "a leader's term and own vote are durable")
-	roundTrip := c.now.Mono - c.attempts.ballot.asked
-	c.attempts.ballot, c.attempts.boundUntil = nil, 0
+	roundTrip := c.now.Mono - c.follower.attempts.ballot.asked
+	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	c.follower.led = c.self
 	c.setRole(c.self.ID, nil, c.newLeader(roundTrip))
 	c.note(Note{Kind: NoteLeader})

@@ -18,7 +18,7 @@ import (
 //	N19  A core refuses what is not meant for it, and changes no message that it is given.
 //	N20  The span of an append is in the log as long as that has the same generation.
 //	N21  A request id is never used again, also after a restart.
-//	N29  The wait of elections is an election timeout, doubled while own attempts took longer, and no more than that.
+//	N31  The wait of elections is an election timeout, doubled while own attempts took longer, and no more than that.
 //
 // So are parts of others. G8: a leader was told of its votes. G13: a leader serves a read once a quorum has
 // answered a heartbeat that left after the read was asked for (dissertation §6.4). G15: TimeoutNow goes to a
@@ -153,11 +153,11 @@ func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 	wait := s.Election.Wait
 	if wait > n.timeout() && (wait > waitsMax*n.timeout() || wait >= 2*w.attempts.took) {
-		k.broken("N29", "%s waits for %v, and no attempt of its own took longer than %v", n.id,
+		k.broken("N31", "%s waits for %v, and no attempt of its own took longer than %v", n.id,
 			time.Duration(wait), time.Duration(w.attempts.took))
 	}
 	if i := s.Commit; i > before.Commit && i <= raft.Index(len(n.log)) && n.log[i-1].entry.Term == s.Term && wait > n.timeout() {
-		k.broken("N29", "%s still waits for %v, and its term has committed", n.id, time.Duration(wait))
+		k.broken("N31", "%s still waits for %v, and its term has committed", n.id, time.Duration(wait))
 	}
 	if wait < before.Election.Wait { // a term has committed, or a link has returned
 		stood := w.attempts.stood // what was being written still is

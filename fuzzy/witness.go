@@ -117,6 +117,8 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 			if s.Role == raft.Leader {
 				w.asks(reading{ticket: e.Ticket})
 			}
+		case raft.PeerUp:
+			w.cause = w.now // a wait that a late answer in this very step has lengthened ends
 		case raft.Persisted:
 			if s.Role == raft.Candidate || s.Durable != before.Durable {
 				w.cause = w.now // a vote, its own or another's, may have become durable
