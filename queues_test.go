@@ -104,13 +104,15 @@ func TestWriter_PromisesOverTheLimitAreLost(t *testing.T) {
 
 // A follower's appends are dropped while as many writes wait for its disk.
 func TestReceive_AppendsAreDroppedWhileTheDiskHasEnough(t *testing.T) {
-	n := parts(nil, nil, func(c *Config) { c.ReceivedMax = 2 })
+	n := parts(nil, nil, func(c *Config) { c.ReceivedMax = 4 })
 	appended := Message{From: Peer{ID: "n2"}, Body: AppendRequest{Entries: entriesOf(1, 0, 1, 10)}}
 	beat := Message{From: Peer{ID: "n2"}, Body: Heartbeat{}}
-	n.writer.enqueue(voteOf(1))
+	for seq := Seq(1); seq <= 3; seq++ {
+		n.writer.enqueue(voteOf(seq))
+	}
 	endpoint{n}.Receive("n2", []Message{appended})
 	expect.Zero(t, n.Metrics().Dropped.Received)
-	n.writer.enqueue(voteOf(2))
+	n.writer.enqueue(voteOf(4))
 	endpoint{n}.Receive("n2", []Message{appended, beat})
 	expect.EqualValues(t, 1, n.Metrics().Dropped.Received, "the append, and not the heartbeat")
 	received, _ := n.mailbox.depth()

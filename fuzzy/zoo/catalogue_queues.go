@@ -20,6 +20,8 @@ var queues = []Mutant{
 		"DoesNotTakeWakes", value("requests.go", `rest > 0`, `false`)),
 	outsideOf("J05", "the promises that wait for the disk are bounded", "they are not",
 		"PromisesOverTheLimit", value("writer.go", `len(w.queue) < w.node.cfg.ReceivedMax`, `true`)),
+	outsideOf("J20", "appends are dropped while the disk has as many writes as it may", "they pile up",
+		"AppendsAreDropped", value("identity.go", `entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax`, `false`)),
 	outsideOf("J06", "the messages that wait for the loop are bounded", "they are not",
 		"Mailbox", value("mailbox.go", `m.received >= cfg.ReceivedMax`, `false`)),
 	outsideOf("J07", "their bytes are bounded", "they are not",
