@@ -37,6 +37,9 @@ func (v *Handshake) judgeOwn(by Peer, seen Sighting) (descent, string) {
 		return contradicts, fmt.Sprintf("it has seen term %d durable here, and this store is at term %d", seen.Term, v.Term)
 	}
 	d := v.Lineage.descentFrom(seen.Boot, find(v.Memory.Confirmed, by).Boot)
+	if d == descends {
+		return d, ""
+	}
 	return d, fmt.Sprintf("it has seen %v of this member, and this is %v, %s", seen.Boot, v.Lineage.Last(), parting(d))
 }
 

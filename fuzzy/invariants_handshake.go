@@ -55,6 +55,9 @@ type hands struct {
 	mark    *raft.Mark
 	admits  [][]int32  // by node: the starts whose messages are taken
 	redial  []sim.Time // by node: not before
+
+	founding raft.Founding // of the disk's entry 1, which has the hash first
+	first    uint64
 }
 
 func (n *node) beginHands() {
@@ -137,8 +140,12 @@ func (n *node) handshake(memory raft.Memory) *raft.Handshake {
 	h := &raft.Handshake{
 		Self: n.peer(), ClusterName: "simulated", Term: n.disk.hard.Term, Lineage: n.disk.lineage, Memory: memory,
 	}
-	if f, founded := n.disk.founding(); founded {
-		h.Cluster, h.Founder, h.Config = f.Cluster, f.Founder, f.Configuration
+	if len(n.disk.log) > 0 {
+		if first := n.disk.log[0].hash; n.hands.first != first { // to decode it each time takes long
+			n.hands.first = first
+			n.hands.founding, _ = n.disk.founding()
+		}
+		h.Cluster, h.Founder, h.Config = n.hands.founding.Cluster, n.hands.founding.Founder, n.hands.founding.Configuration
 	}
 	return h
 }
