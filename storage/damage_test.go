@@ -321,3 +321,18 @@ func TestBolt_AFileTooLargeToMapIsNotDamaged(t *testing.T) {
 		assert.False(t, errors.As(err, &corrupt), "%v", err)
 	}
 }
+
+// After a write that failed nobody knows what the kernel has kept, so that nothing is written any more,
+// however sound it is: an acknowledgement of it might stand on pages that were dropped.
+func TestBolt_NothingIsWrittenAfterAWriteThatFailed(t *testing.T) {
+	dir := quickDir(t)
+	b, stored := mustLoad(t, dir)
+	failed := b.Write(logWrite(raft.EntryID{Term: 9, Index: stored.Log.Last.Index + 5}, 9, 1))
+	require.Error(t, failed)
+	err := b.Write(raft.StorageWrite{Hard: &raft.HardState{Term: 7}})
+	assert.Equal(t, failed, err)
+	require.NoError(t, b.Close())
+	b, stored = mustLoad(t, dir)
+	defer b.Close()
+	assert.Zero(t, stored.Hard.Term)
+}

@@ -50,4 +50,9 @@ var queues = []Mutant{
 		"ATransportThatPanics", instead("node.go", `n.connect(n.identity.others(*out.Config))`, `n.transport.Connect(n.identity.others(*out.Config))`)),
 	outsideOf("J19", "an append fits into the transport's frame", "one that does not is sent for ever",
 		"LimitsThatTheTransport", before("config.go", `if most == 0 {`, `most = 0`)),
+	{
+		ID: "J21", Rule: "a store writes nothing after a write that failed", Bug: "it goes on", Expect: "tests",
+		Edits: []Edit{value("storage/bolt.go", `b.failed != nil`, `false`)},
+		Test:  &Test{"storage", "NothingIsWrittenAfter"}, Outside: true,
+	},
 }
