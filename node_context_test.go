@@ -53,6 +53,7 @@ func TestContext_ACallThatIsCancelledWhileItWaitsReturnsAtOnce(t *testing.T) {
 				} else {
 					assert.Equal(t, context.Canceled, err)
 				}
+				synctest.Wait() // for the other caller, too
 				m := n.Metrics()
 				assert.Zero(t, m.WaitingReads+m.WaitingProposals, "nobody waits any more")
 
