@@ -9,6 +9,9 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		return
 	}
 	c.hear(m.From)
+	if c.contradicted(m.From, r) {
+		return
+	}
 	if later, ok := ofLaterRelease(r.Entries); ok {
 		c.note(Note{Kind: NoteLaterVersion, Peer: m.From.ID, ID: later.ID()})
 		return
@@ -16,7 +19,8 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 	if !c.log.has(r.Prev) {
 		hint := c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)
 		c.note(Note{Kind: NoteConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
-		c.send(m.From, AppendConflict{Prev: r.Prev.Index, Hint: hint})
+		c.onLostLog(m.From, r)
+		c.send(m.From, AppendConflict{Prev: r.Prev.Index, Hint: hint, Acknowledged: r.Acknowledged})
 		return
 	}
 	if !c.adopt(r.Entries) {
@@ -86,6 +90,9 @@ func (c *Core) malformed(m Message, r AppendRequest) string {
 	}
 	if r.Last.Index >= 1<<63 || r.Prev.Term > m.Term || r.Prev.Index == 0 && r.Prev.Term != 0 {
 		return "its span is impossible"
+	}
+	if r.Acknowledged > r.Prev.Index {
+		return "it begins below what it says was acknowledged"
 	}
 	before := r.Prev
 	for _, e := range r.Entries {

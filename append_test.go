@@ -212,8 +212,15 @@ func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	c.append("b", 2, id(3, 1), 3)
 	out := c.append("c", 3, id(2, 1), 3, 3)
 	assert.Nil(t, out.Write.Log)
-	assert.Contains(t, noted(out), raft.NoteRefused)
+	assert.Contains(t, noted(out), raft.NoteMarked)
 	assert.Equal(t, id(3, 1), c.Status().Last)
+
+	c = follower(t, 3, 1, 3)
+	c.append("b", 3, id(3, 3), 3)
+	out = c.append("b", 3, id(2, 1), 3, 1)
+	assert.Nil(t, out.Write.Log)
+	assert.Equal(t, []raft.NoteKind{raft.NoteRefused}, noted(out), "the leader of the entry's own term lies")
+	assert.Equal(t, id(3, 3), c.Status().Last)
 }
 
 // A leader of a later release may send what this one cannot read. It is refused as that, and not as damage or as

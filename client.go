@@ -64,7 +64,7 @@ func (n *Node) usable(ctx context.Context) error {
 	if n.identity.isWiped() {
 		return ErrWiped
 	}
-	return nil
+	return n.verdict()
 }
 
 // ReadIndex returns an index once it is applied here: a read of the FSM from then on sees everything

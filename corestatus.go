@@ -66,8 +66,8 @@ func (e ElectionStatus) Slowest() (what string, took Time) {
 // PeerProgress is a leader's view of another member.
 type PeerProgress struct {
 	ID         NodeID
-	State      string // "probe" or "stream"
-	Match      Index  // its log is known to hold the leader's up to here
+	State      string // "probe", "stream" or "stale", see MemberStatus
+	Match      Index  // its log is known to hold the leader's up to here; 0 if it is stale
 	Next       Index  // the next entry to send
 	Inflight   int    // appends that are not answered
 	LastHeard  Time   // in this term; the beginning of the term if never

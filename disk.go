@@ -5,7 +5,8 @@ type disk struct {
 	hard HardState
 	// persisted is the end of the longest prefix of the present log that a persisted write wrote.
 	persisted Index
-	seq       Seq // of the last write issued
+	mark      *Mark // nil: none. It may not be durable yet
+	seq       Seq   // of the last write issued
 	pending   []pendingWrite
 	endedAt   Time   // when a write last ended; 0: none has
 	took      recent // how long the disk was at each of them
@@ -126,7 +127,7 @@ func (c *Core) issueWrite() {
 		hard := c.hard
 		w.Hard, c.step.hard = &hard, hard
 	}
-	if w.Hard == nil && w.Log == nil && len(w.Then) == 0 {
+	if !w.changesStore() && len(w.Then) == 0 {
 		return
 	}
 	mark := EntryID{Term: c.hard.Term}
@@ -163,7 +164,7 @@ func (c *Core) finish() Output {
 //	(§5.3)." (Figure 2)
 func (c *Core) handOut() {
 	safe := min(c.log.commit, c.disk.persisted)
-	if safe <= c.log.handed {
+	if safe <= c.log.handed || c.marked() {
 		return
 	}
 	c.log.handed = safe

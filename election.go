@@ -22,7 +22,7 @@ func (c *Core) resetElectionDeadline() {
 // and nobody at term 0 but a founder whose founding all members hold (see founding.go).
 func (c *Core) mayCampaign() bool {
 	m, ok := c.config().Member(c.self.ID)
-	return ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation && c.hard.Term > 0
+	return ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation && c.hard.Term > 0 && !c.marked()
 }
 
 // hearsLeader is leader stickiness:

@@ -162,10 +162,12 @@ func (i *identity) awaitKept(h Hello) *Refusal {
 	}
 }
 
-// condemn keeps the first mark for the writer, which ends the node once the mark is durable. i.mu is held.
+// condemn keeps the first mark for the writer, which ends the node once the mark is durable. No new call is
+// served from now on. i.mu is held.
 func (i *identity) condemn(m *Mark) {
 	if i.mark == nil && m != nil {
 		i.mark = m
+		i.node.mark.CompareAndSwap(nil, m)
 	}
 }
 

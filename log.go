@@ -10,6 +10,7 @@ import (
 type log struct {
 	StoredLog
 	commit  Index // commitIndex
+	told    Index // commit, as far as leaders have told it, and not the FSM alone
 	handed  Index // handed out to be applied
 	applied Index // lastApplied, as the FSM reported it
 	// generation is raised by every truncation, so that a span named before it can be told from one
@@ -148,6 +149,7 @@ func (c *Core) logWrite() *LogWrite {
 
 // commitTo raises commitIndex. It never falls.
 func (c *Core) commitTo(i Index) {
+	c.log.told = max(c.log.told, min(i, c.log.Last.Index))
 	if i <= c.log.commit {
 		return
 	}

@@ -97,6 +97,9 @@ type AppendRequest struct {
 	Prev   EntryID // prevLogIndex, prevLogTerm
 	Last   EntryID // of the last entry carried; Prev if there is none
 	Commit Index   // leaderCommit
+	// Acknowledged is what the receiver had acknowledged in this term before the request was made: the
+	// leader's matchIndex for it, never above Prev. Who lacks that has lost what it acknowledged.
+	Acknowledged Index
 	// Entries is empty when the message leaves the core, which keeps no payloads: the sender fills
 	// it in from the span, and the receiver's core finds it filled.
 	Entries []Entry
@@ -116,6 +119,9 @@ type AppendConflict struct {
 	// Hint is the last entry of the follower's log, at or below Prev, whose term is at most that of
 	// the leader's Prev: the agreement is at or below it (dissertation §3.5).
 	Hint EntryID
+	// Acknowledged is the request's: the leader knows by it that this answer was given after that
+	// acknowledgement, and is not an earlier one that comes late.
+	Acknowledged Index
 }
 
 // Heartbeat keeps followers followers between appends. It is sent on a connection of its own.

@@ -20,6 +20,7 @@ type Metrics struct {
 	Wiped             bool    // gauge, see ErrWiped
 	Elections         uint64
 	LeaderChanges     uint64
+	StaleMembers      uint64 // times that this member led and found one that holds less than it has acknowledged
 	DiskStalls        uint64 // times that this member led and its disk stood still
 	LateWakes         uint64 // times that the loop woke half an election timeout after its deadline, or later
 	Steps             uint64
@@ -127,6 +128,7 @@ func (h *histogram) read() Histogram {
 type counters struct {
 	elections, leaderChanges, diskStalls                 atomic.Uint64
 	lateWakes, steps                                     atomic.Uint64
+	staleMembers                                         atomic.Uint64
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
 	unknown, otherFailures, reads, commands              atomic.Uint64
 	writes, entriesWritten, bytesWritten                 atomic.Uint64
@@ -209,8 +211,11 @@ func (c *counters) proposed(err error, took time.Duration) {
 // noted counts decisions.
 func (c *counters) noted(notes []Note) {
 	for i := range notes {
-		if notes[i].Kind == NoteDiskStalled {
+		switch notes[i].Kind {
+		case NoteDiskStalled:
 			c.diskStalls.Add(1)
+		case NoteStaleMember:
+			c.staleMembers.Add(1)
 		}
 	}
 }
@@ -231,7 +236,7 @@ func (n *Node) Metrics() Metrics {
 	c := n.counters
 	m := Metrics{
 		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(),
-		DiskStalls: c.diskStalls.Load(), LateWakes: c.lateWakes.Load(), Steps: c.steps.Load(),
+		DiskStalls: c.diskStalls.Load(), StaleMembers: c.staleMembers.Load(), LateWakes: c.lateWakes.Load(), Steps: c.steps.Load(),
 		Proposals: c.proposals.Load(),
 		ProposalsFailed: ProposalFailures{
 			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),

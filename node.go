@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -45,6 +46,7 @@ type Node struct {
 	history  *history
 	counters *counters
 	logger   *guardedLogger
+	mark     atomic.Pointer[Mark] // nil: none. It may not be durable yet
 
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
@@ -269,6 +271,7 @@ func (n *Node) honour(out Output) {
 	n.explainSlowElection(out.Notes)
 	n.counters.noted(out.Notes)
 	n.warnOfLaterRelease(out.Notes)
+	n.noticeVerdicts(out)
 	n.noticeLeadership(out)
 	n.senders.send(out.Send)
 	if out.Write.Seq != 0 {

@@ -46,6 +46,8 @@ const (
 	NoteRollAnswer                         // answers Peer's roll call
 	NoteFounded                            // took entry 1, written by Peer
 	NoteRefused                            // a message of Peer was refused, for Text
+	NoteStaleMember                        // Peer has acknowledged up to Index and holds less: the logs agree at most up to Hint
+	NoteMarked                             // this store must not go on, as Peer has shown: Text
 	NoteDiskStalled                        // a leader's disk has stood still, its log durable up to Index
 	NoteLaterVersion                       // Peer sent entry ID, which only a later release can read
 	NoteSteppedDown                        // Peer, the leader, says that it has stepped down
@@ -125,6 +127,11 @@ func (n Note) logString() string {
 		return fmt.Sprintf("drop entries %d to %d", n.ID.Index+1, n.Index)
 	case NoteProbeBack:
 		return fmt.Sprintf("the log of %s agrees at most up to %v: go back to %d", n.Peer, n.Hint, n.Index)
+	case NoteStaleMember:
+		return fmt.Sprintf("%s has acknowledged up to %d, and agrees at most up to %v: it has lost that, and counts no more",
+			n.Peer, n.Index, n.Hint)
+	case NoteMarked:
+		return fmt.Sprintf("%s shows that this store must not go on: %s", n.Peer, n.Text)
 	case NoteTransfer:
 		return fmt.Sprintf("hand over to %s", n.Peer)
 	case NoteDiskStalled:

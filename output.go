@@ -20,11 +20,12 @@ type Output struct {
 }
 
 // Write is one durable step. Writes are made in the order issued; a crash may leave a prefix of
-// Hard, Log of each, Log itself a prefix of its entries, and every such prefix is a legal state.
+// Mark, Hard, Log of each, Log itself a prefix of its entries, and every such prefix is a legal state.
 // When a write is durable its Then leaves, and then Persisted{Seq} is stepped; that acknowledges all
-// writes before it too. Queued writes may be merged as long as no later one carries Hard.
+// writes before it too. Queued writes may be merged as long as no later one carries Mark or Hard.
 type Write struct {
 	Seq  Seq
+	Mark *Mark      // a verdict about the store, before everything else; nil = none. The member ends with it
 	Hard *HardState // term and vote, together or not at all; nil = untouched
 	Log  *LogWrite  // nil = untouched
 	// Commit is a hint that rides along, never a reason to sync.
@@ -33,6 +34,9 @@ type Write struct {
 	// keeps its place in the order and needs no sync.
 	Then []Message
 }
+
+// changesStore reports whether anything in the write must become durable.
+func (w *Write) changesStore() bool { return w.Mark != nil || w.Hard != nil || w.Log != nil }
 
 // HardState is what Figure 2 calls persistent state, besides the log: currentTerm and votedFor.
 type HardState struct {

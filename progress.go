@@ -8,11 +8,16 @@ const (
 	probe progressState = iota
 	// stream: the logs agree up to match; appends follow each other without waiting.
 	stream
+	// stale: it holds less than it has acknowledged in this term. It counts for nothing any more.
+	stale
 )
 
 func (s progressState) String() string {
-	if s == stream {
+	switch s {
+	case stream:
 		return "stream"
+	case stale:
+		return "stale"
 	}
 	return "probe"
 }
@@ -21,6 +26,7 @@ func (s progressState) String() string {
 //
 //	probe ──an append is acknowledged──► stream
 //	stream ──conflict, loss, silence──► probe
+//	either ──it has lost what it acknowledged──► stale
 type progress struct {
 	peer  Peer
 	voter bool
@@ -46,6 +52,8 @@ type progress struct {
 
 	sentCommit Index // it knows this commit index, unless messages were lost
 	tickLast   Index // what was sent when the last heartbeat fell due
+
+	lost Index // stale: it has acknowledged up to here, and does not hold that
 
 	beatRound RequestID // a heartbeat round whose answer shows whether the follower has forgotten
 	beatMatch Index     // match when it began
@@ -89,6 +97,13 @@ func (p *progress) becomeStream() {
 	p.next = p.match + 1
 	p.probing, p.repeated = false, false
 	assert(len(p.flights) == 0, "a stream begins with nothing in flight")
+}
+
+// becomeStale takes into account that the follower does not hold what it has acknowledged: it runs on an
+// older image of its disk, or the disk has lost what was synced. Nothing that it says in this term is
+// believed any more, and what it said before does not count.
+func (p *progress) becomeStale() {
+	*p = progress{peer: p.peer, voter: p.voter, state: stale, lost: p.match, next: p.match + 1}
 }
 
 // sentProbe records that the one append of a probe has left.

@@ -23,7 +23,7 @@ import (
 // the rest of the package.
 var coreFiles = []string{
 	"raft.go", "event.go", "output.go", "message.go", "entry.go", "configuration.go", "founding.go",
-	"election.go", "append.go", "attempts.go", "replicate.go", "progress.go", "commit.go", "quorum.go", "log.go", "disk.go",
+	"election.go", "append.go", "attempts.go", "replicate.go", "progress.go", "commit.go", "quorum.go", "log.go", "disk.go", "marked.go",
 	"read.go", "transfer.go", "stall.go", "clock.go", "envelope.go", "limits.go", "invariants.go", "invariants_on.go", "invariants_off.go", "note.go", "corestatus.go",
 	"storage.go", "transport.go", "lineage.go", "descent.go", "handshake.go", "errors.go",
 }

@@ -126,14 +126,18 @@ type outgoing struct {
 }
 
 // NewCore returns a core that goes on from what was stored, and its first Output. It fails with
-// everything that is wrong with cfg, a *ConfigError each, joined; with a *AppliedBeyondLogError if the
-// state is ahead of the log, and with a *CorruptError if the log is ahead of the term.
+// everything that is wrong with cfg, a *ConfigError each, joined; with a *StaleImageError or a
+// *ContradictedError if the store is marked; with a *AppliedBeyondLogError if the state is ahead of the
+// log, and with a *CorruptError if the log is ahead of the term.
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, Output{}, err
 	}
 	cfg.Initial = NewConfiguration(cfg.Initial.Members)
+	if stored.Mark != nil {
+		return nil, Output{}, stored.Mark.Err()
+	}
 	if last := stored.Log.Last; last.Term > stored.Hard.Term {
 		err := fmt.Errorf("it is newer than the stored term %d", stored.Hard.Term)
 		return nil, Output{}, &CorruptError{File: "the stored log", Where: "entry " + last.String(), Reason: err}
@@ -158,6 +162,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	c.begin(now)
 	c.step.hard = stored.Hard
 	c.commitTo(min(max(stored.Commit, stored.Applied.Index), c.log.Last.Index))
+	c.log.told = min(stored.Commit, c.log.Last.Index)
 	if config := c.config(); len(config.Members) > 0 {
 		c.step.out.Config = &config
 	}
@@ -189,6 +194,10 @@ func (c *Core) begin(now Now) {
 }
 
 func (c *Core) handle(e Event) {
+	if c.marked() {
+		c.onEventOfMarked(e)
+		return
+	}
 	switch e := e.(type) {
 	case Received:
 		c.receive(e.Message)

@@ -107,7 +107,7 @@ func (c *Core) answerRead(r read, index Index) {
 // onReadRequest serves a follower's read like a local one.
 func (c *Core) onReadRequest(from Peer, r ReadRequest) {
 	switch {
-	case c.leader == nil || c.step.closing:
+	case c.leader == nil || c.step.closing || c.leader.isStale(from):
 		c.send(from, ReadReply{ID: r.ID, Refusal: RefusedNotLeader})
 	case c.leader.reads.holds(from, r.ID): // repeated: the answer is on its way
 	case c.readsWaiting() >= c.cfg.ProposalsMax:

@@ -48,6 +48,12 @@ func (l *leader) peer(p Peer) *progress {
 	return nil
 }
 
+// isStale reports whether a follower has lost what it acknowledged: it could never apply what a read needs.
+func (l *leader) isStale(peer Peer) bool {
+	p := l.peer(peer)
+	return p != nil && p.state == stale
+}
+
 func (l *leader) peerByID(id NodeID) *progress {
 	for i := range l.peers {
 		if l.peers[i].peer.ID == id {
@@ -145,7 +151,11 @@ func (c *Core) lead() {
 //	"If last log index ≥ nextIndex for a follower: send AppendEntries RPC with log entries starting
 //	at nextIndex." (Figure 2, Leaders)
 func (c *Core) replicate(p *progress) {
-	if p.state == probe {
+	switch p.state {
+	case stale:
+		c.sendStaleRefusal(p)
+		return
+	case probe:
 		if !p.probing {
 			c.sendProbe(p)
 		}
@@ -168,10 +178,21 @@ func (c *Core) sendProbe(p *progress) {
 	p.sentProbe(c.now.Mono)
 }
 
+// sendStaleRefusal shows a follower that has lost what it acknowledged the last entry of that, again with
+// the heartbeats' pace: by it the follower knows that its store is an older image (see onLostLog).
+func (c *Core) sendStaleRefusal(p *progress) {
+	if p.probing && c.now.Mono-p.probedAt < Time(c.cfg.HeartbeatInterval) {
+		return
+	}
+	p.probing, p.probedAt = true, c.now.Mono
+	last := c.log.id(p.lost)
+	c.send(p.peer, AppendRequest{Prev: last, Last: last, Acknowledged: p.lost, Generation: c.log.generation})
+}
+
 func (c *Core) sendAppend(p *progress, last Index) {
 	c.send(p.peer, AppendRequest{
 		Prev: c.log.id(p.next - 1), Last: c.log.id(last),
-		Commit: c.log.commit, Generation: c.log.generation,
+		Commit: c.log.commit, Acknowledged: p.match, Generation: c.log.generation,
 	})
 	p.sentCommit = max(p.sentCommit, min(c.log.commit, last))
 }
@@ -208,30 +229,41 @@ func (c *Core) onAppendReply(m Message, r AppendReply) {
 //
 // The leader, too, skips a term in one step: it looks for the last entry of its own whose term is at
 // most the hint's.
+//
+// The answer echoes what its sender had acknowledged in this term before it was asked. An agreement that
+// ends below that proves that it holds less than it has acknowledged: what is acknowledged is durable, and
+// only a leader of a newer term may have it cut. An earlier answer that comes late echoes less.
 func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	p := c.heardFrom(m.From)
 	if p == nil {
 		return
 	}
-	if r.Prev > c.log.Last.Index || r.Prev == 0 || r.Hint.Index > r.Prev {
+	if r.Prev > c.log.Last.Index || r.Prev == 0 || r.Hint.Index > r.Prev || r.Acknowledged > min(p.match, r.Prev) {
 		c.refuse(m, "it rejects what was not asked")
 		return
 	}
 	agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)
+	if r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged {
+		c.note(Note{Kind: NoteStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
+		p.becomeStale()
+		return
+	}
 	if p.conflicted(r.Prev, agreed.Index) {
 		c.note(Note{Kind: NoteProbeBack, Peer: m.From.ID, Index: p.next, Hint: r.Hint})
 	}
 }
 
-// heardFrom returns a follower's progress and takes note that it was heard in this term.
+// heardFrom returns a follower's progress and takes note that it was heard in this term. What a stale one
+// says does not count: for it there is none.
 func (c *Core) heardFrom(from Peer) *progress {
 	if c.leader == nil {
 		return nil
 	}
 	p := c.leader.peer(from)
-	if p != nil {
-		p.heard = c.now.Mono
+	if p == nil || p.state == stale {
+		return nil
 	}
+	p.heard = c.now.Mono
 	return p
 }
 
@@ -375,7 +407,7 @@ func (c *Core) rouse(peer Peer) {
 	if c.leader == nil {
 		return
 	}
-	if p := c.leader.peer(peer); p != nil {
+	if p := c.leader.peer(peer); p != nil && p.state != stale {
 		next := p.next
 		if p.state == stream {
 			next = p.match + 1
@@ -389,7 +421,7 @@ func (c *Core) onSendDropped(e SendDropped) {
 		return
 	}
 	p := c.leader.peerByID(e.To)
-	if p == nil || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
+	if p == nil || p.state == stale || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
 		return // it names a span of an earlier course
 	}
 	p.becomeProbe(min(p.next, e.Span.After+1))

@@ -20,7 +20,7 @@ func TestReplicate_CommandIsAppendedAndSent(t *testing.T) {
 	assert.Equal(t, raft.Write{
 		Seq: c.seq, Log: &raft.LogWrite{After: id(3, 2), Entries: []raft.Entry{want}, Generation: 1}, Commit: 3,
 	}, out.Write)
-	request := raft.AppendRequest{Prev: id(3, 2), Last: id(4, 2), Commit: 3, Generation: 1}
+	request := raft.AppendRequest{Prev: id(3, 2), Last: id(4, 2), Commit: 3, Acknowledged: 3, Generation: 1}
 	assert.Equal(t, []raft.Message{c.to("b", request), c.to("c", request)}, out.Send)
 	assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerAccepted, ID: id(4, 2)}}, out.Answers)
 	assert.Zero(t, out.Apply)

@@ -260,8 +260,8 @@ func (s *sender) fill(m Message) (piece, rest Message, more bool) {
 		return Message{}, Message{}, false
 	}
 	piece, rest = m, m
-	piece.Body = AppendRequest{a.Prev, last, a.Commit, entries, a.Generation}
-	rest.Body = AppendRequest{last, a.Last, a.Commit, nil, a.Generation}
+	piece.Body = AppendRequest{a.Prev, last, a.Commit, a.Acknowledged, entries, a.Generation}
+	rest.Body = AppendRequest{last, a.Last, a.Commit, a.Acknowledged, nil, a.Generation}
 	return piece, rest, last != a.Last
 }
 

@@ -42,14 +42,16 @@ type Status struct {
 	// Outstanding counts the callers of Propose and Barrier that wait, OutstandingBytes their commands.
 	Outstanding      int
 	OutstandingBytes int
-	// Err is why the node has ended, nil while it runs.
+	// Err is why the node has ended, or is about to, nil while it runs.
 	Err error
 }
 
 // MemberStatus is what a node knows of one member of its configuration.
 type MemberStatus struct {
 	Member
-	// State is "self" for this member; on the leader "probe" or "stream" for the others; else "".
+	// State is "self" for this member; on the leader "probe", "stream" or "stale" for the others; else "".
+	// A stale member holds less than it has acknowledged to this leader: it runs on an older image of its
+	// disk, or the disk has lost what was synced. The leader counts it for nothing.
 	State string
 	// On the leader: the log up to Match is known to be on the member's disk, Lag entries are missing
 	// there, Inflight appends are not answered.
@@ -75,7 +77,7 @@ func (n *Node) Status() Status {
 		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
 		Founded: core.Cluster != ClusterID{}, Wiped: wiped,
 		DiskStalled: core.DiskStalled,
-		Outstanding: proposals, OutstandingBytes: bytes, Err: n.Err(),
+		Outstanding: proposals, OutstandingBytes: bytes, Err: cmp.Or(n.Err(), n.verdict()),
 	}
 	contact, refusals := n.identity.seen()
 	s.Members = n.memberStatuses(core, contact)
@@ -164,13 +166,17 @@ func missing(core CoreStatus, members []MemberStatus, refusals map[NodeID]Refusa
 	return out
 }
 
-// reachable counts the voters, and those among them that were heard within the limit.
+// reachable counts the voters, and those among them that were heard within the limit. One that has lost what
+// it acknowledged is as good as gone.
 func reachable(s Status, limit time.Duration) (voters, up int) {
 	for _, m := range s.Members {
 		if m.Kind != Voter {
 			continue
 		}
 		voters++
+		if m.State == "stale" {
+			continue
+		}
 		if m.State == "self" || m.Connected && m.LastContact >= 0 && m.LastContact <= limit {
 			up++
 		} else if s.Role != Leader && m.Connected {
@@ -180,8 +186,18 @@ func reachable(s Status, limit time.Duration) (voters, up int) {
 	return voters, up
 }
 
-// tolerance says how many more failures the cluster survives.
+// tolerance says how many more failures the cluster survives, and who does not count.
 func tolerance(s Status, limit time.Duration) string {
+	sentence := failuresLeft(s, limit)
+	for _, m := range s.Members {
+		if m.State == "stale" {
+			sentence += fmt.Sprintf("; %s does not count: it holds less than it has acknowledged", m.ID)
+		}
+	}
+	return sentence
+}
+
+func failuresLeft(s Status, limit time.Duration) string {
 	voters, up := reachable(s, limit)
 	quorum := voters/2 + 1
 	switch {

@@ -33,11 +33,15 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 	notYet.Founded = false
 	stale := seenFrom(Leader, 3, "n2", "n3")
 	stale.Members[2].LastContact = time.Minute
+	lost := seenFrom(Leader, 3, "n2", "n3")
+	lost.Members[2].State = "stale"
 	for _, row := range []struct {
 		status Status
 		want   string
 	}{
 		{seenFrom(Leader, 3, "n2", "n3"), "the cluster survives 1 failure more: 3 of 3 voters can be reached"},
+		{lost, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
+			"n3 does not count: it holds less than it has acknowledged"},
 		{seenFrom(Leader, 5, "n2", "n3", "n4", "n5"), "the cluster survives 2 failures more: 5 of 5 voters can be reached"},
 		{seenFrom(Leader, 3, "n2"), "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
 		{stale, "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},

@@ -45,7 +45,7 @@ func (w *writer) poke() {
 func (w *writer) put(write Write) (lost []Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if write.Hard != nil || write.Log != nil || len(w.queue) < w.node.cfg.ReceivedMax {
+	if write.changesStore() || len(w.queue) < w.node.cfg.ReceivedMax {
 		w.queue = append(w.queue, write)
 		return nil
 	}
@@ -107,6 +107,9 @@ func (w *writer) take() (Write, bool) {
 func (w *writer) makeDurable(write Write, memory *Memory, mark *Mark) error {
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
+	if mark == nil {
+		mark = write.Mark
+	}
 	if write.Hard != nil || write.Log != nil || memory != nil || mark != nil {
 		began := time.Now()
 		err := guarded(func() error {
@@ -145,13 +148,13 @@ func (w *writer) tell(write Write) {
 }
 
 // mergeWrites merges the first writes of the queue into one with the same effect as all of them in
-// turn, and returns how many they are. It merges only while no later one carries Hard, so that a
+// turn, and returns how many they are. It merges only while no later one carries Mark or Hard, so that a
 // crash still leaves a prefix of the writes as they were issued.
 func mergeWrites(queue []Write) (merged Write, n int) {
 	merged, n = queue[0], 1
 	m := logMerger{log: merged.Log}
 	then := len(merged.Then)
-	for ; n < len(queue) && queue[n].Hard == nil && m.add(queue[n].Log); n++ {
+	for ; n < len(queue) && queue[n].Mark == nil && queue[n].Hard == nil && m.add(queue[n].Log); n++ {
 		merged.Seq = queue[n].Seq
 		merged.Commit = max(merged.Commit, queue[n].Commit)
 		then += len(queue[n].Then)

@@ -33,6 +33,7 @@ type cluster struct {
 	starts  int32       // of all disks so far
 	others  int         // where another list of initial members would begin
 	lines   uint64      // of the trace
+	forged  bool        // a scenario has put words into a member's mouth
 	cut     [][2]string // links, as the trace last told
 }
 

@@ -38,6 +38,9 @@ var decisions = [...]Decision{
 	{Name: "truncate the log", kind: raft.NoteTruncated},
 	{Name: "probe further back", kind: raft.NoteProbeBack},
 	{Name: "hand leadership over", kind: raft.NoteTransfer},
+	{Name: "take a member for stale", kind: raft.NoteStaleMember},
+	{Name: "mark the store", kind: raft.NoteMarked},
+	{Name: "refuse an entry of a later release", kind: raft.NoteLaterVersion},
 	{Name: "notice that the disk stands still", kind: raft.NoteDiskStalled},
 	{Name: "notice a broken connection", kind: raft.NotePeerLost},
 	{Name: "call the roll again", kind: raft.NoteRollCall}, // a start is no step: its first call is not counted

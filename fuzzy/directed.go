@@ -35,7 +35,7 @@ type scenario struct {
 }
 
 func scenarios() []scenario {
-	return slices.Concat(electionScenarios, connectionScenarios, replicationScenarios, staleScenarios,
+	return slices.Concat(electionScenarios, connectionScenarios, replicationScenarios, staleScenarios, markScenarios,
 		readScenarios, transferScenarios, foundingScenarios, clockScenarios, strangerScenarios)
 }
 
@@ -123,9 +123,7 @@ func (d *director) perform() {
 	}
 	d.unmute()
 	for _, h := range d.holds {
-		if !h.lasting {
-			h.release()
-		}
+		h.release()
 	}
 	d.c.nextPhase()
 }

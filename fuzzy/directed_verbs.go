@@ -22,7 +22,6 @@ type hold struct {
 	fits     func(*raft.Message) bool // nil: any
 	mode     holdMode
 	over     bool
-	lasting  bool
 	kept     []messageUnderWay
 }
 
@@ -108,9 +107,6 @@ func (h *hold) byThisLife() *hold {
 	return h.where(func(m *raft.Message) bool { return slices.Contains(senders, m.From) })
 }
 
-// lasts makes a hold outlast the story: the second phase has it, too.
-func (h *hold) lasts() { h.lasting = true }
-
 // some reports whether anything was held.
 func (h *hold) some() bool { return len(h.kept) > 0 }
 
@@ -150,6 +146,7 @@ func (d *director) arriveTogether(messages ...messageUnderWay) {
 // forge lets a message arrive that nobody sent like this.
 func (d *director) forge(m messageUnderWay, change func(m *raft.Message)) {
 	change(&m.Message.message)
+	d.c.forged = true
 	d.c.faulted("a forged %s arrives at %s", typeName(m.Message.message.Body), nodeID(m.To))
 	d.arriveTogether(m)
 }

@@ -23,6 +23,7 @@ type disk struct {
 	fails     bool     // the next write does
 	healed    bool     // it works as the profile's World says
 	damaged   bool     // it was found to be, for good: its node does not start
+	mark      *raft.Mark
 	ghosts    []ghost
 }
 
@@ -55,6 +56,17 @@ func (d *disk) founding() (raft.Founding, bool) {
 	return f, err == nil
 }
 
+// load returns what a process starts from.
+func (d *disk) load() (raft.Stored, error) {
+	stored := raft.Stored{Incarnation: d.incarnation, Boot: d.boot, Mark: d.mark, Hard: d.hard, Commit: d.commit}
+	for i := range d.log {
+		if err := stored.Log.Observe(d.log[i].entry); err != nil {
+			return raft.Stored{}, err
+		}
+	}
+	return stored, nil
+}
+
 // work gives the disk the next writes, merged as far as the contract allows.
 func (n *node) work() {
 	if n.writing > 0 || len(n.queue) == 0 || n.core == nil {
@@ -66,11 +78,11 @@ func (n *node) work() {
 	if n.disk.healed && n.c.profile.World.Disk > 0 {
 		limit = len(n.queue) // a slow disk keeps up with its load by taking all that waits at once
 	}
-	for n.writing < min(limit, len(n.queue)) && n.queue[n.writing].Hard == nil {
+	for n.writing < min(limit, len(n.queue)) && n.queue[n.writing].Hard == nil && n.queue[n.writing].Mark == nil {
 		n.writing++
 	}
 	for _, w := range n.queue[:n.writing] {
-		bare = bare && w.Hard == nil && w.Log == nil
+		bare = bare && w.Mark == nil && w.Hard == nil && w.Log == nil
 	}
 	took := n.disk.took(n)
 	if bare {
@@ -132,6 +144,10 @@ func (n *node) written() {
 	if !n.effect() {
 		return
 	}
+	if d.mark != nil { // the node ends
+		n.endsMarked()
+		return
+	}
 	n.persisted(done[len(done)-1].Seq)
 	n.work()
 }
@@ -150,6 +166,9 @@ func (n *node) persisted(seq raft.Seq) {
 // write makes a write durable: all of it, or, if entries is not negative, the term and vote, that many of its
 // entries, and perhaps the hint that rides along.
 func (d *disk) write(n *node, w *raft.Write, entries int) {
+	if w.Mark != nil && d.mark == nil {
+		d.mark, d.damaged = w.Mark, true
+	}
 	before := d.hard.Term
 	if w.Hard != nil {
 		n.c.check.durableHard(n, *w.Hard)
@@ -186,7 +205,7 @@ func (d *disk) crash(n *node) {
 		return
 	}
 	if w := &n.queue[keep]; cut == 1 {
-		d.write(n, &raft.Write{Hard: w.Hard, Commit: w.Commit}, 0)
+		d.write(n, &raft.Write{Mark: w.Mark, Hard: w.Hard, Commit: w.Commit}, 0)
 	} else {
 		d.write(n, w, cut-2)
 	}
@@ -196,7 +215,7 @@ func (d *disk) crash(n *node) {
 func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
-	d.boot, d.hard, d.log, d.commit = 0, raft.HardState{}, nil, 0
+	d.boot, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }
 

@@ -31,7 +31,7 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 			k.broken("N18", "%s takes %d of %s for its own, the next is %d; %d was acknowledged in term %d",
 				n.id, p.Match, p.ID, p.Next, proved, s.Term)
 		}
-		if goesOn && p.Match < before.Peers[i].Match {
+		if goesOn && p.Match < before.Peers[i].Match && p.State != "stale" {
 			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n.id, p.ID, before.Peers[i].Match, p.Match)
 		}
 	}

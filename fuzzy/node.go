@@ -58,6 +58,7 @@ type node struct {
 	seen   witness
 	hands  hands
 	hard   raft.HardState // as the core has it
+	doomed bool           // it has noticed that its store must not go on
 }
 
 // slot is an entry and a hash of the log up to it: by the Log Matching property equal hashes mean equal
@@ -95,12 +96,10 @@ func (n *node) start() {
 	}
 	n.disk.restarts(n.c, 1)
 	n.born = n.clock.Local(n.c.now())
-	stored := raft.Stored{Incarnation: n.disk.incarnation, Boot: n.disk.boot, Hard: n.disk.hard, Commit: n.disk.commit}
-	for i := range n.disk.log {
-		if err := stored.Log.Observe(n.disk.log[i].entry); err != nil {
-			n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n.id, err)
-			return
-		}
+	stored, err := n.disk.load()
+	if err != nil {
+		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n.id, err)
+		return
 	}
 	cfg := n.c.profile.coreConfig()
 	n.given = n.list()
@@ -112,7 +111,7 @@ func (n *node) start() {
 	n.log = append(n.log[:0], n.disk.log...)
 	n.generation, n.applied, n.applyTo, n.applying = 1, 0, raft.EntryID{}, false
 	n.wakeAt, n.armed, n.stepping, n.writing = 0, 0, false, 0
-	n.hard = n.disk.hard
+	n.hard, n.doomed = n.disk.hard, false
 	n.firstTicket, n.closing = len(n.c.work.requests), false
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())

@@ -48,6 +48,7 @@ type witness struct {
 type peerWitness struct {
 	heard  raft.Time
 	proved raft.Index     // it acknowledged this
+	lost   bool           // and then said that it does not hold it: nothing of it counts
 	echoed raft.RequestID // the latest heartbeat round that it answered
 
 	asked     map[raft.RequestID]raft.Time // when the heartbeats left that it has not answered
@@ -193,6 +194,12 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 
 // reply takes what is of the present term.
 func (w *witness) reply(p *peerWitness, m *raft.Message) {
+	if b, ok := m.Body.(raft.AppendConflict); ok && b.Acknowledged > 0 && b.Acknowledged <= p.proved && b.Prev == b.Acknowledged {
+		*p = peerWitness{lost: true}
+	}
+	if _, asks := m.Body.(raft.ReadRequest); p.lost && !asks {
+		return
+	}
 	switch b := m.Body.(type) {
 	case raft.VoteReply:
 		if b.Granted {

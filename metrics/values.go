@@ -28,6 +28,8 @@ var values = []value[raft.Metrics]{
 		func(m raft.Metrics) float64 { return float64(m.DiskStalls) }),
 	counter("late_wakes_total", "Times that the loop woke half an election timeout after its deadline, or later.",
 		func(m raft.Metrics) float64 { return float64(m.LateWakes) }),
+	counter("stale_members_total", "Members that this one led and that hold less than they have acknowledged.",
+		func(m raft.Metrics) float64 { return float64(m.StaleMembers) }),
 	counter("steps_total", "Steps of the core.", func(m raft.Metrics) float64 { return float64(m.Steps) }),
 
 	counter("proposals_total", "Proposals that were answered.",

@@ -36,6 +36,7 @@ type wireMessage struct {
 	Commit    uint64 `codec:"k,omitempty"`
 	Match     uint64 `codec:"m,omitempty"`
 	Index     uint64 `codec:"x,omitempty"`
+	Acked     uint64 `codec:"ak,omitempty"`
 
 	Wall int64 `codec:"w,omitempty"` // a clock, in nanoseconds since 1970
 
@@ -117,7 +118,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		}
 		w.setLast(b.Last)
 		w.PrevTerm, w.PrevIndex = uint64(b.Prev.Term), uint64(b.Prev.Index)
-		w.Commit = uint64(b.Commit)
+		w.Commit, w.Acked = uint64(b.Commit), uint64(b.Acknowledged)
 		return frameAppendRequest, b.Entries, nil
 	case raft.AppendReply:
 		w.Match = uint64(b.Match)
@@ -125,6 +126,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	case raft.AppendConflict:
 		w.PrevIndex = uint64(b.Prev)
 		w.HintTerm, w.HintIndex = uint64(b.Hint.Term), uint64(b.Hint.Index)
+		w.Acked = uint64(b.Acknowledged)
 		return frameAppendConflict, nil, nil
 	case raft.Heartbeat:
 		w.setID(b.Round)
@@ -232,7 +234,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks everything that is a term, an index, a boot or a counter.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.Boot, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked)
 }
 
 func (d *decoder) peer(id []byte, life uint64) (raft.Peer, error) {
@@ -264,7 +266,9 @@ func (d *decoder) body(kind frameType, records []byte) (raft.Body, error) {
 	case frameAppendReply:
 		return raft.AppendReply{Match: raft.Index(w.Match)}, nil
 	case frameAppendConflict:
-		return raft.AppendConflict{Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex)}, nil
+		return raft.AppendConflict{
+			Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex), Acknowledged: raft.Index(w.Acked),
+		}, nil
 	case frameHeartbeat:
 		return raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit)}, nil
 	case frameHeartbeatReply:
@@ -350,7 +354,8 @@ func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 		return nil, err
 	}
 	r := raft.AppendRequest{
-		Prev: entryID(w.PrevTerm, w.PrevIndex), Last: w.last(), Commit: raft.Index(w.Commit), Entries: entries,
+		Prev: entryID(w.PrevTerm, w.PrevIndex), Last: w.last(), Commit: raft.Index(w.Commit),
+		Acknowledged: raft.Index(w.Acked), Entries: entries,
 	}
 	at := r.Prev
 	for _, e := range entries {

@@ -1,0 +1,126 @@
+package fuzzy
+
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// markScenarios: a disk comes back as it was some time ago.
+var markScenarios = []scenario{
+	{
+		name: "lost-acknowledgement", voters: 3, play: lostAcknowledgement,
+		about: "a member that lacks what it acknowledged in this term marks its store and ends, and the leader " +
+			"counts it no more",
+	},
+	{
+		name: "lost-acknowledgement-of-an-idle-leader", voters: 3, play: lostAcknowledgementWhileIdle,
+		about: "a loss is found out without a write, by the answers to heartbeats",
+	},
+	{
+		name: "lost-acknowledgement-and-nobody-else", voters: 3, play: lostAcknowledgementAndNobodyElse,
+		about: "a leader without another follower does not go on with one that has lost what it acknowledged",
+	},
+	{
+		name: "late-conflicts", voters: 3, play: lateConflicts,
+		about: "conflicts from before an acknowledgement, doubled and late, prove no loss, nor does a restart",
+	},
+}
+
+// forgets ends a process whose disk has lost what it had synced since the image was taken, but for its starts and
+// what it remembers of the others: no handshake tells.
+func (d *director) forgets(n *node, since image) {
+	n.crash()
+	since.pedigree = n.disk.pedigree.clone()
+	n.disk.restore(since)
+	d.c.faulted("the disk of %s has lost what it had synced: %s", n.id, n.disk.describe())
+	d.settle()
+}
+
+// losesWhatItAcknowledged has three writes acknowledged by everybody, and takes them from b.
+func (d *director) losesWhatItAcknowledged() (a, b, c *node) {
+	a, b, c = d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.written(a)
+	before := b.disk.image()
+	for range 3 {
+		d.written(a)
+	}
+	d.until("b and c have acknowledged all", func() bool {
+		return a.progressOf(b).Match == a.last() && a.progressOf(c).Match == a.last()
+	})
+	d.forgets(b, before)
+	return a, b, c
+}
+
+// foundOut: b has ended for good, and its leader knows.
+func (d *director) foundOut(a, b *node) {
+	d.expect(5, "b marks its store and ends", func() bool {
+		return b.core == nil && b.disk.mark != nil && b.disk.mark.Kind == raft.MarkStaleImage
+	})
+	d.expect(2, "a takes b for stale", func() bool { return a.progressOf(b).State == "stale" })
+}
+
+func lostAcknowledgement(d *director) {
+	a, b, c := d.losesWhatItAcknowledged()
+	reigns := d.reignsOn(a)
+	d.start(b)
+	t := d.write(a, 1)
+	d.foundOut(a, b)
+	d.expect(2, "a commits with c", func() bool { return d.state(t) == answeredWell })
+	d.start(b)
+	d.check("no start of b follows", func() bool { return b.core == nil })
+	d.always(4, "a reigns on", func() bool { return reigns() && a.progressOf(c).State == "stream" })
+}
+
+func lostAcknowledgementWhileIdle(d *director) {
+	a, b, _ := d.losesWhatItAcknowledged()
+	reigns := d.reignsOn(a)
+	d.start(b)
+	d.foundOut(a, b)
+	d.check("a reigns on", reigns)
+}
+
+// b cannot even write down what it is: until it can, the leader must not count what it says.
+func lostAcknowledgementAndNobodyElse(d *director) {
+	a, b, c := d.losesWhatItAcknowledged()
+	d.crash(c)
+	reigns := d.reignsOn(a)
+	d.start(b)
+	d.stall(b)
+	d.expect(2, "a takes b for stale", func() bool { return a.progressOf(b).State == "stale" })
+	t := d.write(a, 1)
+	d.expect(2, "a steps down", func() bool { return !reigns() })
+	d.given("nothing was committed", d.state(t) != answeredWell)
+	d.flow(b)
+	d.expect(5, "b ends", func() bool { return b.core == nil && b.disk.mark != nil })
+	d.start(c)
+	d.somebodyCommits(20)
+}
+
+func lateConflicts(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.lose(these(a), these(c), raft.AppendRequest{})
+	for range 3 {
+		d.written(a)
+	}
+	d.crash(a)
+	conflicts := d.record(these(c), these(b), raft.AppendConflict{})
+	d.elect(b)
+	d.until("c has all", func() bool { return conflicts.some() && b.progressOf(c).Match == b.last() })
+	d.crash(c)
+	d.start(c)
+	d.until("c has restarted, and follows b", func() bool { return c.status.Leader == b.id })
+	for _, m := range conflicts.taken() {
+		d.arriveTogether(m, m)
+	}
+	d.until("c has all again", func() bool {
+		return b.progressOf(c).State == "stream" && b.progressOf(c).Match == b.last()
+	})
+	for _, m := range conflicts.taken() {
+		d.arriveTogether(m, m)
+		d.check("c counts", func() bool { return b.progressOf(c).State == "stream" })
+	}
+	d.isolate(sim.BothWays, a)
+	d.written(b)
+}

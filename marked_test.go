@@ -1,0 +1,214 @@
+package raft_test
+
+import (
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// committed is a member of abc in term 5 whose log is 1@0 2@1 3@1 4@3 5@3, committed up to the index, as its
+// leader of that term has told.
+func committed(t *testing.T, commit raft.Index) *core {
+	t.Helper()
+	c := follower(t, 5, 1, 1, 3, 3)
+	c.append("c", 5, id(5, 3), commit)
+	require.Equal(t, commit, c.Status().Commit)
+	return c
+}
+
+// appendOf is an append with entries of these terms behind prev.
+func appendOf(prev raft.EntryID, acknowledged raft.Index, terms ...raft.Term) raft.AppendRequest {
+	list := entries(prev.Index+1, terms...)
+	last := prev
+	if len(list) > 0 {
+		last = list[len(list)-1].ID()
+	}
+	return raft.AppendRequest{Prev: prev, Last: last, Acknowledged: acknowledged, Entries: list}
+}
+
+// "Leader Completeness: if a log entry is committed in a given term, then that entry will be present in the
+// logs of the leaders for all higher-numbered terms." (Figure 3) A leader that shows otherwise has been
+// elected by members that forgot what they acknowledged, and this one is the last that knows.
+func TestMarked_ALeaderThatContradictsWhatIsCommitted(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		commit raft.Index
+		body   raft.AppendRequest
+		ours   raft.EntryID // zero: no contradiction
+		theirs raft.EntryID
+	}{
+		{"its no-op is in the place of a committed entry", 5, appendOf(id(3, 1), 0, 6), id(4, 3), id(4, 6)},
+		{"the last committed entry is another", 5, appendOf(id(4, 3), 0, 6), id(5, 3), id(5, 6)},
+		{"a later one of its entries is another", 5, appendOf(id(2, 1), 0, 1, 3, 6), id(5, 3), id(5, 6)},
+		{"the entry before is another, of an earlier term", 5, appendOf(id(4, 2), 0, 6), id(4, 3), id(4, 2)},
+		{"the entry before is another, of a later term", 5, appendOf(id(4, 4), 0, 6), id(4, 3), id(4, 4)},
+		{"an entry further on is of an earlier term", 4, appendOf(id(9, 2), 0), id(4, 3), id(9, 2)},
+		{"it goes on from what is committed", 5, appendOf(id(5, 3), 0, 6), id(0, 0), id(0, 0)},
+		{"it has all that is committed, and more", 5, appendOf(id(9, 6), 0, 6), id(0, 0), id(0, 0)},
+		{"it repeats what is committed", 5, appendOf(id(1, 0), 0, 1, 1, 3, 3, 6), id(0, 0), id(0, 0)},
+		{"it cuts what is not committed", 3, appendOf(id(3, 1), 0, 6), id(0, 0), id(0, 0)},
+		{"an entry further on is of the committed term", 4, appendOf(id(9, 3), 0), id(0, 0), id(0, 0)},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := committed(t, row.commit)
+			out := c.receive("b", 6, row.body)
+			if row.ours == id(0, 0) {
+				assert.Nil(t, out.Write.Mark)
+				assert.EqualValues(t, "b", c.Leadership().Leader)
+				return
+			}
+			require.NotNil(t, out.Write.Mark)
+			mark := *out.Write.Mark
+			assert.Contains(t, mark.Detail, row.ours.String())
+			mark.Detail = ""
+			assert.Equal(t, raft.Mark{
+				Kind: raft.MarkContradicted, By: peer("b"), Term: 6, Ours: row.ours, Theirs: row.theirs,
+			}, mark)
+			assert.Nil(t, out.Write.Log, "the log stays as it is")
+			assert.Empty(t, out.Send)
+			assert.Empty(t, out.Write.Then)
+		})
+	}
+}
+
+// A mark ends a member for good, so what is no proof must not set it.
+func TestMarked_NotByWhatProvesNothing(t *testing.T) {
+	contradiction := appendOf(id(3, 1), 0, 6)
+	malformed := contradiction
+	malformed.Last.Index++
+	later := func(t *testing.T) *core { // its own last entry is of term 6, and committed
+		c := follower(t, 6, 1, 1, 3, 6)
+		c.append("c", 6, id(5, 6), 5)
+		return c
+	}
+	plain := func(t *testing.T) *core { return committed(t, 5) }
+	for _, row := range []struct {
+		rule  string
+		state func(*testing.T) *core
+		from  raft.Peer
+		term  raft.Term
+		body  raft.Body
+	}{
+		{"a leader of an earlier term", plain, peer("b"), 4, contradiction},
+		{"another that claims to lead the term of our leader", plain, peer("b"), 5, appendOf(id(3, 1), 0, 5)},
+		{"an append that is malformed", plain, peer("b"), 6, malformed},
+		{"a stranger", plain, peer("z"), 6, contradiction},
+		{"another incarnation of a member", plain, raft.Peer{ID: "b", Incarnation: 1}, 6, contradiction},
+		{"the leader of the contradicted entry's own term", later, peer("c"), 6, appendOf(id(4, 3), 0, 4)},
+		{"a heartbeat", plain, peer("b"), 6, raft.Heartbeat{Commit: 99}},
+		{"a vote request of an older log", plain, peer("b"), 6, raft.VoteRequest{Last: id(3, 1)}},
+
+		{"nothing was acknowledged", plain, peer("b"), 6, appendOf(id(9, 6), 0)},
+		{"what was acknowledged is here, and more is asked for", plain, peer("b"), 6, appendOf(id(9, 6), 5)},
+		{"a stranger names an acknowledgement", plain, peer("z"), 6, appendOf(id(9, 6), 9)},
+		{"an acknowledgement beyond the span", plain, peer("b"), 6, appendOf(id(5, 3), 9)},
+		{"an acknowledgement of an earlier term", plain, peer("b"), 4, appendOf(id(9, 4), 9)},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := row.state(t)
+			last := c.Status().Last
+			m := c.from(row.from.ID, row.term, row.body)
+			m.Message.From = row.from
+			out := c.step(m)
+			assert.Nil(t, out.Write.Mark)
+			assert.Equal(t, last, c.Status().Last)
+			assert.NotContains(t, noted(out), raft.NoteMarked)
+		})
+	}
+}
+
+// A member that lacks what it acknowledged in this very term runs on an older image of its disk. It tells
+// the leader, which counts it no more, and ends.
+func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
+	for _, row := range []struct {
+		rule string
+		prev raft.EntryID // our log: 1@0 2@1 3@1 4@3 5@3
+		hint raft.EntryID
+	}{
+		{"its log ends before", id(9, 6), id(5, 3)},
+		{"another entry is in that place", id(5, 6), id(5, 3)},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := follower(t, 5, 1, 1, 3, 3)
+			out := c.receive("b", 6, appendOf(row.prev, row.prev.Index))
+			require.NotNil(t, out.Write.Mark)
+			mark := *out.Write.Mark
+			assert.NotEmpty(t, mark.Detail)
+			mark.Detail = ""
+			assert.Equal(t, raft.Mark{Kind: raft.MarkStaleImage, By: peer("b"), Term: 6}, mark)
+			conflict := raft.AppendConflict{Prev: row.prev.Index, Hint: row.hint, Acknowledged: row.prev.Index}
+			assert.Equal(t, []raft.Message{c.to("b", conflict)}, append(out.Send, out.Write.Then...))
+		})
+	}
+}
+
+// From the moment at which the verdict is noticed, and before it is durable, the member serves nobody.
+func TestMarked_ServesNothingAnyMore(t *testing.T) {
+	c := committed(t, 4)
+	c.read(1)
+	out := c.step(
+		c.from("c", 5, raft.AppendRequest{Prev: id(5, 3), Last: id(5, 3), Commit: 5}),
+		c.from("b", 6, appendOf(id(3, 1), 0, 6)),
+		raft.ReadRequested{Ticket: 2}, raft.TransferRequested{Ticket: 3},
+		raft.Proposed{Proposals: []raft.Proposal{{Ticket: 4, Kind: raft.EntryCommand}}},
+		c.from("b", 7, raft.VoteRequest{Last: id(9, 6)}),
+		c.from("b", 7, appendOf(id(5, 3), 0, 7)),
+	)
+	require.NotNil(t, out.Write.Mark)
+	assert.Zero(t, out.Apply, "what this step has committed is not applied")
+	var refused []raft.Ticket
+	for _, a := range out.Answers {
+		assert.Equal(t, raft.AnswerRefused, a.Kind)
+		refused = append(refused, a.Ticket)
+	}
+	assert.Equal(t, []raft.Ticket{1, 2, 3, 4}, refused)
+	assert.Empty(t, out.Send)
+	assert.Empty(t, out.Write.Then, "what it promised earlier in this step is not said")
+	assert.Equal(t, raft.Leadership{Term: 6}, c.Leadership())
+
+	c.persist()
+	for range 10 {
+		out := c.after(afterAnyTimeout)
+		assert.Empty(t, out.Send, "it does not stand for election")
+		assert.Zero(t, out.Write)
+	}
+}
+
+// No restart clears a mark.
+func TestMarked_StoreDoesNotStart(t *testing.T) {
+	stored := raft.Stored{Incarnation: 1, Boot: 3, Hard: raft.HardState{Term: 5}}
+	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+	for kind, want := range map[raft.MarkKind]any{
+		raft.MarkContradicted: &raft.ContradictedError{}, raft.MarkStaleImage: &raft.StaleImageError{},
+	} {
+		stored.Mark = &raft.Mark{Kind: kind, By: peer("b"), Term: 5, Detail: "seen"}
+		_, _, err := raft.NewCore(coreConfig(), stored, raft.Now{Mono: 1})
+		assert.IsType(t, want, err)
+		assert.ErrorContains(t, err, "seen")
+	}
+}
+
+// An FSM that keeps its own state may remember an entry longer than this member remembers the term in which
+// it was committed. A leader of an earlier term that is still about (Figure 8) does not contradict it.
+func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
+	member := func(commit raft.Index) *core {
+		stored := raft.Stored{
+			Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 3}, Applied: id(3, 2), Commit: commit,
+		}
+		require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+		for _, e := range entries(2, 1, 2) {
+			require.NoError(t, stored.Log.Observe(e))
+		}
+		return begin(t, coreConfig(), stored)
+	}
+	c := member(2) // 3@2 was committed in term 4, which is forgotten
+	out := c.append("b", 3, id(2, 1), 0, 3)
+	assert.Nil(t, out.Write.Mark)
+	assert.Equal(t, id(3, 2), c.Status().Last, "nothing is cut all the same")
+	out = c.append("c", 4, id(3, 2), 3)
+	assert.Equal(t, id(3, 2), c.Status().Last)
+	require.NotNil(t, c.append("b", 5, id(2, 1), 0, 5).Write.Mark, "the leader of term 4 has told it")
+	require.NotNil(t, member(3).append("b", 4, id(2, 1), 0, 4).Write.Mark, "so has the one before the crash")
+}

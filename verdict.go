@@ -1,0 +1,31 @@
+package raft
+
+import "github.com/hashicorp/go-hclog"
+
+// noticeVerdicts makes what the core has found out about stores heard: of this one, which ends the node once
+// that is written, and of the members that this one leads.
+func (n *Node) noticeVerdicts(out Output) {
+	for i := range out.Notes {
+		if note := &out.Notes[i]; note.Kind == NoteStaleMember {
+			n.logger.log(hclog.Warn, "a member holds less than it has acknowledged: it counts no more; replace it like one whose disk was lost",
+				"member", string(note.Peer), "acknowledged", uint64(note.Index), "agrees at most up to", note.Hint.String())
+		}
+	}
+	m := out.Write.Mark
+	if m == nil {
+		return
+	}
+	n.mark.CompareAndSwap(nil, m)
+	n.logger.log(hclog.Error, "this member must not go on", "error", m.Err())
+	n.requests.end(m.Err())
+	n.applied.end(m.Err())
+	n.watched.poke()
+}
+
+// verdict is the error of a store that must not go on, also before that is durable; nil: go on.
+func (n *Node) verdict() error {
+	if m := n.mark.Load(); m != nil {
+		return m.Err()
+	}
+	return nil
+}
