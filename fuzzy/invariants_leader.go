@@ -83,7 +83,7 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 			k.broken("G15", "%s takes a proposal while it hands over", n.id)
 		}
 		if a.Ticket == w.transfer {
-			w.transfer = 0
+			w.transfer, open = 0, 0 // what it takes after that answer it may take
 		}
 	}
 	if w.transfer > 0 && w.now-w.since >= w.handOverMax {
@@ -112,8 +112,7 @@ type fitness struct {
 	some  bool
 }
 
-// fittest returns the longest log that a leader knows of before a step, among the voters that have answered it in
-// this term, and lately.
+// fittest returns the longest log that a leader knows of before a step, among the voters that it has heard lately.
 func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
@@ -123,8 +122,7 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 		p := &before.Peers[i]
 		m, _ := before.Config.Member(p.ID)
 		seen := &w.peers[index(p.ID)]
-		answered := seen.proved > 0 || seen.echoed != raft.RequestID{}
-		if m.Kind == raft.Voter && answered && w.now-seen.heard < n.timeout() {
+		if m.Kind == raft.Voter && p.Match > 0 && w.now-seen.heard < n.timeout() {
 			f = fitness{max(f.match, p.Match), true}
 		}
 	}

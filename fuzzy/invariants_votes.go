@@ -9,7 +9,7 @@ import (
 
 // The invariants of timers and votes from the early side, and of a member that is told to stop.
 //
-//	N25  Nobody stands before an election timeout has passed since it heard its leader, voted, stood or started. (§5.2)
+//	N25  Nobody stands before an election timeout has passed since it heard its leader, voted, stood or started, unless that leader has stepped down. (§5.2)
 //	N26  A pre-vote is granted as a vote would be: to who is as up to date, by nobody who hears a leader. (dissertation §9.6)
 //	N27  Members that are started with one seed draw different election timeouts.
 //	N28  Who is told that its node stops answers all that is open at once, and takes nothing more.
@@ -30,6 +30,8 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 			if w.now-w.rested < n.timeout() {
 				k.broken("N25", "%s stands for election in term %d after %v", n.id, s.Term, time.Duration(w.now-w.rested))
 			}
+		case raft.NoteSteppedDown: // its leader leads no more: there is nobody to wait for
+			w.rested = w.now - n.timeout()
 		case raft.NoteVoteGranted, raft.NotePreCampaign, raft.NoteCampaign:
 			w.rested = w.now
 		}

@@ -144,6 +144,9 @@ func (l *liveness) heal() {
 		if n.writing > 0 {
 			n.endWriteIn(0)
 		}
+		if len(n.outbox) > 0 {
+			n.later(n.sendWait(), event{kind: evFlush}) // its connection takes more again
+		}
 	}
 }
 
@@ -203,7 +206,7 @@ func (l *liveness) watch() {
 	case reached && l.stage == rejoining:
 		l.sent = c.net.Sent
 		l.next(quiet)
-		c.queue.Push(c.now()+quietTimeouts*c.profile.ElectionTimeout, event{kind: evPhase})
+		c.queue.Push(c.now()+c.profile.quietTime(), event{kind: evPhase})
 	case reached && l.stage == electing:
 		l.asked = len(c.work.requests)
 		l.next(serving)
@@ -385,14 +388,20 @@ func (l *liveness) rejoined() bool {
 
 const quietTimeouts = 6
 
+// quietTime is how long nothing is asked of the cluster. What was repeated before, such as a forwarded read whose
+// answer was long under way, has its answer, too, when it ends.
+func (p *Profile) quietTime() sim.Time {
+	return quietTimeouts*p.ElectionTimeout + 4*(p.unit()-p.ElectionTimeout)
+}
+
 // end is called when the quiet ends.
 func (l *liveness) end() {
 	c := l.c
 	whole := bits.OnesCount64(l.core) == len(c.nodes)
 	if whole && c.profile.World.steady() {
 		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost the lead of an idle cluster", l.leader.id)
-		beats := (len(c.nodes) - 1) * 2 * 3 * (quietTimeouts + 2)
-		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %d election timeouts", c.net.Sent-l.sent, quietTimeouts)
+		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2)
+		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
 	repairs := c.check.conflicts - l.clashes
 	// Appends behind one that did not leave are rejected one by one: with a window of one entry each, that

@@ -9,14 +9,10 @@ import "github.com/coxswain/raft"
 // other votes, and one until the next leader is heard.
 const transferUnits = 4
 
-// The core gives up a transfer after an election timeout: one in a slower world than this, in tenths of a
-// timeout, may be given up for that.
-const transferUnitTenthsMax = 15
-
 // feasible reports whether nothing can be in the way of a transfer.
 func (l *liveness) feasible() bool {
 	p := &l.c.profile
-	return l.exiled && p.World.steady() && p.unit() <= transferUnitTenthsMax*p.ElectionTimeout/10 && p.Node.diskStallMax() >= p.unit()
+	return l.exiled && p.World.steady() && p.Node.diskStallMax() >= p.unit()
 }
 
 // handedOver asks for the transfer, and reports whether it has ended.

@@ -17,8 +17,8 @@ type World struct {
 
 // What a working world takes at most, in tenths of an election timeout, and in millionths of the messages.
 const (
-	worldDiskTenths  = 20
-	worldTripTenths  = 2
+	worldDiskTenths  = 100
+	worldTripTenths  = 50
 	worldStepTenths  = 5
 	worldPauseTenths = 100
 	worldLossMax     = 20_000
