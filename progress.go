@@ -76,6 +76,9 @@ func (p *progress) ping(round RequestID, now Time) {
 // pong takes the answer to a heartbeat round: of the one that measures, or, if that is lost, of a later
 // one, which says nothing of how long the way is.
 func (p *progress) pong(round RequestID, now Time) {
+	if p.pinged == (RequestID{}) {
+		return
+	}
 	if round == p.pinged {
 		p.roundTrip.add(now - p.pingedAt)
 	}

@@ -8,7 +8,9 @@ type clients struct {
 	waiting  []Ticket // reads for the next request
 	asked    []Ticket // reads of the request that is out
 	request  RequestID
+	askedAt  Time
 	resendAt Time
+	pause    Time // until it is sent again, twice as long each time
 	deadline Time // of the request
 	handover *handover
 }
@@ -125,12 +127,14 @@ func (c *Core) askLeader() {
 	}
 	f.asked, f.waiting = f.waiting, f.asked[:0]
 	f.request = c.nextID()
+	f.askedAt, f.pause = c.now.Mono, Time(c.cfg.HeartbeatInterval)
 	f.deadline = c.now.Mono + 2*c.electionTimeout()
 	c.sendReadRequest()
 }
 
 func (c *Core) sendReadRequest() {
-	c.clients.resendAt = c.now.Mono + Time(c.cfg.HeartbeatInterval)
+	c.clients.resendAt = c.now.Mono + c.clients.pause
+	c.clients.pause *= 2
 	if m, ok := c.config().Member(c.leaderID); ok {
 		c.send(m.Peer(), ReadRequest{ID: c.clients.request})
 	}
@@ -171,6 +175,9 @@ func (c *Core) onLeaderKnown() {
 // onClientDeadlines repeats a read request that may be lost, and ends what has waited too long.
 func (c *Core) onClientDeadlines() {
 	f := &c.clients
+	if len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered() {
+		f.deadline = c.now.Mono + c.electionTimeout()
+	}
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline {
 		for _, t := range f.asked {
 			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedTimedOut, Leader: c.leaderID})
@@ -182,6 +189,14 @@ func (c *Core) onClientDeadlines() {
 		c.sendReadRequest()
 	}
 	c.onHandoverDeadline()
+}
+
+// readTimeoutsMax is how many election timeouts a follower waits for a leader that it hears.
+const readTimeoutsMax = 16
+
+// mayBeAnswered: a leader that is heard may be far away, or wait for its disk.
+func (c *Core) mayBeAnswered() bool {
+	return c.hearsLeader() && c.now.Mono-c.clients.askedAt < readTimeoutsMax*c.electionTimeout()
 }
 
 func (f *clients) wakeAt() Time {

@@ -153,11 +153,19 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 		request := c.read(1).Send[0].Body.(raft.ReadRequest)
 		assert.Equal(t, refused(1, raft.RefusedOverloaded, "b"), c.receive("b", 2, raft.ReadReply{ID: request.ID}).Answers)
 	})
-	t.Run("the leader does not answer in two timeouts", func(t *testing.T) {
+	t.Run("the leader is silent for two timeouts", func(t *testing.T) {
 		c := follower(t, 2, 1)
 		c.receive("b", 2, raft.Heartbeat{})
 		c.read(1)
-		repeats := 0
+		out := c.after(2*electionTimeout - ms)
+		require.Empty(t, out.Answers)
+		assert.Equal(t, refused(1, raft.RefusedTimedOut, "b"), c.after(ms).Answers)
+	})
+	t.Run("the leader is heard, and does not answer in sixteen timeouts", func(t *testing.T) {
+		c := follower(t, 2, 1)
+		c.receive("b", 2, raft.Heartbeat{})
+		c.read(1)
+		asked, repeats := c.now, 0
 		for c.now += heartbeatPace; ; c.now += heartbeatPace {
 			out := c.receive("b", 2, raft.Heartbeat{})
 			repeats += len(bodies(out.Send, "b"))
@@ -166,7 +174,8 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 				break
 			}
 		}
-		assert.Equal(t, 5, repeats)
+		assert.InDelta(t, float64(16*electionTimeout), float64(c.now-asked), float64(electionTimeout))
+		assert.Equal(t, 5, repeats, "again and again, with longer and longer pauses")
 	})
 	t.Run("too many wait", func(t *testing.T) {
 		c := streaming(t, 2, 1)

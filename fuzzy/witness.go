@@ -170,7 +170,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		}
 		return
 	case raft.SteppedDown:
-		if m.Term == w.term { // none but its leader says so: who hears it may stand at once
+		if m.Term == w.term || m.Term == before.Term { // none but its leader says so: who hears it may stand at once
 			w.heard, w.freed = 0, w.now
 		}
 		return
