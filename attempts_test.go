@@ -239,7 +239,12 @@ func TestAttempts_WhoIsToldThatTheLeaderHasGone(t *testing.T) {
 	out = c.receive("b", 2, raft.SteppedDown{})
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
 	assert.LessOrEqual(t, out.WakeAt-c.now, electionTimeout/5, "soon, and not all at once")
-	out = c.receive("c", 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: 1}, Last: id(2, 1)})
+	wake := out.WakeAt
+	out = c.append("b", 2, id(2, 1), 0, 2)
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "what comes late is taken, and no sign of a leader")
+	assert.Equal(t, id(3, 2), c.Status().Last)
+	assert.Equal(t, wake, out.WakeAt)
+	out = c.receive("c", 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: 1}, Last: id(3, 2)})
 	assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 1}, Granted: true}),
 		"it hears nobody")
 }

@@ -52,6 +52,9 @@ func (c *Core) otherLeads(p Peer) bool {
 func (c *Core) hear(leader Peer) {
 	assert(!c.otherLeads(leader), "two leaders of one term never hear each other")
 	c.follower.led = leader
+	if c.follower.resigned {
+		return
+	}
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	if c.leaderID != leader.ID || c.candidate != nil {
 		c.becomeFollower(c.hard.Term, leader.ID)
@@ -243,6 +246,7 @@ func (c *Core) onSteppedDown(from Peer) {
 	if c.follower.led != from || c.leaderID != from.ID {
 		return
 	}
+	c.follower.resigned = true
 	c.note(Note{Kind: NoteSteppedDown, Peer: from.ID})
 	c.becomeFollower(c.hard.Term, "")
 	spread := min(c.room()*Time(len(c.config().Voters())), c.wait())

@@ -103,6 +103,7 @@ type follower struct {
 	heard    Time     // when a message of a leader last came; 0: never in this life
 	proved   Index    // this term's leader has proved that the log matches its own up to here
 	led      Peer     // who was heard to lead the present term: nobody else can
+	resigned bool     // and has said that it leads no more: what comes late from it is no sign of a leader
 	graced   bool     // the timer was restarted after a gap, and no leader has been heard since
 	attempts attempts // to be elected
 }
@@ -352,7 +353,7 @@ func (c *Core) onStaleRPC(m Message) {
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
 	c.hard = HardState{Term: term}
-	c.follower.proved, c.follower.led = 0, Peer{}
+	c.follower.proved, c.follower.led, c.follower.resigned = 0, Peer{}, false
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 }
 

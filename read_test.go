@@ -177,6 +177,12 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 		assert.InDelta(t, float64(16*electionTimeout), float64(c.now-asked), float64(electionTimeout))
 		assert.Equal(t, 5, repeats, "again and again, with longer and longer pauses")
 	})
+}
+
+func TestRead_WhatTheCoreHasNoRoomFor(t *testing.T) {
+	refused := func(ticket raft.Ticket, why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
+		return []raft.Answer{{Ticket: ticket, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
+	}
 	t.Run("too many wait", func(t *testing.T) {
 		c := streaming(t, 2, 1)
 		for i := range raft.Ticket(128) {
