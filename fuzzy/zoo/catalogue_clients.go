@@ -173,8 +173,8 @@ var clients = []Mutant{
 	{
 		ID: "C12", Before: true, Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",
 		Edits: []Edit{
-			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline`, `false`),
-			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.resendAt`, `false`),
+			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered()`, `false`),
+			before("read.go", "if len(f.asked) > 0 && c.now.Mono >= f.deadline {", `if len(f.asked) > 0 { c.onHandoverDeadline(); return }`),
 		},
 		Expect: "L9", MustKill: true,
 	},

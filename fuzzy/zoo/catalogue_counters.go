@@ -102,12 +102,4 @@ var early = []Mutant{
 		Edits:  []Edit{instead("transfer.go", `c.send(p.peer, TimeoutNow{})`, `_ = p`)},
 		Expect: "L13", MustKill: true,
 	},
-	{
-		ID: "W10", Before: true, Rule: "a forwarded read is asked for again if nothing comes back", Bug: "it waits for ever",
-		Edits: []Edit{
-			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.resendAt`, `false`),
-			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline`, `false`),
-		},
-		Expect: "L14, L9", Profiles: []string{"swarm"},
-	},
 }

@@ -135,8 +135,8 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R23", Rule: "what a leader proved ends with its term", Bug: "the next leader inherits it",
-		Edits: []Edit{instead("raft.go", `c.follower.proved, c.follower.led = 0, Peer{}`,
-			`c.follower.led = Peer{}`)},
+		Edits: []Edit{instead("raft.go", `c.follower.proved, c.follower.led, c.follower.resigned = 0, Peer{}, false`,
+			`c.follower.led, c.follower.resigned = Peer{}, false`)},
 		Expect: "G4, N6", MustKill: true,
 	},
 	{
@@ -206,7 +206,7 @@ var persistence = []Mutant{
 	},
 	{
 		ID: "D21", Rule: "what is applied is durable here", Bug: "what is committed is applied",
-		Edits:  []Edit{before("disk.go", `if safe <= c.log.handed {`, `safe = c.log.commit`)},
+		Edits:  []Edit{before("disk.go", `if safe <= c.log.handed || c.marked() {`, `safe = c.log.commit`)},
 		Expect: "N5", MustKill: true,
 	},
 	{
