@@ -110,3 +110,12 @@ func TestCollector_EveryNameIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+func TestCollectors_ShowEachReasonOfARefusal(t *testing.T) {
+	shown := gather(t, raft.Metrics{}, transport.Stats{})
+	for reason := raft.RefusedClusterName; reason.String() != fmt.Sprintf("reason %d", reason); reason++ {
+		for _, name := range []string{"raft_handshakes_refused_total", "raft_transport_refused_total"} {
+			assert.Contains(t, shown[name], fmt.Sprintf("%q", reason), name)
+		}
+	}
+}

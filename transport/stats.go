@@ -22,7 +22,7 @@ type Stats struct {
 
 	// Refused counts inbound connections that were refused, by raft.RefusalReason; what is behind
 	// the last reason is counted in its element 0.
-	Refused [raft.RefusedCertificate + 1]uint64
+	Refused [raft.RefusedSlowDisk + 1]uint64
 
 	Malformed    uint64 // connections closed for bytes that no correct member sends
 	Oversized    uint64 // connections closed for a frame over its limit
@@ -39,7 +39,7 @@ type Stats struct {
 // counters is Stats while it counts.
 type counters struct {
 	accepted, dialed, dialFailed, lost, acceptFailed atomic.Uint64
-	refused                                          [raft.RefusedCertificate + 1]atomic.Uint64
+	refused                                          [raft.RefusedSlowDisk + 1]atomic.Uint64
 	malformed, oversized, wrongSender, tlsFailed     atomic.Uint64
 	handshakeCut, crowded, replaced, silent          atomic.Uint64
 	sendFailed, unsendable                           atomic.Uint64

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -162,4 +163,23 @@ func TestReplay_KeepsTheLastLines(t *testing.T) {
 		_, _ = fmt.Fprintf(l, "%d\n", i)
 	}
 	assert.Equal(t, "7\n8\n", l.text())
+}
+
+func TestHelp_NamesNoSeedOfAnEarlierFormat(t *testing.T) {
+	texts := map[string]string{}
+	for _, file := range []string{"../../README.md", "../../CONTRIBUTING.md", "../../docs/viewer.md"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		texts[file] = string(text)
+	}
+	root := newRoot()
+	for _, command := range append(root.Commands(), root) {
+		texts[command.Name()] = command.Long + command.Example
+	}
+	for where, text := range texts {
+		for _, seed := range regexp.MustCompile(`\bf\d+\.[a-z]+\.[0-9a-f]+\b`).FindAllString(text, -1) {
+			_, err := fuzzy.ParseSeed(seed)
+			assert.NoError(t, err, where)
+		}
+	}
 }

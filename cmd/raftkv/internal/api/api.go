@@ -102,12 +102,15 @@ type Status struct {
 	Leader       string   `json:"leader,omitempty"`
 	LeaderURL    string   `json:"leader_url,omitempty"`
 	LeaderReason string   `json:"leader_reason,omitempty"`
+	SlowElection string   `json:"slow_election,omitempty"` // what takes longer than the election timeout
+	DiskStalled  bool     `json:"disk_stalled,omitempty"`
 	Tolerance    string   `json:"tolerance,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
 	Last         uint64   `json:"last"`
 	Persisted    uint64   `json:"persisted"`
 	Commit       uint64   `json:"commit"`
 	Applied      uint64   `json:"applied"`
+	ApplyingMS   float64  `json:"applying_ms,omitempty"` // how long the running call of the state machine has taken
 	Outstanding  int      `json:"outstanding"`
 	Keys         int      `json:"keys"`
 	Members      []Member `json:"members"`

@@ -27,9 +27,10 @@ func describe(n raft.Status) api.Status {
 	status := api.Status{
 		ID: string(n.ID), Incarnation: n.Incarnation.String(), Boot: n.Boot, ClusterName: n.ClusterName,
 		Founded: n.Founded, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
-		LeaderReason: n.LeaderReason, Tolerance: n.Tolerance, Missing: n.Missing,
+		LeaderReason: n.LeaderReason, SlowElection: n.SlowElection, DiskStalled: n.DiskStalled,
+		Tolerance: n.Tolerance, Missing: n.Missing,
 		Last: uint64(n.Last.Index), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
-		Outstanding: n.Outstanding, Members: make([]api.Member, 0, len(n.Members)),
+		ApplyingMS: milliseconds(n.Applying), Outstanding: n.Outstanding, Members: make([]api.Member, 0, len(n.Members)),
 	}
 	if n.Founded {
 		status.Cluster = n.Cluster.String()
