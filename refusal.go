@@ -41,7 +41,7 @@ var refusalTexts = map[RefusalReason][2]string{
 	},
 	RefusedUntold: {
 		"start too long ago",
-		"it was started too often since the two last met: if its disk is known to be the newest one, empty the other's; else replace it like a member whose disk was lost",
+		"the member of these starts was started too often since the two last met: if it runs on an older image of its disk, put the newest disk back; else replace it like a member whose disk was lost",
 	},
 	RefusedTwin: {
 		"an earlier start is still connected",

@@ -252,9 +252,21 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 	case !s.Founded || s.Term == 0:
 		return notFounded(s)
 	case up < voters/2+1:
-		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed", up, count(voters, "voter"), voters/2+1)
+		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed%s",
+			up, count(voters, "voter"), voters/2+1, unconnected(s))
 	}
 	return cmp.Or(s.SlowElection, last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
+}
+
+// unconnected says for each voter without a connection why that is, as far as it is known: one that refuses
+// this member, or is refused by it, says what to do.
+func unconnected(s Status) (sentence string) {
+	for _, m := range s.Members {
+		if m.Kind == Voter && !m.Connected && m.ConnectionErr != "" {
+			sentence += fmt.Sprintf("; %s: %s", m.ID, m.ConnectionErr)
+		}
+	}
+	return sentence
 }
 
 // slowElection says why elections take more than two attempts, if it is because something takes longer than

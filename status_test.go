@@ -68,11 +68,14 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	stalled.Leader, stalled.DiskStalled = "n1", true
 	led := seenFrom(Follower, 3, "n2")
 	led.Leader = "n2"
+	refused := seenFrom(Follower, 3)
+	refused.Members[1].ConnectionErr, refused.Members[2].ConnectionErr = "start too long ago", "connection refused"
 	for _, row := range []struct {
 		status     Status
 		last, want string
 	}{
 		{seenFrom(Follower, 3), "x", "no leader: 1 of 3 voters can be reached, 2 are needed"},
+		{refused, "x", "no leader: 1 of 3 voters can be reached, 2 are needed; n2: start too long ago; n3: connection refused"},
 		{seenFrom(Follower, 3, "n2"), "", "no leader: an election follows term 3"},
 		{seenFrom(Follower, 3, "n2"), "no leader: n3 led in term 2", "no leader: n3 led in term 2"},
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},

@@ -178,7 +178,7 @@ func (e *NotInLogError) Error() string {
 
 // ErrLocked is matched by the error of opening a store that another process has open. Stop that
 // process; do not remove the lock.
-var ErrLocked = errors.New("raft: data directory is in use by another process")
+var ErrLocked = errors.New("raft: data directory is in use by another process: end it, or name another directory")
 
 // IdentityError says that a store belongs to somebody else: the configuration names the wrong
 // directory, or the wrong member. Nothing was changed.

@@ -177,7 +177,7 @@ func (b *Bolt) readLog(ctx context.Context, tx *bbolt.Tx, start raft.EntryID) (r
 		}
 		next := log.Last.Index + 1
 		if len(key) != 8 || raft.Index(binary.BigEndian.Uint64(key)) != next {
-			return log, damaged(b.path, entryPlace(next), fmt.Errorf("the key %x stands in its place", key))
+			return log, damaged(b.path, entryPlace(next), fmt.Errorf("the key %s stands in its place", shown(key)))
 		}
 		e, err := decodeAt(next, record)
 		if err == nil {

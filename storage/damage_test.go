@@ -21,6 +21,9 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
+// damageBytesMax is what an error about damage may take: it is one line of a log, whatever was read.
+const damageBytesMax = 512
+
 // intact writes a store whose log is a tree of several pages, and returns its file.
 func intact(t *testing.T) []byte {
 	dir := t.TempDir()
@@ -99,6 +102,9 @@ func (d *damage) try(file []byte) error {
 		d.refused++
 		if corrupt.File != name || corrupt.Where == "" {
 			return fmt.Errorf("the error names no place: %w", err)
+		}
+		if len(err.Error()) > damageBytesMax {
+			return fmt.Errorf("the error takes %d bytes: %w", len(err.Error()), err)
 		}
 		return nil
 	case err != nil:

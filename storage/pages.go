@@ -247,7 +247,7 @@ func (c *pageChecker) walkLeaf(page []byte, keys keyRange, depth int, top bool) 
 			return fmt.Errorf("element %d: %w", i, err)
 		}
 		if bytes.Compare(before, key) >= 0 {
-			return fmt.Errorf("element %d: key %x is out of order", i, key)
+			return fmt.Errorf("element %d: key %s is out of order", i, shown(key))
 		}
 		before = key
 		if top != (flags == elementIsBucket) || !top && flags != 0 {
@@ -283,13 +283,24 @@ func (c *pageChecker) walkBucket(bucket []byte, depth int) error {
 	return c.walkLeaf(page, keyRange{}, depth, false)
 }
 
+// keyBytesShown bounds what an error shows of a key: a damaged size makes one out of what stands behind it.
+const keyBytesShown = 16
+
+// shown is a key, or its beginning, as an error says it.
+func shown(key []byte) string {
+	if len(key) <= keyBytesShown {
+		return fmt.Sprintf("%x", key)
+	}
+	return fmt.Sprintf("%x... of %d bytes", key[:keyBytesShown], len(key))
+}
+
 // admit checks that the key lies in the range and could have been written.
 func (r keyRange) admit(key []byte) error {
 	if len(key) == 0 || len(key) > keyBytesMax {
 		return fmt.Errorf("a key of %d bytes", len(key))
 	}
 	if bytes.Compare(key, r.from) < 0 || r.below != nil && bytes.Compare(key, r.below) >= 0 {
-		return fmt.Errorf("key %x is out of order", key)
+		return fmt.Errorf("key %s is out of order", shown(key))
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func TestEndToEnd_AMemberThatCannotStartSaysWhy(t *testing.T) {
 	}{
 		{"the HTTP port is in use", args, []string{"--http-addr", "in use", "a free port"}},
 		{"the raft port is in use", replaced(args, "--http-addr", elsewhere), []string{"--raft-addr", "in use", "a free port"}},
-		{"the data is in use", free, []string{"--data", "in use by another process"}},
+		{"the data is in use", free, []string{"--data", "in use by another process: end it"}},
 		{"the data is a file", replaced(free, "--data", func(string) string { return file }), []string{"--data", file}},
 		{"an HTTP address that does not resolve",
 			replaced(args, "--http-addr", func(string) string { return "no.such.host.invalid:1" }),

@@ -84,6 +84,20 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	assert.Equal(t, 5, code)
 }
 
+// The leader's log alone would say why a member is kept out, and its operator may look at neither.
+func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"id":"n1","role":"leader","tolerance":"none","leader_reason":"n1 leads; n4: known",
+			"members":[{"id":"n1","connected":true},{"id":"n2","connected":false,"connection_error":"too old"},
+			{"id":"n3","connected":true,"connection_error":"earlier"},{"id":"n4","connected":false,"connection_error":"known"}]}`))
+	}))
+	defer server.Close()
+	_, out, _ := run(t, "", "status", "--server", server.URL)
+	assert.Contains(t, out, "\nnone\nn1 leads; n4: known\nn2: too old\n")
+	assert.NotContains(t, out, "earlier")
+	assert.Equal(t, 1, strings.Count(out, "n4"), "nothing is said twice")
+}
+
 // A server that is frozen must not make the others' answers wait, nor differ in age.
 func TestStatus_AsksAllServersAtTheSameTime(t *testing.T) {
 	var asked sync.WaitGroup

@@ -292,6 +292,11 @@ func askAll(ctx context.Context, r *reach, urls []string) ([]api.Status, []error
 // printSentences prints what the status says in words.
 func printSentences(out io.Writer, status api.Status) error {
 	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
+	for _, m := range status.Members {
+		if !m.Connected && m.ConnectionErr != "" {
+			sentences = append(sentences, m.ID+": "+m.ConnectionErr)
+		}
+	}
 	for i, sentence := range sentences {
 		said := func(earlier string) bool { return strings.Contains(earlier, sentence) }
 		if slices.ContainsFunc(sentences[:i], said) || sentence == "" {
