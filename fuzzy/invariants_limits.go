@@ -4,9 +4,9 @@ import "github.com/coxswain/raft"
 
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
 //
-//	N22  What is counted is what is there: a leader's proposals and their bytes are those of its term that are not handed out.
-//	N23  Nothing is refused for a limit that is not reached, and nothing is taken beyond one.
-//	N24  Nothing in flight is zero bytes, and something is more than none.
+//	N32  What is counted is what is there: a leader's proposals and their bytes are those of its term that are not handed out.
+//	N33  Nothing is refused for a limit that is not reached, and nothing is taken beyond one.
+//	N34  Nothing in flight is zero bytes, and something is more than none.
 //
 // N10 is the limits themselves.
 
@@ -38,7 +38,7 @@ func (k *checker) bounds(n *node) {
 			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n.id, p.InflightBytes, p.ID, limits.InflightBytesMax)
 		}
 		if (p.Inflight == 0) != (p.InflightBytes == 0) {
-			k.broken("N24", "%s: %d appends to %s in flight, of %d bytes", n.id, p.Inflight, p.ID, p.InflightBytes)
+			k.broken("N34", "%s: %d appends to %s in flight, of %d bytes", n.id, p.Inflight, p.ID, p.InflightBytes)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (k *checker) counted(n *node, out *raft.Output) {
 	s := &n.status
 	if s.Role != raft.Leader || n.seen.closed {
 		if s.Outstanding != 0 || s.OutstandingBytes != 0 {
-			k.broken("N22", "%s counts %d proposals of %d bytes, and takes none", n.id, s.Outstanding, s.OutstandingBytes)
+			k.broken("N32", "%s counts %d proposals of %d bytes, and takes none", n.id, s.Outstanding, s.OutstandingBytes)
 		}
 		return
 	}
@@ -69,7 +69,7 @@ func (k *checker) counted(n *node, out *raft.Output) {
 	last := n.log[len(n.log)-1]
 	commands, payload := int(last.commands-from.commands), int(last.payload-from.payload)
 	if s.Outstanding != commands || s.OutstandingBytes != payload {
-		k.broken("N22", "%s counts %d proposals of %d bytes; its log has %d of %d bytes that are not handed out",
+		k.broken("N32", "%s counts %d proposals of %d bytes; its log has %d of %d bytes that are not handed out",
 			n.id, s.Outstanding, s.OutstandingBytes, commands, payload)
 	}
 }
@@ -88,20 +88,20 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 		case a.Kind == raft.AnswerAccepted:
 			taken, bytes = taken+1, bytes+r.size
 			if r.size > limits.CommandBytesMax || a.ID.Index > s.Applied+raft.Index(limits.UnappliedMax) {
-				k.broken("N23", "%s takes %d bytes as entry %d, and has applied %d", n.id, r.size, a.ID.Index, s.Applied)
+				k.broken("N33", "%s takes %d bytes as entry %d, and has applied %d", n.id, r.size, a.ID.Index, s.Applied)
 			}
 		case a.Refusal == raft.RefusedTooLarge && r.size <= limits.CommandBytesMax:
-			k.broken("N23", "%s refuses %d bytes as too large", n.id, r.size)
+			k.broken("N33", "%s refuses %d bytes as too large", n.id, r.size)
 		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && before.Role == raft.Leader:
 			if before.Reads+reads <= limits.ProposalsMax && s.Role == raft.Leader {
-				k.broken("N23", "%s has no room for a read beside %d", n.id, before.Reads)
+				k.broken("N33", "%s has no room for a read beside %d", n.id, before.Reads)
 			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == writeRequest:
 			full := before.Outstanding+taken >= limits.ProposalsMax ||
 				before.OutstandingBytes+bytes >= limits.ProposalBytesMax ||
 				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(limits.UnappliedMax)
 			if !full {
-				k.broken("N23", "%s has no room for a write beside %d of %d bytes", n.id, before.Outstanding, before.OutstandingBytes)
+				k.broken("N33", "%s has no room for a write beside %d of %d bytes", n.id, before.Outstanding, before.OutstandingBytes)
 			}
 		}
 	}

@@ -20,30 +20,30 @@ var limitBreaches = []struct {
 	{"N10", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
 		n.status.Peers[0].Inflight, n.status.Peers[0].InflightBytes = 2, 1<<30
 	}},
-	{"N24", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
+	{"N34", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
 		n.status.Peers[0].Inflight, n.status.Peers[0].InflightBytes = 0, 1
 	}},
-	{"N24", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
+	{"N34", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
 		n.status.Peers[0].Inflight, n.status.Peers[0].InflightBytes = 1, 0
 	}},
-	{"N22", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.OutstandingBytes++ }},
-	{"N22", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.Outstanding++ }},
-	{"N22", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
+	{"N32", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.OutstandingBytes++ }},
+	{"N32", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.Outstanding++ }},
+	{"N32", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
 		n.status.Role, n.status.Outstanding = raft.Follower, 1
 	}},
-	{"N23", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
 		t := c.work.write(n, 0, 1)
 		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedOverloaded}}
 	}},
-	{"N23", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
 		t := c.work.write(n, 0, 1)
 		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedTooLarge}}
 	}},
-	{"N23", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
 		t := c.work.read(n, 0, 0)
 		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedOverloaded}}
 	}},
-	{"N23", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
+	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
 		t := c.work.write(n, 0, 1)
 		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerAccepted, ID: raft.EntryID{Index: 1 << 20}}}
 	}},

@@ -8,10 +8,11 @@ import (
 
 // The invariants of disks that older images were put back on.
 //
-//	N22  A store is marked, and a member taken for stale, only where an older image of a disk was put back. (A
-//	scenario may forge what would follow from one.)
+//	N22  A store is marked, and a member taken for stale, only where an older image of a disk was put back.
 //	N23  A leader that is told of a lost acknowledgement takes that member for stale and counts it no more.
 //	N24  Who notices a mark serves nobody any more, and no start follows.
+//
+// A scenario may forge what would follow from an older image.
 
 // verdicts checks what a step says of stores.
 func (k *checker) verdicts(n *node, out *raft.Output) {

@@ -5,17 +5,17 @@ var counters = []Mutant{
 	{
 		ID: "K01", Before: true, Rule: "what is handed out is counted no more", Bug: "its bytes are",
 		Edits:  []Edit{instead("replicate.go", `l.bytes -= l.outstanding[n].bytes`, `_ = n`)},
-		Expect: "N22, L10", MustKill: true,
+		Expect: "N32, L10", MustKill: true,
 	},
 	{
 		ID: "K02", Before: true, Rule: "a probe has nothing in flight", Bug: "the bytes of the stream before it stay",
 		Edits:  []Edit{instead("progress.go", `p.flights, p.flightBytes = p.flights[:0], 0`, `p.flights = p.flights[:0]`)},
-		Expect: "N24, L10", MustKill: true,
+		Expect: "N34, L10", MustKill: true,
 	},
 	{
 		ID: "K03", Before: true, Rule: "an append that is answered is in flight no more", Bug: "its bytes are",
 		Edits:  []Edit{instead("progress.go", `p.flightBytes -= p.flights[n].bytes`, `_ = n`)},
-		Expect: "N24, L10", MustKill: true,
+		Expect: "N34, L10", MustKill: true,
 	},
 	{
 		ID: "K04", Before: true, Rule: "the bytes in flight are bounded", Bug: "only the messages are",
@@ -26,22 +26,22 @@ var counters = []Mutant{
 		ID: "K05", Before: true, Rule: "the entries that are not applied are bounded", Bug: "they are not",
 		Edits: []Edit{value("replicate.go",
 			`c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax)`, `false`)},
-		Expect: "N23", Profiles: []string{"swarm"},
+		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K06", Before: true, Rule: "the entries of this step count as not applied", Bug: "they do not",
 		Edits:  []Edit{value("replicate.go", `c.overLimit(p, len(entries))`, `c.overLimit(p, 0)`)},
-		Expect: "N23", Profiles: []string{"swarm"},
+		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K07", Before: true, Rule: "a command has a largest size", Bug: "it has none",
 		Edits:  []Edit{value("replicate.go", `len(p.Data) > c.cfg.CommandBytesMax`, `false`)},
-		Expect: "N23", Profiles: []string{"swarm"},
+		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K08", Before: true, Rule: "nothing is refused for a limit that is not reached", Bug: "the last place stays empty",
 		Edits:  []Edit{value("replicate.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `len(l.outstanding)+1 >= c.cfg.ProposalsMax`)},
-		Expect: "N23", Profiles: []string{"swarm"},
+		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K09", Before: true, Rule: "entry times never fall along the log", Bug: "they are what the leader's wall clock says",
