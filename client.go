@@ -114,8 +114,9 @@ func (n *Node) WaitLeader(ctx context.Context) (Member, error) {
 	}
 }
 
-// Ready returns once this member serves: a leader is known, and the log that was committed when Ready
-// was called is applied here. It fails with ErrWithinFSM, ErrClosed, ErrWiped or ctx.Err().
+// Ready returns once this member serves: a leader is known, the log that was committed when Ready was called
+// is applied here, and nothing keeps writes from ending as far as this member can see: its disk does not stand
+// still, and, if it leads, all that was in its log is applied. It fails with ErrWithinFSM, ErrClosed, ErrWiped or ctx.Err().
 func (n *Node) Ready(ctx context.Context) error {
 	if n.fsmCalls.within() {
 		return ErrWithinFSM
@@ -126,13 +127,30 @@ func (n *Node) Ready(ctx context.Context) error {
 		}
 		_, changed := n.watched.load()
 		_, err := n.ReadIndex(ctx)
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrWiped) {
+		switch {
+		case err == nil && n.writesGoOn(ctx):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, ErrClosed) || errors.Is(err, ErrWiped):
 			return err
 		}
 		if err := n.pause(ctx, changed); err != nil {
 			return err
 		}
 	}
+}
+
+// writesGoOn reports whether a write would end. A quorum that answers heartbeats confirms reads, but its disks may
+// stand still: on the leader, what is in the log already must get through.
+func (n *Node) writesGoOn(ctx context.Context) bool {
+	s := n.coreStatus()
+	if s.DiskStalled || s.Role != Leader {
+		return !s.DiskStalled
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*max(n.cfg.DiskStallMax, n.cfg.ElectionTimeout))
+	defer cancel()
+	return n.WaitApplied(limited, s.Last.Index) == nil
 }
 
 // pause waits for a change of leadership, but not for long.

@@ -1,6 +1,10 @@
 package raft
 
-import "github.com/hashicorp/go-hclog"
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
 
 // noticeVerdicts makes what the core has found out about stores heard: of this one, which ends the node once
 // that is written, and of the members that this one leads.
@@ -28,4 +32,10 @@ func (n *Node) verdict() error {
 		return m.Err()
 	}
 	return nil
+}
+
+// endMarked ends the node, which serves nobody any more, a little after its mark has become durable: the leader
+// is still to hear why.
+func (n *Node) endMarked(m *Mark) {
+	time.AfterFunc(n.cfg.ElectionTimeout, func() { n.fail(m.Err()) })
 }

@@ -107,6 +107,7 @@ func (w *writer) take() (Write, bool) {
 func (w *writer) makeDurable(write Write, memory *Memory, mark *Mark) error {
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
+	verdict := mark // of a handshake, which has said what there is to say
 	if mark == nil {
 		mark = write.Mark
 	}
@@ -122,8 +123,8 @@ func (w *writer) makeDurable(write Write, memory *Memory, mark *Mark) error {
 		}
 		n.counters.wrote(write, time.Since(began))
 	}
-	if mark != nil {
-		return mark.Err()
+	if verdict != nil {
+		return verdict.Err()
 	}
 	if memory != nil {
 		n.identity.written(memory)
@@ -144,6 +145,9 @@ func (w *writer) tell(write Write) {
 	n.senders.send(write.Then)
 	if write.Seq != 0 {
 		n.mailbox.persistedUpTo(write.Seq)
+	}
+	if write.Mark != nil {
+		n.endMarked(write.Mark)
 	}
 }
 
