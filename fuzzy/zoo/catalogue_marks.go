@@ -1,0 +1,86 @@
+package zoo
+
+// marks: members that lost what they acknowledged, and the last witness of what others lost.
+var marks = []Mutant{
+	{
+		ID: "Y01", Before: true, Rule: "a conflict proves a loss if it was answered after the acknowledgement",
+		Bug:    "an earlier one that comes late does, too",
+		Edits:  []Edit{value("replicate.go", `r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged`, `agreed.Index < p.match`)},
+		Expect: "N22", MustKill: true,
+		Test: &Test{".", "TestStale"},
+	},
+	{
+		ID: "Y02", Before: true, Rule: "a leader counts a member that lost what it acknowledged no more", Bug: "it probes it for ever",
+		Edits:  []Edit{value("replicate.go", `r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged`, `false`)},
+		Expect: "N23", Seen: "our release candidate", Profiles: []string{"images"},
+		Test: &Test{".", "TestStale"},
+	},
+	{
+		ID: "Y03", Before: true, Rule: "an honest restart answers heartbeats with 0", Bug: "it is taken for a loss",
+		Edits: []Edit{before("progress.go", `p.becomeProbe(p.match + 1)`+"\n\t}\n}\n\n// roused",
+			`p.becomeStale(); return`)},
+		Expect: "N22, panic", MustKill: true,
+		Test: &Test{".", "TestStale"},
+	},
+	{
+		ID: "Y04", Before: true, Rule: "what a stale member says does not count", Bug: "it keeps its leader in office",
+		Edits:  []Edit{before("replicate.go", `if p == nil || p.state == stale {`, `if p != nil { p.heard = c.now.Mono }`)},
+		Expect: "N13, S2", Profiles: []string{"images"},
+		Test: &Test{".", "TestStale"},
+	},
+	{
+		ID: "Y05", Before: true, Rule: "a member that lacks what it acknowledged in this term marks its store", Bug: "it goes on",
+		Edits:  []Edit{before("append.go", `c.onLostLog(m.From, r)`, `r.Acknowledged = 0`)},
+		Expect: "S2", Profiles: []string{"images"},
+		Test: &Test{".", "TestMarked"},
+	},
+	{
+		ID: "Y06", Before: true, Rule: "the last witness marks its store and ends", Bug: "it goes on, refusing the leader for ever",
+		Edits:  []Edit{value("marked.go", `!found || ours.Term >= c.hard.Term || ours.Index <= c.follower.proved || !c.names(leader)`, `true`)},
+		Expect: "S2", Seen: "our release candidate",
+		Test: &Test{".", "TestMarked"},
+	},
+	{
+		ID: "Y07", Before: true, Rule: "a mark is for ever", Bug: "a restart clears it",
+		Edits: []Edit{
+			value("raft.go", `stored.Mark != nil`, `false`),
+			value("node.go", `stored.Mark != nil`, `false`),
+		},
+		Expect: "N24", Profiles: []string{"images"},
+		Test: &Test{".", "TestMarked|AMarkedStore"},
+	},
+	{
+		ID: "Y08", Before: true, Rule: "who notices a mark serves nobody any more", Bug: "it serves until the mark is durable",
+		Edits:  []Edit{value("marked.go", `c.disk.mark != nil`, `false`)},
+		Expect: "N24", Profiles: []string{"images"},
+		Test: &Test{".", "TestMarked"},
+	},
+	{
+		ID: "Y09", Before: true, Rule: "only what leaders have told is committed beyond doubt", Bug: "what the FSM alone remembers, too",
+		Edits:   []Edit{value("marked.go", `c.log.id(c.log.told)`, `c.log.id(c.log.commit)`)},
+		Expect:  "N22",
+		Test:    &Test{".", "TestMarked"},
+		Outside: true,
+	},
+	{
+		ID: "Y10", Before: true, Rule: "a member is marked by the word of one that its configuration names", Bug: "by anybody's",
+		Edits:   []Edit{value("marked.go", `ok && m.Peer() == p`, `true`)},
+		Expect:  "N22",
+		Test:    &Test{".", "TestMarked"},
+		Outside: true,
+	},
+	{
+		ID: "Y11", Before: true, Rule: "a marked member tells its leader before it ends", Bug: "it ends at once",
+		Edits:   []Edit{value("verdict.go", `n.cfg.ElectionTimeout`, `0`)},
+		Expect:  "-",
+		Test:    &Test{".", "TestVerdict"},
+		Outside: true,
+	},
+	{
+		ID: "Y12", Before: true, Rule: "a leader is ready while what is in its log gets through", Bug: "while heartbeats are answered",
+		Edits:   []Edit{value("client.go", `n.WaitApplied(limited, s.Last.Index) == nil`, `true`)},
+		Expect:  "-",
+		Test:    &Test{".", "TestReady"},
+		Outside: true,
+	},
+}
