@@ -71,7 +71,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y11", Before: true, Rule: "a marked member tells its leader before it ends", Bug: "it ends at once",
-		Edits:   []Edit{value("verdict.go", `n.cfg.ElectionTimeout`, `0`)},
+		Edits:   []Edit{before("verdict.go", `time.AfterFunc(`, `n.fail(m.Err())`)},
 		Expect:  "-",
 		Test:    &Test{".", "TestVerdict"},
 		Outside: true,
