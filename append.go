@@ -19,8 +19,9 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 	if !c.log.has(r.Prev) {
 		hint := c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)
 		c.note(Note{Kind: NoteConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
-		c.onLostLog(m.From, r)
-		c.send(m.From, AppendConflict{Prev: r.Prev.Index, Hint: hint, Acknowledged: r.Acknowledged})
+		conflict := AppendConflict{Prev: r.Prev.Index, Hint: hint, Acknowledged: r.Acknowledged}
+		c.onLostLog(m.From, r, conflict)
+		c.send(m.From, conflict)
 		return
 	}
 	if !c.adopt(r.Entries) {

@@ -6,10 +6,12 @@ type disk struct {
 	// persisted is the end of the longest prefix of the present log that a persisted write wrote.
 	persisted Index
 	mark      *Mark // nil: none. It may not be durable yet
-	seq       Seq   // of the last write issued
-	pending   []pendingWrite
-	endedAt   Time   // when a write last ended; 0: none has
-	took      recent // how long the disk was at each of them
+	// confession is the answer that tells the leader of a lost acknowledgement, with MarkStaleImage.
+	confession AppendConflict
+	seq        Seq // of the last write issued
+	pending    []pendingWrite
+	endedAt    Time   // when a write last ended; 0: none has
+	took       recent // how long the disk was at each of them
 }
 
 // pendingWrite is a write that is not known to be durable yet.

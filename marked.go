@@ -20,9 +20,15 @@ func (c *Core) mark(m Mark) {
 	c.step.out.Write.Mark = &m
 }
 
-// onEventOfMarked answers callers, takes what its own node tells it, and hears nobody.
+// onEventOfMarked answers callers, takes what its own node tells it, and hears nobody. Only the leader to which
+// it has answered that it lost what it acknowledged is told again: that answer may be lost.
 func (c *Core) onEventOfMarked(e Event) {
 	switch e := e.(type) {
+	case Received:
+		_, beats := e.Message.Body.(Heartbeat)
+		if m := e.Message; beats && c.disk.mark.Kind == MarkStaleImage && m.From == c.disk.mark.By && m.Term == c.hard.Term {
+			c.send(m.From, c.disk.confession)
+		}
 	case Persisted:
 		c.disk.acknowledge(e.Seq, c.now.Mono)
 	case Applied:
@@ -50,15 +56,16 @@ func (c *Core) names(p Peer) bool {
 // this very term, and the log is not there: it has lost what was durable. Only a leader of a newer term may
 // have it cut, and that one would have raised the term. So this store is an older image of the disk, or the
 // disk does not keep what it says it has synced; a vote may be forgotten like the entries.
-func (c *Core) onLostLog(leader Peer, r AppendRequest) {
+func (c *Core) onLostLog(leader Peer, r AppendRequest, answer AppendConflict) {
 	if r.Acknowledged == 0 || r.Prev.Index != r.Acknowledged && c.log.Last.Index >= r.Acknowledged || !c.names(leader) {
 		return
 	}
 	c.mark(Mark{
 		Kind: MarkStaleImage, By: leader, Term: c.hard.Term,
 		Detail: fmt.Sprintf("in term %d it has acknowledged the log up to %d, and what the store holds of that ends at %v",
-			c.hard.Term, r.Acknowledged, c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)),
+			c.hard.Term, r.Acknowledged, answer.Hint),
 	})
+	c.disk.confession = answer
 }
 
 // contradiction compares an append with what is committed here:

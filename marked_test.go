@@ -140,6 +140,12 @@ func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 			assert.Equal(t, raft.Mark{Kind: raft.MarkStaleImage, By: peer("b"), Term: 6}, mark)
 			conflict := raft.AppendConflict{Prev: row.prev.Index, Hint: row.hint, Acknowledged: row.prev.Index}
 			assert.Equal(t, []raft.Message{c.to("b", conflict)}, append(out.Send, out.Write.Then...))
+
+			c.persist()
+			out = c.receive("b", 6, raft.Heartbeat{})
+			assert.Equal(t, []raft.Message{c.to("b", conflict)}, out.Send, "it may have been lost")
+			assert.Empty(t, c.receive("c", 6, raft.Heartbeat{}).Send)
+			assert.Empty(t, c.receive("b", 7, raft.Heartbeat{}).Send)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/coxswain/raft"
 )
@@ -48,10 +49,10 @@ func (k *checker) silent(n *node, out *raft.Output) {
 			k.broken("N24", "%s is marked, and answers ticket %d", n.id, out.Answers[i].Ticket)
 		}
 	}
-	said := out.Write.Then
-	for i := range out.Send {
-		if _, conflict := out.Send[i].Body.(raft.AppendConflict); !conflict || out.Write.Mark == nil {
-			said = out.Send
+	var said []raft.Message
+	for _, m := range slices.Concat(out.Send, out.Write.Then) {
+		if _, conflict := m.Body.(raft.AppendConflict); !conflict {
+			said = append(said, m)
 		}
 	}
 	k.c.holds(out.Apply.Index == 0 && len(said) == 0, "N24", "%s is marked, and applies up to %v and says %v", n.id, out.Apply, said)

@@ -30,7 +30,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y05", Before: true, Rule: "a member that lacks what it acknowledged in this term marks its store", Bug: "it goes on",
-		Edits:  []Edit{before("append.go", `c.onLostLog(m.From, r)`, `r.Acknowledged = 0`)},
+		Edits:  []Edit{before("append.go", `c.onLostLog(m.From, r, conflict)`, `r.Acknowledged = 0`)},
 		Expect: "S2", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
