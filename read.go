@@ -134,7 +134,7 @@ func (c *Core) askLeader() {
 
 func (c *Core) sendReadRequest() {
 	c.clients.resendAt = c.now.Mono + c.clients.pause
-	c.clients.pause *= 2
+	c.clients.pause = min(2*c.clients.pause, 2*c.electionTimeout())
 	if m, ok := c.config().Member(c.leaderID); ok {
 		c.send(m.Peer(), ReadRequest{ID: c.clients.request})
 	}
@@ -176,7 +176,7 @@ func (c *Core) onLeaderKnown() {
 func (c *Core) onClientDeadlines() {
 	f := &c.clients
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered() {
-		f.deadline = c.now.Mono + c.electionTimeout()
+		f.deadline = c.now.Mono + Time(c.cfg.HeartbeatInterval)
 	}
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline {
 		for _, t := range f.asked {

@@ -175,7 +175,7 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 			}
 		}
 		assert.InDelta(t, float64(16*electionTimeout), float64(c.now-asked), float64(electionTimeout))
-		assert.Equal(t, 5, repeats, "again and again, with longer and longer pauses")
+		assert.Equal(t, 9, repeats, "with longer and longer pauses, up to two timeouts")
 	})
 }
 

@@ -171,7 +171,7 @@ func without(list []string, drop func(string) bool) (kept []string) {
 
 // disturbed fails L4: it says of itself that it is calm, which it is not, and many leaders are elected.
 func disturbed(t *testing.T) Case {
-	c, err := CaseOf(Seed{"crash", 7})
+	c, err := CaseOf(Seed{"crash", 9})
 	require.NoError(t, err)
 	c.Profile.Name = "calm"
 	r := RunCase(&c, nil)
