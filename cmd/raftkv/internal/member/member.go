@@ -27,6 +27,7 @@ import (
 
 const (
 	startTimeout    = time.Minute
+	handOverTimeout = time.Second // of the leadership, before requests are refused
 	shutdownTimeout = time.Second // of the requests that are being carried out
 	readyPatience   = time.Second // then it is logged what a member waits for
 	readyPause      = time.Minute // before that is logged again
@@ -170,6 +171,7 @@ func serve(ctx context.Context, node *raft.Node, handler *server.Server, listene
 	var err error
 	select {
 	case <-ctx.Done():
+		handOver(node)
 	case <-node.Done():
 		err = fmt.Errorf("the node has ended: %w", node.Err())
 	case err = <-failed:
@@ -180,6 +182,14 @@ func serve(ctx context.Context, node *raft.Node, handler *server.Server, listene
 		_ = web.Close() // what is still being carried out has had its time
 	}
 	return err
+}
+
+// handOver hands leadership over while requests are still answered: those that take their time must not keep
+// the cluster waiting for its next leader. If it fails, closing the node is the second attempt.
+func handOver(node *raft.Node) {
+	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+	defer cancel()
+	_ = node.TransferLeadership(ctx, "") // as above
 }
 
 // closeNode returns nothing that the end of the node has not said already.

@@ -1,0 +1,76 @@
+package main_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/stretchr/testify/require"
+)
+
+// stopTries is how often a member is stopped before a test fails: it gives the requests at the end a second,
+// in which a machine under load may not send one.
+const stopTries = 5
+
+// A leader that is told to stop hands over first. A request whose body trickles in would keep it from that,
+// and all writes waiting, as long as requests are given to end.
+func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T) {
+	c, leader := startCluster(t)
+	var err error
+	for range stopTries {
+		held := hold(t, leader)
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			c.Process(leader.ID).Stop(patience)
+		}()
+		next := c.leader(leader.ID)
+		err = held.end()
+		<-stopped
+		require.NoError(t, c.Start(leader.ID))
+		if err == nil {
+			return
+		}
+		leader = next
+	}
+	require.NoError(t, err, "the request is carried out by the next leader")
+}
+
+// heldRequest is a write of which the server waits for the body.
+type heldRequest struct {
+	conn   net.Conn
+	answer *bufio.Reader
+}
+
+func hold(t *testing.T, n local.Node) heldRequest {
+	conn, err := net.Dial("tcp", n.HTTPAddr)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	held := heldRequest{conn, bufio.NewReader(conn)}
+	_, err = fmt.Fprintf(conn, "PUT /kv/held HTTP/1.1\r\nHost: %s\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", n.HTTPAddr)
+	require.NoError(t, err)
+	response, err := http.ReadResponse(held.answer, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusContinue, response.StatusCode)
+	return held
+}
+
+// end sends the body and returns nil if the write is acknowledged.
+func (h heldRequest) end() error {
+	if _, err := io.WriteString(h.conn, "value"); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(h.answer, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %s", response.Status)
+	}
+	return nil
+}
