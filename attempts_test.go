@@ -271,3 +271,39 @@ func TestAttempts_ASlowElectionIsExplainedOnce(t *testing.T) {
 	assert.Equal(t, "elections need more than two attempts: the answer to a request for votes took 300ms", explained[0].String())
 	assert.GreaterOrEqual(t, c.Status().Election.Attempts, 8)
 }
+
+// A member whose messages were held up for a while finds a leader that has committed long ago. In a cluster
+// where nobody writes there is no next commit that would end its long wait.
+func TestAttempts_ALeaderThatHasCommittedEndsALongWait(t *testing.T) {
+	c := follower(t, 2, 1)
+	c.append("b", 2, id(2, 1), 3, 2)
+	c.timeout()
+	round := c.round
+	c.after(40 * electionTimeout)
+	c.receive("c", 2, raft.PreVoteReply{ID: round, Leader: "b"})
+	require.Equal(t, 64*electionTimeout, c.wait())
+	c.receive("b", 2, raft.Heartbeat{Commit: 3})
+	assert.Equal(t, electionTimeout, c.wait())
+	assert.LessOrEqual(t, c.out.WakeAt-c.now, 2*electionTimeout)
+	c.receive("c", 2, raft.PreVoteReply{ID: round, Leader: "b"})
+	assert.Equal(t, electionTimeout, c.wait(), "what comes yet does not count")
+}
+
+// Who grants a pre-vote leaves room for one election. A member that is heard, but hears nobody, asks for ever,
+// and must not keep the others from standing.
+func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
+	c := follower(t, 1, 1)
+	c.timeout()
+	round := c.round
+	c.after(electionTimeout + ms)
+	c.receive("c", 1, raft.PreVoteReply{ID: round})
+	require.Equal(t, 2*electionTimeout, c.wait())
+	began := c.now
+	for asked := uint64(1); c.Status().Election.Attempts == 1 && c.now < began+100*electionTimeout; asked++ {
+		c.after(min(electionTimeout, c.out.WakeAt-c.now))
+		if c.Status().Election.Attempts == 1 {
+			c.receive("b", 1, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: asked}, Last: id(2, 1)})
+		}
+	}
+	assert.LessOrEqual(t, c.now-began, 6*electionTimeout, "its own wait, and one for another")
+}

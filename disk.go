@@ -137,8 +137,9 @@ func (c *Core) issueWrite() {
 		mark.Index = c.log.Last.Index
 	}
 	// Only what earlier writes made durable: whatever prefix of this one a crash leaves, the entries up
-	// to the hint are the committed ones.
-	w.Commit = min(c.log.commit, c.disk.persisted)
+	// to the hint are the committed ones. And only what leaders have told: a later life could not tell it
+	// from what the FSM alone says (see contradiction).
+	w.Commit = min(c.log.told, c.disk.persisted)
 	w.Seq = c.disk.issue(c.now.Mono, w.Hard, mark)
 }
 

@@ -16,6 +16,7 @@ type candidate struct {
 //	lengthened)
 func (c *Core) resetElectionDeadline() {
 	c.follower.deadline = c.now.Mono + c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
+	c.follower.roomUntil = 0
 }
 
 // mayCampaign: only a voter of the configuration in force campaigns, as the incarnation that it names;
@@ -61,6 +62,9 @@ func (c *Core) hear(leader Peer) {
 	}
 	c.follower.heard = c.now.Mono
 	c.follower.graced = false
+	if c.follower.attempts.any() && c.committedOwn() {
+		c.calm() // while nobody writes, no other commit would
+	}
 	c.resetElectionDeadline()
 }
 
@@ -154,8 +158,7 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	if why != Granted {
 		c.note(Note{Kind: NotePreVoteDenied, Peer: m.From.ID, Reason: why, ID: r.Last})
 	} else {
-		// Room for the election that follows, so that ours does not split it.
-		c.follower.deadline = max(c.follower.deadline, c.now.Mono+c.room())
+		c.giveRoom()
 		c.note(Note{Kind: NotePreVoteGranted, Peer: m.From.ID, ID: r.Last})
 	}
 	c.send(m.From, reply)
@@ -260,6 +263,16 @@ func (c *Core) room() Time {
 		return c.wait()
 	}
 	return c.electionTimeout() / 15
+}
+
+// giveRoom puts the own attempt off, so that it does not split the election that follows a pre-vote. It does
+// so for one election in all: who asks again and again, and hears no answer, would keep everyone from standing.
+func (c *Core) giveRoom() {
+	f, room := &c.follower, c.room()
+	if f.roomUntil == 0 {
+		f.roomUntil = max(c.now.Mono, f.deadline) + room
+	}
+	f.deadline = max(f.deadline, min(c.now.Mono+room, f.roomUntil))
 }
 
 // mayStand: nobody stands while its term or vote is on its way to the disk. No question would leave

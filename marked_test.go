@@ -218,3 +218,25 @@ func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
 	require.NotNil(t, c.append("b", 5, id(2, 1), 0, 5).Write.Mark, "the leader of term 4 has told it")
 	require.NotNil(t, member(3).append("b", 4, id(2, 1), 0, 4).Write.Mark, "so has the one before the crash")
 }
+
+// What only the FSM says is committed proves nothing against a leader, in no later life either: the hint that
+// a write carries is what leaders have told.
+func TestMarked_TheWordOfAnFSMIsNotWrittenDownAsALeadersWord(t *testing.T) {
+	stored := raft.Stored{
+		Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 6}, Commit: 3, Applied: id(5, 2),
+	}
+	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+	for _, e := range entries(2, 1, 1, 1, 2) {
+		require.NoError(t, stored.Log.Observe(e))
+	}
+	c := begin(t, coreConfig(), stored)
+	require.EqualValues(t, 5, c.Status().Commit)
+	c.receive("c", 6, raft.VoteRequest{Last: id(9, 5)})
+	require.NotZero(t, c.out.Write.Seq)
+	assert.EqualValues(t, 3, c.out.Write.Commit)
+
+	stored.Hard, stored.Commit, stored.Boot = *c.out.Write.Hard, c.out.Write.Commit, 4
+	c = begin(t, coreConfig(), stored)
+	out := c.receive("b", 6, appendOf(id(4, 1), 0, 6))
+	assert.Nil(t, out.Write.Mark, "b was elected before the term in which entry 5 was committed")
+}

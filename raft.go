@@ -99,13 +99,15 @@ type Core struct {
 
 // follower is the state of a member as a listener; it is used in every role but leader.
 type follower struct {
-	deadline Time     // of the election timeout
-	heard    Time     // when a message of a leader last came; 0: never in this life
-	proved   Index    // this term's leader has proved that the log matches its own up to here
-	led      Peer     // who was heard to lead the present term: nobody else can
-	resigned bool     // and has said that it leads no more: what comes late from it is no sign of a leader
-	graced   bool     // the timer was restarted after a gap, and no leader has been heard since
-	attempts attempts // to be elected
+	deadline Time // of the election timeout
+	// roomUntil is how far the deadline may be put off for another's election; 0: it was not, since it was drawn.
+	roomUntil Time
+	heard     Time     // when a message of a leader last came; 0: never in this life
+	proved    Index    // this term's leader has proved that the log matches its own up to here
+	led       Peer     // who was heard to lead the present term: nobody else can
+	resigned  bool     // and has said that it leads no more: what comes late from it is no sign of a leader
+	graced    bool     // the timer was restarted after a gap, and no leader has been heard since
+	attempts  attempts // to be elected
 }
 
 // step is what a Step gathers before it becomes an Output.

@@ -4,6 +4,7 @@ package raft
 type leader struct {
 	peers       []progress // every other member, sorted by id
 	heartbeatAt Time
+	beatAt      Time      // when a heartbeat last fell due
 	round       RequestID // the last heartbeat round begun
 	outstanding []outstanding
 	bytes       int // of the outstanding proposals
@@ -27,7 +28,7 @@ type outstanding struct {
 // roundTrip is how long the election took, from when the votes were asked for: the first measure of how
 // long an answer takes.
 func (c *Core) newLeader(roundTrip Time) *leader {
-	l := &leader{}
+	l := &leader{beatAt: c.now.Mono}
 	for _, m := range c.config().Members {
 		if m.ID == c.self.ID {
 			continue
@@ -246,6 +247,7 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	if r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged {
 		c.note(Note{Kind: NoteStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
 		p.becomeStale()
+		c.onTransferTargetStale(p.peer.ID)
 		return
 	}
 	if p.conflicted(r.Prev, agreed.Index) {
@@ -287,17 +289,20 @@ func (c *Core) sendHeartbeat(p *progress) {
 
 // heartbeat repeats during idle periods to prevent election timeouts (§5.2). It is left out for a
 // follower that has answered an append which was sent after the last one fell due; nothing else
-// counts.
+// counts. Such an answer also shows that the round trip is no longer than that.
 func (c *Core) heartbeat() {
 	l := c.leader
-	l.round = c.nextID()
+	since := c.now.Mono - l.beatAt
+	l.round, l.beatAt = c.nextID(), c.now.Mono
 	for i := range l.peers {
 		p := &l.peers[i]
 		busy := p.state == stream && p.match > p.tickLast && !l.reads.waiting()
 		p.tickLast = max(p.tickLast, p.next-1)
-		if !busy {
-			c.sendHeartbeat(p)
+		if busy {
+			p.roundTrip.add(min(since, p.roundTrip.max()))
+			continue
 		}
+		c.sendHeartbeat(p)
 	}
 }
 

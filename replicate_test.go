@@ -397,3 +397,28 @@ func TestReplicate_AllocationsDoNotGrowWithTheEntries(t *testing.T) {
 	one, many := cost(1), cost(64)
 	assert.LessOrEqual(t, many, one+4, "64 entries in one step against one")
 }
+
+// Under load no heartbeat measures the way. Appends that are answered within an interval do, or one pause of
+// a follower would let a leader that is cut off lead on for a long time, much later.
+func TestCheckQuorum_UnderLoadALongRoundTripIsForgotten(t *testing.T) {
+	c := streaming(t, 2, 1)
+	c.after(heartbeatPace)
+	for c.now < 1000*ms+10*electionTimeout { // b is paused
+		c.echo("c", 0)
+		c.after(heartbeatPace / 2)
+	}
+	c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 3})
+	for range 40 {
+		c.propose("x")
+		c.persist()
+		last := c.Status().Last.Index
+		c.receive("b", 2, raft.AppendReply{Match: last})
+		c.receive("c", 2, raft.AppendReply{Match: last})
+		c.after(heartbeatPace / 2)
+	}
+	heard := c.now
+	for c.Leadership().Role == raft.Leader {
+		c.timeout()
+	}
+	assert.LessOrEqual(t, c.now-heard, electionTimeout)
+}

@@ -184,3 +184,27 @@ func TestStale_IsRefusedWithThePaceOfHeartbeats(t *testing.T) {
 	}
 	assert.Equal(t, 6, refusals)
 }
+
+// A target that has lost what it acknowledged cannot be handed over to: the transfer ends with it, at
+// whatever moment it is found out.
+func TestStale_EndsAHandOverToIt(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		c := heardLeader(t)
+		if !told {
+			c.propose("x") // so that b is not told to campaign before it has that
+		}
+		c.handOver("b")
+		c.after(heartbeatPace / 5)
+		out := c.receive("b", 2, raft.AppendConflict{Prev: 3, Hint: id(2, 1), Acknowledged: 3})
+		require.Equal(t, "stale", c.progress("b").State)
+		assert.Contains(t, out.Answers, raft.Answer{
+			Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedTimedOut, Leader: "a",
+		}, "told: %v", told)
+		for range 4 {
+			c.echo("c", 3)
+			c.after(heartbeatPace / 2)
+			assert.Greater(t, c.out.WakeAt, c.now, "it waits for nothing that has passed")
+		}
+		assert.Equal(t, raft.AnswerAccepted, c.propose("y").Answers[0].Kind)
+	}
+}

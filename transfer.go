@@ -124,6 +124,14 @@ func (c *Core) onTransferTargetLost(id NodeID) {
 	}
 }
 
+// onTransferTargetStale ends a transfer to a member that has lost what it acknowledged: it will never hold
+// the whole log in this term.
+func (c *Core) onTransferTargetStale(id NodeID) {
+	if t := c.leader.transfer; t != nil && t.to == id {
+		c.cancelTransfer(RefusedTimedOut)
+	}
+}
+
 // onTransferDeadline gives up:
 //
 //	"if leadership transfer does not complete after about an election timeout, the prior leader
