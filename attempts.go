@@ -46,6 +46,7 @@ type ballot struct {
 	began   Time // when the term was raised
 	asked   Time // when the requests left
 	granted []Peer
+	prompt  []Peer // who has answered, yes or no, within an election timeout
 }
 
 // wait is the least time that this member waits for a leader, or for an answer, at present.
@@ -87,8 +88,8 @@ func (c *Core) onAnswer(from Peer, at Time) {
 // outgrow makes the wait at least as long as an own attempt has just taken.
 func (c *Core) outgrow(took Time) {
 	a := &c.follower.attempts
-	if c.leader != nil || took <= c.wait() {
-		return
+	if c.leader != nil || took <= c.wait() || a.doublings == doublingsMax {
+		return // at the longest wait each answer that is later still would only put the attempt off
 	}
 	for a.doublings < doublingsMax && c.wait() < took {
 		a.doublings++
@@ -96,6 +97,24 @@ func (c *Core) outgrow(took Time) {
 	if c.leaderID == "" {
 		c.resetElectionDeadline() // the attempt under way gets the longer wait, too
 	}
+}
+
+// onPromptVote shortens a long wait: an own vote that was soon durable, and answers to its requests that a
+// quorum gave at once, show that what was slow is so no more. Without it one hold-up of a few seconds, and
+// a vote that is split right after it, would leave the cluster without a leader for several times as long.
+func (c *Core) onPromptVote(from Peer) {
+	a, b := &c.follower.attempts, c.follower.attempts.ballot
+	if b == nil || c.leader != nil || c.now.Mono-b.began > c.electionTimeout() || slices.Contains(b.prompt, from) {
+		return
+	}
+	b.prompt = append(b.prompt, from)
+	if a.doublings == 0 || !c.hasQuorum(b.prompt) {
+		return
+	}
+	a.doublings = 0
+	a.asked, a.next = [askedMax]question{}, 0 // what comes yet says only what was
+	c.resetElectionDeadline()
+	a.boundUntil = min(a.boundUntil, c.follower.deadline)
 }
 
 // any reports whether there is anything to forget.
@@ -141,7 +160,8 @@ func (c *Core) onVoteDurable() {
 		return
 	}
 	a := &c.follower.attempts
-	if b := a.ballot; b != nil && b.grant(c.self) {
+	own := a.ballot != nil && a.ballot.grant(c.self)
+	if b := a.ballot; own {
 		took := c.now.Mono - b.began
 		b.asked = c.now.Mono
 		a.write = max(a.write, took)
@@ -150,6 +170,9 @@ func (c *Core) onVoteDurable() {
 	}
 	c.resetElectionDeadline()
 	a.boundUntil = c.follower.deadline
+	if own {
+		c.onPromptVote(c.self)
+	}
 	c.countVotes()
 }
 

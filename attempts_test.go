@@ -307,3 +307,62 @@ func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
 	}
 	assert.LessOrEqual(t, c.now-began, 6*electionTimeout, "its own wait, and one for another")
 }
+
+// An answer that is later than the longest wait says nothing new, and does not put the attempt off again.
+func TestAttempts_TheLongestWaitIsNotPutOffByLateAnswers(t *testing.T) {
+	c := follower(t, 1, 1)
+	c.timeout()
+	round := c.round
+	c.after(100 * electionTimeout)
+	c.receive("b", 1, raft.PreVoteReply{ID: round})
+	require.Equal(t, 64*electionTimeout, c.wait())
+	wake := c.out.WakeAt
+	c.after(30 * electionTimeout)
+	c.receive("c", 1, raft.PreVoteReply{ID: round})
+	assert.Equal(t, wake, c.out.WakeAt)
+}
+
+// One hold-up lengthens the waits of all, and what waited may split the votes when it is over. An election
+// in which the own vote and the answers of a quorum came at once shows that nothing is slow any more.
+func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
+	grown := func(t *testing.T) *core {
+		c := follower(t, 1, 1)
+		c.timeout()
+		round := c.round
+		c.after(40 * electionTimeout)
+		c.receive("c", 1, raft.PreVoteReply{ID: round})
+		require.Equal(t, 64*electionTimeout, c.wait())
+		c.grantPreVote("b")
+		require.Equal(t, raft.Candidate, c.Leadership().Role)
+		return c
+	}
+	c := grown(t)
+	c.persist()
+	assert.Equal(t, 64*electionTimeout, c.wait(), "nobody else has answered")
+	c.receive("z", 2, raft.VoteReply{})
+	assert.Equal(t, 64*electionTimeout, c.wait(), "z has no vote")
+	out := c.receive("b", 2, raft.VoteReply{})
+	assert.Equal(t, electionTimeout, c.wait())
+	assert.LessOrEqual(t, out.WakeAt-c.now, 2*electionTimeout)
+	c.now = out.WakeAt - ms
+	out = c.receive("b", 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: 1}, Last: id(2, 1)})
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 1}}))
+	c.now += 2 * ms
+	if c.Leadership().Role == raft.Candidate {
+		out = c.receive("b", 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: 2}, Last: id(2, 1)})
+		assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 2}, Granted: true}),
+			"its own vote binds it no longer than its wait")
+	}
+
+	c = grown(t)
+	c.after(electionTimeout + ms)
+	c.persist()
+	c.receive("b", 2, raft.VoteReply{})
+	assert.Equal(t, 64*electionTimeout, c.wait(), "its own disk was slow")
+
+	c = grown(t)
+	c.persist()
+	c.after(electionTimeout + ms)
+	c.receive("b", 2, raft.VoteReply{})
+	assert.Equal(t, 64*electionTimeout, c.wait(), "the answer was slow")
+}

@@ -186,6 +186,7 @@ func (c *Core) onPreVoteGrant(from Peer, r PreVoteReply) {
 
 func (c *Core) onVoteReply(from Peer, r VoteReply) {
 	c.onAnswer(from, c.follower.attempts.sinceTerm(c.hard.Term))
+	c.onPromptVote(from)
 	if b := c.follower.attempts.ballot; b != nil && r.Granted {
 		c.hearClock(from.ID, r.Wall)
 		b.grant(from)

@@ -180,3 +180,32 @@ func TestSchedule_SlowDisksElect(t *testing.T) {
 		require.Len(t, w.leaders, 1, "seed %d: it stays", seed)
 	}
 }
+
+// The leader is gone, and the links between the others hold everything up for five seconds; then all is fast
+// again. The waits, which have grown meanwhile, do not keep the cluster without a leader much longer.
+func TestSchedule_OneHoldUpIsSoonOver(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, "a", "b", "c")
+		w.startAll()
+		w.run(time.Second)
+		w.leader().crash()
+		for end := w.now + Time(5*time.Second); w.now < end; {
+			next := end
+			for _, id := range w.order {
+				m := w.members[id]
+				if m.core == nil {
+					continue
+				}
+				m.persist(len(m.queue))
+				if m.wakeAt <= w.now {
+					m.step()
+				}
+				next = min(next, m.wakeAt)
+			}
+			w.now = next
+		}
+		w.rng.Shuffle(len(w.wire), func(i, j int) { w.wire[i], w.wire[j] = w.wire[j], w.wire[i] })
+		w.run(2 * time.Second)
+		require.NotNil(t, w.leader(), "seed %d\n%s", seed, w)
+	}
+}

@@ -194,7 +194,7 @@ var persistence = []Mutant{
 	},
 	{
 		ID: "D13", Rule: "the stored commit index is within what is durable", Bug: "it is the one in memory",
-		Edits:  []Edit{instead("disk.go", `w.Commit = min(c.log.commit, c.disk.persisted)`, `w.Commit = c.log.commit`)},
+		Edits:  []Edit{instead("disk.go", `w.Commit = min(c.log.told, c.disk.persisted)`, `w.Commit = c.log.told`)},
 		Expect: "G4, N5", Seen: "etcd #5664, #13509",
 		Profiles: []string{"elections", "crash"},
 		Test:     &Test{".", "TestCommit"},
