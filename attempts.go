@@ -129,8 +129,8 @@ func (c *Core) calm() {
 	}
 }
 
-// linkReturned lets an attempt begin soon: the answers to the ones before may have been late, or be it
-// yet, because of the link that now stands again.
+// linkReturned lets an attempt begin soon: the link that now stands again may be the reason why answers to
+// earlier attempts were late, and late answers that are still to come say nothing about the next attempt.
 func (c *Core) linkReturned() {
 	a, deadline := &c.follower.attempts, c.follower.deadline
 	a.asked, a.next = [askedMax]question{}, 0
@@ -197,7 +197,7 @@ func (c *Core) overslept(by Time) {
 	}
 }
 
-// noteSlowness notes, once, which figure keeps a third attempt from being a shorter story.
+// noteSlowness notes, at the third attempt and only once, what takes longer than the election timeout.
 func (c *Core) noteSlowness() {
 	a := &c.follower.attempts
 	if a.told || a.made <= 2 {

@@ -21,9 +21,9 @@ type Result struct {
 //
 // Errors by what to do: *NotLeaderError: not applied, ask its Leader. ErrOverloaded: not applied, try
 // again later. *TooLargeError: not applied, never will be. ErrClosed, ErrWiped: not applied, this
-// member is of no use. ErrWithinFSM: the FSM called it. ErrOutcomeUnknown: may be applied, now or later; do not retry blindly. After
-// ctx ended the error matches ErrOutcomeUnknown and ctx.Err(), or ctx.Err() alone if the command never
-// got as far as the log.
+// member is of no use. ErrWithinFSM: the FSM called it. ErrOutcomeUnknown: may be applied, now or later;
+// do not retry blindly. After ctx ended the error matches ErrOutcomeUnknown and ctx.Err(), or ctx.Err()
+// alone if the command never got as far as the log.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()
 	result, err := n.propose(ctx, EntryCommand, cmd)

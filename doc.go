@@ -19,7 +19,8 @@
 // They sort by what to do. *[NotLeaderError], [ErrOverloaded] and [ErrClosed]: not applied; ask the
 // leader, wait, or go elsewhere. [ErrOutcomeUnknown]: it may be applied, now or later; do not retry
 // blindly. A context cancels the wait, never the entry. A node that ended by itself says why in
-// [Node.Err]: *[StorageError], *[FSMError] or *[InvariantError].
+// [Node.Err]: *[StorageError], *[FSMError], *[TransportError] or *[InvariantError], or that its store must not
+// go on: *[StaleImageError], *[ContradictedError].
 //
 // # The core, for a loop of your own
 //
@@ -37,13 +38,13 @@
 //	event.go         what can happen
 //	output.go        what must be done, in order
 //	message.go       the RPCs, in the paper's names
-//	election.go      timeouts, pre-vote, votes, stickiness
+//	election.go      timeouts, pre-vote, votes, stickiness; attempts.go: elections where all is slow
 //	append.go        a follower receives entries
 //	replicate.go     a leader sends and counts
 //	progress.go      probe and stream, for each follower
 //	commit.go        the commit rule; quorum.go: majorities
 //	log.go           which term wrote which index
-//	disk.go          what is durable, and which message waits for it
+//	disk.go          what is durable, and which message waits for it; marked.go: a store that must not go on
 //	founding.go      how a cluster comes to be
 //	read.go          linearizable reads
 //	transfer.go      leadership transfer; stall.go: a leader whose disk stands still; clock.go: stamps
@@ -57,13 +58,14 @@
 //	mailbox.go       where events wait for the loop
 //	writer.go        the disk
 //	sender.go        the network, one for each peer and lane
-//	applier.go       the FSM
+//	applier.go       the FSM; fsmcall.go: which call of it is running
 //	tail.go          the recent entries, for senders and applier
-//	handshake.go     who this member is, and whom it talks to; refusal.go: why not
-//	lineage.go       how an older image of a disk is found out
+//	handshake.go     the rules of whom a member talks to; refusal.go: why not; identity.go: who this member is
+//	lineage.go       a store's starts; descent.go: how an older image of a disk is found out
+//	guard.go         panics of logger and transport; late.go: a loop that woke late; verdict.go: what ends a node
 //	status.go        one value that says it all; metrics.go: counters; history.go, dump.go: the latest notes
 //
-// Between both, entry.go, configuration.go, config.go and errors.go; storage.go, transport.go and
+// Between both, entry.go, configuration.go, config.go, limits.go and errors.go; storage.go, transport.go and
 // fsm.go are the interfaces that the node needs.
 //
 // docs/architecture.md has the contract between the two, docs/reading-order.md the way from the paper to

@@ -104,7 +104,7 @@ func (p *configProblems) member(id NodeID, list []Member) {
 		p.add("Initial", "%w", err)
 	}
 	if _, ok := initial.Member(id); !ok {
-		p.add("Initial", "does not name this member, %q: name it too, or leave the list out and have it added", id)
+		p.add("Initial", "does not name this member, %q: name it too, or leave the list out: then it waits to be added", id)
 	}
 	for _, m := range list {
 		if m.Incarnation != 0 {

@@ -428,19 +428,19 @@ func (n *Node) report() {
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns nil while the node runs, ErrClosed after Close, and otherwise what ended it: a
-// *StorageError, *FSMError, *TransportError or *InvariantError.
+// *StorageError, *FSMError, *TransportError, *StaleImageError, *ContradictedError or *InvariantError.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// Close hands leadership over if this member leads, or waits for a hand-over that is under way, as long as
-// the disks take for an election, and for 64 election timeouts at most, then ends the node, waits for all its goroutines (so also for a running
-// FSM.Apply, and for a write that the disk is at, however long it stands still), and closes the storage
-// and the transport. It is idempotent, and returns what went wrong on the way, or what had ended the node
-// before. Within a call of the FSM it does nothing and returns ErrWithinFSM: an FSM ends its node by
-// returning an error.
+// Close hands leadership over if this member leads, or waits for a hand-over that is under way: for as long
+// as the disks take for an election, and for 64 election timeouts at most. Then it ends the node, waits for
+// all its goroutines (so also for a running FSM.Apply, and for a write that the disk has not finished,
+// however long it stands still), and closes the storage and the transport. It is idempotent, and returns
+// what went wrong on the way, or what had ended the node before. Within a call of the FSM it does nothing
+// and returns ErrWithinFSM: an FSM ends its node by returning an error.
 func (n *Node) Close() error {
 	if n.fsmCalls.within() {
 		return ErrWithinFSM

@@ -99,15 +99,7 @@ func lostAcknowledgementAndNobodyElse(d *director) {
 
 func lateConflicts(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
-	d.lose(these(a), these(c), raft.AppendRequest{})
-	for range 3 {
-		d.written(a)
-	}
-	d.crash(a)
-	conflicts := d.record(these(c), these(b), raft.AppendConflict{})
-	d.elect(b)
-	d.until("c has all", func() bool { return conflicts.some() && b.progressOf(c).Match == b.last() })
+	conflicts := d.brought(b, c)
 	d.crash(c)
 	d.start(c)
 	d.until("c has restarted, and follows b", func() bool { return c.status.Leader == b.id })

@@ -150,8 +150,10 @@ func lateAcknowledgement(d *director) {
 	d.check("what matches stays", func() bool { return a.progressOf(c).Match == a.last() })
 }
 
-func lateRejection(d *director) {
-	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+// brought has a leader, the first node, die before c has its entries, and b, the next one, bring c up to date. It
+// returns what c rejects on the way.
+func (d *director) brought(b, c *node) *hold {
+	a := d.c.nodes[0]
 	d.found()
 	d.lose(these(a), these(c), raft.AppendRequest{})
 	for range 3 {
@@ -161,6 +163,12 @@ func lateRejection(d *director) {
 	rejections := d.record(these(c), these(b), raft.AppendConflict{})
 	d.elect(b)
 	d.until("c has all", func() bool { return rejections.some() && b.progressOf(c).Match == b.last() })
+	return rejections
+}
+
+func lateRejection(d *director) {
+	b, c := d.c.nodes[1], d.c.nodes[2]
+	rejections := d.brought(b, c)
 	for _, m := range rejections.taken() {
 		d.arriveTogether(m)
 		d.check("the next entry to send is above what matches", func() bool {

@@ -28,7 +28,7 @@ var values = []value[raft.Metrics]{
 		func(m raft.Metrics) float64 { return float64(m.DiskStalls) }),
 	counter("late_wakes_total", "Times that the loop woke half an election timeout after its deadline, or later.",
 		func(m raft.Metrics) float64 { return float64(m.LateWakes) }),
-	counter("stale_members_total", "Members that this one led and that hold less than they have acknowledged.",
+	counter("stale_members_total", "Times that this member led and found one that holds less than it has acknowledged.",
 		func(m raft.Metrics) float64 { return float64(m.StaleMembers) }),
 	counter("steps_total", "Steps of the core.", func(m raft.Metrics) float64 { return float64(m.Steps) }),
 

@@ -161,7 +161,7 @@ func (w *wireHello) check() error {
 
 const startBytes = 8 // of a number or a nonce
 
-// encodeLineage makes use of it that the numbers count up one by one.
+// encodeLineage writes the number of the first start and the nonces of all: the numbers count up one by one.
 func encodeLineage(l raft.Lineage) []byte {
 	if len(l) == 0 {
 		return nil
