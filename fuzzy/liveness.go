@@ -379,7 +379,7 @@ func (l *liveness) restartOne() {
 
 // rejoined: it has caught up, and deposed nobody (dissertation §9.6).
 func (l *liveness) rejoined() bool {
-	if l.exiled && l.c.profile.World.steady() && l.c.profile.Voters > 2 && bits.OnesCount64(l.core) == len(l.c.nodes) {
+	if l.exiled && l.c.profile.steady() && l.c.profile.Voters > 2 && bits.OnesCount64(l.core) == len(l.c.nodes) {
 		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
 			"%s lost the lead when a follower restarted", l.leader.id)
 	}
@@ -398,7 +398,7 @@ func (p *Profile) quietTime() sim.Time {
 func (l *liveness) end() {
 	c := l.c
 	whole := bits.OnesCount64(l.core) == len(c.nodes)
-	if whole && c.profile.World.steady() {
+	if whole && c.profile.steady() {
 		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost the lead of an idle cluster", l.leader.id)
 		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2)
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())

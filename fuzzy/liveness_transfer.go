@@ -12,7 +12,7 @@ const transferUnits = 4
 // feasible reports whether nothing can be in the way of a transfer.
 func (l *liveness) feasible() bool {
 	p := &l.c.profile
-	return l.exiled && p.World.steady() && p.Node.diskStallMax() >= p.unit()
+	return l.exiled && p.steady() && p.Node.diskStallMax() >= p.unit()
 }
 
 // handedOver asks for the transfer, and reports whether it has ended.
@@ -66,7 +66,7 @@ const ticketUnits = 12
 // prompt checks that what is asked of the healed, once they have a leader, does not wait for too long.
 func (l *liveness) prompt() {
 	c := l.c
-	if l.asked == 0 || !l.exiled || !c.profile.World.steady() || l.stage > converging {
+	if l.asked == 0 || !l.exiled || !c.profile.steady() || l.stage > converging {
 		return
 	}
 	bound := (ticketUnits + l.backlog()) * c.profile.unit()

@@ -124,10 +124,11 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 			if s.Role == raft.Candidate || s.Durable != before.Durable {
 				w.cause = w.now // a vote, its own or another's, may have become durable
 			}
-			if at := w.attempts.stood[s.Term]; at > 0 && s.Durable != before.Durable && s.Durable == n.hard {
+			term := s.Durable.Term // a later event of the step may have raised the term again
+			if at := w.attempts.stood[term]; at > 0 && s.Durable != before.Durable && s.Durable.Vote == n.peer() {
 				w.attempts.answered(at, w.now)
-				w.attempts.stood[s.Term] = 0
-				w.attempts.asked[s.Term] = w.now
+				w.attempts.stood[term] = 0
+				w.attempts.asked[term] = w.now
 			}
 		}
 	}

@@ -19,7 +19,7 @@ type World struct {
 const (
 	worldDiskTenths  = 100
 	worldTripTenths  = 50
-	worldStepTenths  = 5
+	worldStepTenths  = 100
 	worldPauseTenths = 100
 	worldLossMax     = 20_000
 	tripJitter       = 8
@@ -30,8 +30,13 @@ func (w *World) quiet() bool {
 	return w.Disk == 0 && w.Trip == 0 && w.Step == 0 && w.Pause == 0 && w.Loss == 0
 }
 
-// steady reports whether a leader that works has no reason ever to lose its followers.
-func (w *World) steady() bool { return w.Pause == 0 && w.Loss == 0 }
+// steady reports whether a leader that works has no reason ever to lose its followers. Those whose steps take
+// longer than their timers do not tell a silent leader from their own slowness, and may stand: then another
+// is elected.
+func (p *Profile) steady() bool {
+	w := &p.World
+	return w.Pause == 0 && w.Loss == 0 && w.Step <= p.ElectionTimeout/2
+}
 
 // unit is the longest that one wait and one exchange take in the world: an election timeout, a message there and
 // back, the steps that take it, a write behind another one that the disk had just begun, and a pause. All bounds
