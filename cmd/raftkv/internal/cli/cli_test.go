@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -86,8 +87,10 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 
 // The leader's log alone would say why a member is kept out, and its operator may look at neither.
 func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
+	founded := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"id":"n1","role":"leader","tolerance":"none","leader_reason":"n1 leads; n4: known",
+		_, _ = fmt.Fprintf(w, `{"founded":%v,`, founded)
+		_, _ = w.Write([]byte(`"id":"n1","role":"leader","tolerance":"none","leader_reason":"n1 leads; n4: known",
 			"members":[{"id":"n1","connected":true},{"id":"n2","connected":false,"connection_error":"too old"},
 			{"id":"n3","connected":true,"connection_error":"earlier"},{"id":"n4","connected":false,"connection_error":"known"}]}`))
 	}))
@@ -96,6 +99,10 @@ func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 	assert.Contains(t, out, "\nnone\nn1 leads; n4: known\nn2: too old\n")
 	assert.NotContains(t, out, "earlier")
 	assert.Equal(t, 1, strings.Count(out, "n4"), "nothing is said twice")
+
+	founded = false
+	_, out, _ = run(t, "", "status", "--server", server.URL)
+	assert.NotContains(t, out, "too old", "until there is a cluster, the other sentences say whom it waits for, and why")
 }
 
 // A server that is frozen must not make the others' answers wait, nor differ in age.

@@ -293,7 +293,7 @@ func askAll(ctx context.Context, r *reach, urls []string) ([]api.Status, []error
 func printSentences(out io.Writer, status api.Status) error {
 	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
 	for _, m := range status.Members {
-		if !m.Connected && m.ConnectionErr != "" {
+		if status.Founded && !m.Connected && m.ConnectionErr != "" { // else Missing says it
 			sentences = append(sentences, m.ID+": "+m.ConnectionErr)
 		}
 	}
