@@ -100,6 +100,7 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 		{"a second connection in one start", func(v *Handshake, h *Hello) { v.Live = start(8) }, 0, false},
 		{"a peer without starts", func(v *Handshake, h *Hello) { h.Lineage = nil }, RefusedMalformed, false},
 		{"a peer whose number is not that of its last start", func(v *Handshake, h *Hello) { h.Boot = 9 }, RefusedMalformed, false},
+		{"starts that do not count up", func(v *Handshake, h *Hello) { h.Lineage = append(starts(1, 6), start(8)) }, RefusedMalformed, false},
 
 		{"it has seen a later start of ours", func(v *Handshake, h *Hello) { h.Remembers.Boot = start(10) }, RefusedOwnImage, true},
 		{"it has seen another start of ours with this number", func(v *Handshake, h *Hello) { h.Remembers.Boot = copied(9) }, RefusedOwnImage, true},

@@ -315,3 +315,34 @@ func (r *requests) applyAll(next Index) Index {
 	}
 	return next
 }
+
+// What the applier reads must be what the core has committed, and not another entry in its place.
+func TestApplier_AppliesNothingElseThanWhatIsCommitted(t *testing.T) {
+	n := parts(nil, nil, nil)
+	n.tail.write(&LogWrite{Entries: entriesOf(1, 0, 3, 1), Generation: 1})
+	state := &tally{}
+	n.applier = newApplier(n, state, EntryID{})
+	n.applier.applyUpTo(EntryID{2, 3})
+	var broken *InvariantError
+	require.ErrorAs(t, n.applier.apply(), &broken)
+	expect.Zero(t, state.n)
+}
+
+// A member tells a peer what it remembers of it once that is on the disk, and not before: the peer counts on it.
+func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := parts(nil, nil, nil)
+		_, h := aMeeting()
+		h.ClusterName, h.Expected, h.Remembers = "test", Peer{ID: "n1"}, Sighting{}
+		var refusal *Refusal
+		n.wg.Go(func() { refusal = n.identity.meet(h) })
+		synctest.Wait()
+		memory, _ := n.identity.unwritten()
+		require.NotNil(t, memory)
+		expect.Zero(t, n.identity.hello(h.From.ID).Remembers)
+		n.identity.written(memory)
+		n.wg.Wait()
+		require.Nil(t, refusal)
+		expect.Equal(t, h.Lineage.Last(), n.identity.hello(h.From.ID).Remembers.Boot)
+	})
+}

@@ -166,7 +166,7 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 		c.receive("b", 2, raft.Heartbeat{})
 		c.read(1)
 		asked, repeats := c.now, 0
-		for c.now += heartbeatPace; ; c.now += heartbeatPace {
+		for c.now += heartbeatPace; c.now-asked < 20*electionTimeout; c.now += heartbeatPace {
 			out := c.receive("b", 2, raft.Heartbeat{})
 			repeats += len(bodies(out.Send, "b"))
 			if len(out.Answers) > 0 {

@@ -155,6 +155,26 @@ func TestStall_ASlowDiskHasNotStalled(t *testing.T) {
 
 // A disk that has taken long for a write may take three times as long for the next one, but a stall that
 // ended does not lengthen the next one without end.
+// What a write waits behind others is not the time that the disk takes for it: neither does it stall the disk, nor
+// does it lengthen the limit.
+func TestStall_TheQueueBeforeAWriteDoesNotCount(t *testing.T) {
+	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
+	c := leaderOf(t, "abc", 2, 1)
+	c.persist()
+	var queued []raft.Seq
+	for _, command := range []string{"1", "2", "3", "4", "5"} {
+		c.propose(command)
+		queued = append(queued, c.seq)
+	}
+	for _, seq := range queued {
+		assert.NotContains(t, c.waitHearing(diskStallMax/4, both), raft.NoteDiskStalled)
+		c.step(raft.Persisted{Seq: seq})
+	}
+	c.propose("x")
+	assert.NotContains(t, c.waitHearing(diskStallMax-heartbeatPace, both), raft.NoteDiskStalled)
+	assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.NoteDiskStalled)
+}
+
 func TestStall_TheLimitGrowsWithWhatWritesTook(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	for _, row := range []struct{ took, limit raft.Time }{

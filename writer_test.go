@@ -128,3 +128,14 @@ func TestMergeWrites_StopsAtItsLimit(t *testing.T) {
 	_, n := mergeWrites([]Write{big(1), big(2), big(3), big(4)})
 	expect.Equal(t, 2, n)
 }
+
+// A mark is written by itself: a crash in the middle of what came before it must not leave it behind.
+func TestMergeWrites_AMarkIsAWriteOfItsOwn(t *testing.T) {
+	queue := []Write{{Seq: 1, Commit: 3}, {Seq: 2, Mark: &Mark{Kind: MarkStaleImage}}}
+	merged, n := mergeWrites(queue)
+	require.Equal(t, 1, n)
+	expect.Nil(t, merged.Mark)
+	merged, n = mergeWrites(queue[1:])
+	require.Equal(t, 1, n)
+	expect.Equal(t, queue[1].Mark, merged.Mark)
+}

@@ -167,6 +167,7 @@ func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 	}
 	if w := &n.seen; w.now > w.toldUntil {
 		w.toldUntil = w.now + 2*n.timeout() + 4*slowestAck(n)
+		w.told = s.HandingOverUntil
 	}
 	to, member := s.Config.Member(m.To.ID)
 	k.c.holds(member && to.Kind == raft.Voter, "G15", "%s hands over to %s, which is no voter", n.id, m.To.ID)

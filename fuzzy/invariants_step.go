@@ -36,6 +36,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	k.early(n, before, out)
 	k.preVotes(n, before, events, out, heard)
 	k.waits(n, before, out)
+	k.patient(n, before, events, out)
 	k.replies(n, before, events, out)
 	k.refuses(n, before, events, out)
 	k.founds(n, before, out)

@@ -9,7 +9,7 @@ import (
 
 // The invariants of timers and votes from the early side, and of a member that is told to stop.
 //
-//	N25  Nobody stands before an election timeout has passed since it heard its leader, voted, stood or started, unless that leader has stepped down. (§5.2)
+//	N25  Nobody stands before an election timeout has passed since it heard its leader, its vote was durable, it stood or started, unless that leader has stepped down. (§5.2)
 //	N26  A pre-vote is granted as a vote would be: to who is as up to date, by nobody who hears a leader. (dissertation §9.6)
 //	N27  Members that are started with one seed draw different election timeouts.
 //	N28  Who is told that its node stops answers all that is open at once, and takes nothing more.
@@ -20,6 +20,9 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	if w.heard == w.now || before.Role == raft.Leader {
 		w.rested = w.now
+	}
+	if durable := s.Durable != before.Durable && s.Durable == n.hard && s.Durable.Vote != (raft.Peer{}); durable {
+		w.rested = w.now // the vote has the time to elect somebody from now on
 	}
 	if w.freed == w.now {
 		w.rested = w.now - n.timeout() // it may stand at once

@@ -42,6 +42,11 @@ type witness struct {
 	since       raft.Time   // when that began
 	handOverMax raft.Time   // how long it may take, as slow as acknowledgements are
 	toldUntil   raft.Time   // until when it may wait for whom it has told to campaign
+	told        raft.Time   // until when it said then that it waits
+
+	resigned   raft.NodeID // who said last that it leads no more
+	resignedIn raft.Term
+	wrote      raft.Time // when its disk was last seen to end a write
 }
 
 // peerWitness is what has come from one voter or learner in the present term.

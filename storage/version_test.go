@@ -181,3 +181,20 @@ func TestBolt_ReadsTheFirstFormat(t *testing.T) {
 		return b
 	})
 }
+
+// The record of the starts and that of the owner are written together: if they disagree, one of them is damaged.
+func TestBolt_ALineageThatEndsElsewhereIsDamaged(t *testing.T) {
+	dir := foundedStore(t)
+	changed(t, dir, lineageBucket, recordKey, func(record []byte) []byte {
+		l, err := decodeLineage(record)
+		require.NoError(t, err)
+		l.boots = l.boots.Begin(9)
+		record, err = l.encode()
+		require.NoError(t, err)
+		return record
+	})
+	_, err := loaded(t.Context(), t, dir)
+	var corrupt *raft.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+	assert.ErrorContains(t, err, lineageName)
+}

@@ -1,0 +1,83 @@
+package fuzzy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// The invariants of waits that end too early.
+//
+//	N30  A disk that has ended a write within DiskStallMax has not stalled.
+//	N35  Nobody stands while its term or vote is on the way to the disk, nor grants a pre-vote against that vote.
+//	N36  Who was told by the leader of a term that it leads no more does not follow it again in that term.
+//	N37  A leader stays while it hears a quorum in the time that it may, and while it waits for whom it told to campaign.
+
+// patient checks that a member gives up nothing too early.
+func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	k.working(n, before)
+	k.awaitsDisk(n, before, out)
+	s, w := &n.status, &n.seen
+	for i := range out.Notes {
+		switch note := &out.Notes[i]; note.Kind {
+		case raft.NoteSteppedDown:
+			w.resigned, w.resignedIn = note.Peer, note.Term
+		case raft.NoteQuorumLost:
+			if len(events) == 0 { // else it may have learned what the witness has not
+				k.stays(n, before)
+			}
+		}
+	}
+	if s.Leader != "" && s.Leader == w.resigned && s.Term == w.resignedIn {
+		k.broken("N36", "%s follows %s, which has said that it leads term %d no more", n.id, s.Leader, s.Term)
+	}
+}
+
+// working checks when a disk counts as stalled.
+func (k *checker) working(n *node, before *raft.CoreStatus) {
+	s, w := &n.status, &n.seen
+	if s.Persisted > before.Persisted || s.Durable != before.Durable {
+		w.wrote = w.now
+	}
+	if s.DiskStalled && w.wrote > 0 && w.now-w.wrote < raft.Time(k.c.profile.Node.diskStallMax()) {
+		k.broken("N30", "%s takes its disk for stalled, which has ended a write %v ago", n.id, time.Duration(w.now-w.wrote))
+	}
+}
+
+// awaitsDisk checks who waits for its own term or vote.
+func (k *checker) awaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output) {
+	s := &n.status
+	unwritten := s.Durable != n.hard && s.Durable == before.Durable && out.Write.Hard == nil
+	if !unwritten {
+		return
+	}
+	for i := range out.Notes {
+		switch note := &out.Notes[i]; {
+		case note.Kind == raft.NoteTimeout:
+			k.broken("N35", "%s stands for election, and term %d is not on its disk", n.id, s.Term)
+		case note.Kind == raft.NotePreVoteGranted && n.hard.Vote != raft.Peer{}:
+			k.broken("N35", "%s grants %s a pre-vote, and its vote of term %d is not on its disk", n.id, note.Peer, s.Term)
+		}
+	}
+}
+
+// stays checks a leader that has just stepped down because it heard no quorum.
+func (k *checker) stays(n *node, before *raft.CoreStatus) {
+	w := &n.seen
+	if w.told > 0 && before.HandingOverUntil == w.told && w.now < w.told {
+		k.broken("N37", "%s steps down in term %d, and waits for whom it told to campaign for %v more",
+			n.id, before.Term, time.Duration(w.told-w.now))
+	}
+	all, heard := voters(&before.Config, func(i int, p raft.Peer) bool {
+		at := slices.IndexFunc(before.Peers, func(q raft.PeerProgress) bool { return q.ID == p.ID })
+		if at < 0 || before.Peers[at].State == "stale" {
+			return p == n.peer()
+		}
+		window := max(n.timeout(), min(2*before.Peers[at].RoundTrip, waitsMax*n.timeout()))
+		return w.now-w.peers[i].heard < window
+	})
+	if heard >= majority(all) {
+		k.broken("N37", "%s steps down in term %d, and has heard %d of %d voters in the time that it may", n.id, before.Term, heard, all)
+	}
+}

@@ -1,0 +1,59 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/coxswain/raft"
+)
+
+// impatient is what gives up too early, of a follower or of a leader.
+var impatient = []struct {
+	rule   string
+	breach func(n, other *node, before *raft.CoreStatus, out *raft.Output)
+}{
+	{"N25", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) { // its vote has just become durable
+		n.hard.Vote = n.peer()
+		n.seen.rested, n.status.Durable, before.Durable = 0, n.hard, raft.HardState{Term: n.hard.Term}
+		out.Notes = []raft.Note{{Kind: raft.NoteTimeout}}
+	}},
+	{"N30", func(n, _ *node, before *raft.CoreStatus, _ *raft.Output) {
+		n.status.DiskStalled, n.status.Persisted = true, before.Persisted+1
+	}},
+	{"N35", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) {
+		n.hard.Term++
+		before.Durable = n.status.Durable
+		out.Notes = []raft.Note{{Kind: raft.NoteTimeout}}
+		n.seen.rested = 0
+	}},
+	{"N35", func(n, other *node, before *raft.CoreStatus, out *raft.Output) {
+		n.hard = raft.HardState{Term: n.hard.Term + 1, Vote: n.peer()}
+		before.Durable = n.status.Durable
+		out.Notes = []raft.Note{{Kind: raft.NotePreVoteGranted, Peer: other.id}}
+	}},
+	{"N36", func(n, other *node, _ *raft.CoreStatus, _ *raft.Output) {
+		n.status.Leader, n.seen.resigned, n.seen.resignedIn = other.id, other.id, n.status.Term
+	}},
+	{"N37", func(_, _ *node, _ *raft.CoreStatus, out *raft.Output) { // all were heard a moment ago
+		out.Notes = []raft.Note{{Kind: raft.NoteQuorumLost}}
+	}},
+	{"N37", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) {
+		clear(n.seen.peers)
+		n.seen.told, before.HandingOverUntil = n.seen.now+1, n.seen.now+1
+		out.Notes = []raft.Note{{Kind: raft.NoteQuorumLost}}
+	}},
+}
+
+func TestInvariants_OfWaitsNoticeTheirBreach(t *testing.T) {
+	for _, row := range impatient {
+		c, n, other := running(t)
+		if row.rule == "N25" || row.rule == "N35" {
+			n, other = other, n
+		}
+		n.seen.now = n.now().Mono
+		before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
+		row.breach(n, other, &before, &out)
+		c.check.early(n, &before, &out)
+		c.check.patient(n, &before, nil, &out)
+		expectBreach(t, c, row.rule)
+	}
+}

@@ -1,0 +1,110 @@
+package zoo
+
+// slowness: how long a member waits, for whom, and how it measures that, where everything takes as long as elections.
+var slowness = []Mutant{
+	{
+		ID: "S01", Before: true, Rule: "a voter's wait begins when its vote is durable", Bug: "when it is asked",
+		Edits: []Edit{instead("attempts.go", "c.resetElectionDeadline()\n\ta.boundUntil = c.follower.deadline",
+			`a.boundUntil = c.follower.deadline`)},
+		Expect: "N25", MustKill: true, Profiles: slowly,
+	},
+	{
+		ID: "S02", Before: true, Rule: "a leader waits for twice the longest of the last round trips", Bug: "of the last one",
+		Edits: []Edit{value("replicate.go", `min(2*p.roundTrip.max(), c.electionTimeout()<<doublingsMax)`,
+			`min(2*p.roundTrip.last[(p.roundTrip.next+len(p.roundTrip.last)-1)%len(p.roundTrip.last)], c.electionTimeout()<<doublingsMax)`)},
+		Expect: "N37", MustKill: true, Profiles: slowly,
+	},
+	{
+		ID: "S03", Rule: "who stepped down in an earlier term has told nothing of this one", Bug: "its followers leave the present leader",
+		Edits: []Edit{before("raft.go", staleAnchor, `
+			if _, ok := m.Body.(SteppedDown); ok && c.leader == nil && c.leaderID != "" {
+				c.becomeFollower(c.hard.Term, "")
+				c.follower.deadline = c.now.Mono
+				return
+			}`)},
+		Expect: "N25", Profiles: slowly,
+	},
+	{
+		ID: "S04", Before: true, Rule: "who has said that it leads no more is not heard again", Bug: "what comes late from it is a sign of a leader",
+		Edits:  []Edit{instead("election.go", "if c.follower.resigned {\n\t\treturn\n\t}", `_ = c`)},
+		Expect: "N36", MustKill: true, Profiles: slowly,
+	},
+	{
+		ID: "S05", Rule: "a leader waits for the outcome as long as the target's disk takes", Bug: "for an election timeout",
+		Edits: []Edit{instead("transfer.go", `t.deadline = c.now.Mono + c.outcomeTime(c.leader, t.to)`,
+			`t.deadline = c.now.Mono + c.electionTimeout()`)},
+		Expect: "tests", Profiles: slowly,
+		Test: &Test{".", "TestStall_OneTransferAtATime"},
+	},
+	{
+		ID: "S06", Before: true, Rule: "a leader that has told another to campaign does not step down meanwhile", Bug: "it does, when it hears no quorum",
+		Edits:  []Edit{value("replicate.go", `t != nil && t.sent`, `false`)},
+		Expect: "N37", Profiles: slowly,
+	},
+	{
+		ID: "S07", Before: true, Rule: "a write that waits behind others has not stalled", Bug: "its wait counts",
+		Edits:  []Edit{value("disk.go", `max(d.pending[0].issued, d.endedAt)`, `d.pending[0].issued`)},
+		Expect: "N30", Profiles: slowly,
+		Test: &Test{".", "TestStall_TheQueue"},
+	},
+	{
+		ID: "S08", Rule: "only the heartbeat that measures gives a round trip", Bug: "after a lost one, the next answer counts as its own",
+		Edits:  []Edit{value("progress.go", `round == p.pinged`, `!round.Less(p.pinged)`)},
+		Expect: "N13", Profiles: slowly,
+	},
+	{
+		ID: "S09", Before: true, Rule: "a founder gives slow disks twice the time with each roll", Bug: "always the same",
+		Edits:  []Edit{value("founding.go", `min(f.redone, doublingsMax)`, `0`)},
+		Expect: "tests", Profiles: []string{"founding", "slow"},
+		Test: &Test{".", "TestFounding_IsRedoneWhen"},
+	},
+	{
+		ID: "S10", Rule: "a read waits for a leader that is heard within a bound", Bug: "for as long as it is heard",
+		Edits:  []Edit{value("read.go", `c.now.Mono-c.clients.askedAt < readTimeoutsMax*c.electionTimeout()`, `true`)},
+		Expect: "tests", Profiles: slowly,
+		Test: &Test{".", "TestRead_IsRefusedWhen"},
+	},
+	{
+		ID: "S11", Rule: "a stranger's vote request raises the term if it would be granted", Bug: "whatever its log",
+		Edits:  []Edit{value("envelope.go", `c.grants(m.Term, Peer{}, m.From, body.Last) == Granted`, `true`)},
+		Expect: "tests", Profiles: []string{"swarm", "network"},
+		Test: &Test{".", "TestTerm_WhatAStranger"},
+	},
+	{
+		ID: "S12", Rule: "of an even number of clocks the lower one in the middle counts", Bug: "the upper one",
+		Edits:  []Edit{value("clock.go", `shown[(len(shown)-1)/2]`, `shown[len(shown)/2]`)},
+		Expect: "S3", Profiles: []string{"clock", "swarm"},
+	},
+	{
+		ID: "S13", Before: true, Rule: "who has a vote on the way to the disk grants no pre-vote", Bug: "it does",
+		Edits:  []Edit{value("attempts.go", `c.disk.hard != c.hard`, `false`)},
+		Expect: "N35", MustKill: true, Profiles: slowly,
+	},
+	{
+		ID: "S14", Before: true, Rule: "who has a vote on the way to the disk does not stand", Bug: "it stands against it",
+		Edits:  []Edit{value("election.go", `c.mayCampaign() && c.disk.hard == c.hard`, `c.mayCampaign()`)},
+		Expect: "N35", MustKill: true, Profiles: slowly,
+	},
+	{
+		ID: "S15", Before: true, Rule: "a leader does not take its own sleep for its followers' silence", Bug: "it steps down",
+		Edits:  []Edit{instead("attempts.go", `p.heard = min(p.heard+by, c.now.Mono)`, `_ = p`)},
+		Expect: "N37", MustKill: true, Profiles: slowly,
+	},
+	{
+		ID: "S16", Rule: "a sleep restarts a follower's timer once, until it hears a leader", Bug: "each sleep does",
+		Edits:  []Edit{value("attempts.go", `!c.follower.graced`, `true`)},
+		Expect: "tests", Profiles: slowly,
+		Test: &Test{".", "TestElection_FollowerThatSlept"},
+	},
+	{
+		ID: "S17", Rule: "an answer is measured also if it comes late", Bug: "only the answers in time are",
+		Edits: []Edit{
+			value("raft.go", `c.follower.attempts.sinceTerm(m.Term)`, `Time(0)`),
+			value("raft.go", `c.follower.attempts.sinceRound(body.ID)`, `func() Time {
+				if c.candidate == nil || c.candidate.round != body.ID { return 0 }
+				return c.follower.attempts.sinceRound(body.ID)
+			}()`),
+		},
+		Expect: "L1, L11", Profiles: slowly,
+	},
+}
