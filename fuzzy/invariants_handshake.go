@@ -150,6 +150,16 @@ func (n *node) handshake(memory raft.Memory) *raft.Handshake {
 	return h
 }
 
+// untold reports whether a node refuses another one for good because it cannot tell whether that one's disk is
+// an older image: it has been started too often since they last met.
+func (n *node) untold(peer *node) bool {
+	if !n.c.profile.Node.Handshakes || n == peer {
+		return false
+	}
+	r := n.handshake(n.disk.memory).Judge(peer.handshake(peer.disk.memory).Hello(n.id, 0)).Refusal
+	return r != nil && r.Reason == raft.RefusedUntold
+}
+
 // keep gives the disk the memory to write.
 func (n *node) keep() {
 	if !n.hands.keeping {
