@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +16,23 @@ import (
 // attempts is a way to dial whose attempts take these times, one after the other, and then come to stand.
 // The last time is also that of all later ones.
 type attempts struct {
-	take  []time.Duration
+	take []time.Duration
+
+	mu    sync.Mutex // each attempt has a goroutine of its own
 	conns []*callerFrom
 }
 
-func (a *attempts) dial(ctx context.Context) (net.Conn, error) {
+// begin returns the connection that an attempt comes to, and how long that takes.
+func (a *attempts) begin() (*callerFrom, time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	take := a.take[min(len(a.conns), len(a.take)-1)]
-	conn := &callerFrom{}
-	a.conns = append(a.conns, conn)
+	a.conns = append(a.conns, &callerFrom{})
+	return a.conns[len(a.conns)-1], take
+}
+
+func (a *attempts) dial(ctx context.Context) (net.Conn, error) {
+	conn, take := a.begin()
 	select {
 	case <-time.After(take):
 		return conn, nil
@@ -71,16 +81,16 @@ func TestHedged_AttemptsAreBoundedAndEndWithTheContext(t *testing.T) {
 
 func TestHedged_AnAttemptThatComesTooLateIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var conns []*callerFrom
+		a := &attempts{take: []time.Duration{2*dialAgain + 1}}
 		conn, err := hedged(t.Context(), func(context.Context) (net.Conn, error) { // deaf to its context
-			c := &callerFrom{}
-			conns = append(conns, c)
-			time.Sleep(2*dialAgain + 1)
+			c, take := a.begin()
+			time.Sleep(take)
 			return c, nil
 		})
 		require.NoError(t, err)
-		require.Len(t, conns, 3)
-		assert.Same(t, conns[0], conn)
-		assert.Equal(t, []bool{false, true, true}, []bool{conns[0].closed, conns[1].closed, conns[2].closed})
+		synctest.Wait()
+		require.Len(t, a.conns, 3)
+		assert.Same(t, a.conns[0], conn)
+		assert.Equal(t, []bool{false, true, true}, []bool{a.conns[0].closed, a.conns[1].closed, a.conns[2].closed})
 	})
 }
