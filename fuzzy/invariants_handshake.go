@@ -209,7 +209,8 @@ func (n *node) condemned(m *raft.Mark) {
 func (n *node) admit(peer *node) {
 	start := peer.disk.start()
 	n.c.holds(!peer.isOld(n), "I1", "%s admits %s, and has durably met a later life of its disk", n.id, peer.id)
-	n.disk.met[peer.index] = meeting{peer.disk.incarnation, start, peer.disk.hard.Term}
+	// The start is durable here; a term that this very handshake has shown may not be yet.
+	n.disk.met[peer.index] = meeting{peer.disk.incarnation, start, n.disk.memory.SeenOf(peer.peer()).Term}
 	if slices.Contains(n.hands.admits[peer.index], start) {
 		return
 	}
