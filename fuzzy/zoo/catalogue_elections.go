@@ -140,7 +140,9 @@ var elections = []Mutant{
 		ID: "E20", Rule: "who steps down leads no more in that term", Bug: "it stands again without a new term",
 		Edits: []Edit{before("replicate.go", `c.note(Note{Kind: NoteQuorumLost})`, `
 			c.becomeFollower(c.hard.Term, "")
-			c.setRole("", &candidate{granted: []Peer{c.self}}, nil)
+			c.follower.led = Peer{}
+			c.setRole("", &candidate{}, nil)
+			c.follower.attempts.ballot = &ballot{began: c.now.Mono, asked: c.now.Mono, granted: []Peer{c.self}}
 			for _, m := range c.config().Voters() {
 				if m.ID != c.self.ID { c.promiseVote(m.Peer(), VoteRequest{Last: c.log.Last}) }
 			}
@@ -176,7 +178,8 @@ var preVotes = []Mutant{
 		Edits: []Edit{instead("raft.go", `c.setRole("", &candidate{}, nil)`, `
 			granted := []Peer(nil)
 			if c.candidate != nil { granted = c.candidate.granted }
-			c.setRole("", &candidate{granted: granted}, nil)`)},
+			c.setRole("", &candidate{granted: granted}, nil)`),
+			value("election.go", `&ballot{began: c.now.Mono}`, `&ballot{began: c.now.Mono, granted: c.candidate.granted}`)},
 		Expect: "G8, G1", MustKill: true,
 	},
 	{
