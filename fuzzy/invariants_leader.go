@@ -165,10 +165,10 @@ func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 	if _, ok := m.Body.(raft.TimeoutNow); !ok {
 		return
 	}
-	if w := &n.seen; w.now > w.toldUntil {
-		w.toldUntil = w.now + 2*n.timeout() + 4*slowestAck(n)
-		w.told = s.HandingOverUntil
-	}
+	// Another hand-over may follow one that was given up, so each TimeoutNow counts.
+	w := &n.seen
+	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
+	w.told = s.HandingOverUntil
 	to, member := s.Config.Member(m.To.ID)
 	k.c.holds(member && to.Kind == raft.Voter, "G15", "%s hands over to %s, which is no voter", n.id, m.To.ID)
 	for i := range s.Peers {
