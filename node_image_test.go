@@ -101,11 +101,11 @@ func TestImage_AnOlderDiskLosesNoAcknowledgedWrite(t *testing.T) {
 				c.Restore("n2", image)
 				c.Crash("n1")
 				c.Isolate("n2")
+				n2 := c.Start("n2")
 				for range restarts {
-					c.Restart("n2")
+					n2 = c.Restart("n2")
 				}
-				c.Heal()
-				n2 := c.Restart("n2")
+				c.Heal() // no earlier: a store that is marked already does not start
 
 				var stale *raft.StaleImageError
 				require.ErrorAs(t, ended(t, n2), &stale)
