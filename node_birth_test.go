@@ -128,6 +128,7 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 				c.Wipe(id)
 				n := c.Start(id)
 				c.Await("it to know", func() bool { return n.Status().Wiped })
+				assert.Contains(t, n.Status().Tolerance, "emptied")
 
 				ctx := context.Background()
 				_, err := n.Propose(ctx, []byte("b"))

@@ -201,6 +201,8 @@ func failuresLeft(s Status, limit time.Duration) string {
 	voters, up := reachable(s, limit)
 	quorum := voters/2 + 1
 	switch {
+	case s.Wiped:
+		return "unknown here: this member's disk was emptied, and it does not count"
 	case voters == 0:
 		return "no configuration is known here yet"
 	case !s.Founded:
@@ -276,7 +278,7 @@ func slowElection(core CoreStatus, timeout time.Duration) string {
 	if core.Leader != "" || core.Election.Attempts <= 2 || time.Duration(took) <= timeout {
 		return ""
 	}
-	return fmt.Sprintf("no leader after %d attempts: %s took %v, and Config.ElectionTimeout is %v: set it to %v or more on all members",
+	return fmt.Sprintf("no leader after %d attempts: %s took %v, and the election timeout is %v: set it to %v or more on all members",
 		core.Election.Attempts, what, time.Duration(took).Round(time.Millisecond), timeout, enoughFor(took))
 }
 

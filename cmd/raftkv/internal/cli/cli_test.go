@@ -147,6 +147,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=http://h,n1=g:1=http://g", 2,
 			[]string{`--peers: member "n1" is listed twice`}},
 		{"serve --id n1 --data d --raft-addr :99999 --http-addr ::1:1", 2, []string{"up to 65535", "as in 127.0.0.1:5001 or [::1]:5001"}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 0s", 2, []string{"--election-timeout 0s: use 10ms to 1h"}},
 		{"serve --insecure=maybe", 2, []string{`--insecure "maybe": it takes true or false`}},
 		{"put k v --if-absent --if-revision 1", 2, []string{"--if-absent and --if-revision: give one"}},
 		{"put k v --if-revision 0", 2, []string{"--if-revision 0: no key has it"}},

@@ -35,6 +35,9 @@ say who is missing. HTTP has neither authentication nor encryption: keep it on a
 			if err := o.Validate(); err != nil {
 				return fmt.Errorf("%w\n%w", err, usage.Err)
 			}
+			if o.ElectionTimeout == 0 { // what Config reads as its default
+				return fmt.Errorf("--election-timeout 0s: use 10ms to 1h, as in 150ms; %w", usage.Err)
+			}
 			return member.Run(ctx, o, streams.Err)
 		},
 	}
@@ -48,7 +51,7 @@ say who is missing. HTTP has neither authentication nor encryption: keep it on a
 	flags.StringSliceVar(&o.Via, "via", nil,
 		"addresses to dial members at instead of their own, as id=host:port: a proxy or a tunnel")
 	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond,
-		"silence of the leader before another one is elected")
+		"silence of the leader before another one is elected: at least ten round trips or synced writes")
 	flags.StringVar(&o.TLSCert, "tls-cert", "", "this member's certificate for raft connections, PEM")
 	flags.StringVar(&o.TLSKey, "tls-key", "", "its key, PEM")
 	flags.StringVar(&o.TLSCA, "tls-ca", "", "the authorities that sign the members' certificates, PEM")
