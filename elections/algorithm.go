@@ -1,5 +1,7 @@
 package elections
 
+import "strings"
+
 // Algorithm is one variant of the comparison.
 type Algorithm struct {
 	Name       string // in commands and tables: bully-a
@@ -7,14 +9,36 @@ type Algorithm struct {
 	Source     string // who described it, where and when
 	Assumes    string // of the network, the clocks and the members
 	Guarantees string
-	Takes      string   // what the Raft core takes over from it
-	Leaves     string   // what it does not take over, and why
-	Choices    []string // what the source leaves open, and what was chosen here
-	Epochs     bool     // Leader's second value numbers leaders: two in one are told apart from two at one instant
+	InCore     []*CorePart // what the Raft core has of it today, or instead of it
+	NotInCore  []*CoreLack // what the core could take over from it, and does not have today
+	Leaves     string      // what the core does not take over, and why
+	Choices    []string    // what the source leaves open, and what was chosen here
+	Epochs     bool        // Leader's second value numbers leaders: two in one are told apart from two at one instant
 	New        func(o Options) Machine
 	// Found returns what the members' disks hold, by rank from 0, before a scenario begins; nil: the
 	// algorithm has no disk, or needs nothing on it.
 	Found func(s *Setup) ([]any, error)
+}
+
+// CoreHas says in words what the core has of the algorithm, and where.
+func (a *Algorithm) CoreHas() string {
+	said := make([]string, len(a.InCore))
+	for i, p := range a.InCore {
+		said[i] = p.String()
+	}
+	return strings.Join(said, " ")
+}
+
+// CoreLacks says in words what the core could take over from the algorithm, and does not have.
+func (a *Algorithm) CoreLacks() string {
+	if len(a.NotInCore) == 0 {
+		return ""
+	}
+	said := make([]string, len(a.NotInCore))
+	for i, l := range a.NotInCore {
+		said[i] = l.What
+	}
+	return strings.Join(said, "; ") + "."
 }
 
 // Options is what a Machine is made of.
@@ -50,7 +74,6 @@ var algorithms = []*Algorithm{
 	ballotsNone,
 	stable,
 	raftCore,
-	// Raft with leader preferences joins here.
 }
 
 // Algorithms returns every variant, in the order of the tables.

@@ -31,7 +31,7 @@ func ballots(name, title string, quorum func(n int) int, guarantees string) *Alg
 		Source: "The manual of a commercial cluster product",
 		Assumes: "A known membership, unique ids, wall clocks that differ by less than two periods. " +
 			"Messages may be lost: the next ballot says the same.",
-		Takes: "Priority with takeover, voters that are out of service, and the consecutive-wins damper, as a back-off.",
+		InCore: []*CorePart{coreMajority}, NotInCore: []*CoreLack{lackPriority, lackTakeover, lackConsecutive},
 		Leaves: "Ballots by timestamp: a safety rule never reads a clock. A quorum that can be chosen: " +
 			"only a majority of the configured members prevents split brain.",
 		Choices: []string{

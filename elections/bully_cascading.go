@@ -12,8 +12,7 @@ var bullyCascading = &Algorithm{
 		"crash during the election; n² - n - 1 messages if the lowest rank detects; otherwise " +
 		"nothing: each part of a partition has a leader, and a highest rank that comes and " +
 		"goes is elected each time.",
-	Takes: "Rank as preference, never as authority; a back-off for a favourite that keeps " +
-		"failing.",
+	InCore: []*CorePart{coreStickiness, coreTransfer}, NotInCore: []*CoreLack{lackRank, lackBackOff},
 	Leaves: "The takeover by whoever is highest: a leader that works stays one, unless it hands " +
 		"over.",
 	Choices: []string{

@@ -24,6 +24,7 @@
 //	ring_relay.go from hop to hop round a ring
 //	times.go      how long things take: scaled for comparisons, published for the authors' examples
 //	algorithm.go  the registry
+//	core.go       what the Raft core has and lacks of what the algorithms suggest
 //	setup.go      how members are configured, and finding what is asked for by name
 //	world.go      one run: machines, the network between them, what befalls them
 //	scenario.go   what befalls them, by name; run.go plays one

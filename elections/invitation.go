@@ -15,7 +15,7 @@ var invitationAlgorithm = &Algorithm{
 		"and the timeout; a disk keeps one counter, so that no group has the name of another.",
 	Guarantees: "The members of one group have one leader; there are as many leaders as groups, by " +
 		"definition, and the groups become one while all members reach each other.",
-	Takes:  "A refusal names the leader.",
+	InCore: []*CorePart{coreNamesLeader},
 	Leaves: "The merging of groups: two logs cannot merge.",
 	Choices: []string{
 		"Ties go to the inviter, crossed invitations to the lower number; they are " +

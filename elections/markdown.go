@@ -33,7 +33,7 @@ func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) e
 	for _, a := range p.Algorithms {
 		describe(printf, a)
 	}
-	printf("\n### Raft with leader preferences\n\nIt joins when the core has them: its place in the tables is below Raft.\n")
+	describeCore(printf)
 	printf("\n## Tables\n\nTimes are those of the profile *%s*. Seeds begin at %d, the same for all.\n", p.Setup.Times.Name, p.First)
 	glance(printf, p, cells)
 	for i := range measures {
@@ -61,8 +61,8 @@ type printer func(format string, args ...any)
 func describe(printf printer, a *Algorithm) {
 	printf("\n### %s\n\n`%s`. %s.\n\n", a.Title, a.Name, strings.TrimSuffix(a.Source, "."))
 	for _, line := range []struct{ what, text string }{
-		{"Assumes", a.Assumes}, {"Guarantees", a.Guarantees}, {"The core takes over", a.Takes},
-		{"The core does not take over", a.Leaves},
+		{"Assumes", a.Assumes}, {"Guarantees", a.Guarantees}, {"In the core today", a.CoreHas()}, {"Not in the core", a.CoreLacks()},
+		{"Not taken over", a.Leaves},
 	} {
 		if line.text != "" {
 			printf("- %s: %s\n", line.what, line.text)
@@ -70,6 +70,22 @@ func describe(printf printer, a *Algorithm) {
 	}
 	for _, c := range a.Choices {
 		printf("- *(choice)* %s\n", c)
+	}
+}
+
+// describeCore says what the core has and lacks of what the algorithms suggest.
+func describeCore(printf printer) {
+	printf("\n## The Raft core today\n\n| in the core | file | function |\n|---|---|---|\n")
+	for _, p := range coreParts {
+		printf("| %s | `%s` | `%s` |\n", p.What, p.File, p.Func)
+	}
+	printf("\nIt does not have, though an algorithm here suggests it:\n\n")
+	for i, l := range coreLacks {
+		end := ";"
+		if i == len(coreLacks)-1 {
+			end = "."
+		}
+		printf("- %s%s\n", l.What, end)
 	}
 }
 

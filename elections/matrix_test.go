@@ -284,7 +284,8 @@ func TestAlgorithms_SayWhoTheyAre(t *testing.T) {
 		assert.False(t, seen[a.Name], "%s is registered once", a.Name)
 		seen[a.Name] = true
 		for what, text := range map[string]string{
-			"title": a.Title, "source": a.Source, "assumptions": a.Assumes, "guarantee": a.Guarantees, "takes": a.Takes,
+			"title": a.Title, "source": a.Source, "assumptions": a.Assumes, "guarantee": a.Guarantees,
+			"part in the core": a.CoreHas() + a.CoreLacks() + a.Leaves,
 		} {
 			assert.NotEmpty(t, text, "the %s of %s", what, a.Name)
 		}

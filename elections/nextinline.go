@@ -11,7 +11,7 @@ var nextInLineFailover = &Algorithm{
 	Guarantees: "While that holds, one leader, which need not be the highest rank that lives; n + 1 " +
 		"messages if the first alternate lives; otherwise nothing: each part of a partition " +
 		"has a leader.",
-	Takes:  "Successors in the leader's heartbeats.",
+	InCore: []*CorePart{coreTransfer, coreTarget}, NotInCore: []*CoreLack{lackSuccessors},
 	Leaves: "The alternate that leads because it was asked: a successor only campaigns first.",
 	Choices: []string{
 		"Two alternates are named: the two ranks below the leader, for those above were " +

@@ -32,11 +32,11 @@ var raftCore = &Algorithm{
 		"round trip.",
 	Guarantees: "At most one leader a term, whatever is lost, late or restarted; a majority of the configured " +
 		"members elects it. Two leaders at one instant, in different terms, are possible until the older learns.",
-	Takes:  "It is the core: PreVote, leader stickiness and CheckQuorum are always on.",
-	Leaves: "Leader preferences are not part of this variant.",
-	Epochs: true,
-	New:    newRaft,
-	Found:  found,
+	InCore:    []*CorePart{coreMajority, coreVote, corePreVote, coreStickiness, coreCheckQuorum, coreResigns, coreRedraw},
+	NotInCore: []*CoreLack{lackRank, lackPriority, lackHint},
+	Epochs:    true,
+	New:       newRaft,
+	Found:     found,
 }
 
 const (

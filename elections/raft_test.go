@@ -88,7 +88,8 @@ func TestRaft_ADurableVoteIsRememberedByARestart(t *testing.T) {
 	}
 }
 
-func TestRaft_AMajorityElectsALeaderThatAllFollow(t *testing.T) {
+// raftLedBy2 is three members that have just elected the second of them.
+func raftLedBy2(t *testing.T) *bench {
 	b := raftBench(t, 3)
 	b.clock = b.timers[2][raftWake] // a timer that is much later is taken for a sleep
 	b.fire(2, raftWake)
@@ -102,6 +103,11 @@ func TestRaft_AMajorityElectsALeaderThatAllFollow(t *testing.T) {
 		}
 	}
 	b.deliverAll()
+	return b
+}
+
+func TestRaft_AMajorityElectsALeaderThatAllFollow(t *testing.T) {
+	b := raftLedBy2(t)
 	assert.Equal(t, map[Rank]Rank{1: 2, 2: 2, 3: 2}, b.leaders())
 	_, term := b.machines[1].Leader()
 	assert.Greater(t, term, uint64(1))

@@ -21,7 +21,7 @@ var ringCollecting = &Algorithm{
 		"starter's message comes back to it",
 	Assumes:    ringAssumes,
 	Guarantees: ringGuarantees,
-	Takes:      "Skipping the unreachable.",
+	InCore:     []*CorePart{coreTarget},
 	Leaves:     "The second round: heartbeats announce.",
 	Choices: []string{
 		"Who sees no COORDINATOR within 2n · T starts again; a message past n hops is " +
@@ -41,7 +41,7 @@ var ringMaximum = &Algorithm{
 		"messages",
 	Assumes:    ringAssumes,
 	Guarantees: ringGuarantees,
-	Takes:      "Skipping the unreachable.",
+	InCore:     []*CorePart{coreTarget},
 	Leaves:     "Messages with the maximum alone: the sets of a group are tiny.",
 	Choices: []string{
 		"As in the collecting form.",

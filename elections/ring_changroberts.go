@@ -13,7 +13,7 @@ var ringChangRoberts = &Algorithm{
 		"one leader, after at most 3n - 1 messages for one starter, beside acknowledgements " +
 		"and what is sent in vain to the dead; otherwise nothing: a ring split in two elects " +
 		"two leaders.",
-	Takes:  "Skipping the unreachable.",
+	InCore: []*CorePart{coreTarget},
 	Leaves: "The last round: heartbeats announce.",
 	Choices: []string{
 		"Who takes part and sees no COORDINATOR within 2n · T starts again; a message " +

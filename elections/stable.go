@@ -20,8 +20,7 @@ var stable = &Algorithm{
 		"than η; clocks agree well enough to tell a message that is older.",
 	Guarantees: "In the end one leader of all who are up and connected, and one that works and is reachable stays. " +
 		"Each part of a partition elects its own.",
-	Takes: "Stability: PreVote, leader stickiness and CheckQuorum give it. A refusal names the term, and so moves " +
-		"who is behind in one hop.",
+	InCore: []*CorePart{corePreVote, coreStickiness, coreCheckQuorum, coreNamesLeader},
 	Leaves: "Leaders in turn by round: who has the newest log may not be next. No majority: a safe leader needs one.",
 	Choices: []string{
 		"A round's leader sends OK when it enters the round, then every η, and counts its own.",

@@ -19,7 +19,7 @@ var twoPhase = &Algorithm{
 		"Messages may be lost; clocks only measure intervals.",
 	Guarantees: "A leader soon after a majority hears each other, with at most two messages a member and round " +
 		"trip. Not one leader a term: loss alone, or a restart, can elect two.",
-	Takes: "Traffic that is bounded per round trip; a tie has one known winner.",
+	InCore: []*CorePart{coreBounded, coreRedraw}, NotInCore: []*CoreLack{lackTie},
 	Leaves: "Votes that are repeated each round and kept in memory: a vote is durable and given once a term, " +
 		"or two leaders of one term follow.",
 	Choices: []string{

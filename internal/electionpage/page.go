@@ -115,7 +115,8 @@ func about(p *elections.Plan) map[string][]viewer.Fact {
 	for _, a := range p.Algorithms {
 		for _, fact := range []viewer.Fact{
 			{Name: "Guarantees", Text: a.Guarantees}, {Name: "Assumes", Text: a.Assumes},
-			{Name: "The core takes", Text: a.Takes}, {Name: "The core leaves", Text: a.Leaves},
+			{Name: "In the core today", Text: a.CoreHas()}, {Name: "Not in the core", Text: a.CoreLacks()},
+			{Name: "Not taken over", Text: a.Leaves},
 			{Name: "Source", Text: a.Source},
 		} {
 			if fact.Text != "" {

@@ -153,7 +153,7 @@ func TestPage_ShowsSplitBrainOfBullyAndNoneOfRaft(t *testing.T) {
 	about := in[string](p, right, `(pane.querySelector(".about").open = true, pane.querySelector(".about").innerText)`)
 	for _, a := range elections.Algorithms() {
 		if a.Title == "Invitation" {
-			for _, text := range []string{a.Source, a.Assumes, a.Guarantees, a.Takes} {
+			for _, text := range []string{a.Source, a.Assumes, a.Guarantees, a.CoreHas(), a.Leaves} {
 				assert.Contains(t, about, text)
 			}
 		}

@@ -1,0 +1,89 @@
+package elections
+
+import (
+	"fmt"
+	"strings"
+)
+
+// CorePart is something that the Raft core has today, and the function that does it.
+type CorePart struct{ What, File, Func string }
+
+// String says what it is, and where.
+func (p *CorePart) String() string {
+	return fmt.Sprintf("%s (%s: %s).", strings.TrimSuffix(p.What, "."), p.File, p.Func)
+}
+
+// CoreLack is something that the Raft core does not have today.
+type CoreLack struct {
+	What string
+	Word string // occurs in no name of the core, as it would if the core had this; empty: a test of its own says so
+}
+
+// What the core has. A part is named by every algorithm that has something like it.
+var (
+	coreBounded = &CorePart{
+		"A member makes one attempt in a wait, and the wait doubles while answers take longer than it.", "attempts.go", "outgrow",
+	}
+	coreRedraw = &CorePart{
+		"Timeouts are random, and drawn anew for each attempt: a vote that is split is held again.", "election.go", "resetElectionDeadline",
+	}
+	coreRoom = &CorePart{
+		"Who grants a pre-vote puts its own attempt off, for one election in all.", "election.go", "giveRoom",
+	}
+	coreOnlyVoters = &CorePart{
+		"Only voters campaign: a member without a vote, a learner, never leads.", "election.go", "mayCampaign",
+	}
+	coreResigns = &CorePart{
+		"A leader that steps down says so, and its followers do not wait for its silence.", "election.go", "onSteppedDown",
+	}
+	coreNamesLeader = &CorePart{
+		"A refused pre-vote names the leader and its term: a member that rejoins finds it in one hop.", "election.go", "leaderNamedIn",
+	}
+	corePreVote = &CorePart{
+		"PreVote: the term is raised only if a majority would vote for the candidate.", "election.go", "precampaign",
+	}
+	coreStickiness = &CorePart{
+		"Leader stickiness: who hears a leader votes for nobody, unless that leader hands over.", "election.go", "hearsLeader",
+	}
+	coreCheckQuorum = &CorePart{
+		"CheckQuorum: a leader that no majority answers steps down.", "replicate.go", "quorumUntil",
+	}
+	coreVote = &CorePart{
+		"One vote a term, durable before it leaves, and only for a log that is new enough.", "election.go", "grants",
+	}
+	coreMajority = &CorePart{
+		"A leader has the votes of a majority of the configured voters.", "election.go", "hasQuorum",
+	}
+	coreTransfer = &CorePart{
+		"Hand-over: the leader tells another voter to campaign: on request, at an orderly shutdown, or when its disk stands still.",
+		"transfer.go", "beginTransfer",
+	}
+	coreTarget = &CorePart{
+		"A hand-over goes to the voter that is named, else to the one with the longest log, and to none that has been silent for an election timeout.",
+		"transfer.go", "transferTarget",
+	}
+)
+
+// coreParts is all that the core has, in the order of the document.
+var coreParts = []*CorePart{
+	coreMajority, coreVote, corePreVote, coreStickiness, coreCheckQuorum, coreNamesLeader, coreResigns, coreRedraw, coreRoom,
+	coreBounded, coreOnlyVoters, coreTransfer, coreTarget,
+}
+
+// What the core does not have.
+var (
+	lackTie         = &CoreLack{"a tie that has one known winner", "tie"}
+	lackRank        = &CoreLack{"rank as a preference", "rank"}
+	lackBackOff     = &CoreLack{"a back-off for a favourite that keeps failing", "favourite"}
+	lackSuccessors  = &CoreLack{"successors that the leader's heartbeats name", "successor"}
+	lackPriority    = &CoreLack{"priorities of voters, and with them voters of priority 0, which never campaign", "priority"}
+	lackStagger     = &CoreLack{"timeouts that are staggered by rank", "stagger"}
+	lackTakeover    = &CoreLack{"a takeover by a voter of higher priority", "takeover"}
+	lackConsecutive = &CoreLack{"a number of consecutive wins before one leads", "consecutive"}
+	lackHint        = &CoreLack{"a broken connection to the leader as a hint to campaign sooner", ""}
+)
+
+// coreLacks is all that the sources suggest and the core does not have, in the order of the document.
+var coreLacks = []*CoreLack{
+	lackRank, lackBackOff, lackSuccessors, lackPriority, lackStagger, lackTakeover, lackConsecutive, lackTie, lackHint,
+}

@@ -1,0 +1,118 @@
+package elections
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// sourceOfCore is the files of the core's package, without its tests.
+func sourceOfCore(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	paths, err := filepath.Glob("../*.go")
+	require.NoError(t, err)
+	files := map[string]*ast.File{}
+	for _, path := range paths {
+		if name := filepath.Base(path); !strings.HasSuffix(name, "_test.go") {
+			files[name], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+		}
+	}
+	require.NotEmpty(t, files)
+	return files
+}
+
+// The file that is named is there, and has the function that is named.
+func TestCore_HasWhatIsSaidWhereItIsSaid(t *testing.T) {
+	files := sourceOfCore(t)
+	for _, p := range coreParts {
+		functions := []string{}
+		if assert.Contains(t, files, p.File, p.What) {
+			for _, d := range files[p.File].Decls {
+				if f, ok := d.(*ast.FuncDecl); ok {
+					functions = append(functions, f.Name.Name)
+				}
+			}
+		}
+		assert.Contains(t, functions, p.Func, p.What)
+	}
+}
+
+// What it is said not to have is named nowhere in it. Whoever gives it to the core says so in core.go.
+func TestCore_LacksWhatIsSaidToBeMissing(t *testing.T) {
+	files := sourceOfCore(t)
+	for _, l := range coreLacks {
+		for name, file := range files {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if i, ok := n.(*ast.Ident); ok && l.Word != "" {
+					assert.NotContains(t, wordsOf(i.Name), l.Word, "%s: %s: %s", l.What, name, i.Name)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// wordsOf splits a name at its capitals.
+func wordsOf(name string) (words []string) {
+	start := 0
+	for i := 1; i <= len(name); i++ {
+		if i == len(name) || name[i] >= 'A' && name[i] <= 'Z' {
+			words = append(words, strings.ToLower(name[start:i]))
+			start = i
+		}
+	}
+	return words
+}
+
+// A member whose connection to the leader broke waits as long as it would have.
+func TestCore_CampaignsNoSoonerForABrokenConnection(t *testing.T) {
+	b := raftLedBy2(t)
+	timeUntil := func() sim.Time { return b.timers[1][raftWake] - b.clock }
+	m := b.machines[1].(*raftMachine)
+	before := timeUntil()
+	for _, refused := range []bool{false, true} {
+		m.told = append(m.told, raft.PeerLost{ID: raftID(2), Refused: refused})
+		m.steps(b.envs[1])
+		assert.Equal(t, before, timeUntil())
+	}
+}
+
+// Every part and every lack is one that an algorithm names, and none of an algorithm's is missing from the list.
+func TestCore_ListsWhatTheAlgorithmsName(t *testing.T) {
+	var parts []*CorePart
+	var lacks []*CoreLack
+	for _, a := range Algorithms() {
+		parts, lacks = append(parts, a.InCore...), append(lacks, a.NotInCore...)
+	}
+	for _, p := range parts {
+		assert.True(t, slices.Contains(coreParts, p), p.What)
+	}
+	for _, p := range coreParts {
+		assert.True(t, slices.Contains(parts, p), p.What)
+	}
+	for _, l := range lacks {
+		assert.True(t, slices.Contains(coreLacks, l), l.What)
+	}
+	for _, l := range coreLacks {
+		assert.True(t, slices.Contains(lacks, l), l.What)
+	}
+}
+
+// A claim that is only a title says nothing: each is one sentence.
+func TestCore_SaysItInSentences(t *testing.T) {
+	for _, p := range coreParts {
+		assert.True(t, strings.HasSuffix(p.What, "."), p.What)
+		assert.Equal(t, 1, strings.Count(p.What, "."), p.What)
+	}
+}
