@@ -51,7 +51,7 @@ type Stats struct {
 	Commits, Elections                       int
 	Proposals                                int
 	Requests                                 int // that clients began in the first phase
-	Histories, UnknownHistories              int
+	Histories                                int
 	Decisions                                [len(decisions)]int
 	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
 	Beyond                                   int    // runs that ended where nothing can be promised

@@ -49,24 +49,23 @@ type campaign struct {
 // report is what fuzz prints, as text or as JSON. Rates are per core: by the processor time of all workers
 // together, the collection of garbage included.
 type report struct {
-	Seeds            int     `json:"seeds"`
-	Profiles         string  `json:"profiles"`
-	Base             string  `json:"base"`
-	Seconds          float64 `json:"seconds"`
-	CoreSeconds      float64 `json:"core_seconds"`
-	Events           int     `json:"events"`
-	Again            int     `json:"events_again"` // of seeds that were run twice
-	VirtualHours     float64 `json:"virtual_hours"`
-	Faults           int     `json:"faults"`
-	Crashes          int     `json:"crashes"`
-	Elections        int     `json:"elections"`
-	Proposals        int     `json:"proposals"`
-	Commits          int     `json:"commits"`
-	Histories        int     `json:"histories"`
-	UnknownHistories int     `json:"unknown_histories"`
-	Repeated         int     `json:"repeated"`
-	Excused          int     `json:"excused"`
-	BeyondBudget     int     `json:"beyond_budget"`
+	Seeds        int     `json:"seeds"`
+	Profiles     string  `json:"profiles"`
+	Base         string  `json:"base"`
+	Seconds      float64 `json:"seconds"`
+	CoreSeconds  float64 `json:"core_seconds"`
+	Events       int     `json:"events"`
+	Again        int     `json:"events_again"` // of seeds that were run twice
+	VirtualHours float64 `json:"virtual_hours"`
+	Faults       int     `json:"faults"`
+	Crashes      int     `json:"crashes"`
+	Elections    int     `json:"elections"`
+	Proposals    int     `json:"proposals"`
+	Commits      int     `json:"commits"`
+	Histories    int     `json:"histories"`
+	Repeated     int     `json:"repeated"`
+	Excused      int     `json:"excused"`
+	BeyondBudget int     `json:"beyond_budget"`
 
 	Origin string `json:"origin"` // commit, machine and day
 
@@ -249,7 +248,6 @@ func (c *campaign) add(result fuzzy.Result, repeated bool) {
 	r.Proposals += result.Proposals
 	r.Commits += result.Commits
 	r.Histories += result.Histories
-	r.UnknownHistories += result.UnknownHistories
 	if repeated {
 		r.Repeated++
 	}
@@ -308,11 +306,11 @@ func (c *campaign) print(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, `%d seeds of %s from %s in %.1f s, %d failed
   %d events, %d faults, %d crashes, %d elections, %d of %d proposals committed
-  %d histories checked for linearizability, %d too large to tell; %d seeds run twice
+  %d histories checked for linearizability; %d seeds run twice
   %d excused from the second phase, %d beyond the fault budget, where nodes may stop but never lie
   %.0f events a core-second; %.0f virtual hours and %.0f faults a core-hour
 `, r.Seeds, r.Profiles, r.Base, r.Seconds, len(r.Failures), r.Events, r.Faults, r.Crashes, r.Elections, r.Commits,
-		r.Proposals, r.Histories, r.UnknownHistories, r.Repeated, r.Excused, r.BeyondBudget,
+		r.Proposals, r.Histories, r.Repeated, r.Excused, r.BeyondBudget,
 		r.EventsPerCoreSecond, r.VirtualHoursPerCoreHour, r.FaultsPerCoreHour)
 	return err
 }
