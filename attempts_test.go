@@ -1,7 +1,9 @@
 package raft_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -365,4 +367,46 @@ func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	c.after(electionTimeout + ms)
 	c.receive("b", 2, raft.VoteReply{})
 	assert.Equal(t, 64*electionTimeout, c.wait(), "the answer was slow")
+}
+
+// Late answers lengthen the wait, a quorum's prompt ones end that, and both draw the attempt anew. They cannot
+// put it off for ever, even if the network delivers them again and again: an answer is prompt within a timeout
+// only, late answers to what was asked before that count no more, and a wait grows six times at most.
+func TestAttempts_AnswersDoNotPutAnAttemptOffForEver(t *testing.T) {
+	for _, row := range []struct {
+		rule        string
+		promptFirst bool
+		most        raft.Time
+	}{
+		{"what a prompt quorum ends does not begin again", false, 3 * electionTimeout},
+		{"a wait that grows does so up to its bound", true, 2 * (1 + 2 + 4 + 8 + 16 + 32 + 64) * electionTimeout},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			for _, every := range []raft.Time{7 * ms, 40 * ms, 149 * ms} {
+				c := restart(t, membersNamed("abcde"), raft.HardState{Term: 1}, 1)
+				c.timeout()
+				round := c.round
+				c.after(electionTimeout - 5*ms)
+				c.grantPreVote("b")
+				c.grantPreVote("c")
+				c.persist()
+				require.Equal(t, raft.Candidate, c.Leadership().Role)
+				var late, prompt []raft.Event
+				for _, voter := range []raft.NodeID{"b", "c", "d", "e"} {
+					late = append(late, c.from(voter, 1, raft.PreVoteReply{ID: round}))
+					prompt = append(prompt, c.from(voter, 2, raft.VoteReply{}))
+				}
+				answers := slices.Concat(late, prompt)
+				if row.promptFirst {
+					answers = slices.Concat(prompt, late)
+				}
+				began := c.now
+				for c.Leadership().Role == raft.Candidate && c.now <= began+row.most {
+					c.now = min(c.now+every, c.out.WakeAt)
+					c.step(answers...)
+				}
+				assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "answers every %v", time.Duration(every))
+			}
+		})
+	}
 }

@@ -130,6 +130,9 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if leads || late || !able || before.Term == 0 || s.Durable != n.hard || s.Election.Wait > before.Election.Wait {
 		w.cause = w.now
 	}
+	if w.late == w.now && w.prompt == w.now && s.Election.Wait == n.timeout() {
+		w.cause = w.now // one answer has lengthened the wait, another of the same step has ended that
+	}
 	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}

@@ -17,6 +17,16 @@ type stepBreach struct {
 
 func given(m *raft.Message) []raft.Event { return []raft.Event{raft.Received{Message: *m}} }
 
+// lateAndPrompt makes a member one that should have stood a moment ago, unless both of these answers to its own
+// attempts come in one step: the first lengthens its wait, and the second ends that.
+func lateAndPrompt(n, other *node, before *raft.CoreStatus) []raft.Event {
+	w, round := &n.seen, raft.RequestID{Boot: 1, Counter: 7}
+	w.cause = w.now - 2*n.timeout() - 1
+	w.attempts.rounds[round], w.attempts.asked[before.Term] = w.now-n.timeout()-1, w.now-n.timeout()
+	late := given(message(other, n, before.Term, raft.PreVoteReply{ID: round}))
+	return append(late, given(message(other, n, before.Term, raft.VoteReply{}))...)
+}
+
 // ofFollower is what a follower may not make of its events; other leads.
 var ofFollower = []stepBreach{
 	{"N12", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
@@ -48,6 +58,22 @@ var ofFollower = []stepBreach{
 	{"N15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		n.seen.cause = n.seen.now - 2*n.timeout() - 1
 		return nil
+	}},
+	{"N15", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		return lateAndPrompt(n, other, before)[:1]
+	}},
+	{"N15", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		return lateAndPrompt(n, other, before)[1:]
+	}},
+	{"N15", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		events := lateAndPrompt(n, other, before)
+		n.seen.attempts.asked[before.Term] -= n.timeout()
+		return events // both are late
+	}},
+	{"N15", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		events := lateAndPrompt(n, other, before)
+		n.seen.attempts.asked[before.Term-1] = n.seen.attempts.asked[before.Term]
+		return append(events[:1], given(message(other, n, before.Term-1, raft.VoteReply{}))...) // of an earlier candidacy
 	}},
 	{"N15", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.status.Durable = n.hard
@@ -192,4 +218,19 @@ func TestInvariants_AConfirmedReadIsSound(t *testing.T) {
 	out = raft.Output{Answers: []raft.Answer{{Ticket: ticket, Kind: raft.AnswerReadSafe}}}
 	c.check.conversation(n, &before, given(message(other, n, before.Term, raft.HeartbeatReply{Round: round})), &out)
 	assert.Nil(t, c.failure)
+}
+
+// A wait that grows and ends within one step is as long behind it as before, and yet drawn anew.
+func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
+	c, other, n := running(t)
+	n.seen.now = n.now().Mono
+	before, out := n.status, raft.Output{WakeAt: n.seen.now + 3*n.timeout()}
+	c.check.conversation(n, &before, lateAndPrompt(n, other, &before), &out)
+	assert.Nil(t, c.failure)
+	n.seen.now += 2 * n.timeout()
+	c.check.conversation(n, &before, nil, &out)
+	assert.Nil(t, c.failure)
+	n.seen.now++
+	c.check.conversation(n, &before, nil, &out)
+	expectBreach(t, c, "N15")
 }

@@ -14,6 +14,8 @@ type witness struct {
 	cause  raft.Time // when it last had a reason not to campaign
 	waits  raft.Time // the longest wait of its elections since then
 	wake   raft.Time // what it last asked for
+	late   raft.Time // when an answer to an own attempt last came after its wait, which that lengthens
+	prompt raft.Time // when one to its present request for votes last came within a timeout, which ends a long wait
 
 	attempts attemptsWitness
 
@@ -72,10 +74,13 @@ func newAttemptsWitness() attemptsWitness {
 	return attemptsWitness{map[raft.RequestID]raft.Time{}, map[raft.Term]raft.Time{}, map[raft.Term]raft.Time{}, 0}
 }
 
-func (a *attemptsWitness) answered(at, now raft.Time) {
-	if at > 0 {
-		a.took = max(a.took, now-at)
+// answered notes the answer to a question of that time, 0 if there was none, and returns how long it took.
+func (a *attemptsWitness) answered(at, now raft.Time) raft.Time {
+	if at == 0 {
+		return 0
 	}
+	a.took = max(a.took, now-at)
+	return now - at
 }
 
 // reading is a read of a client here, or one that another member forwarded.
@@ -184,11 +189,18 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	if config := n.status.Config; !includes(&config, m.From) {
 		return
 	}
+	var took raft.Time
 	switch b := m.Body.(type) {
 	case raft.PreVoteReply:
-		w.attempts.answered(w.attempts.rounds[b.ID], w.now)
+		took = w.attempts.answered(w.attempts.rounds[b.ID], w.now)
 	case raft.VoteReply:
-		w.attempts.answered(w.attempts.asked[m.Term], w.now)
+		took = w.attempts.answered(w.attempts.asked[m.Term], w.now)
+		if m.Term == w.term && took > 0 && took <= n.timeout() {
+			w.prompt = w.now
+		}
+	}
+	if took > before.Election.Wait {
+		w.late = w.now
 	}
 	if b, ok := m.Body.(raft.PreVoteReply); ok && b.Granted && b.ID == w.round {
 		w.preVotes |= 1 << from
