@@ -48,6 +48,7 @@ type Options struct {
 	Candidates []Rank // candidate/ordinary: who may lead, in the order of being asked; empty: the algorithm's own choice
 	Priorities []int  // ballots: of each member, by rank from 1; empty: the rank itself
 	Wins       int    // ballots: consecutive wins before one leads; 0: two
+	Qualities  []int  // bully-quality: of each member's host at first, by rank from 1; empty: the best
 }
 
 // Priority is the member's vote count in ballots.
@@ -58,11 +59,20 @@ func (o *Options) Priority() int {
 	return o.Priorities[o.Self-1]
 }
 
+// Quality is how good the member's host is at first.
+func (o *Options) Quality() int {
+	if len(o.Qualities) == 0 {
+		return QualityMax
+	}
+	return o.Qualities[o.Self-1]
+}
+
 // algorithms is every variant, in the order of the tables. An algorithm joins by its line here.
 var algorithms = []*Algorithm{
 	twoPhase,
 	bullyThreeStep,
 	bullyCascading,
+	bullyQuality,
 	nextInLineFailover,
 	candidateOrdinary,
 	invitationAlgorithm,

@@ -7,6 +7,7 @@
 //	twophase.go           two-phase ELECT/VOTE election
 //	bully_threestep.go    bully: ask, tell the best to proceed, be told
 //	bully_cascading.go    bully: who is asked holds an election of its own
+//	bully_quality.go      bully in three steps, ranked by the quality of the host before the number
 //	nextinline.go         next-in-line failover
 //	candidates.go         candidate/ordinary, with δ
 //	invitation.go         invitation: groups merge

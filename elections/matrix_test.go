@@ -231,6 +231,15 @@ func TestSetup_RefusesWhatMakesNoSense(t *testing.T) {
 		},
 		{Setup{N: 3, Wins: -1}, "elections: -1 consecutive wins: it takes 1 to 100, or 0 for the default"},
 		{Setup{N: 3, Wins: 101}, "elections: 101 consecutive wins: it takes 1 to 100, or 0 for the default"},
+		{Setup{N: 3, Qualities: []int{1, 2}}, "elections: 2 qualities: it takes one for each of the 3 members"},
+		{
+			Setup{N: 3, Qualities: []int{0, 100, 101}},
+			"elections: quality 101 of member 3: it takes 0 (keeps failing) to 100 (never failed)",
+		},
+		{
+			Setup{N: 1, Qualities: []int{-1}},
+			"elections: quality -1 of member 1: it takes 0 (keeps failing) to 100 (never failed)",
+		},
 		{Setup{N: 3, Candidates: []Rank{0}}, "elections: candidate 0: the ranks are 1 to 3"},
 	} {
 		row.setup.Times = Scaled()

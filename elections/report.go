@@ -19,6 +19,7 @@ type Report struct {
 	Candidates []Rank `json:"candidates,omitempty"`
 	Priorities []int  `json:"priorities,omitempty"`
 	Wins       int    `json:"wins,omitempty"`
+	Qualities  []int  `json:"qualities,omitempty"`
 
 	Cells []ReportCell `json:"cells"`
 }
@@ -47,7 +48,7 @@ func NewReport(p *Plan, cells []Cell, measures []MeasureInfo) *Report {
 	s := &p.Setup
 	r := &Report{
 		Format: ReportFormat, Times: s.Times.Name, First: p.First, Legend: Legend,
-		Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins,
+		Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins, Qualities: s.Qualities,
 	}
 	for i := range cells {
 		c := &cells[i]

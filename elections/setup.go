@@ -12,6 +12,8 @@ const (
 	PriorityMin = -1 // below 0: out of service
 	PriorityMax = 255
 	winsMax     = 100
+	QualityMin  = 0 // of a host that keeps failing
+	QualityMax  = 100
 )
 
 // Setup is how the members of a run are configured.
@@ -21,6 +23,7 @@ type Setup struct {
 	Candidates []Rank // see Options
 	Priorities []int
 	Wins       int
+	Qualities  []int
 }
 
 // Validate says what is wrong, and what it takes.
@@ -51,6 +54,15 @@ func (s *Setup) Validate() error {
 		if p < PriorityMin || p > PriorityMax {
 			return fmt.Errorf("elections: priority %d of member %d: it takes %d (out of service) to %d",
 				p, i+1, PriorityMin, PriorityMax)
+		}
+	}
+	if q := len(s.Qualities); q != 0 && q != s.N {
+		return fmt.Errorf("elections: %d qualities: it takes one for each of the %d members", q, s.N)
+	}
+	for i, q := range s.Qualities {
+		if q < QualityMin || q > QualityMax {
+			return fmt.Errorf("elections: quality %d of member %d: it takes %d (keeps failing) to %d (never failed)",
+				q, i+1, QualityMin, QualityMax)
 		}
 	}
 	return nil

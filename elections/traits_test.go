@@ -12,7 +12,7 @@ import (
 
 // classics are the algorithms without a majority.
 var classics = []*Algorithm{
-	bullyThreeStep, bullyCascading, nextInLineFailover, candidateOrdinary, invitationAlgorithm,
+	bullyThreeStep, bullyCascading, bullyQuality, nextInLineFailover, candidateOrdinary, invitationAlgorithm,
 	ringCollecting, ringMaximum, ringChangRoberts,
 }
 
@@ -53,7 +53,7 @@ func TestTrait_ThreePartsHaveThreeLeaders(t *testing.T) {
 
 // "a flapping high rank causes permanent re-election": it is elected at every return, candidate/ordinary
 // included, for the highest rank's δ is shorter than the wait for a heartbeat. Only who joins a larger group
-// follows its leader.
+// follows its leader, and a host whose quality a restart lowers.
 func TestTrait_AFlappingHighestRankIsElectedAtEachReturn(t *testing.T) {
 	for _, row := range []struct {
 		a     *Algorithm
@@ -61,7 +61,7 @@ func TestTrait_AFlappingHighestRankIsElectedAtEachReturn(t *testing.T) {
 	}{
 		{bullyThreeStep, true}, {bullyCascading, true}, {nextInLineFailover, true},
 		{ringCollecting, true}, {ringMaximum, true}, {ringChangRoberts, true},
-		{candidateOrdinary, true}, {invitationAlgorithm, false},
+		{candidateOrdinary, true}, {invitationAlgorithm, false}, {bullyQuality, false},
 	} {
 		t.Run(row.a.Name, func(t *testing.T) {
 			s := elected(t, row.a, 5)

@@ -142,7 +142,9 @@ func (w *world) start(r Rank) {
 		return
 	}
 	s := w.setup
-	m.machine = w.algorithm.New(Options{Self: r, N: s.N, Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins})
+	m.machine = w.algorithm.New(Options{
+		Self: r, N: s.N, Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins, Qualities: s.Qualities,
+	})
 	m.timers = [timersMax]timer{}
 	w.record(Record{Kind: RecordStart, Member: r})
 	m.machine.Start(&m.env)

@@ -32,8 +32,8 @@ type comparison struct {
 
 // choice is what the flags of a comparison say, as text.
 type choice struct {
-	algorithms, scenarios, measures, sizes, seeds, candidates, priorities string
-	wins                                                                  int
+	algorithms, scenarios, measures, sizes, seeds, candidates, priorities, qualities string
+	wins                                                                             int
 }
 
 const allNames = "all"
@@ -77,6 +77,7 @@ func (o *choice) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.candidates, "candidates", "", "the ranks that may lead, with commas (candidate/ordinary)")
 	cmd.Flags().StringVar(&o.priorities, "priorities", "", "of each member, from rank 1, with commas (ballots)")
 	cmd.Flags().IntVar(&o.wins, "wins", 0, "consecutive wins before one leads (ballots); default 2")
+	cmd.Flags().StringVar(&o.qualities, "qualities", "", "of each member's host, from rank 1, 0 to 100, with commas (bully-quality)")
 }
 
 func electionsHelp() string {
@@ -131,8 +132,11 @@ func (c *comparison) prepare(o *choice) (err error) {
 func (o *choice) setup() (elections.Setup, error) {
 	candidates, err1 := numbers[elections.Rank]("--candidates", o.candidates)
 	priorities, err2 := numbers[int]("--priorities", o.priorities)
-	s := elections.Setup{Times: elections.Scaled(), Candidates: candidates, Priorities: priorities, Wins: o.wins}
-	return s, errors.Join(err1, err2)
+	qualities, err3 := numbers[int]("--qualities", o.qualities)
+	s := elections.Setup{
+		Times: elections.Scaled(), Candidates: candidates, Priorities: priorities, Wins: o.wins, Qualities: qualities,
+	}
+	return s, errors.Join(err1, err2, err3)
 }
 
 // find looks names up, in the order in which they were given, each once.

@@ -28,12 +28,13 @@ func TestElections_PrintsTheTableAndTheValuesItIsMadeOf(t *testing.T) {
 
 	assert.Empty(t, r.Candidates)
 
-	code, out, _ = lab(append(args, "--json", "--candidates", "1,2", "--priorities", "9,-1,0", "--wins", "3")...)
+	code, out, _ = lab(append(args, "--json", "--candidates", "1,2", "--priorities", "9,-1,0", "--wins", "3", "--qualities", "0,50,100")...)
 	require.Equal(t, exitClean, code, out)
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	assert.Equal(t, []elections.Rank{1, 2}, r.Candidates, "a report says all that it takes to run it again")
 	assert.Equal(t, []int{9, -1, 0}, r.Priorities)
 	assert.Equal(t, 3, r.Wins)
+	assert.Equal(t, []int{0, 50, 100}, r.Qualities)
 
 	code, out, _ = lab(append(args, "--markdown")...)
 	require.Equal(t, exitClean, code, out)
@@ -84,6 +85,9 @@ func TestElections_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"--candidates", "1,9"}, "candidate 9: the ranks are 1 to 3"},
 		{[]string{"--sizes", "3", "--priorities", "1,2,300"}, "priority 300 of member 3: it takes -1 (out of service) to 255"},
 		{[]string{"--sizes", "3", "--priorities", "1"}, "1 priorities: it takes one for each of the 3 members"},
+		{[]string{"--sizes", "3", "--qualities", "1,2,101"}, "quality 101 of member 3: it takes 0 (keeps failing) to 100 (never failed)"},
+		{[]string{"--sizes", "3", "--qualities", "1,2"}, "2 qualities: it takes one for each of the 3 members"},
+		{[]string{"--qualities", "good"}, `--qualities: "good" is no number`},
 		{[]string{"--wins", "-1"}, "-1 consecutive wins: it takes 1 to 100"},
 		{[]string{"--workers", "0"}, "0 workers: it takes 1 to 1024"},
 		{[]string{"--sizes", "101", "--scenarios", "minority"}, "above 25 members there is only the scenario leader-crash"},

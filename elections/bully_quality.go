@@ -1,0 +1,180 @@
+package elections
+
+import "slices"
+
+// bullyQuality ranks members by the quality of their hosts first.
+var bullyQuality = &Algorithm{
+	Name:  "bully-quality",
+	Title: "Bully, quality before rank",
+	Source: "The usual cure for the bully's endless re-election: a measure of the host's quality is part " +
+		"of the rank; here in the three steps of Kordafshari et al., 2005",
+	Assumes: "What the bully in three steps assumes, and a disk that keeps one number: how good the host " +
+		"has been.",
+	Guarantees: "While that holds, the best host that lives is the one leader, the highest rank of equal " +
+		"ones, and a member that comes and goes displaces nobody once its quality is below that of the " +
+		"leader; otherwise nothing: each part of a partition has a leader.",
+	InCore: []*CorePart{coreMajority, coreStickiness}, NotInCore: []*CoreLack{lackRank, lackBackOff},
+	Leaves: "A cure for what the core does not have: a working leader stays, whoever comes back, so that " +
+		"a member that flaps costs an election only when it leads.",
+	Choices: []string{
+		"The quality is 100 at first (`--qualities`), and each restart of the process takes 10 from it, " +
+			"down to 0; nothing gives it back, for a run is short.",
+		"Nobody knows the present quality of another: ELECTION, which carries the sender's, goes to all, " +
+			"and only who stands higher answers, with its own.",
+		"For the same reason the highest rank leads at once no more: it asks, too, and ELECTED goes to all.",
+		seatChoice,
+	},
+	New: func(o Options) Machine { return &qualityBully{quality: o.Quality()} },
+}
+
+// The metric of a host's quality goes from QualityMin to QualityMax.
+const (
+	qualityRestart = 10 // what each restart takes from it
+	qualityBytes   = 1  // of a quality in a message
+)
+
+// worth is what this bully compares: the quality first, then the rank.
+type worth struct {
+	quality int
+	rank    Rank
+}
+
+// below says that another one is better.
+func (w worth) below(other worth) bool {
+	return w.quality < other.quality || w.quality == other.quality && w.rank < other.rank
+}
+
+// qualityMessage is a message of the bully in three steps with its sender's quality.
+type qualityMessage struct {
+	signal
+	quality int
+}
+
+func (qualityMessage) Bytes() int { return HeaderBytes + qualityBytes }
+
+// qualityBully is one member. It asks while timerAlive runs, and waits for ELECTED while timerElected does.
+type qualityBully struct {
+	seat
+	quality  int
+	electing bool
+	answered []worth // who answered, and was not told to proceed yet
+}
+
+// Start: a process that finds a quality on its disk has run before, and failed: "rank by a quality metric of
+// the host that a flap lowers". An election starts at initialisation.
+func (b *qualityBully) Start(e *Env) {
+	if kept, again := e.Stored().(int); again {
+		b.quality = max(kept-qualityRestart, QualityMin)
+	}
+	e.Keep(b.quality)
+	b.elect(e)
+}
+
+func (b *qualityBully) worth(e *Env) worth { return worth{b.quality, e.Self()} }
+
+func (b *qualityBully) send(e *Env, to Rank, kind signal) {
+	e.Send(to, qualityMessage{kind, b.quality})
+}
+
+// elect begins an election: whoever stands higher may be any of the others, so all are asked (choice).
+func (b *qualityBully) elect(e *Env) {
+	e.Rule("I start an election: I tell all how good my host is, and wait.")
+	b.quit(e)
+	b.electing = true
+	e.Broadcast(qualityMessage{bullyElection, b.quality})
+	e.Set(timerAlive, e.Times().Answer)
+}
+
+// quit ends the member's own election, if there is one.
+func (b *qualityBully) quit(e *Env) {
+	b.electing, b.answered = false, b.answered[:0]
+	e.Stop(timerAlive)
+	e.Stop(timerElected)
+}
+
+// Receive takes a message.
+func (b *qualityBully) Receive(e *Env, from Rank, m Message) {
+	switch m := m.(type) {
+	case Heartbeat:
+		if b.hear(e, from) && !b.electing {
+			e.Rule("I lead and hear another leader: an election leaves one of us.")
+			b.elect(e)
+		}
+	case announcement:
+		e.Rule("A leader announces itself: I follow, my election is over.")
+		b.quit(e)
+		b.take(e, from)
+	case qualityMessage:
+		b.onQuality(e, m.signal, worth{m.quality, from})
+	}
+}
+
+func (b *qualityBully) onQuality(e *Env, kind signal, other worth) {
+	switch higher := b.worth(e).below(other); {
+	case kind == bullyElection && higher:
+		e.Rule("One that stands above me asks: I do not answer.")
+	case kind == bullyElection:
+		e.Rule("One that stands below me asks: I answer with my quality.")
+		b.send(e, other.rank, bullyAlive)
+	case kind == bullyAlive && b.electing && higher:
+		e.Rule("One that stands above me is alive: I note it, and wait.")
+		b.note(other)
+	case kind == bullyProceed && !higher:
+		e.Rule("I stand highest of those that answered: I lead, and tell all.")
+		b.lead(e)
+	default:
+		e.Rule("This comes too late for me, or twice: I drop it.")
+	}
+}
+
+// note keeps those that answered in order, the best last, each once.
+func (b *qualityBully) note(other worth) {
+	at := len(b.answered)
+	for at > 0 && other.below(b.answered[at-1]) {
+		at--
+	}
+	if at == 0 || b.answered[at-1] != other {
+		b.answered = slices.Insert(b.answered, at, other)
+	}
+}
+
+// Fire takes a timer that ran out.
+func (b *qualityBully) Fire(e *Env, t Timer) {
+	switch t {
+	case TimerHeartbeat:
+		b.Beat(e, Heartbeat{e.Self()})
+	case TimerSuspect:
+		b.suspect()
+		b.elect(e)
+	case timerAlive:
+		if len(b.answered) == 0 {
+			e.Rule("Nobody above me answered: I lead, and tell all.")
+			b.lead(e)
+			return
+		}
+		b.proceed(e)
+	case timerElected:
+		b.proceed(e)
+	}
+}
+
+// proceed asks the best of those that answered to lead; no ELECTED within T: the next best, then afresh.
+func (b *qualityBully) proceed(e *Env) {
+	last := len(b.answered) - 1
+	if last < 0 {
+		e.Rule("None of those that answered announced itself: I start afresh.")
+		b.elect(e)
+		return
+	}
+	e.Rule("I tell the best of those that answered to lead, or the next.")
+	b.send(e, b.answered[last].rank, bullyProceed)
+	b.answered = b.answered[:last]
+	e.Set(timerElected, e.Times().Answer)
+}
+
+// lead makes the member leader, and tells all: who stands higher now may be a lower rank.
+func (b *qualityBully) lead(e *Env) {
+	b.quit(e)
+	b.take(e, e.Self())
+	e.Broadcast(announcement{})
+}
