@@ -1,6 +1,9 @@
 package raft
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -53,15 +56,22 @@ type Config struct {
 	Logger hclog.Logger
 }
 
+// core returns the part of the configuration that the core has.
+func (c Config) core() CoreConfig {
+	return CoreConfig{
+		ID: c.ID, Initial: NewConfiguration(c.Initial), ElectionTimeout: c.ElectionTimeout,
+		DiskStallMax: c.DiskStallMax, Seed: c.Seed, Limits: c.Limits,
+	}
+}
+
 // withDefaults returns the configuration with every zero value replaced by its default.
 func (c Config) withDefaults() Config {
-	setDefault(&c.ElectionTimeout, electionTimeoutDefault)
-	setDefault(&c.DiskStallMax, diskStallMaxDefault)
-	c.Limits = c.Limits.withDefaults()
-	setDefault(&c.ReceivedMax, 4096)
-	setDefault(&c.ReceivedBytesMax, 64<<20)
-	setDefault(&c.SendQueueMax, 1024)
-	setDefault(&c.TailBytesMax, 32<<20)
+	core := c.core().WithDefaults()
+	c.ElectionTimeout, c.DiskStallMax, c.Limits = core.ElectionTimeout, core.DiskStallMax, core.Limits
+	c.ReceivedMax = cmp.Or(c.ReceivedMax, 4096)
+	c.ReceivedBytesMax = cmp.Or(c.ReceivedBytesMax, 64<<20)
+	c.SendQueueMax = cmp.Or(c.SendQueueMax, 1024)
+	c.TailBytesMax = cmp.Or(c.TailBytesMax, 32<<20)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -71,20 +81,39 @@ func (c Config) withDefaults() Config {
 // Validate returns everything that is wrong with the configuration, a *ConfigError each, joined, or nil.
 // Start calls it.
 func (c Config) Validate() error {
-	p := configProblems{of: "Config"}
-	p.member(c.ID, c.Initial)
-	if err := validateName("cluster name", c.Cluster); err != nil {
-		p.add("Cluster", "%w", err)
+	core := c.core()
+	core.NewCluster[0] = 1 // Start draws it
+	p := problemsOf(core.Validate())
+	if err := ValidateName("cluster name", c.Cluster); err != nil {
+		p = append(p, &ConfigError{"Cluster", err})
 	}
 	c = c.withDefaults()
-	p.timeWithin("ElectionTimeout", c.ElectionTimeout)
-	p.timeWithin("DiskStallMax", c.DiskStallMax)
-	p.limits(c.Limits)
-	p.within("ReceivedMax", c.ReceivedMax, 1, 1<<20)
-	p.within("ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, bytesMax)
-	p.within("SendQueueMax", c.SendQueueMax, 1, 1<<20)
-	p.within("TailBytesMax", c.TailBytesMax, 1, bytesMax)
-	return p.joined()
+	within := func(field string, value, least, most int) {
+		if value < least || value > most {
+			p = append(p, &ConfigError{field, fmt.Errorf("%d; it takes %d to %d", value, least, most)})
+		}
+	}
+	within("ReceivedMax", c.ReceivedMax, 1, 1<<20)
+	within("ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, LimitBytesMax)
+	within("SendQueueMax", c.SendQueueMax, 1, 1<<20)
+	within("TailBytesMax", c.TailBytesMax, 1, LimitBytesMax)
+	return invalid(p)
+}
+
+// problemsOf returns the errors that were joined.
+func problemsOf(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return nil
+}
+
+func invalid(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(problems...))
 }
 
 // carriedBy returns what is wrong with the limits for a transport whose appends carry records of at most
@@ -93,14 +122,14 @@ func (c Config) carriedBy(most int) error {
 	if most == 0 {
 		return nil
 	}
-	p := configProblems{of: "Config"}
-	const why = "%d; with it an append may carry %d bytes, and the transport carries %d: " +
-		"lower it, or raise the transport's limit (transport.Options.FrameBytesMax)"
-	if c.AppendBytesMax > most {
-		p.add("AppendBytesMax", why, c.AppendBytesMax, c.AppendBytesMax, most)
+	var p []error
+	need := func(field string, value, bytes int) {
+		if bytes > most {
+			p = append(p, &ConfigError{field, fmt.Errorf("%d; with it an append may carry %d bytes, and the transport carries %d: "+
+				"lower it, or raise the transport's limit (transport.Options.FrameBytesMax)", value, bytes, most)})
+		}
 	}
-	if record := c.CommandBytesMax + RecordOverheadBytes; record > most {
-		p.add("CommandBytesMax", why, c.CommandBytesMax, record, most)
-	}
-	return p.joined()
+	need("AppendBytesMax", c.AppendBytesMax, c.AppendBytesMax)
+	need("CommandBytesMax", c.CommandBytesMax, c.CommandBytesMax+RecordOverheadBytes)
+	return invalid(p)
 }

@@ -34,5 +34,5 @@ func TestConfig_LimitsLeaveRoomInAnInt(t *testing.T) {
 	c := raft.Config{ID: "n1", Cluster: "c", TailBytesMax: math.MaxInt32 / 2}
 	assert.NoError(t, c.Validate())
 	c.TailBytesMax = math.MaxInt
-	assert.ErrorContains(t, c.Validate(), "Config.TailBytesMax: ")
+	assert.ErrorContains(t, c.Validate(), ": TailBytesMax: ")
 }

@@ -132,10 +132,11 @@ func (c Configuration) Validate() error {
 	return errors.Join(errs...)
 }
 
-func validateNodeID(id NodeID) error { return validateName("member id", string(id)) }
+func validateNodeID(id NodeID) error { return ValidateName("member id", string(id)) }
 
-// validateName checks a name of that kind, of a member or of a cluster.
-func validateName(kind, name string) error {
+// ValidateName checks a name of that kind, "member id" or "cluster name": 1 to NodeIDBytesMax bytes of
+// printable ASCII without spaces. The error names the kind, the name and what is wrong with it.
+func ValidateName(kind, name string) error {
 	if len(name) == 0 || len(name) > NodeIDBytesMax {
 		return fmt.Errorf("%s %q has %d bytes; it takes 1 to %d", kind, name, len(name), NodeIDBytesMax)
 	}

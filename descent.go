@@ -70,12 +70,12 @@ func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
 	d, detail := v.judgeOwn(h.From, h.Remembers)
 	switch d {
 	case contradicts:
-		verdict.Refusal = v.refusal(h, RefusedOwnImage, "%s", detail)
+		verdict.Refusal = v.Refuse(h, RefusedOwnImage, "%s", detail)
 		if v.names(h.From) {
 			verdict.Mark = &Mark{Kind: MarkStaleImage, By: h.From, Detail: detail}
 		}
 	case untold:
-		verdict.Refusal = v.refusal(h, RefusedUntold, "%s", detail)
+		verdict.Refusal = v.Refuse(h, RefusedUntold, "%s", detail)
 	}
 	return verdict
 }
@@ -85,22 +85,22 @@ func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
 func (v *Handshake) judgeLineage(h Hello) (verdict Verdict) {
 	now, seen := h.Lineage.Last(), find(v.Memory.Seen, h.From)
 	if now.Boot != h.Boot || now.Boot == 0 || h.Lineage.Check() != nil {
-		verdict.Refusal = v.refusal(h, RefusedMalformed, "start %d, and a record of starts that ends at %v", h.Boot, now)
+		verdict.Refusal = v.Refuse(h, RefusedMalformed, "start %d, and a record of starts that ends at %v", h.Boot, now)
 		return verdict
 	}
 	d := h.Lineage.descentFrom(seen.Boot, h.Confirmed)
 	switch {
 	case h.Term < seen.Term:
-		verdict.Refusal = v.refusal(h, RefusedStaleBoot, "term %d of %q was seen, and this is %v in term %d",
+		verdict.Refusal = v.Refuse(h, RefusedStaleBoot, "term %d of %q was seen, and this is %v in term %d",
 			seen.Term, h.From.ID, now, h.Term)
 	case d == contradicts:
-		verdict.Refusal = v.refusal(h, RefusedStaleBoot, "%v of %q was seen, and this is %v, %s",
+		verdict.Refusal = v.Refuse(h, RefusedStaleBoot, "%v of %q was seen, and this is %v, %s",
 			seen.Boot, h.From.ID, now, parting(d))
 	case d == untold:
-		verdict.Refusal = v.refusal(h, RefusedUntold, "%v of %q was seen, and this is %v, %s",
+		verdict.Refusal = v.Refuse(h, RefusedUntold, "%v of %q was seen, and this is %v, %s",
 			seen.Boot, h.From.ID, now, parting(d))
 	case v.Live != (BootID{}) && v.Live != now:
-		verdict.Refusal = v.refusal(h, RefusedTwin, "%v of %q is connected, and this is %v", v.Live, h.From.ID, now)
+		verdict.Refusal = v.Refuse(h, RefusedTwin, "%v of %q is connected, and this is %v", v.Live, h.From.ID, now)
 	}
 	return verdict
 }

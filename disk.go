@@ -129,7 +129,7 @@ func (c *Core) issueWrite() {
 		hard := c.hard
 		w.Hard, c.step.hard = &hard, hard
 	}
-	if !w.changesStore() && len(w.Then) == 0 {
+	if !w.ChangesStore() && len(w.Then) == 0 {
 		return
 	}
 	mark := EntryID{Term: c.hard.Term}

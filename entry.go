@@ -118,7 +118,7 @@ var ErrBadRecord = errors.New("raft: bad entry record")
 // The result is shared: it must not be changed.
 func (e Entry) Record() []byte {
 	if e.record == nil {
-		e.seal()
+		e.Seal()
 	}
 	return e.record
 }
@@ -132,9 +132,13 @@ func recordBuffer(data []byte) (record, within []byte) {
 	return record, within
 }
 
-// seal encodes the entry, in place if it was proposed in a recordBuffer. It is called once, by the
-// loop, after Step has given the entry its index, term and time.
-func (e *Entry) seal() {
+// Seal encodes the entry, in place if it came from NewProposal, unless that has been done: an entry from
+// a peer or from the disk is sealed. A loop calls it on the entries of each Output's Write, before anybody
+// else has them; after that the entry's Record is shared.
+func (e *Entry) Seal() {
+	if e.sealed() {
+		return
+	}
 	assert(len(e.Data) <= EntryDataBytesMax, "an entry is within the limit of its record")
 	if e.record == nil {
 		e.record, e.Data = recordBuffer(e.Data)
@@ -150,9 +154,9 @@ func (e *Entry) seal() {
 	binary.LittleEndian.PutUint32(r[end:], crc32.Checksum(r[:end], castagnoli))
 }
 
-// sealed reports whether the record has been encoded: an entry that came from a peer or from the disk
-// is, one that was just proposed is not, since no record has index 0.
-func (e Entry) sealed() bool {
+// sealed reports whether the record has been encoded: that of an entry which was just proposed has not, since
+// no record has index 0.
+func (e *Entry) sealed() bool {
 	return e.record != nil && Index(binary.LittleEndian.Uint64(e.record[8:])) == e.Index
 }
 

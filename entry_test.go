@@ -122,7 +122,7 @@ func TestSeal_InPlaceCopiesACommandOnce(t *testing.T) {
 	record, within := recordBuffer(command)
 	require.NotSame(t, &command[0], &within[0], "the caller may use its bytes again")
 	e := Entry{Index: 7, Term: 3, Kind: EntryCommand, Time: 9, Data: within, record: record}
-	e.seal()
+	e.Seal()
 	require.Same(t, &record[0], &e.Record()[0])
 	require.Same(t, &within[0], &e.Data[0])
 	got, err := DecodeEntry(record)
@@ -134,7 +134,7 @@ func TestSeal_InPlaceCopiesACommandOnce(t *testing.T) {
 func TestSeal_DataCannotGrowIntoTheChecksum(t *testing.T) {
 	record, within := recordBuffer([]byte("command"))
 	e := Entry{Index: 1, Kind: EntryCommand, Data: within, record: record}
-	e.seal()
+	e.Seal()
 	_ = append(e.Data, "more"...)
 	decoded, err := DecodeEntry(e.Record())
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestSeal_DataCannotGrowIntoTheChecksum(t *testing.T) {
 
 func TestSeal_RefusesWhatCouldNotBeReadAgain(t *testing.T) {
 	e := Entry{Index: 1, Kind: EntryCommand, Data: make([]byte, EntryDataBytesMax+1)}
-	require.Panics(t, func() { e.seal() })
+	require.Panics(t, func() { e.Seal() })
 }
 
 func FuzzDecodeEntry(f *testing.F) {

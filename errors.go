@@ -1,7 +1,6 @@
 package raft
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,17 +35,15 @@ var (
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )
 
-// ConfigError is one of the things that Config.Validate or NewCore found. It names the field, so that a
+// ConfigError is one of the things that Config.Validate or CoreConfig.Validate found. It names the field, so that a
 // program whose users never saw a Config can say what they have to change.
 type ConfigError struct {
 	Field string
 	Err   error
-
-	of string // "CoreConfig", if the field is one of that
 }
 
 func (e *ConfigError) Error() string {
-	return fmt.Sprintf("%s.%s: %v", cmp.Or(e.of, "Config"), e.Field, e.Err)
+	return fmt.Sprintf("%s: %v", e.Field, e.Err)
 }
 
 func (e *ConfigError) Unwrap() error { return e.Err }

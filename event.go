@@ -34,13 +34,21 @@ type Persisted struct{ Seq Seq }
 // Applied says that the FSM has applied the log up to ID.
 type Applied struct{ ID EntryID }
 
-// Proposal is one entry that somebody wants in the log: EntryCommand or EntryNoop.
+// Proposal is one entry that somebody wants in the log: EntryCommand or EntryNoop. NewProposal copies the
+// data into the room of a record, which saves a copy later; one without it takes the Data as it is.
 type Proposal struct {
 	Ticket Ticket
 	Kind   EntryKind
 	Data   []byte
 
 	record []byte // the recordBuffer around Data, or nil
+}
+
+// NewProposal returns a proposal of a copy of data, made where the entry's record will be, so that a command
+// is copied once on its way from the caller to the disk and the wire.
+func NewProposal(ticket Ticket, kind EntryKind, data []byte) Proposal {
+	record, within := recordBuffer(data)
+	return Proposal{Ticket: ticket, Kind: kind, Data: within, record: record}
 }
 
 // Proposed brings proposals in, to be appended in this order.

@@ -71,8 +71,8 @@ func (v *Handshake) Judge(h Hello) Verdict {
 	return Verdict{Memory: v.remember(h)}
 }
 
-// refusal is one with everything that a refuser says of itself, and what it remembers of the caller.
-func (v *Handshake) refusal(h Hello, reason RefusalReason, detail string, args ...any) *Refusal {
+// Refuse returns a refusal with all that a refuser says of itself, and what it remembers of the caller.
+func (v *Handshake) Refuse(h Hello, reason RefusalReason, detail string, args ...any) *Refusal {
 	return &Refusal{
 		Reason: reason, From: v.Self, Cluster: v.Cluster, Term: v.Term, Founder: v.Founder,
 		Seen: find(v.Memory.Seen, h.From), Detail: fmt.Sprintf(detail, args...),
@@ -84,14 +84,14 @@ func (v *Handshake) judgeIdentity(h Hello) (verdict Verdict) {
 	named, _ := v.Config.Member(h.From.ID)
 	switch {
 	case h.ClusterName != v.ClusterName:
-		verdict.Refusal = v.refusal(h, RefusedClusterName, "this member is of %q, the caller of %q", v.ClusterName, h.ClusterName)
+		verdict.Refusal = v.Refuse(h, RefusedClusterName, "this member is of %q, the caller of %q", v.ClusterName, h.ClusterName)
 	case h.Expected.ID != v.Self.ID:
-		verdict.Refusal = v.refusal(h, RefusedWrongID, "this is %q, the connection is for %q", v.Self.ID, h.Expected.ID)
+		verdict.Refusal = v.Refuse(h, RefusedWrongID, "this is %q, the connection is for %q", v.Self.ID, h.Expected.ID)
 	case h.Expected.Incarnation != 0 && h.Expected.Incarnation != v.Self.Incarnation:
-		verdict.Refusal = v.refusal(h, RefusedWrongIncarnation,
+		verdict.Refusal = v.Refuse(h, RefusedWrongIncarnation,
 			"this is %v, the connection is for %v", v.Self.Incarnation, h.Expected.Incarnation)
 	case named.Incarnation != 0 && named.Incarnation != h.From.Incarnation && !v.mayBeFoundedAnew(h):
-		verdict.Refusal = v.refusal(h, RefusedNamedOther, "")
+		verdict.Refusal = v.Refuse(h, RefusedNamedOther, "")
 		verdict.Refusal.Named = named.Incarnation
 	}
 	return verdict
@@ -101,10 +101,10 @@ func (v *Handshake) judgeIdentity(h Hello) (verdict Verdict) {
 func (v *Handshake) judgeCluster(h Hello) (verdict Verdict) {
 	switch {
 	case v.Cluster != (ClusterID{}) && h.Cluster != (ClusterID{}) && v.Cluster != h.Cluster && !v.refounding(h):
-		verdict.Refusal = v.refusal(h, RefusedOtherCluster,
+		verdict.Refusal = v.Refuse(h, RefusedOtherCluster,
 			"this member belongs to %v, the caller to %v", v.Cluster, h.Cluster)
 	case v.blank() && h.Blank() && len(v.Initial.Members) > 0 && len(h.List.Members) > 0 && !v.Initial.SameList(h.List):
-		verdict.Refusal = v.refusal(h, RefusedListDiffers,
+		verdict.Refusal = v.Refuse(h, RefusedListDiffers,
 			"this member has %s, the caller has %s", listed(v.Initial), listed(h.List))
 		verdict.Refusal.List = v.Initial
 	}

@@ -158,7 +158,7 @@ func (i *identity) awaitKept(h Hello) *Refusal {
 		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		return i.handshake(h.From.ID).refusal(h, RefusedSlowDisk, "after %v", rememberWaitMax)
+		return i.handshake(h.From.ID).Refuse(h, RefusedSlowDisk, "after %v", rememberWaitMax)
 	}
 }
 

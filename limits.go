@@ -29,7 +29,7 @@ type Limits struct {
 	InflightBytesMax int
 }
 
-// Defaults of times, in Config and in CoreConfig.
+// Defaults and bounds of times.
 const (
 	electionTimeoutDefault = 150 * time.Millisecond
 	diskStallMaxDefault    = time.Second
@@ -37,9 +37,9 @@ const (
 	timeoutMax             = time.Hour
 )
 
-// bytesMax bounds every limit of bytes in memory: where an int is small, half of what it holds, so that
-// no sum of two overflows.
-const bytesMax = min(1<<40, math.MaxInt/2)
+// LimitBytesMax bounds every limit of bytes in memory: where an int is small, half of what it holds, so
+// that no sum of two overflows.
+const LimitBytesMax = min(1<<40, math.MaxInt/2)
 
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.CommandBytesMax, 1<<20)
@@ -58,14 +58,11 @@ func setDefault[T int | time.Duration](field *T, standard T) {
 	}
 }
 
-// configProblems gathers what is wrong with a Config or a CoreConfig.
-type configProblems struct {
-	of   string // "Config" or "CoreConfig"
-	errs []error
-}
+// configProblems gathers what is wrong with a configuration.
+type configProblems []error
 
 func (p *configProblems) add(field, format string, args ...any) {
-	p.errs = append(p.errs, &ConfigError{Field: field, Err: fmt.Errorf(format, args...), of: p.of})
+	*p = append(*p, &ConfigError{Field: field, Err: fmt.Errorf(format, args...)})
 }
 
 func (p *configProblems) within(field string, value, least, most int) {
@@ -84,11 +81,11 @@ func (p *configProblems) timeWithin(field string, value time.Duration) {
 func (p *configProblems) limits(l Limits) {
 	p.within("CommandBytesMax", l.CommandBytesMax, 1, EntryDataBytesMax)
 	p.within("ProposalsMax", l.ProposalsMax, 1, 1<<24)
-	p.within("ProposalBytesMax", l.ProposalBytesMax, 1, bytesMax)
+	p.within("ProposalBytesMax", l.ProposalBytesMax, 1, LimitBytesMax)
 	p.within("UnappliedMax", l.UnappliedMax, 1, 1<<24)
 	p.within("AppendBytesMax", l.AppendBytesMax, 1, 64<<20)
 	p.within("InflightMax", l.InflightMax, 1, 1<<16)
-	p.within("InflightBytesMax", l.InflightBytesMax, 1, bytesMax)
+	p.within("InflightBytesMax", l.InflightBytesMax, 1, LimitBytesMax)
 }
 
 // member checks the id of this member and the list of founders.
@@ -113,13 +110,9 @@ func (p *configProblems) member(id NodeID, list []Member) {
 	}
 }
 
-func (p *configProblems) joined() error {
-	if len(p.errs) == 0 {
+func (p configProblems) joined() error {
+	if len(p) == 0 {
 		return nil
 	}
-	what := "configuration"
-	if p.of != "Config" {
-		what = p.of
-	}
-	return fmt.Errorf("raft: invalid %s: %w", what, errors.Join(p.errs...))
+	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(p...))
 }

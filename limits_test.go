@@ -1,7 +1,6 @@
 package raft_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -43,7 +42,7 @@ func TestCoreConfig_WhatCannotWorkIsRefusedByName(t *testing.T) {
 			var problem *raft.ConfigError
 			require.ErrorAs(t, err, &problem)
 			assert.Equal(t, field, problem.Field)
-			assert.ErrorContains(t, err, "CoreConfig."+field+": ")
+			assert.ErrorContains(t, err, field+": ")
 			assert.Nil(t, core)
 		})
 	}
@@ -54,12 +53,8 @@ func TestCoreConfig_AllProblemsAreNamedAtOnce(t *testing.T) {
 	cfg.ID, cfg.InflightMax, cfg.DiskStallMax = "", -1, -1
 	_, _, err := raft.NewCore(cfg, storedOf(t), raft.Now{Mono: 1})
 	for _, field := range []string{"ID", "InflightMax", "DiskStallMax"} {
-		assert.ErrorContains(t, err, "CoreConfig."+field+": ")
+		assert.ErrorContains(t, err, field+": ")
 	}
-	var node *raft.ConfigError
-	require.True(t, errors.As(raft.Config{}.Validate(), &node))
-	assert.Contains(t, node.Error(), "Config.")
-	assert.NotContains(t, node.Error(), "CoreConfig.")
 }
 
 // A core of nothing but an id is elected, takes a proposal, sends it and commits it.

@@ -158,17 +158,9 @@ func newNode(cfg Config, storage Storage, transport Transport, stored Stored) *N
 
 func (n *Node) newCore(stored Stored) (first Output, err error) {
 	defer n.recoverCore(&err)
-	var cluster ClusterID
-	crand.Read(cluster[:])
-	n.core, first, err = NewCore(CoreConfig{
-		ID:              n.cfg.ID,
-		Initial:         NewConfiguration(n.cfg.Initial),
-		NewCluster:      cluster,
-		ElectionTimeout: n.cfg.ElectionTimeout,
-		DiskStallMax:    n.cfg.DiskStallMax,
-		Seed:            n.cfg.Seed,
-		Limits:          n.cfg.Limits,
-	}, stored, n.now())
+	cfg := n.cfg.core()
+	crand.Read(cfg.NewCluster[:])
+	n.core, first, err = NewCore(cfg, stored, n.now())
 	return first, err
 }
 
@@ -261,9 +253,7 @@ func (n *Node) step(batch []Event) (out Output, err error) {
 func (n *Node) honour(out Output) {
 	if log := out.Write.Log; log != nil {
 		for i := range log.Entries {
-			if !log.Entries[i].sealed() {
-				log.Entries[i].seal()
-			}
+			log.Entries[i].Seal()
 		}
 		n.tail.write(log)
 	}

@@ -35,8 +35,8 @@ type Write struct {
 	Then []Message
 }
 
-// changesStore reports whether anything in the write must become durable.
-func (w *Write) changesStore() bool { return w.Mark != nil || w.Hard != nil || w.Log != nil }
+// ChangesStore reports whether anything in the write must become durable.
+func (w *Write) ChangesStore() bool { return w.Mark != nil || w.Hard != nil || w.Log != nil }
 
 // HardState is what Figure 2 calls persistent state, besides the log: currentTerm and votedFor.
 type HardState struct {

@@ -47,8 +47,8 @@ type CoreConfig struct {
 	Limits
 }
 
-// withDefaults returns the configuration with every zero value replaced by its default.
-func (c CoreConfig) withDefaults() CoreConfig {
+// WithDefaults returns the configuration with every zero value replaced by its default, as NewCore does.
+func (c CoreConfig) WithDefaults() CoreConfig {
 	setDefault(&c.ElectionTimeout, electionTimeoutDefault)
 	setDefault(&c.HeartbeatInterval, c.ElectionTimeout/3)
 	setDefault(&c.DiskStallMax, diskStallMaxDefault)
@@ -56,15 +56,17 @@ func (c CoreConfig) withDefaults() CoreConfig {
 	return c
 }
 
-// validate returns everything that is wrong with a configuration whose defaults are set.
-func (c CoreConfig) validate() error {
-	p := configProblems{of: "CoreConfig"}
+// Validate returns everything that is wrong with the configuration, a *ConfigError each, joined, or nil.
+// NewCore calls it.
+func (c CoreConfig) Validate() error {
+	c = c.WithDefaults()
+	var p configProblems
 	p.member(c.ID, c.Initial.Members)
 	if len(c.Initial.Members) > 0 && c.NewCluster == (ClusterID{}) {
 		p.add("NewCluster", "is zero; draw a random one, for a member that may found a cluster")
 	}
 	p.timeWithin("ElectionTimeout", c.ElectionTimeout)
-	if c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.ElectionTimeout/2 {
+	if c.ElectionTimeout >= timeoutMin && (c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.ElectionTimeout/2) {
 		p.add("HeartbeatInterval", "%v; it takes more than 0 and at most half of ElectionTimeout, %v",
 			c.HeartbeatInterval, c.ElectionTimeout)
 	}
@@ -133,10 +135,10 @@ type outgoing struct {
 // *ContradictedError if the store is marked; with a *AppliedBeyondLogError if the state is ahead of the
 // log, and with a *CorruptError if the log is ahead of the term.
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, Output{}, err
 	}
+	cfg = cfg.WithDefaults()
 	cfg.Initial = NewConfiguration(cfg.Initial.Members)
 	if stored.Mark != nil {
 		return nil, Output{}, stored.Mark.Err()

@@ -70,11 +70,11 @@ func (r *requests) propose(kind EntryKind, data []byte) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	record, within := recordBuffer(data) // outside the lock: it may be large
+	proposal := NewProposal(req.ticket, kind, data) // outside the lock: it may be large
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.table[req.ticket] == req {
-		r.proposals = append(r.proposals, Proposal{Ticket: req.ticket, Kind: kind, Data: within, record: record})
+		r.proposals = append(r.proposals, proposal)
 		r.poke()
 	}
 	return req, nil

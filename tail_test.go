@@ -86,7 +86,7 @@ func TestTail_TakesNoMoreMemoryThanItsLimit(t *testing.T) {
 			for written := 0; written < 2*limit; {
 				entries := entriesOf(1, at.Index, at.Index+Index(row.together), row.data)
 				for i := range entries {
-					entries[i].seal()
+					entries[i].Seal()
 				}
 				tl.write(&LogWrite{After: at, Entries: entries, Generation: 1})
 				at = entries[row.together-1].ID()

@@ -45,7 +45,7 @@ func (w *writer) poke() {
 func (w *writer) put(write Write) (lost []Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if write.changesStore() || len(w.queue) < w.node.cfg.ReceivedMax {
+	if write.ChangesStore() || len(w.queue) < w.node.cfg.ReceivedMax {
 		w.queue = append(w.queue, write)
 		return nil
 	}
