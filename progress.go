@@ -41,9 +41,11 @@ type progress struct {
 	probing  bool // probe: one is out
 	probedAt Time
 	repeated bool // probe: this next was probed before; probe it again without entries
+	askedAt  Time // probe: when the first append left that it has not answered, before any repetition
 
-	heard Time      // any message in this term
-	round RequestID // the latest heartbeat round that it echoed
+	heard  Time      // any message in this term
+	backAt Time      // when it was first heard after a silence longer than the check-quorum window
+	round  RequestID // the latest heartbeat round that it echoed
 
 	pinged    RequestID // the heartbeat round that measures the round trip; 0: none is out
 	pingedAt  Time
@@ -109,10 +111,14 @@ func (p *progress) becomeStale() {
 	*p = progress{peer: p.peer, voter: p.voter, state: stale, lost: p.match, next: p.match + 1}
 }
 
-// sentProbe records that the one append of a probe has left.
+// sentProbe records that the one append of a probe has left. Its answer takes as long as it does since the
+// first time: a repetition is acknowledged only when what was sent before is durable.
 func (p *progress) sentProbe(now Time) {
 	assert(p.state == probe && !p.probing, "one probe at a time")
 	p.probing, p.probedAt = true, now
+	if !p.repeated {
+		p.askedAt = now
+	}
 }
 
 // sentAppend records that an append of a stream has left.
@@ -133,7 +139,7 @@ func (p *progress) acknowledged(match Index, now Time) {
 		p.match = max(p.match, match)
 		if p.match >= p.next-1 {
 			if p.probing {
-				p.acks.add(now - p.probedAt)
+				p.acks.add(now - max(p.askedAt, p.backAt)) // its absence says nothing of its disk
 			}
 			p.becomeStream()
 		}
@@ -181,6 +187,7 @@ func (p *progress) roused(now, patience, silence Time) {
 	case p.state == probe && p.probing && now-p.probedAt >= patience:
 		p.probing, p.repeated = false, true
 	case p.state == stream && len(p.flights) > 0 && now-p.movedAt >= silence:
+		p.askedAt = p.flights[0].sentAt
 		p.becomeProbe(p.next)
 		p.repeated = true
 	}

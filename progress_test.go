@@ -96,6 +96,59 @@ func TestProgress_Transitions(t *testing.T) {
 	}
 }
 
+// How long acknowledgements take is measured from when the append left, however often it was repeated since. A
+// time in which the follower lacked the append, or was away, does not count.
+func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
+	probed := func() *progress { return probingProgress(0, 6) }
+	repeat := func(p *progress, at Time) {
+		p.roused(at, testPatience, testSilence)
+		p.sentProbe(at)
+	}
+	for _, row := range []struct {
+		rule string
+		p    *progress
+		do   func(p *progress)
+		want Time
+	}{
+		{"a probe", probed(), func(p *progress) { p.acknowledged(5, 30) }, 30},
+		{"a probe that was repeated", probed(), func(p *progress) {
+			repeat(p, 50)
+			repeat(p, 100)
+			p.acknowledged(5, 130)
+		}, 130},
+		{"the next probe, after a conflict", probed(), func(p *progress) {
+			repeat(p, 50)
+			p.conflicted(5, 3)
+			p.sentProbe(60)
+			p.acknowledged(3, 100)
+		}, 40},
+		{"of a follower that was away", probed(), func(p *progress) {
+			p.backAt = 900
+			repeat(p, 900)
+			p.acknowledged(5, 920)
+		}, 20},
+		{"a stream", streamingProgress(), func(p *progress) { p.acknowledged(6, 30) }, 30},
+		{"a stream that was silent", streamingProgress(), func(p *progress) {
+			repeat(p, 150)
+			repeat(p, 200)
+			p.acknowledged(6, 210)
+			p.acknowledged(9, 250)
+		}, 250},
+		{"a stream of which something was lost", streamingProgress(), func(p *progress) {
+			repeat(p, 150)
+			p.conflicted(9, 5)
+			p.sentProbe(160)
+			p.acknowledged(9, 170)
+		}, 10},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			row.do(row.p)
+			require.Equal(t, stream, row.p.state)
+			require.Equal(t, row.want, row.p.acks.max())
+		})
+	}
+}
+
 func TestProgress_BreaksItsRulesLoudly(t *testing.T) {
 	require.Panics(t, func() { probingProgress(0, 6).sentProbe(1) }, "one probe at a time")
 	require.Panics(t, func() { probingProgress(0, 6).sentAppend(7, 1, 1) }, "a probe is no stream")

@@ -265,6 +265,9 @@ func (c *Core) heardFrom(from Peer) *progress {
 	if p == nil || p.state == stale {
 		return nil
 	}
+	if c.now.Mono-p.heard >= c.window(p) {
+		p.backAt = c.now.Mono
+	}
 	p.heard = c.now.Mono
 	return p
 }
@@ -326,7 +329,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	if !r.Round.Less(p.beatRound) {
 		p.forgot(r.Match)
 	}
-	p.roused(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.roundTrip.max()), max(c.electionTimeout(), 2*p.acks.max()))
+	p.roused(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.roundTrip.max()), c.silence(p))
 	c.onTransferDisobeyed(p.peer, r.Round)
 }
 
@@ -375,6 +378,16 @@ func (c *Core) quorumUntil() Time {
 // twice the round trip to it, and no more than 64 timeouts.
 func (c *Core) window(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.roundTrip.max(), c.electionTimeout()<<doublingsMax))
+}
+
+// silenceTimeoutsMax bounds, in election timeouts, how long a lost append may wait for its repetition because
+// the follower's disk was slow before.
+const silenceTimeoutsMax = 8
+
+// silence is how long a follower may answer heartbeats and acknowledge no append before it is asked about the
+// last one again: twice as long as its disk took lately.
+func (c *Core) silence(p *progress) Time {
+	return max(c.electionTimeout(), min(2*p.acks.max(), silenceTimeoutsMax*c.electionTimeout()))
 }
 
 func (l *leader) wakeAt(c *Core) Time {
@@ -430,8 +443,8 @@ func (c *Core) onSendDropped(e SendDropped) {
 		return // it names a span of an earlier course
 	}
 	p.becomeProbe(min(p.next, e.Span.After+1))
-	p.repeated = true
 	p.sentProbe(c.now.Mono) // not before a heartbeat is answered: the way may still be blocked
+	p.repeated = true
 }
 
 // handedOut drops the proposals up to i: the applier answers them.

@@ -269,6 +269,56 @@ func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
 	assert.Equal(t, "stream", c.Status().Peers[0].State)
 }
 
+// What a follower's acknowledgements took once says when the next one is missed, but a lost append does not wait
+// for as long as a disk stood still.
+func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
+	for _, row := range []struct {
+		rule       string
+		took, want raft.Time
+	}{
+		{"a quick disk", heartbeatPace, electionTimeout},
+		{"a slow disk", 3 * electionTimeout, 6 * electionTimeout},
+		{"a disk that stood still", 100 * electionTimeout, 8 * electionTimeout},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := streaming(t, 2, 1)
+			c.propose("x")
+			c.persist()
+			for began := c.now; c.now < began+row.took; {
+				c.after(heartbeatPace)
+				c.echo("b", 3)
+				c.echo("c", 3)
+			}
+			c.receive("b", 2, raft.AppendReply{Match: 4})
+			require.Equal(t, row.took, c.Status().Peers[0].SlowestAck)
+			c.propose("y")
+			began := c.now
+			for c.Status().Peers[0].State == "stream" {
+				require.Less(t, c.now, began+20*electionTimeout)
+				c.after(heartbeatPace)
+				c.echo("b", 4)
+				c.echo("c", 4)
+			}
+			assert.Equal(t, row.want, c.now-began)
+		})
+	}
+}
+
+// The time in which a follower was away is not taken for that of its disk.
+func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
+	c := streaming(t, 2, 1)
+	c.step(raft.PeerLost{ID: "b"})
+	c.propose("x")
+	for range 20 {
+		c.after(heartbeatPace)
+		c.echo("c", 3)
+	}
+	c.echo("b", 3)
+	c.receive("b", 2, raft.AppendReply{Match: 4})
+	assert.Equal(t, raft.Index(4), c.Status().Peers[0].Match)
+	assert.Less(t, c.Status().Peers[0].SlowestAck, electionTimeout)
+}
+
 // A member that connects is tried at once.
 func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
 	c := streaming(t, 2, 1)

@@ -179,3 +179,51 @@ func TestTransfer_RefusesAtOnce(t *testing.T) {
 		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.handOver("b").Answers)
 	})
 }
+
+// The time to catch up grows with how long the target's acknowledgements take: since the append left, also
+// if the target was asked about it again, every heartbeat, while its disk was at it.
+func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
+	const write = 3 * electionTimeout
+	for _, row := range []struct {
+		rule string
+		lead func(t *testing.T) *core // entry 3 is what b's disk is at
+	}{
+		{"a new leader's first append", func(t *testing.T) *core {
+			c := leaderOf(t, "abc", 2, 1)
+			c.persist()
+			c.receive("c", 2, raft.AppendReply{Match: 2})
+			return c
+		}},
+		{"an append behind others", func(t *testing.T) *core {
+			c := streaming(t, 2, 1)
+			c.propose("x")
+			c.persist()
+			c.receive("c", 2, raft.AppendReply{Match: 3})
+			return c
+		}},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := row.lead(t)
+			last := c.Status().Last.Index
+			for began := c.now; c.now < began+write; {
+				c.after(heartbeatPace)
+				c.echo("b", last-1)
+				c.echo("c", last)
+			}
+			c.receive("b", 2, raft.AppendReply{Match: last})
+			assert.GreaterOrEqual(t, c.Status().Peers[0].SlowestAck, write-heartbeatPace)
+
+			c.propose("y")
+			c.handOver("b")
+			c.persist()
+			for began := c.now; c.now < began+2*write; {
+				c.after(heartbeatPace)
+				require.Empty(t, c.out.Answers, "b's disk is at it")
+				c.echo("b", last)
+				c.echo("c", last)
+			}
+			out := c.receive("b", 2, raft.AppendReply{Match: last + 1})
+			assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.TimeoutNow{}))
+		})
+	}
+}

@@ -313,11 +313,10 @@ func (l *liveness) followed() bool {
 	return following > 0
 }
 
-// counts: the leader can be expected to reach a node, by working links, and as the life that it knows; and neither
-// refuses the other for having been started too often to tell whether its disk is an older image.
+// counts: the leader can be expected to reach a node, as the life that it knows.
 func (l *liveness) counts(n *node) bool {
 	m, member := l.leader.status.Config.Member(n.id)
-	return member && m.Incarnation == n.disk.incarnation && l.c.net.Links.Reach(l.leader.index)>>n.index&1 == 1 && !l.leader.untold(n) && !n.untold(l.leader)
+	return member && m.Incarnation == n.disk.incarnation && l.leader.meets(n)
 }
 
 // serves: writes and reads are answered, whoever leads meanwhile.

@@ -35,8 +35,9 @@ func (l *liveness) handedOver() bool {
 	return l.elected()
 }
 
-// successor draws a healed voter that the leader has brought up to date, by name or not; false if there is none, or
-// if a transfer is not feasible.
+// successor draws a healed voter that the leader has brought up to date and that can win an election. It is asked for
+// by name; or no name is given, unless the leader may then choose one that cannot win. It returns false if there is
+// none, or if a transfer is not feasible.
 func (l *liveness) successor() (raft.NodeID, bool) {
 	named, first := l.random.Coin(), l.random.IntN(len(l.c.nodes))
 	if !l.feasible() || !l.elected() || l.leader.status.DiskStalled || l.leader.frozen {
@@ -47,15 +48,49 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 		p := &s.Peers[(first+i)%len(s.Peers)]
 		m, _ := s.Config.Member(p.ID)
 		n := l.c.nodes[index(p.ID)]
-		if m.Kind != raft.Voter || l.core>>n.index&1 == 0 || !l.counts(n) || p.Match == 0 || p.State != "stream" {
+		if m.Kind != raft.Voter || l.core>>n.index&1 == 0 || !l.counts(n) || p.Match == 0 || p.State != "stream" || !l.electable(n) {
 			continue
 		}
-		if !named {
+		if !named && !l.split() {
 			return "", true
 		}
 		return p.ID, true
 	}
 	return "", false
+}
+
+// electable reports whether a healed voter can win an election: it and a majority of the voters, all of them healed,
+// take each other's messages. The leader cannot know that of another, where some refuse each other for good.
+func (l *liveness) electable(n *node) bool {
+	met, voters := 0, 0
+	for _, m := range l.leader.status.Config.Members {
+		if m.Kind != raft.Voter {
+			continue
+		}
+		voters++
+		other := l.c.nodes[index(m.ID)]
+		if l.core>>other.index&1 == 1 && m.Incarnation == other.disk.incarnation && n.meets(other) {
+			met++
+		}
+	}
+	return met >= majority(voters)
+}
+
+// split reports whether the leader, left to itself, may choose one that cannot win.
+func (l *liveness) split() bool {
+	for _, n := range l.members() {
+		m, _ := l.leader.status.Config.Member(n.id)
+		if m.Kind == raft.Voter && n != l.leader && l.counts(n) && !l.electable(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// meets reports whether two nodes can be expected to reach each other: their links work, and neither refuses the
+// other for having been started too often to tell whether its disk is an older image.
+func (n *node) meets(other *node) bool {
+	return n == other || n.c.net.Links.Reach(n.index)>>other.index&1 == 1 && !n.untold(other) && !other.untold(n)
 }
 
 // A request of a client takes a unit to be committed, and one more behind what was under way when it came; an append

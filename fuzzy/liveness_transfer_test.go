@@ -2,7 +2,10 @@ package fuzzy
 
 import (
 	"testing"
+	"time"
 
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -44,4 +47,44 @@ func TestLiveness_AnswersComeInTime(t *testing.T) {
 	c.work.requests[len(c.work.requests)-1].opened -= (ticketUnits + c.live.backlog() + 1) * c.profile.unit()
 	c.live.prompt()
 	expectBreach(t, c, "L14")
+}
+
+// Who cannot win an election is not asked for, and the leader is not left to choose among such.
+func TestLiveness_OnlyWhoCanWinIsHandedTheLead(t *testing.T) {
+	c, lead := runningFive(t)
+	var healed []*node
+	for i := 1; i < 4; i++ {
+		healed = append(healed, c.nodes[(lead.index+i)%5])
+	}
+	x, y, z := healed[0], healed[1], healed[2]
+	l := &liveness{c: c, core: 1<<lead.index | 1<<x.index | 1<<y.index | 1<<z.index, leader: lead, exiled: true, random: lead.random}
+	asked := func() map[raft.NodeID]bool {
+		drawn := map[raft.NodeID]bool{}
+		for range 50 {
+			if to, some := l.successor(); some {
+				drawn[to] = true
+			}
+		}
+		return drawn
+	}
+	assert.Equal(t, map[raft.NodeID]bool{"": true, x.id: true, y.id: true, z.id: true}, asked())
+	c.net.Links.CutBoth(sim.Partitions, x.index, y.index)
+	assert.Equal(t, map[raft.NodeID]bool{"": true, x.id: true, y.id: true, z.id: true}, asked(), "three of five are left to each")
+	c.net.Links.CutBoth(sim.Partitions, x.index, z.index)
+	assert.Equal(t, map[raft.NodeID]bool{y.id: true, z.id: true}, asked(), "x meets the leader alone")
+	c.net.Links.CutBoth(sim.Partitions, y.index, z.index)
+	assert.Empty(t, asked())
+}
+
+// runningFive is a cluster of five without faults, and its leader.
+func runningFive(t *testing.T) (c *cluster, lead *node) {
+	p := calmOfThree(t)
+	p.Voters = 5
+	c = newCluster(Seed{"calm", 2}, p)
+	c.prepare()
+	for c.now() < sim.In(2*time.Second) {
+		c.turn()
+	}
+	require.Nil(t, c.failure)
+	return c, c.nodes[c.leader()]
 }
