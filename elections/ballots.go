@@ -127,12 +127,14 @@ func (m *ballotsMachine) decide(e *Env) {
 		m.active = false
 	case m.active: // "keeps leading though it loses a tie" (choice)
 		e.Rule("The quorum holds: I lead on, and claim so in my ballot.")
+	case winner == 0:
+		e.Rule("I am out of service, and so is all that I hear: nobody wins.")
 	case winner != m.o.Self:
 		e.Rule("Another has more votes than I, or as many and a lower id.")
 	case m.inARow < m.wins:
 		e.Rule("I win, but not often enough in a row yet.")
 	case m.claimedAbove(e):
-		e.Rule("I win, but a member of no lower priority leads.")
+		e.Rule("I win, but a member of no lower priority claims to lead.")
 	default:
 		e.Rule("The quorum holds, I won often enough in a row: I lead.")
 		m.active = true

@@ -58,7 +58,7 @@ func (b *cascading) Start(e *Env) { b.begin(e) }
 // under way, and each of those starts an election anew. Among a hundred members that never stops.
 func (b *cascading) begin(e *Env) {
 	if e.Self() == Rank(e.N()) {
-		e.Rule("No rank is above mine: I lead, and tell all lower ranks.")
+		e.Rule("No rank is above mine: I lead, and tell any lower rank.")
 		b.lead(e)
 		return
 	}
@@ -67,7 +67,11 @@ func (b *cascading) begin(e *Env) {
 
 // elect holds an election: "ELECTION to all higher ranks".
 func (b *cascading) elect(e *Env) {
-	e.Rule("I hold an election: I ask every higher rank, and wait.")
+	if e.Self() == Rank(e.N()) {
+		e.Rule("I hold an election: no rank is above mine to ask, but I wait.")
+	} else {
+		e.Rule("I hold an election: I ask every higher rank, and wait.")
+	}
 	b.quit(e)
 	b.electing = true
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
@@ -99,7 +103,7 @@ func (b *cascading) Receive(e *Env, from Rank, m Message) {
 
 func (b *cascading) onHeartbeat(e *Env, from Rank) {
 	if b.hear(e, from) && !b.electing {
-		e.Rule("I lead and hear another leader: an election leaves one of us.")
+		e.Rule("I lead and hear another leader: I start an election.")
 		b.begin(e)
 	}
 }
@@ -121,8 +125,12 @@ func (b *cascading) onElection(e *Env, from Rank) {
 
 // onAnswer: "Otherwise wait a further T′ for COORDINATOR (T′ = 2T from the first ANSWER, choice)".
 func (b *cascading) onAnswer(e *Env) {
-	if !b.electing || b.answered {
-		e.Rule("I know already that a higher rank takes over, or it has.")
+	switch {
+	case !b.electing:
+		e.Rule("An answer to an election of mine that is over: I drop it.")
+		return
+	case b.answered:
+		e.Rule("A higher rank has answered me before: I wait already.")
 		return
 	}
 	e.Rule("A higher rank takes over: I wait until a leader is announced.")
@@ -134,7 +142,7 @@ func (b *cascading) onAnswer(e *Env) {
 // onCoordinator: "On COORDINATOR a member sets `elected` to its sender, whatever its own rank, and ends its
 // election."
 func (b *cascading) onCoordinator(e *Env, from Rank) {
-	e.Rule("A leader announces itself: I follow, my election is over.")
+	b.heed(e, b.electing)
 	b.quit(e)
 	b.take(e, from)
 }
@@ -155,10 +163,10 @@ func (b *cascading) Fire(e *Env, t Timer) {
 		}
 		b.begin(e)
 	case timerAnswer:
-		e.Rule("No higher rank answered: I lead, and tell all lower ranks.")
+		e.Rule("No higher rank answered: I lead, and tell any lower rank.")
 		b.lead(e)
 	case timerCoordinator:
-		e.Rule("Who took over never announced a leader: I begin again.")
+		e.Rule("No leader announced itself in time: I begin again.")
 		b.elect(e)
 	}
 }

@@ -97,11 +97,11 @@ func (b *qualityBully) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
 		if b.hear(e, from) && !b.electing {
-			e.Rule("I lead and hear another leader: an election leaves one of us.")
+			e.Rule("I lead and hear another leader: I start an election.")
 			b.elect(e)
 		}
 	case announcement:
-		e.Rule("A leader announces itself: I follow, my election is over.")
+		b.heed(e, b.electing)
 		b.quit(e)
 		b.take(e, from)
 	case qualityMessage:
@@ -120,7 +120,7 @@ func (b *qualityBully) onQuality(e *Env, kind signal, other worth) {
 		e.Rule("One that stands above me is alive: I note it, and wait.")
 		b.note(other)
 	case kind == bullyProceed && !higher:
-		e.Rule("I stand highest of those that answered: I lead, and tell all.")
+		e.Rule("I am told to proceed: I lead, and tell all.")
 		b.lead(e)
 	default:
 		e.Rule("This comes too late for me, or twice: I drop it.")
@@ -162,7 +162,7 @@ func (b *qualityBully) Fire(e *Env, t Timer) {
 func (b *qualityBully) proceed(e *Env) {
 	last := len(b.answered) - 1
 	if last < 0 {
-		e.Rule("None of those that answered announced itself: I start afresh.")
+		e.Rule("None that answered announced itself in time: I start afresh.")
 		b.elect(e)
 		return
 	}

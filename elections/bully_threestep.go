@@ -52,6 +52,7 @@ const (
 type threeStep struct {
 	seat
 	electing bool
+	asking   bool   // it waits for answers, and has told nobody to proceed
 	answered []Rank // who answered, and was not told to proceed yet
 	names    int    // how many alternates it names as leader; none in this algorithm
 }
@@ -67,12 +68,12 @@ func (b *threeStep) Start(e *Env) { b.elect(e) }
 func (b *threeStep) elect(e *Env) {
 	b.quit(e)
 	if e.Self() == Rank(e.N()) {
-		e.Rule("No rank is above mine: I lead, and tell all lower ranks.")
+		e.Rule("No rank is above mine: I lead, and tell any lower rank.")
 		b.lead(e)
 		return
 	}
 	e.Rule("I start an election: I ask every higher rank if it is alive.")
-	b.electing = true
+	b.electing, b.asking = true, true
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {
 		e.Send(r, bullyElection)
 	}
@@ -81,7 +82,7 @@ func (b *threeStep) elect(e *Env) {
 
 // quit ends the member's own election, if there is one.
 func (b *threeStep) quit(e *Env) {
-	b.electing, b.answered = false, b.answered[:0]
+	b.electing, b.asking, b.answered = false, false, b.answered[:0]
 	e.Stop(timerAlive)
 	e.Stop(timerElected)
 }
@@ -92,7 +93,7 @@ func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 	case Heartbeat:
 		b.onHeartbeat(e, from)
 	case announcement:
-		e.Rule("A leader announces itself: I follow, my election is over.")
+		b.heed(e, b.electing)
 		b.quit(e)
 		b.take(e, from)
 	case signal:
@@ -105,11 +106,11 @@ func (b *threeStep) onSignal(e *Env, from Rank, m signal) {
 	case m == bullyElection && from < e.Self():
 		e.Rule("A lower rank asks who is alive: I answer, and do no more.")
 		e.Send(from, bullyAlive)
-	case m == bullyAlive && b.electing && from > e.Self() && !slices.Contains(b.answered, from):
+	case m == bullyAlive && b.asking && from > e.Self() && !slices.Contains(b.answered, from):
 		e.Rule("A higher rank is alive: I note it, and wait for more answers.")
 		b.answered = append(b.answered, from)
 	case m == bullyProceed && from < e.Self():
-		e.Rule("I am the highest that answered: I lead, and tell lower ranks.")
+		e.Rule("I am told to proceed: I lead, and tell all lower ranks.")
 		b.lead(e)
 	default:
 		e.Rule("This comes too late for me, or twice: I drop it.")
@@ -118,7 +119,7 @@ func (b *threeStep) onSignal(e *Env, from Rank, m signal) {
 
 func (b *threeStep) onHeartbeat(e *Env, from Rank) {
 	if b.hear(e, from) && !b.electing {
-		e.Rule("I lead and hear another leader: an election leaves one of us.")
+		e.Rule("I lead and hear another leader: I start an election.")
 		b.elect(e)
 	}
 }
@@ -144,11 +145,12 @@ func (b *threeStep) Fire(e *Env, t Timer) {
 //	answered, which sends ELECTED."
 func (b *threeStep) onAnswers(e *Env) {
 	if len(b.answered) == 0 {
-		e.Rule("No higher rank answered: I lead, and tell all lower ranks.")
+		e.Rule("No higher rank answered: I lead, and tell any lower rank.")
 		b.lead(e)
 		return
 	}
 	slices.Sort(b.answered)
+	b.asking = false
 	b.proceed(e)
 }
 
@@ -158,7 +160,7 @@ func (b *threeStep) onAnswers(e *Env) {
 func (b *threeStep) proceed(e *Env) {
 	last := len(b.answered) - 1
 	if last < 0 {
-		e.Rule("None of those that answered announced itself: I start afresh.")
+		e.Rule("None that answered announced itself in time: I start afresh.")
 		b.elect(e)
 		return
 	}

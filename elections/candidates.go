@@ -64,7 +64,7 @@ func newStanding(o Options) Machine {
 
 // Start waits for δ before the first election, as before any other (choice).
 func (s *standing) Start(e *Env) {
-	e.Rule("I start: whoever has the shortest δ holds the first election.")
+	e.Rule("I start: after my δ I hold an election, unless another does.")
 	s.pause(e)
 }
 
@@ -106,7 +106,7 @@ func (s *standing) onHeartbeat(e *Env, from Rank) {
 		return
 	}
 	if s.hear(e, from) && !s.collecting {
-		e.Rule("I lead and hear another leader: an election leaves one of us.")
+		e.Rule("I lead and hear another leader: I start an election.")
 		s.elect(e)
 	}
 }
@@ -114,7 +114,7 @@ func (s *standing) onHeartbeat(e *Env, from Rank) {
 func (s *standing) onSignal(e *Env, from Rank, m signal) {
 	switch {
 	case m == contactElection && s.candidate(e):
-		e.Rule("I am a candidate and asked: I answer, and leave it at that.")
+		e.Rule("I am a candidate and asked: I answer.")
 		e.Send(from, contactAnswer)
 		if !s.leads(e) && !s.collecting {
 			s.watch(e) // "another's election during δ cancels the attempt"
@@ -133,7 +133,11 @@ func (s *standing) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		s.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
-		e.Rule("The leader is silent, δ has passed: I ask all candidates.")
+		if s.elected != 0 {
+			e.Rule("My leader is silent, δ has passed: I ask any other candidate.")
+		} else {
+			e.Rule("I know no leader, δ has passed: I ask any other candidate.")
+		}
 		s.suspect()
 		s.elect(e)
 	case timerCollect:
@@ -166,7 +170,11 @@ func (s *standing) onCollected(e *Env) {
 		s.pause(e)
 		return
 	}
-	e.Rule("The time is up: I tell all that the highest to answer leads.")
+	if s.best == e.Self() {
+		e.Rule("No higher candidate answered in time: I lead, and tell all.")
+	} else {
+		e.Rule("The time is up: I tell all that the highest to answer leads.")
+	}
 	leader := s.best
 	e.Broadcast(notice{leader})
 	s.appoint(e, leader)

@@ -108,7 +108,14 @@ func (i *invitation) part(e *Env) {
 //
 //	"Leaders contact members outside their group at every heartbeat interval and invite them."
 func (i *invitation) round(e *Env) {
-	e.Rule("My group hears from me, and I invite who is outside it.")
+	switch len(i.members) {
+	case e.N():
+		e.Rule("All are in my group, and hear from me.")
+	case 1:
+		e.Rule("I lead a group of one, and invite all others.")
+	default:
+		e.Rule("My group hears from me, and I invite who is outside it.")
+	}
 	e.Set(TimerHeartbeat, e.Times().Heartbeat)
 	i.invited = e.Now()
 	for r := Rank(1); r <= Rank(e.N()); r++ {
@@ -152,6 +159,7 @@ func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 		e.Send(from, referral{i.group})
 		return
 	}
+	left := slices.Contains(i.members, from)
 	i.members = slices.DeleteFunc(i.members, func(r Rank) bool { return r == from }) // it leads its own
 	crossed := e.Now()-i.invited < e.Times().Answer
 	switch {
@@ -161,6 +169,8 @@ func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 	case m.size < len(i.members) && !crossed:
 		e.Rule("I am invited by a smaller group: I invite it into mine.")
 		e.Send(from, i.invitation())
+	case left:
+		e.Rule("One that was in my group invites me: I invite it next time.")
 	default:
 		e.Rule("We invited each other: my invitation counts.")
 	}
@@ -196,7 +206,7 @@ func (i *invitation) onAccept(e *Env, m acceptance) {
 		e.Rule("This accepts a group that I do not lead any more: I drop it.")
 		return
 	}
-	e.Rule("My invitation is accepted: the groups are one, and I lead it.")
+	e.Rule("My invitation is accepted: two groups are one, and I lead it.")
 	for _, r := range m.members {
 		i.add(r)
 	}
@@ -231,8 +241,10 @@ func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 	case !slices.Contains(i.members, leader) && e.Now()-i.invited >= e.Times().Answer:
 		e.Rule("I am referred to another leader: I invite it.")
 		e.Send(leader, i.invitation())
+	case slices.Contains(i.members, leader):
+		e.Rule("I am referred to a leader that is in my group already.")
 	default:
-		e.Rule("I am referred to a leader that I have invited already.")
+		e.Rule("I am referred to a leader, and invited all outside just now.")
 	}
 }
 

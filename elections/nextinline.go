@@ -58,9 +58,11 @@ func (n *nextInLine) Receive(e *Env, from Rank, m Message) {
 		}
 		n.onHeartbeat(e, from)
 	case announcement:
+		n.heed(e, n.electing || n.elected == 0)
 		n.relax(e)
 		n.line = m.alternates
-		n.threeStep.Receive(e, from, m)
+		n.quit(e)
+		n.take(e, from)
 	case signal:
 		n.onSignal(e, from, m)
 	}
@@ -85,7 +87,7 @@ func (n *nextInLine) onSignal(e *Env, from Rank, m signal) {
 // onNext: "the first that is alive answers (which keeps the detector from asking others), becomes leader
 // and tells all".
 func (n *nextInLine) onNext(e *Env, from Rank) {
-	e.Rule("I am next in line: I answer, lead, and tell everybody.")
+	e.Rule("I am asked as the next in line: I answer, lead, and tell all.")
 	e.Send(from, bullyAlive)
 	n.succeed(e)
 }
@@ -119,7 +121,7 @@ func (n *nextInLine) next(e *Env) {
 	}
 	n.asked, n.line = n.line[0], n.line[1:]
 	if n.asked == e.Self() {
-		e.Rule("I am next in line, those before me are silent: I lead.")
+		e.Rule("I am next in line, and nobody before me answered: I lead.")
 		n.succeed(e)
 		return
 	}

@@ -151,14 +151,7 @@ func (m *raftMachine) now(e *Env) raft.Now {
 func (m *raftMachine) Receive(e *Env, _ Rank, message Message) {
 	received := message.(raftMessage).Message
 	now := m.core.Leadership()
-	switch _, answers := received.Body.(raft.HeartbeatReply); {
-	case received.Term < now.Term:
-		e.Rule("A message of a term older than mine: I do not heed it.")
-	case answers && now.Leader != raftID(m.o.Self):
-		e.Rule("An answer to a heartbeat of mine, when I lead no more.")
-	default:
-		e.Rule(raftReceived(received.Body))
-	}
+	e.Rule(raftHeard(&received, now.Term, now.Leader == raftID(m.o.Self)))
 	m.told = append(m.told, raft.Received{Message: received})
 	m.steps(e)
 }
@@ -216,15 +209,19 @@ func (m *raftMachine) honour(e *Env, out *raft.Output) {
 
 // explain tells the core's decisions. Nothing depends on them.
 func (m *raftMachine) explain(e *Env, n *raft.Note) {
-	if sentence, ok := raftRules[n.Kind]; ok {
+	sentence, ok := raftRules[n.Kind]
+	if n.Kind == raft.NoteFollower && n.Peer == "" {
+		sentence = "I am a follower, and know no leader."
+	}
+	if ok {
 		e.Rule(sentence)
 	}
 }
 
 var raftRules = map[raft.NoteKind]string{
-	raft.NoteTimeout:        "I heard no leader for an election timeout.",
+	raft.NoteTimeout:        "My time to wait for a leader is over.",
 	raft.NotePreCampaign:    "I hear no leader, and ask who would vote for me.",
-	raft.NoteCampaign:       "I raise the term, vote for myself, and ask all for a vote.",
+	raft.NoteCampaign:       "I raise the term, and ask all once my own vote is durable.",
 	raft.NoteVoteGranted:    "My one vote of this term: it is durable before it leaves.",
 	raft.NoteVoteDenied:     "I refuse my vote.",
 	raft.NotePreVoteGranted: "I would vote for it: I hear no leader, its log is new enough.",
@@ -233,6 +230,30 @@ var raftRules = map[raft.NoteKind]string{
 	raft.NoteNewerTerm:      "I take over a newer term.",
 	raft.NoteQuorumLost:     "No majority answered me for a timeout: I step down.",
 	raft.NoteFollower:       "I follow.",
+	raft.NoteSteppedDown:    "My leader leads no more: I need not wait for its silence.",
+}
+
+// raftHeard says what a message is for, if the receiver is in this term, and whether it comes in time.
+func raftHeard(m *raft.Message, term raft.Term, leads bool) string {
+	switch m.Body.(type) {
+	case raft.PreVoteRequest, raft.PreVoteReply: // their terms are their senders' own, and settle nothing
+		return raftReceived(m.Body)
+	case raft.VoteRequest, raft.AppendRequest, raft.Heartbeat:
+		if m.Term < term {
+			return "A request of a term older than mine: I answer with my term."
+		}
+	case raft.HeartbeatReply, raft.AppendReply, raft.AppendConflict:
+		if m.Term > term {
+			return "An answer of a term newer than mine."
+		}
+		if m.Term < term || !leads {
+			return "An answer to a leadership of mine that is over."
+		}
+	}
+	if m.Term < term {
+		return "A message of a term older than mine: it comes too late."
+	}
+	return raftReceived(m.Body)
 }
 
 // raftReceived says what a message is for; the core's decision about it follows, if there is one.
@@ -249,11 +270,15 @@ func raftReceived(body raft.Body) string {
 	case raft.Heartbeat:
 		return "The leader's heartbeat: my election timeout begins anew."
 	case raft.HeartbeatReply:
-		return "A follower answers: I lead for as long as a majority does."
+		return "A follower answers: I lead on while a majority does."
 	case raft.AppendRequest:
-		return "My log takes the first entry of a new leader: a no-op."
+		return "The leader makes my log like its own."
 	case raft.AppendReply, raft.AppendConflict:
-		return "An answer to the first entry of mine as leader: a no-op."
+		return "A follower says how far its log agrees with mine."
+	case raft.SteppedDown:
+		return "One that led tells me that it leads no more."
+	case raft.TimeoutNow:
+		return "The leader tells me to campaign at once."
 	}
 	return "A message that I need for no election."
 }

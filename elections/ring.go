@@ -46,7 +46,7 @@ var ringMaximum = &Algorithm{
 	Choices: []string{
 		"As in the collecting form.",
 	},
-	New: func(Options) Machine { return &ring{fold: highest} },
+	New: func(Options) Machine { return &ring{fold: highest, maximum: true} },
 }
 
 // fold is what a member does to the ranks of an ELECTION that comes by.
@@ -68,6 +68,7 @@ type ring struct {
 	seat
 	relay
 	fold     fold
+	maximum  bool   // only the highest rank travels
 	mine     uint64 // the tag of its own ELECTION that has not come back; 0: none
 	electing bool   // it started an election, and saw no COORDINATOR since
 }
@@ -77,7 +78,7 @@ func (r *ring) Start(e *Env) { r.elect(e) }
 
 // elect sends an ELECTION round. "Concurrent elections run independently", so that nothing holds it back.
 func (r *ring) elect(e *Env) {
-	e.Rule("I start an election: a message with my rank goes round.")
+	e.Rule("I start an election: a message with my rank sets out.")
 	l := r.newLap(e, false, r.fold(nil, e.Self())...)
 	r.mine, r.electing = l.tag, true
 	e.Set(timerRound, patience(e))
@@ -107,7 +108,7 @@ func (r *ring) Receive(e *Env, from Rank, m Message) {
 
 func (r *ring) onHeartbeat(e *Env, from Rank) {
 	if r.hear(e, from) && !r.electing {
-		e.Rule("I lead and hear another leader: an election leaves one of us.")
+		e.Rule("I lead and hear another leader: I start an election.")
 		r.elect(e)
 	}
 }
@@ -121,7 +122,11 @@ func (r *ring) onLap(e *Env, l lap) {
 		r.obey(e, l.ranks[0])
 		r.circulate(e, l)
 	default:
-		e.Rule("An election comes by: I add my rank, or keep only the highest.")
+		if r.maximum {
+			e.Rule("An election comes by: the higher of its rank and mine goes on.")
+		} else {
+			e.Rule("An election comes by: I add my rank, and pass it on.")
+		}
 		l.ranks = r.fold(l.ranks, e.Self())
 		r.circulate(e, l)
 	}
@@ -137,9 +142,9 @@ func (r *ring) onLap(e *Env, l lap) {
 func (r *ring) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator && l.starter == e.Self():
-		e.Rule("The second round is back: I know that all have been told.")
+		e.Rule("The second round is back: whom it reached, I have told.")
 	case l.starter == e.Self() && l.tag == r.mine:
-		e.Rule("My message is back: its highest rank leads, and I tell all.")
+		e.Rule("My message is back: the highest rank in it leads.")
 		r.mine = 0
 		leader := slices.Max(l.ranks)
 		r.obey(e, leader)

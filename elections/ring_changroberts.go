@@ -39,7 +39,7 @@ func (c *changRoberts) Start(e *Env) { c.elect(e) }
 
 // elect sends the member's own rank round the ring.
 func (c *changRoberts) elect(e *Env) {
-	e.Rule("My rank goes round: if it comes back, no higher one lives.")
+	e.Rule("My rank sets out: if it comes back, I lead.")
 	l := c.newLap(e, false)
 	c.mine = l.tag
 	c.join(e)
@@ -77,7 +77,7 @@ func (c *changRoberts) Receive(e *Env, from Rank, m Message) {
 
 func (c *changRoberts) onHeartbeat(e *Env, from Rank) {
 	if c.hear(e, from) && !c.takesPart {
-		e.Rule("I lead and hear another leader: an election leaves one of us.")
+		e.Rule("I lead and hear another leader: I start an election.")
 		c.elect(e)
 	}
 }
@@ -107,9 +107,9 @@ func (c *changRoberts) onLap(e *Env, l lap) {
 func (c *changRoberts) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator:
-		e.Rule("The last round is back: I know that all have been told.")
+		e.Rule("The last round is back: whom it reached, I have told.")
 	case l.tag == c.mine:
-		e.Rule("My rank is back, so none higher lives: I lead, and tell all.")
+		e.Rule("My rank is back, and met no higher one: I lead.")
 		c.mine = 0
 		c.obey(e, e.Self())
 		c.circulate(e, c.newLap(e, true))

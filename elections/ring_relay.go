@@ -121,8 +121,13 @@ func (r *relay) arm(e *Env) {
 
 // onAck ends a hop.
 func (r *relay) onAck(e *Env, from Rank, a ack) {
-	e.Rule("The next in the ring has it: I need not skip it.")
+	before := len(r.underWay)
 	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool { return h.to == from && h.lap.same(a.lap) })
+	if len(r.underWay) < before {
+		e.Rule("The next in the ring has it: I need not skip it.")
+	} else {
+		e.Rule("This acknowledgement comes too late: I wait for it no more.")
+	}
 	r.arm(e)
 }
 

@@ -56,6 +56,15 @@ func (s *seat) hear(e *Env, from Rank) (rival bool) {
 	return s.leads(e)
 }
 
+// heed says that a leader announced itself, and what that ends.
+func (*seat) heed(e *Env, electing bool) {
+	if electing {
+		e.Rule("A leader announces itself: I follow, my election is over.")
+		return
+	}
+	e.Rule("A leader announces itself: I follow.")
+}
+
 // suspect gives the silent leader up. `elected` is nobody until the election that follows is over.
 func (s *seat) suspect() { s.elected = 0 }
 

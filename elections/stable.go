@@ -110,7 +110,7 @@ func (m *stableMachine) Receive(e *Env, from Rank, message Message) {
 	msg := message.(stableMessage)
 	switch {
 	case sim.Time(e.Wall()-msg.sent) > e.Times().Eta:
-		e.Rule("This message is older than η: I drop it.")
+		e.Rule("By my clock this message is older than η: I drop it.")
 		return
 	case msg.round < m.round:
 		e.Rule("A message of a lower round: I answer with START of mine.")

@@ -106,7 +106,7 @@ func (m *twoPhaseMachine) watch(e *Env) {
 // vote: "on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader
 // message seen". It joins the own slate; a leader's reports its last sent numbers.
 func (m *twoPhaseMachine) vote(e *Env) {
-	e.Rule("I begin to vote: my claim is the last LEAD that I have seen.")
+	e.Rule("I begin to vote, and claim with the last LEAD I know, if any.")
 	m.voting = true
 	e.Set(tpElector, e.Times().RTT)
 	m.slate[m.o.Self] = tpClaim{true, m.seen}
@@ -219,7 +219,7 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 		}
 	}
 	if 2*same <= m.o.N {
-		e.Rule("The vote joins my tally: not more than half of all yet.")
+		e.Rule("The vote joins my tally: too few in it are alike yet.")
 		return
 	}
 	e.Rule("More than half voted alike for me: I lead the next term.")
