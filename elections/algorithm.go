@@ -84,6 +84,9 @@ var algorithms = []*Algorithm{
 	ballotsNone,
 	stable,
 	raftCore,
+	raftBare,
+	raftFixed,
+	raftRanked,
 }
 
 // Algorithms returns every variant, in the order of the tables.

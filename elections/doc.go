@@ -16,6 +16,7 @@
 //	ballots.go            periodic ballots with priority, quorum and consecutive wins
 //	stable.go             stable leader election
 //	raft.go               Raft: the real raft.Core
+//	raft_bare.go          Raft §5.2 to the letter, with a fixed timeout, and with ranks: for comparison
 //
 // What they share, and what runs them:
 //

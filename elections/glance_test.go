@@ -10,9 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// glanced makes the values of different scenarios different.
+var glanced = map[string]int{"leader-crash": 1, "minority": 4, "flapping": 7, "loss-20": 9, "restart-storm": 10}
+
 // glanceCells are three runs of two algorithms in each scenario; each number says where it comes from.
 func glanceCells(n int, names ...string) (cells []Cell) {
-	for i, s := range Scenarios() {
+	for _, s := range Scenarios() {
+		i := glanced[s.Name]
 		if !strings.Contains(strings.Join(names, " "), s.Name) {
 			continue
 		}

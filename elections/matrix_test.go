@@ -130,8 +130,8 @@ func TestSummarize_RanksNeverWorst(t *testing.T) {
 	assert.Equal(t, Summary{100, 198, 200, 20100}, Summarize(hundred))
 }
 
-func TestMatrix_IsTwelveScenariosAndEverySizeOfTheComparison(t *testing.T) {
-	assert.Len(t, Scenarios(), 12)
+func TestMatrix_IsThirteenScenariosAndEverySizeOfTheComparison(t *testing.T) {
+	assert.Len(t, Scenarios(), 13)
 	p := somePlan(1)
 	p.Sizes, p.Seeds = DefaultSizes(), 1000
 	require.NoError(t, p.Validate())
@@ -146,7 +146,7 @@ func TestMatrix_IsTwelveScenariosAndEverySizeOfTheComparison(t *testing.T) {
 	}
 	assert.Equal(t, map[int]int{3: 1000, 5: 1000, 9: 1000, 25: 100, 101: 10}, seeds)
 	assert.Equal(t, len(Algorithms()), crashes)
-	assert.Len(t, p.Cells(), len(Algorithms())*(12*4+1))
+	assert.Len(t, p.Cells(), len(Algorithms())*(13*4+1))
 }
 
 func TestRun_IsTheSameWithAndWithoutATrace(t *testing.T) {

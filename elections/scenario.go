@@ -67,6 +67,10 @@ var scenarios = []*Scenario{
 		Meaning: "One member does not hear the leader, which hears it, for 10 s. Nobody else is concerned.",
 	},
 	{
+		Name: "deaf", Title: "Deaf member", cuts: true, befall: deaf,
+		Meaning: "One member that does not lead hears nobody, and everybody hears it, for 10 s.",
+	},
+	{
 		Name: "flapping", Title: "Flapping highest rank", befall: flapping,
 		Meaning: "The highest rank crashes every 3 s, seven times, and is back after 1 s.",
 	},
@@ -260,6 +264,22 @@ func oneWay(w *world, fault sim.Time) {
 		}
 	})
 	w.fault(fault+partitionTime, "the link is mended", w.mend)
+}
+
+func deaf(w *world, fault sim.Time) {
+	w.fault(fault, "one member hears nobody", func() {
+		n := w.setup.N
+		if n == 1 {
+			return
+		}
+		member := (int(w.present()) + w.chance.IntN(n-1)) % n
+		for from := range n {
+			if from != member {
+				w.cutOne(from, member)
+			}
+		}
+	})
+	w.fault(fault+partitionTime, "it hears all again", w.mend)
 }
 
 func flapping(w *world, fault sim.Time) {

@@ -229,6 +229,25 @@ func TestScenario_OneMemberDoesNotHearTheLeader(t *testing.T) {
 	assert.Len(t, deaf, 4, "anybody but the leader")
 }
 
+func TestScenario_OneMemberHearsNobodyAndAllHearIt(t *testing.T) {
+	deaf := map[Rank]bool{}
+	for seed := uint64(1); seed <= 20; seed++ {
+		s := storyOf(t, stable, "deaf", 5, seed)
+		member := s.cuts[0].peer
+		var cuts, mends []blow
+		for from := Rank(1); from <= 5; from++ {
+			if from != member {
+				cuts, mends = append(cuts, blow{0, from, member}), append(mends, blow{ms(10_000), from, member})
+			}
+		}
+		require.Equal(t, cuts, s.cuts)
+		assert.Equal(t, mends, s.mends)
+		assert.NotEqual(t, s.led, member)
+		deaf[member] = true
+	}
+	assert.Len(t, deaf, 4, "anybody but the leader")
+}
+
 func TestScenario_TheHighestRankFlaps(t *testing.T) {
 	s := storyOf(t, stable, "flapping", 5, 1)
 	var crashes, starts []blow

@@ -14,7 +14,7 @@ type Times struct {
 	Answer     sim.Time // T: how long an answer is waited for, 2 · transmission + processing
 	TimeoutMin sim.Time // a leader is suspected after a silence drawn from TimeoutMin
 	TimeoutMax sim.Time // to TimeoutMax
-	Silence    sim.Time // the fixed silence of the algorithm that draws none (candidate/ordinary)
+	Silence    sim.Time // the fixed silence of those that draw none: candidate/ordinary, raft-fixed, raft-ranked
 	Period     sim.Time // of ballots
 	Eta        sim.Time // η of the stable election
 	Durable    sim.Time // a durable write, for the algorithm that has a disk

@@ -41,9 +41,20 @@ var stops = []stop{
 			"term, and kept on disk: one leader, though the same links fail.",
 	},
 	{
-		Title: "A member that comes and goes", left: "bully-a", right: "stable", scenario: "flapping",
+		Title: "A member that comes and goes", left: "bully-a", right: "bully-quality", scenario: "flapping",
 		Text: "The highest rank crashes every 3 s. Under bully it takes over each time it is back, from a leader that " +
-			"works. A stable election leaves well alone.",
+			"works. If each crash counts against its host, and the better host comes first, it leads once and no more.",
+	},
+	{
+		Title: "Ask before you stand", left: "raft-bare", right: "raft", scenario: "deaf",
+		Text: "One member hears nobody, and all hear it. By the letter of Raft's paper it raises the term every time it " +
+			"misses the leader, and each time all must elect again. Raft asks first who would vote for it: nobody " +
+			"who hears a leader would, and the term stays.",
+	},
+	{
+		Title: "Why the wait is random", left: "raft-fixed", right: "raft-bare", scenario: "leader-crash",
+		Text: "With one timeout for all, all miss the leader at nearly one instant, all stand, and each has voted for " +
+			"itself: no majority, and one timeout later the same again. A random wait lets one be first.",
 	},
 	{
 		Title: "Who talks to whom", left: "bully-b", right: "ring-c", scenario: "leader-crash",
