@@ -107,4 +107,10 @@ var slowness = []Mutant{
 		},
 		Expect: "L1, L11", Profiles: slowly,
 	},
+	{
+		ID: "S18", Rule: "how long an acknowledgement takes counts from when the append left", Bug: "from its latest repetition",
+		Edits:  []Edit{value("progress.go", `max(p.askedAt, p.backAt)`, `p.probedAt`)},
+		Expect: "tests", Profiles: append([]string{"history", "busy"}, slowly...),
+		Test: &Test{".", "TestTransfer_WaitsForASlowDiskOfTheTarget"},
+	},
 }
