@@ -246,7 +246,7 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	}
 	m, ok := d.Message.message, true
 	if c.live == nil && c.wire.Chance(c.net.Faults.Misdeliver) {
-		m.Cluster = foreign(m.Cluster)
+		m = c.strayed(m)
 	}
 	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
 		if m, ok = c.recode(m, d.Corrupt); !ok {
@@ -259,6 +259,26 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 		n.received = append(n.received, d.Message.id)
 	}
 	n.post(raft.Received{Message: m})
+}
+
+// strayed is a message as it comes from another cluster, or from somebody of a newer term that no configuration
+// names: an answer, or a request for votes with nothing in the log.
+func (c *cluster) strayed(m raft.Message) raft.Message {
+	stranger := m
+	stranger.From.Incarnation = ^m.From.Incarnation
+	stranger.Term += 1 + raft.Term(c.wire.IntN(3))
+	switch c.wire.IntN(4) {
+	case 0:
+		stranger.Body = raft.VoteRequest{}
+		return stranger
+	case 1:
+		switch m.Body.(type) {
+		case raft.VoteReply, raft.AppendReply, raft.HeartbeatReply, raft.ReadRequest:
+			return stranger
+		}
+	}
+	m.Cluster = foreign(m.Cluster)
+	return m
 }
 
 // foreign is the id of another cluster, whose members have the same names and addresses.

@@ -1,10 +1,14 @@
 package fuzzy
 
-import "github.com/coxswain/raft"
+import (
+	"slices"
+
+	"github.com/coxswain/raft"
+)
 
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
 //
-//	N32  What is counted is what is there: a leader's proposals and their bytes are those of its term that are not handed out.
+//	N32  What is counted is what is there: a leader's proposals and their bytes are those of its term that are not handed out, its reads those without an answer.
 //	N33  Nothing is refused for a limit that is not reached, and nothing is taken beyond one.
 //	N34  Nothing in flight is zero bytes, and something is more than none.
 //
@@ -61,6 +65,9 @@ func (k *checker) counted(n *node, out *raft.Output) {
 		}
 		return
 	}
+	if s.Reads > len(n.seen.open) {
+		k.broken("N32", "%s counts %d reads, and %d were asked for and not answered", n.id, s.Reads, len(n.seen.open))
+	}
 	handed := max(n.applyTo.Index, out.Apply.Index, n.seen.office)
 	var from slot
 	if handed > 0 {
@@ -96,15 +103,32 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 			if before.Reads+reads <= limits.ProposalsMax && s.Role == raft.Leader {
 				k.broken("N33", "%s has no room for a read beside %d", n.id, before.Reads)
 			}
+		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && s.Role != raft.Leader:
+			if before.Reads+reads <= limits.ProposalsMax && !toldNoRoom(events) {
+				k.broken("N33", "%s has no room for a read beside %d, and its leader has not said so", n.id, before.Reads)
+			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == writeRequest:
 			full := before.Outstanding+taken >= limits.ProposalsMax ||
 				before.OutstandingBytes+bytes >= limits.ProposalBytesMax ||
 				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(limits.UnappliedMax)
-			if !full {
+			passing := before.Role != raft.Leader && s.Role != raft.Leader // it led within this step alone
+			if !full && !passing {
 				k.broken("N33", "%s has no room for a write beside %d of %d bytes", n.id, before.Outstanding, before.OutstandingBytes)
 			}
 		}
 	}
+}
+
+// toldNoRoom reports whether a leader says that it has no room for a read.
+func toldNoRoom(events []raft.Event) bool {
+	return slices.ContainsFunc(events, func(e raft.Event) bool {
+		r, ok := e.(raft.Received)
+		if !ok {
+			return false
+		}
+		b, ok := r.Message.Body.(raft.ReadReply)
+		return ok && b.Refusal == raft.RefusedOverloaded
+	})
 }
 
 // readsAmong counts the reads that a step was asked for.

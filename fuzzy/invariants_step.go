@@ -8,7 +8,7 @@ import (
 
 // The invariants of a step: what a member may make of what it was given.
 //
-//	N12  The term rises to that of a message, or by one for a candidacy that a pre-vote or a TimeoutNow called for. (Figure 2)
+//	N12  The term rises to that of a message, or by one for a candidacy that a pre-vote or a TimeoutNow called for. A stranger raises it as a leader, or with a log that deserves a vote. (Figure 2)
 //	N13  A leader has heard a quorum within an election timeout, or within two round trips. (dissertation §6.2)
 //	N14  Who says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
 //	N15  Who hears no leader and votes for nobody stands within two of its waits, drawn anew each time. (§5.2)
@@ -31,7 +31,8 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	heard := n.seen.heard
 	fittest := k.fittest(n, before)
 	n.seen.takes(n, before, events)
-	k.rises(n, before, events, heard)
+	k.rises(n, before, events, out, heard)
+	k.stamps(n, events, out)
 	k.stands(n, before, out)
 	k.early(n, before, out)
 	k.preVotes(n, before, events, out, heard)
@@ -45,6 +46,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 		if before.Role == raft.Leader && before.Term == s.Term {
 			k.serves(n, out)
 		}
+		n.seen.closes(out)
 		k.handsOver(n, events, out)
 		k.chooses(n, events, out, fittest)
 	} else {
@@ -55,16 +57,19 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 
 // says notes what a step wants to be said.
 func (k *checker) says(n *node, out *raft.Output) {
-	n.seen.says(out)
+	n.seen.says(n, out)
 	if n.seen.reused {
 		k.broken("N21", "%s uses an id again that it used before its last start", n.id)
+	}
+	if n.seen.persisted {
+		k.broken("N38", "%s still asks its leader for reads, %v after it first did", n.id, time.Duration(n.seen.now-n.seen.inquired))
 	}
 }
 
 func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout) }
 
 // rises: heard is when its leader had last been heard before the step.
-func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, heard raft.Time) {
+func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	if s.Term == before.Term {
 		return
@@ -90,7 +95,7 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, h
 			told = told || m.Term >= before.Term
 			hears = hears && !told
 		}
-		if raises && m.Term > reach {
+		if raises && m.Term > reach && n.heeds(before, m, out) {
 			reach, hears = m.Term, false
 		}
 	}
@@ -105,6 +110,25 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, h
 		n.id, s.Term, before.Term, granted, all)
 	w.preVotes = 0
 }
+
+// heeds reports whether a message may raise the term: any of a member may, and of who is none, or not known to be
+// one yet, only what a leader says, and a request for a vote by who is as up to date.
+func (n *node) heeds(before *raft.CoreStatus, m *raft.Message, out *raft.Output) bool {
+	if includes(&n.status.Config, m.From) || includes(&before.Config, m.From) {
+		return true
+	}
+	switch b := m.Body.(type) {
+	case raft.AppendRequest, raft.Heartbeat:
+		return true
+	case raft.VoteRequest:
+		cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
+		return cut || !older(b.Last, before.Last)
+	}
+	return false
+}
+
+// older reports whether a log that ends with a is not as up to date as one that ends with b.
+func older(a, b raft.EntryID) bool { return a.Term < b.Term || a.Term == b.Term && a.Index < b.Index }
 
 // stands checks the timer of an election.
 func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
@@ -234,8 +258,7 @@ func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, 
 			continue
 		}
 		if b, ok := r.Message.Body.(raft.VoteRequest); ok {
-			old := b.Last.Term < before.Last.Term || b.Last.Term == before.Last.Term && b.Last.Index < before.Last.Index
-			k.c.holds(!old, "N16", "%s, whose log ends at %v, votes for %s, whose log ends at %v",
+			k.c.holds(!older(b.Last, before.Last), "N16", "%s, whose log ends at %v, votes for %s, whose log ends at %v",
 				n.id, before.Last, grant.To.ID, b.Last)
 			return
 		}

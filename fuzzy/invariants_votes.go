@@ -57,8 +57,7 @@ func (k *checker) preVotes(n *node, before *raft.CoreStatus, events []raft.Event
 				k.broken("N26", "%s, which hears %s, grants %s a pre-vote", n.id, s.Leader, list[i].To.ID)
 			}
 			term, asked := asks(events, list[i].To, grant.ID)
-			older := asked.Term < before.Last.Term || asked.Term == before.Last.Term && asked.Index < before.Last.Index
-			if !cut && older || term+1 < before.Term {
+			if !cut && older(asked, before.Last) || term+1 < before.Term {
 				k.broken("N26", "%s, in term %d with a log up to %v, grants %s a pre-vote in term %d with a log up to %v",
 					n.id, before.Term, before.Last, list[i].To.ID, term, asked)
 			}

@@ -30,6 +30,7 @@ type witness struct {
 	peers []peerWitness              // by index
 	begun raft.RequestID             // its latest heartbeat round
 	reads map[reading]raft.RequestID // the heartbeat round that was out when a read was asked for
+	open  map[reading]struct{}       // reads that were asked for and have no answer
 
 	ids     raft.RequestID // the latest that it used
 	earlier raft.RequestID // the latest of its lives before, on the same disk
@@ -45,6 +46,13 @@ type witness struct {
 	handOverMax raft.Time   // how long it may take, as slow as acknowledgements are
 	toldUntil   raft.Time   // until when it may wait for whom it has told to campaign
 	told        raft.Time   // until when it said then that it waits
+
+	inquiry   raft.RequestID // its latest request to the leader for reads
+	inquired  raft.Time      // when that first left
+	persisted bool           // and it was repeated long after
+
+	walls []wallWitness // by index
+	stamp int64         // the highest that its log has ever held
 
 	resigned   raft.NodeID // who said last that it leads no more
 	resignedIn raft.Term
@@ -98,6 +106,10 @@ func (w *witness) begin(n *node) {
 	*w = witness{
 		now: now, rested: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
+		walls: make([]wallWitness, len(n.c.initial.Members)),
+	}
+	if len(n.disk.log) > 0 {
+		w.stamp = n.disk.log[len(n.disk.log)-1].entry.Time
 	}
 }
 
@@ -106,7 +118,7 @@ func (w *witness) begin(n *node) {
 func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	if w.term != s.Term {
-		w.term, w.heard, w.votes, w.begun, w.reads, w.transfer = s.Term, 0, 0, raft.RequestID{}, nil, 0
+		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.transfer = s.Term, 0, 0, raft.RequestID{}, nil, nil, 0
 		clear(w.peers[:])
 	}
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
@@ -168,6 +180,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	from := index(m.From.ID)
 	switch b := m.Body.(type) {
 	case raft.RollReply:
+		w.shows(m)
 		if b.ID == w.roll && b.Verdict == raft.RollBlank {
 			w.blanks |= 1 << from
 		}
@@ -189,6 +202,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	if config := n.status.Config; !includes(&config, m.From) {
 		return
 	}
+	w.shows(m)
 	var took raft.Time
 	switch b := m.Body.(type) {
 	case raft.PreVoteReply:
@@ -243,15 +257,16 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 
 func (w *witness) asks(r reading) {
 	if w.reads == nil {
-		w.reads = map[reading]raft.RequestID{}
+		w.reads, w.open = map[reading]raft.RequestID{}, map[reading]struct{}{}
 	}
+	w.open[r] = struct{}{}
 	if _, again := w.reads[r]; !again {
 		w.reads[r] = w.begun
 	}
 }
 
 // says notes what a step wants to be said, once it was checked.
-func (w *witness) says(out *raft.Output) {
+func (w *witness) says(n *node, out *raft.Output) {
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
 			switch b := list[i].Body.(type) {
@@ -276,6 +291,7 @@ func (w *witness) says(out *raft.Output) {
 				}
 			case raft.ReadRequest:
 				w.uses(b.ID)
+				w.inquires(n, b.ID)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ var slowness = []Mutant{
 		ID: "S05", Rule: "a leader waits for the outcome as long as the target's disk takes", Bug: "for an election timeout",
 		Edits: []Edit{instead("transfer.go", `t.deadline = c.now.Mono + c.outcomeTime(c.leader, t.to)`,
 			`t.deadline = c.now.Mono + c.electionTimeout()`)},
-		Expect: "tests", Profiles: slowly,
+		Expect: "L13", Profiles: []string{"slow"},
 		Test: &Test{".", "TestStall_OneTransferAtATime"},
 	},
 	{
@@ -44,7 +44,7 @@ var slowness = []Mutant{
 	{
 		ID: "S07", Before: true, Rule: "a write that waits behind others has not stalled", Bug: "its wait counts",
 		Edits:  []Edit{value("disk.go", `max(d.pending[0].issued, d.endedAt)`, `d.pending[0].issued`)},
-		Expect: "N30", Profiles: slowly,
+		Expect: "N30", Profiles: []string{"slow"},
 		Test: &Test{".", "TestStall_TheQueue"},
 	},
 	{
@@ -61,13 +61,13 @@ var slowness = []Mutant{
 	{
 		ID: "S10", Rule: "a read waits for a leader that is heard within a bound", Bug: "for as long as it is heard",
 		Edits:  []Edit{value("read.go", `c.now.Mono-c.clients.askedAt < readTimeoutsMax*c.electionTimeout()`, `true`)},
-		Expect: "tests", Profiles: slowly,
+		Expect: "N38", Profiles: []string{"network"},
 		Test: &Test{".", "TestRead_IsRefusedWhen"},
 	},
 	{
 		ID: "S11", Rule: "a stranger's vote request raises the term if it would be granted", Bug: "whatever its log",
 		Edits:  []Edit{value("envelope.go", `c.grants(m.Term, Peer{}, m.From, body.Last) == Granted`, `true`)},
-		Expect: "tests", Profiles: []string{"swarm", "network"},
+		Expect: "N12", MustKill: true, Profiles: []string{"network"},
 		Test: &Test{".", "TestTerm_WhatAStranger"},
 	},
 	{

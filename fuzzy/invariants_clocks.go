@@ -1,0 +1,97 @@
+package fuzzy
+
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// The invariants of what waits for others and of what believes others.
+//
+//	N38  A member asks its leader with one request for reads for seventeen election timeouts at most.
+//	N39  Who leads others stamps no entry more than a minute ahead of all the clocks that the others have shown.
+
+// readsAskedMax is for how many election timeouts a request for reads may be repeated.
+const readsAskedMax = 17
+
+// inquires notes a request to the leader for reads.
+func (w *witness) inquires(n *node, id raft.RequestID) {
+	if id != w.inquiry {
+		w.inquiry, w.inquired = id, w.now
+	}
+	w.persisted = w.persisted || w.now-w.inquired > readsAskedMax*n.timeout()
+}
+
+// closes takes the reads that have their answer off the open ones.
+func (w *witness) closes(out *raft.Output) {
+	if len(w.open) == 0 {
+		return
+	}
+	for i := range out.Answers {
+		delete(w.open, reading{ticket: out.Answers[i].Ticket})
+	}
+	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
+		for i := range list {
+			if b, ok := list[i].Body.(raft.ReadReply); ok {
+				delete(w.open, reading{from: list[i].To, id: b.ID})
+			}
+		}
+	}
+}
+
+// wallWitness is a voter's wall clock.
+type wallWitness struct {
+	ahead int64 // of the monotonic time here, at most, ever since the start
+	shown bool
+}
+
+// shows notes the clock that comes with a message.
+func (w *witness) shows(m *raft.Message) {
+	var wall int64
+	switch b := m.Body.(type) {
+	case raft.RollReply:
+		wall = b.Wall
+	case raft.VoteReply:
+		wall = b.Wall
+	case raft.HeartbeatReply:
+		wall = b.Wall
+	}
+	if wall == 0 {
+		return
+	}
+	seen, ahead := &w.walls[index(m.From.ID)], wall-int64(w.now)
+	if !seen.shown || ahead > seen.ahead {
+		*seen = wallWitness{ahead, true}
+	}
+}
+
+// stamps checks the stamps that a leader gives. A clock that was wrong for a while counts for ever: that makes the
+// check milder, and no correct leader fail it.
+func (k *checker) stamps(n *node, events []raft.Event, out *raft.Output) {
+	w, s := &n.seen, &n.status
+	for _, e := range events { // what is taken and cut again in one step is in no write
+		if r, ok := e.(raft.Received); ok {
+			if a, ok := r.Message.Body.(raft.AppendRequest); ok && len(a.Entries) > 0 {
+				w.stamp = max(w.stamp, a.Entries[len(a.Entries)-1].Time)
+			}
+		}
+	}
+	l := out.Write.Log
+	if l == nil || len(l.Entries) == 0 {
+		return
+	}
+	last := &l.Entries[len(l.Entries)-1]
+	if s.Role == raft.Leader && last.Term == s.Term {
+		latest, shown := int64(0), false
+		for _, m := range s.Config.Members {
+			if c := &w.walls[index(m.ID)]; m.Kind == raft.Voter && c.shown {
+				latest, shown = max(latest, c.ahead+int64(w.now)+stampAheadMax), true
+			}
+		}
+		if shown && last.Time > max(latest, w.stamp) {
+			k.broken("N39", "%s stamps %v %v ahead of every other voter's clock", n.id, last.ID(),
+				time.Duration(last.Time-latest)+time.Duration(stampAheadMax))
+		}
+	}
+	w.stamp = max(w.stamp, last.Time)
+}
