@@ -34,6 +34,7 @@
 //	trace.go      what a diagram of a run is drawn from
 //	measure.go    the measures, and their summary over all seeds
 //	matrix.go     every algorithm in every scenario at every size, by several workers
+//	published.go  the second comparison of the document, with the authors' own times
 //	table.go      the table in the terminal; report.go as JSON; markdown.go the document, glance.go its first table
 //
 // Nothing depends on a clock, a map's order, a float or the number of workers: the same seeds give the same

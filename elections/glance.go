@@ -30,7 +30,7 @@ func glance(printf printer, p *Plan, cells []Cell) {
 	for _, a := range p.Algorithms {
 		row := []string{a.Name}
 		for i := range glances {
-			if text, ok := glanceOf(cells, a, i); ok {
+			if text, ok := glanceOf(p, cells, a, i); ok {
 				row = append(row, text)
 			}
 		}
@@ -41,15 +41,15 @@ func glance(printf printer, p *Plan, cells []Cell) {
 	if len(table) == 1 {
 		return // what it shows was not compared
 	}
-	printf("\n### At a glance, n = %d\n\nMedians, and times in ms. The leader crashes: messages and time. It is cut off "+
+	printf("\n### At a glance, n = %d\n\nMedians, and times in %s. The leader crashes: messages and time. It is cut off "+
 		"with a minority: how long two lead.\nThen the longest time with two leaders in one term, in any run of any "+
 		"scenario and size; and the changes of a leader without\na cause: when the highest rank comes and goes, and when one "+
-		"message in five is lost.\n\n", glanceAt)
+		"message in five is lost.\n\n", glanceAt, p.Setup.Times.unit())
 	writePipes(printf, table)
 }
 
 // glanceOf is one column of one algorithm, if that was run.
-func glanceOf(cells []Cell, a *Algorithm, column int) (text string, ok bool) {
+func glanceOf(p *Plan, cells []Cell, a *Algorithm, column int) (text string, ok bool) {
 	g, value := &glances[column], int64(Never)
 	for i := range cells {
 		c := &cells[i]
@@ -57,5 +57,5 @@ func glanceOf(cells []Cell, a *Algorithm, column int) (text string, ok bool) {
 			value, ok = max(value, g.of(Summarize(c.Values(g.measure)))), true
 		}
 	}
-	return measureInfos[g.measure].value(value), ok
+	return p.Setup.Times.in(measureInfos)[g.measure].value(value), ok
 }

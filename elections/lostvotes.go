@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// How long the two parts of lostVotes last. The first round of the two-phase election is over when the first
+// How long the two parts of lostVotes last with the scaled times. The first round of the two-phase election is over when the first
 // ends, and the second has not begun.
 const (
 	lostVotesFirst  = sim.Time(400 * time.Millisecond)
@@ -35,12 +35,13 @@ func loseVotes(w *world, fault sim.Time) {
 			w.cutOne(from, 0)
 		}
 	})
-	w.fault(fault+lostVotesFirst, fmt.Sprintf("1 reaches only %d, and does not hear 2", n), func() {
+	first := w.times.lasting(lostVotesFirst)
+	w.fault(fault+first, fmt.Sprintf("1 reaches only %d, and does not hear 2", n), func() {
 		w.mend()
 		for to := 1; to < n-1; to++ {
 			w.cutOne(0, to)
 		}
 		w.cutOne(1, 0)
 	})
-	w.fault(fault+lostVotesFirst+lostVotesSecond, "the links are mended", w.mend)
+	w.fault(fault+first+w.times.lasting(lostVotesSecond), "the links are mended", w.mend)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // intro is the part of the document that no run changes: what the lab is, and how to read it.
@@ -19,15 +20,17 @@ var intro string
 func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
 	out := bufio.NewWriter(w)
 	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush tells
+	times := &p.Setup.Times
+	measures = times.in(measures)
 	printf("%s", intro)
 	printf("\n## Measures\n\n")
 	for _, m := range measures {
 		printf("- **%s**: %s.\n", m.Title, m.Meaning)
 	}
-	printf("\n%s Of the share there is one number.\n", Legend)
-	printf("\n## Scenarios\n\nA run lasts %v of virtual time after its fault.\n\n", runTime)
+	printf("\n%s Of the share there is one number.\n", times.legend())
+	printf("\n## Scenarios\n\nA run lasts %v of virtual time after its fault.\n\n", time.Duration(times.lasting(runTime)))
 	for _, s := range p.Scenarios {
-		printf("- **%s** (`%s`): %s\n", s.Title, s.Name, s.Meaning)
+		printf("- **%s** (`%s`): %s\n", s.Title, s.Name, s.Told(times))
 	}
 	printf("\n## Algorithms\n")
 	for _, a := range p.Algorithms {
@@ -92,8 +95,11 @@ func describeCore(printf printer) {
 // matrices writes, for each size that is not shown in full, one measure of every algorithm in every scenario.
 func matrices(printf printer, p *Plan, cells []Cell, m *MeasureInfo) {
 	title := strings.ToUpper(m.Title[:1]) + m.Title[1:]
-	if m.unit == nanoseconds {
+	switch m.unit {
+	case nanoseconds:
 		title += " (ms)"
+	case inSeconds:
+		title += " (s)"
 	}
 	for _, n := range p.Sizes {
 		table := matrix(p, cells, m, n)

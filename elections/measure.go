@@ -42,8 +42,9 @@ type MeasureInfo struct {
 type unit int
 
 const (
-	count unit = iota
-	nanoseconds
+	count       unit = iota
+	nanoseconds      // shown in milliseconds
+	inSeconds        // nanoseconds, shown in seconds
 	share
 )
 
@@ -57,6 +58,20 @@ var measureInfos = []MeasureInfo{
 		"ever since it began to lead, and nobody else leads", count},
 	{Leaderless, "leaderless", "no leader", "all the time without any leader", nanoseconds},
 	{Ends, "ends", "ends", "share of the runs in which the members agree when the time is up", share},
+}
+
+// in returns measures as tables of a profile show them.
+func (t *Times) in(measures []MeasureInfo) []MeasureInfo {
+	if !t.inSeconds() {
+		return measures
+	}
+	shown := slices.Clone(measures)
+	for i := range shown {
+		if shown[i].unit == nanoseconds {
+			shown[i].unit = inSeconds
+		}
+	}
+	return shown
 }
 
 // Measures returns every measure, in the order of the tables.
@@ -97,7 +112,7 @@ func percentile(sorted []int64, p int) int64 {
 
 // Unit is what its values are counted in: "ns", "%" for a share of the runs, or nothing.
 func (i *MeasureInfo) Unit() string {
-	return [...]string{count: "", nanoseconds: "ns", share: "%"}[i.unit]
+	return [...]string{count: "", nanoseconds: "ns", inSeconds: "ns", share: "%"}[i.unit]
 }
 
 // Text is how a table shows the summary of so many runs.
@@ -109,7 +124,7 @@ func (i *MeasureInfo) Text(s Summary, runs int) string {
 	return i.value(s.Median) + " / " + i.value(s.P99) + " / " + i.value(s.Worst)
 }
 
-// value shows times in milliseconds, and large numbers in thousands. What happened is never shown as 0: two
+// value shows times in milliseconds or seconds, and large numbers in thousands. What happened is never shown as 0: two
 // leaders of one term are two, however short.
 func (i *MeasureInfo) value(v int64) string {
 	switch {
@@ -119,6 +134,13 @@ func (i *MeasureInfo) value(v int64) string {
 		return "<1"
 	case i.unit == nanoseconds:
 		return strconv.FormatInt((v+int64(time.Millisecond)/2)/int64(time.Millisecond), 10)
+	case v == 0:
+		return "0"
+	case i.unit == inSeconds && v < int64(time.Second)/20:
+		return "<0.1"
+	case i.unit == inSeconds:
+		tenths := (v + int64(time.Second)/20) / (int64(time.Second) / 10)
+		return fmt.Sprintf("%d.%d", tenths/10, tenths%10)
 	case v >= 100_000:
 		return strconv.FormatInt((v+500)/1000, 10) + "k"
 	}

@@ -47,7 +47,7 @@ type ReportSummary struct {
 func NewReport(p *Plan, cells []Cell, measures []MeasureInfo) *Report {
 	s := &p.Setup
 	r := &Report{
-		Format: ReportFormat, Times: s.Times.Name, First: p.First, Legend: Legend,
+		Format: ReportFormat, Times: s.Times.Name, First: p.First, Legend: s.Times.legend(),
 		Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins, Qualities: s.Qualities,
 	}
 	for i := range cells {

@@ -26,7 +26,7 @@ func Run(a *Algorithm, s *Scenario, setup *Setup, seed uint64, trace func(Record
 	w.trace = trace
 	w.record(Record{Kind: RecordBegin, Text: a.Name + " " + s.Name, N: setup.N, Seed: seed, Format: TraceFormat})
 	fault := s.plan(w)
-	inTime := w.run(fault + runTime)
+	inTime := w.run(fault + w.times.lasting(runTime))
 	outcome := w.watch.end(inTime)
 	w.record(Record{Kind: RecordEnd})
 	return outcome, nil

@@ -11,15 +11,23 @@ import (
 type Scenario struct {
 	Name    string
 	Title   string
-	Meaning string
+	Meaning string   // with the scaled times; see Told
 	cuts    bool     // links are cut: it takes at most sim.NodesMax members
 	cold    bool     // the fault is the start itself
-	before  sim.Time // how long before the fault something happens already
+	before  sim.Time // how long before the fault something happens already, with the scaled times
 	// befall plans the faults. The last one is before the time is up.
 	befall func(w *world, fault sim.Time)
 }
 
-// How long things last.
+// Told says what befalls the members, with these times.
+func (s *Scenario) Told(t *Times) string {
+	if t.longer() == 1 {
+		return s.Meaning
+	}
+	return fmt.Sprintf("%s Here all but the delays of messages takes %d times as long.", s.Meaning, t.longer())
+}
+
+// How long things last with the scaled times; see Times.lasting.
 const (
 	runTime        = sim.Time(30 * time.Second) // of a run, from its fault on
 	startSpread    = sim.Time(50 * time.Millisecond)
@@ -95,19 +103,20 @@ var scenarios = []*Scenario{
 // Scenarios returns every scenario, in the order of the tables.
 func Scenarios() []*Scenario { return scenarios }
 
-// warmUp is how long the members have had to find a leader when the fault comes.
-func warmUp(n int) sim.Time {
-	return sim.Time(2*time.Second) + sim.Time(n)*sim.Time(100*time.Millisecond)
+// warmUp is how long the members have had to find a leader when the fault comes: forty heartbeat intervals,
+// and two for each member.
+func warmUp(t *Times, n int) sim.Time {
+	return t.lasting(sim.Time(2*time.Second) + sim.Time(n)*sim.Time(100*time.Millisecond))
 }
 
 // plan starts all members, and lets the faults come.
 func (s *Scenario) plan(w *world) (fault sim.Time) {
 	for r := 1; r <= w.setup.N; r++ {
-		w.startAt(w.chance.Between(0, startSpread), Rank(r))
+		w.startAt(w.chance.Between(0, w.times.lasting(startSpread)), Rank(r))
 	}
 	phase := w.chance.Between(0, w.times.Heartbeat)
 	if !s.cold {
-		fault = warmUp(w.setup.N) + phase + s.before
+		fault = warmUp(&w.times, w.setup.N) + phase + w.times.lasting(s.before)
 	}
 	s.befall(w, fault)
 	return fault
@@ -165,20 +174,20 @@ func leaderCrash(w *world, fault sim.Time) {
 func severalDetectors(w *world, fault sim.Time) {
 	w.fault(fault, "the leader crashes, and timers are coarse", func() {
 		w.crashPresent()
-		w.coarse.after, w.coarse.every = fault+coarseFrom, coarseEvery
+		w.coarse.after, w.coarse.every = fault+w.times.lasting(coarseFrom), w.times.lasting(coarseEvery)
 	})
 }
 
 func cascade(w *world, fault sim.Time) {
 	w.fault(fault, "the leader crashes", func() {
-		first := w.crashPresent()
-		w.startAt(fault+cascadeReturns, first)
+		first, returns := w.crashPresent(), w.times.lasting(cascadeReturns)
+		w.startAt(fault+returns, first)
 		delay := w.chance.Between(0, delayMax)
 		w.watch.began = func(next Rank) {
 			w.watch.began = nil
-			crash, back := w.queue.Now()+delay, fault+cascadeReturns
+			crash, back := w.queue.Now()+delay, fault+returns
 			if crash >= back { // nobody could take over before the first was back
-				back = crash + cascadeReturns
+				back = crash + returns
 			}
 			w.fault(crash, "the next leader crashes", func() { w.crash(next) })
 			w.startAt(back, next)
@@ -245,7 +254,7 @@ func (w *world) isolateMinority() {
 
 func minority(w *world, fault sim.Time) {
 	w.fault(fault, "the leader is cut off with a minority", w.isolateMinority)
-	w.fault(fault+partitionTime, "the partition heals", w.mend)
+	w.fault(fault+w.times.lasting(partitionTime), "the partition heals", w.mend)
 }
 
 func threeWay(w *world, fault sim.Time) {
@@ -253,7 +262,7 @@ func threeWay(w *world, fault sim.Time) {
 		n := w.setup.N
 		w.cut(w.deal(n/3, (n+1)/3, (n+2)/3))
 	})
-	w.fault(fault+partitionTime, "the partition heals", w.mend)
+	w.fault(fault+w.times.lasting(partitionTime), "the partition heals", w.mend)
 }
 
 func oneWay(w *world, fault sim.Time) {
@@ -263,7 +272,7 @@ func oneWay(w *world, fault sim.Time) {
 			w.cutOne(leader, (leader+1+w.chance.IntN(n-1))%n)
 		}
 	})
-	w.fault(fault+partitionTime, "the link is mended", w.mend)
+	w.fault(fault+w.times.lasting(partitionTime), "the link is mended", w.mend)
 }
 
 func deaf(w *world, fault sim.Time) {
@@ -279,15 +288,15 @@ func deaf(w *world, fault sim.Time) {
 			}
 		}
 	})
-	w.fault(fault+partitionTime, "it hears all again", w.mend)
+	w.fault(fault+w.times.lasting(partitionTime), "it hears all again", w.mend)
 }
 
 func flapping(w *world, fault sim.Time) {
 	highest := Rank(w.setup.N)
 	for i := range flaps {
-		at := fault + sim.Time(i)*flapEvery
+		at := fault + sim.Time(i)*w.times.lasting(flapEvery)
 		w.fault(at, fmt.Sprintf("%d crashes", highest), func() { w.crash(highest) })
-		w.startAt(at+flapDown, highest)
+		w.startAt(at+w.times.lasting(flapDown), highest)
 	}
 }
 
@@ -301,8 +310,8 @@ func loss(millionths int) func(*world, sim.Time) {
 }
 
 func restartStorm(w *world, fault sim.Time) {
-	for at := fault; at < fault+stormTime; at += stormEvery {
-		down := w.chance.Between(stormDownMin, stormDownMax)
+	for at := fault; at < fault+w.times.lasting(stormTime); at += w.times.lasting(stormEvery) {
+		down := w.chance.Between(w.times.lasting(stormDownMin), w.times.lasting(stormDownMax))
 		victim := Rank(1 + w.chance.IntN(w.setup.N))
 		w.fault(at, "a member crashes", func() {
 			if at == fault {
@@ -317,6 +326,6 @@ func restartStorm(w *world, fault sim.Time) {
 }
 
 func heal(w *world, fault sim.Time) {
-	w.at(fault-cutBefore, w.isolateMinority)
+	w.at(fault-w.times.lasting(cutBefore), w.isolateMinority)
 	w.fault(fault, "the partition heals", w.mend)
 }

@@ -79,6 +79,11 @@ func FindScenario(name string) (*Scenario, error) {
 	return findNamed("scenario", name, all, func(s *Scenario) string { return s.Name })
 }
 
+// FindTimes returns the profile of times of this name.
+func FindTimes(name string) (Times, error) {
+	return findNamed("profile of times", name, []Times{Scaled(), Published()}, func(t Times) string { return t.Name })
+}
+
 // FindMeasure returns the measure of this name.
 func FindMeasure(name string) (MeasureInfo, error) {
 	return findNamed("measure", name, measureInfos, func(m MeasureInfo) string { return m.Name })

@@ -15,15 +15,31 @@ func WriteTable(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) erro
 		first := group[0]
 		_, _ = fmt.Fprintf(out, "%s, n = %d, %d seeds from %d, %s times\n", // Flush tells
 			first.Scenario.Title, first.N, len(first.Outcomes), p.First, p.Setup.Times.Name)
-		writeColumns(out, rows(group, measures))
+		writeColumns(out, rows(group, p.Setup.Times.in(measures)))
 		_, _ = fmt.Fprintln(out)
 	}
-	_, _ = fmt.Fprintln(out, Legend)
+	_, _ = fmt.Fprintln(out, p.Setup.Times.legend())
 	return out.Flush()
 }
 
 // Legend says how to read a cell of a table.
 const Legend = `A cell is median / p99 / worst over all seeds; times are in ms, <1 is below a half and not 0; – is never, or that the algorithm has no terms.`
+
+// unit is what times are shown in.
+func (t *Times) unit() string {
+	if t.inSeconds() {
+		return "s"
+	}
+	return "ms"
+}
+
+// legend is Legend for tables with these times.
+func (t *Times) legend() string {
+	if t.inSeconds() {
+		return strings.NewReplacer("times are in ms", "times are in s", "<1 is below a half", "<0.1 is below 0.05").Replace(Legend)
+	}
+	return Legend
+}
 
 // groups splits cells by scenario and size.
 func groups(cells []Cell) [][]Cell {

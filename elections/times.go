@@ -24,7 +24,7 @@ type Times struct {
 func Scaled() Times {
 	return Times{
 		Name:       "scaled",
-		Heartbeat:  sim.In(50 * time.Millisecond),
+		Heartbeat:  scaledHeartbeat,
 		RTT:        2 * delayMax,
 		Answer:     2*delayMax + sim.In(2*time.Millisecond),
 		TimeoutMin: sim.In(150 * time.Millisecond),
@@ -52,6 +52,19 @@ func Published() Times {
 		Durable:    sim.In(2 * time.Millisecond),
 	}
 }
+
+// scaledHeartbeat is the unit in which scenarios are written.
+const scaledHeartbeat = sim.Time(50 * time.Millisecond)
+
+// lasting is how long something of a scenario lasts: it is given for the scaled times, and takes as many
+// heartbeat intervals with others.
+func (t *Times) lasting(scaled sim.Time) sim.Time { return scaled * sim.Time(t.longer()) }
+
+// longer is how many times as long that is.
+func (t *Times) longer() int { return int(t.Heartbeat / scaledHeartbeat) }
+
+// inSeconds says that its tables are in seconds: milliseconds would be long numbers that say no more.
+func (t *Times) inSeconds() bool { return t.Heartbeat >= sim.In(time.Second) }
 
 // The network of every scenario: a message takes delayMin to delayMax, and those of one link keep their
 // order.

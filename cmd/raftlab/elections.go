@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ type comparison struct {
 
 // choice is what the flags of a comparison say, as text.
 type choice struct {
-	algorithms, scenarios, measures, sizes, seeds, candidates, priorities, qualities string
-	wins                                                                             int
+	algorithms, scenarios, measures, sizes, seeds, candidates, priorities, qualities, times string
+	wins                                                                                    int
 }
 
 const allNames = "all"
@@ -49,6 +50,7 @@ func newElections() *cobra.Command {
 		Long: electionsHelp(), Args: usage.Args(cobra.NoArgs),
 		Example: `  raftlab elections --scenarios leader-crash --sizes 5
   raftlab elections --algorithms raft,two-phase --measures agreement,two-in-term --seeds 1-1000
+  raftlab elections --times published --scenarios leader-crash,flapping --sizes 5
   raftlab elections --html > elections.html
   raftlab elections trace raft leader-crash 5 1 > run.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,6 +79,8 @@ func (o *choice) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.candidates, "candidates", "", "the ranks that may lead, with commas (candidate/ordinary)")
 	cmd.Flags().StringVar(&o.priorities, "priorities", "", "of each member, from rank 1, with commas (ballots)")
 	cmd.Flags().IntVar(&o.wins, "wins", 0, "consecutive wins before one leads (ballots); default 2")
+	cmd.Flags().StringVar(&o.times, "times", elections.Scaled().Name,
+		"how long things take: scaled, made for comparison, or published, the authors' own numbers")
 	cmd.Flags().StringVar(&o.qualities, "qualities", "", "of each member's host, from rank 1, 0 to 100, with commas (bully-quality)")
 }
 
@@ -133,10 +137,11 @@ func (o *choice) setup() (elections.Setup, error) {
 	candidates, err1 := numbers[elections.Rank]("--candidates", o.candidates)
 	priorities, err2 := numbers[int]("--priorities", o.priorities)
 	qualities, err3 := numbers[int]("--qualities", o.qualities)
+	times, err4 := elections.FindTimes(o.times)
 	s := elections.Setup{
-		Times: elections.Scaled(), Candidates: candidates, Priorities: priorities, Wins: o.wins, Qualities: qualities,
+		Times: times, Candidates: candidates, Priorities: priorities, Wins: o.wins, Qualities: qualities,
 	}
-	return s, errors.Join(err1, err2, err3)
+	return s, errors.Join(err1, err2, err3, err4)
 }
 
 // find looks names up, in the order in which they were given, each once.
@@ -206,19 +211,33 @@ func (c *comparison) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return c.print(out, cells)
+	return c.print(cmd.Context(), out, cells)
 }
 
-func (c *comparison) print(out io.Writer, cells []elections.Cell) error {
+func (c *comparison) print(ctx context.Context, out io.Writer, cells []elections.Cell) error {
 	switch {
 	case c.asPage:
 		return electionpage.Write(out, &c.plan, cells, c.measures)
 	case c.asJSON:
 		return elections.NewReport(&c.plan, cells, c.measures).Write(out)
 	case c.asMarkdown:
-		return elections.WriteMarkdown(out, &c.plan, cells, c.measures)
+		return errors.Join(elections.WriteMarkdown(out, &c.plan, cells, c.measures), c.printAuthors(ctx, out))
 	}
 	return elections.WriteTable(out, &c.plan, cells, c.measures)
+}
+
+// printAuthors runs and prints the second comparison of docs/elections.md.
+func (c *comparison) printAuthors(ctx context.Context, out io.Writer) error {
+	second, ok := c.plan.AuthorsPlan()
+	if !ok {
+		return nil
+	}
+	second.Done = nil
+	cells, err := second.Compare(ctx)
+	if err != nil {
+		return err
+	}
+	return elections.WriteAuthors(out, &second, cells, c.measures)
 }
 
 // newElectionsTrace prints one run, for a diagram.

@@ -59,6 +59,28 @@ func TestElectionsTrace_TellsOneRun(t *testing.T) {
 	assert.Contains(t, out, ": I lead.")
 }
 
+func TestElections_RunsWithTheAuthorsTimes(t *testing.T) {
+	args := []string{"elections", "--algorithms", "ballots-majority", "--scenarios", "leader-crash", "--sizes", "5", "--seeds", "1"}
+	code, out, _ := lab(append(args, "--times", "published")...)
+	require.Equal(t, exitClean, code, out)
+	assert.Contains(t, out, "Leader crash, n = 5, 1 seeds from 1, published times")
+	assert.Contains(t, out, "times are in s")
+
+	code, out, _ = lab(append(args, "--markdown")...)
+	require.Equal(t, exitClean, code, out)
+	assert.Contains(t, out, "\n## The authors' own times\n")
+	assert.Contains(t, out, "\n### Leader crash, published times, n = 5, 1 seeds\n")
+	code, out, _ = lab(append(args, "--markdown", "--times", "published")...)
+	require.Equal(t, exitClean, code, out)
+	assert.NotContains(t, out, "The authors' own times", "all tables have them")
+	assert.Contains(t, out, "A run lasts 50m0s of virtual time")
+	assert.Contains(t, out, "Here all but the delays of messages takes 100 times as long.")
+
+	code, out, _ = lab("elections", "trace", "raft", "leader-crash", "3", "1", "--times", "published")
+	require.Equal(t, exitClean, code)
+	assert.Contains(t, out, ": I lead.")
+}
+
 func TestElections_HelpNamesEveryScenarioThatIsTaken(t *testing.T) {
 	code, out, _ := lab("elections", "--help")
 	require.Equal(t, exitClean, code)
@@ -88,6 +110,8 @@ func TestElections_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"--sizes", "3", "--qualities", "1,2,101"}, "quality 101 of member 3: it takes 0 (keeps failing) to 100 (never failed)"},
 		{[]string{"--sizes", "3", "--qualities", "1,2"}, "2 qualities: it takes one for each of the 3 members"},
 		{[]string{"--qualities", "good"}, `--qualities: "good" is no number`},
+		{[]string{"--times", "lunar"}, `unknown profile of times "lunar"; there are scaled, published`},
+		{[]string{"trace", "raft", "minority", "3", "1", "--times", ""}, `unknown profile of times ""; there are scaled, published`},
 		{[]string{"--wins", "-1"}, "-1 consecutive wins: it takes 1 to 100"},
 		{[]string{"--workers", "0"}, "0 workers: it takes 1 to 1024"},
 		{[]string{"--sizes", "101", "--scenarios", "minority"}, "above 25 members there is only the scenario leader-crash"},

@@ -12,8 +12,8 @@ import (
 // Drawn is what is near news.
 const (
 	actsMax    = 1000 // of a diagram
-	likeLately = sim.Time(1500 * 1_000_000)
-	leastFold  = 12 // fewer acts are not worth a gap
+	likeLately = 30   // heartbeat intervals
+	leastFold  = 12   // fewer acts are not worth a gap
 )
 
 // gap is acts that are left out.
@@ -88,7 +88,7 @@ func (t *story) nearNews(acts []*act, heartbeat sim.Time) []bool {
 		key := likeness(a)
 		at, before := seen[key]
 		seen[key] = a.At
-		if a.At >= t.began && (!before || a.At-at > likeLately || a.changed || a.down) {
+		if a.At >= t.began && (!before || a.At-at > likeLately*heartbeat || a.changed || a.down) {
 			news = append(news, a.At)
 		}
 	}

@@ -125,7 +125,7 @@ func about(p *elections.Plan) map[string][]viewer.Fact {
 		}
 	}
 	for _, s := range append(slices.Clip(p.Scenarios), elections.LostVotes()) {
-		facts[s.Title] = []viewer.Fact{{Name: "Scenario", Text: s.Meaning}}
+		facts[s.Title] = []viewer.Fact{{Name: "Scenario", Text: s.Told(&p.Setup.Times)}}
 	}
 	return facts
 }
