@@ -5,7 +5,7 @@ TOOL      = $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 30s
 # Each commit has seeds of its own, and they stay the same for it.
 SEED     ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null || echo 0)
-SEEDS    ?= 150
+SEEDS    ?= 2000
 CHAOS    ?= 5m
 RANGES   ?= 5
 REPORTS   = docs/reliability
@@ -79,7 +79,7 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each
 		done || exit 1; \
 	done
 
-simulate: ## the simulator's share of the gate: SEEDS (150) of this commit, and the seeded bugs that must die
+simulate: ## the simulator's share of the gate: SEEDS (2000) of this commit, and the seeded bugs that must die
 	$(GO) run ./cmd/raftlab fuzz --profile all --seed $(SEED) --seeds $(SEEDS)
 	$(GO) run ./cmd/raftlab zoo --must-kill
 
