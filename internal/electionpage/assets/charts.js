@@ -98,7 +98,9 @@ function line(row, m, place) {
   const [first, p99, worst] = row.values.map(place.at);
   if (m.unit === "%") track.append(at(build("span.bar"), place.at(0), first), at(build("span.dot"), first));
   else track.append(at(build("span.thin"), p99, worst), at(build("span.bar"), first, p99), at(build("span.ring"), worst), at(build("span.dot"), first));
-  const element = build("div.line" + bad, build("span.name", row.algorithm.title), track, ...row.values.map((v) => build("span.value", number(v, m.unit))));
+  const name = build("span.name", row.algorithm.title);
+  name.title = row.algorithm.title;
+  const element = build("div.line" + bad, name, track, ...row.values.map((v) => build("span.value", number(v, m.unit))));
   element.dataset.algorithm = row.algorithm.name;
   return element;
 }

@@ -4,6 +4,7 @@
 const rowHeights = [3, 5, 8, 12, 16, 20, 26, 34];
 const headHeight = 34;
 const textFrom = 13; // the row height from which sentences are legible
+const textSizes = [12, 11, 10]; // of a sentence, the first that fits
 
 class Canvas {
   // hooks: select(row), the reader chose a row.
@@ -69,8 +70,9 @@ class Canvas {
     const n = this.model.lanes.length;
     this.gutter = this.model.wall ? 112 : 92;
     const room = width - this.gutter;
+    const least = this.model.lanes.every((lane) => lane.name.length === 1) ? 36 : 44; // a name and a badge
     const withText = room > n * 44 + 190 && this.rowHeight >= textFrom;
-    this.laneWidth = withText ? Math.max(44, Math.min(120, (room * (room < 720 ? 0.37 : 0.56)) / n)) : room / n;
+    this.laneWidth = withText ? Math.max(least, Math.min(120, (room * (room < 720 ? 0.3 : 0.56)) / n)) : room / n;
     this.textX = withText ? this.gutter + n * this.laneWidth + 10 : Infinity;
     this.width = width;
     this.height = height;
@@ -301,16 +303,23 @@ class Canvas {
     }
   }
 
+  // drawSentences keeps in mind which ones have no room: the tip and the panel say them in full.
   drawSentences(view) {
+    this.cut = new Set();
     if (this.textX === Infinity) return;
     const room = this.width - this.textX - 8;
     for (let i = view.from; i <= view.to; i++) {
       const { step, mark } = this.model.rows[i];
       const strong = mark || step.m;
-      this.font(12, strong ? "strong" : "");
       this.pen.fillStyle = mark ? this.look[mark.c + "Ink"] : strong || i === this.selected ? this.look.ink : this.look.faint;
       const text = mark ? mark.x : `${this.model.lanes[step.l].name}  ${step.x || ""}`;
-      this.pen.fillText(fit(this.pen, text, room), this.textX, this.y(i));
+      for (const size of textSizes) {
+        this.font(size, strong ? "strong" : "");
+        if (this.pen.measureText(text).width <= room) break;
+      }
+      const drawn = fit(this.pen, text, room);
+      if (drawn !== text) this.cut.add(i);
+      this.pen.fillText(drawn, this.textX, this.y(i));
     }
   }
 
@@ -379,8 +388,11 @@ class Canvas {
     const text = arrow ? describeMessage(this.model, arrow.m) : describeRow(this.model, row);
     this.tip.textContent = text;
     this.tip.hidden = !text || !(arrow || onStep || row.mark || e.offsetX > this.textX);
-    this.tip.style.left = `${Math.min(e.offsetX + 14, this.width - 260)}px`;
-    this.tip.style.top = `${Math.min(e.offsetY + 16, this.height - 70)}px`;
+    const { offsetWidth, offsetHeight } = this.tip;
+    const below = e.offsetY + 16;
+    const top = below + offsetHeight <= this.height ? below : e.offsetY - offsetHeight - 8;
+    this.tip.style.left = `${Math.max(0, Math.min(e.offsetX + 14, this.width - offsetWidth - 4))}px`;
+    this.tip.style.top = `${Math.max(0, top)}px`;
   }
 
   arrowNear(x, y) {

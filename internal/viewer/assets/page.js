@@ -114,7 +114,7 @@ class Page {
     const place = at?.find((value, axis) => axis !== this.shared && this.about[value]);
     box.hidden = !place;
     if (!place) return;
-    box.querySelector("summary").textContent = "About " + place;
+    box.querySelector("summary").textContent = box.querySelector("summary").title = "About " + place;
     box.querySelector("dl").replaceChildren(...this.about[place].flatMap(({ name, text }) => [make("dt", name), make("dd", text)]));
   }
 

@@ -52,6 +52,7 @@ class Panel {
     const line = (m, sign, other, row) => {
       const button = make("button.mail" + (m.taken ? "" : ".lost"), `${sign} ${this.model.lanes[other].name}  `,
         make("b", m.k), make("span", " " + shorten(m.x || "", 120)), m.taken ? null : make("i", " never received"));
+      button.title = button.textContent;
       button.addEventListener("click", () => this.select(row));
       return button;
     };
