@@ -15,6 +15,11 @@ import (
 //go:embed intro.md
 var intro string
 
+// rules is every rule of the sources with the test that holds it.
+//
+//go:embed rules.md
+var rules string
+
 // WriteMarkdown writes docs/elections.md: what each algorithm assumes and guarantees, what the core makes of
 // it, and the tables.
 func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
@@ -37,6 +42,7 @@ func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) e
 		describe(printf, a)
 	}
 	describeCore(printf)
+	printf("%s", rules)
 	printf("\n## Tables\n\nTimes are those of the profile *%s*. Seeds begin at %d, the same for all.\n", p.Setup.Times.Name, p.First)
 	glance(printf, p, cells)
 	for i := range measures {

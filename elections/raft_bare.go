@@ -168,7 +168,7 @@ func (b *bareRaft) Receive(e *Env, from Rank, m Message) {
 		return // of another algorithm
 	}
 	if message.term > b.term {
-		e.Rule("A newer term than mine: I take it over, and follow.")
+		e.Rule("A newer term than mine: I take it over, as a follower.")
 		led := b.leader == e.Self()
 		b.change(bareStore{term: message.term})
 		b.becomeFollower(0)
