@@ -104,6 +104,7 @@ func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 
 // hold casts the own ballot, decides, and sends it. "Every member decides the winner on its own."
 func (m *ballotsMachine) hold(e *Env) {
+	e.Elect()
 	e.Set(ballotsPeriod, e.Times().Period)
 	m.box[m.o.Self] = ballot{e.Wall(), m.o.Priority(), m.active, true}
 	m.decide(e)

@@ -24,6 +24,7 @@ type bench struct {
 	timers   map[Rank]map[Timer]sim.Time
 	disks    map[Rank]any
 	sent     []string // every message since the last call of steps: "3 -> 4 ELECTION"
+	elected  int      // elections that members began
 	rules    []string // every rule since the last call of steps: "3: ..."
 }
 
@@ -128,5 +129,6 @@ func (b *bench) stop(self Rank, t Timer)                { delete(b.timers[self],
 func (b *bench) rule(self Rank, sentence string) {
 	b.rules = append(b.rules, fmt.Sprintf("%d: %s", self, sentence))
 }
+func (b *bench) elect(Rank)            { b.elected++ }
 func (b *bench) stored(self Rank) any  { return b.disks[self] }
 func (b *bench) keep(self Rank, v any) { b.disks[self] = v }

@@ -59,6 +59,7 @@ func (b *cascading) Start(e *Env) { b.begin(e) }
 func (b *cascading) begin(e *Env) {
 	if e.Self() == Rank(e.N()) {
 		e.Rule("No rank is above mine: I lead, and tell any lower rank.")
+		e.Elect()
 		b.lead(e)
 		return
 	}
@@ -72,6 +73,7 @@ func (b *cascading) elect(e *Env) {
 	} else {
 		e.Rule("I hold an election: I ask every higher rank, and wait.")
 	}
+	e.Elect()
 	b.quit(e)
 	b.electing = true
 	for r := e.Self() + 1; r <= Rank(e.N()); r++ {

@@ -78,6 +78,7 @@ func (b *qualityBully) send(e *Env, to Rank, kind signal) {
 
 // elect begins an election: whoever stands higher may be any of the others, so all are asked (choice).
 func (b *qualityBully) elect(e *Env) {
+	e.Elect()
 	e.Rule("I start an election: I tell all how good my host is, and wait.")
 	b.quit(e)
 	b.electing = true

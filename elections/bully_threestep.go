@@ -66,6 +66,7 @@ func (b *threeStep) Start(e *Env) { b.elect(e) }
 //
 // The highest rank has nobody to ask, and leads at once (choice).
 func (b *threeStep) elect(e *Env) {
+	e.Elect()
 	b.quit(e)
 	if e.Self() == Rank(e.N()) {
 		e.Rule("No rank is above mine: I lead, and tell any lower rank.")

@@ -150,6 +150,7 @@ func (s *standing) Fire(e *Env, t Timer) {
 //	"An ordinary member that notices the failure contacts all candidates, collects answers for T [...]. A
 //	candidate that notices does the same, counting itself"
 func (s *standing) elect(e *Env) {
+	e.Elect()
 	s.collecting, s.best = true, 0
 	if s.candidate(e) {
 		s.best = e.Self()

@@ -52,9 +52,9 @@ func TestGlance_HasOneNumberForEachWayToDiffer(t *testing.T) {
 	cells := glanceCells(5, "leader-crash", "minority", "flapping", "loss-20")
 	cells = append(cells, glanceCells(9, "restart-storm")...)
 	table := glanceOfCells(t, cells)
-	assert.Contains(t, table, "| two-phase | 101 | 121 | 431 | 1042 | 7001 | 9001 |\n",
+	assert.Contains(t, table, "| two-phase | 101 | 131 | 441 | 1052 | 7001 | 9001 |\n",
 		"medians, and two in one term at its worst, whatever the size")
-	assert.Contains(t, table, "| bully-a | 101 | 121 | 431 | – | 7001 | 9001 |\n", "it has no terms")
+	assert.Contains(t, table, "| bully-a | 101 | 131 | 441 | – | 7001 | 9001 |\n", "it has no terms")
 }
 
 func TestGlance_IsLeftOutIfNotAllOfItWasCompared(t *testing.T) {

@@ -96,6 +96,7 @@ func (i *invitation) Start(e *Env) {
 
 // part makes the member a group of one, with a name that no group ever had.
 func (i *invitation) part(e *Env) {
+	e.Elect()
 	counter, _ := e.Stored().(uint64)
 	counter++
 	e.Keep(counter)

@@ -58,6 +58,7 @@ type host interface {
 	set(self Rank, t Timer, after sim.Time)
 	stop(self Rank, t Timer)
 	rule(self Rank, sentence string)
+	elect(self Rank)
 	stored(self Rank) any
 	keep(self Rank, v any)
 }
@@ -101,6 +102,10 @@ func (e *Env) Stop(t Timer) { e.host.stop(e.self, t) }
 // Rule says in one sentence which rule acts at this step: for the diagram. The member speaks, so there is an
 // I, me or my in it, and it is short enough for a row. It must be a constant.
 func (e *Env) Rule(sentence string) { e.host.rule(e.self, sentence) }
+
+// Elect says that the member begins an election of its own: they are counted. One that joins another's begins
+// none.
+func (e *Env) Elect() { e.host.elect(e.self) }
 
 // Stored is what the member kept before its crash; nil if there is nothing. Keep is for algorithms that
 // ask for a disk: it is durable at once, so that who waits for one sets a timer first.

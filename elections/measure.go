@@ -14,6 +14,7 @@ type Measure int
 const (
 	Messages   Measure = iota // sent from the fault until the members agree
 	Bytes                     // of these messages
+	Elections                 // that members began from the fault until they agree
 	Agreement                 // time from the fault until the members agree, in nanoseconds
 	TwoLeaders                // the longest time with two leaders at one instant
 	TwoInTerm                 // the longest time with two leaders in one term
@@ -51,7 +52,10 @@ const (
 var measureInfos = []MeasureInfo{
 	{Messages, "messages", "messages", "messages sent from the fault until the members agree", count},
 	{Bytes, "bytes", "bytes", "bytes of these messages", count},
-	{Agreement, "agreement", "agreement", "time from the fault until the members agree", nanoseconds},
+	{Elections, "elections", "elections", "elections that members began from the fault until they agree; a member with " +
+		"ballots holds one in every period", count},
+	{Agreement, "agreement", "agreement", "time from the fault until the members agree: on a live leader that all " +
+		"connected to it follow, in the reign that it leads in", nanoseconds},
 	{TwoLeaders, "two-leaders", "two leaders", "longest time with two leaders at one instant", nanoseconds},
 	{TwoInTerm, "two-in-term", "two in one term", "longest time with two leaders in one term, round or epoch", nanoseconds},
 	{Changes, "changes", "changes", "leader changes without a cause: the old leader was up, and connected both ways to a majority, " +

@@ -99,6 +99,9 @@ func (n *nextInLine) Fire(e *Env, t Timer) {
 		n.Beat(e, namingHeartbeat{n.alternates(e)})
 	case TimerSuspect:
 		n.suspect()
+		if len(n.line) > 0 { // else the bully's election begins at once
+			e.Elect()
+		}
 		n.next(e)
 	case timerNext:
 		n.next(e)

@@ -207,8 +207,11 @@ func (m *raftMachine) honour(e *Env, out *raft.Output) {
 	e.Set(raftWake, sim.Time(out.WakeAt-1)-e.Now())
 }
 
-// explain tells the core's decisions. Nothing depends on them.
+// explain tells the core's decisions, and counts its elections. Nothing depends on them.
 func (m *raftMachine) explain(e *Env, n *raft.Note) {
+	if n.Kind == raft.NotePreCampaign {
+		e.Elect()
+	}
 	sentence, ok := raftRules[n.Kind]
 	if n.Kind == raft.NoteFollower && n.Peer == "" {
 		sentence = "I am a follower, and know no leader."

@@ -287,6 +287,7 @@ func (b *bareRaft) Fire(e *Env, t Timer) {
 // then votes for itself and issues RequestVote RPCs in parallel to each of the other servers in the cluster." A
 // candidate that times out does the same.
 func (b *bareRaft) campaign(e *Env) {
+	e.Elect()
 	e.Rule("No leader for a timeout: I raise the term, and ask for votes.")
 	b.becomeFollower(0)
 	b.candidate = true

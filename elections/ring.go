@@ -79,6 +79,7 @@ func (r *ring) Start(e *Env) { r.elect(e) }
 // elect sends an ELECTION round. "Concurrent elections run independently", so that nothing holds it back.
 func (r *ring) elect(e *Env) {
 	e.Rule("I start an election: a message with my rank sets out.")
+	e.Elect()
 	l := r.newLap(e, false, r.fold(nil, e.Self())...)
 	r.mine, r.electing = l.tag, true
 	e.Set(timerRound, patience(e))

@@ -40,6 +40,7 @@ func (c *changRoberts) Start(e *Env) { c.elect(e) }
 // elect sends the member's own rank round the ring.
 func (c *changRoberts) elect(e *Env) {
 	e.Rule("My rank sets out: if it comes back, I lead.")
+	e.Elect()
 	l := c.newLap(e, false)
 	c.mine = l.tag
 	c.join(e)

@@ -91,6 +91,10 @@ var scenarios = []*Scenario{
 		Meaning: "One message in 5 is lost from now on, and the leader crashes and stays down.",
 	},
 	{
+		Name: "quick-restart", Title: "Restart quicker than detection", befall: quickRestart,
+		Meaning: "The leader crashes, and is back after a fifth of a heartbeat interval to a whole one: before anybody misses it.",
+	},
+	{
 		Name: "restart-storm", Title: "Restart storm", befall: restartStorm,
 		Meaning: "For 10 s, a member crashes every 500 ms unless it is down, the leader first, and is back after 200 ms to 1 s.",
 	},
@@ -307,6 +311,14 @@ func loss(millionths int) func(*world, sim.Time) {
 			w.crashPresent()
 		})
 	}
+}
+
+func quickRestart(w *world, fault sim.Time) {
+	w.fault(fault, "the leader crashes, and is back at once", func() {
+		if r := w.crashPresent(); r != 0 {
+			w.startAt(fault+w.chance.Between(w.times.Heartbeat/5, w.times.Heartbeat), r)
+		}
+	})
 }
 
 func restartStorm(w *world, fault sim.Time) {

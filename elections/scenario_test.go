@@ -268,6 +268,31 @@ func TestScenario_OneMessageInSoManyIsLost(t *testing.T) {
 	}
 }
 
+func TestScenario_TheLeaderIsBackBeforeAnybodyMissesIt(t *testing.T) {
+	scenario, err := FindScenario("quick-restart")
+	require.NoError(t, err)
+	for _, a := range Algorithms() {
+		for seed := uint64(1); seed <= 5; seed++ {
+			var crash, back sim.Time
+			leader := Rank(0)
+			_, err := Run(a, scenario, &Setup{N: 5, Times: Scaled()}, seed, func(r Record) {
+				switch {
+				case r.Kind == RecordCrash:
+					crash, leader = r.At, r.Member
+				case leader != 0 && back == 0 && r.Kind == RecordStart:
+					assert.Equal(t, leader, r.Member)
+					back = r.At
+				case leader != 0 && back == 0 && r.Kind == RecordLeader:
+					assert.Equal(t, leader, r.Peer, "%s, seed %d: %d misses it", a.Name, seed, r.Member)
+				}
+			})
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, back-crash, ms(10), "%s, seed %d", a.Name, seed)
+			assert.LessOrEqual(t, back-crash, ms(50), "%s, seed %d", a.Name, seed)
+		}
+	}
+}
+
 func TestScenario_InAStormMembersCrashEveryHalfSecondTheLeaderFirst(t *testing.T) {
 	hit := map[Rank]bool{}
 	for seed := uint64(1); seed <= 5; seed++ {

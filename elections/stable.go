@@ -100,6 +100,7 @@ func (m *stableMachine) Fire(e *Env, t Timer) {
 		return
 	}
 	e.Rule("No OK of the round for 2η: I go to the next, and tell all.")
+	e.Elect()
 	m.enter(e, m.round+1)
 	e.Broadcast(stableMessage{false, m.round, e.Wall()})
 }

@@ -118,6 +118,7 @@ func (m *twoPhaseMachine) Fire(e *Env, t Timer) {
 	case t == tpLead:
 		m.lead(e)
 	case !m.voting:
+		e.Elect()
 		m.vote(e) // "timeout goes to voting"
 	default:
 		m.elect(e)

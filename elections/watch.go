@@ -25,12 +25,15 @@ type watch struct {
 	agreed stretch // in which the members agree
 	whom   Rank    // on whom
 
-	settled         bool // an agreement has held for a heartbeat interval
-	messages, bytes int64
-	atAgreement     [2]int64 // messages and bytes when the present agreement began
+	settled     bool   // an agreement has held for a heartbeat interval
+	effort      effort // until the members agree
+	atAgreement effort // when the present agreement began
 
 	outcome Outcome
 }
+
+// effort is what it takes to agree.
+type effort struct{ messages, bytes, elections int64 }
 
 // stretch is an interval in which something holds.
 type stretch struct {
@@ -53,7 +56,9 @@ func (s *stretch) set(holds bool, now sim.Time) (lasted int64) {
 func (v *watch) begin() {
 	now := v.world.queue.Now()
 	v.on, v.fault, v.last = true, now, now
-	v.outcome[Messages], v.outcome[Bytes], v.outcome[Agreement] = Never, Never, Never
+	for _, m := range []Measure{Messages, Bytes, Elections, Agreement} {
+		v.outcome[m] = Never
+	}
 	if !v.world.algorithm.Epochs {
 		v.outcome[TwoInTerm] = Never
 	}
@@ -72,14 +77,25 @@ func (v *watch) end(inTime bool) Outcome {
 
 // sent counts a message until the members agree.
 func (v *watch) sent(m Message) {
-	if !v.on || v.settled {
-		return
+	if v.counts() {
+		v.effort.messages++
+		v.effort.bytes += int64(m.Bytes())
 	}
-	if v.settle(); v.settled {
-		return
+}
+
+// elects counts an election until the members agree.
+func (v *watch) elects() {
+	if v.counts() {
+		v.effort.elections++
 	}
-	v.messages++
-	v.bytes += int64(m.Bytes())
+}
+
+// counts reports whether the members do not agree yet.
+func (v *watch) counts() bool {
+	if v.on && !v.settled {
+		v.settle()
+	}
+	return v.on && !v.settled
 }
 
 // changed is called after everything that may change who leads, or who agrees.
@@ -156,7 +172,7 @@ func (v *watch) inOneEpoch() bool {
 	return false
 }
 
-// agree looks whether the members agree: on a live leader that every live member connected to it holds,
+// agree looks whether the members agree: on a live leader that every live member connected to it follows,
 // and with it more than half of the live members. So the part of a partition that has the most members
 // may agree; what the other parts do shows elsewhere.
 func (v *watch) agree() {
@@ -169,7 +185,7 @@ func (v *watch) agree() {
 	began := whom != 0 && !v.agreed.holds
 	v.agreed.set(whom != 0, now)
 	if began {
-		v.atAgreement = [2]int64{v.messages, v.bytes}
+		v.atAgreement = v.effort
 		v.world.record(Record{Kind: RecordAgree, Peer: whom})
 	} else if whom == 0 && v.whom != 0 {
 		v.world.record(Record{Kind: RecordPart})
@@ -188,7 +204,7 @@ func (v *watch) agreement() Rank {
 			}
 			live++
 			switch connected := v.world.connected(r, m.env.self); {
-			case connected && m.leader == r:
+			case connected && v.follows(m, r):
 				holders++
 			case connected:
 				all = false
@@ -201,6 +217,12 @@ func (v *watch) agreement() Rank {
 	return 0
 }
 
+// follows reports whether a member holds a leader as the leader holds itself: in the same epoch, and in its
+// present reign, not in one that ended with a crash that the member did not notice.
+func (v *watch) follows(m *member, leader Rank) bool {
+	return m.leader == leader && m.epoch == v.world.member(leader).epoch && !m.unheard
+}
+
 // settle takes the first agreement that has lasted for a heartbeat interval.
 func (v *watch) settle() {
 	if v.settled || !v.agreed.holds || v.world.queue.Now()-v.agreed.since < v.world.times.Heartbeat {
@@ -208,5 +230,6 @@ func (v *watch) settle() {
 	}
 	v.settled = true
 	v.outcome[Agreement] = int64(v.agreed.since - v.fault)
-	v.outcome[Messages], v.outcome[Bytes] = v.atAgreement[0], v.atAgreement[1]
+	v.outcome[Messages], v.outcome[Bytes] = v.atAgreement.messages, v.atAgreement.bytes
+	v.outcome[Elections] = v.atAgreement.elections
 }

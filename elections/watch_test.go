@@ -16,8 +16,8 @@ type belief struct {
 	epoch  uint64
 }
 
-// scripted is a machine that plays a part: it tests the watch, not an algorithm. It sends a message to the
-// next member at each change.
+// scripted is a machine that plays a part: it tests the watch, not an algorithm. It begins an election and sends
+// a message to the next member at each change.
 type scripted struct {
 	part []belief
 	now  belief
@@ -29,6 +29,7 @@ func (s *scripted) Leader() (Rank, uint64)      { return s.now.leader, s.now.epo
 
 func (s *scripted) Fire(e *Env, _ Timer) {
 	s.now, s.part = s.part[0], s.part[1:]
+	e.Elect()
 	e.Send(e.Self()%Rank(e.N())+1, Heartbeat{s.now.leader})
 	s.next(e)
 }
@@ -103,8 +104,27 @@ var watched = []struct {
 		func(w *world) { w.at(ms(100), func() { w.cut([]int{0, 0, 1, 1}) }) }, Agreement, Never,
 	},
 	{
+		"nobody follows a leader of another term", [][]belief{
+			{{50, 3, 5}}, {{50, 3, 5}}, {{50, 3, 5}, {140, 3, 1}},
+		}, nil, Agreement, Never,
+	},
+	{
+		"a leader that came back before it was missed claims to lead: who has not heard so does not follow",
+		[][]belief{follows(50, 3), follows(50, 3), follows(50, 3)},
+		func(w *world) { w.at(ms(100), func() { w.crash(3) }); w.startAt(ms(110), 3) }, Agreement, Never,
+	},
+	{
+		"nor who holds one that left office, and took it again", [][]belief{
+			follows(50, 3), follows(50, 3), {{50, 3, 1}, {140, 0, 0}, {150, 3, 1}},
+		}, nil, Agreement, Never,
+	},
+	{
 		"messages count until the agreement, from the fault on",
 		[][]belief{follows(200, 3), follows(250, 3), {{50, 3, 1}, {600, 3, 1}}}, nil, Messages, 2,
+	},
+	{
+		"elections count as messages do",
+		[][]belief{follows(200, 3), follows(250, 3), {{50, 3, 1}, {600, 3, 1}}}, nil, Elections, 2,
 	},
 	{
 		"bytes are those of these messages",
@@ -198,6 +218,53 @@ func TestWatch_MeasuresWhatItSays(t *testing.T) {
 		})
 	}
 }
+
+// Who held a leader that crashed and is back follows it when it hears its new reign. What was under way when it
+// crashed, or was sent before it led again, is none of it.
+func TestWatch_WhoHearsALeaderThatCameBackFollowsIt(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		first  []belief // of 2, until it crashes
+		second []belief // and when it is back
+		want   func(at int64) bool
+	}{
+		{
+			"it is heard", follows(50, 2), []belief{{115, 0, 0}, {200, 2, 1}},
+			func(at int64) bool { return at > int64(ms(100)) && at <= int64(ms(100)+delayMax) },
+		},
+		{
+			"only what was sent before the crash arrives", []belief{{50, 2, 1}, {98, 2, 1}, {99, 2, 1}}, nil,
+			func(at int64) bool { return at == Never },
+		},
+	} {
+		lives := [][]belief{row.first, row.second}
+		a := &Algorithm{New: func(o Options) Machine {
+			if o.Self == 1 {
+				return &scripted{part: follows(50, 2)}
+			}
+			part := lives[0]
+			lives = lives[1:]
+			if part == nil {
+				return &mute{leader: 2}
+			}
+			return &scripted{part: part}
+		}}
+		w := newWorld(a, &Setup{N: 2, Times: Scaled()}, 1, nil)
+		w.startAt(0, 1)
+		w.startAt(0, 2)
+		w.fault(ms(100), "2 crashes", func() { w.crash(2) })
+		w.startAt(ms(100)+1, 2)
+		assert.Condition(t, func() bool { return row.want(w.watch.end(w.run(ms(1100)))[Agreement]) }, row.rule)
+	}
+}
+
+// mute is a machine that leads at once, and says nothing.
+type mute struct{ leader Rank }
+
+func (*mute) Start(*Env)                  {}
+func (*mute) Fire(*Env, Timer)            {}
+func (*mute) Receive(*Env, Rank, Message) {}
+func (m *mute) Leader() (Rank, uint64)    { return m.leader, 1 }
 
 func TestRun_IsCutAtItsBudgetAndDoesNotEnd(t *testing.T) {
 	w := newWorld(&Algorithm{New: func(Options) Machine { return &restless{} }}, &Setup{N: 1, Times: Scaled()}, 1, nil)

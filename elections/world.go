@@ -37,6 +37,8 @@ type member struct {
 	timers  [timersMax]timer
 	leader  Rank // as its machine has it
 	epoch   uint64
+	office  int  // the step in which it took office, if it leads
+	unheard bool // whom it holds has left office since: it has not heard that member's present reign, if there is one
 }
 
 // timer is one of a member's timers. It is in the queue at most once: set anew to a later time, it is
@@ -51,6 +53,7 @@ type timer struct {
 type envelope struct {
 	message Message
 	id      int
+	step    int // in which it was sent
 }
 
 type eventKind uint8
@@ -159,7 +162,10 @@ func (w *world) crash(r Rank) {
 		return
 	}
 	w.record(Record{Kind: RecordCrash, Member: r})
-	m.machine, m.leader, m.epoch = nil, 0, 0
+	if m.leader == r {
+		w.leaveOffice(r)
+	}
+	m.machine, m.leader, m.epoch, m.unheard = nil, 0, 0, false
 	m.life++
 	w.watch.changed()
 }
@@ -178,6 +184,22 @@ func (w *world) arrive(p sim.Packet) {
 	w.record(Record{Kind: RecordArrive, Member: to, Peer: from, Message: d.Message.id})
 	m.machine.Receive(&m.env, from, d.Message.message)
 	w.look(m)
+	if m.unheard && from == m.leader && w.leads(from) && d.Message.step >= w.member(from).office {
+		m.unheard = false
+		w.watch.changed()
+	}
+}
+
+// leads reports whether a member is up and takes itself for the leader.
+func (w *world) leads(r Rank) bool { return w.member(r).machine != nil && w.member(r).leader == r }
+
+// leaveOffice notes that whoever holds this member holds a leader of the past, though it may lead again.
+func (w *world) leaveOffice(r Rank) {
+	for i := range w.members {
+		if w.members[i].leader == r {
+			w.members[i].unheard = true
+		}
+	}
 }
 
 // look asks a machine for its leader after each call.
@@ -186,7 +208,14 @@ func (w *world) look(m *member) {
 	if leader == m.leader && epoch == m.epoch {
 		return
 	}
-	m.leader, m.epoch = leader, epoch
+	self := m.env.self
+	switch {
+	case leader == self && m.leader != self:
+		m.office = w.step
+	case leader != self && m.leader == self:
+		w.leaveOffice(self)
+	}
+	m.leader, m.epoch, m.unheard = leader, epoch, false
 	w.record(Record{Kind: RecordLeader, Member: m.env.self, Peer: leader, Epoch: epoch})
 	w.watch.changed()
 }
@@ -239,11 +268,11 @@ func (w *world) send(from, to Rank, m Message) {
 	w.messages++
 	w.watch.sent(m)
 	if w.trace == nil {
-		w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{m, w.messages})
+		w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{m, w.messages, w.step})
 		return
 	}
 	lost := w.net.Lost
-	w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{m, w.messages})
+	w.net.Send(w.queue.Now(), int(from-1), int(to-1), 0, 0, envelope{m, w.messages, w.step})
 	w.record(Record{
 		Kind: RecordSend, Member: from, Peer: to, Message: w.messages, Text: m.Kind(), Bytes: m.Bytes(),
 		Lost: w.net.Lost > lost,
@@ -266,6 +295,8 @@ func (w *world) rule(self Rank, sentence string) {
 		w.record(Record{Kind: RecordRule, Member: self, Text: sentence})
 	}
 }
+
+func (w *world) elect(Rank) { w.watch.elects() }
 
 func (w *world) stored(self Rank) any  { return w.member(self).disk }
 func (w *world) keep(self Rank, v any) { w.member(self).disk = v }
