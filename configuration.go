@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
@@ -70,10 +71,8 @@ func NewConfiguration(members []Member) Configuration {
 
 // Member returns the member with this id.
 func (c Configuration) Member(id NodeID) (Member, bool) {
-	i, found := slices.BinarySearchFunc(c.Members, id, func(m Member, id NodeID) int {
-		return strings.Compare(string(m.ID), string(id))
-	})
-	if !found {
+	i := sort.Search(len(c.Members), func(i int) bool { return c.Members[i].ID >= id })
+	if i == len(c.Members) || c.Members[i].ID != id {
 		return Member{}, false
 	}
 	return c.Members[i], true

@@ -95,6 +95,7 @@ func (c *Core) Status() CoreStatus {
 		s.HandingOverUntil = t.deadline
 	}
 	s.Outstanding, s.OutstandingBytes = len(c.leader.outstanding), c.leader.bytes
+	s.Peers = make([]PeerProgress, 0, len(c.leader.peers))
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{

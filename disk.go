@@ -1,5 +1,7 @@
 package raft
 
+import "slices"
+
 // disk is what is known to be durable here.
 type disk struct {
 	hard HardState
@@ -107,15 +109,16 @@ func (c *Core) message(to Peer, body Body) Message {
 // written down as such.
 func (c *Core) release() {
 	out := &c.step.out
-	for _, o := range c.step.sends {
+	for i := range c.step.sends {
+		o, left := &c.step.sends[i], len(c.step.sends)-i
 		durable := o.message.Term <= c.disk.hard.Term && o.match <= c.disk.persisted &&
 			(!o.vote || c.disk.hard == c.hard)
 		switch {
 		case o.message.Term < c.hard.Term:
 		case durable:
-			out.Send = append(out.Send, o.message)
+			out.Send = append(slices.Grow(out.Send, left), o.message)
 		default:
-			out.Write.Then = append(out.Write.Then, o.message)
+			out.Write.Then = append(slices.Grow(out.Write.Then, left), o.message)
 		}
 	}
 	clear(c.step.sends)

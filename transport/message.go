@@ -70,6 +70,7 @@ type encoder struct {
 	codec *codec.Encoder
 	wire  wireMessage
 	meta  []byte
+	head  []byte // scratch of EncodeMessage
 }
 
 func newEncoder() *encoder {
@@ -94,11 +95,8 @@ func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byt
 	if err := e.codec.Encode(w); err != nil {
 		return buf, nil, fmt.Errorf("transport: %T does not encode: %w", m.Body, err)
 	}
-	recordBytes := 0
-	for _, entry := range entries {
-		recordBytes += raft.RecordOverheadBytes + len(entry.Data)
-	}
-	body := len(e.meta) + frameSumBytes + recordBytes
+	records := recordBytes(entries)
+	body := len(e.meta) + frameSumBytes + records
 	bodyMax, metaMax, err := kind.limit(appendBytesMax)
 	if err != nil {
 		return buf, nil, err
@@ -106,7 +104,15 @@ func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byt
 	if body > bodyMax || len(e.meta) > metaMax {
 		return buf, nil, fmt.Errorf("%w: %T of %d bytes; the limit is %d", ErrOversized, m.Body, body, bodyMax)
 	}
-	return appendFrame(buf, kind, e.meta, recordBytes), entries, nil
+	return appendFrame(buf, kind, e.meta, records), entries, nil
+}
+
+// recordBytes is how long the records of entries are.
+func recordBytes(entries []raft.Entry) (bytes int) {
+	for i := range entries {
+		bytes += raft.RecordOverheadBytes + len(entries[i].Data)
+	}
+	return bytes
 }
 
 // setBody fills in the fields of one body, and returns the entries that follow the frame.
@@ -425,11 +431,16 @@ var (
 func EncodeMessage(m raft.Message) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
-	frame, entries, err := e.message(nil, m, FrameBytesMax)
-	for _, e := range entries {
-		frame = append(frame, e.Record()...)
+	head, entries, err := e.message(e.head[:0], m, FrameBytesMax)
+	if err != nil {
+		return nil, err
 	}
-	return frame, err
+	e.head = head
+	frame := append(make([]byte, 0, len(head)+recordBytes(entries)), head...)
+	for i := range entries {
+		frame = append(frame, entries[i].Record()...)
+	}
+	return frame, nil
 }
 
 // DecodeMessage reads and checks what EncodeMessage returned. The message's entries share the bytes
