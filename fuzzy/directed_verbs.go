@@ -34,10 +34,9 @@ const (
 )
 
 // keeps takes a message that arrives out of its way, if it is to be kept. The director may be nil.
-func (d *director) keeps(m messageUnderWay) bool {
-	if d == nil {
-		return false
-	}
+func (d *director) keeps(m messageUnderWay) bool { return d != nil && d.held(m) }
+
+func (d *director) held(m messageUnderWay) bool {
 	for _, h := range d.holds {
 		if !h.over && h.matches(&m) {
 			h.kept = append(h.kept, m)

@@ -60,7 +60,7 @@ func (d *disk) founding() (raft.Founding, bool) {
 func (d *disk) load() (raft.Stored, error) {
 	stored := raft.Stored{Incarnation: d.incarnation, Boot: d.boot, Mark: d.mark, Hard: d.hard, Commit: d.commit}
 	for i := range d.log {
-		if err := stored.Log.Observe(d.log[i].entry); err != nil {
+		if err := stored.Log.Observe(*d.log[i].entry); err != nil {
 			return raft.Stored{}, err
 		}
 	}

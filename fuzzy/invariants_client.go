@@ -15,7 +15,9 @@ func (k *checker) never(r *request, a raft.Answer) {
 		return
 	}
 	w := &k.c.work.writes[r.serial]
-	k.c.holds(w.index == 0, "H4", "write %d is answered %d/%d, and committed at %d", r.serial, a.Kind, a.Refusal, w.index)
+	if w.index > 0 {
+		k.broken("H4", "write %d is answered %d/%d, and committed at %d", r.serial, a.Kind, a.Refusal, w.index)
+	}
 	w.never = true
 }
 

@@ -151,18 +151,18 @@ func (k *checker) commits(n *node, before *raft.CoreStatus) {
 		return
 	}
 	leads := s.Role == raft.Leader
-	if leads {
-		term := n.log[s.Commit-1].entry.Term
-		k.c.holds(term == s.Term, "G6", "%s leads term %d and commits up to an entry of term %d", n.id, s.Term, term)
+	if term := n.log[s.Commit-1].entry.Term; leads && term != s.Term {
+		k.broken("G6", "%s leads term %d and commits up to an entry of term %d", n.id, s.Term, term)
 	}
 	if s.Commit > k.committed() {
-		k.c.holds(leads, "G4", "%s follows and commits %d, which no leader has", n.id, s.Commit)
+		if !leads {
+			k.broken("G4", "%s follows and commits %d, which no leader has", n.id, s.Commit)
+		}
 		k.extend(n, s.Commit)
 		k.heldByQuorum(n, hash)
 	}
-	if k.c.failure == nil {
-		k.c.holds(hash == k.canonical[s.Commit-1].hash, "G4", "%s commits %v after another log than others did",
-			n.id, n.log[s.Commit-1].entry.ID())
+	if k.c.failure == nil && hash != k.canonical[s.Commit-1].hash {
+		k.broken("G4", "%s commits %v after another log than others did", n.id, n.log[s.Commit-1].entry.ID())
 	}
 }
 
@@ -170,17 +170,21 @@ func (k *checker) commits(n *node, before *raft.CoreStatus) {
 func (k *checker) extend(n *node, to raft.Index) {
 	if from := k.committed(); from > 0 {
 		hash, _ := at(n.log, from)
-		k.c.holds(hash == k.canonical[from-1].hash, "G4", "%s commits %d after another log than was committed", n.id, to)
+		if hash != k.canonical[from-1].hash {
+			k.broken("G4", "%s commits %d after another log than was committed", n.id, to)
+		}
 	}
 	if from := len(k.canonical); from > 0 {
 		by := k.canonical[from-1].by
-		k.c.holds(n.status.Term >= by, "G3", "%s leads term %d and commits %d, beyond what term %d has", n.id, n.status.Term, to, by)
+		if n.status.Term < by {
+			k.broken("G3", "%s leads term %d and commits %d, beyond what term %d has", n.id, n.status.Term, to, by)
+		}
 	}
 	for i := k.committed(); i < to; i++ {
 		s := &n.log[i]
 		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term})
 		if s.entry.Kind == raft.EntryCommand {
-			k.command(n, &s.entry)
+			k.command(n, s.entry)
 		}
 	}
 	k.c.stats.Commits = len(k.canonical)
@@ -203,8 +207,12 @@ func (k *checker) command(n *node, e *raft.Entry) {
 		return
 	}
 	a := &writes[serial]
-	k.c.holds(a.index == 0, "G11", "%s commits write %d at %d; it is committed at %d", n.id, serial, e.Index, a.index)
-	k.c.holds(!a.never, "H4", "write %d is committed at %v; its client was told that it never would be", serial, e.ID())
+	if a.index > 0 {
+		k.broken("G11", "%s commits write %d at %d; it is committed at %d", n.id, serial, e.Index, a.index)
+	}
+	if a.never {
+		k.broken("H4", "write %d is committed at %v; its client was told that it never would be", serial, e.ID())
+	}
 	a.index = e.Index
 	k.versions[a.key] = append(k.versions[a.key], version{e.Index, serial})
 }
@@ -221,22 +229,32 @@ func (k *checker) heldByQuorum(n *node, hash uint64) {
 			copies++
 		}
 	}
-	k.c.holds(copies >= majority(voters), "G5", "%s commits %d in term %d, which %d of %d voters hold durably",
-		n.id, n.status.Commit, n.status.Term, copies, voters)
+	if copies < majority(voters) {
+		k.broken("G5", "%s commits %d in term %d, which %d of %d voters hold durably",
+			n.id, n.status.Commit, n.status.Term, copies, voters)
+	}
 }
 
 // acknowledged checks a write whose client is told that it was applied.
 func (k *checker) acknowledged(r *request, id raft.EntryID) {
 	a := &k.c.work.writes[r.serial]
-	k.c.holds(a.index == id.Index, "G10", "write %d is acknowledged at %v, and committed at %d", r.serial, id, a.index)
-	k.c.holds(r.state == acceptedOnly, "N11", "write %d is applied after its answer %d", r.serial, r.state)
+	if a.index != id.Index {
+		k.broken("G10", "write %d is acknowledged at %v, and committed at %d", r.serial, id, a.index)
+	}
+	if r.state != acceptedOnly {
+		k.broken("N11", "write %d is applied after its answer %d", r.serial, r.state)
+	}
 	r.state = answeredWell
 	a.acked = true
 }
 
 func (k *checker) readSafe(n *node, r *request, i raft.Index) {
-	k.c.holds(i >= r.floor, "G13", "%s serves a read at %d; %d was committed before it was asked for", n.id, i, r.floor)
-	k.c.holds(i <= k.committed(), "G13", "%s serves a read at %d, and only %d is committed", n.id, i, k.committed())
+	if i < r.floor {
+		k.broken("G13", "%s serves a read at %d; %d was committed before it was asked for", n.id, i, r.floor)
+	}
+	if i > k.committed() {
+		k.broken("G13", "%s serves a read at %d, and only %d is committed", n.id, i, k.committed())
+	}
 }
 
 func (k *checker) transferred(n *node, r *request, a raft.Answer) {

@@ -32,13 +32,17 @@ func (k *checker) terms(n *node, before *raft.CoreStatus) {
 
 // durableHard checks a term and vote that are about to become durable.
 func (k *checker) durableHard(n *node, h raft.HardState) {
-	k.c.holds(h.Term >= n.disk.hard.Term, "N1", "%s: the durable term fell from %d to %d", n.id, n.disk.hard.Term, h.Term)
+	if h.Term < n.disk.hard.Term {
+		k.broken("N1", "%s: the durable term fell from %d to %d", n.id, n.disk.hard.Term, h.Term)
+	}
 	if h.Vote == (raft.Peer{}) {
 		return
 	}
 	key := voteKey{n.disk.incarnation, n.disk.epoch, h.Term}
 	was, voted := k.votes[key]
-	k.c.holds(!voted || was == h.Vote, "N2", "%s votes for %v and %v in term %d", n.id, was, h.Vote, h.Term)
+	if voted && was != h.Vote {
+		k.broken("N2", "%s votes for %v and %v in term %d", n.id, was, h.Vote, h.Term)
+	}
 	k.votes[key] = h.Vote
 }
 
@@ -245,7 +249,9 @@ const (
 
 // answered checks an answer against what was asked.
 func (k *checker) answered(n *node, r *request, a raft.Answer) {
-	k.c.holds(r.node == n && r.life == n.life, "N11", "%s answers ticket %d of another", n.id, a.Ticket)
+	if r.node != n || r.life != n.life {
+		k.broken("N11", "%s answers ticket %d of another", n.id, a.Ticket)
+	}
 	legal := false
 	was := r.state
 	switch a.Kind {
@@ -266,5 +272,7 @@ func (k *checker) answered(n *node, r *request, a raft.Answer) {
 		legal, r.state = r.kind == transferRequest && was == unanswered, answeredWell
 		k.transferred(n, r, a)
 	}
-	k.c.holds(legal, "N11", "%s answers ticket %d with %d after state %d", n.id, a.Ticket, a.Kind, was)
+	if !legal {
+		k.broken("N11", "%s answers ticket %d with %d after state %d", n.id, a.Ticket, a.Kind, was)
+	}
 }

@@ -100,7 +100,7 @@ var ofFollower = []stepBreach{
 		return given(m)
 	}},
 	{"N19", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
-		a := raft.AppendRequest{Prev: n.log[3].entry.ID(), Last: n.log[4].entry.ID(), Entries: []raft.Entry{n.log[4].entry}}
+		a := raft.AppendRequest{Prev: n.log[3].entry.ID(), Last: n.log[4].entry.ID(), Entries: []raft.Entry{*n.log[4].entry}}
 		a.Entries[0].Term++
 		return given(message(other, n, before.Term, a))
 	}},
@@ -112,12 +112,12 @@ var ofFollower = []stepBreach{
 	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		before.Term, before.Blank, n.status.Term = 0, true, 0
 		n.given = raft.NewConfiguration(n.given.Members[1:])
-		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{n.log[0].entry}}
+		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry}}
 		return nil
 	}},
 	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		before.Term, n.status.Founder = 0, n.peer()
-		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{n.log[0].entry}}
+		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry}}
 		n.status.Term, n.seen.blanks = 0, 0
 		return nil
 	}},

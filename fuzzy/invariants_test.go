@@ -123,7 +123,7 @@ var nodeBreaches = []breach{
 	}},
 	{"N8", func(_ *cluster, k *checker, _, follower *node) { k.write(follower, &raft.LogWrite{}) }},
 	{"N8", func(_ *cluster, k *checker, _, follower *node) { // it writes one of them again, and drops the rest
-		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{follower.log[3].entry}})
+		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{*follower.log[3].entry}})
 	}},
 	{"N8", func(_ *cluster, k *checker, _, follower *node) { // for an old leader, in the term of the commit
 		follower.hard.Term, k.canonical[3].by = 5, 5
@@ -232,7 +232,7 @@ var clusterBreaches = []breach{
 	{"G11", func(_ *cluster, k *checker, lead, _ *node) {
 		for i := range lead.log {
 			if e := lead.log[i].entry; e.Kind == raft.EntryCommand {
-				k.command(lead, &e)
+				k.command(lead, e)
 			}
 		}
 	}},

@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
@@ -64,7 +65,7 @@ type node struct {
 // slot is an entry and a hash of the log up to it: by the Log Matching property equal hashes mean equal
 // logs, so that whole logs are compared at once.
 type slot struct {
-	entry    raft.Entry
+	entry    *raft.Entry // shared by the logs of the node and of its disk, and never changed
 	hash     uint64
 	commands uint64 // up to it
 	payload  uint64 // bytes of their data
@@ -286,11 +287,14 @@ func (n *node) takeWrite(out *raft.Output) {
 }
 
 func (n *node) takeLog(l *raft.LogWrite) {
+	sealed := make([]raft.Entry, len(l.Entries)) // a slice of its own: the core's may be that of a message
 	for i := range l.Entries {
-		sealed, err := raft.DecodeEntry(l.Entries[i].Record())
-		n.c.holds(err == nil, "N5", "%s: entry %v has no sound record: %v", n.id, l.Entries[i].ID(), err)
-		l.Entries[i] = sealed
+		var err error
+		if sealed[i], err = raft.DecodeEntry(l.Entries[i].Record()); err != nil {
+			n.c.check.broken("N5", "%s: entry %v has no sound record: %v", n.id, l.Entries[i].ID(), err)
+		}
 	}
+	l.Entries = sealed
 	n.c.check.write(n, l)
 	n.generation = l.Generation
 	n.log = extend(n.log, l)
@@ -307,8 +311,9 @@ func extend(log []slot, l *raft.LogWrite) []slot {
 	if len(log) > 0 {
 		last = log[len(log)-1]
 	}
+	log = roomy(log, len(l.Entries))
 	for i := range l.Entries {
-		last.entry, last.hash = l.Entries[i], hashEntry(last.hash, &l.Entries[i])
+		last.entry, last.hash = &l.Entries[i], hashEntry(last.hash, &l.Entries[i])
 		if last.entry.Kind == raft.EntryCommand {
 			last.commands++
 			last.payload += uint64(len(last.entry.Data))
@@ -316,6 +321,15 @@ func extend(log []slot, l *raft.LogWrite) []slot {
 		log = append(log, last)
 	}
 	return log
+}
+
+// roomy returns a list with room for more. It doubles what gets long: append copies that at every fifth of its
+// length, which takes most of the time that a log costs.
+func roomy[T any](list []T, more int) []T {
+	if len(list)+more > cap(list) {
+		return slices.Grow(list, max(len(list), more))
+	}
+	return list
 }
 
 // hashEntry goes on from the hash of the log before the entry. The checksum of the record covers all of it.

@@ -104,7 +104,7 @@ func (n *node) transmitSpan(m raft.Message, r raft.AppendRequest, from, to raft.
 	for i := from.Index; i < to.Index; i++ {
 		e := n.log[i].entry
 		size += len(e.Data) + raft.RecordOverheadBytes
-		r.Entries = append(r.Entries, e)
+		r.Entries = append(r.Entries, *e)
 	}
 	m.Body = r
 	n.transmit(m, size)
@@ -148,8 +148,12 @@ func (c *cluster) recode(m raft.Message, corrupt bool) (raft.Message, bool) {
 		}
 	}
 	decoded, err := transport.DecodeMessage(frame)
-	c.holds(!corrupt || err != nil, "codec", "a corrupted frame is read: %T", m.Body)
-	c.holds(corrupt || err == nil, "codec", "%T does not decode: %v", m.Body, err)
+	if corrupt && err == nil {
+		c.check.broken("codec", "a corrupted frame is read: %T", m.Body)
+	}
+	if !corrupt && err != nil {
+		c.check.broken("codec", "%T does not decode: %v", m.Body, err)
+	}
 	return decoded, err == nil
 }
 

@@ -21,7 +21,7 @@ func logChange(n *node, whole bool, w *raft.LogWrite) *LogChange {
 	switch {
 	case whole:
 		for i := range n.log {
-			change.add(&n.log[i].entry)
+			change.add(n.log[i].entry)
 		}
 	case w == nil:
 		return nil

@@ -314,7 +314,8 @@ func includes(config *raft.Configuration, p raft.Peer) bool {
 
 // voters counts the voters of a configuration, and those of them that hold.
 func voters(config *raft.Configuration, holds func(i int, p raft.Peer) bool) (all, holding int) {
-	for _, m := range config.Members {
+	for i := range config.Members {
+		m := &config.Members[i]
 		if m.Kind != raft.Voter {
 			continue
 		}

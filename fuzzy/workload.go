@@ -39,16 +39,16 @@ const (
 type request struct {
 	kind    requestKind
 	state   answerState
+	key     uint8 // writeRequest, readRequest
+	applied bool
+	life    uint32
 	client  int
 	node    *node
-	life    uint32
 	serial  uint64     // writeRequest
-	key     uint8      // writeRequest, readRequest
 	floor   raft.Index // readRequest: what it must see
 	index   raft.Index // readRequest: what it may be served at
 	called  int64
 	opened  sim.Time
-	applied bool
 	size    int         // of a write's data
 	to      raft.NodeID // of a transfer; "": whom it likes
 	term    raft.Term   // of a transfer: in which it was begun
@@ -147,7 +147,7 @@ func (w *workload) paced(t, eighths sim.Time) sim.Time {
 func (w *workload) ask(r request) raft.Ticket {
 	w.stamp++
 	r.called, r.life, r.opened = w.stamp, r.node.life, w.c.now()
-	w.requests = append(w.requests, r)
+	w.requests = append(roomy(w.requests, 1), r)
 	return raft.Ticket(len(w.requests) - 1)
 }
 
@@ -161,7 +161,7 @@ func (w *workload) write(n *node, client, count int) raft.Ticket {
 	for i := range proposals {
 		key := uint8(w.random.IntN(w.c.profile.Load.Keys))
 		serial := uint64(len(w.writes))
-		w.writes = append(w.writes, attempt{key: key})
+		w.writes = append(roomy(w.writes, 1), attempt{key: key})
 		size := commandBytesMin + w.random.IntN(w.random.LogUniform(1, w.c.profile.Load.BytesMax))
 		data := make([]byte, size)
 		binary.LittleEndian.PutUint64(data, serial)
