@@ -183,8 +183,8 @@ func (b *bareRaft) Receive(e *Env, from Rank, m Message) {
 		b.onVote(e, from, message)
 	case bareAppendEntries:
 		b.onAppendEntries(e, from, message.term)
-	default:
-		e.Rule("A follower answers me; without a log that says nothing.")
+	case bareAppended:
+		b.onAppended(e, message)
 	}
 	b.work(e)
 }
@@ -266,6 +266,15 @@ func (b *bareRaft) onAppendEntries(e *Env, from Rank, term uint64) {
 	b.becomeFollower(from)
 	b.wait(e)
 	b.send(e, from, bareMessage{bareAppended, b.term, true})
+}
+
+// onAppended: without a log an answer to a heartbeat tells a leader nothing but the term.
+func (b *bareRaft) onAppended(e *Env, m bareMessage) {
+	if m.ok && m.term == b.term && b.leader == e.Self() {
+		e.Rule("A follower answers, and tells me nothing new: I have no log.")
+		return
+	}
+	e.Rule("An answer to a leadership of mine that is over.")
 }
 
 // Fire takes a timer that ran out.

@@ -59,7 +59,8 @@ var raftBareRules = []ruleRow{
 		a.hears(1, granted(1))
 		a.forget()
 		a.stands()
-		a.hears(2, granted(1)) // of the term before
+		a.hears(2, granted(1)) // votes of the term before
+		a.hears(4, granted(1))
 		require.Equal(a.t, bareStore{2, 3}, a.disks[3])
 	}, askForVotes, 0},
 	{"votes from a majority of the full cluster: it leads, and makes itself heard at once", 3, func(a *actor) {
@@ -126,8 +127,9 @@ var raftBareRules = []ruleRow{
 		a.stands()
 		a.forget()
 		a.hears(4, inTerm(1, bareAppendEntries))
-		a.hears(1, granted(1))
-		a.hears(2, granted(1))
+		for voter := Rank(1); voter <= 5; voter++ {
+			a.hears(voter, granted(1))
+		}
 	}, "3 -> 4 Appended", 4},
 	{"a leader that learns of a newer term from an answer is a follower, and waits for a leader", 3, func(a *actor) {
 		a.stands()
