@@ -1,5 +1,5 @@
-// Package elections runs every election algorithm that the Raft core learned from, side by side with the
-// core itself, through the same faults: what each costs, how fast it is, and exactly how it breaks.
+// Package elections runs well-known election algorithms side by side with the Raft core itself, through the same
+// faults: what each costs, how fast it is, and exactly how it breaks.
 //
 // Each algorithm is one file, a deterministic Machine behind one small interface, and opens with its
 // source, its assumptions and its guarantee:

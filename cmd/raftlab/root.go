@@ -88,7 +88,7 @@ The profiles are
   raftlab trace f3.swarm.2a --format html --out page.html
   raftlab shrink SEED --out case.txt     # a seed that fails: make its run small
   raftlab shrink --mutant R01            # a known bug: find it, and make its run small
-  raftlab elections --sizes 5            # Raft beside the algorithms that it learned from`,
+  raftlab elections --sizes 5            # Raft beside other election algorithms`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usage.Args(cobra.NoArgs),
