@@ -96,7 +96,7 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 	k.closes(n, events, out)
 	k.limits(n, before, events, out)
 	k.settled(n, out)
-	k.verdicts(n, out)
+	k.verdicts(n, before, events, out)
 	for i := range out.Notes {
 		k.c.stats.decided(&out.Notes[i])
 		if out.Notes[i].Kind == raft.NoteConflict {

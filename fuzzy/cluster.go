@@ -34,6 +34,7 @@ type cluster struct {
 	others  int         // where another list of initial members would begin
 	lines   uint64      // of the trace
 	forged  bool        // a scenario has put words into a member's mouth
+	lost    bool        // a disk that lied has cost what was acknowledged
 	cut     [][2]string // links, as the trace last told
 }
 
@@ -209,6 +210,9 @@ func (c *cluster) fail(class Class, rule, format string, args ...any) {
 	if c.failure != nil {
 		return
 	}
+	if c.excused(class, rule) {
+		return
+	}
 	if c.edits.ignores(rule) {
 		if class == Liveness {
 			c.phase = ended // what is waited for will not come
@@ -291,6 +295,10 @@ func foreign(id raft.ClusterID) raft.ClusterID {
 
 // nextPhase ends the safety phase, or the run.
 func (c *cluster) nextPhase() {
+	if c.phase == safetyPhase && c.lost {
+		c.phase = ended
+		return
+	}
 	if c.phase == safetyPhase {
 		c.retireImages()
 		c.phase = livenessPhase

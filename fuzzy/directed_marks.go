@@ -30,8 +30,7 @@ var markScenarios = []scenario{
 // what it remembers of the others: no handshake tells.
 func (d *director) forgets(n *node, since image) {
 	n.crash()
-	since.pedigree = n.disk.pedigree.clone()
-	n.disk.restore(since)
+	n.disk.restore(since, false)
 	d.c.faulted("the disk of %s has lost what it had synced: %s", n.id, n.disk.describe())
 	d.settle()
 }

@@ -16,6 +16,7 @@ type disk struct {
 	hands     *sim.Stream // nonces, and when members dial
 	epoch     int         // images that were put in its place
 	lossy     bool        // one of them had less on it
+	lied      bool        // it has lost of its log what it had synced
 	hard      raft.HardState
 	log       []slot
 	commit    raft.Index

@@ -21,16 +21,21 @@ func (d *disk) image() image {
 	return image{d.pedigree.clone(), d.incarnation, d.hard, slices.Clone(d.log), d.commit}
 }
 
-// restore puts an image into the place of the disk. What the disk had acknowledged was true.
-func (d *disk) restore(i image) {
+// restore puts an image into the place of the disk: of all of it, or of its log alone. What the disk had acknowledged
+// was true.
+func (d *disk) restore(i image, whole bool) {
 	same := d.hard == i.hard && len(d.log) == len(i.log)
 	for k := 0; same && k < len(i.log); k++ {
 		same = d.log[k].hash == i.log[k].hash
 	}
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
-	d.pedigree, d.hard, d.log, d.commit = i.pedigree, i.hard, i.log, i.commit
-	d.boot = d.lineage.Last().Boot
-	d.lossy, d.epoch = d.lossy || !same, d.epoch+1
+	d.log, d.commit, d.epoch = i.log, i.commit, d.epoch+1
+	if !whole {
+		d.lied = true
+		return
+	}
+	d.pedigree, d.hard = i.pedigree, i.hard
+	d.boot, d.lossy = d.lineage.Last().Boot, d.lossy || !same
 }
 
 // imaging is a strike of Image: a disk is copied; its node may be started anew; some of the others, which may have
@@ -39,7 +44,22 @@ type imaging struct {
 	node   int
 	copied image
 	apart  uint64 // who is cut off
+
+	forgets forgetting
 }
+
+// forgetting is what a disk loses that goes back to an earlier state.
+type forgetting int
+
+const (
+	wholeDisk  forgetting = iota // it is an older image of everything on it
+	logAlone                     // it lied about its log: term, vote, starts and what is known of the others stay
+	logAtOnce                    // and nobody is cut off or dies meanwhile, so that the leader finds out
+	logUnheard                   // and the member cannot write down what it has found out, nor has its leader another one
+)
+
+// crowds: one in so many images comes with a crowd of strangers.
+const crowds = 8
 
 // The stages of an imaging.
 const (
@@ -54,7 +74,14 @@ func (m *nemesis) copyDisk(c *cluster, n *node) {
 	if m.image != nil || victim.core == nil || victim.disk.hard.Term == 0 || !m.mayLose(c, victim) {
 		return
 	}
-	m.image = &imaging{node: victim.index, copied: victim.disk.image()}
+	m.image = &imaging{node: victim.index, copied: victim.disk.image(), forgets: sim.Pick(m.random, wholeDisk, wholeDisk, logAlone, logAtOnce, logUnheard)}
+	if crowded := c.nodes[m.random.IntN(c.profile.Voters)]; crowded.core != nil && m.random.IntN(crowds) == 0 {
+		crowded.crowd(strangersMax)
+	}
+	if m.image.forgets >= logAtOnce {
+		c.queue.Push(c.now()+wait, event{kind: evImage, node: m.index, a: imageBack})
+		return
+	}
 	if restarts > 0 {
 		victim.crash()
 		victim.disk.restarts(c, restarts-1)
@@ -110,22 +137,30 @@ func (m *nemesis) setApart(c *cluster) {
 func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	restarts := sim.Pick(m.random, 0, 0, 1, 3, 66)
 	kill, heal := m.random.IntN(4) > 0, m.random.IntN(4) > 0
+	wait, timeout, leader := m.random.Exponential(c.profile.ElectionTimeout), c.profile.ElectionTimeout, -1
+	if i.forgets >= logAtOnce {
+		kill, heal, restarts, wait = i.forgets == logUnheard, false, 0, wait/4
+		leader = c.leader()
+	}
 	n.crash()
 	for _, other := range c.nodes {
-		if kill && other != n && i.apart>>other.index&1 == 0 {
+		if kill && other != n && other.index != leader && i.apart>>other.index&1 == 0 {
 			other.crash()
-			other.restartIn(4*c.profile.ElectionTimeout + m.random.Exponential(m.rate.For))
+			other.restartIn(4*timeout + m.random.Exponential(m.rate.For))
 		}
 	}
 	if heal {
 		c.net.Links.Heal(sim.Partitions)
 	}
-	n.disk.restore(i.copied)
+	n.disk.restore(i.copied, i.forgets == wholeDisk)
 	n.disk.restarts(c, restarts)
 	n.forgetHands()
+	if i.forgets == logUnheard {
+		n.disk.stallTill = c.now() + 4*timeout
+	}
 	c.stats.Images++
 	c.faulted("an older image of the disk of %s is put back: %s", n.id, n.disk.describe())
-	n.restartIn(m.random.Exponential(c.profile.ElectionTimeout))
+	n.restartIn(wait)
 }
 
 // retireImages replaces what runs on an image, before the second phase: nobody may have told it yet.

@@ -23,7 +23,7 @@ func (k *checker) never(r *request, a raft.Answer) {
 
 // checkHistory checks the whole history at the end of a run.
 func (c *cluster) checkHistory() {
-	if !c.profile.Load.History {
+	if !c.profile.Load.History || c.lost {
 		return
 	}
 	byKey := make([][]operation, c.profile.Load.Keys)

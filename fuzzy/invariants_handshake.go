@@ -53,8 +53,9 @@ type hands struct {
 	memory  raft.Memory // what handshakes are judged by; the disk follows
 	keeping bool        // the disk is at it
 	mark    *raft.Mark
-	admits  [][]int32  // by node: the starts whose messages are taken
-	redial  []sim.Time // by node: not before
+	admits  [][]int32   // by node: the starts whose messages are taken
+	redial  []sim.Time  // by node: not before
+	late    []lateHello // by node: to whom it is on its way
 
 	founding raft.Founding // of the disk's entry 1, which has the hash first
 	first    uint64
@@ -66,6 +67,7 @@ func (n *node) beginHands() {
 		n.forgetHands()
 	}
 	clear(n.hands.redial)
+	n.hands.late = make([]lateHello, len(n.c.nodes))
 	if !n.c.profile.Node.Handshakes {
 		return
 	}
@@ -118,22 +120,35 @@ func (c *cluster) shake(caller, acceptor *node) {
 
 // judges reports whether a node admits another one, as it is at this moment.
 func (n *node) judges(peer *node) bool {
-	verdict := n.handshake(n.hands.memory).Judge(peer.handshake(peer.disk.memory).Hello(n.id, 0))
+	hello := peer.handshake(peer.disk.memory).Hello(n.id, 0)
+	heard := n.hears(peer, &hello, false)
+	n.hearsLate(peer, &hello)
+	if !heard || n.disk.memory.SeenOf(peer.peer()).Boot != peer.disk.lineage.Last() {
+		return false // or it is not durable yet
+	}
+	n.admit(peer)
+	return true
+}
+
+// hears takes a Hello of another node, and does what follows from it; late: that has said another one since.
+func (n *node) hears(peer *node, hello *raft.Hello, late bool) bool {
+	h := n.handshake(n.hands.memory)
+	verdict := h.Judge(*hello)
+	n.c.check.judged(n, h, hello, &verdict)
 	n.marked(verdict.Mark)
 	if r := verdict.Refusal; r != nil {
 		n.c.stats.Refusals++
 		peer.marked(peer.handshake(peer.hands.memory).Told(*r))
-		return false
+	}
+	if !late {
+		n.c.check.told(n, peer)
+		n.c.check.told(peer, n)
 	}
 	if verdict.Memory != nil {
 		n.hands.memory = *verdict.Memory
 		n.keep()
 	}
-	if n.disk.memory.SeenOf(peer.peer()).Boot != peer.disk.lineage.Last() {
-		return false // it is not durable yet
-	}
-	n.admit(peer)
-	return true
+	return verdict.Refusal == nil
 }
 
 func (n *node) handshake(memory raft.Memory) *raft.Handshake {
@@ -153,7 +168,7 @@ func (n *node) handshake(memory raft.Memory) *raft.Handshake {
 // untold reports whether a node refuses another one for good because it cannot tell whether that one's disk is
 // an older image: it has been started too often since they last met.
 func (n *node) untold(peer *node) bool {
-	if !n.c.profile.Node.Handshakes || n == peer {
+	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
 	}
 	r := n.handshake(n.disk.memory).Judge(peer.handshake(peer.disk.memory).Hello(n.id, 0)).Refusal

@@ -12,13 +12,18 @@ import (
 //	N22  A store is marked, and a member taken for stale, only where an older image of a disk was put back.
 //	N23  A leader that is told of a lost acknowledgement takes that member for stale and counts it no more.
 //	N24  Who notices a mark serves nobody any more, and no start follows.
+//	N40  Who is shown, by an append of its leader, that its log lacks what it acknowledged in this term marks its store.
+//	N41  Who is shown, by an append of a leader of a newer term, another log than what it knows to be committed marks its store. (Figure 3, Leader Completeness)
 //
 // A scenario may forge what would follow from an older image.
 
 // verdicts checks what a step says of stores.
-func (k *checker) verdicts(n *node, out *raft.Output) {
+func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	if n.doomed {
 		k.silent(n, out)
+	}
+	if !n.doomed && out.Write.Mark == nil {
+		k.unmarked(n, before, events)
 	}
 	if m := out.Write.Mark; m != nil {
 		n.doomed = true
@@ -38,6 +43,63 @@ func (k *checker) verdicts(n *node, out *raft.Output) {
 			k.broken("N22", "%s takes %s for stale, and no older image was put back there", n.id, p.ID)
 		}
 	}
+}
+
+// unmarked checks that nothing in a step calls for a mark.
+func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event) {
+	s := &n.status
+	for _, e := range events {
+		r, ok := e.(raft.Received)
+		if !ok || r.Message.Term != s.Term || r.Message.To != n.peer() || s.Role == raft.Leader || !includes(&s.Config, r.Message.From) {
+			continue
+		}
+		a, ok := r.Message.Body.(raft.AppendRequest)
+		if !ok || r.Message.Cluster != s.Cluster {
+			continue
+		}
+		if a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index {
+			k.broken("N40", "%s has acknowledged its log up to %d in term %d, holds it up to %v, and goes on", n.id, a.Prev.Index, s.Term, s.Last)
+		}
+		if i := parts(n.log, &a, before.Commit); i > 0 && n.log[i-1].entry.Term < s.Term {
+			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, and goes on", n.id, n.log[i-1].entry.ID(), s.Term)
+		}
+	}
+}
+
+// parts returns the first index up to the commit index at which a log and an append differ; 0: there is none.
+func parts(log []slot, a *raft.AppendRequest, commit raft.Index) raft.Index {
+	if i := a.Prev.Index; i > 0 && i <= commit && log[i-1].entry.ID() != a.Prev {
+		return i
+	}
+	for i := range a.Entries {
+		id := a.Entries[i].ID()
+		if id.Index > commit {
+			break
+		}
+		if log[id.Index-1].entry.ID() != id {
+			return id.Index
+		}
+	}
+	return 0
+}
+
+// lossRules are what cannot hold once a disk that lied has cost what was acknowledged. All the others hold on: what
+// is lost must be found out, and by whoever can tell.
+var lossRules = []string{"G3", "G4", "G5", "G10", "G11", "G13", "H2", "H3", "H4", "N5", "N8"}
+
+// excused reports whether a failure is the fault of a disk that lied.
+func (c *cluster) excused(class Class, rule string) bool {
+	if class != Safety || !slices.Contains(lossRules, rule) {
+		return false
+	}
+	lied := slices.ContainsFunc(c.nodes, func(n *node) bool { return n.disk.lied })
+	if lied && !c.forged && !c.lost && c.scene == nil {
+		c.lost = true
+		c.stats.Beyond++
+		c.stats.Excuse = "a disk has lost what it had synced, and with it what was acknowledged"
+		c.record(Record{Kind: "fault", Text: c.stats.Excuse})
+	}
+	return c.lost
 }
 
 // silent checks that a member whose store is marked gives nothing away but refusals, and the one answer that

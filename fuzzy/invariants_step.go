@@ -150,7 +150,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 	m, _ := s.Config.Member(n.id)
 	late := w.now-w.wake > n.timeout()/2
-	able := s.Term > 0 && m.Kind == raft.Voter && m.Incarnation == n.disk.incarnation
+	able := !n.doomed && out.Write.Mark == nil && s.Term > 0 && m.Kind == raft.Voter && m.Incarnation == n.disk.incarnation
 	if leads || late || !able || before.Term == 0 || s.Durable != n.hard || s.Election.Wait > before.Election.Wait {
 		w.cause = w.now
 	}

@@ -88,6 +88,11 @@ func (l *liveness) chooseFounding() (core uint64, missing string) {
 		if f, holds := n.disk.founding(); holds && f.Founder.ID != l.c.nodes[0].id {
 			return 0, fmt.Sprintf("%s holds what another list of members would have founded", n.id)
 		}
+		for _, other := range l.c.nodes {
+			if n.untold(other) {
+				return 0, fmt.Sprintf("%s was started too often before the founding to tell %s whether its disk is an older image", other.id, n.id)
+			}
+		}
 		core |= 1 << n.index
 	}
 	return core, ""

@@ -104,7 +104,7 @@ var profiles = []struct {
 	{"elections", "one leader after the other falls, while messages and disks take as long as elections", shapeElections},
 	{"slow", "disks, messages, steps and pauses as long as elections from first to last, and few faults besides", shapeSlow},
 	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
-	{"images", "older images of disks are put back, and those who saw newer ones keep them out", shapeImages},
+	{"images", "older images of disks are put back, or of their logs alone, and those who saw newer ones find out", shapeImages},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
@@ -287,6 +287,7 @@ func shapeFounding(s *sim.Stream, p *Profile) {
 		p.Node.OtherLists = 400_000
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
 	}
+	p.Node.Handshakes = s.Coin()
 	if s.IntN(8) > 0 { // a disk that is damaged before the founding ends every hope of it
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Rot })
 	}
@@ -299,6 +300,22 @@ func shapeFounding(s *sim.Stream, p *Profile) {
 		if brief {
 			p.Faults[i].For /= 10
 		}
+	}
+	if s.IntN(4) == 0 {
+		slowFounding(s, p)
+	}
+}
+
+// slowFounding: to make entry 1 durable takes all members longer than a founder waits at first.
+func slowFounding(s *sim.Stream, p *Profile) {
+	tenth := p.ElectionTimeout / 10
+	p.World = World{Disk: s.LogTime(worldDiskTenths*tenth*3/5, worldDiskTenths*tenth), Trip: s.LogTime(worldTripTenths*tenth*4/5, worldTripTenths*tenth)}
+	p.Limits, p.Length = generousLimits(), s.LogTime(4*p.unit(), 20*p.unit())
+	p.Network.Delay, p.Network.Bandwidth = p.World.delay(p.ElectionTimeout), 0
+	p.Node.DiskDelay, p.Node.DiskStallMax = p.World.writes(p.ElectionTimeout), 0
+	p.Load.Think = max(p.Load.Think, p.unit()/8)
+	for i := range p.Faults {
+		p.Faults[i].Every = max(p.Faults[i].Every, p.unit())
 	}
 }
 

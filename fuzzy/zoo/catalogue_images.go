@@ -100,7 +100,7 @@ var images = []Mutant{
 	{
 		ID: "I14", Rule: "a member judges its own store by the term that a peer has seen", Bug: "by its starts alone",
 		Edits:  []Edit{value("descent.go", `seen.Term > v.Term`, `false`)},
-		Expect: "I1", Profiles: []string{"images"},
+		Expect: "I3", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Image|TheRefusedJudges"},
 	},
 	{
@@ -112,13 +112,13 @@ var images = []Mutant{
 	{
 		ID: "I16", Rule: "strangers are forgotten before members", Bug: "whoever was seen first is",
 		Edits:  []Edit{value("descent.go", `max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) }))`, `0`)},
-		Expect: "I1", Profiles: []string{"images"},
+		Expect: "I4", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Memory|Descent|Lineage"},
 	},
 	{
 		ID: "I17", Rule: "the newest start that a peer remembers is confirmed", Bug: "the one that it named last",
 		Edits:  []Edit{value("descent.go", `said.Boot.Boot > before.Boot.Boot`, `said != before`)},
-		Expect: "L1, L3", Profiles: []string{"images"},
+		Expect: "I4", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Memory|Descent|Lineage|Image"},
 	},
 	{
@@ -145,7 +145,7 @@ var images = []Mutant{
 	{
 		ID: "I21", Rule: "a member that found out about its store hears nobody", Bug: "it goes on until the mark is durable",
 		Edits:  []Edit{value("raft.go", `c.marked()`, `false`)},
-		Expect: "I1", Profiles: []string{"images", "beyond"},
+		Expect: "N24", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "Mark"},
 	},
 	{
@@ -164,7 +164,7 @@ var images = []Mutant{
 	{
 		ID: "I24", Before: true, Rule: "a record of starts counts up one by one", Bug: "any is taken",
 		Edits:  []Edit{value("descent.go", `h.Lineage.Check() != nil`, `false`)},
-		Expect: "tests", Profiles: []string{"images"},
+		Expect: "I5", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Lineage"},
 	},
 	{
@@ -190,13 +190,13 @@ var images = []Mutant{
 	{
 		ID: "I28", Rule: "until there is a term, a connection may be for any incarnation", Bug: "it is for the one that entry 1 names",
 		Edits:  []Edit{value("handshake.go", `named && v.Term > 0`, `named`)},
-		Expect: "L1", Profiles: []string{"founding"},
+		Expect: "L1", MustKill: true, Profiles: []string{"founding"},
 		Test: &Test{".", "Handshake"},
 	},
 	{
 		ID: "I29", Rule: "an emptied founder does not found again", Bug: "it is taken for any emptied member",
 		Edits:  []Edit{value("handshake.go", `v.Term == 0 && h.Blank() && h.From.ID != v.Founder.ID`, `v.Term == 0 && h.Blank()`)},
-		Expect: "tests", Profiles: []string{"founding"},
+		Expect: "I6", Profiles: []string{"founding"},
 		Test: &Test{".", "Handshake|Birth|Founding"},
 	},
 }

@@ -12,7 +12,7 @@ var marks = []Mutant{
 	{
 		ID: "Y02", Before: true, Rule: "a leader counts a member that lost what it acknowledged no more", Bug: "it probes it for ever",
 		Edits:  []Edit{value("replicate.go", `r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged`, `false`)},
-		Expect: "N23", Seen: "our release candidate", Profiles: []string{"images"},
+		Expect: "N18, N23", MustKill: true, Seen: "our release candidate", Profiles: []string{"images"},
 		Test: &Test{".", "TestStale"},
 	},
 	{
@@ -25,19 +25,19 @@ var marks = []Mutant{
 	{
 		ID: "Y04", Before: true, Rule: "what a stale member says does not count", Bug: "it keeps its leader in office",
 		Edits:  []Edit{before("replicate.go", `if p == nil || p.state == stale {`, `if p != nil { p.heard = c.now.Mono }`)},
-		Expect: "N13, S2", Profiles: []string{"images"},
+		Expect: "N13", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "TestStale"},
 	},
 	{
 		ID: "Y05", Before: true, Rule: "a member that lacks what it acknowledged in this term marks its store", Bug: "it goes on",
 		Edits:  []Edit{before("append.go", `c.onLostLog(m.From, r, conflict)`, `r.Acknowledged = 0`)},
-		Expect: "S2", Profiles: []string{"images"},
+		Expect: "N40", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
 	{
 		ID: "Y06", Before: true, Rule: "the last witness marks its store and ends", Bug: "it goes on, refusing the leader for ever",
 		Edits:  []Edit{value("marked.go", `!found || ours.Term >= c.hard.Term || ours.Index <= c.follower.proved || !c.names(leader)`, `true`)},
-		Expect: "S2", Seen: "our release candidate",
+		Expect: "N41", MustKill: true, Profiles: []string{"images"}, Seen: "our release candidate",
 		Test: &Test{".", "TestMarked"},
 	},
 	{
@@ -46,13 +46,13 @@ var marks = []Mutant{
 			value("raft.go", `stored.Mark != nil`, `false`),
 			value("node.go", `stored.Mark != nil`, `false`),
 		},
-		Expect: "N24", Profiles: []string{"images"},
+		Expect: "N24", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked|AMarkedStore"},
 	},
 	{
 		ID: "Y08", Before: true, Rule: "who notices a mark serves nobody any more", Bug: "it serves until the mark is durable",
 		Edits:  []Edit{value("marked.go", `c.disk.mark != nil`, `false`)},
-		Expect: "N24", Profiles: []string{"images"},
+		Expect: "N24", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
 	{

@@ -55,7 +55,7 @@ var slowness = []Mutant{
 	{
 		ID: "S09", Before: true, Rule: "a founder gives slow disks twice the time with each roll", Bug: "always the same",
 		Edits:  []Edit{value("founding.go", `min(f.redone, doublingsMax)`, `0`)},
-		Expect: "tests", Profiles: []string{"founding", "slow"},
+		Expect: "L1", MustKill: true, Profiles: []string{"founding"},
 		Test: &Test{".", "TestFounding_IsRedoneWhen"},
 	},
 	{

@@ -1,0 +1,112 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// The invariants of what members say of each other in handshakes, also late, and of what strangers say.
+//
+//	I3  Who meets a member of its configuration that durably remembers a later life of its disk marks its store, if its record of starts reaches back so far.
+//	I4  What is remembered of a member, and what it is known to remember, grows, and is not forgotten for strangers.
+//	I5  A record of starts that does not count up one by one is refused.
+//	I6  Who holds entry 1 refuses its founder with an emptied disk.
+
+// lateHello is a Hello that is overtaken by others of its sender.
+type lateHello struct {
+	hello raft.Hello
+	to    uint32 // the life of the receiver; 0: there is none
+}
+
+// The chances of a Hello to come once more, late, and of one that is made up, one in so many.
+const (
+	lateHellos   = 6
+	forgedHellos = 16
+)
+
+// hearsLate has a node hear an earlier Hello of the same life of another one, or keeps the present one for that.
+func (n *node) hearsLate(peer *node, hello *raft.Hello) {
+	late, random := &peer.hands.late[n.index], n.disk.hands
+	if random.IntN(forgedHellos) == 0 {
+		n.c.check.forged(n, *hello)
+	}
+	if random.IntN(lateHellos) > 0 {
+		return
+	}
+	if late.to == n.life+1 {
+		n.hears(peer, &late.hello, true)
+	}
+	*late = lateHello{*hello, n.life + 1}
+}
+
+// judged checks a verdict about a Hello.
+func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict *raft.Verdict) {
+	emptied := h.Founder.ID == hello.From.ID && h.Founder.Incarnation != hello.From.Incarnation
+	if emptied && verdict.Refusal == nil {
+		k.broken("I6", "%s takes %s, whose emptied disk founded the cluster", n.id, hello.From.ID)
+	}
+	if m := verdict.Memory; m != nil {
+		k.remembers(n, h, m)
+	}
+}
+
+// remembers checks what a handshake makes of a memory.
+func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
+	for _, m := range h.Config.Members {
+		was, is := h.Memory.SeenOf(m.Peer()), after.SeenOf(m.Peer())
+		if is.Boot.Boot < was.Boot.Boot || is.Term < was.Term {
+			k.broken("I4", "%s remembers %v in term %d of %s, and did %v in term %d", n.id, is.Boot, is.Term, m.ID, was.Boot, was.Term)
+		}
+	}
+	for _, was := range h.Memory.Confirmed {
+		i := slices.IndexFunc(after.Confirmed, func(s raft.Sighting) bool { return s.Peer == was.Peer })
+		if includes(&h.Config, was.Peer) && (i < 0 || after.Confirmed[i].Boot.Boot < was.Boot.Boot) {
+			k.broken("I4", "%s forgets that %s remembers %v", n.id, was.Peer.ID, was.Boot)
+		}
+	}
+}
+
+// told checks that a node whose disk another one durably knows to be old has found out in a handshake with it.
+func (k *checker) told(by, n *node) {
+	if n.hands.mark != nil || !n.isOld(by) {
+		return
+	}
+	config, seen := n.handshake(n.disk.memory).Config, by.disk.memory.SeenOf(n.peer())
+	reaches := seen.Boot.Boot >= n.disk.lineage[0].Boot || n.disk.hard.Term < seen.Term
+	if reaches && includes(&config, by.peer()) {
+		k.broken("I3", "%s is told by %s of a later life of its disk, and does not mark its store", n.id, by.id)
+	}
+}
+
+// forged has a node judge a Hello with a record of starts that nobody can have.
+func (k *checker) forged(n *node, hello raft.Hello) {
+	hello.Lineage = append(slices.Clone(hello.Lineage), hello.Lineage.Last())
+	if n.handshake(n.hands.memory).Judge(hello).Refusal == nil {
+		k.broken("I5", "%s takes a record of starts with the same one twice", n.id)
+	}
+}
+
+// strangersMax is how many nodes that nobody knows shake hands at most, one after the other: more than a member
+// remembers of its peers.
+const strangersMax = 2*raft.MembersMax + 8
+
+// crowd has a node meet strangers of its cluster.
+func (n *node) crowd(strangers int) {
+	h := n.handshake(n.hands.memory)
+	for i := range strangers {
+		incarnation := raft.Incarnation(n.disk.hands.Uint64() | 1)
+		hello := raft.Hello{
+			ClusterName: h.ClusterName, Cluster: h.Cluster, From: raft.Peer{ID: raft.NodeID(fmt.Sprintf("stranger %d", i)), Incarnation: incarnation},
+			Expected: n.peer(), Boot: 1, Term: 1, Lineage: raft.Lineage{}.Begin(uint64(incarnation)),
+		}
+		verdict := h.Judge(hello)
+		n.c.check.judged(n, h, &hello, &verdict)
+		if verdict.Memory != nil {
+			h.Memory = *verdict.Memory
+		}
+	}
+	n.hands.memory = h.Memory
+	n.keep()
+}
