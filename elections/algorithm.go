@@ -15,6 +15,9 @@ type Algorithm struct {
 	Choices    []string    // what the source leaves open, and what was chosen here
 	Epochs     bool        // Leader's second value numbers leaders: two in one are told apart from two at one instant
 	New        func(o Options) Machine
+	// Priorities returns the priority of each member, by rank from 1, where a Setup names none. nil: the
+	// members have none; the others' machines are Prioritized.
+	Priorities func(n int) []int
 	// Found returns what the members' disks hold, by rank from 0, before a scenario begins; nil: the
 	// algorithm has no disk, or needs nothing on it.
 	Found func(s *Setup) ([]any, error)
@@ -46,17 +49,9 @@ type Options struct {
 	Self       Rank
 	N          int
 	Candidates []Rank // candidate/ordinary: who may lead, in the order of being asked; empty: the algorithm's own choice
-	Priorities []int  // ballots: of each member, by rank from 1; empty: the rank itself
+	Priorities []int  // ballots: of each member, by rank from 1; empty: those of Algorithm.Priorities
 	Wins       int    // ballots: consecutive wins before one leads; 0: two
 	Qualities  []int  // bully-quality: of each member's host at first, by rank from 1; empty: the best
-}
-
-// Priority is the member's vote count in ballots.
-func (o *Options) Priority() int {
-	if len(o.Priorities) == 0 {
-		return int(o.Self)
-	}
-	return o.Priorities[o.Self-1]
 }
 
 // Quality is how good the member's host is at first.
@@ -80,6 +75,7 @@ var algorithms = []*Algorithm{
 	ringMaximum,
 	ringChangRoberts,
 	ballotsMajority,
+	ballotsRanked,
 	ballotsAllButOne,
 	ballotsNone,
 	stable,

@@ -19,6 +19,11 @@ type Machine interface {
 	Leader() (leader Rank, epoch uint64)
 }
 
+// Prioritized is a Machine whose priority can be changed while it runs.
+type Prioritized interface {
+	Prioritize(e *Env, priority int)
+}
+
 // Message is one of the small structs of an algorithm. It is a value: nobody changes one that was sent.
 type Message interface {
 	Kind() string // its name in the source, in capitals
@@ -75,7 +80,7 @@ func (e *Env) Times() *Times { return e.times }
 // Now is the member's own clock. It never falls, and says nothing about another member's.
 func (e *Env) Now() sim.Time { return e.host.now(e.self) }
 
-// Wall is its wall clock: what ballots are stamped with. Those of two members may differ.
+// Wall is its wall clock: what messages are stamped with whose age counts. Those of two members may differ.
 func (e *Env) Wall() int64 { return e.host.wall(e.self) }
 
 // Random is the member's own stream of random numbers.

@@ -119,16 +119,19 @@ func matrices(printf printer, p *Plan, cells []Cell, m *MeasureInfo) {
 // matrix has an algorithm a row and a scenario a column.
 func matrix(p *Plan, cells []Cell, m *MeasureInfo, n int) [][]string {
 	head := []string{"algorithm"}
-	texts := map[*Algorithm][]string{}
+	texts := map[*Algorithm][]string{} // empty where a scenario means nothing to an algorithm
 	for _, group := range groups(cells) {
 		if group[0].N != n {
 			continue
 		}
-		head = append(head, group[0].Scenario.Name)
 		for i := range group {
 			c := &group[i]
+			for len(texts[c.Algorithm]) < len(head)-1 {
+				texts[c.Algorithm] = append(texts[c.Algorithm], "")
+			}
 			texts[c.Algorithm] = append(texts[c.Algorithm], m.Text(Summarize(c.Values(m.Measure)), len(c.Outcomes)))
 		}
+		head = append(head, group[0].Scenario.Name)
 	}
 	if len(head) == 1 {
 		return nil
@@ -138,7 +141,11 @@ func matrix(p *Plan, cells []Cell, m *MeasureInfo, n int) [][]string {
 		if m.Measure == TwoInTerm && !a.Epochs {
 			continue
 		}
-		table = append(table, append([]string{a.Name}, texts[a]...))
+		row := append([]string{a.Name}, texts[a]...)
+		for len(row) < len(head) {
+			row = append(row, "")
+		}
+		table = append(table, row)
 	}
 	return table
 }

@@ -3,6 +3,7 @@ package elections
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -62,7 +63,8 @@ func (c *Cell) Values(m Measure) []int64 {
 	return values
 }
 
-// Cells returns the cells of the plan, to be filled: by scenario, size, algorithm.
+// Cells returns the cells of the plan, to be filled: by scenario, size, algorithm. A scenario that means nothing
+// to an algorithm is no cell.
 func (p *Plan) Cells() []Cell {
 	var cells []Cell
 	for _, s := range p.Scenarios {
@@ -71,7 +73,9 @@ func (p *Plan) Cells() []Cell {
 				continue
 			}
 			for _, a := range p.Algorithms {
-				cells = append(cells, Cell{a, s, n, make([]Outcome, p.SeedsAt(n))})
+				if s.Takes(a) {
+					cells = append(cells, Cell{a, s, n, make([]Outcome, p.SeedsAt(n))})
+				}
 			}
 		}
 	}
@@ -110,6 +114,9 @@ func (p *Plan) Validate() error {
 		}
 	}
 	if len(p.Cells()) == 0 {
+		if s := p.Scenarios[0]; !slices.ContainsFunc(p.Algorithms, s.Takes) {
+			return fmt.Errorf("elections: %s means something only to %s", s.Name, namesOf(algorithms, s.Takes))
+		}
 		return fmt.Errorf("elections: above %d members there is only the scenario %s", crashOnlyAbove, crashOnly)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,55 +146,67 @@ func TestMatrix_IsEveryScenarioAtEverySizeOfTheComparison(t *testing.T) {
 	}
 	assert.Equal(t, map[int]int{3: 1000, 5: 1000, 9: 1000, 25: 100, 101: 10}, seeds)
 	assert.Equal(t, len(Algorithms()), crashes)
-	assert.Len(t, p.Cells(), len(Algorithms())*(len(Scenarios())*4+1))
+	taken := 0
+	everyRun(func(*Algorithm, *Scenario) { taken++ })
+	assert.Len(t, p.Cells(), taken*4+crashes)
 }
 
-func TestRun_IsTheSameWithAndWithoutATrace(t *testing.T) {
+// everyRun calls a test with every algorithm in every scenario that means something to it.
+func everyRun(test func(a *Algorithm, s *Scenario)) {
 	for _, a := range Algorithms() {
 		for _, s := range Scenarios() {
-			setup := &Setup{N: 5, Times: Scaled()}
-			plain, err := Run(a, s, setup, 7, nil)
-			require.NoError(t, err)
-			records, faults := 0, 0
-			traced, err := Run(a, s, setup, 7, func(r Record) {
-				records++
-				if r.Kind == RecordFault {
-					faults++
-				}
-			})
-			require.NoError(t, err)
-			assert.Equal(t, plain, traced, "%s %s", a.Name, s.Name)
-			assert.Positive(t, faults, "%s %s", a.Name, s.Name)
-			assert.Greater(t, records, 20, "%s %s", a.Name, s.Name)
-		}
-	}
-}
-
-func TestRun_EveryStepOfATraceNamesItsRule(t *testing.T) {
-	for _, a := range Algorithms() {
-		for _, s := range Scenarios() {
-			ruled, acted := map[int]bool{}, map[int]RecordKind{}
-			_, err := Run(a, s, &Setup{N: 5, Times: Scaled()}, 5, func(r Record) {
-				switch r.Kind {
-				case RecordRule:
-					ruled[r.Step] = true
-				case RecordStart, RecordTimer, RecordArrive:
-					acted[r.Step] = r.Kind
-				}
-			})
-			require.NoError(t, err)
-			assert.NotEmpty(t, acted)
-			for step, kind := range acted {
-				require.True(t, ruled[step], "%s %s: %s at step %d", a.Name, s.Name, kind, step)
+			if s.Takes(a) {
+				test(a, s)
 			}
 		}
 	}
 }
 
+func TestRun_IsTheSameWithAndWithoutATrace(t *testing.T) {
+	everyRun(func(a *Algorithm, s *Scenario) {
+		setup := &Setup{N: 5, Times: Scaled()}
+		plain, err := Run(a, s, setup, 7, nil)
+		require.NoError(t, err)
+		records, faults := 0, 0
+		traced, err := Run(a, s, setup, 7, func(r Record) {
+			records++
+			if r.Kind == RecordFault {
+				faults++
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, plain, traced, "%s %s", a.Name, s.Name)
+		assert.Positive(t, faults, "%s %s", a.Name, s.Name)
+		assert.Greater(t, records, 20, "%s %s", a.Name, s.Name)
+	})
+}
+
+func TestRun_EveryStepOfATraceNamesItsRule(t *testing.T) {
+	everyRun(func(a *Algorithm, s *Scenario) {
+		ruled, acted := map[int]bool{}, map[int]RecordKind{}
+		_, err := Run(a, s, &Setup{N: 5, Times: Scaled()}, 5, func(r Record) {
+			switch r.Kind {
+			case RecordRule:
+				ruled[r.Step] = true
+			case RecordStart, RecordTimer, RecordArrive, RecordTold:
+				acted[r.Step] = r.Kind
+			}
+		})
+		require.NoError(t, err)
+		assert.NotEmpty(t, acted)
+		for step, kind := range acted {
+			require.True(t, ruled[step], "%s %s: %s at step %d", a.Name, s.Name, kind, step)
+		}
+	})
+}
+
 func TestRun_AllAlgorithmsSeeTheSameFaults(t *testing.T) {
 	for _, s := range append(slices.Clip(Scenarios()), LostVotes()) {
 		var first []Record
-		for i, a := range Algorithms() {
+		for _, a := range Algorithms() {
+			if !s.Takes(a) {
+				continue
+			}
 			var faults []Record
 			_, err := Run(a, s, &Setup{N: 5, Times: Scaled()}, 3, func(r Record) {
 				if r.Kind == RecordFault && r.Text != "the next leader crashes" { // it comes with the next leader
@@ -202,7 +215,7 @@ func TestRun_AllAlgorithmsSeeTheSameFaults(t *testing.T) {
 				}
 			})
 			require.NoError(t, err)
-			if i == 0 {
+			if first == nil {
 				first = faults
 			}
 			assert.Equal(t, first, faults, "%s %s", a.Name, s.Name)
@@ -240,6 +253,23 @@ func TestSetup_RefusesWhatMakesNoSense(t *testing.T) {
 			"elections: quality -1 of member 1: it takes 0 (keeps failing) to 100 (never failed)",
 		},
 		{Setup{N: 3, Candidates: []Rank{0}}, "elections: candidate 0: the ranks are 1 to 3"},
+		{
+			Setup{N: 3, Changes: []PriorityChange{{0, 3, 300}}},
+			"elections: priority 300 of member 3: it takes -1 (out of service) to 255",
+		},
+		{
+			Setup{N: 3, Changes: []PriorityChange{{0, 3, -2}}},
+			"elections: priority -2 of member 3: it takes -1 (out of service) to 255",
+		},
+		{Setup{N: 3, Changes: []PriorityChange{{0, 4, 1}}}, "elections: a priority change of member 4: the ranks are 1 to 3"},
+		{
+			Setup{N: 3, Changes: []PriorityChange{{time.Duration(runTime), 3, 1}}},
+			"elections: a priority change 30s after the fault: it takes 0s to below 30s, the time of a run",
+		},
+		{
+			Setup{N: 3, Changes: []PriorityChange{{-time.Second, 3, 1}}},
+			"elections: a priority change -1s after the fault: it takes 0s to below 30s, the time of a run",
+		},
 	} {
 		row.setup.Times = Scaled()
 		_, err := Run(raftCore, scenarios[0], &row.setup, 1, nil)
@@ -249,6 +279,9 @@ func TestSetup_RefusesWhatMakesNoSense(t *testing.T) {
 	assert.EqualError(t, err, "elections: no time profile: it takes Scaled or Published")
 	_, err = Run(raftCore, scenarios[4], &Setup{N: 65, Times: Scaled()}, 1, nil)
 	assert.EqualError(t, err, "elections: n = 65: minority cuts links, and takes at most 64 members")
+	_, err = Run(raftCore, scenarioOf(t, "priority-change"), &Setup{N: 3, Times: Scaled()}, 1, nil)
+	assert.EqualError(t, err, "elections: the members of raft have no priorities, which priority-change changes; "+
+		"those of ballots-majority, ballots-ranked, ballots-n-1, ballots-none do")
 }
 
 func TestPlan_RefusesWhatMakesNoSense(t *testing.T) {
@@ -264,6 +297,13 @@ func TestPlan_RefusesWhatMakesNoSense(t *testing.T) {
 		{
 			func(p *Plan) { p.Sizes, p.Scenarios = []int{26}, scenarios[:1] },
 			"elections: above 25 members there is only the scenario leader-crash",
+		},
+		{
+			func(p *Plan) {
+				p.Algorithms = []*Algorithm{raftCore, stable}
+				p.Scenarios = []*Scenario{scenarioOf(t, "priority-change")}
+			},
+			"elections: priority-change means something only to ballots-majority, ballots-ranked, ballots-n-1, ballots-none",
 		},
 	} {
 		p := somePlan(1)

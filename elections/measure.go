@@ -59,7 +59,7 @@ var measureInfos = []MeasureInfo{
 	{TwoLeaders, "two-leaders", "two leaders", "longest time with two leaders at one instant", nanoseconds},
 	{TwoInTerm, "two-in-term", "two in one term", "longest time with two leaders in one term, round or epoch", nanoseconds},
 	{Changes, "changes", "changes", "leader changes without a cause: the old leader was up, and connected both ways to a majority, " +
-		"ever since it began to lead, and nobody else leads", count},
+		"ever since it began to lead, no priority was changed, and nobody else leads", count},
 	{Leaderless, "leaderless", "no leader", "all the time without any leader", nanoseconds},
 	{Ends, "ends", "ends", "share of the runs in which the members agree when the time is up", share},
 }

@@ -50,9 +50,13 @@ func TestPublished_AllFollowALeaderWhenItCrashes(t *testing.T) {
 // What befalls the members takes as many heartbeat intervals as with the scaled times.
 func TestPublished_ScenariosTakeAsManyHeartbeats(t *testing.T) {
 	for _, s := range append(slices.Clip(Scenarios()), LostVotes()) {
+		a := stable
+		if !s.Takes(a) {
+			a = ballotsMajority
+		}
 		at := func(times Times, unit sim.Time) (faults []sim.Time) {
 			var first sim.Time
-			_, err := Run(stable, s, &Setup{N: 5, Times: times}, 4, func(r Record) {
+			_, err := Run(a, s, &Setup{N: 5, Times: times}, 4, func(r Record) {
 				ends := r.Kind == RecordEnd
 				if (r.Kind == RecordFault || ends) && r.Text != "the next leader crashes" { // it comes with the next leader
 					if len(faults) == 0 {

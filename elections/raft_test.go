@@ -168,6 +168,9 @@ var followed = map[int]uint64{2: 2, 3: 5, 5: 5, 9: 2, 25: 1}
 // "At most one leader can be elected in a given term" (Figure 3): not even one after the other.
 func TestRaft_ElectsOneLeaderATermThoughOneAfterTheOther(t *testing.T) {
 	for _, s := range Scenarios() {
+		if !s.Takes(raftCore) {
+			continue
+		}
 		for n, seeds := range followed {
 			for seed := uint64(1); seed <= seeds; seed++ {
 				assert.False(t, electedTwice(t, raftCore, s, n, seed), "%s, n = %d, seed %d", s.Name, n, seed)

@@ -21,6 +21,8 @@ type Report struct {
 	Wins       int    `json:"wins,omitempty"`
 	Qualities  []int  `json:"qualities,omitempty"`
 
+	Changes []PriorityChange `json:"priority_changes,omitempty"`
+
 	Cells []ReportCell `json:"cells"`
 }
 
@@ -48,7 +50,7 @@ func NewReport(p *Plan, cells []Cell, measures []MeasureInfo) *Report {
 	s := &p.Setup
 	r := &Report{
 		Format: ReportFormat, Times: s.Times.Name, First: p.First, Legend: s.Times.legend(),
-		Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins, Qualities: s.Qualities,
+		Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins, Changes: s.Changes, Qualities: s.Qualities,
 	}
 	for i := range cells {
 		c := &cells[i]

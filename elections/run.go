@@ -15,6 +15,10 @@ func Run(a *Algorithm, s *Scenario, setup *Setup, seed uint64, trace func(Record
 	if s.cuts && setup.N > sim.NodesMax {
 		return Outcome{}, fmt.Errorf("elections: n = %d: %s cuts links, and takes at most %d members", setup.N, s.Name, sim.NodesMax)
 	}
+	if !s.Takes(a) {
+		return Outcome{}, fmt.Errorf("elections: the members of %s have no priorities, which %s changes; those of %s do",
+			a.Name, s.Name, namesOf(algorithms, s.Takes))
+	}
 	var disks []any
 	if a.Found != nil {
 		var err error

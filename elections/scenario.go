@@ -15,6 +15,8 @@ type Scenario struct {
 	cuts    bool     // links are cut: it takes at most sim.NodesMax members
 	cold    bool     // the fault is the start itself
 	before  sim.Time // how long before the fault something happens already, with the scaled times
+	// only says to which algorithms it means something; nil: to all.
+	only func(*Algorithm) bool
 	// befall plans the faults. The last one is before the time is up.
 	befall func(w *world, fault sim.Time)
 }
@@ -102,10 +104,25 @@ var scenarios = []*Scenario{
 		Name: "heal", Title: "A partition heals", cuts: true, before: cutBefore, befall: heal,
 		Meaning: "A partition as in minority began 5 s earlier. Now it heals: times count from there.",
 	},
+	{
+		Name: "clock-jump", Title: "Wall clocks jump", befall: clockJumps,
+		Meaning: "The leader's wall clock jumps a minute ahead, and is set right after 10 s. From 15 s on all wall clocks " +
+			"jump so, within 1 s, and from 20 s on all are set right, within 1 s. Only ballots and the stable election compare the clocks of two " +
+			"members.",
+	},
+	{
+		Name: "priority-change", Title: "Priorities change", only: hasPriorities, befall: priorityChanges,
+		Meaning: "Only for algorithms with priorities. Another member than the leader gets the highest; times count until the " +
+			"members agree on another leader than the old one. After 10 s the leader gets the lowest priority in service. " +
+			"After 20 s the one that leads then is set out of service, for 5 s.",
+	},
 }
 
 // Scenarios returns every scenario, in the order of the tables.
 func Scenarios() []*Scenario { return scenarios }
+
+// Takes reports whether a scenario means something to an algorithm.
+func (s *Scenario) Takes(a *Algorithm) bool { return s.only == nil || s.only(a) }
 
 // warmUp is how long the members have had to find a leader when the fault comes: forty heartbeat intervals,
 // and two for each member.
@@ -123,6 +140,7 @@ func (s *Scenario) plan(w *world) (fault sim.Time) {
 		fault = warmUp(&w.times, w.setup.N) + phase + w.times.lasting(s.before)
 	}
 	s.befall(w, fault)
+	w.changePriorities(fault)
 	return fault
 }
 

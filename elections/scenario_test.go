@@ -112,7 +112,7 @@ func (s *story) parts(t *testing.T, n int) (sizes []int, with []Rank) {
 
 func TestScenario_ARunLastsThirtySecondsFromItsFault(t *testing.T) {
 	for _, scenario := range Scenarios() {
-		s := storyOf(t, bullyThreeStep, scenario.Name, 3, 1)
+		s := storyOf(t, ballotsRanked, scenario.Name, 3, 1)
 		assert.Equal(t, ms(30_000), s.lasted, scenario.Name)
 	}
 }

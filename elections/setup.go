@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The limits of a Setup.
@@ -14,6 +15,8 @@ const (
 	winsMax     = 100
 	QualityMin  = 0 // of a host that keeps failing
 	QualityMax  = 100
+	// priorityDefault is that of every member where an algorithm does not say otherwise.
+	priorityDefault = 1
 )
 
 // Setup is how the members of a run are configured.
@@ -24,6 +27,15 @@ type Setup struct {
 	Priorities []int
 	Wins       int
 	Qualities  []int
+	Changes    []PriorityChange // in every scenario, beside what it does itself
+}
+
+// PriorityChange gives a member another priority while it runs, at a time after the fault, whatever the profile. A
+// restart keeps it.
+type PriorityChange struct {
+	After    time.Duration `json:"after"`
+	Member   Rank          `json:"member"`
+	Priority int           `json:"priority"`
 }
 
 // Validate says what is wrong, and what it takes.
@@ -51,9 +63,8 @@ func (s *Setup) Validate() error {
 		return fmt.Errorf("elections: %d priorities: it takes one for each of the %d members", p, s.N)
 	}
 	for i, p := range s.Priorities {
-		if p < PriorityMin || p > PriorityMax {
-			return fmt.Errorf("elections: priority %d of member %d: it takes %d (out of service) to %d",
-				p, i+1, PriorityMin, PriorityMax)
+		if err := checkPriority(Rank(i+1), p); err != nil {
+			return err
 		}
 	}
 	if q := len(s.Qualities); q != 0 && q != s.N {
@@ -64,6 +75,24 @@ func (s *Setup) Validate() error {
 			return fmt.Errorf("elections: quality %d of member %d: it takes %d (keeps failing) to %d (never failed)",
 				q, i+1, QualityMin, QualityMax)
 		}
+	}
+	for _, c := range s.Changes {
+		if end := time.Duration(s.Times.lasting(runTime)); c.After < 0 || c.After >= end {
+			return fmt.Errorf("elections: a priority change %v after the fault: it takes 0s to below %v, the time of a run", c.After, end)
+		}
+		if c.Member < 1 || int(c.Member) > s.N {
+			return fmt.Errorf("elections: a priority change of member %d: the ranks are 1 to %d", c.Member, s.N)
+		}
+		if err := checkPriority(c.Member, c.Priority); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPriority(r Rank, p int) error {
+	if p < PriorityMin || p > PriorityMax {
+		return fmt.Errorf("elections: priority %d of member %d: it takes %d (out of service) to %d", p, r, PriorityMin, PriorityMax)
 	}
 	return nil
 }
@@ -87,6 +116,17 @@ func FindTimes(name string) (Times, error) {
 // FindMeasure returns the measure of this name.
 func FindMeasure(name string) (MeasureInfo, error) {
 	return findNamed("measure", name, measureInfos, func(m MeasureInfo) string { return m.Name })
+}
+
+// namesOf lists the algorithms that are wanted.
+func namesOf(all []*Algorithm, wanted func(*Algorithm) bool) string {
+	var names []string
+	for _, a := range all {
+		if wanted(a) {
+			names = append(names, a.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // findNamed finds one of a kind by its name. The error says which ones there are.

@@ -3,19 +3,20 @@ package elections
 import "github.com/coxswain/raft/internal/sim"
 
 // TraceFormat is the version of Record. It is raised by every change that a reader must know of.
-const TraceFormat = 1
+const TraceFormat = 2
 
 // RecordKind says what a Record tells.
 type RecordKind string
 
 // The kinds of records. Those of one step have its number: first what happened to a member (start, timer,
-// arrive) or to the world (the others), then what came of it (rule, send, leader).
+// arrive, told) or to the world (the others), then what came of it (rule, send, leader).
 const (
 	RecordBegin  RecordKind = "begin"  // the run; Text: algorithm, scenario
 	RecordStart  RecordKind = "start"  // the process Member starts
 	RecordCrash  RecordKind = "crash"  // it ends
 	RecordArrive RecordKind = "arrive" // Member takes Message from Peer
 	RecordTimer  RecordKind = "timer"  // Member's Timer has run out
+	RecordTold   RecordKind = "told"   // Member is told something by its operator: Text
 	RecordRule   RecordKind = "rule"   // which rule acts: Text
 	RecordSend   RecordKind = "send"   // Member sends Message, a Text, to Peer; a Lost one never arrives
 	RecordLeader RecordKind = "leader" // Member takes Peer, 0 for nobody, for the leader of Epoch

@@ -17,13 +17,15 @@ type watch struct {
 	leaders  []Rank // live members that take themselves for the leader
 	previous []Rank // before the last change
 	reigning Rank   // who began to lead last
-	caused   bool   // since then it was down once, or cut off from the majority
+	caused   bool   // since then it was down once, or cut off from the majority, or a priority was changed
 	began    func(Rank)
 
 	two    stretch // in which two lead
 	twin   stretch // in which two lead in one epoch
 	agreed stretch // in which the members agree
 	whom   Rank    // on whom
+	// relieved is a leader that was asked to make room: an agreement on it does not count. 0: nobody.
+	relieved Rank
 
 	settled     bool   // an agreement has held for a heartbeat interval
 	effort      effort // until the members agree
@@ -196,6 +198,9 @@ func (v *watch) agree() {
 // agreement returns on whom the members agree now; 0: they do not.
 func (v *watch) agreement() Rank {
 	for _, r := range v.leaders {
+		if r == v.relieved {
+			continue
+		}
 		live, holders, all := 0, 0, true
 		for i := range v.world.members {
 			m := &v.world.members[i]

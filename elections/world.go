@@ -1,6 +1,9 @@
 package elections
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -17,12 +20,14 @@ type world struct {
 	net       *sim.Network[envelope]
 	chance    *sim.Stream // of the faults
 	members   []member    // by rank, from 0
-	actions   []func()    // what befalls them, by index
-	watch     watch
-	trace     func(Record)
-	step      int // counts the events
-	budget    int // how many there may be
-	messages  int // counts the messages: their names in a trace
+	// priorities are those of now, by rank from 0; nil: the algorithm has none.
+	priorities []int
+	actions    []func() // what befalls them, by index
+	watch      watch
+	trace      func(Record)
+	step       int // counts the events
+	budget     int // how many there may be
+	messages   int // counts the messages: their names in a trace
 	// coarse is how the timers that were set before it run out after it; see severalDetectors.
 	coarse struct{ after, every sim.Time }
 }
@@ -92,6 +97,11 @@ func newWorld(a *Algorithm, s *Setup, seed uint64, disks []any) *world {
 			m.disk = disks[i]
 		}
 	}
+	if a.Priorities != nil {
+		if w.priorities = slices.Clone(s.Priorities); len(w.priorities) == 0 {
+			w.priorities = a.Priorities(s.N)
+		}
+	}
 	w.watch.world = w
 	return w
 }
@@ -146,7 +156,7 @@ func (w *world) start(r Rank) {
 	}
 	s := w.setup
 	m.machine = w.algorithm.New(Options{
-		Self: r, N: s.N, Candidates: s.Candidates, Priorities: s.Priorities, Wins: s.Wins, Qualities: s.Qualities,
+		Self: r, N: s.N, Candidates: s.Candidates, Priorities: w.priorities, Wins: s.Wins, Qualities: s.Qualities,
 	})
 	m.timers = [timersMax]timer{}
 	w.record(Record{Kind: RecordStart, Member: r})
@@ -168,6 +178,20 @@ func (w *world) crash(r Rank) {
 	m.machine, m.leader, m.epoch, m.unheard = nil, 0, 0, false
 	m.life++
 	w.watch.changed()
+}
+
+// prioritize gives a member another priority, now and after each restart, if the algorithm has priorities.
+func (w *world) prioritize(r Rank, priority int) {
+	if w.priorities == nil {
+		return
+	}
+	w.priorities[r-1] = priority
+	w.watch.caused = true // whoever leads next does so by an operator's wish
+	if m := w.member(r); m.machine != nil {
+		w.record(Record{Kind: RecordTold, Member: r, Text: fmt.Sprintf("priority %d", priority)})
+		m.machine.(Prioritized).Prioritize(&m.env, priority)
+		w.look(m)
+	}
 }
 
 func (w *world) arrive(p sim.Packet) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,13 +29,15 @@ func TestElections_PrintsTheTableAndTheValuesItIsMadeOf(t *testing.T) {
 
 	assert.Empty(t, r.Candidates)
 
-	code, out, _ = lab(append(args, "--json", "--candidates", "1,2", "--priorities", "9,-1,0", "--wins", "3", "--qualities", "0,50,100")...)
+	code, out, _ = lab(append(args, "--json", "--candidates", "1,2", "--priorities", "9,-1,0", "--wins", "3",
+		"--priority-changes", "1500ms:2=1,10s:3=-1", "--qualities", "0,50,100")...)
 	require.Equal(t, exitClean, code, out)
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	assert.Equal(t, []elections.Rank{1, 2}, r.Candidates, "a report says all that it takes to run it again")
 	assert.Equal(t, []int{9, -1, 0}, r.Priorities)
 	assert.Equal(t, 3, r.Wins)
 	assert.Equal(t, []int{0, 50, 100}, r.Qualities)
+	assert.Equal(t, []elections.PriorityChange{{After: 1500 * time.Millisecond, Member: 2, Priority: 1}, {After: 10 * time.Second, Member: 3, Priority: -1}}, r.Changes)
 
 	code, out, _ = lab(append(args, "--markdown")...)
 	require.Equal(t, exitClean, code, out)
@@ -112,6 +115,19 @@ func TestElections_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"--qualities", "good"}, `--qualities: "good" is no number`},
 		{[]string{"--times", "lunar"}, `unknown profile of times "lunar"; there are scaled, published`},
 		{[]string{"trace", "raft", "minority", "3", "1", "--times", ""}, `unknown profile of times ""; there are scaled, published`},
+		{[]string{"--priority-changes", "10s:3=256"}, "priority 256 of member 3: it takes -1 (out of service) to 255"},
+		{[]string{"--priority-changes", "10s:3=-2"}, "priority -2 of member 3: it takes -1 (out of service) to 255"},
+		{[]string{"--priority-changes", "10s:4=1"}, "a priority change of member 4: the ranks are 1 to 3"},
+		{[]string{"--priority-changes", "1m:3=1"}, "a priority change 1m0s after the fault: it takes 0s to below 30s"},
+		{
+			[]string{"--priority-changes", "10s:3=1,3=1"},
+			`--priority-changes "3=1": it takes AFTER:MEMBER=PRIORITY, such as 10s:3=255, several with commas`,
+		},
+		{
+			[]string{"--algorithms", "raft", "--scenarios", "priority-change"},
+			"priority-change means something only to ballots-majority, ",
+		},
+		{[]string{"trace", "raft", "priority-change", "3", "1"}, "the members of raft have no priorities, which priority-change changes"},
 		{[]string{"--wins", "-1"}, "-1 consecutive wins: it takes 1 to 100"},
 		{[]string{"--workers", "0"}, "0 workers: it takes 1 to 1024"},
 		{[]string{"--sizes", "101", "--scenarios", "minority"}, "above 25 members there is only the scenario leader-crash"},

@@ -3,6 +3,7 @@ package electionpage
 import (
 	"encoding/json"
 	"html/template"
+	"slices"
 
 	"github.com/coxswain/raft/elections"
 )
@@ -49,9 +50,11 @@ func charts(
 		algorithms[a] = i
 		d.Algorithms = append(d.Algorithms, named{a.Name, a.Title})
 	}
-	for i, s := range p.Scenarios {
-		scenarios[s] = i
-		d.Scenarios = append(d.Scenarios, named{s.Name, s.Title})
+	for _, s := range p.Scenarios {
+		if slices.ContainsFunc(p.Algorithms, s.Takes) {
+			scenarios[s] = len(d.Scenarios)
+			d.Scenarios = append(d.Scenarios, named{s.Name, s.Title})
+		}
 	}
 	for i := range measures {
 		m := &measures[i]

@@ -125,6 +125,8 @@ func plain(t *act, kinds map[int]string) string {
 		return "I start."
 	case t.Kind == elections.RecordArrive:
 		return fmt.Sprintf("I take %s from %d.", kinds[t.Message], t.Peer)
+	case t.Kind == elections.RecordTold:
+		return fmt.Sprintf("I am told: %s.", t.Text)
 	case len(t.sent) > 0:
 		return fmt.Sprintf("I send %s, for it is time.", t.sent[0].Text)
 	}

@@ -16,7 +16,8 @@ type story struct {
 	end   sim.Time
 }
 
-// act is what one member did at one instant: it starts, crashes, takes a message, or a timer runs out.
+// act is what one member did at one instant: it starts, crashes, takes a message, is told something by its
+// operator, or a timer runs out.
 type act struct {
 	elections.Record // what happened to it
 	rules            []string
@@ -75,7 +76,7 @@ func (r *reader) take(record elections.Record) {
 			r.faulted, r.fault = true, record.At
 		}
 		t.turns = append(t.turns, turn{record.At, record.Text})
-	case elections.RecordStart, elections.RecordCrash, elections.RecordArrive, elections.RecordTimer:
+	case elections.RecordStart, elections.RecordCrash, elections.RecordArrive, elections.RecordTimer, elections.RecordTold:
 		r.begin(record)
 	case elections.RecordRule:
 		r.rule(record)

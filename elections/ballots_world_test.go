@@ -1,0 +1,92 @@
+package elections
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// What clocks, cuts and operators do to ballots, in the simulated world.
+
+const minute = int64(time.Minute)
+
+// ballotsWorld is members of a variant with these priorities, of which all but the absent ones start.
+func ballotsWorld(a *Algorithm, seed uint64, priorities []int, absent ...Rank) *world {
+	w := newWorld(a, &Setup{N: len(priorities), Times: Scaled(), Priorities: priorities}, seed, nil)
+	for r := Rank(1); int(r) <= len(priorities); r++ {
+		down := false
+		for _, one := range absent {
+			down = down || one == r
+		}
+		if !down {
+			w.startAt(w.chance.Between(0, startSpread), r)
+		}
+	}
+	return w
+}
+
+// ledFrom runs until one leads, and returns when that is; the time is up at a limit.
+func (w *world) ledFrom(limit sim.Time) sim.Time {
+	for w.queue.Now() < limit && len(w.watch.leaders) == 0 {
+		w.run(w.queue.Now() + ms(1))
+	}
+	return w.queue.Now()
+}
+
+// A ballot from a clock that runs ahead is dropped when it comes: kept, it would be newer than all that its
+// sender casts once its clock is right, and two healthy members of three had no leader for a minute.
+func TestBallots_AClockThatWasAheadLocksNobodyOut(t *testing.T) {
+	period := Scaled().Period
+	for seed := uint64(1); seed <= 20; seed++ {
+		w := ballotsWorld(ballotsMajority, seed, []int{1, 1, 1}, 3)
+		w.member(2).clock.Jump(minute)
+		w.run(ms(2000))
+		assert.Empty(t, w.watch.leaders, "seed %d: one valid ballot of three is no majority", seed)
+		w.member(2).clock.Jump(-minute)
+		led := w.ledFrom(ms(2000) + sim.Time(minute))
+		assert.Less(t, led-ms(2000), 4*period, "seed %d", seed)
+	}
+}
+
+// A ballot that was valid when it came may be so no more after the receiver's own clock was set right: then it
+// is no reason to drop what its sender casts now.
+func TestBallots_TwoClocksThatWereAheadAndAreSetRightLockNobodyOut(t *testing.T) {
+	period := Scaled().Period
+	for seed := uint64(1); seed <= 20; seed++ {
+		w := ballotsWorld(ballotsMajority, seed, []int{1, 1, 1}, 3)
+		w.member(1).clock.Jump(minute)
+		w.member(2).clock.Jump(minute)
+		w.run(ms(2000))
+		assert.Equal(t, []Rank{1}, w.watch.leaders, "seed %d: both clocks agree", seed)
+		w.member(1).clock.Jump(-minute)
+		w.run(ms(2500))
+		assert.Empty(t, w.watch.leaders, "seed %d", seed)
+		w.member(2).clock.Jump(-minute)
+		led := w.ledFrom(ms(2500) + sim.Time(minute))
+		assert.Less(t, led-ms(2500), 4*period, "seed %d", seed)
+	}
+}
+
+// What a member wins alone, while it is cut off, is no reason to lead after the heal: it takes two elections
+// in which the others' ballots count.
+func TestBallots_AReturningMemberWinsTwiceAmongTheOthersFirst(t *testing.T) {
+	period := Scaled().Period
+	for seed := uint64(1); seed <= 20; seed++ {
+		w := ballotsWorld(ballotsMajority, seed, []int{1, 1, 9})
+		w.run(ms(1000))
+		assert.Equal(t, []Rank{3}, w.watch.leaders)
+		w.cut([]int{0, 0, 1})
+		w.run(ms(3000))
+		assert.Equal(t, []Rank{1}, w.watch.leaders, "seed %d", seed)
+		w.mend()
+		for w.queue.Now() < ms(4000) && w.member(3).leader != 3 {
+			w.run(w.queue.Now() + ms(1))
+		}
+		took := w.queue.Now() - ms(3000)
+		assert.GreaterOrEqual(t, took, period, "seed %d", seed)
+		assert.LessOrEqual(t, took, 3*period, "seed %d: the others' ballots come within a period", seed)
+	}
+}
