@@ -72,6 +72,15 @@ func TestPublished_ScenariosTakeAsManyHeartbeats(t *testing.T) {
 	}
 }
 
+func TestTimes_WhatLastsCountsInHeartbeats(t *testing.T) {
+	for heartbeat, want := range map[time.Duration]time.Duration{
+		50 * time.Millisecond: 30 * time.Second, 5 * time.Second: 50 * time.Minute, 20 * time.Millisecond: 12 * time.Second,
+	} {
+		times := Times{Heartbeat: sim.In(heartbeat)}
+		assert.Equal(t, want, time.Duration(times.lasting(runTime)), heartbeat)
+	}
+}
+
 // The messages do not take longer: the published bound on a round trip is generous.
 func TestPublished_LeavesTheNetworkAsItIs(t *testing.T) {
 	sent := map[int]sim.Time{}

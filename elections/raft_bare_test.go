@@ -220,6 +220,18 @@ func TestRaftBare_OneMemberElectsItself(t *testing.T) {
 	}
 }
 
+// A candidate's own vote counts once it is durable, and not because an older one is.
+func TestRaftBare_ItsOwnVoteCountsOnceItIsDurable(t *testing.T) {
+	a := &actor{newBench(t, 1, Scaled()), 1}
+	a.start(1, raftBare.New(Options{Self: 1, N: 1}))
+	a.fires(TimerSuspect)
+	a.fires(TimerSuspect) // while the disk writes the vote of term 1
+	a.writes()
+	assert.Zero(t, a.leaders()[1])
+	a.writes()
+	a.requireAll(1)
+}
+
 // "Raft uses randomized election timeouts [...] chosen randomly from a fixed interval (e.g., 150–300ms)"
 func TestRaftBare_DrawsItsTimeoutAnewAndTheOthersHaveOne(t *testing.T) {
 	for _, algorithm := range bares {

@@ -23,7 +23,7 @@ type Scenario struct {
 
 // Told says what befalls the members, with these times.
 func (s *Scenario) Told(t *Times) string {
-	if t.longer() == 1 {
+	if t.Heartbeat == scaledHeartbeat {
 		return s.Meaning
 	}
 	return fmt.Sprintf("%s Here all but the delays of messages takes %d times as long.", s.Meaning, t.longer())

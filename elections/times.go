@@ -58,9 +58,12 @@ const scaledHeartbeat = sim.Time(50 * time.Millisecond)
 
 // lasting is how long something of a scenario lasts: it is given for the scaled times, and takes as many
 // heartbeat intervals with others.
-func (t *Times) lasting(scaled sim.Time) sim.Time { return scaled * sim.Time(t.longer()) }
+func (t *Times) lasting(scaled sim.Time) sim.Time {
+	const unit = sim.Time(time.Microsecond) // so that no product is too large
+	return scaled / unit * t.Heartbeat / (scaledHeartbeat / unit)
+}
 
-// longer is how many times as long that is.
+// longer is how many times as long that is, for those whose times are longer.
 func (t *Times) longer() int { return int(t.Heartbeat / scaledHeartbeat) }
 
 // inSeconds says that its tables are in seconds: milliseconds would be long numbers that say no more.
