@@ -12,7 +12,7 @@ REPORTS   = docs/reliability
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
 # What must build on every system; tests and benchmarks need not.
-PORTABLE  = . ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
+PORTABLE  = . ./node ./storage ./transport ./metrics ./rafttest ./cmd/raftkv
 SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help

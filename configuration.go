@@ -43,7 +43,7 @@ type Member struct {
 	// configuration and returned in *NotLeaderError: the place for a client URL.
 	Meta string
 	Kind MemberKind
-	// Incarnation is filled in by founding; it is 0 in Config.Initial.
+	// Incarnation is filled in by founding; it is 0 in node.Config.Initial.
 	Incarnation Incarnation
 }
 
@@ -90,7 +90,7 @@ func (c Configuration) Voters() []Member {
 }
 
 // SameList reports whether both name the same members, whatever their incarnations: the comparison
-// of Config.Initial lists that founding rests on.
+// of node.Config.Initial lists that founding rests on.
 func (c Configuration) SameList(other Configuration) bool {
 	return slices.EqualFunc(c.Members, other.Members, func(a, b Member) bool {
 		a.Incarnation, b.Incarnation = 0, 0

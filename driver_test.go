@@ -112,7 +112,7 @@ func blank(t *testing.T, initial string) *core {
 	return begin(t, cfg, raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3})
 }
 
-// listNamed is a Config.Initial.
+// listNamed is a node.Config.Initial.
 func listNamed(ids string) raft.Configuration {
 	members := membersNamed(ids)
 	for i := range members {

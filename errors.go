@@ -35,7 +35,7 @@ var (
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )
 
-// ConfigError is one of the things that Config.Validate or CoreConfig.Validate found. It names the field, so that a
+// ConfigError is one of the things that node.Config.Validate or CoreConfig.Validate found. It names the field, so that a
 // program whose users never saw a Config can say what they have to change.
 type ConfigError struct {
 	Field string
@@ -68,7 +68,7 @@ func (e *NotLeaderError) Error() string {
 	return s
 }
 
-// TooLargeError says that a command is over Config.CommandBytesMax; it was not applied.
+// TooLargeError says that a command is over node.Config.CommandBytesMax; it was not applied.
 type TooLargeError struct {
 	Bytes, Limit int
 }
@@ -77,7 +77,7 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("raft: a command of %d bytes is over the limit of %d (Config.CommandBytesMax)", e.Bytes, e.Limit)
 }
 
-// DiskStalledError says that the leader's disk has not finished a write for longer than Config.DiskStallMax,
+// DiskStalledError says that the leader's disk has not finished a write for longer than node.Config.DiskStallMax,
 // and that no other member could take over yet; not applied. It is an ErrOverloaded: try again later.
 type DiskStalledError struct {
 	Limit time.Duration

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// founder is the state of the member that founds the cluster, the voter of Config.Initial with the
+// founder is the state of the member that founds the cluster, the voter of node.Config.Initial with the
 // lowest id, from its start until it campaigns:
 //
 //	calling ──all others are blank, with our list──► holding ──all hold entry 1──► campaign in term 1
@@ -57,7 +57,7 @@ func calls(list Configuration, id NodeID) bool {
 	return len(voters) > 0 && voters[0].ID == id
 }
 
-// foundingList is the list of Config.Initial, or, once it was dropped, the one that entry 1 names.
+// foundingList is the list of node.Config.Initial, or, once it was dropped, the one that entry 1 names.
 func (c *Core) foundingList() Configuration {
 	if len(c.cfg.Initial.Members) > 0 || c.log.Founding == nil {
 		return c.cfg.Initial

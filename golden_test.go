@@ -23,27 +23,30 @@ const module = "github.com/coxswain/raft"
 // What an importer compiles is a promise: a dependency is added on purpose, with a line in
 // docs/decisions/0001-dependencies.md, never by the way.
 func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
-	modules := map[string]bool{}
-	for _, system := range []string{"linux", "darwin", "windows"} {
-		cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".", "./storage", "./transport")
-		cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		for _, path := range strings.Fields(string(out)) {
-			modules[path] = true
-		}
-	}
 	var b strings.Builder
-	b.WriteString("# The modules that an importer of the root package, storage and transport compiles.\n")
-	for _, path := range sortedKeys(modules) {
-		b.WriteString(path + "\n")
+	b.WriteString("# The modules that an importer of each package compiles.\n")
+	for _, pkg := range []string{".", "./node", "./storage", "./transport"} {
+		modules := map[string]bool{}
+		for _, system := range []string{"linux", "darwin", "windows"} {
+			cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg)
+			cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+			out, err := cmd.Output()
+			require.NoError(t, err)
+			for _, path := range strings.Fields(string(out)) {
+				modules[path] = true
+			}
+		}
+		fmt.Fprintf(&b, "\n%s\n", pkg)
+		for _, path := range sortedKeys(modules) {
+			b.WriteString("  " + path + "\n")
+		}
 	}
 	checkGolden(t, "testdata/golden/modules.txt", b.String())
 }
 
 // The exported API changes on purpose: the diff of api.txt is the first thing to read in a change.
 func TestGolden_TheExportedAPI(t *testing.T) {
-	paths := []string{module, module + "/storage", module + "/transport", module + "/rafttest", module + "/metrics"}
+	paths := []string{module, module + "/node", module + "/storage", module + "/transport", module + "/rafttest", module + "/metrics"}
 	imp := exportImporter(t, token.NewFileSet(), paths)
 	var b strings.Builder
 	b.WriteString("# The exported API, a name a line.\n")

@@ -33,7 +33,7 @@ type Body interface{ body() }
 // RollCall asks a member, before the cluster exists, who it is (founding).
 type RollCall struct {
 	ID   RequestID
-	List Configuration // the caller's Config.Initial
+	List Configuration // the caller's node.Config.Initial
 }
 
 // RollVerdict is a member's answer to the roll.

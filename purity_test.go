@@ -19,22 +19,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// coreFiles is the core: all that may stand behind Core.Step, and nothing else. They compile without
-// the rest of the package.
-var coreFiles = []string{
-	"raft.go", "event.go", "output.go", "message.go", "entry.go", "configuration.go", "founding.go",
-	"election.go", "append.go", "attempts.go", "replicate.go", "progress.go", "commit.go", "quorum.go", "log.go", "disk.go", "marked.go",
-	"read.go", "transfer.go", "stall.go", "clock.go", "envelope.go", "limits.go", "invariants.go", "invariants_on.go", "invariants_off.go", "note.go", "corestatus.go",
-	"storage.go", "transport.go", "lineage.go", "descent.go", "handshake.go", "errors.go",
-}
-
-// coreImports is what the core may import, and of which packages it may use only the names listed.
+// coreImports is what the root package, the core, may import, and of which packages it may use only the names listed.
 // None of it can tell the time, do I/O, start a goroutine or share state.
 var coreImports = map[string][]string{
 	"cmp": nil, "errors": nil, "maps": {"Clone"}, "math": nil, "math/bits": nil, "slices": nil, "sort": nil,
 	"strconv": nil, "strings": nil, "encoding/binary": nil, "encoding/hex": nil, "hash/crc32": nil,
 	"context":      {"Context"},
-	"fmt":          {"Errorf", "Sprint", "Sprintf", "Appendf", "Append", "Stringer"},
+	"fmt":          {"Errorf", "Sprint", "Sprintf", "Fprintf", "Appendf", "Append", "Stringer"},
+	"io":           {"Reader", "Writer"},
 	"math/rand/v2": {"New", "NewPCG", "PCG", "Rand"},
 	"time": {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute",
 		"Hour"},
@@ -49,21 +41,7 @@ const (
 )
 
 func TestPurity_TheCoreIsPure(t *testing.T) {
-	built := packageFiles(t, ".")
-	var files []string
-	for _, name := range coreFiles {
-		require.FileExists(t, name)
-		if slices.Contains(built, name) { // and not meant for another build tag
-			files = append(files, name)
-		}
-	}
-	for _, problem := range checkPurity(t, parseFiles(t, ".", files)) {
-		t.Error(problem)
-	}
-}
-
-func TestPurity_TheNodeLeavesTheCoresFieldsAlone(t *testing.T) {
-	for _, problem := range checkPrivacy(t, parseFiles(t, ".", packageFiles(t, ".")), coreFiles) {
+	for _, problem := range checkPurity(t, parseFiles(t, ".", packageFiles(t, "."))) {
 		t.Error(problem)
 	}
 }
@@ -117,30 +95,6 @@ func TestPurity_WhatACoreNeedsIsAllowed(t *testing.T) {
 		func (T) String() string { return fmt.Sprintf("%v %v", wait, table[0]) }
 		func f(r *rand.Rand, m map[int]int) int { return m[r.IntN(2)] }`}))
 	assert.Empty(t, problems)
-}
-
-func TestPurity_TheNodeReachingIntoTheCoreIsCaught(t *testing.T) {
-	const core = `type Core struct { term int; Open int; sub struct{ n int } }
-		func (c *Core) Step() { c.grow() }
-		func (c *Core) grow() { c.term++ }`
-	for _, row := range []struct{ rule, node, want string }{
-		{"a field read", `func f(c *Core) int { return c.term }`, "term"},
-		{"an exported field read", `func f(c *Core) int { return c.Open }`, "Open"},
-		{"a field of a field", `func f(c *Core) int { return c.sub.n }`, "sub"},
-		{"a field through embedding", `type N struct{ *Core }; func f(n N) int { return n.term }`, "term"},
-		{"a core by hand", `var c = Core{term: 1}`, "term"},
-		{"an unexported method", `func f(c *Core) { c.grow() }`, "grow"},
-	} {
-		t.Run(row.rule, func(t *testing.T) {
-			pkg := parseSource(t, map[string]string{"core.go": core, "node.go": row.node})
-			problems := checkPrivacy(t, pkg, []string{"core.go"})
-			require.Len(t, problems, 1)
-			assert.Contains(t, problems[0], "node.go:")
-			assert.Contains(t, problems[0], "Core."+row.want)
-		})
-	}
-	pkg := parseSource(t, map[string]string{"core.go": core, "node.go": `func f(c *Core) { c.Step() }`})
-	assert.Empty(t, checkPrivacy(t, pkg, []string{"core.go"}), "an exported method is what the core is for")
 }
 
 // source is some parsed files of one package.
@@ -325,37 +279,6 @@ func checkUse(info *types.Info, id *ast.Ident, report report) {
 	if _, isChan := obj.Type().Underlying().(*types.Chan); isChan {
 		report(id, "%s is a channel", obj.Name())
 	}
-}
-
-// checkPrivacy returns every place outside the core's files that names a field of Core, or a method
-// of it that a user of the package could not call.
-func checkPrivacy(t *testing.T, s source, core []string) []string {
-	t.Helper()
-	pkg, info, problems := s.check(t)
-	require.NotNil(t, pkg.Scope().Lookup("Core"), "no type Core")
-	named := pkg.Scope().Lookup("Core").Type().(*types.Named)
-	private := map[types.Object]bool{}
-	if st, ok := named.Underlying().(*types.Struct); ok {
-		for i := range st.NumFields() {
-			private[st.Field(i)] = true
-		}
-	}
-	for i := range named.NumMethods() {
-		private[named.Method(i)] = !named.Method(i).Exported()
-	}
-	for _, f := range s.files {
-		if slices.Contains(core, filepath.Base(s.fset.Position(f.Pos()).Filename)) {
-			continue
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok && private[info.Uses[id]] {
-				problems = append(problems, s.at(id)+": reaches into Core."+id.Name+
-					"; the node uses what any user of the core could")
-			}
-			return true
-		})
-	}
-	return problems
 }
 
 // lineCount returns how many lines the node takes.

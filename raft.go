@@ -33,11 +33,11 @@ func (r Role) String() string {
 // limit means its default.
 type CoreConfig struct {
 	ID      NodeID        // required
-	Initial Configuration // Config.Initial; empty if there is none
+	Initial Configuration // node.Config.Initial; empty if there is none
 	// NewCluster is a fresh random id, for the case that this member founds a cluster; required with
 	// Initial.
 	NewCluster ClusterID
-	// ElectionTimeout is Config.ElectionTimeout. HeartbeatInterval is by default a third of it, and at
+	// ElectionTimeout is node.Config.ElectionTimeout. HeartbeatInterval is by default a third of it, and at
 	// most half.
 	ElectionTimeout   time.Duration
 	HeartbeatInterval time.Duration

@@ -5,74 +5,62 @@ import (
 	"strings"
 )
 
-// refusalTexts is a sentence for each reason: what is wrong, and what to do about it.
-var refusalTexts = map[RefusalReason][2]string{
-	RefusedClusterName: {
-		"cluster name differs",
-		"give all members the same Config.Cluster",
-	},
-	RefusedWrongID: {
-		"wrong member id",
-		"correct the address or the id of the member that was called",
-	},
-	RefusedWrongIncarnation: {
-		"wrong incarnation",
-		"the disk of the member that was called was emptied: remove it from the cluster and add it again",
-	},
-	RefusedOtherCluster: {
-		"other cluster",
-		"the two belong to different clusters under one name: check the addresses and the data directories",
-	},
-	RefusedNamedOther: {
-		"named with another incarnation",
-		"the disk of the caller was emptied: remove it from the cluster and add it again",
-	},
-	RefusedNotBlank: {
-		"not blank",
-		"the caller wants to found a cluster where one exists: drop its list of founders and add it",
-	},
-	RefusedListDiffers: {
-		"initial list differs",
-		"give all members the same list of founders",
-	},
-	RefusedStaleBoot: {
-		"stale boot",
-		"the caller runs on an older image of its disk: put the newest disk back, or replace the caller like one whose disk was lost",
-	},
-	RefusedUntold: {
-		"start too long ago",
-		"the member of these starts was started too often since the two last met: if it runs on an older image of its disk, put the newest disk back; else replace it like a member whose disk was lost",
-	},
-	RefusedTwin: {
-		"an earlier start is still connected",
-		"it passes by itself if the earlier process has ended; if not, two processes run on copies of one disk: stop one, and replace it",
-	},
-	RefusedOwnImage: {
-		"the refuser runs on an older image of its disk",
-		"put the refuser's newest disk back, or replace it like a member whose disk was lost",
-	},
-	RefusedSlowDisk: {
-		"disk too slow",
-		"the refuser's disk takes long to keep who called; the caller tries again by itself",
-	},
-	RefusedVersion: {
-		"no protocol version in common",
-		"upgrade the older one, a minor release at a time",
-	},
-	RefusedMalformed: {
-		"malformed handshake",
-		"check that nothing but members of this cluster dials this address",
-	},
-	RefusedCertificate: {
-		"wrong certificate",
-		"give the member a certificate for its own cluster and id",
-	},
+// texts returns what is wrong and what to do about it, or nothing for a number that this release does not know.
+func (r RefusalReason) texts() (wrong, remedy string) {
+	switch r {
+	case RefusedClusterName:
+		return "cluster name differs",
+			"give all members the same Config.Cluster"
+	case RefusedWrongID:
+		return "wrong member id",
+			"correct the address or the id of the member that was called"
+	case RefusedWrongIncarnation:
+		return "wrong incarnation",
+			"the disk of the member that was called was emptied: remove it from the cluster and add it again"
+	case RefusedOtherCluster:
+		return "other cluster",
+			"the two belong to different clusters under one name: check the addresses and the data directories"
+	case RefusedNamedOther:
+		return "named with another incarnation",
+			"the disk of the caller was emptied: remove it from the cluster and add it again"
+	case RefusedNotBlank:
+		return "not blank",
+			"the caller wants to found a cluster where one exists: drop its list of founders and add it"
+	case RefusedListDiffers:
+		return "initial list differs",
+			"give all members the same list of founders"
+	case RefusedStaleBoot:
+		return "stale boot",
+			"the caller runs on an older image of its disk: put the newest disk back, or replace the caller like one whose disk was lost"
+	case RefusedUntold:
+		return "start too long ago",
+			"the member of these starts was started too often since the two last met: if it runs on an older image of its disk, put the newest disk back; else replace it like a member whose disk was lost"
+	case RefusedTwin:
+		return "an earlier start is still connected",
+			"it passes by itself if the earlier process has ended; if not, two processes run on copies of one disk: stop one, and replace it"
+	case RefusedOwnImage:
+		return "the refuser runs on an older image of its disk",
+			"put the refuser's newest disk back, or replace it like a member whose disk was lost"
+	case RefusedSlowDisk:
+		return "disk too slow",
+			"the refuser's disk takes long to keep who called; the caller tries again by itself"
+	case RefusedVersion:
+		return "no protocol version in common",
+			"upgrade the older one, a minor release at a time"
+	case RefusedMalformed:
+		return "malformed handshake",
+			"check that nothing but members of this cluster dials this address"
+	case RefusedCertificate:
+		return "wrong certificate",
+			"give the member a certificate for its own cluster and id"
+	}
+	return "", ""
 }
 
 // String returns the reason in a few words.
 func (r RefusalReason) String() string {
-	if t, ok := refusalTexts[r]; ok {
-		return t[0]
+	if wrong, _ := r.texts(); wrong != "" {
+		return wrong
 	}
 	return fmt.Sprintf("reason %d", uint8(r))
 }
@@ -89,8 +77,8 @@ func (r *Refusal) Error() string {
 	case r.Reason == RefusedVersion:
 		fmt.Fprintf(&b, " (it speaks versions %d to %d)", r.VersionsMin, r.VersionsMax)
 	}
-	if t, ok := refusalTexts[r.Reason]; ok {
-		fmt.Fprintf(&b, "; %s", t[1])
+	if _, remedy := r.Reason.texts(); remedy != "" {
+		fmt.Fprintf(&b, "; %s", remedy)
 	}
 	return b.String()
 }

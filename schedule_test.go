@@ -148,8 +148,7 @@ func (w *world) runSlow(write, d time.Duration) {
 		for _, id := range w.order {
 			m := w.members[id]
 			if _, ok := busy[id]; !ok && len(m.queue) > 0 {
-				_, n := mergeWrites(m.queue)
-				busy[id] = job{w.now + Time(write), n}
+				busy[id] = job{w.now + Time(write), len(m.queue)} // one sync for all that waits
 			}
 			next = min(next, max(m.wakeAt, w.now))
 			if j, ok := busy[id]; ok {

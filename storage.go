@@ -33,7 +33,7 @@ type Storage interface {
 
 // Identity is whose data a store holds.
 type Identity struct {
-	Cluster string // Config.Cluster
+	Cluster string // node.Config.Cluster
 	ID      NodeID
 	// Fresh is the incarnation that a blank store is formatted with; a formatted store keeps its own.
 	Fresh Incarnation

@@ -75,7 +75,7 @@ type Endpoint interface {
 
 // Hello is what the two sides of a connection tell each other first.
 type Hello struct {
-	ClusterName string    // Config.Cluster
+	ClusterName string    // node.Config.Cluster
 	Cluster     ClusterID // zero while blank
 	From        Peer
 	Expected    Peer // who the connection is for; incarnation 0 if it is not known yet
@@ -83,7 +83,7 @@ type Hello struct {
 	Term        Term
 	Founder     Peer          // who founded the cluster; zero while blank
 	Address     string        // advertised
-	List        Configuration // Config.Initial, while blank
+	List        Configuration // node.Config.Initial, while blank
 	Lineage     Lineage       // the last starts of the sender's store; Boot is the number of the last one
 	Confirmed   BootID        // the newest of the sender's starts of which it knows that the receiver remembers it
 	Remembers   Sighting      // what the sender remembers, durably, of the receiver's starts
@@ -102,7 +102,7 @@ type RefusalReason uint8
 
 // The reasons of a Refusal.
 const (
-	RefusedClusterName      RefusalReason = 1 // another Config.Cluster
+	RefusedClusterName      RefusalReason = 1 // another node.Config.Cluster
 	RefusedWrongID          RefusalReason = 2 // the connection is for another member id
 	RefusedWrongIncarnation RefusalReason = 3 // for another life of this member: the caller marks it wiped
 	RefusedOtherCluster     RefusalReason = 4 // another cluster id

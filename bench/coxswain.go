@@ -9,13 +9,14 @@ import (
 	"sync/atomic"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
 )
 
 type coxswain struct {
-	nodes  []*raft.Node
-	leader atomic.Pointer[raft.Node]
+	nodes  []*node.Node
+	leader atomic.Pointer[node.Node]
 }
 
 func startCoxswain(dir string) (cluster, error) {
@@ -44,12 +45,12 @@ func (c *coxswain) start(dir string) error {
 		if err != nil {
 			return err
 		}
-		cfg := raft.Config{ID: initial[i].ID, Cluster: "bench", Initial: initial}
-		node, err := raft.Start(ctx, cfg, &coxswainCounter{}, store, t)
+		cfg := node.Config{ID: initial[i].ID, Cluster: "bench", Initial: initial}
+		n, err := node.Start(ctx, cfg, &coxswainCounter{}, store, t)
 		if err != nil {
 			return err
 		}
-		c.nodes = append(c.nodes, node)
+		c.nodes = append(c.nodes, n)
 	}
 	for {
 		if err := c.findLeader(ctx); err != nil {
@@ -66,9 +67,9 @@ func (c *coxswain) findLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, node := range c.nodes {
-		if node.Status().ID == leader.ID {
-			c.leader.Store(node)
+	for _, n := range c.nodes {
+		if n.Status().ID == leader.ID {
+			c.leader.Store(n)
 		}
 	}
 	return nil
@@ -86,8 +87,8 @@ func (c *coxswain) Propose(command []byte) error {
 
 func (c *coxswain) Close() error {
 	var errs []error
-	for _, node := range c.nodes {
-		errs = append(errs, node.Close())
+	for _, n := range c.nodes {
+		errs = append(errs, n.Close())
 	}
 	return errors.Join(errs...)
 }

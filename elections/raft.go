@@ -131,7 +131,7 @@ func (m *raftMachine) Start(e *Env) {
 	m.steps(e)
 }
 
-// config is that of a node with the defaults of raft.Config.
+// config is that of a node with the defaults of node.Config.
 func (m *raftMachine) config(e *Env) raft.CoreConfig {
 	members := make([]raft.Member, m.o.N)
 	for i := range members {

@@ -5,19 +5,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
 )
 
-// Source is what a Collector reads: a *raft.Node.
-type Source interface{ Metrics() raft.Metrics }
+// Source is what a Collector reads: a *node.Node.
+type Source interface{ Metrics() node.Metrics }
 
 // Collector returns a collector for the node. Register it once; give it a label with
 // prometheus.WrapRegistererWith if one process has several nodes. Collecting takes no part in the
 // node's work and waits for nothing; it goes on to work after the node has ended.
-func Collector(node Source) prometheus.Collector { return &collector{node} }
+func Collector(n Source) prometheus.Collector { return &collector{n} }
 
 type collector struct{ node Source }
 
-// value is one number of raft.Metrics or transport.Stats under its name.
+// value is one number of node.Metrics or transport.Stats under its name.
 type value[From any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -28,10 +29,10 @@ func (v value[From]) collect(from From) prometheus.Metric {
 	return prometheus.MustNewConstMetric(v.desc, v.kind, v.read(from))
 }
 
-// distribution is one histogram of raft.Metrics under its name.
+// distribution is one histogram of node.Metrics under its name.
 type distribution struct {
 	desc *prometheus.Desc
-	read func(raft.Metrics) raft.Histogram
+	read func(node.Metrics) node.Histogram
 }
 
 func describe(name, help string, labels prometheus.Labels) *prometheus.Desc {

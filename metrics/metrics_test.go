@@ -15,19 +15,20 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/metrics"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/transport"
 )
 
-type source raft.Metrics
+type source node.Metrics
 
-func (s source) Metrics() raft.Metrics { return raft.Metrics(s) }
+func (s source) Metrics() node.Metrics { return node.Metrics(s) }
 
 type wire transport.Stats
 
 func (w wire) Stats() transport.Stats { return transport.Stats(w) }
 
 // gather returns the families that a registry shows for these metrics, checked by the registry.
-func gather(t *testing.T, m raft.Metrics, s transport.Stats) map[string]string {
+func gather(t *testing.T, m node.Metrics, s transport.Stats) map[string]string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	require.NoError(t, r.Register(metrics.Collector(source(m))))
@@ -42,11 +43,11 @@ func gather(t *testing.T, m raft.Metrics, s transport.Stats) map[string]string {
 }
 
 func TestCollector_ShowsWhatTheNodeCounts(t *testing.T) {
-	shown := gather(t, raft.Metrics{
+	shown := gather(t, node.Metrics{
 		Term: 7, Leading: true, Proposals: 12,
-		Dropped:        raft.Drops{Stale: 3},
+		Dropped:        node.Drops{Stale: 3},
 		Refusals:       map[raft.RefusalReason]uint64{raft.RefusedStaleBoot: 5},
-		ProposeSeconds: raft.Histogram{Bounds: []float64{.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 9},
+		ProposeSeconds: node.Histogram{Bounds: []float64{.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 9},
 	}, transport.Stats{})
 	for name, want := range map[string]string{
 		"raft_term":                     `gauge:{value:7}`,
@@ -82,7 +83,7 @@ func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 		}
 		next++
 	}
-	all := strings.Join(slices.Collect(maps.Values(gather(t, raft.Metrics{}, s))), "\n")
+	all := strings.Join(slices.Collect(maps.Values(gather(t, node.Metrics{}, s))), "\n")
 	shown := 0
 	for n := uint64(1000); n < next; n++ {
 		if count := strings.Count(all, fmt.Sprintf("value:%d}", n)); count > 0 {
@@ -100,7 +101,7 @@ func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 func TestCollector_EveryNameIsDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../docs/metrics.md")
 	require.NoError(t, err)
-	shown := gather(t, raft.Metrics{}, transport.Stats{})
+	shown := gather(t, node.Metrics{}, transport.Stats{})
 	for name := range shown {
 		assert.Contains(t, string(doc), "`"+name, "docs/metrics.md")
 	}
@@ -112,7 +113,7 @@ func TestCollector_EveryNameIsDocumented(t *testing.T) {
 }
 
 func TestCollectors_ShowEachReasonOfARefusal(t *testing.T) {
-	shown := gather(t, raft.Metrics{}, transport.Stats{})
+	shown := gather(t, node.Metrics{}, transport.Stats{})
 	for reason := raft.RefusedClusterName; reason.String() != fmt.Sprintf("reason %d", reason); reason++ {
 		for _, name := range []string{"raft_handshakes_refused_total", "raft_transport_refused_total"} {
 			assert.Contains(t, shown[name], fmt.Sprintf("%q", reason), name)

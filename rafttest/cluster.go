@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
 )
@@ -25,7 +26,7 @@ type Options struct {
 	// NewFSM makes the state machine of each start of each member. Required.
 	NewFSM func() raft.FSM
 	// Configure may change the configuration of a member before each of its starts.
-	Configure func(*raft.Config)
+	Configure func(*node.Config)
 	// Storage and Transport may wrap what a member is started with.
 	Storage   func(raft.NodeID, raft.Storage) raft.Storage
 	Transport func(raft.NodeID, raft.Transport) raft.Transport
@@ -47,7 +48,7 @@ type member struct {
 	id    raft.NodeID
 	disk  *storage.Memory
 	power *power     // of the running life
-	node  *raft.Node // nil while it does not run
+	node  *node.Node // nil while it does not run
 	fsm   raft.FSM   // of the running or last life
 	wire  *transport.Memory
 }
@@ -107,24 +108,24 @@ func (c *Cluster) member(id raft.NodeID) *member {
 }
 
 // Node returns a member's node, nil while it does not run.
-func (c *Cluster) Node(id raft.NodeID) *raft.Node { return c.member(id).node }
+func (c *Cluster) Node(id raft.NodeID) *node.Node { return c.member(id).node }
 
 // FSM returns the state machine of a member's present start, or of the last one. Only tests that are
 // alone with it, or whose state machine has locks, may look into it.
 func (c *Cluster) FSM(id raft.NodeID) raft.FSM { return c.member(id).fsm }
 
 // Start starts a member that does not run.
-func (c *Cluster) Start(id raft.NodeID) *raft.Node {
+func (c *Cluster) Start(id raft.NodeID) *node.Node {
 	c.t.Helper()
-	node, err := c.TryStart(id)
+	n, err := c.TryStart(id)
 	if err != nil {
 		c.t.Fatalf("rafttest: start %s: %v", id, err)
 	}
-	return node
+	return n
 }
 
 // TryStart is Start for a start that may fail.
-func (c *Cluster) TryStart(id raft.NodeID) (*raft.Node, error) {
+func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	c.t.Helper()
 	m := c.member(id)
 	if m.node != nil {
@@ -141,18 +142,18 @@ func (c *Cluster) TryStart(id raft.NodeID) (*raft.Node, error) {
 	if c.options.Transport != nil {
 		wire = c.options.Transport(id, wire)
 	}
-	cfg := raft.Config{ID: id, Cluster: "test", Initial: c.initial, Seed: 1}
+	cfg := node.Config{ID: id, Cluster: "test", Initial: c.initial, Seed: 1}
 	if c.options.Configure != nil {
 		c.options.Configure(&cfg)
 	}
-	node, err := raft.Start(context.Background(), cfg, c.ledger.watch(id, m.fsm), disk, wire)
+	n, err := node.Start(context.Background(), cfg, c.ledger.watch(id, m.fsm), disk, wire)
 	if err != nil {
 		_ = wire.Close()
 		m.disk = m.disk.Reopen()
 		return nil, err
 	}
-	m.node = node
-	return node, nil
+	m.node = n
+	return n, nil
 }
 
 // Crash stops a member without any notice: nothing that it has not said or written before leaves it
@@ -186,7 +187,7 @@ func (c *Cluster) running(id raft.NodeID) *member {
 }
 
 // Restart starts a member again on what it has on its disk; one that runs is crashed first.
-func (c *Cluster) Restart(id raft.NodeID) *raft.Node {
+func (c *Cluster) Restart(id raft.NodeID) *node.Node {
 	c.t.Helper()
 	if c.Node(id) != nil {
 		c.Crash(id)
@@ -248,9 +249,9 @@ func (c *Cluster) Heal() { c.network.HealAll() }
 
 // Leader returns the node that leads, and waits for one if there is none: one that leads in the
 // newest term that any running member knows, and has committed an entry of it.
-func (c *Cluster) Leader() *raft.Node {
+func (c *Cluster) Leader() *node.Node {
 	c.t.Helper()
-	var leader *raft.Node
+	var leader *node.Node
 	c.Await("a leader", func() bool {
 		leader = c.leader()
 		return leader != nil
@@ -258,7 +259,7 @@ func (c *Cluster) Leader() *raft.Node {
 	return leader
 }
 
-func (c *Cluster) leader() (leader *raft.Node) {
+func (c *Cluster) leader() (leader *node.Node) {
 	var term raft.Term
 	for _, m := range c.members {
 		if m.node == nil {
@@ -280,7 +281,7 @@ func (c *Cluster) leader() (leader *raft.Node) {
 }
 
 // Follower returns a running node that does not lead.
-func (c *Cluster) Follower() *raft.Node {
+func (c *Cluster) Follower() *node.Node {
 	c.t.Helper()
 	leader := c.Leader().Status().ID
 	for _, m := range c.members {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/coxswain/raft/transport"
 	"github.com/coxswain/raft/transport/transporttest"
@@ -105,12 +106,12 @@ func (idleFSM) Snapshot() (raft.FSMSnapshot, error)                    { return 
 func (idleFSM) Restore(context.Context, raft.EntryID, io.Reader) error { return errors.ErrUnsupported }
 
 // threeNodes starts nodes whose connections can be swallowed, and returns the one that leads.
-func threeNodes(t *testing.T, electionTimeout time.Duration) (*raft.Node, *swallower) {
+func threeNodes(t *testing.T, electionTimeout time.Duration) (*node.Node, *swallower) {
 	network := newPipeNetwork(transport.Options{})
 	nets := map[raft.NodeID]*swallower{}
 	c := rafttest.Prepare(t, rafttest.Options{
 		NewFSM:    func() raft.FSM { return idleFSM{} },
-		Configure: func(cfg *raft.Config) { cfg.ElectionTimeout = electionTimeout },
+		Configure: func(cfg *node.Config) { cfg.ElectionTimeout = electionTimeout },
 		Transport: func(id raft.NodeID, _ raft.Transport) raft.Transport {
 			nets[id] = &swallower{dial: network.dial, calls: map[string]int{}}
 			tcp, err := transport.New(network.listen(string(id)), nets[id].connect, transport.Options{})

@@ -36,7 +36,7 @@ type Options struct {
 	Resolve func(ctx context.Context, m raft.Member) (string, error)
 
 	// FrameBytesMax bounds one append message. Make it the same on all members, and at least the larger
-	// of their Config.AppendBytesMax and Config.CommandBytesMax plus 64 KiB: raft.Start refuses what
+	// of their Config.AppendBytesMax and Config.CommandBytesMax plus 64 KiB: node.Start refuses what
 	// does not fit. Default 72 MiB, which fits whatever a Config allows; at least 64 KiB, at most 1 GiB.
 	FrameBytesMax int
 	// HandshakesMax bounds the inbound connections whose handshake is not finished, each of which takes a

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
 )
@@ -43,17 +44,17 @@ func (f frozen) WriteTo(_ context.Context, w io.Writer) error {
 func (f frozen) Close() error { return nil }
 
 // start is all that it takes to run one member. Transport and store belong to the node from then on.
-func start(ctx context.Context, id raft.NodeID, dir string, t *transport.TCP, initial []raft.Member) (*raft.Node, error) {
+func start(ctx context.Context, id raft.NodeID, dir string, t *transport.TCP, initial []raft.Member) (*node.Node, error) {
 	store, err := storage.OpenBolt(filepath.Join(dir, string(id)), storage.BoltOptions{})
 	if err != nil {
 		return nil, err
 	}
-	cfg := raft.Config{ID: id, Cluster: "example", Initial: initial}
-	node, err := raft.Start(ctx, cfg, &counter{}, store, t)
+	cfg := node.Config{ID: id, Cluster: "example", Initial: initial}
+	n, err := node.Start(ctx, cfg, &counter{}, store, t)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return node, nil
+	return n, nil
 }
 
 func run(ctx context.Context, dir string) error {
@@ -68,14 +69,14 @@ func run(ctx context.Context, dir string) error {
 		transports = append(transports, t)
 		initial = append(initial, raft.Member{ID: id, Address: t.Addr().String()})
 	}
-	nodes := map[raft.NodeID]*raft.Node{}
+	nodes := map[raft.NodeID]*node.Node{}
 	for i, id := range ids {
-		node, err := start(ctx, id, dir, transports[i], initial)
+		n, err := start(ctx, id, dir, transports[i], initial)
 		if err != nil {
 			return err
 		}
-		defer node.Close()
-		nodes[id] = node
+		defer n.Close()
+		nodes[id] = n
 	}
 
 	leader, err := nodes["n1"].WaitLeader(ctx)

@@ -19,9 +19,9 @@ var reads = []Mutant{
 	},
 	{
 		ID: "Q04", Rule: "a read waits until its index is applied", Bug: "it does not",
-		Edits:   []Edit{instead("client.go", `return o.index, n.WaitApplied(ctx, o.index)`, `return o.index, nil`)},
+		Edits:   []Edit{instead("node/client.go", `return o.index, n.WaitApplied(ctx, o.index)`, `return o.index, nil`)},
 		Expect:  "H1",
-		Test:    &Test{".", "Node"},
+		Test:    &Test{"node", "Node"},
 		Outside: true,
 	},
 	{
@@ -130,9 +130,9 @@ var transfers = []Mutant{
 var clients = []Mutant{
 	{
 		ID: "C05", Rule: "an answer belongs to the entry that was proposed", Bug: "to whatever is at its index",
-		Edits:  []Edit{value("requests.go", `req.id == entries[i].ID()`, `true`)},
+		Edits:  []Edit{value("node/requests.go", `req.id == entries[i].ID()`, `true`)},
 		Expect: "G11, H1", Seen: "common in stores on top of Raft",
-		Test:    &Test{".", "Node|Requests|Outcome"},
+		Test:    &Test{"node", "Node|Requests|Outcome"},
 		Outside: true,
 	},
 	{

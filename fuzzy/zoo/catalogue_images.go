@@ -59,21 +59,21 @@ var images = []Mutant{
 		ID: "I08", Before: true, Rule: "what a handshake has seen is durable", Bug: "it is kept in memory alone",
 		Edits:   []Edit{value("storage/lineage.go", `w.Memory != nil`, `false`)},
 		Expect:  "I1",
-		Test:    &Test{".", "TestImage"},
+		Test:    &Test{"node", "TestImage"},
 		Outside: true,
 	},
 	{
 		ID: "I09", Before: true, Rule: "a peer is counted once its start is durably remembered", Bug: "at once",
-		Edits:   []Edit{value("identity.go", `kept == h.Lineage.Last()`, `true`)},
+		Edits:   []Edit{value("node/identity.go", `kept == h.Lineage.Last()`, `true`)},
 		Expect:  "I1",
-		Test:    &Test{".", "TestImage_Nobody"},
+		Test:    &Test{"node", "TestImage_Nobody"},
 		Outside: true,
 	},
 	{
 		ID: "I10", Before: true, Rule: "a mark is for ever", Bug: "a restart clears it",
-		Edits:   []Edit{value("node.go", `stored.Mark != nil`, `false`)},
+		Edits:   []Edit{value("node/node.go", `stored.Mark != nil`, `false`)},
 		Expect:  "I1",
-		Test:    &Test{".", "TestImage|AMarkedStore"},
+		Test:    &Test{"node", "TestImage|AMarkedStore"},
 		Outside: true,
 	},
 	{
@@ -123,9 +123,9 @@ var images = []Mutant{
 	},
 	{
 		ID: "I18", Before: true, Rule: "a Hello says what is durable", Bug: "it says what is in memory",
-		Edits:   []Edit{instead("identity.go", `v.Memory = i.kept`, `_ = v`)},
+		Edits:   []Edit{instead("node/identity.go", `v.Memory = i.kept`, `_ = v`)},
 		Expect:  "I1",
-		Test:    &Test{".", "AHelloSaysWhatIsDurable"},
+		Test:    &Test{"node", "AHelloSaysWhatIsDurable"},
 		Outside: true,
 	},
 	{
@@ -137,9 +137,9 @@ var images = []Mutant{
 	},
 	{
 		ID: "I20", Rule: "a verdict of the core is written, and ends the node", Bug: "only one of a handshake is",
-		Edits:   []Edit{instead("writer.go", `mark = write.Mark`, `_ = write`)},
+		Edits:   []Edit{instead("node/writer.go", `mark = write.Mark`, `_ = write`)},
 		Expect:  "tests",
-		Test:    &Test{".", "TestImage_AnOlderDisk"},
+		Test:    &Test{"node", "TestImage_AnOlderDisk"},
 		Outside: true,
 	},
 	{
@@ -182,9 +182,9 @@ var images = []Mutant{
 	},
 	{
 		ID: "I27", Rule: "a peer that left may come back as another start", Bug: "its connection counts for ever",
-		Edits:   []Edit{instead("identity.go", `delete(i.live, id)`, `_ = i`)},
+		Edits:   []Edit{instead("node/identity.go", `delete(i.live, id)`, `_ = i`)},
 		Expect:  "tests",
-		Test:    &Test{".", "TestImage_AnOlderDisk"},
+		Test:    &Test{"node", "TestImage_AnOlderDisk"},
 		Outside: true,
 	},
 	{

@@ -44,10 +44,10 @@ var marks = []Mutant{
 		ID: "Y07", Before: true, Rule: "a mark is for ever", Bug: "a restart clears it",
 		Edits: []Edit{
 			value("raft.go", `stored.Mark != nil`, `false`),
-			value("node.go", `stored.Mark != nil`, `false`),
+			value("node/node.go", `stored.Mark != nil`, `false`),
 		},
 		Expect: "N24", MustKill: true, Profiles: []string{"images"},
-		Test: &Test{".", "TestMarked|AMarkedStore"},
+		Test: &Test{"node", "TestMarked|AMarkedStore"},
 	},
 	{
 		ID: "Y08", Before: true, Rule: "who notices a mark serves nobody any more", Bug: "it serves until the mark is durable",
@@ -71,16 +71,16 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y11", Before: true, Rule: "a marked member tells its leader before it ends", Bug: "it ends at once",
-		Edits:   []Edit{before("verdict.go", `time.AfterFunc(`, `n.fail(m.Err())`)},
+		Edits:   []Edit{before("node/verdict.go", `time.AfterFunc(`, `n.fail(m.Err())`)},
 		Expect:  "-",
-		Test:    &Test{".", "TestVerdict"},
+		Test:    &Test{"node", "TestVerdict"},
 		Outside: true,
 	},
 	{
 		ID: "Y12", Before: true, Rule: "a leader is ready while what is in its log gets through", Bug: "while heartbeats are answered",
-		Edits:   []Edit{value("client.go", `n.WaitApplied(limited, s.Last.Index) == nil`, `true`)},
+		Edits:   []Edit{value("node/client.go", `n.WaitApplied(limited, s.Last.Index) == nil`, `true`)},
 		Expect:  "-",
-		Test:    &Test{".", "TestReady"},
+		Test:    &Test{"node", "TestReady"},
 		Outside: true,
 	},
 }

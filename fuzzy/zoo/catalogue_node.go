@@ -48,23 +48,23 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "D12", Rule: "a durable state machine goes on from where it stands", Bug: "all is applied to it again",
-		Edits:  []Edit{before("applier.go", `a := applier{calls: &fsmCalls{}}`, `return EntryID{}, nil`)},
+		Edits:  []Edit{before("node/applier.go", `a := applier{calls: &fsmCalls{}}`, `return raft.EntryID{}, nil`)},
 		Expect: "N5", Seen: "etcd v3.5 (#13766, #14685)",
-		Test:    &Test{".", "DurableFSM"},
+		Test:    &Test{"node", "DurableFSM"},
 		Outside: true,
 	},
 	{
 		ID: "D25", Rule: "a write with a new term is not merged into the one before it", Bug: "it is, and its term is lost",
-		Edits:   []Edit{value("writer.go", `queue[n].Hard == nil`, `true`)},
+		Edits:   []Edit{value("node/writer.go", `queue[n].Hard == nil`, `true`)},
 		Expect:  "N6",
-		Test:    &Test{".", "Writer|Merge"},
+		Test:    &Test{"node", "Writer|Merge"},
 		Outside: true,
 	},
 	{
 		ID: "R29", Rule: "an old write makes nothing of the new log durable", Bug: "the tail forgets what is not stored",
-		Edits:   []Edit{value("tail.go", `generation != t.generation`, `false`)},
+		Edits:   []Edit{value("node/tail.go", `generation != t.generation`, `false`)},
 		Expect:  "N5",
-		Test:    &Test{".", "Tail"},
+		Test:    &Test{"node", "Tail"},
 		Outside: true,
 	},
 	{
@@ -72,13 +72,13 @@ var surroundings = []Mutant{
 		Edits: []Edit{before("message.go", `switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict:`, `return true`)},
 		Expect: "L4", Seen: "etcd splits its streams", Profiles: []string{"calm"},
-		Test: &Test{".", "HeartbeatsDoNotWait"},
+		Test: &Test{"node", "HeartbeatsDoNotWait"},
 	},
 	{
 		ID: "X06", Rule: "queues are bounded", Bug: "they are not",
-		Edits:   []Edit{value("sender.go", `len(s.queue) >= s.node.cfg.SendQueueMax`, `false`)},
+		Edits:   []Edit{value("node/sender.go", `len(s.queue) >= s.node.cfg.SendQueueMax`, `false`)},
 		Expect:  "N10",
-		Test:    &Test{".", "Sender"},
+		Test:    &Test{"node", "Sender"},
 		Outside: true,
 	},
 	{

@@ -81,9 +81,9 @@ var ports = []Mutant{
 	},
 	{
 		ID: "X30", Rule: "who waits for a founding says for whom", Bug: "it speaks as if it founded",
-		Edits:   []Edit{value("status.go", `string(s.ID) == founder`, `true`)},
+		Edits:   []Edit{value("node/status.go", `string(s.ID) == founder`, `true`)},
 		Expect:  "L1",
-		Test:    &Test{".", "WhoWaitsSays|SaysWhy|LeaderReason"},
+		Test:    &Test{"node", "WhoWaitsSays|SaysWhy|LeaderReason"},
 		Outside: true,
 	},
 }

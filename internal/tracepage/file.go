@@ -10,15 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/fuzzy"
+	"github.com/coxswain/raft/node"
 )
 
 // fileBytesMax bounds what is read into memory.
 const fileBytesMax = 256 << 20
 
 // known ends every refusal of a file.
-var known = fmt.Sprintf("there are traces of version %d and notes of version %d", fuzzy.TraceFormat, raft.NotesFormat)
+var known = fmt.Sprintf("there are traces of version %d and notes of version %d", fuzzy.TraceFormat, node.NotesFormat)
 
 // FormatError says why a file is neither a trace nor notes that can be shown.
 type FormatError struct {
@@ -124,7 +124,7 @@ func (f *File) checkFirst(first *record) error {
 	case "begin":
 		version = fuzzy.TraceFormat
 	case "notes":
-		version, what = raft.NotesFormat, "notes"
+		version, what = node.NotesFormat, "notes"
 	default:
 		return &FormatError{f.Name, 1, fmt.Sprintf("it is of kind %q: this is neither a trace nor notes", first.Kind)}
 	}
@@ -138,9 +138,9 @@ func (f *File) checkFirst(first *record) error {
 }
 
 func (f *File) checkNodes(number int, nodes []string, r *record) error {
-	for _, node := range []string{r.Node, r.To} {
-		if node != "" && !slices.Contains(nodes, node) {
-			return &FormatError{f.Name, number, fmt.Sprintf("there is no node %q", node)}
+	for _, n := range []string{r.Node, r.To} {
+		if n != "" && !slices.Contains(nodes, n) {
+			return &FormatError{f.Name, number, fmt.Sprintf("there is no node %q", n)}
 		}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (f *File) lines() func(func(string) bool) {
 
 // Print writes a file that was Read as text for people; all also shows each message and each step.
 func (f *File) Print(w io.Writer, all bool) error {
-	show, node, number := fuzzy.Text(w, all), "", 0
+	show, n, number := fuzzy.Text(w, all), "", 0
 	for text := range f.lines() {
 		number++
 		r, err := f.parse(number, text)
@@ -167,8 +167,8 @@ func (f *File) Print(w io.Writer, all bool) error {
 			return err
 		}
 		if r.Kind == "notes" {
-			node = r.Node
-			show = func(r *fuzzy.Record) { printNote(w, node, r) }
+			n = r.Node
+			show = func(r *fuzzy.Record) { printNote(w, n, r) }
 			continue
 		}
 		show(&r.Record)
@@ -176,7 +176,7 @@ func (f *File) Print(w io.Writer, all bool) error {
 	return nil
 }
 
-func printNote(w io.Writer, node string, r *fuzzy.Record) {
+func printNote(w io.Writer, n string, r *fuzzy.Record) {
 	if r.Kind == "end" && r.Text == "" {
 		return
 	}
@@ -185,5 +185,5 @@ func printNote(w io.Writer, node string, r *fuzzy.Record) {
 		text = "the node ended: " + r.Text
 	}
 	at := time.Unix(0, int64(r.Time)).UTC().Format("2006-01-02 15:04:05.000000")
-	_, _ = fmt.Fprintf(w, "%s %-2s %s\n", at, node, text) // the writer keeps its own error
+	_, _ = fmt.Fprintf(w, "%s %-2s %s\n", at, n, text) // the writer keeps its own error
 }

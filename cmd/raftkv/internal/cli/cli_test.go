@@ -15,6 +15,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/coxswain/raft/node"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -40,8 +41,8 @@ func newDemo(t *testing.T) *nodetest.Node {
 }
 
 func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
-	node := newDemo(t)
-	node.SetStatus(raft.Status{ID: "n1", Tolerance: "one more failure"})
+	n := newDemo(t)
+	n.SetStatus(node.Status{ID: "n1", Tolerance: "one more failure"})
 	for _, row := range []struct {
 		input string
 		args  string // by spaces
@@ -77,10 +78,10 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	assert.Contains(t, out, "one more failure")
 	_, out, _ = run(t, "", "status", "--json")
 	assert.Contains(t, out, `"tolerance":"one more failure"`)
-	node.SetStatus(raft.Status{ID: "n1", Wiped: true})
+	n.SetStatus(node.Status{ID: "n1", Wiped: true})
 	_, out, _ = run(t, "", "status")
 	assert.Contains(t, out, "emptied disk")
-	node.Fail(raft.ErrOutcomeUnknown)
+	n.Fail(raft.ErrOutcomeUnknown)
 	code, _, _ = run(t, "", "put", "greeting", "x")
 	assert.Equal(t, 5, code)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
 	"github.com/coxswain/raft/metrics"
+	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
 	"github.com/hashicorp/go-hclog"
@@ -47,20 +48,20 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	}
 	defer listener.Close()
 	store := &kv.Store{}
-	node, connections, err := start(ctx, o, cfg, store)
+	n, connections, err := start(ctx, o, cfg, store)
 	if err != nil {
 		return err
 	}
 	cfg.Logger.Info("serving", "url", "http://"+listener.Addr().String(), "data", o.Data)
 	starting, started := context.WithCancel(ctx)
 	var report sync.WaitGroup
-	report.Go(func() { reportReady(starting, node, cfg.Logger) })
-	err = serve(ctx, node, server.New(node, store, metricsHandler(node, connections)), listener)
+	report.Go(func() { reportReady(starting, n, cfg.Logger) })
+	err = serve(ctx, n, server.New(n, store, metricsHandler(n, connections)), listener)
 	started()
 	report.Wait()
-	err = errors.Join(err, closeNode(node))
-	if !errors.Is(node.Err(), raft.ErrClosed) {
-		dumpNotes(node, filepath.Join(o.Data, notesFile), cfg.Logger)
+	err = errors.Join(err, closeNode(n))
+	if !errors.Is(n.Err(), raft.ErrClosed) {
+		dumpNotes(n, filepath.Join(o.Data, notesFile), cfg.Logger)
 	}
 	return err
 }
@@ -69,9 +70,9 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 const notesFile = "notes.ndjson"
 
 // dumpNotes keeps the notes of a node that ended by itself. Its disk may be why: then the log has to do.
-func dumpNotes(node *raft.Node, path string, log hclog.Logger) {
+func dumpNotes(n *node.Node, path string, log hclog.Logger) {
 	var notes bytes.Buffer
-	err := node.WriteNotes(&notes)
+	err := n.WriteNotes(&notes)
 	if err = errors.Join(err, os.WriteFile(path, notes.Bytes(), 0o600)); err != nil {
 		log.Warn("the last decisions are not kept", "error", err)
 		_ = os.Remove(path) // what is there of it tells nobody anything
@@ -82,13 +83,13 @@ func dumpNotes(node *raft.Node, path string, log hclog.Logger) {
 
 // reportReady logs that the member is ready, and until then what it waits for: a first start waits in
 // silence for members that do not run, or for ever if nobody has named any.
-func reportReady(ctx context.Context, node *raft.Node, log hclog.Logger) {
+func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 	for patience := readyPatience; ; patience = readyPause {
 		waiting, cancel := context.WithTimeout(ctx, patience)
-		err := node.Ready(waiting)
+		err := n.Ready(waiting)
 		var leader raft.Member
 		if err == nil {
-			leader, err = node.WaitLeader(waiting) // it may have been lost since
+			leader, err = n.WaitLeader(waiting) // it may have been lost since
 		}
 		cancel()
 		switch {
@@ -101,12 +102,12 @@ func reportReady(ctx context.Context, node *raft.Node, log hclog.Logger) {
 			log.Error("this member is of no use", "error", err)
 			return
 		}
-		log.Warn("not ready yet", "reason", node.Status().LeaderReason)
+		log.Warn("not ready yet", "reason", n.Status().LeaderReason)
 	}
 }
 
 // start opens storage and transport and starts the node on them.
-func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*raft.Node, *transport.TCP, error) {
+func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*node.Node, *transport.TCP, error) {
 	secure, err := o.tls()
 	if err != nil {
 		return nil, nil, err
@@ -126,11 +127,11 @@ func start(ctx context.Context, o Options, cfg raft.Config, store *kv.Store) (*r
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	node, err := raft.Start(ctx, cfg, store, data, connections)
+	n, err := node.Start(ctx, cfg, store, data, connections)
 	if err != nil {
 		return nil, nil, errors.Join(explainStart(err), connections.Close(), data.Close())
 	}
-	return node, connections, nil
+	return n, connections, nil
 }
 
 const addressRemedy = "choose an address of this machine and a free port, or end the process that has it"
@@ -149,7 +150,7 @@ func explainListen(err error) error {
 	return fmt.Errorf("--raft-addr: %w", err)
 }
 
-// explainStart names the flags where an error of raft.Start is about them.
+// explainStart names the flags where an error of node.Start is about them.
 func explainStart(err error) error {
 	if other := (*raft.IdentityError)(nil); errors.As(err, &other) {
 		return fmt.Errorf("--data: it belongs to %s %q, not to %q: name this member's directory, or correct --id or --cluster",
@@ -159,7 +160,7 @@ func explainStart(err error) error {
 }
 
 // serve answers requests until the context, the node or the listener ends.
-func serve(ctx context.Context, node *raft.Node, handler *server.Server, listener net.Listener) error {
+func serve(ctx context.Context, n *node.Node, handler *server.Server, listener net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -171,9 +172,9 @@ func serve(ctx context.Context, node *raft.Node, handler *server.Server, listene
 	var err error
 	select {
 	case <-ctx.Done():
-		handOver(node)
-	case <-node.Done():
-		err = fmt.Errorf("the node has ended: %w", node.Err())
+		handOver(n)
+	case <-n.Done():
+		err = fmt.Errorf("the node has ended: %w", n.Err())
 	case err = <-failed:
 	}
 	ending, stop := context.WithTimeout(context.Background(), shutdownTimeout)
@@ -186,24 +187,24 @@ func serve(ctx context.Context, node *raft.Node, handler *server.Server, listene
 
 // handOver hands leadership over while requests are still answered: those that take their time must not keep
 // the cluster waiting for its next leader. If it fails, closing the node is the second attempt.
-func handOver(node *raft.Node) {
+func handOver(n *node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 	defer cancel()
-	_ = node.TransferLeadership(ctx, "") // as above
+	_ = n.TransferLeadership(ctx, "") // as above
 }
 
 // closeNode returns nothing that the end of the node has not said already.
-func closeNode(node *raft.Node) error {
-	ended := node.Err() != nil
-	if err := node.Close(); !ended {
+func closeNode(n *node.Node) error {
+	ended := n.Err() != nil
+	if err := n.Close(); !ended {
 		return err
 	}
 	return nil
 }
 
-func metricsHandler(node *raft.Node, connections *transport.TCP) http.Handler {
+func metricsHandler(n *node.Node, connections *transport.TCP) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.Collector(node), metrics.TransportCollector(connections), collectors.NewGoCollector(),
+	registry.MustRegister(metrics.Collector(n), metrics.TransportCollector(connections), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }

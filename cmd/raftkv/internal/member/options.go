@@ -15,6 +15,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/coxswain/raft/node"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -28,7 +29,7 @@ type Options struct {
 	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the founding members, this one included
 	// Via are addresses to dial members at instead of their own, as "id=host:port".
 	Via []string
-	// ElectionTimeout is raft.Config's.
+	// ElectionTimeout is node.Config's.
 	ElectionTimeout time.Duration
 	// TLSCert, TLSKey and TLSCA are PEM files; all or none. They secure the raft connections.
 	TLSCert, TLSKey, TLSCA string
@@ -110,9 +111,9 @@ func (o Options) Validate() error {
 }
 
 // config returns what the node is started with, or everything that is wrong with the options.
-func (o Options) config() (raft.Config, error) {
+func (o Options) config() (node.Config, error) {
 	var errs []error
-	cfg := raft.Config{
+	cfg := node.Config{
 		ID: raft.NodeID(o.ID), Cluster: o.Cluster,
 		ElectionTimeout: o.ElectionTimeout, Limits: raft.Limits{CommandBytesMax: kv.CommandBytesMax},
 	}
@@ -160,12 +161,12 @@ func (o Options) config() (raft.Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-// flagOf is the flag that sets a field of raft.Config.
+// flagOf is the flag that sets a field of node.Config.
 var flagOf = map[string]string{
 	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout",
 }
 
-// inFlags says what raft.Config.Validate found in the words of the command line.
+// inFlags says what node.Config.Validate found in the words of the command line.
 func inFlags(err error) error {
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {

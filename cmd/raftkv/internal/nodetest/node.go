@@ -8,6 +8,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/coxswain/raft/node"
 )
 
 // Node is a cluster of one without a log: it applies what is proposed at once. It is a server.Node.
@@ -19,12 +20,12 @@ type Node struct {
 	index  raft.Index
 	err    error
 	ended  error
-	status raft.Status
+	status node.Status
 }
 
 // New returns a node with an empty store.
 func New(id raft.NodeID) *Node {
-	return &Node{Store: &kv.Store{}, Leader: make(chan raft.Leadership), status: raft.Status{ID: id}}
+	return &Node{Store: &kv.Store{}, Leader: make(chan raft.Leadership), status: node.Status{ID: id}}
 }
 
 // End makes Err return the error.
@@ -35,7 +36,7 @@ func (n *Node) End(err error) {
 }
 
 // SetStatus sets what Status returns.
-func (n *Node) SetStatus(s raft.Status) {
+func (n *Node) SetStatus(s node.Status) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.status = s
@@ -49,16 +50,16 @@ func (n *Node) Fail(err error) {
 }
 
 // Propose applies the command.
-func (n *Node) Propose(_ context.Context, cmd []byte) (raft.Result, error) {
+func (n *Node) Propose(_ context.Context, cmd []byte) (node.Result, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
-		return raft.Result{}, n.err
+		return node.Result{}, n.err
 	}
 	n.index++
 	results := make([][]byte, 1)
 	err := n.Store.Apply([]raft.Entry{{Index: n.index, Term: 1, Kind: raft.EntryCommand, Data: cmd}}, results)
-	return raft.Result{Index: n.index, Term: 1, Data: results[0]}, err
+	return node.Result{Index: n.index, Term: 1, Data: results[0]}, err
 }
 
 // ReadIndex returns the last index.
@@ -84,7 +85,7 @@ func (n *Node) Ready(context.Context) error {
 }
 
 // Status returns what SetStatus was given.
-func (n *Node) Status() raft.Status {
+func (n *Node) Status() node.Status {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.status

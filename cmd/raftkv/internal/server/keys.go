@@ -12,6 +12,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/coxswain/raft/node"
 )
 
 // serveKey answers requests for one key.
@@ -118,16 +119,16 @@ func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 	return written(c, result)
 }
 
-func (s *Server) propose(ctx context.Context, c kv.Command) (raft.Result, error) {
+func (s *Server) propose(ctx context.Context, c kv.Command) (node.Result, error) {
 	data, err := c.Encode()
 	if err != nil {
-		return raft.Result{}, api.Errorf(api.BadRequest, "send another request", "%v", err)
+		return node.Result{}, api.Errorf(api.BadRequest, "send another request", "%v", err)
 	}
 	return s.node.Propose(ctx, data)
 }
 
 // written returns the store's answer to a command.
-func written(c kv.Command, result raft.Result) answer {
+func written(c kv.Command, result node.Result) answer {
 	said, err := kv.DecodeAnswer(result.Data)
 	switch {
 	case err != nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
+	"github.com/coxswain/raft/node"
 )
 
 // Limits of the server.
@@ -42,18 +43,18 @@ const (
 	replyBufferBytes = 128 << 10 // of a connection in the kernel, which takes up to twice that
 )
 
-// Node is what the server needs of a *raft.Node.
+// Node is what the server needs of a *node.Node.
 type Node interface {
-	Propose(ctx context.Context, cmd []byte) (raft.Result, error)
+	Propose(ctx context.Context, cmd []byte) (node.Result, error)
 	ReadIndex(ctx context.Context) (raft.Index, error)
 	TransferLeadership(ctx context.Context, to raft.NodeID) error
 	Watch(ctx context.Context) iter.Seq[raft.Leadership]
 	Ready(ctx context.Context) error
-	Status() raft.Status
+	Status() node.Status
 	Err() error
 }
 
-var _ Node = (*raft.Node)(nil)
+var _ Node = (*node.Node)(nil)
 
 // Server answers HTTP requests from a member's node and store. It is an http.Handler.
 type Server struct {
@@ -68,9 +69,9 @@ type Server struct {
 }
 
 // New returns the server of the member; metrics answers /metrics.
-func New(node Node, store *kv.Store, metrics http.Handler) *Server {
+func New(n Node, store *kv.Store, metrics http.Handler) *Server {
 	s := &Server{
-		node: node, store: store, id: string(node.Status().ID),
+		node: n, store: store, id: string(n.Status().ID),
 		running: make(chan struct{}, RequestsMax), forward: newForwarder(),
 		bodies:  transfers{countMax: BodiesMax, bytesMax: BodiesBytesMax},
 		replies: transfers{countMax: RepliesMax, bytesMax: RepliesBytesMax},

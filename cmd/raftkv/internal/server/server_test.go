@@ -17,6 +17,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/coxswain/raft/node"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -232,11 +233,11 @@ func TestStatus_SaysItAll(t *testing.T) {
 	m := newMember(t, "n1")
 	m.do(t, "PUT", "/kv/k", "v")
 	leader := raft.Member{ID: "n2", Address: "127.0.0.1:1", Meta: "http://127.0.0.1:2", Incarnation: 255}
-	m.SetStatus(raft.Status{
+	m.SetStatus(node.Status{
 		ID: "n1", ClusterName: "c", Founded: true, Leadership: raft.Leadership{Term: 3, Leader: "n2", Role: raft.Follower},
 		LeaderMember: &leader, Last: raft.EntryID{Term: 3, Index: 9}, Commit: 8, Applied: 7, Tolerance: "one more",
 		SlowElection: "slow", DiskStalled: true, Applying: time.Second,
-		Members: []raft.MemberStatus{{Member: leader, LastContact: -1, Connected: true}}, Err: errors.New("ended"),
+		Members: []node.MemberStatus{{Member: leader, LastContact: -1, Connected: true}}, Err: errors.New("ended"),
 	})
 	var status api.Status
 	require.NoError(t, json.Unmarshal([]byte(m.do(t, "GET", "/status", "").body), &status))

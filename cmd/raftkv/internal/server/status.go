@@ -6,6 +6,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/node"
 )
 
 // status answers with all that the node says of itself.
@@ -23,7 +24,7 @@ func (s *Server) transfer(r *http.Request, _ []byte) answer {
 	return reply(http.StatusOK, api.Transferred{Leader: string(s.node.Status().Leader)})
 }
 
-func describe(n raft.Status) api.Status {
+func describe(n node.Status) api.Status {
 	status := api.Status{
 		ID: string(n.ID), Incarnation: n.Incarnation.String(), Boot: n.Boot, ClusterName: n.ClusterName,
 		Founded: n.Founded, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
@@ -47,7 +48,7 @@ func describe(n raft.Status) api.Status {
 	return status
 }
 
-func describeMember(m raft.MemberStatus) api.Member {
+func describeMember(m node.MemberStatus) api.Member {
 	member := api.Member{
 		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
 		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,

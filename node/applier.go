@@ -1,0 +1,285 @@
+package node
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+const (
+	applyEntriesMax = 1024    // entries of one FSM.Apply
+	applyBytesMax   = 4 << 20 // and their bytes, unless a single one is larger
+)
+
+// applier is the goroutine that owns the FSM: it reads what is committed, applies it in batches,
+// answers the proposers, and tells the core how far it is.
+type applier struct {
+	node  *Node
+	fsm   raft.FSM
+	calls *fsmCalls
+	wake  chan struct{} // capacity 1
+
+	mu     sync.Mutex
+	target raft.EntryID // apply up to it
+
+	at raft.EntryID // applied up to it; the goroutine's own
+}
+
+var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
+
+func newApplier(n *Node, fsm raft.FSM, at raft.EntryID) *applier {
+	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, wake: make(chan struct{}, 1)}
+}
+
+// applyUpTo is called by the loop, with ids that grow.
+func (a *applier) applyUpTo(id raft.EntryID) {
+	a.mu.Lock()
+	a.target = id
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (a *applier) next() raft.EntryID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.target
+}
+
+// run is the applier's goroutine. At its end it syncs a DurableFSM, unless the FSM has failed. An FSM that ends
+// the goroutine itself, as one does that fails a test, ends the node: nothing would be applied any more.
+func (a *applier) run() {
+	defer func() { a.node.fail(&raft.FSMError{Op: "Apply", ID: a.at, Err: errGoexit}) }()
+	for {
+		select {
+		case <-a.node.stop:
+			a.sync()
+			return
+		case <-a.wake:
+		}
+		if err := a.apply(); err != nil {
+			a.node.fail(err)
+			return
+		}
+	}
+}
+
+// apply applies up to the target as it is when it gets there.
+func (a *applier) apply() error {
+	for target := a.next(); a.at.Index < target.Index; target = a.next() {
+		select {
+		case <-a.node.stop:
+			return nil
+		default:
+		}
+		entries, err := a.node.entries.read(raft.Span{After: a.at.Index, Last: target.Index}, applyBytesMax)
+		if err != nil {
+			return &raft.StorageError{Op: "read", Err: err}
+		}
+		entries = entries[:min(len(entries), applyEntriesMax)]
+		last := entries[len(entries)-1].ID()
+		if last.Index == target.Index && last != target {
+			return &raft.InvariantError{Rule: "the entry that is applied is the one that was committed",
+				State: fmt.Sprintf("committed %v, the log holds %v", target, last)}
+		}
+		if err := a.applyBatch(entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *applier) applyBatch(entries []raft.Entry) error {
+	n := a.node
+	commands := commandsOf(entries)
+	results := make([][]byte, len(commands))
+	if len(commands) > 0 {
+		began := time.Now()
+		if err := a.call("Apply", commands[0].ID(), func() error { return a.fsm.Apply(commands, results) }); err != nil {
+			return err
+		}
+		n.counters.applied(len(commands), time.Since(began))
+	}
+	a.at = entries[len(entries)-1].ID()
+	n.applied.advance(a.at.Index)
+	n.requests.applied(entries, results)
+	n.mailbox.appliedUpTo(a.at)
+	return nil
+}
+
+// commandsOf returns the entries that the FSM sees; the slice itself if that is all of them.
+func commandsOf(entries []raft.Entry) []raft.Entry {
+	count := 0
+	for i := range entries {
+		if entries[i].Kind == raft.EntryCommand {
+			count++
+		}
+	}
+	if count == len(entries) {
+		return entries
+	}
+	commands := make([]raft.Entry, 0, count)
+	for i := range entries {
+		if entries[i].Kind == raft.EntryCommand {
+			commands = append(commands, entries[i])
+		}
+	}
+	return commands
+}
+
+// call turns an error and a panic of the FSM into a *FSMError.
+func (a *applier) call(op string, id raft.EntryID, f func() error) (failed error) {
+	defer a.calls.begin()()
+	defer func() {
+		if p := recover(); p != nil {
+			failed = &raft.FSMError{Op: op, ID: id, Panic: p, Stack: string(debug.Stack())}
+		}
+	}()
+	if err := f(); err != nil {
+		return &raft.FSMError{Op: op, ID: id, Err: err}
+	}
+	return nil
+}
+
+func (a *applier) sync() {
+	if d, ok := a.fsm.(raft.DurableFSM); ok {
+		if err := a.call("Sync", a.at, d.Sync); err != nil {
+			a.node.closeFailed(err)
+		}
+	}
+}
+
+// durablyApplied asks a DurableFSM where it stands; any other begins at zero.
+func durablyApplied(fsm raft.FSM) (id raft.EntryID, err error) {
+	d, ok := fsm.(raft.DurableFSM)
+	if !ok {
+		return raft.EntryID{}, nil
+	}
+	a := applier{calls: &fsmCalls{}}
+	err = a.call("Applied", raft.EntryID{}, func() (e error) { id, e = d.Applied(); return e })
+	return id, err
+}
+
+// appliedIndex is how far the FSM is, and who waits for it to get further.
+type appliedIndex struct {
+	at    atomic.Uint64
+	calls *fsmCalls
+
+	mu      sync.Mutex
+	waiting waitHeap
+	ended   error
+}
+
+// indexWaiter waits for an index. The channel has a capacity of 1.
+type indexWaiter struct {
+	index raft.Index
+	place int // in the heap; -1 once it has left it
+	done  chan error
+}
+
+func (p *appliedIndex) index() raft.Index { return raft.Index(p.at.Load()) }
+
+// advance is called by the applier.
+func (p *appliedIndex) advance(to raft.Index) {
+	p.at.Store(uint64(to))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.waiting) > 0 && p.waiting[0].index <= to {
+		heap.Pop(&p.waiting).(*indexWaiter).done <- nil
+	}
+}
+
+// end lets everyone who still waits go with the error.
+func (p *appliedIndex) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = err
+	for len(p.waiting) > 0 {
+		heap.Pop(&p.waiting).(*indexWaiter).done <- err
+	}
+}
+
+// wait returns once index is applied, when ctx ends, when the node does, or when the caller turns out to
+// be within the FSM. At most limit callers wait at a time.
+func (p *appliedIndex) wait(ctx context.Context, index raft.Index, limit int) error {
+	if p.index() >= index {
+		return nil
+	}
+	w, err := p.join(index, limit)
+	if w == nil {
+		return err
+	}
+	for overdue := p.calls.overdue(); ; overdue = nil {
+		select {
+		case err := <-w.done:
+			return err
+		case <-ctx.Done():
+			return p.leave(w, ctx.Err())
+		case <-overdue:
+			if p.calls.within() {
+				return p.leave(w, raft.ErrWithinFSM)
+			}
+		}
+	}
+}
+
+// leave takes out a waiter that goes away.
+func (p *appliedIndex) leave(w *indexWaiter, cause error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.place < 0 {
+		return <-w.done // it came at the same moment
+	}
+	heap.Remove(&p.waiting, w.place)
+	return cause
+}
+
+func (p *appliedIndex) join(index raft.Index, limit int) (*indexWaiter, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.index() >= index:
+		return nil, nil
+	case p.ended != nil:
+		return nil, p.ended
+	case len(p.waiting) >= limit:
+		return nil, raft.ErrOverloaded
+	}
+	w := &indexWaiter{index: index, done: make(chan error, 1)}
+	heap.Push(&p.waiting, w)
+	return w, nil
+}
+
+// waitHeap is ordered by index.
+type waitHeap []*indexWaiter
+
+func (h waitHeap) Len() int           { return len(h) }
+func (h waitHeap) Less(i, j int) bool { return h[i].index < h[j].index }
+func (h waitHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *waitHeap) Push(x any) {
+	w := x.(*indexWaiter)
+	w.place = len(*h)
+	*h = append(*h, w)
+}
+
+func (h *waitHeap) Pop() any {
+	last := len(*h) - 1
+	w := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	w.place = -1
+	return w
+}

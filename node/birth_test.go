@@ -1,0 +1,269 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+)
+
+func anyContains(sentences []string, parts ...string) bool {
+	for _, s := range sentences {
+		all := true
+		for _, p := range parts {
+			all = all && strings.Contains(s, p)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFounding_StatusSaysWhoIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal})
+		c.Start("n1")
+		c.Start("n2")
+		c.Await("n1 to miss n3 alone", func() bool {
+			s := c.Node("n1").Status()
+			return anyContains(s.Missing, "n3") && !anyContains(s.Missing, "n2") && !s.Founded
+		})
+		s := c.Node("n2").Status()
+		assert.Contains(t, s.LeaderReason, "no cluster yet")
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := c.Node("n2").WaitLeader(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+
+		c.Start("n3")
+		s = c.Leader().Status()
+		assert.True(t, s.Founded)
+		assert.Empty(t, s.Missing)
+		assert.Contains(t, s.Tolerance, "survives 1 failure more")
+	})
+}
+
+// n3 does not run. The founder and the member that waits say so in their status, and in one line of their logs.
+func TestFounding_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := map[raft.NodeID]*bytes.Buffer{"n1": {}, "n2": {}, "n3": {}}
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: logs[cfg.ID], Mutex: &sync.Mutex{}})
+		}})
+		c.Start("n1")
+		c.Start("n2")
+		time.Sleep(9 * time.Minute)
+		synctest.Wait()
+		for id, says := range map[raft.NodeID][]string{
+			"n1": {"this member founds it", "n3 has not answered the roll call"},
+			"n2": {"waits for the founder, n1", "roll call", "seen from here, n3"},
+		} {
+			for _, part := range says {
+				assert.Contains(t, c.Node(id).Status().LeaderReason, part)
+				assert.Contains(t, logs[id].String(), part)
+			}
+			assert.Equal(t, 2, strings.Count(logs[id].String(), "there is no cluster yet"), "after 10 s, and once in 5 min")
+		}
+		c.Start("n3")
+		c.Leader()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, 2, strings.Count(logs["n2"].String(), "there is no cluster yet"))
+	})
+}
+
+func TestFounding_UnequalListsAreRefusedAndNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var corrected atomic.Bool
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			if cfg.ID == "n2" && !corrected.Load() {
+				cfg.Initial = append([]raft.Member(nil), cfg.Initial...)
+				cfg.Initial[2].Address = "elsewhere:1"
+			}
+		}})
+		c.Await("n1 to say what is wrong with n2", func() bool {
+			return anyContains(c.Node("n1").Status().Missing, "n2", "elsewhere:1", "list of founders")
+		})
+		assert.False(t, c.Node("n1").Status().Founded)
+		assert.Positive(t, c.Node("n1").Metrics().Refusals[raft.RefusedListDiffers])
+
+		corrected.Store(true)
+		c.Restart("n2")
+		propose(t, c.Leader(), "a")
+	})
+}
+
+func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
+	for _, row := range []struct {
+		rule string
+		who  func(c *rafttest.Cluster) raft.NodeID
+	}{
+		{"a follower's", func(c *rafttest.Cluster) raft.NodeID {
+			if c.Leader().Status().ID == "n3" {
+				return "n2"
+			}
+			return "n3"
+		}},
+		{"the leader's", func(c *rafttest.Cluster) raft.NodeID { return c.Leader().Status().ID }},
+		{"the founder's", func(*rafttest.Cluster) raft.NodeID { return "n1" }},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := rafttest.New(t, 3, newJournal)
+				propose(t, c.Leader(), "a")
+				id := row.who(c)
+				c.Crash(id)
+				c.Wipe(id)
+				n := c.Start(id)
+				c.Await("it to know", func() bool { return n.Status().Wiped })
+				assert.Contains(t, n.Status().Tolerance, "emptied")
+
+				ctx := context.Background()
+				_, err := n.Propose(ctx, []byte("b"))
+				assert.ErrorIs(t, err, raft.ErrWiped)
+				_, err = n.ReadIndex(ctx)
+				assert.ErrorIs(t, err, raft.ErrWiped)
+				_, err = n.WaitLeader(ctx)
+				assert.ErrorIs(t, err, raft.ErrWiped)
+				assert.ErrorIs(t, n.Ready(ctx), raft.ErrWiped)
+				assert.Contains(t, n.Status().LeaderReason, "emptied")
+
+				for range 5 {
+					propose(t, c.Leader(), "the others go on")
+				}
+				assert.NotEqual(t, id, c.Leader().Status().ID)
+				assert.False(t, n.Status().Founded)
+				assert.Empty(t, listOf(c, id))
+			})
+		})
+	}
+}
+
+// Two members that refuse each other do so at every dial, each for a reason of its own.
+func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines atomic.Int64
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: counting{&lines}})
+		}})
+		for _, id := range c.IDs() {
+			c.Start(id)
+		}
+		propose(t, c.Leader(), "a")
+		c.Crash("n3")
+		c.Wipe("n3")
+		n := c.Start("n3")
+		c.Await("it to know", func() bool { return n.Status().Wiped })
+		before := n.Metrics().Refusals[raft.RefusedNamedOther]
+		time.Sleep(time.Minute) // of the bubble: many dials
+		assert.Greater(t, n.Metrics().Refusals[raft.RefusedNamedOther], before+20, "they go on")
+		assert.Positive(t, lines.Load())
+		assert.LessOrEqual(t, lines.Load(), int64(8), "two pairs, two reasons on either side")
+	})
+}
+
+// counting counts what is written.
+type counting struct{ writes *atomic.Int64 }
+
+func (c counting) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return len(p), nil
+}
+
+// dropping is a transport that loses some messages.
+type dropping struct {
+	raft.Transport
+	lost func(raft.Message) bool
+}
+
+func (d *dropping) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+	var left []raft.Message
+	for _, m := range batch {
+		if !d.lost(m) {
+			left = append(left, m)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return d.Transport.Send(to, lane, left)
+}
+
+// foundHalf brings a cluster to where all others hold entry 1, and the founder does not know.
+func foundHalf(t *testing.T) (c *rafttest.Cluster, deaf *atomic.Bool) {
+	deaf = &atomic.Bool{}
+	deaf.Store(true)
+	c = startAll(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, tr raft.Transport) raft.Transport {
+		return &dropping{tr, func(m raft.Message) bool {
+			_, reply := m.Body.(raft.FoundReply)
+			return reply && deaf.Load()
+		}}
+	}})
+	c.Await("all to hold entry 1", func() bool {
+		for _, id := range c.IDs() {
+			if c.Node(id).Status().Persisted < 1 {
+				return false
+			}
+		}
+		return true
+	})
+	return c, deaf
+}
+
+func TestWiped_AFounderThatWasEmptiedWhileFoundingSaysHowToStartAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, deaf := foundHalf(t)
+		c.Crash("n1")
+		c.Wipe("n1")
+		deaf.Store(false)
+		n := c.Start("n1")
+		c.Await("it to say so", func() bool { return anyContains(n.Status().Missing, "nothing was ever committed") })
+		assert.Contains(t, n.Status().LeaderReason, "emptied")
+		_, err := n.Propose(context.Background(), []byte("a"))
+		assert.ErrorIs(t, err, raft.ErrWiped)
+	})
+}
+
+func TestFounding_AHolderThatWasEmptiedIsFoundedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, deaf := foundHalf(t)
+		c.Crash("n2")
+		c.Wipe("n2")
+		deaf.Store(false)
+		c.Start("n2")
+		propose(t, c.Leader(), "a")
+		c.Converge()
+		for _, id := range c.IDs() {
+			require.Equal(t, []string{"a"}, listOf(c, id))
+			assert.False(t, c.Node(id).Status().Wiped)
+		}
+	})
+}
+
+func TestHandshake_AnotherClusterNameIsRefusedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			if cfg.ID == "n3" {
+				cfg.Cluster = "another"
+			}
+		}})
+		c.Await("both sides to count it", func() bool {
+			return c.Node("n1").Metrics().Refusals[raft.RefusedClusterName] > 0 &&
+				c.Node("n3").Metrics().Refusals[raft.RefusedClusterName] > 0
+		})
+		assert.True(t, anyContains(c.Node("n1").Status().Missing, "n3", "cluster name"))
+	})
+}

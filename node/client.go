@@ -1,0 +1,281 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// Result is what became of a command.
+type Result struct {
+	Index raft.Index // where the command is in the log
+	Term  raft.Term  // of the leader that put it there
+	Data  []byte     // the FSM's answer; it belongs to the caller
+}
+
+// Propose puts a command into the log and returns the FSM's answer once this member, which must be
+// the leader, has applied it. cmd is copied; the caller may use it again at once. ctx cancels the
+// wait, not the entry. Any goroutine may call it.
+//
+// Errors by what to do: *NotLeaderError: not applied, ask its Leader. ErrOverloaded: not applied, try
+// again later. *TooLargeError: not applied, never will be. ErrClosed, ErrWiped: not applied, this
+// member is of no use. ErrWithinFSM: the FSM called it. ErrOutcomeUnknown: may be applied, now or later;
+// do not retry blindly. After ctx ended the error matches ErrOutcomeUnknown and ctx.Err(), or ctx.Err()
+// alone if the command never got as far as the log.
+func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
+	began := time.Now()
+	result, err := n.propose(ctx, raft.EntryCommand, cmd)
+	n.counters.proposed(err, time.Since(began))
+	return result, err
+}
+
+// Barrier puts an empty entry through the log and returns its index once this member, which must be
+// the leader, has applied it: then it has applied all that was ever acknowledged before the call. The
+// errors are those of Propose.
+func (n *Node) Barrier(ctx context.Context) (raft.Index, error) {
+	result, err := n.propose(ctx, raft.EntryNoop, nil)
+	return result.Index, err
+}
+
+func (n *Node) propose(ctx context.Context, kind raft.EntryKind, data []byte) (Result, error) {
+	if err := n.usable(ctx); err != nil {
+		return Result{}, err
+	}
+	req, err := n.requests.propose(kind, data)
+	if err != nil {
+		return Result{}, err
+	}
+	o := n.requests.wait(ctx, req)
+	return o.result, o.err
+}
+
+// usable refuses a call before it begins.
+func (n *Node) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-n.stop:
+		return raft.ErrClosed
+	default:
+	}
+	if n.identity.isWiped() {
+		return raft.ErrWiped
+	}
+	return n.verdict()
+}
+
+// ReadIndex returns an index once it is applied here: a read of the FSM from then on sees everything
+// that was acknowledged, by any member, before the call. On a follower it goes through the leader.
+// The errors are *NotLeaderError (no leader can be reached), ErrReadTimedOut, ErrOverloaded,
+// ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err(); after each of them the caller may simply try again later.
+func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
+	if err := n.usable(ctx); err != nil {
+		return 0, err
+	}
+	n.counters.reads.Add(1)
+	req, err := n.requests.read()
+	if err != nil {
+		return 0, err
+	}
+	o := n.requests.wait(ctx, req)
+	if o.err != nil {
+		return 0, o.err
+	}
+	return o.index, n.WaitApplied(ctx, o.index)
+}
+
+// WaitApplied returns once the FSM of this member has applied the entry at index, or all that come
+// before it, if it is none for the FSM. It fails with ErrClosed, ErrWithinFSM, ctx.Err(), or
+// ErrOverloaded if more than Config.ProposalsMax callers wait.
+func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
+	return n.applied.wait(ctx, index, n.cfg.ProposalsMax)
+}
+
+// WaitLeader returns the leader once one is known; it may be this member. It fails with ErrClosed,
+// ErrWiped or ctx.Err().
+func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
+	for {
+		now, changed := n.watched.load() // before the look at what may change meanwhile
+		if err := n.usable(ctx); err != nil {
+			return raft.Member{}, err
+		}
+		if now.Leader != "" {
+			return n.identity.member(now.Leader), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-n.stop:
+			return raft.Member{}, raft.ErrClosed
+		}
+	}
+}
+
+// Ready returns once this member serves: a leader is known, the log that was committed when Ready was called
+// is applied here, and nothing keeps writes from ending as far as this member can see: its disk does not stand
+// still, and, if it leads, all that was in its log is applied. It fails with ErrWithinFSM, ErrClosed, ErrWiped or ctx.Err().
+func (n *Node) Ready(ctx context.Context) error {
+	if n.fsmCalls.within() {
+		return raft.ErrWithinFSM
+	}
+	for {
+		if _, err := n.WaitLeader(ctx); err != nil {
+			return err
+		}
+		_, changed := n.watched.load()
+		_, err := n.ReadIndex(ctx)
+		switch {
+		case err == nil && n.writesGoOn(ctx):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped):
+			return err
+		}
+		if err := n.pause(ctx, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// writesGoOn reports whether a write would end. A quorum that answers heartbeats confirms reads, but its disks may
+// stand still: on the leader, what is in the log already must get through.
+func (n *Node) writesGoOn(ctx context.Context) bool {
+	s := n.coreStatus()
+	if s.DiskStalled || s.Role != raft.Leader {
+		return !s.DiskStalled
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*max(n.cfg.DiskStallMax, n.cfg.ElectionTimeout))
+	defer cancel()
+	return n.WaitApplied(limited, s.Last.Index) == nil
+}
+
+// pause waits for a change of leadership, but not for long.
+func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
+	timer := time.NewTimer(n.cfg.ElectionTimeout / 3)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-n.stop:
+		return raft.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// TransferLeadership hands leadership over to another voter, the best placed one if to is empty, and
+// returns once it leads. Only the leader can. Meanwhile proposals are refused. If to leads already,
+// that is this member itself, it returns nil at once and changes nothing. It fails with
+// *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err();
+// after the latter the transfer may still take place.
+func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
+	if n.fsmCalls.within() {
+		return raft.ErrWithinFSM
+	}
+	if err := n.usable(ctx); err != nil {
+		return err
+	}
+	if now, _ := n.watched.load(); now.Role == raft.Leader && to == n.cfg.ID {
+		return nil
+	}
+	req, err := n.requests.transfer(to)
+	if err != nil {
+		return err
+	}
+	return n.requests.wait(ctx, req).err
+}
+
+// Watch yields who leads: what is known now first, then every change. A slow reader misses the ones in
+// between and holds up nobody. The sequence ends with ctx or the node.
+func (n *Node) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
+	return func(yield func(raft.Leadership) bool) {
+		now, changed := n.watched.load()
+		for yield(now) {
+			for last := now; now == last; {
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					return
+				case <-n.stop:
+					return
+				}
+				now, changed = n.watched.load()
+			}
+		}
+	}
+}
+
+// explain says what error a refused or lost request gets.
+func (n *Node) explain(req *call, a raft.Answer) error {
+	switch a.Kind {
+	case raft.AnswerUnknown:
+		return raft.ErrOutcomeUnknown
+	case raft.AnswerNotApplied:
+		return n.notLeader(a.Leader, "another leader has overwritten the entry; it was not applied")
+	}
+	switch a.Refusal {
+	case raft.RefusedOverloaded:
+		return raft.ErrOverloaded
+	case raft.RefusedStalled:
+		return &raft.DiskStalledError{Limit: n.cfg.DiskStallMax}
+	case raft.RefusedClosing:
+		return raft.ErrClosed
+	case raft.RefusedNoTarget:
+		return raft.ErrNoTarget
+	case raft.RefusedTransferring:
+		return n.notLeader(a.Leader, "leadership is being handed over")
+	case raft.RefusedTooLarge:
+		return &raft.TooLargeError{Bytes: req.bytes - raft.RecordOverheadBytes, Limit: n.cfg.CommandBytesMax}
+	case raft.RefusedTimedOut:
+		if req.kind == transferCall {
+			return raft.ErrTransferTimedOut
+		}
+		return raft.ErrReadTimedOut
+	}
+	return n.notLeader(a.Leader, "")
+}
+
+func (n *Node) notLeader(leader raft.NodeID, reason string) error {
+	if leader == "" {
+		return &raft.NotLeaderError{Reason: reason}
+	}
+	m := n.identity.member(leader)
+	return &raft.NotLeaderError{Leader: &m, Reason: reason}
+}
+
+// watched is the value that Watch and WaitLeader look at, and a way to hear of the next one.
+type watched struct {
+	mu      sync.Mutex
+	now     raft.Leadership
+	changed chan struct{} // closed with the next change
+}
+
+func (w *watched) load() (raft.Leadership, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now, w.changed
+}
+
+// publish sets the value and wakes everyone who waits, also if it is the same as before.
+func (w *watched) publish(l raft.Leadership) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = l
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// poke wakes everyone who waits: something else than leadership has changed.
+func (w *watched) poke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}

@@ -1,0 +1,137 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// Config is everything that can be tuned. It is copied by Start and never changed. Every zero value
+// means the default that its field documents.
+type Config struct {
+	// ID names this member. Required, and never changed for the same data.
+	ID raft.NodeID
+	// Cluster names the cluster, to keep members of different ones apart. Required; the same on
+	// all members; 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
+	Cluster string
+	// Initial is the founders of a new cluster, the same list on each of them. It is read only while
+	// the store is blank; drop it once the cluster is founded, so that emptying all disks at once
+	// cannot found a second one. A member without it waits to be added.
+	Initial []raft.Member
+
+	// ElectionTimeout is the one knob of time: a follower that hears no leader campaigns after a
+	// random wait of once to twice this. Heartbeats are sent every third of it. Default 150 ms; at
+	// least 10 ms.
+	ElectionTimeout time.Duration
+
+	// DiskStallMax is how long a leader waits for one write to its disk. After that, or after three times
+	// what its slowest recent write took, if that is longer, it takes no proposals, and hands leadership
+	// over if the others' disks have gone on without it. A disk that is slow, but ends its writes, has not
+	// stalled. Default 1 s; at least 10 ms.
+	DiskStallMax time.Duration
+
+	raft.Limits
+	// ReceivedMax bounds the messages of peers that wait for the loop; more are dropped and counted.
+	// Default 4,096.
+	ReceivedMax int
+	// ReceivedBytesMax bounds the bytes of their entries, and of the entries that wait for the disk.
+	// Default 64 MiB.
+	ReceivedBytesMax int
+	// SendQueueMax bounds the messages that wait for one peer's connection, on each lane; more are
+	// dropped and counted. Default 1,024.
+	SendQueueMax int
+	// TailBytesMax bounds the memory of the recent entries that are kept for followers and the FSM,
+	// besides the ones that are not on the disk yet. It counts all that an entry takes: 88 bytes more
+	// than its record, and a bit. Default 32 MiB.
+	TailBytesMax int
+
+	// Seed seeds the random election timeouts; 0 draws one.
+	Seed uint64
+	// Logger gets a handful of lines: role changes, connections, refusals. Nil: silent. The node's loop
+	// calls it: it must not block for long, nor call a method of the node. One that panics is not called
+	// again.
+	Logger hclog.Logger
+}
+
+// core returns the part of the configuration that the core has.
+func (c Config) core() raft.CoreConfig {
+	return raft.CoreConfig{
+		ID: c.ID, Initial: raft.NewConfiguration(c.Initial), ElectionTimeout: c.ElectionTimeout,
+		DiskStallMax: c.DiskStallMax, Seed: c.Seed, Limits: c.Limits,
+	}
+}
+
+// withDefaults returns the configuration with every zero value replaced by its default.
+func (c Config) withDefaults() Config {
+	core := c.core().WithDefaults()
+	c.ElectionTimeout, c.DiskStallMax, c.Limits = core.ElectionTimeout, core.DiskStallMax, core.Limits
+	c.ReceivedMax = cmp.Or(c.ReceivedMax, 4096)
+	c.ReceivedBytesMax = cmp.Or(c.ReceivedBytesMax, 64<<20)
+	c.SendQueueMax = cmp.Or(c.SendQueueMax, 1024)
+	c.TailBytesMax = cmp.Or(c.TailBytesMax, 32<<20)
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	return c
+}
+
+// Validate returns everything that is wrong with the configuration, a *ConfigError each, joined, or nil.
+// Start calls it.
+func (c Config) Validate() error {
+	core := c.core()
+	core.NewCluster[0] = 1 // Start draws it
+	p := problemsOf(core.Validate())
+	if err := raft.ValidateName("cluster name", c.Cluster); err != nil {
+		p = append(p, &raft.ConfigError{Field: "Cluster", Err: err})
+	}
+	c = c.withDefaults()
+	within := func(field string, value, least, most int) {
+		if value < least || value > most {
+			p = append(p, &raft.ConfigError{Field: field, Err: fmt.Errorf("%d; it takes %d to %d", value, least, most)})
+		}
+	}
+	within("ReceivedMax", c.ReceivedMax, 1, 1<<20)
+	within("ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, raft.LimitBytesMax)
+	within("SendQueueMax", c.SendQueueMax, 1, 1<<20)
+	within("TailBytesMax", c.TailBytesMax, 1, raft.LimitBytesMax)
+	return invalid(p)
+}
+
+// problemsOf returns the errors that were joined.
+func problemsOf(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return nil
+}
+
+func invalid(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(problems...))
+}
+
+// carriedBy returns what is wrong with the limits for a transport whose appends carry records of at most
+// that many bytes, 0 for any: an append over it would be sent again and again, and never arrive.
+func (c Config) carriedBy(most int) error {
+	if most == 0 {
+		return nil
+	}
+	var p []error
+	need := func(field string, value, bytes int) {
+		if bytes > most {
+			p = append(p, &raft.ConfigError{Field: field, Err: fmt.Errorf("%d; with it an append may carry %d bytes, and the transport carries %d: "+
+				"lower it, or raise the transport's limit (transport.Options.FrameBytesMax)", value, bytes, most)})
+		}
+	}
+	need("AppendBytesMax", c.AppendBytesMax, c.AppendBytesMax)
+	need("CommandBytesMax", c.CommandBytesMax, c.CommandBytesMax+raft.RecordOverheadBytes)
+	return invalid(p)
+}

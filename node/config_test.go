@@ -1,0 +1,39 @@
+package node_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+)
+
+// A program whose users never see a Config can name what they have to change.
+func TestConfig_EachErrorNamesItsField(t *testing.T) {
+	err := node.Config{
+		ID: "n 1", Cluster: "", Initial: []raft.Member{{ID: "n2", Address: "h:1"}},
+		ElectionTimeout: 1, DiskStallMax: -1, Limits: raft.Limits{InflightMax: -1}, TailBytesMax: -1,
+	}.Validate()
+	var all interface{ Unwrap() []error }
+	require.ErrorAs(t, err, &all)
+	var fields []string
+	for _, one := range all.Unwrap() {
+		var field *raft.ConfigError
+		require.ErrorAs(t, one, &field)
+		fields = append(fields, field.Field)
+		assert.ErrorIs(t, err, field.Err)
+		assert.Contains(t, one.Error(), field.Field+": ")
+	}
+	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "TailBytesMax"}, fields)
+}
+
+// A sum of two limits is an int on every machine.
+func TestConfig_LimitsLeaveRoomInAnInt(t *testing.T) {
+	c := node.Config{ID: "n1", Cluster: "c", TailBytesMax: math.MaxInt32 / 2}
+	assert.NoError(t, c.Validate())
+	c.TailBytesMax = math.MaxInt
+	assert.ErrorContains(t, c.Validate(), ": TailBytesMax: ")
+}

@@ -1,0 +1,26 @@
+// Package node runs one member of a Raft cluster inside your process.
+//
+// There are only a few types:
+//
+//   - [Node] is one running member. [Start] makes it from a [Config], your [raft.FSM], a [raft.Storage] and a
+//     [raft.Transport]; [Node.Propose] orders a command, [Node.ReadIndex] makes a read linearizable,
+//     [Node.Close] hands leadership over and stops.
+//   - [Result] is the answer to a command.
+//   - [Status] says all that a member knows in one value; [Metrics] counts.
+//
+// Package raft has the algorithm, the interfaces and the errors.
+//
+// # The map of rooms
+//
+//	node.go          the loop that owns a core and honours its outputs
+//	client.go        the callers' side; requests.go: who waits for an answer
+//	mailbox.go       where events wait for the loop
+//	writer.go        the disk
+//	sender.go        the network, one for each peer and lane
+//	applier.go       the FSM; fsmcall.go: which call of it is running
+//	tail.go          the recent entries, for senders and applier
+//	identity.go      who this member is, and whom it has met
+//	guard.go         panics of logger and transport; late.go: a loop that woke late; verdict.go: what ends a node
+//	status.go        one value that says it all; metrics.go: counters; history.go, dump.go: the latest notes
+//	config.go        what can be tuned; slog.go: a logger of log/slog
+package node

@@ -1,0 +1,9 @@
+package node
+
+import "github.com/coxswain/raft"
+
+// unheardOf is an event that no core knows.
+type unheardOf struct{ raft.Event }
+
+// BreakCore makes the core find itself in an impossible state with its next Step.
+func (n *Node) BreakCore() { n.happen(unheardOf{}) }

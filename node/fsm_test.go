@@ -1,0 +1,155 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+)
+
+// caller is a state machine that does something when it applies "call".
+type caller struct {
+	raft.FSM
+	do func()
+}
+
+func (c *caller) Apply(batch []raft.Entry, results [][]byte) error {
+	for _, e := range batch {
+		if string(e.Data) == "call" {
+			c.deeper(8)
+		}
+	}
+	return c.FSM.Apply(batch, results)
+}
+
+// deeper puts frames between Apply and the call.
+func (c *caller) deeper(frames int) {
+	if frames > 0 {
+		c.deeper(frames - 1)
+		return
+	}
+	c.do()
+}
+
+// callWithin runs do within Apply on the one member of a cluster, and returns what Propose got for it.
+func callWithin(t *testing.T, do func(n *node.Node)) *node.Node {
+	t.Helper()
+	var n *node.Node
+	c := startAll(t, rafttest.Options{Members: 1, NewFSM: func() raft.FSM {
+		return &caller{newJournal(), func() { do(n) }}
+	}})
+	n = c.Leader()
+	return n
+}
+
+// An FSM that waits for its own node would wait for ever: it is told, and goes on.
+func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
+	ctx := context.Background()
+	for name, call := range map[string]func(*node.Node) error{
+		"Propose":            func(n *node.Node) error { _, err := n.Propose(ctx, []byte("within")); return err },
+		"Barrier":            func(n *node.Node) error { _, err := n.Barrier(ctx); return err },
+		"ReadIndex":          func(n *node.Node) error { _, err := n.ReadIndex(ctx); return err },
+		"WaitApplied":        func(n *node.Node) error { return n.WaitApplied(ctx, n.Status().Last.Index) },
+		"Ready":              func(n *node.Node) error { return n.Ready(ctx) },
+		"TransferLeadership": func(n *node.Node) error { return n.TransferLeadership(ctx, "") },
+		"Close":              func(n *node.Node) error { return n.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got error
+				var took time.Duration
+				n := callWithin(t, func(n *node.Node) {
+					began := time.Now()
+					got = call(n)
+					took = time.Since(began)
+				})
+				short, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				_, err := n.Propose(short, []byte("call"))
+				require.NoError(t, err, "the FSM goes on")
+				assert.ErrorIs(t, got, raft.ErrWithinFSM)
+				assert.Less(t, took, time.Second)
+				assert.NoError(t, n.Err(), "the node does not end by it")
+				propose(t, n, "after")
+			})
+		})
+	}
+}
+
+// Others that wait meanwhile are left alone, however long the FSM takes.
+func TestFSM_ThatTakesItsTimeKeepsItsCallersWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		n := callWithin(t, func(*node.Node) { <-release })
+		assert.Zero(t, n.Status().Applying)
+		ctx := context.Background()
+		results := make(chan error, 3)
+		go func() { _, err := n.Propose(ctx, []byte("call")); results <- err }()
+		synctest.Wait()
+		go func() { _, err := n.Propose(ctx, []byte("behind it")); results <- err }()
+		go func() { _, err := n.ReadIndex(ctx); results <- err }()
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 5*time.Second, n.Status().Applying)
+		assert.InDelta(t, 5, n.Metrics().ApplyingSeconds, .001)
+		assert.Empty(t, results)
+		close(release)
+		for range 3 {
+			assert.NoError(t, <-results)
+		}
+		assert.Zero(t, n.Status().Applying)
+	})
+}
+
+// An index that is published before the FSM has it is a stale read.
+func TestFSM_AnIndexIsPublishedOnceTheFSMHasIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		n := callWithin(t, func(*node.Node) { <-release })
+		ctx := context.Background()
+		results := make(chan error, 3)
+		go func() { _, err := n.Propose(ctx, []byte("call")); results <- err }()
+		synctest.Wait()
+		s := n.Status()
+		require.Equal(t, s.Commit, s.Last.Index, "it is committed")
+		assert.Less(t, s.Applied, s.Commit)
+		assert.Less(t, n.Metrics().AppliedIndex, s.Commit)
+		go func() { _, err := n.ReadIndex(ctx); results <- err }()
+		go func() { results <- n.WaitApplied(ctx, s.Commit) }()
+		time.Sleep(time.Minute)
+		assert.Empty(t, results, "and the FSM does not have it")
+		close(release)
+		for range 3 {
+			assert.NoError(t, <-results)
+		}
+		assert.Equal(t, s.Commit, n.Status().Applied)
+	})
+}
+
+// A helper of the FSM cannot be told from any other caller; the status shows the FSM that never returns.
+func TestFSM_ThatWaitsForAHelperIsSeenInTheStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		n := callWithin(t, func(n *node.Node) {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, err := n.Propose(ctx, []byte("by a helper"))
+				assert.ErrorIs(t, err, context.Canceled)
+			}()
+			<-done
+		})
+		answered := make(chan error, 1)
+		go func() { _, err := n.Propose(context.Background(), []byte("call")); answered <- err }()
+		time.Sleep(time.Minute)
+		assert.GreaterOrEqual(t, n.Status().Applying, time.Minute)
+		cancel()
+		assert.NoError(t, <-answered)
+	})
+}

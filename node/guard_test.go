@@ -1,0 +1,159 @@
+package node_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
+)
+
+// panicky is a logger that panics from some line on.
+type panicky struct {
+	hclog.Logger
+	calls *atomic.Int64
+}
+
+func (p panicky) line() {
+	if p.calls.Add(1) > 1 {
+		panic("the disk of the logs is full")
+	}
+}
+func (p panicky) Log(hclog.Level, string, ...any) { p.line() }
+func (p panicky) Info(string, ...any)             { p.line() }
+func (p panicky) Warn(string, ...any)             { p.line() }
+func (p panicky) Error(string, ...any)            { p.line() }
+
+// A line of the log is worth less than the node: it goes on in silence.
+func TestEnd_ALoggerThatPanicsIsNotCalledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			cfg.Logger = panicky{hclog.NewNullLogger(), &calls}
+		}})
+		n := c.Leader()
+		propose(t, n, "x")
+		require.NoError(t, n.Close())
+		assert.EqualValues(t, 2, calls.Load(), "one line, and one that panicked")
+	})
+}
+
+// failing is a transport of which one method does what it must not.
+type failing struct {
+	raft.Transport
+	connects, closes, peers func()
+}
+
+func (f failing) Connect(peers []raft.Member) {
+	if f.connects != nil {
+		f.connects()
+	}
+	f.Transport.Connect(peers)
+}
+
+func (f failing) Close() error {
+	err := f.Transport.Close()
+	if f.closes != nil {
+		f.closes()
+	}
+	return err
+}
+
+func (f failing) Peer(id raft.NodeID) raft.PeerStatus {
+	if f.peers != nil {
+		f.peers()
+	}
+	return f.Transport.Peer(id)
+}
+
+func TestEnd_ATransportThatPanicsEndsTheNodeAndNotTheProcess(t *testing.T) {
+	for name, fail := range map[string]func(){
+		"a panic":              func() { panic("no such address") },
+		"the goroutine's end":  func() { runtime.Goexit() },
+		"an error as a panic":  func() { panic(errDisk) },
+		"a failed dereference": func() { var m *raft.Member; m.ID = "x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				c := startAll(t, rafttest.Options{NewFSM: newJournal, Transport: func(id raft.NodeID, tr raft.Transport) raft.Transport {
+					if id != "n1" {
+						return tr
+					}
+					return failing{Transport: tr, connects: func() { <-release; fail() }}
+				}})
+				n := c.Node("n1")
+				answered := make(chan error, 1)
+				go func() { _, err := n.Propose(context.Background(), []byte("x")); answered <- err }()
+				synctest.Wait()
+				close(release)
+				<-n.Done()
+				var ended *raft.TransportError
+				require.ErrorAs(t, n.Err(), &ended)
+				assert.Error(t, <-answered)
+				assert.ErrorAs(t, n.Close(), &ended)
+			})
+		})
+	}
+}
+
+func TestEnd_ATransportThatPanicsWhenAskedOrClosedIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, tr raft.Transport) raft.Transport {
+			return failing{Transport: tr, peers: func() { panic("asked") }, closes: func() { panic("closed") }}
+		}})
+		n := c.Leader()
+		assert.Contains(t, n.Status().Members[1].ConnectionErr+n.Status().Members[0].ConnectionErr, "asked")
+		var ended *raft.TransportError
+		require.ErrorAs(t, n.Close(), &ended)
+		assert.Equal(t, "close", ended.Op)
+	})
+}
+
+// narrow is a transport with a limit.
+type narrow struct {
+	raft.Transport
+	most int
+}
+
+func (n narrow) AppendBytesMax() int { return n.most }
+
+// An append over what the transport carries would be sent again and again, so that the limits are
+// compared before anything is sent.
+func TestStart_LimitsThatTheTransportCannotCarryAreRefused(t *testing.T) {
+	start := func(most int, limits raft.Limits) error {
+		cfg := node.Config{ID: "n1", Cluster: "c", Limits: limits}
+		n, err := node.Start(context.Background(), cfg, newJournal(), storage.NewMemory(), narrow{transport.NewNetwork().Join("n1"), most})
+		if err == nil {
+			require.NoError(t, n.Close())
+		}
+		return err
+	}
+	limits := raft.Limits{CommandBytesMax: 1000, AppendBytesMax: 1500}
+	assert.NoError(t, start(1500, limits))
+	assert.NoError(t, start(0, limits), "no limit")
+
+	err := start(1499, limits)
+	var problem *raft.ConfigError
+	require.ErrorAs(t, err, &problem)
+	assert.Equal(t, "AppendBytesMax", problem.Field)
+	for _, word := range []string{"1500", "1499", "FrameBytesMax"} {
+		assert.ErrorContains(t, err, word)
+	}
+
+	limits = raft.Limits{CommandBytesMax: 1000, AppendBytesMax: 10}
+	assert.NoError(t, start(1000+raft.RecordOverheadBytes, limits))
+	err = start(999+raft.RecordOverheadBytes, limits)
+	require.ErrorAs(t, err, &problem)
+	assert.Equal(t, "CommandBytesMax", problem.Field)
+}

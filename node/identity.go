@@ -1,0 +1,305 @@
+package node
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// strangersMax bounds what is remembered of peers that no configuration names.
+const strangersMax = 4 * raft.MembersMax
+
+// identity is who this member is, what it knows of the others, and what they say of it. The loop
+// publishes it, the transport's goroutines read it.
+type identity struct {
+	node     *Node
+	self     raft.Peer
+	lineage  raft.Lineage
+	initial  raft.Configuration
+	term     atomic.Uint64 // the durable one
+	isolated atomic.Bool   // wiped: the cluster knows this id with another incarnation
+
+	mu       sync.Mutex
+	cluster  raft.ClusterID
+	founder  raft.Peer
+	config   raft.Configuration                   // zero while blank
+	memory   raft.Memory                          // what handshakes are judged by; the writer makes it durable
+	kept     raft.Memory                          // what is durable of it
+	keeping  chan struct{}                        // closed, and replaced, whenever kept has changed
+	dirty    bool                                 // memory has changed since the writer took it
+	mark     *raft.Mark                           // this store is not to be used any more
+	live     map[raft.NodeID]raft.BootID          // to which start of a peer a connection stands
+	contact  map[raft.NodeID]time.Time            // when it was last heard
+	refusals map[raft.NodeID]raft.Refusal         // by which peer this member is refused at present, and why
+	warned   map[raft.NodeID][]raft.RefusalReason // what was logged about a peer since it was last connected
+}
+
+func newIdentity(n *Node, stored raft.Stored) *identity {
+	i := &identity{
+		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
+		memory: stored.Memory, kept: stored.Memory, keeping: make(chan struct{}), live: make(map[raft.NodeID]raft.BootID),
+		initial: raft.NewConfiguration(n.cfg.Initial),
+		contact: make(map[raft.NodeID]time.Time), refusals: make(map[raft.NodeID]raft.Refusal), warned: make(map[raft.NodeID][]raft.RefusalReason),
+	}
+	i.term.Store(uint64(stored.Hard.Term))
+	return i
+}
+
+// setTerm is called by the writer once the term is durable.
+func (i *identity) setTerm(t raft.Term) { i.term.Store(uint64(t)) }
+
+func (i *identity) isWiped() bool { return i.isolated.Load() }
+
+// publish is called by the loop when the configuration or the founding may have changed.
+func (i *identity) publish(s raft.CoreStatus) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.cluster, i.founder, i.config = s.Cluster, s.Founder, raft.Configuration{}
+	if s.Cluster != (raft.ClusterID{}) {
+		i.config = s.Config
+	}
+	i.judge()
+}
+
+// judge decides whether this member is wiped: a peer has shown a configuration that names its id with
+// another incarnation, and its own configuration does not name it.
+func (i *identity) judge() {
+	me, _ := i.config.Member(i.self.ID)
+	wiped := false
+	for _, r := range i.refusals {
+		wiped = wiped || r.Reason == raft.RefusedNamedOther && me.Incarnation != i.self.Incarnation
+	}
+	if i.isolated.Swap(wiped) != wiped {
+		i.node.watched.poke()
+	}
+}
+
+// known is the configuration in force, or Config.Initial while there is none.
+func (i *identity) known() raft.Configuration {
+	if len(i.config.Members) > 0 {
+		return i.config
+	}
+	return i.initial
+}
+
+// member returns what is known of a member, which may be no more than its id.
+func (i *identity) member(id raft.NodeID) raft.Member {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if m, ok := i.known().Member(id); ok {
+		return m
+	}
+	return raft.Member{ID: id}
+}
+
+// handshake returns what a handshake with that peer needs. i.mu is held.
+func (i *identity) handshake(with raft.NodeID) *raft.Handshake {
+	return &raft.Handshake{
+		Self: i.self, ClusterName: i.node.cfg.Cluster, Cluster: i.cluster, Term: raft.Term(i.term.Load()),
+		Founder: i.founder, Config: i.config, Initial: i.initial, Lineage: i.lineage, Memory: i.memory,
+		Live: i.live[with],
+	}
+}
+
+// hello says of this member what is durable, and no more.
+func (i *identity) hello(to raft.NodeID) raft.Hello {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	v := i.handshake(to)
+	v.Memory = i.kept
+	return v.Hello(to, i.node.cfg.ElectionTimeout)
+}
+
+// meet judges a peer, and waits until what there is to remember of it is durable.
+func (i *identity) meet(h raft.Hello) *raft.Refusal {
+	i.mu.Lock()
+	verdict := i.handshake(h.From.ID).Judge(h)
+	if verdict.Memory != nil {
+		i.memory, i.dirty = *verdict.Memory, true
+	}
+	i.condemn(verdict.Mark)
+	i.mu.Unlock()
+	if verdict.Memory != nil || verdict.Mark != nil {
+		i.node.writer.poke()
+	}
+	if verdict.Refusal != nil {
+		return verdict.Refusal
+	}
+	return i.awaitKept(h)
+}
+
+// rememberWaitMax is how long a handshake waits for the disk. It is below the time that transports give a
+// handshake; what was to be remembered is written all the same, so that a later handshake finds it done.
+const rememberWaitMax = 1500 * time.Millisecond
+
+func (i *identity) awaitKept(h raft.Hello) *raft.Refusal {
+	var deadline <-chan time.Time
+	for {
+		i.mu.Lock()
+		kept, changed := i.kept.SeenOf(h.From).Boot, i.keeping
+		i.mu.Unlock()
+		if kept == h.Lineage.Last() {
+			return nil
+		}
+		if deadline == nil {
+			timer := time.NewTimer(rememberWaitMax)
+			defer timer.Stop()
+			deadline = timer.C
+		}
+		select {
+		case <-changed:
+			continue
+		case <-i.node.stop:
+		case <-deadline:
+		}
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return i.handshake(h.From.ID).Refuse(h, raft.RefusedSlowDisk, "after %v", rememberWaitMax)
+	}
+}
+
+// condemn keeps the first mark for the writer, which ends the node once the mark is durable. No new call is
+// served from now on. i.mu is held.
+func (i *identity) condemn(m *raft.Mark) {
+	if i.mark == nil && m != nil {
+		i.mark = m
+		i.node.mark.CompareAndSwap(nil, m)
+	}
+}
+
+// unwritten returns what the writer is to make durable, if there is anything.
+func (i *identity) unwritten() (memory *raft.Memory, mark *raft.Mark) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.dirty {
+		i.dirty = false
+		m := i.memory
+		memory = &m
+	}
+	return memory, i.mark
+}
+
+// written is called by the writer once the memory is durable.
+func (i *identity) written(memory *raft.Memory) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.kept = *memory
+	close(i.keeping)
+	i.keeping = make(chan struct{})
+}
+
+// endpoint is the side of the node that a transport sees.
+type endpoint struct{ node *Node }
+
+func (e endpoint) Hello(to raft.NodeID) raft.Hello {
+	return e.node.identity.hello(to)
+}
+
+func (e endpoint) Check(h raft.Hello) *raft.Refusal {
+	r := e.node.identity.meet(h)
+	if r != nil {
+		e.node.counters.refused(r.Reason)
+		e.node.identity.warn(h.From.ID, r.Reason, "refused a member", r)
+	}
+	return r
+}
+
+func (e endpoint) Up(h raft.Hello) {
+	i := e.node.identity
+	i.mu.Lock()
+	if _, known := i.live[h.From.ID]; known || len(i.live) < strangersMax {
+		i.live[h.From.ID] = h.Lineage.Last()
+	}
+	i.hear(h.From.ID)
+	delete(i.refusals, h.From.ID)
+	delete(i.warned, h.From.ID)
+	i.judge()
+	i.mu.Unlock()
+	e.node.counters.connected.Add(1)
+	e.node.happen(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, Boot: h.Boot, Blank: h.Blank(), Protocol: h.Protocol})
+}
+
+func (e endpoint) Lost(id raft.NodeID, refused bool) {
+	i := e.node.identity
+	i.mu.Lock()
+	delete(i.live, id)
+	i.mu.Unlock()
+	e.node.counters.lost.Add(1)
+	e.node.happen(raft.PeerLost{ID: id, Refused: refused})
+}
+
+func (e endpoint) Refused(by raft.NodeID, r raft.Refusal) {
+	i := e.node.identity
+	e.node.counters.refused(r.Reason)
+	i.warn(by, r.Reason, "was refused by a member", &r)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {
+		i.refusals[by] = r
+	}
+	i.judge()
+	if r.From.ID == by {
+		i.condemn(i.handshake(by).Told(r))
+	}
+	if i.mark != nil {
+		i.node.writer.poke()
+	}
+}
+
+func (e endpoint) Receive(from raft.NodeID, batch []raft.Message) {
+	n := e.node
+	n.identity.mu.Lock()
+	n.identity.hear(from)
+	n.identity.mu.Unlock()
+	for _, m := range batch {
+		switch {
+		case m.From.ID != from:
+			n.counters.droppedForged.Add(1)
+		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,
+			!n.mailbox.receive(m, n.tail.waitingBytes(), &n.cfg):
+			n.counters.droppedReceived.Add(1)
+		default:
+			n.counters.received.Add(1)
+		}
+	}
+}
+
+// hear notes a sign of life; the caller holds the lock.
+func (i *identity) hear(id raft.NodeID) {
+	if _, known := i.contact[id]; known || len(i.contact) < strangersMax {
+		i.contact[id] = time.Now()
+	}
+}
+
+// warn logs a refusal, once for each peer and reason until a connection with it stands: two members
+// that refuse each other may do so for two reasons in turns, at every dial.
+func (i *identity) warn(peer raft.NodeID, reason raft.RefusalReason, what string, r *raft.Refusal) {
+	i.mu.Lock()
+	logged, known := i.warned[peer]
+	again := slices.Contains(logged, reason) || !known && len(i.warned) >= strangersMax
+	if !again {
+		i.warned[peer] = append(logged, reason)
+	}
+	i.mu.Unlock()
+	if !again {
+		i.node.logger.log(hclog.Warn, what, "member", peer, "reason", r.Reason.String(), "error", r)
+	}
+}
+
+// seen returns when a member was last heard, and by whom this one is refused.
+func (i *identity) seen() (contact map[raft.NodeID]time.Time, refusals map[raft.NodeID]raft.Refusal) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return maps.Clone(i.contact), maps.Clone(i.refusals)
+}
+
+// others returns the members of the configuration without this one.
+func (i *identity) others(c raft.Configuration) []raft.Member {
+	return slices.DeleteFunc(slices.Clone(c.Members), func(m raft.Member) bool { return m.ID == i.self.ID })
+}

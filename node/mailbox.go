@@ -1,0 +1,159 @@
+package node
+
+import "sync"
+import (
+	"github.com/coxswain/raft"
+)
+
+// Limits of one batch of the loop, so that one Step, one Write and one Apply stay small enough to
+// overlap with the next.
+const (
+	batchEventsMax = 4096    // events other than proposals
+	batchBytesMax  = 4 << 20 // bytes of received entries, and of proposals
+	happeningsMax  = 8192    // events about connections and dropped sends that wait
+)
+
+// mailbox is where everybody but the callers leaves events for the loop. Nobody ever waits at it:
+// what has no room is dropped and counted.
+type mailbox struct {
+	wake chan struct{} // capacity 1: something waits
+
+	mu            sync.Mutex
+	events        []raft.Event // in the order of arrival
+	received      int          // how many of them are Received
+	receivedBytes int          // of the entries in them
+	persisted     raft.Seq     // the highest one not stepped yet; 0 = none
+	applied       raft.EntryID // the highest one not stepped yet
+	closing       bool
+	inspections   []chan<- raft.CoreStatus
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+// poke wakes the loop. One poke is enough for whatever waits.
+func (m *mailbox) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// receive takes a message in, unless the limits say no. waiting is the bytes of entries that the loop
+// has passed on to the disk already.
+func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
+	size := entryBytes(msg)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.received >= cfg.ReceivedMax {
+		return false
+	}
+	// A message always finds room when nothing else waits, so that no size can block replication.
+	if queued := m.receivedBytes + waiting; size > 0 && queued > 0 && queued+size > cfg.ReceivedBytesMax {
+		return false
+	}
+	m.events = append(m.events, raft.Received{Message: msg})
+	m.received++
+	m.receivedBytes += size
+	m.poke()
+	return true
+}
+
+// happen takes a PeerUp, PeerLost or SendDropped in.
+func (m *mailbox) happen(e raft.Event) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.events)-m.received >= happeningsMax {
+		return false
+	}
+	m.events = append(m.events, e)
+	m.poke()
+	return true
+}
+
+func (m *mailbox) persistedUpTo(seq raft.Seq) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.persisted = seq
+	m.poke()
+}
+
+func (m *mailbox) appliedUpTo(id raft.EntryID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.applied = id
+	m.poke()
+}
+
+func (m *mailbox) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closing = true
+	m.poke()
+}
+
+// inspect asks the loop for the core's status; reply needs a capacity of 1.
+func (m *mailbox) inspect(reply chan<- raft.CoreStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.inspections = append(m.inspections, reply)
+	m.poke()
+}
+
+// take appends what waits to batch, within the limits of one batch.
+func (m *mailbox) take(batch []raft.Event) (events []raft.Event, inspections []chan<- raft.CoreStatus, closing bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.persisted != 0 {
+		batch = append(batch, raft.Persisted{Seq: m.persisted})
+		m.persisted = 0
+	}
+	if m.applied != (raft.EntryID{}) {
+		batch = append(batch, raft.Applied{ID: m.applied})
+		m.applied = raft.EntryID{}
+	}
+	n, bytes := 0, 0
+	for n < len(m.events) && n < batchEventsMax && bytes < batchBytesMax {
+		if r, ok := m.events[n].(raft.Received); ok {
+			size := entryBytes(r.Message)
+			bytes += size
+			m.receivedBytes -= size
+			m.received--
+		}
+		n++
+	}
+	batch = append(batch, m.events[:n]...)
+	rest := copy(m.events, m.events[n:])
+	clear(m.events[rest:])
+	m.events = m.events[:rest]
+	if rest > 0 {
+		m.poke()
+	}
+	inspections, m.inspections = m.inspections, nil
+	return batch, inspections, m.closing
+}
+
+// depth returns how much waits.
+func (m *mailbox) depth() (received, bytes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.received, m.receivedBytes
+}
+
+// entryBytes is the size of the entries that a message carries.
+func entryBytes(m raft.Message) int {
+	switch b := m.Body.(type) {
+	case raft.AppendRequest:
+		return recordBytes(b.Entries)
+	case raft.FoundRequest:
+		return len(b.Entry.Data) + raft.RecordOverheadBytes
+	}
+	return 0
+}
+
+func recordBytes(entries []raft.Entry) int {
+	n := raft.RecordOverheadBytes * len(entries)
+	for i := range entries {
+		n += len(entries[i].Data)
+	}
+	return n
+}

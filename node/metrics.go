@@ -1,0 +1,279 @@
+package node
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// Metrics is the counters of a node at one moment. Counters only grow while the node lives; gauges are
+// marked as such. docs/metrics.md says what to watch, and when to worry.
+type Metrics struct {
+	Term              raft.Term  // gauge
+	Leading           bool       // gauge: this member leads
+	LeaderKnown       bool       // gauge
+	LastIndex         raft.Index // gauge: of the log
+	PersistedIndex    raft.Index // gauge: durable here
+	CommitIndex       raft.Index // gauge: committed and durable here
+	AppliedIndex      raft.Index // gauge
+	ApplyingSeconds   float64    // gauge: for how long the running call of the FSM has been at it; 0: none is
+	Wiped             bool       // gauge, see ErrWiped
+	Elections         uint64
+	LeaderChanges     uint64
+	StaleMembers      uint64 // times that this member led and found one that holds less than it has acknowledged
+	DiskStalls        uint64 // times that this member led and its disk stood still
+	LateWakes         uint64 // times that the loop woke half an election timeout after its deadline, or later
+	Steps             uint64
+	Proposals         uint64 // calls of Propose that were answered
+	ProposalsFailed   ProposalFailures
+	Reads             uint64
+	CommandsApplied   uint64
+	Writes            uint64
+	EntriesWritten    uint64
+	EntryBytesWritten uint64
+	MessagesSent      uint64
+	EntriesSent       uint64
+	MessagesReceived  uint64
+	Dropped           Drops
+	Connections       uint64 // connections that came to stand
+	ConnectionsLost   uint64
+	Refusals          map[raft.RefusalReason]uint64 // handshakes refused, by this member or by others
+
+	WaitingProposals     int // gauge: callers of Propose and Barrier
+	WaitingProposalBytes int // gauge
+	WaitingReads         int // gauge
+	WaitingReceived      int // gauge: messages for the loop
+	WaitingReceivedBytes int // gauge
+	WaitingWrites        int // gauge: for the disk
+	WaitingWriteBytes    int // gauge: of entries
+	WaitingSends         int // gauge: messages for all peers
+
+	StepEvents     Histogram // events that one Step took
+	StepSeconds    Histogram
+	ApplyCommands  Histogram // commands in one FSM.Apply
+	ApplySeconds   Histogram
+	WriteEntries   Histogram // entries in one storage write
+	WriteSeconds   Histogram // with its sync
+	ProposeSeconds Histogram // successful ones, from call to answer
+}
+
+// ProposalFailures counts failed proposals by what the caller was told.
+type ProposalFailures struct {
+	NotLeader, Overloaded, TooLarge, Unknown, Other uint64
+}
+
+// Drops counts messages that were dropped, by reason.
+type Drops struct {
+	QueueFull uint64 // the queue to the peer was full
+	Send      uint64 // the transport did not take them
+	Stale     uint64 // the log has changed since they were made
+	Received  uint64 // no room for what had arrived
+	Forged    uint64 // they claimed to be from somebody else
+	Events    uint64 // no room for an event about a connection
+}
+
+// Histogram counts values in fixed buckets.
+type Histogram struct {
+	Bounds []float64 // upper bounds, inclusive; shared, not to be changed
+	Counts []uint64  // one more than Bounds: the last is what is above all of them
+	Sum    float64
+}
+
+// Count is the number of values.
+func (h Histogram) Count() uint64 {
+	var n uint64
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+var (
+	secondsBounds = []float64{
+		.00001, .00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5,
+	}
+	countBounds = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384}
+)
+
+// histogram is a Histogram that is being filled. Values are kept as integers: nanoseconds or counts.
+type histogram struct {
+	bounds []float64
+	unit   float64 // of the integer, in the unit of bounds
+	counts []atomic.Uint64
+	sum    atomic.Uint64
+}
+
+func newHistogram(bounds []float64, unit float64) *histogram {
+	return &histogram{bounds: bounds, unit: unit, counts: make([]atomic.Uint64, len(bounds)+1)}
+}
+
+func (h *histogram) observe(value int64) {
+	i, v := 0, float64(value)*h.unit
+	for i < len(h.bounds) && v > h.bounds[i] {
+		i++
+	}
+	h.counts[i].Add(1)
+	h.sum.Add(uint64(max(value, 0)))
+}
+
+func (h *histogram) read() Histogram {
+	out := Histogram{Bounds: h.bounds, Counts: make([]uint64, len(h.counts)), Sum: float64(h.sum.Load()) * h.unit}
+	for i := range h.counts {
+		out.Counts[i] = h.counts[i].Load()
+	}
+	return out
+}
+
+// counters is what a running node counts.
+type counters struct {
+	elections, leaderChanges, diskStalls                 atomic.Uint64
+	lateWakes, steps                                     atomic.Uint64
+	staleMembers                                         atomic.Uint64
+	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
+	unknown, otherFailures, reads, commands              atomic.Uint64
+	writes, entriesWritten, bytesWritten                 atomic.Uint64
+	messagesSent, entriesSent, received                  atomic.Uint64
+	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
+	droppedReceived, droppedForged, droppedEvents        atomic.Uint64
+	connected, lost, committed                           atomic.Uint64
+	refusals                                             [raft.RefusedSlowDisk + 1]atomic.Uint64 // 0 = any other
+	stepEvents, applyCommands, writeEntries              *histogram
+	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
+}
+
+func newCounters() *counters {
+	seconds := func() *histogram { return newHistogram(secondsBounds, 1e-9) }
+	counts := func() *histogram { return newHistogram(countBounds, 1) }
+	return &counters{
+		stepEvents: counts(), applyCommands: counts(), writeEntries: counts(),
+		stepSeconds: seconds(), applySeconds: seconds(), writeSeconds: seconds(), proposeTime: seconds(),
+	}
+}
+
+func (c *counters) stepped(events int, took time.Duration) {
+	c.steps.Add(1)
+	c.stepEvents.observe(int64(events))
+	c.stepSeconds.observe(int64(took))
+}
+
+func (c *counters) wrote(w raft.Write, took time.Duration) {
+	c.writes.Add(1)
+	c.writeSeconds.observe(int64(took))
+	if w.Log != nil {
+		c.entriesWritten.Add(uint64(len(w.Log.Entries)))
+		c.bytesWritten.Add(uint64(recordBytes(w.Log.Entries)))
+		c.writeEntries.observe(int64(len(w.Log.Entries)))
+	}
+}
+
+func (c *counters) applied(commands int, took time.Duration) {
+	c.commands.Add(uint64(commands))
+	c.applyCommands.observe(int64(commands))
+	c.applySeconds.observe(int64(took))
+}
+
+func (c *counters) sent(batch []raft.Message) {
+	c.messagesSent.Add(uint64(len(batch)))
+	for _, m := range batch {
+		if a, ok := m.Body.(raft.AppendRequest); ok {
+			c.entriesSent.Add(uint64(len(a.Entries)))
+		}
+	}
+}
+
+func (c *counters) refused(r raft.RefusalReason) {
+	if int(r) >= len(c.refusals) {
+		r = 0
+	}
+	c.refusals[r].Add(1)
+}
+
+func (c *counters) proposed(err error, took time.Duration) {
+	c.proposals.Add(1)
+	var notLeader *raft.NotLeaderError
+	var tooLarge *raft.TooLargeError
+	switch {
+	case err == nil:
+		c.proposeTime.observe(int64(took))
+	case errors.As(err, &notLeader):
+		c.notLeader.Add(1)
+	case errors.Is(err, raft.ErrOverloaded):
+		c.overloaded.Add(1)
+	case errors.As(err, &tooLarge):
+		c.tooLarge.Add(1)
+	case errors.Is(err, raft.ErrOutcomeUnknown):
+		c.unknown.Add(1)
+	default:
+		c.otherFailures.Add(1)
+	}
+}
+
+// noted counts decisions.
+func (c *counters) noted(notes []raft.Note) {
+	for i := range notes {
+		switch notes[i].Kind {
+		case raft.NoteDiskStalled:
+			c.diskStalls.Add(1)
+		case raft.NoteStaleMember:
+			c.staleMembers.Add(1)
+		}
+	}
+}
+
+// changed counts a change of leadership.
+func (c *counters) changed(from, to raft.Leadership) {
+	if to.Role == raft.Candidate && from != to {
+		c.elections.Add(1)
+	}
+	if to.Leader != "" && to.Leader != from.Leader {
+		c.leaderChanges.Add(1)
+	}
+}
+
+// Metrics returns the counters as they are now. It may be called from any goroutine, also after the
+// node has ended, and does not wait for the loop.
+func (n *Node) Metrics() Metrics {
+	c := n.counters
+	m := Metrics{
+		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(),
+		DiskStalls: c.diskStalls.Load(), StaleMembers: c.staleMembers.Load(), LateWakes: c.lateWakes.Load(), Steps: c.steps.Load(),
+		Proposals: c.proposals.Load(),
+		ProposalsFailed: ProposalFailures{
+			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),
+		},
+		Reads: c.reads.Load(), CommandsApplied: c.commands.Load(),
+		Writes: c.writes.Load(), EntriesWritten: c.entriesWritten.Load(), EntryBytesWritten: c.bytesWritten.Load(),
+		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(),
+		Dropped: Drops{
+			c.droppedQueueFull.Load(), c.droppedSend.Load(), c.droppedStale.Load(),
+			c.droppedReceived.Load(), c.droppedForged.Load(), c.droppedEvents.Load(),
+		},
+		Connections: c.connected.Load(), ConnectionsLost: c.lost.Load(),
+		Refusals:   make(map[raft.RefusalReason]uint64),
+		StepEvents: c.stepEvents.read(), StepSeconds: c.stepSeconds.read(),
+		ApplyCommands: c.applyCommands.read(), ApplySeconds: c.applySeconds.read(),
+		WriteEntries: c.writeEntries.read(), WriteSeconds: c.writeSeconds.read(), ProposeSeconds: c.proposeTime.read(),
+	}
+	for r := range c.refusals {
+		if count := c.refusals[r].Load(); count > 0 {
+			m.Refusals[raft.RefusalReason(r)] = count
+		}
+	}
+	n.gauge(&m)
+	return m
+}
+
+// gauge fills in the gauges.
+func (n *Node) gauge(m *Metrics) {
+	now, _ := n.watched.load()
+	m.Term, m.Leading, m.LeaderKnown = now.Term, now.Role == raft.Leader, now.Leader != ""
+	m.Wiped = n.identity.isWiped()
+	m.LastIndex, m.PersistedIndex, m.WaitingWriteBytes = n.tail.depth()
+	m.CommitIndex, m.AppliedIndex = raft.Index(n.counters.committed.Load()), n.applied.index()
+	m.ApplyingSeconds = n.fsmCalls.since().Seconds()
+	m.WaitingProposals, m.WaitingReads, m.WaitingProposalBytes = n.requests.depth()
+	m.WaitingReceived, m.WaitingReceivedBytes = n.mailbox.depth()
+	m.WaitingWrites, m.WaitingSends = n.writer.depth(), n.senders.depth()
+}

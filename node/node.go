@@ -1,0 +1,483 @@
+package node
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// Node is one running member of a cluster: a Core, and around it the loop that honours its outputs,
+// a writer for the disk, senders for the network, and an applier for the FSM. Its methods may be
+// called from any goroutine.
+type Node struct {
+	cfg       Config
+	storage   raft.Storage
+	transport raft.Transport
+	base      time.Time // Now.Mono counts from here
+
+	core     *raft.Core      // the loop's own, like the next two
+	current  raft.Leadership // as of the last Step
+	deadline *time.Timer
+	armed    raft.Time // when the timer fires; 0: it is not running
+	due      raft.Time // the deadline of the last Output
+	late     lateness
+	// unreadable is the entry of a later release that was refused last; the loop's own.
+	unreadable raft.EntryID
+
+	mailbox  *mailbox
+	requests *requests
+	tail     *tail
+	entries  logReader
+	writer   *writer
+	senders  *senders
+	applier  *applier
+	applied  *appliedIndex
+	fsmCalls *fsmCalls
+	identity *identity
+	watched  *watched
+	history  *history
+	counters *counters
+	logger   *guardedLogger
+	mark     atomic.Pointer[raft.Mark] // nil: none. It may not be durable yet
+
+	wg         sync.WaitGroup // every goroutine but the loop
+	stop       chan struct{}  // closed when the node begins to end
+	loopEnded  chan struct{}  // closed once lastStatus is set
+	lastStatus raft.CoreStatus
+	done       chan struct{} // closed when everything has ended
+
+	mu       sync.Mutex
+	err      error // why it ended
+	closeErr error // what went wrong at the end
+
+	closing sync.Once
+}
+
+// Start starts a member on what the storage holds, or, if that is blank, one that founds a cluster
+// with the other members of cfg.Initial or waits to be added to one. The node owns the storage and
+// the transport once Start returned nil, and closes them; until then they are the caller's. ctx
+// bounds the start alone.
+//
+// It fails with everything that is wrong with cfg, joined; with the storage's *IdentityError,
+// ErrLocked, *CorruptError or *LaterVersionError in a *StorageError; with a *StaleImageError or *ContradictedError, at every
+// start once the store is marked so; with a *FSMError or *AppliedBeyondLogError; or with what the
+// transport's Start returned, in a *TransportError.
+func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if fsm == nil || storage == nil || transport == nil {
+		return nil, errors.New("raft: Start needs an FSM, a Storage and a Transport; one of them is nil")
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.carriedBy(transport.AppendBytesMax()); err != nil {
+		return nil, err
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = randomNumber()
+	}
+	stored, err := load(ctx, cfg, storage)
+	if err != nil {
+		return nil, err
+	}
+	if stored.Applied, err = durablyApplied(fsm); err != nil {
+		return nil, err
+	}
+	n := newNode(cfg, storage, transport, stored)
+	n.applier = newApplier(n, fsm, stored.Applied)
+	n.applied.advance(stored.Applied.Index)
+	first, err := n.newCore(stored)
+	if err != nil {
+		return nil, err
+	}
+	n.identity.publish(n.core.Status())
+	if err := guarded(func() error { return transport.Start(endpoint{n}) }); err != nil {
+		return nil, &raft.TransportError{Op: "start", Err: err}
+	}
+	n.wg.Go(n.writer.run)
+	n.wg.Go(n.applier.run)
+	n.wg.Go(n.warnUntilFounded)
+	go n.run(first)
+	return n, nil
+}
+
+// load reads the storage; a panic there is an error.
+func load(ctx context.Context, cfg Config, s raft.Storage) (stored raft.Stored, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &raft.StorageError{Op: "load", Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	stored, err = s.Load(ctx, raft.Identity{
+		Cluster: cfg.Cluster, ID: cfg.ID, Fresh: raft.Incarnation(randomNumber()), Nonce: randomNumber(),
+	})
+	if err != nil {
+		return raft.Stored{}, &raft.StorageError{Op: "load", Err: err}
+	}
+	if stored.Mark != nil {
+		return raft.Stored{}, stored.Mark.Err()
+	}
+	return stored, nil
+}
+
+// randomNumber is never 0.
+func randomNumber() uint64 {
+	var b [8]byte
+	for {
+		crand.Read(b[:]) // never fails
+		if n := binary.LittleEndian.Uint64(b[:]); n != 0 {
+			return n
+		}
+	}
+}
+
+func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored raft.Stored) *Node {
+	n := &Node{
+		cfg: cfg, storage: storage, transport: transport, base: time.Now(),
+		mailbox: newMailbox(), tail: newTail(stored.Log.Last.Index, cfg.TailBytesMax),
+		fsmCalls: &fsmCalls{}, watched: &watched{changed: make(chan struct{})},
+		history: &history{}, counters: newCounters(), logger: &guardedLogger{logger: cfg.Logger},
+		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
+	}
+	n.applied = &appliedIndex{calls: n.fsmCalls}
+	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.poke)
+	n.entries = logReader{n.tail, storage}
+	n.writer = newWriter(n)
+	n.senders = newSenders(n)
+	n.identity = newIdentity(n, stored)
+	return n
+}
+
+func (n *Node) newCore(stored raft.Stored) (first raft.Output, err error) {
+	defer n.recoverCore(&err)
+	cfg := n.cfg.core()
+	crand.Read(cfg.NewCluster[:])
+	n.core, first, err = raft.NewCore(cfg, stored, n.now())
+	return first, err
+}
+
+// recoverCore turns a panic of the core into the error that ends the node, and not the process.
+func (n *Node) recoverCore(err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	broken, ok := p.(*raft.InvariantError)
+	if !ok {
+		broken = &raft.InvariantError{Rule: fmt.Sprint(p), State: string(debug.Stack())}
+	}
+	if broken.State == "" {
+		broken.State = string(debug.Stack())
+	}
+	*err = broken
+}
+
+// now reads the clock. Mono begins at 1: in the core, 0 is "never".
+func (n *Node) now() raft.Now {
+	t := time.Now()
+	return raft.Now{Mono: raft.Time(t.Sub(n.base) + 1), Wall: t.UnixNano()}
+}
+
+// run is the loop's goroutine; it ends the node when the loop ends, also if a logger or a transport ends
+// the goroutine.
+func (n *Node) run(first raft.Output) {
+	n.deadline = time.NewTimer(time.Hour)
+	defer n.deadline.Stop()
+	defer n.shutdown()
+	defer func() { n.fail(&raft.TransportError{Op: "connect, or the logger", Err: errGoexit}) }()
+	n.honour(first)
+	n.fail(n.loop())
+}
+
+// loop takes everything that waits, steps it as one batch and honours the one output, until the node
+// is to end. It knows no Raft.
+func (n *Node) loop() error {
+	var batch []raft.Event
+	for {
+		select {
+		case <-n.stop:
+			return nil
+		case <-n.mailbox.wake:
+		case <-n.deadline.C:
+			if n.armed = 0; n.now().Mono < n.due {
+				n.wakeAt(n.due)
+				continue
+			}
+		}
+		var inspections []chan<- raft.CoreStatus
+		var closing bool
+		clear(batch)
+		batch, inspections, closing = n.mailbox.take(batch[:0])
+		batch = n.requests.take(batch)
+		if closing {
+			batch = append(batch, raft.Closing{})
+		}
+		out, err := n.step(batch)
+		if err != nil {
+			return err
+		}
+		n.honour(out)
+		n.late.rests = n.now().Mono
+		if len(inspections) > 0 {
+			s := n.core.Status()
+			for _, reply := range inspections {
+				reply <- s
+			}
+		}
+		if closing {
+			return raft.ErrClosed
+		}
+	}
+}
+
+// step runs one Step. If the core finds itself broken, its output is lost with it.
+func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
+	defer n.recoverCore(&err)
+	now := n.now() // after the last event of the batch was taken
+	n.woke(now.Mono)
+	out = n.core.Step(now, batch...)
+	n.counters.stepped(len(batch), time.Duration(n.now().Mono-now.Mono))
+	return out, nil
+}
+
+// honour does what an Output wants, in an order that its contract allows. The tail comes first: whoever
+// hears of an entry, or of the log's generation, finds it there.
+func (n *Node) honour(out raft.Output) {
+	if log := out.Write.Log; log != nil {
+		for i := range log.Entries {
+			log.Entries[i].Seal()
+		}
+		n.tail.write(log)
+	}
+	n.history.add(n.now().Wall, out.Notes)
+	n.explainSlowElection(out.Notes)
+	n.counters.noted(out.Notes)
+	n.warnOfLaterRelease(out.Notes)
+	n.noticeVerdicts(out)
+	n.noticeLeadership(out)
+	n.senders.send(out.Send)
+	if out.Write.Seq != 0 {
+		n.writer.enqueue(out.Write)
+	}
+	if out.Config != nil {
+		n.connect(n.identity.others(*out.Config))
+		n.senders.retain(*out.Config)
+	}
+	n.requests.answer(out.Answers, n.explain)
+	if out.Apply.Index != 0 {
+		n.counters.committed.Store(uint64(out.Apply.Index))
+		n.applier.applyUpTo(out.Apply)
+	}
+	n.wakeAt(out.WakeAt)
+}
+
+// warnOfLaterRelease says once for each entry that this member cannot go on without a newer release.
+func (n *Node) warnOfLaterRelease(notes []raft.Note) {
+	for i := range notes {
+		if note := &notes[i]; note.Kind == raft.NoteLaterVersion && note.ID != n.unreadable {
+			n.unreadable = note.ID
+			n.logger.log(hclog.Error, "an entry was refused that a later release wrote: start that release on this member",
+				"entry", note.ID.String(), "member", string(note.Peer))
+		}
+	}
+}
+
+const (
+	foundingPatience = 10 * time.Second // then it is logged what a founding waits for
+	foundingPause    = 5 * time.Minute  // before that is logged again
+)
+
+// warnUntilFounded says now and then why there is no cluster yet: one member of the list that is not there keeps
+// all others waiting, which run without an error.
+func (n *Node) warnUntilFounded() {
+	timer := time.NewTimer(foundingPatience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-n.loopEnded:
+			return
+		}
+		s := n.Status()
+		if s.Err != nil || s.Wiped || s.Founded && s.Term > 0 {
+			return
+		}
+		n.cfg.Logger.Warn("there is no cluster yet", "reason", s.LeaderReason)
+		timer.Reset(foundingPause)
+	}
+}
+
+// wakeAt sees to it that the loop wakes at the deadline. Deadlines mostly move away while the timer runs;
+// it is left alone then, fires early now and then, and is set anew: that is cheaper than to set it
+// with each message.
+func (n *Node) wakeAt(at raft.Time) {
+	n.due = at
+	if n.armed != 0 && n.armed <= at {
+		return
+	}
+	n.armed = at
+	n.deadline.Reset(max(0, time.Duration(at-n.now().Mono)))
+}
+
+// noticeLeadership publishes who leads, and what a handshake says, when that may have changed.
+func (n *Node) noticeLeadership(out raft.Output) {
+	before, now := n.current, n.core.Leadership()
+	if now == before && out.Config == nil {
+		return
+	}
+	n.identity.publish(n.core.Status())
+	n.current = now
+	if now == before {
+		return
+	}
+	n.counters.changed(before, now)
+	why := n.history.change(before, now, out.Notes)
+	n.watched.publish(now)
+	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
+		"leader", string(now.Leader), "reason", why)
+}
+
+// happen tells the loop of an event about a connection.
+func (n *Node) happen(e raft.Event) {
+	if !n.mailbox.happen(e) {
+		n.counters.droppedEvents.Add(1)
+	}
+}
+
+// fail begins the end of the node; the first reason is the one that counts.
+func (n *Node) fail(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err == nil && err != nil {
+		n.err = err
+		close(n.stop)
+	}
+}
+
+// closeFailed keeps what went wrong while the node ended.
+func (n *Node) closeFailed(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closeErr = errors.Join(n.closeErr, err)
+}
+
+// shutdown lets every caller go, then ends every goroutine, then closes what the node owns.
+func (n *Node) shutdown() {
+	var broken *raft.InvariantError
+	if !errors.As(n.Err(), &broken) {
+		n.lastStatus = n.core.Status()
+	} else {
+		n.lastStatus = raft.CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, Boot: n.identity.lineage.Last().Boot}
+	}
+	n.lastStatus.Leadership = raft.Leadership{Term: n.current.Term}
+	n.watched.publish(n.lastStatus.Leadership)
+	close(n.loopEnded)
+	n.requests.end(raft.ErrClosed)
+	n.applied.end(raft.ErrClosed)
+	n.senders.close()
+	if err := guarded(n.transport.Close); err != nil {
+		n.closeFailed(&raft.TransportError{Op: "close", Err: err})
+	}
+	n.wg.Wait()
+	if err := guarded(n.storage.Close); err != nil {
+		n.closeFailed(&raft.StorageError{Op: "close", Err: err})
+	}
+	n.report()
+	close(n.done)
+}
+
+// report logs why the node ended, in one line, and before it what led there: loud enough to be kept if it
+// is a bug of ours, quietly if it is the disk or the application.
+func (n *Node) report() {
+	log, err := n.logger.log, n.Err()
+	if errors.Is(err, raft.ErrClosed) {
+		log(hclog.Info, "node closed")
+		return
+	}
+	level := hclog.Debug
+	var broken *raft.InvariantError
+	if errors.As(err, &broken) {
+		level = hclog.Info
+		log(hclog.Info, "state", "state", broken.State)
+	}
+	for _, note := range n.history.all() {
+		log(level, "note", "note", note.String())
+	}
+	log(hclog.Error, "node ended", "error", err)
+}
+
+// Done is closed when the node has ended: after Close, or by itself. Err says why.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err returns nil while the node runs, ErrClosed after Close, and otherwise what ended it: a
+// *StorageError, *FSMError, *TransportError, *StaleImageError, *ContradictedError or *InvariantError.
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// Close hands leadership over if this member leads, or waits for a hand-over that is under way: for as long
+// as the disks take for an election, and for 64 election timeouts at most. Then it ends the node, waits for
+// all its goroutines (so also for a running FSM.Apply, and for a write that the disk has not finished,
+// however long it stands still), and closes the storage and the transport. It is idempotent, and returns
+// what went wrong on the way, or what had ended the node before. Within a call of the FSM it does nothing
+// and returns ErrWithinFSM: an FSM ends its node by returning an error.
+func (n *Node) Close() error {
+	if n.fsmCalls.within() {
+		return raft.ErrWithinFSM
+	}
+	n.closing.Do(func() {
+		if now, _ := n.watched.load(); now.Role == raft.Leader {
+			n.handOver()
+		}
+		n.mailbox.close()
+	})
+	<-n.done
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if errors.Is(n.err, raft.ErrClosed) {
+		return n.closeErr
+	}
+	return errors.Join(n.err, n.closeErr)
+}
+
+// closeTimeouts is how many election timeouts Close waits for a hand-over of its own. The core ends one as
+// soon as the disks and the network allow; slow ones may take ten timeouts for each write.
+const closeTimeouts = 64
+
+// handOver hands leadership over, or waits for a hand-over that is under way: its target may need this
+// member's vote, and TimeoutNow again if it was lost. It is as good as it gets: the others elect one anyway.
+func (n *Node) handOver() {
+	limit := closeTimeouts * n.cfg.ElectionTimeout
+	if until := n.coreStatus().HandingOverUntil; until > 0 {
+		limit = time.Duration(until - n.now().Mono)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for now := range n.Watch(ctx) {
+		var notNow *raft.NotLeaderError
+		if now.Role != raft.Leader && now.Leader != "" ||
+			now.Role == raft.Leader && !errors.As(n.TransferLeadership(ctx, ""), &notNow) {
+			return
+		}
+	}
+}
+
+// dropped counts a message that did not leave, and tells the core if it was an append.
+func (n *Node) dropped(m raft.Message, counter interface{ Add(uint64) uint64 }) {
+	counter.Add(1)
+	if a, ok := m.Body.(raft.AppendRequest); ok {
+		n.happen(raft.SendDropped{To: m.To.ID, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}})
+	}
+}

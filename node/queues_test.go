@@ -1,0 +1,354 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// ledgerDisk is a storage that keeps what is written, and wants a signal before each write, if it has one.
+type ledgerDisk struct {
+	raft.Storage // nil: nothing else is called
+	signal       chan struct{}
+	mu           sync.Mutex
+	written      []raft.StorageWrite
+}
+
+func (d *ledgerDisk) Write(w raft.StorageWrite) error {
+	if d.signal != nil {
+		<-d.signal
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.written = append(d.written, w)
+	return nil
+}
+
+// tally is an FSM that counts.
+type tally struct {
+	raft.FSM // nil: nothing else is called
+	n        int
+}
+
+func (c *tally) Apply(batch []raft.Entry, _ [][]byte) error { c.n += len(batch); return nil }
+
+// parts is a node whose goroutines a test starts one by one.
+func parts(storage raft.Storage, wires raft.Transport, change func(*Config)) *Node {
+	cfg := Config{ID: "n1", Cluster: "test"}
+	if change != nil {
+		change(&cfg)
+	}
+	return newNode(cfg.withDefaults(), storage, wires, raft.Stored{})
+}
+
+// voteOf is a write that nothing is merged with.
+func voteOf(seq raft.Seq) raft.Write {
+	return raft.Write{Seq: seq, Hard: &raft.HardState{Term: raft.Term(seq)}}
+}
+
+// persistedIn returns how far the loop was told that the disk is.
+func persistedIn(n *Node) raft.Seq {
+	batch, _, _ := n.mailbox.take(nil)
+	for _, e := range batch {
+		if p, ok := e.(raft.Persisted); ok {
+			return p.Seq
+		}
+	}
+	return 0
+}
+
+// One wake-up is enough for all that waits, and one that comes while the writer writes is not lost.
+func TestWriter_EveryWriteOfTheQueueReachesTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &ledgerDisk{signal: make(chan struct{})}
+		n := parts(disk, nil, nil)
+		for seq := raft.Seq(1); seq <= 3; seq++ {
+			n.writer.enqueue(voteOf(seq))
+		}
+		n.wg.Go(n.writer.run)
+		synctest.Wait()
+		n.writer.enqueue(voteOf(4)) // while the first one is being written
+		for range 4 {
+			disk.signal <- struct{}{}
+		}
+		synctest.Wait()
+		n.writer.enqueue(voteOf(5)) // while it sleeps
+		disk.signal <- struct{}{}
+		synctest.Wait()
+		expect.Equal(t, raft.Seq(5), persistedIn(n))
+		expect.Len(t, disk.written, 5)
+		n.fail(raft.ErrClosed)
+		n.wg.Wait()
+	})
+}
+
+// Promises without a write of their own pile up behind a disk that stands still, up to a limit.
+func TestWriter_PromisesOverTheLimitAreLost(t *testing.T) {
+	n := parts(nil, nil, func(c *Config) { c.ReceivedMax = 3 })
+	promise := func(seq raft.Seq) raft.Write {
+		return raft.Write{Seq: seq, Then: []raft.Message{{To: raft.Peer{ID: "n2"}, Body: raft.Heartbeat{}}}}
+	}
+	for seq := raft.Seq(1); seq <= 5; seq++ {
+		n.writer.enqueue(promise(seq))
+	}
+	expect.Equal(t, 3, n.writer.depth())
+	expect.EqualValues(t, 2, n.Metrics().Dropped.QueueFull)
+	n.writer.enqueue(voteOf(6))
+	expect.Equal(t, 4, n.writer.depth(), "what must be written always finds room")
+	expect.Equal(t, raft.Seq(5), n.writer.queue[2].Seq, "what was lost is not waited for")
+}
+
+// A follower's appends are dropped while as many writes wait for its disk.
+func TestReceive_AppendsAreDroppedWhileTheDiskHasEnough(t *testing.T) {
+	n := parts(nil, nil, func(c *Config) { c.ReceivedMax = 4 })
+	appended := raft.Message{From: raft.Peer{ID: "n2"}, Body: raft.AppendRequest{Entries: entriesOf(1, 0, 1, 10)}}
+	beat := raft.Message{From: raft.Peer{ID: "n2"}, Body: raft.Heartbeat{}}
+	for seq := raft.Seq(1); seq <= 3; seq++ {
+		n.writer.enqueue(voteOf(seq))
+	}
+	endpoint{n}.Receive("n2", []raft.Message{appended})
+	expect.Zero(t, n.Metrics().Dropped.Received)
+	n.writer.enqueue(voteOf(4))
+	endpoint{n}.Receive("n2", []raft.Message{appended, beat})
+	expect.EqualValues(t, 1, n.Metrics().Dropped.Received, "the append, and not the heartbeat")
+	received, _ := n.mailbox.depth()
+	expect.Equal(t, 2, received)
+}
+
+func TestSender_OneWakeUpIsEnoughForAllThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		n := parts(nil, w, nil)
+		s := newSender(n, "n2", raft.LaneUrgent)
+		for range 2*sendBatchMax + 10 {
+			require.True(t, s.enqueue(raft.Message{To: raft.Peer{ID: "n2"}, Body: raft.Heartbeat{}}))
+		}
+		n.wg.Go(s.run)
+		synctest.Wait()
+		sent := 0
+		for _, b := range w.batches {
+			sent += len(b)
+			expect.LessOrEqual(t, len(b), sendBatchMax)
+		}
+		expect.Equal(t, 2*sendBatchMax+10, sent)
+		close(s.stop)
+		n.wg.Wait()
+	})
+}
+
+func TestSenders_AreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := parts(nil, &wire{}, nil)
+		for i := range sendersMax + 3 {
+			n.senders.send([]raft.Message{{To: raft.Peer{ID: raft.NodeID("n" + string(rune('A'+i%26)) + string(rune('a'+i/26)))}, Body: raft.Heartbeat{}}})
+		}
+		synctest.Wait()
+		expect.Len(t, n.senders.peers, sendersMax)
+		expect.EqualValues(t, 3, n.Metrics().Dropped.QueueFull)
+		n.senders.close()
+		n.wg.Wait()
+	})
+}
+
+func TestApplier_OneWakeUpIsEnoughForAllThatIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := parts(nil, nil, nil)
+		const last = 3*applyEntriesMax + 7
+		n.tail.write(&raft.LogWrite{Entries: entriesOf(1, 0, last, 1), Generation: 1})
+		state := &tally{}
+		n.applier = newApplier(n, state, raft.EntryID{})
+		n.applier.applyUpTo(raft.EntryID{Term: 1, Index: last})
+		n.wg.Go(n.applier.run)
+		synctest.Wait()
+		expect.Equal(t, last, state.n)
+		expect.Equal(t, raft.Index(last), n.applied.index())
+		n.applier.applyUpTo(raft.EntryID{Term: 1, Index: last})
+		n.fail(raft.ErrClosed)
+		n.wg.Wait()
+	})
+}
+
+func TestWaitApplied_TheNumberOfWaitersIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := parts(nil, nil, func(c *Config) { c.ProposalsMax = 2 })
+		ctx, cancel := context.WithCancel(context.Background())
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- n.WaitApplied(ctx, 7) }()
+		}
+		synctest.Wait()
+		expect.ErrorIs(t, n.WaitApplied(ctx, 7), raft.ErrOverloaded)
+		cancel()
+		expect.ErrorIs(t, <-results, context.Canceled)
+		expect.ErrorIs(t, <-results, context.Canceled)
+		ctx, cancel = context.WithCancel(context.Background())
+		defer cancel()
+		go func() { results <- n.WaitApplied(ctx, 7) }()
+		synctest.Wait()
+		n.applied.advance(7)
+		expect.NoError(t, <-results, "whoever gives up makes room")
+	})
+}
+
+func TestMailbox_HappeningsAreBounded(t *testing.T) {
+	m := newMailbox()
+	for range happeningsMax {
+		require.True(t, m.happen(raft.PeerLost{ID: "n2"}))
+	}
+	expect.False(t, m.happen(raft.PeerLost{ID: "n2"}))
+	cfg := Config{}.withDefaults()
+	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg), "they do not take the room of messages")
+	batch, _, _ := m.take(nil)
+	expect.Len(t, batch, batchEventsMax, "nor more of a step than its share")
+}
+
+// A queue of more proposals than one step takes wakes the loop again, and what has left its caller still
+// counts until the loop has passed it by.
+func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
+	pokes := 0
+	cfg := Config{Limits: raft.Limits{ProposalsMax: batchEventsMax + 1}}.withDefaults()
+	r := newRequests(&cfg, &fsmCalls{}, func() { pokes++ })
+	var last *call
+	for range batchEventsMax + 1 {
+		req, err := r.propose(raft.EntryCommand, nil)
+		require.NoError(t, err)
+		last = req
+	}
+	r.wait(cancelled(), last)
+	_, err := r.propose(raft.EntryCommand, nil)
+	expect.ErrorIs(t, err, raft.ErrOverloaded, "its proposal is still in the queue")
+	pokes = 0
+	r.take(nil)
+	expect.Equal(t, 1, pokes)
+	expect.Empty(t, r.take(nil))
+	expect.Equal(t, 1, pokes, "nothing is left")
+}
+
+// The outcome that comes at the moment at which its caller gives up is not left behind for whoever uses
+// the call next.
+func TestRequests_AnOutcomeThatCrossesWithACancellationGoesToNobodyElse(t *testing.T) {
+	r := newTable(nil)
+	for i := range 300 {
+		req, err := r.propose(raft.EntryCommand, nil)
+		require.NoError(t, err)
+		require.Empty(t, req.outcome, "round %d", i)
+		r.take(nil)
+		id := raft.EntryID{Term: 1, Index: raft.Index(i + 1)}
+		r.answer([]raft.Answer{{Ticket: req.ticket, Kind: raft.AnswerAccepted, ID: id}}, noReason)
+		r.applied([]raft.Entry{{Index: id.Index, Term: 1, Kind: raft.EntryCommand}}, [][]byte{{1}})
+		o := r.wait(cancelled(), req) // both are there
+		require.NoError(t, o.err, "it is applied, and its caller hears it")
+		require.Equal(t, id.Index, o.result.Index)
+	}
+	expect.Empty(t, r.table)
+	expect.Empty(t, r.accepted)
+}
+
+// Callers give up at any moment while others take their places: each hears of its own command or of none.
+func TestRequests_NobodyGetsTheResultOfAnother(t *testing.T) {
+	r := newTable(nil)
+	var callers, answerer sync.WaitGroup
+	stop := make(chan struct{})
+	answerer.Go(func() {
+		next := raft.Index(1)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			next = r.applyAll(next)
+		}
+	})
+	for c := range 8 {
+		callers.Go(func() {
+			rng := rand.New(rand.NewPCG(1, uint64(c)))
+			for i := range 2000 {
+				mine := binary.LittleEndian.AppendUint64(nil, uint64(c)<<32|uint64(i))
+				req, err := r.propose(raft.EntryCommand, mine)
+				if !expect.NoError(t, err) {
+					return
+				}
+				ctx, cancel := context.WithCancel(context.Background())
+				if rng.IntN(2) == 0 {
+					go cancel()
+				}
+				o := r.wait(ctx, req)
+				cancel()
+				if o.err == nil && !expect.Equal(t, mine, o.result.Data) {
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+	close(stop)
+	answerer.Wait()
+	r.take(nil)
+	proposals, _, bytes := r.depth()
+	expect.Zero(t, proposals+bytes)
+	expect.Empty(t, r.accepted)
+}
+
+// applyAll takes what waits, as the loop does, and answers it, as the core and the applier do, with what
+// was asked.
+func (r *requests) applyAll(next raft.Index) raft.Index {
+	var entries []raft.Entry
+	var answers []raft.Answer
+	var results [][]byte
+	for _, e := range r.take(nil) {
+		for _, p := range e.(raft.Proposed).Proposals {
+			id := raft.EntryID{Term: 1, Index: next}
+			next++
+			answers = append(answers, raft.Answer{Ticket: p.Ticket, Kind: raft.AnswerAccepted, ID: id})
+			entries = append(entries, raft.Entry{Index: id.Index, Term: 1, Kind: raft.EntryCommand})
+			results = append(results, p.Data)
+		}
+	}
+	r.answer(answers, noReason)
+	if len(entries) > 0 {
+		r.applied(entries, results)
+	}
+	return next
+}
+
+// What the applier reads must be what the core has committed, and not another entry in its place.
+func TestApplier_AppliesNothingElseThanWhatIsCommitted(t *testing.T) {
+	n := parts(nil, nil, nil)
+	n.tail.write(&raft.LogWrite{Entries: entriesOf(1, 0, 3, 1), Generation: 1})
+	state := &tally{}
+	n.applier = newApplier(n, state, raft.EntryID{})
+	n.applier.applyUpTo(raft.EntryID{Term: 2, Index: 3})
+	var broken *raft.InvariantError
+	require.ErrorAs(t, n.applier.apply(), &broken)
+	expect.Zero(t, state.n)
+}
+
+// A member tells a peer what it remembers of it once that is on the disk, and not before: the peer counts on it.
+func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := parts(nil, nil, nil)
+		h := raft.Hello{
+			ClusterName: "test", From: raft.Peer{ID: "n3", Incarnation: 33}, Expected: raft.Peer{ID: "n1"},
+			Boot: 1, Lineage: raft.Lineage{{Boot: 1, Nonce: 7}},
+		}
+		var refusal *raft.Refusal
+		n.wg.Go(func() { refusal = n.identity.meet(h) })
+		synctest.Wait()
+		memory, _ := n.identity.unwritten()
+		require.NotNil(t, memory)
+		expect.Zero(t, n.identity.hello(h.From.ID).Remembers)
+		n.identity.written(memory)
+		n.wg.Wait()
+		require.Nil(t, refusal)
+		expect.Equal(t, h.Lineage.Last(), n.identity.hello(h.From.ID).Remembers.Boot)
+	})
+}

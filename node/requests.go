@@ -1,0 +1,284 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/coxswain/raft"
+)
+
+// callKind says what a caller waits for.
+type callKind uint8
+
+const (
+	proposeCall  callKind = iota // Propose, Barrier
+	readCall                     // ReadIndex
+	transferCall                 // TransferLeadership
+)
+
+// call is one caller that waits for an answer. Its outcome channel has a capacity of 1 and gets
+// exactly one value, when the request leaves the table; then it may be used again.
+type call struct {
+	kind    callKind
+	ticket  raft.Ticket
+	bytes   int
+	taken   bool         // it has reached the core
+	id      raft.EntryID // of the accepted proposal
+	outcome chan outcome
+}
+
+// outcome is how a request went.
+type outcome struct {
+	result Result
+	index  raft.Index // of a read
+	err    error
+}
+
+// requests is the table of everybody who waits for an answer, and the queue of what the loop has not
+// taken yet. Callers, the loop and the applier share it.
+type requests struct {
+	poke  func() // wakes the loop
+	cfg   *Config
+	calls *fsmCalls
+	pool  sync.Pool // of *call
+
+	mu        sync.Mutex
+	last      raft.Ticket
+	table     map[raft.Ticket]*call
+	accepted  map[raft.Index]*call // the accepted proposals, by where they are in the log
+	counts    [transferCall + 1]int
+	bytes     int // of the proposals in the table and in the queue
+	proposals []raft.Proposal
+	asked     []raft.Event // ReadRequested and TransferRequested
+	ended     error
+}
+
+func newRequests(cfg *Config, calls *fsmCalls, poke func()) *requests {
+	return &requests{
+		cfg: cfg, calls: calls, poke: poke, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
+		table: make(map[raft.Ticket]*call), accepted: make(map[raft.Index]*call),
+	}
+}
+
+// propose queues a proposal, or refuses it at once. The copy of data that is made here is the one
+// that goes to the disk and onto the wire.
+func (r *requests) propose(kind raft.EntryKind, data []byte) (*call, error) {
+	if len(data) > r.cfg.CommandBytesMax {
+		return nil, &raft.TooLargeError{Bytes: len(data), Limit: r.cfg.CommandBytesMax}
+	}
+	size := len(data) + raft.RecordOverheadBytes
+	req, err := r.enter(proposeCall, size)
+	if err != nil {
+		return nil, err
+	}
+	proposal := raft.NewProposal(req.ticket, kind, data) // outside the lock: it may be large
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table[req.ticket] == req {
+		r.proposals = append(r.proposals, proposal)
+		r.poke()
+	}
+	return req, nil
+}
+
+func (r *requests) read() (*call, error) {
+	return r.ask(readCall, func(t raft.Ticket) raft.Event { return raft.ReadRequested{Ticket: t} })
+}
+
+func (r *requests) transfer(to raft.NodeID) (*call, error) {
+	return r.ask(transferCall, func(t raft.Ticket) raft.Event { return raft.TransferRequested{Ticket: t, To: to} })
+}
+
+func (r *requests) ask(kind callKind, event func(raft.Ticket) raft.Event) (*call, error) {
+	req, err := r.enter(kind, 0)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table[req.ticket] == req {
+		r.asked = append(r.asked, event(req.ticket))
+		r.poke()
+	}
+	return req, nil
+}
+
+// enter puts a new request into the table, within the limits.
+func (r *requests) enter(kind callKind, bytes int) (*call, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended != nil {
+		return nil, r.ended
+	}
+	waiting := max(r.counts[kind], r.queued(kind))
+	if waiting >= r.cfg.ProposalsMax || bytes > 0 && r.bytes >= r.cfg.ProposalBytesMax {
+		return nil, raft.ErrOverloaded
+	}
+	r.last++
+	req := r.pool.Get().(*call)
+	*req = call{kind: kind, ticket: r.last, bytes: bytes, outcome: req.outcome}
+	r.table[req.ticket] = req
+	r.counts[kind]++
+	r.bytes += bytes
+	return req, nil
+}
+
+// queued counts what the loop has not taken, also if its caller has gone.
+func (r *requests) queued(kind callKind) int {
+	if kind == proposeCall {
+		return len(r.proposals)
+	}
+	return len(r.asked)
+}
+
+// take appends to batch what callers have asked for since, within the limits of a batch. A proposal
+// whose caller has gone is dropped here: it never reaches the core.
+func (r *requests) take(batch []raft.Event) []raft.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, bytes := 0, 0
+	taken := make([]raft.Proposal, 0, min(len(r.proposals), batchEventsMax))
+	for n < len(r.proposals) && len(taken) < batchEventsMax && bytes < batchBytesMax {
+		p := r.proposals[n]
+		n++
+		if req := r.table[p.Ticket]; req != nil {
+			req.taken = true
+			taken = append(taken, p)
+			bytes += len(p.Data)
+		} else {
+			r.bytes -= len(p.Data) + raft.RecordOverheadBytes // see abandon
+		}
+	}
+	rest := copy(r.proposals, r.proposals[n:])
+	clear(r.proposals[rest:])
+	r.proposals = r.proposals[:rest]
+	if rest > 0 {
+		r.poke()
+	}
+	if len(taken) > 0 {
+		batch = append(batch, raft.Proposed{Proposals: taken})
+	}
+	batch = append(batch, r.asked...)
+	clear(r.asked)
+	r.asked = r.asked[:0]
+	return batch
+}
+
+// wait returns the outcome of the request, or abandons it when ctx ends first, or when the caller turns
+// out to be within the FSM.
+func (r *requests) wait(ctx context.Context, req *call) outcome {
+	defer r.pool.Put(req)
+	for overdue := r.calls.overdue(); ; overdue = nil {
+		select {
+		case o := <-req.outcome:
+			return o
+		case <-ctx.Done():
+			return r.abandon(req, ctx.Err())
+		case <-overdue:
+			if r.calls.within() {
+				return r.abandon(req, raft.ErrWithinFSM)
+			}
+		}
+	}
+}
+
+// abandon takes the request out of the table because its caller goes away.
+func (r *requests) abandon(req *call, cause error) outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table[req.ticket] != req {
+		return <-req.outcome // it came at the same moment
+	}
+	r.remove(req)
+	if req.kind == proposeCall && req.taken {
+		cause = errors.Join(raft.ErrOutcomeUnknown, cause)
+	} else {
+		r.bytes += req.bytes // the proposal stays in the queue until the loop comes by, see take
+	}
+	return outcome{err: cause}
+}
+
+// remove takes a request out of the table. Whoever does it owes it an outcome, or is its caller.
+func (r *requests) remove(req *call) {
+	delete(r.table, req.ticket)
+	if r.accepted[req.id.Index] == req {
+		delete(r.accepted, req.id.Index)
+	}
+	r.counts[req.kind]--
+	r.bytes -= req.bytes
+}
+
+func (r *requests) settle(req *call, o outcome) {
+	r.remove(req)
+	req.outcome <- o
+}
+
+// answer passes the core's answers on; explain says what error a refusal is.
+func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer) error) {
+	if len(answers) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range answers {
+		req := r.table[a.Ticket]
+		if req == nil {
+			continue // its caller has gone
+		}
+		switch a.Kind {
+		case raft.AnswerAccepted:
+			req.id = a.ID
+			r.accepted[a.ID.Index] = req
+		case raft.AnswerReadSafe:
+			r.settle(req, outcome{index: a.ID.Index})
+		case raft.AnswerTransferred:
+			r.settle(req, outcome{})
+		default:
+			r.settle(req, outcome{err: explain(req, a)})
+		}
+	}
+}
+
+// applied answers the proposers of entries that the applier has applied. results are the ones of the
+// command entries among them.
+func (r *requests) applied(entries []raft.Entry, results [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	commands := 0
+	for i := range entries {
+		var data []byte
+		if entries[i].Kind == raft.EntryCommand {
+			data = results[commands]
+			commands++
+		}
+		if len(r.accepted) == 0 {
+			return
+		}
+		if req := r.accepted[entries[i].Index]; req != nil && req.id == entries[i].ID() {
+			r.settle(req, outcome{result: Result{req.id.Index, req.id.Term, data}})
+		}
+	}
+}
+
+// end answers everyone: what reached the core may be applied yet, the rest never will be.
+func (r *requests) end(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = err
+	for _, req := range r.table {
+		if req.kind == proposeCall && req.taken {
+			r.settle(req, outcome{err: raft.ErrOutcomeUnknown})
+		} else {
+			r.settle(req, outcome{err: err})
+		}
+	}
+	r.proposals, r.asked = nil, nil
+}
+
+// depth returns the proposals and reads that wait for an answer, and the bytes of the former.
+func (r *requests) depth() (proposals, reads, bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[proposeCall], r.counts[readCall], r.bytes
+}

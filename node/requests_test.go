@@ -1,0 +1,160 @@
+package node
+
+import (
+	"context"
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+func newTable(change func(*Config)) *requests {
+	cfg := Config{ID: "n1", Cluster: "test"}.withDefaults()
+	if change != nil {
+		change(&cfg)
+	}
+	return newRequests(&cfg, &fsmCalls{}, func() {})
+}
+
+func noReason(*call, raft.Answer) error { return raft.ErrOverloaded }
+
+func cancelled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func TestRequests_ACallThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.propose(raft.EntryCommand, []byte("a"))
+	require.NoError(t, err)
+	o := r.wait(cancelled(), req)
+	expect.ErrorIs(t, o.err, context.Canceled)
+	expect.NotErrorIs(t, o.err, raft.ErrOutcomeUnknown)
+	_, _, bytes := r.depth()
+	expect.Positive(t, bytes, "its bytes are still here")
+
+	expect.Empty(t, r.take(nil))
+	_, _, bytes = r.depth()
+	expect.Zero(t, bytes)
+}
+
+func TestRequests_ACallThatIsCancelledLaterMayBeApplied(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.propose(raft.EntryCommand, []byte("a"))
+	require.NoError(t, err)
+	require.Len(t, r.take(nil), 1)
+	o := r.wait(cancelled(), req)
+	expect.ErrorIs(t, o.err, context.Canceled)
+	expect.ErrorIs(t, o.err, raft.ErrOutcomeUnknown)
+	proposals, _, bytes := r.depth()
+	expect.Zero(t, proposals+bytes)
+	r.answer([]raft.Answer{{Ticket: 1, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 1, Index: 1}}}, noReason) // for nobody
+	expect.Empty(t, r.accepted)
+}
+
+func TestRequests_TheApplierAnswersTheEntryThatWasAccepted(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.propose(raft.EntryCommand, []byte("a"))
+	require.NoError(t, err)
+	r.take(nil)
+	r.answer([]raft.Answer{{Ticket: req.ticket, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 2, Index: 7}}}, noReason)
+	r.applied([]raft.Entry{{Index: 7, Term: 3, Kind: raft.EntryCommand}}, [][]byte{[]byte("of another leader")})
+	expect.Empty(t, req.outcome)
+
+	r.applied([]raft.Entry{{Index: 6, Term: 2, Kind: raft.EntryNoop}, {Index: 7, Term: 2, Kind: raft.EntryCommand}}, [][]byte{[]byte("mine")})
+	o := r.wait(context.Background(), req)
+	expect.Equal(t, Result{7, 2, []byte("mine")}, o.result)
+	expect.Empty(t, r.table)
+	expect.Empty(t, r.accepted)
+}
+
+func TestRequests_LimitsCountWhatWaits(t *testing.T) {
+	r := newTable(func(c *Config) { c.ProposalsMax, c.ProposalBytesMax = 2, 1000 })
+	_, err := r.propose(raft.EntryCommand, make([]byte, 900))
+	require.NoError(t, err)
+	_, err = r.propose(raft.EntryCommand, make([]byte, 100))
+	require.NoError(t, err, "the last one may go over the bytes")
+	_, err = r.propose(raft.EntryCommand, nil)
+	expect.ErrorIs(t, err, raft.ErrOverloaded, "over the number")
+	_, err = r.read()
+	expect.NoError(t, err, "reads have a limit of their own")
+}
+
+// Small commands that never let up leave the largest one the same chance as themselves: what is let in
+// does not depend on its size.
+func TestRequests_TheLargestCommandDoesNotStarveBesideSmallOnes(t *testing.T) {
+	r := newTable(func(c *Config) { c.CommandBytesMax, c.ProposalBytesMax = 1000, 1000 })
+	_, err := r.propose(raft.EntryCommand, []byte("small"))
+	require.NoError(t, err)
+	large, err := r.propose(raft.EntryCommand, make([]byte, 1000))
+	require.NoError(t, err)
+	_, err = r.propose(raft.EntryCommand, []byte("small"))
+	expect.ErrorIs(t, err, raft.ErrOverloaded, "full, for small ones too")
+	_, err = r.read()
+	require.NoError(t, err, "a read has no bytes")
+	r.wait(cancelled(), large)
+	r.take(nil)
+	_, err = r.propose(raft.EntryCommand, []byte("small"))
+	expect.NoError(t, err, "its bytes are given back")
+}
+
+func TestRequests_TheEndAnswersEveryone(t *testing.T) {
+	r := newTable(nil)
+	taken, _ := r.propose(raft.EntryCommand, nil)
+	r.take(nil)
+	waiting, _ := r.propose(raft.EntryCommand, nil)
+	read, _ := r.read()
+	r.end(raft.ErrClosed)
+	expect.ErrorIs(t, r.wait(context.Background(), taken).err, raft.ErrOutcomeUnknown)
+	expect.ErrorIs(t, r.wait(context.Background(), waiting).err, raft.ErrClosed)
+	expect.ErrorIs(t, r.wait(context.Background(), read).err, raft.ErrClosed)
+	_, err := r.propose(raft.EntryCommand, nil)
+	expect.ErrorIs(t, err, raft.ErrClosed)
+}
+
+func TestMailbox_DropsWhatIsOverTheLimits(t *testing.T) {
+	cfg := Config{ReceivedMax: 3, ReceivedBytesMax: 1000}
+	carrying := func(size int) raft.Message {
+		return raft.Message{Body: raft.AppendRequest{Entries: []raft.Entry{{Data: make([]byte, size)}}}}
+	}
+	m := newMailbox()
+	expect.True(t, m.receive(carrying(5000), 0, &cfg), "one always finds room when nothing else waits")
+	expect.False(t, m.receive(carrying(1), 0, &cfg), "over the bytes")
+	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg), "a heartbeat has no bytes")
+	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg))
+	expect.False(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg), "over the number")
+
+	batch, _, _ := m.take(nil)
+	expect.Len(t, batch, 3)
+	expect.False(t, m.receive(carrying(500), 900, &cfg), "entries that wait for the disk count")
+	expect.True(t, m.receive(carrying(50), 900, &cfg))
+}
+
+func TestMailbox_ABatchHasALimit(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	m := newMailbox()
+	for range 3 {
+		m.receive(raft.Message{Body: raft.AppendRequest{Entries: []raft.Entry{{Data: make([]byte, batchBytesMax)}}}}, 0, &cfg)
+	}
+	for range 3 {
+		<-m.wake // what is left over wakes the loop again
+		batch, _, _ := m.take(nil)
+		expect.Len(t, batch, 1)
+	}
+	expect.Empty(t, m.wake)
+}
+
+func TestMailbox_OnlyTheLastOfSomeEventsCounts(t *testing.T) {
+	m := newMailbox()
+	m.persistedUpTo(3)
+	m.persistedUpTo(7)
+	m.appliedUpTo(raft.EntryID{Term: 1, Index: 2})
+	m.appliedUpTo(raft.EntryID{Term: 1, Index: 4})
+	batch, _, _ := m.take(nil)
+	expect.Equal(t, []raft.Event{raft.Persisted{Seq: 7}, raft.Applied{ID: raft.EntryID{Term: 1, Index: 4}}}, batch)
+	batch, _, _ = m.take(nil)
+	expect.Empty(t, batch)
+}

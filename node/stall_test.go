@@ -1,0 +1,166 @@
+package node_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+)
+
+// stallingDisks is a cluster of three whose disks stand still on demand, and whose messages get lost as told.
+func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
+	c *rafttest.Cluster, stall func(...raft.NodeID) (resume func()),
+) {
+	var gates sync.Map // by id
+	c = startAll(t, rafttest.Options{
+		NewFSM:    newJournal,
+		Configure: func(cfg *node.Config) { cfg.DiskStallMax = 400 * time.Millisecond },
+		Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
+			return &trap{s, func(raft.StorageWrite) error {
+				if gate, ok := gates.Load(id); ok {
+					<-gate.(chan struct{})
+				}
+				return nil
+			}}
+		},
+		Transport: func(_ raft.NodeID, wire raft.Transport) raft.Transport { return &dropping{wire, lost} },
+	})
+	return c, func(ids ...raft.NodeID) func() {
+		gate := make(chan struct{})
+		for _, id := range ids {
+			gates.Store(id, gate)
+		}
+		return func() {
+			gates.Clear()
+			close(gate)
+		}
+	}
+}
+
+func nothing(raft.Message) bool { return false }
+
+func TestDiskStall_AnotherLeadsAndWritesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stall := stallingDisks(t, nothing)
+		old := c.Leader()
+		resume := stall(old.Status().ID)
+		began := time.Now()
+		_, err := old.Propose(context.Background(), []byte("x"))
+		assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "the others have it")
+		next := c.Leader()
+		assert.Less(t, time.Since(began), 600*time.Millisecond)
+		require.NotEqual(t, old.Status().ID, next.Status().ID)
+		_, err = next.Propose(context.Background(), []byte("y"))
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, old.Metrics().DiskStalls)
+		assert.True(t, old.Status().DiskStalled)
+
+		resume()
+		c.Converge()
+		assert.False(t, old.Status().DiskStalled)
+		assert.Equal(t, raft.Follower, old.Status().Role)
+		assert.Zero(t, next.Metrics().DiskStalls)
+	})
+}
+
+func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stall := stallingDisks(t, nothing)
+		leader := c.Leader()
+		before := leader.Status().Leadership
+		resume := stall(c.IDs()...)
+		waits := make(chan error, 1)
+		go func() {
+			_, err := leader.Propose(context.Background(), []byte("x"))
+			waits <- err
+		}()
+		c.Await("the leader notices", func() bool { return leader.Metrics().DiskStalls == 1 })
+		_, err := leader.Propose(context.Background(), []byte("y"))
+		var stalled *raft.DiskStalledError
+		require.ErrorAs(t, err, &stalled)
+		require.ErrorIs(t, err, raft.ErrOverloaded)
+		assert.Equal(t, "raft: the leader's disk has not finished a write for 400ms (Config.DiskStallMax); "+
+			"not applied, try again later", err.Error())
+		assert.Contains(t, leader.Status().LeaderReason, "its disk stands still")
+		assert.EqualValues(t, 1, leader.Metrics().ProposalsFailed.Overloaded)
+
+		resume()
+		assert.NoError(t, <-waits, "what it had taken is served")
+		_, err = leader.Propose(context.Background(), []byte("y"))
+		assert.NoError(t, err)
+		assert.Equal(t, before, leader.Status().Leadership, "nobody else ever led")
+	})
+}
+
+// handOvers begin one: its disk stands still, or its caller wants it to.
+var handOvers = map[string]func(leader *node.Node, stall func(...raft.NodeID) func()) (resume func()){
+	"for a disk that stands still": func(leader *node.Node, stall func(...raft.NodeID) func()) func() {
+		resume := stall(leader.Status().ID)
+		go func() { _, _ = leader.Propose(context.Background(), []byte("x")) }()
+		return resume
+	},
+	"that was asked for": func(leader *node.Node, _ func(...raft.NodeID) func()) func() {
+		go func() { _ = leader.TransferLeadership(context.Background(), "") }()
+		return func() {}
+	},
+}
+
+// What tells the other one to campaign is lost, and repeated with the pace of the heartbeats.
+func TestClose_WaitsForAHandOverThatIsUnderWay(t *testing.T) {
+	for what, begin := range handOvers {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told atomic.Int64
+				c, stall := stallingDisks(t, func(m raft.Message) bool {
+					_, tells := m.Body.(raft.TimeoutNow)
+					return tells && told.Add(1) == 1
+				})
+				old, other := c.Leader(), c.Follower()
+				resume := begin(old, stall)
+				c.Await("the hand-over", func() bool { return told.Load() == 1 })
+				began, closed := time.Now(), make(chan error, 1)
+				go func() { closed <- old.Close() }()
+				c.Await("another leads", func() bool {
+					leader := other.Status().Leader
+					return leader != "" && leader != old.Status().ID
+				})
+				assert.Less(t, time.Since(began), 100*time.Millisecond, "no election timeout had to pass")
+				resume()
+				assert.NoError(t, <-closed)
+			})
+		})
+	}
+}
+
+func TestClose_WaitsForAHandOverThatDoesNotSucceedForTwoElectionTimeouts(t *testing.T) {
+	for what, begin := range handOvers {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told atomic.Bool
+				c, stall := stallingDisks(t, func(m raft.Message) bool {
+					_, tells := m.Body.(raft.TimeoutNow)
+					told.CompareAndSwap(false, tells)
+					return tells
+				})
+				old := c.Leader()
+				resume := begin(old, stall)
+				c.Await("the hand-over", told.Load)
+				began, closed := time.Now(), make(chan error, 1)
+				go func() { closed <- old.Close() }()
+				c.Await("the end", func() bool { return old.Err() != nil })
+				assert.InDelta(t, 300, time.Since(began).Milliseconds(), 10)
+				resume()
+				assert.NoError(t, <-closed)
+			})
+		})
+	}
+}

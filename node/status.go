@@ -1,0 +1,318 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// Status is all that a node can say of itself, in one value.
+type Status struct {
+	ID          raft.NodeID
+	Incarnation raft.Incarnation
+	Boot        uint64 // how often the node was started on this data
+	ClusterName string // Config.Cluster
+	Cluster     raft.ClusterID
+	raft.Leadership
+	LeaderMember *raft.Member   // nil if none is known
+	Members      []MemberStatus // of the configuration, or of Config.Initial while blank; sorted by id, with this one
+	Last         raft.EntryID   // of the log
+	Persisted    raft.Index     // durable here
+	Commit       raft.Index     // known to be committed
+	Applied      raft.Index     // by the FSM
+	// Applying is for how long the running call of the FSM has been at it; 0: none is running. One that
+	// never ends may wait for a goroutine that waits for the node, see ErrWithinFSM.
+	Applying time.Duration
+	Founded  bool // there is a cluster, and this member holds its first entry
+	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.
+	Missing []string
+	// Wiped says that this member's disk was emptied, see ErrWiped.
+	Wiped bool
+	// SlowElection says, while there is no leader after more than two attempts, which figure is above the
+	// election timeout, and what to set that to; else "".
+	SlowElection string
+	// LeaderReason says in one sentence why there is no leader, or why it last changed.
+	LeaderReason string
+	// DiskStalled says that a write here has been pending for Config.DiskStallMax. A leader takes no
+	// proposals then.
+	DiskStalled bool
+	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
+	Tolerance string
+	// Outstanding counts the callers of Propose and Barrier that wait, OutstandingBytes their commands.
+	Outstanding      int
+	OutstandingBytes int
+	// Err is why the node has ended, or is about to, nil while it runs.
+	Err error
+}
+
+// MemberStatus is what a node knows of one member of its configuration.
+type MemberStatus struct {
+	raft.Member
+	// State is "self" for this member; on the leader "probe", "stream" or "stale" for the others; else "".
+	// A stale member holds less than it has acknowledged to this leader: it runs on an older image of its
+	// disk, or the disk has lost what was synced. The leader counts it for nothing.
+	State string
+	// On the leader: the log up to Match is known to be on the member's disk, Lag entries are missing
+	// there, Inflight appends are not answered.
+	Match    raft.Index
+	Lag      uint64
+	Inflight int
+	// LastContact is the time since the member was last heard; -1 if it never was.
+	LastContact   time.Duration
+	Connected     bool
+	ConnectionErr string // why it is not connected, or why the connection last broke; "" if it never did
+	RoundTrip     time.Duration
+}
+
+// Status returns what the node knows at this moment. It may be called from any goroutine, also after
+// the node has ended; it waits for the loop to come by, which never blocks.
+func (n *Node) Status() Status {
+	core := n.coreStatus()
+	wiped := n.identity.isWiped()
+	proposals, _, bytes := n.requests.depth()
+	s := Status{
+		ID: core.ID, Incarnation: core.Incarnation, Boot: core.Boot,
+		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
+		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
+		Founded: core.Cluster != raft.ClusterID{}, Wiped: wiped,
+		DiskStalled: core.DiskStalled,
+		Outstanding: proposals, OutstandingBytes: bytes, Err: cmp.Or(n.Err(), n.verdict()),
+	}
+	contact, refusals := n.identity.seen()
+	s.Members = n.memberStatuses(core, contact)
+	if core.Leader != "" {
+		m := n.identity.member(core.Leader)
+		s.LeaderMember = &m
+	}
+	s.Missing = missing(core, s.Members, refusals)
+	s.Tolerance = tolerance(s, 4*n.cfg.ElectionTimeout)
+	s.SlowElection = slowElection(core, n.cfg.ElectionTimeout)
+	s.LeaderReason = leaderReason(s, n.history.reason(), 4*n.cfg.ElectionTimeout)
+	return s
+}
+
+// coreStatus asks the loop, or takes the last word of a loop that has ended.
+func (n *Node) coreStatus() raft.CoreStatus {
+	select {
+	case <-n.loopEnded:
+		return n.lastStatus
+	default:
+	}
+	reply := make(chan raft.CoreStatus, 1)
+	n.mailbox.inspect(reply)
+	select {
+	case s := <-reply:
+		return s
+	case <-n.loopEnded:
+		return n.lastStatus
+	}
+}
+
+func (n *Node) memberStatuses(core raft.CoreStatus, contact map[raft.NodeID]time.Time) []MemberStatus {
+	config := core.Config
+	if len(config.Members) == 0 {
+		config = n.identity.initial
+	}
+	progress := make(map[raft.NodeID]raft.PeerProgress, len(core.Peers))
+	for _, p := range core.Peers {
+		progress[p.ID] = p
+	}
+	now, out := time.Now(), make([]MemberStatus, 0, len(config.Members))
+	for _, m := range config.Members {
+		if m.ID == core.ID {
+			out = append(out, MemberStatus{Member: m, State: "self", Match: core.Persisted, Connected: true})
+			continue
+		}
+		s := MemberStatus{Member: m, LastContact: -1}
+		if at, ok := contact[m.ID]; ok {
+			s.LastContact = now.Sub(at)
+		}
+		if p, ok := progress[m.ID]; ok {
+			s.State, s.Match, s.Inflight = p.State, p.Match, p.Inflight
+			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
+		}
+		peer := n.connection(m.ID)
+		s.Connected, s.RoundTrip = peer.Connected, peer.RoundTrip
+		if peer.Err != nil {
+			s.ConnectionErr = peer.Err.Error()
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// missing completes what the core says about a founding with what the connections know of it.
+func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.NodeID]raft.Refusal) []string {
+	if core.Term != 0 {
+		return nil
+	}
+	out := append([]string(nil), core.Missing...)
+	emptied := 0
+	for _, m := range members {
+		r, refused := refusals[m.ID]
+		switch {
+		case refused && r.Reason == raft.RefusedNamedOther && r.Term == 0:
+			emptied++
+		case refused:
+			out = append(out, fmt.Sprintf("%s: %v", m.ID, &r))
+		case core.Blank && !m.Connected && m.ConnectionErr != "":
+			out = append(out, fmt.Sprintf("%s: %s", m.ID, m.ConnectionErr))
+		}
+	}
+	if emptied > 0 && emptied == len(members)-1 {
+		out = append(out, "nothing was ever committed, and this member's disk was emptied: empty all stores and start again")
+	}
+	return out
+}
+
+// reachable counts the voters, and those among them that were heard within the limit. One that has lost what
+// it acknowledged is as good as gone.
+func reachable(s Status, limit time.Duration) (voters, up int) {
+	for _, m := range s.Members {
+		if m.Kind != raft.Voter {
+			continue
+		}
+		voters++
+		if m.State == "stale" {
+			continue
+		}
+		if m.State == "self" || m.Connected && m.LastContact >= 0 && m.LastContact <= limit {
+			up++
+		} else if s.Role != raft.Leader && m.Connected {
+			up++ // followers are not heard all the time
+		}
+	}
+	return voters, up
+}
+
+// tolerance says how many more failures the cluster survives, and who does not count.
+func tolerance(s Status, limit time.Duration) string {
+	sentence := failuresLeft(s, limit)
+	for _, m := range s.Members {
+		if m.State == "stale" {
+			sentence += fmt.Sprintf("; %s does not count: it holds less than it has acknowledged", m.ID)
+		}
+	}
+	return sentence
+}
+
+func failuresLeft(s Status, limit time.Duration) string {
+	voters, up := reachable(s, limit)
+	quorum := voters/2 + 1
+	switch {
+	case s.Wiped:
+		return "unknown here: this member's disk was emptied, and it does not count"
+	case voters == 0:
+		return "no configuration is known here yet"
+	case !s.Founded:
+		return fmt.Sprintf("there is no cluster yet; with %s it will survive %s",
+			count(voters, "voter"), count(voters-quorum, "failure"))
+	case up < quorum:
+		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed",
+			up, count(voters, "voter"), quorum)
+	case up == quorum:
+		return fmt.Sprintf("none: %d of %s can be reached, and the next failure stops the cluster",
+			up, count(voters, "voter"))
+	}
+	return fmt.Sprintf("the cluster survives %s more: %d of %s can be reached",
+		count(up-quorum, "failure"), up, count(voters, "voter"))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// founderOf returns the id of the first voter: the one that founds the cluster.
+func founderOf(members []MemberStatus) string {
+	for _, m := range members {
+		if m.Kind == raft.Voter {
+			return string(m.ID)
+		}
+	}
+	return "a voter"
+}
+
+// leaderReason says why there is no leader, or why it last changed.
+func leaderReason(s Status, last string, limit time.Duration) string {
+	voters, up := reachable(s, limit)
+	switch {
+	case s.Err != nil:
+		return fmt.Sprintf("this node has ended: %v", s.Err)
+	case s.Wiped:
+		return "this member's disk was emptied: the cluster knows it with another incarnation"
+	case s.Role == raft.Leader && s.DiskStalled:
+		return fmt.Sprintf("%s leads in term %d, but its disk stands still: it takes no proposals, "+
+			"and hands over as soon as a quorum of the others is ahead of it", s.Leader, s.Term)
+	case s.Leader != "":
+		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
+	case len(s.Members) == 0:
+		return "no cluster yet: this member's store is empty and it has no list of founders, so it waits to be added"
+	case !s.Founded || s.Term == 0:
+		return notFounded(s)
+	case up < voters/2+1:
+		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed%s",
+			up, count(voters, "voter"), voters/2+1, unconnected(s))
+	}
+	return cmp.Or(s.SlowElection, last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
+}
+
+// unconnected says for each voter without a connection why that is, as far as it is known: one that refuses
+// this member, or is refused by it, says what to do.
+func unconnected(s Status) (sentence string) {
+	for _, m := range s.Members {
+		if m.Kind == raft.Voter && !m.Connected && m.ConnectionErr != "" {
+			sentence += fmt.Sprintf("; %s: %s", m.ID, m.ConnectionErr)
+		}
+	}
+	return sentence
+}
+
+// slowElection says why elections take more than two attempts, if it is because something takes longer than
+// the election timeout.
+func slowElection(core raft.CoreStatus, timeout time.Duration) string {
+	what, took := core.Election.Slowest()
+	if core.Leader != "" || core.Election.Attempts <= 2 || time.Duration(took) <= timeout {
+		return ""
+	}
+	return fmt.Sprintf("no leader after %d attempts: %s took %v, and the election timeout is %v: set it to %v or more on all members",
+		core.Election.Attempts, what, time.Duration(took).Round(time.Millisecond), timeout, enoughFor(took))
+}
+
+// enoughFor is an election timeout that leaves room for two exchanges as slow as the one seen.
+func enoughFor(took raft.Time) time.Duration {
+	return (2 * time.Duration(took)).Round(10 * time.Millisecond)
+}
+
+// explainSlowElection logs, once until a term commits, what elections wait for.
+func (n *Node) explainSlowElection(notes []raft.Note) {
+	for _, note := range notes {
+		if note.Kind == raft.NoteSlowElection {
+			n.cfg.Logger.Warn("elections need more than two attempts", "slow", note.Text,
+				"took", time.Duration(note.Took).Round(time.Millisecond).String(),
+				"election_timeout", n.cfg.ElectionTimeout.String(), "set_election_timeout_to", enoughFor(note.Took).String())
+		}
+	}
+}
+
+// notFounded says whom the founding of the cluster waits for: every member of the list has to be there once.
+// The founder alone knows who has not answered it; the others say who that is, and what they see themselves.
+func notFounded(s Status) string {
+	founder := founderOf(s.Members)
+	if string(s.ID) == founder {
+		return "no cluster yet: this member founds it once every member of the list has answered; " +
+			strings.Join(s.Missing, "; ")
+	}
+	reason := "no cluster yet: this member waits for the founder, " + founder + ", which founds it once every " +
+		"member of the list has answered its roll call, and whose status says who is missing"
+	for _, m := range s.Missing {
+		reason += "; seen from here, " + m
+	}
+	return reason + "; if " + founder + " is lost for good and every member says this, nothing was ever committed: " +
+		"empty all stores and start again"
+}

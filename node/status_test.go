@@ -1,0 +1,156 @@
+package node
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	expect "github.com/stretchr/testify/assert"
+
+	"github.com/coxswain/raft"
+)
+
+// seenFrom returns the status of n1, which reaches the others that are named.
+func seenFrom(role raft.Role, voters int, reached ...raft.NodeID) Status {
+	s := Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Role: role}, Founded: true}
+	for _, id := range []raft.NodeID{"n1", "n2", "n3", "n4", "n5"}[:voters] {
+		m := MemberStatus{Member: raft.Member{ID: id}, LastContact: -1}
+		if id == s.ID {
+			m.State = "self"
+		}
+		for _, up := range reached {
+			if up == id {
+				m.Connected, m.LastContact = true, time.Millisecond
+			}
+		}
+		s.Members = append(s.Members, m)
+	}
+	return s
+}
+
+func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
+	notYet := seenFrom(raft.Follower, 3)
+	notYet.Founded = false
+	stale := seenFrom(raft.Leader, 3, "n2", "n3")
+	stale.Members[2].LastContact = time.Minute
+	lost := seenFrom(raft.Leader, 3, "n2", "n3")
+	lost.Members[2].State = "stale"
+	for _, row := range []struct {
+		status Status
+		want   string
+	}{
+		{seenFrom(raft.Leader, 3, "n2", "n3"), "the cluster survives 1 failure more: 3 of 3 voters can be reached"},
+		{lost, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
+			"n3 does not count: it holds less than it has acknowledged"},
+		{seenFrom(raft.Leader, 5, "n2", "n3", "n4", "n5"), "the cluster survives 2 failures more: 5 of 5 voters can be reached"},
+		{seenFrom(raft.Leader, 3, "n2"), "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
+		{stale, "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
+		{seenFrom(raft.Follower, 3), "the cluster does not work as seen from here: 1 of 3 voters can be reached, 2 are needed"},
+		{seenFrom(raft.Leader, 1), "none: 1 of 1 voter can be reached, and the next failure stops the cluster"},
+		{notYet, "there is no cluster yet; with 3 voters it will survive 1 failure"},
+		{Status{}, "no configuration is known here yet"},
+	} {
+		expect.Equal(t, row.want, tolerance(row.status, time.Second))
+	}
+}
+
+func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
+	founding := seenFrom(raft.Follower, 3)
+	founding.Founded, founding.Missing = false, []string{"n2 has not answered", "n3 has not answered"}
+	waiting := seenFrom(raft.Follower, 3)
+	waiting.ID, waiting.Founded = "n2", false
+	unreached := waiting
+	unreached.Missing = []string{"n3: connection refused"}
+	const waits = "no cluster yet: this member waits for the founder, n1, which founds it once every member of the list " +
+		"has answered its roll call, and whose status says who is missing"
+	const lost = " for good and every member says this, nothing was ever committed: empty all stores and start again"
+	stalled := seenFrom(raft.Leader, 3, "n2")
+	stalled.Leader, stalled.DiskStalled = "n1", true
+	led := seenFrom(raft.Follower, 3, "n2")
+	led.Leader = "n2"
+	refused := seenFrom(raft.Follower, 3)
+	refused.Members[1].ConnectionErr, refused.Members[2].ConnectionErr = "start too long ago", "connection refused"
+	for _, row := range []struct {
+		status     Status
+		last, want string
+	}{
+		{seenFrom(raft.Follower, 3), "x", "no leader: 1 of 3 voters can be reached, 2 are needed"},
+		{refused, "x", "no leader: 1 of 3 voters can be reached, 2 are needed; n2: start too long ago; n3: connection refused"},
+		{seenFrom(raft.Follower, 3, "n2"), "", "no leader: an election follows term 3"},
+		{seenFrom(raft.Follower, 3, "n2"), "no leader: n3 led in term 2", "no leader: n3 led in term 2"},
+		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
+		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk stands still: it takes no proposals, and hands over " +
+			"as soon as a quorum of the others is ahead of it"},
+		{founding, "", "no cluster yet: this member founds it once every member of the list has answered; " +
+			"n2 has not answered; n3 has not answered"},
+		{waiting, "", waits + "; if n1 is lost" + lost},
+		{unreached, "", waits + "; seen from here, n3: connection refused; if n1 is lost" + lost},
+		{Status{}, "", "no cluster yet: this member's store is empty and it has no list of founders, so it waits to be added"},
+		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
+		{Status{Err: raft.ErrClosed}, "", "this node has ended: " + raft.ErrClosed.Error()},
+	} {
+		expect.Equal(t, row.want, leaderReason(row.status, row.last, time.Second))
+	}
+}
+
+func TestHistory_KeepsTheLatestNotes(t *testing.T) {
+	h := &history{}
+	for i := range 3 * notesMax / 2 {
+		h.add(int64(i), []raft.Note{{Index: raft.Index(i)}})
+	}
+	notes := h.all()
+	expect.Len(t, notes, notesMax)
+	expect.Equal(t, raft.Index(notesMax/2), notes[0].Index)
+	expect.Equal(t, raft.Index(3*notesMax/2-1), notes[notesMax-1].Index)
+	expect.Equal(t, int64(3*notesMax/2-1), notes[notesMax-1].at)
+}
+
+func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {
+	h := &history{}
+	follow := func(term raft.Term, leader raft.NodeID) raft.Leadership {
+		return raft.Leadership{Term: term, Leader: leader}
+	}
+	expect.Equal(t, "n1 leads in term 1", h.change(follow(0, ""), follow(1, "n1"), nil))
+	timeout := []raft.Note{{Kind: raft.NoteRefused, Peer: "x"}, {Kind: raft.NoteTimeout}, {Kind: raft.NotePreCampaign}, {Kind: raft.NoteVoteDenied}}
+	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
+		h.change(follow(1, "n1"), raft.Leadership{Term: 1, Role: raft.PreCandidate}, timeout))
+	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
+		h.change(raft.Leadership{Term: 1, Role: raft.PreCandidate}, raft.Leadership{Term: 2, Role: raft.Candidate}, nil))
+	expect.Equal(t, "n2 leads in term 2, after n1 in term 1 (election timeout)",
+		h.change(raft.Leadership{Term: 2, Role: raft.Candidate}, raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, []raft.Note{{Kind: raft.NoteLeader}}))
+	newer := []raft.Note{{Kind: raft.NoteNewerTerm, Peer: "n3", Term: 2, Newer: 3}, {Kind: raft.NoteFollower, Peer: "n3", Term: 3}}
+	expect.Equal(t, "n3 leads in term 3, after n2 in term 2 (term 3 of n3 is newer than 2)",
+		h.change(raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, follow(3, "n3"), newer))
+}
+
+func TestHistogram_CountsIntoFixedBuckets(t *testing.T) {
+	h := newHistogram([]float64{1, 10}, 1)
+	for _, v := range []int64{0, 1, 2, 10, 11, 1000} {
+		h.observe(v)
+	}
+	got := h.read()
+	expect.Equal(t, []uint64{2, 2, 2}, got.Counts)
+	expect.Equal(t, uint64(6), got.Count())
+	expect.Equal(t, 1024.0, got.Sum)
+}
+
+func TestSlog_CarriesLevelNameAndArguments(t *testing.T) {
+	var out bytes.Buffer
+	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	l := Slog(slog.New(handler))
+	l.Debug("silent")
+	l.Named("raft").With("member", "n1").Named("tcp").Warn("refused", "port", hclog.Hex(255), "who", hclog.Fmt("%d-%d", 1, 2))
+	l.ResetNamed("x").Error("bad")
+	expect.Equal(t, "level=WARN msg=refused logger=raft.tcp member=n1 port=0xff who=1-2\nlevel=ERROR msg=bad logger=x\n", out.String())
+	expect.True(t, l.IsInfo())
+	expect.False(t, l.IsDebug())
+	expect.Equal(t, hclog.Info, l.GetLevel())
+	expect.Equal(t, "raft.tcp", l.Named("raft").Named("tcp").Name())
+}

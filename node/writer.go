@@ -1,0 +1,224 @@
+package node
+
+import (
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// mergedBytesMax bounds what the writer puts into one storage write, unless a single write is larger.
+const mergedBytesMax = 8 << 20
+
+// writer makes writes durable, in the order issued. Its goroutine is the only one that writes to the
+// storage. The queue is bounded by what may come into the node: the limits of proposals on a leader,
+// of received messages and bytes on a follower. Promises that need no write of their own are lost, like
+// any message may be, once Config.ReceivedMax writes wait: a leader repeats its questions for as long
+// as a disk stands still.
+type writer struct {
+	node *Node
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	queue []raft.Write
+
+	commit raft.Index // the highest hint; it rides along with the next write
+}
+
+func newWriter(n *Node) *writer { return &writer{node: n, wake: make(chan struct{}, 1)} }
+
+// enqueue is called by the loop.
+func (w *writer) enqueue(write raft.Write) {
+	for _, m := range w.put(write) {
+		w.node.dropped(m, &w.node.counters.droppedQueueFull)
+	}
+	w.poke()
+}
+
+// poke wakes the writer: there is something in its queue, or in the memory of the peers.
+func (w *writer) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// put queues a write, and returns the promises for which there was no room.
+func (w *writer) put(write raft.Write) (lost []raft.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if write.ChangesStore() || len(w.queue) < w.node.cfg.ReceivedMax {
+		w.queue = append(w.queue, write)
+		return nil
+	}
+	last := &w.queue[len(w.queue)-1]
+	last.Seq, last.Commit = write.Seq, max(last.Commit, write.Commit)
+	return write.Then
+}
+
+func (w *writer) depth() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
+}
+
+// run is the writer's goroutine. It ends with the node, or with the first write that fails: the
+// kernel may have dropped the pages, so nothing is acknowledged after it.
+func (w *writer) run() {
+	for {
+		select {
+		case <-w.node.stop:
+			return
+		case <-w.wake:
+		}
+		for {
+			write, queued := w.take()
+			memory, mark := w.node.identity.unwritten()
+			if !queued && memory == nil && mark == nil {
+				break
+			}
+			if err := w.makeDurable(write, memory, mark); err != nil {
+				w.node.fail(err)
+				return
+			}
+		}
+	}
+}
+
+// take takes the next write, merged with the ones behind it as far as that is allowed.
+func (w *writer) take() (raft.Write, bool) {
+	select {
+	case <-w.node.stop:
+		return raft.Write{}, false
+	default:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
+		return raft.Write{}, false
+	}
+	merged, n := mergeWrites(w.queue)
+	rest := copy(w.queue, w.queue[n:])
+	clear(w.queue[rest:])
+	w.queue = w.queue[:rest]
+	return merged, true
+}
+
+// makeDurable writes, then releases the promises, then tells the core. What is to be remembered of the peers
+// rides along. A mark that is durable ends the node: its error is returned.
+func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.Mark) error {
+	n := w.node
+	w.commit = max(w.commit, write.Commit)
+	verdict := mark // of a handshake, which has said what there is to say
+	if mark == nil {
+		mark = write.Mark
+	}
+	if write.Hard != nil || write.Log != nil || memory != nil || mark != nil {
+		began := time.Now()
+		err := guarded(func() error {
+			return n.storage.Write(raft.StorageWrite{
+				Hard: write.Hard, Log: write.Log, Commit: w.commit, Memory: memory, Mark: mark,
+			})
+		})
+		if err != nil {
+			return &raft.StorageError{Op: "write", Err: err}
+		}
+		n.counters.wrote(write, time.Since(began))
+	}
+	if verdict != nil {
+		return verdict.Err()
+	}
+	if memory != nil {
+		n.identity.written(memory)
+	}
+	w.tell(write)
+	return nil
+}
+
+// tell says what has become durable to everybody whom it concerns.
+func (w *writer) tell(write raft.Write) {
+	n := w.node
+	if write.Hard != nil {
+		n.identity.setTerm(write.Hard.Term)
+	}
+	if l := write.Log; l != nil {
+		n.tail.markPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
+	}
+	n.senders.send(write.Then)
+	if write.Seq != 0 {
+		n.mailbox.persistedUpTo(write.Seq)
+	}
+	if write.Mark != nil {
+		n.endMarked(write.Mark)
+	}
+}
+
+// mergeWrites merges the first writes of the queue into one with the same effect as all of them in
+// turn, and returns how many they are. It merges only while no later one carries Mark or Hard, so that a
+// crash still leaves a prefix of the writes as they were issued.
+func mergeWrites(queue []raft.Write) (merged raft.Write, n int) {
+	merged, n = queue[0], 1
+	m := logMerger{log: merged.Log}
+	then := len(merged.Then)
+	for ; n < len(queue) && queue[n].Mark == nil && queue[n].Hard == nil && m.add(queue[n].Log); n++ {
+		merged.Seq = queue[n].Seq
+		merged.Commit = max(merged.Commit, queue[n].Commit)
+		then += len(queue[n].Then)
+	}
+	merged.Log = m.log
+	if n > 1 && then > 0 {
+		merged.Then = make([]raft.Message, 0, then)
+		for _, w := range queue[:n] {
+			merged.Then = append(merged.Then, w.Then...)
+		}
+	}
+	return merged, n
+}
+
+// logMerger merges log writes. It copies the entries once, when the second write comes.
+type logMerger struct {
+	log   *raft.LogWrite
+	owned bool // the entries are the merger's own slice
+	bytes int
+}
+
+// add merges the next write in, and reports false if that would be too much, or is not simply an
+// append behind what is there, or a cut within it.
+func (m *logMerger) add(next *raft.LogWrite) bool {
+	if next == nil {
+		return true
+	}
+	if m.log == nil {
+		m.log = next
+		return true
+	}
+	keep, ok := m.position(next.After)
+	if !ok || next.Reset {
+		return false
+	}
+	if !m.owned {
+		m.bytes = recordBytes(m.log.Entries)
+	}
+	if m.bytes += recordBytes(next.Entries); m.bytes > mergedBytesMax {
+		return false
+	}
+	entries := m.log.Entries[:keep]
+	if !m.owned {
+		entries = m.log.Entries[:keep:keep]
+	}
+	m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}
+	m.owned = len(next.Entries) > 0 || m.owned
+	return true
+}
+
+// position returns how many of the entries stay when the log is cut behind after.
+func (m *logMerger) position(after raft.EntryID) (keep int, ok bool) {
+	if after == m.log.After {
+		return 0, true
+	}
+	if after.Index <= m.log.After.Index || after.Index > m.log.After.Index+raft.Index(len(m.log.Entries)) {
+		return 0, false
+	}
+	keep = int(after.Index - m.log.After.Index)
+	return keep, m.log.Entries[keep-1].ID() == after
+}

@@ -1,0 +1,143 @@
+package node
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// naiveDisk does what a Write says, one write at a time.
+type naiveDisk struct {
+	hard   raft.HardState
+	start  raft.EntryID // the log begins behind it
+	log    []raft.Entry
+	thens  []raft.Message
+	commit raft.Index
+}
+
+func (d *naiveDisk) write(w raft.Write) {
+	if w.Hard != nil {
+		d.hard = *w.Hard
+	}
+	if l := w.Log; l != nil {
+		d.log = append(d.log[:l.After.Index-d.start.Index:l.After.Index-d.start.Index], l.Entries...)
+	}
+	d.commit = max(d.commit, w.Commit)
+	d.thens = append(d.thens, w.Then...)
+}
+
+func (d *naiveDisk) last() raft.Index { return d.start.Index + raft.Index(len(d.log)) }
+
+func (d *naiveDisk) id(i raft.Index) raft.EntryID {
+	if i == d.start.Index {
+		return d.start
+	}
+	return d.log[i-d.start.Index-1].ID()
+}
+
+// randomWrites returns writes as a core could issue them one after the other: appends, truncations
+// and new terms on a log that the disk has at first.
+func randomWrites(rng *rand.Rand, disk *naiveDisk) []raft.Write {
+	model := naiveDisk{log: append([]raft.Entry(nil), disk.log...)}
+	term, generation := raft.Term(3), uint64(1)
+	writes := make([]raft.Write, 1+rng.IntN(12))
+	for i := range writes {
+		w := raft.Write{Seq: raft.Seq(i + 1), Commit: raft.Index(rng.IntN(5)), Then: make([]raft.Message, rng.IntN(3))}
+		for k := range w.Then {
+			w.Then[k].Term = raft.Term(100*i + k)
+		}
+		if rng.IntN(5) == 0 {
+			term++
+			w.Hard = &raft.HardState{Term: term}
+		}
+		if rng.IntN(4) > 0 {
+			after := model.last()
+			if rng.IntN(3) == 0 {
+				after -= raft.Index(rng.IntN(int(after) + 1))
+				generation++
+				term++
+			}
+			w.Log = &raft.LogWrite{After: model.id(after), Generation: generation}
+			for k := range rng.IntN(4) {
+				w.Log.Entries = append(w.Log.Entries, raft.Entry{Index: after + raft.Index(k) + 1, Term: term, Kind: raft.EntryNoop})
+			}
+		}
+		model.write(w)
+		writes[i] = w
+	}
+	return writes
+}
+
+func TestMergeWrites_HasTheEffectOfAllOfThemInTurn(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		one, merged := &naiveDisk{}, &naiveDisk{}
+		for i := range 5 {
+			e := raft.Entry{Index: raft.Index(i + 1), Term: 2, Kind: raft.EntryNoop}
+			one.log, merged.log = append(one.log, e), append(merged.log, e)
+		}
+		queue := randomWrites(rng, one)
+		for _, w := range queue {
+			one.write(w)
+		}
+		for rest := queue; len(rest) > 0; {
+			w, n := mergeWrites(rest)
+			require.Positive(t, n)
+			require.Equal(t, rest[n-1].Seq, w.Seq, "the merged write acknowledges the last one in it")
+			for _, later := range rest[1:n] {
+				require.Nil(t, later.Hard, "no later write carries Hard")
+			}
+			merged.write(w)
+			rest = rest[n:]
+		}
+		require.Equal(t, one, merged)
+	}
+}
+
+func TestMergeWrites_LeavesTheMergedWritesAsTheyWere(t *testing.T) {
+	entries := make([]raft.Entry, 2, 10) // room behind them, which an append must not use
+	entries[0], entries[1] = raft.Entry{Index: 1, Term: 1}, raft.Entry{Index: 2, Term: 1}
+	queue := []raft.Write{
+		{Seq: 1, Log: &raft.LogWrite{Entries: entries, Generation: 1}},
+		{Seq: 2, Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: 1}, Entries: []raft.Entry{{Index: 2, Term: 2}}, Generation: 2}},
+		{Seq: 3, Log: &raft.LogWrite{After: raft.EntryID{Term: 2, Index: 2}, Entries: []raft.Entry{{Index: 3, Term: 2}}, Generation: 2}},
+	}
+	w, n := mergeWrites(queue)
+	require.Equal(t, 3, n)
+	expect.Equal(t, []raft.Entry{{Index: 1, Term: 1}, {Index: 2, Term: 2}, {Index: 3, Term: 2}}, w.Log.Entries)
+	expect.Equal(t, uint64(2), w.Log.Generation)
+	expect.Equal(t, []raft.Entry{{Index: 1, Term: 1}, {Index: 2, Term: 1}, {}}, entries[:3], "the tail shares these")
+}
+
+func TestMergeWrites_KeepsAResetAReset(t *testing.T) {
+	reset := raft.Write{Seq: 1, Log: &raft.LogWrite{After: raft.EntryID{Term: 3, Index: 10}, Entries: []raft.Entry{{Index: 11, Term: 3}}, Reset: true}}
+	behind := raft.Write{Seq: 2, Log: &raft.LogWrite{After: raft.EntryID{Term: 3, Index: 11}, Entries: []raft.Entry{{Index: 12, Term: 3}}}}
+	w, n := mergeWrites([]raft.Write{reset, behind})
+	require.Equal(t, 2, n)
+	expect.True(t, w.Log.Reset)
+	_, n = mergeWrites([]raft.Write{behind, reset})
+	expect.Equal(t, 1, n, "what a reset drops is written before it, or not at all, but never merged with it")
+}
+
+func TestMergeWrites_StopsAtItsLimit(t *testing.T) {
+	big := func(i raft.Index) raft.Write {
+		return raft.Write{Seq: raft.Seq(i), Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: i - 1}, Entries: []raft.Entry{{Index: i, Term: 1, Data: make([]byte, 3<<20)}}}}
+	}
+	_, n := mergeWrites([]raft.Write{big(1), big(2), big(3), big(4)})
+	expect.Equal(t, 2, n)
+}
+
+// A mark is written by itself: a crash in the middle of what came before it must not leave it behind.
+func TestMergeWrites_AMarkIsAWriteOfItsOwn(t *testing.T) {
+	queue := []raft.Write{{Seq: 1, Commit: 3}, {Seq: 2, Mark: &raft.Mark{Kind: raft.MarkStaleImage}}}
+	merged, n := mergeWrites(queue)
+	require.Equal(t, 1, n)
+	expect.Nil(t, merged.Mark)
+	merged, n = mergeWrites(queue[1:])
+	require.Equal(t, 1, n)
+	expect.Equal(t, queue[1].Mark, merged.Mark)
+}
