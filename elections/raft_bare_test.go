@@ -212,6 +212,16 @@ func TestRaftBare_ADurableVoteIsRememberedByARestart(t *testing.T) {
 	assert.Equal(t, granted(5), a.last())
 }
 
+func TestRaftBare_HalfOfAnEvenNumberElectsNobody(t *testing.T) {
+	a := &actor{newBench(t, 4, Scaled()), 1}
+	a.start(1, raftBare.New(Options{Self: 1, N: 4}))
+	a.stands()
+	a.hears(2, granted(1))
+	assert.Zero(t, a.leaders()[1], "two of four")
+	a.hears(3, granted(1))
+	assert.Equal(t, Rank(1), a.leaders()[1])
+}
+
 func TestRaftBare_OneMemberElectsItself(t *testing.T) {
 	for _, algorithm := range bares {
 		s := newStage(t, algorithm, 1)

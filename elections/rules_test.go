@@ -177,6 +177,7 @@ var bullyThreeStepRules = []ruleRow{
 		a.fires(timerAlive)
 		a.forget()
 		a.fires(TimerHeartbeat)
+		require.Equal(a.t, a.clock+a.times.Heartbeat, a.timers[4][TimerHeartbeat], "and again after an interval")
 	}, lines("4 -> 1 HEARTBEAT", "4 -> 2 HEARTBEAT", "4 -> 3 HEARTBEAT", "4 -> 5 HEARTBEAT"), 4},
 }
 
