@@ -20,6 +20,9 @@ var candidateOrdinary = &Algorithm{
 	Choices: []string{
 		"Every second rank is a candidate, from the highest on.",
 		"No answer within T: repeat after δ.",
+		"The step of δ is T and three delays: the notice leaves after T and takes one, the last heartbeat came " +
+			"up to one apart, and one is for clocks.",
+		"The leader that failed is not asked until there is another one.",
 		"A process that starts waits for its δ before its first election, too.",
 		"An ordinary member that a notice names does not lead.",
 		"A heartbeat is a notice, too: who has no leader follows the one that it hears.",
@@ -48,6 +51,7 @@ type standing struct {
 	seat
 	candidates []Rank
 	collecting bool
+	failed     Rank // the leader that fell silent; 0 from the next one on
 	best       Rank // the highest candidate that answered; 0: none
 }
 
@@ -71,7 +75,7 @@ func (s *standing) Start(e *Env) {
 // pause waits for δ alone:
 //
 //	"δ keeps elections from starting together: higher priority → smaller δ, any two apart by more than a
-//	round trip"
+//	round trip: δ = (n − rank + 1) · step, step above the time in which the others are told"
 func (s *standing) pause(e *Env) { e.Set(TimerSuspect, e.Times().Delta(e.N(), e.Self())) }
 
 // Receive takes a message.
@@ -102,7 +106,7 @@ func (s *standing) onNotice(e *Env, m notice) {
 func (s *standing) onHeartbeat(e *Env, from Rank) {
 	if s.elected == 0 && !s.collecting {
 		e.Rule("I have no leader and hear one: I follow, and drop my attempt.")
-		s.take(e, from)
+		s.appoint(e, from)
 		return
 	}
 	if s.hear(e, from) && !s.collecting {
@@ -133,22 +137,31 @@ func (s *standing) Fire(e *Env, t Timer) {
 	case TimerHeartbeat:
 		s.Beat(e, Heartbeat{e.Self()})
 	case TimerSuspect:
-		if s.elected != 0 {
-			e.Rule("My leader is silent, δ has passed: I ask any other candidate.")
-		} else {
-			e.Rule("I know no leader, δ has passed: I ask any other candidate.")
-		}
-		s.suspect()
-		s.elect(e)
+		s.onSilence(e)
 	case timerCollect:
 		s.onCollected(e)
 	}
+}
+
+// onSilence gives the leader up, and holds an election.
+func (s *standing) onSilence(e *Env) {
+	if s.elected != 0 {
+		e.Rule("My leader is silent, δ has passed: I ask any candidate left.")
+		s.failed = s.elected
+	} else {
+		e.Rule("I know no leader, δ has passed: I ask any candidate left.")
+	}
+	s.suspect()
+	s.elect(e)
 }
 
 // elect begins an election:
 //
 //	"An ordinary member that notices the failure contacts all candidates, collects answers for T [...]. A
 //	candidate that notices does the same, counting itself"
+//
+// Only the remaining candidates are asked: not the leader whose failure was noticed, until there is another one
+// (choice).
 func (s *standing) elect(e *Env) {
 	e.Elect()
 	s.collecting, s.best = true, 0
@@ -156,7 +169,7 @@ func (s *standing) elect(e *Env) {
 		s.best = e.Self()
 	}
 	for _, r := range s.candidates {
-		if r != e.Self() {
+		if r != e.Self() && r != s.failed {
 			e.Send(r, contactElection)
 		}
 	}
@@ -183,7 +196,7 @@ func (s *standing) onCollected(e *Env) {
 
 // appoint ends the member's own election, and sets the leader.
 func (s *standing) appoint(e *Env, leader Rank) {
-	s.collecting = false
+	s.collecting, s.failed = false, 0
 	e.Stop(timerCollect)
 	s.take(e, leader)
 }

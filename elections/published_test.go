@@ -57,7 +57,7 @@ func TestPublished_CandidateOrdinary(t *testing.T) {
 	b.fire(4, TimerSuspect)
 	b.deliverAll()
 	assert.Equal(t, lines(
-		"4 -> 1 ELECTION", "4 -> 2 ELECTION", "4 -> 6 ELECTION",
+		"4 -> 1 ELECTION", "4 -> 2 ELECTION", // 6 has failed: only the remaining candidates are asked
 		"1 -> 4 ANSWER", "2 -> 4 ANSWER"), b.steps())
 	b.fire(4, timerCollect)
 	b.deliverAll()

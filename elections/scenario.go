@@ -82,7 +82,7 @@ var scenarios = []*Scenario{
 	},
 	{
 		Name: "flapping", Title: "Flapping highest rank", befall: flapping,
-		Meaning: "The highest rank crashes every 3 s, seven times, and is back after 1 s.",
+		Meaning: "The highest rank crashes every 3 s, seven times, and is back after 1 s and some of a heartbeat interval.",
 	},
 	{
 		Name: "loss-5", Title: "5 % loss", befall: loss(50_000),
@@ -318,7 +318,8 @@ func flapping(w *world, fault sim.Time) {
 	for i := range flaps {
 		at := fault + sim.Time(i)*w.times.lasting(flapEvery)
 		w.fault(at, fmt.Sprintf("%d crashes", highest), func() { w.crash(highest) })
-		w.startAt(at+w.times.lasting(flapDown), highest)
+		phase := w.chance.Between(0, w.times.Heartbeat) // else each return meets the leader's heartbeats at one phase
+		w.startAt(at+w.times.lasting(flapDown)+phase, highest)
 	}
 }
 

@@ -250,13 +250,18 @@ func TestScenario_OneMemberHearsNobodyAndAllHearIt(t *testing.T) {
 
 func TestScenario_TheHighestRankFlaps(t *testing.T) {
 	s := storyOf(t, stable, "flapping", 5, 1)
-	var crashes, starts []blow
+	require.Len(t, s.crashes, 7)
+	require.Len(t, s.starts, 7)
+	phases := map[sim.Time]bool{}
 	for i := range sim.Time(7) {
-		crashes = append(crashes, blow{ms(3000) * i, 5, 0})
-		starts = append(starts, blow{ms(3000)*i + ms(1000), 5, 0})
+		assert.Equal(t, blow{ms(3000) * i, 5, 0}, s.crashes[i])
+		phase := s.starts[i].at - (ms(3000)*i + ms(1000))
+		assert.Equal(t, Rank(5), s.starts[i].member)
+		assert.GreaterOrEqual(t, phase, ms(0))
+		assert.LessOrEqual(t, phase, ms(50))
+		phases[phase] = true
 	}
-	assert.Equal(t, crashes, s.crashes)
-	assert.Equal(t, starts, s.starts)
+	assert.Len(t, phases, 7, "each return is at another phase of a heartbeat interval")
 }
 
 func TestScenario_OneMessageInSoManyIsLost(t *testing.T) {

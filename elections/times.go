@@ -76,9 +76,11 @@ const (
 	delayMax = sim.Time(5 * time.Millisecond)
 )
 
-// Delta is δ of the candidate/ordinary election: (n - rank + 1) · 1.5 · RTT, so that a higher rank begins
-// earlier, and any two are more than a round trip apart.
-func (t *Times) Delta(n int, r Rank) sim.Time { return sim.Time(n-int(r)+1) * t.RTT * 3 / 2 }
+// Delta is δ of the candidate/ordinary election: (n - rank + 1) · step, so that a higher rank begins earlier.
+// The step is above the time in which the others are told: the notice leaves T after an election began, and takes
+// a delay; the heartbeat that was the last reached the others up to a delay apart; a third one is for clocks that
+// run at different rates.
+func (t *Times) Delta(n int, r Rank) sim.Time { return sim.Time(n-int(r)+1) * (t.Answer + t.RTT*3/2) }
 
 // DrawTimeout is the core's timeout draw, anew each time.
 func (t *Times) DrawTimeout(s *sim.Stream) sim.Time { return s.Between(t.TimeoutMin, t.TimeoutMax) }

@@ -266,7 +266,7 @@ var rareRows = []rareRow{
 		a.fires(TimerSuspect)
 	}, "I am next in line, and nobody before me answered: I lead."},
 	{"who starts has no leader that could be silent", candidateOrdinary, 3, Options{}, func(a *actor) { a.fires(TimerSuspect) },
-		"I know no leader, δ has passed: I ask any other candidate."},
+		"I know no leader, δ has passed: I ask any candidate left."},
 	{"nobody answered a candidate", candidateOrdinary, 3, Options{Candidates: []Rank{3, 5}}, func(a *actor) {
 		a.fires(TimerSuspect)
 		a.fires(timerCollect)

@@ -25,7 +25,8 @@ var twoPhase = &Algorithm{
 	Choices: []string{
 		"A LEAD while voting counts as its sender's claim and leaves the timer.",
 		"The winner's numbers: VOTE carries the best claim's, votes are identical when both are, and the winner leads " +
-			"term + 1 from msg 0.",
+			"from msg 0 the term above every one that it has seen.",
+		"A follower holds the sender of the last LEAD, obsolete or not, until its timer runs out.",
 		"Broadcasts reach the own elector, never the own candidate machine; a vote for oneself counts.",
 	},
 	Epochs: true,
@@ -62,10 +63,13 @@ func (m tpMessage) Bytes() int   { return HeaderBytes + 2*NumberBytes }
 type twoPhaseMachine struct {
 	o Options
 	// The elector's.
-	voting bool
-	seen   tpStamp // the highest (term, msg) seen or sent
-	sender Rank    // whose it was
-	slate  []tpClaim
+	voting  bool
+	seen    tpStamp // the highest (term, msg) seen or sent
+	sender  Rank    // whose it was
+	newest  uint64  // the highest term of any message
+	follows Rank    // the sender of the last LEAD; 0: since then the timer has run out
+	reign   uint64  // the term of that LEAD
+	slate   []tpClaim
 	// The candidate's.
 	leads bool
 	tally []tpStamp // "latest vote of each member", by rank; voted says whether there is one
@@ -85,10 +89,13 @@ func newTwoPhase(o Options) *twoPhaseMachine {
 }
 
 func (m *twoPhaseMachine) Leader() (Rank, uint64) {
-	if m.leads {
+	switch {
+	case m.leads:
 		return m.o.Self, m.seen.term
+	case m.follows == 0:
+		return 0, 0
 	}
-	return m.sender, m.seen.term
+	return m.follows, m.reign
 }
 
 func (m *twoPhaseMachine) Start(e *Env) {
@@ -119,6 +126,7 @@ func (m *twoPhaseMachine) Fire(e *Env, t Timer) {
 		m.lead(e)
 	case !m.voting:
 		e.Elect()
+		m.follows = 0
 		m.vote(e) // "timeout goes to voting"
 	default:
 		m.elect(e)
@@ -161,6 +169,7 @@ func (m *twoPhaseMachine) best() Rank {
 
 func (m *twoPhaseMachine) Receive(e *Env, from Rank, message Message) {
 	msg := message.(tpMessage)
+	m.newest = max(m.newest, msg.stamp.term)
 	switch msg.kind {
 	case tpELECT:
 		m.onElect(e, from, msg.stamp)
@@ -181,20 +190,26 @@ func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 	e.Rule("I put the claim on my slate.")
 }
 
-// onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored". Another one "resets the
-// timer to 3·HBT"; while voting it "counts as its sender's claim and leaves the timer" (choice). It
-// clears the candidate's tally, and "makes it a follower".
+// onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored", and one that is not
+// "makes it a follower". "Only a leader asks whether a LEAD is obsolete: a follower's timer and tally heed
+// any (else a leader that restarts before it is missed is ignored for as long as it had reigned)". It clears
+// the candidate's tally, and "resets the timer to 3·HBT"; while voting it "counts as its sender's claim and
+// leaves the timer" (choice). A follower holds the sender of the last LEAD (choice).
 func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
-	if stamp.before(m.seen) {
-		e.Rule("I ignore an obsolete LEAD.")
-		return
-	}
-	m.seen, m.sender = stamp, from
+	obsolete := stamp.before(m.seen)
 	if m.leads {
+		if obsolete {
+			e.Rule("I lead, and ignore an obsolete LEAD.")
+			return
+		}
 		e.Rule("A LEAD that is not obsolete: I lead no more, I follow it.")
 		e.Stop(tpLead)
+		m.leads = false
 	}
-	m.leads = false
+	if !obsolete {
+		m.seen, m.sender = stamp, from
+	}
+	m.follows, m.reign = from, stamp.term
 	clear(m.voted)
 	if m.voting {
 		e.Rule("A LEAD while I vote counts as its sender's claim.")
@@ -206,7 +221,8 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 }
 
 // count: "VOTE is recorded; more than n/2 identical votes for itself make it leader"; a leader ignores it.
-// Votes are identical when both numbers are, and "the winner leads term + 1 from msg 0" (choices).
+// Votes are identical when both numbers are (choice). "The winner leads term + 1 from msg 0", and "a winner's
+// term is above every term that it has seen": who restarted may win with a claim older than what others report.
 func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	if m.leads {
 		e.Rule("I lead, and ignore votes.")
@@ -226,7 +242,8 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	e.Rule("More than half voted alike for me: I lead the next term.")
 	m.leads = true
 	clear(m.voted)
-	m.seen = tpStamp{stamp.term + 1, 0}
+	m.newest++
+	m.seen = tpStamp{m.newest, 0}
 	m.announce(e)
 }
 

@@ -43,6 +43,9 @@ func electAs(b *bench, r Rank, term, msg uint64) {
 	b.waiting = nil
 }
 
+// electedBy lets this vote of 2 and of 3 reach 1.
+func electedBy(b *bench, v Message) { b.tell(1, 2, v); b.tell(1, 3, v) }
+
 var tpHBT, tpRTT = Published().Heartbeat, Published().RTT
 
 var twoPhaseRules = []struct {
@@ -68,7 +71,7 @@ var twoPhaseRules = []struct {
 		said: "1 -> 2 ELECT(0,0), 1 -> 3 ELECT(0,0)",
 	},
 	{
-		rule: "ELECT reports the last leader message seen", wait: tpRTT, led: 2,
+		rule: "ELECT reports the last leader message seen; who missed its leader holds nobody", wait: tpRTT,
 		do:   func(b *bench) { b.tell(1, 2, lead(4, 7)); b.fire(1, tpElector) },
 		said: "1 -> 2 ELECT(4,7), 1 -> 3 ELECT(4,7)",
 	},
@@ -102,7 +105,7 @@ var twoPhaseRules = []struct {
 		said: "1 -> 2 VOTE(1,5)",
 	},
 	{
-		rule: "an old leader that does not claim gets no vote", wait: 5 * tpHBT, led: 2,
+		rule: "an old leader that does not claim gets no vote", wait: 5 * tpHBT,
 		do: func(b *bench) {
 			b.tell(1, 2, lead(1, 5))
 			b.fire(1, tpElector)
@@ -125,8 +128,81 @@ var twoPhaseRules = []struct {
 		said: "1 -> 3 VOTE(2,1)",
 	},
 	{
-		rule: "an obsolete LEAD is ignored", wait: 3 * tpHBT, led: 2,
-		do: func(b *bench) { b.tell(1, 2, lead(2, 0)); b.tell(1, 3, lead(1, 99)) },
+		rule: "only a leader asks whether a LEAD is obsolete: it resets a follower's timer", wait: 3 * tpHBT, led: 3,
+		do: func(b *bench) { b.tell(1, 2, lead(2, 0)); b.clock += tpHBT; b.tell(1, 3, lead(1, 99)) },
+	},
+	{
+		rule: "an obsolete LEAD clears a follower's tally", wait: 3 * tpHBT, led: 3,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(2, 0))
+			b.tell(1, 2, vote(2, 0))
+			b.tell(1, 3, lead(1, 99))
+			b.tell(1, 3, vote(2, 0))
+		},
+	},
+	{
+		rule: "ELECT reports the highest LEAD, though an obsolete one came after it", wait: tpRTT, led: 3,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(2, 0))
+			b.tell(1, 3, lead(1, 99))
+			b.tell(1, 2, elect(2, 0))
+		},
+		said: "1 -> 2 ELECT(2,0), 1 -> 3 ELECT(2,0)",
+	},
+	{
+		rule: "and whose that was is the old leader", wait: 5 * tpHBT, led: 3,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(2, 0))
+			b.tell(1, 3, lead(1, 99))
+			b.tell(1, 2, elect(0, 0))
+			b.tell(1, 3, elect(1, 99))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+		said: "1 -> 2 VOTE(0,0)",
+	},
+	{
+		rule: "an obsolete LEAD while voting counts as its sender's claim, too", wait: 5 * tpHBT, led: 2,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(2, 0))
+			b.fire(1, tpElector)
+			b.tell(1, 2, lead(1, 0))
+			b.waiting = nil
+			b.fire(1, tpElector)
+		},
+		said: "1 -> 2 VOTE(1,0)",
+	},
+	{
+		rule: "a winner's term is above every term that it has seen: in a LEAD", wait: 3 * tpHBT, led: 1,
+		do: func(b *bench) {
+			b.tell(1, 2, lead(5, 3))
+			b.tell(1, 2, vote(1, 0))
+			b.tell(1, 3, vote(1, 0))
+		},
+		said: "1 -> 2 LEAD(6,0), 1 -> 3 LEAD(6,0)",
+	},
+	{
+		rule: "a winner's term is above every term that it has seen: in an ELECT", wait: tpRTT, led: 1,
+		do: func(b *bench) {
+			b.tell(1, 3, elect(5, 900))
+			b.waiting = nil
+			electedBy(b, vote(0, 0))
+		},
+		said: "1 -> 2 LEAD(6,0), 1 -> 3 LEAD(6,0)",
+	},
+	{
+		rule: "a winner's term is above every term that it has seen: in a VOTE", wait: 3 * tpHBT, led: 1,
+		do:   func(b *bench) { b.tell(1, 2, vote(5, 0)); electedBy(b, vote(1, 0)) },
+		said: "1 -> 2 LEAD(6,0), 1 -> 3 LEAD(6,0)",
+	},
+	{
+		rule: "a winner's term is above every term that it has seen: its own of before", wait: 3 * tpHBT, led: 1,
+		do: func(b *bench) {
+			electAs(b, 1, 4, 0)
+			b.tell(1, 3, lead(5, 1))
+			electedBy(b, vote(0, 0))
+		},
+		said: "1 -> 2 LEAD(6,0), 1 -> 3 LEAD(6,0)",
 	},
 	{
 		rule: "more than n/2 identical votes make a leader of the next term, which broadcasts at once", wait: 3 * tpHBT, led: 1,

@@ -230,7 +230,7 @@ func TestWatch_WhoHearsALeaderThatCameBackFollowsIt(t *testing.T) {
 	}{
 		{
 			"it is heard", follows(50, 2), []belief{{115, 0, 0}, {200, 2, 1}},
-			func(at int64) bool { return at > int64(ms(100)) && at <= int64(ms(100)+delayMax) },
+			func(at int64) bool { return at > int64(ms(100)+delayMin/2) && at <= int64(ms(100)+delayMax) },
 		},
 		{
 			"only what was sent before the crash arrives", []belief{{50, 2, 1}, {98, 2, 1}, {99, 2, 1}}, nil,
