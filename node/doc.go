@@ -21,6 +21,6 @@
 //	tail.go          the recent entries, for senders and applier
 //	identity.go      who this member is, and whom it has met
 //	guard.go         panics of logger and transport; late.go: a loop that woke late; verdict.go: what ends a node
-//	status.go        one value that says it all; metrics.go: counters; history.go, dump.go: the latest notes
+//	status.go        one value that says it all; statusjson.go: as JSON; metrics.go: counters; history.go, dump.go: the latest notes
 //	config.go        what can be tuned; slog.go: a logger of log/slog
 package node

@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Status is all that a node can say of itself, in one value.
+// Status is all that a node can say of itself, in one value. In JSON it has names, not numbers.
 type Status struct {
 	ID          raft.NodeID
 	Incarnation raft.Incarnation

@@ -1,0 +1,103 @@
+package node
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// statusJSON is Status as people and scripts read it: names instead of numbers, ids and durations as
+// text. The keys are a contract: they are added to, and neither renamed nor removed.
+type statusJSON struct {
+	ID               raft.NodeID    `json:"id"`
+	Incarnation      string         `json:"incarnation"`
+	Boot             uint64         `json:"boot"`
+	ClusterName      string         `json:"cluster_name"`
+	Cluster          string         `json:"cluster"` // empty until there is one
+	Term             raft.Term      `json:"term"`
+	Leader           raft.NodeID    `json:"leader"`
+	Role             string         `json:"role"`
+	LeaderMember     *memberJSON    `json:"leader_member"`
+	Members          []MemberStatus `json:"members"`
+	Last             string         `json:"last"` // "index@term"
+	Persisted        raft.Index     `json:"persisted"`
+	Commit           raft.Index     `json:"commit"`
+	Applied          raft.Index     `json:"applied"`
+	Applying         string         `json:"applying"`
+	Founded          bool           `json:"founded"`
+	Missing          []string       `json:"missing"`
+	Wiped            bool           `json:"wiped"`
+	SlowElection     string         `json:"slow_election"`
+	LeaderReason     string         `json:"leader_reason"`
+	DiskStalled      bool           `json:"disk_stalled"`
+	Tolerance        string         `json:"tolerance"`
+	Outstanding      int            `json:"outstanding"`
+	OutstandingBytes int            `json:"outstanding_bytes"`
+	Err              string         `json:"error"`
+}
+
+// memberJSON is a raft.Member in the same way.
+type memberJSON struct {
+	ID          raft.NodeID `json:"id"`
+	Address     string      `json:"address"`
+	Meta        string      `json:"meta"`
+	Kind        string      `json:"kind"`
+	Incarnation string      `json:"incarnation"`
+}
+
+type memberStatusJSON struct {
+	memberJSON
+	State         string     `json:"state"`
+	Match         raft.Index `json:"match"`
+	Lag           uint64     `json:"lag"`
+	Inflight      int        `json:"inflight"`
+	LastContact   string     `json:"last_contact"` // "never" if it never was
+	Connected     bool       `json:"connected"`
+	ConnectionErr string     `json:"connection_error"`
+	RoundTrip     string     `json:"round_trip"`
+}
+
+// MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader",
+// "last":"7@3" (entry 7 of term 3), "round_trip":"1.5ms". Every field is there, also an empty one.
+func (s Status) MarshalJSON() ([]byte, error) {
+	out := statusJSON{
+		ID: s.ID, Incarnation: s.Incarnation.String(), Boot: s.Boot, ClusterName: s.ClusterName,
+		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), Members: append([]MemberStatus{}, s.Members...),
+		Last: s.Last.String(), Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
+		Founded: s.Founded, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
+		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, Tolerance: s.Tolerance,
+		Outstanding: s.Outstanding, OutstandingBytes: s.OutstandingBytes,
+	}
+	if s.Cluster != (raft.ClusterID{}) {
+		out.Cluster = s.Cluster.String()
+	}
+	if s.LeaderMember != nil {
+		m := memberOf(*s.LeaderMember)
+		out.LeaderMember = &m
+	}
+	if s.Err != nil {
+		out.Err = s.Err.Error()
+	}
+	return json.Marshal(out)
+}
+
+// MarshalJSON writes a member like Status.MarshalJSON.
+func (m MemberStatus) MarshalJSON() ([]byte, error) {
+	return json.Marshal(memberStatusJSON{
+		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
+		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
+		RoundTrip: m.RoundTrip.String(),
+	})
+}
+
+func memberOf(m raft.Member) memberJSON {
+	return memberJSON{ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String()}
+}
+
+func contactText(since time.Duration) string {
+	if since < 0 {
+		return "never"
+	}
+	return since.String()
+}

@@ -1,0 +1,81 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"testing"
+	"time"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+var updateStatus = flag.Bool("update", false, "rewrite testdata/status.json")
+
+// fullStatus has a value in every field.
+func fullStatus() Status {
+	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Incarnation: 0xa1}
+	return Status{
+		ID: "n2", Incarnation: 0xb2, Boot: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
+		Leadership: raft.Leadership{Term: 4, Leader: "n1", Role: raft.PreCandidate}, LeaderMember: &n1,
+		Members: []MemberStatus{{Member: n1, State: "stream", Match: 7, Lag: 2, Inflight: 1,
+			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", RoundTrip: 1500 * time.Microsecond}},
+		Last: raft.EntryID{Term: 3, Index: 9}, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
+		Founded: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", LeaderReason: "n1 leads",
+		DiskStalled: true, Tolerance: "none", Outstanding: 5, OutstandingBytes: 500, Err: raft.ErrClosed,
+	}
+}
+
+// countFields counts the exported fields, those of embedded structs one by one, and fails for one without a value.
+func countFields(t *testing.T, v reflect.Value) (n int) {
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.Anonymous {
+			n += countFields(t, v.Field(i))
+		} else {
+			expect.False(t, v.Field(i).IsZero(), "the example lacks %s", f.Name)
+			n++
+		}
+	}
+	return n
+}
+
+func keysOf(t *testing.T, v any) int {
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	var keys map[string]any
+	require.NoError(t, json.Unmarshal(data, &keys))
+	return len(keys)
+}
+
+// Scripts read it: a change of this file is a change of a contract.
+func TestStatus_InJSONIsStableText(t *testing.T) {
+	s := fullStatus()
+	data, err := json.Marshal(s)
+	require.NoError(t, err)
+	var got bytes.Buffer
+	require.NoError(t, json.Indent(&got, append(data, '\n'), "", "  "))
+	const file = "testdata/status.json"
+	if *updateStatus {
+		require.NoError(t, os.WriteFile(file, got.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	expect.Equal(t, string(want), got.String(), "go test ./node -run JSON -update rewrites it")
+
+	expect.Equal(t, countFields(t, reflect.ValueOf(s)), keysOf(t, s), "every field has a key")
+	expect.Equal(t, countFields(t, reflect.ValueOf(s.Members[0])), keysOf(t, s.Members[0]))
+}
+
+func TestStatus_InJSONSaysNeverAndLeavesNothingNull(t *testing.T) {
+	data, err := json.Marshal(Status{Members: []MemberStatus{{LastContact: -1}}})
+	require.NoError(t, err)
+	expect.Contains(t, string(data), `"last_contact":"never"`)
+	expect.Contains(t, string(data), `"missing":[]`)
+	expect.Contains(t, string(data), `"cluster":""`)
+	expect.Contains(t, string(data), `"leader_member":null`)
+}
