@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"iter"
-	"sync"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -96,26 +94,6 @@ func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 	return n.applied.wait(ctx, index, n.cfg.ProposalsMax)
 }
 
-// WaitLeader returns the leader once one is known; it may be this member. It fails with ErrClosed,
-// ErrWiped or ctx.Err().
-func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
-	for {
-		now, changed := n.watched.load() // before the look at what may change meanwhile
-		if err := n.usable(ctx); err != nil {
-			return raft.Member{}, err
-		}
-		if now.Leader != "" {
-			return n.identity.member(now.Leader), nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		case <-n.stop:
-			return raft.Member{}, raft.ErrClosed
-		}
-	}
-}
-
 // Ready returns once this member serves: a leader is known, the log that was committed when Ready was called
 // is applied here, and nothing keeps writes from ending as far as this member can see: its disk does not stand
 // still, and, if it leads, all that was in its log is applied. It fails with ErrWithinFSM, ErrClosed, ErrWiped or ctx.Err().
@@ -192,26 +170,6 @@ func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	return n.requests.wait(ctx, req).err
 }
 
-// Watch yields who leads: what is known now first, then every change. A slow reader misses the ones in
-// between and holds up nobody. The sequence ends with ctx or the node.
-func (n *Node) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
-	return func(yield func(raft.Leadership) bool) {
-		now, changed := n.watched.load()
-		for yield(now) {
-			for last := now; now == last; {
-				select {
-				case <-changed:
-				case <-ctx.Done():
-					return
-				case <-n.stop:
-					return
-				}
-				now, changed = n.watched.load()
-			}
-		}
-	}
-}
-
 // explain says what error a refused or lost request gets.
 func (n *Node) explain(req *call, a raft.Answer) error {
 	switch a.Kind {
@@ -248,34 +206,4 @@ func (n *Node) notLeader(leader raft.NodeID, reason string) error {
 	}
 	m := n.identity.member(leader)
 	return &raft.NotLeaderError{Leader: &m, Reason: reason}
-}
-
-// watched is the value that Watch and WaitLeader look at, and a way to hear of the next one.
-type watched struct {
-	mu      sync.Mutex
-	now     raft.Leadership
-	changed chan struct{} // closed with the next change
-}
-
-func (w *watched) load() (raft.Leadership, <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now, w.changed
-}
-
-// publish sets the value and wakes everyone who waits, also if it is the same as before.
-func (w *watched) publish(l raft.Leadership) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = l
-	close(w.changed)
-	w.changed = make(chan struct{})
-}
-
-// poke wakes everyone who waits: something else than leadership has changed.
-func (w *watched) poke() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.changed)
-	w.changed = make(chan struct{})
 }

@@ -45,6 +45,7 @@ type Node struct {
 	fsmCalls *fsmCalls
 	identity *identity
 	watched  *watched
+	leader   atomic.Pointer[raft.Member] // nil: none is known
 	history  *history
 	counters *counters
 	logger   *guardedLogger
@@ -329,24 +330,6 @@ func (n *Node) wakeAt(at raft.Time) {
 	n.deadline.Reset(max(0, time.Duration(at-n.now().Mono)))
 }
 
-// noticeLeadership publishes who leads, and what a handshake says, when that may have changed.
-func (n *Node) noticeLeadership(out raft.Output) {
-	before, now := n.current, n.core.Leadership()
-	if now == before && out.Config == nil {
-		return
-	}
-	n.identity.publish(n.core.Status())
-	n.current = now
-	if now == before {
-		return
-	}
-	n.counters.changed(before, now)
-	why := n.history.change(before, now, out.Notes)
-	n.watched.publish(now)
-	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
-		"leader", string(now.Leader), "reason", why)
-}
-
 // happen tells the loop of an event about a connection.
 func (n *Node) happen(e raft.Event) {
 	if !n.mailbox.happen(e) {
@@ -380,6 +363,7 @@ func (n *Node) shutdown() {
 		n.lastStatus = raft.CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, Boot: n.identity.lineage.Last().Boot}
 	}
 	n.lastStatus.Leadership = raft.Leadership{Term: n.current.Term}
+	n.setLeader("")
 	n.watched.publish(n.lastStatus.Leadership)
 	close(n.loopEnded)
 	n.requests.end(raft.ErrClosed)

@@ -1,0 +1,120 @@
+package node
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// Leader returns who leads as far as this member knows at this moment, itself perhaps, and false if it knows of
+// nobody. It neither waits nor allocates: ask it as often as you like, before each request for instance. WaitLeader
+// waits for a leader, and Watch has the term, too.
+func (n *Node) Leader() (leader raft.Member, known bool) {
+	if m := n.leader.Load(); m != nil {
+		return *m, true
+	}
+	return raft.Member{}, false
+}
+
+// setLeader is called by the loop, before whoever watches is woken.
+func (n *Node) setLeader(id raft.NodeID) {
+	if id == "" {
+		n.leader.Store(nil)
+		return
+	}
+	m := n.identity.member(id)
+	n.leader.Store(&m)
+}
+
+// WaitLeader returns the leader once one is known; it may be this member. It fails with ErrClosed,
+// ErrWiped or ctx.Err().
+func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
+	for {
+		now, changed := n.watched.load() // before the look at what may change meanwhile
+		if err := n.usable(ctx); err != nil {
+			return raft.Member{}, err
+		}
+		if now.Leader != "" {
+			return n.identity.member(now.Leader), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-n.stop:
+			return raft.Member{}, raft.ErrClosed
+		}
+	}
+}
+
+// Watch yields who leads: what is known now first, then every change. A slow reader misses the ones in
+// between and holds up nobody. The sequence ends with ctx or the node.
+func (n *Node) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
+	return func(yield func(raft.Leadership) bool) {
+		now, changed := n.watched.load()
+		for yield(now) {
+			for last := now; now == last; {
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					return
+				case <-n.stop:
+					return
+				}
+				now, changed = n.watched.load()
+			}
+		}
+	}
+}
+
+// noticeLeadership publishes who leads, and what a handshake says, when that may have changed.
+func (n *Node) noticeLeadership(out raft.Output) {
+	before, now := n.current, n.core.Leadership()
+	if now == before && out.Config == nil {
+		return
+	}
+	n.identity.publish(n.core.Status())
+	n.current = now
+	n.setLeader(now.Leader)
+	if now == before {
+		return
+	}
+	n.counters.changed(before, now)
+	why := n.history.change(before, now, out.Notes)
+	n.watched.publish(now)
+	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
+		"leader", string(now.Leader), "reason", why)
+}
+
+// watched is the value that Watch and WaitLeader look at, and a way to hear of the next one.
+type watched struct {
+	mu      sync.Mutex
+	now     raft.Leadership
+	changed chan struct{} // closed with the next change
+}
+
+func (w *watched) load() (raft.Leadership, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now, w.changed
+}
+
+// publish sets the value and wakes everyone who waits, also if it is the same as before.
+func (w *watched) publish(l raft.Leadership) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = l
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// poke wakes everyone who waits: something else than leadership has changed.
+func (w *watched) poke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}

@@ -1,0 +1,70 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/rafttest"
+)
+
+func TestLeader_IsKnownAtOnceAndWithItsMeta(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal})
+		_, known := c.Start("n1").Leader()
+		assert.False(t, known, "nothing is founded")
+		c.Start("n2")
+		c.Start("n3")
+		want, err := c.Leader().WaitLeader(context.Background())
+		require.NoError(t, err)
+		for _, id := range c.IDs() {
+			c.Await("all to know it", func() bool { m, _ := c.Node(id).Leader(); return m == want })
+		}
+		assert.Equal(t, "http://"+string(want.ID), want.Meta)
+
+		old := c.Node(want.ID)
+		c.Isolate(want.ID)
+		c.Await("it to step down", func() bool { _, known := old.Leader(); return !known })
+		c.Heal()
+		n := c.Leader()
+		require.NoError(t, n.Close())
+		_, known = n.Leader()
+		assert.False(t, known, "it has ended")
+	})
+}
+
+// Whoever hears of a change from Watch finds it in Leader, too.
+func TestLeader_IsNotOlderThanWhatWatchYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		n := c.Follower()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		transfers := 0
+		for now := range n.Watch(ctx) {
+			if now.Leader == "" {
+				continue
+			}
+			m, _ := n.Leader()
+			assert.Equal(t, now.Leader, m.ID)
+			if transfers++; transfers > 3 {
+				break
+			}
+			require.NoError(t, c.Leader().TransferLeadership(ctx, ""))
+		}
+		assert.Equal(t, 4, transfers)
+	})
+}
+
+func TestLeader_AllocatesNothing(t *testing.T) {
+	c := rafttest.New(t, 1, newJournal)
+	n := c.Leader()
+	var m raft.Member
+	assert.Zero(t, testing.AllocsPerRun(100, func() { m, _ = n.Leader() }))
+	assert.Equal(t, raft.NodeID("n1"), m.ID)
+}
