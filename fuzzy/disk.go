@@ -2,8 +2,10 @@ package fuzzy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -73,21 +75,14 @@ func (n *node) work() {
 	if n.writing > 0 || len(n.queue) == 0 || n.core == nil {
 		return
 	}
-	n.writing = 1
-	bare := true // promises alone need no sync
 	limit := 1 + n.disk.random.IntN(n.c.profile.Node.MergeMax)
 	if n.disk.healed && n.c.profile.World.Disk > 0 {
 		limit = len(n.queue) // a slow disk keeps up with its load by taking all that waits at once
 	}
-	for n.writing < min(limit, len(n.queue)) && n.queue[n.writing].Hard == nil && n.queue[n.writing].Mark == nil {
-		n.writing++
-	}
-	for _, w := range n.queue[:n.writing] {
-		bare = bare && w.Mark == nil && w.Hard == nil && w.Log == nil
-	}
+	n.merged, n.writing = pipeline.MergeWrites(n.queue[:min(limit, len(n.queue))])
 	took := n.disk.took(n)
-	if bare {
-		took = 0
+	if !n.merged.ChangesStore() {
+		took = 0 // promises alone need no sync
 	}
 	n.endWriteIn(took)
 }
@@ -127,20 +122,16 @@ func (n *node) written() {
 		n.restartIn(d.random.Exponential(n.c.profile.ElectionTimeout * 4))
 		return
 	}
-	done := n.queue[:n.writing]
+	done := n.merged
 	n.queue = n.queue[n.writing:]
-	n.writing = 0
-	for i := range done {
-		d.write(n, &done[i], -1)
-	}
-	n.c.hash.add(uint64(done[len(done)-1].Seq), uint64(len(d.log)))
-	for i := range done {
-		for _, m := range done[i].Then {
-			if !n.effect() {
-				return
-			}
-			n.send(m)
+	n.writing, n.merged = 0, raft.Write{}
+	d.write(n, &done, -1)
+	n.c.hash.add(uint64(done.Seq), uint64(len(d.log)))
+	for _, m := range done.Then {
+		if !n.effect() {
+			return
 		}
+		n.send(m)
 	}
 	if !n.effect() {
 		return
@@ -149,7 +140,7 @@ func (n *node) written() {
 		n.endsMarked()
 		return
 	}
-	n.persisted(done[len(done)-1].Seq)
+	n.persisted(done.Seq)
 	n.work()
 }
 
@@ -177,9 +168,6 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 	}
 	l := w.Log
 	if entries >= 0 && l != nil {
-		if entries > len(l.Entries) {
-			entries = len(l.Entries)
-		}
 		l = &raft.LogWrite{After: l.After, Entries: l.Entries[:entries], Reset: l.Reset}
 	}
 	if l != nil {
@@ -191,25 +179,31 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 	}
 }
 
-// crash keeps a random prefix of what was issued and not acknowledged. The last write that is kept may be
-// so in part; a store with transactions keeps all of one or nothing, where merged writes are one.
+// crash keeps a random prefix of what was issued and not acknowledged, where merged writes are one. The first
+// write that is not kept may be so in part, unless the store has transactions.
 func (d *disk) crash(n *node) {
-	keep := d.random.IntN(len(n.queue) + 1)
+	issued := slices.Clone(n.queue)
+	if n.writing > 0 {
+		issued = append([]raft.Write{n.merged}, n.queue[n.writing:]...)
+	}
+	keep := d.random.IntN(len(issued) + 1)
 	cut := d.random.IntN(5)
-	if n.c.profile.Node.Atomic && keep < n.writing {
-		keep = d.random.IntN(2) * n.writing
+	for i := range issued[:keep] {
+		d.write(n, &issued[i], -1)
 	}
-	for i := range n.queue[:keep] {
-		d.write(n, &n.queue[i], -1)
-	}
-	if keep == len(n.queue) || n.c.profile.Node.Atomic || cut == 0 {
+	if keep == len(issued) || n.c.profile.Node.Atomic || cut == 0 {
 		return
 	}
-	if w := &n.queue[keep]; cut == 1 {
+	w := &issued[keep]
+	if cut == 1 {
 		d.write(n, &raft.Write{Mark: w.Mark, Hard: w.Hard, Commit: w.Commit}, 0)
-	} else {
-		d.write(n, w, cut-2)
+		return
 	}
+	entries := 0
+	if w.Log != nil {
+		entries = d.random.IntN(len(w.Log.Entries) + 1)
+	}
+	d.write(n, w, entries)
 }
 
 // wipe empties the disk: another incarnation comes back.

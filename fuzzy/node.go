@@ -46,6 +46,7 @@ type node struct {
 	generation  uint64
 	queue       []raft.Write // issued, not ended
 	writing     int          // how many of them the disk is working on
+	merged      raft.Write   // what it makes of them
 	writes      int64        // ends of writes that were planned: the last one counts
 	outbox      []raft.Message
 	applyTo     raft.EntryID
@@ -111,7 +112,7 @@ func (n *node) start() {
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.generation, n.applied, n.applyTo, n.applying = 1, 0, raft.EntryID{}, false
-	n.wakeAt, n.armed, n.stepping, n.writing = 0, 0, false, 0
+	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.firstTicket, n.closing = len(n.c.work.requests), false
 	n.c.current = n

@@ -15,7 +15,7 @@
 //	node.go          the loop that owns a core and honours its outputs
 //	client.go        the callers' side; requests.go: who waits for an answer; leadership.go: who leads
 //	mailbox.go       where events wait for the loop
-//	writer.go        the disk
+//	writer.go        the disk; internal/pipeline says which writes it makes as one
 //	sender.go        the network, one for each peer and lane
 //	applier.go       the FSM; fsmcall.go: which call of it is running
 //	tail.go          the recent entries, for senders and applier

@@ -3,6 +3,7 @@ package node
 import "sync"
 import (
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // Limits of one batch of the loop, so that one Step, one Write and one Apply stay small enough to
@@ -143,17 +144,9 @@ func (m *mailbox) depth() (received, bytes int) {
 func entryBytes(m raft.Message) int {
 	switch b := m.Body.(type) {
 	case raft.AppendRequest:
-		return recordBytes(b.Entries)
+		return pipeline.RecordBytes(b.Entries)
 	case raft.FoundRequest:
 		return len(b.Entry.Data) + raft.RecordOverheadBytes
 	}
 	return 0
-}
-
-func recordBytes(entries []raft.Entry) int {
-	n := raft.RecordOverheadBytes * len(entries)
-	for i := range entries {
-		n += len(entries[i].Data)
-	}
-	return n
 }

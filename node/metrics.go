@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // Metrics is the counters of a node at one moment. Counters only grow while the node lives; gauges are
@@ -163,7 +164,7 @@ func (c *counters) wrote(w raft.Write, took time.Duration) {
 	c.writeSeconds.observe(int64(took))
 	if w.Log != nil {
 		c.entriesWritten.Add(uint64(len(w.Log.Entries)))
-		c.bytesWritten.Add(uint64(recordBytes(w.Log.Entries)))
+		c.bytesWritten.Add(uint64(pipeline.RecordBytes(w.Log.Entries)))
 		c.writeEntries.observe(int64(len(w.Log.Entries)))
 	}
 }

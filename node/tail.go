@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // tail keeps the recent entries in memory for senders and the applier: all that are not on the disk
@@ -34,7 +35,7 @@ type tailChunk struct {
 }
 
 func newTailChunk(entries []raft.Entry) tailChunk {
-	bytes := recordBytes(entries)
+	bytes := pipeline.RecordBytes(entries)
 	memory := chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16
 	return tailChunk{entries, bytes, memory}
 }
@@ -154,7 +155,7 @@ func (t *tail) read(span raft.Span, bytesMax int) (entries []raft.Entry, first r
 		if n < len(part) {
 			break
 		}
-		bytes += recordBytes(part)
+		bytes += pipeline.RecordBytes(part)
 		next += raft.Index(n)
 	}
 	return entries, first

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // entriesOf returns the entries (after, last] of one term, with data of that size.
@@ -93,7 +94,7 @@ func TestTail_TakesNoMoreMemoryThanItsLimit(t *testing.T) {
 				tl.write(&raft.LogWrite{After: at, Entries: entries, Generation: 1})
 				at = entries[row.together-1].ID()
 				tl.markPersisted(1, at.Index)
-				written += recordBytes(entries)
+				written += pipeline.RecordBytes(entries)
 			}
 			took := heapInUse() - before
 			t.Logf("%.2f of the limit", float64(took)/limit)

@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
-
-// mergedBytesMax bounds what the writer puts into one storage write, unless a single write is larger.
-const mergedBytesMax = 8 << 20
 
 // writer makes writes durable, in the order issued. Its goroutine is the only one that writes to the
 // storage. The queue is bounded by what may come into the node: the limits of proposals on a leader,
@@ -97,7 +95,7 @@ func (w *writer) take() (raft.Write, bool) {
 	if len(w.queue) == 0 {
 		return raft.Write{}, false
 	}
-	merged, n := mergeWrites(w.queue)
+	merged, n := pipeline.MergeWrites(w.queue)
 	rest := copy(w.queue, w.queue[n:])
 	clear(w.queue[rest:])
 	w.queue = w.queue[:rest]
@@ -151,74 +149,4 @@ func (w *writer) tell(write raft.Write) {
 	if write.Mark != nil {
 		n.endMarked(write.Mark)
 	}
-}
-
-// mergeWrites merges the first writes of the queue into one with the same effect as all of them in
-// turn, and returns how many they are. It merges only while no later one carries Mark or Hard, so that a
-// crash still leaves a prefix of the writes as they were issued.
-func mergeWrites(queue []raft.Write) (merged raft.Write, n int) {
-	merged, n = queue[0], 1
-	m := logMerger{log: merged.Log}
-	then := len(merged.Then)
-	for ; n < len(queue) && queue[n].Mark == nil && queue[n].Hard == nil && m.add(queue[n].Log); n++ {
-		merged.Seq = queue[n].Seq
-		merged.Commit = max(merged.Commit, queue[n].Commit)
-		then += len(queue[n].Then)
-	}
-	merged.Log = m.log
-	if n > 1 && then > 0 {
-		merged.Then = make([]raft.Message, 0, then)
-		for _, w := range queue[:n] {
-			merged.Then = append(merged.Then, w.Then...)
-		}
-	}
-	return merged, n
-}
-
-// logMerger merges log writes. It copies the entries once, when the second write comes.
-type logMerger struct {
-	log   *raft.LogWrite
-	owned bool // the entries are the merger's own slice
-	bytes int
-}
-
-// add merges the next write in, and reports false if that would be too much, or is not simply an
-// append behind what is there, or a cut within it.
-func (m *logMerger) add(next *raft.LogWrite) bool {
-	if next == nil {
-		return true
-	}
-	if m.log == nil {
-		m.log = next
-		return true
-	}
-	keep, ok := m.position(next.After)
-	if !ok || next.Reset {
-		return false
-	}
-	if !m.owned {
-		m.bytes = recordBytes(m.log.Entries)
-	}
-	if m.bytes += recordBytes(next.Entries); m.bytes > mergedBytesMax {
-		return false
-	}
-	entries := m.log.Entries[:keep]
-	if !m.owned {
-		entries = m.log.Entries[:keep:keep]
-	}
-	m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}
-	m.owned = len(next.Entries) > 0 || m.owned
-	return true
-}
-
-// position returns how many of the entries stay when the log is cut behind after.
-func (m *logMerger) position(after raft.EntryID) (keep int, ok bool) {
-	if after == m.log.After {
-		return 0, true
-	}
-	if after.Index <= m.log.After.Index || after.Index > m.log.After.Index+raft.Index(len(m.log.Entries)) {
-		return 0, false
-	}
-	keep = int(after.Index - m.log.After.Index)
-	return keep, m.log.Entries[keep-1].ID() == after
 }

@@ -55,10 +55,9 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "D25", Rule: "a write with a new term is not merged into the one before it", Bug: "it is, and its term is lost",
-		Edits:   []Edit{value("node/writer.go", `queue[n].Hard == nil`, `true`)},
-		Expect:  "N6",
-		Test:    &Test{"node", "Writer|Merge"},
-		Outside: true,
+		Edits:  []Edit{value("internal/pipeline/merge.go", `queue[n].Hard == nil`, `true`)},
+		Expect: "N6",
+		Test:   &Test{"internal/pipeline", "Merge"},
 	},
 	{
 		ID: "R29", Rule: "an old write makes nothing of the new log durable", Bug: "the tail forgets what is not stored",

@@ -52,12 +52,31 @@ var queues = []Mutant{
 		"LimitsThatTheTransport", before("node/config.go", `if most == 0 {`, `most = 0`)),
 	{
 		ID: "J22", Before: true, Rule: "a write with a mark is not merged into the one before it", Bug: "it is, and the mark is lost",
-		Edits: []Edit{value("node/writer.go", `queue[n].Mark == nil`, `true`)}, Expect: "tests",
-		Test: &Test{"node", "AMarkIsAWrite"}, Outside: true,
+		Edits: []Edit{value("internal/pipeline/merge.go", `queue[n].Mark == nil`, `true`)}, Expect: "N6",
+		Profiles: []string{"images", "beyond"},
+		Test:     &Test{"internal/pipeline", "AMarkIsAWrite"},
 	},
-	outsideOf("J23", "a merged write is of the last generation in it", "of the first, and the tail keeps all of it",
-		"Writer|Merge", instead("node/writer.go", `m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}`,
-			`m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: m.log.Generation}`)),
+	{
+		ID: "J23", Rule: "a merged write is of the last generation in it", Bug: "of the first, and the log cache keeps all of it",
+		Edits: []Edit{instead("internal/pipeline/merge.go", `m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}`,
+			`m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: m.log.Generation}`)},
+		Expect: "N10", Test: &Test{"internal/pipeline", "Merge"}, Outside: true,
+	},
+	{
+		ID: "J30", Before: true, Rule: "a cut within merged writes drops what is behind it", Bug: "the whole of them stays",
+		Edits:  []Edit{value("internal/pipeline/merge.go", `int(after.Index - m.log.After.Index)`, `len(m.log.Entries)`)},
+		Expect: "N4", Test: &Test{"internal/pipeline", "Merge"}, Outside: true, // a core cuts behind a new term alone, which is not merged
+	},
+	{
+		ID: "J31", Before: true, Rule: "the promises of all merged writes leave", Bug: "those of the first alone",
+		Edits:  []Edit{value("internal/pipeline/merge.go", `n > 1 && then > 0`, `false`)},
+		Expect: "L1", Test: &Test{"internal/pipeline", "Merge"},
+	},
+	{
+		ID: "J32", Before: true, Rule: "a merged write acknowledges the last one in it", Bug: "one more",
+		Edits:  []Edit{instead("internal/pipeline/merge.go", `merged.Seq = queue[n].Seq`, `merged.Seq = queue[n].Seq + 1`)},
+		Expect: "N6", Test: &Test{"internal/pipeline", "Merge"},
+	},
 	{
 		ID: "J24", Before: true, Rule: "what is applied is what was committed", Bug: "any entry in its place is",
 		Edits: []Edit{value("node/applier.go", `last.Index == target.Index && last != target`, `false`)}, Expect: "tests",

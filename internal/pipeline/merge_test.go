@@ -1,4 +1,4 @@
-package node
+package pipeline
 
 import (
 	"math/rand/v2"
@@ -85,7 +85,7 @@ func TestMergeWrites_HasTheEffectOfAllOfThemInTurn(t *testing.T) {
 			one.write(w)
 		}
 		for rest := queue; len(rest) > 0; {
-			w, n := mergeWrites(rest)
+			w, n := MergeWrites(rest)
 			require.Positive(t, n)
 			require.Equal(t, rest[n-1].Seq, w.Seq, "the merged write acknowledges the last one in it")
 			for _, later := range rest[1:n] {
@@ -106,7 +106,7 @@ func TestMergeWrites_LeavesTheMergedWritesAsTheyWere(t *testing.T) {
 		{Seq: 2, Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: 1}, Entries: []raft.Entry{{Index: 2, Term: 2}}, Generation: 2}},
 		{Seq: 3, Log: &raft.LogWrite{After: raft.EntryID{Term: 2, Index: 2}, Entries: []raft.Entry{{Index: 3, Term: 2}}, Generation: 2}},
 	}
-	w, n := mergeWrites(queue)
+	w, n := MergeWrites(queue)
 	require.Equal(t, 3, n)
 	expect.Equal(t, []raft.Entry{{Index: 1, Term: 1}, {Index: 2, Term: 2}, {Index: 3, Term: 2}}, w.Log.Entries)
 	expect.Equal(t, uint64(2), w.Log.Generation)
@@ -116,10 +116,10 @@ func TestMergeWrites_LeavesTheMergedWritesAsTheyWere(t *testing.T) {
 func TestMergeWrites_KeepsAResetAReset(t *testing.T) {
 	reset := raft.Write{Seq: 1, Log: &raft.LogWrite{After: raft.EntryID{Term: 3, Index: 10}, Entries: []raft.Entry{{Index: 11, Term: 3}}, Reset: true}}
 	behind := raft.Write{Seq: 2, Log: &raft.LogWrite{After: raft.EntryID{Term: 3, Index: 11}, Entries: []raft.Entry{{Index: 12, Term: 3}}}}
-	w, n := mergeWrites([]raft.Write{reset, behind})
+	w, n := MergeWrites([]raft.Write{reset, behind})
 	require.Equal(t, 2, n)
 	expect.True(t, w.Log.Reset)
-	_, n = mergeWrites([]raft.Write{behind, reset})
+	_, n = MergeWrites([]raft.Write{behind, reset})
 	expect.Equal(t, 1, n, "what a reset drops is written before it, or not at all, but never merged with it")
 }
 
@@ -127,17 +127,17 @@ func TestMergeWrites_StopsAtItsLimit(t *testing.T) {
 	big := func(i raft.Index) raft.Write {
 		return raft.Write{Seq: raft.Seq(i), Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: i - 1}, Entries: []raft.Entry{{Index: i, Term: 1, Data: make([]byte, 3<<20)}}}}
 	}
-	_, n := mergeWrites([]raft.Write{big(1), big(2), big(3), big(4)})
+	_, n := MergeWrites([]raft.Write{big(1), big(2), big(3), big(4)})
 	expect.Equal(t, 2, n)
 }
 
 // A mark is written by itself: a crash in the middle of what came before it must not leave it behind.
 func TestMergeWrites_AMarkIsAWriteOfItsOwn(t *testing.T) {
 	queue := []raft.Write{{Seq: 1, Commit: 3}, {Seq: 2, Mark: &raft.Mark{Kind: raft.MarkStaleImage}}}
-	merged, n := mergeWrites(queue)
+	merged, n := MergeWrites(queue)
 	require.Equal(t, 1, n)
 	expect.Nil(t, merged.Mark)
-	merged, n = mergeWrites(queue[1:])
+	merged, n = MergeWrites(queue[1:])
 	require.Equal(t, 1, n)
 	expect.Equal(t, queue[1].Mark, merged.Mark)
 }
