@@ -18,7 +18,7 @@ type disk struct {
 	hands     *sim.Stream // nonces, and when members dial
 	epoch     int         // images that were put in its place
 	lossy     bool        // one of them had less on it
-	lied      bool        // it has lost of its log what it had synced
+	lies      []lie       // what it has lost of its log, though it had synced it
 	hard      raft.HardState
 	log       []slot
 	commit    raft.Index
@@ -34,6 +34,12 @@ type disk struct {
 type ghost struct {
 	incarnation raft.Incarnation
 	log         []slot
+}
+
+// lie is the first entry of those that a disk lost at once after it had synced them; the hash covers the log up to it.
+type lie struct {
+	index raft.Index
+	hash  uint64
 }
 
 // held reports whether the disk that carries or carried the incarnation holds a log up to an index, or did so

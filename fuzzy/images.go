@@ -31,11 +31,21 @@ func (d *disk) restore(i image, whole bool) {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.log, d.commit, d.epoch = i.log, i.commit, d.epoch+1
 	if !whole {
-		d.lied = true
+		d.lie(d.ghosts[len(d.ghosts)-1].log)
 		return
 	}
 	d.pedigree, d.hard = i.pedigree, i.hard
 	d.boot, d.lossy = d.lineage.Last().Boot, d.lossy || !same
+}
+
+// lie notes what was synced before, and is not there any more.
+func (d *disk) lie(before []slot) {
+	for i := range before {
+		if h, there := at(d.log, raft.Index(i+1)); !there || h != before[i].hash {
+			d.lies = append(d.lies, lie{raft.Index(i + 1), before[i].hash})
+			return
+		}
+	}
 }
 
 // imaging is a strike of Image: a disk is copied; its node may be started anew; some of the others, which may have

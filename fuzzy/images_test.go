@@ -53,3 +53,43 @@ func TestImages_TheInvariantsCanFail(t *testing.T) {
 		assert.Equal(t, rule, c.failure.Rule)
 	}
 }
+
+// A breach is excused once a disk has lost what is committed, though it had synced it, and by nothing less.
+func TestImages_OnlyALostCommitmentExcuses(t *testing.T) {
+	for _, row := range []struct {
+		rule    string
+		lie     func(c *cluster, liar *node)
+		excused bool
+	}{
+		{"no disk lied", func(*cluster, *node) {}, false},
+		{"a disk lied, and has lost nothing", func(_ *cluster, liar *node) {
+			liar.disk.restore(liar.disk.image(), false)
+		}, false},
+		{"it has lost what nobody knows to be committed", func(c *cluster, liar *node) {
+			before := liar.disk.image()
+			liar.disk.log = extend(liar.disk.log, &raft.LogWrite{
+				After: liar.disk.log[len(liar.disk.log)-1].entry.ID(), Entries: []raft.Entry{{Index: raft.Index(len(before.log) + 1), Term: 99}},
+			})
+			liar.disk.restore(before, false)
+		}, false},
+		{"it has lost what is committed", forgetsCommitted, true},
+		{"it has lost what one member knows to be committed, and others have committed another entry there", func(c *cluster, liar *node) {
+			forgetsCommitted(c, liar)
+			c.check.canonical[len(c.check.canonical)-1].hash++
+		}, true},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, lead := runningFive(t)
+			row.lie(c, c.nodes[(lead.index+1)%5])
+			c.fail(Safety, "N8", "something committed is missing")
+			assert.Equal(t, row.excused, c.lost)
+			assert.Equal(t, row.excused, c.failure == nil)
+		})
+	}
+}
+
+func forgetsCommitted(c *cluster, liar *node) {
+	image := liar.disk.image()
+	image.log = image.log[:c.check.committed()-1]
+	liar.disk.restore(image, false)
+}

@@ -87,19 +87,34 @@ func parts(log []slot, a *raft.AppendRequest, commit raft.Index) raft.Index {
 // is lost must be found out, and by whoever can tell.
 var lossRules = []string{"G3", "G4", "G5", "G10", "G11", "G13", "H2", "H3", "H4", "N5", "N8"}
 
-// excused reports whether a failure is the fault of a disk that lied.
+// excused reports whether a failure is the fault of a disk that lied. It is so only from when a member knows an entry
+// to be committed that such a disk has lost: any other loss costs nobody anything.
 func (c *cluster) excused(class Class, rule string) bool {
 	if class != Safety || !slices.Contains(lossRules, rule) {
 		return false
 	}
-	lied := slices.ContainsFunc(c.nodes, func(n *node) bool { return n.disk.lied })
-	if lied && !c.forged && !c.lost && c.scene == nil {
+	if !c.lost && !c.forged && c.scene == nil && slices.ContainsFunc(c.nodes, c.lostCommitted) {
 		c.lost = true
 		c.stats.Beyond++
 		c.stats.Excuse = "a disk has lost what it had synced, and with it what was acknowledged"
 		c.record(Record{Kind: "fault", Text: c.stats.Excuse})
 	}
 	return c.lost
+}
+
+// lostCommitted reports whether a node's disk has lied about an entry that somebody knows to be committed.
+func (c *cluster) lostCommitted(n *node) bool {
+	for _, l := range n.disk.lies {
+		if l.index <= c.check.committed() && c.check.canonical[l.index-1].hash == l.hash {
+			return true
+		}
+		for _, other := range c.nodes {
+			if h, there := at(other.log, l.index); there && h == l.hash && other.status.Commit >= l.index {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // silent checks that a member whose store is marked gives nothing away but refusals, and the one answer that
