@@ -45,7 +45,8 @@ type Proposal struct {
 }
 
 // NewProposal returns a proposal of a copy of data, made where the entry's record will be, so that a command
-// is copied once on its way from the caller to the disk and the wire.
+// is copied once on its way from the caller to the disk and the wire. It may be proposed once: the entry takes
+// its room.
 func NewProposal(ticket Ticket, kind EntryKind, data []byte) Proposal {
 	record, within := recordBuffer(data)
 	return Proposal{Ticket: ticket, Kind: kind, Data: within, record: record}

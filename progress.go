@@ -50,7 +50,7 @@ type progress struct {
 	pinged    RequestID // the heartbeat round that measures the round trip; 0: none is out
 	pingedAt  Time
 	roundTrip recent
-	acks      recent // how long its acknowledgements of appends took
+	acks      recent // how long its acknowledgements of appends took, without the time when it was away
 
 	sentCommit Index // it knows this commit index, unless messages were lost
 	tickLast   Index // what was sent when the last heartbeat fell due
@@ -139,7 +139,7 @@ func (p *progress) acknowledged(match Index, now Time) {
 		p.match = max(p.match, match)
 		if p.match >= p.next-1 {
 			if p.probing {
-				p.acks.add(now - max(p.askedAt, p.backAt)) // its absence says nothing of its disk
+				p.acks.add(now - max(p.askedAt, p.backAt))
 			}
 			p.becomeStream()
 		}
@@ -152,7 +152,7 @@ func (p *progress) acknowledged(match Index, now Time) {
 	p.next = max(p.next, match+1)
 	n := 0
 	if len(p.flights) > 0 && p.flights[0].last <= match {
-		p.acks.add(now - p.flights[0].sentAt)
+		p.acks.add(now - max(p.flights[0].sentAt, p.backAt))
 	}
 	for n < len(p.flights) && p.flights[n].last <= match {
 		p.flightBytes -= p.flights[n].bytes

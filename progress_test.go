@@ -128,6 +128,10 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 			p.acknowledged(5, 920)
 		}, 20},
 		{"a stream", streamingProgress(), func(p *progress) { p.acknowledged(6, 30) }, 30},
+		{"a stream to a follower that was away", streamingProgress(), func(p *progress) {
+			p.backAt = 900
+			p.acknowledged(6, 920)
+		}, 20},
 		{"a stream that was silent", streamingProgress(), func(p *progress) {
 			repeat(p, 150)
 			repeat(p, 200)

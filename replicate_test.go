@@ -304,19 +304,34 @@ func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	}
 }
 
-// The time in which a follower was away is not taken for that of its disk.
+// The time in which a follower was away is not taken for that of its disk, whether its connection was lost or stood
+// still.
 func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
-	c := streaming(t, 2, 1)
-	c.step(raft.PeerLost{ID: "b"})
-	c.propose("x")
-	for range 20 {
-		c.after(heartbeatPace)
-		c.echo("c", 3)
+	for _, row := range []struct {
+		rule        string
+		goes, comes func(c *core)
+	}{
+		{
+			"lost",
+			func(c *core) { c.step(raft.PeerLost{ID: "b"}) },
+			func(c *core) { c.echo("b", 3) },
+		},
+		{"still", func(*core) {}, func(*core) {}},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := streaming(t, 2, 1)
+			row.goes(c)
+			c.propose("x")
+			for range 20 {
+				c.after(heartbeatPace)
+				c.echo("c", 3)
+			}
+			row.comes(c)
+			c.receive("b", 2, raft.AppendReply{Match: 4})
+			assert.Equal(t, raft.Index(4), c.Status().Peers[0].Match)
+			assert.Less(t, c.Status().Peers[0].SlowestAck, electionTimeout)
+		})
 	}
-	c.echo("b", 3)
-	c.receive("b", 2, raft.AppendReply{Match: 4})
-	assert.Equal(t, raft.Index(4), c.Status().Peers[0].Match)
-	assert.Less(t, c.Status().Peers[0].SlowestAck, electionTimeout)
 }
 
 // A member that connects is tried at once.
