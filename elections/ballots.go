@@ -254,8 +254,9 @@ func (m *ballotsMachine) claimedAbove(e *Env) bool {
 // yieldsTo: "it goes to standby when ... it hears a claim of higher priority; of two equal claims the lower
 // id stays" (choice).
 func (m *ballotsMachine) yieldsTo(r Rank) bool {
+	own := m.box[m.o.Self].votes // a priority that was changed counts from the next election on
 	b := m.box[r]
-	return b.claims && (b.votes > m.priority || b.votes == m.priority && alphabetical[r] < alphabetical[m.o.Self])
+	return b.claims && (b.votes > own || b.votes == own && alphabetical[r] < alphabetical[m.o.Self])
 }
 
 // look finds the leader: itself if active, else the best claim that counts. "A dead leader's claim lasts as

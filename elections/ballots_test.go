@@ -264,6 +264,34 @@ func TestBallots_OfTwoEqualClaimsTheHigherIDGoes(t *testing.T) {
 	assert.Equal(t, Rank(1), b.leaders()[2])
 }
 
+// In alphabetical order 10 comes before 2.
+func TestBallots_OfTwoEqualClaimsTheFirstInAlphabeticalOrderStays(t *testing.T) {
+	for _, row := range []struct{ self, other, led Rank }{{2, 10, 10}, {10, 2, 10}} {
+		b := newBench(t, 10, Scaled())
+		b.start(row.self, ballotsNone.New(Options{Self: row.self, N: 10}))
+		b.clock += b.times.Period
+		b.fire(row.self, ballotsPeriod)
+		require.Equal(t, row.self, b.leaders()[row.self])
+		b.tell(row.self, row.other, b.cast(row.other, 1, true))
+		assert.Equal(t, row.led, b.leaders()[row.self])
+	}
+}
+
+func TestBallots_APriorityThatChangesCountsFromTheNextElectionOn(t *testing.T) {
+	for _, row := range []struct {
+		claim, next int
+		led         Rank
+	}{{7, 9, 3}, {3, 1, 1}} {
+		b := newBench(t, 3, Scaled())
+		b.start(1, ballotsNone.New(Options{Self: 1, N: 3, Priorities: []int{5, 1, 1}}))
+		b.period()
+		require.Equal(t, Rank(1), b.leaders()[1])
+		b.prioritize(1, row.next)
+		b.tell(1, 3, b.cast(3, row.claim, true))
+		assert.Equal(t, row.led, b.leaders()[1], "priority 5 becomes %d, and another claims with %d", row.next, row.claim)
+	}
+}
+
 func TestBallots_GoToAllEveryPeriodAndClaimFromTheSecondWinOn(t *testing.T) {
 	b := newBench(t, 3, Published())
 	b.start(1, ballotsMajority.New(Options{Self: 1, N: 3, Priorities: []int{7, 1, 1}}))

@@ -29,6 +29,10 @@ func LostVotes() *Scenario { return lostVotes }
 // 4 vote for 2 and 1, 5 for 1: tallies {1,2,5} and {2,3,4}". That 1 does not hear 2 keeps both in office.
 func loseVotes(w *world, fault sim.Time) {
 	n := w.setup.N
+	if n == 1 { // it has no links
+		w.fault(fault, "all start", func() {})
+		return
+	}
 	half := n / 2
 	w.fault(fault, fmt.Sprintf("all start, and 1 hears nobody above %d", half), func() {
 		for from := half; from < n; from++ {

@@ -27,6 +27,14 @@ func TestLostVotes_ElectTwoLeadersOfOneTermAndRaftNone(t *testing.T) {
 	}
 }
 
+func TestLostVotes_AreAScenarioOfSmallGroupsToo(t *testing.T) {
+	for n := 1; n <= 4; n++ {
+		outcome, err := Run(twoPhase, LostVotes(), &Setup{N: n, Times: Scaled()}, 1, nil)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, outcome[Ends], "n = %d", n)
+	}
+}
+
 func TestLostVotes_AreFoundByNameAndAreInNoTable(t *testing.T) {
 	found, err := FindScenario("lost-votes")
 	require.NoError(t, err)

@@ -142,6 +142,15 @@ var raftBareRules = []ruleRow{
 		a.writes()
 		require.Equal(a.t, bareStore{7, 0}, a.disks[3], "the term is durable, and its vote still free")
 	}, "", 0},
+	{"a candidate that learns of a newer term from a refusal is a follower, which no vote makes a leader", 3, func(a *actor) {
+		a.stands()
+		a.hears(1, inTerm(7, bareVote))
+		a.hears(2, granted(1))
+		a.hears(4, granted(1))
+		a.writes()
+		require.Equal(a.t, bareStore{7, 0}, a.disks[3])
+		a.forget()
+	}, "", 0},
 	{"no stickiness: who hears a leader votes for the candidate of a newer term all the same", 3, func(a *actor) {
 		a.hears(4, inTerm(1, bareAppendEntries))
 		a.writes()
