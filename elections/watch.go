@@ -16,8 +16,7 @@ type watch struct {
 
 	leaders  []Rank // live members that take themselves for the leader
 	previous []Rank // before the last change
-	reigning Rank   // who began to lead last
-	caused   bool   // since then it was down once, or cut off from the majority, or a priority was changed
+	reigning Rank   // who leads, or led last; of several leaders, who began last
 	began    func(Rank)
 
 	two    stretch // in which two lead
@@ -115,23 +114,36 @@ func (v *watch) changed() {
 	}
 }
 
-// findNewLeaders counts the changes without a cause: a member begins to lead although the one that began
-// before it works, has heard and been heard by a majority all the time, and nobody else leads.
+// findNewLeaders counts the changes without a cause: a member begins to lead although the one that leads, or led
+// last, has worked all the time since it began, and nobody else leads.
 func (v *watch) findNewLeaders() {
-	v.caused = v.caused || !v.works(v.reigning)
+	v.findHindered()
 	for _, r := range v.leaders {
 		if slices.Contains(v.previous, r) {
 			continue
 		}
 		alone := !slices.ContainsFunc(v.previous, func(o Rank) bool { return o != v.reigning })
-		if v.on && r != v.reigning && !v.caused && alone {
+		caused := v.reigning == 0 || v.world.member(v.reigning).hindered
+		if v.on && r != v.reigning && !caused && alone {
 			v.outcome[Changes]++
 		}
-		if r != v.reigning || v.caused {
-			v.reigning, v.caused = r, !v.works(r)
+		if r != v.reigning || caused {
+			v.reigning, v.world.member(r).hindered = r, !v.works(r)
 		}
 		if v.began != nil {
 			v.began(r)
+		}
+	}
+	if len(v.leaders) == 1 { // of several, whoever is left
+		v.reigning = v.leaders[0]
+	}
+}
+
+// findHindered looks which leaders do not work now: whoever follows them has a cause.
+func (v *watch) findHindered() {
+	for i := range v.world.members {
+		if m := &v.world.members[i]; !m.hindered && (m.env.self == v.reigning || m.leader == m.env.self) {
+			m.hindered = !v.works(m.env.self)
 		}
 	}
 }

@@ -200,6 +200,37 @@ var watched = []struct {
 			{{50, 1, 1}}, {{60, 2, 2}}, {{300, 3, 3}},
 		}, nil, Changes, 0,
 	},
+	{
+		"one that leads on when a second one has given way is the old leader again", [][]belief{
+			{{50, 1, 1}}, {{200, 2, 2}, {250, 1, 1}}, {{400, 3, 3}},
+		}, nil, Changes, 2,
+	},
+	{
+		"and what has befallen it since it began is a cause, though nothing befell the second one", [][]belief{
+			{{50, 1, 1}}, {{200, 2, 2}, {250, 1, 1}}, {{400, 3, 3}},
+		},
+		func(w *world) {
+			w.at(ms(210), func() { w.cut([]int{0, 1, 1}) })
+			w.at(ms(240), w.mend)
+		}, Changes, 1,
+	},
+	{
+		"so that a crash of the first one is a cause, though the second one works", [][]belief{
+			{{50, 1, 1}}, {{200, 2, 2}, {250, 1, 1}}, {{400, 3, 3}},
+		},
+		func(w *world) { w.at(ms(300), func() { w.crash(1) }) }, Changes, 1,
+	},
+	{
+		"one that takes over again and again, and gives way each time, changes the leader each time", [][]belief{
+			{{50, 1, 1}}, {{200, 2, 2}, {250, 1, 1}, {300, 2, 3}, {350, 1, 1}, {400, 2, 4}, {450, 1, 1}}, follows(50, 1),
+		}, nil, Changes, 3,
+	},
+	{
+		"an agreement on another one begins anew, though it comes at one step with the end of the last", [][]belief{
+			follows(50, 1), {{270, 1, 1}, {300, 3, 1}}, follows(50, 3),
+		},
+		func(w *world) { w.at(ms(60), func() { w.cutOne(0, 2); w.cutOne(2, 0) }) }, Agreement, int64(ms(200)),
+	},
 	{"a run ends if the members agree at its end", [][]belief{follows(50, 1), follows(50, 1)}, nil, Ends, 1},
 	{
 		"a run does not end if they agree no more", [][]belief{follows(50, 1), {{50, 1, 1}, {900, 2, 2}}},

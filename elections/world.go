@@ -42,8 +42,10 @@ type member struct {
 	timers  [timersMax]timer
 	leader  Rank // as its machine has it
 	epoch   uint64
-	office  int  // the step in which it took office, if it leads
-	unheard bool // whom it holds has left office since: it has not heard that member's present reign, if there is one
+	office  int // the step in which it took office, if it leads
+	// hindered: since it began to lead it was down once, or cut off from the majority, or a priority was changed.
+	hindered bool
+	unheard  bool // whom it holds has left office since: it has not heard that member's present reign, if there is one
 }
 
 // timer is one of a member's timers. It is in the queue at most once: set anew to a later time, it is
@@ -186,7 +188,9 @@ func (w *world) prioritize(r Rank, priority int) {
 		return
 	}
 	w.priorities[r-1] = priority
-	w.watch.caused = true // whoever leads next does so by an operator's wish
+	for i := range w.members {
+		w.members[i].hindered = true // whoever leads next does so by an operator's wish
+	}
 	if m := w.member(r); m.machine != nil {
 		w.record(Record{Kind: RecordTold, Member: r, Text: fmt.Sprintf("priority %d", priority)})
 		m.machine.(Prioritized).Prioritize(&m.env, priority)
