@@ -67,7 +67,7 @@ const (
 	evPeer                       // a loop hears of a connection; a: the peer, and how it is
 	evStart                      // a process is started
 	evShake                      // a process dials; a: the peer
-	evKept                       // a disk has kept what its member remembers of the others
+	evKept                       // a disk has kept what its member remembers of the others; a: which plan of that
 	evImage                      // what a nemesis (node) does with an image goes on; a: the stage
 	evResume                     // a process runs on
 	evClient                     // a client (node) begins a request

@@ -234,8 +234,8 @@ func (d *director) stall(n *node) {
 func (d *director) flow(n *node) {
 	d.c.faulted("the disk of %s works again", n.id)
 	n.disk.stallTill = 0
-	if n.core != nil && n.writing > 0 {
-		n.endWriteIn(0)
+	if n.core != nil {
+		n.endWrites()
 	}
 }
 

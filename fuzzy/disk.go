@@ -114,6 +114,16 @@ func (d *disk) took(n *node) sim.Time {
 	return max(took, d.stallTill-n.c.now())
 }
 
+// endWrites lets all end that a disk is at, as it works again: the ends were planned for as long as it would not.
+func (n *node) endWrites() {
+	if n.writing > 0 {
+		n.endWriteIn(0)
+	}
+	if n.hands.keeping {
+		n.endKeepingIn(0)
+	}
+}
+
 // written ends a write: it is durable, its promises leave, and then the loop hears of it.
 func (n *node) written() {
 	d := &n.disk

@@ -2,11 +2,13 @@ package fuzzy
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
 )
 
 // The profile must reach what it is for: images that are put back, refused and marked, and, less often, images
@@ -29,6 +31,33 @@ func TestImages_ArePutBackAndFoundOut(t *testing.T) {
 	assert.Greater(t, refused, marked-1)
 	assert.Positive(t, beyond)
 	assert.Less(t, beyond, images/2, "most images meet a witness")
+}
+
+// A disk that is healed ends what it was at when it stood still, also the memory of a peer's new start: until that is
+// durable the member takes nothing from the peer, and counts it for no vote.
+func TestImages_AHealedDiskKeepsWhatItsMemberRemembers(t *testing.T) {
+	p := calmOfThree(t)
+	p.Node.Handshakes = true
+	c := newCluster(Seed{"calm", 2}, p)
+	turn := func() {
+		for until := c.now() + sim.In(time.Second); c.now() < until; {
+			c.turn()
+		}
+		require.Nil(t, c.failure)
+	}
+	c.prepare()
+	turn()
+	n, peer := c.nodes[0], c.nodes[1]
+	n.disk.stallTill = c.now() + sim.In(time.Hour)
+	peer.crash()
+	peer.start()
+	turn()
+	require.True(t, n.hands.keeping)
+	require.False(t, n.takes(peer, peer.disk.start()), "it is not durable")
+	(&liveness{c: c, core: 1<<len(c.nodes) - 1}).heal()
+	turn()
+	assert.False(t, n.hands.keeping)
+	assert.True(t, n.takes(peer, peer.disk.start()))
 }
 
 // Each of the two invariants of handshakes fails when it is made to.

@@ -52,6 +52,7 @@ func (r pedigree) clone() pedigree {
 type hands struct {
 	memory  raft.Memory // what handshakes are judged by; the disk follows
 	keeping bool        // the disk is at it
+	keeps   int64       // ends of that which were planned: the last one counts
 	mark    *raft.Mark
 	admits  [][]int32   // by node: the starts whose messages are taken
 	redial  []sim.Time  // by node: not before
@@ -179,15 +180,21 @@ func (n *node) untold(peer *node) bool {
 func (n *node) keep() {
 	if !n.hands.keeping {
 		n.hands.keeping = true
-		n.later(n.disk.took(n), event{kind: evKept})
+		n.endKeepingIn(n.disk.took(n))
 	}
+}
+
+// endKeepingIn plans, or plans anew, when the disk has kept the memory.
+func (n *node) endKeepingIn(d sim.Time) {
+	n.hands.keeps++
+	n.later(d, event{kind: evKept, a: n.hands.keeps})
 }
 
 // kept ends such a write: what it was given is durable, and those who wait for it are admitted.
 func (n *node) kept() {
 	d := &n.disk
 	if wait := d.stallTill - n.c.now(); wait > 0 {
-		n.later(wait, event{kind: evKept})
+		n.endKeepingIn(wait)
 		return
 	}
 	n.hands.keeping = false

@@ -141,9 +141,7 @@ func (l *liveness) heal() {
 			n.crash() // somebody corrects its list, or it was about to end
 		}
 		n.start()
-		if n.writing > 0 {
-			n.endWriteIn(0)
-		}
+		n.endWrites()
 		if len(n.outbox) > 0 {
 			n.later(n.sendWait(), event{kind: evFlush}) // its connection takes more again
 		}

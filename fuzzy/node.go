@@ -242,7 +242,9 @@ func (n *node) handle(e event) {
 	case evShake:
 		n.shake(n.c.nodes[e.a])
 	case evKept:
-		n.kept()
+		if e.a == n.hands.keeps {
+			n.kept()
+		}
 	case evResume:
 		n.resume()
 	case evExit:
