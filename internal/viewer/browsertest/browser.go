@@ -16,8 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is for a slow machine: nothing here takes as long where all is well.
-const patience = time.Minute
+// patience is what a whole test of a page may take. It is for a slow machine that has much else to do: nothing
+// here takes as long where all is well.
+const patience = 4 * time.Minute
 
 // Page is an open page.
 type Page struct {
