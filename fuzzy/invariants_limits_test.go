@@ -62,6 +62,16 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 	}
 }
 
+// A leader that was elected in the quiet may wait for the answer to its first append.
+func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
+	c, lead, _ := running(t)
+	lead.status.Outstanding, lead.status.OutstandingBytes, lead.status.Reads = 0, 0, 0
+	lead.status.Peers[0].Inflight = 1
+	c.live = &liveness{c: c, core: 7, leader: lead, quieted: lead.status.Term - 1}
+	c.live.relieved()
+	require.Nil(t, c.failure)
+}
+
 // Nothing may be left behind when the load has gone.
 func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	for _, leave := range []func(s *raft.CoreStatus){
@@ -76,7 +86,7 @@ func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 		for i := range lead.status.Peers {
 			lead.status.Peers[i].Inflight, lead.status.Peers[i].InflightBytes = 0, 0
 		}
-		c.live = &liveness{c: c, core: 7, leader: lead}
+		c.live = &liveness{c: c, core: 7, leader: lead, quieted: lead.status.Term}
 		c.live.relieved()
 		require.Nil(t, c.failure)
 		leave(&lead.status)

@@ -48,6 +48,7 @@ type liveness struct {
 	staller  *node       // who leads on with a disk that stands still
 	stalled  sim.Time    // since when
 	sent     int         // messages, when the quiet began
+	quieted  raft.Term   // the term when the quiet began
 	late     int         // messages from before it that arrived in it: each may be answered
 	probe    raft.Ticket // a write, while parted
 	clashes  int
@@ -203,6 +204,7 @@ func (l *liveness) watch() {
 		c.phase = ended
 	case reached && l.stage == rejoining:
 		l.sent = c.net.Sent
+		l.quieted = l.term()
 		l.next(quiet)
 		c.queue.Push(c.now()+c.profile.quietTime(), event{kind: evPhase})
 	case reached && l.stage == electing:
