@@ -52,7 +52,7 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // it is nil, wait (WaitLeader) and try again.
 type NotLeaderError struct {
 	Leader *Member // nil: not known
-	Reason string  // more, if there is more to say; may be empty
+	Reason string  // why nobody is known to lead, or more about the refusal; may be empty if Leader is known
 }
 
 func (e *NotLeaderError) Error() string {
@@ -67,6 +67,19 @@ func (e *NotLeaderError) Error() string {
 	}
 	return s
 }
+
+// NotReadyError says what WaitLeader or Ready was waiting for when its context ended. It matches the context's
+// error, too.
+type NotReadyError struct {
+	Reason string
+	Err    error // the context's
+}
+
+func (e *NotReadyError) Error() string {
+	return fmt.Sprintf("raft: not ready: %s: %v", e.Reason, e.Err)
+}
+
+func (e *NotReadyError) Unwrap() error { return e.Err }
 
 // TooLargeError says that a command is over node.Config.CommandBytesMax; it was not applied.
 type TooLargeError struct {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -48,7 +49,7 @@ func (n *Node) propose(ctx context.Context, kind raft.EntryKind, data []byte) (R
 		return Result{}, err
 	}
 	o := n.requests.wait(ctx, req)
-	return o.result, o.err
+	return o.result, n.withReason(o.err)
 }
 
 // usable refuses a call before it begins.
@@ -82,7 +83,7 @@ func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	}
 	o := n.requests.wait(ctx, req)
 	if o.err != nil {
-		return 0, o.err
+		return 0, n.withReason(o.err)
 	}
 	return o.index, n.WaitApplied(ctx, o.index)
 }
@@ -96,29 +97,60 @@ func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 
 // Ready returns once this member serves: a leader is known, the log that was committed when Ready was called
 // is applied here, and nothing keeps writes from ending as far as this member can see: its disk does not stand
-// still, and, if it leads, all that was in its log is applied. It fails with ErrWithinFSM, ErrClosed, ErrWiped or ctx.Err().
+// still, and, if it leads, all that was in its log is applied. It fails with ErrWithinFSM, ErrClosed, ErrWiped, or,
+// when ctx ends meanwhile, with a *NotReadyError, which says what it waited for.
 func (n *Node) Ready(ctx context.Context) error {
 	if n.fsmCalls.within() {
 		return raft.ErrWithinFSM
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	refused, err := n.awaitReady(ctx)
+	if err != nil && err == ctx.Err() {
+		return &raft.NotReadyError{Reason: unready(n.Status(), refused), Err: err}
+	}
+	return err
+}
+
+// awaitReady is Ready without the reason; refused is why the last read failed, if one did.
+func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 	for {
-		if _, err := n.WaitLeader(ctx); err != nil {
-			return err
+		if _, err := n.awaitLeader(ctx); err != nil {
+			return refused, err
 		}
 		_, changed := n.watched.load()
 		_, err := n.ReadIndex(ctx)
 		switch {
 		case err == nil && n.writesGoOn(ctx):
-			return nil
+			return nil, nil
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return refused, ctx.Err()
 		case errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped):
-			return err
+			return refused, err
 		}
+		refused = err
 		if err := n.pause(ctx, changed); err != nil {
-			return err
+			return refused, err
 		}
 	}
+}
+
+// unready says what a member waits for before it is ready; refused is why its last read failed, nil if it did not.
+func unready(s Status, refused error) string {
+	switch {
+	case s.Leader == "" || s.Role == raft.Leader && s.DiskStalled:
+		return s.LeaderReason
+	case s.DiskStalled:
+		return "this member's disk stands still"
+	case s.Applied < s.Commit:
+		return fmt.Sprintf("entries up to %d are committed, and applied here up to %d", s.Commit, s.Applied)
+	case s.Role == raft.Leader && s.Applied < s.Last.Index:
+		return fmt.Sprintf("this member leads, but the entries from %d to %d do not get to a quorum", s.Applied+1, s.Last.Index)
+	case refused != nil:
+		return fmt.Sprintf("reads are not confirmed: %v", refused)
+	}
+	return s.LeaderReason
 }
 
 // writesGoOn reports whether a write would end. A quorum that answers heartbeats confirms reads, but its disks may
@@ -167,7 +199,7 @@ func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if err != nil {
 		return err
 	}
-	return n.requests.wait(ctx, req).err
+	return n.withReason(n.requests.wait(ctx, req).err)
 }
 
 // explain says what error a refused or lost request gets.

@@ -51,7 +51,7 @@ func TestContext_ACallThatIsCancelledWhileItWaitsReturnsAtOnce(t *testing.T) {
 				require.ErrorIs(t, err, context.Canceled)
 				if name == "Barrier" {
 					assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "its entry is in the leader's log")
-				} else {
+				} else if name != "Ready" { // which says what it waited for
 					assert.Equal(t, context.Canceled, err)
 				}
 				synctest.Wait() // for the other caller, too
@@ -98,7 +98,7 @@ func TestContext_WaitLeaderIsCancelledWhileThereIsNone(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := n.WaitLeader(ctx)
-		assert.Equal(t, context.DeadlineExceeded, err)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, time.Minute, time.Since(began))
 	})
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 
@@ -30,9 +31,21 @@ func (n *Node) setLeader(id raft.NodeID) {
 	n.leader.Store(&m)
 }
 
-// WaitLeader returns the leader once one is known; it may be this member. It fails with ErrClosed,
-// ErrWiped or ctx.Err().
+// WaitLeader returns the leader once one is known; it may be this member. It fails with ErrClosed, ErrWiped, or,
+// when ctx ends meanwhile, with a *NotReadyError, which says why there is none.
 func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
+	if err := ctx.Err(); err != nil {
+		return raft.Member{}, err
+	}
+	leader, err := n.awaitLeader(ctx)
+	if err != nil && err == ctx.Err() {
+		err = &raft.NotReadyError{Reason: n.Status().LeaderReason, Err: err}
+	}
+	return leader, err
+}
+
+// awaitLeader is WaitLeader without the reason.
+func (n *Node) awaitLeader(ctx context.Context) (raft.Member, error) {
 	for {
 		now, changed := n.watched.load() // before the look at what may change meanwhile
 		if err := n.usable(ctx); err != nil {
@@ -48,6 +61,24 @@ func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
 			return raft.Member{}, raft.ErrClosed
 		}
 	}
+}
+
+// withReason completes the refusal of a member that knows of no leader: it says why. The caller's own goroutine
+// calls it, since the status comes from the loop.
+func (n *Node) withReason(err error) error {
+	var refusal *raft.NotLeaderError
+	if !errors.As(err, &refusal) || refusal.Leader != nil {
+		return err
+	}
+	s := n.Status()
+	reason := s.LeaderReason
+	if s.Leader != "" {
+		reason = "there was none a moment ago, and now " + reason
+	}
+	if refusal.Reason != "" {
+		reason = refusal.Reason + "; " + reason
+	}
+	return &raft.NotLeaderError{Reason: reason}
 }
 
 // Watch yields who leads: what is known now first, then every change. A slow reader misses the ones in

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,4 +68,40 @@ func TestLeader_AllocatesNothing(t *testing.T) {
 	var m raft.Member
 	assert.Zero(t, testing.AllocsPerRun(100, func() { m, _ = n.Leader() }))
 	assert.Equal(t, raft.NodeID("n1"), m.ID)
+}
+
+func TestLeader_WhoWaitsForOneInVainLearnsWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		n := c.Leader()
+		c.Isolate(n.Status().ID)
+		c.Await("it to step down", func() bool { _, known := n.Leader(); return !known })
+		const why = "no leader: 1 of 3 voters can be reached, 2 are needed"
+		c.Await("it to know that the others are gone", func() bool { return strings.HasPrefix(n.Status().LeaderReason, why) })
+
+		ctx := context.Background()
+		calls := map[string]func() error{
+			"Propose":            func() error { _, err := n.Propose(ctx, nil); return err },
+			"Barrier":            func() error { _, err := n.Barrier(ctx); return err },
+			"ReadIndex":          func() error { _, err := n.ReadIndex(ctx); return err },
+			"TransferLeadership": func() error { return n.TransferLeadership(ctx, "") },
+		}
+		for name, call := range calls {
+			var refusal *raft.NotLeaderError
+			require.ErrorAs(t, call(), &refusal, name)
+			assert.Nil(t, refusal.Leader, name)
+			assert.Contains(t, refusal.Reason, why, name)
+		}
+		for _, wait := range []func(context.Context) error{
+			n.Ready, func(ctx context.Context) error { _, err := n.WaitLeader(ctx); return err },
+		} {
+			limited, cancel := context.WithTimeout(ctx, time.Second)
+			err := wait(limited)
+			cancel()
+			var waiting *raft.NotReadyError
+			require.ErrorAs(t, err, &waiting)
+			assert.Contains(t, waiting.Reason, why)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+	})
 }

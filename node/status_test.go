@@ -95,6 +95,30 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	}
 }
 
+func TestReady_SaysWhatItWaitsFor(t *testing.T) {
+	status := func(role raft.Role, change func(*Status)) Status {
+		s := Status{Leadership: raft.Leadership{Term: 2, Leader: "n1", Role: role}, LeaderReason: "n1 leads in term 2",
+			Commit: 7, Applied: 7, Last: raft.EntryID{Term: 2, Index: 7}}
+		change(&s)
+		return s
+	}
+	for _, row := range []struct {
+		status  Status
+		refused error
+		want    string
+	}{
+		{status(raft.Follower, func(s *Status) { s.Leader, s.LeaderReason = "", "no leader: why" }), raft.ErrOverloaded, "no leader: why"},
+		{status(raft.Leader, func(s *Status) { s.DiskStalled, s.LeaderReason = true, "its disk" }), nil, "its disk"},
+		{status(raft.Follower, func(s *Status) { s.DiskStalled = true }), nil, "this member's disk stands still"},
+		{status(raft.Follower, func(s *Status) { s.Applied = 3 }), nil, "entries up to 7 are committed, and applied here up to 3"},
+		{status(raft.Leader, func(s *Status) { s.Last.Index = 9 }), nil, "this member leads, but the entries from 8 to 9 do not get to a quorum"},
+		{status(raft.Follower, func(*Status) {}), raft.ErrReadTimedOut, "reads are not confirmed: raft: the read was not confirmed in time"},
+		{status(raft.Follower, func(*Status) {}), nil, "n1 leads in term 2"},
+	} {
+		expect.Equal(t, row.want, unready(row.status, row.refused))
+	}
+}
+
 func TestHistory_KeepsTheLatestNotes(t *testing.T) {
 	h := &history{}
 	for i := range 3 * notesMax / 2 {

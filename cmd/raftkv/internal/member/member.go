@@ -102,8 +102,17 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 			log.Error("this member is of no use", "error", err)
 			return
 		}
-		log.Warn("not ready yet", "reason", n.Status().LeaderReason)
+		log.Warn("not ready yet", "reason", reasonOf(err))
 	}
+}
+
+// reasonOf says what a member waits for that is not ready.
+func reasonOf(err error) string {
+	var waiting *raft.NotReadyError
+	if errors.As(err, &waiting) {
+		return waiting.Reason
+	}
+	return err.Error()
 }
 
 // start opens storage and transport and starts the node on them.

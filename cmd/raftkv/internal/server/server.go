@@ -217,7 +217,7 @@ func (s *Server) ready(r *http.Request, _ []byte) answer {
 	case errors.Is(err, raft.ErrWiped), errors.Is(err, raft.ErrClosed): // waiting would not help
 		return fail(api.Errorf(api.NotReady, explain(err).Remedy, "%v", err))
 	case err != nil:
-		return fail(api.Errorf(api.NotReady, "ask another member; `raftkv status` says what this one waits for", "%s", strings.TrimSpace(s.node.Status().LeaderReason+" ("+err.Error()+")")))
+		return fail(api.Errorf(api.NotReady, "ask another member; `raftkv status` says what this one waits for", "%v", err))
 	}
 	return reply(http.StatusOK, map[string]string{"status": "ready"})
 }
