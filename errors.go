@@ -31,6 +31,8 @@ var (
 	// matches ErrOutcomeUnknown too if so. A call on another goroutine, for which the FSM waits, cannot
 	// be told from an FSM that takes its time: see Status.Applying.
 	ErrWithinFSM = errors.New("raft: called by the FSM, within Apply, Snapshot, Restore or Sync, for which it would wait for ever: return first, and call it on a goroutine that the FSM does not wait for; to end the node, return an error")
+	// ErrWithinCallback: a function that was given to ProposeAsync called Close, which waits for that function.
+	ErrWithinCallback = errors.New("raft: Close was called by a function of ProposeAsync, for which it would wait for ever: call it on another goroutine")
 	// ErrReadTimedOut: the read was not confirmed in time; try again.
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )

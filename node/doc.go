@@ -13,7 +13,7 @@
 // # The map of rooms
 //
 //	node.go          the loop that owns a core and honours its outputs
-//	client.go        the callers' side; requests.go: who waits for an answer; leadership.go: who leads
+//	client.go        the callers' side; requests.go, async.go: who waits for an answer; leadership.go: who leads
 //	mailbox.go       where events wait for the loop
 //	writer.go        the disk; internal/pipeline says which writes it makes as one
 //	sender.go        the network, one for each peer and lane

@@ -107,6 +107,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	}
 	n.wg.Go(n.writer.run)
 	n.wg.Go(n.applier.run)
+	n.wg.Go(n.requests.later.run)
 	n.wg.Go(n.warnUntilFounded)
 	go n.run(first)
 	return n, nil
@@ -151,7 +152,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.applied = &appliedIndex{calls: n.fsmCalls}
-	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.poke)
+	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.poke, n.wg.Go)
 	n.entries = logReader{n.tail, storage}
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
@@ -367,6 +368,7 @@ func (n *Node) shutdown() {
 	n.watched.publish(n.lastStatus.Leadership)
 	close(n.loopEnded)
 	n.requests.end(raft.ErrClosed)
+	n.requests.later.end()
 	n.applied.end(raft.ErrClosed)
 	n.senders.close()
 	if err := guarded(n.transport.Close); err != nil {
@@ -416,10 +418,14 @@ func (n *Node) Err() error {
 // all its goroutines (so also for a running FSM.Apply, and for a write that the disk has not finished,
 // however long it stands still), and closes the storage and the transport. It is idempotent, and returns
 // what went wrong on the way, or what had ended the node before. Within a call of the FSM it does nothing
-// and returns ErrWithinFSM: an FSM ends its node by returning an error.
+// and returns ErrWithinFSM: an FSM ends its node by returning an error. Within a function of ProposeAsync, all of which
+// it waits for, it does nothing and returns ErrWithinCallback.
 func (n *Node) Close() error {
 	if n.fsmCalls.within() {
 		return raft.ErrWithinFSM
+	}
+	if n.requests.later.within() {
+		return raft.ErrWithinCallback
 	}
 	n.closing.Do(func() {
 		if now, _ := n.watched.load(); now.Role == raft.Leader {

@@ -215,15 +215,15 @@ func TestMailbox_HappeningsAreBounded(t *testing.T) {
 func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
 	pokes := 0
 	cfg := Config{Limits: raft.Limits{ProposalsMax: batchEventsMax + 1}}.withDefaults()
-	r := newRequests(&cfg, &fsmCalls{}, func() { pokes++ })
+	r := newRequests(&cfg, &fsmCalls{}, func() { pokes++ }, func(f func()) { go f() })
 	var last *call
 	for range batchEventsMax + 1 {
-		req, err := r.propose(raft.EntryCommand, nil)
+		req, err := r.propose(raft.EntryCommand, nil, nil)
 		require.NoError(t, err)
 		last = req
 	}
 	r.wait(cancelled(), last)
-	_, err := r.propose(raft.EntryCommand, nil)
+	_, err := r.propose(raft.EntryCommand, nil, nil)
 	expect.ErrorIs(t, err, raft.ErrOverloaded, "its proposal is still in the queue")
 	pokes = 0
 	r.take(nil)
@@ -237,7 +237,7 @@ func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
 func TestRequests_AnOutcomeThatCrossesWithACancellationGoesToNobodyElse(t *testing.T) {
 	r := newTable(nil)
 	for i := range 300 {
-		req, err := r.propose(raft.EntryCommand, nil)
+		req, err := r.propose(raft.EntryCommand, nil, nil)
 		require.NoError(t, err)
 		require.Empty(t, req.outcome, "round %d", i)
 		r.take(nil)
@@ -273,7 +273,7 @@ func TestRequests_NobodyGetsTheResultOfAnother(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, uint64(c)))
 			for i := range 2000 {
 				mine := binary.LittleEndian.AppendUint64(nil, uint64(c)<<32|uint64(i))
-				req, err := r.propose(raft.EntryCommand, mine)
+				req, err := r.propose(raft.EntryCommand, mine, nil)
 				if !expect.NoError(t, err) {
 					return
 				}

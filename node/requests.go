@@ -12,7 +12,7 @@ import (
 type callKind uint8
 
 const (
-	proposeCall  callKind = iota // Propose, Barrier
+	proposeCall  callKind = iota // Propose, ProposeAsync, Barrier
 	readCall                     // ReadIndex
 	transferCall                 // TransferLeadership
 )
@@ -25,7 +25,9 @@ type call struct {
 	bytes   int
 	taken   bool         // it has reached the core
 	id      raft.EntryID // of the accepted proposal
-	outcome chan outcome
+	outcome chan outcome // nil once it is detached
+	// done gets the outcome of an accepted proposal of ProposeAsync; nil: the channel does.
+	done func(Result, error)
 }
 
 // outcome is how a request went.
@@ -42,6 +44,7 @@ type requests struct {
 	cfg   *Config
 	calls *fsmCalls
 	pool  sync.Pool // of *call
+	later *callbacks
 
 	mu        sync.Mutex
 	last      raft.Ticket
@@ -54,16 +57,19 @@ type requests struct {
 	ended     error
 }
 
-func newRequests(cfg *Config, calls *fsmCalls, poke func()) *requests {
-	return &requests{
+// newRequests returns an empty table. spawn starts a goroutine that somebody waits for.
+func newRequests(cfg *Config, calls *fsmCalls, poke func(), spawn func(func())) *requests {
+	r := &requests{
 		cfg: cfg, calls: calls, poke: poke, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
 		table: make(map[raft.Ticket]*call), accepted: make(map[raft.Index]*call),
 	}
+	r.later = newCallbacks(r.release, func() { spawn(r.later.run) })
+	return r
 }
 
 // propose queues a proposal, or refuses it at once. The copy of data that is made here is the one
-// that goes to the disk and onto the wire.
-func (r *requests) propose(kind raft.EntryKind, data []byte) (*call, error) {
+// that goes to the disk and onto the wire. done gets the outcome once it is accepted, unless it is nil.
+func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
 	if len(data) > r.cfg.CommandBytesMax {
 		return nil, &raft.TooLargeError{Bytes: len(data), Limit: r.cfg.CommandBytesMax}
 	}
@@ -76,6 +82,7 @@ func (r *requests) propose(kind raft.EntryKind, data []byte) (*call, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.table[req.ticket] == req {
+		req.done = done
 		r.proposals = append(r.proposals, proposal)
 		r.poke()
 	}
@@ -199,17 +206,27 @@ func (r *requests) abandon(req *call, cause error) outcome {
 	return outcome{err: cause}
 }
 
-// remove takes a request out of the table. Whoever does it owes it an outcome, or is its caller.
-func (r *requests) remove(req *call) {
+// forget takes a request out of the tables. It still counts for the limits.
+func (r *requests) forget(req *call) {
 	delete(r.table, req.ticket)
 	if r.accepted[req.id.Index] == req {
 		delete(r.accepted, req.id.Index)
 	}
+}
+
+// remove takes a request out of the tables. The caller must send an outcome unless it is itself the waiter.
+func (r *requests) remove(req *call) {
+	r.forget(req)
 	r.counts[req.kind]--
 	r.bytes -= req.bytes
 }
 
 func (r *requests) settle(req *call, o outcome) {
+	if req.outcome == nil {
+		r.forget(req)
+		r.later.add(req, o) // which releases it
+		return
+	}
 	r.remove(req)
 	req.outcome <- o
 }
@@ -230,6 +247,9 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 		case raft.AnswerAccepted:
 			req.id = a.ID
 			r.accepted[a.ID.Index] = req
+			if req.done != nil {
+				r.detach(req)
+			}
 		case raft.AnswerReadSafe:
 			r.settle(req, outcome{index: a.ID.Index})
 		case raft.AnswerTransferred:

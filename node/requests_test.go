@@ -15,7 +15,7 @@ func newTable(change func(*Config)) *requests {
 	if change != nil {
 		change(&cfg)
 	}
-	return newRequests(&cfg, &fsmCalls{}, func() {})
+	return newRequests(&cfg, &fsmCalls{}, func() {}, func(f func()) { go f() })
 }
 
 func noReason(*call, raft.Answer) error { return raft.ErrOverloaded }
@@ -28,7 +28,7 @@ func cancelled() context.Context {
 
 func TestRequests_ACallThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t *testing.T) {
 	r := newTable(nil)
-	req, err := r.propose(raft.EntryCommand, []byte("a"))
+	req, err := r.propose(raft.EntryCommand, []byte("a"), nil)
 	require.NoError(t, err)
 	o := r.wait(cancelled(), req)
 	expect.ErrorIs(t, o.err, context.Canceled)
@@ -43,7 +43,7 @@ func TestRequests_ACallThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t *
 
 func TestRequests_ACallThatIsCancelledLaterMayBeApplied(t *testing.T) {
 	r := newTable(nil)
-	req, err := r.propose(raft.EntryCommand, []byte("a"))
+	req, err := r.propose(raft.EntryCommand, []byte("a"), nil)
 	require.NoError(t, err)
 	require.Len(t, r.take(nil), 1)
 	o := r.wait(cancelled(), req)
@@ -57,7 +57,7 @@ func TestRequests_ACallThatIsCancelledLaterMayBeApplied(t *testing.T) {
 
 func TestRequests_TheApplierAnswersTheEntryThatWasAccepted(t *testing.T) {
 	r := newTable(nil)
-	req, err := r.propose(raft.EntryCommand, []byte("a"))
+	req, err := r.propose(raft.EntryCommand, []byte("a"), nil)
 	require.NoError(t, err)
 	r.take(nil)
 	r.answer([]raft.Answer{{Ticket: req.ticket, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 2, Index: 7}}}, noReason)
@@ -73,11 +73,11 @@ func TestRequests_TheApplierAnswersTheEntryThatWasAccepted(t *testing.T) {
 
 func TestRequests_LimitsCountWhatWaits(t *testing.T) {
 	r := newTable(func(c *Config) { c.ProposalsMax, c.ProposalBytesMax = 2, 1000 })
-	_, err := r.propose(raft.EntryCommand, make([]byte, 900))
+	_, err := r.propose(raft.EntryCommand, make([]byte, 900), nil)
 	require.NoError(t, err)
-	_, err = r.propose(raft.EntryCommand, make([]byte, 100))
+	_, err = r.propose(raft.EntryCommand, make([]byte, 100), nil)
 	require.NoError(t, err, "the last one may go over the bytes")
-	_, err = r.propose(raft.EntryCommand, nil)
+	_, err = r.propose(raft.EntryCommand, nil, nil)
 	expect.ErrorIs(t, err, raft.ErrOverloaded, "over the number")
 	_, err = r.read()
 	expect.NoError(t, err, "reads have a limit of their own")
@@ -87,31 +87,31 @@ func TestRequests_LimitsCountWhatWaits(t *testing.T) {
 // does not depend on its size.
 func TestRequests_TheLargestCommandDoesNotStarveBesideSmallOnes(t *testing.T) {
 	r := newTable(func(c *Config) { c.CommandBytesMax, c.ProposalBytesMax = 1000, 1000 })
-	_, err := r.propose(raft.EntryCommand, []byte("small"))
+	_, err := r.propose(raft.EntryCommand, []byte("small"), nil)
 	require.NoError(t, err)
-	large, err := r.propose(raft.EntryCommand, make([]byte, 1000))
+	large, err := r.propose(raft.EntryCommand, make([]byte, 1000), nil)
 	require.NoError(t, err)
-	_, err = r.propose(raft.EntryCommand, []byte("small"))
+	_, err = r.propose(raft.EntryCommand, []byte("small"), nil)
 	expect.ErrorIs(t, err, raft.ErrOverloaded, "full, for small ones too")
 	_, err = r.read()
 	require.NoError(t, err, "a read has no bytes")
 	r.wait(cancelled(), large)
 	r.take(nil)
-	_, err = r.propose(raft.EntryCommand, []byte("small"))
+	_, err = r.propose(raft.EntryCommand, []byte("small"), nil)
 	expect.NoError(t, err, "its bytes are given back")
 }
 
 func TestRequests_TheEndAnswersEveryone(t *testing.T) {
 	r := newTable(nil)
-	taken, _ := r.propose(raft.EntryCommand, nil)
+	taken, _ := r.propose(raft.EntryCommand, nil, nil)
 	r.take(nil)
-	waiting, _ := r.propose(raft.EntryCommand, nil)
+	waiting, _ := r.propose(raft.EntryCommand, nil, nil)
 	read, _ := r.read()
 	r.end(raft.ErrClosed)
 	expect.ErrorIs(t, r.wait(context.Background(), taken).err, raft.ErrOutcomeUnknown)
 	expect.ErrorIs(t, r.wait(context.Background(), waiting).err, raft.ErrClosed)
 	expect.ErrorIs(t, r.wait(context.Background(), read).err, raft.ErrClosed)
-	_, err := r.propose(raft.EntryCommand, nil)
+	_, err := r.propose(raft.EntryCommand, nil, nil)
 	expect.ErrorIs(t, err, raft.ErrClosed)
 }
 
@@ -157,4 +157,24 @@ func TestMailbox_OnlyTheLastOfSomeEventsCounts(t *testing.T) {
 	expect.Equal(t, []raft.Event{raft.Persisted{Seq: 7}, raft.Applied{ID: raft.EntryID{Term: 1, Index: 4}}}, batch)
 	batch, _, _ = m.take(nil)
 	expect.Empty(t, batch)
+}
+
+func TestRequests_AnAsynchronousCallThatIsCancelledIsWithdrawnOnlyFromTheQueue(t *testing.T) {
+	r := newTable(nil)
+	id, done := raft.EntryID{Term: 1, Index: 2}, func(Result, error) { t.Error("nothing was applied") }
+	waiting, err := r.propose(raft.EntryCommand, []byte("a"), done)
+	require.NoError(t, err)
+	o := r.awaitAccepted(cancelled(), waiting)
+	expect.Equal(t, context.Canceled, o.err)
+	expect.Empty(t, r.take(nil), "it never reaches the core")
+	proposals, _, bytes := r.depth()
+	expect.Zero(t, proposals+bytes)
+
+	taken, err := r.propose(raft.EntryCommand, []byte("b"), done)
+	require.NoError(t, err)
+	r.take(nil)
+	go r.answer([]raft.Answer{{Ticket: taken.ticket, Kind: raft.AnswerAccepted, ID: id}}, noReason)
+	o = r.awaitAccepted(cancelled(), taken)
+	expect.NoError(t, o.err)
+	expect.Equal(t, Result{Index: id.Index, Term: id.Term}, o.result)
 }

@@ -41,7 +41,8 @@ type Status struct {
 	DiskStalled bool
 	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
 	Tolerance string
-	// Outstanding counts the callers of Propose and Barrier that wait, OutstandingBytes their commands.
+	// Outstanding counts the callers of Propose and Barrier that wait, and the functions of ProposeAsync that have
+	// not returned, OutstandingBytes their commands.
 	Outstanding      int
 	OutstandingBytes int
 	// Err is why the node has ended, or is about to, nil while it runs.

@@ -8,6 +8,12 @@ func outsideOf(id, rule, bug, test string, edit Edit) Mutant {
 	}
 }
 
+// arranged marks a mutant that was made together with the test that kills it.
+func arranged(m Mutant) Mutant {
+	m.Before = true
+	return m
+}
+
 // queues: who waits for what in the node, how long, and how many may.
 var queues = []Mutant{
 	outsideOf("J01", "an index is published once the FSM has it", "it is before, and a read is stale",

@@ -1,0 +1,185 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// ProposeAsync puts a command into the log and returns the id of its entry as soon as this member, which must be the
+// leader, has accepted it: it waits for the node's loop, and neither for a disk nor for another member. Commands
+// that one goroutine proposes get into the log in the order of its calls.
+//
+// If the error is nil, done is called exactly once, with what Propose would have returned: also if the node ends, and
+// possibly before ProposeAsync itself returns. ctx has no part in that: it bounds the wait for the id alone. If the
+// error is not nil, done is never called, and the error is one of Propose's; it matches ErrOutcomeUnknown only if
+// the node ended on an error of its own meanwhile. cmd is copied.
+//
+// All calls of done run on one goroutine of the node, one after the other, those of applied entries in the order of the
+// log. One that takes its time holds up the others, and Close, but neither the log nor the FSM. Until it has
+// returned, its command counts for Config.ProposalsMax and ProposalBytesMax: above them, ProposeAsync fails with
+// ErrOverloaded. done may call the node's methods; Close within it returns ErrWithinCallback. The FSM may call
+// ProposeAsync, since it does not wait for the FSM. A panic in done is not recovered.
+func (n *Node) ProposeAsync(ctx context.Context, cmd []byte, done func(Result, error)) (raft.EntryID, error) {
+	if done == nil {
+		return raft.EntryID{}, errors.New("raft: ProposeAsync needs a function for the outcome; it is nil")
+	}
+	began := time.Now()
+	id, err := n.proposeAsync(ctx, cmd, func(result Result, err error) {
+		n.counters.proposed(err, time.Since(began))
+		done(result, n.withReason(err))
+	})
+	if err != nil {
+		n.counters.proposed(err, time.Since(began))
+	}
+	return id, n.withReason(err)
+}
+
+func (n *Node) proposeAsync(ctx context.Context, cmd []byte, done func(Result, error)) (raft.EntryID, error) {
+	if err := n.usable(ctx); err != nil {
+		return raft.EntryID{}, err
+	}
+	req, err := n.requests.propose(raft.EntryCommand, cmd, done)
+	if err != nil {
+		return raft.EntryID{}, err
+	}
+	o := n.requests.awaitAccepted(ctx, req)
+	return raft.EntryID{Term: o.result.Term, Index: o.result.Index}, o.err
+}
+
+// awaitAccepted returns the id of the entry, or why there is none. A proposal that the loop has taken is answered as
+// soon as its Step is done: only one that still waits in the queue is withdrawn when ctx ends.
+func (r *requests) awaitAccepted(ctx context.Context, req *call) outcome {
+	defer r.pool.Put(req)
+	select {
+	case o := <-req.outcome:
+		return o
+	case <-ctx.Done():
+	}
+	if r.withdraw(req) {
+		return outcome{err: ctx.Err()}
+	}
+	return <-req.outcome
+}
+
+// withdraw takes a proposal back that the loop has not taken, and reports whether it could.
+func (r *requests) withdraw(req *call) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table[req.ticket] != req || req.taken {
+		return false
+	}
+	r.remove(req)
+	r.bytes += req.bytes // as in abandon
+	return true
+}
+
+// detach lets the caller of ProposeAsync go with the id of its entry. In the tables its place is taken by a call
+// without a channel, whose outcome goes to its function.
+func (r *requests) detach(req *call) {
+	later := &call{kind: req.kind, ticket: req.ticket, bytes: req.bytes, taken: true, id: req.id, done: req.done}
+	r.table[req.ticket], r.accepted[req.id.Index] = later, later
+	req.outcome <- outcome{result: Result{Index: req.id.Index, Term: req.id.Term}}
+}
+
+// release gives back what a detached call counted for, once its function has returned.
+func (r *requests) release(req *call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[req.kind]--
+	r.bytes -= req.bytes
+}
+
+// callbacks is the goroutine that calls the functions of ProposeAsync: neither the loop nor the applier waits for
+// them. Its queue is bounded by the limits of the requests, which count a call until its function has returned.
+type callbacks struct {
+	release   func(*call)
+	restart   func()        // starts run on another goroutine
+	wake      chan struct{} // capacity 1
+	goroutine atomic.Uint64 // the one of run
+
+	mu      sync.Mutex
+	waiting []answered // in the order in which they are called
+	ended   bool       // nothing is added any more
+}
+
+// answered is a detached call and its outcome.
+type answered struct {
+	req *call
+	outcome
+}
+
+func newCallbacks(release func(*call), restart func()) *callbacks {
+	return &callbacks{release: release, restart: restart, wake: make(chan struct{}, 1)}
+}
+
+func (c *callbacks) add(req *call, o outcome) {
+	c.mu.Lock()
+	c.waiting = append(c.waiting, answered{req, o})
+	c.mu.Unlock()
+	c.poke()
+}
+
+// end is called after the last add: run ends once all functions have been called.
+func (c *callbacks) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.poke()
+}
+
+func (c *callbacks) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is the goroutine. A function that ends it, as testing.T.FailNow does, does not cost the others theirs.
+func (c *callbacks) run() {
+	finished := false
+	defer func() {
+		if !finished {
+			c.restart()
+		}
+	}()
+	c.goroutine.Store(goroutineID())
+	for a, more := c.next(); more; a, more = c.next() {
+		c.call(a)
+	}
+	finished = true
+}
+
+func (c *callbacks) call(a answered) {
+	defer c.release(a.req)
+	a.req.done(a.result, a.err)
+}
+
+// next waits for the next outcome; false: there will be none.
+func (c *callbacks) next() (a answered, more bool) {
+	for {
+		c.mu.Lock()
+		if len(c.waiting) > 0 {
+			a, c.waiting[0] = c.waiting[0], answered{}
+			c.waiting = c.waiting[1:]
+			c.mu.Unlock()
+			return a, true
+		}
+		ended := c.ended
+		c.mu.Unlock()
+		if ended {
+			return answered{}, false
+		}
+		<-c.wake
+	}
+}
+
+// within reports whether the goroutine that asks is in a function of ProposeAsync.
+func (c *callbacks) within() bool {
+	id := goroutineID()
+	return id != 0 && c.goroutine.Load() == id
+}

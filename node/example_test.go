@@ -1,0 +1,78 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"sync"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
+)
+
+// total counts the bytes of all commands. It has no lock.
+type total struct{ bytes int }
+
+func (s *total) Apply(batch []raft.Entry, results [][]byte) error {
+	for i, e := range batch {
+		s.bytes += len(e.Data)
+		results[i] = fmt.Append(nil, s.bytes)
+	}
+	return nil
+}
+func (s *total) Snapshot() (raft.FSMSnapshot, error)                    { return nil, nil }
+func (s *total) Restore(context.Context, raft.EntryID, io.Reader) error { return nil }
+
+// startAlone starts a cluster of one member, in memory.
+func startAlone(ctx context.Context, fsm raft.FSM) *node.Node {
+	n, err := node.Start(ctx, node.Config{
+		ID: "n1", Cluster: "example", Initial: []raft.Member{{ID: "n1", Address: "n1:1", Meta: "http://n1:4001"}},
+	}, fsm, storage.NewMemory(), transport.NewNetwork().Join("n1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := n.Ready(ctx); err != nil {
+		log.Fatal(err)
+	}
+	return n
+}
+
+func ExampleNode_Leader() {
+	n := startAlone(context.Background(), &total{})
+	defer n.Close()
+	if leader, known := n.Leader(); known {
+		fmt.Println(leader.ID, "leads; its clients use", leader.Meta)
+	}
+	// Output: n1 leads; its clients use http://n1:4001
+}
+
+// A caller that reads commands from one source keeps many of them under way, in the order of the source.
+func ExampleNode_ProposeAsync() {
+	ctx := context.Background()
+	n := startAlone(ctx, &total{})
+	defer n.Close()
+	var pending sync.WaitGroup
+	for _, command := range []string{"a", "bb", "ccc"} {
+		pending.Add(1)
+		_, err := n.ProposeAsync(ctx, []byte(command), func(r node.Result, err error) {
+			defer pending.Done()
+			if err != nil {
+				log.Print(err) // errors.Is(err, raft.ErrOutcomeUnknown): it may have been applied
+				return
+			}
+			fmt.Printf("after %s: %s bytes\n", command, r.Data)
+		})
+		if err != nil { // not accepted: the function is never called
+			pending.Done()
+			log.Print(err)
+		}
+	}
+	pending.Wait()
+	// Output:
+	// after a: 1 bytes
+	// after bb: 3 bytes
+	// after ccc: 6 bytes
+}
