@@ -27,6 +27,12 @@ type Config struct {
 	// ElectionTimeout is the one knob of time: a follower that hears no leader campaigns after a
 	// random wait of once to twice this. Heartbeats are sent every third of it. Default 150 ms; at
 	// least 10 ms.
+	//
+	// How to choose it: at least ten times the slowest usual round trip between members, and ten times what a
+	// synced write usually takes, whichever is more; the same on all members. Shorter, and slow moments cost the
+	// leader its office; longer, and a leader that has died is replaced later: writes stop for one to three times
+	// this. The default is for one data center with SSDs; between regions 1 s or more. Status.SlowElection says
+	// when it is too short, and what to set it to.
 	ElectionTimeout time.Duration
 
 	// DiskStallMax is how long a leader waits for one write to its disk. After that, or after three times

@@ -51,7 +51,9 @@ say who is missing. HTTP has neither authentication nor encryption: keep it on a
 	flags.StringSliceVar(&o.Via, "via", nil,
 		"addresses to dial members at instead of their own, as id=host:port: a proxy or a tunnel")
 	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond,
-		"silence of the leader before another one is elected: at least ten round trips or synced writes")
+		"silence of the leader before another one is elected; the same on all members: ten times the slowest usual "+
+			"round trip or synced write, whichever is more (1s or more between regions); shorter loses leaders, longer "+
+			"makes writes wait longer for the next one")
 	flags.StringVar(&o.TLSCert, "tls-cert", "", "this member's certificate for raft connections, PEM")
 	flags.StringVar(&o.TLSKey, "tls-key", "", "its key, PEM")
 	flags.StringVar(&o.TLSCA, "tls-ca", "", "the authorities that sign the members' certificates, PEM")
