@@ -52,7 +52,8 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg.Logger.Info("serving", "url", "http://"+listener.Addr().String(), "data", o.Data)
+	cfg.Logger.Info("started, listening", "members", connections.Addr().String(),
+		"clients", "http://"+listener.Addr().String(), "data", o.Data)
 	starting, started := context.WithCancel(ctx)
 	var report sync.WaitGroup
 	report.Go(func() { reportReady(starting, n, cfg.Logger) })
