@@ -67,7 +67,8 @@ func (p *promises) check(t *testing.T) {
 	assert.Len(t, p.outcomes, len(p.accepted), "no outcome of what was not accepted")
 }
 
-// pipelineOn proposes in bursts until the context ends, and cancels the context of some of its calls meanwhile.
+// pipelineOn proposes in bursts until the context ends, and cancels the context of some of its calls meanwhile. It
+// runs inside a bubble.
 func pipelineOn(ctx context.Context, t *testing.T, client int, r *running, ids []raft.NodeID, p *promises) {
 	rng := rand.New(rand.NewPCG(uint64(client), 9))
 	for i := 0; ctx.Err() == nil; i++ {

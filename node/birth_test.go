@@ -265,6 +265,6 @@ func TestHandshake_AnotherClusterNameIsRefusedAndCounted(t *testing.T) {
 			return c.Node("n1").Metrics().Refusals[raft.RefusedClusterName] > 0 &&
 				c.Node("n3").Metrics().Refusals[raft.RefusedClusterName] > 0
 		})
-		assert.True(t, anyContains(c.Node("n1").Status().Missing, "n3", "cluster name"))
+		c.Await("n1 to say so", func() bool { return anyContains(c.Node("n1").Status().Missing, "n3", "cluster name") })
 	})
 }
