@@ -69,18 +69,6 @@ func (c *Core) followCommit(leaderCommit Index) {
 	c.commitTo(min(leaderCommit, c.follower.proved))
 }
 
-func (c *Core) onHeartbeat(m Message, h Heartbeat) {
-	if c.otherLeads(m.From) {
-		c.refuse(m, "another member leads this term")
-		return
-	}
-	c.hear(m.From)
-	c.followCommit(h.Commit)
-	if (h.Round != RequestID{}) {
-		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.follower.proved), Wall: c.now.Wall})
-	}
-}
-
 // malformed says what no correct leader would send, or "".
 func (c *Core) malformed(m Message, r AppendRequest) string {
 	if c.otherLeads(m.From) {

@@ -38,17 +38,6 @@ type question struct {
 	at    Time
 }
 
-// ballot is a candidacy in the present term, and this life. Grants count whenever they come, also
-// after the candidate has given up waiting and asks for pre-votes again: a voter's disk may take
-// longer than any wait. They count no more once somebody is known to have led the term: itself, since
-// a leader that stepped down has told others so, or another, since there can only be one.
-type ballot struct {
-	began   Time // when the term was raised
-	asked   Time // when the requests left
-	granted []Peer
-	prompt  []Peer // who has answered, yes or no, within an election timeout
-}
-
 // wait is the least time that this member waits for a leader, or for an answer, at present.
 func (c *Core) wait() Time { return c.electionTimeout() << c.follower.attempts.doublings }
 
@@ -212,17 +201,3 @@ func (c *Core) noteSlowness() {
 func (a *attempts) status(wait Time) ElectionStatus {
 	return ElectionStatus{Attempts: a.made, Wait: wait, Write: a.write, Answer: a.answer, Pause: a.pause}
 }
-
-// recent keeps the latest of some durations.
-type recent struct {
-	last [8]Time
-	next int
-}
-
-func (r *recent) add(d Time) {
-	r.last[r.next] = d
-	r.next = (r.next + 1) % len(r.last)
-}
-
-// max returns the longest of them; 0 if there are none.
-func (r *recent) max() Time { return slices.Max(r.last[:]) }

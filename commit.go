@@ -16,3 +16,16 @@ func (c *Core) advanceCommit() {
 // committedOwn reports whether an entry of the leader's own term is committed. Only then does it know
 // what is (dissertation §6.4).
 func (c *Core) committedOwn() bool { return c.log.term(c.log.commit) == c.hard.Term }
+
+// commitTo raises commitIndex. It never falls.
+func (c *Core) commitTo(i Index) {
+	c.log.told = max(c.log.told, min(i, c.log.Last.Index))
+	if i <= c.log.commit {
+		return
+	}
+	assert(i <= c.log.Last.Index, "only entries in the log are committed")
+	c.log.commit = i
+	if c.follower.attempts.any() && c.committedOwn() {
+		c.calm()
+	}
+}

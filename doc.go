@@ -32,27 +32,28 @@
 //
 // One chapter of the paper a file:
 //
-//	raft.go          Core, Step, the rule for all servers, who becomes what
+//	raft.go          Core, Step from beginning to end, deadlines, the rule for all servers, who becomes what
 //	event.go         what can happen
-//	output.go        what must be done, in order
+//	output.go        what must be done, in order, and how a Step gathers it
 //	message.go       the RPCs, in the paper's names
 //	election.go      timeouts, pre-vote, votes, stickiness; attempts.go: elections where all is slow
 //	append.go        a follower receives entries
-//	replicate.go     a leader sends and counts
+//	leader.go        a leader's state and deadlines; propose.go: it takes commands
+//	replicate.go     it sends entries and counts answers; heartbeat.go: heartbeats, rounds, check-quorum
 //	progress.go      probe and stream, for each follower
 //	commit.go        the commit rule; quorum.go: majorities
-//	log.go           which term wrote which index
-//	disk.go          what is durable, and which message waits for it; marked.go: a store that must not go on
+//	log.go           which term wrote which index; apply.go: what the FSM may apply
+//	disk.go          what is durable; marked.go: a store that must not go on
 //	founding.go      how a cluster comes to be
-//	read.go          linearizable reads
+//	answer.go        every request gets its answer; read.go: linearizable reads
 //	transfer.go      leadership transfer; stall.go: a leader whose disk stands still; clock.go: stamps
 //	envelope.go      who a message is from, and whether it may raise the term
 //	handshake.go     the rules of whom a member talks to; refusal.go: why not
 //	lineage.go       a store's starts; descent.go: how an older image of a disk is found out
 //	invariants.go    what must always hold; note.go: decisions as data
 //
-// Beside them, entry.go, configuration.go, limits.go, corestatus.go and errors.go; storage.go, transport.go and
-// fsm.go are the interfaces.
+// Beside them, entry.go, configuration.go, coreconfig.go, limits.go, corestatus.go and errors.go; storage.go,
+// transport.go and fsm.go are the interfaces.
 //
 // docs/architecture.md has the contract of Step, docs/reading-order.md the way from the paper to
 // the code, docs/divergence.md where they differ.

@@ -9,6 +9,26 @@ type candidate struct {
 	granted []Peer    // who granted that, by (id, incarnation); votes are in the ballot
 }
 
+// ballot is a candidacy in the present term, and this life. Grants count whenever they come, also
+// after the candidate has given up waiting and asks for pre-votes again: a voter's disk may take
+// longer than any wait. They count no more once somebody is known to have led the term: itself, since
+// a leader that stepped down has told others so, or another, since there can only be one.
+type ballot struct {
+	began   Time // when the term was raised
+	asked   Time // when the requests left
+	granted []Peer
+	prompt  []Peer // who has answered, yes or no, within an election timeout
+}
+
+// grant records a vote and reports whether it is new. A reply that came twice counts once.
+func (b *ballot) grant(from Peer) bool {
+	if slices.Contains(b.granted, from) {
+		return false
+	}
+	b.granted = append(b.granted, from)
+	return true
+}
+
 // resetElectionDeadline draws the election timeout anew:
 //
 //	"Raft uses randomized election timeouts to ensure that split votes are rare and that they are
@@ -209,31 +229,6 @@ func (c *Core) countVotes() {
 	}
 }
 
-// grant records a vote and reports whether it is new. A reply that came twice counts once.
-func (b *ballot) grant(from Peer) bool {
-	if slices.Contains(b.granted, from) {
-		return false
-	}
-	b.granted = append(b.granted, from)
-	return true
-}
-
-// hasQuorum reports whether a majority of the voters, as the incarnations that the configuration
-// names, is among the peers.
-func (c *Core) hasQuorum(peers []Peer) bool {
-	voters, granted := 0, 0
-	for _, m := range c.config().Members {
-		if m.Kind != Voter {
-			continue
-		}
-		voters++
-		if slices.Contains(peers, m.Peer()) {
-			granted++
-		}
-	}
-	return granted >= majority(voters)
-}
-
 // onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked
 // that the message is of this very term: it marks the next term's requests, and no others.
 func (c *Core) onTimeoutNow(from Peer) {
@@ -279,34 +274,3 @@ func (c *Core) giveRoom() {
 // mayStand: nobody stands while its term or vote is on its way to the disk. No question would leave
 // before it is there, and to give up and stand again would only queue up more writes.
 func (c *Core) mayStand() bool { return c.mayCampaign() && c.disk.hard == c.hard }
-
-// onDeadlines does what is due. Events of the same step have come first.
-func (c *Core) onDeadlines() {
-	now := c.now.Mono
-	switch {
-	case c.leader != nil:
-		c.onLeaderDeadlines()
-	case c.founder != nil:
-		c.onFounderDeadline()
-	case c.mayStand() && now >= c.follower.deadline:
-		c.onElectionTimeout()
-	}
-	c.onClientDeadlines()
-}
-
-// idleMax is how long a core with nothing to wait for lets its caller sleep.
-const idleMax = Time(3600e9)
-
-// wakeAt is the next deadline.
-func (c *Core) wakeAt() Time {
-	at := c.now.Mono + idleMax
-	switch {
-	case c.leader != nil:
-		at = min(at, c.leader.wakeAt(c))
-	case c.founder != nil:
-		at = min(at, c.founder.wakeAt())
-	case c.mayStand():
-		at = min(at, c.follower.deadline)
-	}
-	return min(at, c.clients.wakeAt())
-}

@@ -310,20 +310,6 @@ func (c *Core) checkHeld() {
 	}
 }
 
-func (v RollVerdict) String() string {
-	switch v {
-	case RollBlank:
-		return "blank"
-	case RollDiffers:
-		return "blank, with another list"
-	case RollNoInitial:
-		return "blank, without a list"
-	case RollNotBlank:
-		return "not blank"
-	}
-	return "no answer"
-}
-
 // missing says what a founding waits for, one sentence a member.
 func (f *founder) missing() []string {
 	if f == nil {

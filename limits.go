@@ -1,11 +1,6 @@
 package raft
 
-import (
-	"errors"
-	"fmt"
-	"math"
-	"time"
-)
+import "math"
 
 // Limits bound what a member keeps and sends. Config and CoreConfig share them. Every zero value means
 // the default that its field documents.
@@ -29,14 +24,6 @@ type Limits struct {
 	InflightBytesMax int
 }
 
-// Defaults and bounds of times.
-const (
-	electionTimeoutDefault = 150 * time.Millisecond
-	diskStallMaxDefault    = time.Second
-	timeoutMin             = 10 * time.Millisecond
-	timeoutMax             = time.Hour
-)
-
 // LimitBytesMax bounds every limit of bytes in memory: where an int is small, half of what it holds, so
 // that no sum of two overflows.
 const LimitBytesMax = min(1<<40, math.MaxInt/2)
@@ -50,69 +37,4 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.InflightMax, 256)
 	setDefault(&l.InflightBytesMax, 8<<20)
 	return l
-}
-
-func setDefault[T int | time.Duration](field *T, standard T) {
-	if *field == 0 {
-		*field = standard
-	}
-}
-
-// configProblems gathers what is wrong with a configuration.
-type configProblems []error
-
-func (p *configProblems) add(field, format string, args ...any) {
-	*p = append(*p, &ConfigError{Field: field, Err: fmt.Errorf(format, args...)})
-}
-
-func (p *configProblems) within(field string, value, least, most int) {
-	if value < least || value > most {
-		p.add(field, "%d; it takes %d to %d", value, least, most)
-	}
-}
-
-func (p *configProblems) timeWithin(field string, value time.Duration) {
-	if value < timeoutMin || value > timeoutMax {
-		p.add(field, "%v; it takes 10 ms to 1 h", value)
-	}
-}
-
-// limits checks limits whose defaults are set.
-func (p *configProblems) limits(l Limits) {
-	p.within("CommandBytesMax", l.CommandBytesMax, 1, EntryDataBytesMax)
-	p.within("ProposalsMax", l.ProposalsMax, 1, 1<<24)
-	p.within("ProposalBytesMax", l.ProposalBytesMax, 1, LimitBytesMax)
-	p.within("UnappliedMax", l.UnappliedMax, 1, 1<<24)
-	p.within("AppendBytesMax", l.AppendBytesMax, 1, 64<<20)
-	p.within("InflightMax", l.InflightMax, 1, 1<<16)
-	p.within("InflightBytesMax", l.InflightBytesMax, 1, LimitBytesMax)
-}
-
-// member checks the id of this member and the list of founders.
-func (p *configProblems) member(id NodeID, list []Member) {
-	if err := validateNodeID(id); err != nil {
-		p.add("ID", "%w", err)
-	}
-	if len(list) == 0 {
-		return
-	}
-	initial := NewConfiguration(list)
-	if err := initial.Validate(); err != nil {
-		p.add("Initial", "%w", err)
-	}
-	if _, ok := initial.Member(id); !ok {
-		p.add("Initial", "does not name this member, %q: name it too, or leave the list out: then it waits to be added", id)
-	}
-	for _, m := range list {
-		if m.Incarnation != 0 {
-			p.add("Initial", "member %q has an incarnation; founding draws them", m.ID)
-		}
-	}
-}
-
-func (p configProblems) joined() error {
-	if len(p) == 0 {
-		return nil
-	}
-	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(p...))
 }

@@ -146,21 +146,3 @@ func (c *Core) logWrite() *LogWrite {
 	}
 	return w.Log
 }
-
-// commitTo raises commitIndex. It never falls.
-func (c *Core) commitTo(i Index) {
-	c.log.told = max(c.log.told, min(i, c.log.Last.Index))
-	if i <= c.log.commit {
-		return
-	}
-	assert(i <= c.log.Last.Index, "only entries in the log are committed")
-	c.log.commit = i
-	if c.follower.attempts.any() && c.committedOwn() {
-		c.calm()
-	}
-}
-
-func (c *Core) onApplied(id EntryID) {
-	assert(id.Index <= c.log.handed, "nothing is applied that was not handed out")
-	c.log.applied = max(c.log.applied, id.Index)
-}

@@ -46,12 +46,6 @@ func (c *Core) onEventOfMarked(e Event) {
 	}
 }
 
-// names reports whether the configuration names a peer, as this incarnation.
-func (c *Core) names(p Peer) bool {
-	m, ok := c.config().Member(p.ID)
-	return ok && m.Peer() == p
-}
-
 // onLostLog takes an append of this term's leader that begins where this member has acknowledged the log in
 // this very term, and the log is not there: it has lost what was durable. Only a leader of a newer term may
 // have it cut, and that one would have raised the term. So this store is an older image of the disk, or the

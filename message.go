@@ -47,6 +47,20 @@ const (
 	RollNotBlank  RollVerdict = 4 // belongs to a cluster already
 )
 
+func (v RollVerdict) String() string {
+	switch v {
+	case RollBlank:
+		return "blank"
+	case RollDiffers:
+		return "blank, with another list"
+	case RollNoInitial:
+		return "blank, without a list"
+	case RollNotBlank:
+		return "not blank"
+	}
+	return "no answer"
+}
+
 // RollReply answers a RollCall and promises nothing.
 type RollReply struct {
 	ID      RequestID
@@ -163,23 +177,39 @@ type TimeoutNow struct{}
 // quorum: they may be able to hear it although it cannot hear them.
 type SteppedDown struct{}
 
-func (RollCall) body()       {}
-func (RollReply) body()      {}
-func (FoundRequest) body()   {}
-func (FoundReply) body()     {}
+func (RollCall) body() {}
+
+func (RollReply) body() {}
+
+func (FoundRequest) body() {}
+
+func (FoundReply) body() {}
+
 func (PreVoteRequest) body() {}
-func (PreVoteReply) body()   {}
-func (VoteRequest) body()    {}
-func (VoteReply) body()      {}
-func (AppendRequest) body()  {}
-func (AppendReply) body()    {}
+
+func (PreVoteReply) body() {}
+
+func (VoteRequest) body() {}
+
+func (VoteReply) body() {}
+
+func (AppendRequest) body() {}
+
+func (AppendReply) body() {}
+
 func (AppendConflict) body() {}
-func (Heartbeat) body()      {}
+
+func (Heartbeat) body() {}
+
 func (HeartbeatReply) body() {}
-func (ReadRequest) body()    {}
-func (ReadReply) body()      {}
-func (TimeoutNow) body()     {}
-func (SteppedDown) body()    {}
+
+func (ReadRequest) body() {}
+
+func (ReadReply) body() {}
+
+func (TimeoutNow) body() {}
+
+func (SteppedDown) body() {}
 
 // Bulk reports whether the message may be large, and so belongs on the bulk connection, where it
 // cannot hold up heartbeats and votes.

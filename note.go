@@ -67,6 +67,11 @@ const (
 	DeniedBound                  // the vote of this term is on its way, or may still elect
 )
 
+func (c *Core) note(n Note) {
+	n.Term = c.hard.Term
+	c.step.out.Notes = append(c.step.out.Notes, n)
+}
+
 func (r DenyReason) String() string {
 	switch r {
 	case Granted:

@@ -1,5 +1,7 @@
 package raft
 
+import "slices"
+
 // Output is what a Step wants done. The fields stand in the order in which a loop may honour them;
 // what may overlap is said at each. Slices in an Output belong to the receiver.
 type Output struct {
@@ -55,46 +57,88 @@ type LogWrite struct {
 	Generation uint64
 }
 
-// AnswerKind says how a ticket went.
-type AnswerKind uint8
+// step is what a Step gathers before it becomes an Output.
+type step struct {
+	running bool
+	wakeAt  Time // promised by the last Step
+	closing bool // Closing was stepped
+	out     Output
+	sends   []outgoing
+	hard    HardState // as of the last write issued
+	lost    []outstanding
+}
 
-// The answers to a ticket.
-const (
-	// AnswerAccepted: the proposal is in the leader's log at ID. A second answer follows,
-	// AnswerNotApplied or AnswerUnknown, unless ID is applied.
-	AnswerAccepted AnswerKind = 1
-	// AnswerRefused: not applied and never will be; Refusal says why, Leader who to ask.
-	AnswerRefused AnswerKind = 2
-	// AnswerNotApplied: another entry was committed in place of the accepted one, which never will be.
-	AnswerNotApplied AnswerKind = 3
-	// AnswerUnknown: leadership ended while the entry was outstanding; it may or may not be applied.
-	AnswerUnknown AnswerKind = 4
-	// AnswerReadSafe: a read is linearizable once ID.Index is applied here.
-	AnswerReadSafe AnswerKind = 5
-	// AnswerTransferred: Leader leads now.
-	AnswerTransferred AnswerKind = 6
-)
+// outgoing is a message with what must be durable before it may leave.
+type outgoing struct {
+	message Message
+	vote    bool  // the vote of its term
+	match   Index // the log up to here
+}
 
-// RefusalKind says why a request was refused.
-type RefusalKind uint8
+// send sends a message that promises nothing; like every message it waits until its term is durable.
+func (c *Core) send(to Peer, body Body) {
+	c.emit(outgoing{message: c.message(to, body)})
+}
 
-// The reasons of AnswerRefused.
-const (
-	RefusedNotLeader    RefusalKind = 1 // this member does not lead; Answer.Leader does, if known
-	RefusedTransferring RefusalKind = 2 // leadership is on its way to Answer.Leader
-	RefusedOverloaded   RefusalKind = 3 // a limit of CoreConfig is reached: try again later
-	RefusedClosing      RefusalKind = 4 // the node stops
-	RefusedNoTarget     RefusalKind = 5 // a transfer to nobody, or to one that is no voter or not heard
-	RefusedTimedOut     RefusalKind = 6 // the transfer or the read did not end within its bound
-	RefusedTooLarge     RefusalKind = 7 // the proposal is over the limit
-	RefusedStalled      RefusalKind = 8 // the leader's disk stands still, and nobody could take over yet
-)
+// promiseVote sends a message that stands on the vote of this term.
+func (c *Core) promiseVote(to Peer, body Body) {
+	c.emit(outgoing{message: c.message(to, body), vote: true})
+}
 
-// Answer answers a ticket. Every ticket is answered.
-type Answer struct {
-	Ticket  Ticket
-	Kind    AnswerKind
-	ID      EntryID     // AnswerAccepted; AnswerReadSafe: the index alone
-	Refusal RefusalKind // AnswerRefused
-	Leader  NodeID      // who to ask instead, if known
+// promiseLog sends a message that stands on the log being durable up to match.
+func (c *Core) promiseLog(to Peer, body Body, match Index) {
+	c.emit(outgoing{message: c.message(to, body), match: match})
+}
+
+func (c *Core) emit(o outgoing) { c.step.sends = append(c.step.sends, o) }
+
+func (c *Core) message(to Peer, body Body) Message {
+	return Message{From: c.self, To: to, Cluster: c.cluster(), Term: c.hard.Term, Body: body}
+}
+
+// release sorts the messages of this step: what is durable already leaves in Send, the rest waits in
+// Write.Then.
+//
+//	"Before responding to RPCs, a server must update its persistent state on stable storage."
+//	(Figure 2; dissertation §3.8)
+//
+// A step that passed several terms says nothing in the earlier ones: their promises were never
+// written down as such.
+func (c *Core) release() {
+	out := &c.step.out
+	for i := range c.step.sends {
+		o, left := &c.step.sends[i], len(c.step.sends)-i
+		durable := o.message.Term <= c.disk.hard.Term && o.match <= c.disk.persisted &&
+			(!o.vote || c.disk.hard == c.hard)
+		switch {
+		case o.message.Term < c.hard.Term:
+		case durable:
+			out.Send = append(slices.Grow(out.Send, left), o.message)
+		default:
+			out.Write.Then = append(slices.Grow(out.Write.Then, left), o.message)
+		}
+	}
+	clear(c.step.sends)
+	c.step.sends = c.step.sends[:0]
+}
+
+// issueWrite numbers this step's write, if there is anything in it.
+func (c *Core) issueWrite() {
+	w := &c.step.out.Write
+	if c.hard != c.step.hard {
+		hard := c.hard
+		w.Hard, c.step.hard = &hard, hard
+	}
+	if !w.ChangesStore() && len(w.Then) == 0 {
+		return
+	}
+	mark := EntryID{Term: c.hard.Term}
+	if w.Log != nil {
+		mark.Index = c.log.Last.Index
+	}
+	// Only what earlier writes made durable: whatever prefix of this one a crash leaves, the entries up
+	// to the hint are the committed ones. And only what leaders have told: a later life could not tell it
+	// from what the FSM alone says (see contradiction).
+	w.Commit = min(c.log.told, c.disk.persisted)
+	w.Seq = c.disk.issue(c.now.Mono, w.Hard, mark)
 }

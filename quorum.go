@@ -14,3 +14,19 @@ func quorumValue[T Index | Time](values []T) T {
 	slices.Sort(values)
 	return values[len(values)-majority(len(values))]
 }
+
+// hasQuorum reports whether a majority of the voters, as the incarnations that the configuration
+// names, is among the peers.
+func (c *Core) hasQuorum(peers []Peer) bool {
+	voters, granted := 0, 0
+	for _, m := range c.config().Members {
+		if m.Kind != Voter {
+			continue
+		}
+		voters++
+		if slices.Contains(peers, m.Peer()) {
+			granted++
+		}
+	}
+	return granted >= majority(voters)
+}

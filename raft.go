@@ -3,7 +3,6 @@ package raft
 import (
 	"fmt"
 	"math/rand/v2"
-	"time"
 )
 
 // Role is what a member is at present (paper §5.1).
@@ -27,52 +26,6 @@ func (r Role) String() string {
 		return "candidate"
 	}
 	return "leader"
-}
-
-// CoreConfig is what a Core needs to know besides what is stored. Every zero value of a time or of a
-// limit means its default.
-type CoreConfig struct {
-	ID      NodeID        // required
-	Initial Configuration // node.Config.Initial; empty if there is none
-	// NewCluster is a fresh random id, for the case that this member founds a cluster; required with
-	// Initial.
-	NewCluster ClusterID
-	// ElectionTimeout is node.Config.ElectionTimeout. HeartbeatInterval is by default a third of it, and at
-	// most half.
-	ElectionTimeout   time.Duration
-	HeartbeatInterval time.Duration
-	DiskStallMax      time.Duration // see Config
-	Seed              uint64        // of the random election timeouts; 0 is one like any other
-
-	Limits
-}
-
-// WithDefaults returns the configuration with every zero value replaced by its default, as NewCore does.
-func (c CoreConfig) WithDefaults() CoreConfig {
-	setDefault(&c.ElectionTimeout, electionTimeoutDefault)
-	setDefault(&c.HeartbeatInterval, c.ElectionTimeout/3)
-	setDefault(&c.DiskStallMax, diskStallMaxDefault)
-	c.Limits = c.Limits.withDefaults()
-	return c
-}
-
-// Validate returns everything that is wrong with the configuration, a *ConfigError each, joined, or nil.
-// NewCore calls it.
-func (c CoreConfig) Validate() error {
-	c = c.WithDefaults()
-	var p configProblems
-	p.member(c.ID, c.Initial.Members)
-	if len(c.Initial.Members) > 0 && c.NewCluster == (ClusterID{}) {
-		p.add("NewCluster", "is zero; draw a random one, for a member that may found a cluster")
-	}
-	p.timeWithin("ElectionTimeout", c.ElectionTimeout)
-	if c.ElectionTimeout >= timeoutMin && (c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.ElectionTimeout/2) {
-		p.add("HeartbeatInterval", "%v; it takes more than 0 and at most half of ElectionTimeout, %v",
-			c.HeartbeatInterval, c.ElectionTimeout)
-	}
-	p.timeWithin("DiskStallMax", c.DiskStallMax)
-	p.limits(c.Limits)
-	return p.joined()
 }
 
 // Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The
@@ -110,24 +63,6 @@ type follower struct {
 	resigned  bool     // and has said that it leads no more: what comes late from it is no sign of a leader
 	graced    bool     // the timer was restarted after a gap, and no leader has been heard since
 	attempts  attempts // to be elected
-}
-
-// step is what a Step gathers before it becomes an Output.
-type step struct {
-	running bool
-	wakeAt  Time // promised by the last Step
-	closing bool // Closing was stepped
-	out     Output
-	sends   []outgoing
-	hard    HardState // as of the last write issued
-	lost    []outstanding
-}
-
-// outgoing is a message with what must be durable before it may leave.
-type outgoing struct {
-	message Message
-	vote    bool  // the vote of its term
-	match   Index // the log up to here
 }
 
 // NewCore returns a core that goes on from what was stored, and its first Output. It fails with
@@ -227,6 +162,55 @@ func (c *Core) handle(e Event) {
 	default:
 		assert(false, "every event is one of the types of event.go")
 	}
+}
+
+// onDeadlines does what is due. Events of the same step have come first.
+func (c *Core) onDeadlines() {
+	now := c.now.Mono
+	switch {
+	case c.leader != nil:
+		c.onLeaderDeadlines()
+	case c.founder != nil:
+		c.onFounderDeadline()
+	case c.mayStand() && now >= c.follower.deadline:
+		c.onElectionTimeout()
+	}
+	c.onClientDeadlines()
+}
+
+// idleMax is how long a core with nothing to wait for lets its caller sleep.
+const idleMax = Time(3600e9)
+
+// wakeAt is the next deadline.
+func (c *Core) wakeAt() Time {
+	at := c.now.Mono + idleMax
+	switch {
+	case c.leader != nil:
+		at = min(at, c.leader.wakeAt(c))
+	case c.founder != nil:
+		at = min(at, c.founder.wakeAt())
+	case c.mayStand():
+		at = min(at, c.follower.deadline)
+	}
+	return min(at, c.clients.wakeAt())
+}
+
+// finish completes the Output.
+func (c *Core) finish() Output {
+	if c.leader != nil {
+		c.lead()
+	}
+	c.handOut()
+	c.settle()
+	c.release()
+	c.issueWrite()
+	out := c.step.out
+	out.WakeAt = c.wakeAt()
+	c.step.wakeAt = out.WakeAt
+	c.step.out = Output{}
+	c.step.running = false
+	c.checkStep(&out)
+	return out
 }
 
 // receive takes a message of a peer. What no correct peer sends is refused, with a note.
@@ -353,6 +337,11 @@ func (c *Core) onStaleRPC(m Message) {
 	}
 }
 
+// refuse drops a message that no correct peer sends to us.
+func (c *Core) refuse(m Message, why string) {
+	c.note(Note{Kind: NoteRefused, Peer: m.From.ID, Newer: m.Term, Text: why})
+}
+
 // raiseTerm is the only place where the term changes.
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
@@ -457,6 +446,12 @@ func (c *Core) config() Configuration {
 	return c.log.Founding.Configuration
 }
 
+// names reports whether the configuration names a peer, as this incarnation.
+func (c *Core) names(p Peer) bool {
+	m, ok := c.config().Member(p.ID)
+	return ok && m.Peer() == p
+}
+
 func (c *Core) cluster() ClusterID {
 	if c.log.Founding == nil {
 		return ClusterID{}
@@ -465,13 +460,3 @@ func (c *Core) cluster() ClusterID {
 }
 
 func (c *Core) electionTimeout() Time { return Time(c.cfg.ElectionTimeout) }
-
-func (c *Core) note(n Note) {
-	n.Term = c.hard.Term
-	c.step.out.Notes = append(c.step.out.Notes, n)
-}
-
-// refuse drops a message that no correct peer sends to us.
-func (c *Core) refuse(m Message, why string) {
-	c.note(Note{Kind: NoteRefused, Peer: m.From.ID, Newer: m.Term, Text: why})
-}

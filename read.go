@@ -87,17 +87,6 @@ func (c *Core) advanceReads() {
 	}
 }
 
-// confirmed reports whether a quorum has answered this round of heartbeats, or a later one.
-func (c *Core) confirmed(round RequestID) bool {
-	voters := c.leader.voterValues(1, func(p *progress) Index {
-		if p.round.Less(round) {
-			return 0
-		}
-		return 1
-	})
-	return quorumValue(voters) == 1
-}
-
 func (c *Core) answerRead(r read, index Index) {
 	if (r.from == Peer{}) {
 		c.answer(Answer{Ticket: r.ticket, Kind: AnswerReadSafe, ID: c.log.id(index)})
@@ -208,79 +197,4 @@ func (f *clients) wakeAt() Time {
 		at = min(at, f.handover.deadline)
 	}
 	return at
-}
-
-// answer hands a ticket's answer out.
-func (c *Core) answer(a Answer) { c.step.out.Answers = append(c.step.out.Answers, a) }
-
-func (c *Core) growAnswers(n int) {
-	if c.step.out.Answers == nil {
-		c.step.out.Answers = make([]Answer, 0, n)
-	}
-}
-
-// refuseTicket says no, and who to ask instead.
-func (c *Core) refuseTicket(t Ticket) {
-	a := Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.leaderID}
-	switch {
-	case c.step.closing:
-		a.Refusal = RefusedClosing
-	case c.leader != nil && c.leader.transfer != nil:
-		a.Refusal, a.Leader = RefusedTransferring, c.leader.transfer.to
-	}
-	c.answer(a)
-}
-
-// retire settles what a leader leaves behind when its term of office ends.
-func (c *Core) retire(l *leader) {
-	for _, reads := range [][]read{l.reads.now, l.reads.next} {
-		for _, r := range reads {
-			if (r.from == Peer{}) {
-				c.answer(Answer{Ticket: r.ticket, Kind: AnswerRefused, Refusal: RefusedNotLeader})
-			}
-		}
-	}
-	c.step.lost = append(c.step.lost, l.outstanding...)
-	if l.transfer != nil {
-		c.beginHandover(l, l.transfer)
-	}
-}
-
-// settle answers the proposals of a leader that stepped down in this step. That an entry was cut from
-// this log does not settle its fate: another member may hold it, win the next election and commit it,
-// and so may this one, if it crashes before the cut is durable. Only a commit of another entry in its
-// place does. What was handed out meanwhile is answered by the applier.
-func (c *Core) settle() {
-	for _, o := range c.step.lost {
-		kept := c.log.has(o.id)
-		switch {
-		case kept && o.id.Index <= c.log.handed:
-		case !kept && o.id.Index <= c.log.commit:
-			c.answer(Answer{Ticket: o.ticket, Kind: AnswerNotApplied, ID: o.id})
-		default:
-			c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})
-		}
-	}
-	c.step.lost = c.step.lost[:0]
-}
-
-// close answers every open ticket; from now on all are refused.
-func (c *Core) close() {
-	c.step.closing = true
-	for _, t := range append(c.clients.asked, c.clients.waiting...) {
-		c.refuseTicket(t)
-	}
-	c.clients.asked, c.clients.waiting = nil, nil
-	if l := c.leader; l != nil {
-		c.step.lost = append(c.step.lost, l.outstanding...)
-		l.outstanding, l.bytes = nil, 0
-		for _, r := range append(l.reads.now, l.reads.next...) {
-			if (r.from == Peer{}) {
-				c.refuseTicket(r.ticket)
-			}
-		}
-		l.reads = leaderReads{}
-		c.cancelTransfer(RefusedClosing)
-	}
-	c.cancelHandover(RefusedClosing)
 }

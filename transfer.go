@@ -72,13 +72,6 @@ func (c *Core) transferTarget(to NodeID) *progress {
 	return best
 }
 
-// heardLately reports whether a member has answered in this term, and within an election timeout. Who came
-// under load may have answered appends alone: no heartbeat was due to it.
-func (c *Core) heardLately(p *progress) bool {
-	answered := p.round != RequestID{} || p.match > 0
-	return answered && c.now.Mono-p.heard < c.window(p)
-}
-
 // advanceTransfer sends TimeoutNow once the target's log is ours; again with the heartbeats' pace, for
 // it may be lost.
 func (c *Core) advanceTransfer() {

@@ -46,13 +46,13 @@ var (
 		"Leader stickiness: who hears a leader votes for nobody, unless that leader hands over.", "election.go", "hearsLeader",
 	}
 	coreCheckQuorum = &CorePart{
-		"CheckQuorum: a leader that no majority answers steps down.", "replicate.go", "quorumUntil",
+		"CheckQuorum: a leader that no majority answers steps down.", "heartbeat.go", "quorumUntil",
 	}
 	coreVote = &CorePart{
 		"One vote a term, durable before it leaves, and only for a log that is new enough.", "election.go", "grants",
 	}
 	coreMajority = &CorePart{
-		"A leader has the votes of a majority of the configured voters.", "election.go", "hasQuorum",
+		"A leader has the votes of a majority of the configured voters.", "quorum.go", "hasQuorum",
 	}
 	coreTransfer = &CorePart{
 		"Hand-over: the leader tells another voter to campaign: on request, at an orderly shutdown, or when its disk stands still.",

@@ -17,8 +17,9 @@
 //	mailbox.go       where events wait for the loop
 //	writer.go        the disk; internal/pipeline says which writes it makes as one
 //	sender.go        the network, one for each peer and lane
-//	applier.go       the FSM; fsmcall.go: which call of it is running
+//	applier.go       the FSM; applied.go: who waits for an index; fsmcall.go: which call of it is running
 //	tail.go          the recent entries, for senders and applier
+//	handler.go       what the transport calls: handshakes and messages
 //	identity.go      who this member is, and whom it has met
 //	guard.go         panics of logger and transport; late.go: a loop that woke late; verdict.go: what ends a node
 //	status.go        one value that says it all; statusjson.go: as JSON; metrics.go: counters; history.go, dump.go: the latest notes

@@ -9,12 +9,12 @@ var reads = []Mutant{
 	},
 	{
 		ID: "Q02", Rule: "a quorum confirms that the leader still leads", Bug: "it believes so",
-		Edits:  []Edit{before("read.go", `voters := c.leader.voterValues(1`, `return true`)},
+		Edits:  []Edit{before("heartbeat.go", `voters := c.leader.voterValues(1`, `return true`)},
 		Expect: "G13, H1", Seen: "Jepsen 2014, etcd and Consul", MustKill: true,
 	},
 	{
 		ID: "Q03", Rule: "a confirmation belongs to its round", Bug: "an answer to an earlier heartbeat counts",
-		Edits:  []Edit{instead("replicate.go", `p.round = r.Round`, `p.round = c.leader.round`)},
+		Edits:  []Edit{instead("heartbeat.go", `p.round = r.Round`, `p.round = c.leader.round`)},
 		Expect: "G13", Seen: "etcd #20418", MustKill: true,
 	},
 	{
@@ -66,7 +66,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T02", Rule: "no proposals during a transfer", Bug: "they are taken",
-		Edits: []Edit{value("replicate.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
+		Edits: []Edit{value("propose.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
 			`c.leader == nil || c.step.closing`)},
 		Expect: "G15", Seen: "hashicorp/raft GH-581", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
@@ -120,7 +120,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T10", Rule: "a leader whose disk stands still takes no proposals", Bug: "it takes them, without limit",
-		Edits:  []Edit{instead("replicate.go", `return RefusedStalled`, `return 0`)},
+		Edits:  []Edit{instead("propose.go", `return RefusedStalled`, `return 0`)},
 		Expect: "N10",
 		Test:   &Test{".", "TestStall"},
 	},
@@ -137,18 +137,18 @@ var clients = []Mutant{
 	},
 	{
 		ID: "C06", Rule: "unknown is not failed", Bug: "a deposed leader says that the entry was not applied",
-		Edits: []Edit{instead("read.go", `c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})`,
+		Edits: []Edit{instead("answer.go", `c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})`,
 			`c.answer(Answer{Ticket: o.ticket, Kind: AnswerNotApplied, ID: o.id})`)},
 		Expect: "H4", Seen: "RedisRaft (Jepsen)", MustKill: true,
 	},
 	{
 		ID: "C07", Before: true, Rule: "a deposed leader answers its proposals", Bug: "they wait for ever",
-		Edits:  []Edit{before("read.go", "if l.transfer != nil {\n\t\tc.beginHandover(", `c.step.lost = c.step.lost[:0]`)},
+		Edits:  []Edit{before("answer.go", "if l.transfer != nil {\n\t\tc.beginHandover(", `c.step.lost = c.step.lost[:0]`)},
 		Expect: "L9", Seen: "openraft #1761", MustKill: true,
 	},
 	{
 		ID: "C08", Before: true, Rule: "a deposed leader answers its reads", Bug: "they wait for ever",
-		Edits: []Edit{before("read.go", `for _, reads := range [][]read{l.reads.now, l.reads.next} {`,
+		Edits: []Edit{before("answer.go", `for _, reads := range [][]read{l.reads.now, l.reads.next} {`,
 			`l.reads = leaderReads{}`)},
 		Expect: "L9", MustKill: true,
 	},
@@ -159,13 +159,13 @@ var clients = []Mutant{
 	},
 	{
 		ID: "C10", Rule: "an entry that was cut may yet be applied", Bug: "its client is told that it never will be",
-		Edits:  []Edit{value("read.go", `!kept && o.id.Index <= c.log.commit`, `!kept`)},
+		Edits:  []Edit{value("answer.go", `!kept && o.id.Index <= c.log.commit`, `!kept`)},
 		Expect: "H4", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "C11", Rule: "what is handed out is answered by the applier", Bug: "by the deposed leader as well",
-		Edits:    []Edit{value("read.go", `kept && o.id.Index <= c.log.handed`, `false`)},
+		Edits:    []Edit{value("answer.go", `kept && o.id.Index <= c.log.handed`, `false`)},
 		Expect:   "N11",
 		Profiles: []string{"elections"},
 		Test:     &Test{".", "TestReplicate"},

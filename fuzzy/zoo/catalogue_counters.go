@@ -4,7 +4,7 @@ package zoo
 var counters = []Mutant{
 	{
 		ID: "K01", Before: true, Rule: "what is handed out is counted no more", Bug: "its bytes are",
-		Edits:  []Edit{instead("replicate.go", `l.bytes -= l.outstanding[n].bytes`, `_ = n`)},
+		Edits:  []Edit{instead("propose.go", `l.bytes -= l.outstanding[n].bytes`, `_ = n`)},
 		Expect: "N32, L10", MustKill: true,
 	},
 	{
@@ -24,23 +24,23 @@ var counters = []Mutant{
 	},
 	{
 		ID: "K05", Before: true, Rule: "the entries that are not applied are bounded", Bug: "they are not",
-		Edits: []Edit{value("replicate.go",
+		Edits: []Edit{value("propose.go",
 			`c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax)`, `false`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K06", Before: true, Rule: "the entries of this step count as not applied", Bug: "they do not",
-		Edits:  []Edit{value("replicate.go", `c.overLimit(p, len(entries))`, `c.overLimit(p, 0)`)},
+		Edits:  []Edit{value("propose.go", `c.overLimit(p, len(entries))`, `c.overLimit(p, 0)`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K07", Before: true, Rule: "a command has a largest size", Bug: "it has none",
-		Edits:  []Edit{value("replicate.go", `len(p.Data) > c.cfg.CommandBytesMax`, `false`)},
+		Edits:  []Edit{value("propose.go", `len(p.Data) > c.cfg.CommandBytesMax`, `false`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
 		ID: "K08", Before: true, Rule: "nothing is refused for a limit that is not reached", Bug: "the last place stays empty",
-		Edits:  []Edit{value("replicate.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `len(l.outstanding)+1 >= c.cfg.ProposalsMax`)},
+		Edits:  []Edit{value("propose.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `len(l.outstanding)+1 >= c.cfg.ProposalsMax`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
@@ -82,13 +82,13 @@ var early = []Mutant{
 	},
 	{
 		ID: "W06", Before: true, Rule: "who is told to stop takes nothing more", Bug: "it takes proposals",
-		Edits: []Edit{value("replicate.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
+		Edits: []Edit{value("propose.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
 			`c.leader == nil || c.leader.transfer != nil`)},
 		Expect: "N28", Profiles: []string{"crash", "swarm"},
 	},
 	{
 		ID: "W07", Before: true, Rule: "who is told to stop answers its reads", Bug: "those of the leader are forgotten",
-		Edits:  []Edit{before("read.go", `for _, r := range append(l.reads.now, l.reads.next...) {`, `l.reads = leaderReads{}`)},
+		Edits:  []Edit{before("answer.go", `for _, r := range append(l.reads.now, l.reads.next...) {`, `l.reads = leaderReads{}`)},
 		Expect: "N28", Profiles: []string{"crash", "swarm"},
 	},
 	{

@@ -9,13 +9,13 @@ var elections = []Mutant{
 	},
 	{
 		ID: "E02", Rule: "a vote is durable before it is given", Bug: "the reply leaves before the write",
-		Edits: []Edit{before("disk.go", releaseAnchor,
+		Edits: []Edit{before("output.go", releaseAnchor,
 			`if r, ok := o.message.Body.(VoteReply); ok && r.Granted { durable = true }`)},
 		Expect: "N6", Seen: "classic", MustKill: true,
 	},
 	{
 		ID: "E03", Before: true, Rule: "term and vote are one write", Bug: "a crash between them leaves the new term with the old vote",
-		Edits: []Edit{instead("disk.go", `w.Hard, c.step.hard = &hard, hard`, `
+		Edits: []Edit{instead("output.go", `w.Hard, c.step.hard = &hard, hard`, `
 			torn := hard
 			if (torn.Vote == Peer{}) { torn.Vote = c.disk.hard.Vote }
 			w.Hard, c.step.hard = &torn, hard`)},
@@ -28,7 +28,7 @@ var elections = []Mutant{
 	},
 	{
 		ID: "E05", Rule: "a candidate's own vote is durable before it asks", Bug: "the request leaves before the write",
-		Edits: []Edit{before("disk.go", releaseAnchor,
+		Edits: []Edit{before("output.go", releaseAnchor,
 			`if _, ok := o.message.Body.(VoteRequest); ok { durable = true }`)},
 		Expect: "N6", MustKill: true,
 	},
@@ -61,7 +61,7 @@ var elections = []Mutant{
 		ID: "E10", Rule: "one member, one vote", Bug: "replies are counted, not members",
 		Edits: []Edit{
 			value("election.go", `slices.Contains(b.granted, from)`, `false`),
-			value("election.go", `granted >= majority(voters)`, `len(peers) >= majority(voters)`),
+			value("quorum.go", `granted >= majority(voters)`, `len(peers) >= majority(voters)`),
 		},
 		Expect: "G8, G1", MustKill: true,
 	},
@@ -76,10 +76,10 @@ var elections = []Mutant{
 		Edits: []Edit{
 			before("election.go", askVotesAnchor, `for _, m := range c.config().Members {
 				if m.Kind == Learner { c.promiseVote(m.Peer(), VoteRequest{Last: c.log.Last, Transfer: transfer}) } }`),
-			value("election.go", `m.Kind != Voter`, `false`),
+			value("quorum.go", `m.Kind != Voter`, `false`),
 			before("election.go", askPreVotesAnchor, `for _, m := range c.config().Members {
 				if m.Kind == Learner { c.send(m.Peer(), PreVoteRequest{ID: c.candidate.round, Last: c.log.Last}) } }`),
-			value("election.go", `granted >= majority(voters)`, `granted >= majority(len(c.config().Voters()))`),
+			value("quorum.go", `granted >= majority(voters)`, `granted >= majority(len(c.config().Voters()))`),
 		},
 		Expect: "G8", Seen: "hashicorp/raft GH-398",
 		MustKill: true,
@@ -125,7 +125,7 @@ var elections = []Mutant{
 		ID: "E18", Before: true, Rule: "a candidate yields to the leader of its term", Bug: "it stays one",
 		Edits: []Edit{
 			before("append.go", hearAppendAnchor, `if c.candidate != nil { return }`),
-			before("append.go", hearBeatAnchor, `if c.candidate != nil { return }`),
+			before("heartbeat.go", hearBeatAnchor, `if c.candidate != nil { return }`),
 		},
 		Expect: "L1", MustKill: true,
 		Profiles: []string{"swarm"},
@@ -138,7 +138,7 @@ var elections = []Mutant{
 	},
 	{
 		ID: "E20", Rule: "who steps down leads no more in that term", Bug: "it stands again without a new term",
-		Edits: []Edit{before("replicate.go", `c.note(Note{Kind: NoteQuorumLost})`, `
+		Edits: []Edit{before("leader.go", `c.note(Note{Kind: NoteQuorumLost})`, `
 			c.becomeFollower(c.hard.Term, "")
 			c.follower.led = Peer{}
 			c.setRole("", &candidate{}, nil)
@@ -190,13 +190,13 @@ var preVotes = []Mutant{
 	},
 	{
 		ID: "V04", Before: true, Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
-		Edits: []Edit{before("replicate.go", `l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))`,
+		Edits: []Edit{before("heartbeat.go", `l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))`,
 			`if (l.peers[i].round != RequestID{}) { l.peers[i].heard = c.now.Mono }`)},
 		Expect: "N13, L6", MustKill: true,
 	},
 	{
 		ID: "V05", Before: true, Rule: "a leader that hears no quorum steps down", Bug: "it stays",
-		Edits:  []Edit{value("replicate.go", `c.now.Mono >= c.quorumUntil()`, `false`)},
+		Edits:  []Edit{value("leader.go", `c.now.Mono >= c.quorumUntil()`, `false`)},
 		Expect: "N13, L6", Seen: "Howard & Abraham 2020; openraft #2080", MustKill: true,
 	},
 	{

@@ -71,7 +71,7 @@ var founding = []Mutant{
 	},
 	{
 		ID: "F12", Rule: "a founding is durable before it is acknowledged", Bug: "the reply leaves before the write",
-		Edits: []Edit{before("disk.go", releaseAnchor,
+		Edits: []Edit{before("output.go", releaseAnchor,
 			`if _, ok := o.message.Body.(FoundReply); ok { durable = true }`)},
 		Expect: "N6", MustKill: true, Profiles: []string{"founding", "swarm", "disk"},
 	},
@@ -108,10 +108,10 @@ var founding = []Mutant{
 		Edits: []Edit{
 			value("envelope.go", wrongIncarnation, `false`),
 			value("raft.go", `c.blank() && !isAppend`, `false`),
-			value("election.go", `slices.Contains(peers, m.Peer())`,
+			value("quorum.go", `slices.Contains(peers, m.Peer())`,
 				`slices.ContainsFunc(peers, func(p Peer) bool { return p.ID == m.ID })`),
 			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && c.hard.Term > 0`),
-			value("replicate.go", `l.peers[i].peer == p`, `l.peers[i].peer.ID == p.ID`),
+			value("leader.go", `l.peers[i].peer == p`, `l.peers[i].peer.ID == p.ID`),
 		},
 		Expect: "N7, G8, G3", Seen: "rethinkdb #5289; etcd #3504; dragonboat #256", MustKill: true,
 		Profiles: []string{"disk", "swarm"},

@@ -182,7 +182,7 @@ var images = []Mutant{
 	},
 	{
 		ID: "I27", Rule: "a peer that left may come back as another start", Bug: "its connection counts for ever",
-		Edits:   []Edit{instead("node/identity.go", `delete(i.live, id)`, `_ = i`)},
+		Edits:   []Edit{instead("node/handler.go", `delete(i.live, id)`, `_ = i`)},
 		Expect:  "tests",
 		Test:    &Test{"node", "TestImage_AnOlderDisk"},
 		Outside: true,

@@ -24,7 +24,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y04", Before: true, Rule: "what a stale member says does not count", Bug: "it keeps its leader in office",
-		Edits:  []Edit{before("replicate.go", `if p == nil || p.state == stale {`, `if p != nil { p.heard = c.now.Mono }`)},
+		Edits:  []Edit{before("heartbeat.go", `if p == nil || p.state == stale {`, `if p != nil { p.heard = c.now.Mono }`)},
 		Expect: "N13", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "TestStale"},
 	},
@@ -64,7 +64,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y10", Before: true, Rule: "a member is marked by the word of one that its configuration names", Bug: "by anybody's",
-		Edits:   []Edit{value("marked.go", `ok && m.Peer() == p`, `true`)},
+		Edits:   []Edit{value("raft.go", `ok && m.Peer() == p`, `true`)},
 		Expect:  "N22",
 		Test:    &Test{".", "TestMarked"},
 		Outside: true,

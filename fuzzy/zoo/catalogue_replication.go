@@ -49,14 +49,14 @@ var replication = []Mutant{
 	{
 		ID: "R08", Rule: "a heartbeat's commit is within what matches", Bug: "it is the leader's, and is believed",
 		Edits: []Edit{
-			before("replicate.go", "p.sentCommit = max(p.sentCommit, commit)", `commit = c.log.commit`),
-			before("append.go", `c.followCommit(h.Commit)`, `c.commitTo(min(h.Commit, c.log.Last.Index))`),
+			before("heartbeat.go", "p.sentCommit = max(p.sentCommit, commit)", `commit = c.log.commit`),
+			before("heartbeat.go", `c.followCommit(h.Commit)`, `c.commitTo(min(h.Commit, c.log.Last.Index))`),
 		},
 		Expect: "G4", Seen: "guarded in etcd-io/raft and its TLA+ model", MustKill: true,
 	},
 	{
 		ID: "R09", Rule: "the commit index never falls", Bug: "it is what the leader says",
-		Edits:  []Edit{value("log.go", `i <= c.log.commit`, `i == c.log.commit`)},
+		Edits:  []Edit{value("commit.go", `i <= c.log.commit`, `i == c.log.commit`)},
 		Expect: "N3", Seen: "PySyncObj #166", MustKill: true,
 	},
 	{
@@ -123,7 +123,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R21", Rule: "learners do not count for the commit", Bug: "they do",
-		Edits:  []Edit{value("replicate.go", `m.Kind == Voter`, `true`)},
+		Edits:  []Edit{value("leader.go", `m.Kind == Voter`, `true`)},
 		Expect: "G5", Seen: "dragonboat #106", MustKill: true,
 	},
 	{
@@ -141,7 +141,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R24", Rule: "a heartbeat's reply says what this leader proved to match", Bug: "all that is durable here",
-		Edits:  []Edit{value("append.go", `min(c.disk.persisted, c.follower.proved)`, `c.disk.persisted`)},
+		Edits:  []Edit{value("heartbeat.go", `min(c.disk.persisted, c.follower.proved)`, `c.disk.persisted`)},
 		Expect: "N6, G5", MustKill: true,
 	},
 	{
@@ -158,7 +158,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R27", Rule: "proposals are bounded", Bug: "all are taken",
-		Edits:  []Edit{value("replicate.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `false`)},
+		Edits:  []Edit{value("propose.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `false`)},
 		Expect: "N10", MustKill: true,
 	},
 	{
@@ -174,7 +174,7 @@ const adoptAnchor = "for i, e := range entries {\n\t\tif c.log.has(e.ID()) {"
 var persistence = []Mutant{
 	{
 		ID: "D01", Rule: "an append is acknowledged once it is durable", Bug: "before that",
-		Edits: []Edit{before("disk.go", releaseAnchor,
+		Edits: []Edit{before("output.go", releaseAnchor,
 			`if _, ok := o.message.Body.(AppendReply); ok { durable = true }`)},
 		Expect: "N6", Seen: "NATS 2.12.1 by default; etcd #14143", MustKill: true,
 	},
@@ -194,7 +194,7 @@ var persistence = []Mutant{
 	},
 	{
 		ID: "D13", Rule: "the stored commit index is within what is durable", Bug: "it is the one in memory",
-		Edits:  []Edit{instead("disk.go", `w.Commit = min(c.log.told, c.disk.persisted)`, `w.Commit = c.log.told`)},
+		Edits:  []Edit{instead("output.go", `w.Commit = min(c.log.told, c.disk.persisted)`, `w.Commit = c.log.told`)},
 		Expect: "G4, N5", Seen: "etcd #5664, #13509",
 		Profiles: []string{"elections", "crash"},
 		Test:     &Test{".", "TestCommit"},
@@ -206,19 +206,19 @@ var persistence = []Mutant{
 	},
 	{
 		ID: "D21", Rule: "what is applied is durable here", Bug: "what is committed is applied",
-		Edits:  []Edit{before("disk.go", `if safe <= c.log.handed || c.marked() {`, `safe = c.log.commit`)},
+		Edits:  []Edit{before("apply.go", `if safe <= c.log.handed || c.marked() {`, `safe = c.log.commit`)},
 		Expect: "N5", MustKill: true,
 	},
 	{
 		ID: "D22", Rule: "a term that was passed says nothing more", Bug: "the promises of an earlier term leave",
-		Edits: []Edit{before("disk.go", releaseAnchor,
+		Edits: []Edit{before("output.go", releaseAnchor,
 			`if o.message.Term < c.hard.Term { out.Write.Then = append(out.Write.Then, o.message); continue }`)},
 		Expect: "N6, G5", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "D23", Rule: "a message waits until its term is durable", Bug: "what promises nothing leaves at once",
-		Edits:  []Edit{before("disk.go", releaseAnchor, `if !o.vote && o.match == 0 { durable = true }`)},
+		Edits:  []Edit{before("output.go", releaseAnchor, `if !o.vote && o.match == 0 { durable = true }`)},
 		Expect: "N6", Seen: "a prototype of this library, which lost committed entries", MustKill: true,
 	},
 }

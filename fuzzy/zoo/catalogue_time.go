@@ -10,7 +10,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S02", Before: true, Rule: "a leader waits for twice the longest of the last round trips", Bug: "of the last one",
-		Edits: []Edit{value("replicate.go", `min(2*p.roundTrip.max(), c.electionTimeout()<<doublingsMax)`,
+		Edits: []Edit{value("heartbeat.go", `min(2*p.roundTrip.max(), c.electionTimeout()<<doublingsMax)`,
 			`min(2*p.roundTrip.last[(p.roundTrip.next+len(p.roundTrip.last)-1)%len(p.roundTrip.last)], c.electionTimeout()<<doublingsMax)`)},
 		Expect: "N37", MustKill: true, Profiles: slowly,
 	},
@@ -38,7 +38,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S06", Before: true, Rule: "a leader that has told another to campaign does not step down meanwhile", Bug: "it does, when it hears no quorum",
-		Edits:  []Edit{value("replicate.go", `t != nil && t.sent`, `false`)},
+		Edits:  []Edit{value("heartbeat.go", `t != nil && t.sent`, `false`)},
 		Expect: "N37", Profiles: slowly,
 	},
 	{

@@ -1,0 +1,126 @@
+package raft
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// CoreConfig is what a Core needs to know besides what is stored. Every zero value of a time or of a
+// limit means its default.
+type CoreConfig struct {
+	ID      NodeID        // required
+	Initial Configuration // node.Config.Initial; empty if there is none
+	// NewCluster is a fresh random id, for the case that this member founds a cluster; required with
+	// Initial.
+	NewCluster ClusterID
+	// ElectionTimeout is node.Config.ElectionTimeout. HeartbeatInterval is by default a third of it, and at
+	// most half.
+	ElectionTimeout   time.Duration
+	HeartbeatInterval time.Duration
+	DiskStallMax      time.Duration // see Config
+	Seed              uint64        // of the random election timeouts; 0 is one like any other
+
+	Limits
+}
+
+// WithDefaults returns the configuration with every zero value replaced by its default, as NewCore does.
+func (c CoreConfig) WithDefaults() CoreConfig {
+	setDefault(&c.ElectionTimeout, electionTimeoutDefault)
+	setDefault(&c.HeartbeatInterval, c.ElectionTimeout/3)
+	setDefault(&c.DiskStallMax, diskStallMaxDefault)
+	c.Limits = c.Limits.withDefaults()
+	return c
+}
+
+// Validate returns everything that is wrong with the configuration, a *ConfigError each, joined, or nil.
+// NewCore calls it.
+func (c CoreConfig) Validate() error {
+	c = c.WithDefaults()
+	var p configProblems
+	p.member(c.ID, c.Initial.Members)
+	if len(c.Initial.Members) > 0 && c.NewCluster == (ClusterID{}) {
+		p.add("NewCluster", "is zero; draw a random one, for a member that may found a cluster")
+	}
+	p.timeWithin("ElectionTimeout", c.ElectionTimeout)
+	if c.ElectionTimeout >= timeoutMin && (c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.ElectionTimeout/2) {
+		p.add("HeartbeatInterval", "%v; it takes more than 0 and at most half of ElectionTimeout, %v",
+			c.HeartbeatInterval, c.ElectionTimeout)
+	}
+	p.timeWithin("DiskStallMax", c.DiskStallMax)
+	p.limits(c.Limits)
+	return p.joined()
+}
+
+// Defaults and bounds of times.
+const (
+	electionTimeoutDefault = 150 * time.Millisecond
+	diskStallMaxDefault    = time.Second
+	timeoutMin             = 10 * time.Millisecond
+	timeoutMax             = time.Hour
+)
+
+func setDefault[T int | time.Duration](field *T, standard T) {
+	if *field == 0 {
+		*field = standard
+	}
+}
+
+// configProblems gathers what is wrong with a configuration.
+type configProblems []error
+
+func (p *configProblems) add(field, format string, args ...any) {
+	*p = append(*p, &ConfigError{Field: field, Err: fmt.Errorf(format, args...)})
+}
+
+func (p *configProblems) within(field string, value, least, most int) {
+	if value < least || value > most {
+		p.add(field, "%d; it takes %d to %d", value, least, most)
+	}
+}
+
+func (p *configProblems) timeWithin(field string, value time.Duration) {
+	if value < timeoutMin || value > timeoutMax {
+		p.add(field, "%v; it takes 10 ms to 1 h", value)
+	}
+}
+
+// limits checks limits whose defaults are set.
+func (p *configProblems) limits(l Limits) {
+	p.within("CommandBytesMax", l.CommandBytesMax, 1, EntryDataBytesMax)
+	p.within("ProposalsMax", l.ProposalsMax, 1, 1<<24)
+	p.within("ProposalBytesMax", l.ProposalBytesMax, 1, LimitBytesMax)
+	p.within("UnappliedMax", l.UnappliedMax, 1, 1<<24)
+	p.within("AppendBytesMax", l.AppendBytesMax, 1, 64<<20)
+	p.within("InflightMax", l.InflightMax, 1, 1<<16)
+	p.within("InflightBytesMax", l.InflightBytesMax, 1, LimitBytesMax)
+}
+
+// member checks the id of this member and the list of founders.
+func (p *configProblems) member(id NodeID, list []Member) {
+	if err := validateNodeID(id); err != nil {
+		p.add("ID", "%w", err)
+	}
+	if len(list) == 0 {
+		return
+	}
+	initial := NewConfiguration(list)
+	if err := initial.Validate(); err != nil {
+		p.add("Initial", "%w", err)
+	}
+	if _, ok := initial.Member(id); !ok {
+		p.add("Initial", "does not name this member, %q: name it too, or leave the list out: then it waits to be added", id)
+	}
+	for _, m := range list {
+		if m.Incarnation != 0 {
+			p.add("Initial", "member %q has an incarnation; founding draws them", m.ID)
+		}
+	}
+}
+
+func (p configProblems) joined() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(p...))
+}

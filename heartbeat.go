@@ -1,0 +1,136 @@
+package raft
+
+// heartbeat repeats during idle periods to prevent election timeouts (§5.2). It is left out for a
+// follower that has answered an append which was sent after the last one fell due; nothing else
+// counts. Such an answer also shows that the round trip is no longer than that.
+func (c *Core) heartbeat() {
+	l := c.leader
+	since := c.now.Mono - l.beatAt
+	l.round, l.beatAt = c.nextID(), c.now.Mono
+	for i := range l.peers {
+		p := &l.peers[i]
+		busy := p.state == stream && p.match > p.tickLast && !l.reads.waiting()
+		p.tickLast = max(p.tickLast, p.next-1)
+		if busy {
+			p.roundTrip.add(min(since, p.roundTrip.max()))
+			continue
+		}
+		c.sendHeartbeat(p)
+	}
+}
+
+// beginRound sends a heartbeat to everyone, for a quorum to confirm that this member leads.
+func (c *Core) beginRound() {
+	c.leader.round = c.nextID()
+	for i := range c.leader.peers {
+		c.sendHeartbeat(&c.leader.peers[i])
+	}
+}
+
+func (c *Core) sendHeartbeat(p *progress) {
+	commit := min(c.log.commit, p.match)
+	p.sentCommit = max(p.sentCommit, commit)
+	if !p.round.Less(p.beatRound) {
+		p.beatRound, p.beatMatch = c.leader.round, p.match
+	}
+	p.ping(c.leader.round, c.now.Mono)
+	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
+}
+
+func (c *Core) onHeartbeat(m Message, h Heartbeat) {
+	if c.otherLeads(m.From) {
+		c.refuse(m, "another member leads this term")
+		return
+	}
+	c.hear(m.From)
+	c.followCommit(h.Commit)
+	if (h.Round != RequestID{}) {
+		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.follower.proved), Wall: c.now.Wall})
+	}
+}
+
+func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
+	p := c.heardFrom(m.From)
+	if p == nil {
+		return
+	}
+	c.hearClock(m.From.ID, r.Wall)
+	if r.Match > c.log.Last.Index || c.leader.round.Less(r.Round) {
+		c.refuse(m, "it answers what was not asked")
+		return
+	}
+	p.pong(r.Round, c.now.Mono)
+	if p.round.Less(r.Round) {
+		p.round = r.Round
+	}
+	if r.Match > p.match {
+		p.acknowledged(r.Match, c.now.Mono)
+	}
+	if !r.Round.Less(p.beatRound) {
+		p.forgot(r.Match)
+	}
+	p.roused(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.roundTrip.max()), c.silence(p))
+	c.onTransferDisobeyed(p.peer, r.Round)
+}
+
+// confirmed reports whether a quorum has answered this round of heartbeats, or a later one.
+func (c *Core) confirmed(round RequestID) bool {
+	voters := c.leader.voterValues(1, func(p *progress) Index {
+		if p.round.Less(round) {
+			return 0
+		}
+		return 1
+	})
+	return quorumValue(voters) == 1
+}
+
+// heardFrom returns a follower's progress and takes note that it was heard in this term. What a stale one
+// says does not count: for it there is none.
+func (c *Core) heardFrom(from Peer) *progress {
+	if c.leader == nil {
+		return nil
+	}
+	p := c.leader.peer(from)
+	if p == nil || p.state == stale {
+		return nil
+	}
+	if c.now.Mono-p.heard >= c.window(p) {
+		p.backAt = c.now.Mono
+	}
+	p.heard = c.now.Mono
+	return p
+}
+
+// heardLately reports whether a member has answered in this term, and within an election timeout. Who came
+// under load may have answered appends alone: no heartbeat was due to it.
+func (c *Core) heardLately(p *progress) bool {
+	answered := p.round != RequestID{} || p.match > 0
+	return answered && c.now.Mono-p.heard < c.window(p)
+}
+
+// window is how long a member that was heard counts as being there: an election timeout, but at least
+// twice the round trip to it, and no more than 64 timeouts.
+func (c *Core) window(p *progress) Time {
+	return max(c.electionTimeout(), min(2*p.roundTrip.max(), c.electionTimeout()<<doublingsMax))
+}
+
+// quorumUntil is check-quorum: when the leader steps down, unless a quorum is heard before.
+//
+//	"a leader steps down if an election timeout elapses without a successful round of heartbeats to
+//	a majority of its cluster" (dissertation §6.2)
+//
+// A leader that has told another to campaign waits for what comes of it.
+func (c *Core) quorumUntil() Time {
+	l := c.leader
+	l.times = append(l.times[:0], c.now.Mono+idleMax)
+	for i := range l.peers {
+		if l.peers[i].voter {
+			l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))
+		}
+	}
+	until := quorumValue(l.times)
+	if t := l.transfer; t != nil && t.sent {
+		until = max(until, t.deadline)
+	}
+	return until
+}

@@ -1,0 +1,113 @@
+package raft
+
+// leader is the state of a leader (Figure 2, "Volatile state on leaders").
+type leader struct {
+	peers       []progress // every other member, sorted by id
+	heartbeatAt Time
+	beatAt      Time      // when a heartbeat last fell due
+	round       RequestID // the last heartbeat round begun
+	outstanding []outstanding
+	bytes       int // of the outstanding proposals
+	reads       leaderReads
+	transfer    *transfer
+	stalled     bool    // its disk, as far as it has noticed
+	indexes     []Index // scratch of voterValues
+	times       []Time
+}
+
+// newLeader initialises "for each server, nextIndex to leader last log index + 1, matchIndex to 0"
+// (Figure 2).
+//
+// roundTrip is how long the election took, from when the votes were asked for: the first measure of how
+// long an answer takes.
+func (c *Core) newLeader(roundTrip Time) *leader {
+	l := &leader{beatAt: c.now.Mono}
+	for _, m := range c.config().Members {
+		if m.ID == c.self.ID {
+			continue
+		}
+		p := progress{peer: m.Peer(), voter: m.Kind == Voter, next: c.log.Last.Index + 1, heard: c.now.Mono}
+		p.roundTrip.add(roundTrip)
+		l.peers = append(l.peers, p)
+	}
+	return l
+}
+
+func (l *leader) peer(p Peer) *progress {
+	for i := range l.peers {
+		if l.peers[i].peer == p {
+			return &l.peers[i]
+		}
+	}
+	return nil
+}
+
+func (l *leader) peerByID(id NodeID) *progress {
+	for i := range l.peers {
+		if l.peers[i].peer.ID == id {
+			return &l.peers[i]
+		}
+	}
+	return nil
+}
+
+// isStale reports whether a follower has lost what it acknowledged: it could never apply what a read needs.
+func (l *leader) isStale(peer Peer) bool {
+	p := l.peer(peer)
+	return p != nil && p.state == stale
+}
+
+// voterValues collects one value of each voter, the leader's own included. The result is valid until
+// the next call.
+func (l *leader) voterValues(own Index, of func(*progress) Index) []Index {
+	l.indexes = append(l.indexes[:0], own)
+	for i := range l.peers {
+		if l.peers[i].voter {
+			l.indexes = append(l.indexes, of(&l.peers[i]))
+		}
+	}
+	return l.indexes
+}
+
+// lead is what a leader does at the end of each step: count, and send what there is to send.
+func (c *Core) lead() {
+	c.advanceCommit()
+	c.advanceReads()
+	c.advanceTransfer()
+	for i := range c.leader.peers {
+		p := &c.leader.peers[i]
+		c.replicate(p)
+		c.pushCommit(p)
+	}
+}
+
+// onLeaderDeadlines does what is due on a leader.
+func (c *Core) onLeaderDeadlines() {
+	l := c.leader
+	if c.now.Mono >= c.quorumUntil() {
+		c.note(Note{Kind: NoteQuorumLost})
+		for i := range l.peers {
+			c.send(l.peers[i].peer, SteppedDown{})
+		}
+		c.becomeFollower(c.hard.Term, "")
+		return
+	}
+	if c.now.Mono >= l.heartbeatAt {
+		interval := Time(c.cfg.HeartbeatInterval)
+		l.heartbeatAt = max(l.heartbeatAt+interval, c.now.Mono+interval/2)
+		c.heartbeat()
+	}
+	c.onTransferDeadline()
+	c.onStalledDisk()
+}
+
+func (l *leader) wakeAt(c *Core) Time {
+	at := min(l.heartbeatAt, c.quorumUntil())
+	if l.transfer != nil {
+		at = min(at, l.transfer.wakeAt(Time(c.cfg.HeartbeatInterval)))
+	}
+	if len(c.disk.pending) > 0 && !c.diskStalled() {
+		at = min(at, c.stallsAt())
+	}
+	return at
+}

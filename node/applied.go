@@ -1,0 +1,127 @@
+package node
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/coxswain/raft"
+)
+
+// appliedIndex is how far the FSM is, and who waits for it to get further.
+type appliedIndex struct {
+	at    atomic.Uint64
+	calls *fsmCalls
+
+	mu      sync.Mutex
+	waiting waitHeap
+	ended   error
+}
+
+// indexWaiter waits for an index. The channel has a capacity of 1.
+type indexWaiter struct {
+	index raft.Index
+	place int // in the heap; -1 once it has left it
+	done  chan error
+}
+
+func (p *appliedIndex) index() raft.Index { return raft.Index(p.at.Load()) }
+
+// advance is called by the applier.
+func (p *appliedIndex) advance(to raft.Index) {
+	p.at.Store(uint64(to))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.waiting) > 0 && p.waiting[0].index <= to {
+		heap.Pop(&p.waiting).(*indexWaiter).done <- nil
+	}
+}
+
+// end lets everyone who still waits go with the error.
+func (p *appliedIndex) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = err
+	for len(p.waiting) > 0 {
+		heap.Pop(&p.waiting).(*indexWaiter).done <- err
+	}
+}
+
+// wait returns once index is applied, when ctx ends, when the node does, or when the caller turns out to
+// be within the FSM. At most limit callers wait at a time.
+func (p *appliedIndex) wait(ctx context.Context, index raft.Index, limit int) error {
+	if p.index() >= index {
+		return nil
+	}
+	w, err := p.join(index, limit)
+	if w == nil {
+		return err
+	}
+	for overdue := p.calls.overdue(); ; overdue = nil {
+		select {
+		case err := <-w.done:
+			return err
+		case <-ctx.Done():
+			return p.leave(w, ctx.Err())
+		case <-overdue:
+			if p.calls.within() {
+				return p.leave(w, raft.ErrWithinFSM)
+			}
+		}
+	}
+}
+
+// leave takes out a waiter that goes away.
+func (p *appliedIndex) leave(w *indexWaiter, cause error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.place < 0 {
+		return <-w.done // it came at the same moment
+	}
+	heap.Remove(&p.waiting, w.place)
+	return cause
+}
+
+func (p *appliedIndex) join(index raft.Index, limit int) (*indexWaiter, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.index() >= index:
+		return nil, nil
+	case p.ended != nil:
+		return nil, p.ended
+	case len(p.waiting) >= limit:
+		return nil, raft.ErrOverloaded
+	}
+	w := &indexWaiter{index: index, done: make(chan error, 1)}
+	heap.Push(&p.waiting, w)
+	return w, nil
+}
+
+// waitHeap is ordered by index.
+type waitHeap []*indexWaiter
+
+func (h waitHeap) Len() int { return len(h) }
+
+func (h waitHeap) Less(i, j int) bool { return h[i].index < h[j].index }
+
+func (h waitHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *waitHeap) Push(x any) {
+	w := x.(*indexWaiter)
+	w.place = len(*h)
+	*h = append(*h, w)
+}
+
+func (h *waitHeap) Pop() any {
+	last := len(*h) - 1
+	w := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	w.place = -1
+	return w
+}

@@ -1,0 +1,79 @@
+package node
+
+import "github.com/coxswain/raft"
+
+// endpoint is the side of the node that a transport sees.
+type endpoint struct{ node *Node }
+
+func (e endpoint) Hello(to raft.NodeID) raft.Hello {
+	return e.node.identity.hello(to)
+}
+
+func (e endpoint) Check(h raft.Hello) *raft.Refusal {
+	r := e.node.identity.meet(h)
+	if r != nil {
+		e.node.counters.refused(r.Reason)
+		e.node.identity.warn(h.From.ID, r.Reason, "refused a member", r)
+	}
+	return r
+}
+
+func (e endpoint) Up(h raft.Hello) {
+	i := e.node.identity
+	i.mu.Lock()
+	if _, known := i.live[h.From.ID]; known || len(i.live) < strangersMax {
+		i.live[h.From.ID] = h.Lineage.Last()
+	}
+	i.hear(h.From.ID)
+	delete(i.refusals, h.From.ID)
+	delete(i.warned, h.From.ID)
+	i.judge()
+	i.mu.Unlock()
+	e.node.counters.connected.Add(1)
+	e.node.happen(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, Boot: h.Boot, Blank: h.Blank(), Protocol: h.Protocol})
+}
+
+func (e endpoint) Lost(id raft.NodeID, refused bool) {
+	i := e.node.identity
+	i.mu.Lock()
+	delete(i.live, id)
+	i.mu.Unlock()
+	e.node.counters.lost.Add(1)
+	e.node.happen(raft.PeerLost{ID: id, Refused: refused})
+}
+
+func (e endpoint) Refused(by raft.NodeID, r raft.Refusal) {
+	i := e.node.identity
+	e.node.counters.refused(r.Reason)
+	i.warn(by, r.Reason, "was refused by a member", &r)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {
+		i.refusals[by] = r
+	}
+	i.judge()
+	if r.From.ID == by {
+		i.condemn(i.handshake(by).Told(r))
+	}
+	if i.mark != nil {
+		i.node.writer.poke()
+	}
+}
+
+func (e endpoint) Receive(from raft.NodeID, batch []raft.Message) {
+	n := e.node
+	n.identity.mu.Lock()
+	n.identity.hear(from)
+	n.identity.mu.Unlock()
+	for _, m := range batch {
+		switch {
+		case m.From.ID != from:
+			n.counters.droppedForged.Add(1)
+		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,
+			!n.mailbox.receive(m, n.tail.waitingBytes(), &n.cfg):
+			n.counters.droppedReceived.Add(1)
+		default:
+			n.counters.received.Add(1)
+		}
+	}
+}

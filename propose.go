@@ -1,0 +1,77 @@
+package raft
+
+// outstanding is a proposal that was accepted and not yet handed out to be applied.
+type outstanding struct {
+	ticket Ticket
+	id     EntryID
+	bytes  int
+}
+
+// propose appends what clients want in the log:
+//
+//	"If command received from client: append entry to local log, respond after entry applied to
+//	state machine (§5.3)." (Figure 2, Leaders)
+func (c *Core) propose(proposals []Proposal) {
+	if c.leader == nil || c.step.closing || c.leader.transfer != nil {
+		for _, p := range proposals {
+			c.refuseTicket(p.Ticket)
+		}
+		return
+	}
+	l := c.leader
+	entries, now := make([]Entry, 0, len(proposals)), c.stampNow()
+	c.growAnswers(len(proposals))
+	for _, p := range proposals {
+		assert(p.Kind == EntryCommand || p.Kind == EntryNoop, "only commands and no-ops are proposed")
+		if refusal := c.overLimit(p, len(entries)); refusal != 0 {
+			c.answer(Answer{Ticket: p.Ticket, Kind: AnswerRefused, Refusal: refusal})
+			continue
+		}
+		e := c.placed(Entry{Kind: p.Kind, Time: now, Data: p.Data, record: p.record}, len(entries))
+		entries = append(entries, e)
+		l.outstanding = append(l.outstanding, outstanding{p.Ticket, e.ID(), len(p.Data)})
+		l.bytes += len(p.Data)
+		c.answer(Answer{Ticket: p.Ticket, Kind: AnswerAccepted, ID: e.ID()})
+	}
+	if len(entries) > 0 {
+		c.appendEntries(entries)
+	}
+}
+
+// overLimit says which limit a proposal meets, if ahead others of this step come before it.
+func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
+	l := c.leader
+	switch {
+	case len(p.Data) > c.cfg.CommandBytesMax:
+		return RefusedTooLarge
+	case c.diskStalled():
+		return RefusedStalled
+	case len(l.outstanding) >= c.cfg.ProposalsMax,
+		l.bytes >= c.cfg.ProposalBytesMax, // whatever its size, or small ones would starve the large
+		c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax):
+		return RefusedOverloaded
+	}
+	return 0
+}
+
+// appendOwn appends one entry of the leader's own.
+func (c *Core) appendOwn(e Entry) {
+	e.Time = c.stampNow()
+	c.appendEntries([]Entry{c.placed(e, 0)})
+}
+
+// placed gives an entry its place, ahead entries beyond the log's end.
+func (c *Core) placed(e Entry, ahead int) Entry {
+	e.Index, e.Term = c.log.Last.Index+1+Index(ahead), c.hard.Term
+	return e
+}
+
+// handedOut drops the proposals up to i: the applier answers them.
+func (l *leader) handedOut(i Index) {
+	n := 0
+	for n < len(l.outstanding) && l.outstanding[n].id.Index <= i {
+		l.bytes -= l.outstanding[n].bytes
+		n++
+	}
+	l.outstanding = append(l.outstanding[:0], l.outstanding[n:]...)
+}
