@@ -131,6 +131,10 @@ func (c *Core) malformedKind(m Message, e Entry) string {
 	if !e.Kind.known() || errors.As(err, &later) {
 		return "" // see ofLaterRelease
 	}
+	var earlier *EarlierVersionError
+	if errors.As(err, &earlier) {
+		return "its entry 1 is of an earlier release, and this one cannot read it"
+	}
 	if e.Kind != EntryFounding || err != nil || f.Cluster != m.Cluster {
 		return "its entry 1 does not found the cluster that it names"
 	}

@@ -223,11 +223,25 @@ func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	assert.Equal(t, id(3, 3), c.Status().Last)
 }
 
+// This release cannot read the founding of an earlier one, and says so where an operator looks.
+func TestAppend_FoundingOfAnEarlierReleaseIsRefused(t *testing.T) {
+	founding := foundingEntry(membersNamed("abc"))
+	founding.Data = []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1} // msgpack: {"version": 1}
+	c := follower(t, 2, 1)
+	before := c.Status().Last
+	out := c.receive("b", 2, raft.AppendRequest{Last: founding.ID(), Entries: []raft.Entry{founding}})
+	assert.Equal(t, before, c.Status().Last)
+	require.NotEmpty(t, out.Notes)
+	refusal := out.Notes[len(out.Notes)-1]
+	assert.Equal(t, raft.NoteRefused, refusal.Kind)
+	assert.Contains(t, refusal.Text, "of an earlier release")
+}
+
 // A leader of a later release may send what this one cannot read. It is refused as that, and not as damage or as
 // a hostile message: nothing of the append is taken, and the leader is still followed.
 func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 	founding := foundingEntry(membersNamed("abc"))
-	founding.Data = []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 2} // {"version": 2}
+	founding.Data = []byte(`{"version": 3}`)
 	for _, row := range []struct {
 		rule  string
 		first raft.Index

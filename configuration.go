@@ -1,13 +1,12 @@
 package raft
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sort"
 	"strings"
-
-	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
 // Limits of a configuration.
@@ -155,33 +154,34 @@ type Founding struct {
 	Configuration Configuration
 }
 
-// foundingVersion is the newest version of a founding that this release reads, and the one that it
-// writes. One without a version is of version 1.
-const foundingVersion = 1
+// foundingVersion is the version of a founding that this release writes, and the only one that it reads.
+// Version 1 was msgpack.
+const foundingVersion = 2
 
-// foundingRecord is Founding as it is stored. Fields are only ever added, and unknown ones tolerated;
-// one that must not be ignored raises the version.
+// foundingRecord is Founding as it is stored, in JSON. Fields are only ever added, and unknown ones
+// tolerated; one that must not be ignored raises the version. What may be any bytes is kept as bytes: JSON
+// would replace those of a string that are not UTF-8.
 type foundingRecord struct {
-	Version     uint64         `codec:"version"`
-	Cluster     []byte         `codec:"cluster"`
-	Founder     string         `codec:"founder"`
-	Incarnation uint64         `codec:"incarnation"`
-	Boot        uint64         `codec:"boot"`
-	Counter     uint64         `codec:"counter"`
-	Members     []memberRecord `codec:"members"`
+	Version     uint64         `json:"version"`
+	Cluster     []byte         `json:"cluster"`
+	Founder     string         `json:"founder"`
+	Incarnation uint64         `json:"incarnation"`
+	Boot        uint64         `json:"boot"`
+	Counter     uint64         `json:"counter"`
+	Members     []memberRecord `json:"members"`
 }
 
 type memberRecord struct {
-	ID          string `codec:"id"`
-	Address     string `codec:"address"`
-	Meta        string `codec:"meta,omitempty"`
-	Kind        uint8  `codec:"kind,omitempty"`
-	Incarnation uint64 `codec:"incarnation"`
+	ID          string `json:"id"`
+	Address     []byte `json:"address"`
+	Meta        []byte `json:"meta,omitempty"`
+	Kind        uint8  `json:"kind,omitempty"`
+	Incarnation uint64 `json:"incarnation"`
 }
 
 // foundingBytesMax is more than the largest configuration takes, and little enough to decode whatever a
 // peer sends.
-const foundingBytesMax = 512 << 10
+const foundingBytesMax = 640 << 10
 
 // Encode returns the founding as the data of entry 1.
 func (f Founding) Encode() []byte {
@@ -190,16 +190,17 @@ func (f Founding) Encode() []byte {
 		Boot: f.Roll.Boot, Counter: f.Roll.Counter,
 	}
 	for _, m := range f.Configuration.Members {
-		r.Members = append(r.Members, memberRecord{string(m.ID), m.Address, m.Meta, uint8(m.Kind), uint64(m.Incarnation)})
+		r.Members = append(r.Members, memberRecord{
+			ID: string(m.ID), Address: []byte(m.Address), Meta: []byte(m.Meta), Kind: uint8(m.Kind), Incarnation: uint64(m.Incarnation),
+		})
 	}
-	var data []byte
-	err := codec.NewEncoderBytes(&data, recordHandle()).Encode(r)
+	data, err := json.Marshal(r)
 	assert(err == nil, "a founding record encodes")
 	return data
 }
 
 // DecodeFounding reads the data of entry 1. It checks everything that it returns. One that was written by a
-// later release is a *LaterVersionError.
+// later release is a *LaterVersionError, one of an earlier release an *EarlierVersionError.
 func DecodeFounding(data []byte) (Founding, error) {
 	if len(data) > foundingBytesMax {
 		return Founding{}, fmt.Errorf("raft: founding entry of %d bytes, over the limit of %d", len(data), foundingBytesMax)
@@ -208,7 +209,7 @@ func DecodeFounding(data []byte) (Founding, error) {
 		return Founding{}, err
 	}
 	var r foundingRecord
-	if err := codec.NewDecoderBytes(data, recordHandle()).Decode(&r); err != nil {
+	if err := json.Unmarshal(data, &r); err != nil {
 		return Founding{}, fmt.Errorf("raft: founding entry: %w", err)
 	}
 	f := Founding{
@@ -224,7 +225,9 @@ func DecodeFounding(data []byte) (Founding, error) {
 	}
 	members := make([]Member, 0, len(r.Members))
 	for _, m := range r.Members {
-		members = append(members, Member{NodeID(m.ID), m.Address, m.Meta, MemberKind(m.Kind), Incarnation(m.Incarnation)})
+		members = append(members, Member{
+			ID: NodeID(m.ID), Address: string(m.Address), Meta: string(m.Meta), Kind: MemberKind(m.Kind), Incarnation: Incarnation(m.Incarnation),
+		})
 	}
 	f.Configuration = NewConfiguration(members)
 	if err := f.Configuration.Validate(); err != nil {
@@ -243,24 +246,27 @@ func DecodeFounding(data []byte) (Founding, error) {
 
 // checkFoundingVersion looks at nothing but the version: all else may have changed with it.
 func checkFoundingVersion(data []byte) error {
-	var r struct {
-		Version uint64 `codec:"version"`
+	const record = "the founding of the cluster (entry 1)"
+	if isMsgpackMap(data) {
+		return &EarlierVersionError{Record: record, Found: 1, Oldest: foundingVersion}
 	}
-	if err := codec.NewDecoderBytes(data, recordHandle()).Decode(&r); err != nil {
+	var r struct {
+		Version uint64 `json:"version"`
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("raft: founding entry: %w", err)
 	}
-	if r.Version > foundingVersion {
-		return &LaterVersionError{Record: "the founding of the cluster (entry 1)", Found: r.Version, Known: foundingVersion}
+	switch {
+	case r.Version > foundingVersion:
+		return &LaterVersionError{Record: record, Found: r.Version, Known: foundingVersion}
+	case r.Version < foundingVersion:
+		return fmt.Errorf("raft: founding entry: version %d in JSON, which begins with version %d", r.Version, foundingVersion)
 	}
 	return nil
 }
 
-// recordHandle is made anew for each use: foundings are rare, and a handle is not a value to share.
-func recordHandle() *codec.MsgpackHandle {
-	h := &codec.MsgpackHandle{}
-	h.WriteExt = true // strings and bytes are kept apart
-	h.RawToString = true
-	h.MaxInitLen = MembersMax
-	h.Canonical = true
-	return h
+// isMsgpackMap reports whether the data begins as a founding of version 1 does, and no JSON ever.
+func isMsgpackMap(data []byte) bool {
+	const fixMap, fixMapLast, map16, map32 = 0x80, 0x8f, 0xde, 0xdf
+	return len(data) > 0 && (data[0] >= fixMap && data[0] <= fixMapLast || data[0] == map16 || data[0] == map32)
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,6 +30,32 @@ func TestFounding_RoundTrip(t *testing.T) {
 		got, err := DecodeFounding(want.Encode())
 		require.NoError(t, err)
 		require.Equal(t, want, got)
+		require.Equal(t, want.Encode(), got.Encode(), "whoever encodes it again gets the same entry 1")
+	}
+}
+
+func TestFounding_AddressAndMetaMayBeAnyBytes(t *testing.T) {
+	f := aFounding(1)
+	f.Configuration.Members[0].Address = "\xff\x00\ufffd\""
+	f.Configuration.Members[0].Meta = "<\xc3\x28>\u2028\n"
+	got, err := DecodeFounding(f.Encode())
+	require.NoError(t, err)
+	require.Equal(t, f, got)
+}
+
+// Another release's founding is neither damage nor a founding: whoever reads it is told which release to start.
+func TestFounding_OfAnotherReleaseIsNotDamage(t *testing.T) {
+	var later *LaterVersionError
+	_, err := DecodeFounding([]byte(`{"version":3,"members":"elsewhere"}`))
+	require.ErrorAs(t, err, &later)
+	require.Equal(t, [2]uint64{3, 2}, [2]uint64{later.Found, later.Known})
+
+	for _, begins := range []byte{0x81, 0x87, 0xde, 0xdf} { // the maps of msgpack, of 1, 7, and many fields
+		var earlier *EarlierVersionError
+		_, err := DecodeFounding([]byte{begins, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1})
+		require.ErrorAs(t, err, &earlier)
+		require.Equal(t, [2]uint64{1, 2}, [2]uint64{earlier.Found, earlier.Oldest})
+		require.ErrorContains(t, err, "start the earlier release")
 	}
 }
 
@@ -38,7 +63,7 @@ func TestFounding_TheLargestOneIsWithinTheLimit(t *testing.T) {
 	f := aFounding(MembersMax)
 	for i := range f.Configuration.Members {
 		m := &f.Configuration.Members[i]
-		m.ID = NodeID(string(m.ID) + strings.Repeat("x", NodeIDBytesMax-len(m.ID)))
+		m.ID = NodeID(string(m.ID) + strings.Repeat("<", NodeIDBytesMax-len(m.ID)))
 		m.Address = strings.Repeat("a", AddressBytesMax)
 		m.Meta = strings.Repeat("m", MetaBytesMax)
 		m.Incarnation = math.MaxUint64
@@ -50,11 +75,7 @@ func TestFounding_TheLargestOneIsWithinTheLimit(t *testing.T) {
 }
 
 func TestFounding_FieldsOfALaterVersionAreTolerated(t *testing.T) {
-	var fields map[string]any
-	require.NoError(t, codec.NewDecoderBytes(aFounding(1).Encode(), recordHandle()).Decode(&fields))
-	fields["later"] = map[string]any{"nested": []int{1, 2}}
-	var data []byte
-	require.NoError(t, codec.NewEncoderBytes(&data, recordHandle()).Encode(fields))
+	data := bytes.Replace(aFounding(1).Encode(), []byte(`{"version"`), []byte(`{"later":{"nested":[1,2]},"version"`), 1)
 	got, err := DecodeFounding(data)
 	require.NoError(t, err)
 	require.Equal(t, aFounding(1), got)
@@ -90,20 +111,26 @@ func TestFounding_WhatNoFounderWroteIsRefused(t *testing.T) {
 	}
 }
 
-// hostileFoundings are short texts that promise much.
+// hostileFoundings are texts that promise much, or that are nearly foundings.
 func hostileFoundings() map[string][]byte {
-	manyMembers := append([]byte{0x81, 0xa7}, "members"...)
+	const within = foundingBytesMax - 100
+	long := func(begin, repeated string) []byte {
+		return append([]byte(begin), bytes.Repeat([]byte(repeated), within/len(repeated))...)
+	}
 	return map[string][]byte{
-		"empty":             {},
-		"nil":               {0xc0},
-		"a number":          {0x07},
-		"an endless array":  append(bytes.Clone(manyMembers), 0xdd, 0xff, 0xff, 0xff, 0xff),
-		"an endless map":    {0xdf, 0xff, 0xff, 0xff, 0xff},
-		"an endless string": append(bytes.Clone(manyMembers), 0x91, 0x81, 0xa2, 'i', 'd', 0xdb, 0xff, 0xff, 0xff, 0xff),
-		"nested too deep":   append([]byte{0x81, 0xa1, 'x'}, bytes.Repeat([]byte{0x91}, 100_000)...),
-		"members of nothing": append(append(bytes.Clone(manyMembers), 0xdd, 0x00, 0x05, 0x00, 0x00),
-			bytes.Repeat([]byte{0xc0}, 0x50000)...),
-		"over the limit": bytes.Repeat([]byte{0xc0}, foundingBytesMax+1),
+		"empty":              {},
+		"null":               []byte("null"),
+		"a number":           []byte("7"),
+		"nothing but a map":  []byte("{}"),
+		"version 1 in JSON":  []byte(`{"version":1}`),
+		"an endless array":   long(`{"version":2,"members":[`, `{},`),
+		"members of nothing": append(long(`{"version":2,"members":[{}`, `,{}`), `]}`...),
+		"an endless string":  long(`{"version":2,"founder":"`, `x`),
+		"nested too deep":    long(`{"version":2,"later":`, `[`),
+		"another behind it":  append(aFounding(1).Encode(), "{}"...),
+		"bytes behind it":    append(aFounding(1).Encode(), 0),
+		"cut short":          bytes.TrimSuffix(aFounding(1).Encode(), []byte("}")),
+		"over the limit":     bytes.Repeat([]byte(" "), foundingBytesMax+1),
 	}
 }
 

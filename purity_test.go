@@ -24,13 +24,13 @@ import (
 var coreImports = map[string][]string{
 	"cmp": nil, "errors": nil, "maps": {"Clone"}, "math": nil, "math/bits": nil, "slices": nil, "sort": nil,
 	"strconv": nil, "strings": nil, "encoding/binary": nil, "encoding/hex": nil, "hash/crc32": nil,
-	"context":      {"Context"},
-	"fmt":          {"Errorf", "Sprint", "Sprintf", "Fprintf", "Appendf", "Append", "Stringer"},
-	"io":           {"Reader", "Writer"},
-	"math/rand/v2": {"New", "NewPCG", "PCG", "Rand"},
+	"context":       {"Context"},
+	"fmt":           {"Errorf", "Sprint", "Sprintf", "Fprintf", "Appendf", "Append", "Stringer"},
+	"io":            {"Reader", "Writer"},
+	"math/rand/v2":  {"New", "NewPCG", "PCG", "Rand"},
+	"encoding/json": {"Marshal", "Unmarshal"},
 	"time": {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute",
 		"Hour"},
-	"github.com/hashicorp/go-msgpack/v2/codec": nil,
 }
 
 // Budgets: beyond them, a struct has become a bag and a function a page nobody reads.
@@ -43,6 +43,17 @@ const (
 func TestPurity_TheCoreIsPure(t *testing.T) {
 	for _, problem := range checkPurity(t, parseFiles(t, ".", packageFiles(t, "."))) {
 		t.Error(problem)
+	}
+}
+
+// What the core compiles, itself and through what it imports, is of the standard library, and none of it is
+// the network: an embedder's transport brings its own.
+func TestPurity_TheCoreCompilesNoNetwork(t *testing.T) {
+	deps := goCommand(t, ".", "list", "-deps", "-f", "{{if .Standard}}std{{else}}other{{end}} {{.ImportPath}}", ".")
+	for _, line := range strings.Split(strings.TrimSpace(deps), "\n") {
+		origin, path, _ := strings.Cut(line, " ")
+		assert.True(t, origin == "std" || path == module, "%s is outside the standard library", path)
+		assert.False(t, path == "net" || strings.HasPrefix(path, "net/"), "%s", path)
 	}
 }
 

@@ -25,7 +25,8 @@ type Storage interface {
 	Write(w StorageWrite) error
 	// Entries returns the entries of the span in order, from the first one on, as many as fit into
 	// bytesMax bytes of records, and at least one. An entry that is missing is an error that
-	// matches ErrNotStored, a damaged one a *CorruptError, one of a later release a *LaterVersionError.
+	// matches ErrNotStored, a damaged one a *CorruptError, one of a later release a *LaterVersionError, one
+	// that only an earlier release can read an *EarlierVersionError.
 	Entries(span Span, bytesMax int) ([]Entry, error)
 	// Close releases the store. It is idempotent.
 	Close() error
@@ -209,6 +210,26 @@ func (e *LaterVersionError) Error() string {
 	}
 	return fmt.Sprintf("raft: %s%s was written by a later release: it has version %d, and this release knows versions up to %d: "+
 		"start the newer release; nothing was changed on the disk", e.Record, in, e.Found, e.Known)
+}
+
+// EarlierVersionError says that a record was written by an earlier release, in a version that this one no
+// longer reads. It is not damage; nothing was changed on the disk. Start the earlier release. If the data of
+// the whole cluster may be lost, empty the data directories of all its members and start them again.
+type EarlierVersionError struct {
+	File   string // of the store; empty if the record came from a peer
+	Record string // which one, and, of an entry, what in it
+	Found  uint64 // its version
+	Oldest uint64 // the oldest that this release reads
+}
+
+func (e *EarlierVersionError) Error() string {
+	in := ""
+	if e.File != "" {
+		in = " in " + e.File
+	}
+	return fmt.Sprintf("raft: %s%s was written by an earlier release: it has version %d, and this release reads versions from %d on: "+
+		"start the earlier release, or, if the data of the whole cluster may be lost, empty the data directories of all members and start them again; "+
+		"nothing was changed on the disk", e.Record, in, e.Found, e.Oldest)
 }
 
 // CorruptError says that stored bytes are damaged. The member must not go on: it has forgotten

@@ -70,8 +70,8 @@ type Node struct {
 // bounds the start alone.
 //
 // It fails with everything that is wrong with cfg, joined; with the storage's *IdentityError,
-// ErrLocked, *CorruptError or *LaterVersionError in a *StorageError; with a *StaleImageError or *ContradictedError, at every
-// start once the store is marked so; with a *FSMError or *AppliedBeyondLogError; or with what the
+// ErrLocked, *CorruptError, *LaterVersionError or *EarlierVersionError in a *StorageError; with a *StaleImageError or
+// *ContradictedError, at every start once the store is marked so; with a *FSMError or *AppliedBeyondLogError; or with what the
 // transport's Start returned, in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {

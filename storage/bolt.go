@@ -119,9 +119,10 @@ func (b *Bolt) guard(doing string, call func() error) (err error) {
 	err = call()
 	var corrupt *raft.CorruptError
 	var later *raft.LaterVersionError
+	var earlier *raft.EarlierVersionError
 	var notInLog *raft.NotInLogError
-	if err == nil || errors.As(err, &corrupt) || errors.As(err, &later) || errors.As(err, &notInLog) ||
-		errors.Is(err, raft.ErrNotStored) {
+	if err == nil || errors.As(err, &corrupt) || errors.As(err, &later) || errors.As(err, &earlier) ||
+		errors.As(err, &notInLog) || errors.Is(err, raft.ErrNotStored) {
 		return err
 	}
 	return explain(doing, b.path, err)

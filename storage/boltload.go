@@ -38,7 +38,6 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 		return raft.Stored{}, err
 	}
 	meta.Boot++
-	meta.Format = formatVersion
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
@@ -48,8 +47,7 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	return stored, nil
 }
 
-// format makes the record of who the data belongs to durable, and its new start; and, should the store be of
-// an older format, every record of the present one.
+// format makes the record of who the data belongs to durable, and its new start.
 func (b *Bolt) format(meta metaRecord, nonce uint64) error {
 	record, err := meta.encode()
 	if err != nil {
@@ -58,12 +56,6 @@ func (b *Bolt) format(meta metaRecord, nonce uint64) error {
 	next := b.lineage
 	next.boots = next.boots.Begin(nonce)
 	err = b.update("formatting", func(tx *bbolt.Tx) error {
-		if _, err := tx.CreateBucketIfNotExists(lineageBucket); err != nil {
-			return err
-		}
-		if err := tx.Bucket(hardBucket).Put(recordKey, b.written.encode()); err != nil {
-			return err
-		}
 		if err := next.put(tx); err != nil {
 			return err
 		}
@@ -85,10 +77,10 @@ func (b *Bolt) scan(ctx context.Context, identity raft.Identity) (stored raft.St
 			if meta, err = b.identify(meta, identity); err != nil {
 				return err
 			}
-			if b.lineage, err = b.readLineage(tx, meta); err != nil {
+			if b.lineage, err = b.readLineage(tx, meta.Boot); err != nil {
 				return err
 			}
-			stored, err = b.readHardAndLog(ctx, tx, meta.Format)
+			stored, err = b.readHardAndLog(ctx, tx)
 			return err
 		})
 	})
@@ -138,16 +130,12 @@ func checkIdentity(stored, given raft.Identity) error {
 	return nil
 }
 
-func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx, format uint64) (raft.Stored, error) {
+func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, error) {
 	bytes, err := b.record(tx, hardBucket)
 	if err != nil {
 		return raft.Stored{}, err
 	}
-	decode := decodeHard
-	if format <= formatUnversioned {
-		decode = decodeUnversionedHard
-	}
-	record, err := decode(bytes)
+	record, err := decodeHard(bytes)
 	if err != nil {
 		return raft.Stored{}, damaged(b.path, hardName, err)
 	}

@@ -52,11 +52,17 @@ func isDiskFull(err error) bool {
 		runtime.GOOS == "windows" && errors.Is(err, errorDiskFull)
 }
 
-// damaged says that what was read at that place is not what was written, unless a later release wrote it.
+// damaged says that what was read at that place is not what was written, unless another release wrote it.
 func damaged(path, where string, reason error) error {
 	var later *raft.LaterVersionError
-	if errors.As(reason, &later) {
+	var earlier *raft.EarlierVersionError
+	switch {
+	case errors.As(reason, &later):
 		named := *later
+		named.File = path
+		return &named
+	case errors.As(reason, &earlier):
+		named := *earlier
 		named.File = path
 		return &named
 	}

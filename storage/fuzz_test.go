@@ -38,7 +38,7 @@ func FuzzHardState(f *testing.F) {
 // FuzzMetaRecord reads any bytes as the record that says whose store it is. What is accepted is kept,
 // unknown fields included, by writing it again.
 func FuzzMetaRecord(f *testing.F) {
-	known, err := metaRecord{Format: 1, Cluster: "orders", ID: "a", Incarnation: 5, Boot: 2}.encode()
+	known, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "a", Incarnation: 5, Boot: 2}.encode()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -148,16 +148,8 @@ func (l lineageRecord) put(tx *bbolt.Tx) error {
 	return tx.Bucket(lineageBucket).Put(recordKey, record)
 }
 
-// readLineage checks that the lineage ends with the start that the record of the owner tells of. A store of
-// the first format has none: it goes on from its last start, which had no nonce.
-func (b *Bolt) readLineage(tx *bbolt.Tx, meta metaRecord) (lineageRecord, error) {
-	boot := meta.Boot
-	if meta.Format <= formatUnversioned {
-		if boot == 0 {
-			return lineageRecord{}, nil
-		}
-		return lineageRecord{boots: raft.Lineage{{Boot: boot}}}, nil
-	}
+// readLineage checks that the lineage ends with the start that the record of the owner tells of.
+func (b *Bolt) readLineage(tx *bbolt.Tx, boot uint64) (lineageRecord, error) {
 	bytes, err := b.record(tx, lineageBucket)
 	if err != nil {
 		return lineageRecord{}, err

@@ -100,7 +100,7 @@ func TestSuite_FindsStoresThatForget(t *testing.T) {
 }
 
 func TestMetaRecord_KeepsWhatALaterVersionAdded(t *testing.T) {
-	later := metaRecord{Format: 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}
+	later := metaRecord{Format: formatVersion, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}
 	encoded, err := later.encode()
 	require.NoError(t, err)
 	plain, err := decodeMeta(encoded)
@@ -124,7 +124,7 @@ func TestMetaRecord_KeepsWhatALaterVersionAdded(t *testing.T) {
 }
 
 func TestRecords_RefuseEveryDamage(t *testing.T) {
-	meta, err := metaRecord{Format: 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}.encode()
+	meta, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}.encode()
 	require.NoError(t, err)
 	hard := hardRecord{hard: raft.HardState{Term: 5, Vote: raft.Peer{ID: "n2", Incarnation: 9}}}.encode()
 	lineage, err := aLineage().encode()

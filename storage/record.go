@@ -51,15 +51,10 @@ func openRecord(name string, known byte, b []byte) (body []byte, err error) {
 	return record[1:], nil
 }
 
-// The formats of a store. A format says which records there are; each record carries a version of its
-// own besides, so that one can change without the others.
-const (
-	// formatVersion is the newest format that this release reads, and the one that it writes.
-	formatVersion = 2
-	// formatUnversioned is the last format whose record of term and vote carries no version. Load
-	// rewrites it.
-	formatUnversioned = 1
-)
+// formatVersion is the format of a store that this release writes, and the only one that it reads. It says
+// which records there are; each record carries a version of its own besides, so that one can change without
+// the others. Up to format 2 the founding of the cluster was in msgpack.
+const formatVersion = 3
 
 // metaRecord is who a store belongs to. Fields are only ever added; those that a later version
 // added are kept as they are.
@@ -126,6 +121,9 @@ func checkFormat(record []byte) error {
 	if m.Format > formatVersion {
 		return &raft.LaterVersionError{Record: "the format record", Found: m.Format, Known: formatVersion}
 	}
+	if m.Format < formatVersion {
+		return &raft.EarlierVersionError{Record: "the format record", Found: m.Format, Oldest: formatVersion}
+	}
 	return nil
 }
 
@@ -167,23 +165,10 @@ func (h hardRecord) encode() []byte {
 }
 
 func decodeHard(b []byte) (hardRecord, error) {
-	body, err := openRecord(hardName, hardVersion, b)
+	record, err := openRecord(hardName, hardVersion, b)
 	if err != nil {
 		return hardRecord{}, err
 	}
-	return decodeHardBody(body)
-}
-
-// decodeUnversionedHard reads what formatUnversioned wrote: no byte for the version, all else the same.
-func decodeUnversionedHard(b []byte) (hardRecord, error) {
-	body, err := unsealed(b)
-	if err != nil {
-		return hardRecord{}, err
-	}
-	return decodeHardBody(body)
-}
-
-func decodeHardBody(record []byte) (hardRecord, error) {
 	if len(record) < hardNumbers*8 || len(record) > hardNumbers*8+raft.NodeIDBytesMax {
 		return hardRecord{}, fmt.Errorf("a record of %d bytes", len(record))
 	}

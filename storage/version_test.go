@@ -123,9 +123,9 @@ func laterRecords(t *testing.T) []laterRecord {
 			change: resealedEntry(func(r []byte) { r[7], r[32] = 1, 0 }),
 		},
 		{
-			what: "the founding", bucket: logBucket, key: logKey(1), names: "founding", found: 2, known: 1,
-			change: func([]byte) []byte { // {"version": 2}
-				return raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 2}}.Record()
+			what: "the founding", bucket: logBucket, key: logKey(1), names: "founding", found: 3, known: 2,
+			change: func([]byte) []byte {
+				return raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte(`{"version": 3, "cluster": {}}`)}.Record()
 			},
 		},
 	}
@@ -156,30 +156,50 @@ func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// A store of the first format, whose record of term and vote has no version, is read and rewritten.
-func TestBolt_ReadsTheFirstFormat(t *testing.T) {
-	dir := foundedStore(t)
-	changed(t, dir, hardBucket, recordKey, func(b []byte) []byte { return sealed(b[1 : len(b)-checksumBytes]) })
-	removed(t, dir, lineageBucket)
-	changed(t, dir, metaBucket, recordKey, func([]byte) []byte {
-		b, err := metaRecord{Format: formatUnversioned, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}.encode()
-		require.NoError(t, err)
-		return b
-	})
-	for boot := uint64(2); boot <= 3; boot++ {
-		stored, err := loaded(t.Context(), t, dir)
-		require.NoError(t, err)
-		assert.Equal(t, boot, stored.Boot)
-		assert.Equal(t, boot, stored.Lineage.Last().Boot)
-		assert.Equal(t, raft.HardState{Term: 4, Vote: raft.Peer{ID: "n1", Incarnation: 7}}, stored.Hard)
-		assert.Equal(t, raft.EntryID{Term: 1, Index: 3}, stored.Log.Last)
+// A store of an earlier format is refused with what to do, and left alone; so is an entry that only an earlier
+// release can read.
+func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
+	for _, row := range []struct {
+		what          string
+		bucket, key   []byte
+		change        func([]byte) []byte
+		names         string
+		found, oldest uint64
+	}{
+		{
+			what: "the format", bucket: metaBucket, key: recordKey, names: "format record", found: 2, oldest: formatVersion,
+			change: func([]byte) []byte {
+				b, err := metaRecord{Format: 2, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}.encode()
+				require.NoError(t, err)
+				return b
+			},
+		},
+		{
+			what: "the founding", bucket: logBucket, key: logKey(1), names: "founding", found: 1, oldest: 2,
+			change: func([]byte) []byte { // msgpack: {"version": 1}
+				return raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1}}.Record()
+			},
+		},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			dir := foundedStore(t)
+			changed(t, dir, row.bucket, row.key, row.change)
+			before, err := os.ReadFile(filepath.Join(dir, BoltFile))
+			require.NoError(t, err)
+			_, err = loaded(t.Context(), t, dir)
+			var earlier *raft.EarlierVersionError
+			require.ErrorAs(t, err, &earlier)
+			var corrupt *raft.CorruptError
+			assert.NotErrorAs(t, err, &corrupt)
+			assert.Equal(t, filepath.Join(dir, BoltFile), earlier.File)
+			assert.Contains(t, earlier.Record, row.names)
+			assert.Equal(t, [2]uint64{row.found, row.oldest}, [2]uint64{earlier.Found, earlier.Oldest})
+			assert.ErrorContains(t, err, "start the earlier release")
+			after, err := os.ReadFile(filepath.Join(dir, BoltFile))
+			require.NoError(t, err)
+			assert.Equal(t, before, after, "the disk is left alone")
+		})
 	}
-	changed(t, dir, metaBucket, recordKey, func(b []byte) []byte {
-		m, err := decodeMeta(b)
-		require.NoError(t, err)
-		assert.EqualValues(t, formatVersion, m.Format)
-		return b
-	})
 }
 
 // The record of the starts and that of the owner are written together: if they disagree, one of them is damaged.
