@@ -9,15 +9,27 @@ import "fmt"
 // marked reports whether a verdict about this store was found, durable or not.
 func (c *Core) marked() bool { return c.disk.mark != nil }
 
-// mark takes a verdict. What was to be promised in this step is not said any more.
+// mark takes a verdict. What was to be promised in this step is not said any more, nor is any yes to a caller:
+// a read that was confirmed a moment ago would show a state that the others may not share.
 func (c *Core) mark(m Mark) {
 	c.note(Note{Kind: NoteMarked, Peer: m.By.ID, Text: m.Detail})
 	c.becomeFollower(c.hard.Term, "")
 	c.cancelHandover(RefusedNotLeader)
 	clear(c.step.sends)
 	c.step.sends = c.step.sends[:0]
+	c.takeBackAnswers()
 	c.disk.mark = &m
 	c.step.out.Write.Mark = &m
+}
+
+// takeBackAnswers turns this step's answers that serve a caller into refusals; no answer has left yet.
+func (c *Core) takeBackAnswers() {
+	for i := range c.step.out.Answers {
+		switch a := &c.step.out.Answers[i]; a.Kind {
+		case AnswerReadSafe, AnswerTransferred:
+			*a = Answer{Ticket: a.Ticket, Kind: AnswerRefused, Refusal: RefusedNotLeader}
+		}
+	}
 }
 
 // onEventOfMarked answers callers, takes what its own node tells it, and hears nobody. Only the leader to which

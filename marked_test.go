@@ -182,6 +182,44 @@ func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	}
 }
 
+// What was answered earlier in the step has not left yet: a caller whose read is confirmed would be shown a
+// history that the others may not share.
+func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
+	contradiction := appendOf(id(1, 0), 0, 6)
+	for _, row := range []struct {
+		rule   string
+		events func(t *testing.T) (*core, []raft.Event)
+	}{
+		{"a follower's read, which its leader has just confirmed", func(t *testing.T) (*core, []raft.Event) {
+			c := committed(t, 5)
+			c.receive("c", 5, raft.Heartbeat{})
+			asked := bodies(c.read(ticketOfTheTests).Send, "c")
+			require.Len(t, asked, 1)
+			reply := raft.ReadReply{ID: asked[0].(raft.ReadRequest).ID, OK: true, Index: 5}
+			return c, []raft.Event{c.from("c", 5, reply)}
+		}},
+		{"a leader's read, which a quorum has just confirmed", func(t *testing.T) (*core, []raft.Event) {
+			c := streaming(t, 2, 1)
+			c.read(ticketOfTheTests)
+			return c, []raft.Event{c.from("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 3})}
+		}},
+		{"a transfer, to the leader that shows it", func(t *testing.T) (*core, []raft.Event) {
+			c := heardLeader(t)
+			c.handOver("b")
+			return c, []raft.Event{c.from("b", 6, raft.Heartbeat{})}
+		}},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, events := row.events(t)
+			out := c.step(append(events, c.from("b", 6, contradiction))...)
+			require.NotNil(t, out.Write.Mark)
+			assert.Equal(t, []raft.Answer{
+				{Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader},
+			}, out.Answers)
+		})
+	}
+}
+
 // No restart clears a mark.
 func TestMarked_StoreDoesNotStart(t *testing.T) {
 	stored := raft.Stored{Incarnation: 1, Boot: 3, Hard: raft.HardState{Term: 5}}

@@ -21,6 +21,10 @@ var markScenarios = []scenario{
 		about: "a leader without another follower does not go on with one that has lost what it acknowledged",
 	},
 	{
+		name: "lost-acknowledgement-and-a-read", voters: 3, play: lostAcknowledgementAndARead,
+		about: "a member that is shown its loss in the step in which a read is confirmed does not answer that",
+	},
+	{
 		name: "late-conflicts", voters: 3, play: lateConflicts,
 		about: "conflicts from before an acknowledgement, doubled and late, prove no loss, nor does a restart",
 	},
@@ -94,6 +98,23 @@ func lostAcknowledgementAndNobodyElse(d *director) {
 	d.expect(5, "b ends", func() bool { return b.core == nil && b.disk.mark != nil })
 	d.start(c)
 	d.somebodyCommits(20)
+}
+
+// The answer to b's read, and the append that shows the loss, come in one step.
+func lostAcknowledgementAndARead(d *director) {
+	a, b, _ := d.losesWhatItAcknowledged()
+	reigns := d.reignsOn(a)
+	appends := d.hold(these(a), these(b), raft.AppendRequest{})
+	d.start(b)
+	d.until("b follows a, which has an append on its way to it", func() bool { return b.status.Leader == a.id && appends.some() })
+	replies := d.hold(these(a), these(b), raft.ReadReply{})
+	t := d.read(b)
+	d.until("a has answered the read", replies.some)
+	d.given("b waits for it", d.state(t) == unanswered)
+	d.arriveTogether(append(replies.taken(), appends.taken()...)...)
+	d.check("b refuses the read", func() bool { return d.state(t) == answeredNo })
+	d.foundOut(a, b)
+	d.check("a reigns on", reigns)
 }
 
 func lateConflicts(d *director) {

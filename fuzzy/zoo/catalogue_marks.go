@@ -83,4 +83,10 @@ var marks = []Mutant{
 		Test:    &Test{"node", "TestReady"},
 		Outside: true,
 	},
+	{
+		ID: "Y13", Rule: "a mark takes back what its own step has answered", Bug: "a read that was confirmed just before is served",
+		Edits:  []Edit{instead("marked.go", `c.takeBackAnswers()`, `_ = c`)},
+		Expect: "N24", Profiles: []string{"images"},
+		Test: &Test{".", "TestMarked"},
+	},
 }
