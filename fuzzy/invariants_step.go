@@ -187,10 +187,8 @@ func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if i := s.Commit; i > before.Commit && i <= raft.Index(len(n.log)) && n.log[i-1].entry.Term == s.Term && wait > n.timeout() {
 		k.broken("N31", "%s still waits for %v, and its term has committed", n.id, time.Duration(wait))
 	}
-	if wait < before.Election.Wait { // a term has committed, or a link has returned
-		stood := w.attempts.stood // what was being written still is
-		w.attempts = newAttemptsWitness()
-		w.attempts.stood = stood
+	if wait < before.Election.Wait { // a term has committed, a link has returned, or a quorum has answered at once
+		w.attempts.forget(w.now, wait == n.timeout())
 	}
 }
 

@@ -27,6 +27,18 @@ func lateAndPrompt(n, other *node, before *raft.CoreStatus) []raft.Event {
 	return append(late, given(message(other, n, before.Term, raft.VoteReply{}))...)
 }
 
+// linkReturns makes a member one whose link has returned, and then its own vote has become durable, in one step:
+// that ends its long wait. The vote took so long to become durable; a round of pre-votes was asked for before.
+func linkReturns(k *checker, n *node, before *raft.CoreStatus, out *raft.Output, took raft.Time) {
+	w := &n.seen
+	before.Election.Wait, before.Durable = 8*n.timeout(), raft.HardState{Term: before.Term}
+	n.status.Durable = raft.HardState{Term: before.Term, Vote: n.peer()}
+	w.attempts.rounds[raft.RequestID{Boot: 1, Counter: 7}] = w.now - 2*n.timeout()
+	w.attempts.stood[before.Term] = w.now - took
+	k.conversation(n, before, []raft.Event{raft.PeerUp{}, raft.Persisted{}}, out)
+	*before = n.status
+}
+
 // ofFollower is what a follower may not make of its events; other leads.
 var ofFollower = []stepBreach{
 	{"N12", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
@@ -80,6 +92,17 @@ var ofFollower = []stepBreach{
 		k.draws, k.shortest, k.longest = drawsMin, n.timeout(), n.timeout()
 		out.WakeAt = n.seen.now + n.timeout()
 		return given(message(other, n, before.Term, raft.Heartbeat{}))
+	}},
+	{"N31", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		linkReturns(k, n, before, out, n.timeout())
+		n.seen.now++
+		n.status.Election.Wait = 2 * n.timeout() // by an answer to a request from before
+		return given(message(other, n, before.Term, raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 7}}))
+	}},
+	{"N31", func(k *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		linkReturns(k, n, before, out, n.timeout())
+		n.status.Election.Wait = 2 * n.timeout() // by nothing
+		return nil
 	}},
 	{"N16", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		out.Write.Then = []raft.Message{*message(n, other, before.Term, raft.VoteReply{Granted: true})}
@@ -233,4 +256,33 @@ func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
 	n.seen.now++
 	c.check.conversation(n, &before, nil, &out)
 	expectBreach(t, c, "N15")
+}
+
+// What comes after the end of a long wait, in the step that brings that, counts for the next.
+func TestInvariants_AWaitGrowsByWhatFollowsItsEnd(t *testing.T) {
+	for _, row := range []struct {
+		rule     string
+		took     raft.Time // the own vote, beyond an election timeout
+		wait     raft.Time // in election timeouts, behind the step
+		answered bool      // late
+	}{
+		{"the own vote was slow", 1, 2, false},
+		{"an answer to the votes that were then asked for is late", 0, 1, true},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, other, n := running(t)
+			n.seen.now = n.now().Mono
+			before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
+			n.status.Election.Wait = row.wait * n.timeout()
+			linkReturns(c.check, n, &before, &out, n.timeout()+row.took)
+			n.seen.now += n.timeout() + 1
+			n.status.Election.Wait = 2 * n.timeout()
+			var events []raft.Event
+			if row.answered {
+				events = given(message(other, n, before.Term, raft.VoteReply{}))
+			}
+			c.check.conversation(n, &before, events, &out)
+			assert.Nil(t, c.failure)
+		})
+	}
 }

@@ -1,6 +1,10 @@
 package fuzzy
 
-import "github.com/coxswain/raft"
+import (
+	"maps"
+
+	"github.com/coxswain/raft"
+)
 
 // witness is what the simulation has seen come to a member and go from it in this life, as far as the rules
 // speak of it. It believes nothing of what the core says about itself.
@@ -76,10 +80,13 @@ type attemptsWitness struct {
 	stood  map[raft.Term]raft.Time      // when it began to stand
 	asked  map[raft.Term]raft.Time      // when its requests for votes left
 	took   raft.Time                    // the longest: its own write, or an answer
+	latest raft.Time                    // the longest that ended in the running step
 }
 
 func newAttemptsWitness() attemptsWitness {
-	return attemptsWitness{map[raft.RequestID]raft.Time{}, map[raft.Term]raft.Time{}, map[raft.Term]raft.Time{}, 0}
+	return attemptsWitness{
+		rounds: map[raft.RequestID]raft.Time{}, stood: map[raft.Term]raft.Time{}, asked: map[raft.Term]raft.Time{},
+	}
 }
 
 // answered notes the answer to a question of that time, 0 if there was none, and returns how long it took.
@@ -87,8 +94,20 @@ func (a *attemptsWitness) answered(at, now raft.Time) raft.Time {
 	if at == 0 {
 		return 0
 	}
-	a.took = max(a.took, now-at)
+	a.latest = max(a.latest, now-at)
+	a.took = max(a.took, a.latest)
 	return now - at
+}
+
+// forget drops what was before the running step, in which the wait has fallen: to the shortest, or from where
+// an attempt has lengthened it again. What is being written still is, and a request that left in this step may
+// have left after the fall.
+func (a *attemptsWitness) forget(now raft.Time, shortest bool) {
+	clear(a.rounds)
+	maps.DeleteFunc(a.asked, func(_ raft.Term, at raft.Time) bool { return at < now })
+	if a.took = a.latest; shortest {
+		a.took = 0
+	}
 }
 
 // reading is a read of a client here, or one that another member forwarded.
@@ -117,6 +136,7 @@ func (w *witness) begin(n *node) {
 // does not count.
 func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
+	w.attempts.latest = 0
 	if w.term != s.Term {
 		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.transfer = s.Term, 0, 0, raft.RequestID{}, nil, nil, 0
 		clear(w.peers[:])
