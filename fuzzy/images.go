@@ -48,6 +48,9 @@ func (d *disk) lie(before []slot) {
 	}
 }
 
+// forgot reports whether an image that was put back lacked anything.
+func (d *disk) forgot() bool { return d.lossy || len(d.lies) > 0 }
+
 // imaging is a strike of Image: a disk is copied; its node may be started anew; some of the others, which may have
 // seen that or not, are cut off while the rest goes on; then the copy is put back, and the rest dies.
 type imaging struct {

@@ -91,9 +91,7 @@ func TestImages_OnlyALostCommitmentExcuses(t *testing.T) {
 		excused bool
 	}{
 		{"no disk lied", func(*cluster, *node) {}, false},
-		{"a disk lied, and has lost nothing", func(_ *cluster, liar *node) {
-			liar.disk.restore(liar.disk.image(), false)
-		}, false},
+		{"a disk lied, and has lost nothing", liesIdly, false},
 		{"it has lost what nobody knows to be committed", func(c *cluster, liar *node) {
 			before := liar.disk.image()
 			liar.disk.log = extend(liar.disk.log, &raft.LogWrite{
@@ -115,6 +113,51 @@ func TestImages_OnlyALostCommitmentExcuses(t *testing.T) {
 			assert.Equal(t, row.excused, c.failure == nil)
 		})
 	}
+}
+
+// A disk that has lost nothing is no reason for a mark, also if an image was put back.
+func TestImages_NothingLostMarksNothing(t *testing.T) {
+	marks := func(c *cluster, n *node, kind raft.MarkKind) {
+		out := raft.Output{Write: raft.Write{Mark: &raft.Mark{Kind: kind, By: n.peer()}}}
+		c.check.verdicts(n, &n.status, nil, &out)
+	}
+	for _, row := range []struct {
+		rule  string
+		lie   func(c *cluster, liar *node)
+		judge func(c *cluster, lead, liar *node)
+		holds bool
+	}{
+		{"an image with nothing less: no mark", liesIdly, func(c *cluster, _, liar *node) { marks(c, liar, raft.MarkStaleImage) }, false},
+		{"an image with less: a mark", forgetsCommitted, func(c *cluster, _, liar *node) { marks(c, liar, raft.MarkStaleImage) }, true},
+		{"an image with nothing less: no witness", liesIdly, func(c *cluster, lead, _ *node) { marks(c, lead, raft.MarkContradicted) }, false},
+		{"an image with less: a witness", forgetsCommitted, func(c *cluster, lead, _ *node) { marks(c, lead, raft.MarkContradicted) }, true},
+		{"an image with nothing less: nobody stale", liesIdly, takesForStale, false},
+		{"an image with less: somebody stale", forgetsCommitted, takesForStale, true},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, lead := runningFive(t)
+			liar := c.nodes[(lead.index+1)%5]
+			row.lie(c, liar)
+			row.judge(c, lead, liar)
+			if row.holds {
+				require.Nil(t, c.failure)
+				return
+			}
+			require.NotNil(t, c.failure)
+			assert.Equal(t, "N22", c.failure.Rule)
+		})
+	}
+}
+
+func liesIdly(_ *cluster, liar *node) { liar.disk.restore(liar.disk.image(), false) }
+
+func takesForStale(c *cluster, lead, liar *node) {
+	for i := range lead.status.Peers {
+		if p := &lead.status.Peers[i]; p.ID == liar.id {
+			p.State = "stale"
+		}
+	}
+	c.check.verdicts(lead, &lead.status, nil, &raft.Output{})
 }
 
 func forgetsCommitted(c *cluster, liar *node) {

@@ -9,7 +9,7 @@ import (
 
 // The invariants of disks that older images were put back on.
 //
-//	N22  A store is marked, and a member taken for stale, only where an older image of a disk was put back.
+//	N22  A store is marked, and a member taken for stale, only where a disk has lost what it had synced.
 //	N23  A leader that is told of a lost acknowledgement takes that member for stale and counts it no more.
 //	N24  Who notices a mark serves nobody any more, and no start follows.
 //	N40  Who is shown, by an append of its leader, that its log lacks what it acknowledged in this term marks its store.
@@ -28,19 +28,19 @@ func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event
 	if m := out.Write.Mark; m != nil {
 		n.doomed = true
 		k.silent(n, out)
-		put := n.disk.epoch > 0 || k.c.forged
+		due := n.disk.forgot() || k.c.forged
 		for _, other := range k.c.nodes {
-			put = put || m.Kind == raft.MarkContradicted && other.disk.epoch > 0
+			due = due || m.Kind == raft.MarkContradicted && (other.disk.lossy || k.c.lostCommitted(other))
 		}
-		k.c.holds(put, "N22", "%s marks its store (%v), and no older image was put back", n.id, m.Err())
+		k.c.holds(due, "N22", "%s marks its store (%v), and no disk has lost what that takes", n.id, m.Err())
 	}
 	for i := range n.status.Peers {
 		p := &n.status.Peers[i]
 		if w := &n.seen.peers[index(p.ID)]; w.lost && p.State != "stale" {
 			k.broken("N23", "%s was told that %s has lost an acknowledgement, and has it as %s", n.id, p.ID, p.State)
 		}
-		if p.State == "stale" && k.c.nodes[index(p.ID)].disk.epoch == 0 {
-			k.broken("N22", "%s takes %s for stale, and no older image was put back there", n.id, p.ID)
+		if p.State == "stale" && !k.c.nodes[index(p.ID)].disk.forgot() {
+			k.broken("N22", "%s takes %s for stale, and that one's disk has lost nothing", n.id, p.ID)
 		}
 	}
 }
