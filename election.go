@@ -60,6 +60,13 @@ func (c *Core) hearsLeader() bool {
 	return heard && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
+// disturbs reports whether a message asks for a vote in a newer term, of a member that hears a leader. One
+// that the leader itself has told to campaign does not disturb.
+func (c *Core) disturbs(m Message) bool {
+	r, asks := m.Body.(VoteRequest)
+	return asks && !r.Transfer && c.hearsLeader()
+}
+
 // otherLeads reports whether somebody else is known to lead the present term:
 //
 //	"Election Safety: at most one leader can be elected in a given term." (Figure 3)
@@ -191,6 +198,16 @@ func (c *Core) leaderNamedIn(m Message) NodeID {
 		return ""
 	}
 	return reply.Leader
+}
+
+// onPreVoteReply counts a grant. A refusal promises nothing, but its term, if it is newer, is taken.
+func (c *Core) onPreVoteReply(m Message, r PreVoteReply) {
+	c.onAnswer(m.From, c.follower.attempts.sinceRound(r.ID))
+	if r.Granted {
+		c.onPreVoteGrant(m.From, r)
+		return
+	}
+	c.receiveRPC(m)
 }
 
 // onPreVoteGrant counts a grant of this round, whatever term its sender is in.

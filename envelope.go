@@ -9,8 +9,11 @@ const termJumpMax = 1 << 32
 // Votes and acknowledgements count by (id, incarnation), and a member answers nothing meant for
 // another. The sender need not be a member as far as we know: it may be one already.
 func (c *Core) misaddressed(m Message) string {
+	if m.Body == nil {
+		return "it has no known body"
+	}
 	_, roll := m.Body.(RollCall)
-	ours := c.cluster()
+	class, ours := m.Body.class(), c.cluster()
 	switch {
 	case m.To.ID != c.self.ID || m.From.ID == c.self.ID:
 		return "it is for another member"
@@ -18,25 +21,28 @@ func (c *Core) misaddressed(m Message) string {
 		return "it is for another incarnation of this member"
 	case m.Term > c.hard.Term+termJumpMax || m.Term >= 1<<63:
 		return "its term is impossibly far ahead"
-	case m.Cluster == ClusterID{} && leadsOrStands(m.Body):
+	case m.Cluster == ClusterID{} && (class == ofLeader || class == ofCandidate):
 		return "only members of a cluster lead or stand for election"
 	case m.Cluster == ours || m.Cluster == ClusterID{} || ours == ClusterID{}:
 		return ""
-	}
-	switch m.Body.(type) {
-	case RollCall, RollReply, FoundRequest, FoundReply:
+	case class == ofBootstrap:
 		return "" // a redone founding has another cluster id; founding.go decides
 	}
 	return "it is of another cluster"
 }
 
-// leadsOrStands reports whether only a leader or a candidate sends the body.
-func leadsOrStands(body Body) bool {
-	switch body.(type) {
-	case PreVoteRequest, VoteRequest, AppendRequest, Heartbeat, TimeoutNow, SteppedDown:
-		return true
+// untimely says why a message cannot have been sent to a member in this state, or in its own term, or "".
+func (c *Core) untimely(m Message) string {
+	if m.Body.class() == ofBootstrap {
+		return ""
 	}
-	return false
+	if _, isAppend := m.Body.(AppendRequest); c.blank() && !isAppend {
+		return "a blank member only answers a roll call, takes a founding, or takes an append"
+	}
+	if _, ok := m.Body.(PreVoteReply); m.Term == 0 && !ok {
+		return "nobody campaigns or leads in term 0"
+	}
+	return ""
 }
 
 // mayRaiseTerm decides whether a message of a newer term may bring this member to that term. From a member of our

@@ -28,7 +28,17 @@ type Message struct {
 }
 
 // Body is the content of a message: one of the types of this file, and no other.
-type Body interface{ body() }
+type Body interface{ class() bodyClass }
+
+// bodyClass is what the rules about envelopes, in envelope.go, look at in a body.
+type bodyClass uint8
+
+const (
+	ofBootstrap bodyClass = iota // comes before the cluster's first term
+	ofCandidate                  // asks for votes
+	ofLeader                     // only the leader of its term sends it
+	ofMember                     // what any member sends: answers, and what a follower asks for
+)
 
 // RollCall asks a member, before the cluster exists, who it is (founding).
 type RollCall struct {
@@ -177,39 +187,23 @@ type TimeoutNow struct{}
 // quorum: they may be able to hear it although it cannot hear them.
 type SteppedDown struct{}
 
-func (RollCall) body() {}
-
-func (RollReply) body() {}
-
-func (FoundRequest) body() {}
-
-func (FoundReply) body() {}
-
-func (PreVoteRequest) body() {}
-
-func (PreVoteReply) body() {}
-
-func (VoteRequest) body() {}
-
-func (VoteReply) body() {}
-
-func (AppendRequest) body() {}
-
-func (AppendReply) body() {}
-
-func (AppendConflict) body() {}
-
-func (Heartbeat) body() {}
-
-func (HeartbeatReply) body() {}
-
-func (ReadRequest) body() {}
-
-func (ReadReply) body() {}
-
-func (TimeoutNow) body() {}
-
-func (SteppedDown) body() {}
+func (RollCall) class() bodyClass       { return ofBootstrap }
+func (RollReply) class() bodyClass      { return ofBootstrap }
+func (FoundRequest) class() bodyClass   { return ofBootstrap }
+func (FoundReply) class() bodyClass     { return ofBootstrap }
+func (PreVoteRequest) class() bodyClass { return ofCandidate }
+func (PreVoteReply) class() bodyClass   { return ofMember }
+func (VoteRequest) class() bodyClass    { return ofCandidate }
+func (VoteReply) class() bodyClass      { return ofMember }
+func (AppendRequest) class() bodyClass  { return ofLeader }
+func (AppendReply) class() bodyClass    { return ofMember }
+func (AppendConflict) class() bodyClass { return ofMember }
+func (Heartbeat) class() bodyClass      { return ofLeader }
+func (HeartbeatReply) class() bodyClass { return ofMember }
+func (ReadRequest) class() bodyClass    { return ofMember }
+func (ReadReply) class() bodyClass      { return ofMember }
+func (TimeoutNow) class() bodyClass     { return ofLeader }
+func (SteppedDown) class() bodyClass    { return ofLeader }
 
 // Bulk reports whether the message may be large, and so belongs on the bulk connection, where it
 // cannot hold up heartbeats and votes.

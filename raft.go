@@ -214,60 +214,45 @@ func (c *Core) finish() Output {
 }
 
 // receive takes a message of a peer. What no correct peer sends is refused, with a note.
+//
+// Some messages say nothing of a term, and leave ours alone: a cluster is founded before its first term, a
+// pre-vote asks about a term that does not exist yet, and its grant, whose sender may already be in that
+// term, answers no more than that.
 func (c *Core) receive(m Message) {
 	if why := c.misaddressed(m); why != "" {
+		c.refuse(m, why)
+		return
+	}
+	if why := c.untimely(m); why != "" {
 		c.refuse(m, why)
 		return
 	}
 	switch body := m.Body.(type) {
 	case RollCall:
 		c.onRollCall(m.From, body)
-		return
 	case RollReply:
 		c.onRollReply(m, body)
-		return
 	case FoundRequest:
 		c.onFoundRequest(m, body)
-		return
 	case FoundReply:
 		c.onFoundReply(m.From, body)
-		return
+	case PreVoteRequest:
+		c.onPreVoteRequest(m, body)
+	case PreVoteReply:
+		c.onPreVoteReply(m, body)
+	default:
+		c.receiveRPC(m)
 	}
-	if _, isAppend := m.Body.(AppendRequest); c.blank() && !isAppend {
-		c.refuse(m, "a blank member only answers a roll call, takes a founding, or takes an append")
-		return
-	}
-	c.receiveRPC(m)
 }
 
 // receiveRPC enforces the rule for all servers:
 //
 //	"If RPC request or response contains term T > currentTerm: set currentTerm = T, convert to
 //	follower (§5.1)." (Figure 2)
-//
-// Three messages leave the term alone. A pre-vote asks about a term that does not exist yet, and its
-// grant, whose sender may already be in that term, answers no more than that; and a vote request does
-// not disturb who hears a leader (dissertation §4.2.3).
 func (c *Core) receiveRPC(m Message) {
-	if _, ok := m.Body.(PreVoteReply); m.Term == 0 && !ok {
-		c.refuse(m, "nobody campaigns or leads in term 0")
+	if m.Term > c.hard.Term && c.disturbs(m) {
+		c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedHearsLeader})
 		return
-	}
-	switch body := m.Body.(type) {
-	case PreVoteRequest:
-		c.onPreVoteRequest(m, body)
-		return
-	case PreVoteReply:
-		c.onAnswer(m.From, c.follower.attempts.sinceRound(body.ID))
-		if body.Granted {
-			c.onPreVoteGrant(m.From, body)
-			return
-		}
-	case VoteRequest:
-		if m.Term > c.hard.Term && !body.Transfer && c.hearsLeader() {
-			c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedHearsLeader})
-			return
-		}
 	}
 	if m.Term > c.hard.Term && !c.mayRaiseTerm(m) {
 		c.refuse(m, "our configuration does not name its sender, which neither leads nor stands with a log like ours")
@@ -288,7 +273,7 @@ func (c *Core) receiveRPC(m Message) {
 func (c *Core) onRPC(m Message) {
 	switch body := m.Body.(type) {
 	case PreVoteReply:
-		// A refusal; its term, if it is newer, was taken.
+		// A refusal: there is nothing in it but its term.
 	case VoteRequest:
 		c.onVoteRequest(m.From, body)
 	case VoteReply:

@@ -102,8 +102,7 @@ func (p *appliedIndex) join(index raft.Index, limit int) (*indexWaiter, error) {
 // waitHeap is ordered by index.
 type waitHeap []*indexWaiter
 
-func (h waitHeap) Len() int { return len(h) }
-
+func (h waitHeap) Len() int           { return len(h) }
 func (h waitHeap) Less(i, j int) bool { return h[i].index < h[j].index }
 
 func (h waitHeap) Swap(i, j int) {

@@ -206,7 +206,7 @@ var preVotes = []Mutant{
 	},
 	{
 		ID: "V07", Before: true, Rule: "who hears a leader is not disturbed by a vote request", Bug: "it is",
-		Edits:  []Edit{value("raft.go", `!body.Transfer && c.hearsLeader()`, `false`)},
+		Edits:  []Edit{value("election.go", `asks && !r.Transfer && c.hearsLeader()`, `false`)},
 		Expect: "N12, L5", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},

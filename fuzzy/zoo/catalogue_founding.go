@@ -5,7 +5,7 @@ package zoo
 var founding = []Mutant{
 	{
 		ID: "F01", Rule: "a blank member does not vote", Bug: "it does",
-		Edits:  []Edit{value("raft.go", `c.blank() && !isAppend`, `false`)},
+		Edits:  []Edit{value("envelope.go", `c.blank() && !isAppend`, `false`)},
 		Expect: "N7, G3", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm", "disk"},
 		Test: &Test{".", "TestFounding"},
 	},
@@ -17,7 +17,7 @@ var founding = []Mutant{
 	{
 		ID: "F03", Before: true, Rule: "F01 and F02", Bug: "both",
 		Edits: []Edit{
-			value("raft.go", `c.blank() && !isAppend`, `false`),
+			value("envelope.go", `c.blank() && !isAppend`, `false`),
 			before("founding.go", checkHeldAnchor, `c.founder.replies = nil`),
 		},
 		Expect: "G16, G2", Seen: "model check, founding 1", Profiles: []string{"founding", "swarm", "disk"}, MustKill: true,
@@ -59,7 +59,7 @@ var founding = []Mutant{
 		ID: "F10", Before: true, Rule: "nobody at term 0 campaigns by itself", Bug: "whoever holds entry 1 does",
 		Edits: []Edit{
 			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`),
-			value("raft.go", `m.Term == 0 && !ok`, `false`),
+			value("envelope.go", `m.Term == 0 && !ok`, `false`),
 		},
 		Expect: "G16, L1", Seen: "model check, founding", Profiles: []string{"founding"}, MustKill: true,
 	},
@@ -107,7 +107,7 @@ var founding = []Mutant{
 		ID: "D14", Rule: "a wiped disk is another member", Bug: "it answers and counts as the one it was",
 		Edits: []Edit{
 			value("envelope.go", wrongIncarnation, `false`),
-			value("raft.go", `c.blank() && !isAppend`, `false`),
+			value("envelope.go", `c.blank() && !isAppend`, `false`),
 			value("quorum.go", `slices.Contains(peers, m.Peer())`,
 				`slices.ContainsFunc(peers, func(p Peer) bool { return p.ID == m.ID })`),
 			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && c.hard.Term > 0`),

@@ -100,9 +100,9 @@ var slowness = []Mutant{
 		ID: "S17", Rule: "an answer is measured also if it comes late", Bug: "only the answers in time are",
 		Edits: []Edit{
 			value("raft.go", `c.follower.attempts.sinceTerm(m.Term)`, `Time(0)`),
-			value("raft.go", `c.follower.attempts.sinceRound(body.ID)`, `func() Time {
-				if c.candidate == nil || c.candidate.round != body.ID { return 0 }
-				return c.follower.attempts.sinceRound(body.ID)
+			value("election.go", `c.follower.attempts.sinceRound(r.ID)`, `func() Time {
+				if c.candidate == nil || c.candidate.round != r.ID { return 0 }
+				return c.follower.attempts.sinceRound(r.ID)
 			}()`),
 		},
 		Expect: "L1, L11", Profiles: slowly,
