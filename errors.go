@@ -26,11 +26,11 @@ var (
 	// ErrTransferTimedOut: the transfer did not end within an election timeout or two; this member
 	// may lead on. Look at Status, and try again.
 	ErrTransferTimedOut = errors.New("raft: the transfer of leadership did not end in time")
-	// ErrWithinFSM: the FSM called a method of its node that waits for the FSM itself. Such a call is
+	// ErrWithinFSM: the FSM, or a function of Read, called a method of its node that waits for the FSM itself. Such a call is
 	// refused after a quarter of a second at most; a proposal may be applied all the same, and
 	// matches ErrOutcomeUnknown too if so. A call on another goroutine, for which the FSM waits, cannot
 	// be told from an FSM that takes its time: see Status.Applying.
-	ErrWithinFSM = errors.New("raft: called by the FSM, within Apply, Snapshot, Restore or Sync, for which it would wait for ever: return first, and call it on a goroutine that the FSM does not wait for; to end the node, return an error")
+	ErrWithinFSM = errors.New("raft: called by the FSM, within Apply, Snapshot, Restore, Sync or a function of Read, for which it would wait for ever: return first, and call it on a goroutine that the FSM does not wait for; to end the node, return an error")
 	// ErrWithinCallback: a function that was given to ProposeAsync called Close, which waits for that function.
 	ErrWithinCallback = errors.New("raft: Close was called by a function of ProposeAsync, for which it would wait for ever: call it on another goroutine")
 	// ErrReadTimedOut: the read was not confirmed in time; try again.

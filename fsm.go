@@ -7,7 +7,8 @@ import (
 
 // FSM is the application: a deterministic state machine that the log drives (paper §2, Figure 1).
 // One goroutine calls all methods. An error or a panic of any of them stops this node with a
-// *FSMError; failures that belong to the application are data in the results.
+// *FSMError; failures that belong to the application are data in the results. Whoever else reads its state needs a
+// lock in it, or node.Node.Read, which runs a function between two of these calls.
 //
 // As long as the log is never compacted, no node calls Snapshot or Restore: rafttest.CheckFSM does.
 type FSM interface {

@@ -18,7 +18,7 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.CommitIndex) }),
 	gauge("applied_index", "The last entry that the FSM has applied.",
 		func(m node.Metrics) float64 { return float64(m.AppliedIndex) }),
-	gauge("applying_seconds", "For how long the running call of the FSM has been at it; 0: none is running.",
+	gauge("applying_seconds", "For how long the running call of the FSM, or function of Node.Read, has been at it; 0: none is running.",
 		func(m node.Metrics) float64 { return m.ApplyingSeconds }),
 	counter("elections_total", "Elections that this member began.",
 		func(m node.Metrics) float64 { return float64(m.Elections) }),

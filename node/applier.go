@@ -26,7 +26,8 @@ type applier struct {
 	mu     sync.Mutex
 	target raft.EntryID // apply up to it
 
-	at raft.EntryID // applied up to it; the goroutine's own
+	at        raft.EntryID // applied up to it; the goroutine's own, like the next one
+	goroutine uint64       // its number; 0 until the first call
 }
 
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
@@ -135,15 +136,20 @@ func commandsOf(entries []raft.Entry) []raft.Entry {
 
 // call turns an error and a panic of the FSM into a *FSMError.
 func (a *applier) call(op string, id raft.EntryID, f func() error) (failed error) {
-	defer a.calls.begin()()
+	if a.goroutine == 0 {
+		a.goroutine = goroutineID()
+	}
+	ended, succeeded := a.calls.begin(a.goroutine), false
 	defer func() {
 		if p := recover(); p != nil {
 			failed = &raft.FSMError{Op: op, ID: id, Panic: p, Stack: string(debug.Stack())}
 		}
+		ended(succeeded)
 	}()
 	if err := f(); err != nil {
 		return &raft.FSMError{Op: op, ID: id, Err: err}
 	}
+	succeeded = true
 	return nil
 }
 
@@ -161,7 +167,7 @@ func durablyApplied(fsm raft.FSM) (id raft.EntryID, err error) {
 	if !ok {
 		return raft.EntryID{}, nil
 	}
-	a := applier{calls: &fsmCalls{}}
+	a := applier{calls: newFSMCalls()}
 	err = a.call("Applied", raft.EntryID{}, func() (e error) { id, e = d.Applied(); return e })
 	return id, err
 }

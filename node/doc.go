@@ -3,8 +3,8 @@
 // There are only a few types:
 //
 //   - [Node] is one running member. [Start] makes it from a [Config], your [raft.FSM], a [raft.Storage] and a
-//     [raft.Transport]; [Node.Propose] orders a command, [Node.ReadIndex] makes a read linearizable,
-//     [Node.Close] hands leadership over and stops.
+//     [raft.Transport]; [Node.Propose] orders a command, [Node.ReadIndex] and [Node.Read] make a read
+//     linearizable, [Node.Close] hands leadership over and stops.
 //   - [Result] is the answer to a command.
 //   - [Status] says all that a member knows in one value; [Metrics] counts.
 //
@@ -17,7 +17,8 @@
 //	mailbox.go       where events wait for the loop
 //	writer.go        the disk; internal/pipeline says which writes it makes as one
 //	sender.go        the network, one for each peer and lane
-//	applier.go       the FSM; applied.go: who waits for an index; fsmcall.go: which call of it is running
+//	applier.go       the FSM; applied.go: who waits for an index; fsmcall.go: which call of it is running; read.go: functions
+//	                 that run between its calls
 //	tail.go          the recent entries, for senders and applier
 //	handler.go       what the transport calls: handshakes and messages
 //	identity.go      who this member is, and whom it has met

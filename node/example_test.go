@@ -49,6 +49,22 @@ func ExampleNode_Leader() {
 	// Output: n1 leads; its clients use http://n1:4001
 }
 
+// The state machine has no lock, and needs none: no Apply runs beside the function.
+func ExampleNode_Read() {
+	ctx, state := context.Background(), &total{}
+	n := startAlone(ctx, state)
+	defer n.Close()
+	if _, err := n.Propose(ctx, []byte("hello")); err != nil {
+		log.Fatal(err)
+	}
+	var bytes int
+	if err := n.Read(ctx, func() { bytes = state.bytes }); err != nil {
+		log.Fatal(err) // the function was not called
+	}
+	fmt.Println(bytes, "bytes")
+	// Output: 5 bytes
+}
+
 // A caller that reads commands from one source keeps many of them under way, in the order of the source.
 func ExampleNode_ProposeAsync() {
 	ctx := context.Background()

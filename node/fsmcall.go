@@ -2,36 +2,82 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/coxswain/raft"
 )
 
 // fsmCallOverdue is how long a call of the FSM may run before those who began to wait meanwhile look
 // whether they are within it.
 const fsmCallOverdue = 250 * time.Millisecond
 
-// fsmCalls knows which call of the FSM is running. A caller of the node that is within it would wait for
-// an index that only its own return can bring; it is told from all others by its goroutine. Nothing is
-// paid for that unless a call of the FSM takes long.
+// fsmCalls gives out turns: one call of the FSM, or of a function of Read, runs at a time. It knows which one
+// that is. A caller of the node that is within it would wait for an index that only its own return can bring; it
+// is told from all others by its goroutine.
 type fsmCalls struct {
-	goroutine atomic.Uint64 // the applier's
-	running   atomic.Pointer[fsmCall]
+	turn    chan struct{} // capacity 1: full while somebody has the turn
+	running atomic.Pointer[fsmCall]
+
+	// closed: no function of Read is called any more, because the FSM has failed within a call, and may have half done
+	// it, or because the node has ended. It belongs to whoever has the turn.
+	closed bool
 }
 
 // fsmCall is one running call.
 type fsmCall struct {
-	began   time.Time
-	overdue chan struct{} // closed once it has run for fsmCallOverdue
+	goroutine uint64
+	began     time.Time
+	overdue   chan struct{} // closed once it has run for fsmCallOverdue
 }
 
-// begin is called by the applier's goroutine; it calls what is returned when the call has ended.
-func (f *fsmCalls) begin() (ended func()) {
-	if f.goroutine.Load() == 0 {
-		f.goroutine.Store(goroutineID())
+func newFSMCalls() *fsmCalls { return &fsmCalls{turn: make(chan struct{}, 1)} }
+
+// begin waits for the turn of the FSM, whose goroutine calls it; whoever calls it calls what is returned when the call
+// has ended, and says whether it succeeded.
+func (f *fsmCalls) begin(goroutine uint64) (ended func(succeeded bool)) {
+	f.turn <- struct{}{}
+	stop := f.watch(goroutine)
+	return func(succeeded bool) {
+		f.closed = f.closed || !succeeded
+		stop()
+		<-f.turn
 	}
-	call := &fsmCall{began: time.Now(), overdue: make(chan struct{})}
+}
+
+// beginRead waits for the turn of a function of Read, which runs on the goroutine that asks.
+func (f *fsmCalls) beginRead(ctx context.Context, stop <-chan struct{}) (ended func(), err error) {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-stop:
+		return nil, raft.ErrClosed
+	}
+	if f.closed {
+		<-f.turn
+		return nil, raft.ErrClosed
+	}
+	unwatch := f.watch(goroutineID())
+	return func() {
+		unwatch()
+		<-f.turn
+	}, nil
+}
+
+// end waits for the call that is running, and lets no function of Read begin.
+func (f *fsmCalls) end() {
+	f.turn <- struct{}{}
+	f.closed = true
+	<-f.turn
+}
+
+// watch makes the call known that is running from now on, until what it returns is called.
+func (f *fsmCalls) watch(goroutine uint64) (stop func()) {
+	call := &fsmCall{goroutine: goroutine, began: time.Now(), overdue: make(chan struct{})}
 	timer := time.AfterFunc(fsmCallOverdue, func() { close(call.overdue) })
 	f.running.Store(call)
 	return func() {
@@ -49,14 +95,15 @@ func (f *fsmCalls) overdue() <-chan struct{} {
 	return nil
 }
 
-// within reports whether the goroutine that asks is in a call of the FSM. A goroutine that the FSM
-// started and waits for is not known by anything.
+// within reports whether the goroutine that asks is in a call of the FSM, or in a function of Read. A goroutine that
+// one of them started and waits for is not known by anything.
 func (f *fsmCalls) within() bool {
-	if f.running.Load() == nil {
+	call := f.running.Load()
+	if call == nil {
 		return false
 	}
 	id := goroutineID()
-	return id != 0 && f.goroutine.Load() == id
+	return id != 0 && call.goroutine == id
 }
 
 // since returns for how long a call has been running; 0: none is.

@@ -19,7 +19,7 @@ type Metrics struct {
 	PersistedIndex    raft.Index // gauge: durable here
 	CommitIndex       raft.Index // gauge: committed and durable here
 	AppliedIndex      raft.Index // gauge
-	ApplyingSeconds   float64    // gauge: for how long the running call of the FSM has been at it; 0: none is
+	ApplyingSeconds   float64    // gauge: for how long the running call of the FSM, or function of Read, has been at it; 0: none is
 	Wiped             bool       // gauge, see ErrWiped
 	Elections         uint64
 	LeaderChanges     uint64

@@ -147,7 +147,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n := &Node{
 		cfg: cfg, storage: storage, transport: transport, base: time.Now(),
 		mailbox: newMailbox(), tail: newTail(stored.Log.Last.Index, cfg.TailBytesMax),
-		fsmCalls: &fsmCalls{}, watched: &watched{changed: make(chan struct{})},
+		fsmCalls: newFSMCalls(), watched: &watched{changed: make(chan struct{})},
 		history: &history{}, counters: newCounters(), logger: &guardedLogger{logger: cfg.Logger},
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -375,6 +375,7 @@ func (n *Node) shutdown() {
 		n.closeFailed(&raft.TransportError{Op: "close", Err: err})
 	}
 	n.wg.Wait()
+	n.fsmCalls.end()
 	if err := guarded(n.storage.Close); err != nil {
 		n.closeFailed(&raft.StorageError{Op: "close", Err: err})
 	}
@@ -415,10 +416,10 @@ func (n *Node) Err() error {
 
 // Close hands leadership over if this member leads, or waits for a hand-over that is under way: for as long
 // as the disks take for an election, and for 64 election timeouts at most. Then it ends the node, waits for
-// all its goroutines (so also for a running FSM.Apply, and for a write that the disk has not finished,
+// all its goroutines (so also for a running FSM.Apply or function of Read, and for a write that the disk has not finished,
 // however long it stands still), and closes the storage and the transport. It is idempotent, and returns
-// what went wrong on the way, or what had ended the node before. Within a call of the FSM it does nothing
-// and returns ErrWithinFSM: an FSM ends its node by returning an error. Within a function of ProposeAsync, all of which
+// what went wrong on the way, or what had ended the node before. Within a call of the FSM or a function of Read it
+// does nothing and returns ErrWithinFSM: an FSM ends its node by returning an error. Within a function of ProposeAsync, all of which
 // it waits for, it does nothing and returns ErrWithinCallback.
 func (n *Node) Close() error {
 	if n.fsmCalls.within() {

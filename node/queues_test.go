@@ -215,7 +215,7 @@ func TestMailbox_HappeningsAreBounded(t *testing.T) {
 func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
 	pokes := 0
 	cfg := Config{Limits: raft.Limits{ProposalsMax: batchEventsMax + 1}}.withDefaults()
-	r := newRequests(&cfg, &fsmCalls{}, func() { pokes++ }, func(f func()) { go f() })
+	r := newRequests(&cfg, newFSMCalls(), func() { pokes++ }, func(f func()) { go f() })
 	var last *call
 	for range batchEventsMax + 1 {
 		req, err := r.propose(raft.EntryCommand, nil, nil)

@@ -15,7 +15,7 @@ func newTable(change func(*Config)) *requests {
 	if change != nil {
 		change(&cfg)
 	}
-	return newRequests(&cfg, &fsmCalls{}, func() {}, func(f func()) { go f() })
+	return newRequests(&cfg, newFSMCalls(), func() {}, func(f func()) { go f() })
 }
 
 func noReason(*call, raft.Answer) error { return raft.ErrOverloaded }

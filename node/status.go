@@ -23,8 +23,8 @@ type Status struct {
 	Persisted    raft.Index     // durable here
 	Commit       raft.Index     // known to be committed
 	Applied      raft.Index     // by the FSM
-	// Applying is for how long the running call of the FSM has been at it; 0: none is running. One that
-	// never ends may wait for a goroutine that waits for the node, see ErrWithinFSM.
+	// Applying is for how long the running call of the FSM, or the function of Read, has been at it; 0: none is
+	// running. One that never ends may wait for a goroutine that waits for the node, see ErrWithinFSM.
 	Applying time.Duration
 	Founded  bool // there is a cluster, and this member holds its first entry
 	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.

@@ -190,4 +190,10 @@ var clients = []Mutant{
 		"TestAsync_AFunctionMay", value("node/async.go", `c.goroutine.Load() == id`, `false`))),
 	arranged(outsideOf("C18", "a function that ends its goroutine costs no other its outcome", "all others are lost",
 		"TestAsync_AFunctionThatEnds", value("node/async.go", `!finished`, `false`))),
+	arranged(outsideOf("C19", "a function of Read runs between two calls of the FSM", "it runs beside Apply",
+		"TestRead_Sees", before("node/read.go", `ended, err := n.fsmCalls.beginRead(ctx, n.stop)`, `f(); return nil`))),
+	arranged(outsideOf("C20", "nobody reads what a failed Apply has left", "half a batch is read",
+		"TestRead_Nobody", value("node/fsmcall.go", `f.closed || !succeeded`, `f.closed`))),
+	arranged(outsideOf("C21", "Close waits for the function of Read that runs", "its caller takes the FSM apart too early",
+		"TestRead_Close", instead("node/node.go", `n.fsmCalls.end()`, ``))),
 }

@@ -48,7 +48,7 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "D12", Rule: "a durable state machine goes on from where it stands", Bug: "all is applied to it again",
-		Edits:  []Edit{before("node/applier.go", `a := applier{calls: &fsmCalls{}}`, `return raft.EntryID{}, nil`)},
+		Edits:  []Edit{before("node/applier.go", `a := applier{calls: newFSMCalls()}`, `return raft.EntryID{}, nil`)},
 		Expect: "N5", Seen: "etcd v3.5 (#13766, #14685)",
 		Test:    &Test{"node", "DurableFSM"},
 		Outside: true,

@@ -49,7 +49,7 @@ var queues = []Mutant{
 	outsideOf("J15", "the tail counts what its entries take", "it counts their records",
 		"TakesNoMoreMemory", value("node/tail.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`)),
 	outsideOf("J16", "an FSM that waits for its own node is told", "it waits for ever",
-		"ThatWaitsForItself", value("node/fsmcall.go", `f.goroutine.Load() == id`, `false`)),
+		"ThatWaitsForItself", value("node/fsmcall.go", `call.goroutine == id`, `false`)),
 	outsideOf("J17", "a logger that panics is not called again", "it is, with what it left locked",
 		"ALoggerThatPanics", instead("node/guard.go", `g.broken.Store(true)`, `_ = err`)),
 	outsideOf("J18", "a transport that panics ends the node", "it ends the process",
