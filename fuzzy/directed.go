@@ -77,7 +77,7 @@ func drawScenario(seed Seed, name string) (Profile, error) {
 		ElectionTimeout: 150 * millisecond, Length: sim.In(time.Hour),
 		Network: sim.NetworkFaults{Delay: sim.Delay{Min: millisecond / 4, Mean: millisecond / 2}, FIFO: true},
 		Node: NodeProfile{
-			Codec: sim.Million, Atomic: seed.Number%2 == 0, MergeMax: 4,
+			Codec: sim.Million, Atomic: seed.Number%2 == 0, MergeMax: 4, CacheBytesMax: 1 + int(seed.Number%3)*1000,
 			DiskDelay: sim.Delay{Min: millisecond / 4, Mean: millisecond / 2},
 		},
 		Limits: generousLimits(),

@@ -76,6 +76,19 @@ func (d *disk) load() (raft.Stored, error) {
 	return stored, nil
 }
 
+// Entries reads what is durable, at most bytesMax bytes of records but at least one.
+func (d *disk) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
+	var entries []raft.Entry
+	for i := span.After; i < min(span.Last, raft.Index(len(d.log))); i++ {
+		bytesMax -= len(d.log[i].entry.Data) + raft.RecordOverheadBytes
+		if bytesMax < 0 && len(entries) > 0 {
+			break
+		}
+		entries = append(entries, *d.log[i].entry)
+	}
+	return entries, nil
+}
+
 // work gives the disk the next writes, merged as far as the contract allows.
 func (n *node) work() {
 	if n.writing > 0 || len(n.queue) == 0 || n.core == nil {
@@ -86,6 +99,7 @@ func (n *node) work() {
 		limit = len(n.queue) // a slow disk keeps up with its load by taking all that waits at once
 	}
 	n.merged, n.writing = pipeline.MergeWrites(n.queue[:min(limit, len(n.queue))])
+	n.c.check.merged(n)
 	took := n.disk.took(n)
 	if !n.merged.ChangesStore() {
 		took = 0 // promises alone need no sync
@@ -142,6 +156,10 @@ func (n *node) written() {
 	n.queue = n.queue[n.writing:]
 	n.writing, n.merged = 0, raft.Write{}
 	d.write(n, &done, -1)
+	if l := done.Log; l != nil {
+		n.cache.MarkPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
+	}
+	n.c.check.made(n)
 	n.c.hash.add(uint64(done.Seq), uint64(len(d.log)))
 	for _, m := range done.Then {
 		if !n.effect() {

@@ -135,13 +135,13 @@ func TestTrace_TextReadsAsAStory(t *testing.T) {
 }
 
 func TestSeed_SaysWhatIsWrongWithIt(t *testing.T) {
-	s, err := ParseSeed("f4.swarm.2a")
+	s, err := ParseSeed("f5.swarm.2a")
 	require.NoError(t, err)
 	assert.Equal(t, Seed{"swarm", 42}, s)
-	assert.Equal(t, "f4.swarm.2a", s.String())
+	assert.Equal(t, "f5.swarm.2a", s.String())
 	for _, row := range []struct{ text, want string }{
 		{"", "no seed"}, {"42", "no seed"}, {"fx.swarm.1", "no seed"}, {"f9.swarm.1", "format 9"},
-		{"f4.swarm.zz", "no hexadecimal number"}, {"f4.nonsense.1", "swarm: each class"},
+		{"f5.swarm.zz", "no hexadecimal number"}, {"f5.nonsense.1", "swarm: each class"},
 	} {
 		_, err := ParseSeed(row.text)
 		assert.ErrorContains(t, err, row.want)

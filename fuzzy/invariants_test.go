@@ -136,6 +136,15 @@ var nodeBreaches = []breach{
 	{"N20", func(_ *cluster, k *checker, lead, _ *node) {
 		k.span(lead, &raft.AppendRequest{Prev: lead.log[3].entry.ID(), Last: raft.EntryID{Term: 1 << 20, Index: 5}})
 	}},
+	{"N42", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.queue, lead.writing, lead.merged = []raft.Write{{Then: make([]raft.Message, 1)}}, 1, raft.Write{}
+		k.merged(lead)
+	}},
+	{"N42", func(_ *cluster, k *checker, lead, _ *node) { lead.queue = nil; lead.hard.Term++; k.made(lead) }},
+	{"N43", func(_ *cluster, k *checker, lead, _ *node) { lead.disk.log = nil; k.cached(lead) }},
+	{"N44", func(_ *cluster, k *checker, lead, _ *node) {
+		k.filled(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: lead.log[3].entry.ID()})
+	}},
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) {
 		k.configuration(lead, &raft.Output{Config: &raft.Configuration{}})
 	}},

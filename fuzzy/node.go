@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -42,8 +43,10 @@ type node struct {
 	wakeAt   raft.Time
 	armed    sim.Time // when evWake comes; 0: it does not
 
-	log         []slot // the core's log, with payloads: what a node keeps in tail and storage
-	generation  uint64
+	log         []slot // the core's log, with payloads, for the checks
+	cache       *pipeline.Cache
+	leaves      func(raft.Message) // leave and stale, made once
+	unfilled    func(raft.Message, error)
 	queue       []raft.Write // issued, not ended
 	writing     int          // how many of them the disk is working on
 	merged      raft.Write   // what it makes of them
@@ -74,6 +77,7 @@ type slot struct {
 
 func newNode(c *cluster, i int) *node {
 	n := &node{c: c, index: i, id: nodeID(i), initial: c.initial, random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
+	n.leaves, n.unfilled = n.leave, n.stale
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
@@ -111,7 +115,8 @@ func (n *node) start() {
 	}
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
-	n.generation, n.applied, n.applyTo, n.applying = 1, 0, raft.EntryID{}, false
+	n.cache = pipeline.NewCache(stored.Log.Last.Index, n.c.profile.Node.CacheBytesMax)
+	n.applied, n.applyTo, n.applying = 0, raft.EntryID{}, false
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.firstTicket, n.closing = len(n.c.work.requests), false
@@ -299,9 +304,14 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	}
 	l.Entries = sealed
 	n.c.check.write(n, l)
-	n.generation = l.Generation
+	n.cache.Write(l)
+	cut := len(n.log) > int(l.After.Index)
 	n.log = extend(n.log, l)
 	n.c.check.appended(n, l)
+	n.c.check.cached(n)
+	if cut {
+		n.c.check.reread(n)
+	}
 }
 
 // extend applies a write to a log, which the checker has found to hold what the write goes on behind.

@@ -44,6 +44,7 @@ type NodeProfile struct {
 	DiskDelay     sim.Delay // of one write
 	DiskStallMax  sim.Time  // that a leader waits for one; 0: one second
 	MergeMax      int       // writes that become durable as one
+	CacheBytesMax int       // of the log cache
 	Atomic        bool      // a write is durable as a whole or not at all; else any prefix that the contract allows
 	LatePersisted int       // Persisted that are stepped later than the promises leave
 	LateSend      int       // messages that wait in a sender's queue
@@ -198,6 +199,7 @@ func drawNode(s *sim.Stream) NodeProfile {
 	}
 	n := NodeProfile{
 		Codec: sim.Pick(s, 20_000, 100_000, sim.Million), Atomic: s.Coin(), MergeMax: sim.Pick(s, 1, 4, 64),
+		CacheBytesMax: sim.Pick(s, 1, 2000, 20_000, 1<<20),
 		DiskDelay: sim.Delay{
 			Shape: sim.DelayShape(s.IntN(4)), Min: s.LogTime(millisecond/50, 5*millisecond),
 			Mean: s.LogTime(millisecond/20, 20*millisecond), Max: s.LogTime(millisecond, 300*millisecond),
@@ -274,7 +276,7 @@ func shapeCalm(s *sim.Stream, p *Profile) {
 	if s.Coin() { // entries queue up, and nothing waits behind them
 		p.Network.Bandwidth, p.Load.BytesMax = s.LogUniform(20_000, 200_000), 20_000
 	}
-	p.Node = NodeProfile{Codec: 200_000, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64}
+	p.Node = NodeProfile{Codec: 200_000, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64, CacheBytesMax: 1 << 20}
 	p.Load.Transfers, p.Load.Think = 0, max(p.Load.Think, sim.In(30*time.Millisecond))
 	p.Length = sim.In(5 * time.Second)
 }

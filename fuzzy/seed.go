@@ -8,7 +8,7 @@ import (
 
 // SeedFormat is the version of what a seed means. It is raised by every change after which an old seed
 // draws another run.
-const SeedFormat = 4
+const SeedFormat = 5
 
 // Seed names one run.
 type Seed struct {
@@ -16,7 +16,7 @@ type Seed struct {
 	Number  uint64
 }
 
-// String is what ParseSeed reads: "f4.swarm.2a".
+// String is what ParseSeed reads: "f5.swarm.2a".
 func (s Seed) String() string { return fmt.Sprintf("f%d.%s.%x", SeedFormat, s.Profile, s.Number) }
 
 // ParseSeed reads a seed, or the name of a directed scenario, "scenario:figure-8-d", to which a number may

@@ -2,8 +2,11 @@ package fuzzy
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 	"github.com/coxswain/raft/transport"
 )
@@ -21,7 +24,7 @@ func (n *node) send(m raft.Message) {
 	}
 	late := n.random.Chance(n.c.profile.Node.LateSend)
 	if !late && len(n.outbox) == 0 {
-		n.fill(m)
+		n.deliver([]raft.Message{m})
 		return
 	}
 	if len(n.outbox) >= outboxMax {
@@ -42,72 +45,66 @@ func (n *node) sendWait() sim.Time {
 	return n.random.Exponential(n.c.profile.Node.SendWait)
 }
 
-// flush lets a sender run: rows of appends are joined into one.
+// flush lets the senders run, each with what waits for its peer and lane.
 func (n *node) flush() {
 	waiting := n.outbox
 	n.outbox = nil
+	slices.SortStableFunc(waiting, func(a, b raft.Message) int {
+		return cmp.Or(cmp.Compare(a.To.ID, b.To.ID), cmp.Compare(laneOf(&a), laneOf(&b)))
+	})
 	for len(waiting) > 0 && n.core != nil {
-		m, k := joined(waiting)
-		waiting = waiting[k:]
-		n.fill(m)
-	}
-}
-
-// joined returns the first message, or one append for a row of them, and how many it stands for.
-func joined(waiting []raft.Message) (raft.Message, int) {
-	first := waiting[0]
-	row, ok := first.Body.(raft.AppendRequest)
-	k := 1
-	for ; ok && k < len(waiting); k++ {
-		next, isAppend := waiting[k].Body.(raft.AppendRequest)
-		same := waiting[k].To == first.To && waiting[k].Term == first.Term
-		if !isAppend || !same || next.Prev != row.Last || next.Generation != row.Generation {
-			break
+		k := 1
+		for k < len(waiting) && waiting[k].To.ID == waiting[0].To.ID && laneOf(&waiting[k]) == laneOf(&waiting[0]) {
+			k++
 		}
-		row.Last, row.Commit = next.Last, max(row.Commit, next.Commit)
+		n.deliver(waiting[:k])
+		waiting = waiting[k:]
 	}
-	if k > 1 {
-		first.Body = row
-	}
-	return first, k
 }
 
-// fill puts the entries into an append, unless the log has changed since it was named. A span may leave
-// in two pieces.
-func (n *node) fill(m raft.Message) {
+// deliver joins and fills the appends among what waits for one connection, and lets it leave. One message may
+// carry less than the core counts on, so that a span leaves in pieces.
+func (n *node) deliver(waiting []raft.Message) {
+	most := n.c.profile.Limits.AppendBytesMax
+	for i := range waiting {
+		if r, ok := waiting[i].Body.(raft.AppendRequest); ok && r.Generation == n.cache.Generation() {
+			n.c.check.span(n, &r)
+		}
+	}
+	if n.c.failure != nil {
+		return
+	}
+	if waiting[0].Bulk() && n.random.IntN(16) == 0 {
+		most = 1 + n.random.IntN(most)
+	}
+	n.reader().Deliver(waiting, most, n.leaves, n.unfilled)
+}
+
+// reader reads the log as it is now.
+func (n *node) reader() pipeline.Log { return pipeline.Log{Cache: n.cache, Storage: &n.disk} }
+
+// leave puts a message on the wire, unless the connection breaks.
+func (n *node) leave(m raft.Message) {
 	r, ok := m.Body.(raft.AppendRequest)
 	if !ok {
 		n.transmit(m, 64)
 		return
 	}
-	if r.Generation != n.generation || n.random.Chance(n.c.profile.Node.DropSpan) {
+	n.c.check.filled(n, &r)
+	if n.random.Chance(n.c.profile.Node.DropSpan) {
 		n.dropped(m)
 		return
 	}
-	n.c.check.span(n, &r)
-	if n.c.failure != nil {
-		return
-	}
-	if count := int(r.Last.Index - r.Prev.Index); count > 1 && n.random.IntN(16) == 0 {
-		middle := n.log[int(r.Prev.Index)+n.random.IntN(count-1)].entry.ID()
-		n.transmitSpan(m, r, r.Prev, middle)
-		n.transmitSpan(m, r, middle, r.Last)
-		return
-	}
-	n.transmitSpan(m, r, r.Prev, r.Last)
+	n.transmit(m, 64+pipeline.RecordBytes(r.Entries))
 }
 
-func (n *node) transmitSpan(m raft.Message, r raft.AppendRequest, from, to raft.EntryID) {
-	r.Prev, r.Last = from, to
-	r.Entries = make([]raft.Entry, 0, to.Index-from.Index)
-	size := 64
-	for i := from.Index; i < to.Index; i++ {
-		e := n.log[i].entry
-		size += len(e.Data) + raft.RecordOverheadBytes
-		r.Entries = append(r.Entries, *e)
+// stale takes an append that names what is not in the log any more.
+func (n *node) stale(m raft.Message, err error) {
+	r := m.Body.(raft.AppendRequest) // nothing else is filled
+	if r.Generation == n.cache.Generation() {
+		n.c.check.broken("N44", "%s cannot fill an append from %v to %v: %v", n.id, r.Prev, r.Last, err)
 	}
-	m.Body = r
-	n.transmit(m, size)
+	n.dropped(m)
 }
 
 // dropped reports an append that does not leave.
@@ -117,19 +114,22 @@ func (n *node) dropped(m raft.Message) {
 	}
 }
 
+func laneOf(m *raft.Message) int {
+	if m.Bulk() {
+		return int(raft.LaneBulk)
+	}
+	return int(raft.LaneUrgent)
+}
+
 // transmit puts a message on the wire.
 func (n *node) transmit(m raft.Message, size int) {
 	c := n.c
-	lane := 0
-	if m.Bulk() {
-		lane = 1
-	}
 	id := uint64(c.net.Sent + 1)
 	c.hash.add(uint64(n.index)<<8|uint64(index(m.To.ID)), uint64(m.Term))
 	if c.trace != nil {
 		c.recordSend(n, id, &m)
 	}
-	c.net.Send(c.now(), n.index, index(m.To.ID), lane, size, envelope{m, id, n.disk.start()})
+	c.net.Send(c.now(), n.index, index(m.To.ID), laneOf(&m), size, envelope{m, id, n.disk.start()})
 }
 
 // recode sends a message through the real codec; false if the receiver cannot read it. Bits that flipped

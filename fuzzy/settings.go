@@ -50,6 +50,7 @@ var settings = []setting{
 	{"node-disk-delay", func(p *Profile) any { return &p.Node.DiskDelay }, 0, 0},
 	{"node-disk-stall-max", func(p *Profile) any { return &p.Node.DiskStallMax }, 0, timeMax},
 	{"node-merge-max", func(p *Profile) any { return &p.Node.MergeMax }, 1, 1 << 20},
+	{"node-cache-bytes", func(p *Profile) any { return &p.Node.CacheBytesMax }, 1, 1 << 30},
 	{"node-atomic", func(p *Profile) any { return &p.Node.Atomic }, 0, 0},
 	{"node-late-persisted", func(p *Profile) any { return &p.Node.LatePersisted }, 0, sim.Million},
 	{"node-late-send", func(p *Profile) any { return &p.Node.LateSend }, 0, sim.Million},
@@ -99,7 +100,7 @@ func plain() Profile {
 	return Profile{
 		Name: plainName, Voters: 3, ElectionTimeout: 150 * millisecond, Length: 1000 * millisecond,
 		Network: sim.NetworkFaults{Delay: sim.Delay{Mean: millisecond}, FIFO: true},
-		Node:    NodeProfile{DiskDelay: sim.Delay{Mean: 2 * millisecond}, MergeMax: 1, Atomic: true},
+		Node:    NodeProfile{DiskDelay: sim.Delay{Mean: 2 * millisecond}, MergeMax: 1, CacheBytesMax: 1 << 20, Atomic: true},
 		Limits:  generousLimits(),
 		Load: Load{
 			Clients: 1, Think: 50 * millisecond, Patience: 1000 * millisecond, Burst: 1, Keys: 1, BytesMax: 32,

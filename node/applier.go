@@ -79,7 +79,7 @@ func (a *applier) apply() error {
 			return nil
 		default:
 		}
-		entries, err := a.node.entries.read(raft.Span{After: a.at.Index, Last: target.Index}, applyBytesMax)
+		entries, err := a.node.entries.Read(raft.Span{After: a.at.Index, Last: target.Index}, applyBytesMax)
 		if err != nil {
 			return &raft.StorageError{Op: "read", Err: err}
 		}

@@ -15,12 +15,12 @@
 //	node.go          the loop that owns a core and honours its outputs
 //	client.go        the callers' side; requests.go, async.go: who waits for an answer; leadership.go: who leads
 //	mailbox.go       where events wait for the loop
-//	writer.go        the disk; internal/pipeline says which writes it makes as one
+//	writer.go        the disk
 //	sender.go        the network, one for each peer and lane
 //	applier.go       the FSM; applied.go: who waits for an index; fsmcall.go: which call of it is running; read.go: functions
 //	                 that run between its calls
-//	tail.go          the recent entries, for senders and applier
 //	handler.go       what the transport calls: handshakes and messages
+//	internal/pipeline: what writer and senders do: merged writes, the log cache, joined and filled appends
 //	identity.go      who this member is, and whom it has met
 //	guard.go         panics of logger and transport; late.go: a loop that woke late; verdict.go: what ends a node
 //	status.go        one value that says it all; statusjson.go: as JSON; metrics.go: counters; history.go, dump.go: the latest notes

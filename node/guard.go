@@ -54,3 +54,11 @@ func (g *guardedLogger) log(level hclog.Level, message string, args ...any) {
 		g.broken.Store(true)
 	}
 }
+
+// guardedEntries is the storage of those who read the log: a panic of its is an error.
+type guardedEntries struct{ storage raft.Storage }
+
+func (g guardedEntries) Entries(span raft.Span, bytesMax int) (entries []raft.Entry, err error) {
+	err = guarded(func() (err error) { entries, err = g.storage.Entries(span, bytesMax); return err })
+	return entries, err
+}

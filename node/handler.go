@@ -70,7 +70,7 @@ func (e endpoint) Receive(from raft.NodeID, batch []raft.Message) {
 		case m.From.ID != from:
 			n.counters.droppedForged.Add(1)
 		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,
-			!n.mailbox.receive(m, n.tail.waitingBytes(), &n.cfg):
+			!n.mailbox.receive(m, n.cache.WaitingBytes(), &n.cfg):
 			n.counters.droppedReceived.Add(1)
 		default:
 			n.counters.received.Add(1)

@@ -271,7 +271,7 @@ func (n *Node) gauge(m *Metrics) {
 	now, _ := n.watched.load()
 	m.Term, m.Leading, m.LeaderKnown = now.Term, now.Role == raft.Leader, now.Leader != ""
 	m.Wiped = n.identity.isWiped()
-	m.LastIndex, m.PersistedIndex, m.WaitingWriteBytes = n.tail.depth()
+	m.LastIndex, m.PersistedIndex, m.WaitingWriteBytes = n.cache.Depth()
 	m.CommitIndex, m.AppliedIndex = raft.Index(n.counters.committed.Load()), n.applied.index()
 	m.ApplyingSeconds = n.fsmCalls.since().Seconds()
 	m.WaitingProposals, m.WaitingReads, m.WaitingProposalBytes = n.requests.depth()

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // Node is one running member of a cluster: a Core, and around it the loop that honours its outputs,
@@ -36,8 +37,8 @@ type Node struct {
 
 	mailbox  *mailbox
 	requests *requests
-	tail     *tail
-	entries  logReader
+	cache    *pipeline.Cache
+	entries  pipeline.Log
 	writer   *writer
 	senders  *senders
 	applier  *applier
@@ -146,14 +147,14 @@ func randomNumber() uint64 {
 func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored raft.Stored) *Node {
 	n := &Node{
 		cfg: cfg, storage: storage, transport: transport, base: time.Now(),
-		mailbox: newMailbox(), tail: newTail(stored.Log.Last.Index, cfg.TailBytesMax),
+		mailbox: newMailbox(), cache: pipeline.NewCache(stored.Log.Last.Index, cfg.TailBytesMax),
 		fsmCalls: newFSMCalls(), watched: &watched{changed: make(chan struct{})},
 		history: &history{}, counters: newCounters(), logger: &guardedLogger{logger: cfg.Logger},
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.applied = &appliedIndex{calls: n.fsmCalls}
 	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.poke, n.wg.Go)
-	n.entries = logReader{n.tail, storage}
+	n.entries = pipeline.Log{Cache: n.cache, Storage: guardedEntries{storage}}
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
 	n.identity = newIdentity(n, stored)
@@ -252,14 +253,14 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 	return out, nil
 }
 
-// honour does what an Output wants, in an order that its contract allows. The tail comes first: whoever
+// honour does what an Output wants, in an order that its contract allows. The log cache comes first: whoever
 // hears of an entry, or of the log's generation, finds it there.
 func (n *Node) honour(out raft.Output) {
 	if log := out.Write.Log; log != nil {
 		for i := range log.Entries {
 			log.Entries[i].Seal()
 		}
-		n.tail.write(log)
+		n.cache.Write(log)
 	}
 	n.history.add(n.now().Wall, out.Notes)
 	n.explainSlowElection(out.Notes)

@@ -162,7 +162,7 @@ func TestApplier_OneWakeUpIsEnoughForAllThatIsCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := parts(nil, nil, nil)
 		const last = 3*applyEntriesMax + 7
-		n.tail.write(&raft.LogWrite{Entries: entriesOf(1, 0, last, 1), Generation: 1})
+		n.cache.Write(&raft.LogWrite{Entries: entriesOf(1, 0, last, 1), Generation: 1})
 		state := &tally{}
 		n.applier = newApplier(n, state, raft.EntryID{})
 		n.applier.applyUpTo(raft.EntryID{Term: 1, Index: last})
@@ -323,7 +323,7 @@ func (r *requests) applyAll(next raft.Index) raft.Index {
 // What the applier reads must be what the core has committed, and not another entry in its place.
 func TestApplier_AppliesNothingElseThanWhatIsCommitted(t *testing.T) {
 	n := parts(nil, nil, nil)
-	n.tail.write(&raft.LogWrite{Entries: entriesOf(1, 0, 3, 1), Generation: 1})
+	n.cache.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 3, 1), Generation: 1})
 	state := &tally{}
 	n.applier = newApplier(n, state, raft.EntryID{})
 	n.applier.applyUpTo(raft.EntryID{Term: 2, Index: 3})

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 const (
@@ -182,89 +183,25 @@ func (s *sender) take() []raft.Message {
 
 // deliver sends the messages in order, in batches of about AppendBytesMax.
 func (s *sender) deliver(taken []raft.Message) {
-	batch := make([]raft.Message, 0, len(taken))
-	bytes := 0
-	for len(taken) > 0 {
-		m, n := joinAppends(taken)
-		taken = taken[n:]
-		for more := true; more; {
-			var piece raft.Message
-			piece, m, more = s.fill(m)
-			if piece.Body == nil {
-				break // dropped, and reported
-			}
-			batch = append(batch, piece)
-			bytes += entryBytes(piece)
-			if bytes >= s.node.cfg.AppendBytesMax {
-				s.flush(batch)
-				batch, bytes = make([]raft.Message, 0, len(taken)+1), 0
-			}
+	most := s.node.cfg.AppendBytesMax
+	batch, bytes := make([]raft.Message, 0, len(taken)), 0
+	s.node.entries.Deliver(taken, most, func(m raft.Message) {
+		batch = append(batch, m)
+		bytes += entryBytes(m)
+		if bytes >= most {
+			s.flush(batch)
+			batch, bytes = make([]raft.Message, 0, len(taken)+1), 0
 		}
-	}
+	}, s.unfilled)
 	s.flush(batch)
 }
 
-// joinAppends returns the first message and 1; or, if it begins a row of appends each of which goes
-// on where the one before ends, one append for the whole row and its length.
-func joinAppends(messages []raft.Message) (raft.Message, int) {
-	first := messages[0]
-	joined, ok := first.Body.(raft.AppendRequest)
-	n := 1
-	for ok && n < len(messages) {
-		next, isAppend := messages[n].Body.(raft.AppendRequest)
-		goesOn := isAppend && next.Prev == joined.Last && next.Generation == joined.Generation
-		if !goesOn || !sameSender(messages[n], first) {
-			break
-		}
-		joined.Last = next.Last
-		joined.Commit = max(joined.Commit, next.Commit)
-		n++
+// unfilled reports an append whose entries are not there any more; if they cannot be read, the node ends.
+func (s *sender) unfilled(m raft.Message, err error) {
+	if !errors.Is(err, raft.ErrNotStored) && !errors.Is(err, pipeline.ErrStale) {
+		s.node.fail(&raft.StorageError{Op: "read", Err: err})
 	}
-	if n > 1 {
-		first.Body = joined
-	}
-	return first, n
-}
-
-// sameSender reports whether everything but the bodies is equal.
-func sameSender(a, b raft.Message) bool {
-	a.Body, b.Body = nil, nil
-	return a == b
-}
-
-// fill puts entries into an append, as many as one message may carry, and returns what is left of
-// its span as another one. Other messages pass. A piece without a body was dropped.
-func (s *sender) fill(m raft.Message) (piece, rest raft.Message, more bool) {
-	a, ok := m.Body.(raft.AppendRequest)
-	if !ok {
-		return m, raft.Message{}, false
-	}
-	n := s.node
-	var entries []raft.Entry
-	var err error
-	if n.tail.generationNow() == a.Generation && a.Prev.Index < a.Last.Index {
-		entries, err = n.entries.read(raft.Span{After: a.Prev.Index, Last: a.Last.Index}, n.cfg.AppendBytesMax)
-	}
-	if err != nil && !errors.Is(err, raft.ErrNotStored) {
-		n.fail(&raft.StorageError{Op: "read", Err: err})
-	}
-	// What was read is of the log that the core meant only if no truncation came before the end.
-	if err != nil || n.tail.generationNow() != a.Generation {
-		n.dropped(m, &n.counters.droppedStale)
-		return raft.Message{}, raft.Message{}, false
-	}
-	last := a.Prev
-	if len(entries) > 0 {
-		last = entries[len(entries)-1].ID()
-	}
-	if last != a.Last && last.Index >= a.Last.Index {
-		n.dropped(m, &n.counters.droppedStale)
-		return raft.Message{}, raft.Message{}, false
-	}
-	piece, rest = m, m
-	piece.Body = raft.AppendRequest{Prev: a.Prev, Last: last, Commit: a.Commit, Acknowledged: a.Acknowledged, Entries: entries, Generation: a.Generation}
-	rest.Body = raft.AppendRequest{Prev: last, Last: a.Last, Commit: a.Commit, Acknowledged: a.Acknowledged, Entries: nil, Generation: a.Generation}
-	return piece, rest, last != a.Last
+	s.node.dropped(m, &s.node.counters.droppedStale)
 }
 
 // flush sends one batch. An append that did not leave is reported, whatever the reason.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // wire is a transport that keeps what it is given.
@@ -43,18 +44,31 @@ func (s *shelf) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 		return nil, s.err
 	}
 	part := s.entries[span.After:span.Last]
-	return part[:fitting(part, bytesMax, true)], nil
+	n := 1
+	for n < len(part) && pipeline.RecordBytes(part[:n+1]) <= bytesMax {
+		n++
+	}
+	return part[:n], nil
 }
 
-// senderWith returns a sender whose node has entries 1 to 6 on the disk and 7 to 10 in the tail, all
+// senderWith returns a sender whose node has entries 1 to 6 on the disk and 7 to 10 in the cache, all
 // of term 1 and of 100 bytes, in generation 4.
 func senderWith(t *testing.T, appendBytesMax int) (*sender, *wire, *shelf) {
 	t.Helper()
 	w, s := &wire{}, &shelf{entries: entriesOf(1, 0, 6, 100)}
 	cfg := Config{ID: "n1", Cluster: "test", Limits: raft.Limits{AppendBytesMax: appendBytesMax}, SendQueueMax: 8}.withDefaults()
 	n := newNode(cfg, s, w, raft.Stored{Log: raft.StoredLog{Last: raft.EntryID{Term: 1, Index: 6}}})
-	n.tail.write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 6}, Entries: entriesOf(1, 6, 10, 100), Generation: 4})
+	n.cache.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 6}, Entries: entriesOf(1, 6, 10, 100), Generation: 4})
 	return newSender(n, "n2", raft.LaneBulk), w, s
+}
+
+// entriesOf returns the entries (after, last] of one term, with data of that size.
+func entriesOf(term raft.Term, after, last raft.Index, size int) []raft.Entry {
+	var out []raft.Entry
+	for i := after + 1; i <= last; i++ {
+		out = append(out, raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Data: make([]byte, size)})
+	}
+	return out
 }
 
 func appendOf(after, last raft.Index) raft.Message {
@@ -97,9 +111,9 @@ func TestSender_FillsAppendsFromStorageAndTail(t *testing.T) {
 		sent  []raft.Message
 		want  []raft.Span
 	}{
-		{"from the tail", 1 << 20, []raft.Message{appendOf(7, 9)}, []raft.Span{{After: 7, Last: 9}}},
+		{"from the cache", 1 << 20, []raft.Message{appendOf(7, 9)}, []raft.Span{{After: 7, Last: 9}}},
 		{"from the storage", 1 << 20, []raft.Message{appendOf(0, 6)}, []raft.Span{{After: 0, Last: 6}}},
-		{"from both: cut where the tail begins", 1 << 20, []raft.Message{appendOf(4, 10)}, []raft.Span{{After: 4, Last: 6}, {After: 6, Last: 10}}},
+		{"from both: cut where the cache begins", 1 << 20, []raft.Message{appendOf(4, 10)}, []raft.Span{{After: 4, Last: 6}, {After: 6, Last: 10}}},
 		{"without entries", 1 << 20, []raft.Message{appendOf(5, 5)}, []raft.Span{{After: 5, Last: 5}}},
 		{"joined if one goes on where the other ends", 1 << 20, []raft.Message{appendOf(6, 8), appendOf(8, 10)}, []raft.Span{{After: 6, Last: 10}}},
 		{"not joined over a gap", 1 << 20, []raft.Message{appendOf(6, 7), appendOf(8, 10)}, []raft.Span{{After: 6, Last: 7}, {After: 8, Last: 10}}},
@@ -116,13 +130,13 @@ func TestSender_FillsAppendsFromStorageAndTail(t *testing.T) {
 }
 
 func TestSender_JoinsTheCommitIndexToo(t *testing.T) {
-	m, n := joinAppends([]raft.Message{appendOf(6, 8), appendOf(8, 10), {Body: raft.AppendReply{}}})
+	m, n := pipeline.JoinAppends([]raft.Message{appendOf(6, 8), appendOf(8, 10), {Body: raft.AppendReply{}}})
 	require.Equal(t, 2, n)
 	expect.Equal(t, raft.Index(8), m.Body.(raft.AppendRequest).Commit)
 
 	later := appendOf(8, 10)
 	later.Term = 2
-	_, n = joinAppends([]raft.Message{appendOf(6, 8), later})
+	_, n = pipeline.JoinAppends([]raft.Message{appendOf(6, 8), later})
 	expect.Equal(t, 1, n, "each keeps its own term")
 }
 
@@ -133,11 +147,11 @@ func TestSender_EveryAppendThatDidNotLeaveIsReported(t *testing.T) {
 		want []raft.Event
 	}{
 		{"the log was truncated before", func(s *sender, _ *wire, _ *shelf) {
-			s.node.tail.write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 8}, Entries: entriesOf(2, 8, 10, 1), Generation: 5})
+			s.node.cache.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 8}, Entries: entriesOf(2, 8, 10, 1), Generation: 5})
 			s.deliver([]raft.Message{appendOf(7, 10)})
 		}, []raft.Event{raft.SendDropped{To: "n2", Span: raft.Span{After: 7, Last: 10}}}},
 		{"the log was truncated while it was read", func(s *sender, _ *wire, d *shelf) {
-			d.reading = func() { s.node.tail.write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Generation: 5}) }
+			d.reading = func() { s.node.cache.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Generation: 5}) }
 			s.deliver([]raft.Message{appendOf(0, 5)})
 		}, []raft.Event{raft.SendDropped{To: "n2", Span: raft.Span{After: 0, Last: 5}}}},
 		{"the entries are not stored any more", func(s *sender, _ *wire, d *shelf) {

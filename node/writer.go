@@ -140,7 +140,7 @@ func (w *writer) tell(write raft.Write) {
 		n.identity.setTerm(write.Hard.Term)
 	}
 	if l := write.Log; l != nil {
-		n.tail.markPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
+		n.cache.MarkPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
 	}
 	n.senders.send(write.Then)
 	if write.Seq != 0 {

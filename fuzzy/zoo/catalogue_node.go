@@ -56,15 +56,14 @@ var surroundings = []Mutant{
 	{
 		ID: "D25", Rule: "a write with a new term is not merged into the one before it", Bug: "it is, and its term is lost",
 		Edits:  []Edit{value("internal/pipeline/merge.go", `queue[n].Hard == nil`, `true`)},
-		Expect: "N6",
-		Test:   &Test{"internal/pipeline", "Merge"},
+		Expect: "N42", MustKill: true,
+		Test: &Test{"internal/pipeline", "Merge"},
 	},
 	{
-		ID: "R29", Rule: "an old write makes nothing of the new log durable", Bug: "the tail forgets what is not stored",
-		Edits:   []Edit{value("node/tail.go", `generation != t.generation`, `false`)},
-		Expect:  "N5",
-		Test:    &Test{"node", "Tail"},
-		Outside: true,
+		ID: "R29", Rule: "an old write makes nothing of the new log durable", Bug: "the log cache forgets what is not stored",
+		Edits:  []Edit{value("internal/pipeline/cache.go", `generation != c.generation`, `false`)},
+		Expect: "N43", Profiles: []string{"slow", "elections", "disk"},
+		Test: &Test{"internal/pipeline", "Cache"},
 	},
 	{
 		ID: "X05", Before: true, Rule: "heartbeats do not wait behind entries", Bug: "they share a connection",

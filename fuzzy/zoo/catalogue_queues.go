@@ -14,6 +14,21 @@ func arranged(m Mutant) Mutant {
 	return m
 }
 
+// inside is a mutant of what the node and the simulator share, with the invariant and the test that catch it.
+func inside(id, rule, bug, expect string, profiles []string, test string, edit Edit) Mutant {
+	in := "internal/pipeline"
+	if test == "Sender" {
+		in = "node"
+	}
+	return Mutant{
+		ID: id, Before: true, Rule: rule, Bug: bug, Edits: []Edit{edit}, Expect: expect, Profiles: profiles,
+		Test: &Test{in, test},
+	}
+}
+
+// reliably is a mutant that seeds kill soon, wherever they begin.
+func reliably(m Mutant) Mutant { m.MustKill = true; return m }
+
 // queues: who waits for what in the node, how long, and how many may.
 var queues = []Mutant{
 	outsideOf("J01", "an index is published once the FSM has it", "it is before, and a read is stale",
@@ -44,10 +59,10 @@ var queues = []Mutant{
 		"NumberOfWaiters", value("node/applied.go", `len(p.waiting) >= limit`, `false`)),
 	outsideOf("J13", "the peers that are talked to are bounded", "they are not",
 		"SendersAre|Senders_", value("node/sender.go", `len(s.peers) >= sendersMax`, `false`)),
-	outsideOf("J14", "the tail is bounded", "it is not",
-		"Tail", value("node/tail.go", `t.memory > t.bytesMax`, `false`)),
-	outsideOf("J15", "the tail counts what its entries take", "it counts their records",
-		"TakesNoMoreMemory", value("node/tail.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`)),
+	reliably(inside("J14", "the log cache is bounded", "it is not", "N43", nil,
+		"Cache", value("internal/pipeline/cache.go", `c.memory > c.bytesMax`, `false`))),
+	reliably(inside("J15", "the log cache counts what its entries take", "it counts their records", "N43", nil,
+		"TakesNoMoreMemory", value("internal/pipeline/cache.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`))),
 	outsideOf("J16", "an FSM that waits for its own node is told", "it waits for ever",
 		"ThatWaitsForItself", value("node/fsmcall.go", `call.goroutine == id`, `false`)),
 	outsideOf("J17", "a logger that panics is not called again", "it is, with what it left locked",
@@ -56,33 +71,35 @@ var queues = []Mutant{
 		"ATransportThatPanics", instead("node/node.go", `n.connect(n.identity.others(*out.Config))`, `n.transport.Connect(n.identity.others(*out.Config))`)),
 	outsideOf("J19", "an append fits into the transport's frame", "one that does not is sent for ever",
 		"LimitsThatTheTransport", before("node/config.go", `if most == 0 {`, `most = 0`)),
-	{
-		ID: "J22", Before: true, Rule: "a write with a mark is not merged into the one before it", Bug: "it is, and the mark is lost",
-		Edits: []Edit{value("internal/pipeline/merge.go", `queue[n].Mark == nil`, `true`)}, Expect: "N6",
-		Profiles: []string{"images", "beyond"},
-		Test:     &Test{"internal/pipeline", "AMarkIsAWrite"},
-	},
+	inside("J22", "a write with a mark is not merged into the one before it", "it is, and the mark is lost", "N42", []string{"images", "beyond"},
+		"AMarkIsAWrite", value("internal/pipeline/merge.go", `queue[n].Mark == nil`, `true`)),
 	{
 		ID: "J23", Rule: "a merged write is of the last generation in it", Bug: "of the first, and the log cache keeps all of it",
 		Edits: []Edit{instead("internal/pipeline/merge.go", `m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}`,
 			`m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: m.log.Generation}`)},
-		Expect: "N10", Test: &Test{"internal/pipeline", "Merge"}, Outside: true,
+		Expect: "tests", Test: &Test{"internal/pipeline", "Merge"}, Outside: true, // as J30
 	},
 	{
 		ID: "J30", Before: true, Rule: "a cut within merged writes drops what is behind it", Bug: "the whole of them stays",
 		Edits:  []Edit{value("internal/pipeline/merge.go", `int(after.Index - m.log.After.Index)`, `len(m.log.Entries)`)},
-		Expect: "N4", Test: &Test{"internal/pipeline", "Merge"}, Outside: true, // a core cuts behind a new term alone, which is not merged
+		Expect: "tests", Test: &Test{"internal/pipeline", "Merge"}, Outside: true, // a core cuts behind a new term alone, which is not merged
 	},
-	{
-		ID: "J31", Before: true, Rule: "the promises of all merged writes leave", Bug: "those of the first alone",
-		Edits:  []Edit{value("internal/pipeline/merge.go", `n > 1 && then > 0`, `false`)},
-		Expect: "L1", Test: &Test{"internal/pipeline", "Merge"},
-	},
-	{
-		ID: "J32", Before: true, Rule: "a merged write acknowledges the last one in it", Bug: "one more",
-		Edits:  []Edit{instead("internal/pipeline/merge.go", `merged.Seq = queue[n].Seq`, `merged.Seq = queue[n].Seq + 1`)},
-		Expect: "N6", Test: &Test{"internal/pipeline", "Merge"},
-	},
+	reliably(inside("J31", "the promises of all merged writes leave", "those of the first alone", "N42", nil,
+		"Merge", value("internal/pipeline/merge.go", `n > 1 && then > 0`, `false`))),
+	reliably(inside("J32", "a merged write acknowledges the last one in it", "one more", "N6", nil,
+		"Merge", instead("internal/pipeline/merge.go", `merged.Seq = queue[n].Seq`, `merged.Seq = queue[n].Seq + 1`))),
+	inside("J33", "the entries of an append are those of its own generation", "of any", "N44", nil,
+		"Sender", value("internal/pipeline/log.go", `l.Cache.Generation() != a.Generation`, `false`)),
+	inside("J34", "appends are joined where one goes on where the other ends", "wherever one follows", "N44", nil,
+		"Sender", value("internal/pipeline/log.go", `next.Prev == joined.Last`, `true`)),
+	inside("J35", "joined appends are of one term", "of any", "N6", nil,
+		"Sender", value("internal/pipeline/log.go", `!sameButBody(messages[n], first)`, `false`)),
+	inside("J36", "what is left of a span leaves in a message of its own", "it never leaves", "hung", nil,
+		"Sender", instead("internal/pipeline/log.go", `m, more = rest, goesOn`, `m, more = rest, false`)),
+	inside("J37", "a cut drops the entries behind it from the log cache", "it drops whole writes alone", "N44", nil,
+		"Cache", value("internal/pipeline/cache.go", `c.chunks[keep].entries[:after-c.chunks[keep].first()+1]`, `c.chunks[keep].entries`)),
+	inside("J38", "below the log cache the storage is read, and no further", "further, where it may have an older log", "N44", nil,
+		"Sender", value("internal/pipeline/log.go", `min(span.Last, first-1)`, `span.Last`)),
 	{
 		ID: "J24", Before: true, Rule: "what is applied is what was committed", Bug: "any entry in its place is",
 		Edits: []Edit{value("node/applier.go", `last.Index == target.Index && last != target`, `false`)}, Expect: "tests",
@@ -90,8 +107,8 @@ var queues = []Mutant{
 	},
 	outsideOf("J25", "an abandoned proposal takes its place until the loop drops it", "its bytes are given back twice",
 		"Requests|Abandon|Bytes", instead("node/requests.go", `r.bytes += req.bytes // the proposal stays in the queue until the loop comes by, see take`, `_ = req`)),
-	outsideOf("J26", "a cut takes back what is on the disk", "the tail forgets entries that are not stored",
-		"Tail", instead("node/tail.go", `t.persisted = min(t.persisted, after)`, `_ = after`)),
+	reliably(inside("J26", "a cut takes back what is on the disk", "the log cache forgets entries that are not stored", "N43", nil,
+		"Cache", instead("internal/pipeline/cache.go", `c.persisted = min(c.persisted, after)`, `_ = after`))),
 	outsideOf("J27", "what reached the core may be applied, also when the node ends", "its caller is told that it never will be",
 		"Node|Requests|Close", instead("node/requests.go", `r.settle(req, outcome{err: raft.ErrOutcomeUnknown})`, `r.settle(req, outcome{err: err})`)),
 	{

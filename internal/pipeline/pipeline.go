@@ -1,5 +1,10 @@
-// Package pipeline is what stands between a core and its disk and network, without goroutines: which writes
-// a disk makes as one. The node and the simulator run the same code, so that seeds test it.
+// Package pipeline is what stands between a core and its disk and network: which writes a disk makes as one, the
+// recent entries, and how appends are joined and filled with entries. It has no goroutine and knows no clock: the
+// node and the simulator run the same code around it, so that seeds test it.
+//
+//	merge.go    which writes are made as one
+//	cache.go    the recent entries
+//	log.go      the log, of cache and storage; the appends that leave
 package pipeline
 
 import "github.com/coxswain/raft"

@@ -1,4 +1,4 @@
-package node
+package pipeline
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // entriesOf returns the entries (after, last] of one term, with data of that size.
@@ -23,10 +22,10 @@ func entriesOf(term raft.Term, after, last raft.Index, size int) []raft.Entry {
 	return out
 }
 
-func TestTail_ServesWhatWasWritten(t *testing.T) {
-	tl := newTail(10, 1<<20)
-	tl.write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 10}, Entries: entriesOf(2, 10, 13, 1), Generation: 1})
-	tl.write(&raft.LogWrite{After: raft.EntryID{Term: 2, Index: 13}, Entries: entriesOf(2, 13, 15, 1), Generation: 1})
+func TestCache_ServesWhatWasWritten(t *testing.T) {
+	c := NewCache(10, 1<<20)
+	c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 10}, Entries: entriesOf(2, 10, 13, 1), Generation: 1})
+	c.Write(&raft.LogWrite{After: raft.EntryID{Term: 2, Index: 13}, Entries: entriesOf(2, 13, 15, 1), Generation: 1})
 
 	for _, row := range []struct {
 		rule        string
@@ -44,7 +43,7 @@ func TestTail_ServesWhatWasWritten(t *testing.T) {
 		{"nothing if the first one is above", raft.Span{After: 15, Last: 16}, 1 << 20, 0, 0},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
-			got, first := tl.read(row.span, row.bytes)
+			got, first := c.Read(row.span, row.bytes)
 			expect.Equal(t, raft.Index(11), first)
 			if row.first == 0 {
 				require.Empty(t, got)
@@ -57,50 +56,50 @@ func TestTail_ServesWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestTail_KeepsWhatIsNotOnTheDiskWhateverItsLimit(t *testing.T) {
-	tl := newTail(0, 1000)
+func TestCache_KeepsWhatIsNotOnTheDiskWhateverItsLimit(t *testing.T) {
+	c := NewCache(0, 1000)
 	for i := raft.Index(0); i < 100; i += 10 {
-		tl.write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: i}, Entries: entriesOf(1, i, i+10, 100), Generation: 1})
+		c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: i}, Entries: entriesOf(1, i, i+10, 100), Generation: 1})
 	}
-	got, _ := tl.read(raft.Span{After: 0, Last: 100}, 1<<20)
+	got, _ := c.Read(raft.Span{After: 0, Last: 100}, 1<<20)
 	require.Len(t, got, 100)
 
-	tl.markPersisted(1, 55)
-	got, first := tl.read(raft.Span{After: 50, Last: 100}, 1<<20)
+	c.MarkPersisted(1, 55)
+	got, first := c.Read(raft.Span{After: 50, Last: 100}, 1<<20)
 	expect.Equal(t, raft.Index(51), first, "evicted by whole writes, none of which is missing on the disk")
 	expect.Len(t, got, 50)
-	expect.Equal(t, 50*(100+raft.RecordOverheadBytes), tl.waitingBytes())
+	expect.Equal(t, 50*(100+raft.RecordOverheadBytes), c.WaitingBytes())
 
-	tl.markPersisted(1, 100)
-	expect.LessOrEqual(t, tl.memory, 1000)
-	expect.Zero(t, tl.waitingBytes())
+	c.MarkPersisted(1, 100)
+	expect.LessOrEqual(t, c.memory, 1000)
+	expect.Zero(t, c.WaitingBytes())
 }
 
 // The limit is one of memory, and small entries cost much more than the bytes of their records.
-func TestTail_TakesNoMoreMemoryThanItsLimit(t *testing.T) {
+func TestCache_TakesNoMoreMemoryThanItsLimit(t *testing.T) {
 	require.LessOrEqual(t, reflect.TypeFor[raft.Entry]().Size(), uintptr(entryMemory))
 	const limit = 8 << 20
 	for _, row := range []struct{ data, together int }{
 		{0, 1}, {0, 500}, {8, 1}, {8, 100}, {100, 1}, {100, 50}, {1000, 1}, {5000, 7}, {40_000, 1}, {300_000, 2},
 	} {
 		t.Run(fmt.Sprintf("%d bytes, %d in a write", row.data, row.together), func(t *testing.T) {
-			tl, before := newTail(0, limit), heapInUse()
+			c, before := NewCache(0, limit), heapInUse()
 			at := raft.EntryID{}
 			for written := 0; written < 2*limit; {
 				entries := entriesOf(1, at.Index, at.Index+raft.Index(row.together), row.data)
 				for i := range entries {
 					entries[i].Seal()
 				}
-				tl.write(&raft.LogWrite{After: at, Entries: entries, Generation: 1})
+				c.Write(&raft.LogWrite{After: at, Entries: entries, Generation: 1})
 				at = entries[row.together-1].ID()
-				tl.markPersisted(1, at.Index)
-				written += pipeline.RecordBytes(entries)
+				c.MarkPersisted(1, at.Index)
+				written += RecordBytes(entries)
 			}
 			took := heapInUse() - before
 			t.Logf("%.2f of the limit", float64(took)/limit)
 			expect.LessOrEqual(t, took, limit*21/20)
 			expect.GreaterOrEqual(t, took, limit*7/10, "the limit is used")
-			runtime.KeepAlive(tl)
+			runtime.KeepAlive(c)
 		})
 	}
 }
@@ -113,34 +112,34 @@ func heapInUse() int {
 	return int(m.HeapAlloc)
 }
 
-func TestTail_AMarkOfAnOlderGenerationSaysNothing(t *testing.T) {
-	tl := newTail(0, 1)
-	tl.write(&raft.LogWrite{Entries: entriesOf(1, 0, 5, 1), Generation: 1})
-	tl.write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Entries: entriesOf(2, 2, 4, 1), Generation: 2})
+func TestCache_AMarkOfAnOlderGenerationSaysNothing(t *testing.T) {
+	c := NewCache(0, 1)
+	c.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 5, 1), Generation: 1})
+	c.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Entries: entriesOf(2, 2, 4, 1), Generation: 2})
 
-	tl.markPersisted(1, 5)
-	got, _ := tl.read(raft.Span{After: 0, Last: 4}, 1<<20)
+	c.MarkPersisted(1, 5)
+	got, _ := c.Read(raft.Span{After: 0, Last: 4}, 1<<20)
 	require.Len(t, got, 4, "what the disk has of the older log is not what is here")
 	expect.Equal(t, raft.EntryID{Term: 1, Index: 2}, got[1].ID())
 	expect.Equal(t, raft.EntryID{Term: 2, Index: 3}, got[2].ID())
 }
 
-func TestTail_AResetForgetsTheLog(t *testing.T) {
-	tl := newTail(0, 1<<20)
-	tl.write(&raft.LogWrite{Entries: entriesOf(1, 0, 5, 1), Generation: 1})
-	tl.write(&raft.LogWrite{After: raft.EntryID{Term: 7, Index: 3}, Entries: entriesOf(7, 3, 4, 1), Reset: true, Generation: 2})
-	got, first := tl.read(raft.Span{After: 0, Last: 4}, 1<<20)
+func TestCache_AResetForgetsTheLog(t *testing.T) {
+	c := NewCache(0, 1<<20)
+	c.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 5, 1), Generation: 1})
+	c.Write(&raft.LogWrite{After: raft.EntryID{Term: 7, Index: 3}, Entries: entriesOf(7, 3, 4, 1), Reset: true, Generation: 2})
+	got, first := c.Read(raft.Span{After: 0, Last: 4}, 1<<20)
 	require.Empty(t, got)
 	expect.Equal(t, raft.Index(4), first)
-	got, _ = tl.read(raft.Span{After: 3, Last: 4}, 1<<20)
+	got, _ = c.Read(raft.Span{After: 3, Last: 4}, 1<<20)
 	require.Len(t, got, 1)
 	expect.Equal(t, raft.EntryID{Term: 7, Index: 4}, got[0].ID())
 }
 
-func TestTail_IsTheEndOfANaiveLog(t *testing.T) {
+func TestCache_IsTheEndOfANaiveLog(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
-		tl, naive, generation, term := newTail(0, 500), []raft.Entry(nil), uint64(1), raft.Term(1)
+		c, naive, generation, term := NewCache(0, 500), []raft.Entry(nil), uint64(1), raft.Term(1)
 		persisted := raft.Index(0)
 		for range 30 {
 			after := raft.Index(len(naive))
@@ -154,16 +153,16 @@ func TestTail_IsTheEndOfANaiveLog(t *testing.T) {
 			if after > 0 {
 				id = naive[after-1].ID()
 			}
-			tl.write(&raft.LogWrite{After: id, Entries: added, Generation: generation})
+			c.Write(&raft.LogWrite{After: id, Entries: added, Generation: generation})
 			naive = append(naive[:after:after], added...)
 			persisted = min(persisted, after)
 			if rng.IntN(2) == 0 {
 				mark := raft.Index(rng.IntN(len(naive) + 1))
-				tl.markPersisted(generation, mark)
+				c.MarkPersisted(generation, mark)
 				persisted = max(persisted, mark)
 			}
-			_, first := tl.read(raft.Span{}, 1)
-			got, _ := tl.read(raft.Span{After: first - 1, Last: raft.Index(len(naive))}, 1<<20)
+			_, first := c.Read(raft.Span{}, 1)
+			got, _ := c.Read(raft.Span{After: first - 1, Last: raft.Index(len(naive))}, 1<<20)
 			require.Equal(t, len(naive)-int(first)+1, len(got))
 			for i, e := range got {
 				require.Equal(t, naive[int(first)-1+i].ID(), e.ID())

@@ -1,0 +1,97 @@
+package fuzzy
+
+import "github.com/coxswain/raft"
+
+// The invariants of what stands between a core and its disk and network: internal/pipeline.
+//
+//	N42  A disk that has made all that was issued holds what the core wrote, and all that was promised leaves.
+//	N43  What the log cache takes for durable is so; it knows of all that is, and keeps no more than it may. Whoever reads the log finds what the core wrote.
+//	N44  An append of the log as it is now is filled, with the entries that it names; no other one leaves.
+
+// merged checks what a disk is about to make of some writes.
+func (k *checker) merged(n *node) {
+	promises := 0
+	for i := range n.queue[:n.writing] {
+		promises += len(n.queue[i].Then)
+	}
+	if promises != len(n.merged.Then) {
+		k.broken("N42", "%s merges %d writes with %d promises into one with %d", n.id, n.writing, promises, len(n.merged.Then))
+	}
+}
+
+// made checks a disk that has just made a write.
+func (k *checker) made(n *node) {
+	k.cached(n)
+	d := &n.disk
+	if len(n.queue) > 0 {
+		return
+	}
+	memory, _ := at(n.log, n.last())
+	durable, _ := at(d.log, n.last())
+	if memory != durable || len(d.log) != len(n.log) || d.hard != n.hard || n.doomed && d.mark == nil {
+		k.broken("N42", "%s has made all that was issued, and %s; its core wrote term %d and a log of %d entries",
+			n.id, d.describe(), n.hard.Term, len(n.log))
+	}
+	last, persisted, waiting := n.cache.Depth()
+	if persisted != last || waiting != 0 {
+		k.broken("N43", "%s has made all that was issued, and its log cache waits for what is behind %d, %d bytes", n.id, persisted, waiting)
+	}
+	if kept, limit := n.cacheKeeps(), n.c.profile.Node.CacheBytesMax; kept > limit {
+		k.broken("N43", "%s keeps %d bytes in its log cache, over the limit of %d", n.id, kept, limit)
+	}
+}
+
+// cached checks what a log cache takes for durable.
+func (k *checker) cached(n *node) {
+	_, persisted, _ := n.cache.Depth()
+	memory, there := at(n.log, persisted)
+	durable, stored := at(n.disk.log, persisted)
+	if !there || !stored || memory != durable {
+		k.broken("N43", "%s: its log cache takes the log up to %d for durable; it is not", n.id, persisted)
+	}
+}
+
+// reread reads a log that was cut, all of it.
+func (k *checker) reread(n *node) {
+	for at := (raft.Index(0)); at < n.last(); {
+		entries, err := n.reader().Read(raft.Span{After: at, Last: n.last()}, 1<<20)
+		if err != nil {
+			k.broken("N43", "%s: its log cannot be read behind %d: %v", n.id, at, err)
+			return
+		}
+		for i := range entries {
+			if at++; entries[i].ID() != n.log[at-1].entry.ID() {
+				k.broken("N43", "%s: where its core wrote %v, %v is read", n.id, n.log[at-1].entry.ID(), entries[i].ID())
+				return
+			}
+		}
+	}
+}
+
+// cachedEntryBytes is less than an entry takes in a cache besides its command.
+const cachedEntryBytes = 80
+
+// cacheKeeps is what the entries in a log cache take, at least.
+func (n *node) cacheKeeps() int {
+	_, first := n.cache.Read(raft.Span{}, 1)
+	last := n.last()
+	if first > last {
+		return 0
+	}
+	bytes := n.log[last-1].payload
+	if first > 1 {
+		bytes -= n.log[first-2].payload
+	}
+	return int(bytes) + int(last-first+1)*cachedEntryBytes
+}
+
+// filled checks an append that is about to leave.
+func (k *checker) filled(n *node, r *raft.AppendRequest) {
+	sound := r.Generation == n.cache.Generation() && n.holds(r.Prev) && n.holds(r.Last) && int(r.Last.Index-r.Prev.Index) == len(r.Entries)
+	for i := range r.Entries {
+		sound = sound && r.Entries[i].Index == r.Prev.Index+raft.Index(i)+1 && n.holds(r.Entries[i].ID())
+	}
+	if !sound {
+		k.broken("N44", "%s sends other entries than those from %v to %v of its log", n.id, r.Prev, r.Last)
+	}
+}

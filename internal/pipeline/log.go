@@ -1,0 +1,114 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coxswain/raft"
+)
+
+// Entries is the part of a raft.Storage that reads.
+type Entries interface {
+	Entries(span raft.Span, bytesMax int) ([]raft.Entry, error)
+}
+
+// Log reads the log as it is now: the cache, and below it the storage.
+type Log struct {
+	Cache   *Cache
+	Storage Entries
+}
+
+// Read returns entries of the span from the first one on, at most bytesMax bytes but at least one.
+func (l Log) Read(span raft.Span, bytesMax int) ([]raft.Entry, error) {
+	entries, first := l.Cache.Read(span, bytesMax)
+	if len(entries) > 0 {
+		return entries, nil
+	}
+	span.Last = min(span.Last, first-1)
+	if span.After >= span.Last {
+		return nil, fmt.Errorf("%w: entry %d", raft.ErrNotStored, span.After+1)
+	}
+	entries, err := l.Storage.Entries(span, bytesMax)
+	if err == nil && (len(entries) == 0 || entries[0].Index != span.After+1) {
+		err = fmt.Errorf("%w: entry %d", raft.ErrNotStored, span.After+1)
+	}
+	return entries, err
+}
+
+// ErrStale says that an append names entries that the log has no more, or has not as they were.
+var ErrStale = errors.New("pipeline: the log has changed since the append was made")
+
+// Fill puts entries into an append, as many as bytesMax lets one message carry but at least one, and returns
+// what is left of its span as another one. Other messages pass.
+func (l Log) Fill(m raft.Message, bytesMax int) (piece, rest raft.Message, more bool, err error) {
+	a, ok := m.Body.(raft.AppendRequest)
+	if !ok {
+		return m, raft.Message{}, false, nil
+	}
+	var entries []raft.Entry
+	if a.Prev.Index < a.Last.Index {
+		entries, err = l.Read(raft.Span{After: a.Prev.Index, Last: a.Last.Index}, bytesMax)
+	}
+	if err != nil {
+		return raft.Message{}, raft.Message{}, false, err
+	}
+	last := a.Prev
+	if len(entries) > 0 {
+		last = entries[len(entries)-1].ID()
+	}
+	// What was read is of the log that the core meant only if no truncation has come before now.
+	changed := l.Cache.Generation() != a.Generation
+	if changed || last != a.Last && last.Index >= a.Last.Index {
+		return raft.Message{}, raft.Message{}, false, ErrStale
+	}
+	piece, rest = m, m
+	piece.Body = raft.AppendRequest{Prev: a.Prev, Last: last, Commit: a.Commit, Acknowledged: a.Acknowledged, Entries: entries, Generation: a.Generation}
+	rest.Body = raft.AppendRequest{Prev: last, Last: a.Last, Commit: a.Commit, Acknowledged: a.Acknowledged, Entries: nil, Generation: a.Generation}
+	return piece, rest, last != a.Last, nil
+}
+
+// Deliver takes what waits for one connection, joins rows of appends and calls send with each message that is
+// to leave, with its entries. For an append that cannot be filled it calls drop, with what is left of it.
+func (l Log) Deliver(waiting []raft.Message, bytesMax int, send func(raft.Message), drop func(raft.Message, error)) {
+	for len(waiting) > 0 {
+		m, n := JoinAppends(waiting)
+		waiting = waiting[n:]
+		for more := true; more; {
+			piece, rest, goesOn, err := l.Fill(m, bytesMax)
+			if err != nil {
+				drop(m, err)
+				break
+			}
+			send(piece)
+			m, more = rest, goesOn
+		}
+	}
+}
+
+// JoinAppends returns the first message and 1; or, if it begins a row of appends each of which goes
+// on where the one before ends, one append for the whole row and its length.
+func JoinAppends(messages []raft.Message) (raft.Message, int) {
+	first := messages[0]
+	joined, ok := first.Body.(raft.AppendRequest)
+	n := 1
+	for ok && n < len(messages) {
+		next, isAppend := messages[n].Body.(raft.AppendRequest)
+		goesOn := isAppend && next.Prev == joined.Last && next.Generation == joined.Generation
+		if !goesOn || !sameButBody(messages[n], first) {
+			break
+		}
+		joined.Last = next.Last
+		joined.Commit = max(joined.Commit, next.Commit)
+		n++
+	}
+	if n > 1 {
+		first.Body = joined
+	}
+	return first, n
+}
+
+// sameButBody reports whether everything but the bodies is equal.
+func sameButBody(a, b raft.Message) bool {
+	a.Body, b.Body = nil, nil
+	return a == b
+}
