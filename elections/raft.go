@@ -1,6 +1,7 @@
 package elections
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 	"github.com/coxswain/raft/transport"
 )
@@ -67,15 +69,27 @@ type raftStore struct {
 	log    []raft.Entry
 }
 
+// Entries reads the log. The span is that of an append, which is never too large.
+func (s *raftStore) Entries(span raft.Span, _ int) ([]raft.Entry, error) {
+	return s.log[span.After:span.Last:span.Last], nil
+}
+
 type raftMachine struct {
 	o       Options
 	core    *raft.Core
-	log     []raft.Entry // the core's log, with payloads
-	gen     uint64
+	store   raftStore
+	log     pipeline.Log
 	queue   []raft.Write // issued, not durable
 	writing int          // how many of them the disk is working on
+	merged  raft.Write   // what it makes of them
 	told    []raft.Event // for the next step
 }
+
+// The bounds of node.Config and raft.Limits. A log of no-ops does not come near them.
+const (
+	raftCacheBytesMax  = 64 << 20
+	raftAppendBytesMax = 1 << 20
+)
 
 func newRaft(o Options) Machine { return &raftMachine{o: o} }
 
@@ -109,18 +123,18 @@ func (m *raftMachine) Leader() (Rank, uint64) {
 }
 
 func (m *raftMachine) Start(e *Env) {
-	store, _ := e.Stored().(raftStore)
-	store.boot++
-	e.Keep(store)
+	m.store, _ = e.Stored().(raftStore)
+	m.store.boot++
+	e.Keep(m.store)
 	stored := raft.Stored{
-		Incarnation: raft.Incarnation(m.o.Self), Boot: store.boot, Hard: store.hard, Commit: store.commit,
+		Incarnation: raft.Incarnation(m.o.Self), Boot: m.store.boot, Hard: m.store.hard, Commit: m.store.commit,
 	}
-	for _, entry := range store.log {
+	for _, entry := range m.store.log {
 		if err := stored.Log.Observe(entry); err != nil {
 			panic(err) // the disk holds what the core wrote
 		}
 	}
-	m.log, m.gen = slices.Clip(store.log), 1
+	m.log = pipeline.Log{Cache: pipeline.NewCache(stored.Log.Last.Index, raftCacheBytesMax), Storage: &m.store}
 	core, out, err := raft.NewCore(m.config(e), stored, m.now(e))
 	if err != nil {
 		panic(err)
@@ -160,6 +174,7 @@ func (m *raftMachine) Fire(e *Env, t Timer) {
 	if t == raftDisk {
 		e.Rule("My write is durable: what it promises leaves now.")
 		m.persist(e)
+		m.work(e)
 		m.steps(e)
 		return
 	}
@@ -198,9 +213,7 @@ func (m *raftMachine) honour(e *Env, out *raft.Output) {
 		m.explain(e, &out.Notes[i])
 	}
 	m.write(e, &out.Write)
-	for i := range out.Send {
-		m.send(e, out.Send[i])
-	}
+	m.send(e, out.Send)
 	if out.Apply.Index > 0 { // the state machine takes nothing but no-ops
 		m.told = append(m.told, raft.Applied{ID: out.Apply})
 	}
@@ -299,7 +312,7 @@ func (m *raftMachine) write(e *Env, w *raft.Write) {
 			}
 			w.Log.Entries[i] = sealed
 		}
-		m.log, m.gen = extend(m.log, w.Log), w.Log.Generation
+		m.log.Cache.Write(w.Log)
 	}
 	m.queue = append(m.queue, *w)
 	m.work(e)
@@ -312,57 +325,46 @@ func extend(log []raft.Entry, w *raft.LogWrite) []raft.Entry {
 	return append(slices.Clip(log[:w.After.Index]), w.Entries...)
 }
 
-// work lets the disk begin. Writes without content end at once: they only keep their place in the order.
+// work lets the disk begin. A write that changes nothing there ends at once: it only keeps its place in the order.
 func (m *raftMachine) work(e *Env) {
 	for m.writing == 0 && len(m.queue) > 0 {
-		m.writing = len(m.queue)
-		for _, w := range m.queue {
-			if w.Hard != nil || w.Log != nil {
-				e.Set(raftDisk, e.Times().Durable)
-				return
-			}
+		m.merged, m.writing = pipeline.MergeWrites(m.queue)
+		if m.merged.ChangesStore() {
+			e.Set(raftDisk, e.Times().Durable)
+			return
 		}
 		m.persist(e)
 	}
 }
 
-// persist ends the writes that the disk was working on: their promises leave, and the core hears of it.
+// persist ends the write that the disk was working on: its promises leave, and the core hears of it.
 func (m *raftMachine) persist(e *Env) {
-	store, _ := e.Stored().(raftStore)
-	done := m.queue[:m.writing]
-	for i := range done {
-		w := &done[i]
-		if w.Hard != nil {
-			store.hard = *w.Hard
-		}
-		if w.Log != nil {
-			store.log = extend(store.log, w.Log)
-		}
-		store.commit = max(store.commit, w.Commit)
+	done := m.merged
+	if done.Hard != nil {
+		m.store.hard = *done.Hard
 	}
-	e.Keep(store)
-	for i := range done {
-		for _, promise := range done[i].Then {
-			m.send(e, promise)
-		}
+	if l := done.Log; l != nil {
+		m.store.log = extend(m.store.log, l)
+		m.log.Cache.MarkPersisted(l.Generation, raft.Index(len(m.store.log)))
 	}
-	m.told = append(m.told, raft.Persisted{Seq: done[len(done)-1].Seq})
+	m.store.commit = max(m.store.commit, done.Commit)
+	e.Keep(m.store)
 	m.queue, m.writing = append(m.queue[:0:0], m.queue[m.writing:]...), 0
-	m.work(e)
+	m.send(e, done.Then)
+	m.told = append(m.told, raft.Persisted{Seq: done.Seq})
 }
 
-// send fills in the entries of an append, unless the log has changed since it was named.
-func (m *raftMachine) send(e *Env, message raft.Message) {
-	if r, ok := message.Body.(raft.AppendRequest); ok {
-		if r.Generation != m.gen {
-			dropped := raft.SendDropped{To: message.To.ID, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}}
-			m.told = append(m.told, dropped)
-			return
+// send lets messages leave, the appends with their entries, unless the log has changed since they were named.
+func (m *raftMachine) send(e *Env, messages []raft.Message) {
+	m.log.Deliver(messages, raftAppendBytesMax, func(one raft.Message) {
+		e.Send(rankOf(one.To.ID), raftMessage{one})
+	}, func(one raft.Message, err error) {
+		r, ok := one.Body.(raft.AppendRequest)
+		if !ok || !errors.Is(err, pipeline.ErrStale) && !errors.Is(err, raft.ErrNotStored) {
+			panic(err) // appends alone are filled, and what is on the disk can be read
 		}
-		r.Entries = m.log[r.Prev.Index:r.Last.Index:r.Last.Index]
-		message.Body = r
-	}
-	e.Send(rankOf(message.To.ID), raftMessage{message})
+		m.told = append(m.told, raft.SendDropped{To: one.To.ID, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
+	})
 }
 
 // foundings are the disks of founded clusters, by what they depend on.
