@@ -59,7 +59,7 @@ func sameLife(a, b raft.Hello) bool { return a.From == b.From && a.Boot == b.Boo
 func (t *TCP) newOutbound(conn net.Conn) *outbound {
 	o := &outbound{
 		conn: conn, writeTimeout: t.options.WriteTimeout, appendBytesMax: t.options.FrameBytesMax,
-		directBytes: directBytes, encoder: newEncoder(),
+		directBytes: directBytes, encoder: &encoder{},
 	}
 	if t.outTLS != nil {
 		o.directBytes = directBytesTLS

@@ -137,13 +137,22 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // appendFrame appends a frame up to its records, of which recordBytes are to follow.
 func appendFrame(buf []byte, kind frameType, meta []byte, recordBytes int) []byte {
-	start := len(buf)
-	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(meta)+frameSumBytes+recordBytes))
-	buf = binary.LittleEndian.AppendUint32(buf, 0)
-	buf = append(buf, byte(kind))
-	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(meta)))
-	buf = append(buf, meta...)
-	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(buf[start:], castagnoli))
+	return endFrame(append(beginFrame(buf, kind), meta...), len(buf), recordBytes)
+}
+
+// beginFrame appends the header of a frame. Its meta is appended next; then endFrame fills in the lengths.
+func beginFrame(buf []byte, kind frameType) []byte {
+	header := [frameHeaderBytes]byte{8: byte(kind)}
+	return append(buf, header[:]...)
+}
+
+// endFrame completes the frame that begins at start, up to its records, of which recordBytes are to follow.
+func endFrame(buf []byte, start, recordBytes int) []byte {
+	frame := buf[start:]
+	meta := len(frame) - frameHeaderBytes
+	binary.LittleEndian.PutUint32(frame, uint32(meta+frameSumBytes+recordBytes))
+	binary.LittleEndian.PutUint32(frame[9:], uint32(meta))
+	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(frame, castagnoli))
 }
 
 // frameReader cuts a stream into frames.

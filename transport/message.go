@@ -9,52 +9,6 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// wireMessage is a message as it travels: the fields of all bodies side by side, each absent from the
-// wire where it is zero. A later version adds fields; this one skips what it does not know.
-type wireMessage struct {
-	From            []byte `codec:"f"`
-	FromIncarnation uint64 `codec:"fi"`
-	To              []byte `codec:"t"`
-	ToIncarnation   uint64 `codec:"ti,omitempty"`
-	Cluster         []byte `codec:"c,omitempty"`
-	Term            uint64 `codec:"T,omitempty"`
-
-	Boot    uint64 `codec:"b,omitempty"` // of the RequestID: ID or Round
-	Counter uint64 `codec:"n,omitempty"`
-
-	List               []byte `codec:"ls,omitempty"`
-	Verdict            uint8  `codec:"v,omitempty"`
-	Founder            []byte `codec:"o,omitempty"`
-	FounderIncarnation uint64 `codec:"oi,omitempty"`
-
-	LastTerm  uint64 `codec:"lt,omitempty"`
-	LastIndex uint64 `codec:"li,omitempty"`
-	PrevTerm  uint64 `codec:"pt,omitempty"`
-	PrevIndex uint64 `codec:"pi,omitempty"`
-	HintTerm  uint64 `codec:"ht,omitempty"`
-	HintIndex uint64 `codec:"hi,omitempty"`
-	Commit    uint64 `codec:"k,omitempty"`
-	Match     uint64 `codec:"m,omitempty"`
-	Index     uint64 `codec:"x,omitempty"`
-	Acked     uint64 `codec:"ak,omitempty"`
-
-	Wall int64 `codec:"w,omitempty"` // a clock, in nanoseconds since 1970
-
-	Granted  bool   `codec:"g,omitempty"`
-	Transfer bool   `codec:"tr,omitempty"`
-	OK       bool   `codec:"ok,omitempty"`
-	Leader   []byte `codec:"l,omitempty"`
-	Refusal  uint8  `codec:"rr,omitempty"`
-}
-
-// reset makes every field zero and keeps the room of those that are bytes.
-func (w *wireMessage) reset() {
-	*w = wireMessage{
-		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
-		List: w.List[:0], Founder: w.Founder[:0], Leader: w.Leader[:0],
-	}
-}
-
 func (w *wireMessage) setID(id raft.RequestID) { w.Boot, w.Counter = id.Boot, id.Counter }
 func (w *wireMessage) setLast(id raft.EntryID) {
 	w.LastTerm, w.LastIndex = uint64(id.Term), uint64(id.Index)
@@ -67,16 +21,8 @@ func entryID(term, index uint64) raft.EntryID {
 
 // encoder encodes messages, one after the other, in the same buffers. It is for one goroutine.
 type encoder struct {
-	codec *codec.Encoder
-	wire  wireMessage
-	meta  []byte
-	head  []byte // scratch of EncodeMessage
-}
-
-func newEncoder() *encoder {
-	e := &encoder{}
-	e.codec = codec.NewEncoderBytes(&e.meta, newHandle())
-	return e
+	wire wireMessage
+	head []byte // scratch of EncodeMessage
 }
 
 // message appends m's frame to buf, all but the records of its entries, which the caller writes
@@ -91,20 +37,16 @@ func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byt
 	if err != nil {
 		return buf, nil, err
 	}
-	e.codec.ResetBytes(&e.meta)
-	if err := e.codec.Encode(w); err != nil {
-		return buf, nil, fmt.Errorf("transport: %T does not encode: %w", m.Body, err)
-	}
-	records := recordBytes(entries)
-	body := len(e.meta) + frameSumBytes + records
 	bodyMax, metaMax, err := kind.limit(appendBytesMax)
 	if err != nil {
 		return buf, nil, err
 	}
-	if body > bodyMax || len(e.meta) > metaMax {
+	frame := w.encode(beginFrame(buf, kind))
+	meta, records := len(frame)-len(buf)-frameHeaderBytes, recordBytes(entries)
+	if body := meta + frameSumBytes + records; body > bodyMax || meta > metaMax {
 		return buf, nil, fmt.Errorf("%w: %T of %d bytes; the limit is %d", ErrOversized, m.Body, body, bodyMax)
 	}
-	return appendFrame(buf, kind, e.meta, records), entries, nil
+	return endFrame(frame, len(buf), records), entries, nil
 }
 
 // recordBytes is how long the records of entries are.
@@ -214,8 +156,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 		return raft.Message{}, err
 	}
 	w := &d.wire
-	w.reset()
-	if err := decodeMeta(d.codec, meta, w); err != nil {
+	if err := w.decode(d.codec, meta); err != nil {
 		return raft.Message{}, err
 	}
 	if err := w.checkNumbers(); err != nil {
@@ -421,7 +362,7 @@ func ofLaterRelease(err error) bool {
 // Simulations encode and decode millions of messages one by one; making the codec takes longer than
 // using it.
 var (
-	encoders = sync.Pool{New: func() any { return newEncoder() }}
+	encoders = sync.Pool{New: func() any { return &encoder{} }}
 	decoders = sync.Pool{New: func() any { return newDecoder() }}
 )
 

@@ -68,4 +68,24 @@ var formats = []Mutant{
 		Edits:  []Edit{value("read.go", `r.Refusal == RefusedNotLeader`, `false`)},
 		Expect: "N33", MustKill: true, Profiles: []string{"slow", "swarm"}, Test: &Test{".", "Read"},
 	},
+	{
+		ID: "Z11", Before: true, Rule: "every field of a message travels", Bug: "one is in no message",
+		Edits:  []Edit{instead("transport/wire.go", `c.number("ak", &w.Acked)`, ``)},
+		Expect: "N5", Test: &Test{"transport", "Wire"},
+	},
+	{
+		ID: "Z12", Before: true, Rule: "a number of 33 bits takes 8 bytes", Bug: "it takes 4 and loses a bit",
+		Edits:  []Edit{value("transport/fields.go", `v <= math.MaxUint32`, `v <= 1<<32`)},
+		Expect: "N5", Test: &Test{"transport", "Wire"}, Outside: true,
+	},
+	{
+		ID: "Z13", Before: true, Rule: "a message has nothing of the one before it", Bug: "fields that it lacks are kept",
+		Edits: []Edit{instead("transport/wire.go", `w.reset()
+	if w.decodeOwn(meta) {
+		return nil
+	}`, `if w.decodeOwn(meta) {
+		return nil
+	}`)},
+		Expect: "N5", Test: &Test{"transport", "Wire"},
+	},
 }

@@ -1,0 +1,121 @@
+package transport
+
+import (
+	"slices"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// wireMessage is a message as it travels: the fields of all bodies side by side, each absent from the
+// wire where it is zero. A later version adds fields; this one skips what it does not know. The tags are
+// for go-msgpack, which decodes what this version does not write itself; fields repeats them.
+type wireMessage struct {
+	From            []byte `codec:"f"`
+	FromIncarnation uint64 `codec:"fi"`
+	To              []byte `codec:"t"`
+	ToIncarnation   uint64 `codec:"ti,omitempty"`
+	Cluster         []byte `codec:"c,omitempty"`
+	Term            uint64 `codec:"T,omitempty"`
+
+	Boot    uint64 `codec:"b,omitempty"` // of the RequestID: ID or Round
+	Counter uint64 `codec:"n,omitempty"`
+
+	List               []byte `codec:"ls,omitempty"`
+	Verdict            uint8  `codec:"v,omitempty"`
+	Founder            []byte `codec:"o,omitempty"`
+	FounderIncarnation uint64 `codec:"oi,omitempty"`
+
+	LastTerm  uint64 `codec:"lt,omitempty"`
+	LastIndex uint64 `codec:"li,omitempty"`
+	PrevTerm  uint64 `codec:"pt,omitempty"`
+	PrevIndex uint64 `codec:"pi,omitempty"`
+	HintTerm  uint64 `codec:"ht,omitempty"`
+	HintIndex uint64 `codec:"hi,omitempty"`
+	Commit    uint64 `codec:"k,omitempty"`
+	Match     uint64 `codec:"m,omitempty"`
+	Index     uint64 `codec:"x,omitempty"`
+	Acked     uint64 `codec:"ak,omitempty"`
+
+	Wall int64 `codec:"w,omitempty"` // a clock, in nanoseconds since 1970
+
+	Granted  bool   `codec:"g,omitempty"`
+	Transfer bool   `codec:"tr,omitempty"`
+	OK       bool   `codec:"ok,omitempty"`
+	Leader   []byte `codec:"l,omitempty"`
+	Refusal  uint8  `codec:"rr,omitempty"`
+}
+
+// fields has c write or read every field, in the order of their names, which is that of go-msgpack.
+func (w *wireMessage) fields(c *fieldCodec) {
+	c.number("T", &w.Term)
+	c.number("ak", &w.Acked)
+	c.number("b", &w.Boot)
+	c.bytes("c", &w.Cluster)
+	c.bytesAlways("f", &w.From)
+	c.numberAlways("fi", &w.FromIncarnation)
+	c.flag("g", &w.Granted)
+	c.number("hi", &w.HintIndex)
+	c.number("ht", &w.HintTerm)
+	c.number("k", &w.Commit)
+	c.bytes("l", &w.Leader)
+	c.number("li", &w.LastIndex)
+	c.bytes("ls", &w.List)
+	c.number("lt", &w.LastTerm)
+	c.number("m", &w.Match)
+	c.number("n", &w.Counter)
+	c.bytes("o", &w.Founder)
+	c.number("oi", &w.FounderIncarnation)
+	c.flag("ok", &w.OK)
+	c.number("pi", &w.PrevIndex)
+	c.number("pt", &w.PrevTerm)
+	c.small("rr", &w.Refusal)
+	c.bytesAlways("t", &w.To)
+	c.number("ti", &w.ToIncarnation)
+	c.flag("tr", &w.Transfer)
+	c.small("v", &w.Verdict)
+	c.signed("w", &w.Wall)
+	c.number("x", &w.Index)
+}
+
+// reset makes every field zero and keeps the room of those that are bytes.
+func (w *wireMessage) reset() {
+	*w = wireMessage{
+		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
+		List: w.List[:0], Founder: w.Founder[:0], Leader: w.Leader[:0],
+	}
+}
+
+// encode appends the message to buf, in the bytes that go-msgpack writes with newHandle.
+func (w *wireMessage) encode(buf []byte) []byte {
+	start := len(buf)
+	c := fieldCodec{buf: append(buf, msgpackFixMap), writing: true}
+	w.fields(&c)
+	if c.count <= fixMapMax {
+		c.buf[start] |= byte(c.count)
+		return c.buf
+	}
+	c.buf[start] = msgpackMap16
+	return slices.Insert(c.buf, start+1, 0, byte(c.count))
+}
+
+// decode reads what encode writes. Whatever else a peer may send, and what is malformed, is up to general, a
+// decoder made with newHandle: other orders and forms of the fields, and fields that this version does not know.
+func (w *wireMessage) decode(general *codec.Decoder, meta []byte) error {
+	w.reset()
+	if w.decodeOwn(meta) {
+		return nil
+	}
+	w.reset()
+	return decodeMeta(general, meta, w)
+}
+
+// decodeOwn reads what encode wrote. It returns false for everything else, and leaves part of it in w.
+func (w *wireMessage) decodeOwn(meta []byte) bool {
+	if len(meta) == 0 || meta[0]&^fixMapMax != msgpackFixMap {
+		return false
+	}
+	c := fieldCodec{buf: meta[1:], count: int(meta[0] & fixMapMax)}
+	c.next()
+	w.fields(&c)
+	return c.complete()
+}

@@ -1,0 +1,242 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// edges are the numbers at which msgpack takes another form, and lengths those of bytes.
+var (
+	edges = []uint64{
+		0, 1, 31, 32, 33, 127, 128, 129, 255, 256, 32767, 32768, 32769, 65535, 65536, 1<<31 - 1, 1 << 31, 1<<31 + 1,
+		1<<32 - 1, 1 << 32, numberMax, 1<<63 - 1, 1 << 63, 1<<64 - 1,
+	}
+	lengths = []int{0, 1, 31, 32, 255, 256, 65535, 65536}
+)
+
+// setField sets one field of a wireMessage to the number, or to bytes of a length that it chooses.
+func setField(field reflect.Value, n uint64, lengths []int) {
+	switch field.Interface().(type) {
+	case uint64:
+		field.SetUint(n)
+	case uint8:
+		field.SetUint(n % 256)
+	case int64:
+		field.SetInt(int64(n))
+	case bool:
+		field.SetBool(n != 0)
+	case []byte:
+		field.SetBytes(bytes.Repeat([]byte{byte(n)}, lengths[n%uint64(len(lengths))]))
+	default:
+		panic(fmt.Sprintf("a field of type %v is neither written nor read by hand", field.Type()))
+	}
+}
+
+// present returns the message with nil for bytes that are none, since both mean that the field is absent.
+func present(w wireMessage) wireMessage {
+	fields := reflect.ValueOf(&w).Elem()
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.Kind() == reflect.Slice && f.Len() == 0 {
+			f.SetZero()
+		}
+	}
+	return w
+}
+
+// general is the decoder that wireMessage.decode leaves other forms to, and encodeGeneral the encoder beside it.
+var general = codec.NewDecoderBytes(nil, newHandle())
+
+func encodeGeneral(w *wireMessage) (meta []byte) {
+	generalEncoder.ResetBytes(&meta)
+	generalEncoder.MustEncode(w)
+	return meta
+}
+
+var generalEncoder = codec.NewEncoderBytes(new([]byte), newHandle())
+
+// sameBothWays checks that a message is written in the bytes of go-msgpack, and read from them as go-msgpack does.
+func sameBothWays(t *testing.T, w, used *wireMessage) {
+	t.Helper()
+	want := encodeGeneral(w)
+	got := w.encode([]byte("before"))
+	require.True(t, "before"+string(want) == string(got), "%+v", *w)
+	var read wireMessage
+	require.NoError(t, decodeMeta(general, want, &read))
+	require.NoError(t, used.decode(general, want))
+	require.True(t, reflect.DeepEqual(present(read), present(*used)), "%+v", *w)
+}
+
+// Without a line for each field in wireMessage.fields, a field would be lost without a word.
+func TestWire_EveryFieldIsWrittenAndReadAsByMsgpack(t *testing.T) {
+	var used wireMessage
+	for i := range reflect.TypeFor[wireMessage]().NumField() {
+		for _, n := range edges {
+			for _, sign := range []uint64{1, math.MaxUint64} { // as -1, for those that have a sign
+				w := wireMessage{From: []byte("a"), To: []byte("b")}
+				setField(reflect.ValueOf(&w).Elem().Field(i), sign*n, lengths)
+				sameBothWays(t, &w, &used)
+			}
+		}
+	}
+	assert.True(t, used.decodeOwn(encodeMeta(wireMessage{From: []byte("a"), To: []byte("b"), Term: 1 << 32})))
+}
+
+// Messages of any fields, read by a decoder that keeps what it had of the one before.
+func TestWire_AnyMessageIsWrittenAndReadAsByMsgpack(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var used wireMessage
+	for range 3000 {
+		var w wireMessage
+		fields, share := reflect.ValueOf(&w).Elem(), r.IntN(8)
+		for i := range fields.NumField() {
+			if r.IntN(8) < share {
+				setField(fields.Field(i), edges[r.IntN(len(edges))], lengths[:6])
+			}
+		}
+		sameBothWays(t, &w, &used)
+	}
+}
+
+// What members send each other is read without go-msgpack: it would be slow, and nobody would notice.
+func TestWire_WhatMembersSendIsReadByHand(t *testing.T) {
+	for _, m := range transporttest.Messages(alice, bob) {
+		frame, err := EncodeMessage(m)
+		require.NoError(t, err)
+		meta, _, err := parseFrame(headerOf(t, frame), frame)
+		require.NoError(t, err)
+		var w wireMessage
+		assert.True(t, w.decodeOwn(meta), "%T", m.Body)
+	}
+}
+
+// readsAsMsgpackDoes checks that both decoders read the same from meta, or refuse it both.
+func readsAsMsgpackDoes(t *testing.T, meta []byte, used *wireMessage) {
+	t.Helper()
+	var read wireMessage
+	wantErr := decodeMeta(general, meta, &read)
+	err := used.decode(general, meta)
+	if wantErr != nil {
+		require.ErrorIs(t, err, ErrMalformed, "%x", meta)
+		require.Equal(t, wantErr.Error(), err.Error(), "%x", meta)
+		return
+	}
+	require.NoError(t, err, "%x", meta)
+	require.True(t, reflect.DeepEqual(present(read), present(*used)), "%x", meta)
+}
+
+// Truncated, prolonged or changed by a byte, a message is read as go-msgpack reads it, and refused if that refuses it.
+func TestWire_DamageIsReadAsByMsgpack(t *testing.T) {
+	var used wireMessage
+	for _, whole := range wireSeeds(t) {
+		for i := range whole {
+			readsAsMsgpackDoes(t, whole[:i], &used)
+			for _, b := range []byte{0, 1, 0x7f, 0x80, 0x81, 0xa1, 0xa2, 0xc0, 0xc1, 0xc2, 0xc3, 0xc4, 0xc6, 0xcc, 0xcf, 0xd0, 0xd3, 0xd9, 0xe0, 0xff} {
+				changed := bytes.Clone(whole)
+				changed[i] = b
+				readsAsMsgpackDoes(t, changed, &used)
+				readsAsMsgpackDoes(t, append(whole[:i:i], append([]byte{b}, whole[i:]...)...), &used)
+			}
+		}
+		readsAsMsgpackDoes(t, append(bytes.Clone(whole), 0xc0), &used)
+	}
+}
+
+// wireSeeds is the meta of every message, and what go-msgpack reads beyond it.
+func wireSeeds(t testing.TB) (seeds [][]byte) {
+	t.Helper()
+	for _, m := range transporttest.Messages(alice, bob) {
+		frame, err := EncodeMessage(m)
+		require.NoError(t, err)
+		meta, _, err := parseFrame(headerOfFuzz(frame), frame)
+		require.NoError(t, err)
+		seeds = append(seeds, meta)
+	}
+	for _, other := range []string{
+		"\xc0", "\x80", "\x90", "\x92\xc4\x01a\x01",
+		"\x82\xa1t\xc4\x01b\xa1f\xc4\x01a",                           // another order
+		"\x82\xa1T\x01\xa1T\x02",                                     // a field twice
+		"\x82\xa1T\xcf\x00\x00\x00\x00\x00\x00\x00\x07\xa1x\xd0\x07", // wider than needed, and signed
+		"\x81\xa1f\xa1a", "\x81\xd9\x01f\xc4\x01a",                   // strings for bytes, a long name
+		"\x83\xa1T\xc0\xa1f\xc0\xa1v\xc0", // nil
+		"\xde\x00\x01\xa1T\x07", "\xdf\x00\x00\x00\x01\xa1T\x07",
+		"\x81\xa1v\xcd\x01\x00", "\x81\xa1w\xcf\xff\xff\xff\xff\xff\xff\xff\xff", // too great
+		"\x82\xa4later\xa1x\x01", "\x81\xa5later\x93\x01\xc0\x81\x01\x02", // of a later version
+	} {
+		seeds = append(seeds, []byte(other))
+	}
+	return seeds
+}
+
+// FuzzWire looks for bytes that the decoder reads otherwise than go-msgpack, and for messages that the encoder writes
+// otherwise.
+func FuzzWire(f *testing.F) {
+	for _, meta := range wireSeeds(f) {
+		f.Add(meta)
+	}
+	var used wireMessage
+	f.Fuzz(func(t *testing.T, meta []byte) {
+		readsAsMsgpackDoes(t, meta, &used)
+		require.Equal(t, encodeGeneral(&used), used.encode(nil))
+	})
+}
+
+// Nothing is allocated on a peer's word for what follows.
+func TestWire_LengthsThatLieTakeNoMemory(t *testing.T) {
+	for _, row := range []string{
+		"\x81\xa1f\xc6\xff\xff\xff\xff", "\x81\xa1f\xc6\x7f\xff\xff\xff", "\x81\xa1f\xc5\xff\xff", "\x81\xa2ls\xc4\xff",
+		"\x8f\xbf", "\x81\xa1f\xc6\x00\x00",
+	} {
+		var w wireMessage
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		require.False(t, w.decodeOwn([]byte(row)))
+		runtime.ReadMemStats(&after)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<10), "%x", row)
+		_, err := DecodeMessage(appendFrame(nil, frameHeartbeat, []byte(row), 0))
+		assert.ErrorIs(t, err, ErrMalformed, "%x", row)
+	}
+}
+
+// A message that was read is not changed by the next one, and that has nothing of it.
+func TestWire_NothingIsKeptOfTheMessageBefore(t *testing.T) {
+	d := newDecoder()
+	var frames [][]byte
+	messages := transporttest.Messages(alice, bob)
+	for _, m := range messages {
+		frame, err := EncodeMessage(m)
+		require.NoError(t, err)
+		frames = append(frames, frame)
+	}
+	for i, first := range frames {
+		got, err := d.message(headerOf(t, first), bytes.Clone(first))
+		require.NoError(t, err)
+		for j, second := range frames {
+			next, err := d.message(headerOf(t, second), bytes.Clone(second))
+			require.NoError(t, err)
+			assert.Equal(t, messages[j], next)
+			_, err = d.message(headerOf(t, first), bytes.Clone(first))
+			require.NoError(t, err)
+		}
+		assert.Equal(t, messages[i], got)
+	}
+	longer := raft.Message{From: raft.Peer{ID: "longer"}, To: bob, Body: raft.TimeoutNow{}}
+	e := &encoder{}
+	for _, m := range []raft.Message{longer, messages[0], {From: alice, To: bob, Body: raft.TimeoutNow{}}, longer} {
+		frame, _, err := e.message(nil, m, FrameBytesMax)
+		require.NoError(t, err)
+		got, err := DecodeMessage(frame)
+		require.NoError(t, err)
+		assert.Equal(t, m, got)
+	}
+}
