@@ -99,7 +99,7 @@ func (c *Core) Status() CoreStatus {
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{
-			p.peer.ID, p.state.String(), p.match, p.next, len(p.flights), p.heard, p.roundTrip.max(), p.acks.max(), p.flightBytes,
+			p.peer.ID, p.state.String(), p.match, p.next, len(p.flow.flights), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
 		})
 	}
 	return s

@@ -9,10 +9,10 @@ func (c *Core) heartbeat() {
 	l.round, l.beatAt = c.nextID(), c.now.Mono
 	for i := range l.peers {
 		p := &l.peers[i]
-		busy := p.state == stream && p.match > p.tickLast && !l.reads.waiting()
-		p.tickLast = max(p.tickLast, p.next-1)
+		busy := p.state == stream && p.match > p.beats.tickLast && !l.reads.waiting()
+		p.beats.tickLast = max(p.beats.tickLast, p.next-1)
 		if busy {
-			p.roundTrip.add(min(since, p.roundTrip.max()))
+			p.beats.roundTrip.add(min(since, p.beats.roundTrip.max()))
 			continue
 		}
 		c.sendHeartbeat(p)
@@ -30,10 +30,7 @@ func (c *Core) beginRound() {
 func (c *Core) sendHeartbeat(p *progress) {
 	commit := min(c.log.commit, p.match)
 	p.sentCommit = max(p.sentCommit, commit)
-	if !p.round.Less(p.beatRound) {
-		p.beatRound, p.beatMatch = c.leader.round, p.match
-	}
-	p.ping(c.leader.round, c.now.Mono)
+	p.beats.sent(c.leader.round, p.match, c.now.Mono)
 	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
 }
 
@@ -59,24 +56,19 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 		c.refuse(m, "it answers what was not asked")
 		return
 	}
-	p.pong(r.Round, c.now.Mono)
-	if p.round.Less(r.Round) {
-		p.round = r.Round
-	}
+	p.beats.answered(r.Round, c.now.Mono)
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)
 	}
-	if !r.Round.Less(p.beatRound) {
-		p.forgot(r.Match)
-	}
-	p.roused(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.roundTrip.max()), c.silence(p))
+	p.forgot(r.Round, r.Match)
+	p.roused(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.beats.roundTrip.max()), c.silence(p))
 	c.onTransferDisobeyed(p.peer, r.Round)
 }
 
 // confirmed reports whether a quorum has answered this round of heartbeats, or a later one.
 func (c *Core) confirmed(round RequestID) bool {
 	voters := c.leader.voterValues(1, func(p *progress) Index {
-		if p.round.Less(round) {
+		if p.beats.echoed.Less(round) {
 			return 0
 		}
 		return 1
@@ -104,14 +96,14 @@ func (c *Core) heardFrom(from Peer) *progress {
 // heardLately reports whether a member has answered in this term, and within an election timeout. Who came
 // under load may have answered appends alone: no heartbeat was due to it.
 func (c *Core) heardLately(p *progress) bool {
-	answered := p.round != RequestID{} || p.match > 0
+	answered := p.beats.echoed != RequestID{} || p.match > 0
 	return answered && c.now.Mono-p.heard < c.window(p)
 }
 
 // window is how long a member that was heard counts as being there: an election timeout, but at least
 // twice the round trip to it, and no more than 64 timeouts.
 func (c *Core) window(p *progress) Time {
-	return max(c.electionTimeout(), min(2*p.roundTrip.max(), c.electionTimeout()<<doublingsMax))
+	return max(c.electionTimeout(), min(2*p.beats.roundTrip.max(), c.electionTimeout()<<doublingsMax))
 }
 
 // quorumUntil is check-quorum: when the leader steps down, unless a quorum is heard before.

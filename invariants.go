@@ -69,13 +69,13 @@ func (c *Core) checkLeader() {
 		assert(p.match < p.next, "the next entry to send is above what matches")
 		assert(p.match <= c.log.Last.Index, "nobody matches beyond the log")
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
-		assert(p.state == stream || len(p.flights) == 0, "only a stream has appends in flight")
-		assert(len(p.flights) <= c.cfg.InflightMax, "appends in flight are bounded")
+		assert(p.state == stream || len(p.flow.flights) == 0, "only a stream has appends in flight")
+		assert(len(p.flow.flights) <= c.cfg.InflightMax, "appends in flight are bounded")
 		inflight := 0
-		for _, f := range p.flights {
+		for _, f := range p.flow.flights {
 			inflight += f.bytes
 		}
-		assert(inflight == p.flightBytes, "the bytes in flight are counted right")
+		assert(inflight == p.flow.bytes, "the bytes in flight are counted right")
 	}
 }
 

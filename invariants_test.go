@@ -58,7 +58,7 @@ func TestInvariants_CheckState(t *testing.T) {
 		"nobody matches beyond the log":                 func(c *Core) { c.leader.peers[0].match, c.leader.peers[0].next = 99, 100 },
 		"nothing is sent beyond the log":                func(c *Core) { c.leader.peers[0].next = 99 },
 		"only a stream has appends in flight":           func(c *Core) { c.leader.peers[0].state = probe },
-		"appends in flight are bounded":                 func(c *Core) { c.leader.peers[0].flights = make([]flight, 99) },
+		"appends in flight are bounded":                 func(c *Core) { c.leader.peers[0].flow.flights = make([]flight, 99) },
 	} {
 		_, lead := leadingWorld(t)
 		lead.core.checkState()

@@ -27,7 +27,7 @@ func (c *Core) newLeader(roundTrip Time) *leader {
 			continue
 		}
 		p := progress{peer: m.Peer(), voter: m.Kind == Voter, next: c.log.Last.Index + 1, heard: c.now.Mono}
-		p.roundTrip.add(roundTrip)
+		p.beats.roundTrip.add(roundTrip)
 		l.peers = append(l.peers, p)
 	}
 	return l

@@ -34,31 +34,49 @@ type progress struct {
 	match Index // matchIndex
 	next  Index // nextIndex
 
-	flights     []flight // stream: appends that are not answered, in order
-	flightBytes int
-	movedAt     Time // when a flight was last answered, or the first one of them left
+	probe probing    // the one append of a probe, and the refusals of a stale one
+	flow  flow       // the appends of a stream
+	beats heartbeats // what the heartbeats tell
 
-	probing  bool // probe: one is out
-	probedAt Time
-	repeated bool // probe: this next was probed before; probe it again without entries
-	askedAt  Time // probe: when the first append left that it has not answered, before any repetition
-
-	heard  Time      // any message in this term
-	backAt Time      // when it was first heard after a silence longer than the check-quorum window
-	round  RequestID // the latest heartbeat round that it echoed
-
-	pinged    RequestID // the heartbeat round that measures the round trip; 0: none is out
-	pingedAt  Time
-	roundTrip recent
-	acks      recent // how long its acknowledgements of appends took, without the time when it was away
+	heard  Time   // any message in this term
+	backAt Time   // when it was first heard after a silence longer than the check-quorum window
+	acks   recent // how long its acknowledgements of appends took, without the time when it was away
 
 	sentCommit Index // it knows this commit index, unless messages were lost
-	tickLast   Index // what was sent when the last heartbeat fell due
+	lost       Index // stale: it has acknowledged up to here, and does not hold that
+}
 
-	lost Index // stale: it has acknowledged up to here, and does not hold that
+// probing sends one append at a time, and repeats it.
+type probing struct {
+	out     bool // one is on its way
+	sentAt  Time // the latest one
+	bare    bool // this next was probed before; probe it again without entries
+	askedAt Time // when the first append left that is not answered, before any repetition
+}
 
-	beatRound RequestID // a heartbeat round whose answer shows whether the follower has forgotten
-	beatMatch Index     // match when it began
+// begin lets the next append leave at once, with entries.
+func (q *probing) begin() { q.out, q.bare = false, false }
+
+// repeat lets the same append leave once more, without entries.
+func (q *probing) repeat() { q.out, q.bare = false, true }
+
+// sent records that an append has left. Its answer takes as long as it does since the first time: a
+// repetition is acknowledged only when what was sent before is durable.
+func (q *probing) sent(now Time) {
+	q.out, q.sentAt = true, now
+	if !q.bare {
+		q.askedAt = now
+	}
+}
+
+// overdue reports whether an append has been on its way for that long.
+func (q *probing) overdue(now, patience Time) bool { return q.out && now-q.sentAt >= patience }
+
+// flow is a window of appends that follow each other without waiting.
+type flow struct {
+	flights []flight // not answered, in order
+	bytes   int      // of them
+	movedAt Time     // when one was last answered, or the first one of them left
 }
 
 // flight is one append that is under way.
@@ -68,40 +86,98 @@ type flight struct {
 	sentAt Time
 }
 
-// ping lets this heartbeat round measure the round trip, unless another one does already.
-func (p *progress) ping(round RequestID, now Time) {
-	if p.pinged == (RequestID{}) {
-		p.pinged, p.pingedAt = round, now
+// hasRoom reports whether another append may leave. The first one may, whatever its size.
+func (f *flow) hasRoom(limits *Limits) bool {
+	return len(f.flights) < limits.InflightMax && (len(f.flights) == 0 || f.bytes < limits.InflightBytesMax)
+}
+
+// sent records that an append has left.
+func (f *flow) sent(last Index, bytes int, now Time) {
+	if len(f.flights) == 0 {
+		f.movedAt = now
+	}
+	f.flights = append(f.flights, flight{last, bytes, now})
+	f.bytes += bytes
+}
+
+// answered drops the appends up to match, and returns when the first one of them left, if there is any.
+func (f *flow) answered(match Index, now Time) (sentAt Time, found bool) {
+	f.movedAt = now
+	if len(f.flights) > 0 && f.flights[0].last <= match {
+		sentAt, found = f.flights[0].sentAt, true
+	}
+	n := 0
+	for n < len(f.flights) && f.flights[n].last <= match {
+		f.bytes -= f.flights[n].bytes
+		n++
+	}
+	f.flights = append(f.flights[:0], f.flights[n:]...)
+	return sentAt, found
+}
+
+// forget drops all of them.
+func (f *flow) forget() { f.flights, f.bytes = f.flights[:0], 0 }
+
+// silent reports whether appends are on their way, and none was answered for that long.
+func (f *flow) silent(now, silence Time) bool { return len(f.flights) > 0 && now-f.movedAt >= silence }
+
+// heartbeats is what the rounds of heartbeats tell of a follower: that it hears this leader, how far away it
+// is, and whether it has forgotten what it acknowledged.
+type heartbeats struct {
+	echoed     RequestID // the latest round that it has answered
+	pinged     RequestID // the round that measures the round trip; 0: none is out
+	pingedAt   Time
+	roundTrip  recent
+	asked      RequestID // a round whose answer shows whether the follower has forgotten
+	askedMatch Index     // match when it began
+	tickLast   Index     // what was sent when the last heartbeat fell due
+}
+
+// sent takes note of a round that begins: it may measure the round trip, unless another one does already.
+func (h *heartbeats) sent(round RequestID, match Index, now Time) {
+	if !h.echoed.Less(h.asked) {
+		h.asked, h.askedMatch = round, match
+	}
+	if h.pinged == (RequestID{}) {
+		h.pinged, h.pingedAt = round, now
 	}
 }
 
-// pong takes the answer to a heartbeat round: of the one that measures, or, if that is lost, of a later
-// one, which says nothing of how long the way is.
-func (p *progress) pong(round RequestID, now Time) {
-	if p.pinged == (RequestID{}) {
+// answered takes the answer to a round: of the one that measures, or, if that is lost, of a later one, which
+// says nothing of how long the way is.
+func (h *heartbeats) answered(round RequestID, now Time) {
+	if h.echoed.Less(round) {
+		h.echoed = round
+	}
+	if h.pinged == (RequestID{}) {
 		return
 	}
-	if round == p.pinged {
-		p.roundTrip.add(now - p.pingedAt)
+	if round == h.pinged {
+		h.roundTrip.add(now - h.pingedAt)
 	}
-	if !round.Less(p.pinged) {
-		p.pinged = RequestID{}
+	if !round.Less(h.pinged) {
+		h.pinged = RequestID{}
 	}
+}
+
+// showsLess reports whether the answer to a round holds less than was acknowledged before that round.
+func (h *heartbeats) showsLess(round RequestID, match Index) bool {
+	return !round.Less(h.asked) && match < h.askedMatch
 }
 
 func (p *progress) becomeProbe(next Index) {
 	p.state = probe
 	p.next = max(next, p.match+1)
-	p.flights, p.flightBytes = p.flights[:0], 0
-	p.probing, p.repeated = false, false
+	p.flow.forget()
+	p.probe.begin()
 	p.sentCommit = 0
 }
 
 func (p *progress) becomeStream() {
 	p.state = stream
 	p.next = p.match + 1
-	p.probing, p.repeated = false, false
-	assert(len(p.flights) == 0, "a stream begins with nothing in flight")
+	p.probe.begin()
+	assert(len(p.flow.flights) == 0, "a stream begins with nothing in flight")
 }
 
 // becomeStale takes into account that the follower does not hold what it has acknowledged: it runs on an
@@ -111,24 +187,16 @@ func (p *progress) becomeStale() {
 	*p = progress{peer: p.peer, voter: p.voter, state: stale, lost: p.match, next: p.match + 1}
 }
 
-// sentProbe records that the one append of a probe has left. Its answer takes as long as it does since the
-// first time: a repetition is acknowledged only when what was sent before is durable.
+// sentProbe records that the one append of a probe has left.
 func (p *progress) sentProbe(now Time) {
-	assert(p.state == probe && !p.probing, "one probe at a time")
-	p.probing, p.probedAt = true, now
-	if !p.repeated {
-		p.askedAt = now
-	}
+	assert(p.state == probe && !p.probe.out, "one probe at a time")
+	p.probe.sent(now)
 }
 
 // sentAppend records that an append of a stream has left.
 func (p *progress) sentAppend(last Index, bytes int, now Time) {
 	assert(p.state == stream && last >= p.next, "a stream only goes forward")
-	if len(p.flights) == 0 {
-		p.movedAt = now
-	}
-	p.flights = append(p.flights, flight{last, bytes, now})
-	p.flightBytes += bytes
+	p.flow.sent(last, bytes, now)
 	p.next = last + 1
 }
 
@@ -138,8 +206,8 @@ func (p *progress) acknowledged(match Index, now Time) {
 	if p.state == probe {
 		p.match = max(p.match, match)
 		if p.match >= p.next-1 {
-			if p.probing {
-				p.acks.add(now - max(p.askedAt, p.backAt))
+			if p.probe.out {
+				p.acks.add(now - max(p.probe.askedAt, p.backAt))
 			}
 			p.becomeStream()
 		}
@@ -148,17 +216,11 @@ func (p *progress) acknowledged(match Index, now Time) {
 	if match <= p.match {
 		return
 	}
-	p.match, p.movedAt = match, now
+	p.match = match
 	p.next = max(p.next, match+1)
-	n := 0
-	if len(p.flights) > 0 && p.flights[0].last <= match {
-		p.acks.add(now - max(p.flights[0].sentAt, p.backAt))
+	if sentAt, found := p.flow.answered(match, now); found {
+		p.acks.add(now - max(sentAt, p.backAt))
 	}
-	for n < len(p.flights) && p.flights[n].last <= match {
-		p.flightBytes -= p.flights[n].bytes
-		n++
-	}
-	p.flights = append(p.flights[:0], p.flights[n:]...)
 }
 
 // conflicted takes a failed consistency check at prev into account, and reports whether it said
@@ -173,8 +235,8 @@ func (p *progress) conflicted(prev, agreed Index) bool {
 
 // forgot takes into account that the follower answered a heartbeat with less than it had acknowledged
 // before that left: it has restarted, and must be shown again what matches before it commits.
-func (p *progress) forgot(match Index) {
-	if p.state == stream && match < p.beatMatch {
+func (p *progress) forgot(round RequestID, match Index) {
+	if p.state == stream && p.beats.showsLess(round, match) {
 		p.becomeProbe(p.match + 1)
 	}
 }
@@ -184,11 +246,11 @@ func (p *progress) forgot(match Index) {
 // its disk has; if not, it says so at once.
 func (p *progress) roused(now, patience, silence Time) {
 	switch {
-	case p.state == probe && p.probing && now-p.probedAt >= patience:
-		p.probing, p.repeated = false, true
-	case p.state == stream && len(p.flights) > 0 && now-p.movedAt >= silence:
-		p.askedAt = p.flights[0].sentAt
+	case p.state == probe && p.probe.overdue(now, patience):
+		p.probe.repeat()
+	case p.state == stream && p.flow.silent(now, silence):
+		p.probe.askedAt = p.flow.flights[0].sentAt
 		p.becomeProbe(p.next)
-		p.repeated = true
+		p.probe.repeat()
 	}
 }

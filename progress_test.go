@@ -78,9 +78,9 @@ func TestProgress_Transitions(t *testing.T) {
 			want{stream, 5, 10, 3, 60, false, false}},
 		{"stream: silence asks about the last append, without entries", streamingProgress(), func(p *progress) { p.roused(150, testPatience, testSilence) },
 			want{probe, 5, 10, 0, 0, false, true}},
-		{"stream: an answer below what it had acknowledged: it restarted", streamingProgress(), func(p *progress) { p.beatMatch = 5; p.forgot(0) },
+		{"stream: an answer below what it had acknowledged: it restarted", streamingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RequestID{}, 0) },
 			want{probe, 5, 6, 0, 0, false, false}},
-		{"stream: an answer to an earlier heartbeat says nothing", streamingProgress(), func(p *progress) { p.beatMatch = 3; p.forgot(3) },
+		{"stream: an answer to an earlier heartbeat says nothing", streamingProgress(), func(p *progress) { p.beats.askedMatch = 3; p.forgot(RequestID{}, 3) },
 			want{stream, 5, 10, 3, 60, false, false}},
 		{"stream: a little silence does not", streamingProgress(), func(p *progress) { p.roused(149, testPatience, testSilence) },
 			want{stream, 5, 10, 3, 60, false, false}},
@@ -91,7 +91,7 @@ func TestProgress_Transitions(t *testing.T) {
 		t.Run(row.rule, func(t *testing.T) {
 			row.do(row.p)
 			p := row.p
-			require.Equal(t, row.want, want{p.state, p.match, p.next, len(p.flights), p.flightBytes, p.probing, p.repeated})
+			require.Equal(t, row.want, want{p.state, p.match, p.next, len(p.flow.flights), p.flow.bytes, p.probe.out, p.probe.bare})
 		})
 	}
 }

@@ -10,13 +10,12 @@ func (c *Core) replicate(p *progress) {
 		c.sendStaleRefusal(p)
 		return
 	case probe:
-		if !p.probing {
+		if !p.probe.out {
 			c.sendProbe(p)
 		}
 		return
 	}
-	for p.next <= c.log.Last.Index && len(p.flights) < c.cfg.InflightMax &&
-		(len(p.flights) == 0 || p.flightBytes < c.cfg.InflightBytesMax) {
+	for p.next <= c.log.Last.Index && p.flow.hasRoom(&c.cfg.Limits) {
 		last, bytes := c.log.cut(p.next-1, c.cfg.AppendBytesMax)
 		c.sendAppend(p, last)
 		p.sentAppend(last, bytes, c.now.Mono)
@@ -25,7 +24,7 @@ func (c *Core) replicate(p *progress) {
 
 func (c *Core) sendProbe(p *progress) {
 	last := p.next - 1
-	if !p.repeated && last < c.log.Last.Index {
+	if !p.probe.bare && last < c.log.Last.Index {
 		last, _ = c.log.cut(last, c.cfg.AppendBytesMax)
 	}
 	c.sendAppend(p, last)
@@ -35,10 +34,10 @@ func (c *Core) sendProbe(p *progress) {
 // sendStaleRefusal shows a follower that has lost what it acknowledged the last entry of that, again with
 // the heartbeats' pace: by it the follower knows that its store is an older image (see onLostLog).
 func (c *Core) sendStaleRefusal(p *progress) {
-	if p.probing && c.now.Mono-p.probedAt < Time(c.cfg.HeartbeatInterval) {
+	if p.probe.out && !p.probe.overdue(c.now.Mono, Time(c.cfg.HeartbeatInterval)) {
 		return
 	}
-	p.probing, p.probedAt = true, c.now.Mono
+	p.probe.sent(c.now.Mono)
 	last := c.log.id(p.lost)
 	c.send(p.peer, AppendRequest{Prev: last, Last: last, Acknowledged: p.lost, Generation: c.log.generation})
 }
@@ -161,5 +160,5 @@ func (c *Core) onSendDropped(e SendDropped) {
 	}
 	p.becomeProbe(min(p.next, e.Span.After+1))
 	p.sentProbe(c.now.Mono) // not before a heartbeat is answered: the way may still be blocked
-	p.repeated = true
+	p.probe.bare = true
 }

@@ -14,7 +14,7 @@ var reads = []Mutant{
 	},
 	{
 		ID: "Q03", Rule: "a confirmation belongs to its round", Bug: "an answer to an earlier heartbeat counts",
-		Edits:  []Edit{instead("heartbeat.go", `p.round = r.Round`, `p.round = c.leader.round`)},
+		Edits:  []Edit{before("heartbeat.go", `p.beats.answered(r.Round, c.now.Mono)`, `p.beats.echoed = c.leader.round`)},
 		Expect: "G13", Seen: "etcd #20418", MustKill: true,
 	},
 	{

@@ -9,17 +9,17 @@ var counters = []Mutant{
 	},
 	{
 		ID: "K02", Before: true, Rule: "a probe has nothing in flight", Bug: "the bytes of the stream before it stay",
-		Edits:  []Edit{instead("progress.go", `p.flights, p.flightBytes = p.flights[:0], 0`, `p.flights = p.flights[:0]`)},
+		Edits:  []Edit{instead("progress.go", `p.flow.forget()`, `p.flow.flights = p.flow.flights[:0]`)},
 		Expect: "N34, L10", MustKill: true,
 	},
 	{
 		ID: "K03", Before: true, Rule: "an append that is answered is in flight no more", Bug: "its bytes are",
-		Edits:  []Edit{instead("progress.go", `p.flightBytes -= p.flights[n].bytes`, `_ = n`)},
+		Edits:  []Edit{instead("progress.go", `f.bytes -= f.flights[n].bytes`, `_ = n`)},
 		Expect: "N34, L10", MustKill: true,
 	},
 	{
 		ID: "K04", Before: true, Rule: "the bytes in flight are bounded", Bug: "only the messages are",
-		Edits:  []Edit{value("replicate.go", `len(p.flights) == 0 || p.flightBytes < c.cfg.InflightBytesMax`, `true`)},
+		Edits:  []Edit{value("progress.go", `len(f.flights) == 0 || f.bytes < limits.InflightBytesMax`, `true`)},
 		Expect: "N10", Profiles: []string{"swarm"},
 	},
 	{

@@ -191,7 +191,7 @@ var preVotes = []Mutant{
 	{
 		ID: "V04", Before: true, Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
 		Edits: []Edit{before("heartbeat.go", `l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))`,
-			`if (l.peers[i].round != RequestID{}) { l.peers[i].heard = c.now.Mono }`)},
+			`if (l.peers[i].beats.echoed != RequestID{}) { l.peers[i].heard = c.now.Mono }`)},
 		Expect: "N13, L6", MustKill: true,
 	},
 	{

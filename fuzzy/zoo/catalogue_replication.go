@@ -101,7 +101,7 @@ var replication = []Mutant{
 	{
 		ID: "R17", Before: true, Rule: "what seems lost is sent again", Bug: "a lost append is waited for",
 		Edits: []Edit{
-			value("progress.go", `p.state == stream && len(p.flights) > 0 && now-p.movedAt >= silence`, `false`),
+			value("progress.go", `p.state == stream && p.flow.silent(now, silence)`, `false`),
 			before("replicate.go", `p := c.leader.peerByID(e.To)`, `return`),
 		},
 		Expect: "L2", Seen: "openraft #1795",
@@ -146,7 +146,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R25", Before: true, Rule: "a follower that restarted is shown again what matches", Bug: "it is taken to know",
-		Edits:  []Edit{value("progress.go", `p.state == stream && match < p.beatMatch`, `false`)},
+		Edits:  []Edit{value("progress.go", `p.state == stream && p.beats.showsLess(round, match)`, `false`)},
 		Expect: "L2", MustKill: true,
 	},
 	{
@@ -163,7 +163,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R28", Rule: "appends in flight are bounded", Bug: "all are sent",
-		Edits:  []Edit{value("replicate.go", `len(p.flights) < c.cfg.InflightMax`, `true`)},
+		Edits:  []Edit{value("progress.go", `len(f.flights) < limits.InflightMax`, `true`)},
 		Expect: "N10", MustKill: true,
 	},
 }

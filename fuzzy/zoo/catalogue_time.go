@@ -10,8 +10,8 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S02", Before: true, Rule: "a leader waits for twice the longest of the last round trips", Bug: "of the last one",
-		Edits: []Edit{value("heartbeat.go", `min(2*p.roundTrip.max(), c.electionTimeout()<<doublingsMax)`,
-			`min(2*p.roundTrip.last[(p.roundTrip.next+len(p.roundTrip.last)-1)%len(p.roundTrip.last)], c.electionTimeout()<<doublingsMax)`)},
+		Edits: []Edit{value("heartbeat.go", `min(2*p.beats.roundTrip.max(), c.electionTimeout()<<doublingsMax)`,
+			`min(2*p.beats.roundTrip.last[(p.beats.roundTrip.next+len(p.beats.roundTrip.last)-1)%len(p.beats.roundTrip.last)], c.electionTimeout()<<doublingsMax)`)},
 		Expect: "N37", MustKill: true, Profiles: slowly,
 	},
 	{
@@ -49,7 +49,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S08", Rule: "only the heartbeat that measures gives a round trip", Bug: "after a lost one, the next answer counts as its own",
-		Edits:  []Edit{value("progress.go", `round == p.pinged`, `!round.Less(p.pinged)`)},
+		Edits:  []Edit{value("progress.go", `round == h.pinged`, `!round.Less(h.pinged)`)},
 		Expect: "N13", Profiles: slowly,
 	},
 	{
@@ -109,7 +109,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S18", Rule: "how long an acknowledgement takes counts from when the append left", Bug: "from its latest repetition",
-		Edits:  []Edit{value("progress.go", `max(p.askedAt, p.backAt)`, `p.probedAt`)},
+		Edits:  []Edit{value("progress.go", `max(p.probe.askedAt, p.backAt)`, `p.probe.sentAt`)},
 		Expect: "tests", Profiles: append([]string{"history", "busy"}, slowly...),
 		Test: &Test{".", "TestTransfer_WaitsForASlowDiskOfTheTarget"},
 	},
