@@ -26,7 +26,9 @@
 // # The core, for a loop of your own
 //
 // Package node is one loop around a Core and uses nothing that is not exported; a simulator, or many groups on
-// one loop, can do the same. Until version 1.0 this part changes more often than package node.
+// one loop, can do the same. The example of [Core.Step] is a whole loop with the rules that it has to keep;
+// [Stored.Initialize] begins a group whose members are known beforehand. Until version 1.0 this part changes more
+// often than package node.
 //
 // # The map of rooms
 //

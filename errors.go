@@ -33,6 +33,9 @@ var (
 	ErrWithinFSM = errors.New("raft: called by the FSM, within Apply, Snapshot, Restore, Sync or a function of Read, for which it would wait for ever: return first, and call it on a goroutine that the FSM does not wait for; to end the node, return an error")
 	// ErrWithinCallback: a function that was given to ProposeAsync called Close, which waits for that function.
 	ErrWithinCallback = errors.New("raft: Close was called by a function of ProposeAsync, for which it would wait for ever: call it on another goroutine")
+	// ErrNotBlank: Stored.Initialize is for a store that nothing was written to. Nothing changed. If the store is
+	// this member's already, go on with what it holds.
+	ErrNotBlank = errors.New("raft: the store is not blank: go on with what it holds, or name another one")
 	// ErrReadTimedOut: the read was not confirmed in time; try again.
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )

@@ -347,3 +347,50 @@ func (f *founder) lacks(a rollAnswer) string {
 	}
 	return ""
 }
+
+// Initialize makes the member of a blank store one of a cluster whose members are known beforehand, in place of
+// the founding that node.Config.Initial begins: for tests, and for whoever creates many groups and knows all
+// members of each. It changes s to what a Load would return afterwards. Make the write that it returns durable
+// before NewCore gets s. The member begins in term 1, in which nobody leads.
+//
+// It is safe exactly if
+//   - every member of the configuration does it, with the same cluster id and the same configuration, the
+//     incarnations included. The store was loaded with this member's: see Identity.Fresh;
+//   - the cluster id and the incarnations were drawn at random for this cluster, and no other ever had them;
+//   - a member never does it again once its core has run. An emptied disk has forgotten votes and entries that
+//     others count on, and the same incarnation would count on. Such a member is lost, like its disk.
+//
+// If the process ends in between, do it again: a store that has a part of the write gets all of it, and one that
+// belongs to this cluster already stays as it is, with nothing to write. Any other store that is not blank is
+// refused with ErrNotBlank, and a bad argument with a *ConfigError.
+func (s *Stored) Initialize(id NodeID, cluster ClusterID, c Configuration) (StorageWrite, error) {
+	hard := HardState{Term: 1}
+	if s.Mark != nil {
+		return StorageWrite{}, s.Mark.Err()
+	}
+	if s.Log.Founding != nil && s.Log.Founding.Cluster == cluster {
+		return StorageWrite{}, nil
+	}
+	if s.Log.Last != (EntryID{}) || s.Hard != hard && s.Hard != (HardState{}) {
+		return StorageWrite{}, fmt.Errorf("%w: its term is %d, its last entry %v", ErrNotBlank, s.Hard.Term, s.Log.Last)
+	}
+	f := Founding{Cluster: cluster, Configuration: NewConfiguration(c.Members)}
+	if voters := f.Configuration.Voters(); len(voters) > 0 {
+		f.Founder = voters[0].Peer()
+	}
+	e := Entry{Index: 1, Kind: EntryFounding, Data: f.Encode()}
+	if _, err := DecodeFounding(e.Data); err != nil {
+		return StorageWrite{}, &ConfigError{"Configuration", err}
+	}
+	if self, _ := f.Configuration.Member(id); self.Peer() != (Peer{id, s.Incarnation}) {
+		return StorageWrite{}, &ConfigError{"Configuration", fmt.Errorf(
+			"it names member %q with incarnation %v, and the store has %v: load a blank store with the one that the configuration names, as Identity.Fresh",
+			id, self.Incarnation, s.Incarnation)}
+	}
+	e.Seal()
+	if err := s.Log.Observe(e); err != nil {
+		return StorageWrite{}, err
+	}
+	s.Hard = hard
+	return StorageWrite{Hard: &hard, Log: &LogWrite{Entries: []Entry{e}}}, nil
+}

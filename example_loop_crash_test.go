@@ -1,0 +1,132 @@
+package raft_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/storage"
+)
+
+var errPowerCut = errors.New("the power was cut")
+
+// cutStore ends its host at some writes: before they are durable, or after that and before anybody learns of it.
+type cutStore struct {
+	*storage.Memory
+	rng *rand.Rand
+}
+
+func (s *cutStore) Write(w raft.StorageWrite) error {
+	if s.rng.IntN(25) == 0 {
+		return errPowerCut
+	}
+	if err := s.Memory.Write(w); err != nil || s.rng.IntN(25) > 0 {
+		return err
+	}
+	return errPowerCut
+}
+
+// loopWorld is three hosts of the example on a network that loses and reorders.
+type loopWorld struct {
+	t       *testing.T
+	rng     *rand.Rand
+	now     raft.Now
+	members raft.Configuration
+	hosts   []*host
+	disks   []*storage.Memory
+	network []raft.Message
+	applied []string // the longest state that any host had
+	cuts    int
+}
+
+func (w *loopWorld) start(i int, members *raft.Configuration) {
+	for {
+		w.hosts[i] = &host{
+			store:  &cutStore{w.disks[i], w.rng},
+			send:   func(m raft.Message) { w.network = append(w.network, m) },
+			answer: func(raft.Answer) {},
+		}
+		err := w.hosts[i].start(w.now, w.members.Members[i], members)
+		if err == nil {
+			return
+		}
+		require.ErrorIs(w.t, err, errPowerCut)
+		w.disks[i] = w.disks[i].Reopen()
+	}
+}
+
+// step steps a host, and starts it again if the power was cut.
+func (w *loopWorld) step(i int, events ...raft.Event) {
+	if err := w.hosts[i].step(w.now, events...); err != nil {
+		require.ErrorIs(w.t, err, errPowerCut)
+		w.cuts++
+		w.disks[i] = w.disks[i].Reopen()
+		w.start(i, nil)
+	}
+}
+
+func (w *loopWorld) act(calm bool) {
+	if n := len(w.network); n > 0 && w.rng.IntN(4) > 0 {
+		k := 0
+		if !calm {
+			k = w.rng.IntN(n)
+		}
+		m := w.network[k]
+		w.network = append(w.network[:k], w.network[k+1:]...)
+		if to := int(m.To.ID[0] - 'a'); calm || w.rng.IntN(10) > 0 {
+			w.step(to, raft.Received{Message: m})
+		}
+		return
+	}
+	w.now.Mono += 5 * ms
+	for i, h := range w.hosts {
+		if w.now.Mono >= h.wakeAt {
+			w.step(i)
+		}
+	}
+}
+
+// check holds every host to what was ever applied: the same commands, in the same order.
+func (w *loopWorld) check() {
+	for _, h := range w.hosts {
+		n := min(len(h.state), len(w.applied))
+		require.True(w.t, slices.Equal(w.applied[:n], h.state[:n]), "%q was applied, and then %q", w.applied, h.state)
+		if len(h.state) > n {
+			w.applied = slices.Clone(h.state)
+		}
+	}
+}
+
+// The loop of the example keeps what it acknowledged, wherever the power is cut, and loses no order: all hosts
+// apply the same commands.
+func TestExampleLoop_SurvivesPowerCutsAndLoss(t *testing.T) {
+	for seed := range uint64(8) {
+		w := &loopWorld{
+			t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: raft.Now{Mono: 1}, hosts: make([]*host, 3),
+			members: raft.NewConfiguration(membersNamed("abc")),
+		}
+		for i := range w.hosts {
+			w.disks = append(w.disks, storage.NewMemory())
+			w.start(i, &w.members)
+		}
+		for n := range 6000 {
+			w.act(n > 5000)
+			if i := w.rng.IntN(3); n%20 == 0 && n < 5000 {
+				command := []byte(fmt.Sprintf("%d", n))
+				w.step(i, raft.Proposed{Proposals: []raft.Proposal{raft.NewProposal(raft.Ticket(n+1), raft.EntryCommand, command)}})
+			}
+			w.check()
+		}
+		assert.Positive(t, w.cuts, "seed %d", seed)
+		assert.Greater(t, len(w.applied), 20, "seed %d", seed)
+		for _, h := range w.hosts {
+			assert.Equal(t, w.applied, h.state, "seed %d: calm at last, they all have it", seed)
+		}
+	}
+}
