@@ -32,15 +32,11 @@ func (c *Core) takeBackAnswers() {
 	}
 }
 
-// onEventOfMarked answers callers, takes what its own node tells it, and hears nobody. Only the leader to which
-// it has answered that it lost what it acknowledged is told again: that answer may be lost.
+// onEventOfMarked answers callers, takes what its own node tells it, and hears nobody.
 func (c *Core) onEventOfMarked(e Event) {
 	switch e := e.(type) {
 	case Received:
-		_, beats := e.Message.Body.(Heartbeat)
-		if m := e.Message; beats && c.disk.mark.Kind == MarkStaleImage && m.From == c.disk.mark.By && m.Term == c.hard.Term {
-			c.send(m.From, c.disk.confession)
-		}
+		c.onMessageToMarked(e.Message)
 	case Persisted:
 		c.disk.acknowledge(e.Seq, c.now.Mono)
 	case Applied:
@@ -55,6 +51,19 @@ func (c *Core) onEventOfMarked(e Event) {
 		c.refuseTicket(e.Ticket)
 	case Closing:
 		c.close()
+	}
+}
+
+// onMessageToMarked tells again only the leader to which this member has answered that it lost what it
+// acknowledged: that answer may be lost.
+func (c *Core) onMessageToMarked(m Message) {
+	if why := c.misaddressed(m); why != "" {
+		c.refuse(m, why)
+		return
+	}
+	_, beats := m.Body.(Heartbeat)
+	if beats && c.disk.mark.Kind == MarkStaleImage && m.From == c.disk.mark.By && m.Term == c.hard.Term {
+		c.send(m.From, c.disk.confession)
 	}
 }
 

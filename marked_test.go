@@ -146,6 +146,18 @@ func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 			assert.Equal(t, []raft.Message{c.to("b", conflict)}, out.Send, "it may have been lost")
 			assert.Empty(t, c.receive("c", 6, raft.Heartbeat{}).Send)
 			assert.Empty(t, c.receive("b", 7, raft.Heartbeat{}).Send)
+
+			for rule, change := range map[string]func(m *raft.Message){
+				"for another member":                     func(m *raft.Message) { m.To.ID = "c" },
+				"for another incarnation of this member": func(m *raft.Message) { m.To.Incarnation++ },
+				"of another cluster":                     func(m *raft.Message) { m.Cluster[0]++ },
+			} {
+				stray := c.from("b", 6, raft.Heartbeat{})
+				change(&stray.Message)
+				out = c.step(stray)
+				assert.Empty(t, out.Send, rule)
+				assert.Equal(t, []raft.NoteKind{raft.NoteRefused}, noted(out), rule)
+			}
 		})
 	}
 }

@@ -89,4 +89,10 @@ var marks = []Mutant{
 		Expect: "N24", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
+	{
+		ID: "Y14", Rule: "a marked member, too, refuses what is not meant for it", Bug: "it answers whatever says that it is of its leader",
+		Edits:  []Edit{value("marked.go", `c.misaddressed(m)`, `""`)},
+		Expect: "N19", Profiles: []string{"images"},
+		Test: &Test{".", "TestMarked"},
+	},
 }
