@@ -245,6 +245,11 @@ func (n *node) admit(peer *node) {
 	}
 }
 
+// admits reports whether a node takes the messages of another one's present start.
+func (n *node) admits(peer *node) bool {
+	return slices.Contains(n.hands.admits[peer.index], peer.disk.start())
+}
+
 // isOld reports whether a node's disk has gone back behind what another node has durably met of it.
 func (n *node) isOld(by *node) bool {
 	m := by.disk.met[n.index]
@@ -268,7 +273,7 @@ func (c *cluster) beyondPromise(n, peer *node) {
 func (n *node) meetsQuorum(among uint64) bool {
 	met := 0
 	for _, other := range n.c.nodes[:n.c.profile.Voters] {
-		admitted := other.core != nil && slices.Contains(n.hands.admits[other.index], other.disk.start())
+		admitted := other.core != nil && n.admits(other)
 		if among>>other.index&1 == 1 && (admitted || !n.c.profile.Node.Handshakes) {
 			met++
 		}

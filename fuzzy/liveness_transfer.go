@@ -60,7 +60,8 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 }
 
 // electable reports whether a healed voter can win an election: it and a majority of the voters, all of them healed,
-// take each other's messages. The leader cannot know that of another, where some refuse each other for good.
+// take each other's messages. The leader cannot know that of another, where some refuse each other for good, or have
+// had nothing to say to each other since one of them was started, so that a vote between them would be lost.
 func (l *liveness) electable(n *node) bool {
 	met, voters := 0, 0
 	for _, m := range l.leader.status.Config.Members {
@@ -69,7 +70,7 @@ func (l *liveness) electable(n *node) bool {
 		}
 		voters++
 		other := l.c.nodes[index(m.ID)]
-		if l.core>>other.index&1 == 1 && m.Incarnation == other.disk.incarnation && n.meets(other) {
+		if l.core>>other.index&1 == 1 && m.Incarnation == other.disk.incarnation && n.meets(other) && n.hasMet(other) {
 			met++
 		}
 	}
@@ -91,6 +92,12 @@ func (l *liveness) split() bool {
 // other for having been started too often to tell whether its disk is an older image.
 func (n *node) meets(other *node) bool {
 	return n == other || n.c.net.Links.Reach(n.index)>>other.index&1 == 1 && !n.untold(other) && !other.untold(n)
+}
+
+// hasMet reports whether two nodes, as they run now, have shaken hands. A real member dials without having anything to
+// say; here the first message does, and is lost.
+func (n *node) hasMet(other *node) bool {
+	return n == other || !n.c.profile.Node.Handshakes || n.admits(other) && other.admits(n)
 }
 
 // A request of a client takes a unit to be committed, and one more behind what was under way when it came; an append

@@ -76,6 +76,30 @@ func TestLiveness_OnlyWhoCanWinIsHandedTheLead(t *testing.T) {
 	assert.Empty(t, asked())
 }
 
+// Votes that come over a connection that is yet to be made are lost, so that their candidate may not be elected.
+func TestLiveness_WhoHasNotMetAQuorumIsNotHandedTheLead(t *testing.T) {
+	c, lead := runningFive(t)
+	x, y := c.nodes[(lead.index+1)%5], c.nodes[(lead.index+2)%5]
+	l := &liveness{c: c, core: 1<<lead.index | 1<<x.index | 1<<y.index, leader: lead, exiled: true, random: lead.random}
+	require.True(t, l.electable(x))
+	c.profile.Node.Handshakes = true
+	for _, n := range []*node{lead, x, y} {
+		n.hands.admits = make([][]int32, 5)
+		n.disk.begin(c, uint64(n.index))
+	}
+	assert.False(t, l.electable(x), "it has met nobody")
+	meet := func(n, other *node) {
+		n.hands.admits[other.index] = []int32{other.disk.start()}
+		other.hands.admits[n.index] = []int32{n.disk.start()}
+	}
+	meet(x, lead)
+	assert.False(t, l.electable(x), "it has met the leader alone")
+	meet(x, y)
+	assert.True(t, l.electable(x))
+	y.hands.admits[x.index] = nil
+	assert.False(t, l.electable(x), "y does not hear it")
+}
+
 // runningFive is a cluster of five without faults, and its leader.
 func runningFive(t *testing.T) (c *cluster, lead *node) {
 	p := calmOfThree(t)
