@@ -283,12 +283,38 @@ func TestEncode_RefusesWhatNoMemberSends(t *testing.T) {
 	require.ErrorIs(t, err, ErrOversized)
 }
 
+// What opens a connection of TCP is what another transport may send as one piece.
+func TestOpening_SurvivesTheWireAsOnePiece(t *testing.T) {
+	hello := raft.Hello{ClusterName: "test", From: alice, Expected: bob, Boot: 2, Lineage: raft.Lineage{}.Begin(7).Begin(8), ElectionTimeout: 4}
+	got, refusal, err := DecodeOpening(EncodeHello(hello))
+	require.NoError(t, err)
+	assert.Nil(t, refusal)
+	hello.Protocol = ours.max
+	assert.Equal(t, hello, got)
+
+	why := raft.Refusal{Reason: raft.RefusedClusterName, From: bob, Detail: "why"}
+	_, refusal, err = DecodeOpening(EncodeRefusal(why))
+	require.NoError(t, err)
+	assert.Equal(t, &why, refusal)
+
+	whole := EncodeHello(hello)
+	for size := range whole {
+		_, _, err := DecodeOpening(whole[:size])
+		assert.ErrorIs(t, err, ErrMalformed, "cut to %d bytes", size)
+	}
+	_, _, err = DecodeOpening(append(whole, 0))
+	assert.ErrorIs(t, err, ErrMalformed)
+	later := opening{versions: versions{ours.max + 1, ours.max + 2}, hello: hello}
+	_, _, err = DecodeOpening(later.encode())
+	assert.ErrorIs(t, err, ErrVersion)
+}
+
 func TestMessage_LargestListFits(t *testing.T) {
 	var members []raft.Member
 	for i := range raft.MembersMax {
 		id := make([]byte, raft.NodeIDBytesMax)
 		for j := range id {
-			id[j] = 'x'
+			id[j] = '<' // which JSON writes as six bytes
 		}
 		id[0], id[1] = byte('A'+i/16), byte('a'+i%16)
 		members = append(members, raft.Member{
@@ -298,12 +324,19 @@ func TestMessage_LargestListFits(t *testing.T) {
 	}
 	list := raft.NewConfiguration(members)
 	require.NoError(t, list.Validate())
-	m := raft.Message{From: alice, To: raft.Peer{ID: "b"}, Body: raft.RollCall{List: list}}
-	frame, err := EncodeMessage(m)
-	require.NoError(t, err)
-	got, err := DecodeMessage(frame)
-	require.NoError(t, err)
-	assert.Equal(t, m, got)
+	founding := raft.Founding{Cluster: raft.ClusterID{1}, Founder: members[0].Peer(), Configuration: list}
+	entry := raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: founding.Encode()}
+	for _, body := range []raft.Body{raft.RollCall{List: list}, raft.FoundRequest{Entry: entry}} {
+		frame, err := EncodeMessage(raft.Message{From: alice, To: bob, Cluster: raft.ClusterID{1}, Body: body})
+		require.NoError(t, err)
+		got, err := DecodeMessage(frame)
+		require.NoError(t, err)
+		if found, ok := got.Body.(raft.FoundRequest); ok {
+			assert.Equal(t, entry.Data, found.Entry.Data)
+			continue
+		}
+		assert.Equal(t, body, got.Body)
+	}
 }
 
 // What is sent twenty times a second to everybody should leave little garbage.

@@ -26,6 +26,7 @@ const (
 const (
 	smallBytesMax = 16 << 10  // of a frame without lists and entries, and of the meta of one with
 	listBytesMax  = 512 << 10 // of a frame with a member list: 255 members of the greatest size fit
+	foundBytesMax = 656 << 10 // of a frame with entry 1: the founding of 255 members of the greatest size fits
 	// FrameBytesMax is the default of Options.FrameBytesMax: one append of whatever a Config allows
 	// fits, be it full of small entries or a single one of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
@@ -77,7 +78,7 @@ func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 	case t == frameHello || t == frameRefusal || t == frameRollCall || t == frameRollReply:
 		return listBytesMax, listBytesMax, nil
 	case t == frameFoundRequest:
-		return listBytesMax, smallBytesMax, nil
+		return foundBytesMax, smallBytesMax, nil
 	case t == frameAppendRequest:
 		return appendBytesMax, smallBytesMax, nil
 	case t == frameBeat, t > frameRollCall && t <= frameSteppedDown:
