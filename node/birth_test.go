@@ -65,6 +65,9 @@ func TestFounding_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
 		}})
 		c.Start("n1")
 		c.Start("n2")
+		time.Sleep(2 * time.Second)
+		assert.Contains(t, logs["n2"].String(), "seen from here, n3", "early, as news")
+		assert.NotContains(t, logs["n2"].String(), "[WARN]  no cluster")
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
 		for id, says := range map[raft.NodeID][]string{
@@ -75,13 +78,13 @@ func TestFounding_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
 				assert.Contains(t, c.Node(id).Status().LeaderReason, part)
 				assert.Contains(t, logs[id].String(), part)
 			}
-			assert.Equal(t, 2, strings.Count(logs[id].String(), "there is no cluster yet"), "after 10 s, and once in 5 min")
+			assert.Equal(t, 3, strings.Count(logs[id].String(), "no cluster is known here yet"), "after 1 s and 10 s, and once in 5 min")
 		}
 		c.Start("n3")
 		c.Leader()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		assert.Equal(t, 2, strings.Count(logs["n2"].String(), "there is no cluster yet"))
+		assert.Equal(t, 3, strings.Count(logs["n2"].String(), "no cluster is known here yet"))
 	})
 }
 
@@ -150,6 +153,54 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// It dials nobody, since it knows of nobody; the others dial it.
+func TestWiped_AMemberWithoutAListLearnsItFromWhoCallsForAnotherOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var noList atomic.Bool
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			if cfg.ID == "n3" && noList.Load() {
+				cfg.Initial = nil
+			}
+		}})
+		propose(t, c.Leader(), "a")
+		c.Crash("n3")
+		c.Wipe("n3")
+		noList.Store(true)
+		n := c.Start("n3")
+		c.Await("it to know", func() bool { return n.Status().Wiped })
+		s := n.Status()
+		assert.Contains(t, s.LeaderReason, "emptied")
+		assert.Contains(t, s.Tolerance, "unknown here: this member's disk was emptied")
+		assert.ErrorIs(t, n.Ready(context.Background()), raft.ErrWiped)
+	})
+}
+
+// Everybody's status says the same of one emptied disk among five: it counts no more, and the others serve.
+func TestWiped_EveryMemberSaysHowManyMoreFailuresAreSurvivedAndWhoServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 5, newJournal)
+		propose(t, c.Leader(), "a")
+		c.Crash("n5")
+		c.Wipe("n5")
+		c.Start("n5")
+		for _, id := range []raft.NodeID{"n1", "n2", "n3", "n4"} {
+			c.Await("it to count four", func() bool {
+				return c.Node(id).Status().Tolerance == "the cluster survives 1 failure more: 4 of 5 voters can be reached"
+			})
+			for _, m := range c.Node(id).Status().Members {
+				assert.Equal(t, m.ID == "n5", m.Problem != "", "%s of %s: %s", id, m.ID, m.Problem)
+			}
+			assert.NoError(t, c.Node(id).Ready(context.Background()))
+		}
+		n := c.Node("n5")
+		c.Await("it to know", func() bool { return n.Status().Wiped })
+		s := n.Status()
+		assert.Equal(t, "unknown here: this member's disk was emptied, and it does not count", s.Tolerance)
+		assert.Contains(t, s.Members[4].Problem, "its disk was emptied")
+		assert.ErrorIs(t, n.Ready(context.Background()), raft.ErrWiped)
+	})
 }
 
 // Two members that refuse each other do so at every dial, each for a reason of its own.

@@ -14,6 +14,9 @@ func (e endpoint) Check(h raft.Hello) *raft.Refusal {
 	if r != nil {
 		e.node.counters.refused(r.Reason)
 		e.node.identity.warn(h.From.ID, r.Reason, "refused a member", r)
+		if r.Reason == raft.RefusedWrongIncarnation {
+			e.node.identity.misname(h)
+		}
 	}
 	return r
 }
@@ -26,6 +29,7 @@ func (e endpoint) Up(h raft.Hello) {
 	}
 	i.hear(h.From.ID)
 	delete(i.refusals, h.From.ID)
+	delete(i.misnamed, h.From.ID)
 	delete(i.warned, h.From.ID)
 	i.judge()
 	i.mu.Unlock()

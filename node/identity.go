@@ -37,6 +37,7 @@ type identity struct {
 	live     map[raft.NodeID]raft.BootID          // to which start of a peer a connection stands
 	contact  map[raft.NodeID]time.Time            // when it was last heard
 	refusals map[raft.NodeID]raft.Refusal         // by which peer this member is refused at present, and why
+	misnamed map[raft.NodeID]bool                 // the peers in a term that called another incarnation of this member
 	warned   map[raft.NodeID][]raft.RefusalReason // what was logged about a peer since it was last connected
 }
 
@@ -44,8 +45,9 @@ func newIdentity(n *Node, stored raft.Stored) *identity {
 	i := &identity{
 		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
 		memory: stored.Memory, kept: stored.Memory, keeping: make(chan struct{}), live: make(map[raft.NodeID]raft.BootID),
-		initial: raft.NewConfiguration(n.cfg.Initial),
-		contact: make(map[raft.NodeID]time.Time), refusals: make(map[raft.NodeID]raft.Refusal), warned: make(map[raft.NodeID][]raft.RefusalReason),
+		initial:  raft.NewConfiguration(n.cfg.Initial),
+		misnamed: make(map[raft.NodeID]bool),
+		contact:  make(map[raft.NodeID]time.Time), refusals: make(map[raft.NodeID]raft.Refusal), warned: make(map[raft.NodeID][]raft.RefusalReason),
 	}
 	i.term.Store(uint64(stored.Hard.Term))
 	return i
@@ -68,10 +70,11 @@ func (i *identity) publish(s raft.CoreStatus) {
 }
 
 // judge decides whether this member is wiped: a peer has shown a configuration that names its id with
-// another incarnation, and its own configuration does not name it.
+// another incarnation, and its own configuration does not name it. A member without a list of founders dials nobody, so
+// that nobody can show it one: it is wiped if a peer that has been in a term calls for another incarnation of it.
 func (i *identity) judge() {
 	me, _ := i.config.Member(i.self.ID)
-	wiped := false
+	wiped := len(i.misnamed) > 0 && i.cluster == raft.ClusterID{} && i.term.Load() == 0
 	for _, r := range i.refusals {
 		wiped = wiped || r.Reason == raft.RefusedNamedOther && me.Incarnation != i.self.Incarnation
 	}
@@ -221,6 +224,17 @@ func (i *identity) seen() (contact map[raft.NodeID]time.Time, refusals map[raft.
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return maps.Clone(i.contact), maps.Clone(i.refusals)
+}
+
+// misname notes that a peer called for another incarnation of this member. Before its cluster's first term that proves
+// nothing: a founding may be begun anew with members whose disks were emptied.
+func (i *identity) misname(h raft.Hello) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if h.Term > 0 && len(i.misnamed) < strangersMax {
+		i.misnamed[h.From.ID] = true
+		i.judge()
+	}
 }
 
 // others returns the members of the configuration without this one.

@@ -296,16 +296,19 @@ func (n *Node) warnOfLaterRelease(notes []raft.Note) {
 }
 
 const (
-	foundingPatience = 10 * time.Second // then it is logged what a founding waits for
-	foundingPause    = 5 * time.Minute  // before that is logged again
+	// It is logged what a founding waits for: after foundingNotice as a piece of news, after foundingPatience as a
+	// warning, and from then on every foundingPause.
+	foundingNotice   = time.Second
+	foundingPatience = 10 * time.Second
+	foundingPause    = 5 * time.Minute
 )
 
 // warnUntilFounded says now and then why there is no cluster yet: one member of the list that is not there keeps
 // all others waiting, which run without an error.
 func (n *Node) warnUntilFounded() {
-	timer := time.NewTimer(foundingPatience)
+	timer, level := time.NewTimer(foundingNotice), hclog.Info
 	defer timer.Stop()
-	for {
+	for next := foundingPatience - foundingNotice; ; next = foundingPause {
 		select {
 		case <-timer.C:
 		case <-n.loopEnded:
@@ -315,8 +318,9 @@ func (n *Node) warnUntilFounded() {
 		if s.Err != nil || s.Wiped || s.Founded && s.Term > 0 {
 			return
 		}
-		n.cfg.Logger.Warn("there is no cluster yet", "reason", s.LeaderReason)
-		timer.Reset(foundingPause)
+		n.logger.log(level, "no cluster is known here yet", "reason", s.LeaderReason)
+		level = hclog.Warn
+		timer.Reset(next)
 	}
 }
 

@@ -66,6 +66,9 @@ type MemberStatus struct {
 	Connected     bool
 	ConnectionErr string // why it is not connected, or why the connection last broke; "" if it never did
 	RoundTrip     time.Duration
+	// Problem says in one sentence why the member does not count as seen from here, or, for this member itself, why it does
+	// not serve; "" if all is well.
+	Problem string
 }
 
 // Status returns what the node knows at this moment. It may be called from any goroutine, also after
@@ -88,10 +91,14 @@ func (n *Node) Status() Status {
 		m := n.identity.member(core.Leader)
 		s.LeaderMember = &m
 	}
+	limit := 4 * n.cfg.ElectionTimeout
+	for i := range s.Members {
+		s.Members[i].Problem = problemOf(s, s.Members[i], limit)
+	}
 	s.Missing = missing(core, s.Members, refusals)
-	s.Tolerance = tolerance(s, 4*n.cfg.ElectionTimeout)
+	s.Tolerance = tolerance(s, limit)
 	s.SlowElection = slowElection(core, n.cfg.ElectionTimeout)
-	s.LeaderReason = leaderReason(s, n.history.reason(), 4*n.cfg.ElectionTimeout)
+	s.LeaderReason = leaderReason(s, n.history.reason(), limit)
 	return s
 }
 
@@ -161,6 +168,8 @@ func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.Nod
 			out = append(out, fmt.Sprintf("%s: %v", m.ID, &r))
 		case core.Blank && !m.Connected && m.ConnectionErr != "":
 			out = append(out, fmt.Sprintf("%s: %s", m.ID, m.ConnectionErr))
+		case core.Blank && len(core.Missing) == 0 && m.State != "self" && m.LastContact < 0: // the founder's core says so itself
+			out = append(out, fmt.Sprintf("%s has not been heard", m.ID))
 		}
 	}
 	if emptied > 0 && emptied == len(members)-1 {
@@ -169,21 +178,46 @@ func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.Nod
 	return out
 }
 
-// reachable counts the voters, and those among them that were heard within the limit. One that has lost what
-// it acknowledged is as good as gone.
+// problemOf says why a member does not count, or does not serve if it is this one; "" if nothing is known against it.
+func problemOf(s Status, m MemberStatus, limit time.Duration) string {
+	switch {
+	case m.State != "self":
+		return unreached(s, m, limit)
+	case s.Err != nil:
+		return fmt.Sprintf("it has ended: %v", s.Err)
+	case s.Wiped:
+		return "its disk was emptied: the cluster knows it with another incarnation"
+	case s.DiskStalled:
+		return "its disk stands still"
+	}
+	return ""
+}
+
+// unreached says why another member is as good as gone as seen from here; "" if it is not. Followers do not hear each
+// other all the time.
+func unreached(s Status, m MemberStatus, limit time.Duration) string {
+	switch {
+	case m.State == "stale":
+		return "it holds less than it has acknowledged: replace it like one whose disk was lost"
+	case !m.Connected:
+		return cmp.Or(m.ConnectionErr, "it is not connected")
+	case s.Role == raft.Leader && m.LastContact < 0:
+		return "it has not been heard"
+	case s.Role == raft.Leader && m.LastContact > limit:
+		return fmt.Sprintf("it has not been heard for %v", m.LastContact.Round(time.Millisecond))
+	}
+	return ""
+}
+
+// reachable counts the voters, and those among them that can be reached.
 func reachable(s Status, limit time.Duration) (voters, up int) {
 	for _, m := range s.Members {
 		if m.Kind != raft.Voter {
 			continue
 		}
 		voters++
-		if m.State == "stale" {
-			continue
-		}
-		if m.State == "self" || m.Connected && m.LastContact >= 0 && m.LastContact <= limit {
+		if m.State == "self" || unreached(s, m, limit) == "" {
 			up++
-		} else if s.Role != raft.Leader && m.Connected {
-			up++ // followers are not heard all the time
 		}
 	}
 	return voters, up
@@ -209,7 +243,7 @@ func failuresLeft(s Status, limit time.Duration) string {
 	case voters == 0:
 		return "no configuration is known here yet"
 	case !s.Founded:
-		return fmt.Sprintf("there is no cluster yet; with %s it will survive %s",
+		return fmt.Sprintf("no cluster is known here yet; one of %s survives %s",
 			count(voters, "voter"), count(voters-quorum, "failure"))
 	case up < quorum:
 		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed",

@@ -49,7 +49,7 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 		{stale, "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
 		{seenFrom(raft.Follower, 3), "the cluster does not work as seen from here: 1 of 3 voters can be reached, 2 are needed"},
 		{seenFrom(raft.Leader, 1), "none: 1 of 1 voter can be reached, and the next failure stops the cluster"},
-		{notYet, "there is no cluster yet; with 3 voters it will survive 1 failure"},
+		{notYet, "no cluster is known here yet; one of 3 voters survives 1 failure"},
 		{Status{}, "no configuration is known here yet"},
 	} {
 		expect.Equal(t, row.want, tolerance(row.status, time.Second))
@@ -92,6 +92,48 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{Status{Err: raft.ErrClosed}, "", "this node has ended: " + raft.ErrClosed.Error()},
 	} {
 		expect.Equal(t, row.want, leaderReason(row.status, row.last, time.Second))
+	}
+}
+
+// A member that waits for the bootstrap names the ones that it has not heard, also before a connection has failed.
+func TestStatus_AMemberThatWaitsNamesWhomItHasNotHeard(t *testing.T) {
+	members := seenFrom(raft.Follower, 3, "n1").Members
+	members[0].State, members[1].State = "", "self"
+	waiting := raft.CoreStatus{ID: "n2", Blank: true}
+	expect.Equal(t, []string{"n3 has not been heard"}, missing(waiting, members, nil))
+	members[2].ConnectionErr = "connection refused"
+	expect.Equal(t, []string{"n3: connection refused"}, missing(waiting, members, nil))
+	members[2].ConnectionErr = ""
+	founder := raft.CoreStatus{ID: "n2", Blank: true, Missing: []string{"n3 has not answered the roll call"}}
+	expect.Equal(t, founder.Missing, missing(founder, members, nil), "said once")
+	expect.Empty(t, missing(raft.CoreStatus{ID: "n2", Leadership: raft.Leadership{Term: 1}}, members, nil))
+}
+
+func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
+	leader := seenFrom(raft.Leader, 5, "n2", "n3", "n4")
+	leader.Members[2].LastContact = time.Minute
+	leader.Members[3].LastContact = -1
+	leader.Members[4].ConnectionErr = "connection refused"
+	stale := seenFrom(raft.Leader, 2, "n2")
+	stale.Members[1].State = "stale"
+	follower := seenFrom(raft.Follower, 3, "n2")
+	follower.Members[1].LastContact = time.Minute
+	wiped, stalled, ended := seenFrom(raft.Follower, 1), seenFrom(raft.Leader, 1), seenFrom(raft.Follower, 1)
+	wiped.Wiped, stalled.DiskStalled, ended.Err = true, true, raft.ErrClosed
+	for _, row := range []struct {
+		status Status
+		want   []string
+	}{
+		{leader, []string{"", "", "it has not been heard for 1m0s", "it has not been heard", "connection refused"}},
+		{stale, []string{"", "it holds less than it has acknowledged: replace it like one whose disk was lost"}},
+		{follower, []string{"", "", "it is not connected"}},
+		{wiped, []string{"its disk was emptied: the cluster knows it with another incarnation"}},
+		{stalled, []string{"its disk stands still"}},
+		{ended, []string{"it has ended: " + raft.ErrClosed.Error()}},
+	} {
+		for i, m := range row.status.Members {
+			expect.Equal(t, row.want[i], problemOf(row.status, m, time.Second))
+		}
 	}
 }
 

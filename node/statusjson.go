@@ -56,6 +56,7 @@ type memberStatusJSON struct {
 	Connected     bool       `json:"connected"`
 	ConnectionErr string     `json:"connection_error"`
 	RoundTrip     string     `json:"round_trip"`
+	Problem       string     `json:"problem"`
 }
 
 // MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader",
@@ -87,7 +88,7 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 	return json.Marshal(memberStatusJSON{
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
-		RoundTrip: m.RoundTrip.String(),
+		RoundTrip: m.RoundTrip.String(), Problem: m.Problem,
 	})
 }
 
