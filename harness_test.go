@@ -11,6 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// What stands between a member's core and its disk and network is internal/pipeline, as in the node. It imports this
+// package, so that pipeline_test.go, which is outside of it, sets these.
+var (
+	MergeWrites func([]Write) (Write, int)
+	NewTestLog  func(last Index, bytesMax int, storage func(Span, int) ([]Entry, error)) TestLog
+)
+
+// TestLog is a log cache above a storage, and fills appends.
+type TestLog interface {
+	Write(*LogWrite)
+	MarkPersisted(generation uint64, last Index)
+	Deliver(waiting []Message, bytesMax int, send func(Message), drop func(Message, error))
+}
+
 // world is a cluster of cores with simulated disks and a simulated network, driven by hand or at
 // random. Time is virtual. A write becomes durable when persist is called; a message arrives when
 // deliver is.
@@ -40,7 +54,8 @@ type member struct {
 	disk    simDisk
 	queue   []Write // issued, not durable
 	tail    []Entry // the core's log, with payloads
-	gen     uint64
+	log     TestLog
+	most    int // bytes of an append
 	applied Index
 	answers map[Ticket]Answer
 	notes   []Note
@@ -100,7 +115,9 @@ func (m *member) start() {
 	if w.tweak != nil {
 		w.tweak(&cfg)
 	}
-	m.queue, m.tail, m.applied, m.gen = nil, slices.Clone(m.disk.log), 0, 1
+	m.queue, m.tail, m.applied = nil, slices.Clone(m.disk.log), 0
+	m.log = NewTestLog(stored.Log.Last.Index, 1+int(m.disk.boot%3)*1000, m.disk.entries)
+	m.most = cfg.AppendBytesMax
 	m.answers = map[Ticket]Answer{}
 	core, out, err := NewCore(cfg, stored, Now{Mono: w.now, Wall: int64(w.now)})
 	require.NoError(w.t, err)
@@ -125,7 +142,7 @@ func (m *member) honour(out Output) {
 	if out.Write.Seq != 0 {
 		if l := out.Write.Log; l != nil {
 			m.tail = append(cutAbove(m.tail, l.After), l.Entries...)
-			m.gen = l.Generation
+			m.log.Write(l)
 		}
 		m.queue = append(m.queue, out.Write)
 		m.issued = out.Write.Seq
@@ -190,21 +207,16 @@ func (m *member) apply(to EntryID) {
 	m.applied = max(m.applied, to.Index)
 }
 
-// post fills appends in from the tail, as a sender does, and puts messages on the wire.
+// post fills appends, as a sender does, and puts messages on the wire.
 func (w *world) post(m *member, messages []Message) {
 	for _, msg := range messages {
 		m.justified(msg)
 		w.sent[fmt.Sprintf("%T", msg.Body)]++
-		if r, ok := msg.Body.(AppendRequest); ok {
-			if r.Generation != m.gen {
-				m.step(SendDropped{msg.To.ID, Span{r.Prev.Index, r.Last.Index}})
-				continue
-			}
-			r.Entries = slices.Clone(m.tail[r.Prev.Index:r.Last.Index])
-			msg.Body = r
-		}
-		w.wire = append(w.wire, msg)
 	}
+	m.log.Deliver(messages, m.most, func(msg Message) { w.wire = append(w.wire, msg) }, func(msg Message, _ error) {
+		r := msg.Body.(AppendRequest)
+		m.step(SendDropped{msg.To.ID, Span{r.Prev.Index, r.Last.Index}})
+	})
 }
 
 // justified holds what a message promises against the disk at the moment at which it leaves.
@@ -230,13 +242,29 @@ func (m *member) persist(n int) {
 		return
 	}
 	var seq Seq
-	for _, wr := range m.queue[:n] {
+	for rest := m.queue[:n]; len(rest) > 0; {
+		wr, merged := MergeWrites(rest)
+		rest = rest[merged:]
 		m.disk.write(wr, -1)
+		if l := wr.Log; l != nil {
+			m.log.MarkPersisted(l.Generation, l.After.Index+Index(len(l.Entries)))
+		}
 		seq = wr.Seq
 		m.w.post(m, wr.Then)
 	}
 	m.queue = slices.Clone(m.queue[n:])
 	m.step(Persisted{seq})
+}
+
+// entries reads what is durable, at most bytesMax bytes of records but at least one.
+func (d *simDisk) entries(span Span, bytesMax int) (part []Entry, err error) {
+	for _, e := range d.log[span.After:min(span.Last, Index(len(d.log)))] {
+		if bytesMax -= len(e.Data) + RecordOverheadBytes; bytesMax < 0 && len(part) > 0 {
+			break
+		}
+		part = append(part, e)
+	}
+	return part, nil
 }
 
 // write makes a prefix of a write durable: everything, or the term and vote and the first part of
