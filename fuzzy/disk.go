@@ -78,13 +78,17 @@ func (d *disk) load() (raft.Stored, error) {
 
 // Entries reads what is durable, at most bytesMax bytes of records but at least one.
 func (d *disk) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
-	var entries []raft.Entry
-	for i := span.After; i < min(span.Last, raft.Index(len(d.log))); i++ {
-		bytesMax -= len(d.log[i].entry.Data) + raft.RecordOverheadBytes
-		if bytesMax < 0 && len(entries) > 0 {
+	slots := d.log[span.After:min(span.Last, raft.Index(len(d.log)))]
+	n := 0
+	for n < len(slots) {
+		if bytesMax -= len(slots[n].entry.Data) + raft.RecordOverheadBytes; bytesMax < 0 && n > 0 {
 			break
 		}
-		entries = append(entries, *d.log[i].entry)
+		n++
+	}
+	entries := make([]raft.Entry, n)
+	for i := range entries {
+		entries[i] = *slots[i].entry
 	}
 	return entries, nil
 }

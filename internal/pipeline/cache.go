@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -140,23 +141,42 @@ func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first 
 		return nil, first
 	}
 	at := sort.Search(len(c.chunks), func(i int) bool { return c.chunks[i].last() > span.After })
-	next, bytes := span.After+1, 0
-	for ; at < len(c.chunks) && next <= span.Last; at++ {
-		part := c.chunks[at].entries[next-c.chunks[at].first():]
-		part = part[:min(uint64(len(part)), uint64(span.Last-next+1))]
-		n := fitting(part, bytesMax-bytes, len(entries) == 0)
-		if len(entries) == 0 {
-			entries = slices.Clip(part[:n]) // shared as it is, unless more follows
-		} else {
-			entries = append(entries, part[:n]...)
-		}
-		if n < len(part) {
-			break
-		}
-		bytes += RecordBytes(part)
-		next += raft.Index(n)
+	span.Last = min(span.Last, c.last)
+	entries, whole := c.part(at, span, bytesMax, true)
+	if !whole || entries[len(entries)-1].Index == span.Last {
+		return slices.Clip(entries), first // shared as it is
 	}
-	return entries, first
+	return c.join(at, span, bytesMax), first
+}
+
+// part returns what a chunk has of a span, as much as fits into bytesMax bytes, and whether that is all.
+func (c *Cache) part(at int, span raft.Span, bytesMax int, must bool) (part []raft.Entry, whole bool) {
+	part = c.chunks[at].entries
+	if first := part[0].Index; span.After >= first {
+		part = part[span.After+1-first:]
+	}
+	if last := part[len(part)-1].Index; last > span.Last {
+		part = part[:len(part)-int(last-span.Last)]
+	}
+	n := fitting(part, bytesMax, must)
+	return part[:n], n == len(part)
+}
+
+// join returns what several chunks have of a span, as much as fits into bytesMax bytes but at least one entry.
+func (c *Cache) join(at int, span raft.Span, bytesMax int) []raft.Entry {
+	n, end := 0, at
+	for whole := true; whole && end < len(c.chunks) && c.chunks[end].first() <= span.Last; end++ {
+		var part []raft.Entry
+		part, whole = c.part(end, span, bytesMax, n == 0)
+		n += len(part)
+		bytesMax -= RecordBytes(part)
+	}
+	entries := make([]raft.Entry, 0, n)
+	for ; at < end; at++ {
+		part, _ := c.part(at, raft.Span{After: span.After, Last: span.After + raft.Index(n)}, math.MaxInt, true)
+		entries = append(entries, part...)
+	}
+	return entries
 }
 
 // fitting counts the entries from the front that fit into room bytes; the first does if it must.

@@ -167,6 +167,16 @@ func TestCache_IsTheEndOfANaiveLog(t *testing.T) {
 			for i, e := range got {
 				require.Equal(t, naive[int(first)-1+i].ID(), e.ID())
 			}
+			if len(got) > 0 {
+				at, bytes := rng.IntN(len(got)), rng.IntN(300)
+				span := raft.Span{After: got[at].Index - 1, Last: got[at].Index + raft.Index(rng.IntN(len(got)))}
+				want := got[at:min(len(got), int(span.Last-got[0].Index)+1)]
+				for len(want) > 1 && RecordBytes(want) > bytes {
+					want = want[:len(want)-1]
+				}
+				part, _ := c.Read(span, bytes)
+				require.Equal(t, want, part, "as much of a span as fits, but at least one entry")
+			}
 			require.Greater(t, first, raft.Index(0))
 			require.LessOrEqual(t, first, persisted+1, "what is not on the disk as it is now is here")
 		}

@@ -61,10 +61,14 @@ func (l Log) Fill(m raft.Message, bytesMax int) (piece, rest raft.Message, more 
 	if changed || last != a.Last && last.Index >= a.Last.Index {
 		return raft.Message{}, raft.Message{}, false, ErrStale
 	}
-	piece, rest = m, m
-	piece.Body = raft.AppendRequest{Prev: a.Prev, Last: last, Commit: a.Commit, Acknowledged: a.Acknowledged, Entries: entries, Generation: a.Generation}
-	rest.Body = raft.AppendRequest{Prev: last, Last: a.Last, Commit: a.Commit, Acknowledged: a.Acknowledged, Entries: nil, Generation: a.Generation}
-	return piece, rest, last != a.Last, nil
+	if more = last != a.Last; more {
+		left := a
+		left.Prev = last
+		rest, rest.Body = m, left
+	}
+	a.Last, a.Entries = last, entries
+	m.Body = a
+	return m, rest, more, nil
 }
 
 // Deliver takes what waits for one connection, joins rows of appends and calls send with each message that is
