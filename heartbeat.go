@@ -86,18 +86,21 @@ func (c *Core) heardFrom(from Peer) *progress {
 	if p == nil || p.state == stale {
 		return nil
 	}
-	if c.now.Mono-p.heard >= c.window(p) {
+	if c.silent(p) {
 		p.backAt = c.now.Mono
 	}
 	p.heard = c.now.Mono
 	return p
 }
 
+// silent reports whether a member has not been heard for so long that check-quorum does not count it.
+func (c *Core) silent(p *progress) bool { return c.now.Mono-p.heard >= c.window(p) }
+
 // heardLately reports whether a member has answered in this term, and within an election timeout. Who came
 // under load may have answered appends alone: no heartbeat was due to it.
 func (c *Core) heardLately(p *progress) bool {
 	answered := p.beats.echoed != RequestID{} || p.match > 0
-	return answered && c.now.Mono-p.heard < c.window(p)
+	return answered && !c.silent(p)
 }
 
 // window is how long a member that was heard counts as being there: an election timeout, but at least

@@ -3,12 +3,13 @@ package raft
 // onStalledDisk keeps a leader from leading on with a disk that stands still. Heartbeats need no disk, so
 // nobody else would campaign; its followers would commit, and its clients wait for ever.
 //
-//	"A leader whose disk has ended no write for DiskStallMax while one was waiting, and whose quorum
-//	without it persisted beyond its own mark, hands over; if all stall, it stays and refuses
-//	proposals. A disk that is slow, but ends its writes, has not stalled." (docs/divergence.md)
+//	"A leader whose disk has ended no write for DiskStallMax while one was waiting hands over if a
+//	quorum without it may be ahead: who is heard and has persisted beyond its mark, and who is not
+//	heard. If all who are heard stall, it stays and refuses proposals. A disk that is slow, but ends
+//	its writes, has not stalled." (docs/divergence.md)
 //
-// A quorum ahead has committed what this disk has not written, so hand-overs among slow disks are at most
-// as many as commits. One that does not win ends with its deadline, and the next step begins another.
+// Whoever it hands over to has persisted what this disk has not, so hand-overs among slow disks are at most
+// as many as entries. One that does not win ends with its deadline, and the next step begins another.
 func (c *Core) onStalledDisk() {
 	l := c.leader
 	stalled := c.diskStalled()
@@ -16,12 +17,14 @@ func (c *Core) onStalledDisk() {
 		c.note(Note{Kind: NoteDiskStalled, Index: c.disk.persisted})
 	}
 	l.stalled = stalled
-	if !stalled || l.transfer != nil || c.step.closing || !c.outrun() {
+	if !stalled || l.transfer != nil || c.step.closing || !c.mayBeOutrun() {
 		return
 	}
-	to := c.transferTarget("").peer.ID // the one that is furthest ahead
-	c.note(Note{Kind: NoteTransfer, Peer: to})
-	c.beginTransfer(&transfer{stall: true, to: to})
+	p := c.transferTarget("") // the one that is furthest ahead
+	assert(p != nil, "a leader that hears a quorum has somebody to hand over to")
+	assert(p.match > c.disk.persisted, "a stalled leader hands over to one that is ahead")
+	c.note(Note{Kind: NoteTransfer, Peer: p.peer.ID})
+	c.beginTransfer(&transfer{stall: true, to: p.peer.ID})
 }
 
 // diskStalled reports whether the disk has been at one write for too long. A leader refuses proposals then.
@@ -37,12 +40,14 @@ func (c *Core) stallsAt() Time {
 	return c.disk.busySince() + max(Time(c.cfg.DiskStallMax), slow)
 }
 
-// outrun reports whether a quorum of the voters, without this one, holds durably more of the log than it
-// does. Only who was heard lately counts: the others would not vote either.
-func (c *Core) outrun() bool {
+// mayBeOutrun reports whether a quorum of the voters, without this one, may hold durably more of the log
+// than it does. A voter that has not been heard for a while may: its link to this leader may be cut, and not
+// those to the others, who deny it pre-votes for as long as they hear this leader. A leader that hears a
+// quorum misses too few to be a quorum without one that is heard and ahead.
+func (c *Core) mayBeOutrun() bool {
 	ahead := c.leader.voterValues(0, func(p *progress) Index {
-		if !c.heardLately(p) {
-			return 0
+		if c.silent(p) {
+			return c.log.Last.Index
 		}
 		return p.match
 	})

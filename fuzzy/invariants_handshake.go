@@ -267,16 +267,3 @@ func (c *cluster) beyondPromise(n, peer *node) {
 	c.record(Record{Kind: "fault", Text: c.stats.Excuse})
 	c.phase = ended
 }
-
-// meetsQuorum reports whether a node takes messages of a majority of the voters from among some. A disk that
-// stands still remembers nobody who was started since: its leader does not hear that they could go on.
-func (n *node) meetsQuorum(among uint64) bool {
-	met := 0
-	for _, other := range n.c.nodes[:n.c.profile.Voters] {
-		admitted := other.core != nil && n.admits(other)
-		if among>>other.index&1 == 1 && (admitted || !n.c.profile.Node.Handshakes) {
-			met++
-		}
-	}
-	return met >= majority(n.c.profile.Voters)
-}

@@ -263,10 +263,6 @@ func (l *liveness) watchStall() {
 		l.staller, l.stalled = n, c.now()
 	}
 	stood := c.now() - l.stalled
-	if n := c.nodes[i]; stood > c.profile.Node.diskStallMax() && !n.meetsQuorum(l.core) {
-		n.crash() // its operator has to end it: it cannot hear that the others could go on
-		return
-	}
 	c.mustHold(stood <= c.profile.Node.diskStallMax()+stallUnits*c.profile.unit(), "L12",
 		"%s has led with a disk that stands still for %v, while nodes %b could go on\n%s", c.nodes[i].id, stood, l.core, c.describe())
 }

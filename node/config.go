@@ -37,8 +37,8 @@ type Config struct {
 
 	// DiskStallMax is how long a leader waits for one write to its disk. After that, or after three times
 	// what its slowest recent write took, if that is longer, it takes no proposals, and hands leadership
-	// over if the others' disks have gone on without it. A disk that is slow, but ends its writes, has not
-	// stalled. Default 1 s; at least 10 ms.
+	// over if a quorum of the others may have gone on without it: those that it does not hear may. A disk
+	// that is slow, but ends its writes, has not stalled. Default 1 s; at least 10 ms.
 	DiskStallMax time.Duration
 
 	raft.Limits

@@ -283,7 +283,7 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 		return "this member's disk was emptied: the cluster knows it with another incarnation"
 	case s.Role == raft.Leader && s.DiskStalled:
 		return fmt.Sprintf("%s leads in term %d, but its disk stands still: it takes no proposals, "+
-			"and hands over as soon as a quorum of the others is ahead of it", s.Leader, s.Term)
+			"and hands over as soon as a quorum of the others may be ahead of it", s.Leader, s.Term)
 	case s.Leader != "":
 		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
 	case len(s.Members) == 0:

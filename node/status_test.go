@@ -82,7 +82,7 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{seenFrom(raft.Follower, 3, "n2"), "no leader: n3 led in term 2", "no leader: n3 led in term 2"},
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
 		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk stands still: it takes no proposals, and hands over " +
-			"as soon as a quorum of the others is ahead of it"},
+			"as soon as a quorum of the others may be ahead of it"},
 		{founding, "", "no cluster yet: this member founds it once every member of the list has answered; " +
 			"n2 has not answered; n3 has not answered"},
 		{waiting, "", waits + "; if n1 is lost" + lost},

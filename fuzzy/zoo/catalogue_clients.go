@@ -101,7 +101,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T07", Before: true, Rule: "a leader whose disk stands still hands over", Bug: "it leads on",
-		Edits: []Edit{value("stall.go", `!stalled || l.transfer != nil || c.step.closing || !c.outrun()`,
+		Edits: []Edit{value("stall.go", `!stalled || l.transfer != nil || c.step.closing || !c.mayBeOutrun()`,
 			`c.now.Mono >= 0`)},
 		Expect: "L12", Seen: "etcd #13527, #15247; hashicorp/raft #503, #612",
 		Profiles: []string{"disk"}, MustKill: true,
@@ -123,6 +123,12 @@ var transfers = []Mutant{
 		Edits:  []Edit{instead("propose.go", `return RefusedStalled`, `return 0`)},
 		Expect: "N10",
 		Test:   &Test{".", "TestStall"},
+	},
+	{
+		ID: "T11", Before: true, Rule: "whom a stalled leader does not hear may go on without it", Bug: "only who is heard counts",
+		Edits:  []Edit{value("stall.go", `c.silent(p)`, `false`)},
+		Expect: "S2, L12", MustKill: true,
+		Test: &Test{".", "TestStall"},
 	},
 }
 

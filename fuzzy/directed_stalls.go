@@ -1,0 +1,109 @@
+package fuzzy
+
+import "github.com/coxswain/raft/internal/sim"
+
+// stallScenarios: a leader whose disk stands still, and who does not hear all that could go on without it.
+var stallScenarios = []scenario{
+	{
+		name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut,
+		about:  "a leader whose disk stands still hands over to a follower that reaches the one whom it does not",
+		source: "Howard and Abraham 2020",
+	},
+	{
+		name: "stalled-and-unheard", voters: 5, play: stalledAndUnheard,
+		about: "a leader whose disk stands still, and that the answers of two followers do not reach, hands over " +
+			"although another disk stands still, too",
+	},
+	{
+		name: "stalled-before-a-restart", voters: 3, shape: shakingHands, play: stalledBeforeARestart,
+		about: "a leader whose disk stands still cannot remember the start of a follower, and hands over to the other",
+	},
+	{
+		name: "stalled-with-the-others", voters: 3, play: stalledWithTheOthers,
+		about: "a leader whose disk stands still leads on, and answers reads, where the other disks do, too",
+	},
+}
+
+func shakingHands(p *Profile) { p.Node.Handshakes = true }
+
+// stallTimeouts is DiskStallMax and then an election, in election timeouts.
+func (d *director) stallTimeouts() float64 {
+	return float64(d.c.profile.Node.diskStallMax())/float64(d.c.profile.ElectionTimeout) + 5
+}
+
+// stalls has the disk of a leader stand still at a write that another member stores.
+func (d *director) stalls(leader, ahead *node) {
+	d.stall(leader)
+	d.write(leader, 1)
+	d.until(string(ahead.id)+" stores what the leader does not", func() bool {
+		return ahead.status.Persisted == leader.last() && leader.status.Persisted < leader.last()
+	})
+}
+
+// goesOn: a member that has all that its leader had takes over, and the leader comes back to follow it.
+func (d *director) goesOn(next *node) {
+	d.expect(d.stallTimeouts(), string(next.id)+" leads", next.leads)
+	d.written(next)
+	d.always(10, "it leads on", d.reignsOn(next))
+	for _, n := range d.c.nodes {
+		d.flow(n)
+	}
+	d.heal()
+	d.expect(15, "all are equal", d.equal)
+}
+
+func stalledBehindACut(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.c.faulted("a and c do not see each other")
+	d.c.net.Links.CutBoth(sim.Partitions, a.index, c.index)
+	d.until("c has given up on a", func() bool { return c.status.Leader == "" })
+	d.stalls(a, b)
+	d.goesOn(b)
+}
+
+// d and e are the quorum with c, and store what a has sent; a does not hear of it.
+func stalledAndUnheard(d *director) {
+	a, b, c, dd, e := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2], d.c.nodes[3], d.c.nodes[4]
+	d.found()
+	d.c.faulted("a does not hear d and e")
+	d.c.net.Links.Cut(sim.Partitions, dd.index, a.index)
+	d.c.net.Links.Cut(sim.Partitions, e.index, a.index)
+	d.stall(b)
+	d.stalls(a, c)
+	d.until("d and e store it, too", func() bool {
+		return dd.status.Persisted == a.last() && e.status.Persisted == a.last()
+	})
+	d.goesOn(c)
+}
+
+func stalledBeforeARestart(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.found()
+	d.stalls(a, b)
+	d.crash(c)
+	d.start(c)
+	d.given("a does not take messages of c", !a.admits(c))
+	d.expect(d.stallTimeouts(), "b leads", b.leads)
+	d.given("a does not do so yet", !a.admits(c))
+	d.goesOn(b)
+}
+
+func stalledWithTheOthers(d *director) {
+	a := d.c.nodes[0]
+	d.found()
+	reigns := d.reignsOn(a)
+	for _, n := range d.c.nodes {
+		d.stall(n)
+	}
+	d.write(a, 1)
+	d.always(d.stallTimeouts(), "a leads on", reigns)
+	read := d.read(a)
+	d.expect(2, "a answers a read", func() bool { return d.state(read) == answeredWell })
+	for _, n := range d.c.nodes {
+		d.flow(n)
+	}
+	d.expect(1, "what waited is committed", func() bool { return a.status.Commit == a.last() })
+	d.written(a)
+	d.always(5, "a leads on", reigns)
+}
