@@ -12,6 +12,9 @@ import (
 // patience bounds every wait. It says that something does not happen at all, never that it is slow.
 const patience = 30 * time.Second
 
+// resendAfter is how long a message that may be lost is waited for.
+const resendAfter = 100 * time.Millisecond
+
 // EventKind says which method of the Endpoint was called.
 type EventKind string
 
@@ -131,16 +134,24 @@ func (r *Recorder) Count() int {
 // goroutine at a time may wait.
 func (r *Recorder) Await(t *testing.T, what string, accept func(Event) bool) Event {
 	t.Helper()
-	deadline := time.NewTimer(patience)
+	e, ok := r.await(patience, accept)
+	if !ok {
+		t.Fatalf("%s: %s did not happen within %v", r.Self.From.ID, what, patience)
+	}
+	return e
+}
+
+func (r *Recorder) await(wait time.Duration, accept func(Event) bool) (Event, bool) {
+	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	for {
 		if e, ok := r.take(accept); ok {
-			return e
+			return e, true
 		}
 		select {
 		case <-r.changed:
 		case <-deadline.C:
-			t.Fatalf("%s: %s did not happen within %v", r.Self.From.ID, what, patience)
+			return Event{}, false
 		}
 	}
 }

@@ -3,8 +3,12 @@
 package transporttest
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
 )
@@ -19,6 +23,24 @@ type Harness struct {
 	// a peer that does not read. Nil: a transport whose Send lasts as long as the peer's Receive,
 	// which skips that test.
 	Stuck func(t *testing.T) (n Network, writeTimeout time.Duration)
+	// Profile says what the transport does not promise. Zero: it is like TCP.
+	Profile Profile
+}
+
+// Profile is what a transport may lack, and still keep the contract of raft.Transport. Each field says which checks it
+// changes; all others apply to every transport. Messages in calls are Connectionless, datagrams both.
+//
+// Every transport has the handshake: the hello of a peer is checked before any of its messages is taken.
+// No check sends an append with more entries than the transport's AppendBytesMax allows.
+type Profile struct {
+	// Connectionless: nothing breaks when a peer ends or restarts, or when a message is refused. The transport
+	// finds out by silence, within seconds, and calls Lost without knowing whether anybody listens. Left out is
+	// "the end of a peer is told at once, and then that nobody listens"; elsewhere Lost may come with refused or
+	// without, and a message that claims another sender is dropped and nothing else happens.
+	Connectionless bool
+	// Unordered: messages may be lost, doubled, or overtake each other. Left out are "each lane keeps the order of
+	// its messages" and "a batch of many megabytes arrives whole"; elsewhere a message is sent until it arrives.
+	Unordered bool
 }
 
 // Network makes the transports of one test.
@@ -30,15 +52,25 @@ type Network interface {
 	Address(id raft.NodeID) string
 }
 
+// The rules that a Profile leaves out.
+const (
+	ruleOrder    = "each lane keeps the order of its messages"
+	ruleBigBatch = "a batch of many megabytes arrives whole"
+	ruleEnd      = "the end of a peer is told at once, and then that nobody listens"
+)
+
 // Run runs the suite, one subtest for each line of the contract.
 func Run(t *testing.T, h Harness) {
+	leftOut := map[string]bool{
+		ruleOrder: h.Profile.Unordered, ruleBigBatch: h.Profile.Unordered, ruleEnd: h.Profile.Connectionless,
+	}
 	tests := []struct {
 		rule string
 		test func(*testing.T, *world)
 	}{
 		{"every type of message arrives as it was sent", testEveryMessage},
-		{"each lane keeps the order of its messages", testOrder},
-		{"a batch of many megabytes arrives whole", testBigBatch},
+		{ruleOrder, testOrder},
+		{ruleBigBatch, testBigBatch},
 		{"a handshake tells each side all that the other says", testHandshakeBothSides},
 		{"a refusal reaches the caller with every field", testRefusal},
 		{"a caller who wants another member is refused", testWrongID},
@@ -46,7 +78,7 @@ func Run(t *testing.T, h Harness) {
 		{"an answer of another member than the dialed one is not believed", testAnotherAnswers},
 		{"the caller too may find fault with its peer", testCallerRefuses},
 		{"a message that claims another sender does not arrive", testWrongSender},
-		{"the end of a peer is told at once, and then that nobody listens", testLostThenRefused},
+		{ruleEnd, testLostThenRefused},
 		{"a peer that returns on its address is connected again", testRestart},
 		{"a send to a peer without a connection fails at once", testNotConnected},
 		{"Connect replaces the list of peers", testConnectReplaces},
@@ -60,7 +92,10 @@ func Run(t *testing.T, h Harness) {
 	}
 	for _, row := range tests {
 		t.Run(row.rule, func(t *testing.T) {
-			within(t, func(t *testing.T) { row.test(t, newWorld(t, h.Network(t))) })
+			if leftOut[row.rule] {
+				t.Skip("the transport's Profile leaves this check out")
+			}
+			within(t, func(t *testing.T) { row.test(t, newWorld(t, h.Network(t), h.Profile)) })
 		})
 	}
 	t.Run("a send to a stuck peer ends by the write deadline", func(t *testing.T) {
@@ -69,7 +104,7 @@ func Run(t *testing.T, h Harness) {
 		}
 		within(t, func(t *testing.T) {
 			n, writeTimeout := h.Stuck(t)
-			testStuckPeer(t, newWorld(t, n), writeTimeout)
+			testStuckPeer(t, newWorld(t, n, h.Profile), writeTimeout)
 		})
 	})
 }
@@ -77,11 +112,14 @@ func Run(t *testing.T, h Harness) {
 // world is the members of one test.
 type world struct {
 	network Network
+	profile Profile
 	open    map[raft.NodeID]raft.Transport
+
+	delivered []raft.Message
 }
 
-func newWorld(t *testing.T, n Network) *world {
-	w := &world{network: n, open: map[raft.NodeID]raft.Transport{}}
+func newWorld(t *testing.T, n Network, p Profile) *world {
+	w := &world{network: n, profile: p, open: map[raft.NodeID]raft.Transport{}}
 	t.Cleanup(func() {
 		for _, tr := range w.open {
 			_ = tr.Close() // a test that needs it closes, and looks, itself
@@ -99,10 +137,16 @@ type member struct {
 // start starts the transport of the recorder's member.
 func (w *world) start(t *testing.T, r *Recorder) member {
 	t.Helper()
-	tr := w.network.New(t, r.Self.From.ID)
-	w.open[r.Self.From.ID] = tr
+	return w.startAt(t, r.Self.From.ID, r)
+}
+
+// startAt starts the recorder's member on the address of that member, which may be another.
+func (w *world) startAt(t *testing.T, id raft.NodeID, r *Recorder) member {
+	t.Helper()
+	tr := w.network.New(t, id)
+	w.open[id] = tr
 	if err := tr.Start(r); err != nil {
-		t.Fatalf("start %s: %v", r.Self.From.ID, err)
+		t.Fatalf("start %s: %v", id, err)
 	}
 	return member{tr, r}
 }
@@ -123,6 +167,40 @@ func (w *world) pair(t *testing.T) (a, b member) {
 	a.Connect(w.at("b"))
 	a.AwaitUp(t, "b")
 	return a, b
+}
+
+// awaitGone waits until the member has found out that the peer has ended.
+func (w *world) awaitGone(t *testing.T, m member, peer raft.NodeID) {
+	t.Helper()
+	m.Await(t, "the end of "+string(peer), func(e Event) bool {
+		return e.Kind == EventLost && e.Peer == peer && (e.Refused || w.profile.Connectionless)
+	})
+}
+
+// deliver sends the message, again and again if the transport may lose it, and returns the first one that arrives
+// and is none of those that were delivered before.
+func (w *world) deliver(t *testing.T, from, to member, m raft.Message) raft.Message {
+	t.Helper()
+	for {
+		require.NoError(t, from.Send(to.Self.From.ID, laneOf(m), []raft.Message{m}))
+		wait := patience
+		if w.profile.Unordered {
+			wait = resendAfter
+		}
+		e, ok := to.await(wait, func(e Event) bool {
+			return e.Kind == EventReceived && !slices.ContainsFunc(w.delivered, func(d raft.Message) bool { return assert.ObjectsAreEqual(d, e.Message) })
+		})
+		if ok {
+			assert.Equal(t, from.Self.From.ID, e.Peer)
+			if w.profile.Unordered { // it may come once more
+				w.delivered = append(w.delivered, e.Message)
+			}
+			return e.Message
+		}
+		if !w.profile.Unordered {
+			t.Fatalf("%s: a message did not arrive within %v", to.Self.From.ID, patience)
+		}
+	}
 }
 
 func (m member) peer() raft.Peer { return m.Self.From }

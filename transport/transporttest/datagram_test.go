@@ -1,0 +1,276 @@
+package transporttest_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/transport/transporttest"
+)
+
+const (
+	greetEvery     = 20 * time.Millisecond
+	silenceMax     = 300 * time.Millisecond
+	datagramMax    = 60 << 10
+	datagramAppend = 32 << 10
+)
+
+// A datagram begins with what it is.
+const (
+	isHello byte = iota
+	isAnswer
+	isMessage
+)
+
+// datagrams is a transport of one's own: each hello, answer and message is a datagram on loopback. A peer that
+// answers hellos is up; one that is silent is lost.
+type datagrams struct {
+	socket   *net.UDPConn
+	endpoint raft.Endpoint
+	ending   chan struct{}
+	tasks    sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	peers   map[raft.NodeID]*datagramPeer
+	callers map[string]raft.Peer // whose hello was accepted, by address
+}
+
+// datagramPeer is one that Connect named.
+type datagramPeer struct {
+	address *net.UDPAddr
+	boot    uint64 // of the hello that made it up
+	heard   time.Time
+	status  raft.PeerStatus
+}
+
+func (d *datagrams) Start(e raft.Endpoint) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return raft.ErrClosed
+	}
+	d.endpoint = e
+	d.tasks.Go(d.read)
+	d.tasks.Go(d.greet)
+	return nil
+}
+
+func (d *datagrams) Connect(peers []raft.Member) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	named := map[raft.NodeID]*datagramPeer{}
+	for _, m := range peers {
+		address, err := net.ResolveUDPAddr("udp", m.Address)
+		if d.closed || err != nil || d.endpoint.Hello(m.ID).From.ID == m.ID {
+			continue
+		}
+		named[m.ID] = &datagramPeer{address: address}
+		if known := d.peers[m.ID]; known != nil {
+			named[m.ID] = known
+		}
+	}
+	for id, p := range d.peers {
+		if named[id] == nil && p.status.Connected && !d.closed {
+			d.endpoint.Lost(id, false)
+		}
+	}
+	d.peers = named
+}
+
+func (d *datagrams) Send(to raft.NodeID, _ raft.Lane, batch []raft.Message) error {
+	d.mu.Lock()
+	p := d.peers[to]
+	up := p != nil && p.status.Connected && !d.closed
+	d.mu.Unlock()
+	if !up {
+		return fmt.Errorf("%q is not up", to)
+	}
+	var failed error
+	for _, m := range batch {
+		frame, err := transport.EncodeMessage(m)
+		if err == nil && len(frame) > datagramMax {
+			err = transport.ErrOversized
+		}
+		if err == nil {
+			err = d.write(p.address, isMessage, frame)
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+func (d *datagrams) write(to *net.UDPAddr, what byte, b []byte) error {
+	_, err := d.socket.WriteToUDP(append([]byte{what}, b...), to)
+	return err
+}
+
+func (d *datagrams) AppendBytesMax() int { return datagramAppend }
+
+func (d *datagrams) Peer(id raft.NodeID) raft.PeerStatus {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.peers[id]; p != nil {
+		return p.status
+	}
+	return raft.PeerStatus{}
+}
+
+func (d *datagrams) Close() error {
+	d.mu.Lock()
+	if !d.closed {
+		d.closed = true
+		close(d.ending)
+		_ = d.socket.Close() // loopback: nothing is lost that was not lost before
+	}
+	d.mu.Unlock()
+	d.tasks.Wait()
+	return nil
+}
+
+// greet says hello to every peer, again and again, and notices who is silent.
+func (d *datagrams) greet() {
+	tick := time.NewTicker(greetEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.ending:
+			return
+		case <-tick.C:
+		}
+		d.mu.Lock()
+		for id, p := range d.peers {
+			if p.status.Connected && time.Since(p.heard) > silenceMax {
+				d.lose(id, p, errors.New("it is silent"))
+			}
+			_ = d.write(p.address, isHello, transport.EncodeHello(d.endpoint.Hello(id))) // it may be lost, too
+		}
+		d.mu.Unlock()
+	}
+}
+
+// lose is called with d.mu held.
+func (d *datagrams) lose(id raft.NodeID, p *datagramPeer, why error) {
+	p.status = raft.PeerStatus{Err: why}
+	d.endpoint.Lost(id, false)
+}
+
+func (d *datagrams) read() {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, from, err := d.socket.ReadFromUDP(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil || n == 0 {
+			continue
+		}
+		d.mu.Lock()
+		what, b := buffer[0], append([]byte(nil), buffer[1:n]...)
+		switch {
+		case d.closed:
+		case what == isHello:
+			d.onHello(from, b)
+		case what == isAnswer:
+			d.onAnswer(from, b)
+		case what == isMessage:
+			d.onMessage(from, b)
+		}
+		d.mu.Unlock()
+	}
+}
+
+func (d *datagrams) onHello(from *net.UDPAddr, b []byte) {
+	h, refusal, err := transport.DecodeOpening(b)
+	if err != nil || refusal != nil {
+		return
+	}
+	if r := d.endpoint.Check(h); r != nil {
+		delete(d.callers, from.String())
+		_ = d.write(from, isAnswer, transport.EncodeRefusal(*r))
+		return
+	}
+	d.callers[from.String()] = h.From
+	_ = d.write(from, isAnswer, transport.EncodeHello(d.endpoint.Hello(h.From.ID)))
+}
+
+func (d *datagrams) onAnswer(from *net.UDPAddr, b []byte) {
+	for id, p := range d.peers {
+		if p.address.String() != from.String() {
+			continue
+		}
+		h, refusal, err := transport.DecodeOpening(b)
+		switch {
+		case err != nil:
+			d.lose(id, p, err)
+		case refusal != nil:
+			p.status = raft.PeerStatus{Err: refusal}
+			d.endpoint.Refused(id, *refusal)
+		case h.From.ID != id:
+			d.lose(id, p, fmt.Errorf("%q answers in its place", h.From.ID))
+		default:
+			d.onHelloOf(id, p, h)
+		}
+	}
+}
+
+// onHelloOf takes the answer of the peer itself. The same start that was checked before is not checked again.
+func (d *datagrams) onHelloOf(id raft.NodeID, p *datagramPeer, h raft.Hello) {
+	p.heard = time.Now()
+	if p.status.Connected && p.boot == h.Boot {
+		return
+	}
+	if r := d.endpoint.Check(h); r != nil {
+		d.lose(id, p, r)
+		return
+	}
+	if p.status.Connected {
+		d.lose(id, p, errors.New("it was started again"))
+	}
+	p.boot, p.status = h.Boot, raft.PeerStatus{Connected: true}
+	d.endpoint.Up(h)
+}
+
+// onMessage takes messages from accepted callers alone, in their own name.
+func (d *datagrams) onMessage(from *net.UDPAddr, b []byte) {
+	m, err := transport.DecodeMessage(b)
+	if caller := d.callers[from.String()]; err == nil && caller.ID != "" && m.From == caller {
+		d.endpoint.Receive(caller.ID, []raft.Message{m})
+	}
+}
+
+// loopback is where the datagrams of one test go.
+type loopback struct{ addresses map[raft.NodeID]string }
+
+func (l *loopback) New(t *testing.T, id raft.NodeID) raft.Transport {
+	bind, known := l.addresses[id]
+	if !known {
+		bind = "127.0.0.1:0"
+	}
+	address, err := net.ResolveUDPAddr("udp", bind)
+	require.NoError(t, err)
+	socket, err := net.ListenUDP("udp", address)
+	require.NoError(t, err)
+	l.addresses[id] = socket.LocalAddr().String()
+	return &datagrams{
+		socket: socket, ending: make(chan struct{}), peers: map[raft.NodeID]*datagramPeer{}, callers: map[string]raft.Peer{},
+	}
+}
+
+func (l *loopback) Address(id raft.NodeID) string { return l.addresses[id] }
+
+// A transport without connections, whose messages may be lost and overtake each other, keeps the contract that is
+// left: the suite and the codecs need nothing of transport.TCP.
+func TestDatagrams_KeepTheContract(t *testing.T) {
+	transporttest.Run(t, transporttest.Harness{
+		Network: func(*testing.T) transporttest.Network { return &loopback{addresses: map[raft.NodeID]string{}} },
+		Profile: transporttest.Profile{Connectionless: true, Unordered: true},
+	})
+}
