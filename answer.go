@@ -55,7 +55,7 @@ func (c *Core) growAnswers(n int) {
 
 // refuseTicket says no, and who to ask instead.
 func (c *Core) refuseTicket(t Ticket) {
-	a := Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.leaderID}
+	a := Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.termLeader.id}
 	switch {
 	case c.step.closing:
 		a.Refusal = RefusedClosing

@@ -29,7 +29,7 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		return
 	}
 	assert(c.log.has(r.Last), "an accepted append is in the log")
-	c.follower.proved = max(c.follower.proved, r.Last.Index)
+	c.termLeader.proved = max(c.termLeader.proved, r.Last.Index)
 	c.followCommit(r.Commit)
 	c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)
 }
@@ -47,7 +47,7 @@ func (c *Core) adopt(entries []Entry) bool {
 		if c.log.has(e.ID()) {
 			continue
 		}
-		if e.Index <= max(c.log.commit, c.follower.proved) {
+		if e.Index <= max(c.log.commit, c.termLeader.proved) {
 			return false
 		}
 		if e.Index <= c.log.Last.Index {
@@ -66,7 +66,7 @@ func (c *Core) adopt(entries []Entry) bool {
 //
 // The last new entry is the last one that this term's leader has proved to match, by any append.
 func (c *Core) followCommit(leaderCommit Index) {
-	c.commitTo(min(leaderCommit, c.follower.proved))
+	c.commitTo(min(leaderCommit, c.termLeader.proved))
 }
 
 // malformed says what no correct leader would send, or "".

@@ -83,7 +83,7 @@ func (c *Core) outgrow(took Time) {
 	for a.doublings < doublingsMax && c.wait() < took {
 		a.doublings++
 	}
-	if c.leaderID == "" {
+	if c.termLeader.id == "" {
 		c.resetElectionDeadline() // the attempt under way gets the longer wait, too
 	}
 }

@@ -8,7 +8,7 @@ type Leadership struct {
 }
 
 // Leadership returns who leads. It allocates nothing.
-func (c *Core) Leadership() Leadership { return Leadership{c.hard.Term, c.leaderID, c.role()} }
+func (c *Core) Leadership() Leadership { return Leadership{c.hard.Term, c.termLeader.id, c.role()} }
 
 // CoreStatus is all that a core can say of itself.
 type CoreStatus struct {

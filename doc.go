@@ -39,6 +39,7 @@
 //	output.go        what must be done, in order, and how a Step gathers it
 //	message.go       the RPCs, in the paper's names
 //	election.go      timeouts, pre-vote, votes, stickiness; attempts.go: elections where all is slow
+//	follower.go      whom a member follows
 //	append.go        a follower receives entries
 //	leader.go        a leader's state and deadlines; propose.go: it takes commands
 //	replicate.go     it sends entries and counts answers; heartbeat.go: heartbeats, rounds, check-quorum

@@ -56,8 +56,7 @@ func (c *Core) hearsLeader() bool {
 	if c.leader != nil {
 		return true
 	}
-	heard := c.leaderID != "" && c.leaderID == c.follower.led.ID
-	return heard && c.now.Mono-c.follower.heard < c.electionTimeout()
+	return c.termLeader.isHeard() && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
 // disturbs reports whether a message asks for a vote in a newer term, of a member that hears a leader. One
@@ -65,34 +64,6 @@ func (c *Core) hearsLeader() bool {
 func (c *Core) disturbs(m Message) bool {
 	r, asks := m.Body.(VoteRequest)
 	return asks && !r.Transfer && c.hearsLeader()
-}
-
-// otherLeads reports whether somebody else is known to lead the present term:
-//
-//	"Election Safety: at most one leader can be elected in a given term." (Figure 3)
-func (c *Core) otherLeads(p Peer) bool {
-	return c.leader != nil || c.follower.led != Peer{} && c.follower.led != p
-}
-
-// hear takes note of a message of this term's leader.
-//
-//	"If AppendEntries RPC received from new leader: convert to follower." (Figure 2, Candidates)
-func (c *Core) hear(leader Peer) {
-	assert(!c.otherLeads(leader), "two leaders of one term never hear each other")
-	c.follower.led = leader
-	if c.follower.resigned {
-		return
-	}
-	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
-	if c.leaderID != leader.ID || c.candidate != nil {
-		c.becomeFollower(c.hard.Term, leader.ID)
-	}
-	c.follower.heard = c.now.Mono
-	c.follower.graced = false
-	if c.follower.attempts.any() && c.committedOwn() {
-		c.calm() // while nobody writes, no other commit would
-	}
-	c.resetElectionDeadline()
 }
 
 // onElectionTimeout starts an election:
@@ -178,7 +149,7 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	}
 	reply := PreVoteReply{ID: r.ID, Granted: why == Granted}
 	if c.hearsLeader() {
-		why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.leaderID
+		why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.id
 	} else if why == Granted && c.boundByVote(m.From) {
 		why, reply.Granted = DeniedBound, false
 	}
@@ -249,7 +220,7 @@ func (c *Core) countVotes() {
 // onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked
 // that the message is of this very term: it marks the next term's requests, and no others.
 func (c *Core) onTimeoutNow(from Peer) {
-	if c.leader != nil || c.leaderID != from.ID || !c.mayCampaign() {
+	if c.leader != nil || c.termLeader.id != from.ID || !c.mayCampaign() {
 		return
 	}
 	c.note(Note{Kind: NoteTimeoutNow, Peer: from.ID})
@@ -259,10 +230,10 @@ func (c *Core) onTimeoutNow(from Peer) {
 // onSteppedDown takes the word of this term's leader that it leads no more: its followers need not wait
 // for its silence. They stand as after a lost connection, soon and not all at once.
 func (c *Core) onSteppedDown(from Peer) {
-	if c.follower.led != from || c.leaderID != from.ID {
+	if c.termLeader.elected != from || c.termLeader.id != from.ID {
 		return
 	}
-	c.follower.resigned = true
+	c.termLeader.resigned = true
 	c.note(Note{Kind: NoteSteppedDown, Peer: from.ID})
 	c.becomeFollower(c.hard.Term, "")
 	spread := min(c.room()*Time(len(c.config().Voters())), c.wait())

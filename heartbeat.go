@@ -42,7 +42,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	c.hear(m.From)
 	c.followCommit(h.Commit)
 	if (h.Round != RequestID{}) {
-		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.follower.proved), Wall: c.now.Wall})
+		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall})
 	}
 }
 

@@ -35,8 +35,9 @@ func (c *Core) checkState() {
 	assert(l.Last.Term <= c.hard.Term, "no entry is newer than the current term")
 	assert((l.Last.Index == 0) == (l.Founding == nil), "a log begins with the founding of its cluster")
 	assert(c.leader == nil || c.candidate == nil, "a member has one role")
-	assert(c.leader == nil || c.leaderID == c.self.ID, "a leader knows that it leads")
-	assert(c.leader != nil || c.leaderID != c.self.ID, "nobody follows itself")
+	assert(c.leader == nil || c.termLeader.id == c.self.ID, "a leader knows that it leads")
+	assert(c.leader != nil || c.termLeader.id != c.self.ID, "nobody follows itself")
+	assert(c.termLeader.id == "" || c.termLeader.elected == Peer{} || c.termLeader.isHeard(), "whom a member follows leads its term")
 	assert(c.founder == nil || c.hard.Term == 0, "a cluster is founded before its first term")
 	assert(c.hard.Term > 0 || c.leader == nil && c.candidate == nil, "nobody campaigns or leads in term 0")
 	for i := 1; i < len(l.Runs); i++ {
@@ -82,6 +83,6 @@ func (c *Core) checkLeader() {
 // State prints the core for a bug report.
 func (c *Core) State() string {
 	return fmt.Sprintf("%v term=%d vote=%v leader=%q last=%v persisted=%d commit=%d handed=%d applied=%d durable=%+v pending=%d",
-		c.role(), c.hard.Term, c.hard.Vote, c.leaderID, c.log.Last, c.disk.persisted, c.log.commit,
+		c.role(), c.hard.Term, c.hard.Vote, c.termLeader.id, c.log.Last, c.disk.persisted, c.log.commit,
 		c.log.handed, c.log.applied, c.disk.hard, len(c.disk.pending))
 }

@@ -121,7 +121,7 @@ func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool)
 // has proved the entry to match before: that is a fault of another kind, and the message is refused.
 func (c *Core) contradicted(leader Peer, r AppendRequest) bool {
 	ours, theirs, found := c.contradiction(r)
-	if !found || ours.Term >= c.hard.Term || ours.Index <= c.follower.proved || !c.names(leader) {
+	if !found || ours.Term >= c.hard.Term || ours.Index <= c.termLeader.proved || !c.names(leader) {
 		return false
 	}
 	c.mark(Mark{

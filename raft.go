@@ -39,30 +39,18 @@ type Core struct {
 	rng  *rand.Rand
 	now  Now
 
-	hard      HardState // currentTerm, votedFor
-	log       log
-	disk      disk
-	leaderID  NodeID // whom this member follows; itself as leader; "" if none is known
-	follower  follower
-	candidate *candidate // non-nil exactly while pre-candidate or candidate
-	leader    *leader    // non-nil exactly while leader
-	founder   *founder   // non-nil exactly while this member founds a cluster
-	clients   clients    // tickets that outlive a role
-	clocks    clocks     // of the other voters, for the stamps of entries
-	step      step       // what the running Step has gathered
-}
-
-// follower is the state of a member as a listener; it is used in every role but leader.
-type follower struct {
-	deadline Time // of the election timeout
-	// roomUntil is how far the deadline may be put off for another's election; 0: it was not, since it was drawn.
-	roomUntil Time
-	heard     Time     // when a message of a leader last came; 0: never in this life
-	proved    Index    // this term's leader has proved that the log matches its own up to here
-	led       Peer     // who was heard to lead the present term: nobody else can
-	resigned  bool     // and has said that it leads no more: what comes late from it is no sign of a leader
-	graced    bool     // the timer was restarted after a gap, and no leader has been heard since
-	attempts  attempts // to be elected
+	hard HardState // currentTerm, votedFor
+	log  log
+	disk disk
+	// termLeader is who leads the present term, as far as this member knows.
+	termLeader termLeader
+	follower   follower
+	candidate  *candidate // non-nil exactly while pre-candidate or candidate
+	leader     *leader    // non-nil exactly while leader
+	founder    *founder   // non-nil exactly while this member founds a cluster
+	clients    clients    // tickets that outlive a role
+	clocks     clocks     // of the other voters, for the stamps of entries
+	step       step       // what the running Step has gathered
 }
 
 // NewCore returns a core that goes on from what was stored, and its first Output. It fails with
@@ -331,7 +319,7 @@ func (c *Core) refuse(m Message, why string) {
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
 	c.hard = HardState{Term: term}
-	c.follower.proved, c.follower.led, c.follower.resigned = 0, Peer{}, false
+	c.termLeader = termLeader{}
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 }
 
@@ -347,7 +335,7 @@ func (c *Core) setRole(leaderID NodeID, cand *candidate, lead *leader) {
 	if c.leader != nil {
 		c.retire(c.leader)
 	}
-	c.leaderID, c.candidate, c.leader = leaderID, cand, lead
+	c.termLeader.id, c.candidate, c.leader = leaderID, cand, lead
 	c.onLeaderKnown()
 }
 
@@ -390,11 +378,11 @@ func (c *Core) becomeCandidate() {
 // becomeLeader takes office: a no-op of its own term lets it commit what came before (§5.4.2, §8).
 func (c *Core) becomeLeader() {
 	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only who stands in this term becomes its leader")
-	assert(c.follower.led == Peer{}, "at most one leader is elected in a term")
+	assert(c.termLeader.elected == Peer{}, "at most one leader is elected in a term")
 	assert(c.disk.hard == c.hard, "a leader's term and own vote are durable")
 	roundTrip := c.now.Mono - c.follower.attempts.ballot.asked
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
-	c.follower.led = c.self
+	c.termLeader.elected = c.self
 	c.setRole(c.self.ID, nil, c.newLeader(roundTrip))
 	c.note(Note{Kind: NoteLeader})
 	c.appendOwn(Entry{Kind: EntryNoop})

@@ -45,7 +45,7 @@ func (r *leaderReads) waiting() bool { return len(r.next)+len(r.now) > 0 }
 //	cluster." (dissertation §6.4)
 func (c *Core) requestRead(t Ticket) {
 	switch {
-	case c.step.closing || c.leader == nil && c.leaderID == "":
+	case c.step.closing || c.leader == nil && c.termLeader.id == "":
 		c.refuseTicket(t)
 	case c.readsWaiting() >= c.cfg.ProposalsMax:
 		c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedOverloaded})
@@ -124,14 +124,14 @@ func (c *Core) askLeader() {
 func (c *Core) sendReadRequest() {
 	c.clients.resendAt = c.now.Mono + c.clients.pause
 	c.clients.pause = min(2*c.clients.pause, 2*c.electionTimeout())
-	if m, ok := c.config().Member(c.leaderID); ok {
+	if m, ok := c.config().Member(c.termLeader.id); ok {
 		c.send(m.Peer(), ReadRequest{ID: c.clients.request})
 	}
 }
 
 func (c *Core) onReadReply(from Peer, r ReadReply) {
 	f := &c.clients
-	if len(f.asked) == 0 || f.request != r.ID || from.ID != c.leaderID {
+	if len(f.asked) == 0 || f.request != r.ID || from.ID != c.termLeader.id {
 		return
 	}
 	for _, t := range f.asked {
@@ -169,7 +169,7 @@ func (c *Core) onClientDeadlines() {
 	}
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline {
 		for _, t := range f.asked {
-			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedTimedOut, Leader: c.leaderID})
+			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedTimedOut, Leader: c.termLeader.id})
 		}
 		f.asked = f.asked[:0]
 		c.askLeader()

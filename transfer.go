@@ -143,7 +143,7 @@ func (c *Core) cancelTransfer(why RefusalKind) {
 		return
 	}
 	if !t.stall {
-		c.answer(Answer{Ticket: t.ticket, Kind: AnswerRefused, Refusal: why, Leader: c.leaderID})
+		c.answer(Answer{Ticket: t.ticket, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
 	}
 	c.leader.transfer = nil
 }
@@ -160,14 +160,14 @@ func (c *Core) beginHandover(l *leader, t *transfer) {
 // advanceHandover answers the ticket once somebody leads.
 func (c *Core) advanceHandover() {
 	h := c.clients.handover
-	if h == nil || c.leaderID == "" {
+	if h == nil || c.termLeader.id == "" {
 		return
 	}
-	if c.leaderID == c.self.ID || h.named && c.leaderID != h.to {
+	if c.termLeader.id == c.self.ID || h.named && c.termLeader.id != h.to {
 		c.cancelHandover(RefusedTimedOut)
 		return
 	}
-	c.answer(Answer{Ticket: h.ticket, Kind: AnswerTransferred, Leader: c.leaderID})
+	c.answer(Answer{Ticket: h.ticket, Kind: AnswerTransferred, Leader: c.termLeader.id})
 	c.clients.handover = nil
 }
 
@@ -179,7 +179,7 @@ func (c *Core) onHandoverDeadline() {
 
 func (c *Core) cancelHandover(why RefusalKind) {
 	if h := c.clients.handover; h != nil {
-		c.answer(Answer{Ticket: h.ticket, Kind: AnswerRefused, Refusal: why, Leader: c.leaderID})
+		c.answer(Answer{Ticket: h.ticket, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
 		c.clients.handover = nil
 	}
 }

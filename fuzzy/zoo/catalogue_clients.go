@@ -95,7 +95,7 @@ var transfers = []Mutant{
 		ID: "T06", Rule: "only voters are handed leadership", Bug: "learners too",
 		Edits: []Edit{
 			value("transfer.go", `!p.voter`, `false`),
-			value("election.go", `c.leaderID != from.ID || !c.mayCampaign()`, `c.leaderID != from.ID`),
+			value("election.go", `c.termLeader.id != from.ID || !c.mayCampaign()`, `c.termLeader.id != from.ID`),
 		},
 		Expect: "G15, N7", MustKill: true,
 	},

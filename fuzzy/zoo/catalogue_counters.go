@@ -54,7 +54,7 @@ var counters = []Mutant{
 var early = []Mutant{
 	{
 		ID: "W01", Before: true, Rule: "who hears a leader waits anew", Bug: "it stands when a round trip has passed",
-		Edits:  []Edit{before("election.go", `c.follower.graced = false`, `defer func() { c.follower.deadline -= c.electionTimeout() * 2 / 3 }()`)},
+		Edits:  []Edit{before("follower.go", `c.follower.graced = false`, `defer func() { c.follower.deadline -= c.electionTimeout() * 2 / 3 }()`)},
 		Expect: "N25", MustKill: true,
 	},
 	{
@@ -65,8 +65,8 @@ var early = []Mutant{
 	},
 	{
 		ID: "W03", Before: true, Rule: "who hears a leader grants no pre-vote", Bug: "it grants it",
-		Edits: []Edit{instead("election.go", `why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.leaderID`,
-			`reply.Leader = c.leaderID`)},
+		Edits: []Edit{instead("election.go", `why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.id`,
+			`reply.Leader = c.termLeader.id`)},
 		Expect: "N26", MustKill: true,
 	},
 	{
@@ -93,8 +93,8 @@ var early = []Mutant{
 	},
 	{
 		ID: "W08", Before: true, Rule: "a transfer to who was named ends at that one", Bug: "at whoever leads",
-		Edits: []Edit{value("transfer.go", `c.leaderID == c.self.ID || h.named && c.leaderID != h.to`,
-			`c.leaderID == c.self.ID`)},
+		Edits: []Edit{value("transfer.go", `c.termLeader.id == c.self.ID || h.named && c.termLeader.id != h.to`,
+			`c.termLeader.id == c.self.ID`)},
 		Expect: "G15", Profiles: []string{"elections", "swarm"},
 	},
 	{

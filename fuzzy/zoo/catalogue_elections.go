@@ -23,7 +23,7 @@ var elections = []Mutant{
 	},
 	{
 		ID: "E04", Rule: "a vote is forgotten with its term alone", Bug: "cleared when a leader is heard in the term",
-		Edits:  []Edit{before("election.go", `c.follower.led = leader`, `c.hard.Vote = Peer{}`)},
+		Edits:  []Edit{before("follower.go", `c.termLeader.elected = leader`, `c.hard.Vote = Peer{}`)},
 		Expect: "N2, G1", Seen: "camunda #5356", MustKill: true,
 	},
 	{
@@ -113,7 +113,7 @@ var elections = []Mutant{
 		ID: "E17", Before: true, Rule: "an append of an earlier term is refused", Bug: "it is taken",
 		Edits: []Edit{before("raft.go", staleAnchor, `
 			if r, ok := m.Body.(AppendRequest); ok && c.leader == nil && c.log.has(r.Prev) {
-				c.follower.proved = 0
+				c.termLeader.proved = 0
 				c.adopt(r.Entries)
 				c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)
 				return
@@ -140,7 +140,7 @@ var elections = []Mutant{
 		ID: "E20", Rule: "who steps down leads no more in that term", Bug: "it stands again without a new term",
 		Edits: []Edit{before("leader.go", `c.note(Note{Kind: NoteQuorumLost})`, `
 			c.becomeFollower(c.hard.Term, "")
-			c.follower.led = Peer{}
+			c.termLeader.elected = Peer{}
 			c.setRole("", &candidate{}, nil)
 			c.follower.attempts.ballot = &ballot{began: c.now.Mono, asked: c.now.Mono, granted: []Peer{c.self}}
 			for _, m := range c.config().Voters() {

@@ -36,7 +36,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y06", Before: true, Rule: "the last witness marks its store and ends", Bug: "it goes on, refusing the leader for ever",
-		Edits:  []Edit{value("marked.go", `!found || ours.Term >= c.hard.Term || ours.Index <= c.follower.proved || !c.names(leader)`, `true`)},
+		Edits:  []Edit{value("marked.go", `!found || ours.Term >= c.hard.Term || ours.Index <= c.termLeader.proved || !c.names(leader)`, `true`)},
 		Expect: "N41", MustKill: true, Profiles: []string{"images"}, Seen: "our release candidate",
 		Test: &Test{".", "TestMarked"},
 	},

@@ -43,7 +43,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R07", Rule: "a follower commits what the leader proved to match", Bug: "up to the end of its own log",
-		Edits:  []Edit{value("append.go", `min(leaderCommit, c.follower.proved)`, `min(leaderCommit, c.log.Last.Index)`)},
+		Edits:  []Edit{value("append.go", `min(leaderCommit, c.termLeader.proved)`, `min(leaderCommit, c.log.Last.Index)`)},
 		Expect: "G4", Seen: "WRaft (SandTable)", MustKill: true,
 	},
 	{
@@ -71,7 +71,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R12", Rule: "an append that contradicts the commit index is refused", Bug: "the log is cut below it",
-		Edits:  []Edit{value("append.go", `e.Index <= max(c.log.commit, c.follower.proved)`, `false`)},
+		Edits:  []Edit{value("append.go", `e.Index <= max(c.log.commit, c.termLeader.proved)`, `false`)},
 		Expect: "N8", Seen: "openraft, a purged prev taken for a conflict",
 		Test: &Test{".", "Hostile|Append"},
 	},
@@ -135,13 +135,12 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R23", Rule: "what a leader proved ends with its term", Bug: "the next leader inherits it",
-		Edits: []Edit{instead("raft.go", `c.follower.proved, c.follower.led, c.follower.resigned = 0, Peer{}, false`,
-			`c.follower.led, c.follower.resigned = Peer{}, false`)},
+		Edits:  []Edit{instead("raft.go", `c.termLeader = termLeader{}`, `c.termLeader = termLeader{proved: c.termLeader.proved}`)},
 		Expect: "G4, N6", MustKill: true,
 	},
 	{
 		ID: "R24", Rule: "a heartbeat's reply says what this leader proved to match", Bug: "all that is durable here",
-		Edits:  []Edit{value("heartbeat.go", `min(c.disk.persisted, c.follower.proved)`, `c.disk.persisted`)},
+		Edits:  []Edit{value("heartbeat.go", `min(c.disk.persisted, c.termLeader.proved)`, `c.disk.persisted`)},
 		Expect: "N6, G5", MustKill: true,
 	},
 	{

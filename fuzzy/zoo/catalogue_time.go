@@ -17,7 +17,7 @@ var slowness = []Mutant{
 	{
 		ID: "S03", Rule: "who stepped down in an earlier term has told nothing of this one", Bug: "its followers leave the present leader",
 		Edits: []Edit{before("raft.go", staleAnchor, `
-			if _, ok := m.Body.(SteppedDown); ok && c.leader == nil && c.leaderID != "" {
+			if _, ok := m.Body.(SteppedDown); ok && c.leader == nil && c.termLeader.id != "" {
 				c.becomeFollower(c.hard.Term, "")
 				c.follower.deadline = c.now.Mono
 				return
@@ -26,7 +26,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S04", Before: true, Rule: "who has said that it leads no more is not heard again", Bug: "what comes late from it is a sign of a leader",
-		Edits:  []Edit{instead("election.go", "if c.follower.resigned {\n\t\treturn\n\t}", `_ = c`)},
+		Edits:  []Edit{instead("follower.go", "if c.termLeader.resigned {\n\t\treturn\n\t}", `_ = c`)},
 		Expect: "N36", MustKill: true, Profiles: slowly,
 	},
 	{

@@ -22,8 +22,8 @@ var waits = []Mutant{
 	{
 		ID: "G04", Before: true, Rule: "a grant counts no more once its term has been led", Bug: "it does",
 		Edits: []Edit{
-			before("raft.go", `c.follower.led = c.self`, `c.follower.attempts.ballot = &ballot{granted: []Peer{c.self}}`),
-			before("leader.go", `c.note(Note{Kind: NoteQuorumLost})`, `defer func() { c.follower.led = Peer{} }()`),
+			before("raft.go", `c.termLeader.elected = c.self`, `c.follower.attempts.ballot = &ballot{granted: []Peer{c.self}}`),
+			before("leader.go", `c.note(Note{Kind: NoteQuorumLost})`, `defer func() { c.termLeader.elected = Peer{} }()`),
 			value("election.go", `b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted)`, `b != nil && c.leader == nil && c.disk.hard == c.hard && c.hasQuorum(b.granted)`),
 		},
 		Expect: "G1, invariant", Profiles: slowly,
