@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,18 @@ func TestEndToEnd_AMemberWithAnEmptiedDiskSaysSoAndTheOthersGoOn(t *testing.T) {
 	status, err := c.Status(t.Context(), wiped)
 	require.NoError(t, err)
 	assert.Zero(t, status.Applied, "it counts for nothing")
+	assert.Equal(t, "unknown here: this member's disk was emptied, and it does not count", status.Tolerance)
+	for _, n := range c.Nodes {
+		if n != wiped {
+			c.await(n, "counts two voters", func(s api.Status) bool {
+				return s.Tolerance == "none: 2 of 3 voters can be reached, and the next failure stops the cluster"
+			})
+		}
+		response, err := http.Get(n.URL() + api.ReadyPath)
+		require.NoError(t, err)
+		assert.NoError(t, response.Body.Close())
+		assert.Equal(t, n != wiped, response.StatusCode == http.StatusOK, "%s: readiness", n.ID)
+	}
 	verify()
 }
 

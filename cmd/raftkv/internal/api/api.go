@@ -131,4 +131,5 @@ type Member struct {
 	ConnectionErr string  `json:"connection_error,omitempty"`
 	LastContactMS float64 `json:"last_contact_ms"` // -1: never
 	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
+	Problem       string  `json:"problem,omitempty"` // why it does not count, or does not serve; empty: all is well
 }

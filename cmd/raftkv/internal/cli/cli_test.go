@@ -42,7 +42,7 @@ func newDemo(t *testing.T) *nodetest.Node {
 
 func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	n := newDemo(t)
-	n.SetStatus(node.Status{ID: "n1", Tolerance: "one more failure"})
+	n.SetStatus(node.Status{ID: "n1", Tolerance: "one more failure", Leadership: raft.Leadership{Term: 1, Leader: "n1", Role: raft.Leader}})
 	for _, row := range []struct {
 		input string
 		args  string // by spaces
@@ -96,7 +96,8 @@ func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 			{"id":"n3","connected":true,"connection_error":"earlier"},{"id":"n4","connected":false,"connection_error":"known"}]}`))
 	}))
 	defer server.Close()
-	_, out, _ := run(t, "", "status", "--server", server.URL)
+	code, out, _ := run(t, "", "status", "--server", server.URL)
+	assert.Equal(t, 6, code)
 	assert.Contains(t, out, "\nnone\nn1 leads; n4: known\nn2: too old\n")
 	assert.NotContains(t, out, "earlier")
 	assert.Equal(t, 1, strings.Count(out, "n4"), "nothing is said twice")
@@ -104,6 +105,58 @@ func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 	founded = false
 	_, out, _ = run(t, "", "status", "--server", server.URL)
 	assert.NotContains(t, out, "too old", "until there is a cluster, the other sentences say whom it waits for, and why")
+}
+
+func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *testing.T) {
+	const leads = `{"id":"n1","role":"leader","leader":"n1","term":2,"members":[{"id":"n1","connected":true},{"id":"n2","connected":true}]}`
+	const follows = `{"id":"n2","role":"follower","leader":"n1","term":2,"members":[]}`
+	for _, row := range []struct {
+		rule    string
+		answers []string // "": the server is down
+		code    int
+		line    string // of the table
+		says    string // on standard error
+	}{
+		{"all is well", []string{leads, follows}, 0, "0 keys  ok", ""},
+		{"a follower is asked alone", []string{follows}, 0, "0 keys  ok", ""},
+		{"a server is down", []string{leads, ""}, 6, "does not answer: ", "degraded: http://127.0.0.1"},
+		{"the leader misses a member", []string{`{"id":"n1","role":"leader","leader":"n1","founded":true,"members":[
+			{"id":"n2","connected":true,"problem":"it has not been heard for 3s"}]}`}, 6, "n2: it has not been heard for 3s", "degraded: n2: it has not"},
+		{"a disk was emptied", []string{leads, `{"id":"n2","role":"follower","wiped":true,"members":[]}`}, 6, "its disk was emptied", "n2: its disk was emptied"},
+		{"no leader", []string{`{"id":"n2","role":"candidate","leader_reason":"no leader: because","members":[]}`, ""}, 7,
+			"no leader: because", "does not serve: no leader: because"},
+		{"the leader's disk stands still", []string{`{"id":"n1","role":"leader","leader":"n1","disk_stalled":true,"leader_reason":"its disk",
+			"members":[{"id":"n1","problem":"its disk stands still"}]}`}, 7, "its disk stands still", "does not serve: its disk"},
+		{"nobody answers", []string{"", ""}, 8, "does not answer: ", "no server answers"},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			args := []string{"status"}
+			for _, answer := range row.answers {
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
+				if args = append(args, "--server", server.URL); answer == "" {
+					server.Close()
+				} else {
+					defer server.Close()
+				}
+			}
+			code, out, errs := run(t, "", args...)
+			assert.Equal(t, row.code, code, errs)
+			assert.Contains(t, out, row.line)
+			assert.Contains(t, errs, row.says)
+			assert.Equal(t, code == 0, errs == "", errs)
+
+			code, out, _ = run(t, "", append(args, "--json")...)
+			assert.Equal(t, row.code, code)
+			assert.Equal(t, len(row.answers), strings.Count(out, "\n"), "a line for each server: %s", out)
+			assert.Equal(t, code != 0, strings.Contains(out, `"problem":"`), out)
+		})
+	}
+	_, out, _ := run(t, "", "status", "--help")
+	assert.Contains(t, out, "6 degraded")
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("TMP", t.TempDir())
+	code, _, _ := run(t, "", "status")
+	assert.Equal(t, 8, code, "there is no demo to ask")
 }
 
 // A server that is frozen must not make the others' answers wait, nor differ in age.
@@ -193,6 +246,12 @@ func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
 		assert.Contains(t, out, "Examples:", command)
 		assert.Contains(t, out, "raftkv "+command, command)
 	}
+	for _, command := range []string{"", "serve", "demo", "completion"} {
+		_, out, _ := run(t, "", strings.Fields(command+" --help")...)
+		assert.NotContains(t, out, "--timeout", "%s asks no server", command)
+	}
+	_, out, _ := run(t, "", "get", "--help")
+	assert.Contains(t, out, "--timeout")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		code, out, _ := run(t, "", "completion", shell)
 		assert.Equal(t, 0, code)

@@ -3,16 +3,11 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"sync"
-	"text/tabwriter"
-	"time"
 
 	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
@@ -213,98 +208,4 @@ func newTransfer(r *reach) *cobra.Command {
 			return err
 		},
 	}
-}
-
-func newStatus(r *reach) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "status",
-		Short:   "Say how each node is",
-		Long:    "status asks every server and prints a line for each.",
-		Example: "  raftkv status\n  raftkv status --json",
-		Args:    usage.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			urls, err := r.servers()
-			if err != nil {
-				return err
-			}
-			return printStatus(cmd, r, urls, asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print all that the servers say, a JSON object each")
-	return cmd
-}
-
-// printStatus fails if no server answers.
-func printStatus(cmd *cobra.Command, r *reach, urls []string, asJSON bool) error {
-	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	lines := json.NewEncoder(cmd.OutOrStdout())
-	var last api.Status
-	statuses, failures := askAll(cmd.Context(), r, urls)
-	for i, status := range statuses {
-		switch {
-		case failures[i] != nil:
-			if !asJSON {
-				_, _ = fmt.Fprintf(table, "-\t%s\tdoes not answer\n", urls[i]) // Flush tells
-			}
-			continue
-		case asJSON:
-			if err := lines.Encode(status); err != nil {
-				return err
-			}
-		default:
-			role := status.Role
-			if status.Wiped {
-				role = "emptied disk"
-			}
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\tterm %d\tcommit %d\tapplied %d\t%d keys\n", // as above
-				status.ID, urls[i], role, status.Term, status.Commit, status.Applied, status.Keys)
-		}
-		if last.ID == "" || status.Role == "leader" {
-			last = status
-		}
-	}
-	if last.ID == "" {
-		return errors.Join(failures...)
-	}
-	if asJSON {
-		return nil
-	}
-	return errors.Join(table.Flush(), printSentences(cmd.OutOrStdout(), last))
-}
-
-// statusTimeout bounds the wait for a server that is frozen or cut off: its status never waits itself.
-const statusTimeout = 2 * time.Second
-
-// askAll asks all servers at the same time, so that what they say fits together.
-func askAll(ctx context.Context, r *reach, urls []string) ([]api.Status, []error) {
-	shared := client.NewHTTP(1, min(r.timeout, statusTimeout))
-	defer shared.CloseIdleConnections()
-	statuses, failures := make([]api.Status, len(urls)), make([]error, len(urls))
-	var all sync.WaitGroup
-	for i, url := range urls {
-		all.Go(func() { statuses[i], failures[i] = client.New(url, shared).Status(ctx) })
-	}
-	all.Wait()
-	return statuses, failures
-}
-
-// printSentences prints what the status says in words.
-func printSentences(out io.Writer, status api.Status) error {
-	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
-	for _, m := range status.Members {
-		if status.Founded && !m.Connected && m.ConnectionErr != "" { // else Missing says it
-			sentences = append(sentences, m.ID+": "+m.ConnectionErr)
-		}
-	}
-	for i, sentence := range sentences {
-		said := func(earlier string) bool { return strings.Contains(earlier, sentence) }
-		if slices.ContainsFunc(sentences[:i], said) || sentence == "" {
-			continue
-		}
-		if _, err := fmt.Fprintln(out, sentence); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -29,10 +29,14 @@ const (
 	exitNotFound        = 3
 	exitConditionFailed = 4
 	exitUnknown         = 5
+	exitDegraded        = 6
+	exitNotServing      = 7
+	exitUnanswered      = 8
 )
 
 const exitHelp = `Exit codes: 0 done; 1 failed, and nothing was changed; 2 bad usage; 3 no such key; 4 the condition
-did not hold; 5 a write with unknown outcome: read before you try again.`
+did not hold; 5 a write with unknown outcome: read before you try again. Of status: 0 healthy; 6 degraded, a member is
+down or cannot be reached; 7 no leader, or it takes no writes; 8 no server could be asked.`
 
 // Run runs the command line and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
@@ -49,9 +53,12 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 }
 
 func exitCode(err error) int {
+	var unhealthy *unhealthyError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &unhealthy):
+		return unhealthy.code
 	case errors.Is(err, usage.Err):
 		return exitUsage
 	case api.CodeOf(err) == api.NotFound:
@@ -86,12 +93,15 @@ majority before it is acknowledged, and the store goes on while a majority runs.
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(usage.Flag)
+	root.AddCommand(newServe(streams), newDemo(streams))
 	var servers reach
-	root.PersistentFlags().StringSliceVar(&servers.urls, "server", nil,
-		"base URLs of servers to ask; default: the demo that runs on this machine")
-	root.PersistentFlags().DurationVar(&servers.timeout, "timeout", 10*time.Second, "time to try")
-	root.AddCommand(newServe(streams), newDemo(streams), newGet(&servers), newPut(&servers), newDelete(&servers),
-		newList(&servers), newStatus(&servers), newTransfer(&servers))
+	for _, asks := range []func(*reach) *cobra.Command{newGet, newPut, newDelete, newList, newStatus, newTransfer} {
+		cmd := asks(&servers)
+		cmd.Flags().StringSliceVar(&servers.urls, "server", nil,
+			"base URLs of servers to ask; default: the demo that runs on this machine")
+		cmd.Flags().DurationVar(&servers.timeout, "timeout", 10*time.Second, "time to try")
+		root.AddCommand(cmd)
+	}
 	return root
 }
 

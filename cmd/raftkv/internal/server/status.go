@@ -52,7 +52,7 @@ func describeMember(m node.MemberStatus) api.Member {
 	member := api.Member{
 		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
 		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,
-		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip),
+		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem,
 	}
 	if m.LastContact >= 0 {
 		member.LastContactMS = milliseconds(m.LastContact)

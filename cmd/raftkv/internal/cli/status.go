@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/spf13/cobra"
+)
+
+func newStatus(r *reach) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say how each node is",
+		Long: `status asks every server and prints a line for each, which ends with "ok" or with what is wrong with it.
+
+Exit codes: 0 healthy; 2 bad usage; 6 degraded: the cluster serves, and a member is down, cannot be reached, or does
+not count; 7 not serving: no leader, or one whose disk stands still; 8 no server could be asked.`,
+		Example: "  raftkv status\n  raftkv status --json\n  raftkv status >/dev/null || page-somebody",
+		Args:    usage.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			urls, err := r.servers()
+			switch {
+			case errors.Is(err, usage.Err):
+				return err
+			case err != nil:
+				return &unhealthyError{exitUnanswered, err}
+			}
+			reports := askAll(cmd.Context(), r, urls)
+			show := printTable
+			if asJSON {
+				show = printJSON
+			}
+			if err := show(cmd.OutOrStdout(), reports); err != nil {
+				return err
+			}
+			return health(reports)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print all that the servers say, a JSON object for each server")
+	return cmd
+}
+
+// report is what a server says of itself, or why it says nothing.
+type report struct {
+	URL     string `json:"url"`
+	Problem string `json:"problem,omitempty"` // why this member does not serve; empty if it does
+	*api.Status
+	failure error // Status is nil
+}
+
+// name is how the sentences call the member.
+func (r report) name() string {
+	if r.Status != nil {
+		return r.ID
+	}
+	return r.URL
+}
+
+// unhealthyError is what status has found out, with its exit code.
+type unhealthyError struct {
+	code int
+	err  error
+}
+
+func (e *unhealthyError) Error() string { return e.err.Error() }
+
+// health is nil if the cluster serves and nothing is wrong with any member, as the servers and the leader say.
+func health(reports []report) error {
+	var view *api.Status
+	var problems []string
+	var failures []error
+	for _, r := range reports {
+		if r.Problem != "" {
+			problems = append(problems, r.name()+": "+r.Problem)
+		}
+		switch {
+		case r.failure != nil:
+			failures = append(failures, r.failure)
+		case view == nil || rank(r.Status) > rank(view) || rank(r.Status) == rank(view) && r.Term > view.Term:
+			view = r.Status
+		}
+	}
+	switch {
+	case view == nil:
+		return &unhealthyError{exitUnanswered, fmt.Errorf("no server answers: %w", errors.Join(failures...))}
+	case rank(view) == 0:
+		return &unhealthyError{exitNotServing, fmt.Errorf("the cluster does not serve: %s",
+			cmp.Or(view.LeaderReason, "no leader is known"))}
+	}
+	for _, m := range view.Members {
+		if why := problemOf(m); why != "" && m.ID != view.ID {
+			problems = append(problems, m.ID+": "+why)
+		}
+	}
+	if len(problems) > 0 {
+		return &unhealthyError{exitDegraded, fmt.Errorf("degraded: %s", strings.Join(problems, "; "))}
+	}
+	return nil
+}
+
+// rank says how much a status tells of the cluster: 2 of a leader that serves, 1 of a member that follows one.
+func rank(s *api.Status) int {
+	switch {
+	case s.Error != "" || s.Wiped:
+		return 0
+	case s.Role == "leader" && !s.DiskStalled:
+		return 2
+	case s.Role != "leader" && s.Leader != "":
+		return 1
+	}
+	return 0
+}
+
+// problemOf is what a server says against a member; earlier releases say it of the connection alone.
+func problemOf(m api.Member) string {
+	if m.Problem == "" && !m.Connected {
+		return m.ConnectionErr
+	}
+	return m.Problem
+}
+
+// ownProblem is why a member that answers does not serve.
+func ownProblem(s api.Status) string {
+	for _, m := range s.Members {
+		if m.ID == s.ID && m.Problem != "" {
+			return m.Problem
+		}
+	}
+	switch {
+	case s.Error != "":
+		return "it has ended: " + s.Error
+	case s.Wiped:
+		return "its disk was emptied"
+	case s.Role != "leader" && s.Leader == "":
+		return cmp.Or(s.LeaderReason, "it knows no leader")
+	}
+	return ""
+}
+
+// statusTimeout bounds the wait for a server that is frozen or cut off: its status never waits itself.
+const statusTimeout = 2 * time.Second
+
+// askAll asks all servers at the same time, so that what they say fits together.
+func askAll(ctx context.Context, r *reach, urls []string) []report {
+	shared := client.NewHTTP(1, min(r.timeout, statusTimeout))
+	defer shared.CloseIdleConnections()
+	reports := make([]report, len(urls))
+	var all sync.WaitGroup
+	for i, url := range urls {
+		all.Go(func() {
+			status, err := client.New(url, shared).Status(ctx)
+			if err != nil {
+				reports[i] = report{URL: url, Problem: fmt.Sprintf("does not answer: %v", err), failure: err}
+				return
+			}
+			reports[i] = report{URL: url, Problem: ownProblem(status), Status: &status}
+		})
+	}
+	all.Wait()
+	return reports
+}
+
+func printJSON(out io.Writer, reports []report) error {
+	lines := json.NewEncoder(out)
+	for _, r := range reports {
+		if err := lines.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printTable prints a line for each server, and below what the leader says in words, or the first that answers.
+func printTable(out io.Writer, reports []report) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var last *api.Status
+	for _, r := range reports {
+		if r.Status == nil {
+			_, _ = fmt.Fprintf(table, "-\t%s\t%s\n", r.URL, r.Problem) // Flush tells
+			continue
+		}
+		role := r.Role
+		if r.Wiped {
+			role = "emptied disk"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\tterm %d\tcommit %d\tapplied %d\t%d keys\t%s\n", // as above
+			r.ID, r.URL, role, r.Term, r.Commit, r.Applied, r.Keys, cmp.Or(r.Problem, "ok"))
+		if last == nil || r.Role == "leader" {
+			last = r.Status
+		}
+	}
+	if err := table.Flush(); err != nil || last == nil {
+		return err
+	}
+	return printSentences(out, *last)
+}
+
+// printSentences prints what the status says in words.
+func printSentences(out io.Writer, status api.Status) error {
+	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
+	for _, m := range status.Members {
+		if why := problemOf(m); status.Founded && why != "" { // else Missing says it
+			sentences = append(sentences, m.ID+": "+why)
+		}
+	}
+	for i, sentence := range sentences {
+		said := func(earlier string) bool { return strings.Contains(earlier, sentence) }
+		if slices.ContainsFunc(sentences[:i], said) || sentence == "" {
+			continue
+		}
+		if _, err := fmt.Fprintln(out, sentence); err != nil {
+			return err
+		}
+	}
+	return nil
+}
