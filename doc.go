@@ -45,7 +45,7 @@
 //	replicate.go     it sends entries and counts answers; heartbeat.go: heartbeats, rounds, check-quorum
 //	progress.go      probe and stream, for each follower
 //	commit.go        the commit rule; quorum.go: majorities
-//	log.go           which term wrote which index; apply.go: what the FSM may apply
+//	log.go           which term wrote which index, as storedlog.go keeps it; apply.go: what the FSM may apply
 //	disk.go          what is durable; marked.go: a store that must not go on
 //	founding.go      how a cluster comes to be
 //	answer.go        every request gets its answer; read.go: linearizable reads

@@ -105,6 +105,20 @@ func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
 	}
 }
 
+// Who looks for something in the core finds every file of it in the reading order.
+func TestHabits_TheReadingOrderNamesEveryFileOfTheCore(t *testing.T) {
+	text, err := os.ReadFile("docs/reading-order.md")
+	require.NoError(t, err)
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") {
+			named := regexp.MustCompile("(?m)^\\|.*`" + regexp.QuoteMeta(file) + "[:`]")
+			assert.Regexp(t, named, string(text), "docs/reading-order.md does not say what is in %s", file)
+		}
+	}
+}
+
 // The maps of the rooms name files that are there.
 func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 	for doc, of := range map[string]string{

@@ -6,6 +6,30 @@ import (
 	"time"
 )
 
+// Hello is what the two sides of a connection tell each other first.
+type Hello struct {
+	ClusterName string    // node.Config.Cluster
+	Cluster     ClusterID // zero while blank
+	From        Peer
+	Expected    Peer // who the connection is for; incarnation 0 if it is not known yet
+	Boot        uint64
+	Term        Term
+	Founder     Peer          // who founded the cluster; zero while blank
+	Address     string        // advertised
+	List        Configuration // node.Config.Initial, while blank
+	Lineage     Lineage       // the last starts of the sender's store; Boot is the number of the last one
+	Confirmed   BootID        // the newest of the sender's starts of which it knows that the receiver remembers it
+	Remembers   Sighting      // what the sender remembers, durably, of the receiver's starts
+	// ElectionTimeout is exchanged so that members with unequal ones can be told.
+	ElectionTimeout time.Duration
+	// Protocol is the protocol version that the connection speaks from here on: the highest that both
+	// sides know. The transport fills it in for Check and Up; what Hello returns leaves it 0.
+	Protocol uint16
+}
+
+// Blank reports whether the sender belongs to no cluster yet.
+func (h Hello) Blank() bool { return h.Cluster == ClusterID{} && h.Term == 0 }
+
 // Handshake is what one member brings to a handshake: everything that its rules look at, besides the
 // peer's Hello. Its methods are pure, so that the node and a simulator run the same rules.
 type Handshake struct {

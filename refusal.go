@@ -5,6 +5,43 @@ import (
 	"strings"
 )
 
+// Refusal is why a member would not talk to another. It is an error.
+type Refusal struct {
+	Reason      RefusalReason
+	From        Peer // the refuser
+	Cluster     ClusterID
+	Term        Term
+	Named       Incarnation // RefusedNamedOther: the one our configuration names for the caller
+	Founder     Peer        // RefusedNotBlank
+	List        Configuration
+	Seen        Sighting // what the refuser remembers of the caller's starts
+	VersionsMin uint16
+	VersionsMax uint16
+	Detail      string
+}
+
+// RefusalReason says why a connection was refused. The numbers are part of the wire format.
+type RefusalReason uint8
+
+// The reasons of a Refusal.
+const (
+	RefusedClusterName      RefusalReason = 1 // another node.Config.Cluster
+	RefusedWrongID          RefusalReason = 2 // the connection is for another member id
+	RefusedWrongIncarnation RefusalReason = 3 // for another life of this member: the caller marks it wiped
+	RefusedOtherCluster     RefusalReason = 4 // another cluster id
+	RefusedNamedOther       RefusalReason = 5 // our configuration names the caller's id with another incarnation: the caller was wiped
+	RefusedNotBlank         RefusalReason = 6 // the caller is blank and calls the roll; we are not blank
+	RefusedListDiffers      RefusalReason = 7 // both blank, with unequal lists
+	RefusedStaleBoot        RefusalReason = 8 // a later life of the caller has been seen: its disk is an older image
+	RefusedVersion          RefusalReason = 9 // no protocol version in common
+	RefusedMalformed        RefusalReason = 10
+	RefusedCertificate      RefusalReason = 11 // the certificate names another member
+	RefusedUntold           RefusalReason = 12 // a remembered start is older than all that are kept: nobody can tell
+	RefusedTwin             RefusalReason = 13 // an earlier start of the caller is still connected
+	RefusedOwnImage         RefusalReason = 14 // the caller has shown the refuser that its own disk is an older image
+	RefusedSlowDisk         RefusalReason = 15 // the refuser's disk has not kept the caller's start in time
+)
+
 // texts returns what is wrong and what to do about it, or nothing for a number that this release does not know.
 func (r RefusalReason) texts() (wrong, remedy string) {
 	switch r {

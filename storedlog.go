@@ -1,0 +1,104 @@
+package raft
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// StoredLog is what the core keeps of a log: no payloads. Build it with Observe.
+type StoredLog struct {
+	Last     EntryID
+	LastTime int64      // the highest stamp in the log
+	Runs     []TermRun  // which term wrote which indexes, in order
+	Sizes    []SizeMark // where in the log its bytes are, roughly
+	Founding *Founding  // the content of entry 1
+}
+
+// TermRun says that the entries from First up to the next run's First carry Term.
+type TermRun struct {
+	Term  Term
+	First Index
+}
+
+// SizeMark says that the records up to Index take Bytes bytes. There is one every sizeMarkBytes or
+// so: enough to cut appends to size without keeping a number for each entry.
+type SizeMark struct {
+	Index Index
+	Bytes uint64
+}
+
+const sizeMarkBytes = 64 << 10
+
+// Observe takes the next entry of a log, from the first to the last, into account. It fails if the
+// entry cannot follow the ones before it.
+func (s *StoredLog) Observe(e Entry) error {
+	if e.Index != s.Last.Index+1 || e.Term < s.Last.Term {
+		return fmt.Errorf("raft: entry %v follows entry %v", e.ID(), s.Last)
+	}
+	if (e.Kind == EntryFounding) != (e.Index == 1) {
+		return fmt.Errorf("raft: entry %v is a %v entry", e.ID(), e.Kind)
+	}
+	if e.Kind == EntryFounding {
+		f, err := DecodeFounding(e.Data)
+		if err != nil {
+			return err
+		}
+		s.Founding = &f
+	}
+	s.append(e)
+	return nil
+}
+
+// append is Observe without the checks.
+func (s *StoredLog) append(e Entry) {
+	if n := len(s.Runs); n == 0 || s.Runs[n-1].Term != e.Term {
+		s.Runs = append(s.Runs, TermRun{e.Term, e.Index})
+	}
+	s.Last = e.ID()
+	s.LastTime = max(s.LastTime, e.Time)
+	size := uint64(len(e.Data) + RecordOverheadBytes)
+	n := len(s.Sizes)
+	switch {
+	case n == 0:
+		s.Sizes = append(s.Sizes, SizeMark{e.Index - 1, 0}, SizeMark{e.Index, size})
+	case n == 1 || size >= sizeMarkBytes || s.Sizes[n-1].Bytes-s.Sizes[n-2].Bytes >= sizeMarkBytes:
+		// A large entry has a mark of its own, so that the estimate of its neighbours stays close.
+		s.Sizes = append(s.Sizes, SizeMark{e.Index, s.Sizes[n-1].Bytes + size})
+	default: // the last mark moves along until it is a mark's length away from the one before it
+		s.Sizes[n-1] = SizeMark{e.Index, s.Sizes[n-1].Bytes + size}
+	}
+}
+
+// truncate drops every entry above after, which must be in the log or be the log's start.
+func (s *StoredLog) truncate(after EntryID) {
+	keep := sort.Search(len(s.Runs), func(i int) bool { return s.Runs[i].First > after.Index })
+	s.Runs = s.Runs[:keep]
+	bytes := s.bytesUpTo(after.Index)
+	marks := sort.Search(len(s.Sizes), func(i int) bool { return s.Sizes[i].Index >= after.Index })
+	s.Sizes = slices.Clip(s.Sizes[:marks])
+	if len(s.Sizes) > 0 {
+		s.Sizes = append(s.Sizes, SizeMark{after.Index, bytes})
+	}
+	s.Last = after
+	if after.Index == 0 {
+		s.Founding = nil
+	}
+}
+
+// bytesUpTo estimates how many bytes the records up to i take, to within two marks' distance. Each
+// truncation adds as much again to the estimate of what follows it.
+func (s *StoredLog) bytesUpTo(i Index) uint64 {
+	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
+	if at == len(s.Sizes) {
+		if at == 0 {
+			return 0
+		}
+		return s.Sizes[at-1].Bytes
+	}
+	if at == 0 || s.Sizes[at].Index == i {
+		return s.Sizes[at].Bytes
+	}
+	from, to := s.Sizes[at-1], s.Sizes[at]
+	return from.Bytes + (to.Bytes-from.Bytes)*uint64(i-from.Index)/uint64(to.Index-from.Index)
+}
