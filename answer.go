@@ -1,18 +1,18 @@
 package raft
 
-// Answer answers a ticket. Every ticket is answered.
+// Answer answers a request. Every request is answered.
 type Answer struct {
-	Ticket  Ticket
-	Kind    AnswerKind
-	ID      EntryID     // AnswerAccepted; AnswerReadSafe: the index alone
-	Refusal RefusalKind // AnswerRefused
-	Leader  NodeID      // who to ask instead, if known
+	RequestID RequestID
+	Kind      AnswerKind
+	ID        EntryID     // AnswerAccepted; AnswerReadSafe: the index alone
+	Refusal   RefusalKind // AnswerRefused
+	Leader    NodeID      // who to ask instead, if known
 }
 
-// AnswerKind says how a ticket went.
+// AnswerKind says how a request went.
 type AnswerKind uint8
 
-// The answers to a ticket.
+// The answers to a request.
 const (
 	// AnswerAccepted: the proposal is in the leader's log at ID. A second answer follows,
 	// AnswerNotApplied or AnswerUnknown, unless ID is applied.
@@ -21,7 +21,7 @@ const (
 	AnswerRefused AnswerKind = 2
 	// AnswerNotApplied: another entry was committed in place of the accepted one, which never will be.
 	AnswerNotApplied AnswerKind = 3
-	// AnswerUnknown: leadership ended while the entry was outstanding; it may or may not be applied.
+	// AnswerUnknown: leadership ended while the entry was pending; it may or may not be applied.
 	AnswerUnknown AnswerKind = 4
 	// AnswerReadSafe: a read is linearizable once ID.Index is applied here.
 	AnswerReadSafe AnswerKind = 5
@@ -44,7 +44,7 @@ const (
 	RefusedStalled      RefusalKind = 8 // the leader's disk stands still, and nobody could take over yet
 )
 
-// answer hands a ticket's answer out.
+// answer hands a request's answer out.
 func (c *Core) answer(a Answer) { c.step.out.Answers = append(c.step.out.Answers, a) }
 
 func (c *Core) growAnswers(n int) {
@@ -53,9 +53,9 @@ func (c *Core) growAnswers(n int) {
 	}
 }
 
-// refuseTicket says no, and who to ask instead.
-func (c *Core) refuseTicket(t Ticket) {
-	a := Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.termLeader.id}
+// refuseRequest says no, and who to ask instead.
+func (c *Core) refuseRequest(t RequestID) {
+	a := Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.termLeader.id}
 	switch {
 	case c.step.closing:
 		a.Refusal = RefusedClosing
@@ -70,51 +70,51 @@ func (c *Core) retire(l *leader) {
 	for _, reads := range [][]read{l.reads.now, l.reads.next} {
 		for _, r := range reads {
 			if (r.from == Peer{}) {
-				c.answer(Answer{Ticket: r.ticket, Kind: AnswerRefused, Refusal: RefusedNotLeader})
+				c.answer(Answer{RequestID: r.requestID, Kind: AnswerRefused, Refusal: RefusedNotLeader})
 			}
 		}
 	}
-	c.step.lost = append(c.step.lost, l.outstanding...)
+	c.step.lost = append(c.step.lost, l.pending...)
 	if l.transfer != nil {
-		c.beginHandover(l, l.transfer)
+		c.awaitTransferOutcome(l, l.transfer)
 	}
 }
 
 // settle answers the proposals of a leader that stepped down in this step. That an entry was cut from
 // this log does not settle its fate: another member may hold it, win the next election and commit it,
 // and so may this one, if it crashes before the cut is durable. Only a commit of another entry in its
-// place does. What was handed out meanwhile is answered by the applier.
+// place does. What is being applied meanwhile is answered by the applier.
 func (c *Core) settle() {
 	for _, o := range c.step.lost {
 		kept := c.log.has(o.id)
 		switch {
-		case kept && o.id.Index <= c.log.handed:
+		case kept && o.id.Index <= c.log.applying:
 		case !kept && o.id.Index <= c.log.commit:
-			c.answer(Answer{Ticket: o.ticket, Kind: AnswerNotApplied, ID: o.id})
+			c.answer(Answer{RequestID: o.requestID, Kind: AnswerNotApplied, ID: o.id})
 		default:
-			c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})
+			c.answer(Answer{RequestID: o.requestID, Kind: AnswerUnknown, ID: o.id})
 		}
 	}
 	c.step.lost = c.step.lost[:0]
 }
 
-// close answers every open ticket; from now on all are refused.
+// close answers every open request; from now on all are refused.
 func (c *Core) close() {
 	c.step.closing = true
 	for _, t := range append(c.clients.asked, c.clients.waiting...) {
-		c.refuseTicket(t)
+		c.refuseRequest(t)
 	}
 	c.clients.asked, c.clients.waiting = nil, nil
 	if l := c.leader; l != nil {
-		c.step.lost = append(c.step.lost, l.outstanding...)
-		l.outstanding, l.bytes = nil, 0
+		c.step.lost = append(c.step.lost, l.pending...)
+		l.pending, l.bytes = nil, 0
 		for _, r := range append(l.reads.now, l.reads.next...) {
 			if (r.from == Peer{}) {
-				c.refuseTicket(r.ticket)
+				c.refuseRequest(r.requestID)
 			}
 		}
 		l.reads = leaderReads{}
 		c.cancelTransfer(RefusedClosing)
 	}
-	c.cancelHandover(RefusedClosing)
+	c.cancelTransferOutcome(RefusedClosing)
 }

@@ -13,12 +13,12 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		return
 	}
 	if later, ok := ofLaterRelease(r.Entries); ok {
-		c.note(Note{Kind: NoteLaterVersion, Peer: m.From.ID, ID: later.ID()})
+		c.trace(TraceEvent{Kind: TraceLaterVersion, Peer: m.From.ID, ID: later.ID()})
 		return
 	}
 	if !c.log.has(r.Prev) {
 		hint := c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)
-		c.note(Note{Kind: NoteConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
+		c.trace(TraceEvent{Kind: TraceConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
 		conflict := AppendConflict{Prev: r.Prev.Index, Hint: hint, Acknowledged: r.Acknowledged}
 		c.onLostLog(m.From, r, conflict)
 		c.send(m.From, conflict)
@@ -107,26 +107,26 @@ func ofLaterRelease(entries []Entry) (Entry, bool) {
 		if !e.Kind.known() {
 			return e, true
 		}
-		if e.Kind != EntryFounding {
+		if e.Kind != EntryBootstrap {
 			continue
 		}
 		var later *LaterVersionError
-		if _, err := DecodeFounding(e.Data); errors.As(err, &later) {
+		if _, err := DecodeBootstrap(e.Data); errors.As(err, &later) {
 			return e, true
 		}
 	}
 	return Entry{}, false
 }
 
-// malformedKind checks that entry 1, and no other, founds the cluster of the message.
+// malformedKind checks that entry 1, and no other, bootstraps the cluster of the message.
 func (c *Core) malformedKind(m Message, e Entry) string {
 	if e.Index != 1 {
-		if e.Kind == EntryFounding {
-			return "a cluster is founded by entry 1 alone"
+		if e.Kind == EntryBootstrap {
+			return "a cluster is bootstrapped by entry 1 alone"
 		}
 		return ""
 	}
-	f, err := DecodeFounding(e.Data)
+	f, err := DecodeBootstrap(e.Data)
 	var later *LaterVersionError
 	if !e.Kind.known() || errors.As(err, &later) {
 		return "" // see ofLaterRelease
@@ -135,8 +135,8 @@ func (c *Core) malformedKind(m Message, e Entry) string {
 	if errors.As(err, &earlier) {
 		return "its entry 1 is of an earlier release, and this one cannot read it"
 	}
-	if e.Kind != EntryFounding || err != nil || f.Cluster != m.Cluster {
-		return "its entry 1 does not found the cluster that it names"
+	if e.Kind != EntryBootstrap || err != nil || f.Cluster != m.Cluster {
+		return "its entry 1 does not bootstrap the cluster that it names"
 	}
 	return ""
 }

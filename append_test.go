@@ -167,7 +167,7 @@ func TestAppend_AppliesWhatIsCommittedAndDurable(t *testing.T) {
 // here, and proved by this leader.
 func TestAppend_HeartbeatReply(t *testing.T) {
 	c := follower(t, 2, 1, 1)
-	round := raft.RequestID{Boot: 4, Counter: 9}
+	round := raft.RPCID{StartCount: 4, Counter: 9}
 	reply := func(match raft.Index) []raft.Message {
 		return []raft.Message{c.to("b", raft.HeartbeatReply{Round: round, Match: match})}
 	}
@@ -201,7 +201,7 @@ func TestAppend_TruncationRaisesTheGeneration(t *testing.T) {
 	assert.EqualValues(t, 1, out.Write.Log.Generation)
 	out = c.append("c", 3, id(2, 1), 0, 3)
 	assert.EqualValues(t, 2, out.Write.Log.Generation)
-	assert.Equal(t, []raft.NoteKind{raft.NoteNewerTerm, raft.NoteFollower, raft.NoteFollower, raft.NoteTruncated}, noted(out))
+	assert.Equal(t, []raft.TraceEventKind{raft.TraceNewerTerm, raft.TraceFollower, raft.TraceFollower, raft.TraceTruncated}, traced(out))
 }
 
 // State Machine Safety (Figure 3): "if a server has applied a log entry at a given index to its state
@@ -212,36 +212,36 @@ func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	c.append("b", 2, id(3, 1), 3)
 	out := c.append("c", 3, id(2, 1), 3, 3)
 	assert.Nil(t, out.Write.Log)
-	assert.Contains(t, noted(out), raft.NoteMarked)
+	assert.Contains(t, traced(out), raft.TraceMarked)
 	assert.Equal(t, id(3, 1), c.Status().Last)
 
 	c = follower(t, 3, 1, 3)
 	c.append("b", 3, id(3, 3), 3)
 	out = c.append("b", 3, id(2, 1), 3, 1)
 	assert.Nil(t, out.Write.Log)
-	assert.Equal(t, []raft.NoteKind{raft.NoteRefused}, noted(out), "the leader of the entry's own term lies")
+	assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out), "the leader of the entry's own term lies")
 	assert.Equal(t, id(3, 3), c.Status().Last)
 }
 
-// This release cannot read the founding of an earlier one, and says so where an operator looks.
-func TestAppend_FoundingOfAnEarlierReleaseIsRefused(t *testing.T) {
-	founding := foundingEntry(membersNamed("abc"))
-	founding.Data = []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1} // msgpack: {"version": 1}
+// This release cannot read the bootstrap of an earlier one, and says so where an operator looks.
+func TestAppend_BootstrapOfAnEarlierReleaseIsRefused(t *testing.T) {
+	bootstrap := bootstrapEntry(membersNamed("abc"))
+	bootstrap.Data = []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1} // msgpack: {"version": 1}
 	c := follower(t, 2, 1)
 	before := c.Status().Last
-	out := c.receive("b", 2, raft.AppendRequest{Last: founding.ID(), Entries: []raft.Entry{founding}})
+	out := c.receive("b", 2, raft.AppendRequest{Last: bootstrap.ID(), Entries: []raft.Entry{bootstrap}})
 	assert.Equal(t, before, c.Status().Last)
-	require.NotEmpty(t, out.Notes)
-	refusal := out.Notes[len(out.Notes)-1]
-	assert.Equal(t, raft.NoteRefused, refusal.Kind)
+	require.NotEmpty(t, out.Trace)
+	refusal := out.Trace[len(out.Trace)-1]
+	assert.Equal(t, raft.TraceRefused, refusal.Kind)
 	assert.Contains(t, refusal.Text, "of an earlier release")
 }
 
 // A leader of a later release may send what this one cannot read. It is refused as that, and not as damage or as
 // a hostile message: nothing of the append is taken, and the leader is still followed.
 func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
-	founding := foundingEntry(membersNamed("abc"))
-	founding.Data = []byte(`{"version": 3}`)
+	bootstrap := bootstrapEntry(membersNamed("abc"))
+	bootstrap.Data = []byte(`{"version": 3}`)
 	for _, row := range []struct {
 		rule  string
 		first raft.Index
@@ -249,7 +249,7 @@ func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 	}{
 		{"an unknown kind", 3, raft.Entry{Index: 4, Term: 2, Kind: 9}},
 		{"a later version of the record: no kind", 3, raft.Entry{Index: 4, Term: 2}},
-		{"a later version of the founding", 1, founding},
+		{"a later version of the bootstrap", 1, bootstrap},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := follower(t, 2, 1)
@@ -263,9 +263,9 @@ func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 			assert.Zero(t, out.Write)
 			assert.Equal(t, before.Last, c.Status().Last)
 			assert.Equal(t, before.Commit, c.Status().Commit)
-			require.NotEmpty(t, out.Notes)
-			refusal := out.Notes[len(out.Notes)-1]
-			assert.Equal(t, raft.NoteLaterVersion, refusal.Kind)
+			require.NotEmpty(t, out.Trace)
+			refusal := out.Trace[len(out.Trace)-1]
+			assert.Equal(t, raft.TraceLaterVersion, refusal.Kind)
 			assert.Equal(t, row.entry.ID(), refusal.ID)
 			assert.Equal(t, raft.NodeID("b"), c.Leadership().Leader, "its leader is a correct one")
 		})

@@ -1,22 +1,22 @@
 package raft
 
-// handOut lets the FSM apply what is committed and durable here:
+// issueApply lets the FSM apply what is committed and durable here:
 //
 //	"If commitIndex > lastApplied: increment lastApplied, apply log[lastApplied] to state machine
 //	(§5.3)." (Figure 2)
-func (c *Core) handOut() {
+func (c *Core) issueApply() {
 	safe := min(c.log.commit, c.disk.persisted)
-	if safe <= c.log.handed || c.marked() {
+	if safe <= c.log.applying || c.marked() {
 		return
 	}
-	c.log.handed = safe
+	c.log.applying = safe
 	c.step.out.Apply = c.log.id(safe)
 	if c.leader != nil {
-		c.leader.handedOut(safe)
+		c.leader.dropApplying(safe)
 	}
 }
 
 func (c *Core) onApplied(id EntryID) {
-	assert(id.Index <= c.log.handed, "nothing is applied that was not handed out")
+	assert(id.Index <= c.log.applying, "nothing is applied that was not being applied")
 	c.log.applied = max(c.log.applied, id.Index)
 }

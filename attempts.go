@@ -33,7 +33,7 @@ const askedMax = 32
 
 // question is one request for pre-votes (round) or for votes (term) that has left.
 type question struct {
-	round RequestID
+	round RPCID
 	term  Term
 	at    Time
 }
@@ -48,7 +48,7 @@ func (a *attempts) remember(q question) {
 }
 
 // sinceRound returns when a round of pre-votes was asked for; 0 if it was not, or it is forgotten.
-func (a *attempts) sinceRound(round RequestID) Time {
+func (a *attempts) sinceRound(round RPCID) Time {
 	if i := slices.IndexFunc(a.asked[:], func(q question) bool { return q.round == round }); i >= 0 {
 		return a.asked[i].at
 	}
@@ -165,10 +165,10 @@ func (c *Core) onVoteDurable() {
 	c.countVotes()
 }
 
-// overslept takes into account that the process slept through its own deadline: messages may wait behind
+// wokeLate takes into account that the process slept through its own deadline: messages may wait behind
 // it, of the leader here, or of the followers. A leader does not count that time as their silence; a
 // follower restarts its timer, at most once until it hears the leader.
-func (c *Core) overslept(by Time) {
+func (c *Core) wokeLate(by Time) {
 	if c.leader != nil {
 		for i := range c.leader.peers {
 			p := &c.leader.peers[i]
@@ -186,15 +186,15 @@ func (c *Core) overslept(by Time) {
 	}
 }
 
-// noteSlowness notes, at the third attempt and only once, what takes longer than the election timeout.
-func (c *Core) noteSlowness() {
+// traceSlowness notes, at the third attempt and only once, what takes longer than the election timeout.
+func (c *Core) traceSlowness() {
 	a := &c.follower.attempts
 	if a.told || a.made <= 2 {
 		return
 	}
 	if what, took := a.status(0).Slowest(); took > c.electionTimeout() {
 		a.told = true
-		c.note(Note{Kind: NoteSlowElection, Text: what, Took: took})
+		c.trace(TraceEvent{Kind: TraceSlowElection, Text: what, Took: took})
 	}
 }
 

@@ -63,7 +63,7 @@ func TestAttempts_WhatAWaitGrowsWith(t *testing.T) {
 		}, electionTimeout},
 		{"nor an answer to an earlier life", func(c *core) {
 			c.after(20 * electionTimeout)
-			c.receive("b", 1, raft.PreVoteReply{ID: raft.RequestID{Boot: 2, Counter: 1}})
+			c.receive("b", 1, raft.PreVoteReply{ID: raft.RPCID{StartCount: 2, Counter: 1}})
 		}, electionTimeout},
 		{"at most 64 timeouts", func(c *core) {
 			round := c.round
@@ -175,7 +175,7 @@ func TestAttempts_LateVotesCount(t *testing.T) {
 // pre-votes to others."
 func TestAttempts_AVoteBindsItsGiver(t *testing.T) {
 	asks := func(c *core, who raft.NodeID) bool {
-		out := c.receive(who, 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: uint64(c.now)}, Last: id(2, 1)})
+		out := c.receive(who, 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: uint64(c.now)}, Last: id(2, 1)})
 		for _, body := range bodies(append(out.Send, out.Write.Then...), who) {
 			if r, ok := body.(raft.PreVoteReply); ok {
 				return r.Granted
@@ -221,7 +221,7 @@ func TestAttempts_ALeaderOnALongWay(t *testing.T) {
 	}
 	assert.Equal(t, elected+6*electionTimeout, c.now, "twice as long as the election took")
 
-	c = streaming(t, 2, 1)
+	c = replicating(t, 2, 1)
 	c.after(20 * electionTimeout)
 	assert.Equal(t, raft.Leader, c.Leadership().Role, "it slept: nobody else was silent")
 	slept := c.now
@@ -246,15 +246,15 @@ func TestAttempts_WhoIsToldThatTheLeaderHasGone(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "what comes late is taken, and no sign of a leader")
 	assert.Equal(t, id(3, 2), c.Status().Last)
 	assert.Equal(t, wake, out.WakeAt)
-	out = c.receive("c", 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: 1}, Last: id(3, 2)})
-	assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 1}, Granted: true}),
+	out = c.receive("c", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}, Last: id(3, 2)})
+	assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.PreVoteReply{ID: raft.RPCID{StartCount: 1, Counter: 1}, Granted: true}),
 		"it hears nobody")
 }
 
 // "When elections need more than two attempts, one log line and Status say which figure is above the timeout."
 func TestAttempts_ASlowElectionIsExplainedOnce(t *testing.T) {
 	c := follower(t, 1, 1)
-	var explained []raft.Note
+	var explained []raft.TraceEvent
 	for i := range 8 {
 		out := c.timeout()
 		if i == 3 {
@@ -263,9 +263,9 @@ func TestAttempts_ASlowElectionIsExplainedOnce(t *testing.T) {
 			c.receive("b", 1, raft.PreVoteReply{ID: round})
 			assert.Equal(t, 2*electionTimeout, c.Status().Election.Answer)
 		}
-		for _, note := range out.Notes {
-			if note.Kind == raft.NoteSlowElection {
-				explained = append(explained, note)
+		for _, event := range out.Trace {
+			if event.Kind == raft.TraceSlowElection {
+				explained = append(explained, event)
 			}
 		}
 	}
@@ -304,7 +304,7 @@ func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
 	for asked := uint64(1); c.Status().Election.Attempts == 1 && c.now < began+100*electionTimeout; asked++ {
 		c.after(min(electionTimeout, c.out.WakeAt-c.now))
 		if c.Status().Election.Attempts == 1 {
-			c.receive("b", 1, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: asked}, Last: id(2, 1)})
+			c.receive("b", 1, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: asked}, Last: id(2, 1)})
 		}
 	}
 	assert.LessOrEqual(t, c.now-began, 6*electionTimeout, "its own wait, and one for another")
@@ -347,12 +347,12 @@ func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	assert.Equal(t, electionTimeout, c.wait())
 	assert.LessOrEqual(t, out.WakeAt-c.now, 2*electionTimeout)
 	c.now = out.WakeAt - ms
-	out = c.receive("b", 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: 1}, Last: id(2, 1)})
-	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 1}}))
+	out = c.receive("b", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}, Last: id(2, 1)})
+	assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.PreVoteReply{ID: raft.RPCID{StartCount: 1, Counter: 1}}))
 	c.now += 2 * ms
 	if c.Leadership().Role == raft.Candidate {
-		out = c.receive("b", 2, raft.PreVoteRequest{ID: raft.RequestID{Boot: 1, Counter: 2}, Last: id(2, 1)})
-		assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 2}, Granted: true}),
+		out = c.receive("b", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 2}, Last: id(2, 1)})
+		assert.Contains(t, bodies(out.Send, "b"), raft.Body(raft.PreVoteReply{ID: raft.RPCID{StartCount: 1, Counter: 2}, Granted: true}),
 			"its own vote binds it no longer than its wait")
 	}
 

@@ -17,7 +17,7 @@ func TestHeartbeat_AppendsKeepFollowersCalm(t *testing.T) {
 		lead := w.leader()
 		clear(w.sent)
 		for _, m := range w.members {
-			m.notes = nil
+			m.events = nil
 		}
 		for range int(3 * time.Second / (pause * time.Millisecond)) {
 			lead.propose("x")
@@ -25,8 +25,8 @@ func TestHeartbeat_AppendsKeepFollowersCalm(t *testing.T) {
 		}
 		require.Equal(t, lead, w.leader())
 		for _, m := range w.members {
-			for _, n := range m.notes {
-				require.NotEqual(t, NoteTimeout, n.Kind, "%s, a write every %v ms", m.id, int(pause))
+			for _, n := range m.events {
+				require.NotEqual(t, TraceTimeout, n.Kind, "%s, a write every %v ms", m.id, int(pause))
 			}
 		}
 	}
@@ -88,8 +88,8 @@ func TestProbe_AtMostOneForEachDifferingTerm(t *testing.T) {
 		w.startAll()
 		conflicts := map[NodeID]int{}
 		w.trace = func(id NodeID, out Output) {
-			for _, n := range out.Notes {
-				if n.Kind == NoteConflict {
+			for _, n := range out.Trace {
+				if n.Kind == TraceConflict {
 					conflicts[id]++
 				}
 			}

@@ -20,16 +20,16 @@ func seedsOfThisRun() int {
 	return chaosSeeds
 }
 
-func TestCore_FoundsElectsAndCommits(t *testing.T) {
+func TestCore_BootstrapsElectsAndCommits(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		w := newWorld(t, uint64(n), []NodeID{"a", "b", "c", "d", "e"}[:n]...)
 		w.startAll()
 		w.run(2 * time.Second)
 		lead := w.leader()
 		require.NotNil(t, lead, "n=%d\n%s", n, w)
-		ticket := lead.propose("x")
+		requestID := lead.propose("x")
 		w.settle()
-		require.Equal(t, AnswerAccepted, lead.answers[ticket].Kind)
+		require.Equal(t, AnswerAccepted, lead.answers[requestID].Kind)
 		for _, m := range w.members {
 			require.EqualValues(t, 3, m.applied, "n=%d %s\n%s", n, m.id, w)
 		}
@@ -39,7 +39,7 @@ func TestCore_FoundsElectsAndCommits(t *testing.T) {
 // TestCore_SurvivesChaos drives whole clusters with random loss, duplicates, reordering, partitions,
 // late timers, batches and crashes that keep any legal prefix of the unsynced writes, and checks
 // Figure 3 after each step; at the end everything heals, and the cluster must serve, answer every
-// ticket, and fall quiet.
+// request id, and fall quiet.
 func TestCore_SurvivesChaos(t *testing.T) {
 	for seed := range seedsOfThisRun() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { chaosRun(t, uint64(seed)) })
@@ -63,15 +63,15 @@ func chaosRun(t *testing.T, seed uint64) {
 	for _, m := range w.members {
 		require.Equal(t, lead.applied, m.applied, "seed %d: all catch up without a new proposal\n%s", seed, w)
 	}
-	ticket := lead.propose("last")
+	requestID := lead.propose("last")
 	read := w.members[w.order[len(w.order)-1]].read()
 	w.run(time.Second)
-	require.Equal(t, AnswerAccepted, lead.answers[ticket].Kind)
+	require.Equal(t, AnswerAccepted, lead.answers[requestID].Kind)
 	require.Len(t, w.ledger.requests[read].answers, 1)
 	require.Equal(t, AnswerReadSafe, w.ledger.requests[read].answers[0].Kind)
 	for _, m := range w.members {
 		require.Equal(t, lead.applied, m.applied, "seed %d\n%s", seed, w)
-		require.GreaterOrEqual(t, m.applied, lead.answers[ticket].ID.Index)
+		require.GreaterOrEqual(t, m.applied, lead.answers[requestID].ID.Index)
 	}
 	w.ledger.settled(t)
 	w.ledger.notApplied(t)
@@ -142,9 +142,9 @@ func (w *world) closeAll(t *testing.T) {
 		w.members[id].read()
 		w.members[id].propose("too late")
 	}
-	for ticket, r := range w.ledger.requests {
+	for requestID, r := range w.ledger.requests {
 		if r.asked.lives == r.life {
-			require.NotEmpty(t, r.answers, "ticket %d of %s is not answered", ticket, r.asked.id)
+			require.NotEmpty(t, r.answers, "request %d of %s is not answered", requestID, r.asked.id)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (w *world) disturbTime() {
 func (m *member) early() {
 	out := m.core.Step(Now{Mono: m.w.now, Wall: int64(m.w.now)})
 	require.Empty(m.w.t, out.Send, "%s: a message was due before WakeAt", m.id)
-	require.Empty(m.w.t, out.Notes, "%s: a decision was due before WakeAt", m.id)
+	require.Empty(m.w.t, out.Trace, "%s: a decision was due before WakeAt", m.id)
 	require.Empty(m.w.t, out.Answers, "%s: an answer was due before WakeAt", m.id)
 	require.Zero(m.w.t, out.Write.Seq, "%s: a write was due before WakeAt", m.id)
 	moved := out.WakeAt != m.wakeAt && out.WakeAt != m.w.now+idleMax
@@ -262,7 +262,7 @@ func (w *world) disturbConnection(m *member) {
 	}
 	m.step(PeerLost{ID: other.id})
 	if w.rng.IntN(2) == 0 {
-		m.step(PeerUp{ID: other.id, Incarnation: other.disk.incarnation, Boot: other.disk.boot})
+		m.step(PeerUp{ID: other.id, Incarnation: other.disk.incarnation, StartCount: other.disk.startCount})
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 // stamped proposes a command and returns the stamp of its entry.
 func (c *core) stamped() int64 {
 	c.t.Helper()
-	out := c.step(raft.Proposed{Proposals: []raft.Proposal{{Ticket: 1, Kind: raft.EntryCommand, Data: []byte("x")}}})
+	out := c.step(raft.Proposed{Proposals: []raft.Proposal{{RequestID: 1, Kind: raft.EntryCommand, Data: []byte("x")}}})
 	require.NotNil(c.t, out.Write.Log)
 	return out.Write.Log.Entries[len(out.Write.Log.Entries)-1].Time
 }
@@ -98,8 +98,8 @@ func TestStamp_NeverFalls(t *testing.T) {
 		assert.GreaterOrEqual(t, got, last, "jump %d", i)
 		last = got
 	}
-	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 1}}
-	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("a"))))
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 1}}
+	require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("a"))))
 	require.NoError(t, stored.Log.Observe(raft.Entry{Index: 2, Term: 1, Kind: raft.EntryNoop, Time: tenYears}))
 	alone := begin(t, coreConfig(), stored)
 	alone.timeout()
@@ -115,21 +115,21 @@ func TestStamp_RepliesCarryTheClock(t *testing.T) {
 	out := c.receive("b", 2, raft.VoteRequest{Last: id(9, 1)})
 	assert.Equal(t, []raft.Message{c.to("b", raft.VoteReply{Granted: true, Wall: int64(c.now) + tenYears})}, out.Write.Then)
 	c.persist()
-	out = c.receive("b", 2, raft.Heartbeat{Round: raft.RequestID{Boot: 1, Counter: 1}})
+	out = c.receive("b", 2, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}})
 	assert.Equal(t, []raft.Message{c.to("b", raft.HeartbeatReply{
-		Round: raft.RequestID{Boot: 1, Counter: 1}, Wall: int64(c.now) + tenYears,
+		Round: raft.RPCID{StartCount: 1, Counter: 1}, Wall: int64(c.now) + tenYears,
 	})}, out.Send)
 }
 
-// A founder whose clock is years ahead would freeze the stamps of the cluster with its first entry.
-func TestStamp_OfTheFounding(t *testing.T) {
-	c, roll := founder(t)
+// A bootstrapper whose clock is years ahead would freeze the stamps of the cluster with its first entry.
+func TestStamp_OfTheBootstrap(t *testing.T) {
+	c, probe := bootstrapper(t)
 	c.wall = tenYears
 	var out raft.Output
 	for _, other := range []raft.NodeID{"b", "c"} {
-		reply := blankWith(roll, "abc")
+		reply := uninitializedWith(probe, "abc")
 		reply.Wall = int64(c.now)
-		out = c.answerRoll(other, reply)
+		out = c.answerProbe(other, reply)
 	}
 	require.NotNil(t, out.Write.Log)
 	assert.Equal(t, int64(c.now)+minute, out.Write.Log.Entries[0].Time)

@@ -94,8 +94,8 @@ func TestCommit_LearnersDoNotCount(t *testing.T) {
 // its log.
 func TestCommit_HintOfTheLastLife(t *testing.T) {
 	for hint, want := range map[raft.Index]raft.Index{0: 0, 2: 2, 3: 3, 9: 3} {
-		stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 4, Hard: raft.HardState{Term: 2}, Commit: hint}
-		assert.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Commit: hint}
+		assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 		for _, e := range entries(2, 1, 1) {
 			assert.NoError(t, stored.Log.Observe(e))
 		}
@@ -121,8 +121,8 @@ func TestCommit_HintIsNeverAheadOfTheDisk(t *testing.T) {
 // A state machine that is ahead of its log does not belong to it.
 func TestCommit_AppliedBeyondTheLogIsRefused(t *testing.T) {
 	for name, applied := range map[string]raft.EntryID{"beyond": id(3, 1), "another term": id(2, 2), "index 0": id(0, 1)} {
-		stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 4, Hard: raft.HardState{Term: 2}, Applied: applied}
-		assert.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Applied: applied}
+		assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 		assert.NoError(t, stored.Log.Observe(entries(2, 1)[0]))
 		core, _, err := raft.NewCore(coreConfig(), stored, raft.Now{})
 		assert.Nil(t, core, name)
@@ -133,8 +133,8 @@ func TestCommit_AppliedBeyondTheLogIsRefused(t *testing.T) {
 
 // A term is durable before the entries written in it: a log that is ahead of it lost a part of its store.
 func TestCommit_LogAheadOfItsTermIsRefused(t *testing.T) {
-	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 4, Hard: raft.HardState{Term: 1}}
-	assert.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 1}}
+	assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 	assert.NoError(t, stored.Log.Observe(entries(2, 2)[0]))
 	_, _, err := raft.NewCore(coreConfig(), stored, raft.Now{})
 	var corrupt *raft.CorruptError

@@ -42,7 +42,7 @@ type Member struct {
 	// configuration and returned in *NotLeaderError: the place for a client URL.
 	Meta string
 	Kind MemberKind
-	// Incarnation is filled in by founding; it is 0 in node.Config.Initial.
+	// Incarnation is filled in by bootstrap; it is 0 in node.Config.Initial.
 	Incarnation Incarnation
 }
 
@@ -89,7 +89,7 @@ func (c Configuration) Voters() []Member {
 }
 
 // SameList reports whether both name the same members, whatever their incarnations: the comparison
-// of node.Config.Initial lists that founding rests on.
+// of node.Config.Initial lists that bootstrap rests on.
 func (c Configuration) SameList(other Configuration) bool {
 	return slices.EqualFunc(c.Members, other.Members, func(a, b Member) bool {
 		a.Incarnation, b.Incarnation = 0, 0
@@ -146,29 +146,29 @@ func ValidateName(kind, name string) error {
 	return nil
 }
 
-// Founding is the content of entry 1: the birth certificate of a cluster.
-type Founding struct {
+// Bootstrap is the content of entry 1: the birth certificate of a cluster.
+type Bootstrap struct {
 	Cluster       ClusterID
-	Founder       Peer
-	Roll          RequestID // the roll call that it concludes; a redone founding has a higher one
+	Bootstrapper  Peer
+	Probe         RPCID // the probe that it concludes; a redone bootstrap has a higher one
 	Configuration Configuration
 }
 
-// foundingVersion is the version of a founding that this release writes, and the only one that it reads.
+// bootstrapVersion is the version of a bootstrap that this release writes, and the only one that it reads.
 // Version 1 was msgpack.
-const foundingVersion = 2
+const bootstrapVersion = 2
 
-// foundingRecord is Founding as it is stored, in JSON. Fields are only ever added, and unknown ones
+// bootstrapRecord is Bootstrap as it is stored, in JSON. Fields are only ever added, and unknown ones
 // tolerated; one that must not be ignored raises the version. What may be any bytes is kept as bytes: JSON
 // would replace those of a string that are not UTF-8.
-type foundingRecord struct {
-	Version     uint64         `json:"version"`
-	Cluster     []byte         `json:"cluster"`
-	Founder     string         `json:"founder"`
-	Incarnation uint64         `json:"incarnation"`
-	Boot        uint64         `json:"boot"`
-	Counter     uint64         `json:"counter"`
-	Members     []memberRecord `json:"members"`
+type bootstrapRecord struct {
+	Version      uint64         `json:"version"`
+	Cluster      []byte         `json:"cluster"`
+	Bootstrapper string         `json:"founder"`
+	Incarnation  uint64         `json:"incarnation"`
+	StartCount   uint64         `json:"boot"`
+	Counter      uint64         `json:"counter"`
+	Members      []memberRecord `json:"members"`
 }
 
 type memberRecord struct {
@@ -179,15 +179,15 @@ type memberRecord struct {
 	Incarnation uint64 `json:"incarnation"`
 }
 
-// foundingBytesMax is more than the largest configuration takes, and little enough to decode whatever a
+// bootstrapBytesMax is more than the largest configuration takes, and little enough to decode whatever a
 // peer sends.
-const foundingBytesMax = 640 << 10
+const bootstrapBytesMax = 640 << 10
 
-// Encode returns the founding as the data of entry 1.
-func (f Founding) Encode() []byte {
-	r := foundingRecord{
-		Version: foundingVersion, Cluster: f.Cluster[:], Founder: string(f.Founder.ID), Incarnation: uint64(f.Founder.Incarnation),
-		Boot: f.Roll.Boot, Counter: f.Roll.Counter,
+// Encode returns the bootstrap as the data of entry 1.
+func (f Bootstrap) Encode() []byte {
+	r := bootstrapRecord{
+		Version: bootstrapVersion, Cluster: f.Cluster[:], Bootstrapper: string(f.Bootstrapper.ID), Incarnation: uint64(f.Bootstrapper.Incarnation),
+		StartCount: f.Probe.StartCount, Counter: f.Probe.Counter,
 	}
 	for _, m := range f.Configuration.Members {
 		r.Members = append(r.Members, memberRecord{
@@ -195,33 +195,33 @@ func (f Founding) Encode() []byte {
 		})
 	}
 	data, err := json.Marshal(r)
-	assert(err == nil, "a founding record encodes")
+	assert(err == nil, "a bootstrap record encodes")
 	return data
 }
 
-// DecodeFounding reads the data of entry 1. It checks everything that it returns. One that was written by a
+// DecodeBootstrap reads the data of entry 1. It checks everything that it returns. One that was written by a
 // later release is a *LaterVersionError, one of an earlier release an *EarlierVersionError.
-func DecodeFounding(data []byte) (Founding, error) {
-	if len(data) > foundingBytesMax {
-		return Founding{}, fmt.Errorf("raft: founding entry of %d bytes, over the limit of %d", len(data), foundingBytesMax)
+func DecodeBootstrap(data []byte) (Bootstrap, error) {
+	if len(data) > bootstrapBytesMax {
+		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry of %d bytes, over the limit of %d", len(data), bootstrapBytesMax)
 	}
-	if err := checkFoundingVersion(data); err != nil {
-		return Founding{}, err
+	if err := checkBootstrapVersion(data); err != nil {
+		return Bootstrap{}, err
 	}
-	var r foundingRecord
+	var r bootstrapRecord
 	if err := json.Unmarshal(data, &r); err != nil {
-		return Founding{}, fmt.Errorf("raft: founding entry: %w", err)
+		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: %w", err)
 	}
-	f := Founding{
-		Founder: Peer{NodeID(r.Founder), Incarnation(r.Incarnation)},
-		Roll:    RequestID{r.Boot, r.Counter},
+	f := Bootstrap{
+		Bootstrapper: Peer{NodeID(r.Bootstrapper), Incarnation(r.Incarnation)},
+		Probe:        RPCID{r.StartCount, r.Counter},
 	}
 	if len(r.Cluster) != len(f.Cluster) {
-		return Founding{}, fmt.Errorf("raft: founding entry: a cluster id of %d bytes; it takes %d", len(r.Cluster), len(f.Cluster))
+		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: a cluster id of %d bytes; it takes %d", len(r.Cluster), len(f.Cluster))
 	}
 	copy(f.Cluster[:], r.Cluster)
 	if (f.Cluster == ClusterID{}) {
-		return Founding{}, errors.New("raft: founding entry: the cluster id is zero")
+		return Bootstrap{}, errors.New("raft: bootstrap entry: the cluster id is zero")
 	}
 	members := make([]Member, 0, len(r.Members))
 	for _, m := range r.Members {
@@ -231,41 +231,41 @@ func DecodeFounding(data []byte) (Founding, error) {
 	}
 	f.Configuration = NewConfiguration(members)
 	if err := f.Configuration.Validate(); err != nil {
-		return Founding{}, fmt.Errorf("raft: founding entry: %w", err)
+		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: %w", err)
 	}
 	for _, m := range f.Configuration.Members {
 		if m.Incarnation == 0 {
-			return Founding{}, fmt.Errorf("raft: founding entry: member %q has no incarnation", m.ID)
+			return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: member %q has no incarnation", m.ID)
 		}
 	}
-	if m, ok := f.Configuration.Member(f.Founder.ID); !ok || m.Peer() != f.Founder {
-		return Founding{}, fmt.Errorf("raft: founding entry: founder %q is not one of its members", f.Founder.ID)
+	if m, ok := f.Configuration.Member(f.Bootstrapper.ID); !ok || m.Peer() != f.Bootstrapper {
+		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: bootstrapper %q is not one of its members", f.Bootstrapper.ID)
 	}
 	return f, nil
 }
 
-// checkFoundingVersion looks at nothing but the version: all else may have changed with it.
-func checkFoundingVersion(data []byte) error {
-	const record = "the founding of the cluster (entry 1)"
+// checkBootstrapVersion looks at nothing but the version: all else may have changed with it.
+func checkBootstrapVersion(data []byte) error {
+	const record = "the bootstrap of the cluster (entry 1)"
 	if isMsgpackMap(data) {
-		return &EarlierVersionError{Record: record, Found: 1, Oldest: foundingVersion}
+		return &EarlierVersionError{Record: record, Found: 1, Oldest: bootstrapVersion}
 	}
 	var r struct {
 		Version uint64 `json:"version"`
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
-		return fmt.Errorf("raft: founding entry: %w", err)
+		return fmt.Errorf("raft: bootstrap entry: %w", err)
 	}
 	switch {
-	case r.Version > foundingVersion:
-		return &LaterVersionError{Record: record, Found: r.Version, Known: foundingVersion}
-	case r.Version < foundingVersion:
-		return fmt.Errorf("raft: founding entry: version %d in JSON, which begins with version %d", r.Version, foundingVersion)
+	case r.Version > bootstrapVersion:
+		return &LaterVersionError{Record: record, Found: r.Version, Known: bootstrapVersion}
+	case r.Version < bootstrapVersion:
+		return fmt.Errorf("raft: bootstrap entry: version %d in JSON, which begins with version %d", r.Version, bootstrapVersion)
 	}
 	return nil
 }
 
-// isMsgpackMap reports whether the data begins as a founding of version 1 does, and no JSON ever.
+// isMsgpackMap reports whether the data begins as a bootstrap of version 1 does, and no JSON ever.
 func isMsgpackMap(data []byte) bool {
 	const fixMap, fixMapLast, map16, map32 = 0x80, 0x8f, 0xde, 0xdf
 	return len(data) > 0 && (data[0] >= fixMap && data[0] <= fixMapLast || data[0] == map16 || data[0] == map32)

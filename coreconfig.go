@@ -11,7 +11,7 @@ import (
 type CoreConfig struct {
 	ID      NodeID        // required
 	Initial Configuration // node.Config.Initial; empty if there is none
-	// NewCluster is a fresh random id, for the case that this member founds a cluster; required with
+	// NewCluster is a fresh random id, for the case that this member bootstraps a cluster; required with
 	// Initial.
 	NewCluster ClusterID
 	// ElectionTimeout is node.Config.ElectionTimeout. HeartbeatInterval is by default a third of it, and at
@@ -40,7 +40,7 @@ func (c CoreConfig) Validate() error {
 	var p configProblems
 	p.member(c.ID, c.Initial.Members)
 	if len(c.Initial.Members) > 0 && c.NewCluster == (ClusterID{}) {
-		p.add("NewCluster", "is zero; draw a random one, for a member that may found a cluster")
+		p.add("NewCluster", "is zero; draw a random one, for a member that may bootstrap a cluster")
 	}
 	p.timeWithin("ElectionTimeout", c.ElectionTimeout)
 	if c.ElectionTimeout >= timeoutMin && (c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.ElectionTimeout/2) {
@@ -96,7 +96,7 @@ func (p *configProblems) limits(l Limits) {
 	p.within("InflightBytesMax", l.InflightBytesMax, 1, LimitBytesMax)
 }
 
-// member checks the id of this member and the list of founders.
+// member checks the id of this member and the list of initial members.
 func (p *configProblems) member(id NodeID, list []Member) {
 	if err := validateNodeID(id); err != nil {
 		p.add("ID", "%w", err)
@@ -113,7 +113,7 @@ func (p *configProblems) member(id NodeID, list []Member) {
 	}
 	for _, m := range list {
 		if m.Incarnation != 0 {
-			p.add("Initial", "member %q has an incarnation; founding draws them", m.ID)
+			p.add("Initial", "member %q has an incarnation; bootstrap draws them", m.ID)
 		}
 	}
 }

@@ -14,14 +14,14 @@ func (c *Core) Leadership() Leadership { return Leadership{c.hard.Term, c.termLe
 type CoreStatus struct {
 	ID          NodeID
 	Incarnation Incarnation
-	Boot        uint64
-	Cluster     ClusterID // zero while blank
+	StartCount  uint64
+	Cluster     ClusterID // zero while uninitialized
 	Leadership
-	Founder   Peer // zero while blank
-	Blank     bool
-	Config    Configuration
-	Last      EntryID // of the log
-	Persisted Index   // durable here
+	Bootstrapper  Peer // zero while uninitialized
+	Uninitialized bool
+	Config        Configuration
+	Last          EntryID // of the log
+	Persisted     Index   // durable here
 	// Durable is the term and the vote that are known to be on the disk. The member neither stands nor asks
 	// for anything while they are behind the present ones.
 	Durable HardState
@@ -31,15 +31,15 @@ type CoreStatus struct {
 	DiskStalled bool
 	// Election says what this member's attempts to be elected have been like since a term last committed.
 	Election ElectionStatus
-	// HandingOverUntil is, on a leader that hands over, when it gives up at the latest; 0: it does not.
-	HandingOverUntil Time
-	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.
+	// TransferringUntil is, on a leader that transfers its leadership, when it gives up at the latest; 0: it does not.
+	TransferringUntil Time
+	// Missing says, while a cluster is being bootstrapped, what it waits for, one sentence a member.
 	Missing []string
 	Peers   []PeerProgress // on a leader: every other member, sorted by id
-	// Outstanding proposals and their bytes, on a leader.
-	Outstanding      int
-	OutstandingBytes int
-	Reads            int // that wait here: on a leader for a quorum, else for the leader's answer
+	// Pending proposals and their bytes, on a leader.
+	Pending      int
+	PendingBytes int
+	Reads        int // that wait here: on a leader for a quorum, else for the leader's answer
 }
 
 // ElectionStatus is what a member has seen of its own attempts to be elected since a term last committed.
@@ -66,7 +66,7 @@ func (e ElectionStatus) Slowest() (what string, took Time) {
 // PeerProgress is a leader's view of another member.
 type PeerProgress struct {
 	ID         NodeID
-	State      string // "probe", "stream" or "stale", see MemberStatus
+	State      string // "probe", "replicate" or "stale", see MemberStatus
 	Match      Index  // its log is known to hold the leader's up to here; 0 if it is stale
 	Next       Index  // the next entry to send
 	Inflight   int    // appends that are not answered
@@ -80,26 +80,26 @@ type PeerProgress struct {
 // Status returns a value that says it all.
 func (c *Core) Status() CoreStatus {
 	s := CoreStatus{
-		ID: c.self.ID, Incarnation: c.self.Incarnation, Boot: c.ids.Boot, Cluster: c.cluster(),
-		Leadership: c.Leadership(), Blank: c.blank(), Config: c.config(), Last: c.log.Last,
-		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.founder.missing(),
+		ID: c.self.ID, Incarnation: c.self.Incarnation, StartCount: c.ids.StartCount, Cluster: c.cluster(),
+		Leadership: c.Leadership(), Uninitialized: c.uninitialized(), Config: c.config(), Last: c.log.Last,
+		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
 		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 	}
-	if c.log.Founding != nil {
-		s.Founder = c.log.Founding.Founder
+	if c.log.Bootstrap != nil {
+		s.Bootstrapper = c.log.Bootstrap.Bootstrapper
 	}
 	if c.leader == nil {
 		return s
 	}
 	if t := c.leader.transfer; t != nil {
-		s.HandingOverUntil = t.deadline
+		s.TransferringUntil = t.deadline
 	}
-	s.Outstanding, s.OutstandingBytes = len(c.leader.outstanding), c.leader.bytes
+	s.Pending, s.PendingBytes = len(c.leader.pending), c.leader.bytes
 	s.Peers = make([]PeerProgress, 0, len(c.leader.peers))
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{
-			p.peer.ID, p.state.String(), p.match, p.next, len(p.flow.flights), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
+			p.peer.ID, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
 		})
 	}
 	return s

@@ -16,11 +16,11 @@ const (
 
 // descentFrom judges a lineage by a start of that store which a peer has seen. confirmed is the newest
 // start of which the store knows that the peer remembers it; it may be older than all the others.
-func (l Lineage) descentFrom(seen, confirmed BootID) descent {
+func (l Lineage) descentFrom(seen, confirmed StartID) descent {
 	switch {
-	case seen == (BootID{}) || seen == confirmed || slices.Contains(l, seen):
+	case seen == (StartID{}) || seen == confirmed || slices.Contains(l, seen):
 		return descends
-	case len(l) > 0 && seen.Boot < l[0].Boot && seen.Boot != confirmed.Boot:
+	case len(l) > 0 && seen.Count < l[0].Count && seen.Count != confirmed.Count:
 		return untold
 	}
 	return contradicts
@@ -36,11 +36,11 @@ func (v *Handshake) judgeOwn(by Peer, seen Sighting) (descent, string) {
 	if seen.Term > v.Term {
 		return contradicts, fmt.Sprintf("it has seen term %d durable here, and this store is at term %d", seen.Term, v.Term)
 	}
-	d := v.Lineage.descentFrom(seen.Boot, find(v.Memory.Confirmed, by).Boot)
+	d := v.Lineage.descentFrom(seen.Start, find(v.Memory.Confirmed, by).Start)
 	if d == descends {
 		return d, ""
 	}
-	return d, fmt.Sprintf("it has seen %v of this member, and this is %v, %s", seen.Boot, v.Lineage.Last(), parting(d))
+	return d, fmt.Sprintf("it has seen %v of this member, and this is %v, %s", seen.Start, v.Lineage.Last(), parting(d))
 }
 
 func parting(d descent) string {
@@ -52,7 +52,7 @@ func parting(d descent) string {
 
 // Told judges what a peer says as it refuses this member: the mark, if it has shown that this member's
 // store is an older image. Only a member that the configuration names is believed.
-func (v *Handshake) Told(r Refusal) *Mark {
+func (v *Handshake) Told(r Rejection) *Mark {
 	if d, detail := v.judgeOwn(r.From, r.Seen); d == contradicts && v.names(r.From) {
 		return &Mark{Kind: MarkStaleImage, By: r.From, Detail: detail}
 	}
@@ -70,12 +70,12 @@ func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
 	d, detail := v.judgeOwn(h.From, h.Remembers)
 	switch d {
 	case contradicts:
-		verdict.Refusal = v.Refuse(h, RefusedOwnImage, "%s", detail)
+		verdict.Rejection = v.Reject(h, RejectOwnImage, "%s", detail)
 		if v.names(h.From) {
 			verdict.Mark = &Mark{Kind: MarkStaleImage, By: h.From, Detail: detail}
 		}
 	case untold:
-		verdict.Refusal = v.Refuse(h, RefusedUntold, "%s", detail)
+		verdict.Rejection = v.Reject(h, RejectUnknownStart, "%s", detail)
 	}
 	return verdict
 }
@@ -84,23 +84,23 @@ func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
 // an earlier one goes on beside it.
 func (v *Handshake) judgeLineage(h Hello) (verdict Verdict) {
 	now, seen := h.Lineage.Last(), find(v.Memory.Seen, h.From)
-	if now.Boot != h.Boot || now.Boot == 0 || h.Lineage.Check() != nil {
-		verdict.Refusal = v.Refuse(h, RefusedMalformed, "start %d, and a record of starts that ends at %v", h.Boot, now)
+	if now.Count != h.StartCount || now.Count == 0 || h.Lineage.Check() != nil {
+		verdict.Rejection = v.Reject(h, RejectMalformed, "start %d, and a record of starts that ends at %v", h.StartCount, now)
 		return verdict
 	}
-	d := h.Lineage.descentFrom(seen.Boot, h.Confirmed)
+	d := h.Lineage.descentFrom(seen.Start, h.Confirmed)
 	switch {
 	case h.Term < seen.Term:
-		verdict.Refusal = v.Refuse(h, RefusedStaleBoot, "term %d of %q was seen, and this is %v in term %d",
+		verdict.Rejection = v.Reject(h, RejectStaleStart, "term %d of %q was seen, and this is %v in term %d",
 			seen.Term, h.From.ID, now, h.Term)
 	case d == contradicts:
-		verdict.Refusal = v.Refuse(h, RefusedStaleBoot, "%v of %q was seen, and this is %v, %s",
-			seen.Boot, h.From.ID, now, parting(d))
+		verdict.Rejection = v.Reject(h, RejectStaleStart, "%v of %q was seen, and this is %v, %s",
+			seen.Start, h.From.ID, now, parting(d))
 	case d == untold:
-		verdict.Refusal = v.Refuse(h, RefusedUntold, "%v of %q was seen, and this is %v, %s",
-			seen.Boot, h.From.ID, now, parting(d))
-	case v.Live != (BootID{}) && v.Live != now:
-		verdict.Refusal = v.Refuse(h, RefusedTwin, "%v of %q is connected, and this is %v", v.Live, h.From.ID, now)
+		verdict.Rejection = v.Reject(h, RejectUnknownStart, "%v of %q was seen, and this is %v, %s",
+			seen.Start, h.From.ID, now, parting(d))
+	case v.Live != (StartID{}) && v.Live != now:
+		verdict.Rejection = v.Reject(h, RejectTwin, "%v of %q is connected, and this is %v", v.Live, h.From.ID, now)
 	}
 	return verdict
 }
@@ -108,19 +108,19 @@ func (v *Handshake) judgeLineage(h Hello) (verdict Verdict) {
 // remember returns the memory with what the Hello of an accepted peer adds; nil if it adds nothing.
 func (v *Handshake) remember(h Hello) *Memory {
 	m, changed := v.Memory, false
-	now := Sighting{Peer: h.From, Boot: h.Lineage.Last(), Term: h.Term}
+	now := Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term}
 	if find(m.Seen, h.From) != now {
 		m.Seen, changed = v.bounded(with(m.Seen, now)), true
 	}
-	said := Sighting{Peer: h.From, Boot: h.Remembers.Boot}
+	said := Sighting{Peer: h.From, Start: h.Remembers.Start}
 	before := find(m.Confirmed, h.From)
-	if h.Remembers.Peer == v.Self && said.Boot.Boot > before.Boot.Boot && (v.names(h.From) || v.blank()) {
+	if h.Remembers.Peer == v.Self && said.Start.Count > before.Start.Count && (v.names(h.From) || v.uninitialized()) {
 		m.Confirmed, changed = v.bounded(with(m.Confirmed, said)), true
 	}
 	if !changed {
 		return nil
 	}
-	if !v.blank() {
+	if !v.uninitialized() {
 		m.Confirmed = slices.DeleteFunc(slices.Clone(m.Confirmed), func(s Sighting) bool { return !v.names(s.Peer) })
 	}
 	return &m

@@ -8,12 +8,12 @@ import (
 )
 
 // start is a start of the store that all these tests are about; copied is one of a copy of it.
-func start(boot uint64) BootID  { return BootID{boot, 1000 + boot} }
-func copied(boot uint64) BootID { return BootID{boot, 2000 + boot} }
+func start(startCount uint64) StartID  { return StartID{startCount, 1000 + startCount} }
+func copied(startCount uint64) StartID { return StartID{startCount, 2000 + startCount} }
 
 func starts(from, to uint64) (l Lineage) {
-	for boot := from; boot <= to; boot++ {
-		l = append(l, start(boot))
+	for startCount := from; startCount <= to; startCount++ {
+		l = append(l, start(startCount))
 	}
 	return l
 }
@@ -24,22 +24,22 @@ func TestLineage_TellsADescendantFromAnOlderImage(t *testing.T) {
 	for _, row := range []struct {
 		rule            string
 		lineage         Lineage
-		seen, confirmed BootID
+		seen, confirmed StartID
 		want            descent
 	}{
-		{"nothing was seen", kept, BootID{}, BootID{}, descends},
-		{"the present start", kept, start(104), BootID{}, descends},
-		{"an earlier start", kept, start(99), BootID{}, descends},
-		{"the oldest start that is kept", kept, start(41), BootID{}, descends},
+		{"nothing was seen", kept, StartID{}, StartID{}, descends},
+		{"the present start", kept, start(104), StartID{}, descends},
+		{"an earlier start", kept, start(99), StartID{}, descends},
+		{"the oldest start that is kept", kept, start(41), StartID{}, descends},
 		{"the start that was confirmed, older than all that are kept", kept, start(5), start(5), descends},
-		{"a later start: the image has the number before", kept, start(105), BootID{}, contradicts},
-		{"a start of the same number: the image counts on", kept, copied(104), BootID{}, contradicts},
-		{"an earlier number, with another nonce: more restarts than were seen", kept, copied(60), BootID{}, contradicts},
+		{"a later start: the image has the number before", kept, start(105), StartID{}, contradicts},
+		{"a start of the same number: the image counts on", kept, copied(104), StartID{}, contradicts},
+		{"an earlier number, with another nonce: more restarts than were seen", kept, copied(60), StartID{}, contradicts},
 		{"the number of the confirmed start, with another nonce", kept, copied(5), start(5), contradicts},
-		{"older than all that are kept", kept, start(40), BootID{}, untold},
+		{"older than all that are kept", kept, start(40), StartID{}, untold},
 		{"older than all that are kept, newer than the confirmed one", kept, start(40), start(5), untold},
 		{"older than the confirmed one", kept, start(4), start(5), untold},
-		{"a store without starts has none of them", nil, start(1), BootID{}, contradicts},
+		{"a store without starts has none of them", nil, start(1), StartID{}, contradicts},
 	} {
 		expect.Equal(t, row.want, row.lineage.descentFrom(row.seen, row.confirmed), row.rule)
 	}
@@ -47,28 +47,28 @@ func TestLineage_TellsADescendantFromAnOlderImage(t *testing.T) {
 
 func TestLineage_CountsUpAndKeepsTheLast64(t *testing.T) {
 	var l Lineage
-	for boot := range uint64(LineageBootsMax + 10) {
+	for startCount := range uint64(LineageStartsMax + 10) {
 		before := l
-		l = l.Begin(1001 + boot)
+		l = l.Begin(1001 + startCount)
 		expect.NoError(t, l.Check())
-		expect.Equal(t, start(boot+1), l.Last())
-		expect.Equal(t, boot, before.Last().Boot, "the lineage before is left as it was")
+		expect.Equal(t, start(startCount+1), l.Last())
+		expect.Equal(t, startCount, before.Last().Count, "the lineage before is left as it was")
 	}
-	expect.Equal(t, starts(11, LineageBootsMax+10), l)
+	expect.Equal(t, starts(11, LineageStartsMax+10), l)
 	expect.Error(t, append(starts(1, 2), start(4)).Check(), "a gap")
 	expect.Error(t, Lineage{{}}.Check(), "no start has the number 0")
-	expect.Error(t, starts(1, LineageBootsMax+1).Check())
+	expect.Error(t, starts(1, LineageStartsMax+1).Check())
 }
 
-// aMeeting is n2, which knows n3, and a Hello of n3 that is welcome.
+// aMeeting is n2, which knows n3, and a Hello of n3 that is accepted.
 func aMeeting() (Handshake, Hello) {
 	v := Handshake{
-		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Founder: n1, Config: threeMembers(11, 22, 33),
+		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Bootstrapper: n1, Config: threeMembers(11, 22, 33),
 		Lineage: starts(1, 9), Memory: Memory{Seen: []Sighting{{n3, start(7), 4}}},
 	}
 	h := Hello{
-		ClusterName: "blue", Cluster: ours, From: n3, Expected: n2, Boot: 8, Lineage: starts(1, 8), Term: 4,
-		Founder: n1, Remembers: Sighting{n2, start(9), 5},
+		ClusterName: "blue", Cluster: ours, From: n3, Expected: n2, StartCount: 8, Lineage: starts(1, 8), Term: 4,
+		Bootstrapper: n1, Remembers: Sighting{n2, start(9), 5},
 	}
 	return v, h
 }
@@ -77,48 +77,48 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
 		change func(v *Handshake, h *Hello)
-		want   RefusalReason // 0 = welcome
+		want   RejectReason // 0 = accepted
 		mark   bool
 	}{
-		{"a restarted member is welcome", func(*Handshake, *Hello) {}, 0, false},
-		{"so is one that comes back in the same start", func(v *Handshake, h *Hello) { v.Memory.Seen[0].Boot = start(8) }, 0, false},
-		{"a peer that has gone back", func(v *Handshake, h *Hello) { h.Boot, h.Lineage = 6, starts(1, 6) }, RefusedStaleBoot, false},
+		{"a restarted member is accepted", func(*Handshake, *Hello) {}, 0, false},
+		{"so is one that comes back in the same start", func(v *Handshake, h *Hello) { v.Memory.Seen[0].Start = start(8) }, 0, false},
+		{"a peer that has gone back", func(v *Handshake, h *Hello) { h.StartCount, h.Lineage = 6, starts(1, 6) }, RejectStaleStart, false},
 		{"a peer that has gone back by one start, and counted on", func(v *Handshake, h *Hello) {
-			h.Boot, h.Lineage = 7, append(starts(1, 6), copied(7))
-		}, RefusedStaleBoot, false},
+			h.StartCount, h.Lineage = 7, append(starts(1, 6), copied(7))
+		}, RejectStaleStart, false},
 		{"a peer that has gone back and was started often", func(v *Handshake, h *Hello) {
-			h.Boot, h.Lineage = 10, append(starts(1, 6), copied(7), copied(8), copied(9), copied(10))
-		}, RefusedStaleBoot, false},
-		{"a peer whose term has fallen: a copy of the start that was seen", func(v *Handshake, h *Hello) { h.Term = 3 }, RefusedStaleBoot, false},
+			h.StartCount, h.Lineage = 10, append(starts(1, 6), copied(7), copied(8), copied(9), copied(10))
+		}, RejectStaleStart, false},
+		{"a peer whose term has fallen: a copy of the start that was seen", func(v *Handshake, h *Hello) { h.Term = 3 }, RejectStaleStart, false},
 		{"a peer that was started too often to tell", func(v *Handshake, h *Hello) {
-			h.Boot, h.Lineage = 80, starts(17, 80)
-		}, RefusedUntold, false},
+			h.StartCount, h.Lineage = 80, starts(17, 80)
+		}, RejectUnknownStart, false},
 		{"a peer that was started as often, and knows what we remember", func(v *Handshake, h *Hello) {
-			h.Boot, h.Lineage, h.Confirmed = 80, starts(17, 80), start(7)
+			h.StartCount, h.Lineage, h.Confirmed = 80, starts(17, 80), start(7)
 		}, 0, false},
-		{"a peer whose earlier start is connected", func(v *Handshake, h *Hello) { v.Live = start(7) }, RefusedTwin, false},
+		{"a peer whose earlier start is connected", func(v *Handshake, h *Hello) { v.Live = start(7) }, RejectTwin, false},
 		{"a second connection in one start", func(v *Handshake, h *Hello) { v.Live = start(8) }, 0, false},
-		{"a peer without starts", func(v *Handshake, h *Hello) { h.Lineage = nil }, RefusedMalformed, false},
-		{"a peer whose number is not that of its last start", func(v *Handshake, h *Hello) { h.Boot = 9 }, RefusedMalformed, false},
-		{"starts that do not count up", func(v *Handshake, h *Hello) { h.Lineage = append(starts(1, 6), start(8)) }, RefusedMalformed, false},
+		{"a peer without starts", func(v *Handshake, h *Hello) { h.Lineage = nil }, RejectMalformed, false},
+		{"a peer whose number is not that of its last start", func(v *Handshake, h *Hello) { h.StartCount = 9 }, RejectMalformed, false},
+		{"starts that do not count up", func(v *Handshake, h *Hello) { h.Lineage = append(starts(1, 6), start(8)) }, RejectMalformed, false},
 
-		{"it has seen a later start of ours", func(v *Handshake, h *Hello) { h.Remembers.Boot = start(10) }, RefusedOwnImage, true},
-		{"it has seen another start of ours with this number", func(v *Handshake, h *Hello) { h.Remembers.Boot = copied(9) }, RefusedOwnImage, true},
-		{"it has seen a term here that is not on our disk", func(v *Handshake, h *Hello) { h.Remembers.Term = 6 }, RefusedOwnImage, true},
-		{"it has seen an earlier start of ours", func(v *Handshake, h *Hello) { h.Remembers.Boot = start(2) }, 0, false},
+		{"it has seen a later start of ours", func(v *Handshake, h *Hello) { h.Remembers.Start = start(10) }, RejectOwnImage, true},
+		{"it has seen another start of ours with this number", func(v *Handshake, h *Hello) { h.Remembers.Start = copied(9) }, RejectOwnImage, true},
+		{"it has seen a term here that is not on our disk", func(v *Handshake, h *Hello) { h.Remembers.Term = 6 }, RejectOwnImage, true},
+		{"it has seen an earlier start of ours", func(v *Handshake, h *Hello) { h.Remembers.Start = start(2) }, 0, false},
 		{"it remembers another life of ours", func(v *Handshake, h *Hello) { h.Remembers = Sighting{Peer{"n2", 21}, start(50), 50} }, 0, false},
 		{"a stranger that says so is not believed", func(v *Handshake, h *Hello) {
-			h.From, h.Remembers.Boot = Peer{"n4", 44}, start(10)
-		}, RefusedOwnImage, false},
+			h.From, h.Remembers.Start = Peer{"n4", 44}, start(10)
+		}, RejectOwnImage, false},
 		{"nor anybody while no configuration names them", func(v *Handshake, h *Hello) {
-			v.Config, v.Cluster, v.Term, h.Remembers.Term, h.Remembers.Boot = Configuration{}, ClusterID{}, 0, 0, start(10)
-		}, RefusedOwnImage, false},
+			v.Config, v.Cluster, v.Term, h.Remembers.Term, h.Remembers.Start = Configuration{}, ClusterID{}, 0, 0, start(10)
+		}, RejectOwnImage, false},
 		{"what it has seen of us is older than all that we keep", func(v *Handshake, h *Hello) {
-			v.Lineage, h.Remembers.Boot = starts(41, 104), start(9)
-		}, RefusedUntold, false},
+			v.Lineage, h.Remembers.Start = starts(41, 104), start(9)
+		}, RejectUnknownStart, false},
 		{"older, and we know that it remembers that", func(v *Handshake, h *Hello) {
-			v.Lineage, h.Remembers.Boot = starts(41, 104), start(9)
-			v.Memory.Confirmed = []Sighting{{Peer: n3, Boot: start(9)}}
+			v.Lineage, h.Remembers.Start = starts(41, 104), start(9)
+			v.Memory.Confirmed = []Sighting{{Peer: n3, Start: start(9)}}
 		}, 0, false},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -131,14 +131,14 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 				expect.Equal(t, h.From, verdict.Mark.By)
 			}
 			if row.want == 0 {
-				require.Nil(t, verdict.Refusal)
+				require.Nil(t, verdict.Rejection)
 				return
 			}
-			require.NotNil(t, verdict.Refusal)
-			expect.Equal(t, row.want, verdict.Refusal.Reason, verdict.Refusal.Error())
+			require.NotNil(t, verdict.Rejection)
+			expect.Equal(t, row.want, verdict.Rejection.Reason, verdict.Rejection.Error())
 			expect.Nil(t, verdict.Memory, "nothing is remembered of whom we refuse")
 			if h.From == n3 {
-				expect.Equal(t, v.Memory.Seen[0], verdict.Refusal.Seen, "the refused can judge for itself")
+				expect.Equal(t, v.Memory.Seen[0], verdict.Rejection.Seen, "the refused can judge for itself")
 			}
 		})
 	}
@@ -147,15 +147,15 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 // Both sides remember what the other one says, and what the other one remembers.
 func TestHandshake_RemembersBothWays(t *testing.T) {
 	v, h := aMeeting()
-	v.Memory.Confirmed = []Sighting{{Peer: n1, Boot: start(3)}, {Peer: Peer{"n9", 99}, Boot: start(3)}}
+	v.Memory.Confirmed = []Sighting{{Peer: n1, Start: start(3)}, {Peer: Peer{"n9", 99}, Start: start(3)}}
 	m := v.Judge(h).Memory
 	require.NotNil(t, m)
 	expect.Equal(t, []Sighting{{n3, start(8), 4}}, m.Seen)
-	expect.Equal(t, []Sighting{{Peer: n1, Boot: start(3)}, {Peer: n3, Boot: start(9)}}, m.Confirmed,
+	expect.Equal(t, []Sighting{{Peer: n1, Start: start(3)}, {Peer: n3, Start: start(9)}}, m.Confirmed,
 		"n9 is not configured any more")
 	v.Memory = *m
 	expect.Nil(t, v.Judge(h).Memory, "there is nothing new in it")
-	h.Remembers.Boot = start(4)
+	h.Remembers.Start = start(4)
 	expect.Nil(t, v.Judge(h).Memory, "what was confirmed does not fall")
 	h.Term = 5
 	expect.Equal(t, Term(5), v.Judge(h).Memory.Seen[0].Term)
@@ -168,7 +168,7 @@ func TestHandshake_RemembersBothWays(t *testing.T) {
 
 func TestHandshake_TheRefusedJudgesForItself(t *testing.T) {
 	v, _ := aMeeting()
-	seen := func(by Peer, s Sighting) *Mark { return v.Told(Refusal{Reason: RefusedStaleBoot, From: by, Seen: s}) }
+	seen := func(by Peer, s Sighting) *Mark { return v.Told(Rejection{Reason: RejectStaleStart, From: by, Seen: s}) }
 	mark := seen(n3, Sighting{n2, copied(9), 5})
 	require.NotNil(t, mark)
 	expect.Equal(t, n3, mark.By)

@@ -6,8 +6,8 @@ type disk struct {
 	// persisted is the end of the longest prefix of the present log that a persisted write wrote.
 	persisted Index
 	mark      *Mark // nil: none. It may not be durable yet
-	// confession is the answer that tells the leader of a lost acknowledgement, with MarkStaleImage.
-	confession AppendConflict
+	// lossReport is the answer that tells the leader of a lost acknowledgement, with MarkStaleImage.
+	lossReport AppendConflict
 	seq        Seq // of the last write issued
 	pending    []pendingWrite
 	endedAt    Time   // when a write last ended; 0: none has
@@ -73,5 +73,5 @@ func (c *Core) onPersisted(seq Seq) {
 	if c.disk.hard == c.hard && c.disk.hard != before {
 		c.onVoteDurable()
 	}
-	c.onFoundingPersisted()
+	c.onBootstrapPersisted()
 }

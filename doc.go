@@ -47,13 +47,13 @@
 //	commit.go        the commit rule; quorum.go: majorities
 //	log.go           which term wrote which index, as storedlog.go keeps it; apply.go: what the FSM may apply
 //	disk.go          what is durable; marked.go: a store that must not go on
-//	founding.go      how a cluster comes to be
+//	bootstrap.go      how a cluster comes to be
 //	answer.go        every request gets its answer; read.go: linearizable reads
 //	transfer.go      leadership transfer; stall.go: a leader whose disk stands still; clock.go: stamps
 //	envelope.go      who a message is from, and whether it may raise the term
 //	handshake.go     the rules of whom a member talks to; refusal.go: why not
 //	lineage.go       a store's starts; descent.go: how an older image of a disk is found out
-//	invariants.go    what must always hold; note.go: decisions as data
+//	invariants.go    what must always hold; trace.go: decisions as data
 //
 // Beside them, entry.go, configuration.go, coreconfig.go, limits.go, corestatus.go and errors.go; storage.go,
 // transport.go and fsm.go are the interfaces.

@@ -19,17 +19,17 @@ type core struct {
 	out  raft.Output // of the last step
 	seq  raft.Seq    // the last write issued
 
-	round raft.RequestID // of the last pre-vote that it asked for
-	asked raft.Term      // the term in which it asked
-	beat  raft.RequestID // the last heartbeat round that it began
+	round raft.RPCID // of the last pre-vote that it asked for
+	asked raft.Term  // the term in which it asked
+	beat  raft.RPCID // the last heartbeat round that it began
 }
 
 const (
-	ms               = raft.Time(time.Millisecond)
-	electionTimeout  = 150 * ms
-	heartbeatPace    = 50 * ms
-	afterAnyTimeout  = 2*electionTimeout + ms
-	ticketOfTheTests = raft.Ticket(7)
+	ms                  = raft.Time(time.Millisecond)
+	electionTimeout     = 150 * ms
+	heartbeatPace       = 50 * ms
+	afterAnyTimeout     = 2*electionTimeout + ms
+	requestIDOfTheTests = raft.RequestID(7)
 )
 
 var clusterOfTheTests = raft.ClusterID{1, 2, 3}
@@ -49,12 +49,12 @@ func membersNamed(ids string) []raft.Member {
 	return members
 }
 
-func foundingEntry(members []raft.Member) raft.Entry {
-	f := raft.Founding{
-		Cluster: clusterOfTheTests, Founder: members[0].Peer(), Roll: raft.RequestID{Boot: 1, Counter: 1},
+func bootstrapEntry(members []raft.Member) raft.Entry {
+	f := raft.Bootstrap{
+		Cluster: clusterOfTheTests, Bootstrapper: members[0].Peer(), Probe: raft.RPCID{StartCount: 1, Counter: 1},
 		Configuration: raft.NewConfiguration(members),
 	}
-	return raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: f.Encode()}
+	return raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: f.Encode()}
 }
 
 // entries are command entries that begin at an index, one for each term.
@@ -86,8 +86,8 @@ func coreConfig() raft.CoreConfig {
 // that holds entry 1 and, from index 2 on, one entry for each of terms.
 func restart(t *testing.T, members []raft.Member, hard raft.HardState, terms ...raft.Term) *core {
 	t.Helper()
-	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: hard}
-	require.NoError(t, stored.Log.Observe(foundingEntry(members)))
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: hard}
+	require.NoError(t, stored.Log.Observe(bootstrapEntry(members)))
 	for _, e := range entries(2, terms...) {
 		require.NoError(t, stored.Log.Observe(e))
 	}
@@ -104,12 +104,12 @@ func begin(t *testing.T, cfg raft.CoreConfig, stored raft.Stored) *core {
 	return c
 }
 
-// blank is a member with an empty store and this list of initial members.
-func blank(t *testing.T, initial string) *core {
+// newUninitialized is a member with an empty store and this list of initial members.
+func newUninitialized(t *testing.T, initial string) *core {
 	t.Helper()
 	cfg := coreConfig()
 	cfg.Initial = listNamed(initial)
-	return begin(t, cfg, raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3})
+	return begin(t, cfg, raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3})
 }
 
 // listNamed is a node.Config.Initial.
@@ -158,7 +158,7 @@ func leaderOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) 
 
 // streamingTo is a leader of abc in term whose no-op is durable here, acknowledged by both others and
 // committed.
-func streaming(t *testing.T, term raft.Term, terms ...raft.Term) *core {
+func replicating(t *testing.T, term raft.Term, terms ...raft.Term) *core {
 	t.Helper()
 	c := leaderOf(t, "abc", term, terms...)
 	c.persist()
@@ -260,7 +260,7 @@ func (c *core) propose(commands ...string) raft.Output {
 	var list []raft.Proposal
 	for i, command := range commands {
 		list = append(list, raft.Proposal{
-			Ticket: ticketOfTheTests + raft.Ticket(i), Kind: raft.EntryCommand, Data: []byte(command),
+			RequestID: requestIDOfTheTests + raft.RequestID(i), Kind: raft.EntryCommand, Data: []byte(command),
 		})
 	}
 	return c.step(raft.Proposed{Proposals: list})
@@ -288,10 +288,10 @@ func appends(messages []raft.Message, to raft.NodeID) []raft.Span {
 	return spans
 }
 
-// noted reports which kinds of notes a step left.
-func noted(out raft.Output) []raft.NoteKind {
-	var kinds []raft.NoteKind
-	for _, n := range out.Notes {
+// traced reports which kinds of trace events a step left.
+func traced(out raft.Output) []raft.TraceEventKind {
+	var kinds []raft.TraceEventKind
+	for _, n := range out.Trace {
 		kinds = append(kinds, n.Kind)
 	}
 	return kinds

@@ -4,9 +4,9 @@ import "slices"
 
 // candidate is the state of one attempt to be elected.
 type candidate struct {
-	pre     bool      // a pre-vote: the term was not raised
-	round   RequestID // of the pre-vote; its grants count in this round alone
-	granted []Peer    // who granted that, by (id, incarnation); votes are in the ballot
+	pre     bool   // a pre-vote: the term was not raised
+	round   RPCID  // of the pre-vote; its grants count in this round alone
+	granted []Peer // who granted that, by (id, incarnation); votes are in the ballot
 }
 
 // ballot is a candidacy in the present term, and this life. Grants count whenever they come, also
@@ -40,7 +40,7 @@ func (c *Core) resetElectionDeadline() {
 }
 
 // mayCampaign: only a voter of the configuration in force campaigns, as the incarnation that it names;
-// and nobody at term 0 but a founder whose founding all members hold (see founding.go).
+// and nobody at term 0 but a bootstrapper whose bootstrap all members hold (see bootstrap.go).
 func (c *Core) mayCampaign() bool {
 	m, ok := c.config().Member(c.self.ID)
 	return ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation && c.hard.Term > 0 && !c.marked()
@@ -71,9 +71,9 @@ func (c *Core) disturbs(m Message) bool {
 //	"If election timeout elapses without receiving AppendEntries RPC from current leader or granting
 //	vote to candidate: convert to candidate." (Figure 2, Followers; Candidates likewise)
 func (c *Core) onElectionTimeout() {
-	c.note(Note{Kind: NoteTimeout})
+	c.trace(TraceEvent{Kind: TraceTimeout})
 	c.follower.attempts.made++
-	c.noteSlowness()
+	c.traceSlowness()
 	c.resetElectionDeadline()
 	c.precampaign()
 }
@@ -127,7 +127,7 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)
 	if why != Granted {
-		c.note(Note{Kind: NoteVoteDenied, Peer: from.ID, Reason: why, ID: r.Last})
+		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: from.ID, Reason: why, ID: r.Last})
 		c.send(from, VoteReply{})
 		return
 	}
@@ -136,7 +136,7 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	}
 	c.voteFor(from)
 	c.resetElectionDeadline()
-	c.note(Note{Kind: NoteVoteGranted, Peer: from.ID, ID: r.Last})
+	c.trace(TraceEvent{Kind: TraceVoteGranted, Peer: from.ID, ID: r.Last})
 	c.promiseVote(from, VoteReply{Granted: true, Wall: c.now.Wall})
 }
 
@@ -154,10 +154,10 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 		why, reply.Granted = DeniedBound, false
 	}
 	if why != Granted {
-		c.note(Note{Kind: NotePreVoteDenied, Peer: m.From.ID, Reason: why, ID: r.Last})
+		c.trace(TraceEvent{Kind: TracePreVoteDenied, Peer: m.From.ID, Reason: why, ID: r.Last})
 	} else {
 		c.giveRoom()
-		c.note(Note{Kind: NotePreVoteGranted, Peer: m.From.ID, ID: r.Last})
+		c.trace(TraceEvent{Kind: TracePreVoteGranted, Peer: m.From.ID, ID: r.Last})
 	}
 	c.send(m.From, reply)
 }
@@ -223,7 +223,7 @@ func (c *Core) onTimeoutNow(from Peer) {
 	if c.leader != nil || c.termLeader.id != from.ID || !c.mayCampaign() {
 		return
 	}
-	c.note(Note{Kind: NoteTimeoutNow, Peer: from.ID})
+	c.trace(TraceEvent{Kind: TraceTimeoutNow, Peer: from.ID})
 	c.campaign(true)
 }
 
@@ -234,7 +234,7 @@ func (c *Core) onSteppedDown(from Peer) {
 		return
 	}
 	c.termLeader.resigned = true
-	c.note(Note{Kind: NoteSteppedDown, Peer: from.ID})
+	c.trace(TraceEvent{Kind: TraceSteppedDown, Peer: from.ID})
 	c.becomeFollower(c.hard.Term, "")
 	spread := min(c.room()*Time(len(c.config().Voters())), c.wait())
 	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))

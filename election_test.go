@@ -26,7 +26,7 @@ func TestElection_FollowerThatHearsNobodyAsksForPreVotes(t *testing.T) {
 
 	out := c.timeout()
 
-	round := raft.RequestID{Boot: 3, Counter: 1}
+	round := raft.RPCID{StartCount: 3, Counter: 1}
 	assert.Equal(t, []raft.Message{
 		c.to("b", raft.PreVoteRequest{ID: round, Last: id(3, 2)}),
 		c.to("c", raft.PreVoteRequest{ID: round, Last: id(3, 2)}),
@@ -39,7 +39,7 @@ func TestElection_FollowerThatHearsNobodyAsksForPreVotes(t *testing.T) {
 // (Figure 2, Followers)
 func TestElection_TimerRestartsOnALeadersMessageAndOnAVote(t *testing.T) {
 	for name, body := range map[string]raft.Body{
-		"a heartbeat":      raft.Heartbeat{Round: raft.RequestID{Boot: 1, Counter: 1}},
+		"a heartbeat":      raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}},
 		"an append":        raft.AppendRequest{Prev: id(2, 1), Last: id(2, 1)},
 		"an append behind": raft.AppendRequest{Prev: id(9, 1), Last: id(9, 1)},
 		"a vote":           raft.VoteRequest{Last: id(2, 1)},
@@ -69,7 +69,7 @@ func TestElection_CandidateNeedsAMajorityOfPreVotes(t *testing.T) {
 	c.receive("b", 2, grant)
 	c.receive("b", 2, grant)
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "a doubled grant counts once")
-	c.receive("c", 2, raft.PreVoteReply{ID: raft.RequestID{Boot: 3, Counter: 99}, Granted: true})
+	c.receive("c", 2, raft.PreVoteReply{ID: raft.RPCID{StartCount: 3, Counter: 99}, Granted: true})
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "a grant of another round does not count")
 	c.receive("z", 2, grant)
 	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "a grant of a stranger does not count")
@@ -178,7 +178,7 @@ func TestElection_TimeoutBeginsWhenTheRequestsLeave(t *testing.T) {
 // periods to prevent election timeouts (§5.2)." (Figure 2, Leaders)
 func TestElection_NewLeaderAnnouncesItselfAtOnceAndRepeats(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
-	heartbeat := raft.Heartbeat{Round: raft.RequestID{Boot: 3, Counter: 2}}
+	heartbeat := raft.Heartbeat{Round: raft.RPCID{StartCount: 3, Counter: 2}}
 	noop := raft.AppendRequest{Prev: id(2, 1), Last: id(3, 2), Generation: 1}
 	assert.Equal(t, []raft.Message{
 		c.to("b", heartbeat), c.to("c", heartbeat), c.to("b", noop), c.to("c", noop),
@@ -387,7 +387,7 @@ func TestElection_LeaderIsNotDisturbedByARejoiningMember(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	out := c.receive("c", 7, raft.VoteRequest{Last: id(9, 6)})
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
-	assert.Equal(t, []raft.NoteKind{raft.NoteVoteDenied}, noted(out))
+	assert.Equal(t, []raft.TraceEventKind{raft.TraceVoteDenied}, traced(out))
 	assert.Empty(t, out.Send)
 }
 
@@ -404,8 +404,8 @@ func TestElection_RefusalNamesTheLeader(t *testing.T) {
 // another leader.
 func TestElection_WhoWasOnlyToldOfALeaderDoesNotHearIt(t *testing.T) {
 	young := func(t *testing.T) *core {
-		stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 2}}
-		require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 2}}
+		require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 		inner, out, err := raft.NewCore(coreConfig(), stored, raft.Now{Mono: 1})
 		require.NoError(t, err)
 		c := &core{Core: inner, t: t, now: 1}

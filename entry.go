@@ -25,7 +25,7 @@ type Incarnation uint64
 
 func (i Incarnation) String() string { return fmt.Sprintf("%016x", uint64(i)) }
 
-// ClusterID is drawn at random when a cluster is founded and is part of its first entry. The zero
+// ClusterID is drawn at random when a cluster is bootstrapped and is part of its first entry. The zero
 // value is "no cluster yet".
 type ClusterID [16]byte
 
@@ -45,9 +45,9 @@ type EntryKind uint8
 
 // The kinds of entries. The numbers are part of the record format.
 const (
-	EntryCommand  EntryKind = 1 // a command of the application: the only kind that an FSM sees
-	EntryNoop     EntryKind = 2 // begins a leader's term, and carries Barrier
-	EntryFounding EntryKind = 3 // entry 1: the birth of the cluster, see Founding
+	EntryCommand   EntryKind = 1 // a command of the application: the only kind that an FSM sees
+	EntryNoop      EntryKind = 2 // begins a leader's term, and carries Barrier
+	EntryBootstrap EntryKind = 3 // entry 1: the birth of the cluster, see Bootstrap
 )
 
 func (k EntryKind) String() string {
@@ -56,14 +56,14 @@ func (k EntryKind) String() string {
 		return "command"
 	case EntryNoop:
 		return "no-op"
-	case EntryFounding:
-		return "founding"
+	case EntryBootstrap:
+		return "bootstrap"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
 // known reports whether this release knows what to do with an entry of the kind.
-func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryFounding }
+func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryBootstrap }
 
 // Entry is one entry of the log. Entries are immutable once they have left Step: everyone who holds
 // one shares its bytes.
@@ -196,7 +196,7 @@ func DecodeEntry(record []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: entry kind %d", ErrBadRecord, e.Kind)
 	}
 	if !e.Kind.known() {
-		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(EntryFounding)}
+		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(EntryBootstrap)}
 	}
 	e.Time = int64(binary.LittleEndian.Uint64(record[24:]))
 	e.Data, e.record = record[recordHeaderBytes:end:end], record

@@ -12,12 +12,12 @@ func (c *Core) misaddressed(m Message) string {
 	if m.Body == nil {
 		return "it has no known body"
 	}
-	_, roll := m.Body.(RollCall)
+	_, probe := m.Body.(BootstrapProbe)
 	class, ours := m.Body.class(), c.cluster()
 	switch {
 	case m.To.ID != c.self.ID || m.From.ID == c.self.ID:
 		return "it is for another member"
-	case m.To.Incarnation != c.self.Incarnation && !(roll && m.To.Incarnation == 0):
+	case m.To.Incarnation != c.self.Incarnation && !(probe && m.To.Incarnation == 0):
 		return "it is for another incarnation of this member"
 	case m.Term > c.hard.Term+termJumpMax || m.Term >= 1<<63:
 		return "its term is impossibly far ahead"
@@ -26,7 +26,7 @@ func (c *Core) misaddressed(m Message) string {
 	case m.Cluster == ours || m.Cluster == ClusterID{} || ours == ClusterID{}:
 		return ""
 	case class == ofBootstrap:
-		return "" // a redone founding has another cluster id; founding.go decides
+		return "" // a redone bootstrap has another cluster id; bootstrap.go decides
 	}
 	return "it is of another cluster"
 }
@@ -36,8 +36,8 @@ func (c *Core) untimely(m Message) string {
 	if m.Body.class() == ofBootstrap {
 		return ""
 	}
-	if _, isAppend := m.Body.(AppendRequest); c.blank() && !isAppend {
-		return "a blank member only answers a roll call, takes a founding, or takes an append"
+	if _, isAppend := m.Body.(AppendRequest); c.uninitialized() && !isAppend {
+		return "an uninitialized member only answers a probe, takes a bootstrap, or takes an append"
 	}
 	if _, ok := m.Body.(PreVoteReply); m.Term == 0 && !ok {
 		return "nobody campaigns or leads in term 0"

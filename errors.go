@@ -19,10 +19,10 @@ var (
 	// ErrWiped: the cluster's configuration names this member's id with another incarnation: its
 	// disk was emptied. It counts for nothing until it is removed from the cluster and added again.
 	// Members cannot be changed yet: until they can, go on with the others, if they are a majority, or
-	// found a new cluster.
+	// bootstrap a new cluster.
 	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; remove it from the cluster and add it again")
 	// ErrNoTarget: a transfer to nobody: no voter, or one that has not been heard. Nothing changed.
-	ErrNoTarget = errors.New("raft: no such voter to hand leadership over to, or it has not been heard")
+	ErrNoTarget = errors.New("raft: no such voter to transfer leadership to, or it has not been heard")
 	// ErrTransferTimedOut: the transfer did not end within an election timeout or two; this member
 	// may lead on. Look at Status, and try again.
 	ErrTransferTimedOut = errors.New("raft: the transfer of leadership did not end in time")
@@ -33,9 +33,9 @@ var (
 	ErrWithinFSM = errors.New("raft: called by the FSM, within Apply, Snapshot, Restore, Sync or a function of Read, for which it would wait for ever: return first, and call it on a goroutine that the FSM does not wait for; to end the node, return an error")
 	// ErrWithinCallback: a function that was given to ProposeAsync called Close, which waits for that function.
 	ErrWithinCallback = errors.New("raft: Close was called by a function of ProposeAsync, for which it would wait for ever: call it on another goroutine")
-	// ErrNotBlank: Stored.Initialize is for a store that nothing was written to. Nothing changed. If the store is
+	// ErrInitialized: Stored.Initialize is for a store that nothing was written to. Nothing changed. If the store is
 	// this member's already, go on with what it holds.
-	ErrNotBlank = errors.New("raft: the store is not blank: go on with what it holds, or name another one")
+	ErrInitialized = errors.New("raft: the store is initialized: go on with what it holds, or name another one")
 	// ErrReadTimedOut: the read was not confirmed in time; try again.
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )
@@ -154,7 +154,7 @@ func (e *FSMError) Error() string {
 func (e *FSMError) Unwrap() error { return e.Err }
 
 // InvariantError ended the node: it found its own state to be impossible, and stopped rather than go
-// on. It is a bug, or memory has failed; report it with the state and the notes that the node logged
+// on. It is a bug, or memory has failed; report it with the state and the trace events that the node logged
 // at level INFO.
 type InvariantError struct {
 	Rule  string // the sentence that does not hold

@@ -14,9 +14,9 @@ type Now struct {
 	Wall int64
 }
 
-// Ticket is the caller's name for one request; the core hands it back in an Answer. Tickets are never
+// RequestID is the caller's name for one request; the core hands it back in an Answer. Requests are never
 // reused within the life of a Core.
-type Ticket uint64
+type RequestID uint64
 
 // Seq numbers the writes of one Core from 1.
 type Seq uint64
@@ -37,9 +37,9 @@ type Applied struct{ ID EntryID }
 // Proposal is one entry that somebody wants in the log: EntryCommand or EntryNoop. NewProposal copies the
 // data into the room of a record, which saves a copy later; one without it takes the Data as it is.
 type Proposal struct {
-	Ticket Ticket
-	Kind   EntryKind
-	Data   []byte
+	RequestID RequestID
+	Kind      EntryKind
+	Data      []byte
 
 	record []byte // the recordBuffer around Data, or nil
 }
@@ -47,31 +47,31 @@ type Proposal struct {
 // NewProposal returns a proposal of a copy of data, made where the entry's record will be, so that a command
 // is copied once on its way from the caller to the disk and the wire. It may be proposed once: the entry takes
 // its room.
-func NewProposal(ticket Ticket, kind EntryKind, data []byte) Proposal {
+func NewProposal(requestID RequestID, kind EntryKind, data []byte) Proposal {
 	record, within := recordBuffer(data)
-	return Proposal{Ticket: ticket, Kind: kind, Data: within, record: record}
+	return Proposal{RequestID: requestID, Kind: kind, Data: within, record: record}
 }
 
 // Proposed brings proposals in, to be appended in this order.
 type Proposed struct{ Proposals []Proposal }
 
 // ReadRequested asks for an index at which a read is linearizable.
-type ReadRequested struct{ Ticket Ticket }
+type ReadRequested struct{ RequestID RequestID }
 
-// TransferRequested asks the leader to hand over to To, or, if To is empty, to the voter that is
+// TransferRequested asks the leader to transfer leadership to To, or, if To is empty, to the voter that is
 // best placed.
 type TransferRequested struct {
-	Ticket Ticket
-	To     NodeID
+	RequestID RequestID
+	To        NodeID
 }
 
 // PeerUp says that a connection to the peer stands, and what its handshake told.
 type PeerUp struct {
-	ID          NodeID
-	Incarnation Incarnation
-	Boot        uint64
-	Blank       bool
-	Protocol    uint16 // the version that the connection speaks, see Hello
+	ID            NodeID
+	Incarnation   Incarnation
+	StartCount    uint64
+	Uninitialized bool
+	Protocol      uint16 // the version that the connection speaks, see Hello
 }
 
 // PeerLost says that the connection to the peer broke; Refused, that its host answered and nobody
@@ -88,7 +88,7 @@ type SendDropped struct {
 	Span Span
 }
 
-// Closing says that the node is about to stop: every open ticket is answered, and no new one taken.
+// Closing says that the node is about to stop: every open request is answered, and no new one taken.
 type Closing struct{}
 
 // Span is the entries (After, Last].

@@ -119,7 +119,7 @@ func TestExampleLoop_SurvivesPowerCutsAndLoss(t *testing.T) {
 			w.act(n > 5000)
 			if i := w.rng.IntN(3); n%20 == 0 && n < 5000 {
 				command := []byte(fmt.Sprintf("%d", n))
-				w.step(i, raft.Proposed{Proposals: []raft.Proposal{raft.NewProposal(raft.Ticket(n+1), raft.EntryCommand, command)}})
+				w.step(i, raft.Proposed{Proposals: []raft.Proposal{raft.NewProposal(raft.RequestID(n+1), raft.EntryCommand, command)}})
 			}
 			w.check()
 		}

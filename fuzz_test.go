@@ -71,8 +71,8 @@ func (in *fuzzInput) index(c *core) raft.Index {
 
 func (in *fuzzInput) id(c *core) raft.EntryID { return id(in.index(c), in.term(c)) }
 
-func (in *fuzzInput) request(c *core) raft.RequestID {
-	return []raft.RequestID{c.beat, c.round, {Boot: 3, Counter: in.near(3)}}[in.small(3)]
+func (in *fuzzInput) request(c *core) raft.RPCID {
+	return []raft.RPCID{c.beat, c.round, {StartCount: 3, Counter: in.near(3)}}[in.small(3)]
 }
 
 func (in *fuzzInput) peer() raft.Peer {
@@ -87,10 +87,10 @@ func (in *fuzzInput) event(c *core) raft.Event {
 		return raft.Applied{ID: id(0, 0)}
 	case 2:
 		return raft.Proposed{Proposals: []raft.Proposal{
-			{Ticket: 1, Kind: raft.EntryCommand, Data: make([]byte, 4*in.small(256))}, {Ticket: 2, Kind: raft.EntryNoop},
+			{RequestID: 1, Kind: raft.EntryCommand, Data: make([]byte, 4*in.small(256))}, {RequestID: 2, Kind: raft.EntryNoop},
 		}}
 	case 3:
-		return []raft.Event{raft.ReadRequested{Ticket: 3}, raft.TransferRequested{Ticket: 4, To: in.peer().ID}}[in.small(2)]
+		return []raft.Event{raft.ReadRequested{RequestID: 3}, raft.TransferRequested{RequestID: 4, To: in.peer().ID}}[in.small(2)]
 	case 4:
 		p := in.peer()
 		return []raft.Event{raft.PeerUp{ID: p.ID, Incarnation: p.Incarnation}, raft.PeerLost{ID: p.ID}}[in.small(2)]

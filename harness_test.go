@@ -57,8 +57,8 @@ type member struct {
 	log     TestLog
 	most    int // bytes of an append
 	applied Index
-	answers map[Ticket]Answer
-	notes   []Note
+	answers map[RequestID]Answer
+	events  []TraceEvent
 	config  *Configuration
 	lives   int
 	issued  Seq // the last write
@@ -69,7 +69,7 @@ type simDisk struct {
 	hard        HardState
 	log         []Entry
 	commit      Index
-	boot        uint64
+	startCount  uint64
 	incarnation Incarnation
 }
 
@@ -77,7 +77,7 @@ func newWorld(t testing.TB, seed uint64, ids ...NodeID) *world {
 	w := &world{
 		t: t, now: 1, rng: rand.New(rand.NewPCG(seed, 1)), members: map[NodeID]*member{}, cut: map[[2]NodeID]bool{},
 		leaders: map[Term]NodeID{}, decided: map[Index]EntryID{}, payload: map[Index]string{},
-		ledger: ledger{requests: map[Ticket]*askedFor{}}, sent: map[string]int{}, order: ids,
+		ledger: ledger{requests: map[RequestID]*askedFor{}}, sent: map[string]int{}, order: ids,
 	}
 	for _, id := range ids {
 		w.initial = append(w.initial, Member{ID: id, Address: string(id) + ":1"})
@@ -96,9 +96,9 @@ func (w *world) startAll() {
 
 func (m *member) start() {
 	w := m.w
-	m.disk.boot++
+	m.disk.startCount++
 	m.lives++
-	stored := Stored{Incarnation: m.disk.incarnation, Boot: m.disk.boot, Hard: m.disk.hard, Commit: m.disk.commit}
+	stored := Stored{Incarnation: m.disk.incarnation, StartCount: m.disk.startCount, Hard: m.disk.hard, Commit: m.disk.commit}
 	for _, e := range m.disk.log {
 		require.NoError(w.t, stored.Log.Observe(e))
 	}
@@ -116,13 +116,13 @@ func (m *member) start() {
 		w.tweak(&cfg)
 	}
 	m.queue, m.tail, m.applied = nil, slices.Clone(m.disk.log), 0
-	m.log = NewTestLog(stored.Log.Last.Index, 1+int(m.disk.boot%3)*1000, m.disk.entries)
+	m.log = NewTestLog(stored.Log.Last.Index, 1+int(m.disk.startCount%3)*1000, m.disk.entries)
 	m.most = cfg.AppendBytesMax
-	m.answers = map[Ticket]Answer{}
+	m.answers = map[RequestID]Answer{}
 	core, out, err := NewCore(cfg, stored, Now{Mono: w.now, Wall: int64(w.now)})
 	require.NoError(w.t, err)
 	m.core = core
-	m.honour(out)
+	m.process(out)
 }
 
 func (m *member) step(events ...Event) {
@@ -131,10 +131,10 @@ func (m *member) step(events ...Event) {
 	}
 	out := m.core.Step(Now{Mono: m.w.now, Wall: int64(m.w.now)}, events...)
 	m.core.checkState()
-	m.honour(out)
+	m.process(out)
 }
 
-func (m *member) honour(out Output) {
+func (m *member) process(out Output) {
 	w := m.w
 	if w.trace != nil {
 		w.trace(m.id, out)
@@ -155,10 +155,10 @@ func (m *member) honour(out Output) {
 		m.apply(out.Apply)
 	}
 	for _, a := range out.Answers {
-		m.answers[a.Ticket] = a
+		m.answers[a.RequestID] = a
 		w.ledger.answered(w.t, a)
 	}
-	m.notes = append(m.notes, out.Notes...)
+	m.events = append(m.events, out.Trace...)
 	m.wakeAt = out.WakeAt
 	if l := m.core.Leadership(); l.Role == Leader {
 		was, ok := w.leaders[l.Term]
@@ -231,8 +231,8 @@ func (m *member) justified(msg Message) {
 	case AppendReply:
 		held := int(b.Match) <= len(m.disk.log)
 		require.True(t, held || hard.Term > msg.Term, "%s acknowledges entries that are not durable", m.id)
-	case FoundReply:
-		require.NotEmpty(t, m.disk.log, "%s acknowledges a founding that is not durable", m.id)
+	case BootstrapReply:
+		require.NotEmpty(t, m.disk.log, "%s acknowledges a bootstrap that is not durable", m.id)
 	}
 }
 
@@ -362,21 +362,21 @@ func (w *world) leader() *member {
 	return found
 }
 
-func (m *member) propose(data string) Ticket {
+func (m *member) propose(data string) RequestID {
 	t := m.w.ledger.open(m, proposal)
-	m.step(Proposed{[]Proposal{{Ticket: t, Kind: EntryCommand, Data: []byte(data)}}})
+	m.step(Proposed{[]Proposal{{RequestID: t, Kind: EntryCommand, Data: []byte(data)}}})
 	return t
 }
 
-func (m *member) read() Ticket {
+func (m *member) read() RequestID {
 	t := m.w.ledger.open(m, reading)
 	m.step(ReadRequested{t})
 	return t
 }
 
-func (m *member) transfer(to NodeID) Ticket {
+func (m *member) transfer(to NodeID) RequestID {
 	t := m.w.ledger.open(m, handing)
-	m.step(TransferRequested{Ticket: t, To: to})
+	m.step(TransferRequested{RequestID: t, To: to})
 	return t
 }
 

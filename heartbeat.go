@@ -9,7 +9,7 @@ func (c *Core) heartbeat() {
 	l.round, l.beatAt = c.nextID(), c.now.Mono
 	for i := range l.peers {
 		p := &l.peers[i]
-		busy := p.state == stream && p.match > p.beats.tickLast && !l.reads.waiting()
+		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting()
 		p.beats.tickLast = max(p.beats.tickLast, p.next-1)
 		if busy {
 			p.beats.roundTrip.add(min(since, p.beats.roundTrip.max()))
@@ -41,7 +41,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	}
 	c.hear(m.From)
 	c.followCommit(h.Commit)
-	if (h.Round != RequestID{}) {
+	if (h.Round != RPCID{}) {
 		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall})
 	}
 }
@@ -61,12 +61,12 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 		p.acknowledged(r.Match, c.now.Mono)
 	}
 	p.forgot(r.Round, r.Match)
-	p.roused(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.beats.roundTrip.max()), c.silence(p))
+	p.retransmit(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.beats.roundTrip.max()), c.silence(p))
 	c.onTransferDisobeyed(p.peer, r.Round)
 }
 
 // confirmed reports whether a quorum has answered this round of heartbeats, or a later one.
-func (c *Core) confirmed(round RequestID) bool {
+func (c *Core) confirmed(round RPCID) bool {
 	voters := c.leader.voterValues(1, func(p *progress) Index {
 		if p.beats.echoed.Less(round) {
 			return 0
@@ -99,7 +99,7 @@ func (c *Core) silent(p *progress) bool { return c.now.Mono-p.heard >= c.window(
 // heardLately reports whether a member has answered in this term, and within an election timeout. Who came
 // under load may have answered appends alone: no heartbeat was due to it.
 func (c *Core) heardLately(p *progress) bool {
-	answered := p.beats.echoed != RequestID{} || p.match > 0
+	answered := p.beats.echoed != RPCID{} || p.match > 0
 	return answered && !c.silent(p)
 }
 

@@ -14,38 +14,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// states are members in every role, the two of a founding included.
+// states are members in every role, the two of a bootstrap included.
 func states(t *testing.T) map[string]func() *core {
 	return map[string]func() *core{
-		"blank":         func() *core { return blank(t, "Bac") },
-		"founder":       func() *core { c, _ := founder(t); return c },
-		"holding":       func() *core { c := founded(t); c.persist(); return c },
-		"held":          func() *core { return restart(t, membersNamed("Bac"), raft.HardState{}) },
-		"follower":      func() *core { return follower(t, 5, 1, 3, 5) },
-		"following":     func() *core { c := follower(t, 5, 1, 3, 5); c.append("b", 5, id(3, 3), 3); return c },
-		"asking":        func() *core { c := follower(t, 5, 1, 3, 5); c.receive("b", 5, raft.Heartbeat{}); c.read(1); return c },
-		"pre-candidate": func() *core { c := follower(t, 5, 1, 3, 5); c.timeout(); return c },
-		"candidate":     func() *core { return candidateOf(t, "abc", 5, 1, 3) },
-		"new leader":    func() *core { return leaderOf(t, "abc", 5, 1, 3) },
-		"leader":        func() *core { c := streaming(t, 5, 1, 3); c.propose("x"); c.read(1); return c },
-		"handing over":  func() *core { c := heardLeader(t); c.handOver("b"); return c },
-		"single":        func() *core { c := leaderOf(t, "a", 5, 1, 3); c.persist(); return c },
+		"uninitialized":               func() *core { return newUninitialized(t, "Bac") },
+		"bootstrapper":                func() *core { c, _ := bootstrapper(t); return c },
+		"holding":                     func() *core { c := bootstrapped(t); c.persist(); return c },
+		"held":                        func() *core { return restart(t, membersNamed("Bac"), raft.HardState{}) },
+		"follower":                    func() *core { return follower(t, 5, 1, 3, 5) },
+		"following":                   func() *core { c := follower(t, 5, 1, 3, 5); c.append("b", 5, id(3, 3), 3); return c },
+		"asking":                      func() *core { c := follower(t, 5, 1, 3, 5); c.receive("b", 5, raft.Heartbeat{}); c.read(1); return c },
+		"pre-candidate":               func() *core { c := follower(t, 5, 1, 3, 5); c.timeout(); return c },
+		"candidate":                   func() *core { return candidateOf(t, "abc", 5, 1, 3) },
+		"new leader":                  func() *core { return leaderOf(t, "abc", 5, 1, 3) },
+		"leader":                      func() *core { c := replicating(t, 5, 1, 3); c.propose("x"); c.read(1); return c },
+		"transferring the leadership": func() *core { c := heardLeader(t); c.transferTo("b"); return c },
+		"single":                      func() *core { c := leaderOf(t, "a", 5, 1, 3); c.persist(); return c },
 	}
 }
 
 // someBodies are bodies of every type, most of them nonsense.
 func someBodies() []raft.Body {
 	const big = math.MaxUint64
-	far := raft.RequestID{Boot: big, Counter: big}
-	ours := raft.RequestID{Boot: 3, Counter: 1}
-	founding := foundingEntry(membersNamed("Bac"))
+	far := raft.RPCID{StartCount: big, Counter: big}
+	ours := raft.RPCID{StartCount: 3, Counter: 1}
+	bootstrap := bootstrapEntry(membersNamed("Bac"))
 	return []raft.Body{
 		nil,
-		raft.RollCall{}, raft.RollCall{ID: far, List: listNamed("bac")}, raft.RollCall{ID: far, List: listNamed("abc")},
-		raft.RollReply{}, raft.RollReply{ID: ours, Verdict: 99}, raft.RollReply{ID: ours, Verdict: raft.RollBlank},
-		raft.RollReply{ID: ours, Verdict: raft.RollBlank, List: listNamed("xyz")},
-		raft.FoundRequest{}, raft.FoundRequest{Entry: founding}, raft.FoundRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte("garbage")}},
-		raft.FoundReply{}, raft.FoundReply{ID: far},
+		raft.BootstrapProbe{}, raft.BootstrapProbe{ID: far, List: listNamed("bac")}, raft.BootstrapProbe{ID: far, List: listNamed("abc")},
+		raft.BootstrapProbeReply{}, raft.BootstrapProbeReply{ID: ours, Result: 99}, raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeUninitialized},
+		raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeUninitialized, List: listNamed("xyz")},
+		raft.BootstrapRequest{}, raft.BootstrapRequest{Entry: bootstrap}, raft.BootstrapRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte("garbage")}},
+		raft.BootstrapReply{}, raft.BootstrapReply{ID: far},
 		raft.PreVoteRequest{}, raft.PreVoteRequest{ID: far, Last: id(big, big)},
 		raft.PreVoteReply{}, raft.PreVoteReply{Granted: true}, raft.PreVoteReply{ID: ours, Leader: "nobody"}, raft.PreVoteReply{Leader: "a"},
 		raft.VoteRequest{}, raft.VoteRequest{Last: id(big, big), Transfer: true},
@@ -53,8 +53,8 @@ func someBodies() []raft.Body {
 		raft.AppendRequest{}, raft.AppendRequest{Prev: id(big, 5), Last: id(big, 5)},
 		raft.AppendRequest{Prev: id(big, 1), Last: id(0, 1), Entries: entries(0, 1)},
 		raft.AppendRequest{Prev: id(3, 1), Last: id(2, 1)}, raft.AppendRequest{Prev: id(3, 1), Last: id(9, 1)},
-		raft.AppendRequest{Last: id(1, 1), Entries: entries(1, 1)}, raft.AppendRequest{Last: id(1, 0), Entries: []raft.Entry{founding}},
-		raft.AppendRequest{Prev: id(1, 0), Last: id(2, 0), Entries: []raft.Entry{{Index: 2, Kind: raft.EntryFounding}}},
+		raft.AppendRequest{Last: id(1, 1), Entries: entries(1, 1)}, raft.AppendRequest{Last: id(1, 0), Entries: []raft.Entry{bootstrap}},
+		raft.AppendRequest{Prev: id(1, 0), Last: id(2, 0), Entries: []raft.Entry{{Index: 2, Kind: raft.EntryBootstrap}}},
 		raft.AppendRequest{Prev: id(1, 0), Last: id(3, 4), Commit: big, Entries: entries(2, 5, 4)},
 		raft.AppendRequest{Prev: id(1, 0), Last: id(3, 4), Commit: big, Entries: entries(2, 4, 4)},
 		raft.AppendRequest{Prev: id(1, 0), Last: id(2, 9), Entries: entries(2, big)},
@@ -94,13 +94,13 @@ func TestHostile_NoMessageBreaksAMember(t *testing.T) {
 	}
 }
 
-// What no correct peer sends is refused, with a note that says why, and changes nothing.
+// What no correct peer sends is refused, with a trace event that says why, and changes nothing.
 func TestHostile_IsRefusedWithAReason(t *testing.T) {
 	const big = math.MaxUint64
 	plain := func() *core { return follower(t, 5, 1, 3, 5) }
 	following := func() *core { c := plain(); c.append("b", 5, id(4, 5), 3); return c }
-	leader := func() *core { return streaming(t, 5, 1, 3) }
-	founding := func() *core { c, _ := founder(t); return c }
+	leader := func() *core { return replicating(t, 5, 1, 3) }
+	bootstrap := func() *core { c, _ := bootstrapper(t); return c }
 	change := func(f func(*raft.Message)) func(*raft.Message) { return f }
 	for _, row := range []struct {
 		rule  string
@@ -111,7 +111,7 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 	}{
 		{"for another member", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.To.ID = "c" })},
 		{"for another incarnation", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.To.Incarnation++ })},
-		{"for an open incarnation, and no roll call", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.To.Incarnation = 0 })},
+		{"for an open incarnation, and no probe", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.To.Incarnation = 0 })},
 		{"from itself", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From = peer("a") })},
 		{"of another cluster", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.Cluster[0]++ })},
 		{"of a leader without a cluster", plain, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.Cluster = raft.ClusterID{} })},
@@ -126,8 +126,8 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 		{"entries whose terms fall", plain, 5, raft.AppendRequest{Prev: id(2, 1), Last: id(4, 3), Entries: entries(3, 4, 3)}, nil},
 		{"entries newer than their leader", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(5, 6), Entries: entries(5, 6)}, nil},
 		{"a last entry that is not there", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(5, 4), Entries: entries(5, 5)}, nil},
-		{"an entry 1 that founds nothing", plain, 5, raft.AppendRequest{Last: id(1, 0), Entries: entries(1, 0)}, nil},
-		{"a second founding", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(5, 5), Entries: []raft.Entry{{Index: 5, Term: 5, Kind: raft.EntryFounding}}}, nil},
+		{"an entry 1 that bootstraps nothing", plain, 5, raft.AppendRequest{Last: id(1, 0), Entries: entries(1, 0)}, nil},
+		{"a second bootstrap", plain, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(5, 5), Entries: []raft.Entry{{Index: 5, Term: 5, Kind: raft.EntryBootstrap}}}, nil},
 		{"a second leader of one term", following, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From = peer("c") })},
 		{"its appends", following, 5, raft.AppendRequest{Prev: id(4, 5), Last: id(4, 5)}, change(func(m *raft.Message) { m.From = peer("c") })},
 		{"another life of the leader", following, 5, raft.Heartbeat{}, change(func(m *raft.Message) { m.From.Incarnation++ })},
@@ -139,12 +139,12 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 		{"its appends, to a leader", leader, 5, raft.AppendRequest{Prev: id(3, 3), Last: id(3, 3)}, nil},
 		{"an acknowledgement of entries that do not exist", leader, 5, raft.AppendReply{Match: 99}, nil},
 		{"the same in a heartbeat's answer", leader, 5, raft.HeartbeatReply{Match: 99}, nil},
-		{"an answer to a round that never was", leader, 5, raft.HeartbeatReply{Round: raft.RequestID{Boot: 3, Counter: 99}}, nil},
+		{"an answer to a round that never was", leader, 5, raft.HeartbeatReply{Round: raft.RPCID{StartCount: 3, Counter: 99}}, nil},
 		{"a conflict with nothing", leader, 5, raft.AppendConflict{}, nil},
 		{"a conflict beyond the log", leader, 5, raft.AppendConflict{Prev: 99}, nil},
 		{"a conflict whose hint is beyond it", leader, 5, raft.AppendConflict{Prev: 4, Hint: id(5, 5)}, nil},
-		{"a founding of garbage", founding, 0, raft.FoundRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte{1}}}, nil},
-		{"an answer to the roll that contradicts itself", founding, 0, raft.RollReply{ID: raft.RequestID{Boot: 3, Counter: 1}, Verdict: raft.RollBlank, List: listNamed("xyz")}, nil},
+		{"a bootstrap of garbage", bootstrap, 0, raft.BootstrapRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte{1}}}, nil},
+		{"an answer to the probe that contradicts itself", bootstrap, 0, raft.BootstrapProbeReply{ID: raft.RPCID{StartCount: 3, Counter: 1}, Result: raft.ProbeUninitialized, List: listNamed("xyz")}, nil},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := row.state()
@@ -154,8 +154,8 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 			}
 			last := c.Status().Last
 			out := c.step(m)
-			require.Contains(t, noted(out), raft.NoteRefused)
-			assert.NotEmpty(t, out.Notes[len(out.Notes)-1].Text)
+			require.Contains(t, traced(out), raft.TraceRefused)
+			assert.NotEmpty(t, out.Trace[len(out.Trace)-1].Text)
 			assert.Empty(t, out.Send)
 			assert.Nil(t, out.Write.Log)
 			assert.Equal(t, last, c.Status().Last)
@@ -203,9 +203,9 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 		c := state()
 		events := []raft.Event{
 			c.from("b", 5, raft.Heartbeat{}), raft.Persisted{Seq: c.seq}, raft.Applied{},
-			raft.Proposed{Proposals: []raft.Proposal{{Ticket: 5, Kind: raft.EntryCommand}}},
-			raft.ReadRequested{Ticket: 6}, raft.TransferRequested{Ticket: 7}, raft.TransferRequested{Ticket: 8, To: "b"},
-			raft.PeerUp{ID: "b", Incarnation: 9, Boot: 1}, raft.PeerUp{ID: "zz"}, raft.PeerLost{ID: "b"},
+			raft.Proposed{Proposals: []raft.Proposal{{RequestID: 5, Kind: raft.EntryCommand}}},
+			raft.ReadRequested{RequestID: 6}, raft.TransferRequested{RequestID: 7}, raft.TransferRequested{RequestID: 8, To: "b"},
+			raft.PeerUp{ID: "b", Incarnation: 9, StartCount: 1}, raft.PeerUp{ID: "zz"}, raft.PeerLost{ID: "b"},
 			raft.PeerLost{ID: "zz", Refused: true},
 			raft.SendDropped{To: "b", Span: raft.Span{After: 1, Last: 2}}, raft.SendDropped{To: "zz"},
 			raft.SendDropped{To: "b", Span: raft.Span{After: 1 << 62, Last: 1}}, raft.Closing{},
@@ -260,7 +260,7 @@ func TestTerm_WhatAStrangerRaises(t *testing.T) {
 			assert.Equal(t, want, c.Leadership().Term, "%T %+v of %v", row.body, row.body, sender)
 		}
 	}
-	c := streaming(t, 5, 1)
+	c := replicating(t, 5, 1)
 	c.step(raft.Received{Message: raft.Message{
 		From: peer("z"), To: peer("a"), Cluster: clusterOfTheTests, Term: 6, Body: raft.HeartbeatReply{},
 	}})

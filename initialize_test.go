@@ -10,9 +10,9 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// uninitialized is what Load returns of a blank store that was formatted for member a.
+// uninitialized is what Load returns of an uninitialized store that was formatted for member a.
 func uninitialized(change func(*raft.Stored)) raft.Stored {
-	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 1}
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 1}
 	change(&stored)
 	return stored
 }
@@ -29,7 +29,7 @@ func TestInitialize_SaysWhatALoadWouldReturn(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, stored.Hard, loaded.Hard)
 	assert.Equal(t, stored.Log, loaded.Log)
-	assert.Equal(t, raft.NewConfiguration(membersNamed("abc")), loaded.Log.Founding.Configuration)
+	assert.Equal(t, raft.NewConfiguration(membersNamed("abc")), loaded.Log.Bootstrap.Configuration)
 
 	again := loaded
 	w, err = again.Initialize("a", clusterOfTheTests, raft.NewConfiguration(membersNamed("abc")))
@@ -40,7 +40,7 @@ func TestInitialize_SaysWhatALoadWouldReturn(t *testing.T) {
 
 // Every member writes the same entry 1, whoever writes it and in whatever order the members are listed.
 func TestInitialize_WritesTheSameEntryEverywhere(t *testing.T) {
-	a, b := uninitialized(func(*raft.Stored) {}), raft.Stored{Incarnation: peer("b").Incarnation, Boot: 5}
+	a, b := uninitialized(func(*raft.Stored) {}), raft.Stored{Incarnation: peer("b").Incarnation, StartCount: 5}
 	ofA, err := a.Initialize("a", clusterOfTheTests, raft.NewConfiguration(membersNamed("abc")))
 	require.NoError(t, err)
 	ofB, err := b.Initialize("b", clusterOfTheTests, raft.Configuration{Members: membersNamed("bca")})
@@ -57,7 +57,7 @@ func TestInitialize_GoesOnAfterACrash(t *testing.T) {
 	assert.Equal(t, raft.HardState{Term: 1}, *w.Hard)
 }
 
-func TestInitialize_RefusesAStoreThatIsNotBlank(t *testing.T) {
+func TestInitialize_RefusesAStoreThatIsInitialized(t *testing.T) {
 	for rule, change := range map[string]func(*raft.Stored){
 		"it is of another cluster": func(s *raft.Stored) {
 			_, err := s.Initialize("a", raft.ClusterID{9}, raft.NewConfiguration(membersNamed("abc")))
@@ -70,7 +70,7 @@ func TestInitialize_RefusesAStoreThatIsNotBlank(t *testing.T) {
 		stored := uninitialized(change)
 		before := stored
 		w, err := stored.Initialize("a", clusterOfTheTests, raft.NewConfiguration(membersNamed("abc")))
-		assert.ErrorIs(t, err, raft.ErrNotBlank, rule)
+		assert.ErrorIs(t, err, raft.ErrInitialized, rule)
 		assert.Zero(t, w, rule)
 		assert.Equal(t, before, stored, rule)
 	}

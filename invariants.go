@@ -28,17 +28,17 @@ func (c *Core) checkStep(out *Output) {
 // checkState holds the invariants of one member (Figure 3, as far as one member can see it).
 func (c *Core) checkState() {
 	l := &c.log
-	assert(l.applied <= l.handed, "only what was handed out is applied")
-	assert(l.handed <= l.commit, "only what is committed is handed out")
+	assert(l.applied <= l.applying, "only what was being applied is applied")
+	assert(l.applying <= l.commit, "only what is committed is being applied")
 	assert(l.commit <= l.Last.Index, "only what is in the log is committed")
 	assert(c.disk.persisted <= l.Last.Index, "only what is in the log is durable")
 	assert(l.Last.Term <= c.hard.Term, "no entry is newer than the current term")
-	assert((l.Last.Index == 0) == (l.Founding == nil), "a log begins with the founding of its cluster")
+	assert((l.Last.Index == 0) == (l.Bootstrap == nil), "a log begins with the bootstrap of its cluster")
 	assert(c.leader == nil || c.candidate == nil, "a member has one role")
 	assert(c.leader == nil || c.termLeader.id == c.self.ID, "a leader knows that it leads")
 	assert(c.leader != nil || c.termLeader.id != c.self.ID, "nobody follows itself")
 	assert(c.termLeader.id == "" || c.termLeader.elected == Peer{} || c.termLeader.isHeard(), "whom a member follows leads its term")
-	assert(c.founder == nil || c.hard.Term == 0, "a cluster is founded before its first term")
+	assert(c.bootstrapper == nil || c.hard.Term == 0, "a cluster is bootstrapped before its first term")
 	assert(c.hard.Term > 0 || c.leader == nil && c.candidate == nil, "nobody campaigns or leads in term 0")
 	for i := 1; i < len(l.Runs); i++ {
 		assert(l.Runs[i-1].Term < l.Runs[i].Term, "terms rise along the log")
@@ -59,21 +59,21 @@ func (c *Core) checkLeader() {
 	assert(c.hard.Vote == c.self, "a leader voted for itself")
 	assert(c.disk.hard == c.hard, "a leader's term is durable")
 	bytes := 0
-	for i, o := range c.leader.outstanding {
+	for i, o := range c.leader.pending {
 		bytes += o.bytes
-		assert(o.id.Index > c.log.handed, "what was handed out is not outstanding")
-		assert(i == 0 || c.leader.outstanding[i-1].id.Index < o.id.Index, "proposals are in the log's order")
+		assert(o.id.Index > c.log.applying, "what was being applied is not pending")
+		assert(i == 0 || c.leader.pending[i-1].id.Index < o.id.Index, "proposals are in the log's order")
 	}
-	assert(bytes == c.leader.bytes, "the outstanding bytes are counted right")
+	assert(bytes == c.leader.bytes, "the pending bytes are counted right")
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
 		assert(p.match < p.next, "the next entry to send is above what matches")
 		assert(p.match <= c.log.Last.Index, "nobody matches beyond the log")
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
-		assert(p.state == stream || len(p.flow.flights) == 0, "only a stream has appends in flight")
-		assert(len(p.flow.flights) <= c.cfg.InflightMax, "appends in flight are bounded")
+		assert(p.state == replicate || len(p.flow.inflight) == 0, "only who is replicated to has appends in flight")
+		assert(len(p.flow.inflight) <= c.cfg.InflightMax, "appends in flight are bounded")
 		inflight := 0
-		for _, f := range p.flow.flights {
+		for _, f := range p.flow.inflight {
 			inflight += f.bytes
 		}
 		assert(inflight == p.flow.bytes, "the bytes in flight are counted right")
@@ -82,7 +82,7 @@ func (c *Core) checkLeader() {
 
 // State prints the core for a bug report.
 func (c *Core) State() string {
-	return fmt.Sprintf("%v term=%d vote=%v leader=%q last=%v persisted=%d commit=%d handed=%d applied=%d durable=%+v pending=%d",
+	return fmt.Sprintf("%v term=%d vote=%v leader=%q last=%v persisted=%d commit=%d applying=%d applied=%d durable=%+v pending=%d",
 		c.role(), c.hard.Term, c.hard.Vote, c.termLeader.id, c.log.Last, c.disk.persisted, c.log.commit,
-		c.log.handed, c.log.applied, c.disk.hard, len(c.disk.pending))
+		c.log.applying, c.log.applied, c.disk.hard, len(c.disk.pending))
 }

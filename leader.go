@@ -4,10 +4,10 @@ package raft
 type leader struct {
 	peers       []progress // every other member, sorted by id
 	heartbeatAt Time
-	beatAt      Time      // when a heartbeat last fell due
-	round       RequestID // the last heartbeat round begun
-	outstanding []outstanding
-	bytes       int // of the outstanding proposals
+	beatAt      Time  // when a heartbeat last fell due
+	round       RPCID // the last heartbeat round begun
+	pending     []pendingProposal
+	bytes       int // of the pending proposals
 	reads       leaderReads
 	transfer    *transfer
 	stalled     bool    // its disk, as far as it has noticed
@@ -85,7 +85,7 @@ func (c *Core) lead() {
 func (c *Core) onLeaderDeadlines() {
 	l := c.leader
 	if c.now.Mono >= c.quorumUntil() {
-		c.note(Note{Kind: NoteQuorumLost})
+		c.trace(TraceEvent{Kind: TraceQuorumLost})
 		for i := range l.peers {
 			c.send(l.peers[i].peer, SteppedDown{})
 		}

@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ledger keeps what was asked and what was answered: every ticket is answered, and none too often.
+// ledger keeps what was asked and what was answered: every request is answered, and none too often.
 type ledger struct {
-	last     Ticket
-	requests map[Ticket]*askedFor
+	last     RequestID
+	requests map[RequestID]*askedFor
 }
 
 type askedKind int
@@ -28,7 +28,7 @@ type askedFor struct {
 	answers []Answer
 }
 
-func (l *ledger) open(m *member, kind askedKind) Ticket {
+func (l *ledger) open(m *member, kind askedKind) RequestID {
 	l.last++
 	r := &askedFor{kind: kind, asked: m, life: m.lives}
 	for i := range m.w.decided {
@@ -40,8 +40,8 @@ func (l *ledger) open(m *member, kind askedKind) Ticket {
 
 // answered holds an answer against what it answers.
 func (l *ledger) answered(t testing.TB, a Answer) {
-	r := l.requests[a.Ticket]
-	require.NotNil(t, r, "an answer to a ticket that nobody holds: %+v", a)
+	r := l.requests[a.RequestID]
+	require.NotNil(t, r, "an answer to a request id that nobody holds: %+v", a)
 	r.answers = append(r.answers, a)
 	first := r.answers[0]
 	switch {
@@ -56,7 +56,7 @@ func (l *ledger) answered(t testing.TB, a Answer) {
 	if r.kind == proposal {
 		require.LessOrEqual(t, len(r.answers), 2, "a proposal is answered twice at most: %+v", r.answers)
 	} else {
-		require.Len(t, r.answers, 1, "a ticket is answered once: %+v", r.answers)
+		require.Len(t, r.answers, 1, "a request is answered once: %+v", r.answers)
 	}
 	if a.Kind == AnswerNotApplied {
 		require.NotEqual(t, a.ID, r.asked.w.decided[a.ID.Index], "what is said not to be applied never is")
@@ -65,11 +65,11 @@ func (l *ledger) answered(t testing.TB, a Answer) {
 
 // settled requires that everything asked in a life that still goes on has its answer.
 func (l *ledger) settled(t testing.TB) {
-	for ticket, r := range l.requests {
+	for requestID, r := range l.requests {
 		if r.asked.core == nil || r.asked.lives != r.life {
 			continue
 		}
-		require.NotEmpty(t, r.answers, "ticket %d of %s is not answered", ticket, r.asked.id)
+		require.NotEmpty(t, r.answers, "request %d of %s is not answered", requestID, r.asked.id)
 		if a := r.answers[0]; len(r.answers) == 1 && a.Kind == AnswerAccepted {
 			require.Equal(t, a.ID, r.asked.w.decided[a.ID.Index], "an accepted proposal is applied, or answered again")
 			require.LessOrEqual(t, a.ID.Index, r.asked.applied)
@@ -79,10 +79,10 @@ func (l *ledger) settled(t testing.TB) {
 
 // notApplied requires that what was said not to be applied was not.
 func (l *ledger) notApplied(t testing.TB) {
-	for ticket, r := range l.requests {
+	for requestID, r := range l.requests {
 		for _, a := range r.answers {
 			if a.Kind == AnswerNotApplied {
-				require.NotEqual(t, a.ID, r.asked.w.decided[a.ID.Index], "ticket %d", ticket)
+				require.NotEqual(t, a.ID, r.asked.w.decided[a.ID.Index], "request %d", requestID)
 			}
 		}
 	}

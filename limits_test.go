@@ -10,11 +10,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// storedOf is a member of abc that has been founded.
+// storedOf is a member of abc that has been bootstrapped.
 func storedOf(t *testing.T) raft.Stored {
 	t.Helper()
-	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 1}}
-	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 1}}
+	require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 	return stored
 }
 

@@ -5,48 +5,48 @@ import (
 	"slices"
 )
 
-// LineageBootsMax is how many of its own starts a store keeps.
-const LineageBootsMax = 64
+// LineageStartsMax is how many of its own starts a store keeps.
+const LineageStartsMax = 64
 
 // sightingsMax bounds what a member remembers of its peers: all that a configuration can name, and as
 // many more that no configuration names any longer, or not yet.
 const sightingsMax = 2 * MembersMax
 
-// BootID names one start of one store. The number counts on, also in an older image of the disk that is
+// StartID names one start of one store. The number counts on, also in an older image of the disk that is
 // started; the nonce is random, and tells the two starts apart that then have the same number.
-type BootID struct {
-	Boot  uint64
+type StartID struct {
+	Count uint64
 	Nonce uint64
 }
 
-func (b BootID) String() string { return fmt.Sprintf("start %d (%x)", b.Boot, b.Nonce) }
+func (b StartID) String() string { return fmt.Sprintf("start %d (%x)", b.Count, b.Nonce) }
 
-// Lineage is the last starts of a store, at most LineageBootsMax, the present one last. A start that a
+// Lineage is the last starts of a store, at most LineageStartsMax, the present one last. A start that a
 // peer has seen and that is missing here proves that this store is an older image of that one.
-type Lineage []BootID
+type Lineage []StartID
 
 // Begin returns the lineage with the next start at its end, for a Storage to keep before Load returns.
 func (l Lineage) Begin(nonce uint64) Lineage {
-	l = append(slices.Clone(l), BootID{Boot: l.Last().Boot + 1, Nonce: nonce})
-	return l[max(0, len(l)-LineageBootsMax):]
+	l = append(slices.Clone(l), StartID{Count: l.Last().Count + 1, Nonce: nonce})
+	return l[max(0, len(l)-LineageStartsMax):]
 }
 
 // Last is the present start; zero if there was none yet.
-func (l Lineage) Last() BootID {
+func (l Lineage) Last() StartID {
 	if len(l) == 0 {
-		return BootID{}
+		return StartID{}
 	}
 	return l[len(l)-1]
 }
 
 // Check says what is wrong with a lineage that was read: its numbers must count up one by one.
 func (l Lineage) Check() error {
-	if len(l) > LineageBootsMax {
-		return fmt.Errorf("raft: a lineage of %d starts; %d are kept", len(l), LineageBootsMax)
+	if len(l) > LineageStartsMax {
+		return fmt.Errorf("raft: a lineage of %d starts; %d are kept", len(l), LineageStartsMax)
 	}
 	for i, b := range l {
-		if b.Boot == 0 || i > 0 && b.Boot != l[i-1].Boot+1 {
-			return fmt.Errorf("raft: start %d of a lineage has the number %d", i+1, b.Boot)
+		if b.Count == 0 || i > 0 && b.Count != l[i-1].Count+1 {
+			return fmt.Errorf("raft: start %d of a lineage has the number %d", i+1, b.Count)
 		}
 	}
 	return nil
@@ -54,9 +54,9 @@ func (l Lineage) Check() error {
 
 // Sighting is a start that has to do with a peer: one of the peer's own, or one of ours that it knows of.
 type Sighting struct {
-	Peer Peer
-	Boot BootID
-	Term Term // of Memory.Seen: the highest durable term that the peer has shown in a handshake
+	Peer  Peer
+	Start StartID
+	Term  Term // of Memory.Seen: the highest durable term that the peer has shown in a handshake
 }
 
 // Memory is what a member remembers of its peers, durably: with it an older image of a disk is found out.

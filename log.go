@@ -9,10 +9,10 @@ import (
 // log is which term wrote which index, and how far it is committed and applied. It keeps no payloads.
 type log struct {
 	StoredLog
-	commit  Index // commitIndex
-	told    Index // commit, as far as leaders have told it, and not the FSM alone
-	handed  Index // handed out to be applied
-	applied Index // lastApplied, as the FSM reported it
+	commit   Index // commitIndex
+	told     Index // commit, as far as leaders have told it, and not the FSM alone
+	applying Index // being applied
+	applied  Index // lastApplied, as the FSM reported it
 	// generation is raised by every truncation, so that a span named before it can be told from one
 	// named after it.
 	generation uint64
@@ -99,7 +99,7 @@ func (c *Core) appendEntries(entries []Entry) {
 		assert(e.Index == c.log.Last.Index+1, "entries are appended without a gap")
 		assert(e.Term >= c.log.Last.Term && e.Term <= c.hard.Term, "terms never fall along the log, nor pass the current one")
 		c.log.append(e)
-		if e.Kind == EntryFounding {
+		if e.Kind == EntryBootstrap {
 			c.adoptConfig(e)
 		}
 	}
@@ -113,9 +113,9 @@ func (c *Core) appendEntries(entries []Entry) {
 // adoptConfig puts the configuration of an entry in force as soon as it is in the log (dissertation
 // §4.1).
 func (c *Core) adoptConfig(e Entry) {
-	f, err := DecodeFounding(e.Data)
-	assert(err == nil, "a founding entry was checked before it is appended")
-	c.log.Founding = &f
+	f, err := DecodeBootstrap(e.Data)
+	assert(err == nil, "a bootstrap entry was checked before it is appended")
+	c.log.Bootstrap = &f
 	config := f.Configuration
 	c.step.out.Config = &config
 }
@@ -124,7 +124,7 @@ func (c *Core) adoptConfig(e Entry) {
 func (c *Core) truncate(after Index) {
 	assert(after >= c.log.commit, "a committed entry is never dropped")
 	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
-	c.note(Note{Kind: NoteTruncated, ID: c.log.id(after), Index: c.log.Last.Index})
+	c.trace(TraceEvent{Kind: TraceTruncated, ID: c.log.id(after), Index: c.log.Last.Index})
 	write := c.logWrite()
 	if after < write.After.Index {
 		write.After, write.Entries = c.log.id(after), nil

@@ -12,9 +12,9 @@ func (c *Core) marked() bool { return c.disk.mark != nil }
 // mark takes a verdict. What was to be promised in this step is not said any more, nor is any yes to a caller:
 // a read that was confirmed a moment ago would show a state that the others may not share.
 func (c *Core) mark(m Mark) {
-	c.note(Note{Kind: NoteMarked, Peer: m.By.ID, Text: m.Detail})
+	c.trace(TraceEvent{Kind: TraceMarked, Peer: m.By.ID, Text: m.Detail})
 	c.becomeFollower(c.hard.Term, "")
-	c.cancelHandover(RefusedNotLeader)
+	c.cancelTransferOutcome(RefusedNotLeader)
 	clear(c.step.sends)
 	c.step.sends = c.step.sends[:0]
 	c.takeBackAnswers()
@@ -27,7 +27,7 @@ func (c *Core) takeBackAnswers() {
 	for i := range c.step.out.Answers {
 		switch a := &c.step.out.Answers[i]; a.Kind {
 		case AnswerReadSafe, AnswerTransferred:
-			*a = Answer{Ticket: a.Ticket, Kind: AnswerRefused, Refusal: RefusedNotLeader}
+			*a = Answer{RequestID: a.RequestID, Kind: AnswerRefused, Refusal: RefusedNotLeader}
 		}
 	}
 }
@@ -43,12 +43,12 @@ func (c *Core) onEventOfMarked(e Event) {
 		c.onApplied(e.ID)
 	case Proposed:
 		for _, p := range e.Proposals {
-			c.refuseTicket(p.Ticket)
+			c.refuseRequest(p.RequestID)
 		}
 	case ReadRequested:
-		c.refuseTicket(e.Ticket)
+		c.refuseRequest(e.RequestID)
 	case TransferRequested:
-		c.refuseTicket(e.Ticket)
+		c.refuseRequest(e.RequestID)
 	case Closing:
 		c.close()
 	}
@@ -63,7 +63,7 @@ func (c *Core) onMessageToMarked(m Message) {
 	}
 	_, beats := m.Body.(Heartbeat)
 	if beats && c.disk.mark.Kind == MarkStaleImage && m.From == c.disk.mark.By && m.Term == c.hard.Term {
-		c.send(m.From, c.disk.confession)
+		c.send(m.From, c.disk.lossReport)
 	}
 }
 
@@ -80,7 +80,7 @@ func (c *Core) onLostLog(leader Peer, r AppendRequest, answer AppendConflict) {
 		Detail: fmt.Sprintf("in term %d it has acknowledged the log up to %d, and what the store holds of that ends at %v",
 			c.hard.Term, r.Acknowledged, answer.Hint),
 	})
-	c.disk.confession = answer
+	c.disk.lossReport = answer
 }
 
 // contradiction compares an append with what is committed here:

@@ -114,7 +114,7 @@ func TestMarked_NotByWhatProvesNothing(t *testing.T) {
 			out := c.step(m)
 			assert.Nil(t, out.Write.Mark)
 			assert.Equal(t, last, c.Status().Last)
-			assert.NotContains(t, noted(out), raft.NoteMarked)
+			assert.NotContains(t, traced(out), raft.TraceMarked)
 		})
 	}
 }
@@ -156,7 +156,7 @@ func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 				change(&stray.Message)
 				out = c.step(stray)
 				assert.Empty(t, out.Send, rule)
-				assert.Equal(t, []raft.NoteKind{raft.NoteRefused}, noted(out), rule)
+				assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out), rule)
 			}
 		})
 	}
@@ -169,19 +169,19 @@ func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	out := c.step(
 		c.from("c", 5, raft.AppendRequest{Prev: id(5, 3), Last: id(5, 3), Commit: 5}),
 		c.from("b", 6, appendOf(id(3, 1), 0, 6)),
-		raft.ReadRequested{Ticket: 2}, raft.TransferRequested{Ticket: 3},
-		raft.Proposed{Proposals: []raft.Proposal{{Ticket: 4, Kind: raft.EntryCommand}}},
+		raft.ReadRequested{RequestID: 2}, raft.TransferRequested{RequestID: 3},
+		raft.Proposed{Proposals: []raft.Proposal{{RequestID: 4, Kind: raft.EntryCommand}}},
 		c.from("b", 7, raft.VoteRequest{Last: id(9, 6)}),
 		c.from("b", 7, appendOf(id(5, 3), 0, 7)),
 	)
 	require.NotNil(t, out.Write.Mark)
 	assert.Zero(t, out.Apply, "what this step has committed is not applied")
-	var refused []raft.Ticket
+	var refused []raft.RequestID
 	for _, a := range out.Answers {
 		assert.Equal(t, raft.AnswerRefused, a.Kind)
-		refused = append(refused, a.Ticket)
+		refused = append(refused, a.RequestID)
 	}
-	assert.Equal(t, []raft.Ticket{1, 2, 3, 4}, refused)
+	assert.Equal(t, []raft.RequestID{1, 2, 3, 4}, refused)
 	assert.Empty(t, out.Send)
 	assert.Empty(t, out.Write.Then, "what it promised earlier in this step is not said")
 	assert.Equal(t, raft.Leadership{Term: 6}, c.Leadership())
@@ -205,19 +205,19 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 		{"a follower's read, which its leader has just confirmed", func(t *testing.T) (*core, []raft.Event) {
 			c := committed(t, 5)
 			c.receive("c", 5, raft.Heartbeat{})
-			asked := bodies(c.read(ticketOfTheTests).Send, "c")
+			asked := bodies(c.read(requestIDOfTheTests).Send, "c")
 			require.Len(t, asked, 1)
 			reply := raft.ReadReply{ID: asked[0].(raft.ReadRequest).ID, OK: true, Index: 5}
 			return c, []raft.Event{c.from("c", 5, reply)}
 		}},
 		{"a leader's read, which a quorum has just confirmed", func(t *testing.T) (*core, []raft.Event) {
-			c := streaming(t, 2, 1)
-			c.read(ticketOfTheTests)
+			c := replicating(t, 2, 1)
+			c.read(requestIDOfTheTests)
 			return c, []raft.Event{c.from("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 3})}
 		}},
 		{"a transfer, to the leader that shows it", func(t *testing.T) (*core, []raft.Event) {
 			c := heardLeader(t)
-			c.handOver("b")
+			c.transferTo("b")
 			return c, []raft.Event{c.from("b", 6, raft.Heartbeat{})}
 		}},
 	} {
@@ -226,7 +226,7 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 			out := c.step(append(events, c.from("b", 6, contradiction))...)
 			require.NotNil(t, out.Write.Mark)
 			assert.Equal(t, []raft.Answer{
-				{Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader},
+				{RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader},
 			}, out.Answers)
 		})
 	}
@@ -234,8 +234,8 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 
 // No restart clears a mark.
 func TestMarked_StoreDoesNotStart(t *testing.T) {
-	stored := raft.Stored{Incarnation: 1, Boot: 3, Hard: raft.HardState{Term: 5}}
-	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+	stored := raft.Stored{Incarnation: 1, StartCount: 3, Hard: raft.HardState{Term: 5}}
+	require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 	for kind, want := range map[raft.MarkKind]any{
 		raft.MarkContradicted: &raft.ContradictedError{}, raft.MarkStaleImage: &raft.StaleImageError{},
 	} {
@@ -251,9 +251,9 @@ func TestMarked_StoreDoesNotStart(t *testing.T) {
 func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
 	member := func(commit raft.Index) *core {
 		stored := raft.Stored{
-			Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 3}, Applied: id(3, 2), Commit: commit,
+			Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 3}, Applied: id(3, 2), Commit: commit,
 		}
-		require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+		require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 		for _, e := range entries(2, 1, 2) {
 			require.NoError(t, stored.Log.Observe(e))
 		}
@@ -273,9 +273,9 @@ func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
 // a write carries is what leaders have told.
 func TestMarked_TheWordOfAnFSMIsNotWrittenDownAsALeadersWord(t *testing.T) {
 	stored := raft.Stored{
-		Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 6}, Commit: 3, Applied: id(5, 2),
+		Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 6}, Commit: 3, Applied: id(5, 2),
 	}
-	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("abc"))))
+	require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 	for _, e := range entries(2, 1, 1, 1, 2) {
 		require.NoError(t, stored.Log.Observe(e))
 	}
@@ -285,7 +285,7 @@ func TestMarked_TheWordOfAnFSMIsNotWrittenDownAsALeadersWord(t *testing.T) {
 	require.NotZero(t, c.out.Write.Seq)
 	assert.EqualValues(t, 3, c.out.Write.Commit)
 
-	stored.Hard, stored.Commit, stored.Boot = *c.out.Write.Hard, c.out.Write.Commit, 4
+	stored.Hard, stored.Commit, stored.StartCount = *c.out.Write.Hard, c.out.Write.Commit, 4
 	c = begin(t, coreConfig(), stored)
 	out := c.receive("b", 6, appendOf(id(4, 1), 0, 6))
 	assert.Nil(t, out.Write.Mark, "b was elected before the term in which entry 5 was committed")

@@ -2,25 +2,25 @@ package raft
 
 import "fmt"
 
-// RequestID pairs a reply with its request: the boot of the asker, which is raised durably before
+// RPCID pairs a reply with its request: the start count of the asker, which is raised durably before
 // the first message of each start, and a counter within it. No id is ever used twice.
-type RequestID struct {
-	Boot    uint64
-	Counter uint64
+type RPCID struct {
+	StartCount uint64
+	Counter    uint64
 }
 
 // Less orders the ids of one asker by when they were made.
-func (r RequestID) Less(other RequestID) bool {
-	return r.Boot < other.Boot || r.Boot == other.Boot && r.Counter < other.Counter
+func (r RPCID) Less(other RPCID) bool {
+	return r.StartCount < other.StartCount || r.StartCount == other.StartCount && r.Counter < other.Counter
 }
 
-func (r RequestID) String() string { return fmt.Sprintf("%d.%d", r.Boot, r.Counter) }
+func (r RPCID) String() string { return fmt.Sprintf("%d.%d", r.StartCount, r.Counter) }
 
 // Message is one RPC, or the reply to one, on its way between two members.
 type Message struct {
 	From Peer
-	To   Peer // the incarnation is 0, "open", in a RollCall alone
-	// Cluster is zero while the sender is blank.
+	To   Peer // the incarnation is 0, "open", in a BootstrapProbe alone
+	// Cluster is zero while the sender is uninitialized.
 	Cluster ClusterID
 	// Term is the sender's current term, always a durable one.
 	Term Term
@@ -40,66 +40,66 @@ const (
 	ofMember                     // what any member sends: answers, and what a follower asks for
 )
 
-// RollCall asks a member, before the cluster exists, who it is (founding).
-type RollCall struct {
-	ID   RequestID
+// BootstrapProbe asks a member, before the cluster exists, who it is (bootstrap).
+type BootstrapProbe struct {
+	ID   RPCID
 	List Configuration // the caller's node.Config.Initial
 }
 
-// RollVerdict is a member's answer to the roll.
-type RollVerdict uint8
+// ProbeResult is a member's answer to the probe.
+type ProbeResult uint8
 
-// The verdicts of a roll call.
+// The verdicts of a probe.
 const (
-	RollBlank     RollVerdict = 1 // blank, with the caller's list: ready to be founded
-	RollDiffers   RollVerdict = 2 // blank, but with another list
-	RollNoInitial RollVerdict = 3 // blank, without a list: waits to be added
-	RollNotBlank  RollVerdict = 4 // belongs to a cluster already
+	ProbeUninitialized ProbeResult = 1 // uninitialized, with the caller's list: ready to be bootstrapped
+	ProbeListDiffers   ProbeResult = 2 // uninitialized, but with another list
+	ProbeNoInitial     ProbeResult = 3 // uninitialized, without a list: waits to be added
+	ProbeInitialized   ProbeResult = 4 // belongs to a cluster already
 )
 
-func (v RollVerdict) String() string {
+func (v ProbeResult) String() string {
 	switch v {
-	case RollBlank:
-		return "blank"
-	case RollDiffers:
-		return "blank, with another list"
-	case RollNoInitial:
-		return "blank, without a list"
-	case RollNotBlank:
-		return "not blank"
+	case ProbeUninitialized:
+		return "uninitialized"
+	case ProbeListDiffers:
+		return "uninitialized, with another list"
+	case ProbeNoInitial:
+		return "uninitialized, without a list"
+	case ProbeInitialized:
+		return "initialized"
 	}
 	return "no answer"
 }
 
-// RollReply answers a RollCall and promises nothing.
-type RollReply struct {
-	ID      RequestID
-	Verdict RollVerdict
-	List    Configuration // the answerer's own list
-	Founder Peer          // RollNotBlank: who founded its cluster; its term is the message's
-	Wall    int64         // the answerer's wall clock, for the stamp of entry 1; 0: it does not tell
+// BootstrapProbeReply answers a BootstrapProbe and promises nothing.
+type BootstrapProbeReply struct {
+	ID           RPCID
+	Result       ProbeResult
+	List         Configuration // the answerer's own list
+	Bootstrapper Peer          // ProbeInitialized: who bootstrapped its cluster; its term is the message's
+	Wall         int64         // the answerer's wall clock, for the stamp of entry 1; 0: it does not tell
 }
 
-// FoundRequest carries entry 1 to every member once it is durable at the founder.
-type FoundRequest struct {
+// BootstrapRequest carries entry 1 to every member once it is durable at the bootstrapper.
+type BootstrapRequest struct {
 	Entry Entry
 }
 
-// FoundReply says that entry 1 of this roll is durable at the sender.
-type FoundReply struct {
-	ID RequestID
+// BootstrapReply says that entry 1 of this probe is durable at the sender.
+type BootstrapReply struct {
+	ID RPCID
 }
 
 // PreVoteRequest asks whether a vote would be granted in term Message.Term + 1 (dissertation §9.6).
 type PreVoteRequest struct {
-	ID   RequestID
+	ID   RPCID
 	Last EntryID // of the candidate's log
 }
 
 // PreVoteReply answers a PreVoteRequest and promises nothing. A refusal because a leader is heard
 // names it, so that a member that rejoins finds it in one hop.
 type PreVoteReply struct {
-	ID      RequestID
+	ID      RPCID
 	Granted bool
 	Leader  NodeID
 }
@@ -152,14 +152,14 @@ type AppendConflict struct {
 type Heartbeat struct {
 	// Round is echoed by the reply; a quorum of replies proves that the leader still led when the
 	// round began. The zero Round asks for no reply: it only tells the commit index.
-	Round RequestID
+	Round RPCID
 	// Commit is the leader's commitIndex, cut to what the follower has acknowledged.
 	Commit Index
 }
 
 // HeartbeatReply echoes the round.
 type HeartbeatReply struct {
-	Round RequestID
+	Round RPCID
 	// Match is the smaller of what is persisted here and what this term's leader has proved to
 	// match; 0 until it proved something.
 	Match Index
@@ -168,12 +168,12 @@ type HeartbeatReply struct {
 
 // ReadRequest asks the leader for a read index on behalf of a follower (dissertation §6.4).
 type ReadRequest struct {
-	ID RequestID
+	ID RPCID
 }
 
 // ReadReply answers a ReadRequest: all that was acknowledged before it was sent is at or below Index.
 type ReadReply struct {
-	ID    RequestID
+	ID    RPCID
 	OK    bool // false: see Refusal
 	Index Index
 	// Refusal says why not: RefusedNotLeader, or RefusedOverloaded, which is what anything else means, too.
@@ -187,23 +187,23 @@ type TimeoutNow struct{}
 // quorum: they may be able to hear it although it cannot hear them.
 type SteppedDown struct{}
 
-func (RollCall) class() bodyClass       { return ofBootstrap }
-func (RollReply) class() bodyClass      { return ofBootstrap }
-func (FoundRequest) class() bodyClass   { return ofBootstrap }
-func (FoundReply) class() bodyClass     { return ofBootstrap }
-func (PreVoteRequest) class() bodyClass { return ofCandidate }
-func (PreVoteReply) class() bodyClass   { return ofMember }
-func (VoteRequest) class() bodyClass    { return ofCandidate }
-func (VoteReply) class() bodyClass      { return ofMember }
-func (AppendRequest) class() bodyClass  { return ofLeader }
-func (AppendReply) class() bodyClass    { return ofMember }
-func (AppendConflict) class() bodyClass { return ofMember }
-func (Heartbeat) class() bodyClass      { return ofLeader }
-func (HeartbeatReply) class() bodyClass { return ofMember }
-func (ReadRequest) class() bodyClass    { return ofMember }
-func (ReadReply) class() bodyClass      { return ofMember }
-func (TimeoutNow) class() bodyClass     { return ofLeader }
-func (SteppedDown) class() bodyClass    { return ofLeader }
+func (BootstrapProbe) class() bodyClass      { return ofBootstrap }
+func (BootstrapProbeReply) class() bodyClass { return ofBootstrap }
+func (BootstrapRequest) class() bodyClass    { return ofBootstrap }
+func (BootstrapReply) class() bodyClass      { return ofBootstrap }
+func (PreVoteRequest) class() bodyClass      { return ofCandidate }
+func (PreVoteReply) class() bodyClass        { return ofMember }
+func (VoteRequest) class() bodyClass         { return ofCandidate }
+func (VoteReply) class() bodyClass           { return ofMember }
+func (AppendRequest) class() bodyClass       { return ofLeader }
+func (AppendReply) class() bodyClass         { return ofMember }
+func (AppendConflict) class() bodyClass      { return ofMember }
+func (Heartbeat) class() bodyClass           { return ofLeader }
+func (HeartbeatReply) class() bodyClass      { return ofMember }
+func (ReadRequest) class() bodyClass         { return ofMember }
+func (ReadReply) class() bodyClass           { return ofMember }
+func (TimeoutNow) class() bodyClass          { return ofLeader }
+func (SteppedDown) class() bodyClass         { return ofLeader }
 
 // Bulk reports whether the message may be large, and so belongs on the bulk connection, where it
 // cannot hold up heartbeats and votes.

@@ -2,7 +2,7 @@ package raft
 
 import "slices"
 
-// Output is what a Step wants done. The fields stand in the order in which a loop may honour them;
+// Output is what a Step wants done. The fields stand in the order in which a loop may process them;
 // what may overlap is said at each. Slices in an Output belong to the receiver.
 type Output struct {
 	// Send may leave at once, be lost, doubled or reordered.
@@ -13,12 +13,12 @@ type Output struct {
 	Config *Configuration
 	// Apply is committed and durable here: apply up to it, in order, once. Zero: nothing new.
 	Apply EntryID
-	// Answers to tickets.
+	// Answers to requests.
 	Answers []Answer
 	// WakeAt is when to Step again at the latest, with or without events.
 	WakeAt Time
-	// Notes are decisions, as data. Nothing depends on them.
-	Notes []Note
+	// Trace are decisions, as data. Nothing depends on them.
+	Trace []TraceEvent
 }
 
 // Write is one durable step. Writes are made in the order issued; a crash may leave a prefix of
@@ -65,7 +65,7 @@ type step struct {
 	out     Output
 	sends   []outgoing
 	hard    HardState // as of the last write issued
-	lost    []outstanding
+	lost    []pendingProposal
 }
 
 // outgoing is a message with what must be durable before it may leave.

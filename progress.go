@@ -6,16 +6,16 @@ type progressState uint8
 const (
 	// probe: it is not known where the logs agree; one append at a time.
 	probe progressState = iota
-	// stream: the logs agree up to match; appends follow each other without waiting.
-	stream
+	// replicate: the logs agree up to match; appends follow each other without waiting.
+	replicate
 	// stale: it holds less than it has acknowledged in this term. It counts for nothing any more.
 	stale
 )
 
 func (s progressState) String() string {
 	switch s {
-	case stream:
-		return "stream"
+	case replicate:
+		return "replicate"
 	case stale:
 		return "stale"
 	}
@@ -24,8 +24,8 @@ func (s progressState) String() string {
 
 // progress is what a leader knows of one other member. All transitions are in this file.
 //
-//	probe ──an append is acknowledged──► stream
-//	stream ──conflict, loss, silence──► probe
+//	probe ──an append is acknowledged──► replicate
+//	replicate ──conflict, loss, silence──► probe
 //	either ──it has lost what it acknowledged──► stale
 type progress struct {
 	peer  Peer
@@ -74,13 +74,13 @@ func (q *probing) overdue(now, patience Time) bool { return q.out && now-q.sentA
 
 // flow is a window of appends that follow each other without waiting.
 type flow struct {
-	flights []flight // not answered, in order
-	bytes   int      // of them
-	movedAt Time     // when one was last answered, or the first one of them left
+	inflight []inflightAppend // not answered, in order
+	bytes    int              // of them
+	movedAt  Time             // when one was last answered, or the first one of them left
 }
 
-// flight is one append that is under way.
-type flight struct {
+// inflightAppend is one append that is under way.
+type inflightAppend struct {
 	last   Index
 	bytes  int
 	sentAt Time
@@ -88,80 +88,80 @@ type flight struct {
 
 // hasRoom reports whether another append may leave. The first one may, whatever its size.
 func (f *flow) hasRoom(limits *Limits) bool {
-	return len(f.flights) < limits.InflightMax && (len(f.flights) == 0 || f.bytes < limits.InflightBytesMax)
+	return len(f.inflight) < limits.InflightMax && (len(f.inflight) == 0 || f.bytes < limits.InflightBytesMax)
 }
 
 // sent records that an append has left.
 func (f *flow) sent(last Index, bytes int, now Time) {
-	if len(f.flights) == 0 {
+	if len(f.inflight) == 0 {
 		f.movedAt = now
 	}
-	f.flights = append(f.flights, flight{last, bytes, now})
+	f.inflight = append(f.inflight, inflightAppend{last, bytes, now})
 	f.bytes += bytes
 }
 
 // answered drops the appends up to match, and returns when the first one of them left, if there is any.
 func (f *flow) answered(match Index, now Time) (sentAt Time, found bool) {
 	f.movedAt = now
-	if len(f.flights) > 0 && f.flights[0].last <= match {
-		sentAt, found = f.flights[0].sentAt, true
+	if len(f.inflight) > 0 && f.inflight[0].last <= match {
+		sentAt, found = f.inflight[0].sentAt, true
 	}
 	n := 0
-	for n < len(f.flights) && f.flights[n].last <= match {
-		f.bytes -= f.flights[n].bytes
+	for n < len(f.inflight) && f.inflight[n].last <= match {
+		f.bytes -= f.inflight[n].bytes
 		n++
 	}
-	f.flights = append(f.flights[:0], f.flights[n:]...)
+	f.inflight = append(f.inflight[:0], f.inflight[n:]...)
 	return sentAt, found
 }
 
 // forget drops all of them.
-func (f *flow) forget() { f.flights, f.bytes = f.flights[:0], 0 }
+func (f *flow) forget() { f.inflight, f.bytes = f.inflight[:0], 0 }
 
 // silent reports whether appends are on their way, and none was answered for that long.
-func (f *flow) silent(now, silence Time) bool { return len(f.flights) > 0 && now-f.movedAt >= silence }
+func (f *flow) silent(now, silence Time) bool { return len(f.inflight) > 0 && now-f.movedAt >= silence }
 
 // heartbeats is what the rounds of heartbeats tell of a follower: that it hears this leader, how far away it
 // is, and whether it has forgotten what it acknowledged.
 type heartbeats struct {
-	echoed     RequestID // the latest round that it has answered
-	pinged     RequestID // the round that measures the round trip; 0: none is out
+	echoed     RPCID // the latest round that it has answered
+	pinged     RPCID // the round that measures the round trip; 0: none is out
 	pingedAt   Time
 	roundTrip  recent
-	asked      RequestID // a round whose answer shows whether the follower has forgotten
-	askedMatch Index     // match when it began
-	tickLast   Index     // what was sent when the last heartbeat fell due
+	asked      RPCID // a round whose answer shows whether the follower has forgotten
+	askedMatch Index // match when it began
+	tickLast   Index // what was sent when the last heartbeat fell due
 }
 
 // sent takes note of a round that begins: it may measure the round trip, unless another one does already.
-func (h *heartbeats) sent(round RequestID, match Index, now Time) {
+func (h *heartbeats) sent(round RPCID, match Index, now Time) {
 	if !h.echoed.Less(h.asked) {
 		h.asked, h.askedMatch = round, match
 	}
-	if h.pinged == (RequestID{}) {
+	if h.pinged == (RPCID{}) {
 		h.pinged, h.pingedAt = round, now
 	}
 }
 
 // answered takes the answer to a round: of the one that measures, or, if that is lost, of a later one, which
 // says nothing of how long the way is.
-func (h *heartbeats) answered(round RequestID, now Time) {
+func (h *heartbeats) answered(round RPCID, now Time) {
 	if h.echoed.Less(round) {
 		h.echoed = round
 	}
-	if h.pinged == (RequestID{}) {
+	if h.pinged == (RPCID{}) {
 		return
 	}
 	if round == h.pinged {
 		h.roundTrip.add(now - h.pingedAt)
 	}
 	if !round.Less(h.pinged) {
-		h.pinged = RequestID{}
+		h.pinged = RPCID{}
 	}
 }
 
 // showsLess reports whether the answer to a round holds less than was acknowledged before that round.
-func (h *heartbeats) showsLess(round RequestID, match Index) bool {
+func (h *heartbeats) showsLess(round RPCID, match Index) bool {
 	return !round.Less(h.asked) && match < h.askedMatch
 }
 
@@ -173,11 +173,11 @@ func (p *progress) becomeProbe(next Index) {
 	p.sentCommit = 0
 }
 
-func (p *progress) becomeStream() {
-	p.state = stream
+func (p *progress) becomeReplicate() {
+	p.state = replicate
 	p.next = p.match + 1
 	p.probe.begin()
-	assert(len(p.flow.flights) == 0, "a stream begins with nothing in flight")
+	assert(len(p.flow.inflight) == 0, "replication begins with nothing in flight")
 }
 
 // becomeStale takes into account that the follower does not hold what it has acknowledged: it runs on an
@@ -193,9 +193,9 @@ func (p *progress) sentProbe(now Time) {
 	p.probe.sent(now)
 }
 
-// sentAppend records that an append of a stream has left.
+// sentAppend records that an append that does not wait for the one before has left.
 func (p *progress) sentAppend(last Index, bytes int, now Time) {
-	assert(p.state == stream && last >= p.next, "a stream only goes forward")
+	assert(p.state == replicate && last >= p.next, "replication only goes forward")
 	p.flow.sent(last, bytes, now)
 	p.next = last + 1
 }
@@ -209,7 +209,7 @@ func (p *progress) acknowledged(match Index, now Time) {
 			if p.probe.out {
 				p.acks.add(now - max(p.probe.askedAt, p.backAt))
 			}
-			p.becomeStream()
+			p.becomeReplicate()
 		}
 		return
 	}
@@ -235,21 +235,21 @@ func (p *progress) conflicted(prev, agreed Index) bool {
 
 // forgot takes into account that the follower answered a heartbeat with less than it had acknowledged
 // before that left: it has restarted, and must be shown again what matches before it commits.
-func (p *progress) forgot(round RequestID, match Index) {
-	if p.state == stream && p.beats.showsLess(round, match) {
+func (p *progress) forgot(round RPCID, match Index) {
+	if p.state == replicate && p.beats.showsLess(round, match) {
 		p.becomeProbe(p.match + 1)
 	}
 }
 
-// roused repeats what seems to be lost: the follower answers heartbeats, but not appends. It may only
+// retransmit repeats what seems to be lost: the follower answers heartbeats, but not appends. It may only
 // be slow, so it is asked about the last append sent, without entries: if it has that, it answers once
 // its disk has; if not, it says so at once.
-func (p *progress) roused(now, patience, silence Time) {
+func (p *progress) retransmit(now, patience, silence Time) {
 	switch {
 	case p.state == probe && p.probe.overdue(now, patience):
 		p.probe.repeat()
-	case p.state == stream && p.flow.silent(now, silence):
-		p.probe.askedAt = p.flow.flights[0].sentAt
+	case p.state == replicate && p.flow.silent(now, silence):
+		p.probe.askedAt = p.flow.inflight[0].sentAt
 		p.becomeProbe(p.next)
 		p.probe.repeat()
 	}

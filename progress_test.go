@@ -11,8 +11,8 @@ const (
 	testSilence  = Time(150)
 )
 
-// streamingProgress matches up to 5 and has appends up to 6, 8 and 9 in flight.
-func streamingProgress() *progress {
+// replicatingProgress matches up to 5 and has appends up to 6, 8 and 9 in flight.
+func replicatingProgress() *progress {
 	p := &progress{next: 6}
 	p.sentProbe(0)
 	p.acknowledged(5, 0)
@@ -33,7 +33,7 @@ func TestProgress_Transitions(t *testing.T) {
 	type want struct {
 		state       progressState
 		match, next Index
-		flights     int
+		inflight    int
 		bytes       int
 		probing     bool
 		repeated    bool
@@ -44,10 +44,10 @@ func TestProgress_Transitions(t *testing.T) {
 		do   func(p *progress)
 		want want
 	}{
-		{"probe: its answer starts a stream", probingProgress(0, 6), func(p *progress) { p.acknowledged(5, 1) },
-			want{stream, 5, 6, 0, 0, false, false}},
+		{"probe: its answer starts replication", probingProgress(0, 6), func(p *progress) { p.acknowledged(5, 1) },
+			want{replicate, 5, 6, 0, 0, false, false}},
 		{"probe: an answer beyond it, too", probingProgress(0, 6), func(p *progress) { p.acknowledged(9, 1) },
-			want{stream, 9, 10, 0, 0, false, false}},
+			want{replicate, 9, 10, 0, 0, false, false}},
 		{"probe: an answer below it says nothing of what is between", probingProgress(0, 6), func(p *progress) { p.acknowledged(3, 1) },
 			want{probe, 3, 6, 0, 0, true, false}},
 		{"probe: match never falls", probingProgress(4, 6), func(p *progress) { p.acknowledged(2, 1) },
@@ -60,38 +60,38 @@ func TestProgress_Transitions(t *testing.T) {
 			want{probe, 4, 5, 0, 0, false, false}},
 		{"probe: a conflict elsewhere is an old one", probingProgress(0, 6), func(p *progress) { p.conflicted(7, 3) },
 			want{probe, 0, 6, 0, 0, true, false}},
-		{"probe: repeated after a while, without entries", probingProgress(0, 6), func(p *progress) { p.roused(50, testPatience, testSilence) },
+		{"probe: repeated after a while, without entries", probingProgress(0, 6), func(p *progress) { p.retransmit(50, testPatience, testSilence) },
 			want{probe, 0, 6, 0, 0, false, true}},
-		{"probe: not repeated before", probingProgress(0, 6), func(p *progress) { p.roused(49, testPatience, testSilence) },
+		{"probe: not repeated before", probingProgress(0, 6), func(p *progress) { p.retransmit(49, testPatience, testSilence) },
 			want{probe, 0, 6, 0, 0, true, false}},
-		{"stream: an answer frees the window", streamingProgress(), func(p *progress) { p.acknowledged(8, 1) },
-			want{stream, 8, 10, 1, 30, false, false}},
-		{"stream: half a flight frees nothing", streamingProgress(), func(p *progress) { p.acknowledged(7, 1) },
-			want{stream, 7, 10, 2, 50, false, false}},
-		{"stream: an old answer changes nothing", streamingProgress(), func(p *progress) { p.acknowledged(4, 1) },
-			want{stream, 5, 10, 3, 60, false, false}},
-		{"stream: an answer beyond what was sent moves next", streamingProgress(), func(p *progress) { p.acknowledged(12, 1) },
-			want{stream, 12, 13, 0, 0, false, false}},
-		{"stream: a conflict leads back to probing", streamingProgress(), func(p *progress) { p.conflicted(8, 6) },
+		{"replicate: an answer frees the window", replicatingProgress(), func(p *progress) { p.acknowledged(8, 1) },
+			want{replicate, 8, 10, 1, 30, false, false}},
+		{"replicate: half a flight frees nothing", replicatingProgress(), func(p *progress) { p.acknowledged(7, 1) },
+			want{replicate, 7, 10, 2, 50, false, false}},
+		{"replicate: an old answer changes nothing", replicatingProgress(), func(p *progress) { p.acknowledged(4, 1) },
+			want{replicate, 5, 10, 3, 60, false, false}},
+		{"replicate: an answer beyond what was sent moves next", replicatingProgress(), func(p *progress) { p.acknowledged(12, 1) },
+			want{replicate, 12, 13, 0, 0, false, false}},
+		{"replicate: a conflict leads back to probing", replicatingProgress(), func(p *progress) { p.conflicted(8, 6) },
 			want{probe, 5, 7, 0, 0, false, false}},
-		{"stream: a conflict at what matches is an old one", streamingProgress(), func(p *progress) { p.conflicted(5, 2) },
-			want{stream, 5, 10, 3, 60, false, false}},
-		{"stream: silence asks about the last append, without entries", streamingProgress(), func(p *progress) { p.roused(150, testPatience, testSilence) },
+		{"replicate: a conflict at what matches is an old one", replicatingProgress(), func(p *progress) { p.conflicted(5, 2) },
+			want{replicate, 5, 10, 3, 60, false, false}},
+		{"replicate: silence asks about the last append, without entries", replicatingProgress(), func(p *progress) { p.retransmit(150, testPatience, testSilence) },
 			want{probe, 5, 10, 0, 0, false, true}},
-		{"stream: an answer below what it had acknowledged: it restarted", streamingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RequestID{}, 0) },
+		{"replicate: an answer below what it had acknowledged: it restarted", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RPCID{}, 0) },
 			want{probe, 5, 6, 0, 0, false, false}},
-		{"stream: an answer to an earlier heartbeat says nothing", streamingProgress(), func(p *progress) { p.beats.askedMatch = 3; p.forgot(RequestID{}, 3) },
-			want{stream, 5, 10, 3, 60, false, false}},
-		{"stream: a little silence does not", streamingProgress(), func(p *progress) { p.roused(149, testPatience, testSilence) },
-			want{stream, 5, 10, 3, 60, false, false}},
-		{"stream: nothing in flight, nothing to miss", func() *progress { p := streamingProgress(); p.acknowledged(9, 1); return p }(),
-			func(p *progress) { p.roused(1000, testPatience, testSilence) },
-			want{stream, 9, 10, 0, 0, false, false}},
+		{"replicate: an answer to an earlier heartbeat says nothing", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 3; p.forgot(RPCID{}, 3) },
+			want{replicate, 5, 10, 3, 60, false, false}},
+		{"replicate: a little silence does not", replicatingProgress(), func(p *progress) { p.retransmit(149, testPatience, testSilence) },
+			want{replicate, 5, 10, 3, 60, false, false}},
+		{"replicate: nothing in flight, nothing to miss", func() *progress { p := replicatingProgress(); p.acknowledged(9, 1); return p }(),
+			func(p *progress) { p.retransmit(1000, testPatience, testSilence) },
+			want{replicate, 9, 10, 0, 0, false, false}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			row.do(row.p)
 			p := row.p
-			require.Equal(t, row.want, want{p.state, p.match, p.next, len(p.flow.flights), p.flow.bytes, p.probe.out, p.probe.bare})
+			require.Equal(t, row.want, want{p.state, p.match, p.next, len(p.flow.inflight), p.flow.bytes, p.probe.out, p.probe.bare})
 		})
 	}
 }
@@ -101,7 +101,7 @@ func TestProgress_Transitions(t *testing.T) {
 func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 	probed := func() *progress { return probingProgress(0, 6) }
 	repeat := func(p *progress, at Time) {
-		p.roused(at, testPatience, testSilence)
+		p.retransmit(at, testPatience, testSilence)
 		p.sentProbe(at)
 	}
 	for _, row := range []struct {
@@ -127,18 +127,18 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 			repeat(p, 900)
 			p.acknowledged(5, 920)
 		}, 20},
-		{"a stream", streamingProgress(), func(p *progress) { p.acknowledged(6, 30) }, 30},
-		{"a stream to a follower that was away", streamingProgress(), func(p *progress) {
+		{"a stream", replicatingProgress(), func(p *progress) { p.acknowledged(6, 30) }, 30},
+		{"a stream to a follower that was away", replicatingProgress(), func(p *progress) {
 			p.backAt = 900
 			p.acknowledged(6, 920)
 		}, 20},
-		{"a stream that was silent", streamingProgress(), func(p *progress) {
+		{"a stream that was silent", replicatingProgress(), func(p *progress) {
 			repeat(p, 150)
 			repeat(p, 200)
 			p.acknowledged(6, 210)
 			p.acknowledged(9, 250)
 		}, 250},
-		{"a stream of which something was lost", streamingProgress(), func(p *progress) {
+		{"a stream of which something was lost", replicatingProgress(), func(p *progress) {
 			repeat(p, 150)
 			p.conflicted(9, 5)
 			p.sentProbe(160)
@@ -147,7 +147,7 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			row.do(row.p)
-			require.Equal(t, stream, row.p.state)
+			require.Equal(t, replicate, row.p.state)
 			require.Equal(t, row.want, row.p.acks.max())
 		})
 	}
@@ -156,5 +156,5 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 func TestProgress_BreaksItsRulesLoudly(t *testing.T) {
 	require.Panics(t, func() { probingProgress(0, 6).sentProbe(1) }, "one probe at a time")
 	require.Panics(t, func() { probingProgress(0, 6).sentAppend(7, 1, 1) }, "a probe is no stream")
-	require.Panics(t, func() { streamingProgress().sentAppend(5, 1, 1) }, "a stream only goes forward")
+	require.Panics(t, func() { replicatingProgress().sentAppend(5, 1, 1) }, "replication only goes forward")
 }

@@ -1,10 +1,10 @@
 package raft
 
-// outstanding is a proposal that was accepted and not yet handed out to be applied.
-type outstanding struct {
-	ticket Ticket
-	id     EntryID
-	bytes  int
+// pendingProposal is a proposal that was accepted and is not being applied yet.
+type pendingProposal struct {
+	requestID RequestID
+	id        EntryID
+	bytes     int
 }
 
 // propose appends what clients want in the log:
@@ -14,7 +14,7 @@ type outstanding struct {
 func (c *Core) propose(proposals []Proposal) {
 	if c.leader == nil || c.step.closing || c.leader.transfer != nil {
 		for _, p := range proposals {
-			c.refuseTicket(p.Ticket)
+			c.refuseRequest(p.RequestID)
 		}
 		return
 	}
@@ -24,14 +24,14 @@ func (c *Core) propose(proposals []Proposal) {
 	for _, p := range proposals {
 		assert(p.Kind == EntryCommand || p.Kind == EntryNoop, "only commands and no-ops are proposed")
 		if refusal := c.overLimit(p, len(entries)); refusal != 0 {
-			c.answer(Answer{Ticket: p.Ticket, Kind: AnswerRefused, Refusal: refusal})
+			c.answer(Answer{RequestID: p.RequestID, Kind: AnswerRefused, Refusal: refusal})
 			continue
 		}
 		e := c.placed(Entry{Kind: p.Kind, Time: now, Data: p.Data, record: p.record}, len(entries))
 		entries = append(entries, e)
-		l.outstanding = append(l.outstanding, outstanding{p.Ticket, e.ID(), len(p.Data)})
+		l.pending = append(l.pending, pendingProposal{p.RequestID, e.ID(), len(p.Data)})
 		l.bytes += len(p.Data)
-		c.answer(Answer{Ticket: p.Ticket, Kind: AnswerAccepted, ID: e.ID()})
+		c.answer(Answer{RequestID: p.RequestID, Kind: AnswerAccepted, ID: e.ID()})
 	}
 	if len(entries) > 0 {
 		c.appendEntries(entries)
@@ -46,7 +46,7 @@ func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 		return RefusedTooLarge
 	case c.diskStalled():
 		return RefusedStalled
-	case len(l.outstanding) >= c.cfg.ProposalsMax,
+	case len(l.pending) >= c.cfg.ProposalsMax,
 		l.bytes >= c.cfg.ProposalBytesMax, // whatever its size, or small ones would starve the large
 		c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax):
 		return RefusedOverloaded
@@ -66,12 +66,12 @@ func (c *Core) placed(e Entry, ahead int) Entry {
 	return e
 }
 
-// handedOut drops the proposals up to i: the applier answers them.
-func (l *leader) handedOut(i Index) {
+// dropApplying drops the proposals up to i: the applier answers them.
+func (l *leader) dropApplying(i Index) {
 	n := 0
-	for n < len(l.outstanding) && l.outstanding[n].id.Index <= i {
-		l.bytes -= l.outstanding[n].bytes
+	for n < len(l.pending) && l.pending[n].id.Index <= i {
+		l.bytes -= l.pending[n].bytes
 		n++
 	}
-	l.outstanding = append(l.outstanding[:0], l.outstanding[n:]...)
+	l.pending = append(l.pending[:0], l.pending[n:]...)
 }

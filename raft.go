@@ -35,7 +35,7 @@ func (r Role) String() string {
 type Core struct {
 	cfg  CoreConfig
 	self Peer
-	ids  RequestID // the last one made: (boot, counter)
+	ids  RPCID // the last one made: (start count, counter)
 	rng  *rand.Rand
 	now  Now
 
@@ -43,14 +43,14 @@ type Core struct {
 	log  log
 	disk disk
 	// termLeader is who leads the present term, as far as this member knows.
-	termLeader termLeader
-	follower   follower
-	candidate  *candidate // non-nil exactly while pre-candidate or candidate
-	leader     *leader    // non-nil exactly while leader
-	founder    *founder   // non-nil exactly while this member founds a cluster
-	clients    clients    // tickets that outlive a role
-	clocks     clocks     // of the other voters, for the stamps of entries
-	step       step       // what the running Step has gathered
+	termLeader   termLeader
+	follower     follower
+	candidate    *candidate    // non-nil exactly while pre-candidate or candidate
+	leader       *leader       // non-nil exactly while leader
+	bootstrapper *bootstrapper // non-nil exactly while this member bootstraps a cluster
+	clients      clients       // requests that outlive a role
+	clocks       clocks        // of the other voters, for the stamps of entries
+	step         step          // what the running Step has gathered
 }
 
 // NewCore returns a core that goes on from what was stored, and its first Output. It fails with
@@ -76,14 +76,14 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	c := &Core{
 		cfg:  cfg,
 		self: Peer{cfg.ID, stored.Incarnation},
-		ids:  RequestID{Boot: stored.Boot},
-		rng:  rand.New(rand.NewPCG(cfg.Seed, uint64(stored.Incarnation)^stored.Boot)),
+		ids:  RPCID{StartCount: stored.StartCount},
+		rng:  rand.New(rand.NewPCG(cfg.Seed, uint64(stored.Incarnation)^stored.StartCount)),
 		hard: stored.Hard,
 		log:  newLog(stored.Log),
 		disk: disk{hard: stored.Hard, persisted: stored.Log.Last.Index},
 	}
 	if c.log.has(stored.Applied) {
-		c.log.handed, c.log.applied = stored.Applied.Index, stored.Applied.Index
+		c.log.applying, c.log.applied = stored.Applied.Index, stored.Applied.Index
 	} else {
 		return nil, Output{}, &AppliedBeyondLogError{stored.Applied, stored.Log.Last}
 	}
@@ -95,7 +95,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 		c.step.out.Config = &config
 	}
 	c.resetElectionDeadline()
-	c.startFounding()
+	c.startBootstrap()
 	return c, c.finish(), nil
 }
 
@@ -117,7 +117,7 @@ func (c *Core) begin(now Now) {
 	c.now = now
 	c.step.out = Output{}
 	if c.step.wakeAt > 0 && now.Mono > c.step.wakeAt {
-		c.overslept(now.Mono - c.step.wakeAt)
+		c.wokeLate(now.Mono - c.step.wakeAt)
 	}
 }
 
@@ -136,7 +136,7 @@ func (c *Core) handle(e Event) {
 	case Proposed:
 		c.propose(e.Proposals)
 	case ReadRequested:
-		c.requestRead(e.Ticket)
+		c.requestRead(e.RequestID)
 	case TransferRequested:
 		c.requestTransfer(e)
 	case PeerUp:
@@ -158,8 +158,8 @@ func (c *Core) onDeadlines() {
 	switch {
 	case c.leader != nil:
 		c.onLeaderDeadlines()
-	case c.founder != nil:
-		c.onFounderDeadline()
+	case c.bootstrapper != nil:
+		c.onBootstrapperDeadline()
 	case c.mayStand() && now >= c.follower.deadline:
 		c.onElectionTimeout()
 	}
@@ -175,8 +175,8 @@ func (c *Core) wakeAt() Time {
 	switch {
 	case c.leader != nil:
 		at = min(at, c.leader.wakeAt(c))
-	case c.founder != nil:
-		at = min(at, c.founder.wakeAt())
+	case c.bootstrapper != nil:
+		at = min(at, c.bootstrapper.wakeAt())
 	case c.mayStand():
 		at = min(at, c.follower.deadline)
 	}
@@ -188,7 +188,7 @@ func (c *Core) finish() Output {
 	if c.leader != nil {
 		c.lead()
 	}
-	c.handOut()
+	c.issueApply()
 	c.settle()
 	c.release()
 	c.issueWrite()
@@ -201,9 +201,9 @@ func (c *Core) finish() Output {
 	return out
 }
 
-// receive takes a message of a peer. What no correct peer sends is refused, with a note.
+// receive takes a message of a peer. What no correct peer sends is refused, with a trace event.
 //
-// Some messages say nothing of a term, and leave ours alone: a cluster is founded before its first term, a
+// Some messages say nothing of a term, and leave ours alone: a cluster is bootstrapped before its first term, a
 // pre-vote asks about a term that does not exist yet, and its grant, whose sender may already be in that
 // term, answers no more than that.
 func (c *Core) receive(m Message) {
@@ -216,13 +216,13 @@ func (c *Core) receive(m Message) {
 		return
 	}
 	switch body := m.Body.(type) {
-	case RollCall:
-		c.onRollCall(m.From, body)
-	case RollReply:
-		c.onRollReply(m, body)
-	case FoundRequest:
+	case BootstrapProbe:
+		c.onBootstrapProbe(m.From, body)
+	case BootstrapProbeReply:
+		c.onBootstrapProbeReply(m, body)
+	case BootstrapRequest:
 		c.onFoundRequest(m, body)
-	case FoundReply:
+	case BootstrapReply:
 		c.onFoundReply(m.From, body)
 	case PreVoteRequest:
 		c.onPreVoteRequest(m, body)
@@ -239,7 +239,7 @@ func (c *Core) receive(m Message) {
 //	follower (§5.1)." (Figure 2)
 func (c *Core) receiveRPC(m Message) {
 	if m.Term > c.hard.Term && c.disturbs(m) {
-		c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedHearsLeader})
+		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: m.From.ID, Reason: DeniedHearsLeader})
 		return
 	}
 	if m.Term > c.hard.Term && !c.mayRaiseTerm(m) {
@@ -247,7 +247,7 @@ func (c *Core) receiveRPC(m Message) {
 		return
 	}
 	if m.Term > c.hard.Term {
-		c.note(Note{Kind: NoteNewerTerm, Peer: m.From.ID, Newer: m.Term})
+		c.trace(TraceEvent{Kind: TraceNewerTerm, Peer: m.From.ID, Newer: m.Term})
 		c.becomeFollower(m.Term, c.leaderNamedIn(m))
 	}
 	if m.Term < c.hard.Term {
@@ -299,7 +299,7 @@ func (c *Core) onStaleRPC(m Message) {
 	case VoteReply:
 		c.onAnswer(m.From, c.follower.attempts.sinceTerm(m.Term))
 	case VoteRequest:
-		c.note(Note{Kind: NoteVoteDenied, Peer: m.From.ID, Reason: DeniedOldTerm})
+		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: m.From.ID, Reason: DeniedOldTerm})
 		c.send(m.From, VoteReply{})
 	case AppendRequest:
 		c.send(m.From, AppendConflict{Prev: body.Prev.Index})
@@ -312,7 +312,7 @@ func (c *Core) onStaleRPC(m Message) {
 
 // refuse drops a message that no correct peer sends to us.
 func (c *Core) refuse(m Message, why string) {
-	c.note(Note{Kind: NoteRefused, Peer: m.From.ID, Newer: m.Term, Text: why})
+	c.trace(TraceEvent{Kind: TraceRefused, Peer: m.From.ID, Newer: m.Term, Text: why})
 }
 
 // raiseTerm is the only place where the term changes.
@@ -347,9 +347,9 @@ func (c *Core) becomeFollower(term Term, leader NodeID) {
 	if term > c.hard.Term {
 		c.raiseTerm(term)
 	}
-	c.founder = nil
+	c.bootstrapper = nil
 	c.setRole(leader, nil, nil)
-	c.note(Note{Kind: NoteFollower, Peer: leader})
+	c.trace(TraceEvent{Kind: TraceFollower, Peer: leader})
 	if wasLeader {
 		c.resetElectionDeadline()
 	}
@@ -359,7 +359,7 @@ func (c *Core) becomeFollower(term Term, leader NodeID) {
 func (c *Core) becomePreCandidate() {
 	assert(c.leader == nil, "a leader does not campaign")
 	c.setRole("", &candidate{pre: true, round: c.nextID()}, nil)
-	c.note(Note{Kind: NotePreCampaign})
+	c.trace(TraceEvent{Kind: TracePreCampaign})
 }
 
 // becomeCandidate begins an election:
@@ -370,9 +370,9 @@ func (c *Core) becomeCandidate() {
 	assert(c.leader == nil, "a leader does not campaign")
 	c.raiseTerm(c.hard.Term + 1)
 	c.voteFor(c.self)
-	c.founder = nil
+	c.bootstrapper = nil
 	c.setRole("", &candidate{}, nil)
-	c.note(Note{Kind: NoteCampaign})
+	c.trace(TraceEvent{Kind: TraceCampaign})
 }
 
 // becomeLeader takes office: a no-op of its own term lets it commit what came before (§5.4.2, §8).
@@ -384,7 +384,7 @@ func (c *Core) becomeLeader() {
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	c.termLeader.elected = c.self
 	c.setRole(c.self.ID, nil, c.newLeader(roundTrip))
-	c.note(Note{Kind: NoteLeader})
+	c.trace(TraceEvent{Kind: TraceLeader})
 	c.appendOwn(Entry{Kind: EntryNoop})
 	c.beginRound()
 	c.leader.heartbeatAt = c.now.Mono + Time(c.cfg.HeartbeatInterval)
@@ -403,20 +403,20 @@ func (c *Core) role() Role {
 }
 
 // nextID returns a request id that was never used before.
-func (c *Core) nextID() RequestID {
+func (c *Core) nextID() RPCID {
 	c.ids.Counter++
 	return c.ids
 }
 
-// blank reports whether the member belongs to no cluster: it neither votes nor campaigns then.
-func (c *Core) blank() bool { return c.hard == HardState{} && c.log.Last.Index == 0 }
+// uninitialized reports whether the member belongs to no cluster: it neither votes nor campaigns then.
+func (c *Core) uninitialized() bool { return c.hard == HardState{} && c.log.Last.Index == 0 }
 
 // config is the configuration in force: the newest in the log, committed or not.
 func (c *Core) config() Configuration {
-	if c.log.Founding == nil {
+	if c.log.Bootstrap == nil {
 		return c.cfg.Initial
 	}
-	return c.log.Founding.Configuration
+	return c.log.Bootstrap.Configuration
 }
 
 // names reports whether the configuration names a peer, as this incarnation.
@@ -426,10 +426,10 @@ func (c *Core) names(p Peer) bool {
 }
 
 func (c *Core) cluster() ClusterID {
-	if c.log.Founding == nil {
+	if c.log.Bootstrap == nil {
 		return ClusterID{}
 	}
-	return c.log.Founding.Cluster
+	return c.log.Bootstrap.Cluster
 }
 
 func (c *Core) electionTimeout() Time { return Time(c.cfg.ElectionTimeout) }

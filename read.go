@@ -2,36 +2,36 @@ package raft
 
 import "slices"
 
-// clients is the tickets of callers that do not belong to a leader's term: reads that are forwarded
+// clients is the requests of callers that do not belong to a leader's term: reads that are forwarded
 // to it, and a transfer whose leader has stepped down.
 type clients struct {
-	waiting  []Ticket // reads for the next request
-	asked    []Ticket // reads of the request that is out
-	request  RequestID
-	askedAt  Time
-	resendAt Time
-	pause    Time // until it is sent again, twice as long each time
-	deadline Time // of the request
-	handover *handover
+	waiting         []RequestID // reads for the next request
+	asked           []RequestID // reads of the request that is out
+	request         RPCID
+	askedAt         Time
+	resendAt        Time
+	pause           Time // until it is sent again, twice as long each time
+	deadline        Time // of the request
+	transferOutcome *transferOutcome
 }
 
 // leaderReads is the reads that a leader has yet to confirm.
 type leaderReads struct {
-	next  []read    // for the next round
-	now   []read    // of the round that is out
-	round RequestID // it
-	index Index     // commitIndex when it began
+	next  []read // for the next round
+	now   []read // of the round that is out
+	round RPCID  // it
+	index Index  // commitIndex when it began
 }
 
 // read is one read, of a local caller or of a follower.
 type read struct {
-	ticket Ticket
-	from   Peer // zero: local
-	id     RequestID
+	requestID RequestID
+	from      Peer // zero: local
+	id        RPCID
 }
 
 // holds reports whether this request of a follower waits already.
-func (r *leaderReads) holds(from Peer, id RequestID) bool {
+func (r *leaderReads) holds(from Peer, id RPCID) bool {
 	same := func(waiting read) bool { return waiting.from == from && waiting.id == id }
 	return slices.ContainsFunc(r.next, same) || slices.ContainsFunc(r.now, same)
 }
@@ -43,14 +43,14 @@ func (r *leaderReads) waiting() bool { return len(r.next)+len(r.now) > 0 }
 //	"The leader needs to make sure it hasn't been superseded by a newer leader of which it is unaware.
 //	It issues a new round of heartbeats and waits for their acknowledgments from a majority of the
 //	cluster." (dissertation §6.4)
-func (c *Core) requestRead(t Ticket) {
+func (c *Core) requestRead(t RequestID) {
 	switch {
 	case c.step.closing || c.leader == nil && c.termLeader.id == "":
-		c.refuseTicket(t)
+		c.refuseRequest(t)
 	case c.readsWaiting() >= c.cfg.ProposalsMax:
-		c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedOverloaded})
+		c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedOverloaded})
 	case c.leader != nil:
-		c.leader.reads.next = append(c.leader.reads.next, read{ticket: t})
+		c.leader.reads.next = append(c.leader.reads.next, read{requestID: t})
 	default:
 		c.clients.waiting = append(c.clients.waiting, t)
 		c.askLeader()
@@ -89,7 +89,7 @@ func (c *Core) advanceReads() {
 
 func (c *Core) answerRead(r read, index Index) {
 	if (r.from == Peer{}) {
-		c.answer(Answer{Ticket: r.ticket, Kind: AnswerReadSafe, ID: c.log.id(index)})
+		c.answer(Answer{RequestID: r.requestID, Kind: AnswerReadSafe, ID: c.log.id(index)})
 		return
 	}
 	c.send(r.from, ReadReply{ID: r.id, OK: true, Index: index})
@@ -137,11 +137,11 @@ func (c *Core) onReadReply(from Peer, r ReadReply) {
 	for _, t := range f.asked {
 		switch {
 		case r.OK:
-			c.answer(Answer{Ticket: t, Kind: AnswerReadSafe, ID: EntryID{Index: r.Index}})
+			c.answer(Answer{RequestID: t, Kind: AnswerReadSafe, ID: EntryID{Index: r.Index}})
 		case r.Refusal == RefusedNotLeader: // it leads no more, and nobody does as far as we know
-			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedNotLeader})
+			c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedNotLeader})
 		default: // it has no room: try again
-			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedOverloaded, Leader: from.ID})
+			c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedOverloaded, Leader: from.ID})
 		}
 	}
 	f.asked = f.asked[:0]
@@ -152,13 +152,13 @@ func (c *Core) onReadReply(from Peer, r ReadReply) {
 func (c *Core) onLeaderKnown() {
 	f := &c.clients
 	for _, t := range f.asked {
-		c.refuseTicket(t)
+		c.refuseRequest(t)
 	}
 	for _, t := range f.waiting {
-		c.refuseTicket(t)
+		c.refuseRequest(t)
 	}
 	f.asked, f.waiting = f.asked[:0], f.waiting[:0]
-	c.advanceHandover()
+	c.advanceTransferOutcome()
 }
 
 // onClientDeadlines repeats a read request that may be lost, and ends what has waited too long.
@@ -169,7 +169,7 @@ func (c *Core) onClientDeadlines() {
 	}
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline {
 		for _, t := range f.asked {
-			c.answer(Answer{Ticket: t, Kind: AnswerRefused, Refusal: RefusedTimedOut, Leader: c.termLeader.id})
+			c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedTimedOut, Leader: c.termLeader.id})
 		}
 		f.asked = f.asked[:0]
 		c.askLeader()
@@ -177,7 +177,7 @@ func (c *Core) onClientDeadlines() {
 	if len(f.asked) > 0 && c.now.Mono >= f.resendAt {
 		c.sendReadRequest()
 	}
-	c.onHandoverDeadline()
+	c.onTransferOutcomeDeadline()
 }
 
 // readTimeoutsMax is how many election timeouts a follower waits for a leader that it hears.
@@ -193,8 +193,8 @@ func (f *clients) wakeAt() Time {
 	if len(f.asked) > 0 {
 		at = min(at, f.deadline, f.resendAt)
 	}
-	if f.handover != nil {
-		at = min(at, f.handover.deadline)
+	if f.transferOutcome != nil {
+		at = min(at, f.transferOutcome.deadline)
 	}
 	return at
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func (c *core) read(t raft.Ticket) raft.Output { return c.step(raft.ReadRequested{Ticket: t}) }
+func (c *core) read(t raft.RequestID) raft.Output { return c.step(raft.ReadRequested{RequestID: t}) }
 
-func readSafe(t raft.Ticket, index raft.Index, term raft.Term) raft.Answer {
-	return raft.Answer{Ticket: t, Kind: raft.AnswerReadSafe, ID: id(index, term)}
+func readSafe(t raft.RequestID, index raft.Index, term raft.Term) raft.Answer {
+	return raft.Answer{RequestID: t, Kind: raft.AnswerReadSafe, ID: id(index, term)}
 }
 
 // "The leader needs to make sure it hasn't been superseded by a newer leader of which it is unaware. It
 // issues a new round of heartbeats and waits for their acknowledgments from a majority of the cluster."
 // (dissertation §6.4)
 func TestRead_NeedsARoundThatAQuorumAnswers(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	earlier := c.beat
 	out := c.read(1)
 	require.Empty(t, out.Answers)
@@ -34,7 +34,7 @@ func TestRead_NeedsARoundThatAQuorumAnswers(t *testing.T) {
 // "The leader saves its current commit index in a local variable readIndex." (dissertation §6.4) It is
 // the one at which the round began, or a later one.
 func TestRead_IndexIsTheCommitIndexAtItsRound(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.propose("x")
 	c.persist()
 	c.read(1)
@@ -46,7 +46,7 @@ func TestRead_IndexIsTheCommitIndexAtItsRound(t *testing.T) {
 
 // One round confirms all reads that wait; those that come while it is out share the next.
 func TestRead_WaitingReadsShareARound(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.read(1)
 	first := c.beat
 	assert.Empty(t, c.read(2).Send)
@@ -76,7 +76,7 @@ func TestRead_SingleMemberAnswersAtOnce(t *testing.T) {
 
 // A lost round is repeated with the next heartbeat, even to whom it would be left out.
 func TestRead_LostRoundIsRepeated(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
 	c.propose("x")
 	c.receive("b", 2, raft.AppendReply{Match: 4})
@@ -107,8 +107,8 @@ func TestRead_FollowerAsksTheLeader(t *testing.T) {
 
 // The leader serves a follower's read like its own.
 func TestRead_LeaderServesAFollower(t *testing.T) {
-	c := streaming(t, 2, 1)
-	request := raft.RequestID{Boot: 8, Counter: 1}
+	c := replicating(t, 2, 1)
+	request := raft.RPCID{StartCount: 8, Counter: 1}
 	c.receive("c", 2, raft.ReadRequest{ID: request})
 	out := c.echo("b", 3)
 	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request, OK: true, Index: 3}}, bodies(out.Send, "c"))
@@ -120,22 +120,22 @@ func TestRead_LeaderServesAFollower(t *testing.T) {
 
 // Every read is answered.
 func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
-	refused := func(ticket raft.Ticket, why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
-		return []raft.Answer{{Ticket: ticket, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
+	refused := func(requestID raft.RequestID, why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
+		return []raft.Answer{{RequestID: requestID, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
 	}
 	t.Run("no leader is known", func(t *testing.T) {
 		assert.Equal(t, refused(1, raft.RefusedNotLeader, ""), follower(t, 2, 1).read(1).Answers)
 	})
 	t.Run("leadership ends while it waits", func(t *testing.T) {
-		c := streaming(t, 2, 1)
+		c := replicating(t, 2, 1)
 		c.read(1)
 		assert.Equal(t, refused(1, raft.RefusedNotLeader, ""), c.receive("b", 3, raft.VoteReply{}).Answers)
 	})
 	t.Run("leadership ends in the step that brings it", func(t *testing.T) {
-		c := streaming(t, 2, 1)
-		out := c.step(raft.ReadRequested{Ticket: 1}, c.from("b", 3, raft.Heartbeat{}))
+		c := replicating(t, 2, 1)
+		out := c.step(raft.ReadRequested{RequestID: 1}, c.from("b", 3, raft.Heartbeat{}))
 		assert.Equal(t, refused(1, raft.RefusedNotLeader, ""), out.Answers)
-		out = c.step(c.from("c", 4, raft.Heartbeat{}), raft.ReadRequested{Ticket: 2})
+		out = c.step(c.from("c", 4, raft.Heartbeat{}), raft.ReadRequested{RequestID: 2})
 		assert.Empty(t, out.Answers)
 		assert.Len(t, bodies(append(out.Send, out.Write.Then...), "c"), 1, "the new leader is asked")
 	})
@@ -180,18 +180,18 @@ func TestRead_IsRefusedWhenItCannotBeServed(t *testing.T) {
 }
 
 func TestRead_WhatTheCoreHasNoRoomFor(t *testing.T) {
-	refused := func(ticket raft.Ticket, why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
-		return []raft.Answer{{Ticket: ticket, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
+	refused := func(requestID raft.RequestID, why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
+		return []raft.Answer{{RequestID: requestID, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
 	}
 	t.Run("too many wait", func(t *testing.T) {
-		c := streaming(t, 2, 1)
-		for i := range raft.Ticket(128) {
+		c := replicating(t, 2, 1)
+		for i := range raft.RequestID(128) {
 			require.Empty(t, c.read(i).Answers)
 		}
 		assert.Equal(t, refused(200, raft.RefusedOverloaded, ""), c.read(200).Answers)
 	})
 	t.Run("closing", func(t *testing.T) {
-		c := streaming(t, 2, 1)
+		c := replicating(t, 2, 1)
 		c.read(1)
 		assert.Equal(t, refused(1, raft.RefusedClosing, "a"), c.step(raft.Closing{}).Answers)
 		assert.Equal(t, refused(2, raft.RefusedClosing, "a"), c.read(2).Answers)
@@ -201,8 +201,8 @@ func TestRead_WhatTheCoreHasNoRoomFor(t *testing.T) {
 // A follower repeats a request that may be lost. While it waits, the leader keeps one of it, or the repetitions
 // of one slow round would leave no room for others.
 func TestRead_ARepeatedRequestWaitsOnce(t *testing.T) {
-	c := streaming(t, 2, 1)
-	request := raft.RequestID{Boot: 8, Counter: 1}
+	c := replicating(t, 2, 1)
+	request := raft.RPCID{StartCount: 8, Counter: 1}
 	for range 2 * coreConfig().ProposalsMax {
 		c.receive("c", 2, raft.ReadRequest{ID: request})
 	}
@@ -228,5 +228,5 @@ func TestRead_OfWhoLeadsNoMoreIsNoOverload(t *testing.T) {
 	c.receive("b", 2, raft.Heartbeat{})
 	request := c.read(1).Send[0].Body.(raft.ReadRequest)
 	out := c.receive("b", 2, raft.ReadReply{ID: request.ID, Refusal: raft.RefusedNotLeader})
-	assert.Equal(t, []raft.Answer{{Ticket: 1, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader}}, out.Answers)
+	assert.Equal(t, []raft.Answer{{RequestID: 1, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader}}, out.Answers)
 }

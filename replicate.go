@@ -97,13 +97,13 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	}
 	agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)
 	if r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged {
-		c.note(Note{Kind: NoteStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
+		c.trace(TraceEvent{Kind: TraceStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
 		p.becomeStale()
 		c.onTransferTargetStale(p.peer.ID)
 		return
 	}
 	if p.conflicted(r.Prev, agreed.Index) {
-		c.note(Note{Kind: NoteProbeBack, Peer: m.From.ID, Index: p.next, Hint: r.Hint})
+		c.trace(TraceEvent{Kind: TraceProbeBack, Peer: m.From.ID, Index: p.next, Hint: r.Hint})
 	}
 }
 
@@ -120,30 +120,30 @@ func (c *Core) silence(p *progress) Time {
 // onPeerUp, onPeerLost and onSendDropped take what the transport tells: nothing depends on it, but a
 // lost append need not be waited for.
 func (c *Core) onPeerUp(e PeerUp) {
-	c.onFounderPeerUp(e)
+	c.onBootstrapperPeerUp(e)
 	c.linkReturned()
-	c.rouse(Peer{e.ID, e.Incarnation})
+	c.retransmit(Peer{e.ID, e.Incarnation})
 }
 
 func (c *Core) onPeerLost(e PeerLost) {
-	c.note(Note{Kind: NotePeerLost, Peer: e.ID})
+	c.trace(TraceEvent{Kind: TracePeerLost, Peer: e.ID})
 	if c.leader == nil {
 		return
 	}
 	c.onTransferTargetLost(e.ID)
-	if p := c.leader.peerByID(e.ID); p != nil && p.state == stream {
+	if p := c.leader.peerByID(e.ID); p != nil && p.state == replicate {
 		p.becomeProbe(p.match + 1)
 		p.sentProbe(c.now.Mono) // it is gone: heartbeats will tell when it is back
 	}
 }
 
-func (c *Core) rouse(peer Peer) {
+func (c *Core) retransmit(peer Peer) {
 	if c.leader == nil {
 		return
 	}
 	if p := c.leader.peer(peer); p != nil && p.state != stale {
 		next := p.next
-		if p.state == stream {
+		if p.state == replicate {
 			next = p.match + 1
 		}
 		p.becomeProbe(next)

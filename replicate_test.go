@@ -13,7 +13,7 @@ import (
 // machine (§5.3)." (Figure 2, Leaders) The entry leaves for the followers while the leader's own disk
 // still writes it (dissertation §10.2.1).
 func TestReplicate_CommandIsAppendedAndSent(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	out := c.propose("x")
 
 	want := raft.Entry{Index: 4, Term: 2, Kind: raft.EntryCommand, Time: int64(c.now), Data: []byte("x")}
@@ -22,7 +22,7 @@ func TestReplicate_CommandIsAppendedAndSent(t *testing.T) {
 	}, out.Write)
 	request := raft.AppendRequest{Prev: id(3, 2), Last: id(4, 2), Commit: 3, Acknowledged: 3, Generation: 1}
 	assert.Equal(t, []raft.Message{c.to("b", request), c.to("c", request)}, out.Send)
-	assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerAccepted, ID: id(4, 2)}}, out.Answers)
+	assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerAccepted, ID: id(4, 2)}}, out.Answers)
 	assert.Zero(t, out.Apply)
 
 	c.persist()
@@ -33,7 +33,7 @@ func TestReplicate_CommandIsAppendedAndSent(t *testing.T) {
 // "Leader Append-Only: a leader never overwrites or deletes entries in its log; it only appends new
 // entries." (Figure 3)
 func TestReplicate_LeaderOnlyAppends(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	for range 3 {
 		last := c.Status().Last
 		out := c.propose("x", "y")
@@ -41,7 +41,7 @@ func TestReplicate_LeaderOnlyAppends(t *testing.T) {
 	}
 	out := c.append("b", 2, id(1, 0), 0, 2)
 	assert.Zero(t, out.Write, "not even when another says that it leads this term")
-	assert.Equal(t, []raft.NoteKind{raft.NoteRefused}, noted(out))
+	assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out))
 }
 
 // "for each server, index of the next log entry to send to that server (initialized to leader last
@@ -61,7 +61,7 @@ func TestReplicate_SuccessMovesNextAndMatch(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.receive("b", 2, raft.AppendReply{Match: 3})
 	p := c.Status().Peers[0]
-	assert.Equal(t, raft.PeerProgress{ID: "b", State: "stream", Match: 3, Next: 4, LastHeard: c.now}, p)
+	assert.Equal(t, raft.PeerProgress{ID: "b", State: "replicate", Match: 3, Next: 4, LastHeard: c.now}, p)
 
 	c.receive("b", 2, raft.AppendReply{Match: 2})
 	assert.EqualValues(t, 3, c.Status().Peers[0].Match, "an old answer takes nothing back")
@@ -85,7 +85,7 @@ func TestReplicate_ConflictGoesBackAndRetries(t *testing.T) {
 			c := leaderOf(t, "abc", 6, 1, 1, 4, 4, 5, 5)
 			out := c.receive("b", 6, raft.AppendConflict{Prev: 7, Hint: row.hint})
 			assert.Equal(t, []raft.Body{raft.AppendRequest{Prev: row.prev, Last: id(8, 6), Generation: 1}}, bodies(out.Send, "b"))
-			assert.Equal(t, []raft.NoteKind{raft.NoteProbeBack}, noted(out))
+			assert.Equal(t, []raft.TraceEventKind{raft.TraceProbeBack}, traced(out))
 
 			out = c.receive("b", 6, raft.AppendConflict{Prev: 7, Hint: row.hint})
 			assert.Empty(t, out.Send, "the doubled answer is an old one")
@@ -116,8 +116,8 @@ func TestReplicate_AppendsAreCutToSize(t *testing.T) {
 	cfg := coreConfig()
 	cfg.AppendBytesMax, cfg.CommandBytesMax, cfg.ProposalBytesMax = 200<<10, 1<<20, 8<<20
 	cfg.InflightMax, cfg.InflightBytesMax = 16, 8<<20
-	stored := raft.Stored{Incarnation: peer("a").Incarnation, Boot: 3, Hard: raft.HardState{Term: 1}}
-	require.NoError(t, stored.Log.Observe(foundingEntry(membersNamed("ab"))))
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 1}}
+	require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("ab"))))
 	c := begin(t, cfg, stored)
 	c.timeout()
 	c.grantPreVote("b")
@@ -139,7 +139,7 @@ func TestReplicate_AppendsAreCutToSize(t *testing.T) {
 
 // A follower that is told of a new commit index at once applies as soon as the leader does.
 func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.propose("x")
 	c.persist()
 	out := c.receive("b", 2, raft.AppendReply{Match: 4})
@@ -152,7 +152,7 @@ func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
 // A heartbeat is left out for a follower that has answered an append which was sent after the last
 // one fell due; nothing else counts.
 func TestReplicate_HeartbeatIsSkippedForWhoAnsweredAnAppend(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
 	c.propose("x")
 	c.receive("b", 2, raft.AppendReply{Match: 4})
@@ -166,7 +166,7 @@ func TestReplicate_HeartbeatIsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 // "a leader steps down if an election timeout elapses without a successful round of heartbeats to a
 // majority of its cluster" (dissertation §6.2)
 func TestReplicate_LeaderWithoutAQuorumStepsDown(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	elected := c.now
 	for c.out.WakeAt < elected+electionTimeout {
 		c.timeout()
@@ -175,12 +175,12 @@ func TestReplicate_LeaderWithoutAQuorumStepsDown(t *testing.T) {
 	out := c.timeout()
 	assert.Equal(t, elected+electionTimeout, c.now)
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "the term stays")
-	assert.Equal(t, []raft.NoteKind{raft.NoteQuorumLost, raft.NoteFollower}, noted(out))
+	assert.Equal(t, []raft.TraceEventKind{raft.TraceQuorumLost, raft.TraceFollower}, traced(out))
 	for _, id := range []raft.NodeID{"b", "c"} {
 		assert.Contains(t, bodies(out.Send, id), raft.Body(raft.SteppedDown{}), "it may still be heard")
 	}
 
-	c = streaming(t, 2, 1)
+	c = replicating(t, 2, 1)
 	for range 10 {
 		c.after(heartbeatPace)
 		c.echo("c", 0)
@@ -208,7 +208,7 @@ func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	}
 	for how, lost := range lose {
 		t.Run(how, func(t *testing.T) {
-			c := streaming(t, 2, 1)
+			c := replicating(t, 2, 1)
 			c.propose("x")
 			lost(c)
 			for range 10 {
@@ -223,7 +223,7 @@ func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 				}
 			}
 			assert.Equal(t, raft.Index(4), c.Status().Peers[0].Match)
-			assert.Equal(t, "stream", c.Status().Peers[0].State)
+			assert.Equal(t, "replicate", c.Status().Peers[0].State)
 		})
 	}
 }
@@ -234,7 +234,7 @@ func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	for how, event := range map[string]raft.Event{
 		"dropped": raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}}, "lost": raft.PeerLost{ID: "b"},
 	} {
-		c := streaming(t, 2, 1)
+		c := replicating(t, 2, 1)
 		c.propose("x")
 		assert.Empty(t, appends(c.step(event).Send, "b"), how)
 		assert.Equal(t, "probe", c.Status().Peers[0].State, how)
@@ -242,16 +242,16 @@ func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 		assert.Empty(t, appends(c.out.Send, "b"), how)
 		assert.Len(t, appends(c.echo("b", 3).Send, "b"), 1, how)
 	}
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.propose("x")
 	c.step(raft.SendDropped{To: "b", Span: raft.Span{After: 2, Last: 3}})
-	assert.Equal(t, "stream", c.Status().Peers[0].State, "a span of an earlier course does not matter")
+	assert.Equal(t, "replicate", c.Status().Peers[0].State, "a span of an earlier course does not matter")
 }
 
 // A follower whose disk is slow answers heartbeats, but not appends. It is asked again, without
 // entries, and not loaded with what it has already.
 func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.propose("x")
 	c.propose("y")
 	entriesSent := raft.Index(0)
@@ -266,7 +266,7 @@ func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
 	out := c.receive("b", 2, raft.AppendReply{Match: 4})
 	assert.Empty(t, appends(out.Send, "b"), "the answer to the first says nothing about the second")
 	c.receive("b", 2, raft.AppendReply{Match: 5})
-	assert.Equal(t, "stream", c.Status().Peers[0].State)
+	assert.Equal(t, "replicate", c.Status().Peers[0].State)
 }
 
 // What a follower's acknowledgements took once says when the next one is missed, but a lost append does not wait
@@ -281,7 +281,7 @@ func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 		{"a disk that stood still", 100 * electionTimeout, 8 * electionTimeout},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
-			c := streaming(t, 2, 1)
+			c := replicating(t, 2, 1)
 			c.propose("x")
 			c.persist()
 			for began := c.now; c.now < began+row.took; {
@@ -293,7 +293,7 @@ func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 			require.Equal(t, row.took, c.Status().Peers[0].SlowestAck)
 			c.propose("y")
 			began := c.now
-			for c.Status().Peers[0].State == "stream" {
+			for c.Status().Peers[0].State == "replicate" {
 				require.Less(t, c.now, began+20*electionTimeout)
 				c.after(heartbeatPace)
 				c.echo("b", 4)
@@ -319,7 +319,7 @@ func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
 		{"still", func(*core) {}, func(*core) {}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
-			c := streaming(t, 2, 1)
+			c := replicating(t, 2, 1)
 			row.goes(c)
 			c.propose("x")
 			for range 20 {
@@ -336,7 +336,7 @@ func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
 
 // A member that connects is tried at once.
 func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.step(raft.PeerLost{ID: "b"})
 	assert.Empty(t, appends(c.propose("x").Send, "b"))
 	out := c.step(raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation})
@@ -349,7 +349,7 @@ func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
 func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
 	refusal := func(out raft.Output) raft.RefusalKind { return out.Answers[len(out.Answers)-1].Refusal }
 
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	assert.Equal(t, raft.RefusedTooLarge, refusal(c.propose(strings.Repeat("x", 1<<10+1))))
 	var many []string
 	for range 129 {
@@ -360,14 +360,14 @@ func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
 	assert.Equal(t, raft.AnswerAccepted, out.Answers[127].Kind)
 	assert.Len(t, out.Write.Log.Entries, 128)
 
-	c = streaming(t, 2, 1)
+	c = replicating(t, 2, 1)
 	for range 64 {
 		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
 	}
 	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "ProposalBytesMax is 64 KiB")
-	assert.Equal(t, 1<<16, c.Status().OutstandingBytes)
+	assert.Equal(t, 1<<16, c.Status().PendingBytes)
 
-	c = streaming(t, 2, 1)
+	c = replicating(t, 2, 1)
 	for range 63 {
 		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
 	}
@@ -375,7 +375,7 @@ func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
 	assert.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))), "what is let in does not depend on its size")
 	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")))
 
-	c = streaming(t, 2, 1)
+	c = replicating(t, 2, 1)
 	for range 1<<10 - 3 {
 		require.Zero(t, refusal(c.propose("x")))
 		c.persist()
@@ -386,28 +386,28 @@ func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
 	assert.Zero(t, refusal(c.propose("x")))
 }
 
-// Every ticket is answered: accepted, and again only if leadership ended while it was outstanding.
+// Every request is answered: accepted, and again only if leadership ended while it was pending.
 func TestReplicate_ProposalsOfALostTermAreAnswered(t *testing.T) {
 	t.Run("unknown: the entry is still in the log", func(t *testing.T) {
-		c := streaming(t, 2, 1)
+		c := replicating(t, 2, 1)
 		c.propose("x")
 		out := c.receive("b", 3, raft.Heartbeat{})
-		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
 	})
 	t.Run("unknown: cut off here, it may be committed by another member that holds it", func(t *testing.T) {
-		c := streaming(t, 2, 1)
+		c := replicating(t, 2, 1)
 		c.propose("x")
 		out := c.append("b", 3, id(3, 2), 3, 3)
-		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
 	})
 	t.Run("not applied: another entry is committed in its place", func(t *testing.T) {
-		c := streaming(t, 2, 1)
+		c := replicating(t, 2, 1)
 		c.propose("x")
 		out := c.append("b", 3, id(3, 2), 4, 3)
-		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerNotApplied, ID: id(4, 2)}}, out.Answers)
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerNotApplied, ID: id(4, 2)}}, out.Answers)
 	})
-	t.Run("handed out in the same step: the applier answers", func(t *testing.T) {
-		c := streaming(t, 2, 1)
+	t.Run("being applied in the same step: the applier answers", func(t *testing.T) {
+		c := replicating(t, 2, 1)
 		c.propose("x")
 		c.persist()
 		out := c.step(c.from("b", 3, raft.AppendRequest{Prev: id(4, 2), Last: id(4, 2), Commit: 4}))
@@ -418,24 +418,24 @@ func TestReplicate_ProposalsOfALostTermAreAnswered(t *testing.T) {
 		c := follower(t, 2, 1)
 		c.receive("b", 2, raft.Heartbeat{})
 		assert.Equal(t, []raft.Answer{{
-			Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader, Leader: "b",
+			RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader, Leader: "b",
 		}}, c.propose("x").Answers)
 	})
 	t.Run("closing: everything is answered, and nothing taken", func(t *testing.T) {
-		c := streaming(t, 2, 1)
+		c := replicating(t, 2, 1)
 		c.propose("x")
 		out := c.step(raft.Closing{})
-		assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
 		assert.Equal(t, raft.RefusedClosing, c.propose("y").Answers[0].Refusal)
 	})
 }
 
 // The stamp of an entry never falls along the log, whatever the wall clock does.
 func TestReplicate_StampsNeverFall(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	first := c.propose("x").Write.Log.Entries[0].Time
 	out := c.Step(raft.Now{Mono: c.now, Wall: first - 1000}, raft.Proposed{
-		Proposals: []raft.Proposal{{Ticket: 9, Kind: raft.EntryCommand, Data: []byte("y")}},
+		Proposals: []raft.Proposal{{RequestID: 9, Kind: raft.EntryCommand, Data: []byte("y")}},
 	})
 	assert.Equal(t, first, out.Write.Log.Entries[0].Time)
 }
@@ -443,12 +443,12 @@ func TestReplicate_StampsNeverFall(t *testing.T) {
 // The allocations of a step do not grow with the entries in it.
 func TestReplicate_AllocationsDoNotGrowWithTheEntries(t *testing.T) {
 	cost := func(n int) float64 {
-		c := streaming(t, 2, 1)
+		c := replicating(t, 2, 1)
 		data := []byte("command")
 		list := make([]raft.Proposal, n)
 		return testing.AllocsPerRun(100, func() {
 			for i := range list {
-				list[i] = raft.Proposal{Ticket: ticketOfTheTests + raft.Ticket(i), Kind: raft.EntryCommand, Data: data}
+				list[i] = raft.Proposal{RequestID: requestIDOfTheTests + raft.RequestID(i), Kind: raft.EntryCommand, Data: data}
 			}
 			c.step(raft.Proposed{Proposals: list})
 			last := c.Status().Last
@@ -466,7 +466,7 @@ func TestReplicate_AllocationsDoNotGrowWithTheEntries(t *testing.T) {
 // Under load no heartbeat measures the way. Appends that are answered within an interval do, or one pause of
 // a follower would let a leader that is cut off lead on for a long time, much later.
 func TestCheckQuorum_UnderLoadALongRoundTripIsForgotten(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
 	for c.now < 1000*ms+10*electionTimeout { // b is paused
 		c.echo("c", 0)

@@ -27,7 +27,7 @@ import (
 //	start [2]  crash 2 [keep=1]      keep: how many of the writes under way become durable
 //	wipe 2                           its disk is emptied, and it starts
 //	tear 2                           of its next write, term and vote become durable, and it crashes
-//	found                            start all; let them found the cluster and elect 1
+//	bootstrap                            start all; let them bootstrap the cluster and elect 1
 //	timeout 2                        its election timeout runs out now
 //	pass 200ms                       time goes by, and nobody's timer fires
 //	run 500ms                        time goes by, and everything happens that is due
@@ -122,14 +122,14 @@ func (s *scenario) print(format string, args ...any) {
 
 // took shows what a member decided.
 func (s *scenario) took(id NodeID, out Output) {
-	for _, n := range out.Notes {
+	for _, n := range out.Trace {
 		s.say(id, "%s", n)
 	}
 	if out.Apply.Index > 0 {
 		s.say(id, "apply up to %v", out.Apply)
 	}
 	for _, a := range out.Answers {
-		s.say(id, "answer %d: %s", a.Ticket, answerSentence(a))
+		s.say(id, "answer %d: %s", a.RequestID, answerSentence(a))
 	}
 }
 
@@ -147,7 +147,7 @@ func answerSentence(a Answer) string {
 		return fmt.Sprintf("%s leads now", a.Leader)
 	}
 	why := map[RefusalKind]string{
-		RefusedNotLeader: "not the leader", RefusedTransferring: "handing over", RefusedOverloaded: "overloaded",
+		RefusedNotLeader: "not the leader", RefusedTransferring: "transferring the leadership", RefusedOverloaded: "overloaded",
 		RefusedClosing: "closing", RefusedNoTarget: "no such target", RefusedTimedOut: "not in time", RefusedTooLarge: "too large",
 		RefusedStalled: "the disk stands still",
 	}[a.Refusal]
@@ -160,13 +160,13 @@ func answerSentence(a Answer) string {
 // messageSentence says what a message says.
 func messageSentence(m Message) string {
 	switch b := m.Body.(type) {
-	case RollCall:
+	case BootstrapProbe:
 		return "who are you? " + listSentence(b.List)
-	case RollReply:
-		return "I am " + b.Verdict.String()
-	case FoundRequest:
+	case BootstrapProbeReply:
+		return "I am " + b.Result.String()
+	case BootstrapRequest:
 		return "hold entry 1"
-	case FoundReply:
+	case BootstrapReply:
 		return "I hold entry 1"
 	case PreVoteRequest:
 		return fmt.Sprintf("would you vote for me in term %d? my log ends at %v", m.Term+1, b.Last)

@@ -24,7 +24,7 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 			m.start()
 		}
 	},
-	"found": func(s *scenario, _ scenarioArgs) {
+	"bootstrap": func(s *scenario, _ scenarioArgs) {
 		s.w.startAll()
 		s.run(100 * time.Millisecond)
 		require.EqualValues(s.t, "1", s.w.leader().id)
@@ -83,7 +83,7 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 	"peer-lost": func(_ *scenario, a scenarioArgs) { a.member(0).step(PeerLost{ID: a.member(1).id}) },
 	"peer-up": func(_ *scenario, a scenarioArgs) {
 		m := a.member(1)
-		a.member(0).step(PeerUp{ID: m.id, Incarnation: m.disk.incarnation, Boot: m.disk.boot})
+		a.member(0).step(PeerUp{ID: m.id, Incarnation: m.disk.incarnation, StartCount: m.disk.startCount})
 	},
 
 	"show-logs":     func(s *scenario, _ scenarioArgs) { s.showLogs() },
@@ -116,7 +116,7 @@ func (s *scenario) begin(n, entries int) {
 	}
 }
 
-// prepare writes a disk: entry 1 founds the cluster, and the others carry the terms of the log.
+// prepare writes a disk: entry 1 bootstraps the cluster, and the others carry the terms of the log.
 func (s *scenario) prepare(a scenarioArgs) {
 	m := a.member(0)
 	m.disk.hard = HardState{Term: Term(a.value("term", 0))}
@@ -130,16 +130,16 @@ func (s *scenario) prepare(a scenarioArgs) {
 	m.disk.log = s.entriesOf(terms)
 }
 
-// entriesOf is a log whose entry 1 founds the cluster, and whose others carry these terms.
+// entriesOf is a log whose entry 1 bootstraps the cluster, and whose others carry these terms.
 func (s *scenario) entriesOf(terms []Term) []Entry {
-	founder := s.w.members[s.w.order[0]]
-	f := Founding{Cluster: ClusterID{1}, Founder: founder.peer(), Roll: RequestID{1, 1}}
+	bootstrapper := s.w.members[s.w.order[0]]
+	f := Bootstrap{Cluster: ClusterID{1}, Bootstrapper: bootstrapper.peer(), Probe: RPCID{1, 1}}
 	for _, id := range s.w.order {
 		f.Configuration.Members = append(f.Configuration.Members, Member{
 			ID: id, Address: string(id) + ":1", Incarnation: s.w.members[id].disk.incarnation,
 		})
 	}
-	log := []Entry{{Index: 1, Kind: EntryFounding, Data: f.Encode()}}
+	log := []Entry{{Index: 1, Kind: EntryBootstrap, Data: f.Encode()}}
 	for _, term := range terms {
 		log = append(log, Entry{Index: Index(len(log) + 1), Term: term, Kind: EntryCommand, Data: []byte{byte(term)}})
 	}
@@ -233,8 +233,8 @@ func (s *scenario) showState() {
 		if st.Leader != "" && st.Leader != id {
 			line += " of " + string(st.Leader)
 		}
-		if st.Blank {
-			line = "blank"
+		if st.Uninitialized {
+			line = "uninitialized"
 		}
 		s.print("%s  %s, term %d, log up to %v, commit %d", id, line, st.Term, st.Last, st.Commit)
 		for _, missing := range st.Missing {

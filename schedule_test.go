@@ -21,8 +21,8 @@ func (w *world) isolate(ids ...NodeID) {
 	}
 }
 
-// founded is a cluster that has elected a and is idle.
-func founded(t *testing.T, ids ...NodeID) *world {
+// bootstrapped is a cluster that has elected a and is idle.
+func bootstrapped(t *testing.T, ids ...NodeID) *world {
 	w := newWorld(t, 1, ids...)
 	w.startAll()
 	w.run(time.Second)
@@ -55,10 +55,10 @@ func (w *world) settleWithout(lost func(Message) bool) {
 // A leader of five, a, replicates an entry to b alone and then does not get to run for a while. c wins
 // the next term, overwrites the entry on a, and goes away. b wins with d and e, and commits it.
 func TestSchedule_AnOverwrittenEntryMayStillBeCommitted(t *testing.T) {
-	w := founded(t, "a", "b", "c", "d", "e")
+	w := bootstrapped(t, "a", "b", "c", "d", "e")
 	a, c := w.members["a"], w.members["c"]
 	w.isolate("a", "b")
-	ticket := a.propose("once")
+	requestID := a.propose("once")
 	w.settle()
 	w.isolate("b")
 	w.now = c.core.follower.deadline
@@ -67,12 +67,12 @@ func TestSchedule_AnOverwrittenEntryMayStillBeCommitted(t *testing.T) {
 		_, isAppend := m.Body.(AppendRequest)
 		return isAppend != (m.To.ID == "a")
 	})
-	id := a.answers[ticket].ID
+	id := a.answers[requestID].ID
 	require.False(t, a.core.log.has(id), "c has overwritten it\n%s", w)
 	w.isolate("b", "d", "e")
 	w.run(time.Second)
 	require.Equal(t, id, w.decided[id.Index], "b has committed it\n%s", w)
-	require.Equal(t, AnswerUnknown, a.answers[ticket].Kind)
+	require.Equal(t, AnswerUnknown, a.answers[requestID].Kind)
 	w.ledger.notApplied(t)
 }
 
@@ -81,7 +81,7 @@ func TestSchedule_AnOverwrittenEntryMayStillBeCommitted(t *testing.T) {
 // that again: else the follower would not learn what is committed before the next proposal.
 func TestSchedule_ARestartedFollowerOfAnIdleClusterCatchesUp(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		w := founded(t, "a", "b", "c")
+		w := bootstrapped(t, "a", "b", "c")
 		a, c := w.members["a"], w.members["c"]
 		a.propose("x")
 		var old []Message
@@ -107,7 +107,7 @@ func TestSchedule_ARestartedFollowerOfAnIdleClusterCatchesUp(t *testing.T) {
 // The same while reads follow each other so closely that each answer of the follower comes when the next
 // round has begun already.
 func TestSchedule_ARestartedFollowerCatchesUpBesideReads(t *testing.T) {
-	w := founded(t, "a", "b", "c")
+	w := bootstrapped(t, "a", "b", "c")
 	a, c := w.members["a"], w.members["c"]
 	a.propose("x")
 	w.run(100 * time.Millisecond)

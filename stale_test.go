@@ -41,19 +41,19 @@ func TestStale_OnlyAnAnswerGivenAfterTheAcknowledgementProvesALoss(t *testing.T)
 		{"another incarnation has acknowledged nothing", raft.Peer{ID: "b", Incarnation: 1}, 6, conflict(6, id(3, 1), 6), false},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
-			c := streaming(t, 6, 1, 1, 4, 4)
+			c := replicating(t, 6, 1, 1, 4, 4)
 			c.propose("x")
 			m := c.from(row.from.ID, row.term, row.body)
 			m.Message.From = row.from
 			out := c.step(m, m)
 			assert.Equal(t, row.stale, c.progress("b").State == "stale")
 			count := 0
-			for _, kind := range noted(out) {
-				if kind == raft.NoteStaleMember {
+			for _, kind := range traced(out) {
+				if kind == raft.TraceStaleMember {
 					count++
 				}
 			}
-			assert.Equal(t, row.stale, count == 1, "%v", out.Notes)
+			assert.Equal(t, row.stale, count == 1, "%v", out.Trace)
 		})
 	}
 }
@@ -71,7 +71,7 @@ func (c *core) progress(id raft.NodeID) raft.PeerProgress {
 // A match is of one term: the next term's leader has nothing to hold against a member, even if it is the
 // same leader.
 func TestStale_AMatchOfAnEarlierTermProvesNothing(t *testing.T) {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.receive("b", 3, raft.VoteReply{})
 	c.persist()
 	for c.Leadership().Role == raft.Follower {
@@ -88,7 +88,7 @@ func TestStale_AMatchOfAnEarlierTermProvesNothing(t *testing.T) {
 	}
 	out = c.receive("b", 4, raft.AppendConflict{Prev: 3, Hint: id(1, 0)})
 	assert.Equal(t, "probe", c.progress("b").State)
-	assert.NotContains(t, noted(out), raft.NoteStaleMember)
+	assert.NotContains(t, traced(out), raft.TraceStaleMember)
 }
 
 // Every append says what its receiver had acknowledged in this term when it was made.
@@ -146,18 +146,18 @@ func TestStale_CountsForNoQuorumThatIsHeard(t *testing.T) {
 func TestStale_IsNoTargetOfATransfer(t *testing.T) {
 	c := lostBy(t)
 	c.echo("b", 3)
-	out := c.handOver("b")
+	out := c.transferTo("b")
 	require.Len(t, out.Answers, 1)
 	assert.Equal(t, raft.RefusedNoTarget, out.Answers[0].Refusal)
 	c.echo("c", 3)
-	out = c.handOver("")
+	out = c.transferTo("")
 	assert.Equal(t, []raft.Body{raft.TimeoutNow{}}, bodies(out.Send, "c"))
 }
 
 // A read that it asks for is refused: it could never apply what it would have to.
 func TestStale_ReadsNothingThroughTheLeader(t *testing.T) {
 	c := lostBy(t)
-	request := raft.ReadRequest{ID: raft.RequestID{Boot: 1, Counter: 1}}
+	request := raft.ReadRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}}
 	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request.ID, Refusal: raft.RefusedNotLeader}}, bodies(c.receive("b", 2, request).Send, "b"))
 }
 
@@ -185,7 +185,7 @@ func TestStale_IsRefusedWithThePaceOfHeartbeats(t *testing.T) {
 	assert.Equal(t, 6, refusals)
 }
 
-// A target that has lost what it acknowledged cannot be handed over to: the transfer ends with it, at
+// A target that has lost what it acknowledged cannot take over the leadership: the transfer ends with it, at
 // whatever moment it is found out.
 func TestStale_EndsAHandOverToIt(t *testing.T) {
 	for _, told := range []bool{false, true} {
@@ -193,12 +193,12 @@ func TestStale_EndsAHandOverToIt(t *testing.T) {
 		if !told {
 			c.propose("x") // so that b is not told to campaign before it has that
 		}
-		c.handOver("b")
+		c.transferTo("b")
 		c.after(heartbeatPace / 5)
 		out := c.receive("b", 2, raft.AppendConflict{Prev: 3, Hint: id(2, 1), Acknowledged: 3})
 		require.Equal(t, "stale", c.progress("b").State)
 		assert.Contains(t, out.Answers, raft.Answer{
-			Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedTimedOut, Leader: "a",
+			RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedTimedOut, Leader: "a",
 		}, "told: %v", told)
 		for range 4 {
 			c.echo("c", 3)

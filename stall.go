@@ -3,27 +3,27 @@ package raft
 // onStalledDisk keeps a leader from leading on with a disk that stands still. Heartbeats need no disk, so
 // nobody else would campaign; its followers would commit, and its clients wait for ever.
 //
-//	"A leader whose disk has ended no write for DiskStallMax while one was waiting hands over if a
+//	"A leader whose disk has ended no write for DiskStallMax while one was waiting transfers its leadership if a
 //	quorum without it may be ahead: who is heard and has persisted beyond its mark, and who is not
 //	heard. If all who are heard stall, it stays and refuses proposals. A disk that is slow, but ends
 //	its writes, has not stalled." (docs/divergence.md)
 //
-// Whoever it hands over to has persisted what this disk has not, so hand-overs among slow disks are at most
+// Whoever it transfers its leadership to has persisted what this disk has not, so transfers among slow disks are at most
 // as many as entries. One that does not win ends with its deadline, and the next step begins another.
 func (c *Core) onStalledDisk() {
 	l := c.leader
 	stalled := c.diskStalled()
 	if stalled && !l.stalled {
-		c.note(Note{Kind: NoteDiskStalled, Index: c.disk.persisted})
+		c.trace(TraceEvent{Kind: TraceDiskStalled, Index: c.disk.persisted})
 	}
 	l.stalled = stalled
 	if !stalled || l.transfer != nil || c.step.closing || !c.mayBeOutrun() {
 		return
 	}
 	p := c.transferTarget("") // the one that is furthest ahead
-	assert(p != nil, "a leader that hears a quorum has somebody to hand over to")
-	assert(p.match > c.disk.persisted, "a stalled leader hands over to one that is ahead")
-	c.note(Note{Kind: NoteTransfer, Peer: p.peer.ID})
+	assert(p != nil, "a leader that hears a quorum has somebody to transfer leadership to")
+	assert(p.match > c.disk.persisted, "a stalled leader transfers its leadership to one that is ahead")
+	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
 	c.beginTransfer(&transfer{stall: true, to: p.peer.ID})
 }
 

@@ -35,12 +35,12 @@ func (c *core) hear(acked map[raft.NodeID]raft.Index) raft.Output {
 }
 
 // waitHearing lets time pass, round after round; what was noted on the way is in the result.
-func (c *core) waitHearing(d raft.Time, acked map[raft.NodeID]raft.Index) (notes []raft.NoteKind) {
+func (c *core) waitHearing(d raft.Time, acked map[raft.NodeID]raft.Index) (events []raft.TraceEventKind) {
 	for end := c.now + d; c.now < end; {
-		notes = append(notes, noted(c.after(min(heartbeatPace, end-c.now)))...)
-		notes = append(notes, noted(c.hear(acked))...)
+		events = append(events, traced(c.after(min(heartbeatPace, end-c.now)))...)
+		events = append(events, traced(c.hear(acked))...)
 	}
-	return notes
+	return events
 }
 
 func (c *core) toldToCampaign() (ids []raft.NodeID) {
@@ -53,7 +53,7 @@ func (c *core) toldToCampaign() (ids []raft.NodeID) {
 }
 
 // "A leader whose write has been pending for DiskStallMax while a quorum without it persisted beyond its own
-// mark hands over; if all stall, it stays and refuses proposals." (docs/divergence.md)
+// mark transfers its leadership; if all stall, it stays and refuses proposals." (docs/divergence.md)
 func TestStall_WhoIsHandedOverTo(t *testing.T) {
 	type acks = map[raft.NodeID]raft.Index
 	for _, row := range []struct {
@@ -78,11 +78,11 @@ func TestStall_WhoIsHandedOverTo(t *testing.T) {
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := stalledLeader(t, row.members, row.acked)
-			notes := c.waitHearing(electionTimeout-1, row.acked)
-			assert.NotContains(t, notes, raft.NoteDiskStalled, "not before its time")
+			events := c.waitHearing(electionTimeout-1, row.acked)
+			assert.NotContains(t, events, raft.TraceDiskStalled, "not before its time")
 			require.LessOrEqual(t, c.out.WakeAt, c.now+1, "it wakes for it")
 			out := c.after(1)
-			assert.Contains(t, noted(out), raft.NoteDiskStalled)
+			assert.Contains(t, traced(out), raft.TraceDiskStalled)
 			assert.Equal(t, row.target, c.toldToCampaign())
 			assert.Empty(t, out.Write.Then, "nothing waits for the disk")
 			assert.Equal(t, raft.Leader, c.Leadership().Role, "until somebody is elected")
@@ -92,7 +92,7 @@ func TestStall_WhoIsHandedOverTo(t *testing.T) {
 				refusal = raft.RefusedTransferring
 			}
 			assert.Equal(t, []raft.Answer{{
-				Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: refusal, Leader: c.leaderOfAnswer(row.target),
+				RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: refusal, Leader: c.leaderOfAnswer(row.target),
 			}}, c.propose("x").Answers)
 			assert.True(t, c.Status().DiskStalled)
 		})
@@ -132,10 +132,10 @@ func TestStall_NewWritesDoNotPutTheLimitOff(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.persist()
 	c.propose("z")
-	assert.NotContains(t, c.waitHearing(diskStallMax-heartbeatPace, both), raft.NoteDiskStalled)
+	assert.NotContains(t, c.waitHearing(diskStallMax-heartbeatPace, both), raft.TraceDiskStalled)
 	assert.False(t, c.Status().DiskStalled)
 	c.propose("behind it")
-	assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.NoteDiskStalled)
+	assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.TraceDiskStalled)
 }
 
 // "A disk that is slow, but ends its writes, has not stalled." What a write waited behind another is not
@@ -149,9 +149,9 @@ func TestStall_ASlowDiskHasNotStalled(t *testing.T) {
 		c.propose("x")
 		c.waitHearing(heartbeatPace, both)
 		c.propose("behind it")
-		assert.NotContains(t, c.waitHearing(diskStallMax-2*heartbeatPace, both), raft.NoteDiskStalled)
+		assert.NotContains(t, c.waitHearing(diskStallMax-2*heartbeatPace, both), raft.TraceDiskStalled)
 		c.step(raft.Persisted{Seq: first + 1})
-		assert.NotContains(t, c.waitHearing(diskStallMax-2*heartbeatPace, both), raft.NoteDiskStalled)
+		assert.NotContains(t, c.waitHearing(diskStallMax-2*heartbeatPace, both), raft.TraceDiskStalled)
 		c.persist()
 	}
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
@@ -171,12 +171,12 @@ func TestStall_TheQueueBeforeAWriteDoesNotCount(t *testing.T) {
 		queued = append(queued, c.seq)
 	}
 	for _, seq := range queued {
-		assert.NotContains(t, c.waitHearing(diskStallMax/4, both), raft.NoteDiskStalled)
+		assert.NotContains(t, c.waitHearing(diskStallMax/4, both), raft.TraceDiskStalled)
 		c.step(raft.Persisted{Seq: seq})
 	}
 	c.propose("x")
-	assert.NotContains(t, c.waitHearing(diskStallMax-heartbeatPace, both), raft.NoteDiskStalled)
-	assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.NoteDiskStalled)
+	assert.NotContains(t, c.waitHearing(diskStallMax-heartbeatPace, both), raft.TraceDiskStalled)
+	assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.TraceDiskStalled)
 }
 
 func TestStall_TheLimitGrowsWithWhatWritesTook(t *testing.T) {
@@ -190,14 +190,14 @@ func TestStall_TheLimitGrowsWithWhatWritesTook(t *testing.T) {
 		c.waitHearing(row.took, both)
 		c.persist()
 		c.propose("y")
-		assert.NotContains(t, c.waitHearing(row.limit-heartbeatPace, both), raft.NoteDiskStalled, "%v", row)
-		assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.NoteDiskStalled, "%v", row)
+		assert.NotContains(t, c.waitHearing(row.limit-heartbeatPace, both), raft.TraceDiskStalled, "%v", row)
+		assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.TraceDiskStalled, "%v", row)
 	}
 }
 
 // What it took before is brought to the target before it is told to campaign, and settled when the next
 // leader is heard: it may be applied.
-func TestStall_AnOutstandingProposalGoesWithTheLog(t *testing.T) {
+func TestStall_AnPendingProposalGoesWithTheLog(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
 	c.propose("x")
@@ -207,15 +207,15 @@ func TestStall_AnOutstandingProposalGoesWithTheLog(t *testing.T) {
 	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
 
 	out := c.receive("b", 3, raft.VoteRequest{Last: id(4, 2), Transfer: true})
-	assert.Equal(t, []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
+	assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
 	assert.Equal(t, []raft.Message{c.to("b", raft.VoteReply{Granted: true})}, out.Write.Then, "its vote waits for its disk")
 	assert.Empty(t, out.Send)
 	out = c.receive("b", 3, raft.Heartbeat{})
-	assert.Empty(t, out.Answers, "nobody asked for the hand-over")
+	assert.Empty(t, out.Answers, "nobody asked for the transfer")
 	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
 }
 
-// A hand-over that does not win ends with its deadline, and another begins, to somebody who is heard.
+// A transfer that does not win ends with its deadline, and another begins, to somebody who is heard.
 func TestStall_AHandOverThatDoesNotWinIsRepeated(t *testing.T) {
 	five := map[raft.NodeID]raft.Index{"b": 3, "c": 3, "d": 3, "e": 3}
 	c := stalledLeader(t, "abcde", five)
@@ -249,7 +249,7 @@ func TestStall_ALeaderWhoseWriteCompletesLeadsOn(t *testing.T) {
 
 	c.persist()
 	c.propose("y")
-	assert.Contains(t, c.waitHearing(4*diskStallMax, none), raft.NoteDiskStalled, "a second stall is noted, too")
+	assert.Contains(t, c.waitHearing(4*diskStallMax, none), raft.TraceDiskStalled, "a second stall is noted, too")
 }
 
 // A transfer that somebody asked for is left to its end; and nobody waits for one that the stall began.
@@ -257,7 +257,7 @@ func TestStall_OneTransferAtATime(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
 	c.waitHearing(electionTimeout-heartbeatPace, both)
-	c.handOver("c")
+	c.transferTo("c")
 	assert.Equal(t, []raft.NodeID{"c"}, c.toldToCampaign())
 	for asked := c.now; len(c.out.Answers) == 0; { // c answers in this term: it does not campaign
 		require.Less(t, c.now-asked, 3*electionTimeout)
@@ -269,22 +269,22 @@ func TestStall_OneTransferAtATime(t *testing.T) {
 	assert.Equal(t, raft.RefusedTimedOut, c.out.Answers[0].Refusal)
 	c.after(heartbeatPace)
 	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
-	assert.Equal(t, raft.RefusedTransferring, c.handOver("c").Answers[0].Refusal)
+	assert.Equal(t, raft.RefusedTransferring, c.transferTo("c").Answers[0].Refusal)
 	out := c.step(raft.Closing{})
 	assert.Empty(t, out.Answers)
-	assert.Empty(t, c.waitHearing(2*electionTimeout, both), "who closes hands over to nobody")
+	assert.Empty(t, c.waitHearing(2*electionTimeout, both), "who closes transfers its leadership to nobody")
 }
 
 // Check-quorum goes by what is heard, and not by disks.
 func TestStall_AStalledLeaderThatNobodyAnswersStepsDown(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
-	var notes []raft.NoteKind
+	var events []raft.TraceEventKind
 	for range electionTimeout / heartbeatPace {
-		notes = append(notes, noted(c.after(heartbeatPace))...)
+		events = append(events, traced(c.after(heartbeatPace))...)
 	}
-	assert.Contains(t, notes, raft.NoteQuorumLost)
-	assert.NotContains(t, notes, raft.NoteTransfer)
+	assert.Contains(t, events, raft.TraceQuorumLost)
+	assert.NotContains(t, events, raft.TraceTransfer)
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
 }
 
@@ -295,7 +295,7 @@ func TestStall_AFollowerSaysSo(t *testing.T) {
 	c.now += diskStallMax
 	out := c.receive("b", 2, raft.Heartbeat{})
 	assert.True(t, c.Status().DiskStalled)
-	assert.Empty(t, noted(out))
+	assert.Empty(t, traced(out))
 	c.persist()
 	assert.False(t, c.Status().DiskStalled)
 }

@@ -12,8 +12,8 @@ import (
 // Load is called first and once. Write is called by one goroutine; Entries by several, beside it.
 // The node owns the Storage once Start returned nil, and closes it.
 type Storage interface {
-	// Load formats a blank store with the identity, or checks that the store carries it (else a
-	// *IdentityError), raises the boot number, puts the new start at the end of the lineage, syncs
+	// Load formats an uninitialized store with the identity, or checks that the store carries it (else a
+	// *IdentityError), raises the start count, puts the new start at the end of the lineage, syncs
 	// everything that it keeps, term and vote included, and returns it. What a killed process left in
 	// the page cache is not on the disk until then.
 	Load(ctx context.Context, identity Identity) (Stored, error)
@@ -34,9 +34,9 @@ type Storage interface {
 type Identity struct {
 	Cluster string // node.Config.Cluster
 	ID      NodeID
-	// Fresh is the incarnation that a blank store is formatted with; a formatted store keeps its own.
+	// Fresh is the incarnation that an uninitialized store is formatted with; a formatted store keeps its own.
 	Fresh Incarnation
-	Nonce uint64 // of this start, random: see BootID
+	Nonce uint64 // of this start, random: see StartID
 }
 
 // StorageWrite is the part of a Write, or of several merged ones, that a Storage gets.
@@ -51,8 +51,8 @@ type StorageWrite struct {
 // Stored is what a restart starts from.
 type Stored struct {
 	Incarnation Incarnation
-	Boot        uint64  // raised durably by every Load; 1 at the first
-	Lineage     Lineage // the last starts; Boot is the number of the last one
+	StartCount  uint64  // raised durably by every Load; 1 at the first
+	Lineage     Lineage // the last starts; Start count is the number of the last one
 	Memory      Memory
 	Mark        *Mark // nil: none. A node does not start on a store that has one
 	Hard        HardState

@@ -8,11 +8,11 @@ import (
 
 // StoredLog is what the core keeps of a log: no payloads. Build it with Observe.
 type StoredLog struct {
-	Last     EntryID
-	LastTime int64      // the highest stamp in the log
-	Runs     []TermRun  // which term wrote which indexes, in order
-	Sizes    []SizeMark // where in the log its bytes are, roughly
-	Founding *Founding  // the content of entry 1
+	Last      EntryID
+	LastTime  int64      // the highest stamp in the log
+	Runs      []TermRun  // which term wrote which indexes, in order
+	Sizes     []SizeMark // where in the log its bytes are, roughly
+	Bootstrap *Bootstrap // the content of entry 1
 }
 
 // TermRun says that the entries from First up to the next run's First carry Term.
@@ -36,15 +36,15 @@ func (s *StoredLog) Observe(e Entry) error {
 	if e.Index != s.Last.Index+1 || e.Term < s.Last.Term {
 		return fmt.Errorf("raft: entry %v follows entry %v", e.ID(), s.Last)
 	}
-	if (e.Kind == EntryFounding) != (e.Index == 1) {
+	if (e.Kind == EntryBootstrap) != (e.Index == 1) {
 		return fmt.Errorf("raft: entry %v is a %v entry", e.ID(), e.Kind)
 	}
-	if e.Kind == EntryFounding {
-		f, err := DecodeFounding(e.Data)
+	if e.Kind == EntryBootstrap {
+		f, err := DecodeBootstrap(e.Data)
 		if err != nil {
 			return err
 		}
-		s.Founding = &f
+		s.Bootstrap = &f
 	}
 	s.append(e)
 	return nil
@@ -82,7 +82,7 @@ func (s *StoredLog) truncate(after EntryID) {
 	}
 	s.Last = after
 	if after.Index == 0 {
-		s.Founding = nil
+		s.Bootstrap = nil
 	}
 }
 

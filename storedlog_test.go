@@ -36,7 +36,7 @@ func (n naiveLog) runs() (runs []TermRun) {
 func (n naiveLog) follower(term Term, bytes int) Entry {
 	e := Entry{Index: n.last().Index + 1, Term: term, Kind: EntryCommand, Time: int64(len(n)), Data: make([]byte, bytes)}
 	if e.Index == 1 {
-		e.Kind, e.Data = EntryFounding, aFounding(1).Encode()
+		e.Kind, e.Data = EntryBootstrap, aBootstrap(1).Encode()
 	}
 	return e
 }
@@ -78,7 +78,7 @@ func assertTells(t *testing.T, stored *StoredLog, naive naiveLog, truncations ui
 	t.Helper()
 	require.Equal(t, naive.last(), stored.Last)
 	require.Equal(t, naive.runs(), append([]TermRun(nil), stored.Runs...))
-	require.Equal(t, len(naive) > 0, stored.Founding != nil)
+	require.Equal(t, len(naive) > 0, stored.Bootstrap != nil)
 	tolerance := float64(2 * sizeMarkBytes * (1 + truncations))
 	before := uint64(0)
 	for i := Index(0); i <= naive.last().Index; i++ {
@@ -100,7 +100,7 @@ func TestStoredLog_WithoutATruncationBytesAreWithinTwoMarks(t *testing.T) {
 		stored.append(e)
 		naive = append(naive, e)
 	}
-	stored.Founding = &Founding{}
+	stored.Bootstrap = &Bootstrap{}
 	assertTells(t, &stored, naive, 0)
 	require.Equal(t, naive.bytesUpTo(2000), stored.bytesUpTo(2000), "exact at the end")
 }
@@ -123,7 +123,7 @@ func TestStoredLog_ATruncatedLogIsAsIfItHadNeverBeenLonger(t *testing.T) {
 	long.truncate(EntryID{})
 	require.Empty(t, long.Runs)
 	require.Empty(t, long.Sizes)
-	require.Nil(t, long.Founding)
+	require.Nil(t, long.Bootstrap)
 	require.NotZero(t, long.LastTime, "the highest stamp is never forgotten")
 	require.NoError(t, long.Observe(naive[0]))
 }
@@ -141,19 +141,19 @@ func TestStoredLog_MayBeginBehindAnyEntry(t *testing.T) {
 }
 
 func TestObserve_RefusesWhatCannotFollow(t *testing.T) {
-	var founded StoredLog
-	require.NoError(t, founded.Observe(naiveLog{}.follower(2, 0)))
+	var bootstrapped StoredLog
+	require.NoError(t, bootstrapped.Observe(naiveLog{}.follower(2, 0)))
 	for _, row := range []struct {
 		rule string
 		log  StoredLog
 		e    Entry
 	}{
-		{"an index is left out", founded, Entry{Index: 3, Term: 2, Kind: EntryCommand}},
-		{"an index comes again", founded, Entry{Index: 1, Term: 2, Kind: EntryFounding, Data: aFounding(1).Encode()}},
-		{"the term falls", founded, Entry{Index: 2, Term: 1, Kind: EntryCommand}},
-		{"a cluster is founded twice", founded, Entry{Index: 2, Term: 2, Kind: EntryFounding, Data: aFounding(1).Encode()}},
-		{"the first entry founds nothing", StoredLog{}, Entry{Index: 1, Kind: EntryCommand}},
-		{"the founding is damaged", StoredLog{}, Entry{Index: 1, Kind: EntryFounding, Data: []byte("damage")}},
+		{"an index is left out", bootstrapped, Entry{Index: 3, Term: 2, Kind: EntryCommand}},
+		{"an index comes again", bootstrapped, Entry{Index: 1, Term: 2, Kind: EntryBootstrap, Data: aBootstrap(1).Encode()}},
+		{"the term falls", bootstrapped, Entry{Index: 2, Term: 1, Kind: EntryCommand}},
+		{"a cluster is bootstrapped twice", bootstrapped, Entry{Index: 2, Term: 2, Kind: EntryBootstrap, Data: aBootstrap(1).Encode()}},
+		{"the first entry bootstraps nothing", StoredLog{}, Entry{Index: 1, Kind: EntryCommand}},
+		{"the bootstrap is damaged", StoredLog{}, Entry{Index: 1, Kind: EntryBootstrap, Data: []byte("damage")}},
 	} {
 		before := row.log
 		require.Error(t, row.log.Observe(row.e), row.rule)

@@ -1,41 +1,41 @@
 package raft
 
-// transfer is a hand-over under way on the leader (dissertation §3.10):
+// transfer is a transfer under way on the leader (dissertation §3.10):
 //
 //	"The prior leader stops accepting new client requests. The prior leader fully updates the target
 //	server's log to match its own. The prior leader sends a TimeoutNow request to the target server."
 type transfer struct {
-	ticket   Ticket
-	stall    bool // begun because of a stalled disk: there is no ticket
-	named    bool // the caller named the target
-	to       NodeID
-	catchUp  Time // until when the target may take to have the whole log, and TimeoutNow to reach it
-	deadline Time // the end of it: catchUp, or, once TimeoutNow has left, when no outcome is waited for any more
-	sent     bool // TimeoutNow, at sentAt last
-	sentAt   Time
-	round    RequestID // the latest heartbeat round when TimeoutNow first left
+	requestID RequestID
+	stall     bool // begun because of a stalled disk: there is no request
+	named     bool // the caller named the target
+	to        NodeID
+	catchUp   Time // until when the target may take to have the whole log, and TimeoutNow to reach it
+	deadline  Time // the end of it: catchUp, or, once TimeoutNow has left, when no outcome is waited for any more
+	sent      bool // TimeoutNow, at sentAt last
+	sentAt    Time
+	round     RPCID // the latest heartbeat round when TimeoutNow first left
 }
 
-// handover waits, on the leader that was, for the next one to be heard.
-type handover struct {
-	ticket   Ticket
-	named    bool
-	to       NodeID
-	deadline Time
+// transferOutcome waits, on the leader that was, for the next one to be heard.
+type transferOutcome struct {
+	requestID RequestID
+	named     bool
+	to        NodeID
+	deadline  Time
 }
 
 func (c *Core) requestTransfer(r TransferRequested) {
 	if c.leader == nil || c.step.closing || c.leader.transfer != nil {
-		c.refuseTicket(r.Ticket)
+		c.refuseRequest(r.RequestID)
 		return
 	}
 	p := c.transferTarget(r.To)
 	if p == nil {
-		c.answer(Answer{Ticket: r.Ticket, Kind: AnswerRefused, Refusal: RefusedNoTarget, Leader: c.self.ID})
+		c.answer(Answer{RequestID: r.RequestID, Kind: AnswerRefused, Refusal: RefusedNoTarget, Leader: c.self.ID})
 		return
 	}
-	c.note(Note{Kind: NoteTransfer, Peer: p.peer.ID})
-	c.beginTransfer(&transfer{ticket: r.Ticket, named: r.To != "", to: p.peer.ID})
+	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
+	c.beginTransfer(&transfer{requestID: r.RequestID, named: r.To != "", to: p.peer.ID})
 }
 
 // beginTransfer gives the target an election timeout to catch up, and the time that its disk takes.
@@ -56,7 +56,7 @@ func (c *Core) outcomeTime(l *leader, target NodeID) Time {
 	return 2*c.electionTimeout() + 4*c.slowestAck(l, target)
 }
 
-// transferTarget returns the voter to hand over to: the one named, or the one whose log is longest,
+// transferTarget returns the voter to transfer leadership to: the one named, or the one whose log is longest,
 // the first by id among equals. It must have been heard within an election timeout.
 func (c *Core) transferTarget(to NodeID) *progress {
 	var best *progress
@@ -103,7 +103,7 @@ func (t *transfer) wakeAt(interval Time) Time {
 
 // onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after
 // TimeoutNow: had it campaigned, it would speak in the next term. Until catchUp it is told again.
-func (c *Core) onTransferDisobeyed(from Peer, round RequestID) {
+func (c *Core) onTransferDisobeyed(from Peer, round RPCID) {
 	t := c.leader.transfer
 	if t != nil && t.sent && t.to == from.ID && t.round.Less(round) && c.now.Mono >= t.catchUp {
 		c.cancelTransfer(RefusedTimedOut)
@@ -143,43 +143,43 @@ func (c *Core) cancelTransfer(why RefusalKind) {
 		return
 	}
 	if !t.stall {
-		c.answer(Answer{Ticket: t.ticket, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
+		c.answer(Answer{RequestID: t.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
 	}
 	c.leader.transfer = nil
 }
 
-// beginHandover keeps a transfer's ticket when its leader steps down.
-func (c *Core) beginHandover(l *leader, t *transfer) {
+// awaitTransferOutcome keeps a transfer's request id when its leader steps down.
+func (c *Core) awaitTransferOutcome(l *leader, t *transfer) {
 	if t.stall {
 		return
 	}
-	c.cancelHandover(RefusedTimedOut)
-	c.clients.handover = &handover{t.ticket, t.named, t.to, c.now.Mono + c.outcomeTime(l, t.to)}
+	c.cancelTransferOutcome(RefusedTimedOut)
+	c.clients.transferOutcome = &transferOutcome{t.requestID, t.named, t.to, c.now.Mono + c.outcomeTime(l, t.to)}
 }
 
-// advanceHandover answers the ticket once somebody leads.
-func (c *Core) advanceHandover() {
-	h := c.clients.handover
+// advanceTransferOutcome answers the request once somebody leads.
+func (c *Core) advanceTransferOutcome() {
+	h := c.clients.transferOutcome
 	if h == nil || c.termLeader.id == "" {
 		return
 	}
 	if c.termLeader.id == c.self.ID || h.named && c.termLeader.id != h.to {
-		c.cancelHandover(RefusedTimedOut)
+		c.cancelTransferOutcome(RefusedTimedOut)
 		return
 	}
-	c.answer(Answer{Ticket: h.ticket, Kind: AnswerTransferred, Leader: c.termLeader.id})
-	c.clients.handover = nil
+	c.answer(Answer{RequestID: h.requestID, Kind: AnswerTransferred, Leader: c.termLeader.id})
+	c.clients.transferOutcome = nil
 }
 
-func (c *Core) onHandoverDeadline() {
-	if h := c.clients.handover; h != nil && c.now.Mono >= h.deadline {
-		c.cancelHandover(RefusedTimedOut)
+func (c *Core) onTransferOutcomeDeadline() {
+	if h := c.clients.transferOutcome; h != nil && c.now.Mono >= h.deadline {
+		c.cancelTransferOutcome(RefusedTimedOut)
 	}
 }
 
-func (c *Core) cancelHandover(why RefusalKind) {
-	if h := c.clients.handover; h != nil {
-		c.answer(Answer{Ticket: h.ticket, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
-		c.clients.handover = nil
+func (c *Core) cancelTransferOutcome(why RefusalKind) {
+	if h := c.clients.transferOutcome; h != nil {
+		c.answer(Answer{RequestID: h.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
+		c.clients.transferOutcome = nil
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // heardBy is a leader of abc in term 2 whose heartbeats both others have answered.
 func heardLeader(t *testing.T) *core {
-	c := streaming(t, 2, 1)
+	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
 	c.after(heartbeatPace)
 	c.echo("b", 3)
@@ -18,8 +18,8 @@ func heardLeader(t *testing.T) *core {
 	return c
 }
 
-func (c *core) handOver(to raft.NodeID) raft.Output {
-	return c.step(raft.TransferRequested{Ticket: ticketOfTheTests, To: to})
+func (c *core) transferTo(to raft.NodeID) raft.Output {
+	return c.step(raft.TransferRequested{RequestID: requestIDOfTheTests, To: to})
 }
 
 // "1. The prior leader stops accepting new client requests. 2. The prior leader fully updates the target
@@ -28,7 +28,7 @@ func (c *core) handOver(to raft.NodeID) raft.Output {
 func TestTransfer_BringsTheTargetUpToDateThenTellsIt(t *testing.T) {
 	c := heardLeader(t)
 	c.propose("x")
-	out := c.handOver("b")
+	out := c.transferTo("b")
 	assert.Empty(t, bodies(out.Send, "b"), "b lacks an entry")
 	assert.Equal(t, raft.RefusedTransferring, c.propose("y").Answers[0].Refusal)
 	assert.Equal(t, raft.NodeID("b"), c.out.Answers[0].Leader)
@@ -99,36 +99,36 @@ func TestTransfer_MarkIsForOneTerm(t *testing.T) {
 }
 
 func transferred(to raft.NodeID) []raft.Answer {
-	return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerTransferred, Leader: to}}
+	return []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerTransferred, Leader: to}}
 }
 
 func refused(why raft.RefusalKind, leader raft.NodeID) []raft.Answer {
-	return []raft.Answer{{Ticket: ticketOfTheTests, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
+	return []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: why, Leader: leader}}
 }
 
-// The ticket is always answered.
-func TestTransfer_TicketIsAnswered(t *testing.T) {
+// The request is always answered.
+func TestTransfer_RequestIDIsAnswered(t *testing.T) {
 	t.Run("the target leads", func(t *testing.T) {
 		c := heardLeader(t)
-		c.handOver("b")
+		c.transferTo("b")
 		assert.Empty(t, c.receive("b", 3, raft.VoteRequest{Last: id(3, 2), Transfer: true}).Answers)
 		assert.Equal(t, transferred("b"), c.receive("b", 3, raft.Heartbeat{}).Answers)
 	})
 	t.Run("another leads", func(t *testing.T) {
 		c := heardLeader(t)
-		c.handOver("b")
+		c.transferTo("b")
 		assert.Equal(t, refused(raft.RefusedTimedOut, "c"), c.receive("c", 3, raft.Heartbeat{}).Answers)
 	})
 	t.Run("another leads, and none was named", func(t *testing.T) {
 		c := heardLeader(t)
-		c.handOver("")
+		c.transferTo("")
 		assert.Equal(t, transferred("c"), c.receive("c", 3, raft.Heartbeat{}).Answers)
 	})
 	// "if leadership transfer does not complete after about an election timeout, the prior leader aborts
 	// the transfer and resumes accepting client requests." (dissertation §3.10)
 	t.Run("the target does not answer", func(t *testing.T) {
 		c := heardLeader(t)
-		c.handOver("b")
+		c.transferTo("b")
 		for c.now < c.out.WakeAt && len(c.out.Answers) == 0 {
 			c.timeout()
 			if len(c.out.Answers) == 0 {
@@ -140,7 +140,7 @@ func TestTransfer_TicketIsAnswered(t *testing.T) {
 	})
 	t.Run("nobody leads for two timeouts", func(t *testing.T) {
 		c := heardLeader(t)
-		c.handOver("b")
+		c.transferTo("b")
 		c.receive("b", 3, raft.VoteRequest{Last: id(3, 2), Transfer: true})
 		c.persist()
 		until := c.now + 2*electionTimeout
@@ -157,26 +157,26 @@ func TestTransfer_RefusesAtOnce(t *testing.T) {
 	t.Run("no such target", func(t *testing.T) {
 		c := heardLeader(t)
 		for _, to := range []raft.NodeID{"a", "z"} {
-			assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.handOver(to).Answers)
+			assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.transferTo(to).Answers)
 		}
 	})
 	t.Run("a target that has not been heard", func(t *testing.T) {
 		c := leaderOf(t, "abc", 2, 1)
 		c.receive("c", 2, raft.AppendReply{Match: 3})
-		assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.handOver("b").Answers)
-		c.handOver("")
-		assert.Equal(t, refused(raft.RefusedTransferring, "c"), c.handOver("c").Answers, "one at a time")
+		assert.Equal(t, refused(raft.RefusedNoTarget, "a"), c.transferTo("b").Answers)
+		c.transferTo("")
+		assert.Equal(t, refused(raft.RefusedTransferring, "c"), c.transferTo("c").Answers, "one at a time")
 	})
 	t.Run("by a follower", func(t *testing.T) {
 		c := follower(t, 2, 1)
 		c.receive("b", 2, raft.Heartbeat{})
-		assert.Equal(t, refused(raft.RefusedNotLeader, "b"), c.handOver("c").Answers)
+		assert.Equal(t, refused(raft.RefusedNotLeader, "b"), c.transferTo("c").Answers)
 	})
 	t.Run("closing", func(t *testing.T) {
 		c := heardLeader(t)
-		c.handOver("b")
+		c.transferTo("b")
 		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.step(raft.Closing{}).Answers)
-		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.handOver("b").Answers)
+		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.transferTo("b").Answers)
 	})
 }
 
@@ -195,7 +195,7 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 			return c
 		}},
 		{"an append behind others", func(t *testing.T) *core {
-			c := streaming(t, 2, 1)
+			c := replicating(t, 2, 1)
 			c.propose("x")
 			c.persist()
 			c.receive("c", 2, raft.AppendReply{Match: 3})
@@ -214,7 +214,7 @@ func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 			assert.GreaterOrEqual(t, c.Status().Peers[0].SlowestAck, write-heartbeatPace)
 
 			c.propose("y")
-			c.handOver("b")
+			c.transferTo("b")
 			c.persist()
 			for began := c.now; c.now < began+2*write; {
 				c.after(heartbeatPace)

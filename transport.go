@@ -7,7 +7,7 @@ type Lane uint8
 
 // The lanes; each is a connection of its own.
 const (
-	LaneUrgent Lane = 0 // heartbeats, votes, rounds, founding
+	LaneUrgent Lane = 0 // heartbeats, votes, rounds, bootstrap
 	LaneBulk   Lane = 1 // appends and their replies
 )
 
@@ -25,7 +25,7 @@ func (l Lane) String() string {
 // The node owns the Transport once Start returned nil, and closes it.
 type Transport interface {
 	// Start begins to accept and to dial. It is called once.
-	Start(e Endpoint) error
+	Start(e Handler) error
 	// Connect says whom to dial from now on, in place of the ones before; it returns at once. The
 	// transport redials them, with growing, jittered pauses, until they are no longer named.
 	Connect(peers []Member)
@@ -40,7 +40,7 @@ type Transport interface {
 	// Peer says how the connection to a peer is.
 	Peer(id NodeID) PeerStatus
 	// Close closes every connection, waits for the transport's goroutines, and is idempotent. No
-	// method of the Endpoint is called after it returned.
+	// method of the Handler is called after it returned.
 	Close() error
 }
 
@@ -51,23 +51,23 @@ type PeerStatus struct {
 	RoundTrip time.Duration // of the last handshake; 0 if none
 }
 
-// Endpoint is what a Transport talks to: the node. Its methods may be called from any goroutine, do
+// Handler is what a Transport talks to: the node. Its methods may be called from any goroutine, do
 // not block, Check apart, and keep nothing of their arguments but the messages and the lineage.
-type Endpoint interface {
+type Handler interface {
 	// Hello is what this member says of itself to that peer.
 	Hello(to NodeID) Hello
 	// Check decides about a peer by its Hello, on either side of a connection, before anything else of
 	// that connection is taken. It may wait for the disk, for up to 1.5 s; it returns at once when the
-	// node ends. A non-nil Refusal is sent to the peer, if this side accepted the connection, and the
+	// node ends. A non-nil Rejection is sent to the peer, if this side accepted the connection, and the
 	// connection is closed.
-	Check(h Hello) *Refusal
+	Check(h Hello) *Rejection
 	// Up says that both lanes to the peer stand.
 	Up(h Hello)
 	// Lost says that a connection to the peer broke, or could not be made; refused, that its host
 	// answered and nobody listened.
 	Lost(id NodeID, refused bool)
-	// Refused says that the peer refused this member.
-	Refused(by NodeID, r Refusal)
+	// Rejected says that the peer refused this member.
+	Rejected(by NodeID, r Rejection)
 	// Receive takes messages that have arrived from that peer. It drops what it has no room for, and
 	// what claims to be from somebody else.
 	Receive(from NodeID, batch []Message)

@@ -18,9 +18,9 @@ type Algorithm struct {
 	// Priorities returns the priority of each member, by rank from 1, where a Setup names none. nil: the
 	// members have none; the others' machines are Prioritized.
 	Priorities func(n int) []int
-	// Found returns what the members' disks hold, by rank from 0, before a scenario begins; nil: the
+	// Bootstrap returns what the members' disks hold, by rank from 0, before a scenario begins; nil: the
 	// algorithm has no disk, or needs nothing on it.
-	Found func(s *Setup) ([]any, error)
+	Bootstrap func(s *Setup) ([]any, error)
 }
 
 // CoreHas says in words what the core has of the algorithm, and where.

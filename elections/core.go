@@ -43,7 +43,7 @@ var (
 		"PreVote: the term is raised only if a majority would vote for the candidate.", "election.go", "precampaign",
 	}
 	coreStickiness = &CorePart{
-		"Leader stickiness: who hears a leader votes for nobody, unless that leader hands over.", "election.go", "hearsLeader",
+		"Leader stickiness: who hears a leader votes for nobody, unless that leader transfers its leadership.", "election.go", "hearsLeader",
 	}
 	coreCheckQuorum = &CorePart{
 		"CheckQuorum: a leader that no majority answers steps down.", "heartbeat.go", "quorumUntil",
@@ -55,11 +55,11 @@ var (
 		"A leader has the votes of a majority of the configured voters.", "quorum.go", "hasQuorum",
 	}
 	coreTransfer = &CorePart{
-		"Hand-over: the leader tells another voter to campaign: on request, at an orderly shutdown, or when its disk stands still.",
+		"Transfer: the leader tells another voter to campaign: on request, at an orderly shutdown, or when its disk stands still.",
 		"transfer.go", "beginTransfer",
 	}
 	coreTarget = &CorePart{
-		"A hand-over goes to the voter that is named, else to the one with the longest log, and to none that has been silent for an election timeout.",
+		"A transfer goes to the voter that is named, else to the one with the longest log, and to none that has been silent for an election timeout.",
 		"transfer.go", "transferTarget",
 	}
 )

@@ -28,8 +28,8 @@
 //	algorithm.go  the registry
 //	core.go       what the Raft core has and lacks of what the algorithms suggest
 //	setup.go      how members are configured, and finding what is asked for by name
-//	world.go      one run: machines, the network between them, what befalls them
-//	scenario.go   what befalls them, by name; run.go plays one
+//	world.go      one run: machines, the network between them, what happens to them
+//	scenario.go   what happens to them, by name; run.go plays one
 //	watch.go      what is measured in a run
 //	trace.go      what a diagram of a run is drawn from
 //	measure.go    the measures, and their summary over all seeds

@@ -15,7 +15,7 @@ const (
 )
 
 var lostVotes = &Scenario{
-	Name: "lost-votes", Title: "Votes are lost", cuts: true, cold: true, befall: loseVotes,
+	Name: "lost-votes", Title: "Votes are lost", cuts: true, cold: true, inject: loseVotes,
 	Meaning: "An example, in no chart: for 400 ms, 1 hears only the lower half; then, for 1.6 s, it reaches only " +
 		"the highest rank, and does not hear 2.",
 }

@@ -47,7 +47,7 @@ func TestPublished_AllFollowALeaderWhenItCrashes(t *testing.T) {
 	}
 }
 
-// What befalls the members takes as many heartbeat intervals as with the scaled times.
+// What happens to the members takes as many heartbeat intervals as with the scaled times.
 func TestPublished_ScenariosTakeAsManyHeartbeats(t *testing.T) {
 	for _, s := range append(slices.Clip(Scenarios()), LostVotes()) {
 		a := stable
@@ -95,8 +95,8 @@ func TestPublished_LeavesTheNetworkAsItIs(t *testing.T) {
 	require.NotEmpty(t, sent)
 }
 
-func TestPublished_RaftIsFoundedWithItsTimesToo(t *testing.T) {
-	disks, err := found(&Setup{N: 5, Times: Published()})
+func TestPublished_RaftIsBootstrappedWithItsTimesToo(t *testing.T) {
+	disks, err := bootstrapOnce(&Setup{N: 5, Times: Published()})
 	require.NoError(t, err)
 	assert.Len(t, disks, 5)
 }

@@ -23,7 +23,7 @@ import (
 // Guarantees: "at most one leader can be elected in a given term" (Figure 3), whatever is lost, late or
 // restarted. Two leaders at one instant, in different terms, are possible.
 //
-// This file is only what every user of the core does: it honours what Step returns. The cluster is founded
+// This file is only what every user of the core does: it processes what Step returns. The cluster is bootstrapped
 // before a scenario begins; a durable write takes Times.Durable, which no other algorithm waits for.
 
 var raftCore = &Algorithm{
@@ -38,7 +38,7 @@ var raftCore = &Algorithm{
 	NotInCore: []*CoreLack{lackRank, lackPriority, lackHint},
 	Epochs:    true,
 	New:       newRaft,
-	Found:     found,
+	Bootstrap: bootstrapOnce,
 }
 
 const (
@@ -63,10 +63,10 @@ func (m raftMessage) Bytes() int {
 
 // raftStore is what a member's disk holds. It is replaced, never changed.
 type raftStore struct {
-	boot   uint64
-	hard   raft.HardState
-	commit raft.Index
-	log    []raft.Entry
+	startCount uint64
+	hard       raft.HardState
+	commit     raft.Index
+	log        []raft.Entry
 }
 
 // Entries reads the log. The span is that of an append, which is never too large.
@@ -124,10 +124,10 @@ func (m *raftMachine) Leader() (Rank, uint64) {
 
 func (m *raftMachine) Start(e *Env) {
 	m.store, _ = e.Stored().(raftStore)
-	m.store.boot++
+	m.store.startCount++
 	e.Keep(m.store)
 	stored := raft.Stored{
-		Incarnation: raft.Incarnation(m.o.Self), Boot: m.store.boot, Hard: m.store.hard, Commit: m.store.commit,
+		Incarnation: raft.Incarnation(m.o.Self), StartCount: m.store.startCount, Hard: m.store.hard, Commit: m.store.commit,
 	}
 	for _, entry := range m.store.log {
 		if err := stored.Log.Observe(entry); err != nil {
@@ -141,7 +141,7 @@ func (m *raftMachine) Start(e *Env) {
 	}
 	m.core = core
 	e.Rule("I start from my durable term, vote and log.")
-	m.honour(e, &out)
+	m.process(e, &out)
 	m.steps(e)
 }
 
@@ -203,14 +203,14 @@ func (m *raftMachine) step(e *Env) (sent int) {
 	if m.told == nil {
 		m.told = told[:0]
 	}
-	m.honour(e, &out)
+	m.process(e, &out)
 	return len(out.Send)
 }
 
-// honour does what the core wants.
-func (m *raftMachine) honour(e *Env, out *raft.Output) {
-	for i := range out.Notes {
-		m.explain(e, &out.Notes[i])
+// process does what the core wants.
+func (m *raftMachine) process(e *Env, out *raft.Output) {
+	for i := range out.Trace {
+		m.explain(e, &out.Trace[i])
 	}
 	m.write(e, &out.Write)
 	m.send(e, out.Send)
@@ -221,12 +221,12 @@ func (m *raftMachine) honour(e *Env, out *raft.Output) {
 }
 
 // explain tells the core's decisions, and counts its elections. Nothing depends on them.
-func (m *raftMachine) explain(e *Env, n *raft.Note) {
-	if n.Kind == raft.NotePreCampaign {
+func (m *raftMachine) explain(e *Env, n *raft.TraceEvent) {
+	if n.Kind == raft.TracePreCampaign {
 		e.Elect()
 	}
 	sentence, ok := raftRules[n.Kind]
-	if n.Kind == raft.NoteFollower && n.Peer == "" {
+	if n.Kind == raft.TraceFollower && n.Peer == "" {
 		sentence = "I am a follower, and know no leader."
 	}
 	if ok {
@@ -234,19 +234,19 @@ func (m *raftMachine) explain(e *Env, n *raft.Note) {
 	}
 }
 
-var raftRules = map[raft.NoteKind]string{
-	raft.NoteTimeout:        "My time to wait for a leader is over.",
-	raft.NotePreCampaign:    "I hear no leader, and ask who would vote for me.",
-	raft.NoteCampaign:       "I raise the term, and ask all once my own vote is durable.",
-	raft.NoteVoteGranted:    "My one vote of this term: it is durable before it leaves.",
-	raft.NoteVoteDenied:     "I refuse my vote.",
-	raft.NotePreVoteGranted: "I would vote for it: I hear no leader, its log is new enough.",
-	raft.NotePreVoteDenied:  "I would not vote for it.",
-	raft.NoteLeader:         "A majority of all voted for me in this term: I lead.",
-	raft.NoteNewerTerm:      "I take over a newer term.",
-	raft.NoteQuorumLost:     "No majority answered me for a timeout: I step down.",
-	raft.NoteFollower:       "I follow.",
-	raft.NoteSteppedDown:    "My leader leads no more: I need not wait for its silence.",
+var raftRules = map[raft.TraceEventKind]string{
+	raft.TraceTimeout:        "My time to wait for a leader is over.",
+	raft.TracePreCampaign:    "I hear no leader, and ask who would vote for me.",
+	raft.TraceCampaign:       "I raise the term, and ask all once my own vote is durable.",
+	raft.TraceVoteGranted:    "My one vote of this term: it is durable before it leaves.",
+	raft.TraceVoteDenied:     "I refuse my vote.",
+	raft.TracePreVoteGranted: "I would vote for it: I hear no leader, its log is new enough.",
+	raft.TracePreVoteDenied:  "I would not vote for it.",
+	raft.TraceLeader:         "A majority of all voted for me in this term: I lead.",
+	raft.TraceNewerTerm:      "I take over a newer term.",
+	raft.TraceQuorumLost:     "No majority answered me for a timeout: I step down.",
+	raft.TraceFollower:       "I follow.",
+	raft.TraceSteppedDown:    "My leader leads no more: I need not wait for its silence.",
 }
 
 // raftHeard says what a message is for, if the receiver is in this term, and whether it comes in time.
@@ -367,42 +367,42 @@ func (m *raftMachine) send(e *Env, messages []raft.Message) {
 	})
 }
 
-// foundings are the disks of founded clusters, by what they depend on.
-var foundings = struct {
+// bootstraps are the disks of bootstrapped clusters, by what they depend on.
+var bootstraps = struct {
 	sync.Mutex
-	disks map[founding][]any
-}{disks: map[founding][]any{}}
+	disks map[bootstrap][]any
+}{disks: map[bootstrap][]any{}}
 
-type founding struct {
+type bootstrap struct {
 	n     int
 	times Times
 }
 
-// foundingTime is how long a founding may take: ample on a network that loses nothing.
-const foundingTime = 20
+// bootstrapTime is how long a bootstrap may take: ample on a network that loses nothing.
+const bootstrapTime = 20
 
-// found founds a cluster through the core, once for each size: blank members on a sound network elect their
+// bootstrapOnce bootstraps a cluster through the core, once for each size: uninitialized members on a sound network elect their
 // first leader, whose no-op reaches all.
-func found(s *Setup) ([]any, error) {
-	key := founding{s.N, s.Times}
-	foundings.Lock()
-	defer foundings.Unlock()
-	if disks, ok := foundings.disks[key]; ok {
+func bootstrapOnce(s *Setup) ([]any, error) {
+	key := bootstrap{s.N, s.Times}
+	bootstraps.Lock()
+	defer bootstraps.Unlock()
+	if disks, ok := bootstraps.disks[key]; ok {
 		return disks, nil
 	}
 	w := newWorld(&Algorithm{New: newRaft}, s, 0, nil)
 	for r := 1; r <= s.N; r++ {
 		w.startAt(0, Rank(r))
 	}
-	w.run(foundingTime * s.Times.TimeoutMax)
+	w.run(bootstrapTime * s.Times.TimeoutMax)
 	disks := make([]any, s.N)
 	for i := range w.members {
 		store, _ := w.members[i].disk.(raftStore)
 		if len(store.log) < 2 || store.hard.Term == 0 {
-			return nil, fmt.Errorf("elections: the cluster of %d was not founded within %v", s.N, foundingTime*s.Times.TimeoutMax)
+			return nil, fmt.Errorf("elections: the cluster of %d was not bootstrapped within %v", s.N, bootstrapTime*s.Times.TimeoutMax)
 		}
 		disks[i] = store
 	}
-	foundings.disks[key] = disks
+	bootstraps.disks[key] = disks
 	return disks, nil
 }

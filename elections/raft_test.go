@@ -10,9 +10,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// raftBench starts founded members.
+// raftBench starts bootstrapped members.
 func raftBench(t *testing.T, n int) *bench {
-	disks, err := found(&Setup{N: n, Times: Scaled()})
+	disks, err := bootstrapOnce(&Setup{N: n, Times: Scaled()})
 	require.NoError(t, err)
 	b := newBench(t, n, Scaled())
 	for i, disk := range disks {
@@ -26,11 +26,11 @@ func raftBench(t *testing.T, n int) *bench {
 func (b *bench) askForVote(to, from Rank) raftMessage {
 	store := b.disks[to].(raftStore)
 	last := store.log[len(store.log)-1]
-	founding, err := raft.DecodeFounding(store.log[0].Data)
+	bootstrap, err := raft.DecodeBootstrap(store.log[0].Data)
 	require.NoError(b.t, err)
 	return raftMessage{raft.Message{
 		From: raft.Peer{ID: raftID(from), Incarnation: raft.Incarnation(from)},
-		To:   raft.Peer{ID: raftID(to), Incarnation: raft.Incarnation(to)}, Cluster: founding.Cluster,
+		To:   raft.Peer{ID: raftID(to), Incarnation: raft.Incarnation(to)}, Cluster: bootstrap.Cluster,
 		Term: last.Term + 1, Body: raft.VoteRequest{Last: last.ID()},
 	}}
 }
@@ -132,9 +132,9 @@ func TestRaft_TwoLeadersAtOneInstantAreOfTwoTerms(t *testing.T) {
 	assert.Greater(t, newer, older)
 }
 
-func TestRaft_IsFoundedBeforeAScenarioBegins(t *testing.T) {
+func TestRaft_IsBootstrappedBeforeAScenarioBegins(t *testing.T) {
 	for _, n := range []int{1, 5, 101} {
-		disks, err := found(&Setup{N: n, Times: Scaled()})
+		disks, err := bootstrapOnce(&Setup{N: n, Times: Scaled()})
 		require.NoError(t, err)
 		require.Len(t, disks, n)
 		for i := range disks {

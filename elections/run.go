@@ -20,9 +20,9 @@ func Run(a *Algorithm, s *Scenario, setup *Setup, seed uint64, trace func(Record
 			a.Name, s.Name, namesOf(algorithms, s.Takes))
 	}
 	var disks []any
-	if a.Found != nil {
+	if a.Bootstrap != nil {
 		var err error
-		if disks, err = a.Found(setup); err != nil {
+		if disks, err = a.Bootstrap(setup); err != nil {
 			return Outcome{}, err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Scenario is what befalls the members of a run, the same for every algorithm.
+// Scenario is what happens to the members of a run, the same for every algorithm.
 type Scenario struct {
 	Name    string
 	Title   string
@@ -17,11 +17,11 @@ type Scenario struct {
 	before  sim.Time // how long before the fault something happens already, with the scaled times
 	// only says to which algorithms it means something; nil: to all.
 	only func(*Algorithm) bool
-	// befall plans the faults. The last one is before the time is up.
-	befall func(w *world, fault sim.Time)
+	// inject plans the faults. The last one is before the time is up.
+	inject func(w *world, fault sim.Time)
 }
 
-// Told says what befalls the members, with these times.
+// Told says what happens to the members, with these times.
 func (s *Scenario) Told(t *Times) string {
 	if t.Heartbeat == scaledHeartbeat {
 		return s.Meaning
@@ -49,69 +49,69 @@ const (
 
 var scenarios = []*Scenario{
 	{
-		Name: "cold-start", Title: "Cold start of all", cold: true, befall: coldStart,
+		Name: "cold-start", Title: "Cold start of all", cold: true, inject: coldStart,
 		Meaning: "All processes start within 50 ms. Times count from the first instant.",
 	},
 	{
-		Name: "leader-crash", Title: "Leader crash", befall: leaderCrash,
+		Name: "leader-crash", Title: "Leader crash", inject: leaderCrash,
 		Meaning: "The leader crashes, and stays down.",
 	},
 	{
-		Name: "several-detectors", Title: "Several detectors at one instant", befall: severalDetectors,
+		Name: "several-detectors", Title: "Several detectors at one instant", inject: severalDetectors,
 		Meaning: "The leader crashes, and the timers that ran then run out together, at instants 70 ms apart.",
 	},
 	{
-		Name: "cascade", Title: "Cascade", befall: cascade,
+		Name: "cascade", Title: "Cascade", inject: cascade,
 		Meaning: "The leader crashes, and the next one within 5 ms of its taking over. Both are back after 10 s.",
 	},
 	{
-		Name: "minority", Title: "Majority/minority partition", cuts: true, befall: minority,
+		Name: "minority", Title: "Majority/minority partition", cuts: true, inject: minority,
 		Meaning: "The leader and as many others as make a minority are cut off, for 10 s.",
 	},
 	{
-		Name: "three-way", Title: "Three-way partition", cuts: true, befall: threeWay,
+		Name: "three-way", Title: "Three-way partition", cuts: true, inject: threeWay,
 		Meaning: "Three parts as equal as can be are cut off from each other, for 10 s; none is a majority.",
 	},
 	{
-		Name: "one-way", Title: "One-way link", cuts: true, befall: oneWay,
+		Name: "one-way", Title: "One-way link", cuts: true, inject: oneWay,
 		Meaning: "One member does not hear the leader, which hears it, for 10 s. Nobody else is concerned.",
 	},
 	{
-		Name: "deaf", Title: "Deaf member", cuts: true, befall: deaf,
+		Name: "deaf", Title: "Deaf member", cuts: true, inject: deaf,
 		Meaning: "One member that does not lead hears nobody, and everybody hears it, for 10 s.",
 	},
 	{
-		Name: "flapping", Title: "Flapping highest rank", befall: flapping,
+		Name: "flapping", Title: "Flapping highest rank", inject: flapping,
 		Meaning: "The highest rank crashes every 3 s, seven times, and is back after 1 s and some of a heartbeat interval.",
 	},
 	{
-		Name: "loss-5", Title: "5 % loss", befall: loss(50_000),
+		Name: "loss-5", Title: "5 % loss", inject: loss(50_000),
 		Meaning: "One message in 20 is lost from now on, and the leader crashes and stays down.",
 	},
 	{
-		Name: "loss-20", Title: "20 % loss", befall: loss(200_000),
+		Name: "loss-20", Title: "20 % loss", inject: loss(200_000),
 		Meaning: "One message in 5 is lost from now on, and the leader crashes and stays down.",
 	},
 	{
-		Name: "quick-restart", Title: "Restart quicker than detection", befall: quickRestart,
+		Name: "quick-restart", Title: "Restart quicker than detection", inject: quickRestart,
 		Meaning: "The leader crashes, and is back after a fifth of a heartbeat interval to a whole one: before anybody misses it.",
 	},
 	{
-		Name: "restart-storm", Title: "Restart storm", befall: restartStorm,
+		Name: "restart-storm", Title: "Restart storm", inject: restartStorm,
 		Meaning: "For 10 s, a member crashes every 500 ms unless it is down, the leader first, and is back after 200 ms to 1 s.",
 	},
 	{
-		Name: "heal", Title: "A partition heals", cuts: true, before: cutBefore, befall: heal,
+		Name: "heal", Title: "A partition heals", cuts: true, before: cutBefore, inject: heal,
 		Meaning: "A partition as in minority began 5 s earlier. Now it heals: times count from there.",
 	},
 	{
-		Name: "clock-jump", Title: "Wall clocks jump", befall: clockJumps,
+		Name: "clock-jump", Title: "Wall clocks jump", inject: clockJumps,
 		Meaning: "The leader's wall clock jumps a minute ahead, and is set right after 10 s. From 15 s on all wall clocks " +
 			"jump so, within 1 s, and from 20 s on all are set right, within 1 s. Only ballots and the stable election compare the clocks of two " +
 			"members.",
 	},
 	{
-		Name: "priority-change", Title: "Priorities change", only: hasPriorities, befall: priorityChanges,
+		Name: "priority-change", Title: "Priorities change", only: hasPriorities, inject: priorityChanges,
 		Meaning: "Only for algorithms with priorities. Another member than the leader gets the highest; times count until the " +
 			"members agree on another leader than the old one. After 10 s the leader gets the lowest priority in service. " +
 			"After 20 s the one that leads then is set out of service, for 5 s.",
@@ -139,7 +139,7 @@ func (s *Scenario) plan(w *world) (fault sim.Time) {
 	if !s.cold {
 		fault = warmUp(&w.times, w.setup.N) + phase + w.times.lasting(s.before)
 	}
-	s.befall(w, fault)
+	s.inject(w, fault)
 	w.changePriorities(fault)
 	return fault
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// story is what befalls the members of one run, told from its trace. Times count from the fault.
+// story is what happens to the members of one run, told from its trace. Times count from the fault.
 type story struct {
 	led     Rank // who led when the fault came, or the cut before it
 	crashes []blow
@@ -26,7 +26,7 @@ type story struct {
 	lasted  sim.Time // of the run
 }
 
-// blow is something that befalls a member, or its link to a peer.
+// blow is something that happens to a member, or its link to a peer.
 type blow struct {
 	at           sim.Time
 	member, peer Rank

@@ -82,7 +82,7 @@ func TestTrait_AFlappingHighestRankIsElectedAtEachReturn(t *testing.T) {
 			if row.again {
 				assert.Equal(t, 20, changes, "every crash and every return changes the leader")
 			} else {
-				assert.LessOrEqual(t, changes, 1, "only the first crash does, if it befell the leader")
+				assert.LessOrEqual(t, changes, 1, "only the first crash does, if it hit the leader")
 			}
 		})
 	}

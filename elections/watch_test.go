@@ -206,7 +206,7 @@ var watched = []struct {
 		}, nil, Changes, 2,
 	},
 	{
-		"and what has befallen it since it began is a cause, though nothing befell the second one", [][]belief{
+		"and what has happened to it since it began is a cause, though nothing happened to the second one", [][]belief{
 			{{50, 1, 1}}, {{200, 2, 2}, {250, 1, 1}}, {{400, 3, 3}},
 		},
 		func(w *world) {

@@ -10,7 +10,7 @@ import (
 // eventsMax is the budget of one run: one that does more is cut there, and counts as one that does not end.
 const eventsMax = 20_000_000
 
-// world is one run: machines, the network between them, and what befalls them. One goroutine owns it.
+// world is one run: machines, the network between them, and what happens to them. One goroutine owns it.
 type world struct {
 	algorithm *Algorithm
 	setup     *Setup
@@ -22,7 +22,7 @@ type world struct {
 	members   []member    // by rank, from 0
 	// priorities are those of now, by rank from 0; nil: the algorithm has none.
 	priorities []int
-	actions    []func() // what befalls them, by index
+	actions    []func() // what happens to them, by index
 	watch      watch
 	trace      func(Record)
 	step       int // counts the events
@@ -113,7 +113,7 @@ const driftMax = 100
 
 func (w *world) member(r Rank) *member { return &w.members[r-1] }
 
-// at lets something befall the members at a time.
+// at lets something happen to the members at a time.
 func (w *world) at(t sim.Time, action func()) {
 	w.actions = append(w.actions, action)
 	w.queue.Push(t, event{kind: evAction, a: int64(len(w.actions) - 1)})

@@ -17,16 +17,16 @@ const Clean = "clean"
 // Case is one run that is written down: the number that all its randomness comes from, the few settings
 // that differ from a plain cluster, the faults, and what is left out of it. Most are made by Shrink.
 type Case struct {
-	About    []string // comments
-	From     string   // the seed that it was shrunk from; "" if it was written by hand
-	Mutant   string   // the bug of package zoo with which it fails; "" for none
-	Rule     string   // that fails, or Clean
-	Ignored  []string // rules that may fail in it: it shows what comes of that
-	Number   uint64
-	Profile  Profile
-	Strikes  map[FaultKind]ordinals // of each class that the profile has; absent: all
-	Requests ordinals               // that the clients begin
-	Story    []string               // how it fails
+	About      []string // comments
+	From       string   // the seed that it was shrunk from; "" if it was written by hand
+	Mutant     string   // the bug of package zoo with which it fails; "" for none
+	Rule       string   // that fails, or Clean
+	Ignored    []string // rules that may fail in it: it shows what comes of that
+	Number     uint64
+	Profile    Profile
+	Injections map[FaultKind]ordinals // of each class that the profile has; absent: all
+	Requests   ordinals               // that the clients begin
+	Story      []string               // how it fails
 }
 
 // CaseOf returns the run of a seed as a case, with nothing left out.
@@ -40,7 +40,7 @@ func RunCase(c *Case, trace func(*Record)) Result { return c.run(edits{}, trace)
 
 // run runs it within bounds.
 func (c *Case) run(bounds edits, trace func(*Record)) Result {
-	bounds.struck, bounds.requested, bounds.ignored = c.Strikes, c.Requests, c.Ignored
+	bounds.injected, bounds.requested, bounds.ignored = c.Injections, c.Requests, c.Ignored
 	return runEdited(Seed{c.Profile.Name, c.Number}, c.Profile, &bounds, trace)
 }
 
@@ -61,9 +61,9 @@ func (c *Case) Verdict(r Result) error {
 func (c *Case) clone() Case {
 	n := *c
 	n.Profile.Faults = slices.Clone(c.Profile.Faults)
-	n.Strikes = map[FaultKind]ordinals{}
-	for kind, kept := range c.Strikes {
-		n.Strikes[kind] = kept.clone()
+	n.Injections = map[FaultKind]ordinals{}
+	for kind, kept := range c.Injections {
+		n.Injections[kind] = kept.clone()
 	}
 	n.Requests = c.Requests.clone()
 	return n
@@ -94,8 +94,8 @@ func (c *Case) Write(w io.Writer) error {
 		}
 	}
 	for _, f := range c.Profile.Faults {
-		kept, edited := c.Strikes[f.Fault]
-		fmt.Fprintf(&b, "fault %v every %v for %v strikes %v\n", f.Fault, f.Every, f.For, ordinals{!edited || kept.all, kept.some})
+		kept, edited := c.Injections[f.Fault]
+		fmt.Fprintf(&b, "fault %v every %v for %v injections %v\n", f.Fault, f.Every, f.For, ordinals{!edited || kept.all, kept.some})
 	}
 	fmt.Fprintf(&b, "requests %v\n", c.Requests)
 	if len(c.Story) > 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // CheckRules refuses what is no rule: neither an invariant nor one of the names for what a core asserts and
-// for what befalls the simulation itself; nor the one other word that may be there.
+// for what happens to the simulation itself; nor the one other word that may be there.
 func CheckRules(other string, names ...string) error {
 	var known []string
 	for _, r := range Rules() {
@@ -42,7 +42,7 @@ func LoadCase(path string) (Case, error) {
 
 // ParseCase reads a case. Its errors name the file, the line and what may be there instead.
 func ParseCase(name string, r io.Reader) (Case, error) {
-	p := caseParser{c: Case{Profile: plain(), Strikes: map[FaultKind]ordinals{}}, seen: map[string]bool{}}
+	p := caseParser{c: Case{Profile: plain(), Injections: map[FaultKind]ordinals{}}, seen: map[string]bool{}}
 	lines := bufio.NewScanner(io.LimitReader(r, caseBytesMax))
 	for lines.Scan() {
 		p.line++
@@ -153,20 +153,20 @@ func caseWords() []string {
 	return words
 }
 
-// fault reads "power cut every 1s for 20ms strikes 1 3".
+// fault reads "power cut every 1s for 20ms injections 1 3".
 func (p *caseParser) fault(text string) error {
 	name, rest, _ := strings.Cut(text, " every ")
 	every, rest, _ := strings.Cut(rest, " for ")
-	length, strikes, whole := strings.Cut(rest, " strikes ")
+	length, injections, whole := strings.Cut(rest, " injections ")
 	if !whole {
-		return fmt.Errorf("fault %q: it takes a class and times, as in \"%v every 1s for 20ms strikes 1 3\"", text, PowerCut)
+		return fmt.Errorf("fault %q: it takes a class and times, as in \"%v every 1s for 20ms injections 1 3\"", text, PowerCut)
 	}
 	kind := slices.Index(faultNames[:], name)
 	if kind < 0 {
 		return fmt.Errorf("unknown fault %q; there are %s", name, strings.Join(faultNames[:], ", "))
 	}
 	r := FaultRate{Fault: FaultKind(kind)}
-	if _, twice := p.c.Strikes[r.Fault]; twice {
+	if _, twice := p.c.Injections[r.Fault]; twice {
 		return fmt.Errorf("fault %s is there twice", name)
 	}
 	for _, row := range []struct {
@@ -179,12 +179,12 @@ func (p *caseParser) fault(text string) error {
 		}
 		*row.at = int64(t)
 	}
-	kept, err := parseOrdinals(strikes)
+	kept, err := parseOrdinals(injections)
 	if err != nil {
-		return fmt.Errorf("fault %s: strikes %w", name, err)
+		return fmt.Errorf("fault %s: injections %w", name, err)
 	}
 	p.c.Profile.Faults = append(p.c.Profile.Faults, r)
-	p.c.Strikes[r.Fault] = kept
+	p.c.Injections[r.Fault] = kept
 	return nil
 }
 

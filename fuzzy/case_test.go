@@ -61,7 +61,7 @@ voters 3
 length 1s
 clients 1
 network-delay uniform 0s 1ms 0s
-fault power cut every 1s for 20ms strikes 1 3-4
+fault power cut every 1s for 20ms injections 1 3-4
 requests all
 story
   once upon a time
@@ -93,7 +93,7 @@ func TestSettings_NameAllThatAProfileSays(t *testing.T) {
 func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 	c, err := ParseCase("x.txt", strings.NewReader(sampleCase))
 	require.NoError(t, err)
-	assert.Equal(t, []int64{1, 3, 4}, c.Strikes[PowerCut].some)
+	assert.Equal(t, []int64{1, 3, 4}, c.Injections[PowerCut].some)
 	for _, row := range []struct{ old, new, want string }{
 		{"raftlab case 1", "raftlab case 9", "x.txt:1: the case is of format 9, and this program reads format 1"},
 		{"raftlab case 1", "hello", `x.txt:1: "hello": a case file begins with "raftlab case 1"`},
@@ -112,10 +112,10 @@ func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 		{"uniform 0s 1ms 0s", "uniform 0s", "it takes uniform, exponential, pareto, bimodal and three times"},
 		{"power cut", "earthquake", `unknown fault "earthquake"; there are crash, power cut`},
 		{"every 1s", "every day", `every "day": it takes a time up to an hour`},
-		{"strikes 1 3-4", "strikes 4 1", "numbers from 1 to 100000 that rise"},
-		{" strikes 1 3-4", "", "it takes a class and times"},
+		{"injections 1 3-4", "injections 4 1", "numbers from 1 to 100000 that rise"},
+		{" injections 1 3-4", "", "it takes a class and times"},
 		{"requests all", "requests 1-999999", "numbers from 1 to 100000"},
-		{"requests all", "requests all\nfault power cut every 1s for 1s strikes all", "fault power cut is there twice"},
+		{"requests all", "requests all\nfault power cut every 1s for 1s injections all", "fault power cut is there twice"},
 		{"end\n", "", "cut short"},
 		{"end\n", "end\nmore", `"more" stands behind the end`},
 		{"story", "", `unknown setting "once"`},
@@ -129,7 +129,7 @@ func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 	assert.ErrorContains(t, err, "nonexistent.txt")
 }
 
-// What a strike that is left out would have drawn, those of other classes do not miss.
+// What an injection that is left out would have drawn, those of other classes do not miss.
 func TestEdits_SkippingOneClassMovesNoOther(t *testing.T) {
 	c, err := CaseOf(Seed{"clock", 2})
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestEdits_SkippingOneClassMovesNoOther(t *testing.T) {
 	}
 	all := faults(&c)
 	fewer := c.clone()
-	fewer.Strikes[Drift] = ordinals{some: []int64{2}}
+	fewer.Injections[Drift] = ordinals{some: []int64{2}}
 	var want []string
 	drifts := 0
 	for _, line := range all {

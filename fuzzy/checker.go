@@ -18,7 +18,7 @@ type checker struct {
 	votes             map[voteKey]raft.Peer
 	elections         int
 	conflicts         int
-	foundings         map[raft.ClusterID]uint64 // by cluster: the hash of its entry 1
+	bootstraps        map[raft.ClusterID]uint64 // by cluster: the hash of its entry 1
 	draws             int                       // of election timeouts
 	shortest, longest raft.Time                 // of them
 	timers            map[raft.Time]life        // by election timeout: who drew it last
@@ -53,7 +53,7 @@ func newChecker(c *cluster) *checker {
 	return &checker{
 		c: c, versions: make([][]version, c.profile.Load.Keys), others: map[raft.EntryID]uint64{},
 		leaders: map[raft.Term]int{}, votes: map[voteKey]raft.Peer{},
-		foundings: map[raft.ClusterID]uint64{},
+		bootstraps: map[raft.ClusterID]uint64{},
 	}
 }
 
@@ -97,9 +97,9 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 	k.limits(n, before, events, out)
 	k.settled(n, out)
 	k.verdicts(n, before, events, out)
-	for i := range out.Notes {
-		k.c.stats.decided(&out.Notes[i])
-		if out.Notes[i].Kind == raft.NoteConflict {
+	for i := range out.Trace {
+		k.c.stats.decided(&out.Trace[i])
+		if out.Trace[i].Kind == raft.TraceConflict {
 			k.conflicts++
 		}
 	}

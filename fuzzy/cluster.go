@@ -72,8 +72,8 @@ const (
 	evResume                     // a process runs on
 	evClient                     // a client (node) begins a request
 	evGiveUp                     // a client loses patience; a: the request
-	evFault                      // a nemesis (node) strikes
-	evMend                       // what a nemesis (node) did ends; a: which strike
+	evFault                      // a nemesis (node) injects a fault
+	evMend                       // what a nemesis (node) did ends; a: which injection
 	evFlip                       // a flapping link changes; a: from and to
 	evPhase                      // the next phase begins
 	evWatch                      // the liveness checker looks
@@ -180,9 +180,9 @@ func (c *cluster) handle(e event) {
 	case evClient:
 		c.work.begin(int(e.node))
 	case evGiveUp:
-		c.work.giveUp(raft.Ticket(e.a))
+		c.work.giveUp(raft.RequestID(e.a))
 	case evFault:
-		c.strike(int(e.node))
+		c.inject(int(e.node))
 	case evMend:
 		c.nemeses[e.node].mend(c, e.a)
 	case evFlip:

@@ -10,12 +10,12 @@ import (
 )
 
 func TestDecisions_NameEveryKindOfNote(t *testing.T) {
-	for kind := raft.NoteTimeout; (raft.Note{Kind: kind}).String() != "unknown note"; kind++ {
+	for kind := raft.TraceTimeout; (raft.TraceEvent{Kind: kind}).String() != "unknown trace event"; kind++ {
 		known := false
 		for _, place := range decisionOf[kind] {
 			known = known || place >= 0
 		}
-		assert.True(t, known, "no decision stands for %q", raft.Note{Kind: kind})
+		assert.True(t, known, "no decision stands for %q", raft.TraceEvent{Kind: kind})
 	}
 }
 

@@ -27,7 +27,7 @@ var strangerScenarios = []scenario{{
 
 func answerOfAStranger(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	d.found()
+	d.bootstrap()
 	d.written(a)
 	answers := d.hold(these(b), these(a), raft.HeartbeatReply{})
 	d.until("b answers a heartbeat", answers.some)
@@ -62,7 +62,7 @@ func (d *director) stampsAreSane(n, right *node, from int) {
 
 func leaderYearsAhead(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	d.found()
+	d.bootstrap()
 	d.written(a)
 	for _, jump := range []int64{tenYears, -2 * tenYears, tenYears} {
 		a.clock.Jump(jump)
@@ -81,7 +81,7 @@ func leaderYearsAhead(d *director) {
 
 func newLeaderYearsAhead(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.written(a)
 	b.clock.Jump(tenYears)
 	d.wait(1)

@@ -71,7 +71,7 @@ func (d *director) somebodyCommits(timeouts float64) {
 
 func bridge(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	d.found()
+	d.bootstrap()
 	d.c.faulted("b is the bridge: nobody sees anybody else")
 	d.c.net.Links.Bridge(b.index)
 	d.expect(5, "a, which sees no quorum, steps down", func() bool { return !a.leads() })
@@ -82,7 +82,7 @@ func bridge(d *director) {
 
 func constrainedElection(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.c.faulted("a is cut off, and the others see c alone")
 	d.c.net.Links.ConstrainedElection(a.index, c.index)
 	d.expect(30, "c leads", c.leads)
@@ -116,7 +116,7 @@ func (d *director) equal() bool {
 
 func chain(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.c.faulted("a, b and c are a chain")
 	d.c.net.Links.Chain([]int{0, 1, 2})
 	asks := d.record(these(c), nil, raft.PreVoteRequest{})
@@ -127,7 +127,7 @@ func chain(d *director) {
 
 func leaderBehindABridge(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	d.found()
+	d.bootstrap()
 	d.c.faulted("a sees b alone")
 	d.c.net.Links.BehindBridge(a.index, b.index)
 	d.expect(5, "a, which sees no quorum, steps down", func() bool { return !a.leads() })
@@ -139,7 +139,7 @@ func leaderBehindABridge(d *director) {
 
 func sendsButDoesNotHear(d *director) {
 	a := d.c.nodes[0]
-	d.found()
+	d.bootstrap()
 	d.isolate(sim.Inward, a)
 	d.expect(2, "a steps down", func() bool { return !a.leads() })
 	d.expect(20, "another leads", func() bool { return !d.nobodyLeads() })
@@ -148,7 +148,7 @@ func sendsButDoesNotHear(d *director) {
 
 func hearsButDoesNotSend(d *director) {
 	a := d.c.nodes[0]
-	d.found()
+	d.bootstrap()
 	d.isolate(sim.Outward, a)
 	d.expect(20, "another leads, and a knows", func() bool {
 		i := d.c.leader()
@@ -164,7 +164,7 @@ func hearsButDoesNotSend(d *director) {
 
 func followerThatDoesNotHear(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.isolate(sim.Inward, c)
 	asks := d.record(these(c), nil, raft.PreVoteRequest{})
 	reigns := d.reignsOn(a)
@@ -176,7 +176,7 @@ func followerThatDoesNotHear(d *director) {
 
 func rejoiningMember(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	reigns := d.reignsOn(a)
 	d.isolate(sim.BothWays, c)
 	d.written(a)
@@ -191,7 +191,7 @@ func rejoiningMember(d *director) {
 
 func slowAppends(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	reigns, before := d.reignsOn(a), c.status.Commit
 	appends := d.hold(these(a), these(c), raft.AppendRequest{})
 	for range 20 {
@@ -207,7 +207,7 @@ func slowAppends(d *director) {
 
 func slowHeartbeats(d *director) {
 	a := d.c.nodes[0]
-	d.found()
+	d.bootstrap()
 	reigns := d.reignsOn(a)
 	beats := d.hold(these(a), nil, raft.Heartbeat{})
 	for range 40 {

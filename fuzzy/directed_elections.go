@@ -67,7 +67,7 @@ var electionScenarios = []scenario{
 
 func longerLogOfAnOlderTerm(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.isolate(sim.BothWays, a)
 	d.write(a, 5)
 	d.elect(b)
@@ -81,7 +81,7 @@ func longerLogOfAnOlderTerm(d *director) {
 
 func voteByTheEndOfTheLog(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.lose(these(a), these(c), raft.AppendRequest{})
 	d.lose(these(a), these(b), raft.Heartbeat{})
 	d.write(a, 1)
@@ -94,7 +94,7 @@ func voteByTheEndOfTheLog(d *director) {
 
 func votesOfAnEarlierTerm(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.crash(a)
 	rivals := d.onlyCandidate(b)
 	votes := d.hold(these(c), these(b), raft.VoteReply{})
@@ -120,7 +120,7 @@ func punctualWorld(p *Profile) {
 
 func equalTimers(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	beats := d.record(these(a), nil, raft.Heartbeat{})
 	d.until("both hear a heartbeat at the same instant", func() bool {
 		return len(beats.kept) >= 2 && len(beats.kept)%2 == 0
@@ -131,7 +131,7 @@ func equalTimers(d *director) {
 
 func laggardAsksOften(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	appends := d.lose(these(a), these(c), raft.AppendRequest{})
 	d.written(a)
 	d.crash(a)
@@ -145,7 +145,7 @@ func laggardAsksOften(d *director) {
 
 func silenceFreesVoters(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	beats := d.record(these(a), these(c), raft.Heartbeat{})
 	d.until("c hears a, and has patience for more than an election timeout", func() bool {
 		return beats.some() && c.patience() > d.timeouts(1.03)
@@ -169,7 +169,7 @@ func silenceFreesVoters(d *director) {
 // c has heard a just now when an old question of its is answered: b leads the next term.
 func toldOfALeader(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.wait(1)
 	asks := d.hold(these(c), these(a), raft.PreVoteRequest{})
 	unheard := d.lose(these(a), these(c))
@@ -199,7 +199,7 @@ func toldOfALeader(d *director) {
 
 func grantsOfAnEarlierRound(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.suspend(a)
 	rivals := d.onlyCandidate(b)
 	grants := d.hold(these(c), these(b), raft.PreVoteReply{}).where(func(m *raft.Message) bool {
@@ -221,7 +221,7 @@ func grantsOfAnEarlierRound(d *director) {
 
 func voteRequestFromBefore(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.suspend(a)
 	rivals := d.onlyCandidate(c)
 	requests := d.hold(these(c), nil, raft.VoteRequest{})
@@ -242,7 +242,7 @@ func voteRequestFromBefore(d *director) {
 func twoTermsInOneStep(d *director) {
 	n := d.c.nodes
 	a, b, dd, e := n[0], n[1], n[3], n[4]
-	d.found()
+	d.bootstrap()
 	d.crash(a)
 	requests := d.hold(nil, these(e), raft.VoteRequest{})
 	d.lose(these(dd), these(b))
@@ -268,7 +268,7 @@ func twoTermsInOneStep(d *director) {
 
 func crashWithinAVote(d *director) {
 	c, e := d.c.nodes[2], d.c.nodes[4]
-	d.found()
+	d.bootstrap()
 	for effects := 1; effects <= 4; effects++ {
 		d.lose(nil, nil, raft.VoteReply{})
 		requests := d.hold(nil, these(c), raft.VoteRequest{})

@@ -42,7 +42,7 @@ func (d *director) forgets(n *node, since image) {
 // losesWhatItAcknowledged has three writes acknowledged by everybody, and takes them from b.
 func (d *director) losesWhatItAcknowledged() (a, b, c *node) {
 	a, b, c = d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.written(a)
 	before := b.disk.image()
 	for range 3 {
@@ -72,7 +72,7 @@ func lostAcknowledgement(d *director) {
 	d.expect(2, "a commits with c", func() bool { return d.state(t) == answeredWell })
 	d.start(b)
 	d.check("no start of b follows", func() bool { return b.core == nil })
-	d.always(4, "a reigns on", func() bool { return reigns() && a.progressOf(c).State == "stream" })
+	d.always(4, "a reigns on", func() bool { return reigns() && a.progressOf(c).State == "replicate" })
 }
 
 func lostAcknowledgementWhileIdle(d *director) {
@@ -127,11 +127,11 @@ func lateConflicts(d *director) {
 		d.arriveTogether(m, m)
 	}
 	d.until("c has all again", func() bool {
-		return b.progressOf(c).State == "stream" && b.progressOf(c).Match == b.last()
+		return b.progressOf(c).State == "replicate" && b.progressOf(c).Match == b.last()
 	})
 	for _, m := range conflicts.taken() {
 		d.arriveTogether(m, m)
-		d.check("c counts", func() bool { return b.progressOf(c).State == "stream" })
+		d.check("c counts", func() bool { return b.progressOf(c).State == "replicate" })
 	}
 	d.isolate(sim.BothWays, a)
 	d.written(b)

@@ -30,7 +30,7 @@ var readScenarios = []scenario{
 
 func suspendedLeaderReads(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	d.found()
+	d.bootstrap()
 	d.isolate(sim.BothWays, a)
 	d.suspend(a)
 	d.elect(b)
@@ -43,7 +43,7 @@ func suspendedLeaderReads(d *director) {
 
 func oldAnswersConfirmNothing(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	old := d.hold(these(b, c), these(a), raft.HeartbeatReply{})
 	d.until("both have answered a heartbeat", func() bool { return len(old.kept) >= 2 })
 	d.isolate(sim.Outward, a)
@@ -63,7 +63,7 @@ func oldAnswersConfirmNothing(d *director) {
 
 func readIDsAfterARestart(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	d.found()
+	d.bootstrap()
 	reply := d.hold(these(a), these(b), raft.ReadReply{})
 	d.read(b)
 	d.until("a answers b", reply.some)
@@ -82,7 +82,7 @@ func readIDsAfterARestart(d *director) {
 
 func lateReadReply(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	d.found()
+	d.bootstrap()
 	reply := d.hold(these(a), these(b), raft.ReadReply{})
 	first := d.read(b)
 	d.until("a answers b", reply.some)
@@ -97,7 +97,7 @@ func lateReadReply(d *director) {
 	d.expect(3, "the read is answered", func() bool { return d.state(t) == answeredWell })
 }
 
-// transferScenarios: leadership that is handed over (dissertation §3.10).
+// transferScenarios: leadership that is transferred (dissertation §3.10).
 var transferScenarios = []scenario{
 	{
 		name: "transfer-to-a-laggard", voters: 3, play: transferToALaggard,
@@ -121,14 +121,14 @@ var transferScenarios = []scenario{
 	},
 	{
 		name: "transfer-to-a-learner", voters: 3, learners: 1, play: transferToALearner,
-		about:  "a learner is handed nothing",
+		about:  "nothing is transferred to a learner",
 		source: "dissertation §4.2.1",
 	},
 }
 
 func transferToALaggard(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.wait(1)
 	appends := d.hold(these(a), these(c), raft.AppendRequest{})
 	d.written(a)
@@ -148,7 +148,7 @@ func transferToALaggard(d *director) {
 
 func transferThatFails(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.wait(1)
 	d.lose(these(a), these(c), raft.TimeoutNow{}, raft.AppendRequest{})
 	t := d.transfer(a, c)
@@ -162,7 +162,7 @@ func transferThatFails(d *director) {
 
 func staleTimeoutNow(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.wait(1)
 	old := d.hold(these(a), these(c), raft.TimeoutNow{})
 	t := d.transfer(a, c)
@@ -179,7 +179,7 @@ func staleTimeoutNow(d *director) {
 
 func lateTimeoutNow(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.wait(1)
 	late := d.hold(these(a), these(c), raft.TimeoutNow{})
 	t := d.transfer(a, c)
@@ -198,7 +198,7 @@ func lateTimeoutNow(d *director) {
 
 func transferToALearner(d *director) {
 	a, learner := d.c.nodes[0], d.c.nodes[3]
-	d.found()
+	d.bootstrap()
 	d.wait(1)
 	reigns := d.reignsOn(a)
 	t := d.transfer(a, learner)

@@ -57,7 +57,7 @@ func oneEntryEach(p *Profile) { p.Limits.AppendBytesMax = 1 }
 func figure8c(d *director) (x raft.EntryID, own *hold) {
 	n := d.c.nodes
 	a, b, c, e := n[0], n[1], n[2], n[4]
-	d.found()
+	d.bootstrap()
 	appends := d.lose(these(a), these(c, n[3], e), raft.AppendRequest{})
 	d.write(a, 1)
 	x = a.log[a.last()-1].entry.ID()
@@ -121,7 +121,7 @@ func figure8e(d *director) {
 func entryThatWasCut(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]
-	d.found()
+	d.bootstrap()
 	d.lose(these(a), these(c, n[3], n[4]), raft.AppendRequest{})
 	replies := d.lose(these(b), these(a), raft.AppendReply{})
 	w := d.write(a, 1)
@@ -150,7 +150,7 @@ func entryThatWasCut(d *director) {
 
 func deposedAndCommittedAtOnce(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.lose(nil, these(a), raft.AppendReply{})
 	w := d.write(a, 1)
 	x := a.log[a.last()-1].entry.ID()
@@ -161,7 +161,7 @@ func deposedAndCommittedAtOnce(d *director) {
 	toA := d.hold(nil, these(a))
 	d.elect(b)
 	d.until("b commits the entry", func() bool { return b.status.Commit > x.Index })
-	b.post(raft.PeerUp{ID: a.id, Incarnation: a.disk.incarnation, Boot: a.disk.boot})
+	b.post(raft.PeerUp{ID: a.id, Incarnation: a.disk.incarnation, StartCount: a.disk.startCount})
 	told := func(m *raft.Message) bool {
 		r, ok := m.Body.(raft.AppendRequest)
 		return ok && r.Commit >= x.Index
@@ -177,7 +177,7 @@ func deposedAndCommittedAtOnce(d *director) {
 
 func sameLengthOtherTerms(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.isolate(sim.BothWays, a)
 	d.write(a, 2)
 	d.elect(b)
@@ -198,7 +198,7 @@ func sameLengthOtherTerms(d *director) {
 
 func restartLearnsTheCommit(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	beats := d.lose(these(a), these(c), raft.Heartbeat{})
 	d.written(a)
 	d.until("a knows that c has it", func() bool { return a.progressOf(c).Match == a.last() })
@@ -216,7 +216,7 @@ func tornWrites(p *Profile) { p.Node.Atomic = false }
 func hintWithoutItsEntries(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]
-	d.found()
+	d.bootstrap()
 	d.lose(these(a), these(c, n[3], n[4]), raft.AppendRequest{})
 	d.write(a, 1)
 	x := a.log[a.last()-1].entry.ID()
@@ -244,7 +244,7 @@ func hintWithoutItsEntries(d *director) {
 
 func contradictingLeader(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	appends := d.record(these(a), these(c), raft.AppendRequest{}).where(func(m *raft.Message) bool {
 		return len(m.Body.(raft.AppendRequest).Entries) == 1
 	})

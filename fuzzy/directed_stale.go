@@ -48,7 +48,7 @@ var staleScenarios = []scenario{
 func overwrittenWrite(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]
-	d.found()
+	d.bootstrap()
 	d.lose(these(a), these(c, n[3], n[4]), raft.AppendRequest{})
 	d.deafen(b)
 	d.write(a, 1)
@@ -80,7 +80,7 @@ func overwrittenWrite(d *director) {
 func overwrittenAcknowledgement(d *director) {
 	n := d.c.nodes
 	a, b, c, dd, e := n[0], n[1], n[2], n[3], n[4]
-	d.found()
+	d.bootstrap()
 	appends := d.lose(these(a), these(c, dd, e), raft.AppendRequest{})
 	old := d.hold(these(b), these(a), raft.AppendReply{})
 	d.write(a, 5)
@@ -113,7 +113,7 @@ func overwrittenAcknowledgement(d *director) {
 // c has b's entry and does not know that it is committed when a's append for the same index arrives.
 func lateAppend(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	late := d.hold(these(a), these(c), raft.AppendRequest{})
 	d.lose(these(a), these(b), raft.AppendRequest{})
 	d.write(a, 1)
@@ -137,7 +137,7 @@ func lateAppend(d *director) {
 
 func lateAcknowledgement(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	late := d.hold(these(c), these(a), raft.AppendReply{})
 	d.written(a)
 	d.until("c acknowledges", late.some)
@@ -154,7 +154,7 @@ func lateAcknowledgement(d *director) {
 // returns what c rejects on the way.
 func (d *director) brought(b, c *node) *hold {
 	a := d.c.nodes[0]
-	d.found()
+	d.bootstrap()
 	d.lose(these(a), these(c), raft.AppendRequest{})
 	for range 3 {
 		d.written(a)
@@ -179,7 +179,7 @@ func lateRejection(d *director) {
 
 func spanRacesTruncation(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	d.found()
+	d.bootstrap()
 	d.muffle(a)
 	d.write(a, 3)
 	d.given("a's span waits", slices.ContainsFunc(a.outbox, raft.Message.Bulk))
@@ -197,7 +197,7 @@ func plainMessages(p *Profile) { p.Node.Codec = 0 }
 func twoLeadersInOneStep(d *director) {
 	n := d.c.nodes
 	a, b, c := n[0], n[1], n[2]
-	d.found()
+	d.bootstrap()
 	d.lose(these(a), these(n[3], n[4]), raft.AppendRequest{})
 	d.crash(c)
 	d.write(a, 1)

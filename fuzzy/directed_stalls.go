@@ -6,17 +6,17 @@ import "github.com/coxswain/raft/internal/sim"
 var stallScenarios = []scenario{
 	{
 		name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut,
-		about:  "a leader whose disk stands still hands over to a follower that reaches the one whom it does not",
+		about:  "a leader whose disk stands still transfers its leadership to a follower that reaches the one whom it does not",
 		source: "Howard and Abraham 2020",
 	},
 	{
 		name: "stalled-and-unheard", voters: 5, play: stalledAndUnheard,
-		about: "a leader whose disk stands still, and that the answers of two followers do not reach, hands over " +
+		about: "a leader whose disk stands still, and that the answers of two followers do not reach, transfers its leadership " +
 			"although another disk stands still, too",
 	},
 	{
 		name: "stalled-before-a-restart", voters: 3, shape: shakingHands, play: stalledBeforeARestart,
-		about: "a leader whose disk stands still cannot remember the start of a follower, and hands over to the other",
+		about: "a leader whose disk stands still cannot remember the start of a follower, and transfers its leadership to the other",
 	},
 	{
 		name: "stalled-with-the-others", voters: 3, play: stalledWithTheOthers,
@@ -54,7 +54,7 @@ func (d *director) goesOn(next *node) {
 
 func stalledBehindACut(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.c.faulted("a and c do not see each other")
 	d.c.net.Links.CutBoth(sim.Partitions, a.index, c.index)
 	d.until("c has given up on a", func() bool { return c.status.Leader == "" })
@@ -65,7 +65,7 @@ func stalledBehindACut(d *director) {
 // d and e are the quorum with c, and store what a has sent; a does not hear of it.
 func stalledAndUnheard(d *director) {
 	a, b, c, dd, e := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2], d.c.nodes[3], d.c.nodes[4]
-	d.found()
+	d.bootstrap()
 	d.c.faulted("a does not hear d and e")
 	d.c.net.Links.Cut(sim.Partitions, dd.index, a.index)
 	d.c.net.Links.Cut(sim.Partitions, e.index, a.index)
@@ -79,7 +79,7 @@ func stalledAndUnheard(d *director) {
 
 func stalledBeforeARestart(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.found()
+	d.bootstrap()
 	d.stalls(a, b)
 	d.crash(c)
 	d.start(c)
@@ -91,7 +91,7 @@ func stalledBeforeARestart(d *director) {
 
 func stalledWithTheOthers(d *director) {
 	a := d.c.nodes[0]
-	d.found()
+	d.bootstrap()
 	reigns := d.reignsOn(a)
 	for _, n := range d.c.nodes {
 		d.stall(n)

@@ -77,7 +77,7 @@ func TestScenarios_FailLoudly(t *testing.T) {
 		require.NoError(t, err)
 		c := newCluster(seed, p)
 		c.scene.story.play = func(d *director) {
-			d.found()
+			d.bootstrap()
 			row.play(d)
 			t.Error("the story goes on")
 		}

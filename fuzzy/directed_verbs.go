@@ -281,26 +281,26 @@ func (d *director) nextClient() int {
 	return (d.client - 1) % len(d.c.work.clients)
 }
 
-// write proposes writes as one event; the ticket is the last one's.
-func (d *director) write(n *node, count int) raft.Ticket {
+// write proposes writes as one event; the request id is the last one's.
+func (d *director) write(n *node, count int) raft.RequestID {
 	t := d.c.work.write(n, d.nextClient(), count)
 	d.settle()
 	return t
 }
 
-func (d *director) read(n *node) raft.Ticket {
+func (d *director) read(n *node) raft.RequestID {
 	t := d.c.work.read(n, d.nextClient(), 0)
 	d.settle()
 	return t
 }
 
-func (d *director) transfer(n, to *node) raft.Ticket {
+func (d *director) transfer(n, to *node) raft.RequestID {
 	t := d.c.work.transferTo(n, d.nextClient(), to.id)
 	d.settle()
 	return t
 }
 
-func (d *director) state(t raft.Ticket) answerState { return d.c.work.requests[t].state }
+func (d *director) state(t raft.RequestID) answerState { return d.c.work.requests[t].state }
 
 // written proposes a write to a leader that can commit it, and waits until it is applied there.
 func (d *director) written(n *node) {
@@ -334,11 +334,11 @@ func (n *node) progressOf(peer *node) raft.PeerProgress {
 	return n.status.Peers[i]
 }
 
-// found starts all members and waits until they are a cluster. Its founder, the first one, leads term 1.
-func (d *director) found() {
+// bootstrap starts all members and waits until they are a cluster. Its bootstrapper, the first one, leads term 1.
+func (d *director) bootstrap() {
 	d.start(d.c.nodes...)
 	a := d.c.nodes[0]
-	d.until("the cluster is founded, and a leads it", func() bool {
+	d.until("the cluster is bootstrapped, and a leads it", func() bool {
 		return a.leads() && !slices.ContainsFunc(d.c.nodes, func(n *node) bool { return n.applied < 2 })
 	})
 }

@@ -13,7 +13,7 @@ import (
 type disk struct {
 	random      *sim.Stream
 	incarnation raft.Incarnation
-	boot        uint64 // of the last start in the pedigree
+	startCount  uint64 // of the last start in the pedigree
 	pedigree
 	hands     *sim.Stream // nonces, and when members dial
 	epoch     int         // images that were put in its place
@@ -56,18 +56,18 @@ func (d *disk) held(i raft.Incarnation, to raft.Index, hash uint64) bool {
 	return false
 }
 
-// founding is what entry 1 says.
-func (d *disk) founding() (raft.Founding, bool) {
+// bootstrap is what entry 1 says.
+func (d *disk) bootstrap() (raft.Bootstrap, bool) {
 	if len(d.log) == 0 {
-		return raft.Founding{}, false
+		return raft.Bootstrap{}, false
 	}
-	f, err := raft.DecodeFounding(d.log[0].entry.Data)
+	f, err := raft.DecodeBootstrap(d.log[0].entry.Data)
 	return f, err == nil
 }
 
 // load returns what a process starts from.
 func (d *disk) load() (raft.Stored, error) {
-	stored := raft.Stored{Incarnation: d.incarnation, Boot: d.boot, Mark: d.mark, Hard: d.hard, Commit: d.commit}
+	stored := raft.Stored{Incarnation: d.incarnation, StartCount: d.startCount, Mark: d.mark, Hard: d.hard, Commit: d.commit}
 	for i := range d.log {
 		if err := stored.Log.Observe(*d.log[i].entry); err != nil {
 			return raft.Stored{}, err
@@ -248,7 +248,7 @@ func (d *disk) crash(n *node) {
 func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
-	d.boot, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
+	d.startCount, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }
 

@@ -12,19 +12,19 @@ import (
 
 // edits are what is left out of a run. The methods of a nil one leave out nothing.
 type edits struct {
-	struck    map[FaultKind]ordinals // by class: the strikes that are kept; absent: all
+	injected  map[FaultKind]ordinals // by class: the injections that are kept; absent: all
 	requested ordinals               // the requests that clients begin
 	ignored   []string               // rules that may fail: what comes of it is looked for
 	events    int                    // after which the run is over; 0: no such bound
 	until     sim.Time               // after which it is over; 0: no such bound
 }
 
-// strikes reports whether a strike of a class, numbered from 1, is kept.
-func (e *edits) strikes(k FaultKind, number int64) bool {
+// injects reports whether an injection of a class, numbered from 1, is kept.
+func (e *edits) injects(k FaultKind, number int64) bool {
 	if e == nil {
 		return true
 	}
-	kept, edited := e.struck[k]
+	kept, edited := e.injected[k]
 	return !edited || kept.has(number)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// FaultKind is a class of faults that strike now and then. What befalls single messages is in
+// FaultKind is a class of faults that are injected now and then. What happens to single messages is in
 // sim.NetworkFaults.
 type FaultKind int
 
@@ -48,14 +48,14 @@ func (k FaultKind) MarshalText() ([]byte, error) { return []byte(k.String()), ni
 
 // nemesis is one class of faults with a stream of its own, so that the absence of one moves no other.
 type nemesis struct {
-	rate    FaultRate
-	index   int16
-	random  *sim.Stream
-	outages *sim.Outages
-	strikes int64
-	force   int64 // the strike whose effect lasts: the latest one that was not skipped
-	struck  []int // its nodes
-	image   *imaging
+	rate       FaultRate
+	index      int16
+	random     *sim.Stream
+	outages    *sim.Outages
+	injections int64
+	force      int64 // the injection whose effect lasts: the latest one that was not skipped
+	injected   []int // its nodes
+	image      *imaging
 }
 
 func newNemeses(c *cluster) []*nemesis {
@@ -81,21 +81,21 @@ func (m *nemesis) wait() sim.Time {
 	return 1 + m.random.Exponential(m.rate.Every)
 }
 
-// strike lets a nemesis act, in the safety phase alone.
-func (c *cluster) strike(i int) {
+// inject lets a nemesis inject a fault, in the safety phase alone.
+func (c *cluster) inject(i int) {
 	if c.phase != safetyPhase {
 		return
 	}
 	m := c.nemeses[i]
-	m.strikes++
-	c.stats.Strikes[m.rate.Fault] = m.strikes
+	m.injections++
+	c.stats.Injections[m.rate.Fault] = m.injections
 	length := 1 + m.random.Exponential(m.rate.For)
 	var outage sim.Outage
 	if m.outages != nil {
 		outage = m.outages.Next() // it is drawn even if it is skipped
 	}
-	if c.edits.strikes(m.rate.Fault, m.strikes) {
-		m.force = m.strikes
+	if c.edits.injects(m.rate.Fault, m.injections) {
+		m.force = m.injections
 		c.stats.Faults++
 		c.stats.ByFault[m.rate.Fault]++
 		if m.outages != nil {
@@ -132,7 +132,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 			}
 		case sim.Slow:
 			n.slow = m.random.Exponential(c.profile.ElectionTimeout / 20)
-			m.struck = append(m.struck[:0], n.index)
+			m.injected = append(m.injected[:0], n.index)
 			c.queue.Push(c.now()+o.For, event{kind: evMend, node: m.index, a: m.force})
 		default:
 			n.deadFor, n.loops = o.For, o.Again
@@ -151,7 +151,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 	if m.rate.Fault != Partition && m.rate.Fault != Usurp { // which say what they cut
 		c.faulted("%v at %s", m.rate.Fault, n.id)
 	}
-	m.struck = append(m.struck[:0], n.index)
+	m.injected = append(m.injected[:0], n.index)
 	switch m.rate.Fault {
 	case Partition:
 		m.partition(c, n.index)
@@ -163,7 +163,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 		return true
 	case Flap:
 		if n != other {
-			m.struck = append(m.struck, other.index)
+			m.injected = append(m.injected, other.index)
 			c.queue.Push(c.now(), event{kind: evFlip, node: m.index, a: m.force})
 		}
 		return true
@@ -203,7 +203,7 @@ func (n *node) close(in, down sim.Time) {
 }
 
 // lose empties a disk, or damages it for good, within the budget: a minority of the voters. Beyond the
-// budget one voter keeps its disk: without any, founding the same cluster again is all that can happen.
+// budget one voter keeps its disk: without any, bootstrapping the same cluster again is all that can happen.
 func (m *nemesis) lose(c *cluster, n *node) {
 	if !m.mayLose(c, n) {
 		return
@@ -293,18 +293,18 @@ func (m *nemesis) order(n int) []int {
 	return order
 }
 
-// mend ends a strike, unless it struck again meanwhile or its effect has become permanent.
-func (m *nemesis) mend(c *cluster, strike int64) {
-	if strike != m.force || c.phase != safetyPhase {
+// mend ends an injection, unless it was injected again meanwhile or its effect has become permanent.
+func (m *nemesis) mend(c *cluster, injection int64) {
+	if injection != m.force || c.phase != safetyPhase {
 		return
 	}
-	n := c.nodes[m.struck[0]]
+	n := c.nodes[m.injected[0]]
 	c.faulted("%v ends", m.rate.Fault)
 	switch m.rate.Fault {
 	case Partition, Usurp:
 		c.net.Links.Heal(sim.Partitions)
 	case Flap:
-		m.struck = m.struck[:1]
+		m.injected = m.injected[:1]
 		c.net.Links.Heal(sim.Flaps)
 	case Slow:
 		n.slow = 0
@@ -316,10 +316,10 @@ func (m *nemesis) mend(c *cluster, strike int64) {
 // flip cuts or mends a flapping link. A link that flaps in the second phase does so for ever.
 func (c *cluster) flip(e event) {
 	m := c.nemeses[e.node]
-	if e.a != m.force || len(m.struck) < 2 {
+	if e.a != m.force || len(m.injected) < 2 {
 		return
 	}
-	a, b := m.struck[0], m.struck[1]
+	a, b := m.injected[0], m.injected[1]
 	if c.live != nil && (c.live.core>>a)&(c.live.core>>b)&1 == 1 {
 		return
 	}

@@ -24,7 +24,7 @@ func FuzzSim(f *testing.F) {
 		p.Node.Atomic, p.Voters = in.roll(2) == 0, 3+in.roll(3)
 		c := newCluster(seed, p)
 		c.scene.story.play = func(d *director) {
-			d.found()
+			d.bootstrap()
 			for held := d.hold(nil, nil); len(in.bytes) > 0; {
 				d.direct(held, &in)
 			}

@@ -15,7 +15,7 @@ import (
 
 // seedsInTests is how many seeds of each profile every run of the tests looks at; raftlab takes more.
 var seedsInTests = map[string]int{
-	"swarm": 100, "founding": 50, "elections": 20, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3,
+	"swarm": 100, "bootstrap": 50, "elections": 20, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3,
 	"calm": 2, "beyond": 15, "slow": 20,
 }
 
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 
 func hashes() string {
 	var b strings.Builder
-	for _, name := range []string{"swarm", "busy", "founding", "history"} {
+	for _, name := range []string{"swarm", "busy", "bootstrap", "history"} {
 		for number := range uint64(3) {
 			r, _ := Run(Seed{name, number}, nil)
 			fmt.Fprintf(&b, "%v %x %d\n", r.Seed, r.Hash, r.Events)
@@ -127,7 +127,7 @@ func TestTrace_TextReadsAsAStory(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Run(Seed{"crash", 1}, Text(&all, true))
 	require.NoError(t, err)
-	for _, want := range []string{"lead term 1", "crash", "heal", "call the roll"} {
+	for _, want := range []string{"lead term 1", "crash", "heal", "probe the members"} {
 		assert.Contains(t, short.String(), want)
 	}
 	assert.Contains(t, all.String(), "AppendRequest")

@@ -35,7 +35,7 @@ func (d *disk) restore(i image, whole bool) {
 		return
 	}
 	d.pedigree, d.hard = i.pedigree, i.hard
-	d.boot, d.lossy = d.lineage.Last().Boot, d.lossy || !same
+	d.startCount, d.lossy = d.lineage.Last().Count, d.lossy || !same
 }
 
 // lie notes what was synced before, and is not there any more.
@@ -51,7 +51,7 @@ func (d *disk) lie(before []slot) {
 // forgot reports whether an image that was put back lacked anything.
 func (d *disk) forgot() bool { return d.lossy || len(d.lies) > 0 }
 
-// imaging is a strike of Image: a disk is copied; its node may be started anew; some of the others, which may have
+// imaging is an injection of Image: a disk is copied; its node may be started anew; some of the others, which may have
 // seen that or not, are cut off while the rest goes on; then the copy is put back, and the rest dies.
 type imaging struct {
 	node   int
@@ -108,7 +108,7 @@ func (d *disk) restarts(c *cluster, count int) {
 	for range count {
 		d.begin(c, d.hands.Uint64())
 	}
-	d.boot = d.lineage.Last().Boot
+	d.startCount = d.lineage.Last().Count
 }
 
 // stage goes on with an imaging.

@@ -15,7 +15,7 @@ import (
 const readsAskedMax = 17
 
 // inquires notes a request to the leader for reads.
-func (w *witness) inquires(n *node, id raft.RequestID) {
+func (w *witness) inquires(n *node, id raft.RPCID) {
 	if id != w.inquiry {
 		w.inquiry, w.inquired = id, w.now
 	}
@@ -28,7 +28,7 @@ func (w *witness) closes(out *raft.Output) {
 		return
 	}
 	for i := range out.Answers {
-		delete(w.open, reading{ticket: out.Answers[i].Ticket})
+		delete(w.open, reading{requestID: out.Answers[i].RequestID})
 	}
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
@@ -49,7 +49,7 @@ type wallWitness struct {
 func (w *witness) shows(m *raft.Message) {
 	var wall int64
 	switch b := m.Body.(type) {
-	case raft.RollReply:
+	case raft.BootstrapProbeReply:
 		wall = b.Wall
 	case raft.VoteReply:
 		wall = b.Wall

@@ -22,7 +22,7 @@ import (
 //	G13  A read sees everything that was committed before it was asked for. (dissertation §6.4)
 //	G14  A message says who its sender is, and no more than the sender knows.
 //	G15  A transfer ends at who was named, and who came to lead after it began.
-//	G17  Who may choose hands over to the voter with the longest log among those that it heard lately. (dissertation §3.10)
+//	G17  Who may choose transfers its leadership to the voter with the longest log among those that it heard lately. (dissertation §3.10)
 //	G16  A cluster has a term once all its members hold its entry 1, and no other cluster has its id.
 
 // leadership checks a member that leads.
@@ -85,8 +85,8 @@ func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
 func (k *checker) appended(n *node, l *raft.LogWrite) {
 	for i := int(l.After.Index); i < len(n.log); i++ {
 		if i == 0 {
-			k.founded(n)
-			continue // a founding may be redone with another entry 1 until the first term
+			k.bootstrapped(n)
+			continue // a bootstrap may be redone with another entry 1 until the first term
 		}
 		s := &n.log[i]
 		for len(k.seen) <= i {
@@ -109,11 +109,11 @@ func (k *checker) appended(n *node, l *raft.LogWrite) {
 	}
 }
 
-// founded: a cluster id names one entry 1.
-func (k *checker) founded(n *node) {
-	was, known := k.foundings[n.status.Cluster]
-	k.c.holds(!known || was == n.log[0].hash, "G16", "%s takes a second founding of cluster %x", n.id, n.status.Cluster)
-	k.foundings[n.status.Cluster] = n.log[0].hash
+// bootstrapped: a cluster id names one entry 1.
+func (k *checker) bootstrapped(n *node) {
+	was, known := k.bootstraps[n.status.Cluster]
+	k.c.holds(!known || was == n.log[0].hash, "G16", "%s takes a second bootstrap of cluster %x", n.id, n.status.Cluster)
+	k.bootstraps[n.status.Cluster] = n.log[0].hash
 }
 
 // heldByAll checks the first term of a member: whoever has one proves that all hold entry 1.
@@ -263,6 +263,6 @@ func (k *checker) transferred(n *node, r *request, a raft.Answer) {
 		leader, ok := k.leaders[term]
 		led = led || ok && nodeID(leader) == a.Leader
 	}
-	k.c.holds(led && a.Leader != n.id, "G15", "%s handed over in term %d to %q, who did not come to lead", n.id, r.term, a.Leader)
-	k.c.holds(r.to == "" || r.to == a.Leader, "G15", "%s was to hand over to %s, and says that it did to %q", n.id, r.to, a.Leader)
+	k.c.holds(led && a.Leader != n.id, "G15", "%s transferred its leadership in term %d to %q, who did not come to lead", n.id, r.term, a.Leader)
+	k.c.holds(r.to == "" || r.to == a.Leader, "G15", "%s was to transfer leadership to %s, and says that it did to %q", n.id, r.to, a.Leader)
 }

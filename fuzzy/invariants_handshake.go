@@ -58,8 +58,8 @@ type hands struct {
 	redial  []sim.Time  // by node: not before
 	late    []lateHello // by node: to whom it is on its way
 
-	founding raft.Founding // of the disk's entry 1, which has the hash first
-	first    uint64
+	bootstrap raft.Bootstrap // of the disk's entry 1, which has the hash first
+	first     uint64
 }
 
 func (n *node) beginHands() {
@@ -124,7 +124,7 @@ func (n *node) judges(peer *node) bool {
 	hello := peer.handshake(peer.disk.memory).Hello(n.id, 0)
 	heard := n.hears(peer, &hello, false)
 	n.hearsLate(peer, &hello)
-	if !heard || n.disk.memory.SeenOf(peer.peer()).Boot != peer.disk.lineage.Last() {
+	if !heard || n.disk.memory.SeenOf(peer.peer()).Start != peer.disk.lineage.Last() {
 		return false // or it is not durable yet
 	}
 	n.admit(peer)
@@ -137,7 +137,7 @@ func (n *node) hears(peer *node, hello *raft.Hello, late bool) bool {
 	verdict := h.Judge(*hello)
 	n.c.check.judged(n, h, hello, &verdict)
 	n.marked(verdict.Mark)
-	if r := verdict.Refusal; r != nil {
+	if r := verdict.Rejection; r != nil {
 		n.c.stats.Refusals++
 		peer.marked(peer.handshake(peer.hands.memory).Told(*r))
 	}
@@ -149,7 +149,7 @@ func (n *node) hears(peer *node, hello *raft.Hello, late bool) bool {
 		n.hands.memory = *verdict.Memory
 		n.keep()
 	}
-	return verdict.Refusal == nil
+	return verdict.Rejection == nil
 }
 
 func (n *node) handshake(memory raft.Memory) *raft.Handshake {
@@ -159,9 +159,9 @@ func (n *node) handshake(memory raft.Memory) *raft.Handshake {
 	if len(n.disk.log) > 0 {
 		if first := n.disk.log[0].hash; n.hands.first != first { // to decode it each time takes long
 			n.hands.first = first
-			n.hands.founding, _ = n.disk.founding()
+			n.hands.bootstrap, _ = n.disk.bootstrap()
 		}
-		h.Cluster, h.Founder, h.Config = n.hands.founding.Cluster, n.hands.founding.Founder, n.hands.founding.Configuration
+		h.Cluster, h.Bootstrapper, h.Config = n.hands.bootstrap.Cluster, n.hands.bootstrap.Bootstrapper, n.hands.bootstrap.Configuration
 	}
 	return h
 }
@@ -172,8 +172,8 @@ func (n *node) untold(peer *node) bool {
 	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
 	}
-	r := n.handshake(n.disk.memory).Judge(peer.handshake(peer.disk.memory).Hello(n.id, 0)).Refusal
-	return r != nil && r.Reason == raft.RefusedUntold
+	r := n.handshake(n.disk.memory).Judge(peer.handshake(peer.disk.memory).Hello(n.id, 0)).Rejection
+	return r != nil && r.Reason == raft.RejectUnknownStart
 }
 
 // keep gives the disk the memory to write.

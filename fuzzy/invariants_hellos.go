@@ -12,7 +12,7 @@ import (
 //	I3  Who meets a member of its configuration that durably remembers a later life of its disk marks its store, if its record of starts reaches back so far.
 //	I4  What is remembered of a member, and what it is known to remember, grows, and is not forgotten for strangers.
 //	I5  A record of starts that does not count up one by one is refused.
-//	I6  Who holds entry 1 refuses its founder with an emptied disk.
+//	I6  Who holds entry 1 refuses its bootstrapper with an emptied disk.
 
 // lateHello is a Hello that is overtaken by others of its sender.
 type lateHello struct {
@@ -43,9 +43,9 @@ func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 
 // judged checks a verdict about a Hello.
 func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict *raft.Verdict) {
-	emptied := h.Founder.ID == hello.From.ID && h.Founder.Incarnation != hello.From.Incarnation
-	if emptied && verdict.Refusal == nil {
-		k.broken("I6", "%s takes %s, whose emptied disk founded the cluster", n.id, hello.From.ID)
+	emptied := h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
+	if emptied && verdict.Rejection == nil {
+		k.broken("I6", "%s takes %s, whose emptied disk bootstrapped the cluster", n.id, hello.From.ID)
 	}
 	if m := verdict.Memory; m != nil {
 		k.remembers(n, h, m)
@@ -56,14 +56,14 @@ func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict 
 func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
 	for _, m := range h.Config.Members {
 		was, is := h.Memory.SeenOf(m.Peer()), after.SeenOf(m.Peer())
-		if is.Boot.Boot < was.Boot.Boot || is.Term < was.Term {
-			k.broken("I4", "%s remembers %v in term %d of %s, and did %v in term %d", n.id, is.Boot, is.Term, m.ID, was.Boot, was.Term)
+		if is.Start.Count < was.Start.Count || is.Term < was.Term {
+			k.broken("I4", "%s remembers %v in term %d of %s, and did %v in term %d", n.id, is.Start, is.Term, m.ID, was.Start, was.Term)
 		}
 	}
 	for _, was := range h.Memory.Confirmed {
 		i := slices.IndexFunc(after.Confirmed, func(s raft.Sighting) bool { return s.Peer == was.Peer })
-		if includes(&h.Config, was.Peer) && (i < 0 || after.Confirmed[i].Boot.Boot < was.Boot.Boot) {
-			k.broken("I4", "%s forgets that %s remembers %v", n.id, was.Peer.ID, was.Boot)
+		if includes(&h.Config, was.Peer) && (i < 0 || after.Confirmed[i].Start.Count < was.Start.Count) {
+			k.broken("I4", "%s forgets that %s remembers %v", n.id, was.Peer.ID, was.Start)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (k *checker) told(by, n *node) {
 		return
 	}
 	config, seen := n.handshake(n.disk.memory).Config, by.disk.memory.SeenOf(n.peer())
-	reaches := seen.Boot.Boot >= n.disk.lineage[0].Boot || n.disk.hard.Term < seen.Term
+	reaches := seen.Start.Count >= n.disk.lineage[0].Count || n.disk.hard.Term < seen.Term
 	if reaches && includes(&config, by.peer()) {
 		k.broken("I3", "%s is told by %s of a later life of its disk, and does not mark its store", n.id, by.id)
 	}
@@ -83,7 +83,7 @@ func (k *checker) told(by, n *node) {
 // forged has a node judge a Hello with a record of starts that nobody can have.
 func (k *checker) forged(n *node, hello raft.Hello) {
 	hello.Lineage = append(slices.Clone(hello.Lineage), hello.Lineage.Last())
-	if n.handshake(n.hands.memory).Judge(hello).Refusal == nil {
+	if n.handshake(n.hands.memory).Judge(hello).Rejection == nil {
 		k.broken("I5", "%s takes a record of starts with the same one twice", n.id)
 	}
 }
@@ -99,7 +99,7 @@ func (n *node) crowd(strangers int) {
 		incarnation := raft.Incarnation(n.disk.hands.Uint64() | 1)
 		hello := raft.Hello{
 			ClusterName: h.ClusterName, Cluster: h.Cluster, From: raft.Peer{ID: raft.NodeID(fmt.Sprintf("stranger %d", i)), Incarnation: incarnation},
-			Expected: n.peer(), Boot: 1, Term: 1, Lineage: raft.Lineage{}.Begin(uint64(incarnation)),
+			Expected: n.peer(), StartCount: 1, Term: 1, Lineage: raft.Lineage{}.Begin(uint64(incarnation)),
 		}
 		verdict := h.Judge(hello)
 		n.c.check.judged(n, h, &hello, &verdict)

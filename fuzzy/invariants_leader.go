@@ -41,7 +41,7 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 func (k *checker) serves(n *node, out *raft.Output) {
 	for i := range out.Answers {
 		if a := &out.Answers[i]; a.Kind == raft.AnswerReadSafe {
-			k.confirmed(n, reading{ticket: a.Ticket})
+			k.confirmed(n, reading{requestID: a.RequestID})
 		}
 	}
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
@@ -55,13 +55,13 @@ func (k *checker) serves(n *node, out *raft.Output) {
 
 func (k *checker) confirmed(n *node, r reading) {
 	floor, known := n.seen.reads[r]
-	if !known && r.ticket > 0 {
-		k.broken("G13", "%s serves ticket %d, which nobody asked of it as the leader of term %d", n.id, r.ticket, n.status.Term)
+	if !known && r.requestID > 0 {
+		k.broken("G13", "%s serves request %d, which nobody asked of it as the leader of term %d", n.id, r.requestID, n.status.Term)
 	}
 	if !known {
 		return
 	}
-	if r.ticket > 0 {
+	if r.requestID > 0 {
 		delete(n.seen.reads, r) // a forwarded one may be asked for again, late
 	}
 	all, answered := voters(&n.status.Config, func(i int, p raft.Peer) bool {
@@ -76,24 +76,24 @@ func (k *checker) confirmed(n *node, r reading) {
 func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	open := w.transfer
-	w.handOverMax = max(w.handOverMax, 3*n.timeout()+8*slowestAck(n))
+	w.transferMax = max(w.transferMax, 3*n.timeout()+8*slowestAck(n))
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if open > 0 && a.Kind == raft.AnswerAccepted {
-			k.broken("G15", "%s takes a proposal while it hands over", n.id)
+			k.broken("G15", "%s takes a proposal while it transfers its leadership", n.id)
 		}
-		if a.Ticket == w.transfer {
+		if a.RequestID == w.transfer {
 			w.transfer, open = 0, 0 // what it takes after that answer it may take
 		}
 	}
-	if w.transfer > 0 && w.now-w.since >= w.handOverMax {
-		k.broken("G15", "%s has been handing over for %v", n.id, time.Duration(w.now-w.since))
+	if w.transfer > 0 && w.now-w.since >= w.transferMax {
+		k.broken("G15", "%s has been transferring the leadership for %v", n.id, time.Duration(w.now-w.since))
 	}
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)
-		if ok && !slices.ContainsFunc(out.Answers, func(a raft.Answer) bool { return a.Ticket == t.Ticket }) {
-			w.transfer, w.since, w.handOverMax = t.Ticket, w.now, 3*n.timeout()+8*slowestAck(n)
-			if r := k.c.work.request(t.Ticket); r != nil {
+		if ok && !slices.ContainsFunc(out.Answers, func(a raft.Answer) bool { return a.RequestID == t.RequestID }) {
+			w.transfer, w.since, w.transferMax = t.RequestID, w.now, 3*n.timeout()+8*slowestAck(n)
+			if r := k.c.work.request(t.RequestID); r != nil {
 				r.term = s.Term
 			}
 		}
@@ -129,7 +129,7 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	return f
 }
 
-// chooses checks to whom a leader hands over if it may choose. What it learns in the step itself only makes its
+// chooses checks to whom a leader transfers its leadership if it may choose. What it learns in the step itself only makes its
 // choice better.
 func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
 	for _, e := range events {
@@ -137,18 +137,18 @@ func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittes
 			return
 		}
 	}
-	for i := range out.Notes {
-		if note := &out.Notes[i]; note.Kind == raft.NoteTransfer {
+	for i := range out.Trace {
+		if event := &out.Trace[i]; event.Kind == raft.TraceTransfer {
 			for j := range n.status.Peers {
-				if p := &n.status.Peers[j]; p.ID == note.Peer && p.Match < fittest.match {
-					k.broken("G17", "%s hands over to %s, which has %d entries; another has %d", n.id, p.ID, p.Match, fittest.match)
+				if p := &n.status.Peers[j]; p.ID == event.Peer && p.Match < fittest.match {
+					k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n.id, p.ID, p.Match, fittest.match)
 				}
 			}
 		}
 	}
 	for i := range out.Answers {
 		if out.Answers[i].Refusal == raft.RefusedNoTarget {
-			k.broken("G17", "%s finds nobody to hand over to, and hears who has %d entries", n.id, fittest.match)
+			k.broken("G17", "%s finds nobody to transfer to, and hears who has %d entries", n.id, fittest.match)
 		}
 	}
 }
@@ -165,22 +165,22 @@ func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 	if _, ok := m.Body.(raft.TimeoutNow); !ok {
 		return
 	}
-	// Another hand-over may follow one that was given up, so each TimeoutNow counts.
+	// Another transfer may follow one that was given up, so each TimeoutNow counts.
 	w := &n.seen
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
-	w.told = s.HandingOverUntil
+	w.told = s.TransferringUntil
 	to, member := s.Config.Member(m.To.ID)
-	k.c.holds(member && to.Kind == raft.Voter, "G15", "%s hands over to %s, which is no voter", n.id, m.To.ID)
+	k.c.holds(member && to.Kind == raft.Voter, "G15", "%s transfers its leadership to %s, which is no voter", n.id, m.To.ID)
 	for i := range s.Peers {
 		if p := &s.Peers[i]; p.ID == m.To.ID {
-			k.c.holds(p.Match == s.Last.Index, "G15", "%s hands over to %s, which has %d of %d entries", n.id, p.ID, p.Match, s.Last.Index)
+			k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has %d of %d entries", n.id, p.ID, p.Match, s.Last.Index)
 		}
 	}
 }
 
 // settled checks the answers that end a proposal: H4 and N11.
 func (k *checker) settled(n *node, out *raft.Output) {
-	handed := max(n.applyTo.Index, out.Apply.Index)
+	applying := max(n.applyTo.Index, out.Apply.Index)
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		switch i := a.ID.Index; a.Kind {
@@ -191,8 +191,8 @@ func (k *checker) settled(n *node, out *raft.Output) {
 			}
 		case raft.AnswerUnknown:
 			_, there := at(n.log, i)
-			handedOut := there && i > 0 && i <= handed && n.log[i-1].entry.ID() == a.ID
-			if handedOut {
+			isApplying := there && i > 0 && i <= applying && n.log[i-1].entry.ID() == a.ID
+			if isApplying {
 				k.broken("N11", "%s says that the fate of %v is unknown, and applies it", n.id, a.ID)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
 //
-//	N32  What is counted is what is there: a leader's proposals and their bytes are those of its term that are not handed out, its reads those without an answer.
+//	N32  What is counted is what is there: a leader's proposals and their bytes are those of its term that are not being applied, its reads those without an answer.
 //	N33  Nothing is refused for a limit that is not reached, and nothing is taken beyond one.
 //	N34  Nothing in flight is zero bytes, and something is more than none.
 //
@@ -23,11 +23,11 @@ func (k *checker) limits(n *node, before *raft.CoreStatus, events []raft.Event, 
 
 func (k *checker) bounds(n *node) {
 	s, limits := &n.status, &k.c.profile.Limits
-	if s.Outstanding > limits.ProposalsMax {
-		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Outstanding, limits.ProposalsMax)
+	if s.Pending > limits.ProposalsMax {
+		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Pending, limits.ProposalsMax)
 	}
-	if last := commandBytesMin + k.c.profile.Load.BytesMax; s.OutstandingBytes >= limits.ProposalBytesMax+last {
-		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n.id, s.OutstandingBytes, limits.ProposalBytesMax)
+	if last := commandBytesMin + k.c.profile.Load.BytesMax; s.PendingBytes >= limits.ProposalBytesMax+last {
+		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n.id, s.PendingBytes, limits.ProposalBytesMax)
 	}
 	if s.Reads > limits.ProposalsMax {
 		k.broken("N10", "%s: %d reads wait, over the limit of %d", n.id, s.Reads, limits.ProposalsMax)
@@ -50,34 +50,34 @@ func (k *checker) bounds(n *node) {
 // largest is what the largest entry takes, by the estimate of a core: that spreads what is between two marks
 // of its log evenly, so that each entry has its share of entry 1.
 func largest(n *node) int {
-	return commandBytesMin + n.c.profile.Load.BytesMax + raft.RecordOverheadBytes + foundingBytesMax/len(n.log)
+	return commandBytesMin + n.c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/len(n.log)
 }
 
-// foundingBytesMax is more than entry 1 takes.
-const foundingBytesMax = 4000
+// bootstrapBytesMax is more than entry 1 takes.
+const bootstrapBytesMax = 4000
 
-// counted checks a leader's proposals: the commands of its own term that are not handed out to be applied.
+// counted checks a leader's proposals: the commands of its own term that are not being applied yet.
 func (k *checker) counted(n *node, out *raft.Output) {
 	s := &n.status
 	if s.Role != raft.Leader || n.seen.closed {
-		if s.Outstanding != 0 || s.OutstandingBytes != 0 {
-			k.broken("N32", "%s counts %d proposals of %d bytes, and takes none", n.id, s.Outstanding, s.OutstandingBytes)
+		if s.Pending != 0 || s.PendingBytes != 0 {
+			k.broken("N32", "%s counts %d proposals of %d bytes, and takes none", n.id, s.Pending, s.PendingBytes)
 		}
 		return
 	}
 	if s.Reads > len(n.seen.open) {
 		k.broken("N32", "%s counts %d reads, and %d were asked for and not answered", n.id, s.Reads, len(n.seen.open))
 	}
-	handed := max(n.applyTo.Index, out.Apply.Index, n.seen.office)
+	applying := max(n.applyTo.Index, out.Apply.Index, n.seen.office)
 	var from slot
-	if handed > 0 {
-		from = n.log[handed-1]
+	if applying > 0 {
+		from = n.log[applying-1]
 	}
 	last := n.log[len(n.log)-1]
 	commands, payload := int(last.commands-from.commands), int(last.payload-from.payload)
-	if s.Outstanding != commands || s.OutstandingBytes != payload {
-		k.broken("N32", "%s counts %d proposals of %d bytes; its log has %d of %d bytes that are not handed out",
-			n.id, s.Outstanding, s.OutstandingBytes, commands, payload)
+	if s.Pending != commands || s.PendingBytes != payload {
+		k.broken("N32", "%s counts %d proposals of %d bytes; its log has %d of %d bytes that are not being applied",
+			n.id, s.Pending, s.PendingBytes, commands, payload)
 	}
 }
 
@@ -87,7 +87,7 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 	taken, bytes, reads := 0, 0, readsAmong(events)
 	for i := range out.Answers {
 		a := &out.Answers[i]
-		r := k.c.work.request(a.Ticket)
+		r := k.c.work.request(a.RequestID)
 		if r == nil {
 			return // N11 says so
 		}
@@ -108,12 +108,12 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 				k.broken("N33", "%s has no room for a read beside %d, and its leader has not said so", n.id, before.Reads)
 			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == writeRequest:
-			full := before.Outstanding+taken >= limits.ProposalsMax ||
-				before.OutstandingBytes+bytes >= limits.ProposalBytesMax ||
+			full := before.Pending+taken >= limits.ProposalsMax ||
+				before.PendingBytes+bytes >= limits.ProposalBytesMax ||
 				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(limits.UnappliedMax)
 			passing := before.Role != raft.Leader && s.Role != raft.Leader // it led within this step alone
 			if !full && !passing {
-				k.broken("N33", "%s has no room for a write beside %d of %d bytes", n.id, before.Outstanding, before.OutstandingBytes)
+				k.broken("N33", "%s has no room for a write beside %d of %d bytes", n.id, before.Pending, before.PendingBytes)
 			}
 		}
 	}
@@ -146,8 +146,8 @@ func readsAmong(events []raft.Event) (reads int) {
 	return reads
 }
 
-// request returns what was asked with a ticket, or nil.
-func (w *workload) request(t raft.Ticket) *request {
+// request returns what was asked with a request id, or nil.
+func (w *workload) request(t raft.RequestID) *request {
 	if t == 0 || int(t) >= len(w.requests) {
 		return nil
 	}
@@ -160,8 +160,8 @@ func (l *liveness) relieved() {
 	for _, n := range l.members() {
 		s := &n.status
 		waits := s.Reads > 0 && l.counts(n) // who hears the leader, and does not reach it, may wait for an answer
-		l.c.mustHold(s.Outstanding == 0 && s.OutstandingBytes == 0 && !waits, "L10",
-			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n.id, s.Outstanding, s.OutstandingBytes, s.Reads)
+		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
+			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n.id, s.Pending, s.PendingBytes, s.Reads)
 		for i := range s.Peers {
 			p := &s.Peers[i]
 			other := l.c.nodes[index(p.ID)]

@@ -15,7 +15,7 @@ var limitBreaches = []struct {
 }{
 	{"N10", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.Reads = 1 << 20 }},
 	{"N10", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
-		n.status.Outstanding, n.status.OutstandingBytes = 2, 1<<30
+		n.status.Pending, n.status.PendingBytes = 2, 1<<30
 	}},
 	{"N10", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
 		n.status.Peers[0].Inflight, n.status.Peers[0].InflightBytes = 2, 1<<30
@@ -26,26 +26,26 @@ var limitBreaches = []struct {
 	{"N34", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
 		n.status.Peers[0].Inflight, n.status.Peers[0].InflightBytes = 1, 0
 	}},
-	{"N32", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.OutstandingBytes++ }},
-	{"N32", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.Outstanding++ }},
+	{"N32", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.PendingBytes++ }},
+	{"N32", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) { n.status.Pending++ }},
 	{"N32", func(_ *cluster, n *node, _ *raft.CoreStatus, _ *raft.Output) {
-		n.status.Role, n.status.Outstanding = raft.Follower, 1
+		n.status.Role, n.status.Pending = raft.Follower, 1
 	}},
 	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
 		t := c.work.write(n, 0, 1)
-		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedOverloaded}}
+		out.Answers = []raft.Answer{{RequestID: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedOverloaded}}
 	}},
 	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
 		t := c.work.write(n, 0, 1)
-		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedTooLarge}}
+		out.Answers = []raft.Answer{{RequestID: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedTooLarge}}
 	}},
 	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
 		t := c.work.read(n, 0, 0)
-		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedOverloaded}}
+		out.Answers = []raft.Answer{{RequestID: t, Kind: raft.AnswerRefused, Refusal: raft.RefusedOverloaded}}
 	}},
 	{"N33", func(c *cluster, n *node, _ *raft.CoreStatus, out *raft.Output) {
 		t := c.work.write(n, 0, 1)
-		out.Answers = []raft.Answer{{Ticket: t, Kind: raft.AnswerAccepted, ID: raft.EntryID{Index: 1 << 20}}}
+		out.Answers = []raft.Answer{{RequestID: t, Kind: raft.AnswerAccepted, ID: raft.EntryID{Index: 1 << 20}}}
 	}},
 }
 
@@ -65,7 +65,7 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 // A leader that was elected in the quiet may wait for the answer to its first append.
 func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
 	c, lead, _ := running(t)
-	lead.status.Outstanding, lead.status.OutstandingBytes, lead.status.Reads = 0, 0, 0
+	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
 	lead.status.Peers[0].Inflight = 1
 	c.live = &liveness{c: c, core: 7, leader: lead, quieted: lead.status.Term - 1}
 	c.live.relieved()
@@ -75,14 +75,14 @@ func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
 // Nothing may be left behind when the load has gone.
 func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	for _, leave := range []func(s *raft.CoreStatus){
-		func(s *raft.CoreStatus) { s.Outstanding = 1 },
-		func(s *raft.CoreStatus) { s.OutstandingBytes = 1 },
+		func(s *raft.CoreStatus) { s.Pending = 1 },
+		func(s *raft.CoreStatus) { s.PendingBytes = 1 },
 		func(s *raft.CoreStatus) { s.Reads = 1 },
 		func(s *raft.CoreStatus) { s.Peers[0].Inflight = 1 },
 		func(s *raft.CoreStatus) { s.Peers[0].InflightBytes = 1 },
 	} {
 		c, lead, _ := running(t)
-		lead.status.Outstanding, lead.status.OutstandingBytes, lead.status.Reads = 0, 0, 0
+		lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
 		for i := range lead.status.Peers {
 			lead.status.Peers[i].Inflight, lead.status.Peers[i].InflightBytes = 0, 0
 		}

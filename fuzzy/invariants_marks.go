@@ -123,7 +123,7 @@ func (k *checker) silent(n *node, out *raft.Output) {
 	for i := range out.Answers {
 		switch out.Answers[i].Kind {
 		case raft.AnswerReadSafe, raft.AnswerTransferred:
-			k.broken("N24", "%s is marked, and answers ticket %d", n.id, out.Answers[i].Ticket)
+			k.broken("N24", "%s is marked, and answers request %d", n.id, out.Answers[i].RequestID)
 		}
 	}
 	var said []raft.Message

@@ -14,7 +14,7 @@ import (
 //	N4   The log has no hole, its terms never fall, and applied ≤ commit ≤ last. (§5.3)
 //	N5   What is applied is what was committed, whole and in order. (§5.3)
 //	N6   What a message promises is durable when the message leaves. (Figure 2: "before responding to RPCs")
-//	N7   Only voters of the configuration in use campaign or lead, and a blank member has no term. (dissertation §4.2.1)
+//	N7   Only voters of the configuration in use campaign or lead, and an uninitialized member has no term. (dissertation §4.2.1)
 //	N8   A leader never overwrites or deletes entries of its log; nobody truncates what is committed. (Figure 3)
 //	N9   The configuration in use is the newest one in the log. (dissertation §4.1)
 //	N10  What is in flight stays within its limits.
@@ -188,9 +188,9 @@ func (k *checker) leaves(n *node, m *raft.Message) {
 		k.acknowledges(n, m, b.Match)
 	case raft.HeartbeatReply:
 		k.acknowledges(n, m, b.Match)
-	case raft.FoundReply:
+	case raft.BootstrapReply:
 		if len(n.disk.log) == 0 {
-			k.broken("N6", "%s acknowledges a founding that is not durable", n.id)
+			k.broken("N6", "%s acknowledges a bootstrap that is not durable", n.id)
 		}
 	case raft.AppendRequest:
 		k.leads(n, m, b.Commit)
@@ -230,7 +230,7 @@ func (k *checker) configuration(n *node, out *raft.Output) {
 	if out.Config == nil || len(n.log) == 0 {
 		return
 	}
-	f, err := raft.DecodeFounding(n.log[0].entry.Data)
+	f, err := raft.DecodeBootstrap(n.log[0].entry.Data)
 	k.c.holds(err == nil && slices.Equal(f.Configuration.Members, out.Config.Members) &&
 		slices.Equal(f.Configuration.Members, n.status.Config.Members), "N9",
 		"%s uses another configuration than its log names", n.id)
@@ -250,7 +250,7 @@ const (
 // answered checks an answer against what was asked.
 func (k *checker) answered(n *node, r *request, a raft.Answer) {
 	if r.node != n || r.life != n.life {
-		k.broken("N11", "%s answers ticket %d of another", n.id, a.Ticket)
+		k.broken("N11", "%s answers request %d of another", n.id, a.RequestID)
 	}
 	legal := false
 	was := r.state
@@ -273,6 +273,6 @@ func (k *checker) answered(n *node, r *request, a raft.Answer) {
 		k.transferred(n, r, a)
 	}
 	if !legal {
-		k.broken("N11", "%s answers ticket %d with %d after state %d", n.id, a.Ticket, a.Kind, was)
+		k.broken("N11", "%s answers request %d with %d after state %d", n.id, a.RequestID, a.Kind, was)
 	}
 }

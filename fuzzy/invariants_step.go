@@ -40,7 +40,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	k.patient(n, before, events, out)
 	k.replies(n, before, events, out)
 	k.refuses(n, before, events, out)
-	k.founds(n, before, out)
+	k.checkBootstraps(n, before, out)
 	if s := &n.status; s.Role == raft.Leader {
 		k.office(n, before)
 		if before.Role == raft.Leader && before.Term == s.Term {
@@ -55,7 +55,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	k.says(n, out)
 }
 
-// says notes what a step wants to be said.
+// says records what a step wants to be said.
 func (k *checker) says(n *node, out *raft.Output) {
 	n.seen.says(n, out)
 	if n.seen.reused {
@@ -134,16 +134,16 @@ func older(a, b raft.EntryID) bool { return a.Term < b.Term || a.Term == b.Term 
 func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	leads := s.Role == raft.Leader || before.Role == raft.Leader
-	for i := range out.Notes {
-		switch note := &out.Notes[i]; note.Kind {
-		case raft.NoteVoteGranted, raft.NotePreVoteGranted, raft.NotePreCampaign, raft.NoteCampaign, raft.NoteSteppedDown:
+	for i := range out.Trace {
+		switch event := &out.Trace[i]; event.Kind {
+		case raft.TraceVoteGranted, raft.TracePreVoteGranted, raft.TracePreCampaign, raft.TraceCampaign, raft.TraceSteppedDown:
 			w.cause = w.now
-		case raft.NoteLeader:
+		case raft.TraceLeader:
 			leads = true
-		case raft.NoteVoteDenied, raft.NotePreVoteDenied:
+		case raft.TraceVoteDenied, raft.TracePreVoteDenied:
 			hears := leads || w.beat > 0 && w.reign >= before.Term && w.now-w.beat < n.timeout()
-			if note.Reason == raft.DeniedHearsLeader && !hears {
-				k.broken("N14", "%s tells %s that it hears a leader of term %d, and has heard none for %v", n.id, note.Peer,
+			if event.Reason == raft.DeniedHearsLeader && !hears {
+				k.broken("N14", "%s tells %s that it hears a leader of term %d, and has heard none for %v", n.id, event.Peer,
 					before.Term, time.Duration(w.now-w.beat))
 			}
 		}
@@ -174,9 +174,9 @@ const waitsMax = 64
 // waits checks how long a member waits for a leader, or for the answers to its own attempts.
 func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
-	for i := range out.Notes {
-		if note := &out.Notes[i]; note.Kind == raft.NoteCampaign {
-			w.attempts.stood[note.Term] = w.now
+	for i := range out.Trace {
+		if event := &out.Trace[i]; event.Kind == raft.TraceCampaign {
+			w.attempts.stood[event.Term] = w.now
 		}
 	}
 	wait := s.Election.Wait
@@ -264,7 +264,7 @@ func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, 
 	k.broken("N16", "%s votes for %s in term %d, and was not asked to", n.id, grant.To.ID, grant.Term)
 }
 
-// refuses checks that messages for others leave no trace but a note, and that no message was changed.
+// refuses checks that messages for others leave nothing but a trace event, and that no message was changed.
 func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	strays := 0
 	for _, e := range events {
@@ -281,8 +281,8 @@ func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event,
 			}
 		}
 	}
-	for i := range out.Notes {
-		if out.Notes[i].Kind == raft.NoteRefused {
+	for i := range out.Trace {
+		if out.Trace[i].Kind == raft.TraceRefused {
 			strays--
 		}
 	}
@@ -295,10 +295,10 @@ func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event,
 func (n *node) strange(before *raft.CoreStatus, m *raft.Message) bool {
 	nowhere := raft.ClusterID{}
 	switch m.Body.(type) {
-	case raft.RollCall:
+	case raft.BootstrapProbe:
 		return m.To.ID != n.id || m.To.Incarnation != 0 && m.To != n.peer()
-	case raft.RollReply, raft.FoundRequest, raft.FoundReply:
-		return m.To != n.peer() // founding tells clusters apart by itself
+	case raft.BootstrapProbeReply, raft.BootstrapRequest, raft.BootstrapReply:
+		return m.To != n.peer() // bootstrap tells clusters apart by itself
 	}
 	ours := n.status.Cluster
 	foreign := m.Cluster != nowhere && m.Cluster != ours && ours != nowhere && ours == before.Cluster
@@ -318,21 +318,21 @@ func whole(a *raft.AppendRequest) bool {
 	return last == a.Last
 }
 
-// founds checks who takes entry 1: a blank member if it was started with the same list, and a founder once all
-// have said, in the present roll, that they are blank.
-func (k *checker) founds(n *node, before *raft.CoreStatus, out *raft.Output) {
+// checkBootstraps checks who takes entry 1: an uninitialized member if it was started with the same list, and a bootstrapper once all
+// have said, in the present probe, that they are uninitialized.
+func (k *checker) checkBootstraps(n *node, before *raft.CoreStatus, out *raft.Output) {
 	l := out.Write.Log
 	if l == nil || before.Term > 0 || len(l.Entries) == 0 {
 		return
 	}
-	k.c.holds(!before.Blank || n.given.SameList(n.status.Config), "G16",
-		"%s takes part in a founding with another list of members than its own", n.id)
-	if n.status.Founder != n.peer() {
+	k.c.holds(!before.Uninitialized || n.given.SameList(n.status.Config), "G16",
+		"%s takes part in a bootstrap with another list of members than its own", n.id)
+	if n.status.Bootstrapper != n.peer() {
 		return
 	}
 	for _, m := range n.status.Config.Members {
-		blank := m.ID == n.id || n.seen.blanks>>index(m.ID)&1 == 1
-		k.c.holds(blank, "G16", "%s founds a cluster before %s has answered its roll", n.id, m.ID)
+		uninitialized := m.ID == n.id || n.seen.uninitialized>>index(m.ID)&1 == 1
+		k.c.holds(uninitialized, "G16", "%s bootstraps a cluster before %s has answered its probe", n.id, m.ID)
 	}
 }
 

@@ -20,7 +20,7 @@ func given(m *raft.Message) []raft.Event { return []raft.Event{raft.Received{Mes
 // lateAndPrompt makes a member one that should have stood a moment ago, unless both of these answers to its own
 // attempts come in one step: the first lengthens its wait, and the second ends that.
 func lateAndPrompt(n, other *node, before *raft.CoreStatus) []raft.Event {
-	w, round := &n.seen, raft.RequestID{Boot: 1, Counter: 7}
+	w, round := &n.seen, raft.RPCID{StartCount: 1, Counter: 7}
 	w.cause = w.now - 2*n.timeout() - 1
 	w.attempts.rounds[round], w.attempts.asked[before.Term] = w.now-n.timeout()-1, w.now-n.timeout()
 	late := given(message(other, n, before.Term, raft.PreVoteReply{ID: round}))
@@ -33,7 +33,7 @@ func linkReturns(k *checker, n *node, before *raft.CoreStatus, out *raft.Output,
 	w := &n.seen
 	before.Election.Wait, before.Durable = 8*n.timeout(), raft.HardState{Term: before.Term}
 	n.status.Durable = raft.HardState{Term: before.Term, Vote: n.peer()}
-	w.attempts.rounds[raft.RequestID{Boot: 1, Counter: 7}] = w.now - 2*n.timeout()
+	w.attempts.rounds[raft.RPCID{StartCount: 1, Counter: 7}] = w.now - 2*n.timeout()
 	w.attempts.stood[before.Term] = w.now - took
 	k.conversation(n, before, []raft.Event{raft.PeerUp{}, raft.Persisted{}}, out)
 	*before = n.status
@@ -59,12 +59,12 @@ var ofFollower = []stepBreach{
 	}},
 	{"N14", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.seen.beat = n.seen.now - n.timeout()
-		out.Notes = []raft.Note{{Kind: raft.NotePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
+		out.Trace = []raft.TraceEvent{{Kind: raft.TracePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
 		return nil
 	}},
 	{"N14", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // of an earlier term
 		n.seen.beat, n.seen.reign = n.seen.now, before.Term-1
-		out.Notes = []raft.Note{{Kind: raft.NotePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
+		out.Trace = []raft.TraceEvent{{Kind: raft.TracePreVoteDenied, Peer: other.id, Reason: raft.DeniedHearsLeader}}
 		return nil
 	}},
 	{"N15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
@@ -97,7 +97,7 @@ var ofFollower = []stepBreach{
 		linkReturns(k, n, before, out, n.timeout())
 		n.seen.now++
 		n.status.Election.Wait = 2 * n.timeout() // by an answer to a request from before
-		return given(message(other, n, before.Term, raft.PreVoteReply{ID: raft.RequestID{Boot: 1, Counter: 7}}))
+		return given(message(other, n, before.Term, raft.PreVoteReply{ID: raft.RPCID{StartCount: 1, Counter: 7}}))
 	}},
 	{"N31", func(k *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		linkReturns(k, n, before, out, n.timeout())
@@ -118,7 +118,7 @@ var ofFollower = []stepBreach{
 		return given(m)
 	}},
 	{"N19", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
-		m := message(other, n, before.Term, raft.RollCall{})
+		m := message(other, n, before.Term, raft.BootstrapProbe{})
 		m.To = raft.Peer{ID: other.id}
 		return given(m)
 	}},
@@ -128,20 +128,20 @@ var ofFollower = []stepBreach{
 		return given(message(other, n, before.Term, a))
 	}},
 	{"N21", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
-		n.seen.earlier = raft.RequestID{Boot: 7}
-		out.Send = []raft.Message{*message(n, other, before.Term, raft.ReadRequest{ID: raft.RequestID{Boot: 6, Counter: 9}})}
+		n.seen.earlier = raft.RPCID{StartCount: 7}
+		out.Send = []raft.Message{*message(n, other, before.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 6, Counter: 9}})}
 		return nil
 	}},
 	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
-		before.Term, before.Blank, n.status.Term = 0, true, 0
+		before.Term, before.Uninitialized, n.status.Term = 0, true, 0
 		n.given = raft.NewConfiguration(n.given.Members[1:])
 		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry}}
 		return nil
 	}},
 	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
-		before.Term, n.status.Founder = 0, n.peer()
+		before.Term, n.status.Bootstrapper = 0, n.peer()
 		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry}}
-		n.status.Term, n.seen.blanks = 0, 0
+		n.status.Term, n.seen.uninitialized = 0, 0
 		return nil
 	}},
 }
@@ -173,21 +173,21 @@ var ofLeader = []stepBreach{
 		return nil
 	}},
 	{"G13", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
-		out.Answers = []raft.Answer{{Ticket: 1 << 20, Kind: raft.AnswerReadSafe}}
-		return []raft.Event{raft.ReadRequested{Ticket: 1 << 20}}
+		out.Answers = []raft.Answer{{RequestID: 1 << 20, Kind: raft.AnswerReadSafe}}
+		return []raft.Event{raft.ReadRequested{RequestID: 1 << 20}}
 	}},
 	{"G13", func(_ *checker, _, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // asked of a follower
-		out.Answers = []raft.Answer{{Ticket: 1 << 20, Kind: raft.AnswerReadSafe}}
+		out.Answers = []raft.Answer{{RequestID: 1 << 20, Kind: raft.AnswerReadSafe}}
 		return nil
 	}},
 	{"G13", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
-		id := raft.RequestID{Boot: 1, Counter: 1 << 40}
+		id := raft.RPCID{StartCount: 1, Counter: 1 << 40}
 		out.Send = []raft.Message{*message(n, other, before.Term, raft.ReadReply{ID: id, OK: true})}
 		return given(message(other, n, before.Term, raft.ReadRequest{ID: id}))
 	}},
 	{"G15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.seen.transfer, n.seen.since = 1<<20, n.seen.now
-		out.Answers = []raft.Answer{{Ticket: 1<<20 + 1, Kind: raft.AnswerAccepted}}
+		out.Answers = []raft.Answer{{RequestID: 1<<20 + 1, Kind: raft.AnswerAccepted}}
 		return nil
 	}},
 	{"G15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
@@ -235,10 +235,10 @@ func TestInvariants_AConfirmedReadIsSound(t *testing.T) {
 	c, n, other := running(t)
 	before, out := n.status, raft.Output{}
 	n.seen.now = n.now().Mono
-	ticket, round := raft.Ticket(1<<20), raft.RequestID{Boot: 1, Counter: 1 << 40}
+	requestID, round := raft.RequestID(1<<20), raft.RPCID{StartCount: 1, Counter: 1 << 40}
 	out.Send = []raft.Message{*message(n, other, before.Term, raft.Heartbeat{Round: round})}
-	c.check.conversation(n, &before, []raft.Event{raft.ReadRequested{Ticket: ticket}}, &out)
-	out = raft.Output{Answers: []raft.Answer{{Ticket: ticket, Kind: raft.AnswerReadSafe}}}
+	c.check.conversation(n, &before, []raft.Event{raft.ReadRequested{RequestID: requestID}}, &out)
+	out = raft.Output{Answers: []raft.Answer{{RequestID: requestID, Kind: raft.AnswerReadSafe}}}
 	c.check.conversation(n, &before, given(message(other, n, before.Term, raft.HeartbeatReply{Round: round})), &out)
 	assert.Nil(t, c.failure)
 }

@@ -105,7 +105,7 @@ var nodeBreaches = []breach{
 	}},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
 		follower.disk.log = nil
-		k.leaves(follower, message(follower, lead, 0, raft.FoundReply{}))
+		k.leaves(follower, message(follower, lead, 0, raft.BootstrapReply{}))
 	}},
 	{"N6", func(_ *cluster, k *checker, lead, follower *node) {
 		k.leaves(follower, message(follower, lead, lead.hard.Term-1, raft.ReadReply{}))
@@ -148,18 +148,18 @@ var nodeBreaches = []breach{
 	{"N9", func(_ *cluster, k *checker, lead, _ *node) {
 		k.configuration(lead, &raft.Output{Config: &raft.Configuration{}})
 	}},
-	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Outstanding = 1 << 20; k.bounds(lead) }},
+	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Pending = 1 << 20; k.bounds(lead) }},
 	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Peers[0].Inflight = 1 << 20; k.bounds(lead) }},
 	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
 		t := c.work.read(lead, 0, 0)
-		safe := raft.Answer{Ticket: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: c.check.committed()}}
+		safe := raft.Answer{RequestID: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: c.check.committed()}}
 		c.work.answered(lead, []raft.Answer{safe, safe})
 	}},
 	{"N11", func(_ *cluster, k *checker, lead, _ *node) {
 		k.settled(lead, &raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerUnknown, ID: lead.log[4].entry.ID()}}})
 	}},
 	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
-		c.work.answered(lead, []raft.Answer{{Ticket: 1 << 30}})
+		c.work.answered(lead, []raft.Answer{{RequestID: 1 << 30}})
 	}},
 }
 
@@ -247,7 +247,7 @@ var clusterBreaches = []breach{
 	}},
 	{"G13", func(c *cluster, _ *checker, lead, _ *node) {
 		t := c.work.read(lead, 0, 0)
-		c.work.answered(lead, []raft.Answer{{Ticket: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: 1}}})
+		c.work.answered(lead, []raft.Answer{{RequestID: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: 1}}})
 	}},
 	{"G14", func(_ *cluster, k *checker, lead, follower *node) {
 		k.leaves(lead, message(follower, lead, 1, raft.ReadRequest{}))
@@ -267,8 +267,8 @@ var clusterBreaches = []breach{
 		k.heldByAll(lead)
 	}},
 	{"G16", func(_ *cluster, k *checker, lead, _ *node) {
-		k.foundings[lead.status.Cluster]++
-		k.founded(lead)
+		k.bootstraps[lead.status.Cluster]++
+		k.bootstrapped(lead)
 	}},
 	{"H4", func(_ *cluster, k *checker, lead, _ *node) {
 		k.settled(lead, &raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerNotApplied, ID: lead.log[4].entry.ID()}}})
@@ -281,12 +281,12 @@ var clusterBreaches = []breach{
 	{"H4", func(c *cluster, _ *checker, lead, _ *node) {
 		t := c.work.write(lead, 0, 1)
 		c.work.writes[c.work.requests[t].serial].index = 5
-		c.work.answered(lead, []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused}})
+		c.work.answered(lead, []raft.Answer{{RequestID: t, Kind: raft.AnswerRefused}})
 	}},
 	{"H4", func(c *cluster, k *checker, lead, _ *node) {
 		t := c.work.write(lead, 0, 1)
 		serial := c.work.requests[t].serial
-		c.work.answered(lead, []raft.Answer{{Ticket: t, Kind: raft.AnswerRefused}})
+		c.work.answered(lead, []raft.Answer{{RequestID: t, Kind: raft.AnswerRefused}})
 		data := make([]byte, commandBytesMin)
 		data[0], data[1] = byte(serial), byte(serial>>8)
 		k.command(lead, &raft.Entry{Data: data})

@@ -27,15 +27,15 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if w.freed == w.now {
 		w.rested = w.now - n.timeout() // it may stand at once
 	}
-	for i := range out.Notes {
-		switch out.Notes[i].Kind {
-		case raft.NoteTimeout:
+	for i := range out.Trace {
+		switch out.Trace[i].Kind {
+		case raft.TraceTimeout:
 			if w.now-w.rested < n.timeout() {
 				k.broken("N25", "%s stands for election in term %d after %v", n.id, s.Term, time.Duration(w.now-w.rested))
 			}
-		case raft.NoteSteppedDown: // its leader leads no more: there is nobody to wait for
+		case raft.TraceSteppedDown: // its leader leads no more: there is nobody to wait for
 			w.rested = w.now - n.timeout()
-		case raft.NoteVoteGranted, raft.NotePreCampaign, raft.NoteCampaign:
+		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign:
 			w.rested = w.now
 		}
 	}
@@ -66,7 +66,7 @@ func (k *checker) preVotes(n *node, before *raft.CoreStatus, events []raft.Event
 }
 
 // asks finds the pre-vote request that a grant answers: its sender's term, and the end of its log. None is of term 0.
-func asks(events []raft.Event, from raft.Peer, id raft.RequestID) (raft.Term, raft.EntryID) {
+func asks(events []raft.Event, from raft.Peer, id raft.RPCID) (raft.Term, raft.EntryID) {
 	for _, e := range events {
 		r, ok := e.(raft.Received)
 		if !ok || r.Message.From != from {
@@ -119,31 +119,31 @@ func (k *checker) closes(n *node, events []raft.Event, out *raft.Output) {
 	if n.seen.closed = was || told; !n.seen.closed {
 		return
 	}
-	final := map[raft.Ticket]bool{}
+	final := map[raft.RequestID]bool{}
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if was && a.Kind == raft.AnswerAccepted {
-			k.broken("N28", "%s takes ticket %d after it was told to stop", n.id, a.Ticket)
+			k.broken("N28", "%s takes request %d after it was told to stop", n.id, a.RequestID)
 		}
-		final[a.Ticket] = final[a.Ticket] || a.Kind != raft.AnswerAccepted
+		final[a.RequestID] = final[a.RequestID] || a.Kind != raft.AnswerAccepted
 	}
 	if told {
 		k.allClosed(n, final, max(n.applyTo.Index, out.Apply.Index))
 	}
 }
 
-// allClosed: what is handed out to be applied is answered by the applier, and the rest has its answer.
-func (k *checker) allClosed(n *node, final map[raft.Ticket]bool, handed raft.Index) {
+// allClosed: what is being applied is answered by the applier, and the rest has its answer.
+func (k *checker) allClosed(n *node, final map[raft.RequestID]bool, applying raft.Index) {
 	for _, a := range n.accepted {
-		if k.c.work.requests[a.ticket].kind == readRequest || a.id.Index <= handed {
-			final[a.ticket] = true
+		if k.c.work.requests[a.requestID].kind == readRequest || a.id.Index <= applying {
+			final[a.requestID] = true
 		}
 	}
-	for i := n.firstTicket; i < len(k.c.work.requests); i++ {
-		r, t := &k.c.work.requests[i], raft.Ticket(i)
+	for i := n.firstRequestID; i < len(k.c.work.requests); i++ {
+		r, t := &k.c.work.requests[i], raft.RequestID(i)
 		open := r.state == unanswered || r.state == acceptedOnly
 		if r.node == n && r.life == n.life && open && !final[t] {
-			k.broken("N28", "%s was told to stop, and does not answer ticket %d (state %d)", n.id, t, r.state)
+			k.broken("N28", "%s was told to stop, and does not answer request %d (state %d)", n.id, t, r.state)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 var tooEarly = []stepBreach{
 	{"N25", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
 		n.seen.rested = n.seen.now - n.timeout() + 1
-		out.Notes = []raft.Note{{Kind: raft.NoteTimeout}}
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTimeout}}
 		return nil
 	}},
 	{"N25", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // it has just voted
 		n.seen.rested = 0
-		out.Notes = []raft.Note{{Kind: raft.NoteVoteGranted}, {Kind: raft.NoteTimeout}}
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceVoteGranted}, {Kind: raft.TraceTimeout}}
 		return nil
 	}},
 	{"N26", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // it hears a leader
@@ -42,7 +42,7 @@ var tooEarly = []stepBreach{
 
 // preVote lets n grant other a pre-vote.
 func preVote(n, other *node, term raft.Term, last raft.EntryID, out *raft.Output) []raft.Event {
-	id := raft.RequestID{Boot: 1, Counter: 1 << 40}
+	id := raft.RPCID{StartCount: 1, Counter: 1 << 40}
 	out.Send = []raft.Message{*message(n, other, term, raft.PreVoteReply{ID: id, Granted: true})}
 	return given(message(other, n, term, raft.PreVoteRequest{ID: id, Last: last}))
 }
@@ -61,10 +61,10 @@ func TestInvariants_OfVotesNoticeTheirBreach(t *testing.T) {
 	}
 }
 
-// A leader that may choose hands over to the longest log.
+// A leader that may choose transfers its leadership to the longest log.
 func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 	for _, out := range []raft.Output{
-		{Notes: []raft.Note{{Kind: raft.NoteTransfer}}},
+		{Trace: []raft.TraceEvent{{Kind: raft.TraceTransfer}}},
 		{Answers: []raft.Answer{{Kind: raft.AnswerRefused, Refusal: raft.RefusedNoTarget}}},
 	} {
 		c, n, _ := running(t)
@@ -73,8 +73,8 @@ func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 		best := c.check.fittest(n, &n.status)
 		require.True(t, best.some)
 		n.status.Peers[0].Match = best.match - 1
-		if len(out.Notes) > 0 {
-			out.Notes[0].Peer = n.status.Peers[0].ID
+		if len(out.Trace) > 0 {
+			out.Trace[0].Peer = n.status.Peers[0].ID
 		}
 		c.check.chooses(n, []raft.Event{raft.TransferRequested{To: "a"}}, &out, best)
 		require.Nil(t, c.failure, "its caller chose")
@@ -99,19 +99,19 @@ func TestInvariants_WhoIsToldToStopAnswers(t *testing.T) {
 	for _, row := range []struct {
 		what   string
 		closed bool
-		ask    func(c *cluster, n *node) raft.Ticket
+		ask    func(c *cluster, n *node) raft.RequestID
 		answer raft.AnswerKind
 		broken bool
 	}{
-		{"a read without an answer", false, func(c *cluster, n *node) raft.Ticket { return c.work.read(n, 0, 0) }, 0, true},
-		{"a read that is refused", false, func(c *cluster, n *node) raft.Ticket { return c.work.read(n, 0, 0) }, raft.AnswerRefused, false},
-		{"a write that is accepted alone", false, func(c *cluster, n *node) raft.Ticket { return c.work.write(n, 0, 1) }, raft.AnswerAccepted, true},
-		{"a write after it was told", true, func(c *cluster, n *node) raft.Ticket { return c.work.write(n, 0, 1) }, raft.AnswerAccepted, true},
+		{"a read without an answer", false, func(c *cluster, n *node) raft.RequestID { return c.work.read(n, 0, 0) }, 0, true},
+		{"a read that is refused", false, func(c *cluster, n *node) raft.RequestID { return c.work.read(n, 0, 0) }, raft.AnswerRefused, false},
+		{"a write that is accepted alone", false, func(c *cluster, n *node) raft.RequestID { return c.work.write(n, 0, 1) }, raft.AnswerAccepted, true},
+		{"a write after it was told", true, func(c *cluster, n *node) raft.RequestID { return c.work.write(n, 0, 1) }, raft.AnswerAccepted, true},
 	} {
 		c, n, _ := running(t)
-		n.firstTicket = len(c.work.requests)
+		n.firstRequestID = len(c.work.requests)
 		n.seen.closed = row.closed
-		out := raft.Output{Answers: []raft.Answer{{Ticket: row.ask(c, n), Kind: row.answer}}}
+		out := raft.Output{Answers: []raft.Answer{{RequestID: row.ask(c, n), Kind: row.answer}}}
 		if row.answer == 0 {
 			out.Answers = nil
 		}

@@ -19,11 +19,11 @@ func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event,
 	k.working(n, before)
 	k.awaitsDisk(n, before, out)
 	s, w := &n.status, &n.seen
-	for i := range out.Notes {
-		switch note := &out.Notes[i]; note.Kind {
-		case raft.NoteSteppedDown:
-			w.resigned, w.resignedIn = note.Peer, note.Term
-		case raft.NoteQuorumLost:
+	for i := range out.Trace {
+		switch event := &out.Trace[i]; event.Kind {
+		case raft.TraceSteppedDown:
+			w.resigned, w.resignedIn = event.Peer, event.Term
+		case raft.TraceQuorumLost:
 			if len(events) == 0 { // else it may have learned what the witness has not
 				k.stays(n, before)
 			}
@@ -52,12 +52,12 @@ func (k *checker) awaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output)
 	if !unwritten {
 		return
 	}
-	for i := range out.Notes {
-		switch note := &out.Notes[i]; {
-		case note.Kind == raft.NoteTimeout:
+	for i := range out.Trace {
+		switch event := &out.Trace[i]; {
+		case event.Kind == raft.TraceTimeout:
 			k.broken("N35", "%s stands for election, and term %d is not on its disk", n.id, s.Term)
-		case note.Kind == raft.NotePreVoteGranted && n.hard.Vote != raft.Peer{}:
-			k.broken("N35", "%s grants %s a pre-vote, and its vote of term %d is not on its disk", n.id, note.Peer, s.Term)
+		case event.Kind == raft.TracePreVoteGranted && n.hard.Vote != raft.Peer{}:
+			k.broken("N35", "%s grants %s a pre-vote, and its vote of term %d is not on its disk", n.id, event.Peer, s.Term)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (k *checker) awaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output)
 // stays checks a leader that has just stepped down because it heard no quorum.
 func (k *checker) stays(n *node, before *raft.CoreStatus) {
 	w := &n.seen
-	if w.told > 0 && before.HandingOverUntil == w.told && w.now < w.told {
+	if w.told > 0 && before.TransferringUntil == w.told && w.now < w.told {
 		k.broken("N37", "%s steps down in term %d, and waits for whom it told to campaign for %v more",
 			n.id, before.Term, time.Duration(w.told-w.now))
 	}

@@ -14,7 +14,7 @@ var impatient = []struct {
 	{"N25", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) { // its vote has just become durable
 		n.hard.Vote = n.peer()
 		n.seen.rested, n.status.Durable, before.Durable = 0, n.hard, raft.HardState{Term: n.hard.Term}
-		out.Notes = []raft.Note{{Kind: raft.NoteTimeout}}
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTimeout}}
 	}},
 	{"N30", func(n, _ *node, before *raft.CoreStatus, _ *raft.Output) {
 		n.status.DiskStalled, n.status.Persisted = true, before.Persisted+1
@@ -22,24 +22,24 @@ var impatient = []struct {
 	{"N35", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) {
 		n.hard.Term++
 		before.Durable = n.status.Durable
-		out.Notes = []raft.Note{{Kind: raft.NoteTimeout}}
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTimeout}}
 		n.seen.rested = 0
 	}},
 	{"N35", func(n, other *node, before *raft.CoreStatus, out *raft.Output) {
 		n.hard = raft.HardState{Term: n.hard.Term + 1, Vote: n.peer()}
 		before.Durable = n.status.Durable
-		out.Notes = []raft.Note{{Kind: raft.NotePreVoteGranted, Peer: other.id}}
+		out.Trace = []raft.TraceEvent{{Kind: raft.TracePreVoteGranted, Peer: other.id}}
 	}},
 	{"N36", func(n, other *node, _ *raft.CoreStatus, _ *raft.Output) {
 		n.status.Leader, n.seen.resigned, n.seen.resignedIn = other.id, other.id, n.status.Term
 	}},
 	{"N37", func(_, _ *node, _ *raft.CoreStatus, out *raft.Output) { // all were heard a moment ago
-		out.Notes = []raft.Note{{Kind: raft.NoteQuorumLost}}
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceQuorumLost}}
 	}},
 	{"N37", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) {
 		clear(n.seen.peers)
-		n.seen.told, before.HandingOverUntil = n.seen.now+1, n.seen.now+1
-		out.Notes = []raft.Note{{Kind: raft.NoteQuorumLost}}
+		n.seen.told, before.TransferringUntil = n.seen.now+1, n.seen.now+1
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceQuorumLost}}
 	}},
 }
 

@@ -21,7 +21,7 @@ import (
 //	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
 //	L8   An idle cluster sends heartbeats, and nothing else.
 //	L9   Every request is answered, also when its member loses the lead.
-//	L10  Once the load has gone, nothing is outstanding, waits or is in flight.
+//	L10  Once the load has gone, nothing is pending, waits or is in flight.
 //	L11  Terms do not race: what meddles from outside of the quorum raises them a bounded number of times.
 //	L14  Under load, too, each request is answered in time by a quorum that works.
 //	L13  A transfer that nothing is in the way of succeeds, in time.
@@ -33,29 +33,29 @@ import (
 //
 // A stall is a failure, unless choose has named the resource that is missing.
 type liveness struct {
-	c        *cluster
-	random   *sim.Stream
-	core     uint64
-	exiled   bool // whoever is outside the core is cut off for good
-	stage    stage
-	since    sim.Time // of the stage
-	began    raft.Term
-	tickets  []raft.Ticket
-	served   int
-	wrote    bool // what was served is not reads alone
-	leader   *node
-	doomed   *node       // the leader, left out of the core for nothing but its disk, which stands still; mostly nil
-	staller  *node       // who leads on with a disk that stands still
-	stalled  sim.Time    // since when
-	sent     int         // messages, when the quiet began
-	quieted  raft.Term   // the term when the quiet began
-	late     int         // messages from before it that arrived in it: each may be answered
-	probe    raft.Ticket // a write, while parted
-	clashes  int
-	asked    int         // tickets before the first that must be answered in time; 0: none must yet
-	handover raft.Ticket // of the transfer; 0: none was asked for
-	pauses   int         // of processes, since the heal
-	term0    raft.Term   // before a follower restarted
+	c               *cluster
+	random          *sim.Stream
+	core            uint64
+	exiled          bool // whoever is outside the core is cut off for good
+	stage           stage
+	since           sim.Time // of the stage
+	began           raft.Term
+	requestIDs      []raft.RequestID
+	served          int
+	wrote           bool // what was served is not reads alone
+	leader          *node
+	doomed          *node          // the leader, left out of the core for nothing but its disk, which stands still; mostly nil
+	staller         *node          // who leads on with a disk that stands still
+	stalled         sim.Time       // since when
+	sent            int            // messages, when the quiet began
+	quieted         raft.Term      // the term when the quiet began
+	late            int            // messages from before it that arrived in it: each may be answered
+	probe           raft.RequestID // a write, while parted
+	clashes         int
+	asked           int            // requests before the first that must be answered in time; 0: none must yet
+	transferOutcome raft.RequestID // of the transfer; 0: none was asked for
+	pauses          int            // of processes, since the heal
+	term0           raft.Term      // before a follower restarted
 }
 
 type stage int
@@ -98,9 +98,9 @@ func newLiveness(c *cluster) *liveness {
 	l.exiled = l.random.IntN(4) > 0 && l.doomed == nil
 	c.record(Record{Kind: "heal", Text: names(l.core) + ": healed; every other fault is permanent"})
 	l.heal()
-	if _, founded := l.configuration(); !founded {
-		// What a mistaken list would have founded may have reached a disk when its process ended.
-		if _, missing = l.chooseFounding(); missing != "" {
+	if _, bootstrapped := l.configuration(); !bootstrapped {
+		// What a mistaken list would have bootstrapped may have reached a disk when its process ended.
+		if _, missing = l.chooseBootstrap(); missing != "" {
 			return l.excuse(missing)
 		}
 	}
@@ -189,7 +189,7 @@ func (l *liveness) watch() {
 	case serving:
 		reached = l.serves()
 	case transferring:
-		reached = l.handedOver()
+		reached = l.transferEnded()
 	case converging:
 		reached = l.converged()
 	case rejoining:
@@ -248,7 +248,7 @@ func (l *liveness) backlog() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d units of %v after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.unit(), l.c.profile.unit(), l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the lead is not handed over", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the leadership is not transferred", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
 }
 
 // watchStall looks whether a leader outside the core leads on though its disk does not work.
@@ -318,8 +318,8 @@ func (l *liveness) counts(n *node) bool {
 // serves: writes and reads are answered, whoever leads meanwhile.
 func (l *liveness) serves() bool {
 	w := l.c.work
-	open := l.tickets[:0]
-	for _, t := range l.tickets {
+	open := l.requestIDs[:0]
+	for _, t := range l.requestIDs {
 		switch r := &w.requests[t]; {
 		case r.state == answeredWell:
 			l.served++
@@ -328,7 +328,7 @@ func (l *liveness) serves() bool {
 			open = append(open, t)
 		}
 	}
-	l.tickets = open
+	l.requestIDs = open
 	if l.served >= servedRequests && l.wrote {
 		return true
 	}
@@ -337,11 +337,11 @@ func (l *liveness) serves() bool {
 	}
 	for range servedRequests / 4 {
 		if t := w.write(l.leader, 0, 1); t > 0 {
-			l.tickets = append(l.tickets, t)
+			l.requestIDs = append(l.requestIDs, t)
 		}
 		members := l.members()
 		if t := w.read(members[l.random.IntN(len(members))], 0, 0); t > 0 {
-			l.tickets = append(l.tickets, t)
+			l.requestIDs = append(l.requestIDs, t)
 		}
 	}
 	return false
@@ -419,7 +419,7 @@ func (l *liveness) allAnswered() {
 			continue
 		}
 		if r.state == unanswered || r.state == acceptedOnly {
-			l.c.fail(Liveness, "L9", "ticket %d, asked of %s at %v, is not answered (state %d)", i, r.node.id, r.opened, r.state)
+			l.c.fail(Liveness, "L9", "request %d, asked of %s at %v, is not answered (state %d)", i, r.node.id, r.opened, r.state)
 			return
 		}
 	}

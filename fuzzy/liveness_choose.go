@@ -11,9 +11,9 @@ import (
 // choose draws the core, or names what is missing for one.
 func (l *liveness) choose() (core uint64, missing string) {
 	c := l.c
-	config, founded := l.configuration()
-	if !founded {
-		return l.chooseFounding()
+	config, bootstrapped := l.configuration()
+	if !bootstrapped {
+		return l.chooseBootstrap()
 	}
 	var able, learners []int
 	voters, awake := 0, -1
@@ -46,7 +46,7 @@ func (l *liveness) choose() (core uint64, missing string) {
 		core |= 1 << i
 	}
 	if !l.anyAwake(core) {
-		core |= 1 << awake // nobody at term 0 campaigns but the founder
+		core |= 1 << awake // nobody at term 0 campaigns but the bootstrapper
 	}
 	for _, i := range learners {
 		if l.random.Coin() {
@@ -76,21 +76,21 @@ func (l *liveness) anyAwake(core uint64) bool {
 	return false
 }
 
-// chooseFounding: founding takes all members.
-func (l *liveness) chooseFounding() (core uint64, missing string) {
+// chooseBootstrap: bootstrap takes all members.
+func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 	for _, n := range l.c.nodes {
 		if n.disk.damaged {
-			return 0, fmt.Sprintf("the cluster is not founded, and the disk of %s is damaged", n.id)
+			return 0, fmt.Sprintf("the cluster is not bootstrapped, and the disk of %s is damaged", n.id)
 		}
 		if n.index == 0 && len(n.disk.ghosts) > 0 {
-			return 0, "the founder's disk was emptied while it founded the cluster"
+			return 0, "the bootstrapper's disk was emptied while it bootstrapped the cluster"
 		}
-		if f, holds := n.disk.founding(); holds && f.Founder.ID != l.c.nodes[0].id {
-			return 0, fmt.Sprintf("%s holds what another list of members would have founded", n.id)
+		if f, holds := n.disk.bootstrap(); holds && f.Bootstrapper.ID != l.c.nodes[0].id {
+			return 0, fmt.Sprintf("%s holds what another list of members would have bootstrapped", n.id)
 		}
 		for _, other := range l.c.nodes {
 			if n.untold(other) {
-				return 0, fmt.Sprintf("%s was started too often before the founding to tell %s whether its disk is an older image", other.id, n.id)
+				return 0, fmt.Sprintf("%s was started too often before the bootstrap to tell %s whether its disk is an older image", other.id, n.id)
 			}
 		}
 		core |= 1 << n.index
@@ -101,7 +101,7 @@ func (l *liveness) chooseFounding() (core uint64, missing string) {
 // configuration is the one that whoever has a term proves to be held by all.
 func (l *liveness) configuration() (raft.Configuration, bool) {
 	for _, n := range l.c.nodes {
-		if f, holds := n.disk.founding(); holds && n.disk.hard.Term > 0 {
+		if f, holds := n.disk.bootstrap(); holds && n.disk.hard.Term > 0 {
 			return f.Configuration, true
 		}
 	}

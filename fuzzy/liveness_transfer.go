@@ -2,7 +2,7 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// The stage of the second phase in which the leader is asked to hand over to one of the healed: nothing is in the
+// The stage of the second phase in which the leader is asked to transfer leadership to one of the healed: nothing is in the
 // way of that, so it must come about.
 
 // A transfer takes a unit to bring the target up to date, one for TimeoutNow and the target's own vote, one for the
@@ -15,21 +15,21 @@ func (l *liveness) feasible() bool {
 	return l.exiled && p.steady() && p.Node.diskStallMax() >= p.unit()
 }
 
-// handedOver asks for the transfer, and reports whether it has ended.
-func (l *liveness) handedOver() bool {
+// transferEnded asks for the transfer, and reports whether it has ended.
+func (l *liveness) transferEnded() bool {
 	w := l.c.work
-	if l.handover == 0 {
+	if l.transferOutcome == 0 {
 		to, some := l.successor()
 		if some {
-			l.handover = w.transferTo(l.leader, 0, to)
+			l.transferOutcome = w.transferTo(l.leader, 0, to)
 		}
 		return !some
 	}
-	r := &w.requests[l.handover]
-	l.c.mustHold(r.state != answeredNo, "L13", "%s does not hand over to %q, which nothing is in the way of\n%s", r.node.id, r.to, l.c.describe())
+	r := &w.requests[l.transferOutcome]
+	l.c.mustHold(r.state != answeredNo, "L13", "%s does not transfer leadership to %q, which nothing is in the way of\n%s", r.node.id, r.to, l.c.describe())
 	if r.state == unanswered {
 		took := l.c.now() - r.opened
-		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s hands over to %q for %v", r.node.id, r.to, took)
+		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s transfers its leadership to %q for %v", r.node.id, r.to, took)
 		return false
 	}
 	return l.elected()
@@ -48,7 +48,7 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 		p := &s.Peers[(first+i)%len(s.Peers)]
 		m, _ := s.Config.Member(p.ID)
 		n := l.c.nodes[index(p.ID)]
-		if m.Kind != raft.Voter || l.core>>n.index&1 == 0 || !l.counts(n) || p.Match == 0 || p.State != "stream" || !l.electable(n) {
+		if m.Kind != raft.Voter || l.core>>n.index&1 == 0 || !l.counts(n) || p.Match == 0 || p.State != "replicate" || !l.electable(n) {
 			continue
 		}
 		if !named && !l.split() {
@@ -103,7 +103,7 @@ func (n *node) hasMet(other *node) bool {
 // A request of a client takes a unit to be committed, and one more behind what was under way when it came; an append
 // that a sender drops costs a heartbeat and another exchange, and of ten in a row there is one in 10^10. A read that
 // is forwarded gives up after two election timeouts, and waits no longer for the one before it.
-const ticketUnits = 12
+const requestIDUnits = 12
 
 // prompt checks that what is asked of the healed, once they have a leader, does not wait for too long.
 func (l *liveness) prompt() {
@@ -111,7 +111,7 @@ func (l *liveness) prompt() {
 	if l.asked == 0 || !l.exiled || !c.profile.steady() || l.stage > converging {
 		return
 	}
-	bound := (ticketUnits + l.backlog()) * c.profile.unit()
+	bound := (requestIDUnits + l.backlog()) * c.profile.unit()
 	for i := l.asked; i < len(c.work.requests); i++ {
 		r := &c.work.requests[i]
 		open := r.state == unanswered || r.state == acceptedOnly
@@ -121,7 +121,7 @@ func (l *liveness) prompt() {
 		if !open || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 || !l.counts(r.node) {
 			continue
 		}
-		c.mustHold(c.now()-r.opened <= bound, "L14", "ticket %d, asked of %s at %v, waits for %v (state %d)", i, r.node.id,
+		c.mustHold(c.now()-r.opened <= bound, "L14", "request %d, asked of %s at %v, waits for %v (state %d)", i, r.node.id,
 			r.opened, c.now()-r.opened, r.state)
 	}
 }

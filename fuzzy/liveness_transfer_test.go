@@ -18,10 +18,10 @@ func TestLiveness_ATransferMustComeAbout(t *testing.T) {
 	} {
 		c, lead, _ := running(t)
 		c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, random: lead.random}
-		require.False(t, c.live.handedOver())
+		require.False(t, c.live.transferEnded())
 		require.Nil(t, c.failure)
-		fails(c, &c.work.requests[c.live.handover])
-		c.live.handedOver()
+		fails(c, &c.work.requests[c.live.transferOutcome])
+		c.live.transferEnded()
 		expectBreach(t, c, "L13")
 	}
 }
@@ -30,11 +30,11 @@ func TestLiveness_ATransferMustComeAbout(t *testing.T) {
 func TestLiveness_NobodyIsAskedForWhatHeCannotDo(t *testing.T) {
 	c, lead, _ := running(t)
 	c.live = &liveness{c: c, core: 7, leader: lead, random: lead.random}
-	assert.True(t, c.live.handedOver(), "others meddle")
+	assert.True(t, c.live.transferEnded(), "others meddle")
 	c.live.exiled = true
 	c.profile.World.Pause = 1
-	assert.True(t, c.live.handedOver(), "a process may stand still meanwhile")
-	assert.Zero(t, c.live.handover)
+	assert.True(t, c.live.transferEnded(), "a process may stand still meanwhile")
+	assert.Zero(t, c.live.transferOutcome)
 }
 
 // A request that waits for too long is noticed, though it may be answered in the end.
@@ -44,7 +44,7 @@ func TestLiveness_AnswersComeInTime(t *testing.T) {
 	c.work.ask(request{kind: readRequest, node: lead})
 	c.live.prompt()
 	require.Nil(t, c.failure)
-	c.work.requests[len(c.work.requests)-1].opened -= (ticketUnits + c.live.backlog() + 1) * c.profile.unit()
+	c.work.requests[len(c.work.requests)-1].opened -= (requestIDUnits + c.live.backlog() + 1) * c.profile.unit()
 	c.live.prompt()
 	expectBreach(t, c, "L14")
 }

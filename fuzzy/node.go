@@ -43,21 +43,21 @@ type node struct {
 	wakeAt   raft.Time
 	armed    sim.Time // when evWake comes; 0: it does not
 
-	log         []slot // the core's log, with payloads, for the checks
-	cache       *pipeline.Cache
-	leaves      func(raft.Message) // leave and stale, made once
-	unfilled    func(raft.Message, error)
-	queue       []raft.Write // issued, not ended
-	writing     int          // how many of them the disk is working on
-	merged      raft.Write   // what it makes of them
-	writes      int64        // ends of writes that were planned: the last one counts
-	outbox      []raft.Message
-	applyTo     raft.EntryID
-	applied     raft.Index
-	applying    bool
-	accepted    []acceptance
-	firstTicket int  // that was asked of this life
-	closing     bool // it was told to stop
+	log            []slot // the core's log, with payloads, for the checks
+	cache          *pipeline.Cache
+	leaves         func(raft.Message) // leave and stale, made once
+	unfilled       func(raft.Message, error)
+	queue          []raft.Write // issued, not ended
+	writing        int          // how many of them the disk is working on
+	merged         raft.Write   // what it makes of them
+	writes         int64        // ends of writes that were planned: the last one counts
+	outbox         []raft.Message
+	applyTo        raft.EntryID
+	applied        raft.Index
+	applying       bool
+	accepted       []acceptance
+	firstRequestID int  // that was asked of this life
+	closing        bool // it was told to stop
 
 	status raft.CoreStatus // after the last step
 	seen   witness
@@ -119,7 +119,7 @@ func (n *node) start() {
 	n.applied, n.applyTo, n.applying = 0, raft.EntryID{}, false
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
-	n.firstTicket, n.closing = len(n.c.work.requests), false
+	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
 	if err != nil {
@@ -139,7 +139,7 @@ func (n *node) start() {
 		n.loops--
 		n.dieAfter = 1 + n.random.IntN(8)
 	}
-	n.honour(&out)
+	n.process(&out)
 	n.beginHands()
 	n.c.tellPeers(n, true)
 }
@@ -280,11 +280,11 @@ func (n *node) step() {
 	clear(events)
 	n.spare = events[:0]
 	if n.c.failure == nil {
-		n.honour(&out)
+		n.process(&out)
 	}
 }
 
-// takeWrite honours the log of a write first: whoever hears of an entry finds it.
+// takeWrite processes the log of a write first: whoever hears of an entry finds it.
 func (n *node) takeWrite(out *raft.Output) {
 	if l := out.Write.Log; l != nil {
 		n.takeLog(l)
@@ -352,8 +352,8 @@ func hashEntry(before uint64, e *raft.Entry) uint64 {
 	return mix(mix(before, uint64(e.Index)<<32|uint64(sum)), uint64(e.Term))
 }
 
-// honour does what the core wants; the process may die between any two things of it.
-func (n *node) honour(out *raft.Output) {
+// process does what the core wants; the process may die between any two things of it.
+func (n *node) process(out *raft.Output) {
 	writeFirst := n.random.Coin()
 	if writeFirst && !n.issue(out) {
 		return

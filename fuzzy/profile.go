@@ -30,7 +30,7 @@ type Profile struct {
 	Beyond bool
 }
 
-// FaultRate says how often a fault strikes in the whole cluster, on average, and how long it lasts.
+// FaultRate says how often a fault is injected in the whole cluster, on average, and how long it lasts.
 type FaultRate struct {
 	Fault FaultKind
 	Every sim.Time
@@ -101,7 +101,7 @@ var profiles = []struct {
 	{"crash", "crashes, power cuts and crash loops alone", only(Crash, PowerCut, CrashLoop, Close)},
 	{"disk", "stalls, failed writes, wiped and damaged disks", only(Stall, DiskFailure, Wipe, Rot, Crash)},
 	{"clock", "drift, pauses, suspended machines, jumps of the wall clock", only(Pause, Suspend, Slow, Drift, Jump)},
-	{"founding", "faults from the first moment on, and short lives", shapeFounding},
+	{"bootstrap", "faults from the first moment on, and short lives", shapeBootstrap},
 	{"elections", "one leader after the other falls, while messages and disks take as long as elections", shapeElections},
 	{"slow", "disks, messages, steps and pauses as long as elections from first to last, and few faults besides", shapeSlow},
 	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
@@ -281,19 +281,19 @@ func shapeCalm(s *sim.Stream, p *Profile) {
 	p.Length = sim.In(5 * time.Second)
 }
 
-// shapeFounding: faults that last make founders begin anew, others let them end.
-func shapeFounding(s *sim.Stream, p *Profile) {
+// shapeBootstrap: faults that last make bootstrappers begin anew, others let them end.
+func shapeBootstrap(s *sim.Stream, p *Profile) {
 	p.FaultsFrom, p.Length = 0, s.LogTime(sim.In(time.Second), sim.In(6*time.Second))
 	brief := s.Coin()
-	if s.IntN(4) == 0 { // whose disk is emptied may well found a cluster of its own
+	if s.IntN(4) == 0 { // whose disk is emptied may well bootstrap a cluster of its own
 		p.Node.OtherLists = 400_000
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
 	}
 	p.Node.Handshakes = s.Coin()
-	if s.IntN(8) > 0 { // a disk that is damaged before the founding ends every hope of it
+	if s.IntN(8) > 0 { // a disk that is damaged before the bootstrap ends every hope of it
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Rot })
 	}
-	if s.Coin() { // the answers to an earlier roll come late, and again
+	if s.Coin() { // the answers to an earlier probe come late, and again
 		p.Network.Replay = s.LogUniform(10_000, 300_000)
 		p.Network.ReplayMax = s.LogTime(p.ElectionTimeout, 20*p.ElectionTimeout)
 	}
@@ -304,12 +304,12 @@ func shapeFounding(s *sim.Stream, p *Profile) {
 		}
 	}
 	if s.IntN(4) == 0 {
-		slowFounding(s, p)
+		slowBootstrap(s, p)
 	}
 }
 
-// slowFounding: to make entry 1 durable takes all members longer than a founder waits at first.
-func slowFounding(s *sim.Stream, p *Profile) {
+// slowBootstrap: to make entry 1 durable takes all members longer than a bootstrapper waits at first.
+func slowBootstrap(s *sim.Stream, p *Profile) {
 	tenth := p.ElectionTimeout / 10
 	p.World = World{Disk: s.LogTime(worldDiskTenths*tenth*3/5, worldDiskTenths*tenth), Trip: s.LogTime(worldTripTenths*tenth*4/5, worldTripTenths*tenth)}
 	p.Limits, p.Length = generousLimits(), s.LogTime(4*p.unit(), 20*p.unit())

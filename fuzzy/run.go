@@ -47,7 +47,7 @@ type Stats struct {
 	Events, Steps, Messages, Starts, Crashes int
 	Faults, DiskFailures                     int
 	ByFault                                  [faultKinds]int
-	Strikes                                  [faultKinds]int64 // with those that were skipped
+	Injections                               [faultKinds]int64 // with those that were skipped
 	Commits, Elections                       int
 	Proposals                                int
 	Requests                                 int // that clients began in the first phase

@@ -201,7 +201,7 @@ func (n *node) peerEvent(a int64) {
 		return
 	}
 	n.post(raft.PeerUp{
-		ID: peer.id, Incarnation: peer.disk.incarnation, Boot: peer.disk.boot,
-		Blank: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: 1,
+		ID: peer.id, Incarnation: peer.disk.incarnation, StartCount: peer.disk.startCount,
+		Uninitialized: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: 1,
 	})
 }

@@ -36,12 +36,12 @@ type Shrunk struct {
 
 // Size says how large a case is.
 func (s *Shrunk) Size() string {
-	p, strikes := &s.Case.Profile, 0
-	for _, kept := range s.Case.Strikes {
-		strikes += len(kept.some)
+	p, injections := &s.Case.Profile, 0
+	for _, kept := range s.Case.Injections {
+		injections += len(kept.some)
 	}
 	return fmt.Sprintf("%d nodes, %d faults of %d classes, %d requests, %d settings that are not plain, %d events in %v",
-		p.Voters+p.Learners, strikes, len(p.Faults), len(s.Case.Requests.some), p.unplain(), s.Result.Events,
+		p.Voters+p.Learners, injections, len(p.Faults), len(s.Case.Requests.some), p.unplain(), s.Result.Events,
 		time.Duration(s.Failure.At).Round(time.Millisecond))
 }
 
@@ -68,7 +68,7 @@ type shrinker struct {
 	rolls int
 }
 
-// Shrink removes classes of faults, single strikes, settings, nodes, requests and time from a case as long
+// Shrink removes classes of faults, single injections, settings, nodes, requests and time from a case as long
 // as the same rule fails, until nothing more can go, or until a bound or the context ends the search.
 func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 	o.Attempts, o.Rolls = cmp.Or(o.Attempts, 200_000), cmp.Or(o.Rolls, 128)
@@ -127,7 +127,7 @@ func (s *shrinker) world(voters, clients int, faults []FaultRate) *Case {
 	c.Profile.Name, c.Profile.Beyond, c.Profile.Load.History = was.Name, was.Beyond, was.Load.History
 	c.Profile.Length = min(was.Length, sim.In(2*time.Second))
 	c.Profile.Voters, c.Profile.Load.Clients = voters, min(max(clients, 1), was.Load.Clients)
-	c.Profile.Faults, c.Strikes = slices.Clone(faults), map[FaultKind]ordinals{}
+	c.Profile.Faults, c.Injections = slices.Clone(faults), map[FaultKind]ordinals{}
 	c.Requests = ordinals{all: clients > 0}
 	return &c
 }
@@ -153,8 +153,8 @@ func (s *shrinker) round() bool {
 	s.fewer("clients", 1)
 	s.shorten()
 	for _, f := range slices.Clone(s.Case.Profile.Faults) {
-		s.thin(func(c *Case) ordinals { return c.Strikes[f.Fault] },
-			func(c *Case, kept ordinals) { c.Strikes[f.Fault] = kept })
+		s.thin(func(c *Case) ordinals { return c.Injections[f.Fault] },
+			func(c *Case, kept ordinals) { c.Injections[f.Fault] = kept })
 	}
 	s.thin(func(c *Case) ordinals { return c.Requests }, func(c *Case, kept ordinals) { c.Requests = kept })
 	return s.Taken > before && !s.over()
@@ -176,7 +176,7 @@ func (s *shrinker) dropFaults() {
 
 func (c *Case) drop(kind FaultKind) {
 	c.Profile.Faults = slices.DeleteFunc(c.Profile.Faults, func(r FaultRate) bool { return r.Fault == kind })
-	delete(c.Strikes, kind)
+	delete(c.Injections, kind)
 }
 
 // plainSettings makes settings plain, first all of a group at once.
@@ -319,8 +319,8 @@ func (s *shrinker) take(c *Case, r Result) {
 	s.Case, s.Result, s.Failure = *c, r, r.Failure
 	tidy := c.clone()
 	for _, f := range c.Profile.Faults {
-		kept, edited := c.Strikes[f.Fault]
-		if tidy.Strikes[f.Fault] = until(kept, !edited, r.Strikes[f.Fault]); len(tidy.Strikes[f.Fault].some) == 0 {
+		kept, edited := c.Injections[f.Fault]
+		if tidy.Injections[f.Fault] = until(kept, !edited, r.Injections[f.Fault]); len(tidy.Injections[f.Fault].some) == 0 {
 			tidy.drop(f.Fault)
 		}
 	}

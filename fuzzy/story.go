@@ -32,7 +32,7 @@ const (
 	tellsDenial
 	tellsEntries
 	tellsCommit // up to here, sentences are gone on with across each other
-	tellsFounding
+	tellsBootstrap
 	tellsQuorumLost
 	tellsEnd // of a fault
 	tellsCampaign
@@ -49,7 +49,7 @@ const (
 // weights order the kinds; whatever the failure names counts namedWeight more, and the last sentence
 // lateWeight more than the first.
 var weights = [sentenceKinds]int{
-	tellsTimeout: 20, tellsFounding: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140,
+	tellsTimeout: 20, tellsBootstrap: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140,
 	tellsQuorumLost: 150, tellsEnd: 150, tellsCampaign: 170, tellsVote: 180, tellsStart: 200, tellsCut: 240,
 	tellsDeath: 250, tellsLeader: 280, tellsFault: 300, tellsFailure: 10_000,
 }
@@ -104,7 +104,7 @@ func (t *teller) take(r *Record) {
 	case "start":
 		kind := tellsStart
 		if r.Term == 0 {
-			kind = tellsFounding
+			kind = tellsBootstrap
 		}
 		t.say(r, kind, fmt.Sprintf("starts in term %d, its log ends at %d@%d", r.Term, r.Last[0], r.Last[1]))
 		t.step(r)
@@ -126,8 +126,8 @@ func (t *teller) say(r *Record, kind sentenceKind, text string) *sentence {
 
 // step tells what a core decided, and how its log changed.
 func (t *teller) step(r *Record) {
-	for _, note := range r.notes {
-		if kind, text := tell(note, r); kind <= tellsCommit && text != "" {
+	for _, event := range r.events {
+		if kind, text := tell(event, r); kind <= tellsCommit && text != "" {
 			t.repeat(r, kind, text)
 		} else if text != "" {
 			t.say(r, kind, text)
@@ -184,34 +184,34 @@ func (t *teller) goOn(r *Record, kind sentenceKind, first, last raft.Index, term
 }
 
 // tell makes a sentence of a decision; "" if it decides too little.
-func tell(n raft.Note, r *Record) (kind sentenceKind, text string) {
+func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 	switch n.Kind {
-	case raft.NotePreCampaign:
+	case raft.TracePreCampaign:
 		return tellsTimeout, fmt.Sprintf("hears no leader, and asks whether it may stand for term %d", n.Term+1)
-	case raft.NoteTimeoutNow:
-		return tellsCampaign, fmt.Sprintf("is handed the lead by %s", n.Peer)
-	case raft.NoteCampaign:
+	case raft.TraceTimeoutNow:
+		return tellsCampaign, fmt.Sprintf("is told by %s to take over the leadership", n.Peer)
+	case raft.TraceCampaign:
 		return tellsCampaign, fmt.Sprintf("stands for term %d, its log ends at %d@%d", n.Term, r.Last[0], r.Last[1])
-	case raft.NoteLeader:
+	case raft.TraceLeader:
 		return tellsLeader, fmt.Sprintf("is elected, and leads term %d", n.Term)
-	case raft.NoteQuorumLost:
+	case raft.TraceQuorumLost:
 		return tellsQuorumLost, "hears no quorum, and steps down"
-	case raft.NoteVoteGranted:
+	case raft.TraceVoteGranted:
 		return tellsVote, fmt.Sprintf("votes for %s in term %d, whose log ends at %v", n.Peer, n.Term, n.ID)
-	case raft.NoteVoteDenied:
+	case raft.TraceVoteDenied:
 		return tellsDenial, fmt.Sprintf("denies %s its vote: %v", n.Peer, n.Reason)
-	case raft.NotePreVoteDenied:
+	case raft.TracePreVoteDenied:
 		return tellsTimeout, fmt.Sprintf("would not vote for %s: %v", n.Peer, n.Reason)
-	case raft.NoteConflict:
+	case raft.TraceConflict:
 		return tellsConflict, fmt.Sprintf("has no entry %v: refuses what follows it", n.ID)
-	case raft.NoteTruncated:
+	case raft.TraceTruncated:
 		return tellsCut, fmt.Sprintf("drops its entries %d to %d: the leader has others", n.ID.Index+1, n.Index)
-	case raft.NoteTransfer:
-		return tellsCampaign, fmt.Sprintf("hands over to %s", n.Peer)
-	case raft.NoteFounded:
-		return tellsFounding, fmt.Sprintf("takes entry 1, by which %s founds the cluster", n.Peer)
-	case raft.NoteRollCall:
-		return tellsFounding, "calls the roll, to found the cluster"
+	case raft.TraceTransfer:
+		return tellsCampaign, fmt.Sprintf("transfers its leadership to %s", n.Peer)
+	case raft.TraceBootstrapped:
+		return tellsBootstrap, fmt.Sprintf("takes entry 1, by which %s bootstraps the cluster", n.Peer)
+	case raft.TraceBootstrapProbe:
+		return tellsBootstrap, "probes the members, to bootstrap the cluster"
 	}
 	return 0, ""
 }

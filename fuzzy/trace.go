@@ -50,7 +50,7 @@ type Record struct {
 	Applied   raft.Index `json:"applied,omitempty"`
 	Write     string     `json:"write,omitempty"`
 	Log       *LogChange `json:"log,omitempty"`
-	Notes     []string   `json:"notes,omitempty"`
+	Trace     []string   `json:"notes,omitempty"`
 	Receives  []uint64   `json:"receives,omitempty"`
 
 	To      string `json:"to,omitempty"`
@@ -65,7 +65,7 @@ type Record struct {
 	Profile *Profile `json:"profile,omitempty"`
 	Nodes   []string `json:"nodes,omitempty"`
 
-	notes []raft.Note // what Notes renders
+	events []raft.TraceEvent // what Trace renders
 }
 
 // NDJSON returns a tracer that writes one JSON object a line.
@@ -100,7 +100,7 @@ func (r *Record) line(all bool) string {
 }
 
 func (r *Record) step(all bool) string {
-	if !all && len(r.Notes) == 0 && r.Kind != "start" {
+	if !all && len(r.Trace) == 0 && r.Kind != "start" {
 		return ""
 	}
 	var last [2]uint64 // a file may lack it
@@ -112,8 +112,8 @@ func (r *Record) step(all bool) string {
 	if all {
 		line += fmt.Sprintf(" events=%v receives=%v write=%q", r.Events, r.Receives, r.Write)
 	}
-	for _, note := range r.Notes {
-		line += "\n                  " + note
+	for _, event := range r.Trace {
+		line += "\n                  " + event
 	}
 	return line
 }
@@ -155,7 +155,7 @@ func (c *cluster) recordLinks() {
 	c.record(Record{Kind: "fault", Text: "links that are cut:" + text, Cut: &cut})
 }
 
-// begin notes what a step takes.
+// begin records what a step takes.
 func (c *cluster) begin(n *node, kind string) {
 	if c.trace == nil {
 		return
@@ -172,7 +172,7 @@ func (c *cluster) begin(n *node, kind string) {
 func (c *cluster) finish(n *node, out *raft.Output) {
 	s := &n.status
 	c.hash.add(uint64(s.Term)<<8|uint64(s.Role), uint64(s.Commit)<<32|uint64(s.Last.Index))
-	c.hash.add(uint64(len(out.Send))<<32|uint64(len(out.Answers))<<16|uint64(len(out.Notes)), uint64(out.WakeAt))
+	c.hash.add(uint64(len(out.Send))<<32|uint64(len(out.Answers))<<16|uint64(len(out.Trace)), uint64(out.WakeAt))
 	if c.trace == nil {
 		return
 	}
@@ -183,10 +183,10 @@ func (c *cluster) finish(n *node, out *raft.Output) {
 	r.Role, r.Term, r.Leader = s.Role.String(), s.Term, string(s.Leader)
 	r.Last = &[2]uint64{uint64(s.Last.Index), uint64(s.Last.Term)}
 	r.Persisted, r.Commit, r.Applied = s.Persisted, s.Commit, s.Applied
-	r.Write, r.notes = describeWrite(&out.Write), out.Notes
+	r.Write, r.events = describeWrite(&out.Write), out.Trace
 	r.Log = logChange(n, r.Kind == "start", out.Write.Log)
-	for _, note := range out.Notes {
-		r.Notes = append(r.Notes, note.String())
+	for _, event := range out.Trace {
+		r.Trace = append(r.Trace, event.String())
 	}
 	c.record(*r)
 }
@@ -220,7 +220,7 @@ func (c *cluster) recordSend(n *node, id uint64, m *raft.Message) {
 	switch r := body.(type) {
 	case raft.AppendRequest:
 		text += fmt.Sprintf(" (%v, %v] commit %d", r.Prev, r.Last, r.Commit)
-	case raft.FoundRequest:
+	case raft.BootstrapRequest:
 		text += fmt.Sprintf(" entry %v", r.Entry.ID())
 	default:
 		text += fmt.Sprintf(" %+v", body)

@@ -23,21 +23,21 @@ type witness struct {
 
 	attempts attemptsWitness
 
-	round    raft.RequestID // of its latest pre-vote
-	preVotes uint64         // who granted that, by index
-	roll     raft.RequestID // its latest roll call
-	blanks   uint64         // who answered that it is blank
+	round         raft.RPCID // of its latest pre-vote
+	preVotes      uint64     // who granted that, by index
+	probe         raft.RPCID // its latest probe
+	uninitialized uint64     // who answered that it is uninitialized
 
 	// In the present term.
 	term  raft.Term
-	votes uint64                     // who granted its vote request
-	peers []peerWitness              // by index
-	begun raft.RequestID             // its latest heartbeat round
-	reads map[reading]raft.RequestID // the heartbeat round that was out when a read was asked for
-	open  map[reading]struct{}       // reads that were asked for and have no answer
+	votes uint64                 // who granted its vote request
+	peers []peerWitness          // by index
+	begun raft.RPCID             // its latest heartbeat round
+	reads map[reading]raft.RPCID // the heartbeat round that was out when a read was asked for
+	open  map[reading]struct{}   // reads that were asked for and have no answer
 
-	ids     raft.RequestID // the latest that it used
-	earlier raft.RequestID // the latest of its lives before, on the same disk
+	ids     raft.RPCID // the latest that it used
+	earlier raft.RPCID // the latest of its lives before, on the same disk
 	disk    raft.Incarnation
 	epoch   int  // of the disk: an older image counts again what the newer one has used
 	reused  bool // it used one again
@@ -45,15 +45,15 @@ type witness struct {
 	office raft.Index // the log's end before its own first entry, as the leader of the term
 	closed bool       // it was told that its node is about to stop
 
-	transfer    raft.Ticket // it hands over; 0: it does not
-	since       raft.Time   // when that began
-	handOverMax raft.Time   // how long it may take, as slow as acknowledgements are
-	toldUntil   raft.Time   // until when it may wait for whom it has told to campaign
-	told        raft.Time   // until when it said then that it waits
+	transfer    raft.RequestID // it transfers its leadership; 0: it does not
+	since       raft.Time      // when that began
+	transferMax raft.Time      // how long it may take, as slow as acknowledgements are
+	toldUntil   raft.Time      // until when it may wait for whom it has told to campaign
+	told        raft.Time      // until when it said then that it waits
 
-	inquiry   raft.RequestID // its latest request to the leader for reads
-	inquired  raft.Time      // when that first left
-	persisted bool           // and it was repeated long after
+	inquiry   raft.RPCID // its latest request to the leader for reads
+	inquired  raft.Time  // when that first left
+	persisted bool       // and it was repeated long after
 
 	walls []wallWitness // by index
 	stamp int64         // the highest that its log has ever held
@@ -66,26 +66,26 @@ type witness struct {
 // peerWitness is what has come from one voter or learner in the present term.
 type peerWitness struct {
 	heard  raft.Time
-	proved raft.Index     // it acknowledged this
-	lost   bool           // and then said that it does not hold it: nothing of it counts
-	echoed raft.RequestID // the latest heartbeat round that it answered
+	proved raft.Index // it acknowledged this
+	lost   bool       // and then said that it does not hold it: nothing of it counts
+	echoed raft.RPCID // the latest heartbeat round that it answered
 
-	asked     map[raft.RequestID]raft.Time // when the heartbeats left that it has not answered
-	roundTrip raft.Time                    // the longest, of a heartbeat, or of the election
+	asked     map[raft.RPCID]raft.Time // when the heartbeats left that it has not answered
+	roundTrip raft.Time                // the longest, of a heartbeat, or of the election
 }
 
 // attemptsWitness is how long the attempts of a member to be elected have taken since a term last committed.
 type attemptsWitness struct {
-	rounds map[raft.RequestID]raft.Time // when its requests for pre-votes left
-	stood  map[raft.Term]raft.Time      // when it began to stand
-	asked  map[raft.Term]raft.Time      // when its requests for votes left
-	took   raft.Time                    // the longest: its own write, or an answer
-	latest raft.Time                    // the longest that ended in the running step
+	rounds map[raft.RPCID]raft.Time // when its requests for pre-votes left
+	stood  map[raft.Term]raft.Time  // when it began to stand
+	asked  map[raft.Term]raft.Time  // when its requests for votes left
+	took   raft.Time                // the longest: its own write, or an answer
+	latest raft.Time                // the longest that ended in the running step
 }
 
 func newAttemptsWitness() attemptsWitness {
 	return attemptsWitness{
-		rounds: map[raft.RequestID]raft.Time{}, stood: map[raft.Term]raft.Time{}, asked: map[raft.Term]raft.Time{},
+		rounds: map[raft.RPCID]raft.Time{}, stood: map[raft.Term]raft.Time{}, asked: map[raft.Term]raft.Time{},
 	}
 }
 
@@ -112,15 +112,15 @@ func (a *attemptsWitness) forget(now raft.Time, shortest bool) {
 
 // reading is a read of a client here, or one that another member forwarded.
 type reading struct {
-	ticket raft.Ticket
-	from   raft.Peer
-	id     raft.RequestID
+	requestID raft.RequestID
+	from      raft.Peer
+	id        raft.RPCID
 }
 
 func (w *witness) begin(n *node) {
 	now, earlier := n.now().Mono, w.ids
 	if w.disk != n.disk.incarnation || w.epoch != n.disk.epoch {
-		earlier = raft.RequestID{}
+		earlier = raft.RPCID{}
 	}
 	*w = witness{
 		now: now, rested: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
@@ -138,12 +138,12 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	w.attempts.latest = 0
 	if w.term != s.Term {
-		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.transfer = s.Term, 0, 0, raft.RequestID{}, nil, nil, 0
+		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.transfer = s.Term, 0, 0, raft.RPCID{}, nil, nil, 0
 		clear(w.peers[:])
 	}
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
 		for i := range w.peers {
-			w.peers[i] = peerWitness{heard: w.now, roundTrip: w.now - w.attempts.asked[s.Term], asked: map[raft.RequestID]raft.Time{}}
+			w.peers[i] = peerWitness{heard: w.now, roundTrip: w.now - w.attempts.asked[s.Term], asked: map[raft.RPCID]raft.Time{}}
 		}
 		w.office = n.earlier(s.Term)
 	}
@@ -158,7 +158,7 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 			}
 		case raft.ReadRequested:
 			if s.Role == raft.Leader {
-				w.asks(reading{ticket: e.Ticket})
+				w.asks(reading{requestID: e.RequestID})
 			}
 		case raft.PeerUp:
 			w.cause = w.now // a wait that a late answer in this very step has lengthened ends
@@ -185,11 +185,11 @@ func (n *node) earlier(term raft.Term) raft.Index {
 	return raft.Index(i)
 }
 
-// concerns reports whether a message is of the member's cluster, as far as both know of one; what founds a
+// concerns reports whether a message is of the member's cluster, as far as both know of one; what bootstraps a
 // cluster may be of another.
 func (n *node) concerns(m *raft.Message) bool {
 	switch m.Body.(type) {
-	case raft.RollCall, raft.RollReply, raft.FoundRequest, raft.FoundReply:
+	case raft.BootstrapProbe, raft.BootstrapProbeReply, raft.BootstrapRequest, raft.BootstrapReply:
 		return true
 	}
 	none := raft.ClusterID{}
@@ -199,10 +199,10 @@ func (n *node) concerns(m *raft.Message) bool {
 func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	from := index(m.From.ID)
 	switch b := m.Body.(type) {
-	case raft.RollReply:
+	case raft.BootstrapProbeReply:
 		w.shows(m)
-		if b.ID == w.roll && b.Verdict == raft.RollBlank {
-			w.blanks |= 1 << from
+		if b.ID == w.probe && b.Result == raft.ProbeUninitialized {
+			w.uninitialized |= 1 << from
 		}
 		return
 	case raft.Heartbeat, raft.AppendRequest:
@@ -277,7 +277,7 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 
 func (w *witness) asks(r reading) {
 	if w.reads == nil {
-		w.reads, w.open = map[reading]raft.RequestID{}, map[reading]struct{}{}
+		w.reads, w.open = map[reading]raft.RPCID{}, map[reading]struct{}{}
 	}
 	w.open[r] = struct{}{}
 	if _, again := w.reads[r]; !again {
@@ -296,10 +296,10 @@ func (w *witness) says(n *node, out *raft.Output) {
 					w.round, w.preVotes = b.ID, 0
 					w.attempts.rounds[b.ID] = w.now
 				}
-			case raft.RollCall:
+			case raft.BootstrapProbe:
 				w.uses(b.ID)
-				if b.ID != w.roll {
-					w.roll, w.blanks = b.ID, 0
+				if b.ID != w.probe {
+					w.probe, w.uninitialized = b.ID, 0
 				}
 			case raft.Heartbeat:
 				if w.begun.Less(b.Round) {
@@ -319,7 +319,7 @@ func (w *witness) says(n *node, out *raft.Output) {
 }
 
 // uses notes an id, which must be newer than any of an earlier life.
-func (w *witness) uses(id raft.RequestID) {
+func (w *witness) uses(id raft.RPCID) {
 	w.reused = w.reused || !w.earlier.Less(id)
 	if w.ids.Less(id) {
 		w.ids = id

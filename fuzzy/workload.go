@@ -13,7 +13,7 @@ type workload struct {
 	c        *cluster
 	random   *sim.Stream
 	clients  []client
-	requests []request // by ticket, from 1
+	requests []request // by request id, from 1
 	writes   []attempt // by serial, from 1
 	begun    int64     // requests, by their number
 	stopped  bool      // the clients begin nothing more
@@ -23,8 +23,8 @@ type workload struct {
 
 // client has at most one request open, but for hedged ones.
 type client struct {
-	open raft.Ticket // what it waits for; 0: nothing
-	node int         // whom it asks: the leader, as far as it knows
+	open raft.RequestID // what it waits for; 0: nothing
+	node int            // whom it asks: the leader, as far as it knows
 }
 
 type requestKind uint8
@@ -35,7 +35,7 @@ const (
 	transferRequest
 )
 
-// request is one ticket.
+// request is one request.
 type request struct {
 	kind    requestKind
 	state   answerState
@@ -56,8 +56,8 @@ type request struct {
 
 // acceptance is a proposal that waits to be applied here.
 type acceptance struct {
-	id     raft.EntryID
-	ticket raft.Ticket
+	id        raft.EntryID
+	requestID raft.RequestID
 }
 
 // attempt is one write.
@@ -144,20 +144,20 @@ func (w *workload) paced(t, eighths sim.Time) sim.Time {
 	return max(t, eighths*w.c.profile.unit()/8)
 }
 
-func (w *workload) ask(r request) raft.Ticket {
+func (w *workload) ask(r request) raft.RequestID {
 	w.stamp++
 	r.called, r.life, r.opened = w.stamp, r.node.life, w.c.now()
 	w.requests = append(roomy(w.requests, 1), r)
-	return raft.Ticket(len(w.requests) - 1)
+	return raft.RequestID(len(w.requests) - 1)
 }
 
-// write proposes a number of writes to a member as one event; the ticket is the last one's.
-func (w *workload) write(n *node, client, count int) raft.Ticket {
+// write proposes a number of writes to a member as one event; the request id is the last one's.
+func (w *workload) write(n *node, client, count int) raft.RequestID {
 	if n.core == nil {
 		return 0
 	}
 	proposals := make([]raft.Proposal, count)
-	var ticket raft.Ticket
+	var requestID raft.RequestID
 	for i := range proposals {
 		key := uint8(w.random.IntN(w.c.profile.Load.Keys))
 		serial := uint64(len(w.writes))
@@ -166,23 +166,23 @@ func (w *workload) write(n *node, client, count int) raft.Ticket {
 		data := make([]byte, size)
 		binary.LittleEndian.PutUint64(data, serial)
 		data[8] = key
-		ticket = w.ask(request{kind: writeRequest, client: client, node: n, serial: serial, key: key, size: size})
-		proposals[i] = raft.Proposal{Ticket: ticket, Kind: raft.EntryCommand, Data: data}
+		requestID = w.ask(request{kind: writeRequest, client: client, node: n, serial: serial, key: key, size: size})
+		proposals[i] = raft.Proposal{RequestID: requestID, Kind: raft.EntryCommand, Data: data}
 	}
 	n.post(raft.Proposed{Proposals: proposals})
-	return ticket
+	return requestID
 }
 
-func (w *workload) read(n *node, client int, key uint8) raft.Ticket {
+func (w *workload) read(n *node, client int, key uint8) raft.RequestID {
 	if n.core == nil {
 		return 0
 	}
-	ticket := w.ask(request{kind: readRequest, client: client, node: n, key: key, floor: w.c.check.committed()})
-	n.post(raft.ReadRequested{Ticket: ticket})
-	return ticket
+	requestID := w.ask(request{kind: readRequest, client: client, node: n, key: key, floor: w.c.check.committed()})
+	n.post(raft.ReadRequested{RequestID: requestID})
+	return requestID
 }
 
-func (w *workload) transfer(n *node, client int) raft.Ticket {
+func (w *workload) transfer(n *node, client int) raft.RequestID {
 	if n.core == nil {
 		return 0
 	}
@@ -193,15 +193,15 @@ func (w *workload) transfer(n *node, client int) raft.Ticket {
 	return w.transferTo(n, client, to)
 }
 
-// transferTo asks a member to hand over the lead, to whom it likes if to is empty.
-func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.Ticket {
-	ticket := w.ask(request{kind: transferRequest, client: client, node: n, to: to})
-	n.post(raft.TransferRequested{Ticket: ticket, To: to})
-	return ticket
+// transferTo asks a member to transfer the leadership, to whom it likes if to is empty.
+func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.RequestID {
+	requestID := w.ask(request{kind: transferRequest, client: client, node: n, to: to})
+	n.post(raft.TransferRequested{RequestID: requestID, To: to})
+	return requestID
 }
 
 // giveUp: the client does not wait any longer. What it asked for may happen yet.
-func (w *workload) giveUp(t raft.Ticket) {
+func (w *workload) giveUp(t raft.RequestID) {
 	i := w.requests[t].client
 	if w.clients[i].open != t {
 		return
@@ -214,31 +214,31 @@ func (w *workload) giveUp(t raft.Ticket) {
 // answered takes the core's answers.
 func (w *workload) answered(n *node, answers []raft.Answer) {
 	for _, a := range answers {
-		if a.Ticket == 0 || int(a.Ticket) >= len(w.requests) {
-			w.c.fail(Safety, "N11", "%s answers ticket %d, which nobody holds", n.id, a.Ticket)
+		if a.RequestID == 0 || int(a.RequestID) >= len(w.requests) {
+			w.c.fail(Safety, "N11", "%s answers request %d, which nobody holds", n.id, a.RequestID)
 			return
 		}
-		r := &w.requests[a.Ticket]
+		r := &w.requests[a.RequestID]
 		w.c.check.answered(n, r, a)
 		switch {
 		case a.Kind == raft.AnswerAccepted:
-			n.accepted = append(n.accepted, acceptance{a.ID, a.Ticket})
+			n.accepted = append(n.accepted, acceptance{a.ID, a.RequestID})
 		case r.kind == readRequest && a.Kind == raft.AnswerReadSafe:
 			r.index = a.ID.Index
-			n.accepted = append(n.accepted, acceptance{raft.EntryID{Index: a.ID.Index}, a.Ticket})
+			n.accepted = append(n.accepted, acceptance{raft.EntryID{Index: a.ID.Index}, a.RequestID})
 			w.appliedOn(n)
 		case r.kind == writeRequest && a.Kind != raft.AnswerRefused:
-			n.forget(a.Ticket)
-			w.done(a.Ticket, a.Leader)
+			n.forget(a.RequestID)
+			w.done(a.RequestID, a.Leader)
 		default:
-			w.done(a.Ticket, a.Leader)
+			w.done(a.RequestID, a.Leader)
 		}
 	}
 }
 
-func (n *node) forget(t raft.Ticket) {
+func (n *node) forget(t raft.RequestID) {
 	for i := range n.accepted {
-		if n.accepted[i].ticket == t {
+		if n.accepted[i].requestID == t {
 			n.accepted = append(n.accepted[:i], n.accepted[i+1:]...)
 			return
 		}
@@ -249,18 +249,18 @@ func (n *node) forget(t raft.Ticket) {
 func (w *workload) appliedOn(n *node) {
 	kept := n.accepted[:0]
 	for _, a := range n.accepted {
-		r := &w.requests[a.ticket]
+		r := &w.requests[a.requestID]
 		switch {
 		case a.id.Index > n.applied:
 			kept = append(kept, a)
 		case r.kind == readRequest:
 			w.record(r, w.c.check.valueAt(r.key, n.applied))
-			w.done(a.ticket, "")
+			w.done(a.requestID, "")
 		case n.log[a.id.Index-1].entry.ID() == a.id:
 			r.applied = true
 			w.c.check.acknowledged(r, a.id)
 			w.record(r, r.serial)
-			w.done(a.ticket, "")
+			w.done(a.requestID, "")
 		default:
 			kept = append(kept, a) // another entry is there: the core says so in a second answer
 		}
@@ -277,7 +277,7 @@ func (w *workload) record(r *request, serial uint64) {
 }
 
 // done ends a client's wait, and says whom to ask next.
-func (w *workload) done(t raft.Ticket, leader raft.NodeID) {
+func (w *workload) done(t raft.RequestID, leader raft.NodeID) {
 	r := &w.requests[t]
 	cl := &w.clients[r.client]
 	if cl.open != t {

@@ -107,7 +107,7 @@ func (w *World) delay(timeout sim.Time) sim.Delay {
 	return sim.Delay{Shape: sim.Uniform, Min: max(w.Trip/2, w.Trip-timeout/tripJitter), Mean: w.Trip / 2}
 }
 
-// network is what befalls messages between the healed.
+// network is what happens to messages between the healed.
 func (w *World) network(timeout sim.Time) sim.NetworkFaults {
 	return sim.NetworkFaults{Delay: w.delay(timeout), Loss: w.Loss, FIFO: true}
 }

@@ -67,7 +67,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range distributions {
 		out <- d.desc
 	}
-	for r := raft.RefusedClusterName; r <= raft.RefusedSlowDisk; r++ {
+	for r := raft.RejectClusterName; r <= raft.RejectSlowDisk; r++ {
 		out <- refusalDesc(r)
 	}
 }
@@ -87,12 +87,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstHistogram(d.desc, h.Count(), h.Sum, buckets)
 	}
-	for r := raft.RefusedClusterName; r <= raft.RefusedSlowDisk; r++ {
+	for r := raft.RejectClusterName; r <= raft.RejectSlowDisk; r++ {
 		out <- prometheus.MustNewConstMetric(refusalDesc(r), prometheus.CounterValue, float64(m.Refusals[r]))
 	}
 }
 
-func refusalDesc(r raft.RefusalReason) *prometheus.Desc {
+func refusalDesc(r raft.RejectReason) *prometheus.Desc {
 	return describe("handshakes_refused_total", "Handshakes refused, by this member or by others.",
 		prometheus.Labels{"reason": r.String()})
 }

@@ -46,7 +46,7 @@ func TestCollector_ShowsWhatTheNodeCounts(t *testing.T) {
 	shown := gather(t, node.Metrics{
 		Term: 7, Leading: true, Proposals: 12,
 		Dropped:        node.Drops{Stale: 3},
-		Refusals:       map[raft.RefusalReason]uint64{raft.RefusedStaleBoot: 5},
+		Refusals:       map[raft.RejectReason]uint64{raft.RejectStaleStart: 5},
 		ProposeSeconds: node.Histogram{Bounds: []float64{.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 9},
 	}, transport.Stats{})
 	for name, want := range map[string]string{
@@ -55,7 +55,7 @@ func TestCollector_ShowsWhatTheNodeCounts(t *testing.T) {
 		"raft_leader_known":             `gauge:{value:0}`,
 		"raft_proposals_total":          `counter:{value:12}`,
 		"raft_dropped_total":            `value:"stale"} counter:{value:3}`,
-		"raft_handshakes_refused_total": `value:"stale boot"} counter:{value:5}`,
+		"raft_handshakes_refused_total": `value:"stale start"} counter:{value:5}`,
 		"raft_propose_seconds":          `sample_count:7 sample_sum:9 bucket:{cumulative_count:4 upper_bound:0.1} bucket:{cumulative_count:6 upper_bound:1}`,
 	} {
 		require.Contains(t, shown, name)
@@ -95,7 +95,7 @@ func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 	assert.Contains(t, strings.ReplaceAll(all, "  ", " "),
 		fmt.Sprintf(`value:"malformed"} counter:{value:%d}`, s.Malformed))
 	assert.Contains(t, strings.ReplaceAll(all, "  ", " "),
-		fmt.Sprintf(`value:"stale boot"} counter:{value:%d}`, s.Refused[raft.RefusedStaleBoot]))
+		fmt.Sprintf(`value:"stale start"} counter:{value:%d}`, s.Refused[raft.RejectStaleStart]))
 }
 
 func TestCollector_EveryNameIsDocumented(t *testing.T) {
@@ -114,7 +114,7 @@ func TestCollector_EveryNameIsDocumented(t *testing.T) {
 
 func TestCollectors_ShowEachReasonOfARefusal(t *testing.T) {
 	shown := gather(t, node.Metrics{}, transport.Stats{})
-	for reason := raft.RefusedClusterName; reason.String() != fmt.Sprintf("reason %d", reason); reason++ {
+	for reason := raft.RejectClusterName; reason.String() != fmt.Sprintf("reason %d", reason); reason++ {
 		for _, name := range []string{"raft_handshakes_refused_total", "raft_transport_refused_total"} {
 			assert.Contains(t, shown[name], fmt.Sprintf("%q", reason), name)
 		}

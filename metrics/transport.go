@@ -72,7 +72,7 @@ func refusedValues() (all []value[stats]) {
 	for i := range (stats{}).Refused {
 		reason := "other"
 		if i > 0 {
-			reason = raft.RefusalReason(i).String()
+			reason = raft.RejectReason(i).String()
 		}
 		all = append(all, byReason("transport_refused_total", "Inbound connections that were refused.", reason,
 			func(s stats) float64 { return float64(s.Refused[i]) }))

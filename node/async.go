@@ -70,7 +70,7 @@ func (r *requests) awaitAccepted(ctx context.Context, req *call) outcome {
 func (r *requests) withdraw(req *call) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.table[req.ticket] != req || req.taken {
+	if r.table[req.requestID] != req || req.taken {
 		return false
 	}
 	r.remove(req)
@@ -81,8 +81,8 @@ func (r *requests) withdraw(req *call) bool {
 // detach lets the caller of ProposeAsync go with the id of its entry. In the tables its place is taken by a call
 // without a channel, whose outcome goes to its function.
 func (r *requests) detach(req *call) {
-	later := &call{kind: req.kind, ticket: req.ticket, bytes: req.bytes, taken: true, id: req.id, done: req.done}
-	r.table[req.ticket], r.accepted[req.id.Index] = later, later
+	later := &call{kind: req.kind, requestID: req.requestID, bytes: req.bytes, taken: true, id: req.id, done: req.done}
+	r.table[req.requestID], r.accepted[req.id.Index] = later, later
 	req.outcome <- outcome{result: Result{Index: req.id.Index, Term: req.id.Term}}
 }
 

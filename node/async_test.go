@@ -190,12 +190,12 @@ func TestAsync_LimitsHoldUntilTheFunctionHasReturned(t *testing.T) {
 		}
 		synctest.Wait()
 		assert.Len(t, listOf(c, "n1"), 3, "all are applied")
-		assert.Equal(t, 3, n.Status().Outstanding)
+		assert.Equal(t, 3, n.Status().Pending)
 		_, err := n.ProposeAsync(ctx, []byte("b"), slow)
 		assert.ErrorIs(t, err, raft.ErrOverloaded)
 		close(resume)
 		synctest.Wait()
-		assert.Zero(t, n.Status().Outstanding)
+		assert.Zero(t, n.Status().Pending)
 		propose(t, n, "c")
 	})
 }
@@ -242,7 +242,7 @@ func TestAsync_AFunctionThatEndsItsGoroutineCostsNoOtherItsOutcome(t *testing.T)
 			}
 		}
 		synctest.Wait()
-		assert.Zero(t, n.Status().Outstanding)
+		assert.Zero(t, n.Status().Pending)
 		require.NoError(t, n.Close())
 	})
 }

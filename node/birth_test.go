@@ -32,14 +32,14 @@ func anyContains(sentences []string, parts ...string) bool {
 	return false
 }
 
-func TestFounding_StatusSaysWhoIsMissing(t *testing.T) {
+func TestBootstrap_StatusSaysWhoIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal})
 		c.Start("n1")
 		c.Start("n2")
 		c.Await("n1 to miss n3 alone", func() bool {
 			s := c.Node("n1").Status()
-			return anyContains(s.Missing, "n3") && !anyContains(s.Missing, "n2") && !s.Founded
+			return anyContains(s.Missing, "n3") && !anyContains(s.Missing, "n2") && !s.Bootstrapped
 		})
 		s := c.Node("n2").Status()
 		assert.Contains(t, s.LeaderReason, "no cluster yet")
@@ -50,14 +50,14 @@ func TestFounding_StatusSaysWhoIsMissing(t *testing.T) {
 
 		c.Start("n3")
 		s = c.Leader().Status()
-		assert.True(t, s.Founded)
+		assert.True(t, s.Bootstrapped)
 		assert.Empty(t, s.Missing)
 		assert.Contains(t, s.Tolerance, "survives 1 failure more")
 	})
 }
 
-// n3 does not run. The founder and the member that waits say so in their status, and in one line of their logs.
-func TestFounding_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
+// n3 does not run. The bootstrapper and the member that waits say so in their status, and in one line of their logs.
+func TestBootstrap_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs := map[raft.NodeID]*bytes.Buffer{"n1": {}, "n2": {}, "n3": {}}
 		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
@@ -71,8 +71,8 @@ func TestFounding_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
 		for id, says := range map[raft.NodeID][]string{
-			"n1": {"this member founds it", "n3 has not answered the roll call"},
-			"n2": {"waits for the founder, n1", "roll call", "seen from here, n3"},
+			"n1": {"this member bootstraps it", "n3 has not answered the probe"},
+			"n2": {"waits for the bootstrapper, n1", "probe", "seen from here, n3"},
 		} {
 			for _, part := range says {
 				assert.Contains(t, c.Node(id).Status().LeaderReason, part)
@@ -88,7 +88,7 @@ func TestFounding_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
 	})
 }
 
-func TestFounding_UnequalListsAreRefusedAndNamed(t *testing.T) {
+func TestBootstrap_UnequalListsAreRefusedAndNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var corrected atomic.Bool
 		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
@@ -98,10 +98,10 @@ func TestFounding_UnequalListsAreRefusedAndNamed(t *testing.T) {
 			}
 		}})
 		c.Await("n1 to say what is wrong with n2", func() bool {
-			return anyContains(c.Node("n1").Status().Missing, "n2", "elsewhere:1", "list of founders")
+			return anyContains(c.Node("n1").Status().Missing, "n2", "elsewhere:1", "list of initial members")
 		})
-		assert.False(t, c.Node("n1").Status().Founded)
-		assert.Positive(t, c.Node("n1").Metrics().Refusals[raft.RefusedListDiffers])
+		assert.False(t, c.Node("n1").Status().Bootstrapped)
+		assert.Positive(t, c.Node("n1").Metrics().Refusals[raft.RejectListDiffers])
 
 		corrected.Store(true)
 		c.Restart("n2")
@@ -121,7 +121,7 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 			return "n3"
 		}},
 		{"the leader's", func(c *rafttest.Cluster) raft.NodeID { return c.Leader().Status().ID }},
-		{"the founder's", func(*rafttest.Cluster) raft.NodeID { return "n1" }},
+		{"the bootstrapper's", func(*rafttest.Cluster) raft.NodeID { return "n1" }},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 					propose(t, c.Leader(), "the others go on")
 				}
 				assert.NotEqual(t, id, c.Leader().Status().ID)
-				assert.False(t, n.Status().Founded)
+				assert.False(t, n.Status().Bootstrapped)
 				assert.Empty(t, listOf(c, id))
 			})
 		})
@@ -218,9 +218,9 @@ func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
 		c.Wipe("n3")
 		n := c.Start("n3")
 		c.Await("it to know", func() bool { return n.Status().Wiped })
-		before := n.Metrics().Refusals[raft.RefusedNamedOther]
+		before := n.Metrics().Refusals[raft.RejectNamedOther]
 		time.Sleep(time.Minute) // of the bubble: many dials
-		assert.Greater(t, n.Metrics().Refusals[raft.RefusedNamedOther], before+20, "they go on")
+		assert.Greater(t, n.Metrics().Refusals[raft.RejectNamedOther], before+20, "they go on")
 		assert.Positive(t, lines.Load())
 		// Two pairs, two reasons on either side, and whatever else a schedule brings; far from a line for each dial.
 		assert.LessOrEqual(t, lines.Load(), int64(12))
@@ -254,13 +254,13 @@ func (d *dropping) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) er
 	return d.Transport.Send(to, lane, left)
 }
 
-// foundHalf brings a cluster to where all others hold entry 1, and the founder does not know.
-func foundHalf(t *testing.T) (c *rafttest.Cluster, deaf *atomic.Bool) {
+// bootstrapHalf brings a cluster to where all others hold entry 1, and the bootstrapper does not know.
+func bootstrapHalf(t *testing.T) (c *rafttest.Cluster, deaf *atomic.Bool) {
 	deaf = &atomic.Bool{}
 	deaf.Store(true)
 	c = startAll(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, tr raft.Transport) raft.Transport {
 		return &dropping{tr, func(m raft.Message) bool {
-			_, reply := m.Body.(raft.FoundReply)
+			_, reply := m.Body.(raft.BootstrapReply)
 			return reply && deaf.Load()
 		}}
 	}})
@@ -275,9 +275,9 @@ func foundHalf(t *testing.T) (c *rafttest.Cluster, deaf *atomic.Bool) {
 	return c, deaf
 }
 
-func TestWiped_AFounderThatWasEmptiedWhileFoundingSaysHowToStartAgain(t *testing.T) {
+func TestWiped_AFounderThatWasEmptiedWhileBootstrapSaysHowToStartAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, deaf := foundHalf(t)
+		c, deaf := bootstrapHalf(t)
 		c.Crash("n1")
 		c.Wipe("n1")
 		deaf.Store(false)
@@ -289,9 +289,9 @@ func TestWiped_AFounderThatWasEmptiedWhileFoundingSaysHowToStartAgain(t *testing
 	})
 }
 
-func TestFounding_AHolderThatWasEmptiedIsFoundedAnew(t *testing.T) {
+func TestBootstrap_AHolderThatWasEmptiedIsBootstrappedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, deaf := foundHalf(t)
+		c, deaf := bootstrapHalf(t)
 		c.Crash("n2")
 		c.Wipe("n2")
 		deaf.Store(false)
@@ -313,8 +313,8 @@ func TestHandshake_AnotherClusterNameIsRefusedAndCounted(t *testing.T) {
 			}
 		}})
 		c.Await("both sides to count it", func() bool {
-			return c.Node("n1").Metrics().Refusals[raft.RefusedClusterName] > 0 &&
-				c.Node("n3").Metrics().Refusals[raft.RefusedClusterName] > 0
+			return c.Node("n1").Metrics().Refusals[raft.RejectClusterName] > 0 &&
+				c.Node("n3").Metrics().Refusals[raft.RejectClusterName] > 0
 		})
 		c.Await("n1 to say so", func() bool { return anyContains(c.Node("n1").Status().Missing, "n3", "cluster name") })
 	})

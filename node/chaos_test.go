@@ -197,7 +197,7 @@ func moody(t *testing.T, seed uint64) (c *rafttest.Cluster, calm func()) {
 	m := &moods{rng: rand.New(rand.NewPCG(seed, 3))}
 	c = startAll(t, rafttest.Options{
 		NewFSM:    newJournal,
-		Configure: func(cfg *node.Config) { cfg.TailBytesMax, cfg.AppendBytesMax, cfg.InflightMax = 1, 100, 4 },
+		Configure: func(cfg *node.Config) { cfg.LogCacheBytesMax, cfg.AppendBytesMax, cfg.InflightMax = 1, 100, 4 },
 		Storage:   func(_ raft.NodeID, s raft.Storage) raft.Storage { return moodyStorage{s, m} },
 		Transport: func(_ raft.NodeID, w raft.Transport) raft.Transport { return moodyTransport{w, m} },
 	})
@@ -259,6 +259,6 @@ func survives(t *testing.T, c *rafttest.Cluster, seed uint64, servedMin int, cal
 	assert.Len(t, without(acked.refused, applied), len(acked.refused), "nothing that was refused was")
 	for _, id := range ids {
 		assert.Equal(t, applied, listOf(c, id), id)
-		assert.Zero(t, c.Node(id).Status().OutstandingBytes, "nobody waits any more")
+		assert.Zero(t, c.Node(id).Status().PendingBytes, "nobody waits any more")
 	}
 }

@@ -180,7 +180,7 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// TransferLeadership hands leadership over to another voter, the best placed one if to is empty, and
+// TransferLeadership transfers its leadership to another voter, the best placed one if to is empty, and
 // returns once it leads. Only the leader can. Meanwhile proposals are refused. If to leads already,
 // that is this member itself, it returns nil at once and changes nothing. It fails with
 // *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err();
@@ -220,7 +220,7 @@ func (n *Node) explain(req *call, a raft.Answer) error {
 	case raft.RefusedNoTarget:
 		return raft.ErrNoTarget
 	case raft.RefusedTransferring:
-		return n.notLeader(a.Leader, "leadership is being handed over")
+		return n.notLeader(a.Leader, "leadership is being transferred")
 	case raft.RefusedTooLarge:
 		return &raft.TooLargeError{Bytes: req.bytes - raft.RecordOverheadBytes, Limit: n.cfg.CommandBytesMax}
 	case raft.RefusedTimedOut:

@@ -19,9 +19,9 @@ type Config struct {
 	// Cluster names the cluster, to keep members of different ones apart. Required; the same on
 	// all members; 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
 	Cluster string
-	// Initial is the founders of a new cluster, the same list on each of them. It is read only while
-	// the store is blank; drop it once the cluster is founded, so that emptying all disks at once
-	// cannot found a second one. A member without it waits to be added.
+	// Initial is the initial members of a new cluster, the same list on each of them. It is read only while
+	// the store is uninitialized; drop it once the cluster is bootstrapped, so that emptying all disks at once
+	// cannot bootstrap a second one. A member without it waits to be added.
 	Initial []raft.Member
 
 	// ElectionTimeout is the one knob of time: a follower that hears no leader campaigns after a
@@ -51,10 +51,10 @@ type Config struct {
 	// SendQueueMax bounds the messages that wait for one peer's connection, on each lane; more are
 	// dropped and counted. Default 1,024.
 	SendQueueMax int
-	// TailBytesMax bounds the memory of the recent entries that are kept for followers and the FSM,
+	// LogCacheBytesMax bounds the memory of the recent entries that are kept for followers and the FSM,
 	// besides the ones that are not on the disk yet. It counts all that an entry takes: 88 bytes more
 	// than its record, and a bit. Default 32 MiB.
-	TailBytesMax int
+	LogCacheBytesMax int
 
 	// Seed seeds the random election timeouts; 0 draws one.
 	Seed uint64
@@ -79,7 +79,7 @@ func (c Config) withDefaults() Config {
 	c.ReceivedMax = cmp.Or(c.ReceivedMax, 4096)
 	c.ReceivedBytesMax = cmp.Or(c.ReceivedBytesMax, 64<<20)
 	c.SendQueueMax = cmp.Or(c.SendQueueMax, 1024)
-	c.TailBytesMax = cmp.Or(c.TailBytesMax, 32<<20)
+	c.LogCacheBytesMax = cmp.Or(c.LogCacheBytesMax, 32<<20)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -104,7 +104,7 @@ func (c Config) Validate() error {
 	within("ReceivedMax", c.ReceivedMax, 1, 1<<20)
 	within("ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, raft.LimitBytesMax)
 	within("SendQueueMax", c.SendQueueMax, 1, 1<<20)
-	within("TailBytesMax", c.TailBytesMax, 1, raft.LimitBytesMax)
+	within("LogCacheBytesMax", c.LogCacheBytesMax, 1, raft.LimitBytesMax)
 	return invalid(p)
 }
 

@@ -15,7 +15,7 @@ import (
 func TestConfig_EachErrorNamesItsField(t *testing.T) {
 	err := node.Config{
 		ID: "n 1", Cluster: "", Initial: []raft.Member{{ID: "n2", Address: "h:1"}},
-		ElectionTimeout: 1, DiskStallMax: -1, Limits: raft.Limits{InflightMax: -1}, TailBytesMax: -1,
+		ElectionTimeout: 1, DiskStallMax: -1, Limits: raft.Limits{InflightMax: -1}, LogCacheBytesMax: -1,
 	}.Validate()
 	var all interface{ Unwrap() []error }
 	require.ErrorAs(t, err, &all)
@@ -27,13 +27,13 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 		assert.ErrorIs(t, err, field.Err)
 		assert.Contains(t, one.Error(), field.Field+": ")
 	}
-	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "TailBytesMax"}, fields)
+	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "LogCacheBytesMax"}, fields)
 }
 
 // A sum of two limits is an int on every machine.
 func TestConfig_LimitsLeaveRoomInAnInt(t *testing.T) {
-	c := node.Config{ID: "n1", Cluster: "c", TailBytesMax: math.MaxInt32 / 2}
+	c := node.Config{ID: "n1", Cluster: "c", LogCacheBytesMax: math.MaxInt32 / 2}
 	assert.NoError(t, c.Validate())
-	c.TailBytesMax = math.MaxInt
-	assert.ErrorContains(t, c.Validate(), ": TailBytesMax: ")
+	c.LogCacheBytesMax = math.MaxInt
+	assert.ErrorContains(t, c.Validate(), ": LogCacheBytesMax: ")
 }

@@ -93,7 +93,7 @@ func TestContext_ACallThatIsCancelledBeforeItBeginsDoesNothing(t *testing.T) {
 func TestContext_WaitLeaderIsCancelledWhileThereIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal})
-		n := c.Start("n1") // alone, it founds nothing
+		n := c.Start("n1") // alone, it bootstraps nothing
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		began := time.Now()

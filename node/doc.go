@@ -4,7 +4,7 @@
 //
 //   - [Node] is one running member. [Start] makes it from a [Config], your [raft.FSM], a [raft.Storage] and a
 //     [raft.Transport]; [Node.Propose] orders a command, [Node.ReadIndex] and [Node.Read] make a read
-//     linearizable, [Node.Close] hands leadership over and stops.
+//     linearizable, [Node.Close] transfers its leadership and stops.
 //   - [Result] is the answer to a command.
 //   - [Status] says all that a member knows in one value; [Metrics] counts.
 //
@@ -12,7 +12,7 @@
 //
 // # The map of rooms
 //
-//	node.go          the loop that owns a core and honours its outputs
+//	node.go          the loop that owns a core and processes its outputs
 //	client.go        the callers' side; requests.go, async.go: who waits for an answer; leadership.go: who leads
 //	mailbox.go       where events wait for the loop
 //	writer.go        the disk
@@ -23,6 +23,6 @@
 //	internal/pipeline: what writer and senders do: merged writes, the log cache, joined and filled appends
 //	identity.go      who this member is, and whom it has met
 //	guard.go         panics of logger and transport; late.go: a loop that woke late; verdict.go: what ends a node
-//	status.go        one value that says it all; statusjson.go: as JSON; metrics.go: counters; history.go, dump.go: the latest notes
+//	status.go        one value that says it all; statusjson.go: as JSON; metrics.go: counters; history.go, dump.go: the latest trace events
 //	config.go        what can be tuned; slog.go: a logger of log/slog
 package node

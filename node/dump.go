@@ -9,12 +9,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// NotesFormat is the version of what WriteNotes writes. Fields may be added to a version; whatever else
+// TraceFormat is the version of what WriteTrace writes. Fields may be added to a version; whatever else
 // changes raises it, and a reader refuses a version that it does not know.
-const NotesFormat = 1
+const TraceFormat = 1
 
-// notesLine is a line of WriteNotes.
-type notesLine struct {
+// traceLine is a line of WriteTrace.
+type traceLine struct {
 	Kind    string      `json:"kind"`
 	Format  int         `json:"format,omitempty"`
 	Node    raft.NodeID `json:"node,omitempty"`
@@ -25,26 +25,26 @@ type notesLine struct {
 	Text    string      `json:"text,omitempty"`
 }
 
-// WriteNotes writes the latest decisions of this member, up to 4,096, as NDJSON, while it runs or after it
+// WriteTrace writes the latest decisions of this member, up to 4,096, as NDJSON, while it runs or after it
 // has ended: what led to its end. One JSON object a line, absent fields are zero:
 //
-//	notes  the first line: "format" (NotesFormat), "node", and "dropped" if there were more notes
-//	note   "text" says what was decided, in which "term", and "role" what the member has become by it;
+//	notes  the first line: "format" (TraceFormat), "node", and "dropped" if there were more trace events
+//	note    "text" says what was decided, in which "term", and "role" what the member has become by it;
 //	       those of one step have one "time"
 //	end    the last line; a file without it was cut short. "text" says what ended the node by itself
 //
 // "time" is that of the machine, in nanoseconds since 1970.
-func (n *Node) WriteNotes(w io.Writer) error {
-	notes := n.history.all()
+func (n *Node) WriteTrace(w io.Writer) error {
+	events := n.history.all()
 	buffered := bufio.NewWriter(w)
 	lines := json.NewEncoder(buffered)
-	err := lines.Encode(notesLine{Kind: "notes", Format: NotesFormat, Node: n.cfg.ID, Dropped: len(notes) == notesMax})
-	for i := range notes {
-		note := &notes[i]
-		line := notesLine{Kind: "note", Time: note.at, Term: note.Term, Role: becomes(note.Kind), Text: note.String()}
+	err := lines.Encode(traceLine{Kind: "notes", Format: TraceFormat, Node: n.cfg.ID, Dropped: len(events) == traceEventsMax})
+	for i := range events {
+		event := &events[i]
+		line := traceLine{Kind: "note", Time: event.at, Term: event.Term, Role: becomes(event.Kind), Text: event.String()}
 		err = errors.Join(err, lines.Encode(line))
 	}
-	end := notesLine{Kind: "end", Time: n.now().Wall}
+	end := traceLine{Kind: "end", Time: n.now().Wall}
 	if ended := n.Err(); ended != nil && !errors.Is(ended, raft.ErrClosed) {
 		end.Text = ended.Error()
 	}
@@ -52,15 +52,15 @@ func (n *Node) WriteNotes(w io.Writer) error {
 }
 
 // becomes returns the role that a decision leads to, if it leads to another.
-func becomes(k raft.NoteKind) string {
+func becomes(k raft.TraceEventKind) string {
 	switch k {
-	case raft.NoteLeader:
+	case raft.TraceLeader:
 		return raft.Leader.String()
-	case raft.NoteFollower:
+	case raft.TraceFollower:
 		return raft.Follower.String()
-	case raft.NotePreCampaign:
+	case raft.TracePreCampaign:
 		return raft.PreCandidate.String()
-	case raft.NoteCampaign:
+	case raft.TraceCampaign:
 		return raft.Candidate.String()
 	}
 	return ""

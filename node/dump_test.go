@@ -22,7 +22,7 @@ func TestWriteNotes_TellsWhatLedToTheEnd(t *testing.T) {
 		<-n.Done()
 		lines := notesOf(t, n)
 		first, last := lines[0], lines[len(lines)-1]
-		assert.Equal(t, map[string]any{"kind": "notes", "format": float64(node.NotesFormat), "node": string(n.Status().ID)}, first)
+		assert.Equal(t, map[string]any{"kind": "notes", "format": float64(node.TraceFormat), "node": string(n.Status().ID)}, first)
 		assert.Equal(t, "end", last["kind"])
 		assert.Equal(t, n.Err().Error(), last["text"])
 		won := 0
@@ -53,7 +53,7 @@ func TestWriteNotes_OfARunningNodeEndsWithoutAReason(t *testing.T) {
 func notesOf(t *testing.T, n *node.Node) (lines []map[string]any) {
 	t.Helper()
 	var out bytes.Buffer
-	require.NoError(t, n.WriteNotes(&out))
+	require.NoError(t, n.WriteTrace(&out))
 	for scan := bufio.NewScanner(&out); scan.Scan(); {
 		line := map[string]any{}
 		require.NoError(t, json.Unmarshal(scan.Bytes(), &line))

@@ -6,4 +6,4 @@ import "github.com/coxswain/raft"
 type unheardOf struct{ raft.Event }
 
 // BreakCore makes the core find itself in an impossible state with its next Step.
-func (n *Node) BreakCore() { n.happen(unheardOf{}) }
+func (n *Node) BreakCore() { n.post(unheardOf{}) }

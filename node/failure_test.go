@@ -113,10 +113,10 @@ func (b *lockedBuffer) String() string {
 
 func TestEnd_OneLineAtErrorSaysWhy(t *testing.T) {
 	for _, row := range []struct {
-		rule  string
-		fail  func(*node.Node, *atomic.Bool)
-		notes string // their level
-		says  string
+		rule   string
+		fail   func(*node.Node, *atomic.Bool)
+		events string // their level
+		says   string
 	}{
 		{"the disk fails", func(n *node.Node, full *atomic.Bool) {
 			full.Store(true)
@@ -150,7 +150,7 @@ func TestEnd_OneLineAtErrorSaysWhy(t *testing.T) {
 				_, reason, _ := strings.Cut(said, "[ERROR] ")
 				assert.Contains(t, reason, "node ended")
 				assert.Contains(t, reason, row.says)
-				assert.Contains(t, said, row.notes+" note: ")
+				assert.Contains(t, said, row.events+" decision: ")
 			})
 		})
 	}
@@ -332,7 +332,7 @@ func TestOverload_IsRefusedAtOnceWithinTheLimits(t *testing.T) {
 			NewFSM: newJournal,
 			Configure: func(cfg *node.Config) {
 				cfg.ProposalsMax, cfg.ProposalBytesMax = limit, 8<<20
-				cfg.AppendBytesMax, cfg.InflightBytesMax, cfg.ReceivedBytesMax, cfg.TailBytesMax = 1<<18, 1<<20, 2<<20, 1<<20
+				cfg.AppendBytesMax, cfg.InflightBytesMax, cfg.ReceivedBytesMax, cfg.LogCacheBytesMax = 1<<18, 1<<20, 2<<20, 1<<20
 			},
 			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
 				return &trap{s, func(raft.StorageWrite) error {
@@ -367,7 +367,7 @@ func TestOverload_IsRefusedAtOnceWithinTheLimits(t *testing.T) {
 			synctest.Wait()
 			assert.EqualValues(t, callers-limit, overloaded.Load(), "refused while the others still wait")
 			s := n.Status()
-			assert.Equal(t, limit, s.Outstanding)
+			assert.Equal(t, limit, s.Pending)
 			m := n.Metrics()
 			assert.LessOrEqual(t, m.WaitingProposalBytes, 8<<20)
 			// The commands that wait, once on each of three members, and room for the bookkeeping.

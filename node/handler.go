@@ -2,26 +2,26 @@ package node
 
 import "github.com/coxswain/raft"
 
-// endpoint is the side of the node that a transport sees.
-type endpoint struct{ node *Node }
+// handler is the side of the node that a transport sees.
+type handler struct{ node *Node }
 
-func (e endpoint) Hello(to raft.NodeID) raft.Hello {
+func (e handler) Hello(to raft.NodeID) raft.Hello {
 	return e.node.identity.hello(to)
 }
 
-func (e endpoint) Check(h raft.Hello) *raft.Refusal {
+func (e handler) Check(h raft.Hello) *raft.Rejection {
 	r := e.node.identity.meet(h)
 	if r != nil {
 		e.node.counters.refused(r.Reason)
 		e.node.identity.warn(h.From.ID, r.Reason, "refused a member", r)
-		if r.Reason == raft.RefusedWrongIncarnation {
+		if r.Reason == raft.RejectWrongIncarnation {
 			e.node.identity.misname(h)
 		}
 	}
 	return r
 }
 
-func (e endpoint) Up(h raft.Hello) {
+func (e handler) Up(h raft.Hello) {
 	i := e.node.identity
 	i.mu.Lock()
 	if _, known := i.live[h.From.ID]; known || len(i.live) < strangersMax {
@@ -34,19 +34,19 @@ func (e endpoint) Up(h raft.Hello) {
 	i.judge()
 	i.mu.Unlock()
 	e.node.counters.connected.Add(1)
-	e.node.happen(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, Boot: h.Boot, Blank: h.Blank(), Protocol: h.Protocol})
+	e.node.post(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, StartCount: h.StartCount, Uninitialized: h.Uninitialized(), Protocol: h.Protocol})
 }
 
-func (e endpoint) Lost(id raft.NodeID, refused bool) {
+func (e handler) Lost(id raft.NodeID, refused bool) {
 	i := e.node.identity
 	i.mu.Lock()
 	delete(i.live, id)
 	i.mu.Unlock()
 	e.node.counters.lost.Add(1)
-	e.node.happen(raft.PeerLost{ID: id, Refused: refused})
+	e.node.post(raft.PeerLost{ID: id, Refused: refused})
 }
 
-func (e endpoint) Refused(by raft.NodeID, r raft.Refusal) {
+func (e handler) Rejected(by raft.NodeID, r raft.Rejection) {
 	i := e.node.identity
 	e.node.counters.refused(r.Reason)
 	i.warn(by, r.Reason, "was refused by a member", &r)
@@ -64,7 +64,7 @@ func (e endpoint) Refused(by raft.NodeID, r raft.Refusal) {
 	}
 }
 
-func (e endpoint) Receive(from raft.NodeID, batch []raft.Message) {
+func (e handler) Receive(from raft.NodeID, batch []raft.Message) {
 	n := e.node
 	n.identity.mu.Lock()
 	n.identity.hear(from)

@@ -7,57 +7,57 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// notesMax is how many of the latest notes are kept.
-const notesMax = 4096
+// traceEventsMax is how many of the latest trace events are kept.
+const traceEventsMax = 4096
 
-// history keeps the latest notes of the core, and why leadership last changed, for whoever looks into
+// history keeps the latest trace events of the core, and why leadership last changed, for whoever looks into
 // what went wrong.
 type history struct {
-	mu    sync.Mutex
-	notes []datedNote // a ring once it is full
-	next  int
+	mu     sync.Mutex
+	events []datedEvent // a ring once it is full
+	next   int
 
 	why     string          // the last change
 	lost    raft.Leadership // the last one with a leader
 	lostWhy string
 }
 
-// datedNote is a note and the wall-clock time of its Step.
-type datedNote struct {
-	raft.Note
+// datedEvent is a trace event and the wall-clock time of its Step.
+type datedEvent struct {
+	raft.TraceEvent
 	at int64
 }
 
-// add takes the notes of one Step.
-func (h *history) add(at int64, notes []raft.Note) {
-	if len(notes) == 0 {
+// add takes the trace events of one Step.
+func (h *history) add(at int64, events []raft.TraceEvent) {
+	if len(events) == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, note := range notes {
-		if len(h.notes) < notesMax {
-			h.notes = append(h.notes, datedNote{note, at})
+	for _, event := range events {
+		if len(h.events) < traceEventsMax {
+			h.events = append(h.events, datedEvent{event, at})
 			continue
 		}
-		h.notes[h.next] = datedNote{note, at}
-		h.next = (h.next + 1) % notesMax
+		h.events[h.next] = datedEvent{event, at}
+		h.next = (h.next + 1) % traceEventsMax
 	}
 }
 
-// all returns the notes, the oldest first.
-func (h *history) all() []datedNote {
+// all returns the trace events, the oldest first.
+func (h *history) all() []datedEvent {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append(append([]datedNote(nil), h.notes[h.next:]...), h.notes[:h.next]...)
+	return append(append([]datedEvent(nil), h.events[h.next:]...), h.events[:h.next]...)
 }
 
-// change remembers why leadership changed, and returns it as a sentence. notes are those of the Step in
+// change remembers why leadership changed, and returns it as a sentence. trace events are those of the Step in
 // which it did.
-func (h *history) change(from, to raft.Leadership, notes []raft.Note) string {
+func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	cause := causeOf(notes)
+	cause := causeOf(events)
 	if from.Leader != "" {
 		h.lost, h.lostWhy = from, cause
 	}
@@ -76,12 +76,12 @@ func (h *history) change(from, to raft.Leadership, notes []raft.Note) string {
 }
 
 // causeOf returns the decision that made the role change, in parentheses, if one is noted: it stands
-// right before the last note of a change.
-func causeOf(notes []raft.Note) string {
-	for i := len(notes) - 1; i > 0; i-- {
-		switch notes[i].Kind {
-		case raft.NoteLeader, raft.NoteFollower, raft.NotePreCampaign, raft.NoteCampaign:
-			return fmt.Sprintf(" (%v)", notes[i-1])
+// right before the last trace event of a change.
+func causeOf(events []raft.TraceEvent) string {
+	for i := len(events) - 1; i > 0; i-- {
+		switch events[i].Kind {
+		case raft.TraceLeader, raft.TraceFollower, raft.TracePreCampaign, raft.TraceCampaign:
+			return fmt.Sprintf(" (%v)", events[i-1])
 		}
 	}
 	return ""

@@ -25,29 +25,29 @@ type identity struct {
 	term     atomic.Uint64 // the durable one
 	isolated atomic.Bool   // wiped: the cluster knows this id with another incarnation
 
-	mu       sync.Mutex
-	cluster  raft.ClusterID
-	founder  raft.Peer
-	config   raft.Configuration                   // zero while blank
-	memory   raft.Memory                          // what handshakes are judged by; the writer makes it durable
-	kept     raft.Memory                          // what is durable of it
-	keeping  chan struct{}                        // closed, and replaced, whenever kept has changed
-	dirty    bool                                 // memory has changed since the writer took it
-	mark     *raft.Mark                           // this store is not to be used any more
-	live     map[raft.NodeID]raft.BootID          // to which start of a peer a connection stands
-	contact  map[raft.NodeID]time.Time            // when it was last heard
-	refusals map[raft.NodeID]raft.Refusal         // by which peer this member is refused at present, and why
-	misnamed map[raft.NodeID]bool                 // the peers in a term that called another incarnation of this member
-	warned   map[raft.NodeID][]raft.RefusalReason // what was logged about a peer since it was last connected
+	mu           sync.Mutex
+	cluster      raft.ClusterID
+	bootstrapper raft.Peer
+	config       raft.Configuration                  // zero while uninitialized
+	memory       raft.Memory                         // what handshakes are judged by; the writer makes it durable
+	kept         raft.Memory                         // what is durable of it
+	keeping      chan struct{}                       // closed, and replaced, whenever kept has changed
+	dirty        bool                                // memory has changed since the writer took it
+	mark         *raft.Mark                          // this store is not to be used any more
+	live         map[raft.NodeID]raft.StartID        // to which start of a peer a connection stands
+	contact      map[raft.NodeID]time.Time           // when it was last heard
+	refusals     map[raft.NodeID]raft.Rejection      // by which peer this member is refused at present, and why
+	misnamed     map[raft.NodeID]bool                // the peers in a term that called another incarnation of this member
+	warned       map[raft.NodeID][]raft.RejectReason // what was logged about a peer since it was last connected
 }
 
 func newIdentity(n *Node, stored raft.Stored) *identity {
 	i := &identity{
 		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
-		memory: stored.Memory, kept: stored.Memory, keeping: make(chan struct{}), live: make(map[raft.NodeID]raft.BootID),
+		memory: stored.Memory, kept: stored.Memory, keeping: make(chan struct{}), live: make(map[raft.NodeID]raft.StartID),
 		initial:  raft.NewConfiguration(n.cfg.Initial),
 		misnamed: make(map[raft.NodeID]bool),
-		contact:  make(map[raft.NodeID]time.Time), refusals: make(map[raft.NodeID]raft.Refusal), warned: make(map[raft.NodeID][]raft.RefusalReason),
+		contact:  make(map[raft.NodeID]time.Time), refusals: make(map[raft.NodeID]raft.Rejection), warned: make(map[raft.NodeID][]raft.RejectReason),
 	}
 	i.term.Store(uint64(stored.Hard.Term))
 	return i
@@ -58,11 +58,11 @@ func (i *identity) setTerm(t raft.Term) { i.term.Store(uint64(t)) }
 
 func (i *identity) isWiped() bool { return i.isolated.Load() }
 
-// publish is called by the loop when the configuration or the founding may have changed.
+// publish is called by the loop when the configuration or the bootstrap may have changed.
 func (i *identity) publish(s raft.CoreStatus) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.cluster, i.founder, i.config = s.Cluster, s.Founder, raft.Configuration{}
+	i.cluster, i.bootstrapper, i.config = s.Cluster, s.Bootstrapper, raft.Configuration{}
 	if s.Cluster != (raft.ClusterID{}) {
 		i.config = s.Config
 	}
@@ -70,13 +70,13 @@ func (i *identity) publish(s raft.CoreStatus) {
 }
 
 // judge decides whether this member is wiped: a peer has shown a configuration that names its id with
-// another incarnation, and its own configuration does not name it. A member without a list of founders dials nobody, so
+// another incarnation, and its own configuration does not name it. A member without a list of initial members dials nobody, so
 // that nobody can show it one: it is wiped if a peer that has been in a term calls for another incarnation of it.
 func (i *identity) judge() {
 	me, _ := i.config.Member(i.self.ID)
 	wiped := len(i.misnamed) > 0 && i.cluster == raft.ClusterID{} && i.term.Load() == 0
 	for _, r := range i.refusals {
-		wiped = wiped || r.Reason == raft.RefusedNamedOther && me.Incarnation != i.self.Incarnation
+		wiped = wiped || r.Reason == raft.RejectNamedOther && me.Incarnation != i.self.Incarnation
 	}
 	if i.isolated.Swap(wiped) != wiped {
 		i.node.watched.poke()
@@ -105,7 +105,7 @@ func (i *identity) member(id raft.NodeID) raft.Member {
 func (i *identity) handshake(with raft.NodeID) *raft.Handshake {
 	return &raft.Handshake{
 		Self: i.self, ClusterName: i.node.cfg.Cluster, Cluster: i.cluster, Term: raft.Term(i.term.Load()),
-		Founder: i.founder, Config: i.config, Initial: i.initial, Lineage: i.lineage, Memory: i.memory,
+		Bootstrapper: i.bootstrapper, Config: i.config, Initial: i.initial, Lineage: i.lineage, Memory: i.memory,
 		Live: i.live[with],
 	}
 }
@@ -120,7 +120,7 @@ func (i *identity) hello(to raft.NodeID) raft.Hello {
 }
 
 // meet judges a peer, and waits until what there is to remember of it is durable.
-func (i *identity) meet(h raft.Hello) *raft.Refusal {
+func (i *identity) meet(h raft.Hello) *raft.Rejection {
 	i.mu.Lock()
 	verdict := i.handshake(h.From.ID).Judge(h)
 	if verdict.Memory != nil {
@@ -131,8 +131,8 @@ func (i *identity) meet(h raft.Hello) *raft.Refusal {
 	if verdict.Memory != nil || verdict.Mark != nil {
 		i.node.writer.poke()
 	}
-	if verdict.Refusal != nil {
-		return verdict.Refusal
+	if verdict.Rejection != nil {
+		return verdict.Rejection
 	}
 	return i.awaitKept(h)
 }
@@ -141,11 +141,11 @@ func (i *identity) meet(h raft.Hello) *raft.Refusal {
 // handshake; what was to be remembered is written all the same, so that a later handshake finds it done.
 const rememberWaitMax = 1500 * time.Millisecond
 
-func (i *identity) awaitKept(h raft.Hello) *raft.Refusal {
+func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
 	var deadline <-chan time.Time
 	for {
 		i.mu.Lock()
-		kept, changed := i.kept.SeenOf(h.From).Boot, i.keeping
+		kept, changed := i.kept.SeenOf(h.From).Start, i.keeping
 		i.mu.Unlock()
 		if kept == h.Lineage.Last() {
 			return nil
@@ -163,7 +163,7 @@ func (i *identity) awaitKept(h raft.Hello) *raft.Refusal {
 		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		return i.handshake(h.From.ID).Refuse(h, raft.RefusedSlowDisk, "after %v", rememberWaitMax)
+		return i.handshake(h.From.ID).Reject(h, raft.RejectSlowDisk, "after %v", rememberWaitMax)
 	}
 }
 
@@ -206,7 +206,7 @@ func (i *identity) hear(id raft.NodeID) {
 
 // warn logs a refusal, once for each peer and reason until a connection with it stands: two members
 // that refuse each other may do so for two reasons in turns, at every dial.
-func (i *identity) warn(peer raft.NodeID, reason raft.RefusalReason, what string, r *raft.Refusal) {
+func (i *identity) warn(peer raft.NodeID, reason raft.RejectReason, what string, r *raft.Rejection) {
 	i.mu.Lock()
 	logged, known := i.warned[peer]
 	again := slices.Contains(logged, reason) || !known && len(i.warned) >= strangersMax
@@ -220,14 +220,14 @@ func (i *identity) warn(peer raft.NodeID, reason raft.RefusalReason, what string
 }
 
 // seen returns when a member was last heard, and by whom this one is refused.
-func (i *identity) seen() (contact map[raft.NodeID]time.Time, refusals map[raft.NodeID]raft.Refusal) {
+func (i *identity) seen() (contact map[raft.NodeID]time.Time, refusals map[raft.NodeID]raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return maps.Clone(i.contact), maps.Clone(i.refusals)
 }
 
 // misname notes that a peer called for another incarnation of this member. Before its cluster's first term that proves
-// nothing: a founding may be begun anew with members whose disks were emptied.
+// nothing: a bootstrap may be begun anew with members whose disks were emptied.
 func (i *identity) misname(h raft.Hello) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -36,7 +36,7 @@ func TestStart_AMarkedStoreIsRefusedForEver(t *testing.T) {
 			_, err := store.Load(context.Background(), raft.Identity{Cluster: "test", ID: "n1", Fresh: 5, Nonce: 6})
 			require.NoError(t, err)
 			require.NoError(t, store.Write(raft.StorageWrite{Mark: &row.mark}))
-			for range raft.LineageBootsMax + 2 {
+			for range raft.LineageStartsMax + 2 {
 				store = store.Reopen()
 				_, err = node.Start(context.Background(), node.Config{ID: "n1", Cluster: "test"}, newJournal(), store,
 					transport.NewNetwork().Join("n1"))
@@ -165,7 +165,7 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 		met(c, "n2", "n3")
 		met(c, "n2", "n1")
 		c.Isolate("n2")
-		for range raft.LineageBootsMax + 3 { // the honest one: its peers have confirmed its start
+		for range raft.LineageStartsMax + 3 { // the honest one: its peers have confirmed its start
 			c.Restart("n2")
 		}
 		c.Heal()
@@ -174,12 +174,12 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 		c.Crash("n2")
 		c.Restore("n2", image)
 		c.Isolate("n2")
-		for range raft.LineageBootsMax + 3 {
+		for range raft.LineageStartsMax + 3 {
 			c.Restart("n2")
 		}
 		// What n1 and n3 remember now is far beyond the image: it contradicts it. Only if the image comes to as
 		// high a number is it too long ago to tell.
-		for range raft.LineageBootsMax + 3 {
+		for range raft.LineageStartsMax + 3 {
 			c.Restart("n2")
 		}
 		c.Heal()

@@ -18,7 +18,7 @@ func TestLeader_IsKnownAtOnceAndWithItsMeta(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal})
 		_, known := c.Start("n1").Leader()
-		assert.False(t, known, "nothing is founded")
+		assert.False(t, known, "nothing is bootstrapped")
 		c.Start("n2")
 		c.Start("n3")
 		want, err := c.Leader().WaitLeader(context.Background())

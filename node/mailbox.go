@@ -11,7 +11,7 @@ import (
 const (
 	batchEventsMax = 4096    // events other than proposals
 	batchBytesMax  = 4 << 20 // bytes of received entries, and of proposals
-	happeningsMax  = 8192    // events about connections and dropped sends that wait
+	postedMax      = 8192    // events about connections and dropped sends that wait
 )
 
 // mailbox is where everybody but the callers leaves events for the loop. Nobody ever waits at it:
@@ -59,11 +59,11 @@ func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
 	return true
 }
 
-// happen takes a PeerUp, PeerLost or SendDropped in.
-func (m *mailbox) happen(e raft.Event) bool {
+// post takes a PeerUp, PeerLost or SendDropped in.
+func (m *mailbox) post(e raft.Event) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.events)-m.received >= happeningsMax {
+	if len(m.events)-m.received >= postedMax {
 		return false
 	}
 	m.events = append(m.events, e)
@@ -145,7 +145,7 @@ func entryBytes(m raft.Message) int {
 	switch b := m.Body.(type) {
 	case raft.AppendRequest:
 		return pipeline.RecordBytes(b.Entries)
-	case raft.FoundRequest:
+	case raft.BootstrapRequest:
 		return len(b.Entry.Data) + raft.RecordOverheadBytes
 	}
 	return 0

@@ -40,7 +40,7 @@ type Metrics struct {
 	Dropped           Drops
 	Connections       uint64 // connections that came to stand
 	ConnectionsLost   uint64
-	Refusals          map[raft.RefusalReason]uint64 // handshakes refused, by this member or by others
+	Refusals          map[raft.RejectReason]uint64 // handshakes refused, by this member or by others
 
 	WaitingProposals     int // gauge: callers of Propose and Barrier
 	WaitingProposalBytes int // gauge
@@ -139,7 +139,7 @@ type counters struct {
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
 	droppedReceived, droppedForged, droppedEvents        atomic.Uint64
 	connected, lost, committed                           atomic.Uint64
-	refusals                                             [raft.RefusedSlowDisk + 1]atomic.Uint64 // 0 = any other
+	refusals                                             [raft.RejectSlowDisk + 1]atomic.Uint64 // 0 = any other
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
 }
@@ -184,7 +184,7 @@ func (c *counters) sent(batch []raft.Message) {
 	}
 }
 
-func (c *counters) refused(r raft.RefusalReason) {
+func (c *counters) refused(r raft.RejectReason) {
 	if int(r) >= len(c.refusals) {
 		r = 0
 	}
@@ -212,12 +212,12 @@ func (c *counters) proposed(err error, took time.Duration) {
 }
 
 // noted counts decisions.
-func (c *counters) noted(notes []raft.Note) {
-	for i := range notes {
-		switch notes[i].Kind {
-		case raft.NoteDiskStalled:
+func (c *counters) noted(events []raft.TraceEvent) {
+	for i := range events {
+		switch events[i].Kind {
+		case raft.TraceDiskStalled:
 			c.diskStalls.Add(1)
-		case raft.NoteStaleMember:
+		case raft.TraceStaleMember:
 			c.staleMembers.Add(1)
 		}
 	}
@@ -252,14 +252,14 @@ func (n *Node) Metrics() Metrics {
 			c.droppedReceived.Load(), c.droppedForged.Load(), c.droppedEvents.Load(),
 		},
 		Connections: c.connected.Load(), ConnectionsLost: c.lost.Load(),
-		Refusals:   make(map[raft.RefusalReason]uint64),
+		Refusals:   make(map[raft.RejectReason]uint64),
 		StepEvents: c.stepEvents.read(), StepSeconds: c.stepSeconds.read(),
 		ApplyCommands: c.applyCommands.read(), ApplySeconds: c.applySeconds.read(),
 		WriteEntries: c.writeEntries.read(), WriteSeconds: c.writeSeconds.read(), ProposeSeconds: c.proposeTime.read(),
 	}
 	for r := range c.refusals {
 		if count := c.refusals[r].Load(); count > 0 {
-			m.Refusals[raft.RefusalReason(r)] = count
+			m.Refusals[raft.RejectReason(r)] = count
 		}
 	}
 	n.gauge(&m)

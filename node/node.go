@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Node is one running member of a cluster: a Core, and around it the loop that honours its outputs,
+// Node is one running member of a cluster: a Core, and around it the loop that processes its outputs,
 // a writer for the disk, senders for the network, and an applier for the FSM. Its methods may be
 // called from any goroutine.
 type Node struct {
@@ -65,7 +65,7 @@ type Node struct {
 	closing sync.Once
 }
 
-// Start starts a member on what the storage holds, or, if that is blank, one that founds a cluster
+// Start starts a member on what the storage holds, or, if that is uninitialized, one that bootstraps a cluster
 // with the other members of cfg.Initial or waits to be added to one. The node owns the storage and
 // the transport once Start returned nil, and closes them; until then they are the caller's. ctx
 // bounds the start alone.
@@ -103,13 +103,13 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 		return nil, err
 	}
 	n.identity.publish(n.core.Status())
-	if err := guarded(func() error { return transport.Start(endpoint{n}) }); err != nil {
+	if err := guarded(func() error { return transport.Start(handler{n}) }); err != nil {
 		return nil, &raft.TransportError{Op: "start", Err: err}
 	}
 	n.wg.Go(n.writer.run)
 	n.wg.Go(n.applier.run)
 	n.wg.Go(n.requests.later.run)
-	n.wg.Go(n.warnUntilFounded)
+	n.wg.Go(n.warnUntilBootstrapped)
 	go n.run(first)
 	return n, nil
 }
@@ -147,7 +147,7 @@ func randomNumber() uint64 {
 func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored raft.Stored) *Node {
 	n := &Node{
 		cfg: cfg, storage: storage, transport: transport, base: time.Now(),
-		mailbox: newMailbox(), cache: pipeline.NewCache(stored.Log.Last.Index, cfg.TailBytesMax),
+		mailbox: newMailbox(), cache: pipeline.NewCache(stored.Log.Last.Index, cfg.LogCacheBytesMax),
 		fsmCalls: newFSMCalls(), watched: &watched{changed: make(chan struct{})},
 		history: &history{}, counters: newCounters(), logger: &guardedLogger{logger: cfg.Logger},
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
@@ -198,11 +198,11 @@ func (n *Node) run(first raft.Output) {
 	defer n.deadline.Stop()
 	defer n.shutdown()
 	defer func() { n.fail(&raft.TransportError{Op: "connect, or the logger", Err: errGoexit}) }()
-	n.honour(first)
+	n.process(first)
 	n.fail(n.loop())
 }
 
-// loop takes everything that waits, steps it as one batch and honours the one output, until the node
+// loop takes everything that waits, steps it as one batch and processes the one output, until the node
 // is to end. It knows no Raft.
 func (n *Node) loop() error {
 	var batch []raft.Event
@@ -229,7 +229,7 @@ func (n *Node) loop() error {
 		if err != nil {
 			return err
 		}
-		n.honour(out)
+		n.process(out)
 		n.late.rests = n.now().Mono
 		if len(inspections) > 0 {
 			s := n.core.Status()
@@ -253,19 +253,19 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 	return out, nil
 }
 
-// honour does what an Output wants, in an order that its contract allows. The log cache comes first: whoever
+// process does what an Output wants, in an order that its contract allows. The log cache comes first: whoever
 // hears of an entry, or of the log's generation, finds it there.
-func (n *Node) honour(out raft.Output) {
+func (n *Node) process(out raft.Output) {
 	if log := out.Write.Log; log != nil {
 		for i := range log.Entries {
 			log.Entries[i].Seal()
 		}
 		n.cache.Write(log)
 	}
-	n.history.add(n.now().Wall, out.Notes)
-	n.explainSlowElection(out.Notes)
-	n.counters.noted(out.Notes)
-	n.warnOfLaterRelease(out.Notes)
+	n.history.add(n.now().Wall, out.Trace)
+	n.explainSlowElection(out.Trace)
+	n.counters.noted(out.Trace)
+	n.warnOfLaterRelease(out.Trace)
 	n.noticeVerdicts(out)
 	n.noticeLeadership(out)
 	n.senders.send(out.Send)
@@ -285,37 +285,37 @@ func (n *Node) honour(out raft.Output) {
 }
 
 // warnOfLaterRelease says once for each entry that this member cannot go on without a newer release.
-func (n *Node) warnOfLaterRelease(notes []raft.Note) {
-	for i := range notes {
-		if note := &notes[i]; note.Kind == raft.NoteLaterVersion && note.ID != n.unreadable {
-			n.unreadable = note.ID
+func (n *Node) warnOfLaterRelease(events []raft.TraceEvent) {
+	for i := range events {
+		if event := &events[i]; event.Kind == raft.TraceLaterVersion && event.ID != n.unreadable {
+			n.unreadable = event.ID
 			n.logger.log(hclog.Error, "an entry was refused that a later release wrote: start that release on this member",
-				"entry", note.ID.String(), "member", string(note.Peer))
+				"entry", event.ID.String(), "member", string(event.Peer))
 		}
 	}
 }
 
 const (
-	// It is logged what a founding waits for: after foundingNotice as a piece of news, after foundingPatience as a
-	// warning, and from then on every foundingPause.
-	foundingNotice   = time.Second
-	foundingPatience = 10 * time.Second
-	foundingPause    = 5 * time.Minute
+	// It is logged what a bootstrap waits for: after bootstrapNotice as a piece of news, after bootstrapPatience as a
+	// warning, and from then on every bootstrapPause.
+	bootstrapNotice   = time.Second
+	bootstrapPatience = 10 * time.Second
+	bootstrapPause    = 5 * time.Minute
 )
 
-// warnUntilFounded says now and then why there is no cluster yet: one member of the list that is not there keeps
+// warnUntilBootstrapped says now and then why there is no cluster yet: one member of the list that is not there keeps
 // all others waiting, which run without an error.
-func (n *Node) warnUntilFounded() {
-	timer, level := time.NewTimer(foundingNotice), hclog.Info
+func (n *Node) warnUntilBootstrapped() {
+	timer, level := time.NewTimer(bootstrapNotice), hclog.Info
 	defer timer.Stop()
-	for next := foundingPatience - foundingNotice; ; next = foundingPause {
+	for next := bootstrapPatience - bootstrapNotice; ; next = bootstrapPause {
 		select {
 		case <-timer.C:
 		case <-n.loopEnded:
 			return
 		}
 		s := n.Status()
-		if s.Err != nil || s.Wiped || s.Founded && s.Term > 0 {
+		if s.Err != nil || s.Wiped || s.Bootstrapped && s.Term > 0 {
 			return
 		}
 		n.logger.log(level, "no cluster is known here yet", "reason", s.LeaderReason)
@@ -336,9 +336,9 @@ func (n *Node) wakeAt(at raft.Time) {
 	n.deadline.Reset(max(0, time.Duration(at-n.now().Mono)))
 }
 
-// happen tells the loop of an event about a connection.
-func (n *Node) happen(e raft.Event) {
-	if !n.mailbox.happen(e) {
+// post tells the loop of an event about a connection.
+func (n *Node) post(e raft.Event) {
+	if !n.mailbox.post(e) {
 		n.counters.droppedEvents.Add(1)
 	}
 }
@@ -366,7 +366,7 @@ func (n *Node) shutdown() {
 	if !errors.As(n.Err(), &broken) {
 		n.lastStatus = n.core.Status()
 	} else {
-		n.lastStatus = raft.CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, Boot: n.identity.lineage.Last().Boot}
+		n.lastStatus = raft.CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, StartCount: n.identity.lineage.Last().Count}
 	}
 	n.lastStatus.Leadership = raft.Leadership{Term: n.current.Term}
 	n.setLeader("")
@@ -402,8 +402,8 @@ func (n *Node) report() {
 		level = hclog.Info
 		log(hclog.Info, "state", "state", broken.State)
 	}
-	for _, note := range n.history.all() {
-		log(level, "note", "note", note.String())
+	for _, event := range n.history.all() {
+		log(level, "decision", "event", event.String())
 	}
 	log(hclog.Error, "node ended", "error", err)
 }
@@ -419,7 +419,7 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// Close hands leadership over if this member leads, or waits for a hand-over that is under way: for as long
+// Close transfers its leadership if this member leads, or waits for a transfer that is under way: for as long
 // as the disks take for an election, and for 64 election timeouts at most. Then it ends the node, waits for
 // all its goroutines (so also for a running FSM.Apply or function of Read, and for a write that the disk has not finished,
 // however long it stands still), and closes the storage and the transport. It is idempotent, and returns
@@ -435,7 +435,7 @@ func (n *Node) Close() error {
 	}
 	n.closing.Do(func() {
 		if now, _ := n.watched.load(); now.Role == raft.Leader {
-			n.handOver()
+			n.transferBeforeClose()
 		}
 		n.mailbox.close()
 	})
@@ -448,15 +448,15 @@ func (n *Node) Close() error {
 	return errors.Join(n.err, n.closeErr)
 }
 
-// closeTimeouts is how many election timeouts Close waits for a hand-over of its own. The core ends one as
+// closeTimeouts is how many election timeouts Close waits for a transfer of its own. The core ends one as
 // soon as the disks and the network allow; slow ones may take ten timeouts for each write.
 const closeTimeouts = 64
 
-// handOver hands leadership over, or waits for a hand-over that is under way: its target may need this
+// transferBeforeClose transfers its leadership, or waits for a transfer that is under way: its target may need this
 // member's vote, and TimeoutNow again if it was lost. It is as good as it gets: the others elect one anyway.
-func (n *Node) handOver() {
+func (n *Node) transferBeforeClose() {
 	limit := closeTimeouts * n.cfg.ElectionTimeout
-	if until := n.coreStatus().HandingOverUntil; until > 0 {
+	if until := n.coreStatus().TransferringUntil; until > 0 {
 		limit = time.Duration(until - n.now().Mono)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -474,6 +474,6 @@ func (n *Node) handOver() {
 func (n *Node) dropped(m raft.Message, counter interface{ Add(uint64) uint64 }) {
 	counter.Add(1)
 	if a, ok := m.Body.(raft.AppendRequest); ok {
-		n.happen(raft.SendDropped{To: m.To.ID, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}})
+		n.post(raft.SendDropped{To: m.To.ID, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}})
 	}
 }

@@ -181,7 +181,7 @@ func TestTransferLeadership_HandsOverToTheOneNamed(t *testing.T) {
 }
 
 // A member that comes back under load answers appends from the first moment on, so that no heartbeat is
-// due to it. It can be handed over to all the same.
+// due to it. It can take over the leadership all the same.
 func TestTransferLeadership_ToAMemberThatCameBackUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -215,7 +215,7 @@ func TestTransferLeadership_ToTheOneThatLeadsIsDoneAtOnce(t *testing.T) {
 
 		var notLeader *raft.NotLeaderError
 		assert.ErrorAs(t, follower.TransferLeadership(context.Background(), follower.Status().ID), &notLeader,
-			"a follower hands over nothing, not even to itself")
+			"a follower transfers nothing, not even to itself")
 	})
 }
 

@@ -114,10 +114,10 @@ func TestReceive_AppendsAreDroppedWhileTheDiskHasEnough(t *testing.T) {
 	for seq := raft.Seq(1); seq <= 3; seq++ {
 		n.writer.enqueue(voteOf(seq))
 	}
-	endpoint{n}.Receive("n2", []raft.Message{appended})
+	handler{n}.Receive("n2", []raft.Message{appended})
 	expect.Zero(t, n.Metrics().Dropped.Received)
 	n.writer.enqueue(voteOf(4))
-	endpoint{n}.Receive("n2", []raft.Message{appended, beat})
+	handler{n}.Receive("n2", []raft.Message{appended, beat})
 	expect.EqualValues(t, 1, n.Metrics().Dropped.Received, "the append, and not the heartbeat")
 	received, _ := n.mailbox.depth()
 	expect.Equal(t, 2, received)
@@ -198,12 +198,12 @@ func TestWaitApplied_TheNumberOfWaitersIsBounded(t *testing.T) {
 	})
 }
 
-func TestMailbox_HappeningsAreBounded(t *testing.T) {
+func TestMailbox_PostedAreBounded(t *testing.T) {
 	m := newMailbox()
-	for range happeningsMax {
-		require.True(t, m.happen(raft.PeerLost{ID: "n2"}))
+	for range postedMax {
+		require.True(t, m.post(raft.PeerLost{ID: "n2"}))
 	}
-	expect.False(t, m.happen(raft.PeerLost{ID: "n2"}))
+	expect.False(t, m.post(raft.PeerLost{ID: "n2"}))
 	cfg := Config{}.withDefaults()
 	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg), "they do not take the room of messages")
 	batch, _, _ := m.take(nil)
@@ -242,7 +242,7 @@ func TestRequests_AnOutcomeThatCrossesWithACancellationGoesToNobodyElse(t *testi
 		require.Empty(t, req.outcome, "round %d", i)
 		r.take(nil)
 		id := raft.EntryID{Term: 1, Index: raft.Index(i + 1)}
-		r.answer([]raft.Answer{{Ticket: req.ticket, Kind: raft.AnswerAccepted, ID: id}}, noReason)
+		r.answer([]raft.Answer{{RequestID: req.requestID, Kind: raft.AnswerAccepted, ID: id}}, noReason)
 		r.applied([]raft.Entry{{Index: id.Index, Term: 1, Kind: raft.EntryCommand}}, [][]byte{{1}})
 		o := r.wait(cancelled(), req) // both are there
 		require.NoError(t, o.err, "it is applied, and its caller hears it")
@@ -308,7 +308,7 @@ func (r *requests) applyAll(next raft.Index) raft.Index {
 		for _, p := range e.(raft.Proposed).Proposals {
 			id := raft.EntryID{Term: 1, Index: next}
 			next++
-			answers = append(answers, raft.Answer{Ticket: p.Ticket, Kind: raft.AnswerAccepted, ID: id})
+			answers = append(answers, raft.Answer{RequestID: p.RequestID, Kind: raft.AnswerAccepted, ID: id})
 			entries = append(entries, raft.Entry{Index: id.Index, Term: 1, Kind: raft.EntryCommand})
 			results = append(results, p.Data)
 		}
@@ -338,9 +338,9 @@ func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 		n := parts(nil, nil, nil)
 		h := raft.Hello{
 			ClusterName: "test", From: raft.Peer{ID: "n3", Incarnation: 33}, Expected: raft.Peer{ID: "n1"},
-			Boot: 1, Lineage: raft.Lineage{{Boot: 1, Nonce: 7}},
+			StartCount: 1, Lineage: raft.Lineage{{Count: 1, Nonce: 7}},
 		}
-		var refusal *raft.Refusal
+		var refusal *raft.Rejection
 		n.wg.Go(func() { refusal = n.identity.meet(h) })
 		synctest.Wait()
 		memory, _ := n.identity.unwritten()
@@ -349,6 +349,6 @@ func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 		n.identity.written(memory)
 		n.wg.Wait()
 		require.Nil(t, refusal)
-		expect.Equal(t, h.Lineage.Last(), n.identity.hello(h.From.ID).Remembers.Boot)
+		expect.Equal(t, h.Lineage.Last(), n.identity.hello(h.From.ID).Remembers.Start)
 	})
 }

@@ -20,12 +20,12 @@ const (
 // call is one caller that waits for an answer. Its outcome channel has a capacity of 1 and gets
 // exactly one value, when the request leaves the table; then it may be used again.
 type call struct {
-	kind    callKind
-	ticket  raft.Ticket
-	bytes   int
-	taken   bool         // it has reached the core
-	id      raft.EntryID // of the accepted proposal
-	outcome chan outcome // nil once it is detached
+	kind      callKind
+	requestID raft.RequestID
+	bytes     int
+	taken     bool         // it has reached the core
+	id        raft.EntryID // of the accepted proposal
+	outcome   chan outcome // nil once it is detached
 	// done gets the outcome of an accepted proposal of ProposeAsync; nil: the channel does.
 	done func(Result, error)
 }
@@ -47,8 +47,8 @@ type requests struct {
 	later *callbacks
 
 	mu        sync.Mutex
-	last      raft.Ticket
-	table     map[raft.Ticket]*call
+	last      raft.RequestID
+	table     map[raft.RequestID]*call
 	accepted  map[raft.Index]*call // the accepted proposals, by where they are in the log
 	counts    [transferCall + 1]int
 	bytes     int // of the proposals in the table and in the queue
@@ -61,7 +61,7 @@ type requests struct {
 func newRequests(cfg *Config, calls *fsmCalls, poke func(), spawn func(func())) *requests {
 	r := &requests{
 		cfg: cfg, calls: calls, poke: poke, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
-		table: make(map[raft.Ticket]*call), accepted: make(map[raft.Index]*call),
+		table: make(map[raft.RequestID]*call), accepted: make(map[raft.Index]*call),
 	}
 	r.later = newCallbacks(r.release, func() { spawn(r.later.run) })
 	return r
@@ -78,10 +78,10 @@ func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, e
 	if err != nil {
 		return nil, err
 	}
-	proposal := raft.NewProposal(req.ticket, kind, data) // outside the lock: it may be large
+	proposal := raft.NewProposal(req.requestID, kind, data) // outside the lock: it may be large
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.table[req.ticket] == req {
+	if r.table[req.requestID] == req {
 		req.done = done
 		r.proposals = append(r.proposals, proposal)
 		r.poke()
@@ -90,22 +90,22 @@ func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, e
 }
 
 func (r *requests) read() (*call, error) {
-	return r.ask(readCall, func(t raft.Ticket) raft.Event { return raft.ReadRequested{Ticket: t} })
+	return r.ask(readCall, func(t raft.RequestID) raft.Event { return raft.ReadRequested{RequestID: t} })
 }
 
 func (r *requests) transfer(to raft.NodeID) (*call, error) {
-	return r.ask(transferCall, func(t raft.Ticket) raft.Event { return raft.TransferRequested{Ticket: t, To: to} })
+	return r.ask(transferCall, func(t raft.RequestID) raft.Event { return raft.TransferRequested{RequestID: t, To: to} })
 }
 
-func (r *requests) ask(kind callKind, event func(raft.Ticket) raft.Event) (*call, error) {
+func (r *requests) ask(kind callKind, event func(raft.RequestID) raft.Event) (*call, error) {
 	req, err := r.enter(kind, 0)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.table[req.ticket] == req {
-		r.asked = append(r.asked, event(req.ticket))
+	if r.table[req.requestID] == req {
+		r.asked = append(r.asked, event(req.requestID))
 		r.poke()
 	}
 	return req, nil
@@ -124,8 +124,8 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	}
 	r.last++
 	req := r.pool.Get().(*call)
-	*req = call{kind: kind, ticket: r.last, bytes: bytes, outcome: req.outcome}
-	r.table[req.ticket] = req
+	*req = call{kind: kind, requestID: r.last, bytes: bytes, outcome: req.outcome}
+	r.table[req.requestID] = req
 	r.counts[kind]++
 	r.bytes += bytes
 	return req, nil
@@ -149,7 +149,7 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 	for n < len(r.proposals) && len(taken) < batchEventsMax && bytes < batchBytesMax {
 		p := r.proposals[n]
 		n++
-		if req := r.table[p.Ticket]; req != nil {
+		if req := r.table[p.RequestID]; req != nil {
 			req.taken = true
 			taken = append(taken, p)
 			bytes += len(p.Data)
@@ -194,7 +194,7 @@ func (r *requests) wait(ctx context.Context, req *call) outcome {
 func (r *requests) abandon(req *call, cause error) outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.table[req.ticket] != req {
+	if r.table[req.requestID] != req {
 		return <-req.outcome // it came at the same moment
 	}
 	r.remove(req)
@@ -208,7 +208,7 @@ func (r *requests) abandon(req *call, cause error) outcome {
 
 // forget takes a request out of the tables. It still counts for the limits.
 func (r *requests) forget(req *call) {
-	delete(r.table, req.ticket)
+	delete(r.table, req.requestID)
 	if r.accepted[req.id.Index] == req {
 		delete(r.accepted, req.id.Index)
 	}
@@ -239,7 +239,7 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range answers {
-		req := r.table[a.Ticket]
+		req := r.table[a.RequestID]
 		if req == nil {
 			continue // its caller has gone
 		}

@@ -51,7 +51,7 @@ func TestRequests_ACallThatIsCancelledLaterMayBeApplied(t *testing.T) {
 	expect.ErrorIs(t, o.err, raft.ErrOutcomeUnknown)
 	proposals, _, bytes := r.depth()
 	expect.Zero(t, proposals+bytes)
-	r.answer([]raft.Answer{{Ticket: 1, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 1, Index: 1}}}, noReason) // for nobody
+	r.answer([]raft.Answer{{RequestID: 1, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 1, Index: 1}}}, noReason) // for nobody
 	expect.Empty(t, r.accepted)
 }
 
@@ -60,7 +60,7 @@ func TestRequests_TheApplierAnswersTheEntryThatWasAccepted(t *testing.T) {
 	req, err := r.propose(raft.EntryCommand, []byte("a"), nil)
 	require.NoError(t, err)
 	r.take(nil)
-	r.answer([]raft.Answer{{Ticket: req.ticket, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 2, Index: 7}}}, noReason)
+	r.answer([]raft.Answer{{RequestID: req.requestID, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 2, Index: 7}}}, noReason)
 	r.applied([]raft.Entry{{Index: 7, Term: 3, Kind: raft.EntryCommand}}, [][]byte{[]byte("of another leader")})
 	expect.Empty(t, req.outcome)
 
@@ -173,7 +173,7 @@ func TestRequests_AnAsynchronousCallThatIsCancelledIsWithdrawnOnlyFromTheQueue(t
 	taken, err := r.propose(raft.EntryCommand, []byte("b"), done)
 	require.NoError(t, err)
 	r.take(nil)
-	go r.answer([]raft.Answer{{Ticket: taken.ticket, Kind: raft.AnswerAccepted, ID: id}}, noReason)
+	go r.answer([]raft.Answer{{RequestID: taken.requestID, Kind: raft.AnswerAccepted, ID: id}}, noReason)
 	o = r.awaitAccepted(cancelled(), taken)
 	expect.NoError(t, o.err)
 	expect.Equal(t, Result{Index: id.Index, Term: id.Term}, o.result)

@@ -103,7 +103,7 @@ func spans(t *testing.T, batches [][]raft.Message) (out []raft.Span) {
 	return out
 }
 
-func TestSender_FillsAppendsFromStorageAndTail(t *testing.T) {
+func TestSender_FillsAppendsFromStorageAndLogCache(t *testing.T) {
 	const size = 100 + raft.RecordOverheadBytes
 	for _, row := range []struct {
 		rule  string

@@ -101,8 +101,8 @@ func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
 	})
 }
 
-// handOvers begin one: its disk stands still, or its caller wants it to.
-var handOvers = map[string]func(leader *node.Node, stall func(...raft.NodeID) func()) (resume func()){
+// transfers begin one: its disk stands still, or its caller wants it to.
+var transfers = map[string]func(leader *node.Node, stall func(...raft.NodeID) func()) (resume func()){
 	"for a disk that stands still": func(leader *node.Node, stall func(...raft.NodeID) func()) func() {
 		resume := stall(leader.Status().ID)
 		go func() { _, _ = leader.Propose(context.Background(), []byte("x")) }()
@@ -116,7 +116,7 @@ var handOvers = map[string]func(leader *node.Node, stall func(...raft.NodeID) fu
 
 // What tells the other one to campaign is lost, and repeated with the pace of the heartbeats.
 func TestClose_WaitsForAHandOverThatIsUnderWay(t *testing.T) {
-	for what, begin := range handOvers {
+	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told atomic.Int64
@@ -126,7 +126,7 @@ func TestClose_WaitsForAHandOverThatIsUnderWay(t *testing.T) {
 				})
 				old, other := c.Leader(), c.Follower()
 				resume := begin(old, stall)
-				c.Await("the hand-over", func() bool { return told.Load() == 1 })
+				c.Await("the transfer", func() bool { return told.Load() == 1 })
 				began, closed := time.Now(), make(chan error, 1)
 				go func() { closed <- old.Close() }()
 				c.Await("another leads", func() bool {
@@ -142,7 +142,7 @@ func TestClose_WaitsForAHandOverThatIsUnderWay(t *testing.T) {
 }
 
 func TestClose_WaitsForAHandOverThatDoesNotSucceedForTwoElectionTimeouts(t *testing.T) {
-	for what, begin := range handOvers {
+	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told atomic.Bool
@@ -153,7 +153,7 @@ func TestClose_WaitsForAHandOverThatDoesNotSucceedForTwoElectionTimeouts(t *test
 				})
 				old := c.Leader()
 				resume := begin(old, stall)
-				c.Await("the hand-over", told.Load)
+				c.Await("the transfer", told.Load)
 				began, closed := time.Now(), make(chan error, 1)
 				go func() { closed <- old.Close() }()
 				c.Await("the end", func() bool { return old.Err() != nil })

@@ -13,21 +13,21 @@ import (
 type Status struct {
 	ID          raft.NodeID
 	Incarnation raft.Incarnation
-	Boot        uint64 // how often the node was started on this data
+	StartCount  uint64 // how often the node was started on this data
 	ClusterName string // Config.Cluster
 	Cluster     raft.ClusterID
 	raft.Leadership
 	LeaderMember *raft.Member   // nil if none is known
-	Members      []MemberStatus // of the configuration, or of Config.Initial while blank; sorted by id, with this one
+	Members      []MemberStatus // of the configuration, or of Config.Initial while uninitialized; sorted by id, with this one
 	Last         raft.EntryID   // of the log
 	Persisted    raft.Index     // durable here
 	Commit       raft.Index     // known to be committed
 	Applied      raft.Index     // by the FSM
 	// Applying is for how long the running call of the FSM, or the function of Read, has been at it; 0: none is
 	// running. One that never ends may wait for a goroutine that waits for the node, see ErrWithinFSM.
-	Applying time.Duration
-	Founded  bool // there is a cluster, and this member holds its first entry
-	// Missing says, while a cluster is being founded, what it waits for, one sentence a member.
+	Applying     time.Duration
+	Bootstrapped bool // there is a cluster, and this member holds its first entry
+	// Missing says, while a cluster is being bootstrapped, what it waits for, one sentence a member.
 	Missing []string
 	// Wiped says that this member's disk was emptied, see ErrWiped.
 	Wiped bool
@@ -41,10 +41,10 @@ type Status struct {
 	DiskStalled bool
 	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
 	Tolerance string
-	// Outstanding counts the callers of Propose and Barrier that wait, and the functions of ProposeAsync that have
-	// not returned, OutstandingBytes their commands.
-	Outstanding      int
-	OutstandingBytes int
+	// Pending counts the callers of Propose and Barrier that wait, and the functions of ProposeAsync that have
+	// not returned, PendingBytes their commands.
+	Pending      int
+	PendingBytes int
 	// Err is why the node has ended, or is about to, nil while it runs.
 	Err error
 }
@@ -52,7 +52,7 @@ type Status struct {
 // MemberStatus is what a node knows of one member of its configuration.
 type MemberStatus struct {
 	raft.Member
-	// State is "self" for this member; on the leader "probe", "stream" or "stale" for the others; else "".
+	// State is "self" for this member; on the leader "probe", "replicate" or "stale" for the others; else "".
 	// A stale member holds less than it has acknowledged to this leader: it runs on an older image of its
 	// disk, or the disk has lost what was synced. The leader counts it for nothing.
 	State string
@@ -78,12 +78,12 @@ func (n *Node) Status() Status {
 	wiped := n.identity.isWiped()
 	proposals, _, bytes := n.requests.depth()
 	s := Status{
-		ID: core.ID, Incarnation: core.Incarnation, Boot: core.Boot,
+		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
 		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
-		Founded: core.Cluster != raft.ClusterID{}, Wiped: wiped,
+		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped,
 		DiskStalled: core.DiskStalled,
-		Outstanding: proposals, OutstandingBytes: bytes, Err: cmp.Or(n.Err(), n.verdict()),
+		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.verdict()),
 	}
 	contact, refusals := n.identity.seen()
 	s.Members = n.memberStatuses(core, contact)
@@ -152,8 +152,8 @@ func (n *Node) memberStatuses(core raft.CoreStatus, contact map[raft.NodeID]time
 	return out
 }
 
-// missing completes what the core says about a founding with what the connections know of it.
-func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.NodeID]raft.Refusal) []string {
+// missing completes what the core says about a bootstrap with what the connections know of it.
+func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.NodeID]raft.Rejection) []string {
 	if core.Term != 0 {
 		return nil
 	}
@@ -162,13 +162,13 @@ func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.Nod
 	for _, m := range members {
 		r, refused := refusals[m.ID]
 		switch {
-		case refused && r.Reason == raft.RefusedNamedOther && r.Term == 0:
+		case refused && r.Reason == raft.RejectNamedOther && r.Term == 0:
 			emptied++
 		case refused:
 			out = append(out, fmt.Sprintf("%s: %v", m.ID, &r))
-		case core.Blank && !m.Connected && m.ConnectionErr != "":
+		case core.Uninitialized && !m.Connected && m.ConnectionErr != "":
 			out = append(out, fmt.Sprintf("%s: %s", m.ID, m.ConnectionErr))
-		case core.Blank && len(core.Missing) == 0 && m.State != "self" && m.LastContact < 0: // the founder's core says so itself
+		case core.Uninitialized && len(core.Missing) == 0 && m.State != "self" && m.LastContact < 0: // the bootstrapper's core says so itself
 			out = append(out, fmt.Sprintf("%s has not been heard", m.ID))
 		}
 	}
@@ -242,7 +242,7 @@ func failuresLeft(s Status, limit time.Duration) string {
 		return "unknown here: this member's disk was emptied, and it does not count"
 	case voters == 0:
 		return "no configuration is known here yet"
-	case !s.Founded:
+	case !s.Bootstrapped:
 		return fmt.Sprintf("no cluster is known here yet; one of %s survives %s",
 			count(voters, "voter"), count(voters-quorum, "failure"))
 	case up < quorum:
@@ -263,8 +263,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// founderOf returns the id of the first voter: the one that founds the cluster.
-func founderOf(members []MemberStatus) string {
+// bootstrapperOf returns the id of the first voter: the one that bootstraps the cluster.
+func bootstrapperOf(members []MemberStatus) string {
 	for _, m := range members {
 		if m.Kind == raft.Voter {
 			return string(m.ID)
@@ -283,13 +283,13 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 		return "this member's disk was emptied: the cluster knows it with another incarnation"
 	case s.Role == raft.Leader && s.DiskStalled:
 		return fmt.Sprintf("%s leads in term %d, but its disk stands still: it takes no proposals, "+
-			"and hands over as soon as a quorum of the others may be ahead of it", s.Leader, s.Term)
+			"and transfers its leadership as soon as a quorum of the others may be ahead of it", s.Leader, s.Term)
 	case s.Leader != "":
 		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
 	case len(s.Members) == 0:
-		return "no cluster yet: this member's store is empty and it has no list of founders, so it waits to be added"
-	case !s.Founded || s.Term == 0:
-		return notFounded(s)
+		return "no cluster yet: this member's store is empty and it has no list of initial members, so it waits to be added"
+	case !s.Bootstrapped || s.Term == 0:
+		return notBootstrapped(s)
 	case up < voters/2+1:
 		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed%s",
 			up, count(voters, "voter"), voters/2+1, unconnected(s))
@@ -325,29 +325,29 @@ func enoughFor(took raft.Time) time.Duration {
 }
 
 // explainSlowElection logs, once until a term commits, what elections wait for.
-func (n *Node) explainSlowElection(notes []raft.Note) {
-	for _, note := range notes {
-		if note.Kind == raft.NoteSlowElection {
-			n.cfg.Logger.Warn("elections need more than two attempts", "slow", note.Text,
-				"took", time.Duration(note.Took).Round(time.Millisecond).String(),
-				"election_timeout", n.cfg.ElectionTimeout.String(), "set_election_timeout_to", enoughFor(note.Took).String())
+func (n *Node) explainSlowElection(events []raft.TraceEvent) {
+	for _, event := range events {
+		if event.Kind == raft.TraceSlowElection {
+			n.cfg.Logger.Warn("elections need more than two attempts", "slow", event.Text,
+				"took", time.Duration(event.Took).Round(time.Millisecond).String(),
+				"election_timeout", n.cfg.ElectionTimeout.String(), "set_election_timeout_to", enoughFor(event.Took).String())
 		}
 	}
 }
 
-// notFounded says whom the founding of the cluster waits for: every member of the list has to be there once.
-// The founder alone knows who has not answered it; the others say who that is, and what they see themselves.
-func notFounded(s Status) string {
-	founder := founderOf(s.Members)
-	if string(s.ID) == founder {
-		return "no cluster yet: this member founds it once every member of the list has answered; " +
+// notBootstrapped says whom the bootstrap of the cluster waits for: every member of the list has to be there once.
+// The bootstrapper alone knows who has not answered it; the others say who that is, and what they see themselves.
+func notBootstrapped(s Status) string {
+	bootstrapper := bootstrapperOf(s.Members)
+	if string(s.ID) == bootstrapper {
+		return "no cluster yet: this member bootstraps it once every member of the list has answered; " +
 			strings.Join(s.Missing, "; ")
 	}
-	reason := "no cluster yet: this member waits for the founder, " + founder + ", which founds it once every " +
-		"member of the list has answered its roll call, and whose status says who is missing"
+	reason := "no cluster yet: this member waits for the bootstrapper, " + bootstrapper + ", which bootstraps it once every " +
+		"member of the list has answered its probe, and whose status says who is missing"
 	for _, m := range s.Missing {
 		reason += "; seen from here, " + m
 	}
-	return reason + "; if " + founder + " is lost for good and every member says this, nothing was ever committed: " +
+	return reason + "; if " + bootstrapper + " is lost for good and every member says this, nothing was ever committed: " +
 		"empty all stores and start again"
 }

@@ -14,7 +14,7 @@ import (
 
 // seenFrom returns the status of n1, which reaches the others that are named.
 func seenFrom(role raft.Role, voters int, reached ...raft.NodeID) Status {
-	s := Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Role: role}, Founded: true}
+	s := Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Role: role}, Bootstrapped: true}
 	for _, id := range []raft.NodeID{"n1", "n2", "n3", "n4", "n5"}[:voters] {
 		m := MemberStatus{Member: raft.Member{ID: id}, LastContact: -1}
 		if id == s.ID {
@@ -32,7 +32,7 @@ func seenFrom(role raft.Role, voters int, reached ...raft.NodeID) Status {
 
 func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 	notYet := seenFrom(raft.Follower, 3)
-	notYet.Founded = false
+	notYet.Bootstrapped = false
 	stale := seenFrom(raft.Leader, 3, "n2", "n3")
 	stale.Members[2].LastContact = time.Minute
 	lost := seenFrom(raft.Leader, 3, "n2", "n3")
@@ -57,14 +57,14 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 }
 
 func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
-	founding := seenFrom(raft.Follower, 3)
-	founding.Founded, founding.Missing = false, []string{"n2 has not answered", "n3 has not answered"}
+	bootstrap := seenFrom(raft.Follower, 3)
+	bootstrap.Bootstrapped, bootstrap.Missing = false, []string{"n2 has not answered", "n3 has not answered"}
 	waiting := seenFrom(raft.Follower, 3)
-	waiting.ID, waiting.Founded = "n2", false
+	waiting.ID, waiting.Bootstrapped = "n2", false
 	unreached := waiting
 	unreached.Missing = []string{"n3: connection refused"}
-	const waits = "no cluster yet: this member waits for the founder, n1, which founds it once every member of the list " +
-		"has answered its roll call, and whose status says who is missing"
+	const waits = "no cluster yet: this member waits for the bootstrapper, n1, which bootstraps it once every member of the list " +
+		"has answered its probe, and whose status says who is missing"
 	const lost = " for good and every member says this, nothing was ever committed: empty all stores and start again"
 	stalled := seenFrom(raft.Leader, 3, "n2")
 	stalled.Leader, stalled.DiskStalled = "n1", true
@@ -81,13 +81,13 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{seenFrom(raft.Follower, 3, "n2"), "", "no leader: an election follows term 3"},
 		{seenFrom(raft.Follower, 3, "n2"), "no leader: n3 led in term 2", "no leader: n3 led in term 2"},
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
-		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk stands still: it takes no proposals, and hands over " +
+		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk stands still: it takes no proposals, and transfers its leadership " +
 			"as soon as a quorum of the others may be ahead of it"},
-		{founding, "", "no cluster yet: this member founds it once every member of the list has answered; " +
+		{bootstrap, "", "no cluster yet: this member bootstraps it once every member of the list has answered; " +
 			"n2 has not answered; n3 has not answered"},
 		{waiting, "", waits + "; if n1 is lost" + lost},
 		{unreached, "", waits + "; seen from here, n3: connection refused; if n1 is lost" + lost},
-		{Status{}, "", "no cluster yet: this member's store is empty and it has no list of founders, so it waits to be added"},
+		{Status{}, "", "no cluster yet: this member's store is empty and it has no list of initial members, so it waits to be added"},
 		{Status{Wiped: true}, "", "this member's disk was emptied: the cluster knows it with another incarnation"},
 		{Status{Err: raft.ErrClosed}, "", "this node has ended: " + raft.ErrClosed.Error()},
 	} {
@@ -99,13 +99,13 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 func TestStatus_AMemberThatWaitsNamesWhomItHasNotHeard(t *testing.T) {
 	members := seenFrom(raft.Follower, 3, "n1").Members
 	members[0].State, members[1].State = "", "self"
-	waiting := raft.CoreStatus{ID: "n2", Blank: true}
+	waiting := raft.CoreStatus{ID: "n2", Uninitialized: true}
 	expect.Equal(t, []string{"n3 has not been heard"}, missing(waiting, members, nil))
 	members[2].ConnectionErr = "connection refused"
 	expect.Equal(t, []string{"n3: connection refused"}, missing(waiting, members, nil))
 	members[2].ConnectionErr = ""
-	founder := raft.CoreStatus{ID: "n2", Blank: true, Missing: []string{"n3 has not answered the roll call"}}
-	expect.Equal(t, founder.Missing, missing(founder, members, nil), "said once")
+	bootstrapper := raft.CoreStatus{ID: "n2", Uninitialized: true, Missing: []string{"n3 has not answered the probe"}}
+	expect.Equal(t, bootstrapper.Missing, missing(bootstrapper, members, nil), "said once")
 	expect.Empty(t, missing(raft.CoreStatus{ID: "n2", Leadership: raft.Leadership{Term: 1}}, members, nil))
 }
 
@@ -163,14 +163,14 @@ func TestReady_SaysWhatItWaitsFor(t *testing.T) {
 
 func TestHistory_KeepsTheLatestNotes(t *testing.T) {
 	h := &history{}
-	for i := range 3 * notesMax / 2 {
-		h.add(int64(i), []raft.Note{{Index: raft.Index(i)}})
+	for i := range 3 * traceEventsMax / 2 {
+		h.add(int64(i), []raft.TraceEvent{{Index: raft.Index(i)}})
 	}
-	notes := h.all()
-	expect.Len(t, notes, notesMax)
-	expect.Equal(t, raft.Index(notesMax/2), notes[0].Index)
-	expect.Equal(t, raft.Index(3*notesMax/2-1), notes[notesMax-1].Index)
-	expect.Equal(t, int64(3*notesMax/2-1), notes[notesMax-1].at)
+	events := h.all()
+	expect.Len(t, events, traceEventsMax)
+	expect.Equal(t, raft.Index(traceEventsMax/2), events[0].Index)
+	expect.Equal(t, raft.Index(3*traceEventsMax/2-1), events[traceEventsMax-1].Index)
+	expect.Equal(t, int64(3*traceEventsMax/2-1), events[traceEventsMax-1].at)
 }
 
 func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {
@@ -179,14 +179,14 @@ func TestHistory_SaysWhyLeadershipLastChanged(t *testing.T) {
 		return raft.Leadership{Term: term, Leader: leader}
 	}
 	expect.Equal(t, "n1 leads in term 1", h.change(follow(0, ""), follow(1, "n1"), nil))
-	timeout := []raft.Note{{Kind: raft.NoteRefused, Peer: "x"}, {Kind: raft.NoteTimeout}, {Kind: raft.NotePreCampaign}, {Kind: raft.NoteVoteDenied}}
+	timeout := []raft.TraceEvent{{Kind: raft.TraceRefused, Peer: "x"}, {Kind: raft.TraceTimeout}, {Kind: raft.TracePreCampaign}, {Kind: raft.TraceVoteDenied}}
 	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
 		h.change(follow(1, "n1"), raft.Leadership{Term: 1, Role: raft.PreCandidate}, timeout))
 	expect.Equal(t, "no leader: n1 led in term 1 (election timeout)",
 		h.change(raft.Leadership{Term: 1, Role: raft.PreCandidate}, raft.Leadership{Term: 2, Role: raft.Candidate}, nil))
 	expect.Equal(t, "n2 leads in term 2, after n1 in term 1 (election timeout)",
-		h.change(raft.Leadership{Term: 2, Role: raft.Candidate}, raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, []raft.Note{{Kind: raft.NoteLeader}}))
-	newer := []raft.Note{{Kind: raft.NoteNewerTerm, Peer: "n3", Term: 2, Newer: 3}, {Kind: raft.NoteFollower, Peer: "n3", Term: 3}}
+		h.change(raft.Leadership{Term: 2, Role: raft.Candidate}, raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, []raft.TraceEvent{{Kind: raft.TraceLeader}}))
+	newer := []raft.TraceEvent{{Kind: raft.TraceNewerTerm, Peer: "n3", Term: 2, Newer: 3}, {Kind: raft.TraceFollower, Peer: "n3", Term: 3}}
 	expect.Equal(t, "n3 leads in term 3, after n2 in term 2 (term 3 of n3 is newer than 2)",
 		h.change(raft.Leadership{Term: 2, Leader: "n2", Role: raft.Leader}, follow(3, "n3"), newer))
 }

@@ -10,31 +10,31 @@ import (
 // statusJSON is Status as people and scripts read it: names instead of numbers, ids and durations as
 // text. The keys are a contract: they are added to, and neither renamed nor removed.
 type statusJSON struct {
-	ID               raft.NodeID    `json:"id"`
-	Incarnation      string         `json:"incarnation"`
-	Boot             uint64         `json:"boot"`
-	ClusterName      string         `json:"cluster_name"`
-	Cluster          string         `json:"cluster"` // empty until there is one
-	Term             raft.Term      `json:"term"`
-	Leader           raft.NodeID    `json:"leader"`
-	Role             string         `json:"role"`
-	LeaderMember     *memberJSON    `json:"leader_member"`
-	Members          []MemberStatus `json:"members"`
-	Last             string         `json:"last"` // "index@term"
-	Persisted        raft.Index     `json:"persisted"`
-	Commit           raft.Index     `json:"commit"`
-	Applied          raft.Index     `json:"applied"`
-	Applying         string         `json:"applying"`
-	Founded          bool           `json:"founded"`
-	Missing          []string       `json:"missing"`
-	Wiped            bool           `json:"wiped"`
-	SlowElection     string         `json:"slow_election"`
-	LeaderReason     string         `json:"leader_reason"`
-	DiskStalled      bool           `json:"disk_stalled"`
-	Tolerance        string         `json:"tolerance"`
-	Outstanding      int            `json:"outstanding"`
-	OutstandingBytes int            `json:"outstanding_bytes"`
-	Err              string         `json:"error"`
+	ID           raft.NodeID    `json:"id"`
+	Incarnation  string         `json:"incarnation"`
+	StartCount   uint64         `json:"start_count"`
+	ClusterName  string         `json:"cluster_name"`
+	Cluster      string         `json:"cluster"` // empty until there is one
+	Term         raft.Term      `json:"term"`
+	Leader       raft.NodeID    `json:"leader"`
+	Role         string         `json:"role"`
+	LeaderMember *memberJSON    `json:"leader_member"`
+	Members      []MemberStatus `json:"members"`
+	Last         string         `json:"last"` // "index@term"
+	Persisted    raft.Index     `json:"persisted"`
+	Commit       raft.Index     `json:"commit"`
+	Applied      raft.Index     `json:"applied"`
+	Applying     string         `json:"applying"`
+	Bootstrapped bool           `json:"bootstrapped"`
+	Missing      []string       `json:"missing"`
+	Wiped        bool           `json:"wiped"`
+	SlowElection string         `json:"slow_election"`
+	LeaderReason string         `json:"leader_reason"`
+	DiskStalled  bool           `json:"disk_stalled"`
+	Tolerance    string         `json:"tolerance"`
+	Pending      int            `json:"pending"`
+	PendingBytes int            `json:"pending_bytes"`
+	Err          string         `json:"error"`
 }
 
 // memberJSON is a raft.Member in the same way.
@@ -63,12 +63,12 @@ type memberStatusJSON struct {
 // "last":"7@3" (entry 7 of term 3), "round_trip":"1.5ms". Every field is there, also an empty one.
 func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
-		ID: s.ID, Incarnation: s.Incarnation.String(), Boot: s.Boot, ClusterName: s.ClusterName,
+		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
 		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), Members: append([]MemberStatus{}, s.Members...),
 		Last: s.Last.String(), Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
-		Founded: s.Founded, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
+		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
 		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, Tolerance: s.Tolerance,
-		Outstanding: s.Outstanding, OutstandingBytes: s.OutstandingBytes,
+		Pending: s.Pending, PendingBytes: s.PendingBytes,
 	}
 	if s.Cluster != (raft.ClusterID{}) {
 		out.Cluster = s.Cluster.String()

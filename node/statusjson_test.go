@@ -21,13 +21,13 @@ var updateStatus = flag.Bool("update", false, "rewrite testdata/status.json")
 func fullStatus() Status {
 	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Incarnation: 0xa1}
 	return Status{
-		ID: "n2", Incarnation: 0xb2, Boot: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
+		ID: "n2", Incarnation: 0xb2, StartCount: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
 		Leadership: raft.Leadership{Term: 4, Leader: "n1", Role: raft.PreCandidate}, LeaderMember: &n1,
-		Members: []MemberStatus{{Member: n1, State: "stream", Match: 7, Lag: 2, Inflight: 1,
+		Members: []MemberStatus{{Member: n1, State: "replicate", Match: 7, Lag: 2, Inflight: 1,
 			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", RoundTrip: 1500 * time.Microsecond}},
 		Last: raft.EntryID{Term: 3, Index: 9}, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
-		Founded: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", LeaderReason: "n1 leads",
-		DiskStalled: true, Tolerance: "none", Outstanding: 5, OutstandingBytes: 500, Err: raft.ErrClosed,
+		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", LeaderReason: "n1 leads",
+		DiskStalled: true, Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
 	}
 }
 

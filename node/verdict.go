@@ -11,10 +11,10 @@ import (
 // noticeVerdicts makes what the core has found out about stores heard: of this one, which ends the node once
 // that is written, and of the members that this one leads.
 func (n *Node) noticeVerdicts(out raft.Output) {
-	for i := range out.Notes {
-		if note := &out.Notes[i]; note.Kind == raft.NoteStaleMember {
+	for i := range out.Trace {
+		if event := &out.Trace[i]; event.Kind == raft.TraceStaleMember {
 			n.logger.log(hclog.Warn, "a member holds less than it has acknowledged: it counts no more; replace it like one whose disk was lost",
-				"member", string(note.Peer), "acknowledged", uint64(note.Index), "agrees at most up to", note.Hint.String())
+				"member", string(event.Peer), "acknowledged", uint64(event.Index), "agrees at most up to", event.Hint.String())
 		}
 	}
 	m := out.Write.Mark

@@ -57,7 +57,7 @@ var (
 	recordKey     = []byte("record") // the only key of all but the log
 )
 
-// OpenBolt opens the store in dir, or makes a blank one there. It checks the structure of the whole
+// OpenBolt opens the store in dir, or makes an uninitialized one there. It checks the structure of the whole
 // file, so it takes time in proportion to its size.
 //
 // Its errors match raft.ErrLocked if another process has the store open, ErrNotWritable and

@@ -13,7 +13,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// create makes a blank store, unless there is one. It appears under its name complete and synced, so
+// create makes an uninitialized store, unless there is one. It appears under its name complete and synced, so
 // that a file of that name which is empty, cut short or without records is damaged and never new.
 func (b *Bolt) create() error {
 	if _, err := os.Stat(b.path); !errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +35,7 @@ func (b *Bolt) create() error {
 	if err := file.Close(); err != nil {
 		return explain("creating", b.path, err)
 	}
-	if err := b.guard("creating", func() error { return writeBlank(name) }); err != nil {
+	if err := b.guard("creating", func() error { return writeUninitialized(name) }); err != nil {
 		return err
 	}
 	// Another process may be doing the same: a link replaces nothing.
@@ -63,8 +63,8 @@ func removeLeftovers(path string) {
 	}
 }
 
-// writeBlank makes the file, which is empty, a store that knows no member yet.
-func writeBlank(name string) (err error) {
+// writeUninitialized makes the file, which is empty, a store that knows no member yet.
+func writeUninitialized(name string) (err error) {
 	db, err := bbolt.Open(name, filePermissions, boltOptions(lockWaitDefault))
 	if err != nil {
 		return err

@@ -37,12 +37,12 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	if err := b.guard("syncing", b.db.Sync); err != nil {
 		return raft.Stored{}, err
 	}
-	meta.Boot++
+	meta.StartCount++
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
 	b.loaded = true
-	stored.Boot, stored.Incarnation = meta.Boot, raft.Incarnation(meta.Incarnation)
+	stored.StartCount, stored.Incarnation = meta.StartCount, raft.Incarnation(meta.Incarnation)
 	b.lineage.fill(&stored)
 	return stored, nil
 }
@@ -54,7 +54,7 @@ func (b *Bolt) format(meta metaRecord, nonce uint64) error {
 		return explain("formatting", b.path, err)
 	}
 	next := b.lineage
-	next.boots = next.boots.Begin(nonce)
+	next.starts = next.starts.Begin(nonce)
 	err = b.update("formatting", func(tx *bbolt.Tx) error {
 		if err := next.put(tx); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (b *Bolt) scan(ctx context.Context, identity raft.Identity) (stored raft.St
 			if meta, err = b.identify(meta, identity); err != nil {
 				return err
 			}
-			if b.lineage, err = b.readLineage(tx, meta.Boot); err != nil {
+			if b.lineage, err = b.readLineage(tx, meta.StartCount); err != nil {
 				return err
 			}
 			stored, err = b.readHardAndLog(ctx, tx)
@@ -108,10 +108,10 @@ func (b *Bolt) readMeta(tx *bbolt.Tx) (metaRecord, error) {
 	return meta, nil
 }
 
-// identify gives a blank store its identity, and refuses somebody else's.
+// identify gives an uninitialized store its identity, and refuses somebody else's.
 func (b *Bolt) identify(meta metaRecord, identity raft.Identity) (metaRecord, error) {
 	switch {
-	case meta.blank():
+	case meta.uninitialized():
 		meta.Cluster, meta.ID = identity.Cluster, string(identity.ID)
 		meta.Incarnation = uint64(identity.Fresh)
 		return meta, nil

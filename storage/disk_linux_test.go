@@ -95,15 +95,15 @@ func fill(b *storage.Bolt) (last raft.EntryID, err error) {
 
 func TestBolt_ReadOnlyFileSystemIsATypedErrorAndChangesNothing(t *testing.T) {
 	withOwnMounts(t, func(dir string) {
-		data, blank := filepath.Join(dir, "data"), filepath.Join(dir, "blank")
+		data, uninitialized := filepath.Join(dir, "data"), filepath.Join(dir, "uninitialized")
 		b, _ := mustLoad(t, data)
 		require.NoError(t, b.Write(logWrite(raft.EntryID{}, 0, 3)))
 		require.NoError(t, b.Close())
-		require.NoError(t, os.Mkdir(blank, 0o700))
+		require.NoError(t, os.Mkdir(uninitialized, 0o700))
 
 		require.NoError(t, unix.Mount(dir, dir, "", unix.MS_BIND, ""))
 		require.NoError(t, unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-		for _, place := range []string{data, blank, filepath.Join(blank, "new")} {
+		for _, place := range []string{data, uninitialized, filepath.Join(uninitialized, "new")} {
 			_, err := storage.OpenBolt(place, storage.BoltOptions{})
 			assert.ErrorIs(t, err, storage.ErrNotWritable, place)
 			assert.ErrorContains(t, err, place)
@@ -111,6 +111,6 @@ func TestBolt_ReadOnlyFileSystemIsATypedErrorAndChangesNothing(t *testing.T) {
 		require.NoError(t, unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT, ""))
 		_, stored := mustLoad(t, data)
 		assert.EqualValues(t, 3, stored.Log.Last.Index)
-		assert.EqualValues(t, 2, stored.Boot)
+		assert.EqualValues(t, 2, stored.StartCount)
 	})
 }

@@ -38,7 +38,7 @@ func FuzzHardState(f *testing.F) {
 // FuzzMetaRecord reads any bytes as the record that says whose store it is. What is accepted is kept,
 // unknown fields included, by writing it again.
 func FuzzMetaRecord(f *testing.F) {
-	known, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "a", Incarnation: 5, Boot: 2}.encode()
+	known, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "a", Incarnation: 5, StartCount: 2}.encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -67,10 +67,10 @@ func FuzzMetaRecord(f *testing.F) {
 
 func aLineage() lineageRecord {
 	return lineageRecord{
-		boots: raft.Lineage{}.Begin(7).Begin(8),
+		starts: raft.Lineage{}.Begin(7).Begin(8),
 		memory: raft.Memory{
-			Seen:      []raft.Sighting{{Peer: peer("n2", 5), Boot: raft.BootID{Boot: 3, Nonce: 4}, Term: 6}},
-			Confirmed: []raft.Sighting{{Peer: peer("n3", 6), Boot: raft.BootID{Boot: 1, Nonce: 7}}},
+			Seen:      []raft.Sighting{{Peer: peer("n2", 5), Start: raft.StartID{Count: 3, Nonce: 4}, Term: 6}},
+			Confirmed: []raft.Sighting{{Peer: peer("n3", 6), Start: raft.StartID{Count: 1, Nonce: 7}}},
 		},
 		mark: &raft.Mark{Kind: raft.MarkStaleImage, By: peer("n2", 5), Detail: "it was shown"},
 	}

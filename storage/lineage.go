@@ -17,29 +17,29 @@ const (
 
 // lineageRecord is the starts of a store, what its member remembers of its peers, and the mark.
 type lineageRecord struct {
-	boots  raft.Lineage
+	starts raft.Lineage
 	memory raft.Memory
 	mark   *raft.Mark
 }
 
 // storedLineage is a lineageRecord as it is written, behind the version.
 type storedLineage struct {
-	Boots     []storedBoot     `codec:"boots"`
+	Starts    []storedStart    `codec:"boots"`
 	Seen      []storedSighting `codec:"seen,omitempty"`
 	Confirmed []storedSighting `codec:"confirmed,omitempty"`
 	Mark      *storedMark      `codec:"mark,omitempty"`
 }
 
-type storedBoot struct {
-	Boot  uint64 `codec:"b"`
+type storedStart struct {
+	Count uint64 `codec:"b"`
 	Nonce uint64 `codec:"n"`
 }
 
 type storedSighting struct {
-	ID          string     `codec:"id"`
-	Incarnation uint64     `codec:"inc"`
-	Boot        storedBoot `codec:"boot"`
-	Term        uint64     `codec:"term,omitempty"`
+	ID          string      `codec:"id"`
+	Incarnation uint64      `codec:"inc"`
+	Start       storedStart `codec:"boot"`
+	Term        uint64      `codec:"term,omitempty"`
 }
 
 type storedMark struct {
@@ -56,8 +56,8 @@ type storedMark struct {
 
 func (l lineageRecord) encode() ([]byte, error) {
 	s := storedLineage{Seen: storedSightings(l.memory.Seen), Confirmed: storedSightings(l.memory.Confirmed)}
-	for _, b := range l.boots {
-		s.Boots = append(s.Boots, storedBoot(b))
+	for _, b := range l.starts {
+		s.Starts = append(s.Starts, storedStart(b))
 	}
 	if m := l.mark; m != nil {
 		s.Mark = &storedMark{
@@ -76,7 +76,7 @@ func (l lineageRecord) encode() ([]byte, error) {
 func storedSightings(all []raft.Sighting) (stored []storedSighting) {
 	for _, s := range all {
 		stored = append(stored, storedSighting{
-			string(s.Peer.ID), uint64(s.Peer.Incarnation), storedBoot(s.Boot), uint64(s.Term),
+			string(s.Peer.ID), uint64(s.Peer.Incarnation), storedStart(s.Start), uint64(s.Term),
 		})
 	}
 	return stored
@@ -92,8 +92,8 @@ func decodeLineage(b []byte) (lineageRecord, error) {
 		return lineageRecord{}, err
 	}
 	l := lineageRecord{memory: raft.Memory{Seen: sightings(s.Seen), Confirmed: sightings(s.Confirmed)}}
-	for _, b := range s.Boots {
-		l.boots = append(l.boots, raft.BootID(b))
+	for _, b := range s.Starts {
+		l.starts = append(l.starts, raft.StartID(b))
 	}
 	if m := s.Mark; m != nil {
 		l.mark = &raft.Mark{
@@ -102,13 +102,13 @@ func decodeLineage(b []byte) (lineageRecord, error) {
 			Theirs: raft.EntryID{Term: raft.Term(m.TheirsTerm), Index: raft.Index(m.TheirsIndex)},
 		}
 	}
-	return l, l.boots.Check()
+	return l, l.starts.Check()
 }
 
 func sightings(stored []storedSighting) (all []raft.Sighting) {
 	for _, s := range stored {
 		all = append(all, raft.Sighting{
-			Peer: peer(s.ID, s.Incarnation), Boot: raft.BootID(s.Boot), Term: raft.Term(s.Term),
+			Peer: peer(s.ID, s.Incarnation), Start: raft.StartID(s.Start), Term: raft.Term(s.Term),
 		})
 	}
 	return all
@@ -132,7 +132,7 @@ func (l lineageRecord) with(w raft.StorageWrite) lineageRecord {
 
 // fill tells what is kept to whoever loads the store, who owns it then.
 func (l lineageRecord) fill(s *raft.Stored) {
-	s.Lineage = slices.Clone(l.boots)
+	s.Lineage = slices.Clone(l.starts)
 	s.Memory = raft.Memory{Seen: slices.Clone(l.memory.Seen), Confirmed: slices.Clone(l.memory.Confirmed)}
 	if l.mark != nil {
 		mark := *l.mark
@@ -149,14 +149,14 @@ func (l lineageRecord) put(tx *bbolt.Tx) error {
 }
 
 // readLineage checks that the lineage ends with the start that the record of the owner tells of.
-func (b *Bolt) readLineage(tx *bbolt.Tx, boot uint64) (lineageRecord, error) {
+func (b *Bolt) readLineage(tx *bbolt.Tx, startCount uint64) (lineageRecord, error) {
 	bytes, err := b.record(tx, lineageBucket)
 	if err != nil {
 		return lineageRecord{}, err
 	}
 	record, err := decodeLineage(bytes)
-	if err == nil && record.boots.Last().Boot != boot {
-		err = fmt.Errorf("it ends at start %d, and the store was started %d times", record.boots.Last().Boot, boot)
+	if err == nil && record.starts.Last().Count != startCount {
+		err = fmt.Errorf("it ends at start %d, and the store was started %d times", record.starts.Last().Count, startCount)
 	}
 	if err != nil {
 		return lineageRecord{}, damaged(b.path, lineageName, err)

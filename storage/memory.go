@@ -34,7 +34,7 @@ type memoryDisk struct {
 
 var _ raft.Storage = (*Memory)(nil)
 
-// NewMemory returns a blank store.
+// NewMemory returns an uninitialized store.
 func NewMemory() *Memory {
 	return &Memory{kept: &memoryDisk{}}
 }
@@ -80,7 +80,7 @@ func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored,
 		return raft.Stored{}, errors.New("storage: in memory: Load is called once")
 	}
 	k := m.kept
-	if k.meta.blank() {
+	if k.meta.uninitialized() {
 		k.meta = metaRecord{Cluster: identity.Cluster, ID: string(identity.ID), Incarnation: uint64(identity.Fresh)}
 	}
 	kept := raft.Identity{Cluster: k.meta.Cluster, ID: raft.NodeID(k.meta.ID)}
@@ -93,11 +93,11 @@ func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored,
 			return raft.Stored{}, damaged("memory", entryPlace(e.Index), err)
 		}
 	}
-	k.meta.Boot++
-	k.lineage.boots = k.lineage.boots.Begin(identity.Nonce)
+	k.meta.StartCount++
+	k.lineage.starts = k.lineage.starts.Begin(identity.Nonce)
 	m.loaded = true
 	stored := raft.Stored{
-		Incarnation: raft.Incarnation(k.meta.Incarnation), Boot: k.meta.Boot, Hard: k.record.hard,
+		Incarnation: raft.Incarnation(k.meta.Incarnation), StartCount: k.meta.StartCount, Hard: k.record.hard,
 		Commit: min(k.record.commit, log.Last.Index), Log: log,
 	}
 	k.lineage.fill(&stored)

@@ -23,7 +23,7 @@ func TestMemory_ReopenShutsOutWhoeverHadItBefore(t *testing.T) {
 	stored, err := after.Load(context.Background(), member)
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, stored.Log.Last.Index)
-	assert.EqualValues(t, 2, stored.Boot)
+	assert.EqualValues(t, 2, stored.StartCount)
 	require.NoError(t, before.Close())
 	assert.NoError(t, after.Write(logWrite(raft.EntryID{Index: 3}, 0, 1)))
 }
@@ -51,7 +51,7 @@ func TestMemory_ACopyIsAnImageOfItsOwn(t *testing.T) {
 	stored, err := image.Load(context.Background(), member)
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, stored.Log.Last.Index)
-	assert.EqualValues(t, 2, stored.Boot)
+	assert.EqualValues(t, 2, stored.StartCount)
 	require.NoError(t, image.Write(logWrite(raft.EntryID{Index: 3}, 1, 1)))
 	entries, err := m.Entries(raft.Span{After: 3, Last: 5}, 1<<20)
 	require.NoError(t, err)

@@ -18,20 +18,20 @@ import (
 // the lost vote or entry can give it away.
 type mutant struct {
 	*Bolt
-	boot        *uint64
-	loadSyncs   bool
-	writesSync  bool
-	bootIsSaved bool
+	startCount        *uint64
+	loadSyncs         bool
+	writesSync        bool
+	startCountIsSaved bool
 }
 
 func (m mutant) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
-	if m.bootIsSaved {
-		defer func() { *m.boot++ }()
+	if m.startCountIsSaved {
+		defer func() { *m.startCount++ }()
 	}
 	stored, err := m.load(ctx, identity)
-	if m.bootIsSaved {
-		stored.Boot, stored.Lineage = *m.boot+1, nil
-		for len(stored.Lineage) < int(stored.Boot) {
+	if m.startCountIsSaved {
+		stored.StartCount, stored.Lineage = *m.startCount+1, nil
+		for len(stored.Lineage) < int(stored.StartCount) {
 			stored.Lineage = stored.Lineage.Begin(identity.Nonce)
 		}
 	}
@@ -51,9 +51,9 @@ func (m mutant) load(ctx context.Context, identity raft.Identity) (raft.Stored, 
 		return stored, err
 	}
 	m.db.NoSync = true
-	meta.Boot++
+	meta.StartCount++
 	m.loaded = true
-	stored.Boot, stored.Incarnation = meta.Boot, raft.Incarnation(meta.Incarnation)
+	stored.StartCount, stored.Incarnation = meta.StartCount, raft.Incarnation(meta.Incarnation)
 	return stored, m.format(meta, identity.Nonce)
 }
 
@@ -67,22 +67,22 @@ func TestSuite_FindsStoresThatForget(t *testing.T) {
 	}{
 		{
 			what:   "sync switched off for writes",
-			mutant: mutant{loadSyncs: true, bootIsSaved: true},
+			mutant: mutant{loadSyncs: true, startCountIsSaved: true},
 			rule:   storagetest.RuleWriteDurable, reason: "the log ends at",
 		},
 		{
 			what:   "what was read back is acknowledged without a sync",
-			mutant: mutant{writesSync: true, bootIsSaved: true},
+			mutant: mutant{writesSync: true, startCountIsSaved: true},
 			rule:   storagetest.RuleLoadDurable, reason: "term and vote are",
 		},
 		{
-			what:   "the boot number is not synced",
+			what:   "the start count is not synced",
 			mutant: mutant{writesSync: true},
-			rule:   storagetest.RuleFormatDurable, reason: "boot 1",
+			rule:   storagetest.RuleFormatDurable, reason: "start 1",
 		},
 	} {
 		t.Run(row.what, func(t *testing.T) {
-			row.mutant.boot = new(uint64)
+			row.mutant.startCount = new(uint64)
 			place := storagetest.OnDisk(t, func(dir string) (_ raft.Storage, err error) {
 				opened := row.mutant
 				opened.Bolt, err = OpenBolt(dir, BoltOptions{})
@@ -100,7 +100,7 @@ func TestSuite_FindsStoresThatForget(t *testing.T) {
 }
 
 func TestMetaRecord_KeepsWhatALaterVersionAdded(t *testing.T) {
-	later := metaRecord{Format: formatVersion, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}
+	later := metaRecord{Format: formatVersion, Cluster: "orders", ID: "n1", Incarnation: 7, StartCount: 3}
 	encoded, err := later.encode()
 	require.NoError(t, err)
 	plain, err := decodeMeta(encoded)
@@ -114,17 +114,17 @@ func TestMetaRecord_KeepsWhatALaterVersionAdded(t *testing.T) {
 	read, err := decodeMeta(encoded)
 	require.NoError(t, err)
 	assert.Equal(t, later, read)
-	read.Boot++
+	read.StartCount++
 	again, err := read.encode()
 	require.NoError(t, err)
 	read, err = decodeMeta(again)
 	require.NoError(t, err)
 	assert.Equal(t, later.unknown, read.unknown)
-	assert.EqualValues(t, 4, read.Boot)
+	assert.EqualValues(t, 4, read.StartCount)
 }
 
 func TestRecords_RefuseEveryDamage(t *testing.T) {
-	meta, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 3}.encode()
+	meta, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "n1", Incarnation: 7, StartCount: 3}.encode()
 	require.NoError(t, err)
 	hard := hardRecord{hard: raft.HardState{Term: 5, Vote: raft.Peer{ID: "n2", Incarnation: 9}}}.encode()
 	lineage, err := aLineage().encode()

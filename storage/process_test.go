@@ -25,13 +25,13 @@ import (
 
 var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed}
 
-// entry is an entry of the tests' logs. The first one founds the cluster.
+// entry is an entry of the tests' logs. The first one bootstraps the cluster.
 func entry(i raft.Index, term raft.Term) raft.Entry {
 	e := raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Data: fmt.Appendf(nil, "command %d of term %d", i, term)}
 	if i == 1 {
 		n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: member.Fresh}
-		f := raft.Founding{Cluster: raft.ClusterID{1}, Founder: n1.Peer(), Configuration: raft.NewConfiguration([]raft.Member{n1})}
-		e.Kind, e.Data = raft.EntryFounding, f.Encode()
+		f := raft.Bootstrap{Cluster: raft.ClusterID{1}, Bootstrapper: n1.Peer(), Configuration: raft.NewConfiguration([]raft.Member{n1})}
+		e.Kind, e.Data = raft.EntryBootstrap, f.Encode()
 	}
 	return e
 }
@@ -132,7 +132,7 @@ func TestBolt_SecondProcessIsLockedOutUntilTheFirstIsKilled(t *testing.T) {
 	assert.GreaterOrEqual(t, stored.Log.Last.Index, acknowledged)
 }
 
-// Whoever comes second to a blank directory is told that it is locked, whatever the other was doing.
+// Whoever comes second to a new directory is told that it is locked, whatever the other was doing.
 func TestBolt_OneOfSeveralMakesTheStoreTheOthersAreLockedOut(t *testing.T) {
 	for range 30 {
 		dir := t.TempDir()
@@ -211,7 +211,7 @@ func TestBolt_AnEmptiedDiskIsAnotherIncarnation(t *testing.T) {
 	stored, err := b.Load(context.Background(), again)
 	require.NoError(t, err)
 	assert.NotEqual(t, first.Incarnation, stored.Incarnation)
-	assert.Equal(t, raft.Stored{Incarnation: 0xcafe, Boot: 1, Lineage: raft.Lineage{{Boot: 1}}}, stored)
+	assert.Equal(t, raft.Stored{Incarnation: 0xcafe, StartCount: 1, Lineage: raft.Lineage{{Count: 1}}}, stored)
 }
 
 func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {

@@ -53,7 +53,7 @@ func openRecord(name string, known byte, b []byte) (body []byte, err error) {
 
 // formatVersion is the format of a store that this release writes, and the only one that it reads. It says
 // which records there are; each record carries a version of its own besides, so that one can change without
-// the others. Up to format 2 the founding of the cluster was in msgpack.
+// the others. Up to format 2 the bootstrap of the cluster was in msgpack.
 const formatVersion = 3
 
 // metaRecord is who a store belongs to. Fields are only ever added; those that a later version
@@ -63,12 +63,12 @@ type metaRecord struct {
 	Cluster     string `codec:"cluster"` // empty: not formatted yet
 	ID          string `codec:"id"`
 	Incarnation uint64 `codec:"incarnation"`
-	Boot        uint64 `codec:"boot"`
+	StartCount  uint64 `codec:"boot"`
 
 	unknown map[string]codec.Raw // by name, encoded
 }
 
-func (m metaRecord) blank() bool { return m.Cluster == "" && m.ID == "" && m.Boot == 0 }
+func (m metaRecord) uninitialized() bool { return m.Cluster == "" && m.ID == "" && m.StartCount == 0 }
 
 func (m metaRecord) encode() ([]byte, error) {
 	var known []byte

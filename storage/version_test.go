@@ -18,8 +18,8 @@ import (
 
 var orders = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 7}
 
-// foundedStore makes a store with a vote and three entries, and returns its directory.
-func foundedStore(t *testing.T) string {
+// bootstrappedStore makes a store with a vote and three entries, and returns its directory.
+func bootstrappedStore(t *testing.T) string {
 	dir := t.TempDir()
 	b, err := OpenBolt(dir, BoltOptions{})
 	require.NoError(t, err)
@@ -27,11 +27,11 @@ func foundedStore(t *testing.T) string {
 	_, err = b.Load(t.Context(), orders)
 	require.NoError(t, err)
 	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: 7}
-	founding := raft.Founding{
-		Cluster: raft.ClusterID{1}, Founder: n1.Peer(), Roll: raft.RequestID{Boot: 1, Counter: 1},
+	bootstrap := raft.Bootstrap{
+		Cluster: raft.ClusterID{1}, Bootstrapper: n1.Peer(), Probe: raft.RPCID{StartCount: 1, Counter: 1},
 		Configuration: raft.NewConfiguration([]raft.Member{n1}),
 	}
-	entries := []raft.Entry{{Index: 1, Kind: raft.EntryFounding, Data: founding.Encode()}}
+	entries := []raft.Entry{{Index: 1, Kind: raft.EntryBootstrap, Data: bootstrap.Encode()}}
 	for i := raft.Index(2); i <= 3; i++ {
 		entries = append(entries, raft.Entry{Index: i, Term: 1, Kind: raft.EntryCommand, Data: []byte("x")})
 	}
@@ -89,7 +89,7 @@ func laterRecords(t *testing.T) []laterRecord {
 		{
 			what: "the format", bucket: metaBucket, key: recordKey, names: "format record", found: formatVersion + 1, known: formatVersion,
 			change: func([]byte) []byte {
-				b, err := metaRecord{Format: formatVersion + 1, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}.encode()
+				b, err := metaRecord{Format: formatVersion + 1, Cluster: "orders", ID: "n1", Incarnation: 7, StartCount: 1}.encode()
 				require.NoError(t, err)
 				return b
 			},
@@ -123,9 +123,9 @@ func laterRecords(t *testing.T) []laterRecord {
 			change: resealedEntry(func(r []byte) { r[7], r[32] = 1, 0 }),
 		},
 		{
-			what: "the founding", bucket: logBucket, key: logKey(1), names: "founding", found: 3, known: 2,
+			what: "the bootstrap", bucket: logBucket, key: logKey(1), names: "bootstrap", found: 3, known: 2,
 			change: func([]byte) []byte {
-				return raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte(`{"version": 3, "cluster": {}}`)}.Record()
+				return raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte(`{"version": 3, "cluster": {}}`)}.Record()
 			},
 		},
 	}
@@ -136,7 +136,7 @@ func laterRecords(t *testing.T) []laterRecord {
 func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	for _, row := range laterRecords(t) {
 		t.Run(row.what, func(t *testing.T) {
-			dir := foundedStore(t)
+			dir := bootstrappedStore(t)
 			changed(t, dir, row.bucket, row.key, row.change)
 			before, err := os.ReadFile(filepath.Join(dir, BoltFile))
 			require.NoError(t, err)
@@ -169,20 +169,20 @@ func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 		{
 			what: "the format", bucket: metaBucket, key: recordKey, names: "format record", found: 2, oldest: formatVersion,
 			change: func([]byte) []byte {
-				b, err := metaRecord{Format: 2, Cluster: "orders", ID: "n1", Incarnation: 7, Boot: 1}.encode()
+				b, err := metaRecord{Format: 2, Cluster: "orders", ID: "n1", Incarnation: 7, StartCount: 1}.encode()
 				require.NoError(t, err)
 				return b
 			},
 		},
 		{
-			what: "the founding", bucket: logBucket, key: logKey(1), names: "founding", found: 1, oldest: 2,
+			what: "the bootstrap", bucket: logBucket, key: logKey(1), names: "bootstrap", found: 1, oldest: 2,
 			change: func([]byte) []byte { // msgpack: {"version": 1}
-				return raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1}}.Record()
+				return raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1}}.Record()
 			},
 		},
 	} {
 		t.Run(row.what, func(t *testing.T) {
-			dir := foundedStore(t)
+			dir := bootstrappedStore(t)
 			changed(t, dir, row.bucket, row.key, row.change)
 			before, err := os.ReadFile(filepath.Join(dir, BoltFile))
 			require.NoError(t, err)
@@ -204,11 +204,11 @@ func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 
 // The record of the starts and that of the owner are written together: if they disagree, one of them is damaged.
 func TestBolt_ALineageThatEndsElsewhereIsDamaged(t *testing.T) {
-	dir := foundedStore(t)
+	dir := bootstrappedStore(t)
 	changed(t, dir, lineageBucket, recordKey, func(record []byte) []byte {
 		l, err := decodeLineage(record)
 		require.NoError(t, err)
-		l.boots = l.boots.Begin(9)
+		l.starts = l.starts.Begin(9)
 		record, err = l.encode()
 		require.NoError(t, err)
 		return record

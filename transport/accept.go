@@ -11,22 +11,22 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// receiveMax bounds the messages of one call of Endpoint.Receive.
+// receiveMax bounds the messages of one call of Handler.Receive.
 const receiveMax = 64
 
 // inbound is a connection whose handshake is finished, for receiving.
 type inbound struct {
-	conn   net.Conn
-	peer   raft.Peer
-	boot   uint64
-	lane   raft.Lane
-	number uint64 // they are registered in this order
+	conn       net.Conn
+	peer       raft.Peer
+	startCount uint64
+	lane       raft.Lane
+	number     uint64 // they are registered in this order
 }
 
 func (in *inbound) key() inboundKey { return inboundKey{in.peer.ID, in.lane} }
 
 // accept accepts until the listener is closed.
-func (t *TCP) accept(e raft.Endpoint) {
+func (t *TCP) accept(e raft.Handler) {
 	pause := t.options.RedialMin
 	for {
 		conn, err := t.listener.Accept()
@@ -45,7 +45,7 @@ func (t *TCP) accept(e raft.Endpoint) {
 		t.counters.accepted.Add(1)
 		hasten(conn)
 		if c := t.enter(conn); c != nil {
-			t.serving.Go(func() { t.welcome(e, c) })
+			t.serving.Go(func() { t.serverHandshake(e, c) })
 		}
 	}
 }
@@ -81,8 +81,8 @@ func (t *TCP) enter(conn net.Conn) *caller {
 	return c
 }
 
-// welcome serves an inbound connection until it ends.
-func (t *TCP) welcome(e raft.Endpoint, c *caller) {
+// serverHandshake serves an inbound connection until it ends.
+func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 	defer func() { _ = c.Close() }()
 	in, f, err := t.answer(e, c)
 	if err != nil {
@@ -107,7 +107,7 @@ func (t *TCP) welcome(e raft.Endpoint, c *caller) {
 }
 
 // answer is the acceptor's side of the handshake.
-func (t *TCP) answer(e raft.Endpoint, c *caller) (*inbound, *frameReader, error) {
+func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) {
 	conn, err := t.secure(c)
 	if err != nil {
 		return nil, nil, err
@@ -115,15 +115,15 @@ func (t *TCP) answer(e raft.Endpoint, c *caller) (*inbound, *frameReader, error)
 	source := &answeringReader{deadlineReader: deadlineReader{conn: conn}, writeTimeout: t.options.WriteTimeout}
 	f := newFrameReader(source, t.options.FrameBytesMax)
 	caller, err := readOpening(f)
-	if err == nil && caller.refusal != nil {
-		err = fmt.Errorf("%w: a caller that begins with a refusal", ErrMalformed)
+	if err == nil && caller.rejection != nil {
+		err = fmt.Errorf("%w: a caller that begins with a rejection", ErrMalformed)
 	}
 	if err != nil {
-		return nil, nil, t.turnAway(e, conn, caller, err)
+		return nil, nil, t.reject(e, conn, caller, err)
 	}
-	in := &inbound{conn: conn, peer: caller.hello.From, boot: caller.hello.Boot, lane: caller.lane}
-	if err := t.object(e, conn, caller.hello, in); err != nil {
-		return nil, nil, t.decline(conn, err)
+	in := &inbound{conn: conn, peer: caller.hello.From, startCount: caller.hello.StartCount, lane: caller.lane}
+	if err := t.check(e, conn, caller.hello, in); err != nil {
+		return nil, nil, t.sendRejection(conn, err)
 	}
 	reply := opening{versions: ours, hello: e.Hello(in.peer.ID), lane: in.lane}
 	_, err = conn.Write(reply.encode())
@@ -168,9 +168,9 @@ func (t *TCP) secure(c *caller) (net.Conn, error) {
 	return secure, nil
 }
 
-// turnAway ends a handshake whose opening could not be read. It says why to a caller that at least
+// reject ends a handshake whose opening could not be read. It says why to a caller that at least
 // spoke our protocol.
-func (t *TCP) turnAway(e raft.Endpoint, conn net.Conn, caller opening, err error) error {
+func (t *TCP) reject(e raft.Handler, conn net.Conn, caller opening, err error) error {
 	if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrOversized) && !errors.Is(err, ErrVersion) {
 		t.counters.handshakeCut.Add(1)
 		return fmt.Errorf("transport: handshake: %w", err)
@@ -179,12 +179,12 @@ func (t *TCP) turnAway(e raft.Endpoint, conn net.Conn, caller opening, err error
 	if caller.versions == (versions{}) {
 		return err
 	}
-	reason := raft.RefusedMalformed
+	reason := raft.RejectMalformed
 	if errors.Is(err, ErrVersion) {
-		reason = raft.RefusedVersion
+		reason = raft.RejectVersion
 	}
 	own := e.Hello("")
-	return t.decline(conn, &RefusedError{By: own.From.ID, Refusal: raft.Refusal{
+	return t.sendRejection(conn, &RejectedError{By: own.From.ID, Rejection: raft.Rejection{
 		Reason: reason, From: own.From, VersionsMin: ours.min, VersionsMax: ours.max, Detail: err.Error(),
 	}})
 }
@@ -192,22 +192,22 @@ func (t *TCP) turnAway(e raft.Endpoint, conn net.Conn, caller opening, err error
 // errCrowded: Options.InboundMax is reached.
 var errCrowded = errors.New("transport: too many inbound connections")
 
-// object decides about a caller, and registers its connection if there is nothing against it.
-func (t *TCP) object(e raft.Endpoint, conn net.Conn, h raft.Hello, in *inbound) error {
+// check decides about a caller, and registers its connection if there is nothing against it.
+func (t *TCP) check(e raft.Handler, conn net.Conn, h raft.Hello, in *inbound) error {
 	own := e.Hello(h.From.ID)
 	if err := t.identify(conn, h.ClusterName, h.From.ID); err != nil {
-		return &RefusedError{By: own.From.ID, Refusal: raft.Refusal{
-			Reason: raft.RefusedCertificate, From: own.From, Detail: err.Error(),
+		return &RejectedError{By: own.From.ID, Rejection: raft.Rejection{
+			Reason: raft.RejectCertificate, From: own.From, Detail: err.Error(),
 		}}
 	}
 	if r := e.Check(h); r != nil {
-		return &RefusedError{By: own.From.ID, Refusal: *r}
+		return &RejectedError{By: own.From.ID, Rejection: *r}
 	}
 	return t.register(own, in)
 }
 
 // register makes the connection the one of its member and lane. A newer one replaces the older, whose
-// end may not have been noticed yet, unless it is of an earlier boot of the same disk.
+// end may not have been noticed yet, unless it is of an earlier start of the same disk.
 func (t *TCP) register(own raft.Hello, in *inbound) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,10 +221,10 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 			return errCrowded
 		}
 	}
-	if older != nil && older.peer == in.peer && in.boot < older.boot {
-		return &RefusedError{By: own.From.ID, Refusal: raft.Refusal{
-			Reason: raft.RefusedStaleBoot, From: own.From, Cluster: own.Cluster, Term: own.Term,
-			Detail: fmt.Sprintf("boot %d of %q is connected, and this is boot %d", older.boot, in.peer.ID, in.boot),
+	if older != nil && older.peer == in.peer && in.startCount < older.startCount {
+		return &RejectedError{By: own.From.ID, Rejection: raft.Rejection{
+			Reason: raft.RejectStaleStart, From: own.From, Cluster: own.Cluster, Term: own.Term,
+			Detail: fmt.Sprintf("start %d of %q is connected, and this is start %d", older.startCount, in.peer.ID, in.startCount),
 		}}
 	}
 	if older != nil {
@@ -277,7 +277,7 @@ func (t *TCP) unregister(in *inbound) {
 }
 
 // receive hands the messages of a connection to the node until it ends.
-func (t *TCP) receive(e raft.Endpoint, in *inbound, f *frameReader) error {
+func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 	d := newDecoder()
 	batch := make([]raft.Message, 0, receiveMax)
 	for {
@@ -307,21 +307,21 @@ func (t *TCP) receive(e raft.Endpoint, in *inbound, f *frameReader) error {
 
 // linger says that nothing more will come, and reads what the caller may still have sent, until it
 // has read our refusal and closed. Closing with its bytes unread could reset the connection before
-// the refusal was read.
+// the rejection was read.
 func linger(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, conn, listBytesMax) // within HandshakeTimeout
 	}
 }
 
-// decline tells the caller why it is refused, if err says so, counts it, and returns err.
-func (t *TCP) decline(conn net.Conn, err error) error {
-	var refused *RefusedError
+// sendRejection tells the caller why it is refused, if err says so, counts it, and returns err.
+func (t *TCP) sendRejection(conn net.Conn, err error) error {
+	var refused *RejectedError
 	if !errors.As(err, &refused) {
 		return err
 	}
-	t.counters.refuse(refused.Refusal.Reason)
-	if _, failed := conn.Write((opening{versions: ours, refusal: &refused.Refusal}).encode()); failed != nil {
+	t.counters.refuse(refused.Rejection.Reason)
+	if _, failed := conn.Write((opening{versions: ours, rejection: &refused.Rejection}).encode()); failed != nil {
 		return errors.Join(err, failed)
 	}
 	return err

@@ -47,17 +47,17 @@ func call(t *testing.T, tcp *TCP) rawCaller {
 }
 
 // shake finishes the handshake of a sound hello on the lane.
-func (c rawCaller) shake(from raft.Peer, boot uint64, lane raft.Lane) rawCaller {
+func (c rawCaller) shake(from raft.Peer, startCount uint64, lane raft.Lane) rawCaller {
 	c.t.Helper()
-	c.write(helloOf(from, boot, lane))
+	c.write(helloOf(from, startCount, lane))
 	answer, err := readOpening(newFrameReader(c.conn, FrameBytesMax))
 	require.NoError(c.t, err)
-	require.Nil(c.t, answer.refusal)
+	require.Nil(c.t, answer.rejection)
 	return c
 }
 
-func helloOf(from raft.Peer, boot uint64, lane raft.Lane) []byte {
-	h := raft.Hello{ClusterName: "test", From: from, Expected: raft.Peer{ID: "b"}, Boot: boot}
+func helloOf(from raft.Peer, startCount uint64, lane raft.Lane) []byte {
+	h := raft.Hello{ClusterName: "test", From: from, Expected: raft.Peer{ID: "b"}, StartCount: startCount}
 	return opening{versions: ours, hello: h, lane: lane}.encode()
 }
 
@@ -86,7 +86,7 @@ func withHello(meta []byte) []byte {
 func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 	sound := helloOf(alice, 1, raft.LaneUrgent)
 	hello := func(change func(*wireHello)) []byte {
-		w := wireHello{ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b", Boot: 1}
+		w := wireHello{ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b", StartCount: 1}
 		change(&w)
 		return withHello(encodeMeta(w))
 	}
@@ -97,28 +97,28 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 	binary.LittleEndian.PutUint32(oversized[openingBytes:], math.MaxUint32)
 	malformed := func(s Stats) uint64 { return s.Malformed }
 	rows := []struct {
-		rule    string
-		bytes   []byte
-		count   func(Stats) uint64
-		refusal raft.RefusalReason // 0: closed without a word
+		rule      string
+		bytes     []byte
+		count     func(Stats) uint64
+		rejection raft.RejectReason // 0: closed without a word
 	}{
 		{"bytes of another protocol", []byte("GET / HTTP/1.1\r\nHost: raft\r\n\r\n"), malformed, 0},
-		{"an oversized hello", oversized, func(s Stats) uint64 { return s.Oversized }, raft.RefusedMalformed},
-		{"no version in common", later, func(s Stats) uint64 { return s.Refused[raft.RefusedVersion] }, raft.RefusedVersion},
-		{"a flipped bit", append(bytes.Clone(sound[:len(sound)-1]), sound[len(sound)-1]^1), malformed, raft.RefusedMalformed},
-		{"a message instead of a hello", append(bytes.Clone(sound[:openingBytes]), damage(frameHeartbeat, func(*wireMessage) {})...), malformed, raft.RefusedMalformed},
-		{"a caller who begins with a refusal", opening{versions: ours, refusal: &raft.Refusal{Reason: 1}}.encode(), malformed, raft.RefusedMalformed},
-		{"a hello that is no msgpack", withHello([]byte{0xc1}), malformed, raft.RefusedMalformed},
-		{"a hello nested a thousand deep", withHello(bytes.Repeat([]byte{0x91}, 1000)), malformed, raft.RefusedMalformed},
-		{"a hello without an incarnation", hello(func(w *wireHello) { w.Incarnation = 0 }), malformed, raft.RefusedMalformed},
-		{"a hello without an id", hello(func(w *wireHello) { w.ID = "" }), malformed, raft.RefusedMalformed},
-		{"a founder with a newline", hello(func(w *wireHello) { w.FounderID = "a\n" }), malformed, raft.RefusedMalformed},
-		{"an unknown lane", hello(func(w *wireHello) { w.Lane = 2 }), malformed, raft.RefusedMalformed},
-		{"a term near 2^64", hello(func(w *wireHello) { w.Term = math.MaxUint64 }), malformed, raft.RefusedMalformed},
-		{"a boot near 2^64", hello(func(w *wireHello) { w.Boot = math.MaxUint64 }), malformed, raft.RefusedMalformed},
-		{"an endless address", hello(func(w *wireHello) { w.Address = string(make([]byte, 300)) }), malformed, raft.RefusedMalformed},
-		{"a negative timeout", hello(func(w *wireHello) { w.ElectionTimeout = -1 }), malformed, raft.RefusedMalformed},
-		{"a list of garbage", hello(func(w *wireHello) { w.List = []byte{0x91, 0xc1} }), malformed, raft.RefusedMalformed},
+		{"an oversized hello", oversized, func(s Stats) uint64 { return s.Oversized }, raft.RejectMalformed},
+		{"no version in common", later, func(s Stats) uint64 { return s.Refused[raft.RejectVersion] }, raft.RejectVersion},
+		{"a flipped bit", append(bytes.Clone(sound[:len(sound)-1]), sound[len(sound)-1]^1), malformed, raft.RejectMalformed},
+		{"a message instead of a hello", append(bytes.Clone(sound[:openingBytes]), damage(frameHeartbeat, func(*wireMessage) {})...), malformed, raft.RejectMalformed},
+		{"a caller who begins with a rejection", opening{versions: ours, rejection: &raft.Rejection{Reason: 1}}.encode(), malformed, raft.RejectMalformed},
+		{"a hello that is no msgpack", withHello([]byte{0xc1}), malformed, raft.RejectMalformed},
+		{"a hello nested a thousand deep", withHello(bytes.Repeat([]byte{0x91}, 1000)), malformed, raft.RejectMalformed},
+		{"a hello without an incarnation", hello(func(w *wireHello) { w.Incarnation = 0 }), malformed, raft.RejectMalformed},
+		{"a hello without an id", hello(func(w *wireHello) { w.ID = "" }), malformed, raft.RejectMalformed},
+		{"a bootstrapper with a newline", hello(func(w *wireHello) { w.BootstrapperID = "a\n" }), malformed, raft.RejectMalformed},
+		{"an unknown lane", hello(func(w *wireHello) { w.Lane = 2 }), malformed, raft.RejectMalformed},
+		{"a term near 2^64", hello(func(w *wireHello) { w.Term = math.MaxUint64 }), malformed, raft.RejectMalformed},
+		{"a start count near 2^64", hello(func(w *wireHello) { w.StartCount = math.MaxUint64 }), malformed, raft.RejectMalformed},
+		{"an endless address", hello(func(w *wireHello) { w.Address = string(make([]byte, 300)) }), malformed, raft.RejectMalformed},
+		{"a negative timeout", hello(func(w *wireHello) { w.ElectionTimeout = -1 }), malformed, raft.RejectMalformed},
+		{"a list of garbage", hello(func(w *wireHello) { w.List = []byte{0x91, 0xc1} }), malformed, raft.RejectMalformed},
 	}
 	tcp, _ := listen(t, Options{})
 	for _, row := range rows {
@@ -128,16 +128,16 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 			c.write(row.bytes)
 			answer := c.untilClosed()
 			assert.Equal(t, before+1, row.count(tcp.Stats()))
-			if row.refusal == 0 {
+			if row.rejection == 0 {
 				assert.Empty(t, answer)
 				return
 			}
 			o, err := readOpening(newFrameReader(bytes.NewReader(answer), FrameBytesMax))
 			require.NoError(t, err)
-			require.NotNil(t, o.refusal)
-			assert.Equal(t, row.refusal, o.refusal.Reason)
-			assert.Equal(t, bob, o.refusal.From)
-			assert.Equal(t, ours, versions{o.refusal.VersionsMin, o.refusal.VersionsMax})
+			require.NotNil(t, o.rejection)
+			assert.Equal(t, row.rejection, o.rejection.Reason)
+			assert.Equal(t, bob, o.rejection.From)
+			assert.Equal(t, ours, versions{o.rejection.VersionsMin, o.rejection.VersionsMax})
 		})
 	}
 }
@@ -356,8 +356,8 @@ func TestAccept_NewerConnectionReplacesTheOlder(t *testing.T) {
 	stale.write(helloOf(alice, 4, raft.LaneUrgent))
 	o, err := readOpening(newFrameReader(stale.conn, FrameBytesMax))
 	require.NoError(t, err)
-	require.NotNil(t, o.refusal, "an earlier boot of the same disk")
-	assert.Equal(t, raft.RefusedStaleBoot, o.refusal.Reason)
+	require.NotNil(t, o.rejection, "an earlier start of the same disk")
+	assert.Equal(t, raft.RejectStaleStart, o.rejection.Reason)
 
 	call(t, tcp).shake(raft.Peer{ID: "a", Incarnation: 2}, 1, raft.LaneUrgent)
 	second.untilClosed() // by another life of the member

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// numberMax bounds every term, index, boot and counter that comes from a peer: no cluster ever gets
+// numberMax bounds every term, index, start count and counter that comes from a peer: no cluster ever gets
 // there, and below it nothing that is added to one can overflow.
 const numberMax = 1 << 62
 
@@ -132,7 +132,7 @@ func checkID(id []byte) error {
 	return nil
 }
 
-// checkNumbers checks terms, indexes, boots and counters.
+// checkNumbers checks terms, indexes, starts and counters.
 func checkNumbers(numbers ...uint64) error {
 	for _, n := range numbers {
 		if n > numberMax {

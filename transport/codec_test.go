@@ -28,7 +28,7 @@ func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
 		require.NoError(t, err, "%T", m.Body)
 		assert.Equal(t, m, got)
 	}
-	assert.Len(t, kinds, int(frameSteppedDown-frameRollCall)+1, "a type of message is missing here")
+	assert.Len(t, kinds, int(frameSteppedDown-frameBootstrapProbe)+1, "a type of message is missing here")
 }
 
 // Zero values are left out on the wire, and must come back as zero values, even though the decoder
@@ -41,7 +41,7 @@ func TestMessage_ZeroFieldsSurviveTheWire(t *testing.T) {
 		_, err = d.message(headerOf(t, frame), frame)
 		require.NoError(t, err)
 		for _, m := range []raft.Message{
-			{From: alice, To: raft.Peer{ID: "b"}, Body: raft.RollCall{}},
+			{From: alice, To: raft.Peer{ID: "b"}, Body: raft.BootstrapProbe{}},
 			{From: alice, To: bob, Body: raft.PreVoteReply{}},
 			{From: alice, To: bob, Body: raft.AppendRequest{}},
 			{From: alice, To: bob, Body: raft.Heartbeat{}},
@@ -64,7 +64,7 @@ func headerOf(t *testing.T, frame []byte) frameHeader {
 
 // The bytes of a heartbeat and of an append are the wire format: other versions rely on them.
 func TestMessage_FormatDoesNotChange(t *testing.T) {
-	m := raft.Message{From: alice, To: bob, Term: 7, Body: raft.Heartbeat{Round: raft.RequestID{Boot: 3, Counter: 4}, Commit: 5}}
+	m := raft.Message{From: alice, To: bob, Term: 7, Body: raft.Heartbeat{Round: raft.RPCID{StartCount: 3, Counter: 4}, Commit: 5}}
 	frame, err := EncodeMessage(m)
 	require.NoError(t, err)
 	assert.Equal(t, "\x23\x00\x00\x00"+"\x00\x00\x00\x00"+"\x1b"+"\x1f\x00\x00\x00"+
@@ -127,30 +127,30 @@ func TestHello_FieldOfALaterVersionIsSkipped(t *testing.T) {
 	assert.Equal(t, raft.Hello{ClusterName: "test", From: alice, Expected: raft.Peer{ID: "b"}}, h)
 }
 
-func TestHelloAndRefusal_SurviveTheWire(t *testing.T) {
+func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 	list := raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1", Meta: "m", Incarnation: 4}, {ID: "b", Address: "y:1", Kind: raft.Learner}})
 	hello := raft.Hello{
-		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, Boot: 2, Term: 3,
-		Founder: alice, Address: "z:1", List: list, ElectionTimeout: 4,
-		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.BootID{Boot: 1, Nonce: 7}, Remembers: sighting,
+		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, StartCount: 2, Term: 3,
+		Bootstrapper: alice, Address: "z:1", List: list, ElectionTimeout: 4,
+		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.StartID{Count: 1, Nonce: 7}, Remembers: sighting,
 	}
-	for range raft.LineageBootsMax {
+	for range raft.LineageStartsMax {
 		hello.Lineage = hello.Lineage.Begin(1 << 60)
 	}
 	gotHello, lane, err := decodeHello(encodeHello(hello, raft.LaneBulk))
 	require.NoError(t, err)
 	assert.Equal(t, hello, gotHello)
 	assert.Equal(t, raft.LaneBulk, lane)
-	refusal := raft.Refusal{
-		Reason: 200, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3, Founder: bob, List: list,
+	rejection := raft.Rejection{
+		Reason: 200, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3, Bootstrapper: bob, List: list,
 		VersionsMin: 4, VersionsMax: 5, Detail: "why", Seen: sighting,
 	}
-	gotRefusal, err := decodeRefusal(encodeRefusal(refusal))
+	gotRejection, err := decodeRejection(encodeRejection(rejection))
 	require.NoError(t, err)
-	assert.Equal(t, refusal, gotRefusal, "a reason of a later version is kept")
+	assert.Equal(t, rejection, gotRejection, "a reason of a later version is kept")
 }
 
-var sighting = raft.Sighting{Peer: bob, Boot: raft.BootID{Boot: 3, Nonce: 1 << 62}, Term: 5}
+var sighting = raft.Sighting{Peer: bob, Start: raft.StartID{Count: 3, Nonce: 1 << 62}, Term: 5}
 
 // The starts that a hello lists come from the network: what no member would send is refused.
 func TestHello_ALineageThatNoMemberHasIsMalformed(t *testing.T) {
@@ -161,11 +161,11 @@ func TestHello_ALineageThatNoMemberHasIsMalformed(t *testing.T) {
 		"65 starts":                  func(w *wireHello) { w.Lineage = bytes.Repeat(number(1), 66) },
 		"a start 0":                  func(w *wireHello) { w.Lineage = append(number(0), number(9)...) },
 		"numbers that leave no room": func(w *wireHello) { w.Lineage = append(number(1<<64-1), number(9)...) },
-		"a confirmed start as large": func(w *wireHello) { w.ConfirmedBoot = 1<<64 - 1 },
-		"a remembered one as large":  func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Boot: 1<<64 - 1} },
+		"a confirmed start as large": func(w *wireHello) { w.ConfirmedStart = 1<<64 - 1 },
+		"a remembered one as large":  func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Count: 1<<64 - 1} },
 		"a remembered term as large": func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Term: 1<<64 - 1} },
 		"what is remembered is of nobody": func(w *wireHello) {
-			w.Remembers = wireSighting{ID: "with space", Boot: 1}
+			w.Remembers = wireSighting{ID: "with space", Count: 1}
 		},
 	} {
 		w := wireHello{ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b"}
@@ -175,7 +175,7 @@ func TestHello_ALineageThatNoMemberHasIsMalformed(t *testing.T) {
 		_, _, err = decodeHello(encodeMeta(w))
 		assert.ErrorIs(t, err, ErrMalformed, rule)
 	}
-	_, err := decodeRefusal(encodeMeta(wireRefusal{Reason: 8, Seen: wireSighting{ID: "b", Boot: 1<<64 - 1}}))
+	_, err := decodeRejection(encodeMeta(wireRejection{Reason: 8, Seen: wireSighting{ID: "b", Count: 1<<64 - 1}}))
 	assert.ErrorIs(t, err, ErrMalformed)
 }
 
@@ -241,17 +241,17 @@ func TestMessage_WhatNoMemberSendsIsRefused(t *testing.T) {
 		{"a term near 2^64", damage(frameVoteRequest, func(w *wireMessage) { w.Term = math.MaxUint64 - 1 }), ErrMalformed},
 		{"a log that ends near 2^64", damage(frameVoteRequest, func(w *wireMessage) { w.LastTerm = math.MaxUint64 }), ErrMalformed},
 		{"a match near 2^64", damage(frameAppendReply, func(w *wireMessage) { w.Match = math.MaxUint64 }), ErrMalformed},
-		{"an unknown verdict", damage(frameRollReply, func(w *wireMessage) { w.Verdict = 9 }), ErrMalformed},
-		{"a list that is no list", damage(frameRollCall, func(w *wireMessage) { w.List = []byte{1} }), ErrMalformed},
-		{"a list of 4 billion members", damage(frameRollCall, func(w *wireMessage) { w.List = bigList }), ErrMalformed},
-		{"a list without a voter", damage(frameRollCall, func(w *wireMessage) {
+		{"an unknown verdict", damage(frameBootstrapProbeReply, func(w *wireMessage) { w.Verdict = 9 }), ErrMalformed},
+		{"a list that is no list", damage(frameBootstrapProbe, func(w *wireMessage) { w.List = []byte{1} }), ErrMalformed},
+		{"a list of 4 billion members", damage(frameBootstrapProbe, func(w *wireMessage) { w.List = bigList }), ErrMalformed},
+		{"a list without a voter", damage(frameBootstrapProbe, func(w *wireMessage) {
 			w.List = encodeMeta([]wireMember{{ID: "a", Address: "x", Kind: 1}})
 		}), ErrMalformed},
-		{"a list that names a member twice", damage(frameRollCall, func(w *wireMessage) {
+		{"a list that names a member twice", damage(frameBootstrapProbe, func(w *wireMessage) {
 			w.List = encodeMeta([]wireMember{{ID: "a", Address: "x"}, {ID: "b", Address: "x"}, {ID: "a", Address: "y"}})
 		}), ErrMalformed},
-		{"a founding without its entry", damage(frameFoundRequest, func(*wireMessage) {}), ErrMalformed},
-		{"a founding of two entries", damage(frameFoundRequest, func(*wireMessage) {}, entry(0, 1), entry(0, 2)), ErrMalformed},
+		{"a bootstrap without its entry", damage(frameBootstrapRequest, func(*wireMessage) {}), ErrMalformed},
+		{"a bootstrap of two entries", damage(frameBootstrapRequest, func(*wireMessage) {}, entry(0, 1), entry(0, 2)), ErrMalformed},
 		{"entries behind a gap", damage(frameAppendRequest, span(1, 1, 2, 3), entry(2, 3)), ErrMalformed},
 		{"entries with a gap", damage(frameAppendRequest, span(1, 1, 2, 4), entry(2, 2), entry(2, 4)), ErrMalformed},
 		{"entries whose terms fall", damage(frameAppendRequest, span(1, 1, 2, 3), entry(3, 2), entry(2, 3)), ErrMalformed},
@@ -285,17 +285,17 @@ func TestEncode_RefusesWhatNoMemberSends(t *testing.T) {
 
 // What opens a connection of TCP is what another transport may send as one piece.
 func TestOpening_SurvivesTheWireAsOnePiece(t *testing.T) {
-	hello := raft.Hello{ClusterName: "test", From: alice, Expected: bob, Boot: 2, Lineage: raft.Lineage{}.Begin(7).Begin(8), ElectionTimeout: 4}
-	got, refusal, err := DecodeOpening(EncodeHello(hello))
+	hello := raft.Hello{ClusterName: "test", From: alice, Expected: bob, StartCount: 2, Lineage: raft.Lineage{}.Begin(7).Begin(8), ElectionTimeout: 4}
+	got, rejection, err := DecodeOpening(EncodeHello(hello))
 	require.NoError(t, err)
-	assert.Nil(t, refusal)
+	assert.Nil(t, rejection)
 	hello.Protocol = ours.max
 	assert.Equal(t, hello, got)
 
-	why := raft.Refusal{Reason: raft.RefusedClusterName, From: bob, Detail: "why"}
-	_, refusal, err = DecodeOpening(EncodeRefusal(why))
+	why := raft.Rejection{Reason: raft.RejectClusterName, From: bob, Detail: "why"}
+	_, rejection, err = DecodeOpening(EncodeRejection(why))
 	require.NoError(t, err)
-	assert.Equal(t, &why, refusal)
+	assert.Equal(t, &why, rejection)
 
 	whole := EncodeHello(hello)
 	for size := range whole {
@@ -324,14 +324,14 @@ func TestMessage_LargestListFits(t *testing.T) {
 	}
 	list := raft.NewConfiguration(members)
 	require.NoError(t, list.Validate())
-	founding := raft.Founding{Cluster: raft.ClusterID{1}, Founder: members[0].Peer(), Configuration: list}
-	entry := raft.Entry{Index: 1, Kind: raft.EntryFounding, Data: founding.Encode()}
-	for _, body := range []raft.Body{raft.RollCall{List: list}, raft.FoundRequest{Entry: entry}} {
+	bootstrap := raft.Bootstrap{Cluster: raft.ClusterID{1}, Bootstrapper: members[0].Peer(), Configuration: list}
+	entry := raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: bootstrap.Encode()}
+	for _, body := range []raft.Body{raft.BootstrapProbe{List: list}, raft.BootstrapRequest{Entry: entry}} {
 		frame, err := EncodeMessage(raft.Message{From: alice, To: bob, Cluster: raft.ClusterID{1}, Body: body})
 		require.NoError(t, err)
 		got, err := DecodeMessage(frame)
 		require.NoError(t, err)
-		if found, ok := got.Body.(raft.FoundRequest); ok {
+		if found, ok := got.Body.(raft.BootstrapRequest); ok {
 			assert.Equal(t, entry.Data, found.Entry.Data)
 			continue
 		}
@@ -375,7 +375,7 @@ func allocationsOfAppend(t *testing.T, entries int) float64 {
 }
 
 func BenchmarkMessage_Heartbeat(b *testing.B) {
-	benchmarkMessage(b, raft.Heartbeat{Round: raft.RequestID{Boot: 1, Counter: 1000}, Commit: 5})
+	benchmarkMessage(b, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1000}, Commit: 5})
 }
 
 func BenchmarkMessage_AppendOf64Entries(b *testing.B) {

@@ -54,7 +54,7 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	return d, nil
 }
 
-func sameLife(a, b raft.Hello) bool { return a.From == b.From && a.Boot == b.Boot }
+func sameLife(a, b raft.Hello) bool { return a.From == b.From && a.StartCount == b.StartCount }
 
 func (t *TCP) newOutbound(conn net.Conn) *outbound {
 	o := &outbound{
@@ -121,7 +121,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 		}
 		conn = secure
 	}
-	own := t.links.endpoint.Hello(m.ID)
+	own := t.links.handler.Hello(m.ID)
 	began := time.Now()
 	if _, err := conn.Write((opening{versions: ours, hello: own, lane: lane}).encode()); err != nil {
 		return shaken{}, err
@@ -148,12 +148,12 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 
 // judge decides about the answer to our hello.
 func (t *TCP) judge(conn net.Conn, dialed raft.NodeID, own raft.Hello, answer opening) error {
-	if r := answer.refusal; r != nil {
+	if r := answer.rejection; r != nil {
 		// Whoever can make us mark ourselves wiped must be of our cluster.
 		if err := t.identify(conn, own.ClusterName, r.From.ID); err != nil {
 			return err
 		}
-		return &RefusedError{By: dialed, Refusal: *r}
+		return &RejectedError{By: dialed, Rejection: *r}
 	}
 	h := answer.hello
 	if h.From.ID != dialed {
@@ -162,8 +162,8 @@ func (t *TCP) judge(conn net.Conn, dialed raft.NodeID, own raft.Hello, answer op
 	if err := t.identify(conn, h.ClusterName, h.From.ID); err != nil {
 		return err
 	}
-	if r := t.links.endpoint.Check(h); r != nil {
-		return &RefusedError{By: own.From.ID, Refusal: *r}
+	if r := t.links.handler.Check(h); r != nil {
+		return &RejectedError{By: own.From.ID, Rejection: *r}
 	}
 	return nil
 }

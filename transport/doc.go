@@ -2,9 +2,9 @@
 //
 //   - TCP is the transport of real clusters, with or without TLS: see Listen and New.
 //   - Memory is one member of a Network within the process, for tests: see NewNetwork.
-//   - EncodeMessage and DecodeMessage are the wire format of one message; EncodeHello, EncodeRefusal and
+//   - EncodeMessage and DecodeMessage are the wire format of one message; EncodeHello, EncodeRejection and
 //     DecodeOpening that of the handshake before it. They need no TCP: a transport of one's own may carry these
-//     bytes in calls, datagrams or streams. What it sends goes to, and comes from, a raft.Endpoint.
+//     bytes in calls, datagrams or streams. What it sends goes to, and comes from, a raft.Handler.
 //
 // Package transporttest proves that another transport keeps the same contract.
 //

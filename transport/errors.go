@@ -25,7 +25,7 @@ var (
 )
 
 // NotConnectedError says that a message did not leave because no connection to the peer stands. Send
-// it again once Endpoint.Up was called.
+// it again once Handler.Up was called.
 type NotConnectedError struct {
 	Peer raft.NodeID
 	Err  error // why; nil if the peer was never dialed or is unknown
@@ -40,18 +40,18 @@ func (e *NotConnectedError) Error() string {
 
 func (e *NotConnectedError) Unwrap() error { return e.Err }
 
-// RefusedError says that one side of a handshake refused the other; Refusal says what to do.
-type RefusedError struct {
-	By      raft.NodeID // who refused: the peer that was dialed, or this member itself
-	Refusal raft.Refusal
+// RejectedError says that one side of a handshake refused the other; Rejection says what to do.
+type RejectedError struct {
+	By        raft.NodeID // who refused: the peer that was dialed, or this member itself
+	Rejection raft.Rejection
 }
 
-func (e *RefusedError) Error() string {
-	return "transport: " + strings.TrimPrefix(e.Refusal.Error(), "raft: ")
+func (e *RejectedError) Error() string {
+	return "transport: " + strings.TrimPrefix(e.Rejection.Error(), "raft: ")
 }
 
-// Unwrap returns the refusal, a *raft.Refusal.
-func (e *RefusedError) Unwrap() error { return &e.Refusal }
+// Unwrap returns the rejection, a *raft.Rejection.
+func (e *RejectedError) Unwrap() error { return &e.Rejection }
 
 // WrongMemberError says that another member than the dialed one answered at its address: correct the
 // address.
@@ -107,11 +107,11 @@ func nobodyListens(err error) bool {
 	return errors.Is(err, connRefused) || errors.Is(err, errNobody)
 }
 
-// refusedBy returns the refusal that a dial of the peer met, if the peer, and not this member, made it.
-func refusedBy(err error, peer raft.NodeID) (raft.Refusal, bool) {
-	var refused *RefusedError
+// refusedBy returns the rejection that a dial of the peer met, if the peer, and not this member, made it.
+func refusedBy(err error, peer raft.NodeID) (raft.Rejection, bool) {
+	var refused *RejectedError
 	if errors.As(err, &refused) && refused.By == peer {
-		return refused.Refusal, true
+		return refused.Rejection, true
 	}
-	return raft.Refusal{}, false
+	return raft.Rejection{}, false
 }

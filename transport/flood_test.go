@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// callAgainAndAgain says what it is given and nothing more, and calls anew when it is turned away.
+// callAgainAndAgain says what it is given and nothing more, and calls anew when it is rejected.
 func callAgainAndAgain(address string, opening []byte) {
 	for {
 		conn, err := net.Dial("tcp", address)

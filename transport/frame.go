@@ -26,7 +26,7 @@ const (
 const (
 	smallBytesMax = 16 << 10  // of a frame without lists and entries, and of the meta of one with
 	listBytesMax  = 512 << 10 // of a frame with a member list: 255 members of the greatest size fit
-	foundBytesMax = 656 << 10 // of a frame with entry 1: the founding of 255 members of the greatest size fits
+	foundBytesMax = 656 << 10 // of a frame with entry 1: the bootstrap of 255 members of the greatest size fits
 	// FrameBytesMax is the default of Options.FrameBytesMax: one append of whatever a Config allows
 	// fits, be it full of small entries or a single one of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
@@ -43,45 +43,45 @@ const (
 type frameType uint8
 
 const (
-	frameHello   frameType = 1
-	frameRefusal frameType = 2
-	frameBeat    frameType = 3 // empty: says that the sender lives, on a connection without traffic
+	frameHello     frameType = 1
+	frameRejection frameType = 2
+	frameBeat      frameType = 3 // empty: says that the sender lives, on a connection without traffic
 
-	frameRollCall       frameType = 16
-	frameRollReply      frameType = 17
-	frameFoundRequest   frameType = 18
-	frameFoundReply     frameType = 19
-	framePreVoteRequest frameType = 20
-	framePreVoteReply   frameType = 21
-	frameVoteRequest    frameType = 22
-	frameVoteReply      frameType = 23
-	frameAppendRequest  frameType = 24
-	frameAppendReply    frameType = 25
-	frameAppendConflict frameType = 26
-	frameHeartbeat      frameType = 27
-	frameHeartbeatReply frameType = 28
-	frameReadRequest    frameType = 29
-	frameReadReply      frameType = 30
-	frameTimeoutNow     frameType = 31
-	frameSteppedDown    frameType = 32
+	frameBootstrapProbe      frameType = 16
+	frameBootstrapProbeReply frameType = 17
+	frameBootstrapRequest    frameType = 18
+	frameBootstrapReply      frameType = 19
+	framePreVoteRequest      frameType = 20
+	framePreVoteReply        frameType = 21
+	frameVoteRequest         frameType = 22
+	frameVoteReply           frameType = 23
+	frameAppendRequest       frameType = 24
+	frameAppendReply         frameType = 25
+	frameAppendConflict      frameType = 26
+	frameHeartbeat           frameType = 27
+	frameHeartbeatReply      frameType = 28
+	frameReadRequest         frameType = 29
+	frameReadReply           frameType = 30
+	frameTimeoutNow          frameType = 31
+	frameSteppedDown         frameType = 32
 )
 
 // carriesEntries reports whether records follow the meta of such a frame.
 func (t frameType) carriesEntries() bool {
-	return t == frameAppendRequest || t == frameFoundRequest
+	return t == frameAppendRequest || t == frameBootstrapRequest
 }
 
 // limit returns how many bytes may follow the header of such a frame, and how many of them may be
 // meta; appendBytesMax is the transport's Options.FrameBytesMax.
 func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 	switch {
-	case t == frameHello || t == frameRefusal || t == frameRollCall || t == frameRollReply:
+	case t == frameHello || t == frameRejection || t == frameBootstrapProbe || t == frameBootstrapProbeReply:
 		return listBytesMax, listBytesMax, nil
-	case t == frameFoundRequest:
+	case t == frameBootstrapRequest:
 		return foundBytesMax, smallBytesMax, nil
 	case t == frameAppendRequest:
 		return appendBytesMax, smallBytesMax, nil
-	case t == frameBeat, t > frameRollCall && t <= frameSteppedDown:
+	case t == frameBeat, t > frameBootstrapProbe && t <= frameSteppedDown:
 		return smallBytesMax, smallBytesMax, nil
 	}
 	return 0, 0, fmt.Errorf("%w: unknown type %d", ErrMalformed, t)

@@ -71,24 +71,24 @@ func headerOfFuzz(frame []byte) frameHeader {
 	return h
 }
 
-// What is understood as a hello or a refusal is one that a member can send.
+// What is understood as a hello or a rejection is one that a member can send.
 func FuzzHandshake(f *testing.F) {
 	list := raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1"}, {ID: "b", Address: "x:2", Kind: raft.Learner}})
 	f.Add(false, encodeHello(raft.Hello{
-		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, Boot: 2, Term: 3,
-		Founder: alice, Address: "z:1", List: list, ElectionTimeout: 4,
-		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.BootID{Boot: 1, Nonce: 7}, Remembers: sighting,
+		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, StartCount: 2, Term: 3,
+		Bootstrapper: alice, Address: "z:1", List: list, ElectionTimeout: 4,
+		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.StartID{Count: 1, Nonce: 7}, Remembers: sighting,
 	}, raft.LaneBulk))
-	f.Add(true, encodeRefusal(raft.Refusal{
-		Reason: raft.RefusedListDiffers, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3,
-		Founder: bob, List: list, VersionsMin: 1, VersionsMax: 1, Detail: "why", Seen: sighting,
+	f.Add(true, encodeRejection(raft.Rejection{
+		Reason: raft.RejectListDiffers, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3,
+		Bootstrapper: bob, List: list, VersionsMin: 1, VersionsMax: 1, Detail: "why", Seen: sighting,
 	}))
-	f.Fuzz(func(t *testing.T, refusal bool, meta []byte) {
+	f.Fuzz(func(t *testing.T, rejection bool, meta []byte) {
 		kind := frameHello
-		if refusal {
-			kind = frameRefusal
+		if rejection {
+			kind = frameRejection
 		}
-		sent := opening{versions: ours, refusal: &raft.Refusal{}}.encode()[:openingBytes]
+		sent := opening{versions: ours, rejection: &raft.Rejection{}}.encode()[:openingBytes]
 		sent = appendFrame(sent, kind, meta, 0)
 		o, err := readOpening(newFrameReader(bytes.NewReader(sent), FrameBytesMax))
 		if err != nil {

@@ -13,13 +13,13 @@ import (
 
 // Each side of a connection begins with an opening, whose form no version changes:
 //
-//	"coxswain" | lowest protocol version uint16 | highest uint16 | a frame: frameHello or frameRefusal
+//	"coxswain" | lowest protocol version uint16 | highest uint16 | a frame: frameHello or frameRejection
 //
 // The caller speaks first. From then on both use the highest version that both know.
 const (
 	magic        = "coxswain"
 	openingBytes = len(magic) + 2 + 2
-	detailMax    = 1024 // bytes of a Refusal's Detail
+	detailMax    = 1024 // bytes of a Rejection's Detail
 )
 
 // tlsHint is the most likely reason for an answer that makes no sense.
@@ -36,23 +36,23 @@ func (v versions) meets(other versions) bool { return v.min <= other.max && othe
 
 // wireHello is a raft.Hello as it travels, and the lane that the caller wants.
 type wireHello struct {
-	Lane                uint8  `codec:"lane"`
-	ClusterName         string `codec:"name"`
-	Cluster             []byte `codec:"cluster,omitempty"`
-	ID                  string `codec:"id"`
-	Incarnation         uint64 `codec:"inc"`
-	ExpectedID          string `codec:"xid"`
-	ExpectedIncarnation uint64 `codec:"xinc,omitempty"`
-	Boot                uint64 `codec:"boot"`
-	Term                uint64 `codec:"term,omitempty"`
-	FounderID           string `codec:"fid,omitempty"`
-	FounderIncarnation  uint64 `codec:"finc,omitempty"`
-	Address             string `codec:"addr,omitempty"`
-	List                []byte `codec:"list,omitempty"`
-	ElectionTimeout     int64  `codec:"timeout"` // nanoseconds
+	Lane                    uint8  `codec:"lane"`
+	ClusterName             string `codec:"name"`
+	Cluster                 []byte `codec:"cluster,omitempty"`
+	ID                      string `codec:"id"`
+	Incarnation             uint64 `codec:"inc"`
+	ExpectedID              string `codec:"xid"`
+	ExpectedIncarnation     uint64 `codec:"xinc,omitempty"`
+	StartCount              uint64 `codec:"boot"`
+	Term                    uint64 `codec:"term,omitempty"`
+	BootstrapperID          string `codec:"fid,omitempty"`
+	BootstrapperIncarnation uint64 `codec:"finc,omitempty"`
+	Address                 string `codec:"addr,omitempty"`
+	List                    []byte `codec:"list,omitempty"`
+	ElectionTimeout         int64  `codec:"timeout"` // nanoseconds
 
 	Lineage        []byte       `codec:"starts,omitempty"` // the first number, then every nonce: uint64 each
-	ConfirmedBoot  uint64       `codec:"cboot,omitempty"`
+	ConfirmedStart uint64       `codec:"cboot,omitempty"`
 	ConfirmedNonce uint64       `codec:"cnonce,omitempty"`
 	Remembers      wireSighting `codec:"seen,omitempty"`
 }
@@ -61,25 +61,25 @@ type wireHello struct {
 type wireSighting struct {
 	ID          string `codec:"id,omitempty"` // empty: none
 	Incarnation uint64 `codec:"inc,omitempty"`
-	Boot        uint64 `codec:"boot,omitempty"`
+	Count       uint64 `codec:"boot,omitempty"`
 	Nonce       uint64 `codec:"nonce,omitempty"`
 	Term        uint64 `codec:"term,omitempty"`
 }
 
-// wireRefusal is a raft.Refusal as it travels.
-type wireRefusal struct {
-	Reason             uint8  `codec:"reason"`
-	ID                 string `codec:"id,omitempty"`
-	Incarnation        uint64 `codec:"inc,omitempty"`
-	Cluster            []byte `codec:"cluster,omitempty"`
-	Term               uint64 `codec:"term,omitempty"`
-	Named              uint64 `codec:"named,omitempty"`
-	FounderID          string `codec:"fid,omitempty"`
-	FounderIncarnation uint64 `codec:"finc,omitempty"`
-	List               []byte `codec:"list,omitempty"`
-	VersionsMin        uint16 `codec:"vmin,omitempty"`
-	VersionsMax        uint16 `codec:"vmax,omitempty"`
-	Detail             string `codec:"detail,omitempty"`
+// wireRejection is a raft.Rejection as it travels.
+type wireRejection struct {
+	Reason                  uint8  `codec:"reason"`
+	ID                      string `codec:"id,omitempty"`
+	Incarnation             uint64 `codec:"inc,omitempty"`
+	Cluster                 []byte `codec:"cluster,omitempty"`
+	Term                    uint64 `codec:"term,omitempty"`
+	Named                   uint64 `codec:"named,omitempty"`
+	BootstrapperID          string `codec:"fid,omitempty"`
+	BootstrapperIncarnation uint64 `codec:"finc,omitempty"`
+	List                    []byte `codec:"list,omitempty"`
+	VersionsMin             uint16 `codec:"vmin,omitempty"`
+	VersionsMax             uint16 `codec:"vmax,omitempty"`
+	Detail                  string `codec:"detail,omitempty"`
 
 	Seen wireSighting `codec:"seen,omitempty"`
 }
@@ -90,10 +90,10 @@ func encodeHello(h raft.Hello, lane raft.Lane) []byte {
 		Lane: uint8(lane), ClusterName: h.ClusterName, Cluster: encodeCluster(nil, h.Cluster),
 		ID: string(h.From.ID), Incarnation: uint64(h.From.Incarnation),
 		ExpectedID: string(h.Expected.ID), ExpectedIncarnation: uint64(h.Expected.Incarnation),
-		Boot: h.Boot, Term: uint64(h.Term),
-		FounderID: string(h.Founder.ID), FounderIncarnation: uint64(h.Founder.Incarnation),
+		StartCount: h.StartCount, Term: uint64(h.Term),
+		BootstrapperID: string(h.Bootstrapper.ID), BootstrapperIncarnation: uint64(h.Bootstrapper.Incarnation),
 		Address: h.Address, List: encodeList(h.List), ElectionTimeout: int64(h.ElectionTimeout),
-		Lineage: encodeLineage(h.Lineage), ConfirmedBoot: h.Confirmed.Boot, ConfirmedNonce: h.Confirmed.Nonce,
+		Lineage: encodeLineage(h.Lineage), ConfirmedStart: h.Confirmed.Count, ConfirmedNonce: h.Confirmed.Nonce,
 		Remembers: encodeSighting(h.Remembers),
 	})
 }
@@ -121,10 +121,10 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 	}
 	return raft.Hello{
 		ClusterName: w.ClusterName, Cluster: cluster, From: peer(w.ID, w.Incarnation),
-		Expected: peer(w.ExpectedID, w.ExpectedIncarnation), Boot: w.Boot, Term: raft.Term(w.Term),
-		Founder: peer(w.FounderID, w.FounderIncarnation), Address: w.Address, List: list,
+		Expected: peer(w.ExpectedID, w.ExpectedIncarnation), StartCount: w.StartCount, Term: raft.Term(w.Term),
+		Bootstrapper: peer(w.BootstrapperID, w.BootstrapperIncarnation), Address: w.Address, List: list,
 		ElectionTimeout: time.Duration(w.ElectionTimeout), Lineage: lineage,
-		Confirmed: raft.BootID{Boot: w.ConfirmedBoot, Nonce: w.ConfirmedNonce}, Remembers: w.Remembers.sighting(),
+		Confirmed: raft.StartID{Count: w.ConfirmedStart, Nonce: w.ConfirmedNonce}, Remembers: w.Remembers.sighting(),
 	}, raft.Lane(w.Lane), nil
 }
 
@@ -135,12 +135,12 @@ func (w *wireHello) check() error {
 			return err
 		}
 	}
-	if w.FounderID != "" {
-		if err := checkID([]byte(w.FounderID)); err != nil {
+	if w.BootstrapperID != "" {
+		if err := checkID([]byte(w.BootstrapperID)); err != nil {
 			return err
 		}
 	}
-	if err := checkNumbers(w.Boot, w.Term, w.ConfirmedBoot); err != nil {
+	if err := checkNumbers(w.StartCount, w.Term, w.ConfirmedStart); err != nil {
 		return err
 	}
 	if err := w.Remembers.check(); err != nil {
@@ -166,7 +166,7 @@ func encodeLineage(l raft.Lineage) []byte {
 	if len(l) == 0 {
 		return nil
 	}
-	b := binary.LittleEndian.AppendUint64(nil, l[0].Boot)
+	b := binary.LittleEndian.AppendUint64(nil, l[0].Count)
 	for _, start := range l {
 		b = binary.LittleEndian.AppendUint64(b, start.Nonce)
 	}
@@ -178,7 +178,7 @@ func decodeLineage(b []byte) (raft.Lineage, error) {
 		return nil, nil
 	}
 	n := len(b)/startBytes - 1
-	if len(b)%startBytes != 0 || n < 1 || n > raft.LineageBootsMax {
+	if len(b)%startBytes != 0 || n < 1 || n > raft.LineageStartsMax {
 		return nil, fmt.Errorf("%w: a lineage of %d bytes", ErrMalformed, len(b))
 	}
 	first := binary.LittleEndian.Uint64(b)
@@ -187,7 +187,7 @@ func decodeLineage(b []byte) (raft.Lineage, error) {
 	}
 	l := make(raft.Lineage, n)
 	for i := range l {
-		l[i] = raft.BootID{Boot: first + uint64(i), Nonce: binary.LittleEndian.Uint64(b[(1+i)*startBytes:])}
+		l[i] = raft.StartID{Count: first + uint64(i), Nonce: binary.LittleEndian.Uint64(b[(1+i)*startBytes:])}
 	}
 	if err := l.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -197,13 +197,13 @@ func decodeLineage(b []byte) (raft.Lineage, error) {
 
 func encodeSighting(s raft.Sighting) wireSighting {
 	return wireSighting{
-		ID: string(s.Peer.ID), Incarnation: uint64(s.Peer.Incarnation), Boot: s.Boot.Boot, Nonce: s.Boot.Nonce, Term: uint64(s.Term),
+		ID: string(s.Peer.ID), Incarnation: uint64(s.Peer.Incarnation), Count: s.Start.Count, Nonce: s.Start.Nonce, Term: uint64(s.Term),
 	}
 }
 
 func (w *wireSighting) sighting() raft.Sighting {
 	return raft.Sighting{
-		Peer: peer(w.ID, w.Incarnation), Boot: raft.BootID{Boot: w.Boot, Nonce: w.Nonce}, Term: raft.Term(w.Term),
+		Peer: peer(w.ID, w.Incarnation), Start: raft.StartID{Count: w.Count, Nonce: w.Nonce}, Term: raft.Term(w.Term),
 	}
 }
 
@@ -213,19 +213,19 @@ func (w *wireSighting) check() error {
 			return err
 		}
 	}
-	return checkNumbers(w.Boot, w.Term)
+	return checkNumbers(w.Count, w.Term)
 }
 
 func peer(id string, incarnation uint64) raft.Peer {
 	return raft.Peer{ID: raft.NodeID(id), Incarnation: raft.Incarnation(incarnation)}
 }
 
-// encodeRefusal returns the meta of a frameRefusal; a detail over detailMax is cut.
-func encodeRefusal(r raft.Refusal) []byte {
-	return encodeMeta(wireRefusal{
+// encodeRejection returns the meta of a frameRejection; a detail over detailMax is cut.
+func encodeRejection(r raft.Rejection) []byte {
+	return encodeMeta(wireRejection{
 		Reason: uint8(r.Reason), ID: string(r.From.ID), Incarnation: uint64(r.From.Incarnation),
 		Cluster: encodeCluster(nil, r.Cluster), Term: uint64(r.Term), Named: uint64(r.Named),
-		FounderID: string(r.Founder.ID), FounderIncarnation: uint64(r.Founder.Incarnation),
+		BootstrapperID: string(r.Bootstrapper.ID), BootstrapperIncarnation: uint64(r.Bootstrapper.Incarnation),
 		List: encodeList(r.List), VersionsMin: r.VersionsMin, VersionsMax: r.VersionsMax,
 		Detail: cut(r.Detail), Seen: encodeSighting(r.Seen),
 	})
@@ -238,48 +238,48 @@ func cut(detail string) string {
 	return detail
 }
 
-// decodeRefusal is its reverse. A reason that a later version added is kept as it is.
-func decodeRefusal(meta []byte) (raft.Refusal, error) {
-	var w wireRefusal
+// decodeRejection is its reverse. A reason that a later version added is kept as it is.
+func decodeRejection(meta []byte) (raft.Rejection, error) {
+	var w wireRejection
 	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w); err != nil {
-		return raft.Refusal{}, err
+		return raft.Rejection{}, err
 	}
-	for _, id := range []string{w.ID, w.FounderID} {
+	for _, id := range []string{w.ID, w.BootstrapperID} {
 		if id == "" {
 			continue // a refuser may keep to itself who it is
 		}
 		if err := checkID([]byte(id)); err != nil {
-			return raft.Refusal{}, err
+			return raft.Rejection{}, err
 		}
 	}
 	if err := checkNumbers(w.Term); err != nil {
-		return raft.Refusal{}, err
+		return raft.Rejection{}, err
 	}
 	if err := w.Seen.check(); err != nil {
-		return raft.Refusal{}, err
+		return raft.Rejection{}, err
 	}
 	cluster, err := decodeCluster(w.Cluster)
 	if err != nil {
-		return raft.Refusal{}, err
+		return raft.Rejection{}, err
 	}
 	list, err := decodeList(w.List)
 	if err != nil {
-		return raft.Refusal{}, err
+		return raft.Rejection{}, err
 	}
-	return raft.Refusal{
-		Reason: raft.RefusalReason(w.Reason), From: peer(w.ID, w.Incarnation), Cluster: cluster,
+	return raft.Rejection{
+		Reason: raft.RejectReason(w.Reason), From: peer(w.ID, w.Incarnation), Cluster: cluster,
 		Term: raft.Term(w.Term), Named: raft.Incarnation(w.Named),
-		Founder: peer(w.FounderID, w.FounderIncarnation), List: list,
+		Bootstrapper: peer(w.BootstrapperID, w.BootstrapperIncarnation), List: list,
 		VersionsMin: w.VersionsMin, VersionsMax: w.VersionsMax, Detail: cut(w.Detail), Seen: w.Seen.sighting(),
 	}, nil
 }
 
-// opening is what one side says first: a Hello, or, if refusal is not nil, a Refusal.
+// opening is what one side says first: a Hello, or, if refusal is not nil, a Rejection.
 type opening struct {
-	versions versions
-	hello    raft.Hello
-	lane     raft.Lane
-	refusal  *raft.Refusal
+	versions  versions
+	hello     raft.Hello
+	lane      raft.Lane
+	rejection *raft.Rejection
 }
 
 // encode returns the opening's bytes.
@@ -287,14 +287,14 @@ func (o opening) encode() []byte {
 	buf := append([]byte(nil), magic...)
 	buf = binary.LittleEndian.AppendUint16(buf, o.versions.min)
 	buf = binary.LittleEndian.AppendUint16(buf, o.versions.max)
-	if o.refusal != nil {
-		return appendFrame(buf, frameRefusal, encodeRefusal(*o.refusal), 0)
+	if o.rejection != nil {
+		return appendFrame(buf, frameRejection, encodeRejection(*o.rejection), 0)
 	}
 	return appendFrame(buf, frameHello, encodeHello(o.hello, o.lane), 0)
 }
 
 // readOpening reads what the other side says first. If its versions do not meet ours, the error
-// matches ErrVersion, unless it is a refusal, which every version can read. The versions are filled in
+// matches ErrVersion, unless it is a rejection, which every version can read. The versions are filled in
 // as soon as the other side has spoken our protocol, whatever the error.
 func readOpening(f *frameReader) (opening, error) {
 	var prefix [openingBytes]byte
@@ -317,9 +317,9 @@ func readOpening(f *frameReader) (opening, error) {
 		return o, err
 	}
 	switch h.kind {
-	case frameRefusal:
-		r, err := decodeRefusal(meta)
-		o.refusal = &r
+	case frameRejection:
+		r, err := decodeRejection(meta)
+		o.rejection = &r
 		return o, err
 	case frameHello:
 		if !o.versions.meets(ours) {

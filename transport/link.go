@@ -36,12 +36,12 @@ type linker struct {
 	// onFailure counts and logs that a connection which stood has broken, or that a dial failed.
 	onFailure func(m raft.Member, stood bool, err error)
 
-	mu       sync.Mutex
-	endpoint raft.Endpoint // nil until start
-	links    map[raft.NodeID]*link
-	leaving  map[raft.NodeID]<-chan struct{} // links that end: their successor waits for them
-	closed   bool
-	wg       sync.WaitGroup
+	mu      sync.Mutex
+	handler raft.Handler // nil until start
+	links   map[raft.NodeID]*link
+	leaving map[raft.NodeID]<-chan struct{} // links that end: their successor waits for them
+	closed  bool
+	wg      sync.WaitGroup
 }
 
 // link is one peer. Its goroutine alone calls Up, Lost and Refused for the peer, so that they are
@@ -62,10 +62,10 @@ type link struct {
 	status raft.PeerStatus
 }
 
-func (l *linker) start(e raft.Endpoint) {
+func (l *linker) start(e raft.Handler) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.endpoint = e
+	l.handler = e
 	l.links = map[raft.NodeID]*link{}
 	l.leaving = map[raft.NodeID]<-chan struct{}{}
 }
@@ -74,7 +74,7 @@ func (l *linker) start(e raft.Endpoint) {
 func (l *linker) connect(peers []raft.Member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.endpoint == nil {
+	if l.closed || l.handler == nil {
 		return
 	}
 	named := map[raft.NodeID]bool{}
@@ -116,9 +116,9 @@ func (l *linker) add(m raft.Member) {
 		defer close(k.done)
 		defer cancel()
 		if predecessor != nil {
-			<-predecessor // it was cancelled, and tells the Endpoint what it has to
+			<-predecessor // it was cancelled, and tells the Handler what it has to
 		}
-		k.run(ctx, l.endpoint)
+		k.run(ctx, l.handler)
 	})
 }
 
@@ -201,7 +201,7 @@ func signal(c chan struct{}) {
 
 // run dials until the link is cancelled. A list of peers may name this member too: it has no link
 // to itself.
-func (k *link) run(ctx context.Context, e raft.Endpoint) {
+func (k *link) run(ctx context.Context, e raft.Handler) {
 	if e.Hello(k.id).From.ID == k.id {
 		return
 	}
@@ -254,7 +254,7 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 }
 
 // serve keeps a session until it breaks, its address changes or the link ends.
-func (k *link) serve(ctx context.Context, e raft.Endpoint, d dialed) {
+func (k *link) serve(ctx context.Context, e raft.Handler, d dialed) {
 	k.setStatus(raft.PeerStatus{Connected: true, RoundTrip: d.roundTrip})
 	k.session.Store(&d.session)
 	e.Up(d.hello)
@@ -276,11 +276,11 @@ func (k *link) serve(ctx context.Context, e raft.Endpoint, d dialed) {
 }
 
 // failed tells that a dial did not succeed, and why.
-func (k *link) failed(e raft.Endpoint, err error) {
+func (k *link) failed(e raft.Handler, err error) {
 	k.setStatus(raft.PeerStatus{Err: err})
 	k.l.onFailure(k.target(), false, err)
 	if r, ok := refusedBy(err, k.id); ok {
-		e.Refused(k.id, r)
+		e.Rejected(k.id, r)
 		return
 	}
 	e.Lost(k.id, nobodyListens(err))

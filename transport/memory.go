@@ -136,24 +136,24 @@ type Memory struct {
 	id      raft.NodeID
 	links   linker
 
-	mu       sync.Mutex
-	endpoint raft.Endpoint // nil until Start
-	closed   bool
-	calls    sync.WaitGroup // calls of the Endpoint by other members
+	mu      sync.Mutex
+	handler raft.Handler // nil until Start
+	closed  bool
+	calls   sync.WaitGroup // calls of the Handler by other members
 }
 
 // Start implements raft.Transport. After Close it returns raft.ErrClosed.
-func (m *Memory) Start(e raft.Endpoint) error {
+func (m *Memory) Start(e raft.Handler) error {
 	m.mu.Lock()
 	switch {
 	case m.closed:
 		m.mu.Unlock()
 		return raft.ErrClosed
-	case m.endpoint != nil:
+	case m.handler != nil:
 		m.mu.Unlock()
 		return errors.New("transport: started twice")
 	}
-	m.endpoint = e
+	m.handler = e
 	m.links.start(e)
 	m.mu.Unlock()
 	m.network.wakeAll()
@@ -175,7 +175,7 @@ func (m *Memory) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) erro
 // Peer implements raft.Transport.
 func (m *Memory) Peer(id raft.NodeID) raft.PeerStatus { return m.links.peer(id) }
 
-// Close implements raft.Transport. It must not be called from within a method of the Endpoint. It
+// Close implements raft.Transport. It must not be called from within a method of the Handler. It
 // returns nil.
 func (m *Memory) Close() error {
 	m.mu.Lock()
@@ -192,17 +192,17 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// call runs f with the Endpoint, unless the member does not listen, or not any longer.
-func (m *Memory) call(f func(e raft.Endpoint)) error {
+// call runs f with the Handler, unless the member does not listen, or not any longer.
+func (m *Memory) call(f func(e raft.Handler)) error {
 	m.mu.Lock()
-	if m.closed || m.endpoint == nil {
+	if m.closed || m.handler == nil {
 		m.mu.Unlock()
 		return errNobody
 	}
 	m.calls.Add(1)
 	m.mu.Unlock()
 	defer m.calls.Done()
-	f(m.endpoint)
+	f(m.handler)
 	return nil
 }
 
@@ -212,19 +212,19 @@ func (m *Memory) dial(_ context.Context, peer raft.Member) (dialed, error) {
 	if err != nil {
 		return dialed{}, err
 	}
-	own := m.endpoint.Hello(peer.ID)
+	own := m.handler.Hello(peer.ID)
 	answer, err := to.answer(own)
 	if err != nil {
 		return dialed{}, err
 	}
-	if r := answer.refusal; r != nil {
-		return dialed{}, &RefusedError{By: peer.ID, Refusal: *r}
+	if r := answer.rejection; r != nil {
+		return dialed{}, &RejectedError{By: peer.ID, Rejection: *r}
 	}
 	if answer.hello.From.ID != peer.ID {
 		return dialed{}, &WrongMemberError{Dialed: peer.ID, Answered: answer.hello.From.ID}
 	}
-	if r := m.endpoint.Check(answer.hello); r != nil {
-		return dialed{}, &RefusedError{By: m.id, Refusal: *r}
+	if r := m.handler.Check(answer.hello); r != nil {
+		return dialed{}, &RejectedError{By: m.id, Rejection: *r}
 	}
 	s := &memorySession{network: m.network, from: m, to: to, sender: own.From, gone: make(chan struct{})}
 	if err := m.network.register(s); err != nil {
@@ -237,15 +237,15 @@ func (m *Memory) dial(_ context.Context, peer raft.Member) (dialed, error) {
 func (m *Memory) answer(h raft.Hello) (opening, error) {
 	var reply opening
 	var failed error
-	err := m.call(func(e raft.Endpoint) {
+	err := m.call(func(e raft.Handler) {
 		caller, err := carried(h)
 		if err != nil {
 			failed = err
 			return
 		}
 		if r := e.Check(caller); r != nil {
-			refusal, err := decodeRefusal(encodeRefusal(*r))
-			reply, failed = opening{refusal: &refusal}, err
+			rejection, err := decodeRejection(encodeRejection(*r))
+			reply, failed = opening{rejection: &rejection}, err
 			return
 		}
 		reply.hello, failed = carried(e.Hello(caller.From.ID))
@@ -325,7 +325,7 @@ func (s *memorySession) send(_ raft.Lane, batch []raft.Message) error {
 	if len(arrived) == 0 {
 		return skipped
 	}
-	if err := s.to.call(func(e raft.Endpoint) { e.Receive(s.sender.ID, arrived) }); err != nil {
+	if err := s.to.call(func(e raft.Handler) { e.Receive(s.sender.ID, arrived) }); err != nil {
 		return fmt.Errorf("transport: send: %w", err)
 	}
 	return skipped

@@ -85,9 +85,9 @@ func TestNetwork_MemberThatJoinsAgainReplacesItsFormerSelf(t *testing.T) {
 		again := p.network.Join("b")
 		p.ra.AwaitLost(t, "b", true)
 		r := transporttest.NewRecorder("b")
-		r.Self.Boot = 2
+		r.Self.StartCount = 2
 		require.NoError(t, again.Start(r))
-		assert.Equal(t, uint64(2), p.ra.AwaitUp(t, "b").Hello.Boot)
+		assert.Equal(t, uint64(2), p.ra.AwaitUp(t, "b").Hello.StartCount)
 		require.Error(t, p.b.Send("a", raft.LaneUrgent, ping(p.rb, p.ra)), "the former self is cut off")
 		require.NoError(t, p.a.Send("b", raft.LaneUrgent, ping(p.ra, r)))
 		r.AwaitMessages(t, 1)

@@ -9,11 +9,13 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-func (w *wireMessage) setID(id raft.RequestID) { w.Boot, w.Counter = id.Boot, id.Counter }
+func (w *wireMessage) setID(id raft.RPCID) { w.StartCount, w.Counter = id.StartCount, id.Counter }
 func (w *wireMessage) setLast(id raft.EntryID) {
 	w.LastTerm, w.LastIndex = uint64(id.Term), uint64(id.Index)
 }
-func (w *wireMessage) id() raft.RequestID { return raft.RequestID{Boot: w.Boot, Counter: w.Counter} }
+func (w *wireMessage) id() raft.RPCID {
+	return raft.RPCID{StartCount: w.StartCount, Counter: w.Counter}
+}
 func (w *wireMessage) last() raft.EntryID { return entryID(w.LastTerm, w.LastIndex) }
 func entryID(term, index uint64) raft.EntryID {
 	return raft.EntryID{Term: raft.Term(term), Index: raft.Index(index)}
@@ -95,25 +97,25 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	return w.setElectionBody(body)
 }
 
-// setElectionBody is setBody for elections and founding.
+// setElectionBody is setBody for elections and bootstrap.
 func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, error) {
 	switch b := body.(type) {
-	case raft.RollCall:
+	case raft.BootstrapProbe:
 		w.setID(b.ID)
 		w.List = append(w.List, encodeList(b.List)...)
-		return frameRollCall, nil, nil
-	case raft.RollReply:
+		return frameBootstrapProbe, nil, nil
+	case raft.BootstrapProbeReply:
 		w.setID(b.ID)
-		w.Verdict = uint8(b.Verdict)
+		w.Verdict = uint8(b.Result)
 		w.List = append(w.List, encodeList(b.List)...)
-		w.Founder = append(w.Founder, b.Founder.ID...)
-		w.FounderIncarnation, w.Wall = uint64(b.Founder.Incarnation), b.Wall
-		return frameRollReply, nil, nil
-	case raft.FoundRequest:
-		return frameFoundRequest, []raft.Entry{b.Entry}, nil
-	case raft.FoundReply:
+		w.Bootstrapper = append(w.Bootstrapper, b.Bootstrapper.ID...)
+		w.BootstrapperIncarnation, w.Wall = uint64(b.Bootstrapper.Incarnation), b.Wall
+		return frameBootstrapProbeReply, nil, nil
+	case raft.BootstrapRequest:
+		return frameBootstrapRequest, []raft.Entry{b.Entry}, nil
+	case raft.BootstrapReply:
 		w.setID(b.ID)
-		return frameFoundReply, nil, nil
+		return frameBootstrapReply, nil, nil
 	case raft.PreVoteRequest:
 		w.setID(b.ID)
 		w.setLast(b.Last)
@@ -178,9 +180,9 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 	return m, nil
 }
 
-// checkNumbers checks everything that is a term, an index, a boot or a counter.
+// checkNumbers checks everything that is a term, an index, a start count or a counter.
 func (w *wireMessage) checkNumbers() error {
-	return checkNumbers(w.Term, w.Boot, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
+	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
 		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked)
 }
 
@@ -232,22 +234,22 @@ func (d *decoder) body(kind frameType, records []byte) (raft.Body, error) {
 func (d *decoder) electionBody(kind frameType, records []byte) (raft.Body, error) {
 	w := &d.wire
 	switch kind {
-	case frameRollCall:
+	case frameBootstrapProbe:
 		list, err := decodeList(w.List)
-		return raft.RollCall{ID: w.id(), List: list}, err
-	case frameRollReply:
-		return d.rollReply()
-	case frameFoundRequest:
+		return raft.BootstrapProbe{ID: w.id(), List: list}, err
+	case frameBootstrapProbeReply:
+		return d.bootstrapProbeReply()
+	case frameBootstrapRequest:
 		entries, err := decodeEntries(records)
 		if err != nil {
 			return nil, err
 		}
 		if len(entries) != 1 {
-			return nil, fmt.Errorf("%w: a founding of %d entries; it takes 1", ErrMalformed, len(entries))
+			return nil, fmt.Errorf("%w: a bootstrap of %d entries; it takes 1", ErrMalformed, len(entries))
 		}
-		return raft.FoundRequest{Entry: entries[0]}, nil
-	case frameFoundReply:
-		return raft.FoundReply{ID: w.id()}, nil
+		return raft.BootstrapRequest{Entry: entries[0]}, nil
+	case frameBootstrapReply:
+		return raft.BootstrapReply{ID: w.id()}, nil
 	case framePreVoteRequest:
 		return raft.PreVoteRequest{ID: w.id(), Last: w.last()}, nil
 	case framePreVoteReply:
@@ -265,20 +267,20 @@ func (d *decoder) electionBody(kind frameType, records []byte) (raft.Body, error
 	return nil, fmt.Errorf("%w: type %d is not a message", ErrMalformed, kind)
 }
 
-func (d *decoder) rollReply() (raft.Body, error) {
+func (d *decoder) bootstrapProbeReply() (raft.Body, error) {
 	w := &d.wire
-	if w.Verdict < uint8(raft.RollBlank) || w.Verdict > uint8(raft.RollNotBlank) {
-		return nil, fmt.Errorf("%w: unknown verdict %d of a roll call", ErrMalformed, w.Verdict)
+	if w.Verdict < uint8(raft.ProbeUninitialized) || w.Verdict > uint8(raft.ProbeInitialized) {
+		return nil, fmt.Errorf("%w: unknown verdict %d of a probe", ErrMalformed, w.Verdict)
 	}
 	list, err := decodeList(w.List)
 	if err != nil {
 		return nil, err
 	}
-	founder, err := d.optionalID(w.Founder)
-	return raft.RollReply{
-		ID: w.id(), Verdict: raft.RollVerdict(w.Verdict), List: list,
-		Founder: raft.Peer{ID: founder, Incarnation: raft.Incarnation(w.FounderIncarnation)},
-		Wall:    w.Wall,
+	bootstrapper, err := d.optionalID(w.Bootstrapper)
+	return raft.BootstrapProbeReply{
+		ID: w.id(), Result: raft.ProbeResult(w.Verdict), List: list,
+		Bootstrapper: raft.Peer{ID: bootstrapper, Incarnation: raft.Incarnation(w.BootstrapperIncarnation)},
+		Wall:         w.Wall,
 	}, err
 }
 

@@ -11,20 +11,20 @@ import (
 
 // EncodeHello returns the hello as a member says it first on a connection, with the protocol versions that this
 // release speaks. A transport of one's own sends it to a peer, and takes the peer's DecodeOpening in answer: see
-// raft.Endpoint for what a node does with a hello, and raft.Handshake for the rules.
+// raft.Handler for what a node does with a hello, and raft.Handshake for the rules.
 func EncodeHello(h raft.Hello) []byte {
 	return opening{versions: ours, hello: h}.encode()
 }
 
-// EncodeRefusal returns what a member answers to a hello instead of its own. Every version can read it.
-func EncodeRefusal(r raft.Refusal) []byte {
-	return opening{versions: ours, refusal: &r}.encode()
+// EncodeRejection returns what a member answers to a hello instead of its own. Every version can read it.
+func EncodeRejection(r raft.Rejection) []byte {
+	return opening{versions: ours, rejection: &r}.encode()
 }
 
-// DecodeOpening reads and checks what EncodeHello or EncodeRefusal returned: refusal is nil if it is a hello, whose
+// DecodeOpening reads and checks what EncodeHello or EncodeRejection returned: refusal is nil if it is a hello, whose
 // Protocol is then the highest version that both sides know. Every error matches ErrMalformed, ErrOversized, or, if
 // the peer speaks no version that this release knows, ErrVersion.
-func DecodeOpening(b []byte) (h raft.Hello, refusal *raft.Refusal, err error) {
+func DecodeOpening(b []byte) (h raft.Hello, rejection *raft.Rejection, err error) {
 	r := bytes.NewReader(b)
 	f := newFrameReader(r, FrameBytesMax)
 	o, err := readOpening(f)
@@ -37,5 +37,5 @@ func DecodeOpening(b []byte) (h raft.Hello, refusal *raft.Refusal, err error) {
 	if f.release(); f.r.Buffered()+r.Len() > 0 {
 		return raft.Hello{}, nil, fmt.Errorf("%w: bytes behind a handshake", ErrMalformed)
 	}
-	return o.hello, o.refusal, nil
+	return o.hello, o.rejection, nil
 }

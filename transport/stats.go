@@ -20,9 +20,9 @@ type Stats struct {
 	Lost         uint64 // pairs that stood and broke
 	AcceptFailed uint64 // errors of the listener: most likely out of file descriptors
 
-	// Refused counts inbound connections that were refused, by raft.RefusalReason; what is behind
+	// Refused counts inbound connections that were refused, by raft.RejectReason; what is behind
 	// the last reason is counted in its element 0.
-	Refused [raft.RefusedSlowDisk + 1]uint64
+	Refused [raft.RejectSlowDisk + 1]uint64
 
 	Malformed    uint64 // connections closed for bytes that no correct member sends
 	Oversized    uint64 // connections closed for a frame over its limit
@@ -39,13 +39,13 @@ type Stats struct {
 // counters is Stats while it counts.
 type counters struct {
 	accepted, dialed, dialFailed, lost, acceptFailed atomic.Uint64
-	refused                                          [raft.RefusedSlowDisk + 1]atomic.Uint64
+	refused                                          [raft.RejectSlowDisk + 1]atomic.Uint64
 	malformed, oversized, wrongSender, tlsFailed     atomic.Uint64
 	handshakeCut, crowded, replaced, silent          atomic.Uint64
 	sendFailed, unsendable                           atomic.Uint64
 }
 
-func (c *counters) refuse(reason raft.RefusalReason) {
+func (c *counters) refuse(reason raft.RejectReason) {
 	if int(reason) >= len(c.refused) {
 		reason = 0
 	}

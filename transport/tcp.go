@@ -101,7 +101,7 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 func (t *TCP) Addr() net.Addr { return t.listener.Addr() }
 
 // Start implements raft.Transport. After Close it returns raft.ErrClosed.
-func (t *TCP) Start(e raft.Endpoint) error {
+func (t *TCP) Start(e raft.Handler) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -144,7 +144,7 @@ func (t *TCP) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
 // Peer implements raft.Transport.
 func (t *TCP) Peer(id raft.NodeID) raft.PeerStatus { return t.links.peer(id) }
 
-// Close implements raft.Transport. It must not be called from within a method of the Endpoint. The
+// Close implements raft.Transport. It must not be called from within a method of the Handler. The
 // error is the listener's.
 func (t *TCP) Close() error {
 	t.mu.Lock()

@@ -224,19 +224,19 @@ func TestAccept_FailuresAreCountedAndItGoesOn(t *testing.T) {
 	})
 }
 
-func TestRefusal_IsTheErrorOfThePeer(t *testing.T) {
+func TestRejection_IsTheErrorOfThePeer(t *testing.T) {
 	b, judge := start(t, "b", transport.Options{})
 	judge.Self.ClusterName = "another"
 	a, r := start(t, "a", transport.Options{})
 	a.Connect(at("b", b.Addr().String()))
 	r.AwaitRefused(t, "b")
-	var refused *transport.RefusedError
+	var refused *transport.RejectedError
 	require.ErrorAs(t, a.Peer("b").Err, &refused)
 	assert.Equal(t, raft.NodeID("b"), refused.By)
-	var refusal *raft.Refusal
-	require.ErrorAs(t, a.Peer("b").Err, &refusal)
-	assert.Equal(t, raft.RefusedClusterName, refusal.Reason)
-	assert.Positive(t, b.Stats().Refused[raft.RefusedClusterName])
+	var rejection *raft.Rejection
+	require.ErrorAs(t, a.Peer("b").Err, &rejection)
+	assert.Equal(t, raft.RejectClusterName, rejection.Reason)
+	assert.Positive(t, b.Stats().Refused[raft.RejectClusterName])
 }
 
 // A peer whose host has vanished sends no end of stream. Its silence ends the connection.
@@ -345,7 +345,7 @@ func BenchmarkTCP_Send(b *testing.B) {
 	}
 }
 
-// counting is an Endpoint that only counts what it receives.
+// counting is a Handler that only counts what it receives.
 type counting struct {
 	*transporttest.Recorder
 	got *atomic.Int64

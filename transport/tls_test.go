@@ -102,8 +102,8 @@ func TestTLS_CertificateMustNameItsMember(t *testing.T) {
 			b, _ := start(t, "b", ca.member(t, "test", "b"))
 			a, r := start(t, "a", row.caller)
 			a.Connect(at("b", b.Addr().String()))
-			assert.Equal(t, raft.RefusedCertificate, r.AwaitRefused(t, "b").Refusal.Reason)
-			assert.Positive(t, b.Stats().Refused[raft.RefusedCertificate])
+			assert.Equal(t, raft.RejectCertificate, r.AwaitRefused(t, "b").Refusal.Reason)
+			assert.Positive(t, b.Stats().Refused[raft.RejectCertificate])
 		})
 		t.Run("an acceptor's "+row.rule, func(t *testing.T) {
 			a, _ := start(t, "a", row.caller)
@@ -196,7 +196,7 @@ func TestTLS_VerifyPeerReplacesTheRule(t *testing.T) {
 	r.AwaitUp(t, "b")
 	c, r := start(t, "c", allow(transport.Options{TLS: ca.config(t)}))
 	c.Connect(at("b", b.Addr().String()))
-	// It is refused too, but does not believe a refusal by somebody whom it does not trust.
+	// It is refused too, but does not believe a rejection by somebody whom it does not trust.
 	r.AwaitLost(t, "b", false)
 	require.ErrorIs(t, c.Peer("b").Err, refuse)
 }

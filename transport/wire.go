@@ -17,13 +17,13 @@ type wireMessage struct {
 	Cluster         []byte `codec:"c,omitempty"`
 	Term            uint64 `codec:"T,omitempty"`
 
-	Boot    uint64 `codec:"b,omitempty"` // of the RequestID: ID or Round
-	Counter uint64 `codec:"n,omitempty"`
+	StartCount uint64 `codec:"b,omitempty"` // of the RPCID: ID or Round
+	Counter    uint64 `codec:"n,omitempty"`
 
-	List               []byte `codec:"ls,omitempty"`
-	Verdict            uint8  `codec:"v,omitempty"`
-	Founder            []byte `codec:"o,omitempty"`
-	FounderIncarnation uint64 `codec:"oi,omitempty"`
+	List                    []byte `codec:"ls,omitempty"`
+	Verdict                 uint8  `codec:"v,omitempty"`
+	Bootstrapper            []byte `codec:"o,omitempty"`
+	BootstrapperIncarnation uint64 `codec:"oi,omitempty"`
 
 	LastTerm  uint64 `codec:"lt,omitempty"`
 	LastIndex uint64 `codec:"li,omitempty"`
@@ -49,7 +49,7 @@ type wireMessage struct {
 func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("T", &w.Term)
 	c.number("ak", &w.Acked)
-	c.number("b", &w.Boot)
+	c.number("b", &w.StartCount)
 	c.bytes("c", &w.Cluster)
 	c.bytesAlways("f", &w.From)
 	c.numberAlways("fi", &w.FromIncarnation)
@@ -63,8 +63,8 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("lt", &w.LastTerm)
 	c.number("m", &w.Match)
 	c.number("n", &w.Counter)
-	c.bytes("o", &w.Founder)
-	c.number("oi", &w.FounderIncarnation)
+	c.bytes("o", &w.Bootstrapper)
+	c.number("oi", &w.BootstrapperIncarnation)
 	c.flag("ok", &w.OK)
 	c.number("pi", &w.PrevIndex)
 	c.number("pt", &w.PrevTerm)
@@ -81,7 +81,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 func (w *wireMessage) reset() {
 	*w = wireMessage{
 		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
-		List: w.List[:0], Founder: w.Founder[:0], Leader: w.Leader[:0],
+		List: w.List[:0], Bootstrapper: w.Bootstrapper[:0], Leader: w.Leader[:0],
 	}
 }
 

@@ -125,7 +125,7 @@ func TestEndToEnd_TLSKeepsOutACertificateOfAnotherMember(t *testing.T) {
 	start(n2, "n2")
 	wrong := start(n3, "n2")
 	c.await(n1, "says what is wrong", func(s api.Status) bool {
-		return !s.Founded && strings.Contains(strings.Join(s.Missing, "\n"), "certificate")
+		return !s.Bootstrapped && strings.Contains(strings.Join(s.Missing, "\n"), "certificate")
 	})
 	wrong.Kill()
 	start(n3, "n3")

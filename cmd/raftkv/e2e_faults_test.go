@@ -92,7 +92,7 @@ func TestEndToEnd_UnequalConfigurationsFoundNothingAndSayWhy(t *testing.T) {
 			t.Logf("n1 says: %s", strings.Join(missing, "; "))
 			status, err := c.Status(t.Context(), c.Nodes[0])
 			require.NoError(t, err)
-			assert.False(t, status.Founded)
+			assert.False(t, status.Bootstrapped)
 			assert.Empty(t, status.Leader)
 			_, err = c.clients()[0].Put(t.Context(), "k", nil, client.Condition{})
 			assert.Equal(t, api.NoLeader, api.CodeOf(err))

@@ -219,7 +219,7 @@ func TestMeasure_ElectionsOnSlowDisks(t *testing.T) {
 	}
 }
 
-func TestMeasure_FoundingOnSlowDisks(t *testing.T) {
+func TestMeasure_BootstrapOnSlowDisks(t *testing.T) {
 	fullOnly(t)
 	for _, write := range []time.Duration{400, 760, 1500} {
 		write *= time.Millisecond
@@ -229,7 +229,7 @@ func TestMeasure_FoundingOnSlowDisks(t *testing.T) {
 			c.slow(disks, write)
 			load := c.load(1, longTimeout)
 			require.NoError(t, c.Start())
-			elected := load.measureElection("founding where each disk write takes %v", write)
+			elected := load.measureElection("bootstrap where each disk write takes %v", write)
 			c.slow(disks, 0)
 			if !elected {
 				nextWrite(t, load.Workload, time.Now()) // or it fails

@@ -16,7 +16,7 @@ import (
 // in which a machine under load may not send one.
 const stopTries = 5
 
-// A leader that is told to stop hands over first. A request whose body trickles in would keep it from that,
+// A leader that is told to stop transfers its leadership first. A request whose body trickles in would keep it from that,
 // and all writes waiting, as long as requests are given to end.
 func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T) {
 	c, leader := startCluster(t)

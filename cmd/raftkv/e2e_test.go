@@ -371,7 +371,7 @@ func TestEndToEnd_LeadershipIsHandedOver(t *testing.T) {
 		if err != nil || failed != nil || status.Role != "leader" {
 			return false
 		}
-		t.Logf("handed over, writes stopped for at most %v", nextWrite(t, w, time.Now()).Sub(began).Round(time.Millisecond))
+		t.Logf("transferred its leadership, writes stopped for at most %v", nextWrite(t, w, time.Now()).Sub(began).Round(time.Millisecond))
 		return true
 	}, patience, poll)
 	require.Eventually(t, func() bool {

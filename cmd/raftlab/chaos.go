@@ -28,11 +28,11 @@ forgets what was not synced, and breaks whatever it can: processes, disks and li
 the while, and porcupine checks their whole history. At the end everything is healed; then the members must
 agree, and every acknowledged write must be there. A failure leaves logs, data and history behind, and says where.
 
-The seed draws which faults strike and when. Real processes do not do the same thing twice, so a second run of
+The seed draws which faults are injected and when. Real processes do not do the same thing twice, so a second run of
 a seed meets the same faults and need not end the same way.
 
 At most one member loses its disk for good, in clusters of five or more or if --faults names wipe: what
-a minority loses a majority has. Everything else may befall all members. Faults of disks need Linux, /dev/fuse and
+a minority loses a majority has. Everything else may happen to all members. Faults of disks need Linux, /dev/fuse and
 the right to mount; without them they are left out, and the report says so.
 
 The faults are
@@ -56,7 +56,7 @@ The faults are
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&seed, "seed", "0", "draws the schedule, in hexadecimal; of a commit's hash, the first 16 digits count")
-	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long faults strike")
+	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long faults injection")
 	flags.IntVar(&o.Nodes, "nodes", 5, fmt.Sprintf("members, %d to %d", chaos.NodesMin, chaos.NodesMax))
 	flags.StringSliceVar(&faults, "faults", nil, "kinds of faults, with commas; default: all")
 	flags.StringVar(&o.Binary, "binary", "", "the raftkv to run; default: it is built, which takes Go and the source")

@@ -260,8 +260,8 @@ func (c *campaign) add(result fuzzy.Result, repeated bool) {
 	for i, d := range fuzzy.Decisions() {
 		r.Decisions[d.Name] += result.Decisions[i]
 	}
-	for kind, strikes := range result.ByFault {
-		r.ByFault[fuzzy.FaultKind(kind).String()] += strikes
+	for kind, injections := range result.ByFault {
+		r.ByFault[fuzzy.FaultKind(kind).String()] += injections
 	}
 	if c.bar != nil {
 		_ = c.bar.Add(1) // it is only a picture

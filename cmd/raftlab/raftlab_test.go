@@ -24,9 +24,9 @@ func lab(args ...string) (code int, out, errOut string) {
 }
 
 func TestFuzz_ReportsWhatItRan(t *testing.T) {
-	code, out, _ := lab("fuzz", "--seeds", "6", "--seed", "2f", "--profile", "founding,history", "--workers", "2")
+	code, out, _ := lab("fuzz", "--seeds", "6", "--seed", "2f", "--profile", "bootstrap,history", "--workers", "2")
 	require.Equal(t, exitClean, code, out)
-	assert.Contains(t, out, "6 seeds of founding,history from 2f")
+	assert.Contains(t, out, "6 seeds of bootstrap,history from 2f")
 	assert.Contains(t, out, "events a core-second")
 
 	code, out, _ = lab("fuzz", "--duration", "50ms", "--profile", "all", "--json")

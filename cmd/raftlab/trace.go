@@ -30,17 +30,17 @@ func newTrace() *cobra.Command {
 		Short: "Write everything that happens in the run of one seed or case, or show a file of it",
 		Long: `trace runs one seed or case and writes everything that happens, as text, as NDJSON (one JSON object a line), or as
 one HTML page that draws it and needs no network. With --from it runs nothing and shows a file: a trace that was
-written as NDJSON, or the notes that nodes left (notes.ndjson in a raftkv member's data directory), one file a node.`,
+written as NDJSON, or the trace events that nodes left (trace.ndjson in a raftkv member's data directory), one file a node.`,
 		Example: `  raftlab trace f5.swarm.2a --format html --out page.html
   raftlab trace --from trace.ndjson --format html --out page.html
-  raftlab trace --from n1/notes.ndjson,n2/notes.ndjson --format html --out page.html`,
+  raftlab trace --from n1/trace.ndjson,n2/trace.ndjson --format html --out page.html`,
 		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd, args) },
 	}
 	mutantFlag(cmd, &t.mutant)
 	cmd.Flags().StringVar(&t.format, "format", "text", "text, ndjson, or html")
 	cmd.Flags().StringVar(&t.path, "out", "", "the file to write; default: standard output")
-	cmd.Flags().StringSliceVar(&t.from, "from", nil, "files to show instead of running a seed: traces, or notes")
+	cmd.Flags().StringSliceVar(&t.from, "from", nil, "files to show instead of running a seed: traces, or trace events")
 	cmd.Flags().BoolVar(&t.all, "all", false, "text: every step and every message, not decisions alone")
 	return cmd
 }

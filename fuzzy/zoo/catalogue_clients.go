@@ -28,16 +28,16 @@ var reads = []Mutant{
 		ID: "Q12", Rule: "a follower asks the leader", Bug: "it serves what it knows to be committed",
 		Edits: []Edit{before("read.go", "switch {\n\tcase c.step.closing || c.leader == nil", `
 			if c.leader == nil && c.log.commit > 0 {
-				c.answer(Answer{Ticket: t, Kind: AnswerReadSafe, ID: c.log.id(c.log.commit)})
+				c.answer(Answer{RequestID: t, Kind: AnswerReadSafe, ID: c.log.id(c.log.commit)})
 				return
 			}`)},
 		Expect: "G13, H1", MustKill: true,
 	},
 	{
 		ID: "Q13", Rule: "a read waits for the next round", Bug: "it joins the round that is out",
-		Edits: []Edit{before("read.go", `c.leader.reads.next = append(c.leader.reads.next, read{ticket: t})`, `
+		Edits: []Edit{before("read.go", `c.leader.reads.next = append(c.leader.reads.next, read{requestID: t})`, `
 			if len(c.leader.reads.now) > 0 {
-				c.leader.reads.now = append(c.leader.reads.now, read{ticket: t})
+				c.leader.reads.now = append(c.leader.reads.now, read{requestID: t})
 				return
 			}`)},
 		Expect: "G13", MustKill: true,
@@ -49,14 +49,14 @@ var reads = []Mutant{
 	},
 	{
 		ID: "Q15", Before: true, Rule: "ids are not used again after a restart", Bug: "the counter begins anew",
-		Edits:  []Edit{value("raft.go", `RequestID{Boot: stored.Boot}`, `RequestID{Boot: 1}`)},
+		Edits:  []Edit{value("raft.go", `RPCID{StartCount: stored.StartCount}`, `RPCID{StartCount: 1}`)},
 		Expect: "N21, G13", Seen: "class of etcd #20418",
 		MustKill: true,
 		Profiles: []string{"swarm"},
 	},
 }
 
-// transfers: leadership that is handed over (dissertation §3.10).
+// transfers: leadership that is transferred (dissertation §3.10).
 var transfers = []Mutant{
 	{
 		ID: "T01", Rule: "the target is brought up to date first", Bug: "it is asked to campaign at once",
@@ -92,7 +92,7 @@ var transfers = []Mutant{
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "T06", Rule: "only voters are handed leadership", Bug: "learners too",
+		ID: "T06", Rule: "only voters are told to take over", Bug: "learners too",
 		Edits: []Edit{
 			value("transfer.go", `!p.voter`, `false`),
 			value("election.go", `c.termLeader.id != from.ID || !c.mayCampaign()`, `c.termLeader.id != from.ID`),
@@ -100,7 +100,7 @@ var transfers = []Mutant{
 		Expect: "G15, N7", MustKill: true,
 	},
 	{
-		ID: "T07", Before: true, Rule: "a leader whose disk stands still hands over", Bug: "it leads on",
+		ID: "T07", Before: true, Rule: "a leader whose disk stands still transfers its leadership", Bug: "it leads on",
 		Edits: []Edit{value("stall.go", `!stalled || l.transfer != nil || c.step.closing || !c.mayBeOutrun()`,
 			`c.now.Mono >= 0`)},
 		Expect: "L12", Seen: "etcd #13527, #15247; hashicorp/raft #503, #612",
@@ -113,7 +113,7 @@ var transfers = []Mutant{
 		Test:   &Test{".", "TestStall"},
 	},
 	{
-		ID: "T09", Rule: "a stalled leader hands over to one that is ahead", Bug: "to anyone who is heard",
+		ID: "T09", Rule: "a stalled leader transfers its leadership to one that is ahead", Bug: "to anyone who is heard",
 		Edits:  []Edit{value("transfer.go", `best == nil || p.match > best.match`, `best == nil`)},
 		Expect: "TestStall",
 		Test:   &Test{".", "TestStall"},
@@ -143,13 +143,13 @@ var clients = []Mutant{
 	},
 	{
 		ID: "C06", Rule: "unknown is not failed", Bug: "a deposed leader says that the entry was not applied",
-		Edits: []Edit{instead("answer.go", `c.answer(Answer{Ticket: o.ticket, Kind: AnswerUnknown, ID: o.id})`,
-			`c.answer(Answer{Ticket: o.ticket, Kind: AnswerNotApplied, ID: o.id})`)},
+		Edits: []Edit{instead("answer.go", `c.answer(Answer{RequestID: o.requestID, Kind: AnswerUnknown, ID: o.id})`,
+			`c.answer(Answer{RequestID: o.requestID, Kind: AnswerNotApplied, ID: o.id})`)},
 		Expect: "H4", Seen: "RedisRaft (Jepsen)", MustKill: true,
 	},
 	{
 		ID: "C07", Before: true, Rule: "a deposed leader answers its proposals", Bug: "they wait for ever",
-		Edits:  []Edit{before("answer.go", "if l.transfer != nil {\n\t\tc.beginHandover(", `c.step.lost = c.step.lost[:0]`)},
+		Edits:  []Edit{before("answer.go", "if l.transfer != nil {\n\t\tc.awaitTransferOutcome(", `c.step.lost = c.step.lost[:0]`)},
 		Expect: "L9", Seen: "openraft #1761", MustKill: true,
 	},
 	{
@@ -160,7 +160,7 @@ var clients = []Mutant{
 	},
 	{
 		ID: "C09", Before: true, Rule: "a read asked of a leader that is gone is answered", Bug: "it waits for ever",
-		Edits:  []Edit{before("read.go", "for _, t := range f.asked {\n\t\tc.refuseTicket(t)", `f.asked = f.asked[:0]`)},
+		Edits:  []Edit{before("read.go", "for _, t := range f.asked {\n\t\tc.refuseRequest(t)", `f.asked = f.asked[:0]`)},
 		Expect: "L9", MustKill: true,
 	},
 	{
@@ -170,8 +170,8 @@ var clients = []Mutant{
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "C11", Rule: "what is handed out is answered by the applier", Bug: "by the deposed leader as well",
-		Edits:    []Edit{value("answer.go", `kept && o.id.Index <= c.log.handed`, `false`)},
+		ID: "C11", Rule: "what is being applied is answered by the applier", Bug: "by the deposed leader as well",
+		Edits:    []Edit{value("answer.go", `kept && o.id.Index <= c.log.applying`, `false`)},
 		Expect:   "N11",
 		Profiles: []string{"elections"},
 		Test:     &Test{".", "TestReplicate"},
@@ -180,12 +180,12 @@ var clients = []Mutant{
 		ID: "C12", Before: true, Rule: "a reader that the leader forgot is told so", Bug: "it waits for ever",
 		Edits: []Edit{
 			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered()`, `false`),
-			before("read.go", "if len(f.asked) > 0 && c.now.Mono >= f.deadline {", `if len(f.asked) > 0 { c.onHandoverDeadline(); return }`),
+			before("read.go", "if len(f.asked) > 0 && c.now.Mono >= f.deadline {", `if len(f.asked) > 0 { c.onTransferOutcomeDeadline(); return }`),
 		},
 		Expect: "L9", MustKill: true,
 	},
 	arranged(outsideOf("C13", "a proposal that the loop has taken is not withdrawn", "its caller is told that it was never accepted",
-		"Requests_AnAsynchronous", value("node/async.go", `r.table[req.ticket] != req || req.taken`, `r.table[req.ticket] != req`))),
+		"Requests_AnAsynchronous", value("node/async.go", `r.table[req.requestID] != req || req.taken`, `r.table[req.requestID] != req`))),
 	arranged(outsideOf("C14", "an accepted proposal has one outcome", "it has two",
 		"TestAsync", instead("node/requests.go", `r.later.add(req, o) // which releases it`, `r.later.add(req, o); r.later.add(req, o)`))),
 	arranged(outsideOf("C15", "the end of the node answers every accepted proposal", "the last outcomes are lost",

@@ -3,23 +3,23 @@ package zoo
 // counters: what a leader counts, and what it refuses.
 var counters = []Mutant{
 	{
-		ID: "K01", Before: true, Rule: "what is handed out is counted no more", Bug: "its bytes are",
-		Edits:  []Edit{instead("propose.go", `l.bytes -= l.outstanding[n].bytes`, `_ = n`)},
+		ID: "K01", Before: true, Rule: "what is being applied is counted no more", Bug: "its bytes are",
+		Edits:  []Edit{instead("propose.go", `l.bytes -= l.pending[n].bytes`, `_ = n`)},
 		Expect: "N32, L10", MustKill: true,
 	},
 	{
-		ID: "K02", Before: true, Rule: "a probe has nothing in flight", Bug: "the bytes of the stream before it stay",
-		Edits:  []Edit{instead("progress.go", `p.flow.forget()`, `p.flow.flights = p.flow.flights[:0]`)},
+		ID: "K02", Before: true, Rule: "a probe has nothing in flight", Bug: "the bytes of the replication before it stay",
+		Edits:  []Edit{instead("progress.go", `p.flow.forget()`, `p.flow.inflight = p.flow.inflight[:0]`)},
 		Expect: "N34, L10", MustKill: true,
 	},
 	{
 		ID: "K03", Before: true, Rule: "an append that is answered is in flight no more", Bug: "its bytes are",
-		Edits:  []Edit{instead("progress.go", `f.bytes -= f.flights[n].bytes`, `_ = n`)},
+		Edits:  []Edit{instead("progress.go", `f.bytes -= f.inflight[n].bytes`, `_ = n`)},
 		Expect: "N34, L10", MustKill: true,
 	},
 	{
 		ID: "K04", Before: true, Rule: "the bytes in flight are bounded", Bug: "only the messages are",
-		Edits:  []Edit{value("progress.go", `len(f.flights) == 0 || f.bytes < limits.InflightBytesMax`, `true`)},
+		Edits:  []Edit{value("progress.go", `len(f.inflight) == 0 || f.bytes < limits.InflightBytesMax`, `true`)},
 		Expect: "N10", Profiles: []string{"swarm"},
 	},
 	{
@@ -40,7 +40,7 @@ var counters = []Mutant{
 	},
 	{
 		ID: "K08", Before: true, Rule: "nothing is refused for a limit that is not reached", Bug: "the last place stays empty",
-		Edits:  []Edit{value("propose.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `len(l.outstanding)+1 >= c.cfg.ProposalsMax`)},
+		Edits:  []Edit{value("propose.go", `len(l.pending) >= c.cfg.ProposalsMax`, `len(l.pending)+1 >= c.cfg.ProposalsMax`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
@@ -71,13 +71,13 @@ var early = []Mutant{
 	},
 	{
 		ID: "W04", Before: true, Rule: "a vote answers a request", Bug: "it is told again with every write",
-		Edits: []Edit{before("disk.go", `c.onFoundingPersisted()`,
+		Edits: []Edit{before("disk.go", `c.onBootstrapPersisted()`,
 			`if c.leader == nil && c.hard.Vote != (Peer{}) && c.hard.Vote != c.self { c.promiseVote(c.hard.Vote, VoteReply{Granted: true}) }`)},
 		Expect: "N16", MustKill: true,
 	},
 	{
 		ID: "W05", Before: true, Rule: "members with one seed draw different timeouts", Bug: "they draw the same",
-		Edits:  []Edit{value("raft.go", `uint64(stored.Incarnation)^stored.Boot`, `uint64(7)`)},
+		Edits:  []Edit{value("raft.go", `uint64(stored.Incarnation)^stored.StartCount`, `uint64(7)`)},
 		Expect: "N27", Profiles: []string{"crash", "swarm"},
 	},
 	{

@@ -138,7 +138,7 @@ var elections = []Mutant{
 	},
 	{
 		ID: "E20", Rule: "who steps down leads no more in that term", Bug: "it stands again without a new term",
-		Edits: []Edit{before("leader.go", `c.note(Note{Kind: NoteQuorumLost})`, `
+		Edits: []Edit{before("leader.go", `c.trace(TraceEvent{Kind: TraceQuorumLost})`, `
 			c.becomeFollower(c.hard.Term, "")
 			c.termLeader.elected = Peer{}
 			c.setRole("", &candidate{}, nil)
@@ -156,11 +156,11 @@ const (
 	releaseAnchor     = "switch {\n\t\tcase o.message.Term < c.hard.Term:"
 	upToDateAnchor    = `theirs.Term > ours.Term || theirs.Term == ours.Term && theirs.Index >= ours.Index`
 	staleAnchor       = "switch body := m.Body.(type) {\n\tcase VoteReply:\n\t\tc.onAnswer("
-	voteDeniedAnchor  = "if why != Granted {\n\t\tc.note(Note{Kind: NoteVoteDenied,"
+	voteDeniedAnchor  = "if why != Granted {\n\t\tc.trace(TraceEvent{Kind: TraceVoteDenied,"
 	askVotesAnchor    = "for _, m := range c.config().Voters() {\n\t\tif m.ID != c.self.ID {\n\t\t\tc.promiseVote("
 	askPreVotesAnchor = "for _, m := range c.config().Voters() {\n\t\tif m.ID != c.self.ID {\n\t\t\tc.send("
 	preVoteAnchor     = `why := c.grants(m.Term+1, Peer{}, m.From, r.Last)`
-	newerTermAnchor   = "if m.Term > c.hard.Term {\n\t\tc.note("
+	newerTermAnchor   = "if m.Term > c.hard.Term {\n\t\tc.trace("
 	hearAppendAnchor  = `if why := c.malformed(m, r); why != "" {`
 	hearBeatAnchor    = "if c.otherLeads(m.From) {\n\t\tc.refuse("
 )
@@ -191,7 +191,7 @@ var preVotes = []Mutant{
 	{
 		ID: "V04", Before: true, Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
 		Edits: []Edit{before("heartbeat.go", `l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))`,
-			`if (l.peers[i].beats.echoed != RequestID{}) { l.peers[i].heard = c.now.Mono }`)},
+			`if (l.peers[i].beats.echoed != RPCID{}) { l.peers[i].heard = c.now.Mono }`)},
 		Expect: "N13, L6", MustKill: true,
 	},
 	{

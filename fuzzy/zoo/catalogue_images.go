@@ -4,14 +4,14 @@ package zoo
 var images = []Mutant{
 	{
 		ID: "D15", Before: true, Rule: "an older image of a disk is refused", Bug: "it is taken",
-		Edits:  []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Boot, h.Confirmed)`, `descends`)},
+		Edits:  []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Start, h.Confirmed)`, `descends`)},
 		Expect: "I1", Seen: "openraft #1385", Profiles: []string{"images"}, MustKill: true,
 		Test: &Test{".", "Handshake|Image"},
 	},
 	{
 		ID: "I01", Before: true, Rule: "a start that is missing proves an older image", Bug: "only a lower number does, and restarts raise it",
-		Edits: []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Boot, h.Confirmed)`,
-			`map[bool]descent{true: contradicts, false: descends}[now.Boot < seen.Boot.Boot]`)},
+		Edits: []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Start, h.Confirmed)`,
+			`map[bool]descent{true: contradicts, false: descends}[now.Count < seen.Start.Count]`)},
 		Expect: "I1", Seen: "our release candidate", Profiles: []string{"images"}, MustKill: true,
 		Test: &Test{".", "Handshake|Image"},
 	},
@@ -23,15 +23,15 @@ var images = []Mutant{
 	},
 	{
 		ID: "I03", Before: true, Rule: "a start older than all that are kept is not taken for known", Bug: "it is",
-		Edits: []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Boot, h.Confirmed)`,
-			`h.Lineage.descentFrom(seen.Boot, h.Confirmed) % untold`)},
+		Edits: []Edit{value("descent.go", `h.Lineage.descentFrom(seen.Start, h.Confirmed)`,
+			`h.Lineage.descentFrom(seen.Start, h.Confirmed) % untold`)},
 		Expect: "I1", Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Image"},
 	},
 	{
 		ID: "I04", Before: true, Rule: "what is remembered is the newest start", Bug: "it is the first that was seen",
-		Edits: []Edit{before("descent.go", `said := Sighting{Peer: h.From, Boot: h.Remembers.Boot}`,
-			`if old := find(v.Memory.Seen, h.From); old.Boot.Boot > 0 && h.Lineage.Last() != old.Boot { m, changed = v.Memory, false }`)},
+		Edits: []Edit{before("descent.go", `said := Sighting{Peer: h.From, Start: h.Remembers.Start}`,
+			`if old := find(v.Memory.Seen, h.From); old.Start.Count > 0 && h.Lineage.Last() != old.Start { m, changed = v.Memory, false }`)},
 		Expect: "L1, L3", Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Image"},
 	},
@@ -51,7 +51,7 @@ var images = []Mutant{
 	{
 		ID: "I07", Before: true, Rule: "a member marks its store if a start is missing from it", Bug: "if anybody says that it is old",
 		Edits: []Edit{value("descent.go", `d == contradicts && v.names(r.From)`,
-			`r.Reason == RefusedStaleBoot || r.Reason == RefusedUntold`)},
+			`r.Reason == RejectStaleStart || r.Reason == RejectUnknownStart`)},
 		Expect: "I2", Profiles: []string{"images"},
 		Test: &Test{".", "TheRefusedJudges"},
 	},
@@ -85,14 +85,14 @@ var images = []Mutant{
 	},
 	{
 		ID: "I12", Before: true, Rule: "both sides of a connection judge", Bug: "only the one that dials",
-		Edits:   []Edit{value("transport/accept.go", `e.Check(h)`, `(*raft.Refusal)(nil)`)},
+		Edits:   []Edit{value("transport/accept.go", `e.Check(h)`, `(*raft.Rejection)(nil)`)},
 		Expect:  "I1",
 		Test:    &Test{"transport", ""},
 		Outside: true,
 	},
 	{
 		ID: "I13", Before: true, Rule: "a newer start is refused while the older one is connected", Bug: "both are counted",
-		Edits:   []Edit{value("descent.go", `v.Live != (BootID{}) && v.Live != now`, `false`)},
+		Edits:   []Edit{value("descent.go", `v.Live != (StartID{}) && v.Live != now`, `false`)},
 		Expect:  "I1",
 		Test:    &Test{".", "FindsOutAnOlderImage"},
 		Outside: true,
@@ -105,7 +105,7 @@ var images = []Mutant{
 	},
 	{
 		ID: "I15", Rule: "what is remembered of a peer grows with its term", Bug: "with its starts alone",
-		Edits:  []Edit{value("descent.go", `find(m.Seen, h.From) != now`, `find(m.Seen, h.From).Boot != now.Boot`)},
+		Edits:  []Edit{value("descent.go", `find(m.Seen, h.From) != now`, `find(m.Seen, h.From).Start != now.Start`)},
 		Expect: "I1", Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Image|Memory"},
 	},
@@ -117,7 +117,7 @@ var images = []Mutant{
 	},
 	{
 		ID: "I17", Rule: "the newest start that a peer remembers is confirmed", Bug: "the one that it named last",
-		Edits:  []Edit{value("descent.go", `said.Boot.Boot > before.Boot.Boot`, `said != before`)},
+		Edits:  []Edit{value("descent.go", `said.Start.Count > before.Start.Count`, `said != before`)},
 		Expect: "I4", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "Handshake|Memory|Descent|Lineage|Image"},
 	},
@@ -169,13 +169,13 @@ var images = []Mutant{
 	},
 	{
 		ID: "I25", Rule: "a start with a confirmed number and another nonce contradicts", Bug: "it is too old to tell",
-		Edits:  []Edit{value("descent.go", `seen.Boot != confirmed.Boot`, `true`)},
+		Edits:  []Edit{value("descent.go", `seen.Count != confirmed.Count`, `true`)},
 		Expect: "I1", Profiles: []string{"images"},
 		Test: &Test{".", "Lineage|Descent|Handshake"},
 	},
 	{
 		ID: "I26", Before: true, Rule: "the record of starts ends at the store's last start", Bug: "one that does not is read",
-		Edits:   []Edit{value("storage/lineage.go", `record.boots.Last().Boot != boot`, `false`)},
+		Edits:   []Edit{value("storage/lineage.go", `record.starts.Last().Count != startCount`, `false`)},
 		Expect:  "tests",
 		Test:    &Test{"storage", "ALineageThatEndsElsewhere"},
 		Outside: true,
@@ -190,13 +190,13 @@ var images = []Mutant{
 	{
 		ID: "I28", Rule: "until there is a term, a connection may be for any incarnation", Bug: "it is for the one that entry 1 names",
 		Edits:  []Edit{value("handshake.go", `named && v.Term > 0`, `named`)},
-		Expect: "L1", MustKill: true, Profiles: []string{"founding"},
+		Expect: "L1", MustKill: true, Profiles: []string{"bootstrap"},
 		Test: &Test{".", "Handshake"},
 	},
 	{
-		ID: "I29", Rule: "an emptied founder does not found again", Bug: "it is taken for any emptied member",
-		Edits:  []Edit{value("handshake.go", `v.Term == 0 && h.Blank() && h.From.ID != v.Founder.ID`, `v.Term == 0 && h.Blank()`)},
-		Expect: "I6", Profiles: []string{"founding"},
-		Test: &Test{".", "Handshake|Birth|Founding"},
+		ID: "I29", Rule: "an emptied bootstrapper does not bootstrap again", Bug: "it is taken for any emptied member",
+		Edits:  []Edit{value("handshake.go", `v.Term == 0 && h.Uninitialized() && h.From.ID != v.Bootstrapper.ID`, `v.Term == 0 && h.Uninitialized()`)},
+		Expect: "I6", Profiles: []string{"bootstrap"},
+		Test: &Test{".", "Handshake|Birth|Bootstrap"},
 	},
 }

@@ -17,7 +17,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y03", Before: true, Rule: "an honest restart answers heartbeats with 0", Bug: "it is taken for a loss",
-		Edits: []Edit{before("progress.go", `p.becomeProbe(p.match + 1)`+"\n\t}\n}\n\n// roused",
+		Edits: []Edit{before("progress.go", "p.becomeProbe(p.match + 1)\n\t}\n}\n\n// retransmit",
 			`p.becomeStale(); return`)},
 		Expect: "N22, panic", MustKill: true,
 		Test: &Test{".", "TestStale"},

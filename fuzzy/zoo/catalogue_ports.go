@@ -80,8 +80,8 @@ var ports = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "X30", Rule: "who waits for a founding says for whom", Bug: "it speaks as if it founded",
-		Edits:   []Edit{value("node/status.go", `string(s.ID) == founder`, `true`)},
+		ID: "X30", Rule: "who waits for a bootstrap says for whom", Bug: "it speaks as if it bootstrapped",
+		Edits:   []Edit{value("node/status.go", `string(s.ID) == bootstrapper`, `true`)},
 		Expect:  "L1",
 		Test:    &Test{"node", "WhoWaitsSays|SaysWhy|LeaderReason"},
 		Outside: true,

@@ -48,7 +48,7 @@ var queues = []Mutant{
 	outsideOf("J07", "their bytes are bounded", "they are not",
 		"Mailbox", value("node/mailbox.go", `queued+size > cfg.ReceivedBytesMax`, `false`)),
 	outsideOf("J08", "events about connections are bounded", "they are not",
-		"Mailbox", value("node/mailbox.go", `len(m.events)-m.received >= happeningsMax`, `false`)),
+		"Mailbox", value("node/mailbox.go", `len(m.events)-m.received >= postedMax`, `false`)),
 	outsideOf("J09", "callers that wait are bounded", "they are not",
 		"Requests", value("node/requests.go", `waiting >= r.cfg.ProposalsMax`, `false`)),
 	outsideOf("J10", "the bytes of their commands are bounded", "they are not",

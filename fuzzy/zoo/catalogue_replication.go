@@ -101,7 +101,7 @@ var replication = []Mutant{
 	{
 		ID: "R17", Before: true, Rule: "what seems lost is sent again", Bug: "a lost append is waited for",
 		Edits: []Edit{
-			value("progress.go", `p.state == stream && p.flow.silent(now, silence)`, `false`),
+			value("progress.go", `p.state == replicate && p.flow.silent(now, silence)`, `false`),
 			before("replicate.go", `p := c.leader.peerByID(e.To)`, `return`),
 		},
 		Expect: "L2", Seen: "openraft #1795",
@@ -145,7 +145,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R25", Before: true, Rule: "a follower that restarted is shown again what matches", Bug: "it is taken to know",
-		Edits:  []Edit{value("progress.go", `p.state == stream && p.beats.showsLess(round, match)`, `false`)},
+		Edits:  []Edit{value("progress.go", `p.state == replicate && p.beats.showsLess(round, match)`, `false`)},
 		Expect: "L2", MustKill: true,
 	},
 	{
@@ -157,12 +157,12 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R27", Rule: "proposals are bounded", Bug: "all are taken",
-		Edits:  []Edit{value("propose.go", `len(l.outstanding) >= c.cfg.ProposalsMax`, `false`)},
+		Edits:  []Edit{value("propose.go", `len(l.pending) >= c.cfg.ProposalsMax`, `false`)},
 		Expect: "N10", MustKill: true,
 	},
 	{
 		ID: "R28", Rule: "appends in flight are bounded", Bug: "all are sent",
-		Edits:  []Edit{value("progress.go", `len(f.flights) < limits.InflightMax`, `true`)},
+		Edits:  []Edit{value("progress.go", `len(f.inflight) < limits.InflightMax`, `true`)},
 		Expect: "N10", MustKill: true,
 	},
 }
@@ -205,7 +205,7 @@ var persistence = []Mutant{
 	},
 	{
 		ID: "D21", Rule: "what is applied is durable here", Bug: "what is committed is applied",
-		Edits:  []Edit{before("apply.go", `if safe <= c.log.handed || c.marked() {`, `safe = c.log.commit`)},
+		Edits:  []Edit{before("apply.go", `if safe <= c.log.applying || c.marked() {`, `safe = c.log.commit`)},
 		Expect: "N5", MustKill: true,
 	},
 	{

@@ -53,10 +53,10 @@ var slowness = []Mutant{
 		Expect: "N13", Profiles: slowly,
 	},
 	{
-		ID: "S09", Before: true, Rule: "a founder gives slow disks twice the time with each roll", Bug: "always the same",
-		Edits:  []Edit{value("founding.go", `min(f.redone, doublingsMax)`, `0`)},
-		Expect: "L1", MustKill: true, Profiles: []string{"founding"},
-		Test: &Test{".", "TestFounding_IsRedoneWhen"},
+		ID: "S09", Before: true, Rule: "a bootstrapper gives slow disks twice the time with each probe", Bug: "always the same",
+		Edits:  []Edit{value("bootstrap.go", `min(f.redone, doublingsMax)`, `0`)},
+		Expect: "L1", MustKill: true, Profiles: []string{"bootstrap"},
+		Test: &Test{".", "TestBootstrap_IsRedoneWhen"},
 	},
 	{
 		ID: "S10", Rule: "a read waits for a leader that is heard within a bound", Bug: "for as long as it is heard",

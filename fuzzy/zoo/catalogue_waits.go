@@ -15,7 +15,7 @@ var waits = []Mutant{
 	},
 	{
 		ID: "G03", Before: true, Rule: "silence alone does not lengthen the wait", Bug: "it doubles with each attempt",
-		Edits: []Edit{before("election.go", `c.noteSlowness()`,
+		Edits: []Edit{before("election.go", `c.traceSlowness()`,
 			`c.follower.attempts.doublings = min(c.follower.attempts.doublings+1, doublingsMax)`)},
 		Expect: "N31, N15", MustKill: true,
 	},
@@ -23,7 +23,7 @@ var waits = []Mutant{
 		ID: "G04", Before: true, Rule: "a grant counts no more once its term has been led", Bug: "it does",
 		Edits: []Edit{
 			before("raft.go", `c.termLeader.elected = c.self`, `c.follower.attempts.ballot = &ballot{granted: []Peer{c.self}}`),
-			before("leader.go", `c.note(Note{Kind: NoteQuorumLost})`, `defer func() { c.termLeader.elected = Peer{} }()`),
+			before("leader.go", `c.trace(TraceEvent{Kind: TraceQuorumLost})`, `defer func() { c.termLeader.elected = Peer{} }()`),
 			value("election.go", `b != nil && c.disk.hard == c.hard && c.hasQuorum(b.granted)`, `b != nil && c.leader == nil && c.disk.hard == c.hard && c.hasQuorum(b.granted)`),
 		},
 		Expect: "G1, invariant", Profiles: slowly,

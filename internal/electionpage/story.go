@@ -28,7 +28,7 @@ type act struct {
 	down             bool
 }
 
-// turn is something that befell the world.
+// turn is something that happened in the world.
 type turn struct {
 	at   sim.Time
 	text string
@@ -142,7 +142,7 @@ func (r *reader) agree(record elections.Record) {
 	}
 }
 
-// settle counts all times from the fault, and says where the story begins: shortly before anything befell
+// settle counts all times from the fault, and says where the story begins: shortly before anything happened to
 // the members. Agreements that did not last for a heartbeat interval are none, and one that the fault left
 // alone is nothing new.
 func (r *reader) settle(heartbeat sim.Time) {

@@ -11,7 +11,7 @@ import (
 
 // Cache keeps the recent entries in memory for senders and the applier: all that are not on the disk
 // yet, and some that are. Where it has an entry it wins over the storage, whose log may still be an
-// older one. The loop writes it before anything else of an Output is honoured, so that whoever
+// older one. The loop writes it before anything else of an Output is processed, so that whoever
 // hears of an entry finds it; the generation that it publishes tells readers whose log they see.
 // Its methods may be called by several goroutines.
 type Cache struct {
@@ -56,7 +56,7 @@ func NewCache(last raft.Index, bytesMax int) *Cache {
 	return &Cache{last: last, persisted: last, bytesMax: bytesMax}
 }
 
-// Write honours a LogWrite: drop all above After, append, publish the generation.
+// Write processes a LogWrite: drop all above After, append, publish the generation.
 func (c *Cache) Write(w *raft.LogWrite) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -110,7 +110,7 @@ func TestMergeWrites_LeavesTheMergedWritesAsTheyWere(t *testing.T) {
 	require.Equal(t, 3, n)
 	expect.Equal(t, []raft.Entry{{Index: 1, Term: 1}, {Index: 2, Term: 2}, {Index: 3, Term: 2}}, w.Log.Entries)
 	expect.Equal(t, uint64(2), w.Log.Generation)
-	expect.Equal(t, []raft.Entry{{Index: 1, Term: 1}, {Index: 2, Term: 1}, {}}, entries[:3], "the tail shares these")
+	expect.Equal(t, []raft.Entry{{Index: 1, Term: 1}, {Index: 2, Term: 1}, {}}, entries[:3], "the log cache shares these")
 }
 
 func TestMergeWrites_KeepsAResetAReset(t *testing.T) {

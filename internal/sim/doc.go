@@ -7,7 +7,7 @@
 //	Stream   random numbers, one stream for each concern, so that removing one fault moves no other
 //	Network  delivers, loses, doubles, delays, reorders, misdelivers and corrupts; Links are its cuts
 //	Clock    one machine's clock: it drifts, and stops while the machine is suspended
-//	Outage   what befalls processes: crashes, power cuts, crash loops, pauses, slowness
+//	Outage   what happens to processes: crashes, power cuts, crash loops, pauses, slowness
 //	Disk     files and directories that keep only what was synced, and not always that
 //
 // No decision depends on a map's order, a clock, a float or a pointer.

@@ -1,6 +1,6 @@
 package sim
 
-// OutageKind says what befalls a process.
+// OutageKind says what happens to a process.
 type OutageKind int
 
 // The kinds.
@@ -30,7 +30,7 @@ type Outage struct {
 	Nodes uint64
 	For   Time // until the process is started, or runs on
 	Again int  // CrashLoop: how many more times
-	// Effects is after how many more effects of the process it strikes, in the midst of what the process
+	// Effects is after how many more effects of the process it is injected, in the midst of what the process
 	// does; 0: at once.
 	Effects int
 }

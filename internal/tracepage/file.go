@@ -18,9 +18,9 @@ import (
 const fileBytesMax = 256 << 20
 
 // known ends every refusal of a file.
-var known = fmt.Sprintf("there are traces of version %d and notes of version %d", fuzzy.TraceFormat, node.NotesFormat)
+var known = fmt.Sprintf("there are traces of version %d and trace events of version %d", fuzzy.TraceFormat, node.TraceFormat)
 
-// FormatError says why a file is neither a trace nor notes that can be shown.
+// FormatError says why a file is neither a trace nor trace events that can be shown.
 type FormatError struct {
 	File    string
 	Line    int // from 1; 0: the whole file
@@ -34,7 +34,7 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s: line %d: %s; %s", e.File, e.Line, e.Problem, known)
 }
 
-// File is a trace, or the notes of a node.
+// File is a trace, or the trace events of a node.
 type File struct {
 	Name, Text string
 }
@@ -57,7 +57,7 @@ func Read(path string) (*File, error) {
 	return f, f.check()
 }
 
-// record is a line of a trace, or of notes, which have some of its fields. Nothing here needs the profile.
+// record is a line of a trace, or of trace events, which have some of its fields. Nothing here needs the profile.
 type record struct {
 	fuzzy.Record
 	Profile json.RawMessage `json:"profile"`
@@ -99,7 +99,7 @@ func (f *File) check() error {
 		case r.Kind == "":
 			err = &FormatError{f.Name, number, "it has no kind"}
 		case last.Kind == "end":
-			err = &FormatError{f.Name, number, "it stands behind the end: one file holds one trace, or the notes of one node"}
+			err = &FormatError{f.Name, number, "it stands behind the end: one file holds one trace, or the trace events of one node"}
 		case first.Kind == "begin":
 			err = f.checkNodes(number, first.Nodes, r)
 		}
@@ -124,9 +124,9 @@ func (f *File) checkFirst(first *record) error {
 	case "begin":
 		version = fuzzy.TraceFormat
 	case "notes":
-		version, what = node.NotesFormat, "notes"
+		version, what = node.TraceFormat, "trace events"
 	default:
-		return &FormatError{f.Name, 1, fmt.Sprintf("it is of kind %q: this is neither a trace nor notes", first.Kind)}
+		return &FormatError{f.Name, 1, fmt.Sprintf("it is of kind %q: this is neither a trace nor trace events", first.Kind)}
 	}
 	if first.Format != version {
 		return &FormatError{f.Name, 1, fmt.Sprintf("%s of version %d", what, first.Format)}

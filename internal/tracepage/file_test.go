@@ -13,16 +13,16 @@ import (
 	"github.com/coxswain/raft/internal/tracepage"
 )
 
-const known = "; there are traces of version 1 and notes of version 1"
+const known = "; there are traces of version 1 and trace events of version 1"
 
 // refused are files that nobody can show, and what is said of them.
 var refused = []struct{ rule, text, want string }{
 	{"an empty file", "", "it is empty"},
 	{"no JSON", "hello\n", "line 1: it is no JSON object of this kind: "},
 	{"a run of elections", `{"kind":"begin","text":"raft leader-crash","n":5,"seed":1}` + "\n", "line 1: it is no JSON object of this kind: its seed is a number; "},
-	{"JSON of something else", `{"hello":1}` + "\n", `line 1: it is of kind "": this is neither a trace nor notes`},
+	{"JSON of something else", `{"hello":1}` + "\n", `line 1: it is of kind "": this is neither a trace nor trace events`},
 	{"a trace of a later version", `{"kind":"begin","format":2,"nodes":["a"]}` + "\n", "line 1: a trace of version 2"},
-	{"notes of no version", `{"kind":"notes"}` + "\n", "line 1: notes of version 0"},
+	{"trace events of no version", `{"kind":"notes"}` + "\n", "line 1: trace events of version 0"},
 	{"a trace that names no nodes", `{"kind":"begin","format":1}` + "\n", "line 1: a trace that names no nodes"},
 	{"a trace without its end", `{"kind":"begin","format":1,"nodes":["a"]}` + "\n", `line 1: the last line is not of kind "end": the file was cut short`},
 	{"a trace cut within a line", `{"kind":"begin","format":1,"nodes":["a"]}` + "\n" + `{"kind":"st`, "line 2: it breaks off: the file was cut short"},
@@ -43,8 +43,8 @@ func TestRead_SaysWhatIsWrongAndWhichVersionsThereAre(t *testing.T) {
 	}
 }
 
-// notes is what a node that ran into a full disk may have left.
-func notes(node string) string {
+// nodeTrace is what a node that ran into a full disk may have left.
+func nodeTrace(node string) string {
 	return `{"kind":"notes","format":1,"node":"` + node + `"}
 {"kind":"note","time":1700000000000000000,"role":"pre-candidate","text":"ask for pre-votes for term 1"}
 {"kind":"note","time":1700000000010000000,"term":1,"role":"candidate","text":"start election for term 1"}
@@ -54,8 +54,8 @@ func notes(node string) string {
 }
 
 func TestPrint_TellsNotesWithTheirTimes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notes.ndjson")
-	require.NoError(t, os.WriteFile(path, []byte(notes("n1")), 0o600))
+	path := filepath.Join(t.TempDir(), "trace.ndjson")
+	require.NoError(t, os.WriteFile(path, []byte(nodeTrace("n1")), 0o600))
 	file, err := tracepage.Read(path)
 	require.NoError(t, err)
 	var out bytes.Buffer

@@ -171,7 +171,7 @@ func TestPage_FiltersDecisions(t *testing.T) {
 	p.Keys("lead term")
 	want := 0
 	for _, r := range records {
-		said := strings.ToLower(strings.Join(r.Notes, "; "))
+		said := strings.ToLower(strings.Join(r.Trace, "; "))
 		if strings.Contains(said, "lead") && strings.Contains(said, "term") {
 			want++
 		}
@@ -237,7 +237,7 @@ func TestPage_OpensTheNotesOfSeveralNodes(t *testing.T) {
 	var paths []string
 	for _, node := range []string{"n1", "n2"} {
 		path := filepath.Join(dir, node+".ndjson")
-		require.NoError(t, os.WriteFile(path, []byte(notes(node)), 0o600))
+		require.NoError(t, os.WriteFile(path, []byte(nodeTrace(node)), 0o600))
 		paths = append(paths, path)
 	}
 	text, _ := traced(t, "f5.history.7")

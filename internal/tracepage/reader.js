@@ -1,10 +1,10 @@
-// Makes diagrams of what Raft leaves behind: traces of simulated runs, and the notes that nodes dumped.
+// Makes diagrams of what Raft leaves behind: traces of simulated runs, and the trace events that nodes dumped.
 // Both are NDJSON; fuzzy/trace.go and raft's history.go say what is in a line.
 
 const traceFormats = [1];
 const notesFormats = [1];
 const linesMax = 60_000; // that are drawn; of a longer trace, those that lead to its end
-const formats = "there are traces of version " + traceFormats.join(", ") + " and notes of version " + notesFormats.join(", ");
+const formats = "there are traces of version " + traceFormats.join(", ") + " and trace events of version " + notesFormats.join(", ");
 const raftStates = [
   { name: "follower", letter: "F", tone: "calm" },
   { name: "pre-candidate", letter: "P", tone: "ask" },
@@ -36,14 +36,14 @@ function readLines({ name, text }) {
   });
   const [first] = records;
   const known = { begin: traceFormats, notes: notesFormats }[first.kind];
-  if (!known) refuse(`line 1: it is of kind "${first.kind || ""}": this is neither a trace nor notes`);
+  if (!known) refuse(`line 1: it is of kind "${first.kind || ""}": this is neither a trace nor trace events`);
   if (!known.includes(first.format)) {
-    refuse(`line 1: ${first.kind === "begin" ? "a trace" : "notes"} of version ${first.format || 0}`);
+    refuse(`line 1: ${first.kind === "begin" ? "a trace" : "trace events"} of version ${first.format || 0}`);
   }
   if (first.kind === "begin" && !first.nodes?.length) refuse("line 1: a trace that names no nodes");
   records.slice(1).forEach((record, i) => {
     if (!record.kind) refuse(`line ${i + 2}: it has no kind`);
-    if (records[i].kind === "end") refuse(`line ${i + 2}: it stands behind the end: one file holds one trace, or the notes of one node`);
+    if (records[i].kind === "end") refuse(`line ${i + 2}: it stands behind the end: one file holds one trace, or the trace events of one node`);
   });
   if (records[records.length - 1].kind !== "end") {
     refuse(`line ${lines.length}: the last line is not of kind "end": the file was cut short`);
@@ -187,16 +187,16 @@ function summary(events) {
   return [...counts].map(([event, n]) => (n > 1 ? `${n} × ` : "") + event).join(", ") || "a timer went off";
 }
 
-// diagramOfNotes puts the notes of several nodes side by side, on the time of their machines.
+// diagramOfNotes puts the trace events of several nodes side by side, on the time of their machines.
 function diagramOfNotes(files) {
   const d = { title: files.map((file) => file.first.node).join(", "), wall: true, number: "term",
     lanes: files.map((file) => ({ name: file.first.node })), states: raftStates, steps: [], messages: [], marks: [],
     text: files.length > 1 ? "Each node noted these decisions by its own clock: clocks that differ shift a column against the others." : "",
     warnings: [] };
   files.forEach(({ name, first, records }, lane) => {
-    if (first.dropped) d.warnings.push(`${name} begins late: ${first.node} kept its latest notes only.`);
+    if (first.dropped) d.warnings.push(`${name} begins late: ${first.node} kept its latest trace events only.`);
     if (files.some((other, i) => i < lane && other.first.node === first.node)) {
-      throw new Error(`${name}: another file has notes of ${first.node}, too`);
+      throw new Error(`${name}: another file has trace events of ${first.node}, too`);
     }
     notesOf(records, lane, d);
   });
@@ -205,7 +205,7 @@ function diagramOfNotes(files) {
   return d;
 }
 
-// notesOf joins the notes of one Step of the core: they have one time.
+// notesOf joins the trace events of one Step of the core: they have one time.
 function notesOf(records, lane, d) {
   let state = 0;
   let step = null;

@@ -104,7 +104,7 @@ type Message struct {
 type Mark struct {
 	Time  int64    `json:"t"`
 	Until int64    `json:"u,omitempty"` // of what lasts
-	Lanes []int    `json:"l,omitempty"` // whom it befell; absent: all
+	Lanes []int    `json:"l,omitempty"` // whom it happened to; absent: all
 	Tone  Tone     `json:"c"`           // ToneInfo, ToneWarn or ToneBad
 	Text  string   `json:"x"`
 	Cut   [][2]int `json:"cut,omitempty"` // the links that carry nothing, from and to, until the next mark with Cuts

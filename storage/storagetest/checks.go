@@ -11,31 +11,31 @@ import (
 )
 
 var identityChecks = []Check{
-	{Rule: "the first Load formats a blank store", Run: func(p Place) error {
+	{Rule: "the first Load formats an uninitialized store", Run: func(p Place) error {
 		o, err := begin(p)
 		if err != nil {
 			return err
 		}
 		defer o.Close()
-		if o.stored.Boot != 1 || o.stored.Incarnation != member.Fresh || o.stored.Commit != 0 {
-			return fmt.Errorf("a blank store says %+v", o.stored)
+		if o.stored.StartCount != 1 || o.stored.Incarnation != member.Fresh || o.stored.Commit != 0 {
+			return fmt.Errorf("an uninitialized store says %+v", o.stored)
 		}
 		return o.check()
 	}},
-	{Rule: "every Load raises the boot number and keeps the incarnation", Run: func(p Place) error {
-		for boot := range uint64(5) {
+	{Rule: "every Load raises the start count and keeps the incarnation", Run: func(p Place) error {
+		for startCount := range uint64(5) {
 			store, err := p.Open()
 			if err != nil {
 				return err
 			}
 			another := member
-			another.Fresh += raft.Incarnation(boot)
+			another.Fresh += raft.Incarnation(startCount)
 			stored, err := store.Load(context.Background(), another)
 			if err := errors.Join(err, store.Close()); err != nil {
 				return err
 			}
-			if stored.Boot != boot+1 || stored.Incarnation != member.Fresh {
-				return fmt.Errorf("start %d: boot %d, incarnation %v", boot+1, stored.Boot, stored.Incarnation)
+			if stored.StartCount != startCount+1 || stored.Incarnation != member.Fresh {
+				return fmt.Errorf("start %d: start %d, incarnation %v", startCount+1, stored.StartCount, stored.Incarnation)
 			}
 		}
 		return nil
@@ -63,8 +63,8 @@ var identityChecks = []Check{
 			return err
 		}
 		defer o.Close()
-		if o.stored.Boot != 2 {
-			return fmt.Errorf("boot %d after two refused loads, not 2", o.stored.Boot)
+		if o.stored.StartCount != 2 {
+			return fmt.Errorf("start %d after two refused loads, not 2", o.stored.StartCount)
 		}
 		return nil
 	}},
@@ -98,20 +98,20 @@ var lineageChecks = []Check{
 
 func checkLineageGrows(p Place) error {
 	var want raft.Lineage
-	for boot := range uint64(raft.LineageBootsMax + 6) {
+	for startCount := range uint64(raft.LineageStartsMax + 6) {
 		store, err := p.Open()
 		if err != nil {
 			return err
 		}
 		identity := member
-		identity.Nonce = 1000 + boot*boot
+		identity.Nonce = 1000 + startCount*startCount
 		stored, err := store.Load(context.Background(), identity)
 		if err := errors.Join(err, store.Close()); err != nil {
 			return err
 		}
 		want = want.Begin(identity.Nonce)
 		if !slices.Equal(stored.Lineage, want) {
-			return fmt.Errorf("start %d: the lineage is %v, not %v", boot+1, stored.Lineage, want)
+			return fmt.Errorf("start %d: the lineage is %v, not %v", startCount+1, stored.Lineage, want)
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func checkLineageGrows(p Place) error {
 
 var logChecks = []Check{
 	writes("term and vote are kept", vote(1, "n1"), vote(2, ""), vote(3, "n2")),
-	writes("a founding comes back", behind(raft.EntryID{}, 0, 1)),
+	writes("a bootstrap comes back", behind(raft.EntryID{}, 0, 1)),
 	writes("appended entries are kept, in any number",
 		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), behind(raft.EntryID{Index: 1}, 1, 1),
 		behind(raft.EntryID{Term: 1, Index: 2}, 1, 300), behind(raft.EntryID{Term: 1, Index: 302}, 7, 2)),
@@ -389,8 +389,8 @@ var lifeChecks = []Check{
 			return err
 		}
 		defer o.Close()
-		if o.stored.Boot != 1 {
-			return fmt.Errorf("boot %d, not 1", o.stored.Boot)
+		if o.stored.StartCount != 1 {
+			return fmt.Errorf("start %d, not 1", o.stored.StartCount)
 		}
 		return nil
 	}},

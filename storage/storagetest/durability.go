@@ -11,7 +11,7 @@ import (
 const (
 	RuleWriteDurable  = "what Write has returned for survives a power cut"
 	RuleLoadDurable   = "what Load has returned survives a power cut right after it"
-	RuleFormatDurable = "an incarnation and a boot number survive a power cut once Load has returned them"
+	RuleFormatDurable = "an incarnation and a start count survive a power cut once Load has returned them"
 	RuleFailedWrite   = "a write that failed leaves a prefix of itself, and is the last one"
 )
 

@@ -59,7 +59,7 @@ func (s *shelf) Load(ctx context.Context, i raft.Identity) (raft.Stored, error) 
 			return raft.Stored{}, err
 		}
 	}
-	s.stored.Boot++
+	s.stored.StartCount++
 	s.stored.Lineage = s.stored.Lineage.Begin(i.Nonce)
 	s.loaded = true
 	stored := s.stored

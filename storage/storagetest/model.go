@@ -55,16 +55,16 @@ func entry(i raft.Index, term raft.Term) raft.Entry {
 	e := raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Time: int64(i) * 1000}
 	e.Data = fmt.Appendf(nil, "command %v", e.ID())
 	if i == 1 {
-		e.Kind, e.Data = raft.EntryFounding, founding().Encode()
+		e.Kind, e.Data = raft.EntryBootstrap, bootstrap().Encode()
 	}
 	return e
 }
 
-func founding() raft.Founding {
+func bootstrap() raft.Bootstrap {
 	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: member.Fresh}
 	n2 := raft.Member{ID: "n2", Address: "h2:1", Meta: "http://h2", Incarnation: 2}
-	return raft.Founding{
-		Cluster: raft.ClusterID{1, 2, 3}, Founder: n1.Peer(), Roll: raft.RequestID{Boot: 1, Counter: 7},
+	return raft.Bootstrap{
+		Cluster: raft.ClusterID{1, 2, 3}, Bootstrapper: n1.Peer(), Probe: raft.RPCID{StartCount: 1, Counter: 7},
 		Configuration: raft.NewConfiguration([]raft.Member{n1, n2}),
 	}
 }
@@ -94,8 +94,8 @@ func remembers(peers int) raft.StorageWrite {
 	m := &raft.Memory{}
 	for k := range peers {
 		s := raft.Sighting{
-			Peer: raft.Peer{ID: raft.NodeID(fmt.Sprintf("n%d", k)), Incarnation: raft.Incarnation(k)},
-			Boot: raft.BootID{Boot: uint64(k) + 1, Nonce: uint64(peers)}, Term: raft.Term(2 * k),
+			Peer:  raft.Peer{ID: raft.NodeID(fmt.Sprintf("n%d", k)), Incarnation: raft.Incarnation(k)},
+			Start: raft.StartID{Count: uint64(k) + 1, Nonce: uint64(peers)}, Term: raft.Term(2 * k),
 		}
 		m.Seen = append(m.Seen, s)
 		if s.Term = 0; k%2 == 0 {
@@ -120,7 +120,7 @@ type opened struct {
 	model  model
 }
 
-// begin opens and loads the store in a blank place.
+// begin opens and loads the store in an uninitialized place.
 func begin(p Place) (*opened, error) {
 	o := &opened{place: p}
 	return o, o.open()
@@ -169,13 +169,13 @@ func (o *opened) powerCut() error {
 }
 
 func (o *opened) openAndCheck() error {
-	boot, incarnation := o.stored.Boot, o.stored.Incarnation
+	startCount, incarnation := o.stored.StartCount, o.stored.Incarnation
 	if err := o.open(); err != nil {
 		return err
 	}
-	if o.stored.Boot <= boot || o.stored.Incarnation != incarnation {
-		return fmt.Errorf("boot %d of incarnation %v follows boot %d of incarnation %v",
-			o.stored.Boot, o.stored.Incarnation, boot, incarnation)
+	if o.stored.StartCount <= startCount || o.stored.Incarnation != incarnation {
+		return fmt.Errorf("start %d of incarnation %v follows start %d of incarnation %v",
+			o.stored.StartCount, o.stored.Incarnation, startCount, incarnation)
 	}
 	return o.check()
 }
@@ -199,11 +199,11 @@ func (o *opened) checkLineage() error {
 	if err := got.Lineage.Check(); err != nil {
 		return err
 	}
-	if got.Lineage.Last() != (raft.BootID{Boot: got.Boot, Nonce: member.Nonce}) {
-		return fmt.Errorf("the lineage of boot %d ends at %v", got.Boot, got.Lineage.Last())
+	if got.Lineage.Last() != (raft.StartID{Count: got.StartCount, Nonce: member.Nonce}) {
+		return fmt.Errorf("the lineage of start %d ends at %v", got.StartCount, got.Lineage.Last())
 	}
-	if want := min(got.Boot, raft.LineageBootsMax); uint64(len(got.Lineage)) != want {
-		return fmt.Errorf("the lineage of boot %d has %d starts, not %d", got.Boot, len(got.Lineage), want)
+	if want := min(got.StartCount, raft.LineageStartsMax); uint64(len(got.Lineage)) != want {
+		return fmt.Errorf("the lineage of start %d has %d starts, not %d", got.StartCount, len(got.Lineage), want)
 	}
 	if !slices.Equal(got.Memory.Seen, o.model.memory.Seen) || !slices.Equal(got.Memory.Confirmed, o.model.memory.Confirmed) {
 		return fmt.Errorf("the memory of the peers is %+v, not %+v", got.Memory, o.model.memory)
@@ -226,9 +226,9 @@ func (o *opened) checkLog() error {
 		return fmt.Errorf("the log ends at %v (time %d) with the runs %v, not at %v (time %d) with %v",
 			got.Last, got.LastTime, got.Runs, want.Last, want.LastTime, want.Runs)
 	}
-	if (got.Founding == nil) != (want.Founding == nil) ||
-		got.Founding != nil && !bytes.Equal(got.Founding.Encode(), want.Founding.Encode()) {
-		return fmt.Errorf("the founding is %+v, not %+v", got.Founding, want.Founding)
+	if (got.Bootstrap == nil) != (want.Bootstrap == nil) ||
+		got.Bootstrap != nil && !bytes.Equal(got.Bootstrap.Encode(), want.Bootstrap.Encode()) {
+		return fmt.Errorf("the bootstrap is %+v, not %+v", got.Bootstrap, want.Bootstrap)
 	}
 	return nil
 }

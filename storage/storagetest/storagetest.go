@@ -28,7 +28,7 @@ type Harness struct {
 
 // Place is where the data of one store lives. It outlives the store.
 type Place struct {
-	// Open opens the store that lives here: a blank one the first time, later, after Close or
+	// Open opens the store that lives here: an uninitialized one the first time, later, after Close or
 	// PowerCut, the one with the same data.
 	Open func() (raft.Storage, error)
 	// PowerCut loses everything that was not synced. A store that is open is dead from then on; the

@@ -32,10 +32,10 @@ const (
 // datagrams is a transport of one's own: each hello, answer and message is a datagram on loopback. A peer that
 // answers hellos is up; one that is silent is lost.
 type datagrams struct {
-	socket   *net.UDPConn
-	endpoint raft.Endpoint
-	ending   chan struct{}
-	tasks    sync.WaitGroup
+	socket  *net.UDPConn
+	handler raft.Handler
+	ending  chan struct{}
+	tasks   sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
@@ -45,19 +45,19 @@ type datagrams struct {
 
 // datagramPeer is one that Connect named.
 type datagramPeer struct {
-	address *net.UDPAddr
-	boot    uint64 // of the hello that made it up
-	heard   time.Time
-	status  raft.PeerStatus
+	address    *net.UDPAddr
+	startCount uint64 // of the hello that made it up
+	heard      time.Time
+	status     raft.PeerStatus
 }
 
-func (d *datagrams) Start(e raft.Endpoint) error {
+func (d *datagrams) Start(e raft.Handler) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return raft.ErrClosed
 	}
-	d.endpoint = e
+	d.handler = e
 	d.tasks.Go(d.read)
 	d.tasks.Go(d.greet)
 	return nil
@@ -69,7 +69,7 @@ func (d *datagrams) Connect(peers []raft.Member) {
 	named := map[raft.NodeID]*datagramPeer{}
 	for _, m := range peers {
 		address, err := net.ResolveUDPAddr("udp", m.Address)
-		if d.closed || err != nil || d.endpoint.Hello(m.ID).From.ID == m.ID {
+		if d.closed || err != nil || d.handler.Hello(m.ID).From.ID == m.ID {
 			continue
 		}
 		named[m.ID] = &datagramPeer{address: address}
@@ -79,7 +79,7 @@ func (d *datagrams) Connect(peers []raft.Member) {
 	}
 	for id, p := range d.peers {
 		if named[id] == nil && p.status.Connected && !d.closed {
-			d.endpoint.Lost(id, false)
+			d.handler.Lost(id, false)
 		}
 	}
 	d.peers = named
@@ -150,7 +150,7 @@ func (d *datagrams) greet() {
 			if p.status.Connected && time.Since(p.heard) > silenceMax {
 				d.lose(id, p, errors.New("it is silent"))
 			}
-			_ = d.write(p.address, isHello, transport.EncodeHello(d.endpoint.Hello(id))) // it may be lost, too
+			_ = d.write(p.address, isHello, transport.EncodeHello(d.handler.Hello(id))) // it may be lost, too
 		}
 		d.mu.Unlock()
 	}
@@ -159,7 +159,7 @@ func (d *datagrams) greet() {
 // lose is called with d.mu held.
 func (d *datagrams) lose(id raft.NodeID, p *datagramPeer, why error) {
 	p.status = raft.PeerStatus{Err: why}
-	d.endpoint.Lost(id, false)
+	d.handler.Lost(id, false)
 }
 
 func (d *datagrams) read() {
@@ -192,13 +192,13 @@ func (d *datagrams) onHello(from *net.UDPAddr, b []byte) {
 	if err != nil || refusal != nil {
 		return
 	}
-	if r := d.endpoint.Check(h); r != nil {
+	if r := d.handler.Check(h); r != nil {
 		delete(d.callers, from.String())
-		_ = d.write(from, isAnswer, transport.EncodeRefusal(*r))
+		_ = d.write(from, isAnswer, transport.EncodeRejection(*r))
 		return
 	}
 	d.callers[from.String()] = h.From
-	_ = d.write(from, isAnswer, transport.EncodeHello(d.endpoint.Hello(h.From.ID)))
+	_ = d.write(from, isAnswer, transport.EncodeHello(d.handler.Hello(h.From.ID)))
 }
 
 func (d *datagrams) onAnswer(from *net.UDPAddr, b []byte) {
@@ -212,7 +212,7 @@ func (d *datagrams) onAnswer(from *net.UDPAddr, b []byte) {
 			d.lose(id, p, err)
 		case refusal != nil:
 			p.status = raft.PeerStatus{Err: refusal}
-			d.endpoint.Refused(id, *refusal)
+			d.handler.Rejected(id, *refusal)
 		case h.From.ID != id:
 			d.lose(id, p, fmt.Errorf("%q answers in its place", h.From.ID))
 		default:
@@ -224,25 +224,25 @@ func (d *datagrams) onAnswer(from *net.UDPAddr, b []byte) {
 // onHelloOf takes the answer of the peer itself. The same start that was checked before is not checked again.
 func (d *datagrams) onHelloOf(id raft.NodeID, p *datagramPeer, h raft.Hello) {
 	p.heard = time.Now()
-	if p.status.Connected && p.boot == h.Boot {
+	if p.status.Connected && p.startCount == h.StartCount {
 		return
 	}
-	if r := d.endpoint.Check(h); r != nil {
+	if r := d.handler.Check(h); r != nil {
 		d.lose(id, p, r)
 		return
 	}
 	if p.status.Connected {
 		d.lose(id, p, errors.New("it was started again"))
 	}
-	p.boot, p.status = h.Boot, raft.PeerStatus{Connected: true}
-	d.endpoint.Up(h)
+	p.startCount, p.status = h.StartCount, raft.PeerStatus{Connected: true}
+	d.handler.Up(h)
 }
 
 // onMessage takes messages from accepted callers alone, in their own name.
 func (d *datagrams) onMessage(from *net.UDPAddr, b []byte) {
 	m, err := transport.DecodeMessage(b)
 	if caller := d.callers[from.String()]; err == nil && caller.ID != "" && m.From == caller {
-		d.endpoint.Receive(caller.ID, []raft.Message{m})
+		d.handler.Receive(caller.ID, []raft.Message{m})
 	}
 }
 

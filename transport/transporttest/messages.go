@@ -8,19 +8,19 @@ import (
 
 // Messages returns one message of every type, every field of it set, from one peer to another.
 func Messages(from, to raft.Peer) []raft.Message {
-	id := raft.RequestID{Boot: 3, Counter: 14}
+	id := raft.RPCID{StartCount: 3, Counter: 14}
 	last := raft.EntryID{Term: 6, Index: 21}
 	list := raft.NewConfiguration([]raft.Member{
 		{ID: "m1", Address: "localhost:1", Meta: "http://one", Incarnation: 11},
 		{ID: "m2", Address: "localhost:2", Kind: raft.Learner},
 	})
 	bodies := []raft.Body{
-		raft.RollCall{ID: id, List: list},
-		raft.RollReply{
-			ID: id, Verdict: raft.RollNotBlank, List: list, Founder: raft.Peer{ID: "m1", Incarnation: 11},
+		raft.BootstrapProbe{ID: id, List: list},
+		raft.BootstrapProbeReply{
+			ID: id, Result: raft.ProbeInitialized, List: list, Bootstrapper: raft.Peer{ID: "m1", Incarnation: 11},
 		},
-		raft.FoundRequest{Entry: Entry(raft.EntryID{Index: 1}, raft.EntryFounding, 100)},
-		raft.FoundReply{ID: id},
+		raft.BootstrapRequest{Entry: Entry(raft.EntryID{Index: 1}, raft.EntryBootstrap, 100)},
+		raft.BootstrapReply{ID: id},
 		raft.PreVoteRequest{ID: id, Last: last},
 		raft.PreVoteReply{ID: id, Granted: true, Leader: "m2"},
 		raft.VoteRequest{Last: last, Transfer: true},

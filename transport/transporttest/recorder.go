@@ -15,7 +15,7 @@ const patience = 30 * time.Second
 // resendAfter is how long a message that may be lost is waited for.
 const resendAfter = 100 * time.Millisecond
 
-// EventKind says which method of the Endpoint was called.
+// EventKind says which method of the Handler was called.
 type EventKind string
 
 // The kinds of events.
@@ -31,13 +31,13 @@ const (
 type Event struct {
 	Kind    EventKind
 	Peer    raft.NodeID
-	Hello   raft.Hello   // EventUp, EventChecked
-	Refused bool         // EventLost
-	Refusal raft.Refusal // EventRefused
-	Message raft.Message // EventReceived, one event each
+	Hello   raft.Hello     // EventUp, EventChecked
+	Refused bool           // EventLost
+	Refusal raft.Rejection // EventRefused
+	Message raft.Message   // EventReceived, one event each
 }
 
-// Recorder is an Endpoint that keeps what it is told, and checks a peer's Hello as a node does: its
+// Recorder is a Handler that keeps what it is told, and checks a peer's Hello as a node does: its
 // cluster name, and the member id and incarnation that it expects.
 type Recorder struct {
 	// Self is what Hello returns, with Expected filled in from Expects. Set it before Start.
@@ -45,7 +45,7 @@ type Recorder struct {
 	// Expects is the incarnation that is expected of each peer; 0 if absent.
 	Expects map[raft.NodeID]raft.Incarnation
 	// Judge replaces the rules of Check, if not nil.
-	Judge func(h raft.Hello) *raft.Refusal
+	Judge func(h raft.Hello) *raft.Rejection
 	// Held, if not nil, holds up Receive until it is closed, as a stuck node would.
 	Held chan struct{}
 
@@ -54,26 +54,26 @@ type Recorder struct {
 	changed chan struct{} // of capacity 1
 }
 
-// NewRecorder returns the Endpoint of a member of the cluster "test" with incarnation 1 and boot 1.
+// NewRecorder returns the Handler of a member of the cluster "test" with incarnation 1 and start 1.
 func NewRecorder(id raft.NodeID) *Recorder {
 	return &Recorder{
 		Self: raft.Hello{
-			ClusterName: "test", From: raft.Peer{ID: id, Incarnation: 1}, Boot: 1, Lineage: raft.Lineage{{Boot: 1, Nonce: 1}},
+			ClusterName: "test", From: raft.Peer{ID: id, Incarnation: 1}, StartCount: 1, Lineage: raft.Lineage{{Count: 1, Nonce: 1}},
 			Address: string(id) + ":1", ElectionTimeout: 150 * time.Millisecond,
 		},
 		changed: make(chan struct{}, 1),
 	}
 }
 
-// Hello implements raft.Endpoint.
+// Hello implements raft.Handler.
 func (r *Recorder) Hello(to raft.NodeID) raft.Hello {
 	h := r.Self
 	h.Expected = raft.Peer{ID: to, Incarnation: r.Expects[to]}
 	return h
 }
 
-// Check implements raft.Endpoint.
-func (r *Recorder) Check(h raft.Hello) *raft.Refusal {
+// Check implements raft.Handler.
+func (r *Recorder) Check(h raft.Hello) *raft.Rejection {
 	r.record(Event{Kind: EventChecked, Peer: h.From.ID, Hello: h})
 	if r.Judge != nil {
 		return r.Judge(h)
@@ -81,29 +81,29 @@ func (r *Recorder) Check(h raft.Hello) *raft.Refusal {
 	self := r.Self.From
 	switch {
 	case h.ClusterName != r.Self.ClusterName:
-		return &raft.Refusal{Reason: raft.RefusedClusterName, From: self}
+		return &raft.Rejection{Reason: raft.RejectClusterName, From: self}
 	case h.Expected.ID != self.ID:
-		return &raft.Refusal{Reason: raft.RefusedWrongID, From: self}
+		return &raft.Rejection{Reason: raft.RejectWrongID, From: self}
 	case h.Expected.Incarnation != 0 && h.Expected.Incarnation != self.Incarnation:
-		return &raft.Refusal{Reason: raft.RefusedWrongIncarnation, From: self}
+		return &raft.Rejection{Reason: raft.RejectWrongIncarnation, From: self}
 	}
 	return nil
 }
 
-// Up implements raft.Endpoint.
+// Up implements raft.Handler.
 func (r *Recorder) Up(h raft.Hello) { r.record(Event{Kind: EventUp, Peer: h.From.ID, Hello: h}) }
 
-// Lost implements raft.Endpoint.
+// Lost implements raft.Handler.
 func (r *Recorder) Lost(id raft.NodeID, refused bool) {
 	r.record(Event{Kind: EventLost, Peer: id, Refused: refused})
 }
 
-// Refused implements raft.Endpoint.
-func (r *Recorder) Refused(by raft.NodeID, refusal raft.Refusal) {
+// Rejected implements raft.Handler.
+func (r *Recorder) Rejected(by raft.NodeID, refusal raft.Rejection) {
 	r.record(Event{Kind: EventRefused, Peer: by, Refusal: refusal})
 }
 
-// Receive implements raft.Endpoint.
+// Receive implements raft.Handler.
 func (r *Recorder) Receive(from raft.NodeID, batch []raft.Message) {
 	if r.Held != nil {
 		<-r.Held

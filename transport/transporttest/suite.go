@@ -1,5 +1,5 @@
 // Package transporttest proves that a raft.Transport keeps its contract: call Run from a test of the
-// transport. Recorder is the Endpoint that its tests use, for further tests of one's own.
+// transport. Recorder is the Handler that its tests use, for further tests of one's own.
 package transporttest
 
 import (
@@ -72,7 +72,7 @@ func Run(t *testing.T, h Harness) {
 		{ruleOrder, testOrder},
 		{ruleBigBatch, testBigBatch},
 		{"a handshake tells each side all that the other says", testHandshakeBothSides},
-		{"a refusal reaches the caller with every field", testRefusal},
+		{"a rejection reaches the caller with every field", testRefusal},
 		{"a caller who wants another member is refused", testWrongID},
 		{"a caller who wants another incarnation is refused", testWrongIncarnation},
 		{"an answer of another member than the dialed one is not believed", testAnotherAnswers},
@@ -128,7 +128,7 @@ func newWorld(t *testing.T, n Network, p Profile) *world {
 	return w
 }
 
-// member is a transport and the Endpoint that it was started with.
+// member is a transport and the Handler that it was started with.
 type member struct {
 	raft.Transport
 	*Recorder

@@ -50,7 +50,7 @@ func testOrder(t *testing.T, w *world) {
 	a, b := w.pair(t)
 	var urgent, bulk []raft.Message
 	for i := range count {
-		urgent = append(urgent, message(a, b, raft.Heartbeat{Round: raft.RequestID{Counter: uint64(i)}}))
+		urgent = append(urgent, message(a, b, raft.Heartbeat{Round: raft.RPCID{Counter: uint64(i)}}))
 		bulk = append(bulk, message(a, b, raft.AppendReply{Match: raft.Index(i)}))
 	}
 	sent := make(chan error, 2)
@@ -118,29 +118,29 @@ func withProtocol(h raft.Hello, version uint16) raft.Hello {
 func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 	return raft.Hello{
 		ClusterName: "test", Cluster: raft.ClusterID{9, 8, 7}, From: raft.Peer{ID: id, Incarnation: incarnation},
-		Boot: 12, Term: 34, Founder: raft.Peer{ID: "a", Incarnation: 66}, Address: "host:1234",
+		StartCount: 12, Term: 34, Bootstrapper: raft.Peer{ID: "a", Incarnation: 66}, Address: "host:1234",
 		List: raft.NewConfiguration([]raft.Member{
 			{ID: "a", Address: "x:1", Meta: "meta"}, {ID: "b", Address: "x:2", Kind: raft.Learner},
 		}),
 		ElectionTimeout: 250 * time.Millisecond,
-		Lineage:         raft.Lineage{{Boot: 11, Nonce: 1 << 63}, {Boot: 12, Nonce: 5}},
-		Confirmed:       raft.BootID{Boot: 7, Nonce: 6},
-		Remembers:       raft.Sighting{Peer: raft.Peer{ID: "c", Incarnation: 8}, Boot: raft.BootID{Boot: 9, Nonce: 10}, Term: 11},
+		Lineage:         raft.Lineage{{Count: 11, Nonce: 1 << 63}, {Count: 12, Nonce: 5}},
+		Confirmed:       raft.StartID{Count: 7, Nonce: 6},
+		Remembers:       raft.Sighting{Peer: raft.Peer{ID: "c", Incarnation: 8}, Start: raft.StartID{Count: 9, Nonce: 10}, Term: 11},
 	}
 }
 
 func testRefusal(t *testing.T, w *world) {
-	want := raft.Refusal{
-		Reason: raft.RefusedNamedOther, From: raft.Peer{ID: "b", Incarnation: 1}, Cluster: raft.ClusterID{4, 5, 6},
-		Term: 44, Named: 55, Founder: raft.Peer{ID: "c", Incarnation: 66}, VersionsMin: 1, VersionsMax: 3,
+	want := raft.Rejection{
+		Reason: raft.RejectNamedOther, From: raft.Peer{ID: "b", Incarnation: 1}, Cluster: raft.ClusterID{4, 5, 6},
+		Term: 44, Named: 55, Bootstrapper: raft.Peer{ID: "c", Incarnation: 66}, VersionsMin: 1, VersionsMax: 3,
 		List: raft.NewConfiguration([]raft.Member{
 			{ID: "a", Address: "x:1", Incarnation: 55}, {ID: "b", Address: "x:2"},
 		}),
 		Detail: "a sentence that says why",
-		Seen:   raft.Sighting{Peer: raft.Peer{ID: "a", Incarnation: 8}, Boot: raft.BootID{Boot: 9, Nonce: 10}, Term: 11},
+		Seen:   raft.Sighting{Peer: raft.Peer{ID: "a", Incarnation: 8}, Start: raft.StartID{Count: 9, Nonce: 10}, Term: 11},
 	}
 	acceptor := NewRecorder("b")
-	acceptor.Judge = func(raft.Hello) *raft.Refusal { return &want }
+	acceptor.Judge = func(raft.Hello) *raft.Rejection { return &want }
 	a, b := w.start(t, NewRecorder("a")), w.start(t, acceptor)
 	_ = b
 	a.Connect(w.at("b"))
@@ -156,7 +156,7 @@ func testWrongID(t *testing.T, w *world) {
 	w.startAt(t, "b", NewRecorder("c"))
 	a.Connect(w.at("b"))
 	e := a.AwaitRefused(t, "b")
-	assert.Equal(t, raft.RefusedWrongID, e.Refusal.Reason)
+	assert.Equal(t, raft.RejectWrongID, e.Refusal.Reason)
 	assert.Equal(t, raft.NodeID("c"), e.Refusal.From.ID)
 }
 
@@ -167,13 +167,13 @@ func testWrongIncarnation(t *testing.T, w *world) {
 	w.start(t, NewRecorder("b"))
 	a.Connect(w.at("b"))
 	e := a.AwaitRefused(t, "b")
-	assert.Equal(t, raft.RefusedWrongIncarnation, e.Refusal.Reason)
+	assert.Equal(t, raft.RejectWrongIncarnation, e.Refusal.Reason)
 	assert.Equal(t, raft.Peer{ID: "b", Incarnation: 1}, e.Refusal.From)
 }
 
 func testAnotherAnswers(t *testing.T, w *world) {
 	impostor := NewRecorder("c")
-	impostor.Judge = func(raft.Hello) *raft.Refusal { return nil }
+	impostor.Judge = func(raft.Hello) *raft.Rejection { return nil }
 	a := w.start(t, NewRecorder("a"))
 	w.startAt(t, "b", impostor)
 	a.Connect(w.at("b"))
@@ -186,8 +186,8 @@ func testAnotherAnswers(t *testing.T, w *world) {
 
 func testCallerRefuses(t *testing.T, w *world) {
 	caller := NewRecorder("a")
-	caller.Judge = func(h raft.Hello) *raft.Refusal {
-		return &raft.Refusal{Reason: raft.RefusedOtherCluster, From: caller.Self.From, Detail: "not one of ours"}
+	caller.Judge = func(h raft.Hello) *raft.Rejection {
+		return &raft.Rejection{Reason: raft.RejectOtherCluster, From: caller.Self.From, Detail: "not one of ours"}
 	}
 	a := w.start(t, caller)
 	w.start(t, NewRecorder("b"))
@@ -228,9 +228,9 @@ func testRestart(t *testing.T, w *world) {
 	require.NoError(t, b.Transport.Close())
 	w.awaitGone(t, a, "b")
 	again := NewRecorder("b")
-	again.Self.Boot = 2
+	again.Self.StartCount = 2
 	b = w.start(t, again)
-	assert.Equal(t, uint64(2), a.AwaitUp(t, "b").Hello.Boot)
+	assert.Equal(t, uint64(2), a.AwaitUp(t, "b").Hello.StartCount)
 	m := message(a, b, raft.Heartbeat{Commit: 5})
 	assert.Equal(t, m, w.deliver(t, a, b, m))
 }
@@ -298,7 +298,7 @@ func testClose(t *testing.T, w *world) {
 	a.Connect(w.at("b"))
 	assert.Error(t, a.Send("b", raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
 	w.awaitGone(t, b, "a") // b has dialed a once more
-	assert.Equal(t, told, a.Count(), "a call of the endpoint after Close")
+	assert.Equal(t, told, a.Count(), "a call of the handler after Close")
 	assert.ErrorIs(t, a.Start(a.Recorder), raft.ErrClosed)
 }
 

@@ -3,7 +3,7 @@
 //
 // Between every two members stands a proxy for each direction (proxy.go), and under every member a disk
 // that forgets what was not synced (disks.go). A seed draws what is done to them and when (schedule.go);
-// one fault of the processes or their disks, and one of the network, at a time (strike.go). Clients write
+// one fault of the processes or their disks, and one of the network, at a time (inject.go). Clients write
 // and read all the while. At the end everything is healed, and the members must agree on a state that
 // holds every acknowledged write (conclude.go). A member that ends without a reason is a failure as well
 // (watch.go).

@@ -49,7 +49,7 @@ type habit struct {
 	every time.Duration // on average, in the whole cluster; 0: once, in the middle of the run
 	least time.Duration // it lasts so long,
 	most  time.Duration // at most
-	// leader is how often, in percent, it befalls the leader, and not just any member.
+	// leader is how often, in percent, it hits the leader, and not just any member.
 	leader int
 }
 

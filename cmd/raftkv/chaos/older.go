@@ -16,7 +16,7 @@ const olderWait = 10 * time.Second
 
 // older brings a member back with an older copy of its disk, after all others have seen its newer start. It has
 // to end with a *StaleImageError, or to be kept out; its newest disk is put back then, since a lost member
-// cannot be replaced yet. Nothing is struck where a link is cut for so long that not all have seen it: what an
+// cannot be replaced yet. Nothing is injected where a link is cut for so long that not all have seen it: what an
 // older image acknowledges to those who cannot tell must not be taken away again.
 func (w *world) older(ctx context.Context, f Fault, m *member) error {
 	if m.isWiped() {
@@ -87,7 +87,7 @@ func (w *world) awaitRefusal(ctx context.Context, m *member, newer api.Status) {
 		now := w.status(ctx, m)
 		if now.Leader != "" || now.Term > newer.Term {
 			w.fail(fuzzy.Safety, "an older image is kept out", "%s came back with an older copy of its disk, all others having seen "+
-				"its newer start, and was let in: it is at boot %d, follows %q in term %d", m.ID, now.Boot, now.Leader, now.Term)
+				"its newer start, and was let in: it is at start %d, follows %q in term %d", m.ID, now.StartCount, now.Leader, now.Term)
 			return
 		}
 	}

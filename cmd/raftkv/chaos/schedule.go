@@ -12,7 +12,7 @@ import (
 type Fault struct {
 	At     time.Duration // since the beginning; later, if the one before it took longer
 	Kind   Kind
-	Leader bool          // it befalls who leads then, if somebody does; otherwise Node
+	Leader bool          // it happens to who leads then, if somebody does; otherwise Node
 	Node   int           // the number of a member, from 0
 	Other  int           // the other end of a link, or the first of some members in a row
 	For    time.Duration // how long it is in force

@@ -106,8 +106,8 @@ func TestParseKinds_ListsTheChoices(t *testing.T) {
 
 func TestLook_FindsWhatMembersMustNotSay(t *testing.T) {
 	leads := func(id string, term uint64) api.Status { return api.Status{ID: id, Role: "leader", Term: term} }
-	at := func(id string, boot, term, commit, applied uint64) api.Status {
-		return api.Status{ID: id, Boot: boot, Term: term, Commit: commit, Applied: applied}
+	at := func(id string, startCount, term, commit, applied uint64) api.Status {
+		return api.Status{ID: id, StartCount: startCount, Term: term, Commit: commit, Applied: applied}
 	}
 	for _, row := range []struct {
 		rule string

@@ -180,7 +180,7 @@ func (l *look) at(s api.Status) (rule, text string) {
 	}
 	before, found := l.lives[s.ID]
 	l.lives[s.ID] = s
-	if !found || before.Boot != s.Boot || before.Incarnation != s.Incarnation {
+	if !found || before.StartCount != s.StartCount || before.Incarnation != s.Incarnation {
 		return "", ""
 	}
 	if s.Term < before.Term || s.Commit < before.Commit || s.Applied < before.Applied {

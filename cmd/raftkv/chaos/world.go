@@ -192,7 +192,7 @@ func (w *world) found(ctx context.Context) error {
 		return nil // it has failed already, or was interrupted
 	}
 	if err != nil {
-		w.fail(fuzzy.Liveness, "founding", "%d members that nothing disturbs have no leader after %v: %s",
+		w.fail(fuzzy.Liveness, "bootstrap", "%d members that nothing disturbs have no leader after %v: %s",
 			w.Nodes, w.patience, w.describe(ctx))
 		return nil
 	}

@@ -24,7 +24,7 @@ class Page {
     this.listen();
     if (data.files) this.open(data.files);
     else if (this.diagrams.length) this.begin();
-    else if (readers.length) this.welcome();
+    else if (readers.length) this.accepted();
   }
 
   // begin makes the panes anew.
@@ -244,12 +244,12 @@ class Page {
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
-      if (!this.panes.length) this.welcome();
+      if (!this.panes.length) this.accepted();
     }
   }
 
-  welcome() {
-    document.getElementById("panes").replaceChildren(make("p.welcome", "Open files, or drop them here."));
+  accepted() {
+    document.getElementById("panes").replaceChildren(make("p.accepted", "Open files, or drop them here."));
   }
 }
 
@@ -280,7 +280,7 @@ function setTheme(theme) {
 // helpText explains the page, in the words of what it shows.
 const helpText = (model, several) => `<form method="dialog"><h2>How to read this</h2>
   <p>Time runs down. Each column is a member; the broad line is its role, the thin one beside it its ${model?.number || "term"}. Each row is one step of
-  one member, or something that befell the world; rows are evenly spaced, whatever time lies between. An arrow is a message,
+  one member, or something that happened in the world; rows are evenly spaced, whatever time lies between. An arrow is a message,
   from the step that sent it to the step that took it. A dashed one with a cross was never received.</p>
   <p>The strip on top is the whole run. Choose a row, and the panel says what acted there${model?.steps.some((step) => step.log) ? ", how every member is, and what its log holds" : " and how every member is"}.</p>
   <table>

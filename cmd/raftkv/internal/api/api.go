@@ -92,10 +92,10 @@ type Transferred struct {
 type Status struct {
 	ID           string   `json:"id"`
 	Incarnation  string   `json:"incarnation"`
-	Boot         uint64   `json:"boot"`
+	StartCount   uint64   `json:"start_count"`
 	ClusterName  string   `json:"cluster_name"`
-	Cluster      string   `json:"cluster,omitempty"` // empty until founded
-	Founded      bool     `json:"founded"`
+	Cluster      string   `json:"cluster,omitempty"` // empty until bootstrapped
+	Bootstrapped bool     `json:"bootstrapped"`
 	Wiped        bool     `json:"wiped"`
 	Role         string   `json:"role"`
 	Term         uint64   `json:"term"`
@@ -111,7 +111,7 @@ type Status struct {
 	Commit       uint64   `json:"commit"`
 	Applied      uint64   `json:"applied"`
 	ApplyingMS   float64  `json:"applying_ms,omitempty"` // how long the running call of the state machine has taken
-	Outstanding  int      `json:"outstanding"`
+	Pending      int      `json:"pending"`
 	Keys         int      `json:"keys"`
 	Members      []Member `json:"members"`
 	Error        string   `json:"error,omitempty"` // why the node ended

@@ -88,9 +88,9 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 
 // The leader's log alone would say why a member is kept out, and its operator may look at neither.
 func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
-	founded := true
+	bootstrapped := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"founded":%v,`, founded)
+		_, _ = fmt.Fprintf(w, `{"bootstrapped":%v,`, bootstrapped)
 		_, _ = w.Write([]byte(`"id":"n1","role":"leader","tolerance":"none","leader_reason":"n1 leads; n4: known",
 			"members":[{"id":"n1","connected":true},{"id":"n2","connected":false,"connection_error":"too old"},
 			{"id":"n3","connected":true,"connection_error":"earlier"},{"id":"n4","connected":false,"connection_error":"known"}]}`))
@@ -102,7 +102,7 @@ func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 	assert.NotContains(t, out, "earlier")
 	assert.Equal(t, 1, strings.Count(out, "n4"), "nothing is said twice")
 
-	founded = false
+	bootstrapped = false
 	_, out, _ = run(t, "", "status", "--server", server.URL)
 	assert.NotContains(t, out, "too old", "until there is a cluster, the other sentences say whom it waits for, and why")
 }
@@ -120,7 +120,7 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 		{"all is well", []string{leads, follows}, 0, "0 keys  ok", ""},
 		{"a follower is asked alone", []string{follows}, 0, "0 keys  ok", ""},
 		{"a server is down", []string{leads, ""}, 6, "does not answer: ", "degraded: http://127.0.0.1"},
-		{"the leader misses a member", []string{`{"id":"n1","role":"leader","leader":"n1","founded":true,"members":[
+		{"the leader misses a member", []string{`{"id":"n1","role":"leader","leader":"n1","bootstrapped":true,"members":[
 			{"id":"n2","connected":true,"problem":"it has not been heard for 3s"}]}`}, 6, "n2: it has not been heard for 3s", "degraded: n2: it has not"},
 		{"a disk was emptied", []string{leads, `{"id":"n2","role":"follower","wiped":true,"members":[]}`}, 6, "its disk was emptied", "n2: its disk was emptied"},
 		{"no leader", []string{`{"id":"n2","role":"candidate","leader_reason":"no leader: because","members":[]}`, ""}, 7,

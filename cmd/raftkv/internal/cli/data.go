@@ -193,8 +193,8 @@ func list(cmd *cobra.Command, r *reach, prefix, after string, limit int) error {
 func newTransfer(r *reach) *cobra.Command {
 	return &cobra.Command{
 		Use:     "transfer [NODE]",
-		Short:   "Hand leadership over",
-		Long:    "transfer hands leadership over to the node, or to the best one.",
+		Short:   "Transfer leadership",
+		Long:    "transfer transfers its leadership to the node, or to the best one.",
 		Example: "  raftkv transfer n2\n  raftkv transfer",
 		Args:    usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

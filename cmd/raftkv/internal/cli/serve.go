@@ -19,7 +19,7 @@ func newServe(streams Streams) *cobra.Command {
 		Use:   "serve",
 		Short: "Run one member of a cluster",
 		Long: `serve runs one member. The first start of a cluster needs --peers, the same list on every member, which
-names all founding members, each as id=host:port=url: its id, where the others reach it, and where clients
+names all initial members, each as id=host:port=url: its id, where the others reach it, and where clients
 do. Nothing is served until each of them has run at the same time as the others once: the log and "raftkv status"
 say who is missing. HTTP has neither authentication nor encryption: keep it on a network that you trust.`,
 		Example: `  raftkv serve --id n1 --data /var/lib/raftkv --raft-addr 127.0.0.1:5001 --http-addr 127.0.0.1:4001 \
@@ -47,7 +47,7 @@ say who is missing. HTTP has neither authentication nor encryption: keep it on a
 	flags.StringVar(&o.Data, "data", "", "directory of this member's data (required)")
 	flags.StringVar(&o.RaftAddr, "raft-addr", "", "host:port to listen on for the other members (required)")
 	flags.StringVar(&o.HTTPAddr, "http-addr", "", "host:port to listen on for clients (required)")
-	flags.StringSliceVar(&o.Peers, "peers", nil, "founding members, this one included, as id=host:port=url")
+	flags.StringSliceVar(&o.Peers, "peers", nil, "initial members, this one included, as id=host:port=url")
 	flags.StringSliceVar(&o.Via, "via", nil,
 		"addresses to dial members at instead of their own, as id=host:port: a proxy or a tunnel")
 	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond,

@@ -212,7 +212,7 @@ func printTable(out io.Writer, reports []report) error {
 func printSentences(out io.Writer, status api.Status) error {
 	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
 	for _, m := range status.Members {
-		if why := problemOf(m); status.Founded && why != "" { // else Missing says it
+		if why := problemOf(m); status.Bootstrapped && why != "" { // else Missing says it
 			sentences = append(sentences, m.ID+": "+why)
 		}
 	}

@@ -107,7 +107,7 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
 }
 
-// Transfer hands leadership over to that member, or to the best one.
+// Transfer transfers its leadership to that member, or to the best one.
 func (c *Client) Transfer(ctx context.Context, to string) (api.Transferred, error) {
 	path := api.TransferPath + "?to=" + url.QueryEscape(to)
 	return request[api.Transferred](ctx, c, http.MethodPost, path, nil, nil)

@@ -18,7 +18,7 @@ import (
 // NodesMax bounds the members of a local cluster.
 const NodesMax = 9
 
-// layoutFile is where a directory keeps its Layout: addresses are part of a founded cluster's
+// layoutFile is where a directory keeps its Layout: addresses are part of a bootstrapped cluster's
 // configuration, so that a second run must use the same.
 const layoutFile = "nodes.json"
 

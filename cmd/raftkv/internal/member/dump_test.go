@@ -18,18 +18,18 @@ import (
 
 func TestDumpNotes_KeepsWhatRaftlabShows(t *testing.T) {
 	node := rafttest.New(t, 1, func() raft.FSM { return &kv.Store{} }).Leader()
-	path := filepath.Join(t.TempDir(), notesFile)
+	path := filepath.Join(t.TempDir(), traceFile)
 	var log bytes.Buffer
-	dumpNotes(node, path, hclog.New(&hclog.LoggerOptions{Output: &log}))
+	dumpTrace(node, path, hclog.New(&hclog.LoggerOptions{Output: &log}))
 	assert.Contains(t, log.String(), "file="+path)
-	notes, err := tracepage.Read(path)
+	events, err := tracepage.Read(path)
 	require.NoError(t, err)
 	var told bytes.Buffer
-	require.NoError(t, notes.Print(&told, false))
+	require.NoError(t, events.Print(&told, false))
 	assert.Contains(t, told.String(), "term 1  lead term 1\n")
 
 	require.NoError(t, os.Remove(path))
 	log.Reset()
-	dumpNotes(node, filepath.Join(path, "no", "such", "directory"), hclog.New(&hclog.LoggerOptions{Output: &log}))
+	dumpTrace(node, filepath.Join(path, "no", "such", "directory"), hclog.New(&hclog.LoggerOptions{Output: &log}))
 	assert.Contains(t, log.String(), "the last decisions are not kept: error=")
 }

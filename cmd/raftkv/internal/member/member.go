@@ -28,7 +28,7 @@ import (
 
 const (
 	startTimeout    = time.Minute
-	handOverTimeout = time.Second // of the leadership, before requests are refused
+	transferTimeout = time.Second // of the leadership, before requests are refused
 	shutdownTimeout = time.Second // of the requests that are being carried out
 	readyPatience   = time.Second // then it is logged what a member waits for
 	readyPause      = time.Minute // before that is logged again
@@ -62,19 +62,19 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	report.Wait()
 	err = errors.Join(err, closeNode(n))
 	if !errors.Is(n.Err(), raft.ErrClosed) {
-		dumpNotes(n, filepath.Join(o.Data, notesFile), cfg.Logger)
+		dumpTrace(n, filepath.Join(o.Data, traceFile), cfg.Logger)
 	}
 	return err
 }
 
-// notesFile holds, in the data directory, the last decisions of a member that ended by itself.
-const notesFile = "notes.ndjson"
+// traceFile holds, in the data directory, the last decisions of a member that ended by itself.
+const traceFile = "trace.ndjson"
 
-// dumpNotes keeps the notes of a node that ended by itself. Its disk may be why: then the log has to do.
-func dumpNotes(n *node.Node, path string, log hclog.Logger) {
-	var notes bytes.Buffer
-	err := n.WriteNotes(&notes)
-	if err = errors.Join(err, os.WriteFile(path, notes.Bytes(), 0o600)); err != nil {
+// dumpTrace keeps the trace events of a node that ended by itself. Its disk may be why: then the log has to do.
+func dumpTrace(n *node.Node, path string, log hclog.Logger) {
+	var events bytes.Buffer
+	err := n.WriteTrace(&events)
+	if err = errors.Join(err, os.WriteFile(path, events.Bytes(), 0o600)); err != nil {
 		log.Warn("the last decisions are not kept", "error", err)
 		_ = os.Remove(path) // what is there of it tells nobody anything
 		return
@@ -182,7 +182,7 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	var err error
 	select {
 	case <-ctx.Done():
-		handOver(n)
+		transferBeforeStop(n)
 	case <-n.Done():
 		err = fmt.Errorf("the node has ended: %w", n.Err())
 	case err = <-failed:
@@ -195,10 +195,10 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	return err
 }
 
-// handOver hands leadership over while requests are still answered: those that take their time must not keep
+// transferBeforeStop transfers its leadership while requests are still answered: those that take their time must not keep
 // the cluster waiting for its next leader. If it fails, closing the node is the second attempt.
-func handOver(n *node.Node) {
-	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+func transferBeforeStop(n *node.Node) {
+	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
 	_ = n.TransferLeadership(ctx, "") // as above
 }

@@ -26,7 +26,7 @@ type Options struct {
 	Data     string   // directory
 	RaftAddr string   // "host:port" to listen on for the other members
 	HTTPAddr string   // "host:port" to listen on for clients
-	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the founding members, this one included
+	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the initial members, this one included
 	// Via are addresses to dial members at instead of their own, as "id=host:port".
 	Via []string
 	// ElectionTimeout is node.Config's.

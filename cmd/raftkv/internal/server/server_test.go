@@ -234,7 +234,7 @@ func TestStatus_SaysItAll(t *testing.T) {
 	m.do(t, "PUT", "/kv/k", "v")
 	leader := raft.Member{ID: "n2", Address: "127.0.0.1:1", Meta: "http://127.0.0.1:2", Incarnation: 255}
 	m.SetStatus(node.Status{
-		ID: "n1", ClusterName: "c", Founded: true, Leadership: raft.Leadership{Term: 3, Leader: "n2", Role: raft.Follower},
+		ID: "n1", ClusterName: "c", Bootstrapped: true, Leadership: raft.Leadership{Term: 3, Leader: "n2", Role: raft.Follower},
 		LeaderMember: &leader, Last: raft.EntryID{Term: 3, Index: 9}, Commit: 8, Applied: 7, Tolerance: "one more",
 		SlowElection: "slow", DiskStalled: true, Applying: time.Second,
 		Members: []node.MemberStatus{{Member: leader, LastContact: -1, Connected: true}}, Err: errors.New("ended"),
@@ -242,7 +242,7 @@ func TestStatus_SaysItAll(t *testing.T) {
 	var status api.Status
 	require.NoError(t, json.Unmarshal([]byte(m.do(t, "GET", "/status", "").body), &status))
 	assert.Equal(t, api.Status{
-		ID: "n1", Incarnation: "0000000000000000", ClusterName: "c", Cluster: strings.Repeat("0", 32), Founded: true,
+		ID: "n1", Incarnation: "0000000000000000", ClusterName: "c", Cluster: strings.Repeat("0", 32), Bootstrapped: true,
 		Role: "follower", Term: 3, Leader: "n2", LeaderURL: leader.Meta, Last: 9, Commit: 8, Applied: 7, Keys: 1,
 		Tolerance: "one more", SlowElection: "slow", DiskStalled: true, ApplyingMS: 1000, Error: "ended",
 		Members: []api.Member{{

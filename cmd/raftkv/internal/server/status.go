@@ -16,7 +16,7 @@ func (s *Server) status(*http.Request, []byte) answer {
 	return reply(http.StatusOK, status)
 }
 
-// transfer hands leadership over to the member named by ?to=, or to the best one.
+// transfer transfers its leadership to the member named by ?to=, or to the best one.
 func (s *Server) transfer(r *http.Request, _ []byte) answer {
 	if err := s.node.TransferLeadership(r.Context(), raft.NodeID(r.URL.Query().Get("to"))); err != nil {
 		return s.failOrForward(r, nil, err)
@@ -26,14 +26,14 @@ func (s *Server) transfer(r *http.Request, _ []byte) answer {
 
 func describe(n node.Status) api.Status {
 	status := api.Status{
-		ID: string(n.ID), Incarnation: n.Incarnation.String(), Boot: n.Boot, ClusterName: n.ClusterName,
-		Founded: n.Founded, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
+		ID: string(n.ID), Incarnation: n.Incarnation.String(), StartCount: n.StartCount, ClusterName: n.ClusterName,
+		Bootstrapped: n.Bootstrapped, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
 		LeaderReason: n.LeaderReason, SlowElection: n.SlowElection, DiskStalled: n.DiskStalled,
 		Tolerance: n.Tolerance, Missing: n.Missing,
 		Last: uint64(n.Last.Index), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
-		ApplyingMS: milliseconds(n.Applying), Outstanding: n.Outstanding, Members: make([]api.Member, 0, len(n.Members)),
+		ApplyingMS: milliseconds(n.Applying), Pending: n.Pending, Members: make([]api.Member, 0, len(n.Members)),
 	}
-	if n.Founded {
+	if n.Bootstrapped {
 		status.Cluster = n.Cluster.String()
 	}
 	if n.LeaderMember != nil {

@@ -22,30 +22,30 @@ func (w *world) storm(ctx context.Context) error {
 	defer cancel()
 	w.began = time.Now()
 	errs := make([]error, lanes)
-	var watch, striking sync.WaitGroup
+	var watch, injecting sync.WaitGroup
 	watch.Go(func() { w.observe(watching) })
 	for l := range lanes {
-		striking.Go(func() {
-			errs[l] = w.guard(func() error { return w.strikeAll(ctx, inLane(faults, l)) })
+		injecting.Go(func() {
+			errs[l] = w.guard(func() error { return w.injectAll(ctx, inLane(faults, l)) })
 			if errs[l] != nil {
 				cancel()
 			}
 		})
 	}
 	<-ctx.Done()
-	striking.Wait()
+	injecting.Wait()
 	interrupted := watching.Err() != nil
 	stop()
 	watch.Wait()
 	w.report.Seconds = time.Since(w.began).Seconds()
 	if len(w.report.Faults) == 0 && !interrupted {
-		errs = append(errs, errors.New("no fault has struck: choose a longer --duration"))
+		errs = append(errs, errors.New("no fault has injected: choose a longer --duration"))
 	}
 	return errors.Join(errs...)
 }
 
-// strikeAll strikes one after the other. What is late is struck at once.
-func (w *world) strikeAll(ctx context.Context, faults []Fault) error {
+// injectAll injections one after the other. What is late is injected at once.
+func (w *world) injectAll(ctx context.Context, faults []Fault) error {
 	for _, f := range faults {
 		rest(ctx, time.Until(w.began.Add(f.At)))
 		if ctx.Err() != nil {
@@ -56,7 +56,7 @@ func (w *world) strikeAll(ctx context.Context, faults []Fault) error {
 		if h.lane == network {
 			err = w.disturb(ctx, f)
 		} else {
-			err = errors.Join(w.strike(ctx, f), w.startAll())
+			err = errors.Join(w.inject(ctx, f), w.startAll())
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Kind, err)
@@ -73,7 +73,7 @@ func (w *world) count(f Fault, format string, args ...any) {
 	w.report.Faults[f.Kind]++
 }
 
-// victim returns the member that the fault befalls, and whether it leads.
+// victim returns the member that the fault is injected into, and whether it leads.
 func (w *world) victim(ctx context.Context, f Fault, wait time.Duration) (m *member, leads bool) {
 	if f.Leader {
 		ctx, cancel := context.WithTimeout(ctx, wait)
@@ -87,12 +87,12 @@ func (w *world) victim(ctx context.Context, f Fault, wait time.Duration) (m *mem
 	return m, found && leader.ID == m.ID
 }
 
-// strike is a fault of a process or its disk, from its beginning to its end. Afterwards the member may
+// inject is a fault of a process or its disk, from its beginning to its end. Afterwards the member may
 // still have to be started.
-func (w *world) strike(ctx context.Context, f Fault) error {
+func (w *world) inject(ctx context.Context, f Fault) error {
 	switch f.Kind {
 	case KillAll, PowerCutAll:
-		return w.strikeEach(ctx, f)
+		return w.injectEach(ctx, f)
 	}
 	m, leads := w.victim(ctx, f, leaderWait)
 	if ctx.Err() != nil {
@@ -142,8 +142,8 @@ func (w *world) kill(members ...*member) {
 	w.cluster.Kill(ids...)
 }
 
-// strikeEach kills all members at once, and takes the power from their disks if the fault says so.
-func (w *world) strikeEach(ctx context.Context, f Fault) error {
+// injectEach kills all members at once, and takes the power from their disks if the fault says so.
+func (w *world) injectEach(ctx context.Context, f Fault) error {
 	w.kill(w.members...)
 	w.count(f, "all, for %v", f.For)
 	var err error

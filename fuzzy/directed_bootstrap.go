@@ -7,77 +7,77 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// foundingScenarios: how a cluster is born, and what an emptied disk may do. The first ones are the schedules
+// bootstrapScenarios: how a cluster is born, and what an emptied disk may do. The first ones are the schedules
 // by which a model check of the design broke other rules than the ones in force; the paper's 1 to 4 are a to
 // d here. What the rules in force prevent, the scenario goes on without.
-var foundingScenarios = []scenario{
+var bootstrapScenarios = []scenario{
 	{
-		name: "founding-1", voters: 3, play: founding1,
+		name: "bootstrap-1", voters: 3, play: bootstrap1,
 		about: "a majority that holds entry 1 does not begin without the rest, and a second cluster is " +
-			"founded only if nothing was decided",
-		source: "model check, founding 1",
+			"bootstrapped only if nothing was decided",
+		source: "model check, bootstrap 1",
 	},
 	{
-		name: "founding-2", voters: 3, play: founding2,
-		about:  "entry 1 of a founder that is gone captures nobody who holds another one",
-		source: "model check, founding 2",
+		name: "bootstrap-2", voters: 3, play: bootstrap2,
+		about:  "entry 1 of a bootstrapper that is gone captures nobody who holds another one",
+		source: "model check, bootstrap 2",
 	},
 	{
-		name: "founding-3", voters: 3, play: founding3,
-		about:  "a founder that stood for election never calls the roll again",
-		source: "model check, founding 3",
+		name: "bootstrap-3", voters: 3, play: bootstrap3,
+		about:  "a bootstrapper that stood for election never probes the members again",
+		source: "model check, bootstrap 3",
 	},
 	{
-		name: "founding-4", voters: 4, play: founding4,
+		name: "bootstrap-4", voters: 4, play: bootstrap4,
 		about:  "of two lists that share a member one becomes a cluster, not both",
-		source: "model check, founding 4",
+		source: "model check, bootstrap 4",
 	},
 	{
-		name: "founding-5-first", voters: 2, play: founding5First,
-		about: "a member that loses its disk between its answer and entry 1 wedges nothing: the roll is " +
+		name: "bootstrap-5-first", voters: 2, play: bootstrap5First,
+		about: "a member that loses its disk between its answer and entry 1 wedges nothing: the probe is " +
 			"called again",
-		source: "model check, founding 5, first half",
+		source: "model check, bootstrap 5, first half",
 	},
 	{
-		name: "founding-5-second", voters: 2, play: founding5Second,
-		about: "a founder does not win before the other holds entry 1, so that losing its disk then wedges " +
+		name: "bootstrap-5-second", voters: 2, play: bootstrap5Second,
+		about: "a bootstrapper does not win before the other holds entry 1, so that losing its disk then wedges " +
 			"nothing",
-		source: "model check, founding 5, second half",
+		source: "model check, bootstrap 5, second half",
 	},
 	{
-		name: "founding-6", voters: 2, play: founding6,
-		about: "a founder that won and restarts goes on in its cluster, and who has a term takes no other " +
+		name: "bootstrap-6", voters: 2, play: bootstrap6,
+		about: "a bootstrapper that won and restarts goes on in its cluster, and who has a term takes no other " +
 			"entry 1",
-		source: "model check, founding 6",
+		source: "model check, bootstrap 6",
 	},
 	{
-		name: "founding-7", voters: 3, play: founding7,
-		about: "a founder that loses its disk once another holds its entry 1 is refused, nobody has voted, " +
+		name: "bootstrap-7", voters: 3, play: bootstrap7,
+		about: "a bootstrapper that loses its disk once another holds its entry 1 is refused, nobody has voted, " +
 			"and it says what to do",
-		source: "model check, founding 7",
+		source: "model check, bootstrap 7",
 	},
 	{
-		name: "founding-blank-votes", voters: 3, play: blankVotes,
-		about:  "a blank member answers no vote request",
-		source: "model check, founding 1 and 2",
+		name: "bootstrap-uninitialized-votes", voters: 3, play: uninitializedVotes,
+		about:  "an uninitialized member answers no vote request",
+		source: "model check, bootstrap 1 and 2",
 	},
 	{
-		name: "founding-holders-wait", voters: 3, play: holdersWait,
-		about:  "who holds entry 1 at term 0 does not stand for election, however long the founder is gone",
-		source: "model check, founding",
+		name: "bootstrap-holders-wait", voters: 3, play: holdersWait,
+		about:  "who holds entry 1 at term 0 does not stand for election, however long the bootstrapper is gone",
+		source: "model check, bootstrap",
 	},
 	{
-		name: "founding-earlier-roll", voters: 3, play: earlierRoll,
-		about: "answers to an earlier roll do not count in the present one",
+		name: "bootstrap-earlier-probe", voters: 3, play: earlierProbe,
+		about: "answers to an earlier probe do not count in the present one",
 	},
 	{
-		name: "founding-unequal-lists", voters: 3, play: unequalLists,
-		about:  "members with unequal lists found nothing until their lists agree",
-		source: "model check, founding 4",
+		name: "bootstrap-unequal-lists", voters: 3, play: unequalLists,
+		about:  "members with unequal lists bootstrap nothing until their lists agree",
+		source: "model check, bootstrap 4",
 	},
 	{
-		name: "misdelivered-roll-call", voters: 3, play: misdeliveredRollCall,
-		about:  "a member does not answer a roll call that was meant for another",
+		name: "misdelivered-probe", voters: 3, play: misdeliveredProbe,
+		about:  "a member does not answer a probe that was meant for another",
 		source: "etcd #17081",
 	},
 	{
@@ -88,7 +88,7 @@ var foundingScenarios = []scenario{
 	{
 		name: "earlier-life-of-a-disk", voters: 3, play: earlierLifeOfADisk,
 		about:  "a message for a disk that was lost is not for the one in its place",
-		source: "model check, founding 2",
+		source: "model check, bootstrap 2",
 	},
 }
 
@@ -100,24 +100,24 @@ func (d *director) unborn() bool {
 }
 
 func (n *node) belongsTo(cluster raft.ClusterID) bool {
-	return len(n.disk.log) > 0 && n.foundingOnDisk().Cluster == cluster
+	return len(n.disk.log) > 0 && n.bootstrapOnDisk().Cluster == cluster
 }
 
-func (n *node) foundingOnDisk() raft.Founding {
-	f, _ := raft.DecodeFounding(n.disk.log[0].entry.Data) // it was taken: it decodes
+func (n *node) bootstrapOnDisk() raft.Bootstrap {
+	f, _ := raft.DecodeBootstrap(n.disk.log[0].entry.Data) // it was taken: it decodes
 	return f
 }
 
 // holdsOne: entry 1 is durable here.
 func (n *node) holdsOne() bool { return len(n.disk.log) > 0 }
 
-func founding1(d *director) {
+func bootstrap1(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	first := d.hold(these(a), these(c), raft.FoundRequest{}).byThisLife()
+	first := d.hold(these(a), these(c), raft.BootstrapRequest{}).byThisLife()
 	d.start(a, b, c)
 	d.until("a holds entry 1", a.holdsOne)
 	d.always(5, "nobody has voted, since c does not hold it", d.unborn)
-	d.given("b holds entry 1, and c has answered the roll", b.holdsOne() && first.some())
+	d.given("b holds entry 1, and c has answered the probe", b.holdsOne() && first.some())
 	d.wipe(a, b)
 	d.start(a, b)
 	d.expect(20, "a, anew, leads", a.leads)
@@ -126,15 +126,15 @@ func founding1(d *director) {
 	d.check("c is in the new cluster", func() bool { return c.belongsTo(a.status.Cluster) })
 }
 
-func founding2(d *director) {
+func bootstrap2(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	old := d.hold(these(a), nil, raft.FoundRequest{}).byThisLife()
+	old := d.hold(these(a), nil, raft.BootstrapRequest{}).byThisLife()
 	d.start(a, b, c)
 	d.until("a holds entry 1", a.holdsOne)
 	d.always(5, "nobody has voted, since nobody else holds it", d.unborn)
-	d.given("b and c have answered the roll", len(old.kept) >= 2)
+	d.given("b and c have answered the probe", len(old.kept) >= 2)
 	d.wipe(a)
-	late := d.hold(these(a), these(c), raft.FoundRequest{}).byThisLife()
+	late := d.hold(these(a), these(c), raft.BootstrapRequest{}).byThisLife()
 	d.start(a)
 	d.until("b holds another entry 1", func() bool { return b.holdsOne() && late.some() })
 	for _, m := range old.taken() {
@@ -148,7 +148,7 @@ func founding2(d *director) {
 	d.written(a)
 }
 
-func founding3(d *director) {
+func bootstrap3(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	votes := d.hold(these(a), nil, raft.VoteRequest{})
 	d.start(a, b, c)
@@ -156,10 +156,10 @@ func founding3(d *director) {
 	cluster := a.status.Cluster
 	votes.forget()
 	d.crash(a)
-	rolls := d.record(these(a), nil, raft.RollCall{})
+	rolls := d.record(these(a), nil, raft.BootstrapProbe{})
 	d.start(a)
 	d.expect(20, "somebody leads", func() bool { return !d.nobodyLeads() })
-	d.check("a has not called the roll again, and the cluster is the same", func() bool {
+	d.check("a has not probed the members again, and the cluster is the same", func() bool {
 		return !rolls.some() && a.status.Cluster == cluster
 	})
 	d.wipe(c)
@@ -168,16 +168,16 @@ func founding3(d *director) {
 	d.always(3, "b stays in it", func() bool { return b.belongsTo(cluster) })
 }
 
-// Lists 123, 123, 123 and 34: c answers a, restarts with the other list, and founds with d.
-func founding4(d *director) {
+// Lists 123, 123, 123 and 34: c answers a, restarts with the other list, and bootstraps with d.
+func bootstrap4(d *director) {
 	n := d.c.nodes
 	a, b, c, dd := n[0], n[1], n[2], n[3]
 	abc := raft.NewConfiguration(slices.Clone(d.c.initial.Members[:3]))
 	cd := raft.NewConfiguration(slices.Clone(d.c.initial.Members[2:]))
 	a.initial, b.initial, c.initial, dd.initial = abc, abc, abc, cd
-	first := d.hold(these(a), these(c), raft.FoundRequest{})
+	first := d.hold(these(a), these(c), raft.BootstrapRequest{})
 	d.start(a, b, c)
-	d.until("a and b hold entry 1, and c has answered the roll", func() bool {
+	d.until("a and b hold entry 1, and c has answered the probe", func() bool {
 		return a.holdsOne() && b.holdsOne() && first.some()
 	})
 	d.crash(c)
@@ -192,12 +192,12 @@ func founding4(d *director) {
 	})
 }
 
-func founding5First(d *director) {
+func bootstrap5First(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	first := d.hold(these(a), these(b), raft.FoundRequest{})
+	first := d.hold(these(a), these(b), raft.BootstrapRequest{})
 	d.start(a, b)
-	d.until("a holds entry 1, and b has answered the roll", func() bool { return a.holdsOne() && first.some() })
-	cluster := a.foundingOnDisk().Cluster
+	d.until("a holds entry 1, and b has answered the probe", func() bool { return a.holdsOne() && first.some() })
+	cluster := a.bootstrapOnDisk().Cluster
 	d.wipe(b)
 	first.stop()
 	d.start(b)
@@ -209,13 +209,13 @@ func founding5First(d *director) {
 	d.written(a)
 }
 
-func founding5Second(d *director) {
+func bootstrap5Second(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	first := d.hold(these(a), these(b), raft.FoundRequest{}).byThisLife()
+	first := d.hold(these(a), these(b), raft.BootstrapRequest{}).byThisLife()
 	d.start(a, b)
 	d.until("a holds entry 1", a.holdsOne)
 	d.always(5, "a has not won, since b does not hold it", d.unborn)
-	d.given("b has answered the roll", first.some())
+	d.given("b has answered the probe", first.some())
 	d.wipe(a)
 	d.start(a)
 	d.expect(20, "a, anew, leads", a.leads)
@@ -224,32 +224,32 @@ func founding5Second(d *director) {
 	d.check("b is in the new cluster", func() bool { return b.belongsTo(a.status.Cluster) })
 }
 
-func founding6(d *director) {
+func bootstrap6(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
-	founds := d.record(these(a), these(b), raft.FoundRequest{})
-	d.found()
+	bootstraps := d.record(these(a), these(b), raft.BootstrapRequest{})
+	d.bootstrap()
 	cluster := a.status.Cluster
-	rolls := d.record(these(a), nil, raft.RollCall{})
+	rolls := d.record(these(a), nil, raft.BootstrapProbe{})
 	d.crash(a)
 	d.start(a)
 	d.expect(20, "one of them leads", func() bool { return a.leads() || b.leads() })
-	d.check("a has not called the roll again", func() bool { return !rolls.some() })
-	d.given("b was sent entry 1", founds.some())
-	d.forge(founds.taken()[0], func(m *raft.Message) {
-		r := m.Body.(raft.FoundRequest)
-		f, _ := raft.DecodeFounding(r.Entry.Data) // it was sent: it decodes
-		f.Roll.Counter += 9
+	d.check("a has not probed the members again", func() bool { return !rolls.some() })
+	d.given("b was sent entry 1", bootstraps.some())
+	d.forge(bootstraps.taken()[0], func(m *raft.Message) {
+		r := m.Body.(raft.BootstrapRequest)
+		f, _ := raft.DecodeBootstrap(r.Entry.Data) // it was sent: it decodes
+		f.Probe.Counter += 9
 		f.Cluster[0] ^= 0xff
-		r.Entry = raft.Entry{Index: 1, Kind: raft.EntryFounding, Time: r.Entry.Time, Data: f.Encode()}
+		r.Entry = raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Time: r.Entry.Time, Data: f.Encode()}
 		m.Cluster, m.Body = f.Cluster, r
 	})
 	d.wait(0.1)
 	d.check("b takes no other entry 1", func() bool { return b.belongsTo(cluster) && b.status.Cluster == cluster })
 }
 
-func founding7(d *director) {
+func bootstrap7(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	d.hold(these(a), these(c), raft.FoundRequest{})
+	d.hold(these(a), these(c), raft.BootstrapRequest{})
 	d.start(a, b, c)
 	d.until("a and b hold entry 1", func() bool { return a.holdsOne() && b.holdsOne() })
 	d.wipe(a)
@@ -266,12 +266,12 @@ func founding7(d *director) {
 	d.expect(20, "once all stores are emptied, a leads", a.leads)
 }
 
-// c has answered the roll, and a vote request of a broken founder arrives.
-func blankVotes(d *director) {
+// c has answered the probe, and a vote request of a broken bootstrapper arrives.
+func uninitializedVotes(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	first := d.hold(these(a), these(c), raft.FoundRequest{})
+	first := d.hold(these(a), these(c), raft.BootstrapRequest{})
 	d.start(a, b, c)
-	d.until("c has answered the roll", first.some)
+	d.until("c has answered the probe", first.some)
 	votes := d.record(these(c), nil, raft.VoteReply{})
 	d.forge(first.kept[0], func(m *raft.Message) {
 		m.Term, m.Body = 1, raft.VoteRequest{Last: raft.EntryID{Index: 1}}
@@ -283,7 +283,7 @@ func blankVotes(d *director) {
 
 func holdersWait(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	held := d.hold(these(b, c), these(a), raft.FoundReply{})
+	held := d.hold(these(b, c), these(a), raft.BootstrapReply{})
 	d.start(a, b, c)
 	d.until("all hold entry 1", func() bool { return len(held.kept) >= 2 })
 	d.crash(a)
@@ -293,19 +293,19 @@ func holdersWait(d *director) {
 	d.expect(20, "a leads", a.leads)
 }
 
-func earlierRoll(d *director) {
+func earlierProbe(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	old := d.hold(these(b, c), these(a), raft.RollReply{})
+	old := d.hold(these(b, c), these(a), raft.BootstrapProbeReply{})
 	d.start(a, b, c)
 	d.until("b and c have answered", func() bool { return len(old.kept) >= 2 })
 	old.stop()
 	d.crash(a)
 	d.wipe(c)
-	fresh := d.hold(these(b, c), these(a), raft.RollReply{})
+	fresh := d.hold(these(b, c), these(a), raft.BootstrapProbeReply{})
 	d.start(a, c)
 	d.until("they have answered again", func() bool { return len(fresh.kept) >= 2 })
 	old.release()
-	d.check("the old answers found nothing", func() bool { return a.last() == 0 })
+	d.check("the old answers bootstrap nothing", func() bool { return a.last() == 0 })
 	fresh.release()
 	d.expect(6, "a leads", a.leads)
 }
@@ -325,11 +325,11 @@ func unequalLists(d *director) {
 	d.expect(20, "a leads", a.leads)
 }
 
-func misdeliveredRollCall(d *director) {
+func misdeliveredProbe(d *director) {
 	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
-	calls := d.record(these(a), these(b), raft.RollCall{})
-	own := d.hold(these(a), these(c), raft.RollCall{})
-	answers := d.record(these(c), nil, raft.RollReply{})
+	calls := d.record(these(a), these(b), raft.BootstrapProbe{})
+	own := d.hold(these(a), these(c), raft.BootstrapProbe{})
+	answers := d.record(these(c), nil, raft.BootstrapProbeReply{})
 	d.start(a, b, c)
 	d.until("b is asked", calls.some)
 	m := calls.taken()[0]
@@ -345,7 +345,7 @@ func anotherCluster(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
 	beats := d.record(these(a), these(b), raft.Heartbeat{})
 	appends := d.record(these(a), these(b), raft.AppendRequest{})
-	d.found()
+	d.bootstrap()
 	d.until("a is heard", beats.some)
 	reigns := d.reignsOn(a)
 	for _, m := range append(beats.taken()[:1], appends.taken()...) {
@@ -371,7 +371,7 @@ func (d *director) heartbeat(from, to *node) (m messageUnderWay) {
 func earlierLifeOfADisk(d *director) {
 	a, c := d.c.nodes[0], d.c.nodes[2]
 	appends := d.record(these(a), these(c), raft.AppendRequest{})
-	d.found()
+	d.bootstrap()
 	d.written(a)
 	d.wipe(c)
 	d.start(c)
@@ -380,6 +380,6 @@ func earlierLifeOfADisk(d *director) {
 		d.arriveTogether(m)
 	}
 	d.wait(0.1)
-	d.check("c is blank", func() bool { return c.status.Blank && c.disk.hard == raft.HardState{} })
+	d.check("c is uninitialized", func() bool { return c.status.Uninitialized && c.disk.hard == raft.HardState{} })
 	d.written(a)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// What befalls the members but neither ends a process nor takes a message: clocks jump, and an operator
+// What happens to the members but neither ends a process nor takes a message: clocks jump, and an operator
 // changes priorities.
 
 // With the scaled times; see Times.lasting.

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFounding_SurvivesWipesBeforeTheFirstTerm empties disks of members other than the founder while
-// the cluster is being founded, beside loss, duplicates, reordering and crashes. Once the faults end
-// and nobody is in term 1 yet, the founding is redone and ends; where somebody is, at most one
+// TestBootstrap_SurvivesWipesBeforeTheFirstTerm empties disks of members other than the bootstrapper while
+// the cluster is being bootstrapped, beside loss, duplicates, reordering and crashes. Once the faults end
+// and nobody is in term 1 yet, the bootstrap is redone and ends; where somebody is, at most one
 // cluster has ever decided anything (the harness checks the content of every decided entry).
-func TestFounding_SurvivesWipesBeforeTheFirstTerm(t *testing.T) {
-	founded := 0
+func TestBootstrap_SurvivesWipesBeforeTheFirstTerm(t *testing.T) {
+	bootstrapped := 0
 	for seed := range uint64(seedsOfThisRun()) {
 		w := newWorld(t, seed, []NodeID{"a", "b", "c"}[:2+seed%2]...)
 		w.startAll()
@@ -31,11 +31,11 @@ func TestFounding_SurvivesWipesBeforeTheFirstTerm(t *testing.T) {
 		before := w.inTermZero()
 		w.run(10 * time.Second)
 		if before {
-			founded++
+			bootstrapped++
 			require.NotNil(t, w.leader(), "seed %d\n%s", seed, w)
 		}
 	}
-	require.NotZero(t, founded)
+	require.NotZero(t, bootstrapped)
 }
 
 // wipe empties the disk: another incarnation comes back.
@@ -78,10 +78,10 @@ func chaosTrace(t *testing.T, seed uint64) string {
 	return fmt.Sprintf("%d outputs, digest %x", outputs, digest.Sum(nil))
 }
 
-// TestFounding_WipesNeverMakeTwoClusters empties any disks at any time, the founder's too, but never the
+// TestBootstrap_WipesNeverMakeTwoClusters empties any disks at any time, the bootstrapper's too, but never the
 // last one that was not emptied. The cluster may stop for good; it never decides two things for one
 // index, and no second cluster ever decides anything.
-func TestFounding_WipesNeverMakeTwoClusters(t *testing.T) {
+func TestBootstrap_WipesNeverMakeTwoClusters(t *testing.T) {
 	for seed := range uint64(seedsOfThisRun()) {
 		w := newWorld(t, seed, []NodeID{"a", "b", "c", "d"}[:2+seed%3]...)
 		w.startAll()

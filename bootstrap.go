@@ -1,0 +1,396 @@
+package raft
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// bootstrapper is the state of the member that bootstraps the cluster, the voter of node.Config.Initial with the
+// lowest id, from its start until it campaigns:
+//
+//	calling ──all others are uninitialized, with our list──► holding ──all hold entry 1──► campaign in term 1
+//
+// The probe promises nothing, so that it may be called again as often as need be. Entry 1 becomes a
+// cluster only when every member holds it durably; so whoever has a term proves that all held it.
+type bootstrapper struct {
+	list     Configuration
+	probe    RPCID
+	replies  []probeAnswer // one for each other member, in the list's order
+	holding  bool          // entry 1 is written
+	resendAt Time
+	redoAt   Time // holding: when to probe the members again; 0 until entry 1 is durable here
+	redone   int  // how often that was
+}
+
+// probeAnswer is what is known of one member in the present probe.
+type probeAnswer struct {
+	id           NodeID
+	peer         Peer // as it answered
+	result       ProbeResult
+	bootstrapper Peer // ProbeInitialized
+	term         Term // ProbeInitialized
+	holds        bool // entry 1 is durable there
+}
+
+// redoTimeouts is how many election timeouts a bootstrapper that holds entry 1 waits for the others to hold it
+// before it probes the members again: one of them may have been emptied. It doubles with each time, since
+// their disks may only be slow.
+const redoTimeouts = 10
+
+// startBootstrap makes this member a bootstrapper if it is to be one: the first of the list, while its
+// durable term is 0.
+func (c *Core) startBootstrap() {
+	list := c.bootstrapList()
+	if c.hard.Term > 0 || !isBootstrapper(list, c.self.ID) {
+		return
+	}
+	if f := c.log.Bootstrap; f != nil && f.Bootstrapper != c.self {
+		return
+	}
+	c.bootstrapper = &bootstrapper{list: list}
+	c.probeMembers()
+}
+
+// isBootstrapper reports whether this member is the one that probes the members of the list.
+func isBootstrapper(list Configuration, id NodeID) bool {
+	voters := list.Voters()
+	return len(voters) > 0 && voters[0].ID == id
+}
+
+// bootstrapList is the list of node.Config.Initial, or, once it was dropped, the one that entry 1 names.
+func (c *Core) bootstrapList() Configuration {
+	if len(c.cfg.Initial.Members) > 0 || c.log.Bootstrap == nil {
+		return c.cfg.Initial
+	}
+	members := make([]Member, 0, len(c.config().Members))
+	for _, m := range c.config().Members {
+		m.Incarnation = 0
+		members = append(members, m)
+	}
+	return NewConfiguration(members)
+}
+
+// probeMembers begins a probe: answers to an earlier one do not count.
+func (c *Core) probeMembers() {
+	f := c.bootstrapper
+	f.probe, f.holding = c.nextID(), false
+	f.replies = nil
+	for _, m := range f.list.Members {
+		if m.ID != c.self.ID {
+			f.replies = append(f.replies, probeAnswer{id: m.ID})
+		}
+	}
+	c.trace(TraceEvent{Kind: TraceBootstrapProbe})
+	c.resendBootstrap()
+	c.bootstrap()
+}
+
+// resendBootstrap asks everyone who has not answered what the bootstrap waits for.
+func (c *Core) resendBootstrap() {
+	for i := range c.bootstrapper.replies {
+		c.sendBootstrap(&c.bootstrapper.replies[i])
+	}
+	c.bootstrapper.resendAt = c.now.Mono + c.electionTimeout()
+}
+
+func (c *Core) sendBootstrap(a *probeAnswer) {
+	f := c.bootstrapper
+	switch {
+	case !f.holding && a.result != ProbeUninitialized:
+		c.send(Peer{ID: a.id}, BootstrapProbe{ID: f.probe, List: f.list})
+	case f.holding && !a.holds && c.disk.persisted >= 1:
+		c.send(a.peer, BootstrapRequest{Entry: c.bootstrapEntry()})
+	}
+}
+
+// wakeAt is when to ask again, or to probe the members again.
+func (f *bootstrapper) wakeAt() Time {
+	if f.holding && f.redoAt > 0 {
+		return min(f.resendAt, f.redoAt)
+	}
+	return f.resendAt
+}
+
+func (c *Core) onBootstrapperDeadline() {
+	f := c.bootstrapper
+	switch {
+	case f.holding && f.redoAt > 0 && c.now.Mono >= f.redoAt:
+		f.redone++
+		c.probeMembers()
+	case c.now.Mono >= f.resendAt:
+		c.resendBootstrap()
+	}
+}
+
+// onBootstrapperPeerUp asks a member again that has just come up; one that came back as another
+// incarnation while it was to hold entry 1 makes the bootstrapper probe the members again.
+func (c *Core) onBootstrapperPeerUp(e PeerUp) {
+	if c.bootstrapper == nil {
+		return
+	}
+	a := c.bootstrapper.reply(e.ID)
+	if a == nil {
+		return
+	}
+	if another := a.result != 0 && a.peer.Incarnation != e.Incarnation; another && c.bootstrapper.holding {
+		c.probeMembers()
+		return
+	} else if another {
+		*a = probeAnswer{id: a.id}
+	}
+	c.sendBootstrap(a)
+}
+
+func (f *bootstrapper) reply(id NodeID) *probeAnswer {
+	for i := range f.replies {
+		if f.replies[i].id == id {
+			return &f.replies[i]
+		}
+	}
+	return nil
+}
+
+// onBootstrapProbe answers who this member is. The answer promises nothing.
+func (c *Core) onBootstrapProbe(from Peer, r BootstrapProbe) {
+	if !isBootstrapper(r.List, from.ID) {
+		c.trace(TraceEvent{Kind: TraceRefused, Peer: from.ID, Text: "only the first voter of the list probes the members"})
+		return
+	}
+	reply := BootstrapProbeReply{ID: r.ID, Result: ProbeInitialized, List: c.bootstrapList(), Wall: c.now.Wall}
+	switch {
+	case c.mayRedo(from, r.ID), c.uninitialized() && len(reply.List.Members) > 0:
+		reply.Result = ProbeUninitialized
+		if !reply.List.SameList(r.List) {
+			reply.Result = ProbeListDiffers
+		}
+	case c.uninitialized():
+		reply.Result = ProbeNoInitial
+	case c.log.Bootstrap != nil:
+		reply.Bootstrapper = c.log.Bootstrap.Bootstrapper
+	}
+	c.trace(TraceEvent{Kind: TraceBootstrapProbeReply, Peer: from.ID, Text: reply.Result.String()})
+	c.send(from, reply)
+}
+
+// mayRedo: a holder at term 0 answers the same bootstrapper incarnation as if it were uninitialized, and takes its
+// bootstrap with a higher probe. From the first campaign on, never again.
+func (c *Core) mayRedo(bootstrapper Peer, probe RPCID) bool {
+	f := c.log.Bootstrap
+	return f != nil && c.hard == HardState{} && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)
+}
+
+func (c *Core) onBootstrapProbeReply(m Message, r BootstrapProbeReply) {
+	f := c.bootstrapper
+	if f == nil || f.holding || r.ID != f.probe {
+		return
+	}
+	a := f.reply(m.From.ID)
+	if a == nil {
+		return
+	}
+	if r.Result == ProbeUninitialized && !r.List.SameList(f.list) {
+		c.refuse(m, "it claims to have our list and shows another")
+		return
+	}
+	c.hearClock(m.From.ID, r.Wall)
+	*a = probeAnswer{id: a.id, peer: m.From, result: r.Result, bootstrapper: r.Bootstrapper, term: m.Term}
+	c.bootstrap()
+}
+
+// bootstrap writes entry 1 once every other member has answered that it is uninitialized and has the same list.
+func (c *Core) bootstrap() {
+	f := c.bootstrapper
+	for _, a := range f.replies {
+		if a.result != ProbeUninitialized {
+			return
+		}
+	}
+	members := make([]Member, 0, len(f.list.Members))
+	for _, m := range f.list.Members {
+		m.Incarnation = c.self.Incarnation
+		if a := f.reply(m.ID); a != nil {
+			m.Incarnation = a.peer.Incarnation
+		}
+		members = append(members, m)
+	}
+	bootstrap := Bootstrap{
+		Cluster: c.freshCluster(), Bootstrapper: c.self, Probe: f.probe, Configuration: NewConfiguration(members),
+	}
+	f.holding, f.redoAt = true, 0
+	c.adoptBootstrap(bootstrap.Bootstrapper, Entry{
+		Index: 1, Kind: EntryBootstrap, Time: c.stampNow(), Data: bootstrap.Encode(),
+	})
+}
+
+// freshCluster returns a cluster id that no earlier bootstrap used: random by start, and by probe.
+func (c *Core) freshCluster() ClusterID {
+	id := c.cfg.NewCluster
+	last := binary.LittleEndian.Uint64(id[8:])
+	binary.LittleEndian.PutUint64(id[8:], last^c.bootstrapper.probe.Counter)
+	return id
+}
+
+// adoptBootstrap makes entry 1 the whole log.
+func (c *Core) adoptBootstrap(bootstrapper Peer, e Entry) {
+	assert(c.hard == HardState{} && c.log.commit == 0, "a cluster is bootstrapped before its first term")
+	if c.log.Last.Index > 0 {
+		c.truncate(0)
+	}
+	c.appendEntries([]Entry{e})
+	c.trace(TraceEvent{Kind: TraceBootstrapped, Peer: bootstrapper.ID, ID: e.ID()})
+}
+
+// bootstrapEntry is entry 1 again, for a member that has not acknowledged it.
+func (c *Core) bootstrapEntry() Entry {
+	return Entry{Index: 1, Kind: EntryBootstrap, Time: c.log.LastTime, Data: c.log.Bootstrap.Encode()}
+}
+
+// onBootstrapPersisted sends entry 1 to all once it is durable here.
+func (c *Core) onBootstrapPersisted() {
+	if f := c.bootstrapper; f != nil && f.holding && c.disk.persisted >= 1 {
+		if f.redoAt == 0 {
+			f.redoAt = c.now.Mono + redoTimeouts*c.electionTimeout()<<min(f.redone, doublingsMax)
+		}
+		c.resendBootstrap()
+		c.checkHeld()
+	}
+}
+
+// onFoundRequest makes entry 1 durable before it is acknowledged.
+func (c *Core) onFoundRequest(m Message, r BootstrapRequest) {
+	if later, ok := ofLaterRelease([]Entry{r.Entry}); ok {
+		c.trace(TraceEvent{Kind: TraceLaterVersion, Peer: m.From.ID, ID: later.ID()})
+		return
+	}
+	f, err := DecodeBootstrap(r.Entry.Data)
+	if err != nil || r.Entry.ID() != (EntryID{0, 1}) || r.Entry.Kind != EntryBootstrap || f.Bootstrapper != m.From || f.Cluster != m.Cluster ||
+		!isBootstrapper(f.Configuration, m.From.ID) {
+		c.refuse(m, "its entry 1 is no bootstrap by its sender")
+		return
+	}
+	if self, ok := f.Configuration.Member(c.self.ID); !ok || self.Peer() != c.self {
+		c.refuse(m, "its bootstrap names this member with another incarnation")
+		return
+	}
+	held := c.log.Bootstrap != nil && c.log.Bootstrap.Bootstrapper == f.Bootstrapper && c.log.Bootstrap.Probe == f.Probe
+	switch {
+	case held && c.hard == HardState{}:
+	case c.uninitialized() && c.cfg.Initial.SameList(f.Configuration), c.mayRedo(m.From, f.Probe):
+		c.adoptBootstrap(f.Bootstrapper, r.Entry)
+	default:
+		c.refuse(m, "this member is initialized, or has another list")
+		return
+	}
+	c.promiseLog(m.From, BootstrapReply{ID: f.Probe}, 1)
+}
+
+func (c *Core) onFoundReply(from Peer, r BootstrapReply) {
+	f := c.bootstrapper
+	if f == nil || !f.holding || r.ID != f.probe {
+		return
+	}
+	if a := f.reply(from.ID); a != nil && a.peer == from {
+		a.holds = true
+	}
+	c.checkHeld()
+}
+
+// checkHeld campaigns, in term 1, only when all hold entry 1.
+func (c *Core) checkHeld() {
+	for _, a := range c.bootstrapper.replies {
+		if !a.holds {
+			return
+		}
+	}
+	if c.disk.persisted < 1 {
+		return
+	}
+	if m, ok := c.config().Member(c.self.ID); ok && m.Kind == Voter {
+		c.campaign(false)
+	}
+}
+
+// missing says what a bootstrap waits for, one sentence a member.
+func (f *bootstrapper) missing() []string {
+	if f == nil {
+		return nil
+	}
+	var missing []string
+	allAtZero := true
+	for _, a := range f.replies {
+		allAtZero = allAtZero && a.result == ProbeInitialized && a.term == 0
+		if s := f.lacks(a); s != "" {
+			missing = append(missing, s)
+		}
+	}
+	if allAtZero && len(f.replies) > 0 {
+		missing = append(missing, "nothing was ever committed: empty all stores and start again")
+	}
+	return missing
+}
+
+func (f *bootstrapper) lacks(a probeAnswer) string {
+	switch {
+	case f.holding && !a.holds:
+		return fmt.Sprintf("%s has not yet stored the bootstrap entry", a.id)
+	case f.holding:
+		return ""
+	case a.result == 0:
+		return fmt.Sprintf("%s has not answered the probe", a.id)
+	case a.result == ProbeListDiffers:
+		return fmt.Sprintf("%s was started with another list of initial members", a.id)
+	case a.result == ProbeNoInitial:
+		return fmt.Sprintf("%s was started without a list of initial members", a.id)
+	case a.result == ProbeInitialized:
+		return fmt.Sprintf("%s already belongs to a cluster, bootstrapped by %s (incarnation %v), in term %d",
+			a.id, a.bootstrapper.ID, a.bootstrapper.Incarnation, a.term)
+	}
+	return ""
+}
+
+// Initialize makes the member of an uninitialized store one of a cluster whose members are known beforehand, in place of
+// the bootstrap that node.Config.Initial begins: for tests, and for whoever creates many groups and knows all
+// members of each. It changes s to what a Load would return afterwards. Make the write that it returns durable
+// before NewCore gets s. The member begins in term 1, in which nobody leads.
+//
+// It is safe exactly if
+//   - every member of the configuration does it, with the same cluster id and the same configuration, the
+//     incarnations included. The store was loaded with this member's: see Identity.Fresh;
+//   - the cluster id and the incarnations were drawn at random for this cluster, and no other ever had them;
+//   - a member never does it again once its core has run. An emptied disk has forgotten votes and entries that
+//     others count on, and the same incarnation would count on. Such a member is lost, like its disk.
+//
+// If the process ends in between, do it again: a store that has a part of the write gets all of it, and one that
+// belongs to this cluster already stays as it is, with nothing to write. Any other store that is initialized is
+// refused with ErrInitialized, and a bad argument with a *ConfigError.
+func (s *Stored) Initialize(id NodeID, cluster ClusterID, c Configuration) (StorageWrite, error) {
+	hard := HardState{Term: 1}
+	if s.Mark != nil {
+		return StorageWrite{}, s.Mark.Err()
+	}
+	if s.Log.Bootstrap != nil && s.Log.Bootstrap.Cluster == cluster {
+		return StorageWrite{}, nil
+	}
+	if s.Log.Last != (EntryID{}) || s.Hard != hard && s.Hard != (HardState{}) {
+		return StorageWrite{}, fmt.Errorf("%w: its term is %d, its last entry %v", ErrInitialized, s.Hard.Term, s.Log.Last)
+	}
+	f := Bootstrap{Cluster: cluster, Configuration: NewConfiguration(c.Members)}
+	if voters := f.Configuration.Voters(); len(voters) > 0 {
+		f.Bootstrapper = voters[0].Peer()
+	}
+	e := Entry{Index: 1, Kind: EntryBootstrap, Data: f.Encode()}
+	if _, err := DecodeBootstrap(e.Data); err != nil {
+		return StorageWrite{}, &ConfigError{"Configuration", err}
+	}
+	if self, _ := f.Configuration.Member(id); self.Peer() != (Peer{id, s.Incarnation}) {
+		return StorageWrite{}, &ConfigError{"Configuration", fmt.Errorf(
+			"it names member %q with incarnation %v, and the store has %v: load an uninitialized store with the one that the configuration names, as Identity.Fresh",
+			id, self.Incarnation, s.Incarnation)}
+	}
+	e.Seal()
+	if err := s.Log.Observe(e); err != nil {
+		return StorageWrite{}, err
+	}
+	s.Hard = hard
+	return StorageWrite{Hard: &hard, Log: &LogWrite{Entries: []Entry{e}}}, nil
+}

@@ -1,0 +1,142 @@
+package zoo
+
+// bootstrap: how a cluster is born, and what an emptied disk may do. The numbers name the schedules that the
+// model checks of the design found.
+var bootstrap = []Mutant{
+	{
+		ID: "F01", Rule: "an uninitialized member does not vote", Bug: "it does",
+		Edits:  []Edit{value("envelope.go", `c.uninitialized() && !isAppend`, `false`)},
+		Expect: "N7, G3", Seen: "model check, bootstrap 1", Profiles: []string{"bootstrap", "swarm", "disk"},
+		Test: &Test{".", "TestBootstrap"},
+	},
+	{
+		ID: "F02", Before: true, Rule: "a bootstrapper campaigns once all hold entry 1", Bug: "once it holds it itself",
+		Edits:  []Edit{before("bootstrap.go", checkHeldAnchor, `c.bootstrapper.replies = nil`)},
+		Expect: "G16, L1", Seen: "model check, bootstrap 2 and 5", Profiles: []string{"bootstrap", "swarm", "disk"},
+	},
+	{
+		ID: "F03", Before: true, Rule: "F01 and F02", Bug: "both",
+		Edits: []Edit{
+			value("envelope.go", `c.uninitialized() && !isAppend`, `false`),
+			before("bootstrap.go", checkHeldAnchor, `c.bootstrapper.replies = nil`),
+		},
+		Expect: "G16, G2", Seen: "model check, bootstrap 1", Profiles: []string{"bootstrap", "swarm", "disk"}, MustKill: true,
+	},
+	{
+		ID: "F04", Rule: "a bootstrap is not redone after a campaign", Bug: "a bootstrapper that restarts probes the members again",
+		Edits:  []Edit{value("bootstrap.go", `c.hard.Term > 0 || !isBootstrapper(list, c.self.ID)`, `!isBootstrapper(list, c.self.ID)`)},
+		Expect: "N8, G4", Seen: "model check, bootstrap 3", MustKill: true, Profiles: []string{"bootstrap", "swarm", "disk"},
+	},
+	{
+		ID: "F05", Before: true, Rule: "all initial members have the same list", Bug: "whoever has a list joins",
+		Edits: []Edit{
+			value("bootstrap.go", `!reply.List.SameList(r.List)`, `false`),
+			value("bootstrap.go", `r.Result == ProbeUninitialized && !r.List.SameList(f.list)`, `false`),
+			value("bootstrap.go", `c.uninitialized() && c.cfg.Initial.SameList(f.Configuration)`, `c.uninitialized()`),
+		},
+		Expect: "G16, G4", Seen: "model check, bootstrap 4", Profiles: []string{"bootstrap"},
+		Test: &Test{".", "Found|Scenario"},
+	},
+	{
+		ID: "F06", Rule: "only a member of term 0 takes a redone bootstrap", Bug: "one that has voted does, too",
+		Edits: []Edit{
+			value("bootstrap.go", `f != nil && c.hard == HardState{} && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)`,
+				`f != nil && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)`),
+		},
+		Expect: "G4, L1", Seen: "model check, bootstrap 6",
+		Test: &Test{".", "Found|Scenario"},
+	},
+	{
+		ID: "F07", Rule: "F04 and F06", Bug: "both: a bootstrap is redone on both sides although there was a term",
+		Edits: []Edit{
+			value("bootstrap.go", `c.hard.Term > 0 || !isBootstrapper(list, c.self.ID)`, `!isBootstrapper(list, c.self.ID)`),
+			value("bootstrap.go", `f != nil && c.hard == HardState{} && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)`,
+				`f != nil && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)`),
+		},
+		Expect: "N8, G4", Seen: "model check, bootstrap 3 and 6", Profiles: []string{"bootstrap", "swarm", "disk"}, MustKill: true,
+	},
+	{
+		ID: "F10", Before: true, Rule: "nobody at term 0 campaigns by itself", Bug: "whoever holds entry 1 does",
+		Edits: []Edit{
+			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`),
+			value("envelope.go", `m.Term == 0 && !ok`, `false`),
+		},
+		Expect: "G16, L1", Seen: "model check, bootstrap", Profiles: []string{"bootstrap"}, MustKill: true,
+	},
+	{
+		ID: "F11", Before: true, Rule: "answers to an earlier probe do not count", Bug: "they do",
+		Edits:  []Edit{value("bootstrap.go", `f == nil || f.holding || r.ID != f.probe`, `f == nil || f.holding`)},
+		Expect: "G16, L1", Profiles: []string{"bootstrap", "swarm", "disk"},
+		Test: &Test{".", "TestBootstrap"},
+	},
+	{
+		ID: "F12", Rule: "a bootstrap is durable before it is acknowledged", Bug: "the reply leaves before the write",
+		Edits: []Edit{before("output.go", releaseAnchor,
+			`if _, ok := o.message.Body.(BootstrapReply); ok { durable = true }`)},
+		Expect: "N6", MustKill: true, Profiles: []string{"bootstrap", "swarm", "disk"},
+	},
+	{
+		ID: "F13", Rule: "a bootstrapper sends entry 1 once it is durable", Bug: "at once",
+		Edits:  []Edit{value("bootstrap.go", `f.holding && !a.holds && c.disk.persisted >= 1`, `f.holding && !a.holds`)},
+		Expect: "L1", Profiles: []string{"bootstrap", "swarm", "disk"},
+		Alive: "a bootstrapper that lost entry 1 probes the members again, and who holds it at term 0 takes the new one: the rule saves a round, no more",
+	},
+	{
+		ID: "F14", Rule: "who holds entry 1 is told by incarnation", Bug: "by id",
+		Edits:  []Edit{value("bootstrap.go", `a != nil && a.peer == from`, `a != nil`)},
+		Expect: "L1", Profiles: []string{"bootstrap", "swarm", "disk"},
+		Alive: "only the incarnation that answered the probe is sent entry 1, so that no other can acknowledge it: the check guards against what is impossible today",
+	},
+	{
+		ID: "F15", Rule: "all are asked before a cluster is bootstrapped", Bug: "a majority is enough",
+		Edits: []Edit{before("bootstrap.go", bootstrapAnchor, `
+			uninitialized := 1
+			for _, a := range f.replies { if a.result == ProbeUninitialized { uninitialized++ } }
+			if uninitialized >= majority(len(f.list.Members)) {
+				for i := range f.replies { f.replies[i].result = ProbeUninitialized }
+			}`)},
+		Expect: "G16, L1", MustKill: true, Profiles: []string{"bootstrap", "swarm", "disk"},
+	},
+	{
+		ID: "F16", Before: true, Rule: "a redone bootstrap has a cluster id of its own", Bug: "it has the same one",
+		Edits:  []Edit{value("bootstrap.go", `last^c.bootstrapper.probe.Counter`, `last`)},
+		Expect: "G16, G2", Profiles: []string{"bootstrap", "swarm", "disk"},
+		Test: &Test{".", "TestBootstrap"},
+	},
+	{
+		ID: "D14", Rule: "a wiped disk is another member", Bug: "it answers and counts as the one it was",
+		Edits: []Edit{
+			value("envelope.go", wrongIncarnation, `false`),
+			value("envelope.go", `c.uninitialized() && !isAppend`, `false`),
+			value("quorum.go", `slices.Contains(peers, m.Peer())`,
+				`slices.ContainsFunc(peers, func(p Peer) bool { return p.ID == m.ID })`),
+			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && c.hard.Term > 0`),
+			value("leader.go", `l.peers[i].peer == p`, `l.peers[i].peer.ID == p.ID`),
+		},
+		Expect: "N7, G8, G3", Seen: "rethinkdb #5289; etcd #3504; dragonboat #256", MustKill: true,
+		Profiles: []string{"disk", "swarm"},
+	},
+	{
+		ID: "X01", Before: true, Rule: "another cluster's messages are refused", Bug: "they are taken",
+		Edits:  []Edit{value("envelope.go", `"it is of another cluster"`, `""`)},
+		Expect: "N19, G14", Seen: "etcd #17081; model check, bootstrap", MustKill: true,
+	},
+	{
+		ID: "X03", Rule: "a message for an earlier life of the disk is refused", Bug: "it is taken",
+		Edits:  []Edit{value("envelope.go", wrongIncarnation, `false`)},
+		Expect: "N19, G14", Profiles: []string{"disk", "swarm"}, MustKill: true,
+	},
+	{
+		ID: "X08", Before: true, Rule: "a misdelivered message is refused", Bug: "it is taken",
+		Edits:  []Edit{value("envelope.go", `m.To.ID != c.self.ID || m.From.ID == c.self.ID`, `m.From.ID == c.self.ID`)},
+		Expect: "N19", Seen: "etcd #17081", Profiles: []string{"bootstrap", "swarm"},
+		Test: &Test{".", "Hostile|Refus|Misaddressed"},
+	},
+}
+
+const (
+	checkHeldAnchor   = "for _, a := range c.bootstrapper.replies {\n\t\tif !a.holds {"
+	bootstrapAnchor   = "for _, a := range f.replies {\n\t\tif a.result != ProbeUninitialized {"
+	mayCampaignAnchor = `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation && c.hard.Term > 0`
+	wrongIncarnation  = `m.To.Incarnation != c.self.Incarnation && !(probe && m.To.Incarnation == 0)`
+)
