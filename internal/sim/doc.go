@@ -1,5 +1,5 @@
 // Package sim is a kernel for simulations that one seed replays: virtual time, random streams, a network,
-// clocks, processes and disks that misbehave as real ones do. It knows nothing of what is simulated.
+// clocks and processes that misbehave as real ones do. It knows nothing of what is simulated.
 //
 // One goroutine runs a simulation:
 //
@@ -8,7 +8,6 @@
 //	Network  delivers, loses, doubles, delays, reorders, misdelivers and corrupts; Links are its cuts
 //	Clock    one machine's clock: it drifts, and stops while the machine is suspended
 //	Outage   what happens to processes: crashes, power cuts, crash loops, pauses, slowness
-//	Disk     files and directories that keep only what was synced, and not always that
 //
 // No decision depends on a map's order, a clock, a float or a pointer.
 package sim
