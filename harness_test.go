@@ -25,9 +25,8 @@ type TestLog interface {
 	Deliver(waiting []Message, bytesMax int, send func(Message), drop func(Message, error))
 }
 
-// world is a cluster of cores with simulated disks and a simulated network, driven by hand or at
-// random. Time is virtual. A write becomes durable when persist is called; a message arrives when
-// deliver is.
+// world is a cluster of cores with simulated disks and a simulated network, driven by hand.
+// Time is virtual. A write becomes durable when persist is called; a message arrives when deliver is.
 type world struct {
 	t       testing.TB
 	now     Time
@@ -40,8 +39,8 @@ type world struct {
 	leaders map[Term]NodeID   // Election Safety
 	decided map[Index]EntryID // State Machine Safety
 	payload map[Index]string  // of what is decided
-	ledger  ledger
-	sent    map[string]int // messages that left, by the type of their body
+	request RequestID         // the last one
+	sent    map[string]int    // messages that left, by the type of their body
 	tweak   func(*CoreConfig)
 	trace   func(NodeID, Output) // nil, or sees every output
 }
@@ -59,9 +58,7 @@ type member struct {
 	applied Index
 	answers map[RequestID]Answer
 	events  []TraceEvent
-	config  *Configuration
 	lives   int
-	issued  Seq // the last write
 }
 
 // simDisk is what survives a crash.
@@ -77,7 +74,7 @@ func newWorld(t testing.TB, seed uint64, ids ...NodeID) *world {
 	w := &world{
 		t: t, now: 1, rng: rand.New(rand.NewPCG(seed, 1)), members: map[NodeID]*member{}, cut: map[[2]NodeID]bool{},
 		leaders: map[Term]NodeID{}, decided: map[Index]EntryID{}, payload: map[Index]string{},
-		ledger: ledger{requests: map[RequestID]*askedFor{}}, sent: map[string]int{}, order: ids,
+		sent: map[string]int{}, order: ids,
 	}
 	for _, id := range ids {
 		w.initial = append(w.initial, Member{ID: id, Address: string(id) + ":1"})
@@ -145,18 +142,13 @@ func (m *member) process(out Output) {
 			m.log.Write(l)
 		}
 		m.queue = append(m.queue, out.Write)
-		m.issued = out.Write.Seq
 	}
 	w.post(m, out.Send)
-	if out.Config != nil {
-		m.config = out.Config
-	}
 	if out.Apply.Index > 0 {
 		m.apply(out.Apply)
 	}
 	for _, a := range out.Answers {
 		m.answers[a.RequestID] = a
-		w.ledger.answered(w.t, a)
 	}
 	m.events = append(m.events, out.Trace...)
 	m.wakeAt = out.WakeAt
@@ -363,21 +355,19 @@ func (w *world) leader() *member {
 }
 
 func (m *member) propose(data string) RequestID {
-	t := m.w.ledger.open(m, proposal)
-	m.step(Proposed{[]Proposal{{RequestID: t, Kind: EntryCommand, Data: []byte(data)}}})
-	return t
+	m.w.request++
+	m.step(Proposed{[]Proposal{{RequestID: m.w.request, Kind: EntryCommand, Data: []byte(data)}}})
+	return m.w.request
 }
 
-func (m *member) read() RequestID {
-	t := m.w.ledger.open(m, reading)
-	m.step(ReadRequested{t})
-	return t
+func (m *member) read() {
+	m.w.request++
+	m.step(ReadRequested{m.w.request})
 }
 
-func (m *member) transfer(to NodeID) RequestID {
-	t := m.w.ledger.open(m, handing)
-	m.step(TransferRequested{RequestID: t, To: to})
-	return t
+func (m *member) transfer(to NodeID) {
+	m.w.request++
+	m.step(TransferRequested{RequestID: m.w.request, To: to})
 }
 
 func (w *world) String() string {

@@ -23,11 +23,9 @@ import (
 //	members 3 [entries=1]            the members 1 to 3, with empty disks, not started; entries=1: appends
 //	                                 carry one entry each
 //	disk 2 term=3 vote=1 log=(1,1,3) what is on a disk: from index 2 on, one entry for each term
-//	list 2 (1,2)                     the list of initial members that 2 was configured with
-//	start [2]  crash 2 [keep=1]      keep: how many of the writes under way become durable
-//	wipe 2                           its disk is emptied, and it starts
+//	start [2]  crash 2               a crash loses the writes under way
 //	tear 2                           of its next write, term and vote become durable, and it crashes
-//	bootstrap                            start all; let them bootstrap the cluster and elect 1
+//	bootstrap                        start all; let them bootstrap the cluster and elect 1
 //	timeout 2                        its election timeout runs out now
 //	pass 200ms                       time goes by, and nobody's timer fires
 //	run 500ms                        time goes by, and everything happens that is due
@@ -35,10 +33,10 @@ import (
 //	settle  settle messages          deliver and persist until nothing is left; with what is delivered
 //	deliver 1->2 [append]            one message, or the first of this kind
 //	hold 1->2 [append]  free         keep messages on their way; let them go
-//	drop 1->2 [append]  double …     lose such messages; let them arrive twice
+//	drop 1->2 [append]               lose such messages
 //	slow 2  fast 2  persist 2 [1]    its disk makes writes durable only when told
-//	propose 1 x [4]  read 2  transfer 1 [to=2]  close 1
-//	peer-lost 1 2  peer-up 1 2       what the transport tells 1 about 2
+//	propose 1 x [4]  read 2
+//	peer-lost 1 2                    what the transport tells 1 about 2
 //	show-logs  show-state  show-progress 1  show-wire  mute  unmute
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
@@ -46,7 +44,7 @@ func TestScenarios(t *testing.T) {
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			s := &scenario{t: t, slow: map[NodeID]bool{}, lists: map[NodeID][]Member{}}
+			s := &scenario{t: t, slow: map[NodeID]bool{}}
 			lines := 0
 			datadriven.RunTest(t, file, func(_ *testing.T, d *datadriven.TestData) string {
 				s.play(d.Cmd, d.CmdArgs)
@@ -74,7 +72,6 @@ type scenario struct {
 	t       *testing.T
 	w       *world
 	slow    map[NodeID]bool
-	lists   map[NodeID][]Member
 	held    []Message
 	holding [][3]string // from, to, kind
 	out     strings.Builder

@@ -12,13 +12,6 @@ import (
 var verbs = map[string]func(s *scenario, a scenarioArgs){
 	"members": func(s *scenario, a scenarioArgs) { s.begin(a.number(a.word(0), 3), a.value("entries", 0)) },
 	"disk":    func(s *scenario, a scenarioArgs) { s.prepare(a) },
-	"list": func(s *scenario, a scenarioArgs) {
-		var list []Member
-		for _, id := range a.args[1:] {
-			list = append(list, Member{ID: NodeID(id.Key), Address: id.Key + ":1"})
-		}
-		s.lists[a.member(0).id] = list
-	},
 	"start": func(_ *scenario, a scenarioArgs) {
 		for _, m := range a.members() {
 			m.start()
@@ -29,9 +22,8 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 		s.run(100 * time.Millisecond)
 		require.EqualValues(s.t, "1", s.w.leader().id)
 	},
-	"crash": func(_ *scenario, a scenarioArgs) { a.member(0).crashKeeping(a.value("keep", 0), -1) },
-	"tear":  func(_ *scenario, a scenarioArgs) { a.member(0).crashKeeping(1, 0) },
-	"wipe":  func(_ *scenario, a scenarioArgs) { a.member(0).wipe() },
+	"crash": func(_ *scenario, a scenarioArgs) { a.member(0).queue, a.member(0).core = nil, nil },
+	"tear":  func(_ *scenario, a scenarioArgs) { a.member(0).tear() },
 
 	"timeout": func(_ *scenario, a scenarioArgs) { a.member(0).timeout() },
 	"pass":    func(s *scenario, a scenarioArgs) { s.w.now += Time(a.duration()) },
@@ -55,13 +47,6 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 		s.w.wire, s.held = slices.DeleteFunc(s.w.wire, lost), slices.DeleteFunc(s.held, lost)
 		require.Less(s.t, len(s.w.wire)+len(s.held), before, "nothing to drop")
 	},
-	"double": func(s *scenario, a scenarioArgs) {
-		for _, m := range slices.Clone(s.w.wire) {
-			if matches(m, a.way()) {
-				s.w.wire = append(s.w.wire, m)
-			}
-		}
-	},
 	"slow":    func(s *scenario, a scenarioArgs) { s.slow[a.member(0).id] = true },
 	"fast":    func(s *scenario, a scenarioArgs) { s.slow[a.member(0).id] = false },
 	"persist": func(_ *scenario, a scenarioArgs) { a.member(0).persist(a.number(a.word(1), 1000)) },
@@ -71,20 +56,8 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 			a.member(0).propose(a.word(1))
 		}
 	},
-	"read": func(_ *scenario, a scenarioArgs) { a.member(0).read() },
-	"transfer": func(_ *scenario, a scenarioArgs) {
-		to := ""
-		if v := a.values("to"); len(v) == 1 {
-			to = v[0]
-		}
-		a.member(0).transfer(NodeID(to))
-	},
-	"close":     func(_ *scenario, a scenarioArgs) { a.member(0).step(Closing{}) },
+	"read":      func(_ *scenario, a scenarioArgs) { a.member(0).read() },
 	"peer-lost": func(_ *scenario, a scenarioArgs) { a.member(0).step(PeerLost{ID: a.member(1).id}) },
-	"peer-up": func(_ *scenario, a scenarioArgs) {
-		m := a.member(1)
-		a.member(0).step(PeerUp{ID: m.id, Incarnation: m.disk.incarnation, StartCount: m.disk.startCount})
-	},
 
 	"show-logs":     func(s *scenario, _ scenarioArgs) { s.showLogs() },
 	"show-state":    func(s *scenario, _ scenarioArgs) { s.showState() },
@@ -101,7 +74,6 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 // begin makes the world. Every file has the same seed.
 func (s *scenario) begin(n, entries int) {
 	clear(s.slow)
-	clear(s.lists)
 	s.held, s.holding = nil, nil
 	s.w = newWorld(s.t, 1, []NodeID{"1", "2", "3", "4", "5", "6", "7"}[:n]...)
 	s.w.trace = s.took
@@ -109,9 +81,6 @@ func (s *scenario) begin(n, entries int) {
 		c.InflightMax = 4
 		if entries == 1 {
 			c.AppendBytesMax = 1
-		}
-		if list, ok := s.lists[c.ID]; ok {
-			c.Initial = NewConfiguration(list)
 		}
 	}
 }
@@ -148,17 +117,9 @@ func (s *scenario) entriesOf(terms []Term) []Entry {
 
 func (m *member) peer() Peer { return Peer{m.id, m.disk.incarnation} }
 
-// crashKeeping loses what was not durable, but for the first writes; of the last of them part alone, if
-// part is not -1.
-func (m *member) crashKeeping(writes, part int) {
-	require.LessOrEqual(m.w.t, writes, len(m.queue), "there are not that many writes under way")
-	for i, wr := range m.queue[:writes] {
-		if i == writes-1 {
-			m.disk.write(wr, part)
-		} else {
-			m.disk.write(wr, -1)
-		}
-	}
+// tear has a crash leave the term and vote of the next write alone.
+func (m *member) tear() {
+	m.disk.write(m.queue[0], 0)
 	m.queue, m.core = nil, nil
 }
 

@@ -73,7 +73,6 @@ func TestSchedule_AnOverwrittenEntryMayStillBeCommitted(t *testing.T) {
 	w.run(time.Second)
 	require.Equal(t, id, w.decided[id.Index], "b has committed it\n%s", w)
 	require.Equal(t, AnswerUnknown, a.answers[requestID].Kind)
-	w.ledger.notApplied(t)
 }
 
 // A follower of an idle cluster restarts and has forgotten up to where its log is proved to match, or
@@ -207,4 +206,27 @@ func TestSchedule_OneHoldUpIsSoonOver(t *testing.T) {
 		w.run(2 * time.Second)
 		require.NotNil(t, w.leader(), "seed %d\n%s", seed, w)
 	}
+}
+
+// A Step before its time, without an event, has nothing to do; nor does it move the deadline.
+func TestSchedule_AnEarlyStepHasNothingToDo(t *testing.T) {
+	w := newWorld(t, 1, "a", "b", "c")
+	w.startAll()
+	for range 400 {
+		for _, id := range w.order {
+			m := w.members[id]
+			if m.wakeAt <= w.now {
+				continue
+			}
+			out := m.core.Step(Now{Mono: w.now, Wall: int64(w.now)})
+			require.True(t, out.WakeAt == m.wakeAt || out.WakeAt == w.now+idleMax, "the deadline of %s moved\n%s", id, w)
+			out.WakeAt = 0
+			require.Equal(t, Output{}, out, "%s\n%s", id, w)
+		}
+		if w.rng.IntN(20) == 0 {
+			w.members[w.order[w.rng.IntN(3)]].propose("x")
+		}
+		w.run(time.Duration(w.rng.IntN(20)) * time.Millisecond)
+	}
+	require.NotNil(t, w.leader())
 }
