@@ -57,7 +57,7 @@ race:
 
 fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
 	gofmt -w .
-	$(GO) test . ./elections ./examples/embed -run 'Golden|README' -update
+	$(GO) test ./internal/habits ./elections ./node ./examples/embed -run 'Golden|README|InJSON' -update
 	@if grep -ql datadriven *_test.go; then $(GO) test . -run Scenario -rewrite; fi
 
 bench: ## one cell against a peer, interleaved in one run: a figure, no gate

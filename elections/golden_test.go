@@ -3,16 +3,13 @@ package elections
 import (
 	"bytes"
 	"context"
-	"flag"
-	"os"
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden table (make fix)")
+	"github.com/coxswain/raft/internal/golden"
+)
 
 // The same seeds give the same table and the same JSON, byte for byte, on any machine. Raft is left out: its
 // numbers change with the core.
@@ -30,12 +27,5 @@ func TestGolden_TheSameSeedsGiveTheSameTableOnAnyMachine(t *testing.T) {
 	require.NoError(t, WriteTable(&now, p, cells, Measures()))
 	require.NoError(t, NewReport(p, cells, Measures()).Write(&now))
 
-	const path = "testdata/table.golden"
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, now.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), now.String(), "if this change is meant, make fix and make elections")
+	golden.Check(t, "testdata/table.golden", now.String(), "make fix and make elections")
 }

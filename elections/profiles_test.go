@@ -3,7 +3,6 @@ package elections
 import (
 	"bytes"
 	"context"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/internal/golden"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -193,11 +193,5 @@ func TestGolden_TheAuthorsTables(t *testing.T) {
 	require.NoError(t, err)
 	var now bytes.Buffer
 	require.NoError(t, WriteAuthors(&now, &second, cells, Measures()))
-	const path = "testdata/authors.golden"
-	if *update {
-		require.NoError(t, os.WriteFile(path, now.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), now.String(), "if this change is meant, make fix and make elections")
+	golden.Check(t, "testdata/authors.golden", now.String(), "make fix and make elections")
 }

@@ -3,8 +3,6 @@ package node
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"reflect"
 	"testing"
 	"time"
@@ -13,9 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/golden"
 )
-
-var updateStatus = flag.Bool("update", false, "rewrite testdata/status.json")
 
 // fullStatus has a value in every field.
 func fullStatus() Status {
@@ -59,13 +56,7 @@ func TestStatus_InJSONIsStableText(t *testing.T) {
 	require.NoError(t, err)
 	var got bytes.Buffer
 	require.NoError(t, json.Indent(&got, append(data, '\n'), "", "  "))
-	const file = "testdata/status.json"
-	if *updateStatus {
-		require.NoError(t, os.WriteFile(file, got.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	expect.Equal(t, string(want), got.String(), "go test ./node -run JSON -update rewrites it")
+	golden.Check(t, "testdata/status.json", got.String(), "make fix, and say it in CHANGELOG.md")
 
 	expect.Equal(t, countFields(t, reflect.ValueOf(s)), keysOf(t, s), "every field has a key")
 	expect.Equal(t, countFields(t, reflect.ValueOf(s.Members[0])), keysOf(t, s.Members[0]))

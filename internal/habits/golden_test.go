@@ -1,8 +1,7 @@
-package raft_test
+package habits
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"go/token"
 	"go/types"
@@ -14,11 +13,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft/internal/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden lists (make fix)")
-
-const module = "github.com/coxswain/raft"
+const (
+	module = "github.com/coxswain/raft"
+	remedy = "make fix, and say it in CHANGELOG.md"
+)
 
 // What an importer compiles is a promise: a dependency is added on purpose, with a line in
 // docs/decisions/0001-dependencies.md, never by the way.
@@ -41,7 +43,7 @@ func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 			b.WriteString("  " + path + "\n")
 		}
 	}
-	checkGolden(t, "testdata/golden/modules.txt", b.String())
+	golden.Check(t, "testdata/golden/modules.txt", b.String(), remedy)
 }
 
 // The exported API changes on purpose: the diff of api.txt is the first thing to read in a change.
@@ -58,7 +60,7 @@ func TestGolden_TheExportedAPI(t *testing.T) {
 			b.WriteString(line + "\n")
 		}
 	}
-	checkGolden(t, "testdata/golden/api.txt", b.String())
+	golden.Check(t, "testdata/golden/api.txt", b.String(), remedy)
 }
 
 func TestGolden_EveryKindOfNameIsInTheList(t *testing.T) {
@@ -97,28 +99,6 @@ func TestGolden_EveryKindOfNameIsInTheList(t *testing.T) {
 		"func (*T) M(n int) error",
 		"type U uint8",
 	}, apiLines(pkg))
-}
-
-// checkGolden compares with the file, or, with -update, writes it.
-func checkGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-		return
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	if got == string(want) {
-		return
-	}
-	gone, come := lacking(string(want), got), lacking(got, string(want))
-	t.Errorf("%s changed; if that is meant: make fix, and say it in CHANGELOG.md\ngone: %q\nnew:  %q", path, gone, come)
-}
-
-// lacking returns the lines of a that b does not have.
-func lacking(a, b string) []string {
-	has := strings.Split(b, "\n")
-	return slices.DeleteFunc(strings.Split(a, "\n"), func(line string) bool { return slices.Contains(has, line) })
 }
 
 // apiLines prints the exported names of a package: constants, variables, functions, then the types,

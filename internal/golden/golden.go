@@ -1,0 +1,36 @@
+// Package golden compares what a program prints with a file that is kept with the code.
+package golden
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files (make fix)")
+
+// Check compares got with the file; with -update it writes the file instead. The remedy says what to do about a
+// difference that is meant.
+func Check(t testing.TB, path, got, remedy string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+		return
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if got != string(want) {
+		t.Errorf("%s changed; if that is meant: %s\ngone: %q\nnew:  %q", path, remedy,
+			lacking(string(want), got), lacking(got, string(want)))
+	}
+}
+
+// lacking returns the lines of a that b does not have.
+func lacking(a, b string) []string {
+	has := strings.Split(b, "\n")
+	return slices.DeleteFunc(strings.Split(a, "\n"), func(line string) bool { return slices.Contains(has, line) })
+}
