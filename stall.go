@@ -5,8 +5,8 @@ package raft
 //
 //	"A leader whose disk has ended no write for DiskStallMax while one was waiting transfers its leadership if a
 //	quorum without it may be ahead: who is heard and has persisted beyond its mark, and who is not
-//	heard. If all who are heard stall, it stays and refuses proposals. A disk that is slow, but ends
-//	its writes, has not stalled." (docs/divergence.md)
+//	heard, unless it has lost what it acknowledged. If all who are heard stall, it stays and refuses
+//	proposals. A disk that is slow, but ends its writes, has not stalled." (docs/divergence.md)
 //
 // Whoever it transfers its leadership to has persisted what this disk has not, so transfers among slow disks are at most
 // as many as entries. One that does not win ends with its deadline, and the next step begins another.
@@ -43,10 +43,11 @@ func (c *Core) stallsAt() Time {
 // mayBeOutrun reports whether a quorum of the voters, without this one, may hold durably more of the log
 // than it does. A voter that has not been heard for a while may: its link to this leader may be cut, and not
 // those to the others, who deny it pre-votes for as long as they hear this leader. A leader that hears a
-// quorum misses too few to be a quorum without one that is heard and ahead.
+// quorum misses too few to be a quorum without one that is heard and ahead. Who has lost what it acknowledged
+// holds nothing that counts, and ends.
 func (c *Core) mayBeOutrun() bool {
 	ahead := c.leader.voterValues(0, func(p *progress) Index {
-		if c.silent(p) {
+		if p.state != stale && c.silent(p) {
 			return c.log.Last.Index
 		}
 		return p.match

@@ -106,6 +106,20 @@ func (c *core) leaderOfAnswer(target []raft.NodeID) raft.NodeID {
 	return target[0]
 }
 
+// A member that has lost what it acknowledged ends, and votes for nobody: to wait for what it may have heard
+// elsewhere would cost the leader its office, and the cluster its reads, for nothing.
+func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
+	acked := map[raft.NodeID]raft.Index{"b": 3, "c": 2}
+	c := stalledLeader(t, "abc", acked)
+	c.receive("c", 2, raft.AppendConflict{Prev: 2, Hint: id(1, 0), Acknowledged: 2})
+	require.Equal(t, "stale", c.progress("c").State)
+	delete(acked, "c")
+	notes := c.waitHearing(2*diskStallMax, acked)
+	assert.Contains(t, notes, raft.TraceDiskStalled)
+	assert.NotContains(t, notes, raft.TraceTransfer)
+	assert.Equal(t, raft.Leader, c.Leadership().Role)
+}
+
 // A learner holds copies, and no vote.
 func TestStall_LearnersAreNoQuorum(t *testing.T) {
 	members := membersNamed("abcde")

@@ -130,6 +130,12 @@ var transfers = []Mutant{
 		Expect: "S2, L12", MustKill: true,
 		Test: &Test{".", "TestStall"},
 	},
+	{
+		ID: "T12", Before: true, Rule: "who has lost what it acknowledged goes on with nobody", Bug: "a stalled leader hands over for its sake",
+		Edits:  []Edit{value("stall.go", `p.state != stale`, `true`)},
+		Expect: "TestStall",
+		Test:   &Test{".", "TestStall"},
+	},
 }
 
 // clients: every request is answered, and truly.
