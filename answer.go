@@ -83,13 +83,14 @@ func (c *Core) retire(l *leader) {
 // settle answers the proposals of a leader that stepped down in this step. That an entry was cut from
 // this log does not settle its fate: another member may hold it, win the next election and commit it,
 // and so may this one, if it crashes before the cut is durable. Only a commit of another entry in its
-// place does. What is being applied meanwhile is answered by the applier.
+// place does, unless a leader has contradicted what is committed here. What is being applied meanwhile is
+// answered by the applier.
 func (c *Core) settle() {
 	for _, o := range c.step.lost {
 		kept := c.log.has(o.id)
 		switch {
 		case kept && o.id.Index <= c.log.applying:
-		case !kept && o.id.Index <= c.log.commit:
+		case !kept && o.id.Index <= c.log.commit && !c.marked():
 			c.answer(Answer{RequestID: o.requestID, Kind: AnswerNotApplied, ID: o.id})
 		default:
 			c.answer(Answer{RequestID: o.requestID, Kind: AnswerUnknown, ID: o.id})

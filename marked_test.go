@@ -232,6 +232,21 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 	}
 }
 
+// That another entry was committed in the place of an accepted one is no certainty any more: the leader that
+// contradicts it may have the accepted one, and commit it.
+func TestMarked_DoesNotSayThatAnEntryIsNeverApplied(t *testing.T) {
+	c := leaderOf(t, "abc", 2, 1)
+	accepted := c.propose("x").Answers[0].ID
+	require.Equal(t, id(4, 2), accepted)
+	c.persist()
+	out := c.step(
+		c.from("b", 3, raft.AppendRequest{Prev: id(3, 2), Last: id(4, 3), Commit: 4, Entries: entries(4, 3)}),
+		c.from("c", 4, appendOf(accepted, 0, 4)),
+	)
+	require.NotNil(t, out.Write.Mark)
+	assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: accepted}}, out.Answers)
+}
+
 // No restart clears a mark.
 func TestMarked_StoreDoesNotStart(t *testing.T) {
 	stored := raft.Stored{Incarnation: 1, StartCount: 3, Hard: raft.HardState{Term: 5}}

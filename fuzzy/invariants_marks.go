@@ -122,7 +122,7 @@ func (c *cluster) lostCommitted(n *node) bool {
 func (k *checker) silent(n *node, out *raft.Output) {
 	for i := range out.Answers {
 		switch out.Answers[i].Kind {
-		case raft.AnswerReadSafe, raft.AnswerTransferred:
+		case raft.AnswerReadSafe, raft.AnswerTransferred, raft.AnswerNotApplied:
 			k.broken("N24", "%s is marked, and answers request %d", n.id, out.Answers[i].RequestID)
 		}
 	}

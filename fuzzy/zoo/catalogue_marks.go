@@ -95,4 +95,10 @@ var marks = []Mutant{
 		Expect: "N19", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
+	{
+		ID: "Y15", Before: true, Rule: "a marked member says of no entry that it is never applied", Bug: "it believes what it took for committed",
+		Edits:  []Edit{value("answer.go", `!c.marked()`, `true`)},
+		Expect: "N24, H4", Profiles: []string{"images"},
+		Test: &Test{".", "TestMarked"},
+	},
 }
