@@ -177,6 +177,52 @@ func TestWiped_AMemberWithoutAListLearnsItFromWhoCallsForAnotherOne(t *testing.T
 	})
 }
 
+// open is a transport that keeps what the node gave it, for a test to call in the place of a peer.
+type open struct {
+	raft.Transport
+	handler *raft.Handler
+}
+
+func (o open) Start(h raft.Handler) error {
+	*o.handler = h
+	return o.Transport.Start(h)
+}
+
+// Whoever calls for an incarnation that this member never had cannot stop it: neither a member that serves, nor a new
+// cluster that comes after one of the same name.
+func TestWiped_AConfusedCallerMakesNoHealthyMemberUnready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handler raft.Handler
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(id raft.NodeID, tr raft.Transport) raft.Transport {
+			if id == "n1" {
+				return open{tr, &handler}
+			}
+			return tr
+		}})
+		n := c.Start("n1")
+		call := func(from raft.NodeID, term raft.Term) {
+			rejection := handler.Check(raft.Hello{
+				ClusterName: n.Status().ClusterName, Term: term,
+				From: raft.Peer{ID: from, Incarnation: 7}, Expected: raft.Peer{ID: "n1", Incarnation: 8},
+			})
+			require.NotNil(t, rejection)
+			require.Equal(t, raft.RejectWrongIncarnation, rejection.Reason)
+		}
+		call("n2", 0)
+		assert.False(t, n.Status().Wiped, "a cluster without a term is begun anew with members whose disks were emptied")
+		call("stranger", 9)
+		assert.False(t, n.Status().Wiped, "the list does not name it: it is of an earlier cluster")
+		c.Start("n2")
+		c.Start("n3")
+		propose(t, c.Leader(), "a")
+		for _, from := range []raft.NodeID{"n2", "stranger"} {
+			call(from, 9)
+			assert.False(t, n.Status().Wiped)
+			assert.NoError(t, n.Ready(context.Background()))
+		}
+	})
+}
+
 // Everybody's status says the same of one emptied disk among five: it counts no more, and the others serve.
 func TestWiped_EveryMemberSaysHowManyMoreFailuresAreSurvivedAndWhoServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
@@ -45,6 +46,25 @@ func TestEnd_ALoggerThatPanicsIsNotCalledAgain(t *testing.T) {
 		propose(t, n, "x")
 		require.NoError(t, n.Close())
 		assert.EqualValues(t, 2, calls.Load(), "one line, and one that panicked")
+	})
+}
+
+// Late and slow as it is, with a logger that panics on top.
+func TestEnd_AWarningOfLatenessThatPanicsDoesNotEndTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		c := startAll(t, rafttest.Options{
+			Members: 1, NewFSM: newJournal,
+			Configure: func(cfg *node.Config) { cfg.Logger = panicky{hclog.NewNullLogger(), &calls} },
+			Transport: func(_ raft.NodeID, tr raft.Transport) raft.Transport {
+				return failing{Transport: tr, connects: func() { calls.Store(1); time.Sleep(time.Minute) }} // on the loop
+			},
+		})
+		n := c.Leader()
+		propose(t, n, "x")
+		assert.Positive(t, n.Metrics().LateWakes)
+		assert.EqualValues(t, 2, calls.Load())
+		assert.NoError(t, n.Err())
 	})
 }
 

@@ -227,11 +227,13 @@ func (i *identity) seen() (contact map[raft.NodeID]time.Time, refusals map[raft.
 }
 
 // misname notes that a peer called for another incarnation of this member. Before its cluster's first term that proves
-// nothing: a bootstrap may be begun anew with members whose disks were emptied.
+// nothing: a bootstrap may be begun anew with members whose disks were emptied. Nor does it if this member has a list
+// and the peer is not in it: a member that is left of an earlier cluster must not stop the new one.
 func (i *identity) misname(h raft.Hello) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if h.Term > 0 && len(i.misnamed) < strangersMax {
+	_, listed := i.initial.Member(h.From.ID)
+	if h.Term > 0 && (listed || len(i.initial.Members) == 0) && len(i.misnamed) < strangersMax {
 		i.misnamed[h.From.ID] = true
 		i.judge()
 	}

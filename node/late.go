@@ -1,7 +1,10 @@
 package node
 
-import "time"
 import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/coxswain/raft"
 )
 
@@ -34,7 +37,7 @@ func (n *Node) woke(now raft.Time) {
 	// The loop was at work beyond the deadline, and then did not wake at once: which of both took long
 	// tells a slow machine from a slow node.
 	busy := min(max(0, time.Duration(l.rests-n.due)), late)
-	n.cfg.Logger.Warn("the node woke late: the process did not run, or its processors were taken",
+	n.logger.log(hclog.Warn, "the node woke late: the process did not run, or its processors were taken",
 		"late", late.Round(time.Millisecond), "busy", busy.Round(time.Millisecond), "limit", limit, "left_out", l.leftOut)
 	l.warned, l.leftOut = now, 0
 }

@@ -15,9 +15,10 @@ import (
 func TestLateness_IsWarnedOfWithFiguresButNotTooOften(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	var log bytes.Buffer
-	n := &Node{counters: newCounters(), cfg: Config{
-		ElectionTimeout: timeout, Logger: hclog.New(&hclog.LoggerOptions{Output: &log}),
-	}}
+	n := &Node{
+		counters: newCounters(), cfg: Config{ElectionTimeout: timeout},
+		logger: &guardedLogger{logger: hclog.New(&hclog.LoggerOptions{Output: &log})},
+	}
 	at := raft.Time(time.Hour)
 	wake := func(late, busy time.Duration) {
 		n.due, n.late.rests = at, at+raft.Time(busy)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/coxswain/raft"
 )
 
@@ -243,7 +245,7 @@ func failuresLeft(s Status, limit time.Duration) string {
 	case voters == 0:
 		return "no configuration is known here yet"
 	case !s.Bootstrapped:
-		return fmt.Sprintf("no cluster is known here yet; one of %s survives %s",
+		return fmt.Sprintf("no cluster is known here yet; a cluster of %s survives %s",
 			count(voters, "voter"), count(voters-quorum, "failure"))
 	case up < quorum:
 		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed",
@@ -328,7 +330,7 @@ func enoughFor(took raft.Time) time.Duration {
 func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 	for _, event := range events {
 		if event.Kind == raft.TraceSlowElection {
-			n.cfg.Logger.Warn("elections need more than two attempts", "slow", event.Text,
+			n.logger.log(hclog.Warn, "elections need more than two attempts", "slow", event.Text,
 				"took", time.Duration(event.Took).Round(time.Millisecond).String(),
 				"election_timeout", n.cfg.ElectionTimeout.String(), "set_election_timeout_to", enoughFor(event.Took).String())
 		}

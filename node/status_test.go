@@ -49,7 +49,7 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 		{stale, "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
 		{seenFrom(raft.Follower, 3), "the cluster does not work as seen from here: 1 of 3 voters can be reached, 2 are needed"},
 		{seenFrom(raft.Leader, 1), "none: 1 of 1 voter can be reached, and the next failure stops the cluster"},
-		{notYet, "no cluster is known here yet; one of 3 voters survives 1 failure"},
+		{notYet, "no cluster is known here yet; a cluster of 3 voters survives 1 failure"},
 		{Status{}, "no configuration is known here yet"},
 	} {
 		expect.Equal(t, row.want, tolerance(row.status, time.Second))
