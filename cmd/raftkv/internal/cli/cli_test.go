@@ -127,6 +127,12 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 			"no leader: because", "does not serve: no leader: because"},
 		{"the leader's disk stands still", []string{`{"id":"n1","role":"leader","leader":"n1","disk_stalled":true,"leader_reason":"its disk",
 			"members":[{"id":"n1","problem":"its disk stands still"}]}`}, 7, "its disk stands still", "does not serve: its disk"},
+		{"the leader's disk stands still, and others follow it", []string{follows, `{"id":"n1","role":"leader","leader":"n1","term":2,
+			"disk_stalled":true,"leader_reason":"its disk","members":[{"id":"n1","problem":"its disk stands still"}]}`}, 7,
+			"its disk stands still", "does not serve: its disk"},
+		{"a leader whose disk stands still was followed by another", []string{follows, `{"id":"n3","role":"leader","leader":"n3","term":1,
+			"disk_stalled":true,"leader_reason":"its disk","members":[{"id":"n3","problem":"its disk stands still"}]}`}, 6,
+			"its disk stands still", "degraded: n3: its disk stands still"},
 		{"nobody answers", []string{"", ""}, 8, "does not answer: ", "no server answers"},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -157,6 +163,28 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 	t.Setenv("TMP", t.TempDir())
 	code, _, _ := run(t, "", "status")
 	assert.Equal(t, 8, code, "there is no demo to ask")
+}
+
+// The server that does not answer, or says itself what is wrong, is one of the members of whom the leader speaks.
+func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
+	emptied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"id":"n3","wiped":true,"members":[]}`))
+	}))
+	defer emptied.Close()
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n2","url":%q,"problem":"connection refused"},
+			{"id":"n3","problem":"it refuses the connection"}]}`, down.URL)
+	}))
+	defer leader.Close()
+	code, out, errs := run(t, "", "status", "--server", leader.URL, "--server", down.URL, "--server", emptied.URL)
+	assert.Equal(t, 6, code)
+	assert.Contains(t, errs, "degraded: n2: does not answer: 127.0.0.1:")
+	assert.Equal(t, 1, strings.Count(errs, "n2: "), errs)
+	assert.Equal(t, 1, strings.Count(errs, "n3: "), errs)
+	assert.Contains(t, out, "n2  "+down.URL+"  does not answer: 127.0.0.1:", "the leader knows who it is")
+	assert.NotContains(t, out, "unreachable: ", "a code for programs")
 }
 
 // A server that is frozen must not make the others' answers wait, nor differ in age.

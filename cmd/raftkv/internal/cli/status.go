@@ -58,7 +58,8 @@ type report struct {
 	URL     string `json:"url"`
 	Problem string `json:"problem,omitempty"` // why this member does not serve; empty if it does
 	*api.Status
-	failure error // Status is nil
+	failure error  // Status is nil
+	called  string // the id that the others know it by, if it does not answer; "" if they do not
 }
 
 // name is how the sentences call the member.
@@ -66,7 +67,7 @@ func (r report) name() string {
 	if r.Status != nil {
 		return r.ID
 	}
-	return r.URL
+	return cmp.Or(r.called, r.URL)
 }
 
 // unhealthyError is what status has found out, with its exit code.
@@ -89,19 +90,19 @@ func health(reports []report) error {
 		switch {
 		case r.failure != nil:
 			failures = append(failures, r.failure)
-		case view == nil || rank(r.Status) > rank(view) || rank(r.Status) == rank(view) && r.Term > view.Term:
+		case view == nil || tellsMore(r.Status, view):
 			view = r.Status
 		}
 	}
 	switch {
 	case view == nil:
 		return &unhealthyError{exitUnanswered, fmt.Errorf("no server answers: %w", errors.Join(failures...))}
-	case rank(view) == 0:
+	case rank(view) == 0 || view.Role == "leader" && view.DiskStalled:
 		return &unhealthyError{exitNotServing, fmt.Errorf("the cluster does not serve: %s",
 			cmp.Or(view.LeaderReason, "no leader is known"))}
 	}
 	for _, m := range view.Members {
-		if why := problemOf(m); why != "" && m.ID != view.ID {
+		if why := problemOf(m); why != "" && m.ID != view.ID && !slices.ContainsFunc(reports, said(m.ID)) {
 			problems = append(problems, m.ID+": "+why)
 		}
 	}
@@ -111,14 +112,24 @@ func health(reports []report) error {
 	return nil
 }
 
-// rank says how much a status tells of the cluster: 2 of a leader that serves, 1 of a member that follows one.
+// said returns whether a report is of that member, and says what is wrong with it.
+func said(id string) func(report) bool {
+	return func(r report) bool { return r.Problem != "" && r.name() == id }
+}
+
+// tellsMore reports whether a says more of the cluster than b: it knows of a later leader, or is that leader.
+func tellsMore(a, b *api.Status) bool {
+	return cmp.Or(cmp.Compare(min(rank(a), 1), min(rank(b), 1)), cmp.Compare(a.Term, b.Term), cmp.Compare(rank(a), rank(b))) > 0
+}
+
+// rank is 2 for the status of a leader, and 1 for that of a member that follows one.
 func rank(s *api.Status) int {
 	switch {
 	case s.Error != "" || s.Wiped:
 		return 0
-	case s.Role == "leader" && !s.DiskStalled:
+	case s.Role == "leader":
 		return 2
-	case s.Role != "leader" && s.Leader != "":
+	case s.Leader != "":
 		return 1
 	}
 	return 0
@@ -163,14 +174,41 @@ func askAll(ctx context.Context, r *reach, urls []string) []report {
 		all.Go(func() {
 			status, err := client.New(url, shared).Status(ctx)
 			if err != nil {
-				reports[i] = report{URL: url, Problem: fmt.Sprintf("does not answer: %v", err), failure: err}
+				reports[i] = report{URL: url, Problem: "does not answer: " + messageOf(err), failure: err}
 				return
 			}
 			reports[i] = report{URL: url, Problem: ownProblem(status), Status: &status}
 		})
 	}
 	all.Wait()
+	for i := range reports {
+		reports[i].called = calledBy(reports, reports[i].URL)
+	}
 	return reports
+}
+
+// messageOf is an error without its code and its remedy, which are for those who asked for something.
+func messageOf(err error) string {
+	var e *api.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return err.Error()
+}
+
+// calledBy returns the id of the member with that URL, as those who answer know it.
+func calledBy(reports []report, url string) string {
+	for _, r := range reports {
+		if r.Status == nil {
+			continue
+		}
+		for _, m := range r.Members {
+			if m.URL == url {
+				return m.ID
+			}
+		}
+	}
+	return ""
 }
 
 func printJSON(out io.Writer, reports []report) error {
@@ -189,7 +227,7 @@ func printTable(out io.Writer, reports []report) error {
 	var last *api.Status
 	for _, r := range reports {
 		if r.Status == nil {
-			_, _ = fmt.Fprintf(table, "-\t%s\t%s\n", r.URL, r.Problem) // Flush tells
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", cmp.Or(r.called, "-"), r.URL, r.Problem) // Flush tells
 			continue
 		}
 		role := r.Role

@@ -140,8 +140,9 @@ func (c *Client) do(ctx context.Context, method, path string, h http.Header, bod
 		r.Header[name] = values
 	}
 	a, err := c.roundTrip(r)
-	if method == http.MethodGet && api.CodeOf(err) == api.OutcomeUnknown {
-		return a, api.Errorf(api.Unreachable, "ask another member", "%s did not answer: %v", r.URL.Host, err)
+	var failure *api.Error
+	if method == http.MethodGet && errors.As(err, &failure) && failure.Code == api.OutcomeUnknown {
+		return a, &api.Error{Code: api.Unreachable, Message: failure.Message, Remedy: "ask another member"}
 	}
 	return a, err
 }
@@ -176,9 +177,11 @@ func (c *Client) badResponse(err error) error {
 const retryPause = 20 * time.Millisecond
 
 // Try calls do with one member after the other, until it succeeds, fails with what another member
-// would not mend, or the context ends. What has an unknown outcome is not tried again.
+// would not mend, or the context ends: then it returns the error that tells most. What has an unknown outcome is
+// not tried again.
 func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, error)) (T, error) {
 	var none T
+	var why *api.Error // the latest of those that tell most
 	if len(members) == 0 {
 		return none, errors.New("no server to ask: use --server URL")
 	}
@@ -188,13 +191,28 @@ func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, err
 		if err == nil || !errors.As(err, &failure) || !failure.Transient() {
 			return value, err
 		}
+		if why == nil || telling(failure) >= telling(why) {
+			why = failure
+		}
 		if (i+1)%len(members) != 0 {
 			continue
 		}
 		select {
 		case <-ctx.Done():
-			return none, err
+			return none, why
 		case <-time.After(retryPause):
 		}
 	}
+}
+
+// telling says how much an error tells of the cluster: nothing if a member does not answer, little if it says that it
+// is of no use itself.
+func telling(e *api.Error) int {
+	switch e.Code {
+	case api.Unreachable:
+		return 0
+	case api.Closed:
+		return 1
+	}
+	return 2
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ func TestClient_TellsWhatWasNotSentFromWhatWasNotAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, refused.Close())
 	nobody := client.New("http://"+refused.Addr().String(), client.NewHTTP(1, time.Second))
+	const silent = "no answer comes"
 	breaking := newClient(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	other := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }))
 	failing := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }))
@@ -76,7 +78,7 @@ func TestClient_TellsWhatWasNotSentFromWhatWasNotAnswered(t *testing.T) {
 		read      api.Code
 	}{
 		{"nobody listens", nobody, api.Unreachable, false, api.Unreachable},
-		{"no answer comes", breaking, api.OutcomeUnknown, true, api.Unreachable},
+		{silent, breaking, api.OutcomeUnknown, true, api.Unreachable},
 		{"not our server", other, api.BadResponse, true, api.BadResponse},
 		{"a proxy in between", failing, api.BadResponse, true, api.BadResponse},
 		{"redirects are not followed", moved, api.BadResponse, true, api.BadResponse},
@@ -86,6 +88,10 @@ func TestClient_TellsWhatWasNotSentFromWhatWasNotAnswered(t *testing.T) {
 		assert.Equal(t, row.uncertain, api.Uncertain(err), row.rule)
 		_, err = row.c.Get(t.Context(), "k", api.Linearizable)
 		assert.Equal(t, row.read, api.CodeOf(err), row.rule)
+		if row.rule == silent {
+			assert.Equal(t, 1, strings.Count(err.Error(), "did not answer"), "%v", err)
+			assert.NotContains(t, err.Error(), "carried out", "a read changes nothing")
+		}
 	}
 }
 
@@ -104,6 +110,21 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	defer cancel()
 	_, err = client.Try(ctx, []*client.Client{down}, put)
 	assert.Equal(t, api.NoLeader, api.CodeOf(err), "the last answer says why")
+
+	refused, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, refused.Close())
+	nobody := client.New("http://"+refused.Addr().String(), client.NewHTTP(1, time.Second))
+	emptied, other := newStore(t)
+	other.Fail(raft.ErrWiped)
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = client.Try(ctx, []*client.Client{nobody, down, emptied, nobody}, put)
+	assert.Equal(t, api.NoLeader, api.CodeOf(err), "what a member says tells more than that others do not answer")
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = client.Try(ctx, []*client.Client{nobody, emptied, nobody}, put)
+	assert.Equal(t, api.Closed, api.CodeOf(err))
 
 	node.Fail(raft.ErrOutcomeUnknown)
 	_, err = client.Try(t.Context(), []*client.Client{down, up}, put)
