@@ -1,7 +1,8 @@
 package node
 
-import "sync"
 import (
+	"sync"
+
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
 )
