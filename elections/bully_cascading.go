@@ -13,8 +13,8 @@ var bullyCascading = &Algorithm{
 		"nothing: each part of a partition has a leader, and a highest rank that comes and " +
 		"goes is elected each time.",
 	InCore: []*CorePart{coreStickiness, coreTransfer}, NotInCore: []*CoreLack{lackRank, lackBackOff},
-	Leaves: "The takeover by whoever is highest: a leader that works stays one, unless it hands " +
-		"over.",
+	Leaves: "The takeover by whoever is highest: a leader that works stays one, unless it " +
+		"transfers its leadership.",
 	Choices: []string{
 		"COORDINATOR is waited for 2T from the first ANSWER.",
 		"A leader that joins an election leads on until another is announced.",

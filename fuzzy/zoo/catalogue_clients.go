@@ -131,7 +131,7 @@ var transfers = []Mutant{
 		Test: &Test{".", "TestStall"},
 	},
 	{
-		ID: "T12", Before: true, Rule: "who has lost what it acknowledged goes on with nobody", Bug: "a stalled leader hands over for its sake",
+		ID: "T12", Before: true, Rule: "who has lost what it acknowledged goes on with nobody", Bug: "a stalled leader transfers its leadership for its sake",
 		Edits:  []Edit{value("stall.go", `p.state != stale`, `true`)},
 		Expect: "TestStall",
 		Test:   &Test{".", "TestStall"},
