@@ -220,6 +220,22 @@ func TestAsync_AFunctionMayCallTheNodeAndCannotCloseIt(t *testing.T) {
 	})
 }
 
+// Neither the FSM's goroutine nor that of a function of Read waits for itself then.
+func TestAsync_TheFSMAndAFunctionOfReadMayPropose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outcomes := make(chan error, 2)
+		proposeWithin := func(n *node.Node) {
+			_, err := n.ProposeAsync(context.Background(), []byte("within"), func(_ node.Result, err error) { outcomes <- err })
+			assert.NoError(t, err)
+		}
+		n := callWithin(t, proposeWithin)
+		propose(t, n, "call")
+		assert.NoError(t, <-outcomes)
+		assert.NoError(t, n.Read(context.Background(), func() { proposeWithin(n) }))
+		assert.NoError(t, <-outcomes)
+	})
+}
+
 // A failed require ends its goroutine, here the node's.
 func TestAsync_AFunctionThatEndsItsGoroutineCostsNoOtherItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

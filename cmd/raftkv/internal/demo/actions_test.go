@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -53,6 +54,12 @@ func TestEnd_WhileItStartsIsNoErrorAndLeavesNothing(t *testing.T) {
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+func TestStart_AMemberThatEndsAtOnceSaysWhyAndNothingElse(t *testing.T) {
+	err := Run(t.Context(), Options{Program: "go", Dir: t.TempDir(), Out: io.Discard}) // it has no command serve
+	require.ErrorContains(t, err, " has ended (")
+	assert.NotContains(t, err.Error(), "context canceled", "what was waited for in vain is no reason")
 }
 
 func TestIntroduction_NamesCommandsThatWork(t *testing.T) {

@@ -139,8 +139,12 @@ func (d *demo) start(ctx context.Context) error {
 		go d.failIfEnded(ctx, cancel, n.ID)
 	}
 	leader, err := d.cluster.AwaitLeader(ctx, "")
+	var ended error // which is why there is no leader
 	for _, n := range d.cluster.Nodes {
-		err = errors.Join(err, d.cluster.Ended(n.ID))
+		ended = errors.Join(ended, d.cluster.Ended(n.ID))
+	}
+	if ended != nil {
+		return ended
 	}
 	if err != nil {
 		return err
