@@ -21,10 +21,10 @@ type Result struct {
 // wait, not the entry. Any goroutine may call it.
 //
 // Errors by what to do: *NotLeaderError: not applied, ask its Leader. ErrOverloaded: not applied, try
-// again later. *TooLargeError: not applied, never will be. ErrClosed, ErrWiped: not applied, this
-// member is of no use. ErrWithinFSM: the FSM called it. ErrOutcomeUnknown: may be applied, now or later;
-// do not retry blindly. After ctx ended the error matches ErrOutcomeUnknown and ctx.Err(), or ctx.Err()
-// alone if the command never got as far as the log.
+// again later. *TooLargeError: not applied, never will be. ErrClosed, ErrWiped, *StaleImageError,
+// *ContradictedError: not applied, this member is of no use. ErrWithinFSM: the FSM called it.
+// ErrOutcomeUnknown: may be applied, now or later; do not retry blindly. After ctx ended the error matches
+// ErrOutcomeUnknown and ctx.Err(), or ctx.Err() alone if the command never got as far as the log.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()
 	result, err := n.propose(ctx, raft.EntryCommand, cmd)
@@ -180,7 +180,7 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// TransferLeadership transfers its leadership to another voter, the best placed one if to is empty, and
+// TransferLeadership transfers leadership to another voter, the best placed one if to is empty, and
 // returns once it leads. Only the leader can. Meanwhile proposals are refused. If to leads already,
 // that is this member itself, it returns nil at once and changes nothing. It fails with
 // *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err();

@@ -4,7 +4,7 @@
 //
 //   - [Node] is one running member. [Start] makes it from a [Config], your [raft.FSM], a [raft.Storage] and a
 //     [raft.Transport]; [Node.Propose] orders a command, [Node.ReadIndex] and [Node.Read] make a read
-//     linearizable, [Node.Close] transfers its leadership and stops.
+//     linearizable, [Node.Close] transfers leadership and stops.
 //   - [Result] is the answer to a command.
 //   - [Status] says all that a member knows in one value; [Metrics] counts.
 //

@@ -419,7 +419,7 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// Close transfers its leadership if this member leads, or waits for a transfer that is under way: for as long
+// Close transfers leadership if this member leads, or waits for a transfer that is under way: for as long
 // as the disks take for an election, and for 64 election timeouts at most. Then it ends the node, waits for
 // all its goroutines (so also for a running FSM.Apply or function of Read, and for a write that the disk has not finished,
 // however long it stands still), and closes the storage and the transport. It is idempotent, and returns
@@ -452,7 +452,7 @@ func (n *Node) Close() error {
 // soon as the disks and the network allow; slow ones may take ten timeouts for each write.
 const closeTimeouts = 64
 
-// transferBeforeClose transfers its leadership, or waits for a transfer that is under way: its target may need this
+// transferBeforeClose transfers leadership, or waits for a transfer that is under way: its target may need this
 // member's vote, and TimeoutNow again if it was lost. It is as good as it gets: the others elect one anyway.
 func (n *Node) transferBeforeClose() {
 	limit := closeTimeouts * n.cfg.ElectionTimeout

@@ -194,7 +194,7 @@ func newTransfer(r *reach) *cobra.Command {
 	return &cobra.Command{
 		Use:     "transfer [NODE]",
 		Short:   "Transfer leadership",
-		Long:    "transfer transfers its leadership to the node, or to the best one.",
+		Long:    "transfer makes the node the leader, or the one that is best placed.",
 		Example: "  raftkv transfer n2\n  raftkv transfer",
 		Args:    usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -195,7 +195,7 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	return err
 }
 
-// transferBeforeStop transfers its leadership while requests are still answered: those that take their time must not keep
+// transferBeforeStop transfers leadership while requests are still answered: those that take their time must not keep
 // the cluster waiting for its next leader. If it fails, closing the node is the second attempt.
 func transferBeforeStop(n *node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)

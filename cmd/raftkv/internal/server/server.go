@@ -180,12 +180,10 @@ func explain(err error) *api.Error {
 		return api.Errorf(api.OutcomeUnknown, "it may or may not be carried out: read before you try again", "%v", err)
 	case errors.Is(err, raft.ErrOverloaded):
 		return api.Errorf(api.Overloaded, "try again in a second", "%v", err)
-	case errors.Is(err, raft.ErrClosed):
+	case ofNoUse(err):
 		return api.Errorf(api.Closed, "ask another member", "%v", err)
 	case errors.Is(err, raft.ErrReadTimedOut):
 		return api.Errorf(api.ReadTimedOut, "try again, or read with ?consistency=stale", "%v", err)
-	case errors.Is(err, raft.ErrWiped):
-		return api.Errorf(api.Closed, "ask another member", "%v", err)
 	case errors.Is(err, raft.ErrNoTarget), errors.Is(err, raft.ErrTransferTimedOut):
 		return api.Errorf(api.TransferFailed, "look at /status, and try again", "%v", err)
 	case errors.As(err, &notLeader) && notLeader.Leader != nil:
@@ -198,6 +196,13 @@ func explain(err error) *api.Error {
 		return api.Errorf(api.NoLeader, "try again; /status says why it took so long", "it did not begin in time: %v", err)
 	}
 	return api.Errorf(api.Internal, "look at the log of this member", "%v", err)
+}
+
+// ofNoUse reports whether this member serves nobody any more. The request was not carried out.
+func ofNoUse(err error) bool {
+	var stale *raft.StaleImageError
+	var contradicted *raft.ContradictedError
+	return errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped) || errors.As(err, &stale) || errors.As(err, &contradicted)
 }
 
 // health says whether the node runs.
@@ -214,7 +219,7 @@ func (s *Server) ready(r *http.Request, _ []byte) answer {
 	defer cancel()
 	err := s.node.Ready(ctx)
 	switch {
-	case errors.Is(err, raft.ErrWiped), errors.Is(err, raft.ErrClosed): // waiting would not help
+	case ofNoUse(err): // waiting would not help
 		return fail(api.Errorf(api.NotReady, explain(err).Remedy, "%v", err))
 	case err != nil:
 		return fail(api.Errorf(api.NotReady, "ask another member; `raftkv status` says what this one waits for", "%v", err))

@@ -188,6 +188,8 @@ func TestWrite_SaysWhetherItMayHaveHappened(t *testing.T) {
 		{"cancelled before the log", context.DeadlineExceeded, api.NoLeader, 503, "1"},
 		{"overloaded", raft.ErrOverloaded, api.Overloaded, 429, "1"},
 		{"closed", raft.ErrClosed, api.Closed, 503, ""},
+		{"an older image", &raft.StaleImageError{}, api.Closed, 503, ""},
+		{"contradicted", &raft.ContradictedError{}, api.Closed, 503, ""},
 		{"no leader", &raft.NotLeaderError{}, api.NoLeader, 503, "1"},
 		{"a leader without a URL", &raft.NotLeaderError{Leader: &raft.Member{ID: "n2"}}, api.LeaderUnreachable, 503, "1"},
 		{"too large", &raft.TooLargeError{Bytes: 2, Limit: 1}, api.ValueTooLarge, 413, ""},

@@ -16,7 +16,7 @@ func (s *Server) status(*http.Request, []byte) answer {
 	return reply(http.StatusOK, status)
 }
 
-// transfer transfers its leadership to the member named by ?to=, or to the best one.
+// transfer makes the member named by ?to= the leader, or the one that is best placed.
 func (s *Server) transfer(r *http.Request, _ []byte) answer {
 	if err := s.node.TransferLeadership(r.Context(), raft.NodeID(r.URL.Query().Get("to"))); err != nil {
 		return s.failOrForward(r, nil, err)
