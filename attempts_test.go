@@ -102,17 +102,19 @@ func TestAttempts_SlowVotesLengthenTheWait(t *testing.T) {
 	assert.Equal(t, 4*electionTimeout, c.wait(), "an answer to the earlier term's request")
 }
 
+// withALongWait is a follower that waits for the longest time, since an answer came late.
+func withALongWait(t *testing.T) *core {
+	c := follower(t, 1, 1)
+	c.timeout()
+	round := c.round
+	c.after(40 * electionTimeout)
+	c.receive("c", 1, raft.PreVoteReply{ID: round})
+	require.Equal(t, 64*electionTimeout, c.wait())
+	return c
+}
+
 func TestAttempts_WhatEndsALongWait(t *testing.T) {
-	grown := func(t *testing.T) *core {
-		c := follower(t, 1, 1)
-		c.timeout()
-		round := c.round
-		c.after(40 * electionTimeout)
-		c.receive("c", 1, raft.PreVoteReply{ID: round})
-		require.Equal(t, 64*electionTimeout, c.wait())
-		return c
-	}
-	c := grown(t)
+	c := withALongWait(t)
 	c.receive("b", 2, raft.Heartbeat{})
 	assert.Equal(t, 64*electionTimeout, c.wait(), "a leader that is heard has not committed yet")
 	c.append("b", 2, id(2, 1), 2)
@@ -120,7 +122,7 @@ func TestAttempts_WhatEndsALongWait(t *testing.T) {
 	c.append("b", 2, id(2, 1), 3, 2)
 	assert.Equal(t, electionTimeout, c.wait(), "the first commit of the term")
 
-	c = grown(t)
+	c = withALongWait(t)
 	out := c.step(raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation})
 	assert.Equal(t, electionTimeout, c.wait(), "a link that returns")
 	assert.LessOrEqual(t, out.WakeAt-c.now, 2*electionTimeout)
@@ -328,12 +330,7 @@ func TestAttempts_TheLongestWaitIsNotPutOffByLateAnswers(t *testing.T) {
 // in which the own vote and the answers of a quorum came at once shows that nothing is slow any more.
 func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	grown := func(t *testing.T) *core {
-		c := follower(t, 1, 1)
-		c.timeout()
-		round := c.round
-		c.after(40 * electionTimeout)
-		c.receive("c", 1, raft.PreVoteReply{ID: round})
-		require.Equal(t, 64*electionTimeout, c.wait())
+		c := withALongWait(t)
 		c.grantPreVote("b")
 		require.Equal(t, raft.Candidate, c.Leadership().Role)
 		return c

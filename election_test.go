@@ -308,14 +308,19 @@ var grants = []struct {
 	{"a newer term with a shorter log: denied", 6, "c", id(2, 4), false},
 }
 
+// voter is a member of term 5 that may have voted.
+func voter(t *testing.T, voted raft.NodeID) *core {
+	hard := raft.HardState{Term: 5}
+	if voted != "" {
+		hard.Vote = peer(voted)
+	}
+	return restart(t, membersNamed("abc"), hard, 4, 4)
+}
+
 func TestElection_Grants(t *testing.T) {
 	for _, row := range grants {
 		t.Run(row.rule, func(t *testing.T) {
-			hard := raft.HardState{Term: 5}
-			if row.voted != "" {
-				hard.Vote = peer(row.voted)
-			}
-			c := restart(t, membersNamed("abc"), hard, 4, 4)
+			c := voter(t, row.voted)
 			out := c.receive("b", row.term, raft.VoteRequest{Last: row.last})
 			all := append(out.Send, out.Write.Then...)
 			require.Len(t, all, 1)
@@ -331,11 +336,7 @@ func TestElection_Grants(t *testing.T) {
 func TestElection_GrantsPreVotesByTheSameRule(t *testing.T) {
 	for _, row := range grants {
 		t.Run(row.rule, func(t *testing.T) {
-			hard := raft.HardState{Term: 5}
-			if row.voted != "" {
-				hard.Vote = peer(row.voted)
-			}
-			c := restart(t, membersNamed("abc"), hard, 4, 4)
+			c := voter(t, row.voted)
 			out := c.receive("b", row.term-1, raft.PreVoteRequest{Last: row.last})
 			assert.Equal(t, []raft.Message{c.to("b", raft.PreVoteReply{Granted: row.want})}, out.Send)
 			assert.Zero(t, out.Write)

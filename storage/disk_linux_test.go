@@ -1,10 +1,8 @@
 package storage_test
 
 import (
-	"bytes"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -14,38 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/namespace"
 	"github.com/coxswain/raft/storage"
 )
 
-// insideVariable says that the test runs in a mount namespace of its own.
-const insideVariable = "COXSWAIN_STORAGE_INSIDE"
-
-// withOwnMounts runs body in a process where it may mount: it starts this test again there.
+// withOwnMounts runs body where it may mount, with a directory for that.
 func withOwnMounts(t *testing.T, body func(dir string)) {
-	if os.Getenv(insideVariable) != "" {
-		require.NoError(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	namespace.WithMounts(t, func() {
 		dir := t.TempDir()
 		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 		body(dir)
-		return
-	}
-	inside := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
-	inside.Env = append(os.Environ(), insideVariable+"=1")
-	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		inside.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
-		inside.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		inside.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	var out bytes.Buffer
-	inside.Stdout, inside.Stderr = &out, &out
-	if err := inside.Start(); err != nil {
-		t.Skipf("no mount namespace here: %v", err)
-	}
-	if err := inside.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	require.Contains(t, out.String(), "--- PASS: "+t.Name())
+	})
 }
 
 func TestBolt_FullDiskIsATypedErrorAndLosesNothing(t *testing.T) {

@@ -156,13 +156,19 @@ func TestBolt_OneOfSeveralMakesTheStoreTheOthersAreLockedOut(t *testing.T) {
 	}
 }
 
-func TestBolt_AcknowledgedWritesSurviveKillAndPowerCut(t *testing.T) {
-	mountPoint := t.TempDir()
+// powerCuts mounts a file system that forgets what was not synced, where that is possible.
+func powerCuts(t *testing.T) (fs *powercut.FS, mountPoint string) {
+	mountPoint = t.TempDir()
 	fs, err := powercut.Mount(mountPoint)
 	if err != nil {
 		t.Skipf("no power cuts here: %v", err)
 	}
 	t.Cleanup(func() { assert.NoError(t, fs.Close()) })
+	return fs, mountPoint
+}
+
+func TestBolt_AcknowledgedWritesSurviveKillAndPowerCut(t *testing.T) {
+	fs, mountPoint := powerCuts(t)
 	dir := filepath.Join(mountPoint, "data")
 	for round := range uint64(10) {
 		acknowledged := killedWriter(t, dir, 5, func() {})
@@ -180,12 +186,7 @@ func TestBolt_AcknowledgedWritesSurviveKillAndPowerCut(t *testing.T) {
 
 // The name of a new store is durable before the first write is acknowledged.
 func TestBolt_ANewStoreSurvivesAPowerCut(t *testing.T) {
-	mountPoint := t.TempDir()
-	fs, err := powercut.Mount(mountPoint)
-	if err != nil {
-		t.Skipf("no power cuts here: %v", err)
-	}
-	t.Cleanup(func() { assert.NoError(t, fs.Close()) })
+	fs, mountPoint := powerCuts(t)
 	dir := filepath.Join(mountPoint, "data")
 	b, _ := mustLoad(t, dir)
 	require.NoError(t, b.Write(logWrite(raft.EntryID{}, 0, 3)))
@@ -230,12 +231,7 @@ func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {
 // Kills within syncs, of writes and of starts, and power cuts that keep half of what was not synced,
 // in any order: whatever was acknowledged stays, and what is there is always a whole store.
 func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
-	mountPoint := t.TempDir()
-	fs, err := powercut.Mount(mountPoint)
-	if err != nil {
-		t.Skipf("no power cuts here: %v", err)
-	}
-	t.Cleanup(func() { assert.NoError(t, fs.Close()) })
+	fs, mountPoint := powerCuts(t)
 	l := lives{t: t, dir: filepath.Join(mountPoint, "data"), issued: []raft.EntryID{{}}}
 	rounds := uint64(600)
 	if testing.Short() {

@@ -131,6 +131,21 @@ func laterRecords(t *testing.T) []laterRecord {
 	}
 }
 
+// refused returns why a store is not loaded. It must not be told to be damaged, and must be left alone.
+func refused(t *testing.T, dir string) error {
+	t.Helper()
+	file := filepath.Join(dir, BoltFile)
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+	_, refusal := loaded(t.Context(), t, dir)
+	var corrupt *raft.CorruptError
+	assert.NotErrorAs(t, refusal, &corrupt)
+	after, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, before, after, "the disk is left alone")
+	return refusal
+}
+
 // A later release may write any record in a new way. This one must say so and leave the disk alone: told of
 // damage, an operator would throw away a good disk.
 func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
@@ -138,20 +153,13 @@ func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			dir := bootstrappedStore(t)
 			changed(t, dir, row.bucket, row.key, row.change)
-			before, err := os.ReadFile(filepath.Join(dir, BoltFile))
-			require.NoError(t, err)
-			_, err = loaded(t.Context(), t, dir)
+			err := refused(t, dir)
 			var later *raft.LaterVersionError
 			require.ErrorAs(t, err, &later)
-			var corrupt *raft.CorruptError
-			assert.NotErrorAs(t, err, &corrupt)
 			assert.Equal(t, filepath.Join(dir, BoltFile), later.File)
 			assert.Contains(t, later.Record, row.names)
 			assert.Equal(t, [2]uint64{row.found, row.known}, [2]uint64{later.Found, later.Known})
 			assert.ErrorContains(t, err, "start the newer release")
-			after, err := os.ReadFile(filepath.Join(dir, BoltFile))
-			require.NoError(t, err)
-			assert.Equal(t, before, after, "the disk is left alone")
 		})
 	}
 }
@@ -184,20 +192,13 @@ func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			dir := bootstrappedStore(t)
 			changed(t, dir, row.bucket, row.key, row.change)
-			before, err := os.ReadFile(filepath.Join(dir, BoltFile))
-			require.NoError(t, err)
-			_, err = loaded(t.Context(), t, dir)
+			err := refused(t, dir)
 			var earlier *raft.EarlierVersionError
 			require.ErrorAs(t, err, &earlier)
-			var corrupt *raft.CorruptError
-			assert.NotErrorAs(t, err, &corrupt)
 			assert.Equal(t, filepath.Join(dir, BoltFile), earlier.File)
 			assert.Contains(t, earlier.Record, row.names)
 			assert.Equal(t, [2]uint64{row.found, row.oldest}, [2]uint64{earlier.Found, earlier.Oldest})
 			assert.ErrorContains(t, err, "start the earlier release")
-			after, err := os.ReadFile(filepath.Join(dir, BoltFile))
-			require.NoError(t, err)
-			assert.Equal(t, before, after, "the disk is left alone")
 		})
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/transport"
-	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -61,13 +60,7 @@ func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*
 	}, transport.Options{})
 	require.NoError(t, err)
 	b := n.New(t, "b").(*transport.TCP)
-	r, seen := transporttest.NewRecorder("a"), transporttest.NewRecorder("b")
-	t.Cleanup(func() { assert.NoError(t, a.Close()) })
-	require.NoError(t, a.Start(r))
-	t.Cleanup(func() { assert.NoError(t, b.Close()) })
-	require.NoError(t, b.Start(seen))
-	a.Connect(at("b", "b"))
-	r.AwaitUp(t, "b")
+	r, seen := join(t, a, b)
 	m := raft.Message{From: r.Self.From, To: seen.Self.From, Body: raft.Heartbeat{}}
 	return a, func(lane raft.Lane) {
 		assert.NoError(t, a.Send("b", lane, []raft.Message{m}))
@@ -126,13 +119,7 @@ func TestBeats_TheFirstConnectionStandsWhileTheSecondOneIsDialed(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		b, r := n.New(t, "b").(*transport.TCP), transporttest.NewRecorder("a")
-		t.Cleanup(func() { assert.NoError(t, a.Close()) })
-		require.NoError(t, a.Start(r))
-		t.Cleanup(func() { assert.NoError(t, b.Close()) })
-		require.NoError(t, b.Start(transporttest.NewRecorder("b")))
-		a.Connect(at("b", "b"))
-		r.AwaitUp(t, "b")
+		join(t, a, n.New(t, "b").(*transport.TCP))
 		time.Sleep(time.Minute)
 		assert.Zero(t, a.Stats().Lost)
 	})

@@ -234,13 +234,7 @@ func TestBeats_SlowLinkThatWorksStands(t *testing.T) {
 		}
 		a, err := transport.New(n.listen("a"), dial, transport.Options{})
 		require.NoError(t, err)
-		r, seen := transporttest.NewRecorder("a"), transporttest.NewRecorder("b")
-		t.Cleanup(func() { assert.NoError(t, a.Close()) })
-		require.NoError(t, a.Start(r))
-		t.Cleanup(func() { assert.NoError(t, b.Close()) })
-		require.NoError(t, b.Start(seen))
-		a.Connect(at("b", "b"))
-		r.AwaitUp(t, "b")
+		r, seen := join(t, a, b)
 		m := raft.Message{
 			From: r.Self.From, To: seen.Self.From, Body: transporttest.Append(raft.EntryID{}, []int{40 << 10}, 0),
 		}

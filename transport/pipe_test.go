@@ -10,6 +10,8 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,6 +59,19 @@ func (n *pipeNetwork) dial(ctx context.Context, address string) (net.Conn, error
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// join starts two members and waits until the first one has dialed the second. It returns what each receives.
+func join(t *testing.T, a, b *transport.TCP) (r, seen *transporttest.Recorder) {
+	t.Helper()
+	r, seen = transporttest.NewRecorder("a"), transporttest.NewRecorder("b")
+	t.Cleanup(func() { assert.NoError(t, a.Close()) })
+	require.NoError(t, a.Start(r))
+	t.Cleanup(func() { assert.NoError(t, b.Close()) })
+	require.NoError(t, b.Start(seen))
+	a.Connect(at("b", "b"))
+	r.AwaitUp(t, "b")
+	return r, seen
 }
 
 // pipeListener is a net.Listener for pipes.

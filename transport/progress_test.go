@@ -66,13 +66,7 @@ func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes [
 	require.NoError(t, err)
 	a, err = transport.New(n.listen("a"), n.dial, transport.Options{WriteTimeout: writeTimeout})
 	require.NoError(t, err)
-	r, seen := transporttest.NewRecorder("a"), transporttest.NewRecorder("b")
-	t.Cleanup(func() { assert.NoError(t, a.Close()) })
-	require.NoError(t, a.Start(r))
-	t.Cleanup(func() { assert.NoError(t, b.Close()) })
-	require.NoError(t, b.Start(seen))
-	a.Connect(at("b", "b"))
-	r.AwaitUp(t, "b")
+	r, seen := join(t, a, b)
 	m := raft.Message{
 		From: r.Self.From, To: seen.Self.From, Body: transporttest.Append(raft.EntryID{}, sizes, 0),
 	}

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -15,34 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/coxswain/raft/internal/namespace"
 )
-
-// insideVariable says that the test runs in a mount namespace of its own.
-const insideVariable = "RAFTKV_INSIDE"
-
-// withOwnMounts runs body in a process where it may mount: it starts this test again there.
-func withOwnMounts(t *testing.T, body func()) {
-	if os.Getenv(insideVariable) != "" {
-		require.NoError(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-		body()
-		return
-	}
-	inside := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
-	inside.Env = append(os.Environ(), insideVariable+"=1")
-	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		inside.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
-		inside.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		inside.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	var out bytes.Buffer
-	inside.Stdout, inside.Stderr = &out, &out
-	if err := inside.Start(); err != nil {
-		t.Skipf("no mount namespace here: %v", err)
-	}
-	require.NoError(t, inside.Wait(), out.String())
-	require.Contains(t, out.String(), "--- PASS: "+t.Name())
-}
 
 // startOnSmallDisks returns a cluster with a leader, each member on a disk of its own of 4 MiB.
 func startOnSmallDisks(t *testing.T) (c cluster, leader local.Node) {
@@ -84,7 +57,7 @@ func (c cluster) awaitEnd(id string) (code int, log string) {
 }
 
 func TestEndToEnd_AFullDiskEndsTheMemberAndTheOthersGoOn(t *testing.T) {
-	withOwnMounts(t, func() {
+	namespace.WithMounts(t, func() {
 		c, leader := startOnSmallDisks(t)
 		w, verify := c.work()
 		writes(t, w, 20)
@@ -106,7 +79,7 @@ func TestEndToEnd_AFullDiskEndsTheMemberAndTheOthersGoOn(t *testing.T) {
 }
 
 func TestEndToEnd_AReadOnlyDiskIsRefusedAndTheOthersGoOn(t *testing.T) {
-	withOwnMounts(t, func() {
+	namespace.WithMounts(t, func() {
 		c, leader := startOnSmallDisks(t)
 		w, verify := c.work()
 		writes(t, w, 20)

@@ -58,6 +58,16 @@ func dial(t *testing.T, p *proxy) net.Conn {
 	return conn
 }
 
+// newConn is a proxy with one connection, over which something has passed.
+func newConn(t *testing.T) (*far, *proxy, net.Conn) {
+	t.Helper()
+	f, p := newFar(t)
+	conn := dial(t, p)
+	say(t, conn, "hello")
+	f.hears(t, "hello")
+	return f, p, conn
+}
+
 func say(t *testing.T, conn net.Conn, line string) {
 	t.Helper()
 	_, err := io.WriteString(conn, line+"\n")
@@ -126,20 +136,14 @@ func (p *proxy) torn() (n int) {
 }
 
 func TestProxy_PassesBothWays(t *testing.T) {
-	f, p := newFar(t)
-	conn := dial(t, p)
-	say(t, conn, "hello")
-	f.hears(t, "hello")
+	f, _, conn := newConn(t)
 	f.answers(t, conn)
 	require.NoError(t, conn.Close())
 	f.hears(t, "end")
 }
 
 func TestProxy_DropEndsConnectionsAndTakesNewOnes(t *testing.T) {
-	f, p := newFar(t)
-	conn := dial(t, p)
-	say(t, conn, "hello")
-	f.hears(t, "hello")
+	f, p, conn := newConn(t)
 	p.drop()
 	isOver(t, conn)
 	f.hears(t, "end")
@@ -148,10 +152,7 @@ func TestProxy_DropEndsConnectionsAndTakesNewOnes(t *testing.T) {
 }
 
 func TestProxy_ACutLinkTakesNoneUntilItIsHealed(t *testing.T) {
-	f, p := newFar(t)
-	conn := dial(t, p)
-	say(t, conn, "hello")
-	f.hears(t, "hello")
+	f, p, conn := newConn(t)
 	p.treat(treatment{mode: cut})
 	isOver(t, conn)
 	f.hears(t, "end")
@@ -162,10 +163,7 @@ func TestProxy_ACutLinkTakesNoneUntilItIsHealed(t *testing.T) {
 }
 
 func TestProxy_AHalfOpenLinkStaysOpenAndSwallowsOneDirection(t *testing.T) {
-	f, p := newFar(t)
-	conn := dial(t, p)
-	say(t, conn, "hello")
-	f.hears(t, "hello")
+	f, p, conn := newConn(t)
 	p.treat(treatment{mode: halfOpen})
 	say(t, conn, "lost")
 	f.answers(t, conn) // the other way is open
@@ -212,10 +210,7 @@ func TestProxy_ADeafConnectionSwallowsAndTheOthersPass(t *testing.T) {
 }
 
 func TestProxy_AHeldLinkDeliversLater(t *testing.T) {
-	f, p := newFar(t)
-	conn := dial(t, p)
-	say(t, conn, "hello")
-	f.hears(t, "hello")
+	f, p, conn := newConn(t)
 	p.treat(treatment{mode: hold})
 	say(t, conn, "late")
 	f.answers(t, conn)
@@ -258,10 +253,7 @@ func TestProxy_BoundsItsConnections(t *testing.T) {
 }
 
 func TestProxy_CloseEndsWhatIsHeld(t *testing.T) {
-	f, p := newFar(t)
-	conn := dial(t, p)
-	say(t, conn, "hello")
-	f.hears(t, "hello")
+	_, p, conn := newConn(t)
 	p.treat(treatment{mode: hold})
 	say(t, conn, "late")
 	p.close()

@@ -1,0 +1,56 @@
+// Package namespace runs a test in Linux namespaces of its own, where it may mount, or change the network.
+package namespace
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// insideVariable says that this process is in the new namespaces.
+const insideVariable = "COXSWAIN_NAMESPACE_INSIDE"
+
+// Run starts this test again in a process with new namespaces of these kinds (syscall.CLONE_NEW...), where it calls
+// body, and returns what that process printed. An error says why no namespace can be made here: nothing was run.
+func Run(t testing.TB, kinds uintptr, environment []string, body func()) (output []byte, err error) {
+	t.Helper()
+	if os.Getenv(insideVariable) != "" {
+		body()
+		return nil, nil
+	}
+	inside := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+	inside.Env = append(append(os.Environ(), insideVariable+"=1"), environment...)
+	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: kinds, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() != 0 {
+		inside.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		inside.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		inside.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	var out bytes.Buffer
+	inside.Stdout, inside.Stderr = &out, &out
+	if err := inside.Start(); err != nil {
+		return nil, err
+	}
+	err = inside.Wait()
+	passed, skipped := bytes.Contains(out.Bytes(), []byte("--- PASS: "+t.Name())), bytes.Contains(out.Bytes(), []byte("--- SKIP: "))
+	if err != nil || !passed && !skipped {
+		t.Fatalf("in namespaces of its own: %v\n%s", err, out.Bytes())
+	}
+	return out.Bytes(), nil
+}
+
+// WithMounts calls body where it may mount, and skips the test where that is not possible.
+func WithMounts(t testing.TB, body func()) {
+	t.Helper()
+	_, err := Run(t, syscall.CLONE_NEWNS, nil, func() {
+		if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+			t.Fatalf("making the mounts private: %v", err)
+		}
+		body()
+	})
+	if err != nil {
+		t.Skipf("no mount namespace here: %v", err)
+	}
+}
