@@ -51,13 +51,6 @@ func changed(t *testing.T, dir string, bucket, key []byte, change func([]byte) [
 	require.NoError(t, db.Close())
 }
 
-func removed(t *testing.T, dir string, bucket []byte) {
-	db, err := bbolt.Open(filepath.Join(dir, BoltFile), filePermissions, boltOptions(lockWaitDefault))
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucket) }))
-	require.NoError(t, db.Close())
-}
-
 func loaded(ctx context.Context, t *testing.T, dir string) (raft.Stored, error) {
 	b, err := OpenBolt(dir, BoltOptions{})
 	require.NoError(t, err)
