@@ -1,5 +1,6 @@
 // Package rafttest helps to test what is built on raft: New makes a cluster in memory in one line, also
-// inside a testing/synctest bubble, and CheckFSM holds a state machine against its contract.
+// inside a testing/synctest bubble, CheckFSM holds a state machine against its contract, and a Fake stands in for a
+// node in tests of what is around one.
 package rafttest
 
 import (

@@ -13,9 +13,10 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/cli"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
-	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -29,12 +30,12 @@ func run(t *testing.T, input string, args ...string) (code int, out, errs string
 }
 
 // newDemo makes the commands find a server without flags.
-func newDemo(t *testing.T) *nodetest.Node {
+func newDemo(t *testing.T) *rafttest.Fake[*kv.Store] {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("TMP", t.TempDir())
-	n := nodetest.New("n1")
-	listening := httptest.NewServer(server.New(n, n.Store, http.NotFoundHandler()))
+	n := rafttest.NewFake("n1", &kv.Store{})
+	listening := httptest.NewServer(server.New(n, n.FSM, http.NotFoundHandler()))
 	t.Cleanup(listening.Close)
 	require.NoError(t, client.Place{PID: os.Getpid(), Servers: []string{listening.URL}}.Save())
 	return n

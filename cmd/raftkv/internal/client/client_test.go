@@ -13,8 +13,9 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
-	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -26,9 +27,9 @@ func newClient(t *testing.T, handler http.Handler) *client.Client {
 	return client.New(listening.URL+"/", client.NewHTTP(4, 10*time.Second))
 }
 
-func newStore(t *testing.T) (*client.Client, *nodetest.Node) {
-	n := nodetest.New("n1")
-	return newClient(t, server.New(n, n.Store, http.NotFoundHandler())), n
+func newStore(t *testing.T) (*client.Client, *rafttest.Fake[*kv.Store]) {
+	n := rafttest.NewFake("n1", &kv.Store{})
+	return newClient(t, server.New(n, n.FSM, http.NotFoundHandler())), n
 }
 
 func TestClient_DoesWhatTheServerOffers(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
-	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -115,8 +115,8 @@ func TestBody_TheOneThatArrivesLongestMakesRoom(t *testing.T) {
 }
 
 // served returns a client's end of a connection to a server around the node.
-func served(t *testing.T, n *nodetest.Node) net.Conn {
-	web := server.New(n, n.Store, http.NotFoundHandler()).HTTP()
+func served(t *testing.T, n *rafttest.Fake[*kv.Store]) net.Conn {
+	web := server.New(n, n.FSM, http.NotFoundHandler()).HTTP()
 	client, accepted := net.Pipe()
 	listener := &onePipe{conns: make(chan net.Conn, 1)}
 	listener.conns <- accepted
@@ -140,7 +140,7 @@ func (p *onePipe) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestBody_HasADeadlineThatTricklingDoesNotPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := served(t, nodetest.New("n1"))
+		client := served(t, rafttest.NewFake("n1", &kv.Store{}))
 		began := time.Now()
 		var trickling sync.WaitGroup
 		defer trickling.Wait()
@@ -161,7 +161,7 @@ func TestBody_HasADeadlineThatTricklingDoesNotPutOff(t *testing.T) {
 
 func TestReply_ThatIsNotReadEndsItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := nodetest.New("n1")
+		n := rafttest.NewFake("n1", &kv.Store{})
 		data, err := kv.Command{Op: kv.Put, Key: "k", Value: make([]byte, kv.ValueBytesMax)}.Encode()
 		require.NoError(t, err)
 		_, err = n.Propose(t.Context(), data)

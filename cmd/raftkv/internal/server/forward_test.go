@@ -9,8 +9,9 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -125,9 +126,9 @@ func TestForward_ATransferIsNotGivenUpWhenItSucceeds(t *testing.T) {
 }
 
 func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {
-	n := &blockingNode{Node: nodetest.New("n1"), release: make(chan struct{})}
+	n := &blockingNode{Fake: rafttest.NewFake("n1", &kv.Store{}), release: make(chan struct{})}
 	n.entered.Add(server.RequestsMax)
-	handler := server.New(n, n.Store, http.NotFoundHandler())
+	handler := server.New(n, n.FSM, http.NotFoundHandler())
 	read := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))

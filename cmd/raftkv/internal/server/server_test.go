@@ -15,23 +15,23 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
-	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // member is a server around a node, listening.
 type member struct {
-	*nodetest.Node
+	*rafttest.Fake[*kv.Store]
 	*httptest.Server
 }
 
 func newMember(t *testing.T, id raft.NodeID) member {
 	t.Helper()
-	n := nodetest.New(id)
-	handler := server.New(n, n.Store, http.NotFoundHandler())
+	n := rafttest.NewFake(id, &kv.Store{})
+	handler := server.New(n, n.FSM, http.NotFoundHandler())
 	listening := httptest.NewUnstartedServer(handler)
 	listening.Config, listening.Listener = handler.HTTP(), server.Listener(listening.Listener)
 	listening.Start()
@@ -277,7 +277,7 @@ func TestTransfer_AnswersWithTheLeader(t *testing.T) {
 
 // blockingNode is never ready, until released.
 type blockingNode struct {
-	*nodetest.Node
+	*rafttest.Fake[*kv.Store]
 	entered sync.WaitGroup
 	release chan struct{}
 }

@@ -15,16 +15,17 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
-	"github.com/coxswain/raft/cmd/raftkv/internal/nodetest"
+	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
 	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // store is a correct server, and what a test puts between it and the clients.
 type store struct {
-	*nodetest.Node
+	*rafttest.Fake[*kv.Store]
 	real     http.Handler
 	requests atomic.Int64
 	between  func(n int64, w http.ResponseWriter, r *http.Request)
@@ -39,8 +40,8 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func run(t *testing.T, between func(s *store, n int64, w http.ResponseWriter, r *http.Request)) (workload.Verdict, string) {
 	t.Helper()
 	const requests = 3000
-	s := &store{Node: nodetest.New("n1")}
-	s.real = server.New(s, s.Store, http.NotFoundHandler())
+	s := &store{Fake: rafttest.NewFake("n1", &kv.Store{})}
+	s.real = server.New(s, s.FSM, http.NotFoundHandler())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.between = func(n int64, w http.ResponseWriter, r *http.Request) {
@@ -99,11 +100,11 @@ func TestWorkload_TakesUnknownOutcomesAndRefusalsAsTheyAre(t *testing.T) {
 
 // rollBack returns the store to a former state: every write since is lost.
 func rollBack(t *testing.T, s *store, former []byte) {
-	assert.NoError(t, s.Store.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(former)))
+	assert.NoError(t, s.FSM.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(former)))
 }
 
 func snapshot(t *testing.T, s *store) []byte {
-	frozen, err := s.Store.Snapshot()
+	frozen, err := s.FSM.Snapshot()
 	assert.NoError(t, err)
 	var file bytes.Buffer
 	assert.NoError(t, frozen.WriteTo(context.Background(), &file))
@@ -130,8 +131,8 @@ func TestWorkload_FindsLostWrites(t *testing.T) {
 }
 
 func TestWorkload_LooksOnceMoreAtEveryKeyThatItKeeps(t *testing.T) {
-	s := &store{Node: nodetest.New("n1")}
-	s.real = server.New(s, s.Store, http.NotFoundHandler())
+	s := &store{Fake: rafttest.NewFake("n1", &kv.Store{})}
+	s.real = server.New(s, s.FSM, http.NotFoundHandler())
 	former := snapshot(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -170,13 +171,13 @@ func TestWorkload_LooksOnceMoreAtEveryKeyThatItKeeps(t *testing.T) {
 
 func TestWorkload_FindsStaleReadsAndDrawsThem(t *testing.T) {
 	var mu sync.Mutex
-	old := nodetest.New("n1")
-	stale := server.New(old, old.Store, http.NotFoundHandler())
+	old := rafttest.NewFake("n1", &kv.Store{})
+	stale := server.New(old, old.FSM, http.NotFoundHandler())
 	verdict, dir := run(t, func(s *store, n int64, w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		if n%100 == 0 {
-			assert.NoError(t, old.Store.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(snapshot(t, s))))
+			assert.NoError(t, old.FSM.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(snapshot(t, s))))
 		}
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "register") {
 			stale.ServeHTTP(w, r)
@@ -195,8 +196,8 @@ func TestWorkload_FindsStaleReadsAndDrawsThem(t *testing.T) {
 }
 
 func TestNextAcknowledged_IsAWriteThatBeganAfterTheMoment(t *testing.T) {
-	n := nodetest.New("n1")
-	listening := httptest.NewServer(server.New(n, n.Store, http.NotFoundHandler()))
+	n := rafttest.NewFake("n1", &kv.Store{})
+	listening := httptest.NewServer(server.New(n, n.FSM, http.NotFoundHandler()))
 	defer listening.Close()
 	w := workload.New(workload.Config{Servers: []string{listening.URL}, Clients: 2, Prefix: "test/", Pause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
