@@ -219,10 +219,23 @@ func countPixels(name string) string {
 	})()`
 }
 
+// led returns the row of the first step of a leader.
+func led(t *testing.T, rows []*fuzzy.Record) int {
+	t.Helper()
+	for i, r := range rows {
+		if r != nil && r.Role == "leader" {
+			return i
+		}
+	}
+	t.Fatal("the seed has no leader")
+	return 0
+}
+
 func TestPage_IsDrawnInALightAndADarkTheme(t *testing.T) {
-	text, _ := traced(t, "f5.history.7")
+	text, records := traced(t, "f5.history.7")
+	at := led(t, drawn(records))
 	for scheme, other := range map[string]string{"light": "dark", "dark": "light"} {
-		p := open(t, "#row=100", scheme, &tracepage.File{Name: "seed", Text: text})
+		p := open(t, fmt.Sprintf("#row=%d", at), scheme, &tracepage.File{Name: "seed", Text: text})
 		assert.Equal(t, scheme, browsertest.Eval[string](p, `document.documentElement.dataset.theme`))
 		assert.Greater(t, browsertest.Eval[int](p, countPixels("--lead")), 500, "%s: the leader's lane", scheme)
 		assert.Greater(t, browsertest.Eval[int](p, countPixels("--paper")), 50_000, scheme)
