@@ -6,26 +6,28 @@ type Answer struct {
 	Kind      AnswerKind
 	ID        EntryID     // AnswerAccepted; AnswerReadSafe: the index alone
 	Refusal   RefusalKind // AnswerRefused
-	Leader    NodeID      // who to ask instead, if known
+	Leader    NodeID      // the member to ask instead, if known; AnswerTransferred: the new leader
 }
 
-// AnswerKind says how a request went.
+// AnswerKind is the outcome of a request.
 type AnswerKind uint8
 
 // The answers to a request.
 const (
-	// AnswerAccepted: the proposal is in the leader's log at ID. A second answer follows,
-	// AnswerNotApplied or AnswerUnknown, unless ID is applied.
+	// AnswerAccepted: the proposal is in the leader's log at ID. Either that entry is applied here, or a
+	// second answer follows: AnswerNotApplied or AnswerUnknown.
 	AnswerAccepted AnswerKind = 1
-	// AnswerRefused: not applied and never will be; Refusal says why, Leader who to ask.
+	// AnswerRefused: a proposal is not applied and never will be; a read or a transfer did not succeed. Refusal
+	// says why, Leader whom to ask.
 	AnswerRefused AnswerKind = 2
-	// AnswerNotApplied: another entry was committed in place of the accepted one, which never will be.
+	// AnswerNotApplied: another entry was committed at the index of the accepted one, which will never be
+	// committed.
 	AnswerNotApplied AnswerKind = 3
 	// AnswerUnknown: leadership ended while the entry was pending; it may or may not be applied.
 	AnswerUnknown AnswerKind = 4
 	// AnswerReadSafe: a read is linearizable once ID.Index is applied here.
 	AnswerReadSafe AnswerKind = 5
-	// AnswerTransferred: Leader leads now.
+	// AnswerTransferred: the transfer has succeeded; Leader leads now.
 	AnswerTransferred AnswerKind = 6
 )
 
@@ -35,16 +37,16 @@ type RefusalKind uint8
 // The reasons of AnswerRefused.
 const (
 	RefusedNotLeader    RefusalKind = 1 // this member does not lead; Answer.Leader does, if known
-	RefusedTransferring RefusalKind = 2 // leadership is on its way to Answer.Leader
+	RefusedTransferring RefusalKind = 2 // this leader is transferring its leadership to Answer.Leader
 	RefusedOverloaded   RefusalKind = 3 // a limit of CoreConfig is reached: try again later
-	RefusedClosing      RefusalKind = 4 // the node stops
-	RefusedNoTarget     RefusalKind = 5 // a transfer to nobody, or to one that is no voter or not heard
-	RefusedTimedOut     RefusalKind = 6 // the transfer or the read did not end within its bound
-	RefusedTooLarge     RefusalKind = 7 // the proposal is over the limit
-	RefusedStalled      RefusalKind = 8 // the leader's disk stands still, and nobody could take over yet
+	RefusedClosing      RefusalKind = 4 // the node is closing
+	RefusedNoTarget     RefusalKind = 5 // no other voter can take over, or the one named cannot
+	RefusedTimedOut     RefusalKind = 6 // the transfer or the read did not end in time
+	RefusedTooLarge     RefusalKind = 7 // the proposal is larger than CommandBytesMax
+	RefusedStalled      RefusalKind = 8 // the leader's disk is stalled, and nobody could take over yet
 )
 
-// answer hands a request's answer out.
+// answer adds an answer to this step's Output.
 func (c *Core) answer(a Answer) { c.step.out.Answers = append(c.step.out.Answers, a) }
 
 func (c *Core) growAnswers(n int) {
@@ -53,7 +55,7 @@ func (c *Core) growAnswers(n int) {
 	}
 }
 
-// refuseRequest says no, and who to ask instead.
+// refuseRequest refuses a request and names the member to ask instead, if it is known.
 func (c *Core) refuseRequest(t RequestID) {
 	a := Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.termLeader.id}
 	switch {
@@ -65,7 +67,8 @@ func (c *Core) refuseRequest(t RequestID) {
 	c.answer(a)
 }
 
-// retire settles what a leader leaves behind when its term of office ends.
+// retire ends the requests of a leader that steps down: it refuses the local reads, leaves the pending
+// proposals to settle, and keeps waiting for the outcome of a transfer.
 func (c *Core) retire(l *leader) {
 	for _, reads := range [][]read{l.reads.now, l.reads.next} {
 		for _, r := range reads {
@@ -80,11 +83,11 @@ func (c *Core) retire(l *leader) {
 	}
 }
 
-// settle answers the proposals of a leader that stepped down in this step. That an entry was cut from
-// this log does not settle its fate: another member may hold it, win the next election and commit it,
-// and so may this one, if it crashes before the cut is durable. Only a commit of another entry in its
-// place does, unless a leader has contradicted what is committed here. What is being applied meanwhile is
-// answered by the applier.
+// settle answers the pending proposals of a leader that stepped down or was closed in this step. Truncating
+// an entry here does not decide its outcome: another member may still hold it, win the next election and
+// commit it; so may this one, if it crashes before the truncation is durable. The outcome is only known once
+// another entry is committed at its index, and not even then if a leader has contradicted what is committed
+// here. Proposals that are being applied are answered by the applier.
 func (c *Core) settle() {
 	for _, o := range c.step.lost {
 		kept := c.log.has(o.id)
@@ -99,7 +102,7 @@ func (c *Core) settle() {
 	c.step.lost = c.step.lost[:0]
 }
 
-// close answers every open request; from now on all are refused.
+// close answers every open request. All later requests are refused.
 func (c *Core) close() {
 	c.step.closing = true
 	for _, t := range append(c.clients.asked, c.clients.waiting...) {

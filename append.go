@@ -2,7 +2,7 @@ package raft
 
 import "errors"
 
-// onAppendRequest receives entries from this term's leader (Figure 2, AppendEntries).
+// onAppendRequest handles entries from this term's leader (Figure 2, AppendEntries).
 func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 	if why := c.malformed(m, r); why != "" {
 		c.refuse(m, why)
@@ -40,8 +40,9 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 //	existing entry and all that follow it (§5.3).
 //	4. Append any new entries not already in the log." (Figure 2, AppendEntries)
 //
-// Entries that are there already are left alone, so that an old or doubled append never shortens the
-// log. It refuses to touch what is committed, or what this term's leader itself has proved to match.
+// Entries that the log already has are left alone, so that an old or duplicated append never shortens the
+// log. adopt returns false, and changes nothing, if the append would replace an entry that is committed, or
+// that this term's leader itself has proved to match.
 func (c *Core) adopt(entries []Entry) bool {
 	for i, e := range entries {
 		if c.log.has(e.ID()) {
@@ -64,12 +65,12 @@ func (c *Core) adopt(entries []Entry) bool {
 //	"5. If leaderCommit > commitIndex, set commitIndex = min(leaderCommit, index of last new entry)."
 //	(Figure 2)
 //
-// The last new entry is the last one that this term's leader has proved to match, by any append.
+// Here the last new entry is the last one that any append of this term's leader has proved to match.
 func (c *Core) followCommit(leaderCommit Index) {
 	c.commitTo(min(leaderCommit, c.termLeader.proved))
 }
 
-// malformed says what no correct leader would send, or "".
+// malformed says what is wrong with an append that no correct leader would send; "" if nothing is.
 func (c *Core) malformed(m Message, r AppendRequest) string {
 	if c.otherLeads(m.From) {
 		return "another member leads this term"
@@ -99,9 +100,9 @@ func (c *Core) malformed(m Message, r AppendRequest) string {
 	return ""
 }
 
-// ofLaterRelease returns the first entry that only a later release can read. This member takes none of the
-// append: what it cannot read it can neither store nor apply. It goes on following the leader, which is a
-// correct one.
+// ofLaterRelease returns the first entry that only a later release can read. This member then ignores the
+// whole append: it can neither store nor apply an entry that it cannot read. It keeps following the leader,
+// which did nothing wrong.
 func ofLaterRelease(entries []Entry) (Entry, bool) {
 	for _, e := range entries {
 		if !e.Kind.known() {
@@ -118,7 +119,8 @@ func ofLaterRelease(entries []Entry) (Entry, bool) {
 	return Entry{}, false
 }
 
-// malformedKind checks that entry 1, and no other, bootstraps the cluster of the message.
+// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names. It
+// says what is wrong; "" if nothing is.
 func (c *Core) malformedKind(m Message, e Entry) string {
 	if e.Index != 1 {
 		if e.Kind == EntryBootstrap {

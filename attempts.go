@@ -2,33 +2,33 @@ package raft
 
 import "slices"
 
-// Slow is not dead: a cluster whose disks, round trips, steps or pauses take longer than the election
-// timeout must still elect. Three rules see to it; the rest of election.go does not know of them.
+// A cluster must elect a leader even if disk writes, round trips, steps or pauses of the process take longer
+// than the election timeout. Three rules ensure that:
 //
-//   - A member's wait doubles while its own attempts take longer than it. Silence alone does not
-//     lengthen it, and the first commit of a term, or a link that returns, ends it.
-//   - Votes of the present term count whenever they come; see ballot.
-//   - Who has voted gives that vote the time to elect somebody; see boundByVote.
+//   - A member's wait doubles while its own attempts take longer than the wait. Silence alone does not
+//     lengthen it. It is reset by the first commit of a term, and when a link returns.
+//   - Votes of the present term count whenever they arrive; see ballot.
+//   - A member that has voted gives its candidate time to win; see boundByVote.
 
-// attempts is what a member has seen of its own attempts to be elected since a term last committed.
+// attempts records how this member's attempts to be elected went since a term last committed.
 type attempts struct {
 	made      int // pre-votes begun
-	doublings int // of the election timeout: how far the wait has grown
+	doublings int // how often the wait has doubled, from the election timeout
 	asked     [askedMax]question
-	next      int     // the place in asked of the next question
+	next      int     // the index in asked of the next question
 	ballot    *ballot // non-nil while votes for this member in the present term count
-	// boundUntil is how long the vote of the present term binds its giver; 0: not.
+	// boundUntil is until when this member's vote of the present term binds it; 0: it does not.
 	boundUntil Time
-	// The longest of each kind, for whoever asks why there is no leader yet.
+	// The longest of each kind, for CoreStatus.Election.
 	write, answer, pause Time
-	told                 bool // noted that one of them is above the timeout
+	told                 bool // a trace event has reported that one of them exceeds the election timeout
 }
 
-// doublingsMax bounds the wait: 64 election timeouts, from which up to twice as much is drawn.
+// doublingsMax bounds the wait to 64 election timeouts; deadlines are drawn between one and two waits.
 const doublingsMax = 6
 
-// askedMax is how many questions are remembered, to tell how old an answer is: more than a member asks
-// within ten timeouts.
+// askedMax is how many questions are remembered, to measure how long an answer took: more than a member
+// asks within ten election timeouts.
 const askedMax = 32
 
 // question is one request for pre-votes (round) or for votes (term) that has left.
@@ -38,16 +38,16 @@ type question struct {
 	at    Time
 }
 
-// wait is the least time that this member waits for a leader, or for an answer, at present.
+// wait returns how long this member waits, at least, for a leader or for answers.
 func (c *Core) wait() Time { return c.electionTimeout() << c.follower.attempts.doublings }
 
-// remember notes that a question leaves now.
+// remember records a question that leaves now.
 func (a *attempts) remember(q question) {
 	a.asked[a.next] = q
 	a.next = (a.next + 1) % askedMax
 }
 
-// sinceRound returns when a round of pre-votes was asked for; 0 if it was not, or it is forgotten.
+// sinceRound returns when a round of pre-votes was asked for; 0 if it never was, or no longer remembered.
 func (a *attempts) sinceRound(round RPCID) Time {
 	if i := slices.IndexFunc(a.asked[:], func(q question) bool { return q.round == round }); i >= 0 {
 		return a.asked[i].at
@@ -55,7 +55,7 @@ func (a *attempts) sinceRound(round RPCID) Time {
 	return 0
 }
 
-// sinceTerm returns when the votes of a term were asked for; 0 if they were not, or it is forgotten.
+// sinceTerm returns when the votes of a term were asked for; 0 if they never were, or no longer remembered.
 func (a *attempts) sinceTerm(term Term) Time {
 	if i := slices.IndexFunc(a.asked[:], func(q question) bool { return q.term == term }); i >= 0 && term > 0 {
 		return a.asked[i].at
@@ -63,7 +63,8 @@ func (a *attempts) sinceTerm(term Term) Time {
 	return 0
 }
 
-// onAnswer measures a voter's answer to a question of this member, early or late.
+// onAnswer measures how long a member took to answer a question that was asked at the given time; 0 is
+// ignored.
 func (c *Core) onAnswer(from Peer, at Time) {
 	m, _ := c.config().Member(from.ID)
 	if at == 0 || m.Peer() != from {
@@ -74,23 +75,23 @@ func (c *Core) onAnswer(from Peer, at Time) {
 	c.outgrow(took)
 }
 
-// outgrow makes the wait at least as long as an own attempt has just taken.
+// outgrow raises the wait to at least the time that this member's latest attempt took.
 func (c *Core) outgrow(took Time) {
 	a := &c.follower.attempts
 	if c.leader != nil || took <= c.wait() || a.doublings == doublingsMax {
-		return // at the longest wait each answer that is later still would only put the attempt off
+		return // at the longest wait, each later answer would only delay the next attempt
 	}
 	for a.doublings < doublingsMax && c.wait() < took {
 		a.doublings++
 	}
 	if c.termLeader.id == "" {
-		c.resetElectionDeadline() // the attempt under way gets the longer wait, too
+		c.resetElectionDeadline() // the running attempt gets the longer wait, too
 	}
 }
 
-// onPromptVote shortens a long wait: an own vote that was soon durable, and answers to its requests that a
-// quorum gave at once, show that what was slow is so no more. Without it one hold-up of a few seconds, and
-// a vote that is split right after it, would leave the cluster without a leader for several times as long.
+// onPromptVote resets a long wait: if, within an election timeout, this member's own vote was durable and a
+// quorum has answered, the cause of the slowness is gone. Without this rule, one pause of a few seconds
+// followed by a split vote would leave the cluster without a leader for several times as long.
 func (c *Core) onPromptVote(from Peer) {
 	a, b := &c.follower.attempts, c.follower.attempts.ballot
 	if b == nil || c.leader != nil || c.now.Mono-b.began > c.electionTimeout() || slices.Contains(b.prompt, from) {
@@ -101,15 +102,15 @@ func (c *Core) onPromptVote(from Peer) {
 		return
 	}
 	a.doublings = 0
-	a.asked, a.next = [askedMax]question{}, 0 // what comes yet says only what was
+	a.asked, a.next = [askedMax]question{}, 0 // later answers to earlier questions no longer matter
 	c.resetElectionDeadline()
 	a.boundUntil = min(a.boundUntil, c.follower.deadline)
 }
 
-// any reports whether there is anything to forget.
+// any reports whether calm would change anything.
 func (a *attempts) any() bool { return a.made+a.doublings > 0 || a.asked[0].at > 0 }
 
-// calm ends what slow attempts have brought about: a term has committed.
+// calm resets the wait and the records of attempts, because a term has committed.
 func (c *Core) calm() {
 	ballot, until, grown := c.follower.attempts.ballot, c.follower.attempts.boundUntil, c.follower.attempts.doublings > 0
 	c.follower.attempts = attempts{ballot: ballot, boundUntil: until}
@@ -118,8 +119,8 @@ func (c *Core) calm() {
 	}
 }
 
-// linkReturned lets an attempt begin soon: the link that now stands again may be the reason why answers to
-// earlier attempts were late, and late answers that are still to come say nothing about the next attempt.
+// linkReturned resets the wait when a connection is up again: its absence may be the reason why answers to
+// earlier attempts were late, and late answers that still arrive say nothing about the next attempt.
 func (c *Core) linkReturned() {
 	a, deadline := &c.follower.attempts, c.follower.deadline
 	a.asked, a.next = [askedMax]question{}, 0
@@ -130,20 +131,21 @@ func (c *Core) linkReturned() {
 	}
 }
 
-// boundByVote reports whether a pre-vote for another than the one who has the vote of this term must
-// be denied: that vote is on its way to the disk, or has left so lately that it may still elect.
+// boundByVote reports whether a pre-vote must be denied because of this member's vote of this term: the
+// vote is still being written, or it left for another candidate so recently that it may still decide the
+// election.
 func (c *Core) boundByVote(asker Peer) bool {
 	switch {
 	case c.hard.Vote == Peer{} || c.leader != nil:
 		return false
 	case c.disk.hard != c.hard:
-		return true // nobody has it yet, so its candidate, too, does better to wait for it
+		return true // the vote has not left yet, so even its candidate does better to wait for it
 	}
 	return asker != c.hard.Vote && c.now.Mono < c.follower.attempts.boundUntil
 }
 
-// onVoteDurable lets every wait that follows a vote begin: the giver's, and, if it is its own, the
-// candidate's, whose requests leave now.
+// onVoteDurable restarts the waits once a vote is durable: how long the vote binds this member and, if it
+// voted for itself, how long it waits for answers to its requests, which leave now.
 func (c *Core) onVoteDurable() {
 	if c.leader != nil || c.hard.Vote == (Peer{}) {
 		return
@@ -165,9 +167,9 @@ func (c *Core) onVoteDurable() {
 	c.countVotes()
 }
 
-// wokeLate takes into account that the process slept through its own deadline: messages may wait behind
-// it, of the leader here, or of the followers. A leader does not count that time as their silence; a
-// follower restarts its timer, at most once until it hears the leader.
+// wokeLate handles a process that slept through its deadline: messages of the leader or of the followers may
+// have arrived meanwhile and wait to be handled. A leader does not count that time as silence of its
+// followers. A follower restarts its election timeout, but only once until it hears a leader again.
 func (c *Core) wokeLate(by Time) {
 	if c.leader != nil {
 		for i := range c.leader.peers {
@@ -186,7 +188,7 @@ func (c *Core) wokeLate(by Time) {
 	}
 }
 
-// traceSlowness notes, at the third attempt and only once, what takes longer than the election timeout.
+// traceSlowness reports once, from the third attempt on, what takes longer than the election timeout.
 func (c *Core) traceSlowness() {
 	a := &c.follower.attempts
 	if a.told || a.made <= 2 {

@@ -9,20 +9,20 @@ import (
 // stampAheadMax is how far a stamp may be ahead of the median of the voters' clocks.
 const stampAheadMax = int64(time.Minute)
 
-// wallMax bounds what is believed of another member's clock, so that nothing overflows.
+// wallMax bounds the readings of other members' clocks that are accepted, so that nothing overflows.
 const wallMax = 1 << 62
 
-// clocks is what the wall clocks of the other voters showed when they were last heard. Entries are stamped by
-// them, and nothing else reads them: no rule of Raft depends on a wall clock.
+// clocks holds what the wall clocks of the other voters showed when they were last heard. They are only used
+// to stamp entries: no rule of Raft depends on a wall clock.
 type clocks []clockReading
 
-// clockReading is one clock. It goes on with our own monotonic time until it is heard again.
+// clockReading is one voter's clock. Between two readings it advances with our own monotonic time.
 type clockReading struct {
 	id    NodeID
 	ahead int64 // of our monotonic time
 }
 
-// hearClock takes the clock of a voter into account; 0 says nothing of it.
+// hearClock records a voter's clock; 0 means that the voter did not send it.
 func (c *Core) hearClock(from NodeID, wall int64) {
 	if m, ok := c.config().Member(from); !ok || m.Kind != Voter || wall == 0 || wall >= wallMax || wall <= -wallMax {
 		return
@@ -35,13 +35,13 @@ func (c *Core) hearClock(from NodeID, wall int64) {
 	c.clocks = append(c.clocks, heard)
 }
 
-// stampNow is the time for an entry that is appended now: our own wall clock, but no more than a minute ahead
-// of the median of the voters' clocks, and never below the highest stamp that the log ever held. So one clock
-// that is years ahead does not stop the stamps of all later entries, which could not fall behind its own.
+// stampNow returns the time for an entry that is appended now: our own wall clock, but at most a minute ahead
+// of the median of the voters' clocks, and never below the highest stamp that the log has held. Stamps never
+// fall, so without the median a leader whose clock is years ahead would freeze the stamps for years.
 //
 // A new leader has the clocks of a quorum, which came with the votes, and a round trip later those of all.
-// With an even number of clocks the lower one in the middle counts: a stamp that is too late cannot be taken
-// back.
+// Of an even number of clocks it takes the lower one in the middle, because a stamp that is too high cannot be
+// corrected later.
 func (c *Core) stampNow() int64 {
 	shown := append(make([]int64, 0, 8), c.now.Wall)
 	for _, r := range c.clocks {

@@ -5,7 +5,7 @@ package raft
 //	"If there exists an N such that N > commitIndex, a majority of matchIndex[i] ≥ N, and
 //	log[N].term == currentTerm: set commitIndex = N (§5.3, §5.4)." (Figure 2)
 //
-// The leader counts itself for what is durable here, and no further.
+// The leader counts itself only up to what is durable here.
 func (c *Core) advanceCommit() {
 	n := quorumValue(c.leader.voterValues(c.disk.persisted, func(p *progress) Index { return p.match }))
 	if n > c.log.commit && c.log.term(n) == c.hard.Term {
@@ -13,8 +13,8 @@ func (c *Core) advanceCommit() {
 	}
 }
 
-// committedOwn reports whether an entry of the leader's own term is committed. Only then does it know
-// what is (dissertation §6.4).
+// committedOwn reports whether an entry of the present term is committed. Only then does its leader know what
+// is committed (dissertation §6.4).
 func (c *Core) committedOwn() bool { return c.log.term(c.log.commit) == c.hard.Term }
 
 // commitTo raises commitIndex. It never falls.

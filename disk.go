@@ -1,17 +1,17 @@
 package raft
 
-// disk is what is known to be durable here.
+// disk records what is durable here, and the writes that are not durable yet.
 type disk struct {
 	hard HardState
-	// persisted is the end of the longest prefix of the present log that a persisted write wrote.
+	// persisted is the end of the longest prefix of the present log that is durable here.
 	persisted Index
 	mark      *Mark // nil: none. It may not be durable yet
-	// lossReport is the answer that tells the leader of a lost acknowledgement, with MarkStaleImage.
+	// lossReport, with MarkStaleImage, is the answer that tells the leader that acknowledged entries are lost.
 	lossReport AppendConflict
 	seq        Seq // of the last write issued
 	pending    []pendingWrite
 	endedAt    Time   // when a write last ended; 0: none has
-	took       recent // how long the disk was at each of them
+	took       recent // how long the latest writes kept the disk busy
 }
 
 // pendingWrite is a write that is not known to be durable yet.
@@ -20,11 +20,11 @@ type pendingWrite struct {
 	issued Time
 	hard   *HardState
 	// mark is the (leader's term, index) up to which the log is durable once this write is. A later
-	// truncation lowers its index: entries that were overwritten are acknowledged by nobody.
+	// truncation lowers its index, so that entries that were overwritten do not count as durable.
 	mark EntryID
 }
 
-// truncated takes into account that the entries above after are no part of the log any more.
+// truncated records that the log has been truncated: the entries above after are gone.
 func (d *disk) truncated(after Index) {
 	d.persisted = min(d.persisted, after)
 	for i := range d.pending {
@@ -32,7 +32,8 @@ func (d *disk) truncated(after Index) {
 	}
 }
 
-// issue numbers a write and remembers what it will make durable, if that is anything.
+// issue numbers a write and records what it will make durable. A write that makes neither a term nor entries
+// durable is not pending.
 func (d *disk) issue(now Time, hard *HardState, mark EntryID) Seq {
 	d.seq++
 	if hard != nil || mark.Index > 0 {
@@ -61,11 +62,11 @@ func (d *disk) acknowledge(seq Seq, now Time) {
 	d.pending = append(d.pending[:0], d.pending[n:]...)
 }
 
-// busySince is when the disk began with the oldest pending write, of which there is one: what waited
-// behind another has not kept it busy.
+// busySince returns when the disk began the oldest pending write; there must be one. Time that the write
+// spent waiting for an earlier one does not count.
 func (d *disk) busySince() Time { return max(d.pending[0].issued, d.endedAt) }
 
-// onPersisted learns that a write, and all before it, are durable.
+// onPersisted records that a write, and all writes before it, are durable.
 func (c *Core) onPersisted(seq Seq) {
 	before := c.disk.hard
 	c.disk.acknowledge(seq, c.now.Mono)

@@ -5,22 +5,23 @@ import "slices"
 // candidate is the state of one attempt to be elected.
 type candidate struct {
 	pre     bool   // a pre-vote: the term was not raised
-	round   RPCID  // of the pre-vote; its grants count in this round alone
-	granted []Peer // who granted that, by (id, incarnation); votes are in the ballot
+	round   RPCID  // of the pre-vote; only grants of this round count
+	granted []Peer // the voters that granted the pre-vote; those that granted the vote are in the ballot
 }
 
-// ballot is a candidacy in the present term, and this life. Grants count whenever they come, also
-// after the candidate has given up waiting and asks for pre-votes again: a voter's disk may take
-// longer than any wait. They count no more once somebody is known to have led the term: itself, since
-// a leader that stepped down has told others so, or another, since there can only be one.
+// ballot holds the votes for this member in the present term. They count whenever they arrive, even
+// after the member has stopped waiting and asks for pre-votes again: a voter's disk may take longer than
+// any wait. They no longer count once the term is known to have had a leader: this member, which has
+// stepped down since, or another one, since a term has only one leader. A ballot is not durable: a
+// restarted member does not count votes that it asked for before.
 type ballot struct {
 	began   Time // when the term was raised
 	asked   Time // when the requests left
 	granted []Peer
-	prompt  []Peer // who has answered, yes or no, within an election timeout
+	prompt  []Peer // the voters that have answered, yes or no, within an election timeout
 }
 
-// grant records a vote and reports whether it is new. A reply that came twice counts once.
+// grant records a vote and reports whether it is new: a duplicated reply counts once.
 func (b *ballot) grant(from Peer) bool {
 	if slices.Contains(b.granted, from) {
 		return false
@@ -29,18 +30,19 @@ func (b *ballot) grant(from Peer) bool {
 	return true
 }
 
-// resetElectionDeadline draws the election timeout anew:
+// resetElectionDeadline draws a new election timeout, between one and two times the wait: the election
+// timeout, or more if attempts were slow.
 //
 //	"Raft uses randomized election timeouts to ensure that split votes are rare and that they are
-//	resolved quickly." (§5.2; from once to twice the timeout, or the wait that slow attempts have
-//	lengthened)
+//	resolved quickly." (§5.2)
 func (c *Core) resetElectionDeadline() {
 	c.follower.deadline = c.now.Mono + c.wait() + Time(c.rng.Int64N(int64(c.wait())+1))
 	c.follower.roomUntil = 0
 }
 
-// mayCampaign: only a voter of the configuration in force campaigns, as the incarnation that it names;
-// and nobody at term 0 but a bootstrapper whose bootstrap all members hold (see bootstrap.go).
+// mayCampaign reports whether this member may campaign: it is a voter of the configuration in force, with
+// the incarnation that is named there, its store is not marked, and its term is above 0. At term 0 only a
+// bootstrapper campaigns, once all members hold entry 1; see checkHeld.
 func (c *Core) mayCampaign() bool {
 	m, ok := c.config().Member(c.self.ID)
 	return ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation && c.hard.Term > 0 && !c.marked()
@@ -51,7 +53,8 @@ func (c *Core) mayCampaign() bool {
 //	"if a server receives a RequestVote request within the minimum election timeout of hearing from
 //	a current leader, it does not update its term or grant its vote." (dissertation §4.2.3)
 //
-// A leader hears itself; check-quorum ends that. One that a refused pre-vote names was not heard yet.
+// A leader hears itself, until check-quorum makes it step down. A leader that is only known from a refused
+// pre-vote has not been heard.
 func (c *Core) hearsLeader() bool {
 	if c.leader != nil {
 		return true
@@ -59,8 +62,8 @@ func (c *Core) hearsLeader() bool {
 	return c.termLeader.isHeard() && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
-// disturbs reports whether a message asks for a vote in a newer term, of a member that hears a leader. One
-// that the leader itself has told to campaign does not disturb.
+// disturbs reports whether a message asks for a vote although this member hears a leader. A candidate that
+// the leader itself has told to campaign does not disturb.
 func (c *Core) disturbs(m Message) bool {
 	r, asks := m.Body.(VoteRequest)
 	return asks && !r.Transfer && c.hearsLeader()
@@ -78,7 +81,7 @@ func (c *Core) onElectionTimeout() {
 	c.precampaign()
 }
 
-// precampaign asks whether an election could be won before the term is raised:
+// precampaign asks, before the term is raised, whether an election could be won:
 //
 //	"a candidate only increments its term if it first learns from a majority of the cluster that
 //	they would be willing to grant the candidate their votes" (dissertation §9.6)
@@ -94,7 +97,8 @@ func (c *Core) precampaign() {
 	c.countPreVotes()
 }
 
-// campaign starts an election in the next term. transfer: a TimeoutNow asked for it, in this term.
+// campaign starts an election in the next term. transfer says that the leader of this term asked for it with
+// a TimeoutNow.
 func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
 	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
@@ -106,7 +110,7 @@ func (c *Core) campaign(transfer bool) {
 	}
 }
 
-// grants decides about a vote, or a pre-vote, in term:
+// grants decides about a vote or a pre-vote in term; vote is the vote that this member has given in it.
 //
 //	"1. Reply false if term < currentTerm (§5.1).
 //	2. If votedFor is null or candidateId, and candidate's log is at least as up-to-date as
@@ -140,8 +144,8 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	c.promiseVote(from, VoteReply{Granted: true, Wall: c.now.Wall})
 }
 
-// onPreVoteRequest answers without any change of the term or the vote. The term asked about is one
-// above the sender's; no vote can have been given in it unless it is ours.
+// onPreVoteRequest changes neither the term nor the vote. The request is about the sender's term + 1; this
+// member can only have voted in it if that is its own current term.
 func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	why := c.grants(m.Term+1, Peer{}, m.From, r.Last)
 	if m.Term+1 == c.hard.Term {
@@ -171,7 +175,7 @@ func (c *Core) leaderNamedIn(m Message) NodeID {
 	return reply.Leader
 }
 
-// onPreVoteReply counts a grant. A refusal promises nothing, but its term, if it is newer, is taken.
+// onPreVoteReply counts a grant. From a refusal it adopts a newer term.
 func (c *Core) onPreVoteReply(m Message, r PreVoteReply) {
 	c.onAnswer(m.From, c.follower.attempts.sinceRound(r.ID))
 	if r.Granted {
@@ -181,12 +185,12 @@ func (c *Core) onPreVoteReply(m Message, r PreVoteReply) {
 	c.receiveRPC(m)
 }
 
-// onPreVoteGrant counts a grant of this round, whatever term its sender is in.
+// onPreVoteGrant counts a grant of this round, whatever the sender's term is.
 func (c *Core) onPreVoteGrant(from Peer, r PreVoteReply) {
 	if c.candidate == nil || !c.candidate.pre || c.candidate.round != r.ID {
 		return
 	}
-	if !slices.Contains(c.candidate.granted, from) { // a reply that came twice counts once
+	if !slices.Contains(c.candidate.granted, from) { // a duplicated reply counts once
 		c.candidate.granted = append(c.candidate.granted, from)
 	}
 	c.countPreVotes()
@@ -208,7 +212,7 @@ func (c *Core) countPreVotes() {
 	}
 }
 
-// countVotes wins the election, or not yet:
+// countVotes becomes leader once a majority has voted for this member:
 //
 //	"If votes received from majority of servers: become leader." (Figure 2, Candidates)
 func (c *Core) countVotes() {
@@ -217,8 +221,8 @@ func (c *Core) countVotes() {
 	}
 }
 
-// onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked
-// that the message is of this very term: it marks the next term's requests, and no others.
+// onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked that the
+// message is of the present term, so only the vote requests of the next term are marked as a transfer.
 func (c *Core) onTimeoutNow(from Peer) {
 	if c.leader != nil || c.termLeader.id != from.ID || !c.mayCampaign() {
 		return
@@ -227,8 +231,9 @@ func (c *Core) onTimeoutNow(from Peer) {
 	c.campaign(true)
 }
 
-// onSteppedDown takes the word of this term's leader that it leads no more: its followers need not wait
-// for its silence. They stand as after a lost connection, soon and not all at once.
+// onSteppedDown handles the message by which this term's leader says that it has stepped down. Its followers
+// need not wait for their election timeouts: they campaign soon, each after a random part of spread, so that
+// they do not split the vote.
 func (c *Core) onSteppedDown(from Peer) {
 	if c.termLeader.elected != from || c.termLeader.id != from.ID {
 		return
@@ -240,8 +245,8 @@ func (c *Core) onSteppedDown(from Peer) {
 	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))
 }
 
-// room is the time that an election of another is given before an own attempt: a fifteenth of a timeout,
-// or, once attempts have been slow, a whole wait.
+// room returns how long this member lets another member's election run before it campaigns itself: a
+// fifteenth of the election timeout, or a whole wait if attempts have been slow.
 func (c *Core) room() Time {
 	if c.follower.attempts.doublings > 0 {
 		return c.wait()
@@ -249,8 +254,9 @@ func (c *Core) room() Time {
 	return c.electionTimeout() / 15
 }
 
-// giveRoom puts the own attempt off, so that it does not split the election that follows a pre-vote. It does
-// so for one election in all: who asks again and again, and hears no answer, would keep everyone from standing.
+// giveRoom delays this member's next attempt, so that it does not split the vote of the election that
+// follows a pre-vote. All delays together are limited by roomUntil: otherwise a member that keeps asking
+// without hearing the answers would prevent every other campaign.
 func (c *Core) giveRoom() {
 	f, room := &c.follower, c.room()
 	if f.roomUntil == 0 {
@@ -259,6 +265,7 @@ func (c *Core) giveRoom() {
 	f.deadline = max(f.deadline, min(c.now.Mono+room, f.roomUntil))
 }
 
-// mayStand: nobody stands while its term or vote is on its way to the disk. No question would leave
-// before it is there, and to give up and stand again would only queue up more writes.
+// mayStand reports whether this member may start an election now. It may not while its term or vote is being
+// written: its requests could not leave before that write is durable, and another attempt would only queue
+// more writes.
 func (c *Core) mayStand() bool { return c.mayCampaign() && c.disk.hard == c.hard }

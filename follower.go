@@ -1,32 +1,32 @@
 package raft
 
-// follower is the state of a member as a listener; it is used in every role but leader.
+// follower is the state of a member that does not lead, whether it campaigns or not.
 type follower struct {
 	deadline Time // of the election timeout
-	// roomUntil is how far the deadline may be put off for another's election; 0: it was not, since it was drawn.
+	// roomUntil limits how far other members' elections may delay the deadline; 0: none has since it was drawn.
 	roomUntil Time
-	heard     Time     // when a message of a leader last came; 0: never in this life
-	graced    bool     // the timer was restarted after a gap, and no leader has been heard since
+	heard     Time     // when a message of a leader last came; 0: never since the start
+	graced    bool     // the process woke late, the timer was restarted, and no leader has been heard since
 	attempts  attempts // to be elected
 }
 
-// termLeader is who leads the present term, as far as this member knows. No other place knows whom the member
-// follows.
+// termLeader is what this member knows about the leader of the present term. It is the only place that records
+// whom the member follows.
 type termLeader struct {
-	// id is whom this member follows: itself as leader, "" if nobody. It may be hearsay, from a refused
-	// pre-vote, until that leader itself is heard.
+	// id is the member that this one follows: itself as leader, "" if it follows nobody. Until that leader is
+	// heard, the id may come from another member's refusal of a pre-vote.
 	id NodeID
-	// elected is who was heard to lead the term, or this member itself: nobody else can lead it. It stays
-	// to the end of the term, also when the member follows it no longer.
+	// elected is the leader that was heard in this term, or this member itself: nobody else can lead the term.
+	// It stays until the term ends, even if this member no longer follows it.
 	elected  Peer
-	resigned bool  // elected has said that it leads no more: what comes late from it is no sign of a leader
-	proved   Index // elected has proved that the log matches its own up to here
+	resigned bool  // elected has said that it stepped down: late messages of it do not show a live leader
+	proved   Index // elected has proved that the logs match up to here
 }
 
 // isHeard reports whether the member follows a leader that it has heard itself.
 func (t *termLeader) isHeard() bool { return t.id != "" && t.id == t.elected.ID }
 
-// hear takes note of a message of this term's leader.
+// hear records that a message of this term's leader has come.
 //
 //	"If AppendEntries RPC received from new leader: convert to follower." (Figure 2, Candidates)
 func (c *Core) hear(leader Peer) {
@@ -42,12 +42,12 @@ func (c *Core) hear(leader Peer) {
 	c.follower.heard = c.now.Mono
 	c.follower.graced = false
 	if c.follower.attempts.any() && c.committedOwn() {
-		c.calm() // while nobody writes, no other commit would
+		c.calm() // in an idle cluster no new commit would do it
 	}
 	c.resetElectionDeadline()
 }
 
-// otherLeads reports whether somebody else is known to lead the present term:
+// otherLeads reports whether a member other than p is known to lead the present term:
 //
 //	"Election Safety: at most one leader can be elected in a given term." (Figure 3)
 func (c *Core) otherLeads(p Peer) bool {

@@ -1,8 +1,8 @@
 package raft
 
-// heartbeat repeats during idle periods to prevent election timeouts (§5.2). It is left out for a
-// follower that has answered an append which was sent after the last one fell due; nothing else
-// counts. Such an answer also shows that the round trip is no longer than that.
+// heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a
+// follower that has acknowledged an append that was sent since the last heartbeat was due, unless a read is
+// waiting. Such an acknowledgement also bounds the round trip.
 func (c *Core) heartbeat() {
 	l := c.leader
 	since := c.now.Mono - l.beatAt
@@ -19,7 +19,7 @@ func (c *Core) heartbeat() {
 	}
 }
 
-// beginRound sends a heartbeat to everyone, for a quorum to confirm that this member leads.
+// beginRound sends a heartbeat to every member, so that a quorum can confirm that this member leads.
 func (c *Core) beginRound() {
 	c.leader.round = c.nextID()
 	for i := range c.leader.peers {
@@ -76,8 +76,8 @@ func (c *Core) confirmed(round RPCID) bool {
 	return quorumValue(voters) == 1
 }
 
-// heardFrom returns a follower's progress and takes note that it was heard in this term. What a stale one
-// says does not count: for it there is none.
+// heardFrom returns a follower's progress and records that it was heard in this term. It returns nil for a
+// stale member, whose messages do not count.
 func (c *Core) heardFrom(from Peer) *progress {
 	if c.leader == nil {
 		return nil
@@ -93,28 +93,28 @@ func (c *Core) heardFrom(from Peer) *progress {
 	return p
 }
 
-// silent reports whether a member has not been heard for so long that check-quorum does not count it.
+// silent reports whether a member has not been heard for so long that check-quorum no longer counts it.
 func (c *Core) silent(p *progress) bool { return c.now.Mono-p.heard >= c.window(p) }
 
-// heardLately reports whether a member has answered in this term, and within an election timeout. Who came
-// under load may have answered appends alone: no heartbeat was due to it.
+// heardLately reports whether a member has answered in this term and is not silent. A member that joined under
+// load may only have answered appends, because no heartbeat was due to it.
 func (c *Core) heardLately(p *progress) bool {
 	answered := p.beats.echoed != RPCID{} || p.match > 0
 	return answered && !c.silent(p)
 }
 
-// window is how long a member that was heard counts as being there: an election timeout, but at least
-// twice the round trip to it, and no more than 64 timeouts.
+// window returns how long after a message a member counts as present: an election timeout, or twice the round
+// trip to it if that is longer, up to 64 election timeouts.
 func (c *Core) window(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.beats.roundTrip.max(), c.electionTimeout()<<doublingsMax))
 }
 
-// quorumUntil is check-quorum: when the leader steps down, unless a quorum is heard before.
+// quorumUntil is check-quorum: it returns when the leader steps down unless it hears a quorum before.
 //
 //	"a leader steps down if an election timeout elapses without a successful round of heartbeats to
 //	a majority of its cluster" (dissertation §6.2)
 //
-// A leader that has told another to campaign waits for what comes of it.
+// A leader that has told another member to campaign waits until the transfer's deadline.
 func (c *Core) quorumUntil() Time {
 	l := c.leader
 	l.times = append(l.times[:0], c.now.Mono+idleMax)

@@ -5,21 +5,20 @@ type leader struct {
 	peers       []progress // every other member, sorted by id
 	heartbeatAt Time
 	beatAt      Time  // when a heartbeat last fell due
-	round       RPCID // the last heartbeat round begun
+	round       RPCID // of the last heartbeats
 	pending     []pendingProposal
 	bytes       int // of the pending proposals
 	reads       leaderReads
 	transfer    *transfer
-	stalled     bool    // its disk, as far as it has noticed
-	indexes     []Index // scratch of voterValues
-	times       []Time
+	stalled     bool    // the disk was stalled when it was last checked
+	indexes     []Index // reused by voterValues
+	times       []Time  // reused by quorumUntil
 }
 
 // newLeader initialises "for each server, nextIndex to leader last log index + 1, matchIndex to 0"
 // (Figure 2).
 //
-// roundTrip is how long the election took, from when the votes were asked for: the first measure of how
-// long an answer takes.
+// roundTrip is the time from the vote requests to the election: the first estimate of how long an answer takes.
 func (c *Core) newLeader(roundTrip Time) *leader {
 	l := &leader{beatAt: c.now.Mono}
 	for _, m := range c.config().Members {
@@ -51,7 +50,7 @@ func (l *leader) peerByID(id NodeID) *progress {
 	return nil
 }
 
-// isStale reports whether a follower has lost what it acknowledged: it could never apply what a read needs.
+// isStale reports whether a follower has lost what it acknowledged. It could never apply what a read needs.
 func (l *leader) isStale(peer Peer) bool {
 	p := l.peer(peer)
 	return p != nil && p.state == stale
@@ -69,7 +68,8 @@ func (l *leader) voterValues(own Index, of func(*progress) Index) []Index {
 	return l.indexes
 }
 
-// lead is what a leader does at the end of each step: count, and send what there is to send.
+// lead does a leader's work at the end of each step: it advances the commit index, reads and a transfer, and
+// sends what is ready.
 func (c *Core) lead() {
 	c.advanceCommit()
 	c.advanceReads()
@@ -81,7 +81,7 @@ func (c *Core) lead() {
 	}
 }
 
-// onLeaderDeadlines does what is due on a leader.
+// onLeaderDeadlines does what is due at this time on a leader.
 func (c *Core) onLeaderDeadlines() {
 	l := c.leader
 	if c.now.Mono >= c.quorumUntil() {

@@ -12,8 +12,8 @@ const LineageStartsMax = 64
 // many more that no configuration names any longer, or not yet.
 const sightingsMax = 2 * MembersMax
 
-// StartID names one start of one store. The number counts on, also in an older image of the disk that is
-// started; the nonce is random, and tells the two starts apart that then have the same number.
+// StartID names one start of one store. If an older image of the disk is started, its count continues from
+// the older number, so two starts may have the same count; the random nonce tells them apart.
 type StartID struct {
 	Count uint64
 	Nonce uint64
@@ -21,17 +21,17 @@ type StartID struct {
 
 func (b StartID) String() string { return fmt.Sprintf("start %d (%x)", b.Count, b.Nonce) }
 
-// Lineage is the last starts of a store, at most LineageStartsMax, the present one last. A start that a
-// peer has seen and that is missing here proves that this store is an older image of that one.
+// Lineage holds the latest starts of a store, at most LineageStartsMax, with the present one last. If a peer
+// has seen a start that is missing here, this store is an older image of that one.
 type Lineage []StartID
 
-// Begin returns the lineage with the next start at its end, for a Storage to keep before Load returns.
+// Begin returns the lineage with the next start at its end. A Storage makes it durable before Load returns.
 func (l Lineage) Begin(nonce uint64) Lineage {
 	l = append(slices.Clone(l), StartID{Count: l.Last().Count + 1, Nonce: nonce})
 	return l[max(0, len(l)-LineageStartsMax):]
 }
 
-// Last is the present start; zero if there was none yet.
+// Last returns the present start; zero if there was none yet.
 func (l Lineage) Last() StartID {
 	if len(l) == 0 {
 		return StartID{}
@@ -39,7 +39,7 @@ func (l Lineage) Last() StartID {
 	return l[len(l)-1]
 }
 
-// Check says what is wrong with a lineage that was read: its numbers must count up one by one.
+// Check returns an error if the counts of a lineage do not rise one by one, or if it is too long.
 func (l Lineage) Check() error {
 	if len(l) > LineageStartsMax {
 		return fmt.Errorf("raft: a lineage of %d starts; %d are kept", len(l), LineageStartsMax)
@@ -52,33 +52,33 @@ func (l Lineage) Check() error {
 	return nil
 }
 
-// Sighting is a start that has to do with a peer: one of the peer's own, or one of ours that it knows of.
+// Sighting is a start of a peer that this member has seen, or a start of this member that the peer has seen.
 type Sighting struct {
 	Peer  Peer
 	Start StartID
 	Term  Term // of Memory.Seen: the highest durable term that the peer has shown in a handshake
 }
 
-// Memory is what a member remembers of its peers, durably: with it an older image of a disk is found out.
-// The latest sightings are at the end.
+// Memory is what a member durably remembers about its peers. It serves to detect older images of disks. The
+// latest sightings are at the end.
 type Memory struct {
-	// Seen is the newest start of each peer that a handshake has shown, whoever dialed.
+	// Seen is the newest start of each peer that a handshake has shown, whichever side dialed.
 	Seen []Sighting
 	// Confirmed is, for each member of the configuration, the newest start of this store that the member
-	// has said it remembers: it is kept as long as the member is configured, also when the lineage does
-	// not reach back to it any more.
+	// has said it remembers. It is kept as long as the configuration names the member, even if the lineage no
+	// longer reaches back to it.
 	Confirmed []Sighting
 }
 
-// Mark is a verdict about a store that no restart clears: the member must not go on with it. The first
-// mark stays; a later one does not replace it.
+// Mark is a durable statement in a store that its member must not go on, and why. No restart clears it, and a
+// later mark does not replace it.
 type Mark struct {
 	Kind   MarkKind
-	By     Peer    // the member that has shown what proves it
-	Term   Term    // MarkContradicted: of the leader that showed another log
+	By     Peer    // the member that has shown the proof
+	Term   Term    // of the leader that showed the proof; 0 if a handshake did
 	Ours   EntryID // MarkContradicted: committed here
-	Theirs EntryID // MarkContradicted: what the leader has in its place, as far as it is known
-	Detail string  // what was seen, in one sentence
+	Theirs EntryID // MarkContradicted: the entry of the leader's log that proves it
+	Detail string  // the proof, in one sentence
 }
 
 // MarkKind says what a Mark means. The numbers are part of the stored format.
@@ -102,7 +102,7 @@ func (k MarkKind) String() string {
 	return fmt.Sprintf("mark %d", uint8(k))
 }
 
-// Err is the error that ends the member, and with which every later start of it fails.
+// Err returns the error that ends the member, and with which every later start of it fails.
 func (m *Mark) Err() error {
 	if m.Kind == MarkContradicted {
 		return &ContradictedError{*m}
@@ -111,10 +111,10 @@ func (m *Mark) Err() error {
 }
 
 // StaleImageError ended the node, or refuses its start: its store is an older image of this member's disk,
-// or a copy that ran beside it, and what the newer one acknowledged is missing here. No restart clears
-// that. Replace the member like one whose disk was lost: remove it from the cluster and add it again with
-// an empty store. Members cannot be changed yet: until they can, go on with the others, if they are a
-// majority, or put the newest store back in place.
+// or a copy that ran beside it, and lacks what the newer one acknowledged. No restart clears that. Replace the
+// member like one whose disk was lost: remove it from the cluster and add it again with an empty store.
+// Members cannot be changed yet: until they can, put the newest store back in place, or continue with the
+// other members if they are a majority.
 type StaleImageError struct{ Mark Mark }
 
 func (e *StaleImageError) Error() string {
@@ -124,9 +124,9 @@ func (e *StaleImageError) Error() string {
 }
 
 // ContradictedError ended the node, or refuses its start: a leader of a newer term has shown a log that
-// contradicts what is committed here. Acknowledged writes were lost in the rest of the cluster, and this
-// store may be the last that holds them. Keep it, and read it out (see ContradictedError.Mark for where the
-// logs part), before the member is replaced like one whose disk was lost.
+// contradicts what is committed here. The rest of the cluster has lost acknowledged writes, and this store may
+// be the last that holds them. Keep a copy of it and recover them (the Mark names the entries at which the
+// logs differ) before you replace the member like one whose disk was lost.
 type ContradictedError struct{ Mark Mark }
 
 func (e *ContradictedError) Error() string {

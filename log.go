@@ -6,15 +6,15 @@ import (
 	"sort"
 )
 
-// log is which term wrote which index, and how far it is committed and applied. It keeps no payloads.
+// log records which term wrote which index, and how far the log is committed and applied. It keeps no
+// payloads.
 type log struct {
 	StoredLog
 	commit   Index // commitIndex
-	told     Index // commit, as far as leaders have told it, and not the FSM alone
-	applying Index // being applied
+	told     Index // commitIndex without what only a DurableFSM reports as committed
+	applying Index // the entries up to here have been handed to the FSM
 	applied  Index // lastApplied, as the FSM reported it
-	// generation is raised by every truncation, so that a span named before it can be told from one
-	// named after it.
+	// generation is raised by every truncation, so that spans from before a truncation can be recognised.
 	generation uint64
 }
 
@@ -31,10 +31,10 @@ func (l *log) term(i Index) Term {
 	return l.Runs[l.run(i)].Term
 }
 
-// run returns which run the entry at i, at least 1, belongs to.
+// run returns the position of the run that the entry at i belongs to; i is at least 1.
 func (l *log) run(i Index) int {
 	if n := len(l.Runs); l.Runs[n-1].First <= i {
-		return n - 1 // nearly always
+		return n - 1 // the common case
 	}
 	return sort.Search(len(l.Runs), func(k int) bool { return l.Runs[k].First > i }) - 1
 }
@@ -68,8 +68,9 @@ func (l *log) lastWithTermAtMost(i Index, t Term) EntryID {
 	return l.id(i)
 }
 
-// cut returns the end of a span that begins behind after and holds about bytesMax bytes, and at
-// least one entry; and how many bytes that is, to within a mark's distance.
+// cut returns the last index of a span that begins after the given index, holds at least one entry, and
+// otherwise about bytesMax bytes at most. It also returns the span's size, to within the distance of two
+// size marks.
 func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
 	assert(after < l.Last.Index, "a span to cut holds an entry")
 	from := l.bytesUpTo(after)
@@ -92,7 +93,7 @@ func upToDate(theirs, ours EntryID) bool {
 	return theirs.Term > ours.Term || theirs.Term == ours.Term && theirs.Index >= ours.Index
 }
 
-// appendEntries adds entries to the log, and to the write of this step.
+// appendEntries adds entries to the log and to this step's write.
 func (c *Core) appendEntries(entries []Entry) {
 	write := c.logWrite()
 	for _, e := range entries {
@@ -129,7 +130,7 @@ func (c *Core) truncate(after Index) {
 	if after < write.After.Index {
 		write.After, write.Entries = c.log.id(after), nil
 	} else {
-		// Clipped: what is appended next must not overwrite the entries of the message they came in.
+		// Clipped, so that the next append does not overwrite entries of the message that these came in.
 		write.Entries = slices.Clip(write.Entries[:after-write.After.Index])
 	}
 	c.log.truncate(c.log.id(after))
@@ -138,7 +139,7 @@ func (c *Core) truncate(after Index) {
 	c.disk.truncated(after)
 }
 
-// logWrite returns this step's write of the log, begun at the log's end if there is none yet.
+// logWrite returns this step's write of the log; it begins one at the log's end if there is none yet.
 func (c *Core) logWrite() *LogWrite {
 	w := &c.step.out.Write
 	if w.Log == nil {

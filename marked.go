@@ -2,15 +2,15 @@ package raft
 
 import "fmt"
 
-// This file ends a member whose store must not go on: the verdict is written first, and no restart clears
-// it. From the moment at which it is noticed the member neither votes nor acknowledges, applies nothing
-// more, and serves neither reads nor writes.
+// This file ends a member whose store must not be used any longer. The reason is written to the store as a
+// mark, which no restart clears. As soon as the core has the mark, before it is durable, the member neither
+// votes nor acknowledges, applies nothing more, and serves neither reads nor writes.
 
-// marked reports whether a verdict about this store was found, durable or not.
+// marked reports whether this store has a mark, durable or not.
 func (c *Core) marked() bool { return c.disk.mark != nil }
 
-// mark takes a verdict. What was to be promised in this step is not said any more, nor is any yes to a caller:
-// a read that was confirmed a moment ago would show a state that the others may not share.
+// mark adopts a mark. It drops all messages of this step, and refuses the reads and transfers that the step
+// has confirmed: even such a read could return a state that the rest of the cluster does not share.
 func (c *Core) mark(m Mark) {
 	c.trace(TraceEvent{Kind: TraceMarked, Peer: m.By.ID, Text: m.Detail})
 	c.becomeFollower(c.hard.Term, "")
@@ -22,7 +22,8 @@ func (c *Core) mark(m Mark) {
 	c.step.out.Write.Mark = &m
 }
 
-// takeBackAnswers turns this step's answers that serve a caller into refusals; no answer has left yet.
+// takeBackAnswers turns this step's confirmations of reads and transfers into refusals. No answer has left the
+// core yet.
 func (c *Core) takeBackAnswers() {
 	for i := range c.step.out.Answers {
 		switch a := &c.step.out.Answers[i]; a.Kind {
@@ -32,7 +33,8 @@ func (c *Core) takeBackAnswers() {
 	}
 }
 
-// onEventOfMarked answers callers, takes what its own node tells it, and hears nobody.
+// onEventOfMarked refuses requests and handles the events of this member's own disk and FSM. It ignores
+// messages of peers, with the exception in onMessageToMarked.
 func (c *Core) onEventOfMarked(e Event) {
 	switch e := e.(type) {
 	case Received:
@@ -54,8 +56,8 @@ func (c *Core) onEventOfMarked(e Event) {
 	}
 }
 
-// onMessageToMarked tells again only the leader to which this member has answered that it lost what it
-// acknowledged: that answer may be lost.
+// onMessageToMarked repeats the report of lost entries to the leader that it was sent to, on that leader's
+// heartbeats, because the first report may have been lost.
 func (c *Core) onMessageToMarked(m Message) {
 	if why := c.misaddressed(m); why != "" {
 		c.refuse(m, why)
@@ -67,10 +69,10 @@ func (c *Core) onMessageToMarked(m Message) {
 	}
 }
 
-// onLostLog takes an append of this term's leader that begins where this member has acknowledged the log in
-// this very term, and the log is not there: it has lost what was durable. Only a leader of a newer term may
-// have it cut, and that one would have raised the term. So this store is an older image of the disk, or the
-// disk does not keep what it says it has synced; a vote may be forgotten like the entries.
+// onLostLog marks the store if an append of this term's leader shows that this member has lost entries that it
+// acknowledged in this very term. Acknowledged entries are durable, and only a leader of a newer term may
+// have them truncated, which would have raised the term. So this store is an older image of the disk, or the
+// disk loses what it has synced; a vote may be lost like the entries.
 func (c *Core) onLostLog(leader Peer, r AppendRequest, answer AppendConflict) {
 	if r.Acknowledged == 0 || r.Prev.Index != r.Acknowledged && c.log.Last.Index >= r.Acknowledged || !c.names(leader) {
 		return
@@ -83,17 +85,17 @@ func (c *Core) onLostLog(leader Peer, r AppendRequest, answer AppendConflict) {
 	c.disk.lossReport = answer
 }
 
-// contradiction compares an append with what is committed here:
+// contradiction looks for a committed entry of this log that the sender of an append does not have:
 //
 //	"Leader Completeness: if a log entry is committed in a given term, then that entry will be present
 //	in the logs of the leaders for all higher-numbered terms." (Figure 3)
 //
-// It returns our committed entry that the leader cannot have, and the entry of its log that shows it: the one
-// in the same place, or one further on of an earlier term, for terms never fall along a log.
+// It returns that entry, and the entry of the leader's log that proves it: one at the same index, or one at a
+// higher index with a lower term, since terms never fall along a log.
 //
-// What is committed only by the word of an FSM that keeps its own state does not count: the FSM may remember
-// an entry that was committed in a term that this member has forgotten in a crash, and an earlier leader that
-// is still about has never heard of (Figure 8).
+// Entries that only a DurableFSM reports as committed do not count: the FSM may remember an entry that was
+// committed in a term that this member has forgotten in a crash, and of which an earlier leader that is still
+// running has never heard (Figure 8).
 func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool) {
 	commit := c.log.id(c.log.told)
 	if r.Prev.Index > commit.Index {
@@ -113,12 +115,12 @@ func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool)
 	return EntryID{}, EntryID{}, false
 }
 
-// contradicted ends a member whose committed entry a leader of a newer term does not have. What was
-// acknowledged is lost in the rest of the cluster, and this member is the last witness of it: it must not
-// serve a history that the others do not share, nor may its log be brought in line with theirs.
+// contradicted marks the store of a member that has a committed entry which the leader of a newer term lacks.
+// The rest of the cluster has lost acknowledged entries, and this store may be the last that holds them: the
+// member must not serve a history that the others do not share, nor adapt its log to theirs.
 //
-// It takes no word of a leader that contradicts itself, be it that the entry is of its own term, or that it
-// has proved the entry to match before: that is a fault of another kind, and the message is refused.
+// It ignores a leader that contradicts itself, because the entry is of the leader's own term or because the
+// leader has already proved that it has the entry. That is a different fault, and the message is refused.
 func (c *Core) contradicted(leader Peer, r AppendRequest) bool {
 	ours, theirs, found := c.contradiction(r)
 	if !found || ours.Term >= c.hard.Term || ours.Index <= c.termLeader.proved || !c.names(leader) {

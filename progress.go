@@ -4,11 +4,11 @@ package raft
 type progressState uint8
 
 const (
-	// probe: it is not known where the logs agree; one append at a time.
+	// probe: the leader does not know where the logs agree; one append at a time.
 	probe progressState = iota
 	// replicate: the logs agree up to match; appends follow each other without waiting.
 	replicate
-	// stale: it holds less than it has acknowledged in this term. It counts for nothing any more.
+	// stale: the follower holds less than it has acknowledged in this term. It no longer counts.
 	stale
 )
 
@@ -22,7 +22,7 @@ func (s progressState) String() string {
 	return "probe"
 }
 
-// progress is what a leader knows of one other member. All transitions are in this file.
+// progress is what a leader knows about one other member. All transitions are in this file.
 //
 //	probe ──an append is acknowledged──► replicate
 //	replicate ──conflict, loss, silence──► probe
@@ -34,34 +34,34 @@ type progress struct {
 	match Index // matchIndex
 	next  Index // nextIndex
 
-	probe probing    // the one append of a probe, and the refusals of a stale one
-	flow  flow       // the appends of a stream
-	beats heartbeats // what the heartbeats tell
+	probe probing    // the one append of a probe, or what a stale member is sent
+	flow  flow       // the appends in flight, while it is replicated to
+	beats heartbeats // what the heartbeats show
 
-	heard  Time   // any message in this term
+	heard  Time   // when a message of this term last came from it
 	backAt Time   // when it was first heard after a silence longer than the check-quorum window
-	acks   recent // how long its acknowledgements of appends took, without the time when it was away
+	acks   recent // how long its acknowledgements of appends took, without the time when it was silent
 
-	sentCommit Index // it knows this commit index, unless messages were lost
-	lost       Index // stale: it has acknowledged up to here, and does not hold that
+	sentCommit Index // the highest commit index sent to it
+	lost       Index // stale: it acknowledged entries up to here, and has lost some of them
 }
 
-// probing sends one append at a time, and repeats it.
+// probing is the state of sending one append at a time, and of repeating it.
 type probing struct {
-	out     bool // one is on its way
-	sentAt  Time // the latest one
-	bare    bool // this next was probed before; probe it again without entries
-	askedAt Time // when the first append left that is not answered, before any repetition
+	out     bool // an append has been sent and is not answered
+	sentAt  Time // when it was last sent
+	bare    bool // it was sent before: repeat it without entries
+	askedAt Time // when it was first sent, before any repetition
 }
 
-// begin lets the next append leave at once, with entries.
+// begin allows the next append to be sent at once, with entries.
 func (q *probing) begin() { q.out, q.bare = false, false }
 
-// repeat lets the same append leave once more, without entries.
+// repeat allows the same append to be sent once more, without entries.
 func (q *probing) repeat() { q.out, q.bare = false, true }
 
-// sent records that an append has left. Its answer takes as long as it does since the first time: a
-// repetition is acknowledged only when what was sent before is durable.
+// sent records that an append has left. How long its answer takes is measured from the first time that it was
+// sent: a repetition is only acknowledged once the entries that were sent before are durable.
 func (q *probing) sent(now Time) {
 	q.out, q.sentAt = true, now
 	if !q.bare {
@@ -69,24 +69,24 @@ func (q *probing) sent(now Time) {
 	}
 }
 
-// overdue reports whether an append has been on its way for that long.
+// overdue reports whether an append has been unanswered for that long.
 func (q *probing) overdue(now, patience Time) bool { return q.out && now-q.sentAt >= patience }
 
 // flow is a window of appends that follow each other without waiting.
 type flow struct {
 	inflight []inflightAppend // not answered, in order
-	bytes    int              // of them
-	movedAt  Time             // when one was last answered, or the first one of them left
+	bytes    int              // of all in flight
+	movedAt  Time             // when one was last answered, or when the first one left
 }
 
-// inflightAppend is one append that is under way.
+// inflightAppend is one append that has been sent and is not answered.
 type inflightAppend struct {
 	last   Index
 	bytes  int
 	sentAt Time
 }
 
-// hasRoom reports whether another append may leave. The first one may, whatever its size.
+// hasRoom reports whether another append may leave. If none is in flight, one may leave whatever its size.
 func (f *flow) hasRoom(limits *Limits) bool {
 	return len(f.inflight) < limits.InflightMax && (len(f.inflight) == 0 || f.bytes < limits.InflightBytesMax)
 }
@@ -100,7 +100,7 @@ func (f *flow) sent(last Index, bytes int, now Time) {
 	f.bytes += bytes
 }
 
-// answered drops the appends up to match, and returns when the first one of them left, if there is any.
+// answered drops the appends up to match, and returns when the first of those left, if there was one.
 func (f *flow) answered(match Index, now Time) (sentAt Time, found bool) {
 	f.movedAt = now
 	if len(f.inflight) > 0 && f.inflight[0].last <= match {
@@ -115,25 +115,25 @@ func (f *flow) answered(match Index, now Time) (sentAt Time, found bool) {
 	return sentAt, found
 }
 
-// forget drops all of them.
+// forget drops all appends in flight.
 func (f *flow) forget() { f.inflight, f.bytes = f.inflight[:0], 0 }
 
-// silent reports whether appends are on their way, and none was answered for that long.
+// silent reports whether appends are in flight and none was answered for that long.
 func (f *flow) silent(now, silence Time) bool { return len(f.inflight) > 0 && now-f.movedAt >= silence }
 
-// heartbeats is what the rounds of heartbeats tell of a follower: that it hears this leader, how far away it
-// is, and whether it has forgotten what it acknowledged.
+// heartbeats is what the heartbeat rounds show about a follower: that it hears this leader, how long a round
+// trip takes, and whether it has forgotten what it acknowledged.
 type heartbeats struct {
 	echoed     RPCID // the latest round that it has answered
-	pinged     RPCID // the round that measures the round trip; 0: none is out
+	pinged     RPCID // the round that measures the round trip; 0: no measurement is running
 	pingedAt   Time
 	roundTrip  recent
 	asked      RPCID // a round whose answer shows whether the follower has forgotten
-	askedMatch Index // match when it began
-	tickLast   Index // what was sent when the last heartbeat fell due
+	askedMatch Index // match when that round began
+	tickLast   Index // the last index sent when the last heartbeat was due
 }
 
-// sent takes note of a round that begins: it may measure the round trip, unless another one does already.
+// sent records that a round begins. It measures the round trip with it, unless a measurement is running.
 func (h *heartbeats) sent(round RPCID, match Index, now Time) {
 	if !h.echoed.Less(h.asked) {
 		h.asked, h.askedMatch = round, match
@@ -143,8 +143,8 @@ func (h *heartbeats) sent(round RPCID, match Index, now Time) {
 	}
 }
 
-// answered takes the answer to a round: of the one that measures, or, if that is lost, of a later one, which
-// says nothing of how long the way is.
+// answered handles the answer to a round. The answer to the round that measures the round trip ends the
+// measurement; so does the answer to a later one, which shows no duration, since the earlier one is lost.
 func (h *heartbeats) answered(round RPCID, now Time) {
 	if h.echoed.Less(round) {
 		h.echoed = round
@@ -180,9 +180,9 @@ func (p *progress) becomeReplicate() {
 	assert(len(p.flow.inflight) == 0, "replication begins with nothing in flight")
 }
 
-// becomeStale takes into account that the follower does not hold what it has acknowledged: it runs on an
-// older image of its disk, or the disk has lost what was synced. Nothing that it says in this term is
-// believed any more, and what it said before does not count.
+// becomeStale handles a follower that does not hold what it has acknowledged: it runs on an older image of
+// its disk, or its disk has lost what was synced. For the rest of this term, neither its later nor its
+// earlier answers count.
 func (p *progress) becomeStale() {
 	*p = progress{peer: p.peer, voter: p.voter, state: stale, lost: p.match, next: p.match + 1}
 }
@@ -193,15 +193,15 @@ func (p *progress) sentProbe(now Time) {
 	p.probe.sent(now)
 }
 
-// sentAppend records that an append that does not wait for the one before has left.
+// sentAppend records that an append has left while replicating.
 func (p *progress) sentAppend(last Index, bytes int, now Time) {
 	assert(p.state == replicate && last >= p.next, "replication only goes forward")
 	p.flow.sent(last, bytes, now)
 	p.next = last + 1
 }
 
-// acknowledged takes into account that the follower's log holds ours up to match, durably. A probe ends
-// when all before its next entry is: an answer to an earlier append says nothing of what is between.
+// acknowledged records that the follower durably holds our log up to match. A probe ends once that includes
+// every entry before next; the answer to an earlier append may not include them all.
 func (p *progress) acknowledged(match Index, now Time) {
 	if p.state == probe {
 		p.match = max(p.match, match)
@@ -223,8 +223,8 @@ func (p *progress) acknowledged(match Index, now Time) {
 	}
 }
 
-// conflicted takes a failed consistency check at prev into account, and reports whether it said
-// anything new. agreed is the last place where the logs may still agree.
+// conflicted handles a failed consistency check at prev, and reports whether it showed anything new. agreed is
+// the last index at which the logs may agree.
 func (p *progress) conflicted(prev, agreed Index) bool {
 	if prev <= p.match || p.state == probe && prev != p.next-1 {
 		return false // an old answer
@@ -233,17 +233,17 @@ func (p *progress) conflicted(prev, agreed Index) bool {
 	return true
 }
 
-// forgot takes into account that the follower answered a heartbeat with less than it had acknowledged
-// before that left: it has restarted, and must be shown again what matches before it commits.
+// forgot handles a follower that answers a heartbeat with less than it had acknowledged when the heartbeat
+// left: it has restarted, and this leader must prove again what matches before the follower commits.
 func (p *progress) forgot(round RPCID, match Index) {
 	if p.state == replicate && p.beats.showsLess(round, match) {
 		p.becomeProbe(p.match + 1)
 	}
 }
 
-// retransmit repeats what seems to be lost: the follower answers heartbeats, but not appends. It may only
-// be slow, so it is asked about the last append sent, without entries: if it has that, it answers once
-// its disk has; if not, it says so at once.
+// retransmit repeats an append that seems to be lost, because the follower answers heartbeats but not appends.
+// The follower may only be slow, so it is asked about the last append without entries: if it has received
+// that, it acknowledges once its disk has it; if not, it reports a conflict at once.
 func (p *progress) retransmit(now, patience, silence Time) {
 	switch {
 	case p.state == probe && p.probe.overdue(now, patience):

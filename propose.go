@@ -7,7 +7,7 @@ type pendingProposal struct {
 	bytes     int
 }
 
-// propose appends what clients want in the log:
+// propose appends proposals to the leader's log:
 //
 //	"If command received from client: append entry to local log, respond after entry applied to
 //	state machine (§5.3)." (Figure 2, Leaders)
@@ -38,7 +38,8 @@ func (c *Core) propose(proposals []Proposal) {
 	}
 }
 
-// overLimit says which limit a proposal meets, if ahead others of this step come before it.
+// overLimit returns why a proposal must be refused, 0 if it need not be. ahead is the number of proposals of
+// this step that come before it.
 func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 	l := c.leader
 	switch {
@@ -47,26 +48,26 @@ func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 	case c.diskStalled():
 		return RefusedStalled
 	case len(l.pending) >= c.cfg.ProposalsMax,
-		l.bytes >= c.cfg.ProposalBytesMax, // whatever its size, or small ones would starve the large
+		l.bytes >= c.cfg.ProposalBytesMax, // whatever its size, so that small proposals do not starve large ones
 		c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax):
 		return RefusedOverloaded
 	}
 	return 0
 }
 
-// appendOwn appends one entry of the leader's own.
+// appendOwn appends one entry that no client has proposed.
 func (c *Core) appendOwn(e Entry) {
 	e.Time = c.stampNow()
 	c.appendEntries([]Entry{c.placed(e, 0)})
 }
 
-// placed gives an entry its place, ahead entries beyond the log's end.
+// placed returns the entry with its index, ahead entries beyond the log's end, and the present term.
 func (c *Core) placed(e Entry, ahead int) Entry {
 	e.Index, e.Term = c.log.Last.Index+1+Index(ahead), c.hard.Term
 	return e
 }
 
-// dropApplying drops the proposals up to i: the applier answers them.
+// dropApplying drops the pending proposals up to i, which the applier will answer.
 func (l *leader) dropApplying(i Index) {
 	n := 0
 	for n < len(l.pending) && l.pending[n].id.Index <= i {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// Role is what a member is at present (paper §5.1).
+// Role is a member's present role (paper §5.1).
 type Role uint8
 
 // The roles.
@@ -31,18 +31,18 @@ func (r Role) String() string {
 // Core is Raft: a deterministic state machine in memory, without clock, I/O, goroutine or lock. The
 // same events give the same outputs. One goroutine at a time may call its methods.
 //
-// It keeps the terms of its log, not the payloads: entries pass through it.
+// It keeps the terms of its log's entries, but not their payloads.
 type Core struct {
 	cfg  CoreConfig
 	self Peer
-	ids  RPCID // the last one made: (start count, counter)
+	ids  RPCID // the last one issued: (start count, counter)
 	rng  *rand.Rand
 	now  Now
 
 	hard HardState // currentTerm, votedFor
 	log  log
 	disk disk
-	// termLeader is who leads the present term, as far as this member knows.
+	// termLeader is the leader of the present term, as far as this member knows.
 	termLeader   termLeader
 	follower     follower
 	candidate    *candidate    // non-nil exactly while pre-candidate or candidate
@@ -50,13 +50,13 @@ type Core struct {
 	bootstrapper *bootstrapper // non-nil exactly while this member bootstraps a cluster
 	clients      clients       // requests that outlive a role
 	clocks       clocks        // of the other voters, for the stamps of entries
-	step         step          // what the running Step has gathered
+	step         step          // the Output that the running Step builds up
 }
 
-// NewCore returns a core that goes on from what was stored, and its first Output. It fails with
-// everything that is wrong with cfg, a *ConfigError each, joined; with a *StaleImageError or a
-// *ContradictedError if the store is marked; with a *AppliedBeyondLogError if the state is ahead of the
-// log, and with a *CorruptError if the log is ahead of the term.
+// NewCore returns a core that continues from the stored state, and its first Output. It returns all
+// problems of cfg joined, each a *ConfigError; a *StaleImageError or a *ContradictedError if the store
+// is marked; an *AppliedBeyondLogError if the log does not hold the entry that the FSM has applied last;
+// and a *CorruptError if the log holds a term above the stored one.
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Output{}, err
@@ -99,8 +99,8 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	return c, c.finish(), nil
 }
 
-// Step takes the events in order, then looks at the deadlines, and returns what is to be done. It
-// panics with *InvariantError if the core finds itself in an impossible state; the core is dead then.
+// Step handles the events in order, then checks the deadlines, and returns what the caller must do. It
+// panics with an *InvariantError if the core is in an impossible state; the core cannot be used after that.
 func (c *Core) Step(now Now, events ...Event) Output {
 	c.begin(now)
 	for _, e := range events {
@@ -152,7 +152,7 @@ func (c *Core) handle(e Event) {
 	}
 }
 
-// onDeadlines does what is due. Events of the same step have come first.
+// onDeadlines does what is due at this time. The events of the same step have been handled before.
 func (c *Core) onDeadlines() {
 	now := c.now.Mono
 	switch {
@@ -169,7 +169,7 @@ func (c *Core) onDeadlines() {
 // idleMax is how long a core with nothing to wait for lets its caller sleep.
 const idleMax = Time(3600e9)
 
-// wakeAt is the next deadline.
+// wakeAt returns the next deadline.
 func (c *Core) wakeAt() Time {
 	at := c.now.Mono + idleMax
 	switch {
@@ -201,11 +201,11 @@ func (c *Core) finish() Output {
 	return out
 }
 
-// receive takes a message of a peer. What no correct peer sends is refused, with a trace event.
+// receive handles a message of a peer. A message that no correct peer sends is refused, with a trace event.
 //
-// Some messages say nothing of a term, and leave ours alone: a cluster is bootstrapped before its first term, a
-// pre-vote asks about a term that does not exist yet, and its grant, whose sender may already be in that
-// term, answers no more than that.
+// Some messages do not change our term, whatever theirs is: those of a bootstrap, which comes before the
+// first term; a request for a pre-vote, which is about a term that has not begun; and a granted pre-vote,
+// whose sender may already be in that term.
 func (c *Core) receive(m Message) {
 	if why := c.misaddressed(m); why != "" {
 		c.refuse(m, why)
@@ -257,11 +257,11 @@ func (c *Core) receiveRPC(m Message) {
 	c.onRPC(m)
 }
 
-// onRPC takes a message of the present term.
+// onRPC handles a message of the present term.
 func (c *Core) onRPC(m Message) {
 	switch body := m.Body.(type) {
 	case PreVoteReply:
-		// A refusal: there is nothing in it but its term.
+		// A refusal: only its term matters, and that has been handled.
 	case VoteRequest:
 		c.onVoteRequest(m.From, body)
 	case VoteReply:
@@ -293,7 +293,7 @@ func (c *Core) onRPC(m Message) {
 //
 //	"Reply false if term < currentTerm (§5.1)." (Figure 2)
 //
-// The reply carries our term, which tells the sender that its own has passed.
+// The reply carries our term, by which the sender learns that its own has passed.
 func (c *Core) onStaleRPC(m Message) {
 	switch body := m.Body.(type) {
 	case VoteReply:
@@ -339,7 +339,7 @@ func (c *Core) setRole(leaderID NodeID, cand *candidate, lead *leader) {
 	c.onLeaderKnown()
 }
 
-// becomeFollower follows leader, "" if none is known, in term, which is the present one or a newer.
+// becomeFollower follows leader ("" if none is known) in term, which must not be below the present one.
 func (c *Core) becomeFollower(term Term, leader NodeID) {
 	assert(term >= c.hard.Term, "the term never decreases")
 	assert(leader != c.self.ID, "nobody follows itself")
@@ -355,7 +355,7 @@ func (c *Core) becomeFollower(term Term, leader NodeID) {
 	}
 }
 
-// becomePreCandidate asks first whether an election could be won (dissertation §9.6).
+// becomePreCandidate begins an attempt with a pre-vote, which does not raise the term (dissertation §9.6).
 func (c *Core) becomePreCandidate() {
 	assert(c.leader == nil, "a leader does not campaign")
 	c.setRole("", &candidate{pre: true, round: c.nextID()}, nil)
@@ -375,7 +375,8 @@ func (c *Core) becomeCandidate() {
 	c.trace(TraceEvent{Kind: TraceCampaign})
 }
 
-// becomeLeader takes office: a no-op of its own term lets it commit what came before (§5.4.2, §8).
+// becomeLeader begins this member's leadership of the term. It appends a no-op of that term, so that it
+// can commit the entries of earlier terms (§5.4.2, §8).
 func (c *Core) becomeLeader() {
 	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only who stands in this term becomes its leader")
 	assert(c.termLeader.elected == Peer{}, "at most one leader is elected in a term")
@@ -408,10 +409,11 @@ func (c *Core) nextID() RPCID {
 	return c.ids
 }
 
-// uninitialized reports whether the member belongs to no cluster: it neither votes nor campaigns then.
+// uninitialized reports whether the member belongs to no cluster yet. Such a member neither votes nor
+// campaigns.
 func (c *Core) uninitialized() bool { return c.hard == HardState{} && c.log.Last.Index == 0 }
 
-// config is the configuration in force: the newest in the log, committed or not.
+// config returns the configuration in force: the newest in the log, committed or not.
 func (c *Core) config() Configuration {
 	if c.log.Bootstrap == nil {
 		return c.cfg.Initial
@@ -419,7 +421,7 @@ func (c *Core) config() Configuration {
 	return c.log.Bootstrap.Configuration
 }
 
-// names reports whether the configuration names a peer, as this incarnation.
+// names reports whether the configuration names the peer with this incarnation.
 func (c *Core) names(p Peer) bool {
 	m, ok := c.config().Member(p.ID)
 	return ok && m.Peer() == p

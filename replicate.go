@@ -31,8 +31,9 @@ func (c *Core) sendProbe(p *progress) {
 	p.sentProbe(c.now.Mono)
 }
 
-// sendStaleRefusal shows a follower that has lost what it acknowledged the last entry of that, again with
-// the heartbeats' pace: by it the follower knows that its store is an older image (see onLostLog).
+// sendStaleRefusal sends a stale follower an append without entries that begins at the last entry that it
+// acknowledged. It repeats it once per heartbeat interval. By it the follower notices that its store is an
+// older image (see onLostLog).
 func (c *Core) sendStaleRefusal(p *progress) {
 	if p.probe.out && !p.probe.overdue(c.now.Mono, Time(c.cfg.HeartbeatInterval)) {
 		return
@@ -50,7 +51,7 @@ func (c *Core) sendAppend(p *progress, last Index) {
 	p.sentCommit = max(p.sentCommit, min(c.log.commit, last))
 }
 
-// pushCommit tells a follower a new commit index at once, if no append has carried it.
+// pushCommit sends a follower a new commit index at once, unless an append has carried it.
 func (c *Core) pushCommit(p *progress) {
 	commit := min(c.log.commit, p.match)
 	if commit <= p.sentCommit {
@@ -60,7 +61,7 @@ func (c *Core) pushCommit(p *progress) {
 	c.send(p.peer, Heartbeat{Commit: commit})
 }
 
-// onAppendReply:
+// onAppendReply counts an acknowledgement:
 //
 //	"If successful: update nextIndex and matchIndex for follower (§5.3)." (Figure 2, Leaders)
 func (c *Core) onAppendReply(m Message, r AppendReply) {
@@ -75,17 +76,18 @@ func (c *Core) onAppendReply(m Message, r AppendReply) {
 	p.acknowledged(r.Match, c.now.Mono)
 }
 
-// onAppendConflict:
+// onAppendConflict steps back to where the follower's log may agree:
 //
 //	"If AppendEntries fails because of log inconsistency: decrement nextIndex and retry (§5.3)."
 //	(Figure 2, Leaders)
 //
-// The leader, too, skips a term in one step: it looks for the last entry of its own whose term is at
+// Like the follower, the leader skips whole terms: it looks for the last entry of its own log whose term is at
 // most the hint's.
 //
-// The answer echoes what its sender had acknowledged in this term before it was asked. An agreement that
-// ends below that proves that it holds less than it has acknowledged: what is acknowledged is durable, and
-// only a leader of a newer term may have it cut. An earlier answer that comes late echoes less.
+// The answer echoes what its sender had acknowledged in this term when the request was made. If the logs agree
+// only below that, the follower has lost what it acknowledged: acknowledged entries are durable, and only a
+// leader of a newer term may have them truncated. A late answer to an earlier request echoes less, so it does
+// not mislead.
 func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	p := c.heardFrom(m.From)
 	if p == nil {
@@ -107,18 +109,18 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	}
 }
 
-// silenceTimeoutsMax bounds, in election timeouts, how long a lost append may wait for its repetition because
-// the follower's disk was slow before.
+// silenceTimeoutsMax bounds, in election timeouts, how long a lost append may wait to be repeated because the
+// follower's disk was slow before.
 const silenceTimeoutsMax = 8
 
-// silence is how long a follower may answer heartbeats and acknowledge no append before it is asked about the
-// last one again: twice as long as its disk took lately.
+// silence returns how long a follower may answer heartbeats without acknowledging an append before it is asked
+// about the last append again: an election timeout, or twice its slowest recent acknowledgement.
 func (c *Core) silence(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.acks.max(), silenceTimeoutsMax*c.electionTimeout()))
 }
 
-// onPeerUp, onPeerLost and onSendDropped take what the transport tells: nothing depends on it, but a
-// lost append need not be waited for.
+// onPeerUp, onPeerLost and onSendDropped handle the transport's reports. Safety does not depend on them, but
+// a lost append is repeated sooner.
 func (c *Core) onPeerUp(e PeerUp) {
 	c.onBootstrapperPeerUp(e)
 	c.linkReturned()
@@ -133,7 +135,7 @@ func (c *Core) onPeerLost(e PeerLost) {
 	c.onTransferTargetLost(e.ID)
 	if p := c.leader.peerByID(e.ID); p != nil && p.state == replicate {
 		p.becomeProbe(p.match + 1)
-		p.sentProbe(c.now.Mono) // it is gone: heartbeats will tell when it is back
+		p.sentProbe(c.now.Mono) // sends nothing now: an answered heartbeat shows when the peer is back
 	}
 }
 
@@ -156,9 +158,9 @@ func (c *Core) onSendDropped(e SendDropped) {
 	}
 	p := c.leader.peerByID(e.To)
 	if p == nil || p.state == stale || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
-		return // it names a span of an earlier course
+		return // the span was sent before the progress changed
 	}
 	p.becomeProbe(min(p.next, e.Span.After+1))
-	p.sentProbe(c.now.Mono) // not before a heartbeat is answered: the way may still be blocked
+	p.sentProbe(c.now.Mono) // sends nothing before a heartbeat is answered: the queue may still be full
 	p.probe.bare = true
 }
