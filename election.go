@@ -130,6 +130,9 @@ func (c *Core) grants(term Term, vote Peer, candidate Peer, last EntryID) DenyRe
 func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)
+	if why == Granted && c.otherLeads(from) {
+		why = DeniedHearsLeader // a quorum has voted: a second leader could only come of a vote that a disk forgot
+	}
 	if why != Granted {
 		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: from.ID, Reason: why, ID: r.Last})
 		c.send(from, VoteReply{})

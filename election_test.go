@@ -364,6 +364,29 @@ func TestElection_OneVoteATerm(t *testing.T) {
 	assert.Equal(t, []raft.Message{c.to("b", raft.VoteReply{Granted: true})}, out.Send, "it is durable already")
 }
 
+// "Election Safety: at most one leader can be elected in a given term." (Figure 3) A disk that forgot a vote
+// for that leader must not give a second one, with which another would lead the same term.
+func TestElection_WhoHasHeardTheLeaderOfATermVotesForNobodyElseInIt(t *testing.T) {
+	for rule, last := range map[string]func(*core){
+		"it hears it":          func(*core) {},
+		"it is silent since":   func(c *core) { c.now += electionTimeout },
+		"it has stepped down":  func(c *core) { c.receive("b", 5, raft.SteppedDown{}) },
+		"it stands against it": func(c *core) { c.after(afterAnyTimeout) },
+	} {
+		t.Run(rule, func(t *testing.T) {
+			c := follower(t, 4, 4)
+			c.receive("b", 5, raft.Heartbeat{})
+			c.persist()
+			last(c)
+			out := c.receive("c", 5, raft.VoteRequest{Last: id(9, 4)})
+			assert.Equal(t, []raft.Message{c.to("c", raft.VoteReply{})}, out.Send)
+			assert.Zero(t, out.Write)
+			c.receive("c", 6, raft.VoteRequest{Last: id(9, 4), Transfer: true})
+			assert.Equal(t, []raft.Message{c.to("c", raft.VoteReply{Granted: true})}, c.out.Write.Then, "in the next term it does")
+		})
+	}
+}
+
 // "if a server receives a RequestVote request within the minimum election timeout of hearing from a
 // current leader, it does not update its term or grant its vote." (dissertation §4.2.3)
 func TestElection_WhoHearsALeaderIsNotDisturbed(t *testing.T) {

@@ -27,6 +27,12 @@ var elections = []Mutant{
 		Expect: "N2, G1", Seen: "camunda #5356", MustKill: true,
 	},
 	{
+		ID: "E21", Before: true, Rule: "who has heard the leader of a term votes for nobody else in it", Bug: "for another, if its disk forgot its vote",
+		Edits:  []Edit{value("election.go", `why == Granted && c.otherLeads(from)`, `false`)},
+		Expect: "TestElection",
+		Test:   &Test{".", "TestElection"},
+	},
+	{
 		ID: "E05", Rule: "a candidate's own vote is durable before it asks", Bug: "the request leaves before the write",
 		Edits: []Edit{before("output.go", releaseAnchor,
 			`if _, ok := o.message.Body.(VoteRequest); ok { durable = true }`)},
