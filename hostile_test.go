@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -184,6 +185,28 @@ func typesOf(t *testing.T, file, marker string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Every body but those of a bootstrap is refused from another cluster, and from no cluster if only members of one
+// can have sent it.
+func TestHostile_NoBodyComesFromAnotherCluster(t *testing.T) {
+	ofMembers := []string{"PreVoteRequest", "VoteRequest", "AppendRequest", "Heartbeat", "TimeoutNow", "SteppedDown"}
+	for _, body := range someBodies()[1:] {
+		name := reflect.TypeOf(body).Name()
+		if !strings.HasPrefix(name, "Bootstrap") {
+			c := follower(t, 5, 1, 3, 5)
+			m := c.from("b", 6, body)
+			m.Message.Cluster[0]++
+			assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(c.step(m)), "%s of another cluster", name)
+			assert.EqualValues(t, 5, c.Leadership().Term)
+		}
+		if slices.Contains(ofMembers, name) {
+			c := follower(t, 5, 1, 3, 5)
+			m := c.from("b", 6, body)
+			m.Message.Cluster = raft.ClusterID{}
+			assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(c.step(m)), "%s of no cluster", name)
+		}
+	}
 }
 
 // The sets of events and of bodies are closed, and these tests step every type of both in every role.

@@ -192,6 +192,7 @@ func TestMarked_ServesNothingAnyMore(t *testing.T) {
 		assert.Empty(t, out.Send, "it does not stand for election")
 		assert.Zero(t, out.Write)
 	}
+	assert.Empty(t, c.receive("b", 6, raft.Heartbeat{}).Send, "it has lost nothing of what it acknowledged")
 }
 
 // What was answered earlier in the step has not left yet: a caller whose read is confirmed would be shown a

@@ -158,3 +158,16 @@ func TestProgress_BreaksItsRulesLoudly(t *testing.T) {
 	require.Panics(t, func() { probingProgress(0, 6).sentAppend(7, 1, 1) }, "a probe is no stream")
 	require.Panics(t, func() { replicatingProgress().sentAppend(5, 1, 1) }, "replication only goes forward")
 }
+
+// A round that measures and whose answer is lost does not end the measuring: the next round measures again.
+func TestHeartbeats_ALostAnswerIsNotWaitedForForEver(t *testing.T) {
+	round := func(i uint64) RPCID { return RPCID{StartCount: 1, Counter: i} }
+	h := &heartbeats{}
+	h.sent(round(1), 0, 10)
+	h.sent(round(2), 0, 20)
+	h.answered(round(2), 25)
+	require.Zero(t, h.roundTrip.max(), "it says nothing of how long the way is")
+	h.sent(round(3), 0, 30)
+	h.answered(round(3), 37)
+	require.EqualValues(t, 7, h.roundTrip.max())
+}

@@ -128,7 +128,7 @@ func (k *checker) silent(n *node, out *raft.Output) {
 	}
 	var said []raft.Message
 	for _, m := range slices.Concat(out.Send, out.Write.Then) {
-		if _, conflict := m.Body.(raft.AppendConflict); !conflict {
+		if r, conflict := m.Body.(raft.AppendConflict); !conflict || r.Prev == 0 {
 			said = append(said, m)
 		}
 	}

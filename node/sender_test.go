@@ -129,10 +129,18 @@ func TestSender_FillsAppendsFromStorageAndLogCache(t *testing.T) {
 	}
 }
 
-func TestSender_JoinsTheCommitIndexToo(t *testing.T) {
+func TestSender_JoinsTheRestOfTheMessagesToo(t *testing.T) {
 	m, n := pipeline.JoinAppends([]raft.Message{appendOf(6, 8), appendOf(8, 10), {Body: raft.AppendReply{}}})
 	require.Equal(t, 2, n)
 	expect.Equal(t, raft.Index(8), m.Body.(raft.AppendRequest).Commit)
+
+	more := appendOf(8, 10)
+	body := more.Body.(raft.AppendRequest)
+	body.Acknowledged = 8
+	more.Body = body
+	m, n = pipeline.JoinAppends([]raft.Message{appendOf(6, 8), more})
+	require.Equal(t, 2, n)
+	expect.Zero(t, m.Body.(raft.AppendRequest).Acknowledged, "nothing of what it carries itself was acknowledged")
 
 	later := appendOf(8, 10)
 	later.Term = 2

@@ -101,4 +101,10 @@ var marks = []Mutant{
 		Expect: "N24, H4", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
+	{
+		ID: "Y16", Rule: "only who has lost what it acknowledged tells its leader so, again and again", Bug: "so does who is contradicted",
+		Edits:  []Edit{value("marked.go", `c.disk.mark.Kind == MarkStaleImage`, `true`)},
+		Expect: "N24", Profiles: []string{"images"},
+		Test: &Test{".", "TestMarked"},
+	},
 }

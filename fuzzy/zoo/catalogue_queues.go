@@ -94,6 +94,11 @@ var queues = []Mutant{
 		"Sender", value("internal/pipeline/log.go", `next.Prev == joined.Last`, `true`)),
 	inside("J35", "joined appends are of one term", "of any", "N6", nil,
 		"Sender", value("internal/pipeline/log.go", `!sameButBody(messages[n], first)`, `false`)),
+	{
+		ID: "J39", Rule: "joined appends say what was acknowledged before the first of them", Bug: "before the last: the receiver refuses them",
+		Edits:  []Edit{before("internal/pipeline/log.go", `joined.Commit = max(joined.Commit, next.Commit)`, `joined.Acknowledged = next.Acknowledged`)},
+		Expect: "tests", Test: &Test{"node", "Sender"},
+	},
 	inside("J36", "what is left of a span leaves in a message of its own", "it never leaves", "hung", nil,
 		"Sender", instead("internal/pipeline/log.go", `m, more = rest, goesOn`, `m, more = rest, false`)),
 	reliably(inside("J37", "a cut drops the entries behind it from the log cache", "it drops whole writes alone", "N44", nil,

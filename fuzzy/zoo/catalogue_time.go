@@ -53,6 +53,12 @@ var slowness = []Mutant{
 		Expect: "N13", Profiles: slowly,
 	},
 	{
+		ID: "S19", Rule: "a heartbeat whose answer is lost ends its measuring", Bug: "no round trip is measured any more",
+		Edits:  []Edit{value("progress.go", `!round.Less(h.pinged)`, `round == h.pinged`)},
+		Expect: "N13", Profiles: slowly,
+		Test: &Test{".", "TestHeartbeats"},
+	},
+	{
 		ID: "S09", Before: true, Rule: "a bootstrapper gives slow disks twice the time with each probe", Bug: "always the same",
 		Edits:  []Edit{value("bootstrap.go", `min(f.redone, doublingsMax)`, `0`)},
 		Expect: "L1", MustKill: true, Profiles: []string{"bootstrap"},
