@@ -9,7 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// appliedIndex is how far the FSM is, and who waits for it to get further.
+// appliedIndex is the index up to which the FSM has applied the log, and the callers that wait for a higher
+// one.
 type appliedIndex struct {
 	at    atomic.Uint64
 	calls *fsmCalls
@@ -38,7 +39,7 @@ func (p *appliedIndex) advance(to raft.Index) {
 	}
 }
 
-// end lets everyone who still waits go with the error.
+// end answers all waiting callers with the error.
 func (p *appliedIndex) end(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +49,8 @@ func (p *appliedIndex) end(err error) {
 	}
 }
 
-// wait returns once index is applied, when ctx ends, when the node does, or when the caller turns out to
-// be within the FSM. At most limit callers wait at a time.
+// wait returns once index is applied, when ctx or the node ends, or when the caller turns out to be within the
+// FSM. At most limit callers wait at a time.
 func (p *appliedIndex) wait(ctx context.Context, index raft.Index, limit int) error {
 	if p.index() >= index {
 		return nil
@@ -72,12 +73,12 @@ func (p *appliedIndex) wait(ctx context.Context, index raft.Index, limit int) er
 	}
 }
 
-// leave takes out a waiter that goes away.
+// leave removes a caller that stops waiting.
 func (p *appliedIndex) leave(w *indexWaiter, cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.place < 0 {
-		return <-w.done // it came at the same moment
+		return <-w.done // the outcome arrived at the same moment
 	}
 	heap.Remove(&p.waiting, w.place)
 	return cause

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	applyEntriesMax = 1024    // entries of one FSM.Apply
+	applyEntriesMax = 1024    // entries in one FSM.Apply
 	applyBytesMax   = 4 << 20 // and their bytes, unless a single one is larger
 )
 
@@ -53,8 +53,8 @@ func (a *applier) next() raft.EntryID {
 	return a.target
 }
 
-// run is the applier's goroutine. At its end it syncs a DurableFSM, unless the FSM has failed. An FSM that ends
-// the goroutine itself, as one does that fails a test, ends the node: nothing would be applied any more.
+// run is the applier's goroutine. At its end it syncs a DurableFSM, unless the FSM has failed. If the FSM calls
+// runtime.Goexit (testing.T.FailNow does), the node ends, because nothing would be applied any longer.
 func (a *applier) run() {
 	defer func() { a.node.fail(&raft.FSMError{Op: "Apply", ID: a.at, Err: errGoexit}) }()
 	for {
@@ -71,7 +71,7 @@ func (a *applier) run() {
 	}
 }
 
-// apply applies up to the target as it is when it gets there.
+// apply applies entries up to the target, which may grow meanwhile.
 func (a *applier) apply() error {
 	for target := a.next(); a.at.Index < target.Index; target = a.next() {
 		select {
@@ -114,7 +114,7 @@ func (a *applier) applyBatch(entries []raft.Entry) error {
 	return nil
 }
 
-// commandsOf returns the entries that the FSM sees; the slice itself if that is all of them.
+// commandsOf returns the entries that the FSM sees. If that is all of them, it returns the slice itself.
 func commandsOf(entries []raft.Entry) []raft.Entry {
 	count := 0
 	for i := range entries {
@@ -134,7 +134,7 @@ func commandsOf(entries []raft.Entry) []raft.Entry {
 	return commands
 }
 
-// call turns an error and a panic of the FSM into a *FSMError.
+// call calls the FSM and returns its error or panic as a *FSMError.
 func (a *applier) call(op string, id raft.EntryID, f func() error) (failed error) {
 	if a.goroutine == 0 {
 		a.goroutine = goroutineID()
@@ -161,7 +161,7 @@ func (a *applier) sync() {
 	}
 }
 
-// durablyApplied asks a DurableFSM where it stands; any other begins at zero.
+// durablyApplied asks a DurableFSM how far it has applied the log; any other FSM begins at zero.
 func durablyApplied(fsm raft.FSM) (id raft.EntryID, err error) {
 	d, ok := fsm.(raft.DurableFSM)
 	if !ok {

@@ -10,20 +10,20 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// ProposeAsync puts a command into the log and returns the id of its entry as soon as this member, which must be the
-// leader, has accepted it: it waits for the node's loop, and neither for a disk nor for another member. Commands
-// that one goroutine proposes get into the log in the order of its calls.
+// ProposeAsync appends a command to the log and returns the id of its entry as soon as this member, which must
+// be the leader, has accepted it. It waits for the node's loop, but neither for a disk nor for another member.
+// Commands that one goroutine proposes enter the log in the order of its calls.
 //
-// If the error is nil, done is called exactly once, with what Propose would have returned: also if the node ends, and
-// possibly before ProposeAsync itself returns. ctx has no part in that: it bounds the wait for the id alone. If the
-// error is not nil, done is never called, and the error is one of Propose's; it matches ErrOutcomeUnknown only if
-// the node ended on an error of its own meanwhile. cmd is copied.
+// If the error is nil, the node calls done exactly once, with what Propose would have returned, even if the
+// node ends, and possibly before ProposeAsync returns. ctx bounds only the wait for the id, not the wait for
+// done. If the error is not nil, done is never called, and the error is one of Propose's; it matches
+// ErrOutcomeUnknown only if the node ended on an error of its own meanwhile. ProposeAsync copies cmd.
 //
-// All calls of done run on one goroutine of the node, one after the other, those of applied entries in the order of the
-// log. One that takes its time holds up the others, and Close, but neither the log nor the FSM. Until it has
-// returned, its command counts for Config.ProposalsMax and ProposalBytesMax: above them, ProposeAsync fails with
-// ErrOverloaded. done may call the node's methods; Close within it returns ErrWithinCallback. The FSM may call
-// ProposeAsync, since it does not wait for the FSM. A panic in done is not recovered.
+// One goroutine of the node makes all calls of done, one after the other; those of applied entries in the order
+// of the log. A slow done holds up the others and Close, but neither the log nor the FSM. A command counts
+// towards Config.ProposalsMax and ProposalBytesMax until its done has returned; above them ProposeAsync fails
+// with ErrOverloaded. done may call the node's methods; Close within it returns ErrWithinCallback. The FSM may
+// call ProposeAsync, since it does not wait for the FSM. A panic in done is not recovered.
 func (n *Node) ProposeAsync(ctx context.Context, cmd []byte, done func(Result, error)) (raft.EntryID, error) {
 	if done == nil {
 		return raft.EntryID{}, errors.New("raft: ProposeAsync needs a function for the outcome; it is nil")
@@ -51,8 +51,9 @@ func (n *Node) proposeAsync(ctx context.Context, cmd []byte, done func(Result, e
 	return raft.EntryID{Term: o.result.Term, Index: o.result.Index}, o.err
 }
 
-// awaitAccepted returns the id of the entry, or why there is none. A proposal that the loop has taken is answered as
-// soon as its Step is done: only one that still waits in the queue is withdrawn when ctx ends.
+// awaitAccepted returns the id of the entry, or the error. When ctx ends, it withdraws a proposal that still
+// waits in the queue. A proposal that the loop has taken is answered as soon as its Step is done, so that it is
+// waited for.
 func (r *requests) awaitAccepted(ctx context.Context, req *call) outcome {
 	defer r.pool.Put(req)
 	select {
@@ -66,7 +67,7 @@ func (r *requests) awaitAccepted(ctx context.Context, req *call) outcome {
 	return <-req.outcome
 }
 
-// withdraw takes a proposal back that the loop has not taken, and reports whether it could.
+// withdraw removes a proposal that the loop has not taken, and reports whether it could.
 func (r *requests) withdraw(req *call) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,15 +79,15 @@ func (r *requests) withdraw(req *call) bool {
 	return true
 }
 
-// detach lets the caller of ProposeAsync go with the id of its entry. In the tables its place is taken by a call
-// without a channel, whose outcome goes to its function.
+// detach gives the caller of ProposeAsync the id of its entry. In the tables a call without a channel takes its
+// place, whose outcome goes to its callback.
 func (r *requests) detach(req *call) {
 	later := &call{kind: req.kind, requestID: req.requestID, bytes: req.bytes, taken: true, id: req.id, done: req.done}
 	r.table[req.requestID], r.accepted[req.id.Index] = later, later
 	req.outcome <- outcome{result: Result{Index: req.id.Index, Term: req.id.Term}}
 }
 
-// release gives back what a detached call counted for, once its function has returned.
+// release stops counting a detached call once its callback has returned.
 func (r *requests) release(req *call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,17 +95,18 @@ func (r *requests) release(req *call) {
 	r.bytes -= req.bytes
 }
 
-// callbacks is the goroutine that calls the functions of ProposeAsync: neither the loop nor the applier waits for
-// them. Its queue is bounded by the limits of the requests, which count a call until its function has returned.
+// callbacks calls the functions of ProposeAsync on a goroutine of its own, so that neither the loop nor the
+// applier waits for them. The limits of the requests bound its queue: they count a call until its function has
+// returned.
 type callbacks struct {
 	release   func(*call)
 	restart   func()        // starts run on another goroutine
 	wake      chan struct{} // capacity 1
-	goroutine atomic.Uint64 // the one of run
+	goroutine atomic.Uint64 // the id of run's goroutine
 
 	mu      sync.Mutex
 	waiting []answered // in the order in which they are called
-	ended   bool       // nothing is added any more
+	ended   bool       // nothing more will be added
 }
 
 // answered is a detached call and its outcome.
@@ -139,7 +141,8 @@ func (c *callbacks) poke() {
 	}
 }
 
-// run is the goroutine. A function that ends it, as testing.T.FailNow does, does not cost the others theirs.
+// run is the goroutine. If a callback ends it, as testing.T.FailNow does, another goroutine makes the remaining
+// calls.
 func (c *callbacks) run() {
 	finished := false
 	defer func() {
@@ -159,7 +162,7 @@ func (c *callbacks) call(a answered) {
 	a.req.done(a.result, a.err)
 }
 
-// next waits for the next outcome; false: there will be none.
+// next waits for the next outcome; more is false once there will be none.
 func (c *callbacks) next() (a answered, more bool) {
 	for {
 		c.mu.Lock()
@@ -178,7 +181,7 @@ func (c *callbacks) next() (a answered, more bool) {
 	}
 }
 
-// within reports whether the goroutine that asks is in a function of ProposeAsync.
+// within reports whether the calling goroutine is in a function of ProposeAsync.
 func (c *callbacks) within() bool {
 	id := goroutineID()
 	return id != 0 && c.goroutine.Load() == id

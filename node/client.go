@@ -9,22 +9,22 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Result is what became of a command.
+// Result is the outcome of a command.
 type Result struct {
 	Index raft.Index // where the command is in the log
-	Term  raft.Term  // of the leader that put it there
+	Term  raft.Term  // the term of the leader that put it there
 	Data  []byte     // the FSM's answer; it belongs to the caller
 }
 
-// Propose puts a command into the log and returns the FSM's answer once this member, which must be
-// the leader, has applied it. cmd is copied; the caller may use it again at once. ctx cancels the
-// wait, not the entry. Any goroutine may call it.
+// Propose appends a command to the log and returns the FSM's answer once this member, which must be the leader,
+// has applied it. It copies cmd, so the caller may reuse it at once. ctx cancels the wait, not the entry. Any
+// goroutine may call it.
 //
-// Errors by what to do: *NotLeaderError: not applied, ask its Leader. ErrOverloaded: not applied, try
-// again later. *TooLargeError: not applied, never will be. ErrClosed, ErrWiped, *StaleImageError,
-// *ContradictedError: not applied, this member is of no use. ErrWithinFSM: the FSM called it.
-// ErrOutcomeUnknown: may be applied, now or later; do not retry blindly. After ctx ended the error matches
-// ErrOutcomeUnknown and ctx.Err(), or ctx.Err() alone if the command never got as far as the log.
+// Errors by what to do: *NotLeaderError: not applied; ask its Leader. ErrOverloaded: not applied; try again
+// later. *TooLargeError: not applied, and never will be. ErrClosed, ErrWiped, *StaleImageError,
+// *ContradictedError: not applied; ask another member. ErrWithinFSM: the FSM called it. ErrOutcomeUnknown: it
+// may be applied, now or later; do not retry blindly. After ctx has ended the error matches both
+// ErrOutcomeUnknown and ctx.Err(), or only ctx.Err() if the command never reached the log.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()
 	result, err := n.propose(ctx, raft.EntryCommand, cmd)
@@ -32,8 +32,8 @@ func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	return result, err
 }
 
-// Barrier puts an empty entry through the log and returns its index once this member, which must be
-// the leader, has applied it: then it has applied all that was ever acknowledged before the call. The
+// Barrier appends an empty entry to the log and returns its index once this member, which must be the leader,
+// has applied it. By then this member has applied every command that was acknowledged before the call. The
 // errors are those of Propose.
 func (n *Node) Barrier(ctx context.Context) (raft.Index, error) {
 	result, err := n.propose(ctx, raft.EntryNoop, nil)
@@ -52,7 +52,7 @@ func (n *Node) propose(ctx context.Context, kind raft.EntryKind, data []byte) (R
 	return o.result, n.withReason(o.err)
 }
 
-// usable refuses a call before it begins.
+// usable returns the error of a call that cannot begin.
 func (n *Node) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -68,10 +68,10 @@ func (n *Node) usable(ctx context.Context) error {
 	return n.verdict()
 }
 
-// ReadIndex returns an index once it is applied here: a read of the FSM from then on sees everything
-// that was acknowledged, by any member, before the call. On a follower it goes through the leader.
-// The errors are *NotLeaderError (no leader can be reached), ErrReadTimedOut, ErrOverloaded,
-// ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err(); after each of them the caller may simply try again later.
+// ReadIndex returns an index once it is applied here. A read of the FSM from then on sees everything that any
+// member acknowledged before the call. On a follower it goes through the leader. The errors are *NotLeaderError
+// (no leader can be reached), ErrReadTimedOut, ErrOverloaded, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err();
+// after each of them the caller may simply try again later.
 func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	if err := n.usable(ctx); err != nil {
 		return 0, err
@@ -88,17 +88,17 @@ func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	return o.index, n.WaitApplied(ctx, o.index)
 }
 
-// WaitApplied returns once the FSM of this member has applied the entry at index, or all that come
-// before it, if it is none for the FSM. It fails with ErrClosed, ErrWithinFSM, ctx.Err(), or
-// ErrOverloaded if more than Config.ProposalsMax callers wait.
+// WaitApplied returns once this member has applied the log up to index. Entries that are not for the FSM count
+// as applied once everything before them is. It fails with ErrClosed, ErrWithinFSM, ctx.Err(), or ErrOverloaded
+// if more than Config.ProposalsMax callers wait.
 func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 	return n.applied.wait(ctx, index, n.cfg.ProposalsMax)
 }
 
-// Ready returns once this member serves: a leader is known, the log that was committed when Ready was called
-// is applied here, and nothing keeps writes from ending as far as this member can see: its disk does not stand
-// still, and, if it leads, all that was in its log is applied. It fails with ErrWithinFSM, ErrClosed, ErrWiped, or,
-// when ctx ends meanwhile, with a *NotReadyError, which says what it waited for.
+// Ready returns once this member can serve: a leader is known, this member has applied everything that was
+// committed when Ready was called, and as far as it can see nothing keeps writes from finishing: its disk has
+// not stalled, and, if it leads, it has applied its whole log. It fails with ErrWithinFSM, ErrClosed, ErrWiped,
+// or, when ctx ends first, with a *NotReadyError that says what it waited for.
 func (n *Node) Ready(ctx context.Context) error {
 	if n.fsmCalls.within() {
 		return raft.ErrWithinFSM
@@ -113,7 +113,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	return err
 }
 
-// awaitReady is Ready without the reason; refused is why the last read failed, if one did.
+// awaitReady is Ready without the reason; refused is the error of the last failed read, if any.
 func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 	for {
 		if _, err := n.awaitLeader(ctx); err != nil {
@@ -136,13 +136,14 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 	}
 }
 
-// unready says what a member waits for before it is ready; refused is why its last read failed, nil if it did not.
+// unready says what a member waits for before it is ready; refused is the error of its last failed read, if
+// any.
 func unready(s Status, refused error) string {
 	switch {
 	case s.Leader == "" || s.Role == raft.Leader && s.DiskStalled:
 		return s.LeaderReason
 	case s.DiskStalled:
-		return "this member's disk stands still"
+		return "this member's disk has stalled"
 	case s.Applied < s.Commit:
 		return fmt.Sprintf("entries up to %d are committed, and applied here up to %d", s.Commit, s.Applied)
 	case s.Role == raft.Leader && s.Applied < s.Last.Index:
@@ -153,8 +154,8 @@ func unready(s Status, refused error) string {
 	return s.LeaderReason
 }
 
-// writesGoOn reports whether a write would end. A quorum that answers heartbeats confirms reads, but its disks may
-// stand still: on the leader, what is in the log already must get through.
+// writesGoOn reports whether a write would finish. A quorum that answers heartbeats confirms reads, but its
+// disks may have stalled. So a leader checks that the entries that are in its log now get applied.
 func (n *Node) writesGoOn(ctx context.Context) bool {
 	s := n.coreStatus()
 	if s.DiskStalled || s.Role != raft.Leader {
@@ -180,11 +181,11 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// TransferLeadership transfers leadership to another voter, the best placed one if to is empty, and
-// returns once it leads. Only the leader can. Meanwhile proposals are refused. If to leads already,
-// that is this member itself, it returns nil at once and changes nothing. It fails with
-// *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err();
-// after the latter the transfer may still take place.
+// TransferLeadership transfers leadership to another voter, or to the best placed one if to is empty, and
+// returns once that voter leads. Only the leader can do so. Proposals are refused meanwhile. If to is this
+// member and it leads, nothing changes and the error is nil. It fails with *NotLeaderError, ErrNoTarget,
+// ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err(); after ctx.Err() the transfer may still
+// take place.
 func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if n.fsmCalls.within() {
 		return raft.ErrWithinFSM
@@ -202,7 +203,7 @@ func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	return n.withReason(n.requests.wait(ctx, req).err)
 }
 
-// explain says what error a refused or lost request gets.
+// explain returns the error for a request that was refused or lost.
 func (n *Node) explain(req *call, a raft.Answer) error {
 	switch a.Kind {
 	case raft.AnswerUnknown:

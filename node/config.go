@@ -11,60 +11,60 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Config is everything that can be tuned. It is copied by Start and never changed. Every zero value
-// means the default that its field documents.
+// Config holds all settings of a node. Start copies it and never changes it. Each field documents the default
+// that its zero value stands for.
 type Config struct {
 	// ID names this member. Required, and never changed for the same data.
 	ID raft.NodeID
-	// Cluster names the cluster, to keep members of different ones apart. Required; the same on
-	// all members; 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
+	// Cluster names the cluster, so that members of different clusters do not mix. Required; the same on all
+	// members; 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
 	Cluster string
-	// Initial is the initial members of a new cluster, the same list on each of them. It is read only while
-	// the store is uninitialized; drop it once the cluster is bootstrapped, so that emptying all disks at once
-	// cannot bootstrap a second one. A member without it waits to be added.
+	// Initial lists the initial members of a new cluster, the same list on each of them. It is read only while
+	// the store is uninitialized. Drop it once the cluster is bootstrapped, so that emptying all disks at once
+	// cannot bootstrap a second cluster. A member without it waits to be added.
 	Initial []raft.Member
 
-	// ElectionTimeout is the one knob of time: a follower that hears no leader campaigns after a
-	// random wait of once to twice this. Heartbeats are sent every third of it. Default 150 ms; at
-	// least 10 ms.
+	// ElectionTimeout is the only setting of time that most clusters need: a follower that hears from no leader
+	// campaigns after a random wait of once to twice this. Heartbeats are sent every third of it. Default 150
+	// ms; at least 10 ms.
 	//
-	// How to choose it: at least ten times the slowest usual round trip between members, and ten times what a
-	// synced write usually takes, whichever is more; the same on all members. Shorter, and slow moments cost the
-	// leader its office; longer, and a leader that has died is replaced later: writes stop for one to three times
-	// this. The default is for one data center with SSDs; between regions 1 s or more. Status.SlowElection says
-	// when it is too short, and what to set it to.
+	// Choose at least ten times the slowest usual round trip between members, and at least ten times what a
+	// synced write usually takes; the same on all members. If it is too short, slow moments depose the leader.
+	// If it is too long, a dead leader is replaced late: writes stop for one to three times this. The default
+	// suits one data center with SSDs; use 1 s or more between regions. Status.SlowElection says when it is too
+	// short, and what to set it to.
 	ElectionTimeout time.Duration
 
-	// DiskStallMax is how long a leader waits for one write to its disk. After that, or after three times
-	// what its slowest recent write took, if that is longer, it takes no proposals, and hands leadership
-	// over if a quorum of the others may have gone on without it: those that it does not hear may. A disk
-	// that is slow, but ends its writes, has not stalled. Default 1 s; at least 10 ms.
+	// DiskStallMax is how long a leader waits for one write to its disk. After that, or after three times what
+	// its slowest recent write took, if that is longer, it refuses proposals. It also transfers its leadership
+	// if a quorum of the others may have gone on without it; members from which it does not hear count as
+	// possibly ahead. A disk that is slow but finishes its writes has not stalled. Default 1 s; at least 10 ms.
 	DiskStallMax time.Duration
 
 	raft.Limits
 	// ReceivedMax bounds the messages of peers that wait for the loop; more are dropped and counted.
 	// Default 4,096.
 	ReceivedMax int
-	// ReceivedBytesMax bounds the bytes of their entries, and of the entries that wait for the disk.
+	// ReceivedBytesMax bounds the bytes of their entries plus those of the entries that wait for the disk.
 	// Default 64 MiB.
 	ReceivedBytesMax int
-	// SendQueueMax bounds the messages that wait for one peer's connection, on each lane; more are
-	// dropped and counted. Default 1,024.
+	// SendQueueMax bounds, for each lane, the messages that wait for one peer's connection; more are dropped
+	// and counted. Default 1,024.
 	SendQueueMax int
-	// LogCacheBytesMax bounds the memory of the recent entries that are kept for followers and the FSM,
-	// besides the ones that are not on the disk yet. It counts all that an entry takes: 88 bytes more
-	// than its record, and a bit. Default 32 MiB.
+	// LogCacheBytesMax bounds the memory of the recent entries that are kept for followers and the FSM. Entries
+	// that are not on the disk yet are kept in any case. An entry takes its record, a sixteenth more, and 88
+	// bytes. Default 32 MiB.
 	LogCacheBytesMax int
 
 	// Seed seeds the random election timeouts; 0 draws one.
 	Seed uint64
-	// Logger gets a handful of lines: role changes, connections, refusals. Nil: silent. The node's loop
-	// calls it: it must not block for long, nor call a method of the node. One that panics is not called
+	// Logger receives a handful of lines: role changes, connections, rejections. Nil: silent. The node's loop
+	// calls it, so it must not block for long nor call a method of the node. A logger that panics is not called
 	// again.
 	Logger hclog.Logger
 }
 
-// core returns the part of the configuration that the core has.
+// core returns the settings that the core needs.
 func (c Config) core() raft.CoreConfig {
 	return raft.CoreConfig{
 		ID: c.ID, Initial: raft.NewConfiguration(c.Initial), ElectionTimeout: c.ElectionTimeout,
@@ -86,7 +86,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns everything that is wrong with the configuration, a *ConfigError each, joined, or nil.
+// Validate returns all problems of the configuration, each as a *ConfigError, joined; nil if there is none.
 // Start calls it.
 func (c Config) Validate() error {
 	core := c.core()
@@ -108,7 +108,7 @@ func (c Config) Validate() error {
 	return invalid(p)
 }
 
-// problemsOf returns the errors that were joined.
+// problemsOf returns the errors that err joins.
 func problemsOf(err error) []error {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -124,8 +124,8 @@ func invalid(problems []error) error {
 	return fmt.Errorf("raft: invalid configuration: %w", errors.Join(problems...))
 }
 
-// carriedBy returns what is wrong with the limits for a transport whose appends carry records of at most
-// that many bytes, 0 for any: an append over it would be sent again and again, and never arrive.
+// carriedBy returns the limits that are too large for a transport whose appends carry at most that many bytes
+// of records, 0 for any number. A larger append would be sent again and again and never arrive.
 func (c Config) carriedBy(most int) error {
 	if most == 0 {
 		return nil

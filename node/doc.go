@@ -6,23 +6,23 @@
 //     [raft.Transport]; [Node.Propose] orders a command, [Node.ReadIndex] and [Node.Read] make a read
 //     linearizable, [Node.Close] transfers leadership and stops.
 //   - [Result] is the answer to a command.
-//   - [Status] says all that a member knows in one value; [Metrics] counts.
+//   - [Status] holds everything that a member knows; [Metrics] holds its counters.
 //
 // Package raft has the algorithm, the interfaces and the errors.
 //
 // # The map of rooms
 //
 //	node.go          the loop that owns a core and processes its outputs
-//	client.go        the callers' side; requests.go, async.go: who waits for an answer; leadership.go: who leads
+//	client.go        the blocking calls; requests.go, async.go: the table of pending calls; leadership.go: who leads
 //	mailbox.go       where events wait for the loop
 //	writer.go        the disk
 //	sender.go        the network, one for each peer and lane
-//	applier.go       the FSM; applied.go: who waits for an index; fsmcall.go: which call of it is running; read.go: functions
-//	                 that run between its calls
+//	applier.go       the FSM; applied.go: callers that wait for an index; fsmcall.go: the running call of the FSM; read.go:
+//	                 functions that run between its calls
 //	handler.go       what the transport calls: handshakes and messages
-//	internal/pipeline: what writer and senders do: merged writes, the log cache, joined and filled appends
+//	internal/pipeline: merging of writes, the log cache, joining and filling of appends
 //	identity.go      who this member is, and whom it has met
-//	guard.go         panics of logger and transport; late.go: a loop that woke late; verdict.go: what ends a node
-//	status.go        one value that says it all; statusjson.go: as JSON; metrics.go: counters; history.go, dump.go: the latest trace events
-//	config.go        what can be tuned; slog.go: a logger of log/slog
+//	guard.go         panics of logger, transport and storage; late.go: a loop that woke late; verdict.go: marks, which end a node
+//	status.go        Status; statusjson.go: its JSON; metrics.go: counters; history.go, dump.go: the latest trace events
+//	config.go        the settings; slog.go: an adapter for log/slog
 package node

@@ -9,11 +9,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// TraceFormat is the version of what WriteTrace writes. Fields may be added to a version; whatever else
-// changes raises it, and a reader refuses a version that it does not know.
+// TraceFormat is the version of the output of WriteTrace. Fields may be added without a new version; any other
+// change raises it, and a reader must refuse a version that it does not know.
 const TraceFormat = 1
 
-// traceLine is a line of WriteTrace.
+// traceLine is one line of WriteTrace.
 type traceLine struct {
 	Kind    string      `json:"kind"`
 	Format  int         `json:"format,omitempty"`
@@ -25,15 +25,16 @@ type traceLine struct {
 	Text    string      `json:"text,omitempty"`
 }
 
-// WriteTrace writes the latest decisions of this member, up to 4,096, as NDJSON, while it runs or after it
-// has ended: what led to its end. One JSON object a line, absent fields are zero:
+// WriteTrace writes the latest decisions of this member, up to 4,096, as NDJSON. It works while the member runs
+// and after it has ended, when the decisions show what led to the end. Each line is one JSON object, in which
+// absent fields are zero:
 //
-//	notes  the first line: "format" (TraceFormat), "node", and "dropped" if there were more trace events
-//	note    "text" says what was decided, in which "term", and "role" what the member has become by it;
-//	       those of one step have one "time"
-//	end    the last line; a file without it was cut short. "text" says what ended the node by itself
+//	notes  the first line: "format" (TraceFormat), "node", and "dropped" if there may have been older ones
+//	note   "text" says what was decided, "term" in which term, and "role" what role the member took by it;
+//	       the decisions of one step have the same "time"
+//	end    the last line; a file without it was cut short. "text" is the error that ended the node
 //
-// "time" is that of the machine, in nanoseconds since 1970.
+// "time" is the machine's time in nanoseconds since 1970.
 func (n *Node) WriteTrace(w io.Writer) error {
 	events := n.history.all()
 	buffered := bufio.NewWriter(w)
@@ -51,7 +52,7 @@ func (n *Node) WriteTrace(w io.Writer) error {
 	return errors.Join(err, lines.Encode(end), buffered.Flush())
 }
 
-// becomes returns the role that a decision leads to, if it leads to another.
+// becomes returns the role to which a decision leads, "" if it does not change the role.
 func becomes(k raft.TraceEventKind) string {
 	switch k {
 	case raft.TraceLeader:

@@ -11,19 +11,19 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// fsmCallOverdue is how long a call of the FSM may run before those who began to wait meanwhile look
+// fsmCallOverdue is how long a call of the FSM may run before the callers that began to wait meanwhile check
 // whether they are within it.
 const fsmCallOverdue = 250 * time.Millisecond
 
-// fsmCalls gives out turns: one call of the FSM, or of a function of Read, runs at a time. It knows which one
-// that is. A caller of the node that is within it would wait for an index that only its own return can bring; it
-// is told from all others by its goroutine.
+// fsmCalls lets one call of the FSM, or one function of Read, run at a time, and knows which. A caller within
+// that call would wait for an index that only the call's own return can bring; it is recognised by its
+// goroutine.
 type fsmCalls struct {
-	turn    chan struct{} // capacity 1: full while somebody has the turn
+	turn    chan struct{} // capacity 1: full while a call has the turn
 	running atomic.Pointer[fsmCall]
 
-	// closed: no function of Read is called any more, because the FSM has failed within a call, and may have half done
-	// it, or because the node has ended. It belongs to whoever has the turn.
+	// closed: Read calls no more functions, because a call of the FSM failed, perhaps half done, or because the
+	// node has ended. Only the goroutine that holds the turn may access it.
 	closed bool
 }
 
@@ -36,8 +36,8 @@ type fsmCall struct {
 
 func newFSMCalls() *fsmCalls { return &fsmCalls{turn: make(chan struct{}, 1)} }
 
-// begin waits for the turn of the FSM, whose goroutine calls it; whoever calls it calls what is returned when the call
-// has ended, and says whether it succeeded.
+// begin waits for the turn of the FSM, which runs on the given goroutine. The caller must call the returned
+// function when the FSM's call has ended, and tell it whether the call succeeded.
 func (f *fsmCalls) begin(goroutine uint64) (ended func(succeeded bool)) {
 	f.turn <- struct{}{}
 	stop := f.watch(goroutine)
@@ -48,7 +48,7 @@ func (f *fsmCalls) begin(goroutine uint64) (ended func(succeeded bool)) {
 	}
 }
 
-// beginRead waits for the turn of a function of Read, which runs on the goroutine that asks.
+// beginRead waits for the turn of a function of Read, which runs on the calling goroutine.
 func (f *fsmCalls) beginRead(ctx context.Context, stop <-chan struct{}) (ended func(), err error) {
 	select {
 	case f.turn <- struct{}{}:
@@ -68,14 +68,14 @@ func (f *fsmCalls) beginRead(ctx context.Context, stop <-chan struct{}) (ended f
 	}, nil
 }
 
-// end waits for the call that is running, and lets no function of Read begin.
+// end waits for the running call, and lets no function of Read begin from then on.
 func (f *fsmCalls) end() {
 	f.turn <- struct{}{}
 	f.closed = true
 	<-f.turn
 }
 
-// watch makes the call known that is running from now on, until what it returns is called.
+// watch announces the call that begins now as the running one, until the returned function is called.
 func (f *fsmCalls) watch(goroutine uint64) (stop func()) {
 	call := &fsmCall{goroutine: goroutine, began: time.Now(), overdue: make(chan struct{})}
 	timer := time.AfterFunc(fsmCallOverdue, func() { close(call.overdue) })
@@ -86,8 +86,8 @@ func (f *fsmCalls) watch(goroutine uint64) (stop func()) {
 	}
 }
 
-// overdue returns a channel that is closed when the call that is running now has taken long, and nil if
-// none is: whoever begins to wait then is not within one.
+// overdue returns a channel that is closed once the running call has taken long; nil if no call is running,
+// since the caller cannot be within one then.
 func (f *fsmCalls) overdue() <-chan struct{} {
 	if call := f.running.Load(); call != nil {
 		return call.overdue
@@ -95,8 +95,8 @@ func (f *fsmCalls) overdue() <-chan struct{} {
 	return nil
 }
 
-// within reports whether the goroutine that asks is in a call of the FSM, or in a function of Read. A goroutine that
-// one of them started and waits for is not known by anything.
+// within reports whether the calling goroutine is in a call of the FSM or in a function of Read. It cannot
+// recognise a goroutine that one of them started and waits for.
 func (f *fsmCalls) within() bool {
 	call := f.running.Load()
 	if call == nil {
@@ -106,7 +106,7 @@ func (f *fsmCalls) within() bool {
 	return id != 0 && call.goroutine == id
 }
 
-// since returns for how long a call has been running; 0: none is.
+// since returns how long the running call has been running; 0 if no call is running.
 func (f *fsmCalls) since() time.Duration {
 	if call := f.running.Load(); call != nil {
 		return max(1, time.Since(call.began))
@@ -114,8 +114,8 @@ func (f *fsmCalls) since() time.Duration {
 	return 0
 }
 
-// goroutineID reads the number of the running goroutine from the first line of its stack, "goroutine 7
-// [running]:"; Go has no other way to learn it. 0: the line reads otherwise.
+// goroutineID reads the id of the calling goroutine from the first line of its stack, "goroutine 7 [running]:",
+// since Go offers no other way. It returns 0 if the line has another form.
 func goroutineID() uint64 {
 	var line [64]byte
 	words := bytes.Fields(line[:runtime.Stack(line[:], false)])

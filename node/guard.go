@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// guarded calls f, which is not ours, and turns a panic into an error: it ends the node at most, and not
-// the process.
+// guarded calls f, which calls code of the user, and turns a panic into an error, which ends at most the node
+// and not the process.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -21,7 +21,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// connect tells the transport whom to dial.
+// connect tells the transport which peers to dial.
 func (n *Node) connect(peers []raft.Member) {
 	err := guarded(func() error { n.transport.Connect(peers); return nil })
 	if err != nil {
@@ -38,8 +38,8 @@ func (n *Node) connection(id raft.NodeID) (s raft.PeerStatus) {
 	return s
 }
 
-// guardedLogger is Config.Logger. A line is worth less than a node, so that a panic of the logger does not
-// end it; but the logger may have left a lock behind, and is not called again.
+// guardedLogger wraps Config.Logger. A panic of the logger does not end the node. But the logger may have left
+// a lock behind, so it is not called again.
 type guardedLogger struct {
 	logger hclog.Logger
 	broken atomic.Bool
@@ -55,7 +55,7 @@ func (g *guardedLogger) log(level hclog.Level, message string, args ...any) {
 	}
 }
 
-// guardedEntries is the storage of those who read the log: a panic of its is an error.
+// guardedEntries wraps the storage for readers of the log: a panic of the storage becomes an error.
 type guardedEntries struct{ storage raft.Storage }
 
 func (g guardedEntries) Entries(span raft.Span, bytesMax int) (entries []raft.Entry, err error) {

@@ -2,7 +2,7 @@ package node
 
 import "github.com/coxswain/raft"
 
-// handler is the side of the node that a transport sees.
+// handler implements raft.Handler, the side of the node that a transport calls.
 type handler struct{ node *Node }
 
 func (e handler) Hello(to raft.NodeID) raft.Hello {

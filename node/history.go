@@ -10,15 +10,15 @@ import (
 // traceEventsMax is how many of the latest trace events are kept.
 const traceEventsMax = 4096
 
-// history keeps the latest trace events of the core, and why leadership last changed, for whoever looks into
-// what went wrong.
+// history keeps the latest trace events of the core and the reason for the last change of leadership, for
+// Status, WriteTrace and the log.
 type history struct {
 	mu     sync.Mutex
 	events []datedEvent // a ring once it is full
 	next   int
 
 	why     string          // the last change
-	lost    raft.Leadership // the last one with a leader
+	lost    raft.Leadership // the last leadership that ended
 	lostWhy string
 }
 
@@ -28,7 +28,7 @@ type datedEvent struct {
 	at int64
 }
 
-// add takes the trace events of one Step.
+// add records the trace events of one Step.
 func (h *history) add(at int64, events []raft.TraceEvent) {
 	if len(events) == 0 {
 		return
@@ -45,15 +45,15 @@ func (h *history) add(at int64, events []raft.TraceEvent) {
 	}
 }
 
-// all returns the trace events, the oldest first.
+// all returns the trace events, oldest first.
 func (h *history) all() []datedEvent {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append(append([]datedEvent(nil), h.events[h.next:]...), h.events[:h.next]...)
 }
 
-// change remembers why leadership changed, and returns it as a sentence. trace events are those of the Step in
-// which it did.
+// change records why leadership changed, and returns the reason as a sentence. events are those of the Step
+// that changed it.
 func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,8 +75,8 @@ func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) str
 	return h.why
 }
 
-// causeOf returns the decision that made the role change, in parentheses, if one is noted: it stands
-// right before the last trace event of a change.
+// causeOf returns, in parentheses, the decision that led to a role change: the trace event before the last one
+// that reports such a change.
 func causeOf(events []raft.TraceEvent) string {
 	for i := len(events) - 1; i > 0; i-- {
 		switch events[i].Kind {

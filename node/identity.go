@@ -15,8 +15,8 @@ import (
 // strangersMax bounds what is remembered of peers that no configuration names.
 const strangersMax = 4 * raft.MembersMax
 
-// identity is who this member is, what it knows of the others, and what they say of it. The loop
-// publishes it, the transport's goroutines read it.
+// identity holds this member's identity, what it knows of its peers, and what they have told it about itself.
+// The loop publishes it; the transport's goroutines read it.
 type identity struct {
 	node     *Node
 	self     raft.Peer
@@ -29,16 +29,16 @@ type identity struct {
 	cluster      raft.ClusterID
 	bootstrapper raft.Peer
 	config       raft.Configuration                  // zero while uninitialized
-	memory       raft.Memory                         // what handshakes are judged by; the writer makes it durable
-	kept         raft.Memory                         // what is durable of it
+	memory       raft.Memory                         // decides handshakes; the writer makes it durable
+	kept         raft.Memory                         // the durable part of memory
 	keeping      chan struct{}                       // closed, and replaced, whenever kept has changed
 	dirty        bool                                // memory has changed since the writer took it
-	mark         *raft.Mark                          // this store is not to be used any more
-	live         map[raft.NodeID]raft.StartID        // to which start of a peer a connection stands
-	contact      map[raft.NodeID]time.Time           // when it was last heard
-	refusals     map[raft.NodeID]raft.Rejection      // by which peer this member is refused at present, and why
-	misnamed     map[raft.NodeID]bool                // the peers in a term that called another incarnation of this member
-	warned       map[raft.NodeID][]raft.RejectReason // what was logged about a peer since it was last connected
+	mark         *raft.Mark                          // nil, or why this store must not be used any longer
+	live         map[raft.NodeID]raft.StartID        // the start of each connected peer
+	contact      map[raft.NodeID]time.Time           // when each peer was last heard from
+	refusals     map[raft.NodeID]raft.Rejection      // the peers that reject this member at present, and why
+	misnamed     map[raft.NodeID]bool                // the peers, in a term above 0, that expected another incarnation of this member
+	warned       map[raft.NodeID][]raft.RejectReason // the rejections logged for each peer since its last connection
 }
 
 func newIdentity(n *Node, stored raft.Stored) *identity {
@@ -69,9 +69,10 @@ func (i *identity) publish(s raft.CoreStatus) {
 	i.judge()
 }
 
-// judge decides whether this member is wiped: a peer has shown a configuration that names its id with
-// another incarnation, and its own configuration does not name it. A member without a list of initial members dials nobody, so
-// that nobody can show it one: it is wiped if a peer that has been in a term calls for another incarnation of it.
+// judge decides whether this member is wiped: a peer has shown a configuration that names its id with another
+// incarnation, and its own configuration does not name it. A member without a list of initial members dials
+// nobody, so nobody can show it a configuration; it is wiped if a peer in a term above 0 expects another
+// incarnation of it. i.mu is held.
 func (i *identity) judge() {
 	me, _ := i.config.Member(i.self.ID)
 	wiped := len(i.misnamed) > 0 && i.cluster == raft.ClusterID{} && i.term.Load() == 0
@@ -83,7 +84,7 @@ func (i *identity) judge() {
 	}
 }
 
-// known is the configuration in force, or Config.Initial while there is none.
+// known returns the configuration in force, or Config.Initial while there is none.
 func (i *identity) known() raft.Configuration {
 	if len(i.config.Members) > 0 {
 		return i.config
@@ -91,7 +92,7 @@ func (i *identity) known() raft.Configuration {
 	return i.initial
 }
 
-// member returns what is known of a member, which may be no more than its id.
+// member returns what is known of a member, which may be just its id.
 func (i *identity) member(id raft.NodeID) raft.Member {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -101,7 +102,7 @@ func (i *identity) member(id raft.NodeID) raft.Member {
 	return raft.Member{ID: id}
 }
 
-// handshake returns what a handshake with that peer needs. i.mu is held.
+// handshake returns the state that decides a handshake with that peer. i.mu is held.
 func (i *identity) handshake(with raft.NodeID) *raft.Handshake {
 	return &raft.Handshake{
 		Self: i.self, ClusterName: i.node.cfg.Cluster, Cluster: i.cluster, Term: raft.Term(i.term.Load()),
@@ -110,7 +111,7 @@ func (i *identity) handshake(with raft.NodeID) *raft.Handshake {
 	}
 }
 
-// hello says of this member what is durable, and no more.
+// hello returns this member's hello, which contains only what is durable.
 func (i *identity) hello(to raft.NodeID) raft.Hello {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -119,7 +120,7 @@ func (i *identity) hello(to raft.NodeID) raft.Hello {
 	return v.Hello(to, i.node.cfg.ElectionTimeout)
 }
 
-// meet judges a peer, and waits until what there is to remember of it is durable.
+// meet judges a peer, and waits until what this member must remember of it is durable.
 func (i *identity) meet(h raft.Hello) *raft.Rejection {
 	i.mu.Lock()
 	verdict := i.handshake(h.From.ID).Judge(h)
@@ -138,7 +139,7 @@ func (i *identity) meet(h raft.Hello) *raft.Rejection {
 }
 
 // rememberWaitMax is how long a handshake waits for the disk. It is below the time that transports give a
-// handshake; what was to be remembered is written all the same, so that a later handshake finds it done.
+// handshake. The memory is written even if the handshake gives up, so that a later handshake succeeds at once.
 const rememberWaitMax = 1500 * time.Millisecond
 
 func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
@@ -167,8 +168,8 @@ func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
 	}
 }
 
-// condemn keeps the first mark for the writer, which ends the node once the mark is durable. No new call is
-// served from now on. i.mu is held.
+// condemn keeps the first mark for the writer, which ends the node once the mark is durable. From now on the
+// node refuses new calls. i.mu is held.
 func (i *identity) condemn(m *raft.Mark) {
 	if i.mark == nil && m != nil {
 		i.mark = m
@@ -176,7 +177,7 @@ func (i *identity) condemn(m *raft.Mark) {
 	}
 }
 
-// unwritten returns what the writer is to make durable, if there is anything.
+// unwritten returns what the writer has to make durable, nil for nothing.
 func (i *identity) unwritten() (memory *raft.Memory, mark *raft.Mark) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -197,15 +198,15 @@ func (i *identity) written(memory *raft.Memory) {
 	i.keeping = make(chan struct{})
 }
 
-// hear notes a sign of life; the caller holds the lock.
+// hear records that a peer was heard from. i.mu is held.
 func (i *identity) hear(id raft.NodeID) {
 	if _, known := i.contact[id]; known || len(i.contact) < strangersMax {
 		i.contact[id] = time.Now()
 	}
 }
 
-// warn logs a refusal, once for each peer and reason until a connection with it stands: two members
-// that refuse each other may do so for two reasons in turns, at every dial.
+// warn logs a rejection, once for each peer and reason until the peer connects: two members that reject each
+// other may alternate between two reasons at every dial.
 func (i *identity) warn(peer raft.NodeID, reason raft.RejectReason, what string, r *raft.Rejection) {
 	i.mu.Lock()
 	logged, known := i.warned[peer]
@@ -219,16 +220,17 @@ func (i *identity) warn(peer raft.NodeID, reason raft.RejectReason, what string,
 	}
 }
 
-// seen returns when a member was last heard, and by whom this one is refused.
+// seen returns when each member was last heard from, and which peers reject this member.
 func (i *identity) seen() (contact map[raft.NodeID]time.Time, refusals map[raft.NodeID]raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return maps.Clone(i.contact), maps.Clone(i.refusals)
 }
 
-// misname notes that a peer called for another incarnation of this member. Before its cluster's first term that proves
-// nothing: a bootstrap may be begun anew with members whose disks were emptied. Nor does it if this member has a list
-// and the peer is not in it: a member that is left of an earlier cluster must not stop the new one.
+// misname records that a peer expected another incarnation of this member. That proves nothing before the first
+// term of the peer's cluster: a bootstrap may be repeated with members whose disks were emptied. Nor does it if
+// this member has a list of initial members that does not name the peer: a member left over from an earlier
+// cluster must not stop the new one.
 func (i *identity) misname(h raft.Hello) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -239,7 +241,7 @@ func (i *identity) misname(h raft.Hello) {
 	}
 }
 
-// others returns the members of the configuration without this one.
+// others returns the members of the configuration except this one.
 func (i *identity) others(c raft.Configuration) []raft.Member {
 	return slices.DeleteFunc(slices.Clone(c.Members), func(m raft.Member) bool { return m.ID == i.self.ID })
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// lateEvery is the least time between two warnings of lateness. Who looks for the cause of a change of
-// leadership wants to find the gap before it.
+// lateEvery is the least time between two warnings of lateness. An operator who investigates a leader change
+// needs to see the gap that preceded it.
 const lateEvery = time.Second
 
-// lateness warns when the loop wakes long after its deadline. A member that did not run for half an
-// election timeout cannot keep its promises of time: others stand for election, or a leader hears its
-// followers too late. The loop's own, like the core.
+// lateness warns when the loop wakes long after its deadline. A member that did not run for half an election
+// timeout cannot keep its promises of time: other members campaign, or a leader hears its followers too late.
+// Only the loop uses it.
 type lateness struct {
 	rests   raft.Time // since when the loop has had nothing to do
 	warned  raft.Time // 0: never
 	leftOut int       // warnings since then
 }
 
-// woke is called when the loop has woken to do something.
+// woke is called when the loop wakes to do something.
 func (n *Node) woke(now raft.Time) {
 	late := time.Duration(now - n.due)
 	limit := n.cfg.ElectionTimeout / 2
@@ -34,10 +34,10 @@ func (n *Node) woke(now raft.Time) {
 		l.leftOut++
 		return
 	}
-	// The loop was at work beyond the deadline, and then did not wake at once: which of both took long
-	// tells a slow machine from a slow node.
+	// The loop was busy beyond the deadline, and then did not wake at once. The split tells a slow node from a
+	// slow machine.
 	busy := min(max(0, time.Duration(l.rests-n.due)), late)
-	n.logger.log(hclog.Warn, "the node woke late: the process did not run, or its processors were taken",
+	n.logger.log(hclog.Warn, "the node woke late: the process was not running, or the processors were busy",
 		"late", late.Round(time.Millisecond), "busy", busy.Round(time.Millisecond), "limit", limit, "left_out", l.leftOut)
 	l.warned, l.leftOut = now, 0
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Leader returns who leads as far as this member knows at this moment, itself perhaps, and false if it knows of
-// nobody. It neither waits nor allocates: ask it as often as you like, before each request for instance. WaitLeader
-// waits for a leader, and Watch has the term, too.
+// Leader returns the leader that this member knows at this moment, which may be itself, and false if it knows
+// none. It neither waits nor allocates, so it may be called before each request. WaitLeader waits for a leader;
+// Watch also yields the term.
 func (n *Node) Leader() (leader raft.Member, known bool) {
 	if m := n.leader.Load(); m != nil {
 		return *m, true
@@ -21,7 +21,7 @@ func (n *Node) Leader() (leader raft.Member, known bool) {
 	return raft.Member{}, false
 }
 
-// setLeader is called by the loop, before whoever watches is woken.
+// setLeader publishes the leader. The loop calls it before it wakes the watchers.
 func (n *Node) setLeader(id raft.NodeID) {
 	if id == "" {
 		n.leader.Store(nil)
@@ -31,8 +31,8 @@ func (n *Node) setLeader(id raft.NodeID) {
 	n.leader.Store(&m)
 }
 
-// WaitLeader returns the leader once one is known; it may be this member. It fails with ErrClosed, ErrWiped, or,
-// when ctx ends meanwhile, with a *NotReadyError, which says why there is none.
+// WaitLeader returns the leader once one is known; it may be this member. It fails with ErrClosed, ErrWiped,
+// or, when ctx ends first, with a *NotReadyError that says why there is no leader.
 func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
 	if err := ctx.Err(); err != nil {
 		return raft.Member{}, err
@@ -47,7 +47,7 @@ func (n *Node) WaitLeader(ctx context.Context) (raft.Member, error) {
 // awaitLeader is WaitLeader without the reason.
 func (n *Node) awaitLeader(ctx context.Context) (raft.Member, error) {
 	for {
-		now, changed := n.watched.load() // before the look at what may change meanwhile
+		now, changed := n.watched.load() // before usable: a change after this closes changed
 		if err := n.usable(ctx); err != nil {
 			return raft.Member{}, err
 		}
@@ -63,8 +63,8 @@ func (n *Node) awaitLeader(ctx context.Context) (raft.Member, error) {
 	}
 }
 
-// withReason completes the refusal of a member that knows of no leader: it says why. The caller's own goroutine
-// calls it, since the status comes from the loop.
+// withReason adds the reason to the refusal of a member that knows no leader. It runs on the caller's
+// goroutine, since Status waits for the loop.
 func (n *Node) withReason(err error) error {
 	var refusal *raft.NotLeaderError
 	if !errors.As(err, &refusal) || refusal.Leader != nil {
@@ -81,8 +81,8 @@ func (n *Node) withReason(err error) error {
 	return &raft.NotLeaderError{Reason: reason}
 }
 
-// Watch yields who leads: what is known now first, then every change. A slow reader misses the ones in
-// between and holds up nobody. The sequence ends with ctx or the node.
+// Watch yields what this member knows of the leader: the present value first, then every change. A slow reader
+// misses the changes in between and does not hold up anything. The sequence ends with ctx or with the node.
 func (n *Node) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
 	return func(yield func(raft.Leadership) bool) {
 		now, changed := n.watched.load()
@@ -101,7 +101,7 @@ func (n *Node) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
 	}
 }
 
-// noticeLeadership publishes who leads, and what a handshake says, when that may have changed.
+// noticeLeadership publishes the leader and the content of handshakes after a step that may have changed them.
 func (n *Node) noticeLeadership(out raft.Output) {
 	before, now := n.current, n.core.Leadership()
 	if now == before && out.Config == nil {
@@ -120,7 +120,7 @@ func (n *Node) noticeLeadership(out raft.Output) {
 		"leader", string(now.Leader), "reason", why)
 }
 
-// watched is the value that Watch and WaitLeader look at, and a way to hear of the next one.
+// watched holds the value that Watch and WaitLeader read, and a channel that announces the next one.
 type watched struct {
 	mu      sync.Mutex
 	now     raft.Leadership
@@ -133,7 +133,7 @@ func (w *watched) load() (raft.Leadership, <-chan struct{}) {
 	return w.now, w.changed
 }
 
-// publish sets the value and wakes everyone who waits, also if it is the same as before.
+// publish sets the value and wakes all waiters, even if the value is the same as before.
 func (w *watched) publish(l raft.Leadership) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *watched) publish(l raft.Leadership) {
 	w.changed = make(chan struct{})
 }
 
-// poke wakes everyone who waits: something else than leadership has changed.
+// poke wakes all waiters because something other than leadership has changed.
 func (w *watched) poke() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

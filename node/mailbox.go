@@ -141,7 +141,7 @@ func (m *mailbox) depth() (received, bytes int) {
 	return m.received, m.receivedBytes
 }
 
-// entryBytes is the size of the entries that a message carries.
+// entryBytes returns the size of the entries that a message carries.
 func entryBytes(m raft.Message) int {
 	switch b := m.Body.(type) {
 	case raft.AppendRequest:

@@ -9,25 +9,25 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Metrics is the counters of a node at one moment. Counters only grow while the node lives; gauges are
-// marked as such. docs/metrics.md says what to watch, and when to worry.
+// Metrics holds the counters of a node at one moment. Counters only grow while the node runs; gauges are marked
+// as such. docs/metrics.md says what to watch, and when to worry.
 type Metrics struct {
 	Term              raft.Term  // gauge
 	Leading           bool       // gauge: this member leads
 	LeaderKnown       bool       // gauge
-	LastIndex         raft.Index // gauge: of the log
+	LastIndex         raft.Index // gauge: the end of the log
 	PersistedIndex    raft.Index // gauge: durable here
 	CommitIndex       raft.Index // gauge: committed and durable here
 	AppliedIndex      raft.Index // gauge
-	ApplyingSeconds   float64    // gauge: for how long the running call of the FSM, or function of Read, has been at it; 0: none is
+	ApplyingSeconds   float64    // gauge: how long the running call of the FSM, or function of Read, has been running; 0 if none is
 	Wiped             bool       // gauge, see ErrWiped
 	Elections         uint64
 	LeaderChanges     uint64
-	StaleMembers      uint64 // times that this member led and found one that holds less than it has acknowledged
-	DiskStalls        uint64 // times that this member led and its disk stood still
-	LateWakes         uint64 // times that the loop woke half an election timeout after its deadline, or later
+	StaleMembers      uint64 // how often this member, as leader, found a member that holds less than it has acknowledged
+	DiskStalls        uint64 // how often this member's disk stalled while it led
+	LateWakes         uint64 // how often the loop woke more than half an election timeout after its deadline
 	Steps             uint64
-	Proposals         uint64 // calls of Propose that were answered
+	Proposals         uint64 // calls of Propose and ProposeAsync that were answered
 	ProposalsFailed   ProposalFailures
 	Reads             uint64
 	CommandsApplied   uint64
@@ -38,20 +38,20 @@ type Metrics struct {
 	EntriesSent       uint64
 	MessagesReceived  uint64
 	Dropped           Drops
-	Connections       uint64 // connections that came to stand
+	Connections       uint64 // connections that were established
 	ConnectionsLost   uint64
-	Refusals          map[raft.RejectReason]uint64 // handshakes refused, by this member or by others
+	Refusals          map[raft.RejectReason]uint64 // handshakes rejected, by this member or by others
 
-	WaitingProposals     int // gauge: callers of Propose and Barrier
+	WaitingProposals     int // gauge: pending calls of Propose, ProposeAsync and Barrier
 	WaitingProposalBytes int // gauge
 	WaitingReads         int // gauge
 	WaitingReceived      int // gauge: messages for the loop
 	WaitingReceivedBytes int // gauge
 	WaitingWrites        int // gauge: for the disk
-	WaitingWriteBytes    int // gauge: of entries
+	WaitingWriteBytes    int // gauge: of entries that are not on the disk
 	WaitingSends         int // gauge: messages for all peers
 
-	StepEvents     Histogram // events that one Step took
+	StepEvents     Histogram // events in one Step
 	StepSeconds    Histogram
 	ApplyCommands  Histogram // commands in one FSM.Apply
 	ApplySeconds   Histogram
@@ -60,7 +60,7 @@ type Metrics struct {
 	ProposeSeconds Histogram // successful ones, from call to answer
 }
 
-// ProposalFailures counts failed proposals by what the caller was told.
+// ProposalFailures counts failed proposals by the error that the caller got.
 type ProposalFailures struct {
 	NotLeader, Overloaded, TooLarge, Unknown, Other uint64
 }
@@ -69,20 +69,20 @@ type ProposalFailures struct {
 type Drops struct {
 	QueueFull uint64 // the queue to the peer was full
 	Send      uint64 // the transport did not take them
-	Stale     uint64 // the log has changed since they were made
-	Received  uint64 // no room for what had arrived
-	Forged    uint64 // they claimed to be from somebody else
-	Events    uint64 // no room for an event about a connection
+	Stale     uint64 // the log has changed since they were created
+	Received  uint64 // there was no room for a received message
+	Forged    uint64 // they claimed to be from another member
+	Events    uint64 // there was no room for an event about a connection
 }
 
 // Histogram counts values in fixed buckets.
 type Histogram struct {
-	Bounds []float64 // upper bounds, inclusive; shared, not to be changed
-	Counts []uint64  // one more than Bounds: the last is what is above all of them
+	Bounds []float64 // upper bounds, inclusive; shared: do not change them
+	Counts []uint64  // one more than Bounds: the last counts the values above all bounds
 	Sum    float64
 }
 
-// Count is the number of values.
+// Count returns the number of values.
 func (h Histogram) Count() uint64 {
 	var n uint64
 	for _, c := range h.Counts {
@@ -98,10 +98,10 @@ var (
 	countBounds = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384}
 )
 
-// histogram is a Histogram that is being filled. Values are kept as integers: nanoseconds or counts.
+// histogram is a Histogram that is being filled. Sum is kept as an integer: nanoseconds or a count.
 type histogram struct {
 	bounds []float64
-	unit   float64 // of the integer, in the unit of bounds
+	unit   float64 // one unit of the integer, in the unit of bounds
 	counts []atomic.Uint64
 	sum    atomic.Uint64
 }
@@ -127,7 +127,7 @@ func (h *histogram) read() Histogram {
 	return out
 }
 
-// counters is what a running node counts.
+// counters holds the counters of a running node.
 type counters struct {
 	elections, leaderChanges, diskStalls                 atomic.Uint64
 	lateWakes, steps                                     atomic.Uint64
@@ -139,7 +139,7 @@ type counters struct {
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
 	droppedReceived, droppedForged, droppedEvents        atomic.Uint64
 	connected, lost, committed                           atomic.Uint64
-	refusals                                             [raft.RejectSlowDisk + 1]atomic.Uint64 // 0 = any other
+	refusals                                             [raft.RejectSlowDisk + 1]atomic.Uint64 // 0: any other
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
 }
@@ -211,7 +211,7 @@ func (c *counters) proposed(err error, took time.Duration) {
 	}
 }
 
-// noted counts decisions.
+// noted counts the decisions that Metrics reports.
 func (c *counters) noted(events []raft.TraceEvent) {
 	for i := range events {
 		switch events[i].Kind {
@@ -233,8 +233,8 @@ func (c *counters) changed(from, to raft.Leadership) {
 	}
 }
 
-// Metrics returns the counters as they are now. It may be called from any goroutine, also after the
-// node has ended, and does not wait for the loop.
+// Metrics returns the present counters. Any goroutine may call it, even after the node has ended; it does not
+// wait for the loop.
 func (n *Node) Metrics() Metrics {
 	c := n.counters
 	m := Metrics{

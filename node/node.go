@@ -17,22 +17,21 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Node is one running member of a cluster: a Core, and around it the loop that processes its outputs,
-// a writer for the disk, senders for the network, and an applier for the FSM. Its methods may be
-// called from any goroutine.
+// Node is one running member of a cluster: a Core, and around it the loop that processes its outputs, a writer
+// for the disk, senders for the network, and an applier for the FSM. Any goroutine may call its methods.
 type Node struct {
 	cfg       Config
 	storage   raft.Storage
 	transport raft.Transport
 	base      time.Time // Now.Mono counts from here
 
-	core     *raft.Core      // the loop's own, like the next two
+	core     *raft.Core      // only the loop uses it and the fields up to unreadable
 	current  raft.Leadership // as of the last Step
 	deadline *time.Timer
 	armed    raft.Time // when the timer fires; 0: it is not running
 	due      raft.Time // the deadline of the last Output
 	late     lateness
-	// unreadable is the entry of a later release that was refused last; the loop's own.
+	// unreadable is the last entry that was refused because a later release wrote it.
 	unreadable raft.EntryID
 
 	mailbox  *mailbox
@@ -65,15 +64,15 @@ type Node struct {
 	closing sync.Once
 }
 
-// Start starts a member on what the storage holds, or, if that is uninitialized, one that bootstraps a cluster
-// with the other members of cfg.Initial or waits to be added to one. The node owns the storage and
-// the transport once Start returned nil, and closes them; until then they are the caller's. ctx
-// bounds the start alone.
+// Start starts a member on the data in storage. On an uninitialized storage the member bootstraps a cluster
+// with the other members of cfg.Initial, or waits to be added to one. Once Start has returned nil, the node
+// owns the storage and the transport and closes them; until then the caller owns them. ctx bounds the start
+// alone.
 //
-// It fails with everything that is wrong with cfg, joined; with the storage's *IdentityError,
-// ErrLocked, *CorruptError, *LaterVersionError or *EarlierVersionError in a *StorageError; with a *StaleImageError or
-// *ContradictedError, at every start once the store is marked so; with a *FSMError or *AppliedBeyondLogError; or with what the
-// transport's Start returned, in a *TransportError.
+// It fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
+// *LaterVersionError or *EarlierVersionError in a *StorageError; at every start of a marked store with a
+// *StaleImageError or *ContradictedError; with a *FSMError or *AppliedBeyondLogError; or with the error of the
+// transport's Start in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -114,7 +113,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	return n, nil
 }
 
-// load reads the storage; a panic there is an error.
+// load reads the storage, and returns a panic of it as an error.
 func load(ctx context.Context, cfg Config, s raft.Storage) (stored raft.Stored, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -169,7 +168,7 @@ func (n *Node) newCore(stored raft.Stored) (first raft.Output, err error) {
 	return first, err
 }
 
-// recoverCore turns a panic of the core into the error that ends the node, and not the process.
+// recoverCore turns a panic of the core into an error, which ends the node and not the process.
 func (n *Node) recoverCore(err *error) {
 	p := recover()
 	if p == nil {
@@ -185,14 +184,14 @@ func (n *Node) recoverCore(err *error) {
 	*err = broken
 }
 
-// now reads the clock. Mono begins at 1: in the core, 0 is "never".
+// now reads the clock. Mono begins at 1, because 0 means "never" in the core.
 func (n *Node) now() raft.Now {
 	t := time.Now()
 	return raft.Now{Mono: raft.Time(t.Sub(n.base) + 1), Wall: t.UnixNano()}
 }
 
-// run is the loop's goroutine; it ends the node when the loop ends, also if a logger or a transport ends
-// the goroutine.
+// run is the loop's goroutine. It ends the node when the loop ends, even if a logger or a transport ends the
+// goroutine.
 func (n *Node) run(first raft.Output) {
 	n.deadline = time.NewTimer(time.Hour)
 	defer n.deadline.Stop()
@@ -202,8 +201,8 @@ func (n *Node) run(first raft.Output) {
 	n.fail(n.loop())
 }
 
-// loop takes everything that waits, steps it as one batch and processes the one output, until the node
-// is to end. It knows no Raft.
+// loop takes all waiting events, steps them as one batch and processes the output, until the node ends. It
+// knows no Raft.
 func (n *Node) loop() error {
 	var batch []raft.Event
 	for {
@@ -243,7 +242,7 @@ func (n *Node) loop() error {
 	}
 }
 
-// step runs one Step. If the core finds itself broken, its output is lost with it.
+// step runs one Step. If the core panics, the output of the step is lost.
 func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 	defer n.recoverCore(&err)
 	now := n.now() // after the last event of the batch was taken
@@ -253,8 +252,8 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 	return out, nil
 }
 
-// process does what an Output wants, in an order that its contract allows. The log cache comes first: whoever
-// hears of an entry, or of the log's generation, finds it there.
+// process carries out an Output, in an order that its contract allows. It updates the log cache first, so that
+// the cache holds an entry, and the log's generation, before anybody can ask for them.
 func (n *Node) process(out raft.Output) {
 	if log := out.Write.Log; log != nil {
 		for i := range log.Entries {
@@ -284,7 +283,7 @@ func (n *Node) process(out raft.Output) {
 	n.wakeAt(out.WakeAt)
 }
 
-// warnOfLaterRelease says once for each entry that this member cannot go on without a newer release.
+// warnOfLaterRelease logs, once for each entry, that this member needs a newer release to go on.
 func (n *Node) warnOfLaterRelease(events []raft.TraceEvent) {
 	for i := range events {
 		if event := &events[i]; event.Kind == raft.TraceLaterVersion && event.ID != n.unreadable {
@@ -296,15 +295,15 @@ func (n *Node) warnOfLaterRelease(events []raft.TraceEvent) {
 }
 
 const (
-	// It is logged what a bootstrap waits for: after bootstrapNotice as a piece of news, after bootstrapPatience as a
-	// warning, and from then on every bootstrapPause.
+	// The node logs what a bootstrap waits for: after bootstrapNotice as information, after bootstrapPatience
+	// as a warning, and from then on every bootstrapPause.
 	bootstrapNotice   = time.Second
 	bootstrapPatience = 10 * time.Second
 	bootstrapPause    = 5 * time.Minute
 )
 
-// warnUntilBootstrapped says now and then why there is no cluster yet: one member of the list that is not there keeps
-// all others waiting, which run without an error.
+// warnUntilBootstrapped logs from time to time why there is no cluster yet: one missing member of the list
+// keeps all others waiting, and they run without an error.
 func (n *Node) warnUntilBootstrapped() {
 	timer, level := time.NewTimer(bootstrapNotice), hclog.Info
 	defer timer.Stop()
@@ -324,9 +323,9 @@ func (n *Node) warnUntilBootstrapped() {
 	}
 }
 
-// wakeAt sees to it that the loop wakes at the deadline. Deadlines mostly move away while the timer runs;
-// it is left alone then, fires early now and then, and is set anew: that is cheaper than to set it
-// with each message.
+// wakeAt makes the loop wake at the deadline. While the timer runs, deadlines mostly move to later times. It is
+// left alone then, fires early now and then and is set again, which is cheaper than setting it for each
+// message.
 func (n *Node) wakeAt(at raft.Time) {
 	n.due = at
 	if n.armed != 0 && n.armed <= at {
@@ -336,14 +335,14 @@ func (n *Node) wakeAt(at raft.Time) {
 	n.deadline.Reset(max(0, time.Duration(at-n.now().Mono)))
 }
 
-// post tells the loop of an event about a connection.
+// post passes an event about a connection to the loop.
 func (n *Node) post(e raft.Event) {
 	if !n.mailbox.post(e) {
 		n.counters.droppedEvents.Add(1)
 	}
 }
 
-// fail begins the end of the node; the first reason is the one that counts.
+// fail begins the end of the node; only the first error counts.
 func (n *Node) fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -353,14 +352,14 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// closeFailed keeps what went wrong while the node ended.
+// closeFailed records an error that occurred while the node ended.
 func (n *Node) closeFailed(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closeErr = errors.Join(n.closeErr, err)
 }
 
-// shutdown lets every caller go, then ends every goroutine, then closes what the node owns.
+// shutdown answers all callers, then ends every goroutine, then closes what the node owns.
 func (n *Node) shutdown() {
 	var broken *raft.InvariantError
 	if !errors.As(n.Err(), &broken) {
@@ -388,8 +387,8 @@ func (n *Node) shutdown() {
 	close(n.done)
 }
 
-// report logs why the node ended, in one line, and before it what led there: loud enough to be kept if it
-// is a bug of ours, quietly if it is the disk or the application.
+// report logs why the node ended, in one line, after the decisions that led there. Those are at info level if
+// the cause is a bug of this library, and at debug level if it is the disk or the application.
 func (n *Node) report() {
 	log, err := n.logger.log, n.Err()
 	if errors.Is(err, raft.ErrClosed) {
@@ -408,10 +407,10 @@ func (n *Node) report() {
 	log(hclog.Error, "node ended", "error", err)
 }
 
-// Done is closed when the node has ended: after Close, or by itself. Err says why.
+// Done returns a channel that is closed when the node has ended, after Close or by itself. Err says why.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err returns nil while the node runs, ErrClosed after Close, and otherwise what ended it: a
+// Err returns nil while the node runs, ErrClosed after Close, and otherwise the error that ended it: a
 // *StorageError, *FSMError, *TransportError, *StaleImageError, *ContradictedError or *InvariantError.
 func (n *Node) Err() error {
 	n.mu.Lock()
@@ -419,13 +418,15 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// Close transfers leadership if this member leads, or waits for a transfer that is under way: for as long
-// as the disks take for an election, and for 64 election timeouts at most. Then it ends the node, waits for
-// all its goroutines (so also for a running FSM.Apply or function of Read, and for a write that the disk has not finished,
-// however long it stands still), and closes the storage and the transport. It is idempotent, and returns
-// what went wrong on the way, or what had ended the node before. Within a call of the FSM or a function of Read it
-// does nothing and returns ErrWithinFSM: an FSM ends its node by returning an error. Within a function of ProposeAsync, all of which
-// it waits for, it does nothing and returns ErrWithinCallback.
+// Close first transfers leadership if this member leads, or waits for a transfer that is under way. That takes
+// as long as the disks need for an election, but at most 64 election timeouts. Then it ends the node, waits for
+// all its goroutines, and closes the storage and the transport. The goroutines include a running FSM.Apply or
+// function of Read, and a write that the disk has not finished, however long it has stalled. Close is
+// idempotent. It returns the errors that occurred while closing, or that had ended the node before.
+//
+// Within a call of the FSM or a function of Read it does nothing and returns ErrWithinFSM: an FSM ends its node
+// by returning an error. Within a callback of ProposeAsync it does nothing and returns ErrWithinCallback, since
+// it waits for all callbacks.
 func (n *Node) Close() error {
 	if n.fsmCalls.within() {
 		return raft.ErrWithinFSM
@@ -448,12 +449,13 @@ func (n *Node) Close() error {
 	return errors.Join(n.err, n.closeErr)
 }
 
-// closeTimeouts is how many election timeouts Close waits for a transfer of its own. The core ends one as
-// soon as the disks and the network allow; slow ones may take ten timeouts for each write.
+// closeTimeouts is how many election timeouts Close waits for a transfer that it begins. The core ends the
+// transfer as soon as the disks and the network allow; slow ones may take ten timeouts for each write.
 const closeTimeouts = 64
 
 // transferBeforeClose transfers leadership, or waits for a transfer that is under way: its target may need this
-// member's vote, and TimeoutNow again if it was lost. It is as good as it gets: the others elect one anyway.
+// member's vote, and TimeoutNow again if it was lost. A failure is ignored, since the others elect a leader
+// anyway.
 func (n *Node) transferBeforeClose() {
 	limit := closeTimeouts * n.cfg.ElectionTimeout
 	if until := n.coreStatus().TransferringUntil; until > 0 {
@@ -470,7 +472,7 @@ func (n *Node) transferBeforeClose() {
 	}
 }
 
-// dropped counts a message that did not leave, and tells the core if it was an append.
+// dropped counts a message that did not leave, and reports it to the core if it was an append.
 func (n *Node) dropped(m raft.Message, counter interface{ Add(uint64) uint64 }) {
 	counter.Add(1)
 	if a, ok := m.Body.(raft.AppendRequest); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// callKind says what a caller waits for.
+// callKind is the kind of a pending call.
 type callKind uint8
 
 const (
@@ -17,28 +17,28 @@ const (
 	transferCall                 // TransferLeadership
 )
 
-// call is one caller that waits for an answer. Its outcome channel has a capacity of 1 and gets
-// exactly one value, when the request leaves the table; then it may be used again.
+// call is one pending call. Its outcome channel has a capacity of 1 and receives exactly one value, when the
+// call leaves the table; then the channel may be used again.
 type call struct {
 	kind      callKind
 	requestID raft.RequestID
 	bytes     int
 	taken     bool         // it has reached the core
 	id        raft.EntryID // of the accepted proposal
-	outcome   chan outcome // nil once it is detached
-	// done gets the outcome of an accepted proposal of ProposeAsync; nil: the channel does.
+	outcome   chan outcome // nil once the call is detached
+	// done receives the outcome of an accepted proposal of ProposeAsync; nil if the channel does.
 	done func(Result, error)
 }
 
-// outcome is how a request went.
+// outcome is the result of a call.
 type outcome struct {
 	result Result
 	index  raft.Index // of a read
 	err    error
 }
 
-// requests is the table of everybody who waits for an answer, and the queue of what the loop has not
-// taken yet. Callers, the loop and the applier share it.
+// requests is the table of pending calls, and the queue of requests that the loop has not taken yet. Callers,
+// the loop and the applier share it.
 type requests struct {
 	poke  func() // wakes the loop
 	cfg   *Config
@@ -49,7 +49,7 @@ type requests struct {
 	mu        sync.Mutex
 	last      raft.RequestID
 	table     map[raft.RequestID]*call
-	accepted  map[raft.Index]*call // the accepted proposals, by where they are in the log
+	accepted  map[raft.Index]*call // the accepted proposals, by log index
 	counts    [transferCall + 1]int
 	bytes     int // of the proposals in the table and in the queue
 	proposals []raft.Proposal
@@ -57,7 +57,7 @@ type requests struct {
 	ended     error
 }
 
-// newRequests returns an empty table. spawn starts a goroutine that somebody waits for.
+// newRequests returns an empty table. spawn starts a goroutine for which the node waits when it ends.
 func newRequests(cfg *Config, calls *fsmCalls, poke func(), spawn func(func())) *requests {
 	r := &requests{
 		cfg: cfg, calls: calls, poke: poke, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
@@ -67,8 +67,8 @@ func newRequests(cfg *Config, calls *fsmCalls, poke func(), spawn func(func())) 
 	return r
 }
 
-// propose queues a proposal, or refuses it at once. The copy of data that is made here is the one
-// that goes to the disk and onto the wire. done gets the outcome once it is accepted, unless it is nil.
+// propose queues a proposal, or refuses it at once. It copies data once; that copy goes to the disk and to the
+// network. done receives the outcome of an accepted proposal, unless it is nil.
 func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
 	if len(data) > r.cfg.CommandBytesMax {
 		return nil, &raft.TooLargeError{Bytes: len(data), Limit: r.cfg.CommandBytesMax}
@@ -111,7 +111,7 @@ func (r *requests) ask(kind callKind, event func(raft.RequestID) raft.Event) (*c
 	return req, nil
 }
 
-// enter puts a new request into the table, within the limits.
+// enter adds a new call to the table if the limits allow it.
 func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	return req, nil
 }
 
-// queued counts what the loop has not taken, also if its caller has gone.
+// queued counts the requests that the loop has not taken, including those whose caller has gone.
 func (r *requests) queued(kind callKind) int {
 	if kind == proposeCall {
 		return len(r.proposals)
@@ -139,8 +139,8 @@ func (r *requests) queued(kind callKind) int {
 	return len(r.asked)
 }
 
-// take appends to batch what callers have asked for since, within the limits of a batch. A proposal
-// whose caller has gone is dropped here: it never reaches the core.
+// take appends the queued requests to batch, within the limits of a batch. It drops a proposal whose caller has
+// gone, so that it never reaches the core.
 func (r *requests) take(batch []raft.Event) []raft.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,8 +172,8 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 	return batch
 }
 
-// wait returns the outcome of the request, or abandons it when ctx ends first, or when the caller turns
-// out to be within the FSM.
+// wait returns the outcome of the call, or abandons it when ctx ends first, or when the caller turns out to be
+// within the FSM.
 func (r *requests) wait(ctx context.Context, req *call) outcome {
 	defer r.pool.Put(req)
 	for overdue := r.calls.overdue(); ; overdue = nil {
@@ -190,23 +190,23 @@ func (r *requests) wait(ctx context.Context, req *call) outcome {
 	}
 }
 
-// abandon takes the request out of the table because its caller goes away.
+// abandon removes the call from the table because its caller stops waiting.
 func (r *requests) abandon(req *call, cause error) outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.table[req.requestID] != req {
-		return <-req.outcome // it came at the same moment
+		return <-req.outcome // the outcome arrived at the same moment
 	}
 	r.remove(req)
 	if req.kind == proposeCall && req.taken {
 		cause = errors.Join(raft.ErrOutcomeUnknown, cause)
 	} else {
-		r.bytes += req.bytes // the proposal stays in the queue until the loop comes by, see take
+		r.bytes += req.bytes // the proposal stays in the queue until the loop takes it, see take
 	}
 	return outcome{err: cause}
 }
 
-// forget takes a request out of the tables. It still counts for the limits.
+// forget removes a call from the tables. The limits still count it.
 func (r *requests) forget(req *call) {
 	delete(r.table, req.requestID)
 	if r.accepted[req.id.Index] == req {
@@ -214,7 +214,8 @@ func (r *requests) forget(req *call) {
 	}
 }
 
-// remove takes a request out of the tables. The caller must send an outcome unless it is itself the waiter.
+// remove removes a call from the tables and the counts. The caller must then send an outcome, unless it is the
+// goroutine that waits for it.
 func (r *requests) remove(req *call) {
 	r.forget(req)
 	r.counts[req.kind]--
@@ -231,7 +232,7 @@ func (r *requests) settle(req *call, o outcome) {
 	req.outcome <- o
 }
 
-// answer passes the core's answers on; explain says what error a refusal is.
+// answer passes on the core's answers; explain returns the error for a refusal.
 func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer) error) {
 	if len(answers) == 0 {
 		return
@@ -260,8 +261,8 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 	}
 }
 
-// applied answers the proposers of entries that the applier has applied. results are the ones of the
-// command entries among them.
+// applied answers the proposers of entries that the applier has applied. results has one element for each
+// command entry.
 func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -281,7 +282,8 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 	}
 }
 
-// end answers everyone: what reached the core may be applied yet, the rest never will be.
+// end answers all pending calls: a proposal that reached the core may still be applied, the others never will
+// be.
 func (r *requests) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -296,7 +298,7 @@ func (r *requests) end(err error) {
 	r.proposals, r.asked = nil, nil
 }
 
-// depth returns the proposals and reads that wait for an answer, and the bytes of the former.
+// depth returns how many proposals and reads are pending, and the bytes of the proposals.
 func (r *requests) depth() (proposals, reads, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 const (
 	// sendBatchMax bounds the messages of one Transport.Send.
 	sendBatchMax = 256
-	// sendersMax bounds the peers that are talked to at once: the members of a configuration and as
-	// many that are on their way in or out.
+	// sendersMax bounds the peers that have senders: the members of a configuration and as
+	// many that are being added or removed.
 	sendersMax = 2 * raft.MembersMax
 )
 
-// senders is one sender for each peer and lane. A peer that no configuration names yet may already be
-// a voter, so that its messages are answered, too: its senders begin with the first message to it.
+// senders holds one sender for each peer and lane. Messages of a peer that no configuration names yet are
+// answered, too, since it may already be a voter: its senders start with the first message to it.
 type senders struct {
 	node *Node
 
@@ -82,7 +82,7 @@ func (s *senders) retain(c raft.Configuration) {
 	}
 }
 
-// close ends them all; their goroutines end once the transport lets go of them.
+// close ends all senders. Their goroutines return once their pending Transport.Send does.
 func (s *senders) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *sender) deliver(taken []raft.Message) {
 	s.flush(batch)
 }
 
-// unfilled reports an append whose entries are not there any more; if they cannot be read, the node ends.
+// unfilled reports an append whose entries no longer exist. If they exist but cannot be read, the node ends.
 func (s *sender) unfilled(m raft.Message, err error) {
 	if !errors.Is(err, raft.ErrNotStored) && !errors.Is(err, pipeline.ErrStale) {
 		s.node.fail(&raft.StorageError{Op: "read", Err: err})
@@ -204,7 +204,7 @@ func (s *sender) unfilled(m raft.Message, err error) {
 	s.node.dropped(m, &s.node.counters.droppedStale)
 }
 
-// flush sends one batch. An append that did not leave is reported, whatever the reason.
+// flush sends one batch. If the transport fails, the appends in it are reported to the core.
 func (s *sender) flush(batch []raft.Message) {
 	if len(batch) == 0 {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Slog adapts a *slog.Logger to Config.Logger. hclog's Trace becomes a level below slog.LevelDebug.
-// The level is the slog handler's own business: SetLevel does nothing.
+// Slog adapts a *slog.Logger to Config.Logger. hclog's Trace becomes a level below slog.LevelDebug. The slog
+// handler decides its level: SetLevel does nothing.
 func Slog(l *slog.Logger) hclog.Logger { return &slogLogger{base: l, logger: l} }
 
 const slogTrace = slog.LevelDebug - 4
@@ -49,7 +49,7 @@ func (s *slogLogger) Log(level hclog.Level, msg string, args ...any) {
 	s.logger.Log(ctx, slogLevel(level), msg, plainArgs(args)...)
 }
 
-// plainArgs resolves what hclog prints in its own ways.
+// plainArgs resolves the argument types that hclog formats itself.
 func plainArgs(args []any) []any {
 	out := make([]any, len(args))
 	for i, a := range args {
@@ -109,7 +109,7 @@ func (s *slogLogger) derive(name string, args []any) hclog.Logger {
 
 func (s *slogLogger) SetLevel(hclog.Level) {}
 
-// GetLevel returns the most talkative level that the handler takes.
+// GetLevel returns the most verbose level that the handler accepts.
 func (s *slogLogger) GetLevel() hclog.Level {
 	for _, l := range []hclog.Level{hclog.Trace, hclog.Debug, hclog.Info, hclog.Warn, hclog.Error} {
 		if s.is(l) {

@@ -90,7 +90,7 @@ func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
 		require.ErrorIs(t, err, raft.ErrOverloaded)
 		assert.Equal(t, "raft: the leader's disk has not finished a write for 400ms (Config.DiskStallMax); "+
 			"not applied, try again later", err.Error())
-		assert.Contains(t, leader.Status().LeaderReason, "its disk stands still")
+		assert.Contains(t, leader.Status().LeaderReason, "its disk has stalled")
 		assert.EqualValues(t, 1, leader.Metrics().ProposalsFailed.Overloaded)
 
 		resume()

@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Status is all that a node can say of itself, in one value. In JSON it has names, not numbers.
+// Status is everything that a node knows, in one value. Its JSON has names instead of numbers.
 type Status struct {
 	ID          raft.NodeID
 	Incarnation raft.Incarnation
@@ -19,62 +19,62 @@ type Status struct {
 	ClusterName string // Config.Cluster
 	Cluster     raft.ClusterID
 	raft.Leadership
-	LeaderMember *raft.Member   // nil if none is known
-	Members      []MemberStatus // of the configuration, or of Config.Initial while uninitialized; sorted by id, with this one
+	LeaderMember *raft.Member   // nil if no leader is known
+	Members      []MemberStatus // of the configuration, or of Config.Initial while uninitialized; sorted by id, including this one
 	Last         raft.EntryID   // of the log
 	Persisted    raft.Index     // durable here
 	Commit       raft.Index     // known to be committed
 	Applied      raft.Index     // by the FSM
-	// Applying is for how long the running call of the FSM, or the function of Read, has been at it; 0: none is
-	// running. One that never ends may wait for a goroutine that waits for the node, see ErrWithinFSM.
+	// Applying is how long the running call of the FSM, or function of Read, has been running; 0 if none is. A
+	// call that never ends may be waiting for a goroutine that waits for the node, see ErrWithinFSM.
 	Applying     time.Duration
-	Bootstrapped bool // there is a cluster, and this member holds its first entry
-	// Missing says, while a cluster is being bootstrapped, what it waits for, one sentence a member.
+	Bootstrapped bool // the cluster exists, and this member holds its first entry
+	// Missing lists what the bootstrap of a cluster waits for, one sentence for each member.
 	Missing []string
-	// Wiped says that this member's disk was emptied, see ErrWiped.
+	// Wiped reports that this member's disk was emptied, see ErrWiped.
 	Wiped bool
-	// SlowElection says, while there is no leader after more than two attempts, which figure is above the
-	// election timeout, and what to set that to; else "".
+	// SlowElection says, while there is no leader after more than two attempts, what takes longer than the
+	// election timeout, and what to set the timeout to; else "".
 	SlowElection string
 	// LeaderReason says in one sentence why there is no leader, or why it last changed.
 	LeaderReason string
-	// DiskStalled says that a write here has been pending for Config.DiskStallMax. A leader takes no
+	// DiskStalled reports that a write here has been pending for Config.DiskStallMax. A leader refuses
 	// proposals then.
 	DiskStalled bool
 	// Tolerance says in one sentence how many more failures the cluster survives, as seen from here.
 	Tolerance string
-	// Pending counts the callers of Propose and Barrier that wait, and the functions of ProposeAsync that have
-	// not returned, PendingBytes their commands.
+	// Pending counts the calls of Propose and Barrier that wait and the callbacks of ProposeAsync that have not
+	// returned; PendingBytes counts the bytes of their commands.
 	Pending      int
 	PendingBytes int
-	// Err is why the node has ended, or is about to, nil while it runs.
+	// Err is the error that has ended the node or is about to; nil while it runs.
 	Err error
 }
 
 // MemberStatus is what a node knows of one member of its configuration.
 type MemberStatus struct {
 	raft.Member
-	// State is "self" for this member; on the leader "probe", "replicate" or "stale" for the others; else "".
-	// A stale member holds less than it has acknowledged to this leader: it runs on an older image of its
-	// disk, or the disk has lost what was synced. The leader counts it for nothing.
+	// State is "self" for this member; on the leader it is "probe", "replicate" or "stale" for the others; else
+	// "". A stale member holds less than it has acknowledged to this leader: it runs on an older image of its
+	// disk, or the disk has lost what was synced. The leader does not count it.
 	State string
-	// On the leader: the log up to Match is known to be on the member's disk, Lag entries are missing
-	// there, Inflight appends are not answered.
+	// Only set on the leader: the member's disk is known to hold the log up to Match, Lag entries are missing
+	// there, and Inflight appends are unanswered.
 	Match    raft.Index
 	Lag      uint64
 	Inflight int
-	// LastContact is the time since the member was last heard; -1 if it never was.
+	// LastContact is the time since the member was last heard from; -1 if it never was.
 	LastContact   time.Duration
 	Connected     bool
 	ConnectionErr string // why it is not connected, or why the connection last broke; "" if it never did
 	RoundTrip     time.Duration
-	// Problem says in one sentence why the member does not count as seen from here, or, for this member itself, why it does
-	// not serve; "" if all is well.
+	// Problem says in one sentence why the member does not count from this member's point of view, or, for this
+	// member itself, why it does not serve; "" if all is well.
 	Problem string
 }
 
-// Status returns what the node knows at this moment. It may be called from any goroutine, also after
-// the node has ended; it waits for the loop to come by, which never blocks.
+// Status returns what the node knows at this moment. Any goroutine may call it, even after the node has ended.
+// It waits for the loop, which never blocks.
 func (n *Node) Status() Status {
 	core := n.coreStatus()
 	wiped := n.identity.isWiped()
@@ -104,7 +104,7 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// coreStatus asks the loop, or takes the last word of a loop that has ended.
+// coreStatus asks the loop, or returns the last status of a loop that has ended.
 func (n *Node) coreStatus() raft.CoreStatus {
 	select {
 	case <-n.loopEnded:
@@ -154,7 +154,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, contact map[raft.NodeID]time
 	return out
 }
 
-// missing completes what the core says about a bootstrap with what the connections know of it.
+// missing adds what the connections show to what the core reports about a bootstrap.
 func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.NodeID]raft.Rejection) []string {
 	if core.Term != 0 {
 		return nil
@@ -180,7 +180,8 @@ func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.Nod
 	return out
 }
 
-// problemOf says why a member does not count, or does not serve if it is this one; "" if nothing is known against it.
+// problemOf says why a member does not count, or, if it is this one, why it does not serve; "" if there is no
+// known reason.
 func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 	switch {
 	case m.State != "self":
@@ -190,13 +191,13 @@ func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 	case s.Wiped:
 		return "its disk was emptied: the cluster knows it with another incarnation"
 	case s.DiskStalled:
-		return "its disk stands still"
+		return "its disk has stalled"
 	}
 	return ""
 }
 
-// unreached says why another member is as good as gone as seen from here; "" if it is not. Followers do not hear each
-// other all the time.
+// unreached says why this member cannot reach another one; "" if it can. A follower does not judge by the last
+// contact, since followers do not hear from each other all the time.
 func unreached(s Status, m MemberStatus, limit time.Duration) string {
 	switch {
 	case m.State == "stale":
@@ -211,7 +212,7 @@ func unreached(s Status, m MemberStatus, limit time.Duration) string {
 	return ""
 }
 
-// reachable counts the voters, and those among them that can be reached.
+// reachable counts the voters, and the voters that can be reached.
 func reachable(s Status, limit time.Duration) (voters, up int) {
 	for _, m := range s.Members {
 		if m.Kind != raft.Voter {
@@ -225,7 +226,7 @@ func reachable(s Status, limit time.Duration) (voters, up int) {
 	return voters, up
 }
 
-// tolerance says how many more failures the cluster survives, and who does not count.
+// tolerance says how many more failures the cluster survives, and which members do not count.
 func tolerance(s Status, limit time.Duration) string {
 	sentence := failuresLeft(s, limit)
 	for _, m := range s.Members {
@@ -265,7 +266,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// bootstrapperOf returns the id of the first voter: the one that bootstraps the cluster.
+// bootstrapperOf returns the id of the first voter, which bootstraps the cluster.
 func bootstrapperOf(members []MemberStatus) string {
 	for _, m := range members {
 		if m.Kind == raft.Voter {
@@ -284,7 +285,7 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 	case s.Wiped:
 		return "this member's disk was emptied: the cluster knows it with another incarnation"
 	case s.Role == raft.Leader && s.DiskStalled:
-		return fmt.Sprintf("%s leads in term %d, but its disk stands still: it takes no proposals, "+
+		return fmt.Sprintf("%s leads in term %d, but its disk has stalled: it refuses proposals, "+
 			"and transfers its leadership as soon as a quorum of the others may be ahead of it", s.Leader, s.Term)
 	case s.Leader != "":
 		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
@@ -299,8 +300,8 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 	return cmp.Or(s.SlowElection, last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
 }
 
-// unconnected says for each voter without a connection why that is, as far as it is known: one that refuses
-// this member, or is refused by it, says what to do.
+// unconnected says, as far as is known, why each unconnected voter is unconnected; the error of one that
+// rejects this member, or is rejected by it, says what to do.
 func unconnected(s Status) (sentence string) {
 	for _, m := range s.Members {
 		if m.Kind == raft.Voter && !m.Connected && m.ConnectionErr != "" {
@@ -310,7 +311,7 @@ func unconnected(s Status) (sentence string) {
 	return sentence
 }
 
-// slowElection says why elections take more than two attempts, if it is because something takes longer than
+// slowElection says why elections take more than two attempts, if the cause is that something takes longer than
 // the election timeout.
 func slowElection(core raft.CoreStatus, timeout time.Duration) string {
 	what, took := core.Election.Slowest()
@@ -321,12 +322,12 @@ func slowElection(core raft.CoreStatus, timeout time.Duration) string {
 		core.Election.Attempts, what, time.Duration(took).Round(time.Millisecond), timeout, enoughFor(took))
 }
 
-// enoughFor is an election timeout that leaves room for two exchanges as slow as the one seen.
+// enoughFor returns an election timeout that leaves room for two exchanges as slow as the one seen.
 func enoughFor(took raft.Time) time.Duration {
 	return (2 * time.Duration(took)).Round(10 * time.Millisecond)
 }
 
-// explainSlowElection logs, once until a term commits, what elections wait for.
+// explainSlowElection logs what slows elections down, at most once until a term commits.
 func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 	for _, event := range events {
 		if event.Kind == raft.TraceSlowElection {
@@ -337,8 +338,9 @@ func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 	}
 }
 
-// notBootstrapped says whom the bootstrap of the cluster waits for: every member of the list has to be there once.
-// The bootstrapper alone knows who has not answered it; the others say who that is, and what they see themselves.
+// notBootstrapped says what the bootstrap of the cluster waits for: every member of the list must be there
+// once. Only the bootstrapper knows which members have not answered it; the others name the bootstrapper, and
+// add what they see themselves.
 func notBootstrapped(s Status) string {
 	bootstrapper := bootstrapperOf(s.Members)
 	if string(s.ID) == bootstrapper {

@@ -81,7 +81,7 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{seenFrom(raft.Follower, 3, "n2"), "", "no leader: an election follows term 3"},
 		{seenFrom(raft.Follower, 3, "n2"), "no leader: n3 led in term 2", "no leader: n3 led in term 2"},
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
-		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk stands still: it takes no proposals, and transfers its leadership " +
+		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk has stalled: it refuses proposals, and transfers its leadership " +
 			"as soon as a quorum of the others may be ahead of it"},
 		{bootstrap, "", "no cluster yet: this member bootstraps it once every member of the list has answered; " +
 			"n2 has not answered; n3 has not answered"},
@@ -128,7 +128,7 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 		{stale, []string{"", "it holds less than it has acknowledged: replace it like one whose disk was lost"}},
 		{follower, []string{"", "", "it is not connected"}},
 		{wiped, []string{"its disk was emptied: the cluster knows it with another incarnation"}},
-		{stalled, []string{"its disk stands still"}},
+		{stalled, []string{"its disk has stalled"}},
 		{ended, []string{"it has ended: " + raft.ErrClosed.Error()}},
 	} {
 		for i, m := range row.status.Members {
@@ -151,7 +151,7 @@ func TestReady_SaysWhatItWaitsFor(t *testing.T) {
 	}{
 		{status(raft.Follower, func(s *Status) { s.Leader, s.LeaderReason = "", "no leader: why" }), raft.ErrOverloaded, "no leader: why"},
 		{status(raft.Leader, func(s *Status) { s.DiskStalled, s.LeaderReason = true, "its disk" }), nil, "its disk"},
-		{status(raft.Follower, func(s *Status) { s.DiskStalled = true }), nil, "this member's disk stands still"},
+		{status(raft.Follower, func(s *Status) { s.DiskStalled = true }), nil, "this member's disk has stalled"},
 		{status(raft.Follower, func(s *Status) { s.Applied = 3 }), nil, "entries up to 7 are committed, and applied here up to 3"},
 		{status(raft.Leader, func(s *Status) { s.Last.Index = 9 }), nil, "this member leads, but the entries from 8 to 9 do not get to a quorum"},
 		{status(raft.Follower, func(*Status) {}), raft.ErrReadTimedOut, "reads are not confirmed: raft: the read was not confirmed in time"},

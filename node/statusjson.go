@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// statusJSON is Status as people and scripts read it: names instead of numbers, ids and durations as
-// text. The keys are a contract: they are added to, and neither renamed nor removed.
+// statusJSON is Status for people and scripts: names instead of numbers, ids and durations as text. The keys
+// are a contract: they may be added to, but neither renamed nor removed.
 type statusJSON struct {
 	ID           raft.NodeID    `json:"id"`
 	Incarnation  string         `json:"incarnation"`
@@ -37,7 +37,7 @@ type statusJSON struct {
 	Err          string         `json:"error"`
 }
 
-// memberJSON is a raft.Member in the same way.
+// memberJSON is a raft.Member in the same form.
 type memberJSON struct {
 	ID          raft.NodeID `json:"id"`
 	Address     string      `json:"address"`
@@ -59,8 +59,8 @@ type memberStatusJSON struct {
 	Problem       string     `json:"problem"`
 }
 
-// MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader",
-// "last":"7@3" (entry 7 of term 3), "round_trip":"1.5ms". Every field is there, also an empty one.
+// MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader", "last":"7@3"
+// (entry 7 of term 3), "round_trip":"1.5ms". Every field is present, even if it is empty.
 func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
@@ -83,7 +83,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// MarshalJSON writes a member like Status.MarshalJSON.
+// MarshalJSON writes a member in the form of Status.MarshalJSON.
 func (m MemberStatus) MarshalJSON() ([]byte, error) {
 	return json.Marshal(memberStatusJSON{
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,

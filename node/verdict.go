@@ -8,12 +8,12 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// noticeVerdicts makes what the core has found out about stores heard: of this one, which ends the node once
-// that is written, and of the members that this one leads.
+// noticeVerdicts reports what the core has found out about stores: those of the members that this one leads,
+// and this member's own, which ends the node once the mark is durable.
 func (n *Node) noticeVerdicts(out raft.Output) {
 	for i := range out.Trace {
 		if event := &out.Trace[i]; event.Kind == raft.TraceStaleMember {
-			n.logger.log(hclog.Warn, "a member holds less than it has acknowledged: it counts no more; replace it like one whose disk was lost",
+			n.logger.log(hclog.Warn, "a member holds less than it has acknowledged: it no longer counts; replace it like one whose disk was lost",
 				"member", string(event.Peer), "acknowledged", uint64(event.Index), "agrees at most up to", event.Hint.String())
 		}
 	}
@@ -22,13 +22,14 @@ func (n *Node) noticeVerdicts(out raft.Output) {
 		return
 	}
 	n.mark.CompareAndSwap(nil, m)
-	n.logger.log(hclog.Error, "this member must not go on", "error", m.Err())
+	n.logger.log(hclog.Error, "this member must not continue", "error", m.Err())
 	n.requests.end(m.Err())
 	n.applied.end(m.Err())
 	n.watched.poke()
 }
 
-// verdict is the error of a store that must not go on, also before that is durable; nil: go on.
+// verdict returns the error of a store that must not be used any longer, even if the mark is not durable yet;
+// nil if there is no mark.
 func (n *Node) verdict() error {
 	if m := n.mark.Load(); m != nil {
 		return m.Err()
@@ -36,8 +37,8 @@ func (n *Node) verdict() error {
 	return nil
 }
 
-// endMarked ends the node, which serves nobody any more, a little after its mark has become durable: the leader
-// is still to hear why.
+// endMarked ends the node a little after its mark has become durable, so that the leader still hears why. The
+// node serves no calls meanwhile.
 func (n *Node) endMarked(m *raft.Mark) {
 	time.AfterFunc(n.cfg.ElectionTimeout, func() { n.fail(m.Err()) })
 }

@@ -102,12 +102,12 @@ func (w *writer) take() (raft.Write, bool) {
 	return merged, true
 }
 
-// makeDurable writes, then releases the promises, then tells the core. What is to be remembered of the peers
-// rides along. A mark that is durable ends the node: its error is returned.
+// makeDurable writes, then releases the promises, then tells the core. The memory of peers is written along. If
+// mark is set, it returns the mark's error once the mark is durable, which ends the node.
 func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.Mark) error {
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
-	verdict := mark // of a handshake, which has said what there is to say
+	verdict := mark // found by a handshake, which has logged it already
 	if mark == nil {
 		mark = write.Mark
 	}
@@ -133,7 +133,7 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.M
 	return nil
 }
 
-// tell says what has become durable to everybody whom it concerns.
+// tell notifies identity, log cache, peers and loop of what is durable now.
 func (w *writer) tell(write raft.Write) {
 	n := w.node
 	if write.Hard != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Cache keeps the recent entries in memory for senders and the applier: all that are not on the disk
-// yet, and some that are. Where it has an entry it wins over the storage, whose log may still be an
-// older one. The loop writes it before anything else of an Output is processed, so that whoever
-// hears of an entry finds it; the generation that it publishes tells readers whose log they see.
-// Its methods may be called by several goroutines.
+// Cache keeps the recent entries in memory for senders and the applier: all that are not on the disk yet, and
+// some that are. Where it has an entry it takes precedence over the storage, whose log may be older. The loop
+// updates the cache before it processes the rest of an Output, so an entry is in the cache before anybody can
+// ask for it. Readers compare generations to notice that the log was truncated meanwhile. Several goroutines
+// may call its methods.
 type Cache struct {
 	bytesMax int
 
@@ -21,16 +21,16 @@ type Cache struct {
 	generation uint64
 	chunks     []chunk    // adjacent, in order
 	last       raft.Index // of the log
-	persisted  raft.Index // of the log as it is now
+	persisted  raft.Index // of the present log
 	memory     int        // of all chunks
-	waiting    int        // bytes of records in the chunks that are not on the disk as a whole
+	waiting    int        // bytes of records in the chunks that are not entirely on the disk
 }
 
-// chunk is the entries of one LogWrite, shared with the writer and never changed.
+// chunk holds the entries of one LogWrite. They are shared with the writer and never changed.
 type chunk struct {
 	entries []raft.Entry
 	bytes   int // of their records
-	memory  int // what they take
+	memory  int // that they take
 }
 
 func newChunk(entries []raft.Entry) chunk {
@@ -43,6 +43,9 @@ func newChunk(entries []raft.Entry) chunk {
 // allocation of its own on a leader, which is rounded up, on average by a sixteenth of it and half of the
 // smallest step. The slice of chunks has room for as many again.
 const (
+	// The memory of an entry besides its record, and of a chunk besides its entries, in bytes. On a leader each
+	// record is a separate allocation. The allocator rounds it up, on average by a sixteenth of its size plus
+	// half of the smallest size class. The slice of chunks has room for as many again.
 	entryMemory      = 80
 	allocationMemory = 8
 	chunkMemory      = 2 * 40
@@ -51,12 +54,12 @@ const (
 func (c chunk) first() raft.Index { return c.entries[0].Index }
 func (c chunk) last() raft.Index  { return c.entries[len(c.entries)-1].Index }
 
-// NewCache begins behind a log that is on the disk up to last.
+// NewCache returns an empty cache of a log that is on the disk up to last.
 func NewCache(last raft.Index, bytesMax int) *Cache {
 	return &Cache{last: last, persisted: last, bytesMax: bytesMax}
 }
 
-// Write processes a LogWrite: drop all above After, append, publish the generation.
+// Write applies a LogWrite: it drops every entry above After, appends, and publishes the generation.
 func (c *Cache) Write(w *raft.LogWrite) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,8 +101,9 @@ func (c *Cache) truncate(after raft.Index) {
 	c.countWaiting()
 }
 
-// MarkPersisted says that the log of this generation is on the disk up to last. A mark of an older
-// generation says nothing about the log as it is now; the write that truncated it will bring its own.
+// MarkPersisted records that the log of this generation is on the disk up to last. A mark of an older
+// generation is ignored: it says nothing about the present log, and the write that truncated the log is marked
+// later.
 func (c *Cache) MarkPersisted(generation uint64, last raft.Index) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,18 +122,18 @@ func (c *Cache) countWaiting() {
 	}
 }
 
-// evict forgets the oldest entries over the limit, but none that is not on the disk.
+// evict drops the oldest entries above the limit, except those that are not on the disk.
 func (c *Cache) evict() {
 	n := 0
 	for ; n < len(c.chunks) && c.memory > c.bytesMax && c.chunks[n].last() <= c.persisted; n++ {
 		c.memory -= c.chunks[n].memory
-		c.chunks[n] = chunk{} // the array behind the slice lives on for a while
+		c.chunks[n] = chunk{} // release the entries: the array behind the slice is kept for a while
 	}
 	c.chunks = c.chunks[n:]
 }
 
-// Read returns entries of the span from the first one on, at most bytesMax bytes but at least one, if
-// the cache has the first one. If not, it returns none, and the first index that it does have.
+// Read returns the first entries of the span, at most bytesMax bytes but at least one, if the cache has the
+// first one. If not, it returns none. first is the first index in the cache.
 func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first raft.Index) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -149,7 +153,8 @@ func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first 
 	return c.join(at, span, bytesMax), first
 }
 
-// part returns what a chunk has of a span, as much as fits into bytesMax bytes, and whether that is all.
+// part returns the entries of the span in one chunk, as many as fit into bytesMax bytes, and whether that is
+// all of them.
 func (c *Cache) part(at int, span raft.Span, bytesMax int, must bool) (part []raft.Entry, whole bool) {
 	part = c.chunks[at].entries
 	if first := part[0].Index; span.After >= first {
@@ -162,7 +167,7 @@ func (c *Cache) part(at int, span raft.Span, bytesMax int, must bool) (part []ra
 	return part[:n], n == len(part)
 }
 
-// join returns what several chunks have of a span, as much as fits into bytesMax bytes but at least one entry.
+// join returns the entries of the span in several chunks, as many as fit into bytesMax bytes but at least one.
 func (c *Cache) join(at int, span raft.Span, bytesMax int) []raft.Entry {
 	n, end := 0, at
 	for whole := true; whole && end < len(c.chunks) && c.chunks[end].first() <= span.Last; end++ {
@@ -179,7 +184,7 @@ func (c *Cache) join(at int, span raft.Span, bytesMax int) []raft.Entry {
 	return entries
 }
 
-// fitting counts the entries from the front that fit into room bytes; the first does if it must.
+// fitting counts the leading entries that fit into room bytes; if must is set, the first one always counts.
 func fitting(entries []raft.Entry, room int, must bool) int {
 	for i := range entries {
 		room -= len(entries[i].Data) + raft.RecordOverheadBytes
@@ -190,21 +195,21 @@ func fitting(entries []raft.Entry, room int, must bool) int {
 	return len(entries)
 }
 
-// Generation is that of the log as it is now.
+// Generation returns the generation of the present log.
 func (c *Cache) Generation() uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.generation
 }
 
-// WaitingBytes is the size of the entries that the disk does not have yet.
+// WaitingBytes returns the size of the entries that are not on the disk yet.
 func (c *Cache) WaitingBytes() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.waiting
 }
 
-// Depth returns where the log ends, up to where it is on the disk, and the bytes in between.
+// Depth returns the end of the log, the index up to which it is on the disk, and the bytes in between.
 func (c *Cache) Depth() (last, persisted raft.Index, waiting int) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -7,18 +7,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Entries is the part of a raft.Storage that reads.
+// Entries is the reading part of a raft.Storage.
 type Entries interface {
 	Entries(span raft.Span, bytesMax int) ([]raft.Entry, error)
 }
 
-// Log reads the log as it is now: the cache, and below it the storage.
+// Log reads the present log from the cache, and what the cache lacks from the storage.
 type Log struct {
 	Cache   *Cache
 	Storage Entries
 }
 
-// Read returns entries of the span from the first one on, at most bytesMax bytes but at least one.
+// Read returns the first entries of the span, at most bytesMax bytes but at least one.
 func (l Log) Read(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	entries, first := l.Cache.Read(span, bytesMax)
 	if len(entries) > 0 {
@@ -35,11 +35,11 @@ func (l Log) Read(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	return entries, err
 }
 
-// ErrStale says that an append names entries that the log has no more, or has not as they were.
+// ErrStale reports that an append names entries that the log no longer has.
 var ErrStale = errors.New("pipeline: the log has changed since the append was made")
 
-// Fill puts entries into an append, as many as bytesMax lets one message carry but at least one, and returns
-// what is left of its span as another one. Other messages pass.
+// Fill puts entries into an append, as many as bytesMax allows in one message but at least one, and returns an
+// append for the rest of its span if more is true. It returns other messages as they are.
 func (l Log) Fill(m raft.Message, bytesMax int) (piece, rest raft.Message, more bool, err error) {
 	a, ok := m.Body.(raft.AppendRequest)
 	if !ok {
@@ -56,7 +56,7 @@ func (l Log) Fill(m raft.Message, bytesMax int) (piece, rest raft.Message, more 
 	if len(entries) > 0 {
 		last = entries[len(entries)-1].ID()
 	}
-	// What was read is of the log that the core meant only if no truncation has come before now.
+	// The entries are only valid if the log has not been truncated since the core created this append.
 	changed := l.Cache.Generation() != a.Generation
 	if changed || last != a.Last && last.Index >= a.Last.Index {
 		return raft.Message{}, raft.Message{}, false, ErrStale
@@ -71,8 +71,8 @@ func (l Log) Fill(m raft.Message, bytesMax int) (piece, rest raft.Message, more 
 	return m, rest, more, nil
 }
 
-// Deliver takes what waits for one connection, joins rows of appends and calls send with each message that is
-// to leave, with its entries. For an append that cannot be filled it calls drop, with what is left of it.
+// Deliver joins the appends among the messages that wait for one connection, fills them, and calls send for
+// each message that is to leave. It calls drop with what is left of an append that cannot be filled.
 func (l Log) Deliver(waiting []raft.Message, bytesMax int, send func(raft.Message), drop func(raft.Message, error)) {
 	for len(waiting) > 0 {
 		m, n := JoinAppends(waiting)
@@ -89,8 +89,8 @@ func (l Log) Deliver(waiting []raft.Message, bytesMax int, send func(raft.Messag
 	}
 }
 
-// JoinAppends returns the first message and 1; or, if it begins a row of appends each of which goes
-// on where the one before ends, one append for the whole row and its length.
+// JoinAppends returns the first message and 1; or, if several appends follow each other without a gap, one
+// append for all of them and their number.
 func JoinAppends(messages []raft.Message) (raft.Message, int) {
 	first := messages[0]
 	joined, ok := first.Body.(raft.AppendRequest)
@@ -111,7 +111,7 @@ func JoinAppends(messages []raft.Message) (raft.Message, int) {
 	return first, n
 }
 
-// sameButBody reports whether everything but the bodies is equal.
+// sameButBody reports whether the messages are equal apart from their bodies.
 func sameButBody(a, b raft.Message) bool {
 	a.Body, b.Body = nil, nil
 	return a == b

@@ -5,9 +5,9 @@ import "github.com/coxswain/raft"
 // mergedBytesMax bounds the entries of one merged write, unless a single write is larger.
 const mergedBytesMax = 8 << 20
 
-// MergeWrites merges the first writes of the queue into one with the same effect as all of them in
-// turn, and returns how many they are. It merges only while no later one carries Mark or Hard, so that a
-// crash still leaves a prefix of the writes as they were issued.
+// MergeWrites merges the first writes of the queue into one with the same effect as all of them in turn, and
+// returns their number. A later write that carries Mark or Hard is not merged in, so that a crash still leaves
+// a prefix of the writes in the order issued.
 func MergeWrites(queue []raft.Write) (merged raft.Write, n int) {
 	merged, n = queue[0], 1
 	m := logMerger{log: merged.Log}
@@ -27,15 +27,15 @@ func MergeWrites(queue []raft.Write) (merged raft.Write, n int) {
 	return merged, n
 }
 
-// logMerger merges log writes. It copies the entries once, when the second write comes.
+// logMerger merges log writes. It copies the entries once, with the second write.
 type logMerger struct {
 	log   *raft.LogWrite
 	owned bool // the entries are the merger's own slice
 	bytes int
 }
 
-// add merges the next write in, and reports false if that would be too much, or is not simply an
-// append behind what is there, or a cut within it.
+// add merges the next write in. It returns false if the result would be too large, or if the write is neither
+// an append at the end of the merged log nor a truncation within it.
 func (m *logMerger) add(next *raft.LogWrite) bool {
 	if next == nil {
 		return true
@@ -63,7 +63,7 @@ func (m *logMerger) add(next *raft.LogWrite) bool {
 	return true
 }
 
-// position returns how many of the entries stay when the log is cut behind after.
+// position returns how many of the entries stay when the log is truncated behind after.
 func (m *logMerger) position(after raft.EntryID) (keep int, ok bool) {
 	if after == m.log.After {
 		return 0, true

@@ -1,15 +1,15 @@
-// Package pipeline is what stands between a core and its disk and network: which writes a disk makes as one, the
-// recent entries, and how appends are joined and filled with entries. It has no goroutine and knows no clock: the
-// node and the simulator run the same code around it, so that seeds test it.
+// Package pipeline connects a core to its disk and network: it merges writes, caches recent entries, and joins and
+// fills appends. It has no goroutine and no clock: the node and the simulator run the same code, so that seeds
+// test it.
 //
-//	merge.go    which writes are made as one
+//	merge.go    merging of writes
 //	cache.go    the recent entries
-//	log.go      the log, of cache and storage; the appends that leave
+//	log.go      reading the log from cache and storage; joining and filling of appends
 package pipeline
 
 import "github.com/coxswain/raft"
 
-// RecordBytes is the size of the records of some entries.
+// RecordBytes returns the size of the entries' records.
 func RecordBytes(entries []raft.Entry) int {
 	n := raft.RecordOverheadBytes * len(entries)
 	for i := range entries {
