@@ -6,13 +6,13 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// checker is what the simulation knows and no member does. Each check costs the same however long the run
-// is: logs are compared by the hash of all that is in them.
+// checker is the simulation's global view, which no member has. The cost of a check does not grow with the run:
+// logs are compared by a hash of their contents.
 type checker struct {
 	c                 *cluster
-	canonical         []committedEntry // what is committed, from index 1 on: the first who commits writes it
-	versions          [][]version      // by key: the writes that are committed, in order
-	seen              []seenEntry      // by index: the entry that anybody ever had there first
+	canonical         []committedEntry // the committed entries from index 1 on, appended by the first member that commits them
+	versions          [][]version      // by key: the committed writes, in log order
+	seen              []seenEntry      // by index: the first entry that any member had there
 	others            map[raft.EntryID]uint64
 	leaders           map[raft.Term]int
 	votes             map[voteKey]raft.Peer
@@ -21,14 +21,14 @@ type checker struct {
 	bootstraps        map[raft.ClusterID]uint64 // by cluster: the hash of its entry 1
 	draws             int                       // of election timeouts
 	shortest, longest raft.Time                 // of them
-	timers            map[raft.Time]life        // by election timeout: who drew it last
+	timers            map[raft.Time]life        // by election timeout: the life that drew it last
 	alike             int                       // timeouts that two lives drew
 }
 
 type committedEntry struct {
 	id   raft.EntryID
 	hash uint64
-	by   raft.Term // of the leader that committed it first; it never falls along the log
+	by   raft.Term // term of the leader that committed it first; never falls along the log
 }
 
 type version struct {
@@ -41,8 +41,8 @@ type seenEntry struct {
 	hash uint64
 }
 
-// voteKey is one life of a member and a term. An older image of a disk has forgotten votes; that nobody counts
-// its next ones is for others to check.
+// voteKey identifies a disk and a term. An older image of a disk has lost votes and counts as another disk here;
+// other checks ensure that nobody counts its new votes.
 type voteKey struct {
 	incarnation raft.Incarnation
 	epoch       int
@@ -57,10 +57,10 @@ func newChecker(c *cluster) *checker {
 	}
 }
 
-// committed is the last index that is known to be committed.
+// committed returns the highest index that any member has committed.
 func (k *checker) committed() raft.Index { return raft.Index(len(k.canonical)) }
 
-// valueAt is what a key holds once the log is applied up to an index: the serial of its last write.
+// valueAt returns the value of a key once the log is applied up to an index: the serial of its last write.
 func (k *checker) valueAt(key uint8, at raft.Index) uint64 {
 	list := k.versions[key]
 	i := sort.Search(len(list), func(i int) bool { return list[i].index > at })
@@ -70,7 +70,7 @@ func (k *checker) valueAt(key uint8, at raft.Index) uint64 {
 	return list[i-1].serial
 }
 
-// started checks a member that has just been made of its disk.
+// started checks a member whose core was just created from its disk.
 func (k *checker) started(n *node) {
 	before := raft.CoreStatus{}
 	before.Term = n.disk.hard.Term
@@ -105,8 +105,8 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 	}
 }
 
-// broken ends the run. What is checked often calls it by itself: cluster.holds makes its arguments even if
-// all is well.
+// broken ends the run. Frequent checks call it directly, since a call of cluster.holds evaluates its arguments even
+// if the check succeeds.
 func (k *checker) broken(rule, format string, args ...any) { k.c.fail(Safety, rule, format, args...) }
 
 func majority(voters int) int { return voters/2 + 1 }

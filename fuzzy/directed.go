@@ -15,9 +15,9 @@ import (
 // faults, the real codec between its members, and every invariant is checked after every event, as always.
 // Then the second phase follows, as in every run. What a scenario itself says of the run:
 //
-//	S1  A directed scenario comes about: each of its conditions is met within a bounded time.
-//	S2  What a scenario says must follow, follows.
-//	S3  What a scenario says must not happen, does not.
+//	S1  Each condition of a directed scenario is met within a bounded time.
+//	S2  What a scenario says must happen, happens.
+//	S3  What a scenario says must not happen, does not happen.
 
 // ScenarioPrefix before the name of a scenario makes a profile of it: Seed{"scenario:figure-8", 0}. The
 // number varies delays, timeouts and ids, not the story.

@@ -13,23 +13,23 @@ import (
 var bootstrapScenarios = []scenario{
 	{
 		name: "bootstrap-1", voters: 3, play: bootstrap1,
-		about: "a majority that holds entry 1 does not begin without the rest, and a second cluster is " +
+		about: "a majority that holds entry 1 holds no election without the rest, and a second cluster is " +
 			"bootstrapped only if nothing was decided",
 		source: "model check, bootstrap 1",
 	},
 	{
 		name: "bootstrap-2", voters: 3, play: bootstrap2,
-		about:  "entry 1 of a bootstrapper that is gone captures nobody who holds another one",
+		about:  "entry 1 of a lost bootstrapper does not replace another one that a member holds",
 		source: "model check, bootstrap 2",
 	},
 	{
 		name: "bootstrap-3", voters: 3, play: bootstrap3,
-		about:  "a bootstrapper that stood for election never probes the members again",
+		about:  "a bootstrapper that has campaigned never probes the members again",
 		source: "model check, bootstrap 3",
 	},
 	{
 		name: "bootstrap-4", voters: 4, play: bootstrap4,
-		about:  "of two lists that share a member one becomes a cluster, not both",
+		about:  "of two lists that share a member at most one becomes a cluster",
 		source: "model check, bootstrap 4",
 	},
 	{
@@ -63,7 +63,7 @@ var bootstrapScenarios = []scenario{
 	},
 	{
 		name: "bootstrap-holders-wait", voters: 3, play: holdersWait,
-		about:  "who holds entry 1 at term 0 does not stand for election, however long the bootstrapper is gone",
+		about:  "a member that holds entry 1 at term 0 does not campaign, however long the bootstrapper is gone",
 		source: "model check, bootstrap",
 	},
 	{
@@ -72,7 +72,7 @@ var bootstrapScenarios = []scenario{
 	},
 	{
 		name: "bootstrap-unequal-lists", voters: 3, play: unequalLists,
-		about:  "members with unequal lists bootstrap nothing until their lists agree",
+		about:  "members with different lists bootstrap nothing until their lists agree",
 		source: "model check, bootstrap 4",
 	},
 	{
@@ -87,7 +87,7 @@ var bootstrapScenarios = []scenario{
 	},
 	{
 		name: "earlier-life-of-a-disk", voters: 3, play: earlierLifeOfADisk,
-		about:  "a message for a disk that was lost is not for the one in its place",
+		about:  "a message for a lost disk is not accepted by the disk that replaced it",
 		source: "model check, bootstrap 2",
 	},
 }

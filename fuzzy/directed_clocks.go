@@ -10,19 +10,19 @@ import (
 var clockScenarios = []scenario{
 	{
 		name: "leader-years-ahead", voters: 3, play: leaderYearsAhead,
-		about:  "a leader whose wall clock jumps ten years ahead does not take the stamps of all later entries with it",
+		about:  "a leader whose wall clock jumps ten years ahead does not shift the stamps of all later entries",
 		source: "class of CockroachDB's clock offsets",
 	},
 	{
 		name: "new-leader-years-ahead", voters: 3, play: newLeaderYearsAhead,
-		about: "not even the first entry of a leader whose wall clock is ten years ahead is stamped by it alone",
+		about: "a new leader whose wall clock is ten years ahead does not stamp even its first entry by that clock alone",
 	},
 }
 
 // strangerScenarios: what a sender may not do that the configuration does not name.
 var strangerScenarios = []scenario{{
 	name: "answer-of-a-stranger", voters: 3, play: answerOfAStranger,
-	about: "an answer of a newer term, from a sender that the configuration does not name, deposes no leader",
+	about: "a reply of a newer term from a sender that the configuration does not name deposes no leader",
 }}
 
 func answerOfAStranger(d *director) {

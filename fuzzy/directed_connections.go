@@ -11,22 +11,22 @@ import (
 var connectionScenarios = []scenario{
 	{
 		name: "bridge", voters: 5, play: bridge,
-		about:  "members that all see one of them and nobody else are led by it",
+		about:  "if every member reaches only one common member, that one leads",
 		source: "Howard and Abraham 2020",
 	},
 	{
 		name: "constrained-election", voters: 5, play: constrainedElection,
-		about:  "if only one member sees a quorum, it leads; if its log lags, nobody does, and no term races",
+		about:  "if only one member reaches a quorum, it leads; if its log lags, nobody leads and terms do not race",
 		source: "OmniPaxos, EuroSys 2023",
 	},
 	{
 		name: "chain", voters: 3, play: chain,
-		about:  "the last one in a chain, which does not see the leader, deposes nobody",
+		about:  "the last member of a chain, which does not reach the leader, deposes nobody",
 		source: "OmniPaxos, EuroSys 2023",
 	},
 	{
 		name: "leader-behind-a-bridge", voters: 5, play: leaderBehindABridge,
-		about:  "a leader that only one follower sees steps down, although that one hears it well",
+		about:  "a leader that only one follower reaches steps down although that follower hears it",
 		source: "Cloudflare, 2020",
 	},
 	{
@@ -51,7 +51,7 @@ var connectionScenarios = []scenario{
 	},
 	{
 		name: "slow-appends", voters: 3, play: slowAppends,
-		about:  "heartbeats alone keep a follower that gets no entries, and commit nothing there",
+		about:  "heartbeats alone keep a follower that gets no entries, but commit nothing there",
 		source: "paper §5.2",
 	},
 	{

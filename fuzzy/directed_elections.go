@@ -24,17 +24,17 @@ var electionScenarios = []scenario{
 	},
 	{
 		name: "equal-timers", voters: 3, shape: punctualWorld, play: equalTimers,
-		about:  "followers whose timers have run alike so far do not split votes for ever",
+		about:  "followers whose timers have so far been equal do not split votes forever",
 		source: "paper §5.2",
 	},
 	{
 		name: "laggard-asks-often", voters: 3, play: laggardAsksOften,
-		about:  "a member that cannot win, and asks all the time, keeps nobody from winning",
+		about:  "a member that cannot win and keeps asking for votes does not keep others from winning",
 		source: "paper §5.2",
 	},
 	{
 		name: "told-of-a-leader", voters: 3, shape: punctual, play: toldOfALeader,
-		about:  "who was told of a leader, and has not heard it, is free to vote for another",
+		about:  "a member that was told of a leader but has not heard it is free to vote for another",
 		source: "dissertation §4.2.3",
 	},
 	{
@@ -55,12 +55,12 @@ var electionScenarios = []scenario{
 	},
 	{
 		name: "two-terms-in-one-step", voters: 5, play: twoTermsInOneStep,
-		about:  "a voter that hears of two terms in one step votes in the second alone",
+		about:  "a voter that receives two new terms in one step votes only in the second",
 		source: "paper §5.1",
 	},
 	{
 		name: "crash-within-a-vote", voters: 5, play: crashWithinAVote,
-		about:  "a voter that dies in the midst of a vote never gives two of them",
+		about:  "a voter that crashes while it votes never votes twice in a term",
 		source: "paper §5.2",
 	},
 }

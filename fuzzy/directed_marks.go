@@ -9,20 +9,20 @@ import (
 var markScenarios = []scenario{
 	{
 		name: "lost-acknowledgement", voters: 3, play: lostAcknowledgement,
-		about: "a member that lacks what it acknowledged in this term marks its store and ends, and the leader " +
+		about: "a member that lacks what it acknowledged in this term marks its store and ends; the leader " +
 			"counts it no more",
 	},
 	{
 		name: "lost-acknowledgement-of-an-idle-leader", voters: 3, play: lostAcknowledgementWhileIdle,
-		about: "a loss is found out without a write, by the answers to heartbeats",
+		about: "a lost acknowledgement is found through heartbeat replies, without a write",
 	},
 	{
 		name: "lost-acknowledgement-and-nobody-else", voters: 3, play: lostAcknowledgementAndNobodyElse,
-		about: "a leader without another follower does not go on with one that has lost what it acknowledged",
+		about: "a leader whose only live follower has lost what it acknowledged commits nothing with it",
 	},
 	{
 		name: "lost-acknowledgement-and-a-read", voters: 3, play: lostAcknowledgementAndARead,
-		about: "a member that is shown its loss in the step in which a read is confirmed does not answer that",
+		about: "a member that finds its loss in the step in which a read is confirmed does not answer the read",
 	},
 	{
 		name: "late-conflicts", voters: 3, play: lateConflicts,

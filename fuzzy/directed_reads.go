@@ -9,22 +9,22 @@ import (
 var readScenarios = []scenario{
 	{
 		name: "suspended-leader-reads", voters: 3, play: suspendedLeaderReads,
-		about:  "a leader that slept, and wakes up cut off, answers no read",
+		about:  "a leader that was suspended and wakes up cut off answers no read",
 		source: "Jepsen on etcd and Consul, 2014",
 	},
 	{
 		name: "old-answers-confirm-nothing", voters: 3, play: oldAnswersConfirmNothing,
-		about:  "answers to heartbeats from before confirm no read that is asked for now",
+		about:  "replies to earlier heartbeats do not confirm a read that is requested now",
 		source: "etcd #20418",
 	},
 	{
 		name: "read-ids-after-a-restart", voters: 3, play: readIDsAfterARestart,
-		about:  "the answer to a read of an earlier life answers none of this life",
+		about:  "the reply to a read from before a restart answers no read after it",
 		source: "class of etcd #20418",
 	},
 	{
 		name: "late-read-reply", voters: 3, play: lateReadReply,
-		about: "the answer to a read that was given up answers no later one",
+		about: "the reply to a read that was given up answers no later read",
 	},
 }
 
@@ -106,7 +106,7 @@ var transferScenarios = []scenario{
 	},
 	{
 		name: "transfer-that-fails", voters: 3, play: transferThatFails,
-		about:  "a transfer to a member that is gone is given up, and the leader serves on",
+		about:  "a transfer to an unreachable member is given up, and the leader keeps serving",
 		source: "dissertation §3.10",
 	},
 	{
@@ -116,12 +116,12 @@ var transferScenarios = []scenario{
 	},
 	{
 		name: "late-timeout-now", voters: 3, play: lateTimeoutNow,
-		about:  "a TimeoutNow that arrives after the transfer was given up elects nobody whose log is behind",
+		about:  "a TimeoutNow that arrives after its transfer was given up elects no member whose log is behind",
 		source: "paper §5.4.1",
 	},
 	{
 		name: "transfer-to-a-learner", voters: 3, learners: 1, play: transferToALearner,
-		about:  "nothing is transferred to a learner",
+		about:  "leadership is not transferred to a learner",
 		source: "dissertation §4.2.1",
 	},
 }

@@ -9,12 +9,12 @@ import (
 var replicationScenarios = []scenario{
 	{
 		name: "figure-8-d", voters: 5, shape: oneEntryEach, play: figure8d,
-		about:  "an entry of an earlier term that a majority stores is not committed, and may yet be overwritten",
+		about:  "an entry of an earlier term is not committed although a majority stores it, and may still be overwritten",
 		source: "paper, Figure 8, (a) to (d)",
 	},
 	{
 		name: "figure-8-e", voters: 5, shape: oneEntryEach, play: figure8e,
-		about:  "once an entry of the leader's own term is on a majority, what is before it is safe",
+		about:  "once a majority stores an entry of the leader's own term, all entries before it are safe",
 		source: "paper, Figure 8, (a) to (e)",
 	},
 	{
@@ -30,12 +30,12 @@ var replicationScenarios = []scenario{
 	},
 	{
 		name: "same-length-other-terms", voters: 3, play: sameLengthOtherTerms,
-		about:  "an append behind an entry of another term is refused, although the log is long enough",
+		about:  "an append that follows an entry of another term is rejected although the log is long enough",
 		source: "paper §5.3",
 	},
 	{
 		name: "restart-learns-the-commit", voters: 3, play: restartLearnsTheCommit,
-		about: "a follower that restarts is shown again what matches, also when nobody writes",
+		about: "a follower that restarts learns the commit index again, even if nobody writes",
 	},
 	{
 		name: "hint-without-its-entries", voters: 5, shape: tornWrites, play: hintWithoutItsEntries,

@@ -11,7 +11,7 @@ import (
 var staleScenarios = []scenario{
 	{
 		name: "overwritten-write", voters: 5, play: overwrittenWrite,
-		about:  "a write that was overwritten before its loop hears of its end makes nothing durable",
+		about:  "entries that are overwritten before their write is reported do not count as durable",
 		source: "etcd-io/raft, append_aba_race",
 	},
 	{
@@ -22,17 +22,17 @@ var staleScenarios = []scenario{
 	},
 	{
 		name: "late-append", voters: 3, play: lateAppend,
-		about:  "an append of a deposed leader is refused, although it fits",
+		about:  "an append of a deposed leader is refused although it matches the log",
 		source: "paper §5.1",
 	},
 	{
 		name: "late-acknowledgement", voters: 3, play: lateAcknowledgement,
-		about:  "an acknowledgement that comes late does not lower what is known to match",
+		about:  "a late acknowledgement does not lower the match index",
 		source: "Figure 2, matchIndex",
 	},
 	{
 		name: "late-rejection", voters: 3, play: lateRejection,
-		about:  "a rejection that comes late does not move the next entry below what matches",
+		about:  "a late rejection does not move the next index down to the match index",
 		source: "etcd-io/raft PR 149",
 	},
 	{

@@ -6,21 +6,21 @@ import "github.com/coxswain/raft/internal/sim"
 var stallScenarios = []scenario{
 	{
 		name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut,
-		about:  "a leader whose disk stands still transfers its leadership to a follower that reaches the one whom it does not",
+		about:  "a leader with a stalled disk transfers its leadership to a follower that reaches a member that the leader does not",
 		source: "Howard and Abraham 2020",
 	},
 	{
 		name: "stalled-and-unheard", voters: 5, play: stalledAndUnheard,
-		about: "a leader whose disk stands still, and that the answers of two followers do not reach, transfers its leadership " +
-			"although another disk stands still, too",
+		about: "a leader with a stalled disk that does not hear two of its followers transfers its leadership " +
+			"although another disk is stalled, too",
 	},
 	{
 		name: "stalled-before-a-restart", voters: 3, shape: shakingHands, play: stalledBeforeARestart,
-		about: "a leader whose disk stands still cannot remember the start of a follower, and transfers its leadership to the other",
+		about: "a leader with a stalled disk cannot record the start of a follower, and transfers its leadership to the other",
 	},
 	{
 		name: "stalled-with-the-others", voters: 3, play: stalledWithTheOthers,
-		about: "a leader whose disk stands still leads on, and answers reads, where the other disks do, too",
+		about: "if all disks are stalled, the leader keeps leading and answers reads",
 	},
 }
 

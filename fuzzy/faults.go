@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// FaultKind is a class of faults that are injected now and then. What happens to single messages is in
+// FaultKind is a class of faults that are injected at random times. Faults of single messages are in
 // sim.NetworkFaults.
 type FaultKind int
 
@@ -30,9 +30,9 @@ const (
 	Rot
 	Drift
 	Jump
-	Usurp // one leader after the other is cut off, and comes back when the next one goes: Figure 8
+	Usurp // one leader after the other is cut off, and returns when the next one is cut off: Figure 8
 	Close // a process is told to stop, and ends a little later
-	Image // a disk is copied, goes on, and goes back to the copy
+	Image // a disk is copied, and later replaced by the copy
 	faultKinds
 )
 
@@ -46,14 +46,14 @@ func (k FaultKind) String() string { return faultNames[k] }
 // MarshalText names the kind in JSON.
 func (k FaultKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// nemesis is one class of faults with a stream of its own, so that the absence of one moves no other.
+// nemesis injects one class of faults. Each has its own random stream, so that removing one leaves the others as they are.
 type nemesis struct {
 	rate       FaultRate
 	index      int16
 	random     *sim.Stream
 	outages    *sim.Outages
 	injections int64
-	force      int64 // the injection whose effect lasts: the latest one that was not skipped
+	force      int64 // the injection in force: the latest one that was not skipped
 	injected   []int // its nodes
 	image      *imaging
 }
@@ -81,7 +81,7 @@ func (m *nemesis) wait() sim.Time {
 	return 1 + m.random.Exponential(m.rate.Every)
 }
 
-// inject lets a nemesis inject a fault, in the safety phase alone.
+// inject lets a nemesis inject a fault. Only the safety phase has injections.
 func (c *cluster) inject(i int) {
 	if c.phase != safetyPhase {
 		return
@@ -92,7 +92,7 @@ func (c *cluster) inject(i int) {
 	length := 1 + m.random.Exponential(m.rate.For)
 	var outage sim.Outage
 	if m.outages != nil {
-		outage = m.outages.Next() // it is drawn even if it is skipped
+		outage = m.outages.Next() // drawn even if the injection is skipped
 	}
 	if c.edits.injects(m.rate.Fault, m.injections) {
 		m.force = m.injections
@@ -117,7 +117,7 @@ func (c *cluster) faulted(format string, args ...any) {
 	}
 }
 
-// outage lets processes fail.
+// outage crashes processes.
 func (c *cluster) outage(m *nemesis, o sim.Outage) {
 	c.faulted("%v of %s for %v", o.Kind, names(o.Nodes), time.Duration(o.For).Round(time.Millisecond))
 	for _, n := range c.nodes {
@@ -144,11 +144,11 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 	}
 }
 
-// onOne does what the nemesis does, and reports whether it is to be mended.
+// onOne injects a fault into one node, and reports whether it must be mended later.
 func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
-	if m.rate.Fault != Partition && m.rate.Fault != Usurp { // which say what they cut
+	if m.rate.Fault != Partition && m.rate.Fault != Usurp { // these two record what they cut
 		c.faulted("%v at %s", m.rate.Fault, n.id)
 	}
 	m.injected = append(m.injected[:0], n.index)
@@ -192,7 +192,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 	return false
 }
 
-// close tells a process to stop. It ends later, and is started again after that.
+// close tells a process to stop. It exits later, and restarts after that.
 func (n *node) close(in, down sim.Time) {
 	if n.core == nil || n.closing {
 		return
@@ -202,8 +202,8 @@ func (n *node) close(in, down sim.Time) {
 	n.later(in, event{kind: evExit, a: int64(down)})
 }
 
-// lose empties a disk, or damages it for good, within the budget: a minority of the voters. Beyond the
-// budget one voter keeps its disk: without any, bootstrapping the same cluster again is all that can happen.
+// lose empties a disk, or damages it for good. The budget is a minority of the voters. In runs beyond the budget one
+// voter still keeps its disk: without any disk the cluster could only be bootstrapped again.
 func (m *nemesis) lose(c *cluster, n *node) {
 	if !m.mayLose(c, n) {
 		return
@@ -265,12 +265,12 @@ func (m *nemesis) partition(c *cluster, node int) {
 	}
 }
 
-// usurp cuts the leader off, perhaps with one follower, perhaps so that it can still send or hear.
+// usurp cuts the leader off, sometimes with one follower, sometimes in one direction only.
 func (m *nemesis) usurp(c *cluster, node int) {
 	alone, direction := m.random.IntN(3) > 0, sim.Direction(m.random.IntN(8))
 	leader := c.leader()
 	if leader < 0 {
-		return // it is being elected: the one before stays where it is
+		return // its election is still under way: the one before stays cut off
 	}
 	side := uint64(1) << leader
 	if !alone {
@@ -293,7 +293,7 @@ func (m *nemesis) order(n int) []int {
 	return order
 }
 
-// mend ends an injection, unless it was injected again meanwhile or its effect has become permanent.
+// mend ends the effect of an injection, unless a later injection replaced it or it has become permanent.
 func (m *nemesis) mend(c *cluster, injection int64) {
 	if injection != m.force || c.phase != safetyPhase {
 		return
@@ -313,7 +313,7 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 	}
 }
 
-// flip cuts or mends a flapping link. A link that flaps in the second phase does so for ever.
+// flip cuts or mends a flapping link. A link that still flaps in the second phase does so forever.
 func (c *cluster) flip(e event) {
 	m := c.nemeses[e.node]
 	if e.a != m.force || len(m.injected) < 2 {
@@ -334,7 +334,7 @@ func (c *cluster) flip(e event) {
 	c.queue.Push(c.now()+m.random.Between(period/2, period), e)
 }
 
-// leader is the leader of the newest term, or -1.
+// leader returns the index of the leader of the newest term, or -1.
 func (c *cluster) leader() int {
 	found := -1
 	for _, n := range c.nodes {
@@ -346,7 +346,7 @@ func (c *cluster) leader() int {
 	return found
 }
 
-// laggard is the node other than the leader with the oldest log.
+// laggard returns the index of the node with the shortest durable log, other than the leader.
 func (c *cluster) laggard(leader int) int {
 	found := -1
 	for _, n := range c.nodes {

@@ -5,9 +5,9 @@ import "github.com/coxswain/raft"
 // The invariants that clients see.
 //
 //	H1  The history of each key is linearizable. (§8)
-//	H2  Serials are unique, reads never go back and see one's own writes (G11, G13).
-//	H3  Each write takes effect at most once, and once if it was acknowledged (G10, G11).
-//	H4  What is said not to be applied never is.
+//	H2  Serial numbers are unique; a client's reads never go backwards and include its own writes. (G11, G13)
+//	H3  Each write takes effect at most once, and exactly once if it was acknowledged. (G10, G11)
+//	H4  A write that is reported as not applied never is.
 
 // never takes into account that a client was told so.
 func (k *checker) never(r *request, a raft.Answer) {

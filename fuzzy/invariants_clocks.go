@@ -8,8 +8,8 @@ import (
 
 // The invariants of what waits for others and of what believes others.
 //
-//	N38  A member asks its leader with one request for reads for seventeen election timeouts at most.
-//	N39  Who leads others stamps no entry more than a minute ahead of all the clocks that the others have shown.
+//	N38  A member retries a read request to its leader for at most seventeen election timeouts.
+//	N39  If other voters have shown their clocks, a leader stamps no entry more than a minute ahead of all of them, unless its log already holds a later stamp.
 
 // readsAskedMax is for how many election timeouts a request for reads may be repeated.
 const readsAskedMax = 17

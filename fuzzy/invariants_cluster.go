@@ -14,16 +14,16 @@ import (
 //	G2   Logs that hold an entry with the same index and term are identical up to it. (Figure 3, Log Matching)
 //	G3   A leader's log holds every entry committed in earlier terms. (Figure 3, Leader Completeness)
 //	G4   No two members commit different entries at an index. (Figure 3, State Machine Safety)
-//	G5   When an entry is first committed, a quorum holds it durably; and nobody drops it from then on. (§5.3)
+//	G5   When an entry is first committed, a quorum holds it durably; no disk drops an entry that was committed in its member's own or an earlier term. (§5.3)
 //	G6   What a leader newly commits ends with an entry of its own term. (§5.4.2)
 //	G8   A leader has the durable votes of a quorum of its configuration. (§5.2)
-//	G10  What was acknowledged is committed, for ever.
-//	G11  Every command in the log was proposed, and is there once.
-//	G13  A read sees everything that was committed before it was asked for. (dissertation §6.4)
-//	G14  A message says who its sender is, and no more than the sender knows.
-//	G15  A transfer ends at who was named, and who came to lead after it began.
-//	G17  Who may choose transfers its leadership to the voter with the longest log among those that it heard lately. (dissertation §3.10)
-//	G16  A cluster has a term once all its members hold its entry 1, and no other cluster has its id.
+//	G10  An acknowledged write is committed where its answer says, and stays committed.
+//	G11  Every committed command was proposed by a client, and is committed only once.
+//	G13  A read sees everything that was committed before it was requested. (dissertation §6.4)
+//	G14  A message names its true sender, and claims no more than the sender knows.
+//	G15  A transfer succeeds only if the named target, or any other member if none was named, leads a later term.
+//	G17  A leader that may choose transfers its leadership to the voter with the longest log among those that it heard recently. (dissertation §3.10)
+//	G16  A member has a term only once all members hold entry 1 durably, and no two clusters have the same id.
 
 // leadership checks a member that leads.
 func (k *checker) leadership(n *node, before *raft.CoreStatus) {

@@ -9,7 +9,7 @@ import (
 
 // The invariants of handshakes (see raft.Handshake).
 //
-//	I1  Whoever durably remembers a later start or term of a disk takes no message of an older image of it.
+//	I1  A member that durably remembers a later start or term of a disk takes no message from an older image of it.
 //	I2  No member marks its store as an older image unless it is one.
 
 // pedigree is what a disk keeps besides Raft's own state, and, of the same age, what is true of it: the starts

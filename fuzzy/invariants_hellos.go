@@ -9,10 +9,10 @@ import (
 
 // The invariants of what members say of each other in handshakes, also late, and of what strangers say.
 //
-//	I3  Who meets a member of its configuration that durably remembers a later life of its disk marks its store, if its record of starts reaches back so far.
-//	I4  What is remembered of a member, and what it is known to remember, grows, and is not forgotten for strangers.
-//	I5  A record of starts that does not count up one by one is refused.
-//	I6  Who holds entry 1 refuses its bootstrapper with an emptied disk.
+//	I3  A member marks its store when it meets a configured peer that durably remembers a later term of its disk, or a later start that its own lineage would have to contain.
+//	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers.
+//	I5  A lineage whose start counts do not rise one by one is rejected.
+//	I6  A member that holds entry 1 rejects the bootstrapper if its disk was emptied.
 
 // lateHello is a Hello that is overtaken by others of its sender.
 type lateHello struct {

@@ -8,9 +8,9 @@ import (
 
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
 //
-//	N32  What is counted is what is there: a leader's proposals and their bytes are those of its term that are not being applied, its reads those without an answer.
-//	N33  Nothing is refused for a limit that is not reached, and nothing is taken beyond one.
-//	N34  Nothing in flight is zero bytes, and something is more than none.
+//	N32  The counters agree with the contents: a leader's proposals and their bytes are those of its term that are not being applied yet, and it counts no more reads than there are without an answer.
+//	N33  No request is refused for a limit that is not reached, and none is accepted beyond a limit.
+//	N34  The bytes in flight to a peer are zero exactly if no append is in flight.
 //
 // N10 is the limits themselves.
 

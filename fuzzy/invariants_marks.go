@@ -9,11 +9,11 @@ import (
 
 // The invariants of disks that older images were put back on.
 //
-//	N22  A store is marked, and a member taken for stale, only where a disk has lost what it had synced.
-//	N23  A leader that is told of a lost acknowledgement takes that member for stale and counts it no more.
-//	N24  Who notices a mark serves nobody any more, and no start follows.
-//	N40  Who is shown, by an append of its leader, that its log lacks what it acknowledged in this term marks its store.
-//	N41  Who is shown, by an append of a leader of a newer term, another log than what it knows to be committed marks its store. (Figure 3, Leader Completeness)
+//	N22  A store is marked, or a member taken for stale, only if a disk has lost what it had synced.
+//	N23  A leader that is told of a lost acknowledgement takes that member for stale and no longer counts it.
+//	N24  A member that marks its store serves nobody from that step on, and never starts again.
+//	N40  A member marks its store when an append of its leader shows that its log lacks what it acknowledged in this term.
+//	N41  A member marks its store when an append of a newer term's leader contradicts entries that it knows to be committed. (Figure 3, Leader Completeness)
 //
 // A scenario may forge what would follow from an older image.
 

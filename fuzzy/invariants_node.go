@@ -9,17 +9,17 @@ import (
 // The invariants of one member.
 //
 //	N1   The term never decreases, in memory, on disk, and across restart. (Figure 2, State)
-//	N2   In each term a member votes for at most one candidate, durably, in all its lives. (Figure 2, RequestVote)
-//	N3   The commit index never falls in a life, nor does the applied index. (Figure 2, State)
-//	N4   The log has no hole, its terms never fall, and applied ≤ commit ≤ last. (§5.3)
-//	N5   What is applied is what was committed, whole and in order. (§5.3)
+//	N2   In each term a member votes for at most one candidate, durably, across all restarts. (Figure 2, RequestVote)
+//	N3   As long as a process lives, neither its commit index nor its applied index falls. (Figure 2, State)
+//	N4   The log has no gaps, its terms never fall, and applied ≤ commit ≤ last. (§5.3)
+//	N5   What is applied was committed and is durable, and is applied completely and in order. (§5.3)
 //	N6   What a message promises is durable when the message leaves. (Figure 2: "before responding to RPCs")
 //	N7   Only voters of the configuration in use campaign or lead, and an uninitialized member has no term. (dissertation §4.2.1)
-//	N8   A leader never overwrites or deletes entries of its log; nobody truncates what is committed. (Figure 3)
+//	N8   A leader never overwrites or deletes entries of its log; no member truncates an entry that was committed in its own or an earlier term. (Figure 3)
 //	N9   The configuration in use is the newest one in the log. (dissertation §4.1)
-//	N10  What is in flight stays within its limits.
+//	N10  Pending requests and in-flight appends stay within their limits.
 //	N29  Entry times never fall along the log, whatever the wall clocks do.
-//	N11  Each request is answered, as often as the contract says.
+//	N11  A request gets only the answers that the contract allows.
 
 func (k *checker) terms(n *node, before *raft.CoreStatus) {
 	if n.status.Term < before.Term {

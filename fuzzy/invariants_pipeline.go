@@ -4,9 +4,9 @@ import "github.com/coxswain/raft"
 
 // The invariants of what stands between a core and its disk and network: internal/pipeline.
 //
-//	N42  A disk that has made all that was issued holds what the core wrote, and all that was promised leaves.
-//	N43  What the log cache takes for durable is so; it knows of all that is, and keeps no more than it may. Whoever reads the log finds what the core wrote.
-//	N44  An append of the log as it is now is filled, with the entries that it names; no other one leaves.
+//	N42  A disk that has completed all issued writes holds what the core wrote, and merging writes loses no promise.
+//	N43  The log cache counts entries as durable only if they are. Once no write is pending, it counts all of them and stays within its limit. A reader of the log finds what the core wrote.
+//	N44  An append leaves only if the log has not been truncated since the core created it, and with exactly the entries that it names.
 
 // merged checks what a disk is about to make of some writes.
 func (k *checker) merged(n *node) {

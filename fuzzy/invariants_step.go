@@ -8,17 +8,17 @@ import (
 
 // The invariants of a step: what a member may make of what it was given.
 //
-//	N12  The term rises to that of a message, or by one for a candidacy that a pre-vote or a TimeoutNow called for. A stranger raises it as a leader, or with a log that deserves a vote. (Figure 2)
-//	N13  A leader has heard a quorum within an election timeout, or within two round trips. (dissertation §6.2)
-//	N14  Who says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
-//	N15  Who hears no leader and votes for nobody stands within two of its waits, drawn anew each time. (§5.2)
-//	N16  A vote answers a request of its term, by who is at least as up to date. (§5.4.1)
-//	N17  An acknowledgement answers an append of its own term, and names the last entry of that. (§5.3)
-//	N18  matchIndex is what was acknowledged in this term and never falls; nextIndex is above it. (Figure 2)
-//	N19  A core refuses what is not meant for it, and changes no message that it is given.
-//	N20  The span of an append is in the log as long as that has the same generation.
-//	N21  A request id is never used again, also after a restart.
-//	N31  The wait of elections is an election timeout, doubled while own attempts took longer, and no more than that.
+//	N12  The term rises only to that of a message, or by one for a campaign that pre-votes or a TimeoutNow called for. A stranger raises it only as a leader, or with a log that deserves a vote. (Figure 2)
+//	N13  A leader has heard a quorum within an election timeout or two round trips, whichever is longer, unless it has just told another member to campaign. (dissertation §6.2)
+//	N14  A member that says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
+//	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. (§5.2)
+//	N16  A vote answers a request of its term, from a candidate whose log is at least as up to date. (§5.4.1)
+//	N17  An acknowledgement answers an append of its own term, and names the last entry of that append. (§5.3)
+//	N18  matchIndex was acknowledged in this term and never falls unless the follower is stale; nextIndex is above it. (Figure 2)
+//	N19  A core refuses messages that are not meant for it, and changes no message that it is given.
+//	N20  The log holds the span of an append as long as both have the same generation.
+//	N21  A member never uses an RPC id twice, even after a restart.
+//	N31  An election wait above one election timeout is less than twice this member's slowest attempt, at most 64 election timeouts, and ends when its term commits.
 //
 // So are parts of others. G8: a leader was told of its votes. G13: a leader serves a read once a quorum has
 // answered a heartbeat that left after the read was asked for (dissertation §6.4). G15: TimeoutNow goes to a

@@ -9,10 +9,10 @@ import (
 
 // The invariants of timers and votes from the early side, and of a member that is told to stop.
 //
-//	N25  Nobody stands before an election timeout has passed since it heard its leader, its vote was durable, it stood or started, unless that leader has stepped down. (§5.2)
-//	N26  A pre-vote is granted as a vote would be: to who is as up to date, by nobody who hears a leader. (dissertation §9.6)
-//	N27  Members that are started with one seed draw different election timeouts.
-//	N28  Who is told that its node stops answers all that is open at once, and takes nothing more.
+//	N25  A member campaigns no sooner than one election timeout after it heard its leader, made its vote durable, campaigned or started, unless that leader has stepped down. (§5.2)
+//	N26  A pre-vote is granted as a vote would be, to a candidate whose log is at least as up to date, and only by a member that hears no leader. (dissertation §9.6)
+//	N27  Members that are started with the same seed draw different election timeouts.
+//	N28  A member that is told that its node closes answers all open requests at once, and accepts no more.
 
 // early checks that an election timer did not end too soon. Events come before timers: what was heard in this
 // step counts.

@@ -9,10 +9,10 @@ import (
 
 // The invariants of waits that end too early.
 //
-//	N30  A disk that has ended a write within DiskStallMax has not stalled.
-//	N35  Nobody stands while its term or vote is on the way to the disk, nor grants a pre-vote against that vote.
-//	N36  Who was told by the leader of a term that it leads no more does not follow it again in that term.
-//	N37  A leader stays while it hears a quorum in the time that it may, and while it waits for whom it told to campaign.
+//	N30  A disk that has completed a write within DiskStallMax is not stalled.
+//	N35  A member does not campaign while its term or vote is being written, nor does it grant a pre-vote while its vote is.
+//	N36  A member that the leader of a term has told that it stepped down does not follow it again in that term.
+//	N37  A leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it told to campaign.
 
 // patient checks that a member gives up nothing too early.
 func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {

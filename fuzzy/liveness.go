@@ -13,19 +13,19 @@ import (
 // election timeouts, where nothing else takes time.
 //
 //	L1   Once a quorum is healed, it elects a leader.
-//	L2   All of the healed members come to the same log, and apply it.
-//	L3   They serve what clients ask.
-//	L4   A leader that nothing is wrong with stays. (dissertation §9.6)
-//	L5   Who comes back deposes nobody and raises no term. (dissertation §9.6)
-//	L6   With links cut for good, whoever reaches a quorum both ways with all that is committed comes to lead. (Howard & Abraham 2020)
+//	L2   All healed members reach the same log, and apply it.
+//	L3   The healed members serve client requests.
+//	L4   A leader stays leader as long as nothing is wrong with it. (dissertation §9.6)
+//	L5   A member that comes back deposes nobody and raises no term. (dissertation §9.6)
+//	L6   When links are cut for good, a member that reaches a quorum both ways and holds everything committed becomes leader, if there is one. (Howard & Abraham 2020)
 //	L7   Repair ends: a follower's log fails the consistency check a bounded number of times. (§5.3)
-//	L8   An idle cluster sends heartbeats, and nothing else.
-//	L9   Every request is answered, also when its member loses the lead.
-//	L10  Once the load has gone, nothing is pending, waits or is in flight.
-//	L11  Terms do not race: what meddles from outside of the quorum raises them a bounded number of times.
-//	L14  Under load, too, each request is answered in time by a quorum that works.
-//	L13  A transfer that nothing is in the way of succeeds, in time.
-//	L12  A leader whose disk stands still does not keep a quorum of working disks from committing for long.
+//	L8   An idle cluster sends heartbeats and nothing else.
+//	L9   Every request is answered, even if its member loses its leadership.
+//	L10  Once the load has gone, nothing is pending, waiting or in flight.
+//	L11  Terms do not race: interference from outside the quorum raises them a bounded number of times.
+//	L14  Under load, too, a working quorum answers each request in time.
+//	L13  A transfer that nothing prevents succeeds in time.
+//	L12  A leader with a stalled disk does not keep a quorum of working disks from committing for long.
 
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
 // disks work, as fast as the profile's World says. Every other fault is permanent. Then the cluster must elect,

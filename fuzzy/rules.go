@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Rule is one invariant that every run is checked for.
+// Rule is an invariant that is checked in every run.
 type Rule struct {
-	Name     string // as Failure.Rule says it: "G1"
+	Name     string // as in Failure.Rule: "G1"
 	Sentence string
-	Source   string // where the sentence is from; empty if it is our own
-	File     string // that checks it
+	Source   string // the paper that it is from; empty if it is our own
+	File     string // the file that checks it
 }
 
 //go:embed invariants_node.go invariants_cluster.go invariants_client.go invariants_clocks.go invariants_step.go invariants_limits.go invariants_marks.go invariants_pipeline.go invariants_votes.go invariants_waits.go invariants_handshake.go invariants_hellos.go liveness.go run.go directed.go
 var ruleSources embed.FS
 
-// Each file that checks invariants opens with their sentences; what is printed about them is read
-// from there, so that there is one text.
+// Each file that checks invariants begins with their sentences. Rules parses these comments, so that no other
+// copy of the sentences exists.
 var (
 	ruleLine   = regexp.MustCompile(`(?m)^//\t([NGHILTS][0-9]+) +(.+)$`)
 	ruleSource = regexp.MustCompile(`^(.*?)\s*\(([^()]*)\)(.*)$`)
@@ -29,7 +29,7 @@ var (
 // Rules lists the invariants, group by group.
 func Rules() []Rule {
 	var rules []Rule
-	files, _ := ruleSources.ReadDir(".") // embedded: it is there
+	files, _ := ruleSources.ReadDir(".") // cannot fail: it is embedded
 	for _, file := range files {
 		text, _ := ruleSources.ReadFile(file.Name())
 		for line := range strings.Lines(string(text)) {

@@ -13,7 +13,7 @@ import (
 
 // The invariant of the simulation itself, on a sample of the seeds of every campaign.
 //
-//	T1  The same seed does the same, whatever runs it.
+//	T1  The same seed does the same, whichever program runs it.
 
 // Class says what kind of failure a run ended with.
 type Class string
