@@ -47,45 +47,6 @@ func TestDisk_AcknowledgesAllBefore(t *testing.T) {
 	require.Panics(t, func() { d.acknowledge(99, 0) }, "what was not issued is not durable")
 }
 
-// The same race through Step: an acknowledgement that is due for the first version of an entry never
-// leaves for the second.
-func TestDisk_ABARaceThroughStep(t *testing.T) {
-	w := newWorld(t, 1, "a", "b", "c")
-	w.startAll()
-	w.run(2e9)
-	lead := w.leader()
-	var f *member
-	for _, m := range w.members {
-		if m != lead {
-			f = m
-		}
-	}
-	term, last := f.core.hard.Term, f.core.log.Last
-	from := func(body Body, term Term) Event {
-		return Received{Message{From: lead.core.self, To: f.core.self, Cluster: f.core.cluster(), Term: term, Body: body}}
-	}
-	add := func(term Term, n int) Event {
-		r := AppendRequest{Prev: last, Last: EntryID{term, last.Index + Index(n)}}
-		for i := range n {
-			r.Entries = append(r.Entries, Entry{Index: last.Index + 1 + Index(i), Term: term, Kind: EntryCommand})
-		}
-		return from(r, term)
-	}
-	w.now += Time(1e9) // nobody hears a leader any more
-
-	f.step(add(term, 3))
-	f.step(add(term+1, 1))
-	f.step(add(term+2, 3))
-	require.Len(t, f.queue, 3)
-	f.persist(1)
-	require.Equal(t, last.Index, f.core.disk.persisted)
-	f.persist(1)
-	require.Equal(t, last.Index, f.core.disk.persisted)
-	f.persist(1)
-	require.Equal(t, last.Index+3, f.core.disk.persisted)
-	require.Equal(t, AppendReply{Match: last.Index + 3}, w.wire[len(w.wire)-1].Body)
-}
-
 // A message that stands on a durable term, vote or log waits for exactly that.
 func TestDisk_ReleasesWhatIsDurable(t *testing.T) {
 	b := Peer{"b", 2}

@@ -2,6 +2,9 @@ package zoo
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +19,27 @@ func TestOverlay_EveryAnchorIsThereOnce(t *testing.T) {
 	require.NoError(t, err)
 	_, err = overlay(root, t.TempDir(), All())
 	require.NoError(t, err)
+}
+
+// A pattern that no test matches any more would be noticed only once nothing else kills its mutant.
+func TestMutants_NameTestsThatExist(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, m := range All() {
+		if m.Test == nil {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join("../..", m.Test.Package, "*_test.go"))
+		require.NoError(t, err)
+		matches := false
+		for _, file := range files {
+			code, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, name := range declared.FindAllStringSubmatch(string(code), -1) {
+				matches = matches || regexp.MustCompile(m.Test.Run).MatchString(name[1])
+			}
+		}
+		assert.True(t, matches, "%s: no test of package %q matches %q", m.ID, m.Test.Package, m.Test.Run)
+	}
 }
 
 func TestMutants_AreTold(t *testing.T) {
