@@ -1,13 +1,13 @@
 package raft
 
-// termJumpMax bounds how far one message may raise the term: no correct peer is further ahead, and
-// a forged term near 2^64 would leave no room for elections.
+// termJumpMax bounds how far one message may raise the term. No correct peer is further ahead, and one forged
+// term near 2^64 would prevent all later elections.
 const termJumpMax = 1 << 32
 
-// misaddressed says what is wrong with the envelope of a message, or "".
+// misaddressed says what is wrong with the envelope of a message; "" if nothing is.
 //
-// Votes and acknowledgements count by (id, incarnation), and a member answers nothing meant for
-// another. The sender need not be a member as far as we know: it may be one already.
+// Votes and acknowledgements count by (id, incarnation), and a member does not answer messages for another
+// incarnation. The sender need not be in our configuration: it may be in a newer one.
 func (c *Core) misaddressed(m Message) string {
 	if m.Body == nil {
 		return "it has no known body"
@@ -22,7 +22,7 @@ func (c *Core) misaddressed(m Message) string {
 	case m.Term > c.hard.Term+termJumpMax || m.Term >= 1<<63:
 		return "its term is impossibly far ahead"
 	case m.Cluster == ClusterID{} && (class == ofLeader || class == ofCandidate):
-		return "only members of a cluster lead or stand for election"
+		return "only members of a cluster lead or campaign"
 	case m.Cluster == ours || m.Cluster == ClusterID{} || ours == ClusterID{}:
 		return ""
 	case class == ofBootstrap:
@@ -31,7 +31,8 @@ func (c *Core) misaddressed(m Message) string {
 	return "it is of another cluster"
 }
 
-// untimely says why a message cannot have been sent to a member in this state, or in its own term, or "".
+// untimely says why a message makes no sense for a member in this state, or in the message's own term; "" if it
+// does make sense.
 func (c *Core) untimely(m Message) string {
 	if m.Body.class() == ofBootstrap {
 		return ""
@@ -45,12 +46,13 @@ func (c *Core) untimely(m Message) string {
 	return ""
 }
 
-// mayRaiseTerm decides whether a message of a newer term may bring this member to that term. From a member of our
-// configuration every message may, as Figure 2 says.
+// mayRaiseTerm reports whether a message of a newer term may raise this member's term. Every message of a member
+// of our configuration may, as Figure 2 says.
 //
-// A sender that our configuration does not name may belong to a newer configuration, which this member has
-// yet to hear of: so it may lead us, and so may its request for a vote that we would grant. Its answers, and
-// all else, may not: nobody asked it, and each term that it made up would depose a leader.
+// A sender that our configuration does not name may belong to a newer configuration, of which this member has
+// not heard yet. So it may raise our term as a leader, or with a request for a vote that we would grant. No
+// other message of it may, such as an answer: nobody asked it, and each term that it invents would depose a
+// leader.
 func (c *Core) mayRaiseTerm(m Message) bool {
 	if named, ok := c.config().Member(m.From.ID); ok && named.Peer() == m.From {
 		return true

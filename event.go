@@ -2,20 +2,20 @@ package raft
 
 import "time"
 
-// Time is a reading of a clock that never falls, in nanoseconds since an arbitrary start. Deadlines
-// are made of it; it means nothing outside the process.
+// Time is a reading of a monotonic clock, in nanoseconds since an arbitrary start. Deadlines are Times. A Time
+// has no meaning outside the process.
 type Time time.Duration
 
-// Now says what time it is when Step is called: Mono drives deadlines, is above 0, which stands for
-// "never", and must not fall from one Step to the next; Wall, in nanoseconds since 1970, only stamps
-// entries, and no rule reads it.
+// Now is the time at which Step is called. Mono drives deadlines; it must be above 0, which stands for "never",
+// and must not fall from one Step to the next. Wall, in nanoseconds since 1970, only stamps entries; no rule of
+// Raft reads it.
 type Now struct {
 	Mono Time
 	Wall int64
 }
 
-// RequestID is the caller's name for one request; the core hands it back in an Answer. Requests are never
-// reused within the life of a Core.
+// RequestID is the number by which a caller recognises the Answer to its request. It must not be used twice with
+// one Core.
 type RequestID uint64
 
 // Seq numbers the writes of one Core from 1.
@@ -24,8 +24,7 @@ type Seq uint64
 // Event is something that happened: one of the types of this file, and no other.
 type Event interface{ event() }
 
-// Received is a message that has arrived. The transport has checked that it came from
-// Message.From.ID.
+// Received is a message that has arrived. The caller has checked that it came from Message.From.ID.
 type Received struct{ Message Message }
 
 // Persisted says that the write Seq, and all before it, are durable, and that their Then has left.
@@ -34,8 +33,8 @@ type Persisted struct{ Seq Seq }
 // Applied says that the FSM has applied the log up to ID.
 type Applied struct{ ID EntryID }
 
-// Proposal is one entry that somebody wants in the log: EntryCommand or EntryNoop. NewProposal copies the
-// data into the room of a record, which saves a copy later; one without it takes the Data as it is.
+// Proposal is one entry that a caller wants in the log: EntryCommand or EntryNoop. NewProposal copies the data
+// into the buffer of the later record, which saves a copy then. A literal Proposal uses Data as it is.
 type Proposal struct {
 	RequestID RequestID
 	Kind      EntryKind
@@ -44,28 +43,28 @@ type Proposal struct {
 	record []byte // the recordBuffer around Data, or nil
 }
 
-// NewProposal returns a proposal of a copy of data, made where the entry's record will be, so that a command
-// is copied once on its way from the caller to the disk and the wire. It may be proposed once: the entry takes
-// its room.
+// NewProposal returns a proposal of a copy of data. The copy is made in the buffer of the entry's record, so that
+// a command is copied only once between the caller and the disk or the network. It may only be proposed once,
+// because the entry takes over the buffer.
 func NewProposal(requestID RequestID, kind EntryKind, data []byte) Proposal {
 	record, within := recordBuffer(data)
 	return Proposal{RequestID: requestID, Kind: kind, Data: within, record: record}
 }
 
-// Proposed brings proposals in, to be appended in this order.
+// Proposed carries proposals, which the leader appends in this order.
 type Proposed struct{ Proposals []Proposal }
 
 // ReadRequested asks for an index at which a read is linearizable.
 type ReadRequested struct{ RequestID RequestID }
 
-// TransferRequested asks the leader to transfer leadership to To, or, if To is empty, to the voter that is
-// best placed.
+// TransferRequested asks the leader to transfer its leadership to To or, if To is empty, to the voter with the
+// longest log.
 type TransferRequested struct {
 	RequestID RequestID
 	To        NodeID
 }
 
-// PeerUp says that a connection to the peer stands, and what its handshake told.
+// PeerUp says that a connection to the peer is up, and what the peer's handshake said.
 type PeerUp struct {
 	ID            NodeID
 	Incarnation   Incarnation
@@ -74,21 +73,21 @@ type PeerUp struct {
 	Protocol      uint16 // the version that the connection speaks, see Hello
 }
 
-// PeerLost says that the connection to the peer broke; Refused, that its host answered and nobody
-// listened there.
+// PeerLost says that the connection to the peer broke. Refused says that the peer's host answered, but no process
+// listens there.
 type PeerLost struct {
 	ID      NodeID
 	Refused bool
 }
 
-// SendDropped says that an append for the span (After, Last] to the peer did not leave: its queue
-// was full, or the span was truncated meanwhile.
+// SendDropped says that an append for the span (After, Last] to the peer was not sent: its queue was full, or the
+// log has been truncated since.
 type SendDropped struct {
 	To   NodeID
 	Span Span
 }
 
-// Closing says that the node is about to stop: every open request is answered, and no new one taken.
+// Closing says that the node is about to stop: the core answers every open request and refuses new ones.
 type Closing struct{}
 
 // Span is the entries (After, Last].

@@ -2,19 +2,19 @@ package raft
 
 import "fmt"
 
-// assert ends the node, not the process, when its own state is impossible. The sentence is constant
-// so that an assertion that holds costs nothing.
+// assert panics with an *InvariantError if the core's state is impossible; that ends the node, not the process.
+// The sentence is a constant, so an assertion that holds costs nothing.
 func assert(holds bool, sentence string) {
 	if !holds {
 		panic(&InvariantError{Rule: sentence})
 	}
 }
 
-// checkStep holds what every Step must leave behind, and, in builds with -race or the tag
-// invariants, every invariant of the state.
+// checkStep checks what must hold after every Step. In builds with -race or the tag invariants it also checks
+// every invariant of the state.
 func (c *Core) checkStep(out *Output) {
 	assert(out.WakeAt >= c.now.Mono, "the next deadline is not in the past")
-	assert(len(c.step.sends) == 0, "every message left by one of two ways")
+	assert(len(c.step.sends) == 0, "every message of the step is in Send, in Write.Then or dropped")
 	assert(c.hard == c.step.hard, "every change of term and vote is in a write")
 	assert(c.hard.Term >= c.disk.hard.Term, "memory is never behind the disk")
 	for i := range out.Send {
@@ -25,7 +25,7 @@ func (c *Core) checkStep(out *Output) {
 	}
 }
 
-// checkState holds the invariants of one member (Figure 3, as far as one member can see it).
+// checkState checks the invariants of one member (Figure 3, as far as one member can see it).
 func (c *Core) checkState() {
 	l := &c.log
 	assert(l.applied <= l.applying, "only what was being applied is applied")
@@ -70,7 +70,7 @@ func (c *Core) checkLeader() {
 		assert(p.match < p.next, "the next entry to send is above what matches")
 		assert(p.match <= c.log.Last.Index, "nobody matches beyond the log")
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
-		assert(p.state == replicate || len(p.flow.inflight) == 0, "only who is replicated to has appends in flight")
+		assert(p.state == replicate || len(p.flow.inflight) == 0, "appends are in flight only while replicating")
 		assert(len(p.flow.inflight) <= c.cfg.InflightMax, "appends in flight are bounded")
 		inflight := 0
 		for _, f := range p.flow.inflight {
@@ -80,7 +80,7 @@ func (c *Core) checkLeader() {
 	}
 }
 
-// State prints the core for a bug report.
+// State returns the core's state as text, for a bug report.
 func (c *Core) State() string {
 	return fmt.Sprintf("%v term=%d vote=%v leader=%q last=%v persisted=%d commit=%d applying=%d applied=%d durable=%+v pending=%d",
 		c.role(), c.hard.Term, c.hard.Vote, c.termLeader.id, c.log.Last, c.disk.persisted, c.log.commit,

@@ -58,7 +58,7 @@ func TestInvariants_CheckState(t *testing.T) {
 		"the next entry to send is above what matches":    func(c *Core) { c.leader.peers[0].next = c.leader.peers[0].match },
 		"nobody matches beyond the log":                   func(c *Core) { c.leader.peers[0].match, c.leader.peers[0].next = 99, 100 },
 		"nothing is sent beyond the log":                  func(c *Core) { c.leader.peers[0].next = 99 },
-		"only who is replicated to has appends in flight": func(c *Core) { c.leader.peers[0].state = probe },
+		"appends are in flight only while replicating":    func(c *Core) { c.leader.peers[0].state = probe },
 		"appends in flight are bounded":                   func(c *Core) { c.leader.peers[0].flow.inflight = make([]inflightAppend, 99) },
 	} {
 		_, lead := leadingWorld(t)

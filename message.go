@@ -16,13 +16,13 @@ func (r RPCID) Less(other RPCID) bool {
 
 func (r RPCID) String() string { return fmt.Sprintf("%d.%d", r.StartCount, r.Counter) }
 
-// Message is one RPC, or the reply to one, on its way between two members.
+// Message is one RPC, or the reply to one, from one member to another.
 type Message struct {
 	From Peer
-	To   Peer // the incarnation is 0, "open", in a BootstrapProbe alone
+	To   Peer // the incarnation is only 0, not known yet, in a BootstrapProbe
 	// Cluster is zero while the sender is uninitialized.
 	Cluster ClusterID
-	// Term is the sender's current term, always a durable one.
+	// Term is the sender's term. It is durable before the message leaves.
 	Term Term
 	Body Body
 }
@@ -30,17 +30,18 @@ type Message struct {
 // Body is the content of a message: one of the types of this file, and no other.
 type Body interface{ class() bodyClass }
 
-// bodyClass is what the rules about envelopes, in envelope.go, look at in a body.
+// bodyClass is what the rules of envelope.go need to know about a body.
 type bodyClass uint8
 
 const (
 	ofBootstrap bodyClass = iota // comes before the cluster's first term
 	ofCandidate                  // asks for votes
-	ofLeader                     // only the leader of its term sends it
-	ofMember                     // what any member sends: answers, and what a follower asks for
+	ofLeader                     // only sent by the leader of its term
+	ofMember                     // sent by any member: answers, and a follower's requests
 )
 
-// BootstrapProbe asks a member, before the cluster exists, who it is (bootstrap).
+// BootstrapProbe asks an initial member, before the cluster exists, whether it is uninitialized and has the same
+// list.
 type BootstrapProbe struct {
 	ID   RPCID
 	List Configuration // the caller's node.Config.Initial
@@ -49,11 +50,11 @@ type BootstrapProbe struct {
 // ProbeResult is a member's answer to the probe.
 type ProbeResult uint8
 
-// The verdicts of a probe.
+// The results of a probe.
 const (
 	ProbeUninitialized ProbeResult = 1 // uninitialized, with the caller's list: ready to be bootstrapped
 	ProbeListDiffers   ProbeResult = 2 // uninitialized, but with another list
-	ProbeNoInitial     ProbeResult = 3 // uninitialized, without a list: waits to be added
+	ProbeNoInitial     ProbeResult = 3 // uninitialized, without a list: waits to be added to a cluster
 	ProbeInitialized   ProbeResult = 4 // belongs to a cluster already
 )
 
@@ -75,9 +76,9 @@ func (v ProbeResult) String() string {
 type BootstrapProbeReply struct {
 	ID           RPCID
 	Result       ProbeResult
-	List         Configuration // the answerer's own list
-	Bootstrapper Peer          // ProbeInitialized: who bootstrapped its cluster; its term is the message's
-	Wall         int64         // the answerer's wall clock, for the stamp of entry 1; 0: it does not tell
+	List         Configuration // the sender's own list
+	Bootstrapper Peer          // ProbeInitialized: the bootstrapper of the sender's cluster, if known
+	Wall         int64         // the sender's wall clock, for the stamp of entry 1; 0: not given
 }
 
 // BootstrapRequest carries entry 1 to every member once it is durable at the bootstrapper.
@@ -96,8 +97,8 @@ type PreVoteRequest struct {
 	Last EntryID // of the candidate's log
 }
 
-// PreVoteReply answers a PreVoteRequest and promises nothing. A refusal because a leader is heard
-// names it, so that a member that rejoins finds it in one hop.
+// PreVoteReply answers a PreVoteRequest and promises nothing. A refusal by a member that hears a leader names
+// the leader, so that a member that returns finds it at once.
 type PreVoteReply struct {
 	ID      RPCID
 	Granted bool
@@ -107,13 +108,13 @@ type PreVoteReply struct {
 // VoteRequest is RequestVote of Figure 2 for term Message.Term.
 type VoteRequest struct {
 	Last     EntryID // lastLogIndex, lastLogTerm
-	Transfer bool    // begun by a TimeoutNow of the leader: passes stickiness (dissertation §4.2.3)
+	Transfer bool    // the leader asked for it with TimeoutNow: stickiness does not apply (dissertation §4.2.3)
 }
 
 // VoteReply is the answer of Figure 2. A grant leaves once the vote is durable.
 type VoteReply struct {
 	Granted bool
-	Wall    int64 // with a grant: the voter's wall clock, for the stamps of entries; 0: it does not tell
+	Wall    int64 // with a grant: the voter's wall clock, for the stamps of entries; 0: not given
 }
 
 // AppendRequest is AppendEntries of Figure 2 with the entries of the span (Prev, Last].
@@ -121,18 +122,18 @@ type AppendRequest struct {
 	Prev   EntryID // prevLogIndex, prevLogTerm
 	Last   EntryID // of the last entry carried; Prev if there is none
 	Commit Index   // leaderCommit
-	// Acknowledged is what the receiver had acknowledged in this term before the request was made: the
-	// leader's matchIndex for it, never above Prev. Who lacks that has lost what it acknowledged.
+	// Acknowledged is the leader's matchIndex for the receiver when the request was made, never above Prev. A
+	// receiver that lacks an entry up to it has lost what it acknowledged in this term.
 	Acknowledged Index
 	// Entries is empty when the message leaves the core, which keeps no payloads: the sender fills
 	// it in from the span, and the receiver's core finds it filled.
 	Entries []Entry
-	// Generation is the log's generation when the span was named. It never leaves the node: the
-	// sender drops a span whose generation has passed, see SendDropped.
+	// Generation is the log's generation when the core created the request. It never leaves the node: the
+	// sender drops a request of an earlier generation, see SendDropped.
 	Generation uint64
 }
 
-// AppendReply says that the sender's log holds the leader's up to Match, durably.
+// AppendReply says that the sender durably holds the leader's log up to Match.
 type AppendReply struct {
 	Match Index
 }
@@ -141,29 +142,30 @@ type AppendReply struct {
 type AppendConflict struct {
 	Prev Index
 	// Hint is the last entry of the follower's log, at or below Prev, whose term is at most that of
-	// the leader's Prev: the agreement is at or below it (dissertation §3.5).
+	// the leader's Prev: the logs agree at most up to it (dissertation §3.5).
 	Hint EntryID
-	// Acknowledged is the request's: the leader knows by it that this answer was given after that
-	// acknowledgement, and is not an earlier one that comes late.
+	// Acknowledged is copied from the request. It tells the leader that this answer was given after that
+	// acknowledgement, and is not an older answer that arrives late.
 	Acknowledged Index
 }
 
-// Heartbeat keeps followers followers between appends. It is sent on a connection of its own.
+// Heartbeat prevents election timeouts between appends. It is sent on the urgent connection, apart from
+// appends.
 type Heartbeat struct {
 	// Round is echoed by the reply; a quorum of replies proves that the leader still led when the
-	// round began. The zero Round asks for no reply: it only tells the commit index.
+	// round began. The zero Round asks for no reply: the heartbeat only carries the commit index.
 	Round RPCID
-	// Commit is the leader's commitIndex, cut to what the follower has acknowledged.
+	// Commit is the leader's commitIndex, but not above what the follower has acknowledged.
 	Commit Index
 }
 
 // HeartbeatReply echoes the round.
 type HeartbeatReply struct {
 	Round RPCID
-	// Match is the smaller of what is persisted here and what this term's leader has proved to
-	// match; 0 until it proved something.
+	// Match is the last index that the sender has persisted and that this term's leader has proved to
+	// match; 0 if it has proved nothing yet.
 	Match Index
-	Wall  int64 // the sender's wall clock, for the stamps of entries; 0: it does not tell
+	Wall  int64 // the sender's wall clock, for the stamps of entries; 0: not given
 }
 
 // ReadRequest asks the leader for a read index on behalf of a follower (dissertation §6.4).
@@ -171,20 +173,21 @@ type ReadRequest struct {
 	ID RPCID
 }
 
-// ReadReply answers a ReadRequest: all that was acknowledged before it was sent is at or below Index.
+// ReadReply answers a ReadRequest: every write that was acknowledged before the request is at or below Index.
 type ReadReply struct {
 	ID    RPCID
 	OK    bool // false: see Refusal
 	Index Index
-	// Refusal says why not: RefusedNotLeader, or RefusedOverloaded, which is what anything else means, too.
+	// Refusal says why not: RefusedNotLeader or RefusedOverloaded. A receiver treats any other value as
+	// RefusedOverloaded.
 	Refusal RefusalKind
 }
 
-// TimeoutNow tells a voter to campaign at once (dissertation §3.10). It counts in its own term only.
+// TimeoutNow tells a voter to campaign at once (dissertation §3.10). It only counts in its own term.
 type TimeoutNow struct{}
 
-// SteppedDown tells the followers of this term's leader that it leads no more, because it has heard no
-// quorum: they may be able to hear it although it cannot hear them.
+// SteppedDown tells the followers that this term's leader has stepped down because it has heard no quorum: they
+// may be able to hear it although it cannot hear them.
 type SteppedDown struct{}
 
 func (BootstrapProbe) class() bodyClass      { return ofBootstrap }
@@ -205,8 +208,8 @@ func (ReadReply) class() bodyClass           { return ofMember }
 func (TimeoutNow) class() bodyClass          { return ofLeader }
 func (SteppedDown) class() bodyClass         { return ofLeader }
 
-// Bulk reports whether the message may be large, and so belongs on the bulk connection, where it
-// cannot hold up heartbeats and votes.
+// Bulk reports whether the message belongs on the bulk connection, because it may be large and would delay
+// heartbeats and votes, or answers such a message.
 func (m Message) Bulk() bool {
 	switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict:

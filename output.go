@@ -2,38 +2,40 @@ package raft
 
 import "slices"
 
-// Output is what a Step wants done. The fields stand in the order in which a loop may process them;
-// what may overlap is said at each. Slices in an Output belong to the receiver.
+// Output is what the caller must do after a Step. A loop may process the fields in this order; each says what may
+// overlap. Slices in an Output belong to the receiver.
 type Output struct {
-	// Send may leave at once, be lost, doubled or reordered.
+	// Send holds messages that may leave at once, and may be lost, duplicated or reordered.
 	Send []Message
 	// Write is one durable step; empty iff its Seq is 0.
 	Write Write
-	// Config is in force from now on (appended, rolled back or loaded): whom to dial. Nil: unchanged.
+	// Config is the configuration in force from now on, because it was appended, loaded or restored by a
+	// truncation. It says whom to dial. Nil: unchanged.
 	Config *Configuration
-	// Apply is committed and durable here: apply up to it, in order, once. Zero: nothing new.
+	// Apply names an entry that is committed and durable here: apply the log up to it, in order, once. Zero:
+	// nothing new.
 	Apply EntryID
-	// Answers to requests.
+	// Answers answer requests.
 	Answers []Answer
-	// WakeAt is when to Step again at the latest, with or without events.
+	// WakeAt is the latest time for the next Step, with or without events.
 	WakeAt Time
-	// Trace are decisions, as data. Nothing depends on them.
+	// Trace holds the decisions of this Step, as data. Nothing depends on them.
 	Trace []TraceEvent
 }
 
-// Write is one durable step. Writes are made in the order issued; a crash may leave a prefix of
-// Mark, Hard, Log of each, Log itself a prefix of its entries, and every such prefix is a legal state.
-// When a write is durable its Then leaves, and then Persisted{Seq} is stepped; that acknowledges all
-// writes before it too. Queued writes may be merged as long as no later one carries Mark or Hard.
+// Write is one durable step. Writes are made in the order issued. A crash may leave any prefix of a write, in the
+// order Mark, Hard, Log, and of Log any prefix of its entries; every such prefix is a legal state. Once a write is
+// durable its Then is sent, and after that Persisted{Seq} is stepped, which acknowledges all earlier writes too.
+// Queued writes may be merged as long as no later one carries Mark or Hard.
 type Write struct {
 	Seq  Seq
-	Mark *Mark      // a verdict about the store, before everything else; nil = none. The member ends with it
+	Mark *Mark      // comes first; nil = none. The member ends once it is durable
 	Hard *HardState // term and vote, together or not at all; nil = untouched
 	Log  *LogWrite  // nil = untouched
-	// Commit is a hint that rides along, never a reason to sync.
+	// Commit is a hint that is stored along with the rest. It is never a reason to sync.
 	Commit Index
-	// Then are promises: they leave only once this write is durable. A write with nothing but Then
-	// keeps its place in the order and needs no sync.
+	// Then holds promises, which may only leave once this write is durable. A write that has nothing but Then
+	// keeps its place in the order, and needs no sync.
 	Then []Message
 }
 
@@ -46,29 +48,29 @@ type HardState struct {
 	Vote Peer // zero: none in this term
 }
 
-// LogWrite drops every entry above After.Index, then appends Entries. After is an entry of the log, or where
-// the log begins.
+// LogWrite drops every entry above After.Index, then appends Entries. After is an entry of the log or, before the
+// first entry, the log's start.
 type LogWrite struct {
 	After   EntryID
 	Entries []Entry
-	// Reset drops the whole log first, which then begins behind After, whatever that is.
+	// Reset drops the whole log first. The log then begins behind After, which need not be an entry of it.
 	Reset bool
-	// Generation of the log from now on: every truncation raises it. It is not stored.
+	// Generation is the log's generation from now on. Every truncation raises it. It is not stored.
 	Generation uint64
 }
 
-// step is what a Step gathers before it becomes an Output.
+// step is the state of the running Step, from which its Output is built, and what the next Step needs of it.
 type step struct {
 	running bool
-	wakeAt  Time // promised by the last Step
-	closing bool // Closing was stepped
+	wakeAt  Time // WakeAt of the last Output
+	closing bool // Closing has been stepped
 	out     Output
 	sends   []outgoing
-	hard    HardState // as of the last write issued
-	lost    []pendingProposal
+	hard    HardState         // as of the last write issued
+	lost    []pendingProposal // of a leader that stepped down or was closed in this step
 }
 
-// outgoing is a message with what must be durable before it may leave.
+// outgoing is a message, and what must be durable before it may leave.
 type outgoing struct {
 	message Message
 	vote    bool  // the vote of its term
@@ -80,12 +82,12 @@ func (c *Core) send(to Peer, body Body) {
 	c.emit(outgoing{message: c.message(to, body)})
 }
 
-// promiseVote sends a message that stands on the vote of this term.
+// promiseVote sends a message that may only leave once the vote of this term is durable.
 func (c *Core) promiseVote(to Peer, body Body) {
 	c.emit(outgoing{message: c.message(to, body), vote: true})
 }
 
-// promiseLog sends a message that stands on the log being durable up to match.
+// promiseLog sends a message that may only leave once the log is durable up to match.
 func (c *Core) promiseLog(to Peer, body Body, match Index) {
 	c.emit(outgoing{message: c.message(to, body), match: match})
 }
@@ -96,14 +98,14 @@ func (c *Core) message(to Peer, body Body) Message {
 	return Message{From: c.self, To: to, Cluster: c.cluster(), Term: c.hard.Term, Body: body}
 }
 
-// release sorts the messages of this step: what is durable already leaves in Send, the rest waits in
-// Write.Then.
+// release sorts the messages of this step: those that only depend on what is durable already go into Send, the
+// others into Write.Then.
 //
 //	"Before responding to RPCs, a server must update its persistent state on stable storage."
 //	(Figure 2; dissertation §3.8)
 //
-// A step that passed several terms says nothing in the earlier ones: their promises were never
-// written down as such.
+// A step that has passed several terms drops the messages of the earlier ones: the votes and terms that they
+// depend on are never written.
 func (c *Core) release() {
 	out := &c.step.out
 	for i := range c.step.sends {
@@ -136,9 +138,9 @@ func (c *Core) issueWrite() {
 	if w.Log != nil {
 		mark.Index = c.log.Last.Index
 	}
-	// Only what earlier writes made durable: whatever prefix of this one a crash leaves, the entries up
-	// to the hint are the committed ones. And only what leaders have told: a later life could not tell it
-	// from what the FSM alone says (see contradiction).
+	// The hint only covers entries that earlier writes made durable, so that it is right whatever prefix of this
+	// write a crash leaves. It excludes what only a DurableFSM reports as committed, because after a restart the
+	// two could not be told apart (see contradiction).
 	w.Commit = min(c.log.told, c.disk.persisted)
 	w.Seq = c.disk.issue(c.now.Mono, w.Hard, mark)
 }

@@ -243,7 +243,7 @@ func (c *Core) receiveRPC(m Message) {
 		return
 	}
 	if m.Term > c.hard.Term && !c.mayRaiseTerm(m) {
-		c.refuse(m, "our configuration does not name its sender, which neither leads nor stands with a log like ours")
+		c.refuse(m, "our configuration does not name its sender, and it is neither a leader's nor a vote request that we would grant")
 		return
 	}
 	if m.Term > c.hard.Term {
@@ -378,7 +378,7 @@ func (c *Core) becomeCandidate() {
 // becomeLeader begins this member's leadership of the term. It appends a no-op of that term, so that it
 // can commit the entries of earlier terms (§5.4.2, §8).
 func (c *Core) becomeLeader() {
-	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only who stands in this term becomes its leader")
+	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only a candidate of the present term becomes its leader")
 	assert(c.termLeader.elected == Peer{}, "at most one leader is elected in a term")
 	assert(c.disk.hard == c.hard, "a leader's term and own vote are durable")
 	roundTrip := c.now.Mono - c.follower.attempts.ballot.asked

@@ -2,24 +2,24 @@ package raft
 
 import "slices"
 
-// clients is the requests of callers that do not belong to a leader's term: reads that are forwarded
-// to it, and a transfer whose leader has stepped down.
+// clients holds the requests that do not belong to this member's leadership: reads that are forwarded to the
+// leader, and a transfer whose leader, this member, has stepped down.
 type clients struct {
 	waiting         []RequestID // reads for the next request
-	asked           []RequestID // reads of the request that is out
+	asked           []RequestID // reads of the request that has been sent
 	request         RPCID
 	askedAt         Time
 	resendAt        Time
-	pause           Time // until it is sent again, twice as long each time
+	pause           Time // before it is sent again; doubles each time
 	deadline        Time // of the request
 	transferOutcome *transferOutcome
 }
 
-// leaderReads is the reads that a leader has yet to confirm.
+// leaderReads holds the reads that a leader has not confirmed yet.
 type leaderReads struct {
 	next  []read // for the next round
-	now   []read // of the round that is out
-	round RPCID  // it
+	now   []read // of the present round
+	round RPCID  // the present round
 	index Index  // commitIndex when it began
 }
 
@@ -30,7 +30,7 @@ type read struct {
 	id        RPCID
 }
 
-// holds reports whether this request of a follower waits already.
+// holds reports whether this request of a follower is waiting already.
 func (r *leaderReads) holds(from Peer, id RPCID) bool {
 	same := func(waiting read) bool { return waiting.from == from && waiting.id == id }
 	return slices.ContainsFunc(r.next, same) || slices.ContainsFunc(r.now, same)
@@ -64,9 +64,9 @@ func (c *Core) readsWaiting() int {
 	return len(c.clients.waiting) + len(c.clients.asked)
 }
 
-// advanceReads answers the reads whose round a quorum has confirmed, and begins the next round for
-// all that wait. A leader that has not committed an entry of its own term does not know yet what is
-// committed, and lets them wait.
+// advanceReads answers the reads whose round a quorum has confirmed, and begins the next round for all reads that
+// wait. A leader that has not committed an entry of its own term does not know yet what is committed, so its reads
+// wait.
 func (c *Core) advanceReads() {
 	r := &c.leader.reads
 	if len(r.now) > 0 && c.confirmed(r.round) {
@@ -100,7 +100,7 @@ func (c *Core) onReadRequest(from Peer, r ReadRequest) {
 	switch {
 	case c.leader == nil || c.step.closing || c.leader.isStale(from):
 		c.send(from, ReadReply{ID: r.ID, Refusal: RefusedNotLeader})
-	case c.leader.reads.holds(from, r.ID): // repeated: the answer is on its way
+	case c.leader.reads.holds(from, r.ID): // repeated: the first one will be answered
 	case c.readsWaiting() >= c.cfg.ProposalsMax:
 		c.send(from, ReadReply{ID: r.ID, Refusal: RefusedOverloaded})
 	default:
@@ -108,7 +108,7 @@ func (c *Core) onReadRequest(from Peer, r ReadRequest) {
 	}
 }
 
-// askLeader sends one request for all reads that wait here, unless one is out already.
+// askLeader sends one request for all reads that wait here, unless one is unanswered.
 func (c *Core) askLeader() {
 	f := &c.clients
 	if len(f.asked) > 0 || len(f.waiting) == 0 {
@@ -138,9 +138,9 @@ func (c *Core) onReadReply(from Peer, r ReadReply) {
 		switch {
 		case r.OK:
 			c.answer(Answer{RequestID: t, Kind: AnswerReadSafe, ID: EntryID{Index: r.Index}})
-		case r.Refusal == RefusedNotLeader: // it leads no more, and nobody does as far as we know
+		case r.Refusal == RefusedNotLeader: // it no longer leads, and this member knows no other leader
 			c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedNotLeader})
-		default: // it has no room: try again
+		default: // it has too many reads waiting: the caller may try again
 			c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedOverloaded, Leader: from.ID})
 		}
 	}
@@ -148,7 +148,7 @@ func (c *Core) onReadReply(from Peer, r ReadReply) {
 	c.askLeader()
 }
 
-// onLeaderKnown settles what was asked of an earlier leader, or of a leader of an earlier term.
+// onLeaderKnown refuses the reads that wait for an earlier leader, and ends a transfer whose outcome is known now.
 func (c *Core) onLeaderKnown() {
 	f := &c.clients
 	for _, t := range f.asked {
@@ -161,7 +161,7 @@ func (c *Core) onLeaderKnown() {
 	c.advanceTransferOutcome()
 }
 
-// onClientDeadlines repeats a read request that may be lost, and ends what has waited too long.
+// onClientDeadlines repeats a read request that may be lost, and refuses requests that have waited too long.
 func (c *Core) onClientDeadlines() {
 	f := &c.clients
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered() {
@@ -183,7 +183,8 @@ func (c *Core) onClientDeadlines() {
 // readTimeoutsMax is how many election timeouts a follower waits for a leader that it hears.
 const readTimeoutsMax = 16
 
-// mayBeAnswered: a leader that is heard may be far away, or wait for its disk.
+// mayBeAnswered reports whether the read request may still be answered: the leader is heard, so it may only be far
+// away or waiting for a disk.
 func (c *Core) mayBeAnswered() bool {
 	return c.hearsLeader() && c.now.Mono-c.clients.askedAt < readTimeoutsMax*c.electionTimeout()
 }

@@ -9,14 +9,14 @@ type transfer struct {
 	stall     bool // begun because of a stalled disk: there is no request
 	named     bool // the caller named the target
 	to        NodeID
-	catchUp   Time // until when the target may take to have the whole log, and TimeoutNow to reach it
-	deadline  Time // the end of it: catchUp, or, once TimeoutNow has left, when no outcome is waited for any more
-	sent      bool // TimeoutNow, at sentAt last
+	catchUp   Time // until when the target may catch up, and TimeoutNow is repeated
+	deadline  Time // when the transfer ends: catchUp or, once TimeoutNow has left, the end of outcomeTime
+	sent      bool // TimeoutNow has been sent, last at sentAt
 	sentAt    Time
 	round     RPCID // the latest heartbeat round when TimeoutNow first left
 }
 
-// transferOutcome waits, on the leader that was, for the next one to be heard.
+// transferOutcome is a transfer on a leader that has stepped down, which waits to learn the next leader.
 type transferOutcome struct {
 	requestID RequestID
 	named     bool
@@ -38,26 +38,27 @@ func (c *Core) requestTransfer(r TransferRequested) {
 	c.beginTransfer(&transfer{requestID: r.RequestID, named: r.To != "", to: p.peer.ID})
 }
 
-// beginTransfer gives the target an election timeout to catch up, and the time that its disk takes.
+// beginTransfer gives the target an election timeout to catch up, plus the time that its disk takes.
 func (c *Core) beginTransfer(t *transfer) {
 	t.catchUp = c.now.Mono + c.electionTimeout() + 4*c.slowestAck(c.leader, t.to)
 	t.deadline = t.catchUp
 	c.leader.transfer = t
 }
 
-// slowestAck is how long the member's slowest recent acknowledgement of an append took.
+// slowestAck returns how long the member's slowest recent acknowledgement of an append took, up to 64 election
+// timeouts.
 func (c *Core) slowestAck(l *leader, id NodeID) Time {
 	return min(l.peerByID(id).acks.max(), c.electionTimeout()<<doublingsMax)
 }
 
-// outcomeTime is how long a leader waits, once TimeoutNow has left, for the target's election: without it
-// the leader would take proposals, and lose them to the next leader.
+// outcomeTime returns how long a leader waits for the target's election once TimeoutNow has left. A leader that
+// accepted proposals meanwhile would lose them to the next leader.
 func (c *Core) outcomeTime(l *leader, target NodeID) Time {
 	return 2*c.electionTimeout() + 4*c.slowestAck(l, target)
 }
 
-// transferTarget returns the voter to transfer leadership to: the one named, or the one whose log is longest,
-// the first by id among equals. It must have been heard within an election timeout.
+// transferTarget returns the voter to transfer leadership to: the one named, or the one with the longest log, of
+// equals the first by id. It must have been heard lately. It returns nil if there is no such voter.
 func (c *Core) transferTarget(to NodeID) *progress {
 	var best *progress
 	for i := range c.leader.peers {
@@ -72,8 +73,8 @@ func (c *Core) transferTarget(to NodeID) *progress {
 	return best
 }
 
-// advanceTransfer sends TimeoutNow once the target's log is ours; again with the heartbeats' pace, for
-// it may be lost.
+// advanceTransfer sends TimeoutNow once the target has our whole log. It repeats it once per heartbeat interval,
+// because the message may be lost.
 func (c *Core) advanceTransfer() {
 	t := c.leader.transfer
 	if t == nil {
@@ -93,7 +94,7 @@ func (c *Core) advanceTransfer() {
 	c.send(p.peer, TimeoutNow{})
 }
 
-// wakeAt is when to repeat TimeoutNow, or to give up.
+// wakeAt returns when to repeat TimeoutNow, or to give up.
 func (t *transfer) wakeAt(interval Time) Time {
 	if again := t.sentAt + interval; t.sent && again < t.catchUp {
 		return min(t.deadline, again)
@@ -101,8 +102,8 @@ func (t *transfer) wakeAt(interval Time) Time {
 	return t.deadline
 }
 
-// onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after
-// TimeoutNow: had it campaigned, it would speak in the next term. Until catchUp it is told again.
+// onTransferDisobeyed ends a transfer whose target answers, in this term, a heartbeat that left after TimeoutNow:
+// if it had campaigned, its answer would carry the next term. Before catchUp TimeoutNow is repeated instead.
 func (c *Core) onTransferDisobeyed(from Peer, round RPCID) {
 	t := c.leader.transfer
 	if t != nil && t.sent && t.to == from.ID && t.round.Less(round) && c.now.Mono >= t.catchUp {
@@ -110,27 +111,27 @@ func (c *Core) onTransferDisobeyed(from Peer, round RPCID) {
 	}
 }
 
-// onTransferTargetLost ends a transfer whose target has been told to campaign: it may never have heard.
+// onTransferTargetLost ends a transfer whose target has been sent TimeoutNow and whose connection breaks: the
+// message may never have arrived.
 func (c *Core) onTransferTargetLost(id NodeID) {
 	if t := c.leader.transfer; t != nil && t.sent && t.to == id {
 		c.cancelTransfer(RefusedTimedOut)
 	}
 }
 
-// onTransferTargetStale ends a transfer to a member that has lost what it acknowledged: it will never hold
-// the whole log in this term.
+// onTransferTargetStale ends a transfer to a stale member, which will never hold the whole log in this term.
 func (c *Core) onTransferTargetStale(id NodeID) {
 	if t := c.leader.transfer; t != nil && t.to == id {
 		c.cancelTransfer(RefusedTimedOut)
 	}
 }
 
-// onTransferDeadline gives up:
+// onTransferDeadline gives up at the deadline:
 //
 //	"if leadership transfer does not complete after about an election timeout, the prior leader
 //	aborts the transfer and resumes accepting client requests." (dissertation §3.10)
 //
-// On slow disks it is more than about one: see outcomeTime.
+// With slow disks the deadline is later than that: see outcomeTime.
 func (c *Core) onTransferDeadline() {
 	if t := c.leader.transfer; t != nil && c.now.Mono >= t.deadline {
 		c.cancelTransfer(RefusedTimedOut)
@@ -148,7 +149,7 @@ func (c *Core) cancelTransfer(why RefusalKind) {
 	c.leader.transfer = nil
 }
 
-// awaitTransferOutcome keeps a transfer's request id when its leader steps down.
+// awaitTransferOutcome keeps the request of a transfer when its leader steps down.
 func (c *Core) awaitTransferOutcome(l *leader, t *transfer) {
 	if t.stall {
 		return
@@ -157,7 +158,7 @@ func (c *Core) awaitTransferOutcome(l *leader, t *transfer) {
 	c.clients.transferOutcome = &transferOutcome{t.requestID, t.named, t.to, c.now.Mono + c.outcomeTime(l, t.to)}
 }
 
-// advanceTransferOutcome answers the request once somebody leads.
+// advanceTransferOutcome answers the request once the next leader is known.
 func (c *Core) advanceTransferOutcome() {
 	h := c.clients.transferOutcome
 	if h == nil || c.termLeader.id == "" {
