@@ -10,20 +10,20 @@ type Algorithm struct {
 	Assumes    string // of the network, the clocks and the members
 	Guarantees string
 	InCore     []*CorePart // what the Raft core has of it today, or instead of it
-	NotInCore  []*CoreLack // what the core could take over from it, and does not have today
+	NotInCore  []*CoreLack // what the core could adopt from it, and does not have today
 	Leaves     string      // what the core does not take over, and why
 	Choices    []string    // what the source leaves open, and what was chosen here
-	Epochs     bool        // Leader's second value numbers leaders: two in one are told apart from two at one instant
+	Epochs     bool        // Leader's second value numbers leaders: two leaders of one epoch are measured
 	New        func(o Options) Machine
-	// Priorities returns the priority of each member, by rank from 1, where a Setup names none. nil: the
-	// members have none; the others' machines are Prioritized.
+	// Priorities returns the priority of each member, by rank from 1, if a Setup gives none. nil: the algorithm
+	// has no priorities. Otherwise its machines implement Prioritized.
 	Priorities func(n int) []int
-	// Bootstrap returns what the members' disks hold, by rank from 0, before a scenario begins; nil: the
-	// algorithm has no disk, or needs nothing on it.
+	// Bootstrap returns the contents of the members' disks before a scenario begins, by rank from 0. nil: the
+	// algorithm has no disk, or begins with an empty one.
 	Bootstrap func(s *Setup) ([]any, error)
 }
 
-// CoreHas says in words what the core has of the algorithm, and where.
+// CoreHas describes what the core has of the algorithm, and where.
 func (a *Algorithm) CoreHas() string {
 	said := make([]string, len(a.InCore))
 	for i, p := range a.InCore {
@@ -32,7 +32,7 @@ func (a *Algorithm) CoreHas() string {
 	return strings.Join(said, " ")
 }
 
-// CoreLacks says in words what the core could take over from the algorithm, and does not have.
+// CoreLacks describes what the core could adopt from the algorithm, and does not have.
 func (a *Algorithm) CoreLacks() string {
 	if len(a.NotInCore) == 0 {
 		return ""
@@ -44,17 +44,17 @@ func (a *Algorithm) CoreLacks() string {
 	return strings.Join(said, "; ") + "."
 }
 
-// Options is what a Machine is made of.
+// Options is what a Machine is created with.
 type Options struct {
 	Self       Rank
 	N          int
-	Candidates []Rank // candidate/ordinary: who may lead, in the order of being asked; empty: the algorithm's own choice
-	Priorities []int  // ballots: of each member, by rank from 1; empty: those of Algorithm.Priorities
-	Wins       int    // ballots: consecutive wins before one leads; 0: two
-	Qualities  []int  // bully-quality: of each member's host at first, by rank from 1; empty: the best
+	Candidates []Rank // candidate/ordinary: the members that may lead, in the order in which they are asked; empty: the algorithm's own choice
+	Priorities []int  // ballots: one for each member, by rank from 1; empty: those of Algorithm.Priorities
+	Wins       int    // ballots: consecutive wins that a leader needs; 0: two
+	Qualities  []int  // bully-quality: of each member's host at the start, by rank from 1; empty: the best
 }
 
-// Quality is how good the member's host is at first.
+// Quality returns the quality of the member's host at the start.
 func (o *Options) Quality() int {
 	if len(o.Qualities) == 0 {
 		return QualityMax
@@ -62,7 +62,7 @@ func (o *Options) Quality() int {
 	return o.Qualities[o.Self-1]
 }
 
-// algorithms is every variant, in the order of the tables. An algorithm joins by its line here.
+// algorithms lists every variant, in the order of the tables. A new algorithm needs a line here.
 var algorithms = []*Algorithm{
 	twoPhase,
 	bullyThreeStep,

@@ -12,12 +12,12 @@ import (
 // three quorum strategies, and once with priorities that differ.
 //
 // Source: the manual of a commercial cluster product; it names no paper.
-// Assumes: a known membership, unique ids, and wall clocks that agree to within two periods, which is how
-// long a ballot counts.
-// Guarantees: with the majority strategy, no leader in a minority, but for the time that ballots from before
-// a cut still count. With n-1, too, and no leader at all once two members are missing. With none, one leader in
-// each part of a partition. With no strategy one leader at an instant: a claim that is lost, or does not come
-// through a link that works one way, makes two.
+// Assumes: a known membership, unique ids, and wall clocks that agree to within two periods, which is how long
+// a ballot counts.
+// Guarantees: with the majority strategy, no leader in a minority, except while ballots from before a cut still
+// count. With n-1 the same, and no leader at all once two members are missing. With no quorum, one leader in
+// each part of a partition. No strategy guarantees one leader at a time: a claim that is lost, or blocked by a
+// one-way link, makes two.
 //
 // "Every period each member sends a timestamped ballot for itself to all; its vote count is its priority."
 
@@ -37,7 +37,7 @@ var (
 
 func majorityOf(n int) int { return n/2 + 1 }
 
-// priorities are those of the members of a variant, unless a run is given others.
+// priorities are the members' priorities in a variant, unless a run is given others.
 type priorities struct {
 	of     func(n int) []int
 	choice string
@@ -108,8 +108,8 @@ type ballotsMachine struct {
 	o        Options
 	priority int // below 0: out of service
 	quorum   int
-	wins     int      // how many consecutive ones it takes
-	box      []ballot // the latest of each member, by rank
+	wins     int      // how many consecutive wins a leader needs
+	box      []ballot // the latest ballot of each member, by rank
 	active   bool
 	inARow   int // how many elections it has won
 	leader   Rank
@@ -124,7 +124,7 @@ func (m *ballotsMachine) Fire(e *Env, _ Timer) { m.hold(e) }
 
 // Receive takes a ballot; "ballots are idempotent": the latest of each member is in the box. "An invalid ballot
 // is dropped when it comes (kept, one from a clock that ran ahead locks its sender out until time catches up)."
-// One that is kept and not valid any more gives way to any, for the same reason.
+// A stored ballot that is no longer valid is replaced by any new one, for the same reason.
 func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	b := message.(ballot)
 	switch {
@@ -148,8 +148,8 @@ func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 	}
 }
 
-// Prioritize changes the own priority. "Priority below 0 = out of service: never leads": so a leader goes to
-// standby at once (choice).
+// Prioritize changes this member's priority. "Priority below 0 = out of service: never leads": so a leader goes
+// to standby at once (choice).
 func (m *ballotsMachine) Prioritize(e *Env, priority int) {
 	m.priority = priority
 	if m.active && priority < 0 {
@@ -161,7 +161,7 @@ func (m *ballotsMachine) Prioritize(e *Env, priority int) {
 	e.Rule("My next ballot has the priority that I am given.")
 }
 
-// hold casts the own ballot, decides, and sends it. "Every member decides the winner on its own."
+// hold casts this member's ballot, decides, and sends it. "Every member decides the winner on its own."
 func (m *ballotsMachine) hold(e *Env) {
 	e.Elect()
 	e.Set(ballotsPeriod, e.Times().Period)
@@ -225,7 +225,7 @@ func (m *ballotsMachine) beats(a, b Rank) bool {
 	return va > vb || va == vb && alphabetical[a] < alphabetical[b]
 }
 
-// alphabetical is the place of each id, which is the rank as text: 1, 10, 100, 101, 11 ...
+// alphabetical is the position of each id. An id is the rank as text: 1, 10, 100, 101, 11 ...
 var alphabetical = func() (places [MembersMax + 1]int) {
 	ids := priorityByRank(MembersMax)
 	slices.SortFunc(ids, func(a, b int) int { return strings.Compare(strconv.Itoa(a), strconv.Itoa(b)) })
@@ -241,7 +241,7 @@ func (m *ballotsMachine) valid(e *Env, b ballot) bool {
 	return b.cast && max(age, -age) <= 2*e.Times().Period
 }
 
-// claimedAbove reports whether another member claims leadership whose priority is not lower.
+// claimedAbove reports whether another member of the same or a higher priority claims leadership.
 func (m *ballotsMachine) claimedAbove(e *Env) bool {
 	for r := Rank(1); int(r) <= m.o.N; r++ {
 		if r != m.o.Self && m.box[r].claims && m.valid(e, m.box[r]) && m.box[r].votes >= m.priority {
@@ -254,18 +254,18 @@ func (m *ballotsMachine) claimedAbove(e *Env) bool {
 // yieldsTo: "it goes to standby when ... it hears a claim of higher priority; of two equal claims the lower
 // id stays" (choice).
 func (m *ballotsMachine) yieldsTo(r Rank) bool {
-	own := m.box[m.o.Self].votes // a priority that was changed counts from the next election on
+	own := m.box[m.o.Self].votes // a changed priority counts from the next election on
 	b := m.box[r]
 	return b.claims && (b.votes > own || b.votes == own && alphabetical[r] < alphabetical[m.o.Self])
 }
 
-// look finds the leader: itself if active, else the best claim that counts. "A dead leader's claim lasts as
-// long as its ballot" (choice).
+// look determines the leader: this member if it is active, else the sender of the best valid claim. "A dead
+// leader's claim lasts as long as its ballot" (choice).
 func (m *ballotsMachine) look(e *Env) {
 	before := m.leader
 	m.leader = m.claimant(e)
 	switch {
-	case m.leader == before || m.active || before == m.o.Self: // why it leads, or does not any more, is said already
+	case m.leader == before || m.active || before == m.o.Self: // the rule that made it lead, or stop leading, has been shown already
 	case m.leader == 0:
 		e.Rule("No valid ballot claims to lead any more: I know no leader.")
 	default:

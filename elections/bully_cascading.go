@@ -1,6 +1,6 @@
 package elections
 
-// bullyCascading lets everyone who is asked by a lower rank hold an election of its own.
+// bullyCascading makes every member that a lower rank asks hold its own election.
 var bullyCascading = &Algorithm{
 	Name:   "bully-b",
 	Title:  "Bully, cascading",
@@ -35,8 +35,8 @@ const (
 
 // The timers of the cascading bully.
 const (
-	timerAnswer      = AlgorithmTimer + iota // an ANSWER is waited for
-	timerCoordinator                         // COORDINATOR is, after the first ANSWER
+	timerAnswer      = AlgorithmTimer + iota // an the wait for an ANSWER
+	timerCoordinator                         // the wait for COORDINATOR, after the first ANSWER
 )
 
 // cascading is one member of the cascading bully.
@@ -50,12 +50,12 @@ type cascading struct {
 // working leader." A leader that joins an election leads on until another is announced (choice).
 func (b *cascading) Start(e *Env) { b.begin(e) }
 
-// begin begins an election that no lower rank asked for:
+// begin starts an election that no lower rank asked for:
 //
 //	"The highest rank may send COORDINATOR at once."
 //
-// If a lower rank asked, it may, and does not (choice): it would end elections whose messages are still
-// under way, and each of those starts an election anew. Among a hundred members that never stops.
+// If a lower rank asked, it does not (choice): it would end elections whose messages are still in flight, and
+// each of those messages starts a new election. Among a hundred members that never stops.
 func (b *cascading) begin(e *Env) {
 	if e.Self() == Rank(e.N()) {
 		e.Rule("No rank is above mine: I lead, and tell any lower rank.")
@@ -82,14 +82,14 @@ func (b *cascading) elect(e *Env) {
 	e.Set(timerAnswer, e.Times().Answer)
 }
 
-// quit ends the member's own election, if there is one.
+// quit ends this member's election, if it holds one.
 func (b *cascading) quit(e *Env) {
 	b.electing, b.answered = false, false
 	e.Stop(timerAnswer)
 	e.Stop(timerCoordinator)
 }
 
-// Receive takes a message.
+// Receive handles a message.
 func (b *cascading) Receive(e *Env, from Rank, m Message) {
 	switch m {
 	case Heartbeat{from}:
@@ -149,7 +149,7 @@ func (b *cascading) onCoordinator(e *Env, from Rank) {
 	b.take(e, from)
 }
 
-// Fire takes a timer that ran out:
+// Fire handles an expired timer:
 //
 //	"No ANSWER within T [...]: COORDINATOR to all lower ranks. Otherwise wait a further T′ for COORDINATOR
 //	[...], else begin again."
@@ -173,7 +173,7 @@ func (b *cascading) Fire(e *Env, t Timer) {
 	}
 }
 
-// lead makes the member leader, and tells all lower ranks.
+// lead makes this member leader, and notifies all lower ranks.
 func (b *cascading) lead(e *Env) {
 	b.quit(e)
 	b.take(e, e.Self())

@@ -27,19 +27,19 @@ var bullyQuality = &Algorithm{
 	New: func(o Options) Machine { return &qualityBully{quality: o.Quality()} },
 }
 
-// The metric of a host's quality goes from QualityMin to QualityMax.
+// A host's quality ranges from QualityMin to QualityMax.
 const (
-	qualityRestart = 10 // what each restart takes from it
+	qualityRestart = 10 // subtracted at each restart
 	qualityBytes   = 1  // of a quality in a message
 )
 
-// worth is what this bully compares: the quality first, then the rank.
+// worth is what this bully compares: quality first, then rank.
 type worth struct {
 	quality int
 	rank    Rank
 }
 
-// below says that another one is better.
+// below reports whether another member is better.
 func (w worth) below(other worth) bool {
 	return w.quality < other.quality || w.quality == other.quality && w.rank < other.rank
 }
@@ -57,7 +57,7 @@ type qualityBully struct {
 	seat
 	quality  int
 	electing bool
-	answered []worth // who answered, and was not told to proceed yet
+	answered []worth // the members that answered and were not told to proceed yet
 }
 
 // Start: a process that finds a quality on its disk has run before, and failed: "rank by a quality metric of
@@ -76,7 +76,7 @@ func (b *qualityBully) send(e *Env, to Rank, kind signal) {
 	e.Send(to, qualityMessage{kind, b.quality})
 }
 
-// elect begins an election: whoever stands higher may be any of the others, so all are asked (choice).
+// elect begins an election. Any other member may be better, so all are asked (choice).
 func (b *qualityBully) elect(e *Env) {
 	e.Elect()
 	e.Rule("I start an election: I tell all how good my host is, and wait.")
@@ -86,14 +86,14 @@ func (b *qualityBully) elect(e *Env) {
 	e.Set(timerAlive, e.Times().Answer)
 }
 
-// quit ends the member's own election, if there is one.
+// quit ends this member's election, if it holds one.
 func (b *qualityBully) quit(e *Env) {
 	b.electing, b.answered = false, b.answered[:0]
 	e.Stop(timerAlive)
 	e.Stop(timerElected)
 }
 
-// Receive takes a message.
+// Receive handles a message.
 func (b *qualityBully) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
@@ -128,7 +128,7 @@ func (b *qualityBully) onQuality(e *Env, kind signal, other worth) {
 	}
 }
 
-// note keeps those that answered in order, the best last, each once.
+// note records each member that answered once, in order, the best last.
 func (b *qualityBully) note(other worth) {
 	at := len(b.answered)
 	for at > 0 && other.below(b.answered[at-1]) {
@@ -139,7 +139,7 @@ func (b *qualityBully) note(other worth) {
 	}
 }
 
-// Fire takes a timer that ran out.
+// Fire handles an expired timer.
 func (b *qualityBully) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:
@@ -159,7 +159,8 @@ func (b *qualityBully) Fire(e *Env, t Timer) {
 	}
 }
 
-// proceed asks the best of those that answered to lead; no ELECTED within T: the next best, then afresh.
+// proceed asks the best member that answered to lead. Without ELECTED within T it asks the next best, and in
+// the end starts again.
 func (b *qualityBully) proceed(e *Env) {
 	last := len(b.answered) - 1
 	if last < 0 {
@@ -173,7 +174,7 @@ func (b *qualityBully) proceed(e *Env) {
 	e.Set(timerElected, e.Times().Answer)
 }
 
-// lead makes the member leader, and tells all: who stands higher now may be a lower rank.
+// lead makes this member leader, and notifies all: a better member may have a lower rank.
 func (b *qualityBully) lead(e *Env) {
 	b.quit(e)
 	b.take(e, e.Self())

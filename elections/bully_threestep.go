@@ -2,7 +2,7 @@ package elections
 
 import "slices"
 
-// bullyThreeStep asks who is alive, tells the best to proceed, and is told.
+// bullyThreeStep asks which members are alive, tells the best one to proceed, and hears from it.
 var bullyThreeStep = &Algorithm{
 	Name:  "bully-a",
 	Title: "Bully, three steps",
@@ -42,8 +42,8 @@ func (m announcement) Bytes() int { return HeaderBytes + RankBytes*len(m.alterna
 
 // The timers of the bully in three steps.
 const (
-	timerAlive   = AlgorithmTimer + iota // answers to ELECTION are waited for
-	timerElected                         // ELECTED is, after PROCEED
+	timerAlive   = AlgorithmTimer + iota // the wait for answers to ELECTION
+	timerElected                         // the wait for ELECTED, after PROCEED
 	threeStepTimers
 )
 
@@ -52,8 +52,8 @@ const (
 type threeStep struct {
 	seat
 	electing bool
-	asking   bool   // it waits for answers, and has told nobody to proceed
-	answered []Rank // who answered, and was not told to proceed yet
+	asking   bool   // it waits for answers, and has told no member to proceed
+	answered []Rank // the members that answered and were not told to proceed yet
 	names    int    // how many alternates it names as leader; none in this algorithm
 }
 
@@ -81,14 +81,14 @@ func (b *threeStep) elect(e *Env) {
 	e.Set(timerAlive, e.Times().Answer)
 }
 
-// quit ends the member's own election, if there is one.
+// quit ends this member's election, if it holds one.
 func (b *threeStep) quit(e *Env) {
 	b.electing, b.asking, b.answered = false, false, b.answered[:0]
 	e.Stop(timerAlive)
 	e.Stop(timerElected)
 }
 
-// Receive takes a message.
+// Receive handles a message.
 func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
@@ -125,7 +125,7 @@ func (b *threeStep) onHeartbeat(e *Env, from Rank) {
 	}
 }
 
-// Fire takes a timer that ran out.
+// Fire handles an expired timer.
 func (b *threeStep) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:
@@ -140,7 +140,7 @@ func (b *threeStep) Fire(e *Env, t Timer) {
 	}
 }
 
-// onAnswers ends the time for answers:
+// onAnswers ends the wait for answers:
 //
 //	"None: it is leader and sends ELECTED to all lower ranks. Some: it sends PROCEED to the highest that
 //	answered, which sends ELECTED."
@@ -155,7 +155,7 @@ func (b *threeStep) onAnswers(e *Env) {
 	b.proceed(e)
 }
 
-// proceed asks the best of those that answered to lead:
+// proceed asks the best member that answered to lead:
 //
 //	"No ELECTED within T: the next highest, then afresh" (choice)
 func (b *threeStep) proceed(e *Env) {
@@ -171,7 +171,7 @@ func (b *threeStep) proceed(e *Env) {
 	e.Set(timerElected, e.Times().Answer)
 }
 
-// lead makes the member leader, and tells all lower ranks.
+// lead makes this member leader, and notifies all lower ranks.
 func (b *threeStep) lead(e *Env) {
 	b.quit(e)
 	b.take(e, e.Self())
@@ -180,7 +180,7 @@ func (b *threeStep) lead(e *Env) {
 	}
 }
 
-// alternates are the next in line after this member as leader.
+// alternates returns the next in line if this member leads.
 func (b *threeStep) alternates(e *Env) []Rank {
 	var line []Rank
 	for r := e.Self() - 1; r > 0 && len(line) < b.names; r-- {

@@ -2,8 +2,8 @@ package elections
 
 import "slices"
 
-// candidateOrdinary is for members of two sorts: some may lead, the others see to it that one of those
-// does.
+// candidateOrdinary has two kinds of members: candidates may lead, and ordinary members make sure that a
+// candidate does.
 var candidateOrdinary = &Algorithm{
 	Name:  "candidate-ordinary",
 	Title: "Candidate/ordinary with δ",
@@ -43,15 +43,15 @@ type notice struct{ leader Rank }
 func (notice) Kind() string { return "NOTICE" }
 func (notice) Bytes() int   { return HeaderBytes + RankBytes }
 
-// timerCollect: the candidates' answers are collected.
+// timerCollect bounds the wait for the candidates' answers.
 const timerCollect = AlgorithmTimer
 
-// standing is one member of the candidate/ordinary election, of either sort.
+// standing is one member of the candidate/ordinary election, of either kind.
 type standing struct {
 	seat
 	candidates []Rank
 	collecting bool
-	failed     Rank // the leader that fell silent; 0 from the next one on
+	failed     Rank // the leader that fell silent; 0 once there is another one
 	best       Rank // the highest candidate that answered; 0: none
 }
 
@@ -72,13 +72,13 @@ func (s *standing) Start(e *Env) {
 	s.pause(e)
 }
 
-// pause waits for δ alone:
+// pause waits for δ:
 //
 //	"δ keeps elections from starting together: higher priority → smaller δ, any two apart by more than a
 //	round trip: δ = (n − rank + 1) · step, step above the time in which the others are told"
 func (s *standing) pause(e *Env) { e.Set(TimerSuspect, e.Times().Delta(e.N(), e.Self())) }
 
-// Receive takes a message.
+// Receive handles a message.
 func (s *standing) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
@@ -90,8 +90,8 @@ func (s *standing) Receive(e *Env, from Rank, m Message) {
 	}
 }
 
-// onNotice: "takes the highest rank alive and tells everybody". Whom the notice names leads, though it may
-// be the last to hear of it; an ordinary member that is named by mistake declines (choice).
+// onNotice: "takes the highest rank alive and tells everybody". The named member leads, though it may be the
+// last to hear of it. An ordinary member that is named by mistake declines (choice).
 func (s *standing) onNotice(e *Env, m notice) {
 	if m.leader == e.Self() && !s.candidate(e) {
 		e.Rule("I am told to lead, and am no candidate: I decline.")
@@ -102,7 +102,7 @@ func (s *standing) onNotice(e *Env, m notice) {
 }
 
 // onHeartbeat: "A leader's notice or another's election during δ cancels the attempt." A heartbeat is such a
-// notice, and to who has no leader it says who leads (choice).
+// notice, and a member without a leader follows its sender (choice).
 func (s *standing) onHeartbeat(e *Env, from Rank) {
 	if s.elected == 0 && !s.collecting {
 		e.Rule("I have no leader and hear one: I follow, and drop my attempt.")
@@ -131,7 +131,7 @@ func (s *standing) onSignal(e *Env, from Rank, m signal) {
 	}
 }
 
-// Fire takes a timer that ran out.
+// Fire handles an expired timer.
 func (s *standing) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:
@@ -143,7 +143,7 @@ func (s *standing) Fire(e *Env, t Timer) {
 	}
 }
 
-// onSilence gives the leader up, and holds an election.
+// onSilence gives up the leader, and holds an election.
 func (s *standing) onSilence(e *Env) {
 	if s.elected != 0 {
 		e.Rule("My leader is silent, δ has passed: I ask any candidate left.")
@@ -160,8 +160,7 @@ func (s *standing) onSilence(e *Env) {
 //	"An ordinary member that notices the failure contacts all candidates, collects answers for T [...]. A
 //	candidate that notices does the same, counting itself"
 //
-// Only the remaining candidates are asked: not the leader whose failure was noticed, until there is another one
-// (choice).
+// The leader that failed is not asked until there is another one (choice).
 func (s *standing) elect(e *Env) {
 	e.Elect()
 	s.collecting, s.best = true, 0
@@ -176,7 +175,7 @@ func (s *standing) elect(e *Env) {
 	e.Set(timerCollect, e.Times().Answer)
 }
 
-// onCollected ends the time for answers: "no answer within T: repeat after δ" (choice).
+// onCollected ends the wait for answers: "no answer within T: repeat after δ" (choice).
 func (s *standing) onCollected(e *Env) {
 	if s.best == 0 {
 		e.Rule("No candidate answered: I try again after δ.")
@@ -194,12 +193,12 @@ func (s *standing) onCollected(e *Env) {
 	s.appoint(e, leader)
 }
 
-// appoint ends the member's own election, and sets the leader.
+// appoint ends this member's election, and sets the leader.
 func (s *standing) appoint(e *Env, leader Rank) {
 	s.collecting, s.failed = false, 0
 	e.Stop(timerCollect)
 	s.take(e, leader)
 }
 
-// candidate reports whether the member may lead.
+// candidate reports whether this member may lead.
 func (s *standing) candidate(e *Env) bool { return slices.Contains(s.candidates, e.Self()) }

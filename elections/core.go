@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// CorePart is something that the Raft core has today, and the function that does it.
+// CorePart is a feature of the Raft core, and the function that implements it.
 type CorePart struct{ What, File, Func string }
 
-// String says what it is, and where.
+// String returns what it is, and where.
 func (p *CorePart) String() string {
 	return fmt.Sprintf("%s (%s: %s).", strings.TrimSuffix(p.What, "."), p.File, p.Func)
 }
 
-// CoreLack is something that the Raft core does not have today.
+// CoreLack is a feature that the Raft core does not have.
 type CoreLack struct {
 	What string
-	Word string // occurs in no name of the core, as it would if the core had this; empty: a test of its own says so
+	Word string // occurs in no identifier of the core, as it would if the core had this; empty: a separate test checks it
 }
 
-// What the core has. A part is named by every algorithm that has something like it.
+// What the core has. Every algorithm with a similar feature names the part.
 var (
 	coreBounded = &CorePart{
 		"A member makes one attempt in a wait, and the wait doubles while answers take longer than it.", "attempts.go", "outgrow",
@@ -64,7 +64,7 @@ var (
 	}
 )
 
-// coreParts is all that the core has, in the order of the document.
+// coreParts lists all that the core has, in the order of the document.
 var coreParts = []*CorePart{
 	coreMajority, coreVote, corePreVote, coreStickiness, coreCheckQuorum, coreNamesLeader, coreResigns, coreRedraw, coreRoom,
 	coreBounded, coreOnlyVoters, coreTransfer, coreTarget,
@@ -83,7 +83,7 @@ var (
 	lackHint        = &CoreLack{"a broken connection to the leader as a hint to campaign sooner", ""}
 )
 
-// coreLacks is all that the sources suggest and the core does not have, in the order of the document.
+// coreLacks lists what the sources suggest and the core does not have, in the order of the document.
 var coreLacks = []*CoreLack{
 	lackRank, lackBackOff, lackSuccessors, lackPriority, lackStagger, lackTakeover, lackConsecutive, lackTie, lackHint,
 }

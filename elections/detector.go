@@ -2,24 +2,24 @@ package elections
 
 // The timers of the detector.
 const (
-	TimerHeartbeat Timer = iota // the leader's: it is time for a heartbeat
-	TimerSuspect                // a member's: the leader was silent for too long
-	// AlgorithmTimer is the first of an algorithm's own.
+	TimerHeartbeat Timer = iota // of a leader: it is time for a heartbeat
+	TimerSuspect                // of a follower: the leader has been silent for too long
+	// AlgorithmTimer is the first timer of an algorithm's own.
 	AlgorithmTimer
 )
 
-// Heartbeat is HEARTBEAT(id), what a leader sends to all at every heartbeat interval.
+// Heartbeat is HEARTBEAT(id), which a leader sends to all at every heartbeat interval.
 type Heartbeat struct{ Leader Rank }
 
-// Kind is the message's name.
+// Kind returns the message's name.
 func (Heartbeat) Kind() string { return "HEARTBEAT" }
 
-// Bytes is its size.
+// Bytes returns the message's size.
 func (Heartbeat) Bytes() int { return HeaderBytes + RankBytes }
 
-// Detector notices that the leader is gone. The algorithms that say only "a process notices" share it: the
-// leader sends heartbeats at the heartbeat interval, and a member that hears none for the timeout suspects it
-// (choice). The draw is made anew whenever the leader is heard.
+// Detector notices that the leader is gone. The algorithms whose source says only "a process notices" share it.
+// The leader sends heartbeats, and a member that hears none for the timeout suspects it (choice). Each
+// heartbeat draws a new timeout.
 //
 //	func (m *machine) Fire(e *Env, t Timer) {
 //		switch t {
@@ -37,13 +37,13 @@ func (Detector) Beat(e *Env, heartbeat Message) {
 	e.Broadcast(heartbeat)
 }
 
-// Watch waits for the leader, from now on: it is called whenever the leader is heard.
+// Watch restarts the wait for the leader. It is called whenever the leader is heard.
 func (Detector) Watch(e *Env) {
 	e.Stop(TimerHeartbeat)
 	e.Set(TimerSuspect, e.Times().DrawTimeout(e.Random()))
 }
 
-// WatchFixed waits with the fixed silence and the member's δ in place of the draw.
+// WatchFixed waits for the fixed silence plus the member's δ instead of a random timeout.
 func (Detector) WatchFixed(e *Env) {
 	e.Stop(TimerHeartbeat)
 	e.Set(TimerSuspect, e.Times().Silence+e.Times().Delta(e.N(), e.Self()))

@@ -1,13 +1,13 @@
 // Package elections runs well-known election algorithms side by side with the Raft core itself, through the same
-// faults: what each costs, how fast it is, and exactly how it breaks.
+// faults. It shows what each algorithm costs, how fast it is, and how it breaks.
 //
-// Each algorithm is one file, a deterministic Machine behind one small interface, and opens with its
-// source, its assumptions and its guarantee:
+// Each algorithm is a deterministic Machine in one file, which opens with its source, its assumptions and its
+// guarantee:
 //
 //	twophase.go           two-phase ELECT/VOTE election
 //	bully_threestep.go    bully: ask, tell the best to proceed, be told
-//	bully_cascading.go    bully: who is asked holds an election of its own
-//	bully_quality.go      bully in three steps, ranked by the quality of the host before the number
+//	bully_cascading.go    bully: a member that is asked holds its own election
+//	bully_quality.go      bully in three steps, ranked by the host's quality first
 //	nextinline.go         next-in-line failover
 //	candidates.go         candidate/ordinary, with δ
 //	invitation.go         invitation: groups merge
@@ -20,23 +20,23 @@
 //
 // What they share, and what runs them:
 //
-//	machine.go    Machine, Message, Timer, and Env, what a machine may do
+//	machine.go    Machine, Message, Timer, and Env: what a machine may do
 //	detector.go   heartbeats and suspicion, for the algorithms that leave them open
-//	seat.go       who leads, and the watch over it: bully, next-in-line, candidate/ordinary, ring
-//	ring_relay.go from hop to hop round a ring
+//	seat.go       who leads, and its failure detection: bully, next-in-line, candidate/ordinary, ring
+//	ring_relay.go passing messages round a ring
 //	times.go      how long things take: scaled for comparisons, published for the authors' examples
 //	algorithm.go  the registry
-//	core.go       what the Raft core has and lacks of what the algorithms suggest
-//	setup.go      how members are configured, and finding what is asked for by name
-//	world.go      one run: machines, the network between them, what happens to them
-//	scenario.go   what happens to them, by name; run.go plays one
+//	core.go       which features of the algorithms the Raft core has, and which it lacks
+//	setup.go      how members are configured; lookup by name
+//	world.go      one run: the machines, the network between them, the faults
+//	scenario.go   the faults, by name; run.go runs one scenario
 //	watch.go      what is measured in a run
-//	trace.go      what a diagram of a run is drawn from
+//	trace.go      the records that a diagram of a run is drawn from
 //	measure.go    the measures, and their summary over all seeds
-//	matrix.go     every algorithm in every scenario at every size, by several workers
+//	matrix.go     every algorithm in every scenario at every size, in parallel
 //	published.go  the second comparison of the document, with the authors' own times
-//	table.go      the table in the terminal; report.go as JSON; markdown.go the document, glance.go its first table
+//	table.go      tables for the terminal; report.go writes JSON; markdown.go the document, glance.go its first table
 //
-// Nothing depends on a clock, a map's order, a float or the number of workers: the same seeds give the same
+// Results do not depend on a clock, map order, floats or the number of workers: the same seeds give the same
 // table, byte for byte.
 package elections

@@ -3,10 +3,10 @@ package elections
 // glanceAt is the size that the first table shows.
 const glanceAt = 5
 
-// glances are the columns of the first table: one number each, the one that tells algorithms apart.
+// glances are the columns of the first table. Each is one number that tells algorithms apart.
 var glances = []struct {
 	head     string
-	scenario string // empty: the worst of all scenarios and sizes
+	scenario string // empty: the worst over all scenarios and sizes
 	measure  Measure
 	of       func(s Summary) int64
 }{
@@ -21,7 +21,7 @@ var glances = []struct {
 func typical(s Summary) int64 { return s.Median }
 func worst(s Summary) int64   { return s.Worst }
 
-// glance writes what a newcomer should see first: a number for each way in which algorithms differ.
+// glance writes the table that a newcomer should see first.
 func glance(printf printer, p *Plan, cells []Cell) {
 	table := [][]string{{"algorithm"}}
 	for i := range glances {
@@ -39,7 +39,7 @@ func glance(printf printer, p *Plan, cells []Cell) {
 		}
 	}
 	if len(table) == 1 {
-		return // what it shows was not compared
+		return // nothing that it shows was compared
 	}
 	printf("\n### At a glance, n = %d\n\nMedians, and times in %s. The leader crashes: messages and time. It is cut off "+
 		"with a minority: how long two lead.\nThen the longest time with two leaders in one term, in any run of any "+
@@ -48,7 +48,7 @@ func glance(printf printer, p *Plan, cells []Cell) {
 	writePipes(printf, table)
 }
 
-// glanceOf is one column of one algorithm, if that was run.
+// glanceOf returns one column of one algorithm, if it was run.
 func glanceOf(p *Plan, cells []Cell, a *Algorithm, column int) (text string, ok bool) {
 	g, value := &glances[column], int64(Never)
 	for i := range cells {

@@ -7,10 +7,9 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// What happens to the members but neither ends a process nor takes a message: clocks jump, and an operator
-// changes priorities.
+// These faults neither end a process nor lose a message: clocks jump, and an operator changes priorities.
 
-// With the scaled times; see Times.lasting.
+// In scaled times; see Times.lasting.
 const (
 	clockJump     = sim.Time(time.Minute)
 	oneClockTime  = sim.Time(10 * time.Second)
@@ -23,8 +22,8 @@ const (
 	outTime     = sim.Time(5 * time.Second)
 )
 
-// clockJumps: only wall clocks jump. Ballots and the stable election compare them with the time of a message, and
-// notice; nobody else does.
+// clockJumps makes wall clocks jump. Only ballots and the stable election notice: they compare a message's
+// timestamp with their clock.
 func clockJumps(w *world, fault sim.Time) {
 	leader, jump := Rank(0), int64(w.times.lasting(clockJump))
 	from, until := fault+w.times.lasting(allClocksFrom), fault+w.times.lasting(allClocksFrom+allClocksTime)
@@ -42,8 +41,8 @@ func clockJumps(w *world, fault sim.Time) {
 	}
 }
 
-// priorityChanges is what an operator does with priorities: it forces a leader, puts it into standby, sets its
-// successor out of service, and takes that back.
+// priorityChanges plays an operator who forces a leader, puts it into standby, takes its successor out of
+// service, and puts that back into service.
 func priorityChanges(w *world, fault sim.Time) {
 	next := 1
 	if n := w.setup.N; n > 1 {
@@ -51,7 +50,7 @@ func priorityChanges(w *world, fault sim.Time) {
 	}
 	w.fault(fault, "an operator wants another leader: the highest priority for it", func() {
 		old := max(w.present(), 1)
-		if w.setup.N > 1 { // an agreement that lasts on the old leader is not what was asked for
+		if w.setup.N > 1 { // the operator asked for another leader: an agreement on the old one does not count
 			w.watch.relieved = old
 		}
 		w.prioritize((old-1+Rank(next))%Rank(w.setup.N)+1, PriorityMax)
@@ -69,10 +68,10 @@ func priorityChanges(w *world, fault sim.Time) {
 	w.fault(fault+w.times.lasting(outFrom+outTime), "it is in service again", func() { w.prioritize(out, before) })
 }
 
-// hasPriorities is of algorithms to which priorityChanges means something.
+// hasPriorities reports whether priorityChanges applies to an algorithm.
 func hasPriorities(a *Algorithm) bool { return a.Priorities != nil }
 
-// changePriorities plans what the setup changes.
+// changePriorities plans the priority changes of the setup.
 func (w *world) changePriorities(fault sim.Time) {
 	for _, c := range w.setup.Changes {
 		w.fault(fault+sim.Time(c.After), fmt.Sprintf("%d is given priority %d", c.Member, c.Priority), func() {

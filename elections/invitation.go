@@ -30,8 +30,7 @@ var invitationAlgorithm = &Algorithm{
 	New: func(Options) Machine { return &invitation{} },
 }
 
-// group is the name of a group: "(leader, counter) names a group, and messages of an older group are
-// dropped" (choice).
+// group names a group: "(leader, counter) names a group, and messages of an older group are dropped" (choice).
 type group struct {
 	leader  Rank
 	counter uint64
@@ -80,10 +79,10 @@ type invitation struct {
 	Detector
 	group   group
 	members []Rank   // of the group that it leads, itself included; nil in a follower
-	invited sim.Time // when it last invited all outside
+	invited sim.Time // when it last invited the members outside
 }
 
-// Leader is the leader of the member's group, and the group's counter.
+// Leader returns the leader of the member's group, and the group's counter.
 func (i *invitation) Leader() (Rank, uint64) { return i.group.leader, i.group.counter }
 
 func (i *invitation) leads(e *Env) bool { return i.group.leader == e.Self() }
@@ -94,7 +93,7 @@ func (i *invitation) Start(e *Env) {
 	i.part(e)
 }
 
-// part makes the member a group of one, with a name that no group ever had.
+// part makes the member a group of one, with a name that no group has ever had.
 func (i *invitation) part(e *Env) {
 	e.Elect()
 	counter, _ := e.Stored().(uint64)
@@ -105,7 +104,7 @@ func (i *invitation) part(e *Env) {
 	i.round(e)
 }
 
-// round is what a leader does at every heartbeat interval:
+// round does a leader's work of one heartbeat interval:
 //
 //	"Leaders contact members outside their group at every heartbeat interval and invite them."
 func (i *invitation) round(e *Env) {
@@ -132,7 +131,7 @@ func (i *invitation) round(e *Env) {
 
 func (i *invitation) invitation() invite { return invite{i.group, len(i.members)} }
 
-// Receive takes a message.
+// Receive handles a message.
 func (i *invitation) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case invite:
@@ -161,7 +160,7 @@ func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 		return
 	}
 	left := slices.Contains(i.members, from)
-	i.members = slices.DeleteFunc(i.members, func(r Rank) bool { return r == from }) // it leads its own
+	i.members = slices.DeleteFunc(i.members, func(r Rank) bool { return r == from }) // it leads its own group
 	crossed := e.Now()-i.invited < e.Times().Answer
 	switch {
 	case i.joins(e, from, m.size, crossed):
@@ -177,12 +176,12 @@ func (i *invitation) onInvite(e *Env, from Rank, m invite) {
 	}
 }
 
-// joins reports whether the member's group goes over to the inviter's:
+// joins reports whether the member's group joins the inviter's:
 //
 //	"The leader of the larger group leads the merged one [...]; ties go to the inviter, crossed invitations
 //	to the lower number" (choice)
 //
-// Invitations are crossed if the member invited the inviter so lately that the answer may be under way.
+// Invitations are crossed if the member invited the inviter so recently that the answer may be in flight.
 func (i *invitation) joins(e *Env, inviter Rank, size int, crossed bool) bool {
 	if size == len(i.members) {
 		return !crossed || inviter < e.Self()
@@ -229,8 +228,8 @@ func (i *invitation) onJoin(e *Env, m merger) {
 	i.Watch(e)
 }
 
-// onRefer: "and the two leaders merge". One that was invited just now is not invited again, and a follower
-// that names this very group belongs to it, though its ACCEPT was lost (choices).
+// onRefer: "and the two leaders merge". A leader that was just invited is not invited again, and a follower
+// that names this very group belongs to it: its ACCEPT was lost (choices).
 func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 	leader := m.group.leader
 	switch {
@@ -249,7 +248,7 @@ func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 	}
 }
 
-// Fire takes a timer that ran out:
+// Fire handles an expired timer:
 //
 //	"A member without its leader for a timeout is a group of one again"
 func (i *invitation) Fire(e *Env, t Timer) {

@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// How long the two parts of lostVotes last with the scaled times. The first round of the two-phase election is over when the first
-// ends, and the second has not begun.
+// How long the two parts of lostVotes last, in scaled times. The first part ends between the first and the
+// second round of the two-phase election.
 const (
 	lostVotesFirst  = sim.Time(400 * time.Millisecond)
 	lostVotesSecond = sim.Time(1600 * time.Millisecond)
@@ -20,13 +20,13 @@ var lostVotes = &Scenario{
 		"the highest rank, and does not hear 2.",
 }
 
-// LostVotes is no scenario of the tables: it is written for one algorithm. It is the way in which loss alone
-// makes the two-phase election elect two leaders of one term, from five members on: with nearly every seed, for
-// all depends on an ELECT of 1 that arrives in time.
+// LostVotes is not in the tables: it is written for one algorithm. It shows how loss alone makes the two-phase
+// election of five or more members elect two leaders of one term. It does so with nearly every seed: an ELECT
+// from 1 must arrive in time.
 func LostVotes() *Scenario { return lostVotes }
 
 // loseVotes: "in round 1 only the votes of 1 and 2 reach 1; in round 2 the ELECT of 1 reaches only 5, so 2, 3,
-// 4 vote for 2 and 1, 5 for 1: tallies {1,2,5} and {2,3,4}". That 1 does not hear 2 keeps both in office.
+// 4 vote for 2 and 1, 5 for 1: tallies {1,2,5} and {2,3,4}". Both keep leading because 1 does not hear 2.
 func loseVotes(w *world, fault sim.Time) {
 	n := w.setup.N
 	if n == 1 { // it has no links

@@ -2,20 +2,21 @@ package elections
 
 import "github.com/coxswain/raft/internal/sim"
 
-// Rank is a member's number, 1 to n; a higher one wins unless an algorithm says otherwise. 0 is nobody.
+// Rank is a member's number, from 1 to n. The higher one wins unless an algorithm says otherwise. 0 stands for
+// no member.
 type Rank int
 
-// Machine is one member's side of an algorithm. It is deterministic: no clock, no goroutine; the same
-// calls give the same effects. After a crash a new Machine is made and started.
+// Machine is one member's side of an algorithm. It is deterministic: it has no clock and no goroutine, and the
+// same calls have the same effects. After a crash a new Machine is created and started.
 type Machine interface {
 	// Start is called once, when the process starts.
 	Start(e *Env)
-	// Receive takes a message of another member.
+	// Receive handles a message of another member.
 	Receive(e *Env, from Rank, m Message)
-	// Fire says that a timer that was set has run out.
+	// Fire handles a timer that has expired.
 	Fire(e *Env, t Timer)
-	// Leader is `elected`: whom this member takes for the leader, itself if it leads, 0 for nobody, and
-	// the epoch, term or round of that leader where the algorithm has one, else 0.
+	// Leader returns `elected`: the member that this one believes to be the leader, itself if it leads, or 0.
+	// epoch is that leader's epoch, term or round, or 0 if the algorithm has none.
 	Leader() (leader Rank, epoch uint64)
 }
 
@@ -24,23 +25,23 @@ type Prioritized interface {
 	Prioritize(e *Env, priority int)
 }
 
-// Message is one of the small structs of an algorithm. It is a value: nobody changes one that was sent.
+// Message is one of an algorithm's small structs. It never changes after it was sent.
 type Message interface {
 	Kind() string // its name in the source, in capitals
-	Bytes() int   // what it would take on the wire: HeaderBytes and its fields
+	Bytes() int   // its size on the wire: HeaderBytes and its fields
 }
 
-// HeaderBytes is what every message takes before its own fields: a length, a kind, a sender.
+// HeaderBytes is the size of every message's header: a length, a kind, a sender.
 const HeaderBytes = 8
 
-// RankBytes and NumberBytes are what a rank, and a term, counter or time, take in a message.
+// RankBytes is the size of a rank in a message, NumberBytes that of a term, a counter or a time.
 const (
 	RankBytes   = 2
 	NumberBytes = 8
 )
 
-// Timer names one of a member's timers. Each algorithm has constants of its own, from AlgorithmTimer on;
-// the ones before it are shared pieces'.
+// Timer names one of a member's timers. Each algorithm defines its own from AlgorithmTimer on; the ones below
+// belong to shared code.
 type Timer int
 
 // timersMax bounds the timers of one member.
@@ -55,7 +56,7 @@ type Env struct {
 	random *sim.Stream
 }
 
-// host is what runs a machine: a simulated world, or a test that does everything by hand.
+// host runs a machine: a simulated world, or a test that does everything by hand.
 type host interface {
 	now(self Rank) sim.Time
 	wall(self Rank) int64
@@ -68,25 +69,25 @@ type host interface {
 	keep(self Rank, v any)
 }
 
-// Self is the member itself.
+// Self returns the rank of this member.
 func (e *Env) Self() Rank { return e.self }
 
-// N is how many members are configured.
+// N returns the number of configured members.
 func (e *Env) N() int { return e.n }
 
-// Times is how long things take.
+// Times returns the time profile of the run.
 func (e *Env) Times() *Times { return e.times }
 
-// Now is the member's own clock. It never falls, and says nothing about another member's.
+// Now returns the time of this member's monotonic clock. It cannot be compared with another member's.
 func (e *Env) Now() sim.Time { return e.host.now(e.self) }
 
-// Wall is its wall clock: what messages are stamped with whose age counts. Those of two members may differ.
+// Wall returns this member's wall clock, for timestamps in messages. The wall clocks of two members may differ.
 func (e *Env) Wall() int64 { return e.host.wall(e.self) }
 
-// Random is the member's own stream of random numbers.
+// Random returns this member's stream of random numbers.
 func (e *Env) Random() *sim.Stream { return e.random }
 
-// Send takes a message to another member on its way. One to oneself is a mistake of the algorithm.
+// Send sends a message to another member, never to itself.
 func (e *Env) Send(to Rank, m Message) { e.host.send(e.self, to, m) }
 
 // Broadcast sends a message to all others, from the lowest rank to the highest.
@@ -98,23 +99,22 @@ func (e *Env) Broadcast(m Message) {
 	}
 }
 
-// Set lets a timer run out once, that much later; one that runs already is set anew.
+// Set starts a timer, which expires once, after this time. A running timer is restarted.
 func (e *Env) Set(t Timer, after sim.Time) { e.host.set(e.self, t, after) }
 
-// Stop stops a timer. One that does not run stays so.
+// Stop stops a timer. It does nothing if the timer does not run.
 func (e *Env) Stop(t Timer) { e.host.stop(e.self, t) }
 
-// Rule says in one sentence which rule acts at this step: for the diagram. The member speaks, so there is an
-// I, me or my in it, and it is short enough for a row. It must be a constant.
+// Rule records for the diagram which rule acts at this step. The sentence must be a constant, in the first
+// person, and short enough for a row of the diagram.
 func (e *Env) Rule(sentence string) { e.host.rule(e.self, sentence) }
 
-// Elect says that the member begins an election of its own: they are counted. One that joins another's begins
-// none.
+// Elect counts an election that this member begins. A member that joins another's election does not call it.
 func (e *Env) Elect() { e.host.elect(e.self) }
 
-// Stored is what the member kept before its crash; nil if there is nothing. Keep is for algorithms that
-// ask for a disk: it is durable at once, so that who waits for one sets a timer first.
+// Stored returns what the member last passed to Keep, also after a crash; nil if there is nothing.
 func (e *Env) Stored() any { return e.host.stored(e.self) }
 
-// Keep replaces what a restart finds.
+// Keep stores v on the member's disk. It is durable at once: an algorithm that models a slow disk sets a timer
+// first.
 func (e *Env) Keep(v any) { e.host.keep(e.self, v) }

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// intro is the part of the document that no run changes: what the lab is, and how to read it.
+// intro is the fixed part of the document: what the lab is, and how to read it.
 //
 //go:embed intro.md
 var intro string
 
-// rules is every rule of the sources with the test that holds it.
+// rules lists every rule of the sources with the test that checks it.
 //
 //go:embed rules.md
 var rules string
 
-// WriteMarkdown writes docs/elections.md: what each algorithm assumes and guarantees, what the core makes of
-// it, and the tables.
+// WriteMarkdown writes docs/elections.md: what each algorithm assumes and guarantees, what the core has of it,
+// and the tables.
 func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
 	out := bufio.NewWriter(w)
-	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush tells
+	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush returns the error
 	times := &p.Setup.Times
 	measures = times.in(measures)
 	printf("%s", intro)
@@ -59,7 +59,7 @@ func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) e
 	return out.Flush()
 }
 
-// detailed are the sizes whose cells are shown in full; overview are the measures that are shown of all.
+// detailed are the sizes whose cells are shown in full; overview are the measures that are shown for all sizes.
 var (
 	detailed = []int{5, MembersMax}
 	overview = []Measure{Agreement, TwoLeaders, TwoInTerm, Changes, Ends}
@@ -82,7 +82,7 @@ func describe(printf printer, a *Algorithm) {
 	}
 }
 
-// describeCore says what the core has and lacks of what the algorithms suggest.
+// describeCore writes which features of the algorithms the core has, and which it lacks.
 func describeCore(printf printer) {
 	printf("\n## The Raft core today\n\n| in the core | file | function |\n|---|---|---|\n")
 	for _, p := range coreParts {
@@ -98,7 +98,7 @@ func describeCore(printf printer) {
 	}
 }
 
-// matrices writes, for each size that is not shown in full, one measure of every algorithm in every scenario.
+// matrices writes one measure of every algorithm in every scenario, for each size that is not shown in full.
 func matrices(printf printer, p *Plan, cells []Cell, m *MeasureInfo) {
 	title := strings.ToUpper(m.Title[:1]) + m.Title[1:]
 	switch m.unit {
@@ -116,10 +116,10 @@ func matrices(printf printer, p *Plan, cells []Cell, m *MeasureInfo) {
 	}
 }
 
-// matrix has an algorithm a row and a scenario a column.
+// matrix returns a table with a row for each algorithm and a column for each scenario.
 func matrix(p *Plan, cells []Cell, m *MeasureInfo, n int) [][]string {
 	head := []string{"algorithm"}
-	texts := map[*Algorithm][]string{} // empty where a scenario means nothing to an algorithm
+	texts := map[*Algorithm][]string{} // empty if the scenario does not apply to the algorithm
 	for _, group := range groups(cells) {
 		if group[0].N != n {
 			continue
@@ -150,7 +150,7 @@ func matrix(p *Plan, cells []Cell, m *MeasureInfo, n int) [][]string {
 	return table
 }
 
-// writePipes writes a table, headings first; the first column is to the left.
+// writePipes writes a table, headings first. The first column is aligned to the left.
 func writePipes(printf printer, table [][]string) {
 	for i, row := range table {
 		printf("| %s |\n", strings.Join(row, " | "))

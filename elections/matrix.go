@@ -8,16 +8,17 @@ import (
 	"sync/atomic"
 )
 
-// Plan is what to compare: every algorithm in every scenario at every size.
+// Plan says what to compare: every algorithm in every scenario at every size.
 type Plan struct {
 	Algorithms []*Algorithm
 	Scenarios  []*Scenario
 	Sizes      []int
 	First      uint64 // the first seed
 	Seeds      int    // of a cell of up to 9 members; see SeedsAt
-	Setup      Setup  // of every run, but for N
+	Setup      Setup  // of every run, except N
 	Workers    int
-	// Done, if it is not nil, hears of runs that have ended; several goroutines call it.
+	// Done, if it is not nil, is called with the number of runs that a worker has just ended. Several
+	// goroutines call it.
 	Done func(runs int)
 }
 
@@ -25,16 +26,16 @@ type Plan struct {
 const (
 	SeedsMax   = 1_000_000
 	WorkersMax = 1024
-	// crashOnlyAbove is the size above which only the leader crash is run.
+	// crashOnlyAbove is the largest size at which all scenarios are run. Above it, only the leader crash is.
 	crashOnlyAbove = 25
 	crashOnly      = "leader-crash"
-	batch          = 25 // seeds that a worker takes at once
+	batch          = 25 // seeds that a worker takes at a time
 )
 
-// DefaultSizes are the sizes of the comparison. The last is for the leader crash alone.
+// DefaultSizes returns the sizes of the comparison. At the last one, only the leader crash is run.
 func DefaultSizes() []int { return []int{3, 5, 9, 25, 101} }
 
-// SeedsAt is how many seeds a cell of n members gets: all up to 9 members, a tenth up to 25, a hundredth
+// SeedsAt returns how many seeds a cell of n members gets: all up to 9 members, a tenth up to 25, a hundredth
 // above.
 func (p *Plan) SeedsAt(n int) int {
 	switch {
@@ -46,7 +47,7 @@ func (p *Plan) SeedsAt(n int) int {
 	return (p.Seeds + 99) / 100
 }
 
-// Cell is all runs of one algorithm in one scenario at one size.
+// Cell holds all runs of one algorithm in one scenario at one size.
 type Cell struct {
 	Algorithm *Algorithm
 	Scenario  *Scenario
@@ -63,8 +64,8 @@ func (c *Cell) Values(m Measure) []int64 {
 	return values
 }
 
-// Cells returns the cells of the plan, to be filled: by scenario, size, algorithm. A scenario that means nothing
-// to an algorithm is no cell.
+// Cells returns the empty cells of the plan, ordered by scenario, size and algorithm. There is no cell for a
+// scenario that does not apply to an algorithm.
 func (p *Plan) Cells() []Cell {
 	var cells []Cell
 	for _, s := range p.Scenarios {
@@ -82,7 +83,7 @@ func (p *Plan) Cells() []Cell {
 	return cells
 }
 
-// Runs is how many runs the plan has.
+// Runs returns the number of runs in the plan.
 func (p *Plan) Runs() (runs int) {
 	for _, c := range p.Cells() {
 		runs += len(c.Outcomes)
@@ -90,7 +91,7 @@ func (p *Plan) Runs() (runs int) {
 	return runs
 }
 
-// Validate says what is wrong, and what it takes.
+// Validate returns what is wrong with the plan, and the remedy.
 func (p *Plan) Validate() error {
 	if len(p.Algorithms) == 0 || len(p.Scenarios) == 0 || len(p.Sizes) == 0 {
 		return fmt.Errorf("elections: nothing to compare: it takes an algorithm, a scenario and a size")
@@ -125,8 +126,7 @@ func (p *Plan) Validate() error {
 // job is some seeds of a cell.
 type job struct{ cell, from, to int }
 
-// Compare runs the plan. What it returns depends on nothing but the plan, whatever the workers; they only
-// share the work.
+// Compare runs the plan. The result depends on the plan alone, not on the number of workers.
 func (p *Plan) Compare(ctx context.Context) ([]Cell, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Measure names a number that is taken of each run.
+// Measure names a number that is measured in each run.
 type Measure int
 
 // The measures.
@@ -18,20 +18,20 @@ const (
 	Agreement                 // time from the fault until the members agree, in nanoseconds
 	TwoLeaders                // the longest time with two leaders at one instant
 	TwoInTerm                 // the longest time with two leaders in one term
-	Changes                   // of the leader, without a cause
-	Leaderless                // all the time without any leader
+	Changes                   // leader changes without a cause
+	Leaderless                // total time without any leader
 	Ends                      // 1: the members agree when the time is up
 	measures
 )
 
-// Never is the value of a measure that has none in a run: the members never agreed, or the algorithm has no
+// Never is the value of a measure that a run does not have: the members never agreed, or the algorithm has no
 // terms. It is worse than any other value.
 const Never = -1
 
-// Outcome is what was measured in one run, by Measure.
+// Outcome holds what was measured in one run, by Measure.
 type Outcome [measures]int64
 
-// MeasureInfo says what a measure is.
+// MeasureInfo describes a measure.
 type MeasureInfo struct {
 	Measure Measure
 	Name    string // in commands and JSON
@@ -64,7 +64,7 @@ var measureInfos = []MeasureInfo{
 	{Ends, "ends", "ends", "share of the runs in which the members agree when the time is up", share},
 }
 
-// in returns measures as tables of a profile show them.
+// in returns the measures with the units that tables of this profile use.
 func (t *Times) in(measures []MeasureInfo) []MeasureInfo {
 	if !t.inSeconds() {
 		return measures
@@ -81,14 +81,14 @@ func (t *Times) in(measures []MeasureInfo) []MeasureInfo {
 // Measures returns every measure, in the order of the tables.
 func Measures() []MeasureInfo { return measureInfos }
 
-// Summary is a measure over all seeds of a cell.
+// Summary summarizes a measure over all seeds of a cell.
 type Summary struct {
 	Median, P99, Worst int64
-	Sum                int64 // of the values that are not Never: the share of runs is Sum of Ends
+	Sum                int64 // of the values that are not Never; the Sum of Ends is the number of runs that end in agreement
 }
 
-// Summarize sorts the values, Never last: it is worse than any. A percentile is the smallest value that so
-// many in a hundred do not exceed.
+// Summarize sorts the values, Never last, since it is the worst. The p-th percentile is the smallest value that
+// p percent of the values do not exceed.
 func Summarize(values []int64) Summary {
 	sorted := slices.Clone(values)
 	slices.SortFunc(sorted, func(a, b int64) int { // Never, as an unsigned number, is the largest
@@ -114,12 +114,12 @@ func percentile(sorted []int64, p int) int64 {
 	return sorted[(len(sorted)*p+99)/100-1]
 }
 
-// Unit is what its values are counted in: "ns", "%" for a share of the runs, or nothing.
+// Unit returns the unit of its values: "ns", "%" for a share of the runs, or nothing.
 func (i *MeasureInfo) Unit() string {
 	return [...]string{count: "", nanoseconds: "ns", inSeconds: "ns", share: "%"}[i.unit]
 }
 
-// Text is how a table shows the summary of so many runs.
+// Text returns the summary of this many runs as a table shows it.
 func (i *MeasureInfo) Text(s Summary, runs int) string {
 	if i.unit == share {
 		perMille := s.Sum * 1000 / int64(max(runs, 1))
@@ -128,8 +128,8 @@ func (i *MeasureInfo) Text(s Summary, runs int) string {
 	return i.value(s.Median) + " / " + i.value(s.P99) + " / " + i.value(s.Worst)
 }
 
-// value shows times in milliseconds or seconds, and large numbers in thousands. What happened is never shown as 0: two
-// leaders of one term are two, however short.
+// value formats times in milliseconds or seconds, and large numbers in thousands. It shows only 0 as 0: two
+// leaders of one term are a fault, however short.
 func (i *MeasureInfo) value(v int64) string {
 	switch {
 	case v == Never:

@@ -1,7 +1,6 @@
 package elections
 
-// nextInLineFailover lets the leader name who follows it, and is the bully in three steps where that
-// fails.
+// nextInLineFailover lets the leader name its successors, and falls back to the bully in three steps.
 var nextInLineFailover = &Algorithm{
 	Name:  "next-in-line",
 	Title: "Next-in-line failover",
@@ -38,18 +37,18 @@ func (m namingHeartbeat) Bytes() int { return HeaderBytes + RankBytes*(1+len(m.a
 const timerNext = threeStepTimers
 
 // alternatesMax: "Alternates go out with ELECTED and with each heartbeat, highest rank first, two of them"
-// (choice). They are the two ranks below the leader's own, for those above were silent when it was elected
+// (choice). They are the two ranks below the leader's, since those above were silent when it was elected
 // (choice).
 const alternatesMax = 2
 
 // nextInLine is one member of next-in-line failover.
 type nextInLine struct {
 	threeStep
-	line  []Rank // the alternates that the leader named and nobody asked yet; never changed in place
-	asked Rank   // the alternate whose answer is waited for
+	line  []Rank // the alternates that the leader named and that were not asked yet; never changed in place
+	asked Rank   // the alternate that is to answer
 }
 
-// Receive takes a message.
+// Receive handles a message.
 func (n *nextInLine) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case namingHeartbeat:
@@ -92,7 +91,7 @@ func (n *nextInLine) onNext(e *Env, from Rank) {
 	n.succeed(e)
 }
 
-// Fire takes a timer that ran out.
+// Fire handles an expired timer.
 func (n *nextInLine) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:
@@ -115,7 +114,7 @@ func (n *nextInLine) Fire(e *Env, t Timer) {
 //	"A detector asks them in order, T each, skipping itself. [...] If the detector is itself on the list and
 //	all above it stay silent, it leads at once. No alternate: bully a) in full."
 //
-// An alternate that answers and never announces itself leads to the bully, too (choice).
+// If an alternate answers and never announces itself, the bully follows, too (choice).
 func (n *nextInLine) next(e *Env) {
 	n.asked = 0
 	if len(n.line) == 0 {
@@ -133,13 +132,13 @@ func (n *nextInLine) next(e *Env) {
 	e.Set(timerNext, e.Times().Answer)
 }
 
-// relax ends the search for an alternate, and forgets the leader's list.
+// relax ends the search for an alternate, and clears the leader's list.
 func (n *nextInLine) relax(e *Env) {
 	n.asked, n.line = 0, nil
 	e.Stop(timerNext)
 }
 
-// succeed makes an alternate the leader, and tells all: a higher rank is told, too, and follows.
+// succeed makes this alternate the leader, and notifies all members, also those of a higher rank, which follow.
 func (n *nextInLine) succeed(e *Env) {
 	n.relax(e)
 	n.quit(e)

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// What the second comparison of the document takes from the first.
+// The part of the first comparison that the second one of the document repeats.
 const (
 	authorsAt    = 5  // the size
-	authorsShare = 10 // one seed of so many
+	authorsShare = 10 // it takes one seed of this many
 )
 
 // authorsScenarios are its scenarios.
 var authorsScenarios = []string{"cold-start", "leader-crash", "minority", "flapping"}
 
-// AuthorsPlan is the second comparison of the document: some scenarios at one size, with the authors' own times.
-// ok says that there is one: the plan compares with other times, and has that size and one of the scenarios.
+// AuthorsPlan returns the second comparison of the document: some scenarios at one size, with the authors' own
+// times. ok is false if p has those times already, or has not that size or none of the scenarios.
 func (p *Plan) AuthorsPlan() (second Plan, ok bool) {
 	second = *p
 	second.Setup.Times = Published()
@@ -34,7 +34,7 @@ func (p *Plan) AuthorsPlan() (second Plan, ok bool) {
 // WriteAuthors writes the last part of docs/elections.md: the tables of AuthorsPlan.
 func WriteAuthors(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
 	out := bufio.NewWriter(w)
-	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush tells
+	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) } // Flush returns the error
 	t := &p.Setup.Times
 	printf("\n## The authors' own times\n\n"+
 		"`--times %s`: a leader is heard every %v and suspected after a silence of %v to %v (%v where it is fixed), an\n"+

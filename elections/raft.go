@@ -18,13 +18,13 @@ import (
 //
 // Source: D. Ongaro, J. Ousterhout, "In Search of an Understandable Consensus Algorithm", 2014, §5.2, §5.4.1;
 // D. Ongaro, "Consensus: Bridging Theory and Practice", 2014, ch. 3, 4, 6, 9.
-// Assumes: a known membership and a disk that keeps term, vote and log. Of time it assumes nothing for
-// safety; for a leader to be found, a timeout well above a round trip.
+// Assumes: a known membership and a disk that keeps term, vote and log. Safety needs no assumption about time;
+// progress needs a timeout well above a round trip.
 // Guarantees: "at most one leader can be elected in a given term" (Figure 3), whatever is lost, late or
 // restarted. Two leaders at one instant, in different terms, are possible.
 //
-// This file is only what every user of the core does: it processes what Step returns. The cluster is bootstrapped
-// before a scenario begins; a durable write takes Times.Durable, which no other algorithm waits for.
+// This file does only what every host of the core does: it processes what Step returns. The cluster is
+// bootstrapped before a scenario begins; a durable write takes Times.Durable.
 
 var raftCore = &Algorithm{
 	Name:   "raft",
@@ -42,17 +42,17 @@ var raftCore = &Algorithm{
 }
 
 const (
-	raftWake Timer = AlgorithmTimer + iota // the core's deadline
-	raftDisk                               // the writes under way are durable
+	raftWake Timer = AlgorithmTimer + iota // the core's next deadline
+	raftDisk                               // the write in progress is durable
 )
 
 // raftMessage is one of the core's messages.
 type raftMessage struct{ raft.Message }
 
-// Kind is the type of its body: "VoteRequest".
+// Kind returns the type of its body: "VoteRequest".
 func (m raftMessage) Kind() string { return fmt.Sprintf("%T", m.Body)[len("raft."):] }
 
-// Bytes is the size of its frame on the wire.
+// Bytes returns the size of its frame on the wire.
 func (m raftMessage) Bytes() int {
 	frame, err := transport.EncodeMessage(m.Message)
 	if err != nil {
@@ -61,7 +61,7 @@ func (m raftMessage) Bytes() int {
 	return len(frame)
 }
 
-// raftStore is what a member's disk holds. It is replaced, never changed.
+// raftStore is the contents of a member's disk. It is replaced, never changed.
 type raftStore struct {
 	startCount uint64
 	hard       raft.HardState
@@ -80,12 +80,12 @@ type raftMachine struct {
 	store   raftStore
 	log     pipeline.Log
 	queue   []raft.Write // issued, not durable
-	writing int          // how many of them the disk is working on
-	merged  raft.Write   // what it makes of them
-	told    []raft.Event // for the next step
+	writing int          // how many of them the disk is writing
+	merged  raft.Write   // these writes, merged
+	told    []raft.Event // events for the next step
 }
 
-// The bounds of node.Config and raft.Limits. A log of no-ops does not come near them.
+// Limits as in node.Config and raft.Limits. A log of no-ops does not come near them.
 const (
 	raftCacheBytesMax  = 64 << 20
 	raftAppendBytesMax = 1 << 20
@@ -95,7 +95,7 @@ func newRaft(o Options) Machine { return &raftMachine{o: o} }
 
 func raftID(r Rank) raft.NodeID { return raftIDs[r] }
 
-// raftIDs are ordered as the ranks are.
+// raftIDs are ordered like the ranks.
 var raftIDs = func() (ids [MembersMax + 1]raft.NodeID) {
 	for r := range ids {
 		ids[r] = raft.NodeID(fmt.Sprintf("m%03d", r))
@@ -109,7 +109,7 @@ func rankOf(id raft.NodeID) Rank {
 	}
 	r, err := strconv.Atoi(string(id[1:]))
 	if err != nil {
-		panic(err) // raftID makes every id
+		panic(err) // raftID creates every id
 	}
 	return Rank(r)
 }
@@ -145,7 +145,7 @@ func (m *raftMachine) Start(e *Env) {
 	m.steps(e)
 }
 
-// config is that of a node with the defaults of node.Config.
+// config returns the CoreConfig of a node with the defaults of node.Config.
 func (m *raftMachine) config(e *Env) raft.CoreConfig {
 	members := make([]raft.Member, m.o.N)
 	for i := range members {
@@ -187,7 +187,7 @@ func (m *raftMachine) Fire(e *Env, t Timer) {
 	m.steps(e)
 }
 
-// steps steps the core until it has taken everything that it was told.
+// steps steps the core until it has processed all its events.
 func (m *raftMachine) steps(e *Env) {
 	for len(m.told) > 0 {
 		m.step(e)
@@ -207,20 +207,20 @@ func (m *raftMachine) step(e *Env) (sent int) {
 	return len(out.Send)
 }
 
-// process does what the core wants.
+// process carries out an Output.
 func (m *raftMachine) process(e *Env, out *raft.Output) {
 	for i := range out.Trace {
 		m.explain(e, &out.Trace[i])
 	}
 	m.write(e, &out.Write)
 	m.send(e, out.Send)
-	if out.Apply.Index > 0 { // the state machine takes nothing but no-ops
+	if out.Apply.Index > 0 { // the log has nothing but no-ops
 		m.told = append(m.told, raft.Applied{ID: out.Apply})
 	}
 	e.Set(raftWake, sim.Time(out.WakeAt-1)-e.Now())
 }
 
-// explain tells the core's decisions, and counts its elections. Nothing depends on them.
+// explain records the core's decisions as rules, and counts its elections.
 func (m *raftMachine) explain(e *Env, n *raft.TraceEvent) {
 	if n.Kind == raft.TracePreCampaign {
 		e.Elect()
@@ -249,10 +249,10 @@ var raftRules = map[raft.TraceEventKind]string{
 	raft.TraceSteppedDown:    "My leader leads no more: I need not wait for its silence.",
 }
 
-// raftHeard says what a message is for, if the receiver is in this term, and whether it comes in time.
+// raftHeard returns the rule for a message to a receiver in this term, or says that it comes too late.
 func raftHeard(m *raft.Message, term raft.Term, leads bool) string {
 	switch m.Body.(type) {
-	case raft.PreVoteRequest, raft.PreVoteReply: // their terms are their senders' own, and settle nothing
+	case raft.PreVoteRequest, raft.PreVoteReply: // their terms are their senders', and decide nothing
 		return raftReceived(m.Body)
 	case raft.VoteRequest, raft.AppendRequest, raft.Heartbeat:
 		if m.Term < term {
@@ -272,7 +272,7 @@ func raftHeard(m *raft.Message, term raft.Term, leads bool) string {
 	return raftReceived(m.Body)
 }
 
-// raftReceived says what a message is for; the core's decision about it follows, if there is one.
+// raftReceived returns the rule for a message; the core's decision about it follows, if there is one.
 func raftReceived(body raft.Body) string {
 	switch body.(type) {
 	case raft.PreVoteRequest:
@@ -299,7 +299,8 @@ func raftReceived(body raft.Body) string {
 	return "A message that I need for no election."
 }
 
-// write takes a write of the core: its log first, so that whoever hears of an entry finds it.
+// write takes a write of the core. It updates the cache first, so that an entry is there before anybody asks
+// for it.
 func (m *raftMachine) write(e *Env, w *raft.Write) {
 	if w.Seq == 0 {
 		return
@@ -308,7 +309,7 @@ func (m *raftMachine) write(e *Env, w *raft.Write) {
 		for i := range w.Log.Entries {
 			sealed, err := raft.DecodeEntry(w.Log.Entries[i].Record())
 			if err != nil {
-				panic(err) // an entry of the core is sound
+				panic(err) // the core's entries are valid
 			}
 			w.Log.Entries[i] = sealed
 		}
@@ -325,7 +326,8 @@ func extend(log []raft.Entry, w *raft.LogWrite) []raft.Entry {
 	return append(slices.Clip(log[:w.After.Index]), w.Entries...)
 }
 
-// work lets the disk begin. A write that changes nothing there ends at once: it only keeps its place in the order.
+// work starts the next write of the disk. A write that changes nothing there ends at once: it only keeps its
+// place in the order.
 func (m *raftMachine) work(e *Env) {
 	for m.writing == 0 && len(m.queue) > 0 {
 		m.merged, m.writing = pipeline.MergeWrites(m.queue)
@@ -337,7 +339,7 @@ func (m *raftMachine) work(e *Env) {
 	}
 }
 
-// persist ends the write that the disk was working on: its promises leave, and the core hears of it.
+// persist ends the write in progress: its promises leave, and the core is told.
 func (m *raftMachine) persist(e *Env) {
 	done := m.merged
 	if done.Hard != nil {
@@ -354,20 +356,21 @@ func (m *raftMachine) persist(e *Env) {
 	m.told = append(m.told, raft.Persisted{Seq: done.Seq})
 }
 
-// send lets messages leave, the appends with their entries, unless the log has changed since they were named.
+// send sends messages, the appends with their entries. An append is dropped if the log has changed since the
+// core named its entries.
 func (m *raftMachine) send(e *Env, messages []raft.Message) {
 	m.log.Deliver(messages, raftAppendBytesMax, func(one raft.Message) {
 		e.Send(rankOf(one.To.ID), raftMessage{one})
 	}, func(one raft.Message, err error) {
 		r, ok := one.Body.(raft.AppendRequest)
 		if !ok || !errors.Is(err, pipeline.ErrStale) && !errors.Is(err, raft.ErrNotStored) {
-			panic(err) // appends alone are filled, and what is on the disk can be read
+			panic(err) // only appends are filled, and the disk can be read
 		}
 		m.told = append(m.told, raft.SendDropped{To: one.To.ID, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
 	})
 }
 
-// bootstraps are the disks of bootstrapped clusters, by what they depend on.
+// bootstraps caches the disks of bootstrapped clusters, by what they depend on.
 var bootstraps = struct {
 	sync.Mutex
 	disks map[bootstrap][]any
@@ -378,11 +381,11 @@ type bootstrap struct {
 	times Times
 }
 
-// bootstrapTime is how long a bootstrap may take: ample on a network that loses nothing.
+// bootstrapTime is how many times TimeoutMax a bootstrap may take: ample on a network that loses nothing.
 const bootstrapTime = 20
 
-// bootstrapOnce bootstraps a cluster through the core, once for each size: uninitialized members on a sound network elect their
-// first leader, whose no-op reaches all.
+// bootstrapOnce bootstraps a cluster through the core, once for each size and time profile: uninitialized
+// members on a network without faults elect their first leader, whose no-op reaches all.
 func bootstrapOnce(s *Setup) ([]any, error) {
 	key := bootstrap{s.N, s.Times}
 	bootstraps.Lock()

@@ -2,9 +2,9 @@ package elections
 
 import "slices"
 
-// Raft §5.2 to the letter, as its paper has it and nothing more: no PreVote, no leader stickiness, no
-// CheckQuorum. It is a small state machine of its own, for comparison: the core has no switch for any of that.
-// Two variants of it show what the random timeouts are for.
+// Raft §5.2 to the letter: no PreVote, no leader stickiness, no CheckQuorum. It is a separate small state
+// machine for comparison, because the core has no switch for any of these. Two variants of it show what the
+// random timeouts are for.
 //
 // Source: D. Ongaro, J. Ousterhout, "In Search of an Understandable Consensus Algorithm", 2014, §5.1, §5.2 and
 // Figure 2. All logs are empty, so that each is as new as any other (§5.4.1).
@@ -86,15 +86,15 @@ const (
 	bareAppended      signal = "Appended"
 )
 
-// bareMessage is one of them.
+// bareMessage is one of these messages.
 type bareMessage struct {
 	signal
 	term uint64
-	ok   bool // of an answer: the vote is granted, or the sender is followed
+	ok   bool // in an answer: the vote is granted, or the sender is followed
 }
 
-// bareFields are the arguments and results of Figure 2 beside term, which each of them has: candidateId and
-// leaderId are the sender.
+// bareFields is the size of the arguments and results of Figure 2, except term, which each message has, and
+// candidateId and leaderId, which are the sender.
 var bareFields = map[signal]int{
 	bareRequestVote:   2 * NumberBytes, // lastLogIndex, lastLogTerm
 	bareVote:          1,
@@ -102,13 +102,13 @@ var bareFields = map[signal]int{
 	bareAppended:      1,
 }
 
-// Bytes is its size.
+// Bytes returns the message's size.
 func (m bareMessage) Bytes() int { return HeaderBytes + NumberBytes + bareFields[m.signal] }
 
-// bareDisk: the write under way is durable.
+// bareDisk: the write in progress is durable.
 const bareDisk = AlgorithmTimer
 
-// bareStore is what a member's disk holds.
+// bareStore is the contents of a member's disk.
 type bareStore struct {
 	term uint64 // currentTerm
 	vote Rank   // votedFor, in that term
@@ -126,9 +126,9 @@ type bareRaft struct {
 
 	changes int           // of term and vote
 	durable int           // the last one that the disk holds
-	writing int           // the last one of the write under way; 0: there is none
+	writing int           // the last one of the write in progress; 0: there is none
 	written bareStore     // what it writes
-	held    []bareHeldOne // what waits for the disk, in the order of sending
+	held    []bareHeldOne // messages that wait for the disk, in the order of sending
 }
 
 // bareHeldOne is a message that may leave once a change of term and vote is durable.
@@ -138,7 +138,7 @@ type bareHeldOne struct {
 	change  int
 }
 
-// Leader is whom it takes for the leader, and the term.
+// Leader returns the leader that it follows, and the term.
 func (b *bareRaft) Leader() (Rank, uint64) { return b.leader, b.term }
 
 // Start: "When servers start up, they begin as followers."
@@ -148,7 +148,7 @@ func (b *bareRaft) Start(e *Env) {
 	b.wait(e)
 }
 
-// wait begins the election timeout anew. "Raft uses randomized election timeouts to ensure that split votes are
+// wait restarts the election timeout. "Raft uses randomized election timeouts to ensure that split votes are
 // rare": they are "chosen randomly from a fixed interval (e.g., 150–300ms)".
 func (b *bareRaft) wait(e *Env) {
 	e.Stop(TimerHeartbeat)
@@ -159,7 +159,7 @@ func (b *bareRaft) wait(e *Env) {
 	e.Set(TimerSuspect, e.Times().DrawTimeout(e.Random()))
 }
 
-// Receive takes a message:
+// Receive handles a message:
 //
 //	"If RPC request or response contains term T > currentTerm: set currentTerm = T, convert to follower"
 func (b *bareRaft) Receive(e *Env, from Rank, m Message) {
@@ -240,7 +240,7 @@ func (b *bareRaft) count(e *Env, voter Rank) {
 		return
 	}
 	e.Rule("A majority of all voted for me in this term: I lead.")
-	b.becomeFollower(e.Self()) // of itself: no candidate any more
+	b.becomeFollower(e.Self()) // of itself: it is no longer a candidate
 	e.Stop(TimerSuspect)
 	b.beat(e)
 }
@@ -268,7 +268,7 @@ func (b *bareRaft) onAppendEntries(e *Env, from Rank, term uint64) {
 	b.send(e, from, bareMessage{bareAppended, b.term, true})
 }
 
-// onAppended: without a log an answer to a heartbeat tells a leader nothing but the term.
+// onAppended handles an answer to a heartbeat: without a log it tells a leader nothing but the term.
 func (b *bareRaft) onAppended(e *Env, m bareMessage) {
 	if m.ok && m.term == b.term && b.leader == e.Self() {
 		e.Rule("A follower answers, and tells me nothing new: I have no log.")
@@ -277,7 +277,7 @@ func (b *bareRaft) onAppended(e *Env, m bareMessage) {
 	e.Rule("An answer to a leadership of mine that is over.")
 }
 
-// Fire takes a timer that ran out.
+// Fire handles an expired timer.
 func (b *bareRaft) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:
@@ -313,7 +313,7 @@ func (b *bareRaft) broadcast(e *Env, kind signal) {
 	}
 }
 
-// send sends a message as soon as the term and the vote that it speaks of are durable.
+// send sends a message as soon as the present term and vote are durable.
 func (b *bareRaft) send(e *Env, to Rank, m bareMessage) {
 	if b.changes == b.durable {
 		e.Send(to, m)
@@ -328,7 +328,7 @@ func (b *bareRaft) change(now bareStore) {
 	b.changes++
 }
 
-// work lets the disk write what has changed, as one record. While it works, further changes wait.
+// work starts a write of what has changed, as one record. Further changes wait until it ends.
 func (b *bareRaft) work(e *Env) {
 	if b.writing == 0 && b.changes > b.durable {
 		b.writing, b.written = b.changes, b.bareStore
@@ -336,7 +336,8 @@ func (b *bareRaft) work(e *Env) {
 	}
 }
 
-// persist ends a write: what waited for it leaves. A candidate's own vote counts from then on.
+// persist ends a write: the messages that waited for it leave. A candidate's vote for itself counts from then
+// on.
 func (b *bareRaft) persist(e *Env) {
 	e.Keep(b.written)
 	b.durable, b.writing = b.writing, 0

@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// ReportFormat is the version of Report. It is raised by every change that a reader must know of.
+// ReportFormat is the version of Report. Every change that a reader must know about raises it.
 const ReportFormat = 1
 
-// Report is a comparison as JSON. It holds what was measured in every run, so that each number of a table
-// can be computed again.
+// Report is a comparison as JSON. It holds the measures of every run, so that each number of a table can be
+// computed again.
 type Report struct {
 	Format int    `json:"format"`
 	Times  string `json:"times"` // the time profile
 	First  uint64 `json:"first"` // the seed of the first run of each cell; the others follow
 	Legend string `json:"legend"`
-	// How the members were configured, where it is not the default; see Options.
+	// How the members were configured, if not by default; see Options.
 	Candidates []Rank `json:"candidates,omitempty"`
 	Priorities []int  `json:"priorities,omitempty"`
 	Wins       int    `json:"wins,omitempty"`
@@ -26,8 +26,8 @@ type Report struct {
 	Cells []ReportCell `json:"cells"`
 }
 
-// ReportCell is one cell: by the name of each measure, its summary, and its value in each run, by seed.
-// Times are in nanoseconds; -1 is never, or that the algorithm has no terms.
+// ReportCell is one cell. It maps the name of each measure to its summary, and to its value in each run, by
+// seed. Times are in nanoseconds. -1 is Never.
 type ReportCell struct {
 	Algorithm string                   `json:"algorithm"`
 	Scenario  string                   `json:"scenario"`
@@ -42,10 +42,10 @@ type ReportSummary struct {
 	Median int64 `json:"median"`
 	P99    int64 `json:"p99"`
 	Worst  int64 `json:"worst"`
-	Sum    int64 `json:"sum"` // of what is not -1
+	Sum    int64 `json:"sum"` // of the values that are not -1
 }
 
-// NewReport makes a report of the cells. Encoded, it is the same bytes on every machine.
+// NewReport returns a report of the cells. Its encoding is the same on every machine.
 func NewReport(p *Plan, cells []Cell, measures []MeasureInfo) *Report {
 	s := &p.Setup
 	r := &Report{
@@ -67,5 +67,5 @@ func NewReport(p *Plan, cells []Cell, measures []MeasureInfo) *Report {
 	return r
 }
 
-// Write writes the report, as one line.
+// Write writes the report as one line.
 func (r *Report) Write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }

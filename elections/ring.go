@@ -2,7 +2,7 @@ package elections
 
 import "slices"
 
-// What the two forms in two rounds have in common.
+// What the two forms with two rounds have in common.
 const (
 	ringAssumes = "Messages arrive and are acknowledged within T, what is silent has crashed, and every " +
 		"member knows the order of all; clocks measure T and the patience of a starter, and " +
@@ -12,7 +12,7 @@ const (
 		"sent in vain to the dead; otherwise nothing: a ring split in two elects two leaders."
 )
 
-// ringCollecting finds the highest rank in a round, and tells all in a second one.
+// ringCollecting finds the highest rank in one round, and notifies all in a second one.
 var ringCollecting = &Algorithm{
 	Name:  "ring-a",
 	Title: "Ring, collecting",
@@ -32,7 +32,7 @@ var ringCollecting = &Algorithm{
 	New: func(Options) Machine { return &ring{fold: collect} },
 }
 
-// ringMaximum carries no more than it needs for the same.
+// ringMaximum does the same with messages that carry only the highest rank.
 var ringMaximum = &Algorithm{
 	Name:  "ring-b",
 	Title: "Ring, maximum only",
@@ -49,7 +49,7 @@ var ringMaximum = &Algorithm{
 	New: func(Options) Machine { return &ring{fold: highest, maximum: true} },
 }
 
-// fold is what a member does to the ranks of an ELECTION that comes by.
+// fold returns the ranks that an ELECTION carries on from a member.
 type fold func(ranks []Rank, self Rank) []Rank
 
 // collect: "The detector sends ELECTION{itself}; each adds itself and passes on".
@@ -70,13 +70,14 @@ type ring struct {
 	fold     fold
 	maximum  bool   // only the highest rank travels
 	mine     uint64 // the tag of its own ELECTION that has not come back; 0: none
-	electing bool   // it started an election, and saw no COORDINATOR since
+	electing bool   // it started an election, and has seen no COORDINATOR since
 }
 
 // Start follows "an election also starts at initialisation".
 func (r *ring) Start(e *Env) { r.elect(e) }
 
-// elect sends an ELECTION round. "Concurrent elections run independently", so that nothing holds it back.
+// elect sends an ELECTION round. "Concurrent elections run independently", so it starts one even if another is
+// in progress.
 func (r *ring) elect(e *Env) {
 	e.Rule("I start an election: a message with my rank sets out.")
 	e.Elect()
@@ -86,14 +87,14 @@ func (r *ring) elect(e *Env) {
 	r.circulate(e, l)
 }
 
-// circulate passes a lap on. Who is alone is its own successor.
+// circulate passes a lap on. A member that is alone in the ring is its own successor.
 func (r *ring) circulate(e *Env, l lap) {
 	if r.pass(e, l) {
 		r.onHome(e, l)
 	}
 }
 
-// Receive takes a message.
+// Receive handles a message.
 func (r *ring) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
@@ -138,8 +139,8 @@ func (r *ring) onLap(e *Env, l lap) {
 //	"back at the start the highest rank in the set is leader, and a second round tells all"
 //	"back at the start it goes round once more as COORDINATOR"
 //
-// A second copy of its ELECTION, or one from before a restart, is dropped; so is another's that came here
-// because nobody else is in the ring.
+// A second copy of its ELECTION, or one from before a restart, is dropped; so is another member's, which ends
+// here if nobody else is left in the ring.
 func (r *ring) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator && l.starter == e.Self():
@@ -160,7 +161,7 @@ func (r *ring) obey(e *Env, leader Rank) {
 	r.take(e, leader)
 }
 
-// Fire takes a timer that ran out.
+// Fire handles an expired timer.
 func (r *ring) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:

@@ -1,6 +1,6 @@
 package elections
 
-// ringChangRoberts lets no low rank's message survive a higher rank's.
+// ringChangRoberts stops the message of a low rank at a higher rank that takes part.
 var ringChangRoberts = &Algorithm{
 	Name:  "ring-c",
 	Title: "Ring, Chang–Roberts",
@@ -55,14 +55,14 @@ func (c *changRoberts) join(e *Env) {
 	}
 }
 
-// circulate passes a lap on. Who is alone is its own successor.
+// circulate passes a lap on. A member that is alone in the ring is its own successor.
 func (c *changRoberts) circulate(e *Env, l lap) {
 	if c.pass(e, l) && l.starter == e.Self() {
 		c.onHome(e, l)
 	}
 }
 
-// Receive takes a message.
+// Receive handles a message.
 func (c *changRoberts) Receive(e *Env, from Rank, m Message) {
 	switch m := m.(type) {
 	case Heartbeat:
@@ -124,7 +124,7 @@ func (c *changRoberts) obey(e *Env, leader Rank) {
 	c.take(e, leader)
 }
 
-// Fire takes a timer that ran out.
+// Fire handles an expired timer.
 func (c *changRoberts) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:

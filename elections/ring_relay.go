@@ -6,16 +6,16 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// lapChoice is said of every ring.
+// lapChoice is a choice of every ring.
 const lapChoice = "A lap carries a random tag, so that a member passes it once, though a lost ACK made two of it."
 
 // lap is a message that goes round the ring: ELECTION, or COORDINATOR.
 type lap struct {
 	coordinator bool
 	starter     Rank
-	tag         uint64 // which of the starter's laps it is, so that a copy is known as one
-	hops        int    // how many it has behind it
-	ranks       []Rank // whom it speaks of: those met, the highest met, or the leader
+	tag         uint64 // tells the starter's laps apart, so that a copy is recognized
+	hops        int    // how many it has made
+	ranks       []Rank // the ranks that it has met, the highest of them, or the leader
 }
 
 func (l lap) Kind() string {
@@ -37,13 +37,13 @@ type ack struct{ lap lap }
 
 func (ack) Kind() string { return "ACK" }
 
-// Bytes is its size: it names the lap, without what that carries.
+// Bytes returns the message's size: it names the lap, without its ranks.
 func (ack) Bytes() int { return HeaderBytes + RankBytes + NumberBytes }
 
 // The timers of the ring.
 const (
-	timerHop   = AlgorithmTimer + iota // the oldest hop under way is not acknowledged in time
-	timerRound                         // COORDINATOR is waited for
+	timerHop   = AlgorithmTimer + iota // the oldest hop in flight was not acknowledged in time
+	timerRound                         // the wait for COORDINATOR
 )
 
 // hop is a lap on its way to the next member that lives.
@@ -60,19 +60,19 @@ type hop struct {
 //
 // A lost ACK makes two copies of one lap, so a member passes each lap once (choice).
 type relay struct {
-	underWay []hop // in the order of falling due; one for each starter and kind at most
-	passed   []lap // the last lap of each starter and kind that came by; they carry no ranks
+	underWay []hop // by due time; at most one for each starter and kind
+	passed   []lap // the last lap of each starter and kind that was received, without ranks
 }
 
 // successor is the next in the ring, which is ordered by rank.
 func successor(e *Env, r Rank) Rank { return r%Rank(e.N()) + 1 }
 
-// newLap makes a lap of the member's own.
+// newLap creates a lap that this member starts.
 func (r *relay) newLap(e *Env, coordinator bool, ranks ...Rank) lap {
 	return lap{coordinator: coordinator, starter: e.Self(), tag: e.Random().Uint64() | 1, ranks: ranks}
 }
 
-// arrive acknowledges a hop, and reports whether the lap is to be taken up: "a message past n hops is
+// arrive acknowledges a hop, and reports whether the lap is to be processed: "a message past n hops is
 // dropped".
 func (r *relay) arrive(e *Env, from Rank, l lap) bool {
 	named := l
@@ -89,7 +89,8 @@ func (r *relay) arrive(e *Env, from Rank, l lap) bool {
 	return true
 }
 
-// pass sends a lap to the successor. It reports whether the lap is home at once: nobody else is in the ring.
+// pass sends a lap to the successor. It returns true if the lap is home at once, because nobody else is in the
+// ring.
 func (r *relay) pass(e *Env, l lap) (home bool) {
 	l.hops++
 	r.underWay = slices.DeleteFunc(r.underWay, func(h hop) bool {
@@ -98,7 +99,7 @@ func (r *relay) pass(e *Env, l lap) (home bool) {
 	return r.offer(e, hop{lap: l, to: successor(e, e.Self())})
 }
 
-// offer tries one member.
+// offer sends a lap to one member.
 func (r *relay) offer(e *Env, h hop) (home bool) {
 	defer r.arm(e)
 	if h.to == e.Self() {
@@ -110,7 +111,7 @@ func (r *relay) offer(e *Env, h hop) (home bool) {
 	return false
 }
 
-// arm sets the timer for the oldest hop under way.
+// arm sets the timer for the oldest hop in flight.
 func (r *relay) arm(e *Env) {
 	if len(r.underWay) == 0 {
 		e.Stop(timerHop)
@@ -131,7 +132,7 @@ func (r *relay) onAck(e *Env, from Rank, a ack) {
 	r.arm(e)
 }
 
-// skip goes on to the member behind the one that is silent. It returns the lap if that is home now.
+// skip tries the member after the one that is silent. It returns the lap if that is home now.
 func (r *relay) skip(e *Env) (l lap, home bool) {
 	if len(r.underWay) == 0 {
 		return lap{}, false
@@ -143,6 +144,6 @@ func (r *relay) skip(e *Env) (l lap, home bool) {
 	return h.lap, r.offer(e, h)
 }
 
-// patience is how long COORDINATOR is waited for: "who sees no COORDINATOR within 2n·T starts again"
+// patience returns how long a member waits for COORDINATOR: "who sees no COORDINATOR within 2n·T starts again"
 // (choice).
 func patience(e *Env) sim.Time { return 2 * sim.Time(e.N()) * e.Times().Answer }

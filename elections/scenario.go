@@ -7,21 +7,21 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Scenario is what happens to the members of a run, the same for every algorithm.
+// Scenario is a plan of faults, the same for every algorithm.
 type Scenario struct {
 	Name    string
 	Title   string
-	Meaning string   // with the scaled times; see Told
+	Meaning string   // in scaled times; see Told
 	cuts    bool     // links are cut: it takes at most sim.NodesMax members
 	cold    bool     // the fault is the start itself
-	before  sim.Time // how long before the fault something happens already, with the scaled times
-	// only says to which algorithms it means something; nil: to all.
+	before  sim.Time // how long before the fault the scenario begins to act, in scaled times
+	// only reports whether it applies to an algorithm; nil: it applies to all.
 	only func(*Algorithm) bool
-	// inject plans the faults. The last one is before the time is up.
+	// inject plans the faults. The last one comes before the run ends.
 	inject func(w *world, fault sim.Time)
 }
 
-// Told says what happens to the members, with these times.
+// Told describes the scenario for this time profile.
 func (s *Scenario) Told(t *Times) string {
 	if t.Heartbeat == scaledHeartbeat {
 		return s.Meaning
@@ -29,7 +29,7 @@ func (s *Scenario) Told(t *Times) string {
 	return fmt.Sprintf("%s Here all but the delays of messages takes %d times as long.", s.Meaning, t.longer())
 }
 
-// How long things last with the scaled times; see Times.lasting.
+// Durations in scaled times; see Times.lasting.
 const (
 	runTime        = sim.Time(30 * time.Second) // of a run, from its fault on
 	startSpread    = sim.Time(50 * time.Millisecond)
@@ -121,16 +121,16 @@ var scenarios = []*Scenario{
 // Scenarios returns every scenario, in the order of the tables.
 func Scenarios() []*Scenario { return scenarios }
 
-// Takes reports whether a scenario means something to an algorithm.
+// Takes reports whether a scenario applies to an algorithm.
 func (s *Scenario) Takes(a *Algorithm) bool { return s.only == nil || s.only(a) }
 
-// warmUp is how long the members have had to find a leader when the fault comes: forty heartbeat intervals,
+// warmUp returns how much time the members have to find a leader before the fault: forty heartbeat intervals,
 // and two for each member.
 func warmUp(t *Times, n int) sim.Time {
 	return t.lasting(sim.Time(2*time.Second) + sim.Time(n)*sim.Time(100*time.Millisecond))
 }
 
-// plan starts all members, and lets the faults come.
+// plan schedules the members' starts and the faults. It returns the time of the first fault.
 func (s *Scenario) plan(w *world) (fault sim.Time) {
 	for r := 1; r <= w.setup.N; r++ {
 		w.startAt(w.chance.Between(0, w.times.lasting(startSpread)), Rank(r))
@@ -144,7 +144,7 @@ func (s *Scenario) plan(w *world) (fault sim.Time) {
 	return fault
 }
 
-// fault is an action that counts as the fault: measuring begins with it.
+// fault schedules a fault. The first one begins the measurement.
 func (w *world) fault(at sim.Time, what string, act func()) {
 	w.at(at, func() {
 		w.record(Record{Kind: RecordFault, Text: what})
@@ -155,7 +155,8 @@ func (w *world) fault(at sim.Time, what string, act func()) {
 	})
 }
 
-// present is the leader that most live members hold, or else the highest rank that is up.
+// present returns the leader that most live members follow, or, if there is no leader, the highest rank that is
+// up.
 func (w *world) present() Rank {
 	best, most := Rank(0), -1
 	for i := range w.members {
@@ -176,7 +177,7 @@ func (w *world) present() Rank {
 	return best
 }
 
-// crashPresent crashes the leader, if anybody is up.
+// crashPresent crashes the leader and returns it; 0 if nobody is up.
 func (w *world) crashPresent() Rank {
 	r := w.present()
 	if r != 0 {
@@ -208,7 +209,7 @@ func cascade(w *world, fault sim.Time) {
 		w.watch.began = func(next Rank) {
 			w.watch.began = nil
 			crash, back := w.queue.Now()+delay, fault+returns
-			if crash >= back { // nobody could take over before the first was back
+			if crash >= back { // nobody took over before the first one was back
 				back = crash + returns
 			}
 			w.fault(crash, "the next leader crashes", func() { w.crash(next) })
@@ -217,7 +218,7 @@ func cascade(w *world, fault sim.Time) {
 	})
 }
 
-// cut cuts every link between different parts. parts says, by rank from 0, in which part a member is.
+// cut cuts every link between different parts. parts maps a member, by rank from 0, to its part.
 func (w *world) cut(parts []int) {
 	for a := range parts {
 		for b := range parts {
@@ -245,8 +246,8 @@ func (w *world) mend() {
 	w.net.Links.Heal(sim.Partitions)
 }
 
-// deal puts the leader first and the others behind it in random order, and deals them out: sizes[0]
-// members to part 0, and so on.
+// deal assigns members to parts, the leader first and the others in random order: sizes[0] members to part 0,
+// and so on.
 func (w *world) deal(sizes ...int) []int {
 	n := w.setup.N
 	order := []int{int(w.present()) - 1}
@@ -318,7 +319,7 @@ func flapping(w *world, fault sim.Time) {
 	for i := range flaps {
 		at := fault + sim.Time(i)*w.times.lasting(flapEvery)
 		w.fault(at, fmt.Sprintf("%d crashes", highest), func() { w.crash(highest) })
-		phase := w.chance.Between(0, w.times.Heartbeat) // else each return meets the leader's heartbeats at one phase
+		phase := w.chance.Between(0, w.times.Heartbeat) // otherwise each return would meet the leader's heartbeats at the same phase
 		w.startAt(at+w.times.lasting(flapDown)+phase, highest)
 	}
 }
@@ -348,7 +349,7 @@ func restartStorm(w *world, fault sim.Time) {
 			if at == fault {
 				victim = max(w.present(), 1)
 			}
-			if w.member(victim).machine != nil { // who is down already comes back when it would have
+			if w.member(victim).machine != nil { // a member that is down already keeps its time of return
 				w.crash(victim)
 				w.startAt(at+down, victim)
 			}

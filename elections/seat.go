@@ -1,21 +1,21 @@
 package elections
 
-// seatChoice is said of every algorithm that has a seat.
+// seatChoice is a choice of every algorithm with a seat.
 const seatChoice = "A leader that hears another leader's heartbeat starts an election, which ends a healed " +
 	"split; a follower that hears one goes on waiting for its own leader's."
 
-// seat is what bully, next-in-line, candidate/ordinary and the ring share: whom the member takes for the
-// leader, and the watch over it. Its rules are choices, for the sources say only "a process notices".
+// seat is what bully, next-in-line, candidate/ordinary and the ring share: the leader that a member follows,
+// and how it watches that leader. Its rules are choices, since the sources say only "a process notices".
 type seat struct {
 	Detector
 	elected Rank
-	fixed   bool // the silence is fixed, and the member's δ comes on top of it
+	fixed   bool // the timeout is the fixed silence plus the member's δ
 }
 
-// Leader is `elected`.
+// Leader returns `elected`.
 func (s *seat) Leader() (Rank, uint64) { return s.elected, 0 }
 
-// leads reports whether the member itself is the leader.
+// leads reports whether this member is the leader.
 func (s *seat) leads(e *Env) bool { return s.elected == e.Self() }
 
 // take sets `elected`. A new leader has just told the others, so its first heartbeat has time.
@@ -40,7 +40,7 @@ func (s *seat) watch(e *Env) {
 	}
 }
 
-// hear takes a heartbeat, and reports whether it is a rival's:
+// hear handles a heartbeat, and reports whether this member leads, so that its sender is a rival:
 //
 //	"a leader that hears another leader's heartbeat starts its own algorithm's election; that is how a
 //	healed split ends" (choice)
@@ -56,7 +56,7 @@ func (s *seat) hear(e *Env, from Rank) (rival bool) {
 	return s.leads(e)
 }
 
-// heed says that a leader announced itself, and what that ends.
+// heed records the rule that a leader announced itself.
 func (*seat) heed(e *Env, electing bool) {
 	if electing {
 		e.Rule("A leader announces itself: I follow, my election is over.")
@@ -65,10 +65,10 @@ func (*seat) heed(e *Env, electing bool) {
 	e.Rule("A leader announces itself: I follow.")
 }
 
-// suspect gives the silent leader up. `elected` is nobody until the election that follows is over.
+// suspect gives up a silent leader. `elected` is 0 until the election that follows is over.
 func (s *seat) suspect() { s.elected = 0 }
 
-// signal is a message that says no more than its kind.
+// signal is a message that carries no more than its kind.
 type signal string
 
 func (s signal) Kind() string { return string(s) }

@@ -13,9 +13,9 @@ const (
 	PriorityMin = -1 // below 0: out of service
 	PriorityMax = 255
 	winsMax     = 100
-	QualityMin  = 0 // of a host that keeps failing
+	QualityMin  = 0 // a host that keeps failing
 	QualityMax  = 100
-	// priorityDefault is that of every member where an algorithm does not say otherwise.
+	// priorityDefault is the priority of every member unless an algorithm says otherwise.
 	priorityDefault = 1
 )
 
@@ -27,18 +27,18 @@ type Setup struct {
 	Priorities []int
 	Wins       int
 	Qualities  []int
-	Changes    []PriorityChange // in every scenario, beside what it does itself
+	Changes    []PriorityChange // made in every scenario, in addition to its own
 }
 
-// PriorityChange gives a member another priority while it runs, at a time after the fault, whatever the profile. A
-// restart keeps it.
+// PriorityChange gives a member another priority at a time after the fault, which no profile scales. It
+// survives a restart.
 type PriorityChange struct {
 	After    time.Duration `json:"after"`
 	Member   Rank          `json:"member"`
 	Priority int           `json:"priority"`
 }
 
-// Validate says what is wrong, and what it takes.
+// Validate returns what is wrong with the setup, and the remedy.
 func (s *Setup) Validate() error {
 	if s.N < 1 || s.N > MembersMax {
 		return fmt.Errorf("elections: n = %d: it takes 1 to %d members", s.N, MembersMax)
@@ -118,7 +118,7 @@ func FindMeasure(name string) (MeasureInfo, error) {
 	return findNamed("measure", name, measureInfos, func(m MeasureInfo) string { return m.Name })
 }
 
-// namesOf lists the algorithms that are wanted.
+// namesOf lists the names of the algorithms that are wanted.
 func namesOf(all []*Algorithm, wanted func(*Algorithm) bool) string {
 	var names []string
 	for _, a := range all {
@@ -129,7 +129,7 @@ func namesOf(all []*Algorithm, wanted func(*Algorithm) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// findNamed finds one of a kind by its name. The error says which ones there are.
+// findNamed finds an item by its name. The error lists the names that exist.
 func findNamed[T any](kind, name string, all []T, nameOf func(T) string) (one T, err error) {
 	var names []string
 	for _, candidate := range all {

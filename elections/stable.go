@@ -5,10 +5,10 @@ import "github.com/coxswain/raft/internal/sim"
 // Stable leader election, the form for lossy links.
 //
 // Source: M. K. Aguilera, C. Delporte-Gallet, H. Fauconnier, S. Toueg, "Stable Leader Election", DISC 2001.
-// Assumes: a known membership and order; links may lose messages; of timely ones, a message takes less than
-// η. Messages say when they were sent, so that clocks agree to within that.
-// Guarantees: after a while all who are up and connected hold one leader, and a leader that works and is
-// reachable stays one. Not one leader at an instant: each part of a partition elects its own.
+// Assumes: a known membership and order; links may lose messages; of timely ones, a message takes less than η.
+// Messages carry the time at which they were sent, so clocks must agree to within η.
+// Guarantees: eventually all members that are up and connected follow one leader, and a leader that works and
+// is reachable stays. Not one leader at a time: each part of a partition elects its own.
 //
 // Rounds r = 0, 1, ... Each has one possible leader.
 

@@ -8,12 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// WriteTable writes one table for each scenario and size: an algorithm a row, a measure a column.
+// WriteTable writes one table for each scenario and size, with a row for each algorithm and a column for each
+// measure.
 func WriteTable(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) error {
 	out := bufio.NewWriter(w)
 	for _, group := range groups(cells) {
 		first := group[0]
-		_, _ = fmt.Fprintf(out, "%s, n = %d, %d seeds from %d, %s times\n", // Flush tells
+		_, _ = fmt.Fprintf(out, "%s, n = %d, %d seeds from %d, %s times\n", // Flush returns the error
 			first.Scenario.Title, first.N, len(first.Outcomes), p.First, p.Setup.Times.Name)
 		writeColumns(out, rows(group, p.Setup.Times.in(measures)))
 		_, _ = fmt.Fprintln(out)
@@ -22,10 +23,10 @@ func WriteTable(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) erro
 	return out.Flush()
 }
 
-// Legend says how to read a cell of a table.
+// Legend explains how to read a cell of a table.
 const Legend = `A cell is median / p99 / worst over all seeds; times are in ms, <1 is below a half and not 0; – is never, or that the algorithm has no terms.`
 
-// unit is what times are shown in.
+// unit returns the unit in which times are shown.
 func (t *Times) unit() string {
 	if t.inSeconds() {
 		return "s"
@@ -33,7 +34,7 @@ func (t *Times) unit() string {
 	return "ms"
 }
 
-// legend is Legend for tables with these times.
+// legend returns Legend for tables of this profile.
 func (t *Times) legend() string {
 	if t.inSeconds() {
 		return strings.NewReplacer("times are in ms", "times are in s", "<1 is below a half", "<0.1 is below 0.05").Replace(Legend)
@@ -53,7 +54,7 @@ func groups(cells []Cell) [][]Cell {
 	return all
 }
 
-// rows are the texts of a group, headings first.
+// rows returns the texts of a group, headings first.
 func rows(group []Cell, measures []MeasureInfo) [][]string {
 	head := []string{"algorithm"}
 	for _, m := range measures {
@@ -71,7 +72,7 @@ func rows(group []Cell, measures []MeasureInfo) [][]string {
 	return table
 }
 
-// writeColumns aligns the columns: the first to the left, the others to the right.
+// writeColumns writes a table, the first column aligned to the left, the others to the right.
 func writeColumns(out io.Writer, table [][]string) {
 	widths := make([]int, len(table[0]))
 	for _, row := range table {
@@ -89,6 +90,6 @@ func writeColumns(out io.Writer, table [][]string) {
 				line.WriteString("  " + pad + text)
 			}
 		}
-		_, _ = fmt.Fprintln(out, strings.TrimRight(line.String(), " ")) // a bufio.Writer tells at its Flush
+		_, _ = fmt.Fprintln(out, strings.TrimRight(line.String(), " ")) // Flush returns the error
 	}
 }

@@ -6,21 +6,21 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Times is how long things take: one profile of them.
+// Times is a time profile: how long things take.
 type Times struct {
 	Name       string
-	Heartbeat  sim.Time // HBT: how often a leader makes itself heard
+	Heartbeat  sim.Time // HBT: how often a leader sends heartbeats
 	RTT        sim.Time // a bound on a round trip
-	Answer     sim.Time // T: how long an answer is waited for, 2 · transmission + processing
+	Answer     sim.Time // T: how long a member waits for an answer, 2 · transmission + processing
 	TimeoutMin sim.Time // a leader is suspected after a silence drawn from TimeoutMin
 	TimeoutMax sim.Time // to TimeoutMax
-	Silence    sim.Time // the fixed silence of those that draw none: candidate/ordinary, raft-fixed, raft-ranked
+	Silence    sim.Time // the fixed timeout of algorithms without a random one: candidate/ordinary, raft-fixed, raft-ranked
 	Period     sim.Time // of ballots
 	Eta        sim.Time // η of the stable election
 	Durable    sim.Time // a durable write, for the algorithm that has a disk
 }
 
-// Scaled is the profile of every comparison: the core's own times, and the bound of the simulated network.
+// Scaled returns the profile of every comparison: the core's own times, and the bound of the simulated network.
 func Scaled() Times {
 	return Times{
 		Name:       "scaled",
@@ -36,9 +36,9 @@ func Scaled() Times {
 	}
 }
 
-// Published is the authors' own numbers; where one gave none, those of the two-phase election hold, whose
-// heartbeat and round trip the timeouts are then made of as in Scaled. Raft's own, 150 to 300 ms, are those of Scaled;
-// here it has the others', so that it is compared with them.
+// Published returns the authors' own numbers. Where an author gave none, it uses the heartbeat and round trip
+// of the two-phase election, and derives the timeouts from them as Scaled does. Raft's own timeouts, 150 to 300
+// ms, are those of Scaled; here Raft has the others', so that they can be compared.
 func Published() Times {
 	return Times{
 		Name:       "published",
@@ -54,20 +54,20 @@ func Published() Times {
 	}
 }
 
-// scaledHeartbeat is the unit in which scenarios are written.
+// scaledHeartbeat is the heartbeat interval for which scenarios are written.
 const scaledHeartbeat = sim.Time(50 * time.Millisecond)
 
-// lasting is how long something of a scenario lasts: it is given for the scaled times, and takes as many
-// heartbeat intervals with others.
+// lasting converts a duration of a scenario, which is given in scaled times, to the same number of this
+// profile's heartbeat intervals.
 func (t *Times) lasting(scaled sim.Time) sim.Time {
-	const unit = sim.Time(time.Microsecond) // so that no product is too large
+	const unit = sim.Time(time.Microsecond) // so that no product overflows
 	return scaled / unit * t.Heartbeat / (scaledHeartbeat / unit)
 }
 
-// longer is how many times as long that is, for those whose times are longer.
+// longer returns the factor by which lasting prolongs a duration.
 func (t *Times) longer() int { return int(t.Heartbeat / scaledHeartbeat) }
 
-// inSeconds says that its tables are in seconds: milliseconds would be long numbers that say no more.
+// inSeconds reports whether tables show seconds: in milliseconds the numbers would be long and no more useful.
 func (t *Times) inSeconds() bool { return t.Heartbeat >= sim.In(time.Second) }
 
 // The network of every scenario: a message takes delayMin to delayMax, and those of one link keep their
@@ -78,10 +78,10 @@ const (
 )
 
 // Delta is δ of the candidate/ordinary election: (n - rank + 1) · step, so that a higher rank begins earlier.
-// The step is above the time in which the others are told: the notice leaves T after an election began, and takes
-// a delay; the heartbeat that was the last reached the others up to a delay apart; a third one is for clocks that
-// run at different rates.
+// The step exceeds the time until the others are told: the notice leaves T after an election began, and takes
+// up to one delay; the last heartbeat reached the members up to one delay apart; a third delay allows for
+// clocks that run at different rates.
 func (t *Times) Delta(n int, r Rank) sim.Time { return sim.Time(n-int(r)+1) * (t.Answer + t.RTT*3/2) }
 
-// DrawTimeout is the core's timeout draw, anew each time.
+// DrawTimeout draws a random timeout, as the core does.
 func (t *Times) DrawTimeout(s *sim.Stream) sim.Time { return s.Between(t.TimeoutMin, t.TimeoutMax) }

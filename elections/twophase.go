@@ -4,9 +4,9 @@ package elections
 //
 // Source: gmt, "A Leader Election Algorithm", 2000.
 // Assumes: a known membership, unique ids, a bound RTT on a round trip, and no restart. Messages may be lost.
-// Guarantees: a leader soon after a majority hears each other. Not one leader a term: votes are not
-// durable, a member votes again in each round, and tallies keep older votes, so that loss alone, or a
-// restart, can elect two.
+// Guarantees: a leader soon after the members of a majority hear each other. Not one leader a term: votes are
+// not durable, a member votes again in each round, and tallies keep older votes, so loss alone, or a restart,
+// can elect two.
 //
 // Every message carries (term, msg): term counts leaders, msg the leader's messages. Each member runs two
 // machines side by side, the elector and the candidate.
@@ -62,15 +62,15 @@ func (m tpMessage) Bytes() int   { return HeaderBytes + 2*NumberBytes }
 
 type twoPhaseMachine struct {
 	o Options
-	// The elector's.
+	// Of the elector.
 	voting  bool
 	seen    tpStamp // the highest (term, msg) seen or sent
-	sender  Rank    // whose it was
+	sender  Rank    // the sender of that message
 	newest  uint64  // the highest term of any message
-	follows Rank    // the sender of the last LEAD; 0: since then the timer has run out
+	follows Rank    // the sender of the last LEAD; 0: the timer has expired since
 	reign   uint64  // the term of that LEAD
 	slate   []tpClaim
-	// The candidate's.
+	// Of the candidate.
 	leads bool
 	tally []tpStamp // "latest vote of each member", by rank; voted says whether there is one
 	voted []bool
@@ -110,8 +110,8 @@ func (m *twoPhaseMachine) watch(e *Env) {
 	e.Set(tpElector, 5*e.Times().Heartbeat)
 }
 
-// vote: "on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader
-// message seen". It joins the own slate; a leader's reports its last sent numbers.
+// vote: "on entry the timer is RTT and ELECT(id, term, msg) is broadcast, reporting the last leader message
+// seen". It joins this member's slate; a leader's ELECT reports its last sent numbers.
 func (m *twoPhaseMachine) vote(e *Env) {
 	e.Rule("I begin to vote, and claim with the last LEAD I know, if any.")
 	m.voting = true
@@ -190,11 +190,11 @@ func (m *twoPhaseMachine) onElect(e *Env, from Rank, stamp tpStamp) {
 	e.Rule("I put the claim on my slate.")
 }
 
-// onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored", and one that is not
-// "makes it a follower". "Only a leader asks whether a LEAD is obsolete: a follower's timer and tally heed
-// any (else a leader that restarts before it is missed is ignored for as long as it had reigned)". It clears
-// the candidate's tally, and "resets the timer to 3·HBT"; while voting it "counts as its sender's claim and
-// leaves the timer" (choice). A follower holds the sender of the last LEAD (choice).
+// onLead: "a lower (term, msg) than the last seen or sent; such a LEAD is ignored", and one that is not "makes
+// it a follower". "Only a leader asks whether a LEAD is obsolete: a follower's timer and tally heed any (else a
+// leader that restarts before it is missed is ignored for as long as it had reigned)". It clears the
+// candidate's tally, and "resets the timer to 3·HBT"; while voting it "counts as its sender's claim and leaves
+// the timer" (choice). A follower follows the sender of the last LEAD (choice).
 func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 	obsolete := stamp.before(m.seen)
 	if m.leads {
@@ -222,7 +222,8 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 
 // count: "VOTE is recorded; more than n/2 identical votes for itself make it leader"; a leader ignores it.
 // Votes are identical when both numbers are (choice). "The winner leads term + 1 from msg 0", and "a winner's
-// term is above every term that it has seen": who restarted may win with a claim older than what others report.
+// term is above every term that it has seen": a member that restarted may win with a claim older than what
+// others report.
 func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 	if m.leads {
 		e.Rule("I lead, and ignore votes.")
@@ -258,7 +259,7 @@ func (m *twoPhaseMachine) announce(e *Env) {
 	m.sender = m.o.Self
 	e.Set(tpLead, e.Times().Heartbeat)
 	e.Broadcast(tpMessage{tpLEAD, m.seen})
-	if m.voting { // the own LEAD reaches the own elector, as another's does (choice)
+	if m.voting { // its own LEAD reaches its own elector, as another's does (choice)
 		m.slate[m.o.Self] = tpClaim{true, m.seen}
 		return
 	}

@@ -6,24 +6,24 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// watch measures a run from its fault on. Between two changes of what members hold, of who is up and of
-// which links are cut nothing happens that it would have to see.
+// watch measures a run from its first fault on. It need only be called when the leader of a member, the members
+// that are up, or the cut links change.
 type watch struct {
 	world *world
 	on    bool
 	fault sim.Time // times count from here
 	last  sim.Time // of the last change
 
-	leaders  []Rank // live members that take themselves for the leader
+	leaders  []Rank // live members that believe they lead
 	previous []Rank // before the last change
-	reigning Rank   // who leads, or led last; of several leaders, who began last
+	reigning Rank   // the leader, or the last one; of several leaders, the one that began last
 	began    func(Rank)
 
 	two    stretch // in which two lead
 	twin   stretch // in which two lead in one epoch
 	agreed stretch // in which the members agree
-	whom   Rank    // on whom
-	// relieved is a leader that was asked to make room: an agreement on it does not count. 0: nobody.
+	whom   Rank    // the leader on which they agree
+	// relieved is a leader that an operator wants to replace: an agreement on it does not count. 0: none.
 	relieved Rank
 
 	settled     bool   // an agreement has held for a heartbeat interval
@@ -33,7 +33,7 @@ type watch struct {
 	outcome Outcome
 }
 
-// effort is what it takes to agree.
+// effort counts what it takes to agree.
 type effort struct{ messages, bytes, elections int64 }
 
 // stretch is an interval in which something holds.
@@ -42,7 +42,7 @@ type stretch struct {
 	since sim.Time
 }
 
-// set says whether it holds from now on, and returns how long it had held up to now.
+// set records whether it holds from now on, and returns how long it had held up to now.
 func (s *stretch) set(holds bool, now sim.Time) (lasted int64) {
 	if s.holds {
 		lasted = int64(now - s.since)
@@ -66,7 +66,7 @@ func (v *watch) begin() {
 	v.changed()
 }
 
-// end takes stock when the time is up, or, before that, the budget.
+// end returns the outcome when the time is up or the budget of events is spent.
 func (v *watch) end(inTime bool) Outcome {
 	v.account(v.leaders)
 	v.settle()
@@ -99,7 +99,7 @@ func (v *watch) counts() bool {
 	return v.on && !v.settled
 }
 
-// changed is called after everything that may change who leads, or who agrees.
+// changed is called after every change of who leads, who is up, or which links are cut.
 func (v *watch) changed() {
 	v.previous, v.leaders = v.leaders, v.previous[:0]
 	for i := range v.world.members {
@@ -114,8 +114,8 @@ func (v *watch) changed() {
 	}
 }
 
-// findNewLeaders counts the changes without a cause: a member begins to lead although the one that leads, or led
-// last, has worked all the time since it began, and nobody else leads.
+// findNewLeaders counts the leader changes without a cause: a member begins to lead although the present or
+// last leader has worked ever since it began to lead, and nobody else leads.
 func (v *watch) findNewLeaders() {
 	v.findHindered()
 	for _, r := range v.leaders {
@@ -134,12 +134,12 @@ func (v *watch) findNewLeaders() {
 			v.began(r)
 		}
 	}
-	if len(v.leaders) == 1 { // of several, whoever is left
+	if len(v.leaders) == 1 { // of several leaders, the one that remains
 		v.reigning = v.leaders[0]
 	}
 }
 
-// findHindered looks which leaders do not work now: whoever follows them has a cause.
+// findHindered finds the leaders that cannot work now: replacing one of them has a cause.
 func (v *watch) findHindered() {
 	for i := range v.world.members {
 		if m := &v.world.members[i]; !m.hindered && (m.env.self == v.reigning || m.leader == m.env.self) {
@@ -162,7 +162,7 @@ func (v *watch) works(r Rank) bool {
 	return 2*reached > len(v.world.members)
 }
 
-// account adds up what held since the last change, when these members led.
+// account updates the measures for the time since the last change, in which these members led.
 func (v *watch) account(led []Rank) {
 	now := v.world.queue.Now()
 	if len(led) == 0 {
@@ -186,15 +186,15 @@ func (v *watch) inOneEpoch() bool {
 	return false
 }
 
-// agree looks whether the members agree: on a live leader that every live member connected to it follows,
-// and with it more than half of the live members. So the part of a partition that has the most members
-// may agree; what the other parts do shows elsewhere.
+// agree checks whether the members agree: every live member that is connected to a live leader follows it, and
+// these are more than half of the live members. So the largest part of a partition can agree; other measures
+// show what the other parts do.
 func (v *watch) agree() {
 	v.settle()
 	whom := v.agreement()
 	now := v.world.queue.Now()
 	if whom != v.whom {
-		v.agreed.set(false, now) // another one: the interval begins anew
+		v.agreed.set(false, now) // another leader: the interval begins anew
 	}
 	began := whom != 0 && !v.agreed.holds
 	v.agreed.set(whom != 0, now)
@@ -207,7 +207,7 @@ func (v *watch) agree() {
 	v.whom = whom
 }
 
-// agreement returns on whom the members agree now; 0: they do not.
+// agreement returns the leader on which the members agree now; 0: they do not agree.
 func (v *watch) agreement() Rank {
 	for _, r := range v.leaders {
 		if r == v.relieved {
@@ -234,13 +234,13 @@ func (v *watch) agreement() Rank {
 	return 0
 }
 
-// follows reports whether a member holds a leader as the leader holds itself: in the same epoch, and in its
-// present reign, not in one that ended with a crash that the member did not notice.
+// follows reports whether a member follows a leader in the leader's present epoch and reign, not in a reign
+// that ended with a crash that the member did not notice.
 func (v *watch) follows(m *member, leader Rank) bool {
 	return m.leader == leader && m.epoch == v.world.member(leader).epoch && !m.unheard
 }
 
-// settle takes the first agreement that has lasted for a heartbeat interval.
+// settle records the first agreement that has lasted for a heartbeat interval.
 func (v *watch) settle() {
 	if v.settled || !v.agreed.holds || v.world.queue.Now()-v.agreed.since < v.world.times.Heartbeat {
 		return

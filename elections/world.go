@@ -7,10 +7,11 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// eventsMax is the budget of one run: one that does more is cut there, and counts as one that does not end.
+// eventsMax is the budget of one run: a run with more events is cut off there, and counts as one without an
+// end.
 const eventsMax = 20_000_000
 
-// world is one run: machines, the network between them, and what happens to them. One goroutine owns it.
+// world is one run: the machines, the network between them, and the faults. One goroutine owns it.
 type world struct {
 	algorithm *Algorithm
 	setup     *Setup
@@ -20,47 +21,48 @@ type world struct {
 	net       *sim.Network[envelope]
 	chance    *sim.Stream // of the faults
 	members   []member    // by rank, from 0
-	// priorities are those of now, by rank from 0; nil: the algorithm has none.
+	// priorities are the present ones, by rank from 0; nil: the algorithm has none.
 	priorities []int
-	actions    []func() // what happens to them, by index
+	actions    []func() // faults and other scheduled actions, by index
 	watch      watch
 	trace      func(Record)
 	step       int // counts the events
-	budget     int // how many there may be
-	messages   int // counts the messages: their names in a trace
-	// coarse is how the timers that were set before it run out after it; see severalDetectors.
+	budget     int // the most events that the run may have
+	messages   int // counts the messages, which a trace names by this number
+	// coarse makes timers that were set up to after, and expire later, expire at multiples of every; see
+	// severalDetectors.
 	coarse struct{ after, every sim.Time }
 }
 
-// member is one process, or the lack of one, with its clock and what it keeps on a disk.
+// member is one process, which may be down, with its clock and its disk.
 type member struct {
 	env     Env
 	machine Machine // nil while it is down
 	clock   sim.Clock
-	life    uint32 // raised when it dies: events of an earlier life mean nothing
+	life    uint32 // raised at a crash: events of an earlier life are ignored
 	disk    any
 	timers  [timersMax]timer
-	leader  Rank // as its machine has it
+	leader  Rank // as its machine returns it
 	epoch   uint64
 	office  int // the step in which it took office, if it leads
-	// hindered: since it began to lead it was down once, or cut off from the majority, or a priority was changed.
+	// hindered: since it began to lead it was down, or cut off from the majority, or a priority was changed.
 	hindered bool
-	unheard  bool // whom it holds has left office since: it has not heard that member's present reign, if there is one
+	unheard  bool // the leader that it follows has left office since, and it has not heard from that leader's present reign, if there is one
 }
 
-// timer is one of a member's timers. It is in the queue at most once: set anew to a later time, it is
-// found not to be due when it comes up, and goes back.
+// timer is one of a member's timers. It is in the queue at most once: if it was set to a later time meanwhile,
+// it is not due when it comes up, and goes back.
 type timer struct {
 	set   sim.Time // when it was set
 	due   sim.Time // 0: it does not run
 	armed sim.Time // when it comes up in the queue; 0: it does not
 }
 
-// envelope is a message under way.
+// envelope is a message in flight.
 type envelope struct {
 	message Message
 	id      int
-	step    int // in which it was sent
+	step    int // the step in which it was sent
 }
 
 type eventKind uint8
@@ -80,7 +82,7 @@ type event struct {
 	a     int64
 }
 
-// newWorld puts n members side by side; disks is what they find on them, or nil. Nobody runs yet.
+// newWorld returns a world in which no member runs yet. disks is the contents of their disks, or nil.
 func newWorld(a *Algorithm, s *Setup, seed uint64, disks []any) *world {
 	w := &world{algorithm: a, setup: s, times: s.Times, seed: seed, budget: eventsMax, chance: sim.NewStream(seed, sim.ProcessConcern)}
 	w.net = sim.NewNetwork[envelope](s.N, 1, sim.NewStream(seed, sim.NetworkConcern), func(at sim.Time, p sim.Packet) {
@@ -108,21 +110,21 @@ func newWorld(a *Algorithm, s *Setup, seed uint64, disks []any) *world {
 	return w
 }
 
-// driftMax is how many millionths a clock is wrong: that of an ordinary machine.
+// driftMax is the largest drift of a clock in millionths, as on an ordinary machine.
 const driftMax = 100
 
 func (w *world) member(r Rank) *member { return &w.members[r-1] }
 
-// at lets something happen to the members at a time.
+// at schedules an action.
 func (w *world) at(t sim.Time, action func()) {
 	w.actions = append(w.actions, action)
 	w.queue.Push(t, event{kind: evAction, a: int64(len(w.actions) - 1)})
 }
 
-// startAt starts a process later, if it is down then.
+// startAt schedules the start of a process, if it is down then.
 func (w *world) startAt(t sim.Time, r Rank) { w.queue.Push(t, event{kind: evStart, rank: int16(r)}) }
 
-// run runs until a time, and reports whether the budget lasted.
+// run runs until this time, and reports whether the budget of events was enough.
 func (w *world) run(until sim.Time) bool {
 	w.at(until, func() {})
 	last := int64(len(w.actions) - 1)
@@ -167,7 +169,7 @@ func (w *world) start(r Rank) {
 	w.watch.changed()
 }
 
-// crash ends a process: what it knew and did not keep is gone.
+// crash ends a process. Only what it passed to Keep survives.
 func (w *world) crash(r Rank) {
 	m := w.member(r)
 	if m.machine == nil {
@@ -182,14 +184,15 @@ func (w *world) crash(r Rank) {
 	w.watch.changed()
 }
 
-// prioritize gives a member another priority, now and after each restart, if the algorithm has priorities.
+// prioritize gives a member another priority, which a restart keeps. It does nothing if the algorithm has no
+// priorities.
 func (w *world) prioritize(r Rank, priority int) {
 	if w.priorities == nil {
 		return
 	}
 	w.priorities[r-1] = priority
 	for i := range w.members {
-		w.members[i].hindered = true // whoever leads next does so by an operator's wish
+		w.members[i].hindered = true // the next leader is the operator's choice
 	}
 	if m := w.member(r); m.machine != nil {
 		w.record(Record{Kind: RecordTold, Member: r, Text: fmt.Sprintf("priority %d", priority)})
@@ -218,10 +221,10 @@ func (w *world) arrive(p sim.Packet) {
 	}
 }
 
-// leads reports whether a member is up and takes itself for the leader.
+// leads reports whether a member is up and believes that it leads.
 func (w *world) leads(r Rank) bool { return w.member(r).machine != nil && w.member(r).leader == r }
 
-// leaveOffice notes that whoever holds this member holds a leader of the past, though it may lead again.
+// leaveOffice records that the members that follow this one follow a past leader, though it may lead again.
 func (w *world) leaveOffice(r Rank) {
 	for i := range w.members {
 		if w.members[i].leader == r {
@@ -230,7 +233,7 @@ func (w *world) leaveOffice(r Rank) {
 	}
 }
 
-// look asks a machine for its leader after each call.
+// look updates a member's leader after each call of its machine.
 func (w *world) look(m *member) {
 	leader, epoch := m.machine.Leader()
 	if leader == m.leader && epoch == m.epoch {
@@ -248,7 +251,7 @@ func (w *world) look(m *member) {
 	w.watch.changed()
 }
 
-// comeUp fires a timer that is due, and puts back one that was set anew.
+// comeUp fires a timer that is due, and puts back one that was set to a later time.
 func (w *world) comeUp(r Rank, t Timer, e event) {
 	m := w.member(r)
 	timer := &m.timers[t]
@@ -269,7 +272,7 @@ func (w *world) comeUp(r Rank, t Timer, e event) {
 	w.look(m)
 }
 
-// expiry is when a timer runs out, in true time.
+// expiry returns when a timer expires, in true time.
 func (w *world) expiry(m *member, t *timer) sim.Time {
 	due := m.clock.Shows(t.due, w.queue.Now())
 	if c := w.coarse; c.every > 0 && t.set <= c.after && due > c.after {
