@@ -27,7 +27,7 @@ func newStatus(r *reach) *cobra.Command {
 		Long: `status asks every server and prints a line for each, which ends with "ok" or with what is wrong with it.
 
 Exit codes: 0 healthy; 2 bad usage; 6 degraded: the cluster serves, and a member is down, cannot be reached, or does
-not count; 7 not serving: no leader, or one whose disk stands still; 8 no server could be asked.`,
+not count; 7 not serving: no leader, or one whose disk stands still; 8 no server that knows the cluster could be asked.`,
 		Example: "  raftkv status\n  raftkv status --json\n  raftkv status >/dev/null || page-somebody",
 		Args:    usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,9 +97,11 @@ func health(reports []report) error {
 	switch {
 	case view == nil:
 		return &unhealthyError{exitUnanswered, fmt.Errorf("no server answers: %w", errors.Join(failures...))}
-	case rank(view) == 0 || view.Role == "leader" && view.DiskStalled:
-		return &unhealthyError{exitNotServing, fmt.Errorf("the cluster does not serve: %s",
-			cmp.Or(view.LeaderReason, "no leader is known"))}
+	case rank(view) == knowsNothing: // the others may serve
+		return &unhealthyError{exitUnanswered, fmt.Errorf("no server that answers knows the cluster: %s", strings.Join(problems, "; "))}
+	case rank(view) == knowsNoLeader || view.Role == "leader" && view.DiskStalled:
+		return &unhealthyError{exitNotServing, fmt.Errorf("the cluster does not serve: %s says: %s",
+			view.ID, cmp.Or(view.LeaderReason, "no leader is known"))}
 	}
 	for _, m := range view.Members {
 		if why := problemOf(m); why != "" && m.ID != view.ID && !slices.ContainsFunc(reports, said(m.ID)) {
@@ -119,20 +121,27 @@ func said(id string) func(report) bool {
 
 // tellsMore reports whether a says more of the cluster than b: it knows of a later leader, or is that leader.
 func tellsMore(a, b *api.Status) bool {
-	return cmp.Or(cmp.Compare(min(rank(a), 1), min(rank(b), 1)), cmp.Compare(a.Term, b.Term), cmp.Compare(rank(a), rank(b))) > 0
+	return cmp.Or(cmp.Compare(min(rank(a), follows), min(rank(b), follows)), cmp.Compare(a.Term, b.Term), cmp.Compare(rank(a), rank(b))) > 0
 }
 
-// rank is 2 for the status of a leader, and 1 for that of a member that follows one.
+// How much the status of a member tells of the cluster.
+const (
+	knowsNothing  = iota // it has ended, or its disk was emptied
+	knowsNoLeader        // it waits for one
+	follows
+	leads
+)
+
 func rank(s *api.Status) int {
 	switch {
 	case s.Error != "" || s.Wiped:
-		return 0
+		return knowsNothing
 	case s.Role == "leader":
-		return 2
+		return leads
 	case s.Leader != "":
-		return 1
+		return follows
 	}
-	return 0
+	return knowsNoLeader
 }
 
 // problemOf is what a server says against a member; earlier releases say it of the connection alone.
