@@ -38,7 +38,7 @@ func (k *checker) bounds(n *node) {
 			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d", n.id, p.Inflight, p.ID, limits.InflightMax)
 		}
 		// One append more may leave below the limit, of which the last entry may be the largest one.
-		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(n)); p.Inflight > 1 && p.InflightBytes >= most {
+		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(n, p.Match)); p.Inflight > 1 && p.InflightBytes >= most {
 			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n.id, p.InflightBytes, p.ID, limits.InflightBytesMax)
 		}
 		if (p.Inflight == 0) != (p.InflightBytes == 0) {
@@ -47,10 +47,11 @@ func (k *checker) bounds(n *node) {
 	}
 }
 
-// largest is what the largest entry takes, by the estimate of a core: that spreads what is between two marks
-// of its log evenly, so that each entry has its share of entry 1.
-func largest(n *node) int {
-	return commandBytesMin + n.c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/len(n.log)
+// largest returns what the largest entry behind match may take by the estimate of a core. The estimate spreads the
+// bytes between two marks of the log evenly, so each entry has its share of entry 1. The share shrinks as the log
+// grows: the append was estimated when it was sent, and by then the log was longer than match.
+func largest(n *node, match raft.Index) int {
+	return commandBytesMin + n.c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/int(match+1)
 }
 
 // bootstrapBytesMax is more than entry 1 takes.

@@ -62,6 +62,22 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 	}
 }
 
+// An append is estimated when it is sent: in a short log each entry has a larger share of entry 1 than in a long one.
+func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
+	c, n, _ := running(t)
+	n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
+	p, limits := &n.status.Peers[0], &c.profile.Limits
+	limits.AppendBytesMax = 1
+	p.Inflight, p.Match = 2, 9
+	p.InflightBytes = limits.InflightBytesMax + commandBytesMin + c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/10 - 1
+	require.Greater(t, len(n.log), 20)
+	c.check.bounds(n)
+	require.Nil(t, c.failure, "sent when the log had ten entries")
+	p.Match = raft.Index(len(n.log) - 2)
+	c.check.bounds(n)
+	expectBreach(t, c, "N10")
+}
+
 // A leader that was elected in the quiet may wait for the answer to its first append.
 func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
 	c, lead, _ := running(t)

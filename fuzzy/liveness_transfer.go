@@ -48,7 +48,7 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 		p := &s.Peers[(first+i)%len(s.Peers)]
 		m, _ := s.Config.Member(p.ID)
 		n := l.c.nodes[index(p.ID)]
-		if m.Kind != raft.Voter || l.core>>n.index&1 == 0 || !l.counts(n) || p.Match == 0 || p.State != "replicate" || !l.electable(n) {
+		if m.Kind != raft.Voter || l.core>>n.index&1 == 0 || !l.counts(n) || p.State != "replicate" || !l.upToDate(p) || !l.electable(n) {
 			continue
 		}
 		if !named && !l.split() {
@@ -57,6 +57,15 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 		return p.ID, true
 	}
 	return "", false
+}
+
+// upToDate reports whether the leader can bring the member's log up to date in time for a transfer. Where the sender
+// drops appends, each that it drops costs more than a heartbeat interval, so a member that lags may need too long.
+func (l *liveness) upToDate(p *raft.PeerProgress) bool {
+	if l.c.profile.Node.DropSpan > 0 {
+		return p.Match == l.leader.status.Last.Index
+	}
+	return p.Match > 0
 }
 
 // electable reports whether a healed voter can win an election: it and a majority of the voters, all of them healed,

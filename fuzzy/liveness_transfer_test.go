@@ -76,6 +76,26 @@ func TestLiveness_OnlyWhoCanWinIsHandedTheLead(t *testing.T) {
 	assert.Empty(t, asked())
 }
 
+// Where appends are dropped, a member that lags may not be up to date in time.
+func TestLiveness_WhoLagsIsNotHandedTheLeadWhereAppendsAreDropped(t *testing.T) {
+	c, lead, _ := running(t)
+	lead.status.Peers = append([]raft.PeerProgress(nil), lead.status.Peers...)
+	l := &liveness{c: c, core: 7, leader: lead, exiled: true, random: lead.random}
+	for i := range lead.status.Peers {
+		lead.status.Peers[i].Match = lead.status.Last.Index - 1
+	}
+	_, some := l.successor()
+	assert.True(t, some)
+	c.profile.Node.DropSpan = 1
+	_, some = l.successor()
+	assert.False(t, some, "everybody lags")
+	for i := range lead.status.Peers {
+		lead.status.Peers[i].Match = lead.status.Last.Index
+	}
+	_, some = l.successor()
+	assert.True(t, some)
+}
+
 // Votes that come over a connection that is yet to be made are lost, so that their candidate may not be elected.
 func TestLiveness_WhoHasNotMetAQuorumIsNotHandedTheLead(t *testing.T) {
 	c, lead := runningFive(t)
