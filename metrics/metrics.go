@@ -1,4 +1,4 @@
-// Package metrics shows the counters of a node and of its transport to Prometheus. The names are a contract, see docs/metrics.md.
+// Package metrics exports the counters of a node and of its transport to Prometheus. The names are a contract, see docs/metrics.md.
 package metrics
 
 import (
@@ -11,14 +11,14 @@ import (
 // Source is what a Collector reads: a *node.Node.
 type Source interface{ Metrics() node.Metrics }
 
-// Collector returns a collector for the node. Register it once; give it a label with
-// prometheus.WrapRegistererWith if one process has several nodes. Collecting takes no part in the
-// node's work and waits for nothing; it goes on to work after the node has ended.
+// Collector returns a collector for the node. Register it once; if one process has several nodes, give each a
+// label with prometheus.WrapRegistererWith. Collecting does not involve the node's loop and never waits; it
+// still works after the node has ended.
 func Collector(n Source) prometheus.Collector { return &collector{n} }
 
 type collector struct{ node Source }
 
-// value is one number of node.Metrics or transport.Stats under its name.
+// value is one number of node.Metrics or transport.Stats with its name.
 type value[From any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -29,7 +29,7 @@ func (v value[From]) collect(from From) prometheus.Metric {
 	return prometheus.MustNewConstMetric(v.desc, v.kind, v.read(from))
 }
 
-// distribution is one histogram of node.Metrics under its name.
+// distribution is one histogram of node.Metrics with its name.
 type distribution struct {
 	desc *prometheus.Desc
 	read func(node.Metrics) node.Histogram
@@ -47,7 +47,7 @@ func counter[From any](name, help string, read func(From) float64) value[From] {
 	return value[From]{describe(name, help, nil), prometheus.CounterValue, read}
 }
 
-// byReason is one of several counters of a name.
+// byReason returns one of several counters that share a name.
 func byReason[From any](name, help, reason string, read func(From) float64) value[From] {
 	return value[From]{describe(name, help, prometheus.Labels{"reason": reason}), prometheus.CounterValue, read}
 }
@@ -93,6 +93,6 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 func refusalDesc(r raft.RejectReason) *prometheus.Desc {
-	return describe("handshakes_refused_total", "Handshakes refused, by this member or by others.",
+	return describe("handshakes_refused_total", "Handshakes rejected, by this member or by others.",
 		prometheus.Labels{"reason": r.String()})
 }

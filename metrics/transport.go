@@ -10,9 +10,9 @@ import (
 // TransportSource is what a TransportCollector reads: a *transport.TCP.
 type TransportSource interface{ Stats() transport.Stats }
 
-// TransportCollector returns a collector for the connections of a transport: also for what is turned
-// away before any member is known, which no node hears of. Register it beside the node's Collector.
-// Collecting waits for nothing, and goes on to work after the transport was closed.
+// TransportCollector returns a collector for the connections of a transport. It includes connections that are
+// closed before their member is known, which no node sees. Register it beside the node's Collector. Collecting
+// never waits, and still works after the transport was closed.
 func TransportCollector(t TransportSource) prometheus.Collector { return &transportCollector{t} }
 
 type transportCollector struct{ transport TransportSource }
@@ -34,20 +34,20 @@ func (c *transportCollector) Collect(out chan<- prometheus.Metric) {
 
 type stats = transport.Stats
 
-// transportValues is every number, in the order of docs/metrics.md.
+// transportValues lists every number, in the order of docs/metrics.md.
 var transportValues = append([]value[stats]{
-	gauge("transport_inbound", "Inbound connections that stand.", func(s stats) float64 { return float64(s.Inbound) }),
+	gauge("transport_inbound", "Established inbound connections.", func(s stats) float64 { return float64(s.Inbound) }),
 	gauge("transport_handshakes", "Inbound connections whose handshake is not finished.",
 		func(s stats) float64 { return float64(s.Handshakes) }),
-	counter("transport_accepted_total", "Inbound connections, whatever became of them.",
+	counter("transport_accepted_total", "Inbound connections that were accepted.",
 		func(s stats) float64 { return float64(s.Accepted) }),
 	counter("transport_accept_failed_total", "Errors of the listener.",
 		func(s stats) float64 { return float64(s.AcceptFailed) }),
-	counter("transport_dialed_total", "Pairs of outbound connections that came to stand.",
+	counter("transport_dialed_total", "Pairs of outbound connections that were established.",
 		func(s stats) float64 { return float64(s.Dialed) }),
 	counter("transport_dial_failed_total", "Dials that did not lead to a pair.",
 		func(s stats) float64 { return float64(s.DialFailed) }),
-	counter("transport_lost_total", "Pairs that stood and broke.", func(s stats) float64 { return float64(s.Lost) }),
+	counter("transport_lost_total", "Established pairs that broke.", func(s stats) float64 { return float64(s.Lost) }),
 	counter("transport_send_failed_total", "Sends that found a connection and failed.",
 		func(s stats) float64 { return float64(s.SendFailed) }),
 	counter("transport_unsendable_total", "Messages that could not be encoded.",
@@ -67,14 +67,14 @@ func closed(reason string, read func(stats) uint64) value[stats] {
 		func(s stats) float64 { return float64(read(s)) })
 }
 
-// refusedValues has one for each element of Stats.Refused.
+// refusedValues returns one value for each element of Stats.Refused.
 func refusedValues() (all []value[stats]) {
 	for i := range (stats{}).Refused {
 		reason := "other"
 		if i > 0 {
 			reason = raft.RejectReason(i).String()
 		}
-		all = append(all, byReason("transport_refused_total", "Inbound connections that were refused.", reason,
+		all = append(all, byReason("transport_refused_total", "Inbound connections that were rejected.", reason,
 			func(s stats) float64 { return float64(s.Refused[i]) }))
 	}
 	return all

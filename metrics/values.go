@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/coxswain/raft/node"
 
-// values is every number, in the order of docs/metrics.md.
+// values lists every number, in the order of docs/metrics.md.
 var values = []value[node.Metrics]{
 	gauge("term", "The current term.", func(m node.Metrics) float64 { return float64(m.Term) }),
 	gauge("leading", "1 while this member leads.", func(m node.Metrics) float64 { return truth(m.Leading) }),
@@ -18,17 +18,17 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.CommitIndex) }),
 	gauge("applied_index", "The last entry that the FSM has applied.",
 		func(m node.Metrics) float64 { return float64(m.AppliedIndex) }),
-	gauge("applying_seconds", "For how long the running call of the FSM, or function of Node.Read, has been at it; 0: none is running.",
+	gauge("applying_seconds", "How long the running call of the FSM, or function of Node.Read, has been running; 0 if none is.",
 		func(m node.Metrics) float64 { return m.ApplyingSeconds }),
 	counter("elections_total", "Elections that this member began.",
 		func(m node.Metrics) float64 { return float64(m.Elections) }),
-	counter("leader_changes_total", "Times that another leader became known.",
+	counter("leader_changes_total", "How often another leader became known.",
 		func(m node.Metrics) float64 { return float64(m.LeaderChanges) }),
-	counter("disk_stalls_total", "Times that this member led and its disk stood still for DiskStallMax.",
+	counter("disk_stalls_total", "How often this member's disk stalled for DiskStallMax while it led.",
 		func(m node.Metrics) float64 { return float64(m.DiskStalls) }),
-	counter("late_wakes_total", "Times that the loop woke half an election timeout after its deadline, or later.",
+	counter("late_wakes_total", "How often the loop woke more than half an election timeout after its deadline.",
 		func(m node.Metrics) float64 { return float64(m.LateWakes) }),
-	counter("stale_members_total", "Times that this member led and found one that holds less than it has acknowledged.",
+	counter("stale_members_total", "How often this member, as leader, found a member that holds less than it has acknowledged.",
 		func(m node.Metrics) float64 { return float64(m.StaleMembers) }),
 	counter("steps_total", "Steps of the core.", func(m node.Metrics) float64 { return float64(m.Steps) }),
 
@@ -39,7 +39,7 @@ var values = []value[node.Metrics]{
 	failed("too_large", func(f node.ProposalFailures) uint64 { return f.TooLarge }),
 	failed("unknown", func(f node.ProposalFailures) uint64 { return f.Unknown }),
 	failed("other", func(f node.ProposalFailures) uint64 { return f.Other }),
-	counter("reads_total", "Linearizable reads that were asked for.",
+	counter("reads_total", "Linearizable reads that were requested.",
 		func(m node.Metrics) float64 { return float64(m.Reads) }),
 	counter("commands_applied_total", "Commands that the FSM has applied.",
 		func(m node.Metrics) float64 { return float64(m.CommandsApplied) }),
@@ -61,16 +61,16 @@ var values = []value[node.Metrics]{
 	dropped("received", func(d node.Drops) uint64 { return d.Received }),
 	dropped("forged", func(d node.Drops) uint64 { return d.Forged }),
 	dropped("events", func(d node.Drops) uint64 { return d.Events }),
-	counter("connections_total", "Connections that came to stand.",
+	counter("connections_total", "Connections that were established.",
 		func(m node.Metrics) float64 { return float64(m.Connections) }),
-	counter("connections_lost_total", "Connections that broke or could not be made.",
+	counter("connections_lost_total", "Connections that broke or could not be established.",
 		func(m node.Metrics) float64 { return float64(m.ConnectionsLost) }),
 
-	gauge("waiting_proposals", "Callers of Propose and Barrier that wait.",
+	gauge("waiting_proposals", "Pending calls of Propose, ProposeAsync and Barrier.",
 		func(m node.Metrics) float64 { return float64(m.WaitingProposals) }),
 	gauge("waiting_proposal_bytes", "Bytes of their commands.",
 		func(m node.Metrics) float64 { return float64(m.WaitingProposalBytes) }),
-	gauge("waiting_reads", "Callers of ReadIndex that wait.",
+	gauge("waiting_reads", "Pending calls of ReadIndex.",
 		func(m node.Metrics) float64 { return float64(m.WaitingReads) }),
 	gauge("waiting_received", "Messages that wait for the loop.",
 		func(m node.Metrics) float64 { return float64(m.WaitingReceived) }),
@@ -85,7 +85,7 @@ var values = []value[node.Metrics]{
 }
 
 func failed(reason string, read func(node.ProposalFailures) uint64) value[node.Metrics] {
-	return byReason("proposals_failed_total", "Proposals that failed, by what the caller was told.", reason,
+	return byReason("proposals_failed_total", "Proposals that failed, by the error that the caller got.", reason,
 		func(m node.Metrics) float64 { return float64(read(m.ProposalsFailed)) })
 }
 
@@ -98,7 +98,7 @@ func histogram(name, help string, read func(node.Metrics) node.Histogram) distri
 	return distribution{describe(name, help, nil), read}
 }
 
-// distributions is every histogram, in the order of docs/metrics.md.
+// distributions lists every histogram, in the order of docs/metrics.md.
 var distributions = []distribution{
 	histogram("propose_seconds", "Propose, from call to answer, if it succeeded.",
 		func(m node.Metrics) node.Histogram { return m.ProposeSeconds }),

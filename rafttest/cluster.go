@@ -1,6 +1,5 @@
-// Package rafttest helps to test what is built on raft: New makes a cluster in memory in one line, also
-// inside a testing/synctest bubble, CheckFSM holds a state machine against its contract, and a Fake stands in for a
-// node in tests of what is around one.
+// Package rafttest helps to test applications of this library: New starts a cluster in memory in one line, also
+// inside a testing/synctest bubble, and CheckFSM tests a state machine against its contract.
 package rafttest
 
 import (
@@ -16,25 +15,25 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// patience bounds every wait of a Cluster. Inside a synctest bubble it passes at once; outside, it is
-// only ever reached by a test that fails.
+// patience bounds every wait of a Cluster. Inside a synctest bubble it takes no real time; outside, only a
+// failing test reaches it.
 const patience = time.Minute
 
-// Options describe a cluster. The zero value of every field but NewFSM has a meaning.
+// Options describes a cluster. The zero value of every field but NewFSM has a meaning.
 type Options struct {
-	// Members is how many there are: n1, n2 and so on. 0 means 3.
+	// Members is the number of members, named n1, n2 and so on. 0 means 3.
 	Members int
-	// NewFSM makes the state machine of each start of each member. Required.
+	// NewFSM returns a new state machine for each start of each member. Required.
 	NewFSM func() raft.FSM
 	// Configure may change the configuration of a member before each of its starts.
 	Configure func(*node.Config)
-	// Storage and Transport may wrap what a member is started with.
+	// Storage and Transport may wrap the storage and the transport of a member at each of its starts.
 	Storage   func(raft.NodeID, raft.Storage) raft.Storage
 	Transport func(raft.NodeID, raft.Transport) raft.Transport
 }
 
-// Cluster is a cluster in memory. Its methods are for one goroutine, the test's, and fail the test
-// where they cannot do what they say.
+// Cluster is a cluster in memory. Only the test's goroutine may call its methods, and they fail the test when
+// they cannot do what they say.
 type Cluster struct {
 	t       testing.TB
 	options Options
@@ -48,14 +47,14 @@ type Cluster struct {
 type member struct {
 	id    raft.NodeID
 	disk  *storage.Memory
-	power *power     // of the running life
+	power *power     // of the present start
 	node  *node.Node // nil while it does not run
-	fsm   raft.FSM   // of the running or last life
+	fsm   raft.FSM   // of the present or last start
 	wire  *transport.Memory
 }
 
-// New starts a cluster of n members and returns once one of them leads. At the end of the test it
-// stops them, and fails the test if two members ever applied different entries at one index.
+// New starts a cluster of n members and returns once one of them leads. At the end of the test it stops them.
+// It fails the test if two members ever applied different entries at one index.
 func New(t testing.TB, n int, newFSM func() raft.FSM) *Cluster {
 	t.Helper()
 	c := Prepare(t, Options{Members: n, NewFSM: newFSM})
@@ -66,7 +65,7 @@ func New(t testing.TB, n int, newFSM func() raft.FSM) *Cluster {
 	return c
 }
 
-// Prepare makes a cluster none of whose members is started yet.
+// Prepare makes a cluster whose members are not started yet.
 func Prepare(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	if o.Members == 0 {
@@ -108,14 +107,14 @@ func (c *Cluster) member(id raft.NodeID) *member {
 	return c.members[i]
 }
 
-// Node returns a member's node, nil while it does not run.
+// Node returns a member's node, nil while the member is not running.
 func (c *Cluster) Node(id raft.NodeID) *node.Node { return c.member(id).node }
 
-// FSM returns the state machine of a member's present start, or of the last one. Only tests that are
-// alone with it, or whose state machine has locks, may look into it.
+// FSM returns the state machine of a member's present or last start. A test may only look into it while the
+// node does not use it, or if the state machine has locks.
 func (c *Cluster) FSM(id raft.NodeID) raft.FSM { return c.member(id).fsm }
 
-// Start starts a member that does not run.
+// Start starts a member that is not running.
 func (c *Cluster) Start(id raft.NodeID) *node.Node {
 	c.t.Helper()
 	n, err := c.TryStart(id)
@@ -157,8 +156,7 @@ func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	return n, nil
 }
 
-// Crash stops a member without any notice: nothing that it has not said or written before leaves it
-// any more.
+// Crash stops a member without notice: nothing that it has not sent or written yet leaves it any longer.
 func (c *Cluster) Crash(id raft.NodeID) {
 	c.t.Helper()
 	m := c.running(id)
@@ -168,7 +166,7 @@ func (c *Cluster) Crash(id raft.NodeID) {
 	m.node, m.disk = nil, m.disk.Reopen()
 }
 
-// Close stops a member as its process would.
+// Close stops a member in an orderly way, as its process would.
 func (c *Cluster) Close(id raft.NodeID) {
 	c.t.Helper()
 	m := c.running(id)
@@ -187,7 +185,7 @@ func (c *Cluster) running(id raft.NodeID) *member {
 	return m
 }
 
-// Restart starts a member again on what it has on its disk; one that runs is crashed first.
+// Restart starts a member again on its disk; it crashes a running member first.
 func (c *Cluster) Restart(id raft.NodeID) *node.Node {
 	c.t.Helper()
 	if c.Node(id) != nil {
@@ -196,7 +194,7 @@ func (c *Cluster) Restart(id raft.NodeID) *node.Node {
 	return c.Start(id)
 }
 
-// Wipe empties the disk of a member that does not run.
+// Wipe empties the disk of a member that is not running.
 func (c *Cluster) Wipe(id raft.NodeID) {
 	c.t.Helper()
 	m := c.member(id)
@@ -206,14 +204,14 @@ func (c *Cluster) Wipe(id raft.NodeID) {
 	m.disk = storage.NewMemory()
 }
 
-// Image returns a copy of a member's disk, to be put back with Restore: an older image, or, if the member
-// runs, a copy of its present start.
+// Image returns a copy of a member's disk for Restore: an older image, or, if the member is running, a copy of
+// its present start.
 func (c *Cluster) Image(id raft.NodeID) *storage.Memory {
 	c.t.Helper()
 	return c.member(id).disk.Copy()
 }
 
-// Restore puts an image of its disk into the place of a member's disk. The member does not run.
+// Restore replaces a member's disk by an image of it. The member must not be running.
 func (c *Cluster) Restore(id raft.NodeID, image *storage.Memory) {
 	c.t.Helper()
 	m := c.member(id)
@@ -223,8 +221,8 @@ func (c *Cluster) Restore(id raft.NodeID, image *storage.Memory) {
 	m.disk = image.Copy()
 }
 
-// Partition parts the members into groups that cannot talk to one another. Who is in no group is
-// alone. Earlier partitions are healed first.
+// Partition splits the members into groups that cannot reach each other. A member in no group is alone. It
+// heals earlier partitions first.
 func (c *Cluster) Partition(groups ...[]raft.NodeID) {
 	group := func(id raft.NodeID) int {
 		return slices.IndexFunc(groups, func(g []raft.NodeID) bool { return slices.Contains(g, id) })
@@ -239,7 +237,7 @@ func (c *Cluster) Partition(groups ...[]raft.NodeID) {
 	}
 }
 
-// Isolate cuts one member off from all others, which go on talking to each other.
+// Isolate cuts one member off from all others, which can still reach each other.
 func (c *Cluster) Isolate(id raft.NodeID) {
 	others := slices.DeleteFunc(c.IDs(), func(other raft.NodeID) bool { return other == id })
 	c.Partition(others)
@@ -248,8 +246,8 @@ func (c *Cluster) Isolate(id raft.NodeID) {
 // Heal undoes every partition.
 func (c *Cluster) Heal() { c.network.HealAll() }
 
-// Leader returns the node that leads, and waits for one if there is none: one that leads in the
-// newest term that any running member knows, and has committed an entry of it.
+// Leader returns the running node that leads in the highest term, once it has confirmed a read. It waits for a
+// leader if there is none.
 func (c *Cluster) Leader() *node.Node {
 	c.t.Helper()
 	var leader *node.Node
@@ -281,7 +279,7 @@ func (c *Cluster) leader() (leader *node.Node) {
 	return leader
 }
 
-// Follower returns a running node that does not lead.
+// Follower returns a running node that is not the leader.
 func (c *Cluster) Follower() *node.Node {
 	c.t.Helper()
 	leader := c.Leader().Status().ID
@@ -314,7 +312,7 @@ func (c *Cluster) Converge() {
 	}
 }
 
-// Await looks every few milliseconds whether the condition holds.
+// Await checks every few milliseconds whether the condition holds, and returns once it does.
 func (c *Cluster) Await(what string, holds func() bool) {
 	c.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -326,7 +324,7 @@ func (c *Cluster) Await(what string, holds func() bool) {
 	}
 }
 
-// describe says how all members are, for a test that fails.
+// describe returns the state of all members, for a test that fails.
 func (c *Cluster) describe() string {
 	out := ""
 	for _, m := range c.members {

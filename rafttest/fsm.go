@@ -11,16 +11,16 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// CheckFSM holds a state machine against the contract of raft.FSM. newFSM makes one that is empty, at
-// least five times; commands are what it is to be given, the more kinds the better. It checks that
+// CheckFSM tests a state machine against the contract of raft.FSM. newFSM returns an empty one, and is called
+// at least five times. commands are the commands to apply, the more kinds the better. It checks that
 //
 //   - the same commands give the same answers, however they are cut into batches;
-//   - nothing of an entry's bytes is kept after Apply returned;
-//   - what Snapshot froze is not touched by later Applies, while WriteTo runs beside them;
-//   - a restored state machine answers like the one whose snapshot it took, whatever it held before;
-//   - WriteTo ends with the context's error when that is cancelled, and leaves the state alone.
+//   - the state machine keeps no reference to an entry's bytes after Apply has returned;
+//   - later calls of Apply do not change what Snapshot froze, while WriteTo runs beside them;
+//   - a restored state machine answers like the one that took the snapshot, whatever it held before;
+//   - WriteTo returns the context's error when the context is cancelled, and leaves the state alone.
 //
-// Two states are compared by what they answer, so commands should contain some that read.
+// It compares two states by their answers, so the commands should include reads.
 func CheckFSM(t testing.TB, newFSM func() raft.FSM, commands [][]byte) {
 	t.Helper()
 	if err := checkFSM(newFSM, commands); err != nil {
@@ -51,7 +51,7 @@ func checkFSM(newFSM func() raft.FSM, commands [][]byte) error {
 	return checkCancel(newFSM, commands, want)
 }
 
-// apply applies the commands in batches of size, and spoils their bytes after each.
+// apply applies the commands in batches of size, and overwrites their bytes after each batch.
 func apply(fsm raft.FSM, commands [][]byte, from, size int) ([][]byte, error) {
 	var answers [][]byte
 	for at := from; at < len(commands); at += size {
@@ -85,8 +85,8 @@ func compare(want, got [][]byte, from int, what string) error {
 	return nil
 }
 
-// checkSnapshot freezes the state in the middle, writes it while the second half is applied, and
-// restores it over a state that has seen the first half, too.
+// checkSnapshot freezes the state after half of the commands, writes it while the second half is applied, and
+// restores it over a state that has applied all commands.
 func checkSnapshot(newFSM func() raft.FSM, commands, want [][]byte) error {
 	half := len(commands) / 2
 	origin := newFSM()
@@ -124,7 +124,7 @@ func checkSnapshot(newFSM func() raft.FSM, commands, want [][]byte) error {
 	return compare(want[half:], got, half, "after Restore the answer differs")
 }
 
-// checkCancel cancels a snapshot before it is written.
+// checkCancel cancels the writing of a snapshot before it begins.
 func checkCancel(newFSM func() raft.FSM, commands, want [][]byte) error {
 	half := len(commands) / 2
 	fsm := newFSM()

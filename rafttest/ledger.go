@@ -12,18 +12,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// power is a member's storage with a switch: once it is off nothing reaches the disk any more.
+// power is a member's storage with a switch: once it is off, no write reaches the disk.
 type power struct {
 	raft.Storage
 	off atomic.Bool
-	mu  sync.Mutex // held while a write is on its way
+	mu  sync.Mutex // held during a write
 }
 
 var errNoPower = errors.New("rafttest: the member was crashed")
 
 func (p *power) cut() {
 	p.off.Store(true)
-	p.mu.Lock() // a write that began before ends before
+	p.mu.Lock() // wait for a write that has begun
 	defer p.mu.Unlock()
 }
 
@@ -36,7 +36,7 @@ func (p *power) Write(w raft.StorageWrite) error {
 	return p.Storage.Write(w)
 }
 
-// ledger remembers which command stands at which index, over all members and all their lives:
+// ledger records which command was applied at which index, over all members and all their starts:
 //
 //	"State Machine Safety: if a server has applied a log entry at a given index to its state machine,
 //	no other server will ever apply a different log entry for the same index." (Figure 3)
@@ -46,7 +46,7 @@ type ledger struct {
 	at map[raft.Index]applied
 }
 
-// applied is the first that applied the entry at an index.
+// applied is the first application of the entry at an index.
 type applied struct {
 	term raft.Term
 	hash uint64
@@ -78,7 +78,7 @@ func (l ledger) record(by raft.NodeID, last raft.Index, batch []raft.Entry) {
 	}
 }
 
-// watch wraps a state machine so that the ledger sees what it applies.
+// watch wraps a state machine so that the ledger records what it applies.
 func (l ledger) watch(id raft.NodeID, fsm raft.FSM) raft.FSM {
 	w := &watchedFSM{FSM: fsm, ledger: l, id: id}
 	if durable, ok := fsm.(raft.DurableFSM); ok {

@@ -20,19 +20,19 @@ const BoltFile = "raft.db"
 
 // BoltOptions tunes a Bolt. The zero value is good.
 type BoltOptions struct {
-	// LockWait is how long OpenBolt waits for another process to let go of the file. 0 means 1 s,
-	// enough for one that is about to end.
+	// LockWait is how long OpenBolt waits for another process to release the file. 0 means 1 s, enough for a
+	// process that is about to end.
 	LockWait time.Duration
 }
 
 const lockWaitDefault = time.Second
 
-// Bolt keeps term, vote and the log in one bbolt file, one transaction for each write. Its methods
-// may be called as raft.Storage says.
+// Bolt keeps term, vote and the log in one bbolt file, with one transaction for each write. Its methods may be
+// called as raft.Storage says.
 //
-// The file has four buckets: "meta" says who the data belongs to, "lineage" has its starts and what it
-// remembers of its peers, "hard" has one record that every write replaces, and "log" has one record for
-// each entry, by its index.
+// The file has four buckets: "meta" identifies the owner of the data, "lineage" holds the starts of the store
+// and what its member remembers of its peers, "hard" holds one record that every write replaces, and "log"
+// holds one record for each entry, by its index.
 type Bolt struct {
 	path string
 	db   *bbolt.DB
@@ -41,10 +41,10 @@ type Bolt struct {
 	loaded  bool
 	closed  bool
 	stuck   bool  // bbolt panicked, perhaps with its locks held: it is not called again
-	failed  error // of the first write that failed; there is no second
+	failed  error // of the first write that failed; later writes return it
 	written hardRecord
 	lineage lineageRecord
-	commit  raft.Index // the newest hint, to ride along with the next write
+	commit  raft.Index // the newest hint, written with the next write
 }
 
 var _ raft.Storage = (*Bolt)(nil)
@@ -57,11 +57,11 @@ var (
 	recordKey     = []byte("record") // the only key of all but the log
 )
 
-// OpenBolt opens the store in dir, or makes an uninitialized one there. It checks the structure of the whole
-// file, so it takes time in proportion to its size.
+// OpenBolt opens the store in dir, or creates an uninitialized one there. It checks the structure of the whole
+// file, which takes time in proportion to its size.
 //
-// Its errors match raft.ErrLocked if another process has the store open, ErrNotWritable and
-// ErrDiskFull, or are a *raft.CorruptError; each says what to do.
+// Its errors match raft.ErrLocked if another process has the store open, or ErrNotWritable or ErrDiskFull, or
+// are a *raft.CorruptError; each says what to do.
 func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
 	if opts.LockWait == 0 {
 		opts.LockWait = lockWaitDefault
@@ -88,7 +88,7 @@ func (b *Bolt) open(opts BoltOptions) error {
 		return err
 	}
 	removeLeftovers(b.path)
-	// The process that made the file may have been killed before its name was durable.
+	// The process that created the file may have been killed before the file's name was durable.
 	if err := syncDirectory(filepath.Dir(b.path)); err != nil {
 		_ = b.Close()
 		return explain("syncing the directory of", b.path, err)
@@ -96,8 +96,9 @@ func (b *Bolt) open(opts BoltOptions) error {
 	return nil
 }
 
-// boltOptions of a store that is written to. The list of free pages is not written: it would cost a
-// page for each write, and many after a large truncation; bbolt finds them again when it opens.
+// boltOptions returns the options of a store that is written to. The list of free pages is not stored: it would
+// cost a page for each write, and many after a large truncation. bbolt finds the free pages when it opens the
+// file.
 func boltOptions(lockWait time.Duration) *bbolt.Options {
 	return &bbolt.Options{
 		Timeout:        lockWait,
@@ -107,8 +108,8 @@ func boltOptions(lockWait time.Duration) *bbolt.Options {
 	}
 }
 
-// guard calls bbolt. bbolt panics on what it did not expect to find, and touching a mapped page that
-// the disk cannot read is a fault: both come back as errors.
+// guard calls bbolt and turns its panics into errors. bbolt panics on unexpected data, and a mapped page that
+// the disk cannot read causes a fault.
 func (b *Bolt) guard(doing string, call func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -130,9 +131,9 @@ func (b *Bolt) guard(doing string, call func() error) (err error) {
 
 // update runs one transaction. b.mu is held.
 //
-// It does not use bbolt's Update, which after a panic goes over the whole file again, in a goroutine
-// where another panic would end the process. (After a disk that failed to write, Commit still does:
-// should the disk then fail to read, too, bbolt takes the process down.)
+// It does not use bbolt's Update, which after a panic reads the whole file again in a goroutine, where another
+// panic would end the process. (After a disk failed to write, Commit still does so: if the disk then fails to
+// read as well, bbolt ends the process.)
 func (b *Bolt) update(doing string, change func(*bbolt.Tx) error) error {
 	b.stuck = true
 	err := b.guard(doing, func() error {
@@ -156,7 +157,7 @@ func (b *Bolt) update(doing string, change func(*bbolt.Tx) error) error {
 	return err
 }
 
-// ready says why nothing can be written, if so. b.mu is held.
+// ready returns an error if the store cannot be written to. b.mu is held.
 func (b *Bolt) ready() error {
 	switch {
 	case b.closed:
@@ -169,8 +170,8 @@ func (b *Bolt) ready() error {
 	return nil
 }
 
-// Write makes the step durable, in one transaction. A write of nothing but a commit hint costs
-// nothing: the hint waits for the next write. After an error every later Write returns that error.
+// Write makes the write durable, in one transaction. A write that carries only a commit hint costs nothing: the
+// hint waits for the next write. After an error every later Write returns that error.
 func (b *Bolt) Write(w raft.StorageWrite) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,7 +210,7 @@ func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
 	return w == nil || w.After == last && len(w.Entries) == 0 && !w.Reset
 }
 
-// writeLog drops the entries above w.After, or, in a reset, all, then appends.
+// writeLog drops the entries above w.After, or all entries in a reset, and then appends.
 func (b *Bolt) writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) error {
 	log := tx.Bucket(logBucket)
 	if w.Reset {
@@ -241,7 +242,8 @@ func (b *Bolt) writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) erro
 	return nil
 }
 
-// checkAfter returns nil if the log goes on behind the entry. One that is damaged is not one that is not there.
+// checkAfter returns nil if the log can continue after the entry. It tells a damaged entry from one that is not
+// in the log.
 func (b *Bolt) checkAfter(log *bbolt.Bucket, record *hardRecord, id raft.EntryID) error {
 	if id == record.last || id == record.start {
 		return nil
@@ -267,11 +269,11 @@ func emptied(tx *bbolt.Tx) (*bbolt.Bucket, error) {
 	return tx.CreateBucket(logBucket)
 }
 
-// logKey sorts as the indexes do.
+// logKey returns a key that sorts by index.
 func logKey(i raft.Index) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
 
-// Entries returns the first entries of the span, at least one, as raft.Storage says. It may be
-// called beside itself and beside Write, and sees each write as a whole or not at all.
+// Entries returns the first entries of the span, at least one, as raft.Storage says. It may run concurrently
+// with itself and with Write, and sees each write entirely or not at all.
 func (b *Bolt) Entries(span raft.Span, bytesMax int) (entries []raft.Entry, err error) {
 	err = b.guard("reading", func() error {
 		return b.db.View(func(tx *bbolt.Tx) error {
@@ -286,7 +288,7 @@ func (b *Bolt) Entries(span raft.Span, bytesMax int) (entries []raft.Entry, err 
 	return entries, err
 }
 
-// find returns the records where they lie in the mapped file.
+// find returns the records, as slices of the mapped file.
 func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byte, err error) {
 	if span.After >= span.Last {
 		return nil, fmt.Errorf("%w: the span (%d, %d] is empty", raft.ErrNotStored, span.After, span.Last)
@@ -306,7 +308,7 @@ func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byt
 	return records, nil
 }
 
-// missing tells an entry that is not in the log from one that is lost.
+// missing returns the error for an entry that was not found: either it is not in the log, or it is lost.
 func (b *Bolt) missing(tx *bbolt.Tx, i raft.Index) error {
 	record, err := decodeHard(tx.Bucket(hardBucket).Get(recordKey))
 	if err != nil {
@@ -338,7 +340,7 @@ func (b *Bolt) decode(first raft.Index, records [][]byte) ([]raft.Entry, error) 
 	return entries, nil
 }
 
-// decodeAt checks that the record is the one of the entry at i.
+// decodeAt decodes a record and checks that it is the entry at i.
 func decodeAt(i raft.Index, record []byte) (raft.Entry, error) {
 	e, err := raft.DecodeEntry(record)
 	if err == nil && e.Index != i {

@@ -13,11 +13,12 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// create makes an uninitialized store, unless there is one. It appears under its name complete and synced, so
-// that a file of that name which is empty, cut short or without records is damaged and never new.
+// create creates an uninitialized store, unless the file exists. The file gets its name only when it is
+// complete and synced, so a file of that name that is empty, cut short or without records is damaged and never
+// new.
 func (b *Bolt) create() error {
 	if _, err := os.Stat(b.path); !errors.Is(err, fs.ErrNotExist) {
-		return nil // a file that cannot be looked at is refused by whoever opens it
+		return nil // if the file cannot be examined, opening it reports why
 	}
 	dir := filepath.Dir(b.path)
 	if err := os.MkdirAll(dir, directoryPermissions); err != nil {
@@ -38,11 +39,11 @@ func (b *Bolt) create() error {
 	if err := b.guard("creating", func() error { return writeUninitialized(name) }); err != nil {
 		return err
 	}
-	// Another process may be doing the same: a link replaces nothing.
+	// Another process may be doing the same: unlike a rename, a link replaces nothing.
 	if err := os.Link(name, b.path); err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	// One that was faster may have removed our file as a leftover already; its own is in place.
+	// A faster process may have removed our file as a leftover already; its own is in place.
 	if _, err := os.Stat(b.path); err == nil {
 		return nil
 	}
@@ -52,10 +53,10 @@ func (b *Bolt) create() error {
 	return nil
 }
 
-// leftoverPattern follows BoltFile in the names of stores that are being made.
+// leftoverPattern follows BoltFile in the names of files that are not complete yet.
 const leftoverPattern = ".new-*"
 
-// removeLeftovers removes what interrupted starts left behind. It costs nothing if it fails.
+// removeLeftovers removes the files of interrupted creations. A failure is harmless and ignored.
 func removeLeftovers(path string) {
 	leftovers, _ := filepath.Glob(path + leftoverPattern)
 	for _, name := range leftovers {
@@ -63,7 +64,7 @@ func removeLeftovers(path string) {
 	}
 }
 
-// writeUninitialized makes the file, which is empty, a store that knows no member yet.
+// writeUninitialized turns the empty file into a store that has no owner yet.
 func writeUninitialized(name string) (err error) {
 	db, err := bbolt.Open(name, filePermissions, boltOptions(lockWaitDefault))
 	if err != nil {
@@ -129,7 +130,7 @@ func (b *Bolt) checkFile(opts BoltOptions) error {
 	})
 }
 
-// refusal sorts an error of opening the file: what is neither the lock nor the file system is damage.
+// refusal classifies an error of opening the file: anything but the lock and the file system is damage.
 func (b *Bolt) refusal(err error) error {
 	var errno syscall.Errno
 	var found *raft.CorruptError // by refuseStub
@@ -139,8 +140,8 @@ func (b *Bolt) refusal(err error) error {
 	return damaged(b.path, "its head", err)
 }
 
-// errTooLarge is no damage: the same file opens on a machine of 64 bits.
-var errTooLarge = errors.New("larger than a program of 32 bits can map: open it with one of 64 bits")
+// errTooLarge is not damage: a 64-bit program can open the same file.
+var errTooLarge = errors.New("the file is too large for a 32-bit program; use a 64-bit one")
 
 // refuseStub keeps bbolt from files that it would take for new ones, or could not map.
 func refuseStub(file *os.File) error {
@@ -157,8 +158,8 @@ func refuseStub(file *os.File) error {
 	return errors.Join(damaged(file.Name(), "its head", errors.New("cut short")), file.Close())
 }
 
-// syncAncestors makes the names of the directory and of everything above it durable: each may have
-// been made just now. What is not ours to sync was not made by us.
+// syncAncestors makes the names of the directory and of all directories above it durable: each may be new. A
+// directory that we may not open was not created by us, and needs no sync.
 func syncAncestors(dir string) error {
 	above, err := filepath.Abs(dir)
 	if err != nil {
@@ -173,9 +174,9 @@ func syncAncestors(dir string) error {
 	return nil
 }
 
-// syncDirectory makes the names in it durable.
+// syncDirectory makes the names in the directory durable.
 func syncDirectory(dir string) error {
-	if runtime.GOOS == "windows" { // it has no such call
+	if runtime.GOOS == "windows" { // Windows has no such call
 		return nil
 	}
 	d, err := os.Open(dir)

@@ -11,11 +11,11 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// scanEntriesPerCheck is how many entries Load reads between two looks at its context.
+// scanEntriesPerCheck is how many entries Load reads between two checks of its context.
 const scanEntriesPerCheck = 1024
 
-// Load checks and returns everything that the store keeps, as raft.Storage says. It reads the whole
-// log; ctx ends it early. A store that is refused, damaged or somebody else's, is left as it was.
+// Load checks and returns the stored data, as raft.Storage says. It reads the whole log; ctx can end it early.
+// It does not change a store that it refuses, because the store is damaged or belongs to another member.
 func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,8 +32,8 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	if err != nil {
 		return raft.Stored{}, err
 	}
-	// What a killed process wrote and did not sync must be durable before anything is built on it,
-	// and before the next transaction reuses the pages that it had freed.
+	// What a killed process wrote and did not sync must be durable before anything relies on it, and before the
+	// next transaction reuses the pages that the process had freed.
 	if err := b.guard("syncing", b.db.Sync); err != nil {
 		return raft.Stored{}, err
 	}
@@ -47,7 +47,7 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	return stored, nil
 }
 
-// format makes the record of who the data belongs to durable, and its new start.
+// format makes the owner's record and the new start durable.
 func (b *Bolt) format(meta metaRecord, nonce uint64) error {
 	record, err := meta.encode()
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *Bolt) readMeta(tx *bbolt.Tx) (metaRecord, error) {
 	return meta, nil
 }
 
-// identify gives an uninitialized store its identity, and refuses somebody else's.
+// identify gives an uninitialized store its identity, and refuses a store of another member.
 func (b *Bolt) identify(meta metaRecord, identity raft.Identity) (metaRecord, error) {
 	switch {
 	case meta.uninitialized():
@@ -151,7 +151,7 @@ func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, e
 	return raft.Stored{Hard: record.hard, Commit: min(record.commit, log.Last.Index), Log: log}, nil
 }
 
-// readLog checks every entry, and that they follow each other from start on.
+// readLog checks every entry, and that the entries follow each other from start on.
 func (b *Bolt) readLog(ctx context.Context, tx *bbolt.Tx, start raft.EntryID) (raft.StoredLog, error) {
 	log := raft.StoredLog{Last: start}
 	bucket := tx.Bucket(logBucket)

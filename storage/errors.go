@@ -18,14 +18,14 @@ var (
 	// that was written before is lost: make room, then start the member again.
 	ErrDiskFull = errors.New("storage: no space left on the disk: make room and start again")
 	// ErrNotWritable is matched by the error of opening a store on a read-only file system, or without
-	// the right to write there. Nothing was changed: mount it writable, or correct the permissions.
+	// permission to write there. Nothing was changed: mount it writable, or correct the permissions.
 	ErrNotWritable = errors.New("storage: data directory is not writable: check the mount and the permissions")
 	// ErrClosed is matched by the errors of a store that is closed.
 	ErrClosed = errors.New("storage: store is closed")
 )
 
-// explain wraps an error of bbolt or of the file system: what was being done, where, and, where the
-// operator can help, as the error that says how.
+// explain wraps an error of bbolt or of the file system with the operation and the path and, where the operator
+// can help, with the error that says how.
 func explain(doing, path string, err error) error {
 	var remedy error
 	switch {
@@ -43,7 +43,7 @@ func explain(doing, path string, err error) error {
 	return fmt.Errorf("%w: %s %s: %w", remedy, doing, path, err)
 }
 
-// isDiskFull looks at the text too: bbolt keeps nothing else of an error that it met while growing
+// isDiskFull also checks the text, because that is all that bbolt keeps of an error that occurred while it grew
 // its file.
 func isDiskFull(err error) bool {
 	const errorDiskFull = syscall.Errno(112) // Windows: ERROR_DISK_FULL
@@ -52,7 +52,8 @@ func isDiskFull(err error) bool {
 		runtime.GOOS == "windows" && errors.Is(err, errorDiskFull)
 }
 
-// damaged says that what was read at that place is not what was written, unless another release wrote it.
+// damaged returns the error for stored bytes that are not what was written there; if another release wrote
+// them, it is that release's version error.
 func damaged(path, where string, reason error) error {
 	var later *raft.LaterVersionError
 	var earlier *raft.EarlierVersionError

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	lineageVersion = 1 // the newest that this release reads, and the one that it writes
+	lineageVersion = 1 // the newest version that this release reads; it writes this one
 	lineageName    = "the record of its starts"
 )
 
-// lineageRecord is the starts of a store, what its member remembers of its peers, and the mark.
+// lineageRecord holds the starts of a store, what its member remembers of its peers, and the mark.
 type lineageRecord struct {
 	starts raft.Lineage
 	memory raft.Memory
 	mark   *raft.Mark
 }
 
-// storedLineage is a lineageRecord as it is written, behind the version.
+// storedLineage is the stored form of a lineageRecord; a version byte precedes it.
 type storedLineage struct {
 	Starts    []storedStart    `codec:"boots"`
 	Seen      []storedSighting `codec:"seen,omitempty"`
@@ -118,7 +118,7 @@ func peer(id string, incarnation uint64) raft.Peer {
 	return raft.Peer{ID: raft.NodeID(id), Incarnation: raft.Incarnation(incarnation)}
 }
 
-// with returns the record as the write leaves it. The first mark stays.
+// with returns the record after the write. The first mark stays.
 func (l lineageRecord) with(w raft.StorageWrite) lineageRecord {
 	if w.Memory != nil {
 		l.memory = raft.Memory{Seen: slices.Clone(w.Memory.Seen), Confirmed: slices.Clone(w.Memory.Confirmed)}
@@ -130,7 +130,7 @@ func (l lineageRecord) with(w raft.StorageWrite) lineageRecord {
 	return l
 }
 
-// fill tells what is kept to whoever loads the store, who owns it then.
+// fill copies the lineage into s; the caller owns the copy.
 func (l lineageRecord) fill(s *raft.Stored) {
 	s.Lineage = slices.Clone(l.starts)
 	s.Memory = raft.Memory{Seen: slices.Clone(l.memory.Seen), Confirmed: slices.Clone(l.memory.Confirmed)}
@@ -148,7 +148,7 @@ func (l lineageRecord) put(tx *bbolt.Tx) error {
 	return tx.Bucket(lineageBucket).Put(recordKey, record)
 }
 
-// readLineage checks that the lineage ends with the start that the record of the owner tells of.
+// readLineage checks that the lineage ends with the start that the owner's record counts.
 func (b *Bolt) readLineage(tx *bbolt.Tx, startCount uint64) (lineageRecord, error) {
 	bytes, err := b.record(tx, lineageBucket)
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Memory keeps what a Bolt keeps, in memory: for tests. What it keeps outlives Close: see Reopen. It
-// starts no goroutine and reads no clock, so it may be used inside a testing/synctest bubble. Its
-// methods may be called as raft.Storage says.
+// Memory keeps what a Bolt keeps, but in memory: for tests. The data outlives Close: see Reopen. It starts no
+// goroutine and reads no clock, so it works inside a testing/synctest bubble. Its methods may be called as
+// raft.Storage says.
 type Memory struct {
 	kept *memoryDisk
-	life uint64 // a Memory works as long as no later one was opened
+	life uint64 // a Memory works until a later one is opened
 
-	loaded bool // guarded by kept.mu, as the next one
+	loaded bool // guarded by kept.mu, like closed
 	closed bool
 }
 
-// memoryDisk is what one Memory after another keeps.
+// memoryDisk is the data that successive Memory values share.
 type memoryDisk struct {
 	mu      sync.Mutex
 	life    uint64 // of the Memory that was opened last
@@ -39,9 +39,8 @@ func NewMemory() *Memory {
 	return &Memory{kept: &memoryDisk{}}
 }
 
-// Reopen returns a store that keeps what this one keeps, as after a restart of its process. This one
-// is closed with it, even if it was not before, so that a node that was crashed and still runs
-// writes nothing more.
+// Reopen returns a store with the data of this one, as after a restart of its process. It also closes this one,
+// so that a crashed node that still runs writes nothing more.
 func (m *Memory) Reopen() *Memory {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
@@ -50,8 +49,8 @@ func (m *Memory) Reopen() *Memory {
 	return &Memory{kept: m.kept, life: m.kept.life}
 }
 
-// Copy returns a store that begins with what this one keeps now, as a copy of its disk would: an image
-// that may be put back later, or a clone.
+// Copy returns a store that begins with the present data of this one, as a copy of its disk would: an image to
+// be restored later, or a clone.
 func (m *Memory) Copy() *Memory {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
@@ -61,7 +60,7 @@ func (m *Memory) Copy() *Memory {
 	}}
 }
 
-// open says why the store cannot be used, if so. kept.mu is held.
+// open returns an error if the store cannot be used. kept.mu is held.
 func (m *Memory) open() error {
 	if m.closed || m.life != m.kept.life {
 		return fmt.Errorf("%w: in memory", ErrClosed)
@@ -69,7 +68,7 @@ func (m *Memory) open() error {
 	return nil
 }
 
-// Load returns what the store keeps, as raft.Storage says.
+// Load returns the stored data, as raft.Storage says.
 func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
@@ -104,7 +103,7 @@ func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored,
 	return stored, nil
 }
 
-// Write keeps the step, as raft.Storage says.
+// Write stores one write, as raft.Storage says.
 func (m *Memory) Write(w raft.StorageWrite) error {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
@@ -185,7 +184,7 @@ func (m *Memory) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	return slices.Clone(k.entries[from : from+raft.Index(found)]), nil
 }
 
-// Close closes the store. What it keeps stays: see Reopen.
+// Close closes the store. Its data stays: see Reopen.
 func (m *Memory) Close() error {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()

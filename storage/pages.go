@@ -9,12 +9,12 @@ import (
 	"io"
 )
 
-// checkPages reads a whole bbolt file and checks everything that bbolt takes for granted. bbolt maps
-// its file and follows what it finds there: on a damaged file it panics, some of it in goroutines of
-// its own, where nobody can recover. It also falls back to the last but one transaction when the
-// newest head page is damaged, which would forget a vote. So it is never shown a damaged file.
+// checkPages reads a whole bbolt file and checks everything that bbolt assumes. bbolt maps its file and follows
+// what it finds there: on a damaged file it panics, sometimes in goroutines that it started, where the panic
+// cannot be recovered. It also falls back to the last transaction but one when the newest head page is damaged,
+// which would forget a vote. So bbolt never sees a damaged file.
 //
-// Nobody may write to the file meanwhile. The place of the damage is returned beside the error.
+// Nobody may write to the file meanwhile. where is the place of the damage.
 func checkPages(file io.ReaderAt, size int64) (where string, err error) {
 	c := pageChecker{file: file}
 	if err := c.readHeads(); err != nil {
@@ -37,6 +37,7 @@ func checkPages(file io.ReaderAt, size int64) (where string, err error) {
 
 // The layout of a bbolt file, version 2. Numbers are in the order of the machine.
 const (
+	// The layout of a bbolt file, version 2. Numbers are in the byte order of the machine.
 	pageHeaderBytes  = 16 // id uint64 | kind uint16 | count uint16 | overflow uint32
 	elementBytes     = 16 // branch: pos, key size uint32, page uint64; leaf: flags, pos, key size, value size uint32
 	bucketBytes      = 16 // root page uint64 | sequence uint64; root page 0: the page follows, inline
@@ -61,21 +62,21 @@ type pageChecker struct {
 	file      io.ReaderAt
 	pageBytes int64
 	head      pageHead
-	seen      []bool   // by page: in use already
-	at        uint64   // the page that is being looked at
+	seen      []bool   // by page: found in use already
+	at        uint64   // the page that is being checked
 	buffers   [][]byte // one for each depth
 }
 
-// pageHead is what a head page ("meta" in bbolt) says.
+// pageHead is the content of a head page ("meta" in bbolt).
 type pageHead struct {
 	root, freelist, pages, transaction uint64
 }
 
-// keyRange is the keys from the first to below the other; nil is no bound.
+// keyRange is the range of keys from the first to just below the second; nil means no bound.
 type keyRange struct{ from, below []byte }
 
-// readHeads reads both head pages, and wants both undamaged: each transaction overwrites the older
-// one, so that a damaged one may be the newest.
+// readHeads reads both head pages. Both must be undamaged: each transaction overwrites the older one, so a
+// damaged one may be the newest.
 func (c *pageChecker) readHeads() error {
 	first, pageBytes, err := c.readHead(0)
 	if err != nil {
@@ -126,7 +127,7 @@ func (c *pageChecker) readHead(offset int64) (h pageHead, pageBytes int64, err e
 	}, pageBytes, nil
 }
 
-// walk checks the tree below a page. At the top its values are buckets, below they are not.
+// walk checks the tree below a page. At the top level the values are buckets, further down they are not.
 func (c *pageChecker) walk(id uint64, keys keyRange, depth int, top bool) error {
 	if depth == treeDepthMax {
 		return fmt.Errorf("a tree of more than %d levels", treeDepthMax)
@@ -145,7 +146,7 @@ func (c *pageChecker) walk(id uint64, keys keyRange, depth int, top bool) error 
 	}
 }
 
-// read returns a page with its overflow, whose number and place have been checked.
+// read returns a page with its overflow pages, after checking its number and place.
 func (c *pageChecker) read(id uint64, depth int) ([]byte, error) {
 	if id >= c.head.pages {
 		return nil, fmt.Errorf("it refers to page %d; %d are in use", id, c.head.pages)
@@ -173,7 +174,7 @@ func (c *pageChecker) read(id uint64, depth int) ([]byte, error) {
 	return page, err
 }
 
-// buffer returns room for a page, to be used again by the next page of that depth.
+// buffer returns room for a page, which the next page of the same depth reuses.
 func (c *pageChecker) buffer(depth, size int) []byte {
 	for len(c.buffers) <= depth {
 		c.buffers = append(c.buffers, nil)
@@ -221,7 +222,7 @@ func branchKey(page []byte, i int) ([]byte, error) {
 	return within(page, i, uint64(at)+uint64(native.Uint32(page[at:])), uint64(native.Uint32(page[at+4:])))
 }
 
-// within returns the bytes of element i, if they are bytes of the page.
+// within returns the bytes of element i, or an error if they lie outside the page.
 func within(page []byte, i int, from, size uint64) ([]byte, error) {
 	if from+size > uint64(len(page)) {
 		return nil, fmt.Errorf("element %d lies outside the page", i)
@@ -283,10 +284,10 @@ func (c *pageChecker) walkBucket(bucket []byte, depth int) error {
 	return c.walkLeaf(page, keyRange{}, depth, false)
 }
 
-// keyBytesShown bounds what an error shows of a key: a damaged size makes one out of what stands behind it.
+// keyBytesShown bounds how much of a key an error shows: a damaged size extends a key into the bytes behind it.
 const keyBytesShown = 16
 
-// shown is a key, or its beginning, as an error says it.
+// shown formats a key, or its beginning, for an error.
 func shown(key []byte) string {
 	if len(key) <= keyBytesShown {
 		return fmt.Sprintf("%x", key)

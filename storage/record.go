@@ -17,7 +17,7 @@ const checksumBytes = 4
 
 var errChecksum = errors.New("checksum does not match")
 
-// sealed returns the record with its checksum behind it.
+// sealed appends a checksum to the record.
 func sealed(record []byte) []byte {
 	return binary.LittleEndian.AppendUint32(record, crc32.Checksum(record, castagnoli))
 }
@@ -34,8 +34,8 @@ func unsealed(b []byte) ([]byte, error) {
 	return record, nil
 }
 
-// openRecord checks the seal of a record that begins with a byte for its version, and returns what is
-// behind that byte. A version above known is a *raft.LaterVersionError, which names the record.
+// openRecord checks the checksum of a record that begins with a version byte, and returns what follows that
+// byte. A version above known is a *raft.LaterVersionError that names the record.
 func openRecord(name string, known byte, b []byte) (body []byte, err error) {
 	record, err := unsealed(b)
 	switch {
@@ -52,12 +52,12 @@ func openRecord(name string, known byte, b []byte) (body []byte, err error) {
 }
 
 // formatVersion is the format of a store that this release writes, and the only one that it reads. It says
-// which records there are; each record carries a version of its own besides, so that one can change without
-// the others. Up to format 2 the bootstrap of the cluster was in msgpack.
+// which records exist. Each record also has its own version, so that one can change without the others. Up to
+// format 2 the bootstrap of the cluster was in msgpack.
 const formatVersion = 3
 
-// metaRecord is who a store belongs to. Fields are only ever added; those that a later version
-// added are kept as they are.
+// metaRecord identifies the owner of a store. Fields are only ever added; those that a later version added are
+// kept as they are.
 type metaRecord struct {
 	Format      uint64 `codec:"format"`
 	Cluster     string `codec:"cluster"` // empty: not formatted yet
@@ -110,7 +110,7 @@ func decodeMeta(b []byte) (metaRecord, error) {
 	return m, nil
 }
 
-// checkFormat looks at nothing but the format: all else may have changed with it.
+// checkFormat reads only the format, since a new format may change everything else.
 func checkFormat(record []byte) error {
 	var m struct {
 		Format uint64 `codec:"format"`
@@ -136,8 +136,8 @@ func metaHandle() *codec.MsgpackHandle {
 	return h
 }
 
-// hardRecord is what every write leaves behind besides entries: term and vote; the hint; and where
-// the log begins and ends, so that entries that are lost at its end are missed.
+// hardRecord is what every write leaves besides entries: term and vote, the commit hint, and where the log
+// begins and ends, so that lost entries at its end are noticed.
 type hardRecord struct {
 	hard   raft.HardState
 	commit raft.Index
@@ -146,7 +146,7 @@ type hardRecord struct {
 }
 
 const (
-	hardVersion = 1 // the newest that this release reads, and the one that it writes
+	hardVersion = 1 // the newest version that this release reads; it writes this one
 	hardNumbers = 7 // numbers of eight bytes before the id of the vote
 	hardName    = "the record of term and vote"
 )

@@ -11,11 +11,11 @@ import (
 const (
 	besideReaders   = 4
 	besideWrites    = 200
-	besideFromIndex = 10 // entries up to it are never dropped
+	besideFromIndex = 10 // entries up to this index are never dropped
 )
 
-// checkBeside reads while the end of the log is dropped and written again, each time in a new term:
-// a span that mixes two of these writes would show two terms above besideFromIndex.
+// checkBeside reads while the end of the log is dropped and written again, each time in a new term: a read that
+// mixes two of these writes would return two terms above besideFromIndex.
 func checkBeside(p Place) error {
 	o, err := begin(p)
 	if err != nil {

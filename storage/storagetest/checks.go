@@ -147,7 +147,7 @@ var logChecks = []Check{
 	{Rule: "the commit hint rides along, and is never above the log", Run: checkCommitHint},
 }
 
-// writes is the check that a store keeps these writes, read at once and after it was opened again.
+// writes returns a check that a store keeps these writes, both at once and after it was opened again.
 func writes(rule string, all ...raft.StorageWrite) Check {
 	return Check{Rule: rule, Run: func(p Place) error {
 		o, err := begin(p)
@@ -170,7 +170,7 @@ func writes(rule string, all ...raft.StorageWrite) Check {
 	}}
 }
 
-// sizes returns a write of entries of unlike sizes, among them one of no data and one of many pages.
+// sizes returns a write of entries of different sizes, one of them without data and one of many pages.
 func sizes() raft.StorageWrite {
 	w := behind(raft.EntryID{Index: 1}, 1, 6)
 	for k, size := range []int{0, 1, 4096, 1 << 20, 100, 0} {
@@ -185,14 +185,14 @@ func sizes() raft.StorageWrite {
 }
 
 // checkNotInLog writes behind entries that the log does not hold. A store that took such a write for a reset
-// would drop all that was acknowledged, for a mistake of whoever writes.
+// would drop acknowledged entries because of a caller's mistake.
 func checkNotInLog(p Place) error {
 	for _, after := range []raft.EntryID{
 		{Term: 2, Index: 15}, // another term at the place
 		{Term: 1, Index: 21}, // beyond the end
-		{Term: 1, Index: 10}, // where the log begins, of another term
-		{Term: 0, Index: 9},  // before its beginning
-		{},                   // the beginning of all logs
+		{Term: 1, Index: 10}, // the index where the log begins, with another term
+		{Term: 0, Index: 9},  // before the beginning of the log
+		{},                   // the beginning of an empty log
 	} {
 		o, err := begin(p)
 		if err != nil {

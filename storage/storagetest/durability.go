@@ -9,13 +9,14 @@ import (
 
 // The rules that need a PowerCut.
 const (
+	// The rules that need a PowerCut.
 	RuleWriteDurable  = "what Write has returned for survives a power cut"
 	RuleLoadDurable   = "what Load has returned survives a power cut right after it"
 	RuleFormatDurable = "an incarnation and a start count survive a power cut once Load has returned them"
 	RuleFailedWrite   = "a write that failed leaves a prefix of itself, and is the last one"
 )
 
-// syncsPerWriteMax bounds how many syncs one write may need. The suite fails each of them in turn.
+// syncsPerWriteMax bounds how many syncs one write may need. The suite makes each of them fail in turn.
 const syncsPerWriteMax = 16
 
 var durabilityChecks = []Check{
@@ -32,7 +33,7 @@ var durabilityChecks = []Check{
 	{Rule: RuleFailedWrite, NeedsPowerCut: true, Run: checkFailedWrite},
 }
 
-// history is a sequence of writes that appends, drops and votes.
+// history returns a sequence of writes that append entries, truncate the log and change term and vote.
 func history() []raft.StorageWrite {
 	both := raft.StorageWrite{Hard: vote(3, "n2").Hard, Log: behind(raft.EntryID{Term: 2, Index: 30}, 3, 10).Log}
 	return []raft.StorageWrite{
@@ -59,8 +60,8 @@ func checkWriteDurable(p Place) error {
 	return nil
 }
 
-// checkLoadDurable leaves what a process leaves that was killed within a sync, each of a write's in
-// turn: bytes that were written and are not on the disk. Whatever Load makes of them must stay.
+// checkLoadDurable leaves what a process leaves that was killed within a sync, in turn within each sync of a
+// write: bytes that were written but are not on the disk. What Load returns from them must stay.
 func checkLoadDurable(p Place) error {
 	o, err := begin(p)
 	if err != nil {
@@ -91,7 +92,7 @@ func checkLoadDurable(p Place) error {
 	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
 }
 
-// writeWithin writes with a disk that fails after so many syncs, closes the store and heals the disk.
+// writeWithin writes to a disk that fails after so many syncs, closes the store and repairs the disk.
 func writeWithin(o *opened, w raft.StorageWrite, syncs int) (failed bool, err error) {
 	if err := o.place.FailSyncs(syncs); err != nil {
 		return false, err
@@ -101,7 +102,7 @@ func writeWithin(o *opened, w raft.StorageWrite, syncs int) (failed bool, err er
 	return failed, o.place.FailSyncs(-1)
 }
 
-// reload opens the store and takes for right what it tells.
+// reload opens the store and adopts what it returns as the model.
 func (o *opened) reload() error {
 	if err := o.open(); err != nil {
 		return err
@@ -117,7 +118,7 @@ func (o *opened) reload() error {
 	return o.check()
 }
 
-// checkFailedWrite holds the order of the contract: Hard, then Log, itself a prefix.
+// checkFailedWrite checks the order of the contract: Hard, then Log, of which a prefix may be written.
 func checkFailedWrite(p Place) error {
 	o, err := begin(p)
 	if err != nil {
@@ -154,7 +155,7 @@ func checkFailedWrite(p Place) error {
 	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
 }
 
-// checkPrefix checks that now is before, plus a prefix of w.
+// checkPrefix checks that the store holds its earlier content plus a prefix of w.
 func checkPrefix(before model, w raft.StorageWrite, now model) error {
 	if now.hard != before.hard && now.hard != *w.Hard {
 		return fmt.Errorf("term and vote are %+v, neither the old nor the new ones", now.hard)

@@ -14,7 +14,7 @@ import (
 // member is the identity that the checks load a store with.
 var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed, Nonce: 0xface}
 
-// model is what a store should keep, kept as simply as possible.
+// model is the expected content of a store, in the simplest form.
 type model struct {
 	hard    raft.HardState
 	start   raft.EntryID // the log begins behind it
@@ -50,7 +50,7 @@ func (m *model) apply(w raft.StorageWrite) {
 	m.entries = append(slices.Clone(m.entries[:keep]), w.Log.Entries...)
 }
 
-// entry returns an entry whose data tells its place and term.
+// entry returns an entry whose data contains its index and term.
 func entry(i raft.Index, term raft.Term) raft.Entry {
 	e := raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Time: int64(i) * 1000}
 	e.Data = fmt.Appendf(nil, "command %v", e.ID())
@@ -78,7 +78,7 @@ func behind(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 	return raft.StorageWrite{Log: w}
 }
 
-// reset is behind, in place of the whole log.
+// reset is like behind, but the entries replace the whole log.
 func reset(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 	w := behind(after, term, count)
 	w.Log.Reset = true
@@ -112,7 +112,7 @@ func mark(kind raft.MarkKind) raft.StorageWrite {
 	}}
 }
 
-// opened is a store that has been loaded, and what it should keep.
+// opened is a loaded store together with its expected content.
 type opened struct {
 	raft.Storage
 	place  Place
@@ -180,7 +180,7 @@ func (o *opened) openAndCheck() error {
 	return o.check()
 }
 
-// check compares everything that the store tells with the model.
+// check compares everything that the store returns with the model.
 func (o *opened) check() error {
 	if o.stored.Hard != o.model.hard {
 		return fmt.Errorf("term and vote are %+v, not %+v", o.stored.Hard, o.model.hard)

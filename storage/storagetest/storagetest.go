@@ -1,4 +1,4 @@
-// Package storagetest proves that a raft.Storage keeps the contract. Run it on your own store:
+// Package storagetest tests that a raft.Storage keeps the contract. Run it on your own store:
 //
 //	func TestStore(t *testing.T) {
 //		storagetest.Run(t, storagetest.Harness{New: func(t testing.TB) storagetest.Place {
@@ -22,35 +22,35 @@ import (
 
 // Harness makes the stores to be checked.
 type Harness struct {
-	// New returns an empty place for a store. What it needs is released by t.Cleanup.
+	// New returns an empty place for a store, and registers its cleanup with t.Cleanup.
 	New func(t testing.TB) Place
 }
 
-// Place is where the data of one store lives. It outlives the store.
+// Place holds the data of one store. It outlives the store.
 type Place struct {
-	// Open opens the store that lives here: an uninitialized one the first time, later, after Close or
-	// PowerCut, the one with the same data.
+	// Open opens the store in this place: an uninitialized one the first time; later, after Close or PowerCut,
+	// the one with the same data.
 	Open func() (raft.Storage, error)
-	// PowerCut loses everything that was not synced. A store that is open is dead from then on; the
-	// suite closes it and does not look at the error. Nil: for stores that are not on a disk.
+	// PowerCut loses everything that was not synced. A store that is open does not work any longer; the suite
+	// closes it and ignores the error. Nil: for stores that are not on a disk.
 	PowerCut func() error
-	// FailSyncs lets that many more syncs of the disk through and has all later ones fail until the
-	// power is cut or it is called again; negative heals the disk. Needed if PowerCut is.
+	// FailSyncs lets that many more syncs of the disk succeed and makes all later ones fail until the power is
+	// cut or FailSyncs is called again; a negative number repairs the disk. Required if PowerCut is set.
 	FailSyncs func(after int) error
-	// NoPowerCut says why there is no PowerCut, for the tests that are skipped then.
+	// NoPowerCut says why there is no PowerCut; skipped tests print it.
 	NoPowerCut string
 }
 
 // Check is one rule of the contract.
 type Check struct {
 	Rule string
-	// NeedsPowerCut: the check is for stores on a disk.
+	// NeedsPowerCut marks a check for stores on a disk.
 	NeedsPowerCut bool
-	// Run returns what is wrong with the store in an empty place, or nil.
+	// Run checks a store in an empty place, and returns what is wrong with it, or nil.
 	Run func(Place) error
 }
 
-// Run checks every rule, each with a place of its own.
+// Run checks every rule, each in a new place.
 func Run(t *testing.T, h Harness) {
 	for _, check := range Checks() {
 		t.Run(check.Rule, func(t *testing.T) {
@@ -74,10 +74,9 @@ func Checks() []Check {
 	return all
 }
 
-// OnDisk returns a place in a directory of a file system that forgets what was not synced, for the
-// store that open opens there. Where there can be no such file system it is a plain directory, and
-// the checks that need a power cut are skipped and say why. The test binary must call powercut.Main
-// in its TestMain.
+// OnDisk returns a place in a directory of a file system that forgets what was not synced. open opens the store
+// in that directory. Where such a file system is not possible, the directory is a plain one, and the checks
+// that need a power cut are skipped and say why. The test binary must call powercut.Main in its TestMain.
 func OnDisk(t testing.TB, open func(dir string) (raft.Storage, error)) Place {
 	root := t.TempDir()
 	dir := filepath.Join(root, "data", "n1")

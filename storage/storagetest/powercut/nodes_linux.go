@@ -12,13 +12,13 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// node is what files and directories of one mount share.
+// node is what the files and directories of one mount share.
 type node struct {
 	tree *tree
 	life uint64
 }
 
-// enter locks the tree for a call of this mount, unless its power is gone.
+// enter locks the tree for a call of this mount, unless the mount's power is gone.
 func (n *node) enter() (*sync.Mutex, syscall.Errno) {
 	n.tree.mu.Lock()
 	if n.life != n.tree.life {
@@ -73,7 +73,7 @@ func describe(o object, out *fuse.Attr) {
 	}
 }
 
-// show makes the object known to the kernel as a child of this directory.
+// show registers the object with the kernel as a child of this directory.
 func (n *dirNode) show(ctx context.Context, o object, out *fuse.EntryOut) *fs.Inode {
 	describe(o, &out.Attr)
 	if f, ok := o.(*file); ok {
@@ -255,7 +255,7 @@ func (n *fileNode) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrI
 }
 
 func (n *fileNode) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	return nil, fuse.FOPEN_KEEP_CACHE, 0 // nobody but the kernel of this mount changes it
+	return nil, fuse.FOPEN_KEEP_CACHE, 0 // only the kernel of this mount changes the file
 }
 
 func (n *fileNode) Read(_ context.Context, _ fs.FileHandle, dest []byte, offset int64) (fuse.ReadResult, syscall.Errno) {

@@ -1,13 +1,13 @@
-// Package powercut mounts a small file system that forgets whatever was not synced, to test with
-// real files and real processes what a power cut leaves of them. A killed process alone proves
-// little: the kernel keeps what it wrote.
+// Package powercut mounts a small file system that forgets everything that was not synced. It is for tests with
+// real files and real processes of what survives a power cut. Killing a process proves little, because the
+// kernel keeps what it wrote.
 //
-// A name, made or removed, is durable once its directory is synced; a file's bytes and size, once
-// the file is. The disk writes blocks of 512 bytes as a whole. Everything is held in memory, twice.
+// A name, created or removed, is durable once its directory is synced; a file's bytes and size are durable once
+// the file is synced. The disk writes blocks of 512 bytes as a whole. Everything is held in memory, twice.
 //
-// The file system is served by a process of its own, since a process that maps a file which it
-// serves itself can wait for itself: this program starts itself again, so call Main first in main
-// or TestMain. It needs Linux on a machine of 64 bits, /dev/fuse and the right to mount.
+// A separate process serves the file system, since a process that maps a file which it serves itself can
+// deadlock. This program starts itself again for that, so call Main first in main or TestMain. It needs Linux
+// on a 64-bit machine, /dev/fuse and the right to mount.
 package powercut
 
 import (
@@ -24,20 +24,20 @@ import (
 	"time"
 )
 
-// dirVariable tells the process that serves where to mount.
+// dirVariable tells the serving process where to mount.
 const dirVariable = "COXSWAIN_POWERCUT_DIR"
 
-// replyWait is how long the serving process may take for anything.
+// replyWait is how long the serving process may take to answer a command.
 const replyWait = 30 * time.Second
 
-// Main serves a file system and never returns, if Mount started this process for it. Otherwise it
-// returns at once.
+// Main serves a file system and never returns if Mount started this process for that. Otherwise it returns at
+// once.
 func Main() {
 	dir := os.Getenv(dirVariable)
 	if dir == "" {
 		return
 	}
-	// It ends with its parent, and unmounts: what is sent to both by a terminal or a supervisor is the parent's.
+	// It ends, and unmounts, when its parent does. Signals that a terminal or a supervisor sends to both are for the parent.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	if err := serve(dir, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stdout, err)
@@ -46,7 +46,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// FS is a mounted file system. Its methods may be called from any goroutine.
+// FS is a mounted file system. Any goroutine may call its methods.
 type FS struct {
 	mu       sync.Mutex
 	server   *exec.Cmd
@@ -56,8 +56,8 @@ type FS struct {
 	closed   bool
 }
 
-// Mount mounts an empty file system on the directory, which must exist. An error says why that is
-// not possible here: a test that gets one skips, and prints it.
+// Mount mounts an empty file system on the directory, which must exist. The error says why that is not possible
+// here: a test that gets one should skip and print it.
 func Mount(dir string) (*FS, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -85,22 +85,21 @@ func Mount(dir string) (*FS, error) {
 	return f, nil
 }
 
-// PowerCut makes everything that was not synced disappear, and mounts what is left again. For a
-// process that still has files open there the power is gone for good: every call fails with EIO. So
-// end it, and begin anew.
+// PowerCut makes everything that was not synced disappear, and mounts the rest again. For a process that still
+// has files open, every call fails with EIO from then on: end the process and start a new one.
 func (f *FS) PowerCut() error { return f.command("cut") }
 
-// PowerCutKeeping is PowerCut, but about half of what was not synced, block by block and name by
-// name, got through to the disk. The seed says which half.
+// PowerCutKeeping is like PowerCut, but about half of what was not synced, block by block and name by name,
+// reached the disk. The seed decides which half.
 func (f *FS) PowerCutKeeping(seed uint64) error { return f.command(fmt.Sprintf("cut %d", seed)) }
 
-// FailSyncs lets that many more syncs through, and has all later ones fail with EIO until the next
-// power cut or call; what they would have synced stays as it was. A negative number heals the disk.
-// A process that ends at a failed sync leaves behind what one leaves that was killed within it.
+// FailSyncs lets that many more syncs succeed, and makes all later ones fail with EIO until the next power cut
+// or the next call. A failed sync writes nothing. A negative number repairs the disk. A process that ends at a
+// failed sync leaves the same as one that was killed within the sync.
 func (f *FS) FailSyncs(after int) error { return f.command(fmt.Sprintf("syncs %d", after)) }
 
-// Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, also over what
-// is there, as on a file system that writes everything anew.
+// Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, even over existing
+// data, as on a file system that never overwrites in place.
 func (f *FS) Fill(full bool) error {
 	if full {
 		return f.command("fill")
@@ -108,14 +107,14 @@ func (f *FS) Fill(full bool) error {
 	return f.command("free")
 }
 
-// Lie has every later sync report success and do nothing, for good: a disk that promises what it does
-// not keep. What is built on it loses what it acknowledged, which a test of it had better notice.
+// Lie makes every later sync report success without doing anything, permanently: a disk that does not keep its
+// promises. A store on it loses what it acknowledged, and a test of the store should notice.
 func (f *FS) Lie() error { return f.command("lie") }
 
-// StallSyncs has every sync that begins from now on wait that long before it does anything: a disk that
-// has stalled, or is slow. Reads and writes go on, but a write waits behind a sync of the same file.
-// It lasts until ResumeSyncs, the next power cut or Close. As with a real disk, a process that is
-// killed within a sync is gone only once the sync has ended.
+// StallSyncs makes every sync that begins from now on wait that long first, as on a stalled or slow disk. Reads
+// and writes go on, but a write waits behind a sync of the same file. The stall lasts until ResumeSyncs, the
+// next power cut or Close. As with a real disk, a process that is killed within a sync only disappears once the
+// sync has ended.
 func (f *FS) StallSyncs(each time.Duration) error {
 	if each <= 0 {
 		return fmt.Errorf("powercut: syncs stall for %v; it takes more than 0", each)
@@ -123,7 +122,7 @@ func (f *FS) StallSyncs(each time.Duration) error {
 	return f.command(fmt.Sprintf("stall %d", each))
 }
 
-// ResumeSyncs ends a stall: the syncs that wait go on at once, and later ones do not wait.
+// ResumeSyncs ends a stall: waiting syncs continue at once, and later ones do not wait.
 func (f *FS) ResumeSyncs() error { return f.command("resume") }
 
 func (f *FS) command(line string) error {
@@ -153,7 +152,7 @@ func (f *FS) reply() error {
 	return fmt.Errorf("powercut: the serving process gave no answer (is powercut.Main called first in main or TestMain?): %w", err)
 }
 
-// Close unmounts. Everything that the file system held is gone. It is idempotent.
+// Close unmounts the file system and discards its content. It is idempotent.
 func (f *FS) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

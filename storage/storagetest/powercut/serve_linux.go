@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serve mounts on dir, obeys the commands, one a line, and unmounts at their end.
+// serve mounts the tree on dir, executes the commands, one a line, and unmounts when they end.
 func serve(dir string, commands io.Reader, answers io.Writer) error {
 	s := &server{dir: dir, tree: newTree()}
 	if err := s.mount(); err != nil {
@@ -39,7 +39,7 @@ type server struct {
 	tree *tree
 }
 
-// mount serves the tree to a new mount of this life.
+// mount creates a new mount of the tree for this life.
 func (s *server) mount() error {
 	_, err := fs.Mount(s.dir, &dirNode{node: node{s.tree, s.tree.life}, dir: s.tree.root}, &fs.Options{
 		NullPermissions: true,
@@ -98,7 +98,7 @@ func (s *server) obey(command []string) error {
 	return fmt.Errorf("powercut: unknown command %q", command)
 }
 
-// cut ends the present life. What is still open keeps the old mount, out of sight, and gets EIO.
+// cut ends the present life. Files that are still open keep the old mount, detached, and get EIO.
 func (s *server) cut(keep func() bool) error {
 	s.tree.mu.Lock()
 	s.tree.cut(keep)

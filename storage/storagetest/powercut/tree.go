@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// tree is what the file system holds: for each file and directory what a process sees, and beside it
-// what is on the disk.
+// tree is the content of the file system: for each file and directory what processes see, and what is on the
+// disk.
 type tree struct {
-	mu   sync.Mutex // guards all below it, files and directories too
+	mu   sync.Mutex // guards all fields below, and files and directories
 	root *dir
-	// life counts power cuts. Whoever was mounted in an earlier life is dead.
+	// life counts power cuts. Mounts from an earlier life return errors.
 	life uint64
-	last uint64 // inode number given out
-	// syncsLeft is how many more syncs succeed; negative: all do.
+	last uint64 // the last inode number that was assigned
+	// syncsLeft is how many more syncs succeed; if it is negative, all do.
 	syncsLeft int
 	full      bool // writes fail
 	lies      bool // syncs do nothing
@@ -24,8 +24,8 @@ type tree struct {
 	resumed   chan struct{}
 }
 
-// blockBytes is what a disk writes as a whole: of a block that was not synced a power cut leaves the
-// old bytes or the new ones.
+// blockBytes is the unit of the disk: a power cut leaves either the old or the new bytes of a block that was
+// not synced.
 const blockBytes = 512
 
 type object interface{ inode() uint64 }
@@ -34,7 +34,7 @@ type file struct {
 	ino  uint64
 	data []byte // as processes see it
 	disk []byte // as it was synced
-	// dirty are the blocks whose data is not on the disk; resized, that its size is not.
+	// dirty holds the blocks whose data is not on the disk; resized reports that the size is not.
 	dirty   map[int64]struct{}
 	resized bool
 }
@@ -91,7 +91,7 @@ func resized(b []byte, size int64) []byte {
 	return slices.Grow(b, int(size)-len(b))[:size]
 }
 
-// sync puts everything of the file on the disk, or fails.
+// sync writes everything of the file to the disk, or fails.
 func (t *tree) sync(f *file) bool {
 	if !t.mayDoSync() {
 		return false
@@ -120,7 +120,7 @@ func (t *tree) mayDoSync() bool {
 	return t.syncsLeft < 0
 }
 
-// stall keeps a sync waiting, while everything else goes on. The caller does not hold the lock.
+// stall makes a sync wait while everything else goes on. The caller does not hold the lock.
 func (t *tree) stall() {
 	t.mu.Lock()
 	delay, resumed := t.syncDelay, t.resumed
@@ -142,8 +142,8 @@ func (t *tree) resumeSyncs() {
 	t.resumed = make(chan struct{})
 }
 
-// cut takes the power away: what was synced stays, and so does, of the rest, what keep says, which is
-// asked for each block, size and name in an order that depends on nothing but them.
+// cut simulates a power cut: what was synced stays, and so does the part of the rest for which keep returns
+// true. keep is called for each block, size and name, in an order that depends on nothing else.
 func (t *tree) cut(keep func() bool) {
 	t.life++
 	t.syncsLeft = -1
@@ -171,7 +171,7 @@ func (t *tree) cut(keep func() bool) {
 	}
 }
 
-// settle moves to the disk what keep says, and forgets what else there was to move.
+// settle moves to the disk the changes for which keep returns true, and drops the others.
 func (f *file) settle(keep func() bool) {
 	if f.resized && keep() {
 		f.disk = resized(f.disk, int64(len(f.data)))
