@@ -34,7 +34,7 @@ func (t *TCP) accept(e raft.Handler) {
 			if errors.Is(err, net.ErrClosed) || t.isClosing() {
 				return
 			}
-			// Out of file descriptors, or the caller has gone already: others may come.
+			// Out of file descriptors, or the caller has gone already. Later calls may succeed.
 			t.counters.acceptFailed.Add(1)
 			t.warner.warn("accept failed", "error", err)
 			t.rest(pause)
@@ -81,7 +81,7 @@ func (t *TCP) enter(conn net.Conn) *caller {
 	return c
 }
 
-// serverHandshake serves an inbound connection until it ends.
+// serverHandshake answers the handshake of an inbound connection and serves the connection until it ends.
 func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 	defer func() { _ = c.Close() }()
 	in, f, err := t.answer(e, c)
@@ -137,13 +137,13 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 	}
 	f.trickleTimeout = 2 * t.options.WriteTimeout
 	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
-	if in.lane == raft.LaneUrgent { // it speaks for both
+	if in.lane == raft.LaneUrgent { // its beats stand for both lanes
 		source.interval = t.pulse.interval
 	}
 	return in, f, nil
 }
 
-// secure waits for the caller to begin, and for its TLS handshake, if there is TLS.
+// secure waits for the caller's first byte and, with TLS, finishes the TLS handshake.
 func (t *TCP) secure(c *caller) (net.Conn, error) {
 	if err := c.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func (t *TCP) secure(c *caller) (net.Conn, error) {
 	return secure, nil
 }
 
-// reject ends a handshake whose opening could not be read. It says why to a caller that at least
-// spoke our protocol.
+// reject ends a handshake whose opening could not be read. It sends the reason to a caller that at least
+// began in our protocol.
 func (t *TCP) reject(e raft.Handler, conn net.Conn, caller opening, err error) error {
 	if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrOversized) && !errors.Is(err, ErrVersion) {
 		t.counters.handshakeCut.Add(1)
@@ -189,10 +189,10 @@ func (t *TCP) reject(e raft.Handler, conn net.Conn, caller opening, err error) e
 	}})
 }
 
-// errCrowded: Options.InboundMax is reached.
+// errCrowded reports that Options.InboundMax is reached.
 var errCrowded = errors.New("transport: too many inbound connections")
 
-// check decides about a caller, and registers its connection if there is nothing against it.
+// check decides whether to accept a caller, and registers its connection if so.
 func (t *TCP) check(e raft.Handler, conn net.Conn, h raft.Hello, in *inbound) error {
 	own := e.Hello(h.From.ID)
 	if err := t.identify(conn, h.ClusterName, h.From.ID); err != nil {
@@ -206,8 +206,8 @@ func (t *TCP) check(e raft.Handler, conn net.Conn, h raft.Hello, in *inbound) er
 	return t.register(own, in)
 }
 
-// register makes the connection the one of its member and lane. A newer one replaces the older, whose
-// end may not have been noticed yet, unless it is of an earlier start of the same disk.
+// register makes in the only connection of its member and lane. It replaces an older one, whose end may not
+// have been noticed yet, unless in belongs to an earlier start of the same disk.
 func (t *TCP) register(own raft.Hello, in *inbound) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -237,8 +237,8 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 	return nil
 }
 
-// closeStranger closes the connections of the member that was registered first among those that Connect does
-// not name, for one that it names. It reports false if there is none. It is called with mu held.
+// closeStranger makes room for a member that Connect names: it closes both connections of the longest
+// registered caller that Connect does not name. It reports false if there is none. It is called with mu held.
 func (t *TCP) closeStranger() bool {
 	var oldest *inbound
 	for _, in := range t.inbounds {
@@ -259,8 +259,9 @@ func (t *TCP) closeStranger() bool {
 	return true
 }
 
-// unregister is the reverse of register. The two connections of a caller end together: of the end of a dead
-// one it hears on the other. That is its own, and no later one, if the urgent one came first, as it does.
+// unregister is the reverse of register. When one of a caller's two connections ends, the other is closed too:
+// that is how the caller learns that one of them has died. The urgent connection is always dialed first, so the
+// numbers tell its sibling from a connection of a later pair.
 func (t *TCP) unregister(in *inbound) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,7 +277,7 @@ func (t *TCP) unregister(in *inbound) {
 	}
 }
 
-// receive hands the messages of a connection to the node until it ends.
+// receive hands the messages of a connection to the node until the connection ends.
 func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 	d := newDecoder()
 	batch := make([]raft.Message, 0, receiveMax)
@@ -305,16 +306,16 @@ func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 	}
 }
 
-// linger says that nothing more will come, and reads what the caller may still have sent, until it
-// has read our refusal and closed. Closing with its bytes unread could reset the connection before
-// the rejection was read.
+// linger closes our direction of the connection and reads what the caller may still have sent, until the
+// caller has read our rejection and closed. Closing while its bytes are unread could reset the connection
+// before it has read the rejection.
 func linger(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, conn, listBytesMax) // within HandshakeTimeout
 	}
 }
 
-// sendRejection tells the caller why it is refused, if err says so, counts it, and returns err.
+// sendRejection sends the rejection in err to the caller, if there is one, counts it, and returns err.
 func (t *TCP) sendRejection(conn net.Conn, err error) error {
 	var refused *RejectedError
 	if !errors.As(err, &refused) {

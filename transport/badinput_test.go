@@ -32,7 +32,7 @@ func listenAs(t *testing.T, id raft.NodeID, opts Options) (*TCP, *transporttest.
 	return tcp, r
 }
 
-// rawCaller is somebody at the other end of a socket who sends what bytes he likes.
+// rawCaller is a caller that sends arbitrary bytes.
 type rawCaller struct {
 	t    *testing.T
 	conn net.Conn
@@ -46,7 +46,7 @@ func call(t *testing.T, tcp *TCP) rawCaller {
 	return rawCaller{t, conn}
 }
 
-// shake finishes the handshake of a sound hello on the lane.
+// shake finishes the handshake with a valid hello on the lane.
 func (c rawCaller) shake(from raft.Peer, startCount uint64, lane raft.Lane) rawCaller {
 	c.t.Helper()
 	c.write(helloOf(from, startCount, lane))
@@ -67,7 +67,7 @@ func (c rawCaller) write(b []byte) {
 	require.NoError(c.t, err)
 }
 
-// untilClosed reads until the other side has closed, which it does after it has counted why.
+// untilClosed reads until the other side has closed. It counts the reason before it closes.
 func (c rawCaller) untilClosed() []byte {
 	c.t.Helper()
 	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(30*time.Second)))
@@ -78,7 +78,7 @@ func (c rawCaller) untilClosed() []byte {
 	return b
 }
 
-// withHello puts meta where the hello stands in a sound opening.
+// withHello returns a valid opening with meta in the place of the hello.
 func withHello(meta []byte) []byte {
 	return appendFrame(helloOf(alice, 1, 0)[:openingBytes:openingBytes], frameHello, meta, 0)
 }
@@ -293,7 +293,7 @@ func countReceived(r *transporttest.Recorder) int {
 	return count
 }
 
-// A message that came in pieces is one message.
+// A message that arrives in pieces is one message.
 func TestStream_FrameMayArriveByteByByte(t *testing.T) {
 	tcp, r := listen(t, Options{})
 	c := call(t, tcp).shake(alice, 1, raft.LaneBulk)
@@ -306,7 +306,7 @@ func TestStream_FrameMayArriveByteByByte(t *testing.T) {
 	assert.Equal(t, m, r.AwaitMessages(t, 1)[0])
 }
 
-// A frame that declares much costs only what arrives.
+// A frame that declares a large size only costs what arrives.
 func TestStream_DeclaredLengthIsNotAllocated(t *testing.T) {
 	head := damage(frameAppendRequest, func(*wireMessage) {})
 	binary.LittleEndian.PutUint32(head, 64<<20)
@@ -360,11 +360,11 @@ func TestAccept_NewerConnectionReplacesTheOlder(t *testing.T) {
 	assert.Equal(t, raft.RejectStaleStart, o.rejection.Reason)
 
 	call(t, tcp).shake(raft.Peer{ID: "a", Incarnation: 2}, 1, raft.LaneUrgent)
-	second.untilClosed() // by another life of the member
+	second.untilClosed() // by the connection of another incarnation of the member
 	assert.Equal(t, 1, tcp.Stats().Inbound)
 }
 
-// A caller to whom the end of a dead connection does not come hears of it on the other one.
+// A caller that is not told the end of a dead connection notices it by the end of the other one.
 func TestAccept_TheTwoConnectionsOfACallerEndTogether(t *testing.T) {
 	for _, broken := range []int{0, 1} {
 		tcp, _ := listen(t, Options{IdleTimeout: time.Hour})

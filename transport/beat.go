@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// beat is the frame that says that its sender lives.
+// beat is the frame that says that its sender is alive.
 var beat = appendFrame(nil, frameBeat, nil, 0)
 
 func writeBeat(conn net.Conn, timeout time.Duration) error {
@@ -20,15 +20,15 @@ func writeBeat(conn net.Conn, timeout time.Duration) error {
 	return err
 }
 
-// pulse is the rhythm in which a transport says on the connections that it dialed that it lives: with the
-// first message that it sends once an interval has gone by, and a quarter of the interval later if it sends
-// none. To wake a process is what costs, and the members of a cluster are awake at the same time, when
-// there are heartbeats. What was sent within the last quarter of an interval needs no beat behind it, so
-// that no connection that works is silent for longer than one and a half.
+// pulse decides when a transport sends beats on the connections that it dialed: right after the first Send
+// once an interval has passed, or a quarter of an interval later if nothing is sent. Waking a process is the
+// main cost, and heartbeats wake all members at the same time anyway. A connection on which something was sent
+// in the last quarter of an interval needs no beat, so a working connection is never silent for more than one
+// and a half intervals.
 type pulse struct {
 	interval time.Duration
 	began    time.Time
-	last     atomic.Int64  // when it beat, as a time.Duration since it began
+	last     atomic.Int64  // when it beat last, as a time.Duration since began
 	due      chan struct{} // of capacity 1
 }
 
@@ -47,7 +47,7 @@ func (p *pulse) sent() {
 	}
 }
 
-// run calls beat in the rhythm until stop is closed.
+// run calls beat whenever one is due, until stop is closed.
 func (p *pulse) run(stop <-chan struct{}, beat func()) {
 	latest := p.interval + p.interval/4
 	timer := time.NewTimer(latest)
@@ -69,8 +69,8 @@ func (p *pulse) run(stop <-chan struct{}, beat func()) {
 	}
 }
 
-// keepBeating says on all connections that were dialed that this member lives, until the transport is
-// closed. Each peer has a goroutine for it: one that is slow delays the beats of no other.
+// keepBeating sends the beats on all dialed connections until the transport is closed. Each peer's beats have
+// their own goroutine, so that a slow peer does not delay those of the others.
 func (t *TCP) keepBeating() {
 	var beats sync.WaitGroup
 	defer beats.Wait()
@@ -81,7 +81,8 @@ func (t *TCP) keepBeating() {
 	})
 }
 
-// beat writes a beat on each lane that needs one, the urgent one first: the other one may have to wait.
+// beat writes a beat on each lane that needs one. The urgent lane comes first, because the write on the bulk
+// lane may have to wait.
 func (p *pair) beat(lately time.Duration) {
 	for _, o := range p.lanes {
 		if err := o.beat(lately); err != nil {
@@ -90,8 +91,8 @@ func (p *pair) beat(lately time.Duration) {
 	}
 }
 
-// beat says that this member lives, unless something was sent lately or is being sent just now. On a slow
-// link it waits, like a message, until there is room for it.
+// beat writes a beat, unless something was sent within the last `lately` or is being sent now. On a slow link
+// it waits, like a message, until there is room for it.
 func (o *outbound) beat(lately time.Duration) error {
 	if !o.mu.TryLock() {
 		return nil
@@ -104,9 +105,9 @@ func (o *outbound) beat(lately time.Duration) error {
 	return writeBeat(o.conn, o.writeTimeout)
 }
 
-// answeringReader reads from a connection that this member accepted, and answers what arrives with a beat,
-// one in half of the interval at most. The caller is never silent for long, so that this needs no
-// clock; and it is done while both are awake.
+// answeringReader reads from a connection that this member accepted, and answers what arrives with a beat, at
+// most one per half interval. The caller is never silent for long, so this needs no timer, and it happens
+// while both processes are awake anyway.
 type answeringReader struct {
 	deadlineReader
 	interval     time.Duration // 0: it does not answer
@@ -126,15 +127,14 @@ func (r *answeringReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// deadlineReader reads from a connection that must not be silent for longer than timeout, if that is
-// not 0.
+// deadlineReader reads from a connection that must not be silent for longer than timeout; 0 means no limit.
 type deadlineReader struct {
 	conn    net.Conn
 	timeout time.Duration
 }
 
-// Read waits twice for half of the timeout. When this process was stopped for a while it finds that a
-// deadline has passed, although bytes have arrived: it looks once more.
+// Read waits twice for half of the timeout. A process that was stopped for a while finds its deadline passed
+// although bytes have arrived; the second wait reads them.
 func (r *deadlineReader) Read(b []byte) (int, error) {
 	if r.timeout == 0 {
 		return r.conn.Read(b)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopwatch notes how often a connection was written to and read from by the one who dialed it, and how long
-// it was silent at most.
+// stopwatch records how often the dialing side wrote to and read from a connection, and how long each side was
+// silent at most.
 type stopwatch struct {
 	net.Conn
 
@@ -24,7 +24,7 @@ type stopwatch struct {
 	wrote, read  int
 	wroteAt      time.Time
 	readAt       time.Time
-	unsaid, mute time.Duration // the longest silence of the caller, and of the one who was called
+	unsaid, mute time.Duration // the longest silence of the caller, and of the acceptor
 }
 
 func (s *stopwatch) Write(b []byte) (int, error) {
@@ -67,8 +67,8 @@ func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*
 	}, lanes
 }
 
-// However messages and beats meet, nobody is silent for more than two thirds of the IdleTimeout, which is 2 s
-// here, and the caller for no more than half of it.
+// However messages and beats coincide, no side is silent for more than two thirds of the IdleTimeout, which is
+// 2 s here, and the caller for no more than half of it.
 func TestBeats_NoConnectionThatWorksIsSilentForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, send, lanes := twoTimed(t)
@@ -87,7 +87,7 @@ func TestBeats_NoConnectionThatWorksIsSilentForLong(t *testing.T) {
 	})
 }
 
-// In a cluster that does nothing but exchange heartbeats, the beats are few.
+// A cluster that exchanges nothing but heartbeats sends few beats.
 func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, send, lanes := twoTimed(t)
@@ -107,8 +107,8 @@ func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
 	})
 }
 
-// The resolver is slow. Until both connections stand nothing is sent on the first one, which must not be silent
-// for longer than 2 s.
+// The resolver is slow. Nothing is sent on the first connection until the second one is open, too; the first one
+// must not be silent for longer than 2 s.
 func TestBeats_TheFirstConnectionStandsWhileTheSecondOneIsDialed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})

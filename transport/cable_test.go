@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cable is a connection whose two directions can be cut, each by itself: what is sent then is lost, the end
-// of the connection included.
+// cable is a connection whose two directions can be cut separately: then everything that is sent is lost,
+// including the end of the connection.
 type cable struct{ cutThere, cutBack atomic.Bool }
 
 func (c *cable) pass(to, from net.Conn, cut *atomic.Bool) {
@@ -31,7 +31,7 @@ func (c *cable) pass(to, from net.Conn, cut *atomic.Bool) {
 		case err != nil:
 			return
 		case !cut.Load():
-			_, _ = to.Write(b[:n]) // that it has ended comes by the other direction
+			_, _ = to.Write(b[:n]) // the other direction shows that it has ended
 		}
 	}
 }
@@ -63,7 +63,7 @@ func cabled(t *testing.T) (a, b *transport.TCP, cables []*cable, send func(raft.
 	return a, b, []*cable{<-made, <-made}, func(lane raft.Lane) { _ = a.Send("b", lane, []raft.Message{m}) }
 }
 
-// What b says on the connection for appends says nothing: it need not arrive.
+// b sends nothing of use on the bulk connection: that direction may be dead.
 func TestHalfOpen_CutOfADirectionIsNoticedWithinTheIdleTimeout(t *testing.T) {
 	for _, row := range []struct {
 		cut         raft.Lane

@@ -7,12 +7,12 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// numberMax bounds every term, index, start count and counter that comes from a peer: no cluster ever gets
-// there, and below it nothing that is added to one can overflow.
+// numberMax bounds every term, index, start count and counter that comes from a peer. No cluster ever gets
+// there, and sums with a number below it cannot overflow.
 const numberMax = 1 << 62
 
-// newHandle returns how msgpack is written and read here: strings apart from bytes, and nothing
-// allocated on a peer's word for how much will follow. Unknown fields are skipped.
+// newHandle returns the msgpack settings of this package: strings and bytes are distinct types, a length that a
+// peer declares does not decide how much is allocated, and unknown fields are skipped.
 func newHandle() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
 	h.WriteExt = true
@@ -21,7 +21,7 @@ func newHandle() *codec.MsgpackHandle {
 	return h
 }
 
-// encodeMeta encodes one value with a codec of its own: for what is sent rarely.
+// encodeMeta encodes one value with a new codec; it is for values that are sent rarely.
 func encodeMeta(v any) []byte {
 	var meta []byte
 	if err := codec.NewEncoderBytes(&meta, newHandle()).Encode(v); err != nil {
@@ -30,7 +30,7 @@ func encodeMeta(v any) []byte {
 	return meta
 }
 
-// decodeMeta reads into v what d's bytes hold, and nothing else.
+// decodeMeta decodes meta into v. Bytes left over are an error.
 func decodeMeta(d *codec.Decoder, meta []byte, v any) error {
 	d.ResetBytes(meta)
 	if err := d.Decode(v); err != nil {
@@ -42,7 +42,7 @@ func decodeMeta(d *codec.Decoder, meta []byte, v any) error {
 	return nil
 }
 
-// wireMember is a raft.Member as it travels.
+// wireMember is the wire form of a raft.Member.
 type wireMember struct {
 	ID          string `codec:"id"`
 	Address     string `codec:"a"`
@@ -63,8 +63,8 @@ func encodeList(c raft.Configuration) []byte {
 	return encodeMeta(list)
 }
 
-// decodeList reads and checks a configuration. It is a field of bytes, and not of structs, so that
-// the number of members is known before they are decoded.
+// decodeList decodes and checks a configuration. On the wire it is a field of bytes, not of structs, so that the
+// number of members is known before they are decoded.
 func decodeList(data []byte) (raft.Configuration, error) {
 	if len(data) == 0 {
 		return raft.Configuration{}, nil
@@ -101,7 +101,7 @@ func arrayLength(data []byte) int {
 	return -1 // not an array, or one of more than 65,535 elements
 }
 
-// decodeCluster reads a cluster id; no bytes are the zero one.
+// decodeCluster decodes a cluster id. Without any bytes it is the zero id.
 func decodeCluster(b []byte) (raft.ClusterID, error) {
 	var c raft.ClusterID
 	if len(b) != 0 && len(b) != len(c) {
@@ -111,7 +111,7 @@ func decodeCluster(b []byte) (raft.ClusterID, error) {
 	return c, nil
 }
 
-// encodeCluster is its reverse; it appends to buf.
+// encodeCluster is the reverse of decodeCluster; it appends to buf.
 func encodeCluster(buf []byte, c raft.ClusterID) []byte {
 	if c == (raft.ClusterID{}) {
 		return buf
@@ -119,7 +119,7 @@ func encodeCluster(buf []byte, c raft.ClusterID) []byte {
 	return append(buf, c[:]...)
 }
 
-// checkID checks an id that must be there.
+// checkID checks an id that must not be empty.
 func checkID(id []byte) error {
 	if len(id) == 0 || len(id) > raft.NodeIDBytesMax {
 		return fmt.Errorf("%w: a member id of %d bytes", ErrMalformed, len(id))

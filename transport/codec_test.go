@@ -31,8 +31,8 @@ func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
 	assert.Len(t, kinds, int(frameSteppedDown-frameBootstrapProbe)+1, "a type of message is missing here")
 }
 
-// Zero values are left out on the wire, and must come back as zero values, even though the decoder
-// has just been used for a message that had them.
+// Zero values are absent from the wire, and must be decoded as zero values, even if the decoder was used for a
+// message that had other values before.
 func TestMessage_ZeroFieldsSurviveTheWire(t *testing.T) {
 	d := newDecoder()
 	for _, full := range transporttest.Messages(alice, bob) {
@@ -86,7 +86,8 @@ func TestMessage_FieldOfALaterVersionIsSkipped(t *testing.T) {
 	assert.Equal(t, raft.Message{From: alice, To: bob, Term: 7, Body: raft.AppendReply{Match: 20}}, got)
 }
 
-// A record that only a later release can read is no damage: the connection stays, and the core refuses it.
+// A record that only a later release can read is not damage: the connection stays open, and the core refuses the
+// entry.
 func TestAppend_EntryOfALaterReleaseIsHandedOn(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -98,7 +99,7 @@ func TestAppend_EntryOfALaterReleaseIsHandedOn(t *testing.T) {
 	} {
 		e, err := raft.DecodeEntry(raft.Entry{Index: 2, Term: 2, Kind: raft.EntryCommand, Data: []byte("x")}.Record())
 		require.NoError(t, err)
-		record := e.Record() // its own bytes, which the frame takes
+		record := e.Record() // a new buffer; the frame keeps it
 		row.change(record)
 		end := len(record) - 4
 		binary.LittleEndian.PutUint32(record[end:], crc32.Checksum(record[:end], crc32.MakeTable(crc32.Castagnoli)))
@@ -152,7 +153,7 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 
 var sighting = raft.Sighting{Peer: bob, Start: raft.StartID{Count: 3, Nonce: 1 << 62}, Term: 5}
 
-// The starts that a hello lists come from the network: what no member would send is refused.
+// The starts that a hello lists come from the network: a list that no member would send is refused.
 func TestHello_ALineageThatNoMemberHasIsMalformed(t *testing.T) {
 	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for rule, change := range map[string]func(*wireHello){
@@ -179,7 +180,7 @@ func TestHello_ALineageThatNoMemberHasIsMalformed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrMalformed)
 }
 
-// damage changes the wire form of a message that is sound otherwise.
+// damage changes the wire form of a valid message.
 func damage(kind frameType, change func(*wireMessage), records ...raft.Entry) []byte {
 	w := wireMessage{From: []byte("a"), FromIncarnation: 1, To: []byte("b"), ToIncarnation: 1, Term: 7}
 	change(&w)
@@ -190,7 +191,7 @@ func damage(kind frameType, change func(*wireMessage), records ...raft.Entry) []
 	return append(appendFrame(nil, kind, encodeMeta(w), len(bytes)), bytes...)
 }
 
-// reseal computes the checksum of a frame without records anew, behind a change.
+// reseal recomputes the checksum of a frame without records after a change.
 func reseal(frame []byte) []byte {
 	end := len(frame) - frameSumBytes
 	binary.LittleEndian.PutUint32(frame[end:], crc32.Checksum(frame[:end], castagnoli))
@@ -283,7 +284,7 @@ func TestEncode_RefusesWhatNoMemberSends(t *testing.T) {
 	require.ErrorIs(t, err, ErrOversized)
 }
 
-// What opens a connection of TCP is what another transport may send as one piece.
+// Another transport may send, as one piece, the bytes that open a TCP connection.
 func TestOpening_SurvivesTheWireAsOnePiece(t *testing.T) {
 	hello := raft.Hello{ClusterName: "test", From: alice, Expected: bob, StartCount: 2, Lineage: raft.Lineage{}.Begin(7).Begin(8), ElectionTimeout: 4}
 	got, rejection, err := DecodeOpening(EncodeHello(hello))
@@ -314,7 +315,7 @@ func TestMessage_LargestListFits(t *testing.T) {
 	for i := range raft.MembersMax {
 		id := make([]byte, raft.NodeIDBytesMax)
 		for j := range id {
-			id[j] = '<' // which JSON writes as six bytes
+			id[j] = '<' // JSON writes it as six bytes
 		}
 		id[0], id[1] = byte('A'+i/16), byte('a'+i%16)
 		members = append(members, raft.Member{
@@ -339,7 +340,7 @@ func TestMessage_LargestListFits(t *testing.T) {
 	}
 }
 
-// What is sent twenty times a second to everybody should leave little garbage.
+// Messages that are sent twenty times a second to every peer should leave little garbage.
 func TestMessage_HotPathAllocatesLittle(t *testing.T) {
 	e, d := &encoder{}, newDecoder()
 	heartbeat := raft.Message{From: alice, To: bob, Cluster: raft.ClusterID{1}, Term: 7, Body: raft.Heartbeat{Commit: 5}}

@@ -62,7 +62,7 @@ func TestTLS_KeepsTheContract(t *testing.T) {
 	}})
 }
 
-// The code of TCP, in virtual time, on connections that do no I/O.
+// This runs the code of TCP in virtual time, on connections that do no I/O.
 func TestPipes_KeepTheContract(t *testing.T) {
 	const writeTimeout = 5 * time.Second
 	transporttest.Run(t, transporttest.Harness{

@@ -14,11 +14,10 @@ const (
 	// flushBytes is how much is gathered before it is written; a buffer that grew beyond twice that
 	// is not kept.
 	flushBytes = 256 << 10
-	// partBytes is what has to get through within Options.WriteTimeout.
+	// partBytes must get through within Options.WriteTimeout.
 	partBytes = 128 << 10
-	// directBytes and directBytesTLS: a record of at least this size is not copied into the buffer,
-	// but written from where it lies. Under TLS, which has no vectored write, each such record costs
-	// a write of its own.
+	// directBytes and directBytesTLS: a record of at least this size is not copied into the buffer, but
+	// written from where it is. TLS has no vectored write, so each such record costs a separate write.
 	directBytes    = 4 << 10
 	directBytesTLS = 64 << 10
 )
@@ -34,12 +33,12 @@ type outbound struct {
 	sentAt  time.Time  // when something was sent last
 	encoder *encoder
 	buf     []byte
-	uncut   int         // where the part of buf begins that is not in pieces yet
+	uncut   int         // buf[uncut:] is not in pieces yet
 	pieces  net.Buffers // of buf and of records, in order
 }
 
-// send writes the batch. Messages that cannot be encoded are left out; skipped is the first of their
-// errors and leaves the connection intact, while after a broken one the stream is of no more use.
+// send writes the batch. Messages that cannot be encoded are left out; skipped is the first of their errors, and
+// the connection stays usable. After an error in broken the stream is unusable.
 func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skipped, broken error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,7 +86,7 @@ func (o *outbound) cut() {
 	}
 }
 
-// flush writes the pieces in parts. Each one that gets through puts the deadline off.
+// flush writes the pieces in parts. Each part that gets through extends the deadline.
 func (o *outbound) flush() error {
 	o.cut()
 	var err error
@@ -117,7 +116,7 @@ func (o *outbound) flush() error {
 	return err
 }
 
-// within returns how many of the first pieces have no more than bytesMax bytes together.
+// within returns how many of the first pieces fit into bytesMax bytes.
 func within(pieces net.Buffers, bytesMax int) (n int) {
 	for n < len(pieces) && len(pieces[n]) <= bytesMax {
 		bytesMax -= len(pieces[n])
@@ -139,12 +138,12 @@ type pair struct {
 func (p *pair) broken() <-chan struct{} { return p.gone }
 func (p *pair) err() error              { return p.why }
 
-// fail takes both lanes down; the first reason stands.
+// fail closes both lanes; the first reason is kept.
 func (p *pair) fail(why error) {
 	p.once.Do(func() {
 		p.why = why
 		for _, o := range p.lanes {
-			_ = o.conn.Close() // nothing is left to be told
+			_ = o.conn.Close() // its error would add nothing to why
 		}
 		close(p.gone)
 	})
@@ -168,8 +167,8 @@ func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
 	return skipped
 }
 
-// watch reads the connection of one lane, on which the peer says nothing but that it lives, so that
-// its end is noticed at once.
+// watch reads the connection of one lane, on which the peer sends nothing but beats, so that the end of the
+// connection is noticed at once.
 func (p *pair) watch(f *frameReader) {
 	for {
 		h, _, err := f.next()

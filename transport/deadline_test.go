@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stoppedConn is a connection of a process that was stopped once: at its next read it finds that the
-// deadline has passed.
+// stoppedConn is a connection of a process that was stopped once: its next read finds that the deadline has
+// passed.
 type stoppedConn struct {
 	net.Conn
 	stopped bool

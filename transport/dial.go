@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// dialTCP is the DialFunc of a transport that was given none. Names are resolved anew each time.
+// dialTCP is the default DialFunc. It resolves names anew for each dial.
 func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{Control: func(_, resolved string, _ syscall.RawConn) error {
 		if id, ok := ctx.Value(memberKey{}).(raft.NodeID); ok {
@@ -25,7 +25,7 @@ func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	})
 }
 
-// dialPair dials both lanes of a peer, one after the other, and finishes their handshakes.
+// dialPair dials the two lanes of a peer one after the other and finishes their handshakes.
 func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	p := &pair{t: t, gone: make(chan struct{})}
 	var d dialed
@@ -140,7 +140,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	if err := t.judge(conn, m.ID, own, answer); err != nil {
 		return shaken{}, err
 	}
-	if lane == raft.LaneUrgent { // the other one says nothing, and ends with it
+	if lane == raft.LaneUrgent { // the acceptor sends no beats on the bulk lane, which ends with the urgent one
 		source.timeout = t.options.idleTimeout(own, answer.hello)
 	}
 	return s, conn.SetDeadline(time.Time{})
@@ -149,7 +149,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 // judge decides about the answer to our hello.
 func (t *TCP) judge(conn net.Conn, dialed raft.NodeID, own raft.Hello, answer opening) error {
 	if r := answer.rejection; r != nil {
-		// Whoever can make us mark ourselves wiped must be of our cluster.
+		// Only a member of our cluster may make us mark ourselves wiped.
 		if err := t.identify(conn, own.ClusterName, r.From.ID); err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (t *TCP) judge(conn net.Conn, dialed raft.NodeID, own raft.Hello, answer op
 	return nil
 }
 
-// identify checks, with TLS, that the certificate on the other side is that member's.
+// identify checks, with TLS, that the peer's certificate is that member's.
 func (t *TCP) identify(conn net.Conn, cluster string, id raft.NodeID) error {
 	secure, ok := conn.(*tls.Conn)
 	if !ok || t.options.TLS == nil {

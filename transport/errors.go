@@ -8,24 +8,24 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The errors of a stream match one of these. The connection that met one is closed, counted in
-// Stats, and dialed anew by its caller.
+// The errors of a stream match one of these. A connection with such an error is closed, counted in Stats, and
+// dialed anew by its caller.
 var (
 	// ErrMalformed: the bytes are not what a correct member sends.
 	ErrMalformed = errors.New("transport: malformed frame")
-	// ErrOversized: a frame or message is over the limit of its type. If it is an append of a
-	// correct member, its Options.FrameBytesMax is larger than here: make them equal.
+	// ErrOversized: a frame or message is over the limit of its type. If a correct member sent an append
+	// that is too large, its Options.FrameBytesMax is larger than this member's: make them equal.
 	ErrOversized = errors.New("transport: oversized frame")
 	// ErrWrongSender: a message names another sender than the one that the handshake proved.
 	ErrWrongSender = errors.New("transport: message claims another sender")
 	// ErrVersion: the two members have no protocol version in common: upgrade the older one.
 	ErrVersion = errors.New("transport: no protocol version in common")
-	// ErrRemoved: Connect does not name the peer any longer, or its address changed.
+	// ErrRemoved: Connect no longer names the peer, or its address changed.
 	ErrRemoved = errors.New("transport: peer is no longer named at this address")
 )
 
-// NotConnectedError says that a message did not leave because no connection to the peer stands. Send
-// it again once Handler.Up was called.
+// NotConnectedError reports that a message did not leave because the peer is not connected. Send it again once
+// Handler.Up was called.
 type NotConnectedError struct {
 	Peer raft.NodeID
 	Err  error // why; nil if the peer was never dialed or is unknown
@@ -40,9 +40,9 @@ func (e *NotConnectedError) Error() string {
 
 func (e *NotConnectedError) Unwrap() error { return e.Err }
 
-// RejectedError says that one side of a handshake refused the other; Rejection says what to do.
+// RejectedError reports that one side of a handshake rejected the other; Rejection says what to do.
 type RejectedError struct {
-	By        raft.NodeID // who refused: the peer that was dialed, or this member itself
+	By        raft.NodeID // the side that rejected: the dialed peer, or this member itself
 	Rejection raft.Rejection
 }
 
@@ -53,19 +53,18 @@ func (e *RejectedError) Error() string {
 // Unwrap returns the rejection, a *raft.Rejection.
 func (e *RejectedError) Unwrap() error { return &e.Rejection }
 
-// WrongMemberError says that another member than the dialed one answered at its address: correct the
-// address.
+// WrongMemberError reports that another member than the dialed one answered at its address: correct the address.
 type WrongMemberError struct {
 	Dialed, Answered raft.NodeID
 }
 
 func (e *WrongMemberError) Error() string {
-	return fmt.Sprintf("transport: dialed %q, and %q answered: correct the address", e.Dialed, e.Answered)
+	return fmt.Sprintf("transport: dialed %q, but %q answered: correct the address", e.Dialed, e.Answered)
 }
 
-// CertificateError says that a peer's certificate does not belong to the member that it claims to be.
+// CertificateError reports that a peer's certificate does not belong to the member that it claims to be.
 type CertificateError struct {
-	Member raft.NodeID // who it claims to be
+	Member raft.NodeID // the id that it claims
 	Err    error
 }
 
@@ -82,12 +81,12 @@ type InsecureError struct {
 }
 
 func (e *InsecureError) Error() string {
-	return "transport: " + e.Address + " is not a loopback address, and there is no TLS: " +
+	return "transport: " + e.Address + " is not a loopback address, and TLS is not configured: " +
 		"set Options.TLS, or Options.Insecure on a private network"
 }
 
-// ListenError says that the address could not be listened on: another process has it, or it is not
-// one of this host's.
+// ListenError reports that listening on the address failed: most likely another process has it, or it is not an
+// address of this host.
 type ListenError struct {
 	Address string
 	Err     error
@@ -100,14 +99,14 @@ func (e *ListenError) Error() string {
 func (e *ListenError) Unwrap() error { return e.Err }
 
 // errNobody is the Memory transport's refused connection.
-var errNobody = errors.New("transport: the host answered, and nobody listens there")
+var errNobody = errors.New("transport: the host answered, but nobody listens there")
 
-// nobodyListens reports whether the peer's host answered a dial, and no process listened.
+// nobodyListens reports whether the peer's host answered a dial but no process listens there.
 func nobodyListens(err error) bool {
 	return errors.Is(err, connRefused) || errors.Is(err, errNobody)
 }
 
-// refusedBy returns the rejection that a dial of the peer met, if the peer, and not this member, made it.
+// refusedBy returns the rejection that ended a dial, if the peer, and not this member, sent it.
 func refusedBy(err error, peer raft.NodeID) (raft.Rejection, bool) {
 	var refused *RejectedError
 	if errors.As(err, &refused) && refused.By == peer {

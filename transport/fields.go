@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// What of msgpack a wireMessage consists of.
+// The forms of msgpack that a wireMessage consists of.
 const (
 	msgpackFixMap = 0x80 // | the number of fields
 	fixMapMax     = 0x0f
 	msgpackMap16  = 0xde
 	msgpackFixStr = 0xa0 // | the length
 	fixStrMax     = 0x1f
-	fixIntMin     = -32 // these are one byte that is the number itself
+	fixIntMin     = -32 // from here to fixIntMax, the byte is the number itself
 	fixIntMax     = 127
 	msgpackNil    = 0xc0
 	msgpackTrue   = 0xc3
@@ -24,17 +24,17 @@ const (
 	msgpackInt64  = 0xd3
 )
 
-// fieldCodec writes the fields of one message, or reads them, in the order in which it is called for them.
-// What it cannot read is not malformed for that: it writes fewer forms than msgpack has, and reads no others.
+// fieldCodec writes or reads the fields of one message, in the order of the calls. Input that it cannot read may
+// still be valid msgpack: this codec supports only the forms that it writes.
 type fieldCodec struct {
 	writing bool
-	buf     []byte // what is written; what is still to be read
-	count   int    // fields written; fields still to be read behind the one that is named; -1: failed
-	name    []byte // reading: of the field whose value buf begins with
+	buf     []byte // writing: the bytes so far; reading: the bytes that are left
+	count   int    // writing: the fields so far; reading: the fields left after name; -1: failed
+	name    []byte // reading: the field whose value buf begins with
 }
 
-// Each of the following reads its field if that is the next one, or writes it unless it is zero. They are
-// short, so that the compiler puts them in line: most fields are absent.
+// Each of the following methods reads its field if that is the next one, or writes it unless it is zero. They
+// are short so that the compiler inlines them: most fields are absent.
 
 func (c *fieldCodec) number(name string, v *uint64) {
 	if string(c.name) == name || *v != 0 && c.writing {
@@ -66,7 +66,7 @@ func (c *fieldCodec) bytes(name string, v *[]byte) {
 	}
 }
 
-// These are written even if they are zero.
+// These write their field even if it is zero.
 
 func (c *fieldCodec) numberAlways(name string, v *uint64) {
 	if string(c.name) == name || c.writing {
@@ -80,7 +80,7 @@ func (c *fieldCodec) bytesAlways(name string, v *[]byte) {
 	}
 }
 
-// And these read or write the value.
+// These read or write the value.
 
 func (c *fieldCodec) numberValue(name string, v *uint64) {
 	if c.writing {
@@ -143,7 +143,8 @@ func (c *fieldCodec) putNumber(name string, v uint64) {
 	}
 }
 
-// putSigned writes what fits in no single byte as a signed number, even if it is positive, as go-msgpack does.
+// putSigned writes a number that does not fit into a single byte in a signed form, even if it is positive, as
+// go-msgpack does.
 func (c *fieldCodec) putSigned(name string, v int64) {
 	c.putName(name)
 	switch {
@@ -180,7 +181,7 @@ func (c *fieldCodec) putBytes(name string, v []byte) {
 	c.buf = append(c.buf, v...)
 }
 
-// fail ends the reading: buf holds what the putting methods do not write.
+// fail ends the reading, because buf holds a form that the put methods do not write.
 func (c *fieldCodec) fail() { c.count, c.name, c.buf = -1, nil, nil }
 
 // complete reports whether everything was read.
@@ -215,7 +216,7 @@ func (c *fieldCodec) takeByte() byte {
 	return b
 }
 
-// takeBigEndian reads a number of so many bytes.
+// takeBigEndian reads a number of the given size in bytes.
 func (c *fieldCodec) takeBigEndian(bytes int) (v uint64) {
 	if len(c.buf) < bytes {
 		c.fail()
@@ -273,7 +274,7 @@ func (c *fieldCodec) takeTrue() bool {
 	return true
 }
 
-// takeBytes reads bytes into room. None at all are of a form that only another encoder writes, or a mistake.
+// takeBytes reads bytes into room. A length of 0 fails: this codec never writes one.
 func (c *fieldCodec) takeBytes(room []byte) []byte {
 	form := c.takeByte()
 	if form < msgpackBin8 || form > msgpackBin32 {

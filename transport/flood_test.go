@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floodRole makes the test program a flood: "address connections opening".
+// floodRole is the environment variable that makes the test program a flood: "address connections opening".
 const floodRole = "RAFT_TRANSPORT_FLOOD"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// callAgainAndAgain says what it is given and nothing more, and calls anew when it is rejected.
+// callAgainAndAgain sends the opening and nothing more, and calls again when it is rejected.
 func callAgainAndAgain(address string, opening []byte) {
 	for {
 		conn, err := net.Dial("tcp", address)
@@ -45,7 +45,7 @@ func callAgainAndAgain(address string, opening []byte) {
 	}
 }
 
-// flood starts callers in a process of their own, which ends with the test.
+// flood starts callers in another process, which ends with the test.
 func flood(t *testing.T, address string, connections int, opening string) {
 	callers := exec.Command(os.Args[0])
 	callers.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %q", floodRole, address, connections, opening))
@@ -55,7 +55,7 @@ func flood(t *testing.T, address string, connections int, opening string) {
 	t.Cleanup(func() { _ = hold.Close(); _ = callers.Wait() })
 }
 
-// 3,000 callers say nothing and come again as soon as they are closed. A member restarts, again and again.
+// 3,000 callers send nothing and call again as soon as they are closed. Meanwhile a member restarts repeatedly.
 func TestAccept_AFloodOfSilentCallersKeepsNoMemberOut(t *testing.T) {
 	ca := newAuthority(t)
 	a, _ := start(t, "a", ca.member(t, "test", "a"))

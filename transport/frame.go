@@ -14,28 +14,28 @@ import (
 
 // A frame, little endian:
 //
-//	length of all behind this header uint32 | group uint32 (0) | type uint8 | length of meta uint32 |
-//	meta (msgpack) | CRC-32C of all before | entry records, each with a checksum of its own
+//	length of all after this header uint32 | group uint32 (0) | type uint8 | length of meta uint32 |
+//	meta (msgpack) | CRC-32C of all before | entry records, each with its own checksum
 const (
 	frameHeaderBytes = 4 + 4 + 1 + 4
 	frameSumBytes    = 4
 )
 
-// Limits of what stands behind a frame's header, in bytes. They are checked before anything is
-// allocated; the limit of frames with entries is Options.FrameBytesMax.
+// Limits of what follows a frame's header, in bytes. They are checked before anything is allocated; the limit
+// of an append is Options.FrameBytesMax.
 const (
-	smallBytesMax = 16 << 10  // of a frame without lists and entries, and of the meta of one with
-	listBytesMax  = 512 << 10 // of a frame with a member list: 255 members of the greatest size fit
-	foundBytesMax = 656 << 10 // of a frame with entry 1: the bootstrap of 255 members of the greatest size fits
-	// FrameBytesMax is the default of Options.FrameBytesMax: one append of whatever a Config allows
-	// fits, be it full of small entries or a single one of raft.EntryDataBytesMax.
+	smallBytesMax = 16 << 10  // a frame without lists and entries, and the meta of a frame with entries
+	listBytesMax  = 512 << 10 // a frame with a member list: 255 members of the greatest size fit
+	foundBytesMax = 656 << 10 // a frame with entry 1: the bootstrap of 255 members of the greatest size fits
+	// FrameBytesMax is the default of Options.FrameBytesMax. Every append that a Config allows fits: one
+	// full of small entries, or a single entry of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
-	// growBytes is how much is allocated for a frame at first, whatever length it declares, and
-	// growFactor by how much that grows once it is full: frames up to 2 MiB are moved once.
+	// growBytes is the first allocation for a frame, whatever length it declares, and growFactor the factor
+	// by which it grows once it is full: frames up to 2 MiB are copied once.
 	growBytes  = 128 << 10
 	growFactor = 16
-	// trickleBytes of a frame with entries have to arrive within twice the Options.WriteTimeout: a sixteenth
-	// of what its sender takes for slow.
+	// trickleBytes of a frame with entries must arrive within twice the Options.WriteTimeout. That is a
+	// sixteenth of the rate below which the sender itself gives up.
 	trickleBytes = 16 << 10
 )
 
@@ -45,7 +45,7 @@ type frameType uint8
 const (
 	frameHello     frameType = 1
 	frameRejection frameType = 2
-	frameBeat      frameType = 3 // empty: says that the sender lives, on a connection without traffic
+	frameBeat      frameType = 3 // empty: says that the sender is alive, on a connection without traffic
 
 	frameBootstrapProbe      frameType = 16
 	frameBootstrapProbeReply frameType = 17
@@ -71,8 +71,8 @@ func (t frameType) carriesEntries() bool {
 	return t == frameAppendRequest || t == frameBootstrapRequest
 }
 
-// limit returns how many bytes may follow the header of such a frame, and how many of them may be
-// meta; appendBytesMax is the transport's Options.FrameBytesMax.
+// limit returns how many bytes may follow the header of such a frame, and how many of those may be meta;
+// appendBytesMax is the transport's Options.FrameBytesMax.
 func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 	switch {
 	case t == frameHello || t == frameRejection || t == frameBootstrapProbe || t == frameBootstrapProbeReply:
@@ -90,8 +90,8 @@ func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 // frameHeader is the first part of a frame, checked against the limits of its type.
 type frameHeader struct {
 	kind frameType
-	body int // bytes behind the header
-	meta int // bytes of them that are meta
+	body int // bytes after the header
+	meta int // bytes of the body that are meta
 }
 
 // size returns the length of the whole frame.
@@ -104,7 +104,7 @@ func parseHeader(b []byte, appendBytesMax int) (frameHeader, error) {
 	kind := frameType(b[8])
 	meta := binary.LittleEndian.Uint32(b[9:])
 	if group != 0 {
-		return frameHeader{}, fmt.Errorf("%w: group %d; this version knows group 0 only", ErrMalformed, group)
+		return frameHeader{}, fmt.Errorf("%w: group %d; this version only knows group 0", ErrMalformed, group)
 	}
 	bodyMax, metaMax, err := kind.limit(appendBytesMax)
 	if err != nil {
@@ -136,7 +136,7 @@ func parseFrame(h frameHeader, frame []byte) (meta, records []byte, err error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendFrame appends a frame up to its records, of which recordBytes are to follow.
+// appendFrame appends a frame without its records; recordBytes of records must follow.
 func appendFrame(buf []byte, kind frameType, meta []byte, recordBytes int) []byte {
 	return endFrame(append(beginFrame(buf, kind), meta...), len(buf), recordBytes)
 }
@@ -147,7 +147,7 @@ func beginFrame(buf []byte, kind frameType) []byte {
 	return append(buf, header[:]...)
 }
 
-// endFrame completes the frame that begins at start, up to its records, of which recordBytes are to follow.
+// endFrame completes the frame that begins at start, without its records; recordBytes of records must follow.
 func endFrame(buf []byte, start, recordBytes int) []byte {
 	frame := buf[start:]
 	meta := len(frame) - frameHeaderBytes
@@ -170,9 +170,9 @@ func newFrameReader(r io.Reader, appendBytesMax int) *frameReader {
 	return &frameReader{r: bufio.NewReaderSize(r, readBufferBytes), appendBytesMax: appendBytesMax}
 }
 
-// next returns the next whole frame. Its bytes are valid until the next call, unless it carries
-// entries: then they are a buffer of their own, which the entries share. The error is io.EOF if the
-// stream ended between two frames.
+// next returns the next whole frame. Its bytes are valid until the next call, unless the frame carries entries:
+// then it has its own buffer, which the entries share. The error is io.EOF if the stream ended between two
+// frames.
 func (f *frameReader) next() (frameHeader, []byte, error) {
 	f.release()
 	prefix, err := f.r.Peek(frameHeaderBytes)
@@ -197,11 +197,11 @@ func (f *frameReader) next() (frameHeader, []byte, error) {
 
 // release gives back the bytes of the frame returned last.
 func (f *frameReader) release() {
-	_, _ = f.r.Discard(f.peeked) // they are buffered: it cannot fail
+	_, _ = f.r.Discard(f.peeked) // cannot fail: the bytes are buffered
 	f.peeked = 0
 }
 
-// buffered reports whether the next frame has arrived whole, so that next would not wait for it.
+// buffered reports whether the next frame has arrived completely, so that next would not wait.
 func (f *frameReader) buffered() bool {
 	f.release()
 	if f.r.Buffered() < frameHeaderBytes {
@@ -211,8 +211,8 @@ func (f *frameReader) buffered() bool {
 	return int64(f.r.Buffered()-frameHeaderBytes) >= int64(binary.LittleEndian.Uint32(prefix))
 }
 
-// readGrowing reads size bytes into a buffer that grows as they arrive, so that a peer cannot make
-// us allocate what it does not send, or keep what it never completes.
+// readGrowing reads size bytes into a buffer that grows as they arrive, so that a peer cannot make us allocate
+// memory for bytes that it does not send. A frame that arrives too slowly is given up.
 func (f *frameReader) readGrowing(size int) ([]byte, error) {
 	buf := make([]byte, 0, min(size, growBytes))
 	got, at := 0, time.Now() // when the last trickleBytes were complete
@@ -241,10 +241,10 @@ func (f *frameReader) readGrowing(size int) ([]byte, error) {
 	}
 }
 
-// errTrickle counts as silence.
+// errTrickle reports a frame that arrives too slowly; it is counted as silence.
 var errTrickle = fmt.Errorf("transport: too slow to be of use: %w", os.ErrDeadlineExceeded)
 
-// cutShort tells the end of the stream between two frames from one within a frame.
+// cutShort returns an ErrMalformed if the stream ended within a frame; io.EOF stands for an end between two.
 func cutShort(err error, got int) error {
 	if (err == io.EOF && got > 0) || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: it ended after %d bytes: %w", ErrMalformed, got, io.ErrUnexpectedEOF)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a peer sends: the frames that are cut from it are the bytes that it sent, each within its
-// limits, and the end is an error.
+// Whatever a peer sends, the frames consist of the bytes that it sent, each frame is within its limits, and the
+// end is an error.
 func FuzzFrame(f *testing.F) {
 	var stream []byte
 	for _, m := range transporttest.Messages(alice, bob) {
@@ -42,7 +42,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// What is understood as a message is one that a member can send: encoded again, it is the same.
+// Only a message that a member can send is decoded: encoded again, it is the same.
 func FuzzMessage(f *testing.F) {
 	for _, m := range transporttest.Messages(alice, bob) {
 		frame, err := EncodeMessage(m)
@@ -52,7 +52,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(frame[8], meta, records)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, meta, records []byte) {
-		// The checksum is made right: the fuzzer would not find it.
+		// Correct the checksum: the fuzzer would not find it.
 		frame := append(appendFrame(nil, frameType(kind), meta, len(records)), records...)
 		m, err := DecodeMessage(frame)
 		if err != nil {
@@ -71,7 +71,7 @@ func headerOfFuzz(frame []byte) frameHeader {
 	return h
 }
 
-// What is understood as a hello or a rejection is one that a member can send.
+// Only a hello or a rejection that a member can send is decoded.
 func FuzzHandshake(f *testing.F) {
 	list := raft.NewConfiguration([]raft.Member{{ID: "a", Address: "x:1"}, {ID: "b", Address: "x:2", Kind: raft.Learner}})
 	f.Add(false, encodeHello(raft.Hello{

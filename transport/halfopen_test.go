@@ -23,9 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// swallower remembers the connections that a member dialed, and can make one lane of them half-open:
-// they stay up, and what is written to them is lost, or, if they are dead, whatever either side says, its
-// end included.
+// swallower remembers the connections that a member dialed and can make those of one lane half-open: they stay
+// up, but everything written to them is lost. If they are dead, everything that either side sends is lost,
+// including its end.
 type swallower struct {
 	dial transport.DialFunc
 
@@ -60,7 +60,7 @@ func (s *swallower) connect(ctx context.Context, address string) (net.Conn, erro
 	return c, nil
 }
 
-// halfOpen does it to the connections of this moment; what is dialed later works.
+// halfOpen affects the connections that exist now; connections that are dialed later work.
 func (s *swallower) halfOpen(lane raft.Lane, dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (idleFSM) Apply([]raft.Entry, [][]byte) error                     { return 
 func (idleFSM) Snapshot() (raft.FSMSnapshot, error)                    { return nil, errors.ErrUnsupported }
 func (idleFSM) Restore(context.Context, raft.EntryID, io.Reader) error { return errors.ErrUnsupported }
 
-// threeNodes starts nodes whose connections can be swallowed, and returns the one that leads.
+// threeNodes starts three nodes whose connections can become half-open, and returns the leader.
 func threeNodes(t *testing.T, electionTimeout time.Duration) (*node.Node, *swallower) {
 	network := newPipeNetwork(transport.Options{})
 	nets := map[raft.NodeID]*swallower{}
@@ -126,7 +126,7 @@ func threeNodes(t *testing.T, electionTimeout time.Duration) (*node.Node, *swall
 	return leader, nets[leader.Status().ID]
 }
 
-// Heartbeats go on, so that nobody else is elected; only the transport can notice.
+// Heartbeats continue, so no other leader is elected. Only the transport can notice the dead connection.
 func TestHalfOpen_DeadConnectionForAppendsStopsWritesForTheIdleTimeoutOnly(t *testing.T) {
 	for _, row := range []struct {
 		election, idle time.Duration
@@ -151,8 +151,7 @@ func TestHalfOpen_DeadConnectionForAppendsStopsWritesForTheIdleTimeoutOnly(t *te
 	}
 }
 
-// slowConn passes on a piece of at most a kilobyte at a time, slowly, and takes in a few dozen at once,
-// as a kernel does.
+// slowConn delivers pieces of at most a kilobyte, slowly, and buffers a few dozen of them, as a kernel does.
 type slowConn struct {
 	net.Conn
 	buffer chan []byte
@@ -219,8 +218,8 @@ func (c *slowConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A message takes twenty times as long as a connection may be silent. Most of that time it waits in a
-// buffer in which a beat finds no room at once.
+// A message takes twenty times as long as a connection may be silent. Most of that time it waits in a full buffer,
+// where a beat has to wait for room.
 func TestBeats_SlowLinkThatWorksStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})
@@ -248,8 +247,7 @@ func TestBeats_SlowLinkThatWorksStands(t *testing.T) {
 	})
 }
 
-// The way from a to b is closed until a's pause between two dials is long. Then b, which has come back,
-// dials a.
+// a cannot reach b until a's pause between dials is long. Then b is back and dials a.
 func TestDial_PeerThatIsHeardIsDialedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// Each side of a connection begins with an opening, whose form no version changes:
+// Each side of a connection begins with an opening. No version may change its form:
 //
 //	"coxswain" | lowest protocol version uint16 | highest uint16 | a frame: frameHello or frameRejection
 //
@@ -28,13 +28,13 @@ const tlsHint = " (does one side use TLS and the other not?)"
 // versions is a range of protocol versions.
 type versions struct{ min, max uint16 }
 
-// ours is what this build speaks.
+// ours is the range that this build speaks.
 var ours = versions{1, 1}
 
 // meets reports whether the two ranges have a version in common.
 func (v versions) meets(other versions) bool { return v.min <= other.max && other.min <= v.max }
 
-// wireHello is a raft.Hello as it travels, and the lane that the caller wants.
+// wireHello is the wire form of a raft.Hello, with the lane that the caller asks for.
 type wireHello struct {
 	Lane                    uint8  `codec:"lane"`
 	ClusterName             string `codec:"name"`
@@ -57,7 +57,7 @@ type wireHello struct {
 	Remembers      wireSighting `codec:"seen,omitempty"`
 }
 
-// wireSighting is a raft.Sighting as it travels.
+// wireSighting is the wire form of a raft.Sighting.
 type wireSighting struct {
 	ID          string `codec:"id,omitempty"` // empty: none
 	Incarnation uint64 `codec:"inc,omitempty"`
@@ -66,7 +66,7 @@ type wireSighting struct {
 	Term        uint64 `codec:"term,omitempty"`
 }
 
-// wireRejection is a raft.Rejection as it travels.
+// wireRejection is the wire form of a raft.Rejection.
 type wireRejection struct {
 	Reason                  uint8  `codec:"reason"`
 	ID                      string `codec:"id,omitempty"`
@@ -98,7 +98,7 @@ func encodeHello(h raft.Hello, lane raft.Lane) []byte {
 	})
 }
 
-// decodeHello is its reverse; it checks everything that it returns.
+// decodeHello is the reverse of encodeHello; it checks everything that it returns.
 func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 	var w wireHello
 	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w); err != nil {
@@ -220,7 +220,7 @@ func peer(id string, incarnation uint64) raft.Peer {
 	return raft.Peer{ID: raft.NodeID(id), Incarnation: raft.Incarnation(incarnation)}
 }
 
-// encodeRejection returns the meta of a frameRejection; a detail over detailMax is cut.
+// encodeRejection returns the meta of a frameRejection; a detail longer than detailMax is truncated.
 func encodeRejection(r raft.Rejection) []byte {
 	return encodeMeta(wireRejection{
 		Reason: uint8(r.Reason), ID: string(r.From.ID), Incarnation: uint64(r.From.Incarnation),
@@ -238,7 +238,7 @@ func cut(detail string) string {
 	return detail
 }
 
-// decodeRejection is its reverse. A reason that a later version added is kept as it is.
+// decodeRejection is the reverse of encodeRejection. It accepts reasons that a later version may have added.
 func decodeRejection(meta []byte) (raft.Rejection, error) {
 	var w wireRejection
 	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w); err != nil {
@@ -246,7 +246,7 @@ func decodeRejection(meta []byte) (raft.Rejection, error) {
 	}
 	for _, id := range []string{w.ID, w.BootstrapperID} {
 		if id == "" {
-			continue // a refuser may keep to itself who it is
+			continue // the sender need not say who it is
 		}
 		if err := checkID([]byte(id)); err != nil {
 			return raft.Rejection{}, err
@@ -274,7 +274,7 @@ func decodeRejection(meta []byte) (raft.Rejection, error) {
 	}, nil
 }
 
-// opening is what one side says first: a Hello, or, if refusal is not nil, a Rejection.
+// opening is what one side sends first: a Rejection if rejection is not nil, otherwise a Hello.
 type opening struct {
 	versions  versions
 	hello     raft.Hello
@@ -293,16 +293,16 @@ func (o opening) encode() []byte {
 	return appendFrame(buf, frameHello, encodeHello(o.hello, o.lane), 0)
 }
 
-// readOpening reads what the other side says first. If its versions do not meet ours, the error
-// matches ErrVersion, unless it is a rejection, which every version can read. The versions are filled in
-// as soon as the other side has spoken our protocol, whatever the error.
+// readOpening reads what the other side sends first. If it is a Hello whose versions do not meet ours, the
+// error matches ErrVersion; a Rejection can be read by every version. The versions are filled in, even if there
+// is an error, once the other side has begun in our protocol.
 func readOpening(f *frameReader) (opening, error) {
 	var prefix [openingBytes]byte
 	if n, err := io.ReadFull(f.r, prefix[:]); err != nil {
 		return opening{}, cutShort(err, n)
 	}
 	if string(prefix[:len(magic)]) != magic {
-		return opening{}, fmt.Errorf("%w: %q is no handshake%s", ErrMalformed, prefix[:len(magic)], tlsHint)
+		return opening{}, fmt.Errorf("%w: %q does not begin a handshake%s", ErrMalformed, prefix[:len(magic)], tlsHint)
 	}
 	o := opening{versions: versions{
 		min: binary.LittleEndian.Uint16(prefix[len(magic):]),

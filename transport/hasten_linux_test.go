@@ -27,7 +27,7 @@ func (a accepting) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// A lost packet is repeated long before an election timeout has passed, by whoever has sent it.
+// Both sides of a connection retransmit a lost packet long before an election timeout has passed.
 func TestTCP_LostPacketsAreRepeatedSoon(t *testing.T) {
 	listener, err := net.Listen("tcp", loopback)
 	require.NoError(t, err)

@@ -4,5 +4,5 @@ package transport
 
 import "net"
 
-// hasten does nothing where lost packets cannot be repeated sooner than the system likes.
+// hasten does nothing on systems where the retransmission timer of a connection cannot be set.
 func hasten(net.Conn) {}

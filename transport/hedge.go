@@ -7,15 +7,16 @@ import (
 )
 
 const (
-	// dialAgain is for how long one attempt to connect is waited for alone.
+	// dialAgain is the time after which another attempt to connect starts beside the earlier ones.
 	dialAgain = 300 * time.Millisecond
-	// dialsMax bounds the attempts at the same time.
+	// dialsMax bounds the concurrent attempts.
 	dialsMax = 4
 )
 
-// hedged connects with several attempts that begin one after the other, and returns the first that comes to
-// stand or fails: systems repeat a lost first packet after a second only, which is many election timeouts.
-// The others are closed. It returns when all attempts have ended.
+// hedged starts several attempts to connect, one after the other, and returns the outcome of the first that
+// succeeds or fails. Systems retransmit a lost first packet only after a second, which is many election
+// timeouts. The other attempts are cancelled and their connections closed. It returns when all attempts have
+// ended.
 func hedged(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	type outcome struct {
 		conn net.Conn

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attempts is a way to dial whose attempts take these times, one after the other, and then come to stand.
-// The last time is also that of all later ones.
+// attempts is a dial function whose attempts succeed after these times. The last one also holds for all later
+// attempts.
 type attempts struct {
 	take []time.Duration
 
@@ -22,7 +22,7 @@ type attempts struct {
 	conns []*callerFrom
 }
 
-// begin returns the connection that an attempt comes to, and how long that takes.
+// begin returns the connection of the next attempt, and how long it takes.
 func (a *attempts) begin() (*callerFrom, time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,7 +82,7 @@ func TestHedged_AttemptsAreBoundedAndEndWithTheContext(t *testing.T) {
 func TestHedged_AnAttemptThatComesTooLateIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &attempts{take: []time.Duration{2*dialAgain + 1}}
-		conn, err := hedged(t.Context(), func(context.Context) (net.Conn, error) { // deaf to its context
+		conn, err := hedged(t.Context(), func(context.Context) (net.Conn, error) { // ignores its context
 			c, take := a.begin()
 			time.Sleep(take)
 			return c, nil

@@ -10,13 +10,13 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// session is both lanes to a peer while they stand.
+// session is the open pair of lanes to a peer.
 type session interface {
 	send(lane raft.Lane, batch []raft.Message) error
-	// broken is closed when either lane is gone; err says why then.
+	// broken is closed when either lane has ended; then err returns the reason.
 	broken() <-chan struct{}
 	err() error
-	// close takes both lanes down and waits for the goroutines that serve them.
+	// close closes both lanes and waits for the goroutines that serve them.
 	close(why error)
 }
 
@@ -27,32 +27,32 @@ type dialed struct {
 	roundTrip time.Duration
 }
 
-// linker is what the links of one transport have in common. A link is one peer that is dialed again
-// and again, and kept; the two transports differ in how they dial.
+// linker holds the links of one transport. A link keeps one peer connected, and redials it when the connection
+// ends. The two transports of this package differ in how they dial.
 type linker struct {
 	dial     func(ctx context.Context, m raft.Member) (dialed, error)
 	pauseMin time.Duration // before the first redial
 	pauseMax time.Duration
-	// onFailure counts and logs that a connection which stood has broken, or that a dial failed.
+	// onFailure counts and logs that an open connection broke (stood), or that a dial failed.
 	onFailure func(m raft.Member, stood bool, err error)
 
 	mu      sync.Mutex
 	handler raft.Handler // nil until start
 	links   map[raft.NodeID]*link
-	leaving map[raft.NodeID]<-chan struct{} // links that end: their successor waits for them
+	leaving map[raft.NodeID]<-chan struct{} // links that are ending; a new link to the same peer waits for its predecessor
 	closed  bool
 	wg      sync.WaitGroup
 }
 
-// link is one peer. Its goroutine alone calls Up, Lost and Refused for the peer, so that they are
-// told in order.
+// link is one peer. Only its goroutine calls Up, Lost and Rejected for the peer, so that these calls are in
+// order.
 type link struct {
 	l      *linker
 	id     raft.NodeID
 	cancel context.CancelFunc
 	done   chan struct{}
-	wake   chan struct{} // of capacity 1: do not wait for the rest of a pause
-	heard  chan struct{} // of capacity 1: the same, of a pause after a dial that failed
+	wake   chan struct{} // of capacity 1: ends any pause
+	heard  chan struct{} // of capacity 1: ends a pause after a dial that failed
 	redial chan struct{} // of capacity 1: the address has changed
 
 	session atomic.Pointer[session] // nil while not connected
@@ -70,7 +70,7 @@ func (l *linker) start(e raft.Handler) {
 	l.leaving = map[raft.NodeID]<-chan struct{}{}
 }
 
-// connect replaces whom to dial. A member that stays at its address keeps its connection.
+// connect replaces the list of peers to dial. A peer whose address is unchanged keeps its connection.
 func (l *linker) connect(peers []raft.Member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *linker) add(m raft.Member) {
 		defer close(k.done)
 		defer cancel()
 		if predecessor != nil {
-			<-predecessor // it was cancelled, and tells the Handler what it has to
+			<-predecessor // it was cancelled; wait until it has made its last calls of the handler
 		}
 		k.run(ctx, l.handler)
 	})
@@ -140,7 +140,7 @@ func (l *linker) send(to raft.NodeID, lane raft.Lane, batch []raft.Message) erro
 	return (*s).send(lane, batch)
 }
 
-// sessions returns those that stand.
+// sessions returns the open sessions.
 func (l *linker) sessions() (all []session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *linker) peer(id raft.NodeID) raft.PeerStatus {
 	return raft.PeerStatus{}
 }
 
-// hear says that a peer has connected to this member: it runs, and the way to it may be open again.
+// hear reports that a peer has connected to this member: it is up, and a dial of it may succeed now.
 func (l *linker) hear(id raft.NodeID) {
 	if k := l.link(id); k != nil {
 		signal(k.heard)
@@ -195,7 +195,7 @@ func (l *linker) isClosed() bool {
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // one is waiting already
+	default: // a signal is pending already
 	}
 }
 
@@ -208,7 +208,7 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 	pause := k.l.pauseMin
 	for ctx.Err() == nil {
 		select {
-		case <-k.redial: // the address is read anew just now
+		case <-k.redial: // target returns the new address already
 		default:
 		}
 		d, err := k.l.dial(ctx, k.target())
@@ -222,10 +222,10 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 		}
 		began := time.Now()
 		k.serve(ctx, e, d)
-		// A connection that stood for a while is dialed again at once: that tells a peer that has
-		// ended (nobody listens) from one that only lost the connection. One that broke early is
-		// dialed with growing pauses, even if the peer was heard: two that break each other's connections
-		// must not do so without end.
+		// Redial at once after a connection that lasted for a while: the outcome tells a peer that has
+		// ended (nobody listens) from one that only lost the connection. After a connection that broke
+		// early the pauses grow, even if the peer was heard: two members that break each other's
+		// connections must not go on doing so forever.
 		if time.Since(began) >= k.l.pauseMax {
 			pause = k.l.pauseMin
 			continue
@@ -253,7 +253,7 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 	}
 }
 
-// serve keeps a session until it breaks, its address changes or the link ends.
+// serve keeps a session until it breaks, the peer's address changes or the link ends.
 func (k *link) serve(ctx context.Context, e raft.Handler, d dialed) {
 	k.setStatus(raft.PeerStatus{Connected: true, RoundTrip: d.roundTrip})
 	k.session.Store(&d.session)
@@ -275,7 +275,7 @@ func (k *link) serve(ctx context.Context, e raft.Handler, d dialed) {
 	e.Lost(k.id, false)
 }
 
-// failed tells that a dial did not succeed, and why.
+// failed reports a failed dial to the handler.
 func (k *link) failed(e raft.Handler, err error) {
 	k.setStatus(raft.PeerStatus{Err: err})
 	k.l.onFailure(k.target(), false, err)
@@ -308,7 +308,7 @@ func (k *link) peer() raft.PeerStatus {
 	return k.status
 }
 
-// setStatus keeps the round trip of the last handshake where s has none.
+// setStatus sets the status. If s has no round trip, that of the last handshake is kept.
 func (k *link) setStatus(s raft.PeerStatus) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Network connects members within one process, for tests. It loses no message unless it is told to.
-// It does no I/O, and its goroutines wait on channels and timers alone, so that it can be used within
-// a testing/synctest bubble, where it must be made. Its methods may be called from any goroutine.
+// Network connects members within one process, for tests. It loses messages only where it was cut. It does no
+// I/O, and its goroutines wait only on channels and timers, so it can be used in a testing/synctest bubble if it
+// is created there. Its methods may be called from any goroutine.
 type Network struct {
 	mu       sync.Mutex
 	members  map[raft.NodeID]*Memory
@@ -23,10 +23,10 @@ type Network struct {
 // route is one direction between two members.
 type route struct{ from, to raft.NodeID }
 
-// errCut is what a member meets behind a cut.
+// errCut is the error of a dial, or of a connection, across a cut.
 var errCut = errors.New("transport: the network is cut")
 
-// NewNetwork returns a network that nobody has joined.
+// NewNetwork returns a network without members.
 func NewNetwork() *Network {
 	return &Network{
 		members:  map[raft.NodeID]*Memory{},
@@ -35,9 +35,9 @@ func NewNetwork() *Network {
 	}
 }
 
-// Join returns the transport of a member. Addresses mean nothing here: members find each other by
-// id. A member that joins again takes the place of its former self, whose connections break, as if
-// that had been killed; close the former one all the same.
+// Join returns the transport of a member. Addresses are ignored: members find each other by id. A member that
+// joins again replaces its former transport, whose connections break as if its process had been killed. Close
+// the former transport nevertheless.
 func (n *Network) Join(id raft.NodeID) *Memory {
 	m := &Memory{network: n, id: id}
 	m.links = linker{
@@ -54,15 +54,15 @@ func (n *Network) Join(id raft.NodeID) *Memory {
 	return m
 }
 
-// Cut parts two members in both directions: what stood between them breaks at once, and no new
+// Cut cuts the network between two members in both directions: their connections break at once, and no new
 // connection is made until Heal.
 func (n *Network) Cut(a, b raft.NodeID) {
 	n.CutOneWay(a, b)
 	n.CutOneWay(b, a)
 }
 
-// CutOneWay stops what from sends to to. What to sends on a connection that stands goes on to
-// arrive; a new connection cannot be made in either direction.
+// CutOneWay drops messages from `from` to `to`. Messages from `to` still arrive on an open connection; a new
+// connection cannot be made in either direction.
 func (n *Network) CutOneWay(from, to raft.NodeID) {
 	n.mu.Lock()
 	n.cuts[route{from, to}] = true
@@ -70,7 +70,7 @@ func (n *Network) CutOneWay(from, to raft.NodeID) {
 	n.breakSessions(errCut, func(s *memorySession) bool { return s.from.id == from && s.to.id == to })
 }
 
-// Heal undoes Cut and CutOneWay between two members, in both directions; they dial at once.
+// Heal undoes Cut and CutOneWay between two members in both directions; they redial at once.
 func (n *Network) Heal(a, b raft.NodeID) {
 	n.mu.Lock()
 	delete(n.cuts, route{a, b})
@@ -87,7 +87,7 @@ func (n *Network) HealAll() {
 	n.wakeAll()
 }
 
-// wakeAll makes everybody dial who waits to.
+// wakeAll ends all pauses before redials.
 func (n *Network) wakeAll() {
 	n.mu.Lock()
 	members := make([]*Memory, 0, len(n.members))
@@ -114,7 +114,7 @@ func (n *Network) breakSessions(why error, which func(*memorySession) bool) {
 	}
 }
 
-// reach returns the member of that id, if a caller can get through to it and back.
+// reach returns the member with that id if neither direction between the two is cut.
 func (n *Network) reach(from *Memory, to raft.NodeID) (*Memory, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,9 +128,9 @@ func (n *Network) reach(from *Memory, to raft.NodeID) (*Memory, error) {
 	return m, nil
 }
 
-// Memory is a member's transport in a Network. It implements raft.Transport; its methods may be
-// called from any goroutine. Messages pass the wire format, so that sender and receiver share nothing,
-// and are received within Send.
+// Memory is a member's transport in a Network. It implements raft.Transport; its methods may be called from any
+// goroutine. Messages are encoded and decoded, so that sender and receiver share no memory. Send calls the
+// receiver's Handler.Receive before it returns.
 type Memory struct {
 	network *Network
 	id      raft.NodeID
@@ -192,7 +192,7 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// call runs f with the Handler, unless the member does not listen, or not any longer.
+// call runs f with the Handler, unless the member does not listen yet or no longer.
 func (m *Memory) call(f func(e raft.Handler)) error {
 	m.mu.Lock()
 	if m.closed || m.handler == nil {
@@ -206,7 +206,7 @@ func (m *Memory) call(f func(e raft.Handler)) error {
 	return nil
 }
 
-// dial is the handshake of both lanes at once.
+// dial performs the handshake for both lanes at once.
 func (m *Memory) dial(_ context.Context, peer raft.Member) (dialed, error) {
 	to, err := m.network.reach(m, peer.ID)
 	if err != nil {
@@ -253,7 +253,7 @@ func (m *Memory) answer(h raft.Hello) (opening, error) {
 	return reply, errors.Join(err, failed)
 }
 
-// carried returns the hello as the other side gets it.
+// carried returns the hello as the other side receives it.
 func carried(h raft.Hello) (raft.Hello, error) {
 	h, _, err := decodeHello(encodeHello(h, raft.LaneUrgent))
 	h.Protocol = ours.max
@@ -278,7 +278,7 @@ func (n *Network) register(s *memorySession) error {
 type memorySession struct {
 	network  *Network
 	from, to *Memory
-	sender   raft.Peer // who the handshake proved
+	sender   raft.Peer // the peer that the handshake proved
 	gone     chan struct{}
 	once     sync.Once
 	why      error // set before gone is closed
@@ -297,7 +297,7 @@ func (s *memorySession) close(why error) {
 	})
 }
 
-// send hands the messages to the receiver, as it would have read them from a wire.
+// send hands the messages to the receiver as if it had read them from a wire.
 func (s *memorySession) send(_ raft.Lane, batch []raft.Message) error {
 	select {
 	case <-s.gone:

@@ -21,14 +21,14 @@ func entryID(term, index uint64) raft.EntryID {
 	return raft.EntryID{Term: raft.Term(term), Index: raft.Index(index)}
 }
 
-// encoder encodes messages, one after the other, in the same buffers. It is for one goroutine.
+// encoder encodes one message after the other in the same buffers. It is for one goroutine.
 type encoder struct {
 	wire wireMessage
 	head []byte // scratch of EncodeMessage
 }
 
-// message appends m's frame to buf, all but the records of its entries, which the caller writes
-// behind it. If it returns an error, buf is unchanged.
+// message appends m's frame to buf, except for the records of its entries, which the caller writes after it. If
+// it returns an error, buf is unchanged.
 func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byte, []raft.Entry, error) {
 	w := &e.wire
 	w.reset()
@@ -51,7 +51,7 @@ func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byt
 	return endFrame(frame, len(buf), records), entries, nil
 }
 
-// recordBytes is how long the records of entries are.
+// recordBytes returns the total size of the entries' records.
 func recordBytes(entries []raft.Entry) (bytes int) {
 	for i := range entries {
 		bytes += raft.RecordOverheadBytes + len(entries[i].Data)
@@ -59,7 +59,7 @@ func recordBytes(entries []raft.Entry) (bytes int) {
 	return bytes
 }
 
-// setBody fills in the fields of one body, and returns the entries that follow the frame.
+// setBody fills in the fields of one body and returns the entries whose records end the frame.
 func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	switch b := body.(type) {
 	case raft.AppendRequest:
@@ -140,18 +140,18 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 	return 0, nil, fmt.Errorf("transport: %T is not a message of this version", body)
 }
 
-// decoder decodes messages, one after the other, with the same buffers. It is for one goroutine.
+// decoder decodes one message after the other in the same buffers. It is for one goroutine.
 type decoder struct {
 	codec *codec.Decoder
 	wire  wireMessage
-	ids   map[string]raft.NodeID // the ids met so far, so that each is allocated once
+	ids   map[string]raft.NodeID // the ids seen so far, so that each is allocated once
 }
 
 func newDecoder() *decoder {
 	return &decoder{codec: codec.NewDecoderBytes(nil, newHandle()), ids: map[string]raft.NodeID{}}
 }
 
-// message reads one whole frame. The message's entries share its bytes; nothing else does.
+// message decodes one whole frame. Only the message's entries share the frame's bytes.
 func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 	meta, records, err := parseFrame(h, frame)
 	if err != nil {
@@ -295,8 +295,8 @@ func (d *decoder) optionalID(id []byte) (raft.NodeID, error) {
 	return d.intern(id), nil
 }
 
-// appendRequest checks that the entries are what the span says: contiguous, of terms that never fall
-// and are not above the sender's, from behind Prev up to Last.
+// appendRequest checks that the entries are those of the span (Prev, Last]: their indexes are contiguous, and
+// their terms never fall and are not above the sender's.
 func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	entries, err := decodeEntries(records)
 	if err != nil {
@@ -322,9 +322,9 @@ func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	return r, nil
 }
 
-// decodeEntries reads records, one behind the other, up to the end of the bytes, which they share. One of a
-// later release is no reason to drop the connection: it is handed on with what of it is known, its id and
-// perhaps its kind, for the core to refuse.
+// decodeEntries decodes the records one after the other; the entries share their bytes. A record of a later
+// release is no reason to close the connection: its entry is passed on with the parts that are known, its id and
+// perhaps its kind, so that the core refuses it.
 func decodeEntries(records []byte) ([]raft.Entry, error) {
 	count := 0
 	for rest := records; len(rest) > 0; count++ {
@@ -361,16 +361,15 @@ func ofLaterRelease(err error) bool {
 	return errors.As(err, &later)
 }
 
-// Simulations encode and decode millions of messages one by one; making the codec takes longer than
-// using it.
+// Simulations encode and decode millions of messages one by one, and creating a codec takes longer than using
+// it.
 var (
 	encoders = sync.Pool{New: func() any { return &encoder{} }}
 	decoders = sync.Pool{New: func() any { return newDecoder() }}
 )
 
-// EncodeMessage returns the message as one frame of the wire format. It fails for what no transport
-// would send: a body of an unknown type, an append whose Entries do not fill its span, or one that is
-// over FrameBytesMax (ErrOversized).
+// EncodeMessage returns the message as one frame of the wire format. It fails for a body of an unknown type, for
+// an append whose Entries do not fill its span, and for a message over the limit of its type (ErrOversized).
 func EncodeMessage(m raft.Message) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -386,8 +385,8 @@ func EncodeMessage(m raft.Message) ([]byte, error) {
 	return frame, nil
 }
 
-// DecodeMessage reads and checks what EncodeMessage returned. The message's entries share the bytes
-// of frame, which must not be changed afterwards. Every error matches ErrMalformed or ErrOversized.
+// DecodeMessage decodes and checks what EncodeMessage returned. The message's entries share the bytes of frame,
+// which must not be changed afterwards. Every error matches ErrMalformed or ErrOversized.
 func DecodeMessage(frame []byte) (raft.Message, error) {
 	if len(frame) < frameHeaderBytes {
 		return raft.Message{}, fmt.Errorf("%w: cut short at %d bytes", ErrMalformed, len(frame))

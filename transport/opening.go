@@ -9,20 +9,21 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// EncodeHello returns the hello as a member says it first on a connection, with the protocol versions that this
-// release speaks. A transport of one's own sends it to a peer, and takes the peer's DecodeOpening in answer: see
-// raft.Handler for what a node does with a hello, and raft.Handshake for the rules.
+// EncodeHello returns the hello in the form in which a member sends it first on a connection, with the protocol
+// versions that this release speaks. Your own transport sends it to a peer and decodes the answer with
+// DecodeOpening: see raft.Handler for what a node does with a hello, and raft.Handshake for the rules.
 func EncodeHello(h raft.Hello) []byte {
 	return opening{versions: ours, hello: h}.encode()
 }
 
-// EncodeRejection returns what a member answers to a hello instead of its own. Every version can read it.
+// EncodeRejection returns what a member that rejects a caller sends instead of its own hello. Every version can
+// read it.
 func EncodeRejection(r raft.Rejection) []byte {
 	return opening{versions: ours, rejection: &r}.encode()
 }
 
-// DecodeOpening reads and checks what EncodeHello or EncodeRejection returned: refusal is nil if it is a hello, whose
-// Protocol is then the highest version that both sides know. Every error matches ErrMalformed, ErrOversized, or, if
+// DecodeOpening decodes and checks what EncodeHello or EncodeRejection returned. If it is a hello, rejection is nil
+// and h.Protocol is the highest version that both sides know. Every error matches ErrMalformed, ErrOversized, or, if
 // the peer speaks no version that this release knows, ErrVersion.
 func DecodeOpening(b []byte) (h raft.Hello, rejection *raft.Rejection, err error) {
 	r := bytes.NewReader(b)
@@ -35,7 +36,7 @@ func DecodeOpening(b []byte) (h raft.Hello, rejection *raft.Rejection, err error
 		return raft.Hello{}, nil, err
 	}
 	if f.release(); f.r.Buffered()+r.Len() > 0 {
-		return raft.Hello{}, nil, fmt.Errorf("%w: bytes behind a handshake", ErrMalformed)
+		return raft.Hello{}, nil, fmt.Errorf("%w: bytes after a handshake", ErrMalformed)
 	}
 	return o.hello, o.rejection, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pipeNetwork connects TCPs by net.Pipe, whose deadlines keep to the time of a bubble.
+// pipeNetwork connects TCPs by net.Pipe, whose deadlines follow the virtual time of a bubble.
 type pipeNetwork struct {
 	options transport.Options
 

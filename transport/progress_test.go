@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// throttle is a listener whose connections are slow: of what is sent, so many bytes a second arrive, and
-// none behind the first stuckAt, if that is not 0.
+// throttle is a listener with slow connections: a limited number of bytes arrives per second, and none after the
+// first stuckAt, if that is not 0.
 type throttle struct {
 	net.Listener
 	bytesPerSecond int
@@ -55,8 +55,8 @@ func (c *throttled) Close() error {
 	return c.Conn.Close()
 }
 
-// sendThrottled sends a large message to a member behind the throttle. It returns both members, what the
-// second one received, how long that took, and what became of it.
+// sendThrottled sends a large message to a member behind the throttle. It returns both members, the second one's
+// recorder, how long the Send took, and its error.
 func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes []int) (
 	a, b *transport.TCP, seen *transporttest.Recorder, took time.Duration, err error,
 ) {
@@ -76,8 +76,8 @@ func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes [
 	return a, b, seen, time.Since(began), err
 }
 
-// Large entries are written as they lie, small ones side by side: both take many times the WriteTimeout of
-// ten seconds.
+// Large entries are written from where they are, small ones are copied side by side. Both messages take many times
+// the WriteTimeout of ten seconds.
 func TestSend_LinkThatIsSlowAndMovesOnIsNotCutOff(t *testing.T) {
 	for _, sizes := range [][]int{{2 << 20}, slices.Repeat([]int{20 << 10}, 100), slices.Repeat([]int{300}, 5000)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestSend_LinkThatIsStuckWithinAMessageIsCutOffAfterTheWriteTimeout(t *testi
 	})
 }
 
-// Its sender would go on for ever, and the memory for what has come is held as long.
+// Its sender would go on forever, and the memory for the part that has arrived would be held as long.
 func TestReceive_MessageThatTricklesIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, b, _, took, err := sendThrottled(t, throttle{bytesPerSecond: 500}, time.Hour, []int{1 << 20})

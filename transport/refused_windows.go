@@ -2,6 +2,6 @@ package transport
 
 import "syscall"
 
-// connRefused is WSAECONNREFUSED, what a dial returns when the host answers and nobody listens;
-// syscall.ECONNREFUSED is an invented number on Windows, which no call returns.
+// connRefused is WSAECONNREFUSED, which a dial returns when the host answers but nobody listens. On Windows
+// syscall.ECONNREFUSED is an invented number that no call returns.
 const connRefused = syscall.Errno(10061)

@@ -9,34 +9,34 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Stats counts what happened to the connections of a TCP since it was made.
+// Stats counts the connections of a TCP, and what happened to them, since it was created.
 type Stats struct {
-	Inbound    int // inbound connections that stand now
+	Inbound    int // inbound connections that are open now, with their handshake finished
 	Handshakes int // inbound connections now whose handshake is not finished
 
-	Accepted     uint64 // inbound connections, whatever became of them
-	Dialed       uint64 // pairs of outbound connections that stood
-	DialFailed   uint64 // dials that did not lead to a pair, whatever the reason
-	Lost         uint64 // pairs that stood and broke
+	Accepted     uint64 // inbound connections, whatever their outcome
+	Dialed       uint64 // pairs of outbound connections that were established
+	DialFailed   uint64 // dials that did not establish a pair, whatever the reason
+	Lost         uint64 // pairs that were established and ended
 	AcceptFailed uint64 // errors of the listener: most likely out of file descriptors
 
-	// Refused counts inbound connections that were refused, by raft.RejectReason; what is behind
-	// the last reason is counted in its element 0.
+	// Refused counts inbound connections that were rejected, by raft.RejectReason; element 0 counts the
+	// reasons that this release does not know.
 	Refused [raft.RejectSlowDisk + 1]uint64
 
 	Malformed    uint64 // connections closed for bytes that no correct member sends
 	Oversized    uint64 // connections closed for a frame over its limit
 	WrongSender  uint64 // connections closed for a message that claimed another sender
-	TLSFailed    uint64 // inbound connections without a TLS handshake that holds
+	TLSFailed    uint64 // inbound connections whose TLS handshake failed
 	HandshakeCut uint64 // inbound connections that ended, or fell silent, within their handshake
 	Crowded      uint64 // inbound connections closed because of HandshakesMax or InboundMax
-	Replaced     uint64 // inbound connections closed for a newer one of the same member and lane
+	Replaced     uint64 // inbound connections replaced by a newer one of the same member and lane
 	Silent       uint64 // inbound connections closed by IdleTimeout, or for a message that trickled
 	SendFailed   uint64 // Sends that ended with an error after they found a connection
 	Unsendable   uint64 // messages that could not be encoded, most likely over FrameBytesMax
 }
 
-// counters is Stats while it counts.
+// counters holds the counters of Stats.
 type counters struct {
 	accepted, dialed, dialFailed, lost, acceptFailed atomic.Uint64
 	refused                                          [raft.RejectSlowDisk + 1]atomic.Uint64
@@ -67,7 +67,7 @@ func (c *counters) stats() Stats {
 	return s
 }
 
-// warner logs one line for each kind of trouble at most every warnEvery, and how many it left out.
+// warner logs at most one line every warnEvery for each kind of trouble, with the number of lines left out.
 type warner struct {
 	log  hclog.Logger
 	mu   sync.Mutex

@@ -13,9 +13,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// TCP is the transport of real clusters. Each member dials two connections to each peer that Connect
-// names, one for each lane, and sends on those alone; the connections that it accepts are for
-// receiving. It implements raft.Transport; its methods may be called from any goroutine.
+// TCP is the transport of real clusters. Each member dials two connections to each peer that Connect names, one
+// for each lane, and sends messages only on those; it receives messages on the connections that it accepts. It
+// implements raft.Transport; its methods may be called from any goroutine.
 type TCP struct {
 	links     linker
 	options   Options
@@ -39,15 +39,15 @@ type TCP struct {
 	serving    sync.WaitGroup
 }
 
-// inboundKey: a member has one inbound connection for each lane.
+// inboundKey identifies an inbound connection: a member has one for each lane.
 type inboundKey struct {
 	id   raft.NodeID
 	lane raft.Lane
 }
 
-// Listen listens on addr, "host:port", and returns a transport that begins to work when Start is
-// called. It fails with an *InsecureError for an address beyond loopback without TLS, with a
-// *ListenError if the address cannot be listened on, and with what Options.Validate says.
+// Listen listens on addr, "host:port", and returns a transport that begins to work when Start is called. It
+// returns the error of Options.Validate, an *InsecureError for an address beyond loopback without TLS, and a
+// *ListenError if it cannot listen on the address.
 func Listen(addr string, opts Options) (*TCP, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -70,9 +70,9 @@ func Listen(addr string, opts Options) (*TCP, error) {
 	return t, nil
 }
 
-// New returns a transport on a listener, which it owns if the error is nil, and a way to dial: for
-// ports that are shared and for networks that are not TCP. A nil dial dials TCP. With TLS the
-// transport speaks it itself on the connections of both. The errors are Listen's.
+// New returns a transport with the given listener, which it owns if the error is nil, and dial function: for
+// shared ports and for networks other than TCP. A nil dial dials TCP. With Options.TLS the transport itself adds
+// TLS to the connections of both. It returns the error of Options.Validate, or an *InsecureError.
 func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 	return t, nil
 }
 
-// Addr returns the address that is listened on.
+// Addr returns the listener's address.
 func (t *TCP) Addr() net.Addr { return t.listener.Addr() }
 
 // Start implements raft.Transport. After Close it returns raft.ErrClosed.
@@ -130,12 +130,12 @@ func (t *TCP) Connect(peers []raft.Member) {
 	t.links.connect(peers)
 }
 
-// AppendBytesMax implements raft.Transport: what Options.FrameBytesMax leaves for entries.
+// AppendBytesMax implements raft.Transport. It returns what Options.FrameBytesMax leaves for entries.
 func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - smallBytesMax - frameSumBytes }
 
-// Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
-// peer is not connected; matches ErrOversized if a message was left out because it is over the
-// limit; any other one means that the connection broke.
+// Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the peer is not
+// connected. It matches ErrOversized if a message was left out because it is over the limit. Any other error
+// means that the connection broke.
 func (t *TCP) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
 	defer t.pulse.sent()
 	return t.links.send(to, lane, batch)
@@ -144,8 +144,8 @@ func (t *TCP) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
 // Peer implements raft.Transport.
 func (t *TCP) Peer(id raft.NodeID) raft.PeerStatus { return t.links.peer(id) }
 
-// Close implements raft.Transport. It must not be called from within a method of the Handler. The
-// error is the listener's.
+// Close implements raft.Transport. It must not be called from within a method of the Handler. It returns the
+// listener's error.
 func (t *TCP) Close() error {
 	t.mu.Lock()
 	first := !t.closed
@@ -167,7 +167,7 @@ func (t *TCP) Close() error {
 	return err
 }
 
-// Stats returns what was counted so far.
+// Stats returns the present counts.
 func (t *TCP) Stats() Stats {
 	s := t.counters.stats()
 	t.mu.Lock()

@@ -62,7 +62,7 @@ func TestListen_BeyondLoopbackNeedsTLSOrInsecure(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// listenerAt is a listener that says where it listens, and nothing more.
+// listenerAt is a listener that only has an address.
 type listenerAt struct {
 	net.Listener
 	address net.Addr
@@ -172,7 +172,7 @@ func TestSend_AnAppendOfAppendBytesMaxArrives(t *testing.T) {
 	seen.AwaitMessages(t, 1)
 }
 
-// Nobody sends anything for many times the IdleTimeout, and every connection stands.
+// No member sends anything for many times the IdleTimeout, and every connection stays open.
 func TestBeats_KeepSilentConnectionsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})
@@ -191,7 +191,7 @@ func TestBeats_KeepSilentConnectionsUp(t *testing.T) {
 	})
 }
 
-// shortOfFiles is a listener that fails for a while, as when there are too many open files.
+// shortOfFiles is a listener that fails for a while, as if there were too many open files.
 type shortOfFiles struct {
 	net.Listener
 	failures int
@@ -239,7 +239,7 @@ func TestRejection_IsTheErrorOfThePeer(t *testing.T) {
 	assert.Positive(t, b.Stats().Refused[raft.RejectClusterName])
 }
 
-// A peer whose host has vanished sends no end of stream. Its silence ends the connection.
+// A peer whose host has vanished does not end the stream. Its silence ends the connection.
 func TestBeats_SilentAcceptorIsGivenUp(t *testing.T) {
 	b, _ := start(t, "b", transport.Options{IdleTimeout: time.Hour}) // answers once in ten minutes
 	a, r := start(t, "a", transport.Options{IdleTimeout: 50 * time.Millisecond})

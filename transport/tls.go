@@ -10,14 +10,13 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// IdentityURI is the URI that a member's certificate carries as a subject alternative name,
-// raft://<cluster name>/<member id>. A cluster name that is not a valid host name cannot stand in a
-// certificate.
+// IdentityURI returns the URI that a member's certificate carries as a subject alternative name,
+// raft://<cluster name>/<member id>. A certificate cannot contain a cluster name that is not a valid host name.
 func IdentityURI(cluster string, id raft.NodeID) *url.URL {
 	return &url.URL{Scheme: "raft", Host: cluster, Path: "/" + string(id)}
 }
 
-// tlsConfigs returns the configurations of both directions of connections.
+// tlsConfigs returns the TLS configurations of inbound and outbound connections.
 func tlsConfigs(o Options) (inbound, outbound *tls.Config) {
 	if o.TLS == nil {
 		return nil, nil
@@ -30,8 +29,8 @@ func tlsConfigs(o Options) (inbound, outbound *tls.Config) {
 	}
 	outbound = o.TLS.Clone()
 	outbound.MinVersion = tls.VersionTLS13
-	// What is skipped is the comparison of host names; verifyChain does the rest, and the identity
-	// is compared after the Hello.
+	// This skips the comparison of host names. verifyChain verifies the chain, and identify compares the
+	// identity after the Hello.
 	outbound.InsecureSkipVerify = true
 	further := outbound.VerifyConnection
 	outbound.VerifyConnection = func(state tls.ConnectionState) error {
@@ -43,7 +42,7 @@ func tlsConfigs(o Options) (inbound, outbound *tls.Config) {
 	return inbound, outbound
 }
 
-// verifyChain checks that the certificate of a dialed peer leads to one of the roots.
+// verifyChain checks that the certificate of a dialed peer chains to one of the roots.
 func verifyChain(state tls.ConnectionState, roots *x509.CertPool) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("no certificate")
@@ -58,7 +57,7 @@ func verifyChain(state tls.ConnectionState, roots *x509.CertPool) error {
 	return err
 }
 
-// verifyIdentity checks that the peer of a TLS connection is the member that it says it is.
+// verifyIdentity checks that the peer of a TLS connection is the member that it claims to be.
 func (o Options) verifyIdentity(cluster string, id raft.NodeID, state tls.ConnectionState) error {
 	if o.VerifyPeer != nil {
 		if err := o.VerifyPeer(cluster, id, state); err != nil {
@@ -75,6 +74,6 @@ func (o Options) verifyIdentity(cluster string, id raft.NodeID, state tls.Connec
 			return nil
 		}
 	}
-	err := fmt.Errorf("it does not carry the URI %s, but %v", want, state.PeerCertificates[0].URIs)
+	err := fmt.Errorf("its URIs are %v; it must carry %s", state.PeerCertificates[0].URIs, want)
 	return &CertificateError{Member: id, Err: err}
 }

@@ -47,7 +47,7 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{key: key, cert: cert, pool: pool}
 }
 
-// config returns what a member with these URIs in its certificate is configured with.
+// config returns the configuration of a member with these URIs in its certificate.
 func (a *authority) config(t *testing.T, uris ...*url.URL) *tls.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -68,7 +68,7 @@ func (a *authority) member(t *testing.T, cluster string, id raft.NodeID) transpo
 	return transport.Options{TLS: a.config(t, transport.IdentityURI(cluster, id))}
 }
 
-// tlsNetwork gives everybody a certificate for all the ids under which the suite's members appear.
+// tlsNetwork gives every member a certificate for all the ids that the suite uses.
 type tlsNetwork struct {
 	*tcpNetwork
 	authority *authority
@@ -196,7 +196,7 @@ func TestTLS_VerifyPeerReplacesTheRule(t *testing.T) {
 	r.AwaitUp(t, "b")
 	c, r := start(t, "c", allow(transport.Options{TLS: ca.config(t)}))
 	c.Connect(at("b", b.Addr().String()))
-	// It is refused too, but does not believe a rejection by somebody whom it does not trust.
+	// It is rejected, too, but does not believe a rejection by a peer that it does not trust.
 	r.AwaitLost(t, "b", false)
 	require.ErrorIs(t, c.Peer("b").Err, refuse)
 }
@@ -215,7 +215,7 @@ func TestTLS_OptionsThatWouldNotProtectAreRefused(t *testing.T) {
 	}
 }
 
-// A read that waits in vain for half of the timeout leaves a TLS connection intact.
+// A read that ends after half of the timeout without bytes leaves a TLS connection intact.
 func TestTLS_SilenceForMostOfTheTimeoutIsNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		authority := newAuthority(t)
@@ -223,7 +223,7 @@ func TestTLS_SilenceForMostOfTheTimeoutIsNoHarm(t *testing.T) {
 		open := func(id raft.NodeID, idle time.Duration) (*transport.TCP, *transporttest.Recorder) {
 			opts := authority.member(t, "test", id)
 			opts.IdleTimeout = idle
-			opts.TLS.SessionTicketsDisabled = true // a pipe has no room for what nobody reads
+			opts.TLS.SessionTicketsDisabled = true // a pipe has no buffer for tickets that nobody reads
 			tcp, err := transport.New(n.listen(string(id)), n.dial, opts)
 			require.NoError(t, err)
 			r := transporttest.NewRecorder(id)

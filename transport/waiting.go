@@ -11,27 +11,27 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// A caller proves who it is with the last bytes of its handshake. Until then anybody who reaches the port looks
-// like a member, so that their number is bounded, and the one that looks the least like a member goes first.
+// A caller proves who it is with the last bytes of its handshake. Until then everybody who reaches the port could
+// be a member. So their number is bounded, and the caller that looks least like a member is closed first.
 
-// waiting are the inbound connections whose handshake is not finished.
+// waiting holds the inbound connections whose handshake is not finished.
 type waiting struct {
 	countMax int
 
 	mu      sync.Mutex
 	classes [classes]list.List // of *caller, oldest first
 	count   int
-	homes   map[raft.NodeID][]netip.Addr // where the members were dialed last
+	homes   map[raft.NodeID][]netip.Addr // where each member was dialed lately, the latest first
 }
 
-// The classes of callers, by stage; those from an address of a member are above all others. A flood says
-// nothing, or nothing that is right, so that it stays in a low class; it shares that with a member only if it
-// comes from a member's address, as on one machine.
+// The classes of callers, by stage. Callers from a member's address are above all others. The callers of a flood
+// send nothing, or nothing valid, and stay in low classes. They share a class with members for long only if they
+// come from a member's address, for instance on the same machine.
 const (
 	stageSilent  = iota // nothing has arrived
-	stageSpoken         // something has
+	stageSpoken         // its first byte has arrived
 	stageGreeted        // TLS has answered its first message
-	stageProven         // its TLS handshake holds: it has a certificate of the cluster
+	stageProven         // its TLS handshake succeeded: it has a certificate of the authority
 	stages
 	classes = 2 * stages
 )
@@ -39,21 +39,21 @@ const (
 // homesMax bounds how many addresses of one member are remembered.
 const homesMax = 4
 
-// caller is an inbound connection, with what is known of it before its handshake is finished.
+// caller is an inbound connection whose handshake is not finished.
 type caller struct {
 	net.Conn
 	of      *waiting
 	turns   *turns // of TLS; nil before and after its handshake
-	working bool   // it has a turn
+	working bool   // holds a turn
 	greeted bool   // TLS has answered its first message
 	head    []byte // read ahead
 
-	home  bool          // its address is one of a member
-	class int           // guarded by of.mu, as is the next
-	at    *list.Element // nil once it left
+	home  bool          // it calls from a member's address
+	class int           // guarded by of.mu
+	at    *list.Element // guarded by of.mu; nil once it left
 }
 
-// enter adds a connection. If there are too many it closes another one, and reports that.
+// enter adds a connection. If there are too many, it closes another one and reports crowded.
 func (w *waiting) enter(conn net.Conn) (c *caller, crowded bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,9 +71,9 @@ func (w *waiting) enter(conn net.Conn) (c *caller, crowded bool) {
 	return c, crowded
 }
 
-// least returns the oldest caller of the lowest class that has its share of the places: a class with fewer is
-// not the one that fills them, and who has just come needs a moment to leave the lowest. There is one that has
-// its share if no place is free. It is called with mu held.
+// least returns the oldest caller of the lowest class that holds its share of the places. A class with fewer
+// callers is not the one that fills them, and a new caller needs a moment to leave the lowest class. If no place
+// is free, some class holds its share. It is called with mu held.
 func (w *waiting) least() *caller {
 	i := 0
 	for w.classes[i].Len()*classes < w.countMax {
@@ -82,7 +82,7 @@ func (w *waiting) least() *caller {
 	return w.classes[i].Front().Value.(*caller)
 }
 
-// leave takes it out. It is called with of.mu held, and is idempotent.
+// leave removes the caller. It is called with of.mu held, and is idempotent.
 func (c *caller) leave() {
 	if c.at != nil {
 		c.of.classes[c.class].Remove(c.at)
@@ -98,7 +98,7 @@ func (c *caller) gone() {
 	c.leave()
 }
 
-// reach says that the handshake has come to a stage.
+// reach records that the handshake has reached a stage.
 func (c *caller) reach(stage int) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -127,7 +127,7 @@ func (w *waiting) size() int {
 	return w.count
 }
 
-// isHome reports whether a member was dialed at that host. It is called with mu held.
+// isHome reports whether a member was dialed lately at that IP address. It is called with mu held.
 func (w *waiting) isHome(remote net.Addr) bool {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -144,11 +144,11 @@ func (w *waiting) isHome(remote net.Addr) bool {
 	return false
 }
 
-// dialing remembers where a member is dialed: address is "host:port" of a resolved one.
+// dialing remembers where a member is dialed; address is a resolved "host:port".
 func (w *waiting) dialing(id raft.NodeID, address string) {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return // it is not on the internet
+		return // not an internet address
 	}
 	home := parsed.Addr().Unmap().WithZone("")
 	w.mu.Lock()
@@ -162,7 +162,7 @@ func (w *waiting) dialing(id raft.NodeID, address string) {
 	w.homes[id] = kept
 }
 
-// keepOnly forgets the addresses of members that are not named any longer.
+// keepOnly forgets the addresses of members that are no longer named.
 func (w *waiting) keepOnly(named map[raft.NodeID]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,10 +173,10 @@ func (w *waiting) keepOnly(named map[raft.NodeID]bool) {
 	}
 }
 
-// memberKey is the key of the id of the dialed member in the context of a dial.
+// memberKey is the context key of a dial for the id of the dialed member.
 type memberKey struct{}
 
-// await waits for the first byte: what a handshake needs is made only then.
+// await waits for the first byte. The memory for a handshake is only allocated then.
 func (c *caller) await() error {
 	head := make([]byte, 1)
 	n, err := c.Conn.Read(head)
@@ -188,7 +188,7 @@ func (c *caller) await() error {
 	return err
 }
 
-// Read gives up the turn while it waits.
+// Read gives the turn back while it waits.
 func (c *caller) Read(b []byte) (int, error) {
 	if len(c.head) > 0 {
 		n := copy(b, c.head)
@@ -204,7 +204,7 @@ func (c *caller) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write gives up the turn while it waits.
+// Write gives the turn back while it waits.
 func (c *caller) Write(b []byte) (int, error) {
 	if c.turns == nil {
 		return c.Conn.Write(b)
@@ -219,8 +219,7 @@ func (c *caller) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// shake runs the handshake of TLS in turns: it has one from the moment when something has arrived until it
-// waits for more.
+// shake runs the TLS handshake. It holds a turn while it computes, but not while it waits for the network.
 func (c *caller) shake(secure *tls.Conn, t *turns) error {
 	c.turns = t
 	err := secure.Handshake()
@@ -243,8 +242,8 @@ func (c *caller) rest() {
 	}
 }
 
-// turns bounds how many TLS handshakes compute at the same time: a handshake costs a signature, and thousands of
-// them at once would keep the processors from everything else. Those of members' addresses, and those that have
+// turns bounds how many TLS handshakes compute at the same time. A handshake costs a signature, and thousands at
+// once would keep the processors from all other work. Handshakes from members' addresses, and those that have
 // begun, come first.
 type turns struct {
 	mu     sync.Mutex
@@ -252,10 +251,10 @@ type turns struct {
 	queues [2]list.List // of chan struct{}, first come first served; the first queue before the second
 }
 
-// newTurns leaves half of the processors, or one, to handshakes.
+// newTurns returns turns for half of the processors, at least one.
 func newTurns() *turns { return &turns{free: max(1, runtime.GOMAXPROCS(0)/2)} }
 
-// take waits for a turn, which ends with give. A turn is short: nobody waits for the network with one.
+// take waits for a turn, which ends with give. A turn is short: it is never held while waiting for the network.
 func (t *turns) take(first bool) {
 	t.mu.Lock()
 	if t.free > 0 {

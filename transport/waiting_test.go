@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// callerFrom is a connection that only says where it comes from, and whether it was closed.
+// callerFrom is a connection that only has a remote address and records whether it was closed.
 type callerFrom struct {
 	net.Conn
 	host   string
@@ -113,7 +113,7 @@ func TestTurns_AreBoundedAndThoseWhoHaveBegunComeFirst(t *testing.T) {
 	assert.Equal(t, 2, turns.free)
 }
 
-// Members that Connect does not name fill the places. Both lanes of one that it names still come in.
+// Members that Connect does not name fill the places. Both lanes of a member that it names are still accepted.
 func TestAccept_StrangersMakeRoomForTheMembersThatAreNamed(t *testing.T) {
 	tcp, _ := listen(t, Options{InboundMax: 20})
 	strangers := make([]rawCaller, 0, 20)

@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// wireMessage is a message as it travels: the fields of all bodies side by side, each absent from the
-// wire where it is zero. A later version adds fields; this one skips what it does not know. The tags are
-// for go-msgpack, which decodes what this version does not write itself; fields repeats them.
+// wireMessage is the wire form of a message: the fields of all bodies side by side. Most are absent from the
+// wire when they are zero. A later version may add fields; this one skips those that it does not know. The tags
+// are for go-msgpack, which decodes the forms that this version does not write; the method fields repeats them.
 type wireMessage struct {
 	From            []byte `codec:"f"`
 	FromIncarnation uint64 `codec:"fi"`
@@ -17,7 +17,7 @@ type wireMessage struct {
 	Cluster         []byte `codec:"c,omitempty"`
 	Term            uint64 `codec:"T,omitempty"`
 
-	StartCount uint64 `codec:"b,omitempty"` // of the RPCID: ID or Round
+	StartCount uint64 `codec:"b,omitempty"` // with Counter: the RPCID in ID or Round
 	Counter    uint64 `codec:"n,omitempty"`
 
 	List                    []byte `codec:"ls,omitempty"`
@@ -45,7 +45,7 @@ type wireMessage struct {
 	Refusal  uint8  `codec:"rr,omitempty"`
 }
 
-// fields has c write or read every field, in the order of their names, which is that of go-msgpack.
+// fields calls c for every field, in the order of the names, as go-msgpack does.
 func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("T", &w.Term)
 	c.number("ak", &w.Acked)
@@ -77,7 +77,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("x", &w.Index)
 }
 
-// reset makes every field zero and keeps the room of those that are bytes.
+// reset makes every field zero and keeps the capacity of the byte slices.
 func (w *wireMessage) reset() {
 	*w = wireMessage{
 		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
@@ -85,7 +85,7 @@ func (w *wireMessage) reset() {
 	}
 }
 
-// encode appends the message to buf, in the bytes that go-msgpack writes with newHandle.
+// encode appends the message to buf, byte for byte as go-msgpack writes it with newHandle.
 func (w *wireMessage) encode(buf []byte) []byte {
 	start := len(buf)
 	c := fieldCodec{buf: append(buf, msgpackFixMap), writing: true}
@@ -98,8 +98,8 @@ func (w *wireMessage) encode(buf []byte) []byte {
 	return slices.Insert(c.buf, start+1, 0, byte(c.count))
 }
 
-// decode reads what encode writes. Whatever else a peer may send, and what is malformed, is up to general, a
-// decoder made with newHandle: other orders and forms of the fields, and fields that this version does not know.
+// decode decodes what encode writes. It leaves all other input to general, a decoder made with newHandle: other
+// orders and forms of the fields, fields that this version does not know, and malformed bytes.
 func (w *wireMessage) decode(general *codec.Decoder, meta []byte) error {
 	w.reset()
 	if w.decodeOwn(meta) {
@@ -109,7 +109,7 @@ func (w *wireMessage) decode(general *codec.Decoder, meta []byte) error {
 	return decodeMeta(general, meta, w)
 }
 
-// decodeOwn reads what encode wrote. It returns false for everything else, and leaves part of it in w.
+// decodeOwn decodes what encode wrote. For everything else it returns false and may leave w half filled.
 func (w *wireMessage) decodeOwn(meta []byte) bool {
 	if len(meta) == 0 || meta[0]&^fixMapMax != msgpackFixMap {
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// edges are the numbers at which msgpack takes another form, and lengths those of bytes.
+// edges are the numbers at which msgpack changes to another form, and lengths the same for byte strings.
 var (
 	edges = []uint64{
 		0, 1, 31, 32, 33, 127, 128, 129, 255, 256, 32767, 32768, 32769, 65535, 65536, 1<<31 - 1, 1 << 31, 1<<31 + 1,
@@ -25,7 +25,7 @@ var (
 	lengths = []int{0, 1, 31, 32, 255, 256, 65535, 65536}
 )
 
-// setField sets one field of a wireMessage to the number, or to bytes of a length that it chooses.
+// setField sets one field of a wireMessage to the number, or to bytes of a length that the number selects.
 func setField(field reflect.Value, n uint64, lengths []int) {
 	switch field.Interface().(type) {
 	case uint64:
@@ -43,7 +43,7 @@ func setField(field reflect.Value, n uint64, lengths []int) {
 	}
 }
 
-// present returns the message with nil for bytes that are none, since both mean that the field is absent.
+// present returns the message with nil for empty bytes, since both mean that the field is absent.
 func present(w wireMessage) wireMessage {
 	fields := reflect.ValueOf(&w).Elem()
 	for i := range fields.NumField() {
@@ -54,7 +54,7 @@ func present(w wireMessage) wireMessage {
 	return w
 }
 
-// general is the decoder that wireMessage.decode leaves other forms to, and encodeGeneral the encoder beside it.
+// general is the decoder to which wireMessage.decode leaves other forms; encodeGeneral is the encoder beside it.
 var general = codec.NewDecoderBytes(nil, newHandle())
 
 func encodeGeneral(w *wireMessage) (meta []byte) {
@@ -65,7 +65,7 @@ func encodeGeneral(w *wireMessage) (meta []byte) {
 
 var generalEncoder = codec.NewEncoderBytes(new([]byte), newHandle())
 
-// sameBothWays checks that a message is written in the bytes of go-msgpack, and read from them as go-msgpack does.
+// sameBothWays checks that a message is encoded as go-msgpack encodes it, and decoded as go-msgpack decodes it.
 func sameBothWays(t *testing.T, w, used *wireMessage) {
 	t.Helper()
 	want := encodeGeneral(w)
@@ -77,7 +77,7 @@ func sameBothWays(t *testing.T, w, used *wireMessage) {
 	require.True(t, reflect.DeepEqual(present(read), present(*used)), "%+v", *w)
 }
 
-// Without a line for each field in wireMessage.fields, a field would be lost without a word.
+// A field without a line in wireMessage.fields would be lost silently.
 func TestWire_EveryFieldIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	var used wireMessage
 	for i := range reflect.TypeFor[wireMessage]().NumField() {
@@ -92,7 +92,7 @@ func TestWire_EveryFieldIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	assert.True(t, used.decodeOwn(encodeMeta(wireMessage{From: []byte("a"), To: []byte("b"), Term: 1 << 32})))
 }
 
-// Messages of any fields, read by a decoder that keeps what it had of the one before.
+// Messages with any fields are decoded by a decoder that has decoded other messages before.
 func TestWire_AnyMessageIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var used wireMessage
@@ -108,7 +108,7 @@ func TestWire_AnyMessageIsWrittenAndReadAsByMsgpack(t *testing.T) {
 	}
 }
 
-// What members send each other is read without go-msgpack: it would be slow, and nobody would notice.
+// Messages of members are decoded without go-msgpack: otherwise decoding would be slow, and nobody would notice.
 func TestWire_WhatMembersSendIsReadByHand(t *testing.T) {
 	for _, m := range transporttest.Messages(alice, bob) {
 		frame, err := EncodeMessage(m)
@@ -120,7 +120,7 @@ func TestWire_WhatMembersSendIsReadByHand(t *testing.T) {
 	}
 }
 
-// readsAsMsgpackDoes checks that both decoders read the same from meta, or refuse it both.
+// readsAsMsgpackDoes checks that both decoders read the same from meta, or both refuse it.
 func readsAsMsgpackDoes(t *testing.T, meta []byte, used *wireMessage) {
 	t.Helper()
 	var read wireMessage
@@ -135,7 +135,8 @@ func readsAsMsgpackDoes(t *testing.T, meta []byte, used *wireMessage) {
 	require.True(t, reflect.DeepEqual(present(read), present(*used)), "%x", meta)
 }
 
-// Truncated, prolonged or changed by a byte, a message is read as go-msgpack reads it, and refused if that refuses it.
+// A message that is truncated, extended or changed by a byte is read as go-msgpack reads it, or refused if
+// go-msgpack refuses it.
 func TestWire_DamageIsReadAsByMsgpack(t *testing.T) {
 	var used wireMessage
 	for _, whole := range wireSeeds(t) {
@@ -152,7 +153,7 @@ func TestWire_DamageIsReadAsByMsgpack(t *testing.T) {
 	}
 }
 
-// wireSeeds is the meta of every message, and what go-msgpack reads beyond it.
+// wireSeeds returns the meta of every message, and other forms that go-msgpack reads.
 func wireSeeds(t testing.TB) (seeds [][]byte) {
 	t.Helper()
 	for _, m := range transporttest.Messages(alice, bob) {
@@ -178,8 +179,8 @@ func wireSeeds(t testing.TB) (seeds [][]byte) {
 	return seeds
 }
 
-// FuzzWire looks for bytes that the decoder reads otherwise than go-msgpack, and for messages that the encoder writes
-// otherwise.
+// FuzzWire looks for bytes that the decoder reads differently from go-msgpack, and for messages that the encoder
+// writes differently.
 func FuzzWire(f *testing.F) {
 	for _, meta := range wireSeeds(f) {
 		f.Add(meta)
@@ -191,7 +192,7 @@ func FuzzWire(f *testing.F) {
 	})
 }
 
-// Nothing is allocated on a peer's word for what follows.
+// The lengths that a peer declares do not decide how much is allocated.
 func TestWire_LengthsThatLieTakeNoMemory(t *testing.T) {
 	for _, row := range []string{
 		"\x81\xa1f\xc6\xff\xff\xff\xff", "\x81\xa1f\xc6\x7f\xff\xff\xff", "\x81\xa1f\xc5\xff\xff", "\x81\xa2ls\xc4\xff",
@@ -208,7 +209,7 @@ func TestWire_LengthsThatLieTakeNoMemory(t *testing.T) {
 	}
 }
 
-// A message that was read is not changed by the next one, and that has nothing of it.
+// Decoding the next message does not change the one before, and takes nothing from it.
 func TestWire_NothingIsKeptOfTheMessageBefore(t *testing.T) {
 	d := newDecoder()
 	var frames [][]byte

@@ -22,15 +22,15 @@ const (
 	datagramAppend = 32 << 10
 )
 
-// A datagram begins with what it is.
+// The first byte of a datagram is its type.
 const (
 	isHello byte = iota
 	isAnswer
 	isMessage
 )
 
-// datagrams is a transport of one's own: each hello, answer and message is a datagram on loopback. A peer that
-// answers hellos is up; one that is silent is lost.
+// datagrams is an example of a different transport: each hello, answer and message is a datagram on loopback. A
+// peer that answers hellos is up; one that is silent is lost.
 type datagrams struct {
 	socket  *net.UDPConn
 	handler raft.Handler
@@ -43,7 +43,7 @@ type datagrams struct {
 	callers map[string]raft.Peer // whose hello was accepted, by address
 }
 
-// datagramPeer is one that Connect named.
+// datagramPeer is a peer that Connect named.
 type datagramPeer struct {
 	address    *net.UDPAddr
 	startCount uint64 // of the hello that made it up
@@ -128,14 +128,14 @@ func (d *datagrams) Close() error {
 	if !d.closed {
 		d.closed = true
 		close(d.ending)
-		_ = d.socket.Close() // loopback: nothing is lost that was not lost before
+		_ = d.socket.Close() // its error does not matter: datagrams may be lost
 	}
 	d.mu.Unlock()
 	d.tasks.Wait()
 	return nil
 }
 
-// greet says hello to every peer, again and again, and notices who is silent.
+// greet repeatedly sends a hello to every peer, and notices which peers are silent.
 func (d *datagrams) greet() {
 	tick := time.NewTicker(greetEvery)
 	defer tick.Stop()
@@ -221,7 +221,7 @@ func (d *datagrams) onAnswer(from *net.UDPAddr, b []byte) {
 	}
 }
 
-// onHelloOf takes the answer of the peer itself. The same start that was checked before is not checked again.
+// onHelloOf handles the answer of the peer itself. A start that was checked before is not checked again.
 func (d *datagrams) onHelloOf(id raft.NodeID, p *datagramPeer, h raft.Hello) {
 	p.heard = time.Now()
 	if p.status.Connected && p.startCount == h.StartCount {
@@ -238,7 +238,7 @@ func (d *datagrams) onHelloOf(id raft.NodeID, p *datagramPeer, h raft.Hello) {
 	d.handler.Up(h)
 }
 
-// onMessage takes messages from accepted callers alone, in their own name.
+// onMessage accepts messages only from accepted callers and with their own id.
 func (d *datagrams) onMessage(from *net.UDPAddr, b []byte) {
 	m, err := transport.DecodeMessage(b)
 	if caller := d.callers[from.String()]; err == nil && caller.ID != "" && m.From == caller {
@@ -266,8 +266,8 @@ func (l *loopback) New(t *testing.T, id raft.NodeID) raft.Transport {
 
 func (l *loopback) Address(id raft.NodeID) string { return l.addresses[id] }
 
-// A transport without connections, whose messages may be lost and overtake each other, keeps the contract that is
-// left: the suite and the codecs need nothing of transport.TCP.
+// A transport without connections, whose messages may be lost or overtake each other, keeps the rest of the
+// contract: the suite and the codecs do not depend on transport.TCP.
 func TestDatagrams_KeepTheContract(t *testing.T) {
 	transporttest.Run(t, transporttest.Harness{
 		Network: func(*testing.T) transporttest.Network { return &loopback{addresses: map[raft.NodeID]string{}} },

@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Messages returns one message of every type, every field of it set, from one peer to another.
+// Messages returns messages of every type from one peer to another; together they set every field.
 func Messages(from, to raft.Peer) []raft.Message {
 	id := raft.RPCID{StartCount: 3, Counter: 14}
 	last := raft.EntryID{Term: 6, Index: 21}
@@ -44,7 +44,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 	return messages
 }
 
-// Entry returns an entry of so many bytes of data as a receiver sees it: decoded from its record.
+// Entry returns an entry with dataBytes of data as a receiver sees it, decoded from its record.
 func Entry(id raft.EntryID, kind raft.EntryKind, dataBytes int) raft.Entry {
 	e := raft.Entry{
 		Index: id.Index, Term: id.Term, Kind: kind, Time: 1_700_000_000_000_000_000,
@@ -52,12 +52,12 @@ func Entry(id raft.EntryID, kind raft.EntryKind, dataBytes int) raft.Entry {
 	}
 	decoded, err := raft.DecodeEntry(e.Record())
 	if err != nil {
-		panic(err) // it was made a moment ago
+		panic(err) // the record was encoded a moment ago
 	}
 	return decoded
 }
 
-// Append returns an AppendRequest behind prev with one command entry for each size of data.
+// Append returns an AppendRequest after prev with one command entry for each size of data.
 func Append(prev raft.EntryID, dataBytes []int, commit raft.Index) raft.AppendRequest {
 	r := raft.AppendRequest{Prev: prev, Last: prev, Commit: commit}
 	for _, n := range dataBytes {

@@ -9,10 +9,10 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// patience bounds every wait. It says that something does not happen at all, never that it is slow.
+// patience bounds every wait. It is long, so that only something that never happens fails a test.
 const patience = 30 * time.Second
 
-// resendAfter is how long a message that may be lost is waited for.
+// resendAfter is how long a test waits before it sends a message again that may have been lost.
 const resendAfter = 100 * time.Millisecond
 
 // EventKind says which method of the Handler was called.
@@ -37,16 +37,16 @@ type Event struct {
 	Message raft.Message   // EventReceived, one event each
 }
 
-// Recorder is a Handler that keeps what it is told, and checks a peer's Hello as a node does: its
-// cluster name, and the member id and incarnation that it expects.
+// Recorder is a Handler that records its calls. It checks the cluster name of a peer's Hello, and the member id and
+// incarnation that the peer expects, as a node does.
 type Recorder struct {
-	// Self is what Hello returns, with Expected filled in from Expects. Set it before Start.
+	// Self is the value that Hello returns, with Expected filled in from Expects. Set it before Start.
 	Self raft.Hello
-	// Expects is the incarnation that is expected of each peer; 0 if absent.
+	// Expects is the incarnation that this member expects of each peer; 0 if absent.
 	Expects map[raft.NodeID]raft.Incarnation
-	// Judge replaces the rules of Check, if not nil.
+	// Judge, if not nil, replaces the rules of Check.
 	Judge func(h raft.Hello) *raft.Rejection
-	// Held, if not nil, holds up Receive until it is closed, as a stuck node would.
+	// Held, if not nil, blocks Receive until it is closed, as a stuck node would.
 	Held chan struct{}
 
 	mu      sync.Mutex
@@ -123,15 +123,15 @@ func (r *Recorder) record(e Event) {
 	}
 }
 
-// Count returns how many events have not been taken by Await.
+// Count returns how many recorded events Await has neither returned nor dropped.
 func (r *Recorder) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.events)
 }
 
-// Await returns the next event that the condition accepts, and drops the ones before it. One
-// goroutine at a time may wait.
+// Await returns the next event that the condition accepts, and drops the ones before it. Only one goroutine at a
+// time may wait.
 func (r *Recorder) Await(t *testing.T, what string, accept func(Event) bool) Event {
 	t.Helper()
 	e, ok := r.await(patience, accept)
@@ -168,13 +168,13 @@ func (r *Recorder) take(accept func(Event) bool) (Event, bool) {
 	return Event{}, false
 }
 
-// AwaitUp waits for Up of the peer.
+// AwaitUp waits for a call of Up for the peer.
 func (r *Recorder) AwaitUp(t *testing.T, peer raft.NodeID) Event {
 	t.Helper()
 	return r.Await(t, "up of "+string(peer), func(e Event) bool { return e.Kind == EventUp && e.Peer == peer })
 }
 
-// AwaitLost waits for Lost of the peer, with or without refused.
+// AwaitLost waits for a call of Lost for the peer with that value of refused.
 func (r *Recorder) AwaitLost(t *testing.T, peer raft.NodeID, refused bool) Event {
 	t.Helper()
 	return r.Await(t, "loss of "+string(peer), func(e Event) bool {
@@ -182,7 +182,7 @@ func (r *Recorder) AwaitLost(t *testing.T, peer raft.NodeID, refused bool) Event
 	})
 }
 
-// AwaitRefused waits for Refused by the peer.
+// AwaitRefused waits for a call of Rejected by the peer.
 func (r *Recorder) AwaitRefused(t *testing.T, peer raft.NodeID) Event {
 	t.Helper()
 	return r.Await(t, "refusal by "+string(peer), func(e Event) bool {
@@ -190,7 +190,7 @@ func (r *Recorder) AwaitRefused(t *testing.T, peer raft.NodeID) Event {
 	})
 }
 
-// AwaitMessages waits for that many messages and returns them in the order in which they came.
+// AwaitMessages waits for count messages and returns them in the order in which they arrived.
 func (r *Recorder) AwaitMessages(t *testing.T, count int) []raft.Message {
 	t.Helper()
 	messages := make([]raft.Message, 0, count)

@@ -1,5 +1,5 @@
-// Package transporttest proves that a raft.Transport keeps its contract: call Run from a test of the
-// transport. Recorder is the Handler that its tests use, for further tests of one's own.
+// Package transporttest checks that a raft.Transport keeps its contract: call Run from a test of the transport.
+// Recorder is the Handler that its tests use; it may serve your own tests, too.
 package transporttest
 
 import (
@@ -13,42 +13,44 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Harness is what Run needs to know of a transport.
+// Harness is what Run needs to know about a transport.
 type Harness struct {
 	// Network returns a fresh network for one test. Its transports must redial at least every second.
 	Network func(t *testing.T) Network
-	// Within runs each test, for instance in a bubble: synctest.Test. Nil: as it is.
+	// Within runs each test, for instance in a bubble: synctest.Test. Nil: Run calls the test directly.
 	Within func(t *testing.T, test func(t *testing.T))
-	// Stuck returns a network whose transports have that write deadline, a short one, for the test of
-	// a peer that does not read. Nil: a transport whose Send lasts as long as the peer's Receive,
-	// which skips that test.
+	// Stuck returns a network whose transports have a short write deadline, writeTimeout, for the test of a
+	// peer that does not read. Nil skips that test, for a transport whose Send lasts as long as the peer's
+	// Receive.
 	Stuck func(t *testing.T) (n Network, writeTimeout time.Duration)
-	// Profile says what the transport does not promise. Zero: it is like TCP.
+	// Profile says what the transport does not promise. The zero value is a transport like TCP.
 	Profile Profile
 }
 
-// Profile is what a transport may lack, and still keep the contract of raft.Transport. Each field says which checks it
-// changes; all others apply to every transport. Messages in calls are Connectionless, datagrams both.
+// Profile names the properties that a transport may lack while it still keeps the contract of raft.Transport. Each
+// field says which checks it changes; all others apply to every transport. A transport that sends messages in calls is
+// Connectionless; one that sends datagrams is both.
 //
-// Every transport has the handshake: the hello of a peer is checked before any of its messages is taken.
-// No check sends an append with more entries than the transport's AppendBytesMax allows.
+// Every transport has the handshake: it checks a peer's hello before it accepts any of the peer's messages.
+// No check sends an append with more bytes of entries than the transport's AppendBytesMax allows.
 type Profile struct {
-	// Connectionless: nothing breaks when a peer ends or restarts, or when a message is refused. The transport
-	// finds out by silence, within seconds, and calls Lost without knowing whether anybody listens. Left out is
-	// "the end of a peer is told at once, and then that nobody listens"; elsewhere Lost may come with refused or
-	// without, and a message that claims another sender is dropped and nothing else happens.
+	// Connectionless: no connection breaks when a peer ends or restarts, or when a message is refused. The
+	// transport notices the peer's silence within seconds, and calls Lost without knowing whether anybody
+	// listens. The check "the end of a peer is told at once, and then that nobody listens" is left out; in the
+	// others refused may be true or false, and a message that claims another sender is simply dropped.
 	Connectionless bool
-	// Unordered: messages may be lost, doubled, or overtake each other. Left out are "each lane keeps the order of
-	// its messages" and "a batch of many megabytes arrives whole"; elsewhere a message is sent until it arrives.
+	// Unordered: messages may be lost, doubled, or overtake each other. The checks "each lane keeps the order of
+	// its messages" and "a batch of many megabytes arrives whole" are left out; the others repeat a message until
+	// it arrives.
 	Unordered bool
 }
 
 // Network makes the transports of one test.
 type Network interface {
-	// New returns the transport of a member, not started. After a Close of that transport it may be
-	// called for the same member again, and the new one has the same address.
+	// New returns the transport of a member, not started. It may be called for the same member again after
+	// that transport was closed; the new one has the same address.
 	New(t *testing.T, id raft.NodeID) raft.Transport
-	// Address returns where others dial the member, for which New was called before.
+	// Address returns where others dial the member. New was called for it before.
 	Address(id raft.NodeID) string
 }
 
@@ -73,10 +75,10 @@ func Run(t *testing.T, h Harness) {
 		{ruleBigBatch, testBigBatch},
 		{"a handshake tells each side all that the other says", testHandshakeBothSides},
 		{"a rejection reaches the caller with every field", testRefusal},
-		{"a caller who wants another member is refused", testWrongID},
-		{"a caller who wants another incarnation is refused", testWrongIncarnation},
+		{"a caller that wants another member is rejected", testWrongID},
+		{"a caller that wants another incarnation is rejected", testWrongIncarnation},
 		{"an answer of another member than the dialed one is not believed", testAnotherAnswers},
-		{"the caller too may find fault with its peer", testCallerRefuses},
+		{"the caller, too, may reject its peer", testCallerRefuses},
 		{"a message that claims another sender does not arrive", testWrongSender},
 		{ruleEnd, testLostThenRefused},
 		{"a peer that returns on its address is connected again", testRestart},
@@ -122,7 +124,7 @@ func newWorld(t *testing.T, n Network, p Profile) *world {
 	w := &world{network: n, profile: p, open: map[raft.NodeID]raft.Transport{}}
 	t.Cleanup(func() {
 		for _, tr := range w.open {
-			_ = tr.Close() // a test that needs it closes, and looks, itself
+			_ = tr.Close() // a test of Close calls it itself and checks the error
 		}
 	})
 	return w
@@ -140,7 +142,7 @@ func (w *world) start(t *testing.T, r *Recorder) member {
 	return w.startAt(t, r.Self.From.ID, r)
 }
 
-// startAt starts the recorder's member on the address of that member, which may be another.
+// startAt starts the recorder's member at the address of member id, which may be another one.
 func (w *world) startAt(t *testing.T, id raft.NodeID, r *Recorder) member {
 	t.Helper()
 	tr := w.network.New(t, id)
@@ -151,7 +153,7 @@ func (w *world) startAt(t *testing.T, id raft.NodeID, r *Recorder) member {
 	return member{tr, r}
 }
 
-// at returns the members of these ids, for Connect.
+// at returns the members with these ids, for Connect.
 func (w *world) at(ids ...raft.NodeID) []raft.Member {
 	var peers []raft.Member
 	for _, id := range ids {
@@ -169,7 +171,7 @@ func (w *world) pair(t *testing.T) (a, b member) {
 	return a, b
 }
 
-// awaitGone waits until the member has found out that the peer has ended.
+// awaitGone waits until the member has noticed that the peer has ended.
 func (w *world) awaitGone(t *testing.T, m member, peer raft.NodeID) {
 	t.Helper()
 	m.Await(t, "the end of "+string(peer), func(e Event) bool {
@@ -177,8 +179,8 @@ func (w *world) awaitGone(t *testing.T, m member, peer raft.NodeID) {
 	})
 }
 
-// deliver sends the message, again and again if the transport may lose it, and returns the first one that arrives
-// and is none of those that were delivered before.
+// deliver sends the message, repeatedly if the transport may lose it, and returns the first message that arrives and
+// was not delivered before.
 func (w *world) deliver(t *testing.T, from, to member, m raft.Message) raft.Message {
 	t.Helper()
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// message returns one from a to b.
+// message returns a message from a to b.
 func message(a, b member, body raft.Body) raft.Message {
 	return raft.Message{From: a.peer(), To: b.peer(), Term: 7, Body: body}
 }
@@ -33,7 +33,7 @@ func testEveryMessage(t *testing.T, w *world) {
 	}
 }
 
-// carried returns the append, or a small one if the transport does not take as many bytes of entries.
+// carried returns the append, or a small one if the transport does not carry as many bytes of entries.
 func carried(t raft.Transport, r raft.AppendRequest) raft.AppendRequest {
 	size := 0
 	for _, e := range r.Entries {
@@ -114,7 +114,7 @@ func withProtocol(h raft.Hello, version uint16) raft.Hello {
 	return h
 }
 
-// fullHello has every field set that a node sets.
+// fullHello returns a hello in which every field is set that a node sets.
 func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 	return raft.Hello{
 		ClusterName: "test", Cluster: raft.ClusterID{9, 8, 7}, From: raft.Peer{ID: id, Incarnation: incarnation},
@@ -206,7 +206,7 @@ func testWrongSender(t *testing.T, w *world) {
 	for _, from := range []raft.Peer{{ID: "c", Incarnation: 1}, {ID: "a", Incarnation: 2}} {
 		forged := message(a, b, raft.Heartbeat{Commit: 666})
 		forged.From = from
-		_ = a.Send("b", raft.LaneUrgent, []raft.Message{forged}) // it may leave, or fail here
+		_ = a.Send("b", raft.LaneUrgent, []raft.Message{forged}) // the sender may notice, too
 		if !w.profile.Connectionless {
 			a.AwaitLost(t, "b", false)
 			a.AwaitUp(t, "b")
