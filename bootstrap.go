@@ -10,19 +10,19 @@ import (
 //
 //	calling ──all others are uninitialized, with our list──► holding ──all hold entry 1──► campaign in term 1
 //
-// The probe promises nothing, so that it may be called again as often as need be. Entry 1 becomes a
-// cluster only when every member holds it durably; so whoever has a term proves that all held it.
+// The answers to a probe promise nothing, so the bootstrapper may probe as often as necessary. The cluster only
+// exists once entry 1 is durable on every member, so any member with a term proves that all had it.
 type bootstrapper struct {
 	list     Configuration
 	probe    RPCID
 	replies  []probeAnswer // one for each other member, in the list's order
-	holding  bool          // entry 1 is written
+	holding  bool          // entry 1 has been issued to this member's disk
 	resendAt Time
 	redoAt   Time // holding: when to probe the members again; 0 until entry 1 is durable here
-	redone   int  // how often that was
+	redone   int  // how often redoAt was reached
 }
 
-// probeAnswer is what is known of one member in the present probe.
+// probeAnswer is what the bootstrapper knows about one member in the present probe.
 type probeAnswer struct {
 	id           NodeID
 	peer         Peer // as it answered
@@ -33,12 +33,12 @@ type probeAnswer struct {
 }
 
 // redoTimeouts is how many election timeouts a bootstrapper that holds entry 1 waits for the others to hold it
-// before it probes the members again: one of them may have been emptied. It doubles with each time, since
-// their disks may only be slow.
+// before it probes the members again: the disk of one may have been emptied. The time doubles with each
+// repetition, since the disks may only be slow.
 const redoTimeouts = 10
 
-// startBootstrap makes this member a bootstrapper if it is to be one: the first of the list, while its
-// durable term is 0.
+// startBootstrap makes this member the bootstrapper if it is the first voter of the list, its durable term is 0,
+// and no other member has made it hold entry 1.
 func (c *Core) startBootstrap() {
 	list := c.bootstrapList()
 	if c.hard.Term > 0 || !isBootstrapper(list, c.self.ID) {
@@ -57,7 +57,7 @@ func isBootstrapper(list Configuration, id NodeID) bool {
 	return len(voters) > 0 && voters[0].ID == id
 }
 
-// bootstrapList is the list of node.Config.Initial, or, once it was dropped, the one that entry 1 names.
+// bootstrapList returns the list of node.Config.Initial or, if that is no longer given, the one of entry 1.
 func (c *Core) bootstrapList() Configuration {
 	if len(c.cfg.Initial.Members) > 0 || c.log.Bootstrap == nil {
 		return c.cfg.Initial
@@ -70,7 +70,7 @@ func (c *Core) bootstrapList() Configuration {
 	return NewConfiguration(members)
 }
 
-// probeMembers begins a probe: answers to an earlier one do not count.
+// probeMembers begins a new probe. Answers to an earlier one no longer count.
 func (c *Core) probeMembers() {
 	f := c.bootstrapper
 	f.probe, f.holding = c.nextID(), false
@@ -85,7 +85,7 @@ func (c *Core) probeMembers() {
 	c.bootstrap()
 }
 
-// resendBootstrap asks everyone who has not answered what the bootstrap waits for.
+// resendBootstrap sends the present request again to every member that has not answered it.
 func (c *Core) resendBootstrap() {
 	for i := range c.bootstrapper.replies {
 		c.sendBootstrap(&c.bootstrapper.replies[i])
@@ -103,7 +103,7 @@ func (c *Core) sendBootstrap(a *probeAnswer) {
 	}
 }
 
-// wakeAt is when to ask again, or to probe the members again.
+// wakeAt returns when to send requests again, or to begin a new probe.
 func (f *bootstrapper) wakeAt() Time {
 	if f.holding && f.redoAt > 0 {
 		return min(f.resendAt, f.redoAt)
@@ -122,8 +122,9 @@ func (c *Core) onBootstrapperDeadline() {
 	}
 }
 
-// onBootstrapperPeerUp asks a member again that has just come up; one that came back as another
-// incarnation while it was to hold entry 1 makes the bootstrapper probe the members again.
+// onBootstrapperPeerUp sends the present request to a member whose connection has just come up. If the member has
+// returned as another incarnation, its answer no longer counts; while holding, the bootstrapper then probes all
+// members again.
 func (c *Core) onBootstrapperPeerUp(e PeerUp) {
 	if c.bootstrapper == nil {
 		return
@@ -150,7 +151,7 @@ func (f *bootstrapper) reply(id NodeID) *probeAnswer {
 	return nil
 }
 
-// onBootstrapProbe answers who this member is. The answer promises nothing.
+// onBootstrapProbe answers a probe. The answer promises nothing.
 func (c *Core) onBootstrapProbe(from Peer, r BootstrapProbe) {
 	if !isBootstrapper(r.List, from.ID) {
 		c.trace(TraceEvent{Kind: TraceRefused, Peer: from.ID, Text: "only the first voter of the list probes the members"})
@@ -172,8 +173,9 @@ func (c *Core) onBootstrapProbe(from Peer, r BootstrapProbe) {
 	c.send(from, reply)
 }
 
-// mayRedo: a holder at term 0 answers the same bootstrapper incarnation as if it were uninitialized, and takes its
-// bootstrap with a higher probe. From the first campaign on, never again.
+// mayRedo reports whether the bootstrap that this member holds may be replaced by a later probe of the same
+// bootstrapper and incarnation. It may only while the term is 0, which means that the bootstrapper has not
+// campaigned as far as this member knows.
 func (c *Core) mayRedo(bootstrapper Peer, probe RPCID) bool {
 	f := c.log.Bootstrap
 	return f != nil && c.hard == HardState{} && f.Bootstrapper == bootstrapper && f.Probe.Less(probe)
@@ -222,7 +224,8 @@ func (c *Core) bootstrap() {
 	})
 }
 
-// freshCluster returns a cluster id that no earlier bootstrap used: random by start, and by probe.
+// freshCluster returns a cluster id that no earlier bootstrap used: it is random for each start, and differs for
+// each probe.
 func (c *Core) freshCluster() ClusterID {
 	id := c.cfg.NewCluster
 	last := binary.LittleEndian.Uint64(id[8:])
@@ -240,7 +243,7 @@ func (c *Core) adoptBootstrap(bootstrapper Peer, e Entry) {
 	c.trace(TraceEvent{Kind: TraceBootstrapped, Peer: bootstrapper.ID, ID: e.ID()})
 }
 
-// bootstrapEntry is entry 1 again, for a member that has not acknowledged it.
+// bootstrapEntry returns entry 1, for a member that has not acknowledged it.
 func (c *Core) bootstrapEntry() Entry {
 	return Entry{Index: 1, Kind: EntryBootstrap, Time: c.log.LastTime, Data: c.log.Bootstrap.Encode()}
 }
@@ -256,7 +259,7 @@ func (c *Core) onBootstrapPersisted() {
 	}
 }
 
-// onFoundRequest makes entry 1 durable before it is acknowledged.
+// onFoundRequest takes entry 1 from the bootstrapper, and acknowledges it once it is durable.
 func (c *Core) onFoundRequest(m Message, r BootstrapRequest) {
 	if later, ok := ofLaterRelease([]Entry{r.Entry}); ok {
 		c.trace(TraceEvent{Kind: TraceLaterVersion, Peer: m.From.ID, ID: later.ID()})
@@ -265,7 +268,7 @@ func (c *Core) onFoundRequest(m Message, r BootstrapRequest) {
 	f, err := DecodeBootstrap(r.Entry.Data)
 	if err != nil || r.Entry.ID() != (EntryID{0, 1}) || r.Entry.Kind != EntryBootstrap || f.Bootstrapper != m.From || f.Cluster != m.Cluster ||
 		!isBootstrapper(f.Configuration, m.From.ID) {
-		c.refuse(m, "its entry 1 is no bootstrap by its sender")
+		c.refuse(m, "its entry 1 is not a bootstrap by its sender")
 		return
 	}
 	if self, ok := f.Configuration.Member(c.self.ID); !ok || self.Peer() != c.self {
@@ -295,7 +298,7 @@ func (c *Core) onFoundReply(from Peer, r BootstrapReply) {
 	c.checkHeld()
 }
 
-// checkHeld campaigns, in term 1, only when all hold entry 1.
+// checkHeld campaigns in term 1 once all members hold entry 1 durably.
 func (c *Core) checkHeld() {
 	for _, a := range c.bootstrapper.replies {
 		if !a.holds {
@@ -310,7 +313,7 @@ func (c *Core) checkHeld() {
 	}
 }
 
-// missing says what a bootstrap waits for, one sentence a member.
+// missing returns what the bootstrap is waiting for, one sentence per member.
 func (f *bootstrapper) missing() []string {
 	if f == nil {
 		return nil
@@ -348,21 +351,21 @@ func (f *bootstrapper) lacks(a probeAnswer) string {
 	return ""
 }
 
-// Initialize makes the member of an uninitialized store one of a cluster whose members are known beforehand, in place of
-// the bootstrap that node.Config.Initial begins: for tests, and for whoever creates many groups and knows all
-// members of each. It changes s to what a Load would return afterwards. Make the write that it returns durable
-// before NewCore gets s. The member begins in term 1, in which nobody leads.
+// Initialize makes an uninitialized store that of a member of a new cluster, without the bootstrap that
+// node.Config.Initial begins. It is for tests, and for programs that create many groups and know all members of
+// each. It changes s to what a Load would return afterwards, and returns a write: make that durable before you
+// pass s to NewCore. The member begins in term 1, in which nobody leads.
 //
-// It is safe exactly if
-//   - every member of the configuration does it, with the same cluster id and the same configuration, the
-//     incarnations included. The store was loaded with this member's: see Identity.Fresh;
-//   - the cluster id and the incarnations were drawn at random for this cluster, and no other ever had them;
-//   - a member never does it again once its core has run. An emptied disk has forgotten votes and entries that
-//     others count on, and the same incarnation would count on. Such a member is lost, like its disk.
+// It is safe only if
+//   - every member of the configuration does it, with the same cluster id and the same configuration, incarnations
+//     included. The store must have been loaded with this member's incarnation: see Identity.Fresh;
+//   - the cluster id and the incarnations were drawn at random for this cluster, and no other cluster has had them;
+//   - no member does it again once its core has run. A member with an emptied disk has forgotten votes and entries
+//     that others rely on, and with the same incarnation it would still count. Such a member is lost, like its disk.
 //
-// If the process ends in between, do it again: a store that has a part of the write gets all of it, and one that
-// belongs to this cluster already stays as it is, with nothing to write. Any other store that is initialized is
-// refused with ErrInitialized, and a bad argument with a *ConfigError.
+// If the process ends before the write is durable, do it again: a store that has a part of the write gets all of
+// it, and a store that belongs to this cluster already needs no write. Any other initialized store is refused with
+// ErrInitialized, and a bad argument with a *ConfigError.
 func (s *Stored) Initialize(id NodeID, cluster ClusterID, c Configuration) (StorageWrite, error) {
 	hard := HardState{Term: 1}
 	if s.Mark != nil {

@@ -6,20 +6,18 @@ import (
 	"time"
 )
 
-// CoreConfig is what a Core needs to know besides what is stored. Every zero value of a time or of a
-// limit means its default.
+// CoreConfig configures a Core. The zero value of a time or of a limit means its default.
 type CoreConfig struct {
 	ID      NodeID        // required
 	Initial Configuration // node.Config.Initial; empty if there is none
-	// NewCluster is a fresh random id, for the case that this member bootstraps a cluster; required with
-	// Initial.
+	// NewCluster is a fresh random id, which the cluster gets if this member bootstraps it. Required with Initial.
 	NewCluster ClusterID
 	// ElectionTimeout is node.Config.ElectionTimeout. HeartbeatInterval is by default a third of it, and at
 	// most half.
 	ElectionTimeout   time.Duration
 	HeartbeatInterval time.Duration
 	DiskStallMax      time.Duration // see Config
-	Seed              uint64        // of the random election timeouts; 0 is one like any other
+	Seed              uint64        // of the random election timeouts; 0 is a seed like any other
 
 	Limits
 }
@@ -33,14 +31,14 @@ func (c CoreConfig) WithDefaults() CoreConfig {
 	return c
 }
 
-// Validate returns everything that is wrong with the configuration, a *ConfigError each, joined, or nil.
-// NewCore calls it.
+// Validate returns all problems of the configuration, joined, each a *ConfigError; nil if there are none. NewCore
+// calls it.
 func (c CoreConfig) Validate() error {
 	c = c.WithDefaults()
 	var p configProblems
 	p.member(c.ID, c.Initial.Members)
 	if len(c.Initial.Members) > 0 && c.NewCluster == (ClusterID{}) {
-		p.add("NewCluster", "is zero; draw a random one, for a member that may bootstrap a cluster")
+		p.add("NewCluster", "is zero; a member with initial members may bootstrap a cluster: draw a random id")
 	}
 	p.timeWithin("ElectionTimeout", c.ElectionTimeout)
 	if c.ElectionTimeout >= timeoutMin && (c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.ElectionTimeout/2) {
@@ -66,7 +64,7 @@ func setDefault[T int | time.Duration](field *T, standard T) {
 	}
 }
 
-// configProblems gathers what is wrong with a configuration.
+// configProblems collects the problems of a configuration.
 type configProblems []error
 
 func (p *configProblems) add(field, format string, args ...any) {
@@ -109,11 +107,11 @@ func (p *configProblems) member(id NodeID, list []Member) {
 		p.add("Initial", "%w", err)
 	}
 	if _, ok := initial.Member(id); !ok {
-		p.add("Initial", "does not name this member, %q: name it too, or leave the list out: then it waits to be added", id)
+		p.add("Initial", "does not name this member, %q: add it, or leave the list empty if the member is to be added to a cluster later", id)
 	}
 	for _, m := range list {
 		if m.Incarnation != 0 {
-			p.add("Initial", "member %q has an incarnation; bootstrap draws them", m.ID)
+			p.add("Initial", "member %q has an incarnation; leave it 0: each store draws its own", m.ID)
 		}
 	}
 }

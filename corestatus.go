@@ -1,6 +1,6 @@
 package raft
 
-// Leadership is who leads, as far as this member knows.
+// Leadership says who leads, as far as this member knows.
 type Leadership struct {
 	Term   Term
 	Leader NodeID // "" if none is known
@@ -10,7 +10,7 @@ type Leadership struct {
 // Leadership returns who leads. It allocates nothing.
 func (c *Core) Leadership() Leadership { return Leadership{c.hard.Term, c.termLeader.id, c.role()} }
 
-// CoreStatus is all that a core can say of itself.
+// CoreStatus is a core's state for operators.
 type CoreStatus struct {
 	ID          NodeID
 	Incarnation Incarnation
@@ -22,36 +22,37 @@ type CoreStatus struct {
 	Config        Configuration
 	Last          EntryID // of the log
 	Persisted     Index   // durable here
-	// Durable is the term and the vote that are known to be on the disk. The member neither stands nor asks
-	// for anything while they are behind the present ones.
+	// Durable is the term and the vote that are durable here. While they are behind the present ones, the member does
+	// not campaign, and messages that depend on the present ones wait.
 	Durable HardState
 	Commit  Index
 	Applied Index
-	// DiskStalled says that a write has been pending for DiskStallMax. A leader takes no proposals then.
+	// DiskStalled says that the oldest pending write has taken too long (see DiskStallMax). A leader then refuses
+	// proposals.
 	DiskStalled bool
-	// Election says what this member's attempts to be elected have been like since a term last committed.
+	// Election says how this member's attempts to be elected went since a term last committed.
 	Election ElectionStatus
-	// TransferringUntil is, on a leader that transfers its leadership, when it gives up at the latest; 0: it does not.
+	// TransferringUntil is when a leader that transfers its leadership gives up; 0: there is no transfer.
 	TransferringUntil Time
-	// Missing says, while a cluster is being bootstrapped, what it waits for, one sentence a member.
+	// Missing says, on a bootstrapper, what the bootstrap is waiting for, one sentence per member.
 	Missing []string
 	Peers   []PeerProgress // on a leader: every other member, sorted by id
-	// Pending proposals and their bytes, on a leader.
+	// Pending is the number of pending proposals on a leader, and PendingBytes their size.
 	Pending      int
 	PendingBytes int
-	Reads        int // that wait here: on a leader for a quorum, else for the leader's answer
+	Reads        int // reads that wait here: on a leader for a quorum, else for the leader's answer
 }
 
-// ElectionStatus is what a member has seen of its own attempts to be elected since a term last committed.
+// ElectionStatus says how a member's attempts to be elected went since a term last committed.
 type ElectionStatus struct {
-	Attempts int  // requests for pre-votes
-	Wait     Time // for an answer, at least: the election timeout, or more if answers and writes were slower
+	Attempts int  // election timeouts, each of which began a pre-vote
+	Wait     Time // the present wait: the election timeout, or more if answers and writes were slower
 	Write    Time // the longest that writing its own vote took
 	Answer   Time // the longest that an answer took
 	Pause    Time // the longest time that its process slept beyond a deadline
 }
 
-// Slowest names the figure that took longest, as part of a sentence.
+// Slowest returns the longest of Write, Answer and Pause, and its name as part of a sentence.
 func (e ElectionStatus) Slowest() (what string, took Time) {
 	switch longest := max(e.Write, e.Answer, e.Pause); longest {
 	case e.Write:
@@ -67,17 +68,17 @@ func (e ElectionStatus) Slowest() (what string, took Time) {
 type PeerProgress struct {
 	ID         NodeID
 	State      string // "probe", "replicate" or "stale", see MemberStatus
-	Match      Index  // its log is known to hold the leader's up to here; 0 if it is stale
+	Match      Index  // it durably holds the leader's log up to here, as far as is known; 0 if it is stale
 	Next       Index  // the next entry to send
 	Inflight   int    // appends that are not answered
-	LastHeard  Time   // in this term; the beginning of the term if never
+	LastHeard  Time   // in this term; the election if never
 	RoundTrip  Time   // the longest recent one, of a heartbeat or of the election
 	SlowestAck Time   // how long the slowest recent acknowledgement of an append took
-	// InflightBytes is about how large the appends in flight are.
+	// InflightBytes is the approximate size of the appends in flight.
 	InflightBytes int
 }
 
-// Status returns a value that says it all.
+// Status returns the core's state.
 func (c *Core) Status() CoreStatus {
 	s := CoreStatus{
 		ID: c.self.ID, Incarnation: c.self.Incarnation, StartCount: c.ids.StartCount, Cluster: c.cluster(),

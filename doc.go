@@ -1,15 +1,15 @@
-// Package raft is the Raft algorithm as a deterministic value, and the interfaces between it, a disk, a
-// network and an application. Package raft/node runs it: most programs need that one, and of this one
-// only the types that both speak of.
+// Package raft is the Raft algorithm as a deterministic value, and the interfaces between it and a disk, a
+// network and an application. Package raft/node runs it. Most programs use that package, and of this one only
+// the types that appear in its API.
 //
 // There are only a few types:
 //
 //   - [Core] is the algorithm: a value without clock, I/O or goroutines. [NewCore] makes it from a
-//     [CoreConfig] and what was [Stored]; [Core.Step] takes each [Event] and returns an [Output]: messages to
+//     [CoreConfig] and the [Stored] state. [Core.Step] takes events ([Event]) and returns an [Output]: messages to
 //     send, a [Write] to make durable, how far to apply, when to step again.
 //   - [FSM] is your application: it applies the same commands in the same order on every member.
-//   - [Storage] keeps what a member must not forget, [Transport] moves messages. Packages storage and
-//     transport have some of each.
+//   - [Storage] keeps what a member must not forget; [Transport] moves messages. Packages storage and
+//     transport have implementations of both.
 //   - [Member] is one member as the cluster's [Configuration] names it, [Entry] one entry of the log.
 //
 // A whole program is in the README and in examples/embed; clusters for your own tests are in package
@@ -17,47 +17,48 @@
 //
 // # Errors
 //
-// They sort by what to do. *[NotLeaderError], [ErrOverloaded] and [ErrClosed]: not applied; ask the
-// leader, wait, or go elsewhere. [ErrOutcomeUnknown]: it may be applied, now or later; do not retry
-// blindly. A context cancels the wait, never the entry. A node that ended by itself says why:
-// *[StorageError], *[FSMError], *[TransportError] or *[InvariantError], or that its store must not go on:
-// *[StaleImageError], *[ContradictedError].
+// Errors sort by what the caller should do. *[NotLeaderError], [ErrOverloaded] and [ErrClosed]: the request was
+// not applied; ask the leader, try later, or ask another member. [ErrOutcomeUnknown]: it may be applied, now or
+// later; do not retry blindly. A context cancels the wait, not the entry. A node that has ended because of an
+// error returns it: *[StorageError], *[FSMError], *[TransportError], *[InvariantError], or, if its store must not
+// be used any longer, *[StaleImageError] or *[ContradictedError].
 //
 // # The core, for a loop of your own
 //
-// Package node is one loop around a Core and uses nothing that is not exported; a simulator, or many groups on
-// one loop, can do the same. The example of [Core.Step] is a whole loop with the rules that it has to keep;
-// [Stored.Initialize] begins a group whose members are known beforehand. Until version 1.0 this part changes more
-// often than package node.
+// Package node is one loop around a Core. Of this package it uses only what is exported, so you can write another
+// loop: for a simulator, or for many groups. The example of [Core.Step] is a complete loop, and states the rules
+// that a loop must keep. What node shares with the simulator beyond that, such as merging writes and caching recent
+// entries, is in internal/pipeline; a loop can do without. [Stored.Initialize] creates a group whose members are
+// known beforehand. Until version 1.0 this part changes more often than package node.
 //
 // # The map of rooms
 //
-// One chapter of the paper a file:
+// Each file is one chapter of the paper:
 //
-//	raft.go          Core, Step from beginning to end, deadlines, the rule for all servers, who becomes what
+//	raft.go          Core, Step from beginning to end, deadlines, the rule for all servers, changes of role
 //	event.go         what can happen
 //	output.go        what must be done, in order, and how a Step gathers it
 //	message.go       the RPCs, in the paper's names
-//	election.go      timeouts, pre-vote, votes, stickiness; attempts.go: elections where all is slow
+//	election.go      timeouts, pre-vote, votes, stickiness; attempts.go: elections with slow disks and links
 //	follower.go      whom a member follows
 //	append.go        a follower receives entries
 //	leader.go        a leader's state and deadlines; propose.go: it takes commands
 //	replicate.go     it sends entries and counts answers; heartbeat.go: heartbeats, rounds, check-quorum
-//	progress.go      probe and stream, for each follower
+//	progress.go      what a leader knows about each follower: probe, replicate, stale
 //	commit.go        the commit rule; quorum.go: majorities
 //	log.go           which term wrote which index, as storedlog.go keeps it; apply.go: what the FSM may apply
 //	disk.go          what is durable; marked.go: a store that must not go on
-//	bootstrap.go      how a cluster comes to be
+//	bootstrap.go     the bootstrap of a cluster
 //	answer.go        every request gets its answer; read.go: linearizable reads
-//	transfer.go      leadership transfer; stall.go: a leader whose disk stands still; clock.go: stamps
+//	transfer.go      leadership transfer; stall.go: a leader with a stalled disk; clock.go: the stamps of entries
 //	envelope.go      who a message is from, and whether it may raise the term
-//	handshake.go     the rules of whom a member talks to; refusal.go: why not
-//	lineage.go       a store's starts; descent.go: how an older image of a disk is found out
+//	handshake.go     which peers a member talks to; refusal.go: why it rejects the others
+//	lineage.go       a store's starts; descent.go: how an older image of a disk is detected
 //	invariants.go    what must always hold; trace.go: decisions as data
 //
-// Beside them, entry.go, configuration.go, coreconfig.go, limits.go, corestatus.go and errors.go; storage.go,
-// transport.go and fsm.go are the interfaces.
+// The others are entry.go, configuration.go, coreconfig.go, limits.go, corestatus.go and errors.go; storage.go,
+// transport.go and fsm.go declare the interfaces.
 //
-// docs/architecture.md has the contract of Step, docs/reading-order.md the way from the paper to
-// the code, docs/divergence.md where they differ.
+// docs/architecture.md has the contract of Step, docs/reading-order.md leads from the paper to the code, and
+// docs/divergence.md says where they differ.
 package raft

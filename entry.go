@@ -12,15 +12,15 @@ import (
 // cluster's first election.
 type Term uint64
 
-// Index is the place of an entry in the log; the first entry has index 1, and 0 is "before the log".
+// Index is the position of an entry in the log. The first entry has index 1; 0 means "before the log".
 type Index uint64
 
 // NodeID names a member of a cluster. It is chosen by the operator, 1 to NodeIDBytesMax bytes of
 // printable ASCII without spaces, and never reused for another member.
 type NodeID string
 
-// Incarnation tells two lives of one NodeID apart: it is drawn at random when a store is formatted,
-// so a member whose disk was emptied returns as another incarnation. 0 is "unknown".
+// Incarnation is a random number that a store draws when it is formatted, so that a member whose disk was emptied
+// returns as another incarnation of its NodeID. 0 means "unknown".
 type Incarnation uint64
 
 func (i Incarnation) String() string { return fmt.Sprintf("%016x", uint64(i)) }
@@ -40,14 +40,14 @@ type EntryID struct {
 
 func (e EntryID) String() string { return fmt.Sprintf("%d@%d", e.Index, e.Term) }
 
-// EntryKind says who an entry is for.
+// EntryKind says what an entry is for.
 type EntryKind uint8
 
 // The kinds of entries. The numbers are part of the record format.
 const (
 	EntryCommand   EntryKind = 1 // a command of the application: the only kind that an FSM sees
 	EntryNoop      EntryKind = 2 // begins a leader's term, and carries Barrier
-	EntryBootstrap EntryKind = 3 // entry 1: the birth of the cluster, see Bootstrap
+	EntryBootstrap EntryKind = 3 // entry 1, which bootstraps the cluster, see Bootstrap
 )
 
 func (k EntryKind) String() string {
@@ -62,26 +62,26 @@ func (k EntryKind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// known reports whether this release knows what to do with an entry of the kind.
+// known reports whether this release knows the kind.
 func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryBootstrap }
 
-// Entry is one entry of the log. Entries are immutable once they have left Step: everyone who holds
-// one shares its bytes.
+// Entry is one entry of the log. Entries are immutable once they have left Step, because all copies share their
+// bytes.
 type Entry struct {
 	Index Index
 	Term  Term
 	Kind  EntryKind
 	// Time is the leader's wall clock when it appended the entry, in nanoseconds since 1970, but at most a
-	// minute ahead of the median of the voters' clocks. It never falls along the log. No rule of Raft reads
-	// it.
+	// minute ahead of the median of the voters' clocks. Times never fall along the log. No rule of Raft reads
+	// them.
 	Time int64
 	Data []byte
 
-	// record is the whole encoded record around Data, or nil until it has been sealed.
+	// record is the buffer of the encoded record, with Data within; see Seal. Nil: there is none yet.
 	record []byte
 }
 
-// ID returns the pair that names the entry.
+// ID returns the entry's id.
 func (e Entry) ID() EntryID { return EntryID{e.Term, e.Index} }
 
 // Limits of an entry record, in bytes.
@@ -96,9 +96,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// entryVersion is the newest version of an entry record that this release knows, and the one that it
-// writes. The length, the group, the version, the index, the term and the checksum keep their places in
-// every version, so that any release can tell a record of a later one from a damaged one.
+// entryVersion is the newest version of an entry record that this release knows, and the one that it writes. The
+// length, the group, the version, the index, the term and the checksum keep their places in every version, so that
+// each release can tell a record of a later release from a damaged one.
 const entryVersion = 0
 
 // The number of the group takes three bytes, and the version is the byte behind them.
@@ -107,8 +107,8 @@ const (
 	versionAt = 7
 )
 
-// ErrBadRecord is matched by the error of DecodeEntry for bytes that are not one whole, undamaged
-// record. A store that meets it refuses to go on; a transport drops the connection.
+// ErrBadRecord is matched by the error of DecodeEntry for bytes that are not exactly one undamaged record. A store
+// then returns a *CorruptError; a transport drops the connection.
 var ErrBadRecord = errors.New("raft: bad entry record")
 
 // Record returns the entry as the bytes that are stored and sent, little endian:
@@ -123,8 +123,8 @@ func (e Entry) Record() []byte {
 	return e.record
 }
 
-// recordBuffer returns room for a record around a copy of data, so that a command is copied once on
-// its way from the caller to the disk and the wire.
+// recordBuffer returns the buffer of a record with a copy of data in its place, so that a command is copied only
+// once between the caller and the disk or the network.
 func recordBuffer(data []byte) (record, within []byte) {
 	record = make([]byte, RecordOverheadBytes+len(data))
 	within = record[recordHeaderBytes : recordHeaderBytes+len(data) : recordHeaderBytes+len(data)]
@@ -132,9 +132,9 @@ func recordBuffer(data []byte) (record, within []byte) {
 	return record, within
 }
 
-// Seal encodes the entry, in place if it came from NewProposal, unless that has been done: an entry from
-// a peer or from the disk is sealed. A loop calls it on the entries of each Output's Write, before anybody
-// else has them; after that the entry's Record is shared.
+// Seal encodes the entry's record unless it is encoded already, as that of an entry from a peer or from the disk. If
+// the entry comes from NewProposal, it encodes in place. A loop calls it on the entries of each Output's Write before
+// it passes them on; after that the Record is shared.
 func (e *Entry) Seal() {
 	if e.sealed() {
 		return
@@ -154,17 +154,16 @@ func (e *Entry) Seal() {
 	binary.LittleEndian.PutUint32(r[end:], crc32.Checksum(r[:end], castagnoli))
 }
 
-// sealed reports whether the record has been encoded: that of an entry which was just proposed has not, since
-// no record has index 0.
+// sealed reports whether the record has been encoded. A fresh buffer shows index 0, which no entry has.
 func (e *Entry) sealed() bool {
 	return e.record != nil && Index(binary.LittleEndian.Uint64(e.record[8:])) == e.Index
 }
 
-// DecodeEntry reads one record that fills record exactly, and checks it. The entry shares the bytes
-// of record, which must not be changed afterwards.
+// DecodeEntry decodes and checks the one record that record consists of. The entry shares the bytes of record, which
+// must not be changed afterwards.
 //
-// An error matches ErrBadRecord, or is a *LaterVersionError: then the entry has its index and term, and,
-// if only its kind is unknown, that kind. It must not be stored or acknowledged.
+// The error matches ErrBadRecord or is a *LaterVersionError. With the latter the entry has its index and term and, if
+// only its kind is unknown, that kind. Such an entry must not be stored or acknowledged.
 func DecodeEntry(record []byte) (Entry, error) {
 	n, err := RecordSize(record)
 	if err != nil {
@@ -203,9 +202,8 @@ func DecodeEntry(record []byte) (Entry, error) {
 	return e, nil
 }
 
-// RecordSize returns how many bytes the record that begins prefix takes, header and checksum
-// included, so that a reader of a stream can bound what it allocates before it does. It needs the
-// first four bytes.
+// RecordSize returns the size of the record that begins with prefix, header and checksum included, so that a reader
+// of a stream can check it before it allocates. It needs the first four bytes.
 func RecordSize(prefix []byte) (int, error) {
 	if len(prefix) < 4 {
 		return 0, fmt.Errorf("%w: cut short at %d bytes", ErrBadRecord, len(prefix))

@@ -70,11 +70,11 @@ func TestInvariants_CheckState(t *testing.T) {
 
 func TestInvariants_CheckStep(t *testing.T) {
 	for rule, damage := range map[string]func(c *Core, out *Output){
-		"the next deadline is not in the past":                func(c *Core, out *Output) { out.WakeAt = c.now.Mono - 1 },
-		"every message left by one of two ways":               func(c *Core, _ *Output) { c.step.sends = make([]outgoing, 1) },
-		"every change of term and vote is in a write":         func(c *Core, _ *Output) { c.hard.Vote = Peer{"z", 1} },
-		"memory is never behind the disk":                     func(c *Core, _ *Output) { c.disk.hard.Term++ },
-		"no message leaves with a term above the durable one": func(c *Core, out *Output) { out.Send = []Message{{Term: c.hard.Term + 1}} },
+		"the next deadline is not in the past":                           func(c *Core, out *Output) { out.WakeAt = c.now.Mono - 1 },
+		"every message of the step is in Send, in Write.Then or dropped": func(c *Core, _ *Output) { c.step.sends = make([]outgoing, 1) },
+		"every change of term and vote is in a write":                    func(c *Core, _ *Output) { c.hard.Vote = Peer{"z", 1} },
+		"memory is never behind the disk":                                func(c *Core, _ *Output) { c.disk.hard.Term++ },
+		"no message leaves with a term above the durable one":            func(c *Core, out *Output) { out.Send = []Message{{Term: c.hard.Term + 1}} },
 	} {
 		_, lead := leadingWorld(t)
 		out := Output{WakeAt: lead.core.now.Mono}

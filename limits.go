@@ -2,16 +2,16 @@ package raft
 
 import "math"
 
-// Limits bound what a member keeps and sends. Config and CoreConfig share them. Every zero value means
-// the default that its field documents.
+// Limits bound what a member keeps and sends. node.Config and CoreConfig share them. A zero value means the default
+// that the field documents.
 type Limits struct {
 	// CommandBytesMax bounds one command. Default 1 MiB, at most EntryDataBytesMax.
 	CommandBytesMax int
 	// ProposalsMax bounds the proposals and reads, each, that wait for an answer. Default 16,384.
 	ProposalsMax int
-	// ProposalBytesMax bounds the bytes of the proposals that wait for an answer: none is let in once
-	// they have come to it. The last one may go over, so that a large command has the same chance as
-	// the small ones beside it. Default 64 MiB.
+	// ProposalBytesMax bounds the bytes of the proposals that wait for an answer: once they have reached it, new
+	// proposals are refused. The last one may exceed it, so that a large command has the same chance as small
+	// ones. Default 64 MiB.
 	ProposalBytesMax int
 	// UnappliedMax bounds the entries in the log that are not applied yet. Default 65,536.
 	UnappliedMax int
@@ -20,12 +20,12 @@ type Limits struct {
 	AppendBytesMax int
 	// InflightMax bounds the append messages to one follower that are not answered yet. Default 256.
 	InflightMax int
-	// InflightBytesMax bounds their bytes. Default 8 MiB.
+	// InflightBytesMax bounds the bytes of those appends; the last one may exceed it. Default 8 MiB.
 	InflightBytesMax int
 }
 
-// LimitBytesMax bounds every limit of bytes in memory: where an int is small, half of what it holds, so
-// that no sum of two overflows.
+// LimitBytesMax bounds every limit of bytes in memory. On 32-bit machines it is half of the largest int, so that no
+// sum of two overflows.
 const LimitBytesMax = min(1<<40, math.MaxInt/2)
 
 func (l Limits) withDefaults() Limits {

@@ -5,44 +5,44 @@ import (
 	"strings"
 )
 
-// Rejection is why a member would not talk to another. It is an error.
+// Rejection says why a member will not talk to another. It is an error.
 type Rejection struct {
 	Reason       RejectReason
-	From         Peer // the refuser
+	From         Peer // the member that rejects
 	Cluster      ClusterID
 	Term         Term
-	Named        Incarnation // RejectNamedOther: the one our configuration names for the caller
+	Named        Incarnation // RejectNamedOther: the caller's incarnation in the configuration
 	Bootstrapper Peer        // RejectInitialized
 	List         Configuration
-	Seen         Sighting // what the refuser remembers of the caller's starts
+	Seen         Sighting // the caller's newest start that From remembers
 	VersionsMin  uint16
 	VersionsMax  uint16
 	Detail       string
 }
 
-// RejectReason says why a connection was refused. The numbers are part of the wire format.
+// RejectReason says why a connection was rejected. The numbers are part of the wire format.
 type RejectReason uint8
 
 // The reasons of a Rejection.
 const (
 	RejectClusterName      RejectReason = 1 // another node.Config.Cluster
 	RejectWrongID          RejectReason = 2 // the connection is for another member id
-	RejectWrongIncarnation RejectReason = 3 // for another life of this member: the caller marks it wiped
+	RejectWrongIncarnation RejectReason = 3 // the connection is for another incarnation of this member
 	RejectOtherCluster     RejectReason = 4 // another cluster id
 	RejectNamedOther       RejectReason = 5 // our configuration names the caller's id with another incarnation: the caller was wiped
-	RejectInitialized      RejectReason = 6 // the caller is uninitialized and probes the members; we are initialized
+	RejectInitialized      RejectReason = 6 // the caller is uninitialized and probes; this member is initialized
 	RejectListDiffers      RejectReason = 7 // both uninitialized, with unequal lists
-	RejectStaleStart       RejectReason = 8 // a later life of the caller has been seen: its disk is an older image
+	RejectStaleStart       RejectReason = 8 // a later start of the caller has been seen: its disk is an older image
 	RejectVersion          RejectReason = 9 // no protocol version in common
 	RejectMalformed        RejectReason = 10
 	RejectCertificate      RejectReason = 11 // the certificate names another member
-	RejectUnknownStart     RejectReason = 12 // a remembered start is older than all that are kept: nobody can tell
+	RejectUnknownStart     RejectReason = 12 // a remembered start is older than the lineage: an older image cannot be ruled out
 	RejectTwin             RejectReason = 13 // an earlier start of the caller is still connected
-	RejectOwnImage         RejectReason = 14 // the caller has shown the refuser that its own disk is an older image
-	RejectSlowDisk         RejectReason = 15 // the refuser's disk has not kept the caller's start in time
+	RejectOwnImage         RejectReason = 14 // the caller has shown that this member's disk is an older image
+	RejectSlowDisk         RejectReason = 15 // this member's disk has not stored the caller's start in time
 )
 
-// texts returns what is wrong and what to do about it, or nothing for a number that this release does not know.
+// texts returns what is wrong and what to do about it; "" for a number that this release does not know.
 func (r RejectReason) texts() (wrong, remedy string) {
 	switch r {
 	case RejectClusterName:
@@ -71,16 +71,16 @@ func (r RejectReason) texts() (wrong, remedy string) {
 			"the caller runs on an older image of its disk: put the newest disk back, or replace the caller like one whose disk was lost"
 	case RejectUnknownStart:
 		return "start too long ago",
-			"the member of these starts was started too often since the two last met: if it runs on an older image of its disk, put the newest disk back; else replace it like a member whose disk was lost"
+			"that member was started too often since the two last met: if it runs on an older image of its disk, put the newest disk back; else replace it like a member whose disk was lost"
 	case RejectTwin:
 		return "an earlier start is still connected",
-			"it passes by itself if the earlier process has ended; if not, two processes run on copies of one disk: stop one, and replace it"
+			"this passes by itself if the earlier process has ended; if not, two processes run on copies of one disk: stop one, and replace it"
 	case RejectOwnImage:
 		return "the refuser runs on an older image of its disk",
 			"put the refuser's newest disk back, or replace it like a member whose disk was lost"
 	case RejectSlowDisk:
 		return "disk too slow",
-			"the refuser's disk takes long to keep who called; the caller tries again by itself"
+			"the disk of the member that was called is slow to store the caller's start; the caller tries again by itself"
 	case RejectVersion:
 		return "no protocol version in common",
 			"upgrade the older one, a minor release at a time"
@@ -102,7 +102,7 @@ func (r RejectReason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// Error says who refused, why, and what to do about it.
+// Error says who rejected the connection, why, and what to do about it.
 func (r *Rejection) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "raft: member %q refuses the connection: %v", r.From.ID, r.Reason)

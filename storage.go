@@ -6,31 +6,30 @@ import (
 	"fmt"
 )
 
-// Storage keeps what a member must not forget. Package storage has two: bbolt and memory;
-// storage/storagetest proves that another one keeps the contract.
+// Storage keeps what a member must not forget. Package storage has two, bbolt and memory; package
+// storage/storagetest tests whether another one keeps the contract.
 //
-// Load is called first and once. Write is called by one goroutine; Entries by several, beside it.
-// The node owns the Storage once Start returned nil, and closes it.
+// Load is called once, before the other methods. Write is called by one goroutine; Entries by several, at the same
+// time as Write. The node owns the Storage once node.Start has returned nil, and closes it.
 type Storage interface {
 	// Load formats an uninitialized store with the identity, or checks that the store carries it (else a
-	// *IdentityError), raises the start count, puts the new start at the end of the lineage, syncs
-	// everything that it keeps, term and vote included, and returns it. What a killed process left in
-	// the page cache is not on the disk until then.
+	// *IdentityError). It raises the start count and adds the new start to the lineage. Then it syncs everything
+	// that the store holds, term and vote included, and returns it: without that sync, what a killed process left
+	// in the page cache would not be on the disk.
 	Load(ctx context.Context, identity Identity) (Stored, error)
-	// Write makes the step durable before it returns: Mark, Memory, Hard, then Log. A Log.After that is not
-	// in the log is a *NotInLogError, unless the write is a reset, and nothing is written. After an error the
-	// store is not written to again: the kernel may have dropped the pages that it could not write.
+	// Write makes the parts of w durable, in the order Mark, Memory, Hard, Log, before it returns. If Log.After is
+	// not in the log, it returns a *NotInLogError and writes nothing, unless the write is a reset. After an error
+	// the store is not written to again: the kernel may have dropped the pages that it could not write.
 	Write(w StorageWrite) error
-	// Entries returns the entries of the span in order, from the first one on, as many as fit into
-	// bytesMax bytes of records, and at least one. An entry that is missing is an error that
-	// matches ErrNotStored, a damaged one a *CorruptError, one of a later release a *LaterVersionError, one
-	// that only an earlier release can read an *EarlierVersionError.
+	// Entries returns the first entries of the span, in order: as many as fit into bytesMax bytes of records, but
+	// at least one. The error matches ErrNotStored if an entry is missing; it is a *CorruptError if one is
+	// damaged, a *LaterVersionError or an *EarlierVersionError if only such a release can read it.
 	Entries(span Span, bytesMax int) ([]Entry, error)
 	// Close releases the store. It is idempotent.
 	Close() error
 }
 
-// Identity is whose data a store holds.
+// Identity says which member a store belongs to.
 type Identity struct {
 	Cluster string // node.Config.Cluster
 	ID      NodeID
@@ -39,22 +38,22 @@ type Identity struct {
 	Nonce uint64 // of this start, random: see StartID
 }
 
-// StorageWrite is the part of a Write, or of several merged ones, that a Storage gets.
+// StorageWrite is the part of a Write, or of several merged ones, that a Storage makes durable.
 type StorageWrite struct {
 	Hard   *HardState
 	Log    *LogWrite
 	Commit Index   // a hint, never a reason to sync; 0 = unchanged
-	Memory *Memory // in place of the one before
-	Mark   *Mark   // kept for ever, unless there is one already
+	Memory *Memory // replaces the stored one; nil = unchanged
+	Mark   *Mark   // kept forever; ignored if there is one already
 }
 
-// Stored is what a restart starts from.
+// Stored is the stored state from which a member starts.
 type Stored struct {
 	Incarnation Incarnation
 	StartCount  uint64  // raised durably by every Load; 1 at the first
-	Lineage     Lineage // the last starts; Start count is the number of the last one
+	Lineage     Lineage // the latest starts; StartCount is the count of the last one
 	Memory      Memory
-	Mark        *Mark // nil: none. A node does not start on a store that has one
+	Mark        *Mark // nil: none. A node does not start on a marked store
 	Hard        HardState
 	Commit      Index // the last hint that became durable; at least Applied
 	Applied     EntryID
@@ -65,8 +64,8 @@ type Stored struct {
 // truncated, or never written.
 var ErrNotStored = errors.New("raft: entry not in the log")
 
-// NotInLogError refuses a write that would go on behind an entry which the log does not hold. Nothing was
-// written. Whoever wrote is wrong about the log: report it, with both ends.
+// NotInLogError refuses a write behind an entry that the log does not hold. Nothing was written. It is a bug in the
+// caller: report it with all three fields.
 type NotInLogError struct {
 	After EntryID // of the write
 	Start EntryID // the log begins behind it
@@ -74,7 +73,7 @@ type NotInLogError struct {
 }
 
 func (e *NotInLogError) Error() string {
-	return fmt.Sprintf("raft: a write behind entry %v, which is not in the log (from behind %v up to %v); nothing was written: "+
+	return fmt.Sprintf("raft: cannot write behind entry %v, which is not in the log (from behind %v up to %v); nothing was written: "+
 		"this is a bug, report it", e.After, e.Start, e.Last)
 }
 
@@ -82,7 +81,7 @@ func (e *NotInLogError) Error() string {
 // process; do not remove the lock.
 var ErrLocked = errors.New("raft: data directory is in use by another process: end it, or name another directory")
 
-// IdentityError says that a store belongs to somebody else: the configuration names the wrong
+// IdentityError says that a store belongs to another member or another cluster: the configuration names the wrong
 // directory, or the wrong member. Nothing was changed.
 type IdentityError struct {
 	What   string // "cluster" or "member id"
@@ -99,7 +98,7 @@ func (e *IdentityError) Error() string {
 // not know. It is not damage. Start the newer release; nothing was changed on the disk.
 type LaterVersionError struct {
 	File   string // of the store; empty if the record came from a peer
-	Record string // which one, and, of an entry, what in it
+	Record string // names the record and, of an entry, the part
 	Found  uint64 // its version
 	Known  uint64 // the newest that this release knows
 }
@@ -118,7 +117,7 @@ func (e *LaterVersionError) Error() string {
 // the whole cluster may be lost, empty the data directories of all its members and start them again.
 type EarlierVersionError struct {
 	File   string // of the store; empty if the record came from a peer
-	Record string // which one, and, of an entry, what in it
+	Record string // names the record and, of an entry, the part
 	Found  uint64 // its version
 	Oldest uint64 // the oldest that this release reads
 }
@@ -133,10 +132,10 @@ func (e *EarlierVersionError) Error() string {
 		"nothing was changed on the disk", e.Record, in, e.Found, e.Oldest)
 }
 
-// CorruptError says that stored bytes are damaged. The member must not go on: it has forgotten
-// promises, and an older copy of the file has too. Keep the file for inspection, remove the member
-// from the cluster and add it again with an empty store. Members cannot be changed yet: see ErrWiped
-// for what to do until they can.
+// CorruptError says that stored bytes are damaged. The member must not run on them: it may have forgotten
+// promises, and so has an older copy of the file. Keep the file for inspection, remove the member from the
+// cluster and add it again with an empty store. Members cannot be changed yet: see ErrWiped for what to do until
+// they can.
 type CorruptError struct {
 	File   string
 	Where  string // the record, or the offset in the file

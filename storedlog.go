@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// StoredLog is what the core keeps of a log: no payloads. Build it with Observe.
+// StoredLog is what the core knows about the entries of a log, without their payloads. Build it with Observe.
 type StoredLog struct {
 	Last      EntryID
 	LastTime  int64      // the highest stamp in the log
@@ -21,8 +21,8 @@ type TermRun struct {
 	First Index
 }
 
-// SizeMark says that the records up to Index take Bytes bytes. There is one every sizeMarkBytes or
-// so: enough to cut appends to size without keeping a number for each entry.
+// SizeMark says that the records up to Index take Bytes bytes. There is one about every sizeMarkBytes bytes, which is
+// enough to limit the size of appends without a number for each entry.
 type SizeMark struct {
 	Index Index
 	Bytes uint64
@@ -30,8 +30,8 @@ type SizeMark struct {
 
 const sizeMarkBytes = 64 << 10
 
-// Observe takes the next entry of a log, from the first to the last, into account. It fails if the
-// entry cannot follow the ones before it.
+// Observe adds the next entry of a log; call it for every entry in order. It returns an error if the entry cannot
+// follow the ones before it.
 func (s *StoredLog) Observe(e Entry) error {
 	if e.Index != s.Last.Index+1 || e.Term < s.Last.Term {
 		return fmt.Errorf("raft: entry %v follows entry %v", e.ID(), s.Last)
@@ -63,9 +63,9 @@ func (s *StoredLog) append(e Entry) {
 	case n == 0:
 		s.Sizes = append(s.Sizes, SizeMark{e.Index - 1, 0}, SizeMark{e.Index, size})
 	case n == 1 || size >= sizeMarkBytes || s.Sizes[n-1].Bytes-s.Sizes[n-2].Bytes >= sizeMarkBytes:
-		// A large entry has a mark of its own, so that the estimate of its neighbours stays close.
+		// A large entry has its own mark, so that the estimates of its neighbours stay close.
 		s.Sizes = append(s.Sizes, SizeMark{e.Index, s.Sizes[n-1].Bytes + size})
-	default: // the last mark moves along until it is a mark's length away from the one before it
+	default: // the last mark moves on until it is sizeMarkBytes away from the one before it
 		s.Sizes[n-1] = SizeMark{e.Index, s.Sizes[n-1].Bytes + size}
 	}
 }
@@ -86,8 +86,8 @@ func (s *StoredLog) truncate(after EntryID) {
 	}
 }
 
-// bytesUpTo estimates how many bytes the records up to i take, to within two marks' distance. Each
-// truncation adds as much again to the estimate of what follows it.
+// bytesUpTo estimates how many bytes the records up to i take, to within the distance of two marks. Each truncation
+// adds as much again to the error of later estimates.
 func (s *StoredLog) bytesUpTo(i Index) uint64 {
 	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
 	if at == len(s.Sizes) {
