@@ -23,7 +23,7 @@ type MemberKind uint8
 // The kinds of members. The numbers are part of the log's format.
 const (
 	Voter   MemberKind = 0 // votes, may lead, counts towards every quorum
-	Learner MemberKind = 1 // receives the log; never votes or leads, counts towards nothing
+	Learner MemberKind = 1 // receives the log; never votes or leads, and counts towards no quorum
 )
 
 func (k MemberKind) String() string {
@@ -36,32 +36,32 @@ func (k MemberKind) String() string {
 // Member is one member of a cluster as its configuration names it.
 type Member struct {
 	ID NodeID
-	// Address is the "host:port" that other members dial; a name is resolved anew on every dial.
+	// Address is the "host:port" that other members dial. A host name is resolved again on every dial.
 	Address string
-	// Meta is the application's own text, at most MetaBytesMax bytes, replicated with the
-	// configuration and returned in *NotLeaderError: the place for a client URL.
+	// Meta is text of the application, at most MetaBytesMax bytes. It is replicated with the configuration and
+	// returned in *NotLeaderError; a client URL belongs here.
 	Meta string
 	Kind MemberKind
-	// Incarnation is filled in by bootstrap; it is 0 in node.Config.Initial.
+	// Incarnation is set by the bootstrap; it is 0 in node.Config.Initial.
 	Incarnation Incarnation
 }
 
-// Peer names one life of one member. Votes and acknowledgements count by Peer, never by id alone.
+// Peer names one incarnation of one member. Votes and acknowledgements count by Peer, never by id alone.
 type Peer struct {
 	ID          NodeID
 	Incarnation Incarnation
 }
 
-// Peer returns the pair that names this life of the member.
+// Peer returns the member's id and incarnation.
 func (m Member) Peer() Peer { return Peer{m.ID, m.Incarnation} }
 
-// Configuration is who belongs to a cluster. Members are sorted by id. Configurations are immutable:
-// share them, never change them.
+// Configuration names the members of a cluster, sorted by id. Configurations are immutable: share them, never change
+// them.
 type Configuration struct {
 	Members []Member
 }
 
-// NewConfiguration returns the members sorted by id. It does not check them: see Validate.
+// NewConfiguration returns a configuration of the members, sorted by id. It does not check them: see Validate.
 func NewConfiguration(members []Member) Configuration {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(string(a.ID), string(b.ID)) })
@@ -88,8 +88,8 @@ func (c Configuration) Voters() []Member {
 	return voters
 }
 
-// SameList reports whether both name the same members, whatever their incarnations: the comparison
-// of node.Config.Initial lists that bootstrap rests on.
+// SameList reports whether both name the same members, whatever their incarnations. The bootstrap compares the
+// members' node.Config.Initial with it.
 func (c Configuration) SameList(other Configuration) bool {
 	return slices.EqualFunc(c.Members, other.Members, func(a, b Member) bool {
 		a.Incarnation, b.Incarnation = 0, 0
@@ -97,11 +97,11 @@ func (c Configuration) SameList(other Configuration) bool {
 	})
 }
 
-// Validate returns everything that is wrong with the configuration, joined, or nil.
+// Validate returns all problems of the configuration, joined; nil if there are none.
 func (c Configuration) Validate() error {
 	var errs []error
 	if len(c.Members) > MembersMax {
-		errs = append(errs, fmt.Errorf("%d members, over the limit of %d", len(c.Members), MembersMax))
+		errs = append(errs, fmt.Errorf("it has %d members; the limit is %d", len(c.Members), MembersMax))
 	}
 	voters := 0
 	for i, m := range c.Members {
@@ -112,10 +112,10 @@ func (c Configuration) Validate() error {
 			errs = append(errs, fmt.Errorf("member %q is listed twice", m.ID))
 		}
 		if m.Address == "" || len(m.Address) > AddressBytesMax {
-			errs = append(errs, fmt.Errorf("member %q: an address of %d bytes; it takes 1 to %d", m.ID, len(m.Address), AddressBytesMax))
+			errs = append(errs, fmt.Errorf("member %q: the address has %d bytes; it must have 1 to %d", m.ID, len(m.Address), AddressBytesMax))
 		}
 		if len(m.Meta) > MetaBytesMax {
-			errs = append(errs, fmt.Errorf("member %q: %d bytes of Meta, over the limit of %d", m.ID, len(m.Meta), MetaBytesMax))
+			errs = append(errs, fmt.Errorf("member %q: Meta has %d bytes; the limit is %d", m.ID, len(m.Meta), MetaBytesMax))
 		}
 		if m.Kind > Learner {
 			errs = append(errs, fmt.Errorf("member %q: unknown kind %d", m.ID, m.Kind))
@@ -125,15 +125,15 @@ func (c Configuration) Validate() error {
 		}
 	}
 	if voters == 0 {
-		errs = append(errs, errors.New("no voter: nobody could lead"))
+		errs = append(errs, errors.New("it has no voter, so no member could lead"))
 	}
 	return errors.Join(errs...)
 }
 
 func validateNodeID(id NodeID) error { return ValidateName("member id", string(id)) }
 
-// ValidateName checks a name of that kind, "member id" or "cluster name": 1 to NodeIDBytesMax bytes of
-// printable ASCII without spaces. The error names the kind, the name and what is wrong with it.
+// ValidateName checks that a name has 1 to NodeIDBytesMax bytes of printable ASCII without spaces. kind is "member
+// id" or "cluster name". The error names the kind, the name and what is wrong with it.
 func ValidateName(kind, name string) error {
 	if len(name) == 0 || len(name) > NodeIDBytesMax {
 		return fmt.Errorf("%s %q has %d bytes; it takes 1 to %d", kind, name, len(name), NodeIDBytesMax)
@@ -146,11 +146,11 @@ func ValidateName(kind, name string) error {
 	return nil
 }
 
-// Bootstrap is the content of entry 1: the birth certificate of a cluster.
+// Bootstrap is the content of entry 1, which creates a cluster.
 type Bootstrap struct {
 	Cluster       ClusterID
 	Bootstrapper  Peer
-	Probe         RPCID // the probe that it concludes; a redone bootstrap has a higher one
+	Probe         RPCID // the probe after which it was written; a repeated bootstrap has a higher one
 	Configuration Configuration
 }
 
@@ -158,9 +158,9 @@ type Bootstrap struct {
 // Version 1 was msgpack.
 const bootstrapVersion = 2
 
-// bootstrapRecord is Bootstrap as it is stored, in JSON. Fields are only ever added, and unknown ones
-// tolerated; one that must not be ignored raises the version. What may be any bytes is kept as bytes: JSON
-// would replace those of a string that are not UTF-8.
+// bootstrapRecord is Bootstrap as it is stored, in JSON. Later releases may add fields, and unknown fields are ignored;
+// a field that must not be ignored raises the version. Fields that may hold any bytes are []byte, because JSON would
+// replace the bytes of a string that are not UTF-8.
 type bootstrapRecord struct {
 	Version      uint64         `json:"version"`
 	Cluster      []byte         `json:"cluster"`
@@ -179,8 +179,7 @@ type memberRecord struct {
 	Incarnation uint64 `json:"incarnation"`
 }
 
-// bootstrapBytesMax is more than the largest configuration takes, and little enough to decode whatever a
-// peer sends.
+// bootstrapBytesMax is more than the largest configuration needs, and bounds what a peer can make this member decode.
 const bootstrapBytesMax = 640 << 10
 
 // Encode returns the bootstrap as the data of entry 1.
@@ -199,11 +198,11 @@ func (f Bootstrap) Encode() []byte {
 	return data
 }
 
-// DecodeBootstrap reads the data of entry 1. It checks everything that it returns. One that was written by a
-// later release is a *LaterVersionError, one of an earlier release an *EarlierVersionError.
+// DecodeBootstrap decodes the data of entry 1 and checks it. If another release wrote it in a version that this one
+// cannot read, the error is a *LaterVersionError or an *EarlierVersionError.
 func DecodeBootstrap(data []byte) (Bootstrap, error) {
 	if len(data) > bootstrapBytesMax {
-		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry of %d bytes, over the limit of %d", len(data), bootstrapBytesMax)
+		return Bootstrap{}, fmt.Errorf("raft: the bootstrap entry has %d bytes; the limit is %d", len(data), bootstrapBytesMax)
 	}
 	if err := checkBootstrapVersion(data); err != nil {
 		return Bootstrap{}, err
@@ -217,7 +216,7 @@ func DecodeBootstrap(data []byte) (Bootstrap, error) {
 		Probe:        RPCID{r.StartCount, r.Counter},
 	}
 	if len(r.Cluster) != len(f.Cluster) {
-		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: a cluster id of %d bytes; it takes %d", len(r.Cluster), len(f.Cluster))
+		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: the cluster id has %d bytes; it must have %d", len(r.Cluster), len(f.Cluster))
 	}
 	copy(f.Cluster[:], r.Cluster)
 	if (f.Cluster == ClusterID{}) {
@@ -244,7 +243,7 @@ func DecodeBootstrap(data []byte) (Bootstrap, error) {
 	return f, nil
 }
 
-// checkBootstrapVersion looks at nothing but the version: all else may have changed with it.
+// checkBootstrapVersion only reads the version, because another version may change everything else.
 func checkBootstrapVersion(data []byte) error {
 	const record = "the bootstrap of the cluster (entry 1)"
 	if isMsgpackMap(data) {
@@ -265,7 +264,7 @@ func checkBootstrapVersion(data []byte) error {
 	return nil
 }
 
-// isMsgpackMap reports whether the data begins as a bootstrap of version 1 does, and no JSON ever.
+// isMsgpackMap reports whether the data begins like a bootstrap of version 1. JSON never begins like that.
 func isMsgpackMap(data []byte) bool {
 	const fixMap, fixMapLast, map16, map32 = 0x80, 0x8f, 0xde, 0xdf
 	return len(data) > 0 && (data[0] >= fixMap && data[0] <= fixMapLast || data[0] == map16 || data[0] == map32)

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// descent says what a start that somebody has seen means for a lineage.
+// descent says how a lineage relates to a start that a peer has seen.
 type descent uint8
 
 const (
-	descends    descent = iota // the lineage goes on from it
-	contradicts                // the lineage parted from it before: it is of an older image, or of a copy
+	descends    descent = iota // the lineage continues from that start
+	contradicts                // the lineage does not contain it: it is that of an older image, or of a copy
 	untold                     // the lineage does not reach back to it
 )
 
-// descentFrom judges a lineage by a start of that store which a peer has seen. confirmed is the newest
-// start of which the store knows that the peer remembers it; it may be older than all the others.
+// descentFrom judges a lineage by a start of the same store that a peer has seen. confirmed is the newest start that
+// the peer is known to remember; it may be older than the whole lineage.
 func (l Lineage) descentFrom(seen, confirmed StartID) descent {
 	switch {
 	case seen == (StartID{}) || seen == confirmed || slices.Contains(l, seen):
@@ -26,9 +26,8 @@ func (l Lineage) descentFrom(seen, confirmed StartID) descent {
 	return contradicts
 }
 
-// judgeOwn judges this member's own store by what a peer has seen of it. A term that was durable once is
-// so for ever: a store that has not come to it yet is older than what the peer has seen, whatever its
-// starts say.
+// judgeOwn judges this member's own store by what a peer has seen of it. A durable term never falls, so a store with
+// a lower term than the peer has seen is an older image, whatever its starts say.
 func (v *Handshake) judgeOwn(by Peer, seen Sighting) (descent, string) {
 	if seen.Peer != v.Self {
 		return descends, ""
@@ -50,8 +49,8 @@ func parting(d descent) string {
 	return "which does not go on from there"
 }
 
-// Told judges what a peer says as it refuses this member: the mark, if it has shown that this member's
-// store is an older image. Only a member that the configuration names is believed.
+// Told judges a rejection by a peer. It returns a mark if the rejection shows that this member's store is an older
+// image, nil otherwise. Only rejections by a member that the configuration names count.
 func (v *Handshake) Told(r Rejection) *Mark {
 	if d, detail := v.judgeOwn(r.From, r.Seen); d == contradicts && v.names(r.From) {
 		return &Mark{Kind: MarkStaleImage, By: r.From, Detail: detail}
@@ -65,7 +64,7 @@ func (v *Handshake) names(p Peer) bool {
 	return ok && p.Incarnation != 0 && m.Incarnation == p.Incarnation
 }
 
-// judgeSelf asks whether the peer has seen a later life of this member than the present one.
+// judgeSelf checks that the peer has not seen a later start of this member than the present one.
 func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
 	d, detail := v.judgeOwn(h.From, h.Remembers)
 	switch d {
@@ -80,8 +79,8 @@ func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
 	return verdict
 }
 
-// judgeLineage asks whether this member has seen a later life of the peer than the present one, and whether
-// an earlier one goes on beside it.
+// judgeLineage checks that this member has not seen a later start of the peer than the present one, and that no other
+// start of the peer is connected.
 func (v *Handshake) judgeLineage(h Hello) (verdict Verdict) {
 	now, seen := h.Lineage.Last(), find(v.Memory.Seen, h.From)
 	if now.Count != h.StartCount || now.Count == 0 || h.Lineage.Check() != nil {
@@ -105,7 +104,7 @@ func (v *Handshake) judgeLineage(h Hello) (verdict Verdict) {
 	return verdict
 }
 
-// remember returns the memory with what the Hello of an accepted peer adds; nil if it adds nothing.
+// remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing.
 func (v *Handshake) remember(h Hello) *Memory {
 	m, changed := v.Memory, false
 	now := Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term}
@@ -126,7 +125,7 @@ func (v *Handshake) remember(h Hello) *Memory {
 	return &m
 }
 
-// bounded forgets the oldest sightings beyond the limit, of peers that the configuration does not name.
+// bounded drops sightings beyond the limit: the oldest ones of peers that the configuration does not name.
 func (v *Handshake) bounded(all []Sighting) []Sighting {
 	for len(all) > sightingsMax {
 		i := max(0, slices.IndexFunc(all, func(s Sighting) bool { return !v.names(s.Peer) }))
@@ -135,7 +134,7 @@ func (v *Handshake) bounded(all []Sighting) []Sighting {
 	return all
 }
 
-// with returns a copy of the sightings in which s is the last one, in place of an earlier one of its peer.
+// with returns a copy of the sightings with s at the end, instead of an earlier one of the same peer.
 func with(all []Sighting, s Sighting) []Sighting {
 	others := make([]Sighting, 0, len(all)+1)
 	for _, other := range all {
@@ -155,7 +154,7 @@ func find(all []Sighting, p Peer) Sighting {
 	return Sighting{}
 }
 
-// SeenOf returns the newest start of the peer that is remembered; zero if there is none.
+// SeenOf returns the newest start of the peer that is remembered; zero if none is.
 func (m *Memory) SeenOf(p Peer) Sighting { return find(m.Seen, p) }
 
 // lastSeen returns the latest sighting under an id, whatever its incarnation.

@@ -31,7 +31,7 @@
 // entries, is in internal/pipeline; a loop can do without. [Stored.Initialize] creates a group whose members are
 // known beforehand. Until version 1.0 this part changes more often than package node.
 //
-// # The map of rooms
+// # The map of files
 //
 // Each file is one chapter of the paper:
 //

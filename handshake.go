@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Hello is what the two sides of a connection tell each other first.
+// Hello is what each side of a connection says of itself first.
 type Hello struct {
 	ClusterName  string    // node.Config.Cluster
 	Cluster      ClusterID // zero while uninitialized
 	From         Peer
-	Expected     Peer // who the connection is for; incarnation 0 if it is not known yet
+	Expected     Peer // the member that the connection is for; incarnation 0 if it is not known yet
 	StartCount   uint64
 	Term         Term
-	Bootstrapper Peer          // who bootstrapped the cluster; zero while uninitialized
+	Bootstrapper Peer          // the bootstrapper of the cluster; zero while uninitialized
 	Address      string        // advertised
 	List         Configuration // node.Config.Initial, while uninitialized
-	Lineage      Lineage       // the last starts of the sender's store; Start count is the number of the last one
-	Confirmed    StartID       // the newest of the sender's starts of which it knows that the receiver remembers it
-	Remembers    Sighting      // what the sender remembers, durably, of the receiver's starts
-	// ElectionTimeout is exchanged so that members with unequal ones can be told.
+	Lineage      Lineage       // the latest starts of the sender's store; StartCount is the count of the last one
+	Confirmed    StartID       // the newest of the sender's starts that the receiver is known to remember
+	Remembers    Sighting      // the newest of the receiver's starts that the sender durably remembers
+	// ElectionTimeout is exchanged so that members with different timeouts can be reported.
 	ElectionTimeout time.Duration
-	// Protocol is the protocol version that the connection speaks from here on: the highest that both
-	// sides know. The transport fills it in for Check and Up; what Hello returns leaves it 0.
+	// Protocol is the protocol version that the connection speaks from here on: the highest that both sides know.
+	// The transport sets it for Check and Up; Handshake.Hello leaves it 0.
 	Protocol uint16
 }
 
 // Uninitialized reports whether the sender belongs to no cluster yet.
 func (h Hello) Uninitialized() bool { return h.Cluster == ClusterID{} && h.Term == 0 }
 
-// Handshake is what one member brings to a handshake: everything that its rules look at, besides the
-// peer's Hello. Its methods are pure, so that the node and a simulator run the same rules.
+// Handshake is one member's side of a handshake: everything that the rules need besides the peer's Hello. Its
+// methods are pure, so that the node and a simulator run the same rules.
 type Handshake struct {
 	Self         Peer
 	ClusterName  string
@@ -42,24 +42,24 @@ type Handshake struct {
 	Initial      Configuration
 	Lineage      Lineage
 	Memory       Memory
-	// Live is the start of the peer to which a connection stands; zero if there is none.
+	// Live is the start of the peer that is connected at present; zero if none is.
 	Live StartID
 }
 
-// Verdict is what follows from a Hello.
+// Verdict is the result of judging a peer's Hello.
 type Verdict struct {
 	Rejection *Rejection // not nil: this member will not talk to the peer
-	// Memory is what this member remembers from now on, in place of Handshake.Memory; nil if nothing
-	// changed. The peer must not be counted before its newest start in it is durable.
+	// Memory replaces Handshake.Memory from now on; nil if nothing changed. No message of the peer may count before
+	// the peer's newest start in it is durable.
 	Memory *Memory
-	// Mark is not nil if the peer has shown that this member's own store is an older image. Once it is
-	// durable the member ends.
+	// Mark is not nil if the peer has shown that this member's own store is an older image. The member ends once the
+	// mark is durable.
 	Mark *Mark
 }
 
-// Hello is what this member says of itself to that peer. The peer's incarnation stays open until the
-// cluster has a term: until then a bootstrap may be redone with another one. It tells the peer what this
-// member remembers of it, so that Memory must be the durable one.
+// Hello returns what this member says of itself to that peer. It leaves the peer's incarnation open until the cluster
+// has a term: until then a bootstrap may be redone with another incarnation. It tells the peer what this member
+// remembers of it, so Memory must be the durable one.
 func (v *Handshake) Hello(to NodeID, timeout time.Duration) Hello {
 	h := Hello{
 		ClusterName: v.ClusterName, Cluster: v.Cluster, From: v.Self, Expected: Peer{ID: to}, StartCount: v.Lineage.Last().Count,
@@ -84,8 +84,8 @@ func (v *Handshake) Hello(to NodeID, timeout time.Duration) Hello {
 	return h
 }
 
-// Judge decides about a peer by its Hello. It does not ask whether the peer is a member: one that this
-// member does not know yet may already be a voter.
+// Judge decides about a peer by its Hello. It does not check that the peer is in the configuration: a newer
+// configuration, which this member does not have yet, may name it as a voter.
 func (v *Handshake) Judge(h Hello) Verdict {
 	for _, rule := range []func(Hello) Verdict{v.judgeIdentity, v.judgeSelf, v.judgeLineage, v.judgeCluster} {
 		if verdict := rule(h); verdict.Rejection != nil {
@@ -95,7 +95,7 @@ func (v *Handshake) Judge(h Hello) Verdict {
 	return Verdict{Memory: v.remember(h)}
 }
 
-// Reject returns a rejection with all that a refuser says of itself, and what it remembers of the caller.
+// Reject returns a rejection that says who this member is and what it remembers of the caller.
 func (v *Handshake) Reject(h Hello, reason RejectReason, detail string, args ...any) *Rejection {
 	return &Rejection{
 		Reason: reason, From: v.Self, Cluster: v.Cluster, Term: v.Term, Bootstrapper: v.Bootstrapper,
@@ -103,7 +103,7 @@ func (v *Handshake) Reject(h Hello, reason RejectReason, detail string, args ...
 	}
 }
 
-// judgeIdentity asks whether the two are who they take each other for.
+// judgeIdentity checks that each member is the one that the other expects.
 func (v *Handshake) judgeIdentity(h Hello) (verdict Verdict) {
 	named, _ := v.Config.Member(h.From.ID)
 	switch {
@@ -121,7 +121,7 @@ func (v *Handshake) judgeIdentity(h Hello) (verdict Verdict) {
 	return verdict
 }
 
-// judgeCluster asks whether the two may belong to one cluster.
+// judgeCluster checks that the two members may belong to one cluster.
 func (v *Handshake) judgeCluster(h Hello) (verdict Verdict) {
 	switch {
 	case v.Cluster != (ClusterID{}) && h.Cluster != (ClusterID{}) && v.Cluster != h.Cluster && !v.bootstrapsAgain(h):
@@ -137,19 +137,19 @@ func (v *Handshake) judgeCluster(h Hello) (verdict Verdict) {
 
 func (v *Handshake) uninitialized() bool { return v.Cluster == ClusterID{} && v.Term == 0 }
 
-// mayBootstrapAnew reports whether the caller lost its disk before the cluster had a term: the bootstrapper
-// may bootstrap it again with the new incarnation, unless it is the bootstrapper itself that was emptied.
+// mayBootstrapAnew reports whether the caller may have lost its disk before the cluster had a term. The bootstrapper
+// may then bootstrap it again with the new incarnation, unless it is the bootstrapper itself that was emptied.
 func (v *Handshake) mayBootstrapAnew(h Hello) bool {
 	return v.Term == 0 && h.Uninitialized() && h.From.ID != v.Bootstrapper.ID
 }
 
-// bootstrapsAgain reports whether two cluster ids may meet: both sides are at term 0, and one is the
-// bootstrapper of the other's bootstrap, which it does over.
+// bootstrapsAgain reports whether the two cluster ids may differ: both sides are at term 0, and one of them is the
+// bootstrapper that made the other's, and has begun again since.
 func (v *Handshake) bootstrapsAgain(h Hello) bool {
 	return v.Term == 0 && h.Term == 0 && (h.From == v.Bootstrapper || v.Self == h.Bootstrapper)
 }
 
-// listed prints the members of a list, for people.
+// listed returns the members of a list as text.
 func listed(c Configuration) string {
 	parts := make([]string, len(c.Members))
 	for i, m := range c.Members {

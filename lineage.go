@@ -42,11 +42,11 @@ func (l Lineage) Last() StartID {
 // Check returns an error if the counts of a lineage do not rise one by one, or if it is too long.
 func (l Lineage) Check() error {
 	if len(l) > LineageStartsMax {
-		return fmt.Errorf("raft: a lineage of %d starts; %d are kept", len(l), LineageStartsMax)
+		return fmt.Errorf("raft: the lineage has %d starts; the limit is %d", len(l), LineageStartsMax)
 	}
 	for i, b := range l {
 		if b.Count == 0 || i > 0 && b.Count != l[i-1].Count+1 {
-			return fmt.Errorf("raft: start %d of a lineage has the number %d", i+1, b.Count)
+			return fmt.Errorf("raft: start %d of the lineage has count %d, which does not follow the one before", i+1, b.Count)
 		}
 	}
 	return nil

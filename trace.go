@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// TraceEvent is a decision of the core, as data; String renders it. Nothing depends on trace events. Which of the
-// fields count depends on the kind.
+// TraceEvent is a decision of the core, as data; String renders it. Nothing depends on trace events. Which fields
+// are set depends on the kind.
 type TraceEvent struct {
 	Kind   TraceEventKind
-	Term   Term // the member's own, when it was noted
+	Term   Term // the member's term at the time
 	Peer   NodeID
 	Newer  Term // the term of a message
 	ID     EntryID
@@ -63,8 +63,8 @@ const (
 	DeniedOldTerm                // it is of an earlier term
 	DeniedVoted                  // the vote of this term is given to another
 	DeniedOldLog                 // its log is not up to date
-	DeniedHearsLeader            // a leader is being heard
-	DeniedBound                  // the vote of this term is on its way, or may still elect
+	DeniedHearsLeader            // this member hears a leader
+	DeniedBound                  // the vote of this term is being written, or may still elect its candidate
 )
 
 func (c *Core) trace(n TraceEvent) {
