@@ -27,7 +27,7 @@ type wire transport.Stats
 
 func (w wire) Stats() transport.Stats { return transport.Stats(w) }
 
-// gather returns the families that a registry shows for these metrics, checked by the registry.
+// gather returns the metric families that a registry exports for these metrics, after the registry's checks.
 func gather(t *testing.T, m node.Metrics, s transport.Stats) map[string]string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -63,8 +63,8 @@ func TestCollector_ShowsWhatTheNodeCounts(t *testing.T) {
 	}
 }
 
-// Every number of Stats is its own: a value that reads another field, or a field that is not shown,
-// is noticed here.
+// Every number of Stats has its own value: the test notices a metric that reads another field, and a field that
+// is not exported.
 func TestTransportCollector_ShowsEveryNumberOnce(t *testing.T) {
 	var s transport.Stats
 	next := uint64(1000)

@@ -26,8 +26,8 @@ type applier struct {
 	mu     sync.Mutex
 	target raft.EntryID // apply up to it
 
-	at        raft.EntryID // applied up to it; the goroutine's own, like the next one
-	goroutine uint64       // its number; 0 until the first call
+	at        raft.EntryID // applied up to it; only the goroutine uses this and the next field
+	goroutine uint64       // its id; 0 until the first call
 }
 
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")

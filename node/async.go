@@ -141,8 +141,8 @@ func (c *callbacks) poke() {
 	}
 }
 
-// run is the goroutine. If a callback ends it, as testing.T.FailNow does, another goroutine makes the remaining
-// calls.
+// run calls the functions one after the other. If one ends the goroutine, as testing.T.FailNow does, another
+// goroutine makes the remaining calls.
 func (c *callbacks) run() {
 	finished := false
 	defer func() {

@@ -19,7 +19,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// promises counts, by command, the outcomes that ProposeAsync owes and those that came.
+// promises counts, by command, the outcomes that ProposeAsync owes and those that arrived.
 type promises struct {
 	mu       sync.Mutex
 	accepted map[string]raft.EntryID // by ProposeAsync itself
@@ -31,7 +31,8 @@ func newPromises() *promises {
 	return &promises{accepted: map[string]raft.EntryID{}, outcomes: map[string]int{}}
 }
 
-// propose begins one command; what comes of it is noted, and held against its id if it was applied.
+// propose starts one command. It records the outcome, and compares it with the returned id if the command was
+// applied.
 func (p *promises) propose(ctx context.Context, t *testing.T, n *node.Node, command string) (accepted bool) {
 	var result node.Result
 	id, err := n.ProposeAsync(ctx, []byte(command), func(r node.Result, err error) {
@@ -51,13 +52,13 @@ func (p *promises) propose(ctx context.Context, t *testing.T, n *node.Node, comm
 		return false
 	}
 	p.accepted[command] = id
-	if result.Index != 0 { // the outcome came first
+	if result.Index != 0 { // the outcome arrived first
 		assert.Equal(t, id, raft.EntryID{Term: result.Term, Index: result.Index})
 	}
 	return true
 }
 
-// check holds the books: each accepted command has exactly one outcome, each refused one none.
+// check checks that each accepted command has exactly one outcome, and each refused one none.
 func (p *promises) check(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,8 +68,8 @@ func (p *promises) check(t *testing.T) {
 	assert.Len(t, p.outcomes, len(p.accepted), "no outcome of what was not accepted")
 }
 
-// pipelineOn proposes in bursts until the context ends, and cancels the context of some of its calls meanwhile. It
-// runs inside a bubble.
+// pipelineOn proposes in bursts until the context ends, and cancels the context of some of its calls meanwhile.
+// It runs inside a bubble.
 func pipelineOn(ctx context.Context, t *testing.T, client int, r *running, ids []raft.NodeID, p *promises) {
 	rng := rand.New(rand.NewPCG(uint64(client), 9))
 	for i := 0; ctx.Err() == nil; i++ {
@@ -102,7 +103,7 @@ func TestAsync_EveryAcceptedProposalHasExactlyOneOutcome(t *testing.T) {
 			for range 25 {
 				disturb(c, r, rng)
 				if id := ids[rng.IntN(len(ids))]; rng.IntN(3) == 0 {
-					c.Close(id) // with calls under way
+					c.Close(id) // with pending calls
 					c.Start(id)
 					r.set(c, id)
 				}
@@ -113,7 +114,7 @@ func TestAsync_EveryAcceptedProposalHasExactlyOneOutcome(t *testing.T) {
 			c.Converge()
 			applied := listOf(c, "n1")
 			for _, id := range ids {
-				c.Close(id) // which answers whatever is left
+				c.Close(id) // answers all pending calls
 				c.Start(id)
 			}
 			p.check(t)
@@ -122,15 +123,15 @@ func TestAsync_EveryAcceptedProposalHasExactlyOneOutcome(t *testing.T) {
 				times[command]++
 				assert.Equal(t, 1, times[command], command)
 			}
-			assert.Empty(t, without(p.acked.commands, applied), "all that was acknowledged was applied")
-			assert.Len(t, without(p.acked.refused, applied), len(p.acked.refused), "nothing that was refused was")
+			assert.Empty(t, without(p.acked.commands, applied), "all acknowledged commands were applied")
+			assert.Len(t, without(p.acked.refused, applied), len(p.acked.refused), "no refused command was applied")
 			t.Logf("%d accepted, %d applied, %d refused", len(p.accepted), len(p.acked.commands), len(p.acked.refused))
 			require.Greater(t, len(p.acked.commands), 100)
 		})
 	}
 }
 
-// The id comes with the acceptance, and the outcomes in the order of the log.
+// The id arrives with the acceptance, and the outcomes in the order of the log.
 func TestAsync_OneGoroutinePipelines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -178,7 +179,7 @@ func TestAsync_WhatIsNotAcceptedHasNoOutcome(t *testing.T) {
 	})
 }
 
-// A function that takes its time holds up neither the FSM nor other callers, and counts until it returns.
+// A slow function holds up neither the FSM nor other callers, and its command counts until it returns.
 func TestAsync_LimitsHoldUntilTheFunctionHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startAll(t, rafttest.Options{NewFSM: newJournal, Members: 1, Configure: func(cfg *node.Config) { cfg.ProposalsMax = 3 }})
@@ -220,7 +221,7 @@ func TestAsync_AFunctionMayCallTheNodeAndCannotCloseIt(t *testing.T) {
 	})
 }
 
-// Neither the FSM's goroutine nor that of a function of Read waits for itself then.
+// Neither the FSM's goroutine nor that of a function of Read waits for itself here.
 func TestAsync_TheFSMAndAFunctionOfReadMayPropose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outcomes := make(chan error, 2)
@@ -263,12 +264,12 @@ func TestAsync_AFunctionThatEndsItsGoroutineCostsNoOtherItsOutcome(t *testing.T)
 	})
 }
 
-// The caller of Close can rely on it: nothing calls back any more.
+// A caller of Close can rely on it: no callback is called afterwards.
 func TestAsync_CloseAnswersAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		n := c.Leader()
-		c.Isolate(n.Status().ID) // nothing is committed any more
+		c.Isolate(n.Status().ID) // nothing more is committed
 		outcomes := 0
 		for range 10 {
 			_, err := n.ProposeAsync(context.Background(), []byte("a"), func(_ node.Result, err error) {

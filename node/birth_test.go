@@ -56,7 +56,8 @@ func TestBootstrap_StatusSaysWhoIsMissing(t *testing.T) {
 	})
 }
 
-// n3 does not run. The bootstrapper and the member that waits say so in their status, and in one line of their logs.
+// n3 does not run. The bootstrapper and the waiting member say so in their status, and in one line of their
+// logs.
 func TestBootstrap_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs := map[raft.NodeID]*bytes.Buffer{"n1": {}, "n2": {}, "n3": {}}
@@ -155,7 +156,7 @@ func TestWiped_AnEmptiedDiskIsNoMemberAnyMore(t *testing.T) {
 	}
 }
 
-// It dials nobody, since it knows of nobody; the others dial it.
+// The member dials nobody, since it knows nobody; the others dial it.
 func TestWiped_AMemberWithoutAListLearnsItFromWhoCallsForAnotherOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var noList atomic.Bool
@@ -177,7 +178,7 @@ func TestWiped_AMemberWithoutAListLearnsItFromWhoCallsForAnotherOne(t *testing.T
 	})
 }
 
-// open is a transport that keeps what the node gave it, for a test to call in the place of a peer.
+// open is a transport that keeps the node's handler, so that a test can call it in place of a peer.
 type open struct {
 	raft.Transport
 	handler *raft.Handler
@@ -188,8 +189,8 @@ func (o open) Start(h raft.Handler) error {
 	return o.Transport.Start(h)
 }
 
-// Whoever calls for an incarnation that this member never had cannot stop it: neither a member that serves, nor a new
-// cluster that comes after one of the same name.
+// A caller that expects an incarnation that this member never had cannot stop it: neither a member that serves,
+// nor a new cluster that follows one of the same name.
 func TestWiped_AConfusedCallerMakesNoHealthyMemberUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handler raft.Handler
@@ -223,7 +224,8 @@ func TestWiped_AConfusedCallerMakesNoHealthyMemberUnready(t *testing.T) {
 	})
 }
 
-// Everybody's status says the same of one emptied disk among five: it counts no more, and the others serve.
+// The status of every member reports the same about one emptied disk among five: it no longer counts, and the
+// others serve.
 func TestWiped_EveryMemberSaysHowManyMoreFailuresAreSurvivedAndWhoServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 5, newJournal)
@@ -249,7 +251,7 @@ func TestWiped_EveryMemberSaysHowManyMoreFailuresAreSurvivedAndWhoServes(t *test
 	})
 }
 
-// Two members that refuse each other do so at every dial, each for a reason of its own.
+// Two members that reject each other do so at every dial, each for its own reason.
 func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines atomic.Int64
@@ -265,15 +267,15 @@ func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
 		n := c.Start("n3")
 		c.Await("it to know", func() bool { return n.Status().Wiped })
 		before := n.Metrics().Refusals[raft.RejectNamedOther]
-		time.Sleep(time.Minute) // of the bubble: many dials
+		time.Sleep(time.Minute) // in the bubble: many dials
 		assert.Greater(t, n.Metrics().Refusals[raft.RejectNamedOther], before+20, "they go on")
 		assert.Positive(t, lines.Load())
-		// Two pairs, two reasons on either side, and whatever else a schedule brings; far from a line for each dial.
+		// Two pairs with two reasons on either side, and what a schedule adds; far fewer lines than dials.
 		assert.LessOrEqual(t, lines.Load(), int64(12))
 	})
 }
 
-// counting counts what is written.
+// counting counts the writes to it.
 type counting struct{ writes *atomic.Int64 }
 
 func (c counting) Write(p []byte) (int, error) {
@@ -300,7 +302,8 @@ func (d *dropping) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) er
 	return d.Transport.Send(to, lane, left)
 }
 
-// bootstrapHalf brings a cluster to where all others hold entry 1, and the bootstrapper does not know.
+// bootstrapHalf brings a cluster to the point where all other members hold entry 1, but the bootstrapper does
+// not know it.
 func bootstrapHalf(t *testing.T) (c *rafttest.Cluster, deaf *atomic.Bool) {
 	deaf = &atomic.Bool{}
 	deaf.Store(true)

@@ -19,7 +19,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// acknowledged is the commands that callers were told are applied, and those that they were told are not.
+// acknowledged records the commands that were acknowledged as applied, and those reported as not applied.
 type acknowledged struct {
 	mu       sync.Mutex
 	commands []string
@@ -43,7 +43,7 @@ func (a *acknowledged) all() []string {
 	return slices.Clone(a.commands)
 }
 
-// running is the nodes that callers may use, as the chaos leaves them.
+// running holds the nodes that callers may use at present.
 type running struct {
 	mu    sync.Mutex
 	nodes map[raft.NodeID]*node.Node
@@ -63,7 +63,7 @@ func (r *running) pick(rng *rand.Rand, ids []raft.NodeID) (*node.Node, *journal)
 	return r.nodes[id], r.fsms[id]
 }
 
-// writeOn proposes until the context ends, and notes what was acknowledged; it runs inside a bubble.
+// writeOn proposes until the context ends, and records what was acknowledged. It runs inside a bubble.
 func writeOn(ctx context.Context, client int, r *running, ids []raft.NodeID, acked *acknowledged) {
 	rng := rand.New(rand.NewPCG(uint64(client), 1))
 	for i := 0; ctx.Err() == nil; i++ {
@@ -77,8 +77,8 @@ func writeOn(ctx context.Context, client int, r *running, ids []raft.NodeID, ack
 	}
 }
 
-// readOn asks for linearizable reads on any member until the context ends: each sees all that was
-// acknowledged before it began. It runs inside a bubble.
+// readOn makes linearizable reads on any member until the context ends: each must see all that was acknowledged
+// before it began. It runs inside a bubble.
 func readOn(ctx context.Context, t *testing.T, r *running, ids []raft.NodeID, acked *acknowledged) (served int) {
 	rng := rand.New(rand.NewPCG(7, 2))
 	for ctx.Err() == nil {
@@ -87,7 +87,7 @@ func readOn(ctx context.Context, t *testing.T, r *running, ids []raft.NodeID, ac
 		bound, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		if _, err := n.ReadIndex(bound); err == nil {
 			served++
-			assert.Empty(t, without(before, fsm.list()), "a read sees what was acknowledged before it")
+			assert.Empty(t, without(before, fsm.list()), "a read sees everything acknowledged before it")
 		}
 		cancel()
 		time.Sleep(time.Duration(rng.IntN(int(30 * time.Millisecond))))
@@ -109,7 +109,7 @@ func without(commands, list []string) (left []string) {
 	return left
 }
 
-// disturb crashes, restarts, parts and heals; it runs inside a bubble.
+// disturb crashes, restarts, partitions and heals. It runs inside a bubble.
 func disturb(c *rafttest.Cluster, r *running, rng *rand.Rand) {
 	ids := c.IDs()
 	id := ids[rng.IntN(len(ids))]
@@ -134,7 +134,7 @@ func disturb(c *rafttest.Cluster, r *running, rng *rand.Rand) {
 	time.Sleep(time.Duration(rng.IntN(int(700 * time.Millisecond))))
 }
 
-// moods delay what a node waits for: mostly a little, now and then beyond every deadline.
+// moods delays what a node waits for: mostly a little, sometimes beyond every deadline.
 type moods struct {
 	mu   sync.Mutex
 	rng  *rand.Rand
@@ -155,7 +155,7 @@ func (m *moods) pause() {
 	time.Sleep(d)
 }
 
-// calm ends the delays, and waits for the last ones; it is called inside a bubble.
+// calm ends the delays, and waits for the last ones. It is called inside a bubble.
 func (m *moods) calm() {
 	m.mu.Lock()
 	m.over = true
@@ -163,7 +163,7 @@ func (m *moods) calm() {
 	time.Sleep(10 * time.Second)
 }
 
-// moodyStorage pauses around what it does.
+// moodyStorage pauses before and after its operations.
 type moodyStorage struct {
 	raft.Storage
 	*moods
@@ -192,7 +192,7 @@ func (w moodyTransport) Send(to raft.NodeID, lane raft.Lane, batch []raft.Messag
 	return w.Transport.Send(to, lane, batch)
 }
 
-// moody is a cluster whose disks and senders have moods, and whose tails hold next to nothing.
+// moody returns a cluster with slow disks and senders, whose log caches hold next to nothing.
 func moody(t *testing.T, seed uint64) (c *rafttest.Cluster, calm func()) {
 	m := &moods{rng: rand.New(rand.NewPCG(seed, 3))}
 	c = startAll(t, rafttest.Options{
@@ -210,7 +210,7 @@ func TestNode_NothingAcknowledgedIsLostOrDoubled(t *testing.T) {
 	})
 }
 
-// The simulator has no node. Here the real one meets delays wherever it waits.
+// The simulator does not run the node. Here the real one meets delays wherever it waits.
 func TestNode_NothingAcknowledgedIsLostWhereverItWaits(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
@@ -220,8 +220,8 @@ func TestNode_NothingAcknowledgedIsLostWhereverItWaits(t *testing.T) {
 	}
 }
 
-// survives disturbs a cluster in use, then holds what its callers were told against what was applied. It
-// runs inside a bubble.
+// survives disturbs a cluster in use, then compares what was acknowledged with what was applied. It runs inside
+// a bubble.
 func survives(t *testing.T, c *rafttest.Cluster, seed uint64, servedMin int, calm func()) {
 	ids, acked := c.IDs(), &acknowledged{}
 	r := &running{nodes: map[raft.NodeID]*node.Node{}, fsms: map[raft.NodeID]*journal{}}
@@ -247,7 +247,7 @@ func survives(t *testing.T, c *rafttest.Cluster, seed uint64, servedMin int, cal
 	c.Converge()
 
 	t.Logf("%d writes served and %d refused, %d reads served", len(acked.commands), len(acked.refused), reads)
-	require.Greater(t, len(acked.commands), servedMin, "the cluster served in spite of it all")
+	require.Greater(t, len(acked.commands), servedMin, "the cluster served writes under disturbance")
 	require.Greater(t, reads, servedMin/5)
 	applied := listOf(c, "n1")
 	times := map[string]int{}
@@ -255,10 +255,10 @@ func survives(t *testing.T, c *rafttest.Cluster, seed uint64, servedMin int, cal
 		times[command]++
 		assert.Equal(t, 1, times[command], command)
 	}
-	assert.Empty(t, without(acked.commands, applied), "all that was acknowledged was applied")
-	assert.Len(t, without(acked.refused, applied), len(acked.refused), "nothing that was refused was")
+	assert.Empty(t, without(acked.commands, applied), "all acknowledged commands were applied")
+	assert.Len(t, without(acked.refused, applied), len(acked.refused), "no refused command was applied")
 	for _, id := range ids {
 		assert.Equal(t, applied, listOf(c, id), id)
-		assert.Zero(t, c.Node(id).Status().PendingBytes, "nobody waits any more")
+		assert.Zero(t, c.Node(id).Status().PendingBytes, "no call is pending any longer")
 	}
 }

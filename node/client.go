@@ -97,8 +97,8 @@ func (n *Node) WaitApplied(ctx context.Context, index raft.Index) error {
 
 // Ready returns once this member can serve: a leader is known, this member has applied everything that was
 // committed when Ready was called, and as far as it can see nothing keeps writes from finishing: its disk has
-// not stalled, and, if it leads, it has applied its whole log. It fails with ErrWithinFSM, ErrClosed, ErrWiped,
-// or, when ctx ends first, with a *NotReadyError that says what it waited for.
+// not stalled, and, if it leads, everything that was in its log has been applied. It fails with ErrWithinFSM,
+// ErrClosed, ErrWiped, or, when ctx ends first, with a *NotReadyError that says what it waited for.
 func (n *Node) Ready(ctx context.Context) error {
 	if n.fsmCalls.within() {
 		return raft.ErrWithinFSM
@@ -136,8 +136,8 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 	}
 }
 
-// unready says what a member waits for before it is ready; refused is the error of its last failed read, if
-// any.
+// unready returns what a member waits for before it is ready, as a sentence; refused is the error of its last
+// failed read, if any.
 func unready(s Status, refused error) string {
 	switch {
 	case s.Leader == "" || s.Role == raft.Leader && s.DiskStalled:

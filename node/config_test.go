@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// A program whose users never see a Config can name what they have to change.
+// A program whose users never see a Config can name the setting that they have to change.
 func TestConfig_EachErrorNamesItsField(t *testing.T) {
 	err := node.Config{
 		ID: "n 1", Cluster: "", Initial: []raft.Member{{ID: "n2", Address: "h:1"}},
@@ -30,7 +30,7 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "LogCacheBytesMax"}, fields)
 }
 
-// A sum of two limits is an int on every machine.
+// The sum of two limits fits into an int on every machine.
 func TestConfig_LimitsLeaveRoomInAnInt(t *testing.T) {
 	c := node.Config{ID: "n1", Cluster: "c", LogCacheBytesMax: math.MaxInt32 / 2}
 	assert.NoError(t, c.Validate())

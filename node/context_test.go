@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// waits are the calls that wait, as they wait on a leader that has just been cut off.
+// waits returns the calls that wait on a leader that has just been cut off.
 func waits(n *node.Node, to raft.NodeID) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"ReadIndex":          func(ctx context.Context) error { _, err := n.ReadIndex(ctx); return err },
@@ -36,7 +36,7 @@ func TestContext_ACallThatIsCancelledWhileItWaitsReturnsAtOnce(t *testing.T) {
 				c.Isolate(n.Status().ID)
 				ctx, cancel := context.WithCancel(context.Background())
 				result := make(chan error, 1)
-				if name == "TransferLeadership" { // which ends at once if the target is gone and lacks nothing
+				if name == "TransferLeadership" { // ends at once if the target is gone and lacks nothing
 					go func() { _, _ = n.Propose(ctx, []byte("what the target lacks")) }()
 					synctest.Wait()
 				}
@@ -51,12 +51,12 @@ func TestContext_ACallThatIsCancelledWhileItWaitsReturnsAtOnce(t *testing.T) {
 				require.ErrorIs(t, err, context.Canceled)
 				if name == "Barrier" {
 					assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "its entry is in the leader's log")
-				} else if name != "Ready" { // which says what it waited for
+				} else if name != "Ready" { // Ready's error says what it waited for
 					assert.Equal(t, context.Canceled, err)
 				}
 				synctest.Wait() // for the other caller, too
 				m := n.Metrics()
-				assert.Zero(t, m.WaitingReads+m.WaitingProposals, "nobody waits any more")
+				assert.Zero(t, m.WaitingReads+m.WaitingProposals, "no call is pending any longer")
 
 				c.Heal()
 				c.Await("the cluster to go on, also from a transfer that was under way", func() bool {
@@ -115,7 +115,7 @@ func TestContext_AStartThatIsCancelledTakesNothingOver(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 
 		n, err := node.Start(context.Background(), cfg, newJournal(), disk, wire)
-		require.NoError(t, err, "storage and transport are still the caller's, and good")
+		require.NoError(t, err, "the caller can still use storage and transport")
 		_, err = n.WaitLeader(context.Background())
 		require.NoError(t, err)
 		require.NoError(t, n.Close())

@@ -20,7 +20,7 @@ import (
 func startOnBolt(t *testing.T, dir string) (*node.Node, error) {
 	t.Helper()
 	disk, err := storage.OpenBolt(dir, storage.BoltOptions{})
-	require.NoError(t, err, "its structure is whole")
+	require.NoError(t, err, "its structure is sound")
 	cfg := node.Config{ID: "n1", Cluster: "test", Initial: []raft.Member{{ID: "n1", Address: "n1:1"}}}
 	n, err := node.Start(context.Background(), cfg, newJournal(), disk, transport.NewNetwork().Join("n1"))
 	if err != nil {
@@ -29,8 +29,8 @@ func startOnBolt(t *testing.T, dir string) (*node.Node, error) {
 	return n, err
 }
 
-// A file whose structure is whole can still hold a damaged record: Start finds it, and neither cuts
-// the log there nor goes on.
+// A file whose structure is sound can still hold a damaged record: Start finds it, and neither truncates the
+// log there nor continues.
 func TestStart_ADamagedRecordIsATypedErrorThatSaysWhereAndWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	n, err := startOnBolt(t, dir)
@@ -47,7 +47,7 @@ func TestStart_ADamagedRecordIsATypedErrorThatSaysWhereAndWhatToDo(t *testing.T)
 	changed := bytes.ReplaceAll(intact, command, bytes.ToUpper(command))
 	require.NotEqual(t, intact, changed)
 	require.NoError(t, os.WriteFile(file, changed, 0o600))
-	for range 2 { // it does not heal by starting again
+	for range 2 { // another start does not repair it
 		_, err = startOnBolt(t, dir)
 		var failed *raft.StorageError
 		require.ErrorAs(t, err, &failed)

@@ -65,7 +65,7 @@ func ExampleNode_Read() {
 	// Output: 5 bytes
 }
 
-// A caller that reads commands from one source keeps many of them under way, in the order of the source.
+// A caller that reads commands from one source keeps many of them pending, in the order of the source.
 func ExampleNode_ProposeAsync() {
 	ctx := context.Background()
 	n := startAlone(ctx, &total{})

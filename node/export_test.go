@@ -5,5 +5,5 @@ import "github.com/coxswain/raft"
 // unheardOf is an event that no core knows.
 type unheardOf struct{ raft.Event }
 
-// BreakCore makes the core find itself in an impossible state with its next Step.
+// BreakCore makes the core panic in its next Step.
 func (n *Node) BreakCore() { n.post(unheardOf{}) }

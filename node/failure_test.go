@@ -68,7 +68,7 @@ func TestStorage_AWriteThatFailsEndsTheNodeAndLosesNothing(t *testing.T) {
 				id := n.Status().ID
 				broken.Store(id, true)
 				_, err := n.Propose(context.Background(), []byte("during"))
-				assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "the others may have it")
+				assert.ErrorIs(t, err, raft.ErrOutcomeUnknown, "the others may have the entry")
 				select {
 				case <-n.Done():
 				case <-time.After(time.Minute):
@@ -77,7 +77,7 @@ func TestStorage_AWriteThatFailsEndsTheNodeAndLosesNothing(t *testing.T) {
 				var storage *raft.StorageError
 				require.ErrorAs(t, n.Err(), &storage)
 				assert.Contains(t, n.Err().Error(), errDisk.Error())
-				assert.EqualValues(t, 1, writes.Load(), "what failed is never tried again")
+				assert.EqualValues(t, 1, writes.Load(), "a failed write is never retried")
 				_, err = n.Propose(context.Background(), []byte("after"))
 				assert.ErrorIs(t, err, raft.ErrClosed)
 				assert.Contains(t, n.Status().LeaderReason, "ended")
@@ -93,7 +93,7 @@ func TestStorage_AWriteThatFailsEndsTheNodeAndLosesNothing(t *testing.T) {
 	}
 }
 
-// lockedBuffer is where several loggers may write.
+// lockedBuffer is a buffer that several loggers may write to.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	all strings.Builder
@@ -115,7 +115,7 @@ func TestEnd_OneLineAtErrorSaysWhy(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
 		fail   func(*node.Node, *atomic.Bool)
-		events string // their level
+		events string // the level of the trace events
 		says   string
 	}{
 		{"the disk fails", func(n *node.Node, full *atomic.Bool) {
@@ -223,7 +223,7 @@ func TestCore_ABrokenInvariantEndsTheNodeNotTheProcess(t *testing.T) {
 	})
 }
 
-// witness holds every promise that leaves a member against what is on its disk at that moment.
+// witness compares every promise that leaves a member with what is on its disk at that moment.
 type witness struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -245,7 +245,7 @@ func (s *witnessedStorage) Load(ctx context.Context, id raft.Identity) (raft.Sto
 	return stored, err
 }
 
-// Write is slow, so that what does not wait for it overtakes it; it runs inside a bubble.
+// Write is slow, so that anything that does not wait for it overtakes it. It runs inside a bubble.
 func (s *witnessedStorage) Write(w raft.StorageWrite) error {
 	time.Sleep(3 * time.Millisecond)
 	if err := s.Storage.Write(w); err != nil {
@@ -323,11 +323,11 @@ func TestWriter_APromiseLeavesOnceItIsDurable(t *testing.T) {
 	})
 }
 
-// Ten times more than it can take: the disks stand still, and nothing that arrives piles up.
+// The disks are stalled, and ten times more arrives than fits: none of the excess piles up.
 func TestOverload_IsRefusedAtOnceWithinTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, commandBytes, callers = 1024, 4096, 10 * 1024
-		var gate atomic.Pointer[chan struct{}] // closed disks wait at it
+		var gate atomic.Pointer[chan struct{}] // stalled disks wait for it
 		c := startAll(t, rafttest.Options{
 			NewFSM: newJournal,
 			Configure: func(cfg *node.Config) {
@@ -346,7 +346,7 @@ func TestOverload_IsRefusedAtOnceWithinTheLimits(t *testing.T) {
 		n := c.Leader()
 		command := []byte(strings.Repeat("x", commandBytes))
 		for range 3 {
-			before := heapBytes() // with the log so far, which the storage in memory keeps
+			before := heapBytes() // including the log so far, which the storage keeps in memory
 			closed := make(chan struct{})
 			gate.Store(&closed)
 			var ok, overloaded, other atomic.Int64
@@ -370,14 +370,14 @@ func TestOverload_IsRefusedAtOnceWithinTheLimits(t *testing.T) {
 			assert.Equal(t, limit, s.Pending)
 			m := n.Metrics()
 			assert.LessOrEqual(t, m.WaitingProposalBytes, 8<<20)
-			// The commands that wait, once on each of three members, and room for the bookkeeping.
+			// The pending commands, once on each of three members, and room for the bookkeeping.
 			grown := heapBytes() - before
 			t.Logf("%d callers of %d bytes: the heap grew by %d KiB", callers, commandBytes, grown>>10)
 			assert.Less(t, grown, int64(3*limit*commandBytes+16<<20), "the heap stays within the limits")
 			gate.Store(nil)
 			close(closed)
 			all.Wait()
-			assert.EqualValues(t, limit, ok.Load(), "what was taken in is served")
+			assert.EqualValues(t, limit, ok.Load(), "accepted proposals are served")
 			assert.Zero(t, other.Load())
 		}
 	})
@@ -390,7 +390,7 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// ledgerFSM keeps its state, as if on a disk of its own, over restarts of the node.
+// ledgerFSM keeps its state over restarts of the node, like a state machine with its own disk.
 type ledgerFSM struct {
 	journal
 	at      raft.EntryID
@@ -445,11 +445,11 @@ func TestStart_ReportsEverythingThatIsWrongAtOnce(t *testing.T) {
 	assert.ErrorContains(t, err, "nil")
 }
 
-// A disk that stands still: the leader goes on asking, and what would answer it does not pile up.
+// While a disk is stalled, the leader keeps asking, and the answers that wait for the disk do not pile up.
 func TestWriter_PromisesThatWaitForTheDiskAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 64
-		var gate sync.Map // by id: closed disks wait at it
+		var gate sync.Map // by id: stalled disks wait for it
 		c := startAll(t, rafttest.Options{
 			NewFSM:    newJournal,
 			Configure: func(cfg *node.Config) { cfg.ReceivedMax = limit },

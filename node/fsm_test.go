@@ -38,7 +38,7 @@ func (c *caller) deeper(frames int) {
 	c.do()
 }
 
-// callWithin runs do within Apply on the one member of a cluster, and returns what Propose got for it.
+// callWithin starts a cluster of one member, whose FSM runs do when it applies "call", and returns its node.
 func callWithin(t *testing.T, do func(n *node.Node)) *node.Node {
 	t.Helper()
 	var n *node.Node
@@ -49,7 +49,7 @@ func callWithin(t *testing.T, do func(n *node.Node)) *node.Node {
 	return n
 }
 
-// An FSM that waits for its own node would wait for ever: it is told, and goes on.
+// An FSM that waits for its own node would deadlock: the call returns an error, and the node continues.
 func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 	ctx := context.Background()
 	for name, call := range map[string]func(*node.Node) error{
@@ -76,14 +76,14 @@ func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 				require.NoError(t, err, "the FSM goes on")
 				assert.ErrorIs(t, got, raft.ErrWithinFSM)
 				assert.Less(t, took, time.Second)
-				assert.NoError(t, n.Err(), "the node does not end by it")
+				assert.NoError(t, n.Err(), "this does not end the node")
 				propose(t, n, "after")
 			})
 		})
 	}
 }
 
-// Others that wait meanwhile are left alone, however long the FSM takes.
+// Other callers that wait meanwhile keep waiting, however long the FSM takes.
 func TestFSM_ThatTakesItsTimeKeepsItsCallersWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -107,7 +107,7 @@ func TestFSM_ThatTakesItsTimeKeepsItsCallersWaiting(t *testing.T) {
 	})
 }
 
-// An index that is published before the FSM has it is a stale read.
+// If an index were published before the FSM has applied it, a read could be stale.
 func TestFSM_AnIndexIsPublishedOnceTheFSMHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -132,7 +132,7 @@ func TestFSM_AnIndexIsPublishedOnceTheFSMHasIt(t *testing.T) {
 	})
 }
 
-// A helper of the FSM cannot be told from any other caller; the status shows the FSM that never returns.
+// A goroutine of the FSM cannot be told from any other caller; the status shows the FSM that never returns.
 func TestFSM_ThatWaitsForAHelperIsSeenInTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -35,7 +35,7 @@ func (p panicky) Info(string, ...any)             { p.line() }
 func (p panicky) Warn(string, ...any)             { p.line() }
 func (p panicky) Error(string, ...any)            { p.line() }
 
-// A line of the log is worth less than the node: it goes on in silence.
+// A log line is worth less than the node, which continues without a log.
 func TestEnd_ALoggerThatPanicsIsNotCalledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
@@ -49,7 +49,7 @@ func TestEnd_ALoggerThatPanicsIsNotCalledAgain(t *testing.T) {
 	})
 }
 
-// Late and slow as it is, with a logger that panics on top.
+// The loop is late, and the logger panics on the warning.
 func TestEnd_AWarningOfLatenessThatPanicsDoesNotEndTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
@@ -68,7 +68,7 @@ func TestEnd_AWarningOfLatenessThatPanicsDoesNotEndTheNode(t *testing.T) {
 	})
 }
 
-// failing is a transport of which one method does what it must not.
+// failing is a transport with one method that misbehaves.
 type failing struct {
 	raft.Transport
 	connects, closes, peers func()
@@ -140,7 +140,7 @@ func TestEnd_ATransportThatPanicsWhenAskedOrClosedIsAnError(t *testing.T) {
 	})
 }
 
-// narrow is a transport with a limit.
+// narrow is a transport with a limit on appends.
 type narrow struct {
 	raft.Transport
 	most int
@@ -148,8 +148,7 @@ type narrow struct {
 
 func (n narrow) AppendBytesMax() int { return n.most }
 
-// An append over what the transport carries would be sent again and again, so that the limits are
-// compared before anything is sent.
+// An append above the transport's limit would be sent again and again, so Start compares the limits.
 func TestStart_LimitsThatTheTransportCannotCarryAreRefused(t *testing.T) {
 	start := func(most int, limits raft.Limits) error {
 		cfg := node.Config{ID: "n1", Cluster: "c", Limits: limits}

@@ -17,7 +17,7 @@ type history struct {
 	events []datedEvent // a ring once it is full
 	next   int
 
-	why     string          // the last change
+	why     string          // the reason for the last change
 	lost    raft.Leadership // the last leadership that ended
 	lostWhy string
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// No number of restarts clears a mark: each of them says again what to do.
+// No number of restarts clears a mark: each one reports again what to do.
 func TestStart_AMarkedStoreIsRefusedForEver(t *testing.T) {
 	by := raft.Peer{ID: "n3", Incarnation: 9}
 	for _, row := range []struct {
@@ -54,7 +54,7 @@ func stop(c *rafttest.Cluster, id raft.NodeID) *storage.Memory {
 	return c.Image(id)
 }
 
-// ended waits until a member has ended, and returns why.
+// ended waits until a member has ended, and returns the reason.
 func ended(t *testing.T, n *node.Node) error {
 	t.Helper()
 	select {
@@ -81,9 +81,9 @@ func connected(c *rafttest.Cluster, from, to raft.NodeID) bool {
 	return false
 }
 
-// n2 is stopped, copied and started again, and n3 sees that; n3 is cut off while n1 and n2 acknowledge
-// writes. Then n2's copy is put back, and n1 dies: n2 and n3 are a majority of which neither has the writes.
-// They must not come to lead.
+// n2 is stopped, copied and started again, and n3 sees that start; n3 is cut off while n1 and n2 acknowledge
+// writes. Then n2's copy is put back, and n1 dies: n2 and n3 are a majority without the acknowledged writes.
+// They must not elect a leader.
 func TestImage_AnOlderDiskLosesNoAcknowledgedWrite(t *testing.T) {
 	for _, restarts := range []int{0, 1, 3} {
 		t.Run(fmt.Sprintf("%d restarts before it meets anybody", restarts), func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestImage_AnOlderDiskLosesNoAcknowledgedWrite(t *testing.T) {
 				c.Start("n2")
 				met(c, "n2", "n3")
 				c.Isolate("n3")
-				c.Restart("n3") // what it has seen is on its disk
+				c.Restart("n3") // its memory of peers is on its disk
 				for i := range 51 {
 					propose(t, c.Leader(), fmt.Sprintf("acknowledged %d", i))
 				}
@@ -106,14 +106,14 @@ func TestImage_AnOlderDiskLosesNoAcknowledgedWrite(t *testing.T) {
 				for range restarts {
 					n2 = c.Restart("n2")
 				}
-				c.Heal() // no earlier: a store that is marked already does not start
+				c.Heal() // not before the start: a marked store does not start
 
 				var stale *raft.StaleImageError
 				require.ErrorAs(t, ended(t, n2), &stale)
 				assert.EqualValues(t, "n3", stale.Mark.By.ID)
 				assert.NotEqual(t, raft.Leader, c.Node("n3").Status().Role)
 				c.Crash("n2")
-				for range 5 { // no restart helps
+				for range 5 { // restarts do not help
 					_, err := c.TryStart("n2")
 					require.ErrorAs(t, err, &stale)
 				}
@@ -126,8 +126,8 @@ func TestImage_AnOlderDiskLosesNoAcknowledgedWrite(t *testing.T) {
 	}
 }
 
-// The copy is of the start that the others have seen: its starts are no proof. But n3 has seen n2 in a term
-// that the copy has not come to.
+// The others have seen the start of the copy, so its starts prove nothing. But n3 has seen n2 in a term that
+// the copy has not reached.
 func TestImage_ACopyOfTheRunningStartIsFoundOutByItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -154,8 +154,8 @@ func TestImage_ACopyOfTheRunningStartIsFoundOutByItsTerm(t *testing.T) {
 	})
 }
 
-// A member that was started more often than its store keeps, while nobody heard of it, cannot be told from
-// an older image, unless it knows that the other one remembers it.
+// A member that was started more often than its lineage keeps, while no peer heard from it, cannot be told from
+// an older image, unless it knows that the peer remembers it.
 func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
@@ -165,7 +165,7 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 		met(c, "n2", "n3")
 		met(c, "n2", "n1")
 		c.Isolate("n2")
-		for range raft.LineageStartsMax + 3 { // the honest one: its peers have confirmed its start
+		for range raft.LineageStartsMax + 3 { // the original: its peers have confirmed its start
 			c.Restart("n2")
 		}
 		c.Heal()
@@ -177,8 +177,8 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 		for range raft.LineageStartsMax + 3 {
 			c.Restart("n2")
 		}
-		// What n1 and n3 remember now is far beyond the image: it contradicts it. Only if the image comes to as
-		// high a number is it too long ago to tell.
+		// n1 and n3 now remember a start far beyond the image, which contradicts it. Only once the image has
+		// counted as high is that start too old to tell.
 		for range raft.LineageStartsMax + 3 {
 			c.Restart("n2")
 		}
@@ -195,7 +195,7 @@ func TestImage_ManyRestartsAreNoProof(t *testing.T) {
 	})
 }
 
-// The disk takes longer for each write than a handshake waits: members meet all the same.
+// The disk takes longer for each write than a handshake waits, but members connect all the same.
 func TestImage_SlowDisksMeetEventually(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := new(atomic.Bool)
@@ -221,7 +221,8 @@ func TestImage_SlowDisksMeetEventually(t *testing.T) {
 	})
 }
 
-// What is not durable is not counted: a member whose disk stands still meets nobody that it has not met.
+// A peer counts only once its start is durably remembered: a member whose disk has stalled does not connect to
+// a peer that was started since.
 func TestImage_NobodyIsCountedBeforeItIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck, free := new(atomic.Bool), make(chan struct{})

@@ -16,7 +16,7 @@ const lateEvery = time.Second
 // timeout cannot keep its promises of time: other members campaign, or a leader hears its followers too late.
 // Only the loop uses it.
 type lateness struct {
-	rests   raft.Time // since when the loop has had nothing to do
+	rests   raft.Time // when the loop last became idle
 	warned  raft.Time // 0: never
 	leftOut int       // warnings since then
 }

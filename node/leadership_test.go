@@ -39,7 +39,7 @@ func TestLeader_IsKnownAtOnceAndWithItsMeta(t *testing.T) {
 	})
 }
 
-// Whoever hears of a change from Watch finds it in Leader, too.
+// A caller that receives a change from Watch finds it in Leader, too.
 func TestLeader_IsNotOlderThanWhatWatchYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

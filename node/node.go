@@ -58,8 +58,8 @@ type Node struct {
 	done       chan struct{} // closed when everything has ended
 
 	mu       sync.Mutex
-	err      error // why it ended
-	closeErr error // what went wrong at the end
+	err      error // that ended the node
+	closeErr error // the errors while the node ended
 
 	closing sync.Once
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// journal is a state machine that keeps every command, and answers with how many it has.
+// journal is a state machine that keeps every command, and answers with their number.
 type journal struct {
 	mu       sync.Mutex
 	commands []string
@@ -71,7 +71,7 @@ func TestJournal_IsAStateMachine(t *testing.T) {
 	rafttest.CheckFSM(t, newJournal, [][]byte{[]byte("a"), []byte("b"), []byte("c"), []byte("d")})
 }
 
-// listOf is what a member of a cluster has applied.
+// listOf returns the commands that a member of a cluster has applied.
 func listOf(c *rafttest.Cluster, id raft.NodeID) []string { return c.FSM(id).(*journal).list() }
 
 func propose(t *testing.T, n *node.Node, command string) node.Result {
@@ -180,8 +180,8 @@ func TestTransferLeadership_HandsOverToTheOneNamed(t *testing.T) {
 	})
 }
 
-// A member that comes back under load answers appends from the first moment on, so that no heartbeat is
-// due to it. It can take over the leadership all the same.
+// A member that comes back under load answers appends from the first moment on, so that it is due no heartbeat.
+// It can take over leadership all the same.
 func TestTransferLeadership_ToAMemberThatCameBackUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

@@ -14,7 +14,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// ledgerDisk is a storage that keeps what is written, and wants a signal before each write, if it has one.
+// ledgerDisk is a storage that keeps what is written, and waits for a signal before each write, if it has a
+// channel for it.
 type ledgerDisk struct {
 	raft.Storage // nil: nothing else is called
 	signal       chan struct{}
@@ -32,7 +33,7 @@ func (d *ledgerDisk) Write(w raft.StorageWrite) error {
 	return nil
 }
 
-// tally is an FSM that counts.
+// tally is an FSM that counts commands.
 type tally struct {
 	raft.FSM // nil: nothing else is called
 	n        int
@@ -40,7 +41,7 @@ type tally struct {
 
 func (c *tally) Apply(batch []raft.Entry, _ [][]byte) error { c.n += len(batch); return nil }
 
-// parts is a node whose goroutines a test starts one by one.
+// parts returns a node whose goroutines a test starts one by one.
 func parts(storage raft.Storage, wires raft.Transport, change func(*Config)) *Node {
 	cfg := Config{ID: "n1", Cluster: "test"}
 	if change != nil {
@@ -49,12 +50,12 @@ func parts(storage raft.Storage, wires raft.Transport, change func(*Config)) *No
 	return newNode(cfg.withDefaults(), storage, wires, raft.Stored{})
 }
 
-// voteOf is a write that nothing is merged with.
+// voteOf returns a write with which nothing is merged.
 func voteOf(seq raft.Seq) raft.Write {
 	return raft.Write{Seq: seq, Hard: &raft.HardState{Term: raft.Term(seq)}}
 }
 
-// persistedIn returns how far the loop was told that the disk is.
+// persistedIn returns the last write that was reported to the loop as durable.
 func persistedIn(n *Node) raft.Seq {
 	batch, _, _ := n.mailbox.take(nil)
 	for _, e := range batch {
@@ -194,7 +195,7 @@ func TestWaitApplied_TheNumberOfWaitersIsBounded(t *testing.T) {
 		go func() { results <- n.WaitApplied(ctx, 7) }()
 		synctest.Wait()
 		n.applied.advance(7)
-		expect.NoError(t, <-results, "whoever gives up makes room")
+		expect.NoError(t, <-results, "a caller that gives up makes room")
 	})
 }
 
@@ -232,8 +233,7 @@ func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
 	expect.Equal(t, 1, pokes, "nothing is left")
 }
 
-// The outcome that comes at the moment at which its caller gives up is not left behind for whoever uses
-// the call next.
+// An outcome that arrives when its caller gives up must not remain for the next user of the call.
 func TestRequests_AnOutcomeThatCrossesWithACancellationGoesToNobodyElse(t *testing.T) {
 	r := newTable(nil)
 	for i := range 300 {
@@ -244,15 +244,16 @@ func TestRequests_AnOutcomeThatCrossesWithACancellationGoesToNobodyElse(t *testi
 		id := raft.EntryID{Term: 1, Index: raft.Index(i + 1)}
 		r.answer([]raft.Answer{{RequestID: req.requestID, Kind: raft.AnswerAccepted, ID: id}}, noReason)
 		r.applied([]raft.Entry{{Index: id.Index, Term: 1, Kind: raft.EntryCommand}}, [][]byte{{1}})
-		o := r.wait(cancelled(), req) // both are there
-		require.NoError(t, o.err, "it is applied, and its caller hears it")
+		o := r.wait(cancelled(), req) // outcome and cancellation are both there
+		require.NoError(t, o.err, "it is applied, and its caller learns so")
 		require.Equal(t, id.Index, o.result.Index)
 	}
 	expect.Empty(t, r.table)
 	expect.Empty(t, r.accepted)
 }
 
-// Callers give up at any moment while others take their places: each hears of its own command or of none.
+// Callers give up at any moment while others take their places: each gets the result of its own command or
+// none.
 func TestRequests_NobodyGetsTheResultOfAnother(t *testing.T) {
 	r := newTable(nil)
 	var callers, answerer sync.WaitGroup
@@ -298,8 +299,8 @@ func TestRequests_NobodyGetsTheResultOfAnother(t *testing.T) {
 	expect.Empty(t, r.accepted)
 }
 
-// applyAll takes what waits, as the loop does, and answers it, as the core and the applier do, with what
-// was asked.
+// applyAll takes the queue, as the loop does, and answers each proposal with its command, as the core and the
+// applier do.
 func (r *requests) applyAll(next raft.Index) raft.Index {
 	var entries []raft.Entry
 	var answers []raft.Answer
@@ -320,7 +321,7 @@ func (r *requests) applyAll(next raft.Index) raft.Index {
 	return next
 }
 
-// What the applier reads must be what the core has committed, and not another entry in its place.
+// The applier must read the entry that the core has committed, and not another one in its place.
 func TestApplier_AppliesNothingElseThanWhatIsCommitted(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.cache.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 3, 1), Generation: 1})
@@ -332,7 +333,7 @@ func TestApplier_AppliesNothingElseThanWhatIsCommitted(t *testing.T) {
 	expect.Zero(t, state.n)
 }
 
-// A member tells a peer what it remembers of it once that is on the disk, and not before: the peer counts on it.
+// A hello only contains the memory that is on the disk, since the peer relies on it.
 func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := parts(nil, nil, nil)

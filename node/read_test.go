@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// bare is a state machine without a lock: the race detector says whether anybody reads it beside Apply.
+// bare is a state machine without a lock: the race detector reports a read beside Apply.
 type bare struct {
 	raft.FSM
 	count, halves int // halves is twice count whenever Apply does not run
@@ -24,7 +24,7 @@ type bare struct {
 
 func newBare() raft.FSM { return &bare{FSM: newJournal()} }
 
-// Apply takes its time, so that whoever may run beside it does; it runs inside a bubble.
+// Apply is slow, so that anything that may run beside it does. It runs inside a bubble.
 func (b *bare) Apply(batch []raft.Entry, results [][]byte) error {
 	for range batch {
 		b.count++
@@ -60,7 +60,7 @@ func TestRead_SeesEveryAcknowledgedWriteOnEveryMemberBetweenTwoBatches(t *testin
 	})
 }
 
-// The calls that would wait for the FSM, which waits for the function that makes them.
+// Calls that wait for the FSM would deadlock within a function of Read, for which the FSM waits.
 func TestRead_AFunctionThatWaitsForItsNodeIsRefused(t *testing.T) {
 	ctx := context.Background()
 	for name, call := range map[string]func(*node.Node) error{
@@ -77,7 +77,7 @@ func TestRead_AFunctionThatWaitsForItsNodeIsRefused(t *testing.T) {
 				var got error
 				require.NoError(t, n.Read(ctx, func() { got = call(n) }))
 				assert.ErrorIs(t, got, raft.ErrWithinFSM)
-				assert.NoError(t, n.Err(), "the node does not end by it")
+				assert.NoError(t, n.Err(), "this does not end the node")
 				propose(t, n, "after")
 			})
 		})
@@ -108,7 +108,7 @@ func TestRead_WaitsForAnApplyThatRunsAndCanBeCancelled(t *testing.T) {
 	})
 }
 
-// A function that takes its time holds up the FSM; the status shows it, as it shows a slow Apply.
+// A slow function holds up the FSM; the status shows it, as it shows a slow Apply.
 func TestRead_AFunctionThatTakesItsTimeIsSeenInTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.New(t, 1, newJournal).Leader()
@@ -126,7 +126,7 @@ func TestRead_AFunctionThatTakesItsTimeIsSeenInTheStatus(t *testing.T) {
 	})
 }
 
-// The caller of Close may take the state machine apart.
+// The caller of Close may dismantle the state machine afterwards.
 func TestRead_CloseWaitsForTheFunctionThatRunsAndLetsNoneBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.New(t, 1, newJournal).Leader()
@@ -162,7 +162,7 @@ func TestRead_APanicIsItsCallersAndTheNodeGoesOn(t *testing.T) {
 	})
 }
 
-// However many read, Apply has its turn.
+// However many readers there are, Apply gets its turn.
 func TestRead_ReadersDoNotStarveApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.New(t, 1, newJournal).Leader()

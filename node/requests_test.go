@@ -51,7 +51,7 @@ func TestRequests_ACallThatIsCancelledLaterMayBeApplied(t *testing.T) {
 	expect.ErrorIs(t, o.err, raft.ErrOutcomeUnknown)
 	proposals, _, bytes := r.depth()
 	expect.Zero(t, proposals+bytes)
-	r.answer([]raft.Answer{{RequestID: 1, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 1, Index: 1}}}, noReason) // for nobody
+	r.answer([]raft.Answer{{RequestID: 1, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 1, Index: 1}}}, noReason) // its caller has gone
 	expect.Empty(t, r.accepted)
 }
 
@@ -83,8 +83,8 @@ func TestRequests_LimitsCountWhatWaits(t *testing.T) {
 	expect.NoError(t, err, "reads have a limit of their own")
 }
 
-// Small commands that never let up leave the largest one the same chance as themselves: what is let in
-// does not depend on its size.
+// A constant stream of small commands leaves the largest one the same chance as themselves: whether a command
+// is accepted does not depend on its size.
 func TestRequests_TheLargestCommandDoesNotStarveBesideSmallOnes(t *testing.T) {
 	r := newTable(func(c *Config) { c.CommandBytesMax, c.ProposalBytesMax = 1000, 1000 })
 	_, err := r.propose(raft.EntryCommand, []byte("small"), nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// wire is a transport that keeps what it is given.
+// wire is a transport that records what it is given.
 type wire struct {
 	raft.Transport // nil: nothing else is called
 	mu             sync.Mutex
@@ -81,13 +81,13 @@ func appendOf(after, last raft.Index) raft.Message {
 	return raft.Message{To: raft.Peer{ID: "n2"}, Term: 1, Body: raft.AppendRequest{Prev: at(after), Last: at(last), Commit: after, Generation: 4}}
 }
 
-// reported returns the drops that the loop was told of.
+// reported returns the drops that were reported to the loop.
 func reported(s *sender) []raft.Event {
 	batch, _, _ := s.node.mailbox.take(nil)
 	return batch
 }
 
-// spans returns what was sent: each message's span, whose entries are checked to fill it.
+// spans returns the span of each message that was sent, and checks that the entries fill it.
 func spans(t *testing.T, batches [][]raft.Message) (out []raft.Span) {
 	t.Helper()
 	for _, b := range batches {

@@ -16,7 +16,8 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// stallingDisks is a cluster of three whose disks stand still on demand, and whose messages get lost as told.
+// stallingDisks returns a cluster of three whose disks stall on demand, and which loses the messages that lost
+// selects.
 func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
 	c *rafttest.Cluster, stall func(...raft.NodeID) (resume func()),
 ) {
@@ -94,14 +95,14 @@ func TestDiskStall_WhereAllStandStillTheLeaderStaysAndRefuses(t *testing.T) {
 		assert.EqualValues(t, 1, leader.Metrics().ProposalsFailed.Overloaded)
 
 		resume()
-		assert.NoError(t, <-waits, "what it had taken is served")
+		assert.NoError(t, <-waits, "a proposal that it had accepted is served")
 		_, err = leader.Propose(context.Background(), []byte("y"))
 		assert.NoError(t, err)
-		assert.Equal(t, before, leader.Status().Leadership, "nobody else ever led")
+		assert.Equal(t, before, leader.Status().Leadership, "no other member led")
 	})
 }
 
-// transfers begin one: its disk stands still, or its caller wants it to.
+// transfers lists the ways to begin a transfer: the leader's disk stalls, or a caller asks for it.
 var transfers = map[string]func(leader *node.Node, stall func(...raft.NodeID) func()) (resume func()){
 	"for a disk that stands still": func(leader *node.Node, stall func(...raft.NodeID) func()) func() {
 		resume := stall(leader.Status().ID)
@@ -114,7 +115,7 @@ var transfers = map[string]func(leader *node.Node, stall func(...raft.NodeID) fu
 	},
 }
 
-// What tells the other one to campaign is lost, and repeated with the pace of the heartbeats.
+// TimeoutNow is lost, and repeated with the heartbeats.
 func TestClose_WaitsForAHandOverThatIsUnderWay(t *testing.T) {
 	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {

@@ -180,8 +180,8 @@ func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.Nod
 	return out
 }
 
-// problemOf says why a member does not count, or, if it is this one, why it does not serve; "" if there is no
-// known reason.
+// problemOf returns why a member does not count, or, if it is this one, why it does not serve; "" if there is
+// no known reason.
 func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 	switch {
 	case m.State != "self":
@@ -196,8 +196,8 @@ func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 	return ""
 }
 
-// unreached says why this member cannot reach another one; "" if it can. A follower does not judge by the last
-// contact, since followers do not hear from each other all the time.
+// unreached returns why this member cannot reach another one; "" if it can. A follower does not judge by the
+// last contact, since followers do not hear from each other all the time.
 func unreached(s Status, m MemberStatus, limit time.Duration) string {
 	switch {
 	case m.State == "stale":
@@ -226,7 +226,7 @@ func reachable(s Status, limit time.Duration) (voters, up int) {
 	return voters, up
 }
 
-// tolerance says how many more failures the cluster survives, and which members do not count.
+// tolerance returns a sentence on how many more failures the cluster survives, and which members do not count.
 func tolerance(s Status, limit time.Duration) string {
 	sentence := failuresLeft(s, limit)
 	for _, m := range s.Members {
@@ -276,7 +276,7 @@ func bootstrapperOf(members []MemberStatus) string {
 	return "a voter"
 }
 
-// leaderReason says why there is no leader, or why it last changed.
+// leaderReason returns why there is no leader, or why it last changed.
 func leaderReason(s Status, last string, limit time.Duration) string {
 	voters, up := reachable(s, limit)
 	switch {
@@ -300,8 +300,8 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 	return cmp.Or(s.SlowElection, last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
 }
 
-// unconnected says, as far as is known, why each unconnected voter is unconnected; the error of one that
-// rejects this member, or is rejected by it, says what to do.
+// unconnected returns why voters are not connected, as far as is known. The error of a voter that rejects this
+// member, or is rejected by it, says what to do.
 func unconnected(s Status) (sentence string) {
 	for _, m := range s.Members {
 		if m.Kind == raft.Voter && !m.Connected && m.ConnectionErr != "" {
@@ -311,8 +311,8 @@ func unconnected(s Status) (sentence string) {
 	return sentence
 }
 
-// slowElection says why elections take more than two attempts, if the cause is that something takes longer than
-// the election timeout.
+// slowElection returns why elections take more than two attempts, if the cause is that something takes longer
+// than the election timeout; else "".
 func slowElection(core raft.CoreStatus, timeout time.Duration) string {
 	what, took := core.Election.Slowest()
 	if core.Leader != "" || core.Election.Attempts <= 2 || time.Duration(took) <= timeout {
@@ -338,7 +338,7 @@ func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 	}
 }
 
-// notBootstrapped says what the bootstrap of the cluster waits for: every member of the list must be there
+// notBootstrapped returns what the bootstrap of the cluster waits for: every member of the list must be there
 // once. Only the bootstrapper knows which members have not answered it; the others name the bootstrapper, and
 // add what they see themselves.
 func notBootstrapped(s Status) string {

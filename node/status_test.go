@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// seenFrom returns the status of n1, which reaches the others that are named.
+// seenFrom returns the status of n1, which reaches the named members.
 func seenFrom(role raft.Role, voters int, reached ...raft.NodeID) Status {
 	s := Status{ID: "n1", Leadership: raft.Leadership{Term: 3, Role: role}, Bootstrapped: true}
 	for _, id := range []raft.NodeID{"n1", "n2", "n3", "n4", "n5"}[:voters] {
@@ -95,7 +95,8 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	}
 }
 
-// A member that waits for the bootstrap names the ones that it has not heard, also before a connection has failed.
+// A member that waits for the bootstrap names the members that it has not heard from, even before a connection
+// has failed.
 func TestStatus_AMemberThatWaitsNamesWhomItHasNotHeard(t *testing.T) {
 	members := seenFrom(raft.Follower, 3, "n1").Members
 	members[0].State, members[1].State = "", "self"

@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/internal/golden"
 )
 
-// fullStatus has a value in every field.
+// fullStatus returns a Status with a value in every field.
 func fullStatus() Status {
 	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Incarnation: 0xa1}
 	return Status{
@@ -28,7 +28,8 @@ func fullStatus() Status {
 	}
 }
 
-// countFields counts the exported fields, those of embedded structs one by one, and fails for one without a value.
+// countFields counts the exported fields, including those of embedded structs, and fails for a field without a
+// value.
 func countFields(t *testing.T, v reflect.Value) (n int) {
 	for i := range v.NumField() {
 		if f := v.Type().Field(i); f.Anonymous {
@@ -49,7 +50,7 @@ func keysOf(t *testing.T, v any) int {
 	return len(keys)
 }
 
-// Scripts read it: a change of this file is a change of a contract.
+// Scripts read this JSON: a change of the golden file is a change of a contract.
 func TestStatus_InJSONIsStableText(t *testing.T) {
 	s := fullStatus()
 	data, err := json.Marshal(s)

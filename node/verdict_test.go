@@ -16,8 +16,8 @@ import (
 	"github.com/coxswain/raft/rafttest"
 )
 
-// forgetful is a store that has lost, when it is loaded, every entry above one, although they were synced.
-// It still knows its starts and its peers, so that no handshake finds that out.
+// forgetful is a store that, at its load, has lost every entry above an index, although they were synced. It
+// still has its starts and its memory of peers, so that no handshake notices the loss.
 type forgetful struct {
 	raft.Storage
 	above func() (raft.Index, bool)
@@ -42,7 +42,8 @@ func (s *forgetful) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 	return stored, s.Storage.Write(raft.StorageWrite{Log: &raft.LogWrite{After: stored.Log.Last}})
 }
 
-// forgetfulDisks is a cluster of three, and a way to make a disk lose what is above an index at the next start.
+// forgetfulDisks returns a cluster of three, and a function that makes a disk lose everything above an index at
+// the next start.
 func forgetfulDisks(t *testing.T, log *lockedBuffer) (c *rafttest.Cluster, forget func(raft.NodeID, raft.Index)) {
 	var losses sync.Map // by id
 	c = startAll(t, rafttest.Options{
@@ -78,8 +79,8 @@ func ready(n *node.Node, within time.Duration) error {
 	return n.Ready(ctx)
 }
 
-// A member that has lost what it acknowledged ends, at every start; its leader names it, and does not count
-// it any more.
+// A member that has lost what it acknowledged ends, at every start; its leader names it and no longer counts
+// it.
 func TestVerdict_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &lockedBuffer{}
@@ -116,8 +117,8 @@ func TestVerdict_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 	})
 }
 
-// The last witness of an acknowledged write ends when a leader that lacks it shows its log, and serves no read
-// from then on, at every start.
+// The last witness of an acknowledged write ends when a leader that lacks the write shows its log. From then
+// on, at every start, it serves no read.
 func TestVerdict_TheLastWitness(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
@@ -132,7 +133,7 @@ func TestVerdict_TheLastWitness(t *testing.T) {
 				c.Converge()
 				c.Isolate(rest[1])
 				lost := propose(t, leader, "lost")
-				propose(t, leader, "lost, too") // its write carries that the one before is committed
+				propose(t, leader, "lost, too") // its write carries the commit index of the one before
 				if row.running {
 					c.Partition([]raft.NodeID{id}, rest)
 				} else {

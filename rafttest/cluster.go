@@ -162,7 +162,7 @@ func (c *Cluster) Crash(id raft.NodeID) {
 	m := c.running(id)
 	m.power.cut()
 	_ = m.wire.Close()
-	_ = m.node.Close() // with the error of the storage that lost its power
+	_ = m.node.Close() // returns the error of the storage that lost its power
 	m.node, m.disk = nil, m.disk.Reopen()
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// Fake stands in for a node.Node in tests of what is around one. It is a cluster of one without a log: it applies what
-// is proposed at once, and fails when it is told to. Its methods may be called from any goroutine.
+// Fake stands in for a node.Node in tests of code that uses one. It behaves like a cluster of one member
+// without a log: it applies proposals at once, and fails on request. Any goroutine may call its methods.
 type Fake[F raft.FSM] struct {
 	FSM F
-	// Leader is what Watch yields: send to it.
+	// Leader is the source of what Watch yields: send to it.
 	Leader chan raft.Leadership
 
 	mu     sync.Mutex
@@ -23,7 +23,7 @@ type Fake[F raft.FSM] struct {
 	status node.Status
 }
 
-// NewFake returns a fake node with this state machine.
+// NewFake returns a fake node with this id and state machine.
 func NewFake[F raft.FSM](id raft.NodeID, fsm F) *Fake[F] {
 	return &Fake[F]{FSM: fsm, Leader: make(chan raft.Leadership), status: node.Status{ID: id}}
 }
@@ -69,7 +69,7 @@ func (n *Fake[F]) ReadIndex(context.Context) (raft.Index, error) {
 	return n.index, n.err
 }
 
-// TransferLeadership says that the other one leads.
+// TransferLeadership makes Status name the other member as the leader.
 func (n *Fake[F]) TransferLeadership(_ context.Context, to raft.NodeID) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,28 +77,28 @@ func (n *Fake[F]) TransferLeadership(_ context.Context, to raft.NodeID) error {
 	return n.err
 }
 
-// Ready returns at once.
+// Ready returns at once, with the error of Fail.
 func (n *Fake[F]) Ready(context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// Status returns what SetStatus was given.
+// Status returns the value of SetStatus, with the leader of the last TransferLeadership.
 func (n *Fake[F]) Status() node.Status {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.status
 }
 
-// Err returns what End was given.
+// Err returns the error of End.
 func (n *Fake[F]) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ended
 }
 
-// Watch yields what is sent to Leader.
+// Watch yields the values that are sent to Leader.
 func (n *Fake[F]) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
 	return func(yield func(raft.Leadership) bool) {
 		for {

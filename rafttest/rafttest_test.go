@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// sums adds numbers up, and can be told to get it wrong in one way or another.
+// sums adds numbers, and can be told to break one rule or another.
 type sums struct {
 	total int
 	last  []byte
@@ -92,7 +92,7 @@ func TestCheckFSM_FindsWhatIsWrong(t *testing.T) {
 	assert.Error(t, checkFSM(newSums, nil), "nothing to check with")
 }
 
-// failures is a test that notes how it fails.
+// failures is a testing.TB that records how it fails.
 type failures struct {
 	testing.TB
 	said []string

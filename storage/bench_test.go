@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// One write, made durable: the hot path of every member.
+// It measures one durable write: the hot path of every member.
 func BenchmarkBolt_Write(b *testing.B) {
 	for _, entries := range []int{1, 64} {
 		b.Run(fmt.Sprintf("%d×128B", entries), func(b *testing.B) {

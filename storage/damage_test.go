@@ -21,7 +21,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// damageBytesMax is what an error about damage may take: it is one line of a log, whatever was read.
+// damageBytesMax bounds the length of an error about damage: it is one line of a log, whatever was read.
 const damageBytesMax = 512
 
 // intact writes a store whose log is a tree of several pages, and returns its file.
@@ -41,8 +41,8 @@ func intact(t *testing.T) []byte {
 	return file
 }
 
-// quickDir is in memory where there is such a place: these tests open thousands of files, and their
-// syncs prove nothing.
+// quickDir returns a directory in memory where possible: these tests open thousands of files, and their syncs
+// prove nothing.
 func quickDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "storage-test-")
 	if err != nil {
@@ -52,7 +52,7 @@ func quickDir(t *testing.T) string {
 	return dir
 }
 
-// contents is everything that a store tells.
+// contents is everything that a store returns.
 type contents struct {
 	stored raft.Stored
 	log    []byte
@@ -74,7 +74,7 @@ func open(dir string) (c contents, err error) {
 	return c, err
 }
 
-// damage opens copies of a file and wants each to be refused as damaged, or to tell everything.
+// damage opens copies of a file and requires each to be refused as damaged, or to return everything.
 type damage struct {
 	dir               string
 	want              contents
@@ -176,7 +176,7 @@ func TestBolt_APageInThePlaceOfAnotherIsFound(t *testing.T) {
 	t.Logf("%d refused, %d lost nothing", d.refused, d.unharmed)
 }
 
-// A log that lost its end is whole as far as it goes: the record of the last write tells that it was longer.
+// A log that lost its end is sound as far as it goes: the record of the last write shows that it was longer.
 func TestBolt_ALogThatLostItsEndIsDamaged(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
@@ -246,8 +246,8 @@ func TestBolt_DamageWhileItRunsIsAnErrorAndNoPanic(t *testing.T) {
 	}
 }
 
-// A sound record in the place of another one of its size has a right checksum, and is not the entry that
-// was asked for.
+// A sound record in the place of another one of its size has a correct checksum, but is not the requested
+// entry.
 func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
@@ -280,8 +280,8 @@ func TestBolt_ARecordInThePlaceOfAnotherIsFound(t *testing.T) {
 	assert.Equal(t, name, corrupt.File)
 }
 
-// A log is dropped as a whole if it does not hold the entry that new ones are to follow. One that holds it
-// damaged is not such a log: what stands before it was acknowledged.
+// A reset drops the whole log; any other write requires the entry that its entries follow. If that entry is
+// damaged, the log must stay: the entries before it were acknowledged.
 func TestBolt_ATruncationBehindADamagedEntryLosesNothing(t *testing.T) {
 	dir := quickDir(t)
 	name := filepath.Join(dir, storage.BoltFile)
@@ -311,7 +311,7 @@ func TestBolt_ATruncationBehindADamagedEntryLosesNothing(t *testing.T) {
 	}
 }
 
-// A program of 32 bits maps at most 2 GiB; the file of a larger log is sound nevertheless.
+// A 32-bit program maps at most 2 GiB, but the file of a larger log is sound.
 func TestBolt_AFileTooLargeToMapIsNotDamaged(t *testing.T) {
 	if math.MaxInt > math.MaxInt32 {
 		t.Skip("a program of 64 bits maps any file")
@@ -328,8 +328,8 @@ func TestBolt_AFileTooLargeToMapIsNotDamaged(t *testing.T) {
 	}
 }
 
-// After a write that failed nobody knows what the kernel has kept, so that nothing is written any more,
-// however sound it is: an acknowledgement of it might stand on pages that were dropped.
+// After a failed write the kernel may have dropped pages. No later write is accepted, even a sound one, because
+// its acknowledgement could rest on dropped pages.
 func TestBolt_NothingIsWrittenAfterAWriteThatFailed(t *testing.T) {
 	dir := quickDir(t)
 	b, stored := mustLoad(t, dir)

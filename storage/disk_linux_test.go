@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// withOwnMounts runs body where it may mount, with a directory for that.
+// withOwnMounts runs body where it may mount file systems, with a directory for that.
 func withOwnMounts(t *testing.T, body func(dir string)) {
 	namespace.WithMounts(t, func() {
 		dir := t.TempDir()
@@ -46,7 +46,7 @@ func TestBolt_FullDiskIsATypedErrorAndLosesNothing(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrDiskFull)
 		left, err := os.ReadDir(filepath.Join(dir, "another"))
 		if err == nil {
-			assert.Empty(t, left, "a store that could not be made leaves nothing behind")
+			assert.Empty(t, left, "a failed creation leaves no file behind")
 		}
 
 		require.NoError(t, os.Remove(filler))

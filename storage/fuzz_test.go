@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// FuzzHardState reads any bytes as the record of term and vote. What is accepted is what would have been
-// written, byte for byte; and no single changed bit of it is accepted.
+// FuzzHardState decodes any bytes as the record of term and vote. Accepted bytes must be what encode would have
+// written, and no change of a single bit may be accepted.
 func FuzzHardState(f *testing.F) {
 	voted := hardRecord{
 		hard:   raft.HardState{Term: 7, Vote: raft.Peer{ID: "b", Incarnation: 9}},
@@ -35,8 +35,8 @@ func FuzzHardState(f *testing.F) {
 	})
 }
 
-// FuzzMetaRecord reads any bytes as the record that says whose store it is. What is accepted is kept,
-// unknown fields included, by writing it again.
+// FuzzMetaRecord decodes any bytes as the record of a store's owner. Encoding an accepted record again must
+// keep it, including unknown fields.
 func FuzzMetaRecord(f *testing.F) {
 	known, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "a", Incarnation: 5, StartCount: 2}.encode()
 	if err != nil {
@@ -76,8 +76,8 @@ func aLineage() lineageRecord {
 	}
 }
 
-// FuzzLineage reads any bytes as the record of a store's starts. What is accepted is kept by writing it
-// again.
+// FuzzLineage decodes any bytes as the record of a store's starts. Encoding an accepted record again must keep
+// it.
 func FuzzLineage(f *testing.F) {
 	known, err := aLineage().encode()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/coxswain/raft/storage/storagetest"
 )
 
-// mutant is a store that forgets. Its starts are kept elsewhere and never lost, so that nothing but
-// the lost vote or entry can give it away.
+// mutant is a store that forgets. It keeps its starts elsewhere and never loses them, so that only the lost
+// vote or entry can reveal it.
 type mutant struct {
 	*Bolt
 	startCount        *uint64
@@ -57,7 +57,7 @@ func (m mutant) load(ctx context.Context, identity raft.Identity) (raft.Stored, 
 	return stored, m.format(meta, identity.Nonce)
 }
 
-// A suite that cannot fail proves nothing: these stores must fail it, for the reason that they break.
+// A suite that cannot fail proves nothing: these stores must fail it, each for the rule that it breaks.
 func TestSuite_FindsStoresThatForget(t *testing.T) {
 	for _, row := range []struct {
 		what   string

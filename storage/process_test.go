@@ -25,7 +25,7 @@ import (
 
 var member = raft.Identity{Cluster: "orders", ID: "n1", Fresh: 0xfeed}
 
-// entry is an entry of the tests' logs. The first one bootstraps the cluster.
+// entry returns an entry of the tests' logs. The first one bootstraps the cluster.
 func entry(i raft.Index, term raft.Term) raft.Entry {
 	e := raft.Entry{Index: i, Term: term, Kind: raft.EntryCommand, Data: fmt.Appendf(nil, "command %d of term %d", i, term)}
 	if i == 1 {
@@ -55,8 +55,8 @@ func mustLoad(t *testing.T, dir string) (*storage.Bolt, raft.Stored) {
 	return b, stored
 }
 
-// writerVariable makes this test binary a process that writes to the store in that directory, and
-// says each index once it is acknowledged.
+// writerVariable makes this test binary a process that writes to the store in that directory, and prints each
+// index once it is acknowledged.
 const writerVariable = "COXSWAIN_STORAGE_WRITER"
 
 func writerMain() {
@@ -90,8 +90,8 @@ func writeForever(dir string) error {
 	}
 }
 
-// killedWriter lets a process write at least so many entries, calls during while it goes on, kills
-// it with SIGKILL and returns the last index that it said was acknowledged.
+// killedWriter lets a process write at least so many entries, calls during meanwhile, kills the process with
+// SIGKILL and returns the last index that it printed as acknowledged.
 func killedWriter(t *testing.T, dir string, entries int, during func()) raft.Index {
 	t.Helper()
 	writer := exec.Command(os.Args[0])
@@ -115,7 +115,7 @@ func killedWriter(t *testing.T, dir string, entries int, during func()) raft.Ind
 	}
 	during()
 	require.NoError(t, writer.Process.Kill())
-	for read() { // what it said before it died
+	for read() { // what it printed before it died
 	}
 	_ = writer.Wait()
 	return acknowledged
@@ -132,7 +132,7 @@ func TestBolt_SecondProcessIsLockedOutUntilTheFirstIsKilled(t *testing.T) {
 	assert.GreaterOrEqual(t, stored.Log.Last.Index, acknowledged)
 }
 
-// Whoever comes second to a new directory is told that it is locked, whatever the other was doing.
+// A process that comes second to a new directory gets ErrLocked, whatever the first one is doing.
 func TestBolt_OneOfSeveralMakesTheStoreTheOthersAreLockedOut(t *testing.T) {
 	for range 30 {
 		dir := t.TempDir()
@@ -225,11 +225,11 @@ func TestBolt_FileAndDirectoryAreForTheOwnerAlone(t *testing.T) {
 	}
 	names, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	assert.Len(t, names, 1, "nothing is left of making it")
+	assert.Len(t, names, 1, "no temporary file is left")
 }
 
-// Kills within syncs, of writes and of starts, and power cuts that keep half of what was not synced,
-// in any order: whatever was acknowledged stays, and what is there is always a whole store.
+// Kills within syncs, of writes and of starts, and power cuts that keep half of what was not synced, in any
+// order: whatever was acknowledged stays, and the store is always sound.
 func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	fs, mountPoint := powerCuts(t)
 	l := lives{t: t, dir: filepath.Join(mountPoint, "data"), issued: []raft.EntryID{{}}}
@@ -251,7 +251,7 @@ func TestBolt_SurvivesAnyOrderOfKillsAndPowerCuts(t *testing.T) {
 	assert.Greater(t, l.acknowledged, raft.Term(rounds/4))
 }
 
-// lives is one store after another on the same data. Each write has a term of its own.
+// lives is a series of stores on the same data. Each write has its own term.
 type lives struct {
 	t            *testing.T
 	dir          string

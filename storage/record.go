@@ -129,7 +129,7 @@ func checkFormat(record []byte) error {
 
 func metaHandle() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
-	h.WriteExt = true // strings and bytes are kept apart
+	h.WriteExt = true // tells strings from bytes
 	h.RawToString = true
 	h.Canonical = true
 	h.Raw = true

@@ -124,7 +124,8 @@ func laterRecords(t *testing.T) []laterRecord {
 	}
 }
 
-// refused returns why a store is not loaded. It must not be told to be damaged, and must be left alone.
+// refused returns the error with which a store is not loaded. It must not report damage, and must not change
+// the store.
 func refused(t *testing.T, dir string) error {
 	t.Helper()
 	file := filepath.Join(dir, BoltFile)
@@ -139,8 +140,8 @@ func refused(t *testing.T, dir string) error {
 	return refusal
 }
 
-// A later release may write any record in a new way. This one must say so and leave the disk alone: told of
-// damage, an operator would throw away a good disk.
+// A later release may write any record in a new form. This release must say so and leave the disk alone: if it
+// reported damage, an operator would throw away a good disk.
 func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	for _, row := range laterRecords(t) {
 		t.Run(row.what, func(t *testing.T) {
@@ -157,8 +158,8 @@ func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// A store of an earlier format is refused with what to do, and left alone; so is an entry that only an earlier
-// release can read.
+// A store of an earlier format is refused unchanged, with advice on what to do; so is an entry that only an
+// earlier release can read.
 func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 	for _, row := range []struct {
 		what          string
@@ -196,7 +197,8 @@ func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 	}
 }
 
-// The record of the starts and that of the owner are written together: if they disagree, one of them is damaged.
+// The record of the starts and the owner's record are written together: if they disagree, one of them is
+// damaged.
 func TestBolt_ALineageThatEndsElsewhereIsDamaged(t *testing.T) {
 	dir := bootstrappedStore(t)
 	changed(t, dir, lineageBucket, recordKey, func(record []byte) []byte {

@@ -31,7 +31,7 @@ func TestCache_ServesWhatWasWritten(t *testing.T) {
 		rule        string
 		span        raft.Span
 		bytes       int
-		first, last raft.Index // of what is returned; 0 = nothing
+		first, last raft.Index // of the returned entries; 0: none
 	}{
 		{"all of it", raft.Span{After: 10, Last: 15}, 1 << 20, 11, 15},
 		{"a part within one write", raft.Span{After: 11, Last: 12}, 1 << 20, 12, 12},
@@ -75,7 +75,7 @@ func TestCache_KeepsWhatIsNotOnTheDiskWhateverItsLimit(t *testing.T) {
 	expect.Zero(t, c.WaitingBytes())
 }
 
-// The limit is one of memory, and small entries cost much more than the bytes of their records.
+// The limit is one of memory, and small entries take much more than the bytes of their records.
 func TestCache_TakesNoMoreMemoryThanItsLimit(t *testing.T) {
 	require.LessOrEqual(t, reflect.TypeFor[raft.Entry]().Size(), uintptr(entryMemory))
 	const limit = 8 << 20
@@ -119,7 +119,7 @@ func TestCache_AMarkOfAnOlderGenerationSaysNothing(t *testing.T) {
 
 	c.MarkPersisted(1, 5)
 	got, _ := c.Read(raft.Span{After: 0, Last: 4}, 1<<20)
-	require.Len(t, got, 4, "what the disk has of the older log is not what is here")
+	require.Len(t, got, 4, "the older log on the disk is not the cached one")
 	expect.Equal(t, raft.EntryID{Term: 1, Index: 2}, got[1].ID())
 	expect.Equal(t, raft.EntryID{Term: 2, Index: 3}, got[2].ID())
 }
@@ -178,7 +178,7 @@ func TestCache_IsTheEndOfANaiveLog(t *testing.T) {
 				require.Equal(t, want, part, "as much of a span as fits, but at least one entry")
 			}
 			require.Greater(t, first, raft.Index(0))
-			require.LessOrEqual(t, first, persisted+1, "what is not on the disk as it is now is here")
+			require.LessOrEqual(t, first, persisted+1, "the cache has every entry that is not on the disk")
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// naiveDisk does what a Write says, one write at a time.
+// naiveDisk applies one write at a time.
 type naiveDisk struct {
 	hard   raft.HardState
 	start  raft.EntryID // the log begins behind it
@@ -39,8 +39,8 @@ func (d *naiveDisk) id(i raft.Index) raft.EntryID {
 	return d.log[i-d.start.Index-1].ID()
 }
 
-// randomWrites returns writes as a core could issue them one after the other: appends, truncations
-// and new terms on a log that the disk has at first.
+// randomWrites returns writes as a core could issue them one after the other: appends, truncations and new
+// terms, on the log that the disk has at first.
 func randomWrites(rng *rand.Rand, disk *naiveDisk) []raft.Write {
 	model := naiveDisk{log: append([]raft.Entry(nil), disk.log...)}
 	term, generation := raft.Term(3), uint64(1)
@@ -131,7 +131,7 @@ func TestMergeWrites_StopsAtItsLimit(t *testing.T) {
 	expect.Equal(t, 2, n)
 }
 
-// A mark is written by itself: a crash in the middle of what came before it must not leave it behind.
+// A mark is written by itself: a crash during the writes before it must not leave the mark behind.
 func TestMergeWrites_AMarkIsAWriteOfItsOwn(t *testing.T) {
 	queue := []raft.Write{{Seq: 1, Commit: 3}, {Seq: 2, Mark: &raft.Mark{Kind: raft.MarkStaleImage}}}
 	merged, n := MergeWrites(queue)

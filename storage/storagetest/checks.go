@@ -88,7 +88,7 @@ var lineageChecks = []Check{
 	{Rule: "every Load puts its start at the end of the lineage, which keeps the last 64", Run: checkLineageGrows},
 	writes("the memory of the peers is kept, and replaced as a whole",
 		remembers(1), remembers(0), remembers(600), vote(1, "n1"), behind(raft.EntryID{}, 0, 3), remembers(3)),
-	writes("a mark is kept for ever, and the first one stays",
+	writes("a mark is kept forever, and the first one stays",
 		mark(raft.MarkStaleImage), mark(raft.MarkContradicted), remembers(1), vote(1, "n1"), behind(raft.EntryID{}, 0, 3)),
 	writes("mark, memory, term and entries of one write are one step", raft.StorageWrite{
 		Mark: mark(raft.MarkContradicted).Mark, Memory: remembers(4).Memory,

@@ -12,17 +12,17 @@ import (
 	"github.com/coxswain/raft/storage/storagetest"
 )
 
-// shelf is a store of one's own: records in memory, made with the raft package alone.
+// shelf is a store from outside this module: records in memory, made with only the raft package.
 type shelf struct {
 	*shelved
 	loaded, closed bool
 }
 
-// shelved is what one shelf after another keeps.
+// shelved is the data that successive shelves share.
 type shelved struct {
 	mu       sync.Mutex
 	identity raft.Identity
-	stored   raft.Stored // all but the log
+	stored   raft.Stored // everything but the log
 	start    raft.EntryID
 	records  [][]byte
 }
@@ -160,7 +160,7 @@ func (s *shelf) Close() error {
 	return nil
 }
 
-// The suite needs nothing of a store but the interface: none of package storage.
+// The suite needs only the interface of a store, and nothing of package storage.
 func TestForeignStore_KeepsTheContract(t *testing.T) {
 	storagetest.Run(t, storagetest.Harness{New: func(testing.TB) storagetest.Place {
 		kept := &shelved{}

@@ -66,7 +66,7 @@ func TestPowerCut_ForgetsWhatWasNotSynced(t *testing.T) {
 	assert.Equal(t, "synced", read(t, name))
 	assert.NoFileExists(t, filepath.Join(dir, "g"))
 	_, err := f.WriteAt([]byte("x"), 0)
-	assert.Error(t, err, "whoever had it open is dead")
+	assert.Error(t, err, "a file that was open returns errors")
 }
 
 func TestPowerCut_ANameIsDurableOnceItsDirectoryIsSynced(t *testing.T) {
@@ -140,7 +140,7 @@ func TestFill_LeavesNoRoomUntilThereIsAgain(t *testing.T) {
 	assert.ErrorIs(t, err, syscall.ENOSPC)
 	assert.ErrorIs(t, f.Truncate(100), syscall.ENOSPC)
 	assert.ErrorIs(t, os.WriteFile(filepath.Join(dir, "g"), nil, 0o600), syscall.ENOSPC)
-	require.NoError(t, f.Sync(), "what is there can be synced")
+	require.NoError(t, f.Sync(), "the existing data can be synced")
 	require.NoError(t, fs.Fill(false))
 	write(t, filepath.Join(dir, "f"), "again", 0)
 	assert.Equal(t, "again", read(t, filepath.Join(dir, "f")))
@@ -209,7 +209,7 @@ func TestStallSyncs_EndsWithAPowerCutWhichTheSyncDoesNotSurvive(t *testing.T) {
 	require.NoError(t, write(t, name, "again", 0).Sync(), "the disk works again")
 }
 
-// A terminal or a supervisor signals all processes of a group. The disk must outlive those that stand on it.
+// A terminal or a supervisor signals all processes of a group. The disk must outlive the processes that use it.
 func TestMain_IsDeafToSignalsThatAreItsParents(t *testing.T) {
 	fs, dir := mount(t)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
