@@ -11,7 +11,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// wait is the least time that the member waits for an answer now.
+// wait returns the least time that the member waits for an answer.
 func (c *core) wait() raft.Time { return c.Status().Election.Wait }
 
 // standing is a candidate of abc in term 2 whose requests have left.
@@ -83,7 +83,7 @@ func TestAttempts_WhatAWaitGrowsWith(t *testing.T) {
 	}
 }
 
-// An own vote that took long to write, and late answers to its requests, do the same.
+// A slow write of this member's own vote, and late answers to its requests, lengthen the wait too.
 func TestAttempts_SlowVotesLengthenTheWait(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	c.after(3 * electionTimeout)
@@ -293,8 +293,8 @@ func TestAttempts_ALeaderThatHasCommittedEndsALongWait(t *testing.T) {
 	assert.Equal(t, electionTimeout, c.wait(), "what comes yet does not count")
 }
 
-// Who grants a pre-vote leaves room for one election. A member that is heard, but hears nobody, asks for ever,
-// and must not keep the others from standing.
+// A member that grants a pre-vote delays its own attempt for one election. A member that is heard, but hears nobody,
+// keeps asking, and must not keep the others from campaigning.
 func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
 	c := follower(t, 1, 1)
 	c.timeout()
@@ -326,8 +326,8 @@ func TestAttempts_TheLongestWaitIsNotPutOffByLateAnswers(t *testing.T) {
 	assert.Equal(t, wake, c.out.WakeAt)
 }
 
-// One hold-up lengthens the waits of all, and what waited may split the votes when it is over. An election
-// in which the own vote and the answers of a quorum came at once shows that nothing is slow any more.
+// One pause of all members lengthens the waits of all, and the messages that waited may split the vote afterwards. An
+// election in which the candidate's own vote and the answers of a quorum are prompt shows that the cause is gone.
 func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	grown := func(t *testing.T) *core {
 		c := withALongWait(t)
@@ -366,9 +366,9 @@ func TestAttempts_APromptElectionThatIsLostEndsALongWait(t *testing.T) {
 	assert.Equal(t, 64*electionTimeout, c.wait(), "the answer was slow")
 }
 
-// Late answers lengthen the wait, a quorum's prompt ones end that, and both draw the attempt anew. They cannot
-// put it off for ever, even if the network delivers them again and again: an answer is prompt within a timeout
-// only, late answers to what was asked before that count no more, and a wait grows six times at most.
+// Late answers lengthen the wait, a quorum's prompt answers reset it, and both draw a new deadline. They cannot delay
+// the next attempt forever, even if the network delivers them again and again: answers only count as prompt within a
+// timeout, after a reset late answers to earlier requests no longer count, and a wait doubles six times at most.
 func TestAttempts_AnswersDoNotPutAnAttemptOffForEver(t *testing.T) {
 	for _, row := range []struct {
 		rule        string

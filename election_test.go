@@ -217,7 +217,7 @@ func TestElection_CandidateIgnoresAnEarlierLeader(t *testing.T) {
 }
 
 // "If election timeout elapses: start new election." (Figure 2, Candidates) It, too, begins with a
-// pre-vote, so that a candidate that cannot win does not raise its term for ever.
+// pre-vote, so that a candidate that cannot win does not keep raising its term.
 func TestElection_CandidateTimesOutAndStartsAnew(t *testing.T) {
 	c := candidateOf(t, "abc", 2, 1)
 	c.persist()
@@ -268,7 +268,7 @@ func TestElection_NewerTermConvertsToFollower(t *testing.T) {
 	}
 }
 
-// A pre-vote asks about a term that nobody is in yet: it raises nobody's term.
+// A request for a pre-vote is about a term that has not begun, so it raises no member's term.
 func TestElection_PreVoteRequestRaisesNoTerm(t *testing.T) {
 	c := follower(t, 2, 1)
 	out := c.receive("b", 9, raft.PreVoteRequest{Last: id(9, 9)})
@@ -406,7 +406,7 @@ func TestElection_WhoHearsALeaderIsNotDisturbed(t *testing.T) {
 	assert.Equal(t, raft.HardState{Term: 3, Vote: peer("c")}, *out.Write.Hard, "after the timeout it votes")
 }
 
-// The leader hears itself: only check-quorum ends its reign.
+// The leader hears itself: only check-quorum makes it step down.
 func TestElection_LeaderIsNotDisturbedByARejoiningMember(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	out := c.receive("c", 7, raft.VoteRequest{Last: id(9, 6)})
@@ -415,7 +415,7 @@ func TestElection_LeaderIsNotDisturbedByARejoiningMember(t *testing.T) {
 	assert.Empty(t, out.Send)
 }
 
-// A member that is told who leads a newer term follows at once.
+// A member that learns of the leader of a newer term follows it at once.
 func TestElection_RefusalNamesTheLeader(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.timeout()
@@ -423,9 +423,8 @@ func TestElection_RefusalNamesTheLeader(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 4, Leader: "c"}, c.Leadership())
 }
 
-// "... within the minimum election timeout of hearing from a current leader ..." (dissertation §4.2.3): who
-// was only told of one has not heard it. Clocks begin with the process, and what was heard before was
-// another leader.
+// "... within the minimum election timeout of hearing from a current leader ..." (dissertation §4.2.3): a member that
+// only knows a leader from another member has not heard it. Earlier messages were another leader's.
 func TestElection_WhoWasOnlyToldOfALeaderDoesNotHearIt(t *testing.T) {
 	young := func(t *testing.T) *core {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 2}}
@@ -458,7 +457,7 @@ func TestElection_WhoWasOnlyToldOfALeaderDoesNotHearIt(t *testing.T) {
 	}
 }
 
-// After a gap in its own time a follower waits once more: what the leader sent may wait behind it.
+// A follower that wakes late waits once more: messages of the leader may be waiting to be handled.
 func TestElection_FollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.now = c.out.WakeAt + electionTimeout/2 + 1

@@ -30,7 +30,7 @@ func appendOf(prev raft.EntryID, acknowledged raft.Index, terms ...raft.Term) ra
 
 // "Leader Completeness: if a log entry is committed in a given term, then that entry will be present in the
 // logs of the leaders for all higher-numbered terms." (Figure 3) A leader that shows otherwise has been
-// elected by members that forgot what they acknowledged, and this one is the last that knows.
+// elected by members that forgot what they acknowledged, and this member may be the last that has it.
 func TestMarked_ALeaderThatContradictsWhatIsCommitted(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
@@ -73,7 +73,7 @@ func TestMarked_ALeaderThatContradictsWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// A mark ends a member for good, so what is no proof must not set it.
+// A mark ends a member for good, so it must not be set without proof.
 func TestMarked_NotByWhatProvesNothing(t *testing.T) {
 	contradiction := appendOf(id(3, 1), 0, 6)
 	malformed := contradiction
@@ -120,7 +120,7 @@ func TestMarked_NotByWhatProvesNothing(t *testing.T) {
 }
 
 // A member that lacks what it acknowledged in this very term runs on an older image of its disk. It tells
-// the leader, which counts it no more, and ends.
+// the leader, which no longer counts it, and ends.
 func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 	for _, row := range []struct {
 		rule string
@@ -162,7 +162,7 @@ func TestMarked_AStoreThatLacksWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// From the moment at which the verdict is noticed, and before it is durable, the member serves nobody.
+// As soon as the core has the mark, before it is durable, the member serves no request.
 func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	c := committed(t, 4)
 	c.read(1)
@@ -195,8 +195,8 @@ func TestMarked_ServesNothingAnyMore(t *testing.T) {
 	assert.Empty(t, c.receive("b", 6, raft.Heartbeat{}).Send, "it has lost nothing of what it acknowledged")
 }
 
-// What was answered earlier in the step has not left yet: a caller whose read is confirmed would be shown a
-// history that the others may not share.
+// Reads that were confirmed earlier in the step are refused: their answers have not left yet, and would show a
+// history that the other members may not share.
 func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 	contradiction := appendOf(id(1, 0), 0, 6)
 	for _, row := range []struct {
@@ -233,8 +233,8 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 	}
 }
 
-// That another entry was committed in the place of an accepted one is no certainty any more: the leader that
-// contradicts it may have the accepted one, and commit it.
+// If another entry was committed at the index of an accepted one, the accepted one may still be committed: the leader
+// that contradicts this member may have it.
 func TestMarked_DoesNotSayThatAnEntryIsNeverApplied(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	accepted := c.propose("x").Answers[0].ID
@@ -263,7 +263,7 @@ func TestMarked_StoreDoesNotStart(t *testing.T) {
 }
 
 // An FSM that keeps its own state may remember an entry longer than this member remembers the term in which
-// it was committed. A leader of an earlier term that is still about (Figure 8) does not contradict it.
+// it was committed. A leader of an earlier term that is still running (Figure 8) does not contradict it.
 func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
 	member := func(commit raft.Index) *core {
 		stored := raft.Stored{
@@ -285,8 +285,8 @@ func TestMarked_NotByWhatTheFSMAloneRemembers(t *testing.T) {
 	require.NotNil(t, member(3).append("b", 4, id(2, 1), 0, 4).Write.Mark, "so has the one before the crash")
 }
 
-// What only the FSM says is committed proves nothing against a leader, in no later life either: the hint that
-// a write carries is what leaders have told.
+// Entries that only the FSM reports as committed prove nothing against a leader, not even after a restart: the commit
+// hint of a write does not include them.
 func TestMarked_TheWordOfAnFSMIsNotWrittenDownAsALeadersWord(t *testing.T) {
 	stored := raft.Stored{
 		Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 6}, Commit: 3, Applied: id(5, 2),

@@ -74,7 +74,7 @@ func TestRead_SingleMemberAnswersAtOnce(t *testing.T) {
 	assert.Equal(t, []raft.Answer{readSafe(1, 3, 2)}, c.read(1).Answers)
 }
 
-// A lost round is repeated with the next heartbeat, even to whom it would be left out.
+// A lost round is repeated with the next heartbeat, even to followers that would otherwise be skipped.
 func TestRead_LostRoundIsRepeated(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
@@ -86,7 +86,7 @@ func TestRead_LostRoundIsRepeated(t *testing.T) {
 	assert.Equal(t, []raft.Answer{readSafe(1, 3, 2)}, c.echo("b", 4).Answers)
 }
 
-// A follower asks the leader, once for all that wait.
+// A follower asks the leader once for all reads that wait.
 func TestRead_FollowerAsksTheLeader(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.receive("b", 2, raft.Heartbeat{})
@@ -198,8 +198,8 @@ func TestRead_WhatTheCoreHasNoRoomFor(t *testing.T) {
 	})
 }
 
-// A follower repeats a request that may be lost. While it waits, the leader keeps one of it, or the repetitions
-// of one slow round would leave no room for others.
+// A follower repeats a request that may be lost. The leader keeps only one of them, or the repetitions during one slow
+// round would leave no room for other reads.
 func TestRead_ARepeatedRequestWaitsOnce(t *testing.T) {
 	c := replicating(t, 2, 1)
 	request := raft.RPCID{StartCount: 8, Counter: 1}
@@ -222,7 +222,7 @@ func TestRead_ARepeatedRequestWaitsOnce(t *testing.T) {
 	assert.Equal(t, 1, answers)
 }
 
-// Who asked a member that leads no more hears that there is no leader, and not that it is overloaded.
+// A reader whose leader has stepped down gets the answer that there is no leader, not that it is overloaded.
 func TestRead_OfWhoLeadsNoMoreIsNoOverload(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.receive("b", 2, raft.Heartbeat{})

@@ -137,7 +137,7 @@ func TestReplicate_AppendsAreCutToSize(t *testing.T) {
 	}
 }
 
-// A follower that is told of a new commit index at once applies as soon as the leader does.
+// A follower gets a new commit index at once, so that it applies as soon as the leader does.
 func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.propose("x")
@@ -149,8 +149,8 @@ func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.Heartbeat{Commit: 4}}, bodies(out.Send, "c"))
 }
 
-// A heartbeat is left out for a follower that has answered an append which was sent after the last
-// one fell due; nothing else counts.
+// A heartbeat is skipped for a follower that has acknowledged an append that was sent since the last heartbeat was
+// due; nothing else counts.
 func TestReplicate_HeartbeatIsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
@@ -192,7 +192,7 @@ func TestReplicate_LeaderWithoutAQuorumStepsDown(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role, "a single member is its own quorum")
 }
 
-// What is lost on the way is repeated: a heartbeat's answer shows that the follower can be reached.
+// A lost append is repeated: a heartbeat's answer shows that the follower can be reached.
 func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	lose := map[string]func(c *core){
 		"silently":                   func(*core) {},
@@ -228,8 +228,8 @@ func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	}
 }
 
-// What the transport tells shortens the wait, and leads to no new load on a way that is blocked: the
-// next heartbeat's answer leads to one append.
+// The transport's reports shorten the wait, without new load on a blocked connection: the next heartbeat's answer
+// leads to one append.
 func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	for how, event := range map[string]raft.Event{
 		"dropped": raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}}, "lost": raft.PeerLost{ID: "b"},
@@ -248,8 +248,8 @@ func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	assert.Equal(t, "replicate", c.Status().Peers[0].State, "a span of an earlier course does not matter")
 }
 
-// A follower whose disk is slow answers heartbeats, but not appends. It is asked again, without
-// entries, and not loaded with what it has already.
+// A follower whose disk is slow answers heartbeats, but not appends. It is asked again without entries, so that it does
+// not get entries that it has already.
 func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.propose("x")
@@ -269,8 +269,8 @@ func TestReplicate_SlowFollowerIsNotSentTheSameAgain(t *testing.T) {
 	assert.Equal(t, "replicate", c.Status().Peers[0].State)
 }
 
-// What a follower's acknowledgements took once says when the next one is missed, but a lost append does not wait
-// for as long as a disk stood still.
+// How long a follower's acknowledgements took decides when the next one is missed, but a lost append does not wait for
+// as long as a disk once stalled.
 func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	for _, row := range []struct {
 		rule       string
@@ -304,8 +304,8 @@ func TestReplicate_HowLongAnAcknowledgementIsAwaited(t *testing.T) {
 	}
 }
 
-// The time in which a follower was away is not taken for that of its disk, whether its connection was lost or stood
-// still.
+// The time in which a follower was silent does not count as the time of its disk, whether its connection broke or
+// stalled.
 func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
 	for _, row := range []struct {
 		rule        string
@@ -334,7 +334,7 @@ func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
 	}
 }
 
-// A member that connects is tried at once.
+// A member that connects is sent an append at once.
 func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.step(raft.PeerLost{ID: "b"})
@@ -345,7 +345,7 @@ func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
 	assert.Empty(t, out.Send, "another incarnation is nobody")
 }
 
-// Every limit refuses; nothing is queued beyond it.
+// Beyond each limit proposals are refused; none is queued.
 func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
 	refusal := func(out raft.Output) raft.RefusalKind { return out.Answers[len(out.Answers)-1].Refusal }
 
@@ -463,8 +463,8 @@ func TestReplicate_AllocationsDoNotGrowWithTheEntries(t *testing.T) {
 	assert.LessOrEqual(t, many, one+4, "64 entries in one step against one")
 }
 
-// Under load no heartbeat measures the way. Appends that are answered within an interval do, or one pause of
-// a follower would let a leader that is cut off lead on for a long time, much later.
+// Under load no heartbeat measures the round trip. Appends that are answered within an interval do; otherwise one pause
+// of a follower would let a leader that is cut off much later lead for a long time.
 func TestCheckQuorum_UnderLoadALongRoundTripIsForgotten(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is acknowledged is durable (§3.8), and only a leader of a newer term may have it cut (Leader
+// Acknowledged entries are durable (§3.8), and only a leader of a newer term may have them truncated (Leader
 // Append-Only). So a conflict below what was acknowledged proves a loss, if it was answered after the
-// acknowledgement: the echo of the request says so. Nothing else proves anything.
+// acknowledgement, which the echo of the request shows. Nothing else proves a loss.
 func TestStale_OnlyAnAnswerGivenAfterTheAcknowledgementProvesALoss(t *testing.T) {
 	// Our log: 1@0 2@1 3@1 4@4 5@4 6@6 (the no-op), all of it acknowledged by b and c in term 6.
 	conflict := func(prev raft.Index, hint raft.EntryID, acknowledged raft.Index) raft.AppendConflict {
@@ -58,7 +58,7 @@ func TestStale_OnlyAnAnswerGivenAfterTheAcknowledgementProvesALoss(t *testing.T)
 	}
 }
 
-// progress is what a leader knows of another member; zero if it leads no more.
+// progress returns what a leader knows about another member; zero if it no longer leads.
 func (c *core) progress(id raft.NodeID) raft.PeerProgress {
 	for _, p := range c.Status().Peers {
 		if p.ID == id {
@@ -68,8 +68,7 @@ func (c *core) progress(id raft.NodeID) raft.PeerProgress {
 	return raft.PeerProgress{}
 }
 
-// A match is of one term: the next term's leader has nothing to hold against a member, even if it is the
-// same leader.
+// A match belongs to one term: in the next term no member is stale, even if the leader is the same.
 func TestStale_AMatchOfAnEarlierTermProvesNothing(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.receive("b", 3, raft.VoteReply{})
@@ -154,14 +153,14 @@ func TestStale_IsNoTargetOfATransfer(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.TimeoutNow{}}, bodies(out.Send, "c"))
 }
 
-// A read that it asks for is refused: it could never apply what it would have to.
+// A read of a stale member is refused: the member could never apply what the read needs.
 func TestStale_ReadsNothingThroughTheLeader(t *testing.T) {
 	c := lostBy(t)
 	request := raft.ReadRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}}
 	assert.Equal(t, []raft.Body{raft.ReadReply{ID: request.ID, Refusal: raft.RefusedNotLeader}}, bodies(c.receive("b", 2, request).Send, "b"))
 }
 
-// It is sent nothing more but the refusal, with the heartbeats, whatever happens to its connection.
+// A stale member is only sent the append that shows its loss, and heartbeats, whatever happens to its connection.
 func TestStale_IsRefusedWithThePaceOfHeartbeats(t *testing.T) {
 	refusal := raft.AppendRequest{Prev: id(3, 2), Last: id(3, 2), Acknowledged: 3, Generation: 1}
 	c := lostBy(t)
@@ -185,8 +184,7 @@ func TestStale_IsRefusedWithThePaceOfHeartbeats(t *testing.T) {
 	assert.Equal(t, 6, refusals)
 }
 
-// A target that has lost what it acknowledged cannot take over the leadership: the transfer ends with it, at
-// whatever moment it is found out.
+// A stale target cannot take over the leadership: the transfer ends as soon as the leader notices it.
 func TestStale_EndsAHandOverToIt(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		c := heardLeader(t)

@@ -5,9 +5,10 @@ package raft
 // would wait forever.
 //
 //	"A leader whose disk has ended no write for DiskStallMax while one was waiting transfers its leadership if a
-//	quorum without it may be ahead: who is heard and has persisted beyond its mark, and who is not
-//	heard, unless it has lost what it acknowledged. If all who are heard stall, it stays and refuses
-//	proposals. A disk that is slow, but ends its writes, has not stalled." (docs/divergence.md)
+//	quorum without it may be ahead: the members that it hears and that have persisted more, and those that it
+//	does not hear, unless they have lost what they acknowledged. If the disks of all members that it hears are
+//	stalled, it stays leader and refuses proposals. A disk that is slow, but finishes its writes, has not
+//	stalled." (docs/divergence.md)
 //
 // The target has persisted entries that this disk has not, so slow disks cause at most one successful
 // transfer per entry. A transfer whose target does not win ends at its deadline; the next step begins another.

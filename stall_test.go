@@ -34,7 +34,7 @@ func (c *core) hear(acked map[raft.NodeID]raft.Index) raft.Output {
 	return c.step(events...)
 }
 
-// waitHearing lets time pass, round after round; what was noted on the way is in the result.
+// waitHearing lets time pass, round after round, and returns the trace events of that time.
 func (c *core) waitHearing(d raft.Time, acked map[raft.NodeID]raft.Index) (events []raft.TraceEventKind) {
 	for end := c.now + d; c.now < end; {
 		events = append(events, traced(c.after(min(heartbeatPace, end-c.now)))...)
@@ -52,8 +52,8 @@ func (c *core) toldToCampaign() (ids []raft.NodeID) {
 	return ids
 }
 
-// "A leader whose write has been pending for DiskStallMax while a quorum without it persisted beyond its own
-// mark transfers its leadership; if all stall, it stays and refuses proposals." (docs/divergence.md)
+// A leader with a stalled disk transfers its leadership if a quorum without it may be ahead. If no such quorum
+// exists, it stays and refuses proposals (docs/divergence.md).
 func TestStall_WhoIsHandedOverTo(t *testing.T) {
 	type acks = map[raft.NodeID]raft.Index
 	for _, row := range []struct {
@@ -106,8 +106,8 @@ func (c *core) leaderOfAnswer(target []raft.NodeID) raft.NodeID {
 	return target[0]
 }
 
-// A member that has lost what it acknowledged ends, and votes for nobody: to wait for what it may have heard
-// elsewhere would cost the leader its office, and the cluster its reads, for nothing.
+// A stale member ends, and votes for nobody. If the leader treated it as possibly ahead, it would give up its
+// leadership, and the cluster its reads, for nothing.
 func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
 	acked := map[raft.NodeID]raft.Index{"b": 3, "c": 2}
 	c := stalledLeader(t, "abc", acked)
@@ -120,7 +120,7 @@ func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
-// A learner holds copies, and no vote.
+// A learner that is ahead does not count, because it does not vote.
 func TestStall_LearnersAreNoQuorum(t *testing.T) {
 	members := membersNamed("abcde")
 	members[3].Kind, members[4].Kind = raft.Learner, raft.Learner
@@ -140,7 +140,7 @@ func TestStall_LearnersAreNoQuorum(t *testing.T) {
 	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign(), "as soon as the voters are ahead")
 }
 
-// What counts is how long the disk has been at one write. Those behind it do not put the limit off.
+// The limit applies to how long the disk has been at one write. Later writes do not extend it.
 func TestStall_NewWritesDoNotPutTheLimitOff(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := leaderOf(t, "abc", 2, 1)
@@ -152,8 +152,8 @@ func TestStall_NewWritesDoNotPutTheLimitOff(t *testing.T) {
 	assert.Contains(t, c.waitHearing(heartbeatPace, both), raft.TraceDiskStalled)
 }
 
-// "A disk that is slow, but ends its writes, has not stalled." What a write waited behind another is not
-// the disk's time at it.
+// "A disk that is slow, but finishes its writes, has not stalled." The time that a write waits for an earlier one does not
+// count.
 func TestStall_ASlowDiskHasNotStalled(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := leaderOf(t, "abc", 2, 1)
@@ -172,9 +172,8 @@ func TestStall_ASlowDiskHasNotStalled(t *testing.T) {
 }
 
 // A disk that has taken long for a write may take three times as long for the next one, but a stall that
-// ended does not lengthen the next one without end.
-// What a write waits behind others is not the time that the disk takes for it: neither does it stall the disk, nor
-// does it lengthen the limit.
+// ended does not lengthen the limit without bound. The time that a write waits for earlier ones counts neither
+// towards the limit nor as the time that the disk took.
 func TestStall_TheQueueBeforeAWriteDoesNotCount(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := leaderOf(t, "abc", 2, 1)
@@ -209,8 +208,8 @@ func TestStall_TheLimitGrowsWithWhatWritesTook(t *testing.T) {
 	}
 }
 
-// What it took before is brought to the target before it is told to campaign, and settled when the next
-// leader is heard: it may be applied.
+// The target gets the proposals that were accepted before the stall before it is told to campaign. They are answered
+// when the next leader is heard: they may be applied.
 func TestStall_AnPendingProposalGoesWithTheLog(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
@@ -229,7 +228,7 @@ func TestStall_AnPendingProposalGoesWithTheLog(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
 }
 
-// A transfer that does not win ends with its deadline, and another begins, to somebody who is heard.
+// A transfer whose target does not win ends at its deadline, and another begins, to a voter that is heard.
 func TestStall_AHandOverThatDoesNotWinIsRepeated(t *testing.T) {
 	five := map[raft.NodeID]raft.Index{"b": 3, "c": 3, "d": 3, "e": 3}
 	c := stalledLeader(t, "abcde", five)
@@ -266,7 +265,7 @@ func TestStall_ALeaderWhoseWriteCompletesLeadsOn(t *testing.T) {
 	assert.Contains(t, c.waitHearing(4*diskStallMax, none), raft.TraceDiskStalled, "a second stall is noted, too")
 }
 
-// A transfer that somebody asked for is left to its end; and nobody waits for one that the stall began.
+// A stall does not end a transfer that was requested, and a transfer that a stall began answers no request.
 func TestStall_OneTransferAtATime(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
@@ -289,7 +288,7 @@ func TestStall_OneTransferAtATime(t *testing.T) {
 	assert.Empty(t, c.waitHearing(2*electionTimeout, both), "who closes transfers its leadership to nobody")
 }
 
-// Check-quorum goes by what is heard, and not by disks.
+// Check-quorum depends on messages, not on disks.
 func TestStall_AStalledLeaderThatNobodyAnswersStepsDown(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
@@ -302,7 +301,7 @@ func TestStall_AStalledLeaderThatNobodyAnswersStepsDown(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
 }
 
-// Who follows only says so in its status.
+// A follower with a stalled disk only shows it in its status.
 func TestStall_AFollowerSaysSo(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.append("b", 2, id(2, 1), 2, 2)

@@ -152,7 +152,7 @@ func TestTransfer_RequestIDIsAnswered(t *testing.T) {
 	})
 }
 
-// What cannot begin is refused at once, with who to ask instead.
+// A transfer that cannot begin is refused at once, with the member to ask instead.
 func TestTransfer_RefusesAtOnce(t *testing.T) {
 	t.Run("no such target", func(t *testing.T) {
 		c := heardLeader(t)
@@ -180,8 +180,8 @@ func TestTransfer_RefusesAtOnce(t *testing.T) {
 	})
 }
 
-// The time to catch up grows with how long the target's acknowledgements take: since the append left, also
-// if the target was asked about it again, every heartbeat, while its disk was at it.
+// The time to catch up grows with how long the target's acknowledgements take. That is measured from when the append
+// left, even if the target was asked about it again with each heartbeat while its disk was writing.
 func TestTransfer_WaitsForASlowDiskOfTheTarget(t *testing.T) {
 	const write = 3 * electionTimeout
 	for _, row := range []struct {
