@@ -163,8 +163,8 @@ func TestAppend_AppliesWhatIsCommittedAndDurable(t *testing.T) {
 	assert.Zero(t, out.Apply, "once")
 }
 
-// A heartbeat is answered with its round, and with what is known to match: as far as it is durable
-// here, and proved by this leader.
+// A heartbeat is answered with its round, and with the last index that is durable here and that this leader has proved
+// to match.
 func TestAppend_HeartbeatReply(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	round := raft.RPCID{StartCount: 4, Counter: 9}
@@ -179,8 +179,7 @@ func TestAppend_HeartbeatReply(t *testing.T) {
 	assert.Empty(t, c.receive("b", 2, raft.Heartbeat{Commit: 4}).Send, "without a round it asks for no answer")
 }
 
-// Entries of a received message are shared with whoever sent it; a later append of the same step does
-// not write into them.
+// The sender of a message shares its entries, so a later append of the same step does not write into them.
 func TestAppend_LeavesTheMessageAsItIs(t *testing.T) {
 	c := follower(t, 2, 1)
 	first := c.from("b", 2, raft.AppendRequest{Prev: id(2, 1), Last: id(4, 2), Entries: entries(3, 2, 2)})
@@ -206,7 +205,7 @@ func TestAppend_TruncationRaisesTheGeneration(t *testing.T) {
 
 // State Machine Safety (Figure 3): "if a server has applied a log entry at a given index to its state
 // machine, no other server will ever apply a different log entry for the same index." A leader that
-// contradicts what is committed is not believed.
+// contradicts what is committed is ignored.
 func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	c.append("b", 2, id(3, 1), 3)
@@ -223,7 +222,7 @@ func TestAppend_CommittedEntriesAreNeverReplaced(t *testing.T) {
 	assert.Equal(t, id(3, 3), c.Status().Last)
 }
 
-// This release cannot read the bootstrap of an earlier one, and says so where an operator looks.
+// This release cannot read the bootstrap of an earlier one, and a trace event says so.
 func TestAppend_BootstrapOfAnEarlierReleaseIsRefused(t *testing.T) {
 	bootstrap := bootstrapEntry(membersNamed("abc"))
 	bootstrap.Data = []byte{0x81, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1} // msgpack: {"version": 1}
@@ -237,8 +236,8 @@ func TestAppend_BootstrapOfAnEarlierReleaseIsRefused(t *testing.T) {
 	assert.Contains(t, refusal.Text, "of an earlier release")
 }
 
-// A leader of a later release may send what this one cannot read. It is refused as that, and not as damage or as
-// a hostile message: nothing of the append is taken, and the leader is still followed.
+// A leader of a later release may send entries that this one cannot read. They are reported as such, not as damage or
+// as a hostile message: the whole append is ignored, and the leader is still followed.
 func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 	bootstrap := bootstrapEntry(membersNamed("abc"))
 	bootstrap.Data = []byte(`{"version": 3}`)

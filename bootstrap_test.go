@@ -63,7 +63,7 @@ func TestBootstrap_FirstOfTheListCallsTheProbe(t *testing.T) {
 	assert.Empty(t, out.Send, "the others wait")
 }
 
-// Only when every other member has answered "uninitialized" with the same list is entry 1 written.
+// Entry 1 is only written once every other member has answered "uninitialized" with the same list.
 func TestBootstrap_EntryOneIsWrittenWhenAllAreUninitialized(t *testing.T) {
 	c, probe := bootstrapper(t)
 	c.answerProbe("b", uninitializedWith(probe, "abc"))
@@ -93,7 +93,7 @@ func TestBootstrap_EntryOneIsWrittenWhenAllAreUninitialized(t *testing.T) {
 	assert.Len(t, c.persist().Send, 2)
 }
 
-// The bootstrapper campaigns, in term 1, only when all hold entry 1.
+// The bootstrapper campaigns in term 1 once all members hold entry 1.
 func TestBootstrap_BootstrapperCampaignsWhenAllHold(t *testing.T) {
 	c := bootstrapped(t)
 	probe := bootstrapOf(t, c).Probe
@@ -125,8 +125,8 @@ func TestBootstrap_SingleMemberBootstrapsAlone(t *testing.T) {
 	assert.Equal(t, raft.Leadership{Term: 1, Leader: "a", Role: raft.Leader}, c.Leadership())
 }
 
-// While its durable term is 0 the bootstrapper may probe the members again; answers to the earlier one do not
-// count any more.
+// While its durable term is 0 the bootstrapper may probe the members again. Answers to the earlier probe no longer
+// count.
 func TestBootstrap_IsRedone(t *testing.T) {
 	c := bootstrapped(t)
 	first := bootstrapOf(t, c)
@@ -208,7 +208,7 @@ func TestBootstrap_MemberHoldsEntryOneThenSaysSo(t *testing.T) {
 	assert.EqualValues(t, 3600e9, c.out.WakeAt-c.now, "a non-bootstrapper at term 0 never campaigns")
 }
 
-// A holder at term 0 takes the same bootstrapper's bootstrap again if its probe is newer, and no other.
+// A member that holds entry 1 at term 0 only replaces it by one of the same bootstrapper with a newer probe.
 func TestBootstrap_HolderTakesARedoneBootstrap(t *testing.T) {
 	other := raft.ClusterID{9}
 	for _, row := range []struct {
@@ -301,8 +301,8 @@ func TestBootstrap_UninitializedMemberTakesAnAppend(t *testing.T) {
 	assert.Equal(t, raft.NewConfiguration(membersNamed("bac")), *out.Config)
 }
 
-// A bootstrapper that was wiped during the bootstrap is refused by whoever holds entry 1: if all others are
-// at term 0, nothing was ever committed.
+// Members that hold entry 1 refuse a bootstrapper that was wiped during the bootstrap. If all of them are at term 0,
+// nothing was ever committed.
 func TestBootstrap_WipedBootstrapperIsToldTheCure(t *testing.T) {
 	c, probe := bootstrapper(t)
 	for _, other := range []raft.NodeID{"b", "c"} {

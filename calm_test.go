@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While writes flow, appends take the place of most heartbeats, and keep the followers just as calm.
+// Under load, appends replace most heartbeats, and prevent election timeouts as well.
 func TestHeartbeat_AppendsKeepFollowersCalm(t *testing.T) {
 	for _, pause := range []time.Duration{7, 33, 49, 51, 90, 130} {
 		w := newWorld(t, 1, "a", "b", "c")

@@ -78,7 +78,7 @@ func TestStamp_ANewLeaderHasTheClocksOfItsVoters(t *testing.T) {
 	assert.Equal(t, int64(c.now)+minute, noop.Time)
 }
 
-// What was heard goes on with our own monotonic time, not with our wall clock.
+// Between two readings another member's clock advances with our monotonic time, not with our wall clock.
 func TestStamp_AClockGoesOnWhileItIsNotHeard(t *testing.T) {
 	c := ledWith(t, tenYears, 0, 0)
 	first := c.stamped()
@@ -108,7 +108,7 @@ func TestStamp_NeverFalls(t *testing.T) {
 	assert.Equal(t, tenYears, alone.stamped())
 }
 
-// Replies carry the wall clock of who answers.
+// Replies carry their sender's wall clock.
 func TestStamp_RepliesCarryTheClock(t *testing.T) {
 	c := follower(t, 1, 1)
 	c.wall = tenYears

@@ -61,7 +61,7 @@ func TestCommit_NoOpCommitsWhatCameBefore(t *testing.T) {
 	assert.Equal(t, id(4, 3), out.Apply)
 }
 
-// The leader counts itself for what is durable here; it applies no further either.
+// The leader only counts itself up to what is durable here, and applies no further.
 func TestCommit_FollowersMayCommitBeforeTheLeadersDisk(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.receive("b", 2, raft.AppendReply{Match: 3})
@@ -90,8 +90,7 @@ func TestCommit_LearnersDoNotCount(t *testing.T) {
 	assert.EqualValues(t, 3, c.Status().Commit)
 }
 
-// A restarted member goes on from the commit index that it had written down, and never further than
-// its log.
+// A restarted member continues from its stored commit index, but not beyond its log.
 func TestCommit_HintOfTheLastLife(t *testing.T) {
 	for hint, want := range map[raft.Index]raft.Index{0: 0, 2: 2, 3: 3, 9: 3} {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Commit: hint}
@@ -105,8 +104,8 @@ func TestCommit_HintOfTheLastLife(t *testing.T) {
 	}
 }
 
-// The hint that rides along with a write is covered by what is durable already: whatever prefix of the
-// write a crash leaves, the entries up to it are the committed ones.
+// The commit hint of a write only covers entries that are durable already, so it is right whatever prefix of the write
+// a crash leaves.
 func TestCommit_HintIsNeverAheadOfTheDisk(t *testing.T) {
 	c := follower(t, 2, 1)
 	out := c.append("b", 2, id(2, 1), 4, 2, 2)
@@ -118,7 +117,7 @@ func TestCommit_HintIsNeverAheadOfTheDisk(t *testing.T) {
 	assert.EqualValues(t, 5, out.Write.Commit)
 }
 
-// A state machine that is ahead of its log does not belong to it.
+// A state machine that is ahead of the log does not belong to it.
 func TestCommit_AppliedBeyondTheLogIsRefused(t *testing.T) {
 	for name, applied := range map[string]raft.EntryID{"beyond": id(3, 1), "another term": id(2, 2), "index 0": id(0, 1)} {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Applied: applied}
@@ -131,7 +130,7 @@ func TestCommit_AppliedBeyondTheLogIsRefused(t *testing.T) {
 	}
 }
 
-// A term is durable before the entries written in it: a log that is ahead of it lost a part of its store.
+// A term is durable before its entries. If the log is ahead of the stored term, the store has lost something.
 func TestCommit_LogAheadOfItsTermIsRefused(t *testing.T) {
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 1}}
 	assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))

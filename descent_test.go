@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// start is a start of the store that all these tests are about; copied is one of a copy of it.
+// start returns a start of the store of these tests; copied returns a start of a copy of it.
 func start(startCount uint64) StartID  { return StartID{startCount, 1000 + startCount} }
 func copied(startCount uint64) StartID { return StartID{startCount, 2000 + startCount} }
 
@@ -18,7 +18,7 @@ func starts(from, to uint64) (l Lineage) {
 	return l
 }
 
-// A start that was seen either is one from which a store goes on, or proves that it does not, or is too old.
+// The store continues from a start that was seen, or that start proves that it does not, or it is too old to tell.
 func TestLineage_TellsADescendantFromAnOlderImage(t *testing.T) {
 	kept := starts(41, 104) // of 104 starts the last 64
 	for _, row := range []struct {
@@ -144,7 +144,7 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 	}
 }
 
-// Both sides remember what the other one says, and what the other one remembers.
+// Both sides remember the other's start, and which of their own starts the other remembers.
 func TestHandshake_RemembersBothWays(t *testing.T) {
 	v, h := aMeeting()
 	v.Memory.Confirmed = []Sighting{{Peer: n1, Start: start(3)}, {Peer: Peer{"n9", 99}, Start: start(3)}}
@@ -181,7 +181,7 @@ func TestHandshake_TheRefusedJudgesForItself(t *testing.T) {
 	expect.Nil(t, seen(n3, Sighting{n2, start(20), 5}), "too long ago to tell")
 }
 
-// What is remembered of strangers is bounded, and strangers push no member out.
+// The memory of strangers is bounded, and they do not displace a member.
 func TestHandshake_TheMemoryIsBounded(t *testing.T) {
 	v, h := aMeeting()
 	for i := range sightingsMax + 100 {

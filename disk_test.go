@@ -7,8 +7,8 @@ import (
 )
 
 // The race of overwritten appends (ABA): the same index is written by one leader, by another, and by
-// the first kind again, while the writes of all three are under way. What an old write acknowledges is
-// what it wrote, as far as nobody has overwritten it since.
+// the first one again, while all three writes are pending. An old write only acknowledges what it wrote and what has
+// not been overwritten since.
 func TestDisk_OldWriteDoesNotCountOverwrittenEntries(t *testing.T) {
 	d := disk{persisted: 3}
 	first := d.issue(0, nil, EntryID{1, 6}) // 4@1 5@1 6@1
@@ -47,7 +47,7 @@ func TestDisk_AcknowledgesAllBefore(t *testing.T) {
 	require.Panics(t, func() { d.acknowledge(99, 0) }, "what was not issued is not durable")
 }
 
-// A message that stands on a durable term, vote or log waits for exactly that.
+// A message that depends on a durable term, vote or log waits for exactly that.
 func TestDisk_ReleasesWhatIsDurable(t *testing.T) {
 	b := Peer{"b", 2}
 	for _, row := range []struct {

@@ -8,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// core is one member of a cluster, "a", driven by hand through its exported methods. What the paper
-// calls a server in some state is a member that restarted from a log, and was then told what brings
-// it into that state.
+// core is one member of a cluster, "a", driven by hand through its exported methods. To bring it into a state, a test
+// starts it on a log and then steps the events that lead there.
 type core struct {
 	*raft.Core
 	t    *testing.T

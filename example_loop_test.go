@@ -10,7 +10,7 @@ import (
 	"github.com/coxswain/raft/storage"
 )
 
-// host is a loop around one Core, run by whoever calls step. It must not be stepped again after an error.
+// host is a loop around one Core. The goroutine that calls step runs it. After an error it must not be stepped again.
 type host struct {
 	core    *raft.Core
 	store   raft.Storage
@@ -21,7 +21,8 @@ type host struct {
 	answer  func(raft.Answer)
 }
 
-// step steps events, and then what follows from each Output, until nothing more does. Without events it is the tick.
+// step steps the events, then the events that follow from each Output, until there are none. Without events it checks
+// the deadlines.
 func (h *host) step(now raft.Now, events ...raft.Event) (err error) {
 	for again := true; again && err == nil; again = len(events) > 0 {
 		events, err = h.process(h.core.Step(now, events...))
@@ -29,7 +30,7 @@ func (h *host) step(now raft.Now, events ...raft.Event) (err error) {
 	return err
 }
 
-// process does what an Output says: the simplest way, one thing after the other.
+// process does what an Output says in the simplest way, one thing after the other.
 func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 	w := out.Write
 	if w.Log != nil {
@@ -42,11 +43,11 @@ func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 			return nil, err
 		}
 	}
-	if w.Mark != nil { // A verdict that this member must not go on: once it is durable, the host ends.
+	if w.Mark != nil { // The store must not be used any longer: once the mark is durable, the host ends.
 		return nil, w.Mark.Err()
 	}
-	// Then holds promises: it leaves once its write is durable, not before. Send may leave at any time. Here it waits,
-	// too, because an append names a span of the log, and the sender reads its entries from the store.
+	// Then holds promises, which may only leave once the write is durable. Send may leave at any time. Here it waits
+	// too, because an append names a span of the log, whose entries the sender reads from the store.
 	for _, m := range slices.Concat(out.Send, w.Then) {
 		if r, ok := m.Body.(raft.AppendRequest); ok {
 			err = h.read(r.Prev.Index, r.Last.Index, func(e raft.Entry) { r.Entries = append(r.Entries, e) })
@@ -56,7 +57,7 @@ func (h *host) process(out raft.Output) (events []raft.Event, err error) {
 		}
 		h.send(m)
 	}
-	if w.Seq != 0 { // Persisted follows the Then, even if the write had nothing else.
+	if w.Seq != 0 { // Persisted comes after Then has been sent, even if the write had nothing else.
 		events = append(events, raft.Persisted{Seq: w.Seq})
 	}
 	for _, a := range out.Answers { // Before Apply: an accepted proposal gets its id before it is applied.
@@ -78,7 +79,7 @@ func (h *host) apply(e raft.Entry) {
 	}
 }
 
-// read hands out the entries (after, last].
+// read returns the entries (after, last].
 func (h *host) read(after, last raft.Index, take func(raft.Entry)) error {
 	for after < last {
 		batch, err := h.store.Entries(raft.Span{After: after, Last: last}, 1<<20)
@@ -93,7 +94,7 @@ func (h *host) read(after, last raft.Index, take func(raft.Entry)) error {
 	return nil
 }
 
-// start brings the member up from its store. Only when its group is created, never later, members is not nil: see
+// start starts the member on its store. members is only set when the group is created, never later: see
 // Stored.Initialize for when that is safe.
 func (h *host) start(now raft.Now, self raft.Member, members *raft.Configuration) error {
 	identity := raft.Identity{Cluster: "example", ID: self.ID, Fresh: self.Incarnation, Nonce: rand.Uint64()}
@@ -122,8 +123,8 @@ func (h *host) start(now raft.Now, self raft.Member, members *raft.Configuration
 	return h.step(now, events...)
 }
 
-// A loop of one's own is the type host. Here three of them share one goroutine; the network is a queue, and the clock
-// jumps to the next deadline. Between processes a network needs the rules of Handshake besides.
+// The type host is a complete loop. Here three of them share one goroutine, the network is a queue, and the clock
+// jumps to the next deadline. A network between processes also needs the rules of Handshake.
 func ExampleCore_Step() {
 	now, network := raft.Now{Mono: 1}, []raft.Message{}
 	members := raft.NewConfiguration([]raft.Member{

@@ -27,7 +27,7 @@ func threeMembers(incarnations ...Incarnation) Configuration {
 	return NewConfiguration(members)
 }
 
-// A member answers whom it may answer, and nobody else.
+// A member accepts exactly the peers that it may talk to.
 func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	bootstrapped := Handshake{
 		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Bootstrapper: n1,

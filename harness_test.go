@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What stands between a member's core and its disk and network is internal/pipeline, as in the node. It imports this
-// package, so that pipeline_test.go, which is outside of it, sets these.
+// As in the node, internal/pipeline is between a member's core and its disk and network. It imports this package, so
+// pipeline_test.go, which is in another package, sets these.
 var (
 	MergeWrites func([]Write) (Write, int)
 	NewTestLog  func(last Index, bytesMax int, storage func(Span, int) ([]Entry, error)) TestLog

@@ -95,7 +95,7 @@ func TestHostile_NoMessageBreaksAMember(t *testing.T) {
 	}
 }
 
-// What no correct peer sends is refused, with a trace event that says why, and changes nothing.
+// A message that no correct peer sends is refused with a trace event that says why, and changes nothing.
 func TestHostile_IsRefusedWithAReason(t *testing.T) {
 	const big = math.MaxUint64
 	plain := func() *core { return follower(t, 5, 1, 3, 5) }
@@ -164,7 +164,7 @@ func TestHostile_IsRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// A leader that takes back what it has proved could make its follower commit what it does not hold.
+// A leader that contradicts what it has proved could make its follower commit entries that the leader does not hold.
 func TestHostile_ProvedEntriesStand(t *testing.T) {
 	c := follower(t, 5, 1)
 	c.append("b", 5, id(2, 1), 0, 5, 5)
@@ -244,7 +244,7 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 	}
 }
 
-// A sender that our configuration does not name raises our term by leading, or by a request for a vote that we
+// A sender that our configuration does not name only raises our term as a leader, or with a vote request that we
 // would grant, and by nothing else; a member of the configuration, by everything but pre-votes (Figure 2).
 func TestTerm_WhatAStrangerRaises(t *testing.T) {
 	newer := id(9, 5)

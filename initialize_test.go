@@ -38,7 +38,7 @@ func TestInitialize_SaysWhatALoadWouldReturn(t *testing.T) {
 	assert.Equal(t, loaded, again)
 }
 
-// Every member writes the same entry 1, whoever writes it and in whatever order the members are listed.
+// Every member writes the same entry 1, in whatever order the members are listed.
 func TestInitialize_WritesTheSameEntryEverywhere(t *testing.T) {
 	a, b := uninitialized(func(*raft.Stored) {}), raft.Stored{Incarnation: peer("b").Incarnation, StartCount: 5}
 	ofA, err := a.Initialize("a", clusterOfTheTests, raft.NewConfiguration(membersNamed("abc")))

@@ -18,7 +18,7 @@ func storedOf(t *testing.T) raft.Stored {
 	return stored
 }
 
-// A core that could not work is not made. Each field by itself, so that one that nobody checks is found.
+// NewCore refuses a configuration that cannot work. Each field is tested alone, so that a missing check is noticed.
 func TestCoreConfig_WhatCannotWorkIsRefusedByName(t *testing.T) {
 	for field, spoil := range map[string]func(*raft.CoreConfig){
 		"ID":                func(c *raft.CoreConfig) { c.ID = "" },
@@ -57,7 +57,7 @@ func TestCoreConfig_AllProblemsAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-// A core of nothing but an id is elected, takes a proposal, sends it and commits it.
+// A core that is configured with an id alone is elected, takes a proposal, sends it and commits it.
 func TestCoreConfig_ZeroValuesAreDefaults(t *testing.T) {
 	c := begin(t, raft.CoreConfig{ID: "a"}, storedOf(t))
 	c.timeout()

@@ -94,8 +94,8 @@ func TestLog_UpToDate(t *testing.T) {
 	}
 }
 
-// A span holds an entry at least, goes no further than the log, and no larger than asked by more than
-// a mark's distance.
+// A span holds at least one entry, ends within the log, and exceeds the requested size by at most the distance of two
+// size marks.
 func TestLog_Cut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -96,8 +96,8 @@ func TestProgress_Transitions(t *testing.T) {
 	}
 }
 
-// How long acknowledgements take is measured from when the append left, however often it was repeated since. A
-// time in which the follower lacked the append, or was away, does not count.
+// How long acknowledgements take is measured from when the append left, however often it was repeated since. Time in
+// which the follower lacked the append, or was silent, does not count.
 func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 	probed := func() *progress { return probingProgress(0, 6) }
 	repeat := func(p *progress, at Time) {
@@ -159,7 +159,7 @@ func TestProgress_BreaksItsRulesLoudly(t *testing.T) {
 	require.Panics(t, func() { replicatingProgress().sentAppend(5, 1, 1) }, "replication only goes forward")
 }
 
-// A round that measures and whose answer is lost does not end the measuring: the next round measures again.
+// If the answer to a round that measures the round trip is lost, a later round measures it.
 func TestHeartbeats_ALostAnswerIsNotWaitedForForEver(t *testing.T) {
 	round := func(i uint64) RPCID { return RPCID{StartCount: 1, Counter: i} }
 	h := &heartbeats{}

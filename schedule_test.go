@@ -39,8 +39,8 @@ func (w *world) settleWithout(lost func(Message) bool) {
 	}
 }
 
-// A follower restarts and has forgotten what is committed, while reads follow each other so closely that each answer of
-// it comes when the next round has begun already.
+// A follower restarts and has forgotten the commit index, while reads follow each other so closely that each of its
+// answers arrives after the next round has begun.
 func TestSchedule_ARestartedFollowerCatchesUpBesideReads(t *testing.T) {
 	w := bootstrapped(t, "a", "b", "c")
 	a, c := w.members["a"], w.members["c"]
@@ -104,7 +104,7 @@ func (w *world) runSlow(write, d time.Duration) {
 	}
 }
 
-// Disks that take an election timeout for each write delay the election; they do not prevent it.
+// Disks that take an election timeout for each write delay the election, but do not prevent it.
 func TestSchedule_SlowDisksElect(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newWorld(t, seed, "a", "b", "c")
@@ -115,8 +115,8 @@ func TestSchedule_SlowDisksElect(t *testing.T) {
 	}
 }
 
-// The leader is gone, and the links between the others hold everything up for five seconds; then all is fast
-// again. The waits, which have grown meanwhile, do not keep the cluster without a leader much longer.
+// The leader is gone, and the links between the others delay everything for five seconds; then they are fast again. The
+// waits, which have grown meanwhile, do not keep the cluster without a leader much longer.
 func TestSchedule_OneHoldUpIsSoonOver(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(t, seed, "a", "b", "c")
@@ -144,7 +144,7 @@ func TestSchedule_OneHoldUpIsSoonOver(t *testing.T) {
 	}
 }
 
-// A Step before its time, without an event, has nothing to do; nor does it move the deadline.
+// A Step without events before the deadline does nothing, and does not move the deadline.
 func TestSchedule_AnEarlyStepHasNothingToDo(t *testing.T) {
 	w := newWorld(t, 1, "a", "b", "c")
 	w.startAll()
