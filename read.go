@@ -108,6 +108,21 @@ func (c *Core) onReadRequest(from Peer, r ReadRequest) {
 	}
 }
 
+// refuseReadsOf refuses the reads of a follower that turns out to be stale. A member that starts again from an older
+// image may use the ids of its earlier requests again, so an answer to an earlier one could pass for an answer to a
+// later one.
+func (c *Core) refuseReadsOf(from Peer) {
+	r := &c.leader.reads
+	refused := func(waiting read) bool {
+		if waiting.from != from {
+			return false
+		}
+		c.send(from, ReadReply{ID: waiting.id, Refusal: RefusedNotLeader})
+		return true
+	}
+	r.now, r.next = slices.DeleteFunc(r.now, refused), slices.DeleteFunc(r.next, refused)
+}
+
 // askLeader sends one request for all reads that wait here, unless one is unanswered.
 func (c *Core) askLeader() {
 	f := &c.clients

@@ -101,6 +101,7 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	if r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged {
 		c.trace(TraceEvent{Kind: TraceStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
 		p.becomeStale()
+		c.refuseReadsOf(p.peer)
 		c.onTransferTargetStale(p.peer.ID)
 		return
 	}

@@ -131,6 +131,28 @@ func TestStale_CountsForNoRead(t *testing.T) {
 	assert.Len(t, c.echo("c", 3).Answers, 1)
 }
 
+// An older image may use the ids of requests again: an answer to the earlier one must not pass for another.
+func TestStale_ItsReadsAreRefusedAtOnce(t *testing.T) {
+	c := leaderOf(t, "abc", 2, 1)
+	c.persist()
+	for _, m := range membersNamed("abc")[1:] {
+		c.receive(m.ID, 2, raft.AppendReply{Match: 3})
+	}
+	begun, waits := raft.RPCID{StartCount: 1, Counter: 1}, raft.RPCID{StartCount: 1, Counter: 2}
+	c.receive("b", 2, raft.ReadRequest{ID: begun})
+	c.receive("b", 2, raft.ReadRequest{ID: waits})
+	require.Equal(t, 2, c.Status().Reads)
+	out := c.receive("b", 2, raft.AppendConflict{Prev: 3, Hint: id(2, 1), Acknowledged: 3})
+	for _, asked := range []raft.RPCID{begun, waits} {
+		assert.Contains(t, bodies(out.Send, "b"), raft.ReadReply{ID: asked, Refusal: raft.RefusedNotLeader})
+	}
+	assert.Zero(t, c.Status().Reads)
+	for _, body := range bodies(c.echo("c", 3).Send, "b") {
+		_, answers := body.(raft.ReadReply)
+		assert.False(t, answers, "%v was refused", body)
+	}
+}
+
 // "a leader steps down if an election timeout elapses without a successful round of heartbeats to a
 // majority of its cluster" (dissertation §6.2)
 func TestStale_CountsForNoQuorumThatIsHeard(t *testing.T) {

@@ -107,4 +107,10 @@ var marks = []Mutant{
 		Expect: "N24", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
+	{
+		ID: "Y17", Rule: "the reads of who has lost what it acknowledged are refused", Bug: "those that wait are answered once they are confirmed",
+		Edits:  []Edit{instead("replicate.go", `c.refuseReadsOf(p.peer)`, ``)},
+		Expect: "N32", Profiles: []string{"images"},
+		Test: &Test{".", "TestStale"},
+	},
 }
