@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// CaseFormat is the version of a case file. It is raised with SeedFormat if an old case would be another
-// run.
+// CaseFormat is the version of the case file format. It is raised together with SeedFormat if an old case would now be
+// a different run.
 const CaseFormat = 1
 
-// Clean is the rule that a case names if nothing fails in it: a bug was fixed.
+// Clean is the rule of a case in which no rule fails, because its bug was fixed.
 const Clean = "clean"
 
-// Case is one run that is written down: the number that all its randomness comes from, the few settings
-// that differ from a plain cluster, the faults, and what is left out of it. Most are made by Shrink.
+// Case is one run in written form: the number that seeds its randomness, the settings that differ from a plain
+// cluster, the faults, and the injections and requests that are left out. Shrink makes most cases.
 type Case struct {
 	About      []string // comments
 	From       string   // the seed that it was shrunk from; "" if it was written by hand
 	Mutant     string   // the bug of package zoo with which it fails; "" for none
-	Rule       string   // that fails, or Clean
-	Ignored    []string // rules that may fail in it: it shows what comes of that
+	Rule       string   // the rule that fails, or Clean
+	Ignored    []string // rules whose failure does not end the run, to show the harm that follows
 	Number     uint64
 	Profile    Profile
-	Injections map[FaultKind]ordinals // of each class that the profile has; absent: all
-	Requests   ordinals               // that the clients begin
+	Injections map[FaultKind]ordinals // the kept injections of each class; absent: all
+	Requests   ordinals               // the kept requests of the clients
 	Story      []string               // how it fails
 }
 
@@ -35,29 +35,29 @@ func CaseOf(seed Seed) (Case, error) {
 	return Case{From: seed.String(), Number: seed.Number, Profile: p, Requests: ordinals{all: true}}, err
 }
 
-// RunCase runs a case. trace is nil, or sees everything that happens.
+// RunCase runs a case. trace, if not nil, receives every record of the run.
 func RunCase(c *Case, trace func(*Record)) Result { return c.run(edits{}, trace) }
 
-// run runs it within bounds.
+// run runs the case within bounds.
 func (c *Case) run(bounds edits, trace func(*Record)) Result {
 	bounds.injected, bounds.requested, bounds.ignored = c.Injections, c.Requests, c.Ignored
 	return runEdited(Seed{c.Profile.Name, c.Number}, c.Profile, &bounds, trace)
 }
 
-// Verdict compares how a case ended with what it names: nil, or what is wrong.
+// Verdict returns nil if a case ended as it says, and otherwise an error that names the difference.
 func (c *Case) Verdict(r Result) error {
 	switch {
 	case r.Failure == nil && c.Rule != Clean:
-		return fmt.Errorf("fuzzy: %s is expected to fail, and nothing does", c.Rule)
+		return fmt.Errorf("fuzzy: rule %s was expected to fail, but no rule failed", c.Rule)
 	case r.Failure != nil && c.Rule == Clean:
 		return r.Failure
 	case r.Failure != nil && r.Failure.Rule != c.Rule:
-		return fmt.Errorf("fuzzy: %s is expected to fail: %w", c.Rule, r.Failure)
+		return fmt.Errorf("fuzzy: rule %s was expected to fail, but another one did: %w", c.Rule, r.Failure)
 	}
 	return nil
 }
 
-// clone copies what a change of the copy would change in the case.
+// clone copies everything that a change of the copy would otherwise change in the original.
 func (c *Case) clone() Case {
 	n := *c
 	n.Profile.Faults = slices.Clone(c.Profile.Faults)
@@ -69,7 +69,7 @@ func (c *Case) clone() Case {
 	return n
 }
 
-// Write writes the case as ParseCase reads it.
+// Write writes the case in the form that ParseCase reads.
 func (c *Case) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "raftlab case %d\n", CaseFormat)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// CheckRules refuses what is no rule: neither an invariant nor one of the names for what a core asserts and
-// for what happens to the simulation itself; nor the one other word that may be there.
+// CheckRules returns an error for a name that is neither an invariant, nor a name for failures of a core's assertions or
+// of the simulation itself, nor the one other word that is allowed.
 func CheckRules(other string, names ...string) error {
 	var known []string
 	for _, r := range Rules() {
@@ -63,7 +63,7 @@ type caseParser struct {
 	c     Case
 	line  int
 	seen  map[string]bool
-	story bool // its lines are being read
+	story bool // the lines of the story are being read
 	ended bool
 }
 
@@ -110,7 +110,7 @@ func checkFormat(text string) error {
 	return nil
 }
 
-// value reads a line of a name and a value.
+// value reads a line that consists of a name and a value.
 func (p *caseParser) value(name, text string) (err error) {
 	if text == "" && name != "story" {
 		return fmt.Errorf("%s has no value", name)
@@ -188,7 +188,7 @@ func (p *caseParser) fault(text string) error {
 	return nil
 }
 
-// complete checks what the lines together say.
+// complete checks that the lines are consistent with each other.
 func (p *caseParser) complete() error {
 	if !p.ended {
 		return errors.New("the file is cut short: its last line must be \"end\"")

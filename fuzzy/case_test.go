@@ -202,7 +202,7 @@ func TestShrink_LeavesWhatTheFailureNeeds(t *testing.T) {
 
 	assert.NoError(t, small.Case.Verdict(RunCase(&small.Case, nil)))
 	small.Case.Rule = "L1"
-	assert.ErrorContains(t, small.Case.Verdict(RunCase(&small.Case, nil)), "L1 is expected to fail")
+	assert.ErrorContains(t, small.Case.Verdict(RunCase(&small.Case, nil)), "rule L1 was expected to fail")
 	small.Case.Rule = Clean
 	assert.ErrorContains(t, small.Case.Verdict(RunCase(&small.Case, nil)), "elections in a cluster")
 }

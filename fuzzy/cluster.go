@@ -11,10 +11,10 @@ import (
 type cluster struct {
 	seed    Seed
 	profile Profile
-	edits   *edits // nil: none
+	edits   *edits // what is left out of the run; nil: nothing
 	queue   sim.Queue[event]
 	net     *sim.Network[envelope]
-	wire    *sim.Stream // what the codec is used for, and which bits flip
+	wire    *sim.Stream // which messages go through the codec, and which bits flip
 	nodes   []*node
 	ready   []*node // to be stepped before the next event
 	nemeses []*nemesis
@@ -31,11 +31,11 @@ type cluster struct {
 	hash    traceHash
 	initial raft.Configuration
 	starts  int32       // of all disks so far
-	others  int         // where another list of initial members would begin
+	others  int         // index at which a mistaken list of initial members begins
 	lines   uint64      // of the trace
-	forged  bool        // a scenario has put words into a member's mouth
-	lost    bool        // a disk that lied has cost what was acknowledged
-	cut     [][2]string // links, as the trace last told
+	forged  bool        // a scenario has forged a message
+	lost    bool        // a lying disk has lost acknowledged writes
+	cut     [][2]string // the cut links in the latest trace record about them
 }
 
 type phase int
@@ -46,14 +46,14 @@ const (
 	ended
 )
 
-// envelope is a message under way. The id pairs its arrival with its departure in traces.
+// envelope is a message in transit. The id matches its arrival to its departure in traces.
 type envelope struct {
 	message raft.Message
 	id      uint64
 	start   int32 // of the sender's disk
 }
 
-// eventKind says what happens.
+// eventKind is the kind of an event.
 type eventKind uint8
 
 const (
@@ -67,13 +67,13 @@ const (
 	evPeer                       // a loop hears of a connection; a: the peer, and how it is
 	evStart                      // a process is started
 	evShake                      // a process dials; a: the peer
-	evKept                       // a disk has kept what its member remembers of the others; a: which plan of that
-	evImage                      // what a nemesis (node) does with an image goes on; a: the stage
+	evKept                       // a disk has written its member's memory; a: which plan of that
+	evImage                      // the next stage of an image that a nemesis (node) injects; a: the stage
 	evResume                     // a process runs on
 	evClient                     // a client (node) begins a request
 	evGiveUp                     // a client loses patience; a: the request
 	evFault                      // a nemesis (node) injects a fault
-	evMend                       // what a nemesis (node) did ends; a: which injection
+	evMend                       // the fault of a nemesis (node) ends; a: which injection
 	evFlip                       // a flapping link changes; a: from and to
 	evPhase                      // the next phase begins
 	evWatch                      // the liveness checker looks
@@ -121,7 +121,7 @@ func nodeID(i int) raft.NodeID { return raft.NodeID(rune('a' + i)) }
 // index is the inverse of nodeID.
 func index(id raft.NodeID) int { return int(id[0] - 'a') }
 
-// run lets everything happen, up to the end or the first failure.
+// run handles events until the end of the run or the first failure.
 func (c *cluster) run() {
 	if c.scene != nil {
 		c.scene.perform()
@@ -133,7 +133,7 @@ func (c *cluster) run() {
 	}
 }
 
-// prepare plans the first events.
+// prepare schedules the first events.
 func (c *cluster) prepare() {
 	for _, n := range c.nodes {
 		c.queue.Push(n.random.Between(0, c.profile.ElectionTimeout), event{kind: evStart, node: int16(n.index)})
@@ -147,7 +147,7 @@ func (c *cluster) prepare() {
 	c.queue.Push(c.profile.Length, event{kind: evPhase})
 }
 
-// turn lets the next thing happen. The second phase's checker sees to it that there always is one.
+// turn handles the next event. There always is one, since the checker of the second phase keeps scheduling its own.
 func (c *cluster) turn() {
 	e, ok := c.queue.Pop()
 	if !ok {
@@ -163,7 +163,7 @@ func (c *cluster) turn() {
 	c.stepReady()
 }
 
-// stepReady lets every loop run that has something to do at once.
+// stepReady runs every loop that has work to do at once.
 func (c *cluster) stepReady() {
 	for i := 0; i < len(c.ready) && c.failure == nil; i++ {
 		c.ready[i].step()
@@ -215,7 +215,7 @@ func (c *cluster) fail(class Class, rule, format string, args ...any) {
 	}
 	if c.edits.ignores(rule) {
 		if class == Liveness {
-			c.phase = ended // what is waited for will not come
+			c.phase = ended // the event that is awaited will never happen
 		}
 		return
 	}
@@ -265,8 +265,8 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	n.post(raft.Received{Message: m})
 }
 
-// strayed is a message as it comes from another cluster, or from somebody of a newer term that no configuration
-// names: an answer, or a request for votes with nothing in the log.
+// strayed turns a message into one from another cluster, or into one of a newer term from a sender that no configuration
+// names: a reply, or a vote request with an empty log.
 func (c *cluster) strayed(m raft.Message) raft.Message {
 	stranger := m
 	stranger.From.Incarnation = ^m.From.Incarnation

@@ -2,13 +2,12 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// Decision is one of the kinds of decisions that cores trace. How often each was made says what a
-// campaign has reached, and what it has not.
+// Decision is a kind of decision that cores trace. The counts of all kinds show which code a campaign has reached.
 type Decision struct {
 	Name  string
 	kind  raft.TraceEventKind
 	deny  raft.DenyReason
-	judge bool // deny matters
+	judge bool // whether deny is compared
 }
 
 const denyReasons = int(raft.DeniedBound) + 1
@@ -43,7 +42,7 @@ var decisions = [...]Decision{
 	{Name: "refuse an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "notice that the disk stands still", kind: raft.TraceDiskStalled},
 	{Name: "notice a broken connection", kind: raft.TracePeerLost},
-	{Name: "probe the members again", kind: raft.TraceBootstrapProbe}, // a start is no step: its first call is not counted
+	{Name: "probe the members again", kind: raft.TraceBootstrapProbe}, // the first probe happens at the start, which is not a step, and is not counted
 	{Name: "answer the probe", kind: raft.TraceBootstrapProbeReply},
 	{Name: "take entry 1", kind: raft.TraceBootstrapped},
 	{Name: "refuse an entry of a later release", kind: raft.TraceLaterVersion},
@@ -54,7 +53,7 @@ var decisions = [...]Decision{
 // Decisions lists the kinds of decisions, in the order of Stats.Decisions.
 func Decisions() []Decision { return decisions[:] }
 
-// decisionOf finds a trace event's place in the list: by kind, and by reason where that matters.
+// decisionOf returns a trace event's position in the list, by kind and, if it matters, by reason.
 var decisionOf = func() (table [256][denyReasons]int16) {
 	for i := range table {
 		for j := range table[i] {
@@ -71,7 +70,7 @@ var decisionOf = func() (table [256][denyReasons]int16) {
 	return table
 }()
 
-// decided counts what a core has decided.
+// decided counts a decision of a core.
 func (s *Stats) decided(n *raft.TraceEvent) {
 	if place := decisionOf[n.Kind][int(n.Reason)%denyReasons]; place >= 0 {
 		s.Decisions[place]++

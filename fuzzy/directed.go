@@ -11,26 +11,26 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Directed scenarios: what random search finds rarely, played on purpose. A director owns a cluster without
-// faults, the real codec between its members, and every invariant is checked after every event, as always.
-// Then the second phase follows, as in every run. What a scenario itself says of the run:
+// Directed scenarios play on purpose what random search rarely finds. A director controls a cluster without faults whose
+// members use the real codec. Every invariant is checked after every event, and the second phase follows, as in every
+// run. The scenarios add these rules:
 //
 //	S1  Each condition of a directed scenario is met within a bounded time.
 //	S2  What a scenario says must happen, happens.
 //	S3  What a scenario says must not happen, does not happen.
 
-// ScenarioPrefix before the name of a scenario makes a profile of it: Seed{"scenario:figure-8", 0}. The
-// number varies delays, timeouts and ids, not the story.
+// ScenarioPrefix and the name of a scenario form the name of a profile: Seed{"scenario:figure-8", 0}. The
+// number varies delays, timeouts and ids, but not the story.
 const ScenarioPrefix = "scenario:"
 
-// scenario is one story.
+// scenario is one directed scenario.
 type scenario struct {
 	name     string
 	about    string // what it shows, in a sentence
-	source   string // where the story is from; empty: from here
+	source   string // where it is from; empty: our own
 	voters   int
 	learners int
-	shape    func(p *Profile) // of the world, if the usual one does not do
+	shape    func(p *Profile) // changes the usual profile; may be nil
 	play     func(d *director)
 }
 
@@ -95,14 +95,14 @@ type director struct {
 	story   scenario
 	holds   []*hold
 	client  int
-	unheard map[*node][]raft.Seq // Persisted that a loop is not told
-	mute    *node                // whose senders do not get to run
+	unheard map[*node][]raft.Seq // Persisted events that are withheld from a loop
+	mute    *node                // the node whose senders do not run
 }
 
-// errCut ends a scenario that failed.
+// errCut is the panic value that ends a failed scenario.
 var errCut = errors.New("fuzzy: cut")
 
-// newDirector returns the director of a scenario's run, nil for any other run.
+// newDirector returns the director of a scenario's run, and nil for any other run.
 func newDirector(c *cluster) *director {
 	name, directed := strings.CutPrefix(c.seed.Profile, ScenarioPrefix)
 	if !directed {
@@ -115,7 +115,7 @@ func newDirector(c *cluster) *director {
 	return &director{c: c, story: story, unheard: map[*node][]raft.Seq{}}
 }
 
-// perform plays the story, and begins the second phase.
+// perform plays the scenario, and begins the second phase.
 func (d *director) perform() {
 	d.story.play(d)
 	for _, n := range d.c.nodes {
@@ -128,7 +128,7 @@ func (d *director) perform() {
 	d.c.nextPhase()
 }
 
-// settle lets every loop run that has something to do at once.
+// settle runs every loop that has work to do at once.
 func (d *director) settle() {
 	d.c.stepReady()
 	d.c.ready = d.c.ready[:0]
@@ -137,15 +137,15 @@ func (d *director) settle() {
 	}
 }
 
-// timeouts is so many election timeouts.
+// timeouts returns the duration of a number of election timeouts.
 func (d *director) timeouts(n float64) sim.Time {
 	return sim.Time(n * float64(d.c.profile.ElectionTimeout))
 }
 
-// wait lets so many election timeouts pass.
+// wait lets a number of election timeouts pass.
 func (d *director) wait(timeouts float64) { d.reached(timeouts, func() bool { return false }) }
 
-// reached runs until something is so, for a bounded time, and reports whether it is.
+// reached runs until a condition holds, for at most a number of election timeouts, and reports whether it does.
 func (d *director) reached(timeouts float64, is func() bool) bool {
 	d.settle()
 	over := d.c.now() + d.timeouts(timeouts)
@@ -167,7 +167,7 @@ func (d *director) cut(class Class, rule, format string, args ...any) {
 	panic(errCut)
 }
 
-// until runs until a condition of the scenario is met. If it never is, the scenario shows nothing.
+// until runs until a precondition of the scenario holds. If it never does, the scenario proves nothing.
 func (d *director) until(what string, is func() bool) {
 	if !d.reached(setTimeouts, is) {
 		d.cut(Staging, "S1", "the scenario did not come about: %s, within %d election timeouts\n%s",
@@ -177,7 +177,7 @@ func (d *director) until(what string, is func() bool) {
 
 const setTimeouts = 30
 
-// given checks a condition of the scenario that must be met by now.
+// given checks a precondition of the scenario that must hold now.
 func (d *director) given(what string, is bool) {
 	d.settle()
 	if !is {
@@ -185,24 +185,24 @@ func (d *director) given(what string, is bool) {
 	}
 }
 
-// expect runs until something is so that must become so.
+// expect runs until a condition holds, and fails if it does not become true in time.
 func (d *director) expect(timeouts float64, what string, is func() bool) {
 	if !d.reached(timeouts, is) {
 		d.cut(Liveness, "S2", "not within %.1f election timeouts: %s\n%s", timeouts, what, d.c.describe())
 	}
 }
 
-// always checks for a while, after every event, that something stays so.
+// always checks for a while, after every event, that a condition holds.
 func (d *director) always(timeouts float64, what string, is func() bool) {
 	if d.reached(timeouts, func() bool { return !is() }) {
-		d.cut(Safety, "S3", "no more: %s\n%s", what, d.c.describe())
+		d.cut(Safety, "S3", "no longer true: %s\n%s", what, d.c.describe())
 	}
 }
 
-// check checks that something is so now.
+// check checks that a condition holds now.
 func (d *director) check(what string, is func() bool) {
 	d.settle()
 	if !is() {
-		d.cut(Safety, "S3", "not so: %s\n%s", what, d.c.describe())
+		d.cut(Safety, "S3", "not true: %s\n%s", what, d.c.describe())
 	}
 }

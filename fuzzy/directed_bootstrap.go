@@ -7,9 +7,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// bootstrapScenarios: how a cluster is born, and what an emptied disk may do. The first ones are the schedules
-// by which a model check of the design broke other rules than the ones in force; the paper's 1 to 4 are a to
-// d here. What the rules in force prevent, the scenario goes on without.
+// bootstrapScenarios show how a cluster is bootstrapped, and what an emptied disk may do. The first ones are
+// counterexamples that a model check found for rejected designs; its members 1 to 4 are a to d here. Steps that
+// the present rules prevent are skipped.
 var bootstrapScenarios = []scenario{
 	{
 		name: "bootstrap-1", voters: 3, play: bootstrap1,
@@ -92,7 +92,7 @@ var bootstrapScenarios = []scenario{
 	},
 }
 
-// unborn: nobody has a term, so that nobody has voted; and nobody wants to be elected.
+// unborn reports whether no member has a term, and so nobody has voted, and whether nobody campaigns.
 func (d *director) unborn() bool {
 	return !slices.ContainsFunc(d.c.nodes, func(n *node) bool {
 		return n.disk.hard.Term > 0 || n.core != nil && (n.status.Term > 0 || n.status.Role != raft.Follower)
@@ -104,11 +104,11 @@ func (n *node) belongsTo(cluster raft.ClusterID) bool {
 }
 
 func (n *node) bootstrapOnDisk() raft.Bootstrap {
-	f, _ := raft.DecodeBootstrap(n.disk.log[0].entry.Data) // it was taken: it decodes
+	f, _ := raft.DecodeBootstrap(n.disk.log[0].entry.Data) // cannot fail: it was accepted
 	return f
 }
 
-// holdsOne: entry 1 is durable here.
+// holdsOne reports whether entry 1 is durable on this node.
 func (n *node) holdsOne() bool { return len(n.disk.log) > 0 }
 
 func bootstrap1(d *director) {
@@ -237,7 +237,7 @@ func bootstrap6(d *director) {
 	d.given("b was sent entry 1", bootstraps.some())
 	d.forge(bootstraps.taken()[0], func(m *raft.Message) {
 		r := m.Body.(raft.BootstrapRequest)
-		f, _ := raft.DecodeBootstrap(r.Entry.Data) // it was sent: it decodes
+		f, _ := raft.DecodeBootstrap(r.Entry.Data) // cannot fail: it was sent
 		f.Probe.Counter += 9
 		f.Cluster[0] ^= 0xff
 		r.Entry = raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Time: r.Entry.Time, Data: f.Encode()}

@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// clockScenarios: what one wrong wall clock must not do to the stamps of entries.
+// clockScenarios show what one wrong wall clock must not do to the stamps of entries.
 var clockScenarios = []scenario{
 	{
 		name: "leader-years-ahead", voters: 3, play: leaderYearsAhead,
@@ -19,7 +19,7 @@ var clockScenarios = []scenario{
 	},
 }
 
-// strangerScenarios: what a sender may not do that the configuration does not name.
+// strangerScenarios show what a sender that the configuration does not name must not achieve.
 var strangerScenarios = []scenario{{
 	name: "answer-of-a-stranger", voters: 3, play: answerOfAStranger,
 	about: "a reply of a newer term from a sender that the configuration does not name deposes no leader",

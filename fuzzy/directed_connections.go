@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// connectionScenarios: partial and one-way connections, and lanes that are out of step.
+// connectionScenarios have partial and one-way connections, and lanes of different speed.
 var connectionScenarios = []scenario{
 	{
 		name: "bridge", voters: 5, play: bridge,
@@ -61,7 +61,7 @@ var connectionScenarios = []scenario{
 	},
 }
 
-// somebodyCommits: the leader of the newest term commits.
+// somebodyCommits expects the leader of the newest term to have committed an entry of it.
 func (d *director) somebodyCommits(timeouts float64) {
 	d.expect(timeouts, "the leader commits", func() bool {
 		i, committed := d.c.leader(), d.c.check.canonical
@@ -107,7 +107,7 @@ func constrainedElection(d *director) {
 	d.somebodyCommits(15)
 }
 
-// equal: all hold the same, and have applied it.
+// equal reports whether all members hold and have applied the same log.
 func (d *director) equal() bool {
 	return !slices.ContainsFunc(d.c.nodes, func(n *node) bool {
 		return n.status.Last != d.c.nodes[0].status.Last || n.applied != n.last()

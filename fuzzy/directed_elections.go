@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// electionScenarios: who may win an election, and who must be able to.
+// electionScenarios show which members may win an election, and which must be able to.
 var electionScenarios = []scenario{
 	{
 		name: "longer-log-of-an-older-term", voters: 3, play: longerLogOfAnOlderTerm,
@@ -109,7 +109,7 @@ func votesOfAnEarlierTerm(d *director) {
 	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
 }
 
-// punctual: a member whose clock hurries takes a timer that fires late for a sleep.
+// punctual keeps timers from firing late, which a member with a fast clock would take for a suspension.
 func punctual(p *Profile) { p.Node.Punctual = true }
 
 func punctualWorld(p *Profile) {

@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// markScenarios: a disk comes back as it was some time ago.
+// markScenarios put a disk back into an earlier state.
 var markScenarios = []scenario{
 	{
 		name: "lost-acknowledgement", voters: 3, play: lostAcknowledgement,
@@ -30,8 +30,8 @@ var markScenarios = []scenario{
 	},
 }
 
-// forgets ends a process whose disk has lost what it had synced since the image was taken, but for its starts and
-// what it remembers of the others: no handshake tells.
+// forgets ends a process whose disk loses the log that it synced since the image was taken. The disk keeps all the rest,
+// its starts and memory included, so that no handshake reveals the loss.
 func (d *director) forgets(n *node, since image) {
 	n.crash()
 	n.disk.restore(since, false)
@@ -39,7 +39,7 @@ func (d *director) forgets(n *node, since image) {
 	d.settle()
 }
 
-// losesWhatItAcknowledged has three writes acknowledged by everybody, and takes them from b.
+// losesWhatItAcknowledged has every member acknowledge three writes, and removes them from b's disk.
 func (d *director) losesWhatItAcknowledged() (a, b, c *node) {
 	a, b, c = d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
 	d.bootstrap()
@@ -55,7 +55,7 @@ func (d *director) losesWhatItAcknowledged() (a, b, c *node) {
 	return a, b, c
 }
 
-// foundOut: b has ended for good, and its leader knows.
+// foundOut expects that b ends for good, and that its leader knows.
 func (d *director) foundOut(a, b *node) {
 	d.expect(5, "b marks its store and ends", func() bool {
 		return b.core == nil && b.disk.mark != nil && b.disk.mark.Kind == raft.MarkStaleImage

@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// readScenarios: what a read may miss (dissertation §6.4).
+// readScenarios show what a read must not miss (dissertation §6.4).
 var readScenarios = []scenario{
 	{
 		name: "suspended-leader-reads", voters: 3, play: suspendedLeaderReads,
@@ -97,7 +97,7 @@ func lateReadReply(d *director) {
 	d.expect(3, "the read is answered", func() bool { return d.state(t) == answeredWell })
 }
 
-// transferScenarios: leadership that is transferred (dissertation §3.10).
+// transferScenarios transfer leadership (dissertation §3.10).
 var transferScenarios = []scenario{
 	{
 		name: "transfer-to-a-laggard", voters: 3, play: transferToALaggard,

@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// replicationScenarios: log matching, the commit rule, and what a client is told (paper §5.3, §5.4.2).
+// replicationScenarios show log matching, the commit rule, and the answers to clients (paper §5.3, §5.4.2).
 var replicationScenarios = []scenario{
 	{
 		name: "figure-8-d", voters: 5, shape: oneEntryEach, play: figure8d,

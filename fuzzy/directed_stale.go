@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// staleScenarios: what was true once and arrives late (ABA).
+// staleScenarios deliver late messages that were true when they were sent (ABA).
 var staleScenarios = []scenario{
 	{
 		name: "overwritten-write", voters: 5, play: overwrittenWrite,

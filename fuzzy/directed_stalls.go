@@ -2,7 +2,7 @@ package fuzzy
 
 import "github.com/coxswain/raft/internal/sim"
 
-// stallScenarios: a leader whose disk stands still, and who does not hear all that could go on without it.
+// stallScenarios have a leader with a stalled disk that does not hear all members that could go on without it.
 var stallScenarios = []scenario{
 	{
 		name: "stalled-behind-a-cut", voters: 3, play: stalledBehindACut,
@@ -26,12 +26,12 @@ var stallScenarios = []scenario{
 
 func shakingHands(p *Profile) { p.Node.Handshakes = true }
 
-// stallTimeouts is DiskStallMax and then an election, in election timeouts.
+// stallTimeouts is the time of DiskStallMax and an election, in election timeouts.
 func (d *director) stallTimeouts() float64 {
 	return float64(d.c.profile.Node.diskStallMax())/float64(d.c.profile.ElectionTimeout) + 5
 }
 
-// stalls has the disk of a leader stand still at a write that another member stores.
+// stalls stalls the disk of a leader at a write that another member stores.
 func (d *director) stalls(leader, ahead *node) {
 	d.stall(leader)
 	d.write(leader, 1)
@@ -40,7 +40,7 @@ func (d *director) stalls(leader, ahead *node) {
 	})
 }
 
-// goesOn: a member that has all that its leader had takes over, and the leader comes back to follow it.
+// goesOn expects that a member with everything that its leader had takes over, and that the leader comes back to follow it.
 func (d *director) goesOn(next *node) {
 	d.expect(d.stallTimeouts(), string(next.id)+" leads", next.leads)
 	d.written(next)

@@ -14,7 +14,7 @@ import (
 // messageUnderWay is a message at its destination.
 type messageUnderWay = sim.Delivery[envelope]
 
-// hold is the messages of some kinds between some members that a director keeps from arriving.
+// hold keeps messages of some kinds between some members from arriving.
 type hold struct {
 	d        *director
 	from, to []*node // nil: any
@@ -33,7 +33,7 @@ const (
 	record                 // they arrive, and may arrive again
 )
 
-// keeps takes a message that arrives out of its way, if it is to be kept. The director may be nil.
+// keeps reports whether a hold has taken an arriving message. The director may be nil.
 func (d *director) keeps(m messageUnderWay) bool { return d != nil && d.held(m) }
 
 func (d *director) held(m messageUnderWay) bool {
@@ -76,7 +76,7 @@ func idsOf(nodes []*node) (s string) {
 	return s
 }
 
-// these are some members; none: any.
+// these lists members. Without any it means all members.
 func these(nodes ...*node) []*node { return nodes }
 
 func (d *director) hold(from, to []*node, bodies ...raft.Body) *hold {
@@ -91,13 +91,13 @@ func (d *director) record(from, to []*node, bodies ...raft.Body) *hold {
 	return d.holding(record, from, to, bodies)
 }
 
-// where narrows a hold.
+// where restricts a hold to the messages for which fits returns true.
 func (h *hold) where(fits func(*raft.Message) bool) *hold {
 	h.fits = fits
 	return h
 }
 
-// byThisLife narrows a hold to what the members send with the disks that they have now.
+// byThisLife restricts a hold to messages of the senders' present incarnations.
 func (h *hold) byThisLife() *hold {
 	var senders []raft.Peer
 	for _, n := range h.from {
@@ -109,13 +109,13 @@ func (h *hold) byThisLife() *hold {
 // some reports whether anything was held.
 func (h *hold) some() bool { return len(h.kept) > 0 }
 
-// stop holds no more; what was held stays so.
+// stop ends a hold, but keeps the held messages.
 func (h *hold) stop() { h.over = true }
 
-// forget stops, and what was held is lost.
+// forget ends a hold and drops the held messages.
 func (h *hold) forget() { h.over, h.kept = true, nil }
 
-// release stops, and lets what was held arrive, one message a step.
+// release ends a hold, and delivers the held messages, one per step.
 func (h *hold) release() {
 	h.over = true
 	if h.mode != keep {
@@ -127,14 +127,14 @@ func (h *hold) release() {
 	}
 }
 
-// taken stops, and takes what was held from the hold.
+// taken ends a hold, and returns the held messages.
 func (h *hold) taken() []messageUnderWay {
 	kept := h.kept
 	h.over, h.kept = true, nil
 	return kept
 }
 
-// arriveTogether lets messages arrive so that one step takes them all.
+// arriveTogether delivers messages so that one step takes them all.
 func (d *director) arriveTogether(messages ...messageUnderWay) {
 	for _, m := range messages {
 		d.c.deliver(m)
@@ -142,7 +142,7 @@ func (d *director) arriveTogether(messages ...messageUnderWay) {
 	d.settle()
 }
 
-// forge lets a message arrive that nobody sent like this.
+// forge delivers a changed message that nobody has sent.
 func (d *director) forge(m messageUnderWay, change func(m *raft.Message)) {
 	change(&m.Message.message)
 	d.c.forged = true
@@ -180,7 +180,7 @@ func (d *director) start(nodes ...*node) {
 	d.settle()
 }
 
-// crash ends processes. Of what a disk was writing, any part may be there.
+// crash ends processes. Any part of the running writes may be durable.
 func (d *director) crash(nodes ...*node) {
 	for _, n := range nodes {
 		n.crash()
@@ -188,7 +188,7 @@ func (d *director) crash(nodes ...*node) {
 	d.settle()
 }
 
-// tear ends a process whose disk has, of the write that it was busy with, the term, the vote and the hint alone.
+// tear ends a process when only the term, vote and commit index of its running write are durable.
 func (d *director) tear(n *node) {
 	n.disk.write(n, &raft.Write{Hard: n.queue[0].Hard, Commit: n.queue[0].Commit}, -1)
 	n.queue, n.writing = nil, 0
@@ -204,7 +204,7 @@ func (d *director) wipe(nodes ...*node) {
 	d.settle()
 }
 
-// dieAfter ends a process in the midst of what it does: before its next effect but effects-1.
+// dieAfter ends a process in the middle of processing an output: before its next effect but effects-1.
 func (d *director) dieAfter(n *node, effects int) { n.dieAfter, n.deadFor = effects, sim.In(3600e9) }
 
 func (d *director) suspend(n *node) {
@@ -218,7 +218,7 @@ func (d *director) resume(n *node) {
 	d.settle()
 }
 
-// hurry makes a clock run so many times as fast.
+// hurry makes a clock run several times as fast.
 func (d *director) hurry(n *node, times int64) {
 	n.clock.SetDrift(d.c.now(), (times-1)*sim.Million)
 	n.arm()
@@ -227,7 +227,7 @@ func (d *director) hurry(n *node, times int64) {
 // Disks and senders.
 
 func (d *director) stall(n *node) {
-	d.c.faulted("the disk of %s stands still", n.id)
+	d.c.faulted("the disk of %s stalls", n.id)
 	n.disk.stallTill = sim.Never
 }
 
@@ -239,10 +239,10 @@ func (d *director) flow(n *node) {
 	}
 }
 
-// deafen lets a disk write, and its loop not hear of it.
+// deafen withholds Persisted from a loop while its disk keeps writing.
 func (d *director) deafen(n *node) { d.unheard[n] = []raft.Seq{} }
 
-// hear tells the loop what it has not heard.
+// hear delivers the withheld Persisted events.
 func (d *director) hear(n *node) {
 	seqs := d.unheard[n]
 	delete(d.unheard, n)
@@ -260,12 +260,12 @@ func (d *director) keepsPersisted(n *node, seq raft.Seq) bool {
 	return true
 }
 
-// muffle lets the senders of a member not run: what it sends waits in their queues.
+// muffle stops the senders of a member: its messages wait in their queues.
 func (d *director) muffle(n *node) { d.mute = n }
 
 func (d *director) keepsSends(n *node) bool { return d != nil && d.mute == n }
 
-// unmute lets the senders run.
+// unmute runs the senders again.
 func (d *director) unmute() {
 	if n := d.mute; n != nil {
 		d.mute = nil
@@ -274,7 +274,7 @@ func (d *director) unmute() {
 	}
 }
 
-// Clients. Each request is of a client of its own.
+// Clients. Each request has its own client.
 
 func (d *director) nextClient() int {
 	d.client++
@@ -312,12 +312,12 @@ func (d *director) written(n *node) {
 
 func (n *node) leads() bool { return n.core != nil && n.status.Role == raft.Leader }
 
-// patience is how long a follower that hears nothing will wait yet before it asks to be elected.
+// patience returns how long a follower that hears nothing will still wait before it campaigns.
 func (n *node) patience() sim.Time {
 	return n.clock.Shows(sim.Time(n.wakeAt)+n.born, n.c.now()) - n.c.now()
 }
 
-// last is the end of the log in memory, committed or not.
+// last returns the end of the log in memory, committed or not.
 func (n *node) last() raft.Index { return raft.Index(len(n.log)) }
 
 // stores reports whether an entry is durable here.
@@ -325,7 +325,7 @@ func (n *node) stores(id raft.EntryID) bool {
 	return int(id.Index) <= len(n.disk.log) && id.Index > 0 && n.disk.log[id.Index-1].entry.ID() == id
 }
 
-// progressOf is what a leader knows of another member.
+// progressOf returns what a leader knows of another member.
 func (n *node) progressOf(peer *node) raft.PeerProgress {
 	i := slices.IndexFunc(n.status.Peers, func(p raft.PeerProgress) bool { return p.ID == peer.id })
 	if i < 0 {
@@ -334,7 +334,7 @@ func (n *node) progressOf(peer *node) raft.PeerProgress {
 	return n.status.Peers[i]
 }
 
-// bootstrap starts all members and waits until they are a cluster. Its bootstrapper, the first one, leads term 1.
+// bootstrap starts all members and waits until they are a cluster, whose bootstrapper, the first member, leads term 1.
 func (d *director) bootstrap() {
 	d.start(d.c.nodes...)
 	a := d.c.nodes[0]
@@ -343,28 +343,28 @@ func (d *director) bootstrap() {
 	})
 }
 
-// onlyCandidate loses the requests of everybody else who wants to be elected.
+// onlyCandidate drops the vote and pre-vote requests of all other members.
 func (d *director) onlyCandidate(n *node) *hold {
 	return d.lose(nil, nil, raft.PreVoteRequest{}, raft.VoteRequest{}).where(func(m *raft.Message) bool {
 		return m.From.ID != n.id
 	})
 }
 
-// elect waits until a member leads, and lets nobody else stand meanwhile.
+// elect waits until a member leads, and lets no other member campaign meanwhile.
 func (d *director) elect(n *node) {
 	rivals := d.onlyCandidate(n)
 	d.until(string(n.id)+" leads", n.leads)
 	rivals.stop()
 }
 
-// standsInVain lets a member that lacks what is committed be the only candidate: it must not be elected.
+// standsInVain makes a member that lacks committed entries the only candidate. It must not be elected.
 func (d *director) standsInVain(n *node) {
 	rivals := d.onlyCandidate(n)
 	d.always(8, string(n.id)+", which lacks what is committed, does not lead", func() bool { return !n.leads() })
 	rivals.stop()
 }
 
-// reignsOn: a member leads the term that it leads now.
+// reignsOn returns the condition that a member still leads the term that it leads now.
 func (d *director) reignsOn(n *node) func() bool {
 	term := n.status.Term
 	return func() bool { return n.leads() && n.status.Term == term }

@@ -9,34 +9,34 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// disk models a store that writes in transactions, as bbolt does: what is durable, and nothing else.
+// disk models the durable contents of a store that writes in transactions, as bbolt does.
 type disk struct {
 	random      *sim.Stream
 	incarnation raft.Incarnation
 	startCount  uint64 // of the last start in the pedigree
 	pedigree
 	hands     *sim.Stream // nonces, and when members dial
-	epoch     int         // images that were put in its place
-	lossy     bool        // one of them had less on it
-	lies      []lie       // what it has lost of its log, though it had synced it
+	epoch     int         // how often an older image has replaced it
+	lossy     bool        // one of these images lacked something
+	lies      []lie       // synced entries that it has lost
 	hard      raft.HardState
 	log       []slot
 	commit    raft.Index
-	stallTill sim.Time // no write ends before
-	fails     bool     // the next write does
-	healed    bool     // it works as the profile's World says
-	damaged   bool     // it was found to be, for good: its node does not start
+	stallTill sim.Time // no write ends before this time
+	fails     bool     // the next write fails
+	healed    bool     // it works as fast as the profile's World says
+	damaged   bool     // for good: its node does not start
 	mark      *raft.Mark
 	ghosts    []ghost
 }
 
-// ghost is a disk that was wiped: what it had acknowledged was true.
+// ghost is the former state of a disk that was wiped or replaced: its acknowledgements were true.
 type ghost struct {
 	incarnation raft.Incarnation
 	log         []slot
 }
 
-// lie is the first entry of those that a disk lost at once after it had synced them; the hash covers the log up to it.
+// lie is the first of the synced entries that a disk has lost at once; the hash covers the log up to it.
 type lie struct {
 	index raft.Index
 	hash  uint64
@@ -56,7 +56,7 @@ func (d *disk) held(i raft.Incarnation, to raft.Index, hash uint64) bool {
 	return false
 }
 
-// bootstrap is what entry 1 says.
+// bootstrap returns the contents of entry 1.
 func (d *disk) bootstrap() (raft.Bootstrap, bool) {
 	if len(d.log) == 0 {
 		return raft.Bootstrap{}, false
@@ -65,7 +65,7 @@ func (d *disk) bootstrap() (raft.Bootstrap, bool) {
 	return f, err == nil
 }
 
-// load returns what a process starts from.
+// load returns the state from which a process starts.
 func (d *disk) load() (raft.Stored, error) {
 	stored := raft.Stored{Incarnation: d.incarnation, StartCount: d.startCount, Mark: d.mark, Hard: d.hard, Commit: d.commit}
 	for i := range d.log {
@@ -76,7 +76,7 @@ func (d *disk) load() (raft.Stored, error) {
 	return stored, nil
 }
 
-// Entries reads what is durable, at most bytesMax bytes of records but at least one.
+// Entries reads durable entries, up to bytesMax bytes of records but at least one record.
 func (d *disk) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	slots := d.log[span.After:min(span.Last, raft.Index(len(d.log)))]
 	n := 0
@@ -100,7 +100,7 @@ func (n *node) work() {
 	}
 	limit := 1 + n.disk.random.IntN(n.c.profile.Node.MergeMax)
 	if n.disk.healed && n.c.profile.World.Disk > 0 {
-		limit = len(n.queue) // a slow disk keeps up with its load by taking all that waits at once
+		limit = len(n.queue) // a slow disk keeps up with its load by merging all waiting writes
 	}
 	n.merged, n.writing = pipeline.MergeWrites(n.queue[:min(limit, len(n.queue))])
 	n.c.check.merged(n)
@@ -111,7 +111,7 @@ func (n *node) work() {
 	n.endWriteIn(took)
 }
 
-// endWriteIn plans, or plans anew, when the running write ends.
+// endWriteIn schedules, or reschedules, the end of the running write.
 func (n *node) endWriteIn(d sim.Time) {
 	n.writes++
 	n.later(d, event{kind: evWritten, a: n.writes})
@@ -132,7 +132,7 @@ func (d *disk) took(n *node) sim.Time {
 	return max(took, d.stallTill-n.c.now())
 }
 
-// endWrites lets all end that a disk is at, as it works again: the ends were planned for as long as it would not.
+// endWrites ends all running writes of a disk that works again, since their ends were scheduled for a stalled disk.
 func (n *node) endWrites() {
 	if n.writing > 0 {
 		n.endWriteIn(0)
@@ -142,7 +142,7 @@ func (n *node) endWrites() {
 	}
 }
 
-// written ends a write: it is durable, its promises leave, and then the loop hears of it.
+// written completes a write: it becomes durable, its promises leave, and then the loop is told.
 func (n *node) written() {
 	d := &n.disk
 	if wait := d.stallTill - n.c.now(); wait > 0 { // the stall began while it was written
@@ -194,7 +194,7 @@ func (n *node) persisted(seq raft.Seq) {
 }
 
 // write makes a write durable: all of it, or, if entries is not negative, the term and vote, that many of its
-// entries, and perhaps the hint that rides along.
+// entries, and perhaps the commit index that is written along with them.
 func (d *disk) write(n *node, w *raft.Write, entries int) {
 	if w.Mark != nil && d.mark == nil {
 		d.mark, d.damaged = w.Mark, true
@@ -217,8 +217,8 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 	}
 }
 
-// crash keeps a random prefix of what was issued and not acknowledged, where merged writes are one. The first
-// write that is not kept may be so in part, unless the store has transactions.
+// crash keeps a random prefix of the issued writes that are not acknowledged; merged writes count as one. A part of the
+// next write may be kept, too, unless the store has transactions.
 func (d *disk) crash(n *node) {
 	issued := slices.Clone(n.queue)
 	if n.writing > 0 {
@@ -244,7 +244,7 @@ func (d *disk) crash(n *node) {
 	d.write(n, w, entries)
 }
 
-// wipe empties the disk: another incarnation comes back.
+// wipe empties the disk, which gets a new incarnation.
 func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
@@ -252,7 +252,7 @@ func (d *disk) wipe() {
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }
 
-// describe says what is durable.
+// describe returns the durable state as text.
 func (d *disk) describe() string {
 	var last raft.EntryID
 	if len(d.log) > 0 {

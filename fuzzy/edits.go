@@ -10,13 +10,13 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// edits are what is left out of a run. The methods of a nil one leave out nothing.
+// edits says what is left out of a run. A nil *edits leaves out nothing.
 type edits struct {
 	injected  map[FaultKind]ordinals // by class: the injections that are kept; absent: all
 	requested ordinals               // the requests that clients begin
-	ignored   []string               // rules that may fail: what comes of it is looked for
-	events    int                    // after which the run is over; 0: no such bound
-	until     sim.Time               // after which it is over; 0: no such bound
+	ignored   []string               // rules whose failure does not end the run
+	events    int                    // the run ends after so many; 0: no bound
+	until     sim.Time               // the run ends at this time; 0: no bound
 }
 
 // injects reports whether an injection of a class, numbered from 1, is kept.
@@ -34,12 +34,12 @@ func (e *edits) begins(number int64) bool { return e == nil || e.requested.has(n
 // ignores reports whether a rule may fail.
 func (e *edits) ignores(rule string) bool { return e != nil && slices.Contains(e.ignored, rule) }
 
-// over reports whether a run has passed a bound: it did not fail in time.
+// over reports whether a run has reached a bound before it failed.
 func (e *edits) over(c *cluster) bool {
 	return e != nil && (e.events > 0 && c.stats.Events >= e.events || e.until > 0 && c.now() > e.until)
 }
 
-// ordinals are some of the numbers from 1 on.
+// ordinals is a set of numbers from 1 on.
 type ordinals struct {
 	all  bool
 	some []int64 // in order, unless all
@@ -130,7 +130,7 @@ func names(set uint64) string {
 	return strings.Join(list, " ")
 }
 
-// severed says which links are cut: as sides, if each side is whole and hears nothing of the others.
+// severed describes which links are cut: as a list of sides, if the members of each side reach each other and nobody else.
 func (c *cluster) severed() string {
 	links, whole := c.net.Links, true
 	var sides, cut []string

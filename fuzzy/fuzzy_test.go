@@ -140,7 +140,7 @@ func TestSeed_SaysWhatIsWrongWithIt(t *testing.T) {
 	assert.Equal(t, Seed{"swarm", 42}, s)
 	assert.Equal(t, "f5.swarm.2a", s.String())
 	for _, row := range []struct{ text, want string }{
-		{"", "no seed"}, {"42", "no seed"}, {"fx.swarm.1", "no seed"}, {"f9.swarm.1", "format 9"},
+		{"", "not a seed"}, {"42", "not a seed"}, {"fx.swarm.1", "not a seed"}, {"f9.swarm.1", "format 9"},
 		{"f5.swarm.zz", "no hexadecimal number"}, {"f5.nonsense.1", "swarm: each class"},
 	} {
 		_, err := ParseSeed(row.text)

@@ -21,8 +21,8 @@ func (d *disk) image() image {
 	return image{d.pedigree.clone(), d.incarnation, d.hard, slices.Clone(d.log), d.commit}
 }
 
-// restore puts an image into the place of the disk: of all of it, or of its log alone. What the disk had acknowledged
-// was true.
+// restore replaces the disk, or its log alone, by an image. The former contents are kept as a ghost, since their
+// acknowledgements were true.
 func (d *disk) restore(i image, whole bool) {
 	same := d.hard == i.hard && len(d.log) == len(i.log)
 	for k := 0; same && k < len(i.log); k++ {
@@ -38,7 +38,7 @@ func (d *disk) restore(i image, whole bool) {
 	d.startCount, d.lossy = d.lineage.Last().Count, d.lossy || !same
 }
 
-// lie notes what was synced before, and is not there any more.
+// lie records the first synced entry that is no longer there.
 func (d *disk) lie(before []slot) {
 	for i := range before {
 		if h, there := at(d.log, raft.Index(i+1)); !there || h != before[i].hash {
@@ -48,30 +48,30 @@ func (d *disk) lie(before []slot) {
 	}
 }
 
-// forgot reports whether an image that was put back lacked anything.
+// forgot reports whether the disk has lost anything through an image.
 func (d *disk) forgot() bool { return d.lossy || len(d.lies) > 0 }
 
-// imaging is an injection of Image: a disk is copied; its node may be started anew; some of the others, which may have
-// seen that or not, are cut off while the rest goes on; then the copy is put back, and the rest dies.
+// imaging is an injection of Image: a disk is copied; its node may be restarted; some of the others, which may or may not
+// have seen the new start, are cut off while the rest goes on; then the copy replaces the disk, and the rest crashes.
 type imaging struct {
 	node   int
 	copied image
-	apart  uint64 // who is cut off
+	apart  uint64 // the nodes that are cut off
 
 	forgets forgetting
 }
 
-// forgetting is what a disk loses that goes back to an earlier state.
+// forgetting says what a disk loses when it returns to an earlier state.
 type forgetting int
 
 const (
-	wholeDisk  forgetting = iota // it is an older image of everything on it
-	logAlone                     // it lied about its log: term, vote, starts and what is known of the others stay
-	logAtOnce                    // and nobody is cut off or dies meanwhile, so that the leader finds out
-	logUnheard                   // and the member cannot write down what it has found out, nor has its leader another one
+	wholeDisk  forgetting = iota // everything: it is an older image of the whole disk
+	logAlone                     // the log: term, vote, starts and memory stay
+	logAtOnce                    // the log; nobody is cut off or crashes meanwhile, so that the leader notices
+	logUnheard                   // the log; the member cannot write its mark, and its leader has no other follower
 )
 
-// crowds: one in so many images comes with a crowd of strangers.
+// crowds is the chance, one in so many, that an image comes with a crowd of strangers.
 const crowds = 8
 
 // The stages of an imaging.
@@ -80,7 +80,7 @@ const (
 	imageBack
 )
 
-// copyDisk is the first stage, within the budget of disks that may be lost.
+// copyDisk is the first stage. It keeps to the budget of disks that may be lost.
 func (m *nemesis) copyDisk(c *cluster, n *node) {
 	restarts := sim.Pick(m.random, 0, 1, 1, 1, 2, 3, 70)
 	victim, wait := c.nodes[n.index%c.profile.Voters], m.random.Exponential(4*c.profile.ElectionTimeout)
@@ -103,7 +103,7 @@ func (m *nemesis) copyDisk(c *cluster, n *node) {
 	c.queue.Push(c.now()+wait, event{kind: evImage, node: m.index, a: imageApart})
 }
 
-// restarts are starts that nobody hears of.
+// restarts adds starts that no other member hears of.
 func (d *disk) restarts(c *cluster, count int) {
 	for range count {
 		d.begin(c, d.hands.Uint64())
@@ -111,7 +111,7 @@ func (d *disk) restarts(c *cluster, count int) {
 	d.startCount = d.lineage.Last().Count
 }
 
-// stage goes on with an imaging.
+// stage runs the next stage of an imaging.
 func (m *nemesis) stage(c *cluster, stage int64) {
 	i := m.image
 	if i == nil || c.phase != safetyPhase {
@@ -131,7 +131,7 @@ func (m *nemesis) stage(c *cluster, stage int64) {
 	m.putBack(c, n, i)
 }
 
-// setApart cuts off as many others as may be missing from a majority, most of the time.
+// setApart chooses as many others as a majority can miss, and usually cuts them off.
 func (m *nemesis) setApart(c *cluster) {
 	order, cut := m.order(c.profile.Voters), m.random.IntN(4) > 0
 	for _, k := range order {
@@ -146,7 +146,7 @@ func (m *nemesis) setApart(c *cluster) {
 	}
 }
 
-// putBack puts the copy in the place of the disk, most of the time so that whoever was cut off needs its vote.
+// putBack replaces the disk by the copy, usually so that the members that were cut off need its vote.
 func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	restarts := sim.Pick(m.random, 0, 0, 1, 3, 66)
 	kill, heal := m.random.IntN(4) > 0, m.random.IntN(4) > 0
@@ -176,7 +176,8 @@ func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	n.restartIn(wait)
 }
 
-// retireImages replaces what runs on an image, before the second phase: nobody may have told it yet.
+// retireImages removes all disks that were replaced by an image, before the second phase: their members may not have
+// found out yet.
 func (c *cluster) retireImages() {
 	for _, n := range c.nodes {
 		if n.disk.epoch > 0 && !n.disk.damaged {

@@ -2,14 +2,14 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// The invariants that clients see.
+// The invariants that concern clients.
 //
 //	H1  The history of each key is linearizable. (§8)
 //	H2  Serial numbers are unique; a client's reads never go backwards and include its own writes. (G11, G13)
 //	H3  Each write takes effect at most once, and exactly once if it was acknowledged. (G10, G11)
 //	H4  A write that is reported as not applied never is.
 
-// never takes into account that a client was told so.
+// never records that a client was told that its write will never be applied.
 func (k *checker) never(r *request, a raft.Answer) {
 	if r.kind != writeRequest {
 		return
@@ -38,8 +38,8 @@ func (c *cluster) checkHistory() {
 	}
 }
 
-// complete is the history with the writes whose outcome is not known: they may be effective at any time
-// after their call. A write that is nowhere in the log is left out.
+// complete returns the history including the committed writes whose outcome their clients do not know: these may take
+// effect at any time after their call. A write that was never committed is left out.
 func (w *workload) complete() []operation {
 	list := w.history
 	for i := range w.requests {

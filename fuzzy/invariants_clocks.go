@@ -6,15 +6,15 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of what waits for others and of what believes others.
+// The invariants of forwarded reads and of clocks.
 //
 //	N38  A member retries a read request to its leader for at most seventeen election timeouts.
 //	N39  If other voters have shown their clocks, a leader stamps no entry more than a minute ahead of all of them, unless its log already holds a later stamp.
 
-// readsAskedMax is for how many election timeouts a request for reads may be repeated.
+// readsAskedMax is the number of election timeouts for which a read request may be retried.
 const readsAskedMax = 17
 
-// inquires notes a request to the leader for reads.
+// inquires records a read request to the leader.
 func (w *witness) inquires(n *node, id raft.RPCID) {
 	if id != w.inquiry {
 		w.inquiry, w.inquired = id, w.now
@@ -22,7 +22,7 @@ func (w *witness) inquires(n *node, id raft.RPCID) {
 	w.persisted = w.persisted || w.now-w.inquired > readsAskedMax*n.timeout()
 }
 
-// closes takes the reads that have their answer off the open ones.
+// closes removes answered reads from the open ones.
 func (w *witness) closes(out *raft.Output) {
 	if len(w.open) == 0 {
 		return
@@ -41,11 +41,11 @@ func (w *witness) closes(out *raft.Output) {
 
 // wallWitness is a voter's wall clock.
 type wallWitness struct {
-	ahead int64 // of the monotonic time here, at most, ever since the start
+	ahead int64 // the most that it was ever ahead of this member's monotonic time since its start
 	shown bool
 }
 
-// shows notes the clock that comes with a message.
+// shows records the wall clock in a message.
 func (w *witness) shows(m *raft.Message) {
 	var wall int64
 	switch b := m.Body.(type) {
@@ -65,11 +65,11 @@ func (w *witness) shows(m *raft.Message) {
 	}
 }
 
-// stamps checks the stamps that a leader gives. A clock that was wrong for a while counts for ever: that makes the
-// check milder, and no correct leader fail it.
+// stamps checks the stamps of a leader. A clock that was wrong for a while counts forever, which makes the check milder,
+// so that no correct leader fails it.
 func (k *checker) stamps(n *node, events []raft.Event, out *raft.Output) {
 	w, s := &n.seen, &n.status
-	for _, e := range events { // what is taken and cut again in one step is in no write
+	for _, e := range events { // entries that are appended and truncated in one step are in no write
 		if r, ok := e.(raft.Received); ok {
 			if a, ok := r.Message.Body.(raft.AppendRequest); ok && len(a.Entries) > 0 {
 				w.stamp = max(w.stamp, a.Entries[len(a.Entries)-1].Time)

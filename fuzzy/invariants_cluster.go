@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of the cluster; G7, G9 and G12 wait for membership, snapshots and
+// The invariants of the cluster. G7, G9 and G12 are reserved for membership, snapshots and
 // leases.
 //
 //	G1   At most one leader can be elected in a given term. (Figure 3, Election Safety)
@@ -25,7 +25,7 @@ import (
 //	G17  A leader that may choose transfers its leadership to the voter with the longest log among those that it heard recently. (dissertation §3.10)
 //	G16  A member has a term only once all members hold entry 1 durably, and no two clusters have the same id.
 
-// leadership checks a member that leads.
+// leadership checks a member that has become leader.
 func (k *checker) leadership(n *node, before *raft.CoreStatus) {
 	s := &n.status
 	if s.Role != raft.Leader || before.Role == raft.Leader && before.Term == s.Term {
@@ -58,8 +58,8 @@ func (k *checker) voted(m raft.Member, term raft.Term, candidate raft.Peer) bool
 	return false
 }
 
-// complete checks a leader's log. A leader that is elected late, by votes that were long under way, need not
-// have what newer leaders have committed.
+// complete checks a leader's log. A leader that is elected late, by delayed votes, need not have the entries that leaders
+// of newer terms have committed.
 func (k *checker) complete(n *node) {
 	earlier := sort.Search(len(k.canonical), func(i int) bool { return k.canonical[i].by >= n.status.Term })
 	if earlier == 0 {
@@ -70,7 +70,7 @@ func (k *checker) complete(n *node) {
 	k.c.holds(there && hash == last.hash, "G3", "%s leads term %d without %v, which is committed", n.id, n.status.Term, last.id)
 }
 
-// leads checks what only a leader sends.
+// leads checks a message that only a leader may send.
 func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
 	leader, led := k.leaders[m.Term]
 	if !led || leader != n.index {
@@ -81,12 +81,12 @@ func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
 	}
 }
 
-// appended checks what a log has got: it costs the same for each entry.
+// appended checks the entries that were appended to a log, at constant cost per entry.
 func (k *checker) appended(n *node, l *raft.LogWrite) {
 	for i := int(l.After.Index); i < len(n.log); i++ {
 		if i == 0 {
 			k.bootstrapped(n)
-			continue // a bootstrap may be redone with another entry 1 until the first term
+			continue // until the first term a bootstrap may be repeated with another entry 1
 		}
 		s := &n.log[i]
 		for len(k.seen) <= i {
@@ -109,14 +109,14 @@ func (k *checker) appended(n *node, l *raft.LogWrite) {
 	}
 }
 
-// bootstrapped: a cluster id names one entry 1.
+// bootstrapped checks that a cluster id belongs to only one entry 1.
 func (k *checker) bootstrapped(n *node) {
 	was, known := k.bootstraps[n.status.Cluster]
 	k.c.holds(!known || was == n.log[0].hash, "G16", "%s takes a second bootstrap of cluster %x", n.id, n.status.Cluster)
 	k.bootstraps[n.status.Cluster] = n.log[0].hash
 }
 
-// heldByAll checks the first term of a member: whoever has one proves that all hold entry 1.
+// heldByAll checks that all members hold entry 1 when a member gets its first term.
 func (k *checker) heldByAll(n *node) {
 	first, _ := at(n.log, 1)
 	for _, m := range n.status.Config.Members {
@@ -131,7 +131,7 @@ func (k *checker) matches(n *node, s *slot, hash uint64) {
 	}
 }
 
-// durableLog checks a change of a durable log before it is made; term is as for keepsCommitted.
+// durableLog checks a change of a durable log before it is made. For term see keepsCommitted.
 func (k *checker) durableLog(n *node, l *raft.LogWrite, term raft.Term) {
 	if !goesOn(n.disk.log, l) {
 		k.broken("N4", "%s: the disk is to go on behind %v, which it does not hold", n.id, l.After)
@@ -166,7 +166,7 @@ func (k *checker) commits(n *node, before *raft.CoreStatus) {
 	}
 }
 
-// extend takes what is newly committed into account.
+// extend adds newly committed entries to the canonical log.
 func (k *checker) extend(n *node, to raft.Index) {
 	if from := k.committed(); from > 0 {
 		hash, _ := at(n.log, from)
@@ -195,7 +195,7 @@ func (k *checker) extend(n *node, to raft.Index) {
 	}
 }
 
-// command takes a committed command into account.
+// command checks and records a committed command.
 func (k *checker) command(n *node, e *raft.Entry) {
 	writes := k.c.work.writes
 	serial := uint64(0)
@@ -217,7 +217,7 @@ func (k *checker) command(n *node, e *raft.Entry) {
 	k.versions[a.key] = append(k.versions[a.key], version{e.Index, serial})
 }
 
-// heldByQuorum: a disk that was wiped counts for what it held, since it never votes again.
+// heldByQuorum checks a new commit. A wiped disk counts with what it held, since its incarnation never votes again.
 func (k *checker) heldByQuorum(n *node, hash uint64) {
 	voters, copies := 0, 0
 	for _, m := range n.status.Config.Members {

@@ -12,8 +12,8 @@ import (
 //	I1  A member that durably remembers a later start or term of a disk takes no message from an older image of it.
 //	I2  No member marks its store as an older image unless it is one.
 
-// pedigree is what a disk keeps besides Raft's own state, and, of the same age, what is true of it: the starts
-// that it descends from, and what its member has durably met.
+// pedigree is what a disk keeps besides Raft's own state, together with the truth about it: the starts that it descends
+// from, and the starts of others that its member has durably met.
 type pedigree struct {
 	lineage raft.Lineage
 	memory  raft.Memory
@@ -21,21 +21,21 @@ type pedigree struct {
 	met     []meeting // by node
 }
 
-// meeting is the newest start of another disk that was met, and the highest term that it showed.
+// meeting is the newest start of another disk that a member has met, and the highest term that the disk showed.
 type meeting struct {
 	incarnation raft.Incarnation
 	start       int32
 	term        raft.Term
 }
 
-// begin is one more start of the disk.
+// begin records one more start of the disk.
 func (r *pedigree) begin(c *cluster, nonce uint64) {
 	c.starts++
 	r.lineage = r.lineage.Begin(nonce)
 	r.starts = append(slices.Clip(r.starts), c.starts)
 }
 
-// start is the number of the last start; 0 if there was none.
+// start returns the number of the last start, or 0 if there was none.
 func (r *pedigree) start() int32 {
 	if len(r.starts) == 0 {
 		return 0
@@ -48,17 +48,17 @@ func (r pedigree) clone() pedigree {
 	return r // the rest is never changed in place
 }
 
-// hands is what a process has to do with handshakes.
+// hands is the state of a process that handshakes need.
 type hands struct {
-	memory  raft.Memory // what handshakes are judged by; the disk follows
-	keeping bool        // the disk is at it
-	keeps   int64       // ends of that which were planned: the last one counts
+	memory  raft.Memory // by which hellos are judged; it is written to the disk afterwards
+	keeping bool        // the disk is writing it
+	keeps   int64       // how many ends of such writes were scheduled: only the last one counts
 	mark    *raft.Mark
-	admits  [][]int32   // by node: the starts whose messages are taken
-	redial  []sim.Time  // by node: not before
-	late    []lateHello // by node: to whom it is on its way
+	admits  [][]int32   // by node: the starts whose messages are accepted
+	redial  []sim.Time  // by node: the earliest time of the next dial
+	late    []lateHello // by receiver: a hello that may arrive late
 
-	bootstrap raft.Bootstrap // of the disk's entry 1, which has the hash first
+	bootstrap raft.Bootstrap // decoded from the disk's entry 1, which has the hash first
 	first     uint64
 }
 
@@ -79,7 +79,7 @@ func (n *node) beginHands() {
 	}
 }
 
-// forgetHands is for another disk in the place of the one before.
+// forgetHands resets the state after the disk was replaced.
 func (n *node) forgetHands() {
 	n.hands.admits, n.hands.redial = make([][]int32, len(n.c.nodes)), make([]sim.Time, len(n.c.nodes))
 	if len(n.disk.met) == 0 {
@@ -87,8 +87,8 @@ func (n *node) forgetHands() {
 	}
 }
 
-// takes reports whether messages of that start of a node are taken here. If not, and if both live, they shake
-// hands; what was sent before that is lost.
+// takes reports whether messages of a node's start are accepted here. If not, and if both processes run, they shake
+// hands; messages sent before that are lost.
 func (n *node) takes(from *node, start int32) bool {
 	if !n.c.profile.Node.Handshakes || slices.Contains(n.hands.admits[from.index], start) {
 		return true
@@ -99,7 +99,7 @@ func (n *node) takes(from *node, start int32) bool {
 	return false
 }
 
-// shake dials another node, but not at every message.
+// shake dials another node, unless it did so a moment ago.
 func (n *node) shake(to *node) {
 	if c := n.c; c.now() >= n.hands.redial[to.index] {
 		n.hands.redial[to.index] = c.now() + c.profile.ElectionTimeout/15
@@ -107,7 +107,7 @@ func (n *node) shake(to *node) {
 	}
 }
 
-// shake is a handshake: the acceptor judges the caller first, and answers once its memory is durable.
+// shake performs a handshake. The acceptor judges the caller first, and answers once its memory is durable.
 func (c *cluster) shake(caller, acceptor *node) {
 	links := c.net.Links
 	if caller.core == nil || acceptor.core == nil || caller.frozen || acceptor.frozen ||
@@ -119,19 +119,19 @@ func (c *cluster) shake(caller, acceptor *node) {
 	}
 }
 
-// judges reports whether a node admits another one, as it is at this moment.
+// judges has a node judge a peer's present hello, and reports whether it admits the peer.
 func (n *node) judges(peer *node) bool {
 	hello := peer.handshake(peer.disk.memory).Hello(n.id, 0)
 	heard := n.hears(peer, &hello, false)
 	n.hearsLate(peer, &hello)
 	if !heard || n.disk.memory.SeenOf(peer.peer()).Start != peer.disk.lineage.Last() {
-		return false // or it is not durable yet
+		return false // rejected, or its start is not durable here yet
 	}
 	n.admit(peer)
 	return true
 }
 
-// hears takes a Hello of another node, and does what follows from it; late: that has said another one since.
+// hears judges a Hello of another node and acts on the verdict. It is late if its sender has sent another one since.
 func (n *node) hears(peer *node, hello *raft.Hello, late bool) bool {
 	h := n.handshake(n.hands.memory)
 	verdict := h.Judge(*hello)
@@ -157,7 +157,7 @@ func (n *node) handshake(memory raft.Memory) *raft.Handshake {
 		Self: n.peer(), ClusterName: "simulated", Term: n.disk.hard.Term, Lineage: n.disk.lineage, Memory: memory,
 	}
 	if len(n.disk.log) > 0 {
-		if first := n.disk.log[0].hash; n.hands.first != first { // to decode it each time takes long
+		if first := n.disk.log[0].hash; n.hands.first != first { // decoding it each time would take long
 			n.hands.first = first
 			n.hands.bootstrap, _ = n.disk.bootstrap()
 		}
@@ -166,8 +166,8 @@ func (n *node) handshake(memory raft.Memory) *raft.Handshake {
 	return h
 }
 
-// untold reports whether a node refuses another one for good because it cannot tell whether that one's disk is
-// an older image: it has been started too often since they last met.
+// untold reports whether a node rejects a peer for good because it cannot tell whether the peer's disk is an older
+// image: the peer has been started too often since they last met.
 func (n *node) untold(peer *node) bool {
 	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
@@ -176,7 +176,7 @@ func (n *node) untold(peer *node) bool {
 	return r != nil && r.Reason == raft.RejectUnknownStart
 }
 
-// keep gives the disk the memory to write.
+// keep begins to write the memory to the disk.
 func (n *node) keep() {
 	if !n.hands.keeping {
 		n.hands.keeping = true
@@ -184,13 +184,13 @@ func (n *node) keep() {
 	}
 }
 
-// endKeepingIn plans, or plans anew, when the disk has kept the memory.
+// endKeepingIn schedules, or reschedules, the end of the write of the memory.
 func (n *node) endKeepingIn(d sim.Time) {
 	n.hands.keeps++
 	n.later(d, event{kind: evKept, a: n.hands.keeps})
 }
 
-// kept ends such a write: what it was given is durable, and those who wait for it are admitted.
+// kept ends that write: the mark or the memory is durable, and the peers that wait for that shake hands again.
 func (n *node) kept() {
 	d := &n.disk
 	if wait := d.stallTill - n.c.now(); wait > 0 {
@@ -218,7 +218,7 @@ func (n *node) marked(m *raft.Mark) {
 	}
 }
 
-// condemned ends a node whose mark is durable: it never starts again.
+// condemned ends a node whose mark is durable. It never starts again.
 func (n *node) condemned(m *raft.Mark) {
 	n.c.holds(n.disk.epoch > 0, "I2", "%s marks its store, which never was an older image: %s", n.id, m.Detail)
 	n.c.stats.Marked++
@@ -227,11 +227,11 @@ func (n *node) condemned(m *raft.Mark) {
 	n.crash()
 }
 
-// admit takes the messages of a start from now on.
+// admit accepts the messages of a peer's present start from now on.
 func (n *node) admit(peer *node) {
 	start := peer.disk.start()
 	n.c.holds(!peer.isOld(n), "I1", "%s admits %s, and has durably met a later life of its disk", n.id, peer.id)
-	// The start is durable here; a term that this very handshake has shown may not be yet.
+	// The start is durable here; the term that this handshake has shown may not be durable yet.
 	n.disk.met[peer.index] = meeting{peer.disk.incarnation, start, n.disk.memory.SeenOf(peer.peer()).Term}
 	if slices.Contains(n.hands.admits[peer.index], start) {
 		return
@@ -245,12 +245,12 @@ func (n *node) admit(peer *node) {
 	}
 }
 
-// admits reports whether a node takes the messages of another one's present start.
+// admits reports whether a node accepts the messages of a peer's present start.
 func (n *node) admits(peer *node) bool {
 	return slices.Contains(n.hands.admits[peer.index], peer.disk.start())
 }
 
-// isOld reports whether a node's disk has gone back behind what another node has durably met of it.
+// isOld reports whether a node's disk is older than the state of it that another node has durably met.
 func (n *node) isOld(by *node) bool {
 	m := by.disk.met[n.index]
 	if m.start == 0 || m.incarnation != n.disk.incarnation {
@@ -259,8 +259,8 @@ func (n *node) isOld(by *node) bool {
 	return !slices.Contains(n.disk.starts, m.start) || n.disk.hard.Term < m.term
 }
 
-// beyondPromise ends a run in which a member that has seen nothing newer takes an older image for what it was:
-// that cannot be noticed at that moment, and what was acknowledged may be lost from here on.
+// beyondPromise ends a run in which a member that has seen nothing newer admits an older image. Nobody can notice that
+// at this moment, and acknowledged writes may be lost from here on.
 func (c *cluster) beyondPromise(n, peer *node) {
 	c.stats.Beyond++
 	c.stats.Excuse = "an older image of " + string(peer.id) + " met " + string(n.id) + ", which has seen nothing newer"

@@ -7,26 +7,27 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of what members say of each other in handshakes, also late, and of what strangers say.
+// The invariants of hellos, including late ones and those of strangers.
 //
 //	I3  A member marks its store when it meets a configured peer that durably remembers a later term of its disk, or a later start that its own lineage would have to contain.
 //	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  A member that holds entry 1 rejects the bootstrapper if its disk was emptied.
 
-// lateHello is a Hello that is overtaken by others of its sender.
+// lateHello is a Hello that later ones of its sender overtake.
 type lateHello struct {
 	hello raft.Hello
-	to    uint32 // the life of the receiver; 0: there is none
+	to    uint32 // the life of the receiver plus 1; 0: there is no late hello
 }
 
-// The chances of a Hello to come once more, late, and of one that is made up, one in so many.
+// The chances, one in so many, that a Hello arrives once more, late, and that a forged one arrives.
 const (
 	lateHellos   = 6
 	forgedHellos = 16
 )
 
-// hearsLate has a node hear an earlier Hello of the same life of another one, or keeps the present one for that.
+// hearsLate sometimes delivers an earlier Hello of a peer to the same life of a node, keeps the present one for later, and
+// delivers a forged one.
 func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 	late, random := &peer.hands.late[n.index], n.disk.hands
 	if random.IntN(forgedHellos) == 0 {
@@ -41,7 +42,7 @@ func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 	*late = lateHello{*hello, n.life + 1}
 }
 
-// judged checks a verdict about a Hello.
+// judged checks the verdict on a Hello.
 func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict *raft.Verdict) {
 	emptied := h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
 	if emptied && verdict.Rejection == nil {
@@ -52,7 +53,7 @@ func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict 
 	}
 }
 
-// remembers checks what a handshake makes of a memory.
+// remembers checks how a handshake changes a memory.
 func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
 	for _, m := range h.Config.Members {
 		was, is := h.Memory.SeenOf(m.Peer()), after.SeenOf(m.Peer())
@@ -68,7 +69,7 @@ func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
 	}
 }
 
-// told checks that a node whose disk another one durably knows to be old has found out in a handshake with it.
+// told checks that a node with an old disk has marked its store in a handshake with a peer that durably knows better.
 func (k *checker) told(by, n *node) {
 	if n.hands.mark != nil || !n.isOld(by) {
 		return
@@ -80,19 +81,18 @@ func (k *checker) told(by, n *node) {
 	}
 }
 
-// forged has a node judge a Hello with a record of starts that nobody can have.
+// forged has a node judge a Hello with an impossible lineage.
 func (k *checker) forged(n *node, hello raft.Hello) {
 	hello.Lineage = append(slices.Clone(hello.Lineage), hello.Lineage.Last())
 	if n.handshake(n.hands.memory).Judge(hello).Rejection == nil {
-		k.broken("I5", "%s takes a record of starts with the same one twice", n.id)
+		k.broken("I5", "%s admits a lineage with the same start twice", n.id)
 	}
 }
 
-// strangersMax is how many nodes that nobody knows shake hands at most, one after the other: more than a member
-// remembers of its peers.
+// strangersMax is the number of unknown nodes in a crowd: more than the sightings that a memory can hold.
 const strangersMax = 2*raft.MembersMax + 8
 
-// crowd has a node meet strangers of its cluster.
+// crowd has a node judge hellos of strangers that name its cluster.
 func (n *node) crowd(strangers int) {
 	h := n.handshake(n.hands.memory)
 	for i := range strangers {

@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// office checks what a leader knows of the others: N13, N18, and G8 on its first day.
+// office checks a leader's knowledge of the others: N13, N18, and G8 in its first step.
 func (k *checker) office(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	goesOn := before.Role == raft.Leader && before.Term == s.Term
@@ -62,7 +62,7 @@ func (k *checker) confirmed(n *node, r reading) {
 		return
 	}
 	if r.requestID > 0 {
-		delete(n.seen.reads, r) // a forwarded one may be asked for again, late
+		delete(n.seen.reads, r) // the request for a forwarded one may arrive again, late
 	}
 	all, answered := voters(&n.status.Config, func(i int, p raft.Peer) bool {
 		return p == n.peer() || floor.Less(n.seen.peers[i].echoed)
@@ -83,7 +83,7 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 			k.broken("G15", "%s takes a proposal while it transfers its leadership", n.id)
 		}
 		if a.RequestID == w.transfer {
-			w.transfer, open = 0, 0 // what it takes after that answer it may take
+			w.transfer, open = 0, 0 // it may accept proposals after that answer
 		}
 	}
 	if w.transfer > 0 && w.now-w.since >= w.transferMax {
@@ -106,13 +106,13 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 	}
 }
 
-// fitness is how much of its leader's log a voter holds, if there is one.
+// fitness is the longest match index among a leader's voters, if there are any.
 type fitness struct {
 	match raft.Index
 	some  bool
 }
 
-// fittest returns the longest log that a leader knows of before a step, among the voters that it has heard lately.
+// fittest returns the highest match index that a leader knew before a step, among the voters that it has heard recently.
 func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
@@ -129,8 +129,8 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	return f
 }
 
-// chooses checks to whom a leader transfers its leadership if it may choose. What it learns in the step itself only makes its
-// choice better.
+// chooses checks the target of a transfer that a leader may choose. What the leader learns in the step itself can only
+// improve the choice.
 func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
 	for _, e := range events {
 		if t, ok := e.(raft.TransferRequested); ok && t.To != "" || !fittest.some {
@@ -153,7 +153,7 @@ func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittes
 	}
 }
 
-// slowestAck is how long the slowest acknowledgement took, of any member.
+// slowestAck returns the time of the slowest acknowledgement of any member.
 func slowestAck(n *node) (slowest raft.Time) {
 	for i := range n.status.Peers {
 		slowest = max(slowest, n.status.Peers[i].SlowestAck)

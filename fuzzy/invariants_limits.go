@@ -12,7 +12,7 @@ import (
 //	N33  No request is refused for a limit that is not reached, and none is accepted beyond a limit.
 //	N34  The bytes in flight to a peer are zero exactly if no append is in flight.
 //
-// N10 is the limits themselves.
+// N10 checks the limits themselves.
 
 // limits checks the counters of a member after a step.
 func (k *checker) limits(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
@@ -37,7 +37,7 @@ func (k *checker) bounds(n *node) {
 		if p.Inflight > limits.InflightMax {
 			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d", n.id, p.Inflight, p.ID, limits.InflightMax)
 		}
-		// One append more may leave below the limit, of which the last entry may be the largest one.
+		// An append may leave while there is room below the limit, and may then exceed it.
 		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(n, p.Match)); p.Inflight > 1 && p.InflightBytes >= most {
 			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n.id, p.InflightBytes, p.ID, limits.InflightBytesMax)
 		}
@@ -47,14 +47,14 @@ func (k *checker) bounds(n *node) {
 	}
 }
 
-// largest returns what the largest entry behind match may take by the estimate of a core. The estimate spreads the
-// bytes between two marks of the log evenly, so each entry has its share of entry 1. The share shrinks as the log
+// largest returns what the largest entry after match may take by a core's estimate. The estimate spreads the
+// bytes between two size marks of the log evenly, so each entry has its share of entry 1. The share shrinks as the log
 // grows: the append was estimated when it was sent, and by then the log was longer than match.
 func largest(n *node, match raft.Index) int {
 	return commandBytesMin + n.c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/int(match+1)
 }
 
-// bootstrapBytesMax is more than entry 1 takes.
+// bootstrapBytesMax is a bound for the size of entry 1.
 const bootstrapBytesMax = 4000
 
 // counted checks a leader's proposals: the commands of its own term that are not being applied yet.
@@ -82,7 +82,7 @@ func (k *checker) counted(n *node, out *raft.Output) {
 	}
 }
 
-// admitted checks what a leader takes, and what it refuses because there is too much.
+// admitted checks which requests a leader accepts, and which it refuses for a limit.
 func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	s, limits := &n.status, &k.c.profile.Limits
 	taken, bytes, reads := 0, 0, readsAmong(events)
@@ -90,7 +90,7 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 		a := &out.Answers[i]
 		r := k.c.work.request(a.RequestID)
 		if r == nil {
-			return // N11 says so
+			return // N11 fails
 		}
 		switch {
 		case a.Kind == raft.AnswerAccepted:
@@ -112,7 +112,7 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 			full := before.Pending+taken >= limits.ProposalsMax ||
 				before.PendingBytes+bytes >= limits.ProposalBytesMax ||
 				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(limits.UnappliedMax)
-			passing := before.Role != raft.Leader && s.Role != raft.Leader // it led within this step alone
+			passing := before.Role != raft.Leader && s.Role != raft.Leader // it was leader only within this step
 			if !full && !passing {
 				k.broken("N33", "%s has no room for a write beside %d of %d bytes", n.id, before.Pending, before.PendingBytes)
 			}
@@ -120,7 +120,7 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 	}
 }
 
-// toldNoRoom reports whether a leader says that it has no room for a read.
+// toldNoRoom reports whether a leader has answered that it has no room for a read.
 func toldNoRoom(events []raft.Event) bool {
 	return slices.ContainsFunc(events, func(e raft.Event) bool {
 		r, ok := e.(raft.Received)
@@ -132,7 +132,7 @@ func toldNoRoom(events []raft.Event) bool {
 	})
 }
 
-// readsAmong counts the reads that a step was asked for.
+// readsAmong counts the read requests among the events of a step.
 func readsAmong(events []raft.Event) (reads int) {
 	for _, e := range events {
 		switch e := e.(type) {
@@ -147,7 +147,7 @@ func readsAmong(events []raft.Event) (reads int) {
 	return reads
 }
 
-// request returns what was asked with a request id, or nil.
+// request returns the request with an id, or nil.
 func (w *workload) request(t raft.RequestID) *request {
 	if t == 0 || int(t) >= len(w.requests) {
 		return nil
@@ -155,12 +155,12 @@ func (w *workload) request(t raft.RequestID) *request {
 	return &w.requests[t]
 }
 
-// relieved: once the load has gone and all is applied, a member counts nothing any more. A leader that was
-// elected in the quiet, as may happen where links are slow, may still wait for the answer to its first append.
+// relieved checks that all counters are zero once the load has gone and everything is applied. A leader that was elected
+// during the quiet, as may happen on slow links, may still wait for the reply to its first append.
 func (l *liveness) relieved() {
 	for _, n := range l.members() {
 		s := &n.status
-		waits := s.Reads > 0 && l.counts(n) // who hears the leader, and does not reach it, may wait for an answer
+		waits := s.Reads > 0 && l.counts(n) // a member that does not reach its leader may still wait for an answer
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
 			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n.id, s.Pending, s.PendingBytes, s.Reads)
 		for i := range s.Peers {

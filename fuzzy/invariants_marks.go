@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of disks that older images were put back on.
+// The invariants of disks that were replaced by older images.
 //
 //	N22  A store is marked, or a member taken for stale, only if a disk has lost what it had synced.
 //	N23  A leader that is told of a lost acknowledgement takes that member for stale and no longer counts it.
@@ -15,9 +15,9 @@ import (
 //	N40  A member marks its store when an append of its leader shows that its log lacks what it acknowledged in this term.
 //	N41  A member marks its store when an append of a newer term's leader contradicts entries that it knows to be committed. (Figure 3, Leader Completeness)
 //
-// A scenario may forge what would follow from an older image.
+// A scenario may also forge the messages that an older image would cause.
 
-// verdicts checks what a step says of stores.
+// verdicts checks the marks of a step, and the members that are taken for stale.
 func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	if n.doomed {
 		k.silent(n, out)
@@ -66,7 +66,7 @@ func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event
 	}
 }
 
-// parts returns the first index up to the commit index at which a log and an append differ; 0: there is none.
+// parts returns the first index up to the commit index at which a log and an append differ, or 0 if there is none.
 func parts(log []slot, a *raft.AppendRequest, commit raft.Index) raft.Index {
 	if i := a.Prev.Index; i > 0 && i <= commit && log[i-1].entry.ID() != a.Prev {
 		return i
@@ -83,12 +83,12 @@ func parts(log []slot, a *raft.AppendRequest, commit raft.Index) raft.Index {
 	return 0
 }
 
-// lossRules are what cannot hold once a disk that lied has cost what was acknowledged. All the others hold on: what
-// is lost must be found out, and by whoever can tell.
+// lossRules are the rules that cannot hold once a lying disk has lost acknowledged writes. All others still hold: in
+// particular, every member that can notice the loss must do so.
 var lossRules = []string{"G3", "G4", "G5", "G10", "G11", "G13", "H2", "H3", "H4", "N5", "N8"}
 
-// excused reports whether a failure is the fault of a disk that lied. It is so only from when a member knows an entry
-// to be committed that such a disk has lost: any other loss costs nobody anything.
+// excused reports whether a lying disk is to blame for a failure. It can only be if the disk has lost an entry that a
+// member knows to be committed: no other loss does harm.
 func (c *cluster) excused(class Class, rule string) bool {
 	if class != Safety || !slices.Contains(lossRules, rule) {
 		return false
@@ -102,7 +102,7 @@ func (c *cluster) excused(class Class, rule string) bool {
 	return c.lost
 }
 
-// lostCommitted reports whether a node's disk has lied about an entry that somebody knows to be committed.
+// lostCommitted reports whether a node's disk has lied about an entry that some member knows to be committed.
 func (c *cluster) lostCommitted(n *node) bool {
 	for _, l := range n.disk.lies {
 		if l.index <= c.check.committed() && c.check.canonical[l.index-1].hash == l.hash {
@@ -117,8 +117,8 @@ func (c *cluster) lostCommitted(n *node) bool {
 	return false
 }
 
-// silent checks that a member whose store is marked gives nothing away but refusals, and the one answer that
-// tells the leader of the loss.
+// silent checks that a member whose store is marked gives no definite answers, applies nothing, and sends nothing but the
+// reply that tells the leader of the loss.
 func (k *checker) silent(n *node, out *raft.Output) {
 	for i := range out.Answers {
 		switch out.Answers[i].Kind {

@@ -72,8 +72,8 @@ func (k *checker) shape(n *node) {
 	}
 }
 
-// goesOn reports whether a store takes the write: it goes on behind an entry of the log, or replaces the log
-// from its beginning. Nothing else can replace it: there are no snapshots here.
+// goesOn reports whether a store accepts the write: it continues after an entry of the log, or replaces the log
+// from its beginning. There are no snapshots yet, so nothing else can replace the log.
 func goesOn(log []slot, l *raft.LogWrite) bool {
 	if l.After.Index == 0 {
 		return l.After.Term == 0
@@ -122,9 +122,9 @@ func (k *checker) stamped(n *node, l *raft.LogWrite) {
 	}
 }
 
-// keepsCommitted checks that a write drops nothing that is committed. A member that has not come to the term
-// in which an entry was committed was not counted: a leader of an earlier term may still cut its log. term is
-// the member's own before the write.
+// keepsCommitted checks that a write drops no committed entry. A member that has not reached the term in which an entry
+// was committed was not counted for it, so a leader of an earlier term may still truncate its log. term is the member's
+// term before the write.
 func (k *checker) keepsCommitted(n *node, log []slot, l *raft.LogWrite, term raft.Term, rule string) {
 	i, rest := int(l.After.Index), l.Entries
 	for i < len(log) && len(rest) > 0 && log[i].entry.ID() == rest[0].ID() {
@@ -136,7 +136,7 @@ func (k *checker) keepsCommitted(n *node, log []slot, l *raft.LogWrite, term raf
 	k.c.holds(term < k.canonical[i].by, rule, "%s drops %v, which is committed", n.id, log[i].entry.ID())
 }
 
-// applied checks what an applier has applied, before it counts.
+// applied checks the entries that an applier has applied, before they count.
 func (k *checker) applied(n *node, to raft.EntryID) {
 	hash, there := at(n.log, to.Index)
 	if !there || n.log[to.Index-1].entry.ID() != to {
@@ -156,7 +156,7 @@ func (k *checker) applied(n *node, to raft.EntryID) {
 	}
 }
 
-// durableBefore: a member counts what is durable, and no more.
+// durableBefore checks that a member counts only durable entries as durable.
 func (k *checker) durableBefore(n *node) {
 	memory, _ := at(n.log, n.status.Persisted)
 	durable, there := at(n.disk.log, n.status.Persisted)
@@ -165,8 +165,8 @@ func (k *checker) durableBefore(n *node) {
 	}
 }
 
-// leaves checks a message at the moment at which it leaves: by the image on the disk. Writes are not merged
-// with one that raises the term, so that its term is the sender's own.
+// leaves compares a message with the disk at the moment at which it leaves. Writes are not merged with one that
+// raises the term, so the durable term is that of the message.
 func (k *checker) leaves(n *node, m *raft.Message) {
 	hard := n.disk.hard
 	if m.Term != hard.Term {
@@ -201,7 +201,7 @@ func (k *checker) leaves(n *node, m *raft.Message) {
 	}
 }
 
-// acknowledges: the log is durable up to match, and it is the leader's.
+// acknowledges checks that the log is durable up to match, and equal to the leader's.
 func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
 	durable, there := at(n.disk.log, match)
 	if !there {
@@ -236,7 +236,7 @@ func (k *checker) configuration(n *node, out *raft.Output) {
 		"%s uses another configuration than its log names", n.id)
 }
 
-// answerState is how far a request has come.
+// answerState is the progress of a request.
 type answerState uint8
 
 const (
@@ -247,7 +247,7 @@ const (
 	answeredUnknown
 )
 
-// answered checks an answer against what was asked.
+// answered checks that an answer is legal for its request.
 func (k *checker) answered(n *node, r *request, a raft.Answer) {
 	if r.node != n || r.life != n.life {
 		k.broken("N11", "%s answers request %d of another", n.id, a.RequestID)

@@ -2,13 +2,13 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// The invariants of what stands between a core and its disk and network: internal/pipeline.
+// The invariants of internal/pipeline, which is between a core and its disk and network.
 //
 //	N42  A disk that has completed all issued writes holds what the core wrote, and merging writes loses no promise.
 //	N43  The log cache counts entries as durable only if they are. Once no write is pending, it counts all of them and stays within its limit. A reader of the log finds what the core wrote.
 //	N44  An append leaves only if the log has not been truncated since the core created it, and with exactly the entries that it names.
 
-// merged checks what a disk is about to make of some writes.
+// merged checks a merged write that a disk is about to begin.
 func (k *checker) merged(n *node) {
 	promises := 0
 	for i := range n.queue[:n.writing] {
@@ -19,7 +19,7 @@ func (k *checker) merged(n *node) {
 	}
 }
 
-// made checks a disk that has just made a write.
+// made checks a disk that has just completed a write.
 func (k *checker) made(n *node) {
 	k.cached(n)
 	d := &n.disk
@@ -41,7 +41,7 @@ func (k *checker) made(n *node) {
 	}
 }
 
-// cached checks what a log cache takes for durable.
+// cached checks the entries that a log cache counts as durable.
 func (k *checker) cached(n *node) {
 	_, persisted, _ := n.cache.Depth()
 	memory, there := at(n.log, persisted)
@@ -51,7 +51,7 @@ func (k *checker) cached(n *node) {
 	}
 }
 
-// reread reads a log that was cut, all of it.
+// reread reads a whole log after it was truncated.
 func (k *checker) reread(n *node) {
 	for at := (raft.Index(0)); at < n.last(); {
 		entries, err := n.reader().Read(raft.Span{After: at, Last: n.last()}, 1<<20)
@@ -68,10 +68,10 @@ func (k *checker) reread(n *node) {
 	}
 }
 
-// cachedEntryBytes is less than an entry takes in a cache besides its command.
+// cachedEntryBytes is a lower bound for the overhead of an entry in a cache.
 const cachedEntryBytes = 80
 
-// cacheKeeps is what the entries in a log cache take, at least.
+// cacheKeeps returns a lower bound for the size of the entries in a log cache.
 func (n *node) cacheKeeps() int {
 	_, first := n.cache.Read(raft.Span{}, 1)
 	last := n.last()

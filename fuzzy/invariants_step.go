@@ -6,7 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of a step: what a member may make of what it was given.
+// The invariants of a step: what a member may do in response to its events.
 //
 //	N12  The term rises only to that of a message, or by one for a campaign that pre-votes or a TimeoutNow called for. A stranger raises it only as a leader, or with a log that deserves a vote. (Figure 2)
 //	N13  A leader has heard a quorum within an election timeout or two round trips, whichever is longer, unless it has just told another member to campaign. (dissertation §6.2)
@@ -20,13 +20,13 @@ import (
 //	N21  A member never uses an RPC id twice, even after a restart.
 //	N31  An election wait above one election timeout is less than twice this member's slowest attempt, at most 64 election timeouts, and ends when its term commits.
 //
-// So are parts of others. G8: a leader was told of its votes. G13: a leader serves a read once a quorum has
-// answered a heartbeat that left after the read was asked for (dissertation §6.4). G15: TimeoutNow goes to a
-// voter with the whole log, nothing is proposed meanwhile, and that lasts a few election timeouts and
-// acknowledgements at most (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor a vote request that of who hears a leader
-// (§4.2.3).
+// Parts of other rules are checked here, too. G8: a leader has received its votes. G13: a leader serves a read only once
+// a quorum has answered a heartbeat that left after the read was requested (dissertation §6.4). G15: TimeoutNow goes to
+// a voter with the whole log, no proposal is accepted meanwhile, and a transfer takes a few election timeouts and
+// acknowledgements at most (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor does a vote request raise the
+// term of a member that hears a leader (§4.2.3).
 
-// conversation checks a step against what it was given.
+// conversation checks a step against its events.
 func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	heard := n.seen.heard
 	fittest := k.fittest(n, before)
@@ -55,7 +55,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	k.says(n, out)
 }
 
-// says records what a step wants to be said.
+// says records the messages of a step, and checks its ids.
 func (k *checker) says(n *node, out *raft.Output) {
 	n.seen.says(n, out)
 	if n.seen.reused {
@@ -68,7 +68,7 @@ func (k *checker) says(n *node, out *raft.Output) {
 
 func (n *node) timeout() raft.Time { return raft.Time(n.c.profile.ElectionTimeout) }
 
-// rises: heard is when its leader had last been heard before the step.
+// rises checks N12. heard is when the leader was last heard before the step.
 func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	if s.Term == before.Term {
@@ -111,8 +111,8 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, o
 	w.preVotes = 0
 }
 
-// heeds reports whether a message may raise the term: any of a member may, and of who is none, or not known to be
-// one yet, only what a leader says, and a request for a vote by who is as up to date.
+// heeds reports whether a message may raise the term. Any message of a member may; from a sender that is not known as a
+// member, only a leader's message and a vote request with an up-to-date log may.
 func (n *node) heeds(before *raft.CoreStatus, m *raft.Message, out *raft.Output) bool {
 	if includes(&n.status.Config, m.From) || includes(&before.Config, m.From) {
 		return true
@@ -155,7 +155,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		w.cause = w.now
 	}
 	if w.late == w.now && w.prompt == w.now && s.Election.Wait == n.timeout() {
-		w.cause = w.now // one answer has lengthened the wait, another of the same step has ended that
+		w.cause = w.now // one reply has lengthened the wait, and another one of the same step has reset it
 	}
 	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
@@ -168,10 +168,10 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 }
 
-// waitsMax is how many election timeouts a wait may grow to.
+// waitsMax is the longest wait, in election timeouts.
 const waitsMax = 64
 
-// waits checks how long a member waits for a leader, or for the answers to its own attempts.
+// waits checks how long a member waits for a leader or for the replies to its own attempts.
 func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	for i := range out.Trace {
@@ -192,10 +192,10 @@ func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 }
 
-// drawsMin is how many election timeouts show whether they are drawn at all.
+// drawsMin is the number of election timeouts that suffices to tell whether they are random.
 const drawsMin = 40
 
-// drawn: a timer that a client's request has set is shorter than any election timeout.
+// drawn checks a new election timeout. Shorter timers are those of client requests.
 func (k *checker) drawn(n *node, timeout raft.Time) {
 	if timeout < n.timeout() {
 		return
@@ -213,7 +213,7 @@ func (k *checker) drawn(n *node, timeout raft.Time) {
 	}
 }
 
-// replies checks what answers the events: in their order, in either list.
+// replies checks that votes and acknowledgements, in either list, answer events, in their order.
 func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
@@ -248,7 +248,8 @@ func proves(e raft.Event, answer *raft.Message, match raft.Index) bool {
 	return ok && a.Last.Index == match
 }
 
-// worthy checks who is granted a vote. The log may have grown in the step before, but not have been cut.
+// worthy checks that a vote was requested and deserved. Entries may have been appended earlier in the step, but none
+// truncated.
 func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, events []raft.Event) {
 	for _, e := range events {
 		r, ok := e.(raft.Received)
@@ -264,7 +265,7 @@ func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, 
 	k.broken("N16", "%s votes for %s in term %d, and was not asked to", n.id, grant.To.ID, grant.Term)
 }
 
-// refuses checks that messages for others leave nothing but a trace event, and that no message was changed.
+// refuses checks that messages for others cause only a trace event, and that no message was changed.
 func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	strays := 0
 	for _, e := range events {
@@ -291,14 +292,14 @@ func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event,
 	}
 }
 
-// strange: it is for another node, for another life of the disk, or from another cluster.
+// strange reports whether a message is for another node or incarnation, or from another cluster.
 func (n *node) strange(before *raft.CoreStatus, m *raft.Message) bool {
 	nowhere := raft.ClusterID{}
 	switch m.Body.(type) {
 	case raft.BootstrapProbe:
 		return m.To.ID != n.id || m.To.Incarnation != 0 && m.To != n.peer()
 	case raft.BootstrapProbeReply, raft.BootstrapRequest, raft.BootstrapReply:
-		return m.To != n.peer() // bootstrap tells clusters apart by itself
+		return m.To != n.peer() // bootstrap compares the clusters itself
 	}
 	ours := n.status.Cluster
 	foreign := m.Cluster != nowhere && m.Cluster != ours && ours != nowhere && ours == before.Cluster
@@ -318,8 +319,8 @@ func whole(a *raft.AppendRequest) bool {
 	return last == a.Last
 }
 
-// checkBootstraps checks who takes entry 1: an uninitialized member if it was started with the same list, and a bootstrapper once all
-// have said, in the present probe, that they are uninitialized.
+// checkBootstraps checks entry 1. An uninitialized member accepts it only if it was started with the same list, and a
+// bootstrapper writes it only once all members have answered the present probe that they are uninitialized.
 func (k *checker) checkBootstraps(n *node, before *raft.CoreStatus, out *raft.Output) {
 	l := out.Write.Log
 	if l == nil || before.Term > 0 || len(l.Entries) == 0 {

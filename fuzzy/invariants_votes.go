@@ -7,25 +7,25 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of timers and votes from the early side, and of a member that is told to stop.
+// The invariants of timers and votes that come too early, and of a node that closes.
 //
 //	N25  A member campaigns no sooner than one election timeout after it heard its leader, made its vote durable, campaigned or started, unless that leader has stepped down. (§5.2)
 //	N26  A pre-vote is granted as a vote would be, to a candidate whose log is at least as up to date, and only by a member that hears no leader. (dissertation §9.6)
 //	N27  Members that are started with the same seed draw different election timeouts.
 //	N28  A member that is told that its node closes answers all open requests at once, and accepts no more.
 
-// early checks that an election timer did not end too soon. Events come before timers: what was heard in this
-// step counts.
+// early checks that an election timer did not fire too soon. A step handles events before timers, so what was heard in
+// this step counts.
 func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	if w.heard == w.now || before.Role == raft.Leader {
 		w.rested = w.now
 	}
 	if durable := s.Durable != before.Durable && s.Durable == n.hard && s.Durable.Vote != (raft.Peer{}); durable {
-		w.rested = w.now // the vote has the time to elect somebody from now on
+		w.rested = w.now // from now on the vote has time to elect its candidate
 	}
 	if w.freed == w.now {
-		w.rested = w.now - n.timeout() // it may stand at once
+		w.rested = w.now - n.timeout() // it may campaign at once
 	}
 	for i := range out.Trace {
 		switch out.Trace[i].Kind {
@@ -33,7 +33,7 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 			if w.now-w.rested < n.timeout() {
 				k.broken("N25", "%s stands for election in term %d after %v", n.id, s.Term, time.Duration(w.now-w.rested))
 			}
-		case raft.TraceSteppedDown: // its leader leads no more: there is nobody to wait for
+		case raft.TraceSteppedDown: // its leader has stepped down: there is nobody to wait for
 			w.rested = w.now - n.timeout()
 		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign:
 			w.rested = w.now
@@ -41,7 +41,7 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 }
 
-// preVotes checks who is granted a pre-vote; heard is when the leader had last been heard before the step.
+// preVotes checks N26. heard is when the leader was last heard before the step.
 func (k *checker) preVotes(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output, heard raft.Time) {
 	s, w := &n.status, &n.seen
 	cut := out.Write.Log != nil && out.Write.Log.After.Index < before.Last.Index
@@ -65,7 +65,8 @@ func (k *checker) preVotes(n *node, before *raft.CoreStatus, events []raft.Event
 	}
 }
 
-// asks finds the pre-vote request that a grant answers: its sender's term, and the end of its log. None is of term 0.
+// asks finds the pre-vote request that a grant answers, and returns its sender's term and the end of the sender's log.
+// It returns term 0 if there is none.
 func asks(events []raft.Event, from raft.Peer, id raft.RPCID) (raft.Term, raft.EntryID) {
 	for _, e := range events {
 		r, ok := e.(raft.Received)
@@ -79,14 +80,14 @@ func asks(events []raft.Event, from raft.Peer, id raft.RPCID) (raft.Term, raft.E
 	return 0, raft.EntryID{}
 }
 
-// The draws of timers that are compared, and how many of them may be the same by chance: of so many out of 150
-// million nanoseconds three are equal once in a hundred million runs.
+// timersMax timers are compared, and alikeMax of them may be equal by chance. Of 300 draws from 150 million nanoseconds
+// three are equal once in a hundred million runs.
 const (
 	timersMax = 300
 	alikeMax  = 2
 )
 
-// compared notes an election timeout that a life has drawn, where all are started with one seed.
+// compared checks an election timeout against those of other lives, if all are started with one seed.
 func (k *checker) compared(n *node, timeout raft.Time) {
 	if !k.c.profile.Node.OneSeed || len(k.timers) >= timersMax {
 		return
@@ -109,7 +110,7 @@ type life struct {
 	count uint32
 }
 
-// closes checks a member from the step on in which it is told that its node stops.
+// closes checks a member from the step on in which it is told that its node closes.
 func (k *checker) closes(n *node, events []raft.Event, out *raft.Output) {
 	told := slices.ContainsFunc(events, func(e raft.Event) bool {
 		_, closing := e.(raft.Closing)
@@ -132,7 +133,7 @@ func (k *checker) closes(n *node, events []raft.Event, out *raft.Output) {
 	}
 }
 
-// allClosed: what is being applied is answered by the applier, and the rest has its answer.
+// allClosed checks that every open request has its answer, except those that the applier will answer.
 func (k *checker) allClosed(n *node, final map[raft.RequestID]bool, applying raft.Index) {
 	for _, a := range n.accepted {
 		if k.c.work.requests[a.requestID].kind == readRequest || a.id.Index <= applying {

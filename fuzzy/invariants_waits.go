@@ -24,7 +24,7 @@ func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event,
 		case raft.TraceSteppedDown:
 			w.resigned, w.resignedIn = event.Peer, event.Term
 		case raft.TraceQuorumLost:
-			if len(events) == 0 { // else it may have learned what the witness has not
+			if len(events) == 0 { // otherwise it may know more than the witness
 				k.stays(n, before)
 			}
 		}
@@ -34,7 +34,7 @@ func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event,
 	}
 }
 
-// working checks when a disk counts as stalled.
+// working checks that a disk that completes writes does not count as stalled.
 func (k *checker) working(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	if s.Persisted > before.Persisted || s.Durable != before.Durable {
@@ -45,7 +45,7 @@ func (k *checker) working(n *node, before *raft.CoreStatus) {
 	}
 }
 
-// awaitsDisk checks who waits for its own term or vote.
+// awaitsDisk checks a member whose term or vote is being written.
 func (k *checker) awaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s := &n.status
 	unwritten := s.Durable != n.hard && s.Durable == before.Durable && out.Write.Hard == nil

@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariants of the second phase. A bound is in units of its world, see world.go:
-// election timeouts, where nothing else takes time.
+// The invariants of the second phase. Bounds are in units of the run's world (see world.go), which are
+// election timeouts if nothing else takes time.
 //
 //	L1   Once a quorum is healed, it elects a leader.
 //	L2   All healed members reach the same log, and apply it.
@@ -36,20 +36,20 @@ type liveness struct {
 	c               *cluster
 	random          *sim.Stream
 	core            uint64
-	exiled          bool // whoever is outside the core is cut off for good
+	exiled          bool // the nodes outside the core are cut off for good
 	stage           stage
 	since           sim.Time // of the stage
 	began           raft.Term
 	requestIDs      []raft.RequestID
 	served          int
-	wrote           bool // what was served is not reads alone
+	wrote           bool // not only reads were served
 	leader          *node
-	doomed          *node          // the leader, left out of the core for nothing but its disk, which stands still; mostly nil
-	staller         *node          // who leads on with a disk that stands still
+	doomed          *node          // the leader, left out of the core only because its disk is stalled; usually nil
+	staller         *node          // a leader that goes on with a stalled disk
 	stalled         sim.Time       // since when
 	sent            int            // messages, when the quiet began
 	quieted         raft.Term      // the term when the quiet began
-	late            int            // messages from before it that arrived in it: each may be answered
+	late            int            // earlier messages that arrived during the quiet: each may be answered
 	probe           raft.RequestID // a write, while parted
 	clashes         int
 	asked           int            // requests before the first that must be answered in time; 0: none must yet
@@ -65,22 +65,22 @@ const (
 	serving
 	transferring // see liveness_transfer.go
 	converging
-	rejoining // a follower restarted, unseen; nobody writes
+	rejoining // a follower restarted without a sign to its leader; nobody writes
 	quiet
 	parted // see liveness_partial.go
 )
 
 var stageRules = [...]string{"L1", "L3", "L13", "L2", "L5", "L4", "L6"}
 
-// An attempt to elect takes two units at most: a wait, which is up to two election timeouts, and the exchanges of
+// An election attempt takes at most two units: a wait of up to two election timeouts, and the exchanges of
 // pre-votes and votes. In a world where these outlast the wait, candidates disturb each other until their waits
-// have grown enough: the waits add up to no more than the last one, which is less than twice an attempt. Every
-// second attempt or so succeeds then; fifty fail in a row once in 10^15 runs.
+// have grown enough: the earlier waits add up to no more than the last one, which is less than twice an attempt. Then
+// about every second attempt succeeds; fifty fail in a row once in 10^15 runs.
 const (
 	stageUnits     = 100 // that a stage may take
 	growthUnits    = 100 // more, where waits must grow
-	outerUnits     = 600 // with nodes outside the core that meddle
-	stallUnits     = 200 // beyond DiskStallMax, with such links between them and the core as there are
+	outerUnits     = 600 // with nodes outside the core that interfere
+	stallUnits     = 200 // after DiskStallMax, with the links to the core as they are
 	servedRequests = 8
 	termsMax       = 60
 )
@@ -99,7 +99,7 @@ func newLiveness(c *cluster) *liveness {
 	c.record(Record{Kind: "heal", Text: names(l.core) + ": healed; every other fault is permanent"})
 	l.heal()
 	if _, bootstrapped := l.configuration(); !bootstrapped {
-		// What a mistaken list would have bootstrapped may have reached a disk when its process ended.
+		// A disk may hold entry 1 of a mistaken list, written when its process ended.
 		if _, missing = l.chooseBootstrap(); missing != "" {
 			return l.excuse(missing)
 		}
@@ -112,14 +112,14 @@ func newLiveness(c *cluster) *liveness {
 	return l
 }
 
-// excuse ends the run: what the second phase takes is not there.
+// excuse ends the run, because something that the second phase needs is missing.
 func (l *liveness) excuse(missing string) *liveness {
 	l.c.stats.Excuse = missing
 	l.c.phase = ended
 	return l
 }
 
-// heal mends the core, and makes everything else permanent.
+// heal mends the core, and makes all other faults permanent.
 func (l *liveness) heal() {
 	c := l.c
 	now := c.now()
@@ -139,17 +139,17 @@ func (l *liveness) heal() {
 		n.clock.SetDrift(now, 0)
 		n.resume()
 		if n.misled || n.closing {
-			n.crash() // somebody corrects its list, or it was about to end
+			n.crash() // it restarts with the right list, or was about to end
 		}
 		n.start()
 		n.endWrites()
 		if len(n.outbox) > 0 {
-			n.later(n.sendWait(), event{kind: evFlush}) // its connection takes more again
+			n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
 		}
 	}
 }
 
-// abandon leaves a node as it is, for ever.
+// abandon leaves a node in its present state forever.
 func (l *liveness) abandon(n *node) {
 	if n == l.doomed || n.disk.stallTill > l.c.now() {
 		n.disk.stallTill = sim.Never
@@ -175,7 +175,7 @@ func (l *liveness) later() {
 	l.c.queue.Push(l.c.now()+l.c.profile.ElectionTimeout/2, event{kind: evWatch})
 }
 
-// watch looks twice in an election timeout whether the stage has reached its end.
+// watch checks twice per election timeout whether the stage has reached its end.
 func (l *liveness) watch() {
 	c := l.c
 	c.mustHold(l.term() <= l.began+termsMax+raft.Term(l.pauses), "L11", "%d terms since the heal", l.term()-l.began)
@@ -225,7 +225,8 @@ func (l *liveness) watch() {
 	}
 }
 
-// limit grows with what followers may lack, committed or not: they may be sent it entry by entry.
+// limit returns the longest time of a stage. It grows with the number of entries that followers may lack, since these
+// may be sent one by one.
 func (l *liveness) limit() sim.Time {
 	units := sim.Time(stageUnits)
 	if !l.exiled {
@@ -237,7 +238,7 @@ func (l *liveness) limit() sim.Time {
 	return (units + l.backlog()) * l.c.profile.unit()
 }
 
-// backlog is the units that it takes to bring followers up to date.
+// backlog returns the units that it takes to bring followers up to date.
 func (l *liveness) backlog() sim.Time {
 	longest := len(l.c.check.canonical)
 	for _, n := range l.members() {
@@ -251,7 +252,7 @@ func (l *liveness) complaint() string {
 	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the leadership is not transferred", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
 }
 
-// watchStall looks whether a leader outside the core leads on though its disk does not work.
+// watchStall checks that a leader outside the core does not keep leading with a stalled disk.
 func (l *liveness) watchStall() {
 	c := l.c
 	i := c.leader()
@@ -264,7 +265,7 @@ func (l *liveness) watchStall() {
 	}
 	stood := c.now() - l.stalled
 	c.mustHold(stood <= c.profile.Node.diskStallMax()+stallUnits*c.profile.unit(), "L12",
-		"%s has led with a disk that stands still for %v, while nodes %b could go on\n%s", c.nodes[i].id, stood, l.core, c.describe())
+		"%s has led with a stalled disk for %v, while nodes %b could go on\n%s", c.nodes[i].id, stood, l.core, c.describe())
 }
 
 func (l *liveness) term() (term raft.Term) {
@@ -274,7 +275,7 @@ func (l *liveness) term() (term raft.Term) {
 	return term
 }
 
-// members are the nodes of the core.
+// members returns the nodes of the core.
 func (l *liveness) members() []*node {
 	var list []*node
 	for _, n := range l.c.nodes {
@@ -285,7 +286,7 @@ func (l *liveness) members() []*node {
 	return list
 }
 
-// elected: all that reach the leader follow it. It may be outside the core.
+// elected reports whether all members that reach the leader follow it. The leader may be outside the core.
 func (l *liveness) elected() bool {
 	i := l.c.leader()
 	if i < 0 {
@@ -309,13 +310,13 @@ func (l *liveness) followed() bool {
 	return following > 0
 }
 
-// counts: the leader can be expected to reach a node, as the life that it knows.
+// counts reports whether the leader can be expected to reach a node, with the incarnation that its configuration names.
 func (l *liveness) counts(n *node) bool {
 	m, member := l.leader.status.Config.Member(n.id)
 	return member && m.Incarnation == n.disk.incarnation && l.leader.meets(n)
 }
 
-// serves: writes and reads are answered, whoever leads meanwhile.
+// serves reports whether writes and reads have been answered, regardless of who leads.
 func (l *liveness) serves() bool {
 	w := l.c.work
 	open := l.requestIDs[:0]
@@ -347,7 +348,7 @@ func (l *liveness) serves() bool {
 	return false
 }
 
-// converged: all that reach the leader have applied the same.
+// converged reports whether all members that reach the leader have applied the same log.
 func (l *liveness) converged() bool {
 	if !l.elected() || l.leader.status.Last.Index > l.c.check.committed() {
 		return false
@@ -373,7 +374,7 @@ func (l *liveness) restartOne() {
 	n.start()
 }
 
-// rejoined: it has caught up, and deposed nobody (dissertation §9.6).
+// rejoined reports whether the restarted follower has caught up, and checks that it deposed nobody (dissertation §9.6).
 func (l *liveness) rejoined() bool {
 	if l.exiled && l.c.profile.steady() && l.c.profile.Voters > 2 && bits.OnesCount64(l.core) == len(l.c.nodes) {
 		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
@@ -384,8 +385,8 @@ func (l *liveness) rejoined() bool {
 
 const quietTimeouts = 6
 
-// quietTime is how long nothing is asked of the cluster. What was repeated before, such as a forwarded read whose
-// answer was long under way, has its answer, too, when it ends.
+// quietTime returns how long the cluster gets no requests. It is long enough to answer earlier retries, too, such as
+// those of a forwarded read.
 func (p *Profile) quietTime() sim.Time {
 	return quietTimeouts*p.ElectionTimeout + 4*(p.unit()-p.ElectionTimeout)
 }
@@ -400,15 +401,15 @@ func (l *liveness) end() {
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
 	repairs := c.check.conflicts - l.clashes
-	// Appends behind one that did not leave are rejected one by one: with a window of one entry each, that
-	// is at most once an entry and follower, and again for each course of probing.
+	// Appends after one that did not leave are rejected one by one. If each carries one entry, that is at most one
+	// rejection per entry and follower, and more each time a follower is probed.
 	bound := int(l.term()) + (len(c.nodes)-1)*(40+int(l.leader.status.Last.Index))
 	c.mustHold(!l.exiled || repairs <= bound, "L7", "%d failed consistency checks since the heal", repairs)
 	l.allAnswered()
 	l.relieved()
 }
 
-// allAnswered: everything that was asked of a core in this life has its answer.
+// allAnswered checks that every request to a process that still runs has its answer.
 func (l *liveness) allAnswered() {
 	for i := range l.c.work.requests {
 		r := &l.c.work.requests[i]
@@ -425,14 +426,14 @@ func (l *liveness) allAnswered() {
 	}
 }
 
-// mustHold is a check of something that must happen.
+// mustHold checks a liveness condition.
 func (c *cluster) mustHold(holds bool, rule, format string, args ...any) {
 	if !holds {
 		c.fail(Liveness, rule, format, args...)
 	}
 }
 
-// describe prints every member.
+// describe returns the state of every member as text.
 func (c *cluster) describe() string {
 	var b strings.Builder
 	for _, n := range c.nodes {

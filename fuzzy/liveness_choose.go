@@ -46,7 +46,7 @@ func (l *liveness) choose() (core uint64, missing string) {
 		core |= 1 << i
 	}
 	if !l.anyAwake(core) {
-		core |= 1 << awake // nobody at term 0 campaigns but the bootstrapper
+		core |= 1 << awake // at term 0 only the bootstrapper campaigns
 	}
 	for _, i := range learners {
 		if l.random.Coin() {
@@ -56,7 +56,7 @@ func (l *liveness) choose() (core uint64, missing string) {
 	return core, ""
 }
 
-// leaveOut now and then takes the leader out, if there are enough without it: its disk will stand still.
+// leaveOut sometimes removes the leader from the core, if the rest is enough: its disk will stall.
 func (l *liveness) leaveOut(able []int, need int) []int {
 	leader := l.c.leader()
 	others := slices.DeleteFunc(slices.Clone(able), func(i int) bool { return i == leader })
@@ -76,7 +76,7 @@ func (l *liveness) anyAwake(core uint64) bool {
 	return false
 }
 
-// chooseBootstrap: bootstrap takes all members.
+// chooseBootstrap draws the core before the bootstrap, which needs all members.
 func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 	for _, n := range l.c.nodes {
 		if n.disk.damaged {
@@ -98,7 +98,7 @@ func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 	return core, ""
 }
 
-// configuration is the one that whoever has a term proves to be held by all.
+// configuration returns the one of a member with a term, which proves that all members hold it.
 func (l *liveness) configuration() (raft.Configuration, bool) {
 	for _, n := range l.c.nodes {
 		if f, holds := n.disk.bootstrap(); holds && n.disk.hard.Term > 0 {

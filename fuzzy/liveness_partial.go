@@ -8,10 +8,10 @@ import (
 )
 
 // The last stage of some runs: the links between the healed nodes are cut down to one of the four named
-// topologies, for good. All logs are equal then, so that whoever still reaches a quorum both ways can lead
-// (Howard & Abraham 2020). Raft promises nothing where nobody does, and nothing is asked of it there.
+// topologies, for good. All logs are equal then, so any member that still reaches a quorum both ways can lead
+// (Howard & Abraham 2020). If there is none, Raft promises nothing, and nothing is checked.
 
-// part begins the stage; false if nothing can be asked.
+// part begins the stage. It returns false if nothing can be checked.
 func (l *liveness) part() bool {
 	c := l.c
 	random := sim.NewStream(c.seed.Number, sim.PartitionConcern<<16)
@@ -48,7 +48,7 @@ func (l *liveness) part() bool {
 	return true
 }
 
-// reachers are the voters of the core that hear and are heard by enough voters of it to lead them.
+// reachers returns the voters of the core with links both ways to enough of its voters to lead.
 func (l *liveness) reachers() (set uint64) {
 	config := l.leader.status.Config
 	var voters uint64
@@ -71,8 +71,8 @@ func (l *liveness) reachers() (set uint64) {
 	return set
 }
 
-// obeyed: whoever leads now commits what it is asked to. Who cannot is not asked: with one entry more than the
-// others it would keep them from electing who can.
+// obeyed reports whether the present leader has committed a new write. A leader that cannot commit is not asked to: with
+// one more entry than the others it would keep them from electing one that can.
 func (l *liveness) obeyed() bool {
 	w := l.c.work
 	if !l.elected() || l.reachers()>>l.leader.index&1 == 0 {

@@ -2,14 +2,14 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// The stage of the second phase in which the leader is asked to transfer leadership to one of the healed: nothing is in the
-// way of that, so it must come about.
+// The stage of the second phase in which the leader is asked to transfer its leadership to a healed member. Nothing
+// prevents that, so it must succeed.
 
-// A transfer takes a unit to bring the target up to date, one for TimeoutNow and the target's own vote, one for the
-// other votes, and one until the next leader is heard.
+// A transfer takes one unit to bring the target up to date, one for TimeoutNow and the target's own vote, one for the
+// other votes, and one until the new leader is heard.
 const transferUnits = 4
 
-// feasible reports whether nothing can be in the way of a transfer.
+// feasible reports whether nothing can prevent a transfer.
 func (l *liveness) feasible() bool {
 	p := &l.c.profile
 	return l.exiled && p.steady() && p.Node.diskStallMax() >= p.unit()
@@ -35,9 +35,9 @@ func (l *liveness) transferEnded() bool {
 	return l.elected()
 }
 
-// successor draws a healed voter that the leader has brought up to date and that can win an election. It is asked for
-// by name; or no name is given, unless the leader may then choose one that cannot win. It returns false if there is
-// none, or if a transfer is not feasible.
+// successor draws a healed voter that the leader has brought up to date and that can win an election. The request names
+// it, or names nobody if every voter that the leader may choose can win. It returns false if there is none, or if a
+// transfer is not feasible.
 func (l *liveness) successor() (raft.NodeID, bool) {
 	named, first := l.random.Coin(), l.random.IntN(len(l.c.nodes))
 	if !l.feasible() || !l.elected() || l.leader.status.DiskStalled || l.leader.frozen {
@@ -68,9 +68,9 @@ func (l *liveness) upToDate(p *raft.PeerProgress) bool {
 	return p.Match > 0
 }
 
-// electable reports whether a healed voter can win an election: it and a majority of the voters, all of them healed,
-// take each other's messages. The leader cannot know that of another, where some refuse each other for good, or have
-// had nothing to say to each other since one of them was started, so that a vote between them would be lost.
+// electable reports whether a healed voter can win an election, because it and a majority of the voters, all of them
+// healed, accept each other's messages. The leader cannot know that: two other members may reject each other for good,
+// or may not have shaken hands since one of them was started, so that a vote between them would be lost.
 func (l *liveness) electable(n *node) bool {
 	met, voters := 0, 0
 	for _, m := range l.leader.status.Config.Members {
@@ -86,7 +86,7 @@ func (l *liveness) electable(n *node) bool {
 	return met >= majority(voters)
 }
 
-// split reports whether the leader, left to itself, may choose one that cannot win.
+// split reports whether the leader may choose a target that cannot win, if the request names none.
 func (l *liveness) split() bool {
 	for _, n := range l.members() {
 		m, _ := l.leader.status.Config.Member(n.id)
@@ -97,24 +97,24 @@ func (l *liveness) split() bool {
 	return false
 }
 
-// meets reports whether two nodes can be expected to reach each other: their links work, and neither refuses the
-// other for having been started too often to tell whether its disk is an older image.
+// meets reports whether two nodes can be expected to reach each other: their links work, and neither rejects the
+// other because it was started too often to tell whether its disk is an older image.
 func (n *node) meets(other *node) bool {
 	return n == other || n.c.net.Links.Reach(n.index)>>other.index&1 == 1 && !n.untold(other) && !other.untold(n)
 }
 
-// hasMet reports whether two nodes, as they run now, have shaken hands. A real member dials without having anything to
-// say; here the first message does, and is lost.
+// hasMet reports whether two nodes have shaken hands since they were started. A real member dials even if it has nothing
+// to send; here the first message dials, and is lost.
 func (n *node) hasMet(other *node) bool {
 	return n == other || !n.c.profile.Node.Handshakes || n.admits(other) && other.admits(n)
 }
 
-// A request of a client takes a unit to be committed, and one more behind what was under way when it came; an append
-// that a sender drops costs a heartbeat and another exchange, and of ten in a row there is one in 10^10. A read that
-// is forwarded gives up after two election timeouts, and waits no longer for the one before it.
+// A client's request takes one unit to be committed, and one more if it waits for an earlier exchange. An append that a
+// sender drops costs a heartbeat and another exchange; ten in a row are dropped once in 10^10 runs. A forwarded read gives
+// up after two election timeouts, and waits no longer than that for the one before it.
 const requestIDUnits = 12
 
-// prompt checks that what is asked of the healed, once they have a leader, does not wait for too long.
+// prompt checks that requests to the healed members are answered in time once these have a leader.
 func (l *liveness) prompt() {
 	c := l.c
 	if l.asked == 0 || !l.exiled || !c.profile.steady() || l.stage > converging {

@@ -9,10 +9,10 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// inboxMax bounds what waits for a loop that does not get to run, as Config.ReceivedMax does.
+// inboxMax bounds the messages that wait for a loop, as Config.ReceivedMax does.
 const inboxMax = 1000
 
-// node is one member: a process with a core, or the lack of one, on a machine with a disk and a clock.
+// node is one member: a machine with a disk and a clock, and a process with a core while it is up.
 type node struct {
 	c       *cluster
 	index   int
@@ -20,8 +20,8 @@ type node struct {
 	random  *sim.Stream // of this node alone
 	disk    disk
 	clock   sim.Clock
-	slow    sim.Time           // that each step takes longer
-	initial raft.Configuration // that its process is started with
+	slow    sim.Time           // how much longer each step takes
+	initial raft.Configuration // the right list of initial members
 
 	// The process. life is raised when it dies: events of an earlier life mean nothing.
 	life     uint32
@@ -29,45 +29,45 @@ type node struct {
 	born     sim.Time   // on the local clock
 	frozen   bool
 	deferred []event // what happened to it while it was frozen
-	dieAfter int     // effects after which it dies; 0: it does not
+	dieAfter int     // number of effects after which it crashes; 0: it does not
 	deadFor  sim.Time
-	loops    int                // times that it dies again after its next start
+	loops    int                // how often it crashes again after its next starts
 	given    raft.Configuration // the list of initial members that it was started with
-	misled   bool               // it is another one than the rest have
-	forever  bool               // what is wrong with it stays so: it is outside the healed quorum
+	misled   bool               // the list differs from that of the rest
+	forever  bool               // its faults are permanent: it is outside the healed quorum
 
 	inbox    []raft.Event
 	spare    []raft.Event
 	received []uint64 // ids of the messages in the inbox, while traced
 	stepping bool     // a step is on its way
 	wakeAt   raft.Time
-	armed    sim.Time // when evWake comes; 0: it does not
+	armed    sim.Time // time of the next evWake; 0: none
 
 	log            []slot // the core's log, with payloads, for the checks
 	cache          *pipeline.Cache
 	leaves         func(raft.Message) // leave and stale, made once
 	unfilled       func(raft.Message, error)
-	queue          []raft.Write // issued, not ended
-	writing        int          // how many of them the disk is working on
-	merged         raft.Write   // what it makes of them
-	writes         int64        // ends of writes that were planned: the last one counts
+	queue          []raft.Write // issued and not completed
+	writing        int          // how many of them the disk is writing
+	merged         raft.Write   // those, merged
+	writes         int64        // how many ends of writes were scheduled: only the last one counts
 	outbox         []raft.Message
 	applyTo        raft.EntryID
 	applied        raft.Index
 	applying       bool
 	accepted       []acceptance
-	firstRequestID int  // that was asked of this life
+	firstRequestID int  // the first one of this life
 	closing        bool // it was told to stop
 
 	status raft.CoreStatus // after the last step
 	seen   witness
 	hands  hands
 	hard   raft.HardState // as the core has it
-	doomed bool           // it has noticed that its store must not go on
+	doomed bool           // its core has marked the store
 }
 
-// slot is an entry and a hash of the log up to it: by the Log Matching property equal hashes mean equal
-// logs, so that whole logs are compared at once.
+// slot is an entry and a hash of the log up to it. Equal hashes mean equal logs, so that whole logs are compared in one
+// step.
 type slot struct {
 	entry    *raft.Entry // shared by the logs of the node and of its disk, and never changed
 	hash     uint64
@@ -89,13 +89,13 @@ func newNode(c *cluster, i int) *node {
 
 func (n *node) peer() raft.Peer { return raft.Peer{ID: n.id, Incarnation: n.disk.incarnation} }
 
-// now is the time on this machine. Mono begins at 1 with the process.
+// now returns the time on this machine. Mono begins at 1 when the process starts.
 func (n *node) now() raft.Now {
 	now := n.c.now()
 	return raft.Now{Mono: raft.Time(n.clock.Local(now) - n.born + 1), Wall: n.clock.Wall(now)}
 }
 
-// start makes a process of what the disk holds.
+// start starts a process from the contents of the disk.
 func (n *node) start() {
 	if n.core != nil || n.disk.damaged || n.forever {
 		return
@@ -144,18 +144,18 @@ func (n *node) start() {
 	n.c.tellPeers(n, true)
 }
 
-// list is the initial members that somebody has given the process: by mistake, only the latter ones.
+// list returns the list of initial members that the process is started with, sometimes by mistake only its last ones.
 func (n *node) list() raft.Configuration {
 	c := n.c
 	mistaken := n.random.Chance(c.profile.Node.OtherLists)
-	n.misled = mistaken && c.phase == safetyPhase && n.index >= c.others && c.others < c.profile.Voters // a list has a voter
+	n.misled = mistaken && c.phase == safetyPhase && n.index >= c.others && c.others < c.profile.Voters // every list has a voter
 	if n.misled {
 		return raft.NewConfiguration(c.initial.Members[c.others:])
 	}
 	return n.initial
 }
 
-// crash ends the process. What it had written and not synced is on the disk in part.
+// crash ends the process. An arbitrary part of its unsynced writes survives on the disk.
 func (n *node) crash() {
 	if n.core == nil {
 		return
@@ -180,7 +180,7 @@ func (n *node) restartIn(d sim.Time) {
 	n.c.queue.Push(n.c.now()+d, event{kind: evStart, node: int16(n.index), life: n.life})
 }
 
-// post gives the loop an event.
+// post delivers an event to the loop.
 func (n *node) post(e raft.Event) {
 	if n.core == nil {
 		return
@@ -192,7 +192,7 @@ func (n *node) post(e raft.Event) {
 	n.poke()
 }
 
-// poke makes the loop run, at once or when it gets to.
+// poke makes the loop run, at once or after its step delay.
 func (n *node) poke() {
 	if n.stepping || n.frozen {
 		return
@@ -229,7 +229,7 @@ func (n *node) handle(e event) {
 	case evStep:
 		n.step()
 	case evWake:
-		if e.a == int64(n.armed) { // else it was set anew
+		if e.a == int64(n.armed) { // otherwise the timer was set again
 			n.wake()
 		}
 	case evWritten:
@@ -258,7 +258,7 @@ func (n *node) handle(e event) {
 	}
 }
 
-// step lets the core take what has gathered.
+// step hands the gathered events to the core.
 func (n *node) step() {
 	n.stepping = false
 	if n.core == nil || n.frozen {
@@ -284,7 +284,7 @@ func (n *node) step() {
 	}
 }
 
-// takeWrite processes the log of a write first: whoever hears of an entry finds it.
+// takeWrite processes a write first, so that an entry is in the log before anybody hears of it.
 func (n *node) takeWrite(out *raft.Output) {
 	if l := out.Write.Log; l != nil {
 		n.takeLog(l)
@@ -314,7 +314,7 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	}
 }
 
-// extend applies a write to a log, which the checker has found to hold what the write goes on behind.
+// extend applies a write to a log. The checker has found that the log holds the entry before it.
 func extend(log []slot, l *raft.LogWrite) []slot {
 	log = log[:min(int(l.After.Index), len(log))]
 	if l.Reset {
@@ -336,8 +336,8 @@ func extend(log []slot, l *raft.LogWrite) []slot {
 	return log
 }
 
-// roomy returns a list with room for more. It doubles what gets long: append copies that at every fifth of its
-// length, which takes most of the time that a log costs.
+// roomy returns a list with room for more elements. It doubles the capacity: append would grow a long list by a quarter,
+// and copying logs that often would take most of the time that they cost.
 func roomy[T any](list []T, more int) []T {
 	if len(list)+more > cap(list) {
 		return slices.Grow(list, max(len(list), more))
@@ -345,14 +345,14 @@ func roomy[T any](list []T, more int) []T {
 	return list
 }
 
-// hashEntry goes on from the hash of the log before the entry. The checksum of the record covers all of it.
+// hashEntry extends the hash of the log before an entry. The checksum of the record covers all of its contents.
 func hashEntry(before uint64, e *raft.Entry) uint64 {
 	r := e.Record()
 	sum := binary.LittleEndian.Uint32(r[len(r)-4:])
 	return mix(mix(before, uint64(e.Index)<<32|uint64(sum)), uint64(e.Term))
 }
 
-// process does what the core wants; the process may die between any two things of it.
+// process processes an output. The process may crash between any two of its effects.
 func (n *node) process(out *raft.Output) {
 	writeFirst := n.random.Coin()
 	if writeFirst && !n.issue(out) {
@@ -375,7 +375,7 @@ func (n *node) process(out *raft.Output) {
 	n.arm()
 }
 
-// issue queues the write; false if the process died.
+// issue queues the write. It returns false if the process crashed.
 func (n *node) issue(out *raft.Output) bool {
 	if out.Write.Seq == 0 {
 		return true
@@ -388,7 +388,7 @@ func (n *node) issue(out *raft.Output) bool {
 	return true
 }
 
-// effect is something that others can see; false if the process has died before it.
+// effect is called before each visible effect. It returns false if the process has crashed before it.
 func (n *node) effect() bool {
 	if n.dieAfter > 0 {
 		if n.dieAfter--; n.dieAfter == 0 {
@@ -399,7 +399,7 @@ func (n *node) effect() bool {
 	return n.core != nil
 }
 
-// arm sets the timer. Timers fire late now and then.
+// arm sets the timer. Timers sometimes fire late.
 func (n *node) arm() {
 	if n.core == nil || n.frozen {
 		return
@@ -424,7 +424,7 @@ func (n *node) wake() {
 	n.arm()
 }
 
-// freeze stops the process; with its clock, if the machine is suspended.
+// freeze stops the process, and its clock if the machine is suspended.
 func (n *node) freeze(clockToo bool) {
 	n.frozen = true
 	if clockToo {
@@ -445,7 +445,7 @@ func (n *node) resume() {
 		return
 	}
 	n.thaw()
-	n.seen.cause = n.now().Mono // its vote may have become durable meanwhile, and it has not heard of it
+	n.seen.cause = n.now().Mono // its vote may have become durable meanwhile without its knowledge
 	deferred := n.deferred
 	n.deferred = nil
 	for _, e := range deferred {
@@ -457,7 +457,7 @@ func (n *node) resume() {
 	}
 }
 
-// applyUpTo gives the applier work.
+// applyUpTo has the applier apply up to an entry.
 func (n *node) applyUpTo(to raft.EntryID) {
 	n.applyTo = to
 	if n.applying {
@@ -467,7 +467,7 @@ func (n *node) applyUpTo(to raft.EntryID) {
 	n.later(n.slow+n.random.Exponential(n.c.profile.ElectionTimeout/500), event{kind: evApply})
 }
 
-// apply ends a batch of the applier. The state of an FSM is a function of what is committed, so that only
+// apply completes a batch of the applier. The state of an FSM is a function of the committed entries, so that only
 // its index is kept; see versions.
 func (n *node) apply() {
 	n.applying = false

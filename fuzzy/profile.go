@@ -11,55 +11,55 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// Profile is everything that a run does not leave to the course of events. Chances are in millionths.
+// Profile holds all parameters of a run. Chances are in millionths.
 type Profile struct {
 	Name            string
 	Voters          int
 	Learners        int
 	ElectionTimeout sim.Time
 	Length          sim.Time // of the safety phase
-	FaultsFrom      sim.Time // before that, nothing but the network's own faults
+	FaultsFrom      sim.Time // until then only the faults of the network itself
 	Network         sim.NetworkFaults
 	Faults          []FaultRate
 	Node            NodeProfile
 	Limits          raft.Limits
 	Load            Load
 	World           World // the second phase
-	// Beyond lets faults destroy the disks of all voters but one, which is beyond what Raft tolerates: then
-	// a node may stop, and say so, but nothing may be told or committed that is not so.
+	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop
+	// and report why, but must neither report nor commit anything false.
 	Beyond bool
 }
 
-// FaultRate says how often a fault is injected in the whole cluster, on average, and how long it lasts.
+// FaultRate is the mean time between two injections of a fault in the whole cluster, and the mean time that each lasts.
 type FaultRate struct {
 	Fault FaultKind
 	Every sim.Time
 	For   sim.Time
 }
 
-// NodeProfile is which freedoms of the core's contract the loop around it uses.
+// NodeProfile says which freedoms of the core's contract the host of a core uses.
 type NodeProfile struct {
-	Codec         int       // messages that go through the real codec
-	StepDelay     sim.Delay // from an event to the step that takes it: events gather into batches
+	Codec         int       // chance that a message goes through the real codec
+	StepDelay     sim.Delay // from an event to its step: events gather into batches
 	DiskDelay     sim.Delay // of one write
-	DiskStallMax  sim.Time  // that a leader waits for one; 0: one second
-	MergeMax      int       // writes that become durable as one
+	DiskStallMax  sim.Time  // after which a write counts as stalled; 0: one second
+	MergeMax      int       // writes that are merged at most
 	CacheBytesMax int       // of the log cache
-	Atomic        bool      // a write is durable as a whole or not at all; else any prefix that the contract allows
-	LatePersisted int       // Persisted that are stepped later than the promises leave
-	LateSend      int       // messages that wait in a sender's queue
-	SendWait      sim.Time  // for so long on average: until the connection takes more
-	DropSpan      int       // appends that a sender drops, and reports
-	Spurious      int       // steps without a reason
+	Atomic        bool      // a write is durable as a whole or not at all; otherwise any prefix that the contract allows may be
+	LatePersisted int       // chance that Persisted is stepped later than the promises leave
+	LateSend      int       // chance that a message waits in a sender's queue
+	SendWait      sim.Time  // mean time of that wait
+	DropSpan      int       // chance that a sender drops an append, and reports it
+	Spurious      int       // chance of a step without a reason
 	Punctual      bool      // no timer fires late
-	Connections   bool      // PeerUp and PeerLost are told
+	Connections   bool      // PeerUp and PeerLost are reported
 	DriftMax      int       // millionths that a clock may be too fast or too slow
-	OneSeed       bool      // all starts are with one seed
-	Handshakes    bool      // messages are taken once two members have shaken hands
-	OtherLists    int       // starts with another list of initial members than the rest
+	OneSeed       bool      // all processes are started with the same seed
+	Handshakes    bool      // members accept messages only after a handshake
+	OtherLists    int       // chance of a start with another list of initial members than the rest
 }
 
-// generousLimits are those of a cluster whose limits are not what is tried.
+// generousLimits returns the limits of runs that do not test limits.
 func generousLimits() raft.Limits {
 	return raft.Limits{
 		CommandBytesMax: 1 << 20, ProposalsMax: 1000, ProposalBytesMax: 1 << 20, UnappliedMax: 10_000,
@@ -67,21 +67,21 @@ func generousLimits() raft.Limits {
 	}
 }
 
-// Load is what the clients do.
+// Load describes the clients.
 type Load struct {
 	Clients   int
 	Think     sim.Time // mean time between an answer and the next request
 	Patience  sim.Time // after which a client gives up
-	Reads     int      // of the requests
-	Transfers int      // of the requests
-	Hedged    int      // writes that are sent to two members
-	Burst     int      // writes of one request
+	Reads     int      // chance that a request is a read
+	Transfers int      // chance that a request is a transfer
+	Hedged    int      // chance that a write is sent to two members
+	Burst     int      // most writes of one request
 	Keys      int
 	BytesMax  int  // of a command
 	History   bool // keep the whole history, for the linearizability checker
 }
 
-// Profiles lists the names that Draw takes, with what they are for.
+// Profiles returns the names that Draw accepts, each with its purpose.
 func Profiles() []string {
 	var list []string
 	for _, p := range profiles {
@@ -126,8 +126,8 @@ func Draw(seed Seed) (Profile, error) {
 	return Profile{}, fmt.Errorf("fuzzy: unknown profile %q; there are\n  %s", seed.Profile, strings.Join(Profiles(), "\n  "))
 }
 
-// drawSwarm draws everything: each class of faults is off half of the time, so that the others meet
-// states that they would not let arise; intensities are spread over orders of magnitude.
+// drawSwarm draws everything. Each class of faults is off half of the time, since it could keep the others from
+// reaching some states; intensities are spread over orders of magnitude.
 func drawSwarm(s *sim.Stream) Profile {
 	timeout := sim.In(150 * time.Millisecond)
 	p := Profile{
@@ -147,7 +147,7 @@ func drawSwarm(s *sim.Stream) Profile {
 	p.Load = drawLoad(s)
 	p.Node.DiskStallMax = sim.Pick(s, 0, s.LogTime(timeout/5, sim.In(time.Second)))
 	if p.World = drawWorld(s, timeout); p.Limits != generousLimits() {
-		p.World = World{} // one entry at a time, each of them slow, takes for ever
+		p.World = World{} // sending one slow entry at a time would take forever
 	}
 	return p
 }
@@ -217,7 +217,7 @@ func drawNode(s *sim.Stream) NodeProfile {
 
 func (n *NodeProfile) diskStallMax() sim.Time { return cmp.Or(n.DiskStallMax, sim.In(time.Second)) }
 
-// drawLimits: tiny limits make rare paths ordinary.
+// drawLimits often draws tiny limits, which make rare paths common.
 func drawLimits(s *sim.Stream) raft.Limits {
 	limits := raft.Limits{
 		CommandBytesMax: sim.Pick(s, 100, 1<<20),
@@ -273,7 +273,7 @@ func shapeBusy(s *sim.Stream, p *Profile) {
 func shapeCalm(s *sim.Stream, p *Profile) {
 	p.Faults, p.World = nil, World{}
 	p.Network = sim.NetworkFaults{Delay: sim.Delay{Mean: sim.In(time.Millisecond)}, FIFO: true}
-	if s.Coin() { // entries queue up, and nothing waits behind them
+	if s.Coin() { // entries queue up, but must not hold up other messages
 		p.Network.Bandwidth, p.Load.BytesMax = s.LogUniform(20_000, 200_000), 20_000
 	}
 	p.Node = NodeProfile{Codec: 200_000, DiskDelay: sim.Delay{Mean: sim.In(2 * time.Millisecond)}, MergeMax: 64, CacheBytesMax: 1 << 20}
@@ -281,19 +281,19 @@ func shapeCalm(s *sim.Stream, p *Profile) {
 	p.Length = sim.In(5 * time.Second)
 }
 
-// shapeBootstrap: faults that last make bootstrappers begin anew, others let them end.
+// shapeBootstrap has long faults, which make bootstrappers begin again, or brief ones, which let them finish.
 func shapeBootstrap(s *sim.Stream, p *Profile) {
 	p.FaultsFrom, p.Length = 0, s.LogTime(sim.In(time.Second), sim.In(6*time.Second))
 	brief := s.Coin()
-	if s.IntN(4) == 0 { // whose disk is emptied may well bootstrap a cluster of its own
+	if s.IntN(4) == 0 { // a member with an emptied disk could bootstrap another cluster
 		p.Node.OtherLists = 400_000
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
 	}
 	p.Node.Handshakes = s.Coin()
-	if s.IntN(8) > 0 { // a disk that is damaged before the bootstrap ends every hope of it
+	if s.IntN(8) > 0 { // a disk that is damaged before the bootstrap prevents it for good
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Rot })
 	}
-	if s.Coin() { // the answers to an earlier probe come late, and again
+	if s.Coin() { // replies to an earlier probe arrive late, and repeatedly
 		p.Network.Replay = s.LogUniform(10_000, 300_000)
 		p.Network.ReplayMax = s.LogTime(p.ElectionTimeout, 20*p.ElectionTimeout)
 	}
@@ -308,7 +308,7 @@ func shapeBootstrap(s *sim.Stream, p *Profile) {
 	}
 }
 
-// slowBootstrap: to make entry 1 durable takes all members longer than a bootstrapper waits at first.
+// slowBootstrap makes writing entry 1 take longer on all members than a bootstrapper waits at first.
 func slowBootstrap(s *sim.Stream, p *Profile) {
 	tenth := p.ElectionTimeout / 10
 	p.World = World{Disk: s.LogTime(worldDiskTenths*tenth*3/5, worldDiskTenths*tenth), Trip: s.LogTime(worldTripTenths*tenth*4/5, worldTripTenths*tenth)}
@@ -321,7 +321,7 @@ func slowBootstrap(s *sim.Stream, p *Profile) {
 	}
 }
 
-// shapeElections lets answers come back in another term, and several terms pass in one step.
+// shapeElections lets replies arrive in a later term, and several terms pass in one step.
 func shapeElections(s *sim.Stream, p *Profile) {
 	millisecond := sim.In(time.Millisecond)
 	p.Voters, p.Length, p.FaultsFrom = sim.Pick(s, 2, 3, 3, 4, 5, 5), sim.In(6*time.Second), sim.In(500*time.Millisecond)
@@ -339,7 +339,7 @@ func shapeElections(s *sim.Stream, p *Profile) {
 	p.Node.DiskDelay = sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(millisecond, 40*millisecond), Max: 300 * millisecond}
 	p.Node.StepDelay = sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(millisecond, 30*millisecond)}
 	p.Load.Think, p.Load.Transfers = s.LogTime(5*millisecond, 100*millisecond), s.IntN(2)*50_000
-	p.Load.History = false // long waits make for histories that take too long
+	p.Load.History = false // with long waits, histories take too long to check
 }
 
 func shapeBeyond(s *sim.Stream, p *Profile) {
@@ -353,7 +353,7 @@ func shapeBeyond(s *sim.Stream, p *Profile) {
 	}
 }
 
-// shapeImages: the rest of the faults stays mild, so that disks go on between a copy and its return.
+// shapeImages keeps all other faults mild, so that disks change between a copy and its return.
 func shapeImages(s *sim.Stream, p *Profile) {
 	p.Voters, p.Learners, p.World = sim.Pick(s, 3, 3, 3, 4, 5, 5, 7), 0, World{}
 	p.FaultsFrom, p.Length = sim.In(500*time.Millisecond), sim.In(8*time.Second)
@@ -372,7 +372,7 @@ func shapeHistory(_ *sim.Stream, p *Profile) {
 	p.Load.Think = max(p.Load.Think, sim.In(40*time.Millisecond))
 }
 
-// coreConfig is what the profile says of each core.
+// coreConfig returns the profile's configuration of each core.
 func (p *Profile) coreConfig() raft.CoreConfig {
 	return raft.CoreConfig{
 		DiskStallMax:    time.Duration(p.Node.diskStallMax()),

@@ -11,11 +11,11 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// The invariant of the simulation itself, on a sample of the seeds of every campaign.
+// The invariant of the simulation itself, which is checked on a sample of the seeds of every campaign.
 //
 //	T1  The same seed does the same, whichever program runs it.
 
-// Class says what kind of failure a run ended with.
+// Class is the kind of failure that ended a run.
 type Class string
 
 // The classes.
@@ -23,13 +23,13 @@ const (
 	Panic    Class = "crash"    // a core panicked
 	Safety   Class = "safety"   // something happened that must never happen
 	Liveness Class = "liveness" // something that must happen did not
-	Staging  Class = "staging"  // a directed scenario did not come about: it proves nothing
+	Staging  Class = "staging"  // a precondition of a directed scenario did not hold: the run proves nothing
 
-	// Simulation is a bug of the simulation or of a checker, which panicked: it says nothing of the core.
+	// Simulation is a panic of the simulation or of a checker, which says nothing about the core.
 	Simulation Class = "simulation"
 )
 
-// Failure is why a run failed: the first invariant that did not hold.
+// Failure is the first invariant that did not hold in a run.
 type Failure struct {
 	Class Class
 	Rule  string // its name, see the invariants_*.go files
@@ -54,8 +54,8 @@ type Stats struct {
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
-	Beyond                                   int    // runs that ended where nothing can be promised
-	Excuse                                   string // what was missing for the second phase, if so
+	Beyond                                   int    // runs that ended because nothing can be promised any longer
+	Excuse                                   string // what was missing for the second phase; "": nothing
 }
 
 // Result is how a run ended.
@@ -63,12 +63,12 @@ type Result struct {
 	Seed    Seed
 	Profile Profile
 	Virtual sim.Time
-	Hash    uint64 // of everything that happened: the same in every run of the seed
+	Hash    uint64 // of all events: the same in every run of the seed
 	Failure *Failure
 	Stats
 }
 
-// Run runs one seed. trace is nil, or sees everything that happens; it changes nothing.
+// Run runs one seed. trace, if not nil, receives every record; it does not influence the run.
 func Run(seed Seed, trace func(*Record)) (Result, error) {
 	p, err := Draw(seed)
 	if err != nil {
@@ -77,7 +77,7 @@ func Run(seed Seed, trace func(*Record)) (Result, error) {
 	return RunProfile(seed, p, trace), nil
 }
 
-// RunProfile runs a seed with another profile than the one that it draws.
+// RunProfile runs a seed with a given profile instead of the one that it draws.
 func RunProfile(seed Seed, p Profile, trace func(*Record)) Result {
 	return runEdited(seed, p, nil, trace)
 }
@@ -129,8 +129,8 @@ func (c *cluster) guarded() {
 	c.run()
 }
 
-// oursPanicked reports whether the panic that is being recovered from began in the simulation or in one of its
-// checkers, and not in what they test: by the first function of this module, behind those of Go itself.
+// oursPanicked reports whether the panic that is being recovered began in the simulation or a checker, and not in the
+// code under test: the first function of this module on the stack decides.
 func oursPanicked() bool {
 	places := make([]uintptr, 64)
 	frames := runtime.CallersFrames(places[:runtime.Callers(1, places)])

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// SeedFormat is the version of what a seed means. It is raised by every change after which an old seed
-// draws another run.
+// SeedFormat is the version of the meaning of seeds. Every change after which an old seed draws another run raises it.
 const SeedFormat = 5
 
 // Seed names one run.
@@ -16,11 +15,11 @@ type Seed struct {
 	Number  uint64
 }
 
-// String is what ParseSeed reads: "f5.swarm.2a".
+// String returns the form that ParseSeed reads: "f5.swarm.2a".
 func (s Seed) String() string { return fmt.Sprintf("f%d.%s.%x", SeedFormat, s.Profile, s.Number) }
 
-// ParseSeed reads a seed, or the name of a directed scenario, "scenario:figure-8-d", to which a number may
-// be added, "scenario:figure-8-d.3". A seed of another format version names another run here, so it is refused.
+// ParseSeed reads a seed, or the name of a directed scenario such as "scenario:figure-8-d", optionally with a number:
+// "scenario:figure-8-d.3". It rejects a seed of another format version, which would name another run here.
 func ParseSeed(text string) (Seed, error) {
 	if strings.HasPrefix(text, ScenarioPrefix) {
 		if !strings.Contains(text, ".") {
@@ -30,11 +29,11 @@ func ParseSeed(text string) (Seed, error) {
 	}
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || !strings.HasPrefix(parts[0], "f") {
-		return Seed{}, fmt.Errorf("fuzzy: %q is no seed; a seed looks like f%d.swarm.2a", text, SeedFormat)
+		return Seed{}, fmt.Errorf("fuzzy: %q is not a seed; seeds look like f%d.swarm.2a", text, SeedFormat)
 	}
 	version, err := strconv.Atoi(parts[0][1:])
 	if err != nil || parts[0] != fmt.Sprintf("f%d", version) {
-		return Seed{}, fmt.Errorf("fuzzy: %q is no seed; a seed looks like f%d.swarm.2a", text, SeedFormat)
+		return Seed{}, fmt.Errorf("fuzzy: %q is not a seed; seeds look like f%d.swarm.2a", text, SeedFormat)
 	}
 	if version != SeedFormat {
 		return Seed{}, fmt.Errorf("fuzzy: seed %q is of format %d, and this program draws format %d: check out the commit that found it",

@@ -11,11 +11,11 @@ import (
 	"github.com/coxswain/raft/transport"
 )
 
-// outboxMax bounds what waits for a sender, as Config.SendQueueMax does.
+// outboxMax bounds the messages that wait for a sender, as Config.SendQueueMax does.
 const outboxMax = 200
 
-// send takes a message out of the core: what it promises must be true now. It may wait in the sender's
-// queue before it leaves.
+// send takes a message from the core. Its promises must be true now, although it may wait in the sender's queue before
+// it leaves.
 func (n *node) send(m raft.Message) {
 	n.c.check.leaves(n, &m)
 	if n.c.scene.keepsSends(n) {
@@ -37,7 +37,7 @@ func (n *node) send(m raft.Message) {
 	}
 }
 
-// sendWait is how long a sender waits for its connection, once it is not healed.
+// sendWait draws how long a sender waits for its connection.
 func (n *node) sendWait() sim.Time {
 	if n.disk.healed {
 		return n.random.Exponential(n.c.profile.ElectionTimeout / 30)
@@ -45,7 +45,7 @@ func (n *node) sendWait() sim.Time {
 	return n.random.Exponential(n.c.profile.Node.SendWait)
 }
 
-// flush lets the senders run, each with what waits for its peer and lane.
+// flush runs the senders, each with the messages for its peer and lane.
 func (n *node) flush() {
 	waiting := n.outbox
 	n.outbox = nil
@@ -62,8 +62,8 @@ func (n *node) flush() {
 	}
 }
 
-// deliver joins and fills the appends among what waits for one connection, and lets it leave. One message may
-// carry less than the core counts on, so that a span leaves in pieces.
+// deliver joins and fills the appends among the messages for one connection, and sends them. A message may carry less
+// than the core expects, so that a span leaves in pieces.
 func (n *node) deliver(waiting []raft.Message) {
 	most := n.c.profile.Limits.AppendBytesMax
 	for i := range waiting {
@@ -80,7 +80,7 @@ func (n *node) deliver(waiting []raft.Message) {
 	n.reader().Deliver(waiting, most, n.leaves, n.unfilled)
 }
 
-// reader reads the log as it is now.
+// reader returns a reader of the present log.
 func (n *node) reader() pipeline.Log { return pipeline.Log{Cache: n.cache, Storage: &n.disk} }
 
 // leave puts a message on the wire, unless the connection breaks.
@@ -98,16 +98,16 @@ func (n *node) leave(m raft.Message) {
 	n.transmit(m, 64+pipeline.RecordBytes(r.Entries))
 }
 
-// stale takes an append that names what is not in the log any more.
+// stale handles an append whose entries are no longer in the log.
 func (n *node) stale(m raft.Message, err error) {
-	r := m.Body.(raft.AppendRequest) // nothing else is filled
+	r := m.Body.(raft.AppendRequest) // only appends are filled
 	if r.Generation == n.cache.Generation() {
 		n.c.check.broken("N44", "%s cannot fill an append from %v to %v: %v", n.id, r.Prev, r.Last, err)
 	}
 	n.dropped(m)
 }
 
-// dropped reports an append that does not leave.
+// dropped reports a dropped append to the core.
 func (n *node) dropped(m raft.Message) {
 	if r, ok := m.Body.(raft.AppendRequest); ok {
 		n.post(raft.SendDropped{To: m.To.ID, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
@@ -132,8 +132,8 @@ func (n *node) transmit(m raft.Message, size int) {
 	c.net.Send(c.now(), n.index, index(m.To.ID), laneOf(&m), size, envelope{m, id, n.disk.start()})
 }
 
-// recode sends a message through the real codec; false if the receiver cannot read it. Bits that flipped
-// on the way must be noticed.
+// recode passes a message through the real codec. It returns false if the receiver cannot read the message. The codec
+// must notice flipped bits.
 func (c *cluster) recode(m raft.Message, corrupt bool) (raft.Message, bool) {
 	frame, err := transport.EncodeMessage(m)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *cluster) recode(m raft.Message, corrupt bool) (raft.Message, bool) {
 	return decoded, err == nil
 }
 
-// tellPeers lets the others know that a process has begun or ended, if their transport tells.
+// tellPeers reports the start or end of a process to the others, if their transport reports such things.
 func (c *cluster) tellPeers(n *node, up bool) {
 	if !c.profile.Node.Connections {
 		return
@@ -169,7 +169,7 @@ func (c *cluster) tellPeers(n *node, up bool) {
 	}
 }
 
-// reset breaks the connection between two nodes; it comes back.
+// reset breaks the connection between two nodes, which is then made again.
 func (c *cluster) reset(a, b int) {
 	if !c.profile.Node.Connections {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// setting is one value of a profile by name: a case lists those that are not plain, and shrinking makes
-// them plain one by one.
+// setting is a named value of a profile. A case lists the settings that are not plain, and shrinking makes them plain
+// one by one.
 type setting struct {
 	name     string
 	at       func(p *Profile) any // points to an int, a bool, a sim.Time, a sim.Delay or a string
@@ -91,10 +91,10 @@ var settings = []setting{
 	{"client-history", func(p *Profile) any { return &p.Load.History }, 0, 0},
 }
 
-// plainName is the profile of a case that no rule needs to know the name of.
+// plainName is the profile name of a case, unless some rule depends on the name.
 const plainName = "case"
 
-// plain is the profile of a cluster to which nothing happens: what a case does not name is as here.
+// plain returns the profile of a cluster without faults. Settings that a case does not name have these values.
 func plain() Profile {
 	millisecond := sim.In(time.Millisecond)
 	return Profile{
@@ -108,7 +108,7 @@ func plain() Profile {
 	}
 }
 
-// always are settings that a case names even where they are plain: they say how large it is.
+// always lists the settings that a case names even if they are plain, because they tell its size.
 var always = []string{"voters", "length", "clients"}
 
 // settingNamed finds a setting.
@@ -136,7 +136,7 @@ func (s *setting) text(p *Profile) string {
 	}
 }
 
-// same reports whether two profiles have the same value, copy copies it.
+// same reports whether two profiles have the same value.
 func (s *setting) same(a, b *Profile) bool { return s.text(a) == s.text(b) }
 
 func (s *setting) copy(to, from *Profile) {
@@ -156,7 +156,7 @@ func (s *setting) copy(to, from *Profile) {
 
 var delayShapes = []string{"uniform", "exponential", "pareto", "bimodal"}
 
-// set reads a value; the error says what it takes.
+// set reads a value. Its error says which values are valid.
 func (s *setting) set(p *Profile, text string) (err error) {
 	switch v := s.at(p).(type) {
 	case *string:

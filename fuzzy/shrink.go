@@ -17,13 +17,13 @@ var ErrNothingToShrink = errors.New("does not fail: nothing to shrink")
 
 // ShrinkOptions bound a search for a smaller case. Zero values mean the defaults in parentheses.
 type ShrinkOptions struct {
-	Attempts int // runs, at most (200,000)
-	Rolls    int // numbers that each reduction is tried with, besides the case's own (128)
+	Attempts int // most runs (200,000)
+	Rolls    int // numbers with which each reduction is tried besides the case's own (128)
 	// Progress is called after each run. It may be nil.
 	Progress func(*Shrunk)
 }
 
-// Shrunk is how far a search has come.
+// Shrunk is the present result of a search.
 type Shrunk struct {
 	Case     Case
 	Failure  *Failure // of the case
@@ -31,10 +31,10 @@ type Shrunk struct {
 	Before   string // how large it was
 	Attempts int
 	Taken    int  // reductions
-	Minimal  bool // no reduction of those that there are leaves a case that fails
+	Minimal  bool // no further reduction leaves a case that fails
 }
 
-// Size says how large a case is.
+// Size describes the size of a case.
 func (s *Shrunk) Size() string {
 	p, injections := &s.Case.Profile, 0
 	for _, kept := range s.Case.Injections {
@@ -45,7 +45,7 @@ func (s *Shrunk) Size() string {
 		time.Duration(s.Failure.At).Round(time.Millisecond))
 }
 
-// unplain counts the settings of which a case would have to tell.
+// unplain counts the settings that are not plain, besides those that a case always names.
 func (p *Profile) unplain() int {
 	n, base := 0, plain()
 	for _, s := range settings {
@@ -56,11 +56,11 @@ func (p *Profile) unplain() int {
 	return n
 }
 
-// firstRolls is how many numbers a search begins with, while runs are long: another number is another run
+// firstRolls is how many numbers a search tries per reduction at first, while runs are long. Each number gives another run
 // of the same world.
 const firstRolls = 2
 
-// shrinker searches. Its order is fixed: the same case always ends as the same one.
+// shrinker searches in a fixed order, so that the same case always gives the same result.
 type shrinker struct {
 	Shrunk
 	ctx   context.Context
@@ -94,11 +94,11 @@ func Shrink(ctx context.Context, c Case, o ShrinkOptions) (Shrunk, error) {
 
 func (s *shrinker) over() bool { return s.ctx.Err() != nil || s.Attempts >= s.o.Attempts }
 
-// leapRolls is how many numbers each small world is tried with.
+// leapRolls is the number of numbers with which each small world is tried.
 const leapRolls = 64
 
-// leap looks for the failure in small and plain worlds, the smallest first. Where it is found, the many
-// steps from the large one are spared.
+// leap looks for the failure in small plain worlds, the smallest first. If it is found there, the many steps from the
+// large world are saved.
 func (s *shrinker) leap() {
 	kinds := [][]FaultRate{nil}
 	for _, f := range s.Case.Profile.Faults {
@@ -120,7 +120,7 @@ func (s *shrinker) leap() {
 	}
 }
 
-// world is a plain one, but for what says which rules are checked.
+// world returns a plain profile with the settings that decide which rules are checked.
 func (s *shrinker) world(voters, clients int, faults []FaultRate) *Case {
 	c, was := s.Case.clone(), &s.Case.Profile
 	c.Profile = plain()
@@ -132,12 +132,12 @@ func (s *shrinker) world(voters, clients int, faults []FaultRate) *Case {
 	return &c
 }
 
-// plain is the same class at a common rate.
+// plain returns the same class of faults at a common rate.
 func (f FaultRate) plain() FaultRate {
 	return FaultRate{f.Fault, sim.In(300 * time.Millisecond), sim.In(200 * time.Millisecond)}
 }
 
-// rounds goes on until no reduction is left that takes.
+// rounds repeats until no reduction succeeds.
 func (s *shrinker) rounds() {
 	for s.round() {
 	}
@@ -179,7 +179,7 @@ func (c *Case) drop(kind FaultKind) {
 	delete(c.Injections, kind)
 }
 
-// plainSettings makes settings plain, first all of a group at once.
+// plainSettings makes settings plain, at first all of a group together.
 func (s *shrinker) plainSettings() {
 	for _, group := range []string{"network-", "node-", "limit-", "client-"} {
 		s.makePlain(func(name string) bool { return strings.HasPrefix(name, group) })
@@ -216,7 +216,7 @@ func (s *shrinker) fewer(name string, least int) {
 	}
 }
 
-// shorten tries to make the rule fail sooner.
+// shorten tries to make the rule fail earlier.
 func (s *shrinker) shorten() {
 	for _, tenths := range []sim.Time{2, 5, 8, 9} {
 		c := s.Case.clone()
@@ -230,10 +230,10 @@ func (s *shrinker) shorten() {
 	}
 }
 
-// early: it fails in the first phase.
+// early reports whether the case fails in the first phase.
 func (s *shrinker) early() bool { return s.Failure.At < s.Case.Profile.Length }
 
-// length is the time that the run spends in its first phase.
+// length returns the time that the run spends in its first phase.
 func (s *shrinker) length() sim.Time { return min(s.Case.Profile.Length, s.Failure.At) }
 
 func upToMillisecond(t sim.Time) sim.Time {
@@ -241,8 +241,8 @@ func upToMillisecond(t sim.Time) sim.Time {
 	return (t + millisecond - 1) / millisecond * millisecond
 }
 
-// thin leaves some numbers of a list out: all, halves, quarters, down to each one; while much else may yet
-// go, of a long list large parts alone.
+// thin removes numbers from a list: all, halves, quarters, down to single ones. While other reductions remain, it removes
+// only large parts of a long list.
 func (s *shrinker) thin(list func(c *Case) ordinals, set func(c *Case, kept ordinals)) {
 	for size := len(list(&s.Case).some); size > 0; size /= 2 {
 		if parts := len(list(&s.Case).some) / size; parts > 8 && s.rolls < s.o.Rolls {
@@ -259,7 +259,7 @@ func (s *shrinker) thin(list func(c *Case) ordinals, set func(c *Case, kept ordi
 	}
 }
 
-// try is attempt; a candidate may take a little longer than what is there.
+// try is attempt, but lets a candidate take a little longer than the present best case.
 func (s *shrinker) try(c *Case) bool {
 	if s.early() {
 		c.Profile.Length = upToMillisecond(s.Failure.At + s.Failure.At/4)
@@ -267,11 +267,11 @@ func (s *shrinker) try(c *Case) bool {
 	return s.attempt(c)
 }
 
-// attempt takes a candidate, if it fails by the same rule with its own number or one of the first few.
+// attempt accepts a candidate if it fails the same rule with its own number or one of the first few.
 func (s *shrinker) attempt(c *Case) bool {
 	bounds := edits{events: 4*s.Result.Events + 2000}
 	if s.early() {
-		bounds.until = c.Profile.Length // the second phase would be another failure's
+		bounds.until = c.Profile.Length // a failure in the second phase would be a different one
 	}
 	own := c.Number
 	for i := -1; i < s.rolls && !s.over(); i++ {
@@ -299,7 +299,7 @@ func (s *shrinker) run(c *Case, bounds edits) Result {
 	return r
 }
 
-// same reports whether a failure is the one that is looked for. Of panics, the first line counts.
+// same reports whether a failure is the one that the search looks for. Panics are compared by their first line.
 func (s *shrinker) same(f *Failure) bool {
 	if f == nil || f.Class != s.Failure.Class || f.Rule != s.Failure.Rule {
 		return false
@@ -307,14 +307,14 @@ func (s *shrinker) same(f *Failure) bool {
 	return f.Class != Panic && f.Class != Simulation || f.what() == s.Failure.what()
 }
 
-// what is the failure without who failed and where.
+// what returns a failure's text without the node and place.
 func (f *Failure) what() string {
 	line, _, _ := strings.Cut(f.Text, "\n")
 	_, what, _ := strings.Cut(line, ": ")
 	return what
 }
 
-// take makes a case the best one, without what did not come to pass in it before it failed.
+// take makes a case the best one, without the injections and requests that did not happen before it failed.
 func (s *shrinker) take(c *Case, r Result) {
 	s.Case, s.Result, s.Failure = *c, r, r.Failure
 	tidy := c.clone()
@@ -342,7 +342,7 @@ func until(kept ordinals, all bool, last int64) ordinals {
 	return ordinals{some: slices.Clone(kept.some[:i])}
 }
 
-// finish rounds the length, and tells the story.
+// finish rounds the length and writes the story.
 func (s *shrinker) finish() {
 	if c := s.Case.clone(); s.early() {
 		c.Profile.Length = upToMillisecond(s.Failure.At + 1)

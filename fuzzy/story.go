@@ -12,18 +12,18 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// storyMax is how many lines a story has at most.
+// storyMax is the most lines of a story.
 const storyMax = 40
 
-// Tell runs a case and returns its story: what decided how it ended, a sentence a line. Where there is too
-// much to tell, what the failure names and what came shortly before it goes first.
+// Tell runs a case and returns its story: the events that decided how it ended, one sentence per line. If there are too
+// many, those that concern the failure and those shortly before it have priority.
 func (c *Case) Tell() []string {
 	t := &teller{open: map[string]*[sentenceKinds]*sentence{}, seen: map[string]Record{}}
 	r := RunCase(c, t.take)
 	return t.story(r.Failure)
 }
 
-// sentenceKind says what a sentence is about.
+// sentenceKind is the subject of a sentence.
 type sentenceKind int
 
 const (
@@ -31,7 +31,7 @@ const (
 	tellsConflict
 	tellsDenial
 	tellsEntries
-	tellsCommit // up to here, sentences are gone on with across each other
+	tellsCommit // sentences of the kinds up to here can be continued while others come between
 	tellsBootstrap
 	tellsQuorumLost
 	tellsEnd // of a fault
@@ -46,7 +46,7 @@ const (
 	sentenceKinds
 )
 
-// weights order the kinds; whatever the failure names counts namedWeight more, and the last sentence
+// weights order the kinds. A sentence about the subject of the failure counts namedWeight more, and the last sentence
 // lateWeight more than the first.
 var weights = [sentenceKinds]int{
 	tellsTimeout: 20, tellsBootstrap: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140,
@@ -54,7 +54,7 @@ var weights = [sentenceKinds]int{
 	tellsDeath: 250, tellsLeader: 280, tellsFault: 300, tellsFailure: 10_000,
 }
 
-// episode is how long nothing may happen before a span of entries is told anew.
+// episode is the longest pause within one sentence about a span of entries.
 const episode = sim.Time(20_000_000)
 
 const (
@@ -65,21 +65,21 @@ const (
 // sentence is one line of a story.
 type sentence struct {
 	at    sim.Time
-	until sim.Time // when it was last gone on with
+	until sim.Time // when it was last continued
 	kind  sentenceKind
 	node  string
 	text  string
-	more  int // times that something of the kind followed
+	more  int // how often the same happened again
 	term  raft.Term
-	first raft.Index // of the entries that it is about
+	first raft.Index // the first entry that it is about
 	last  raft.Index
 }
 
-// teller makes sentences of records.
+// teller turns records into sentences.
 type teller struct {
 	nodes     []string
 	sentences []*sentence
-	open      map[string]*[sentenceKinds]*sentence // by node: what may be gone on with
+	open      map[string]*[sentenceKinds]*sentence // by node: sentences that can be continued
 	seen      map[string]Record                    // by node: its last step
 }
 
@@ -89,7 +89,7 @@ func (t *teller) take(r *Record) {
 		t.nodes = r.Nodes
 	case "fault":
 		if r.Cut != nil {
-			return // whoever cut the links has said so
+			return // the fault that cut the links has its own sentence
 		}
 		kind := tellsFault
 		if strings.HasSuffix(r.Text, " ends") {
@@ -124,7 +124,7 @@ func (t *teller) say(r *Record, kind sentenceKind, text string) *sentence {
 	return s
 }
 
-// step tells what a core decided, and how its log changed.
+// step tells a core's decisions and how its log changed.
 func (t *teller) step(r *Record) {
 	for _, event := range r.events {
 		if kind, text := tell(event, r); kind <= tellsCommit && text != "" {
@@ -146,7 +146,7 @@ func (t *teller) step(r *Record) {
 	}
 }
 
-// repeat tells of what may happen again and again, and then counts.
+// repeat tells of a repeated event once, and then counts its repetitions.
 func (t *teller) repeat(r *Record, kind sentenceKind, text string) {
 	open := t.opened(r.Node)
 	s := open[kind]
@@ -164,7 +164,7 @@ func (t *teller) opened(node string) *[sentenceKinds]*sentence {
 	return t.open[node]
 }
 
-// goOn tells of a span of entries, in the sentence before it if that told of the same.
+// goOn tells of a span of entries. It extends the sentence before if that is about the same.
 func (t *teller) goOn(r *Record, kind sentenceKind, first, last raft.Index, term raft.Term) {
 	open := t.opened(r.Node)
 	s := open[kind]
@@ -183,7 +183,7 @@ func (t *teller) goOn(r *Record, kind sentenceKind, first, last raft.Index, term
 	}
 }
 
-// tell makes a sentence of a decision; "" if it decides too little.
+// tell returns a sentence about a decision, or "" if the decision matters too little.
 func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 	switch n.Kind {
 	case raft.TracePreCampaign:
@@ -216,7 +216,7 @@ func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 	return 0, ""
 }
 
-// story chooses the sentences that there is room for.
+// story returns the sentences that fit.
 func (t *teller) story(f *Failure) []string {
 	if f != nil {
 		text, _, _ := strings.Cut(f.Text, "\n")
@@ -246,7 +246,7 @@ func (s *sentence) line() string {
 	return fmt.Sprintf("%8.1f ms  %s", float64(s.at)/1e6, text)
 }
 
-// decisive returns the weightiest sentences, in the order in which they happened.
+// decisive returns the sentences of highest weight, in order of time.
 func (t *teller) decisive(names subject) []*sentence {
 	order := make([]int, len(t.sentences))
 	weight := make([]int, len(t.sentences))
@@ -267,7 +267,7 @@ func (t *teller) decisive(names subject) []*sentence {
 	return told
 }
 
-// subject is what a failure names.
+// subject is what a failure is about.
 type subject struct {
 	terms   []raft.Term
 	entries []raft.Index
@@ -297,7 +297,7 @@ func number(digits string) uint64 {
 	return n
 }
 
-// about reports whether a sentence is about what the failure names.
+// about reports whether a sentence is about the subject of the failure.
 func (n subject) about(s *sentence) bool {
 	for _, i := range n.entries {
 		if s.first <= i && i <= s.last {

@@ -11,8 +11,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// TraceFormat is the version of Record as JSON. Fields may be added to a version; whatever else changes
-// raises it, and a reader refuses a version that it does not know.
+// TraceFormat is the version of Record as JSON. New fields leave it unchanged; every other change raises it, and a reader
+// rejects a version that it does not know.
 const TraceFormat = 1
 
 // Record is one line of a trace. As NDJSON, one object a line, absent fields are zero:
@@ -74,8 +74,7 @@ func NDJSON(w io.Writer) func(*Record) {
 	return func(r *Record) { _ = e.Encode(r) } // the writer keeps its own error
 }
 
-// Text returns a tracer that writes for people: what was decided, and what went wrong. all also shows
-// each message and each step.
+// Text returns a tracer that writes decisions and faults for people. With all it also writes each message and each step.
 func Text(w io.Writer, all bool) func(*Record) {
 	return func(r *Record) {
 		if line := r.line(all); line != "" {
@@ -118,7 +117,7 @@ func (r *Record) step(all bool) string {
 	return line
 }
 
-// record numbers and dates a record, and hands it to the tracer.
+// record gives a record its number and time, and passes it to the tracer.
 func (c *cluster) record(r Record) {
 	if c.trace == nil {
 		return
@@ -128,7 +127,7 @@ func (c *cluster) record(r Record) {
 	c.trace(&r)
 }
 
-// recordLinks tells which links are cut, when that has changed.
+// recordLinks writes which links are cut if that has changed.
 func (c *cluster) recordLinks() {
 	cut, text := [][2]string{}, ""
 	for from := range c.nodes {
@@ -155,7 +154,7 @@ func (c *cluster) recordLinks() {
 	c.record(Record{Kind: "fault", Text: "links that are cut:" + text, Cut: &cut})
 }
 
-// begin records what a step takes.
+// begin records the events of a step.
 func (c *cluster) begin(n *node, kind string) {
 	if c.trace == nil {
 		return
@@ -168,7 +167,7 @@ func (c *cluster) begin(n *node, kind string) {
 	c.stepped = r
 }
 
-// finish writes the record of a step, before its effects, and takes the step into the hash.
+// finish writes the record of a step before its effects, and adds the step to the hash.
 func (c *cluster) finish(n *node, out *raft.Output) {
 	s := &n.status
 	c.hash.add(uint64(s.Term)<<8|uint64(s.Role), uint64(s.Commit)<<32|uint64(s.Last.Index))
@@ -233,7 +232,7 @@ type traceHash struct{ sum uint64 }
 
 func (h *traceHash) add(a, b uint64) { h.sum = mix(mix(h.sum, a), b) }
 
-// mix is a step of a hash that is quick, and good enough where nobody forges.
+// mix is one step of a fast hash that need not resist forgery.
 func mix(h, x uint64) uint64 {
 	h ^= x
 	h *= 0x9fb21c651e98df25

@@ -2,7 +2,7 @@ package fuzzy
 
 import "github.com/coxswain/raft"
 
-// LogChange is what a step does to the log of its core. A start has the whole log.
+// LogChange is the change that a step makes to the log of its core. That of a start holds the whole log.
 type LogChange struct {
 	After raft.Index `json:"after"`
 	Runs  []LogRun   `json:"runs,omitempty"`
@@ -15,7 +15,7 @@ type LogRun struct {
 	Kind  string    `json:"kind,omitempty"`
 }
 
-// logChange returns what a write changes, or the whole log; nil if nothing changes.
+// logChange returns the change of a write, or the whole log, or nil if nothing changes.
 func logChange(n *node, whole bool, w *raft.LogWrite) *LogChange {
 	var change LogChange
 	switch {

@@ -6,80 +6,80 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// witness is what the simulation has seen come to a member and go from it in this life, as far as the rules
-// speak of it. It believes nothing of what the core says about itself.
+// witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on
+// what the core reports about itself.
 type witness struct {
 	now    raft.Time // of the running step
 	heard  raft.Time // when the leader that it follows was last heard, in the present term; 0: never
-	beat   raft.Time // when anybody last spoke as a leader of no earlier term; 0: never
-	reign  raft.Term // in which term that was
-	freed  raft.Time // when the leader of the term said that it leads no more
-	rested raft.Time // when it last heard its leader, voted, stood, led, or started
+	beat   raft.Time // when it last heard a leader of its term or a later one; 0: never
+	reign  raft.Term // the term of that leader
+	freed  raft.Time // when the leader of the term said that it stepped down
+	rested raft.Time // when it last heard its leader, voted, campaigned, led, or started
 	cause  raft.Time // when it last had a reason not to campaign
 	waits  raft.Time // the longest wait of its elections since then
-	wake   raft.Time // what it last asked for
-	late   raft.Time // when an answer to an own attempt last came after its wait, which that lengthens
-	prompt raft.Time // when one to its present request for votes last came within a timeout, which ends a long wait
+	wake   raft.Time // the wake-up time that it last asked for
+	late   raft.Time // when a reply to this member's attempt last came too late, which lengthens its wait
+	prompt raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
 
 	attempts attemptsWitness
 
 	round         raft.RPCID // of its latest pre-vote
-	preVotes      uint64     // who granted that, by index
+	preVotes      uint64     // set of the members that granted it
 	probe         raft.RPCID // its latest probe
-	uninitialized uint64     // who answered that it is uninitialized
+	uninitialized uint64     // set of the members that answered that they are uninitialized
 
 	// In the present term.
 	term  raft.Term
-	votes uint64                 // who granted its vote request
+	votes uint64                 // set of the members that granted its vote request
 	peers []peerWitness          // by index
 	begun raft.RPCID             // its latest heartbeat round
-	reads map[reading]raft.RPCID // the heartbeat round that was out when a read was asked for
-	open  map[reading]struct{}   // reads that were asked for and have no answer
+	reads map[reading]raft.RPCID // the latest heartbeat round when a read was requested
+	open  map[reading]struct{}   // reads that have no answer yet
 
-	ids     raft.RPCID // the latest that it used
-	earlier raft.RPCID // the latest of its lives before, on the same disk
+	ids     raft.RPCID // the latest id that it used
+	earlier raft.RPCID // the latest one of its earlier lives on the same disk
 	disk    raft.Incarnation
 	epoch   int  // of the disk: an older image counts again what the newer one has used
-	reused  bool // it used one again
+	reused  bool // it has used an id twice
 
 	office raft.Index // the log's end before its own first entry, as the leader of the term
-	closed bool       // it was told that its node is about to stop
+	closed bool       // it was told that its node closes
 
-	transfer    raft.RequestID // it transfers its leadership; 0: it does not
+	transfer    raft.RequestID // the running transfer of its leadership; 0: none
 	since       raft.Time      // when that began
-	transferMax raft.Time      // how long it may take, as slow as acknowledgements are
-	toldUntil   raft.Time      // until when it may wait for whom it has told to campaign
-	told        raft.Time      // until when it said then that it waits
+	transferMax raft.Time      // how long it may take, given how slow acknowledgements are
+	toldUntil   raft.Time      // until when it may wait for the member that it told to campaign
+	told        raft.Time      // until when it reported then that it waits
 
 	inquiry   raft.RPCID // its latest request to the leader for reads
 	inquired  raft.Time  // when that first left
-	persisted bool       // and it was repeated long after
+	persisted bool       // it was retried for too long
 
 	walls []wallWitness // by index
 	stamp int64         // the highest that its log has ever held
 
-	resigned   raft.NodeID // who said last that it leads no more
+	resigned   raft.NodeID // the latest leader that said that it stepped down
 	resignedIn raft.Term
-	wrote      raft.Time // when its disk was last seen to end a write
+	wrote      raft.Time // when its disk last completed a write
 }
 
-// peerWitness is what has come from one voter or learner in the present term.
+// peerWitness records the messages of one voter or learner in the present term.
 type peerWitness struct {
 	heard  raft.Time
-	proved raft.Index // it acknowledged this
-	lost   bool       // and then said that it does not hold it: nothing of it counts
+	proved raft.Index // the highest index that it acknowledged
+	lost   bool       // it said later that it does not hold that: its acknowledgements no longer count
 	echoed raft.RPCID // the latest heartbeat round that it answered
 
-	asked     map[raft.RPCID]raft.Time // when the heartbeats left that it has not answered
-	roundTrip raft.Time                // the longest, of a heartbeat, or of the election
+	asked     map[raft.RPCID]raft.Time // when the unanswered heartbeats to it left
+	roundTrip raft.Time                // the longest one, of a heartbeat or of the election
 }
 
-// attemptsWitness is how long the attempts of a member to be elected have taken since a term last committed.
+// attemptsWitness records how long a member's election attempts have taken since a term last committed.
 type attemptsWitness struct {
 	rounds map[raft.RPCID]raft.Time // when its requests for pre-votes left
-	stood  map[raft.Term]raft.Time  // when it began to stand
+	stood  map[raft.Term]raft.Time  // when it began to campaign
 	asked  map[raft.Term]raft.Time  // when its requests for votes left
-	took   raft.Time                // the longest: its own write, or an answer
+	took   raft.Time                // the longest time of its own write or of a reply
 	latest raft.Time                // the longest that ended in the running step
 }
 
@@ -89,7 +89,7 @@ func newAttemptsWitness() attemptsWitness {
 	}
 }
 
-// answered notes the answer to a question of that time, 0 if there was none, and returns how long it took.
+// answered records a reply to a request that left at a time, or 0 if there was none, and returns how long the reply took.
 func (a *attemptsWitness) answered(at, now raft.Time) raft.Time {
 	if at == 0 {
 		return 0
@@ -99,9 +99,9 @@ func (a *attemptsWitness) answered(at, now raft.Time) raft.Time {
 	return now - at
 }
 
-// forget drops what was before the running step, in which the wait has fallen: to the shortest, or from where
-// an attempt has lengthened it again. What is being written still is, and a request that left in this step may
-// have left after the fall.
+// forget drops the attempts before the running step, in which the wait has fallen to the shortest one, or has fallen and
+// been lengthened again. A write that is still running is kept, and so is a request of this step, which may have left
+// after the fall.
 func (a *attemptsWitness) forget(now raft.Time, shortest bool) {
 	clear(a.rounds)
 	maps.DeleteFunc(a.asked, func(_ raft.Term, at raft.Time) bool { return at < now })
@@ -110,7 +110,7 @@ func (a *attemptsWitness) forget(now raft.Time, shortest bool) {
 	}
 }
 
-// reading is a read of a client here, or one that another member forwarded.
+// reading is a read of this member's client, or one that another member forwarded.
 type reading struct {
 	requestID raft.RequestID
 	from      raft.Peer
@@ -132,8 +132,7 @@ func (w *witness) begin(n *node) {
 	}
 }
 
-// takes notes what a step was given. What is not meant for the member or its cluster, or is of no member,
-// does not count.
+// takes records the events of a step. Messages for others, from another cluster or from a stranger do not count.
 func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	w.attempts.latest = 0
@@ -147,7 +146,7 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 		}
 		w.office = n.earlier(s.Term)
 	}
-	for i := range w.peers { // it does not count its own pause
+	for i := range w.peers { // its own pause does not count
 		w.peers[i].heard = min(w.now, w.peers[i].heard+max(0, w.now-w.wake))
 	}
 	for _, e := range events {
@@ -185,8 +184,8 @@ func (n *node) earlier(term raft.Term) raft.Index {
 	return raft.Index(i)
 }
 
-// concerns reports whether a message is of the member's cluster, as far as both know of one; what bootstraps a
-// cluster may be of another.
+// concerns reports whether a message is of the member's cluster, as far as both know one. A bootstrap message may be of
+// another.
 func (n *node) concerns(m *raft.Message) bool {
 	switch m.Body.(type) {
 	case raft.BootstrapProbe, raft.BootstrapProbeReply, raft.BootstrapRequest, raft.BootstrapReply:
@@ -214,7 +213,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		}
 		return
 	case raft.SteppedDown:
-		if m.Term == w.term || m.Term == before.Term { // none but its leader says so: who hears it may stand at once
+		if m.Term == w.term || m.Term == before.Term { // only its leader sends this; the member may campaign at once
 			w.heard, w.freed = 0, w.now
 		}
 		return
@@ -239,12 +238,12 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	if b, ok := m.Body.(raft.PreVoteReply); ok && b.Granted && b.ID == w.round {
 		w.preVotes |= 1 << from
 	}
-	if m.Term == w.term { // of another it says nothing
+	if m.Term == w.term { // one of another term proves nothing
 		w.reply(&w.peers[from], m)
 	}
 }
 
-// reply takes what is of the present term.
+// reply records a reply of the present term.
 func (w *witness) reply(p *peerWitness, m *raft.Message) {
 	if b, ok := m.Body.(raft.AppendConflict); ok && b.Acknowledged > 0 && b.Acknowledged <= p.proved && b.Prev == b.Acknowledged {
 		*p = peerWitness{lost: true}
@@ -285,7 +284,7 @@ func (w *witness) asks(r reading) {
 	}
 }
 
-// says notes what a step wants to be said, once it was checked.
+// says records the messages of a step once they were checked.
 func (w *witness) says(n *node, out *raft.Output) {
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
@@ -318,7 +317,7 @@ func (w *witness) says(n *node, out *raft.Output) {
 	w.wake = out.WakeAt
 }
 
-// uses notes an id, which must be newer than any of an earlier life.
+// uses records an id, which must be newer than any of an earlier life.
 func (w *witness) uses(id raft.RPCID) {
 	w.reused = w.reused || !w.earlier.Less(id)
 	if w.ids.Less(id) {
@@ -332,7 +331,7 @@ func includes(config *raft.Configuration, p raft.Peer) bool {
 	return ok && m.Incarnation == p.Incarnation
 }
 
-// voters counts the voters of a configuration, and those of them that hold.
+// voters counts the voters of a configuration, and those for which holds returns true.
 func voters(config *raft.Configuration, holds func(i int, p raft.Peer) bool) (all, holding int) {
 	for i := range config.Members {
 		m := &config.Members[i]

@@ -7,8 +7,8 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// workload is the clients. Every write carries a serial number of its own, so that whatever is found in a
-// log can be told from everything else; a retry is another write.
+// workload models the clients. Every write has its own serial number, by which it is recognised in a log; a retry is
+// another write.
 type workload struct {
 	c        *cluster
 	random   *sim.Stream
@@ -16,15 +16,15 @@ type workload struct {
 	requests []request // by request id, from 1
 	writes   []attempt // by serial, from 1
 	begun    int64     // requests, by their number
-	stopped  bool      // the clients begin nothing more
+	stopped  bool      // the clients begin no more requests
 	history  []operation
 	stamp    int64
 }
 
-// client has at most one request open, but for hedged ones.
+// client has at most one open request, besides hedged ones.
 type client struct {
 	open raft.RequestID // what it waits for; 0: nothing
-	node int            // whom it asks: the leader, as far as it knows
+	node int            // the member that it asks: the leader, as far as it knows
 }
 
 type requestKind uint8
@@ -45,13 +45,13 @@ type request struct {
 	client  int
 	node    *node
 	serial  uint64     // writeRequest
-	floor   raft.Index // readRequest: what it must see
-	index   raft.Index // readRequest: what it may be served at
+	floor   raft.Index // readRequest: the commit index that it must see
+	index   raft.Index // readRequest: the index at which it may be served
 	called  int64
 	opened  sim.Time
 	size    int         // of a write's data
-	to      raft.NodeID // of a transfer; "": whom it likes
-	term    raft.Term   // of a transfer: in which it was begun
+	to      raft.NodeID // of a transfer; "": the leader chooses
+	term    raft.Term   // of a transfer: the term in which it began
 }
 
 // acceptance is a proposal that waits to be applied here.
@@ -63,7 +63,7 @@ type acceptance struct {
 // attempt is one write.
 type attempt struct {
 	key   uint8
-	never bool       // it was answered that it will not be applied
+	never bool       // its client was told that it will never be applied
 	index raft.Index // where it is committed; 0: nowhere
 	acked bool
 }
@@ -90,7 +90,7 @@ func newWorkload(c *cluster) *workload {
 	return w
 }
 
-// begin lets a client ask for something.
+// begin has a client begin a request.
 func (w *workload) begin(i int) {
 	if w.stopped {
 		return
@@ -116,7 +116,7 @@ func (w *workload) begin(i int) {
 			w.write(w.c.nodes[w.random.IntN(len(w.c.nodes))], i, 1)
 		}
 	}
-	if cl.open == 0 { // nobody listens there
+	if cl.open == 0 { // that member is down
 		cl.node = w.random.IntN(len(w.c.nodes))
 		w.again(i)
 		return
@@ -129,14 +129,13 @@ func (w *workload) again(i int) {
 	w.c.queue.Push(w.c.now()+1+w.random.Exponential(think), event{kind: evClient, node: int16(i)})
 }
 
-// The clients of a working world wait for as many eighths of a unit: else they would ask again and again for
-// what cannot have come yet.
+// In a slow world clients wait for so many eighths of a unit; otherwise they would retry before an answer can arrive.
 const (
 	worldThink    = 1
 	worldPatience = 32
 )
 
-// paced is a time of the clients, in the second phase as long as the world needs.
+// paced returns a client's waiting time, which is at least as long as the world needs in the second phase.
 func (w *workload) paced(t, eighths sim.Time) sim.Time {
 	if w.c.phase == safetyPhase || w.c.profile.World.quiet() {
 		return t
@@ -193,14 +192,14 @@ func (w *workload) transfer(n *node, client int) raft.RequestID {
 	return w.transferTo(n, client, to)
 }
 
-// transferTo asks a member to transfer the leadership, to whom it likes if to is empty.
+// transferTo asks a member to transfer its leadership. If to is empty, the leader chooses the target.
 func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.RequestID {
 	requestID := w.ask(request{kind: transferRequest, client: client, node: n, to: to})
 	n.post(raft.TransferRequested{RequestID: requestID, To: to})
 	return requestID
 }
 
-// giveUp: the client does not wait any longer. What it asked for may happen yet.
+// giveUp stops waiting for an answer. The request may still take effect.
 func (w *workload) giveUp(t raft.RequestID) {
 	i := w.requests[t].client
 	if w.clients[i].open != t {
@@ -211,7 +210,7 @@ func (w *workload) giveUp(t raft.RequestID) {
 	w.again(i)
 }
 
-// answered takes the core's answers.
+// answered handles the core's answers.
 func (w *workload) answered(n *node, answers []raft.Answer) {
 	for _, a := range answers {
 		if a.RequestID == 0 || int(a.RequestID) >= len(w.requests) {
@@ -245,7 +244,7 @@ func (n *node) forget(t raft.RequestID) {
 	}
 }
 
-// appliedOn answers who waits for what this member has applied by now.
+// appliedOn answers the requests that wait for entries that this member has applied by now.
 func (w *workload) appliedOn(n *node) {
 	kept := n.accepted[:0]
 	for _, a := range n.accepted {
@@ -262,7 +261,7 @@ func (w *workload) appliedOn(n *node) {
 			w.record(r, r.serial)
 			w.done(a.requestID, "")
 		default:
-			kept = append(kept, a) // another entry is there: the core says so in a second answer
+			kept = append(kept, a) // another entry is there: a second answer of the core will say so
 		}
 	}
 	n.accepted = kept
@@ -276,7 +275,7 @@ func (w *workload) record(r *request, serial uint64) {
 	}
 }
 
-// done ends a client's wait, and says whom to ask next.
+// done ends a client's wait, and chooses the member that it asks next.
 func (w *workload) done(t raft.RequestID, leader raft.NodeID) {
 	r := &w.requests[t]
 	cl := &w.clients[r.client]

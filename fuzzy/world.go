@@ -4,18 +4,18 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// World is how the healed quorum works in the second phase: nothing in it is broken, and everything may be slow.
-// The zero World is the quiet one, in which messages and writes take next to no time.
+// World says how slow the healed quorum is in the second phase, although nothing in it fails. In the zero World,
+// the quiet one, messages and writes take almost no time.
 type World struct {
 	Disk    sim.Time // a write takes half of it to all of it
-	Trip    sim.Time // a message takes so long, one way, and at most tripJitter of an election timeout less
-	Step    sim.Time // from an event to the step that takes it, at most
-	Pause   sim.Time // a process stands still for half of it to all of it, now and then
-	Loss    int      // messages that are lost
-	Clients bool     // they go on, until the quorum has served
+	Trip    sim.Time // a message takes so long, one way, or up to tripJitter of an election timeout less
+	Step    sim.Time // longest time from an event to its step
+	Pause   sim.Time // a process sometimes pauses for half of it to all of it
+	Loss    int      // chance that a message is lost
+	Clients bool     // the clients continue until the quorum has served
 }
 
-// What a working world takes at most, in tenths of an election timeout, and in millionths of the messages.
+// The most of each in a drawn world, in tenths of an election timeout and in millionths of the messages.
 const (
 	worldDiskTenths  = 100
 	worldTripTenths  = 50
@@ -30,17 +30,15 @@ func (w *World) quiet() bool {
 	return w.Disk == 0 && w.Trip == 0 && w.Step == 0 && w.Pause == 0 && w.Loss == 0
 }
 
-// steady reports whether a leader that works has no reason ever to lose its followers. Those whose steps take
-// longer than their timers do not tell a silent leader from their own slowness, and may stand: then another
-// is elected.
+// steady reports whether a working leader has no reason to lose its followers. Followers whose steps take longer than
+// their timers mistake their own slowness for the leader's silence, and may campaign: then another one is elected.
 func (p *Profile) steady() bool {
 	w := &p.World
 	return w.Pause == 0 && w.Loss == 0 && w.Step <= p.ElectionTimeout/2
 }
 
-// unit is the longest that one wait and one exchange take in the world: an election timeout, a message there and
-// back, the steps that take it, a write behind another one that the disk had just begun, and a pause. All bounds
-// of the second phase are so many units.
+// unit returns the longest time of one wait and one exchange in the world: an election timeout, a message and its reply,
+// their steps, a write that waits behind another one, and a pause. All bounds of the second phase are in units.
 func (p *Profile) unit() sim.Time {
 	w := &p.World
 	return p.ElectionTimeout + 2*(w.Disk+w.Trip+w.Step) + w.Pause
@@ -71,7 +69,7 @@ func drawWorld(s *sim.Stream, timeout sim.Time) World {
 	return all
 }
 
-// shapeSlow: the whole run is as slow as its second phase, and some messages, processes and links fail besides.
+// shapeSlow makes the whole run as slow as its second phase, with some faults of messages, processes and links.
 func shapeSlow(s *sim.Stream, p *Profile) {
 	for p.World.quiet() {
 		p.World = drawWorld(s, p.ElectionTimeout)
@@ -91,7 +89,7 @@ func shapeSlow(s *sim.Stream, p *Profile) {
 	p.Load.Think, p.Load.Patience = max(p.Load.Think, unit/8), max(p.Load.Patience, 4*unit)
 }
 
-// writes is how long a write takes.
+// writes returns the distribution of the time of a write.
 func (w *World) writes(timeout sim.Time) sim.Delay {
 	if w.Disk == 0 {
 		return sim.Delay{Shape: sim.Uniform, Mean: timeout / 300}
@@ -99,7 +97,7 @@ func (w *World) writes(timeout sim.Time) sim.Delay {
 	return sim.Delay{Shape: sim.Uniform, Min: w.Disk / 2, Mean: w.Disk / 4}
 }
 
-// delay is how long a message travels.
+// delay returns the distribution of the time of a message.
 func (w *World) delay(timeout sim.Time) sim.Delay {
 	if w.Trip == 0 {
 		return sim.Delay{Shape: sim.Uniform, Mean: timeout / 150}
@@ -107,7 +105,7 @@ func (w *World) delay(timeout sim.Time) sim.Delay {
 	return sim.Delay{Shape: sim.Uniform, Min: max(w.Trip/2, w.Trip-timeout/tripJitter), Mean: w.Trip / 2}
 }
 
-// network is what happens to messages between the healed.
+// network returns the faults of messages between healed members.
 func (w *World) network(timeout sim.Time) sim.NetworkFaults {
 	return sim.NetworkFaults{Delay: w.delay(timeout), Loss: w.Loss, FIFO: true}
 }
@@ -115,7 +113,7 @@ func (w *World) network(timeout sim.Time) sim.NetworkFaults {
 // pauseUnits is how far apart pauses are, on average.
 const pauseUnits = 10
 
-// pause lets a process of the core stand still now and then, until it is to be quiet.
+// pause sometimes freezes a process of the core, until the quiet begins.
 func (l *liveness) pause() {
 	w, c := &l.c.profile.World, l.c
 	if w.Pause == 0 || l.stage > converging || !l.random.Chance(int(sim.Million*(c.profile.ElectionTimeout/2)/(pauseUnits*c.profile.unit()))) {

@@ -132,7 +132,7 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"shrink", "f5.calm.1", "--out", "/nonexistent/x"}, exitFailed, "--out: open /nonexistent/x"},
 		{[]string{"shrink", "f5.calm.1", "--attempts", "0"}, exitUsage, "above 0"},
 		{[]string{"shrink", "f5.calm.1", "--ignore", "Z1"}, exitUsage, `unknown rule "Z1"; there are N1`},
-		{[]string{"replay", "f02.swarm.1"}, exitUsage, "is no seed"},
+		{[]string{"replay", "f02.swarm.1"}, exitUsage, "is not a seed"},
 		{[]string{"zoo", "--json", "--list"}, exitUsage, "exclude each other"},
 		{[]string{"replay", "f7.swarm.1"}, exitUsage, "format 7"},
 		{[]string{"replay", "f5.swarm.1", "--lines", "-1"}, exitUsage, "0 or more"},

@@ -1,7 +1,7 @@
 package zoo
 
-// absence is bugs that the zoo knows of and cannot have, since the library has nothing yet that they could
-// break. They are named by the ids that the catalogues use for them.
+// absence lists the ids of known bugs that the zoo cannot have, since the library lacks the features that they would
+// break.
 type absence struct {
 	ids     []string
 	because string

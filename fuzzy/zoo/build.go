@@ -12,16 +12,16 @@ import (
 	"sync"
 )
 
-// modulePath is whose sources are patched.
+// modulePath is the module whose sources are patched.
 const modulePath = "github.com/coxswain/raft"
 
-// Binary is a build that holds every mutant.
+// Binary is a build that contains every mutant.
 type Binary struct {
 	root, dir, overlay string
 	hunter             string
 
 	mu    sync.Mutex
-	tests map[string]string // by package: its test program, once it is built
+	tests map[string]string // by package: its test program, once built
 }
 
 // Build makes, below dir, the program that hunts mutants. It needs the go command, and the working directory
@@ -74,8 +74,7 @@ func (b *Binary) compile(ctx context.Context, verb, target, pkg string) error {
 	return nil
 }
 
-// testPatience is how long tests may take: what is only slow, on a machine with much else to do, must not
-// count as hung.
+// testPatience is how long tests may take. Tests that are only slow, on a busy machine, must not count as hung.
 const testPatience = "3m"
 
 // test runs a test of the module as a mutant, and returns the name of the first that fails, or "".
@@ -100,7 +99,7 @@ func (b *Binary) test(ctx context.Context, id string, t *Test) (failed string, e
 	return failedTest(string(out)), nil
 }
 
-// hungTest stands for a test that ends without saying that it failed.
+// hungTest is the name for a test that ended without reporting a failure.
 const hungTest = "a test that panicked or hung"
 
 // failedTest finds the name of a test in the output of one that failed.

@@ -3,7 +3,7 @@ package zoo
 // counters: what a leader counts, and what it refuses.
 var counters = []Mutant{
 	{
-		ID: "K01", Before: true, Rule: "what is being applied is counted no more", Bug: "its bytes are",
+		ID: "K01", Before: true, Rule: "an entry that is being applied no longer counts as pending", Bug: "its bytes still count",
 		Edits:  []Edit{instead("propose.go", `l.bytes -= l.pending[n].bytes`, `_ = n`)},
 		Expect: "N32, L10", MustKill: true,
 	},
@@ -13,23 +13,23 @@ var counters = []Mutant{
 		Expect: "N34, L10", MustKill: true,
 	},
 	{
-		ID: "K03", Before: true, Rule: "an append that is answered is in flight no more", Bug: "its bytes are",
+		ID: "K03", Before: true, Rule: "an answered append is no longer in flight", Bug: "its bytes still count",
 		Edits:  []Edit{instead("progress.go", `f.bytes -= f.inflight[n].bytes`, `_ = n`)},
 		Expect: "N34, L10", MustKill: true,
 	},
 	{
-		ID: "K04", Before: true, Rule: "the bytes in flight are bounded", Bug: "only the messages are",
+		ID: "K04", Before: true, Rule: "the bytes in flight are bounded", Bug: "only the number of messages is bounded",
 		Edits:  []Edit{value("progress.go", `len(f.inflight) == 0 || f.bytes < limits.InflightBytesMax`, `true`)},
 		Expect: "N10", Profiles: []string{"swarm"},
 	},
 	{
-		ID: "K05", Before: true, Rule: "the entries that are not applied are bounded", Bug: "they are not",
+		ID: "K05", Before: true, Rule: "the number of unapplied entries is bounded", Bug: "it is unbounded",
 		Edits: []Edit{value("propose.go",
 			`c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax)`, `false`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
-		ID: "K06", Before: true, Rule: "the entries of this step count as not applied", Bug: "they do not",
+		ID: "K06", Before: true, Rule: "the entries of this step count as unapplied", Bug: "they do not count",
 		Edits:  []Edit{value("propose.go", `c.overLimit(p, len(entries))`, `c.overLimit(p, 0)`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
@@ -39,12 +39,12 @@ var counters = []Mutant{
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
-		ID: "K08", Before: true, Rule: "nothing is refused for a limit that is not reached", Bug: "the last place stays empty",
+		ID: "K08", Before: true, Rule: "nothing is refused for a limit that is not reached", Bug: "the last place is never used",
 		Edits:  []Edit{value("propose.go", `len(l.pending) >= c.cfg.ProposalsMax`, `len(l.pending)+1 >= c.cfg.ProposalsMax`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{
-		ID: "K09", Before: true, Rule: "entry times never fall along the log", Bug: "they are what the leader's wall clock says",
+		ID: "K09", Before: true, Rule: "entry times never fall along the log", Bug: "they are copied from the leader's wall clock",
 		Edits:  []Edit{value("clock.go", `max(min(c.now.Wall, latest), c.log.LastTime)`, `min(c.now.Wall, latest)`)},
 		Expect: "N29", Profiles: []string{"clock", "swarm"},
 	},
@@ -53,7 +53,7 @@ var counters = []Mutant{
 // early: what comes before its time, or after it was told to stop.
 var early = []Mutant{
 	{
-		ID: "W01", Before: true, Rule: "who hears a leader waits anew", Bug: "it stands when a round trip has passed",
+		ID: "W01", Before: true, Rule: "a member that hears a leader restarts its timer", Bug: "it campaigns after one round trip",
 		Edits:  []Edit{before("follower.go", `c.follower.graced = false`, `defer func() { c.follower.deadline -= c.electionTimeout() * 2 / 3 }()`)},
 		Expect: "N25", MustKill: true,
 	},
@@ -64,13 +64,13 @@ var early = []Mutant{
 		Expect: "N26", MustKill: true,
 	},
 	{
-		ID: "W03", Before: true, Rule: "who hears a leader grants no pre-vote", Bug: "it grants it",
+		ID: "W03", Before: true, Rule: "a member that hears a leader grants no pre-vote", Bug: "it grants one",
 		Edits: []Edit{instead("election.go", `why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.id`,
 			`reply.Leader = c.termLeader.id`)},
 		Expect: "N26", MustKill: true,
 	},
 	{
-		ID: "W04", Before: true, Rule: "a vote answers a request", Bug: "it is told again with every write",
+		ID: "W04", Before: true, Rule: "a vote answers a request", Bug: "it is sent again with every write",
 		Edits: []Edit{before("disk.go", `c.onBootstrapPersisted()`,
 			`if c.leader == nil && c.hard.Vote != (Peer{}) && c.hard.Vote != c.self { c.promiseVote(c.hard.Vote, VoteReply{Granted: true}) }`)},
 		Expect: "N16", MustKill: true,
@@ -81,24 +81,24 @@ var early = []Mutant{
 		Expect: "N27", Profiles: []string{"crash", "swarm"},
 	},
 	{
-		ID: "W06", Before: true, Rule: "who is told to stop takes nothing more", Bug: "it takes proposals",
+		ID: "W06", Before: true, Rule: "a member that is told to close accepts no more requests", Bug: "it accepts proposals",
 		Edits: []Edit{value("propose.go", `c.leader == nil || c.step.closing || c.leader.transfer != nil`,
 			`c.leader == nil || c.leader.transfer != nil`)},
 		Expect: "N28", Profiles: []string{"crash", "swarm"},
 	},
 	{
-		ID: "W07", Before: true, Rule: "who is told to stop answers its reads", Bug: "those of the leader are forgotten",
+		ID: "W07", Before: true, Rule: "a member that is told to close answers its reads", Bug: "a leader forgets its own",
 		Edits:  []Edit{before("answer.go", `for _, r := range append(l.reads.now, l.reads.next...) {`, `l.reads = leaderReads{}`)},
 		Expect: "N28", Profiles: []string{"crash", "swarm"},
 	},
 	{
-		ID: "W08", Before: true, Rule: "a transfer to who was named ends at that one", Bug: "at whoever leads",
+		ID: "W08", Before: true, Rule: "a transfer to a named target succeeds only if that one leads", Bug: "it succeeds whoever leads",
 		Edits: []Edit{value("transfer.go", `c.termLeader.id == c.self.ID || h.named && c.termLeader.id != h.to`,
 			`c.termLeader.id == c.self.ID`)},
 		Expect: "G15", Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "W09", Before: true, Rule: "a transfer that nothing is in the way of comes about", Bug: "TimeoutNow does not leave",
+		ID: "W09", Before: true, Rule: "a transfer that nothing prevents succeeds", Bug: "TimeoutNow is never sent",
 		Edits:  []Edit{instead("transfer.go", `c.send(p.peer, TimeoutNow{})`, `_ = p`)},
 		Expect: "L13", MustKill: true,
 	},

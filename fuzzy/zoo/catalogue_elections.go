@@ -22,7 +22,7 @@ var elections = []Mutant{
 		Expect: "N2, N6", Seen: "hashicorp/raft persistVote writes two keys", MustKill: true,
 	},
 	{
-		ID: "E04", Rule: "a vote is forgotten with its term alone", Bug: "cleared when a leader is heard in the term",
+		ID: "E04", Rule: "a vote is forgotten only with its term", Bug: "it is cleared when a leader is heard in the term",
 		Edits:  []Edit{before("follower.go", `c.termLeader.elected = leader`, `c.hard.Vote = Peer{}`)},
 		Expect: "N2, G1", Seen: "camunda #5356", MustKill: true,
 	},
@@ -72,7 +72,7 @@ var elections = []Mutant{
 		Expect: "G8, G1", MustKill: true,
 	},
 	{
-		ID: "E11", Rule: "who stands or leads in a term votes for nobody else in it", Bug: "it does",
+		ID: "E11", Rule: "a candidate or leader votes for nobody else in its term", Bug: "it does",
 		Edits: []Edit{before("election.go", voteDeniedAnchor,
 			`if c.leader != nil || c.candidate != nil { why = c.grants(c.hard.Term, Peer{}, from, r.Last) }`)},
 		Expect: "N2, G1", Seen: "daos-stack/raft #70", MustKill: true,
@@ -96,12 +96,12 @@ var elections = []Mutant{
 		Expect: "G5, G8", Seen: "raft-java #21", MustKill: true,
 	},
 	{
-		ID: "E14", Before: true, Rule: "election timeouts are drawn anew each time", Bug: "they are all the same",
+		ID: "E14", Before: true, Rule: "election timeouts are drawn anew each time", Bug: "they are all equal",
 		Edits:  []Edit{value("election.go", `Time(c.rng.Int64N(int64(c.wait())+1))`, `c.wait()/2`)},
 		Expect: "N15, L1", MustKill: true,
 	},
 	{
-		ID: "E15", Before: true, Rule: "the election timer is restarted by a grant or a leader alone", Bug: "by any vote request",
+		ID: "E15", Before: true, Rule: "only a granted vote or a leader restarts the election timer", Bug: "any vote request does",
 		Edits: []Edit{
 			before("election.go", `assert(c.hard.Term > 0, "nobody votes in term 0")`, `c.resetElectionDeadline()`),
 			before("election.go", preVoteAnchor, `c.resetElectionDeadline()`),
@@ -109,14 +109,14 @@ var elections = []Mutant{
 		Expect: "N15, L6", Seen: "well-known lab error", MustKill: true,
 	},
 	{
-		ID: "E16", Before: true, Rule: "a newer term in a reply ends the own one", Bug: "it is ignored in replies",
+		ID: "E16", Before: true, Rule: "a newer term in a reply is adopted", Bug: "it is ignored",
 		Edits: []Edit{before("raft.go", newerTermAnchor, `if m.Term > c.hard.Term {
 			switch m.Body.(type) { case VoteReply, PreVoteReply, AppendReply, AppendConflict, HeartbeatReply: return } }`)},
 		Expect: "L1, L11", MustKill: true,
 		Profiles: []string{"swarm"},
 	},
 	{
-		ID: "E17", Before: true, Rule: "an append of an earlier term is refused", Bug: "it is taken",
+		ID: "E17", Before: true, Rule: "an append of an earlier term is refused", Bug: "it is accepted",
 		Edits: []Edit{before("raft.go", staleAnchor, `
 			if r, ok := m.Body.(AppendRequest); ok && c.leader == nil && c.log.has(r.Prev) {
 				c.termLeader.proved = 0
@@ -128,7 +128,7 @@ var elections = []Mutant{
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "E18", Before: true, Rule: "a candidate yields to the leader of its term", Bug: "it stays one",
+		ID: "E18", Before: true, Rule: "a candidate yields to the leader of its term", Bug: "it stays a candidate",
 		Edits: []Edit{
 			before("append.go", hearAppendAnchor, `if c.candidate != nil { return }`),
 			before("heartbeat.go", hearBeatAnchor, `if c.candidate != nil { return }`),
@@ -143,7 +143,7 @@ var elections = []Mutant{
 		Expect: "N1", Seen: "camunda #19290; WRaft (SandTable)", MustKill: true,
 	},
 	{
-		ID: "E20", Rule: "who steps down leads no more in that term", Bug: "it stands again without a new term",
+		ID: "E20", Rule: "a leader that steps down does not lead again in that term", Bug: "it campaigns again without a new term",
 		Edits: []Edit{before("leader.go", `c.trace(TraceEvent{Kind: TraceQuorumLost})`, `
 			c.becomeFollower(c.hard.Term, "")
 			c.termLeader.elected = Peer{}
@@ -174,13 +174,13 @@ const (
 // preVotes: pre-vote, check-quorum, stickiness (dissertation §4.2.3, §6.2, §9.6).
 var preVotes = []Mutant{
 	{
-		ID: "V01", Before: true, Rule: "a pre-vote changes nothing", Bug: "it raises the term of who is asked",
+		ID: "V01", Before: true, Rule: "a pre-vote changes nothing", Bug: "it raises the term of the voter",
 		Edits: []Edit{before("election.go", preVoteAnchor,
 			`if m.Term+1 > c.hard.Term && c.leader == nil { c.becomeFollower(m.Term+1, "") }`)},
 		Expect: "N12, L5", MustKill: true,
 	},
 	{
-		ID: "V02", Rule: "pre-votes are no votes", Bug: "a candidate starts with its pre-votes",
+		ID: "V02", Rule: "pre-votes do not count as votes", Bug: "they do",
 		Edits: []Edit{instead("raft.go", `c.setRole("", &candidate{}, nil)`, `
 			granted := []Peer(nil)
 			if c.candidate != nil { granted = c.candidate.granted }
@@ -189,19 +189,19 @@ var preVotes = []Mutant{
 		Expect: "G8, G1", MustKill: true,
 	},
 	{
-		ID: "V03", Before: true, Rule: "who asks with an old term is told the new one", Bug: "its pre-vote is dropped without a word",
+		ID: "V03", Before: true, Rule: "a pre-vote request of an old term is answered with the new one", Bug: "it is dropped silently",
 		Edits:  []Edit{before("election.go", preVoteAnchor, `if m.Term < c.hard.Term { return }`)},
 		Expect: "L1", Seen: "etcd #8243, #8501; canonical/raft #279; openraft #1796", MustKill: true,
 		Profiles: []string{"swarm"},
 	},
 	{
-		ID: "V04", Before: true, Rule: "a quorum is heard anew in each timeout", Bug: "who was heard once counts for ever",
+		ID: "V04", Before: true, Rule: "a leader must hear a quorum within each timeout", Bug: "a member that was heard once counts forever",
 		Edits: []Edit{before("heartbeat.go", `l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))`,
 			`if (l.peers[i].beats.echoed != RPCID{}) { l.peers[i].heard = c.now.Mono }`)},
 		Expect: "N13, L6", MustKill: true,
 	},
 	{
-		ID: "V05", Before: true, Rule: "a leader that hears no quorum steps down", Bug: "it stays",
+		ID: "V05", Before: true, Rule: "a leader that hears no quorum steps down", Bug: "it stays leader",
 		Edits:  []Edit{value("leader.go", `c.now.Mono >= c.quorumUntil()`, `false`)},
 		Expect: "N13, L6", Seen: "Howard & Abraham 2020; openraft #2080", MustKill: true,
 	},
@@ -211,13 +211,13 @@ var preVotes = []Mutant{
 		Expect: "N14, L1", Seen: "hashicorp/raft #605, #606; openraft #2080", MustKill: true,
 	},
 	{
-		ID: "V07", Before: true, Rule: "who hears a leader is not disturbed by a vote request", Bug: "it is",
+		ID: "V07", Before: true, Rule: "a member that hears a leader ignores vote requests", Bug: "it does not ignore them",
 		Edits:  []Edit{value("election.go", `asks && !r.Transfer && c.hearsLeader()`, `false`)},
 		Expect: "N12, L5", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "V08", Before: true, Rule: "the grants of a round count in that round", Bug: "in any later one too",
+		ID: "V08", Before: true, Rule: "the grants of a pre-vote round count only in that round", Bug: "they count in later rounds, too",
 		Edits:  []Edit{value("election.go", `c.candidate.round != r.ID`, `false`)},
 		Expect: "N12, L5", MustKill: true,
 	},

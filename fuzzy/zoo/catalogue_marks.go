@@ -3,14 +3,14 @@ package zoo
 // marks: members that lost what they acknowledged, and the last witness of what others lost.
 var marks = []Mutant{
 	{
-		ID: "Y01", Before: true, Rule: "a conflict proves a loss if it was answered after the acknowledgement",
-		Bug:    "an earlier one that comes late does, too",
+		ID: "Y01", Before: true, Rule: "a conflict proves a loss only if it was sent after the acknowledgement",
+		Bug:    "a late one from before does, too",
 		Edits:  []Edit{value("replicate.go", `r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged`, `agreed.Index < p.match`)},
 		Expect: "N22", MustKill: true,
 		Test: &Test{".", "TestStale"},
 	},
 	{
-		ID: "Y02", Before: true, Rule: "a leader counts a member that lost what it acknowledged no more", Bug: "it probes it for ever",
+		ID: "Y02", Before: true, Rule: "a leader no longer counts a member that lost what it acknowledged", Bug: "it probes that member forever",
 		Edits:  []Edit{value("replicate.go", `r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged`, `false`)},
 		Expect: "N18, N23", MustKill: true, Seen: "our release candidate", Profiles: []string{"images"},
 		Test: &Test{".", "TestStale"},
@@ -23,7 +23,7 @@ var marks = []Mutant{
 		Test: &Test{".", "TestStale"},
 	},
 	{
-		ID: "Y04", Before: true, Rule: "what a stale member says does not count", Bug: "it keeps its leader in office",
+		ID: "Y04", Before: true, Rule: "a stale member's replies do not count", Bug: "they keep its leader from stepping down",
 		Edits:  []Edit{before("heartbeat.go", `if p == nil || p.state == stale {`, `if p != nil { p.heard = c.now.Mono }`)},
 		Expect: "N13", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "TestStale"},
@@ -35,13 +35,13 @@ var marks = []Mutant{
 		Test: &Test{".", "TestMarked"},
 	},
 	{
-		ID: "Y06", Before: true, Rule: "the last witness marks its store and ends", Bug: "it goes on, refusing the leader for ever",
+		ID: "Y06", Before: true, Rule: "the last witness marks its store and ends", Bug: "it goes on, and refuses the leader forever",
 		Edits:  []Edit{value("marked.go", `!found || ours.Term >= c.hard.Term || ours.Index <= c.termLeader.proved || !c.names(leader)`, `true`)},
 		Expect: "N41", MustKill: true, Profiles: []string{"images"}, Seen: "our release candidate",
 		Test: &Test{".", "TestMarked"},
 	},
 	{
-		ID: "Y07", Before: true, Rule: "a mark is for ever", Bug: "a restart clears it",
+		ID: "Y07", Before: true, Rule: "a mark is permanent", Bug: "a restart clears it",
 		Edits: []Edit{
 			value("raft.go", `stored.Mark != nil`, `false`),
 			value("node/node.go", `stored.Mark != nil`, `false`),
@@ -50,20 +50,20 @@ var marks = []Mutant{
 		Test: &Test{"node", "TestMarked|AMarkedStore"},
 	},
 	{
-		ID: "Y08", Before: true, Rule: "who notices a mark serves nobody any more", Bug: "it serves until the mark is durable",
+		ID: "Y08", Before: true, Rule: "a member that marks its store serves nobody from then on", Bug: "it serves until the mark is durable",
 		Edits:  []Edit{value("marked.go", `c.disk.mark != nil`, `false`)},
 		Expect: "N24", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
 	{
-		ID: "Y09", Before: true, Rule: "only what leaders have told is committed beyond doubt", Bug: "what the FSM alone remembers, too",
+		ID: "Y09", Before: true, Rule: "only entries that leaders reported as committed count as such", Bug: "entries that only the FSM remembers do, too",
 		Edits:   []Edit{value("marked.go", `c.log.id(c.log.told)`, `c.log.id(c.log.commit)`)},
 		Expect:  "N22",
 		Test:    &Test{".", "TestMarked"},
 		Outside: true,
 	},
 	{
-		ID: "Y10", Before: true, Rule: "a member is marked by the word of one that its configuration names", Bug: "by anybody's",
+		ID: "Y10", Before: true, Rule: "only a member of its configuration can make a member mark its store", Bug: "anybody can",
 		Edits:   []Edit{value("raft.go", `ok && m.Peer() == p`, `true`)},
 		Expect:  "N22",
 		Test:    &Test{".", "TestMarked"},
@@ -77,26 +77,26 @@ var marks = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "Y12", Before: true, Rule: "a leader is ready while what is in its log gets through", Bug: "while heartbeats are answered",
+		ID: "Y12", Before: true, Rule: "a leader is ready while its entries get through", Bug: "it is ready while heartbeats are answered",
 		Edits:   []Edit{value("node/client.go", `n.WaitApplied(limited, s.Last.Index) == nil`, `true`)},
 		Expect:  "-",
 		Test:    &Test{"node", "TestReady"},
 		Outside: true,
 	},
 	{
-		ID: "Y13", Rule: "a mark takes back what its own step has answered", Bug: "a read that was confirmed just before is served",
+		ID: "Y13", Rule: "a mark drops the answers of its own step", Bug: "a read that was confirmed in it is served",
 		Edits:  []Edit{instead("marked.go", `c.takeBackAnswers()`, `_ = c`)},
 		Expect: "N24", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
 	{
-		ID: "Y14", Rule: "a marked member, too, refuses what is not meant for it", Bug: "it answers whatever says that it is of its leader",
+		ID: "Y14", Rule: "a marked member, too, refuses messages that are not meant for it", Bug: "it answers any message that names its leader as sender",
 		Edits:  []Edit{value("marked.go", `c.misaddressed(m)`, `""`)},
 		Expect: "N19", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
 	{
-		ID: "Y15", Before: true, Rule: "a marked member says of no entry that it is never applied", Bug: "it believes what it took for committed",
+		ID: "Y15", Before: true, Rule: "a marked member reports no entry as not applied", Bug: "it still trusts its commit index",
 		Edits:  []Edit{value("answer.go", `!c.marked()`, `true`)},
 		Expect: "N24, H4", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},

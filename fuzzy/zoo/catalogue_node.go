@@ -4,7 +4,7 @@ package zoo
 // own; their tests catch these.
 var surroundings = []Mutant{
 	{
-		ID: "D05", Rule: "a cut and what follows it are one write", Bug: "they are two",
+		ID: "D05", Rule: "a truncation and the entries after it are one write", Bug: "they are two writes",
 		Edits: []Edit{before("storage/bolt.go", `next, lineage := b.written, b.lineage.with(w)`, `
 			if w.Log != nil && len(w.Log.Entries) > 0 && w.Log.After != b.written.last {
 				cut := b.written
@@ -19,7 +19,7 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "D06", Before: true, Rule: "a log that ends early is damaged", Bug: "what is missing is taken for a log that was never longer",
+		ID: "D06", Before: true, Rule: "a log that ends too early is reported as damaged", Bug: "it is taken for a shorter log",
 		Edits:  []Edit{value("storage/boltload.go", `log.Last != record.last`, `false`)},
 		Expect: "G5, G3", Seen: "pebble #453; PAR (FAST'18); NATS truncates .blk files",
 		Test:    &Test{"storage", "Damaged"},
@@ -33,7 +33,7 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "D09", Before: true, Rule: "a record says where it belongs", Bug: "any sound record is taken",
+		ID: "D09", Before: true, Rule: "a record names its place", Bug: "any intact record is accepted",
 		Edits:   []Edit{value("storage/bolt.go", `e.Index != i`, `false`)},
 		Expect:  "N4, G2",
 		Test:    &Test{"storage", "ARecordInThePlaceOfAnother"},
@@ -47,7 +47,7 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "D12", Rule: "a durable state machine goes on from where it stands", Bug: "all is applied to it again",
+		ID: "D12", Rule: "a durable state machine continues at its applied index", Bug: "all entries are applied to it again",
 		Edits:  []Edit{before("node/applier.go", `a := applier{calls: newFSMCalls()}`, `return raft.EntryID{}, nil`)},
 		Expect: "N5", Seen: "etcd v3.5 (#13766, #14685)",
 		Test:    &Test{"node", "DurableFSM"},
@@ -60,7 +60,7 @@ var surroundings = []Mutant{
 		Test: &Test{"internal/pipeline", "Merge"},
 	},
 	{
-		ID: "R29", Rule: "an old write makes nothing of the new log durable", Bug: "the log cache forgets what is not stored",
+		ID: "R29", Rule: "an old write makes nothing of the new log durable", Bug: "the log cache drops entries that are not stored",
 		Edits:  []Edit{value("internal/pipeline/cache.go", `generation != c.generation`, `false`)},
 		Expect: "N43", Profiles: []string{"slow", "elections", "disk"},
 		Test: &Test{"internal/pipeline", "Cache"},
@@ -80,20 +80,20 @@ var surroundings = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "X02", Rule: "a length is checked before memory is taken", Bug: "it is believed",
+		ID: "X02", Rule: "a length is checked before memory is allocated", Bug: "it is not checked",
 		Edits:  []Edit{value("transport/frame.go", `uint64(body) > uint64(bodyMax)`, `false`)},
 		Expect: "N10", Seen: "etcd #5386, #21874; cubefs #4095",
 		Test:    &Test{"transport", ""},
 		Outside: true,
 	},
 	{
-		ID: "X07", Rule: "a length is compared as it is", Bug: "it is made a signed number first",
+		ID: "X07", Rule: "a length is compared as an unsigned number", Bug: "it is converted to a signed one first",
 		Edits:  []Edit{value("transport/frame.go", `uint64(body) > uint64(bodyMax)`, `int32(body) > int32(bodyMax)`)},
 		Expect: "N10", Seen: "etcd #21874",
 		Test:    &Test{"transport", ""},
 		Outside: true,
 	},
-	arranged(outsideOf("F17", "an uninitialized member that is called for another incarnation was emptied", "it waits to be added for ever",
+	arranged(outsideOf("F17", "an uninitialized member that is called for another incarnation was emptied", "it waits to be added forever",
 		"TestWiped_AMember", value("node/identity.go", `len(i.misnamed) < strangersMax`, `false`))),
 	arranged(outsideOf("F18", "a member of the cluster serves, whoever calls for another incarnation of it", "any peer stops it",
 		"TestWiped_AConfused", value("node/identity.go", `i.cluster == raft.ClusterID{} && i.term.Load() == 0`, `true`))),

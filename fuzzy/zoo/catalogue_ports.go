@@ -3,7 +3,7 @@ package zoo
 // ports: what strangers can reach, a member's port and the demo store's; tests with real sockets catch these.
 var ports = []Mutant{
 	{
-		ID: "X20", Rule: "a body arrives before its request takes a place", Bug: "the place is held for as long as the client likes",
+		ID: "X20", Rule: "a request takes a place only once its body has arrived", Bug: "a slow client holds a place as long as it likes",
 		Edits: []Edit{before("cmd/raftkv/internal/server/server.go", `body, x, err := s.readBody(w, r)`, `
 			select {
 			case s.running <- struct{}{}:
@@ -17,14 +17,14 @@ var ports = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "X21", Rule: "a body has a deadline", Bug: "each byte puts it off",
+		ID: "X21", Rule: "a body has a deadline", Bug: "each byte extends it",
 		Edits:   []Edit{value("cmd/raftkv/internal/server/answer.go", `time.Now().Add(BodyTimeout)`, `time.Now().Add(time.Hour)`)},
 		Expect:  "N10",
 		Test:    &Test{"cmd/raftkv/internal/server", "Body_HasADeadline"},
 		Outside: true,
 	},
 	{
-		ID: "X22", Rule: "a reply that does not move on is given up", Bug: "it waits for its client",
+		ID: "X22", Rule: "a reply that makes no progress is given up", Bug: "it waits for its client",
 		Edits:  []Edit{value("cmd/raftkv/internal/server/answer.go", `time.Now().Add(ReplyTimeout)`, `time.Now().Add(time.Hour)`)},
 		Expect: "N10", Seen: "our own demo store: clients that never read cost the leader its office",
 		Test:    &Test{"cmd/raftkv/internal/server", "Reply_ThatIsNotRead"},
@@ -38,49 +38,49 @@ var ports = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "X24", Rule: "so is their number", Bug: "it is not",
+		ID: "X24", Rule: "the number of bodies and replies under way is bounded", Bug: "it is not",
 		Edits:   []Edit{value("cmd/raftkv/internal/server/transfers.go", `t.underWay.Len() >= t.countMax`, `false`)},
 		Expect:  "N10",
 		Test:    &Test{"cmd/raftkv/internal/server", "Transfers"},
 		Outside: true,
 	},
 	{
-		ID: "X25", Rule: "every error of the demo store is in JSON", Bug: "what the HTTP server cannot read is answered in text",
+		ID: "X25", Rule: "every error of the demo store is in JSON", Bug: "a request that the HTTP server cannot read is answered in text",
 		Edits:   []Edit{value("cmd/raftkv/internal/server/listener.go", `c.answering.Load()`, `true`)},
 		Expect:  "N10",
 		Test:    &Test{"cmd/raftkv/internal/server", "EveryErrorIsInJSON"},
 		Outside: true,
 	},
 	{
-		ID: "X26", Rule: "a caller that gets on with its handshake stays", Bug: "the oldest makes room, whatever it has said",
+		ID: "X26", Rule: "a caller that makes progress with its handshake stays", Bug: "the oldest caller is dropped, whatever it has sent",
 		Edits:  []Edit{instead("transport/waiting.go", `c.class += stage - c.class%stages`, `_ = stage`)},
 		Expect: "N10", Seen: "our own transport: 3,000 silent callers kept a member out",
 		Test:    &Test{"transport", "Waiting"},
 		Outside: true,
 	},
 	{
-		ID: "X27", Rule: "a caller from a member's address stays", Bug: "it is one of many",
+		ID: "X27", Rule: "a caller from a member's address stays", Bug: "it is treated like any other",
 		Edits:   []Edit{value("transport/waiting.go", `w.isHome(conn.RemoteAddr())`, `false`)},
 		Expect:  "N10",
 		Test:    &Test{"transport", "Waiting"},
 		Outside: true,
 	},
 	{
-		ID: "X28", Rule: "few TLS handshakes compute at the same time", Bug: "all of them do",
+		ID: "X28", Rule: "few TLS handshakes are computed at the same time", Bug: "all of them are",
 		Edits:   []Edit{value("transport/waiting.go", `t.free > 0`, `true`)},
 		Expect:  "N10",
 		Test:    &Test{"transport", "Turns"},
 		Outside: true,
 	},
 	{
-		ID: "X29", Rule: "members that are named find a place among strangers", Bug: "whoever came first keeps it",
+		ID: "X29", Rule: "members find a place among strangers", Bug: "the first callers keep their places",
 		Edits:   []Edit{value("transport/accept.go", `!t.named[in.peer.ID] || !t.closeStranger()`, `true`)},
 		Expect:  "N10",
 		Test:    &Test{"transport", "Strangers"},
 		Outside: true,
 	},
 	{
-		ID: "X30", Rule: "who waits for a bootstrap says for whom", Bug: "it speaks as if it bootstrapped",
+		ID: "X30", Rule: "a member that waits for a bootstrap reports whom it waits for", Bug: "it reports that it bootstraps",
 		Edits:   []Edit{value("node/status.go", `string(s.ID) == bootstrapper`, `true`)},
 		Expect:  "L1",
 		Test:    &Test{"node", "WhoWaitsSays|SaysWhy|LeaderReason"},

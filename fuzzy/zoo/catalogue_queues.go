@@ -63,24 +63,24 @@ var queues = []Mutant{
 		"Cache", value("internal/pipeline/cache.go", `c.memory > c.bytesMax`, `false`))),
 	reliably(inside("J15", "the log cache counts what its entries take", "it counts their records", "N43", nil,
 		"TakesNoMoreMemory", value("internal/pipeline/cache.go", `chunkMemory + cap(entries)*entryMemory + len(entries)*allocationMemory + bytes + bytes/16`, `bytes`))),
-	outsideOf("J16", "an FSM that waits for its own node is told", "it waits for ever",
+	outsideOf("J16", "an FSM that waits for its own node is told", "it waits forever",
 		"ThatWaitsForItself", value("node/fsmcall.go", `call.goroutine == id`, `false`)),
 	outsideOf("J17", "a logger that panics is not called again", "it is, with what it left locked",
 		"ALoggerThatPanics", instead("node/guard.go", `g.broken.Store(true)`, `_ = err`)),
 	outsideOf("J18", "a transport that panics ends the node", "it ends the process",
 		"ATransportThatPanics", instead("node/node.go", `n.connect(n.identity.others(*out.Config))`, `n.transport.Connect(n.identity.others(*out.Config))`)),
-	outsideOf("J19", "an append fits into the transport's frame", "one that does not is sent for ever",
+	outsideOf("J19", "an append fits into the transport's frame", "one that does not is sent again forever",
 		"LimitsThatTheTransport", before("node/config.go", `if most == 0 {`, `most = 0`)),
 	inside("J22", "a write with a mark is not merged into the one before it", "it is, and the mark is lost", "N42", []string{"images", "beyond"},
 		"AMarkIsAWrite", value("internal/pipeline/merge.go", `queue[n].Mark == nil`, `true`)),
 	{
-		ID: "J23", Rule: "a merged write is of the last generation in it", Bug: "of the first, and the log cache keeps all of it",
+		ID: "J23", Rule: "a merged write has the last generation in it", Bug: "it has the first, and the log cache keeps all of it",
 		Edits: []Edit{instead("internal/pipeline/merge.go", `m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: next.Generation}`,
 			`m.log = &raft.LogWrite{After: m.log.After, Entries: append(entries, next.Entries...), Reset: m.log.Reset, Generation: m.log.Generation}`)},
 		Expect: "tests", Test: &Test{"internal/pipeline", "Merge"}, Outside: true, // as J30
 	},
 	{
-		ID: "J30", Before: true, Rule: "a cut within merged writes drops what is behind it", Bug: "the whole of them stays",
+		ID: "J30", Before: true, Rule: "a truncation within merged writes drops the entries after it", Bug: "they stay",
 		Edits:  []Edit{value("internal/pipeline/merge.go", `int(after.Index - m.log.After.Index)`, `len(m.log.Entries)`)},
 		Expect: "tests", Test: &Test{"internal/pipeline", "Merge"}, Outside: true, // a core cuts behind a new term alone, which is not merged
 	},
@@ -117,7 +117,7 @@ var queues = []Mutant{
 	outsideOf("J27", "what reached the core may be applied, also when the node ends", "its caller is told that it never will be",
 		"Node|Requests|Close", instead("node/requests.go", `r.settle(req, outcome{err: raft.ErrOutcomeUnknown})`, `r.settle(req, outcome{err: err})`)),
 	{
-		ID: "J28", Rule: "a commit hint never falls", Bug: "that of the last write is kept", Expect: "tests",
+		ID: "J28", Rule: "the commit index of merged writes never falls", Bug: "that of the last write is kept", Expect: "tests",
 		Edits: []Edit{instead("storage/bolt.go", `b.commit = max(b.commit, w.Commit)`, `b.commit = w.Commit`)},
 		Test:  &Test{"storage", "KeepsTheContract"}, Outside: true,
 	},

@@ -3,30 +3,30 @@ package zoo
 // replication: log matching and the commit rule (paper §5.3, §5.4.2).
 var replication = []Mutant{
 	{
-		ID: "R01", Rule: "only entries of the own term are committed by counting", Bug: "older ones too (Figure 8)",
+		ID: "R01", Rule: "only entries of the leader's term are committed by counting", Bug: "older ones are, too (Figure 8)",
 		Edits:  []Edit{value("commit.go", `c.log.term(n) == c.hard.Term`, `true`)},
 		Expect: "G6", Seen: "logcabin #44; canonical/raft #220; PySyncObj #169", MustKill: true,
 	},
 	{
-		ID: "R02", Rule: "the entry before must be of the same term", Bug: "it is enough that there is one",
+		ID: "R02", Rule: "the entry before an append must have the term that it names", Bug: "any entry at that index is enough",
 		Edits:  []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index > c.log.Last.Index`)},
 		Expect: "G2", MustKill: true,
 		Profiles: []string{"swarm"},
 	},
 	{
-		ID: "R03", Rule: "a log is cut at a conflict alone", Bug: "it is cut behind every append",
+		ID: "R03", Rule: "a log is truncated only at a conflict", Bug: "it is truncated after every append",
 		Edits: []Edit{before("append.go", adoptAnchor,
 			`if n := len(entries); n > 0 && entries[n-1].Index < c.log.Last.Index { c.truncate(entries[n-1].Index) }`)},
 		Expect: "N8, G5", Seen: "RaftOS #26", MustKill: true,
 	},
 	{
-		ID: "R04", Before: true, Rule: "what this append proved is acknowledged", Bug: "the whole log is",
+		ID: "R04", Before: true, Rule: "only what this append proved is acknowledged", Bug: "the whole log is",
 		Edits: []Edit{instead("append.go", `c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)`,
 			`c.promiseLog(m.From, AppendReply{Match: c.log.Last.Index}, c.log.Last.Index)`)},
 		Expect: "N6, G5", Seen: "microsoft/CCF #6016",
 	},
 	{
-		ID: "R05", Before: true, Rule: "what matches never grows less", Bug: "a late acknowledgement lowers it",
+		ID: "R05", Before: true, Rule: "the match index never falls", Bug: "a late acknowledgement lowers it",
 		Edits: []Edit{
 			instead("progress.go", `p.match = max(p.match, match)`, `p.match = match`),
 			value("progress.go", `match <= p.match`, `false`),
@@ -34,7 +34,7 @@ var replication = []Mutant{
 		Expect: "N18, L7", Seen: "PySyncObj #167; RaftOS #25", MustKill: true,
 	},
 	{
-		ID: "R06", Before: true, Rule: "the next entry to send is above what matches", Bug: "a late rejection moves it below",
+		ID: "R06", Before: true, Rule: "the next index is above the match index", Bug: "a late rejection moves it below",
 		Edits: []Edit{
 			instead("progress.go", `p.next = max(next, p.match+1)`, `p.next = max(next, 1)`),
 			value("progress.go", `prev <= p.match`, `false`),
@@ -42,12 +42,12 @@ var replication = []Mutant{
 		Expect: "N18, L7", Seen: "etcd-io/raft PR 149", MustKill: true,
 	},
 	{
-		ID: "R07", Rule: "a follower commits what the leader proved to match", Bug: "up to the end of its own log",
+		ID: "R07", Rule: "a follower commits only what the leader proved to match", Bug: "it commits up to the end of its own log",
 		Edits:  []Edit{value("append.go", `min(leaderCommit, c.termLeader.proved)`, `min(leaderCommit, c.log.Last.Index)`)},
 		Expect: "G4", Seen: "WRaft (SandTable)", MustKill: true,
 	},
 	{
-		ID: "R08", Rule: "a heartbeat's commit is within what matches", Bug: "it is the leader's, and is believed",
+		ID: "R08", Rule: "a heartbeat's commit index is within the match index", Bug: "it is the leader's commit index",
 		Edits: []Edit{
 			before("heartbeat.go", "p.sentCommit = max(p.sentCommit, commit)", `commit = c.log.commit`),
 			before("heartbeat.go", `c.followCommit(h.Commit)`, `c.commitTo(min(h.Commit, c.log.Last.Index))`),
@@ -55,12 +55,12 @@ var replication = []Mutant{
 		Expect: "G4", Seen: "guarded in etcd-io/raft and its TLA+ model", MustKill: true,
 	},
 	{
-		ID: "R09", Rule: "the commit index never falls", Bug: "it is what the leader says",
+		ID: "R09", Rule: "the commit index never falls", Bug: "it is whatever the leader sends",
 		Edits:  []Edit{value("commit.go", `i <= c.log.commit`, `i == c.log.commit`)},
 		Expect: "N3", Seen: "PySyncObj #166", MustKill: true,
 	},
 	{
-		ID: "R10", Rule: "a leader counts itself for what is durable", Bug: "for what it appended",
+		ID: "R10", Rule: "a leader counts itself only for durable entries", Bug: "it counts itself for all appended entries",
 		Edits:  []Edit{value("commit.go", `c.disk.persisted`, `c.log.Last.Index`)},
 		Expect: "G5", Seen: "etcd #14370", MustKill: true,
 	},
@@ -70,7 +70,7 @@ var replication = []Mutant{
 		Expect: "G5", Seen: "openraft #1802", MustKill: true,
 	},
 	{
-		ID: "R12", Rule: "an append that contradicts the commit index is refused", Bug: "the log is cut below it",
+		ID: "R12", Rule: "an append that contradicts the commit index is refused", Bug: "the log is truncated below it",
 		Edits:  []Edit{value("append.go", `e.Index <= max(c.log.commit, c.termLeader.proved)`, `false`)},
 		Expect: "N8", Seen: "openraft, a purged prev taken for a conflict",
 		Test: &Test{".", "Hostile|Append"},
@@ -83,13 +83,13 @@ var replication = []Mutant{
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "R14", Rule: "a write that was overwritten makes nothing durable", Bug: "saved up to i, whatever is there now (ABA)",
+		ID: "R14", Rule: "a write that was overwritten makes nothing durable", Bug: "the log counts as saved up to its end, whatever is there now (ABA)",
 		Edits: []Edit{instead("disk.go", `d.pending[i].mark.Index = min(d.pending[i].mark.Index, after)`,
 			`_ = i`)},
 		Expect: "N6, G5", Seen: "etcd-io/raft has a test of this ABA", MustKill: true,
 	},
 	{
-		ID: "R15", Rule: "a log has no hole", Bug: "an append beyond the end is taken",
+		ID: "R15", Rule: "a log has no gap", Bug: "an append beyond the end is accepted",
 		Edits:  []Edit{value("append.go", `!c.log.has(r.Prev)`, `r.Prev.Index <= c.log.Last.Index && !c.log.has(r.Prev)`)},
 		Expect: "N4", Seen: "WRaft, incorrect append (SandTable)", MustKill: true,
 	},
@@ -99,7 +99,7 @@ var replication = []Mutant{
 		Expect: "L2, L7", MustKill: true,
 	},
 	{
-		ID: "R17", Before: true, Rule: "what seems lost is sent again", Bug: "a lost append is waited for",
+		ID: "R17", Before: true, Rule: "an append that seems lost is sent again", Bug: "the leader waits for its answer forever",
 		Edits: []Edit{
 			value("progress.go", `p.state == replicate && p.flow.silent(now, silence)`, `false`),
 			before("replicate.go", `p := c.leader.peerByID(e.To)`, `return`),
@@ -108,7 +108,7 @@ var replication = []Mutant{
 		MustKill: true,
 	},
 	{
-		ID: "R18", Before: true, Rule: "entries never change once sent", Bug: "the array of an overwritten entry is used again",
+		ID: "R18", Before: true, Rule: "entries never change once sent", Bug: "the array of an overwritten entry is reused",
 		Edits: []Edit{value("log.go", `slices.Clip(write.Entries[:after-write.After.Index])`,
 			`write.Entries[:after-write.After.Index]`)},
 		Expect: "N19, N5", Seen: "a hazard of Go's slices",
@@ -116,7 +116,7 @@ var replication = []Mutant{
 		Test:     &Test{".", "TestAppend"},
 	},
 	{
-		ID: "R19", Before: true, Rule: "a rejection acknowledges nothing", Bug: "its hint counts as what matches",
+		ID: "R19", Before: true, Rule: "a rejection acknowledges nothing", Bug: "its hint counts as a match index",
 		Edits: []Edit{before("replicate.go", `agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)`,
 			`p.acknowledged(r.Hint.Index, c.now.Mono)`)},
 		Expect: "N18, G5", Seen: "microsoft/CCF #5674, #6016", MustKill: true,
@@ -134,7 +134,7 @@ var replication = []Mutant{
 		Profiles: []string{"swarm"},
 	},
 	{
-		ID: "R23", Rule: "what a leader proved ends with its term", Bug: "the next leader inherits it",
+		ID: "R23", Rule: "what a leader proved to match ends with its term", Bug: "the next leader inherits it",
 		Edits:  []Edit{instead("raft.go", `c.termLeader = termLeader{}`, `c.termLeader = termLeader{proved: c.termLeader.proved}`)},
 		Expect: "G4, N6", MustKill: true,
 	},
@@ -144,19 +144,19 @@ var replication = []Mutant{
 		Expect: "N6, G5", MustKill: true,
 	},
 	{
-		ID: "R25", Before: true, Rule: "a follower that restarted is shown again what matches", Bug: "it is taken to know",
+		ID: "R25", Before: true, Rule: "a restarted follower is shown again what matches", Bug: "the leader assumes that it knows",
 		Edits:  []Edit{value("progress.go", `p.state == replicate && p.beats.showsLess(round, match)`, `false`)},
 		Expect: "L2", MustKill: true,
 	},
 	{
-		ID: "R26", Before: true, Rule: "a cut gives the log a new generation", Bug: "a sender cannot tell an old span from a new one",
+		ID: "R26", Before: true, Rule: "a truncation gives the log a new generation", Bug: "a sender cannot tell an old span from a new one",
 		Edits:    []Edit{instead("log.go", `c.log.generation++`, `_ = c`)},
 		Expect:   "N20, G2",
 		Profiles: []string{"elections", "swarm"},
 		Test:     &Test{".", "TestAppend"},
 	},
 	{
-		ID: "R27", Rule: "proposals are bounded", Bug: "all are taken",
+		ID: "R27", Rule: "the number of proposals is bounded", Bug: "all are accepted",
 		Edits:  []Edit{value("propose.go", `len(l.pending) >= c.cfg.ProposalsMax`, `false`)},
 		Expect: "N10", MustKill: true,
 	},
@@ -172,7 +172,7 @@ const adoptAnchor = "for i, e := range entries {\n\t\tif c.log.has(e.ID()) {"
 // persistence: what is durable before what (paper Figure 2, dissertation §3.8).
 var persistence = []Mutant{
 	{
-		ID: "D01", Rule: "an append is acknowledged once it is durable", Bug: "before that",
+		ID: "D01", Rule: "an append is acknowledged only once it is durable", Bug: "it is acknowledged before that",
 		Edits: []Edit{before("output.go", releaseAnchor,
 			`if _, ok := o.message.Body.(AppendReply); ok { durable = true }`)},
 		Expect: "N6", Seen: "NATS 2.12.1 by default; etcd #14143", MustKill: true,
@@ -199,24 +199,24 @@ var persistence = []Mutant{
 		Test:     &Test{".", "TestCommit"},
 	},
 	{
-		ID: "D20", Rule: "a cut takes back what was durable", Bug: "what was cut counts as durable",
+		ID: "D20", Rule: "truncated entries no longer count as durable", Bug: "they still do",
 		Edits:  []Edit{instead("disk.go", `d.persisted = min(d.persisted, after)`, `_ = d`)},
 		Expect: "N6", MustKill: true,
 	},
 	{
-		ID: "D21", Rule: "what is applied is durable here", Bug: "what is committed is applied",
+		ID: "D21", Rule: "an entry is applied only once it is durable here", Bug: "it is applied once it is committed",
 		Edits:  []Edit{before("apply.go", `if safe <= c.log.applying || c.marked() {`, `safe = c.log.commit`)},
 		Expect: "N5", MustKill: true,
 	},
 	{
-		ID: "D22", Rule: "a term that was passed says nothing more", Bug: "the promises of an earlier term leave",
+		ID: "D22", Rule: "promises of an earlier term are dropped", Bug: "they are sent",
 		Edits: []Edit{before("output.go", releaseAnchor,
 			`if o.message.Term < c.hard.Term { out.Write.Then = append(out.Write.Then, o.message); continue }`)},
 		Expect: "N6, G5", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
-		ID: "D23", Rule: "a message waits until its term is durable", Bug: "what promises nothing leaves at once",
+		ID: "D23", Rule: "a message waits until its term is durable", Bug: "a message that is not a promise leaves at once",
 		Edits:  []Edit{before("output.go", releaseAnchor, `if !o.vote && o.match == 0 { durable = true }`)},
 		Expect: "N6", Seen: "a prototype of this library, which lost committed entries", MustKill: true,
 	},

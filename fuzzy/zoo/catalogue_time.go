@@ -3,19 +3,19 @@ package zoo
 // slowness: how long a member waits, for whom, and how it measures that, where everything takes as long as elections.
 var slowness = []Mutant{
 	{
-		ID: "S01", Before: true, Rule: "a voter's wait begins when its vote is durable", Bug: "when it is asked",
+		ID: "S01", Before: true, Rule: "a voter's wait begins when its vote is durable", Bug: "it begins with the request",
 		Edits: []Edit{instead("attempts.go", "c.resetElectionDeadline()\n\ta.boundUntil = c.follower.deadline",
 			`a.boundUntil = c.follower.deadline`)},
 		Expect: "N25", MustKill: true, Profiles: slowly,
 	},
 	{
-		ID: "S02", Before: true, Rule: "a leader waits for twice the longest of the last round trips", Bug: "of the last one",
+		ID: "S02", Before: true, Rule: "a leader waits for twice the longest recent round trip", Bug: "for twice the latest one",
 		Edits: []Edit{value("heartbeat.go", `min(2*p.beats.roundTrip.max(), c.electionTimeout()<<doublingsMax)`,
 			`min(2*p.beats.roundTrip.last[(p.beats.roundTrip.next+len(p.beats.roundTrip.last)-1)%len(p.beats.roundTrip.last)], c.electionTimeout()<<doublingsMax)`)},
 		Expect: "N37", MustKill: true, Profiles: slowly,
 	},
 	{
-		ID: "S03", Rule: "who stepped down in an earlier term has told nothing of this one", Bug: "its followers leave the present leader",
+		ID: "S03", Rule: "a SteppedDown of an earlier term does not matter", Bug: "followers leave the present leader",
 		Edits: []Edit{before("raft.go", staleAnchor, `
 			if _, ok := m.Body.(SteppedDown); ok && c.leader == nil && c.termLeader.id != "" {
 				c.becomeFollower(c.hard.Term, "")
@@ -25,30 +25,30 @@ var slowness = []Mutant{
 		Expect: "N25", Profiles: slowly,
 	},
 	{
-		ID: "S04", Before: true, Rule: "who has said that it leads no more is not heard again", Bug: "what comes late from it is a sign of a leader",
+		ID: "S04", Before: true, Rule: "a leader that has stepped down is not heard again", Bug: "its late messages count as those of a leader",
 		Edits:  []Edit{instead("follower.go", "if c.termLeader.resigned {\n\t\treturn\n\t}", `_ = c`)},
 		Expect: "N36", MustKill: true, Profiles: slowly,
 	},
 	{
-		ID: "S05", Rule: "a leader waits for the outcome as long as the target's disk takes", Bug: "for an election timeout",
+		ID: "S05", Rule: "a leader waits for a transfer as long as the target's disk takes", Bug: "it waits for an election timeout",
 		Edits: []Edit{instead("transfer.go", `t.deadline = c.now.Mono + c.outcomeTime(c.leader, t.to)`,
 			`t.deadline = c.now.Mono + c.electionTimeout()`)},
 		Expect: "L13", Profiles: []string{"slow"},
 		Test: &Test{".", "TestStall_OneTransferAtATime"},
 	},
 	{
-		ID: "S06", Before: true, Rule: "a leader that has told another to campaign does not step down meanwhile", Bug: "it does, when it hears no quorum",
+		ID: "S06", Before: true, Rule: "a leader that has told another to campaign does not step down meanwhile", Bug: "it does when it hears no quorum",
 		Edits:  []Edit{value("heartbeat.go", `t != nil && t.sent`, `false`)},
 		Expect: "N37", Profiles: slowly,
 	},
 	{
-		ID: "S07", Before: true, Rule: "a write that waits behind others has not stalled", Bug: "its wait counts",
+		ID: "S07", Before: true, Rule: "a write that waits behind others is not stalled", Bug: "its wait counts",
 		Edits:  []Edit{value("disk.go", `max(d.pending[0].issued, d.endedAt)`, `d.pending[0].issued`)},
 		Expect: "N30", Profiles: []string{"slow"},
 		Test: &Test{".", "TestStall_TheQueue"},
 	},
 	{
-		ID: "S08", Rule: "only the heartbeat that measures gives a round trip", Bug: "after a lost one, the next answer counts as its own",
+		ID: "S08", Rule: "only the reply to the measured heartbeat gives a round trip", Bug: "if that one is lost, the next reply does",
 		Edits:  []Edit{value("progress.go", `round == h.pinged`, `!round.Less(h.pinged)`)},
 		Expect: "N13", Profiles: slowly,
 	},
@@ -82,12 +82,12 @@ var slowness = []Mutant{
 		Expect: "S3", Profiles: []string{"clock", "swarm"},
 	},
 	{
-		ID: "S13", Before: true, Rule: "who has a vote on the way to the disk grants no pre-vote", Bug: "it does",
+		ID: "S13", Before: true, Rule: "a member whose vote is being written grants no pre-vote", Bug: "it grants one",
 		Edits:  []Edit{value("attempts.go", `c.disk.hard != c.hard`, `false`)},
 		Expect: "N35", MustKill: true, Profiles: slowly,
 	},
 	{
-		ID: "S14", Before: true, Rule: "who has a vote on the way to the disk does not stand", Bug: "it stands against it",
+		ID: "S14", Before: true, Rule: "a member whose vote is being written does not campaign", Bug: "it campaigns against that vote",
 		Edits:  []Edit{value("election.go", `c.mayCampaign() && c.disk.hard == c.hard`, `c.mayCampaign()`)},
 		Expect: "N35", MustKill: true, Profiles: slowly,
 	},
@@ -103,7 +103,7 @@ var slowness = []Mutant{
 		Test: &Test{".", "TestElection_FollowerThatSlept"},
 	},
 	{
-		ID: "S17", Rule: "an answer is measured also if it comes late", Bug: "only the answers in time are",
+		ID: "S17", Rule: "late replies are measured, too", Bug: "only those in time are",
 		Edits: []Edit{
 			value("raft.go", `c.follower.attempts.sinceTerm(m.Term)`, `Time(0)`),
 			value("election.go", `c.follower.attempts.sinceRound(r.ID)`, `func() Time {
@@ -114,7 +114,7 @@ var slowness = []Mutant{
 		Expect: "L1, L11", Profiles: slowly,
 	},
 	{
-		ID: "S18", Rule: "how long an acknowledgement takes counts from when the append left", Bug: "from its latest repetition",
+		ID: "S18", Rule: "an acknowledgement is measured from the first time its append left", Bug: "from the latest repetition",
 		Edits:  []Edit{value("progress.go", `max(p.probe.askedAt, p.backAt)`, `p.probe.sentAt`)},
 		Expect: "tests", Profiles: append([]string{"history", "busy"}, slowly...),
 		Test: &Test{".", "TestTransfer_WaitsForASlowDiskOfTheTarget"},

@@ -31,7 +31,7 @@ type Options struct {
 	Done func(Report)
 }
 
-// Find is what a hunt found.
+// Find is the result of a hunt.
 type Find struct {
 	Killed  bool          `json:"killed"`
 	Rule    string        `json:"rule,omitempty"` // the invariant, or the test, that noticed
@@ -41,8 +41,8 @@ type Find struct {
 	Virtual time.Duration `json:"virtual_ns"`     // time that passed in them
 }
 
-// Take adds how a run ended. A scenario that did not come about is no kill. Nor is a panic of the simulation or
-// of a checker, whatever the mutant did to provoke it: that is an error, and the hunt is worth nothing.
+// Take adds the result of a run. A scenario whose preconditions did not hold is not a kill. Nor is a panic of the
+// simulation or of a checker, even if the mutant provoked it: that is an error, and makes the hunt invalid.
 func (f *Find) Take(failure *fuzzy.Failure) error {
 	switch {
 	case failure == nil || failure.Class == fuzzy.Staging:
@@ -54,7 +54,7 @@ func (f *Find) Take(failure *fuzzy.Failure) error {
 	return nil
 }
 
-// Report is what became of one mutant.
+// Report is the result of hunting one mutant.
 type Report struct {
 	ID       string        `json:"id"`
 	Broken   string        `json:"rule_broken"`
@@ -83,8 +83,8 @@ type Range struct {
 	Virtual time.Duration `json:"virtual_ns"`
 }
 
-// Median is the hunt in the middle, by seeds; a range in which the mutant lives comes behind all others.
-// It has the later of two in the middle.
+// Median returns the range in the middle by seeds, the later one of two. A range that the mutant survived counts as the
+// longest.
 func (r *Report) Median() Range {
 	sorted := slices.SortedFunc(slices.Values(r.Ranges), func(a, b Range) int {
 		if a.Killed != b.Killed {
@@ -101,8 +101,8 @@ func (r *Report) Median() Range {
 	return sorted[len(sorted)/2]
 }
 
-// Hunt hunts each mutant, and returns the reports in their order. A mutant that survives is in its report; an
-// error says that the hunt itself is worth nothing.
+// Hunt hunts each mutant, and returns the reports in their order. Survivors are in their reports; an error means that
+// the hunt itself is invalid.
 func (b *Binary) Hunt(ctx context.Context, mutants []Mutant, o Options) ([]Report, error) {
 	o.Seeds = cmp.Or(o.Seeds, 2000)
 	o.Budget = cmp.Or(o.Budget, 30*time.Second)
@@ -222,7 +222,7 @@ func (b *Binary) control(ctx context.Context, t *Test, failed string) error {
 // stagings is how many numbers each directed scenario is played with.
 const stagings = 2
 
-// stage plays the directed scenarios until one notices the mutant.
+// stage plays the directed scenarios until one kills the mutant.
 func (b *Binary) stage(ctx context.Context, m *Mutant, r *Report) (Find, error) {
 	var profiles []string
 	for _, line := range fuzzy.Scenarios() {

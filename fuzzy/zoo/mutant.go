@@ -10,20 +10,20 @@ import (
 // Mutant is one bug.
 type Mutant struct {
 	ID     string
-	Rule   string // what holds without it
-	Bug    string // what happens instead
+	Rule   string // what holds without the bug
+	Bug    string // what happens with it
 	Edits  []Edit
 	Expect string // the invariants that should catch it
 	Seen   string // the incident it is modelled on, if there was one
 
-	// Before says that the bug was known when the check that kills it was written, or was made together with it:
-	// its death was arranged. All others were written against checks that were there.
+	// Before reports that the bug was known when the check that kills it was written, or was made together with it, so
+	// that its death was arranged. All other mutants are newer than the checks that kill them.
 	Before bool
 
 	Profiles []string // of the simulator, to hunt it with; none: defaultProfiles
-	Outside  bool     // of what the simulator runs
+	Outside  bool     // the bug is in code that the simulator does not run
 	Test     *Test    // the test that catches it, if no seed did
-	MustKill bool     // it is hunted with every change
+	MustKill bool     // every change must be able to kill it
 	Alive    string   // why nothing catches it, if nothing does
 }
 
@@ -33,7 +33,7 @@ type Test struct {
 	Run     string
 }
 
-// Edit is a change of one place in a file, which its anchor names: a text that is there exactly once.
+// Edit is a change of one place in a file. Its anchor is a text that occurs there exactly once.
 type Edit struct {
 	File   string // below the module's root
 	Kind   EditKind
@@ -41,7 +41,7 @@ type Edit struct {
 	Code   string
 }
 
-// EditKind says what becomes of the anchor.
+// EditKind says how the code changes the anchor.
 type EditKind uint8
 
 // The kinds. Several mutants may change the same anchor; anchors that overlap otherwise are refused.
@@ -52,7 +52,7 @@ const (
 )
 
 const (
-	// Canary fails every run, Noop none: what the zoo says of the others is worth nothing otherwise.
+	// Canary fails every run, Noop none; otherwise the reports on all other mutants are invalid.
 	Canary = "canary"
 	Noop   = "no-op"
 )
@@ -70,12 +70,12 @@ func All() []Mutant {
 // keepers keep the zoo itself honest.
 var keepers = []Mutant{
 	{
-		ID: Canary, Rule: "the zoo notices a bug", Bug: "whoever is elected panics",
+		ID: Canary, Rule: "the zoo notices a bug", Bug: "a member panics when it is elected",
 		Edits:  []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader(roundTrip))`, `panic("the canary sings")`)},
 		Expect: "panic", MustKill: true,
 	},
 	{
-		ID: Noop, Rule: "the zoo does not imagine bugs", Bug: "nothing",
+		ID: Noop, Rule: "the zoo reports no bug where there is none", Bug: "nothing",
 		Edits: []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader(roundTrip))`, `_ = c`)},
 		Alive: "nothing is wrong with it",
 	},

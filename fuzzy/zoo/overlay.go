@@ -14,11 +14,11 @@ import (
 
 // Environment variables that a build of the zoo obeys.
 const (
-	mutantVariable  = "COXSWAIN_MUTANT"     // the id of the mutant to be
+	mutantVariable  = "COXSWAIN_MUTANT"     // the id of the active mutant
 	assertsVariable = "COXSWAIN_ASSERTIONS" // "off": the library's assertions hold nothing
 )
 
-// switchFile is what a patched package gets besides: the choice.
+// switchFile is added to each patched package, and selects the mutant.
 const switchFile = "zoo_switch.go"
 
 const switchSource = `package %s
@@ -40,7 +40,7 @@ func zooValue[T any](id string, mutant, sound T) T {
 var _ = zooAssertionsOff && zooValue("", false, false)
 `
 
-// assertions switches the assertions of the core off; it belongs to no mutant.
+// assertions switches off the assertions of the core. It belongs to no mutant.
 var assertions = Edit{"invariants.go", Value, `!holds`, `false`}
 
 // change is an edit with the mutant that it belongs to.
@@ -49,7 +49,7 @@ type change struct {
 	Edit
 }
 
-// place is an anchor with all that becomes of it.
+// place is an anchor with all its changes.
 type place struct {
 	from, to int
 	changes  []change

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Verdict says in a word what became of a mutant: by the simulator, by a test, or not at all.
+// Verdict returns in a word how a mutant was killed: by the simulator, by a test, or not at all.
 func (r *Report) Verdict() string {
 	switch {
 	case r.ID == Noop && !r.Killed:
@@ -26,7 +26,7 @@ func (r *Report) Verdict() string {
 	return "SURVIVES"
 }
 
-// Honest returns an error if the keepers of the zoo say that the other reports are worth nothing.
+// Honest returns an error if the keepers of the zoo show that the other reports are invalid.
 func Honest(reports []Report) error {
 	for i := range reports {
 		switch r := &reports[i]; {
@@ -39,7 +39,7 @@ func Honest(reports []Report) error {
 	return nil
 }
 
-// Survivors returns the ids of the mutants that nothing killed, and for no reason that is known.
+// Survivors returns the ids of the mutants that nothing killed, without a known reason.
 func Survivors(reports []Report) (ids []string) {
 	for i := range reports {
 		if r := &reports[i]; !r.Killed && r.Excuse == "" && r.ID != Noop {
@@ -49,7 +49,7 @@ func Survivors(reports []Report) (ids []string) {
 	return ids
 }
 
-// summary counts what became of the mutants, and apart of those that were written before their checks.
+// summary counts the results, and separately those of the mutants that were written before their checks.
 func summary(reports []Report) string {
 	var arranged, blind []Report
 	for _, r := range reports {
@@ -151,7 +151,7 @@ func WriteMarkdown(w io.Writer, reports []Report) error {
 	return err
 }
 
-// written says whether the mutant is older than the check that kills it.
+// written returns whether the mutant is older than the check that kills it.
 func (r *Report) written() string {
 	switch {
 	case !r.Killed || r.ID == Canary:
