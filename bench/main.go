@@ -1,7 +1,7 @@
-// Command bench measures one cell against a peer: some callers in a closed loop propose small
-// commands to a cluster of three replicas in one process, over loopback TCP, with real files and
-// every write synced. The contestants take turns in one run, because figures of different runs do
-// not compare: machines drift. It is a figure, not a gate.
+// Command bench compares this library with another one on one workload: callers in a closed loop propose small commands to
+// a cluster of three replicas in one process, over loopback TCP, with real files and every write synced. The contestants
+// take turns in one run, because figures of different runs are not comparable: machines drift. The result is a figure, not
+// a gate.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// cell is what is measured.
+// cell is the workload that is measured.
 type cell struct {
 	callers, bytes, rounds int
 	warmup, measured       time.Duration
@@ -30,15 +30,15 @@ type contestant struct {
 	start func(dir string) (cluster, error)
 }
 
-// cluster is three replicas, of which one leads.
+// cluster is three replicas with a leader.
 type cluster interface {
-	// Propose returns once the command is applied on the leader. Many goroutines call it. When it
-	// fails, it has found out who leads by now.
+	// Propose returns once the command is applied on the leader. Many goroutines call it. If it fails, it looks for the new
+	// leader before it returns.
 	Propose(command []byte) error
 	Close() error
 }
 
-// result is what one contestant did in one round.
+// result is the result of one contestant in one round.
 type result struct {
 	opsPerSecond float64
 	p50, p99     time.Duration
@@ -157,7 +157,7 @@ func summarise(latencies []time.Duration, took time.Duration, failures []int, er
 	return r, nil
 }
 
-// medianRatio compares round by round: neighbours in time had the same machine.
+// medianRatio compares round by round, because the machine behaves alike in measurements close in time.
 func medianRatio(ours, theirs []result) float64 {
 	var ratios []float64
 	for i := range ours {

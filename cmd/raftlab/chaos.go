@@ -14,7 +14,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/chaos"
 )
 
-// newChaos runs real processes in chaos.
+// newChaos returns the command that injects faults into real processes.
 func newChaos() *cobra.Command {
 	var o chaos.Options
 	var seed string
@@ -23,17 +23,17 @@ func newChaos() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Break a cluster of real processes, and check what its clients were told",
-		Long: `chaos runs a cluster of raftkv processes on this machine, each behind proxies and on a disk of its own that
-forgets what was not synced, and breaks whatever it can: processes, disks and links. Clients write and read all
-the while, and porcupine checks their whole history. At the end everything is healed; then the members must
-agree, and every acknowledged write must be there. A failure leaves logs, data and history behind, and says where.
+		Long: `chaos runs a cluster of raftkv processes on this machine, each behind proxies and on a disk that forgets
+what was not synced, and breaks processes, disks and links. Clients write and read all the time, and porcupine
+checks their whole history. At the end everything is healed; then the members must agree, and every acknowledged
+write must be there. After a failure, logs, data and history are kept, and the report says where.
 
-The seed draws which faults are injected and when. Real processes do not do the same thing twice, so a second run of
-a seed meets the same faults and need not end the same way.
+The seed draws which faults are injected and when. Real processes never behave the same way twice: a second run of
+a seed has the same faults, but may end differently.
 
-At most one member loses its disk for good, in clusters of five or more or if --faults names wipe: what
-a minority loses a majority has. Everything else may happen to all members. Faults of disks need Linux, /dev/fuse and
-the right to mount; without them they are left out, and the report says so.
+At most one member loses its disk for good, in clusters of five or more or if --faults names wipe: a majority still
+has the data. Every other fault may happen to all members. Faults of disks need Linux, /dev/fuse and the right to
+mount; without them they are left out, and the report says so.
 
 The faults are
   ` + strings.Join(chaos.Kinds(), "\n  ") + "\n\n" + exitHelp,
@@ -56,18 +56,18 @@ The faults are
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&seed, "seed", "0", "draws the schedule, in hexadecimal; of a commit's hash, the first 16 digits count")
-	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long faults injection")
+	flags.DurationVar(&o.Duration, "duration", time.Minute, "how long faults are injected")
 	flags.IntVar(&o.Nodes, "nodes", 5, fmt.Sprintf("members, %d to %d", chaos.NodesMin, chaos.NodesMax))
-	flags.StringSliceVar(&faults, "faults", nil, "kinds of faults, with commas; default: all")
-	flags.StringVar(&o.Binary, "binary", "", "the raftkv to run; default: it is built, which takes Go and the source")
+	flags.StringSliceVar(&faults, "faults", nil, "kinds of faults, separated by commas; default: all")
+	flags.StringVar(&o.Binary, "binary", "", "the raftkv to run; default: build it, which needs Go and the source")
 	flags.BoolVar(&asJSON, "json", false, "print the report as JSON")
-	flags.BoolVar(&o.Keep, "keep", false, "keep logs, data and history, of a clean run too")
-	flags.BoolVar(&o.PlainDisks, "plain-disks", false, "no disks of our own, and no faults of disks")
+	flags.BoolVar(&o.Keep, "keep", false, "keep logs, data and history even of a clean run")
+	flags.BoolVar(&o.PlainDisks, "plain-disks", false, "use plain directories, without faults of disks")
 	flags.BoolVar(&o.Lie, "lying-disks", false, "disks report syncs that they do not make; this must end with lost writes")
 	return cmd
 }
 
-// runChaos runs and reports. The report is printed whatever the verdict.
+// runChaos runs chaos and prints the report, whatever the verdict.
 func runChaos(cmd *cobra.Command, o chaos.Options, asJSON bool) error {
 	errOut := cmd.ErrOrStderr()
 	o.Origin = origin()
@@ -92,7 +92,7 @@ func runChaos(cmd *cobra.Command, o chaos.Options, asJSON bool) error {
 	return cmp.Or(failed, err)
 }
 
-// chaosBar returns a bar of the time that has passed, on a terminal, and what moves it.
+// chaosBar returns, on a terminal, a progress bar for the elapsed time, and a function that updates it.
 func chaosBar(out io.Writer, duration time.Duration) (*progressbar.ProgressBar, func(chaos.Progress)) {
 	if !isTerminal(out) {
 		return nil, nil

@@ -31,7 +31,7 @@ type comparison struct {
 	asPage     bool
 }
 
-// choice is what the flags of a comparison say, as text.
+// choice holds the flags of a comparison, as text.
 type choice struct {
 	algorithms, scenarios, measures, sizes, seeds, candidates, priorities, changes, qualities, times string
 	wins                                                                                             int
@@ -39,7 +39,7 @@ type choice struct {
 
 const allNames = "all"
 
-// gcPercent lets garbage grow while runs are compared: they keep little, and make much.
+// gcPercent lets garbage grow while runs are compared: they keep little and produce much.
 const gcPercent = 800
 
 func newElections() *cobra.Command {
@@ -74,7 +74,7 @@ func newElections() *cobra.Command {
 	return cmd
 }
 
-// flags are those that a comparison and a trace share.
+// flags adds the flags that a comparison and a trace share.
 func (o *choice) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.candidates, "candidates", "", "the ranks that may lead, with commas (candidate/ordinary)")
 	cmd.Flags().StringVar(&o.priorities, "priorities", "", "of each member, from rank 1, with commas (ballots)")
@@ -134,7 +134,7 @@ func (c *comparison) prepare(o *choice) (err error) {
 	return err
 }
 
-// setup is how members are configured, but for their number.
+// setup returns the configuration of the members, except for their number.
 func (o *choice) setup() (elections.Setup, error) {
 	candidates, err1 := numbers[elections.Rank]("--candidates", o.candidates)
 	priorities, err2 := numbers[int]("--priorities", o.priorities)
@@ -212,7 +212,7 @@ func seedRange(text string) (first uint64, seeds int, err error) {
 		return 0, 0, fmt.Errorf("--seeds %q: it takes FIRST-LAST, such as 1-100, or one number", text)
 	}
 	if last < first || last-first >= elections.SeedsMax {
-		return 0, 0, fmt.Errorf("--seeds %q: it takes 1 to %d seeds, the last one not below the first", text, elections.SeedsMax)
+		return 0, 0, fmt.Errorf("--seeds %q: it takes 1 to %d seeds, the first not above the last", text, elections.SeedsMax)
 	}
 	return first, int(last-first) + 1, nil
 }

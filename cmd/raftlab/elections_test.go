@@ -103,7 +103,7 @@ func TestElections_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"--algorithms", "raft,raft"}, `"raft" is named twice`},
 		{[]string{"--sizes", "0"}, "n = 0: it takes 1 to 101 members"},
 		{[]string{"--sizes", "three"}, `--sizes: "three" is no number`},
-		{[]string{"--seeds", "9-5"}, `--seeds "9-5": it takes 1 to 1000000 seeds, the last one not below the first`},
+		{[]string{"--seeds", "9-5"}, `--seeds "9-5": it takes 1 to 1000000 seeds, the first not above the last`},
 		{[]string{"--seeds", "0-9999999"}, `it takes 1 to 1000000 seeds`},
 		{[]string{"--seeds", ""}, `--seeds "": it takes FIRST-LAST, such as 1-100, or one number`},
 		{[]string{"--candidates", "2,2"}, "candidate 2 is named twice: ranks are unique"},

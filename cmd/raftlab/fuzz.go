@@ -24,7 +24,7 @@ import (
 const (
 	workersMax    = 1024
 	seedsDefault  = 1000
-	repeatedEvery = 50 // one seed in so many is run twice, and must do the same
+	repeatedEvery = 50 // one seed in this many is run twice, and must give the same run
 )
 
 // campaign is one call of fuzz.
@@ -46,8 +46,8 @@ type campaign struct {
 	computed time.Duration // before it began
 }
 
-// report is what fuzz prints, as text or as JSON. Rates are per core: by the processor time of all workers
-// together, the collection of garbage included.
+// report is what fuzz prints, as text or as JSON. Rates are per core: by the processor time of all workers together,
+// including garbage collection.
 type report struct {
 	Seeds        int     `json:"seeds"`
 	Profiles     string  `json:"profiles"`
@@ -102,10 +102,10 @@ func newFuzz() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&c.workers, "workers", runtime.NumCPU(), "runs at the same time")
-	cmd.Flags().IntVar(&c.seeds, "seeds", 0, "how many seeds; default: 1000, or as many as --duration takes")
+	cmd.Flags().IntVar(&c.seeds, "seeds", 0, "how many seeds; default: 1000, or as many as --duration allows")
 	cmd.Flags().DurationVar(&c.duration, "duration", 0, "how long")
 	cmd.Flags().StringVar(&base, "seed", "0", "the first seed, in hexadecimal; of a commit's hash, the first 16 digits count")
-	cmd.Flags().StringVar(&profile, "profile", "swarm", "a profile, several with commas, or all")
+	cmd.Flags().StringVar(&profile, "profile", "swarm", "profiles, separated by commas, or all")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the report as JSON")
 	cmd.Flags().BoolVar(&c.onward, "keep-going", false, "go on after a failure")
 	return cmd
@@ -183,7 +183,7 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 		return fmt.Errorf("interrupted after %d seeds", c.report.Seeds)
 	}
 	if c.report.Seeds == 0 {
-		return errors.New("no seed was run to its end: give it more time")
+		return errors.New("no seed finished: allow more time with --duration")
 	}
 	return nil
 }

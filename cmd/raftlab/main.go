@@ -1,4 +1,4 @@
-// Command raftlab runs clusters of the real core in simulated worlds of disasters: by the thousand, or one
+// Command raftlab runs clusters of the real core in a simulated world full of faults: thousands of runs, or one run
 // again from its seed.
 package main
 
@@ -12,8 +12,8 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// Runs make much garbage and keep little: memory is cheaper than collecting it often. Beyond the limit, it is
-// collected as often as that takes. GOGC and GOMEMLIMIT in the environment say otherwise.
+// Runs produce much garbage and keep little, so collecting it less often costs memory but saves time. Beyond memoryMax it
+// is collected as often as necessary. GOGC and GOMEMLIMIT in the environment override these values.
 const (
 	garbagePercent = 400
 	memoryMax      = 4 << 30 // bytes

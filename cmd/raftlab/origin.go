@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// origin says of which commit, on which machine and on which day a report was made.
+// origin returns the commit, the machine and the day of a report.
 func origin() string {
 	return fmt.Sprintf("commit %s, %s, %s", commit(), machine(), time.Now().UTC().Format(time.DateOnly))
 }
 
-// commit is what the program was built from, as far as the build says so.
+// commit returns the commit that the program was built from, as far as the build records it.
 func commit() string {
 	info, _ := debug.ReadBuildInfo()
 	revision, changed := "unknown", ""
@@ -36,7 +36,7 @@ func machine() string {
 	return fmt.Sprintf("%d cores of %s, %s/%s, %s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// processor is the processor's name where the system tells.
+// processor returns the processor's name, if the system provides it.
 func processor() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 //go:embed reliability.md.tmpl
 var reliabilityTemplate string
 
-// The reports that the page is made of, in one directory.
+// The reports that the page is made from, in one directory.
 const (
 	campaignFile = "campaign.json" // raftlab fuzz --json
 	zooFile      = "zoo.json"      // raftlab zoo --json
@@ -31,7 +31,7 @@ const (
 	caseFile     = "../../fuzzy/testdata/cases/two_votes_in_a_term.txt"
 )
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Campaign  *report
 	Faults    []counted

@@ -118,7 +118,7 @@ func TestRaftlab_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"fuzz", "--seed", "xyz"}, exitUsage, "hexadecimal"},
 		{[]string{"fuzz", "--seed", ""}, exitUsage, "hexadecimal"},
 		{[]string{"fuzz", "--seed", "0123456789abcdefgh", "--seeds", "1"}, exitUsage, "hexadecimal"},
-		{[]string{"fuzz", "--duration", "1ns"}, exitFailed, "no seed was run"},
+		{[]string{"fuzz", "--duration", "1ns"}, exitFailed, "no seed finished"},
 		{[]string{"fuzz", "--workers", "0"}, exitUsage, "1 to 1024"},
 		{[]string{"fuzz", "--seeds", "-1"}, exitUsage, "0 or more"},
 		{[]string{"fuzz", "--seeds", "x"}, exitUsage, `--seeds "x": it takes a whole number`},

@@ -12,13 +12,14 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// newReplay runs one seed or case again and tells how it ended, with the last lines of its trace if it failed.
+// newReplay returns the command that runs one seed or case again and prints how it ended, with the last lines of its
+// trace if it failed.
 func newReplay() *cobra.Command {
 	var lines int
 	var profile bool
 	var mutant string
 	cmd := &cobra.Command{
-		Use: "replay SEED|FILE", Short: "Run one seed or case again, and tell how it ends", Args: usage.Args(cobra.ExactArgs(1)),
+		Use: "replay SEED|FILE", Short: "Run one seed or case again, and print how it ends", Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if lines < 0 {
 				return fmt.Errorf("--lines %d: it takes 0 or more; %w", lines, usage.Err)

@@ -25,7 +25,7 @@ const (
 )
 
 const exitHelp = `Exit codes: 0 clean; 1 could not run; 2 bad usage; a run failed: 3 crash (a core, a process or the
-simulation panicked), 4 safety (what must never happen did), 5 liveness (what must happen did not).`
+simulation panicked), 4 safety (something happened that never may), 5 liveness (something did not happen that must).`
 
 // run runs the command line and returns the exit code.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
@@ -76,8 +76,8 @@ func newRoot() *cobra.Command {
 		Use:   "raftlab",
 		Short: "Simulated disasters by the thousand, each replayed from one seed",
 		Long: `raftlab runs whole clusters of the real Raft core in a simulated world whose network, disks, clocks and
-processes fail, and checks after every event what must always hold. A seed fixes everything that happens.
-Only chaos is not simulated: it breaks real processes, their disks and their links.
+processes fail, and checks all invariants after every event. A seed fixes everything that happens. Only chaos is
+not simulated: it breaks real processes, their disks and their links.
 
 The profiles are
   ` + strings.Join(fuzzy.Profiles(), "\n  ") + "\n\n" + exitHelp,

@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/fuzzy/zoo"
 )
 
-// huntMax is how many seeds shrink tries to find one that a mutant fails.
+// huntMax is how many seeds shrink tries in search of one that a mutant fails.
 const huntMax = 20_000
 
 // shrinking is one call of shrink.
@@ -32,9 +32,9 @@ type shrinking struct {
 func newShrink() *cobra.Command {
 	s := &shrinking{}
 	cmd := &cobra.Command{
-		Use: "shrink [SEED|FILE]", Short: "Make a run that fails as small as it gets, and write it down as a case",
+		Use: "shrink [SEED|FILE]", Short: "Make a failing run as small as possible, and write it as a case",
 		Long: `Removes faults, settings, nodes, requests and time from a run as long as the same rule fails, until nothing
-more can go; then writes a case file, which ends with the story of the failure in at most 40 lines. The same
+more can be removed; then writes a case file, which ends with the story of the failure in at most 40 lines. The same
 run always becomes the same case. With --mutant and no seed, it first looks for a seed that the mutant fails.`,
 		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +62,7 @@ run always becomes the same case. With --mutant and no seed, it first looks for 
 	return cmd
 }
 
-// writable finds out whether a file can be written, before minutes are spent on what to write.
+// writable checks that a file can be written, before minutes are spent on its contents.
 func writable(path string) error {
 	if path == "" {
 		return nil
@@ -73,7 +73,7 @@ func writable(path string) error {
 		return fmt.Errorf("--out: %w", err)
 	}
 	if missing != nil {
-		_ = os.Remove(path) // it was not there before
+		_ = os.Remove(path) // it did not exist before
 	}
 	return file.Close()
 }
@@ -184,8 +184,8 @@ func (s *shrinking) write(out io.Writer, c *fuzzy.Case) (err error) {
 	return c.Write(out)
 }
 
-// newBar returns what moves a progress bar without an end; an empty text removes it. Off a terminal it
-// does nothing.
+// newBar returns a function that updates a progress bar without an end; an empty text removes the bar. Without a terminal
+// it does nothing.
 func newBar(errOut io.Writer, unit string) func(text string) {
 	if !isTerminal(errOut) {
 		return func(string) {}

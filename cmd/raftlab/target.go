@@ -17,14 +17,14 @@ import (
 	"github.com/coxswain/raft/fuzzy/zoo"
 )
 
-// target is the run that a command is about: of a seed, or of a case file.
+// target is the run that a command works on: of a seed, or of a case file.
 type target struct {
 	fuzzy.Case
 	name     string
 	expected bool // the case says how it ends
 }
 
-// verdict is nil if the run ended as it should: clean, or for a case as the case says.
+// verdict returns nil if the run ended as expected: clean, or as the case says.
 func (t *target) verdict(r fuzzy.Result) error {
 	if r.Failure != nil {
 		return r.Failure
@@ -39,8 +39,8 @@ func mutantFlag(cmd *cobra.Command, mutant *string) {
 	cmd.Flags().StringVar(mutant, "mutant", "", "run it with this bug of the zoo in the core, see raftlab zoo --list; default: the one that the case names")
 }
 
-// aim finds what a command is to run. If that takes a mutant, which is another build, it runs the command
-// there, and elsewhere is true.
+// aim finds the run for a command. If the run needs a mutant, which is another build, aim runs the command in that build
+// and sets elsewhere.
 func aim(cmd *cobra.Command, text, mutant string) (t target, elsewhere bool, err error) {
 	if t, err = parseTarget(text); err != nil {
 		return t, false, err
@@ -57,7 +57,7 @@ func aim(cmd *cobra.Command, text, mutant string) (t target, elsewhere bool, err
 	return t, true, elsewhereAs(cmd, mutant, text)
 }
 
-// parseTarget tells a seed from a file: files have a directory or an extension.
+// parseTarget decides whether the text is a seed or a file: files have a directory or an extension.
 func parseTarget(text string) (t target, err error) {
 	t.name = text
 	if strings.ContainsAny(text, `/\`) || filepath.Ext(text) == ".txt" {
@@ -77,12 +77,12 @@ func parseTarget(text string) (t target, err error) {
 	return t, nil
 }
 
-// childError is the exit code of a child, which has said why.
+// childError is the exit code of a child process, which has printed the reason.
 type childError struct{ code int }
 
 func (e *childError) Error() string { return fmt.Sprintf("the mutant's process ended with %d", e.code) }
 
-// elsewhereAs runs a command in a build that holds the mutants.
+// elsewhereAs runs a command in a build with the mutants.
 func elsewhereAs(cmd *cobra.Command, mutant string, args ...string) error {
 	if _, err := zoo.Choose([]string{mutant}); err != nil {
 		return fmt.Errorf("%w; %w", err, usage.Err)

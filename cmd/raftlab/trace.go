@@ -27,10 +27,10 @@ func newTrace() *cobra.Command {
 	t := &trace{}
 	cmd := &cobra.Command{
 		Use:   "trace SEED|CASE | --from FILE...",
-		Short: "Write everything that happens in the run of one seed or case, or show a file of it",
+		Short: "Write everything that happens in the run of one seed or case, or show a recorded file",
 		Long: `trace runs one seed or case and writes everything that happens, as text, as NDJSON (one JSON object a line), or as
 one HTML page that draws it and needs no network. With --from it runs nothing and shows a file: a trace that was
-written as NDJSON, or the trace events that nodes left (trace.ndjson in a raftkv member's data directory), one file a node.`,
+written as NDJSON, or the trace events of nodes (trace.ndjson in a raftkv member's data directory), one file per node.`,
 		Example: `  raftlab trace f5.swarm.2a --format html --out page.html
   raftlab trace --from trace.ndjson --format html --out page.html
   raftlab trace --from n1/trace.ndjson,n2/trace.ndjson --format html --out page.html`,
@@ -41,7 +41,7 @@ written as NDJSON, or the trace events that nodes left (trace.ndjson in a raftkv
 	cmd.Flags().StringVar(&t.format, "format", "text", "text, ndjson, or html")
 	cmd.Flags().StringVar(&t.path, "out", "", "the file to write; default: standard output")
 	cmd.Flags().StringSliceVar(&t.from, "from", nil, "files to show instead of running a seed: traces, or trace events")
-	cmd.Flags().BoolVar(&t.all, "all", false, "text: every step and every message, not decisions alone")
+	cmd.Flags().BoolVar(&t.all, "all", false, "text: every step and every message, not only decisions")
 	return cmd
 }
 
@@ -85,7 +85,7 @@ func (t *trace) write(out io.Writer, write func(io.Writer) error) (err error) {
 	return errors.Join(err, buffered.Flush())
 }
 
-// trace runs a seed or case. What it writes is whole if the run fails, too.
+// trace runs a seed or case. Its output is complete even if the run fails.
 func (t *trace) trace(w io.Writer, run *target) error {
 	tracer := fuzzy.NDJSON(w)
 	var lines bytes.Buffer

@@ -1,4 +1,4 @@
-// Package usage is how the commands say what is wrong with their command line.
+// Package usage reports what is wrong with a command line.
 package usage
 
 import (
@@ -12,7 +12,7 @@ import (
 // Err is matched by errors about the command line itself.
 var Err = errors.New("see --help")
 
-// Args marks errors about arguments as such, and says how the command is written.
+// Args marks errors about arguments as errors of usage, and adds how to write the command.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
@@ -26,7 +26,7 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// taken is what flags take, by the type of their value.
+// taken describes the values of flags, by type.
 var taken = map[string]string{
 	"bool":     "it takes true or false",
 	"int":      "it takes a whole number",
@@ -34,7 +34,7 @@ var taken = map[string]string{
 	"duration": "it takes a time with its unit, as in 150ms, 2s or 1m30s",
 }
 
-// Flag is a command's FlagErrorFunc: it marks the error as one of usage, and says what a flag takes.
+// Flag is a command's FlagErrorFunc: it marks the error as one of usage, and says which values the flag takes.
 func Flag(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) && taken[bad.GetFlag().Value.Type()] != "" {

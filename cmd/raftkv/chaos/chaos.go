@@ -31,18 +31,18 @@ type Options struct {
 	Faults   []Kind // empty: all that the budget allows
 	Binary   string // the raftkv to run; "" builds it, which takes Go and the source
 	Keep     bool   // data and logs, of a clean run too
-	// PlainDisks leaves our own file system out, and the faults that need it.
+	// PlainDisks uses plain directories instead of our own file system, and leaves out the faults that need it.
 	PlainDisks bool
-	// Lie has every disk report syncs that it does not make, so that a power cut of all loses what was
-	// acknowledged: a run that comes out clean then proves that nothing is checked.
+	// Lie makes every disk report syncs that it does not make, so that a power cut of all members loses
+	// acknowledged writes: a clean run would then prove that nothing is checked.
 	Lie    bool
 	Origin string // the commit, the machine and the day, for the report
 	// Progress is called several times a second, unless nil.
 	Progress func(Progress)
-	// Say gets a line about whatever the user should know before the end, unless nil.
+	// Say is called with each line that the user should see before the end, unless nil.
 	Say func(line string)
 
-	patience time.Duration // healthyMax, but for tests
+	patience time.Duration // healthyMax, except in tests
 }
 
 // Progress is how far a run is.
@@ -75,12 +75,12 @@ type Failure struct {
 
 func (f *Failure) Error() string { return fmt.Sprintf("%s: %s: %s", f.Class, f.Rule, f.Text) }
 
-// ErrInterrupted says that a run was ended before it could be judged.
+// ErrInterrupted reports that a run was interrupted before it could be judged.
 var ErrInterrupted = errors.New("interrupted: nothing was judged")
 
-// Run runs a cluster in chaos. The error is a *Failure if the cluster failed; any other one says why it
-// could not be run. Whatever happens, no process and no mount outlives it; the directory with the logs and
-// the data outlives a failure, and Report.Kept names it.
+// Run runs a cluster and injects faults. The error is a *Failure if the cluster failed; any other error says why the
+// run could not be made. No process and no mount outlives the call. After a failure the directory with the logs and
+// the data is kept, and Report.Kept names it.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	err = w.guard(func() error { return w.run(ctx) })
 	if failed := w.failed(); failed != nil {
 		if errors.Is(err, failed) {
-			err = nil // it ended what it had caused to end
+			err = nil // a consequence of the failure
 		}
 		err = errors.Join(failed, err)
 	} else if ctx.Err() != nil {
@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return w.report, errors.Join(err, w.close(false), os.RemoveAll(dir))
 }
 
-// run is everything between the making of the directory and the cleaning up.
+// run does everything between creating the directory and cleaning up.
 func (w *world) run(ctx context.Context) error {
 	program, err := w.program(ctx)
 	if err != nil {
@@ -165,7 +165,7 @@ func (w *world) program(ctx context.Context) (string, error) {
 	path := filepath.Join(w.dir, "raftkv")
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/coxswain/raft/cmd/raftkv").CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("building raftkv (--binary names one that is built): %w: %s", err, strings.TrimSpace(string(out)))
+		return "", fmt.Errorf("building raftkv (--binary names a built one): %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return path, nil
 }

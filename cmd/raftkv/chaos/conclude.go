@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	judgeTimeout = 10 * time.Minute // of reading everything, on the slowest machine
+	judgeTimeout = 10 * time.Minute // for reading everything on the slowest machine
 	readTimeout  = 10 * time.Second // of one request
 	healPause    = 20 * time.Millisecond
 )
 
-// conclude heals everything and judges: the cluster must serve again, agree, and have kept its word.
+// conclude heals everything and judges the run: the cluster must serve again and agree, and hold every acknowledged write.
 func (w *world) conclude(ctx context.Context, stopWork func()) error {
 	healed := time.Now()
 	w.note("everything is healed")
@@ -31,7 +31,7 @@ func (w *world) conclude(ctx context.Context, stopWork func()) error {
 		return nil
 	}
 	served := time.Since(healed)
-	stopWork() // which waits for the checks of what there is
+	stopWork() // waits for the checks of the histories so far
 	stopped := time.Now()
 	if !w.await(ctx, "a healed cluster agrees", "the members have not applied the same entries, or the wiped one does not say so",
 		func() bool { return w.agreed(ctx) }) {
@@ -66,8 +66,8 @@ func (w *world) heal() (err error) {
 	return errors.Join(err, w.startAll())
 }
 
-// await waits for what must happen in a cluster that nothing disturbs; it reports whether it did. Members that end late, of
-// a disk that has failed before, are started again.
+// await waits for something that must happen in a cluster without faults, and reports whether it did. It restarts members
+// that end late because of an earlier disk failure.
 func (w *world) await(ctx context.Context, rule, otherwise string, happened func() bool) bool {
 	for deadline := time.Now().Add(w.patience); ctx.Err() == nil; {
 		if happened() {
@@ -86,7 +86,7 @@ func (w *world) await(ctx context.Context, rule, otherwise string, happened func
 	return false
 }
 
-// describe says how all members are.
+// describe returns the status of all members as text.
 func (w *world) describe(ctx context.Context) (text string) {
 	for i, s := range w.cluster.Statuses(ctx) {
 		text += fmt.Sprintf("\n  %s: role %q, term %d, leader %q, last %d, commit %d, applied %d, wiped %v %s", w.members[i].ID,
@@ -95,7 +95,7 @@ func (w *world) describe(ctx context.Context) (text string) {
 	return text
 }
 
-// agreed reports whether all members have applied all that is committed, and a wiped one says what it is.
+// agreed reports whether all members have applied everything that is committed, and a wiped one reports that it is wiped.
 func (w *world) agreed(ctx context.Context) bool {
 	statuses := w.cluster.Statuses(ctx)
 	var commit uint64
@@ -123,7 +123,7 @@ func (m *member) isWiped() bool {
 	return m.wiped
 }
 
-// compare reads every key from every member as it is there. All hold the same.
+// compare reads every key from every member without consulting the leader, and fails the run if two members differ.
 func (w *world) compare(ctx context.Context) error {
 	shared := client.NewHTTP(1, readTimeout)
 	defer shared.CloseIdleConnections()

@@ -11,14 +11,14 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// disk is what a member's data lies on: a mounted file system that forgets what was not synced, or a plain
-// directory where there is none.
+// disk holds a member's data: a mounted file system that forgets what was not synced, or a plain directory if there is
+// none.
 type disk struct {
 	dir string
 	fs  *powercut.FS // nil: a plain directory
 }
 
-// openDisks makes a disk for each directory. Without file systems of ours it says why there are none.
+// openDisks makes a disk for each directory. If they are plain directories, reason says why.
 func openDisks(dirs []string, plain bool) (disks []*disk, reason string, err error) {
 	for _, dir := range dirs {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -41,7 +41,7 @@ func openDisks(dirs []string, plain bool) (disks []*disk, reason string, err err
 	return disks, "", nil
 }
 
-// closeDisks unmounts, all at the same time.
+// closeDisks unmounts all disks at the same time.
 func closeDisks(disks []*disk) error {
 	errs := make([]error, len(disks))
 	var all sync.WaitGroup
@@ -63,7 +63,7 @@ func (d *disk) wipe() error {
 	return err
 }
 
-// copyTo copies what is on the disk to a directory that does not exist yet.
+// copyTo copies the disk's contents to a directory that does not exist yet.
 func (d *disk) copyTo(dir string) error {
 	if err := os.CopyFS(dir, os.DirFS(d.dir)); err != nil {
 		return fmt.Errorf("copying %s: %w", d.dir, err)
@@ -71,7 +71,7 @@ func (d *disk) copyTo(dir string) error {
 	return nil
 }
 
-// become makes the disk hold what the directory holds, and nothing else, durably.
+// become durably replaces the disk's contents by those of the directory.
 func (d *disk) become(dir string) error {
 	if err := errors.Join(d.wipe(), os.CopyFS(d.dir, os.DirFS(dir))); err != nil {
 		return fmt.Errorf("putting %s in place: %w", dir, err)
@@ -93,7 +93,7 @@ func syncAll(dir string) error {
 	})
 }
 
-// heal takes back whatever ails the disk.
+// heal ends all faults of the disk.
 func (d *disk) heal() error {
 	if d.fs == nil {
 		return nil
@@ -101,7 +101,7 @@ func (d *disk) heal() error {
 	return errors.Join(d.fs.Fill(false), d.fs.FailSyncs(-1), d.fs.ResumeSyncs())
 }
 
-// cut takes the power away. An odd number leaves half of what was not synced.
+// cut cuts the disk's power. An odd number keeps a random part of what was not synced.
 func (d *disk) cut(random uint64) error {
 	if random&1 == 0 {
 		return d.fs.PowerCut()
@@ -109,7 +109,7 @@ func (d *disk) cut(random uint64) error {
 	return d.fs.PowerCutKeeping(random >> 2) // the commands take numbers of 63 bits
 }
 
-// salvage copies what is on the disk to a plain directory: a file system of ours is gone with its mount.
+// salvage copies the disk's contents to a plain directory, because our file system vanishes with its mount.
 func (d *disk) salvage() error {
 	if d.fs == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 // leaderWait is how long a fault that is meant for the leader waits for one.
 const leaderWait = 5 * time.Second
 
-// storm has the faults of the schedule happen, until the duration is over or the context ends.
+// storm injects the faults of the schedule until the duration is over or the context ends.
 func (w *world) storm(ctx context.Context) error {
 	faults := draw(w.Seed, w.budget(""), w.kinds, w.Duration)
 	watching, stop := context.WithCancel(ctx)
@@ -39,12 +39,12 @@ func (w *world) storm(ctx context.Context) error {
 	watch.Wait()
 	w.report.Seconds = time.Since(w.began).Seconds()
 	if len(w.report.Faults) == 0 && !interrupted {
-		errs = append(errs, errors.New("no fault has injected: choose a longer --duration"))
+		errs = append(errs, errors.New("no fault was injected: choose a longer --duration"))
 	}
 	return errors.Join(errs...)
 }
 
-// injectAll injections one after the other. What is late is injected at once.
+// injectAll injects the faults one after the other; one that is late is injected at once.
 func (w *world) injectAll(ctx context.Context, faults []Fault) error {
 	for _, f := range faults {
 		rest(ctx, time.Until(w.began.Add(f.At)))
@@ -65,7 +65,7 @@ func (w *world) injectAll(ctx context.Context, faults []Fault) error {
 	return nil
 }
 
-// count notes a fault that is in force now.
+// count records a fault that has begun.
 func (w *world) count(f Fault, format string, args ...any) {
 	w.note("%-14s %s", f.Kind, fmt.Sprintf(format, args...))
 	w.mu.Lock()
@@ -87,8 +87,8 @@ func (w *world) victim(ctx context.Context, f Fault, wait time.Duration) (m *mem
 	return m, found && leader.ID == m.ID
 }
 
-// inject is a fault of a process or its disk, from its beginning to its end. Afterwards the member may
-// still have to be started.
+// inject runs a fault of a process or its disk from its beginning to its end. Afterwards the member may still have to be
+// started.
 func (w *world) inject(ctx context.Context, f Fault) error {
 	switch f.Kind {
 	case KillAll, PowerCutAll:
@@ -142,7 +142,7 @@ func (w *world) kill(members ...*member) {
 	w.cluster.Kill(ids...)
 }
 
-// injectEach kills all members at once, and takes the power from their disks if the fault says so.
+// injectEach kills all members at once, and for PowerCutAll cuts the power of their disks.
 func (w *world) injectEach(ctx context.Context, f Fault) error {
 	w.kill(w.members...)
 	w.count(f, "all, for %v", f.For)
@@ -156,8 +156,8 @@ func (w *world) injectEach(ctx context.Context, f Fault) error {
 	return err
 }
 
-// cutHow says what a power cut leaves: a disk that lies about syncs keeps nothing, since half of what it
-// should have would be no more than a damaged file, which says nothing about lost writes.
+// cutHow returns the number that decides what a power cut keeps. A disk that lies about syncs keeps nothing of what it
+// has not synced: with half of it the member would only find a damaged file, which does not show lost writes.
 func (w *world) cutHow(random uint64) uint64 {
 	if w.Lie {
 		return 0
@@ -169,7 +169,7 @@ func (w *world) pause(ctx context.Context, f Fault, m *member) error {
 	p := w.cluster.Process(m.ID)
 	err := p.Freeze()
 	if errors.Is(err, local.ErrNoFreeze) {
-		return nil // what a system cannot do is not counted
+		return nil // this system cannot pause processes: nothing to count
 	}
 	w.count(f, "%s, for %v", m.ID, f.For)
 	if err != nil && p.Running() {
@@ -182,7 +182,7 @@ func (w *world) pause(ctx context.Context, f Fault, m *member) error {
 	return nil
 }
 
-// failDisk has a disk fail its member, until that has ended by itself, or for a while.
+// failDisk makes a member's disk fail until the member has ended by itself, or the fault's time is over.
 func (w *world) failDisk(ctx context.Context, f Fault, m *member, begin func() error) error {
 	p := w.cluster.Process(m.ID)
 	m.ail()
@@ -198,7 +198,7 @@ func (w *world) failDisk(ctx context.Context, f Fault, m *member, begin func() e
 	return errors.Join(err, m.disk.heal())
 }
 
-// stall has the syncs of a disk wait: each for a moment, or all until the fault is over.
+// stall delays the syncs of a disk: each for a moment, or all until the fault is over.
 func (w *world) stall(ctx context.Context, f Fault, m *member) error {
 	each := time.Duration(1+f.Random>>1%100) * time.Millisecond
 	if f.Random&1 == 0 {

@@ -31,7 +31,7 @@ const (
 	DeadConn    Kind = "dead-conn"
 )
 
-// lane is what faults have in common of which one at a time is in force.
+// A lane is a group of mutually exclusive faults.
 type lane int
 
 const (
@@ -45,18 +45,17 @@ type habit struct {
 	kind  Kind
 	says  string
 	lane  lane
-	fuse  bool          // it needs a disk of ours
+	fuse  bool          // it needs our own file system
 	every time.Duration // on average, in the whole cluster; 0: once, in the middle of the run
-	least time.Duration // it lasts so long,
-	most  time.Duration // at most
-	// leader is how often, in percent, it hits the leader, and not just any member.
+	least time.Duration // the shortest time that it lasts
+	most  time.Duration // the longest
+	// leader is how often, in percent, it is aimed at the leader instead of a random member.
 	leader int
 }
 
 const ms = time.Millisecond
 
-// habits are all kinds. The leader is killed more often than all else together: elections are where
-// consensus breaks.
+// habits lists all kinds. Killing the leader is by far the most frequent fault: elections are where consensus breaks.
 var habits = []habit{
 	{Kill, "SIGKILL, mostly of the leader", processes, false, 2500 * ms, 50 * ms, 700 * ms, 90},
 	{KillAll, "SIGKILL of all at once", processes, false, 60_000 * ms, 50 * ms, 500 * ms, 0},
@@ -64,16 +63,16 @@ var habits = []habit{
 	{Wipe, "one member's disk is emptied, once", processes, false, 0, 100 * ms, 500 * ms, 0},
 	{FullDisk, "no room on a disk", processes, true, 25_000 * ms, 500 * ms, 3000 * ms, 60},
 	{FailSync, "a disk whose syncs begin to fail", processes, true, 25_000 * ms, 500 * ms, 3000 * ms, 60},
-	{StallSync, "a disk whose syncs stand still, or are slow", processes, true, 25_000 * ms, 200 * ms, 3000 * ms, 60},
+	{StallSync, "a disk whose syncs are stalled or slow", processes, true, 25_000 * ms, 200 * ms, 3000 * ms, 60},
 	{PowerCut, "one disk forgets what was not synced", processes, true, 15_000 * ms, 50 * ms, 700 * ms, 60},
 	{PowerCutAll, "all disks forget what was not synced, at once", processes, true, 30_000 * ms, 50 * ms, 700 * ms, 0},
 	{Drop, "connections are reset", network, false, 10_000 * ms, 0, 0, 0},
 	{Delay, "messages of one member arrive late", network, false, 15_000 * ms, 500 * ms, 4000 * ms, 50},
 	{OneWay, "a link is cut in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
 	{Partition, "the members are cut into two groups", network, false, 15_000 * ms, 300 * ms, 4000 * ms, 0},
-	{HalfOpen, "links stay open, and nothing passes in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
-	{Hold, "nothing passes in one direction, until all of it does", network, false, 12_000 * ms, 300 * ms, 3000 * ms, 50},
-	{DeadConn, "one connection of two stays open, and nothing passes; new ones work", network, false, 12_000 * ms, 1000 * ms, 5000 * ms, 90},
+	{HalfOpen, "links stay open, but nothing passes in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
+	{Hold, "one direction holds everything back, and passes it on later", network, false, 12_000 * ms, 300 * ms, 3000 * ms, 50},
+	{DeadConn, "one of two connections stays open, but nothing passes; new ones work", network, false, 12_000 * ms, 1000 * ms, 5000 * ms, 90},
 	{OlderImage, "a member comes back with an older copy of its disk", processes, false, 30_000 * ms, 500 * ms, 2000 * ms, 30},
 }
 

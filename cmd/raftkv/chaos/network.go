@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// disturb is a fault of the network, from its beginning to its end.
+// disturb runs a fault of the network from its beginning to its end.
 func (w *world) disturb(ctx context.Context, f Fault) error {
-	m, leads := w.victim(ctx, f, time.Millisecond) // whoever leads just now
+	m, leads := w.victim(ctx, f, time.Millisecond) // the present leader
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (w *world) disturb(ctx context.Context, f Fault) error {
 		treat(w.around(at, f), treatment{mode: halfOpen})
 	case DeadConn:
 		for _, p := range w.from(at) {
-			p.deafen(f.Random%3 != 0) // mostly the one for appends, which is dialed last
+			p.deafen(f.Random%3 != 0) // mostly the bulk one, which is dialed last
 		}
 	case Hold:
 		treat(w.around(at, f), treatment{mode: hold})
@@ -44,7 +44,7 @@ func (w *world) disturb(ctx context.Context, f Fault) error {
 	return nil
 }
 
-// calm lets everything pass again.
+// calm ends all faults of the network.
 func (w *world) calm() {
 	for at := range w.links {
 		treat(w.from(at), treatment{})
@@ -57,7 +57,7 @@ func treat(links []*proxy, how treatment) {
 	}
 }
 
-// from are the links on which a member sends, to those on which it is sent to.
+// from returns the links on which a member sends; to returns those on which it receives.
 func (w *world) from(at int) (links []*proxy) {
 	for _, p := range w.links[at] {
 		if p != nil {
@@ -76,8 +76,8 @@ func (w *world) to(at int) (links []*proxy) {
 	return links
 }
 
-// around are the links that a fault in one direction is about: a single one, all on which the member sends,
-// or all on which it is sent to.
+// around returns the links that a fault in one direction affects: a single one, all on which the member sends, or all on
+// which it receives.
 func (w *world) around(at int, f Fault) []*proxy {
 	other := f.Other
 	if other == at {
@@ -94,7 +94,7 @@ func (w *world) around(at int, f Fault) []*proxy {
 	return w.to(at)
 }
 
-// side is one of two groups of members, as bits: none is empty.
+// side returns one of two groups of members, as bits. Neither group is empty.
 func (f Fault) side(nodes int) (side uint64) {
 	size := 1 + int(f.Random>>8)%(nodes-1)
 	for i := range size {
@@ -103,10 +103,10 @@ func (f Fault) side(nodes int) (side uint64) {
 	return side
 }
 
-// severed says how the links between two groups fail.
+// severed returns how the links between two groups fail.
 func (f Fault) severed() mode { return []mode{cut, halfOpen, hold}[f.Random%3] }
 
-// between are the links from one group to the other, in both directions.
+// between returns the links between the two groups, in both directions.
 func (w *world) between(side uint64) (links []*proxy) {
 	for from := range w.links {
 		for to, p := range w.links[from] {

@@ -11,13 +11,13 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// olderWait is how long a member is given to be seen by all, and, with an older image, to end.
+// olderWait bounds the wait until all members have seen one, and until a member with an older image has ended.
 const olderWait = 10 * time.Second
 
-// older brings a member back with an older copy of its disk, after all others have seen its newer start. It has
-// to end with a *StaleImageError, or to be kept out; its newest disk is put back then, since a lost member
-// cannot be replaced yet. Nothing is injected where a link is cut for so long that not all have seen it: what an
-// older image acknowledges to those who cannot tell must not be taken away again.
+// older restarts a member with an older copy of its disk, after all others have seen its newer start. The member must end
+// with a *StaleImageError or be kept out. Then its newest disk is put back, since a lost member cannot be replaced yet. If
+// a link is cut for so long that not all members have seen the newer start, nothing is injected: a member that has not may
+// accept the older image, and what the image then acknowledges must not be taken away again.
 func (w *world) older(ctx context.Context, f Fault, m *member) error {
 	if m.isWiped() {
 		return nil
@@ -50,7 +50,7 @@ func (w *world) older(ctx context.Context, f Fault, m *member) error {
 	return m.disk.become(newest)
 }
 
-// status returns what the member says of itself; nothing if it does not answer.
+// status returns the member's status; the zero value if it does not answer.
 func (w *world) status(ctx context.Context, m *member) api.Status {
 	status, err := w.cluster.Status(ctx, m.Node)
 	if err != nil {
@@ -59,7 +59,7 @@ func (w *world) status(ctx context.Context, m *member) api.Status {
 	return status
 }
 
-// awaitSeen waits until the member is connected to all others, which have seen its present start then.
+// awaitSeen waits until the member is connected to all others: then they have seen its present start.
 func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, seen bool) {
 	ctx, cancel := context.WithTimeout(ctx, olderWait)
 	defer cancel()
@@ -78,8 +78,8 @@ func (w *world) awaitSeen(ctx context.Context, m *member) (status api.Status, se
 	return api.Status{}, false
 }
 
-// awaitRefusal waits until the member has ended, and for a while if it does not: it may be cut off. It must not be
-// let in meanwhile, which it would tell by knowing a leader, or a term that it did not know on its newer disk.
+// awaitRefusal waits until the member has ended, or until olderWait is over, since it may be cut off. No member may accept
+// it meanwhile: then it would know a leader, or a term above that of its newer disk.
 func (w *world) awaitRefusal(ctx context.Context, m *member, newer api.Status) {
 	ctx, cancel := context.WithTimeout(ctx, olderWait)
 	defer cancel()

@@ -15,13 +15,13 @@ const (
 	pass     mode = iota
 	cut           // connections are reset, new ones too
 	halfOpen      // connections stay open and their bytes vanish; new ones are accepted, and never answered
-	hold          // nothing arrives until later, and then all of it
+	hold          // nothing arrives now; all of it arrives later
 )
 
 // treatment is how a proxy treats its connections.
 type treatment struct {
 	mode  mode
-	delay time.Duration // of whatever passes
+	delay time.Duration // of the bytes that pass
 }
 
 const (
@@ -30,8 +30,8 @@ const (
 	proxyDialTimeout = time.Second
 )
 
-// proxy is the link from one member to another: the one dials it instead of the other. Messages travel on
-// connections that their sender has dialed, so a proxy is one direction of a pair.
+// proxy is the link from one member to another: the first member dials the proxy instead of the second. Messages travel
+// on connections that their sender dialed, so a proxy is one direction of a pair.
 type proxy struct {
 	target   string
 	listener net.Listener
@@ -49,11 +49,11 @@ type proxy struct {
 type piped struct {
 	caller *net.TCPConn
 	target net.Conn // nil until it was dialed
-	torn   bool     // bytes are missing: it is of no use any more
+	torn   bool     // bytes are missing: the connection is unusable
 	number int      // in the order in which they were opened
 }
 
-// newProxy listens on a port of this machine for who wants to reach the target.
+// newProxy listens on a port of this machine for callers that want to reach the target.
 func newProxy(target string) (*proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,18 +66,18 @@ func newProxy(target string) (*proxy, error) {
 
 func (p *proxy) addr() string { return p.listener.Addr().String() }
 
-// close resets everything and waits until nothing runs.
+// close resets all connections and waits for all goroutines.
 func (p *proxy) close() {
 	p.mu.Lock()
 	p.closed = true
-	_ = p.listener.Close() // it accepts no more
+	_ = p.listener.Close() // its error does not matter
 	p.reset(func(*piped) bool { return true })
 	p.alter(treatment{mode: cut})
 	p.mu.Unlock()
 	p.tasks.Wait()
 }
 
-// treat changes the treatment. Connections that have lost bytes are reset when bytes pass again.
+// treat changes the treatment. When bytes pass again, connections that have lost bytes are reset.
 func (p *proxy) treat(how treatment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,15 +85,15 @@ func (p *proxy) treat(how treatment) {
 	p.alter(how)
 }
 
-// drop resets every connection once. Bytes that are on the way are lost.
+// drop resets every connection once. Bytes in transit are lost.
 func (p *proxy) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reset(func(*piped) bool { return true })
 }
 
-// deafen loses whatever comes on the newest connection from now on, or on the oldest one, until the next
-// treatment. All others pass.
+// deafen drops all bytes from the caller on the newest, or the oldest, connection from now on, until the next treatment
+// resets it. The other connections work.
 func (p *proxy) deafen(newest bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,16 +124,16 @@ func (p *proxy) reset(which func(*piped) bool) {
 	}
 }
 
-// reset closes both sides at once, so that the other end gets an error and not a tidy end.
+// reset closes both sides at once. The caller gets an error instead of a regular end.
 func (c *piped) reset() {
-	_ = c.caller.SetLinger(0) // whatever is closed already
+	_ = c.caller.SetLinger(0) // errors do not matter: it may be closed already
 	_ = c.caller.Close()
 	if c.target != nil {
 		_ = c.target.Close()
 	}
 }
 
-// now returns the treatment, and what is closed at its next change.
+// now returns the treatment, and a channel that is closed at its next change.
 func (p *proxy) now() (treatment, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// enter takes a connection in, unless there are too many or the link is cut.
+// enter accepts a connection, unless there are too many or the link is cut.
 func (p *proxy) enter(c *piped) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,14 +185,13 @@ func (p *proxy) serve(c *piped) {
 	back.Wait()
 }
 
-// dial connects to the target, unless the connection is one that nobody answers: then it waits for its
-// end.
+// dial connects to the target. If nobody shall answer this connection, it waits for its end instead and returns false.
 func (p *proxy) dial(c *piped) bool {
 	p.mu.Lock()
 	unanswered := c.torn
 	p.mu.Unlock()
 	if unanswered {
-		_, _ = io.Copy(io.Discard, c.caller) // until it is reset, or the caller has enough
+		_, _ = io.Copy(io.Discard, c.caller) // until it is reset, or the caller closes it
 		return false
 	}
 	target, err := net.DialTimeout("tcp", p.target, proxyDialTimeout)
@@ -216,7 +215,7 @@ func (p *proxy) leave(c *piped) {
 	delete(p.conns, c)
 }
 
-// forward passes on what the caller sends, as the treatment of that moment says.
+// forward passes on what the caller sends, according to the present treatment.
 func (p *proxy) forward(c *piped) {
 	buffer := make([]byte, proxyBufferBytes)
 	for {
@@ -230,7 +229,7 @@ func (p *proxy) forward(c *piped) {
 	}
 }
 
-// admit returns whether bytes that have come in go out, once it is time.
+// admit waits until it is time for bytes to pass, and reports whether they may.
 func (p *proxy) admit(c *piped) bool {
 	how, changed := p.now()
 	for how.mode == hold {

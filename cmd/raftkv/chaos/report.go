@@ -9,42 +9,42 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
 )
 
-// Report is what a run reports.
+// Report is the result of a run.
 type Report struct {
 	Seed   string `json:"seed"`
 	Origin string `json:"origin"` // commit, machine and day
 	Nodes  int    `json:"nodes"`
-	// Seconds are those in which faults were in force; healing and judging come after.
+	// Seconds is how long faults were injected, without healing and judging.
 	Seconds       float64      `json:"seconds"`
 	Faults        map[Kind]int `json:"faults"`
 	LeftOut       []Kind       `json:"left_out,omitempty"`
 	LeftOutReason string       `json:"left_out_reason,omitempty"`
 	LeaderKills   int          `json:"leader_kills"`
 	Elections     int          `json:"elections"` // terms in which a leader was seen
-	LoudEnds      int          `json:"loud_ends"` // of members whose disk had failed
+	LoudEnds      int          `json:"loud_ends"` // members that ended because of a failed or an older disk
 	Operations    Operations   `json:"operations"`
 	Latency       Latency      `json:"latency_ms"`
 	// Unavailable is the longest time without an acknowledged write.
 	Unavailable float64 `json:"longest_unavailability_seconds"`
-	Converged   float64 `json:"converged_seconds"` // how long that took after the last fault
+	Converged   float64 `json:"converged_seconds"` // the time until the members agreed, after the last fault
 	Checks      Checks  `json:"checks"`
 	Verdict     string  `json:"verdict"` // clean, crash, safety, liveness, or not judged
 	Failure     string  `json:"failure,omitempty"`
 	Kept        string  `json:"kept,omitempty"` // the directory with logs, data and history
 }
 
-// notJudged is the verdict of a run that did not come to its end.
+// notJudged is the verdict of a run that did not finish.
 const notJudged = "not judged"
 
 // Operations counts requests of clients.
 type Operations struct {
 	Answered uint64 `json:"answered"`
-	Refused  uint64 `json:"refused"` // nothing was changed
+	Refused  uint64 `json:"refused"` // without effect
 	Unknown  uint64 `json:"unknown"` // may or may not have taken effect
 	Writes   uint64 `json:"acknowledged_writes"`
 }
 
-// Latency is that of answered requests, in milliseconds.
+// Latency holds the latencies of answered requests, in milliseconds.
 type Latency struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
@@ -67,7 +67,7 @@ func newReport(o Options) Report {
 	}
 }
 
-// conclude fills in what is known at the end; err is that of the run.
+// conclude fills in what is known at the end; err is the run's error.
 func (r *Report) conclude(w *world, err error) {
 	w.stats.mu.Lock()
 	s := &w.stats
@@ -108,7 +108,7 @@ func (r Report) faults() (total int, list string) {
 	return total, strings.Join(kinds, ", ")
 }
 
-// Markdown is the report as a table.
+// Markdown returns the report as a table.
 func (r Report) Markdown() string {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
@@ -123,7 +123,7 @@ func (r Report) Markdown() string {
 		row("left out", "%s (%s)", join(r.LeftOut), r.LeftOutReason)
 	}
 	row("leaders killed; elections seen", "%d; %d", r.LeaderKills, r.Elections)
-	row("members that a failed disk ended", "%d, each with a word about it", r.LoudEnds)
+	row("members that a failed disk ended", "%d, each with its reason in the log", r.LoudEnds)
 	row("requests", "%d answered, %d refused, %d of unknown outcome; %d writes acknowledged",
 		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
 	row("answered within", "%.1f ms (p50), %.0f ms (p99), %.0f ms (max)", r.Latency.P50, r.Latency.P99, r.Latency.Max)
@@ -135,13 +135,13 @@ func (r Report) Markdown() string {
 	return b.String()
 }
 
-// String is the report for people.
+// String returns the report as text.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d members, %.0f s of chaos, seed %s\n", r.Verdict, r.Nodes, r.Seconds, r.Seed)
 	total, list := r.faults()
 	if total+int(r.Operations.Answered) == 0 {
-		return b.String() // it never began
+		return b.String() // the run never began
 	}
 	fmt.Fprintf(&b, "  %d faults: %s\n", total, list)
 	if len(r.LeftOut) > 0 {

@@ -10,28 +10,27 @@ import (
 
 // Fault is one fault of a schedule.
 type Fault struct {
-	At     time.Duration // since the beginning; later, if the one before it took longer
+	At     time.Duration // since the beginning; it begins later if the fault before it took longer
 	Kind   Kind
-	Leader bool          // it happens to who leads then, if somebody does; otherwise Node
+	Leader bool          // it affects the leader, if there is one then; otherwise Node
 	Node   int           // the number of a member, from 0
 	Other  int           // the other end of a link, or the first of some members in a row
-	For    time.Duration // how long it is in force
-	Random uint64        // for whatever else it has to choose
+	For    time.Duration // how long it lasts
+	Random uint64        // decides the rest
 }
 
-// budget is what limits a schedule beside the kinds that are wanted.
+// budget limits a schedule, besides the kinds that are wanted.
 type budget struct {
 	nodes   int
 	wipe    bool // a member may be wiped
-	noDisks bool // there are no disks of ours
+	noDisks bool // our own file system is not available
 }
 
-// wipesFrom is the size from which on a member is wiped without being asked for: what is left still
+// wipesFrom is the cluster size from which on a member is wiped even if --faults does not ask for it: the rest still
 // survives a crash of any other member.
 const wipesFrom = 5
 
-// choose returns the kinds that the budget allows: those that are wanted, or all. It also says what was
-// left out.
+// choose returns the wanted kinds, or all, as far as the budget allows them, and the kinds that were left out.
 func (b *budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 	b.wipe = b.nodes >= wipesFrom || slices.Contains(wanted, Wipe)
 	for _, h := range habits {
@@ -47,8 +46,8 @@ func (b *budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 	return kinds, left
 }
 
-// draw returns the faults of a run, sorted by time. Each kind has a stream of its own: to leave one out
-// does not move the others. Each is there once at least.
+// draw returns the faults of a run, sorted by time. Each kind has its own random stream, so leaving one out does not move
+// the others. Each kind occurs at least once.
 func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults []Fault) {
 	for i, h := range habits {
 		if !slices.Contains(kinds, h.kind) {
@@ -76,7 +75,7 @@ func between(random *sim.Stream, low, high time.Duration) time.Duration {
 	return time.Duration(random.Between(sim.Time(low), sim.Time(high)))
 }
 
-// draw draws one fault. It always draws as many numbers.
+// draw draws one fault. It always draws the same number of random numbers.
 func (h habit) draw(random *sim.Stream, nodes int, at time.Duration) Fault {
 	f := Fault{
 		At: at, Kind: h.kind, Leader: random.Chance(h.leader * sim.Million / 100), Node: random.IntN(nodes),

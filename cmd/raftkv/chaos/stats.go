@@ -8,16 +8,16 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
 )
 
-// stats is what the clients have met with. Its methods may be called from any goroutine.
+// stats counts what the clients observe. Its methods may be called from any goroutine.
 type stats struct {
 	mu        sync.Mutex
 	results   [workload.Unknown + 1]uint64
-	latencies histogram // of what was answered
+	latencies histogram // of the requests that were answered
 	lastWrite time.Time // when the last write was acknowledged
 	gap       time.Duration
 }
 
-// begin starts the clock: until the first write is acknowledged, the store is not available either.
+// begin starts the clock: the time until the first acknowledged write counts as unavailable, too.
 func (s *stats) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *stats) operations() uint64 {
 	return s.results[workload.Answered]
 }
 
-// histogram counts durations in buckets an eighth of an octave wide, so that its shares are right to 12 %.
+// histogram counts durations in buckets an eighth of an octave wide, so its quantiles are accurate to 12 %.
 type histogram struct {
 	buckets [64 * 8]uint64
 	count   uint64
@@ -65,7 +65,7 @@ func (h *histogram) add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-// at returns the upper end of the bucket that holds that share of all, in thousandths.
+// at returns the quantile of a share in thousandths: the upper end of its bucket.
 func (h *histogram) at(share uint64) time.Duration {
 	rank := (h.count*share + 999) / 1000
 	for i, n := range h.buckets {

@@ -12,17 +12,17 @@ import (
 	"github.com/coxswain/raft/fuzzy"
 )
 
-// fate is what was done to a process, and explains its end.
+// fate records what was done to a process, which explains its end.
 type fate struct {
 	doomed bool // it is killed
-	ailing bool // its disk has failed it
-	older  bool // its disk is an older image of itself
+	ailing bool // its disk has failed
+	older  bool // its disk is an older image
 }
 
-// doom marks the processes of the member that run: they are killed next.
+// doom marks the member's running processes as about to be killed.
 func (m *member) doom() { m.mark(func(f *fate) { f.doomed = true }) }
 
-// ail marks them as having a disk that fails.
+// ail marks them as having a failing disk.
 func (m *member) ail() { m.mark(func(f *fate) { f.ailing = true }) }
 
 // outdate marks them as running on an older image of their disk.
@@ -37,7 +37,7 @@ func (m *member) mark(as func(*fate)) {
 	}
 }
 
-// start starts the member, unless it runs.
+// start starts the member, unless it is running.
 func (w *world) start(m *member) error {
 	if p := w.cluster.Process(m.ID); p != nil && p.Running() {
 		return nil
@@ -60,11 +60,11 @@ func (w *world) startAll() (err error) {
 	return err
 }
 
-// What a member says whose disk has failed it.
+// diskTroubles are the words in the log of a member whose disk has failed.
 var diskTroubles = []string{"no space left on the disk", "input/output error"}
 
-// awaitEnd judges the end of a process: it was killed, or ended by itself, with code 1 and a word about its
-// disk, which had failed it. Everything else is a crash.
+// awaitEnd judges the end of a process. It was killed, or its disk had failed or was an older image, and it ended with
+// code 1 and said so. Everything else is a crash.
 func (w *world) awaitEnd(m *member, p *local.Process) {
 	<-p.Done()
 	m.mu.Lock()
@@ -95,7 +95,7 @@ func (w *world) awaitEnd(m *member, p *local.Process) {
 	}
 }
 
-// olderImageWords are in what a member says that finds out that its store is an older image.
+// olderImageWords are in the log of a member that has found out that its store is an older image.
 const olderImageWords = "older image of the member's disk"
 
 func saysWhy(log string) bool {
@@ -109,7 +109,7 @@ func saysWhy(log string) bool {
 
 const lookPause = 100 * time.Millisecond
 
-// observe looks at all members again and again until the context ends, and checks what they say.
+// observe repeatedly asks all members for their status until the context ends, and checks the answers.
 func (w *world) observe(ctx context.Context) {
 	look, images := newLook(), make([]int64, len(w.members))
 	for ctx.Err() == nil {
@@ -117,7 +117,7 @@ func (w *world) observe(ctx context.Context) {
 		for i, s := range w.cluster.Statuses(ctx) {
 			if now := w.members[i].images.Load(); now != images[i] || now != before[i] {
 				images[i] = now
-				delete(look.lives, w.members[i].ID) // another disk: nothing follows on what was said
+				delete(look.lives, w.members[i].ID) // another disk: earlier answers no longer count
 				continue
 			}
 			if rule, text := look.at(s); text != "" {
@@ -135,7 +135,7 @@ func (w *world) observe(ctx context.Context) {
 	}
 }
 
-// images returns how often the disk of each member became another one.
+// images returns how often the disk of each member was replaced.
 func (w *world) images() (all []int64) {
 	for _, m := range w.members {
 		all = append(all, m.images.Load())
@@ -156,7 +156,7 @@ func (w *world) progress() {
 	w.Progress(p)
 }
 
-// look is what members have said so far.
+// look holds the answers of the members so far.
 type look struct {
 	leaders map[uint64]string // by term
 	lives   map[string]api.Status
@@ -165,8 +165,8 @@ type look struct {
 
 func newLook() *look { return &look{leaders: map[uint64]string{}, lives: map[string]api.Status{}} }
 
-// at takes in what a member says, and returns which rule that breaks, if any: there is one leader a term,
-// and nothing goes back in the life of a process.
+// at adds a member's answer, and returns the rule that it breaks, if any: there is one leader per term, and nothing goes
+// back while a process runs.
 func (l *look) at(s api.Status) (rule, text string) {
 	if s.ID == "" {
 		return "", "" // no answer

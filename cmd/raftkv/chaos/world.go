@@ -20,7 +20,7 @@ import (
 const (
 	clients     = 8
 	clientPause = 5 * time.Millisecond
-	// healthyMax bounds what must happen in a healthy cluster; nothing is judged by less.
+	// healthyMax bounds the time for something that must happen in a healthy cluster.
 	healthyMax = time.Minute
 )
 
@@ -34,7 +34,7 @@ type world struct {
 	members []*member
 	links   [][]*proxy // from, to; nil from a member to itself
 	work    *workload.Workload
-	tasks   sync.WaitGroup // that watch processes
+	tasks   sync.WaitGroup // the goroutines that watch processes
 	cancel  context.CancelCauseFunc
 	stats   stats
 
@@ -44,16 +44,16 @@ type world struct {
 	diary   *os.File
 }
 
-// member is one member with all that is known of it.
+// member is one member of the cluster with its disk and its history.
 type member struct {
 	local.Node
 	disk *disk
 
-	images atomic.Int64 // how often its disk became another one while it did not run
+	images atomic.Int64 // how often its disk was replaced while it was down
 
 	mu    sync.Mutex
 	wiped bool
-	fates map[*local.Process]fate // of the processes that run
+	fates map[*local.Process]fate // of the running processes
 }
 
 func newWorld(o Options, dir string) *world {
@@ -66,7 +66,7 @@ func (w *world) say(format string, args ...any) {
 	}
 }
 
-// note writes a line to the diary of what was done.
+// note writes a line to the log of the run, chaos.log.
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *world) failed() error {
 	return w.failure
 }
 
-// open makes the members, their disks and the links between them. Nothing runs yet.
+// open creates the members, their disks and the links between them. It starts no process.
 func (w *world) open(program string) (err error) {
 	w.began = time.Now()
 	if w.diary, err = os.Create(filepath.Join(w.dir, "chaos.log")); err != nil {
@@ -138,7 +138,7 @@ func (w *world) open(program string) (err error) {
 	return nil
 }
 
-// choose decides which kinds of faults there are; reason is why there are no disks of ours, if so.
+// choose decides which kinds of faults are injected; reason says why our own file system is not available, if so.
 func (w *world) choose(reason string) error {
 	b := w.budget(reason)
 	kinds, left := b.choose(w.Faults)
@@ -151,7 +151,7 @@ func (w *world) choose(reason string) error {
 	case len(kinds) == 0:
 		return fmt.Errorf("no fault of --faults is left: %s", reason)
 	case w.Lie && !slices.Contains(kinds, PowerCutAll):
-		return fmt.Errorf("disks that lie show it in a power cut of all alone: leave %s in (%s)", PowerCutAll, reason)
+		return fmt.Errorf("lying disks only lose data when all members lose power at once: include %s (%s)", PowerCutAll, reason)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func join(kinds []Kind) string {
 	return strings.Join(names, ", ")
 }
 
-// arguments has a member dial the others through the proxies.
+// arguments returns the flags that make a member dial the others through the proxies.
 func (w *world) arguments(n local.Node) (args []string) {
 	for to, p := range w.links[w.index(n.ID)] {
 		if p != nil {
@@ -180,7 +180,7 @@ func (w *world) index(id string) int {
 	return slices.IndexFunc(w.members, func(m *member) bool { return m.ID == id })
 }
 
-// found starts all members and waits until they are a cluster.
+// found starts all members and waits until the cluster has a leader.
 func (w *world) found(ctx context.Context) error {
 	if err := w.startAll(); err != nil {
 		return err
@@ -189,10 +189,10 @@ func (w *world) found(ctx context.Context) error {
 	defer cancel()
 	_, err := w.cluster.AwaitLeader(waiting, "")
 	if ctx.Err() != nil {
-		return nil // it has failed already, or was interrupted
+		return nil // the run has failed already, or was interrupted
 	}
 	if err != nil {
-		w.fail(fuzzy.Liveness, "bootstrap", "%d members that nothing disturbs have no leader after %v: %s",
+		w.fail(fuzzy.Liveness, "bootstrap", "%d members without a fault have no leader after %v: %s",
 			w.Nodes, w.patience, w.describe(ctx))
 		return nil
 	}
@@ -204,7 +204,7 @@ func (w *world) found(ctx context.Context) error {
 	return err
 }
 
-// startWork starts the clients, and returns what stops them, which may be called more than once.
+// startWork starts the clients, and returns a function that stops them; it may be called more than once.
 func (w *world) startWork() (stop func()) {
 	var servers []string
 	for _, m := range w.members {
@@ -224,7 +224,7 @@ func (w *world) startWork() (stop func()) {
 	}
 }
 
-// close ends everything. What is to be kept is copied to where it outlives the mounts.
+// close ends everything. With keep, the data is copied to where it outlives the mounts.
 func (w *world) close(keep bool) (err error) {
 	if w.cluster != nil {
 		for _, m := range w.members {

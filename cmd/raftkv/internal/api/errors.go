@@ -33,9 +33,9 @@ const (
 	Closed            Code = "closed"
 	OutcomeUnknown    Code = "outcome_unknown"
 	Internal          Code = "internal"
-	// Unreachable is a client's own: the server could not be asked, or did not answer a read.
+	// Unreachable is created by the client: the server could not be asked, or did not answer a read.
 	Unreachable Code = "unreachable"
-	// BadResponse is a client's own: what answered is not a server of this store.
+	// BadResponse is created by the client: the answer is not from a server of this store.
 	BadResponse Code = "bad_response"
 )
 
@@ -98,7 +98,7 @@ func Errorf(code Code, remedy, format string, args ...any) *Error {
 	return &Error{code, fmt.Sprintf(format, args...), remedy}
 }
 
-// CodeOf returns the code of the error: "" of nil, and Internal of one that has none.
+// CodeOf returns the code of the error: "" for nil, and Internal for an error without one.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {
@@ -119,9 +119,8 @@ func Uncertain(err error) bool {
 	return false
 }
 
-// Send makes the request once. It returns an *Error with Unreachable if no connection was had, so
-// that the server cannot have seen anything, and with OutcomeUnknown if the answer to what was, or
-// may have been, sent did not arrive.
+// Send makes the request once. It returns an *Error with Unreachable if there was no connection, so that the server cannot
+// have seen the request, and with OutcomeUnknown if the request was sent, or may have been, and no answer arrived.
 func Send(client *http.Client, r *http.Request) (*http.Response, error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -139,7 +138,7 @@ func Send(client *http.Client, r *http.Request) (*http.Response, error) {
 	return nil, Unanswered(r.URL.Host, err)
 }
 
-// Unanswered is the error for a request that may have reached the host, and no answer came.
+// Unanswered returns the error for a request that may have reached the host but got no answer.
 func Unanswered(host string, err error) *Error {
 	return Errorf(OutcomeUnknown, "the request may or may not be carried out: read before you try again",
 		"%s did not answer: %v", host, err)

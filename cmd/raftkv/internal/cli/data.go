@@ -22,7 +22,7 @@ func newGet(r *reach) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the value of a key",
-		Long:  "get writes the value to standard output, as it is; on a terminal a new line follows.",
+		Long:  "get writes the unchanged value to standard output, followed by a new line if that is a terminal.",
 		Example: `  raftkv get greeting
   raftkv get --revision greeting       # its revision, for --if-revision
   raftkv get --stale greeting          # what the server has, even without a leader`,
@@ -64,11 +64,11 @@ func conditionFlags(cmd *cobra.Command, c *client.Condition) {
 	cmd.Flags().Uint64Var(&c.Revision, "if-revision", 0, "only if the key has this revision")
 }
 
-// checkCondition refuses a condition that would be none, or two.
+// checkCondition refuses a revision that no key has, and two conditions at once.
 func checkCondition(cmd *cobra.Command, c client.Condition) error {
 	switch {
 	case cmd.Flags().Changed("if-revision") && c.Revision == 0:
-		return fmt.Errorf("--if-revision 0: no key has it; raftkv get --revision KEY prints the one it has; %w", usage.Err)
+		return fmt.Errorf("--if-revision 0: revisions begin at 1; raftkv get --revision KEY prints a key's revision; %w", usage.Err)
 	case c.Absent && c.Revision != 0:
 		return fmt.Errorf("--if-absent and --if-revision: give one of them; %w", usage.Err)
 	}
@@ -80,8 +80,8 @@ func newPut(r *reach) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put KEY [VALUE]",
 		Short: "Set the value of a key",
-		Long: `put sets the value and prints the new revision. Without VALUE, or with -, the value is what standard input
-holds.`,
+		Long: `put sets the value and prints the new revision. Without VALUE, or with -, it reads the value from standard
+input.`,
 		Example: `  raftkv put greeting 'hello, world'
   raftkv put picture < cat.png
   raftkv put lock me --if-absent
@@ -127,7 +127,7 @@ func newDelete(r *reach) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "delete KEY",
 		Short:   "Remove a key",
-		Long:    "delete removes the key and prints the revision of the removal. It is no error if there is no such key.",
+		Long:    "delete removes the key and prints the revision of the removal. A missing key is not an error.",
 		Example: "  raftkv delete greeting\n  raftkv delete greeting --if-revision 1234",
 		Args:    usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

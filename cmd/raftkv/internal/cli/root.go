@@ -80,8 +80,8 @@ func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "raftkv",
 		Short: "A small replicated key-value store, to see the raft library at work",
-		Long: `raftkv is a key-value store that several processes keep together: every write is on the disks of a
-majority before it is acknowledged, and the store goes on while a majority runs.
+		Long: `raftkv is a key-value store that several processes replicate: every write is on the disks of a majority
+before it is acknowledged, and the store works as long as a majority runs.
 
 ` + exitHelp,
 		Example: `  raftkv demo                      # three nodes on this machine; k kills the leader
@@ -105,7 +105,7 @@ majority before it is acknowledged, and the store goes on while a majority runs.
 	return root
 }
 
-// reach is where the servers are and how long to try.
+// reach holds the servers' URLs and how long to try them.
 type reach struct {
 	urls    []string
 	timeout time.Duration

@@ -19,9 +19,10 @@ func newServe(streams Streams) *cobra.Command {
 		Use:   "serve",
 		Short: "Run one member of a cluster",
 		Long: `serve runs one member. The first start of a cluster needs --peers, the same list on every member, which
-names all initial members, each as id=host:port=url: its id, where the others reach it, and where clients
-do. Nothing is served until each of them has run at the same time as the others once: the log and "raftkv status"
-say who is missing. HTTP has neither authentication nor encryption: keep it on a network that you trust.`,
+names all initial members, each as id=host:port=url: its id, its address for the other members, and its URL for
+clients. The cluster serves requests once all of them have run at the same time: until then the log and
+"raftkv status" name the missing members. HTTP has neither authentication nor encryption: use it only on a network
+that you trust.`,
 		Example: `  raftkv serve --id n1 --data /var/lib/raftkv --raft-addr 127.0.0.1:5001 --http-addr 127.0.0.1:4001 \
     --peers n1=127.0.0.1:5001=http://127.0.0.1:4001 \
     --peers n2=127.0.0.1:5002=http://127.0.0.1:4002 \
@@ -70,9 +71,9 @@ func newDemo(streams Streams) *cobra.Command {
 		Use:   "demo",
 		Short: "Run a cluster on this machine, and break it",
 		Long: `demo starts a cluster of processes on this machine, writes to it and reads from it all the time, and
-checks everything that it is told. Press k to kill the leader, z to freeze it and again to resume it, r to
-restart what is down, q to quit: the verdict on the whole history comes last. Freezing is not available on
-Windows. Without a terminal it prints plain lines.`,
+checks all answers. Press k to kill the leader, z to freeze it and again to resume it, r to restart the members
+that are down, and q to quit and see the verdict on the whole history. Freezing is not available on Windows.
+Without a terminal it prints plain lines.`,
 		Example: `  raftkv demo
   raftkv demo --data ./demo                       # keeps the data; a second run goes on with it
   raftkv demo --duration 10s --kill-every 3s      # by itself`,

@@ -20,15 +20,14 @@ import (
 // answerBytesMax bounds the body of any answer: a value, or a page of keys.
 const answerBytesMax = 8 << 20
 
-// Client makes requests of one member, each once. Its methods may be called from any goroutine. They
-// return an *api.Error; api.Uncertain says of a write whether it may have been carried out all the same.
+// Client sends requests to one member, each only once. Its methods may be called from any goroutine. They return an
+// *api.Error; api.Uncertain reports whether a failed write may have been carried out nevertheless.
 type Client struct {
 	base string
 	http *http.Client
 }
 
-// New returns a client of the member with that base URL; it shares connections with everyone that
-// has the same http.Client.
+// New returns a client of the member with that base URL. Clients with the same http.Client share connections.
 func New(base string, shared *http.Client) *Client {
 	return &Client{strings.TrimSuffix(base, "/"), shared}
 }
@@ -102,7 +101,7 @@ func (c *Client) List(ctx context.Context, prefix, after string, limit int) (api
 	return request[api.Listing](ctx, c, http.MethodGet, api.KeysPath+"?"+query.Encode(), nil, nil)
 }
 
-// Status returns what the member says of itself.
+// Status returns the member's status.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
 }
@@ -176,9 +175,9 @@ func (c *Client) badResponse(err error) error {
 // retryPause is between two rounds of questions to all members.
 const retryPause = 20 * time.Millisecond
 
-// Try calls do with one member after the other, until it succeeds, fails with what another member
-// would not mend, or the context ends: then it returns the error that tells most. What has an unknown outcome is
-// not tried again.
+// Try calls do with one member after the other, until it succeeds, fails with an error that another member would return
+// as well, or the context ends: then Try returns the most informative error. An operation with an unknown outcome is not
+// retried.
 func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, error)) (T, error) {
 	var none T
 	var why *api.Error // the latest of those that tell most

@@ -36,8 +36,8 @@ func (p Place) file() string {
 	return filepath.Join(placeDir(), "demo-"+strconv.Itoa(p.PID)+".json")
 }
 
-// FindPlace returns the place of the running demo that was started last. Whoever could have forged a
-// file could redirect this user's writes: it must be in a directory that only this user can write to.
+// FindPlace returns the place of the running demo that was started last. Somebody who could forge a file could redirect
+// this user's writes, so the file must be in a directory that only this user can write to.
 func FindPlace() (Place, error) {
 	files, err := placeFiles()
 	if err != nil {

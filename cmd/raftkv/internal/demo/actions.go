@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 )
 
-// obey does what the key stands for; it reports whether the demo goes on.
+// obey carries out the command of a key, and reports whether the demo goes on.
 func (d *demo) obey(ctx context.Context, key byte) bool {
 	const ctrlC, ctrlD = 3, 4
 	switch key {
@@ -89,7 +89,7 @@ func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Tim
 		id, how, leader.ID, acknowledged.Sub(began).Milliseconds(), grouped(v.Acknowledged), v.Lost)
 }
 
-// quorum says how many run and how many are needed.
+// quorum returns how many members run and how many are needed.
 func (d *demo) quorum() string {
 	all, up := len(d.cluster.Nodes), 0
 	for _, n := range d.cluster.Nodes {
@@ -103,7 +103,7 @@ func (d *demo) quorum() string {
 	return fmt.Sprintf("%d of %d nodes run, and %d are needed; r restarts the others", up, all, all/2+1)
 }
 
-// resume lets frozen members go on; it reports whether there was one.
+// resume resumes frozen members, and reports whether there was one.
 func (d *demo) resume() (resumed bool) {
 	for _, n := range d.cluster.Nodes {
 		p := d.cluster.Process(n.ID)
@@ -138,7 +138,7 @@ func (d *demo) heal() {
 	}
 }
 
-// look shows a line a member and one about the workload.
+// look shows one line per member and one about the workload.
 func (d *demo) look(ctx context.Context) {
 	statuses := d.cluster.Statuses(ctx)
 	if ctx.Err() != nil {

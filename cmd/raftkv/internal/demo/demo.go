@@ -1,5 +1,5 @@
-// Package demo runs a small cluster of raftkv processes on this machine, lets its user break it, and
-// proves what it promised.
+// Package demo runs a small cluster of raftkv processes on this machine, lets its user break it, and checks that the
+// store keeps its promises.
 package demo
 
 import (

@@ -64,7 +64,7 @@ type Command struct {
 	Condition Condition
 }
 
-// Answer is what the store says to a command.
+// Answer is the store's answer to a command.
 type Answer struct {
 	// Failed says that the condition did not hold, and nothing was changed.
 	Failed bool
@@ -73,7 +73,7 @@ type Answer struct {
 	Revision raft.Index
 	// Existed says that the key existed before the command.
 	Existed bool
-	// Refused is why the command was not a command at all; empty if it was.
+	// Refused says why the bytes were not a valid command; empty if they were.
 	Refused string
 }
 
@@ -126,7 +126,7 @@ func (c Command) check() error {
 		return fmt.Errorf("unknown condition %d", c.Condition.Kind)
 	}
 	if len(c.Value) > ValueBytesMax {
-		return fmt.Errorf("a value of %d bytes, over the limit of %d", len(c.Value), ValueBytesMax)
+		return fmt.Errorf("the value has %d bytes; the limit is %d", len(c.Value), ValueBytesMax)
 	}
 	return CheckKey(c.Key)
 }

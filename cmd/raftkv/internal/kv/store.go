@@ -9,8 +9,8 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Store is the map. The node calls Apply, Snapshot and Restore on one goroutine; everything else may
-// be called by anyone, at any time, and waits for nobody. The zero value is an empty store.
+// Store is the map. The node calls Apply, Snapshot and Restore on one goroutine. All other methods may be called from any
+// goroutine at any time, and never wait. The zero value is an empty store.
 type Store struct {
 	state atomic.Pointer[state]
 }

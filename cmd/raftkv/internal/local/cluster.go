@@ -15,7 +15,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 )
 
-// Limits of asking members how they are.
+// Limits of asking members for their status.
 const (
 	statusTimeout = 500 * time.Millisecond
 	statusPause   = 10 * time.Millisecond
@@ -30,7 +30,7 @@ type Cluster struct {
 	program string
 	dir     string
 	http    *http.Client
-	// More returns what a member is started with beside the rest, unless nil. Set it before Start.
+	// More returns further arguments for a member, unless nil. Set it before Start.
 	More func(Node) []string
 
 	mu        sync.Mutex
@@ -66,7 +66,7 @@ func (c *Cluster) ServeArgs(n Node) []string {
 	return args
 }
 
-// Start starts the members with these ids, or all, as far as they do not run.
+// Start starts the members with these ids, or all, except those that are running.
 func (c *Cluster) Start(ids ...string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *Cluster) each(ids []string, do func(*Process)) {
 // Client returns a client of the member that uses the connections of the given http.Client.
 func (n Node) Client(shared *http.Client) *client.Client { return client.New(n.URL(), shared) }
 
-// Status asks a member how it is.
+// Status returns a member's status.
 func (c *Cluster) Status(ctx context.Context, n Node) (api.Status, error) {
 	return n.Client(c.http).Status(ctx)
 }
@@ -143,7 +143,8 @@ func (c *Cluster) Leader(ctx context.Context) (Node, bool) {
 	return leader, term > 0
 }
 
-// Statuses asks all at the same time, in the order of Nodes; who does not answer has an empty one.
+// Statuses asks all members at the same time. The statuses are in the order of Nodes; that of a member that does not
+// answer is empty.
 func (c *Cluster) Statuses(ctx context.Context) []api.Status {
 	statuses := make([]api.Status, len(c.Nodes))
 	var all sync.WaitGroup
@@ -157,8 +158,8 @@ func (c *Cluster) Statuses(ctx context.Context) []api.Status {
 	return statuses
 }
 
-// AwaitLeader returns the leader as soon as one says so, other than the one named, which may be "".
-// It fails when the context ends.
+// AwaitLeader waits until a member other than the one named, which may be "", reports that it leads, and returns it. It
+// fails when the context ends.
 func (c *Cluster) AwaitLeader(ctx context.Context, other string) (Node, error) {
 	for {
 		if leader, found := c.Leader(ctx); found && leader.ID != other {

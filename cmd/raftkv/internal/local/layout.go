@@ -37,12 +37,12 @@ func (n Node) Peer() string {
 	return member.FormatPeer(raft.Member{ID: raft.NodeID(n.ID), Address: n.RaftAddr, Meta: n.URL()})
 }
 
-// Layout is who belongs to a local cluster. It holds the ports until it is closed, also while a
-// member is down: another demo must not move in.
+// Layout lists the members of a local cluster. It holds their ports until it is closed, even while a member is down, so
+// that no other demo takes them.
 type Layout struct {
 	Nodes []Node `json:"nodes"`
 
-	// held are UDP sockets on the numbers of the members' TCP ports, which do not get into their way.
+	// held are UDP sockets on the numbers of the members' TCP ports, with which they do not interfere.
 	held []net.PacketConn
 }
 
@@ -54,7 +54,7 @@ func (l *Layout) Peers() (peers []string) {
 	return peers
 }
 
-// Close lets go of the ports.
+// Close releases the ports.
 func (l *Layout) Close() {
 	for _, held := range l.held {
 		_ = held.Close() // nothing was written

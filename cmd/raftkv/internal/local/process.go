@@ -20,9 +20,8 @@ const logBytesMax = 16 << 20
 // ErrNoFreeze says that this system cannot stop a process and let it go on.
 var ErrNoFreeze = errors.New("freezing a process is not available on this system")
 
-// Process is a running child process. It dies with this one, however this one ends: its standard
-// input is a pipe that it watches, and on Linux the kernel kills it, frozen or not. Its methods may
-// be called from any goroutine.
+// Process is a running child process. It ends with this process, however this one ends: its standard input is a pipe that
+// it watches, and on Linux the kernel kills it, even if it is frozen. Its methods may be called from any goroutine.
 type Process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
@@ -112,7 +111,7 @@ func (p *Process) Freeze() error {
 	return nil
 }
 
-// Resume lets a frozen process go on.
+// Resume continues a frozen process.
 func (p *Process) Resume() error {
 	if err := resume(p.cmd.Process); err != nil {
 		return err

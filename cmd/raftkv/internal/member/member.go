@@ -70,20 +70,21 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 // traceFile holds, in the data directory, the last decisions of a member that ended by itself.
 const traceFile = "trace.ndjson"
 
-// dumpTrace keeps the trace events of a node that ended by itself. Its disk may be why: then the log has to do.
+// dumpTrace writes the trace events of a node that ended by itself to traceFile. If the disk was the reason, there may only
+// be the log.
 func dumpTrace(n *node.Node, path string, log hclog.Logger) {
 	var events bytes.Buffer
 	err := n.WriteTrace(&events)
 	if err = errors.Join(err, os.WriteFile(path, events.Bytes(), 0o600)); err != nil {
 		log.Warn("the last decisions are not kept", "error", err)
-		_ = os.Remove(path) // what is there of it tells nobody anything
+		_ = os.Remove(path) // an incomplete file is of no use
 		return
 	}
 	log.Info("the last decisions are kept: raftlab trace --from FILE --format html shows them", "file", path)
 }
 
-// reportReady logs that the member is ready, and until then what it waits for: a first start waits in
-// silence for members that do not run, or for ever if nobody has named any.
+// reportReady logs that the member is ready, and until then what it waits for: otherwise a first start would wait silently
+// for members that do not run, or forever if none were named.
 func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 	for patience := readyPatience; ; patience = readyPause {
 		waiting, cancel := context.WithTimeout(ctx, patience)
@@ -107,7 +108,7 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 	}
 }
 
-// reasonOf says what a member waits for that is not ready.
+// reasonOf returns what a member that is not ready waits for.
 func reasonOf(err error) string {
 	var waiting *raft.NotReadyError
 	if errors.As(err, &waiting) {
@@ -146,7 +147,7 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 
 const addressRemedy = "choose an address of this machine and a free port, or end the process that has it"
 
-// explainListen says in the words of the flags what to do about an error of transport.Listen.
+// explainListen adds to an error of transport.Listen what to do, in terms of the flags.
 func explainListen(err error) error {
 	var insecure *transport.InsecureError
 	var listen *transport.ListenError
@@ -195,15 +196,15 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	return err
 }
 
-// transferBeforeStop transfers leadership while requests are still answered: those that take their time must not keep
-// the cluster waiting for its next leader. If it fails, closing the node is the second attempt.
+// transferBeforeStop transfers leadership while requests are still answered, so that slow requests do not keep the cluster
+// waiting for its next leader. If it fails, closing the node is the second attempt.
 func transferBeforeStop(n *node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
 	_ = n.TransferLeadership(ctx, "") // as above
 }
 
-// closeNode returns nothing that the end of the node has not said already.
+// closeNode closes the node, and returns only an error that the node's end has not reported already.
 func closeNode(n *node.Node) error {
 	ended := n.Err() != nil
 	if err := n.Close(); !ended {

@@ -19,7 +19,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Options is how a member is to run, as the flags of "raftkv serve" say it.
+// Options are the settings of a member, as the flags of "raftkv serve" give them.
 type Options struct {
 	ID       string
 	Cluster  string   // the cluster's name
@@ -161,12 +161,12 @@ func (o Options) config() (node.Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-// flagOf is the flag that sets a field of node.Config.
+// flagOf names the flag that sets a field of node.Config.
 var flagOf = map[string]string{
 	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout",
 }
 
-// inFlags says what node.Config.Validate found in the words of the command line.
+// inFlags returns the errors of node.Config.Validate in the words of the command line.
 func inFlags(err error) error {
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {

@@ -15,7 +15,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 )
 
-// answer is a whole answer. Handlers return it, so that a client that is slow to take it holds nothing
+// answer is a complete answer. Handlers return it instead of writing it, so that a client that reads slowly holds nothing
 // that they need.
 type answer struct {
 	status int
@@ -55,7 +55,7 @@ func (c *captured) Header() http.Header         { return c.header }
 func (c *captured) WriteHeader(status int)      { c.status = status }
 func (c *captured) Write(b []byte) (int, error) { return c.buf.Write(b) }
 
-// capture makes a handler of an http.Handler; what it fails with becomes an error of the API.
+// capture makes a handler from an http.Handler; its errors become errors of the API.
 func capture(inner http.Handler) handler {
 	return func(r *http.Request, _ []byte) answer {
 		c := captured{answer: answer{status: http.StatusOK, header: http.Header{}}}
@@ -142,7 +142,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	}
 }
 
-// explainBody says what ended a body before its end; nil if nothing did.
+// explainBody returns the API's error for a body that was not read completely; nil if it was.
 func explainBody(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {

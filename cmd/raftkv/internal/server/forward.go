@@ -23,8 +23,8 @@ const (
 	forwardResponseBytes = 1 << 20 // of a forwarded answer
 )
 
-// forwarder passes requests on to the leader. A forwarded request is never passed on again: who gets
-// one and does not lead answers "not_leader".
+// forwarder forwards requests to the leader. A forwarded request is never forwarded again: a member that gets one and does
+// not lead answers "not_leader".
 type forwarder struct {
 	client *http.Client
 
@@ -54,9 +54,8 @@ func newForwarder() forwarder {
 	}
 }
 
-// Run follows the leadership until the context or the node ends. Requests that were forwarded to a
-// member that leads no more are given up at once, with an unknown outcome: it may be frozen or cut
-// off, and would be waited for in vain.
+// Run follows the leadership until the context or the node ends. A request that was forwarded to a former leader is given
+// up at once, with an unknown outcome: that member may be frozen or cut off, and never answer.
 func (s *Server) Run(ctx context.Context) {
 	defer s.forward.client.CloseIdleConnections()
 	for now := range s.node.Watch(ctx) {
@@ -116,8 +115,8 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	return a
 }
 
-// send passes the request on and returns the whole answer, so that a leader that breaks off in the
-// middle of it is told from one that answered.
+// send forwards the request and returns the complete answer, so that an answer that breaks off in the middle counts as
+// none.
 func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by string) (answer, error) {
 	target, err := url.Parse(leader.Meta)
 	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {

@@ -35,8 +35,8 @@ type conn struct {
 	answering atomic.Bool // what is written is an answer of the handler
 }
 
-// Write puts the errors of http.Server itself into JSON: it writes them as text, when it could not read a
-// request, and no handler sees them.
+// Write turns the errors of http.Server itself into JSON: when it cannot read a request, it writes its error as text, and
+// no handler sees it.
 func (c *conn) Write(b []byte) (int, error) {
 	if c.answering.Load() {
 		return c.TCPConn.Write(b)
@@ -51,7 +51,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inJSON returns the API's error for a whole response of http.Server itself; false if it is none.
+// inJSON returns the API's error for a response of http.Server itself; false if b is not such a response.
 func inJSON(response []byte) ([]byte, bool) {
 	status, rest, found := bytes.Cut(response, []byte("\r\n"))
 	if !found || !bytes.HasPrefix(status, []byte("HTTP/1.")) || len(status) < len("HTTP/1.1 400") {

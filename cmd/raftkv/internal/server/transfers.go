@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// transfers are the bodies that are read from clients, or the replies that are written to them. A client
-// may take as long as it likes over either, so both are bounded in number and in bytes. Where there is no
-// room for one more, the one that has been under way longest is cut off: an honest client is done within
-// moments, so that slow ones cannot keep it out.
+// transfers holds the bodies that are being read from clients, or the replies that are being written to them. A client may
+// be slow with either, so both are bounded in number and in bytes. If there is no room for another one, the oldest is cut
+// off: an honest client finishes within moments, so slow clients cannot keep it out.
 type transfers struct {
 	countMax, bytesMax int
 
@@ -38,9 +37,9 @@ func (t *transfers) begin(cut func()) *transfer {
 	return x
 }
 
-// take makes room for that many bytes more, by cutting off the oldest ones that hold more than their share
-// of bytesMax: small ones are not what fills it. It reports false, and ends the transfer, if it was cut off
-// meanwhile, or if there is no room all the same.
+// take makes room for that many more bytes by cutting off the oldest transfers that hold more than their share of bytesMax:
+// small ones do not fill it. If the transfer was cut off meanwhile, or there is still no room, take ends the transfer and
+// reports false.
 func (x *transfer) take(bytes int) bool {
 	t := x.of
 	t.mu.Lock()
@@ -71,8 +70,8 @@ func (t *transfers) oldestLarge(but *transfer) *transfer {
 	return nil
 }
 
-// arrived says that the client has nothing more to do. The transfer cannot be cut off any more, and
-// keeps its bytes until done. It reports false if it was cut off.
+// arrived records that the client has nothing left to do. The transfer can no longer be cut off, and keeps its bytes until
+// done. It reports false if the transfer was cut off before.
 func (x *transfer) arrived() bool {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
@@ -80,7 +79,7 @@ func (x *transfer) arrived() bool {
 	return !x.gone
 }
 
-// done gives back what the transfer took. It is idempotent.
+// done releases what the transfer took. It is idempotent.
 func (x *transfer) done() {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 )
 
-// chain is a sequence of writes by one client to a key of its own, each on condition that the one
-// before it is still there. An acknowledged write that was lost is found by the next link, or by the
-// last look, whatever else was written: nothing has to be remembered but the last link.
+// chain is a sequence of writes by one client to a key that no other client uses. Each write is conditional on the one
+// before it. So the next link, or the last look, detects an acknowledged write that was lost, whatever else was written:
+// only the last link has to be remembered.
 //
 // After a while it begins anew with another key, so that its history can be checked like a register's.
 type chain struct {
@@ -66,7 +66,7 @@ type link struct {
 	revision uint64
 }
 
-// outcome is what became of a step.
+// outcome is the outcome of a step.
 type outcome uint8
 
 const (

@@ -12,9 +12,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The whole history is written down, one operation a line, if Config.History says where: who is told that
-// something is wrong wants to see it. A history that is not linearizable is written to a file of its own
-// as well, beside its picture.
+// If Config.History names a file, the whole history is written to it, one operation per line, so that a reported violation
+// can be examined. A history that is not linearizable is also written to a separate file, beside its picture.
 
 // line is one operation as it is written down. Times are nanoseconds since the workload began.
 type line struct {

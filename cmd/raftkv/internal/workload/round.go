@@ -17,10 +17,9 @@ const (
 	checksMax       = 8 // rounds that wait for their check; then their clients wait too
 )
 
-// round is the history of one register, which all clients use for a while and then never again, or of one
-// chain. A
-// history of many registers is linearizable if, and only if, the history of each is: to check every
-// round is to check everything, in bounded memory.
+// round is the history of one register, which all clients use for a while and then never again, or of one chain. A
+// history of many registers is linearizable if, and only if, the history of each is. So checking every round checks
+// everything, in bounded memory.
 type round struct {
 	key     string
 	ops     []porcupine.Operation

@@ -11,9 +11,8 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 )
 
-// standing is what is left to be known of a round that has been checked: what its key may hold at the
-// end. Revisions put all changes of a key in their order, so the last one that is known says it all, but
-// for the writes of unknown outcome, which may take effect later.
+// standing is what must be remembered of a checked round: the values that its key may hold at the end. Revisions order all
+// changes of a key, so the last known one suffices, except for writes of unknown outcome, which may take effect later.
 type standing struct {
 	key      string
 	value    string // "" is absence
@@ -75,7 +74,7 @@ func (w *Workload) scan(ctx context.Context) error {
 	return nil
 }
 
-// look reads a key as a linearizable read does, from whoever can.
+// look reads a key linearizably, from any member that answers.
 func (w *Workload) look(ctx context.Context, key string) (output, error) {
 	return client.Try(ctx, w.clients(), func(c *client.Client) (output, error) {
 		value, err := c.Get(ctx, key, api.Linearizable)

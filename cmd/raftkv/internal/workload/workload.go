@@ -1,6 +1,5 @@
-// Package workload writes to and reads from a running cluster and proves what came back: that no
-// acknowledged write is lost, and that all clients together have seen one store (it is linearizable).
-// Memory stays bounded however long it runs.
+// Package workload writes to and reads from a running cluster and checks the answers: no acknowledged write is lost, and
+// all clients together have seen one store (it is linearizable). Memory stays bounded however long it runs.
 package workload
 
 import (
@@ -70,7 +69,7 @@ const (
 // Verdict is what has been found so far.
 type Verdict struct {
 	Acknowledged uint64 // writes
-	Unknown      uint64 // writes of which nobody knows
+	Unknown      uint64 // writes whose outcome is unknown
 	Lost         uint64 // acknowledged writes found to be gone, at least
 	Operations   int    // in the histories that have been checked
 	Histories    int
@@ -255,7 +254,7 @@ func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.
 // noTime is when a step of no client was called.
 var noTime time.Time
 
-// count takes the outcome of a step that was called at that moment into account.
+// count records the outcome of a step that was called at that moment.
 func (w *Workload) count(result outcome, err error, called time.Time) {
 	now := time.Now()
 	if w.cfg.Observe != nil && called != noTime {
