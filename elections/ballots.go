@@ -23,8 +23,8 @@ import (
 
 var (
 	ballotsMajority = ballots("ballots-majority", "Ballots, majority", majorityOf, equalPriorities,
-		"No leader in a minority, but for as long as ballots from before a cut count. Not one leader at an instant: "+
-			"a claim that is lost, or does not come through a one-way link, makes two.")
+		"No leader in a minority, except while ballots from before a cut still count. Two leaders at one time "+
+			"are possible: a claim that is lost, or blocked by a one-way link, makes two.")
 	ballotsRanked = ballots("ballots-ranked", "Ballots, majority, by rank", majorityOf, rankedPriorities,
 		"As with a majority. A higher priority takes over, says the manual, \"immediately\": that is, once it has won two "+
 			"elections among the others, one to two periods after it was raised (measured with a period of 100 ms: 150 ms in "+
@@ -32,7 +32,7 @@ var (
 	ballotsAllButOne = ballots("ballots-n-1", "Ballots, all but one", func(n int) int { return max(n-1, 1) }, equalPriorities,
 		"As with a majority (from three members on), and no leader at all once two members are missing.")
 	ballotsNone = ballots("ballots-none", "Ballots, no quorum", func(int) int { return 1 }, equalPriorities,
-		"A leader in each part of a partition, whatever is left: split brain by choice.")
+		"A leader in each part of a partition, however small: split brain by choice.")
 )
 
 func majorityOf(n int) int { return n/2 + 1 }
@@ -46,7 +46,7 @@ type priorities struct {
 var (
 	equalPriorities = priorities{
 		func(n int) []int { return slices.Repeat([]int{priorityDefault}, n) },
-		"Priorities are equal, as the product comes, unless they are given.",
+		"Priorities are equal, which is the product's default, unless they are given.",
 	}
 	rankedPriorities = priorities{priorityByRank, "The priority is the rank, unless it is given."}
 )
@@ -72,9 +72,9 @@ func ballots(name, title string, quorum func(n int) int, p priorities, guarantee
 				"fails or it hears a claim of higher priority; of two equal claims the lower id stays; a dead leader's " +
 				"claim lasts as long as its ballot.",
 			p.choice,
-			"An election without a quorum ends a row of wins.",
+			"An election without a quorum ends a series of wins.",
 			"A priority that changes counts from the member's next election on, and for the others from its next ballot; " +
-				"only a leader that is set out of service goes to standby at once.",
+				"only a leader that is taken out of service goes to standby at once.",
 			"The id is the rank, as text: in alphabetical order 10 comes before 2.",
 		},
 		New: func(o Options) Machine {
@@ -153,7 +153,7 @@ func (m *ballotsMachine) Receive(e *Env, from Rank, message Message) {
 func (m *ballotsMachine) Prioritize(e *Env, priority int) {
 	m.priority = priority
 	if m.active && priority < 0 {
-		e.Rule("I am set out of service: I lead no more.")
+		e.Rule("I am taken out of service: I stop leading.")
 		m.active = false
 		m.look(e)
 		return
@@ -188,7 +188,7 @@ func (m *ballotsMachine) decide(e *Env) {
 		e.Rule("Too few valid ballots for the quorum: I do not lead.")
 		m.active = false
 	case m.active: // "keeps leading though it loses a tie" (choice)
-		e.Rule("The quorum holds: I lead on, and claim so in my ballot.")
+		e.Rule("The quorum holds: I keep leading, and claim so in my ballot.")
 	case winner == 0:
 		e.Rule("I am out of service, and so is all that I hear: nobody wins.")
 	case m.priority < 0:
@@ -267,7 +267,7 @@ func (m *ballotsMachine) look(e *Env) {
 	switch {
 	case m.leader == before || m.active || before == m.o.Self: // the rule that made it lead, or stop leading, has been shown already
 	case m.leader == 0:
-		e.Rule("No valid ballot claims to lead any more: I know no leader.")
+		e.Rule("No valid ballot claims to lead any longer: I know no leader.")
 	default:
 		e.Rule("The best of the ballots that claim to lead: I follow it.")
 	}

@@ -397,10 +397,10 @@ func TestBallots_APriorityChangesWhileTheyRun(t *testing.T) {
 		{"who gets a lower one than a leader does not", func(s *stage) { s.prioritize(3, 0) }, []Rank{1}, []Rank{1}},
 		{"a leader whose priority becomes the lowest goes to standby for another", func(s *stage) { s.prioritize(1, 0) },
 			[]Rank{1}, []Rank{2}},
-		{"a leader that is set out of service steps down at once", func(s *stage) { s.prioritize(1, -1) },
+		{"a leader that is taken out of service steps down at once", func(s *stage) { s.prioritize(1, -1) },
 			nil, []Rank{2}},
 		{"who is out of service does not win", func(s *stage) { s.prioritize(2, -1); s.prioritize(1, -1) }, nil, []Rank{3}},
-		{"who is set out of service and back as a leader wins again", func(s *stage) {
+		{"who is taken out of service and back as a leader wins again", func(s *stage) {
 			s.prioritize(1, -1)
 			s.pass(time.Second)
 			s.prioritize(1, 9)

@@ -13,13 +13,13 @@ var bullyCascading = &Algorithm{
 		"nothing: each part of a partition has a leader, and a highest rank that comes and " +
 		"goes is elected each time.",
 	InCore: []*CorePart{coreStickiness, coreTransfer}, NotInCore: []*CoreLack{lackRank, lackBackOff},
-	Leaves: "The takeover by whoever is highest: a leader that works stays one, unless it " +
+	Leaves: "The takeover by the highest rank: a leader that works stays one, unless it " +
 		"transfers its leadership.",
 	Choices: []string{
-		"COORDINATOR is waited for 2T from the first ANSWER.",
-		"A leader that joins an election leads on until another is announced.",
+		"A member waits for COORDINATOR for 2T from the first ANSWER.",
+		"A leader that joins an election keeps leading until another is announced.",
 		"The highest rank sends COORDINATOR at once when it starts, and waits T when a " +
-			"lower rank asked: else it ends elections whose messages are still under way, " +
+			"lower rank asked: otherwise it would end elections whose messages are still in flight, " +
 			"each of which starts another, and among a hundred members that never stops.",
 		seatChoice,
 	},
@@ -129,7 +129,7 @@ func (b *cascading) onElection(e *Env, from Rank) {
 func (b *cascading) onAnswer(e *Env) {
 	switch {
 	case !b.electing:
-		e.Rule("An answer to an election of mine that is over: I drop it.")
+		e.Rule("An answer to an earlier election of mine: I drop it.")
 		return
 	case b.answered:
 		e.Rule("A higher rank has answered me before: I wait already.")

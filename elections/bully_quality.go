@@ -14,14 +14,14 @@ var bullyQuality = &Algorithm{
 		"ones, and a member that comes and goes displaces nobody once its quality is below that of the " +
 		"leader; otherwise nothing: each part of a partition has a leader.",
 	InCore: []*CorePart{coreMajority, coreStickiness}, NotInCore: []*CoreLack{lackRank, lackBackOff},
-	Leaves: "A cure for what the core does not have: a working leader stays, whoever comes back, so that " +
+	Leaves: "A cure that the core does not need: a working leader stays when another member comes back, so " +
 		"a member that flaps costs an election only when it leads.",
 	Choices: []string{
 		"The quality is 100 at first (`--qualities`), and each restart of the process takes 10 from it, " +
-			"down to 0; nothing gives it back, for a run is short.",
+			"down to 0; nothing restores it, since a run is short.",
 		"Nobody knows the present quality of another: ELECTION, which carries the sender's, goes to all, " +
-			"and only who stands higher answers, with its own.",
-		"For the same reason the highest rank leads at once no more: it asks, too, and ELECTED goes to all.",
+			"and only a better member answers, with its own.",
+		"For the same reason the highest rank no longer leads at once: it asks, too, and ELECTED goes to all.",
 		seatChoice,
 	},
 	New: func(o Options) Machine { return &qualityBully{quality: o.Quality()} },
@@ -113,18 +113,18 @@ func (b *qualityBully) Receive(e *Env, from Rank, m Message) {
 func (b *qualityBully) onQuality(e *Env, kind signal, other worth) {
 	switch higher := b.worth(e).below(other); {
 	case kind == bullyElection && higher:
-		e.Rule("One that stands above me asks: I do not answer.")
+		e.Rule("A better member than me asks: I do not answer.")
 	case kind == bullyElection:
-		e.Rule("One that stands below me asks: I answer with my quality.")
+		e.Rule("A worse member than me asks: I answer with my quality.")
 		b.send(e, other.rank, bullyAlive)
 	case kind == bullyAlive && b.electing && higher:
-		e.Rule("One that stands above me is alive: I note it, and wait.")
+		e.Rule("A better member than me is alive: I note it, and wait.")
 		b.note(other)
 	case kind == bullyProceed && !higher:
 		e.Rule("I am told to proceed: I lead, and tell all.")
 		b.lead(e)
 	default:
-		e.Rule("This comes too late for me, or twice: I drop it.")
+		e.Rule("This is too late, or a duplicate: I drop it.")
 	}
 }
 
@@ -149,7 +149,7 @@ func (b *qualityBully) Fire(e *Env, t Timer) {
 		b.elect(e)
 	case timerAlive:
 		if len(b.answered) == 0 {
-			e.Rule("Nobody above me answered: I lead, and tell all.")
+			e.Rule("No better member than me answered: I lead, and tell all.")
 			b.lead(e)
 			return
 		}
@@ -164,7 +164,7 @@ func (b *qualityBully) Fire(e *Env, t Timer) {
 func (b *qualityBully) proceed(e *Env) {
 	last := len(b.answered) - 1
 	if last < 0 {
-		e.Rule("None that answered announced itself in time: I start afresh.")
+		e.Rule("None that answered announced itself in time: I start again.")
 		b.elect(e)
 		return
 	}

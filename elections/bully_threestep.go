@@ -105,7 +105,7 @@ func (b *threeStep) Receive(e *Env, from Rank, m Message) {
 func (b *threeStep) onSignal(e *Env, from Rank, m signal) {
 	switch {
 	case m == bullyElection && from < e.Self():
-		e.Rule("A lower rank asks who is alive: I answer, and do no more.")
+		e.Rule("A lower rank asks who is alive: I answer, and do nothing else.")
 		e.Send(from, bullyAlive)
 	case m == bullyAlive && b.asking && from > e.Self() && !slices.Contains(b.answered, from):
 		e.Rule("A higher rank is alive: I note it, and wait for more answers.")
@@ -114,7 +114,7 @@ func (b *threeStep) onSignal(e *Env, from Rank, m signal) {
 		e.Rule("I am told to proceed: I lead, and tell all lower ranks.")
 		b.lead(e)
 	default:
-		e.Rule("This comes too late for me, or twice: I drop it.")
+		e.Rule("This is too late, or a duplicate: I drop it.")
 	}
 }
 
@@ -161,7 +161,7 @@ func (b *threeStep) onAnswers(e *Env) {
 func (b *threeStep) proceed(e *Env) {
 	last := len(b.answered) - 1
 	if last < 0 {
-		e.Rule("None that answered announced itself in time: I start afresh.")
+		e.Rule("None that answered announced itself in time: I start again.")
 		b.elect(e)
 		return
 	}

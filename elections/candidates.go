@@ -25,7 +25,7 @@ var candidateOrdinary = &Algorithm{
 		"The leader that failed is not asked until there is another one.",
 		"A process that starts waits for its δ before its first election, too.",
 		"An ordinary member that a notice names does not lead.",
-		"A heartbeat is a notice, too: who has no leader follows the one that it hears.",
+		"A heartbeat is a notice, too: a member without a leader follows its sender.",
 		seatChoice,
 	},
 	New: newStanding,
@@ -97,7 +97,7 @@ func (s *standing) onNotice(e *Env, m notice) {
 		e.Rule("I am told to lead, and am no candidate: I decline.")
 		return
 	}
-	e.Rule("I am told who leads, be it myself: I obey.")
+	e.Rule("I am told who leads, possibly myself: I accept it.")
 	s.appoint(e, m.leader)
 }
 
@@ -118,7 +118,7 @@ func (s *standing) onHeartbeat(e *Env, from Rank) {
 func (s *standing) onSignal(e *Env, from Rank, m signal) {
 	switch {
 	case m == contactElection && s.candidate(e):
-		e.Rule("I am a candidate and asked: I answer.")
+		e.Rule("I am a candidate and am asked: I answer.")
 		e.Send(from, contactAnswer)
 		if !s.leads(e) && !s.collecting {
 			s.watch(e) // "another's election during δ cancels the attempt"
@@ -186,7 +186,7 @@ func (s *standing) onCollected(e *Env) {
 	if s.best == e.Self() {
 		e.Rule("No higher candidate answered in time: I lead, and tell all.")
 	} else {
-		e.Rule("The time is up: I tell all that the highest to answer leads.")
+		e.Rule("Time is up: I tell all that the highest that answered leads.")
 	}
 	leader := s.best
 	e.Broadcast(notice{leader})

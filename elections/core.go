@@ -22,19 +22,19 @@ type CoreLack struct {
 // What the core has. Every algorithm with a similar feature names the part.
 var (
 	coreBounded = &CorePart{
-		"A member makes one attempt in a wait, and the wait doubles while answers take longer than it.", "attempts.go", "outgrow",
+		"A member makes one attempt per wait, and the wait doubles while answers take longer.", "attempts.go", "outgrow",
 	}
 	coreRedraw = &CorePart{
 		"Timeouts are random, and drawn anew for each attempt: a vote that is split is held again.", "election.go", "resetElectionDeadline",
 	}
 	coreRoom = &CorePart{
-		"Who grants a pre-vote puts its own attempt off, for one election in all.", "election.go", "giveRoom",
+		"A member that grants a pre-vote puts off its own attempt, but only once.", "election.go", "giveRoom",
 	}
 	coreOnlyVoters = &CorePart{
 		"Only voters campaign: a member without a vote, a learner, never leads.", "election.go", "mayCampaign",
 	}
 	coreResigns = &CorePart{
-		"A leader that steps down says so, and its followers do not wait for its silence.", "election.go", "onSteppedDown",
+		"A leader that steps down says so, and its followers do not wait for a timeout.", "election.go", "onSteppedDown",
 	}
 	coreNamesLeader = &CorePart{
 		"A refused pre-vote names the leader and its term: a member that rejoins finds it in one hop.", "election.go", "leaderNamedIn",
@@ -43,7 +43,7 @@ var (
 		"PreVote: the term is raised only if a majority would vote for the candidate.", "election.go", "precampaign",
 	}
 	coreStickiness = &CorePart{
-		"Leader stickiness: who hears a leader votes for nobody, unless that leader transfers its leadership.", "election.go", "hearsLeader",
+		"Leader stickiness: a member that hears a leader votes for no candidate, unless that leader transfers its leadership.", "election.go", "hearsLeader",
 	}
 	coreCheckQuorum = &CorePart{
 		"CheckQuorum: a leader that no majority answers steps down.", "heartbeat.go", "quorumUntil",
@@ -55,11 +55,11 @@ var (
 		"A leader has the votes of a majority of the configured voters.", "quorum.go", "hasQuorum",
 	}
 	coreTransfer = &CorePart{
-		"Transfer: the leader tells another voter to campaign: on request, at an orderly shutdown, or when its disk stands still.",
+		"Transfer: the leader tells another voter to campaign: on request, at an orderly shutdown, or when its disk stalls.",
 		"transfer.go", "beginTransfer",
 	}
 	coreTarget = &CorePart{
-		"A transfer goes to the voter that is named, else to the one with the longest log, and to none that has been silent for an election timeout.",
+		"A transfer goes to the named voter, or else to the one with the longest log, but never to one that has been silent for an election timeout.",
 		"transfer.go", "transferTarget",
 	}
 )

@@ -31,7 +31,7 @@ type Detector struct{}
 
 // Beat sends a leader's heartbeat, and sets the timer of the next one. A leader suspects nobody.
 func (Detector) Beat(e *Env, heartbeat Message) {
-	e.Rule("I lead, and make myself heard.")
+	e.Rule("I lead: I send my heartbeats.")
 	e.Stop(TimerSuspect)
 	e.Set(TimerHeartbeat, e.Times().Heartbeat)
 	e.Broadcast(heartbeat)

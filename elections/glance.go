@@ -41,9 +41,9 @@ func glance(printf printer, p *Plan, cells []Cell) {
 	if len(table) == 1 {
 		return // nothing that it shows was compared
 	}
-	printf("\n### At a glance, n = %d\n\nMedians, and times in %s. The leader crashes: messages and time. It is cut off "+
-		"with a minority: how long two lead.\nThen the longest time with two leaders in one term, in any run of any "+
-		"scenario and size; and the changes of a leader without\na cause: when the highest rank comes and goes, and when one "+
+	printf("\n### At a glance, n = %d\n\nMedians; times are in %s. When the leader crashes: messages and time. When "+
+		"it is cut off with a minority: how long two members lead.\nThen the longest time with two leaders in one term, in any run of any "+
+		"scenario and size; and the leader changes without\na cause: when the highest rank comes and goes, and when one "+
 		"message in five is lost.\n\n", glanceAt, p.Setup.Times.unit())
 	writePipes(printf, table)
 }

@@ -60,7 +60,7 @@ func priorityChanges(w *world, fault sim.Time) {
 		w.prioritize(max(w.present(), 1), 0)
 	})
 	out, before := Rank(0), 0
-	w.fault(fault+w.times.lasting(outFrom), "the leader is set out of service", func() {
+	w.fault(fault+w.times.lasting(outFrom), "the leader is taken out of service", func() {
 		out = max(w.present(), 1)
 		before = w.priorities[out-1]
 		w.prioritize(out, PriorityMin)

@@ -69,7 +69,7 @@ func TestScenario_WallClocksThatJumpConcernOnlyWhoComparesThem(t *testing.T) {
 	}
 }
 
-// A leader is forced, put into standby, and its successor set out of service for 5 s.
+// A leader is forced, put into standby, and its successor taken out of service for 5 s.
 func TestScenario_PrioritiesChange(t *testing.T) {
 	for _, a := range []*Algorithm{ballotsMajority, ballotsRanked, ballotsAllButOne, ballotsNone} {
 		for seed := uint64(1); seed <= 5; seed++ {
@@ -167,6 +167,6 @@ func TestTrace_TellsWhatAnOperatorSays(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"2: priority 9", "2 rule My next ballot has the priority that I am given.",
-		"2: priority -1", "2 rule I am set out of service: I lead no more.", "2 leader ",
+		"2: priority -1", "2 rule I am taken out of service: I stop leading.", "2 leader ",
 	}, told)
 }

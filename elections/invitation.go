@@ -11,7 +11,7 @@ var invitationAlgorithm = &Algorithm{
 	Name:   "invitation",
 	Title:  "Invitation",
 	Source: "H. Garcia-Molina, Elections in a Distributed Computing System, 1982",
-	Assumes: "What is sent again and again arrives at last; clocks measure the heartbeat interval " +
+	Assumes: "A message that is repeated often enough arrives; clocks measure the heartbeat interval " +
 		"and the timeout; a disk keeps one counter, so that no group has the name of another.",
 	Guarantees: "The members of one group have one leader; there are as many leaders as groups, by " +
 		"definition, and the groups become one while all members reach each other.",
@@ -21,7 +21,7 @@ var invitationAlgorithm = &Algorithm{
 		"Ties go to the inviter, crossed invitations to the lower number; they are " +
 			"crossed if the member invited the inviter less than T ago.",
 		"(leader, counter) names a group; the counter is on disk, and messages of an " +
-			"older group are dropped, an ACCEPT that comes too late included: who sent it is " +
+			"older group are dropped, including a late ACCEPT: its sender is " +
 			"a group of one again after a timeout.",
 		"The leader that accepts tells its own members.",
 		"A leader that was invited less than T ago is not invited again, and a follower that answers with " +
@@ -110,11 +110,11 @@ func (i *invitation) part(e *Env) {
 func (i *invitation) round(e *Env) {
 	switch len(i.members) {
 	case e.N():
-		e.Rule("All are in my group, and hear from me.")
+		e.Rule("All are in my group: I send heartbeats.")
 	case 1:
 		e.Rule("I lead a group of one, and invite all others.")
 	default:
-		e.Rule("My group hears from me, and I invite who is outside it.")
+		e.Rule("I send my group heartbeats, and invite all others.")
 	}
 	e.Set(TimerHeartbeat, e.Times().Heartbeat)
 	i.invited = e.Now()
@@ -147,7 +147,7 @@ func (i *invitation) Receive(e *Env, from Rank, m Message) {
 			e.Rule("A heartbeat of a group that I am not in: I drop it.")
 			return
 		}
-		e.Rule("My group's heartbeat: I wait for the next one anew.")
+		e.Rule("My group's heartbeat: I restart my timer.")
 		i.Watch(e)
 	}
 }
@@ -203,7 +203,7 @@ func (i *invitation) join(e *Env, into group) {
 
 func (i *invitation) onAccept(e *Env, m acceptance) {
 	if m.group != i.group || !i.leads(e) {
-		e.Rule("This accepts a group that I do not lead any more: I drop it.")
+		e.Rule("This accepts a group that I no longer lead: I drop it.")
 		return
 	}
 	e.Rule("My invitation is accepted: two groups are one, and I lead it.")
@@ -220,7 +220,7 @@ func (i *invitation) add(r Rank) {
 
 func (i *invitation) onJoin(e *Env, m merger) {
 	if m.old != i.group {
-		e.Rule("This speaks of a group that I am not in any more: I drop it.")
+		e.Rule("This is about a group that I have left: I drop it.")
 		return
 	}
 	e.Rule("My leader has joined another group: so have I.")
@@ -234,9 +234,9 @@ func (i *invitation) onRefer(e *Env, from Rank, m referral) {
 	leader := m.group.leader
 	switch {
 	case !i.leads(e):
-		e.Rule("I am referred to another leader, and invite no more.")
+		e.Rule("I am referred to another leader, but no longer lead myself.")
 	case m.group == i.group:
-		e.Rule("Whom I invited is in my group already: I count it in.")
+		e.Rule("The one I invited is in my group already: I count it in.")
 		i.add(from)
 	case !slices.Contains(i.members, leader) && e.Now()-i.invited >= e.Times().Answer:
 		e.Rule("I am referred to another leader: I invite it.")

@@ -32,7 +32,7 @@ func WriteMarkdown(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) e
 	for _, m := range measures {
 		printf("- **%s**: %s.\n", m.Title, m.Meaning)
 	}
-	printf("\n%s Of the share there is one number.\n", times.legend())
+	printf("\n%s A share is a single number.\n", times.legend())
 	printf("\n## Scenarios\n\nA run lasts %v of virtual time after its fault.\n\n", time.Duration(times.lasting(runTime)))
 	for _, s := range p.Scenarios {
 		printf("- **%s** (`%s`): %s\n", s.Title, s.Name, s.Told(times))

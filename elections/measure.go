@@ -54,13 +54,13 @@ var measureInfos = []MeasureInfo{
 	{Bytes, "bytes", "bytes", "bytes of these messages", count},
 	{Elections, "elections", "elections", "elections that members began from the fault until they agree; a member with " +
 		"ballots holds one in every period", count},
-	{Agreement, "agreement", "agreement", "time from the fault until the members agree: on a live leader that all " +
-		"connected to it follow, in the reign that it leads in", nanoseconds},
+	{Agreement, "agreement", "agreement", "time from the fault until the members agree: all that " +
+		"are connected to a live leader follow it in its present reign", nanoseconds},
 	{TwoLeaders, "two-leaders", "two leaders", "longest time with two leaders at one instant", nanoseconds},
 	{TwoInTerm, "two-in-term", "two in one term", "longest time with two leaders in one term, round or epoch", nanoseconds},
 	{Changes, "changes", "changes", "leader changes without a cause: the old leader was up, and connected both ways to a majority, " +
 		"ever since it began to lead, no priority was changed, and nobody else leads", count},
-	{Leaderless, "leaderless", "no leader", "all the time without any leader", nanoseconds},
+	{Leaderless, "leaderless", "no leader", "total time without any leader", nanoseconds},
 	{Ends, "ends", "ends", "share of the runs in which the members agree when the time is up", share},
 }
 

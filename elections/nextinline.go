@@ -11,9 +11,10 @@ var nextInLineFailover = &Algorithm{
 		"messages if the first alternate lives; otherwise nothing: each part of a partition " +
 		"has a leader.",
 	InCore: []*CorePart{coreTransfer, coreTarget}, NotInCore: []*CoreLack{lackSuccessors},
-	Leaves: "The alternate that leads because it was asked: who is told to take over campaigns, and needs a majority.",
+	Leaves: "The alternate that leads because it was asked: in the core, a member that is told to take over " +
+		"campaigns, and needs a majority.",
 	Choices: []string{
-		"Two alternates are named: the two ranks below the leader, for those above were " +
+		"Two alternates are named: the two ranks below the leader, since those above were " +
 			"silent when it was elected.",
 		"An alternate that answers and does not announce itself within T: bully a in " +
 			"full.",

@@ -151,7 +151,7 @@ func TestTables_WithPublishedTimesAreInSeconds(t *testing.T) {
 	assert.Equal(t, Measures(), scaled.in(Measures()))
 	assert.Equal(t, Legend, scaled.legend())
 	assert.Equal(t, scenarios[1].Meaning, scenarios[1].Told(&scaled))
-	assert.Equal(t, scenarios[1].Meaning+" Here all but the delays of messages takes 100 times as long.", scenarios[1].Told(&published))
+	assert.Equal(t, scenarios[1].Meaning+" Here everything except message delays takes 100 times as long.", scenarios[1].Told(&published))
 }
 
 func TestAuthorsPlan_IsAPartOfAPlanWithOtherTimes(t *testing.T) {

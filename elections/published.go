@@ -39,8 +39,8 @@ func WriteAuthors(w io.Writer, p *Plan, cells []Cell, measures []MeasureInfo) er
 	printf("\n## The authors' own times\n\n"+
 		"`--times %s`: a leader is heard every %v and suspected after a silence of %v to %v (%v where it is fixed), an\n"+
 		"answer is waited for %v, ballots go out every %v, η is %v. Where an author gave no number, those of the two-phase\n"+
-		"election hold; Raft, whose authors gave 150 to 300 ms, has them too, to be compared: its own are those above.\n"+
-		"What happens to the members lasts %d times as long as above; messages take %v to %v, as there.\n"+
+		"election hold. Raft has them too, so that it can be compared; its own, 150 to 300 ms, are those above.\n"+
+		"The faults last %d times as long as above; messages take %v to %v, as there.\n"+
 		"%s\n",
 		t.Name, time.Duration(t.Heartbeat), time.Duration(t.TimeoutMin), time.Duration(t.TimeoutMax), time.Duration(t.Silence),
 		time.Duration(t.Answer), time.Duration(t.Period), time.Duration(t.Eta), t.longer(),

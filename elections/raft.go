@@ -30,10 +30,10 @@ var raftCore = &Algorithm{
 	Name:   "raft",
 	Title:  "Raft",
 	Source: "Ongaro, Ousterhout, 2014, §5.2, §5.4.1; Ongaro's dissertation, ch. 3, 4, 6, 9",
-	Assumes: "A known membership and a disk. For safety nothing of time; for progress, a timeout well above a " +
-		"round trip.",
+	Assumes: "A known membership and a disk. Safety needs no assumption about time; progress needs " +
+		"a timeout well above a round trip.",
 	Guarantees: "At most one leader a term, whatever is lost, late or restarted; a majority of the configured " +
-		"members elects it. Two leaders at one instant, in different terms, are possible until the older learns.",
+		"members elects it. Two leaders at one instant, in different terms, are possible until the older one learns of the newer.",
 	InCore:    []*CorePart{coreMajority, coreVote, corePreVote, coreStickiness, coreCheckQuorum, coreResigns, coreRedraw},
 	NotInCore: []*CoreLack{lackRank, lackPriority, lackHint},
 	Epochs:    true,
@@ -172,7 +172,7 @@ func (m *raftMachine) Receive(e *Env, _ Rank, message Message) {
 
 func (m *raftMachine) Fire(e *Env, t Timer) {
 	if t == raftDisk {
-		e.Rule("My write is durable: what it promises leaves now.")
+		e.Rule("My write is durable: I send what it promises.")
 		m.persist(e)
 		m.work(e)
 		m.steps(e)
@@ -180,9 +180,9 @@ func (m *raftMachine) Fire(e *Env, t Timer) {
 	}
 	sent := m.step(e)
 	if leader, _ := m.Leader(); leader == m.o.Self && sent > 0 {
-		e.Rule("I lead, and make myself heard.")
+		e.Rule("I lead: I send my heartbeats.")
 	} else {
-		e.Rule("A deadline of mine has come.")
+		e.Rule("A deadline of mine has passed.")
 	}
 	m.steps(e)
 }
@@ -235,7 +235,7 @@ func (m *raftMachine) explain(e *Env, n *raft.TraceEvent) {
 }
 
 var raftRules = map[raft.TraceEventKind]string{
-	raft.TraceTimeout:        "My time to wait for a leader is over.",
+	raft.TraceTimeout:        "My election timeout has expired.",
 	raft.TracePreCampaign:    "I hear no leader, and ask who would vote for me.",
 	raft.TraceCampaign:       "I raise the term, and ask all once my own vote is durable.",
 	raft.TraceVoteGranted:    "My one vote of this term: it is durable before it leaves.",
@@ -246,7 +246,7 @@ var raftRules = map[raft.TraceEventKind]string{
 	raft.TraceNewerTerm:      "I take over a newer term.",
 	raft.TraceQuorumLost:     "No majority answered me for a timeout: I step down.",
 	raft.TraceFollower:       "I follow.",
-	raft.TraceSteppedDown:    "My leader leads no more: I need not wait for its silence.",
+	raft.TraceSteppedDown:    "My leader has stepped down: I need not wait for a timeout.",
 }
 
 // raftHeard returns the rule for a message to a receiver in this term, or says that it comes too late.
@@ -256,18 +256,18 @@ func raftHeard(m *raft.Message, term raft.Term, leads bool) string {
 		return raftReceived(m.Body)
 	case raft.VoteRequest, raft.AppendRequest, raft.Heartbeat:
 		if m.Term < term {
-			return "A request of a term older than mine: I answer with my term."
+			return "A request from an older term: I answer with my term."
 		}
 	case raft.HeartbeatReply, raft.AppendReply, raft.AppendConflict:
 		if m.Term > term {
-			return "An answer of a term newer than mine."
+			return "An answer from a newer term than mine."
 		}
 		if m.Term < term || !leads {
-			return "An answer to a leadership of mine that is over."
+			return "An answer to a leadership of mine that has ended."
 		}
 	}
 	if m.Term < term {
-		return "A message of a term older than mine: it comes too late."
+		return "A message from an older term than mine: it is too late."
 	}
 	return raftReceived(m.Body)
 }
@@ -276,7 +276,7 @@ func raftHeard(m *raft.Message, term raft.Term, leads bool) string {
 func raftReceived(body raft.Body) string {
 	switch body.(type) {
 	case raft.PreVoteRequest:
-		return "Somebody asks whether I would vote for it."
+		return "A member asks whether I would vote for it."
 	case raft.PreVoteReply:
 		return "An answer to my pre-vote."
 	case raft.VoteRequest:
@@ -284,7 +284,7 @@ func raftReceived(body raft.Body) string {
 	case raft.VoteReply:
 		return "An answer to my candidacy: a vote, or none."
 	case raft.Heartbeat:
-		return "The leader's heartbeat: my election timeout begins anew."
+		return "The leader's heartbeat: I restart my election timeout."
 	case raft.HeartbeatReply:
 		return "A follower answers: I lead on while a majority does."
 	case raft.AppendRequest:
@@ -292,11 +292,11 @@ func raftReceived(body raft.Body) string {
 	case raft.AppendReply, raft.AppendConflict:
 		return "A follower says how far its log agrees with mine."
 	case raft.SteppedDown:
-		return "One that led tells me that it leads no more."
+		return "A leader tells me that it has stepped down."
 	case raft.TimeoutNow:
 		return "The leader tells me to campaign at once."
 	}
-	return "A message that I need for no election."
+	return "A message that my elections do not need."
 }
 
 // write takes a write of the core. It updates the cache first, so that an entry is there before anybody asks

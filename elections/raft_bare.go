@@ -15,12 +15,11 @@ var raftBare = &Algorithm{
 	Title:   "Raft §5.2 to the letter",
 	Source:  "Ongaro, Ousterhout, 2014, §5.2 and Figure 2; for comparison with the core, which has more",
 	Assumes: bareAssumes,
-	Guarantees: "At most one leader a term, and a majority of the configured members elects it. A leader that " +
-		"works does not stay: whoever does not hear it, alone, raises the term and ends its term of office, again " +
-		"and again. A leader that is cut off with a minority never learns it.",
+	Guarantees: "At most one leader a term, and a majority of the configured members elects it. A leader that works does not stay: a single member that does not hear it raises the term and deposes " +
+		"it, again and again. A leader that is cut off with a minority does not notice.",
 	InCore: []*CorePart{coreMajority, coreVote, coreRedraw},
-	Leaves: "A term that any member raises by itself: PreVote asks first, and who hears a leader refuses. An old " +
-		"leader that leads on in a minority: CheckQuorum ends it.",
+	Leaves: "A term that any member raises by itself: PreVote asks first, and a member that hears a leader refuses. An old " +
+		"leader that keeps leading in a minority: CheckQuorum ends that.",
 	Choices: bareChoices,
 	Epochs:  true,
 	New:     func(Options) Machine { return &bareRaft{} },
@@ -32,8 +31,8 @@ var raftFixed = &Algorithm{
 	Title:   "Raft §5.2, one fixed timeout",
 	Source:  "Ongaro, Ousterhout, 2014, §5.2: what its random timeouts prevent",
 	Assumes: bareAssumes,
-	Guarantees: "What §5.2 guarantees, but for how soon: all miss the leader at nearly one instant, all stand, " +
-		"each votes for itself, and one timeout later it is the same again.",
+	Guarantees: "What §5.2 guarantees, except for speed: all miss the leader at nearly the same time, all campaign, " +
+		"each votes for itself, and one timeout later the same happens again.",
 	InCore: []*CorePart{coreMajority, coreVote, coreRedraw},
 	Leaves: "A timeout that is the same for all: the votes are split, and split again, until the delays of " +
 		"messages happen to let one be first.",
@@ -55,12 +54,12 @@ var raftRanked = &Algorithm{
 	Title:   "Raft §5.2, ranked candidates",
 	Source:  "Ongaro, Ousterhout, 2014, §5.2: the scheme that its authors tried first, and gave up",
 	Assumes: bareAssumes,
-	Guarantees: "What §5.2 guarantees, but for how soon: a candidate gives way to a higher rank, so that this " +
-		"one can win the next election. If the higher rank fails, everybody has waited in vain, and a lower one " +
-		"that stands again too soon raises the term, which ends what the higher one had begun.",
+	Guarantees: "What §5.2 guarantees, except for speed: a candidate gives way to a higher rank, so that this one " +
+		"can win the next election. If the higher rank fails, everybody has waited in vain. A lower rank that " +
+		"campaigns again too soon raises the term, which ends the election that the higher one had begun.",
 	InCore:    []*CorePart{coreMajority, coreVote, coreRedraw},
 	NotInCore: []*CoreLack{lackRank},
-	Leaves: "A candidate that gives way: whoever stands may win, and a vote that is split is held again after " +
+	Leaves: "A candidate that gives way: any candidate may win, and a split vote is repeated after " +
 		"a random wait.",
 	Choices: append([]string{
 		"The ranks stand in for the random timeouts: the timeout is 150 ms for all.",
@@ -70,12 +69,12 @@ var raftRanked = &Algorithm{
 	New:    func(Options) Machine { return &bareRaft{fixed: true, ranked: true} },
 }
 
-const bareAssumes = "A known membership and a disk that keeps term and vote. For safety nothing of time; for progress, " +
+const bareAssumes = "A known membership and a disk that keeps term and vote. Safety needs no assumption about time; progress needs " +
 	"a timeout well above a round trip."
 
 var bareChoices = []string{
 	"A message that is lost is not sent again in its term: the next election, or heartbeat, says the same.",
-	"Whatever a member sends leaves once its term and vote are durable, as in the core.",
+	"A message leaves once its sender's term and vote are durable, as in the core.",
 }
 
 // The messages: the two RPCs of Figure 2, and their answers.
@@ -209,7 +208,7 @@ func (b *bareRaft) onRequestVote(e *Env, from Rank, term uint64) {
 	case term < b.term:
 		e.Rule("A candidate of an older term: I refuse my vote.")
 	case b.ranked && b.candidate && from > e.Self():
-		e.Rule("A candidate of higher rank: I give way, that it may win next.")
+		e.Rule("A candidate of higher rank: I give way so that it can win.")
 		b.becomeFollower(0)
 		b.wait(e)
 	default:
@@ -258,11 +257,11 @@ func (b *bareRaft) beat(e *Env) {
 // candidate state."
 func (b *bareRaft) onAppendEntries(e *Env, from Rank, term uint64) {
 	if term < b.term {
-		e.Rule("A leader of an older term: I refuse, and name it my term.")
+		e.Rule("A leader of an older term: I refuse, and send it my term.")
 		b.send(e, from, bareMessage{bareAppended, b.term, false})
 		return
 	}
-	e.Rule("The leader's heartbeat: my election timeout begins anew.")
+	e.Rule("The leader's heartbeat: I restart my election timeout.")
 	b.becomeFollower(from)
 	b.wait(e)
 	b.send(e, from, bareMessage{bareAppended, b.term, true})
@@ -274,19 +273,19 @@ func (b *bareRaft) onAppended(e *Env, m bareMessage) {
 		e.Rule("A follower answers, and tells me nothing new: I have no log.")
 		return
 	}
-	e.Rule("An answer to a leadership of mine that is over.")
+	e.Rule("An answer to a leadership of mine that has ended.")
 }
 
 // Fire handles an expired timer.
 func (b *bareRaft) Fire(e *Env, t Timer) {
 	switch t {
 	case TimerHeartbeat:
-		e.Rule("I lead, and make myself heard.")
+		e.Rule("I lead: I send my heartbeats.")
 		b.beat(e)
 	case TimerSuspect:
 		b.campaign(e)
 	case bareDisk:
-		e.Rule("My term and vote are durable: what waits for them leaves now.")
+		e.Rule("My term and vote are durable: I send what waited for them.")
 		b.persist(e)
 	}
 	b.work(e)

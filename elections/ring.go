@@ -24,7 +24,7 @@ var ringCollecting = &Algorithm{
 	InCore:     []*CorePart{coreTarget},
 	Leaves:     "The second round: heartbeats announce.",
 	Choices: []string{
-		"Who sees no COORDINATOR within 2n · T starts again; a message past n hops is " +
+		"A starter that sees no COORDINATOR within 2n · T starts again; a message past n hops is " +
 			"dropped.",
 		lapChoice,
 		seatChoice,
@@ -120,7 +120,7 @@ func (r *ring) onLap(e *Env, l lap) {
 	case l.starter == e.Self():
 		r.onHome(e, l)
 	case l.coordinator:
-		e.Rule("The second round tells who leads: I obey, and pass it on.")
+		e.Rule("The second round names the leader: I obey, and pass it on.")
 		r.obey(e, l.ranks[0])
 		r.circulate(e, l)
 	default:
@@ -144,7 +144,7 @@ func (r *ring) onLap(e *Env, l lap) {
 func (r *ring) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator && l.starter == e.Self():
-		e.Rule("The second round is back: whom it reached, I have told.")
+		e.Rule("The second round is back: I have told all that it reached.")
 	case l.starter == e.Self() && l.tag == r.mine:
 		e.Rule("My message is back: the highest rank in it leads.")
 		r.mine = 0

@@ -16,7 +16,7 @@ var ringChangRoberts = &Algorithm{
 	InCore: []*CorePart{coreTarget},
 	Leaves: "The last round: heartbeats announce.",
 	Choices: []string{
-		"Who takes part and sees no COORDINATOR within 2n · T starts again; a message " +
+		"A participant that sees no COORDINATOR within 2n · T starts again; a message " +
 			"past n hops is dropped.",
 		"The ring is in the order of ranks, which is the worst for a lone low starter and " +
 			"the best if all start at once.",
@@ -89,7 +89,7 @@ func (c *changRoberts) onLap(e *Env, l lap) {
 	case l.starter == e.Self():
 		c.onHome(e, l)
 	case l.coordinator:
-		e.Rule("The last round tells who leads: I obey, and pass it on.")
+		e.Rule("The last round names the leader: I obey, and pass it on.")
 		c.obey(e, l.starter)
 		c.circulate(e, l)
 	case l.starter > e.Self():
@@ -108,7 +108,7 @@ func (c *changRoberts) onLap(e *Env, l lap) {
 func (c *changRoberts) onHome(e *Env, l lap) {
 	switch {
 	case l.coordinator:
-		e.Rule("The last round is back: whom it reached, I have told.")
+		e.Rule("The last round is back: I have told all that it reached.")
 	case l.tag == c.mine:
 		e.Rule("My rank is back, and met no higher one: I lead.")
 		c.mine = 0

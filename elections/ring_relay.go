@@ -7,7 +7,7 @@ import (
 )
 
 // lapChoice is a choice of every ring.
-const lapChoice = "A lap carries a random tag, so that a member passes it once, though a lost ACK made two of it."
+const lapChoice = "A lap carries a random tag, so a member passes it once, even if a lost ACK made two copies of it."
 
 // lap is a message that goes round the ring: ELECTION, or COORDINATOR.
 type lap struct {
@@ -79,7 +79,7 @@ func (r *relay) arrive(e *Env, from Rank, l lap) bool {
 	named.ranks = nil
 	e.Send(from, ack{named})
 	if slices.ContainsFunc(r.passed, named.same) || l.hops > e.N() {
-		e.Rule("This message came by before, or went too far: I drop it.")
+		e.Rule("I have passed this on before, or it went too far: I drop it.")
 		return false
 	}
 	r.passed = slices.DeleteFunc(r.passed, func(p lap) bool {
@@ -127,7 +127,7 @@ func (r *relay) onAck(e *Env, from Rank, a ack) {
 	if len(r.underWay) < before {
 		e.Rule("The next in the ring has it: I need not skip it.")
 	} else {
-		e.Rule("This acknowledgement comes too late: I wait for it no more.")
+		e.Rule("This acknowledgement is late: I no longer wait for it.")
 	}
 	r.arm(e)
 }

@@ -26,7 +26,7 @@ func (s *Scenario) Told(t *Times) string {
 	if t.Heartbeat == scaledHeartbeat {
 		return s.Meaning
 	}
-	return fmt.Sprintf("%s Here all but the delays of messages takes %d times as long.", s.Meaning, t.longer())
+	return fmt.Sprintf("%s Here everything except message delays takes %d times as long.", s.Meaning, t.longer())
 }
 
 // Durations in scaled times; see Times.lasting.
@@ -58,31 +58,31 @@ var scenarios = []*Scenario{
 	},
 	{
 		Name: "several-detectors", Title: "Several detectors at one instant", inject: severalDetectors,
-		Meaning: "The leader crashes, and the timers that ran then run out together, at instants 70 ms apart.",
+		Meaning: "The leader crashes, and the timers that are running then expire together, at instants 70 ms apart.",
 	},
 	{
 		Name: "cascade", Title: "Cascade", inject: cascade,
-		Meaning: "The leader crashes, and the next one within 5 ms of its taking over. Both are back after 10 s.",
+		Meaning: "The leader crashes, and the next leader crashes within 5 ms of taking over. Both are back after 10 s.",
 	},
 	{
 		Name: "minority", Title: "Majority/minority partition", cuts: true, inject: minority,
-		Meaning: "The leader and as many others as make a minority are cut off, for 10 s.",
+		Meaning: "The leader and as many others as still form a minority are cut off for 10 s.",
 	},
 	{
 		Name: "three-way", Title: "Three-way partition", cuts: true, inject: threeWay,
-		Meaning: "Three parts as equal as can be are cut off from each other, for 10 s; none is a majority.",
+		Meaning: "Three parts, as equal as possible, are cut off from each other for 10 s; none is a majority.",
 	},
 	{
 		Name: "one-way", Title: "One-way link", cuts: true, inject: oneWay,
-		Meaning: "One member does not hear the leader, which hears it, for 10 s. Nobody else is concerned.",
+		Meaning: "For 10 s, one member does not hear the leader, but the leader hears it. No other link is cut.",
 	},
 	{
 		Name: "deaf", Title: "Deaf member", cuts: true, inject: deaf,
-		Meaning: "One member that does not lead hears nobody, and everybody hears it, for 10 s.",
+		Meaning: "For 10 s, one member that does not lead hears nobody, but everybody hears it.",
 	},
 	{
 		Name: "flapping", Title: "Flapping highest rank", inject: flapping,
-		Meaning: "The highest rank crashes every 3 s, seven times, and is back after 1 s and some of a heartbeat interval.",
+		Meaning: "The highest rank crashes every 3 s, seven times, and is back after 1 s and a random part of a heartbeat interval.",
 	},
 	{
 		Name: "loss-5", Title: "5 % loss", inject: loss(50_000),
@@ -94,7 +94,7 @@ var scenarios = []*Scenario{
 	},
 	{
 		Name: "quick-restart", Title: "Restart quicker than detection", inject: quickRestart,
-		Meaning: "The leader crashes, and is back after a fifth of a heartbeat interval to a whole one: before anybody misses it.",
+		Meaning: "The leader crashes, and is back after a fifth of a heartbeat interval to a whole one, before anybody misses it.",
 	},
 	{
 		Name: "restart-storm", Title: "Restart storm", inject: restartStorm,
@@ -102,19 +102,19 @@ var scenarios = []*Scenario{
 	},
 	{
 		Name: "heal", Title: "A partition heals", cuts: true, before: cutBefore, inject: heal,
-		Meaning: "A partition as in minority began 5 s earlier. Now it heals: times count from there.",
+		Meaning: "A partition as in minority began 5 s earlier. Now it heals, and times count from there.",
 	},
 	{
 		Name: "clock-jump", Title: "Wall clocks jump", inject: clockJumps,
-		Meaning: "The leader's wall clock jumps a minute ahead, and is set right after 10 s. From 15 s on all wall clocks " +
-			"jump so, within 1 s, and from 20 s on all are set right, within 1 s. Only ballots and the stable election compare the clocks of two " +
+		Meaning: "The leader's wall clock jumps a minute ahead, and is set right after 10 s. At 15 s all wall clocks jump " +
+			"a minute ahead, within 1 s, and at 20 s all are set right, within 1 s. Only ballots and the stable election compare the clocks of two " +
 			"members.",
 	},
 	{
 		Name: "priority-change", Title: "Priorities change", only: hasPriorities, inject: priorityChanges,
-		Meaning: "Only for algorithms with priorities. Another member than the leader gets the highest; times count until the " +
-			"members agree on another leader than the old one. After 10 s the leader gets the lowest priority in service. " +
-			"After 20 s the one that leads then is set out of service, for 5 s.",
+		Meaning: "Only for algorithms with priorities. A member other than the leader gets the highest; times count until the " +
+			"members agree on a leader other than the old one. After 10 s the leader gets the lowest priority in service. " +
+			"After 20 s the present leader is taken out of service for 5 s.",
 	},
 }
 

@@ -48,10 +48,10 @@ func (s *seat) watch(e *Env) {
 // A follower that hears a stranger's heartbeat goes on waiting for its own leader's (choice).
 func (s *seat) hear(e *Env, from Rank) (rival bool) {
 	if from == s.elected {
-		e.Rule("My leader's heartbeat: I wait for the next one anew.")
+		e.Rule("My leader's heartbeat: I restart my timer.")
 		s.watch(e)
 	} else {
-		e.Rule("A heartbeat of one that is not my leader.")
+		e.Rule("A heartbeat, but not from my leader.")
 	}
 	return s.leads(e)
 }

@@ -16,12 +16,12 @@ var stable = &Algorithm{
 	Name:   "stable",
 	Title:  "Stable leader",
 	Source: `Aguilera, Delporte-Gallet, Fauconnier, Toueg, "Stable Leader Election", DISC 2001`,
-	Assumes: "A known membership and its order; links may lose messages, those that arrive in time take less " +
-		"than η; clocks agree well enough to tell a message that is older.",
-	Guarantees: "In the end one leader of all who are up and connected, and one that works and is reachable stays. " +
-		"Each part of a partition elects its own.",
+	Assumes: "A known membership and its order; links may lose messages, those that arrive in time take less than η; " +
+		"clocks agree well enough to recognize an older message.",
+	Guarantees: "Eventually all members that are up and connected follow one leader, and a leader that works and " +
+		"is reachable stays. Each part of a partition elects its own.",
 	InCore: []*CorePart{corePreVote, coreStickiness, coreCheckQuorum, coreNamesLeader},
-	Leaves: "Leaders in turn by round: who has the newest log may not be next. No majority: a safe leader needs one.",
+	Leaves: "Leaders in turn by round: the member with the newest log may not be next. No majority: a safe leader needs one.",
 	Choices: []string{
 		"A round's leader sends OK when it enters the round, then every η, and counts its own.",
 		"Where rounds are shown, the first has the number 1: 0 is none.",

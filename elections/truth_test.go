@@ -68,39 +68,39 @@ var claims = []struct {
 	{says(`no rank is above mine|No rank is above mine`), func(d *deed) bool { return int(d.self) == d.n }},
 	{says(`tell all lower ranks`), func(d *deed) bool { return d.self > 1 && d.sends(d.others(1, d.self-1)) }},
 	{says(`tell any lower rank`), func(d *deed) bool { return d.sends(d.others(1, d.self-1)) }},
-	{says(`tell all( that|\.)|tell everybody|to all|I lead, and make myself heard`), func(d *deed) bool {
+	{says(`tell all( that|\.)|tell everybody|to all|I lead: I send my heartbeats`), func(d *deed) bool {
 		return d.toAll() || d.algorithm.Name == "raft" && !d.silent()
 	}},
-	{says(`(^|: )I lead(\.|,| on\b| the | a | and )`), func(d *deed) bool { return d.after == d.self }},
-	{says(`I lead no more|I step down|I yield|I do not lead|I decline`), func(d *deed) bool { return d.after != d.self }},
+	{says(`(^|: )I lead(\.|,|:| the | a | and )|I keep leading`), func(d *deed) bool { return d.after == d.self }},
+	{says(`I stop leading|no longer lead myself|I step down|I yield|I do not lead|I decline`), func(d *deed) bool { return d.after != d.self }},
 	{says(`^A leader announces itself: I follow`), func(d *deed) bool { return d.after == d.peer }},
 	{says(`I follow\b`), func(d *deed) bool { return d.after != 0 && d.after != d.self }},
 	{says(`my election is over`), func(d *deed) bool { return d.electing }},
 	{says(`^A leader announces itself: I follow\.`), func(d *deed) bool { return !d.electing }},
-	{says(`Nobody above me answered`), func(d *deed) bool { return len(d.answered) == 0 }},
+	{says(`No better member than me answered`), func(d *deed) bool { return len(d.answered) == 0 }},
 	{says(`^My leader|my leader's name`), func(d *deed) bool { return d.before != 0 && d.before != d.self }},
 	{says(`^My leader's heartbeat`), func(d *deed) bool { return d.before == d.peer }},
-	{says(`one that is not my leader`), func(d *deed) bool { return d.before != d.peer }},
+	{says(`not from my leader`), func(d *deed) bool { return d.before != d.peer }},
 	{says(`I have no leader|^I know no leader`), func(d *deed) bool { return d.before == 0 }},
 	{says(`I know no leader\.`), func(d *deed) bool { return d.after == 0 }},
 	{says(`I answer[:,. ]`), func(d *deed) bool { return slices.Contains(d.receivers(), d.peer) }},
-	{says(`I drop it|I ignore|it comes too late|in vain`), func(d *deed) bool { return d.silent() && d.after == d.before }},
+	{says(`I drop it|I ignore|it is too late|in vain`), func(d *deed) bool { return d.silent() && d.after == d.before }},
 	{says(`A lower rank`), func(d *deed) bool { return d.peer < d.self || !d.isBully() }},
 	{says(`A higher rank`), func(d *deed) bool { return d.peer > d.self || !d.isBully() }},
 	{says(`No (higher rank|candidate) answered`), func(d *deed) bool { return len(d.answered) == 0 }},
 	{says(`No higher candidate answered`), func(d *deed) bool {
 		return !slices.ContainsFunc(d.answered, func(r Rank) bool { return r > d.self })
 	}},
-	{says(`the highest to answer leads`), func(d *deed) bool {
+	{says(`the highest that answered leads`), func(d *deed) bool {
 		return len(d.answered) > 0 && slices.Max(d.answered) == d.after
 	}},
 	{says(`All are in my group`), func(d *deed) bool { return d.sends(d.others(1, Rank(d.n)), "HEARTBEAT") }},
 	{says(`a group of one, and invite all`), func(d *deed) bool { return d.sends(d.others(1, Rank(d.n)), "INVITE") }},
-	{says(`My group hears from me, and I invite`), func(d *deed) bool {
+	{says(`I send my group heartbeats, and invite`), func(d *deed) bool {
 		return len(d.sent["HEARTBEAT"]) > 0 && len(d.sent["INVITE"]) > 0
 	}},
 	{says(`I invite it(\.| into)`), func(d *deed) bool { return len(d.sent["INVITE"]) == 1 }},
-	{says(`I invite it next time|invited already|invited all outside just now|and invite no more`), (*deed).silent},
+	{says(`I invite it next time|invited already|invited all outside just now|no longer lead myself`), (*deed).silent},
 }
 
 func says(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
@@ -250,7 +250,7 @@ var rareRows = []rareRow{
 		a.hears(5, bullyAlive)
 		a.fires(timerAlive)
 		a.hears(4, bullyAlive)
-	}, "This comes too late for me, or twice: I drop it."},
+	}, "This is too late, or a duplicate: I drop it."},
 	{"a follower has no election that could be over", bullyThreeStep, 3, Options{}, func(a *actor) {
 		a.hears(5, announcement{})
 		a.hears(4, announcement{})
@@ -260,7 +260,7 @@ var rareRows = []rareRow{
 	{"who leads has no election that an answer could be for", bullyCascading, 3, Options{}, func(a *actor) {
 		a.fires(timerAnswer)
 		a.hears(4, cascadeAnswer)
-	}, "An answer to an election of mine that is over: I drop it."},
+	}, "An answer to an earlier election of mine: I drop it."},
 	{"nobody is before the first in line", nextInLineFailover, 3, Options{}, func(a *actor) {
 		a.hears(5, announcement{[]Rank{3, 2}})
 		a.fires(TimerSuspect)
@@ -283,7 +283,7 @@ var rareRows = []rareRow{
 		a.clock += a.times.Answer
 		a.fires(timerHop)
 		a.hears(4, ack{l})
-	}, "This acknowledgement comes too late: I wait for it no more."},
+	}, "This acknowledgement is late: I no longer wait for it."},
 	{"nobody is in service", ballotsNone, 1, Options{Priorities: []int{-1, 1, 1, 1, 1}}, started,
 		"I am out of service, and so is all that I hear: nobody wins."},
 	{"a claim may be a dead leader's", ballotsNone, 1, Options{Priorities: []int{1, 1, 1, 1, 1}}, func(a *actor) {
@@ -319,12 +319,12 @@ func TestRules_OfRaftHeedTheTermOfAMessage(t *testing.T) {
 		{"so does the grant", raft.PreVoteReply{}, term - 1, false, "An answer to my pre-vote."},
 		{"a request of an older term is answered", raft.VoteRequest{}, term - 1, false, "I answer with my term."},
 		{"so is an older leader", raft.Heartbeat{}, term - 1, true, "I answer with my term."},
-		{"a vote of an older term is late", raft.VoteReply{}, term - 1, true, "it comes too late."},
+		{"a vote of an older term is late", raft.VoteReply{}, term - 1, true, "it is too late."},
 		{"an answer to its leadership", raft.HeartbeatReply{}, term, true, "I lead on"},
-		{"an answer to a leadership that is over", raft.AppendReply{}, term, false, "that is over."},
-		{"an answer to an older leadership, though it leads again", raft.HeartbeatReply{}, term - 1, true, "that is over."},
-		{"an answer that ends its leadership", raft.HeartbeatReply{}, term + 1, true, "newer than mine."},
-		{"a leader that steps down matters to elections", raft.SteppedDown{}, term, false, "leads no more."},
+		{"an answer to a leadership that is over", raft.AppendReply{}, term, false, "that has ended."},
+		{"an answer to an older leadership, though it leads again", raft.HeartbeatReply{}, term - 1, true, "that has ended."},
+		{"an answer that ends its leadership", raft.HeartbeatReply{}, term + 1, true, "newer term than mine."},
+		{"a leader that steps down matters to elections", raft.SteppedDown{}, term, false, "stepped down."},
 	} {
 		assert.Contains(t, raftHeard(&raft.Message{Term: row.term, Body: row.body}, term, row.leads), row.want, row.state)
 	}

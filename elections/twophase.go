@@ -17,17 +17,17 @@ var twoPhase = &Algorithm{
 	Source: `gmt, "A Leader Election Algorithm", 2000`,
 	Assumes: "A known membership, unique ids, a generous bound on a round trip, no restart. " +
 		"Messages may be lost; clocks only measure intervals.",
-	Guarantees: "A leader soon after a majority hears each other, with at most two messages a member and round " +
-		"trip. Not one leader a term: loss alone, or a restart, can elect two.",
+	Guarantees: "A leader soon after the members of a majority hear each other, with at most two messages per member " +
+		"and round trip. Not one leader a term: loss alone, or a restart, can elect two.",
 	InCore: []*CorePart{coreBounded, coreRedraw}, NotInCore: []*CoreLack{lackTie},
 	Leaves: "Votes that are repeated each round and kept in memory: a vote is durable and given once a term, " +
 		"or two leaders of one term follow.",
 	Choices: []string{
 		"A LEAD while voting counts as its sender's claim and leaves the timer.",
-		"The winner's numbers: VOTE carries the best claim's, votes are identical when both are, and the winner leads " +
-			"from msg 0 the term above every one that it has seen.",
-		"A follower holds the sender of the last LEAD, obsolete or not, until its timer runs out.",
-		"Broadcasts reach the own elector, never the own candidate machine; a vote for oneself counts.",
+		"The winner's numbers: VOTE carries the best claim's, votes are identical when both are, and the winner leads the term above every term " +
+			"that it has seen, from msg 0.",
+		"A follower follows the sender of the last LEAD, obsolete or not, until its timer expires.",
+		"A broadcast reaches the sender's elector, never its candidate machine; a vote for oneself counts.",
 	},
 	Epochs: true,
 	New:    func(o Options) Machine { return newTwoPhase(o) },
@@ -202,7 +202,7 @@ func (m *twoPhaseMachine) onLead(e *Env, from Rank, stamp tpStamp) {
 			e.Rule("I lead, and ignore an obsolete LEAD.")
 			return
 		}
-		e.Rule("A LEAD that is not obsolete: I lead no more, I follow it.")
+		e.Rule("A LEAD that is not obsolete: I stop leading, and follow it.")
 		e.Stop(tpLead)
 		m.leads = false
 	}
@@ -237,7 +237,7 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 		}
 	}
 	if 2*same <= m.o.N {
-		e.Rule("The vote joins my tally: too few in it are alike yet.")
+		e.Rule("I add the vote to my tally: too few votes in it are alike yet.")
 		return
 	}
 	e.Rule("More than half voted alike for me: I lead the next term.")
@@ -250,7 +250,7 @@ func (m *twoPhaseMachine) count(e *Env, from Rank, stamp tpStamp) {
 
 // lead: a leader "broadcasts at once on entry and then at least every HBT".
 func (m *twoPhaseMachine) lead(e *Env) {
-	e.Rule("I lead, and make myself heard.")
+	e.Rule("I lead: I send my heartbeats.")
 	m.seen.msg++
 	m.announce(e)
 }

@@ -77,7 +77,7 @@ func TestElections_RunsWithTheAuthorsTimes(t *testing.T) {
 	require.Equal(t, exitClean, code, out)
 	assert.NotContains(t, out, "The authors' own times", "all tables have them")
 	assert.Contains(t, out, "A run lasts 50m0s of virtual time")
-	assert.Contains(t, out, "Here all but the delays of messages takes 100 times as long.")
+	assert.Contains(t, out, "Here everything except message delays takes 100 times as long.")
 
 	code, out, _ = lab("elections", "trace", "raft", "leader-crash", "3", "1", "--times", "published")
 	require.Equal(t, exitClean, code)

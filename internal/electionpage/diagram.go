@@ -128,7 +128,7 @@ func plain(t *act, kinds map[int]string) string {
 	case t.Kind == elections.RecordTold:
 		return fmt.Sprintf("I am told: %s.", t.Text)
 	case len(t.sent) > 0:
-		return fmt.Sprintf("I send %s, for it is time.", t.sent[0].Text)
+		return fmt.Sprintf("It is time: I send %s.", t.sent[0].Text)
 	}
 	return "A timer of mine runs out."
 }
@@ -208,7 +208,7 @@ func (t *story) drawMarks(d *viewer.Diagram, a *elections.Algorithm, gaps []gap,
 		})
 	}
 	for _, c := range t.calms {
-		text := fmt.Sprintf("All who can hear %d agree on it.", c.whom)
+		text := fmt.Sprintf("All that can hear %d agree on it.", c.whom)
 		marks = append(marks, viewer.Mark{Time: int64(c.from), Tone: viewer.ToneInfo, Text: text})
 	}
 	marks = append(marks, t.splits(a, heartbeat)...)

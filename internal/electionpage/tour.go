@@ -22,7 +22,7 @@ var stops = []stop{
 	{
 		Title: "Start here: the leader crashes", left: "bully-a", right: "raft", scenario: "leader-crash",
 		Text: "Press → and watch both sides: after a silence the members notice, and choose another leader. Bully takes " +
-			"the highest rank that answers, Raft whoever a majority votes for.",
+			"the highest rank that answers, Raft the member that a majority votes for.",
 	},
 	{
 		Title: "A partition: see the red band", left: "bully-a", right: "raft", scenario: "minority", at: "Split brain",
@@ -42,29 +42,29 @@ var stops = []stop{
 	},
 	{
 		Title: "A member that comes and goes", left: "bully-a", right: "bully-quality", scenario: "flapping",
-		Text: "The highest rank crashes every 3 s. Under bully it takes over each time it is back, from a leader that " +
-			"works. If each crash counts against its host, and the better host comes first, it leads once and no more.",
+		Text: "The highest rank crashes every 3 s. With bully it takes over from a working leader each time it comes back. " +
+			"If each crash counts against its host, and the better host wins, it leads once and never again.",
 	},
 	{
-		Title: "Ask before you stand", left: "raft-bare", right: "raft", scenario: "deaf",
+		Title: "Ask before you campaign", left: "raft-bare", right: "raft", scenario: "deaf",
 		Text: "One member hears nobody, and all hear it. By the letter of Raft's paper it raises the term every time it " +
-			"misses the leader, and each time all must elect again. Raft asks first who would vote for it: nobody " +
-			"who hears a leader would, and the term stays.",
+			"misses the leader, and each time all must elect again. With PreVote, Raft asks first who would vote for it: " +
+			"no member that hears a leader would, so the term stays.",
 	},
 	{
 		Title: "Why the wait is random", left: "raft-fixed", right: "raft-bare", scenario: "leader-crash",
-		Text: "With one timeout for all, all miss the leader at nearly one instant, all stand, and each has voted for " +
-			"itself: no majority, and one timeout later the same again. A random wait lets one be first.",
+		Text: "With one timeout for all, all miss the leader at nearly the same time, all campaign, and each votes for " +
+			"itself: there is no majority, and one timeout later the same happens again. A random wait lets one be first.",
 	},
 	{
 		Title: "Who talks to whom", left: "bully-b", right: "ring-c", scenario: "leader-crash",
 		Text: "In bully the member that notices asks all above it, and each of these asks all above itself; on a ring a " +
-			"message goes from hop to hop. Orange arrows are the election, gray ones what is sent anyway.",
+			"message goes from hop to hop. Orange arrows are the election, gray ones routine messages.",
 	},
 	{
 		Title: "When messages are lost", left: "stable", right: "raft", scenario: "loss-20",
-		Text: "One message in five never arrives. What is stable on good links is not on bad ones: in the strip on top, " +
-			"blue is a leader. The chart of changes, below, counts how often a leader that works is replaced.",
+		Text: "One message in five never arrives. An algorithm that is stable on good links may not be on bad ones: in the strip on " +
+			"top, blue is a leader. The chart of changes, below, counts how often a leader that works is replaced.",
 	},
 }
 
