@@ -139,7 +139,7 @@ func TestPage_FilterGoesOnWithEnter(t *testing.T) {
 	}
 }
 
-// Who is shown a red band is told so in words, too, and who led.
+// A red band is also described in words, with the members that led.
 func TestPage_SaysSplitBrainInWords(t *testing.T) {
 	p, cells := compared(t)
 	setup := p.Setup

@@ -14,7 +14,7 @@ type chartData struct {
 	Scenarios  []named       `json:"scenarios"`
 	Measures   []chartOf     `json:"measures"`
 	Sizes      []int         `json:"sizes"`
-	Shown      int           `json:"shown"` // the size to begin with
+	Shown      int           `json:"shown"` // the size that is shown first
 	Cells      []chartedCell `json:"cells"`
 }
 
@@ -28,7 +28,7 @@ type chartOf struct {
 	Title   string `json:"title"`
 	Meaning string `json:"meaning"`
 	Unit    string `json:"unit"`
-	Bad     bool   `json:"bad,omitempty"` // more than 0 is what must not happen
+	Bad     bool   `json:"bad,omitempty"` // it must not be above 0
 }
 
 // chartedCell is a cell; the values are by measure: median, p99, worst, sum.

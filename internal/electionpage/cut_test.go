@@ -54,8 +54,8 @@ const unreadable = `(pane) => {
 	return [bad, canvas.cut.size];
 }`
 
-// A sentence that has no room is said in full by the tip of whoever points at it, and by the panel of whoever
-// goes to it with the keys.
+// A sentence without room is shown in full by the tip when the mouse points at it, and by the panel when the
+// keys go to it.
 func TestPage_NoSentenceIsCutWithoutAWayToReadIt(t *testing.T) {
 	p := open(t, "", "light")
 	cut := 0

@@ -28,7 +28,7 @@ var states = []viewer.State{
 	stateDown:    {Name: "down", Letter: "×", Tone: viewer.ToneDown},
 }
 
-// draw makes a diagram of a story.
+// draw returns the diagram of a story.
 func draw(t *story, a *elections.Algorithm, s *elections.Scenario, heartbeat sim.Time) viewer.Diagram {
 	d := viewer.Diagram{
 		Title: a.Title + ": " + s.Title, At: []string{a.Title, s.Title}, Number: "leader", States: states,
@@ -56,7 +56,7 @@ func draw(t *story, a *elections.Algorithm, s *elections.Scenario, heartbeat sim
 	return d
 }
 
-// drawStart says how each member was when the story begins.
+// drawStart draws the state of each member when the story begins.
 func (t *story) drawStart(d *viewer.Diagram, a *elections.Algorithm) {
 	held := make([]*act, t.n+1)
 	for _, act := range t.acts {
@@ -85,8 +85,8 @@ func step(t *act, a *elections.Algorithm) viewer.Step {
 	return s
 }
 
-// say is the rule that acts. Of several it is the rarest of the run, which says most, and of equals the last,
-// to which the others led; the others are details.
+// say returns the rule that acts. If several do, it is the rarest one of the run, which says most, and among
+// equally rare ones the last, to which the others led. The others are details.
 func (t *story) say(a *act, often map[string]int, kinds map[int]string) (rule string, others []string) {
 	if len(a.rules) == 0 {
 		return plain(a, kinds), nil
@@ -105,7 +105,7 @@ func (t *story) say(a *act, often map[string]int, kinds map[int]string) (rule st
 	return a.rules[best], others
 }
 
-// often is how many times each rule acts.
+// often returns how many times each rule acts.
 func (t *story) often() map[string]int {
 	often := map[string]int{}
 	for _, a := range t.acts {
@@ -116,7 +116,7 @@ func (t *story) often() map[string]int {
 	return often
 }
 
-// plain says what a member did where no rule is named.
+// plain describes an act that has no rule.
 func plain(t *act, kinds map[int]string) string {
 	switch {
 	case t.down:
@@ -133,7 +133,7 @@ func plain(t *act, kinds map[int]string) string {
 	return "A timer of mine runs out."
 }
 
-// kinds is what each message is.
+// kinds returns the kind of each message.
 func (t *story) kinds() map[int]string {
 	kinds := map[int]string{}
 	for _, a := range t.acts {
@@ -156,7 +156,7 @@ func stateOf(t *act) int {
 	return stateFollows
 }
 
-// drawMessages draws what the drawn steps send, unless it arrives at one that is not drawn.
+// drawMessages draws the messages of the drawn steps, except those that arrive at a step that is not drawn.
 func (t *story) drawMessages(d *viewer.Diagram, drawn []*act, arrivals map[int]int, routine map[string]bool) {
 	arrive := map[int]bool{}
 	for _, act := range t.acts {
@@ -180,10 +180,10 @@ func (t *story) drawMessages(d *viewer.Diagram, drawn []*act, arrivals map[int]i
 	}
 }
 
-// underWay is how long before the end a message may be sent that nobody takes in time.
+// underWay is how long before the end of the run a message may be sent without being drawn as lost.
 const underWay = sim.Time(10 * time.Millisecond)
 
-// drawMarks draws faults, agreements, split brain and gaps, in the order of time.
+// drawMarks draws faults, agreements, split brain and gaps, ordered by time.
 func (t *story) drawMarks(d *viewer.Diagram, a *elections.Algorithm, gaps []gap, heartbeat sim.Time) {
 	until := t.end
 	if n := len(gaps); n > 0 && gaps[n-1].rest {
@@ -229,7 +229,7 @@ func (g gap) text() string {
 	return fmt.Sprintf("%s of the same: %d steps are left out.", lasting(g.to-g.from), g.acts)
 }
 
-// lasting writes a duration with two or three digits.
+// lasting formats a duration with two or three digits.
 func lasting(t sim.Time) string {
 	switch d := time.Duration(t); {
 	case d >= 10*time.Second:

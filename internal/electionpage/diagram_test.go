@@ -37,7 +37,7 @@ func TestReigns_LastAsLongAsWasMeasured(t *testing.T) {
 	}
 }
 
-// longest is the longest time from the fault on in which several lead, whoever they are.
+// longest returns the longest time after the fault in which several members lead, even if they change.
 func longest(reigns []reign) (most int64) {
 	var began, ended int64
 	for _, r := range reigns {

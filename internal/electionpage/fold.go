@@ -7,23 +7,23 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// What only repeats is left out: a run of 30 s has hundreds of heartbeats, and a reader looks for what is
-// new. An act is news if the member did nothing like it for a while, or takes another leader after it.
-// Drawn is what is near news.
+// Repetitions are left out: a run of 30 s has hundreds of heartbeats, and a reader looks for what is new. An
+// act is news if the member did nothing like it for a while, or follows another leader after it. Acts near news
+// are drawn.
 const (
 	actsMax    = 1000 // of a diagram
 	likeLately = 30   // heartbeat intervals
-	leastFold  = 12   // fewer acts are not worth a gap
+	leastFold  = 12   // a gap of fewer acts is not worth it
 )
 
-// gap is acts that are left out.
+// gap is a series of acts that are left out.
 type gap struct {
 	from, to sim.Time
 	acts     int
 	rest     bool // all that follows
 }
 
-// fold returns what is drawn, and what is left out between.
+// fold returns the acts that are drawn, and the gaps between them.
 func (t *story) fold(heartbeat sim.Time) (drawn []*act, gaps []gap) {
 	acts := t.from()
 	near := t.nearNews(acts, heartbeat)
@@ -64,7 +64,7 @@ func show(drawn []*act, shown map[int]bool, acts []*act) []*act {
 	return append(drawn, acts...)
 }
 
-// from is the acts from the beginning of the story on.
+// from returns the acts from the beginning of the story on.
 func (t *story) from() []*act {
 	for i, a := range t.acts {
 		if a.At >= t.began {
@@ -74,7 +74,8 @@ func (t *story) from() []*act {
 	return nil
 }
 
-// nearNews says which acts are news, or a heartbeat interval from news. Faults are news, too.
+// nearNews reports for each act whether it is news, or within a heartbeat interval of news. Faults are news,
+// too.
 func (t *story) nearNews(acts []*act, heartbeat sim.Time) []bool {
 	var news []sim.Time
 	for _, f := range t.turns {
@@ -101,7 +102,7 @@ func (t *story) nearNews(acts []*act, heartbeat sim.Time) []bool {
 	return near
 }
 
-// firstFrom is the first act at or after a time.
+// firstFrom returns the index of the first act at or after a time.
 func firstFrom(acts []*act, at sim.Time) int {
 	low, high := 0, len(acts)
 	for low < high {
@@ -114,7 +115,7 @@ func firstFrom(acts []*act, at sim.Time) int {
 	return low
 }
 
-// likeness is equal for acts that a reader need not see twice.
+// likeness returns equal strings for acts that a reader need not see twice.
 func likeness(a *act) string {
 	var b strings.Builder
 	b.WriteString(strconv.Itoa(int(a.Member)) + string(a.Kind) + strconv.Itoa(int(a.Peer)) + "|" + strings.Join(a.rules, "|"))
@@ -126,8 +127,8 @@ func likeness(a *act) string {
 	return b.String()
 }
 
-// routine is the kinds of messages that are sent while all is calm: before the fault, or at the end
-// where there is no before.
+// routine returns the kinds of messages that are sent while nothing happens: before the fault, or at the end if
+// the run begins with the fault.
 func (t *story) routine(heartbeat sim.Time) map[string]bool {
 	low, high := -4*heartbeat, sim.Time(0)
 	if len(t.acts) > 0 && t.acts[0].At >= 0 {

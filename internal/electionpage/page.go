@@ -16,10 +16,10 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// usualSize is how many members the diagrams have, if that size was compared.
+// usualSize is the number of members in the diagrams, if that size was compared.
 const usualSize = 5
 
-// lanesMax is how many columns a diagram can have and be read.
+// lanesMax is the largest number of columns in a readable diagram.
 const lanesMax = 25
 
 // Write writes the page of a comparison: a diagram of one run of each cell of one size, and charts of all
@@ -51,7 +51,7 @@ func Write(w io.Writer, p *elections.Plan, cells []elections.Cell, measures []el
 	return viewer.Write(w, page)
 }
 
-// diagrams are those of one size: a run of each cell, and of the example.
+// diagrams returns a diagram for one run of each cell of this size, and those of the example.
 func diagrams(p *elections.Plan, cells []elections.Cell, setup *elections.Setup) (drawn []viewer.Diagram, err error) {
 	if setup.N > lanesMax {
 		return nil, nil
@@ -77,13 +77,13 @@ func diagrams(p *elections.Plan, cells []elections.Cell, setup *elections.Setup)
 	return drawn, err
 }
 
-// The example takes this many members, and any seed. With this one, Raft's leader is 2, whom 1 does not hear.
+// The example needs this many members, and any seed. With this seed Raft's leader is 2, which 1 does not hear.
 const (
 	exampleFrom = 5
 	exampleSeed = 9
 )
 
-// size is how many members the diagrams have.
+// size returns the number of members in the diagrams.
 func size(sizes []int) int {
 	if slices.Contains(sizes, usualSize) {
 		return usualSize
@@ -91,8 +91,8 @@ func size(sizes []int) int {
 	return slices.Min(sizes)
 }
 
-// telling is the run of a cell that shows most, counted from its first: the one in which two lead for
-// longest, in one term before at one instant, then with the most changes without a cause.
+// telling returns the run of a cell that shows most, as an index: the one with two leaders of one term for
+// longest, then with two leaders at one time for longest, then with the most changes without a cause.
 func telling(c *elections.Cell) int {
 	best := 0
 	for i := range c.Outcomes {
@@ -109,7 +109,7 @@ func telling(c *elections.Cell) int {
 	return best
 }
 
-// about says of each algorithm where it is from and what it promises, and of each scenario what it is.
+// about describes each algorithm, with its source and its guarantee, and each scenario.
 func about(p *elections.Plan) map[string][]viewer.Fact {
 	facts := map[string][]viewer.Fact{}
 	for _, a := range p.Algorithms {
@@ -147,7 +147,7 @@ func part(name string, values any) (template.HTML, error) {
 func asset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {
-		panic(err) // it is not: the names stand in this package
+		panic(err) // the names are constants of this package
 	}
 	return string(text)
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/coxswain/raft/internal/viewer"
 )
 
-// reign is an interval in which the same members, two or more, take themselves for the leader.
+// reign is an interval in which the same two or more members lead.
 type reign struct {
 	from, to sim.Time
 	leaders  []elections.Rank
 	epochs   []uint64
 }
 
-// reigns finds split brain.
+// reigns returns the intervals with split brain.
 func (t *story) reigns() (all []reign) {
 	held := make([]*act, t.n+1)
 	var now *reign
@@ -44,12 +44,12 @@ func (t *story) reigns() (all []reign) {
 	return all
 }
 
-// inOneEpoch reports whether all lead in one.
+// inOneEpoch reports whether all lead in the same epoch.
 func (r *reign) inOneEpoch() bool {
 	return !slices.ContainsFunc(r.epochs, func(e uint64) bool { return e != r.epochs[0] })
 }
 
-// leaders is who leads, if several do.
+// leaders returns the reign of the present leaders, or nil if there are not several.
 func leaders(held []*act, at sim.Time) *reign {
 	r := &reign{from: at}
 	for _, a := range held {
@@ -64,8 +64,8 @@ func leaders(held []*act, at sim.Time) *reign {
 	return r
 }
 
-// splits is the red bands, one for each reign. Those that follow each other without a pause are one split
-// brain: the first says how long it lasts, the others that it goes on. A short one is but an overlap.
+// splits returns the red bands, one for each reign. Reigns that follow each other without a pause are one split
+// brain: the first band says how long it lasts, the others that it goes on. A short one is called an overlap.
 func (t *story) splits(a *elections.Algorithm, heartbeat sim.Time) (marks []viewer.Mark) {
 	all := slices.DeleteFunc(t.reigns(), func(r reign) bool { return r.to <= t.began })
 	name := ""
@@ -103,8 +103,8 @@ func (r *reign) lanes() []int {
 	return lanes
 }
 
-// lead says who leads, and in which terms. An algorithm has no terms though it counts something, as the
-// groups of the invitation are counted.
+// lead describes who leads, and in which terms. An algorithm may count something that is not a term, as
+// invitation counts groups.
 func (r *reign) lead(a *elections.Algorithm) string {
 	names, where := make([]string, len(r.leaders)), ""
 	inOne := a.Epochs && r.inOneEpoch()

@@ -5,7 +5,7 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// story is a run as it is told: times count from the first fault.
+// story is a run, prepared for drawing. Times count from the first fault.
 type story struct {
 	n     int
 	acts  []*act
@@ -16,15 +16,15 @@ type story struct {
 	end   sim.Time
 }
 
-// act is what one member did at one instant: it starts, crashes, takes a message, is told something by its
-// operator, or a timer runs out.
+// act is what one member did at one instant: it starts, crashes, receives a message, gets an order of its
+// operator, or a timer of it expires.
 type act struct {
 	elections.Record // what happened to it
 	rules            []string
 	sent             []elections.Record
-	leader           elections.Rank // whom it takes for the leader afterwards
+	leader           elections.Rank // the leader that it follows afterwards
 	epoch            uint64
-	changed          bool // it took another one before
+	changed          bool // it followed another one before
 	down             bool
 }
 
@@ -34,7 +34,7 @@ type turn struct {
 	text string
 }
 
-// cut is which links carry nothing from a time on.
+// cut names the links that are cut from a time on.
 type cut struct {
 	at    sim.Time
 	links [][2]int
@@ -46,18 +46,18 @@ type agreement struct {
 	whom     elections.Rank
 }
 
-// reader makes a story of records, one at a time.
+// reader builds a story from records, one at a time.
 type reader struct {
 	story   *story
 	fault   sim.Time
 	faulted bool
 	last    map[elections.Rank]*act
 	links   map[[2]int]bool
-	order   [][2]int // the links, as they were cut
+	order   [][2]int // the cut links, in the order of cutting
 	agreed  *agreement
 }
 
-// read runs a seed, and tells its story.
+// read runs a seed, and returns its story.
 func read(a *elections.Algorithm, s *elections.Scenario, setup *elections.Setup, seed uint64) (*story, error) {
 	r := &reader{story: &story{n: setup.N}, last: map[elections.Rank]*act{}, links: map[[2]int]bool{}}
 	if _, err := elections.Run(a, s, setup, seed, r.take); err != nil {
@@ -67,7 +67,7 @@ func read(a *elections.Algorithm, s *elections.Scenario, setup *elections.Setup,
 	return r.story, nil
 }
 
-// take reads a record.
+// take processes a record.
 func (r *reader) take(record elections.Record) {
 	t := r.story
 	switch record.Kind {
@@ -96,7 +96,7 @@ func (r *reader) take(record elections.Record) {
 	}
 }
 
-// begin begins an act. What the member holds stays, unless it crashes.
+// begin begins an act. The member keeps its leader, unless it crashes.
 func (r *reader) begin(record elections.Record) {
 	next := &act{Record: record}
 	if last := r.last[record.Member]; last != nil && record.Kind != elections.RecordCrash {
@@ -142,9 +142,9 @@ func (r *reader) agree(record elections.Record) {
 	}
 }
 
-// settle counts all times from the fault, and says where the story begins: shortly before anything happened to
-// the members. Agreements that did not last for a heartbeat interval are none, and one that the fault left
-// alone is nothing new.
+// settle makes all times count from the fault, and sets where the story begins: shortly before anything
+// happened to the members. It drops agreements that did not last for a heartbeat interval, and those that began
+// before the fault.
 func (r *reader) settle(heartbeat sim.Time) {
 	t := r.story
 	r.agree(elections.Record{At: t.end})

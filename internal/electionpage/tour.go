@@ -14,7 +14,7 @@ type stop struct {
 	Title, Text string
 	left, right string // algorithms
 	scenario    string
-	at          string // the text with which the mark begins at which the reader stands, on the left
+	at          string // the reader is taken to the mark on the left that begins with this text
 	Place       template.URL
 }
 
@@ -68,7 +68,7 @@ var stops = []stop{
 	},
 }
 
-// tour is the stops that these diagrams have, each with its place.
+// tour returns the stops whose diagrams exist, each with its place.
 func tour(diagrams []viewer.Diagram) (found []stop) {
 	index := map[string]int{}
 	for i, d := range diagrams {
@@ -94,8 +94,7 @@ func tour(diagrams []viewer.Diagram) (found []stop) {
 	return found
 }
 
-// row is where a reader stands who looks at the first mark that begins with a text; without a text, at the
-// first fault.
+// row returns the row of the first mark that begins with a text, or, without a text, of the first fault.
 func row(d *viewer.Diagram, text string) int {
 	for i, m := range d.Marks {
 		if text == "" && m.Tone == viewer.ToneWarn || text != "" && strings.HasPrefix(m.Text, text) {

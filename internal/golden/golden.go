@@ -1,4 +1,4 @@
-// Package golden compares what a program prints with a file that is kept with the code.
+// Package golden compares output with a file that is kept with the code.
 package golden
 
 import (
@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files (make fix)")
 
-// Check compares got with the file; with -update it writes the file instead. The remedy says what to do about a
-// difference that is meant.
+// Check compares got with the file; with -update it writes the file instead. The remedy says what to do about
+// an intended difference.
 func Check(t testing.TB, path, got, remedy string) {
 	t.Helper()
 	if *update {

@@ -22,8 +22,8 @@ const (
 	remedy = "make fix, and say it in CHANGELOG.md"
 )
 
-// What an importer compiles is a promise: a dependency is added on purpose, with a line in
-// docs/decisions/0001-dependencies.md, never by the way.
+// The modules that an importer compiles are a promise: a dependency is only added on purpose, with a line in
+// docs/decisions/0001-dependencies.md.
 func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The modules that an importer of each package compiles.\n")
@@ -179,7 +179,7 @@ func (a api) typeName(obj *types.TypeName) []string {
 	return lines
 }
 
-// members puts each member on a line that says whose it is, so that a diff reads without context.
+// members puts each member on its own line, with its type, so that a diff can be read without context.
 func (a api) members(head string, members []string) []string {
 	if len(members) == 0 {
 		return []string{head}

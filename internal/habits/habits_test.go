@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Files longer than this hold more than one room.
+// A longer file holds more than one topic.
 const (
 	fileLinesMax     = 500
 	testFileLinesMax = 700
@@ -97,7 +97,7 @@ func TestHabits_WhatIsAllowed(t *testing.T) {
 		strings.Repeat("\n", fileLinesMax)), "what a program wrote, nobody has to read")
 }
 
-// The table from the paper to the code stays true: what it names as `file.go: function` is there.
+// The table that maps the paper to the code is true: each `file.go: function` in it exists.
 func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
 	text, err := os.ReadFile("docs/reading-order.md")
 	require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestHabits_TheReadingOrderNamesWhatExists(t *testing.T) {
 	}
 }
 
-// Who looks for something in the core finds every file of it in the reading order.
+// The reading order names every file of the core.
 func TestHabits_TheReadingOrderNamesEveryFileOfTheCore(t *testing.T) {
 	text, err := os.ReadFile("docs/reading-order.md")
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestHabits_TheReadingOrderNamesEveryFileOfTheCore(t *testing.T) {
 	}
 }
 
-// The maps of the rooms name files that are there.
+// The maps of the packages name files that exist.
 func TestHabits_TheMapsNameFilesThatExist(t *testing.T) {
 	for doc, of := range map[string]string{
 		"doc.go": ".", "node/doc.go": "node", "docs/architecture.md": ".", "docs/reading-order.md": ".",
@@ -211,8 +211,8 @@ func isTestCode(path string, file *ast.File) bool {
 	return strings.HasSuffix(path, "_test.go")
 }
 
-// checkTestHabits: a test waits for the event itself, never for time to pass, unless time is
-// virtual; and whoever skips says why.
+// checkTestHabits: a test waits for the event itself, never for time to pass, unless time is virtual; and a
+// skip gives its reason.
 func checkTestHabits(file *ast.File, report report) {
 	for _, d := range file.Decls {
 		f, isFunc := d.(*ast.FuncDecl)

@@ -33,7 +33,7 @@ var coreImports = map[string][]string{
 		"Hour"},
 }
 
-// Budgets: beyond them, a struct has become a bag and a function a page nobody reads.
+// Budgets: above them a struct does too many things, and a function is too long to read.
 const (
 	coreFieldsMax    = 16
 	outputFieldsMax  = 10
@@ -46,8 +46,8 @@ func TestPurity_TheCoreIsPure(t *testing.T) {
 	}
 }
 
-// What the core compiles, itself and through what it imports, is of the standard library, and none of it is
-// the network: an embedder's transport brings its own.
+// The core depends only on the standard library, directly and indirectly, and not on package net: an embedder
+// brings its own transport.
 func TestPurity_TheCoreCompilesNoNetwork(t *testing.T) {
 	deps := goCommand(t, ".", "list", "-deps", "-f", "{{if .Standard}}std{{else}}other{{end}} {{.ImportPath}}", ".")
 	for _, line := range strings.Split(strings.TrimSpace(deps), "\n") {
@@ -141,7 +141,7 @@ func parseSource(t *testing.T, files map[string]string) source {
 	return s
 }
 
-// check type-checks the files and returns what the compiler would say.
+// check type-checks the files and returns what the compiler would report.
 func (s source) check(t *testing.T) (*types.Package, *types.Info, []string) {
 	t.Helper()
 	var problems []string
@@ -303,8 +303,8 @@ func packageFiles(t *testing.T, dir string) []string {
 	return strings.Fields(goCommand(t, dir, "list", "-f", `{{join .GoFiles " "}}`, "."))
 }
 
-// exportImporter imports packages from the export data that the build cache holds: quick, and the
-// compiler's own view.
+// exportImporter imports packages from the export data in the build cache, which is quick and what the compiler
+// uses.
 func exportImporter(t *testing.T, fset *token.FileSet, paths []string) types.Importer {
 	t.Helper()
 	files := map[string]string{}

@@ -1,4 +1,5 @@
-// Package namespace runs a test in Linux namespaces of its own, where it may mount, or change the network.
+// Package namespace runs a test in separate Linux namespaces, where it may mount file systems or change the
+// network.
 package namespace
 
 import (
@@ -9,11 +10,12 @@ import (
 	"testing"
 )
 
-// insideVariable says that this process is in the new namespaces.
+// insideVariable is set in a process that is in the new namespaces.
 const insideVariable = "COXSWAIN_NAMESPACE_INSIDE"
 
-// Run starts this test again in a process with new namespaces of these kinds (syscall.CLONE_NEW...), where it calls
-// body, and returns what that process printed. An error says why no namespace can be made here: nothing was run.
+// Run starts this test again in a process with new namespaces of these kinds (syscall.CLONE_NEW...), where it
+// calls body, and returns what that process printed. An error says why no namespace can be created here; then
+// nothing was run.
 func Run(t testing.TB, kinds uintptr, environment []string, body func()) (output []byte, err error) {
 	t.Helper()
 	if os.Getenv(insideVariable) != "" {
@@ -41,7 +43,8 @@ func Run(t testing.TB, kinds uintptr, environment []string, body func()) (output
 	return out.Bytes(), nil
 }
 
-// WithMounts calls body where it may mount, and skips the test where that is not possible.
+// WithMounts calls body in a namespace where it may mount file systems, and skips the test if that is not
+// possible.
 func WithMounts(t testing.TB, body func()) {
 	t.Helper()
 	_, err := Run(t, syscall.CLONE_NEWNS, nil, func() {

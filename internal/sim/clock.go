@@ -3,13 +3,13 @@ package sim
 // Clock is the clock of one machine. The zero value shows true time.
 type Clock struct {
 	since   Time  // true time of the last change
-	local   Time  // what it showed then
-	drift   int64 // millionths that it is too fast
+	local   Time  // the local time at that moment
+	drift   int64 // how much too fast it is, in millionths
 	stopped bool
 	wall    int64 // the wall clock's offset
 }
 
-// Local is what the clock shows. It never falls.
+// Local returns the local time, which never decreases.
 func (c *Clock) Local(now Time) Time {
 	if c.stopped {
 		return c.local
@@ -18,8 +18,8 @@ func (c *Clock) Local(now Time) Time {
 	return c.local + Time(d+d/Million*c.drift+d%Million*c.drift/Million)
 }
 
-// Shows returns the true time, not before now, at which the clock will show local; Never if it stands
-// still.
+// Shows returns the true time, not before now, at which the clock will show local; Never if the clock is
+// stopped.
 func (c *Clock) Shows(local, now Time) Time {
 	if c.Local(now) >= local {
 		return now
@@ -34,7 +34,7 @@ func (c *Clock) Shows(local, now Time) Time {
 	return max(now, c.since+Time(d/rate*Million+d%rate*Million/rate)+1)
 }
 
-// Wall is the wall clock: it follows the clock, and jumps.
+// Wall returns the wall-clock time. It follows the clock, and can jump.
 func (c *Clock) Wall(now Time) int64 { return int64(c.Local(now)) + c.wall }
 
 // SetDrift makes the clock run this many millionths too fast, or, if negative, too slow.
@@ -43,19 +43,19 @@ func (c *Clock) SetDrift(now Time, millionths int64) {
 	c.drift = millionths
 }
 
-// Stop suspends the machine: the clock stands still.
+// Stop stops the clock: the machine is suspended.
 func (c *Clock) Stop(now Time) {
 	c.settle(now)
 	c.stopped = true
 }
 
-// Resume lets it go on.
+// Resume restarts the clock.
 func (c *Clock) Resume(now Time) {
 	c.settle(now)
 	c.stopped = false
 }
 
-// Jump moves the wall clock, and nothing else.
+// Jump changes only the wall clock.
 func (c *Clock) Jump(by int64) { c.wall += by }
 
 func (c *Clock) settle(now Time) {

@@ -1,5 +1,5 @@
-// Package sim is a kernel for simulations that one seed replays: virtual time, random streams, a network,
-// clocks and processes that misbehave as real ones do. It knows nothing of what is simulated.
+// Package sim is a kernel for simulations that a seed reproduces: virtual time, random streams, and a network,
+// clocks and processes that misbehave as real ones do. It knows nothing about what is simulated.
 //
 // One goroutine runs a simulation:
 //
@@ -9,5 +9,5 @@
 //	Clock    one machine's clock: it drifts, and stops while the machine is suspended
 //	Outage   what happens to processes: crashes, power cuts, crash loops, pauses, slowness
 //
-// No decision depends on a map's order, a clock, a float or a pointer.
+// No decision depends on map order, a clock, a float or a pointer.
 package sim

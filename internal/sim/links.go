@@ -1,10 +1,10 @@
 package sim
 
-// NodesMax is how many nodes a simulation may have that cuts links or names sets of nodes: they are bits. A
-// Network whose links are never cut, and that has no Core, carries any number.
+// NodesMax is the largest number of nodes in a simulation that cuts links or uses sets of nodes, which are bits
+// of a word. A Network whose links are never cut and that has no Core carries any number.
 const NodesMax = 64
 
-// Layer is one of the reasons for which a link may be cut; a link is up if no layer cuts it.
+// Layer is a reason to cut a link. A link is up if no layer cuts it.
 type Layer int
 
 // The layers.
@@ -15,7 +15,7 @@ const (
 	layers
 )
 
-// Links says which node can send to which. Each direction is a link of its own.
+// Links says which node can send to which. Each direction is a separate link.
 type Links struct {
 	n   int
 	cut [layers][]uint64 // by sender: the receivers that are cut off
@@ -61,7 +61,7 @@ func (l *Links) MendAmong(set uint64) {
 	}
 }
 
-// Reach returns the nodes that both hear from and are heard by this one, itself included.
+// Reach returns the nodes that are connected to this one in both directions, itself included.
 func (l *Links) Reach(node int) uint64 {
 	reach := uint64(1) << node
 	for i := range l.n {
@@ -99,7 +99,7 @@ func (l *Links) Split(side uint64, d Direction) {
 	}
 }
 
-// Thin cuts each link with this chance: connectivity is partial, and not transitive.
+// Thin cuts each link with this probability, so that connectivity is partial and not transitive.
 func (l *Links) Thin(s *Stream, millionths int, oneWay bool) {
 	for a := range l.n {
 		for b := range a {
@@ -114,14 +114,13 @@ func (l *Links) Thin(s *Stream, millionths int, oneWay bool) {
 	}
 }
 
-// Bridge leaves only the links to and from the hub: all see nobody else (quorum loss of a leader that is
-// not the hub).
+// Bridge leaves only the links to and from the hub. A leader that is not the hub loses its quorum.
 func (l *Links) Bridge(hub int) {
 	l.keep(func(a, b int) bool { return a == hub || b == hub })
 }
 
-// ConstrainedElection cuts the leader off, and leaves the others only the links to one of them: if
-// that one's log lags, it alone can reach a quorum, and cannot win with what it has.
+// ConstrainedElection cuts the leader off, and leaves the others only the links to and from one of them, the
+// laggard. It alone can reach a quorum, but cannot win if its log lags.
 func (l *Links) ConstrainedElection(leader, laggard int) {
 	l.keep(func(a, b int) bool { return a != leader && b != leader && (a == laggard || b == laggard) })
 }

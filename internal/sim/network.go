@@ -32,8 +32,8 @@ func (d Delay) draw(s *Stream) Time {
 	return d.Min
 }
 
-// NetworkFaults is how a network misbehaves. Chances are in millionths of the messages. The zero value
-// is a perfect network without delay.
+// NetworkFaults describes how a network misbehaves. Probabilities are in millionths of the messages. The zero
+// value is a perfect network without delay.
 type NetworkFaults struct {
 	Loss       int
 	BurstBegin int // a burst of losses begins on a link
@@ -46,17 +46,17 @@ type NetworkFaults struct {
 	ReplayMax  Time
 	FIFO       bool // messages of one link and lane keep their order
 	Bandwidth  int  // bytes a second of each link and lane; 0: unlimited
-	Capacity   int  // messages under way on a link; one more evicts a random one; 0: unlimited
+	Capacity   int  // messages in flight on a link; one more evicts a random one; 0: unlimited
 }
 
-// Packet names a message under way.
+// Packet names a message in flight.
 type Packet int32
 
-// Network carries messages of type M between nodes. Each link has lanes, which do not wait for each other.
+// Network carries messages of type M between nodes. Each link has independent lanes.
 type Network[M any] struct {
 	Links  *Links
 	Faults NetworkFaults
-	// Core is a set of nodes between which CoreFaults take the place of Faults.
+	// Core is a set of nodes between which CoreFaults apply instead of Faults.
 	Core       uint64
 	CoreFaults NetworkFaults
 	// Counted since the beginning.
@@ -97,8 +97,8 @@ type Delivery[M any] struct {
 	Corrupt  bool // flip bits below the codec
 }
 
-// NewNetwork connects n nodes. schedule is called for each message that is to arrive: at that time, call
-// Arrive.
+// NewNetwork connects n nodes. It calls schedule for each message that is to arrive; the caller must call
+// Arrive at that time.
 func NewNetwork[M any](n, lanes int, random *Stream, schedule func(at Time, p Packet)) *Network[M] {
 	return &Network[M]{
 		Links: NewLinks(n), n: n, lanes: lanes, random: random, schedule: schedule,
@@ -108,8 +108,7 @@ func NewNetwork[M any](n, lanes int, random *Stream, schedule func(at Time, p Pa
 
 func (w *Network[M]) route(from, to, lane int) *route { return &w.routes[(from*w.n+to)*w.lanes+lane] }
 
-// Send takes a message of this many bytes on its way. It draws the same amount of randomness whatever the
-// faults are.
+// Send sends a message of this many bytes. It draws the same number of random bits whatever the faults are.
 func (w *Network[M]) Send(now Time, from, to, lane, bytes int, m M) {
 	w.Sent++
 	f := w.faults(from, to)
@@ -150,14 +149,14 @@ func (w *Network[M]) Send(now Time, from, to, lane, bytes int, m M) {
 	}
 }
 
-// roll uses up 20 bits for one chance.
+// roll decides with this probability, and uses up 20 bits.
 func roll(bits *uint64, millionths int) bool {
 	r := (*bits & (1<<20 - 1)) * Million >> 20
 	*bits >>= 20
 	return int(r) < millionths
 }
 
-// arrival says when a message comes through the link.
+// arrival returns when a message arrives.
 func arrival(f *NetworkFaults, now Time, r *route, bytes int, delay Time) Time {
 	leaves := now
 	if f.Bandwidth > 0 {
@@ -172,7 +171,7 @@ func arrival(f *NetworkFaults, now Time, r *route, bytes int, delay Time) Time {
 	return at
 }
 
-// enqueue takes a place on the link, for which another message may have to go.
+// enqueue adds a message to the link, and evicts another one if the link is full.
 func (w *Network[M]) enqueue(f *NetworkFaults, r *route, p packet[M], random uint64) packet[M] {
 	if f.Capacity == 0 {
 		return p
@@ -204,7 +203,7 @@ func (w *Network[M]) put(at Time, p packet[M]) {
 	w.schedule(at, id)
 }
 
-// Arrive returns the message; false if it was lost on the way after all: evicted, or the link is cut.
+// Arrive returns the message, or false if it was lost since it was sent: it was evicted, or the link is cut.
 func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 	p := w.packets[id]
 	w.packets[id] = packet[M]{}
@@ -228,17 +227,18 @@ func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 	return Delivery[M]{p.message, p.from, p.to, p.corrupt}, true
 }
 
-// Clog holds back all that is sent from one node to another until then.
+// Clog delays all messages from one node to another until this time.
 func (w *Network[M]) Clog(from, to int, until Time) {
 	for lane := range w.lanes {
 		w.route(from, to, lane).clogged = until
 	}
 }
 
-// Under returns how many messages are under way.
+// Under returns how many messages are in flight.
 func (w *Network[M]) Under() int { return len(w.packets) - len(w.free) }
 
-// Calm ends the faults on the links between the nodes of the set, cuts and queues included, but for those given.
+// Calm ends all faults on the links between the nodes of the set, including cuts and queues, and applies the
+// given faults there.
 func (w *Network[M]) Calm(set uint64, faults NetworkFaults) {
 	w.Core, w.CoreFaults = set, faults
 	w.Links.MendAmong(set)

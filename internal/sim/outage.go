@@ -8,9 +8,9 @@ const (
 	Crash     OutageKind = iota // one process dies and is started again
 	PowerCut                    // several die at the same instant
 	CrashLoop                   // one dies again and again while it starts
-	Pause                       // one does not get to run; its clock goes on
-	Suspend                     // one does not get to run, and its clock stands still
-	Slow                        // one takes long for everything
+	Pause                       // one does not run; its clock does
+	Suspend                     // one does not run, and its clock is stopped
+	Slow                        // one is slow in everything
 )
 
 func (k OutageKind) String() string {
@@ -24,18 +24,18 @@ type OutageFaults struct {
 	For   [Slow + 1]Time
 }
 
-// Outage is one of them.
+// Outage is one failure of processes.
 type Outage struct {
 	Kind  OutageKind
 	Nodes uint64
-	For   Time // until the process is started, or runs on
+	For   Time // until the process is started or continues
 	Again int  // CrashLoop: how many more times
-	// Effects is after how many more effects of the process it is injected, in the midst of what the process
-	// does; 0: at once.
+	// Effects delays the outage until the process has had this many more effects, so that it comes in the
+	// middle of its work; 0: at once.
 	Effects int
 }
 
-// Outages draws one kind of outage. Each kind has a stream of its own.
+// Outages draws outages of one kind. Each kind has its own stream.
 type Outages struct {
 	Kind   OutageKind
 	every  Time
@@ -44,7 +44,7 @@ type Outages struct {
 	random *Stream
 }
 
-// NewOutages returns one source for each kind that happens at all.
+// NewOutages returns one source for each kind that can happen.
 func NewOutages(seed uint64, n int, f OutageFaults) []*Outages {
 	var all []*Outages
 	for k := Crash; k <= Slow; k++ {
@@ -56,10 +56,10 @@ func NewOutages(seed uint64, n int, f OutageFaults) []*Outages {
 	return all
 }
 
-// Wait draws how long it is to the next one.
+// Wait draws the time until the next outage.
 func (o *Outages) Wait() Time { return 1 + o.random.Exponential(o.every) }
 
-// Next draws the next one.
+// Next draws the next outage.
 func (o *Outages) Next() Outage {
 	out := Outage{Kind: o.Kind, Nodes: 1 << o.random.IntN(o.n), For: 1 + o.random.Exponential(o.length)}
 	effects, again := o.random.IntN(12), 1+o.random.IntN(5)

@@ -5,7 +5,7 @@ import "time"
 // Time is virtual time in nanoseconds since the beginning of the simulation.
 type Time int64
 
-// Never is later than anything that happens.
+// Never is later than any event.
 const Never = Time(1<<63 - 1)
 
 // In converts a duration.
@@ -13,7 +13,7 @@ func In(d time.Duration) Time { return Time(d) }
 
 func (t Time) String() string { return time.Duration(t).String() }
 
-// Queue is the events to come, ordered by time; those of the same time in the order in which they were
+// Queue holds the events to come, ordered by time, and events of the same time in the order in which they were
 // pushed. The zero value is an empty queue at time 0.
 type Queue[E any] struct {
 	heap []item[E] // a 4-ary heap: flatter than a binary one, and its children share a cache line
@@ -33,13 +33,13 @@ func (i *item[E]) before(other *item[E]) bool {
 
 const arity = 4
 
-// Now is the time of the last event that was popped.
+// Now returns the time of the last event that was popped.
 func (q *Queue[E]) Now() Time { return q.now }
 
 // Len returns how many events are to come.
 func (q *Queue[E]) Len() int { return len(q.heap) }
 
-// Push adds an event. One that would be in the past happens now.
+// Push adds an event. An event in the past happens now.
 func (q *Queue[E]) Push(at Time, event E) {
 	q.seq++
 	q.heap = append(q.heap, item[E]{max(at, q.now), q.seq, event})
@@ -56,7 +56,7 @@ func (q *Queue[E]) Push(at Time, event E) {
 	q.heap[i] = added
 }
 
-// Pop takes the next event and moves the time to it; false if there is none.
+// Pop removes and returns the next event, and advances the time to it. It returns false if there is none.
 func (q *Queue[E]) Pop() (E, bool) {
 	var none item[E]
 	if len(q.heap) == 0 {
@@ -74,7 +74,7 @@ func (q *Queue[E]) Pop() (E, bool) {
 	return next.event, true
 }
 
-// sink puts an item in the place of the first one, and down from there.
+// sink replaces the first item, and moves the new one down to its place.
 func (q *Queue[E]) sink(moved item[E]) {
 	i := 0
 	for {

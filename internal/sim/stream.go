@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// Concern names what a Stream is drawn for.
+// Concern names the purpose of a Stream.
 type Concern uint64
 
 // The concerns. Streams of different concerns never influence each other.
@@ -18,11 +18,11 @@ const (
 	ProcessConcern
 	WorkloadConcern
 	HandshakeConcern
-	// NodeConcern is the first node's; the next one's is one higher.
+	// NodeConcern is the first node's concern; each further node's is one higher.
 	NodeConcern Concern = 1 << 20
 )
 
-// Million is the whole of a probability: chances are given in millionths.
+// Million is probability 1: probabilities are given in millionths.
 const Million = 1_000_000
 
 // Stream is a source of random numbers that a seed and a concern determine.
@@ -33,7 +33,7 @@ func NewStream(seed uint64, c Concern) *Stream {
 	return &Stream{rand.NewPCG(scramble(seed), scramble(uint64(c)))}
 }
 
-// scramble spreads neighbouring numbers out.
+// scramble maps neighbouring numbers to unrelated ones.
 func scramble(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -47,16 +47,17 @@ func (s *Stream) Uint64() uint64 { return s.rng.Uint64() }
 // IntN returns a number from 0 to n - 1. n is at least 1.
 func (s *Stream) IntN(n int) int { return int(s.below(int64(n))) }
 
-// below is IntN of numbers that an int may be too small for: times, on a machine of 32 bits.
+// below is IntN for int64, which holds times even where int has 32 bits.
 func (s *Stream) below(n int64) int64 {
 	high, _ := bits.Mul64(s.rng.Uint64(), uint64(n))
 	return int64(high)
 }
 
-// Chance is true in millionths of all cases. It always draws, so that another chance moves nothing else.
+// Chance returns true with this probability. It always draws one number, so that changing the probability does
+// not change later draws.
 func (s *Stream) Chance(millionths int) bool { return s.IntN(Million) < millionths }
 
-// Coin is true half of the time.
+// Coin returns true with probability 1/2.
 func (s *Stream) Coin() bool { return s.rng.Uint64()&1 == 0 }
 
 // Between returns a time from low to high.
@@ -84,12 +85,13 @@ func (s *Stream) Pareto(low, high Time) Time {
 	return min(s.Between(from, 2*from), high)
 }
 
-// LogUniform returns a number from low, at least 1, to high; each order of magnitude is as likely.
+// LogUniform returns a number from low, which is at least 1, to high; each order of magnitude is equally
+// likely.
 func (s *Stream) LogUniform(low, high int) int {
 	return int(s.LogTime(Time(low), Time(high)))
 }
 
-// LogTime is LogUniform of times.
+// LogTime is LogUniform for times.
 func (s *Stream) LogTime(low, high Time) Time {
 	steps := bits.Len64(uint64(high/low)) - 1
 	from := low << s.IntN(steps+1)

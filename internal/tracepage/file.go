@@ -14,13 +14,13 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// fileBytesMax bounds what is read into memory.
+// fileBytesMax bounds the size of a file, which is read into memory.
 const fileBytesMax = 256 << 20
 
-// known ends every refusal of a file.
+// known is the end of every FormatError.
 var known = fmt.Sprintf("there are traces of version %d and trace events of version %d", fuzzy.TraceFormat, node.TraceFormat)
 
-// FormatError says why a file is neither a trace nor trace events that can be shown.
+// FormatError reports why a file cannot be shown as a trace or as trace events.
 type FormatError struct {
 	File    string
 	Line    int // from 1; 0: the whole file
@@ -34,12 +34,12 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s: line %d: %s; %s", e.File, e.Line, e.Problem, known)
 }
 
-// File is a trace, or the trace events of a node.
+// File holds a trace, or the trace events of a node.
 type File struct {
 	Name, Text string
 }
 
-// Read reads a file, and refuses one that is not whole or not of a known version.
+// Read reads a file. It returns an error if the file is incomplete or of an unknown version.
 func Read(path string) (*File, error) {
 	source, err := os.Open(path)
 	if err != nil {
@@ -57,7 +57,8 @@ func Read(path string) (*File, error) {
 	return f, f.check()
 }
 
-// record is a line of a trace, or of trace events, which have some of its fields. Nothing here needs the profile.
+// record is a line of a trace, or of trace events, which have only some of its fields. The profile is not
+// decoded.
 type record struct {
 	fuzzy.Record
 	Profile json.RawMessage `json:"profile"`
@@ -74,7 +75,7 @@ func (f *File) parse(number int, text string) (*record, error) {
 	return r, nil
 }
 
-// unlike says how a line is not one of ours.
+// unlike describes how a line differs from a record.
 func unlike(err error) string {
 	var other *json.UnmarshalTypeError
 	if errors.As(err, &other) && other.Field != "" {
@@ -117,7 +118,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// checkFirst refuses what the first line does not announce as one of ours.
+// checkFirst checks that the first line announces a trace or trace events of a known version.
 func (f *File) checkFirst(first *record) error {
 	version, what := 0, "a trace"
 	switch first.Kind {
@@ -157,7 +158,7 @@ func (f *File) lines() func(func(string) bool) {
 	}
 }
 
-// Print writes a file that was Read as text for people; all also shows each message and each step.
+// Print writes a file as readable text. If all is true, it shows each message and each step, too.
 func (f *File) Print(w io.Writer, all bool) error {
 	show, n, number := fuzzy.Text(w, all), "", 0
 	for text := range f.lines() {
@@ -185,5 +186,5 @@ func printNote(w io.Writer, n string, r *fuzzy.Record) {
 		text = "the node ended: " + r.Text
 	}
 	at := time.Unix(0, int64(r.Time)).UTC().Format("2006-01-02 15:04:05.000000")
-	_, _ = fmt.Fprintf(w, "%s %-2s %s\n", at, n, text) // the writer keeps its own error
+	_, _ = fmt.Fprintf(w, "%s %-2s %s\n", at, n, text) // the writer keeps its error
 }

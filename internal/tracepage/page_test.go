@@ -41,7 +41,7 @@ func open(t *testing.T, fragment, scheme string, files ...*tracepage.File) *brow
 	return browsertest.Open(t, func(f *os.File) error { return tracepage.Write(f, "A trace", files...) }, fragment, scheme)
 }
 
-// row is the number of the chosen row, from 1.
+// row returns the number of the chosen row, from 1.
 func row(p *browsertest.Page) int {
 	return browsertest.Eval[int](p, `Number(document.querySelector(".viewer").dataset.row) + 1`)
 }
@@ -58,7 +58,7 @@ func drawn(records []fuzzy.Record) []*fuzzy.Record {
 	return rows
 }
 
-// quiet is the row of a late step with a log, before and after which the times differ.
+// quiet returns the row of a late step with a log, at a time of which it is the only row.
 func quiet(t *testing.T, rows []*fuzzy.Record) int {
 	t.Helper()
 	for i := len(rows) / 2; i < len(rows)-1; i++ {
@@ -94,7 +94,7 @@ func TestPage_ShowsWhatTheTraceSaysAtARow(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(step.Last[1]), last, "a cell shows the entry's term")
 }
 
-// Each log of the page, at each row, ends where the trace says that it does, with the term that it says.
+// Each log on the page ends at the index and term in the trace, at each row.
 func TestPage_FollowsEveryLog(t *testing.T) {
 	text, records := traced(t, "f5.crash.2")
 	p := open(t, "", "light", &tracepage.File{Name: "seed", Text: text})

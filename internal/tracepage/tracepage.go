@@ -1,6 +1,5 @@
-// Package tracepage makes a page of the viewer from what Raft leaves behind: a trace of a simulated run, or
-// the trace events that nodes dumped. The page opens other such files, too. reader.js is the only place that
-// turns them into a diagram.
+// Package tracepage makes a page of the viewer from a trace of a simulated run, or from the trace events that
+// nodes dumped. The page opens other such files, too. Only reader.js turns them into diagrams.
 package tracepage
 
 import (
@@ -13,7 +12,7 @@ import (
 //go:embed reader.js
 var reader string
 
-// Write writes a page that shows files: one trace, or the trace events of one or several nodes.
+// Write writes a page that shows one trace, or the trace events of one or more nodes.
 func Write(w io.Writer, title string, files ...*File) error {
 	p := viewer.Page{
 		Title:   title,

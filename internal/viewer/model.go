@@ -1,7 +1,7 @@
 package viewer
 
-// Diagram is what happened between a few nodes. Times are nanoseconds from a start that all share;
-// steps, messages and marks are each in the order of time. Lanes and states are named by their index.
+// Diagram is what happened between a few nodes. Times are nanoseconds from a common start; steps, messages and
+// marks are each ordered by time. Lanes and states are referred to by index.
 type Diagram struct {
 	Title    string    `json:"title"`
 	Text     string    `json:"text,omitempty"`   // a sentence or two: what to look at
@@ -10,16 +10,16 @@ type Diagram struct {
 	Values   []string  `json:"values,omitempty"` // names of Step.Values
 	Lanes    []Lane    `json:"lanes"`
 	States   []State   `json:"states"`
-	Start    []Step    `json:"start,omitempty"` // how lanes are before their first step, where the story begins later
+	Start    []Step    `json:"start,omitempty"` // the state of lanes before their first step, if the story begins later
 	Steps    []Step    `json:"steps"`
 	Messages []Message `json:"messages"`
 	Marks    []Mark    `json:"marks,omitempty"`
-	Warnings []string  `json:"warnings,omitempty"` // what is left out, and the like: shown on top
+	Warnings []string  `json:"warnings,omitempty"` // such as what is left out; shown on top
 	Wall     bool      `json:"wall,omitempty"`     // times are wall-clock times, since 1970
 }
 
-// Row is the row of a mark, counted from 1: where a link leads that shows it. Rows are laid as by
-// assets/model.js: a mark stands before the steps of its instant, but what went wrong after them.
+// Row returns the row of a mark, from 1, for a link to it. The order of rows is that of assets/model.js: a mark
+// comes before the steps of its instant, but a mark with ToneBad after them.
 func (d *Diagram) Row(mark int) int {
 	laid, steps := 0, 0
 	for i := range mark + 1 {
@@ -38,26 +38,26 @@ type Lane struct {
 	Text string `json:"text,omitempty"` // one word about it: "learner", "priority 3"
 }
 
-// State is what a node can be, as the legend explains it. The letter says it without colour.
+// State is a state of a node, as the legend explains it. The letter shows it without colour.
 type State struct {
 	Name   string `json:"name"`
 	Letter string `json:"letter"`
 	Tone   Tone   `json:"tone"`
 }
 
-// Tone is a meaning that has a colour. A diagram's colours tell states apart, so only these exist.
+// Tone is a meaning with a colour. Colours tell states apart, so there are only these few.
 type Tone string
 
 // The tones.
 const (
 	ToneCalm Tone = "calm" // an ordinary member
-	ToneAsk  Tone = "ask"  // would like to lead
+	ToneAsk  Tone = "ask"  // campaigns
 	ToneLead Tone = "lead" // leads
 	ToneIdle Tone = "idle" // takes no part
 	ToneDown Tone = "down" // crashed, stopped
 	ToneInfo Tone = "info" // of marks: a phase
 	ToneWarn Tone = "warn" // of marks: a fault
-	ToneBad  Tone = "bad"  // what must not happen
+	ToneBad  Tone = "bad"  // something that must not happen
 )
 
 // Step is what a node did at one moment, and how it was afterwards.
@@ -67,14 +67,14 @@ type Step struct {
 	State   int      `json:"s"`
 	Number  uint64   `json:"n,omitempty"`
 	Text    string   `json:"x,omitempty"` // the rule that acted, in one sentence
-	Details []string `json:"d,omitempty"` // more, for whoever selects it
+	Details []string `json:"d,omitempty"` // more, shown when the step is selected
 	Major   bool     `json:"m,omitempty"` // a decision: listed, and a stop when jumping
-	Values  []string `json:"v,omitempty"` // how the node is now, as Diagram.Values names them; absent: as before
+	Values  []string `json:"v,omitempty"` // the node's values now, named by Diagram.Values; absent: as before
 	Log     *Log     `json:"log,omitempty"`
 }
 
-// Log changes the log of a node: what comes after After is dropped, and Runs are appended. Durable
-// and Committed are the ends of those parts of it.
+// Log changes the log of a node: entries after After are dropped, and Runs are appended. Durable and Committed
+// are the last indexes of those parts of the log.
 type Log struct {
 	After     uint64 `json:"a"`
 	Runs      []Run  `json:"r,omitempty"`
@@ -89,24 +89,24 @@ type Run struct {
 	Kind  string `json:"k,omitempty"` // absent: the ordinary kind
 }
 
-// Message is on its way from Sent until the step that takes it.
+// Message is in flight from Sent until the step that receives it.
 type Message struct {
 	From int    `json:"f"`
 	To   int    `json:"o"`
 	Sent int64  `json:"t"`
-	Step int    `json:"s,omitempty"` // which of Diagram.Steps took it, counted from 1; 0: none, it is lost
+	Step int    `json:"s,omitempty"` // which of Diagram.Steps received it, from 1; 0: none, it was lost
 	Kind string `json:"k"`
 	Text string `json:"x,omitempty"`
-	Tone Tone   `json:"c,omitempty"` // absent: like any other; ToneLead, ToneAsk, ToneBad stand out
+	Tone Tone   `json:"c,omitempty"` // absent: ordinary; ToneLead, ToneAsk and ToneBad stand out
 }
 
-// Mark is what happened to the world, or what is to be said about it.
+// Mark is an event of the world, or a remark about it.
 type Mark struct {
 	Time  int64    `json:"t"`
-	Until int64    `json:"u,omitempty"` // of what lasts
-	Lanes []int    `json:"l,omitempty"` // whom it happened to; absent: all
+	Until int64    `json:"u,omitempty"` // the end, if it lasts
+	Lanes []int    `json:"l,omitempty"` // the lanes that it concerns; absent: all
 	Tone  Tone     `json:"c"`           // ToneInfo, ToneWarn or ToneBad
 	Text  string   `json:"x"`
-	Cut   [][2]int `json:"cut,omitempty"` // the links that carry nothing, from and to, until the next mark with Cuts
+	Cut   [][2]int `json:"cut,omitempty"` // the links that are cut, from and to, until the next mark with Cuts
 	Cuts  bool     `json:"cuts,omitempty"`
 }

@@ -15,19 +15,19 @@ import (
 type Page struct {
 	Title    string
 	Text     string   // a sentence below the title
-	Axes     []string // what the reader chooses a diagram by; see Diagram.At
-	Shared   string   // one of the axes, if there is one on which all panes stand at the same place
-	Start    string   // where a reader without a link begins: a fragment
-	Panes    int      // how many diagrams stand side by side; 0 is 1
+	Axes     []string // the criteria by which the reader chooses a diagram; see Diagram.At
+	Shared   string   // the axis on which all panes show the same value, if there is one
+	Start    string   // the fragment of the place where a reader without a link begins
+	Panes    int      // how many diagrams are side by side; 0 is 1
 	Diagrams []Diagram
-	Files    []File            // to be opened by one of the readers when the page is
-	Readers  []string          // scripts that make diagrams of files: see the end of assets/page.js
-	About    map[string][]Fact // by a value of an axis: what is said of the diagrams there
-	Lead     template.HTML     // what comes before the diagrams: a tour
-	Body     template.HTML     // what follows them: charts, tables
+	Files    []File            // opened by one of the readers together with the page
+	Readers  []string          // scripts that make diagrams of files: see addReader in assets/page.js
+	About    map[string][]Fact // facts about the diagrams, by a value of an axis
+	Lead     template.HTML     // shown before the diagrams: a tour
+	Body     template.HTML     // shown after them: charts, tables
 }
 
-// Fact is a name and what is said under it: "Source".
+// Fact is a named statement; a name is for example "Source".
 type Fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -42,10 +42,10 @@ type File struct {
 //go:embed assets
 var assets embed.FS
 
-// The parts of the module, in the order in which they are joined.
+// parts of the module, in the order in which they are joined.
 var parts = []string{"model.js", "look.js", "canvas.js", "overview.js", "panel.js", "viewer.js", "page.js"}
 
-// data is what the scripts are told.
+// data is the input of the scripts.
 type data struct {
 	Axes     []string          `json:"axes,omitempty"`
 	Shared   string            `json:"shared,omitempty"`
@@ -83,12 +83,12 @@ func Write(w io.Writer, p Page) error {
 func asset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {
-		panic(err) // it is not: the names stand in this file
+		panic(err) // the names are constants of this file
 	}
 	return string(text)
 }
 
-// pack makes one word of data that HTML leaves alone.
+// pack encodes data as one word without characters that are special in HTML.
 func pack(d data) (string, error) {
 	var b bytes.Buffer
 	encoded := base64.NewEncoder(base64.StdEncoding, &b)

@@ -16,8 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is what a whole test of a page may take. It is for a slow machine that has much else to do: nothing
-// here takes as long where all is well.
+// patience is the time limit of a test of a page. It is ample, for a slow and busy machine.
 const patience = 4 * time.Minute
 
 // Page is an open page.
@@ -26,9 +25,8 @@ type Page struct {
 	ctx context.Context
 }
 
-// Open writes a page to a file and opens it. scheme is light or dark. Where there is no Chromium, the
-// test is skipped. An error that the page's scripts do not catch, or write to
-// the console, fails the test.
+// Open writes a page to a file and opens it. scheme is light or dark. Without Chromium the test is skipped. An
+// error that the page's scripts do not catch, or that they write to the console, fails the test.
 func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Page {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
@@ -63,7 +61,7 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 	return p
 }
 
-// browser is the one that all tests of a package share: its start takes longer than a test.
+// browser is shared by all tests of a package: its start takes longer than a test.
 var browser struct {
 	once sync.Once
 	ctx  context.Context
@@ -83,7 +81,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// launch starts the browser, with a directory of its own.
+// launch starts the browser in its own directory.
 func launch() error {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -139,7 +137,7 @@ func (p *Page) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// polling does not ask with each frame, as is usual: a page that nobody looks at may draw none.
+// polling is by time and not, as by default, with each frame: a hidden page may draw no frames.
 var polling = []chromedp.PollOption{chromedp.WithPollingInterval(20 * time.Millisecond), chromedp.WithPollingTimeout(patience)}
 
 // Wait waits until an expression of JavaScript is true.
@@ -196,13 +194,13 @@ func (p *Page) Text(selector string) string {
 	return Eval[string](p, "document.querySelector(`"+selector+"`).innerText")
 }
 
-// Resize gives the page another size.
+// Resize changes the size of the page.
 func (p *Page) Resize(width, height int64) {
 	p.t.Helper()
 	p.do(chromedp.EmulateViewport(width, height))
 }
 
-// Screenshot writes what is seen to a file.
+// Screenshot writes a picture of the page to a file.
 func (p *Page) Screenshot(path string) {
 	p.t.Helper()
 	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
