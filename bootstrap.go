@@ -259,8 +259,8 @@ func (c *Core) onBootstrapPersisted() {
 	}
 }
 
-// onFoundRequest takes entry 1 from the bootstrapper, and acknowledges it once it is durable.
-func (c *Core) onFoundRequest(m Message, r BootstrapRequest) {
+// onBootstrapRequest takes entry 1 from the bootstrapper, and acknowledges it once it is durable.
+func (c *Core) onBootstrapRequest(m Message, r BootstrapRequest) {
 	if later, ok := ofLaterRelease([]Entry{r.Entry}); ok {
 		c.trace(TraceEvent{Kind: TraceLaterVersion, Peer: m.From.ID, ID: later.ID()})
 		return
@@ -287,7 +287,7 @@ func (c *Core) onFoundRequest(m Message, r BootstrapRequest) {
 	c.promiseLog(m.From, BootstrapReply{ID: f.Probe}, 1)
 }
 
-func (c *Core) onFoundReply(from Peer, r BootstrapReply) {
+func (c *Core) onBootstrapReply(from Peer, r BootstrapReply) {
 	f := c.bootstrapper
 	if f == nil || !f.holding || r.ID != f.probe {
 		return

@@ -221,9 +221,9 @@ func (c *Core) receive(m Message) {
 	case BootstrapProbeReply:
 		c.onBootstrapProbeReply(m, body)
 	case BootstrapRequest:
-		c.onFoundRequest(m, body)
+		c.onBootstrapRequest(m, body)
 	case BootstrapReply:
-		c.onFoundReply(m.From, body)
+		c.onBootstrapReply(m.From, body)
 	case PreVoteRequest:
 		c.onPreVoteRequest(m, body)
 	case PreVoteReply:

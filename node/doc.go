@@ -10,7 +10,7 @@
 //
 // Package raft has the algorithm, the interfaces and the errors.
 //
-// # The map of rooms
+// # The map of files
 //
 //	node.go          the loop that owns a core and processes its outputs
 //	client.go        the blocking calls; requests.go, async.go: the table of pending calls; leadership.go: who leads
