@@ -5,6 +5,10 @@ package raft
 //	"If there exists an N such that N > commitIndex, a majority of matchIndex[i] ≥ N, and
 //	log[N].term == currentTerm: set commitIndex = N (§5.3, §5.4)." (Figure 2)
 //
+// It counts only entries of the present term. An entry of an earlier term, though on a majority, can still be
+// overwritten by a leader whose last entry is of a later term (Figure 8). It is committed together with the first
+// entry of the present term behind it.
+//
 // The leader counts itself only up to what is durable here.
 func (c *Core) advanceCommit() {
 	n := quorumValue(c.leader.voterValues(c.disk.persisted, func(p *progress) Index { return p.match }))

@@ -127,6 +127,11 @@ func (c *Core) grants(term Term, vote Peer, candidate Peer, last EntryID) DenyRe
 	return Granted
 }
 
+// onVoteRequest answers a vote request of the present term. A request of a newer term that disturbs does not come
+// here: receiveRPC (raft.go) ignores it before it would adopt the term.
+//
+// A grant leaves by promiseVote, never by send: it may leave only once the vote is durable. Otherwise this member
+// could forget the vote in a crash and vote for another candidate in the same term.
 func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)

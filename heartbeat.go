@@ -109,7 +109,8 @@ func (c *Core) window(p *progress) Time {
 	return max(c.electionTimeout(), min(2*p.beats.roundTrip.max(), c.electionTimeout()<<doublingsMax))
 }
 
-// quorumUntil is check-quorum: it returns when the leader steps down unless it hears a quorum before.
+// quorumUntil is check-quorum: it returns when the leader steps down unless it hears a quorum before. Each voter
+// counts for a window after it was last heard. onLeaderDeadlines (leader.go) steps down.
 //
 //	"a leader steps down if an election timeout elapses without a successful round of heartbeats to
 //	a majority of its cluster" (dissertation §6.2)

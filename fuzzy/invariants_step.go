@@ -20,11 +20,17 @@ import (
 //	N21  A member never uses an RPC id twice, even after a restart.
 //	N31  An election wait above one election timeout is less than twice this member's slowest attempt, at most 64 election timeouts, and ends when its term commits.
 //
-// Parts of other rules are checked here, too. G8: a leader has received its votes. G13: a leader serves a read only once
-// a quorum has answered a heartbeat that left after the read was requested (dissertation §6.4). G15: TimeoutNow goes to
-// a voter with the whole log, no proposal is accepted meanwhile, and a transfer takes a few election timeouts and
-// acknowledgements at most (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor does a vote request raise the
-// term of a member that hears a leader (§4.2.3).
+// conversation checks them after each step, except N20, which span checks when a sender fills an append. Also checked
+// here: N38, parts of G16, and parts of the following. G8: a leader has received its votes. G13: a leader serves a read
+// only once a quorum has answered a heartbeat that left after the read was requested (dissertation §6.4). G15:
+// TimeoutNow goes to a voter with the whole log, no proposal is accepted meanwhile, and a transfer takes a few election
+// timeouts and acknowledgements at most (dissertation §3.10). N12: a pre-vote raises no term (§9.6), nor does a vote
+// request raise the term of a member that hears a leader (§4.2.3).
+//
+// A new invariant of a step needs a line in the list above (TestRules_AreThoseThatAreChecked compares the list with
+// the names in the code), a check that conversation calls, a row in invariants_step_test.go that breaks it by hand
+// (in invariants_test.go if conversation does not check it), and a mutant in zoo/catalogue_*.go that breaks it in
+// the library. k.c.holds takes the condition that must hold; k.broken reports a breach that an if has found.
 
 // conversation checks a step against its events.
 func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {

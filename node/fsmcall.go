@@ -97,6 +97,11 @@ func (f *fsmCalls) overdue() <-chan struct{} {
 
 // within reports whether the calling goroutine is in a call of the FSM or in a function of Read. It cannot
 // recognise a goroutine that one of them started and waits for.
+//
+// Its callers return ErrWithinFSM. Read, Ready, TransferLeadership and Close do so at once. Propose, Barrier,
+// ReadIndex and WaitApplied do so when they still wait and the FSM's call has run for fsmCallOverdue; the error of a
+// proposal that the loop has taken also matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM and may be
+// called.
 func (f *fsmCalls) within() bool {
 	call := f.running.Load()
 	if call == nil {

@@ -252,8 +252,12 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 	return out, nil
 }
 
-// process carries out an Output, in an order that its contract allows. It updates the log cache first, so that
-// the cache holds an entry, and the log's generation, before anybody can ask for them.
+// process carries out an Output. The contract of the order is at raft.Output and raft.Write: out.Send waits for
+// nothing, and out.Write.Then leaves only once that Write is durable. So the writer sends Then (see tell in
+// writer.go), never this function.
+//
+// process updates the log cache first, so that the cache holds an entry, and the log's generation, before anybody
+// can ask for them.
 func (n *Node) process(out raft.Output) {
 	if log := out.Write.Log; log != nil {
 		for i := range log.Entries {

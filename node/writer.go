@@ -8,11 +8,14 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// writer makes writes durable, in the order issued. Its goroutine is the only one that writes to the
-// storage. The queue is bounded by what may come into the node: the limits of proposals on a leader,
-// of received messages and bytes on a follower. Promises that need no write of their own are lost, like
-// any message may be, once Config.ReceivedMax writes wait: a leader repeats its questions for as long
-// as a disk stands still.
+// writer makes writes durable, in the order issued. A write's Then leaves only once the write is durable, and only
+// after that the core learns of it with Persisted: makeDurable calls tell after Storage.Write has returned, and
+// nothing else sends Then. The contract is at raft.Output and raft.Write.
+//
+// The writer's goroutine is the only one that writes to the storage. The queue is bounded by what may come into the
+// node: the limits of proposals on a leader, of received messages and bytes on a follower. Promises that need no
+// write of their own are lost, like any message may be, once Config.ReceivedMax writes wait: a leader repeats its
+// questions for as long as a disk stands still.
 type writer struct {
 	node *Node
 	wake chan struct{} // capacity 1

@@ -9,6 +9,9 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
+// This file converts between raft.Message and wireMessage. The fields, and what must stay compatible, are in
+// wire.go.
+
 func (w *wireMessage) setID(id raft.RPCID) { w.StartCount, w.Counter = id.StartCount, id.Counter }
 func (w *wireMessage) setLast(id raft.EntryID) {
 	w.LastTerm, w.LastIndex = uint64(id.Term), uint64(id.Index)

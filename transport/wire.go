@@ -7,8 +7,16 @@ import (
 )
 
 // wireMessage is the wire form of a message: the fields of all bodies side by side. Most are absent from the
-// wire when they are zero. A later version may add fields; this one skips those that it does not know. The tags
-// are for go-msgpack, which decodes the forms that this version does not write; the method fields repeats them.
+// wire when they are zero. The tags are for go-msgpack, which decodes the forms that this version does not write; the
+// method fields repeats them.
+//
+// For a new field:
+//   - It is absent when it is zero (omitempty), so zero must mean what its absence has meant so far.
+//   - Members that do not know it skip it. What they must not ignore needs a later protocol version (see ours in
+//     handshake.go).
+//   - Keys, their types, and the numbers of frame types and of enumerations are never changed or reused.
+//   - It needs a line in fields, in the order of the keys: TestWire_EveryFieldIsWrittenAndReadAsByMsgpack finds each
+//     field by reflection and fails without the line. message.go sets it and reads it.
 type wireMessage struct {
 	From            []byte `codec:"f"`
 	FromIncarnation uint64 `codec:"fi"`

@@ -39,9 +39,6 @@ func newChunk(entries []raft.Entry) chunk {
 	return chunk{entries, bytes, memory}
 }
 
-// What an entry takes besides its record, and a chunk besides its entries. An entry's record is an
-// allocation of its own on a leader, which is rounded up, on average by a sixteenth of it and half of the
-// smallest step. The slice of chunks has room for as many again.
 const (
 	// The memory of an entry besides its record, and of a chunk besides its entries, in bytes. On a leader each
 	// record is a separate allocation. The allocator rounds it up, on average by a sixteenth of its size plus
@@ -122,7 +119,8 @@ func (c *Cache) countWaiting() {
 	}
 }
 
-// evict drops the oldest entries above the limit, except those that are not on the disk.
+// evict drops whole chunks, the oldest first, until the cache takes at most bytesMax. It stops at the first chunk
+// that is not entirely on the disk, so the cache may take more than bytesMax.
 func (c *Cache) evict() {
 	n := 0
 	for ; n < len(c.chunks) && c.memory > c.bytesMax && c.chunks[n].last() <= c.persisted; n++ {
@@ -133,7 +131,8 @@ func (c *Cache) evict() {
 }
 
 // Read returns the first entries of the span, at most bytesMax bytes but at least one, if the cache has the
-// first one. If not, it returns none. first is the first index in the cache.
+// first one. If not, it returns none, and the caller reads the storage (Log.Read in log.go). first is the first
+// index in the cache.
 func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first raft.Index) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
