@@ -227,7 +227,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr nope --http-addr :x --peers n1 --tls-cert c --log-level loud", 2,
 			[]string{"--raft-addr: \"nope\"", "--http-addr", "--peers \"n1\"", "--tls-ca go together", "--log-level \"loud\""}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n2=h:1=http://h:2", 2,
-			[]string{`--peers: does not name this member, "n1": name it too`}},
+			[]string{`--peers: does not name this member, "n1": add it`}},
 		{"serve --id n=1 --data d --raft-addr :1 --http-addr :2", 2, []string{`--id "n=1"`, "without = and ,"}},
 		{"serve --id é --data d --raft-addr :1 --http-addr :2", 2, []string{"--id: ", "only printable ASCII"}},
 		{"serve --id n1 --cluster é --data d --raft-addr :1 --http-addr :2", 2, []string{"--cluster: ", "only printable ASCII"}},
