@@ -310,6 +310,19 @@ func TestLiveness_ABacklogThatIsNotCommittedTakesItsTime(t *testing.T) {
 	assert.Equal(t, 100*c.profile.ElectionTimeout, live.limit()-before)
 }
 
+// A member whose vote is needed may be bound by an earlier vote for as long as its wait had grown before the heal.
+func TestLiveness_AWaitThatHadGrownIsWaitedFor(t *testing.T) {
+	c, lead, follower := running(t)
+	before := newLiveness(c).limit()
+	lead.status.Election.Wait = raft.Time(c.profile.ElectionTimeout)
+	assert.Equal(t, before, newLiveness(c).limit(), "an ordinary wait")
+	follower.status.Election.Wait = raft.Time(64 * c.profile.ElectionTimeout)
+	live := newLiveness(c)
+	assert.Equal(t, 128*c.profile.ElectionTimeout, live.limit()-before)
+	live.stage = serving
+	assert.Equal(t, before, live.limit(), "of the other stages")
+}
+
 func TestInvariants_OfLivenessNoticeTheirBreach(t *testing.T) {
 	for _, row := range []struct {
 		rule   string

@@ -55,6 +55,7 @@ type liveness struct {
 	asked           int            // requests before the first that must be answered in time; 0: none must yet
 	transferOutcome raft.RequestID // of the transfer; 0: none was asked for
 	pauses          int            // of processes, since the heal
+	grown           sim.Time       // the longest wait of a member when they were healed; 0: none had grown
 	term0           raft.Term      // before a follower restarted
 }
 
@@ -106,6 +107,11 @@ func newLiveness(c *cluster) *liveness {
 	}
 	for _, n := range c.nodes {
 		l.began = max(l.began, n.disk.hard.Term)
+	}
+	for _, n := range l.members() {
+		if wait := sim.Time(n.status.Election.Wait); wait > sim.Time(n.timeout()) {
+			l.grown = max(l.grown, wait)
+		}
 	}
 	l.clashes = c.check.conflicts
 	l.next(electing)
@@ -226,7 +232,8 @@ func (l *liveness) watch() {
 }
 
 // limit returns the longest time of a stage. It grows with the number of entries that followers may lack, since these
-// may be sent one by one.
+// may be sent one by one. An election may also take as long as a wait that had grown before the heal: until it ends, a
+// member whose vote is needed may be bound by the vote that it has given. The wait is drawn up to twice its length.
 func (l *liveness) limit() sim.Time {
 	units := sim.Time(stageUnits)
 	if !l.exiled {
@@ -235,7 +242,11 @@ func (l *liveness) limit() sim.Time {
 	if !l.c.profile.World.quiet() {
 		units += growthUnits
 	}
-	return (units + l.backlog()) * l.c.profile.unit()
+	limit := (units + l.backlog()) * l.c.profile.unit()
+	if l.stage == electing {
+		limit += 2 * l.grown
+	}
+	return limit
 }
 
 // backlog returns the units that it takes to bring followers up to date.
