@@ -118,7 +118,7 @@ func (c *Core) window(p *progress) Time {
 // A leader that has told another member to campaign waits until the transfer's deadline.
 func (c *Core) quorumUntil() Time {
 	l := c.leader
-	l.times = append(l.times[:0], c.now.Mono+idleMax)
+	l.times = append(l.times[:0], c.now.Mono+idleMax) // the leader itself always counts
 	for i := range l.peers {
 		if l.peers[i].voter {
 			l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))

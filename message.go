@@ -27,7 +27,8 @@ type Message struct {
 	Body Body
 }
 
-// Body is the content of a message: one of the types of this file, and no other.
+// Body is the content of a message: one of the types of this file, and no other. Its form on the wire, and what must
+// stay compatible, is in transport/wire.go.
 type Body interface{ class() bodyClass }
 
 // bodyClass is what the rules of envelope.go need to know about a body.

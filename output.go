@@ -34,8 +34,8 @@ type Write struct {
 	Log  *LogWrite  // nil = untouched
 	// Commit is a hint that is stored along with the rest. It is never a reason to sync.
 	Commit Index
-	// Then holds promises, which may only leave once this write is durable. A write that has nothing but Then
-	// keeps its place in the order, and needs no sync.
+	// Then holds messages that promise what this write makes durable: their term, a vote, or the log. They may only
+	// leave after it. A write that has nothing but Then keeps its place in the order, and needs no sync.
 	Then []Message
 }
 
@@ -77,7 +77,7 @@ type outgoing struct {
 	match   Index // the log up to here
 }
 
-// send sends a message that promises nothing; like every message it waits until its term is durable.
+// send sends a message that waits only until its term is durable.
 func (c *Core) send(to Peer, body Body) {
 	c.emit(outgoing{message: c.message(to, body)})
 }

@@ -22,8 +22,8 @@ type Result struct {
 //
 // Errors by what to do: *NotLeaderError: not applied; ask its Leader. ErrOverloaded: not applied; try again
 // later. *TooLargeError: not applied, and never will be. ErrClosed, ErrWiped, *StaleImageError,
-// *ContradictedError: not applied; ask another member. ErrWithinFSM: the FSM called it. ErrOutcomeUnknown: it
-// may be applied, now or later; do not retry blindly. After ctx has ended the error matches both
+// *ContradictedError: not applied; ask another member. ErrWithinFSM: the FSM called it; not applied, unless the error
+// matches ErrOutcomeUnknown, too. ErrOutcomeUnknown: it may be applied, now or later; do not retry blindly. After ctx has ended the error matches both
 // ErrOutcomeUnknown and ctx.Err(), or only ctx.Err() if the command never reached the log.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()

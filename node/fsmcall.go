@@ -99,7 +99,7 @@ func (f *fsmCalls) overdue() <-chan struct{} {
 // recognise a goroutine that one of them started and waits for.
 //
 // Its callers return ErrWithinFSM. Read, Ready, TransferLeadership and Close do so at once. Propose, Barrier,
-// ReadIndex and WaitApplied do so when they still wait and the FSM's call has run for fsmCallOverdue; the error of a
+// ReadIndex and WaitApplied do so (requests.wait, appliedIndex.wait) when they still wait and the FSM's call has run for fsmCallOverdue; the error of a
 // proposal that the loop has taken also matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM and may be
 // called.
 func (f *fsmCalls) within() bool {

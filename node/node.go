@@ -253,8 +253,8 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 }
 
 // process carries out an Output. The contract of the order is at raft.Output and raft.Write: out.Send waits for
-// nothing, and out.Write.Then leaves only once that Write is durable. So the writer sends Then (see tell in
-// writer.go), never this function.
+// nothing, and out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after
+// the write, never this function.
 //
 // process updates the log cache first, so that the cache holds an entry, and the log's generation, before anybody
 // can ask for them.

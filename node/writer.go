@@ -136,7 +136,8 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.M
 	return nil
 }
 
-// tell notifies identity, log cache, peers and loop of what is durable now.
+// tell notifies identity, log cache, peers and loop of what is durable now. Only makeDurable calls it, after the write.
+// Then leaves before the loop receives Persisted (see raft.Write).
 func (w *writer) tell(write raft.Write) {
 	n := w.node
 	if write.Hard != nil {

@@ -13,10 +13,11 @@ import (
 // For a new field:
 //   - It is absent when it is zero (omitempty), so zero must mean what its absence has meant so far.
 //   - Members that do not know it skip it. What they must not ignore needs a later protocol version (see ours in
-//     handshake.go).
+//     transport/handshake.go).
 //   - Keys, their types, and the numbers of frame types and of enumerations are never changed or reused.
 //   - It needs a line in fields, in the order of the keys: TestWire_EveryFieldIsWrittenAndReadAsByMsgpack finds each
-//     field by reflection and fails without the line. message.go sets it and reads it.
+//     field by reflection and fails without the line. Declare it in the body, in message.go of package raft; setBody
+//     or setElectionBody of transport/message.go writes it, body or electionBody reads it.
 type wireMessage struct {
 	From            []byte `codec:"f"`
 	FromIncarnation uint64 `codec:"fi"`
@@ -53,7 +54,7 @@ type wireMessage struct {
 	Refusal  uint8  `codec:"rr,omitempty"`
 }
 
-// fields calls c for every field, in the order of the names, as go-msgpack does.
+// fields calls c for every field, in the order of the keys, as go-msgpack does.
 func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("T", &w.Term)
 	c.number("ak", &w.Acked)

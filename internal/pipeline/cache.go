@@ -131,7 +131,7 @@ func (c *Cache) evict() {
 }
 
 // Read returns the first entries of the span, at most bytesMax bytes but at least one, if the cache has the
-// first one. If not, it returns none, and the caller reads the storage (Log.Read in log.go). first is the first
+// first one. If not, it returns none, and the caller reads the storage (Log.Read in internal/pipeline/log.go). first is the first
 // index in the cache.
 func (c *Cache) Read(span raft.Span, bytesMax int) (entries []raft.Entry, first raft.Index) {
 	c.mu.RLock()
