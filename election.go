@@ -136,7 +136,9 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 	assert(c.hard.Term > 0, "nobody votes in term 0")
 	why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)
 	if why == Granted && c.otherLeads(from) {
-		why = DeniedHearsLeader // a quorum has voted: a second leader could only come of a vote that a disk forgot
+		// Another member has won this term already. A further vote could only help a second leader, elected with a
+		// vote that some disk has forgotten.
+		why = DeniedTermWon
 	}
 	if why != Granted {
 		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: from.ID, Reason: why, ID: r.Last})

@@ -381,6 +381,8 @@ func TestElection_WhoHasHeardTheLeaderOfATermVotesForNobodyElseInIt(t *testing.T
 			out := c.receive("c", 5, raft.VoteRequest{Last: id(9, 4)})
 			assert.Equal(t, []raft.Message{c.to("c", raft.VoteReply{})}, out.Send)
 			assert.Zero(t, out.Write)
+			denied := raft.TraceEvent{Kind: raft.TraceVoteDenied, Term: 5, Peer: "c", Reason: raft.DeniedTermWon, ID: id(9, 4)}
+			assert.Equal(t, []raft.TraceEvent{denied}, out.Trace)
 			c.receive("c", 6, raft.VoteRequest{Last: id(9, 4), Transfer: true})
 			assert.Equal(t, []raft.Message{c.to("c", raft.VoteReply{Granted: true})}, c.out.Write.Then, "in the next term it does")
 		})

@@ -65,6 +65,7 @@ const (
 	DeniedOldLog                 // its log is not up to date
 	DeniedHearsLeader            // this member hears a leader
 	DeniedBound                  // the vote of this term is being written, or may still elect its candidate
+	DeniedTermWon                // another member has won the election of this term
 )
 
 func (c *Core) trace(n TraceEvent) {
@@ -86,6 +87,8 @@ func (r DenyReason) String() string {
 		return "a leader is heard"
 	case DeniedBound:
 		return "the vote of this term may still elect another"
+	case DeniedTermWon:
+		return "another has won this term"
 	}
 	return "unknown"
 }

@@ -10,7 +10,7 @@ type Decision struct {
 	judge bool // whether deny is compared
 }
 
-const denyReasons = int(raft.DeniedBound) + 1
+const denyReasons = int(raft.DeniedTermWon) + 1
 
 var decisions = [...]Decision{
 	{Name: "election timeout", kind: raft.TraceTimeout},
@@ -26,6 +26,7 @@ var decisions = [...]Decision{
 	{"deny a second vote in a term", raft.TraceVoteDenied, raft.DeniedVoted, true},
 	{"deny a vote to an older log", raft.TraceVoteDenied, raft.DeniedOldLog, true},
 	{"deny a vote while a leader is heard", raft.TraceVoteDenied, raft.DeniedHearsLeader, true},
+	{"deny a vote in a term that another has won", raft.TraceVoteDenied, raft.DeniedTermWon, true},
 	{Name: "grant a pre-vote", kind: raft.TracePreVoteGranted},
 	{"deny a pre-vote of an earlier term", raft.TracePreVoteDenied, raft.DeniedOldTerm, true},
 	{"deny a pre-vote to an older log", raft.TracePreVoteDenied, raft.DeniedOldLog, true},
