@@ -164,9 +164,9 @@ const bootstrapVersion = 2
 type bootstrapRecord struct {
 	Version      uint64         `json:"version"`
 	Cluster      []byte         `json:"cluster"`
-	Bootstrapper string         `json:"founder"`
+	Bootstrapper string         `json:"bootstrapper"`
 	Incarnation  uint64         `json:"incarnation"`
-	StartCount   uint64         `json:"boot"`
+	StartCount   uint64         `json:"start_count"`
 	Counter      uint64         `json:"counter"`
 	Members      []memberRecord `json:"members"`
 }

@@ -98,7 +98,7 @@ func (v *Handshake) Judge(h Hello) Verdict {
 // Reject returns a rejection that says who this member is and what it remembers of the caller.
 func (v *Handshake) Reject(h Hello, reason RejectReason, detail string, args ...any) *Rejection {
 	return &Rejection{
-		Reason: reason, From: v.Self, Cluster: v.Cluster, Term: v.Term, Bootstrapper: v.Bootstrapper,
+		Reason: reason, From: v.Self, Cluster: v.Cluster, Term: v.Term,
 		Seen: find(v.Memory.Seen, h.From), Detail: fmt.Sprintf(detail, args...),
 	}
 }

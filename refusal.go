@@ -7,20 +7,19 @@ import (
 
 // Rejection says why a member will not talk to another. It is an error.
 type Rejection struct {
-	Reason       RejectReason
-	From         Peer // the member that rejects
-	Cluster      ClusterID
-	Term         Term
-	Named        Incarnation // RejectNamedOther: the caller's incarnation in the configuration
-	Bootstrapper Peer        // RejectInitialized
-	List         Configuration
-	Seen         Sighting // the caller's newest start that From remembers
-	VersionsMin  uint16
-	VersionsMax  uint16
-	Detail       string
+	Reason      RejectReason
+	From        Peer // the member that rejects
+	Cluster     ClusterID
+	Term        Term
+	Named       Incarnation // RejectNamedOther: the caller's incarnation in the configuration
+	List        Configuration
+	Seen        Sighting // the caller's newest start that From remembers
+	VersionsMin uint16
+	VersionsMax uint16
+	Detail      string
 }
 
-// RejectReason says why a connection was rejected. The numbers are part of the wire format.
+// RejectReason says why a connection was rejected. The numbers are part of the wire format; 6 is not in use.
 type RejectReason uint8
 
 // The reasons of a Rejection.
@@ -30,7 +29,6 @@ const (
 	RejectWrongIncarnation RejectReason = 3 // the connection is for another incarnation of this member
 	RejectOtherCluster     RejectReason = 4 // another cluster id
 	RejectNamedOther       RejectReason = 5 // our configuration names the caller's id with another incarnation: the caller was wiped
-	RejectInitialized      RejectReason = 6 // the caller is uninitialized and probes; this member is initialized
 	RejectListDiffers      RejectReason = 7 // both uninitialized, with unequal lists
 	RejectStaleStart       RejectReason = 8 // a later start of the caller has been seen: its disk is an older image
 	RejectVersion          RejectReason = 9 // no protocol version in common
@@ -60,9 +58,6 @@ func (r RejectReason) texts() (wrong, remedy string) {
 	case RejectNamedOther:
 		return "named with another incarnation",
 			"the disk of the caller was emptied: remove it from the cluster and add it again"
-	case RejectInitialized:
-		return "initialized",
-			"the caller wants to bootstrap a cluster where one exists: drop its list of initial members and add it"
 	case RejectListDiffers:
 		return "initial list differs",
 			"give all members the same list of initial members"

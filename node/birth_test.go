@@ -343,7 +343,7 @@ func bootstrapHalf(t *testing.T) (c *rafttest.Cluster, deaf *atomic.Bool) {
 	return c, deaf
 }
 
-func TestWiped_AFounderThatWasEmptiedWhileBootstrapSaysHowToStartAgain(t *testing.T) {
+func TestWiped_ABootstrapperThatWasEmptiedMeanwhileSaysHowToStartAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, deaf := bootstrapHalf(t)
 		c.Crash("n1")

@@ -143,7 +143,7 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 	assert.Equal(t, hello, gotHello)
 	assert.Equal(t, raft.LaneBulk, lane)
 	rejection := raft.Rejection{
-		Reason: 200, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3, Bootstrapper: bob, List: list,
+		Reason: 200, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3, List: list,
 		VersionsMin: 4, VersionsMax: 5, Detail: "why", Seen: sighting,
 	}
 	gotRejection, err := decodeRejection(encodeRejection(rejection))

@@ -81,7 +81,7 @@ func FuzzHandshake(f *testing.F) {
 	}, raft.LaneBulk))
 	f.Add(true, encodeRejection(raft.Rejection{
 		Reason: raft.RejectListDiffers, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3,
-		Bootstrapper: bob, List: list, VersionsMin: 1, VersionsMax: 1, Detail: "why", Seen: sighting,
+		List: list, VersionsMin: 1, VersionsMax: 1, Detail: "why", Seen: sighting,
 	}))
 	f.Fuzz(func(t *testing.T, rejection bool, meta []byte) {
 		kind := frameHello

@@ -68,18 +68,16 @@ type wireSighting struct {
 
 // wireRejection is the wire form of a raft.Rejection.
 type wireRejection struct {
-	Reason                  uint8  `codec:"reason"`
-	ID                      string `codec:"id,omitempty"`
-	Incarnation             uint64 `codec:"inc,omitempty"`
-	Cluster                 []byte `codec:"cluster,omitempty"`
-	Term                    uint64 `codec:"term,omitempty"`
-	Named                   uint64 `codec:"named,omitempty"`
-	BootstrapperID          string `codec:"fid,omitempty"`
-	BootstrapperIncarnation uint64 `codec:"finc,omitempty"`
-	List                    []byte `codec:"list,omitempty"`
-	VersionsMin             uint16 `codec:"vmin,omitempty"`
-	VersionsMax             uint16 `codec:"vmax,omitempty"`
-	Detail                  string `codec:"detail,omitempty"`
+	Reason      uint8  `codec:"reason"`
+	ID          string `codec:"id,omitempty"`
+	Incarnation uint64 `codec:"inc,omitempty"`
+	Cluster     []byte `codec:"cluster,omitempty"`
+	Term        uint64 `codec:"term,omitempty"`
+	Named       uint64 `codec:"named,omitempty"`
+	List        []byte `codec:"list,omitempty"`
+	VersionsMin uint16 `codec:"vmin,omitempty"`
+	VersionsMax uint16 `codec:"vmax,omitempty"`
+	Detail      string `codec:"detail,omitempty"`
 
 	Seen wireSighting `codec:"seen,omitempty"`
 }
@@ -225,7 +223,6 @@ func encodeRejection(r raft.Rejection) []byte {
 	return encodeMeta(wireRejection{
 		Reason: uint8(r.Reason), ID: string(r.From.ID), Incarnation: uint64(r.From.Incarnation),
 		Cluster: encodeCluster(nil, r.Cluster), Term: uint64(r.Term), Named: uint64(r.Named),
-		BootstrapperID: string(r.Bootstrapper.ID), BootstrapperIncarnation: uint64(r.Bootstrapper.Incarnation),
 		List: encodeList(r.List), VersionsMin: r.VersionsMin, VersionsMax: r.VersionsMax,
 		Detail: cut(r.Detail), Seen: encodeSighting(r.Seen),
 	})
@@ -244,11 +241,8 @@ func decodeRejection(meta []byte) (raft.Rejection, error) {
 	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w); err != nil {
 		return raft.Rejection{}, err
 	}
-	for _, id := range []string{w.ID, w.BootstrapperID} {
-		if id == "" {
-			continue // the sender need not say who it is
-		}
-		if err := checkID([]byte(id)); err != nil {
+	if w.ID != "" { // the sender need not say who it is
+		if err := checkID([]byte(w.ID)); err != nil {
 			return raft.Rejection{}, err
 		}
 	}
@@ -269,8 +263,7 @@ func decodeRejection(meta []byte) (raft.Rejection, error) {
 	return raft.Rejection{
 		Reason: raft.RejectReason(w.Reason), From: peer(w.ID, w.Incarnation), Cluster: cluster,
 		Term: raft.Term(w.Term), Named: raft.Incarnation(w.Named),
-		Bootstrapper: peer(w.BootstrapperID, w.BootstrapperIncarnation), List: list,
-		VersionsMin: w.VersionsMin, VersionsMax: w.VersionsMax, Detail: cut(w.Detail), Seen: w.Seen.sighting(),
+		List: list, VersionsMin: w.VersionsMin, VersionsMax: w.VersionsMax, Detail: cut(w.Detail), Seen: w.Seen.sighting(),
 	}, nil
 }
 

@@ -132,7 +132,7 @@ func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 func testRefusal(t *testing.T, w *world) {
 	want := raft.Rejection{
 		Reason: raft.RejectNamedOther, From: raft.Peer{ID: "b", Incarnation: 1}, Cluster: raft.ClusterID{4, 5, 6},
-		Term: 44, Named: 55, Bootstrapper: raft.Peer{ID: "c", Incarnation: 66}, VersionsMin: 1, VersionsMax: 3,
+		Term: 44, Named: 55, VersionsMin: 1, VersionsMax: 3,
 		List: raft.NewConfiguration([]raft.Member{
 			{ID: "a", Address: "x:1", Incarnation: 55}, {ID: "b", Address: "x:2"},
 		}),
