@@ -59,13 +59,15 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 	return "", false
 }
 
-// upToDate reports whether the leader can bring the member's log up to date in time for a transfer. Where the sender
-// drops appends, each that it drops costs more than a heartbeat interval, so a member that lags may need too long.
+// upToDate reports whether the leader can bring the member's log up to date in time for a transfer, which takes one unit if
+// all that the member lacks is on its way. Where the sender drops appends, each that it drops costs more than a heartbeat
+// interval, so a member that lags may need too long.
 func (l *liveness) upToDate(p *raft.PeerProgress) bool {
+	last := l.leader.status.Last.Index
 	if l.c.profile.Node.DropSpan > 0 {
-		return p.Match == l.leader.status.Last.Index
+		return p.Match == last
 	}
-	return p.Match > 0
+	return p.Match > 0 && p.Next > last
 }
 
 // electable reports whether a healed voter can win an election, because it and a majority of the voters, all of them

@@ -37,6 +37,17 @@ func TestLiveness_NobodyIsAskedForWhatHeCannotDo(t *testing.T) {
 	assert.Zero(t, c.live.transferOutcome)
 }
 
+// A member that lacks more than what is on its way may need longer than the leader waits for it.
+func TestLiveness_NoTransferToWhoLagsFarBehind(t *testing.T) {
+	c, lead, _ := running(t)
+	c.live = &liveness{c: c, core: 7, leader: lead, exiled: true, random: lead.random}
+	for i := range lead.status.Peers {
+		lead.status.Peers[i].Next = lead.status.Last.Index
+	}
+	assert.True(t, c.live.transferEnded())
+	assert.Zero(t, c.live.transferOutcome)
+}
+
 // A request that waits for too long is noticed, though it may be answered in the end.
 func TestLiveness_AnswersComeInTime(t *testing.T) {
 	c, lead, _ := running(t)

@@ -15,7 +15,7 @@ import (
 // Runs produce much garbage and keep little, so collecting it less often costs memory but saves time. Beyond memoryMax it
 // is collected as often as necessary. GOGC and GOMEMLIMIT in the environment override these values.
 const (
-	garbagePercent = 400
+	garbagePercent = 1600
 	memoryMax      = 4 << 30 // bytes
 )
 
