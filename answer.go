@@ -4,7 +4,7 @@ package raft
 type Answer struct {
 	RequestID RequestID
 	Kind      AnswerKind
-	ID        EntryID     // AnswerAccepted; AnswerReadSafe: the index alone
+	ID        EntryID     // AnswerAccepted; AnswerReadSafe: the index alone; AnswerSnapshot
 	Refusal   RefusalKind // AnswerRefused
 	Leader    NodeID      // the member to ask instead, if known; AnswerTransferred: the new leader
 }
@@ -29,6 +29,8 @@ const (
 	AnswerReadSafe AnswerKind = 5
 	// AnswerTransferred: the transfer has succeeded; Leader leads now.
 	AnswerTransferred AnswerKind = 6
+	// AnswerSnapshot: a snapshot of ID is durable, and covers everything that was applied when it was requested.
+	AnswerSnapshot AnswerKind = 7
 )
 
 // RefusalKind says why a request was refused.
@@ -36,14 +38,16 @@ type RefusalKind uint8
 
 // The reasons of AnswerRefused.
 const (
-	RefusedNotLeader    RefusalKind = 1 // this member does not lead; Answer.Leader does, if known
-	RefusedTransferring RefusalKind = 2 // this leader is transferring its leadership to Answer.Leader
-	RefusedOverloaded   RefusalKind = 3 // a limit of CoreConfig is reached: try again later
-	RefusedClosing      RefusalKind = 4 // the node is closing
-	RefusedNoTarget     RefusalKind = 5 // no other voter can take over, or the one named cannot
-	RefusedTimedOut     RefusalKind = 6 // the transfer or the read did not end in time
-	RefusedTooLarge     RefusalKind = 7 // the proposal is larger than CommandBytesMax
-	RefusedStalled      RefusalKind = 8 // the leader's disk is stalled, and nobody could take over yet
+	RefusedNotLeader      RefusalKind = 1  // this member does not lead; Answer.Leader does, if known
+	RefusedTransferring   RefusalKind = 2  // this leader is transferring its leadership to Answer.Leader
+	RefusedOverloaded     RefusalKind = 3  // a limit of CoreConfig is reached: try again later
+	RefusedClosing        RefusalKind = 4  // the node is closing
+	RefusedNoTarget       RefusalKind = 5  // no other voter can take over, or the one named cannot
+	RefusedTimedOut       RefusalKind = 6  // the transfer or the read did not end in time
+	RefusedTooLarge       RefusalKind = 7  // the proposal is larger than CommandBytesMax
+	RefusedStalled        RefusalKind = 8  // the leader's disk is stalled, and nobody could take over yet
+	RefusedSnapshotFailed RefusalKind = 9  // the snapshot was not taken; the trace says why
+	RefusedUnsupported    RefusalKind = 10 // CoreConfig.Snapshots is off
 )
 
 // answer adds an answer to this step's Output.

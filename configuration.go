@@ -179,6 +179,27 @@ type memberRecord struct {
 	Incarnation uint64 `json:"incarnation"`
 }
 
+func memberRecords(c Configuration) []memberRecord {
+	records := make([]memberRecord, 0, len(c.Members))
+	for _, m := range c.Members {
+		records = append(records, memberRecord{
+			ID: string(m.ID), Address: []byte(m.Address), Meta: []byte(m.Meta), Kind: uint8(m.Kind), Incarnation: uint64(m.Incarnation),
+		})
+	}
+	return records
+}
+
+// configurationOf is the reverse of memberRecords. It checks nothing.
+func configurationOf(records []memberRecord) Configuration {
+	members := make([]Member, 0, len(records))
+	for _, r := range records {
+		members = append(members, Member{
+			ID: NodeID(r.ID), Address: string(r.Address), Meta: string(r.Meta), Kind: MemberKind(r.Kind), Incarnation: Incarnation(r.Incarnation),
+		})
+	}
+	return NewConfiguration(members)
+}
+
 // bootstrapBytesMax is more than the largest configuration needs, and bounds what a peer can make this member decode.
 const bootstrapBytesMax = 640 << 10
 
@@ -188,11 +209,7 @@ func (f Bootstrap) Encode() []byte {
 		Version: bootstrapVersion, Cluster: f.Cluster[:], Bootstrapper: string(f.Bootstrapper.ID), Incarnation: uint64(f.Bootstrapper.Incarnation),
 		StartCount: f.Probe.StartCount, Counter: f.Probe.Counter,
 	}
-	for _, m := range f.Configuration.Members {
-		r.Members = append(r.Members, memberRecord{
-			ID: string(m.ID), Address: []byte(m.Address), Meta: []byte(m.Meta), Kind: uint8(m.Kind), Incarnation: uint64(m.Incarnation),
-		})
-	}
+	r.Members = memberRecords(f.Configuration)
 	data, err := json.Marshal(r)
 	assert(err == nil, "a bootstrap record encodes")
 	return data
@@ -222,13 +239,7 @@ func DecodeBootstrap(data []byte) (Bootstrap, error) {
 	if (f.Cluster == ClusterID{}) {
 		return Bootstrap{}, errors.New("raft: bootstrap entry: the cluster id is zero")
 	}
-	members := make([]Member, 0, len(r.Members))
-	for _, m := range r.Members {
-		members = append(members, Member{
-			ID: NodeID(m.ID), Address: string(m.Address), Meta: string(m.Meta), Kind: MemberKind(m.Kind), Incarnation: Incarnation(m.Incarnation),
-		})
-	}
-	f.Configuration = NewConfiguration(members)
+	f.Configuration = configurationOf(r.Members)
 	if err := f.Configuration.Validate(); err != nil {
 		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: %w", err)
 	}

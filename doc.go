@@ -47,6 +47,7 @@
 //	progress.go      what a leader knows about each follower: probe, replicate, stale
 //	commit.go        the commit rule; quorum.go: majorities
 //	log.go           which term wrote which index, as storedlog.go keeps it; apply.go: what the FSM may apply
+//	base.go          how a log begins that is no longer whole, and what a snapshot is; snapshot.go: offers of snapshots
 //	disk.go          what is durable; marked.go: a store that must not go on
 //	bootstrap.go     the bootstrap of a cluster
 //	answer.go        every request gets its answer; read.go: linearizable reads

@@ -34,8 +34,11 @@ func (c *Core) misaddressed(m Message) string {
 // untimely says why a message makes no sense for a member in this state, or in the message's own term; "" if it
 // does make sense.
 func (c *Core) untimely(m Message) string {
-	if m.Body.class() == ofBootstrap {
+	switch m.Body.class() {
+	case ofBootstrap:
 		return ""
+	case ofStream:
+		return "the host handles the streams of snapshots"
 	}
 	if _, isAppend := m.Body.(AppendRequest); c.uninitialized() && !isAppend {
 		return "an uninitialized member only answers a probe, takes a bootstrap, or takes an append"

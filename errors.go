@@ -37,6 +37,9 @@ var (
 	// ErrInitialized: Stored.Initialize was called for a store that something was written to. Nothing changed. If
 	// the store is this member's, use it as it is.
 	ErrInitialized = errors.New("raft: the store is already initialized: use it as it is, or name another one")
+	// ErrSnapshotUnsupported: the storage is not a SnapshotStorage, so this member takes no snapshots and its log is not
+	// compacted.
+	ErrSnapshotUnsupported = errors.New("raft: the storage keeps no snapshots: use one that implements SnapshotStorage")
 	// ErrReadTimedOut: the read was not confirmed in time; try again.
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )
@@ -176,3 +179,30 @@ type AppliedBeyondLogError struct {
 func (e *AppliedBeyondLogError) Error() string {
 	return fmt.Sprintf("raft: the FSM has applied entry %v, which is not in the stored log, whose last entry is %v: the two do not belong together", e.Applied, e.Last)
 }
+
+// AppliedBelowBaseError refuses a start: the DurableFSM has applied less than what the log begins behind, and there is
+// no snapshot to restore. The entries in between are gone here, so the FSM's state is older than the one that the log
+// was compacted for.
+type AppliedBelowBaseError struct {
+	Applied EntryID
+	Base    EntryID
+}
+
+func (e *AppliedBelowBaseError) Error() string {
+	return fmt.Sprintf("raft: the FSM has applied entry %v, and the log begins behind entry %v, with no snapshot in between: "+
+		"put the FSM's newer state back, or replace this member like one whose disk was lost", e.Applied, e.Base)
+}
+
+// SnapshotError says that a snapshot was not taken. Nothing else has changed: the member goes on, its log grows, and it
+// tries again by itself.
+type SnapshotError struct {
+	Op  string  // what failed
+	ID  EntryID // of the last entry that the snapshot was to cover
+	Err error
+}
+
+func (e *SnapshotError) Error() string {
+	return fmt.Sprintf("raft: snapshot of entry %v: %s: %v", e.ID, e.Op, e.Err)
+}
+
+func (e *SnapshotError) Unwrap() error { return e.Err }

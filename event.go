@@ -87,6 +87,33 @@ type SendDropped struct {
 	Span Span
 }
 
+// SnapshotRequested asks for a snapshot of what is applied.
+type SnapshotRequested struct{ RequestID RequestID }
+
+// SnapshotTaken answers Keep.Take of the entry Take. The snapshot's bytes are complete and synced, in the file
+// Snapshot.File. If the Take says Sync, the file is zero and the DurableFSM has synced; if it says Hold, Snapshot.Held
+// is set.
+type SnapshotTaken struct {
+	Take     EntryID
+	Snapshot Snapshot // zero if Err is not nil
+	Err      error    // it only appears in the trace
+}
+
+// SnapshotArrived says that the stream of Keep.Receive is here as a whole: checked, and synced in the file
+// Snapshot.File.
+type SnapshotArrived struct {
+	From     Peer
+	Snapshot Snapshot
+}
+
+// SnapshotSent says that the stream of an offered snapshot has ended: the peer has it as a whole or, if Err is not nil,
+// the stream was given up.
+type SnapshotSent struct {
+	To   Peer
+	File SnapshotID
+	Err  error // it only appears in the trace
+}
+
 // Closing says that the node is about to stop: the core answers every open request and refuses new ones.
 type Closing struct{}
 
@@ -102,4 +129,8 @@ func (TransferRequested) event() {}
 func (PeerUp) event()            {}
 func (PeerLost) event()          {}
 func (SendDropped) event()       {}
+func (SnapshotRequested) event() {}
+func (SnapshotTaken) event()     {}
+func (SnapshotArrived) event()   {}
+func (SnapshotSent) event()      {}
 func (Closing) event()           {}

@@ -67,6 +67,8 @@ func someBodies() []raft.Body {
 		raft.ReadRequest{}, raft.ReadRequest{ID: far},
 		raft.ReadReply{}, raft.ReadReply{ID: far, OK: true, Index: big},
 		raft.TimeoutNow{}, raft.SteppedDown{},
+		raft.InstallSnapshot{}, raft.InstallSnapshot{Snapshot: raft.Snapshot{Base: raft.Base{ID: id(big, big)}}, Acknowledged: big},
+		raft.SnapshotChunk{}, raft.SnapshotChunk{At: -1, Last: true, Size: -1}, raft.SnapshotProgress{}, raft.SnapshotProgress{At: -1, Refusal: 99},
 	}
 }
 
@@ -217,7 +219,7 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 			seen[reflect.TypeOf(body).Name()] = true
 		}
 	}
-	for _, name := range typesOf(t, "message.go", "body") {
+	for _, name := range typesOf(t, "message.go", "class") {
 		assert.True(t, seen[name], "no test steps a %s", name)
 	}
 
@@ -231,7 +233,9 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 			raft.PeerUp{ID: "b", Incarnation: 9, StartCount: 1}, raft.PeerUp{ID: "zz"}, raft.PeerLost{ID: "b"},
 			raft.PeerLost{ID: "zz", Refused: true},
 			raft.SendDropped{To: "b", Span: raft.Span{After: 1, Last: 2}}, raft.SendDropped{To: "zz"},
-			raft.SendDropped{To: "b", Span: raft.Span{After: 1 << 62, Last: 1}}, raft.Closing{},
+			raft.SendDropped{To: "b", Span: raft.Span{After: 1 << 62, Last: 1}},
+			raft.SnapshotRequested{RequestID: 9}, raft.SnapshotTaken{Take: id(1, 0)}, raft.SnapshotArrived{From: peer("b")},
+			raft.SnapshotSent{To: peer("b")}, raft.Closing{},
 		}
 		for _, e := range events {
 			seen[reflect.TypeOf(e).Name()] = true

@@ -51,6 +51,8 @@ func (c *Core) onEventOfMarked(e Event) {
 		c.refuseRequest(e.RequestID)
 	case TransferRequested:
 		c.refuseRequest(e.RequestID)
+	case SnapshotRequested:
+		c.refuseRequest(e.RequestID)
 	case Closing:
 		c.close()
 	}

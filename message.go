@@ -39,6 +39,7 @@ const (
 	ofCandidate                  // asks for votes
 	ofLeader                     // only sent by the leader of its term
 	ofMember                     // sent by any member: answers, and a follower's requests
+	ofStream                     // part of a snapshot's stream: the host handles it, no core sees it
 )
 
 // BootstrapProbe asks an initial member, before the cluster exists, whether it is uninitialized and has the same
@@ -191,6 +192,71 @@ type TimeoutNow struct{}
 // may be able to hear it although it cannot hear them.
 type SteppedDown struct{}
 
+// InstallSnapshot is that of Figure 13, without data: it offers a snapshot, whose bytes follow in SnapshotChunks once
+// the receiver asks for them. The receiver acknowledges with an AppendReply up to the snapshot's entry.
+type InstallSnapshot struct {
+	Snapshot     Snapshot
+	Acknowledged Index // as in AppendRequest
+}
+
+// SnapshotChunk carries bytes of an offered snapshot. The sender, the receiver and the file name the stream.
+type SnapshotChunk struct {
+	File SnapshotID
+	At   int64 // the place of the first byte
+	Data []byte
+	Last bool   // the snapshot ends with this chunk
+	Size int64  // with Last: of the whole snapshot
+	Sum  uint32 // with Last: CRC-32C of the whole snapshot
+}
+
+// SnapshotProgress says how much of a stream the receiver has.
+type SnapshotProgress struct {
+	File    SnapshotID
+	At      int64         // it has all bytes before this place
+	Begin   bool          // it answers the offer: send from At on
+	Done    bool          // it has the whole snapshot, checked and synced
+	Refusal StreamRefusal // it takes no more of this stream; 0: it does
+}
+
+// StreamRefusal says why a member takes no more of a snapshot's stream. It is an error.
+type StreamRefusal uint8
+
+// The reasons of a StreamRefusal. The numbers are part of the wire format.
+const (
+	StreamUnknown     StreamRefusal = 1 // the receiver knows no such stream
+	StreamSuperseded  StreamRefusal = 2 // another stream has taken its place
+	StreamNoSpace     StreamRefusal = 3 // the receiver's disk has no room for it
+	StreamTooLarge    StreamRefusal = 4 // it exceeds the receiver's limit
+	StreamLaterFormat StreamRefusal = 5 // only a later release can read it
+	StreamDamaged     StreamRefusal = 6 // its size or its checksum is not the one that was announced
+	StreamUnsupported StreamRefusal = 7 // the receiver's store keeps no snapshots
+	StreamFailed      StreamRefusal = 8 // the receiver could not write it
+)
+
+// Error returns the reason as a sentence.
+func (r StreamRefusal) Error() string {
+	why := fmt.Sprintf("reason %d", uint8(r))
+	switch r {
+	case StreamUnknown:
+		why = "it knows no such stream"
+	case StreamSuperseded:
+		why = "another stream has taken its place"
+	case StreamNoSpace:
+		why = "its disk has no room"
+	case StreamTooLarge:
+		why = "it exceeds its limit"
+	case StreamLaterFormat:
+		why = "only a later release can read it"
+	case StreamDamaged:
+		why = "its size or its checksum is wrong"
+	case StreamUnsupported:
+		why = "its store keeps no snapshots"
+	case StreamFailed:
+		why = "it could not write it"
+	}
+	return "raft: the receiver refuses the snapshot: " + why
+}
+
 func (BootstrapProbe) class() bodyClass      { return ofBootstrap }
 func (BootstrapProbeReply) class() bodyClass { return ofBootstrap }
 func (BootstrapRequest) class() bodyClass    { return ofBootstrap }
@@ -208,12 +274,17 @@ func (ReadRequest) class() bodyClass         { return ofMember }
 func (ReadReply) class() bodyClass           { return ofMember }
 func (TimeoutNow) class() bodyClass          { return ofLeader }
 func (SteppedDown) class() bodyClass         { return ofLeader }
+func (InstallSnapshot) class() bodyClass     { return ofLeader }
+func (SnapshotChunk) class() bodyClass       { return ofStream }
+func (SnapshotProgress) class() bodyClass    { return ofStream }
 
 // Bulk reports whether the message belongs on the bulk connection, because it may be large and would delay
 // heartbeats and votes, or answers such a message.
 func (m Message) Bulk() bool {
 	switch m.Body.(type) {
 	case AppendRequest, AppendReply, AppendConflict:
+		return true
+	case InstallSnapshot, SnapshotChunk, SnapshotProgress:
 		return true
 	}
 	return false

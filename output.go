@@ -12,9 +12,14 @@ type Output struct {
 	// Config is the configuration in force from now on, because it was appended, loaded or restored by a
 	// truncation. It says whom to dial. Nil: unchanged.
 	Config *Configuration
+	// Restore names a snapshot whose record is durable here: the FSM becomes this one, before Apply. No entry at or
+	// below it is applied any more. Applied{Restore.ID} reports that it is done. Nil: nothing to restore.
+	Restore *Snapshot
 	// Apply names an entry that is committed and durable here: apply the log up to it, in order, once. Zero:
 	// nothing new.
 	Apply EntryID
+	// Keep says what to do with snapshots. Nil: nothing.
+	Keep *Keep
 	// Answers answer requests.
 	Answers []Answer
 	// WakeAt is the latest time for the next Step, with or without events.
@@ -23,15 +28,43 @@ type Output struct {
 	Trace []TraceEvent
 }
 
+// Keep says what to do with snapshots besides writing and restoring them.
+type Keep struct {
+	Take    *Take        // answered by SnapshotTaken; nil: take none
+	Receive *Receive     // take in this stream, instead of an earlier one; nil: go on as before
+	Stop    []Peer       // end the streams to these peers
+	Discard []SnapshotID // delete these files: no record names them, and no offer of this member
+}
+
+// Take asks for a snapshot of the state in which Base.ID is the last entry applied, neither more nor less. That entry
+// is the Apply of this Output, or was that of an earlier one and is the last entry that was ever named.
+type Take struct {
+	Base
+	Sync bool // call DurableFSM.Sync instead: there are no bytes
+	Hold bool // freeze the state and keep it in memory for one stream: there is no file
+}
+
+// Receive says that the peer offers this snapshot, and will stream its bytes.
+type Receive struct {
+	From     Peer
+	Snapshot Snapshot
+}
+
 // Write is one durable step. Writes are made in the order issued. A crash may leave any prefix of a write, in the
-// order Mark, Hard, Log, and of Log any prefix of its entries; every such prefix is a legal state. Once a write is
-// durable its Then is sent, and after that Persisted{Seq} is stepped, which acknowledges all earlier writes too.
-// Queued writes may be merged as long as no later one carries Mark or Hard.
+// order Mark, then Hard and Snapshot together, then Base, then Log, and of Log any prefix of its entries; every such
+// prefix is a legal state. Once a write is durable its Then is sent, and after that Persisted{Seq} is stepped, which
+// acknowledges all earlier writes too. Queued writes may be merged as long as no later one carries Mark, Hard, Snapshot
+// or Base.
 type Write struct {
 	Seq  Seq
 	Mark *Mark      // comes first; nil = none. The member ends once it is durable
 	Hard *HardState // term and vote, together or not at all; nil = untouched
-	Log  *LogWrite  // nil = untouched
+	// Snapshot replaces the recorded snapshot, whose bytes are complete and synced before. A zero File records that
+	// no bytes count any longer. Nil = untouched.
+	Snapshot *Snapshot
+	// Base says that the log begins behind it from now on. The entries up to it may be deleted later. Nil = untouched.
+	Base *Base
+	Log  *LogWrite // nil = untouched
 	// Commit is a hint that is stored along with the rest. It is never a reason to sync.
 	Commit Index
 	// Then holds messages that promise what this write makes durable: their term, a vote, or the log. They may only
@@ -40,7 +73,9 @@ type Write struct {
 }
 
 // ChangesStore reports whether anything in the write must become durable.
-func (w *Write) ChangesStore() bool { return w.Mark != nil || w.Hard != nil || w.Log != nil }
+func (w *Write) ChangesStore() bool {
+	return w.Mark != nil || w.Hard != nil || w.Snapshot != nil || w.Base != nil || w.Log != nil
+}
 
 // HardState is what Figure 2 calls persistent state, besides the log: currentTerm and votedFor.
 type HardState struct {

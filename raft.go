@@ -145,6 +145,14 @@ func (c *Core) handle(e Event) {
 		c.onPeerLost(e)
 	case SendDropped:
 		c.onSendDropped(e)
+	case SnapshotRequested:
+		c.requestSnapshot(e.RequestID)
+	case SnapshotTaken:
+		c.onSnapshotTaken(e)
+	case SnapshotArrived:
+		c.onSnapshotArrived(e)
+	case SnapshotSent:
+		c.onSnapshotSent(e)
 	case Closing:
 		c.close()
 	default:
@@ -228,6 +236,8 @@ func (c *Core) receive(m Message) {
 		c.onPreVoteRequest(m, body)
 	case PreVoteReply:
 		c.onPreVoteReply(m, body)
+	case InstallSnapshot:
+		c.onInstallSnapshot(m, body)
 	default:
 		c.receiveRPC(m)
 	}

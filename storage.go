@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // Storage keeps what a member must not forget. Package storage has two, bbolt and memory; package
@@ -17,7 +18,8 @@ type Storage interface {
 	// that the store holds, term and vote included, and returns it: without that sync, what a killed process left
 	// in the page cache would not be on the disk.
 	Load(ctx context.Context, identity Identity) (Stored, error)
-	// Write makes the parts of w durable, in the order Mark, Memory, Hard, Log, before it returns. If Log.After is
+	// Write makes the parts of w durable, in the order Mark, Memory, then Hard and Snapshot together, then Base, then
+	// Log, before it returns. Snapshot and Base are only given to a SnapshotStorage. If Log.After is
 	// not in the log, it returns a *NotInLogError and writes nothing, unless the write is a reset. After an error
 	// the store is not written to again: the kernel may have dropped the pages that it could not write.
 	Write(w StorageWrite) error
@@ -26,6 +28,52 @@ type Storage interface {
 	// damaged, a *LaterVersionError or an *EarlierVersionError if only such a release can read it.
 	Entries(span Span, bytesMax int) ([]Entry, error)
 	// Close releases the store. It is idempotent.
+	Close() error
+}
+
+// SnapshotStorage is a Storage that also keeps snapshots, so that the log can begin anywhere. A node whose Storage is
+// not one takes no snapshots, and its log only grows. A type that wraps a Storage must pass these methods on.
+//
+// Load then also returns the recorded snapshot, after it has checked that its file is complete: a *CorruptError if not.
+// The record alone counts, and Load deletes every other file of a snapshot. If the log neither holds the entry of the
+// recorded snapshot nor begins at it or behind it, a crash has interrupted the installation of that snapshot: Load then
+// drops the whole log durably, and returns one that begins behind the snapshot's Base.
+//
+// Write also makes StorageWrite.Snapshot and Base durable. Once a Base is durable, the log begins behind it: Entries
+// treats what lies at or below it as not stored, and Prune may delete it.
+type SnapshotStorage interface {
+	Storage
+	// CreateSnapshot begins a file, of which no Load counts anything before a Write records it. Several goroutines may
+	// write different files, at the same time as Write.
+	CreateSnapshot(file SnapshotID) (SnapshotWriter, error)
+	// OpenSnapshot opens a finished file.
+	OpenSnapshot(file SnapshotID) (SnapshotReader, error)
+	// DiscardSnapshot deletes a finished file, or none if there is no such file. A file that is open for reading is
+	// deleted when its last reader is closed.
+	DiscardSnapshot(file SnapshotID) error
+	// FreeBytes returns how many bytes this process may still write where the snapshots are.
+	FreeBytes() (int64, error)
+	// LogBytes returns about how many bytes the entries of the log take.
+	LogBytes() int64
+	// Prune deletes some of the entries at or below the base, a bounded number of them, and reports whether more are
+	// left. The goroutine of Write calls it.
+	Prune() (more bool, err error)
+}
+
+// SnapshotWriter writes the bytes of one snapshot. One goroutine uses it.
+type SnapshotWriter interface {
+	io.Writer
+	// Finish checks that s.Size and s.Sum are those of the bytes written, and makes the file durable, its name included,
+	// before it returns.
+	Finish(s Snapshot) error
+	// Abort deletes the unfinished file. It is idempotent, and does nothing after Finish has returned nil.
+	Abort() error
+}
+
+// SnapshotReader reads the bytes of one snapshot. It checks what it reads: damaged bytes are a *CorruptError.
+type SnapshotReader interface {
+	io.ReaderAt
+	Size() int64
 	Close() error
 }
 
@@ -40,11 +88,13 @@ type Identity struct {
 
 // StorageWrite is the part of a Write, or of several merged ones, that a Storage makes durable.
 type StorageWrite struct {
-	Hard   *HardState
-	Log    *LogWrite
-	Commit Index   // a hint, never a reason to sync; 0 = unchanged
-	Memory *Memory // replaces the stored one; nil = unchanged
-	Mark   *Mark   // kept forever; ignored if there is one already
+	Hard     *HardState
+	Snapshot *Snapshot // see Write.Snapshot; recorded in one step with Hard. Nil = unchanged
+	Base     *Base     // see Write.Base; nil = unchanged
+	Log      *LogWrite
+	Commit   Index   // a hint, never a reason to sync; 0 = unchanged
+	Memory   *Memory // replaces the stored one; nil = unchanged
+	Mark     *Mark   // kept forever; ignored if there is one already
 }
 
 // Stored is the stored state from which a member starts.
@@ -57,6 +107,7 @@ type Stored struct {
 	Hard        HardState
 	Commit      Index // the last hint that became durable; at least Applied
 	Applied     EntryID
+	Snapshot    Snapshot // the recorded one; zero if there is none
 	Log         StoredLog
 }
 

@@ -26,7 +26,7 @@ var coreImports = map[string][]string{
 	"strconv": nil, "strings": nil, "encoding/binary": nil, "encoding/hex": nil, "hash/crc32": nil,
 	"context":       {"Context"},
 	"fmt":           {"Errorf", "Sprint", "Sprintf", "Fprintf", "Appendf", "Append", "Stringer"},
-	"io":            {"Reader", "Writer"},
+	"io":            {"Reader", "ReaderAt", "Writer"},
 	"math/rand/v2":  {"New", "NewPCG", "PCG", "Rand"},
 	"encoding/json": {"Marshal", "Unmarshal"},
 	"time": {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute",

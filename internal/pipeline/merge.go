@@ -6,13 +6,14 @@ import "github.com/coxswain/raft"
 const mergedBytesMax = 8 << 20
 
 // MergeWrites merges the first writes of the queue into one with the same effect as all of them in turn, and
-// returns their number. A later write that carries Mark or Hard is not merged in, so that a crash still leaves
-// a prefix of the writes in the order issued.
+// returns their number. A later write that carries Mark, Hard, Snapshot or Base is not merged in, so that a crash
+// still leaves a prefix of the writes in the order issued.
 func MergeWrites(queue []raft.Write) (merged raft.Write, n int) {
 	merged, n = queue[0], 1
 	m := logMerger{log: merged.Log}
 	then := len(merged.Then)
-	for ; n < len(queue) && queue[n].Mark == nil && queue[n].Hard == nil && m.add(queue[n].Log); n++ {
+	for ; n < len(queue) && queue[n].Mark == nil && queue[n].Hard == nil && queue[n].Snapshot == nil &&
+		queue[n].Base == nil && m.add(queue[n].Log); n++ {
 		merged.Seq = queue[n].Seq
 		merged.Commit = max(merged.Commit, queue[n].Commit)
 		then += len(queue[n].Then)

@@ -123,6 +123,24 @@ func TestMergeWrites_KeepsAResetAReset(t *testing.T) {
 	expect.Equal(t, 1, n, "what a reset drops is written before it, or not at all, but never merged with it")
 }
 
+// A crash between two writes leaves the first alone, so nothing of a later write may join it that must become durable
+// before the log of the same write.
+func TestMergeWrites_ALaterRecordIsAWriteOfItsOwn(t *testing.T) {
+	first := raft.Write{Seq: 1, Hard: &raft.HardState{Term: 1}, Snapshot: &raft.Snapshot{}, Base: &raft.Base{}}
+	for what, w := range map[string]raft.Write{
+		"mark": {Seq: 2, Mark: &raft.Mark{}}, "term": {Seq: 2, Hard: &raft.HardState{Term: 2}},
+		"snapshot": {Seq: 2, Snapshot: &raft.Snapshot{}}, "base": {Seq: 2, Base: &raft.Base{}},
+	} {
+		merged, n := MergeWrites([]raft.Write{first, w})
+		expect.Equal(t, 1, n, what)
+		expect.Equal(t, first, merged, what)
+	}
+	merged, n := MergeWrites([]raft.Write{first, {Seq: 2}})
+	expect.Equal(t, 2, n)
+	expect.Equal(t, first.Snapshot, merged.Snapshot)
+	expect.Equal(t, first.Base, merged.Base)
+}
+
 func TestMergeWrites_StopsAtItsLimit(t *testing.T) {
 	big := func(i raft.Index) raft.Write {
 		return raft.Write{Seq: raft.Seq(i), Log: &raft.LogWrite{After: raft.EntryID{Term: 1, Index: i - 1}, Entries: []raft.Entry{{Index: i, Term: 1, Data: make([]byte, 3<<20)}}}}

@@ -1,0 +1,197 @@
+package raft
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Base is what a member keeps of the entries at the beginning of its log once they are deleted. All of them are
+// committed.
+type Base struct {
+	ID           EntryID   // of the last of them: the paper's last included index and term (§7)
+	Time         int64     // no entry up to ID has a higher stamp
+	Cluster      ClusterID // entry 1 says it, like Bootstrapper
+	Bootstrapper Peer
+	ConfigIndex  Index         // of the entry that holds Config; 1 until members can be changed
+	Config       Configuration // in force at ID
+}
+
+// SnapshotID names the bytes of one snapshot. The member that takes the snapshot draws it at random, because two
+// snapshots of the same entry need not have the same bytes. The zero value names no bytes.
+type SnapshotID [16]byte
+
+func (s SnapshotID) String() string { return hex.EncodeToString(s[:]) }
+
+// Snapshot describes the state of the FSM once the entries up to Base.ID are applied, and the bytes that hold it.
+type Snapshot struct {
+	Base
+	File SnapshotID // zero: there are no bytes, because a DurableFSM holds the state itself
+	Size int64      // of the bytes; -1: not known yet, which is only so while Held
+	Sum  uint32     // CRC-32C of all bytes; 0 while Size is -1
+	// Held says that the bytes are in no file: their sender reads them from a frozen state in its memory.
+	Held bool
+}
+
+// SnapshotRecordBytesMax bounds what Encode of a Base or of a Snapshot returns. The largest configuration needs most
+// of it.
+const SnapshotRecordBytesMax = bootstrapBytesMax
+
+// snapshotVersion is the version of a base or snapshot that this release writes, and the newest that it reads.
+const snapshotVersion = 1
+
+// baseRecord is Base as it is stored and sent, in JSON. As in bootstrapRecord, later releases may add fields, and a
+// field that must not be ignored raises the version.
+type baseRecord struct {
+	Version      uint64         `json:"version"`
+	Index        uint64         `json:"index"`
+	Term         uint64         `json:"term"`
+	Time         int64          `json:"time"`
+	Cluster      []byte         `json:"cluster"`
+	Bootstrapper string         `json:"bootstrapper"`
+	Incarnation  uint64         `json:"incarnation"`
+	ConfigIndex  uint64         `json:"config_index"`
+	Members      []memberRecord `json:"members"`
+}
+
+type snapshotRecord struct {
+	baseRecord
+	File []byte `json:"file"`
+	Size int64  `json:"size"`
+	Sum  uint32 `json:"sum"`
+	Held bool   `json:"held,omitempty"`
+}
+
+// Encode returns the base as it is stored.
+func (b Base) Encode() []byte { return encodeRecord(b.record()) }
+
+// Encode returns the snapshot's description as it is stored and sent.
+func (s Snapshot) Encode() []byte {
+	return encodeRecord(snapshotRecord{baseRecord: s.record(), File: s.File[:], Size: s.Size, Sum: s.Sum, Held: s.Held})
+}
+
+func encodeRecord(record any) []byte {
+	data, err := json.Marshal(record)
+	assert(err == nil, "the description of a snapshot encodes")
+	return data
+}
+
+func (b Base) record() baseRecord {
+	return baseRecord{
+		Version: snapshotVersion, Index: uint64(b.ID.Index), Term: uint64(b.ID.Term), Time: b.Time, Cluster: b.Cluster[:],
+		Bootstrapper: string(b.Bootstrapper.ID), Incarnation: uint64(b.Bootstrapper.Incarnation),
+		ConfigIndex: uint64(b.ConfigIndex), Members: memberRecords(b.Config),
+	}
+}
+
+// DecodeBase decodes and checks what Base.Encode returned. If a later release wrote it in a version that this one
+// does not know, the error is a *LaterVersionError.
+func DecodeBase(data []byte) (Base, error) {
+	var r baseRecord
+	if err := decodeRecord("the base of the log", data, &r); err != nil {
+		return Base{}, err
+	}
+	return r.base()
+}
+
+// DecodeSnapshot decodes and checks what Snapshot.Encode returned. If a later release wrote it in a version that this
+// one does not know, the error is a *LaterVersionError.
+func DecodeSnapshot(data []byte) (Snapshot, error) {
+	var r snapshotRecord
+	if err := decodeRecord("the description of a snapshot", data, &r); err != nil {
+		return Snapshot{}, err
+	}
+	base, err := r.base()
+	if err != nil {
+		return Snapshot{}, err
+	}
+	s := Snapshot{Base: base, Size: r.Size, Sum: r.Sum, Held: r.Held}
+	if len(r.File) != len(s.File) {
+		return Snapshot{}, fmt.Errorf("raft: snapshot of entry %v: its id has %d bytes; it must have %d", s.ID, len(r.File), len(s.File))
+	}
+	copy(s.File[:], r.File)
+	return s, s.Check()
+}
+
+func decodeRecord(what string, data []byte, record any) error {
+	if len(data) > SnapshotRecordBytesMax {
+		return fmt.Errorf("raft: %s has %d bytes; the limit is %d", what, len(data), SnapshotRecordBytesMax)
+	}
+	var r struct {
+		Version uint64 `json:"version"`
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return fmt.Errorf("raft: %s: %w", what, err)
+	}
+	switch {
+	case r.Version > snapshotVersion:
+		return &LaterVersionError{Record: what, Found: r.Version, Known: snapshotVersion}
+	case r.Version == 0:
+		return fmt.Errorf("raft: %s: it has no version", what)
+	}
+	if err := json.Unmarshal(data, record); err != nil {
+		return fmt.Errorf("raft: %s: %w", what, err)
+	}
+	return nil
+}
+
+func (r baseRecord) base() (Base, error) {
+	b := Base{
+		ID: EntryID{Term(r.Term), Index(r.Index)}, Time: r.Time, ConfigIndex: Index(r.ConfigIndex),
+		Bootstrapper: Peer{NodeID(r.Bootstrapper), Incarnation(r.Incarnation)}, Config: configurationOf(r.Members),
+	}
+	if len(r.Cluster) != len(b.Cluster) {
+		return Base{}, fmt.Errorf("raft: base %v: the cluster id has %d bytes; it must have %d", b.ID, len(r.Cluster), len(b.Cluster))
+	}
+	copy(b.Cluster[:], r.Cluster)
+	return b, b.Check()
+}
+
+// Check returns an error if no log can have this base.
+func (b Base) Check() error {
+	if err := b.problem(); err != nil {
+		return fmt.Errorf("raft: base %v: %w", b.ID, err)
+	}
+	return nil
+}
+
+func (b Base) problem() error {
+	switch {
+	case b.ID.Index == 0 || b.ID.Index >= 1<<63 || b.ID.Term == 0 || b.ID.Term >= 1<<63:
+		return errors.New("its index and its term must be from 1 to 2^63-1")
+	case b.Cluster == ClusterID{}:
+		return errors.New("the cluster id is zero")
+	case b.ConfigIndex == 0 || b.ConfigIndex > b.ID.Index:
+		return fmt.Errorf("its configuration is of entry %d, which is not one of its entries", b.ConfigIndex)
+	case b.Bootstrapper.Incarnation == 0:
+		return errors.New("the bootstrapper has no incarnation")
+	}
+	if err := validateNodeID(b.Bootstrapper.ID); err != nil {
+		return err
+	}
+	if err := b.Config.Validate(); err != nil {
+		return err
+	}
+	for _, m := range b.Config.Members {
+		if m.Incarnation == 0 {
+			return fmt.Errorf("member %q has no incarnation", m.ID)
+		}
+	}
+	return nil
+}
+
+// Check returns an error if there can be no such snapshot.
+func (s Snapshot) Check() error {
+	if err := s.Base.Check(); err != nil {
+		return err
+	}
+	unknown := s.Held && s.Size == -1 && s.Sum == 0
+	switch {
+	case s.Size < 0 && !unknown:
+		return fmt.Errorf("raft: snapshot of entry %v: its size is %d", s.ID, s.Size)
+	case s.File == SnapshotID{} && (s.Size != 0 || s.Sum != 0 || s.Held):
+		return fmt.Errorf("raft: snapshot of entry %v: it has no id, but %d bytes", s.ID, s.Size)
+	}
+	return nil
+}
