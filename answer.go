@@ -109,10 +109,7 @@ func (c *Core) settle() {
 // close answers every open request. All later requests are refused.
 func (c *Core) close() {
 	c.step.closing = true
-	for _, t := range append(c.clients.asked, c.clients.waiting...) {
-		c.refuseRequest(t)
-	}
-	c.clients.asked, c.clients.waiting = nil, nil
+	c.refuseForwarded()
 	if l := c.leader; l != nil {
 		c.step.lost = append(c.step.lost, l.pending...)
 		l.pending, l.bytes = nil, 0

@@ -8,6 +8,10 @@ type follower struct {
 	heard     Time     // when a message of a leader last came; 0: never since the start
 	graced    bool     // the process woke late, the timer was restarted, and no leader has been heard since
 	attempts  attempts // to be elected
+	reads     followerReads
+	// transferOutcome is the transfer that was under way when this member last stepped down, until its outcome is
+	// known; nil: there is none.
+	transferOutcome *transferOutcome
 }
 
 // termLeader is what this member knows about the leader of the present term. It is the only place that records

@@ -48,7 +48,6 @@ type Core struct {
 	candidate    *candidate    // non-nil exactly while pre-candidate or candidate
 	leader       *leader       // non-nil exactly while leader
 	bootstrapper *bootstrapper // non-nil exactly while this member bootstraps a cluster
-	clients      clients       // requests that outlive a role
 	clocks       clocks        // of the other voters, for the stamps of entries
 	step         step          // the Output that the running Step builds up
 }
@@ -171,7 +170,8 @@ func (c *Core) onDeadlines() {
 	case c.mayStand() && now >= c.follower.deadline:
 		c.onElectionTimeout()
 	}
-	c.onClientDeadlines()
+	c.onReadDeadlines()
+	c.onTransferOutcomeDeadline()
 }
 
 // idleMax is how long a core with nothing to wait for lets its caller sleep.
@@ -188,7 +188,10 @@ func (c *Core) wakeAt() Time {
 	case c.mayStand():
 		at = min(at, c.follower.deadline)
 	}
-	return min(at, c.clients.wakeAt())
+	if o := c.follower.transferOutcome; o != nil {
+		at = min(at, o.deadline)
+	}
+	return min(at, c.follower.reads.wakeAt())
 }
 
 // finish completes the Output.
@@ -346,7 +349,8 @@ func (c *Core) setRole(leaderID NodeID, cand *candidate, lead *leader) {
 		c.retire(c.leader)
 	}
 	c.termLeader.id, c.candidate, c.leader = leaderID, cand, lead
-	c.onLeaderKnown()
+	c.refuseForwarded()
+	c.advanceTransferOutcome()
 }
 
 // becomeFollower follows leader ("" if none is known) in term, which must not be below the present one.

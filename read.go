@@ -2,17 +2,15 @@ package raft
 
 import "slices"
 
-// clients holds the requests that do not belong to this member's leadership: reads that are forwarded to the
-// leader, and a transfer whose leader, this member, has stepped down.
-type clients struct {
-	waiting         []RequestID // reads for the next request
-	asked           []RequestID // reads of the request that has been sent
-	request         RPCID
-	askedAt         Time
-	resendAt        Time
-	pause           Time // before it is sent again; doubles each time
-	deadline        Time // of the request
-	transferOutcome *transferOutcome
+// followerReads holds the reads that a member that does not lead forwards to the leader.
+type followerReads struct {
+	waiting  []RequestID // for the next request
+	asked    []RequestID // of the request that has been sent
+	request  RPCID
+	askedAt  Time
+	resendAt Time
+	pause    Time // before it is sent again; doubles each time
+	deadline Time // of the request
 }
 
 // leaderReads holds the reads that a leader has not confirmed yet.
@@ -52,7 +50,7 @@ func (c *Core) requestRead(t RequestID) {
 	case c.leader != nil:
 		c.leader.reads.next = append(c.leader.reads.next, read{requestID: t})
 	default:
-		c.clients.waiting = append(c.clients.waiting, t)
+		c.follower.reads.waiting = append(c.follower.reads.waiting, t)
 		c.askLeader()
 	}
 }
@@ -61,7 +59,7 @@ func (c *Core) readsWaiting() int {
 	if c.leader != nil {
 		return len(c.leader.reads.next) + len(c.leader.reads.now)
 	}
-	return len(c.clients.waiting) + len(c.clients.asked)
+	return len(c.follower.reads.waiting) + len(c.follower.reads.asked)
 }
 
 // advanceReads answers the reads whose round a quorum has confirmed, and begins the next round for all reads that
@@ -125,7 +123,7 @@ func (c *Core) refuseReadsOf(from Peer) {
 
 // askLeader sends one request for all reads that wait here, unless one is unanswered.
 func (c *Core) askLeader() {
-	f := &c.clients
+	f := &c.follower.reads
 	if len(f.asked) > 0 || len(f.waiting) == 0 {
 		return
 	}
@@ -137,15 +135,16 @@ func (c *Core) askLeader() {
 }
 
 func (c *Core) sendReadRequest() {
-	c.clients.resendAt = c.now.Mono + c.clients.pause
-	c.clients.pause = min(2*c.clients.pause, 2*c.electionTimeout())
+	f := &c.follower.reads
+	f.resendAt = c.now.Mono + f.pause
+	f.pause = min(2*f.pause, 2*c.electionTimeout())
 	if m, ok := c.config().Member(c.termLeader.id); ok {
-		c.send(m.Peer(), ReadRequest{ID: c.clients.request})
+		c.send(m.Peer(), ReadRequest{ID: f.request})
 	}
 }
 
 func (c *Core) onReadReply(from Peer, r ReadReply) {
-	f := &c.clients
+	f := &c.follower.reads
 	if len(f.asked) == 0 || f.request != r.ID || from.ID != c.termLeader.id {
 		return
 	}
@@ -163,9 +162,9 @@ func (c *Core) onReadReply(from Peer, r ReadReply) {
 	c.askLeader()
 }
 
-// onLeaderKnown refuses the reads that wait for an earlier leader, and ends a transfer whose outcome is known now.
-func (c *Core) onLeaderKnown() {
-	f := &c.clients
+// refuseForwarded refuses the reads that wait for the leader's answer.
+func (c *Core) refuseForwarded() {
+	f := &c.follower.reads
 	for _, t := range f.asked {
 		c.refuseRequest(t)
 	}
@@ -173,12 +172,11 @@ func (c *Core) onLeaderKnown() {
 		c.refuseRequest(t)
 	}
 	f.asked, f.waiting = f.asked[:0], f.waiting[:0]
-	c.advanceTransferOutcome()
 }
 
-// onClientDeadlines repeats a read request that may be lost, and refuses requests that have waited too long.
-func (c *Core) onClientDeadlines() {
-	f := &c.clients
+// onReadDeadlines repeats a read request that may be lost, and refuses reads that have waited too long.
+func (c *Core) onReadDeadlines() {
+	f := &c.follower.reads
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered() {
 		f.deadline = c.now.Mono + Time(c.cfg.HeartbeatInterval)
 	}
@@ -192,7 +190,6 @@ func (c *Core) onClientDeadlines() {
 	if len(f.asked) > 0 && c.now.Mono >= f.resendAt {
 		c.sendReadRequest()
 	}
-	c.onTransferOutcomeDeadline()
 }
 
 // readTimeoutsMax is how many election timeouts a follower waits for a leader that it hears.
@@ -201,16 +198,12 @@ const readTimeoutsMax = 16
 // mayBeAnswered reports whether the read request may still be answered: the leader is heard, so it may only be far
 // away or waiting for a disk.
 func (c *Core) mayBeAnswered() bool {
-	return c.hearsLeader() && c.now.Mono-c.clients.askedAt < readTimeoutsMax*c.electionTimeout()
+	return c.hearsLeader() && c.now.Mono-c.follower.reads.askedAt < readTimeoutsMax*c.electionTimeout()
 }
 
-func (f *clients) wakeAt() Time {
-	at := Time(1<<63 - 1)
+func (f *followerReads) wakeAt() Time {
 	if len(f.asked) > 0 {
-		at = min(at, f.deadline, f.resendAt)
+		return min(f.deadline, f.resendAt)
 	}
-	if f.transferOutcome != nil {
-		at = min(at, f.transferOutcome.deadline)
-	}
-	return at
+	return 1<<63 - 1
 }

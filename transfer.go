@@ -155,12 +155,12 @@ func (c *Core) awaitTransferOutcome(l *leader, t *transfer) {
 		return
 	}
 	c.cancelTransferOutcome(RefusedTimedOut)
-	c.clients.transferOutcome = &transferOutcome{t.requestID, t.named, t.to, c.now.Mono + c.outcomeTime(l, t.to)}
+	c.follower.transferOutcome = &transferOutcome{t.requestID, t.named, t.to, c.now.Mono + c.outcomeTime(l, t.to)}
 }
 
 // advanceTransferOutcome answers the request once the next leader is known.
 func (c *Core) advanceTransferOutcome() {
-	h := c.clients.transferOutcome
+	h := c.follower.transferOutcome
 	if h == nil || c.termLeader.id == "" {
 		return
 	}
@@ -169,18 +169,18 @@ func (c *Core) advanceTransferOutcome() {
 		return
 	}
 	c.answer(Answer{RequestID: h.requestID, Kind: AnswerTransferred, Leader: c.termLeader.id})
-	c.clients.transferOutcome = nil
+	c.follower.transferOutcome = nil
 }
 
 func (c *Core) onTransferOutcomeDeadline() {
-	if h := c.clients.transferOutcome; h != nil && c.now.Mono >= h.deadline {
+	if h := c.follower.transferOutcome; h != nil && c.now.Mono >= h.deadline {
 		c.cancelTransferOutcome(RefusedTimedOut)
 	}
 }
 
 func (c *Core) cancelTransferOutcome(why RefusalKind) {
-	if h := c.clients.transferOutcome; h != nil {
+	if h := c.follower.transferOutcome; h != nil {
 		c.answer(Answer{RequestID: h.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
-		c.clients.transferOutcome = nil
+		c.follower.transferOutcome = nil
 	}
 }

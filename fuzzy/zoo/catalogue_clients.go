@@ -186,7 +186,7 @@ var clients = []Mutant{
 		ID: "C12", Before: true, Rule: "a reader that the leader forgot is told so", Bug: "it waits forever",
 		Edits: []Edit{
 			value("read.go", `len(f.asked) > 0 && c.now.Mono >= f.deadline && c.mayBeAnswered()`, `false`),
-			before("read.go", "if len(f.asked) > 0 && c.now.Mono >= f.deadline {", `if len(f.asked) > 0 { c.onTransferOutcomeDeadline(); return }`),
+			before("read.go", "if len(f.asked) > 0 && c.now.Mono >= f.deadline {", `if len(f.asked) > 0 { return }`),
 		},
 		Expect: "L9", MustKill: true,
 	},

@@ -66,7 +66,7 @@ var slowness = []Mutant{
 	},
 	{
 		ID: "S10", Rule: "a read waits for a leader that is heard within a bound", Bug: "for as long as it is heard",
-		Edits:  []Edit{value("read.go", `c.now.Mono-c.clients.askedAt < readTimeoutsMax*c.electionTimeout()`, `true`)},
+		Edits:  []Edit{value("read.go", `c.now.Mono-c.follower.reads.askedAt < readTimeoutsMax*c.electionTimeout()`, `true`)},
 		Expect: "N38", Profiles: []string{"network"},
 		Test: &Test{".", "TestRead_IsRefusedWhen"},
 	},
