@@ -7,6 +7,7 @@ import "github.com/coxswain/raft"
 //	N42  A disk that has completed all issued writes holds what the core wrote, and merging writes loses no promise.
 //	N43  The log cache counts entries as durable only if they are. Once no write is pending, it counts all of them and stays within its limit. A reader of the log finds what the core wrote.
 //	N44  An append leaves only if the log has not been truncated since the core created it, and with exactly the entries that it names.
+//	N45  The messages that wait for a connection leave in order and completely, or are reported as dropped. Only appends that continue each other are joined.
 
 // merged checks a merged write that a disk is about to begin.
 func (k *checker) merged(n *node) {
@@ -94,4 +95,65 @@ func (k *checker) filled(n *node, r *raft.AppendRequest) {
 	if !sound {
 		k.broken("N44", "%s sends other entries than those from %v to %v of its log", n.id, r.Prev, r.Last)
 	}
+}
+
+// delivered checks what has left, or was dropped, of the messages that waited for a connection.
+func (k *checker) delivered(n *node, waiting, left []raft.Message) {
+	for len(waiting) > 0 {
+		whole, joined := joinable(waiting)
+		parts := carrying(whole, left)
+		if parts == 0 {
+			k.broken("N45", "%s sends %s something else than the %T of term %d that waits", n.id, whole.To.ID, whole.Body, whole.Term)
+			return
+		}
+		waiting, left = waiting[joined:], left[parts:]
+	}
+	if len(left) > 0 {
+		k.broken("N45", "%s sends %s a %T that did not wait", n.id, left[0].To.ID, left[0].Body)
+	}
+}
+
+// joinable returns the first message, with the span of all appends that continue it, and how many messages that are.
+func joinable(waiting []raft.Message) (whole raft.Message, n int) {
+	whole, n = waiting[0], 1
+	a, appends := whole.Body.(raft.AppendRequest)
+	for ; appends && n < len(waiting) && sameEnvelope(waiting[n], whole); n++ {
+		next, too := waiting[n].Body.(raft.AppendRequest)
+		if !too || next.Prev != a.Last || next.Generation != a.Generation {
+			break
+		}
+		a.Last = next.Last
+	}
+	if appends {
+		whole.Body = a
+	}
+	return whole, n
+}
+
+// carrying returns how many of the messages carry a whole one in order, piece by piece; 0 if they do not.
+func carrying(whole raft.Message, left []raft.Message) int {
+	span, appends := whole.Body.(raft.AppendRequest)
+	at := span.Prev
+	for i := range left {
+		a, too := left[i].Body.(raft.AppendRequest)
+		if !sameEnvelope(left[i], whole) || too != appends {
+			return 0
+		}
+		if !appends {
+			return 1
+		}
+		if a.Prev != at || a.Acknowledged > a.Prev.Index {
+			return 0
+		}
+		if at = a.Last; at == span.Last {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// sameEnvelope reports whether two messages have the same sender, receiver, cluster and term.
+func sameEnvelope(a, b raft.Message) bool {
+	a.Body, b.Body = nil, nil
+	return a == b
 }

@@ -52,6 +52,7 @@ type node struct {
 	merged         raft.Write   // those, merged
 	writes         int64        // how many ends of writes were scheduled: only the last one counts
 	outbox         []raft.Message
+	left           []raft.Message // has left, or was dropped, of what a sender delivers now
 	applyTo        raft.EntryID
 	applied        raft.Index
 	applying       bool

@@ -78,6 +78,9 @@ func (n *node) deliver(waiting []raft.Message) {
 		most = 1 + n.random.IntN(most)
 	}
 	n.reader().Deliver(waiting, most, n.leaves, n.unfilled)
+	n.c.check.delivered(n, waiting, n.left)
+	clear(n.left)
+	n.left = n.left[:0]
 }
 
 // reader returns a reader of the present log.
@@ -85,6 +88,7 @@ func (n *node) reader() pipeline.Log { return pipeline.Log{Cache: n.cache, Stora
 
 // leave puts a message on the wire, unless the connection breaks.
 func (n *node) leave(m raft.Message) {
+	n.left = append(n.left, m)
 	r, ok := m.Body.(raft.AppendRequest)
 	if !ok {
 		n.transmit(m, 64)
@@ -100,6 +104,7 @@ func (n *node) leave(m raft.Message) {
 
 // stale handles an append whose entries are no longer in the log.
 func (n *node) stale(m raft.Message, err error) {
+	n.left = append(n.left, m)
 	r := m.Body.(raft.AppendRequest) // only appends are filled
 	if r.Generation == n.cache.Generation() {
 		n.c.check.broken("N44", "%s cannot fill an append from %v to %v: %v", n.id, r.Prev, r.Last, err)
