@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
 )
 
 // BoltFile is the name of the file that OpenBolt keeps in its directory.
@@ -89,7 +90,7 @@ func (b *Bolt) open(opts BoltOptions) error {
 	}
 	removeLeftovers(b.path)
 	// The process that created the file may have been killed before the file's name was durable.
-	if err := syncDirectory(filepath.Dir(b.path)); err != nil {
+	if err := files.OS.SyncDir(filepath.Dir(b.path)); err != nil {
 		_ = b.Close()
 		return explain("syncing the directory of", b.path, err)
 	}
@@ -366,7 +367,4 @@ func (b *Bolt) Close() error {
 	return nil
 }
 
-const (
-	filePermissions      os.FileMode = 0o600
-	directoryPermissions os.FileMode = 0o700
-)
+const filePermissions os.FileMode = 0o600

@@ -5,12 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 
-	"github.com/coxswain/raft"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
 )
 
 // create creates an uninitialized store, unless the file exists. The file gets its name only when it is
@@ -21,11 +22,8 @@ func (b *Bolt) create() error {
 		return nil // if the file cannot be examined, opening it reports why
 	}
 	dir := filepath.Dir(b.path)
-	if err := os.MkdirAll(dir, directoryPermissions); err != nil {
+	if err := files.OS.MakeDir(dir); err != nil {
 		return explain("creating", dir, err)
-	}
-	if err := syncAncestors(dir); err != nil {
-		return explain("syncing", dir, err)
 	}
 	file, err := os.CreateTemp(dir, BoltFile+leftoverPattern)
 	if err != nil {
@@ -156,32 +154,4 @@ func refuseStub(file *os.File) error {
 		return nil
 	}
 	return errors.Join(damaged(file.Name(), "its head", errors.New("cut short")), file.Close())
-}
-
-// syncAncestors makes the names of the directory and of all directories above it durable: each may be new. A
-// directory that we may not open was not created by us, and needs no sync.
-func syncAncestors(dir string) error {
-	above, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	for below := ""; above != below; above, below = filepath.Dir(above), above {
-		err := syncDirectory(above)
-		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EINVAL) {
-			return err
-		}
-	}
-	return nil
-}
-
-// syncDirectory makes the names in the directory durable.
-func syncDirectory(dir string) error {
-	if runtime.GOOS == "windows" { // Windows has no such call
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -5,42 +5,28 @@ package powercut
 
 import (
 	"context"
-	"sync"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/coxswain/raft/internal/crashdisk"
 )
 
-// node is what the files and directories of one mount share.
-type node struct {
-	tree *tree
-	life uint64
-}
-
-// enter locks the tree for a call of this mount, unless the mount's power is gone.
-func (n *node) enter() (*sync.Mutex, syscall.Errno) {
-	n.tree.mu.Lock()
-	if n.life != n.tree.life {
-		n.tree.mu.Unlock()
-		return nil, syscall.EIO
-	}
-	return &n.tree.mu, 0
-}
-
 type dirNode struct {
-	node
-	dir *dir
+	life *crashdisk.Life
+	dir  *crashdisk.Dir
 	fs.Inode
 }
 
 type fileNode struct {
-	node
-	file *file
+	life *crashdisk.Life
+	file *crashdisk.File
 	fs.Inode
 }
 
 var (
+	_ fs.NodeStatfser  = (*dirNode)(nil)
 	_ fs.NodeGetattrer = (*dirNode)(nil)
 	_ fs.NodeSetattrer = (*dirNode)(nil)
 	_ fs.NodeLookuper  = (*dirNode)(nil)
@@ -63,34 +49,41 @@ var (
 const (
 	dirMode  = syscall.S_IFDIR | 0o700
 	fileMode = syscall.S_IFREG | 0o600
+	// statBlockBytes is the unit in which the space of the disk is told.
+	statBlockBytes = 512
 )
 
-func describe(o object, out *fuse.Attr) {
-	out.Ino, out.Nlink, out.Mode = o.inode(), 1, dirMode
-	if f, ok := o.(*file); ok {
-		out.Mode, out.Size = fileMode, uint64(len(f.data))
-		out.Blocks = (out.Size + blockBytes - 1) / blockBytes
+func describe(life *crashdisk.Life, o crashdisk.Object, out *fuse.Attr) {
+	out.Ino, out.Nlink, out.Mode = o.Inode(), 1, dirMode
+	if f, ok := o.(*crashdisk.File); ok {
+		out.Mode, out.Size = fileMode, uint64(life.Size(f))
+		out.Blocks = (out.Size + statBlockBytes - 1) / statBlockBytes
 	}
 }
 
 // show registers the object with the kernel as a child of this directory.
-func (n *dirNode) show(ctx context.Context, o object, out *fuse.EntryOut) *fs.Inode {
-	describe(o, &out.Attr)
-	if f, ok := o.(*file); ok {
-		return n.NewInode(ctx, &fileNode{node: n.node, file: f}, fs.StableAttr{Mode: syscall.S_IFREG, Ino: f.ino})
+func (n *dirNode) show(ctx context.Context, o crashdisk.Object, out *fuse.EntryOut) *fs.Inode {
+	describe(n.life, o, &out.Attr)
+	if f, ok := o.(*crashdisk.File); ok {
+		return n.NewInode(ctx, &fileNode{life: n.life, file: f}, fs.StableAttr{Mode: syscall.S_IFREG, Ino: f.Inode()})
 	}
-	d := o.(*dir)
-	return n.NewInode(ctx, &dirNode{node: n.node, dir: d}, fs.StableAttr{Mode: syscall.S_IFDIR, Ino: d.ino})
+	d := o.(*crashdisk.Dir)
+	return n.NewInode(ctx, &dirNode{life: n.life, dir: d}, fs.StableAttr{Mode: syscall.S_IFDIR, Ino: d.Inode()})
+}
+
+func (n *dirNode) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
+	total, free, err := n.life.Space()
+	if err != nil {
+		return crashdisk.Errno(err)
+	}
+	out.Bsize, out.Frsize, out.NameLen = statBlockBytes, statBlockBytes, 255
+	out.Blocks, out.Bfree, out.Bavail = uint64(total)/statBlockBytes, uint64(free)/statBlockBytes, uint64(free)/statBlockBytes
+	return 0
 }
 
 func (n *dirNode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return errno
-	}
-	defer lock.Unlock()
-	describe(n.dir, &out.Attr)
-	return 0
+	describe(n.life, n.dir, &out.Attr)
+	return crashdisk.Errno(n.life.Alive())
 }
 
 func (n *dirNode) Setattr(ctx context.Context, h fs.FileHandle, _ *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
@@ -98,29 +91,23 @@ func (n *dirNode) Setattr(ctx context.Context, h fs.FileHandle, _ *fuse.SetAttrI
 }
 
 func (n *dirNode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return nil, errno
-	}
-	defer lock.Unlock()
-	o, ok := n.dir.names[name]
-	if !ok {
-		return nil, syscall.ENOENT
+	o, err := n.life.Lookup(n.dir, name)
+	if err != nil {
+		return nil, crashdisk.Errno(err)
 	}
 	return n.show(ctx, o, out), 0
 }
 
 func (n *dirNode) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return nil, errno
+	all, err := n.life.List(n.dir)
+	if err != nil {
+		return nil, crashdisk.Errno(err)
 	}
-	defer lock.Unlock()
 	var list []fuse.DirEntry
-	for _, name := range sortedNames(n.dir.names) {
+	for _, named := range all {
 		var attr fuse.Attr
-		describe(n.dir.names[name], &attr)
-		list = append(list, fuse.DirEntry{Name: name, Ino: attr.Ino, Mode: attr.Mode})
+		describe(n.life, named.Object, &attr)
+		list = append(list, fuse.DirEntry{Name: named.Name, Ino: attr.Ino, Mode: attr.Mode})
 	}
 	return fs.NewListDirStream(list), 0
 }
@@ -128,27 +115,18 @@ func (n *dirNode) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 func (n *dirNode) Create(
 	ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut,
 ) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return nil, nil, 0, errno
+	f, err := n.life.Create(n.dir, name)
+	if err != nil {
+		return nil, nil, 0, crashdisk.Errno(err)
 	}
-	defer lock.Unlock()
-	if n.tree.full {
-		return nil, nil, 0, syscall.ENOSPC
-	}
-	f := n.tree.newFile()
-	n.dir.names[name] = f
 	return n.show(ctx, f, out), nil, fuse.FOPEN_KEEP_CACHE, 0
 }
 
 func (n *dirNode) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return nil, errno
+	d, err := n.life.MakeDir(n.dir, name)
+	if err != nil {
+		return nil, crashdisk.Errno(err)
 	}
-	defer lock.Unlock()
-	d := n.tree.newDir()
-	n.dir.names[name] = d
 	return n.show(ctx, d, out), 0
 }
 
@@ -159,36 +137,18 @@ func (n *dirNode) Link(
 	if !ok {
 		return nil, syscall.EPERM
 	}
-	lock, errno := n.enter()
-	if errno != 0 {
-		return nil, errno
+	if err := n.life.Link(n.dir, name, f.file); err != nil {
+		return nil, crashdisk.Errno(err)
 	}
-	defer lock.Unlock()
-	n.dir.names[name] = f.file
 	return n.show(ctx, f.file, out), 0
 }
 
 func (n *dirNode) Unlink(_ context.Context, name string) syscall.Errno {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return errno
-	}
-	defer lock.Unlock()
-	delete(n.dir.names, name)
-	return 0
+	return crashdisk.Errno(n.life.Remove(n.dir, name))
 }
 
 func (n *dirNode) Rmdir(_ context.Context, name string) syscall.Errno {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return errno
-	}
-	defer lock.Unlock()
-	if d, ok := n.dir.names[name].(*dir); ok && len(d.names) > 0 {
-		return syscall.ENOTEMPTY
-	}
-	delete(n.dir.names, name)
-	return 0
+	return crashdisk.Errno(n.life.Remove(n.dir, name))
 }
 
 func (n *dirNode) Rename(
@@ -198,60 +158,26 @@ func (n *dirNode) Rename(
 	if !ok || flags != 0 {
 		return syscall.EINVAL
 	}
-	lock, errno := n.enter()
-	if errno != 0 {
-		return errno
-	}
-	defer lock.Unlock()
-	if d, ok := parent.dir.names[newName].(*dir); ok && len(d.names) > 0 {
-		return syscall.ENOTEMPTY
-	}
-	parent.dir.names[newName] = n.dir.names[name]
-	delete(n.dir.names, name)
-	return 0
+	return crashdisk.Errno(n.life.Rename(n.dir, name, parent.dir, newName))
 }
 
 func (n *dirNode) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
-	n.tree.stall()
-	lock, errno := n.enter()
-	if errno != 0 {
-		return errno
-	}
-	defer lock.Unlock()
-	return failedUnless(n.tree.syncDir(n.dir))
-}
-
-func failedUnless(ok bool) syscall.Errno {
-	if ok {
-		return 0
-	}
-	return syscall.EIO
+	return crashdisk.Errno(n.life.SyncDir(n.dir))
 }
 
 func (n *fileNode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return errno
-	}
-	defer lock.Unlock()
-	describe(n.file, &out.Attr)
-	return 0
+	describe(n.life, n.file, &out.Attr)
+	return crashdisk.Errno(n.life.Alive())
 }
 
 func (n *fileNode) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return errno
-	}
-	defer lock.Unlock()
 	if size, ok := in.GetSize(); ok {
-		if n.tree.full && int64(size) > int64(len(n.file.data)) {
-			return syscall.ENOSPC
+		if err := n.life.Resize(n.file, int64(size)); err != nil {
+			return crashdisk.Errno(err)
 		}
-		n.file.resize(int64(size))
 	}
-	describe(n.file, &out.Attr)
-	return 0
+	describe(n.life, n.file, &out.Attr)
+	return crashdisk.Errno(n.life.Alive())
 }
 
 func (n *fileNode) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
@@ -259,34 +185,20 @@ func (n *fileNode) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall
 }
 
 func (n *fileNode) Read(_ context.Context, _ fs.FileHandle, dest []byte, offset int64) (fuse.ReadResult, syscall.Errno) {
-	lock, errno := n.enter()
-	if errno != 0 {
+	read, err := n.life.ReadAt(n.file, dest, offset)
+	if errno := crashdisk.Errno(err); errno != 0 {
 		return nil, errno
 	}
-	defer lock.Unlock()
-	read := copy(dest, n.file.data[min(offset, int64(len(n.file.data))):])
 	return fuse.ReadResultData(dest[:read]), 0
 }
 
 func (n *fileNode) Write(_ context.Context, _ fs.FileHandle, data []byte, offset int64) (uint32, syscall.Errno) {
-	lock, errno := n.enter()
-	if errno != 0 {
-		return 0, errno
+	if err := n.life.WriteAt(n.file, data, offset); err != nil {
+		return 0, crashdisk.Errno(err)
 	}
-	defer lock.Unlock()
-	if n.tree.full {
-		return 0, syscall.ENOSPC
-	}
-	n.file.write(data, offset)
 	return uint32(len(data)), 0
 }
 
 func (n *fileNode) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
-	n.tree.stall()
-	lock, errno := n.enter()
-	if errno != 0 {
-		return errno
-	}
-	defer lock.Unlock()
-	return failedUnless(n.tree.sync(n.file))
+	return crashdisk.Errno(n.life.Sync(n.file))
 }

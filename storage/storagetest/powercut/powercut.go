@@ -107,6 +107,10 @@ func (f *FS) Fill(full bool) error {
 	return f.command("free")
 }
 
+// Quota bounds the bytes of all files, in whole blocks. What would exceed it fails with ENOSPC, and statfs reports what
+// is left. 0 means no limit.
+func (f *FS) Quota(bytes int64) error { return f.command(fmt.Sprintf("quota %d", bytes)) }
+
 // Lie makes every later sync report success without doing anything, permanently: a disk that does not keep its
 // promises. A store on it loses what it acknowledged, and a test of the store should notice.
 func (f *FS) Lie() error { return f.command("lie") }

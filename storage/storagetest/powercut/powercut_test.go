@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
@@ -144,6 +145,29 @@ func TestFill_LeavesNoRoomUntilThereIsAgain(t *testing.T) {
 	require.NoError(t, fs.Fill(false))
 	write(t, filepath.Join(dir, "f"), "again", 0)
 	assert.Equal(t, "again", read(t, filepath.Join(dir, "f")))
+}
+
+func TestQuota_BoundsTheDiskAndIsReported(t *testing.T) {
+	fs, dir := mount(t)
+	unlimited, err := files.OS.Free(dir)
+	require.NoError(t, err)
+	assert.Greater(t, unlimited, int64(1)<<30)
+	require.NoError(t, fs.Quota(64<<10))
+	f := write(t, filepath.Join(dir, "f"), "a block", 0)
+	free, err := files.OS.Free(dir)
+	require.NoError(t, err)
+	assert.EqualValues(t, 64<<10-512, free)
+	_, err = f.WriteAt(make([]byte, 64<<10), 512)
+	assert.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, fs.Fill(true))
+	free, err = files.OS.Free(dir)
+	require.NoError(t, err)
+	assert.Zero(t, free)
+	require.NoError(t, fs.PowerCut())
+	require.NoError(t, fs.Fill(false))
+	free, err = files.OS.Free(dir)
+	require.NoError(t, err)
+	assert.EqualValues(t, 64<<10, free, "it outlasts a power cut; the file was never synced")
 }
 
 func TestLie_LosesWhatWasSynced(t *testing.T) {

@@ -14,11 +14,13 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/coxswain/raft/internal/crashdisk"
 )
 
 // serve mounts the tree on dir, executes the commands, one a line, and unmounts when they end.
 func serve(dir string, commands io.Reader, answers io.Writer) error {
-	s := &server{dir: dir, tree: newTree()}
+	s := &server{dir: dir, tree: crashdisk.New()}
 	if err := s.mount(); err != nil {
 		return err
 	}
@@ -36,12 +38,12 @@ func serve(dir string, commands io.Reader, answers io.Writer) error {
 
 type server struct {
 	dir  string
-	tree *tree
+	tree *crashdisk.Tree
 }
 
 // mount creates a new mount of the tree for this life.
 func (s *server) mount() error {
-	_, err := fs.Mount(s.dir, &dirNode{node: node{s.tree, s.tree.life}, dir: s.tree.root}, &fs.Options{
+	_, err := fs.Mount(s.dir, &dirNode{life: s.tree.Life(), dir: s.tree.Root()}, &fs.Options{
 		NullPermissions: true,
 		MountOptions: fuse.MountOptions{
 			DirectMountStrict: true,
@@ -57,52 +59,39 @@ func (s *server) mount() error {
 }
 
 func (s *server) obey(command []string) error {
-	number := 0
+	number := int64(0)
 	if len(command) == 2 {
 		var err error
-		if number, err = strconv.Atoi(command[1]); err != nil {
+		if number, err = strconv.ParseInt(command[1], 10, 64); err != nil {
 			return err
 		}
 	}
 	switch {
 	case len(command) == 1 && (command[0] == "fill" || command[0] == "free"):
-		s.tree.mu.Lock()
-		defer s.tree.mu.Unlock()
-		s.tree.full = command[0] == "fill"
-		return nil
+		s.tree.Fill(command[0] == "fill")
+	case len(command) == 2 && command[0] == "quota":
+		s.tree.Quota(number)
 	case len(command) == 1 && command[0] == "lie":
-		s.tree.mu.Lock()
-		defer s.tree.mu.Unlock()
-		s.tree.lies = true
-		return nil
+		s.tree.Lie()
 	case len(command) == 1 && command[0] == "cut":
-		return s.cut(keepNothing)
+		return s.cut(crashdisk.KeepNothing)
 	case len(command) == 2 && command[0] == "cut":
-		return s.cut(keepHalf(uint64(number)))
+		return s.cut(crashdisk.KeepHalf(uint64(number)))
 	case len(command) == 2 && command[0] == "syncs":
-		s.tree.mu.Lock()
-		defer s.tree.mu.Unlock()
-		s.tree.syncsLeft = number
-		return nil
+		s.tree.FailSyncs(int(number))
 	case len(command) == 2 && command[0] == "stall":
-		s.tree.mu.Lock()
-		defer s.tree.mu.Unlock()
-		s.tree.syncDelay = time.Duration(number)
-		return nil
+		s.tree.StallSyncs(time.Duration(number))
 	case len(command) == 1 && command[0] == "resume":
-		s.tree.mu.Lock()
-		defer s.tree.mu.Unlock()
-		s.tree.resumeSyncs()
-		return nil
+		s.tree.ResumeSyncs()
+	default:
+		return fmt.Errorf("powercut: unknown command %q", command)
 	}
-	return fmt.Errorf("powercut: unknown command %q", command)
+	return nil
 }
 
 // cut ends the present life. Files that are still open keep the old mount, detached, and get EIO.
 func (s *server) cut(keep func() bool) error {
-	s.tree.mu.Lock()
-	s.tree.cut(keep)
-	s.tree.mu.Unlock()
+	s.tree.Cut(keep)
 	if err := unix.Unmount(s.dir, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmounting: %w", err)
 	}

@@ -1,0 +1,129 @@
+package crashdisk
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// ErrPowerOff is returned by every call of a Life that is over, and by the calls after those that StopAfter lets
+// through.
+var ErrPowerOff = errors.New("crashdisk: the power is off")
+
+// FailSyncs lets that many more syncs succeed, and makes all later ones fail with EIO until the next cut or the next
+// call. A failed sync writes nothing. A negative number repairs the disk.
+func (t *Tree) FailSyncs(after int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.syncsLeft = after
+}
+
+// Fill fills the disk, or makes room again. Every write to a full disk fails with ENOSPC, even over existing
+// data, as on a file system that never overwrites in place.
+func (t *Tree) Fill(full bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.full = full
+}
+
+// Quota bounds the bytes of all files that have a name, in whole blocks of 512 bytes. What would exceed it fails with
+// ENOSPC and writes nothing. 0 means no limit.
+func (t *Tree) Quota(bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.quota = bytes
+}
+
+// Used returns the bytes that count against a quota.
+func (t *Tree) Used() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.used()
+}
+
+// Lie makes every later sync report success without doing anything, permanently.
+func (t *Tree) Lie() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lies = true
+}
+
+// StallSyncs makes every sync that begins from now on wait that long first. The stall lasts until ResumeSyncs or the
+// next cut.
+func (t *Tree) StallSyncs(each time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.syncDelay = each
+}
+
+// ResumeSyncs ends a stall: waiting syncs continue at once, and later ones do not wait.
+func (t *Tree) ResumeSyncs() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.resumeSyncs()
+}
+
+func (t *Tree) resumeSyncs() {
+	t.syncDelay = 0
+	close(t.resumed)
+	t.resumed = make(chan struct{})
+}
+
+// StopAfter lets that many more calls be carried out. All later ones return ErrPowerOff and change nothing, until the
+// next cut. Closing a file is not counted.
+func (t *Tree) StopAfter(calls int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopAt = t.calls + calls
+}
+
+// FailAt makes one call fail with that error and change nothing: the next one if k is 1, the one after it if k is 2.
+func (t *Tree) FailAt(k int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failAt, t.failWith = t.calls+k, err
+}
+
+// Calls returns how many calls were made. Those that failed are counted too.
+func (t *Tree) Calls() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.calls
+}
+
+func keepAll() bool { return true }
+
+// KeepNothing loses everything that was not synced.
+func KeepNothing() bool { return false }
+
+// KeepHalf returns a function for Cut that keeps about half. The seed decides which half.
+func KeepHalf(seed uint64) func() bool {
+	random := rand.New(rand.NewPCG(seed, seed))
+	return func() bool { return random.IntN(2) == 0 }
+}
+
+// EveryImage calls look with a disk for every state that a power cut may leave of this one: for each combination of
+// what was not synced and reached the disk nevertheless, up to a maximum. It returns how many those were. This disk
+// stays as it is.
+func EveryImage(t *Tree, imagesMax int, look func(image *Tree)) int {
+	var answers []bool // of the present image
+	for made := 1; ; made++ {
+		asked := 0
+		image := t.Clone()
+		image.Cut(func() bool {
+			if asked == len(answers) {
+				answers = append(answers, false)
+			}
+			asked++
+			return answers[asked-1]
+		})
+		look(image)
+		for len(answers) > 0 && answers[len(answers)-1] {
+			answers = answers[:len(answers)-1]
+		}
+		if len(answers) == 0 || made == imagesMax {
+			return made
+		}
+		answers[len(answers)-1] = true
+	}
+}

@@ -1,0 +1,192 @@
+package crashdisk
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/coxswain/raft/internal/files"
+)
+
+// FS returns the disk as a file system, until the next power cut. Names are looked up from the root, with or without
+// a slash before them.
+func (t *Tree) FS() files.FS { return &lifeFS{t.Life()} }
+
+type lifeFS struct{ life *Life }
+
+// lifeFile is an open file.
+type lifeFile struct {
+	life *Life
+	file *File
+	name string
+}
+
+func named(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// split returns the components of a name.
+func split(name string) []string {
+	return strings.FieldsFunc(filepath.ToSlash(filepath.Clean(name)), func(r rune) bool { return r == '/' })
+}
+
+// walk returns the directory of the components. The lookups are not counted as calls of their own.
+func (s *lifeFS) walk(components []string) (*Dir, error) {
+	t := s.life.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.life.over() {
+		return nil, ErrPowerOff
+	}
+	dir := t.root
+	for _, name := range components {
+		if name == "." {
+			continue
+		}
+		next, ok := dir.names[name]
+		if !ok {
+			return nil, syscall.ENOENT
+		}
+		if dir, ok = next.(*Dir); !ok {
+			return nil, syscall.ENOTDIR
+		}
+	}
+	return dir, nil
+}
+
+// parent returns the directory that holds the name, and the last component.
+func (s *lifeFS) parent(name string) (*Dir, string, error) {
+	components := split(name)
+	if len(components) == 0 {
+		return nil, "", syscall.EISDIR
+	}
+	last := len(components) - 1
+	dir, err := s.walk(components[:last])
+	return dir, components[last], err
+}
+
+func (s *lifeFS) Create(name string) (files.File, error) {
+	dir, base, err := s.parent(name)
+	if err != nil {
+		return nil, named("create", name, err)
+	}
+	f, err := s.life.Create(dir, base)
+	if err != nil {
+		return nil, named("create", name, err)
+	}
+	return &lifeFile{s.life, f, name}, nil
+}
+
+func (s *lifeFS) Open(name string) (files.File, error) {
+	dir, base, err := s.parent(name)
+	if err != nil {
+		return nil, named("open", name, err)
+	}
+	o, err := s.life.Lookup(dir, base)
+	if err != nil {
+		return nil, named("open", name, err)
+	}
+	f, ok := o.(*File)
+	if !ok {
+		return nil, named("open", name, syscall.EISDIR)
+	}
+	return &lifeFile{s.life, f, name}, nil
+}
+
+func (s *lifeFS) Rename(from, to string) error {
+	fromDir, fromBase, err := s.parent(from)
+	if err != nil {
+		return named("rename", from, err)
+	}
+	toDir, toBase, err := s.parent(to)
+	if err != nil {
+		return named("rename", to, err)
+	}
+	return named("rename", from, s.life.Rename(fromDir, fromBase, toDir, toBase))
+}
+
+func (s *lifeFS) Remove(name string) error {
+	dir, base, err := s.parent(name)
+	if err != nil {
+		return named("remove", name, err)
+	}
+	return named("remove", name, s.life.Remove(dir, base))
+}
+
+func (s *lifeFS) List(name string) ([]files.Info, error) {
+	dir, err := s.walk(split(name))
+	if err != nil {
+		return nil, named("list", name, err)
+	}
+	all, err := s.life.List(dir)
+	if err != nil {
+		return nil, named("list", name, err)
+	}
+	var list []files.Info
+	for _, n := range all {
+		if f, ok := n.Object.(*File); ok {
+			list = append(list, files.Info{Name: n.Name, Bytes: s.life.Size(f)})
+		}
+	}
+	return list, nil
+}
+
+// MakeDir makes one directory after the other, and syncs each parent.
+func (s *lifeFS) MakeDir(name string) error {
+	components := split(name)
+	for k := range components {
+		parent, err := s.walk(components[:k])
+		if err != nil {
+			return named("mkdir", name, err)
+		}
+		if _, err := s.life.MakeDir(parent, components[k]); err != nil && !errors.Is(err, fs.ErrExist) {
+			return named("mkdir", name, err)
+		}
+		if err := s.life.SyncDir(parent); err != nil {
+			return named("sync", name, err)
+		}
+	}
+	return s.SyncDir(name)
+}
+
+func (s *lifeFS) SyncDir(name string) error {
+	dir, err := s.walk(split(name))
+	if err != nil {
+		return named("sync", name, err)
+	}
+	return named("sync", name, s.life.SyncDir(dir))
+}
+
+func (s *lifeFS) Free(name string) (int64, error) {
+	if _, err := s.walk(split(name)); err != nil {
+		return 0, named("statfs", name, err)
+	}
+	_, free, err := s.life.Space()
+	return free, named("statfs", name, err)
+}
+
+func (f *lifeFile) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := f.life.ReadAt(f.file, p, offset)
+	if err == nil || n < len(p) && Errno(err) == 0 {
+		return n, err // io.EOF is returned as it is
+	}
+	return n, named("read", f.name, err)
+}
+
+func (f *lifeFile) WriteAt(p []byte, offset int64) (int, error) {
+	if err := f.life.WriteAt(f.file, p, offset); err != nil {
+		return 0, named("write", f.name, err)
+	}
+	return len(p), nil
+}
+
+func (f *lifeFile) Sync() error { return named("sync", f.name, f.life.Sync(f.file)) }
+
+func (f *lifeFile) Size() (int64, error) { return f.life.Size(f.file), nil }
+
+func (f *lifeFile) Close() error { return nil }

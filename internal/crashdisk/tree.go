@@ -1,0 +1,331 @@
+// Package crashdisk is a disk in memory that forgets, at a power cut, what was not synced. It fails when it is
+// told to. The simulator and tests reach it through files.FS, and real processes through a mount of package powercut.
+//
+// A name, created or removed, is durable once its directory is synced; a file's bytes and size are durable once
+// the file is synced. The disk writes blocks of 512 bytes as a whole. Two disks on which the same calls are made
+// end with the same content, whatever was cut and whatever failed: nothing depends on time or chance.
+package crashdisk
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Tree is the content of the disk: for each file and directory what processes see, and what is on the disk. Any
+// goroutine may call its methods.
+type Tree struct {
+	mu   sync.Mutex // guards all fields below, and files and directories
+	root *Dir
+	// life counts power cuts. Calls by an earlier Life return errors.
+	life uint64
+	last uint64 // the last inode number that was assigned
+	// syncsLeft is how many more syncs succeed; if it is negative, all do.
+	syncsLeft int
+	full      bool  // writes fail
+	lies      bool  // syncs do nothing
+	quota     int64 // bytes of all files; 0: no limit
+	// syncDelay is how long a sync waits before it begins, unless resumed is closed.
+	syncDelay time.Duration
+	resumed   chan struct{}
+
+	calls    int   // how many were made
+	stopAt   int   // this many calls are carried out; negative: all
+	failAt   int   // this call fails; 0: none
+	failWith error // as failAt does
+}
+
+const (
+	// blockBytes is the unit of the disk: a power cut leaves either the old or the new bytes of a block that was
+	// not synced.
+	blockBytes = 512
+	// sizeBytes is the size of a disk without a quota.
+	sizeBytes = 1 << 40
+)
+
+// Object is a *File or a *Dir.
+type Object interface{ Inode() uint64 }
+
+// File is a file, whatever its names are.
+type File struct {
+	ino  uint64
+	data []byte // as processes see it
+	disk []byte // as it was synced
+	// dirty holds the blocks whose data is not on the disk; resized reports that the size is not.
+	dirty   map[int64]struct{}
+	resized bool
+}
+
+// Dir is a directory.
+type Dir struct {
+	ino   uint64
+	names map[string]Object
+	disk  map[string]Object
+}
+
+// Inode returns the number of the file.
+func (f *File) Inode() uint64 { return f.ino }
+
+// Inode returns the number of the directory.
+func (d *Dir) Inode() uint64 { return d.ino }
+
+// New returns an empty disk.
+func New() *Tree {
+	t := &Tree{syncsLeft: -1, stopAt: -1, resumed: make(chan struct{})}
+	t.root = t.newDir()
+	return t
+}
+
+// Root returns the root directory.
+func (t *Tree) Root() *Dir { return t.root }
+
+func (t *Tree) newDir() *Dir {
+	t.last++
+	return &Dir{ino: t.last, names: map[string]Object{}, disk: map[string]Object{}}
+}
+
+func (t *Tree) newFile() *File {
+	t.last++
+	return &File{ino: t.last, dirty: map[int64]struct{}{}}
+}
+
+func (f *File) write(data []byte, offset int64) {
+	if end := offset + int64(len(data)); end > int64(len(f.data)) {
+		f.resize(end)
+	}
+	copy(f.data[offset:], data)
+	for b := offset / blockBytes; b*blockBytes < offset+int64(len(data)); b++ {
+		f.dirty[b] = struct{}{}
+	}
+}
+
+func (f *File) resize(size int64) {
+	if size == int64(len(f.data)) {
+		return
+	}
+	f.data = resized(f.data, size)
+	f.resized = true
+}
+
+// resized returns b with that length, zeros at its end where it grew.
+func resized(b []byte, size int64) []byte {
+	if size <= int64(len(b)) {
+		clear(b[size:])
+		return b[:size]
+	}
+	return slices.Grow(b, int(size)-len(b))[:size]
+}
+
+// sync writes everything of the file to the disk, or fails.
+func (t *Tree) sync(f *File) bool {
+	if !t.mayDoSync() {
+		return false
+	}
+	if !t.lies {
+		f.settle(keepAll)
+	}
+	return true
+}
+
+func (t *Tree) syncDir(d *Dir) bool {
+	if !t.mayDoSync() {
+		return false
+	}
+	if !t.lies {
+		d.settle(keepAll)
+	}
+	return true
+}
+
+func (t *Tree) mayDoSync() bool {
+	if t.syncsLeft > 0 {
+		t.syncsLeft--
+		return true
+	}
+	return t.syncsLeft < 0
+}
+
+// room reports whether the file may be that large.
+func (t *Tree) room(f *File, size int64) bool {
+	if t.full {
+		return false
+	}
+	grows := roundedUp(size) - roundedUp(int64(len(f.data)))
+	return t.quota == 0 || grows <= 0 || t.used() <= t.quota-grows
+}
+
+// used returns the bytes of all files that have a name, in whole blocks.
+func (t *Tree) used() int64 {
+	used := int64(0)
+	seen := map[Object]bool{}
+	for waiting := []Object{t.root}; len(waiting) > 0; {
+		next := waiting[0]
+		waiting = waiting[1:]
+		if seen[next] {
+			continue
+		}
+		seen[next] = true
+		switch o := next.(type) {
+		case *File:
+			used += roundedUp(int64(len(o.data)))
+		case *Dir:
+			for _, o := range o.names {
+				waiting = append(waiting, o)
+			}
+		}
+	}
+	return used
+}
+
+func roundedUp(size int64) int64 { return (size + blockBytes - 1) / blockBytes * blockBytes }
+
+func (t *Tree) free() int64 {
+	switch {
+	case t.full:
+		return 0
+	case t.quota == 0:
+		return max(sizeBytes-t.used(), 0)
+	}
+	return max(t.quota-t.used(), 0)
+}
+
+// stall makes a sync wait while everything else goes on. The caller does not hold the lock.
+func (t *Tree) stall() {
+	t.mu.Lock()
+	delay, resumed := t.syncDelay, t.resumed
+	t.mu.Unlock()
+	if delay == 0 {
+		return
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-resumed:
+	}
+}
+
+// Cut simulates a power cut: what was synced stays, and so does the part of the rest for which keep returns
+// true. keep is called for each block, size and name, in an order that depends on nothing but the content and the
+// earlier answers. Every Life ends, the disk is repaired, and it still has its quota.
+func (t *Tree) Cut(keep func() bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.life++
+	t.syncsLeft, t.stopAt, t.failAt = -1, -1, 0
+	t.resumeSyncs()
+	done := map[Object]bool{}
+	for waiting := []Object{t.root}; len(waiting) > 0; {
+		next := waiting[0]
+		waiting = waiting[1:]
+		if done[next] {
+			continue
+		}
+		done[next] = true
+		switch o := next.(type) {
+		case *File:
+			o.settle(keep)
+			o.data = slices.Clone(o.disk)
+		case *Dir:
+			o.settle(keep)
+			o.names = map[string]Object{}
+			for _, name := range sortedNames(o.disk) {
+				o.names[name] = o.disk[name]
+				waiting = append(waiting, o.disk[name])
+			}
+		}
+	}
+}
+
+// settle moves to the disk the changes for which keep returns true, and drops the others.
+func (f *File) settle(keep func() bool) {
+	if f.resized && keep() {
+		f.disk = resized(f.disk, int64(len(f.data)))
+	}
+	f.resized = false
+	blocks := make([]int64, 0, len(f.dirty))
+	for b := range f.dirty {
+		blocks = append(blocks, b)
+	}
+	slices.Sort(blocks)
+	for _, b := range blocks {
+		from, to := b*blockBytes, min((b+1)*blockBytes, int64(len(f.data)))
+		if from >= to || !keep() {
+			continue
+		}
+		if to > int64(len(f.disk)) {
+			f.disk = resized(f.disk, to)
+		}
+		copy(f.disk[from:to], f.data[from:to])
+	}
+	clear(f.dirty)
+}
+
+func (d *Dir) settle(keep func() bool) {
+	all := map[string]Object{}
+	for name, o := range d.names {
+		all[name] = o
+	}
+	for name, o := range d.disk {
+		all[name] = o
+	}
+	for _, name := range sortedNames(all) {
+		now, ok := d.names[name]
+		if now == d.disk[name] || !keep() {
+			continue
+		}
+		if ok {
+			d.disk[name] = now
+		} else {
+			delete(d.disk, name)
+		}
+	}
+}
+
+func sortedNames(m map[string]Object) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Clone returns a disk of its own with the same content, synced and not. It is as full, has the same quota and lies
+// alike; no call on it fails or stalls yet.
+func (t *Tree) Clone() *Tree {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := New()
+	c.last, c.full, c.lies, c.quota = t.last, t.full, t.lies, t.quota
+	made := map[Object]Object{}
+	c.root = cloned(t.root, made).(*Dir)
+	return c
+}
+
+// cloned copies an object with all below it. An object with several names is copied once.
+func cloned(o Object, made map[Object]Object) Object {
+	if c, ok := made[o]; ok {
+		return c
+	}
+	switch o := o.(type) {
+	case *File:
+		c := &File{ino: o.ino, data: slices.Clone(o.data), disk: slices.Clone(o.disk), dirty: map[int64]struct{}{}, resized: o.resized}
+		for b := range o.dirty {
+			c.dirty[b] = struct{}{}
+		}
+		made[o] = c
+		return c
+	case *Dir:
+		c := &Dir{ino: o.ino, names: map[string]Object{}, disk: map[string]Object{}}
+		made[o] = c
+		for name, o := range o.names {
+			c.names[name] = cloned(o, made)
+		}
+		for name, o := range o.disk {
+			c.disk[name] = cloned(o, made)
+		}
+		return c
+	}
+	return nil
+}

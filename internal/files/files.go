@@ -1,0 +1,44 @@
+// Package files is the seam between the parts that keep files and the file system. Production uses OS; tests and
+// the simulator use a disk in memory whose power can be cut (package crashdisk).
+package files
+
+import "io"
+
+// FS is what a part that keeps files may ask of a file system. Names are paths as package os takes them. Errors
+// match those of io/fs, and syscall.ENOSPC if there is no room. Several goroutines may call the methods.
+//
+// Nothing is durable before it is synced: the bytes and the size of a file by File.Sync, its name, created,
+// renamed or removed, by SyncDir of the directory.
+type FS interface {
+	// Create creates a file for reading and writing. The name must not exist.
+	Create(name string) (File, error)
+	// Open opens an existing file for reading.
+	Open(name string) (File, error)
+	// Rename gives the file another name in one step. It replaces a file of that name.
+	Rename(from, to string) error
+	Remove(name string) error
+	// List returns the files in the directory, sorted by name, without the directories in it.
+	List(dir string) ([]Info, error)
+	// MakeDir creates the directory and those above it, if they do not exist, and makes all of them durable.
+	MakeDir(dir string) error
+	// SyncDir makes the names in the directory durable. On Windows, which has no such call, it does nothing.
+	SyncDir(dir string) error
+	// Free returns how many bytes this user may still write to the file system that holds the directory.
+	Free(dir string) (int64, error)
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Sync makes the bytes and the size of the file durable.
+	Sync() error
+	Size() (int64, error)
+}
+
+// Info describes a file in a directory.
+type Info struct {
+	Name  string // within the directory
+	Bytes int64
+}

@@ -1,0 +1,13 @@
+package files
+
+import "golang.org/x/sys/windows"
+
+// freeBytes counts what this user may write: a quota counts.
+func freeBytes(dir string) (free uint64, err error) {
+	name, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, err
+	}
+	err = windows.GetDiskFreeSpaceEx(name, &free, nil, nil)
+	return free, err
+}

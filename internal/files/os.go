@@ -1,0 +1,113 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// OS is the file system of the operating system.
+var OS FS = osFS{}
+
+// Data is for the user that runs the member alone.
+const (
+	filePermissions      os.FileMode = 0o600
+	directoryPermissions os.FileMode = 0o700
+)
+
+type osFS struct{}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (osFS) Create(name string) (File, error) {
+	return opened(os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, filePermissions))
+}
+
+func (osFS) Open(name string) (File, error) { return opened(os.Open(name)) }
+
+func opened(f *os.File, err error) (File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osFS) Remove(name string) error { return os.Remove(name) }
+
+func (osFS) List(dir string) ([]Info, error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return nil, err
+	}
+	var list []Info
+	for _, entry := range entries {
+		if entry.IsDir() {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) { // removed since
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Info{Name: entry.Name(), Bytes: info.Size()})
+	}
+	return list, nil
+}
+
+func (osFS) MakeDir(dir string) error {
+	if err := os.MkdirAll(dir, directoryPermissions); err != nil {
+		return err
+	}
+	return syncAncestors(dir)
+}
+
+// syncAncestors makes the names of the directory and of all directories above it durable: each may be new. A
+// directory that we may not open was not created by us, and needs no sync.
+func syncAncestors(dir string) error {
+	above, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for below := ""; above != below; above, below = filepath.Dir(above), above {
+		err := OS.SyncDir(above)
+		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EINVAL) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (osFS) SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (osFS) Free(dir string) (int64, error) {
+	free, err := freeBytes(dir)
+	if err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(min(free, math.MaxInt64)), nil
+}
