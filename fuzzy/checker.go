@@ -110,11 +110,3 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 func (k *checker) broken(rule, format string, args ...any) { k.c.fail(Safety, rule, format, args...) }
 
 func majority(voters int) int { return voters/2 + 1 }
-
-// at returns the hash of a log up to an index, and whether it is that long.
-func at(log []slot, i raft.Index) (uint64, bool) {
-	if i == 0 || int(i) > len(log) {
-		return 0, i == 0
-	}
-	return log[i-1].hash, true
-}

@@ -3,8 +3,8 @@
 //
 //	profile.go faults.go        what a seed draws: the cluster, its limits, its clients, its faults
 //	cluster.go                  the events, in the order of virtual time
-//	node.go sender.go disk.go   one member: the loop, the senders and the store around its core, with every
-//	                            freedom that the core's contract allows
+//	node.go sender.go disk.go   one member: the loop, the senders, the store and the applier around its core, with
+//	applier.go log.go           every freedom that the core's contract allows
 //	workload.go                 the clients, who retry, hedge and give up
 //	liveness.go                 the second phase: a quorum is healed, every other fault is permanent
 //	liveness_transfer.go        its stage of a transfer, and how soon requests are answered

@@ -54,12 +54,6 @@ type request struct {
 	term    raft.Term   // of a transfer: the term in which it began
 }
 
-// acceptance is a proposal that waits to be applied here.
-type acceptance struct {
-	id        raft.EntryID
-	requestID raft.RequestID
-}
-
 // attempt is one write.
 type attempt struct {
 	key   uint8
@@ -233,38 +227,6 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 			w.done(a.RequestID, a.Leader)
 		}
 	}
-}
-
-func (n *node) forget(t raft.RequestID) {
-	for i := range n.accepted {
-		if n.accepted[i].requestID == t {
-			n.accepted = append(n.accepted[:i], n.accepted[i+1:]...)
-			return
-		}
-	}
-}
-
-// appliedOn answers the requests that wait for entries that this member has applied by now.
-func (w *workload) appliedOn(n *node) {
-	kept := n.accepted[:0]
-	for _, a := range n.accepted {
-		r := &w.requests[a.requestID]
-		switch {
-		case a.id.Index > n.applied:
-			kept = append(kept, a)
-		case r.kind == readRequest:
-			w.record(r, w.c.check.valueAt(r.key, n.applied))
-			w.done(a.requestID, "")
-		case n.log[a.id.Index-1].entry.ID() == a.id:
-			r.applied = true
-			w.c.check.acknowledged(r, a.id)
-			w.record(r, r.serial)
-			w.done(a.requestID, "")
-		default:
-			kept = append(kept, a) // another entry is there: a second answer of the core will say so
-		}
-	}
-	n.accepted = kept
 }
 
 // record completes an operation of the history.

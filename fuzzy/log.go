@@ -1,0 +1,83 @@
+package fuzzy
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// slot is an entry and a hash of the log up to it. Equal hashes mean equal logs, so that whole logs are compared in one
+// step.
+type slot struct {
+	entry    *raft.Entry // shared by the logs of the node and of its disk, and never changed
+	hash     uint64
+	commands uint64 // up to it
+	payload  uint64 // bytes of their data
+}
+
+func (n *node) takeLog(l *raft.LogWrite) {
+	sealed := make([]raft.Entry, len(l.Entries)) // a slice of its own: the core's may be that of a message
+	for i := range l.Entries {
+		var err error
+		if sealed[i], err = raft.DecodeEntry(l.Entries[i].Record()); err != nil {
+			n.c.check.broken("N5", "%s: entry %v has no sound record: %v", n.id, l.Entries[i].ID(), err)
+		}
+	}
+	l.Entries = sealed
+	n.c.check.write(n, l)
+	n.cache.Write(l)
+	cut := len(n.log) > int(l.After.Index)
+	n.log = extend(n.log, l)
+	n.c.check.appended(n, l)
+	n.c.check.cached(n)
+	if cut {
+		n.c.check.reread(n)
+	}
+}
+
+// extend applies a write to a log. The checker has found that the log holds the entry before it.
+func extend(log []slot, l *raft.LogWrite) []slot {
+	log = log[:min(int(l.After.Index), len(log))]
+	if l.Reset {
+		log = nil
+	}
+	last := slot{}
+	if len(log) > 0 {
+		last = log[len(log)-1]
+	}
+	log = roomy(log, len(l.Entries))
+	for i := range l.Entries {
+		last.entry, last.hash = &l.Entries[i], hashEntry(last.hash, &l.Entries[i])
+		if last.entry.Kind == raft.EntryCommand {
+			last.commands++
+			last.payload += uint64(len(last.entry.Data))
+		}
+		log = append(log, last)
+	}
+	return log
+}
+
+// roomy returns a list with room for more elements. It doubles the capacity: append would grow a long list by a quarter,
+// and copying logs that often would take most of the time that they cost.
+func roomy[T any](list []T, more int) []T {
+	if len(list)+more > cap(list) {
+		return slices.Grow(list, max(len(list), more))
+	}
+	return list
+}
+
+// hashEntry extends the hash of the log before an entry. The checksum of the record covers all of its contents.
+func hashEntry(before uint64, e *raft.Entry) uint64 {
+	r := e.Record()
+	sum := binary.LittleEndian.Uint32(r[len(r)-4:])
+	return mix(mix(before, uint64(e.Index)<<32|uint64(sum)), uint64(e.Term))
+}
+
+// at returns the hash of a log up to an index, and whether it is that long.
+func at(log []slot, i raft.Index) (uint64, bool) {
+	if i == 0 || int(i) > len(log) {
+		return 0, i == 0
+	}
+	return log[i-1].hash, true
+}
