@@ -18,8 +18,10 @@ func (n *node) applyUpTo(to raft.EntryID) {
 	n.later(n.slow+n.random.Exponential(n.c.profile.ElectionTimeout/500), event{kind: evApply})
 }
 
-// apply completes a batch of the applier. The state of an FSM is a function of the committed entries, so that only
-// its index is kept; see versions.
+// applyBytesMax bounds the entries of one read of the applier.
+const applyBytesMax = 1 << 16
+
+// apply completes a batch of the applier.
 func (n *node) apply() {
 	n.applying = false
 	to := n.applyTo
@@ -27,9 +29,31 @@ func (n *node) apply() {
 		return
 	}
 	n.c.check.applied(n, to)
-	n.applied = to.Index
+	if !n.advance(to.Index) {
+		return
+	}
+	n.c.check.sameState(n)
 	n.c.work.appliedOn(n)
 	n.post(raft.Applied{ID: to})
+}
+
+// advance reads the entries up to an index and applies them to the member's machine.
+func (n *node) advance(to raft.Index) bool {
+	for n.applied < to {
+		entries, err := n.reader().Read(raft.Span{After: n.applied, Last: to}, applyBytesMax)
+		if err != nil {
+			n.c.check.broken("N43", "%s cannot read what it is to apply behind %d: %v", n.id, n.applied, err)
+			return false
+		}
+		for i := range entries {
+			n.machine.apply(&entries[i])
+		}
+		n.applied += raft.Index(len(entries))
+	}
+	if chance := n.c.profile.Node.Differ; chance > 0 && n.random.Chance(chance) {
+		n.machine.history++
+	}
+	return true
 }
 
 func (n *node) forget(t raft.RequestID) {
@@ -50,7 +74,7 @@ func (w *workload) appliedOn(n *node) {
 		case a.id.Index > n.applied:
 			kept = append(kept, a)
 		case r.kind == readRequest:
-			w.record(r, w.c.check.valueAt(r.key, n.applied))
+			w.record(r, n.machine.values[r.key])
 			w.done(a.requestID, "")
 		case n.log[a.id.Index-1].entry.ID() == a.id:
 			r.applied = true

@@ -1,17 +1,13 @@
 package fuzzy
 
-import (
-	"sort"
-
-	"github.com/coxswain/raft"
-)
+import "github.com/coxswain/raft"
 
 // checker is the simulation's global view, which no member has. The cost of a check does not grow with the run:
 // logs are compared by a hash of their contents.
 type checker struct {
 	c                 *cluster
 	canonical         []committedEntry // the committed entries from index 1 on, appended by the first member that commits them
-	versions          [][]version      // by key: the committed writes, in log order
+	machine           machine          // the state that they lead to
 	seen              []seenEntry      // by index: the first entry that any member had there
 	others            map[raft.EntryID]uint64
 	leaders           map[raft.Term]int
@@ -29,11 +25,8 @@ type committedEntry struct {
 	id   raft.EntryID
 	hash uint64
 	by   raft.Term // term of the leader that committed it first; never falls along the log
-}
 
-type version struct {
-	index  raft.Index
-	serial uint64
+	state uint64 // digest of the state that a machine has once it has applied the entry
 }
 
 type seenEntry struct {
@@ -51,7 +44,7 @@ type voteKey struct {
 
 func newChecker(c *cluster) *checker {
 	return &checker{
-		c: c, versions: make([][]version, c.profile.Load.Keys), others: map[raft.EntryID]uint64{},
+		c: c, machine: newMachine(c.profile.Load.Keys), others: map[raft.EntryID]uint64{},
 		leaders: map[raft.Term]int{}, votes: map[voteKey]raft.Peer{},
 		bootstraps: map[raft.ClusterID]uint64{},
 	}
@@ -59,16 +52,6 @@ func newChecker(c *cluster) *checker {
 
 // committed returns the highest index that any member has committed.
 func (k *checker) committed() raft.Index { return raft.Index(len(k.canonical)) }
-
-// valueAt returns the value of a key once the log is applied up to an index: the serial of its last write.
-func (k *checker) valueAt(key uint8, at raft.Index) uint64 {
-	list := k.versions[key]
-	i := sort.Search(len(list), func(i int) bool { return list[i].index > at })
-	if i == 0 {
-		return 0
-	}
-	return list[i-1].serial
-}
 
 // started checks a member whose core was just created from its disk.
 func (k *checker) started(n *node) {

@@ -1,7 +1,6 @@
 package fuzzy
 
 import (
-	"encoding/binary"
 	"sort"
 
 	"github.com/coxswain/raft"
@@ -23,6 +22,7 @@ import (
 //	G14  A message names its true sender, and claims no more than the sender knows.
 //	G15  A transfer succeeds only if the named target, or any other member if none was named, leads a later term.
 //	G17  A leader that may choose transfers its leadership to the voter with the longest log among those that it heard recently. (dissertation §3.10)
+//	G18  At equal applied indexes all state machines have the same state.
 //	G16  A member has a term only once all members hold entry 1 durably, and no two clusters have the same id.
 
 // leadership checks a member that has become leader.
@@ -182,7 +182,8 @@ func (k *checker) extend(n *node, to raft.Index) {
 	}
 	for i := k.committed(); i < to; i++ {
 		s := &n.log[i]
-		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term})
+		k.machine.apply(s.entry)
+		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest()})
 		if s.entry.Kind == raft.EntryCommand {
 			k.command(n, s.entry)
 		}
@@ -198,10 +199,7 @@ func (k *checker) extend(n *node, to raft.Index) {
 // command checks and records a committed command.
 func (k *checker) command(n *node, e *raft.Entry) {
 	writes := k.c.work.writes
-	serial := uint64(0)
-	if len(e.Data) >= commandBytesMin {
-		serial = binary.LittleEndian.Uint64(e.Data)
-	}
+	serial, _ := parseCommand(e.Data)
 	if serial == 0 || serial >= uint64(len(writes)) {
 		k.c.fail(Safety, "G11", "%s commits %v, which nobody proposed", n.id, e.ID())
 		return
@@ -214,7 +212,16 @@ func (k *checker) command(n *node, e *raft.Entry) {
 		k.broken("H4", "write %d is committed at %v; its client was told that it never would be", serial, e.ID())
 	}
 	a.index = e.Index
-	k.versions[a.key] = append(k.versions[a.key], version{e.Index, serial})
+}
+
+// sameState checks the state of a member's machine once it has applied entries.
+func (k *checker) sameState(n *node) {
+	if n.applied > k.committed() { // which applied has noticed
+		return
+	}
+	if n.machine.digest() != k.canonical[n.applied-1].state {
+		k.broken("G18", "%s has another state at index %d than the committed entries lead to", n.id, n.applied)
+	}
 }
 
 // heldByQuorum checks a new commit. A wiped disk counts with what it held, since its incarnation never votes again.

@@ -249,6 +249,10 @@ var clusterBreaches = []breach{
 		t := c.work.read(lead, 0, 0)
 		c.work.answered(lead, []raft.Answer{{RequestID: t, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: 1}}})
 	}},
+	{"G18", func(_ *cluster, k *checker, _, follower *node) {
+		follower.machine.history++
+		k.sameState(follower)
+	}},
 	{"G14", func(_ *cluster, k *checker, lead, follower *node) {
 		k.leaves(lead, message(follower, lead, 1, raft.ReadRequest{}))
 	}},
@@ -299,6 +303,15 @@ func TestInvariants_OfTheClusterNoticeTheirBreach(t *testing.T) {
 		row.breach(c, c.check, lead, follower)
 		expectBreach(t, c, row.rule)
 	}
+}
+
+// A member whose state machine differs is found.
+func TestInvariants_AStateMachineThatDiffers(t *testing.T) {
+	p := calmOfThree(t)
+	p.Length, p.Node.Differ = sim.In(2*time.Second), 20_000
+	r := RunProfile(Seed{"calm", 2}, p, nil)
+	require.NotNil(t, r.Failure)
+	assert.Equal(t, "G18", r.Failure.Rule, "%v", r.Failure)
 }
 
 // A leader may hold thousands of entries that nobody else has, and have to send them one by one.

@@ -54,6 +54,7 @@ type node struct {
 	left           []raft.Message // has left, or was dropped, of what a sender delivers now
 	applyTo        raft.EntryID
 	applied        raft.Index
+	machine        machine // with the entries up to applied
 	applying       bool
 	accepted       []acceptance
 	firstRequestID int  // the first one of this life
@@ -68,6 +69,7 @@ type node struct {
 
 func newNode(c *cluster, i int) *node {
 	n := &node{c: c, index: i, id: nodeID(i), initial: c.initial, random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
+	n.machine = newMachine(c.profile.Load.Keys)
 	n.leaves, n.unfilled = n.leave, n.stale
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
@@ -108,6 +110,7 @@ func (n *node) start() {
 	n.log = append(n.log[:0], n.disk.log...)
 	n.cache = pipeline.NewCache(stored.Log.Last.Index, n.c.profile.Node.CacheBytesMax)
 	n.applied, n.applyTo, n.applying = 0, raft.EntryID{}, false
+	n.machine.reset()
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.firstRequestID, n.closing = len(n.c.work.requests), false

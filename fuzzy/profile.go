@@ -57,6 +57,7 @@ type NodeProfile struct {
 	OneSeed       bool      // all processes are started with the same seed
 	Handshakes    bool      // members accept messages only after a handshake
 	OtherLists    int       // chance of a start with another list of initial members than the rest
+	Differ        int       // chance that a batch leaves a state machine in another state than on the other members
 }
 
 // generousLimits returns the limits of runs that do not test limits.

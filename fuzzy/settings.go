@@ -62,6 +62,7 @@ var settings = []setting{
 	{"node-one-seed", func(p *Profile) any { return &p.Node.OneSeed }, 0, 0},
 	{"node-handshakes", func(p *Profile) any { return &p.Node.Handshakes }, 0, 0},
 	{"node-other-lists", func(p *Profile) any { return &p.Node.OtherLists }, 0, sim.Million},
+	{"node-differ", func(p *Profile) any { return &p.Node.Differ }, 0, sim.Million},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 
 	{"limit-command-bytes", func(p *Profile) any { return &p.Limits.CommandBytesMax }, 1, 1 << 20},
