@@ -19,7 +19,8 @@ type FSM interface {
 	Apply(batch []Entry, results [][]byte) error
 	// Snapshot freezes the present state. It must be cheap: the result is written while later Applies run.
 	Snapshot() (FSMSnapshot, error)
-	// Restore replaces the state by one that WriteTo wrote. id is the last entry that is applied in it.
+	// Restore replaces the state by one that WriteTo wrote, and reads it to its end. id is the last entry that is applied in
+	// it.
 	Restore(ctx context.Context, id EntryID, r io.Reader) error
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -103,10 +104,16 @@ func (c *coxswainCounter) Apply(batch []raft.Entry, _ [][]byte) error {
 	return nil
 }
 
-func (c *coxswainCounter) Snapshot() (raft.FSMSnapshot, error) {
-	return nil, errors.New("the bench takes no snapshots")
+func (c *coxswainCounter) Snapshot() (raft.FSMSnapshot, error) { return coxswainSnapshot(*c), nil }
+
+func (c *coxswainCounter) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {
+	return binary.Read(r, binary.BigEndian, &c.bytes)
 }
 
-func (c *coxswainCounter) Restore(context.Context, raft.EntryID, io.Reader) error {
-	return errors.New("the bench takes no snapshots")
+type coxswainSnapshot coxswainCounter
+
+func (s coxswainSnapshot) WriteTo(ctx context.Context, w io.Writer) error {
+	return errors.Join(ctx.Err(), binary.Write(w, binary.BigEndian, s.bytes))
 }
+
+func (s coxswainSnapshot) Close() error { return nil }

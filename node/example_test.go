@@ -2,13 +2,16 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"sync"
+	"testing"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
 )
@@ -23,8 +26,27 @@ func (s *total) Apply(batch []raft.Entry, results [][]byte) error {
 	}
 	return nil
 }
-func (s *total) Snapshot() (raft.FSMSnapshot, error)                    { return nil, nil }
-func (s *total) Restore(context.Context, raft.EntryID, io.Reader) error { return nil }
+
+func (s *total) Snapshot() (raft.FSMSnapshot, error) { return frozenTotal(s.bytes), nil }
+
+func (s *total) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {
+	_, err := fmt.Fscan(r, &s.bytes)
+	return err
+}
+
+// frozenTotal is a snapshot of total.
+type frozenTotal int
+
+func (f frozenTotal) WriteTo(ctx context.Context, w io.Writer) error {
+	_, err := fmt.Fprint(w, int(f))
+	return errors.Join(ctx.Err(), err)
+}
+
+func (f frozenTotal) Close() error { return nil }
+
+func TestTotal_IsAStateMachine(t *testing.T) {
+	rafttest.CheckFSM(t, func() raft.FSM { return &total{} }, [][]byte{[]byte("a"), []byte("bb"), []byte("ccc")})
+}
 
 // startAlone starts a cluster of one member, in memory.
 func startAlone(ctx context.Context, fsm raft.FSM) *node.Node {

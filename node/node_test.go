@@ -46,8 +46,12 @@ func (j *journal) Snapshot() (raft.FSMSnapshot, error) {
 func (j *journal) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
 	j.commands = nil
-	return json.NewDecoder(r).Decode(&j.commands)
+	return json.Unmarshal(data, &j.commands)
 }
 
 func (j *journal) list() []string {

@@ -5,19 +5,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"testing"
+	"testing/iotest"
 
 	"github.com/coxswain/raft"
 )
 
-// CheckFSM tests a state machine against the contract of raft.FSM. newFSM returns an empty one, and is called
-// at least five times. commands are the commands to apply, the more kinds the better. It checks that
+// CheckFSM tests a state machine against the contract of raft.FSM. newFSM returns an empty one, and is called several
+// times. commands are the commands to apply, the more kinds the better. It checks that
 //
 //   - the same commands give the same answers, however they are cut into batches;
 //   - the state machine keeps no reference to an entry's bytes after Apply has returned;
-//   - later calls of Apply do not change what Snapshot froze, while WriteTo runs beside them;
-//   - a restored state machine answers like the one that took the snapshot, whatever it held before;
+//   - later calls of Apply do not change what Snapshot froze, before WriteTo runs or beside it;
+//   - a restored state machine answers like the one that took the snapshot, whatever it held before, and so does one
+//     that is restored from a snapshot of the restored one; the snapshot of an empty state restores an empty state;
+//   - Restore reads the snapshot to its end, however few bytes each read returns;
+//   - Restore returns an error if the reader fails, and WriteTo if the writer fails;
 //   - WriteTo returns the context's error when the context is cancelled, and leaves the state alone.
 //
 // It compares two states by their answers, so the commands should include reads.
@@ -45,10 +50,14 @@ func checkFSM(newFSM func() raft.FSM, commands [][]byte) error {
 			return err
 		}
 	}
-	if err := checkSnapshot(newFSM, commands, want); err != nil {
-		return err
+	for _, check := range []func(func() raft.FSM, [][]byte, [][]byte) error{
+		checkEmpty, checkRestored, checkBeside, checkErrors, checkCancel,
+	} {
+		if err := check(newFSM, commands, want); err != nil {
+			return err
+		}
 	}
-	return checkCancel(newFSM, commands, want)
+	return nil
 }
 
 // apply applies the commands in batches of size, and overwrites their bytes after each batch.
@@ -85,43 +94,166 @@ func compare(want, got [][]byte, from int, what string) error {
 	return nil
 }
 
-// checkSnapshot freezes the state after half of the commands, writes it while the second half is applied, and
-// restores it over a state that has applied all commands.
-func checkSnapshot(newFSM func() raft.FSM, commands, want [][]byte) error {
+func freeze(fsm raft.FSM) (raft.FSMSnapshot, error) {
+	frozen, err := fsm.Snapshot()
+	if err != nil {
+		return nil, fmt.Errorf("FSM.Snapshot failed: %w", err)
+	}
+	if frozen == nil {
+		return nil, errors.New("FSM.Snapshot returned nil without an error")
+	}
+	return frozen, nil
+}
+
+// write returns what WriteTo writes, and closes the snapshot.
+func write(frozen raft.FSMSnapshot) ([]byte, error) {
+	var written bytes.Buffer
+	if err := errors.Join(frozen.WriteTo(context.Background(), &written), frozen.Close()); err != nil {
+		return nil, fmt.Errorf("writing the snapshot failed: %w", err)
+	}
+	return written.Bytes(), nil
+}
+
+// restore restores the snapshot from a reader that returns one byte at a time.
+func restore(fsm raft.FSM, snapshot []byte, last raft.Index) error {
+	r := bytes.NewReader(snapshot)
+	if err := fsm.Restore(context.Background(), raft.EntryID{Term: 1, Index: last}, iotest.OneByteReader(r)); err != nil {
+		return fmt.Errorf("Restore failed: %w", err)
+	}
+	if r.Len() > 0 {
+		return fmt.Errorf("Restore left %d of %d bytes unread: it must read the snapshot to its end", r.Len(), len(snapshot))
+	}
+	return nil
+}
+
+// lastOf returns the index of the last of so many commands.
+func lastOf(commands int) raft.Index { return raft.Index(2 * commands) }
+
+// checkEmpty restores the snapshot of an empty state over one that is not empty.
+func checkEmpty(newFSM func() raft.FSM, commands, want [][]byte) error {
+	frozen, err := freeze(newFSM())
+	if err != nil {
+		return err
+	}
+	empty, err := write(frozen)
+	if err != nil {
+		return err
+	}
+	return checkAnswers(newFSM, commands, want, empty, 0, "after Restore of an empty state the answer differs")
+}
+
+// checkRestored freezes the state after half of the commands, writes it after the second half was applied, and restores
+// it. Then it does so with a snapshot of the restored state.
+func checkRestored(newFSM func() raft.FSM, commands, want [][]byte) error {
 	half := len(commands) / 2
 	origin := newFSM()
 	if _, err := apply(origin, commands[:half], 0, half); err != nil {
 		return err
 	}
-	frozen, err := origin.Snapshot()
-	if err != nil {
-		return fmt.Errorf("FSM.Snapshot failed: %w", err)
+	for _, what := range []string{
+		"after Restore the answer differs",
+		"after Restore from a snapshot of a restored state the answer differs",
+	} {
+		frozen, err := freeze(origin)
+		if err != nil {
+			return err
+		}
+		if _, err := apply(origin, commands, half, 1); err != nil {
+			return err
+		}
+		snapshot, err := write(frozen)
+		if err != nil {
+			return err
+		}
+		if err := checkAnswers(newFSM, commands, want, snapshot, half, what); err != nil {
+			return err
+		}
+		origin = newFSM()
+		if err := restore(origin, snapshot, lastOf(half)); err != nil {
+			return err
+		}
 	}
-	var written bytes.Buffer
+	return nil
+}
+
+// checkAnswers restores the snapshot, which was taken after so many of the commands, over a state that has applied all
+// of them, and compares the answers to the other commands.
+func checkAnswers(newFSM func() raft.FSM, commands, want [][]byte, snapshot []byte, after int, what string) error {
+	restored := newFSM()
+	if _, err := apply(restored, commands, 0, 1); err != nil {
+		return err
+	}
+	if err := restore(restored, snapshot, lastOf(after)); err != nil {
+		return err
+	}
+	got, err := apply(restored, commands, after, 1)
+	if err != nil {
+		return err
+	}
+	return compare(want[after:], got, after, what)
+}
+
+// checkBeside writes the state after half of the commands while the second half is applied, and restores it.
+func checkBeside(newFSM func() raft.FSM, commands, want [][]byte) error {
+	half := len(commands) / 2
+	origin := newFSM()
+	if _, err := apply(origin, commands[:half], 0, half); err != nil {
+		return err
+	}
+	frozen, err := freeze(origin)
+	if err != nil {
+		return err
+	}
+	var snapshot []byte
 	done := make(chan error, 1)
-	go func() { done <- frozen.WriteTo(context.Background(), &written) }()
+	go func() {
+		var err error
+		snapshot, err = write(frozen)
+		done <- err
+	}()
 	got, err := apply(origin, commands, half, 1)
-	if werr := errors.Join(<-done, frozen.Close()); werr != nil {
-		return fmt.Errorf("writing the snapshot failed: %w", werr)
-	}
-	if err != nil {
+	if err := errors.Join(<-done, err); err != nil {
 		return err
 	}
 	if err := compare(want[half:], got, half, "beside the writing of a snapshot the answer differs"); err != nil {
 		return err
 	}
-	restored := newFSM()
-	if _, err := apply(restored, commands, 0, 1); err != nil {
+	return checkAnswers(newFSM, commands, want, snapshot, half, "after Restore of what was written beside Apply the answer differs")
+}
+
+var errBroken = errors.New("rafttest: broken on purpose")
+
+// brokenWriter writes nothing.
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
+
+// checkErrors writes to a writer that fails, and restores from a reader that fails half way. A snapshot of no bytes needs
+// neither.
+func checkErrors(newFSM func() raft.FSM, commands, _ [][]byte) error {
+	fsm := newFSM()
+	if _, err := apply(fsm, commands, 0, 1); err != nil {
 		return err
 	}
-	id := raft.EntryID{Term: 1, Index: raft.Index(2 * half)}
-	if err := restored.Restore(context.Background(), id, bytes.NewReader(written.Bytes())); err != nil {
-		return fmt.Errorf("Restore failed: %w", err)
-	}
-	if got, err = apply(restored, commands, half, 1); err != nil {
+	frozen, err := freeze(fsm)
+	if err != nil {
 		return err
 	}
-	return compare(want[half:], got, half, "after Restore the answer differs")
+	snapshot, err := write(frozen)
+	if err != nil || len(snapshot) == 0 {
+		return err
+	}
+	if frozen, err = freeze(fsm); err != nil {
+		return err
+	}
+	if err := errors.Join(frozen.WriteTo(context.Background(), brokenWriter{}), frozen.Close()); err == nil {
+		return errors.New("WriteTo returned nil although the writer had failed")
+	}
+	r := io.MultiReader(bytes.NewReader(snapshot[:len(snapshot)/2]), iotest.ErrReader(errBroken))
+	if err := newFSM().Restore(context.Background(), raft.EntryID{Term: 1, Index: lastOf(len(commands))}, r); err == nil {
+		return errors.New("Restore returned nil although the reader had failed")
+	}
+	return nil
 }
 
 // checkCancel cancels the writing of a snapshot before it begins.
@@ -131,9 +263,9 @@ func checkCancel(newFSM func() raft.FSM, commands, want [][]byte) error {
 	if _, err := apply(fsm, commands[:half], 0, 1); err != nil {
 		return err
 	}
-	frozen, err := fsm.Snapshot()
+	frozen, err := freeze(fsm)
 	if err != nil {
-		return fmt.Errorf("FSM.Snapshot failed: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -3,10 +3,10 @@ package rafttest
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
@@ -18,9 +18,10 @@ import (
 
 // sums adds numbers, and can be told to break one rule or another.
 type sums struct {
-	total int
-	last  []byte
-	fault string
+	total    int
+	restored int // the total after the last Restore
+	last     []byte
+	fault    string
 }
 
 func (s *sums) Apply(batch []raft.Entry, results [][]byte) error {
@@ -42,31 +43,55 @@ func (s *sums) Apply(batch []raft.Entry, results [][]byte) error {
 }
 
 func (s *sums) Snapshot() (raft.FSMSnapshot, error) {
-	if s.fault == "snapshot forgets" {
-		return &frozen{0, s.fault}, nil
+	switch s.fault {
+	case "snapshot is nil":
+		return nil, nil
+	case "snapshot fails":
+		return nil, errors.New("no")
+	case "snapshot forgets":
+		return &frozen{&sums{}, s.fault}, nil
+	case "snapshot is not frozen":
+		return &frozen{s, s.fault}, nil
+	case "snapshot forgets what was restored":
+		return &frozen{&sums{total: s.total - s.restored}, s.fault}, nil
 	}
-	return &frozen{s.total, s.fault}, nil
+	return &frozen{&sums{total: s.total}, s.fault}, nil
 }
 
 func (s *sums) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {
-	before := s.total
-	err := json.NewDecoder(r).Decode(&s.total)
-	if s.fault == "restore adds" {
-		s.total += before
+	if s.fault == "restore stops early" {
+		r = io.LimitReader(r, 1)
 	}
-	return err
+	data, err := io.ReadAll(r)
+	if err != nil && s.fault != "restore ignores errors" {
+		return err
+	}
+	total, err := strconv.Atoi(string(data))
+	if err != nil {
+		return err
+	}
+	if s.fault == "restore adds" || s.fault == "restore keeps what it has" && total == 0 {
+		total += s.total
+	}
+	s.total, s.restored = total, total
+	return nil
 }
 
+// frozen is a snapshot of sums.
 type frozen struct {
-	total int
+	of    *sums
 	fault string
 }
 
 func (f *frozen) WriteTo(ctx context.Context, w io.Writer) error {
-	if f.fault != "ignores the context" && ctx.Err() != nil {
+	if f.fault != "write ignores the context" && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return json.NewEncoder(w).Encode(f.total)
+	_, err := fmt.Fprint(w, f.of.total)
+	if f.fault == "write ignores errors" {
+		return nil
+	}
+	return err
 }
 
 func (f *frozen) Close() error { return nil }
@@ -77,12 +102,20 @@ func TestCheckFSM_FindsWhatIsWrong(t *testing.T) {
 	commands := bytes.Split([]byte("a,b,c,d,e,f,g"), []byte(","))
 	CheckFSM(t, newSums, commands)
 	for fault, want := range map[string]string{
-		"depends on batches":  "in batches of 2",
-		"keeps bytes":         "in batches of",
-		"fails":               "Apply of command 0 failed: no",
-		"snapshot forgets":    "after Restore",
-		"restore adds":        "after Restore",
-		"ignores the context": "cancelled context",
+		"depends on batches":                 "in batches of 2",
+		"keeps bytes":                        "in batches of",
+		"fails":                              "Apply of command 0 failed: no",
+		"snapshot fails":                     "FSM.Snapshot failed: no",
+		"snapshot is nil":                    "FSM.Snapshot returned nil",
+		"snapshot forgets":                   "after Restore the answer",
+		"snapshot is not frozen":             "after Restore the answer",
+		"snapshot forgets what was restored": "of a restored state",
+		"restore adds":                       "after Restore",
+		"restore keeps what it has":          "of an empty state",
+		"restore ignores errors":             "the reader had failed",
+		"restore stops early":                "unread",
+		"write ignores errors":               "the writer had failed",
+		"write ignores the context":          "cancelled context",
 	} {
 		err := checkFSM(func() raft.FSM { return &sums{fault: fault} }, commands)
 		if assert.Error(t, err, fault) {

@@ -3,7 +3,6 @@ package transport_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -98,12 +97,18 @@ func (c *swallowed) Close() error {
 	return c.Conn.Close()
 }
 
-// idleFSM keeps nothing.
+// idleFSM keeps nothing, so that it is its own snapshot.
 type idleFSM struct{}
 
 func (idleFSM) Apply([]raft.Entry, [][]byte) error                     { return nil }
-func (idleFSM) Snapshot() (raft.FSMSnapshot, error)                    { return nil, errors.ErrUnsupported }
-func (idleFSM) Restore(context.Context, raft.EntryID, io.Reader) error { return errors.ErrUnsupported }
+func (idleFSM) Snapshot() (raft.FSMSnapshot, error)                    { return idleFSM{}, nil }
+func (idleFSM) Restore(context.Context, raft.EntryID, io.Reader) error { return nil }
+func (idleFSM) WriteTo(ctx context.Context, _ io.Writer) error         { return ctx.Err() }
+func (idleFSM) Close() error                                           { return nil }
+
+func TestIdleFSM_IsAStateMachine(t *testing.T) {
+	rafttest.CheckFSM(t, func() raft.FSM { return idleFSM{} }, [][]byte{[]byte("a"), []byte("b")})
+}
 
 // threeNodes starts three nodes whose connections can become half-open, and returns the leader.
 func threeNodes(t *testing.T, electionTimeout time.Duration) (*node.Node, *swallower) {

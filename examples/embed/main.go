@@ -38,8 +38,8 @@ func (c *counter) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error 
 
 type frozen struct{ total uint64 }
 
-func (f frozen) WriteTo(_ context.Context, w io.Writer) error {
-	return binary.Write(w, binary.BigEndian, f.total)
+func (f frozen) WriteTo(ctx context.Context, w io.Writer) error {
+	return errors.Join(ctx.Err(), binary.Write(w, binary.BigEndian, f.total))
 }
 func (f frozen) Close() error { return nil }
 

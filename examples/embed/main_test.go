@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -35,6 +37,10 @@ func TestREADME_ShowsThisProgram(t *testing.T) {
 		return
 	}
 	assert.Equal(t, string(program), shown, "README and example differ; make fix copies the example")
+}
+
+func TestCounter_IsAStateMachine(t *testing.T) {
+	rafttest.CheckFSM(t, func() raft.FSM { return &counter{} }, [][]byte{[]byte("+"), []byte("++"), []byte("+++")})
 }
 
 func TestExample_CountsAndReads(t *testing.T) {

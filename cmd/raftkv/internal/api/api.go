@@ -112,7 +112,7 @@ type Status struct {
 	Applied      uint64   `json:"applied"`
 	ApplyingMS   float64  `json:"applying_ms,omitempty"` // how long the running call of the state machine has taken
 	Pending      int      `json:"pending"`
-	Keys         int      `json:"keys"`
+	Keys         int      `json:"keys"` // 0 while a snapshot is restored
 	Members      []Member `json:"members"`
 	Error        string   `json:"error,omitempty"` // why the node ended
 }

@@ -30,6 +30,7 @@ const (
 	ReadTimedOut      Code = "read_timed_out"
 	TransferFailed    Code = "transfer_failed"
 	NotReady          Code = "not_ready"
+	Restoring         Code = "restoring" // a snapshot, so that there is nothing to read
 	Closed            Code = "closed"
 	OutcomeUnknown    Code = "outcome_unknown"
 	Internal          Code = "internal"
@@ -56,6 +57,7 @@ var statuses = map[Code]int{
 	ReadTimedOut:      http.StatusServiceUnavailable,
 	TransferFailed:    http.StatusConflict,
 	NotReady:          http.StatusServiceUnavailable,
+	Restoring:         http.StatusServiceUnavailable,
 	Closed:            http.StatusServiceUnavailable,
 	OutcomeUnknown:    http.StatusGatewayTimeout,
 }
@@ -87,7 +89,7 @@ func (e *Error) Status() int {
 // here or at another member.
 func (e *Error) Transient() bool {
 	switch e.Code {
-	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Closed, Unreachable:
+	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Restoring, Closed, Unreachable:
 		return true
 	}
 	return false

@@ -210,7 +210,7 @@ func telling(e *api.Error) int {
 	switch e.Code {
 	case api.Unreachable:
 		return 0
-	case api.Closed:
+	case api.Closed, api.Restoring:
 		return 1
 	}
 	return 2

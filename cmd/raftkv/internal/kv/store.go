@@ -9,38 +9,49 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Store is the map. The node calls Apply, Snapshot and Restore on one goroutine. All other methods may be called from any
-// goroutine at any time, and never wait. The zero value is an empty store.
+// Store is the map. The node calls Apply, Snapshot and Restore, one at a time. View may be called from any goroutine at any
+// time, and never waits. The zero value is an empty store.
 type Store struct {
 	state atomic.Pointer[state]
 }
 
 // state is one version of the map; it never changes.
 type state struct {
-	tree    tree
-	applied raft.Index // of the last entry whose effects are in the tree
+	tree      tree
+	applied   raft.Index // of the last entry whose effects are in the tree
+	restoring bool       // Restore runs or has failed, and the tree is empty
 }
 
 var _ raft.FSM = (*Store)(nil)
 
-func (s *Store) load() state {
-	if now := s.state.Load(); now != nil {
-		return *now
+// View is one version of the map. It never changes, and keeps its items in memory.
+type View struct{ state }
+
+// View returns the present version, or ErrRestoring.
+func (s *Store) View() (View, error) {
+	now := s.state.Load()
+	switch {
+	case now == nil:
+		return View{}, nil
+	case now.restoring:
+		return View{}, ErrRestoring
 	}
-	return state{}
+	return View{*now}, nil
 }
 
 // Apply applies the commands of the batch; readers see all of it at once.
 func (s *Store) Apply(batch []raft.Entry, results [][]byte) error {
-	now := s.load()
+	view, err := s.View()
+	if err != nil {
+		return err
+	}
+	now := view.state
 	for i, e := range batch {
 		var answer Answer
 		now.tree, answer = applyEntry(now.tree, e)
-		data, err := answer.encode()
-		if err != nil {
+		if results[i], err = answer.encode(); err != nil {
 			return err
 		}
-		results[i] = data
 		now.applied = e.Index
 	}
 	s.state.Store(&now)
@@ -64,22 +75,22 @@ func applyEntry(t tree, e raft.Entry) (tree, Answer) {
 }
 
 // Get returns the item with this key.
-func (s *Store) Get(key string) (Item, bool) { return s.load().tree.get(key) }
+func (v View) Get(key string) (Item, bool) { return v.tree.get(key) }
 
-// Applied returns the raft index of the last command in the store.
-func (s *Store) Applied() raft.Index { return s.load().applied }
+// Applied returns the raft index of the last command in it.
+func (v View) Applied() raft.Index { return v.applied }
 
 // Len returns how many keys there are.
-func (s *Store) Len() int { return s.load().tree.size }
+func (v View) Len() int { return v.tree.size }
 
 // List returns up to limit items in the order of their keys, which begin with prefix and are above
 // after, and whether there are more of them.
-func (s *Store) List(prefix, after string, limit int) (items []Item, more bool) {
+func (v View) List(prefix, after string, limit int) (items []Item, more bool) {
 	start := prefix
 	if after >= prefix && after != "" {
 		start = after + "\x00" // the next key there is
 	}
-	for item := range s.load().tree.from(start) {
+	for item := range v.tree.from(start) {
 		if !strings.HasPrefix(item.Key, prefix) {
 			break
 		}

@@ -1,12 +1,7 @@
 package kv_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -37,17 +32,25 @@ func apply(t *testing.T, s *kv.Store, index raft.Index, commands ...kv.Command) 
 	return answers
 }
 
+// view returns the present version of the store.
+func view(t *testing.T, s *kv.Store) kv.View {
+	t.Helper()
+	v, err := s.View()
+	require.NoError(t, err)
+	return v
+}
+
 func put(key, value string) kv.Command { return kv.Command{Op: kv.Put, Key: key, Value: []byte(value)} }
 
 func TestStore_ARevisionIsTheIndexOfTheLastChange(t *testing.T) {
 	var s kv.Store
 	answers := apply(t, &s, 7, put("a", "1"), put("b", "2"), put("a", "3"))
 	assert.Equal(t, []kv.Answer{{Revision: 7}, {Revision: 8}, {Revision: 9, Existed: true}}, answers)
-	item, found := s.Get("a")
+	item, found := view(t, &s).Get("a")
 	require.True(t, found)
 	assert.Equal(t, kv.Item{Key: "a", Value: []byte("3"), Revision: 9}, item)
-	assert.Equal(t, raft.Index(9), s.Applied())
-	assert.Equal(t, 2, s.Len())
+	assert.Equal(t, raft.Index(9), view(t, &s).Applied())
+	assert.Equal(t, 2, view(t, &s).Len())
 }
 
 func TestStore_AConditionDecidesWhetherAnythingChanges(t *testing.T) {
@@ -74,9 +77,9 @@ func TestStore_AConditionDecidesWhetherAnythingChanges(t *testing.T) {
 				if row.present {
 					apply(t, &s, 1, put("k", "old"))
 				}
-				before, _ := s.Get("k")
+				before, _ := view(t, &s).Get("k")
 				answer := apply(t, &s, 5, kv.Command{Op: op, Key: "k", Value: []byte("new"), Condition: row.condition})[0]
-				after, exists := s.Get("k")
+				after, exists := view(t, &s).Get("k")
 				if row.holds {
 					assert.Equal(t, kv.Answer{Revision: 5, Existed: row.present}, answer)
 					assert.Equal(t, op == kv.Put, exists)
@@ -110,7 +113,7 @@ func TestStore_WhatIsNoCommandIsAnsweredAndChangesNothing(t *testing.T) {
 				return
 			}
 			assert.NotEmpty(t, answer.Refused)
-			assert.Zero(t, s.Len())
+			assert.Zero(t, view(t, &s).Len())
 		})
 	}
 }
@@ -121,7 +124,7 @@ func TestStore_KeepsNothingOfTheEntriesBytes(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Apply([]raft.Entry{{Index: 1, Term: 1, Data: data}}, make([][]byte, 1)))
 	clear(data)
-	item, _ := s.Get("k")
+	item, _ := view(t, &s).Get("k")
 	assert.Equal(t, "value", string(item.Value))
 }
 
@@ -166,7 +169,7 @@ func TestStore_ListsPagesInOrder(t *testing.T) {
 		{"no such prefix", "x", "", 10, nil, false},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
-			items, more := s.List(row.prefix, row.after, row.limit)
+			items, more := view(t, &s).List(row.prefix, row.after, row.limit)
 			var keys []string
 			for _, item := range items {
 				keys = append(keys, item.Key)
@@ -175,91 +178,6 @@ func TestStore_ListsPagesInOrder(t *testing.T) {
 			assert.Equal(t, row.more, more)
 		})
 	}
-}
-
-// The tree is compared with Go's map over random commands, and each version of it stays as it was.
-func TestStore_AgreesWithAMap(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	var s kv.Store
-	model := map[string]string{}
-	type version struct {
-		snapshot raft.FSMSnapshot
-		model    map[string]string
-	}
-	var versions []version
-	for i := range 3000 {
-		c := put(fmt.Sprint(random.IntN(300)), fmt.Sprint(i))
-		if random.IntN(3) == 0 {
-			c.Op, c.Value = kv.Delete, nil
-			delete(model, c.Key)
-		} else {
-			model[c.Key] = string(c.Value)
-		}
-		apply(t, &s, raft.Index(i+1), c)
-		if i%500 == 0 {
-			frozen, err := s.Snapshot()
-			require.NoError(t, err)
-			versions = append(versions, version{frozen, maps.Clone(model)})
-		}
-	}
-	frozen, err := s.Snapshot()
-	require.NoError(t, err)
-	for _, v := range append(versions, version{frozen, model}) {
-		var file bytes.Buffer
-		require.NoError(t, v.snapshot.WriteTo(context.Background(), &file))
-		require.NoError(t, v.snapshot.Close())
-		var restored kv.Store
-		require.NoError(t, restored.Restore(context.Background(), raft.EntryID{Term: 1, Index: 9}, &file))
-		items, more := restored.List("", "", 1000)
-		require.False(t, more)
-		got := map[string]string{}
-		for _, item := range items {
-			got[item.Key] = string(item.Value)
-		}
-		assert.Equal(t, v.model, got)
-		assert.True(t, slices.IsSortedFunc(items, func(a, b kv.Item) int { return strings.Compare(a.Key, b.Key) }))
-		assert.Equal(t, len(v.model), restored.Len())
-		assert.Equal(t, raft.Index(9), restored.Applied())
-	}
-}
-
-func TestRestore_RefusesWhatNobodyWroteAndKeepsTheState(t *testing.T) {
-	var full kv.Store
-	apply(t, &full, 1, put("a", "1"), put("b", "2"))
-	frozen, err := full.Snapshot()
-	require.NoError(t, err)
-	var file bytes.Buffer
-	require.NoError(t, frozen.WriteTo(context.Background(), &file))
-	whole := file.Bytes()
-	const magic = "raftkv snapshot 1\n"
-	bad := map[string][]byte{
-		"another format":        []byte("something else entirely"),
-		"a huge key":            []byte(magic + "\x01\xff\xff\xff\xff\x0f"),
-		"a huge count":          []byte(magic + "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
-		"the same key twice":    []byte(magic + "\x02\x01a\x00\x01\x01a\x00\x02"),
-		"an endless number":     []byte(magic + strings.Repeat("\xff", 20)),
-		"a value that is short": []byte(magic + "\x01\x01a\x05xx"),
-	}
-	for i := range whole {
-		bad[fmt.Sprintf("cut at %d", i)] = whole[:i]
-	}
-	for name, data := range bad {
-		var s kv.Store
-		apply(t, &s, 1, put("kept", ""))
-		err := s.Restore(context.Background(), raft.EntryID{Term: 1, Index: 2}, bytes.NewReader(data))
-		assert.ErrorIs(t, err, kv.ErrBadSnapshot, name)
-		assert.Equal(t, 1, s.Len(), name)
-	}
-}
-
-func TestSnapshot_StopsWithItsContext(t *testing.T) {
-	var s kv.Store
-	apply(t, &s, 1, put("a", "1"))
-	frozen, err := s.Snapshot()
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	assert.ErrorIs(t, frozen.WriteTo(ctx, &bytes.Buffer{}), context.Canceled)
 }
 
 func TestStore_KeepsTheContractOfAnFSM(t *testing.T) {

@@ -33,6 +33,10 @@ type node struct {
 	left, right *node
 }
 
+func newNode(item Item) *node {
+	return &node{Item: item, priority: maphash.String(treeSeed, item.Key)}
+}
+
 // get returns the item with this key.
 func (t tree) get(key string) (Item, bool) {
 	for n := t.root; n != nil; {
@@ -54,8 +58,7 @@ func (t tree) put(item Item) tree {
 	if _, found := t.get(item.Key); !found {
 		size++
 	}
-	added := &node{Item: item, priority: maphash.String(treeSeed, item.Key)}
-	return tree{t.root.put(added), size}
+	return tree{t.root.put(newNode(item)), size}
 }
 
 // delete returns the tree without the key.
@@ -145,4 +148,36 @@ func (n *node) visit(from string, yield func(Item) bool) bool {
 		return n.right.visit(from, yield)
 	}
 	return n.left.visit(from, yield) && yield(n.Item) && n.right.visit(from, yield)
+}
+
+// builder builds a tree from items that come in the order of their keys, in time linear in their number and without
+// any copies. The zero value has no items.
+type builder struct {
+	// right is the path from the root along the right children. Only these nodes can still change, because the next item
+	// goes to the right of all others.
+	right []*node
+	size  int
+}
+
+// add adds an item. Its key must be above those of all earlier ones.
+func (b *builder) add(item Item) {
+	added := newNode(item)
+	end := len(b.right)
+	for end > 0 && b.right[end-1].priority < added.priority {
+		end--
+		added.left = b.right[end]
+	}
+	if end > 0 {
+		b.right[end-1].right = added
+	}
+	b.right = append(b.right[:end], added)
+	b.size++
+}
+
+// tree returns the tree of all items. Nothing may be added afterwards.
+func (b *builder) tree() tree {
+	if b.size == 0 {
+		return tree{}
+	}
+	return tree{b.right[0], b.size}
 }

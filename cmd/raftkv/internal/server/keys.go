@@ -36,11 +36,12 @@ func (s *Server) serveKey(r *http.Request, body []byte, escaped string) answer {
 
 // get answers with the value as the body.
 func (s *Server) get(r *http.Request, key string) answer {
-	if err := s.awaitConsistency(r); err != nil {
+	view, err := s.view(r)
+	if err != nil {
 		return fail(explain(err))
 	}
-	a := answer{status: http.StatusOK, header: s.applied()}
-	item, found := s.store.Get(key)
+	a := answer{status: http.StatusOK, header: applied(view)}
+	item, found := view.Get(key)
 	if !found {
 		missing := fail(api.Errorf(api.NotFound, "put it first", "no key %q", key))
 		missing.header.Set(api.AppliedHeader, a.header.Get(api.AppliedHeader))
@@ -58,8 +59,16 @@ func (s *Server) get(r *http.Request, key string) answer {
 	return a
 }
 
-// awaitConsistency returns when the store may be read for the request. A linearizable read is
-// confirmed by the leader and then served here.
+// view returns the version of the store that answers the request. A linearizable read is confirmed by the leader and then
+// served here.
+func (s *Server) view(r *http.Request) (kv.View, error) {
+	if err := s.awaitConsistency(r); err != nil {
+		return kv.View{}, err
+	}
+	return s.store.View()
+}
+
+// awaitConsistency returns when the store may be read for the request.
 func (s *Server) awaitConsistency(r *http.Request) error {
 	switch level := r.URL.Query().Get("consistency"); level {
 	case "", api.Linearizable:
@@ -86,11 +95,11 @@ func (s *Server) list(r *http.Request, _ []byte) answer {
 		}
 		limit = n
 	}
-	if err := s.awaitConsistency(r); err != nil {
+	view, err := s.view(r)
+	if err != nil {
 		return fail(explain(err))
 	}
-	applied := s.applied()
-	items, more := s.store.List(query.Get("prefix"), query.Get("after"), limit)
+	items, more := view.List(query.Get("prefix"), query.Get("after"), limit)
 	listing := api.Listing{Items: make([]api.Listed, 0, len(items))}
 	for _, item := range items {
 		listing.Items = append(listing.Items, api.Listed{Key: item.Key, Revision: uint64(item.Revision), Bytes: len(item.Value)})
@@ -99,7 +108,7 @@ func (s *Server) list(r *http.Request, _ []byte) answer {
 		listing.Next = items[len(items)-1].Key
 	}
 	a := reply(http.StatusOK, listing)
-	maps.Copy(a.header, applied)
+	maps.Copy(a.header, applied(view))
 	return a
 }
 

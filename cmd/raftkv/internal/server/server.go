@@ -182,6 +182,8 @@ func explain(err error) *api.Error {
 		return api.Errorf(api.Overloaded, "try again in a second", "%v", err)
 	case ofNoUse(err):
 		return api.Errorf(api.Closed, "ask another member", "%v", err)
+	case errors.Is(err, kv.ErrRestoring):
+		return api.Errorf(api.Restoring, "ask another member", "%v", err)
 	case errors.Is(err, raft.ErrReadTimedOut):
 		return api.Errorf(api.ReadTimedOut, "try again, or read with ?consistency=stale", "%v", err)
 	case errors.Is(err, raft.ErrNoTarget), errors.Is(err, raft.ErrTransferTimedOut):
@@ -227,9 +229,9 @@ func (s *Server) ready(r *http.Request, _ []byte) answer {
 	return reply(http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// applied returns the header of a read.
-func (s *Server) applied() http.Header {
+// applied returns the header of an answer that was read from this version of the store.
+func applied(v kv.View) http.Header {
 	h := http.Header{}
-	h.Set(api.AppliedHeader, strconv.FormatUint(uint64(s.store.Applied()), 10))
+	h.Set(api.AppliedHeader, strconv.FormatUint(uint64(v.Applied()), 10))
 	return h
 }

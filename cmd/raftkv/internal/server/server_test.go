@@ -219,6 +219,30 @@ func TestRead_IsConfirmedUnlessItMayBeStale(t *testing.T) {
 	assert.Equal(t, api.ReadTimedOut, m.do(t, "GET", "/kv/k", "").failure(t).Code)
 }
 
+// A snapshot is being restored: the old state is gone, and the new one is not complete.
+func TestRead_IsRefusedWhileASnapshotIsRestored(t *testing.T) {
+	m := newMember(t, "n1")
+	m.do(t, "PUT", "/kv/k", "v")
+	frozen, err := m.FSM.Snapshot()
+	require.NoError(t, err)
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- m.FSM.Restore(t.Context(), raft.EntryID{Term: 1, Index: 7}, r) }()
+	_, err = w.Write(nil) // returns when Restore reads
+	require.NoError(t, err)
+	for _, path := range []string{"/kv/k", "/kv/k?consistency=stale", "/kv?consistency=stale"} {
+		refused := m.do(t, "GET", path, "")
+		assert.Equal(t, 503, refused.StatusCode, path)
+		assert.Equal(t, api.Restoring, refused.failure(t).Code, path)
+		assert.Equal(t, "ask another member", refused.failure(t).Remedy, path)
+	}
+	assert.Equal(t, 200, m.do(t, "GET", "/status", "").StatusCode)
+	require.NoError(t, errors.Join(frozen.WriteTo(t.Context(), w), w.Close(), <-done))
+	again := m.do(t, "GET", "/kv/k?consistency=stale", "")
+	assert.Equal(t, "v", again.body)
+	assert.Equal(t, "7", again.Header.Get(api.AppliedHeader))
+}
+
 func TestList_GivesPages(t *testing.T) {
 	m := newMember(t, "n1")
 	for _, key := range []string{"u/b", "u/a", "x", "u/c"} {

@@ -12,7 +12,9 @@ import (
 // status answers with all that the node says of itself.
 func (s *Server) status(*http.Request, []byte) answer {
 	status := describe(s.node.Status())
-	status.Keys = s.store.Len()
+	if view, err := s.store.View(); err == nil {
+		status.Keys = view.Len()
+	}
 	return reply(http.StatusOK, status)
 }
 
