@@ -17,11 +17,7 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		return
 	}
 	if !c.log.has(r.Prev) {
-		hint := c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)
-		c.trace(TraceEvent{Kind: TraceConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
-		conflict := AppendConflict{Prev: r.Prev.Index, Hint: hint, Acknowledged: r.Acknowledged}
-		c.onLostLog(m.From, r, conflict)
-		c.send(m.From, conflict)
+		c.rejectAppend(m, r)
 		return
 	}
 	if !c.adopt(r.Entries) {
@@ -32,6 +28,20 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 	c.termLeader.proved = max(c.termLeader.proved, r.Last.Index)
 	c.followCommit(r.Commit)
 	c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)
+}
+
+// rejectAppend answers an append whose consistency check has failed. At or below the base there is nothing to answer:
+// what the append contradicts is committed here.
+func (c *Core) rejectAppend(m Message, r AppendRequest) {
+	if r.Prev.Index <= c.log.Base.ID.Index {
+		c.refuse(m, "it contradicts what is committed and compacted here")
+		return
+	}
+	hint := c.log.lastWithTermAtMost(r.Prev.Index, r.Prev.Term)
+	c.trace(TraceEvent{Kind: TraceConflict, Peer: m.From.ID, ID: r.Prev, Hint: hint})
+	conflict := AppendConflict{Prev: r.Prev.Index, Hint: hint, Acknowledged: r.Acknowledged}
+	c.onLostLog(m.From, conflict)
+	c.send(m.From, conflict)
 }
 
 // adopt brings the log in line with the leader's:

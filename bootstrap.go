@@ -59,7 +59,7 @@ func isBootstrapper(list Configuration, id NodeID) bool {
 
 // bootstrapList returns the list of node.Config.Initial or, if that is no longer given, the one of entry 1.
 func (c *Core) bootstrapList() Configuration {
-	if len(c.cfg.Initial.Members) > 0 || c.log.Bootstrap == nil {
+	if len(c.cfg.Initial.Members) > 0 || c.cluster() == (ClusterID{}) {
 		return c.cfg.Initial
 	}
 	members := make([]Member, 0, len(c.config().Members))
@@ -166,8 +166,8 @@ func (c *Core) onBootstrapProbe(from Peer, r BootstrapProbe) {
 		}
 	case c.uninitialized():
 		reply.Result = ProbeNoInitial
-	case c.log.Bootstrap != nil:
-		reply.Bootstrapper = c.log.Bootstrap.Bootstrapper
+	default:
+		_, reply.Bootstrapper = c.origin()
 	}
 	c.trace(TraceEvent{Kind: TraceBootstrapProbeReply, Peer: from.ID, Text: reply.Result.String()})
 	c.send(from, reply)
@@ -371,7 +371,7 @@ func (s *Stored) Initialize(id NodeID, cluster ClusterID, c Configuration) (Stor
 	if s.Mark != nil {
 		return StorageWrite{}, s.Mark.Err()
 	}
-	if s.Log.Bootstrap != nil && s.Log.Bootstrap.Cluster == cluster {
+	if s.Log.Bootstrap != nil && s.Log.Bootstrap.Cluster == cluster || s.Log.Base.ID.Index > 0 && s.Log.Base.Cluster == cluster {
 		return StorageWrite{}, nil
 	}
 	if s.Log.Last != (EntryID{}) || s.Hard != hard && s.Hard != (HardState{}) {

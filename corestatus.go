@@ -20,6 +20,7 @@ type CoreStatus struct {
 	Bootstrapper  Peer // zero while uninitialized
 	Uninitialized bool
 	Config        Configuration
+	Base          EntryID // the log begins behind it; zero: at entry 1
 	Last          EntryID // of the log
 	Persisted     Index   // durable here
 	// Durable is the term and the vote that are durable here. While they are behind the present ones, the member does
@@ -82,13 +83,11 @@ type PeerProgress struct {
 func (c *Core) Status() CoreStatus {
 	s := CoreStatus{
 		ID: c.self.ID, Incarnation: c.self.Incarnation, StartCount: c.ids.StartCount, Cluster: c.cluster(),
-		Leadership: c.Leadership(), Uninitialized: c.uninitialized(), Config: c.config(), Last: c.log.Last,
+		Leadership: c.Leadership(), Uninitialized: c.uninitialized(), Config: c.config(), Base: c.log.Base.ID, Last: c.log.Last,
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
 		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 	}
-	if c.log.Bootstrap != nil {
-		s.Bootstrapper = c.log.Bootstrap.Bootstrapper
-	}
+	_, s.Bootstrapper = c.origin()
 	if c.leader == nil {
 		return s
 	}

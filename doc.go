@@ -55,6 +55,7 @@
 //	envelope.go      who a message is from, and whether it may raise the term
 //	handshake.go     which peers a member talks to; refusal.go: why it rejects the others
 //	lineage.go       a store's starts; descent.go: how an older image of a disk is detected
+//	start.go         what a member can start from
 //	invariants.go    what must always hold; trace.go: decisions as data
 //
 // The others are entry.go, configuration.go, coreconfig.go, limits.go, corestatus.go and errors.go; storage.go,

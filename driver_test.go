@@ -93,6 +93,33 @@ func restart(t *testing.T, members []raft.Member, hard raft.HardState, terms ...
 	return begin(t, coreConfig(), stored)
 }
 
+// baseOf is the base of a log of abc that begins behind an entry.
+func baseOf(last raft.EntryID) raft.Base {
+	members := membersNamed("abc")
+	return raft.Base{
+		ID: last, Time: 5, Cluster: clusterOfTheTests, Bootstrapper: members[0].Peer(), ConfigIndex: 1,
+		Config: raft.NewConfiguration(members),
+	}
+}
+
+// storedBehind is what a member of abc has stored whose log begins behind base and holds one entry for each of terms. Its
+// FSM has applied the base.
+func storedBehind(t *testing.T, term raft.Term, base raft.EntryID, terms ...raft.Term) raft.Stored {
+	t.Helper()
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: term}, Applied: base}
+	stored.Log.Begin(baseOf(base))
+	for _, e := range entries(base.Index+1, terms...) {
+		require.NoError(t, stored.Log.Observe(e))
+	}
+	return stored
+}
+
+// compacted is a follower of abc that started on such a log.
+func compacted(t *testing.T, term raft.Term, base raft.EntryID, terms ...raft.Term) *core {
+	t.Helper()
+	return begin(t, coreConfig(), storedBehind(t, term, base, terms...))
+}
+
 func begin(t *testing.T, cfg raft.CoreConfig, stored raft.Stored) *core {
 	t.Helper()
 	now := raft.Now{Mono: 1000 * ms, Wall: 1}

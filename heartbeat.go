@@ -60,8 +60,8 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)
 	}
-	p.forgot(r.Round, r.Match)
-	p.retransmit(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.beats.roundTrip.max()), c.silence(p))
+	p.forgot(r.Round, r.Match, c.log.Base.ID.Index)
+	p.retransmit(c.now.Mono, max(Time(c.cfg.HeartbeatInterval), 2*p.beats.roundTrip.max()), c.silence(p), c.log.Base.ID.Index)
 	c.onTransferDisobeyed(p.peer, r.Round)
 }
 

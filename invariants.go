@@ -33,7 +33,7 @@ func (c *Core) checkState() {
 	assert(l.commit <= l.Last.Index, "only what is in the log is committed")
 	assert(c.disk.persisted <= l.Last.Index, "only what is in the log is durable")
 	assert(l.Last.Term <= c.hard.Term, "no entry is newer than the current term")
-	assert((l.Last.Index == 0) == (l.Bootstrap == nil), "a log begins with the bootstrap of its cluster")
+	c.checkBase()
 	assert(c.leader == nil || c.candidate == nil, "a member has one role")
 	assert(c.leader == nil || c.termLeader.id == c.self.ID, "a leader knows that it leads")
 	assert(c.leader != nil || c.termLeader.id != c.self.ID, "nobody follows itself")
@@ -55,6 +55,18 @@ func (c *Core) checkState() {
 	}
 }
 
+// checkBase checks how the log begins.
+func (c *Core) checkBase() {
+	l, base := &c.log, c.log.Base.ID
+	assert(base.Index <= l.told && l.told <= l.commit, "what is compacted is committed")
+	assert(base.Index <= l.applying, "what is compacted is being applied")
+	assert(base.Index <= c.disk.persisted, "the log is durable from its base on")
+	assert((base.Index == 0 && l.Last.Index > 0) == (l.Bootstrap != nil), "entry 1 is the bootstrap of the cluster")
+	assert((l.Last.Index == 0) == (c.cluster() == ClusterID{}), "a member with an entry knows its cluster")
+	assert((l.Last == base) == (len(l.Runs) == 0), "each run of a log holds an entry")
+	assert(len(l.Runs) == 0 || l.Runs[0].First == base.Index+1, "the log begins behind its base")
+}
+
 func (c *Core) checkLeader() {
 	assert(c.hard.Vote == c.self, "a leader voted for itself")
 	assert(c.disk.hard == c.hard, "a leader's term is durable")
@@ -68,6 +80,7 @@ func (c *Core) checkLeader() {
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
 		assert(p.match < p.next, "the next entry to send is above what matches")
+		assert(p.next > c.log.Base.ID.Index, "the next entry to send is not compacted")
 		assert(p.match <= c.log.Last.Index, "nobody matches beyond the log")
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
 		assert(p.state == replicate || len(p.flow.inflight) == 0, "appends are in flight only while replicating")
@@ -82,7 +95,7 @@ func (c *Core) checkLeader() {
 
 // State returns the core's state as text, for a bug report.
 func (c *Core) State() string {
-	return fmt.Sprintf("%v term=%d vote=%v leader=%q last=%v persisted=%d commit=%d applying=%d applied=%d durable=%+v pending=%d",
-		c.role(), c.hard.Term, c.hard.Vote, c.termLeader.id, c.log.Last, c.disk.persisted, c.log.commit,
+	return fmt.Sprintf("%v term=%d vote=%v leader=%q base=%v last=%v persisted=%d commit=%d applying=%d applied=%d durable=%+v pending=%d",
+		c.role(), c.hard.Term, c.hard.Vote, c.termLeader.id, c.log.Base.ID, c.log.Last, c.disk.persisted, c.log.commit,
 		c.log.applying, c.log.applied, c.disk.hard, len(c.disk.pending))
 }

@@ -40,7 +40,13 @@ func TestInvariants_CheckState(t *testing.T) {
 		"only what is in the log is committed":            func(c *Core) { c.log.commit = c.log.Last.Index + 1 },
 		"only what is in the log is durable":              func(c *Core) { c.disk.persisted = c.log.Last.Index + 1 },
 		"no entry is newer than the current term":         func(c *Core) { c.hard.Term-- },
-		"a log begins with the bootstrap of its cluster":  func(c *Core) { c.log.Bootstrap = nil },
+		"entry 1 is the bootstrap of the cluster":         func(c *Core) { c.log.Bootstrap = nil },
+		"what is compacted is committed":                  func(c *Core) { c.log.told = c.log.commit + 1 },
+		"what is compacted is being applied":              func(c *Core) { c.log.Base.ID.Index, c.log.applying, c.log.applied = 1, 0, 0 },
+		"the log is durable from its base on":             func(c *Core) { c.log.Base.ID.Index, c.disk.persisted = 1, 0 },
+		"a member with an entry knows its cluster":        func(c *Core) { c.log.Bootstrap.Cluster = ClusterID{} },
+		"each run of a log holds an entry":                func(c *Core) { c.log.Runs = nil },
+		"the log begins behind its base":                  func(c *Core) { c.log.Runs[0].First = 2 },
 		"a member has one role":                           func(c *Core) { c.candidate = &candidate{} },
 		"a leader knows that it leads":                    func(c *Core) { c.termLeader.id = "z" },
 		"nobody follows itself":                           func(c *Core) { c.leader = nil },
@@ -56,10 +62,14 @@ func TestInvariants_CheckState(t *testing.T) {
 		"proposals are in the log's order":                func(c *Core) { c.leader.pending = append(c.leader.pending, c.leader.pending[0]) },
 		"the pending bytes are counted right":             func(c *Core) { c.leader.bytes++ },
 		"the next entry to send is above what matches":    func(c *Core) { c.leader.peers[0].next = c.leader.peers[0].match },
-		"nobody matches beyond the log":                   func(c *Core) { c.leader.peers[0].match, c.leader.peers[0].next = 99, 100 },
-		"nothing is sent beyond the log":                  func(c *Core) { c.leader.peers[0].next = 99 },
-		"appends are in flight only while replicating":    func(c *Core) { c.leader.peers[0].state = probe },
-		"appends in flight are bounded":                   func(c *Core) { c.leader.peers[0].flow.inflight = make([]inflightAppend, 99) },
+		"the next entry to send is not compacted": func(c *Core) {
+			c.log.compact(Base{ID: c.log.id(1), Cluster: ClusterID{1}})
+			c.leader.peers[0].match, c.leader.peers[0].next = 0, 1
+		},
+		"nobody matches beyond the log":                func(c *Core) { c.leader.peers[0].match, c.leader.peers[0].next = 99, 100 },
+		"nothing is sent beyond the log":               func(c *Core) { c.leader.peers[0].next = 99 },
+		"appends are in flight only while replicating": func(c *Core) { c.leader.peers[0].state = probe },
+		"appends in flight are bounded":                func(c *Core) { c.leader.peers[0].flow.inflight = make([]inflightAppend, 99) },
 	} {
 		_, lead := leadingWorld(t)
 		lead.core.checkState()

@@ -22,16 +22,21 @@ func newLog(stored StoredLog) log {
 	return log{StoredLog: stored, generation: 1}
 }
 
-// term returns the term of the entry at i, which must be in the log, or be 0.
+// term returns the term of the entry at i, which must be in the log or be its base:
+//
+//	"the last included index is the index of the last entry in the log that the snapshot replaces (the last entry the
+//	state machine had applied), and the last included term is the term of this entry. These are preserved to support
+//	the AppendEntries consistency check for the first log entry following the snapshot" (§7)
 func (l *log) term(i Index) Term {
-	assert(i <= l.Last.Index, "only entries in the log have a term")
-	if i == 0 {
-		return 0
+	base := l.Base.ID
+	assert(i >= base.Index && i <= l.Last.Index, "only the base and the entries behind it have a term")
+	if i == base.Index {
+		return base.Term
 	}
 	return l.Runs[l.run(i)].Term
 }
 
-// run returns the position of the run that the entry at i belongs to; i is at least 1.
+// run returns the position of the run that the entry at i belongs to; i is above the base.
 func (l *log) run(i Index) int {
 	if n := len(l.Runs); l.Runs[n-1].First <= i {
 		return n - 1 // the common case
@@ -41,38 +46,46 @@ func (l *log) run(i Index) int {
 
 func (l *log) id(i Index) EntryID { return EntryID{l.term(i), i} }
 
+// known returns the entry at i or, if that was compacted, the base. Terms never fall along the log, so no entry below
+// the base has a higher term.
+func (l *log) known(i Index) EntryID { return l.id(max(i, l.Base.ID.Index)) }
+
 // has is the consistency check:
 //
 //	"Reply false if log doesn't contain an entry at prevLogIndex whose term matches prevLogTerm
 //	(§5.3)." (Figure 2)
+//
+// Every entry up to the base is committed, and so in the log of every later leader. Below the base has therefore only
+// reports whether the term is possible.
 func (l *log) has(id EntryID) bool {
+	if id.Index < l.Base.ID.Index {
+		return id.Term <= l.Base.ID.Term
+	}
 	return id.Index <= l.Last.Index && l.term(id.Index) == id.Term
 }
 
-// lastWithTermAtMost returns the last entry at or below i whose term is at most t. Both sides of a
-// conflict skip with it, so that at most one probe is needed for each term in which they differ
-// (dissertation §3.5).
+// lastWithTermAtMost returns the last entry at or below i whose term is at most t, or the base if all entries
+// above it have higher terms: the base is committed, so the logs agree there. i must not be below the base.
+// Both sides of a conflict skip with it, so that at most one probe is needed for each term in which they
+// differ (dissertation §3.5).
 func (l *log) lastWithTermAtMost(i Index, t Term) EntryID {
 	i = min(i, l.Last.Index)
-	if i == 0 {
-		return EntryID{}
-	}
-	k := l.run(i)
-	for k >= 0 && l.Runs[k].Term > t {
+	assert(i >= l.Base.ID.Index, "nothing below the base is looked for")
+	for i > l.Base.ID.Index {
+		k := l.run(i)
+		if l.Runs[k].Term <= t {
+			return l.id(i)
+		}
 		i = l.Runs[k].First - 1
-		k--
 	}
-	if i == 0 {
-		return EntryID{}
-	}
-	return l.id(i)
+	return l.Base.ID
 }
 
 // cut returns the last index of a span that begins after the given index, holds at least one entry, and
 // otherwise about bytesMax bytes at most. It also returns the span's size, to within the distance of two
 // size marks.
 func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
-	assert(after < l.Last.Index, "a span to cut holds an entry")
+	assert(after >= l.Base.ID.Index && after < l.Last.Index, "a span to cut holds an entry, and none that was compacted")
 	from := l.bytesUpTo(after)
 	if total := l.bytesUpTo(l.Last.Index) - from; total <= uint64(bytesMax) {
 		return l.Last.Index, int(total)

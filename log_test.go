@@ -74,6 +74,84 @@ func TestLog_LastWithTermAtMost(t *testing.T) {
 	require.Equal(t, EntryID{}, logOf(3, 3).lastWithTermAtMost(2, 2), "no entry is old enough")
 }
 
+// compactedLog is logOf with everything up to base gone.
+func compactedLog(base Index, terms ...Term) *log {
+	l := logOf(terms...)
+	l.compact(Base{ID: l.id(base)})
+	return l
+}
+
+// The border of a compacted log, from both sides. Everything up to the base is committed, so every later leader has it,
+// and it matches every append that is possible at all.
+func TestLog_AtTheBase(t *testing.T) {
+	l := compactedLog(4, 0, 1, 1, 4, 4, 6) // base 4@4, then 5@4 6@6
+	for _, row := range []struct {
+		rule string
+		id   EntryID
+		want bool
+	}{
+		{"the place before the log", EntryID{0, 0}, true},
+		{"below the base, an earlier term", EntryID{1, 3}, true},
+		{"below the base, the term of the base", EntryID{4, 3}, true},
+		{"below the base, a later term", EntryID{5, 3}, false},
+		{"the base", EntryID{4, 4}, true},
+		{"the base in an earlier term", EntryID{3, 4}, false},
+		{"the base in a later term", EntryID{5, 4}, false},
+		{"the first entry", EntryID{4, 5}, true},
+		{"the first entry in another term", EntryID{5, 5}, false},
+		{"the last entry", EntryID{6, 6}, true},
+		{"beyond the log", EntryID{6, 7}, false},
+	} {
+		require.Equal(t, row.want, l.has(row.id), row.rule)
+	}
+	require.Equal(t, []Term{4, 4, 6}, []Term{l.term(4), l.term(5), l.term(6)})
+	require.Equal(t, EntryID{4, 4}, l.known(3), "what was compacted is known by the base")
+	require.Equal(t, EntryID{4, 4}, l.known(4))
+	require.Equal(t, EntryID{4, 5}, l.known(5))
+	require.Panics(t, func() { l.term(3) }, "nothing below the base has a term")
+	require.Panics(t, func() { l.term(7) })
+	require.Panics(t, func() { l.cut(3, 1) })
+	require.Panics(t, func() { l.lastWithTermAtMost(3, 9) })
+	last, _ := l.cut(4, 1)
+	require.EqualValues(t, 5, last, "the first entry can be sent")
+	last, bytes := l.cut(4, 1000)
+	require.EqualValues(t, 6, last)
+	require.EqualValues(t, l.bytesUpTo(6)-l.bytesUpTo(4), bytes)
+
+	for _, row := range []struct {
+		rule  string
+		index Index
+		term  Term
+		want  EntryID
+	}{
+		{"the entry itself", 6, 6, EntryID{6, 6}},
+		{"down to the first entry", 6, 4, EntryID{4, 5}},
+		{"down to the base", 6, 3, EntryID{4, 4}},
+		{"the first entry", 5, 4, EntryID{4, 5}},
+		{"the first entry is too new", 5, 2, EntryID{4, 4}},
+		{"the base itself", 4, 4, EntryID{4, 4}},
+		{"the base, whatever its term", 4, 1, EntryID{4, 4}},
+	} {
+		require.Equal(t, row.want, l.lastWithTermAtMost(row.index, row.term), row.rule)
+	}
+}
+
+func TestLog_WithoutAnEntryBehindItsBase(t *testing.T) {
+	l := compactedLog(3, 0, 1, 2)
+	require.Empty(t, l.Runs)
+	require.Equal(t, EntryID{2, 3}, l.Last)
+	require.True(t, l.has(EntryID{2, 3}))
+	require.False(t, l.has(EntryID{2, 4}))
+	require.Equal(t, EntryID{2, 3}, l.lastWithTermAtMost(9, 0))
+	l.truncate(l.id(3))
+	l.append(Entry{Index: 4, Term: 2, Data: make([]byte, 100)})
+	require.Equal(t, []TermRun{{2, 4}}, l.Runs)
+	require.EqualValues(t, 100+RecordOverheadBytes, l.bytesUpTo(4)-l.bytesUpTo(3))
+	l.truncate(l.id(3))
+	require.Equal(t, EntryID{2, 3}, l.Last)
+	require.Empty(t, l.Runs)
+}
+
 // "If the logs have last entries with different terms, then the log with the later term is more
 // up-to-date. If the logs end with the same term, then whichever log is longer is more up-to-date."
 // (§5.4.1)

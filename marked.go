@@ -75,14 +75,17 @@ func (c *Core) onMessageToMarked(m Message) {
 // acknowledged in this very term. Acknowledged entries are durable, and only a leader of a newer term may
 // have them truncated, which would have raised the term. So this store is an older image of the disk, or the
 // disk loses what it has synced; a vote may be lost like the entries.
-func (c *Core) onLostLog(leader Peer, r AppendRequest, answer AppendConflict) {
-	if r.Acknowledged == 0 || r.Prev.Index != r.Acknowledged && c.log.Last.Index >= r.Acknowledged || !c.names(leader) {
+//
+// answer is the answer to that append: it repeats what the append says about this member.
+func (c *Core) onLostLog(leader Peer, answer AppendConflict) {
+	acknowledged := answer.Acknowledged
+	if acknowledged == 0 || answer.Prev != acknowledged && c.log.Last.Index >= acknowledged || !c.names(leader) {
 		return
 	}
 	c.mark(Mark{
 		Kind: MarkStaleImage, By: leader, Term: c.hard.Term,
 		Detail: fmt.Sprintf("in term %d it has acknowledged the log up to %d, and what the store holds of that ends at %v",
-			c.hard.Term, r.Acknowledged, answer.Hint),
+			c.hard.Term, acknowledged, answer.Hint),
 	})
 	c.disk.lossReport = answer
 }
@@ -93,7 +96,8 @@ func (c *Core) onLostLog(leader Peer, r AppendRequest, answer AppendConflict) {
 //	in the logs of the leaders for all higher-numbered terms." (Figure 3)
 //
 // It returns that entry, and the entry of the leader's log that proves it: one at the same index, or one at a
-// higher index with a lower term, since terms never fall along a log.
+// higher index with a lower term, since terms never fall along a log. For the same reason the base proves it
+// against an entry at a lower index with a higher term.
 //
 // Entries that only a DurableFSM reports as committed do not count: the FSM may remember an entry that was
 // committed in a term that this member has forgotten in a crash, and of which an earlier leader that is still
@@ -104,14 +108,14 @@ func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool)
 		return commit, r.Prev, r.Prev.Term < commit.Term
 	}
 	if !c.log.has(r.Prev) {
-		return c.log.id(r.Prev.Index), r.Prev, true
+		return c.log.known(r.Prev.Index), r.Prev, true
 	}
 	for _, e := range r.Entries {
 		if e.Index > commit.Index {
 			break
 		}
 		if !c.log.has(e.ID()) {
-			return c.log.id(e.Index), e.ID(), true
+			return c.log.known(e.Index), e.ID(), true
 		}
 	}
 	return EntryID{}, EntryID{}, false
@@ -125,7 +129,7 @@ func (c *Core) contradiction(r AppendRequest) (ours, theirs EntryID, found bool)
 // leader has already proved that it has the entry. That is a different fault, and the message is refused.
 func (c *Core) contradicted(leader Peer, r AppendRequest) bool {
 	ours, theirs, found := c.contradiction(r)
-	if !found || ours.Term >= c.hard.Term || ours.Index <= c.termLeader.proved || !c.names(leader) {
+	if !found || ours.Term >= c.hard.Term || min(ours.Index, theirs.Index) <= c.termLeader.proved || !c.names(leader) {
 		return false
 	}
 	c.mark(Mark{

@@ -43,7 +43,9 @@ type progress struct {
 	acks   recent // how long its acknowledgements of appends took, without the time when it was silent
 
 	sentCommit Index // the highest commit index sent to it
-	lost       Index // stale: it acknowledged entries up to here, and has lost some of them
+
+	lost      EntryID // stale: the entry at lostMatch or, if that was compacted, the base
+	lostMatch Index   // stale: it acknowledged entries up to here, and has lost some of them
 }
 
 // probing is the state of sending one append at a time, and of repeating it.
@@ -165,9 +167,11 @@ func (h *heartbeats) showsLess(round RPCID, match Index) bool {
 	return !round.Less(h.asked) && match < h.askedMatch
 }
 
-func (p *progress) becomeProbe(next Index) {
+// becomeProbe asks next about the entry before next, but not about one that it has acknowledged or that is below the
+// base of this leader's log.
+func (p *progress) becomeProbe(next, base Index) {
 	p.state = probe
-	p.next = max(next, p.match+1)
+	p.next = max(next, p.match+1, base+1)
 	p.flow.forget()
 	p.probe.begin()
 	p.sentCommit = 0
@@ -182,9 +186,9 @@ func (p *progress) becomeReplicate() {
 
 // becomeStale handles a follower that does not hold what it has acknowledged: it runs on an older image of
 // its disk, or its disk has lost what was synced. For the rest of this term, neither its later nor its
-// earlier answers count.
-func (p *progress) becomeStale() {
-	*p = progress{peer: p.peer, voter: p.voter, state: stale, lost: p.match, next: p.match + 1}
+// earlier answers count. lost is the entry that it acknowledged last, or the base.
+func (p *progress) becomeStale(lost EntryID) {
+	*p = progress{peer: p.peer, voter: p.voter, state: stale, lost: lost, lostMatch: p.match, next: lost.Index + 1}
 }
 
 // sentProbe records that the one append of a probe has left.
@@ -225,32 +229,32 @@ func (p *progress) acknowledged(match Index, now Time) {
 
 // conflicted handles a failed consistency check at prev, and reports whether it showed anything new. agreed is
 // the last index at which the logs may agree.
-func (p *progress) conflicted(prev, agreed Index) bool {
+func (p *progress) conflicted(prev, agreed, base Index) bool {
 	if prev <= p.match || p.state == probe && prev != p.next-1 {
 		return false // an old answer
 	}
-	p.becomeProbe(min(agreed, prev-1) + 1)
+	p.becomeProbe(min(agreed, prev-1)+1, base)
 	return true
 }
 
 // forgot handles a follower that answers a heartbeat with less than it had acknowledged when the heartbeat
 // left: it has restarted, and this leader must prove again what matches before the follower commits.
-func (p *progress) forgot(round RPCID, match Index) {
+func (p *progress) forgot(round RPCID, match, base Index) {
 	if p.state == replicate && p.beats.showsLess(round, match) {
-		p.becomeProbe(p.match + 1)
+		p.becomeProbe(p.match+1, base)
 	}
 }
 
 // retransmit repeats an append that seems to be lost, because the follower answers heartbeats but not appends.
 // The follower may only be slow, so it is asked about the last append without entries: if it has received
 // that, it acknowledges once its disk has it; if not, it reports a conflict at once.
-func (p *progress) retransmit(now, patience, silence Time) {
+func (p *progress) retransmit(now, patience, silence Time, base Index) {
 	switch {
 	case p.state == probe && p.probe.overdue(now, patience):
 		p.probe.repeat()
 	case p.state == replicate && p.flow.silent(now, silence):
 		p.probe.askedAt = p.flow.inflight[0].sentAt
-		p.becomeProbe(p.next)
+		p.becomeProbe(p.next, base)
 		p.probe.repeat()
 	}
 }

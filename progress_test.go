@@ -52,17 +52,17 @@ func TestProgress_Transitions(t *testing.T) {
 			want{probe, 3, 6, 0, 0, true, false}},
 		{"probe: match never falls", probingProgress(4, 6), func(p *progress) { p.acknowledged(2, 1) },
 			want{probe, 4, 6, 0, 0, true, false}},
-		{"probe: a conflict goes back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 3) },
+		{"probe: a conflict goes back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 3, 0) },
 			want{probe, 0, 4, 0, 0, false, false}},
-		{"probe: at least one back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 5) },
+		{"probe: at least one back", probingProgress(0, 6), func(p *progress) { p.conflicted(5, 5, 0) },
 			want{probe, 0, 5, 0, 0, false, false}},
-		{"probe: never to what matches", probingProgress(4, 6), func(p *progress) { p.conflicted(5, 1) },
+		{"probe: never to what matches", probingProgress(4, 6), func(p *progress) { p.conflicted(5, 1, 0) },
 			want{probe, 4, 5, 0, 0, false, false}},
-		{"probe: a conflict elsewhere is an old one", probingProgress(0, 6), func(p *progress) { p.conflicted(7, 3) },
+		{"probe: a conflict elsewhere is an old one", probingProgress(0, 6), func(p *progress) { p.conflicted(7, 3, 0) },
 			want{probe, 0, 6, 0, 0, true, false}},
-		{"probe: repeated after a while, without entries", probingProgress(0, 6), func(p *progress) { p.retransmit(50, testPatience, testSilence) },
+		{"probe: repeated after a while, without entries", probingProgress(0, 6), func(p *progress) { p.retransmit(50, testPatience, testSilence, 0) },
 			want{probe, 0, 6, 0, 0, false, true}},
-		{"probe: not repeated before", probingProgress(0, 6), func(p *progress) { p.retransmit(49, testPatience, testSilence) },
+		{"probe: not repeated before", probingProgress(0, 6), func(p *progress) { p.retransmit(49, testPatience, testSilence, 0) },
 			want{probe, 0, 6, 0, 0, true, false}},
 		{"replicate: an answer frees the window", replicatingProgress(), func(p *progress) { p.acknowledged(8, 1) },
 			want{replicate, 8, 10, 1, 30, false, false}},
@@ -72,20 +72,20 @@ func TestProgress_Transitions(t *testing.T) {
 			want{replicate, 5, 10, 3, 60, false, false}},
 		{"replicate: an answer beyond what was sent moves next", replicatingProgress(), func(p *progress) { p.acknowledged(12, 1) },
 			want{replicate, 12, 13, 0, 0, false, false}},
-		{"replicate: a conflict leads back to probing", replicatingProgress(), func(p *progress) { p.conflicted(8, 6) },
+		{"replicate: a conflict leads back to probing", replicatingProgress(), func(p *progress) { p.conflicted(8, 6, 0) },
 			want{probe, 5, 7, 0, 0, false, false}},
-		{"replicate: a conflict at what matches is an old one", replicatingProgress(), func(p *progress) { p.conflicted(5, 2) },
+		{"replicate: a conflict at what matches is an old one", replicatingProgress(), func(p *progress) { p.conflicted(5, 2, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: silence asks about the last append, without entries", replicatingProgress(), func(p *progress) { p.retransmit(150, testPatience, testSilence) },
+		{"replicate: silence asks about the last append, without entries", replicatingProgress(), func(p *progress) { p.retransmit(150, testPatience, testSilence, 0) },
 			want{probe, 5, 10, 0, 0, false, true}},
-		{"replicate: an answer below what it had acknowledged: it restarted", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RPCID{}, 0) },
+		{"replicate: an answer below what it had acknowledged: it restarted", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 5; p.forgot(RPCID{}, 0, 0) },
 			want{probe, 5, 6, 0, 0, false, false}},
-		{"replicate: an answer to an earlier heartbeat says nothing", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 3; p.forgot(RPCID{}, 3) },
+		{"replicate: an answer to an earlier heartbeat says nothing", replicatingProgress(), func(p *progress) { p.beats.askedMatch = 3; p.forgot(RPCID{}, 3, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
-		{"replicate: a little silence does not", replicatingProgress(), func(p *progress) { p.retransmit(149, testPatience, testSilence) },
+		{"replicate: a little silence does not", replicatingProgress(), func(p *progress) { p.retransmit(149, testPatience, testSilence, 0) },
 			want{replicate, 5, 10, 3, 60, false, false}},
 		{"replicate: nothing in flight, nothing to miss", func() *progress { p := replicatingProgress(); p.acknowledged(9, 1); return p }(),
-			func(p *progress) { p.retransmit(1000, testPatience, testSilence) },
+			func(p *progress) { p.retransmit(1000, testPatience, testSilence, 0) },
 			want{replicate, 9, 10, 0, 0, false, false}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestProgress_Transitions(t *testing.T) {
 func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 	probed := func() *progress { return probingProgress(0, 6) }
 	repeat := func(p *progress, at Time) {
-		p.retransmit(at, testPatience, testSilence)
+		p.retransmit(at, testPatience, testSilence, 0)
 		p.sentProbe(at)
 	}
 	for _, row := range []struct {
@@ -118,7 +118,7 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 		}, 130},
 		{"the next probe, after a conflict", probed(), func(p *progress) {
 			repeat(p, 50)
-			p.conflicted(5, 3)
+			p.conflicted(5, 3, 0)
 			p.sentProbe(60)
 			p.acknowledged(3, 100)
 		}, 40},
@@ -140,7 +140,7 @@ func TestProgress_HowLongAcknowledgementsTake(t *testing.T) {
 		}, 250},
 		{"a stream of which something was lost", replicatingProgress(), func(p *progress) {
 			repeat(p, 150)
-			p.conflicted(9, 5)
+			p.conflicted(9, 5, 0)
 			p.sentProbe(160)
 			p.acknowledged(9, 170)
 		}, 10},

@@ -49,7 +49,7 @@ func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 		return RefusedStalled
 	case len(l.pending) >= c.cfg.ProposalsMax,
 		l.bytes >= c.cfg.ProposalBytesMax, // whatever its size, so that small proposals do not starve large ones
-		c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax):
+		c.log.Last.Index+Index(ahead)-max(c.log.applied, c.log.Base.ID.Index) >= Index(c.cfg.UnappliedMax):
 		return RefusedOverloaded
 	}
 	return 0

@@ -1,7 +1,6 @@
 package raft
 
 import (
-	"fmt"
 	"math/rand/v2"
 )
 
@@ -54,8 +53,9 @@ type Core struct {
 
 // NewCore returns a core that continues from the stored state, and its first Output. It returns all
 // problems of cfg joined, each a *ConfigError; a *StaleImageError or a *ContradictedError if the store
-// is marked; an *AppliedBeyondLogError if the log does not hold the entry that the FSM has applied last;
-// and a *CorruptError if the log holds a term above the stored one.
+// is marked; an *AppliedBeyondLogError if the log does not hold the entry that the FSM has applied last; an
+// *AppliedBelowBaseError if the log no longer holds the entry behind that; and a *CorruptError if the log
+// holds a term above the stored one.
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Output{}, err
@@ -65,12 +65,8 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	if stored.Mark != nil {
 		return nil, Output{}, stored.Mark.Err()
 	}
-	if last := stored.Log.Last; last.Term > stored.Hard.Term {
-		err := fmt.Errorf("it is newer than the stored term %d", stored.Hard.Term)
-		return nil, Output{}, &CorruptError{File: "the stored log", Where: "entry " + last.String(), Reason: err}
-	}
-	if stored.Applied.Index > stored.Log.Last.Index {
-		return nil, Output{}, &AppliedBeyondLogError{stored.Applied, stored.Log.Last}
+	if err := stored.check(); err != nil {
+		return nil, Output{}, err
 	}
 	c := &Core{
 		cfg:  cfg,
@@ -81,15 +77,11 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 		log:  newLog(stored.Log),
 		disk: disk{hard: stored.Hard, persisted: stored.Log.Last.Index},
 	}
-	if c.log.has(stored.Applied) {
-		c.log.applying, c.log.applied = stored.Applied.Index, stored.Applied.Index
-	} else {
-		return nil, Output{}, &AppliedBeyondLogError{stored.Applied, stored.Log.Last}
-	}
+	c.log.applying, c.log.applied = stored.Applied.Index, stored.Applied.Index
 	c.begin(now)
 	c.step.hard = stored.Hard
-	c.commitTo(min(max(stored.Commit, stored.Applied.Index), c.log.Last.Index))
-	c.log.told = min(stored.Commit, c.log.Last.Index)
+	c.commitTo(min(max(stored.Commit, stored.Applied.Index, c.log.Base.ID.Index), c.log.Last.Index))
+	c.log.told = max(min(stored.Commit, c.log.Last.Index), c.log.Base.ID.Index)
 	if config := c.config(); len(config.Members) > 0 {
 		c.step.out.Config = &config
 	}
@@ -429,10 +421,13 @@ func (c *Core) uninitialized() bool { return c.hard == HardState{} && c.log.Last
 
 // config returns the configuration in force: the newest in the log, committed or not.
 func (c *Core) config() Configuration {
-	if c.log.Bootstrap == nil {
-		return c.cfg.Initial
+	switch {
+	case c.log.Bootstrap != nil:
+		return c.log.Bootstrap.Configuration
+	case c.log.Base.ID.Index > 0:
+		return c.log.Base.Config
 	}
-	return c.log.Bootstrap.Configuration
+	return c.cfg.Initial
 }
 
 // names reports whether the configuration names the peer with this incarnation.
@@ -442,10 +437,16 @@ func (c *Core) names(p Peer) bool {
 }
 
 func (c *Core) cluster() ClusterID {
-	if c.log.Bootstrap == nil {
-		return ClusterID{}
+	cluster, _ := c.origin()
+	return cluster
+}
+
+// origin returns what entry 1 says about the cluster; zero while uninitialized.
+func (c *Core) origin() (cluster ClusterID, bootstrapper Peer) {
+	if f := c.log.Bootstrap; f != nil {
+		return f.Cluster, f.Bootstrapper
 	}
-	return c.log.Bootstrap.Cluster
+	return c.log.Base.Cluster, c.log.Base.Bootstrapper
 }
 
 func (c *Core) electionTimeout() Time { return Time(c.cfg.ElectionTimeout) }

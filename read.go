@@ -15,10 +15,10 @@ type followerReads struct {
 
 // leaderReads holds the reads that a leader has not confirmed yet.
 type leaderReads struct {
-	next  []read // for the next round
-	now   []read // of the present round
-	round RPCID  // the present round
-	index Index  // commitIndex when it began
+	next  []read  // for the next round
+	now   []read  // of the present round
+	round RPCID   // the present round
+	id    EntryID // at commitIndex when it began
 }
 
 // read is one read, of a local caller or of a follower.
@@ -69,7 +69,7 @@ func (c *Core) advanceReads() {
 	r := &c.leader.reads
 	if len(r.now) > 0 && c.confirmed(r.round) {
 		for _, read := range r.now {
-			c.answerRead(read, r.index)
+			c.answerRead(read, r.id)
 		}
 		r.now = r.now[:0]
 	}
@@ -77,7 +77,7 @@ func (c *Core) advanceReads() {
 		return
 	}
 	r.now, r.next = r.next, r.now
-	r.index = c.log.commit
+	r.id = c.log.id(c.log.commit)
 	c.beginRound()
 	r.round = c.leader.round
 	if c.confirmed(r.round) { // a quorum of one
@@ -85,12 +85,12 @@ func (c *Core) advanceReads() {
 	}
 }
 
-func (c *Core) answerRead(r read, index Index) {
+func (c *Core) answerRead(r read, id EntryID) {
 	if (r.from == Peer{}) {
-		c.answer(Answer{RequestID: r.requestID, Kind: AnswerReadSafe, ID: c.log.id(index)})
+		c.answer(Answer{RequestID: r.requestID, Kind: AnswerReadSafe, ID: id})
 		return
 	}
-	c.send(r.from, ReadReply{ID: r.id, OK: true, Index: index})
+	c.send(r.from, ReadReply{ID: r.id, OK: true, Index: id.Index})
 }
 
 // onReadRequest serves a follower's read like a local one.

@@ -39,8 +39,7 @@ func (c *Core) sendStaleRefusal(p *progress) {
 		return
 	}
 	p.probe.sent(c.now.Mono)
-	last := c.log.id(p.lost)
-	c.send(p.peer, AppendRequest{Prev: last, Last: last, Acknowledged: p.lost, Generation: c.log.generation})
+	c.send(p.peer, AppendRequest{Prev: p.lost, Last: p.lost, Acknowledged: p.lostMatch, Generation: c.log.generation})
 }
 
 func (c *Core) sendAppend(p *progress, last Index) {
@@ -97,15 +96,19 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 		c.refuse(m, "it rejects what was not asked")
 		return
 	}
-	agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)
-	if r.Prev == r.Acknowledged || agreed.Index < r.Acknowledged {
+	base := c.log.Base.ID.Index
+	agreed := r.Hint.Index // at or below the base nothing shows that the logs differ
+	if agreed > base {
+		agreed = c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term).Index
+	}
+	if r.Prev == r.Acknowledged || agreed < r.Acknowledged {
 		c.trace(TraceEvent{Kind: TraceStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
-		p.becomeStale()
+		p.becomeStale(c.log.known(p.match))
 		c.refuseReadsOf(p.peer)
 		c.onTransferTargetStale(p.peer.ID)
 		return
 	}
-	if p.conflicted(r.Prev, agreed.Index) {
+	if p.conflicted(r.Prev, agreed, base) {
 		c.trace(TraceEvent{Kind: TraceProbeBack, Peer: m.From.ID, Index: p.next, Hint: r.Hint})
 	}
 }
@@ -135,7 +138,7 @@ func (c *Core) onPeerLost(e PeerLost) {
 	}
 	c.onTransferTargetLost(e.ID)
 	if p := c.leader.peerByID(e.ID); p != nil && p.state == replicate {
-		p.becomeProbe(p.match + 1)
+		p.becomeProbe(p.match+1, c.log.Base.ID.Index)
 		p.sentProbe(c.now.Mono) // sends nothing now: an answered heartbeat shows when the peer is back
 	}
 }
@@ -149,7 +152,7 @@ func (c *Core) retransmit(peer Peer) {
 		if p.state == replicate {
 			next = p.match + 1
 		}
-		p.becomeProbe(next)
+		p.becomeProbe(next, c.log.Base.ID.Index)
 	}
 }
 
@@ -161,7 +164,7 @@ func (c *Core) onSendDropped(e SendDropped) {
 	if p == nil || p.state == stale || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
 		return // the span was sent before the progress changed
 	}
-	p.becomeProbe(min(p.next, e.Span.After+1))
+	p.becomeProbe(min(p.next, e.Span.After+1), c.log.Base.ID.Index)
 	p.sentProbe(c.now.Mono) // sends nothing before a heartbeat is answered: the queue may still be full
 	p.probe.bare = true
 }

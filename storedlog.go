@@ -6,13 +6,15 @@ import (
 	"sort"
 )
 
-// StoredLog is what the core knows about the entries of a log, without their payloads. Build it with Observe.
+// StoredLog is what the core knows about the entries of a log, without their payloads. Build it with Observe, after
+// Begin if the log does not begin at entry 1.
 type StoredLog struct {
-	Last      EntryID
-	LastTime  int64      // the highest stamp in the log
-	Runs      []TermRun  // which term wrote which indexes, in order
+	Base      Base       // the log begins behind it; zero: at entry 1
+	Last      EntryID    // Base.ID if the log holds no entry
+	LastTime  int64      // no entry has a higher stamp
+	Runs      []TermRun  // which term wrote which of the log's indexes, in order
 	Sizes     []SizeMark // where in the log its bytes are, roughly
-	Bootstrap *Bootstrap // the content of entry 1
+	Bootstrap *Bootstrap // the content of entry 1; nil if the log does not hold it
 }
 
 // TermRun says that the entries from First up to the next run's First carry Term.
@@ -29,6 +31,12 @@ type SizeMark struct {
 }
 
 const sizeMarkBytes = 64 << 10
+
+// Begin makes an empty log begin behind b. Call it before the first Observe.
+func (s *StoredLog) Begin(b Base) {
+	assert(s.Last == EntryID{}, "a log begins before its first entry")
+	*s = StoredLog{Base: b, Last: b.ID, LastTime: b.Time}
+}
 
 // Observe adds the next entry of a log; call it for every entry in order. It returns an error if the entry cannot
 // follow the ones before it.
@@ -70,7 +78,7 @@ func (s *StoredLog) append(e Entry) {
 	}
 }
 
-// truncate drops every entry above after, which must be in the log or be the log's start.
+// truncate drops every entry above after, which must be in the log or be its base.
 func (s *StoredLog) truncate(after EntryID) {
 	keep := sort.Search(len(s.Runs), func(i int) bool { return s.Runs[i].First > after.Index })
 	s.Runs = s.Runs[:keep]
@@ -86,8 +94,24 @@ func (s *StoredLog) truncate(after EntryID) {
 	}
 }
 
-// bytesUpTo estimates how many bytes the records up to i take, to within the distance of two marks. Each truncation
-// adds as much again to the error of later estimates.
+// compact drops every entry up to b.ID, which must be in the log or be its base.
+func (s *StoredLog) compact(b Base) {
+	bytes := s.bytesUpTo(b.ID.Index)
+	if s.Last.Index == b.ID.Index {
+		s.Runs = nil
+	} else {
+		behind := sort.Search(len(s.Runs), func(i int) bool { return s.Runs[i].First > b.ID.Index+1 })
+		s.Runs = slices.Clone(s.Runs[behind-1:])
+		s.Runs[0].First = b.ID.Index + 1
+	}
+	marks := sort.Search(len(s.Sizes), func(i int) bool { return s.Sizes[i].Index > b.ID.Index })
+	s.Sizes = append([]SizeMark{{b.ID.Index, bytes}}, s.Sizes[marks:]...)
+	s.Base, s.Bootstrap = b, nil
+}
+
+// bytesUpTo estimates how many bytes the records up to i take, to within the distance of two marks. Entries that were
+// compacted count, too, so only differences mean something. Each truncation adds as much again to the error of later
+// estimates.
 func (s *StoredLog) bytesUpTo(i Index) uint64 {
 	at := sort.Search(len(s.Sizes), func(k int) bool { return s.Sizes[k].Index >= i })
 	if at == len(s.Sizes) {

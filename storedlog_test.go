@@ -2,6 +2,7 @@ package raft
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,7 +131,11 @@ func TestStoredLog_ATruncatedLogIsAsIfItHadNeverBeenLonger(t *testing.T) {
 
 func TestStoredLog_MayBeginBehindAnyEntry(t *testing.T) {
 	start := EntryID{Term: 3, Index: 1000}
-	stored := StoredLog{Last: start}
+	var stored StoredLog
+	stored.Begin(Base{ID: start, Time: 77})
+	require.Equal(t, StoredLog{Base: Base{ID: start, Time: 77}, Last: start, LastTime: 77}, stored)
+	require.Error(t, stored.Observe(Entry{Index: 1000, Term: 3, Kind: EntryCommand}), "the base is not an entry of the log")
+	require.Error(t, stored.Observe(Entry{Index: 1001, Term: 2, Kind: EntryCommand}), "terms never fall")
 	for i := range 10 {
 		e := Entry{Index: start.Index + 1 + Index(i), Term: 3, Kind: EntryCommand, Data: make([]byte, 100)}
 		require.NoError(t, stored.Observe(e))
@@ -138,6 +143,47 @@ func TestStoredLog_MayBeginBehindAnyEntry(t *testing.T) {
 	require.Zero(t, stored.bytesUpTo(1000))
 	require.EqualValues(t, 10*(100+RecordOverheadBytes), stored.bytesUpTo(1010))
 	require.EqualValues(t, 5*(100+RecordOverheadBytes), stored.bytesUpTo(1005))
+}
+
+// A compacted log tells of the entries that are left what the whole one would, and may be truncated and go on.
+func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		var stored StoredLog
+		var naive naiveLog
+		term, base, changes := Term(0), Index(0), uint64(0)
+		for range 800 {
+			switch last := naive.last().Index; random.IntN(100) {
+			case 0, 1:
+				base += Index(random.Uint64N(uint64(last-base) + 1))
+				if base > 0 {
+					before := slices.Clone(stored.Runs)
+					shared := stored.Runs
+					stored.compact(Base{ID: naive[base-1].ID()})
+					require.Equal(t, before, shared, "nobody else's runs are changed")
+					changes++
+				}
+			case 2:
+				naive = naive[:base+Index(random.Uint64N(uint64(last-base)+1))]
+				stored.truncate(naive.last())
+				changes++
+			case 3, 4:
+				term++
+			default:
+				e := naive.follower(term, someSize(random))
+				require.NoError(t, stored.Observe(e))
+				naive = append(naive, e)
+			}
+		}
+		require.Equal(t, naive.last(), stored.Last)
+		require.Equal(t, base, stored.Base.ID.Index)
+		require.Equal(t, naive[base:].runs(), append([]TermRun(nil), stored.Runs...))
+		require.Equal(t, base == 0, stored.Bootstrap != nil)
+		for i := base; i <= naive.last().Index; i++ {
+			want := float64(naive.bytesUpTo(i) - naive.bytesUpTo(base))
+			require.InDelta(t, want, float64(stored.bytesUpTo(i)-stored.bytesUpTo(base)), float64(2*sizeMarkBytes*(1+changes)))
+		}
+	}
 }
 
 func TestObserve_RefusesWhatCannotFollow(t *testing.T) {

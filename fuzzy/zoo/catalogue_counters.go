@@ -25,7 +25,7 @@ var counters = []Mutant{
 	{
 		ID: "K05", Before: true, Rule: "the number of unapplied entries is bounded", Bug: "it is unbounded",
 		Edits: []Edit{value("propose.go",
-			`c.log.Last.Index+Index(ahead)-c.log.applied >= Index(c.cfg.UnappliedMax)`, `false`)},
+			`c.log.Last.Index+Index(ahead)-max(c.log.applied, c.log.Base.ID.Index) >= Index(c.cfg.UnappliedMax)`, `false`)},
 		Expect: "N33", Profiles: []string{"swarm"},
 	},
 	{

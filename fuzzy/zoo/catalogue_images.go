@@ -157,7 +157,7 @@ var images = []Mutant{
 	{
 		ID: "I23", Rule: "a log is lost if its end was acknowledged in this term", Bug: "also if a later append was lost on the way",
 		Edits: []Edit{value("marked.go",
-			`r.Acknowledged == 0 || r.Prev.Index != r.Acknowledged && c.log.Last.Index >= r.Acknowledged`, `r.Acknowledged == 0`)},
+			`acknowledged == 0 || answer.Prev != acknowledged && c.log.Last.Index >= acknowledged`, `acknowledged == 0`)},
 		Expect: "I2", Profiles: []string{"network", "images"},
 		Test: &Test{".", "Mark"},
 	},

@@ -36,7 +36,7 @@ var replication = []Mutant{
 	{
 		ID: "R06", Before: true, Rule: "the next index is above the match index", Bug: "a late rejection moves it below",
 		Edits: []Edit{
-			instead("progress.go", `p.next = max(next, p.match+1)`, `p.next = max(next, 1)`),
+			instead("progress.go", `p.next = max(next, p.match+1, base+1)`, `p.next = max(next, 1)`),
 			value("progress.go", `prev <= p.match`, `false`),
 		},
 		Expect: "N18, L7", Seen: "etcd-io/raft PR 149", MustKill: true,
@@ -95,7 +95,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R16", Before: true, Rule: "a rejection moves the probe back", Bug: "the probe stays where it is",
-		Edits:  []Edit{instead("progress.go", `p.becomeProbe(min(agreed, prev-1) + 1)`, `p.becomeProbe(prev + 1)`)},
+		Edits:  []Edit{instead("progress.go", `p.becomeProbe(min(agreed, prev-1)+1, base)`, `p.becomeProbe(prev+1, base)`)},
 		Expect: "L2, L7", MustKill: true,
 	},
 	{
@@ -117,7 +117,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R19", Before: true, Rule: "a rejection acknowledges nothing", Bug: "its hint counts as a match index",
-		Edits: []Edit{before("replicate.go", `agreed := c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term)`,
+		Edits: []Edit{before("replicate.go", `agreed := r.Hint.Index`,
 			`p.acknowledged(r.Hint.Index, c.now.Mono)`)},
 		Expect: "N18, G5", Seen: "microsoft/CCF #5674, #6016", MustKill: true,
 	},
