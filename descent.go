@@ -6,7 +6,7 @@ import (
 )
 
 // This file finds out in handshakes that a store is an older image of a disk. A member that is told so by a peer of
-// its configuration, in a Hello (judgeSelf) or a Rejection (Told), gets a Mark: condemn (node/identity.go) keeps it for the writer (node/writer.go), which writes
+// its configuration, in a Hello (judgeSelf) or a Rejection (Told), gets a Mark: setMark (node/identity.go) keeps it for the writer (node/writer.go), which writes
 // it to the store (StorageWrite.Mark) and then ends the node. Start refuses a store with a mark. The other way to
 // find an older image is onLostLog (marked.go), by an append of the leader; its mark is part of Output.Write.
 

@@ -18,10 +18,10 @@ const (
 // applier is the goroutine that owns the FSM: it reads what is committed, applies it in batches,
 // answers the proposers, and tells the core how far it is.
 type applier struct {
-	node  *Node
-	fsm   raft.FSM
-	calls *fsmCalls
-	wake  chan struct{} // capacity 1
+	node   *Node
+	fsm    raft.FSM
+	calls  *fsmCalls
+	signal // the target has grown
 
 	mu     sync.Mutex
 	target raft.EntryID // apply up to it
@@ -33,7 +33,7 @@ type applier struct {
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
 
 func newApplier(n *Node, fsm raft.FSM, at raft.EntryID) *applier {
-	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, wake: make(chan struct{}, 1)}
+	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, signal: newSignal()}
 }
 
 // applyUpTo is called by the loop, with ids that grow.
@@ -41,10 +41,7 @@ func (a *applier) applyUpTo(id raft.EntryID) {
 	a.mu.Lock()
 	a.target = id
 	a.mu.Unlock()
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	a.wake()
 }
 
 func (a *applier) next() raft.EntryID {
@@ -62,7 +59,7 @@ func (a *applier) run() {
 		case <-a.node.stop:
 			a.sync()
 			return
-		case <-a.wake:
+		case <-a.signal:
 		}
 		if err := a.apply(); err != nil {
 			a.node.fail(err)

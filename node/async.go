@@ -82,8 +82,8 @@ func (r *requests) withdraw(req *call) bool {
 // detach gives the caller of ProposeAsync the id of its entry. In the tables a call without a channel takes its
 // place, whose outcome goes to its callback.
 func (r *requests) detach(req *call) {
-	later := &call{kind: req.kind, requestID: req.requestID, bytes: req.bytes, taken: true, id: req.id, done: req.done}
-	r.table[req.requestID], r.accepted[req.id.Index] = later, later
+	detached := &call{kind: req.kind, requestID: req.requestID, bytes: req.bytes, taken: true, id: req.id, done: req.done}
+	r.table[req.requestID], r.accepted[req.id.Index] = detached, detached
 	req.outcome <- outcome{result: Result{Index: req.id.Index, Term: req.id.Term}}
 }
 
@@ -101,12 +101,11 @@ func (r *requests) release(req *call) {
 type callbacks struct {
 	release   func(*call)
 	restart   func()        // starts run on another goroutine
-	wake      chan struct{} // capacity 1
 	goroutine atomic.Uint64 // the id of run's goroutine
 
-	mu      sync.Mutex
-	waiting []answered // in the order in which they are called
-	ended   bool       // nothing more will be added
+	mu    sync.Mutex
+	queue queue[answered] // in the order in which they are called
+	ended bool            // nothing more will be added
 }
 
 // answered is a detached call and its outcome.
@@ -116,29 +115,21 @@ type answered struct {
 }
 
 func newCallbacks(release func(*call), restart func()) *callbacks {
-	return &callbacks{release: release, restart: restart, wake: make(chan struct{}, 1)}
+	return &callbacks{release: release, restart: restart, queue: queue[answered]{signal: newSignal()}}
 }
 
 func (c *callbacks) add(req *call, o outcome) {
 	c.mu.Lock()
-	c.waiting = append(c.waiting, answered{req, o})
-	c.mu.Unlock()
-	c.poke()
+	defer c.mu.Unlock()
+	c.queue.add(answered{req, o})
 }
 
 // end is called after the last add: run ends once all functions have been called.
 func (c *callbacks) end() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.ended = true
-	c.mu.Unlock()
-	c.poke()
-}
-
-func (c *callbacks) poke() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.queue.wake()
 }
 
 // run calls the functions one after the other. If one ends the goroutine, as testing.T.FailNow does, another
@@ -165,20 +156,23 @@ func (c *callbacks) call(a answered) {
 // next waits for the next outcome; more is false once there will be none.
 func (c *callbacks) next() (a answered, more bool) {
 	for {
-		c.mu.Lock()
-		if len(c.waiting) > 0 {
-			a, c.waiting[0] = c.waiting[0], answered{}
-			c.waiting = c.waiting[1:]
-			c.mu.Unlock()
-			return a, true
+		a, ended := c.take()
+		if a.req != nil || ended {
+			return a, a.req != nil
 		}
-		ended := c.ended
-		c.mu.Unlock()
-		if ended {
-			return answered{}, false
-		}
-		<-c.wake
+		<-c.queue.signal
 	}
+}
+
+// take returns the next outcome; without a call if none waits, and then whether more may come.
+func (c *callbacks) take() (a answered, ended bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if waiting := c.queue.waiting(); len(waiting) > 0 {
+		a = waiting[0]
+		c.queue.drop(1)
+	}
+	return a, c.ended
 }
 
 // within reports whether the calling goroutine is in a function of ProposeAsync.

@@ -62,10 +62,10 @@ func (n *Node) usable(ctx context.Context) error {
 		return raft.ErrClosed
 	default:
 	}
-	if n.identity.isWiped() {
+	if n.identity.wiped.Load() {
 		return raft.ErrWiped
 	}
-	return n.verdict()
+	return n.markError()
 }
 
 // ReadIndex returns an index once it is applied here. A read of the FSM from then on sees everything that any

@@ -21,8 +21,9 @@
 //	                 functions that run between its calls
 //	handler.go       what the transport calls: handshakes and messages
 //	internal/pipeline: merging of writes, the log cache, joining and filling of appends
+//	queue.go         what waits for a goroutine; signal.go: how it is woken; watched.go: a value for which several wait
 //	identity.go      who this member is, and whom it has met
-//	guard.go         panics of logger, transport and storage; late.go: a loop that woke late; verdict.go: marks, which end a node
+//	guard.go         panics of logger, transport and storage; late.go: a loop that woke late; marks.go: marks, which end a node
 //	status.go        Status; statusjson.go: its JSON; metrics.go: counters; history.go, dump.go: the latest trace events
 //	config.go        the settings; slog.go: an adapter for log/slog
 package node

@@ -10,12 +10,12 @@ func (e handler) Hello(to raft.NodeID) raft.Hello {
 }
 
 func (e handler) Check(h raft.Hello) *raft.Rejection {
-	r := e.node.identity.meet(h)
+	r := e.node.identity.admit(h)
 	if r != nil {
 		e.node.counters.refused(r.Reason)
 		e.node.identity.warn(h.From.ID, r.Reason, "refused a member", r)
 		if r.Reason == raft.RejectWrongIncarnation {
-			e.node.identity.misname(h)
+			e.node.identity.addMisnamed(h)
 		}
 	}
 	return r
@@ -31,7 +31,7 @@ func (e handler) Up(h raft.Hello) {
 	delete(i.refusals, h.From.ID)
 	delete(i.misnamed, h.From.ID)
 	delete(i.warned, h.From.ID)
-	i.judge()
+	i.updateWiped()
 	i.mu.Unlock()
 	e.node.counters.connected.Add(1)
 	e.node.post(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, StartCount: h.StartCount, Uninitialized: h.Uninitialized(), Protocol: h.Protocol})
@@ -55,12 +55,12 @@ func (e handler) Rejected(by raft.NodeID, r raft.Rejection) {
 	if _, known := i.refusals[by]; known || len(i.refusals) < strangersMax {
 		i.refusals[by] = r
 	}
-	i.judge()
+	i.updateWiped()
 	if r.From.ID == by {
-		i.condemn(i.handshake(by).Told(r))
+		i.setMark(i.handshake(by).Told(r))
 	}
 	if i.mark != nil {
-		i.node.writer.poke()
+		i.node.writer.wake()
 	}
 }
 

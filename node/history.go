@@ -17,9 +17,9 @@ type history struct {
 	events []datedEvent // a ring once it is full
 	next   int
 
-	why     string          // the reason for the last change
-	lost    raft.Leadership // the last leadership that ended
-	lostWhy string
+	reason     string          // for the last change
+	lost       raft.Leadership // the last leadership that ended
+	lostReason string
 }
 
 // datedEvent is a trace event and the wall-clock time of its Step.
@@ -59,20 +59,20 @@ func (h *history) change(from, to raft.Leadership, events []raft.TraceEvent) str
 	defer h.mu.Unlock()
 	cause := causeOf(events)
 	if from.Leader != "" {
-		h.lost, h.lostWhy = from, cause
+		h.lost, h.lostReason = from, cause
 	}
 	switch {
 	case to.Leader != "" && h.lost.Leader != "":
-		h.why = fmt.Sprintf("%s leads in term %d, after %s in term %d%s",
-			to.Leader, to.Term, h.lost.Leader, h.lost.Term, h.lostWhy)
+		h.reason = fmt.Sprintf("%s leads in term %d, after %s in term %d%s",
+			to.Leader, to.Term, h.lost.Leader, h.lost.Term, h.lostReason)
 	case to.Leader != "":
-		h.why = fmt.Sprintf("%s leads in term %d", to.Leader, to.Term)
+		h.reason = fmt.Sprintf("%s leads in term %d", to.Leader, to.Term)
 	case h.lost.Leader != "":
-		h.why = fmt.Sprintf("no leader: %s led in term %d%s", h.lost.Leader, h.lost.Term, h.lostWhy)
+		h.reason = fmt.Sprintf("no leader: %s led in term %d%s", h.lost.Leader, h.lost.Term, h.lostReason)
 	default:
-		h.why = fmt.Sprintf("no leader: this member is a %v in term %d%s", to.Role, to.Term, cause)
+		h.reason = fmt.Sprintf("no leader: this member is a %v in term %d%s", to.Role, to.Term, cause)
 	}
-	return h.why
+	return h.reason
 }
 
 // causeOf returns, in parentheses, the decision that led to a role change: the trace event before the last one
@@ -87,8 +87,8 @@ func causeOf(events []raft.TraceEvent) string {
 	return ""
 }
 
-func (h *history) reason() string {
+func (h *history) lastReason() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.why
+	return h.reason
 }

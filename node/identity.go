@@ -18,20 +18,19 @@ const strangersMax = 4 * raft.MembersMax
 // identity holds this member's identity, what it knows of its peers, and what they have told it about itself.
 // The loop publishes it; the transport's goroutines read it.
 type identity struct {
-	node     *Node
-	self     raft.Peer
-	lineage  raft.Lineage
-	initial  raft.Configuration
-	term     atomic.Uint64 // the durable one
-	isolated atomic.Bool   // wiped: the cluster knows this id with another incarnation
+	node    *Node
+	self    raft.Peer
+	lineage raft.Lineage
+	initial raft.Configuration
+	term    atomic.Uint64         // the durable one
+	wiped   atomic.Bool           // the cluster knows this id with another incarnation
+	kept    *watched[raft.Memory] // the durable part of memory
 
 	mu           sync.Mutex
 	cluster      raft.ClusterID
 	bootstrapper raft.Peer
 	config       raft.Configuration                  // zero while uninitialized
 	memory       raft.Memory                         // decides handshakes; the writer makes it durable
-	kept         raft.Memory                         // the durable part of memory
-	keeping      chan struct{}                       // closed, and replaced, whenever kept has changed
 	dirty        bool                                // memory has changed since the writer took it
 	mark         *raft.Mark                          // nil, or why this store must not be used any longer
 	live         map[raft.NodeID]raft.StartID        // the start of each connected peer
@@ -44,7 +43,7 @@ type identity struct {
 func newIdentity(n *Node, stored raft.Stored) *identity {
 	i := &identity{
 		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
-		memory: stored.Memory, kept: stored.Memory, keeping: make(chan struct{}), live: make(map[raft.NodeID]raft.StartID),
+		memory: stored.Memory, kept: newWatched(stored.Memory), live: make(map[raft.NodeID]raft.StartID),
 		initial:  raft.NewConfiguration(n.cfg.Initial),
 		misnamed: make(map[raft.NodeID]bool),
 		contact:  make(map[raft.NodeID]time.Time), refusals: make(map[raft.NodeID]raft.Rejection), warned: make(map[raft.NodeID][]raft.RejectReason),
@@ -56,8 +55,6 @@ func newIdentity(n *Node, stored raft.Stored) *identity {
 // setTerm is called by the writer once the term is durable.
 func (i *identity) setTerm(t raft.Term) { i.term.Store(uint64(t)) }
 
-func (i *identity) isWiped() bool { return i.isolated.Load() }
-
 // publish is called by the loop when the configuration or the bootstrap may have changed.
 func (i *identity) publish(s raft.CoreStatus) {
 	i.mu.Lock()
@@ -66,21 +63,21 @@ func (i *identity) publish(s raft.CoreStatus) {
 	if s.Cluster != (raft.ClusterID{}) {
 		i.config = s.Config
 	}
-	i.judge()
+	i.updateWiped()
 }
 
-// judge decides whether this member is wiped: a peer has shown a configuration that names its id with another
+// updateWiped decides whether this member is wiped: a peer has shown a configuration that names its id with another
 // incarnation, and its own configuration does not name it. A member without a list of initial members dials
 // nobody, so nobody can show it a configuration; it is wiped if a peer in a term above 0 expects another
 // incarnation of it. i.mu is held.
-func (i *identity) judge() {
+func (i *identity) updateWiped() {
 	me, _ := i.config.Member(i.self.ID)
 	wiped := len(i.misnamed) > 0 && i.cluster == raft.ClusterID{} && i.term.Load() == 0
 	for _, r := range i.refusals {
 		wiped = wiped || r.Reason == raft.RejectNamedOther && me.Incarnation != i.self.Incarnation
 	}
-	if i.isolated.Swap(wiped) != wiped {
-		i.node.watched.poke()
+	if i.wiped.Swap(wiped) != wiped {
+		i.node.watched.wakeAll()
 	}
 }
 
@@ -116,21 +113,21 @@ func (i *identity) hello(to raft.NodeID) raft.Hello {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	v := i.handshake(to)
-	v.Memory = i.kept
+	v.Memory, _ = i.kept.load()
 	return v.Hello(to, i.node.cfg.ElectionTimeout)
 }
 
-// meet judges a peer, and waits until what this member must remember of it is durable.
-func (i *identity) meet(h raft.Hello) *raft.Rejection {
+// admit decides whether this member talks to a peer, and waits until what it must remember of the peer is durable.
+func (i *identity) admit(h raft.Hello) *raft.Rejection {
 	i.mu.Lock()
 	verdict := i.handshake(h.From.ID).Judge(h)
 	if verdict.Memory != nil {
 		i.memory, i.dirty = *verdict.Memory, true
 	}
-	i.condemn(verdict.Mark)
+	i.setMark(verdict.Mark)
 	i.mu.Unlock()
 	if verdict.Memory != nil || verdict.Mark != nil {
-		i.node.writer.poke()
+		i.node.writer.wake()
 	}
 	if verdict.Rejection != nil {
 		return verdict.Rejection
@@ -145,10 +142,8 @@ const rememberWaitMax = 1500 * time.Millisecond
 func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
 	var deadline <-chan time.Time
 	for {
-		i.mu.Lock()
-		kept, changed := i.kept.SeenOf(h.From).Start, i.keeping
-		i.mu.Unlock()
-		if kept == h.Lineage.Last() {
+		kept, changed := i.kept.load()
+		if kept.SeenOf(h.From).Start == h.Lineage.Last() {
 			return nil
 		}
 		if deadline == nil {
@@ -168,9 +163,9 @@ func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
 	}
 }
 
-// condemn keeps the first mark for the writer, which ends the node once the mark is durable. From now on the
+// setMark keeps the first mark for the writer, which ends the node once the mark is durable. From now on the
 // node refuses new calls. i.mu is held.
-func (i *identity) condemn(m *raft.Mark) {
+func (i *identity) setMark(m *raft.Mark) {
 	if i.mark == nil && m != nil {
 		i.mark = m
 		i.node.mark.CompareAndSwap(nil, m)
@@ -187,15 +182,6 @@ func (i *identity) unwritten() (memory *raft.Memory, mark *raft.Mark) {
 		memory = &m
 	}
 	return memory, i.mark
-}
-
-// written is called by the writer once the memory is durable.
-func (i *identity) written(memory *raft.Memory) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.kept = *memory
-	close(i.keeping)
-	i.keeping = make(chan struct{})
 }
 
 // hear records that a peer was heard from. i.mu is held.
@@ -227,17 +213,17 @@ func (i *identity) seen() (contact map[raft.NodeID]time.Time, refusals map[raft.
 	return maps.Clone(i.contact), maps.Clone(i.refusals)
 }
 
-// misname records that a peer expected another incarnation of this member. That proves nothing before the first
+// addMisnamed records that a peer expected another incarnation of this member. That proves nothing before the first
 // term of the peer's cluster: a bootstrap may be repeated with members whose disks were emptied. Nor does it if
 // this member has a list of initial members that does not name the peer: a member left over from an earlier
 // cluster must not stop the new one.
-func (i *identity) misname(h raft.Hello) {
+func (i *identity) addMisnamed(h raft.Hello) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	_, listed := i.initial.Member(h.From.ID)
 	if h.Term > 0 && (listed || len(i.initial.Members) == 0) && len(i.misnamed) < strangersMax {
 		i.misnamed[h.From.ID] = true
-		i.judge()
+		i.updateWiped()
 	}
 }
 

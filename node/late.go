@@ -16,9 +16,9 @@ const lateEvery = time.Second
 // timeout cannot keep its promises of time: other members campaign, or a leader hears its followers too late.
 // Only the loop uses it.
 type lateness struct {
-	rests   raft.Time // when the loop last became idle
-	warned  raft.Time // 0: never
-	leftOut int       // warnings since then
+	idleSince raft.Time // when the loop last became idle
+	warned    raft.Time // 0: never
+	leftOut   int       // warnings since then
 }
 
 // woke is called when the loop wakes to do something.
@@ -36,7 +36,7 @@ func (n *Node) woke(now raft.Time) {
 	}
 	// The loop was busy beyond the deadline, and then did not wake at once. The split tells a slow node from a
 	// slow machine.
-	busy := min(max(0, time.Duration(l.rests-n.due)), late)
+	busy := min(max(0, time.Duration(l.idleSince-n.due)), late)
 	n.logger.log(hclog.Warn, "the node woke late: the process was not running, or the processors were busy",
 		"late", late.Round(time.Millisecond), "busy", busy.Round(time.Millisecond), "limit", limit, "left_out", l.leftOut)
 	l.warned, l.leftOut = now, 0

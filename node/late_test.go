@@ -21,7 +21,7 @@ func TestLateness_IsWarnedOfWithFiguresButNotTooOften(t *testing.T) {
 	}
 	at := raft.Time(time.Hour)
 	wake := func(late, busy time.Duration) {
-		n.due, n.late.rests = at, at+raft.Time(busy)
+		n.due, n.late.idleSince = at, at+raft.Time(busy)
 		n.woke(at + raft.Time(late))
 	}
 	wake(timeout/2, 0)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sync"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -118,34 +117,4 @@ func (n *Node) noticeLeadership(out raft.Output) {
 	n.watched.publish(now)
 	n.logger.log(hclog.Info, "leadership changed", "term", uint64(now.Term), "role", now.Role.String(),
 		"leader", string(now.Leader), "reason", why)
-}
-
-// watched holds the value that Watch and WaitLeader read, and a channel that announces the next one.
-type watched struct {
-	mu      sync.Mutex
-	now     raft.Leadership
-	changed chan struct{} // closed with the next change
-}
-
-func (w *watched) load() (raft.Leadership, <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now, w.changed
-}
-
-// publish sets the value and wakes all waiters, even if the value is the same as before.
-func (w *watched) publish(l raft.Leadership) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = l
-	close(w.changed)
-	w.changed = make(chan struct{})
-}
-
-// poke wakes all waiters because something other than leadership has changed.
-func (w *watched) poke() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.changed)
-	w.changed = make(chan struct{})
 }

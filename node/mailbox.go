@@ -18,10 +18,10 @@ const (
 // mailbox is where everybody but the callers leaves events for the loop. Nobody ever waits at it:
 // what has no room is dropped and counted.
 type mailbox struct {
-	wake chan struct{} // capacity 1: something waits
+	signal // wakes the loop
 
 	mu            sync.Mutex
-	events        []raft.Event // in the order of arrival
+	events        queue[raft.Event]
 	received      int          // how many of them are Received
 	receivedBytes int          // of the entries in them
 	persisted     raft.Seq     // the highest one not stepped yet; 0 = none
@@ -30,14 +30,9 @@ type mailbox struct {
 	inspections   []chan<- raft.CoreStatus
 }
 
-func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
-
-// poke wakes the loop. One poke is enough for whatever waits.
-func (m *mailbox) poke() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+func newMailbox() *mailbox {
+	loop := newSignal()
+	return &mailbox{signal: loop, events: queue[raft.Event]{signal: loop}}
 }
 
 // receive takes a message in, unless the limits say no. waiting is the bytes of entries that the loop
@@ -53,10 +48,9 @@ func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
 	if queued := m.receivedBytes + waiting; size > 0 && queued > 0 && queued+size > cfg.ReceivedBytesMax {
 		return false
 	}
-	m.events = append(m.events, raft.Received{Message: msg})
+	m.events.add(raft.Received{Message: msg})
 	m.received++
 	m.receivedBytes += size
-	m.poke()
 	return true
 }
 
@@ -64,33 +58,28 @@ func (m *mailbox) receive(msg raft.Message, waiting int, cfg *Config) bool {
 func (m *mailbox) post(e raft.Event) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.events)-m.received >= postedMax {
-		return false
-	}
-	m.events = append(m.events, e)
-	m.poke()
-	return true
+	return m.events.offer(e, postedMax+m.received)
 }
 
 func (m *mailbox) persistedUpTo(seq raft.Seq) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.persisted = seq
-	m.poke()
+	m.wake()
 }
 
 func (m *mailbox) appliedUpTo(id raft.EntryID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.applied = id
-	m.poke()
+	m.wake()
 }
 
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closing = true
-	m.poke()
+	m.wake()
 }
 
 // inspect asks the loop for the core's status; reply needs a capacity of 1.
@@ -98,7 +87,7 @@ func (m *mailbox) inspect(reply chan<- raft.CoreStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.inspections = append(m.inspections, reply)
-	m.poke()
+	m.wake()
 }
 
 // take appends what waits to batch, within the limits of one batch.
@@ -113,9 +102,9 @@ func (m *mailbox) take(batch []raft.Event) (events []raft.Event, inspections []c
 		batch = append(batch, raft.Applied{ID: m.applied})
 		m.applied = raft.EntryID{}
 	}
-	n, bytes := 0, 0
-	for n < len(m.events) && n < batchEventsMax && bytes < batchBytesMax {
-		if r, ok := m.events[n].(raft.Received); ok {
+	waiting, n, bytes := m.events.waiting(), 0, 0
+	for n < len(waiting) && n < batchEventsMax && bytes < batchBytesMax {
+		if r, ok := waiting[n].(raft.Received); ok {
 			size := entryBytes(r.Message)
 			bytes += size
 			m.receivedBytes -= size
@@ -123,13 +112,8 @@ func (m *mailbox) take(batch []raft.Event) (events []raft.Event, inspections []c
 		}
 		n++
 	}
-	batch = append(batch, m.events[:n]...)
-	rest := copy(m.events, m.events[n:])
-	clear(m.events[rest:])
-	m.events = m.events[:rest]
-	if rest > 0 {
-		m.poke()
-	}
+	batch = append(batch, waiting[:n]...)
+	m.events.drop(n)
 	inspections, m.inspections = m.inspections, nil
 	return batch, inspections, m.closing
 }

@@ -270,7 +270,7 @@ func (n *Node) Metrics() Metrics {
 func (n *Node) gauge(m *Metrics) {
 	now, _ := n.watched.load()
 	m.Term, m.Leading, m.LeaderKnown = now.Term, now.Role == raft.Leader, now.Leader != ""
-	m.Wiped = n.identity.isWiped()
+	m.Wiped = n.identity.wiped.Load()
 	m.LastIndex, m.PersistedIndex, m.WaitingWriteBytes = n.cache.Depth()
 	m.CommitIndex, m.AppliedIndex = raft.Index(n.counters.committed.Load()), n.applied.index()
 	m.ApplyingSeconds = n.fsmCalls.since().Seconds()

@@ -44,7 +44,7 @@ type Node struct {
 	applied  *appliedIndex
 	fsmCalls *fsmCalls
 	identity *identity
-	watched  *watched
+	watched  *watched[raft.Leadership]
 	leader   atomic.Pointer[raft.Member] // nil: none is known
 	history  *history
 	counters *counters
@@ -107,7 +107,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	}
 	n.wg.Go(n.writer.run)
 	n.wg.Go(n.applier.run)
-	n.wg.Go(n.requests.later.run)
+	n.wg.Go(n.requests.callbacks.run)
 	n.wg.Go(n.warnUntilBootstrapped)
 	go n.run(first)
 	return n, nil
@@ -147,12 +147,12 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n := &Node{
 		cfg: cfg, storage: storage, transport: transport, base: time.Now(),
 		mailbox: newMailbox(), cache: pipeline.NewCache(stored.Log.Last.Index, cfg.LogCacheBytesMax),
-		fsmCalls: newFSMCalls(), watched: &watched{changed: make(chan struct{})},
+		fsmCalls: newFSMCalls(), watched: newWatched(raft.Leadership{}),
 		history: &history{}, counters: newCounters(), logger: &guardedLogger{logger: cfg.Logger},
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.applied = &appliedIndex{calls: n.fsmCalls}
-	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.poke, n.wg.Go)
+	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.signal, n.wg.Go)
 	n.entries = pipeline.Log{Cache: n.cache, Storage: guardedEntries{storage}}
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
@@ -209,7 +209,7 @@ func (n *Node) loop() error {
 		select {
 		case <-n.stop:
 			return nil
-		case <-n.mailbox.wake:
+		case <-n.mailbox.signal:
 		case <-n.deadline.C:
 			if n.armed = 0; n.now().Mono < n.due {
 				n.wakeAt(n.due)
@@ -229,7 +229,7 @@ func (n *Node) loop() error {
 			return err
 		}
 		n.process(out)
-		n.late.rests = n.now().Mono
+		n.late.idleSince = n.now().Mono
 		if len(inspections) > 0 {
 			s := n.core.Status()
 			for _, reply := range inspections {
@@ -269,7 +269,7 @@ func (n *Node) process(out raft.Output) {
 	n.explainSlowElection(out.Trace)
 	n.counters.noted(out.Trace)
 	n.warnOfLaterRelease(out.Trace)
-	n.noticeVerdicts(out)
+	n.noticeMarks(out)
 	n.noticeLeadership(out)
 	n.senders.send(out.Send)
 	if out.Write.Seq != 0 {
@@ -376,7 +376,7 @@ func (n *Node) shutdown() {
 	n.watched.publish(n.lastStatus.Leadership)
 	close(n.loopEnded)
 	n.requests.end(raft.ErrClosed)
-	n.requests.later.end()
+	n.requests.callbacks.end()
 	n.applied.end(raft.ErrClosed)
 	n.senders.close()
 	if err := guarded(n.transport.Close); err != nil {
@@ -435,7 +435,7 @@ func (n *Node) Close() error {
 	if n.fsmCalls.within() {
 		return raft.ErrWithinFSM
 	}
-	if n.requests.later.within() {
+	if n.requests.callbacks.within() {
 		return raft.ErrWithinCallback
 	}
 	n.closing.Do(func() {

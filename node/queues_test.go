@@ -104,7 +104,7 @@ func TestWriter_PromisesOverTheLimitAreLost(t *testing.T) {
 	expect.EqualValues(t, 2, n.Metrics().Dropped.QueueFull)
 	n.writer.enqueue(voteOf(6))
 	expect.Equal(t, 4, n.writer.depth(), "what must be written always finds room")
-	expect.Equal(t, raft.Seq(5), n.writer.queue[2].Seq, "what was lost is not waited for")
+	expect.Equal(t, raft.Seq(5), n.writer.queue.waiting()[2].Seq, "what was lost is not waited for")
 }
 
 // A follower's appends are dropped while as many writes wait for its disk.
@@ -214,9 +214,9 @@ func TestMailbox_PostedAreBounded(t *testing.T) {
 // A queue of more proposals than one step takes wakes the loop again, and what has left its caller still
 // counts until the loop has passed it by.
 func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
-	pokes := 0
 	cfg := Config{Limits: raft.Limits{ProposalsMax: batchEventsMax + 1}}.withDefaults()
-	r := newRequests(&cfg, newFSMCalls(), func() { pokes++ }, func(f func()) { go f() })
+	loop := newSignal()
+	r := newRequests(&cfg, newFSMCalls(), loop, func(f func()) { go f() })
 	var last *call
 	for range batchEventsMax + 1 {
 		req, err := r.propose(raft.EntryCommand, nil, nil)
@@ -226,11 +226,12 @@ func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
 	r.wait(cancelled(), last)
 	_, err := r.propose(raft.EntryCommand, nil, nil)
 	expect.ErrorIs(t, err, raft.ErrOverloaded, "its proposal is still in the queue")
-	pokes = 0
+	<-loop
 	r.take(nil)
-	expect.Equal(t, 1, pokes)
+	require.Len(t, loop, 1)
+	<-loop
 	expect.Empty(t, r.take(nil))
-	expect.Equal(t, 1, pokes, "nothing is left")
+	expect.Empty(t, loop, "nothing is left")
 }
 
 // An outcome that arrives when its caller gives up must not remain for the next user of the call.
@@ -342,12 +343,12 @@ func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 			StartCount: 1, Lineage: raft.Lineage{{Count: 1, Nonce: 7}},
 		}
 		var refusal *raft.Rejection
-		n.wg.Go(func() { refusal = n.identity.meet(h) })
+		n.wg.Go(func() { refusal = n.identity.admit(h) })
 		synctest.Wait()
 		memory, _ := n.identity.unwritten()
 		require.NotNil(t, memory)
 		expect.Zero(t, n.identity.hello(h.From.ID).Remembers)
-		n.identity.written(memory)
+		n.identity.kept.publish(*memory)
 		n.wg.Wait()
 		require.Nil(t, refusal)
 		expect.Equal(t, h.Lineage.Last(), n.identity.hello(h.From.ID).Remembers.Start)

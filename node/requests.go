@@ -40,11 +40,10 @@ type outcome struct {
 // requests is the table of pending calls, and the queue of requests that the loop has not taken yet. Callers,
 // the loop and the applier share it.
 type requests struct {
-	poke  func() // wakes the loop
-	cfg   *Config
-	calls *fsmCalls
-	pool  sync.Pool // of *call
-	later *callbacks
+	cfg       *Config
+	calls     *fsmCalls
+	pool      sync.Pool // of *call
+	callbacks *callbacks
 
 	mu        sync.Mutex
 	last      raft.RequestID
@@ -52,18 +51,20 @@ type requests struct {
 	accepted  map[raft.Index]*call // the accepted proposals, by log index
 	counts    [transferCall + 1]int
 	bytes     int // of the proposals in the table and in the queue
-	proposals []raft.Proposal
-	asked     []raft.Event // ReadRequested and TransferRequested
+	proposals queue[raft.Proposal]
+	asked     queue[raft.Event] // ReadRequested and TransferRequested
 	ended     error
 }
 
-// newRequests returns an empty table. spawn starts a goroutine for which the node waits when it ends.
-func newRequests(cfg *Config, calls *fsmCalls, poke func(), spawn func(func())) *requests {
+// newRequests returns an empty table. loop wakes the loop, and spawn starts a goroutine for which the node waits when it
+// ends.
+func newRequests(cfg *Config, calls *fsmCalls, loop signal, spawn func(func())) *requests {
 	r := &requests{
-		cfg: cfg, calls: calls, poke: poke, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
+		cfg: cfg, calls: calls, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
 		table: make(map[raft.RequestID]*call), accepted: make(map[raft.Index]*call),
+		proposals: queue[raft.Proposal]{signal: loop}, asked: queue[raft.Event]{signal: loop},
 	}
-	r.later = newCallbacks(r.release, func() { spawn(r.later.run) })
+	r.callbacks = newCallbacks(r.release, func() { spawn(r.callbacks.run) })
 	return r
 }
 
@@ -83,8 +84,7 @@ func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, e
 	defer r.mu.Unlock()
 	if r.table[req.requestID] == req {
 		req.done = done
-		r.proposals = append(r.proposals, proposal)
-		r.poke()
+		r.proposals.add(proposal)
 	}
 	return req, nil
 }
@@ -105,8 +105,7 @@ func (r *requests) ask(kind callKind, event func(raft.RequestID) raft.Event) (*c
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.table[req.requestID] == req {
-		r.asked = append(r.asked, event(req.requestID))
-		r.poke()
+		r.asked.add(event(req.requestID))
 	}
 	return req, nil
 }
@@ -134,9 +133,9 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 // queued counts the requests that the loop has not taken, including those whose caller has gone.
 func (r *requests) queued(kind callKind) int {
 	if kind == proposeCall {
-		return len(r.proposals)
+		return r.proposals.len()
 	}
-	return len(r.asked)
+	return r.asked.len()
 }
 
 // take appends the queued requests to batch, within the limits of a batch. It drops a proposal whose caller has
@@ -144,10 +143,10 @@ func (r *requests) queued(kind callKind) int {
 func (r *requests) take(batch []raft.Event) []raft.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n, bytes := 0, 0
-	taken := make([]raft.Proposal, 0, min(len(r.proposals), batchEventsMax))
-	for n < len(r.proposals) && len(taken) < batchEventsMax && bytes < batchBytesMax {
-		p := r.proposals[n]
+	waiting, n, bytes := r.proposals.waiting(), 0, 0
+	taken := make([]raft.Proposal, 0, min(len(waiting), batchEventsMax))
+	for n < len(waiting) && len(taken) < batchEventsMax && bytes < batchBytesMax {
+		p := waiting[n]
 		n++
 		if req := r.table[p.RequestID]; req != nil {
 			req.taken = true
@@ -157,18 +156,12 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 			r.bytes -= len(p.Data) + raft.RecordOverheadBytes // see abandon
 		}
 	}
-	rest := copy(r.proposals, r.proposals[n:])
-	clear(r.proposals[rest:])
-	r.proposals = r.proposals[:rest]
-	if rest > 0 {
-		r.poke()
-	}
+	r.proposals.drop(n)
 	if len(taken) > 0 {
 		batch = append(batch, raft.Proposed{Proposals: taken})
 	}
-	batch = append(batch, r.asked...)
-	clear(r.asked)
-	r.asked = r.asked[:0]
+	batch = append(batch, r.asked.waiting()...)
+	r.asked.drop(r.asked.len())
 	return batch
 }
 
@@ -222,10 +215,10 @@ func (r *requests) remove(req *call) {
 	r.bytes -= req.bytes
 }
 
-func (r *requests) settle(req *call, o outcome) {
+func (r *requests) finish(req *call, o outcome) {
 	if req.outcome == nil {
 		r.forget(req)
-		r.later.add(req, o) // which releases it
+		r.callbacks.add(req, o) // which releases it
 		return
 	}
 	r.remove(req)
@@ -252,11 +245,11 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 				r.detach(req)
 			}
 		case raft.AnswerReadSafe:
-			r.settle(req, outcome{index: a.ID.Index})
+			r.finish(req, outcome{index: a.ID.Index})
 		case raft.AnswerTransferred:
-			r.settle(req, outcome{})
+			r.finish(req, outcome{})
 		default:
-			r.settle(req, outcome{err: explain(req, a)})
+			r.finish(req, outcome{err: explain(req, a)})
 		}
 	}
 }
@@ -277,7 +270,7 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 			return
 		}
 		if req := r.accepted[entries[i].Index]; req != nil && req.id == entries[i].ID() {
-			r.settle(req, outcome{result: Result{req.id.Index, req.id.Term, data}})
+			r.finish(req, outcome{result: Result{req.id.Index, req.id.Term, data}})
 		}
 	}
 }
@@ -290,12 +283,13 @@ func (r *requests) end(err error) {
 	r.ended = err
 	for _, req := range r.table {
 		if req.kind == proposeCall && req.taken {
-			r.settle(req, outcome{err: raft.ErrOutcomeUnknown})
+			r.finish(req, outcome{err: raft.ErrOutcomeUnknown})
 		} else {
-			r.settle(req, outcome{err: err})
+			r.finish(req, outcome{err: err})
 		}
 	}
-	r.proposals, r.asked = nil, nil
+	r.proposals.drop(r.proposals.len())
+	r.asked.drop(r.asked.len())
 }
 
 // depth returns how many proposals and reads are pending, and the bytes of the proposals.

@@ -15,7 +15,7 @@ func newTable(change func(*Config)) *requests {
 	if change != nil {
 		change(&cfg)
 	}
-	return newRequests(&cfg, newFSMCalls(), func() {}, func(f func()) { go f() })
+	return newRequests(&cfg, newFSMCalls(), newSignal(), func(f func()) { go f() })
 }
 
 func noReason(*call, raft.Answer) error { return raft.ErrOverloaded }
@@ -140,11 +140,11 @@ func TestMailbox_ABatchHasALimit(t *testing.T) {
 		m.receive(raft.Message{Body: raft.AppendRequest{Entries: []raft.Entry{{Data: make([]byte, batchBytesMax)}}}}, 0, &cfg)
 	}
 	for range 3 {
-		<-m.wake // what is left over wakes the loop again
+		<-m.signal // what is left over wakes the loop again
 		batch, _, _ := m.take(nil)
 		expect.Len(t, batch, 1)
 	}
-	expect.Empty(t, m.wake)
+	expect.Empty(t, m.signal)
 }
 
 func TestMailbox_OnlyTheLastOfSomeEventsCounts(t *testing.T) {

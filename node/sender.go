@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/coxswain/raft"
@@ -116,35 +117,28 @@ type sender struct {
 	node *Node
 	to   raft.NodeID
 	lane raft.Lane
-	wake chan struct{} // capacity 1
 	stop chan struct{}
 
 	mu    sync.Mutex
-	queue []raft.Message
+	queue queue[raft.Message]
 }
 
 func newSender(n *Node, to raft.NodeID, lane raft.Lane) *sender {
-	return &sender{node: n, to: to, lane: lane, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	return &sender{
+		node: n, to: to, lane: lane, stop: make(chan struct{}), queue: queue[raft.Message]{signal: newSignal()},
+	}
 }
 
 func (s *sender) enqueue(m raft.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) >= s.node.cfg.SendQueueMax {
-		return false
-	}
-	s.queue = append(s.queue, m)
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-	return true
+	return s.queue.offer(m, s.node.cfg.SendQueueMax)
 }
 
 func (s *sender) depth() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.queue)
+	return s.queue.len()
 }
 
 func (s *sender) run() {
@@ -152,10 +146,10 @@ func (s *sender) run() {
 		select {
 		case <-s.stop:
 			return
-		case <-s.wake:
-		}
-		for taken := s.take(); len(taken) > 0; taken = s.take() {
-			s.deliver(taken)
+		case <-s.queue.signal:
+			if taken := s.take(); len(taken) > 0 {
+				s.deliver(taken)
+			}
 		}
 	}
 }
@@ -169,15 +163,9 @@ func (s *sender) take() []raft.Message {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(s.queue), sendBatchMax)
-	if n == 0 {
-		return nil
-	}
-	taken := make([]raft.Message, n)
-	copy(taken, s.queue)
-	rest := copy(s.queue, s.queue[n:])
-	clear(s.queue[rest:])
-	s.queue = s.queue[:rest]
+	waiting := s.queue.waiting()
+	taken := slices.Clone(waiting[:min(len(waiting), sendBatchMax)])
+	s.queue.drop(len(taken))
 	return taken
 }
 

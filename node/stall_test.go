@@ -116,7 +116,7 @@ var transfers = map[string]func(leader *node.Node, stall func(...raft.NodeID) fu
 }
 
 // TimeoutNow is lost, and repeated with the heartbeats.
-func TestClose_WaitsForAHandOverThatIsUnderWay(t *testing.T) {
+func TestClose_WaitsForATransferThatIsUnderWay(t *testing.T) {
 	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestClose_WaitsForAHandOverThatIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestClose_WaitsForAHandOverThatDoesNotSucceedForTwoElectionTimeouts(t *testing.T) {
+func TestClose_WaitsForATransferThatDoesNotSucceedForTwoElectionTimeouts(t *testing.T) {
 	for what, begin := range transfers {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

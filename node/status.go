@@ -77,7 +77,7 @@ type MemberStatus struct {
 // It waits for the loop, which never blocks.
 func (n *Node) Status() Status {
 	core := n.coreStatus()
-	wiped := n.identity.isWiped()
+	wiped := n.identity.wiped.Load()
 	proposals, _, bytes := n.requests.depth()
 	s := Status{
 		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
@@ -85,7 +85,7 @@ func (n *Node) Status() Status {
 		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped,
 		DiskStalled: core.DiskStalled,
-		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.verdict()),
+		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 	}
 	contact, refusals := n.identity.seen()
 	s.Members = n.memberStatuses(core, contact)
@@ -100,7 +100,7 @@ func (n *Node) Status() Status {
 	s.Missing = missing(core, s.Members, refusals)
 	s.Tolerance = tolerance(s, limit)
 	s.SlowElection = slowElection(core, n.cfg.ElectionTimeout)
-	s.LeaderReason = leaderReason(s, n.history.reason(), limit)
+	s.LeaderReason = leaderReason(s, n.history.lastReason(), limit)
 	return s
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -17,30 +18,24 @@ import (
 // write of their own are lost, like any message may be, once Config.ReceivedMax writes wait: a leader repeats its
 // questions for as long as a disk stands still.
 type writer struct {
-	node *Node
-	wake chan struct{} // capacity 1
+	node   *Node
+	signal // something waits in the queue, or in the memory of the peers
 
 	mu    sync.Mutex
-	queue []raft.Write
+	queue queue[raft.Write]
 
 	commit raft.Index // the highest hint; it rides along with the next write
 }
 
-func newWriter(n *Node) *writer { return &writer{node: n, wake: make(chan struct{}, 1)} }
+func newWriter(n *Node) *writer {
+	s := newSignal()
+	return &writer{node: n, signal: s, queue: queue[raft.Write]{signal: s}}
+}
 
 // enqueue is called by the loop.
 func (w *writer) enqueue(write raft.Write) {
 	for _, m := range w.put(write) {
 		w.node.dropped(m, &w.node.counters.droppedQueueFull)
-	}
-	w.poke()
-}
-
-// poke wakes the writer: there is something in its queue, or in the memory of the peers.
-func (w *writer) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -48,11 +43,15 @@ func (w *writer) poke() {
 func (w *writer) put(write raft.Write) (lost []raft.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if write.ChangesStore() || len(w.queue) < w.node.cfg.ReceivedMax {
-		w.queue = append(w.queue, write)
+	if write.ChangesStore() {
+		w.queue.add(write)
 		return nil
 	}
-	last := &w.queue[len(w.queue)-1]
+	if w.queue.offer(write, w.node.cfg.ReceivedMax) {
+		return nil
+	}
+	waiting := w.queue.waiting()
+	last := &waiting[len(waiting)-1]
 	last.Seq, last.Commit = write.Seq, max(last.Commit, write.Commit)
 	return write.Then
 }
@@ -60,7 +59,7 @@ func (w *writer) put(write raft.Write) (lost []raft.Message) {
 func (w *writer) depth() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.queue)
+	return w.queue.len()
 }
 
 // run is the writer's goroutine. It ends with the node, or with the first write that fails: the
@@ -70,18 +69,16 @@ func (w *writer) run() {
 		select {
 		case <-w.node.stop:
 			return
-		case <-w.wake:
+		case <-w.signal:
 		}
-		for {
-			write, queued := w.take()
-			memory, mark := w.node.identity.unwritten()
-			if !queued && memory == nil && mark == nil {
-				break
-			}
-			if err := w.makeDurable(write, memory, mark); err != nil {
-				w.node.fail(err)
-				return
-			}
+		write, queued := w.take()
+		memory, mark := w.node.identity.unwritten()
+		if !queued && memory == nil && mark == nil {
+			continue
+		}
+		if err := w.makeDurable(write, memory, mark); err != nil {
+			w.node.fail(err)
+			return
 		}
 	}
 }
@@ -95,30 +92,26 @@ func (w *writer) take() (raft.Write, bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.queue) == 0 {
+	waiting := w.queue.waiting()
+	if len(waiting) == 0 {
 		return raft.Write{}, false
 	}
-	merged, n := pipeline.MergeWrites(w.queue)
-	rest := copy(w.queue, w.queue[n:])
-	clear(w.queue[rest:])
-	w.queue = w.queue[:rest]
+	merged, n := pipeline.MergeWrites(waiting)
+	w.queue.drop(n)
 	return merged, true
 }
 
-// makeDurable writes, then releases the promises, then tells the core. The memory of peers is written along. If
-// mark is set, it returns the mark's error once the mark is durable, which ends the node.
+// makeDurable writes, then releases the promises, then tells the core. The memory of peers is written along. mark is
+// that of a handshake, which has logged it: once it is durable, makeDurable returns its error, which ends the node.
 func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.Mark) error {
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
-	verdict := mark // found by a handshake, which has logged it already
-	if mark == nil {
-		mark = write.Mark
-	}
-	if write.Hard != nil || write.Log != nil || memory != nil || mark != nil {
+	first := cmp.Or(mark, write.Mark)
+	if write.Hard != nil || write.Log != nil || memory != nil || first != nil {
 		began := time.Now()
 		err := guarded(func() error {
 			return n.storage.Write(raft.StorageWrite{
-				Hard: write.Hard, Log: write.Log, Commit: w.commit, Memory: memory, Mark: mark,
+				Hard: write.Hard, Log: write.Log, Commit: w.commit, Memory: memory, Mark: first,
 			})
 		})
 		if err != nil {
@@ -126,11 +119,11 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.M
 		}
 		n.counters.wrote(write, time.Since(began))
 	}
-	if verdict != nil {
-		return verdict.Err()
+	if mark != nil {
+		return mark.Err()
 	}
 	if memory != nil {
-		n.identity.written(memory)
+		n.identity.kept.publish(*memory)
 	}
 	w.tell(write)
 	return nil

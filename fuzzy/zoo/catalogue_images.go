@@ -64,7 +64,7 @@ var images = []Mutant{
 	},
 	{
 		ID: "I09", Before: true, Rule: "a peer is counted once its start is durably remembered", Bug: "at once",
-		Edits:   []Edit{value("node/identity.go", `kept == h.Lineage.Last()`, `true`)},
+		Edits:   []Edit{value("node/identity.go", `kept.SeenOf(h.From).Start == h.Lineage.Last()`, `true`)},
 		Expect:  "I1",
 		Test:    &Test{"node", "TestImage_Nobody"},
 		Outside: true,
@@ -123,7 +123,7 @@ var images = []Mutant{
 	},
 	{
 		ID: "I18", Before: true, Rule: "a Hello says what is durable", Bug: "it says what is in memory",
-		Edits:   []Edit{instead("node/identity.go", `v.Memory = i.kept`, `_ = v`)},
+		Edits:   []Edit{instead("node/identity.go", `v.Memory, _ = i.kept.load()`, `_ = v`)},
 		Expect:  "I1",
 		Test:    &Test{"node", "AHelloSaysWhatIsDurable"},
 		Outside: true,
@@ -136,10 +136,10 @@ var images = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "I20", Rule: "a verdict of the core is written, and ends the node", Bug: "only one of a handshake is",
-		Edits:   []Edit{instead("node/writer.go", `mark = write.Mark`, `_ = write`)},
+		ID: "I20", Rule: "a mark of the core is written, and ends the node", Bug: "only one of a handshake is",
+		Edits:   []Edit{value("node/writer.go", `cmp.Or(mark, write.Mark)`, `mark`)},
 		Expect:  "tests",
-		Test:    &Test{"node", "TestImage_AnOlderDisk"},
+		Test:    &Test{"node", "TestMark_"},
 		Outside: true,
 	},
 	{

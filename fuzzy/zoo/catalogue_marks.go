@@ -71,9 +71,9 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y11", Before: true, Rule: "a marked member tells its leader before it ends", Bug: "it ends at once",
-		Edits:   []Edit{before("node/verdict.go", `time.AfterFunc(`, `n.fail(m.Err())`)},
+		Edits:   []Edit{before("node/marks.go", `time.AfterFunc(`, `n.fail(m.Err())`)},
 		Expect:  "-",
-		Test:    &Test{"node", "TestVerdict"},
+		Test:    &Test{"node", "TestMark_"},
 		Outside: true,
 	},
 	{

@@ -74,7 +74,7 @@ var surroundings = []Mutant{
 	},
 	{
 		ID: "X06", Rule: "queues are bounded", Bug: "they are not",
-		Edits:   []Edit{value("node/sender.go", `len(s.queue) >= s.node.cfg.SendQueueMax`, `false`)},
+		Edits:   []Edit{value("node/sender.go", `s.node.cfg.SendQueueMax`, `1<<30`)},
 		Expect:  "N10",
 		Test:    &Test{"node", "Sender"},
 		Outside: true,

@@ -8,9 +8,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// noticeVerdicts reports what the core has found out about stores: those of the members that this one leads,
+// noticeMarks reports what the core has found out about stores: those of the members that this one leads,
 // and this member's own, which ends the node once the mark is durable.
-func (n *Node) noticeVerdicts(out raft.Output) {
+func (n *Node) noticeMarks(out raft.Output) {
 	for i := range out.Trace {
 		if event := &out.Trace[i]; event.Kind == raft.TraceStaleMember {
 			n.logger.log(hclog.Warn, "a member holds less than it has acknowledged: it no longer counts; replace it like one whose disk was lost",
@@ -25,12 +25,12 @@ func (n *Node) noticeVerdicts(out raft.Output) {
 	n.logger.log(hclog.Error, "this member must not continue", "error", m.Err())
 	n.requests.end(m.Err())
 	n.applied.end(m.Err())
-	n.watched.poke()
+	n.watched.wakeAll()
 }
 
-// verdict returns the error of a store that must not be used any longer, even if the mark is not durable yet;
+// markError returns the error of a store that must not be used any longer, even if the mark is not durable yet;
 // nil if there is no mark.
-func (n *Node) verdict() error {
+func (n *Node) markError() error {
 	if m := n.mark.Load(); m != nil {
 		return m.Err()
 	}

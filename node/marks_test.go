@@ -81,7 +81,7 @@ func ready(n *node.Node, within time.Duration) error {
 
 // A member that has lost what it acknowledged ends, at every start; its leader names it and no longer counts
 // it.
-func TestVerdict_AMemberThatLostWhatItAcknowledged(t *testing.T) {
+func TestMark_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &lockedBuffer{}
 		c, forget := forgetfulDisks(t, log)
@@ -119,7 +119,7 @@ func TestVerdict_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 
 // The last witness of an acknowledged write ends when a leader that lacks the write shows its log. From then
 // on, at every start, it serves no read.
-func TestVerdict_TheLastWitness(t *testing.T) {
+func TestMark_TheLastWitness(t *testing.T) {
 	for _, row := range []struct {
 		rule    string
 		running bool

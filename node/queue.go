@@ -1,0 +1,44 @@
+package node
+
+import "slices"
+
+// queue holds the items that wait for one goroutine, its consumer, oldest first, and wakes the consumer. It has no lock:
+// its owner holds one that guards the owner's other fields, too. A queue is not closed: the consumer also waits for the
+// channel that ends it, and only callbacks.run empties its queue first.
+type queue[T any] struct {
+	signal      // wakes the consumer
+	items   []T // the first of them have been dropped
+	dropped int
+}
+
+// offer adds the item unless limit items wait already.
+func (q *queue[T]) offer(item T, limit int) bool {
+	if q.len() >= limit {
+		return false
+	}
+	q.add(item)
+	return true
+}
+
+// add adds an item that needs no limit here, or whose limit the owner has checked.
+func (q *queue[T]) add(item T) {
+	q.items = append(q.items, item)
+	q.wake()
+}
+
+// waiting returns the items. The slice is valid until the next call of another method.
+func (q *queue[T]) waiting() []T { return q.items[q.dropped:] }
+
+func (q *queue[T]) len() int { return len(q.items) - q.dropped }
+
+// drop removes the first n items, and wakes the consumer again if others are left.
+func (q *queue[T]) drop(n int) {
+	clear(q.items[q.dropped : q.dropped+n])
+	q.dropped += n
+	if q.len() <= q.dropped { // moving them costs no more than dropping the others did
+		q.items, q.dropped = slices.Delete(q.items, 0, q.dropped), 0
+	}
+	if q.len() > 0 {
+		q.wake()
+	}
+}

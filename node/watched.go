@@ -1,0 +1,40 @@
+package node
+
+import "sync"
+
+// watched holds a value that several goroutines wait for, and a channel that announces the next one.
+type watched[T any] struct {
+	mu      sync.Mutex
+	value   T
+	changed chan struct{} // closed with the next change
+}
+
+func newWatched[T any](value T) *watched[T] {
+	return &watched[T]{value: value, changed: make(chan struct{})}
+}
+
+func (w *watched[T]) load() (value T, changed <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.value, w.changed
+}
+
+// publish sets the value and wakes all waiters, even if the value is the same as before.
+func (w *watched[T]) publish(value T) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.value = value
+	w.announce()
+}
+
+// wakeAll wakes all waiters because something other than the value has changed.
+func (w *watched[T]) wakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.announce()
+}
+
+func (w *watched[T]) announce() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
