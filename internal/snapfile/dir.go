@@ -1,0 +1,157 @@
+package snapfile
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+)
+
+// A file is named after its SnapshotID: 32 hexadecimal digits and one of these.
+const (
+	wholeSuffix = ".snap"
+	partSuffix  = ".part" // incomplete
+)
+
+// Dir is a directory of snapshots. Any goroutine may call its methods.
+type Dir struct {
+	fs   files.FS
+	path string
+
+	mu        sync.Mutex
+	writing   map[raft.SnapshotID]bool
+	readers   map[raft.SnapshotID]int  // how many are open
+	discarded map[raft.SnapshotID]bool // to be removed with the last reader
+}
+
+// Open returns the directory, which it creates and makes durable if it does not exist.
+func Open(fs files.FS, path string) (*Dir, error) {
+	if err := fs.MakeDir(path); err != nil {
+		return nil, err
+	}
+	return &Dir{
+		fs: fs, path: path, writing: map[raft.SnapshotID]bool{}, readers: map[raft.SnapshotID]int{},
+		discarded: map[raft.SnapshotID]bool{},
+	}, nil
+}
+
+// Path returns the name of a complete file.
+func (d *Dir) Path(file raft.SnapshotID) string {
+	return filepath.Join(d.path, file.String()+wholeSuffix)
+}
+
+func (d *Dir) partPath(file raft.SnapshotID) string {
+	return filepath.Join(d.path, file.String()+partSuffix)
+}
+
+// isSnapshot reports whether this package gave the file its name.
+func isSnapshot(name string) bool {
+	digits, isWhole := strings.CutSuffix(name, wholeSuffix)
+	if !isWhole {
+		var isPart bool
+		if digits, isPart = strings.CutSuffix(name, partSuffix); !isPart {
+			return false
+		}
+	}
+	_, err := hex.DecodeString(digits)
+	return err == nil && len(digits) == 2*len(raft.SnapshotID{}) && digits == strings.ToLower(digits)
+}
+
+// Clean removes all files of snapshots but the complete one of this id, and returns their names. It touches no file
+// with another kind of name. It is called before any other file is open: what it removes was left over by an
+// earlier process.
+func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
+	list, err := d.fs.List(d.path)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range list {
+		if !isSnapshot(info.Name) || info.Name == keep.String()+wholeSuffix {
+			continue
+		}
+		if failed := d.fs.Remove(filepath.Join(d.path, info.Name)); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		removed = append(removed, info.Name)
+	}
+	return removed, err
+}
+
+// Discard removes a complete file, if there is one. If it is open for reading, it is removed when the last reader is
+// closed. Its name may return after a power cut; Clean removes it then.
+func (d *Dir) Discard(file raft.SnapshotID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.readers[file] > 0 {
+		d.discarded[file] = true
+		return nil
+	}
+	return d.remove(d.Path(file))
+}
+
+func (d *Dir) remove(path string) error {
+	if err := d.fs.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Free returns how many bytes may still be written here.
+func (d *Dir) Free() (int64, error) { return d.fs.Free(d.path) }
+
+// enter counts a reader, unless the file was discarded.
+func (d *Dir) enter(file raft.SnapshotID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.discarded[file] {
+		return &fs.PathError{Op: "open", Path: d.Path(file), Err: fs.ErrNotExist}
+	}
+	d.readers[file]++
+	return nil
+}
+
+// leave removes a discarded file after its last reader.
+func (d *Dir) leave(file raft.SnapshotID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.readers[file]--; d.readers[file] > 0 {
+		return nil
+	}
+	delete(d.readers, file)
+	if !d.discarded[file] {
+		return nil
+	}
+	delete(d.discarded, file)
+	return d.remove(d.Path(file))
+}
+
+// reserve makes sure that one writer at a time writes a file that does not exist.
+func (d *Dir) reserve(file raft.SnapshotID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.writing[file] {
+		return fmt.Errorf("snapfile: %s is being written already", d.partPath(file))
+	}
+	whole, err := d.fs.Open(d.Path(file))
+	switch {
+	case err == nil:
+		return errors.Join(&fs.PathError{Op: "create", Path: d.Path(file), Err: fs.ErrExist}, whole.Close())
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	d.writing[file] = true
+	return nil
+}
+
+func (d *Dir) release(file raft.SnapshotID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.writing, file)
+}

@@ -1,0 +1,153 @@
+// Package snapfile keeps snapshots in files, each of them written once and then only read. format.go says what is in a
+// file, dir.go which files there are, writer.go and reader.go how one is written and read.
+//
+// A file gets its name only when it is complete and durable. What it is called and what it holds is checked
+// against the id in its head, and each block against the id and its own place, so that no block of another file
+// or place is taken for its own.
+package snapfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/coxswain/raft"
+)
+
+// A file of format 1 is, little endian:
+//
+//	head:   "coxsnap\n" | version uint8 (1) | group uint8 (0) | SnapshotID | CRC-32C of all before
+//	blocks: 64 KiB of the snapshot, the last block the rest | CRC-32C of SnapshotID, number of the block uint64, bytes
+//	end:    description of the snapshot | its length uint32 | CRC-32C of SnapshotID, description and length
+//
+// The head keeps its form in every format, so that a later one can be told from damage. The description stands at the
+// end because the size and the checksum of the snapshot are only known there.
+const (
+	magic     = "coxsnap\n"
+	version   = 1
+	versionAt = len(magic)
+	idAt      = versionAt + 2 // behind the group
+	sumBytes  = 4
+	headBytes = idAt + len(raft.SnapshotID{}) + sumBytes
+	endBytes  = 4 + sumBytes // behind the description
+
+	// blockBytes of a snapshot have one checksum.
+	blockBytes = 64 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var (
+	errCutShort = errors.New("cut short")
+	errChecksum = errors.New("checksum does not match")
+)
+
+func head(file raft.SnapshotID) []byte {
+	b := append([]byte(magic), version, 0)
+	b = append(b, file[:]...)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// checkHead returns an error unless it is the head of that file.
+func checkHead(b []byte, file raft.SnapshotID) error {
+	sum := len(b) - sumBytes
+	switch {
+	case string(b[:len(magic)]) != magic:
+		return errors.New("it does not begin like a snapshot")
+	case binary.LittleEndian.Uint32(b[sum:]) != crc32.Checksum(b[:sum], castagnoli):
+		return errChecksum
+	case b[versionAt] > version:
+		return &raft.LaterVersionError{Record: "the snapshot", Found: uint64(b[versionAt]), Known: version}
+	case b[versionAt] == 0:
+		return errors.New("version 0")
+	case raft.SnapshotID(b[idAt:sum]) != file:
+		return fmt.Errorf("it is snapshot %v under the name of another", raft.SnapshotID(b[idAt:sum]))
+	}
+	return nil
+}
+
+func blockSum(file raft.SnapshotID, number int64, block []byte) uint32 {
+	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(file[:], uint64(number)), castagnoli), castagnoli, block)
+}
+
+// end returns the end of the file of a snapshot.
+func end(s raft.Snapshot) []byte {
+	b := s.Encode()
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(b)))
+	return binary.LittleEndian.AppendUint32(b, endSum(s.File, b))
+}
+
+func endSum(file raft.SnapshotID, b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(file[:], castagnoli), castagnoli, b)
+}
+
+// blocksBytes returns how much of a file the blocks of a snapshot take.
+func blocksBytes(size int64) int64 { return size + (size+blockBytes-1)/blockBytes*sumBytes }
+
+// readEnd reads and checks the description at the end of a file of that size. It allocates no more than the file
+// holds.
+func readEnd(r io.ReaderAt, file raft.SnapshotID, size int64) (raft.Snapshot, error) {
+	tail := make([]byte, endBytes)
+	if size < int64(headBytes+endBytes) {
+		return raft.Snapshot{}, errCutShort
+	}
+	if err := readFull(r, tail, size-endBytes); err != nil {
+		return raft.Snapshot{}, err
+	}
+	length := int64(binary.LittleEndian.Uint32(tail))
+	if length > raft.SnapshotRecordBytesMax || length > size-int64(headBytes+endBytes) {
+		return raft.Snapshot{}, fmt.Errorf("a description of %d bytes in a file of %d; the limit is %d", length, size, raft.SnapshotRecordBytesMax)
+	}
+	all := make([]byte, length+endBytes)
+	if err := readFull(r, all, size-endBytes-length); err != nil {
+		return raft.Snapshot{}, err
+	}
+	if binary.LittleEndian.Uint32(all[length+4:]) != endSum(file, all[:length+4]) {
+		return raft.Snapshot{}, errChecksum
+	}
+	s, err := raft.DecodeSnapshot(all[:length])
+	if err != nil {
+		return s, err
+	}
+	between := size - int64(headBytes+endBytes) - length
+	if s.File != file || s.Held || s.Size > between || blocksBytes(s.Size) != between {
+		return s, fmt.Errorf("it describes snapshot %v of %d bytes, and %d bytes stand before it", s.File, s.Size, between)
+	}
+	return s, nil
+}
+
+// readFull fills b from that offset.
+func readFull(r io.ReaderAt, b []byte, at int64) error {
+	n, err := r.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return errCutShort
+	}
+	return &readError{err}
+}
+
+// readError is an error of the file system, which says nothing about the bytes.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }
+
+// damaged returns the error for bytes of the file that are not what was written; if a later release wrote them, it is
+// that release's version error, and if they could not be read, that error.
+func damaged(path, where string, reason error) error {
+	var later *raft.LaterVersionError
+	var unread *readError
+	switch {
+	case errors.As(reason, &later):
+		named := *later
+		named.File = path
+		return &named
+	case errors.As(reason, &unread):
+		return unread.err
+	}
+	return &raft.CorruptError{File: path, Where: where, Reason: reason}
+}

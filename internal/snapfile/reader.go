@@ -1,0 +1,155 @@
+package snapfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+)
+
+// Reader reads one complete file. Any goroutine may call its methods.
+type Reader struct {
+	dir      *Dir
+	path     string
+	f        files.File
+	snapshot raft.Snapshot
+
+	mu     sync.Mutex
+	closed bool
+	block  []byte // the one that was read last, with its checksum
+	number int64  // of that block; -1: none
+}
+
+// OpenRead opens a complete file. It checks the head and the end; ReadAt checks the rest. The error is a
+// *raft.CorruptError for damage, and a *raft.LaterVersionError for a file that only a later release can read.
+func (d *Dir) OpenRead(file raft.SnapshotID) (*Reader, error) {
+	if err := d.enter(file); err != nil {
+		return nil, err
+	}
+	r, err := d.open(file)
+	if err != nil {
+		return nil, errors.Join(err, d.leave(file))
+	}
+	return r, nil
+}
+
+func (d *Dir) open(file raft.SnapshotID) (*Reader, error) {
+	f, err := d.fs.Open(d.Path(file))
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{dir: d, path: d.Path(file), f: f, number: -1}
+	if err := r.examine(file); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return r, nil
+}
+
+// OpenRecorded opens the file that a durable record names. It must hold what the record says: a file that is missing,
+// or that another one was put in the place of, is a *raft.CorruptError too.
+func (d *Dir) OpenRecorded(want raft.Snapshot) (*Reader, error) {
+	r, err := d.OpenRead(want.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		reason := fmt.Errorf("the store has recorded this snapshot of entry %v, and there is no such file", want.ID)
+		return nil, &raft.CorruptError{File: d.Path(want.File), Where: "its name", Reason: reason}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if got := r.snapshot; !bytes.Equal(got.Encode(), want.Encode()) {
+		reason := fmt.Errorf("it holds a snapshot of entry %v, %d bytes with checksum %08x, and the store has recorded one of entry %v, %d bytes with checksum %08x",
+			got.ID, got.Size, got.Sum, want.ID, want.Size, want.Sum)
+		return nil, errors.Join(&raft.CorruptError{File: r.path, Where: "its end", Reason: reason}, r.Close())
+	}
+	return r, nil
+}
+
+// examine reads the head and the end.
+func (r *Reader) examine(file raft.SnapshotID) error {
+	size, err := r.f.Size()
+	if err != nil {
+		return err
+	}
+	b := make([]byte, headBytes)
+	if err = readFull(r.f, b, 0); err == nil {
+		err = checkHead(b, file)
+	}
+	if err != nil {
+		return damaged(r.path, "its head", err)
+	}
+	if r.snapshot, err = readEnd(r.f, file, size); err != nil {
+		return damaged(r.path, "its end", err)
+	}
+	return nil
+}
+
+// Snapshot returns the description at the end of the file.
+func (r *Reader) Snapshot() raft.Snapshot { return r.snapshot }
+
+// Size returns how many bytes the snapshot has.
+func (r *Reader) Size() int64 { return r.snapshot.Size }
+
+// ReadAt reads bytes of the snapshot as io.ReaderAt does. It checks each block before it returns a byte of it: a damaged
+// one is a *raft.CorruptError.
+func (r *Reader) ReadAt(p []byte, offset int64) (n int, err error) {
+	if offset < 0 {
+		return 0, fmt.Errorf("snapfile: %s: read at %d", r.path, offset)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return 0, &fs.PathError{Op: "read", Path: r.path, Err: fs.ErrClosed}
+	}
+	for n < len(p) && offset < r.snapshot.Size {
+		block, err := r.load(offset / blockBytes)
+		if err != nil {
+			return n, err
+		}
+		taken := copy(p[n:], block[offset%blockBytes:])
+		n, offset = n+taken, offset+int64(taken)
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// load returns one block. The lock is held.
+func (r *Reader) load(number int64) ([]byte, error) {
+	size := min(r.snapshot.Size-number*blockBytes, blockBytes)
+	if number == r.number {
+		return r.block[:size], nil
+	}
+	if r.block == nil {
+		r.block = make([]byte, min(r.snapshot.Size, blockBytes)+sumBytes)
+	}
+	r.number = -1
+	at := int64(headBytes) + number*(blockBytes+sumBytes)
+	b := r.block[:size+sumBytes]
+	err := readFull(r.f, b, at)
+	if err == nil && binary.LittleEndian.Uint32(b[size:]) != blockSum(r.snapshot.File, number, b[:size]) {
+		err = errChecksum
+	}
+	if err != nil {
+		return nil, damaged(r.path, fmt.Sprintf("offset %d", at), err)
+	}
+	r.number = number
+	return b[:size], nil
+}
+
+// Close closes the file, and removes it if it was discarded and this was its last reader. It is idempotent.
+func (r *Reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	return errors.Join(r.f.Close(), r.dir.leave(r.snapshot.File))
+}

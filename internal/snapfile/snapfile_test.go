@@ -1,0 +1,451 @@
+package snapfile_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/snapfile"
+)
+
+const dirPath = "data/snapshots"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// described returns the description of a snapshot of those bytes.
+func described(number byte, data []byte) raft.Snapshot {
+	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: 7}
+	return raft.Snapshot{
+		Base: raft.Base{
+			ID: raft.EntryID{Term: 3, Index: 100 * raft.Index(number)}, Time: 12, Cluster: raft.ClusterID{1}, Bootstrapper: n1.Peer(),
+			ConfigIndex: 1, Config: raft.NewConfiguration([]raft.Member{n1}),
+		},
+		File: raft.SnapshotID{number, 0xab}, Size: int64(len(data)), Sum: crc32.Checksum(data, castagnoli),
+	}
+}
+
+// payload returns bytes that differ at each place.
+func payload(size int) []byte {
+	data := make([]byte, size)
+	random := rand.New(rand.NewPCG(uint64(size), 1))
+	for i := range data {
+		data[i] = byte(random.Uint32())
+	}
+	return data
+}
+
+func openDir(t testing.TB, disk files.FS) *snapfile.Dir {
+	t.Helper()
+	d, err := snapfile.Open(disk, dirPath)
+	require.NoError(t, err)
+	return d
+}
+
+// written writes a whole file, in pieces of that size.
+func written(t testing.TB, d *snapfile.Dir, s raft.Snapshot, data []byte, piece int) {
+	t.Helper()
+	w, err := d.Create(s.File)
+	require.NoError(t, err)
+	for p := range slices.Chunk(data, piece) {
+		n, err := w.Write(p)
+		require.NoError(t, err)
+		require.Equal(t, len(p), n)
+	}
+	require.NoError(t, w.Finish(s))
+	require.NoError(t, w.Abort(), "it does nothing after Finish")
+}
+
+// content reads what the record names.
+func content(d *snapfile.Dir, record raft.Snapshot) ([]byte, error) {
+	r, err := d.OpenRecorded(record)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.NewSectionReader(r, 0, r.Size()))
+	return data, errors.Join(err, r.Close())
+}
+
+func names(t *testing.T, disk files.FS) []string {
+	t.Helper()
+	list, err := disk.List(dirPath)
+	require.NoError(t, err)
+	var all []string
+	for _, info := range list {
+		all = append(all, info.Name)
+	}
+	return all
+}
+
+func TestDir_KeepsWhatWasWritten(t *testing.T) {
+	disk := crashdisk.New().FS()
+	d := openDir(t, disk)
+	for number, size := range []int{0, 1, 1000, 64 << 10, 64<<10 + 1, 200_000, 3 << 20} {
+		data := payload(size)
+		s := described(byte(number+1), data)
+		written(t, d, s, data, 7001)
+		got, err := content(d, s)
+		require.NoError(t, err, "%d bytes", size)
+		require.True(t, bytes.Equal(data, got), "%d bytes", size)
+		r, err := d.OpenRead(s.File)
+		require.NoError(t, err)
+		assert.Equal(t, s, r.Snapshot())
+		assert.EqualValues(t, size, r.Size())
+		require.NoError(t, r.Close())
+	}
+}
+
+func TestReader_ReadsAnywhere(t *testing.T) {
+	d := openDir(t, crashdisk.New().FS())
+	data := payload(200_000)
+	s := described(1, data)
+	written(t, d, s, data, len(data))
+	r, err := d.OpenRead(s.File)
+	require.NoError(t, err)
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		at, size := random.IntN(len(data)+10), random.IntN(100_000)
+		p := make([]byte, size)
+		n, err := r.ReadAt(p, int64(at))
+		want := data[min(at, len(data)):min(at+size, len(data))]
+		require.True(t, bytes.Equal(want, p[:n]))
+		if n < size {
+			require.Equal(t, io.EOF, err)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	_, err = r.ReadAt(make([]byte, 1), -1)
+	assert.Error(t, err)
+	require.NoError(t, errors.Join(r.Close(), r.Close()))
+	_, err = r.ReadAt(make([]byte, 1), 0)
+	assert.ErrorIs(t, err, fs.ErrClosed)
+}
+
+func TestWriter_RefusesAnotherDescription(t *testing.T) {
+	data := payload(1000)
+	good := described(1, data)
+	for what, change := range map[string]func(*raft.Snapshot){
+		"another size":     func(s *raft.Snapshot) { s.Size++ },
+		"another checksum": func(s *raft.Snapshot) { s.Sum++ },
+		"another file":     func(s *raft.Snapshot) { s.File[0]++ },
+		"bytes in memory":  func(s *raft.Snapshot) { s.Held = true },
+		"no cluster":       func(s *raft.Snapshot) { s.Cluster = raft.ClusterID{} },
+	} {
+		disk := crashdisk.New().FS()
+		d := openDir(t, disk)
+		w, err := d.Create(good.File)
+		require.NoError(t, err)
+		_, err = w.Write(data)
+		require.NoError(t, err)
+		bad := good
+		change(&bad)
+		require.Error(t, w.Finish(bad), what)
+		assert.Error(t, w.Finish(good), "%s: after an error there is only Abort", what)
+		_, err = w.Write(data)
+		assert.Error(t, err)
+		require.NoError(t, errors.Join(w.Abort(), w.Abort()))
+		assert.Empty(t, names(t, disk), what)
+	}
+}
+
+func TestCreate_OneFileIsWrittenOnce(t *testing.T) {
+	disk := crashdisk.New().FS()
+	d := openDir(t, disk)
+	data := payload(10)
+	s := described(1, data)
+	_, err := d.Create(raft.SnapshotID{})
+	assert.ErrorContains(t, err, "not zero")
+	w, err := d.Create(s.File)
+	require.NoError(t, err)
+	_, err = d.Create(s.File)
+	assert.ErrorContains(t, err, "being written already")
+	require.NoError(t, w.Abort())
+	_, err = w.Write(data)
+	assert.ErrorContains(t, err, "finished or aborted")
+	written(t, d, s, data, 3)
+	_, err = d.Create(s.File)
+	assert.ErrorIs(t, err, fs.ErrExist)
+
+	left, err := disk.Create(dirPath + "/" + described(2, nil).File.String() + ".part")
+	require.NoError(t, err)
+	require.NoError(t, left.Close())
+	written(t, d, described(2, data), data, 3)
+}
+
+// Every call of the file system may fail in turn. What failed is reported, and Abort leaves nothing.
+func TestWriter_EveryErrorIsReported(t *testing.T) {
+	broken := errors.New("broken")
+	data := payload(3 << 19) // more than syncBytes
+	s := described(1, data)
+	write := func(d *snapfile.Dir) (err error) {
+		w, err := d.Create(s.File)
+		if err != nil {
+			return err
+		}
+		if _, err = w.Write(data); err == nil {
+			err = w.Finish(s)
+		}
+		if err != nil {
+			return errors.Join(err, w.Abort(), w.Abort())
+		}
+		return nil
+	}
+	failures := 0
+	for {
+		tree := crashdisk.New()
+		d := openDir(t, tree.FS())
+		tree.FailAt(failures+1, broken)
+		err := write(d)
+		if err == nil {
+			break
+		}
+		require.ErrorIs(t, err, broken)
+		assert.Empty(t, names(t, tree.FS()), "call %d", failures+1)
+		require.NoError(t, write(d), "call %d: it is tried again", failures+1)
+		failures++
+	}
+	assert.Greater(t, failures, 28, "create, 24 blocks, head, end, syncs and names")
+
+	tree := crashdisk.New()
+	d := openDir(t, tree.FS())
+	tree.Quota(1 << 20)
+	require.ErrorIs(t, write(d), syscall.ENOSPC)
+	assert.Zero(t, tree.Used())
+	free, err := d.Free()
+	require.NoError(t, err)
+	assert.EqualValues(t, 1<<20, free)
+}
+
+func TestDiscard_WaitsForTheLastReader(t *testing.T) {
+	disk := crashdisk.New().FS()
+	d := openDir(t, disk)
+	data := payload(1000)
+	s := described(1, data)
+	written(t, d, s, data, 100)
+	first, err := d.OpenRead(s.File)
+	require.NoError(t, err)
+	second, err := d.OpenRead(s.File)
+	require.NoError(t, err)
+	require.NoError(t, d.Discard(s.File))
+	_, err = d.OpenRead(s.File)
+	assert.ErrorIs(t, err, fs.ErrNotExist, "no reader opens it any more")
+	require.NoError(t, first.Close())
+	got := make([]byte, len(data))
+	_, err = second.ReadAt(got, 0)
+	require.NoError(t, err)
+	assert.Equal(t, data, got)
+	assert.Len(t, names(t, disk), 1)
+	require.NoError(t, second.Close())
+	assert.Empty(t, names(t, disk))
+	require.NoError(t, d.Discard(s.File), "there is none")
+	written(t, d, s, data, 100)
+	require.NoError(t, d.Discard(s.File))
+	assert.Empty(t, names(t, disk))
+}
+
+func TestClean_RemovesOnlySnapshotsThatNobodyNames(t *testing.T) {
+	disk := crashdisk.New().FS()
+	d := openDir(t, disk)
+	data := payload(100)
+	kept, old, part := described(1, data), described(2, data), described(3, data)
+	written(t, d, kept, data, 100)
+	written(t, d, old, data, 100)
+	_, err := d.Create(part.File)
+	require.NoError(t, err)
+	others := []string{"ab.snap", "notes.txt", part.File.String() + ".snap.old", "ABABABABABABABABABABABABABABABAB.snap"}
+	for _, name := range others {
+		_, err := disk.Create(dirPath + "/" + name)
+		require.NoError(t, err)
+	}
+	removed, err := d.Clean(kept.File)
+	require.NoError(t, err)
+	assert.Equal(t, []string{old.File.String() + ".snap", part.File.String() + ".part"}, removed)
+	assert.ElementsMatch(t, append(others, kept.File.String()+".snap"), names(t, disk))
+	removed, err = d.Clean(raft.SnapshotID{})
+	require.NoError(t, err)
+	assert.Len(t, removed, 1, "no record names a file")
+}
+
+// damaged returns a directory with one file, changed.
+func damaged(t testing.TB, file raft.SnapshotID, whole []byte) *snapfile.Dir {
+	disk := crashdisk.New().FS()
+	d := openDir(t, disk)
+	f, err := disk.Create(d.Path(file))
+	require.NoError(t, err)
+	_, err = f.WriteAt(whole, 0)
+	require.NoError(t, err)
+	return d
+}
+
+// image returns the bytes of a file.
+func image(t testing.TB, s raft.Snapshot, data []byte) []byte {
+	disk := crashdisk.New().FS()
+	d := openDir(t, disk)
+	written(t, d, s, data, len(data)+1)
+	f, err := disk.Open(d.Path(s.File))
+	require.NoError(t, err)
+	size, err := f.Size()
+	require.NoError(t, err)
+	whole := make([]byte, size)
+	_, err = f.ReadAt(whole, 0)
+	require.NoError(t, err)
+	return whole
+}
+
+// Every bit of a file matters, and so does its length: what is not read back as it was written is a *CorruptError that
+// names the file and a place in it.
+func TestReader_EachDamage(t *testing.T) {
+	data := payload(300)
+	s := described(1, data)
+	whole := image(t, s, data)
+	check := func(what string, changed []byte) {
+		d := damaged(t, s.File, changed)
+		_, err := content(d, s)
+		var corrupt *raft.CorruptError
+		require.ErrorAs(t, err, &corrupt, what)
+		assert.Equal(t, d.Path(s.File), corrupt.File)
+		assert.NotEmpty(t, corrupt.Where)
+		assert.ErrorContains(t, err, "keep the file for inspection")
+		var later *raft.LaterVersionError
+		assert.NotErrorAs(t, err, &later, what)
+	}
+	for bit := range len(whole) * 8 {
+		changed := slices.Clone(whole)
+		changed[bit/8] ^= 1 << (bit % 8)
+		check(fmt.Sprintf("bit %d", bit), changed)
+	}
+	for size := range whole {
+		check(fmt.Sprintf("cut to %d bytes", size), whole[:size])
+	}
+	check("a byte more", append(slices.Clone(whole), 0))
+	check("a byte more before the end", slices.Insert(slices.Clone(whole), 40, 0))
+}
+
+// Sound blocks in the wrong place, or of another file, are damage too.
+func TestReader_ABlockBelongsToItsFileAndPlace(t *testing.T) {
+	const headBytes, blockBytes = 30, 64<<10 + 4
+	data, others := payload(3*64<<10), payload(3*64<<10+0)
+	others[70_000]++
+	s := described(1, data)
+	whole, other := image(t, s, data), image(t, described(2, others), others)
+	block := func(of []byte, k int) []byte { return of[headBytes+k*blockBytes : headBytes+(k+1)*blockBytes] }
+	for what, change := range map[string]func([]byte){
+		"two blocks are swapped": func(b []byte) {
+			first := slices.Clone(block(b, 0))
+			copy(block(b, 0), block(b, 1))
+			copy(block(b, 1), first)
+		},
+		"a block of another file": func(b []byte) { copy(block(b, 1), block(other, 1)) },
+	} {
+		changed := slices.Clone(whole)
+		change(changed)
+		_, err := content(damaged(t, s.File, changed), s)
+		var corrupt *raft.CorruptError
+		require.ErrorAs(t, err, &corrupt, what)
+		assert.Contains(t, corrupt.Where, "offset ")
+	}
+}
+
+func TestOpenRecorded_SaysWhatStandsInThePlaceOfTheSnapshot(t *testing.T) {
+	data := payload(100)
+	s := described(1, data)
+	for _, row := range []struct {
+		what  string
+		dir   func() *snapfile.Dir
+		wants []string
+	}{
+		{"missing", func() *snapfile.Dir { return openDir(t, crashdisk.New().FS()) },
+			[]string{"has recorded this snapshot of entry 100@3", "no such file"}},
+		{"another file under its name", func() *snapfile.Dir { return damaged(t, s.File, image(t, described(2, data), data)) },
+			[]string{"at its head", described(2, data).File.String() + " under the name of another"}},
+		{"another entry", func() *snapfile.Dir {
+			older := s
+			older.ID.Index--
+			return damaged(t, s.File, image(t, older, data))
+		}, []string{"at its end", "a snapshot of entry 99@3", "recorded one of entry 100@3"}},
+		{"other bytes", func() *snapfile.Dir {
+			other := described(1, data[1:])
+			return damaged(t, s.File, image(t, other, data[1:]))
+		}, []string{"99 bytes", "100 bytes"}},
+	} {
+		d := row.dir()
+		_, err := d.OpenRecorded(s)
+		var corrupt *raft.CorruptError
+		require.ErrorAs(t, err, &corrupt, row.what)
+		assert.Equal(t, d.Path(s.File), corrupt.File)
+		for _, want := range row.wants {
+			assert.ErrorContains(t, err, want, row.what)
+		}
+	}
+}
+
+// resealed changes a part of the file and gives it the checksum that a release that knows it would write.
+func resealed(whole []byte, from, to int, sum func([]byte) uint32, change func([]byte)) []byte {
+	b := slices.Clone(whole)
+	change(b)
+	binary.LittleEndian.PutUint32(b[to:], sum(b[from:to]))
+	return b
+}
+
+func TestReader_TellsALaterReleaseFromDamage(t *testing.T) {
+	data := payload(100)
+	s := described(1, data)
+	whole := image(t, s, data)
+	from := 30 + len(data) + 4 // the description
+	plain := func(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+	own := func(b []byte) uint32 { return crc32.Update(crc32.Checksum(s.File[:], castagnoli), castagnoli, b) }
+	for _, row := range []struct {
+		names string
+		found uint64
+		whole []byte
+	}{
+		{"the snapshot", 2, resealed(whole, 0, 26, plain, func(b []byte) { b[8] = 2 })},
+		{"the description of a snapshot", 9, resealed(whole, from, len(whole)-4, own, func(b []byte) {
+			at := bytes.Index(b, []byte(`"version":1`))
+			b[at+len(`"version":`)] = '9'
+		})},
+	} {
+		d := damaged(t, s.File, row.whole)
+		_, err := d.OpenRecorded(s)
+		var later *raft.LaterVersionError
+		require.ErrorAs(t, err, &later, row.names)
+		assert.Equal(t, raft.LaterVersionError{File: d.Path(s.File), Record: row.names, Found: row.found, Known: 1}, *later)
+		var corrupt *raft.CorruptError
+		assert.NotErrorAs(t, err, &corrupt)
+	}
+}
+
+// What the disk cannot read is not damage of what is on it.
+func TestReader_AReadThatFailsIsNotDamage(t *testing.T) {
+	broken := errors.New("broken")
+	data := payload(100)
+	s := described(1, data)
+	tree := crashdisk.New()
+	d := openDir(t, tree.FS())
+	written(t, d, s, data, 100)
+	for k := 1; ; k++ {
+		tree.FailAt(k, broken)
+		_, err := content(d, s)
+		if err == nil {
+			assert.Equal(t, 6, k, "open, head, twice the end, one block")
+			break
+		}
+		require.ErrorIs(t, err, broken)
+		var corrupt *raft.CorruptError
+		require.NotErrorAs(t, err, &corrupt)
+	}
+}
