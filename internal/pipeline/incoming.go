@@ -1,0 +1,278 @@
+package pipeline
+
+import (
+	"hash/crc32"
+
+	"github.com/coxswain/raft"
+)
+
+// Incoming is the receiving side of the streams to one member, one stream at a time. Its bytes go to a spool, an
+// unfinished snapshot file. Incoming decides which bytes; its host writes, syncs, measures the room on the disk, and
+// keeps the time. While the host has not reported the result of what it was told to do, Incoming ignores all other
+// input: senders repeat it.
+type Incoming struct {
+	self   raft.Peer
+	limits StreamLimits
+	stream *incoming  // nil: none
+	done   streamName // of the stream that arrived last
+}
+
+// streamName names a stream: only the same name is resumed.
+type streamName struct {
+	from raft.Peer
+	file raft.SnapshotID
+}
+
+// incoming is the stream that is being received.
+type incoming struct {
+	streamName
+	snapshot raft.Snapshot
+	pending  pending
+	chunk    raft.SnapshotChunk // that is being written
+	at       int64              // the spool holds the bytes before
+	sum      uint32             // CRC-32C of them
+	heard    raft.Time          // when the last chunk or offer came
+	gap      int64              // bytes of chunks that came too early since the last answer to one
+}
+
+// pending is what the host is doing for the stream.
+type pending uint8
+
+const (
+	nothing pending = iota
+	opening
+	writing
+	finishing
+)
+
+// NewIncoming returns the receiving side of a member.
+func NewIncoming(self raft.Peer, limits StreamLimits) *Incoming {
+	return &Incoming{self: self, limits: limits}
+}
+
+// Work is what the host does for an Incoming, in the order of the fields. At most one of Open, Write and Finish is set:
+// the host calls Opened, Written or Finished when it has done it. A zero raft.StreamRefusal there means success;
+// otherwise it says what went wrong: StreamNoSpace, StreamLaterFormat or StreamFailed.
+type Work struct {
+	Abort  bool           // delete the spool
+	Open   *raft.Snapshot // create the spool of this snapshot
+	Write  []byte         // append these bytes to the spool
+	Finish *raft.Snapshot // make the spool the file of this snapshot: complete, synced, under its name
+
+	Arrived *raft.SnapshotArrived // for the core
+	Send    []raft.Message
+}
+
+// Receive begins or resumes the stream that the core asks for. An earlier stream of another name ends. room is how many
+// bytes a snapshot may take on the disk: what is free, without the reserve.
+func (in *Incoming) Receive(now raft.Time, r raft.Receive, room int64) Work {
+	name := streamName{r.From, r.Snapshot.File}
+	s := in.stream
+	switch {
+	case s != nil && s.pending != nothing:
+		return Work{}
+	case s != nil && s.streamName == name:
+		s.heard = now
+		return in.answer(s.snapshot.Cluster, name, raft.SnapshotProgress{Begin: true, At: s.at})
+	case name == in.done:
+		return in.answer(r.Snapshot.Cluster, name, raft.SnapshotProgress{Done: true})
+	}
+	var w Work
+	if s != nil {
+		w = in.refuse(raft.StreamSuperseded)
+	}
+	next := &incoming{streamName: name, snapshot: r.Snapshot, heard: now, pending: opening}
+	in.stream = next
+	why := raft.StreamRefusal(0)
+	switch {
+	case r.Snapshot.Size > in.limits.BytesMax:
+		why = raft.StreamTooLarge
+	case room < max(r.Snapshot.Size, 0):
+		why = raft.StreamNoSpace
+	}
+	if why != 0 {
+		in.stream = nil
+		w.Send = append(w.Send, in.message(r.Snapshot.Cluster, name, raft.SnapshotProgress{Refusal: why}))
+		return w
+	}
+	w.Open = &next.snapshot
+	return w
+}
+
+// Opened reports that the spool was created, or why not.
+func (in *Incoming) Opened(why raft.StreamRefusal) Work {
+	s := in.stream
+	s.pending = nothing
+	if why != 0 {
+		w := in.refuse(why)
+		w.Abort = false // there is no spool
+		return w
+	}
+	return in.answer(s.snapshot.Cluster, s.streamName, raft.SnapshotProgress{Begin: true})
+}
+
+// Chunk takes a message with a SnapshotChunk.
+func (in *Incoming) Chunk(now raft.Time, m raft.Message) Work {
+	c, ok := m.Body.(raft.SnapshotChunk)
+	s := in.stream
+	if !ok || m.To != in.self || s != nil && s.pending != nothing {
+		return Work{}
+	}
+	name := streamName{m.From, c.File}
+	switch {
+	case s != nil && s.streamName == name:
+		s.heard = now
+		return in.take(s, c)
+	case name == in.done:
+		return in.answer(m.Cluster, name, raft.SnapshotProgress{Done: true})
+	}
+	return in.answer(m.Cluster, name, raft.SnapshotProgress{Refusal: raft.StreamUnknown})
+}
+
+// take takes a chunk of the present stream. Only the chunk that continues the spool is written. An earlier one is a
+// repetition whose acknowledgement was lost. A later one means that chunks were lost: it is answered once per window,
+// because a whole window of them may follow.
+func (in *Incoming) take(s *incoming, c raft.SnapshotChunk) Work {
+	length := int64(len(c.Data))
+	switch {
+	case c.At > s.at:
+		s.gap += length
+		if s.gap > length && s.gap <= int64(in.limits.WindowBytes) {
+			return Work{}
+		}
+		s.gap = length
+		return in.progress(s)
+	case c.At < s.at || length == 0 && !c.Last:
+		return in.progress(s)
+	}
+	if why := in.misfit(s, c); why != 0 {
+		return in.refuse(why)
+	}
+	s.gap, s.chunk = 0, c
+	if length == 0 {
+		return in.finish(s)
+	}
+	s.pending = writing
+	return Work{Write: c.Data}
+}
+
+// misfit returns why the chunk cannot be the next one of the snapshot that was offered; 0: it can.
+func (in *Incoming) misfit(s *incoming, c raft.SnapshotChunk) raft.StreamRefusal {
+	end := s.at + int64(len(c.Data))
+	size := s.snapshot.Size
+	switch {
+	case end > in.limits.BytesMax:
+		return raft.StreamTooLarge
+	case size >= 0 && (end > size || c.Last && end < size):
+		return raft.StreamDamaged
+	case c.Last && c.Size != end:
+		return raft.StreamDamaged
+	}
+	return 0
+}
+
+// Written reports that the bytes are in the spool, or why not. room is as in Receive, without these bytes: a snapshot
+// must not take the reserve.
+func (in *Incoming) Written(room int64, why raft.StreamRefusal) Work {
+	s := in.stream
+	s.pending = nothing
+	if why == 0 && room < 0 {
+		why = raft.StreamNoSpace
+	}
+	if why != 0 {
+		return in.refuse(why)
+	}
+	s.at += int64(len(s.chunk.Data))
+	s.sum = crc32.Update(s.sum, castagnoli, s.chunk.Data)
+	last := s.chunk.Last
+	s.chunk.Data = nil
+	if last {
+		return in.finish(s)
+	}
+	return in.progress(s)
+}
+
+// finish compares the checksum of the whole with the one that was announced: at the offer or, of a held freeze, with
+// the last chunk.
+func (in *Incoming) finish(s *incoming) Work {
+	announced := s.snapshot.Sum
+	if s.snapshot.Held {
+		announced = s.chunk.Sum
+	}
+	if s.sum != announced {
+		return in.refuse(raft.StreamDamaged)
+	}
+	s.snapshot.Size, s.snapshot.Sum, s.snapshot.Held = s.at, s.sum, false
+	s.pending = finishing
+	w := in.progress(s) // syncing the file may take a while
+	w.Finish = &s.snapshot
+	return w
+}
+
+// Finished reports that the file of the snapshot is complete and synced, or why not.
+func (in *Incoming) Finished(why raft.StreamRefusal) Work {
+	s := in.stream
+	s.pending = nothing
+	if why != 0 {
+		return in.refuse(why)
+	}
+	in.stream, in.done = nil, s.streamName
+	w := in.answer(s.snapshot.Cluster, s.streamName, raft.SnapshotProgress{Done: true, At: s.at})
+	w.Arrived = &raft.SnapshotArrived{From: s.from, Snapshot: s.snapshot}
+	return w
+}
+
+// Discarded reports that the core has discarded the file: if its stream is offered again, it begins anew.
+func (in *Incoming) Discarded(file raft.SnapshotID) {
+	if in.done.file == file {
+		in.done = streamName{}
+	}
+}
+
+// Expire drops the stream if neither a chunk nor an offer has come for too long.
+func (in *Incoming) Expire(now raft.Time) Work {
+	if wake := in.Wake(); wake == 0 || now < wake {
+		return Work{}
+	}
+	in.stream = nil
+	return Work{Abort: true}
+}
+
+// Wake returns when to call Expire; 0: there is nothing to drop.
+func (in *Incoming) Wake() raft.Time {
+	if s := in.stream; s != nil && s.pending == nothing {
+		return s.heard + in.limits.timeouts(spoolTimeouts)
+	}
+	return 0
+}
+
+// Receiving returns the stream that is being received and how many of its bytes are here; false if there is none.
+func (in *Incoming) Receiving() (r raft.Receive, bytes int64, ok bool) {
+	s := in.stream
+	if s == nil {
+		return raft.Receive{}, 0, false
+	}
+	return raft.Receive{From: s.from, Snapshot: s.snapshot}, s.at, true
+}
+
+// refuse ends the present stream.
+func (in *Incoming) refuse(why raft.StreamRefusal) Work {
+	s := in.stream
+	in.stream = nil
+	w := in.answer(s.snapshot.Cluster, s.streamName, raft.SnapshotProgress{Refusal: why})
+	w.Abort = true
+	return w
+}
+
+func (in *Incoming) progress(s *incoming) Work {
+	return in.answer(s.snapshot.Cluster, s.streamName, raft.SnapshotProgress{At: s.at})
+}
+
+func (in *Incoming) answer(cluster raft.ClusterID, to streamName, p raft.SnapshotProgress) Work {
+	return Work{Send: []raft.Message{in.message(cluster, to, p)}}
+}
+
+func (in *Incoming) message(cluster raft.ClusterID, to streamName, p raft.SnapshotProgress) raft.Message {
+	p.File = to.file
+	return raft.Message{From: in.self, To: to.from, Cluster: cluster, Body: p}
+}

@@ -1,0 +1,365 @@
+package pipeline
+
+import (
+	"hash/crc32"
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// Outgoing is the sending side of one stream. It decides when to send which bytes; its host reads, sends, and keeps
+// the time:
+//
+//	hand over every answer that waits: Progress
+//	ask := o.Next(now)
+//	ask.End:    close the file or the freeze, report SnapshotSent
+//	ask.Chunk:  read the bytes, call Chunk, send the message that it returns
+//	otherwise:  wait until ask.Wake, or for a call of another method
+//
+// The bytes of a held freeze come from its WriteTo, through Fill: Outgoing keeps one window of them, so that a stream
+// that breaks can be resumed.
+//
+// On a slow link it behaves as TCP does: it begins with one chunk on its way and sends more as chunks are
+// acknowledged, and it waits for an acknowledgement at least twice as long as the last one took. What is not
+// acknowledged is sent again from there on. Only time says that something is lost: an acknowledgement that repeats an
+// earlier one may itself be the answer to a repetition.
+type Outgoing struct {
+	limits   StreamLimits
+	envelope raft.Message // From, To and Cluster of every chunk
+	file     raft.SnapshotID
+	size     int64  // -1: not known yet
+	sum      uint32 // once the size is known
+	kept     *kept  // of a held freeze; nil: the bytes are in a file
+	pace     *Pace
+	paid     int // bytes that the pace has allowed and no chunk has used
+
+	ended bool
+	why   error // nil: the receiver has the snapshot
+
+	begun    bool      // the receiver has answered the offer since the last break
+	offered  raft.Time // when the wait for that answer began
+	acked    int64     // the receiver has what lies before
+	sent     int64     // the next chunk begins here; at least acked
+	last     bool      // the last chunk is on its way
+	window   int64     // bytes that may be on their way now
+	owed     bool      // the receiver owes an acknowledgement
+	advanced raft.Time // when acked rose last, or the receiver began to owe one
+	repeat   raft.Time // when to send again from acked on
+	patience raft.Time // between a chunk and its repetition
+
+	timedUpTo int64     // the chunk that ends here is timed; 0: none
+	timedAt   raft.Time // when it left
+}
+
+// NewOutgoing returns the stream of an offer, a message with an InstallSnapshot.
+func NewOutgoing(now raft.Time, offer raft.Message, limits StreamLimits) *Outgoing {
+	s := offer.Body.(raft.InstallSnapshot).Snapshot
+	if limits.BytesPerSecond > 0 { // waiting for the pace must not look like a stall
+		paced := limits.BytesPerSecond * limits.ElectionTimeout.Milliseconds() / 1000
+		limits.ChunkBytes = int(min(int64(limits.ChunkBytes), max(paced, pacedChunkBytesMin)))
+	}
+	o := &Outgoing{
+		limits: limits, envelope: raft.Message{From: offer.From, To: offer.To, Cluster: offer.Cluster},
+		file: s.File, size: s.Size, sum: s.Sum, pace: NewPace(limits.BytesPerSecond, burstChunks*limits.ChunkBytes),
+	}
+	if s.Held {
+		o.size, o.kept = -1, &kept{chunkBytes: limits.ChunkBytes, bytesMax: limits.WindowBytes}
+	}
+	o.await(now)
+	return o
+}
+
+// Carries reports whether the offer is one of this stream: the same peer and the same bytes. If not, the host ends
+// this stream and begins another.
+func (o *Outgoing) Carries(offer raft.Message) bool {
+	return offer.To == o.envelope.To && offer.Body.(raft.InstallSnapshot).Snapshot.File == o.file
+}
+
+// Acknowledged returns how many bytes the receiver has, and how many there are; -1: not known yet.
+func (o *Outgoing) Acknowledged() (bytes, size int64) { return o.acked, o.size }
+
+// Ask is what an Outgoing wants next.
+type Ask struct {
+	Chunk bool // send the bytes from At to At+Bytes
+	At    int64
+	Bytes int       // 0: the last chunk is empty
+	End   bool      // the stream has ended
+	Err   error     // with End: nil if the receiver has the whole snapshot
+	Wake  raft.Time // with neither: ask again at this time at the latest; 0: only after another call
+}
+
+// Next returns what the host does now. It may be called at any time.
+func (o *Outgoing) Next(now raft.Time) Ask {
+	o.expire(now)
+	if o.ended {
+		return Ask{End: true, Err: o.why}
+	}
+	wake := o.deadline()
+	if bytes, ready := o.chunk(); ready {
+		if o.paid < bytes {
+			if wait := o.pace.Next(now, bytes-o.paid); wait > 0 {
+				return Ask{Wake: earliest(wake, now+raft.Time(wait))}
+			}
+			o.paid = bytes
+		}
+		return Ask{Chunk: true, At: o.sent, Bytes: bytes}
+	}
+	return Ask{Wake: wake}
+}
+
+func earliest(a, b raft.Time) raft.Time {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// chunk returns the size of the next chunk, and whether it may leave.
+func (o *Outgoing) chunk() (bytes int, ready bool) {
+	if !o.begun || o.last {
+		return 0, false
+	}
+	whole := false
+	if o.kept != nil {
+		bytes, whole = o.kept.next(o.sent)
+		whole = whole || o.size >= 0
+	} else {
+		bytes, whole = int(min(int64(o.limits.ChunkBytes), o.size-o.sent)), true
+	}
+	inflight := o.sent - o.acked
+	return bytes, whole && (inflight == 0 || inflight+int64(bytes) <= o.window)
+}
+
+// Chunk returns the message for the chunk that Next asked for. data is read for a file, and nil for a held freeze. It
+// returns false if the stream has moved on meanwhile: ask again.
+func (o *Outgoing) Chunk(now raft.Time, at int64, data []byte) (raft.Message, bool) {
+	bytes, ready := o.chunk()
+	if o.ended || !ready || at != o.sent {
+		return raft.Message{}, false
+	}
+	if o.kept != nil {
+		data = o.kept.read(at, bytes)
+	}
+	if len(data) != bytes {
+		return raft.Message{}, false
+	}
+	if !o.owed {
+		o.owed, o.advanced, o.repeat = true, now, now+o.patience
+	}
+	o.sent += int64(bytes)
+	o.paid = 0
+	c := raft.SnapshotChunk{File: o.file, At: at, Data: data}
+	if o.sent == o.size {
+		o.last, c.Last, c.Size, c.Sum = true, true, o.size, o.sum
+	}
+	if o.timedUpTo == 0 && bytes > 0 {
+		o.timedUpTo, o.timedAt = o.sent, now
+	}
+	m := o.envelope
+	m.Body = c
+	return m, true
+}
+
+// deadline returns when something happens by itself.
+func (o *Outgoing) deadline() raft.Time {
+	switch {
+	case !o.begun:
+		return o.offered + o.limits.timeouts(offerTimeouts)
+	case o.owed:
+		return min(o.repeat, o.advanced+o.limits.timeouts(stallTimeouts))
+	}
+	return 0
+}
+
+// expire gives up, or sends again, when it is time.
+func (o *Outgoing) expire(now raft.Time) {
+	switch {
+	case o.ended || o.deadline() == 0 || now < o.deadline():
+	case !o.begun || now >= o.advanced+o.limits.timeouts(stallTimeouts):
+		o.end(ErrStalled)
+	default:
+		o.rewind(o.acked)
+		o.patience = min(2*o.patience, o.limits.timeouts(stallTimeouts))
+		o.repeat = now + o.patience
+	}
+}
+
+// rewind makes the next chunk begin at a byte that the receiver lacks.
+func (o *Outgoing) rewind(at int64) {
+	o.acked, o.sent, o.last = at, at, false
+	o.window = int64(o.limits.ChunkBytes)
+}
+
+// Progress takes an answer of a receiver. What does not answer this stream is ignored.
+func (o *Outgoing) Progress(now raft.Time, m raft.Message) {
+	p, ok := m.Body.(raft.SnapshotProgress)
+	if !ok || o.ended || m.From != o.envelope.To || m.To != o.envelope.From || p.File != o.file {
+		return
+	}
+	switch {
+	case p.Refusal != 0:
+		o.end(p.Refusal)
+	case p.Done && o.size >= 0:
+		o.end(nil)
+	case p.Done || p.At < 0 || p.At > o.known():
+	case p.Begin:
+		o.begin(now, p.At)
+	case o.begun && p.At > o.acked:
+		o.advance(now, p.At)
+	}
+}
+
+// known returns how many bytes exist so far.
+func (o *Outgoing) known() int64 {
+	if o.size < 0 {
+		return o.kept.end()
+	}
+	return o.size
+}
+
+// begin continues where the receiver says. A receiver that has lost bytes, because it was restarted, gets them again.
+func (o *Outgoing) begin(now raft.Time, at int64) {
+	switch {
+	case o.kept != nil && at < o.kept.start:
+		o.end(ErrRewound)
+	case !o.begun || at < o.acked:
+		o.begun, o.owed = true, false
+		o.rewind(at)
+		o.forgetTime()
+		o.keepFrom(at)
+	case at > o.acked:
+		o.advance(now, at)
+	}
+}
+
+// advance records that the receiver has the bytes before at.
+func (o *Outgoing) advance(now raft.Time, at int64) {
+	o.window = min(o.window+at-o.acked, int64(o.limits.WindowBytes))
+	o.acked = at
+	if at > o.sent { // it has what was sent before a rewind
+		o.sent, o.last = at, false
+	}
+	if o.timedUpTo != 0 && at >= o.timedUpTo {
+		took := now - o.timedAt
+		o.patience = min(max(2*took, o.limits.timeouts(1)), o.limits.timeouts(stallTimeouts))
+		o.timedUpTo = 0
+	}
+	o.owed, o.advanced, o.repeat = o.sent > at || o.last, now, now+o.patience
+	o.keepFrom(at)
+}
+
+func (o *Outgoing) keepFrom(at int64) {
+	if o.kept != nil {
+		o.kept.drop(at)
+	}
+}
+
+func (o *Outgoing) forgetTime() { o.timedUpTo, o.patience = 0, o.limits.timeouts(1) }
+
+// Lost reports that the connection to the peer broke. The stream goes on when the receiver answers the next offer.
+func (o *Outgoing) Lost(now raft.Time) {
+	if o.begun {
+		o.await(now)
+	}
+}
+
+// await waits for an answer to the offer.
+func (o *Outgoing) await(now raft.Time) {
+	o.begun, o.owed, o.offered = false, false, now
+	o.rewind(o.acked)
+	o.forgetTime()
+}
+
+// Fill takes the next bytes that the WriteTo of a held freeze wrote, as many as there is room for, and returns their
+// number. The host blocks WriteTo while there is no room.
+func (o *Outgoing) Fill(p []byte) int {
+	if o.ended {
+		return 0
+	}
+	n := o.kept.fill(p)
+	o.sum = crc32.Update(o.sum, castagnoli, p[:n])
+	return n
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Filled reports that WriteTo has returned: the snapshot's size is what was filled in.
+func (o *Outgoing) Filled() {
+	if !o.ended {
+		o.size = o.kept.end()
+	}
+}
+
+// Fail ends the stream with an error of the sender: it cannot read what it offered.
+func (o *Outgoing) Fail(err error) { o.end(err) }
+
+func (o *Outgoing) end(why error) {
+	if !o.ended {
+		o.ended, o.why, o.kept = true, why, nil
+	}
+}
+
+// kept is the part of a held freeze that may have to be sent again: whole chunks, the last of which still fills.
+type kept struct {
+	chunkBytes int
+	bytesMax   int
+	start      int64 // the place of the first byte
+	bytes      int
+	chunks     [][]byte
+}
+
+func (k *kept) end() int64 { return k.start + int64(k.bytes) }
+
+// fill appends what fits, and returns its length.
+func (k *kept) fill(p []byte) (n int) {
+	p = p[:min(len(p), k.bytesMax-k.bytes)]
+	for n < len(p) {
+		if i := len(k.chunks) - 1; i < 0 || len(k.chunks[i]) == cap(k.chunks[i]) {
+			k.chunks = append(k.chunks, make([]byte, 0, k.chunkBytes))
+		}
+		open := &k.chunks[len(k.chunks)-1]
+		took := min(len(p)-n, cap(*open)-len(*open))
+		*open = append(*open, p[n:n+took]...)
+		n += took
+	}
+	k.bytes += n
+	return n
+}
+
+// next returns how many bytes from at on one chunk can carry, and whether no more can be added to them.
+func (k *kept) next(at int64) (bytes int, whole bool) {
+	i, offset := k.find(at)
+	if i == len(k.chunks) {
+		return 0, false
+	}
+	return len(k.chunks[i]) - offset, len(k.chunks[i]) == cap(k.chunks[i])
+}
+
+// find returns the chunk that holds the byte at, and the place of the byte in it.
+func (k *kept) find(at int64) (i, offset int) {
+	offset = int(at - k.start)
+	for i < len(k.chunks) && offset >= len(k.chunks[i]) {
+		offset -= len(k.chunks[i])
+		i++
+	}
+	return i, offset
+}
+
+func (k *kept) read(at int64, bytes int) []byte {
+	i, offset := k.find(at)
+	if bytes == 0 {
+		return nil
+	}
+	return k.chunks[i][offset : offset+bytes : offset+bytes]
+}
+
+// drop forgets what lies before at.
+func (k *kept) drop(at int64) {
+	i, offset := k.find(at)
+	k.chunks = slices.Delete(k.chunks, 0, i)
+	if offset > 0 {
+		k.chunks[0] = k.chunks[0][offset:]
+	}
+	k.bytes -= int(at - k.start)
+	k.start = at
+}

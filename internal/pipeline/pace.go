@@ -1,0 +1,42 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// Pace limits the bytes per second of a sender or a writer. It is a token bucket: bytes that the rate would have
+// allowed and nobody took may be taken later, but at most burstBytes of them at once.
+type Pace struct {
+	bytesPerSecond int64         // 0: no limit
+	burst          time.Duration // in which the bucket fills
+	full           raft.Time     // when the bucket is full again if nothing more is taken
+}
+
+// NewPace returns a full bucket. A rate of 0 is no limit.
+func NewPace(bytesPerSecond int64, burstBytes int) *Pace {
+	p := &Pace{bytesPerSecond: bytesPerSecond}
+	p.burst = p.cost(burstBytes)
+	return p
+}
+
+// cost returns how long the rate takes for that many bytes, rounded up. It cannot overflow: no piece has 8 GiB.
+func (p *Pace) cost(bytes int) time.Duration {
+	if p.bytesPerSecond <= 0 {
+		return 0
+	}
+	return time.Duration((int64(bytes)*int64(time.Second) + p.bytesPerSecond - 1) / p.bytesPerSecond)
+}
+
+// Next takes bytes from the bucket and returns 0; or it takes nothing and returns how long to wait. A piece that is
+// larger than the bucket is taken from a full one, and the next piece waits until it is paid for.
+func (p *Pace) Next(now raft.Time, bytes int) (wait time.Duration) {
+	owed := max(time.Duration(p.full-now), 0)
+	cost := p.cost(bytes)
+	if allowed := max(p.burst-cost, 0); owed > allowed {
+		return owed - allowed
+	}
+	p.full = now + raft.Time(owed+cost)
+	return 0
+}
