@@ -17,8 +17,8 @@ import (
 
 const patience = 10 * time.Second // for a first leader, and for one command
 
-// The two settings of hashicorp/raft: as it comes, and the one that its documentation has for
-// throughput.
+// defaults and bigBatches are the two contestants of hashicorp/raft: its default settings, and those that its documentation
+// recommends for throughput.
 func defaults(*raft.Config) {}
 
 func bigBatches(c *raft.Config) {

@@ -13,7 +13,7 @@ import (
 // without a log: it applies proposals at once, and fails on request. Any goroutine may call its methods.
 type Fake[F raft.FSM] struct {
 	FSM F
-	// Leader is the source of what Watch yields: send to it.
+	// Watch yields the values that a test sends to Leader.
 	Leader chan raft.Leadership
 
 	mu     sync.Mutex

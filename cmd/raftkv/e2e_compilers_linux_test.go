@@ -16,7 +16,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 )
 
-// minutesVariable is for how long an idle cluster stands beside compilers.
+// minutesVariable is how many minutes an idle cluster runs beside compilers.
 const minutesVariable = "RAFTKV_MINUTES"
 
 // compile builds the standard library again and again until the context ends.
@@ -24,7 +24,7 @@ func compile(ctx context.Context, cache string) {
 	for ctx.Err() == nil {
 		build := exec.CommandContext(ctx, "go", "build", "-a", "std")
 		build.Env = append(os.Environ(), "GOCACHE="+cache)
-		_ = build.Run() // it is killed in the end
+		_ = build.Run() // the context kills the last one
 	}
 }
 
@@ -69,7 +69,7 @@ func TestMeasure_NoNeedlessChangeBesideCompilers(t *testing.T) {
 	changes, late := c.lines("leadership changed")-before, c.lines("the node woke late")
 	t.Logf("%v beside go build -a and synced writes, with TLS: %d terms, %d changes of a member's view; %d seconds in which a "+
 		"member woke half a timeout late", minutes, c.term()-term, changes, late)
-	assert.True(t, changes == 0 || late > 0, "a change for which the machine is not to blame")
+	assert.True(t, changes == 0 || late > 0, "a leadership change without a late wake-up of a member")
 	c.write()
 }
 

@@ -31,7 +31,7 @@ func TestEndToEnd_ADamagedFileIsRefusedAndTheOthersGoOn(t *testing.T) {
 		data []byte
 	}{
 		{"empty", nil},
-		{"cut short within its head", intact[:1000]},
+		{"cut short within its header", intact[:1000]},
 		{"cut in half", intact[:len(intact)/2]},
 		{"garbage", bytes.Repeat([]byte("garbage!"), len(intact)/8)},
 		{"one entry changed", bytes.ReplaceAll(intact, needle, bytes.ToUpper(needle))},
@@ -43,7 +43,7 @@ func TestEndToEnd_ADamagedFileIsRefusedAndTheOthersGoOn(t *testing.T) {
 		assert.Contains(t, says, "keep the file for inspection", row.rule)
 		kept, err := os.ReadFile(file)
 		require.NoError(t, err)
-		assert.True(t, bytes.Equal(row.data, kept), "%s: it is kept as it was", row.rule)
+		assert.True(t, bytes.Equal(row.data, kept), "%s: the file is unchanged", row.rule)
 	}
 	c.write() // two of three go on
 	require.NoError(t, os.WriteFile(file, intact, 0o600))

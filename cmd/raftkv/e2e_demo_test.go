@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raftkv runs the program until it succeeds, for the leader may change at any time, and returns its
-// output.
+// raftkv runs the program until it succeeds, because the leader may change at any time, and returns its output.
 func raftkv(t *testing.T, args ...string) string {
 	t.Helper()
 	var out []byte
@@ -69,7 +68,7 @@ func TestEndToEnd_TheCommandsFindTheDemoAndASecondRunResumesIt(t *testing.T) {
 	assert.Contains(t, string(out), "no running demo found")
 }
 
-// readUntil reads until one of the texts has come.
+// readUntil reads until the output contains one of the texts, and returns the output.
 func readUntil(t *testing.T, read func([]byte) (int, error), texts ...string) string {
 	t.Helper()
 	var got bytes.Buffer
@@ -93,7 +92,7 @@ func TestEndToEnd_NothingOutlivesAKilledDemo(t *testing.T) {
 	readUntil(t, stdout.Read, "8 clients write and read")
 	require.NoError(t, demo.Process.Kill())
 	assert.Error(t, demo.Wait())
-	require.Eventually(t, func() bool { // the ports and the data are free again
+	require.Eventually(t, func() bool { // once the ports and the data are free again
 		out, err := exec.CommandContext(t.Context(), program, "demo", "--data", data, "--duration", "100ms").CombinedOutput()
 		return err == nil && strings.Contains(string(out), "linearizable")
 	}, patience, poll)

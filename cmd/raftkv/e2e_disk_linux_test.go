@@ -17,7 +17,7 @@ import (
 	"github.com/coxswain/raft/internal/namespace"
 )
 
-// startOnSmallDisks returns a cluster with a leader, each member on a disk of its own of 4 MiB.
+// startOnSmallDisks returns a cluster with a leader, whose members each have a disk of 4 MiB.
 func startOnSmallDisks(t *testing.T) (c cluster, leader local.Node) {
 	t.Helper()
 	c = newCluster(t)
@@ -31,7 +31,7 @@ func startOnSmallDisks(t *testing.T) (c cluster, leader local.Node) {
 	return c, c.leader("")
 }
 
-// fillDisk leaves no room on the disk of a member, and returns the file to remove.
+// fillDisk fills the disk of a member. It returns the file whose removal makes room again.
 func fillDisk(t *testing.T, dir string) (filler string) {
 	t.Helper()
 	filler = filepath.Join(dir, "filler")
@@ -47,7 +47,7 @@ func (c cluster) awaitEnd(id string) (code int, log string) {
 	select {
 	case <-p.Done():
 	case <-time.After(patience):
-		require.Fail(c.t, "it runs on", id)
+		require.Fail(c.t, "it still runs", id)
 	}
 	var exit *exec.ExitError
 	require.True(c.t, errors.As(p.Err(), &exit), "%v", p.Err())

@@ -27,14 +27,14 @@ import (
 func TestEndToEnd_EveryMemberAnswersEverything(t *testing.T) {
 	c, _ := startCluster(t)
 	key := api.KeyPath("a key/with ünusual parts/..")
-	value := strings.Repeat("\x00\xff", 1<<19) // the largest there is
+	value := strings.Repeat("\x00\xff", 1<<19) // the largest possible one
 	for _, row := range []struct {
 		rule, method, path, body string
 		status                   int
 		contains                 string
 		forwarded                bool
 	}{
-		{"a follower passes writes on", "PUT", key, value, 200, `"revision":`, true},
+		{"a follower forwards writes", "PUT", key, value, 200, `"revision":`, true},
 		{"a follower reads what was written", "GET", key, "", 200, value, false},
 		{"a listing", "GET", "/kv?prefix=a", "", 200, `"bytes":1048576`, false},
 		{"health", "GET", "/healthz", "", 200, "ok", false},
@@ -97,7 +97,7 @@ func newAuthority(t *testing.T) authority {
 	return a
 }
 
-// flags returns the flags for a new certificate of that member.
+// flags returns the flags that make a member use a new certificate for that id.
 func (a authority) flags(t *testing.T, id string) []string {
 	key, dir := newKey(t), t.TempDir()
 	template := &x509.Certificate{

@@ -32,7 +32,7 @@ func TestEndToEnd_AMemberWithAnEmptiedDiskSaysSoAndTheOthersGoOn(t *testing.T) {
 	writes(t, w, 20)
 	status, err := c.Status(t.Context(), wiped)
 	require.NoError(t, err)
-	assert.Zero(t, status.Applied, "it counts for nothing")
+	assert.Zero(t, status.Applied, "it applies nothing")
 	assert.Equal(t, "unknown here: this member's disk was emptied, and it does not count", status.Tolerance)
 	for _, n := range c.Nodes {
 		if n != wiped {
@@ -59,7 +59,7 @@ func replaced(args []string, flag string, change func(string) string) []string {
 	return changed
 }
 
-// startApart starts a member that is not the cluster's own, and ends it with the test.
+// startApart starts a process that is not one of the cluster's. It ends with the test.
 func startApart(t *testing.T, args []string) *local.Process {
 	t.Helper()
 	p, err := local.StartProcess(program, args, filepath.Join(t.TempDir(), "log"))
@@ -133,14 +133,14 @@ func TestEndToEnd_APeerThatDoesNotResolveIsNamedInTheStatus(t *testing.T) {
 	})
 }
 
-// runServe runs a member that is expected to end by itself, and returns what it says.
+// runServe runs a member that must end by itself with an error, and returns its exit code and output.
 func runServe(t *testing.T, args []string) (code int, says string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	stdin, err := cmd.StdinPipe() // that stays open
+	stdin, err := cmd.StdinPipe() // stays open
 	require.NoError(t, err)
 	defer stdin.Close()
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -156,7 +156,7 @@ func TestEndToEnd_AStrangerOnTheRaftPortIsLoggedAndChangesNothing(t *testing.T) 
 	defer stranger.Close()
 	_, err = stranger.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 	require.NoError(t, err)
-	_, _ = io.Copy(io.Discard, stranger) // until it is closed, or reset
+	_, _ = io.Copy(io.Discard, stranger) // until the server closes or resets it
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.LogTail(leader.ID), "inbound connection was not let in")
 	}, patience, poll)

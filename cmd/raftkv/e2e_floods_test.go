@@ -22,8 +22,8 @@ import (
 // floodTime is how long a flood lasts.
 const floodTime = 8 * time.Second
 
-// flood keeps that many connections to the address busy with do, which is called anew as soon as it
-// returns. They end with the test, or with stop.
+// flood keeps that many connections to the address busy: it calls do with each, and with a new connection as soon as do
+// has returned. They end with the test, or with stop.
 func flood(t *testing.T, address string, connections int, do func(ctx context.Context, conn net.Conn)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var callers sync.WaitGroup
@@ -46,7 +46,7 @@ func flood(t *testing.T, address string, connections int, do func(ctx context.Co
 	return stop
 }
 
-// pause waits; it reports false if the context ended meanwhile.
+// pause waits. It returns false if the context ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -56,7 +56,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// tally counts what became of honest requests.
+// tally counts the outcomes of honest requests.
 type tally struct{ done, refused, failed atomic.Int64 }
 
 func (y *tally) String() string {
@@ -65,7 +65,7 @@ func (y *tally) String() string {
 		y.done.Load(), y.refused.Load(), y.failed.Load(), 100*float64(all-y.done.Load())/float64(max(all, 1)))
 }
 
-// honest writes to the member with 8 clients until the time is over.
+// honest writes to the member with 8 well-behaved clients for that time.
 func honest(t *testing.T, n local.Node, d time.Duration) *tally {
 	t.Helper()
 	shared := client.NewHTTP(16, 5*time.Second)
@@ -93,7 +93,7 @@ func honest(t *testing.T, n local.Node, d time.Duration) *tally {
 	return &y
 }
 
-// Their bodies come byte by byte, and never whole.
+// The clients of the flood send their bodies byte by byte, and never finish.
 func TestEndToEnd_BodiesThatTrickleKeepNoHonestWriteOut(t *testing.T) {
 	const tricklers = 1700
 	c, leader := startCluster(t)
@@ -109,11 +109,11 @@ func TestEndToEnd_BodiesThatTrickleKeepNoHonestWriteOut(t *testing.T) {
 	assert.Less(t, y.refused.Load()+y.failed.Load(), y.done.Load()/20)
 }
 
-// They ask for large values again and again, and read nothing.
+// The clients of the flood request large values again and again, and never read a reply.
 func TestEndToEnd_ClientsThatNeverReadCostTheLeaderNeitherOfficeNorMemory(t *testing.T) {
 	const clients, requests = 1000, 32
 	c := newCluster(t)
-	c.More = func(local.Node) []string { return []string{"--election-timeout", "1s"} } // the flood runs on this machine, too
+	c.More = func(local.Node) []string { return []string{"--election-timeout", "1s"} } // because the flood uses the same processors
 	require.NoError(t, c.Start())
 	leader := c.leader("")
 	for i := range 4 {
@@ -133,7 +133,7 @@ func TestEndToEnd_ClientsThatNeverReadCostTheLeaderNeitherOfficeNorMemory(t *tes
 	var after api.Status
 	c.await(leader, "says which term it is", func(s api.Status) bool { after = s; return true })
 	t.Logf("beside %d clients that never read: %v; leader %v, term %d, then %d", clients, y, memory, before.Term, after.Term)
-	assert.Equal(t, before.Term, after.Term, "the leader keeps its office")
+	assert.Equal(t, before.Term, after.Term, "there was no election")
 	assert.Positive(t, y.done.Load())
 	assert.Less(t, y.refused.Load()+y.failed.Load(), y.done.Load()/20)
 	assert.Less(t, memory.resident, 512<<20)
@@ -145,12 +145,12 @@ func (c cluster) clientOf(n local.Node) *client.Client {
 	return n.Client(shared)
 }
 
-// memory is what a process takes at most, in bytes.
+// memory is the peak resident memory of a process, in bytes.
 type memory struct{ resident int }
 
 func (m memory) String() string { return fmt.Sprintf("took up to %d MiB", m.resident>>20) }
 
-// memory returns zero where the system does not say.
+// memory returns zero if the system has no /proc.
 func (c cluster) memory(id string) (m memory) {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Process(id).PID()))
 	for line := range strings.Lines(string(data)) {

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// heartbeatRole makes this test binary one of the processes that an idle cluster is compared with.
-// Its value is the address to listen on, or the ones to send to.
+// heartbeatRole makes this test binary one of the processes that an idle cluster is compared with. Its value is the address
+// to listen on, or the two addresses to send to.
 const heartbeatRole = "RAFTKV_HEARTBEAT"
 
 const heartbeatInterval = 50 * time.Millisecond
 
-// heartbeat is what any leader and its followers have to do, and nothing else: one process sends a
-// few bytes to each of the two others every 50 ms, and they answer. It runs until it is killed.
+// heartbeat does the least that a leader and its followers must do: one process sends a few bytes to each of the two
+// others every 50 ms, and they answer. It runs until it is killed.
 func heartbeat(addresses string) {
 	if all := strings.Split(addresses, ","); len(all) > 1 {
 		lead(all)
@@ -40,7 +40,7 @@ func heartbeat(addresses string) {
 		if err != nil {
 			return
 		}
-		_, _ = conn.Write(message[:n]) // or the test ends
+		_, _ = conn.Write(message[:n]) // fails only when the test ends
 	}
 }
 
@@ -50,19 +50,19 @@ func lead(followers []string) {
 	for _, address := range followers {
 		conn, err := net.Dial("tcp", address)
 		for ; err != nil; conn, err = net.Dial("tcp", address) {
-			<-time.After(heartbeatInterval) // it does not listen yet
+			<-time.After(heartbeatInterval) // the follower does not listen yet
 		}
 		conns = append(conns, conn)
 	}
 	for range time.Tick(heartbeatInterval) {
 		for _, conn := range conns {
-			_, _ = conn.Write(message[:]) // or the test ends
+			_, _ = conn.Write(message[:]) // fails only when the test ends
 			_, _ = conn.Read(message[:])
 		}
 	}
 }
 
-// cpu returns how long the threads of the process have run.
+// cpu returns the processor time of the process.
 func cpu(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task/*/schedstat"))

@@ -13,13 +13,13 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
 )
 
-// linked is a cluster whose members reach each other through links that a test can spoil.
+// linked is a cluster whose members reach each other through links that a test can break.
 type linked struct {
 	cluster
 	net *testnet.Net
 }
 
-// onLinks runs body with a cluster of which nothing runs.
+// onLinks runs body with a cluster of which no member runs yet.
 func onLinks(t *testing.T, body func(linked)) {
 	testnet.Inside(t, []string{programVariable + "=" + program}, func(n *testnet.Net) {
 		c := linked{newCluster(t), n}
@@ -43,7 +43,7 @@ func onLinks(t *testing.T, body func(linked)) {
 
 func (c linked) place(n local.Node) int { return slices.Index(c.Nodes, n) }
 
-// treat changes all links.
+// treat sets how all links behave.
 func (c linked) treat(how testnet.Link) {
 	for from := range c.Nodes {
 		for to := range c.Nodes {
@@ -52,14 +52,14 @@ func (c linked) treat(how testnet.Link) {
 	}
 }
 
-// deafen loses what is sent to a member.
+// deafen drops everything that is sent to a member.
 func (c linked) deafen(n local.Node) {
 	for from := range c.Nodes {
 		c.net.Treat(from, c.place(n), testnet.Link{Loss: 100})
 	}
 }
 
-// cutOff loses what a member sends, too.
+// cutOff drops everything that is sent to a member or by it.
 func (c linked) cutOff(n local.Node) {
 	c.deafen(n)
 	for to := range c.Nodes {
@@ -67,8 +67,8 @@ func (c linked) cutOff(n local.Node) {
 	}
 }
 
-// stops does harm to one leader after the other, and returns for how long each time no write that was
-// called after it was acknowledged.
+// stops harms one leader after the other. It returns how long after the harm each time the first write was acknowledged
+// that was called after it.
 func (c linked) stops(w *workload.Workload, rounds int, harm func(leader local.Node)) (stops []time.Duration) {
 	c.t.Helper()
 	for range rounds {
@@ -78,7 +78,7 @@ func (c linked) stops(w *workload.Workload, rounds int, harm func(leader local.N
 		began := time.Now()
 		stops = append(stops, nextWrite(c.t, w, began).Sub(began))
 		c.treat(testnet.Link{})
-		require.NoError(c.t, c.Start(leader.ID)) // if it does not run
+		require.NoError(c.t, c.Start(leader.ID)) // if harm has killed it
 		c.caughtUp()
 	}
 	return stops
@@ -117,7 +117,7 @@ func TestMeasure_LongWays(t *testing.T) {
 				load.measureElection("%v one way, and nobody leads", delay)
 			}
 			c.treat(testnet.Link{})
-			require.NoError(t, c.Start()) // who was killed
+			require.NoError(t, c.Start()) // the member that was killed
 			c.caughtUp()
 			load.verify()
 		}

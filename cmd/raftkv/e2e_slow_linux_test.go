@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// fullVariable has every row measured, as "make measure" does: this takes minutes.
+	// fullVariable makes the tests measure every row, as "make measure" does. That takes minutes.
 	fullVariable = "RAFTKV_MEASURE"
-	// longTimeout is a client's where a write may take seconds.
+	// longTimeout is the timeout of clients whose writes may take seconds.
 	longTimeout = 10 * time.Second
-	// electionPatience is how long a row waits for a leader. Who has none until then is reported.
+	// electionPatience is how long a row waits for a leader. A row without one by then reports that.
 	electionPatience = 30 * time.Second
-	// syncsPerWrite is how often bbolt syncs a transaction.
+	// syncsPerWrite is how many syncs bbolt makes for a transaction.
 	syncsPerWrite = 2
 )
 
-// inFull is how often a row is repeated.
+// inFull returns how often to repeat a row.
 func inFull(otherwise, full int) int {
 	if os.Getenv(fullVariable) == "" {
 		return otherwise
@@ -44,7 +44,7 @@ func fullOnly(t *testing.T) {
 	}
 }
 
-// load is clients at work whose every request is counted.
+// load is a workload whose requests are all recorded.
 type load struct {
 	*workload.Workload
 	verify  func()
@@ -66,7 +66,7 @@ func (c cluster) load(clients int, timeout time.Duration) *load {
 	return l
 }
 
-// since returns the requests that were called after a moment, in the order in which they ended.
+// since returns the requests that were called at that moment or later, in the order in which they ended.
 func (l *load) since(began time.Time) (all []workload.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *load) since(began time.Time) (all []workload.Request) {
 	return all
 }
 
-// measure works for a time and prints a row. Who makes no progress at all fails.
+// measure lets the clients work for a time and logs a row of figures.
 func (l *load) measure(during time.Duration, what string, args ...any) {
 	l.c.t.Helper()
 	began, terms, slow := time.Now(), l.c.term(), l.c.writeTime()
@@ -107,7 +107,7 @@ func (l *load) measure(during time.Duration, what string, args ...any) {
 		unknown, refused, slices.Max(gaps).Round(time.Millisecond), elections, l.c.writeTime().since(slow))
 }
 
-// measureElection prints how long it takes from now on until a write is acknowledged.
+// measureElection logs how long it takes from now on until a write is acknowledged.
 func (l *load) measureElection(what string, args ...any) (elected bool) {
 	l.c.t.Helper()
 	began, terms := time.Now(), l.c.term()
@@ -122,7 +122,7 @@ func (l *load) measureElection(what string, args ...any) (elected bool) {
 	return err == nil
 }
 
-// term is the highest one that a member knows.
+// term returns the highest term that a member knows.
 func (c cluster) term() (term uint64) {
 	for _, s := range c.Statuses(c.t.Context()) {
 		term = max(term, s.Term)
@@ -130,7 +130,7 @@ func (c cluster) term() (term uint64) {
 	return term
 }
 
-// writeTime is the time that the disks of all members have spent on writes, and their number.
+// writeTime is the total duration and the number of the disk writes of all members.
 type writeTime struct{ seconds, count float64 }
 
 func (w writeTime) since(before writeTime) time.Duration {
@@ -147,7 +147,7 @@ func (c cluster) writeTime() (sum writeTime) {
 	for _, n := range c.Nodes {
 		answer, err := shared.Get(n.URL() + api.MetricsPath)
 		if err != nil {
-			continue // it does not run
+			continue // the member does not run
 		}
 		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
 			var value float64
@@ -165,8 +165,8 @@ func (c cluster) writeTime() (sum writeTime) {
 	return sum
 }
 
-// slow has each write of each disk take that long, one of them less and one more by a sixth; 0 is no
-// longer than they do.
+// slow makes each write of the disks take that long: of the first disk a sixth less, of the third a sixth more. 0 makes
+// them fast again.
 func (c cluster) slow(disks map[string]*powercut.FS, write time.Duration) {
 	c.t.Helper()
 	each := []time.Duration{write * 5 / 6, write, write * 7 / 6}
@@ -232,7 +232,7 @@ func TestMeasure_BootstrapOnSlowDisks(t *testing.T) {
 			elected := load.measureElection("bootstrap where each disk write takes %v", write)
 			c.slow(disks, 0)
 			if !elected {
-				nextWrite(t, load.Workload, time.Now()) // or it fails
+				nextWrite(t, load.Workload, time.Now()) // fails the test if there is none
 			}
 			load.verify()
 		})
@@ -285,7 +285,7 @@ func TestMeasure_TransfersOnSlowDisks(t *testing.T) {
 	}
 }
 
-// longestPause is the longest time without an acknowledgement since a moment.
+// longestPause returns the longest time between two acknowledged writes since a moment.
 func (l *load) longestPause(began time.Time) (longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// onDisksOfTheirOwn gives each member of a cluster of which nothing runs a disk whose syncs can stall.
+// onDisksOfTheirOwn gives each member a disk whose syncs can stall. Call it before the members are started.
 func (c cluster) onDisksOfTheirOwn() map[string]*powercut.FS {
 	c.t.Helper()
 	disks := map[string]*powercut.FS{}
@@ -20,11 +20,11 @@ func (c cluster) onDisksOfTheirOwn() map[string]*powercut.FS {
 		require.NoError(c.t, os.MkdirAll(c.DataDir(n.ID), 0o700))
 		disk, err := powercut.Mount(c.DataDir(n.ID))
 		if err != nil {
-			c.t.Skipf("no disks of their own here: %v", err)
+			c.t.Skipf("cannot mount a disk that stalls: %v", err)
 		}
 		disks[n.ID] = disk
 		c.t.Cleanup(func() {
-			_ = disk.ResumeSyncs() // or its member could not end
+			_ = disk.ResumeSyncs() // otherwise its member could not end
 			c.Stop()
 			assert.NoError(c.t, disk.Close())
 		})
@@ -48,12 +48,12 @@ func TestEndToEnd_ALeaderWhoseDiskStandsStillIsReplacedAndFollowsOnceItIsBack(t 
 		next := c.leader(stalled.ID)
 		led := time.Since(began)
 		stopped := nextWrite(t, w, time.Now()).Sub(began)
-		t.Logf("the disk of %s stands still: %s leads after %v, and the next write is acknowledged after %v",
+		t.Logf("the disk of %s is stalled: %s leads after %v, and the next write is acknowledged after %v",
 			stalled.ID, next.ID, led.Round(time.Millisecond), stopped.Round(time.Millisecond))
 		writes(t, w, 20)
 		behind, err := c.Status(t.Context(), stalled)
 		require.NoError(t, err)
-		assert.Less(t, behind.Persisted, behind.Last, "its disk stands still yet")
+		assert.Less(t, behind.Persisted, behind.Last, "its disk is still stalled")
 
 		require.NoError(t, disks[stalled.ID].ResumeSyncs())
 		c.caughtUp()

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopTries is how often a member is stopped before a test fails: it gives the requests at the end a second,
-// in which a machine under load may not send one.
+// stopTries is how often a test stops a member before it fails. A member that stops waits a second for its requests, and
+// a machine under load may not send one in that time.
 const stopTries = 5
 
-// A leader that is told to stop transfers its leadership first. A request whose body trickles in would keep it from that,
-// and all writes waiting, as long as requests are given to end.
+// A leader that is told to stop transfers its leadership before it waits for its requests to end. Otherwise one request
+// whose body arrives slowly would keep all writes waiting for as long.
 func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T) {
 	c, leader := startCluster(t)
 	var err error
@@ -40,12 +40,13 @@ func TestEndToEnd_ALeaderThatStopsHandsOverBeforeItWaitsForRequests(t *testing.T
 	require.NoError(t, err, "the request is carried out by the next leader")
 }
 
-// heldRequest is a write of which the server waits for the body.
+// heldRequest is a write whose body the server waits for.
 type heldRequest struct {
 	conn   net.Conn
 	answer *bufio.Reader
 }
 
+// hold begins a write, and returns once the server waits for the body.
 func hold(t *testing.T, n local.Node) heldRequest {
 	conn, err := net.Dial("tcp", n.HTTPAddr)
 	require.NoError(t, err)
@@ -70,7 +71,7 @@ func (h heldRequest) end() error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s", response.Status)
+		return fmt.Errorf("the answer is %s", response.Status)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 		}
 	}()
 	press := func(key, until string) string {
-		for { // again, if the moment was a bad one
+		for { // again if there was no leader, or a failover was under way
 			_, err := user.WriteString(key)
 			require.NoError(t, err)
 			got := readUntil(t, user.Read, until, "nobody leads: ", "wait for the last failover")
@@ -80,7 +80,7 @@ func TestEndToEnd_GetEndsItsLineOnATerminalAlone(t *testing.T) {
 	}
 	out, err := get().Output()
 	require.NoError(t, err)
-	assert.Equal(t, "hello", string(out), "as it is")
+	assert.Equal(t, "hello", string(out), "without a new line")
 
 	user, terminal := openTerminal(t)
 	shown := get()

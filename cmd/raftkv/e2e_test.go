@@ -1,10 +1,9 @@
-// The end-to-end tests run the real thing: the built program, three processes, real disks and
-// sockets, and SIGKILL. They fail on no time; "make measure" prints what they measure. Two numbers can
-// be raised:
+// The end-to-end tests run the built program as three processes, with real disks, sockets and SIGKILL. They have no time
+// limit but patience; "make measure" prints the times. Two numbers can be raised:
 //
 //	RAFTKV_KILLS=200 RAFTKV_POWER_CUTS=100 make measure
 //
-// RAFTKV_PROGRAM=/path/to/raftkv measures a program that was built before.
+// RAFTKV_PROGRAM=/path/to/raftkv tests that program instead of building one.
 package main_test
 
 import (
@@ -33,7 +32,7 @@ import (
 const (
 	killsDefault     = 20
 	powerCutsDefault = 10
-	// patience is for what must happen; nothing is measured by it.
+	// patience bounds the wait for something that must happen.
 	patience = time.Minute
 	poll     = 10 * time.Millisecond
 )
@@ -50,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
 }
 
-// programVariable names a raftkv that was built before, such as an older one to compare with.
+// programVariable names a built raftkv to test, such as an older release to compare with.
 const programVariable = "RAFTKV_PROGRAM"
 
 func buildAndRun(m *testing.M) int {
@@ -90,7 +89,7 @@ type cluster struct {
 	dir string
 }
 
-// newCluster returns a cluster of which nothing runs. Its processes end with the test.
+// newCluster returns a cluster of which no member runs yet. Its processes end with the test.
 func newCluster(t *testing.T) cluster {
 	t.Helper()
 	dir := t.TempDir()
@@ -126,7 +125,7 @@ func (c cluster) leader(other string) local.Node {
 	return leader
 }
 
-// others returns the members but this one.
+// others returns all members except this one.
 func (c cluster) others(id string) (others []local.Node) {
 	for _, n := range c.Nodes {
 		if n.ID != id {
@@ -136,7 +135,7 @@ func (c cluster) others(id string) (others []local.Node) {
 	return others
 }
 
-// await waits until a member says that it is as it should be.
+// await waits until the status of a member fulfils the condition.
 func (c cluster) await(n local.Node, what string, as func(api.Status) bool) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -155,7 +154,7 @@ func (c cluster) caughtUp() {
 	}
 }
 
-// write writes to the cluster until a write is acknowledged.
+// write retries a write until it is acknowledged.
 func (c cluster) write() {
 	c.t.Helper()
 	members := c.clients()
@@ -176,22 +175,22 @@ func (c cluster) clients() (all []*client.Client) {
 	return all
 }
 
-// work runs 8 clients that write, read and check. Call verify at the end.
+// work runs 8 clients that write, read, and check the answers. Call verify at the end.
 func (c cluster) work() (w *workload.Workload, verify func()) {
 	c.t.Helper()
 	return c.workAs(workload.Config{Clients: 8})
 }
 
-// works counts what workAs began.
+// works counts the calls of workAs.
 var works atomic.Uint64
 
-// workAs is work with clients of another kind.
+// workAs is work with other settings of the clients.
 func (c cluster) workAs(cfg workload.Config) (w *workload.Workload, verify func()) {
 	c.t.Helper()
 	for _, n := range c.Nodes {
 		cfg.Servers = append(cfg.Servers, n.URL())
 	}
-	cfg.Prefix = fmt.Sprintf("work/%d/", works.Add(1)) // one cluster may be worked on twice
+	cfg.Prefix = fmt.Sprintf("work/%d/", works.Add(1)) // a test may call this twice
 	cfg.Pause, cfg.Dir = 2*time.Millisecond, c.dir
 	w = workload.New(cfg)
 	ctx, stop := context.WithCancel(context.Background())
@@ -246,7 +245,7 @@ func TestEndToEnd_TheLeaderIsKilledAgainAndAgain(t *testing.T) {
 	t.Logf("kill -9 of the leader to the next acknowledged write, %d kills: %s", len(stops), spread(stops))
 }
 
-// spread says how figures lie; it sorts them.
+// spread describes the distribution of the figures. It sorts them.
 func spread(figures []time.Duration) string {
 	if len(figures) == 0 {
 		return "none"
@@ -290,8 +289,8 @@ func TestEndToEnd_EveryAcknowledgedWriteSurvivesTheKillOfAllAtOnce(t *testing.T)
 	t.Logf("kill -9 of all three at once, %d rounds: %d writes acknowledged, all of them there", cuts, len(acknowledged))
 }
 
-// writeUntilKilled writes new keys with 8 clients, kills all members at once when some have been
-// acknowledged, and returns every key that was, with its revision.
+// writeUntilKilled writes new keys with 8 clients and kills all members at once after some writes were acknowledged. It
+// returns every acknowledged key with its revision.
 func writeUntilKilled(t *testing.T, c cluster, members []*client.Client, prefix string) map[string]uint64 {
 	const before = 200
 	acknowledged := map[string]uint64{}
@@ -363,7 +362,7 @@ func TestEndToEnd_LeadershipIsHandedOver(t *testing.T) {
 	writes(t, w, 20)
 	target, other := c.others(leader.ID)[0], c.others(leader.ID)[1]
 	members := c.clients()
-	asked := members[slices.Index(c.Nodes, other)] // a follower, which passes it on
+	asked := members[slices.Index(c.Nodes, other)] // a follower, which forwards the request
 	require.Eventually(t, func() bool {
 		began := time.Now()
 		_, err := asked.Transfer(t.Context(), target.ID)

@@ -23,20 +23,20 @@ const (
 	DurationMax = 24 * time.Hour
 )
 
-// Options says what to run.
+// Options are the settings of a run.
 type Options struct {
-	Seed     uint64 // draws the schedule
+	Seed     uint64 // of the schedule
 	Duration time.Duration
 	Nodes    int
 	Faults   []Kind // empty: all that the budget allows
-	Binary   string // the raftkv to run; "" builds it, which takes Go and the source
-	Keep     bool   // data and logs, of a clean run too
+	Binary   string // the raftkv to run; "" builds it, which needs Go and the source
+	Keep     bool   // keeps data and logs even of a clean run
 	// PlainDisks uses plain directories instead of our own file system, and leaves out the faults that need it.
 	PlainDisks bool
 	// Lie makes every disk report syncs that it does not make, so that a power cut of all members loses
 	// acknowledged writes: a clean run would then prove that nothing is checked.
 	Lie    bool
-	Origin string // the commit, the machine and the day, for the report
+	Origin string // commit, machine and day, for the report
 	// Progress is called several times a second, unless nil.
 	Progress func(Progress)
 	// Say is called with each line that the user should see before the end, unless nil.
@@ -45,7 +45,7 @@ type Options struct {
 	patience time.Duration // healthyMax, except in tests
 }
 
-// Progress is how far a run is.
+// Progress describes how far a run has come.
 type Progress struct {
 	Elapsed     time.Duration // of Options.Duration
 	Faults      int
@@ -66,7 +66,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Failure is why a run failed.
+// Failure is the reason why a run failed.
 type Failure struct {
 	Class fuzzy.Class
 	Rule  string

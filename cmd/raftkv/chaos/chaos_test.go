@@ -19,7 +19,7 @@ import (
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
-// memberRole makes this test binary a member of a kind that raftkv is not.
+// memberRole makes this test binary stand in for raftkv, as a member that misbehaves.
 const memberRole = "CHAOS_TEST_MEMBER"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("panic: this is how it ends")
 		os.Exit(2)
 	case "silent":
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until its parent has gone
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent ends
 		os.Exit(0)
 	}
 	code := m.Run()
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// raftkv is the built program, once build was called.
+// raftkv is the built program after build was called.
 var raftkv string
 
 // build builds raftkv once for all tests.
@@ -67,8 +67,8 @@ func run(t *testing.T, o Options) (Report, error) {
 	o.Say = func(line string) { t.Log(line) }
 	r, err := Run(t.Context(), o)
 	t.Logf("%s", r)
-	mounts, _ := os.ReadFile("/proc/mounts") // elsewhere there are none
-	assert.NotContains(t, string(mounts), os.TempDir(), "nothing is mounted any more")
+	mounts, _ := os.ReadFile("/proc/mounts") // empty on other systems than Linux
+	assert.NotContains(t, string(mounts), os.TempDir(), "nothing is mounted any longer")
 	left, readErr := os.ReadDir(os.TempDir())
 	require.NoError(t, readErr)
 	assert.Equal(t, r.Kept != "", len(left) > 0, "%v is left", left)
@@ -111,11 +111,11 @@ func TestRun_AnOlderImageOfADiskIsKeptOut(t *testing.T) {
 	r, err := run(t, Options{Duration: 20 * time.Second, Nodes: 3, Faults: []Kind{OlderImage, Kill}, PlainDisks: true})
 	require.NoError(t, err)
 	assert.Positive(t, r.Faults[OlderImage])
-	assert.Positive(t, r.LoudEnds, "it ends by itself, and says why")
+	assert.Positive(t, r.LoudEnds, "it ends by itself and logs why")
 	assert.Equal(t, 3, r.Checks.Members, "its newest disk is put back")
 }
 
-// The proof that a run can fail: with disks that lie about syncs, a power cut loses what was acknowledged.
+// This shows that a run can fail: with disks that lie about syncs, a power cut loses acknowledged writes.
 func TestRun_FindsTheWritesThatLyingDisksLose(t *testing.T) {
 	skipIfShort(t)
 	o := Options{Duration: 5 * time.Second, Nodes: 3, Faults: []Kind{PowerCutAll}, Lie: true}

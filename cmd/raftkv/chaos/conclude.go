@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	judgeTimeout = 10 * time.Minute // for reading everything on the slowest machine
+	judgeTimeout = 10 * time.Minute // enough to read everything on a slow machine
 	readTimeout  = 10 * time.Second // of one request
 	healPause    = 20 * time.Millisecond
 )

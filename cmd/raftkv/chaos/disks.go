@@ -79,7 +79,7 @@ func (d *disk) become(dir string) error {
 	return syncAll(d.dir)
 }
 
-// syncAll syncs every file and directory in it.
+// syncAll syncs every file and directory below dir, and dir itself.
 func syncAll(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {

@@ -47,8 +47,8 @@ type habit struct {
 	lane  lane
 	fuse  bool          // it needs our own file system
 	every time.Duration // on average, in the whole cluster; 0: once, in the middle of the run
-	least time.Duration // the shortest time that it lasts
-	most  time.Duration // the longest
+	least time.Duration // the shortest duration
+	most  time.Duration // the longest duration
 	// leader is how often, in percent, it is aimed at the leader instead of a random member.
 	leader int
 }

@@ -185,7 +185,7 @@ func (p *proxy) serve(c *piped) {
 	back.Wait()
 }
 
-// dial connects to the target. If nobody shall answer this connection, it waits for its end instead and returns false.
+// dial connects to the target. If this connection must stay unanswered, dial waits for its end instead, and returns false.
 func (p *proxy) dial(c *piped) bool {
 	p.mu.Lock()
 	unanswered := c.torn
@@ -229,7 +229,7 @@ func (p *proxy) forward(c *piped) {
 	}
 }
 
-// admit waits until it is time for bytes to pass, and reports whether they may.
+// admit waits until bytes may leave the proxy, and reports whether to pass them on.
 func (p *proxy) admit(c *piped) bool {
 	how, changed := p.now()
 	for how.mode == hold {

@@ -15,7 +15,7 @@ import (
 
 const patience = time.Minute
 
-// far is the other end of a proxy: it says what arrives, and can answer.
+// far is the server behind a proxy. It reports the lines that arrive, and can answer.
 type far struct {
 	conns chan net.Conn
 	lines chan string
@@ -58,7 +58,7 @@ func dial(t *testing.T, p *proxy) net.Conn {
 	return conn
 }
 
-// newConn is a proxy with one connection, over which something has passed.
+// newConn returns a proxy with one connection, over which a line has passed.
 func newConn(t *testing.T) (*far, *proxy, net.Conn) {
 	t.Helper()
 	f, p := newFar(t)
@@ -80,7 +80,7 @@ func (f *far) hears(t *testing.T, line string) {
 	case heard := <-f.lines:
 		assert.Equal(t, line, heard)
 	case <-time.After(patience):
-		require.Fail(t, "it hears nothing", line)
+		require.Fail(t, "nothing arrived", line)
 	}
 }
 
@@ -88,7 +88,7 @@ func (f *far) hearsNothing(t *testing.T) {
 	t.Helper()
 	select {
 	case heard := <-f.lines:
-		assert.Fail(t, "it hears "+heard)
+		assert.Fail(t, "this arrived: "+heard)
 	default:
 	}
 }
@@ -103,15 +103,15 @@ func (f *far) answers(t *testing.T, near net.Conn) {
 	assert.Equal(t, "answer\n", line)
 }
 
-// isOver waits until the connection ends.
+// isOver checks that the connection ends.
 func isOver(t *testing.T, conn net.Conn) {
 	t.Helper()
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
 	_, err := io.Copy(io.Discard, conn)
-	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it lives on")
+	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection is still open")
 }
 
-// refuses waits until a new connection ends, which may be before it was there.
+// refuses checks that a new connection ends, which may be before it is established.
 func refuses(t *testing.T, p *proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.addr())
@@ -166,7 +166,7 @@ func TestProxy_AHalfOpenLinkStaysOpenAndSwallowsOneDirection(t *testing.T) {
 	f, p, conn := newConn(t)
 	p.treat(treatment{mode: halfOpen})
 	say(t, conn, "lost")
-	f.answers(t, conn) // the other way is open
+	f.answers(t, conn) // the other direction works
 	fresh := dial(t, p)
 	say(t, fresh, "never answered")
 	require.NoError(t, fresh.SetReadDeadline(time.Now().Add(50*time.Millisecond)))

@@ -14,7 +14,7 @@ type Report struct {
 	Seed   string `json:"seed"`
 	Origin string `json:"origin"` // commit, machine and day
 	Nodes  int    `json:"nodes"`
-	// Seconds is how long faults were injected, without healing and judging.
+	// Seconds is how long faults were injected. It does not include healing and judging.
 	Seconds       float64      `json:"seconds"`
 	Faults        map[Kind]int `json:"faults"`
 	LeftOut       []Kind       `json:"left_out,omitempty"`

@@ -144,7 +144,7 @@ func TestStats_TellLatenciesAndTheLongestGap(t *testing.T) {
 	s.observe(workload.Request{Called: last, Ended: last, Result: workload.Refused})
 	s.observe(workload.Request{Called: last, Ended: last.Add(time.Second), Write: true})
 	assert.Equal(t, uint64(101), s.operations())
-	assert.Equal(t, 3*time.Second, s.gap, "a refusal is no write")
+	assert.Equal(t, 3*time.Second, s.gap, "a refused request is not a write")
 	assert.True(t, s.writtenAfter(last))
 	assert.InEpsilon(t, 51*time.Millisecond, s.latencies.at(500), 0.13)
 	assert.InEpsilon(t, 100*time.Millisecond, s.latencies.at(990), 0.13)

@@ -14,7 +14,7 @@ import (
 
 // fate records what was done to a process, which explains its end.
 type fate struct {
-	doomed bool // it is killed
+	doomed bool // it was killed, or is about to be
 	ailing bool // its disk has failed
 	older  bool // its disk is an older image
 }
@@ -22,10 +22,10 @@ type fate struct {
 // doom marks the member's running processes as about to be killed.
 func (m *member) doom() { m.mark(func(f *fate) { f.doomed = true }) }
 
-// ail marks them as having a failing disk.
+// ail marks the member's running processes as having a failing disk.
 func (m *member) ail() { m.mark(func(f *fate) { f.ailing = true }) }
 
-// outdate marks them as running on an older image of their disk.
+// outdate marks the member's running processes as running on an older image of their disk.
 func (m *member) outdate() { m.mark(func(f *fate) { f.older = true }) }
 
 func (m *member) mark(as func(*fate)) {
@@ -60,11 +60,11 @@ func (w *world) startAll() (err error) {
 	return err
 }
 
-// diskTroubles are the words in the log of a member whose disk has failed.
+// diskTroubles are the texts that the log of a member contains when its disk has failed.
 var diskTroubles = []string{"no space left on the disk", "input/output error"}
 
-// awaitEnd judges the end of a process. It was killed, or its disk had failed or was an older image, and it ended with
-// code 1 and said so. Everything else is a crash.
+// awaitEnd waits for the end of a process and judges it. A killed process may end; so may one whose disk has failed or is
+// an older image, with code 1 and the reason in its log. Every other end is a crash.
 func (w *world) awaitEnd(m *member, p *local.Process) {
 	<-p.Done()
 	m.mu.Lock()
@@ -95,7 +95,7 @@ func (w *world) awaitEnd(m *member, p *local.Process) {
 	}
 }
 
-// olderImageWords are in the log of a member that has found out that its store is an older image.
+// olderImageWords is the text that the log of a member contains when its store is an older image.
 const olderImageWords = "older image of the member's disk"
 
 func saysWhy(log string) bool {

@@ -1,5 +1,4 @@
-// Package api is what the server and the clients of the demo store agree on: paths, headers, error
-// codes and JSON bodies.
+// Package api defines what the server and the clients of the demo store share: paths, headers, error codes and JSON bodies.
 package api
 
 import (
@@ -23,8 +22,8 @@ const (
 const (
 	// NodeHeader of a response names the member that carried the request out.
 	NodeHeader = "Raftkv-Node"
-	// ForwardedHeader names the member that forwarded the request to the leader: in a request, so
-	// that it is not forwarded again; in a response, so that the caller knows.
+	// ForwardedHeader names the member that forwarded the request to the leader. A request that has it is not forwarded
+	// again; a response that has it was forwarded.
 	ForwardedHeader = "Raftkv-Forwarded-By"
 	// AppliedHeader of a read is the raft index up to which the answering member had applied the log.
 	AppliedHeader = "Raftkv-Applied"
@@ -33,7 +32,7 @@ const (
 // Values of the query parameter "consistency" of reads.
 const (
 	Linearizable = "linearizable" // the default: sees every write acknowledged before the read began
-	Stale        = "stale"        // what this member has, however old; works without a leader
+	Stale        = "stale"        // sees what this member has, however old; works without a leader
 )
 
 // Limits of a listing.
@@ -42,8 +41,8 @@ const (
 	ListLimitMax     = 1000
 )
 
-// KeyPath returns the path of a key. Everything but letters, digits, "-", "_" and "~" is escaped:
-// also dots and slashes, which proxies like to resolve.
+// KeyPath returns the path of a key. It escapes everything but letters, digits, "-", "_" and "~", because proxies may
+// resolve dots and slashes.
 func KeyPath(key string) string {
 	escaped := strings.ReplaceAll(url.QueryEscape(key), "+", "%20")
 	return KeysPath + "/" + strings.ReplaceAll(escaped, ".", "%2E")
@@ -72,7 +71,7 @@ type Written struct {
 // Listing is the body of the answer to GET /kv.
 type Listing struct {
 	Items []Listed `json:"items"`
-	// Next is what to pass as "after" for the next page; empty on the last one.
+	// Next is the value of "after" for the next page; empty on the last one.
 	Next string `json:"next,omitempty"`
 }
 
@@ -85,7 +84,7 @@ type Listed struct {
 
 // Transferred is the body of the answer to POST /transfer.
 type Transferred struct {
-	Leader string `json:"leader"` // who leads now, as far as the former leader knows
+	Leader string `json:"leader"` // the new leader, as far as the former leader knows
 }
 
 // Status is the body of the answer to GET /status.
@@ -117,7 +116,7 @@ type Status struct {
 	Error        string   `json:"error,omitempty"` // why the node ended
 }
 
-// Member is one member of the cluster as the answering one sees it.
+// Member is one member of the cluster as the answering member sees it.
 type Member struct {
 	ID            string  `json:"id"`
 	Address       string  `json:"address"`
@@ -131,5 +130,5 @@ type Member struct {
 	ConnectionErr string  `json:"connection_error,omitempty"`
 	LastContactMS float64 `json:"last_contact_ms"` // -1: never
 	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
-	Problem       string  `json:"problem,omitempty"` // why it does not count, or does not serve; empty: all is well
+	Problem       string  `json:"problem,omitempty"` // why it does not count or does not serve; empty if it does
 }

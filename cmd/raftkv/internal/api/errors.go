@@ -12,7 +12,7 @@ import (
 // Code is the stable name of an error.
 type Code string
 
-// The codes. All but the Uncertain ones say that nothing was changed.
+// The codes. Nothing was changed, unless Uncertain reports true.
 const (
 	BadRequest        Code = "bad_request"
 	BadKey            Code = "bad_key"
@@ -34,9 +34,9 @@ const (
 	Closed            Code = "closed"
 	OutcomeUnknown    Code = "outcome_unknown"
 	Internal          Code = "internal"
-	// Unreachable is created by the client: the server could not be asked, or did not answer a read.
+	// Unreachable is created by the client: the request did not reach the server, or a read was not answered.
 	Unreachable Code = "unreachable"
-	// BadResponse is created by the client: the answer is not from a server of this store.
+	// BadResponse is created by the client: the answer is not one of this store's server.
 	BadResponse Code = "bad_response"
 )
 
@@ -85,8 +85,8 @@ func (e *Error) Status() int {
 	return http.StatusInternalServerError
 }
 
-// Transient reports whether nothing was changed and the same request may succeed a moment later,
-// here or at another member.
+// Transient reports whether nothing was changed and the same request may succeed a moment later, at this or another
+// member.
 func (e *Error) Transient() bool {
 	switch e.Code {
 	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Restoring, Closed, Unreachable:

@@ -29,7 +29,7 @@ func run(t *testing.T, input string, args ...string) (code int, out, errs string
 	return code, stdout.String(), stderr.String()
 }
 
-// newDemo makes the commands find a server without flags.
+// newDemo starts a server that the commands find without flags.
 func newDemo(t *testing.T) *rafttest.Fake[*kv.Store] {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
@@ -46,7 +46,7 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	n.SetStatus(node.Status{ID: "n1", Tolerance: "one more failure", Leadership: raft.Leadership{Term: 1, Leader: "n1", Role: raft.Leader}})
 	for _, row := range []struct {
 		input string
-		args  string // by spaces
+		args  string // separated by spaces
 		code  int
 		want  string // of the output
 	}{
@@ -87,7 +87,7 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 	assert.Equal(t, 5, code)
 }
 
-// The leader's log alone would say why a member is kept out, and its operator may look at neither.
+// Otherwise only the leader's log would say why a member is kept out.
 func TestStatus_SaysWhyAMemberIsNotConnected(t *testing.T) {
 	bootstrapped := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -170,7 +170,7 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 	assert.Equal(t, 8, code, "there is no demo to ask")
 }
 
-// The server that does not answer, or says itself what is wrong, is one of the members of whom the leader speaks.
+// A server that does not answer, or reports a problem itself, is also one of the members in the leader's status.
 func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
@@ -188,11 +188,11 @@ func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
 	assert.Contains(t, errs, "degraded: n2: does not answer: 127.0.0.1:")
 	assert.Equal(t, 1, strings.Count(errs, "n2: "), errs)
 	assert.Equal(t, 1, strings.Count(errs, "n3: "), errs)
-	assert.Contains(t, out, "n2  "+down.URL+"  does not answer: 127.0.0.1:", "the leader knows who it is")
+	assert.Contains(t, out, "n2  "+down.URL+"  does not answer: 127.0.0.1:", "the leader knows its id")
 	assert.NotContains(t, out, "unreachable: ", "a code for programs")
 }
 
-// A server that is frozen must not make the others' answers wait, nor differ in age.
+// A frozen server must not delay the answers of the others, nor make them differ in age.
 func TestStatus_AsksAllServersAtTheSameTime(t *testing.T) {
 	var asked sync.WaitGroup
 	asked.Add(2)

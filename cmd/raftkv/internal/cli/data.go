@@ -105,7 +105,7 @@ input.`,
 	return cmd
 }
 
-// readValue returns the value that the arguments name; one that is too large is left to the server.
+// readValue returns the value of the arguments or of the input. It leaves it to the server to refuse one that is too large.
 func readValue(in io.Reader, args []string) ([]byte, error) {
 	if len(args) == 2 && args[1] != "-" {
 		return []byte(args[1]), nil
@@ -166,7 +166,7 @@ func newList(r *reach) *cobra.Command {
 	return cmd
 }
 
-// list prints page by page, up to limit keys unless that is 0.
+// list prints page by page, at most limit keys; 0 means all.
 func list(cmd *cobra.Command, r *reach, prefix, after string, limit int) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	for printed := 0; ; {
@@ -181,7 +181,7 @@ func list(cmd *cobra.Command, r *reach, prefix, after string, limit int) error {
 			return errors.Join(err, out.Flush())
 		}
 		for _, item := range listing.Items {
-			_, _ = fmt.Fprintf(out, "%s\trevision %d\t%d bytes\n", item.Key, item.Revision, item.Bytes) // Flush tells
+			_, _ = fmt.Fprintf(out, "%s\trevision %d\t%d bytes\n", item.Key, item.Revision, item.Bytes) // Flush returns the error
 		}
 		printed += len(listing.Items)
 		if after = listing.Next; after == "" || printed == limit {

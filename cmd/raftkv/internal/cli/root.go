@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Streams are what a command reads and writes.
+// Streams are the input and the outputs of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -47,7 +47,7 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	root.SetErr(streams.Err)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(streams.Err, "raftkv:", err) // nobody to tell
+		_, _ = fmt.Fprintln(streams.Err, "raftkv:", err) // if that fails, nobody can be told
 	}
 	return exitCode(err)
 }
@@ -128,7 +128,7 @@ func (r *reach) servers() ([]string, error) {
 	return place.Servers, err
 }
 
-// ask does something with the first server that can do it.
+// ask calls do with one server after the other until it succeeds; see client.Try.
 func ask[T any](cmd *cobra.Command, r *reach, do func(context.Context, *client.Client) (T, error)) (T, error) {
 	var none T
 	urls, err := r.servers()
@@ -137,7 +137,7 @@ func ask[T any](cmd *cobra.Command, r *reach, do func(context.Context, *client.C
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), r.timeout)
 	defer cancel()
-	shared := client.NewHTTP(1, max(r.timeout/3, time.Second)) // one that hangs leaves time for others
+	shared := client.NewHTTP(1, max(r.timeout/3, time.Second)) // a server that hangs leaves time for the others
 	defer shared.CloseIdleConnections()
 	var members []*client.Client
 	for _, url := range urls {

@@ -36,7 +36,7 @@ that you trust.`,
 			if err := o.Validate(); err != nil {
 				return fmt.Errorf("%w\n%w", err, usage.Err)
 			}
-			if o.ElectionTimeout == 0 { // what Config reads as its default
+			if o.ElectionTimeout == 0 { // node.Config would take it for its default
 				return fmt.Errorf("--election-timeout 0s: use 10ms to 1h, as in 150ms; %w", usage.Err)
 			}
 			return member.Run(ctx, o, streams.Err)
@@ -61,7 +61,7 @@ that you trust.`,
 	flags.BoolVar(&o.Insecure, "insecure", false, "allow raft connections without TLS beyond this machine")
 	flags.StringVar(&o.LogLevel, "log-level", "info", "trace, debug, info, warn, error or off")
 	flags.BoolVar(&stopWithStdin, "stop-with-stdin", false, "end when standard input does")
-	_ = flags.MarkHidden("stop-with-stdin") // it exists
+	_ = flags.MarkHidden("stop-with-stdin") // fails only for an unknown flag
 	return cmd
 }
 

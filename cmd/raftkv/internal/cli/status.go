@@ -53,16 +53,16 @@ not count; 7 not serving: no leader, or one whose disk stands still; 8 no server
 	return cmd
 }
 
-// report is what a server says of itself, or why it says nothing.
+// report holds the status of a server, or why there is none.
 type report struct {
 	URL     string `json:"url"`
 	Problem string `json:"problem,omitempty"` // why this member does not serve; empty if it does
 	*api.Status
 	failure error  // Status is nil
-	called  string // the id that the others know it by, if it does not answer; "" if they do not
+	called  string // the id that the others know a silent server by; "" if they do not know it
 }
 
-// name is how the sentences call the member.
+// name returns the name of the member in the sentences.
 func (r report) name() string {
 	if r.Status != nil {
 		return r.ID
@@ -70,7 +70,7 @@ func (r report) name() string {
 	return cmp.Or(r.called, r.URL)
 }
 
-// unhealthyError is what status has found out, with its exit code.
+// unhealthyError says what is wrong with the cluster, with the exit code of status.
 type unhealthyError struct {
 	code int
 	err  error
@@ -78,7 +78,7 @@ type unhealthyError struct {
 
 func (e *unhealthyError) Error() string { return e.err.Error() }
 
-// health is nil if the cluster serves and nothing is wrong with any member, as the servers and the leader say.
+// health returns nil if the cluster serves and neither the servers nor the leader report a problem.
 func health(reports []report) error {
 	var view *api.Status
 	var problems []string
@@ -114,17 +114,17 @@ func health(reports []report) error {
 	return nil
 }
 
-// said returns whether a report is of that member, and says what is wrong with it.
+// said returns a function that reports whether a report names a problem of that member.
 func said(id string) func(report) bool {
 	return func(r report) bool { return r.Problem != "" && r.name() == id }
 }
 
-// tellsMore reports whether a says more of the cluster than b: it knows of a later leader, or is that leader.
+// tellsMore reports whether a tells more about the cluster than b: it knows of a later leader, or is that leader.
 func tellsMore(a, b *api.Status) bool {
 	return cmp.Or(cmp.Compare(min(rank(a), follows), min(rank(b), follows)), cmp.Compare(a.Term, b.Term), cmp.Compare(rank(a), rank(b))) > 0
 }
 
-// How much the status of a member tells of the cluster.
+// How much the status of a member tells about the cluster.
 const (
 	knowsNothing  = iota // it has ended, or its disk was emptied
 	knowsNoLeader        // it waits for one
@@ -144,7 +144,7 @@ func rank(s *api.Status) int {
 	return knowsNoLeader
 }
 
-// problemOf is what a server says against a member; earlier releases say it of the connection alone.
+// problemOf returns what is wrong with a member according to a server. Earlier releases report only the connection.
 func problemOf(m api.Member) string {
 	if m.Problem == "" && !m.Connected {
 		return m.ConnectionErr
@@ -152,7 +152,7 @@ func problemOf(m api.Member) string {
 	return m.Problem
 }
 
-// ownProblem is why a member that answers does not serve.
+// ownProblem returns why a member that answers does not serve.
 func ownProblem(s api.Status) string {
 	for _, m := range s.Members {
 		if m.ID == s.ID && m.Problem != "" {
@@ -170,10 +170,10 @@ func ownProblem(s api.Status) string {
 	return ""
 }
 
-// statusTimeout bounds the wait for a server that is frozen or cut off: its status never waits itself.
+// statusTimeout bounds the wait for a server that is frozen or cut off. Other servers answer status requests at once.
 const statusTimeout = 2 * time.Second
 
-// askAll asks all servers at the same time, so that what they say fits together.
+// askAll asks all servers at the same time, so that their answers fit together.
 func askAll(ctx context.Context, r *reach, urls []string) []report {
 	shared := client.NewHTTP(1, min(r.timeout, statusTimeout))
 	defer shared.CloseIdleConnections()
@@ -196,7 +196,7 @@ func askAll(ctx context.Context, r *reach, urls []string) []report {
 	return reports
 }
 
-// messageOf is an error without its code and its remedy, which are for those who asked for something.
+// messageOf returns the message of an error without its code and remedy.
 func messageOf(err error) string {
 	var e *api.Error
 	if errors.As(err, &e) {
@@ -205,7 +205,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// calledBy returns the id of the member with that URL, as those who answer know it.
+// calledBy returns the id of the member with that URL, as the servers that answer know it.
 func calledBy(reports []report, url string) string {
 	for _, r := range reports {
 		if r.Status == nil {
@@ -230,7 +230,7 @@ func printJSON(out io.Writer, reports []report) error {
 	return nil
 }
 
-// printTable prints a line for each server, and below what the leader says in words, or the first that answers.
+// printTable prints a line for each server, and below that the sentences of the leader, or of the first server that answers.
 func printTable(out io.Writer, reports []report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var last *api.Status
@@ -255,7 +255,7 @@ func printTable(out io.Writer, reports []report) error {
 	return printSentences(out, *last)
 }
 
-// printSentences prints what the status says in words.
+// printSentences prints the sentences of a status.
 func printSentences(out io.Writer, status api.Status) error {
 	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
 	for _, m := range status.Members {

@@ -32,8 +32,8 @@ func New(base string, shared *http.Client) *Client {
 	return &Client{strings.TrimSuffix(base, "/"), shared}
 }
 
-// NewHTTP returns an http.Client for up to that many requests at the same time to each member. A
-// request ends after the timeout.
+// NewHTTP returns an http.Client that keeps up to that many idle connections to each member. A request ends after the
+// timeout.
 func NewHTTP(parallel int, timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
@@ -48,10 +48,10 @@ func NewHTTP(parallel int, timeout time.Duration) *http.Client {
 type Value struct {
 	Data     []byte
 	Revision uint64
-	Node     string // who answered
+	Node     string // the member that answered
 }
 
-// Condition makes a write conditional. The zero value is none.
+// Condition makes a write conditional. The zero value always holds.
 type Condition struct {
 	Absent   bool   // the key does not exist
 	Revision uint64 // the key has this revision, unless 0
@@ -68,7 +68,7 @@ func (c Condition) header() http.Header {
 	return h
 }
 
-// Get returns the value of the key, at api.Linearizable or api.Stale.
+// Get returns the value of the key. The consistency is api.Linearizable or api.Stale.
 func (c *Client) Get(ctx context.Context, key, consistency string) (Value, error) {
 	path := api.KeyPath(key) + "?consistency=" + url.QueryEscape(consistency)
 	answer, err := c.do(ctx, http.MethodGet, path, nil, nil)
@@ -87,12 +87,12 @@ func (c *Client) Put(ctx context.Context, key string, value []byte, condition Co
 	return request[api.Written](ctx, c, http.MethodPut, api.KeyPath(key), condition.header(), value)
 }
 
-// Delete removes the key if the condition holds; it is no error if there is none.
+// Delete removes the key if the condition holds. A missing key is not an error.
 func (c *Client) Delete(ctx context.Context, key string, condition Condition) (api.Written, error) {
 	return request[api.Written](ctx, c, http.MethodDelete, api.KeyPath(key), condition.header(), nil)
 }
 
-// List returns a page of the keys that begin with prefix, above after; limit 0 is the server's.
+// List returns a page of the keys that begin with prefix and are above after. Limit 0 means the server's default.
 func (c *Client) List(ctx context.Context, prefix, after string, limit int) (api.Listing, error) {
 	query := url.Values{"prefix": {prefix}, "after": {after}}
 	if limit != 0 {
@@ -106,7 +106,7 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return request[api.Status](ctx, c, http.MethodGet, api.StatusPath, nil, nil)
 }
 
-// Transfer transfers its leadership to that member, or to the best one.
+// Transfer transfers the leadership to that member, or to the one that is best placed if to is "".
 func (c *Client) Transfer(ctx context.Context, to string) (api.Transferred, error) {
 	path := api.TransferPath + "?to=" + url.QueryEscape(to)
 	return request[api.Transferred](ctx, c, http.MethodPost, path, nil, nil)
@@ -172,7 +172,7 @@ func (c *Client) badResponse(err error) error {
 	return api.Errorf(api.BadResponse, "check that "+c.base+" is a raftkv server", "%v", err)
 }
 
-// retryPause is between two rounds of questions to all members.
+// retryPause is the pause between two rounds of requests to all members.
 const retryPause = 20 * time.Millisecond
 
 // Try calls do with one member after the other, until it succeeds, fails with an error that another member would return
@@ -180,7 +180,7 @@ const retryPause = 20 * time.Millisecond
 // retried.
 func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, error)) (T, error) {
 	var none T
-	var why *api.Error // the latest of those that tell most
+	var why *api.Error // the latest of the most informative ones
 	if len(members) == 0 {
 		return none, errors.New("no server to ask: use --server URL")
 	}
@@ -204,8 +204,8 @@ func Try[T any](ctx context.Context, members []*Client, do func(*Client) (T, err
 	}
 }
 
-// telling says how much an error tells of the cluster: nothing if a member does not answer, little if it says that it
-// is of no use itself.
+// telling returns how much an error tells about the cluster: nothing if a member does not answer, little if the member
+// itself is the problem.
 func telling(e *api.Error) int {
 	switch e.Code {
 	case api.Unreachable:

@@ -121,7 +121,7 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = client.Try(ctx, []*client.Client{nobody, down, emptied, nobody}, put)
-	assert.Equal(t, api.NoLeader, api.CodeOf(err), "what a member says tells more than that others do not answer")
+	assert.Equal(t, api.NoLeader, api.CodeOf(err), "an answer is more informative than silence")
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = client.Try(ctx, []*client.Client{nobody, emptied, nobody}, put)
@@ -129,7 +129,7 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 
 	node.Fail(raft.ErrOutcomeUnknown)
 	_, err = client.Try(t.Context(), []*client.Client{down, up}, put)
-	assert.Equal(t, api.OutcomeUnknown, api.CodeOf(err), "what may have happened is not done again")
+	assert.Equal(t, api.OutcomeUnknown, api.CodeOf(err), "a write that may have happened is not repeated")
 
 	_, err = client.Try(t.Context(), nil, put)
 	assert.Error(t, err)

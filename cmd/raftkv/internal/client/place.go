@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Place is where a running demo is found: a small file of this user's in the temporary directory, one
-// for each demo.
+// Place tells the commands where a running demo is. Each demo has a small file with it, in a directory of this user below
+// the temporary directory.
 type Place struct {
 	PID     int      `json:"pid"`     // of the demo
 	Servers []string `json:"servers"` // base URLs
@@ -56,7 +56,7 @@ func FindPlace() (Place, error) {
 	return Place{}, err
 }
 
-// placeFiles returns the files of all demos, the latest first.
+// placeFiles returns the files of all demos, newest first.
 func placeFiles() ([]string, error) {
 	if _, err := os.Lstat(placeDir()); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -70,7 +70,7 @@ func placeFiles() ([]string, error) {
 	}
 	began := map[string]time.Time{}
 	for _, file := range files {
-		if info, err := os.Stat(file); err == nil { // else its demo has just ended
+		if info, err := os.Stat(file); err == nil { // otherwise its demo has just ended
 			began[file] = info.ModTime()
 		}
 	}
@@ -106,8 +106,7 @@ func (p Place) check() error {
 	return nil
 }
 
-// Save makes the place the one that FindPlace returns, until its demo ends, and clears away the files of
-// demos that were killed.
+// Save makes FindPlace return this place until its demo ends, and removes the files of demos that were killed.
 func (p Place) Save() error {
 	if err := os.Mkdir(placeDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -118,7 +117,7 @@ func (p Place) Save() error {
 	}
 	for _, file := range files {
 		if other, err := readPlace(file); err != nil || !running(other.PID) {
-			_ = os.Remove(file) // it is not found anyway
+			_ = os.Remove(file) // FindPlace skips it anyway
 		}
 	}
 	data, err := json.Marshal(p)
@@ -134,5 +133,5 @@ func (p Place) Save() error {
 
 // Remove removes the file.
 func (p Place) Remove() {
-	_ = os.Remove(p.file()) // who ends is not found anyway
+	_ = os.Remove(p.file()) // FindPlace skips a demo that has ended
 }

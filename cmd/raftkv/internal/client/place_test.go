@@ -63,7 +63,7 @@ func TestPlace_OfADemoThatWasKilledIsNotFound(t *testing.T) {
 	require.NoError(t, first.Save())
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "raftkv-*", "*"))
 	require.NoError(t, err)
-	assert.Len(t, left, 1, "cleared away")
+	assert.Len(t, left, 1, "the file of the killed demo is removed")
 }
 
 func TestPlace_IsNotTrustedIfItMayBeForged(t *testing.T) {

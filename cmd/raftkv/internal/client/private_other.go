@@ -4,15 +4,15 @@ package client
 
 import "os"
 
-// checkPrivate has nothing to check where every user has a temporary directory of their own.
+// checkPrivate checks nothing, because each user has a temporary directory of their own on these systems.
 func checkPrivate(string) error { return nil }
 
-// running reports whether there is a process of that id.
+// running reports whether there is a process with that id.
 func running(pid int) bool {
 	process, err := os.FindProcess(pid)
 	if err != nil {
 		return false
 	}
-	_ = process.Release() // nothing was done with it
+	_ = process.Release() // its error does not matter
 	return true
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// checkPrivate returns why the directory may have been written to by others.
+// checkPrivate returns an error if other users may write to the directory.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -22,10 +22,10 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-// running reports whether there is a process of that id, be it another user's.
+// running reports whether there is a process with that id, even another user's.
 func running(pid int) bool {
 	if pid <= 0 {
-		return false // a group of processes
+		return false // it would name a group of processes
 	}
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)

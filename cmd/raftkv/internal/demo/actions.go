@@ -8,7 +8,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 )
 
-// obey carries out the command of a key, and reports whether the demo goes on.
+// obey carries out the command of a key, and returns false if the demo shall end.
 func (d *demo) obey(ctx context.Context, key byte) bool {
 	const ctrlC, ctrlD = 3, 4
 	switch key {
@@ -26,8 +26,7 @@ func (d *demo) obey(ctx context.Context, key byte) bool {
 	return true
 }
 
-// breakLeader kills or freezes the leader and watches what happens. With again, the member is
-// restarted when another one leads.
+// breakLeader kills or freezes the leader and watches the failover. With again, it restarts the member afterwards.
 func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,7 +36,7 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 	}
 	leader, found := d.cluster.Leader(ctx)
 	if ctx.Err() != nil {
-		return // nobody was asked
+		return // the members could not be asked
 	}
 	if !found {
 		d.screen.say("nobody leads: %s", d.quorum())
@@ -63,21 +62,21 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 	})
 }
 
-// watch reports how long writes have stopped, and who leads now.
+// watch waits for the end of a failover, and shows how long writes stopped and which member leads.
 func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Time) {
 	limited, cancel := context.WithTimeout(ctx, failoverTimeout)
 	defer cancel()
 	acknowledged, err := d.workload.NextAcknowledged(limited, broken)
 	var leader local.Node
 	if err == nil {
-		leader, err = d.cluster.AwaitLeader(limited, "") // perhaps the same one, if it was restarted
+		leader, err = d.cluster.AwaitLeader(limited, "") // the same one again, if it was restarted and won
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watching = false
 	switch {
 	case err == nil:
-	case ctx.Err() != nil: // nobody waits for a leader any more
+	case ctx.Err() != nil: // the demo ends, which says nothing about the cluster
 		d.screen.say("%s %s → the demo ended before another one led", id, how)
 		return
 	default:
@@ -89,7 +88,7 @@ func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Tim
 		id, how, leader.ID, acknowledged.Sub(began).Milliseconds(), grouped(v.Acknowledged), v.Lost)
 }
 
-// quorum returns how many members run and how many are needed.
+// quorum describes how many members run and how many are needed.
 func (d *demo) quorum() string {
 	all, up := len(d.cluster.Nodes), 0
 	for _, n := range d.cluster.Nodes {
@@ -120,7 +119,7 @@ func (d *demo) resume() (resumed bool) {
 	return resumed
 }
 
-// heal resumes what is frozen and restarts what has ended.
+// heal resumes the frozen members and restarts those that have ended.
 func (d *demo) heal() {
 	d.resume()
 	d.mu.Lock()
@@ -142,7 +141,7 @@ func (d *demo) heal() {
 func (d *demo) look(ctx context.Context) {
 	statuses := d.cluster.Statuses(ctx)
 	if ctx.Err() != nil {
-		return // nobody was asked
+		return // the members could not be asked
 	}
 	var lines []string
 	for i, status := range statuses {
@@ -164,7 +163,7 @@ func (d *demo) look(ctx context.Context) {
 	d.screen.show(append(lines, d.summary()))
 }
 
-// summary is the line about the workload.
+// summary returns the line about the workload.
 func (d *demo) summary() string {
 	v, now := d.workload.Verdict(), time.Now()
 	rate := float64(v.Acknowledged-d.lastAcknowledged) / now.Sub(d.lastLook).Seconds()
@@ -173,7 +172,7 @@ func (d *demo) summary() string {
 		grouped(uint64(rate)), grouped(v.Acknowledged), v.Lost, v.Unknown, v.Histories)
 }
 
-// reportEnd says once that a member has ended by itself.
+// reportEnd shows, once, that a member has ended by itself.
 func (d *demo) reportEnd(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -26,7 +26,7 @@ func newDemo() (*demo, *bytes.Buffer) {
 	}, out
 }
 
-// What is cut short because the demo ends, by its duration or its user, says nothing of the cluster.
+// A failover that is cut short by the end of the demo says nothing about the cluster.
 func TestEnd_IsNotTakenForTheLossOfALeader(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -57,9 +57,10 @@ func TestEnd_WhileItStartsIsNoErrorAndLeavesNothing(t *testing.T) {
 }
 
 func TestStart_AMemberThatEndsAtOnceSaysWhyAndNothingElse(t *testing.T) {
-	err := Run(t.Context(), Options{Program: "go", Dir: t.TempDir(), Out: io.Discard}) // it has no command serve
+	// The go command has no "serve", so each member ends at once.
+	err := Run(t.Context(), Options{Program: "go", Dir: t.TempDir(), Out: io.Discard})
 	require.ErrorContains(t, err, " has ended (")
-	assert.NotContains(t, err.Error(), "context canceled", "what was waited for in vain is no reason")
+	assert.NotContains(t, err.Error(), "context canceled", "the reason is the end of the members")
 }
 
 func TestIntroduction_NamesCommandsThatWork(t *testing.T) {
@@ -68,7 +69,7 @@ func TestIntroduction_NamesCommandsThatWork(t *testing.T) {
 	require.NoError(t, os.WriteFile(installed, nil, 0o755))
 	t.Setenv("PATH", dir)
 	assert.Equal(t, "go run ./cmd/raftkv", command("/tmp/go-build2779522485/b001/exe/raftkv"))
-	assert.Equal(t, "/opt/raftkv", command("/opt/raftkv"), "another one is in the path")
+	assert.Equal(t, "/opt/raftkv", command("/opt/raftkv"), "the raftkv in the PATH is another one")
 	if runtime.GOOS != "windows" { // where programs have other names
 		assert.Equal(t, "raftkv", command(installed))
 	}

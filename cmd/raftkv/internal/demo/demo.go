@@ -24,14 +24,14 @@ const (
 	clients         = 8
 	clientPause     = 5 * time.Millisecond
 	startTimeout    = 30 * time.Second
-	failoverTimeout = 15 * time.Second // then it is said that nobody leads
+	failoverTimeout = 15 * time.Second // then the demo says that nobody leads
 	verifyTimeout   = 30 * time.Second
 	livePause       = 250 * time.Millisecond // between two looks at the members
 	plainPause      = 5 * time.Second        // likewise, without a terminal
 	firstPort       = 4001                   // of HTTP
 )
 
-// Options is what the flags of "raftkv demo" say.
+// Options are the settings of a demo, as the flags of "raftkv demo" give them.
 type Options struct {
 	Dir   string // of the data; "" is a temporary one, which is removed at the end
 	Nodes int    // 0: 3, or what Dir holds
@@ -39,7 +39,7 @@ type Options struct {
 	Duration time.Duration
 	// KillEvery kills the leader that often and restarts it, unless 0.
 	KillEvery time.Duration
-	Program   string // the raftkv that is run
+	Program   string // the raftkv to run
 	In        io.Reader
 	Out       io.Writer
 }
@@ -57,11 +57,11 @@ type demo struct {
 	watches  sync.WaitGroup
 
 	lastLook         time.Time // for the rate of writes
-	lastAcknowledged uint64    // then
+	lastAcknowledged uint64    // at lastLook
 }
 
-// Run runs a demo until its user quits, its duration is over, or the context ends. It fails if the
-// cluster could not be started, or broke a promise.
+// Run runs a demo until its user quits, its duration is over, or the context ends. It fails if the cluster cannot be
+// started or breaks a promise.
 func Run(ctx context.Context, o Options) error {
 	dir, remove, err := openDir(o.Dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func openDir(dir string) (_ string, remove func() error, _ error) {
 
 func (d *demo) run(ctx context.Context) error {
 	err := d.start(ctx)
-	if ctx.Err() != nil { // by its user, who needs neither data nor logs
+	if ctx.Err() != nil { // the user ended it, and needs neither data nor logs
 		_, err = fmt.Fprintln(d.Out, "ended before there was a leader")
 		return err
 	}
@@ -139,7 +139,7 @@ func (d *demo) start(ctx context.Context) error {
 		go d.failIfEnded(ctx, cancel, n.ID)
 	}
 	leader, err := d.cluster.AwaitLeader(ctx, "")
-	var ended error // which is why there is no leader
+	var ended error // the reason why there is no leader
 	for _, n := range d.cluster.Nodes {
 		ended = errors.Join(ended, d.cluster.Ended(n.ID))
 	}
@@ -188,7 +188,8 @@ In another terminal:
 	return b.String()
 }
 
-// command returns what to type to run the program: "go run" removes it when the demo ends.
+// command returns what the user types to run the program. A program of "go run" is removed when the demo ends, so its path
+// is of no use.
 func command(program string) string {
 	if found, err := exec.LookPath("raftkv"); err == nil && sameFile(found, program) {
 		return "raftkv"
@@ -207,7 +208,7 @@ func sameFile(a, b string) bool {
 
 const keysHelp = "k kill the leader   z freeze it, again to resume   r restart   q quit"
 
-// interact shows the state and obeys keys and timers until it is time to end.
+// interact shows the state and handles keys and timers until the demo ends.
 func (d *demo) interact(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -245,7 +246,7 @@ func (d *demo) interact(ctx context.Context) {
 	}
 }
 
-// ticks returns a channel that ticks that often; never, if that is 0.
+// ticks returns a channel that ticks that often; it never ticks if every is 0.
 func ticks(every time.Duration) <-chan time.Time {
 	if every <= 0 {
 		return nil
@@ -253,7 +254,7 @@ func ticks(every time.Duration) <-chan time.Time {
 	return time.Tick(every)
 }
 
-// conclude heals the cluster, takes the last look, and prints the verdict.
+// conclude heals the cluster, reads everything once more, and prints the verdict.
 func (d *demo) conclude() error {
 	ctx, cancel := context.WithTimeout(context.Background(), verifyTimeout)
 	defer cancel()

@@ -8,18 +8,18 @@ import (
 	"sync"
 )
 
-// screen prints lines that stay, above lines that are replaced. Without a terminal, the latter are
-// only printed when asked for. Its methods may be called from any goroutine.
+// screen prints permanent lines above live lines, which are replaced again and again. Without a terminal, live lines are
+// printed like others. Its methods may be called from any goroutine.
 type screen struct {
 	out   io.Writer
 	live  bool       // out is a terminal in raw mode
 	width func() int // of the terminal
 
 	mu    sync.Mutex
-	lines []string // on the screen now, to be replaced
+	lines []string // the live lines on the screen
 }
 
-// say prints lines that stay.
+// say prints permanent lines.
 func (s *screen) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *screen) show(lines []string) {
 	s.draw()
 }
 
-// leave ends the live part: from now on lines are plain ones.
+// leave ends the use of the terminal's raw mode: from now on, lines are plain.
 func (s *screen) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,17 +49,17 @@ func (s *screen) leave() {
 func (s *screen) draw() {
 	width := s.width()
 	for _, line := range s.lines {
-		if runes := []rune(line); len(runes) > width { // a longer line would take two
+		if runes := []rune(line); len(runes) > width { // the terminal would wrap a longer line
 			line = string(runes[:width])
 		}
 		s.print(line)
 	}
 }
 
-// erase removes the live lines, if there is a way to.
+// erase removes the live lines from a terminal.
 func (s *screen) erase() {
 	if n := len(s.lines); n > 0 && s.live {
-		_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", n) // nobody to tell if the terminal has gone
+		_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", n) // if the terminal is gone, nobody can be told
 	}
 	if !s.live {
 		s.lines = nil
@@ -69,7 +69,7 @@ func (s *screen) erase() {
 func (s *screen) print(line string) {
 	end := "\n"
 	if s.live {
-		end = "\r\n" // raw mode adds nothing
+		end = "\r\n" // raw mode does not add the carriage return
 	}
 	_, _ = io.WriteString(s.out, line+end) // as above
 }

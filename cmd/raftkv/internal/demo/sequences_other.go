@@ -4,6 +4,5 @@ package demo
 
 import "os"
 
-// enableSequences has nothing to do: every terminal here understands the sequences that move the
-// cursor.
+// enableSequences does nothing: every terminal of these systems understands the sequences that move the cursor.
 func enableSequences(*os.File) error { return nil }

@@ -10,13 +10,13 @@ import (
 
 const widthDefault = 120
 
-// keyboard gives the keys that are pressed, one by one, without waiting for the end of a line.
+// keyboard delivers the keys that are pressed, one by one, without waiting for the end of a line.
 type keyboard struct {
 	keys    chan byte // nil without a terminal
 	restore func()
 }
 
-// openTerminal puts the terminal into raw mode, if there is one on both sides.
+// openTerminal puts the terminal into raw mode if both in and out are one.
 func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, keyboard) {
 	plain := &screen{out: out, width: func() int { return 1 << 10 }}
 	keys, ok := in.(*os.File)
@@ -39,7 +39,7 @@ func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, ke
 	return &screen{out: out, live: true, width: width}, k
 }
 
-// read ends with the context or the input; a read that waits for a key ends with the process.
+// read delivers keys until the context or the input ends. A read that waits for a key ends only with the process.
 func (k keyboard) read(ctx context.Context, in io.Reader) {
 	var key [1]byte
 	for {

@@ -13,11 +13,11 @@ import (
 const (
 	KeyBytesMax   = 512
 	ValueBytesMax = 1 << 20
-	// CommandBytesMax bounds an encoded command: the largest key and value, and what is around them.
+	// CommandBytesMax bounds an encoded command: the largest key and value, and the encoding's overhead.
 	CommandBytesMax = ValueBytesMax + KeyBytesMax + 512
 )
 
-// Op is what a command does. The numbers are part of the log's format.
+// Op is the operation of a command. The numbers are part of the log's format.
 type Op uint8
 
 // The operations.
@@ -26,8 +26,7 @@ const (
 	Delete Op = 2
 )
 
-// ConditionKind is what must hold for a command to change anything. The numbers are part of the
-// log's format.
+// ConditionKind is the kind of a Condition. The numbers are part of the log's format.
 type ConditionKind uint8
 
 // The conditions.
@@ -38,7 +37,7 @@ const (
 	IfAbsent   ConditionKind = 3
 )
 
-// Condition makes a command a compare-and-set.
+// Condition must hold for a command to change anything: it makes the command a compare-and-set.
 type Condition struct {
 	Kind     ConditionKind
 	Revision raft.Index // of IfRevision
@@ -56,7 +55,7 @@ func (c Condition) holds(now Item, exists bool) bool {
 	return true
 }
 
-// Command is one change of the store, as it is proposed.
+// Command is a proposed change of the store.
 type Command struct {
 	Op        Op
 	Key       string
@@ -66,18 +65,18 @@ type Command struct {
 
 // Answer is the store's answer to a command.
 type Answer struct {
-	// Failed says that the condition did not hold, and nothing was changed.
+	// Failed says that the condition did not hold and nothing was changed.
 	Failed bool
-	// Revision is the key's revision after the command; of a Delete, the index of the deletion; of
-	// a failed command on an absent key, 0.
+	// Revision is the key's revision after the command. After a Delete, it is the index of the deletion; after a failed
+	// command on an absent key, 0.
 	Revision raft.Index
 	// Existed says that the key existed before the command.
 	Existed bool
-	// Refused says why the bytes were not a valid command; empty if they were.
+	// Refused says why the bytes are not a valid command; empty if they are.
 	Refused string
 }
 
-// record is a Command as it is stored. Fields are only ever added, and unknown ones tolerated.
+// record is the encoded form of a Command. Fields are only ever added, and unknown ones are ignored.
 type record struct {
 	Op       uint8  `codec:"o"`
 	Key      string `codec:"k"`
@@ -97,15 +96,15 @@ var handle = newHandle()
 
 func newHandle() *codec.MsgpackHandle {
 	h := &codec.MsgpackHandle{}
-	h.WriteExt = true // strings and bytes are kept apart
+	h.WriteExt = true // distinguishes strings from bytes
 	h.RawToString = true
 	return h
 }
 
-// ErrBadKey is matched by the errors of CheckKey.
+// ErrBadKey matches the errors of CheckKey.
 var ErrBadKey = errors.New("bad key")
 
-// CheckKey returns what is wrong with the key: it takes 1 to KeyBytesMax bytes of valid UTF-8.
+// CheckKey returns what is wrong with the key, or nil. A key has 1 to KeyBytesMax bytes of valid UTF-8.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -144,7 +143,7 @@ func (c Command) Encode() ([]byte, error) {
 	return data, err
 }
 
-// DecodeCommand reads what Encode wrote. The command shares nothing with data.
+// DecodeCommand decodes a command. The command shares no memory with data.
 func DecodeCommand(data []byte) (Command, error) {
 	var r record
 	if err := codec.NewDecoderBytes(data, handle).Decode(&r); err != nil {
@@ -163,7 +162,7 @@ func (a Answer) encode() ([]byte, error) {
 	return data, err
 }
 
-// DecodeAnswer reads the Data of a Result.
+// DecodeAnswer decodes the Data of a node.Result.
 func DecodeAnswer(data []byte) (Answer, error) {
 	var r answerRecord
 	if err := codec.NewDecoderBytes(data, handle).Decode(&r); err != nil {

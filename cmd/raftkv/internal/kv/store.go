@@ -39,7 +39,7 @@ func (s *Store) View() (View, error) {
 	return View{*now}, nil
 }
 
-// Apply applies the commands of the batch; readers see all of it at once.
+// Apply applies the commands of the batch. Readers see all of them at once.
 func (s *Store) Apply(batch []raft.Entry, results [][]byte) error {
 	view, err := s.View()
 	if err != nil {
@@ -83,12 +83,12 @@ func (v View) Applied() raft.Index { return v.applied }
 // Len returns how many keys there are.
 func (v View) Len() int { return v.tree.size }
 
-// List returns up to limit items in the order of their keys, which begin with prefix and are above
-// after, and whether there are more of them.
+// List returns up to limit items whose keys begin with prefix and are above after, in the order of their keys, and whether
+// there are more.
 func (v View) List(prefix, after string, limit int) (items []Item, more bool) {
 	start := prefix
 	if after >= prefix && after != "" {
-		start = after + "\x00" // the next key there is
+		start = after + "\x00" // the smallest key above it
 	}
 	for item := range v.tree.from(start) {
 		if !strings.HasPrefix(item.Key, prefix) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// apply applies the commands, one entry each, the first at the index.
+// apply applies the commands as one batch of entries, of which the first has the index.
 func apply(t *testing.T, s *kv.Store, index raft.Index, commands ...kv.Command) []kv.Answer {
 	t.Helper()
 	var batch []raft.Entry

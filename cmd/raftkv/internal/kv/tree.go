@@ -7,21 +7,20 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// Item is one key with its value and the raft index of its last change. It is shared: never change
-// the bytes of Value.
+// Item is a key with its value and the raft index of its last change. Items share the bytes of Value: never change them.
 type Item struct {
 	Key      string
 	Value    []byte
 	Revision raft.Index
 }
 
-// treeSeed makes the shape of the trees of this process unpredictable, so that no choice of keys can
-// make one deep. The shape is no part of the state.
+// treeSeed makes the shape of this process's trees unpredictable, so that no choice of keys can make a tree deep. The shape
+// is not part of the state.
 var treeSeed = maphash.MakeSeed()
 
-// tree is a persistent treap: a search tree by key that is a heap by priority. Changing one copies
-// the path to the changed key and shares everything else, so that the old tree stays as it was: a
-// snapshot and a reader need nothing but a root. The zero value is the empty tree.
+// tree is a persistent treap: a search tree by key and a heap by priority. A change copies the path to the changed key and
+// shares everything else, so the old tree stays as it was, and a snapshot or a reader only needs a root. The zero value is
+// the empty tree.
 type tree struct {
 	root *node
 	size int
@@ -78,7 +77,7 @@ func (n *node) put(added *node) *node {
 	if n == nil {
 		return added
 	}
-	// A key that is below n has a priority of at most n's, so that a higher one is new here.
+	// All priorities below n are at most n's, so a key with a higher one is not below n yet.
 	if added.priority > n.priority {
 		added.left, added.right = n.split(added.Key)
 		return added
@@ -95,7 +94,7 @@ func (n *node) put(added *node) *node {
 	return &c
 }
 
-// split returns the keys below the given one, and the others.
+// split returns a tree of the keys that are less than the given one, and a tree of the others.
 func (n *node) split(key string) (below, above *node) {
 	if n == nil {
 		return nil, nil
@@ -122,7 +121,7 @@ func (n *node) delete(key string) *node {
 	return &c
 }
 
-// merge joins two trees, every key of the first being below every key of the second.
+// merge joins two trees. Every key of the first must be less than every key of the second.
 func merge(below, above *node) *node {
 	switch {
 	case below == nil:
@@ -139,7 +138,7 @@ func merge(below, above *node) *node {
 	return &c
 }
 
-// visit reports whether the visitor wants more.
+// visit yields the items at or above from, in order. It returns false if yield has.
 func (n *node) visit(from string, yield func(Item) bool) bool {
 	if n == nil {
 		return true

@@ -34,11 +34,11 @@ type Cluster struct {
 	More func(Node) []string
 
 	mu        sync.Mutex
-	processes map[string]*Process // the last one of each member
+	processes map[string]*Process // the latest of each member
 }
 
-// NewCluster returns a cluster that runs that program's "serve"; nothing is started. It owns the layout
-// from now on.
+// NewCluster returns a cluster whose members run the program's command "serve". It starts none, and owns the layout from
+// now on.
 func NewCluster(program, dir string, layout *Layout) *Cluster {
 	return &Cluster{
 		Layout: layout, program: program, dir: dir,
@@ -46,12 +46,12 @@ func NewCluster(program, dir string, layout *Layout) *Cluster {
 	}
 }
 
-// DataDir returns where a member keeps its data.
+// DataDir returns the data directory of a member.
 func (c *Cluster) DataDir(id string) string { return filepath.Join(c.dir, id) }
 
 func (c *Cluster) logFile(id string) string { return filepath.Join(c.dir, id+".log") }
 
-// ServeArgs returns the arguments with which a member is started, More included.
+// ServeArgs returns the arguments that a member is started with, including those of More.
 func (c *Cluster) ServeArgs(n Node) []string {
 	args := []string{
 		"serve", "--stop-with-stdin", "--id", n.ID, "--cluster", "demo", "--data", c.DataDir(n.ID),
@@ -92,7 +92,7 @@ func named(ids []string, id string) bool {
 	return len(ids) == 0
 }
 
-// Process returns the last process of the member, nil if none was started.
+// Process returns the latest process of the member; nil if none was started.
 func (c *Cluster) Process(id string) *Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *Cluster) Kill(ids ...string) {
 	c.each(ids, (*Process).Kill)
 }
 
-// Stop asks all members to end, waits for them, and closes the layout: the cluster is of no more use.
+// Stop asks all members to end, waits for them, and closes the layout. The cluster must not be used afterwards.
 func (c *Cluster) Stop() {
 	c.each(nil, func(p *Process) { p.Stop(stopTimeout) })
 	c.http.CloseIdleConnections()
@@ -131,7 +131,7 @@ func (c *Cluster) Status(ctx context.Context, n Node) (api.Status, error) {
 	return n.Client(c.http).Status(ctx)
 }
 
-// Leader returns the member that says it leads, in the highest term.
+// Leader returns the member that claims to lead in the highest term.
 func (c *Cluster) Leader(ctx context.Context) (Node, bool) {
 	statuses := c.Statuses(ctx)
 	leader, term := Node{}, uint64(0)
@@ -191,12 +191,12 @@ func (c *Cluster) LogTail(id string) string {
 	defer file.Close()
 	cut := false
 	if info, err := file.Stat(); err == nil && info.Size() > logTailBytes {
-		_, err = file.Seek(-logTailBytes, io.SeekEnd) // or from the beginning
+		_, err = file.Seek(-logTailBytes, io.SeekEnd) // if that fails, read from the beginning
 		cut = err == nil
 	}
-	tail, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // what there is
+	tail, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // returns what could be read
 	if _, lines, found := strings.Cut(string(tail), "\n"); cut && found && lines != "" {
-		return lines // without the rest of the line that was cut
+		return lines // without the first line, which is incomplete
 	}
 	return string(tail)
 }

@@ -2,7 +2,7 @@ package local
 
 import "syscall"
 
-// detached keeps Ctrl-C of the terminal from the child, and kills it when its parent ends.
+// detached returns attributes that shield the child from Ctrl-C in the terminal, and kill it when its parent ends.
 func detached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

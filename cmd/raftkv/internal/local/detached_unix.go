@@ -4,5 +4,5 @@ package local
 
 import "syscall"
 
-// detached keeps Ctrl-C of the terminal from the child.
+// detached returns attributes that shield the child from Ctrl-C in the terminal.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -2,7 +2,7 @@ package local
 
 import "syscall"
 
-// detached keeps Ctrl-C of the console from the child.
+// detached returns attributes that shield the child from Ctrl-C in the console.
 func detached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

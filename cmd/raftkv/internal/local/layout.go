@@ -18,8 +18,8 @@ import (
 // NodesMax bounds the members of a local cluster.
 const NodesMax = 9
 
-// layoutFile is where a directory keeps its Layout: addresses are part of a bootstrapped cluster's
-// configuration, so that a second run must use the same.
+// layoutFile is the file with the Layout of a directory. Addresses are part of a bootstrapped cluster's configuration, so
+// a second run must use the same ones.
 const layoutFile = "nodes.json"
 
 // Node is one member on this machine.
@@ -42,7 +42,7 @@ func (n Node) Peer() string {
 type Layout struct {
 	Nodes []Node `json:"nodes"`
 
-	// held are UDP sockets on the numbers of the members' TCP ports, with which they do not interfere.
+	// held are UDP sockets with the port numbers of the members' TCP ports. They do not interfere with TCP.
 	held []net.PacketConn
 }
 
@@ -76,8 +76,8 @@ func (l *Layout) hold(addr string) error {
 	return listener.Close()
 }
 
-// OpenLayout returns the layout that the directory keeps, or makes one of count members, the first
-// with the HTTP ports that are preferred, as far as these are free. Count 0 is what there is, or 3.
+// OpenLayout returns the layout of the directory, or creates one of count members in it. A new one uses the preferred HTTP
+// ports as far as they are free. Count 0 means the number in an existing layout, or 3.
 func OpenLayout(dir string, count int, preferred []int) (*Layout, error) {
 	if count < 0 || count > NodesMax {
 		return nil, fmt.Errorf("%d nodes; this takes 1 to %d", count, NodesMax)
@@ -128,7 +128,7 @@ func (l *Layout) check() error {
 	return nil
 }
 
-// create chooses the ports and writes the layout down.
+// create chooses the ports and saves the layout.
 func (l *Layout) create(dir string, count int, preferred []int) error {
 	for i := range count {
 		http, err := l.holdAny(preferred)
@@ -148,15 +148,15 @@ func (l *Layout) create(dir string, count int, preferred []int) error {
 	return os.WriteFile(filepath.Join(dir, layoutFile), append(data, '\n'), 0o600)
 }
 
-// Ports below the ones that systems hand out to outgoing connections: such a connection could sit on
-// a member's port while the member is down.
+// Ports are chosen below the range that systems use for outgoing connections: such a connection could take a member's
+// port while the member is down.
 const (
 	portMin   = 10_000
 	portMax   = 32_000
 	portTries = 1000
 )
 
-// holdAny reserves one of the preferred ports, or any other.
+// holdAny reserves one of the preferred ports, or another one if none is free.
 func (l *Layout) holdAny(preferred []int) (addr string, err error) {
 	for i := range len(preferred) + portTries {
 		port := portMin + rand.IntN(portMax-portMin)

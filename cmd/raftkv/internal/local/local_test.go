@@ -72,7 +72,7 @@ func TestProcess_IsAskedToEndAndThenKilled(t *testing.T) {
 	p, _ = startHelper(t, "stubborn")
 	p.Stop(time.Millisecond)
 	assert.Error(t, p.Err())
-	p.Kill() // once more is no harm
+	p.Kill() // a second call does no harm
 }
 
 func TestProcess_IsFrozenAndResumed(t *testing.T) {
@@ -86,7 +86,7 @@ func TestProcess_IsFrozenAndResumed(t *testing.T) {
 	assert.False(t, p.Frozen())
 	require.NoError(t, p.Freeze())
 	p.Stop(time.Minute)
-	assert.NoError(t, p.Err(), "a frozen process is resumed to end")
+	assert.NoError(t, p.Err(), "Stop resumes a frozen process, so that it can end")
 }
 
 func TestProcess_DiesWithItsParentEvenIfFrozen(t *testing.T) {
@@ -101,7 +101,7 @@ func TestProcess_DiesWithItsParentEvenIfFrozen(t *testing.T) {
 	require.Eventually(t, func() bool { return gone(stat) }, time.Minute, time.Millisecond)
 }
 
-// gone reports whether a process has ended, a zombie that nobody waits for included.
+// gone reports whether a process has ended. A zombie has.
 func gone(stat string) bool {
 	data, err := os.ReadFile(stat)
 	return err != nil || strings.Contains(string(data), ") Z ")

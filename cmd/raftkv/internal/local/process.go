@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// logBytesMax bounds a member's log file: a fuller one is begun anew at the next start.
+// logBytesMax bounds a member's log file: the next start truncates a larger one.
 const logBytesMax = 16 << 20
 
-// ErrNoFreeze says that this system cannot stop a process and let it go on.
+// ErrNoFreeze is returned on systems that cannot stop a process and continue it later.
 var ErrNoFreeze = errors.New("freezing a process is not available on this system")
 
-// Process is a running child process. It ends with this process, however this one ends: its standard input is a pipe that
-// it watches, and on Linux the kernel kills it, even if it is frozen. Its methods may be called from any goroutine.
+// Process is a child process. It ends when this process ends, whatever the reason: it watches the pipe that is its standard
+// input, and on Linux the kernel kills it, even if it is frozen. Its methods may be called from any goroutine.
 type Process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
@@ -30,13 +30,13 @@ type Process struct {
 	err    error // of Wait; read after done
 }
 
-// StartProcess starts the program, its output being appended to the log file.
+// StartProcess starts the program and appends its output to the log file.
 func StartProcess(program string, args []string, logFile string) (*Process, error) {
 	log, err := openLog(logFile)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has its own
+	defer log.Close() // the child has a descriptor of its own
 	p := &Process{cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = detached()
@@ -51,7 +51,8 @@ func StartProcess(program string, args []string, logFile string) (*Process, erro
 	return p, nil
 }
 
-// run starts the process and waits for it on one thread: the kernel kills it when that thread ends.
+// run starts the process and waits for it on the same thread, because the kernel kills the process when the thread that
+// started it ends.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -93,16 +94,16 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Frozen reports whether the process has been stopped by Freeze.
+// Frozen reports whether Freeze has stopped the process.
 func (p *Process) Frozen() bool { return p.frozen.Load() }
 
-// Kill ends the process as SIGKILL does, and waits until it is gone.
+// Kill kills the process as SIGKILL does, and waits for its end.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it has ended already
+	_ = p.cmd.Process.Kill() // fails only if it has ended already
 	<-p.done
 }
 
-// Freeze stops the process where it is, as SIGSTOP does.
+// Freeze pauses the process, as SIGSTOP does.
 func (p *Process) Freeze() error {
 	if err := freeze(p.cmd.Process); err != nil {
 		return err
@@ -123,9 +124,9 @@ func (p *Process) Resume() error {
 // Stop asks the process to end, and kills it after the given time.
 func (p *Process) Stop(within time.Duration) {
 	if p.Frozen() {
-		_ = p.Resume() // it has ended already
+		_ = p.Resume() // fails only if it has ended already
 	}
-	_ = p.stdin.Close() // likewise
+	_ = p.stdin.Close() // as above
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
@@ -135,7 +136,7 @@ func (p *Process) Stop(within time.Duration) {
 	}
 }
 
-// UntilInputEnds returns a context that ends when the reader does: the child's side of the pipe.
+// UntilInputEnds returns a context that ends with the input. The child uses it with the pipe from its parent.
 func UntilInputEnds(ctx context.Context, in io.Reader) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {

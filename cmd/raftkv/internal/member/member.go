@@ -30,12 +30,12 @@ const (
 	startTimeout    = time.Minute
 	transferTimeout = time.Second // of the leadership, before requests are refused
 	shutdownTimeout = time.Second // of the requests that are being carried out
-	readyPatience   = time.Second // then it is logged what a member waits for
-	readyPause      = time.Minute // before that is logged again
+	readyPatience   = time.Second // until the member logs what it waits for
+	readyPause      = time.Minute // until it logs that again
 )
 
-// Run runs a member until the context ends, which is no error, or until the node or the HTTP server
-// fails. Log lines go to log.
+// Run runs a member until the context ends, the node ends, or the HTTP server fails. The end of the context is not an error.
+// Log lines go to log.
 func Run(ctx context.Context, o Options, log io.Writer) error {
 	cfg, err := o.config()
 	if err != nil {
@@ -67,11 +67,11 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	return err
 }
 
-// traceFile holds, in the data directory, the last decisions of a member that ended by itself.
+// traceFile is the file in the data directory with the last decisions of a member that ended by itself.
 const traceFile = "trace.ndjson"
 
-// dumpTrace writes the trace events of a node that ended by itself to traceFile. If the disk was the reason, there may only
-// be the log.
+// dumpTrace writes the trace events of a node that ended by itself to a file. If the disk was the reason for the end, that
+// may fail.
 func dumpTrace(n *node.Node, path string, log hclog.Logger) {
 	var events bytes.Buffer
 	err := n.WriteTrace(&events)
@@ -83,8 +83,8 @@ func dumpTrace(n *node.Node, path string, log hclog.Logger) {
 	log.Info("the last decisions are kept: raftlab trace --from FILE --format html shows them", "file", path)
 }
 
-// reportReady logs that the member is ready, and until then what it waits for: otherwise a first start would wait silently
-// for members that do not run, or forever if none were named.
+// reportReady logs what the member waits for, and finally that it is ready. Otherwise a first start would wait silently for
+// members that do not run, or forever if none were named.
 func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 	for patience := readyPatience; ; patience = readyPause {
 		waiting, cancel := context.WithTimeout(ctx, patience)
@@ -147,7 +147,7 @@ func start(ctx context.Context, o Options, cfg node.Config, store *kv.Store) (*n
 
 const addressRemedy = "choose an address of this machine and a free port, or end the process that has it"
 
-// explainListen adds to an error of transport.Listen what to do, in terms of the flags.
+// explainListen adds the flags to use to an error of transport.Listen.
 func explainListen(err error) error {
 	var insecure *transport.InsecureError
 	var listen *transport.ListenError
@@ -161,7 +161,7 @@ func explainListen(err error) error {
 	return fmt.Errorf("--raft-addr: %w", err)
 }
 
-// explainStart names the flags where an error of node.Start is about them.
+// explainStart names the flags that an error of node.Start is about.
 func explainStart(err error) error {
 	if other := (*raft.IdentityError)(nil); errors.As(err, &other) {
 		return fmt.Errorf("--data: it belongs to %s %q, not to %q: name this member's directory, or correct --id or --cluster",
@@ -191,20 +191,20 @@ func serve(ctx context.Context, n *node.Node, handler *server.Server, listener n
 	ending, stop := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer stop()
 	if web.Shutdown(ending) != nil {
-		_ = web.Close() // what is still being carried out has had its time
+		_ = web.Close() // the requests that are left have had their time
 	}
 	return err
 }
 
-// transferBeforeStop transfers leadership while requests are still answered, so that slow requests do not keep the cluster
-// waiting for its next leader. If it fails, closing the node is the second attempt.
+// transferBeforeStop transfers leadership while requests are still answered, so that the cluster need not wait for slow
+// requests before it has its next leader. If it fails, closing the node tries again.
 func transferBeforeStop(n *node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
-	_ = n.TransferLeadership(ctx, "") // as above
+	_ = n.TransferLeadership(ctx, "")
 }
 
-// closeNode closes the node, and returns only an error that the node's end has not reported already.
+// closeNode closes the node. It returns no error of a node that had ended before, because serve has returned that one.
 func closeNode(n *node.Node) error {
 	ended := n.Err() != nil
 	if err := n.Close(); !ended {

@@ -38,7 +38,7 @@ type Options struct {
 	LogLevel string // trace, debug, info, warn, error, off
 }
 
-// ParsePeer reads "id=host:port=url": a member, where the others reach it, and where its clients do.
+// ParsePeer reads "id=host:port=url": a member's id, its address for the other members, and its URL for clients.
 func ParsePeer(text string) (raft.Member, error) {
 	parts := strings.SplitN(text, "=", 3)
 	if len(parts) != 3 {
@@ -74,7 +74,7 @@ func (o Options) via() (map[raft.NodeID]string, error) {
 	return addresses, nil
 }
 
-// resolve returns the transport's way of finding members.
+// resolve returns the function with which the transport finds the addresses of members; nil for the default.
 func (o Options) resolve() (func(context.Context, raft.Member) (string, error), error) {
 	via, err := o.via()
 	if err != nil || len(via) == 0 {
@@ -88,8 +88,8 @@ func (o Options) resolve() (func(context.Context, raft.Member) (string, error), 
 	}, nil
 }
 
-// checkAddress returns what is wrong with a "host:port"; only a listener may leave out the host or
-// leave the choice of the port to the system.
+// checkAddress returns what is wrong with a "host:port", or nil. Only a listener may leave out the host, or let the system
+// choose the port.
 func checkAddress(address string, listener bool) error {
 	host, port, err := net.SplitHostPort(address)
 	switch {
@@ -104,13 +104,13 @@ func checkAddress(address string, listener bool) error {
 	return nil
 }
 
-// Validate returns everything that is wrong with the options, joined, or nil. Run makes the same checks.
+// Validate returns all errors in the options, joined; nil if there are none. Run makes the same checks.
 func (o Options) Validate() error {
 	_, err := o.config()
 	return err
 }
 
-// config returns what the node is started with, or everything that is wrong with the options.
+// config returns the configuration of the node, or all errors in the options.
 func (o Options) config() (node.Config, error) {
 	var errs []error
 	cfg := node.Config{
@@ -135,7 +135,7 @@ func (o Options) config() (node.Config, error) {
 			}
 		}
 	}
-	readable := o.ID != "" && o.Cluster != "" // what the node's own checks would only say again
+	readable := o.ID != "" && o.Cluster != "" // otherwise the node's own checks would only repeat these errors
 	for _, text := range o.Peers {
 		peer, err := ParsePeer(text)
 		readable = readable && err == nil
@@ -166,7 +166,7 @@ var flagOf = map[string]string{
 	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout",
 }
 
-// inFlags returns the errors of node.Config.Validate in the words of the command line.
+// inFlags names the flags in the errors of node.Config.Validate.
 func inFlags(err error) error {
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {

@@ -15,8 +15,8 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 )
 
-// answer is a complete answer. Handlers return it instead of writing it, so that a client that reads slowly holds nothing
-// that they need.
+// answer is a complete answer. Handlers return it instead of writing it, so that a client that reads slowly does not occupy
+// their resources.
 type answer struct {
 	status int
 	header http.Header
@@ -26,7 +26,7 @@ type answer struct {
 // handler answers a request whose body has arrived.
 type handler func(r *http.Request, body []byte) answer
 
-// reply returns the value as JSON.
+// reply returns an answer with the value as JSON.
 func reply(status int, value any) answer {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -35,7 +35,7 @@ func reply(status int, value any) answer {
 	return answer{status, http.Header{"Content-Type": {"application/json"}}, append(body, '\n')}
 }
 
-// fail returns the error.
+// fail returns an answer with the error.
 func fail(err *api.Error) answer {
 	a := reply(err.Status(), err)
 	switch err.Code {
@@ -55,7 +55,7 @@ func (c *captured) Header() http.Header         { return c.header }
 func (c *captured) WriteHeader(status int)      { c.status = status }
 func (c *captured) Write(b []byte) (int, error) { return c.buf.Write(b) }
 
-// capture makes a handler from an http.Handler; its errors become errors of the API.
+// capture makes a handler from an http.Handler, and turns its errors into errors of the API.
 func capture(inner http.Handler) handler {
 	return func(r *http.Request, _ []byte) answer {
 		c := captured{answer: answer{status: http.StatusOK, header: http.Header{}}}
@@ -73,7 +73,7 @@ func capture(inner http.Handler) handler {
 	}
 }
 
-// deliver sends the answer. A client has ReplyTimeout for each replyPieceBytes of it.
+// deliver sends the answer. The client has ReplyTimeout to read each replyPieceBytes of it.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request, a answer) {
 	connection := connOf(r)
 	reset := func() {
@@ -107,8 +107,8 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request, a answer) {
 	}
 }
 
-// readBody returns the whole body of the request within BodyTimeout. The error is an *api.Error. Give
-// back the transfer when the bytes are not needed any more.
+// readBody reads the whole body of the request within BodyTimeout. The error is an *api.Error. The caller must end the
+// transfer when it no longer needs the bytes.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, x *transfer, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, &transfer{of: &s.bodies, gone: true}, nil
@@ -122,7 +122,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 				"too many bodies are being read, and this one did not arrive soon enough")
 		}
 		if err == nil {
-			_ = control.SetReadDeadline(time.Time{}) // else it ends the request while it is carried out
+			_ = control.SetReadDeadline(time.Time{}) // otherwise it would end the request while it is carried out
 		}
 	}()
 	in := http.MaxBytesReader(w, r.Body, kv.ValueBytesMax)
@@ -142,7 +142,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	}
 }
 
-// explainBody returns the API's error for a body that was not read completely; nil if it was.
+// explainBody returns the API's error for an error of reading the body; nil for its end.
 func explainBody(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw connects to the member and writes.
+// raw connects to the member and writes the text.
 func (m member) raw(t *testing.T, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", m.Listener.Addr().String())
@@ -58,7 +58,7 @@ func TestServer_EveryErrorIsInJSON(t *testing.T) {
 		{"headers that are too large", "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*server.HeaderBytesMax) + "\r\n\r\n",
 			api.HeaderTooLarge, 431},
 		{"no host", "GET /status HTTP/1.1\r\n\r\n", api.BadRequest, 400},
-		{"a header that is none", "GET /status HTTP/1.1\r\nHost: x\r\nnone\r\n\r\n", api.BadRequest, 400},
+		{"a malformed header", "GET /status HTTP/1.1\r\nHost: x\r\nnone\r\n\r\n", api.BadRequest, 400},
 		{"no HTTP", "hello\r\n\r\n", api.BadRequest, 400},
 		{"another version", "PRI * HTTP/3.0\r\n\r\n", api.BadRequest, 400},
 		{"an encoding that is not known", "PUT /kv/k HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: zip\r\n\r\n", api.BadRequest, 400},
@@ -66,7 +66,7 @@ func TestServer_EveryErrorIsInJSON(t *testing.T) {
 		{"metrics that are not there", "GET /metrics" + end, api.NotFound, 404},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
-			for _, before := range []string{"", "GET /healthz" + end} { // on a connection that was used, too
+			for _, before := range []string{"", "GET /healthz" + end} { // also on a connection that was used before
 				in := bufio.NewReader(m.raw(t, before+row.request))
 				if before != "" {
 					answer, err := http.ReadResponse(in, nil)
@@ -84,7 +84,7 @@ func TestServer_EveryErrorIsInJSON(t *testing.T) {
 	}
 }
 
-// What a client has stored is handed out as it is, whatever it looks like.
+// A stored value is returned unchanged, even if it looks like an error of http.Server.
 func TestServer_AValueThatLooksLikeAnErrorIsAValue(t *testing.T) {
 	m := newMember(t, "n1")
 	value := strings.Repeat("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n", 10000)
@@ -114,7 +114,7 @@ func TestBody_TheOneThatArrivesLongestMakesRoom(t *testing.T) {
 	assert.Equal(t, 200, m.do(t, "PUT", "/kv/k", "v").StatusCode)
 }
 
-// served returns a client's end of a connection to a server around the node.
+// served returns the client's end of a connection to a server of the node.
 func served(t *testing.T, n *rafttest.Fake[*kv.Store]) net.Conn {
 	web := server.New(n, n.FSM, http.NotFoundHandler()).HTTP()
 	client, accepted := net.Pipe()
@@ -125,7 +125,7 @@ func served(t *testing.T, n *rafttest.Fake[*kv.Store]) net.Conn {
 	return client
 }
 
-// onePipe is a listener of what is in the channel. The deadlines of pipes keep to the time of a bubble.
+// onePipe is a listener that accepts the connections in the channel. Pipes obey the clock of a synctest bubble.
 type onePipe struct{ conns chan net.Conn }
 
 func (p *onePipe) Accept() (net.Conn, error) {
@@ -175,7 +175,7 @@ func TestReply_ThatIsNotReadEndsItsConnection(t *testing.T) {
 	})
 }
 
-// Replies that nobody reads fill the room for them. The oldest are given up, and others come through.
+// Replies that nobody reads use up RepliesBytesMax. The server cuts off the oldest ones, and other replies arrive.
 func TestReply_TheOneThatIsWrittenLongestMakesRoom(t *testing.T) {
 	m := newMember(t, "n1")
 	value := strings.Repeat("v", kv.ValueBytesMax)
@@ -195,5 +195,5 @@ func TestReply_TheOneThatIsWrittenLongestMakesRoom(t *testing.T) {
 			whole++
 		}
 	}
-	assert.Less(t, whole, len(silent)*3/4) // a request may be read when there is room again
+	assert.Less(t, whole, len(silent)*3/4) // a request may be read only when there is room again
 }

@@ -90,8 +90,8 @@ func (f *forwarder) wait(ctx context.Context, leader raft.NodeID) (_ context.Con
 	}
 }
 
-// failOrForward answers a request that this member's node refused with err: by passing it on, if
-// another member leads and the request was not passed on already.
+// failOrForward answers a request that this member's node refused with err. If another member leads, and the request was not
+// forwarded already, it forwards the request.
 func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	var notLeader *raft.NotLeaderError
 	if !errors.As(err, &notLeader) || notLeader.Leader == nil || string(notLeader.Leader.ID) == s.id {
@@ -115,8 +115,7 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	return a
 }
 
-// send forwards the request and returns the complete answer, so that an answer that breaks off in the middle counts as
-// none.
+// send forwards the request and returns the complete answer. An answer that breaks off in the middle is an error.
 func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by string) (answer, error) {
 	target, err := url.Parse(leader.Meta)
 	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
@@ -124,7 +123,7 @@ func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by st
 			"%s leads, and its URL is %q", leader.ID, leader.Meta)
 	}
 	ctx := r.Context()
-	if r.URL.Path != api.TransferPath { // which is there to make another member lead
+	if r.URL.Path != api.TransferPath { // a transfer succeeds when another member leads
 		var done func()
 		ctx, done = f.wait(ctx, leader.ID)
 		defer done()

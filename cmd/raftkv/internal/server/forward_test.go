@@ -33,7 +33,7 @@ func TestForward_AFollowerPassesWritesOnAndSaysSo(t *testing.T) {
 	assert.Equal(t, "n2", r.Header.Get(api.ForwardedHeader))
 	assert.Equal(t, value, leader.do(t, "GET", path, "").body)
 
-	assert.Equal(t, 412, follower.do(t, "PUT", path, value, "If-None-Match", "*").StatusCode, "conditions are passed on")
+	assert.Equal(t, 412, follower.do(t, "PUT", path, value, "If-None-Match", "*").StatusCode, "conditions are forwarded")
 	assert.Equal(t, 200, follower.do(t, "DELETE", path, "", "If-Match", `"1"`).StatusCode)
 	assert.JSONEq(t, `{"leader":"n2"}`, follower.do(t, "POST", "/transfer?to=n2", "").body)
 }
@@ -94,7 +94,7 @@ func TestForward_IsGivenUpWhenAnotherMemberLeads(t *testing.T) {
 	go func() { answered <- follower.do(t, "PUT", "/kv/k", "v") }()
 	<-arrived
 	follower.Leader <- raft.Leadership{Term: 1, Leader: "n1"}
-	follower.Leader <- raft.Leadership{Term: 1} // nobody is known: it may come back
+	follower.Leader <- raft.Leadership{Term: 1} // no leader is known: the former one may come back
 	select {
 	case <-answered:
 		require.Fail(t, "given up though nobody else leads")
@@ -120,7 +120,7 @@ func TestForward_ATransferIsNotGivenUpWhenItSucceeds(t *testing.T) {
 	go func() { answered <- follower.do(t, "POST", "/transfer", "") }()
 	<-arrived
 	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3"}
-	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3"} // the one before has been dealt with
+	follower.Leader <- raft.Leadership{Term: 2, Leader: "n3"} // the server has handled the previous value
 	close(release)
 	assert.JSONEq(t, `{"leader":"n3"}`, (<-answered).body)
 }

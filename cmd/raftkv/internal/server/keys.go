@@ -136,7 +136,7 @@ func (s *Server) propose(ctx context.Context, c kv.Command) (node.Result, error)
 	return s.node.Propose(ctx, data)
 }
 
-// written returns the store's answer to a command.
+// written returns the answer to a request whose command was applied with that result.
 func written(c kv.Command, result node.Result) answer {
 	said, err := kv.DecodeAnswer(result.Data)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 )
 
-// Listener returns what the http.Server of HTTP is to serve: the same connections, on which the kernel
-// keeps little of what a client does not read, and on which that server's own errors are in JSON.
+// Listener wraps the listener for the http.Server of HTTP. On its connections, the kernel buffers little of what a client
+// does not read, and the errors of http.Server itself are in JSON.
 func Listener(inner net.Listener) net.Listener { return listener{inner} }
 
 type listener struct{ net.Listener }
@@ -25,14 +25,14 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil || !ok {
 		return accepted, err
 	}
-	_ = tcp.SetWriteBuffer(replyBufferBytes) // else it has the system's
+	_ = tcp.SetWriteBuffer(replyBufferBytes) // if it fails, the connection keeps the system's default
 	return &conn{TCPConn: tcp}, nil
 }
 
 // conn is a client's connection.
 type conn struct {
 	*net.TCPConn
-	answering atomic.Bool // what is written is an answer of the handler
+	answering atomic.Bool // the handler is answering a request
 }
 
 // Write turns the errors of http.Server itself into JSON: when it cannot read a request, it writes its error as text, and
@@ -90,13 +90,13 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connOf returns the connection of the request; nil if it did not come by Listener.
+// connOf returns the connection of the request; nil if it did not come through Listener.
 func connOf(r *http.Request) *conn {
 	c, _ := r.Context().Value(connKey{}).(*conn)
 	return c
 }
 
-// onState says that an answer has been written whole.
+// onState records that an answer has been written completely.
 func onState(c net.Conn, state http.ConnState) {
 	if mine, ok := c.(*conn); ok && state == http.StateIdle {
 		mine.answering.Store(false)

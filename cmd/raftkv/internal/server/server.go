@@ -1,4 +1,4 @@
-// Package server is the HTTP side of a member of the demo store.
+// Package server answers the HTTP requests to a member of the demo store.
 package server
 
 import (
@@ -28,22 +28,22 @@ const (
 	WriteTimeout      = 30 * time.Second
 	IdleTimeout       = 2 * time.Minute
 	HeaderBytesMax    = 16 << 10
-	RequestsMax       = 512 // that are carried out at the same time; more are answered "overloaded"
+	RequestsMax       = 512 // carried out at the same time; more are answered "overloaded"
 
-	// Of bodies and replies that are under way, and of the bodies whose requests are carried out. See transfers.
+	// Limits of the bodies and replies under way, and of the bodies whose requests are carried out. See transfers.
 	BodiesMax      = 4096
 	BodiesBytesMax = 128 << 20
 	BodyTimeout    = 10 * time.Second // for a whole body
-	bodyGrowBytes  = 4 << 10          // is taken for a body at first, whatever length it declares
+	bodyGrowBytes  = 4 << 10          // reserved for a body at first, whatever length it declares
 
 	RepliesMax       = 4096
 	RepliesBytesMax  = 64 << 20
 	ReplyTimeout     = 5 * time.Second // for each replyPieceBytes
 	replyPieceBytes  = 64 << 10
-	replyBufferBytes = 128 << 10 // of a connection in the kernel, which takes up to twice that
+	replyBufferBytes = 128 << 10 // in the kernel for each connection; the kernel uses up to twice that
 )
 
-// Node is what the server needs of a *node.Node.
+// Node is the part of *node.Node that the server needs.
 type Node interface {
 	Propose(ctx context.Context, cmd []byte) (node.Result, error)
 	ReadIndex(ctx context.Context) (raft.Index, error)
@@ -61,14 +61,14 @@ type Server struct {
 	node    Node
 	store   *kv.Store
 	id      string
-	routes  map[string]handler // by path; a ServeMux would answer by itself, in text
+	routes  map[string]handler // by path; a ServeMux would answer some requests itself, in text
 	running chan struct{}      // a semaphore of RequestsMax
 	bodies  transfers
 	replies transfers
 	forward forwarder
 }
 
-// New returns the server of the member; metrics answers /metrics.
+// New returns the server of a member. The handler metrics answers /metrics.
 func New(n Node, store *kv.Store, metrics http.Handler) *Server {
 	s := &Server{
 		node: n, store: store, id: string(n.Status().ID),
@@ -115,7 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := s.carryOut(r, body)
-	x.done() // before a client that may be slow to take the answer
+	x.done() // a client may be slow to read the answer
 	s.deliver(w, r, a)
 }
 
@@ -125,7 +125,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 		return fail(api.Errorf(api.BadRequest, "escape the query as in a URL", "bad query: %v", err))
 	}
 	switch r.URL.Path {
-	case api.HealthPath, api.StatusPath, api.MetricsPath: // they never wait, and have to work under load
+	case api.HealthPath, api.StatusPath, api.MetricsPath: // they never wait, and must work under load
 		return s.routes[r.URL.Path](r, body)
 	}
 	select {
@@ -148,7 +148,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 		"no such path: %s", r.URL.Path))
 }
 
-// methodTable says which handler answers which method.
+// methodTable maps methods to handlers.
 type methodTable map[string]handler
 
 func methods(table methodTable) handler {
@@ -168,7 +168,7 @@ func methods(table methodTable) handler {
 	}
 }
 
-// explain sorts an error of the node by what the caller should do.
+// explain returns the API's error for an error of the node. Its code tells the caller what to do.
 func explain(err error) *api.Error {
 	var mine *api.Error
 	var notLeader *raft.NotLeaderError
@@ -200,14 +200,14 @@ func explain(err error) *api.Error {
 	return api.Errorf(api.Internal, "look at the log of this member", "%v", err)
 }
 
-// ofNoUse reports whether this member serves nobody any more. The request was not carried out.
+// ofNoUse reports whether this member serves no requests any longer. The request was not carried out.
 func ofNoUse(err error) bool {
 	var stale *raft.StaleImageError
 	var contradicted *raft.ContradictedError
 	return errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped) || errors.As(err, &stale) || errors.As(err, &contradicted)
 }
 
-// health says whether the node runs.
+// health answers whether the node runs.
 func (s *Server) health(*http.Request, []byte) answer {
 	if err := s.node.Err(); err != nil {
 		return fail(api.Errorf(api.Closed, "restart this member; its log says more", "the node has ended: %v", err))
@@ -215,7 +215,7 @@ func (s *Server) health(*http.Request, []byte) answer {
 	return reply(http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready says whether the log is replayed and a leader known.
+// ready answers whether the log is replayed and a leader is known.
 func (s *Server) ready(r *http.Request, _ []byte) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// member is a server around a node, listening.
+// member is a listening server of a fake node.
 type member struct {
 	*rafttest.Fake[*kv.Store]
 	*httptest.Server
@@ -299,7 +299,7 @@ func TestTransfer_AnswersWithTheLeader(t *testing.T) {
 	assert.Equal(t, api.TransferFailed, m.do(t, "POST", "/transfer?to=nobody", "").failure(t).Code)
 }
 
-// blockingNode is never ready, until released.
+// blockingNode blocks Ready until it is released.
 type blockingNode struct {
 	*rafttest.Fake[*kv.Store]
 	entered sync.WaitGroup

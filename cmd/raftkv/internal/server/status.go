@@ -9,7 +9,7 @@ import (
 	"github.com/coxswain/raft/node"
 )
 
-// status answers with all that the node says of itself.
+// status answers with the node's status.
 func (s *Server) status(*http.Request, []byte) answer {
 	status := describe(s.node.Status())
 	if view, err := s.store.View(); err == nil {
@@ -18,7 +18,7 @@ func (s *Server) status(*http.Request, []byte) answer {
 	return reply(http.StatusOK, status)
 }
 
-// transfer makes the member named by ?to= the leader, or the one that is best placed.
+// transfer transfers the leadership to the member named by ?to=, or to the one that is best placed.
 func (s *Server) transfer(r *http.Request, _ []byte) answer {
 	if err := s.node.TransferLeadership(r.Context(), raft.NodeID(r.URL.Query().Get("to"))); err != nil {
 		return s.failOrForward(r, nil, err)

@@ -16,13 +16,13 @@ type transfers struct {
 	bytes    int       // of all of them, and of those that have arrived
 }
 
-// transfer is one of them.
+// transfer is one body or reply.
 type transfer struct {
 	of    *transfers
-	cut   func() // ends it from outside; it is called at most once
+	cut   func() // interrupts it; called at most once
 	bytes int
 	at    *list.Element // nil once it has arrived, was cut off or has ended
-	gone  bool          // it was cut off, or has ended
+	gone  bool          // it was cut off or has ended
 }
 
 // begin registers a transfer of no bytes yet.
@@ -37,9 +37,9 @@ func (t *transfers) begin(cut func()) *transfer {
 	return x
 }
 
-// take makes room for that many more bytes by cutting off the oldest transfers that hold more than their share of bytesMax:
-// small ones do not fill it. If the transfer was cut off meanwhile, or there is still no room, take ends the transfer and
-// reports false.
+// take reserves that many more bytes. To make room, it cuts off the oldest other transfers that hold more than their share
+// of bytesMax; smaller ones cannot fill it. If the transfer was cut off meanwhile, or there is still no room, take ends
+// the transfer and returns false.
 func (x *transfer) take(bytes int) bool {
 	t := x.of
 	t.mu.Lock()
@@ -59,8 +59,8 @@ func (x *transfer) take(bytes int) bool {
 	return true
 }
 
-// oldestLarge returns the oldest other one that holds more than its share; nil if there is none. It is
-// called with mu held.
+// oldestLarge returns the oldest other transfer that holds more than its share; nil if there is none. It is called with mu
+// held.
 func (t *transfers) oldestLarge(but *transfer) *transfer {
 	for at := t.underWay.Front(); at != nil; at = at.Next() {
 		if other := at.Value.(*transfer); other != but && other.bytes > t.bytesMax/t.countMax {
@@ -70,8 +70,8 @@ func (t *transfers) oldestLarge(but *transfer) *transfer {
 	return nil
 }
 
-// arrived records that the client has nothing left to do. The transfer can no longer be cut off, and keeps its bytes until
-// done. It reports false if the transfer was cut off before.
+// arrived records that the client has nothing left to send. The transfer can no longer be cut off, and keeps its bytes until
+// done. It returns false if the transfer was cut off before.
 func (x *transfer) arrived() bool {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
@@ -79,14 +79,14 @@ func (x *transfer) arrived() bool {
 	return !x.gone
 }
 
-// done releases what the transfer took. It is idempotent.
+// done releases the transfer's bytes. It is idempotent.
 func (x *transfer) done() {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
 	x.end(false)
 }
 
-// end ends it. It is called with mu held.
+// end ends the transfer. It is called with mu held.
 func (x *transfer) end(cut bool) {
 	if x.gone {
 		return

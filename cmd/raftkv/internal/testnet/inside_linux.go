@@ -9,12 +9,11 @@ import (
 	"github.com/coxswain/raft/internal/namespace"
 )
 
-// logged finds what a test has logged in the output of its process.
+// logged matches the lines that a test has logged, in the output of its process.
 var logged = regexp.MustCompile(`(?m)^ *[a-z_0-9]+\.go:[0-9]+: (.*)$`)
 
-// Inside runs body in a process of its own, which is this test started again in a new network namespace
-// with this network in it. It logs what the test has logged there. Without the right to make one it
-// calls without, with the reason.
+// Inside runs body in a new process: this test, started again in a new network namespace with this network. It copies the
+// log of that test to its own. If it may not create a namespace, it calls without with the reason.
 func Inside(t *testing.T, environment []string, body func(*Net), without func(reason string)) {
 	t.Helper()
 	out, err := namespace.Run(t, syscall.CLONE_NEWNET, environment, func() {

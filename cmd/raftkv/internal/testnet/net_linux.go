@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	packetBytesMax = 1500 // also the device's
-	queueMax       = 8192 // packets that are on the way from one member to another; more are lost
-	addressesAt    = 12   // where an IPv4 packet has its source and its destination
+	packetBytesMax = 1500 // the device's default MTU
+	queueMax       = 8192 // packets on the way from one member to another; more are lost
+	addressesAt    = 12   // the offset of the source and destination addresses in an IPv4 packet
 	addressBytes   = 4
-	packetBytesMin = 20 + 4 // the ports of TCP included
+	packetBytesMin = 20 + 4 // an IPv4 header and the TCP ports
 
 	congestionControl = "/proc/sys/net/ipv4/tcp_congestion_control"
 )
 
 // Net is the network between the members. Its methods may be called from any goroutine.
 //
-// A packet to 10.9.from.to leaves through the TUN device, is read here, and comes back with source and
-// destination exchanged: for the kernel it has arrived at the home address from 10.9.from.to. The answer
-// takes the same way. An exchange changes no checksum.
+// A packet to 10.9.from.to leaves through the TUN device, is read here, and is written back with source and destination
+// exchanged: to the kernel, it has arrived at the home address from 10.9.from.to. The answer takes the same path. The
+// exchange does not change any checksum.
 type Net struct {
 	device *os.File
 	tasks  sync.WaitGroup
@@ -38,13 +38,13 @@ type Net struct {
 	lost  int
 }
 
-// packet is one on its way.
+// packet is a packet on its way.
 type packet struct {
 	bytes []byte
 	due   time.Time
 }
 
-// Open makes the network of the namespace that this process runs in.
+// Open creates the network in the network namespace of this process.
 func Open() (*Net, error) {
 	if err := raise("lo"); err != nil {
 		return nil, fmt.Errorf("testnet: loopback: %w", err)
@@ -66,8 +66,8 @@ func Open() (*Net, error) {
 	return n, nil
 }
 
-// chooseCongestionControl takes what most machines run, or what resembles it most: a namespace may not
-// choose everything, and keeps what it has if it may choose neither.
+// chooseCongestionControl selects the algorithm that most machines use, or else the one most like it. A namespace may not
+// select every algorithm; if it may select neither, it keeps its default.
 func chooseCongestionControl() {
 	for _, algorithm := range []string{"cubic", "reno"} {
 		if os.WriteFile(congestionControl, []byte(algorithm), 0) == nil {
@@ -76,7 +76,7 @@ func chooseCongestionControl() {
 	}
 }
 
-// CongestionControl is the algorithm of the members' TCP.
+// CongestionControl returns the congestion control algorithm of the members' TCP.
 func (n *Net) CongestionControl() string {
 	algorithm, err := os.ReadFile(congestionControl)
 	if err != nil {
@@ -85,14 +85,14 @@ func (n *Net) CongestionControl() string {
 	return strings.TrimSpace(string(algorithm))
 }
 
-// Treat changes what happens to the packets from one member to another.
+// Treat sets what happens to the packets from one member to another.
 func (n *Net) Treat(from, to int, how Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.links[from][to] = how
 }
 
-// Lost is how many packets have been lost on purpose.
+// Lost returns how many packets were dropped on purpose.
 func (n *Net) Lost() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,7 +106,7 @@ func (n *Net) Close() error {
 	return err
 }
 
-// read takes the packets off the device until it is closed.
+// read reads packets from the device until it is closed.
 func (n *Net) read() {
 	defer func() {
 		for from := range n.ways {
@@ -127,7 +127,7 @@ func (n *Net) read() {
 	}
 }
 
-// ends returns who sends a packet and to whom.
+// ends returns the sender and the receiver of a packet.
 func ends(p []byte) (from, to int, ok bool) {
 	if len(p) < packetBytesMin || p[0]>>4 != 4 || p[9] != unix.IPPROTO_TCP {
 		return 0, 0, false
@@ -141,13 +141,13 @@ func ends(p []byte) (from, to int, ok bool) {
 	if len(p) < head+4 {
 		return 0, 0, false
 	}
-	if binary.BigEndian.Uint16(p[head+2:]) >= ephemeralMin { // an answer: to the one who has dialed
+	if binary.BigEndian.Uint16(p[head+2:]) >= ephemeralMin { // an answer, to the member that dialed
 		from, to = to, from
 	}
 	return from, to, true
 }
 
-// forward loses the packet, or sends it on its way back to the device.
+// forward drops the packet, or queues it for its way back to the device.
 func (n *Net) forward(from, to int, p []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,7 +163,7 @@ func (n *Net) forward(from, to int, p []byte) {
 	}
 }
 
-// exchange makes the source the destination and the other way round.
+// exchange swaps the source and the destination addresses.
 func exchange(p []byte) {
 	source, destination := p[addressesAt:addressesAt+addressBytes], p[addressesAt+addressBytes:addressesAt+2*addressBytes]
 	for i := range source {
@@ -171,17 +171,17 @@ func exchange(p []byte) {
 	}
 }
 
-// deliver writes the packets of one way, each when it is due.
+// deliver writes the packets of one link to the device, each when it is due.
 func (n *Net) deliver(way <-chan packet) {
 	for p := range way {
 		if wait := time.Until(p.due); wait > 0 {
 			<-time.After(wait)
 		}
-		_, _ = n.device.Write(p.bytes) // the kernel has no room, or it is closed: lost
+		_, _ = n.device.Write(p.bytes) // on an error the packet is lost: the kernel has no room, or the device is closed
 	}
 }
 
-// openDevice makes a TUN device that holds the home address, and everything that begins with 10.
+// openDevice creates a TUN device with the home address. The kernel routes all addresses that begin with 10 to it.
 func openDevice(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -228,7 +228,7 @@ func assign(name string, number uint, address [4]byte) error {
 	return control(name, number, func(r *unix.Ifreq) error { return r.SetInet4Addr(address[:]) })
 }
 
-// raise turns an interface on.
+// raise brings an interface up.
 func raise(name string) error {
 	return control(name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error {
 		r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)

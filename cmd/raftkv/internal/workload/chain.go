@@ -11,10 +11,10 @@ import (
 )
 
 // chain is a sequence of writes by one client to a key that no other client uses. Each write is conditional on the one
-// before it. So the next link, or the last look, detects an acknowledged write that was lost, whatever else was written:
-// only the last link has to be remembered.
+// before it, so the next write or the final read detects an acknowledged write that was lost. Only the last link has to be
+// remembered.
 //
-// After a while it begins anew with another key, so that its history can be checked like a register's.
+// After a while the chain continues with another key, so that its history can be checked like a register's.
 type chain struct {
 	client int
 	prefix string
@@ -22,15 +22,15 @@ type chain struct {
 	count  int // keys so far
 
 	*round        // of the present key
-	next   uint64 // the number that is written next
+	next   uint64 // the number of the latest write
 	last   link
-	// pending are the writes of unknown outcome since last. All of them have its revision as their
-	// condition: at most one takes effect, and none once another link stands.
+	// pending are the writes of unknown outcome since last. All of them are conditional on the revision of last: at most
+	// one takes effect, and none after another link was written.
 	pending []uint64
-	// look says that the key has to be read before the next write; moved, that a write was refused
-	// because the key has changed.
+	// look says that the key must be read before the next write; moved, that a write was refused because the key had
+	// changed.
 	look, moved bool
-	// ending says that nothing is written to the key any more, and it is looked at once more.
+	// ending says that nothing more is written to the key, and that it is read once more.
 	ending bool
 }
 
@@ -40,14 +40,14 @@ func newChain(client int, prefix string, now func() int64) *chain {
 	return ch
 }
 
-// begin turns to a new key.
+// begin continues with a new key.
 func (ch *chain) begin() {
 	ch.count++
 	ch.round = &round{key: fmt.Sprintf("%s/%d", ch.prefix, ch.count)}
 	ch.last, ch.pending, ch.look, ch.moved, ch.ending = link{}, nil, false, false, false
 }
 
-// retire returns the present round, if it is over, and turns to a new key.
+// retire returns the present round if it is over, and continues with a new key. Otherwise it returns nil.
 func (ch *chain) retire() *round {
 	switch {
 	case ch.ending && !ch.look:
@@ -73,11 +73,11 @@ const (
 	stepped  outcome = iota // nothing to report
 	acked                   // a write was acknowledged
 	unknown                 // a write has an unknown outcome
-	nowhere                 // the server could not do it: ask another one
-	violated                // the store has broken its promise
+	nowhere                 // nothing was done: ask another server
+	violated                // the store broke its promise
 )
 
-// step writes the next link, or looks where the chain stands.
+// step writes the next link, or reads the key if look is set.
 func (ch *chain) step(ctx context.Context, c *client.Client) (outcome, error) {
 	if ch.look {
 		return ch.lookup(ctx, c)
@@ -105,7 +105,7 @@ func (ch *chain) step(ctx context.Context, c *client.Client) (outcome, error) {
 	return nowhere, err
 }
 
-// text is the value of a link; "" of the absent key.
+// text returns the value of a link; "" for the absent key.
 func text(number uint64) string {
 	if number == 0 {
 		return ""
@@ -113,7 +113,7 @@ func text(number uint64) string {
 	return strconv.FormatUint(number, 10)
 }
 
-// lookup reads the key and reports whether it is where the chain says.
+// lookup reads the key and checks that it holds the last link, or one that may have followed it.
 func (ch *chain) lookup(ctx context.Context, c *client.Client) (outcome, error) {
 	var found link
 	call := ch.now()

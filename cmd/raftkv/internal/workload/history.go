@@ -15,17 +15,17 @@ import (
 // If Config.History names a file, the whole history is written to it, one operation per line, so that a reported violation
 // can be examined. A history that is not linearizable is also written to a separate file, beside its picture.
 
-// line is one operation as it is written down. Times are nanoseconds since the workload began.
+// line is one operation in the file. Times are nanoseconds since the workload began.
 type line struct {
 	Key      string `json:"key"`
 	Client   int    `json:"client"`
 	Op       string `json:"op"`
-	Value    string `json:"value,omitempty"`    // written, or read; empty: absent
+	Value    string `json:"value,omitempty"`    // written or read; empty: absent
 	Expected string `json:"expected,omitempty"` // of a swap; empty: absent
-	Revision uint64 `json:"revision,omitempty"` // that was answered
+	Revision uint64 `json:"revision,omitempty"` // in the answer
 	Failed   bool   `json:"failed,omitempty"`   // a swap whose condition did not hold
 	Call     int64  `json:"call"`
-	Return   int64  `json:"return,omitempty"` // 0: the outcome is not known
+	Return   int64  `json:"return,omitempty"` // 0: the outcome is unknown
 }
 
 var opNames = [...]string{opGet: "get", opPut: "put", opDelete: "delete", opSwap: "swap"}
@@ -64,8 +64,7 @@ func (l line) operation() porcupine.Operation {
 	return o
 }
 
-// journal is the file of the whole history. Its methods may be called from any goroutine; a nil one does
-// nothing.
+// journal is the file with the whole history. Its methods may be called from any goroutine. A nil journal does nothing.
 type journal struct {
 	mu   sync.Mutex
 	path string
@@ -74,7 +73,7 @@ type journal struct {
 	err  error // the first one
 }
 
-// openJournal returns nil for no path. An error is told by close.
+// openJournal returns nil if the path is empty. close returns the error of a file that cannot be created.
 func openJournal(path string) *journal {
 	if path == "" {
 		return nil
@@ -107,7 +106,7 @@ func writeLines(w io.Writer, r *round) error {
 	return nil
 }
 
-// close returns the first error of all.
+// close closes the file and returns the first error of the journal.
 func (j *journal) close() error {
 	if j == nil {
 		return nil
@@ -121,7 +120,7 @@ func (j *journal) close() error {
 	return j.err
 }
 
-// read returns the round of that key from a closed journal.
+// read returns the round of the key from a closed journal.
 func (j *journal) read(key string) (*round, error) {
 	file, err := os.Open(j.path)
 	if err != nil {
@@ -142,7 +141,7 @@ func (j *journal) read(key string) (*round, error) {
 	}
 }
 
-// document draws a picture of the round and writes it down, and returns what to say of that.
+// document saves the round and a picture of it, and returns where they are, or the error.
 func (r *round) document(dir string, info porcupine.LinearizationInfo) string {
 	picture, err := drawPicture(dir, info)
 	if err == nil {
@@ -170,7 +169,7 @@ func writeFile(path string, r *round) error {
 	return errors.Join(writeLines(file, r), file.Close())
 }
 
-// describe says what an operation did, in a picture.
+// describe returns the text of an operation in a picture.
 func describe(in input, out output) string {
 	result := fmt.Sprintf("revision %d", out.revision)
 	switch {

@@ -7,45 +7,43 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// opKind is what an operation on a register does.
+// opKind is the kind of an operation on a register.
 type opKind uint8
 
 const (
 	opGet opKind = iota
 	opPut
 	opDelete
-	opSwap // a Put on condition that the register holds the expected value, "" being absence
+	opSwap // a Put on condition that the register holds the expected value; "" is absence
 )
 
-// input is an operation on one register. Every written value is written once, so that a value names
-// the write it comes from.
+// input is an operation on one register. No value is written twice, so a value identifies its write.
 type input struct {
 	kind     opKind
 	value    string // to be written
 	expected string // of opSwap
 }
 
-// output is how it went.
+// output is the outcome of an operation.
 type output struct {
 	unknown  bool   // the outcome of a write; it may take effect at any time after its call, or never
 	failed   bool   // the condition of an opSwap did not hold
-	value    string // what an opGet has seen; "" is absence
+	value    string // the result of an opGet; "" is absence
 	revision uint64 // of the register after the operation; 0 if it is absent
 }
 
-// forever is the return of an operation with an unknown outcome: it stays concurrent with all that
-// comes after it, until the end of the history.
+// forever is the return time of an operation with an unknown outcome: it stays concurrent with all later operations.
 const forever = math.MaxInt64
 
-// register is the state of one key. Values name their writes, so the value alone decides about
-// conditions; revisions have to rise with every change, and to be the ones that were answered.
+// register is the state of one key. A value identifies its write, so the value alone decides whether a condition holds. A
+// revision must rise with every change, and equal the one in the answer.
 type register struct {
 	value    string
 	revision uint64 // of the last change; if not exact, a lower bound of it
 	exact    bool
 }
 
-// registerModel is what one key must look like to all clients, together.
+// registerModel describes how one key must behave for all clients together.
 var registerModel = porcupine.Model{
 	Init: func() any { return register{exact: true} },
 	Step: func(state, in, out any) (bool, any) {
@@ -80,8 +78,8 @@ func (r register) step(in input, out output) (bool, register) {
 	return out.revision > r.revision, register{value, out.revision, true}
 }
 
-// seen is the step of a read: a present value must come with the revision of its write, which
-// becomes known with it.
+// seen is the step of a read. A present value must have the revision of its write; if that was unknown, the read makes it
+// known.
 func (r register) seen(out output) (bool, register) {
 	switch {
 	case out.value != r.value:

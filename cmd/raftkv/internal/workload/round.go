@@ -14,7 +14,7 @@ const (
 	roundOpsMax     = 400 // operations
 	roundUnknownMax = 6   // of them with unknown outcome: each may double the work of the check
 	checkTimeout    = 20 * time.Second
-	checksMax       = 8 // rounds that wait for their check; then their clients wait too
+	checksMax       = 8 // rounds that wait for their check; with more, clients wait
 )
 
 // round is the history of one register, which all clients use for a while and then never again, or of one chain. A
@@ -25,7 +25,7 @@ type round struct {
 	ops     []porcupine.Operation
 	unknown int
 	active  int  // clients in it
-	stays   bool // its key is looked at once more
+	stays   bool // its key is read once more at the end
 }
 
 func (r *round) full() bool { return len(r.ops) >= roundOpsMax || r.unknown >= roundUnknownMax }
@@ -44,7 +44,7 @@ func (r *round) add(client int, call, ret int64, in input, out output) {
 type rounds struct {
 	prefix string
 	start  time.Time
-	ended  chan *round // to be checked
+	ended  chan *round // rounds to check
 
 	mu      sync.Mutex
 	current *round
@@ -55,8 +55,7 @@ func newRounds(prefix string) *rounds {
 	return &rounds{prefix: prefix, start: time.Now(), ended: make(chan *round, checksMax)}
 }
 
-// enter returns the round to operate on, with the time of the call. Every enter is followed by one
-// leave.
+// enter returns the round to operate on, and the time of the call. Each call must be followed by one call of leave.
 func (s *rounds) enter() (*round, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,15 +67,14 @@ func (s *rounds) enter() (*round, int64) {
 	return s.current, s.now()
 }
 
-// leave records the operation, unless out is nil: it did not happen. It waits while too many rounds
-// wait to be checked.
+// leave records the operation. A nil out means that it did not happen. It waits while too many rounds wait to be checked.
 func (s *rounds) leave(r *round, client int, call int64, in input, out *output) {
 	if s.record(r, client, call, in, out) {
 		s.ended <- r
 	}
 }
 
-// record reports whether the round is over.
+// record is leave without the wait. It reports whether the round is over.
 func (s *rounds) record(r *round, client int, call int64, in input, out *output) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +91,7 @@ func (s *rounds) record(r *round, client int, call int64, in input, out *output)
 	return true
 }
 
-// finish ends the current round; nobody may enter any more.
+// finish ends the current round. enter must not be called afterwards.
 func (s *rounds) finish() {
 	s.mu.Lock()
 	last := s.current
@@ -107,7 +105,7 @@ func (s *rounds) finish() {
 
 func (s *rounds) now() int64 { return int64(time.Since(s.start)) }
 
-// check decides about a round, and draws a picture of one that is not linearizable.
+// check checks a round, and saves a picture of one that is not linearizable.
 func (r *round) check(pictureDir string) (porcupine.CheckResult, string) {
 	result := porcupine.CheckOperationsTimeout(registerModel, r.ops, checkTimeout)
 	if result != porcupine.Illegal {

@@ -11,16 +11,16 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 )
 
-// standing is what must be remembered of a checked round: the values that its key may hold at the end. Revisions order all
-// changes of a key, so the last known one suffices, except for writes of unknown outcome, which may take effect later.
+// standing holds the values that the key of a checked round may have at the end. Revisions order all changes of a key, so
+// the last known change is enough, together with the writes of unknown outcome, which may take effect later.
 type standing struct {
 	key      string
-	value    string // "" is absence
-	revision uint64 // of the last change that is known
-	maybe    []string
+	value    string   // "" is absence
+	revision uint64   // of the last known change
+	maybe    []string // the values of writes of unknown outcome; "" is absence
 }
 
-// standing is where the round has left its key.
+// standing returns the values that the round's key may have at the end.
 func (r *round) standing() standing {
 	s := standing{key: r.key}
 	for _, o := range r.ops {
@@ -42,7 +42,7 @@ func (r *round) standing() standing {
 	return s
 }
 
-// judge says what is wrong with what the key was found to hold, if anything.
+// judge returns an error if the key must not hold what was found.
 func (s standing) judge(found output) error {
 	switch {
 	case found.value == "" && s.value == "":
@@ -56,8 +56,8 @@ func (s standing) judge(found output) error {
 		s.key, s.value, s.revision, found.value, found.revision)
 }
 
-// scan reads every key that was kept, and reports those that hold what they must not. It fails if one
-// cannot be read before the context ends.
+// scan reads every key that was kept, and counts a violation for each that holds a wrong value. It fails if a key cannot be
+// read before the context ends.
 func (w *Workload) scan(ctx context.Context) error {
 	for _, s := range w.kept {
 		found, err := w.look(ctx, s.key)
@@ -85,7 +85,7 @@ func (w *Workload) look(ctx context.Context, key string) (output, error) {
 	})
 }
 
-// illustrate draws the history of a key with the last look at it, if it was written down.
+// illustrate saves a picture of the history of a key and of its final read, and returns where it is, or why there is none.
 func (w *Workload) illustrate(key string, found output) string {
 	switch {
 	case w.journal == nil:
@@ -105,7 +105,7 @@ func (w *Workload) illustrate(key string, found output) string {
 	return r.document(w.cfg.Dir, info)
 }
 
-// Keys are all keys that were written and not deleted by the workload itself, after Verify.
+// Keys returns the keys of all histories that were kept, see Config.Keep. Call it after Verify.
 func (w *Workload) Keys() (keys []string) {
 	for _, s := range w.kept {
 		keys = append(keys, s.key)

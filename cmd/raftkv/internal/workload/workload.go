@@ -21,14 +21,14 @@ import (
 const (
 	// DefaultTimeout is Config.Timeout where that is 0.
 	DefaultTimeout = time.Second
-	// registerEvery says which of a client's operations is one on the shared register.
+	// One in registerEvery operations of a client is on the shared register.
 	registerEvery = 4
 	// failurePause is a client's pause after an error, beside Config.Pause.
 	failurePause  = 5 * time.Millisecond
-	violationsMax = 16 // that are kept in words; all are counted
+	violationsMax = 16 // kept as text; all are counted
 )
 
-// Config says what to do.
+// Config holds the settings of a workload.
 type Config struct {
 	Servers []string // base URLs
 	Clients int
@@ -40,37 +40,37 @@ type Config struct {
 	Timeout time.Duration
 	// Dir gets a picture of a history that is not linearizable.
 	Dir string
-	// Keep leaves every key in place, for a last look at all of them. Memory then grows by some hundred
-	// bytes for every 400 operations.
+	// Keep deletes no key, so that Verify can read all of them again. Memory then grows by some hundred bytes for every 400
+	// operations.
 	Keep bool
-	// History is a file to which the whole history is written, one operation a line; "" is none.
+	// History is a file for the whole history, one operation per line; "" means none.
 	History string
 	// Observe is called at the end of each request, unless nil, from any goroutine.
 	Observe func(Request)
 }
 
-// Request is how a request went.
+// Request describes a request that has ended.
 type Request struct {
 	Called, Ended time.Time
 	Result        Result
 	Write         bool // an acknowledged write, if it was answered
 }
 
-// Result is how a request ended.
+// Result is the outcome of a request.
 type Result uint8
 
 // The results.
 const (
-	Answered Result = iota // by the store; also that a condition did not hold
-	Refused                // nothing was changed: nobody there, or nobody leads
+	Answered Result = iota // the store answered, even if only that a condition did not hold
+	Refused                // nothing was changed: no server could be reached, or none led
 	Unknown                // a write that may or may not be carried out
 )
 
-// Verdict is what has been found so far.
+// Verdict holds the findings so far.
 type Verdict struct {
 	Acknowledged uint64 // writes
 	Unknown      uint64 // writes whose outcome is unknown
-	Lost         uint64 // acknowledged writes found to be gone, at least
+	Lost         uint64 // acknowledged writes that are known to be lost
 	Operations   int    // in the histories that have been checked
 	Histories    int
 	Undecided    int // histories that the checker did not finish in time
@@ -78,7 +78,7 @@ type Verdict struct {
 	Violations   []string
 }
 
-// Err returns what is wrong, nil if nothing was found.
+// Err returns the violations as one error; nil if there are none.
 func (v Verdict) Err() error {
 	var errs []error
 	for _, violation := range v.Violations {
@@ -100,14 +100,14 @@ func (v Verdict) String() string {
 	return s + "linearizable"
 }
 
-// Workload is a number of clients at work. Its methods may be called from any goroutine.
+// Workload is a number of clients that write and read. Its methods may be called from any goroutine.
 type Workload struct {
 	cfg     Config
 	http    *http.Client
 	chains  []*chain
 	rounds  *rounds
 	journal *journal
-	kept    []standing // by the checker, and after Run
+	kept    []standing // written by the checker, read after Run
 
 	mu      sync.Mutex
 	verdict Verdict
@@ -117,10 +117,10 @@ type Workload struct {
 // waiter waits for the acknowledgement of a write that was called after a moment.
 type waiter struct {
 	after time.Time
-	at    chan time.Time // of the acknowledgement; room for one
+	at    chan time.Time // the time of the acknowledgement; has room for one
 }
 
-// New returns a workload; it does nothing before Run.
+// New returns a workload. It does nothing before Run.
 func New(cfg Config) *Workload {
 	w := &Workload{
 		cfg: cfg, http: client.NewHTTP(cfg.Clients, cmp.Or(cfg.Timeout, DefaultTimeout)),
@@ -144,12 +144,12 @@ func (w *Workload) Run(ctx context.Context) {
 	}
 	clients.Wait()
 	for _, ch := range w.chains {
-		ch.stays = true // Verify looks at it
+		ch.stays = true // Verify reads it
 		w.rounds.ended <- ch.round
 	}
 	w.rounds.finish()
 	checker.Wait()
-	_ = w.journal.close() // Verify tells
+	_ = w.journal.close() // Verify returns the error
 }
 
 func (w *Workload) checkRounds() {
@@ -175,7 +175,7 @@ func (w *Workload) checkRounds() {
 	}
 }
 
-// discard deletes a register that nobody will look at again, if that is possible just now.
+// discard tries to delete a register that is not read again. It does not retry.
 func (w *Workload) discard(key string) {
 	for _, c := range w.clients() {
 		if _, err := c.Delete(context.Background(), key, client.Condition{}); err == nil {
@@ -198,7 +198,7 @@ func (w *Workload) violate(what string) {
 	}
 }
 
-// Verdict returns what has been found so far.
+// Verdict returns the findings so far.
 func (w *Workload) Verdict() Verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -207,8 +207,8 @@ func (w *Workload) Verdict() Verdict {
 	return v
 }
 
-// Verify takes a last look at everything that was acknowledged, after Run has returned, and returns
-// the verdict of the whole. It fails if the context ends first: no leader.
+// Verify reads the keys of all chains once more, and with Config.Keep all other keys too. It returns the final verdict. It
+// fails if the context ends first, for example because there is no leader. Call it after Run has returned.
 func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 	defer w.http.CloseIdleConnections()
 	if err := w.journal.close(); err != nil {
@@ -231,8 +231,7 @@ func (w *Workload) Verify(ctx context.Context) (Verdict, error) {
 	return w.Verdict(), err
 }
 
-// NextAcknowledged returns when the first write that was called after the given moment was
-// acknowledged, which may be still to come.
+// NextAcknowledged waits until a write that was called after the given moment is acknowledged, and returns when that was.
 func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.Time, error) {
 	waiting := &waiter{after, make(chan time.Time, 1)}
 	w.mu.Lock()
@@ -251,10 +250,10 @@ func (w *Workload) NextAcknowledged(ctx context.Context, after time.Time) (time.
 	}
 }
 
-// noTime is when a step of no client was called.
+// noTime stands for the time of a step that no client called.
 var noTime time.Time
 
-// count records the outcome of a step that was called at that moment.
+// count records the outcome of a step and the time at which it was called.
 func (w *Workload) count(result outcome, err error, called time.Time) {
 	now := time.Now()
 	if w.cfg.Observe != nil && called != noTime {
@@ -286,9 +285,9 @@ type worker struct {
 	w       *Workload
 	id      int
 	servers []*client.Client
-	at      int // the server that is asked
+	at      int // the index of the present server
 	chain   *chain
-	// What was read of the register in the present round.
+	// What this client last read from the register in the present round.
 	round    *round
 	value    string
 	revision uint64
@@ -333,7 +332,7 @@ func rest(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// operate does a random operation on the register that all share.
+// operate does a random operation on the shared register.
 func (k *worker) operate() outcome {
 	r, call := k.w.rounds.enter()
 	if r != k.round {
@@ -356,7 +355,7 @@ func (k *worker) operate() outcome {
 	return result
 }
 
-// do carries the operation out; it returns no output for one that did not happen.
+// do carries out the operation. It returns a nil output if the operation did not happen.
 func (k *worker) do(in input, key string) (*output, error) {
 	ctx, c := context.Background(), k.servers[k.at]
 	var written api.Written

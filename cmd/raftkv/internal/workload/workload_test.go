@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// store is a correct server, and what a test puts between it and the clients.
+// store is a correct server with a function of the test between it and the clients.
 type store struct {
 	*rafttest.Fake[*kv.Store]
 	real     http.Handler
@@ -35,8 +35,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.between(s.requests.Add(1), w, r)
 }
 
-// run lets a workload work until enough operations were made, and returns the verdict. Between may
-// be nil.
+// run runs a workload until it has made enough requests, and returns the verdict. between may be nil.
 func run(t *testing.T, between func(s *store, n int64, w http.ResponseWriter, r *http.Request)) (workload.Verdict, string) {
 	t.Helper()
 	const requests = 3000
@@ -81,10 +80,10 @@ func TestWorkload_TakesUnknownOutcomesAndRefusalsAsTheyAre(t *testing.T) {
 		switch {
 		case r.Method == http.MethodGet:
 			s.real.ServeHTTP(w, r)
-		case n%20 == 0: // done, and not answered
+		case n%20 == 0: // carried out, and not answered
 			s.real.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
-		case n%20 == 1: // not done, and not answered
+		case n%20 == 1: // neither carried out nor answered
 			panic(http.ErrAbortHandler)
 		case n%20 == 2:
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -98,7 +97,7 @@ func TestWorkload_TakesUnknownOutcomesAndRefusalsAsTheyAre(t *testing.T) {
 	assert.Positive(t, verdict.Acknowledged)
 }
 
-// rollBack returns the store to a former state: every write since is lost.
+// rollBack restores a former state of the store: every later write is lost.
 func rollBack(t *testing.T, s *store, former []byte) {
 	assert.NoError(t, s.FSM.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(former)))
 }
@@ -115,7 +114,7 @@ func TestWorkload_FindsLostWrites(t *testing.T) {
 	var mu sync.Mutex
 	var former []byte
 	verdict, _ := run(t, func(s *store, n int64, w http.ResponseWriter, r *http.Request) {
-		mu.Lock() // one at a time, so that every write has been answered or comes later
+		mu.Lock() // one request at a time, so that each write is either answered already or comes later
 		defer mu.Unlock()
 		switch n {
 		case 500:
@@ -156,10 +155,10 @@ func TestWorkload_LooksOnceMoreAtEveryKeyThatItKeeps(t *testing.T) {
 	require.NoError(t, verdict.Err())
 	assert.Equal(t, int64(verdict.Operations), requests.Load(), "every request is in a history")
 	assert.Equal(t, verdict.Histories, verdict.Scanned)
-	assert.Greater(t, verdict.Scanned, 6, "chains begin anew, too")
+	assert.Greater(t, verdict.Scanned, 6, "chains continue with new keys, too")
 	assert.Len(t, w.Keys(), verdict.Scanned)
 
-	rollBack(t, s, former) // everything is lost, and no client is there to notice
+	rollBack(t, s, former) // everything is lost, and no client runs that could notice
 	verdict, err = w.Verify(t.Context())
 	require.NoError(t, err)
 	assert.Greater(t, verdict.Lost, uint64(6))
