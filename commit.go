@@ -11,7 +11,7 @@ package raft
 //
 // The leader counts itself only up to what is durable here.
 func (c *Core) advanceCommit() {
-	n := quorumValue(c.leader.voterValues(c.disk.persisted, func(p *progress) Index { return p.match }))
+	n := quorumValue(c.leader, &c.leader.indexes, c.disk.persisted, func(p *progress) Index { return p.match })
 	if n > c.log.commit && c.log.term(n) == c.hard.Term {
 		c.commitTo(n)
 	}

@@ -67,13 +67,12 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 
 // confirmed reports whether a quorum has answered this round of heartbeats, or a later one.
 func (c *Core) confirmed(round RPCID) bool {
-	voters := c.leader.voterValues(1, func(p *progress) Index {
+	return quorumValue(c.leader, &c.leader.indexes, 1, func(p *progress) Index {
 		if p.beats.echoed.Less(round) {
 			return 0
 		}
 		return 1
-	})
-	return quorumValue(voters) == 1
+	}) == 1
 }
 
 // heardFrom returns a follower's progress and records that it was heard in this term. It returns nil for a
@@ -117,15 +116,9 @@ func (c *Core) window(p *progress) Time {
 //
 // A leader that has told another member to campaign waits until the transfer's deadline.
 func (c *Core) quorumUntil() Time {
-	l := c.leader
-	l.times = append(l.times[:0], c.now.Mono+idleMax) // the leader itself always counts
-	for i := range l.peers {
-		if l.peers[i].voter {
-			l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))
-		}
-	}
-	until := quorumValue(l.times)
-	if t := l.transfer; t != nil && t.sent {
+	always := c.now.Mono + idleMax // the leader hears itself
+	until := quorumValue(c.leader, &c.leader.times, always, func(p *progress) Time { return p.heard + c.window(p) })
+	if t := c.leader.transfer; t != nil && t.sent {
 		until = max(until, t.deadline)
 	}
 	return until

@@ -11,8 +11,8 @@ type leader struct {
 	reads       leaderReads
 	transfer    *transfer
 	stalled     bool    // the disk was stalled when it was last checked
-	indexes     []Index // reused by voterValues
-	times       []Time  // reused by quorumUntil
+	indexes     []Index // reused by quorumValue
+	times       []Time  // likewise
 }
 
 // newLeader initialises "for each server, nextIndex to leader last log index + 1, matchIndex to 0"
@@ -54,18 +54,6 @@ func (l *leader) peerByID(id NodeID) *progress {
 func (l *leader) isStale(peer Peer) bool {
 	p := l.peer(peer)
 	return p != nil && p.state == stale
-}
-
-// voterValues collects one value of each voter, the leader's own included. The result is valid until
-// the next call.
-func (l *leader) voterValues(own Index, of func(*progress) Index) []Index {
-	l.indexes = append(l.indexes[:0], own)
-	for i := range l.peers {
-		if l.peers[i].voter {
-			l.indexes = append(l.indexes, of(&l.peers[i]))
-		}
-	}
-	return l.indexes
 }
 
 // lead does a leader's work at the end of each step: it advances the commit index, reads and a transfer, and

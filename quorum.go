@@ -2,18 +2,9 @@ package raft
 
 import "slices"
 
-// majority returns how many of n voters are a quorum: any two of them share a member (§5.2).
+// majority returns how many of n voters are a quorum: any two of them share a member (§5.2). Whatever needs a quorum
+// asks hasQuorum (elections) or quorumValue (leaders): nothing else counts voters.
 func majority(n int) int { return n/2 + 1 }
-
-// quorumValue returns the largest value that a majority of the voters has reached; each voter has
-// one value, and values is reordered. Without voters nobody has reached anything.
-func quorumValue[T Index | Time](values []T) T {
-	if len(values) == 0 {
-		return 0
-	}
-	slices.Sort(values)
-	return values[len(values)-majority(len(values))]
-}
 
 // hasQuorum reports whether a majority of the voters, as the incarnations that the configuration
 // names, is among the peers.
@@ -29,4 +20,18 @@ func (c *Core) hasQuorum(peers []Peer) bool {
 		}
 	}
 	return granted >= majority(voters)
+}
+
+// quorumValue returns the largest value that a majority of the voters has reached: own is the leader's value, and of
+// returns a peer's. values is memory that it reuses.
+func quorumValue[T Index | Time](l *leader, values *[]T, own T, of func(*progress) T) T {
+	reached := append((*values)[:0], own)
+	for i := range l.peers {
+		if p := &l.peers[i]; p.voter {
+			reached = append(reached, of(p))
+		}
+	}
+	*values = reached
+	slices.Sort(reached)
+	return reached[len(reached)-majority(len(reached))]
 }

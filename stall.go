@@ -48,11 +48,11 @@ func (c *Core) stallsAt() Time {
 // pre-votes as long as they hear this leader. Since this leader hears a quorum, the silent voters are a
 // minority, and such a quorum includes a voter that is heard and ahead. A stale member does not count.
 func (c *Core) mayBeOutrun() bool {
-	ahead := c.leader.voterValues(0, func(p *progress) Index {
+	ahead := func(p *progress) Index {
 		if p.state != stale && c.silent(p) {
 			return c.log.Last.Index
 		}
 		return p.match
-	})
-	return quorumValue(ahead) > c.disk.persisted
+	}
+	return quorumValue(c.leader, &c.leader.indexes, 0, ahead) > c.disk.persisted
 }

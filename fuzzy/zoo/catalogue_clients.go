@@ -9,7 +9,7 @@ var reads = []Mutant{
 	},
 	{
 		ID: "Q02", Rule: "a quorum confirms that the leader still leads", Bug: "the leader assumes it without asking",
-		Edits:  []Edit{before("heartbeat.go", `voters := c.leader.voterValues(1`, `return true`)},
+		Edits:  []Edit{before("heartbeat.go", `return quorumValue(c.leader, &c.leader.indexes, 1`, `return true`)},
 		Expect: "G13, H1", Seen: "Jepsen 2014, etcd and Consul", MustKill: true,
 	},
 	{
@@ -108,7 +108,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T08", Rule: "a stalled leader transfers if a quorum without it is ahead of its disk", Bug: "the leader counts itself",
-		Edits:  []Edit{before("stall.go", `return quorumValue(ahead) > c.disk.persisted`, `ahead[0] = c.log.Last.Index`)},
+		Edits:  []Edit{value("stall.go", `quorumValue(c.leader, &c.leader.indexes, 0, ahead)`, `quorumValue(c.leader, &c.leader.indexes, c.log.Last.Index, ahead)`)},
 		Expect: "panic",
 		Test:   &Test{".", "TestStall"},
 	},

@@ -196,8 +196,8 @@ var preVotes = []Mutant{
 	},
 	{
 		ID: "V04", Before: true, Rule: "a leader must hear a quorum within each timeout", Bug: "a member that was heard once counts forever",
-		Edits: []Edit{before("heartbeat.go", `l.times = append(l.times, l.peers[i].heard+c.window(&l.peers[i]))`,
-			`if (l.peers[i].beats.echoed != RPCID{}) { l.peers[i].heard = c.now.Mono }`)},
+		Edits: []Edit{before("heartbeat.go", `return p.heard + c.window(p)`,
+			`if (p.beats.echoed != RPCID{}) { p.heard = c.now.Mono }`)},
 		Expect: "N13, L6", MustKill: true,
 	},
 	{

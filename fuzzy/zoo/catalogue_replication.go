@@ -66,7 +66,7 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R11", Rule: "the value of a quorum is found in sorted order", Bug: "in the order of the members",
-		Edits:  []Edit{instead("quorum.go", `slices.Sort(values)`, `_ = values`)},
+		Edits:  []Edit{instead("quorum.go", `slices.Sort(reached)`, `_ = reached`)},
 		Expect: "G5", Seen: "openraft #1802", MustKill: true,
 	},
 	{
