@@ -81,6 +81,7 @@ func (c *Core) retire(l *leader) {
 			}
 		}
 	}
+	c.endOffers(l)
 	c.step.lost = append(c.step.lost, l.pending...)
 	if l.transfer != nil {
 		c.awaitTransferOutcome(l, l.transfer)
@@ -122,4 +123,5 @@ func (c *Core) close() {
 		c.cancelTransfer(RefusedClosing)
 	}
 	c.cancelTransferOutcome(RefusedClosing)
+	c.refuseSnapshotRequests(RefusedClosing)
 }

@@ -6,7 +6,7 @@ package raft
 //	(§5.3)." (Figure 2)
 func (c *Core) issueApply() {
 	safe := min(c.log.commit, c.disk.persisted)
-	if safe <= c.log.applying || c.marked() {
+	if safe <= c.log.applying || c.marked() || c.restoresFirst() {
 		return
 	}
 	c.log.applying = safe
@@ -19,4 +19,5 @@ func (c *Core) issueApply() {
 func (c *Core) onApplied(id EntryID) {
 	assert(id.Index <= c.log.applying, "nothing is applied that was not being applied")
 	c.log.applied = max(c.log.applied, id.Index)
+	c.onRestored()
 }

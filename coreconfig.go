@@ -18,6 +18,11 @@ type CoreConfig struct {
 	HeartbeatInterval time.Duration
 	DiskStallMax      time.Duration // see Config
 	Seed              uint64        // of the random election timeouts; 0 is a seed like any other
+	// Snapshots says that the storage is a SnapshotStorage: the core takes snapshots, compacts its log, and exchanges
+	// snapshots with the other members. Without it the log only grows.
+	Snapshots bool
+	// DurableFSM says that the FSM is a DurableFSM: the log is compacted up to what the FSM has synced, without a file.
+	DurableFSM bool
 
 	Limits
 }
@@ -92,6 +97,10 @@ func (p *configProblems) limits(l Limits) {
 	p.within("AppendBytesMax", l.AppendBytesMax, 1, 64<<20)
 	p.within("InflightMax", l.InflightMax, 1, 1<<16)
 	p.within("InflightBytesMax", l.InflightBytesMax, 1, LimitBytesMax)
+	p.within("SnapshotEntries", l.SnapshotEntries, 1, LimitBytesMax)
+	p.within("SnapshotLogBytes", l.SnapshotLogBytes, 1, LimitBytesMax)
+	p.within("SnapshotTailBytes", l.SnapshotTailBytes, 1, LimitBytesMax)
+	p.within("SnapshotHoldBytes", l.SnapshotHoldBytes, 1, LimitBytesMax)
 }
 
 // member checks the id of this member and the list of initial members.

@@ -31,6 +31,13 @@ type CoreStatus struct {
 	// DiskStalled says that the oldest pending write has taken too long (see DiskStallMax). A leader then refuses
 	// proposals.
 	DiskStalled bool
+	// Snapshot is the last entry that the newest snapshot covers, or that a DurableFSM is known to have synced; zero: none.
+	Snapshot      EntryID
+	SnapshotBytes int64   // of the recorded snapshot; 0: there is none
+	Taking        EntryID // the last entry of the snapshot that is being taken; zero: none
+	Restoring     EntryID // the last entry of the snapshot that the FSM has yet to become; zero: none
+	Receiving     EntryID // the last entry of the snapshot that this member has asked for; zero: none
+	ReceivingFrom NodeID
 	// Election says how this member's attempts to be elected went since a term last committed.
 	Election ElectionStatus
 	// TransferringUntil is when a leader that transfers its leadership gives up; 0: there is no transfer.
@@ -68,7 +75,7 @@ func (e ElectionStatus) Slowest() (what string, took Time) {
 // PeerProgress is a leader's view of another member.
 type PeerProgress struct {
 	ID         NodeID
-	State      string // "probe", "replicate" or "stale", see MemberStatus
+	State      string // "probe", "replicate", "snapshot" or "stale", see MemberStatus
 	Match      Index  // it durably holds the leader's log up to here, as far as is known; 0 if it is stale
 	Next       Index  // the next entry to send
 	Inflight   int    // appends that are not answered
@@ -77,6 +84,8 @@ type PeerProgress struct {
 	SlowestAck Time   // how long the slowest recent acknowledgement of an append took
 	// InflightBytes is the approximate size of the appends in flight.
 	InflightBytes int
+	Offered       EntryID // in state "snapshot": the last entry of the snapshot that it is offered; zero: none yet
+	SnapshotSince Time    // when that snapshot was first offered
 }
 
 // Status returns the core's state.
@@ -88,6 +97,7 @@ func (c *Core) Status() CoreStatus {
 		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 	}
 	_, s.Bootstrapper = c.origin()
+	c.statusOfSnapshots(&s)
 	if c.leader == nil {
 		return s
 	}
@@ -100,6 +110,7 @@ func (c *Core) Status() CoreStatus {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{
 			p.peer.ID, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
+			p.snap.snapshot.ID, p.snap.began,
 		})
 	}
 	return s

@@ -8,7 +8,9 @@ type disk struct {
 	mark      *Mark // nil: none. It may not be durable yet
 	// lossReport, with MarkStaleImage, is the answer that tells the leader that acknowledged entries are lost.
 	lossReport AppendConflict
-	seq        Seq // of the last write issued
+	snapshot   Snapshot     // the recorded one; zero: none
+	replaced   []SnapshotID // files whose record is gone; they may still be on their way to a follower
+	seq        Seq          // of the last write issued
 	pending    []pendingWrite
 	endedAt    Time   // when a write last ended; 0: none has
 	took       recent // how long the latest writes kept the disk busy
@@ -19,6 +21,8 @@ type pendingWrite struct {
 	seq    Seq
 	issued Time
 	hard   *HardState
+	// snapshot is the record of a snapshot that it makes durable.
+	snapshot *Snapshot
 	// mark is the (leader's term, index) up to which the log is durable once this write is. A later
 	// truncation lowers its index, so that entries that were overwritten do not count as durable.
 	mark EntryID
@@ -32,12 +36,12 @@ func (d *disk) truncated(after Index) {
 	}
 }
 
-// issue numbers a write and records what it will make durable. A write that makes neither a term nor entries
+// issue numbers a write and records what it will make durable. A write that makes no term, no snapshot and no entries
 // durable is not pending.
-func (d *disk) issue(now Time, hard *HardState, mark EntryID) Seq {
+func (d *disk) issue(now Time, w *Write, mark EntryID) Seq {
 	d.seq++
-	if hard != nil || mark.Index > 0 {
-		d.pending = append(d.pending, pendingWrite{d.seq, now, hard, mark})
+	if w.Hard != nil || w.Snapshot != nil || mark.Index > 0 {
+		d.pending = append(d.pending, pendingWrite{d.seq, now, w.Hard, w.Snapshot, mark})
 	}
 	return d.seq
 }
@@ -55,6 +59,12 @@ func (d *disk) acknowledge(seq Seq, now Time) {
 			assert(w.hard.Term >= d.hard.Term, "the durable term never decreases")
 			assert(w.mark.Term <= w.hard.Term, "no entry is newer than the durable term")
 			d.hard = *w.hard
+		}
+		if w.snapshot != nil {
+			if (d.snapshot.File != SnapshotID{}) {
+				d.replaced = append(d.replaced, d.snapshot.File)
+			}
+			d.snapshot = *w.snapshot
 		}
 		d.persisted = max(d.persisted, w.mark.Index)
 		n++
@@ -74,5 +84,6 @@ func (c *Core) onPersisted(seq Seq) {
 	if c.disk.hard == c.hard && c.disk.hard != before {
 		c.onVoteDurable()
 	}
+	c.onRecordPersisted()
 	c.onBootstrapPersisted()
 }

@@ -44,10 +44,11 @@
 //	append.go        a follower receives entries
 //	leader.go        a leader's state and deadlines; propose.go: it takes commands
 //	replicate.go     it sends entries and counts answers; heartbeat.go: heartbeats, rounds, check-quorum
-//	progress.go      what a leader knows about each follower: probe, replicate, stale
+//	progress.go      what a leader knows about each follower: probe, replicate, snapshot, stale
 //	commit.go        the commit rule; quorum.go: majorities
 //	log.go           which term wrote which index, as storedlog.go keeps it; apply.go: what the FSM may apply
-//	base.go          how a log begins that is no longer whole, and what a snapshot is; snapshot.go: offers of snapshots
+//	base.go          how a log begins that is no longer whole, and what a snapshot is
+//	compact.go       when a snapshot is taken, and what is compacted; snapshot.go: a leader sends one to a follower
 //	disk.go          what is durable; marked.go: a store that must not go on
 //	bootstrap.go     the bootstrap of a cluster
 //	answer.go        every request gets its answer; read.go: linearizable reads

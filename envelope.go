@@ -40,8 +40,10 @@ func (c *Core) untimely(m Message) string {
 	case ofStream:
 		return "the host handles the streams of snapshots"
 	}
-	if _, isAppend := m.Body.(AppendRequest); c.uninitialized() && !isAppend {
-		return "an uninitialized member only answers a probe, takes a bootstrap, or takes an append"
+	_, isAppend := m.Body.(AppendRequest)
+	_, isOffer := m.Body.(InstallSnapshot)
+	if c.uninitialized() && !isAppend && !isOffer {
+		return "an uninitialized member only answers a probe, or takes a bootstrap, an append or a snapshot"
 	}
 	if _, ok := m.Body.(PreVoteReply); m.Term == 0 && !ok {
 		return "nobody campaigns or leads in term 0"
@@ -61,7 +63,7 @@ func (c *Core) mayRaiseTerm(m Message) bool {
 		return true
 	}
 	switch body := m.Body.(type) {
-	case AppendRequest, Heartbeat:
+	case AppendRequest, Heartbeat, InstallSnapshot:
 		return true
 	case VoteRequest:
 		return c.grants(m.Term, Peer{}, m.From, body.Last) == Granted

@@ -12,6 +12,7 @@ type follower struct {
 	// transferOutcome is the transfer that was under way when this member last stepped down, until its outcome is
 	// known; nil: there is none.
 	transferOutcome *transferOutcome
+	offer           *offer // the snapshot that it has asked for last; nil: none
 }
 
 // termLeader is what this member knows about the leader of the present term. It is the only place that records

@@ -7,6 +7,7 @@ func (c *Core) heartbeat() {
 	l := c.leader
 	since := c.now.Mono - l.beatAt
 	l.round, l.beatAt = c.nextID(), c.now.Mono
+	c.compact() // time may have ended what was held for a follower
 	for i := range l.peers {
 		p := &l.peers[i]
 		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting()

@@ -20,6 +20,8 @@ func (c *Core) checkStep(out *Output) {
 	for i := range out.Send {
 		assert(out.Send[i].Term <= c.disk.hard.Term, "no message leaves with a term above the durable one")
 	}
+	assert(out.Restore == nil || out.Restore.File == c.disk.snapshot.File, "what is restored is recorded durably")
+	assert(out.Keep == nil || out.Keep.Take == nil || out.Keep.Take.ID.Index == c.log.applying, "a snapshot is taken of the last entry that is applied")
 	if checkAll {
 		c.checkState()
 	}
@@ -57,10 +59,13 @@ func (c *Core) checkState() {
 
 // checkBase checks how the log begins.
 func (c *Core) checkBase() {
-	l, base := &c.log, c.log.Base.ID
+	l, base, s := &c.log, c.log.Base.ID, &c.snaps
 	assert(base.Index <= l.told && l.told <= l.commit, "what is compacted is committed")
-	assert(base.Index <= l.applying, "what is compacted is being applied")
-	assert(base.Index <= c.disk.persisted, "the log is durable from its base on")
+	assert(base.Index <= l.applying || s.restoring != nil, "what is compacted is being applied")
+	assert(base.Index <= c.disk.persisted || s.writing != nil, "the log is durable from its base on")
+	assert(base.Index <= s.covered.Index || s.restoring != nil, "what is compacted is covered by a snapshot, or synced by the FSM")
+	assert(s.restoring == nil || s.restoring.ID.Index > l.applied, "no snapshot is restored of what is applied")
+	assert(s.restoring == nil || s.taking == nil, "no snapshot is taken while one is restored")
 	assert((base.Index == 0 && l.Last.Index > 0) == (l.Bootstrap != nil), "entry 1 is the bootstrap of the cluster")
 	assert((l.Last.Index == 0) == (c.cluster() == ClusterID{}), "a member with an entry knows its cluster")
 	assert((l.Last == base) == (len(l.Runs) == 0), "each run of a log holds an entry")
@@ -83,6 +88,7 @@ func (c *Core) checkLeader() {
 		assert(p.next > c.log.Base.ID.Index, "the next entry to send is not compacted")
 		assert(p.match <= c.log.Last.Index, "nobody matches beyond the log")
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
+		assert(p.state != snapshot || p.next == c.log.Base.ID.Index+1, "a snapshot brings a follower to the base")
 		assert(p.state == replicate || len(p.flow.inflight) == 0, "appends are in flight only while replicating")
 		assert(len(p.flow.inflight) <= c.cfg.InflightMax, "appends in flight are bounded")
 		inflight := 0

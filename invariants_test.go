@@ -35,16 +35,22 @@ func leadingWorld(t *testing.T) (*world, *member) {
 // Each check fails on a hand-made violation of its sentence.
 func TestInvariants_CheckState(t *testing.T) {
 	for rule, damage := range map[string]func(c *Core){
-		"only what was being applied is applied":          func(c *Core) { c.log.applied = c.log.applying + 1 },
-		"only what is committed is being applied":         func(c *Core) { c.log.applying, c.log.applied = c.log.commit+1, 0 },
-		"only what is in the log is committed":            func(c *Core) { c.log.commit = c.log.Last.Index + 1 },
-		"only what is in the log is durable":              func(c *Core) { c.disk.persisted = c.log.Last.Index + 1 },
-		"no entry is newer than the current term":         func(c *Core) { c.hard.Term-- },
-		"entry 1 is the bootstrap of the cluster":         func(c *Core) { c.log.Bootstrap = nil },
-		"what is compacted is committed":                  func(c *Core) { c.log.told = c.log.commit + 1 },
-		"what is compacted is being applied":              func(c *Core) { c.log.Base.ID.Index, c.log.applying, c.log.applied = 1, 0, 0 },
-		"the log is durable from its base on":             func(c *Core) { c.log.Base.ID.Index, c.disk.persisted = 1, 0 },
-		"a member with an entry knows its cluster":        func(c *Core) { c.log.Bootstrap.Cluster = ClusterID{} },
+		"only what was being applied is applied":                           func(c *Core) { c.log.applied = c.log.applying + 1 },
+		"only what is committed is being applied":                          func(c *Core) { c.log.applying, c.log.applied = c.log.commit+1, 0 },
+		"only what is in the log is committed":                             func(c *Core) { c.log.commit = c.log.Last.Index + 1 },
+		"only what is in the log is durable":                               func(c *Core) { c.disk.persisted = c.log.Last.Index + 1 },
+		"no entry is newer than the current term":                          func(c *Core) { c.hard.Term-- },
+		"entry 1 is the bootstrap of the cluster":                          func(c *Core) { c.log.Bootstrap = nil },
+		"what is compacted is committed":                                   func(c *Core) { c.log.told = c.log.commit + 1 },
+		"what is compacted is being applied":                               func(c *Core) { c.log.Base.ID.Index, c.log.applying, c.log.applied = 1, 0, 0 },
+		"the log is durable from its base on":                              func(c *Core) { c.log.Base.ID.Index, c.disk.persisted = 1, 0 },
+		"a member with an entry knows its cluster":                         func(c *Core) { c.log.Bootstrap.Cluster = ClusterID{} },
+		"what is compacted is covered by a snapshot, or synced by the FSM": func(c *Core) { c.log.Base.ID.Index = 1 },
+		"no snapshot is restored of what is applied":                       func(c *Core) { c.snaps.restoring = &Snapshot{} },
+		"no snapshot is taken while one is restored": func(c *Core) {
+			c.snaps.restoring, c.snaps.taking = &Snapshot{Base: Base{ID: EntryID{1, 99}}}, &Take{}
+		},
+		"a snapshot brings a follower to the base":        func(c *Core) { c.leader.peers[0].becomeSnapshot(c.log.Last.Index - 1) },
 		"each run of a log holds an entry":                func(c *Core) { c.log.Runs = nil },
 		"the log begins behind its base":                  func(c *Core) { c.log.Runs[0].First = 2 },
 		"a member has one role":                           func(c *Core) { c.candidate = &candidate{} },
@@ -64,6 +70,7 @@ func TestInvariants_CheckState(t *testing.T) {
 		"the next entry to send is above what matches":    func(c *Core) { c.leader.peers[0].next = c.leader.peers[0].match },
 		"the next entry to send is not compacted": func(c *Core) {
 			c.log.compact(Base{ID: c.log.id(1), Cluster: ClusterID{1}})
+			c.snaps.covered = c.log.Base.ID
 			c.leader.peers[0].match, c.leader.peers[0].next = 0, 1
 		},
 		"nobody matches beyond the log":                func(c *Core) { c.leader.peers[0].match, c.leader.peers[0].next = 99, 100 },
@@ -84,6 +91,8 @@ func TestInvariants_CheckStep(t *testing.T) {
 		"every message of the step is in Send, in Write.Then or dropped": func(c *Core, _ *Output) { c.step.sends = make([]outgoing, 1) },
 		"every change of term and vote is in a write":                    func(c *Core, _ *Output) { c.hard.Vote = Peer{"z", 1} },
 		"memory is never behind the disk":                                func(c *Core, _ *Output) { c.disk.hard.Term++ },
+		"what is restored is recorded durably":                           func(_ *Core, out *Output) { out.Restore = &Snapshot{File: SnapshotID{1}} },
+		"a snapshot is taken of the last entry that is applied":          func(_ *Core, out *Output) { out.Keep = &Keep{Take: &Take{}} },
 		"no message leaves with a term above the durable one":            func(c *Core, out *Output) { out.Send = []Message{{Term: c.hard.Term + 1}} },
 	} {
 		_, lead := leadingWorld(t)

@@ -25,7 +25,7 @@ func (c *Core) newLeader(roundTrip Time) *leader {
 		if m.ID == c.self.ID {
 			continue
 		}
-		p := progress{peer: m.Peer(), voter: m.Kind == Voter, next: c.log.Last.Index + 1, heard: c.now.Mono}
+		p := progress{peer: m.Peer(), voter: m.Kind == Voter, next: c.log.Last.Index + 1, heard: c.now.Mono, matchedAt: c.now.Mono}
 		p.beats.roundTrip.add(roundTrip)
 		l.peers = append(l.peers, p)
 	}
@@ -64,6 +64,9 @@ func (c *Core) lead() {
 	c.advanceTransfer()
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
+		if p.state != snapshot {
+			c.endOffer(p)
+		}
 		c.replicate(p)
 		c.pushCommit(p)
 	}

@@ -22,6 +22,18 @@ type Limits struct {
 	InflightMax int
 	// InflightBytesMax bounds the bytes of those appends; the last one may exceed it. Default 8 MiB.
 	InflightBytesMax int
+	// SnapshotEntries is after how many applied entries a snapshot is taken. Default 65,536.
+	SnapshotEntries int
+	// SnapshotLogBytes is after how many bytes of applied entries a snapshot is taken, if that is sooner; if the
+	// last snapshot was larger, after as many bytes as it has. Default 64 MiB.
+	SnapshotLogBytes int
+	// SnapshotTailBytes is how many bytes of entries stay in the log when it is compacted, for followers that lag a
+	// little. Default 16 MiB.
+	SnapshotTailBytes int
+	// SnapshotHoldBytes bounds the bytes of entries that a leader keeps beyond that for a follower that it hears,
+	// because the follower needs them next. If the snapshot that is sent to the follower is larger, its size is the
+	// bound. Default 256 MiB.
+	SnapshotHoldBytes int
 }
 
 // LimitBytesMax bounds every limit of bytes in memory. On 32-bit machines it is half of the largest int, so that no
@@ -36,5 +48,9 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.AppendBytesMax, 1<<20)
 	setDefault(&l.InflightMax, 256)
 	setDefault(&l.InflightBytesMax, 8<<20)
+	setDefault(&l.SnapshotEntries, 64<<10)
+	setDefault(&l.SnapshotLogBytes, 64<<20)
+	setDefault(&l.SnapshotTailBytes, 16<<20)
+	setDefault(&l.SnapshotHoldBytes, 256<<20)
 	return l
 }

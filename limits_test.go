@@ -34,6 +34,10 @@ func TestCoreConfig_WhatCannotWorkIsRefusedByName(t *testing.T) {
 		"AppendBytesMax":    func(c *raft.CoreConfig) { c.AppendBytesMax = -1 },
 		"InflightMax":       func(c *raft.CoreConfig) { c.InflightMax = -1 },
 		"InflightBytesMax":  func(c *raft.CoreConfig) { c.InflightBytesMax = -1 },
+		"SnapshotEntries":   func(c *raft.CoreConfig) { c.SnapshotEntries = -1 },
+		"SnapshotLogBytes":  func(c *raft.CoreConfig) { c.SnapshotLogBytes = -1 },
+		"SnapshotTailBytes": func(c *raft.CoreConfig) { c.SnapshotTailBytes = -1 },
+		"SnapshotHoldBytes": func(c *raft.CoreConfig) { c.SnapshotHoldBytes = -1 },
 	} {
 		t.Run(field, func(t *testing.T) {
 			cfg := coreConfig()

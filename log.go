@@ -97,6 +97,22 @@ func (l *log) cut(after Index, bytesMax int) (last Index, bytes int) {
 	return last, int(l.bytesUpTo(last) - from)
 }
 
+// keeping returns the last index above which about the given bytes of entries stay in the log; the base if the log
+// has fewer.
+func (l *log) keeping(bytes uint64) Index {
+	base, end := l.Base.ID.Index, l.bytesUpTo(l.Last.Index)
+	fewer := sort.Search(int(min(l.Last.Index-base, math.MaxInt)), func(k int) bool {
+		return end-l.bytesUpTo(base+Index(k)+1) < bytes
+	})
+	return base + Index(fewer)
+}
+
+// replace makes a log without entries that begins behind base.
+func (l *log) replace(base Base) {
+	l.StoredLog = StoredLog{Base: base, Last: base.ID, LastTime: max(l.LastTime, base.Time)}
+	l.generation++
+}
+
 // upToDate compares a candidate's log with ours:
 //
 //	"If the logs have last entries with different terms, then the log with the later term is more
@@ -150,6 +166,19 @@ func (c *Core) truncate(after Index) {
 	c.log.generation++
 	write.Generation = c.log.generation
 	c.disk.truncated(after)
+}
+
+// replaceLog drops the whole log. It begins behind base from now on, and nothing of it is durable before the write of
+// this step is.
+func (c *Core) replaceLog(base Base) {
+	assert(base.ID.Index > c.log.commit, "no committed entry is dropped that a snapshot does not cover")
+	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
+	c.log.replace(base)
+	c.disk.truncated(0)
+	config := base.Config
+	c.step.out.Config = &config
+	c.step.out.Write.Base = nil // a base that this step has compacted to
+	c.step.out.Write.Log = &LogWrite{After: base.ID, Reset: true, Generation: c.log.generation}
 }
 
 // logWrite returns this step's write of the log; it begins one at the log's end if there is none yet.

@@ -13,6 +13,7 @@ func (c *Core) marked() bool { return c.disk.mark != nil }
 // has confirmed: even such a read could return a state that the rest of the cluster does not share.
 func (c *Core) mark(m Mark) {
 	c.trace(TraceEvent{Kind: TraceMarked, Peer: m.By.ID, Text: m.Detail})
+	c.takeBackSnapshots()
 	c.becomeFollower(c.hard.Term, "")
 	c.cancelTransferOutcome(RefusedNotLeader)
 	clear(c.step.sends)

@@ -88,7 +88,8 @@ type HardState struct {
 type LogWrite struct {
 	After   EntryID
 	Entries []Entry
-	// Reset drops the whole log first. The log then begins behind After, which need not be an entry of it.
+	// Reset drops the whole log first. The log then begins behind After, which need not be an entry of it. A core only
+	// resets the log in a Write whose Snapshot has After as its last entry: the Base of that snapshot is then the log's.
 	Reset bool
 	// Generation is the log's generation from now on. Every truncation raises it. It is not stored.
 	Generation uint64
@@ -177,5 +178,5 @@ func (c *Core) issueWrite() {
 	// write a crash leaves. It excludes what only a DurableFSM reports as committed, because after a restart the
 	// two could not be told apart (see contradiction).
 	w.Commit = min(c.log.told, c.disk.persisted)
-	w.Seq = c.disk.issue(c.now.Mono, w.Hard, mark)
+	w.Seq = c.disk.issue(c.now.Mono, w, mark)
 }

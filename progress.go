@@ -8,6 +8,8 @@ const (
 	probe progressState = iota
 	// replicate: the logs agree up to match; appends follow each other without waiting.
 	replicate
+	// snapshot: the follower lacks entries that are compacted here; it is offered a snapshot.
+	snapshot
 	// stale: the follower holds less than it has acknowledged in this term. It no longer counts.
 	stale
 )
@@ -16,6 +18,8 @@ func (s progressState) String() string {
 	switch s {
 	case replicate:
 		return "replicate"
+	case snapshot:
+		return "snapshot"
 	case stale:
 		return "stale"
 	}
@@ -26,7 +30,9 @@ func (s progressState) String() string {
 //
 //	probe ──an append is acknowledged──► replicate
 //	replicate ──conflict, loss, silence──► probe
-//	either ──it has lost what it acknowledged──► stale
+//	either ──conflict at the base of the leader's log──► snapshot
+//	snapshot ──the base is acknowledged──► replicate
+//	any ──it has lost what it acknowledged──► stale
 type progress struct {
 	peer  Peer
 	voter bool
@@ -36,6 +42,7 @@ type progress struct {
 
 	probe probing    // the one append of a probe, or what a stale member is sent
 	flow  flow       // the appends in flight, while it is replicated to
+	snap  installing // the snapshot that it is offered, in that state
 	beats heartbeats // what the heartbeats show
 
 	heard  Time   // when a message of this term last came from it
@@ -44,7 +51,9 @@ type progress struct {
 
 	sentCommit Index // the highest commit index sent to it
 
-	lost      EntryID // stale: the entry at lostMatch or, if that was compacted, the base
+	matchedAt Time    // when match last rose; at first the election
+	compacted EntryID // the entry at match, if that was compacted since it was acknowledged
+	lost      EntryID // stale: the entry at lostMatch or, if it is not known, the base
 	lostMatch Index   // stale: it acknowledged entries up to here, and has lost some of them
 }
 
@@ -177,6 +186,12 @@ func (p *progress) becomeProbe(next, base Index) {
 	p.sentCommit = 0
 }
 
+// becomeSnapshot handles a follower that lacks an entry which is compacted here.
+func (p *progress) becomeSnapshot(base Index) {
+	p.becomeProbe(base+1, base)
+	p.state, p.snap = snapshot, installing{}
+}
+
 func (p *progress) becomeReplicate() {
 	p.state = replicate
 	p.next = p.match + 1
@@ -205,12 +220,16 @@ func (p *progress) sentAppend(last Index, bytes int, now Time) {
 }
 
 // acknowledged records that the follower durably holds our log up to match. A probe ends once that includes
-// every entry before next; the answer to an earlier append may not include them all.
+// every entry before next; the answer to an earlier append may not include them all. So does a snapshot, with the base
+// before next.
 func (p *progress) acknowledged(match Index, now Time) {
-	if p.state == probe {
+	if match > p.match {
+		p.matchedAt = now
+	}
+	if p.state == probe || p.state == snapshot {
 		p.match = max(p.match, match)
 		if p.match >= p.next-1 {
-			if p.probe.out {
+			if p.state == probe && p.probe.out {
 				p.acks.add(now - max(p.probe.askedAt, p.backAt))
 			}
 			p.becomeReplicate()
@@ -228,10 +247,18 @@ func (p *progress) acknowledged(match Index, now Time) {
 }
 
 // conflicted handles a failed consistency check at prev, and reports whether it showed anything new. agreed is
-// the last index at which the logs may agree.
+// the last index at which the logs may agree. A check that fails at the base shows that the follower needs entries
+// which are compacted here:
+//
+//	"the leader must occasionally send snapshots to followers that lag behind. This happens when the leader has
+//	already discarded the next log entry that it needs to send to a follower." (§7)
 func (p *progress) conflicted(prev, agreed, base Index) bool {
-	if prev <= p.match || p.state == probe && prev != p.next-1 {
+	if prev <= p.match || p.state == snapshot || p.state == probe && prev != p.next-1 {
 		return false // an old answer
+	}
+	if prev == base {
+		p.becomeSnapshot(base)
+		return true
 	}
 	p.becomeProbe(min(agreed, prev-1)+1, base)
 	return true

@@ -47,6 +47,7 @@ type Core struct {
 	candidate    *candidate    // non-nil exactly while pre-candidate or candidate
 	leader       *leader       // non-nil exactly while leader
 	bootstrapper *bootstrapper // non-nil exactly while this member bootstraps a cluster
+	snaps        snapshots     // of this member's own state
 	clocks       clocks        // of the other voters, for the stamps of entries
 	step         step          // the Output that the running Step builds up
 }
@@ -75,13 +76,14 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 		rng:  rand.New(rand.NewPCG(cfg.Seed, uint64(stored.Incarnation)^stored.StartCount)),
 		hard: stored.Hard,
 		log:  newLog(stored.Log),
-		disk: disk{hard: stored.Hard, persisted: stored.Log.Last.Index},
+		disk: disk{hard: stored.Hard, persisted: stored.Log.Last.Index, snapshot: stored.Snapshot},
 	}
 	c.log.applying, c.log.applied = stored.Applied.Index, stored.Applied.Index
 	c.begin(now)
 	c.step.hard = stored.Hard
-	c.commitTo(min(max(stored.Commit, stored.Applied.Index, c.log.Base.ID.Index), c.log.Last.Index))
-	c.log.told = max(min(stored.Commit, c.log.Last.Index), c.log.Base.ID.Index)
+	covered := c.startSnapshots(stored.Snapshot)
+	c.commitTo(min(max(stored.Commit, stored.Applied.Index, covered), c.log.Last.Index))
+	c.log.told = max(min(stored.Commit, c.log.Last.Index), covered)
 	if config := c.config(); len(config.Members) > 0 {
 		c.step.out.Config = &config
 	}
@@ -183,7 +185,7 @@ func (c *Core) wakeAt() Time {
 	if o := c.follower.transferOutcome; o != nil {
 		at = min(at, o.deadline)
 	}
-	return min(at, c.follower.reads.wakeAt())
+	return min(at, c.follower.reads.wakeAt(), c.snapshotWakeAt())
 }
 
 // finish completes the Output.
@@ -191,7 +193,9 @@ func (c *Core) finish() Output {
 	if c.leader != nil {
 		c.lead()
 	}
+	c.issueRestore()
 	c.issueApply()
+	c.keepSnapshots()
 	c.settle()
 	c.release()
 	c.issueWrite()
@@ -231,9 +235,11 @@ func (c *Core) receive(m Message) {
 		c.onPreVoteRequest(m, body)
 	case PreVoteReply:
 		c.onPreVoteReply(m, body)
-	case InstallSnapshot:
-		c.onInstallSnapshot(m, body)
 	default:
+		if offer, ok := body.(InstallSnapshot); ok && c.uninitialized() {
+			c.onFirstOffer(m, offer)
+			return
+		}
 		c.receiveRPC(m)
 	}
 }
@@ -277,6 +283,8 @@ func (c *Core) onRPC(m Message) {
 		c.onAppendReply(m, body)
 	case AppendConflict:
 		c.onAppendConflict(m, body)
+	case InstallSnapshot:
+		c.onInstallSnapshot(m, body)
 	case Heartbeat:
 		c.onHeartbeat(m, body)
 	case HeartbeatReply:
@@ -308,6 +316,8 @@ func (c *Core) onStaleRPC(m Message) {
 		c.send(m.From, VoteReply{})
 	case AppendRequest:
 		c.send(m.From, AppendConflict{Prev: body.Prev.Index})
+	case InstallSnapshot: // "1. Reply immediately if term < currentTerm" (Figure 13)
+		c.send(m.From, AppendConflict{Prev: body.Snapshot.ID.Index})
 	case Heartbeat:
 		c.send(m.From, HeartbeatReply{Round: body.Round})
 	case ReadRequest:

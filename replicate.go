@@ -9,6 +9,9 @@ func (c *Core) replicate(p *progress) {
 	case stale:
 		c.sendStaleRefusal(p)
 		return
+	case snapshot:
+		c.offerSnapshot(p)
+		return
 	case probe:
 		if !p.probe.out {
 			c.sendProbe(p)
@@ -103,7 +106,8 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	}
 	if r.Prev == r.Acknowledged || agreed < r.Acknowledged {
 		c.trace(TraceEvent{Kind: TraceStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
-		p.becomeStale(c.log.known(p.match))
+		c.endOffer(p)
+		p.becomeStale(c.acknowledgedEntry(p))
 		c.refuseReadsOf(p.peer)
 		c.onTransferTargetStale(p.peer.ID)
 		return
@@ -147,7 +151,10 @@ func (c *Core) retransmit(peer Peer) {
 	if c.leader == nil {
 		return
 	}
-	if p := c.leader.peer(peer); p != nil && p.state != stale {
+	p := c.leader.peer(peer)
+	if p != nil && p.state == snapshot {
+		p.snap.offer.repeat()
+	} else if p != nil && p.state != stale {
 		next := p.next
 		if p.state == replicate {
 			next = p.match + 1
@@ -161,7 +168,7 @@ func (c *Core) onSendDropped(e SendDropped) {
 		return
 	}
 	p := c.leader.peerByID(e.To)
-	if p == nil || p.state == stale || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
+	if p == nil || p.state == stale || p.state == snapshot || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
 		return // the span was sent before the progress changed
 	}
 	p.becomeProbe(min(p.next, e.Span.After+1), c.log.Base.ID.Index)

@@ -1,16 +1,303 @@
 package raft
 
-// requestSnapshot refuses, because this member takes no snapshots.
-func (c *Core) requestSnapshot(t RequestID) {
-	c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedUnsupported})
+// This file brings a snapshot from a leader to a follower (InstallSnapshot of Figure 13). The cores agree on the
+// snapshot by an offer, and the hosts move its bytes.
+
+// installing is what a leader knows of bringing a snapshot to a follower.
+type installing struct {
+	snapshot    Snapshot // offered; zero: none yet
+	offer       probing
+	began       Time // when the snapshot was first offered
+	pausedUntil Time // after a stream that failed
+	pause       Time // the last one
 }
 
-// onInstallSnapshot refuses an offer, because this member takes no snapshots.
-func (c *Core) onInstallSnapshot(m Message, _ InstallSnapshot) {
-	c.refuse(m, "this member takes no snapshots")
+// held is the frozen state of a DurableFSM that a leader sends.
+type held struct {
+	snapshot Snapshot
+	to       Peer
 }
 
-// The following events answer what this member never asks for.
-func (c *Core) onSnapshotTaken(SnapshotTaken)     {}
-func (c *Core) onSnapshotArrived(SnapshotArrived) {}
-func (c *Core) onSnapshotSent(SnapshotSent)       {}
+// offer is a snapshot that a member has asked for.
+type offer struct {
+	from     Peer
+	term     Term
+	snapshot Snapshot
+}
+
+// offerSnapshot offers a follower the snapshot that it needs. It repeats the offer every election timeout, because the
+// offer or the acknowledgement may be lost, and because the receiver may have been restarted. A stream that broke goes
+// on with the same snapshot, although there may be a newer one.
+func (c *Core) offerSnapshot(p *progress) {
+	s := &p.snap
+	if !c.cfg.Snapshots || c.step.closing || c.now.Mono < s.pausedUntil || s.offer.out && !s.offer.overdue(c.now.Mono, c.electionTimeout()) {
+		return
+	}
+	if s.snapshot.ID.Index < c.log.Base.ID.Index || s.snapshot.File == (SnapshotID{}) {
+		next, ok := c.snapshotFor(p.peer)
+		if !ok {
+			return
+		}
+		s.snapshot, s.began = next, c.now.Mono
+		c.trace(TraceEvent{Kind: TraceOffer, Peer: p.peer.ID, ID: next.ID})
+	}
+	s.offer.sent(c.now.Mono)
+	c.send(p.peer, InstallSnapshot{Snapshot: s.snapshot, Acknowledged: p.match})
+}
+
+// snapshotFor returns the newest snapshot that brings a follower to the base, if there is one.
+func (c *Core) snapshotFor(to Peer) (Snapshot, bool) {
+	if s := c.disk.snapshot; s.File != (SnapshotID{}) && s.ID.Index >= c.log.Base.ID.Index {
+		return s, true
+	}
+	if h := c.snaps.held; h != nil && h.to == to && h.snapshot.ID.Index >= c.log.Base.ID.Index {
+		return h.snapshot, true
+	}
+	return Snapshot{}, false
+}
+
+// wantsHeld reports whether a follower needs a snapshot, and a DurableFSM has to be frozen for it. One at a time is.
+func (c *Core) wantsHeld() bool { return c.waitsForHeld() != nil }
+
+func (c *Core) waitsForHeld() *progress {
+	if c.leader == nil || !c.cfg.DurableFSM || c.snaps.held != nil {
+		return nil
+	}
+	for i := range c.leader.peers {
+		p := &c.leader.peers[i]
+		if p.state == snapshot && p.snap.snapshot.File == (SnapshotID{}) && c.now.Mono >= p.snap.pausedUntil && !c.silent(p) {
+			if _, ok := c.snapshotFor(p.peer); !ok {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// onHeld sends a frozen state to the follower that needs it.
+func (c *Core) onHeld(s Snapshot) {
+	p := c.waitsForHeld()
+	if p == nil || s.ID.Index < c.log.Base.ID.Index {
+		c.discard(s.File)
+		return
+	}
+	c.snaps.held = &held{s, p.peer}
+}
+
+// onSnapshotSent asks for a lost acknowledgement if the follower has the whole snapshot. If the stream was given up,
+// the leader offers its newest snapshot after a pause, which doubles each time.
+func (c *Core) onSnapshotSent(e SnapshotSent) {
+	if h := c.snaps.held; h != nil && h.snapshot.File == e.File && e.Err != nil {
+		c.snaps.held = nil
+	}
+	if c.leader == nil {
+		return
+	}
+	p := c.leader.peer(e.To)
+	if p == nil || p.state != snapshot || p.snap.snapshot.File != e.File {
+		return
+	}
+	s := &p.snap
+	if e.Err == nil {
+		s.offer.repeat()
+		return
+	}
+	c.trace(TraceEvent{Kind: TraceStreamEnded, Peer: e.To.ID, ID: s.snapshot.ID, Text: e.Err.Error()})
+	pause := min(max(2*s.pause, Time(c.cfg.HeartbeatInterval)), snapshotPausesMax*c.electionTimeout())
+	jitter := Time(c.rng.Int64N(int64(pause)/4 + 1))
+	*s = installing{pause: pause, pausedUntil: c.now.Mono + pause + jitter}
+}
+
+// endHeld gives the frozen state back once its follower no longer needs it.
+func (c *Core) endHeld() {
+	h := c.snaps.held
+	if h == nil || c.leader != nil && c.leader.peer(h.to).state == snapshot && h.snapshot.ID.Index >= c.log.Base.ID.Index {
+		return
+	}
+	c.discard(h.snapshot.File)
+	c.snaps.held = nil
+}
+
+// endOffer ends the stream to a follower, if there is one.
+func (c *Core) endOffer(p *progress) {
+	if (p.snap.snapshot.File == SnapshotID{}) {
+		return
+	}
+	keep := c.keep()
+	keep.Stop = append(keep.Stop, p.peer)
+	p.snap = installing{}
+}
+
+// endOffers ends the streams of a leader that steps down.
+func (c *Core) endOffers(l *leader) {
+	for i := range l.peers {
+		c.endOffer(&l.peers[i])
+	}
+}
+
+// offers reports whether a follower is being sent the file.
+func (l *leader) offers(file SnapshotID) bool {
+	for i := range l.peers {
+		if l.peers[i].snap.snapshot.File == file {
+			return true
+		}
+	}
+	return false
+}
+
+// malformedOffer says what is wrong with an offer that no correct leader would send; "" if nothing is.
+func (c *Core) malformedOffer(m Message, r InstallSnapshot) string {
+	s := &r.Snapshot
+	switch err := s.Check(); {
+	case c.otherLeads(m.From):
+		return "another member leads this term"
+	case err != nil:
+		return err.Error()
+	case s.File == SnapshotID{}:
+		return "its snapshot has no bytes"
+	case s.ID.Term > m.Term:
+		return "its snapshot is newer than its term"
+	case s.Cluster != m.Cluster:
+		return "its snapshot is of another cluster"
+	case r.Acknowledged > s.ID.Index:
+		return "it ends below what it says was acknowledged"
+	}
+	return ""
+}
+
+// onFirstOffer handles an offer to an uninitialized member. The member stays uninitialized, in term 0, until it has the
+// whole snapshot: a term without a cluster is no legal state.
+func (c *Core) onFirstOffer(m Message, r InstallSnapshot) {
+	if why := c.malformedOffer(m, r); why != "" {
+		c.refuse(m, why)
+		return
+	}
+	c.acceptOffer(m, r.Snapshot)
+}
+
+// onInstallSnapshot handles an offer by this term's leader. Like an append at the snapshot's last entry, it may
+// contradict what is committed here, or show that this member has lost what it acknowledged.
+func (c *Core) onInstallSnapshot(m Message, r InstallSnapshot) {
+	if why := c.malformedOffer(m, r); why != "" {
+		c.refuse(m, why)
+		return
+	}
+	c.hear(m.From)
+	last := r.Snapshot.ID
+	if c.contradicted(m.From, AppendRequest{Prev: last, Last: last}) {
+		return
+	}
+	if r.Acknowledged > c.log.Last.Index {
+		conflict := AppendConflict{Prev: last.Index, Hint: c.log.Last, Acknowledged: r.Acknowledged}
+		c.onLostLog(m.From, conflict)
+		c.send(m.From, conflict)
+		return
+	}
+	if c.log.has(last) {
+		c.trace(TraceEvent{Kind: TraceSnapshotStale, Peer: m.From.ID, ID: last, Text: "the log holds that entry"})
+		c.acknowledgeSnapshot(m.From, last)
+		return
+	}
+	if last.Index <= max(c.log.commit, c.termLeader.proved) {
+		c.refuse(m, "its snapshot contradicts a committed entry, or one that its sender has proved")
+		return
+	}
+	c.acceptOffer(m, r.Snapshot)
+}
+
+// acknowledgeSnapshot answers this term's leader, whose snapshot covers what the log holds:
+//
+//	"If instead the follower receives a snapshot that describes a prefix of its log (due to retransmission or by
+//	mistake), then log entries covered by the snapshot are deleted but entries following the snapshot are still valid and
+//	must be retained." (§7)
+//
+// The entries are deleted by this member's own policy. Everything that a snapshot covers is committed.
+func (c *Core) acknowledgeSnapshot(leader Peer, last EntryID) {
+	c.termLeader.proved = max(c.termLeader.proved, last.Index)
+	c.commitTo(min(last.Index, c.log.Last.Index))
+	c.promiseLog(leader, AppendReply{Match: last.Index}, last.Index)
+}
+
+// acceptOffer asks for the bytes of an offered snapshot. If this member has asked already, the host goes on where it is.
+func (c *Core) acceptOffer(m Message, s Snapshot) {
+	why := ""
+	switch {
+	case !c.cfg.Snapshots:
+		why = "this member's storage keeps no snapshots"
+	case c.step.closing:
+		why = "this member is closing"
+	case c.snaps.restoring != nil:
+		why = "another one is being restored"
+	}
+	if why != "" {
+		c.trace(TraceEvent{Kind: TraceSnapshotStale, Peer: m.From.ID, ID: s.ID, Text: why})
+		return
+	}
+	if o := c.follower.offer; o == nil || o.from != m.From || o.snapshot.File != s.File {
+		c.trace(TraceEvent{Kind: TraceOfferAccepted, Peer: m.From.ID, ID: s.ID})
+	}
+	c.follower.offer = &offer{m.From, m.Term, s}
+	c.keep().Receive = &Receive{m.From, s}
+}
+
+// onSnapshotArrived installs a snapshot that is here as a whole, unless it is not needed any more. It does not matter
+// who leads now: what a snapshot holds is committed.
+func (c *Core) onSnapshotArrived(e SnapshotArrived) {
+	o, file := c.follower.offer, e.Snapshot.File
+	if o == nil || o.from != e.From || o.snapshot.File != file || o.snapshot.ID != e.Snapshot.ID {
+		c.leave(e, "it was not asked for, or not last")
+		return
+	}
+	c.follower.offer = nil
+	s := Snapshot{Base: o.snapshot.Base, File: file, Size: e.Snapshot.Size, Sum: e.Snapshot.Sum}
+	switch {
+	case c.cluster() != ClusterID{} && c.cluster() != s.Cluster:
+		c.leave(e, "this member has become one of another cluster")
+	case c.leader != nil:
+		c.leave(e, "this member leads, so its log holds that entry")
+	case c.log.has(s.ID):
+		c.leave(e, "the log holds that entry")
+		if c.termLeader.elected == e.From {
+			c.acknowledgeSnapshot(e.From, s.ID)
+		}
+	case s.ID.Index <= max(c.log.commit, c.termLeader.proved):
+		c.leave(e, "it contradicts what is committed, or what this term's leader has proved")
+	case c.snaps.restoring != nil:
+		c.leave(e, "another one is being restored")
+	default:
+		c.install(e.From, s, o.term)
+	}
+}
+
+// leave discards a snapshot that has arrived and is not installed.
+func (c *Core) leave(e SnapshotArrived, why string) {
+	c.trace(TraceEvent{Kind: TraceSnapshotStale, Peer: e.From.ID, ID: e.Snapshot.ID, Text: why})
+	c.discard(e.Snapshot.File)
+}
+
+// install makes a snapshot that the log does not hold the beginning of a new log:
+//
+//	"7. Discard the entire log
+//	8. Reset state machine using snapshot contents (and load snapshot's cluster configuration)" (Figure 13)
+//
+// The FSM is reset once the snapshot's record is durable. Until then nothing counts as durable here that was not
+// acknowledged before.
+func (c *Core) install(from Peer, s Snapshot, offered Term) {
+	if offered > c.hard.Term { // it was offered while this member was uninitialized
+		c.becomeFollower(offered, "")
+	} else if c.candidate != nil {
+		c.becomeFollower(c.hard.Term, "")
+	}
+	c.follower.attempts.ballot = nil // its voters have judged another log
+	assert(s.ID.Term <= c.hard.Term, "no entry is newer than the current term")
+	c.trace(TraceEvent{Kind: TraceInstalled, Peer: from.ID, ID: s.ID})
+	c.replaceLog(s.Base)
+	c.commitTo(s.ID.Index)
+	snaps := &c.snaps
+	snaps.taking, snaps.restoring, snaps.restoreOut = nil, &s, false
+	c.record(s)
+	if c.termLeader.elected == from {
+		c.acknowledgeSnapshot(from, s.ID)
+	}
+	assert(c.log.commit == s.ID.Index && c.log.Last == s.ID, "the log is the snapshot")
+}

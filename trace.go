@@ -52,6 +52,16 @@ const (
 	TraceLaterVersion                                  // Peer sent entry ID, which only a later release can read
 	TraceSteppedDown                                   // Peer, the leader, says that it has stepped down
 	TraceSlowElection                                  // more than two attempts: Text took Took, longer than the election timeout
+	TraceTake                                          // asks for a snapshot of ID
+	TraceTakeFailed                                    // it was not taken, because of Text
+	TraceTaken                                         // the snapshot of ID is durable, or the FSM has synced up to ID
+	TraceCompacted                                     // the log begins behind ID from now on
+	TraceOffer                                         // offers Peer the snapshot of ID
+	TraceOfferAccepted                                 // asks Peer for the snapshot of ID, which it offers
+	TraceInstalled                                     // the snapshot of ID, from Peer, replaces the log
+	TraceSnapshotStale                                 // the snapshot of ID, from Peer, is not needed: Text
+	TraceStreamEnded                                   // the stream of the snapshot of ID to Peer was given up: Text
+	TraceRestored                                      // the FSM has become the snapshot of ID
 )
 
 // DenyReason says why a vote was denied.
@@ -160,6 +170,32 @@ func (n TraceEvent) logString() string {
 		return fmt.Sprintf("refuse entry %v of %s: a later release wrote it: start that release here", n.ID, n.Peer)
 	case TraceRefused:
 		return fmt.Sprintf("refuse a message of %s: %s", n.Peer, n.Text)
+	}
+	return n.snapshotString()
+}
+
+func (n TraceEvent) snapshotString() string {
+	switch n.Kind {
+	case TraceTake:
+		return fmt.Sprintf("take a snapshot of entry %v", n.ID)
+	case TraceTakeFailed:
+		return fmt.Sprintf("no snapshot of entry %v was taken: %s", n.ID, n.Text)
+	case TraceTaken:
+		return fmt.Sprintf("the snapshot of entry %v is taken", n.ID)
+	case TraceCompacted:
+		return fmt.Sprintf("compact the log up to entry %v", n.ID)
+	case TraceOffer:
+		return fmt.Sprintf("offer %s the snapshot of entry %v", n.Peer, n.ID)
+	case TraceOfferAccepted:
+		return fmt.Sprintf("ask %s for the snapshot of entry %v", n.Peer, n.ID)
+	case TraceInstalled:
+		return fmt.Sprintf("install the snapshot of entry %v from %s: it replaces the log", n.ID, n.Peer)
+	case TraceSnapshotStale:
+		return fmt.Sprintf("leave the snapshot of entry %v from %s: %s", n.ID, n.Peer, n.Text)
+	case TraceStreamEnded:
+		return fmt.Sprintf("the stream of the snapshot of entry %v to %s has ended: %s", n.ID, n.Peer, n.Text)
+	case TraceRestored:
+		return fmt.Sprintf("the state is that of the snapshot of entry %v", n.ID)
 	}
 	return "unknown trace event"
 }

@@ -49,6 +49,16 @@ var decisions = [...]Decision{
 	{Name: "refuse an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "refuse a message", kind: raft.TraceRefused},
 	{Name: "meet an entry of a later release", kind: raft.TraceLaterVersion},
+	{Name: "take a snapshot", kind: raft.TraceTake},
+	{Name: "fail to take a snapshot", kind: raft.TraceTakeFailed},
+	{Name: "have taken a snapshot", kind: raft.TraceTaken},
+	{Name: "compact the log", kind: raft.TraceCompacted},
+	{Name: "offer a snapshot", kind: raft.TraceOffer},
+	{Name: "ask for an offered snapshot", kind: raft.TraceOfferAccepted},
+	{Name: "install a snapshot", kind: raft.TraceInstalled},
+	{Name: "leave a snapshot that is not needed", kind: raft.TraceSnapshotStale},
+	{Name: "give up the stream of a snapshot", kind: raft.TraceStreamEnded},
+	{Name: "have restored a snapshot", kind: raft.TraceRestored},
 }
 
 // Decisions lists the kinds of decisions, in the order of Stats.Decisions.

@@ -30,11 +30,15 @@ func TestDecisions_AreCounted(t *testing.T) {
 			sum[i] += count
 		}
 	}
-	reached := 0
-	for _, count := range sum {
+	reached, possible := 0, 0
+	for i, count := range sum {
+		if decisions[i].kind >= raft.TraceTake {
+			continue // the simulator takes no snapshots yet
+		}
+		possible++
 		if count > 0 {
 			reached++
 		}
 	}
-	assert.Greater(t, reached, len(decisions)*3/4)
+	assert.Greater(t, reached, possible*3/4)
 }

@@ -205,7 +205,7 @@ var persistence = []Mutant{
 	},
 	{
 		ID: "D21", Rule: "an entry is applied only once it is durable here", Bug: "it is applied once it is committed",
-		Edits:  []Edit{before("apply.go", `if safe <= c.log.applying || c.marked() {`, `safe = c.log.commit`)},
+		Edits:  []Edit{before("apply.go", `if safe <= c.log.applying || c.marked() || c.restoresFirst() {`, `safe = c.log.commit`)},
 		Expect: "N5", MustKill: true,
 	},
 	{

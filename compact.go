@@ -1,0 +1,387 @@
+package raft
+
+// This file decides when a snapshot is taken, and up to where the log is compacted:
+//
+//	"Each server takes snapshots independently, covering just the committed entries in its log." (§7)
+//
+// The core names the exact entry, so that it can describe the snapshot. A snapshot counts once its record is durable;
+// every other file is a left-over.
+
+// snapshots is what a member knows of its own snapshots.
+type snapshots struct {
+	covered    EntryID           // the newest recorded snapshot covers the log up to here, or the DurableFSM has synced it
+	taking     *Take             // asked for and not answered
+	writing    *Snapshot         // the last record issued, as long as it is not durable
+	retryAt    Time              // after a failure: not before
+	pause      Time              // the last one after a failure
+	asked      []snapshotRequest // of callers
+	held       *held             // of a DurableFSM on a leader: the frozen state that is being sent
+	restoring  *Snapshot         // the FSM has yet to become this one
+	restoreOut bool              // it has been told to
+}
+
+// snapshotRequest is a caller that waits for a snapshot.
+type snapshotRequest struct {
+	requestID RequestID
+	at        Index // it must cover the log up to here
+}
+
+// snapshotPausesMax bounds, in election timeouts, the pause after a snapshot that failed.
+const snapshotPausesMax = 64
+
+// startSnapshots continues from the recorded snapshot, and returns up to where the log is known to be committed.
+func (c *Core) startSnapshots(recorded Snapshot) Index {
+	s := &c.snaps
+	s.covered = c.log.Base.ID
+	if recorded.ID.Index > s.covered.Index {
+		s.covered = recorded.ID
+	}
+	switch {
+	case recorded.File == SnapshotID{}:
+	case recorded.ID.Index > c.log.applied:
+		s.restoring = &recorded
+	case c.cfg.DurableFSM:
+		c.record(Snapshot{Base: recorded.Base}) // the FSM holds it, and a crash came before this was recorded
+	}
+	return s.covered.Index
+}
+
+// keepSnapshots does at the end of each step what has to be done about snapshots.
+func (c *Core) keepSnapshots() {
+	c.answerSnapshots()
+	c.takeSnapshot()
+	c.endHeld()
+	c.discardReplaced()
+}
+
+// requestSnapshot is answered once a snapshot covers everything that is being applied now.
+func (c *Core) requestSnapshot(t RequestID) {
+	s := &c.snaps
+	switch {
+	case c.step.closing:
+		c.refuseRequest(t)
+	case !c.cfg.Snapshots:
+		c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedUnsupported})
+	case len(s.asked) >= c.cfg.ProposalsMax:
+		c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedOverloaded})
+	default:
+		s.asked = append(s.asked, snapshotRequest{t, c.log.applying})
+	}
+}
+
+// answerSnapshots answers the requests that a durable snapshot covers.
+func (c *Core) answerSnapshots() {
+	s, n := &c.snaps, 0
+	for _, r := range s.asked {
+		if r.at <= s.covered.Index {
+			c.answer(Answer{RequestID: r.requestID, Kind: AnswerSnapshot, ID: s.covered})
+			continue
+		}
+		s.asked[n] = r
+		n++
+	}
+	s.asked = s.asked[:n]
+}
+
+func (c *Core) refuseSnapshotRequests(why RefusalKind) {
+	for _, r := range c.snaps.asked {
+		c.answer(Answer{RequestID: r.requestID, Kind: AnswerRefused, Refusal: why})
+	}
+	c.snaps.asked = nil
+}
+
+// takeSnapshot asks for a snapshot of what is being applied, if one is due. It must be known as committed by what a
+// leader has said, not only by what a DurableFSM reports: the base may be held against a leader (see contradiction).
+func (c *Core) takeSnapshot() {
+	s, to := &c.snaps, c.log.applying
+	if !c.cfg.Snapshots || c.marked() || c.step.closing || s.taking != nil || s.writing != nil || s.restoring != nil ||
+		c.now.Mono < s.retryAt || to > c.log.told || c.log.term(to) == 0 {
+		return
+	}
+	hold := c.wantsHeld()
+	if !hold && !c.snapshotDue(to) {
+		return
+	}
+	s.taking = &Take{Base: c.baseAt(to), Sync: c.cfg.DurableFSM && !hold, Hold: hold}
+	take := *s.taking
+	c.keep().Take = &take
+	c.trace(TraceEvent{Kind: TraceTake, ID: take.ID})
+}
+
+// snapshotDue is the policy: by entries, by bytes, or because a caller asks.
+func (c *Core) snapshotDue(to Index) bool {
+	s := &c.snaps
+	if to <= s.covered.Index {
+		return false
+	}
+	bytes := c.log.bytesUpTo(to) - c.log.bytesUpTo(s.covered.Index)
+	return len(s.asked) > 0 || to-s.covered.Index >= Index(c.cfg.SnapshotEntries) ||
+		bytes >= uint64(max(int64(c.cfg.SnapshotLogBytes), c.disk.snapshot.Size))
+}
+
+// baseAt returns what must be kept of the entries up to i:
+//
+//	"To enable cluster membership changes (Section 6), the snapshot also includes the latest configuration in the log as
+//	of last included index." (§7)
+func (c *Core) baseAt(i Index) Base {
+	assert(i > 0 && i <= c.log.commit, "only committed entries are covered")
+	cluster, bootstrapper := c.origin()
+	return Base{
+		ID: c.log.id(i), Time: c.log.LastTime, Cluster: cluster, Bootstrapper: bootstrapper,
+		ConfigIndex: max(1, c.log.Base.ConfigIndex), Config: c.config(),
+	}
+}
+
+func (c *Core) onSnapshotTaken(e SnapshotTaken) {
+	s := &c.snaps
+	if s.taking == nil || s.taking.ID != e.Take {
+		c.discard(e.Snapshot.File) // a snapshot from a leader has made it superfluous
+		return
+	}
+	take := *s.taking
+	s.taking = nil
+	if e.Err != nil {
+		c.onTakeFailed(take, e.Err)
+		return
+	}
+	assert(e.Snapshot.ID == take.ID && e.Snapshot.Held == take.Hold, "what was taken is what was asked for")
+	assert((e.Snapshot.File == SnapshotID{}) == take.Sync, "a snapshot has a file, unless the FSM has synced instead")
+	s.retryAt, s.pause = 0, 0
+	taken := e.Snapshot
+	taken.Base = take.Base
+	switch {
+	case take.Hold:
+		c.onHeld(taken)
+	case take.Sync:
+		c.covered(take.ID)
+		c.trace(TraceEvent{Kind: TraceTaken, ID: take.ID})
+	default:
+		c.record(taken)
+	}
+}
+
+// onTakeFailed tries again after a pause, which doubles each time. Callers are told at once.
+func (c *Core) onTakeFailed(take Take, err error) {
+	s := &c.snaps
+	s.pause = min(max(2*s.pause, c.electionTimeout()), snapshotPausesMax*c.electionTimeout())
+	s.retryAt = c.now.Mono + s.pause
+	c.trace(TraceEvent{Kind: TraceTakeFailed, ID: take.ID, Text: err.Error()})
+	if !take.Hold {
+		c.refuseSnapshotRequests(RefusedSnapshotFailed)
+	}
+}
+
+// record writes the record that makes a snapshot count, whose file is complete; or, without a file, the record that no
+// file counts any longer.
+func (c *Core) record(s Snapshot) {
+	written := s
+	c.snaps.writing, c.step.out.Write.Snapshot = &s, &written
+}
+
+// onRecordPersisted lets a snapshot count once its record is durable.
+func (c *Core) onRecordPersisted() {
+	s := &c.snaps
+	if s.writing == nil || c.disk.snapshot.File != s.writing.File || c.disk.snapshot.ID != s.writing.ID {
+		return
+	}
+	s.writing = nil
+	if id := c.disk.snapshot.ID; s.covered.Index < id.Index {
+		c.covered(id)
+		if s.restoring == nil {
+			c.trace(TraceEvent{Kind: TraceTaken, ID: id})
+		}
+	}
+}
+
+// covered records that the entries up to id are no longer needed to build the FSM's state.
+func (c *Core) covered(id EntryID) {
+	assert(id.Index > c.snaps.covered.Index, "each snapshot covers more than the one before")
+	c.snaps.covered = id
+	c.compact()
+}
+
+// compact drops entries that a durable snapshot covers, or that the DurableFSM has synced:
+//
+//	"Once a server completes writing a snapshot, it may delete all log entries up through the last included index, as
+//	well as any prior snapshot." (§7)
+//
+// In memory they are gone at once. A crash before the write leaves a longer log, which is as good.
+func (c *Core) compact() {
+	to := c.compactable()
+	if !c.cfg.Snapshots || c.marked() || !c.worthCompacting(to) {
+		return
+	}
+	if c.leader != nil {
+		c.leader.compacted(&c.log, to)
+	}
+	base := c.baseAt(to)
+	c.log.compact(base)
+	c.step.out.Write.Base = &base
+	c.trace(TraceEvent{Kind: TraceCompacted, ID: base.ID})
+}
+
+// compactable returns up to where the log may be compacted. It keeps SnapshotTailBytes and, within SnapshotHoldBytes,
+// what followers that are heard need next.
+func (c *Core) compactable() Index {
+	covered := c.snaps.covered.Index
+	to := min(covered, c.log.keeping(uint64(c.cfg.SnapshotTailBytes)))
+	if c.leader == nil {
+		return to
+	}
+	hold := int64(c.cfg.SnapshotHoldBytes)
+	for i := range c.leader.peers {
+		p := &c.leader.peers[i]
+		if p.state == snapshot {
+			hold = max(hold, p.snap.snapshot.Size)
+		}
+		to = min(to, c.heldFor(p))
+	}
+	return max(to, min(covered, c.log.keeping(uint64(hold))))
+}
+
+// holdTimeoutsMax is for how many election timeouts a leader keeps entries for a follower that acknowledges nothing.
+const holdTimeoutsMax = 64
+
+// heldFor returns the entry before the first one that is kept for a follower.
+func (c *Core) heldFor(p *progress) Index {
+	switch {
+	case p.state == stale || !c.heardLately(p):
+	case p.state == snapshot && p.snap.snapshot.ID.Index > 0:
+		return p.snap.snapshot.ID.Index // the stream ends by itself if it stands still
+	case p.state == snapshot:
+	case c.now.Mono-p.matchedAt < holdTimeoutsMax*c.electionTimeout():
+		return p.match
+	}
+	return c.log.Last.Index
+}
+
+// worthCompacting reports whether enough entries lie below to: each compaction costs a write.
+func (c *Core) worthCompacting(to Index) bool {
+	base := c.log.Base.ID.Index
+	if to <= base || c.log.term(to) == 0 {
+		return false
+	}
+	bytes := c.log.bytesUpTo(to) - c.log.bytesUpTo(base)
+	return to-base >= Index(c.cfg.SnapshotEntries)/8 || bytes >= uint64(c.cfg.SnapshotLogBytes)/8
+}
+
+// compacted prepares what the leader knows of its followers for a log that begins behind to.
+func (l *leader) compacted(log *log, to Index) {
+	for i := range l.peers {
+		p := &l.peers[i]
+		if p.match >= log.Base.ID.Index && p.match < to && p.compacted.Index != p.match {
+			p.compacted = log.id(p.match)
+		}
+		switch {
+		case p.state == stale || p.next > to:
+		case p.state == snapshot:
+			p.next = to + 1
+		default:
+			p.becomeProbe(to+1, to)
+		}
+	}
+}
+
+// acknowledgedEntry returns the last entry that a follower has acknowledged, or the base if its term is not known.
+func (c *Core) acknowledgedEntry(p *progress) EntryID {
+	if p.compacted.Index == p.match {
+		return p.compacted
+	}
+	return c.log.known(p.match)
+}
+
+// restoresFirst reports whether the FSM must be told to become a snapshot before it applies anything.
+func (c *Core) restoresFirst() bool {
+	return c.snaps.restoring != nil && !c.snaps.restoreOut
+}
+
+// issueRestore tells the FSM to become a snapshot, once its record is durable: a crash while it does so is followed by
+// another attempt.
+func (c *Core) issueRestore() {
+	s := &c.snaps
+	if !c.restoresFirst() || c.marked() || c.disk.snapshot.File != s.restoring.File {
+		return
+	}
+	restore := *s.restoring
+	assert(restore.ID.Index > c.log.applied && restore.ID.Index >= c.log.applying, "the FSM never goes back")
+	c.log.applying, s.restoreOut = restore.ID.Index, true
+	c.step.out.Restore = &restore
+}
+
+// onRestored ends a restoration. A DurableFSM has synced the state, so the file counts no longer.
+func (c *Core) onRestored() {
+	s := &c.snaps
+	if s.restoring == nil || c.log.applied < s.restoring.ID.Index {
+		return
+	}
+	c.trace(TraceEvent{Kind: TraceRestored, ID: s.restoring.ID})
+	if c.cfg.DurableFSM && !c.marked() {
+		c.record(Snapshot{Base: s.restoring.Base})
+	}
+	s.restoring, s.restoreOut = nil, false
+}
+
+// keep returns this step's Keep.
+func (c *Core) keep() *Keep {
+	if c.step.out.Keep == nil {
+		c.step.out.Keep = &Keep{}
+	}
+	return c.step.out.Keep
+}
+
+// discard deletes a file that no record names and no offer of this member.
+func (c *Core) discard(file SnapshotID) {
+	writing := c.snaps.writing
+	if file == (SnapshotID{}) || file == c.disk.snapshot.File || writing != nil && writing.File == file {
+		return
+	}
+	keep := c.keep()
+	keep.Discard = append(keep.Discard, file)
+}
+
+// discardReplaced deletes the files whose record has been replaced durably, unless a follower is still being sent one.
+func (c *Core) discardReplaced() {
+	n := 0
+	for _, file := range c.disk.replaced {
+		if c.leader != nil && c.leader.offers(file) {
+			c.disk.replaced[n] = file
+			n++
+			continue
+		}
+		c.discard(file)
+	}
+	c.disk.replaced = c.disk.replaced[:n]
+}
+
+// snapshotWakeAt returns when to try again after a failure.
+func (c *Core) snapshotWakeAt() Time {
+	if at := c.snaps.retryAt; at > c.now.Mono {
+		return at
+	}
+	return c.now.Mono + idleMax
+}
+
+// takeBackSnapshots drops what a step wanted to do with snapshots when the store is marked: the log is evidence.
+func (c *Core) takeBackSnapshots() {
+	w := &c.step.out.Write
+	w.Snapshot, w.Base, c.step.out.Keep = nil, nil, nil
+	if w.Log != nil && w.Log.Reset {
+		w.Log = nil
+	}
+	c.snaps.taking, c.follower.offer = nil, nil
+	c.refuseSnapshotRequests(RefusedNotLeader)
+}
+
+func (c *Core) statusOfSnapshots(status *CoreStatus) {
+	s := &c.snaps
+	status.Snapshot, status.SnapshotBytes = s.covered, max(c.disk.snapshot.Size, 0)
+	if s.taking != nil {
+		status.Taking = s.taking.ID
+	}
+	if s.restoring != nil {
+		status.Restoring = s.restoring.ID
+	}
+	if o := c.follower.offer; o != nil {
+		status.Receiving, status.ReceivingFrom = o.snapshot.ID, o.from.ID
+	}
+}
