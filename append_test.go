@@ -151,34 +151,6 @@ func TestAppend_CommitFollowsTheLeaderAsFarAsItProved(t *testing.T) {
 	})
 }
 
-// "If commitIndex > lastApplied: increment lastApplied, apply log[lastApplied] to state machine
-// (§5.3)." (Figure 2, All Servers) Here: up to what is durable in this log, in order, once.
-func TestAppend_AppliesWhatIsCommittedAndDurable(t *testing.T) {
-	c := follower(t, 2, 1)
-	out := c.append("b", 2, id(2, 1), 4, 2, 2)
-	assert.Equal(t, id(2, 1), out.Apply, "3 and 4 are committed, but not durable here")
-	out = c.persist()
-	assert.Equal(t, id(4, 2), out.Apply)
-	out = c.append("b", 2, id(4, 2), 4)
-	assert.Zero(t, out.Apply, "once")
-}
-
-// A heartbeat is answered with its round, and with the last index that is durable here and that this leader has proved
-// to match.
-func TestAppend_HeartbeatReply(t *testing.T) {
-	c := follower(t, 2, 1, 1)
-	round := raft.RPCID{StartCount: 4, Counter: 9}
-	reply := func(match raft.Index) []raft.Message {
-		return []raft.Message{c.to("b", raft.HeartbeatReply{Round: round, Match: match})}
-	}
-	assert.Equal(t, reply(0), c.receive("b", 2, raft.Heartbeat{Round: round}).Send, "nothing is proved yet")
-	c.append("b", 2, id(3, 1), 0, 2)
-	assert.Equal(t, reply(3), c.receive("b", 2, raft.Heartbeat{Round: round}).Send, "entry 4 is not durable yet")
-	c.persist()
-	assert.Equal(t, reply(4), c.receive("b", 2, raft.Heartbeat{Round: round}).Send)
-	assert.Empty(t, c.receive("b", 2, raft.Heartbeat{Commit: 4}).Send, "without a round it asks for no answer")
-}
-
 // The sender of a message shares its entries, so a later append of the same step does not write into them.
 func TestAppend_LeavesTheMessageAsItIs(t *testing.T) {
 	c := follower(t, 2, 1)

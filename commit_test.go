@@ -90,20 +90,6 @@ func TestCommit_LearnersDoNotCount(t *testing.T) {
 	assert.EqualValues(t, 3, c.Status().Commit)
 }
 
-// A restarted member continues from its stored commit index, but not beyond its log.
-func TestCommit_HintOfTheLastLife(t *testing.T) {
-	for hint, want := range map[raft.Index]raft.Index{0: 0, 2: 2, 3: 3, 9: 3} {
-		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Commit: hint}
-		assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
-		for _, e := range entries(2, 1, 1) {
-			assert.NoError(t, stored.Log.Observe(e))
-		}
-		c := begin(t, coreConfig(), stored)
-		assert.Equal(t, want, c.Status().Commit)
-		assert.Equal(t, want, c.out.Apply.Index)
-	}
-}
-
 // The commit hint of a write only covers entries that are durable already, so it is right whatever prefix of the write
 // a crash leaves.
 func TestCommit_HintIsNeverAheadOfTheDisk(t *testing.T) {
@@ -115,27 +101,4 @@ func TestCommit_HintIsNeverAheadOfTheDisk(t *testing.T) {
 	c.persist()
 	out = c.append("b", 2, id(5, 2), 5, 2)
 	assert.EqualValues(t, 5, out.Write.Commit)
-}
-
-// A state machine that is ahead of the log does not belong to it.
-func TestCommit_AppliedBeyondTheLogIsRefused(t *testing.T) {
-	for name, applied := range map[string]raft.EntryID{"beyond": id(3, 1), "another term": id(2, 2), "index 0": id(0, 1)} {
-		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Applied: applied}
-		assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
-		assert.NoError(t, stored.Log.Observe(entries(2, 1)[0]))
-		core, _, err := raft.NewCore(coreConfig(), stored, raft.Now{})
-		assert.Nil(t, core, name)
-		var beyond *raft.AppliedBeyondLogError
-		assert.ErrorAs(t, err, &beyond, name)
-	}
-}
-
-// A term is durable before its entries. If the log is ahead of the stored term, the store has lost something.
-func TestCommit_LogAheadOfItsTermIsRefused(t *testing.T) {
-	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 1}}
-	assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
-	assert.NoError(t, stored.Log.Observe(entries(2, 2)[0]))
-	_, _, err := raft.NewCore(coreConfig(), stored, raft.Now{})
-	var corrupt *raft.CorruptError
-	assert.ErrorAs(t, err, &corrupt)
 }

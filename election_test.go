@@ -245,29 +245,6 @@ func TestElection_TimeoutsAreRandomBetweenOnceAndTwice(t *testing.T) {
 	assert.Greater(t, len(seen), 190, "each draw is a new one")
 }
 
-// "If RPC request or response contains term T > currentTerm: set currentTerm = T, convert to follower
-// (§5.1)." (Figure 2, All Servers)
-func TestElection_NewerTermConvertsToFollower(t *testing.T) {
-	states := map[string]func() *core{
-		"follower":      func() *core { return follower(t, 2, 1) },
-		"pre-candidate": func() *core { c := follower(t, 2, 1); c.timeout(); return c },
-		"candidate":     func() *core { return candidateOf(t, "abc", 2, 1) },
-		"leader":        func() *core { return leaderOf(t, "abc", 2, 1) },
-	}
-	for role, state := range states {
-		for _, body := range []raft.Body{
-			raft.VoteReply{}, raft.AppendReply{}, raft.AppendConflict{Prev: 1}, raft.HeartbeatReply{},
-			raft.PreVoteReply{}, raft.ReadRequest{}, raft.ReadReply{}, raft.TimeoutNow{},
-		} {
-			c := state()
-			out := c.receive("b", 9, body)
-			assert.Equal(t, raft.Leadership{Term: 9}, c.Leadership(), "%s, %T", role, body)
-			require.NotNil(t, out.Write.Hard, "%s, %T", role, body)
-			assert.Equal(t, raft.HardState{Term: 9}, *out.Write.Hard, "a new term begins without a vote")
-		}
-	}
-}
-
 // A request for a pre-vote is about a term that has not begun, so it raises no member's term.
 func TestElection_PreVoteRequestRaisesNoTerm(t *testing.T) {
 	c := follower(t, 2, 1)
@@ -459,24 +436,6 @@ func TestElection_WhoWasOnlyToldOfALeaderDoesNotHearIt(t *testing.T) {
 	}
 }
 
-// A follower that wakes late waits once more: messages of the leader may be waiting to be handled.
-func TestElection_FollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
-	c := follower(t, 2, 1)
-	c.now = c.out.WakeAt + electionTimeout/2 + 1
-	out := c.step()
-	assert.Equal(t, raft.Follower, c.Leadership().Role)
-	assert.Empty(t, out.Send)
-
-	c.now = c.out.WakeAt + electionTimeout
-	c.step()
-	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "the second time it campaigns")
-
-	c = follower(t, 2, 1)
-	c.now = c.out.WakeAt + electionTimeout/2
-	c.step()
-	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "a small delay is no gap")
-}
-
 // Learners and members of another incarnation do not campaign.
 func TestElection_OnlyVotersOfTheConfigurationCampaign(t *testing.T) {
 	learner := membersNamed("bac")
@@ -493,4 +452,43 @@ func TestElection_OnlyVotersOfTheConfigurationCampaign(t *testing.T) {
 			assert.Len(t, out.Write.Then, 1, "but it votes: it may be a voter without knowing it yet")
 		})
 	}
+}
+
+// "A leader that it ends tells its followers, who stand as after a lost connection."
+func TestAttempts_WhoIsToldThatTheLeaderHasGone(t *testing.T) {
+	c := follower(t, 2, 1)
+	c.receive("b", 2, raft.Heartbeat{})
+	out := c.receive("c", 2, raft.SteppedDown{})
+	assert.Equal(t, raft.NodeID("b"), c.Leadership().Leader, "c does not lead")
+	assert.GreaterOrEqual(t, out.WakeAt-c.now, electionTimeout)
+	out = c.receive("b", 2, raft.SteppedDown{})
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership())
+	assert.LessOrEqual(t, out.WakeAt-c.now, electionTimeout/5, "soon, and not all at once")
+	wake := out.WakeAt
+	out = c.append("b", 2, id(2, 1), 0, 2)
+	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "what comes late is taken, and no sign of a leader")
+	assert.Equal(t, id(3, 2), c.Status().Last)
+	assert.Equal(t, wake, out.WakeAt)
+	out = c.receive("c", 2, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}, Last: id(3, 2)})
+	assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.PreVoteReply{ID: raft.RPCID{StartCount: 1, Counter: 1}, Granted: true}),
+		"it hears nobody")
+}
+
+// A member that grants a pre-vote delays its own attempt for one election. A member that is heard, but hears nobody,
+// keeps asking, and must not keep the others from campaigning.
+func TestAttempts_WhoAsksForEverIsGivenRoomOnce(t *testing.T) {
+	c := follower(t, 1, 1)
+	c.timeout()
+	round := c.round
+	c.after(electionTimeout + ms)
+	c.receive("c", 1, raft.PreVoteReply{ID: round})
+	require.Equal(t, 2*electionTimeout, c.wait())
+	began := c.now
+	for asked := uint64(1); c.Status().Election.Attempts == 1 && c.now < began+100*electionTimeout; asked++ {
+		c.after(min(electionTimeout, c.out.WakeAt-c.now))
+		if c.Status().Election.Attempts == 1 {
+			c.receive("b", 1, raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: asked}, Last: id(2, 1)})
+		}
+	}
+	assert.LessOrEqual(t, c.now-began, 6*electionTimeout, "its own wait, and one for another")
 }

@@ -149,49 +149,6 @@ func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
 	assert.Equal(t, []raft.Body{raft.Heartbeat{Commit: 4}}, bodies(out.Send, "c"))
 }
 
-// A heartbeat is skipped for a follower that has acknowledged an append that was sent since the last heartbeat was
-// due; nothing else counts.
-func TestReplicate_HeartbeatIsSkippedForWhoAnsweredAnAppend(t *testing.T) {
-	c := replicating(t, 2, 1)
-	c.after(heartbeatPace)
-	c.propose("x")
-	c.receive("b", 2, raft.AppendReply{Match: 4})
-	out := c.after(heartbeatPace)
-	assert.Empty(t, bodies(out.Send, "b"))
-	assert.Len(t, bodies(out.Send, "c"), 1)
-	out = c.after(heartbeatPace)
-	assert.Len(t, bodies(out.Send, "b"), 1, "the next one is due again")
-}
-
-// "a leader steps down if an election timeout elapses without a successful round of heartbeats to a
-// majority of its cluster" (dissertation §6.2)
-func TestReplicate_LeaderWithoutAQuorumStepsDown(t *testing.T) {
-	c := replicating(t, 2, 1)
-	elected := c.now
-	for c.out.WakeAt < elected+electionTimeout {
-		c.timeout()
-	}
-	require.Equal(t, raft.Leader, c.Leadership().Role)
-	out := c.timeout()
-	assert.Equal(t, elected+electionTimeout, c.now)
-	assert.Equal(t, raft.Leadership{Term: 2}, c.Leadership(), "the term stays")
-	assert.Equal(t, []raft.TraceEventKind{raft.TraceQuorumLost, raft.TraceFollower}, traced(out))
-	for _, id := range []raft.NodeID{"b", "c"} {
-		assert.Contains(t, bodies(out.Send, id), raft.Body(raft.SteppedDown{}), "it may still be heard")
-	}
-
-	c = replicating(t, 2, 1)
-	for range 10 {
-		c.after(heartbeatPace)
-		c.echo("c", 0)
-	}
-	assert.Equal(t, raft.Leader, c.Leadership().Role, "one follower of two is enough")
-
-	c = leaderOf(t, "a", 2, 1)
-	c.after(100 * electionTimeout)
-	assert.Equal(t, raft.Leader, c.Leadership().Role, "a single member is its own quorum")
-}
-
 // A lost append is repeated: a heartbeat's answer shows that the follower can be reached.
 func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	lose := map[string]func(c *core){
@@ -345,101 +302,6 @@ func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
 	assert.Empty(t, out.Send, "another incarnation is nobody")
 }
 
-// Beyond each limit proposals are refused; none is queued.
-func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
-	refusal := func(out raft.Output) raft.RefusalKind { return out.Answers[len(out.Answers)-1].Refusal }
-
-	c := replicating(t, 2, 1)
-	assert.Equal(t, raft.RefusedTooLarge, refusal(c.propose(strings.Repeat("x", 1<<10+1))))
-	var many []string
-	for range 129 {
-		many = append(many, "x")
-	}
-	out := c.propose(many...)
-	assert.Equal(t, raft.RefusedOverloaded, refusal(out), "ProposalsMax is 128")
-	assert.Equal(t, raft.AnswerAccepted, out.Answers[127].Kind)
-	assert.Len(t, out.Write.Log.Entries, 128)
-
-	c = replicating(t, 2, 1)
-	for range 64 {
-		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
-	}
-	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "ProposalBytesMax is 64 KiB")
-	assert.Equal(t, 1<<16, c.Status().PendingBytes)
-
-	c = replicating(t, 2, 1)
-	for range 63 {
-		require.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))))
-	}
-	require.Zero(t, refusal(c.propose("x")))
-	assert.Zero(t, refusal(c.propose(strings.Repeat("x", 1<<10))), "what is let in does not depend on its size")
-	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")))
-
-	c = replicating(t, 2, 1)
-	for range 1<<10 - 3 {
-		require.Zero(t, refusal(c.propose("x")))
-		c.persist()
-		c.receive("b", 2, raft.AppendReply{Match: c.Status().Last.Index})
-	}
-	assert.Equal(t, raft.RefusedOverloaded, refusal(c.propose("x")), "UnappliedMax is 1,024 entries")
-	c.step(raft.Applied{ID: id(10, 2)})
-	assert.Zero(t, refusal(c.propose("x")))
-}
-
-// Every request is answered: accepted, and again only if leadership ended while it was pending.
-func TestReplicate_ProposalsOfALostTermAreAnswered(t *testing.T) {
-	t.Run("unknown: the entry is still in the log", func(t *testing.T) {
-		c := replicating(t, 2, 1)
-		c.propose("x")
-		out := c.receive("b", 3, raft.Heartbeat{})
-		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
-	})
-	t.Run("unknown: cut off here, it may be committed by another member that holds it", func(t *testing.T) {
-		c := replicating(t, 2, 1)
-		c.propose("x")
-		out := c.append("b", 3, id(3, 2), 3, 3)
-		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
-	})
-	t.Run("not applied: another entry is committed in its place", func(t *testing.T) {
-		c := replicating(t, 2, 1)
-		c.propose("x")
-		out := c.append("b", 3, id(3, 2), 4, 3)
-		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerNotApplied, ID: id(4, 2)}}, out.Answers)
-	})
-	t.Run("being applied in the same step: the applier answers", func(t *testing.T) {
-		c := replicating(t, 2, 1)
-		c.propose("x")
-		c.persist()
-		out := c.step(c.from("b", 3, raft.AppendRequest{Prev: id(4, 2), Last: id(4, 2), Commit: 4}))
-		assert.Equal(t, id(4, 2), out.Apply)
-		assert.Empty(t, out.Answers)
-	})
-	t.Run("refused: a follower names the leader", func(t *testing.T) {
-		c := follower(t, 2, 1)
-		c.receive("b", 2, raft.Heartbeat{})
-		assert.Equal(t, []raft.Answer{{
-			RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader, Leader: "b",
-		}}, c.propose("x").Answers)
-	})
-	t.Run("closing: everything is answered, and nothing taken", func(t *testing.T) {
-		c := replicating(t, 2, 1)
-		c.propose("x")
-		out := c.step(raft.Closing{})
-		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, ID: id(4, 2)}}, out.Answers)
-		assert.Equal(t, raft.RefusedClosing, c.propose("y").Answers[0].Refusal)
-	})
-}
-
-// The stamp of an entry never falls along the log, whatever the wall clock does.
-func TestReplicate_StampsNeverFall(t *testing.T) {
-	c := replicating(t, 2, 1)
-	first := c.propose("x").Write.Log.Entries[0].Time
-	out := c.Step(raft.Now{Mono: c.now, Wall: first - 1000}, raft.Proposed{
-		Proposals: []raft.Proposal{{RequestID: 9, Kind: raft.EntryCommand, Data: []byte("y")}},
-	})
-	assert.Equal(t, first, out.Write.Log.Entries[0].Time)
-}
-
 // The allocations of a step do not grow with the entries in it.
 func TestReplicate_AllocationsDoNotGrowWithTheEntries(t *testing.T) {
 	cost := func(n int) float64 {
@@ -461,29 +323,4 @@ func TestReplicate_AllocationsDoNotGrowWithTheEntries(t *testing.T) {
 	}
 	one, many := cost(1), cost(64)
 	assert.LessOrEqual(t, many, one+4, "64 entries in one step against one")
-}
-
-// Under load no heartbeat measures the round trip. Appends that are answered within an interval do; otherwise one pause
-// of a follower would let a leader that is cut off much later lead for a long time.
-func TestCheckQuorum_UnderLoadALongRoundTripIsForgotten(t *testing.T) {
-	c := replicating(t, 2, 1)
-	c.after(heartbeatPace)
-	for c.now < 1000*ms+10*electionTimeout { // b is paused
-		c.echo("c", 0)
-		c.after(heartbeatPace / 2)
-	}
-	c.receive("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 3})
-	for range 40 {
-		c.propose("x")
-		c.persist()
-		last := c.Status().Last.Index
-		c.receive("b", 2, raft.AppendReply{Match: last})
-		c.receive("c", 2, raft.AppendReply{Match: last})
-		c.after(heartbeatPace / 2)
-	}
-	heard := c.now
-	for c.Leadership().Role == raft.Leader {
-		c.timeout()
-	}
-	assert.LessOrEqual(t, c.now-heard, electionTimeout)
 }

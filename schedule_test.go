@@ -166,3 +166,27 @@ func TestSchedule_AnEarlyStepHasNothingToDo(t *testing.T) {
 	}
 	require.NotNil(t, w.leader())
 }
+
+// Under load, appends replace most heartbeats, and prevent election timeouts as well.
+func TestHeartbeat_AppendsKeepFollowersCalm(t *testing.T) {
+	for _, pause := range []time.Duration{7, 33, 49, 51, 90, 130} {
+		w := newWorld(t, 1, "a", "b", "c")
+		w.startAll()
+		w.run(time.Second)
+		lead := w.leader()
+		clear(w.sent)
+		for _, m := range w.members {
+			m.events = nil
+		}
+		for range int(3 * time.Second / (pause * time.Millisecond)) {
+			lead.propose("x")
+			w.run(pause * time.Millisecond)
+		}
+		require.Equal(t, lead, w.leader())
+		for _, m := range w.members {
+			for _, n := range m.events {
+				require.NotEqual(t, TraceTimeout, n.Kind, "%s, a write every %v ms", m.id, int(pause))
+			}
+		}
+	}
+}

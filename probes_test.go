@@ -3,34 +3,9 @@ package raft
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// Under load, appends replace most heartbeats, and prevent election timeouts as well.
-func TestHeartbeat_AppendsKeepFollowersCalm(t *testing.T) {
-	for _, pause := range []time.Duration{7, 33, 49, 51, 90, 130} {
-		w := newWorld(t, 1, "a", "b", "c")
-		w.startAll()
-		w.run(time.Second)
-		lead := w.leader()
-		clear(w.sent)
-		for _, m := range w.members {
-			m.events = nil
-		}
-		for range int(3 * time.Second / (pause * time.Millisecond)) {
-			lead.propose("x")
-			w.run(pause * time.Millisecond)
-		}
-		require.Equal(t, lead, w.leader())
-		for _, m := range w.members {
-			for _, n := range m.events {
-				require.NotEqual(t, TraceTimeout, n.Kind, "%s, a write every %v ms", m.id, int(pause))
-			}
-		}
-	}
-}
 
 // familyOfLogs is what leaders of several terms may have left behind: each extends a prefix of an earlier
 // log, so that Log Matching (Figure 3) holds.

@@ -1,0 +1,23 @@
+package raft
+
+import (
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+)
+
+func TestRefusal_NamesTheValueAndTheRemedy(t *testing.T) {
+	for reason := RejectClusterName; reason <= RejectSlowDisk; reason++ {
+		if reason == 6 { // not in use
+			continue
+		}
+		r := &Rejection{Reason: reason, From: n1, Named: 0xabc}
+		expect.NotContains(t, reason.String(), "reason", "every reason has a name")
+		expect.Contains(t, r.Error(), `"n1"`)
+		expect.Contains(t, r.Error(), reason.String())
+	}
+	r := (&Rejection{Reason: RejectNamedOther, From: n1, Named: 0xabc}).Error()
+	expect.Contains(t, r, Incarnation(0xabc).String())
+	expect.Contains(t, r, "remove it from the cluster and add it again")
+	expect.Equal(t, "reason 99", RejectReason(99).String())
+}
