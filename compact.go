@@ -245,10 +245,9 @@ const holdTimeoutsMax = 64
 // heldFor returns the entry before the first one that is kept for a follower.
 func (c *Core) heldFor(p *progress) Index {
 	switch {
-	case p.state == stale || !c.heardLately(p):
 	case p.state == snapshot && p.snap.snapshot.ID.Index > 0:
-		return p.snap.snapshot.ID.Index // the stream ends by itself if it stands still
-	case p.state == snapshot:
+		return p.snap.snapshot.ID.Index // also while the link is broken: a stream that stands still ends by itself
+	case p.state == snapshot, p.state == stale, !c.heardLately(p):
 	case c.now.Mono-p.matchedAt < holdTimeoutsMax*c.electionTimeout():
 		return p.match
 	}
