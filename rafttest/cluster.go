@@ -27,7 +27,8 @@ type Options struct {
 	NewFSM func() raft.FSM
 	// Configure may change the configuration of a member before each of its starts.
 	Configure func(*node.Config)
-	// Storage and Transport may wrap the storage and the transport of a member at each of its starts.
+	// Storage and Transport may wrap the storage and the transport of a member at each of its starts. What is wrapped is
+	// a raft.SnapshotStorage; a wrapper that is none makes a member that takes no snapshots.
 	Storage   func(raft.NodeID, raft.Storage) raft.Storage
 	Transport func(raft.NodeID, raft.Transport) raft.Transport
 }
@@ -131,7 +132,7 @@ func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	if m.node != nil {
 		c.t.Fatalf("rafttest: %s runs already", id)
 	}
-	m.power = &power{Storage: m.disk}
+	m.power = &power{SnapshotStorage: m.disk}
 	m.wire = c.network.Join(id)
 	m.fsm = c.options.NewFSM()
 	var disk raft.Storage = m.power

@@ -12,29 +12,77 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// power is a member's storage with a switch: once it is off, no write reaches the disk.
+// power is a member's storage with a switch: once it is off, nothing reaches the disk.
 type power struct {
-	raft.Storage
+	raft.SnapshotStorage
 	off atomic.Bool
-	mu  sync.Mutex // held during a write
+	mu  sync.Mutex // held during every change
 }
 
 var errNoPower = errors.New("rafttest: the member was crashed")
 
 func (p *power) cut() {
 	p.off.Store(true)
-	p.mu.Lock() // wait for a write that has begun
+	p.mu.Lock() // wait for a change that has begun
 	defer p.mu.Unlock()
 }
 
-func (p *power) Write(w raft.StorageWrite) error {
+// powered makes a change, unless the power is off.
+func (p *power) powered(change func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.off.Load() {
 		return errNoPower
 	}
-	return p.Storage.Write(w)
+	return change()
 }
+
+func (p *power) Write(w raft.StorageWrite) error {
+	return p.powered(func() error { return p.SnapshotStorage.Write(w) })
+}
+
+func (p *power) CreateSnapshot(file raft.SnapshotID) (w raft.SnapshotWriter, err error) {
+	err = p.powered(func() (err error) {
+		w, err = p.SnapshotStorage.CreateSnapshot(file)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &poweredWriter{w, p}, nil
+}
+
+func (p *power) DiscardSnapshot(file raft.SnapshotID) error {
+	return p.powered(func() error { return p.SnapshotStorage.DiscardSnapshot(file) })
+}
+
+func (p *power) Prune() (more bool, err error) {
+	err = p.powered(func() (err error) {
+		more, err = p.SnapshotStorage.Prune()
+		return err
+	})
+	return more, err
+}
+
+// poweredWriter writes a snapshot while there is power.
+type poweredWriter struct {
+	raft.SnapshotWriter
+	power *power
+}
+
+func (w *poweredWriter) Write(b []byte) (n int, err error) {
+	err = w.power.powered(func() (err error) {
+		n, err = w.SnapshotWriter.Write(b)
+		return err
+	})
+	return n, err
+}
+
+func (w *poweredWriter) Finish(s raft.Snapshot) error {
+	return w.power.powered(func() error { return w.SnapshotWriter.Finish(s) })
+}
+
+func (w *poweredWriter) Abort() error { return w.power.powered(w.SnapshotWriter.Abort) }
 
 // ledger records which command was applied at which index, over all members and all their starts:
 //

@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/snapfile"
 )
 
 // BoltFile is the name of the file that OpenBolt keeps in its directory.
@@ -28,12 +30,14 @@ type BoltOptions struct {
 
 const lockWaitDefault = time.Second
 
-// Bolt keeps term, vote and the log in one bbolt file, with one transaction for each write. Its methods may be
-// called as raft.Storage says.
+// Bolt keeps term, vote and the log in one bbolt file, with one transaction for each write, and snapshots in files beside
+// it. Its methods may be called as raft.SnapshotStorage says.
 //
-// The file has four buckets: "meta" identifies the owner of the data, "lineage" holds the starts of the store
+// The bbolt file has four buckets: "meta" identifies the owner of the data, "lineage" holds the starts of the store
 // and what its member remembers of its peers, "hard" holds one record that every write replaces, and "log"
-// holds one record for each entry, by its index.
+// holds one record for each entry, by its index. Once there is a snapshot or a base, the bucket "snapshot" holds their
+// records. The file never shrinks, but what Prune deletes makes room for later entries: it is as large as
+// the log was at most.
 type Bolt struct {
 	path string
 	db   *bbolt.DB
@@ -43,12 +47,24 @@ type Bolt struct {
 	closed  bool
 	stuck   bool  // bbolt panicked, perhaps with its locks held: it is not called again
 	failed  error // of the first write that failed; later writes return it
-	written hardRecord
+	written boltContent
 	lineage lineageRecord
 	commit  raft.Index // the newest hint, written with the next write
+
+	snapshotFiles
+	logBytes atomic.Int64 // as of the last write
 }
 
-var _ raft.Storage = (*Bolt)(nil)
+var _ raft.SnapshotStorage = (*Bolt)(nil)
+
+// boltContent is what the last write left.
+type boltContent struct {
+	hardRecord
+	base     raft.Base     // its ID is start
+	snapshot raft.Snapshot // the recorded one
+	first    raft.Index    // no entry below it is in the file; what is there and not above start is to be pruned
+	bytes    int64         // of all entries in the file
+}
 
 var (
 	metaBucket    = []byte("meta")
@@ -94,6 +110,7 @@ func (b *Bolt) open(opts BoltOptions) error {
 		_ = b.Close()
 		return explain("syncing the directory of", b.path, err)
 	}
+	b.dir = snapfile.Open(files.OS, filepath.Join(filepath.Dir(b.path), snapshotDir))
 	return nil
 }
 
@@ -119,12 +136,8 @@ func (b *Bolt) guard(doing string, call func() error) (err error) {
 		}
 	}()
 	err = call()
-	var corrupt *raft.CorruptError
-	var later *raft.LaterVersionError
-	var earlier *raft.EarlierVersionError
 	var notInLog *raft.NotInLogError
-	if err == nil || errors.As(err, &corrupt) || errors.As(err, &later) || errors.As(err, &earlier) ||
-		errors.As(err, &notInLog) || errors.Is(err, raft.ErrNotStored) {
+	if err == nil || isTyped(err) || errors.As(err, &notInLog) || errors.Is(err, raft.ErrNotStored) {
 		return err
 	}
 	return explain(doing, b.path, err)
@@ -180,52 +193,74 @@ func (b *Bolt) Write(w raft.StorageWrite) error {
 		return err
 	}
 	b.commit = max(b.commit, w.Commit)
-	if w.Hard == nil && w.Memory == nil && w.Mark == nil && changesNothing(w.Log, b.written.last) {
+	if w.Hard == nil && w.Memory == nil && w.Mark == nil && w.Snapshot == nil && w.Base == nil && changesNothing(w.Log, b.written.last) {
 		return nil
+	}
+	if err := b.recordable(w); err != nil {
+		b.failed = err
+		return err
 	}
 	next, lineage := b.written, b.lineage.with(w)
 	next.commit = b.commit
 	if w.Hard != nil {
 		next.hard = *w.Hard
 	}
-	err := b.update("writing to", func(tx *bbolt.Tx) error {
-		if w.Memory != nil || w.Mark != nil {
-			if err := lineage.put(tx); err != nil {
-				return err
-			}
-		}
-		if w.Log != nil {
-			if err := b.writeLog(tx, &next, w.Log); err != nil {
-				return err
-			}
-		}
-		return tx.Bucket(hardBucket).Put(recordKey, next.encode())
-	})
+	err := b.update("writing to", func(tx *bbolt.Tx) error { return b.put(tx, &next, lineage, w) })
 	if err == nil {
 		b.written, b.lineage = next, lineage
+		b.nowRecorded(w.Snapshot)
+		b.logBytes.Store(next.bytes)
 	}
 	return err
+}
+
+// put writes all parts of w.
+func (b *Bolt) put(tx *bbolt.Tx, next *boltContent, lineage lineageRecord, w raft.StorageWrite) error {
+	if w.Memory != nil || w.Mark != nil {
+		if err := lineage.put(tx); err != nil {
+			return err
+		}
+	}
+	if w.Snapshot != nil {
+		if err := b.putSnapshot(tx, next, *w.Snapshot); err != nil {
+			return err
+		}
+	}
+	if w.Base != nil && !isReset(w.Log, w.Base.ID) {
+		if err := b.compact(tx, next, *w.Base); err != nil {
+			return err
+		}
+	}
+	if w.Log != nil {
+		if err := b.writeLog(tx, next, w.Log); err != nil {
+			return err
+		}
+		if w.Log.Reset {
+			next.base = baseBehind(next.start, w, next.snapshot, next.base)
+			if err := putBase(tx, next.base); err != nil {
+				return err
+			}
+		}
+	}
+	return tx.Bucket(hardBucket).Put(recordKey, next.encode())
 }
 
 func changesNothing(w *raft.LogWrite, last raft.EntryID) bool {
 	return w == nil || w.After == last && len(w.Entries) == 0 && !w.Reset
 }
 
-// writeLog drops the entries above w.After, or all entries in a reset, and then appends.
-func (b *Bolt) writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) error {
+// writeLog drops the entries above w.After, and then appends. A reset also makes the log begin there.
+func (b *Bolt) writeLog(tx *bbolt.Tx, record *boltContent, w *raft.LogWrite) error {
 	log := tx.Bucket(logBucket)
 	if w.Reset {
-		var err error
-		if log, err = emptied(tx); err != nil {
-			return err
-		}
 		record.start, record.last = w.After, w.After
 	}
 	if err := b.checkAfter(log, record, w.After); err != nil {
 		return err
 	}
-	for i := record.last.Index; i > w.After.Index; i-- {
-		if err := log.Delete(logKey(i)); err != nil {
+	if w.Reset || record.last.Index > w.After.Index {
+		var err error
+		if log, err = record.dropAbove(tx, log, w.After.Index); err != nil {
 			return err
 		}
 	}
@@ -239,13 +274,14 @@ func (b *Bolt) writeLog(tx *bbolt.Tx, record *hardRecord, w *raft.LogWrite) erro
 			return err
 		}
 		record.last = e.ID()
+		record.bytes += int64(len(e.Record()))
 	}
 	return nil
 }
 
 // checkAfter returns nil if the log can continue after the entry. It tells a damaged entry from one that is not
 // in the log.
-func (b *Bolt) checkAfter(log *bbolt.Bucket, record *hardRecord, id raft.EntryID) error {
+func (b *Bolt) checkAfter(log *bbolt.Bucket, record *boltContent, id raft.EntryID) error {
 	if id == record.last || id == record.start {
 		return nil
 	}
@@ -289,16 +325,24 @@ func (b *Bolt) Entries(span raft.Span, bytesMax int) (entries []raft.Entry, err 
 	return entries, err
 }
 
-// find returns the records, as slices of the mapped file.
+// find returns the records, as slices of the mapped file. Entries at or below the base may still be in the file, but not
+// in the log.
 func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byte, err error) {
 	if span.After >= span.Last {
 		return nil, fmt.Errorf("%w: the span (%d, %d] is empty", raft.ErrNotStored, span.After, span.Last)
+	}
+	hard, err := decodeHard(tx.Bucket(hardBucket).Get(recordKey))
+	if err != nil {
+		return nil, damaged(b.path, hardName, err)
+	}
+	if span.After < hard.start.Index {
+		return nil, notStored(span.After+1, hard)
 	}
 	cursor := tx.Bucket(logBucket).Cursor()
 	key, record := cursor.Seek(logKey(span.After + 1))
 	for i, size := span.After+1, 0; i <= span.Last; i++ {
 		if len(key) != 8 || raft.Index(binary.BigEndian.Uint64(key)) != i {
-			return nil, b.missing(tx, i)
+			return nil, b.missing(i, hard)
 		}
 		if size += len(record); size > bytesMax && len(records) > 0 {
 			break
@@ -310,15 +354,15 @@ func (b *Bolt) find(tx *bbolt.Tx, span raft.Span, bytesMax int) (records [][]byt
 }
 
 // missing returns the error for an entry that was not found: either it is not in the log, or it is lost.
-func (b *Bolt) missing(tx *bbolt.Tx, i raft.Index) error {
-	record, err := decodeHard(tx.Bucket(hardBucket).Get(recordKey))
-	if err != nil {
-		return damaged(b.path, hardName, err)
-	}
-	if i > record.start.Index && i <= record.last.Index {
+func (b *Bolt) missing(i raft.Index, hard hardRecord) error {
+	if i > hard.start.Index && i <= hard.last.Index {
 		return damaged(b.path, entryPlace(i), errors.New("it is missing"))
 	}
-	return fmt.Errorf("%w: %d; the log is the entries above %v up to %v", raft.ErrNotStored, i, record.start, record.last)
+	return notStored(i, hard)
+}
+
+func notStored(i raft.Index, hard hardRecord) error {
+	return fmt.Errorf("%w: %d; the log is the entries above %v up to %v", raft.ErrNotStored, i, hard.start, hard.last)
 }
 
 // decode copies the records out of the mapped file, all at once, and checks them.
@@ -356,6 +400,7 @@ func entryPlace(i raft.Index) string { return fmt.Sprintf("entry %d", i) }
 func (b *Bolt) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.recorded.Store(nil)
 	if b.closed || b.stuck {
 		b.closed = true
 		return nil

@@ -29,6 +29,9 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 		return raft.Stored{}, explain("loading", b.path, err)
 	}
 	stored, meta, err := b.scan(ctx, identity)
+	if err == nil {
+		err = b.check(stored.Snapshot)
+	}
 	if err != nil {
 		return raft.Stored{}, err
 	}
@@ -37,11 +40,21 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	if err := b.guard("syncing", b.db.Sync); err != nil {
 		return raft.Stored{}, err
 	}
+	if lacks(&stored.Log, stored.Snapshot) {
+		if err := b.finishInstall(&stored); err != nil {
+			return raft.Stored{}, err
+		}
+	}
 	meta.StartCount++
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
+	if err := b.begin(stored.Snapshot); err != nil {
+		b.failed = err
+		return raft.Stored{}, err
+	}
 	b.loaded = true
+	b.logBytes.Store(b.written.bytes)
 	stored.StartCount, stored.Incarnation = meta.StartCount, raft.Incarnation(meta.Incarnation)
 	b.lineage.fill(&stored)
 	return stored, nil
@@ -139,7 +152,12 @@ func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, e
 	if err != nil {
 		return raft.Stored{}, damaged(b.path, hardName, err)
 	}
-	log, err := b.readLog(ctx, tx, record.start)
+	base, snapshot, err := b.readSnapshots(tx, record)
+	if err != nil {
+		return raft.Stored{}, err
+	}
+	content := boltContent{hardRecord: record, base: base, snapshot: snapshot}
+	log, err := b.readLog(ctx, tx, &content)
 	if err != nil {
 		return raft.Stored{}, err
 	}
@@ -147,19 +165,26 @@ func (b *Bolt) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stored, e
 		return raft.Stored{}, damaged(b.path, "the end of the log",
 			fmt.Errorf("it ends at entry %v, and the last write left it ending at %v", log.Last, record.last))
 	}
-	b.written, b.commit = record, record.commit
-	return raft.Stored{Hard: record.hard, Commit: min(record.commit, log.Last.Index), Log: log}, nil
+	b.written, b.commit = content, record.commit
+	return raft.Stored{Hard: record.hard, Commit: min(record.commit, log.Last.Index), Snapshot: snapshot, Log: log}, nil
 }
 
-// readLog checks every entry, and that the entries follow each other from start on.
-func (b *Bolt) readLog(ctx context.Context, tx *bbolt.Tx, start raft.EntryID) (raft.StoredLog, error) {
-	log := raft.StoredLog{Last: start}
+// readLog checks every entry above the base, and that they follow each other from there on. It only counts what is still
+// to be pruned.
+func (b *Bolt) readLog(ctx context.Context, tx *bbolt.Tx, content *boltContent) (raft.StoredLog, error) {
+	log := behind(content.base)
 	bucket := tx.Bucket(logBucket)
 	if bucket == nil {
 		return log, damaged(b.path, `bucket "log"`, errors.New("it is missing"))
 	}
+	content.first = content.start.Index + 1
 	cursor := bucket.Cursor()
-	for key, record := cursor.First(); key != nil; key, record = cursor.Next() {
+	key, record := cursor.First()
+	for ; len(key) == 8 && raft.Index(binary.BigEndian.Uint64(key)) <= content.start.Index; key, record = cursor.Next() {
+		content.first = min(content.first, raft.Index(binary.BigEndian.Uint64(key)))
+		content.bytes += int64(len(record))
+	}
+	for ; key != nil; key, record = cursor.Next() {
 		if log.Last.Index%scanEntriesPerCheck == 0 && ctx.Err() != nil {
 			return log, ctx.Err()
 		}
@@ -174,6 +199,7 @@ func (b *Bolt) readLog(ctx context.Context, tx *bbolt.Tx, start raft.EntryID) (r
 		if err != nil {
 			return log, damaged(b.path, entryPlace(next), err)
 		}
+		content.bytes += int64(len(record))
 	}
 	return log, nil
 }

@@ -16,6 +16,8 @@ func FuzzHardState(f *testing.F) {
 	}
 	f.Add(hardRecord{}.encode(), uint16(0))
 	f.Add(voted.encode(), uint16(17))
+	voted.start, voted.snapshotIndex = raft.EntryID{Term: 2, Index: 4}, 4
+	f.Add(voted.encode(), uint16(5))
 	f.Add(voted.encode()[:40], uint16(3))
 	f.Add([]byte{}, uint16(0))
 	f.Fuzz(func(t *testing.T, b []byte, bit uint16) {

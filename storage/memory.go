@@ -8,17 +8,21 @@ import (
 	"sync"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/snapfile"
 )
 
 // Memory keeps what a Bolt keeps, but in memory: for tests. The data outlives Close: see Reopen. It starts no
 // goroutine and reads no clock, so it works inside a testing/synctest bubble. Its methods may be called as
-// raft.Storage says.
+// raft.SnapshotStorage says.
 type Memory struct {
 	kept *memoryDisk
 	life uint64 // a Memory works until a later one is opened
 
 	loaded bool // guarded by kept.mu, like closed
 	closed bool
+
+	snapshotFiles
 }
 
 // memoryDisk is the data that successive Memory values share.
@@ -26,26 +30,35 @@ type memoryDisk struct {
 	mu      sync.Mutex
 	life    uint64 // of the Memory that was opened last
 	meta    metaRecord
-	record  hardRecord
-	lineage lineageRecord
 	commit  raft.Index
-	entries []raft.Entry // the first one is above record.start
+	content memoryContent
+	files   *crashdisk.Tree // of the snapshots
 }
 
-var _ raft.Storage = (*Memory)(nil)
+// memoryContent is what the last write left.
+type memoryContent struct {
+	hardRecord
+	lineage  lineageRecord
+	base     raft.Base // its ID is start
+	snapshot raft.Snapshot
+	entries  []raft.Entry // the first one is above start
+}
+
+var _ raft.SnapshotStorage = (*Memory)(nil)
 
 // NewMemory returns an uninitialized store.
 func NewMemory() *Memory {
-	return &Memory{kept: &memoryDisk{}}
+	return &Memory{kept: &memoryDisk{files: crashdisk.New()}}
 }
 
-// Reopen returns a store with the data of this one, as after a restart of its process. It also closes this one,
-// so that a crashed node that still runs writes nothing more.
+// Reopen returns a store with the data of this one, as after a power cut and a restart of its process. It also closes
+// this one, so that a crashed node that still runs writes nothing more.
 func (m *Memory) Reopen() *Memory {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
 	m.kept.life++
-	m.kept.commit = m.kept.record.commit // a hint that no write carried is forgotten
+	m.kept.commit = m.kept.content.commit // a hint that no write carried is forgotten
+	m.kept.files.Cut(crashdisk.KeepNothing)
 	return &Memory{kept: m.kept, life: m.kept.life}
 }
 
@@ -55,9 +68,9 @@ func (m *Memory) Copy() *Memory {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
 	k := m.kept
-	return &Memory{kept: &memoryDisk{
-		meta: k.meta, record: k.record, lineage: k.lineage, commit: k.record.commit, entries: slices.Clone(k.entries),
-	}}
+	content := k.content
+	content.entries = slices.Clone(content.entries)
+	return &Memory{kept: &memoryDisk{meta: k.meta, commit: content.commit, content: content, files: k.files.Clone()}}
 }
 
 // open returns an error if the store cannot be used. kept.mu is held.
@@ -86,21 +99,42 @@ func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored,
 	if err := checkIdentity(kept, identity); err != nil {
 		return raft.Stored{}, err
 	}
-	log := raft.StoredLog{Last: k.record.start}
-	for _, e := range k.entries {
+	stored, err := k.content.stored()
+	if err != nil {
+		return raft.Stored{}, err
+	}
+	m.dir = snapfile.Open(k.files.FS(), snapshotDir)
+	if err := m.check(k.content.snapshot); err != nil {
+		return raft.Stored{}, err
+	}
+	if lacks(&stored.Log, k.content.snapshot) {
+		k.content.reset(k.content.snapshot.Base)
+		stored.Log, stored.Commit = behind(k.content.base), min(k.content.commit, k.content.last.Index)
+	}
+	if err := m.begin(k.content.snapshot); err != nil {
+		return raft.Stored{}, err
+	}
+	k.meta.StartCount++
+	k.content.lineage.starts = k.content.lineage.starts.Begin(identity.Nonce)
+	m.loaded = true
+	stored.Incarnation, stored.StartCount = raft.Incarnation(k.meta.Incarnation), k.meta.StartCount
+	k.content.lineage.fill(&stored)
+	return stored, nil
+}
+
+func (c *memoryContent) stored() (raft.Stored, error) {
+	log := behind(c.base)
+	for _, e := range c.entries {
 		if err := log.Observe(e); err != nil {
 			return raft.Stored{}, damaged("memory", entryPlace(e.Index), err)
 		}
 	}
-	k.meta.StartCount++
-	k.lineage.starts = k.lineage.starts.Begin(identity.Nonce)
-	m.loaded = true
-	stored := raft.Stored{
-		Incarnation: raft.Incarnation(k.meta.Incarnation), StartCount: k.meta.StartCount, Hard: k.record.hard,
-		Commit: min(k.record.commit, log.Last.Index), Log: log,
-	}
-	k.lineage.fill(&stored)
-	return stored, nil
+	return raft.Stored{Hard: c.hard, Commit: min(c.commit, log.Last.Index), Snapshot: c.snapshot, Log: log}, nil
+}
+
+// reset drops the log, which then begins behind the base.
+func (c *memoryContent) reset(base raft.Base) {
+	c.base, c.start, c.last, c.entries = base, base.ID, base.ID, nil
 }
 
 // Write stores one write, as raft.Storage says.
@@ -115,46 +149,68 @@ func (m *Memory) Write(w raft.StorageWrite) error {
 	}
 	k := m.kept
 	k.commit = max(k.commit, w.Commit)
-	k.lineage = k.lineage.with(w)
-	if w.Hard == nil && w.Memory == nil && w.Mark == nil && changesNothing(w.Log, k.record.last) {
+	if w.Hard == nil && w.Memory == nil && w.Mark == nil && w.Snapshot == nil && w.Base == nil && changesNothing(w.Log, k.content.last) {
 		return nil
 	}
-	if w.Log != nil {
-		if err := k.writeLog(w.Log); err != nil {
-			return err
-		}
+	if err := m.recordable(w); err != nil {
+		return err
 	}
-	if w.Hard != nil {
-		k.record.hard = *w.Hard
+	next := k.content
+	if err := next.write(w); err != nil {
+		return err
 	}
-	k.record.commit = k.commit
+	next.commit = k.commit
+	k.content = next
+	m.nowRecorded(w.Snapshot)
 	return nil
 }
 
-func (k *memoryDisk) writeLog(w *raft.LogWrite) error {
-	if !w.Reset && !k.holds(w.After) {
-		return &raft.NotInLogError{After: w.After, Start: k.record.start, Last: k.record.last}
+func (c *memoryContent) write(w raft.StorageWrite) error {
+	c.lineage = c.lineage.with(w)
+	if w.Hard != nil {
+		c.hard = *w.Hard
 	}
-	last := w.After
-	for _, e := range w.Entries {
+	if w.Snapshot != nil {
+		c.snapshot, c.snapshotIndex = *w.Snapshot, w.Snapshot.ID.Index
+	}
+	if w.Base != nil && !isReset(w.Log, w.Base.ID) {
+		if !c.holds(w.Base.ID) {
+			return &raft.NotInLogError{After: w.Base.ID, Start: c.start, Last: c.last}
+		}
+		c.entries = c.entries[w.Base.ID.Index-c.start.Index:]
+		c.base, c.start = *w.Base, w.Base.ID
+	}
+	if w.Log == nil {
+		return nil
+	}
+	return c.writeLog(w)
+}
+
+func (c *memoryContent) writeLog(w raft.StorageWrite) error {
+	after := w.Log.After
+	if !w.Log.Reset && !c.holds(after) {
+		return &raft.NotInLogError{After: after, Start: c.start, Last: c.last}
+	}
+	last := after
+	for _, e := range w.Log.Entries {
 		if e.Index != last.Index+1 || e.Term < last.Term {
 			return fmt.Errorf("storage: in memory: entry %v cannot follow entry %v", e.ID(), last)
 		}
 		last = e.ID()
 	}
-	if w.Reset {
-		k.entries, k.record.start = nil, w.After
+	if w.Log.Reset {
+		c.reset(baseBehind(after, w, c.snapshot, c.base))
 	}
-	k.entries = append(k.entries[:w.After.Index-k.record.start.Index], w.Entries...)
-	k.record.last = last
+	c.entries = append(c.entries[:after.Index-c.start.Index], w.Log.Entries...)
+	c.last = last
 	return nil
 }
 
-func (k *memoryDisk) holds(id raft.EntryID) bool {
-	if id.Index <= k.record.start.Index || id.Index > k.record.last.Index {
-		return id == k.record.start
+func (c *memoryContent) holds(id raft.EntryID) bool {
+	if id.Index <= c.start.Index || id.Index > c.last.Index {
+		return id == c.start
 	}
-	return k.entries[id.Index-k.record.start.Index-1].ID() == id
+	return c.entries[id.Index-c.start.Index-1].ID() == id
 }
 
 // Entries returns the first entries of the span, at least one, as raft.Storage says.
@@ -164,24 +220,41 @@ func (m *Memory) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
 	if err := m.open(); err != nil {
 		return nil, err
 	}
-	k := m.kept
+	c := &m.kept.content
 	if span.After >= span.Last {
 		return nil, fmt.Errorf("%w: the span (%d, %d] is empty", raft.ErrNotStored, span.After, span.Last)
 	}
 	found, size := 0, 0
 	for i := span.After + 1; i <= span.Last; i++ {
-		if i <= k.record.start.Index || i > k.record.last.Index {
-			return nil, fmt.Errorf("%w: %d; the log is the entries above %v up to %v",
-				raft.ErrNotStored, i, k.record.start, k.record.last)
+		if i <= c.start.Index || i > c.last.Index {
+			return nil, notStored(i, c.hardRecord)
 		}
-		size += len(k.entries[i-k.record.start.Index-1].Data) + raft.RecordOverheadBytes
+		size += len(c.entries[i-c.start.Index-1].Data) + raft.RecordOverheadBytes
 		if size > bytesMax && found > 0 {
 			break
 		}
 		found++
 	}
-	from := span.After - k.record.start.Index
-	return slices.Clone(k.entries[from : from+raft.Index(found)]), nil
+	from := span.After - c.start.Index
+	return slices.Clone(c.entries[from : from+raft.Index(found)]), nil
+}
+
+// LogBytes returns how many bytes the records of the entries would take.
+func (m *Memory) LogBytes() int64 {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	total := int64(0)
+	for _, e := range m.kept.content.entries {
+		total += int64(len(e.Data) + raft.RecordOverheadBytes)
+	}
+	return total
+}
+
+// Prune has nothing to do: a write with a base drops the entries at once.
+func (m *Memory) Prune() (more bool, err error) {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	return false, m.open()
 }
 
 // Close closes the store. Its data stays: see Reopen.
@@ -189,5 +262,6 @@ func (m *Memory) Close() error {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
 	m.closed = true
+	m.recorded.Store(nil)
 	return nil
 }

@@ -127,8 +127,10 @@ func TestRecords_RefuseEveryDamage(t *testing.T) {
 	meta, err := metaRecord{Format: formatVersion, Cluster: "orders", ID: "n1", Incarnation: 7, StartCount: 3}.encode()
 	require.NoError(t, err)
 	hard := hardRecord{hard: raft.HardState{Term: 5, Vote: raft.Peer{ID: "n2", Incarnation: 9}}}.encode()
+	compacted := hardRecord{start: raft.EntryID{Term: 5, Index: 9}, last: raft.EntryID{Term: 5, Index: 9}, snapshotIndex: 9}.encode()
 	lineage, err := aLineage().encode()
 	require.NoError(t, err)
+	snapshot := aSnapshot()
 	for _, record := range []struct {
 		name   string
 		bytes  []byte
@@ -136,7 +138,10 @@ func TestRecords_RefuseEveryDamage(t *testing.T) {
 	}{
 		{"meta", meta, func(b []byte) error { _, err := decodeMeta(b); return err }},
 		{"hard", hard, func(b []byte) error { _, err := decodeHard(b); return err }},
+		{"hard, of a compacted log", compacted, func(b []byte) error { _, err := decodeHard(b); return err }},
 		{"lineage", lineage, func(b []byte) error { _, err := decodeLineage(b); return err }},
+		{"snapshot", encodeSnapshot(snapshot), func(b []byte) error { _, err := decodeSnapshot(b); return err }},
+		{"base", encodeBase(snapshot.Base), func(b []byte) error { _, err := decodeBase(b, snapshot.ID); return err }},
 	} {
 		require.NoError(t, record.decode(record.bytes))
 		for bit := range len(record.bytes) * 8 {

@@ -137,28 +137,43 @@ func metaHandle() *codec.MsgpackHandle {
 }
 
 // hardRecord is what every write leaves besides entries: term and vote, the commit hint, and where the log
-// begins and ends, so that lost entries at its end are noticed.
+// begins and ends, so that lost entries at its end are noticed; and which snapshot is recorded, so that a lost record of
+// it is noticed.
 type hardRecord struct {
 	hard   raft.HardState
 	commit raft.Index
 	start  raft.EntryID // the log begins behind it
 	last   raft.EntryID
+	// snapshotIndex is that of the recorded snapshot's last entry; 0: none is recorded.
+	snapshotIndex raft.Index
 }
 
+// A log that begins at entry 1, in a store without a snapshot, is recorded in version 1, which every release reads. A
+// release that only knows version 1 would take the rest of a compacted log for all of it.
 const (
-	hardVersion = 1 // the newest version that this release reads; it writes this one
-	hardNumbers = 7 // numbers of eight bytes before the id of the vote
-	hardName    = "the record of term and vote"
+	hardVersion      = 2 // the newest version that this release reads
+	hardVersionWhole = 1 // without the last number
+	hardNumbers      = 8 // numbers of eight bytes before the id of the vote
+	hardName         = "the record of term and vote"
 )
 
-// encode returns: version uint8 | seven numbers uint64 | id of the vote | CRC-32C of all before.
+// whole reports whether nothing of the log was compacted, and no snapshot stands for it.
+func (h hardRecord) whole() bool { return h.start == raft.EntryID{} && h.snapshotIndex == 0 }
+
+// encode returns: version uint8 | numbers uint64 | id of the vote | CRC-32C of all before. There are eight numbers, and
+// seven in version 1.
 func (h hardRecord) encode() []byte {
-	b := make([]byte, 0, 1+hardNumbers*8+len(h.hard.Vote.ID)+checksumBytes)
-	b = append(b, hardVersion)
-	for _, n := range [hardNumbers]uint64{
+	numbers := []uint64{
 		uint64(h.hard.Term), uint64(h.hard.Vote.Incarnation), uint64(h.commit),
-		uint64(h.start.Term), uint64(h.start.Index), uint64(h.last.Term), uint64(h.last.Index),
-	} {
+		uint64(h.start.Term), uint64(h.start.Index), uint64(h.last.Term), uint64(h.last.Index), uint64(h.snapshotIndex),
+	}
+	b := make([]byte, 0, 1+hardNumbers*8+len(h.hard.Vote.ID)+checksumBytes)
+	if h.whole() {
+		b, numbers = append(b, hardVersionWhole), numbers[:hardNumbers-1]
+	} else {
+		b = append(b, hardVersion)
+	}
+	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	return sealed(append(b, h.hard.Vote.ID...))
@@ -169,15 +184,28 @@ func decodeHard(b []byte) (hardRecord, error) {
 	if err != nil {
 		return hardRecord{}, err
 	}
-	if len(record) < hardNumbers*8 || len(record) > hardNumbers*8+raft.NodeIDBytesMax {
+	count := hardNumbers
+	if b[0] == hardVersionWhole {
+		count--
+	}
+	if len(record) < count*8 || len(record) > count*8+raft.NodeIDBytesMax {
 		return hardRecord{}, fmt.Errorf("a record of %d bytes", len(record))
 	}
-	n := func(i int) uint64 { return binary.LittleEndian.Uint64(record[i*8:]) }
-	vote := raft.Peer{ID: raft.NodeID(record[hardNumbers*8:]), Incarnation: raft.Incarnation(n(1))}
-	return hardRecord{
-		hard:   raft.HardState{Term: raft.Term(n(0)), Vote: vote},
-		commit: raft.Index(n(2)),
-		start:  raft.EntryID{Term: raft.Term(n(3)), Index: raft.Index(n(4))},
-		last:   raft.EntryID{Term: raft.Term(n(5)), Index: raft.Index(n(6))},
-	}, nil
+	var n [hardNumbers]uint64
+	for i := range count {
+		n[i] = binary.LittleEndian.Uint64(record[i*8:])
+	}
+	h := hardRecord{
+		hard: raft.HardState{
+			Term: raft.Term(n[0]), Vote: raft.Peer{ID: raft.NodeID(record[count*8:]), Incarnation: raft.Incarnation(n[1])},
+		},
+		commit:        raft.Index(n[2]),
+		start:         raft.EntryID{Term: raft.Term(n[3]), Index: raft.Index(n[4])},
+		last:          raft.EntryID{Term: raft.Term(n[5]), Index: raft.Index(n[6])},
+		snapshotIndex: raft.Index(n[7]),
+	}
+	if h.whole() != (b[0] == hardVersionWhole) {
+		return hardRecord{}, fmt.Errorf("version %d, for a log behind entry %v and a snapshot of entry %d", b[0], h.start, h.snapshotIndex)
+	}
+	return h, nil
 }

@@ -40,6 +40,29 @@ func bootstrappedStore(t *testing.T) string {
 	return dir
 }
 
+// compactedStore is like bootstrappedStore, with a record of a snapshot of entry 3, behind which the log begins. The
+// snapshot has no file.
+func compactedStore(t *testing.T) string {
+	dir := bootstrappedStore(t)
+	b, err := OpenBolt(dir, BoltOptions{})
+	require.NoError(t, err)
+	defer b.Close()
+	_, err = b.Load(t.Context(), orders)
+	require.NoError(t, err)
+	s := aSnapshot()
+	require.NoError(t, b.Write(raft.StorageWrite{Snapshot: &s, Base: &s.Base}))
+	return dir
+}
+
+// aSnapshot describes the state at entry 3 of a bootstrappedStore.
+func aSnapshot() raft.Snapshot {
+	n1 := raft.Member{ID: "n1", Address: "h1:1", Incarnation: 7}
+	return raft.Snapshot{Base: raft.Base{
+		ID: raft.EntryID{Term: 1, Index: 3}, Cluster: raft.ClusterID{1}, Bootstrapper: n1.Peer(), ConfigIndex: 1,
+		Config: raft.NewConfiguration([]raft.Member{n1}),
+	}}
+}
+
 // changed rewrites one record of the file.
 func changed(t *testing.T, dir string, bucket, key []byte, change func([]byte) []byte) {
 	db, err := bbolt.Open(filepath.Join(dir, BoltFile), filePermissions, boltOptions(lockWaitDefault))
@@ -71,6 +94,7 @@ func resealedEntry(change func([]byte)) func([]byte) []byte {
 // laterRecord is one record as a later release may write it.
 type laterRecord struct {
 	what         string
+	compacted    bool // in a compactedStore
 	bucket, key  []byte
 	change       func([]byte) []byte
 	names        string
@@ -95,11 +119,11 @@ func laterRecords(t *testing.T) []laterRecord {
 			},
 		},
 		{
-			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 2, known: 1,
+			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 3, known: 2,
 			change: func(b []byte) []byte {
 				body := b[:len(b)-checksumBytes]
-				vote := 1 + hardNumbers*8
-				grown := slices.Concat([]byte{2}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
+				vote := 1 + (hardNumbers-1)*8
+				grown := slices.Concat([]byte{3}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
 				return sealed(grown)
 			},
 		},
@@ -120,6 +144,23 @@ func laterRecords(t *testing.T) []laterRecord {
 			change: func([]byte) []byte {
 				return raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte(`{"version": 3, "cluster": {}}`)}.Record()
 			},
+		},
+		{
+			what: "the record of the snapshot", compacted: true, bucket: snapshotBucket, key: recordKey, names: snapshotName, found: 2, known: 1,
+			change: func([]byte) []byte { return sealed([]byte{2, 'n', 'e', 'w'}) },
+		},
+		{
+			what: "what the record of the snapshot describes", compacted: true, bucket: snapshotBucket, key: recordKey,
+			names: "description of a snapshot", found: 7, known: 1,
+			change: func([]byte) []byte { return sealed([]byte("\x01" + `{"version": 7}`)) },
+		},
+		{
+			what: "the record of the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: baseName, found: 2, known: 1,
+			change: func([]byte) []byte { return sealed([]byte{2, 'n', 'e', 'w'}) },
+		},
+		{
+			what: "the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "base of the log", found: 7, known: 1,
+			change: func([]byte) []byte { return sealed([]byte("\x01" + `{"version": 7}`)) },
 		},
 	}
 }
@@ -146,6 +187,9 @@ func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
 	for _, row := range laterRecords(t) {
 		t.Run(row.what, func(t *testing.T) {
 			dir := bootstrappedStore(t)
+			if row.compacted {
+				dir = compactedStore(t)
+			}
 			changed(t, dir, row.bucket, row.key, row.change)
 			err := refused(t, dir)
 			var later *raft.LaterVersionError
@@ -195,6 +239,59 @@ func TestBolt_TellsAnEarlierReleaseFromDamage(t *testing.T) {
 			assert.ErrorContains(t, err, "start the earlier release")
 		})
 	}
+}
+
+// A release that knows nothing of bases must not take the rest of a compacted log for all of it. It may read everything
+// that this release writes before the first snapshot.
+func TestBolt_ACompactedLogIsNotReadByAnEarlierRelease(t *testing.T) {
+	version := func(dir string) (version byte) {
+		changed(t, dir, hardBucket, recordKey, func(record []byte) []byte {
+			version = record[0]
+			return record
+		})
+		return version
+	}
+	assert.EqualValues(t, 1, version(bootstrappedStore(t)))
+	assert.EqualValues(t, 2, version(compactedStore(t)))
+	_, err := loaded(t.Context(), t, compactedStore(t))
+	require.NoError(t, err)
+}
+
+// The records of the snapshot and of the base are written with the record of term and vote: if one is lost, or another
+// one stands in its place, the store is damaged.
+func TestBolt_ALostRecordOfTheSnapshotIsDamage(t *testing.T) {
+	other := aSnapshot()
+	other.ID.Index--
+	for _, row := range []struct {
+		what, where string
+		key         []byte
+		record      []byte // nil: lost
+	}{
+		{"the snapshot is lost", snapshotName, recordKey, nil},
+		{"the snapshot is another one", snapshotName, recordKey, encodeSnapshot(other)},
+		{"the base is lost", baseName, baseKey, nil},
+		{"the base is another one", baseName, baseKey, encodeBase(other.Base)},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			dir := compactedStore(t)
+			if row.record != nil {
+				changed(t, dir, snapshotBucket, row.key, func([]byte) []byte { return row.record })
+			} else {
+				deleted(t, dir, snapshotBucket, row.key)
+			}
+			_, err := loaded(t.Context(), t, dir)
+			var corrupt *raft.CorruptError
+			require.ErrorAs(t, err, &corrupt)
+			assert.Equal(t, raft.CorruptError{File: filepath.Join(dir, BoltFile), Where: row.where, Reason: corrupt.Reason}, *corrupt)
+		})
+	}
+}
+
+func deleted(t *testing.T, dir string, bucket, key []byte) {
+	db, err := bbolt.Open(filepath.Join(dir, BoltFile), filePermissions, boltOptions(lockWaitDefault))
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Delete(key) }))
+	require.NoError(t, db.Close())
 }
 
 // The record of the starts and the owner's record are written together: if they disagree, one of them is

@@ -36,10 +36,7 @@ func newScript(size int) *script {
 
 // run goes on until the power goes off, or to the end.
 func (s *script) run(tree *crashdisk.Tree) error {
-	d, err := snapfile.Open(tree.FS(), dirPath)
-	if err != nil {
-		return err
-	}
+	d := snapfile.Open(tree.FS(), dirPath)
 	if _, err := d.Clean(s.recorded.File); err != nil {
 		return err
 	}
@@ -94,10 +91,7 @@ func (s *script) checkInterruptedClean(t *testing.T, tree *crashdisk.Tree, recor
 	for calls := 0; ; calls++ {
 		again := tree.Clone()
 		again.StopAfter(calls)
-		d, err := snapfile.Open(again.FS(), dirPath)
-		if err == nil {
-			_, err = d.Clean(recorded.File)
-		}
+		_, err := snapfile.Open(again.FS(), dirPath).Clean(recorded.File)
 		again.Cut(crashdisk.KeepHalf(uint64(calls)))
 		s.check(t, again, recorded)
 		if err == nil {

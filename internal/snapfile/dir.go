@@ -25,20 +25,18 @@ type Dir struct {
 	path string
 
 	mu        sync.Mutex
+	made      bool // the directory exists, durably
 	writing   map[raft.SnapshotID]bool
 	readers   map[raft.SnapshotID]int  // how many are open
 	discarded map[raft.SnapshotID]bool // to be removed with the last reader
 }
 
-// Open returns the directory, which it creates and makes durable if it does not exist.
-func Open(fs files.FS, path string) (*Dir, error) {
-	if err := fs.MakeDir(path); err != nil {
-		return nil, err
-	}
+// Open returns the directory. The first file creates it.
+func Open(fs files.FS, path string) *Dir {
 	return &Dir{
 		fs: fs, path: path, writing: map[raft.SnapshotID]bool{}, readers: map[raft.SnapshotID]int{},
 		discarded: map[raft.SnapshotID]bool{},
-	}, nil
+	}
 }
 
 // Path returns the name of a complete file.
@@ -68,6 +66,9 @@ func isSnapshot(name string) bool {
 // earlier process.
 func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
 	list, err := d.fs.List(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,13 @@ func (d *Dir) remove(path string) error {
 }
 
 // Free returns how many bytes may still be written here.
-func (d *Dir) Free() (int64, error) { return d.fs.Free(d.path) }
+func (d *Dir) Free() (int64, error) {
+	free, err := d.fs.Free(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.fs.Free(filepath.Dir(d.path))
+	}
+	return free, err
+}
 
 // enter counts a reader, unless the file was discarded.
 func (d *Dir) enter(file raft.SnapshotID) error {
@@ -132,10 +139,16 @@ func (d *Dir) leave(file raft.SnapshotID) error {
 	return d.remove(d.Path(file))
 }
 
-// reserve makes sure that one writer at a time writes a file that does not exist.
+// reserve makes sure that one writer at a time writes a file that does not exist, and that the directory is durable.
 func (d *Dir) reserve(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.made {
+		if err := d.fs.MakeDir(d.path); err != nil {
+			return err
+		}
+		d.made = true
+	}
 	if d.writing[file] {
 		return fmt.Errorf("snapfile: %s is being written already", d.partPath(file))
 	}

@@ -50,9 +50,8 @@ func payload(size int) []byte {
 
 func openDir(t testing.TB, disk files.FS) *snapfile.Dir {
 	t.Helper()
-	d, err := snapfile.Open(disk, dirPath)
-	require.NoError(t, err)
-	return d
+	require.NoError(t, disk.MakeDir(dirPath))
+	return snapfile.Open(disk, dirPath)
 }
 
 // written writes a whole file, in pieces of that size.
@@ -278,6 +277,30 @@ func TestClean_RemovesOnlySnapshotsThatNobodyNames(t *testing.T) {
 	removed, err = d.Clean(raft.SnapshotID{})
 	require.NoError(t, err)
 	assert.Len(t, removed, 1, "no record names a file")
+}
+
+// The first file creates the directory, durably.
+func TestOpen_ADirectoryThatIsNotThereIsEmpty(t *testing.T) {
+	tree := crashdisk.New()
+	require.NoError(t, tree.FS().MakeDir("data"))
+	tree.Quota(1 << 20)
+	d := snapfile.Open(tree.FS(), dirPath)
+	removed, err := d.Clean(raft.SnapshotID{})
+	require.NoError(t, err)
+	assert.Empty(t, removed)
+	free, err := d.Free()
+	require.NoError(t, err)
+	assert.EqualValues(t, 1<<20, free)
+	data := payload(10)
+	s := described(1, data)
+	_, err = d.OpenRead(s.File)
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, d.Discard(s.File))
+	written(t, d, s, data, 10)
+	tree.Cut(crashdisk.KeepNothing)
+	got, err := content(snapfile.Open(tree.FS(), dirPath), s)
+	require.NoError(t, err)
+	assert.Equal(t, data, got)
 }
 
 // damaged returns a directory with one file, changed.

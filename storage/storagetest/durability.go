@@ -107,9 +107,13 @@ func (o *opened) reload() error {
 	if err := o.open(); err != nil {
 		return err
 	}
-	o.model = model{hard: o.stored.Hard, memory: o.stored.Memory, mark: o.stored.Mark}
-	if last := o.stored.Log.Last.Index; last > 0 {
-		entries, err := o.Entries(raft.Span{After: 0, Last: last}, 1<<30)
+	base := o.stored.Log.Base
+	o.model = model{
+		hard: o.stored.Hard, memory: o.stored.Memory, mark: o.stored.Mark,
+		base: base, start: base.ID, snapshot: o.stored.Snapshot, files: o.model.files,
+	}
+	if last := o.stored.Log.Last.Index; last > base.ID.Index {
+		entries, err := o.Entries(raft.Span{After: base.ID.Index, Last: last}, 1<<30)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,10 @@ type model struct {
 	entries []raft.Entry
 	memory  raft.Memory
 	mark    *raft.Mark
+	// The rest is of stores that are a raft.SnapshotStorage.
+	base     raft.Base     // its ID is start
+	snapshot raft.Snapshot // the recorded one
+	files    map[raft.SnapshotID][]byte
 }
 
 func (m *model) last() raft.EntryID {
@@ -40,14 +44,34 @@ func (m *model) apply(w raft.StorageWrite) {
 	if m.mark == nil {
 		m.mark = w.Mark
 	}
+	if w.Snapshot != nil {
+		m.snapshot = *w.Snapshot
+	}
+	if w.Base != nil {
+		m.entries = m.entries[w.Base.ID.Index-m.start.Index:]
+		m.base, m.start = *w.Base, w.Base.ID
+	}
 	if w.Log == nil {
 		return
 	}
 	keep := slices.IndexFunc(m.entries, func(e raft.Entry) bool { return e.ID() == w.Log.After }) + 1
 	if w.Log.Reset {
 		keep, m.start = 0, w.Log.After
+		m.base = m.baseBehind(w.Log.After)
 	}
 	m.entries = append(slices.Clone(m.entries[:keep]), w.Log.Entries...)
+}
+
+// baseBehind returns what is known of the beginning of a log that a reset left: all of it, if the recorded snapshot
+// has it.
+func (m *model) baseBehind(after raft.EntryID) raft.Base {
+	switch after {
+	case m.snapshot.ID:
+		return m.snapshot.Base
+	case m.base.ID:
+		return m.base
+	}
+	return raft.Base{ID: after}
 }
 
 // entry returns an entry whose data contains its index and term.
@@ -191,6 +215,11 @@ func (o *opened) check() error {
 	if err := o.checkEntries(); err != nil {
 		return err
 	}
+	if _, ok := o.Storage.(raft.SnapshotStorage); ok {
+		if err := o.checkSnapshot(); err != nil {
+			return err
+		}
+	}
 	return o.checkLineage()
 }
 
@@ -216,12 +245,19 @@ func (o *opened) checkLineage() error {
 
 func (o *opened) checkLog() error {
 	want := raft.StoredLog{Last: o.model.start}
+	if o.model.base.Check() == nil {
+		want = raft.StoredLog{}
+		want.Begin(o.model.base)
+	}
 	for _, e := range o.model.entries {
 		if err := want.Observe(e); err != nil {
 			return fmt.Errorf("the suite is wrong: %w", err)
 		}
 	}
 	got := o.stored.Log
+	if want.Base.ID != (raft.EntryID{}) && !bytes.Equal(got.Base.Encode(), want.Base.Encode()) {
+		return fmt.Errorf("the base of the log is %+v, not %+v", got.Base, want.Base)
+	}
 	if got.Last != want.Last || got.LastTime != want.LastTime || !slices.Equal(got.Runs, want.Runs) {
 		return fmt.Errorf("the log ends at %v (time %d) with the runs %v, not at %v (time %d) with %v",
 			got.Last, got.LastTime, got.Runs, want.Last, want.LastTime, want.Runs)

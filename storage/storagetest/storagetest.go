@@ -46,6 +46,8 @@ type Check struct {
 	Rule string
 	// NeedsPowerCut marks a check for stores on a disk.
 	NeedsPowerCut bool
+	// NeedsSnapshots marks a check for stores that are a raft.SnapshotStorage.
+	NeedsSnapshots bool
 	// Run checks a store in an empty place, and returns what is wrong with it, or nil.
 	Run func(Place) error
 }
@@ -58,6 +60,9 @@ func Run(t *testing.T, h Harness) {
 			if check.NeedsPowerCut && place.PowerCut == nil {
 				t.Skipf("no power cuts here: %s", cmp.Or(place.NoPowerCut, "the store is not on a disk"))
 			}
+			if check.NeedsSnapshots && !keepsSnapshots(t, h) {
+				t.Skip("the store keeps no snapshots: it is not a raft.SnapshotStorage")
+			}
 			if err := check.Run(place); err != nil {
 				t.Error(err)
 			}
@@ -65,11 +70,26 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
+// keepsSnapshots opens a store in a place of its own, because the checks need an empty one.
+func keepsSnapshots(t *testing.T, h Harness) bool {
+	store, err := h.New(t).Open()
+	if err != nil {
+		t.Fatalf("opening: %v", err)
+	}
+	defer store.Close()
+	_, ok := store.(raft.SnapshotStorage)
+	return ok
+}
+
 // Checks returns all rules.
 func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{identityChecks, lineageChecks, logChecks, readChecks, lifeChecks, durabilityChecks} {
 		all = append(all, group...)
+	}
+	for _, check := range snapshotChecks {
+		check.NeedsSnapshots = true
+		all = append(all, check)
 	}
 	return all
 }

@@ -1,0 +1,193 @@
+package storage
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/snapfile"
+)
+
+// snapshotDir is the directory of the snapshots, beside BoltFile.
+const snapshotDir = "snapshots"
+
+// snapshotFiles are the files of a store's snapshots. Its methods are those of raft.SnapshotStorage that need neither the
+// log nor a lock.
+type snapshotFiles struct {
+	dir *snapfile.Dir // set before Load
+	// recorded is the recorded snapshot, which is zero if there is none; nil before Load and after Close.
+	recorded atomic.Pointer[raft.Snapshot]
+}
+
+// ready returns an error before Load and after Close.
+func (s *snapshotFiles) ready() error {
+	if s.recorded.Load() == nil {
+		return fmt.Errorf("%w, or not loaded yet: snapshots", ErrClosed)
+	}
+	return nil
+}
+
+// CreateSnapshot begins a file, as raft.SnapshotStorage says.
+func (s *snapshotFiles) CreateSnapshot(file raft.SnapshotID) (raft.SnapshotWriter, error) {
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	w, err := s.dir.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("storage: creating snapshot %v: %w", file, err)
+	}
+	return w, nil
+}
+
+// OpenSnapshot opens a finished file, as raft.SnapshotStorage says. The file of the recorded snapshot must hold what the
+// record says.
+func (s *snapshotFiles) OpenSnapshot(file raft.SnapshotID) (raft.SnapshotReader, error) {
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	if recorded := s.recorded.Load(); recorded != nil && recorded.File == file {
+		return opened(s.dir.OpenRecorded(*recorded))
+	}
+	return opened(s.dir.OpenRead(file))
+}
+
+func opened(r *snapfile.Reader, err error) (raft.SnapshotReader, error) {
+	if err != nil {
+		return nil, explainSnapshot(err)
+	}
+	return r, nil
+}
+
+// explainSnapshot leaves the errors alone that say what to do.
+func explainSnapshot(err error) error {
+	if isTyped(err) {
+		return err
+	}
+	return fmt.Errorf("storage: opening a snapshot: %w", err)
+}
+
+// DiscardSnapshot deletes a finished file, as raft.SnapshotStorage says. It refuses to delete the file of the recorded
+// snapshot, which the next start needs.
+func (s *snapshotFiles) DiscardSnapshot(file raft.SnapshotID) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	if recorded := s.recorded.Load(); recorded != nil && recorded.File == file {
+		return fmt.Errorf("storage: %s is the recorded snapshot; it is not discarded", s.dir.Path(file))
+	}
+	if err := s.dir.Discard(file); err != nil {
+		return fmt.Errorf("storage: discarding a snapshot: %w", err)
+	}
+	return nil
+}
+
+// FreeBytes returns how many bytes this process may still write where the snapshots are.
+func (s *snapshotFiles) FreeBytes() (int64, error) {
+	if err := s.ready(); err != nil {
+		return 0, err
+	}
+	free, err := s.dir.Free()
+	if err != nil {
+		return 0, fmt.Errorf("storage: free space for snapshots: %w", err)
+	}
+	return free, nil
+}
+
+// check returns an error unless a start can use what the snapshot names. A snapshot without a file is no more than a
+// statement about the FSM.
+func (s *snapshotFiles) check(recorded raft.Snapshot) error {
+	if recorded.File == (raft.SnapshotID{}) {
+		return nil
+	}
+	r, err := s.dir.OpenRecorded(recorded)
+	if err != nil {
+		return explainSnapshot(err)
+	}
+	return r.Close()
+}
+
+// recordable returns an error unless the next start can use what the write records.
+func (s *snapshotFiles) recordable(w raft.StorageWrite) error {
+	if w.Base != nil {
+		if err := w.Base.Check(); err != nil {
+			return err
+		}
+	}
+	if w.Snapshot == nil {
+		return nil
+	}
+	if w.Snapshot.Held {
+		return fmt.Errorf("storage: the snapshot of entry %v is in memory; only one in a file is recorded", w.Snapshot.ID)
+	}
+	if err := w.Snapshot.Check(); err != nil {
+		return err
+	}
+	return s.check(*w.Snapshot)
+}
+
+// begin removes what nothing records, and lets the other methods be called.
+func (s *snapshotFiles) begin(recorded raft.Snapshot) error {
+	if _, err := s.dir.Clean(recorded.File); err != nil {
+		return fmt.Errorf("storage: removing the snapshots that nothing records: %w", err)
+	}
+	s.recorded.Store(&recorded)
+	return nil
+}
+
+// nowRecorded takes note of a snapshot that a write has recorded; nil: it recorded none.
+func (s *snapshotFiles) nowRecorded(snapshot *raft.Snapshot) {
+	if snapshot != nil {
+		recorded := *snapshot
+		s.recorded.Store(&recorded)
+	}
+}
+
+// baseBehind returns the base of a log that begins behind the entry because of a reset.
+func baseBehind(after raft.EntryID, w raft.StorageWrite, recorded raft.Snapshot, before raft.Base) raft.Base {
+	switch {
+	case after == raft.EntryID{}:
+		return raft.Base{}
+	case w.Base != nil && w.Base.ID == after:
+		return *w.Base
+	case recorded.ID == after:
+		return recorded.Base
+	case before.ID == after:
+		return before
+	}
+	return raft.Base{ID: after}
+}
+
+// isReset reports whether the write drops the whole log and begins one behind that entry.
+func isReset(w *raft.LogWrite, after raft.EntryID) bool {
+	return w != nil && w.Reset && w.After == after
+}
+
+// lacks reports whether a crash interrupted the installation of the recorded snapshot: the log neither holds its last
+// entry nor begins at it or behind it.
+func lacks(log *raft.StoredLog, recorded raft.Snapshot) bool {
+	if recorded.ID.Index <= log.Base.ID.Index {
+		return false
+	}
+	return idAt(log, recorded.ID.Index) != recorded.ID
+}
+
+// idAt returns the id of the log's entry at an index above its base, and the zero id if there is none.
+func idAt(log *raft.StoredLog, i raft.Index) (id raft.EntryID) {
+	if i > log.Last.Index {
+		return raft.EntryID{}
+	}
+	for _, run := range log.Runs {
+		if run.First <= i {
+			id = raft.EntryID{Term: run.Term, Index: i}
+		}
+	}
+	return id
+}
+
+// behind returns an empty log behind the base, which may be zero.
+func behind(base raft.Base) (log raft.StoredLog) {
+	if base.ID != (raft.EntryID{}) {
+		log.Begin(base)
+	}
+	return log
+}

@@ -1,0 +1,100 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coxswain/raft"
+)
+
+func checkFinishDurable(p Place) error {
+	o, err := beginWithLog(p, 30)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	for number := byte(1); number < 4; number++ {
+		s, err := o.take(o.id(raft.Index(number)*5), number, 100_000)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(o.write(record(s)), o.powerCut()); err != nil {
+			return fmt.Errorf("snapshot %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
+func checkRecordOneStep(p Place) error {
+	o, err := beginWithLog(p, 30)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	for failing := range syncsPerWriteMax {
+		s, err := o.take(o.id(raft.Index(failing)+5), byte(failing+1), 100)
+		if err != nil {
+			return err
+		}
+		w := record(s)
+		w.Hard = vote(raft.Term(failing)+10, "n1").Hard
+		old, next := o.model, o.model
+		next.apply(w)
+		failed, err := writeWithin(o, w, failing)
+		if err != nil {
+			return err
+		}
+		if err := o.place.PowerCut(); err != nil {
+			return err
+		}
+		if err := o.open(); err != nil {
+			return fmt.Errorf("sync %d failed: %w", failing+1, err)
+		}
+		if o.model = old; o.stored.Hard == next.hard {
+			o.model = next
+		}
+		if err := o.check(); err != nil {
+			return fmt.Errorf("sync %d failed: %w", failing+1, err)
+		}
+		if !failed {
+			return nil
+		}
+	}
+	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
+}
+
+func checkCompactDurable(p Place) error {
+	o, err := beginWithLog(p, 60)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	for failing := range syncsPerWriteMax {
+		w := compact(o.id(o.model.start.Index + 2))
+		old, next := o.model, o.model
+		next.apply(w)
+		if err := o.place.FailSyncs(failing); err != nil {
+			return err
+		}
+		failed := o.Write(w) != nil
+		if !failed {
+			_, err = o.snapshots().Prune()
+			failed = err != nil
+		}
+		_ = o.Close()
+		if err := errors.Join(o.place.FailSyncs(-1), o.place.PowerCut(), o.open()); err != nil {
+			return err
+		}
+		o.model = old
+		if o.stored.Log.Base.ID == next.start {
+			o.model = next
+		}
+		if err := o.check(); err != nil {
+			return fmt.Errorf("sync %d failed: %w", failing+1, err)
+		}
+		if !failed {
+			return o.powerCut()
+		}
+	}
+	return fmt.Errorf("a write and Prune failed with their first %d syncs let through", syncsPerWriteMax)
+}

@@ -1,0 +1,390 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/coxswain/raft"
+)
+
+// The rules of snapshots that need a PowerCut.
+const (
+	RuleFinishDurable  = "a snapshot that Finish has returned for survives a power cut, once a write records it"
+	RuleRecordOneStep  = "a write of Snapshot and Hard that failed leaves the old ones or the new ones"
+	RuleCompactDurable = "a base survives a power cut within any sync of its write and of Prune"
+)
+
+// snapshotChecks are for stores that are a raft.SnapshotStorage.
+var snapshotChecks = []Check{
+	{Rule: "a recorded snapshot and its bytes come back", Run: checkRecorded},
+	{Rule: "no Load counts a snapshot that was not finished, or is not recorded", Run: checkUnrecorded},
+	{Rule: "Finish refuses another size, checksum or file than that of the bytes written", Run: checkFinishRefuses},
+	{Rule: "a log begins behind its base, and Prune changes nothing that can be seen", Run: checkCompact},
+	{Rule: "a base that is not in the log is refused and changes nothing", Run: checkBaseNotInLog},
+	{Rule: "a snapshot that replaces the log is installed by one write", Run: checkInstall},
+	{Rule: "Load finishes an installation that was interrupted", Run: checkInterruptedInstall},
+	{Rule: "a log that holds the recorded snapshot's entry, or begins behind it, is kept", Run: checkLogKept},
+	{Rule: "a record without a file is kept", Run: checkRecordWithoutFile},
+	{Rule: "a discarded snapshot is read to its end, and then gone", Run: checkDiscard},
+	{Rule: "snapshots are written, read and discarded beside Write and Prune", Run: checkSnapshotsBeside},
+	{Rule: RuleFinishDurable, NeedsPowerCut: true, Run: checkFinishDurable},
+	{Rule: RuleRecordOneStep, NeedsPowerCut: true, Run: checkRecordOneStep},
+	{Rule: RuleCompactDurable, NeedsPowerCut: true, Run: checkCompactDurable},
+}
+
+func checkRecorded(p Place) error {
+	o, err := beginWithLog(p, 30)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	for number, size := range []int{1, 70_000, 3 << 20} {
+		s, err := o.take(o.id(raft.Index(10*number+5)), byte(number+1), size)
+		if err != nil {
+			return err
+		}
+		if err := o.checkBytes(s.File); err != nil {
+			return fmt.Errorf("before it is recorded: %w", err)
+		}
+		if err := errors.Join(o.write(record(s)), o.reopen()); err != nil {
+			return err
+		}
+	}
+	free, err := o.snapshots().FreeBytes()
+	if err != nil || free <= 0 {
+		return fmt.Errorf("%d bytes are free: %w", free, err)
+	}
+	return nil
+}
+
+func checkUnrecorded(p Place) error {
+	o, err := beginWithLog(p, 9)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	kept, err := o.take(o.id(4), 1, 100)
+	if err != nil {
+		return err
+	}
+	if err := o.write(record(kept)); err != nil {
+		return err
+	}
+	finished, err := o.take(o.id(5), 2, 100)
+	if err != nil {
+		return err
+	}
+	for number := byte(3); number < 5; number++ {
+		s, data := described(o.id(6), number, 100_000)
+		w, err := o.snapshots().CreateSnapshot(s.File)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+		if _, err := o.snapshots().OpenSnapshot(s.File); err == nil {
+			return errors.New("an unfinished snapshot was opened")
+		}
+		if number == 3 {
+			if err := errors.Join(w.Abort(), w.Abort()); err != nil {
+				return fmt.Errorf("aborting, twice: %w", err)
+			}
+		}
+	}
+	if err := o.reopen(); err != nil {
+		return err
+	}
+	for _, number := range []byte{finished.File[0], 3, 4} {
+		if _, err := o.snapshots().OpenSnapshot(raft.SnapshotID{number, 1}); err == nil {
+			return fmt.Errorf("snapshot %d, which nothing records, was opened after Load", number)
+		}
+	}
+	_, err = o.take(o.id(6), 4, 10)
+	return err
+}
+
+func checkFinishRefuses(p Place) error {
+	o, err := beginWithLog(p, 9)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	for what, change := range map[string]func(*raft.Snapshot){
+		"size":     func(s *raft.Snapshot) { s.Size-- },
+		"checksum": func(s *raft.Snapshot) { s.Sum++ },
+		"file":     func(s *raft.Snapshot) { s.File[15]++ },
+	} {
+		s, data := described(o.id(5), 1, 100)
+		w, err := o.snapshots().CreateSnapshot(s.File)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+		other := s
+		if change(&other); w.Finish(other) == nil {
+			return fmt.Errorf("Finish took another %s", what)
+		}
+		if err := w.Abort(); err != nil {
+			return err
+		}
+		if _, err := o.snapshots().OpenSnapshot(s.File); err == nil {
+			return fmt.Errorf("a snapshot with another %s was opened", what)
+		}
+	}
+	return nil
+}
+
+// pruneAll prunes to the end, and checks after each step.
+func (o *opened) pruneAll() error {
+	for range 10_000 {
+		more, err := o.snapshots().Prune()
+		if err != nil {
+			return fmt.Errorf("pruning: %w", err)
+		}
+		if err := o.checkEntries(); err != nil {
+			return fmt.Errorf("after Prune: %w", err)
+		}
+		if !more {
+			return nil
+		}
+	}
+	return errors.New("Prune never ends")
+}
+
+func checkCompact(p Place) error {
+	o, err := beginWithLog(p, 9_000)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	full := o.snapshots().LogBytes()
+	for _, i := range []raft.Index{10, 5_000, 9_000} {
+		before := o.model.start
+		if err := o.write(compact(o.id(i))); err != nil {
+			return err
+		}
+		for _, span := range []raft.Span{
+			{After: before.Index, Last: i}, {After: i - 1, Last: i}, {After: i - 1, Last: i + 1}, {After: 0, Last: 1},
+		} {
+			if err := o.checkNotStored(span); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(o.reopen(), o.pruneAll(), o.reopen()); err != nil {
+			return fmt.Errorf("base %d: %w", i, err)
+		}
+	}
+	if left := o.snapshots().LogBytes(); left > full/100 {
+		return fmt.Errorf("LogBytes says %d of an empty log, and said %d before", left, full)
+	}
+	if err := o.write(behind(o.model.start, 4, 5)); err != nil {
+		return err
+	}
+	return o.reopen()
+}
+
+func checkBaseNotInLog(p Place) error {
+	for _, id := range []raft.EntryID{{Term: 9, Index: 5}, {Term: 3, Index: 31}, {Term: 1, Index: 3}} {
+		o, err := beginWithLog(p, 30)
+		if err != nil {
+			return err
+		}
+		if err := o.write(compact(o.id(4))); err != nil {
+			return errors.Join(err, o.Close())
+		}
+		var refusal *raft.NotInLogError
+		if err := o.Write(compact(id)); !errors.As(err, &refusal) {
+			return errors.Join(fmt.Errorf("a base %v: %v, and not a *NotInLogError", id, err), o.Close())
+		}
+		if err := o.reopen(); err != nil {
+			return fmt.Errorf("a base %v was refused: %w", id, err)
+		}
+		if err := errors.Join(o.write(reset(raft.EntryID{}, 0, 0)), o.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkInstall(p Place) error {
+	o, err := beginWithLog(p, 30)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	for number, id := range []raft.EntryID{
+		{Term: 4, Index: 100}, // beyond the log
+		{Term: 5, Index: 103}, // in the place of another entry
+		{Term: 6, Index: 103}, // the same index again
+	} {
+		s, err := o.take(id, byte(number+1), 1000)
+		if err != nil {
+			return err
+		}
+		w := install(s)
+		w.Hard = vote(id.Term, "").Hard
+		if err := o.write(w); err != nil {
+			return err
+		}
+		for _, span := range []raft.Span{{After: 0, Last: 1}, {After: 20, Last: 21}, {After: id.Index - 1, Last: id.Index + 1}} {
+			if err := o.checkNotStored(span); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(o.reopen(), o.write(behind(id, id.Term, 5)), o.reopen(), o.pruneAll(), o.reopen()); err != nil {
+			return fmt.Errorf("snapshot of %v: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func checkInterruptedInstall(p Place) error {
+	o, err := beginWithLog(p, 30)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	for number, id := range []raft.EntryID{{Term: 9, Index: 25}, {Term: 9, Index: 100}} {
+		s, err := o.take(id, byte(number+1), 1000)
+		if err != nil {
+			return err
+		}
+		if err := o.write(record(s)); err != nil {
+			return err
+		}
+		o.model.apply(install(s)) // by Load
+		if err := errors.Join(o.reopen(), o.reopen(), o.write(behind(id, 9, 3)), o.pruneAll(), o.reopen()); err != nil {
+			return fmt.Errorf("snapshot of %v: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func checkLogKept(p Place) error {
+	o, err := beginWithLog(p, 30)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	s, err := o.take(o.id(10), 1, 1000)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.write(record(s)), o.reopen(), o.write(compact(s.ID)), o.reopen(), o.write(compact(o.id(20))), o.reopen())
+}
+
+func checkRecordWithoutFile(p Place) error {
+	o, err := beginWithLog(p, 30)
+	if err != nil {
+		return err
+	}
+	defer func() { o.Close() }()
+	s, err := o.take(o.id(10), 1, 1000)
+	if err != nil {
+		return err
+	}
+	if err := o.write(record(s), record(raft.Snapshot{Base: s.Base})); err != nil {
+		return err
+	}
+	if err := o.reopen(); err != nil {
+		return err
+	}
+	if _, err := o.snapshots().OpenSnapshot(s.File); err == nil {
+		return errors.New("a file that nothing records any longer was opened after Load")
+	}
+	return nil
+}
+
+func checkDiscard(p Place) error {
+	o, err := beginWithLog(p, 9)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	s, err := o.take(o.id(4), 1, 100_000)
+	if err != nil {
+		return err
+	}
+	r, err := o.snapshots().OpenSnapshot(s.File)
+	if err != nil {
+		return err
+	}
+	if err := o.snapshots().DiscardSnapshot(s.File); err != nil {
+		return fmt.Errorf("discarding a snapshot that is read: %w", err)
+	}
+	if err := errors.Join(sameBytes(r, o.model.files[s.File]), r.Close()); err != nil {
+		return fmt.Errorf("a discarded snapshot: %w", err)
+	}
+	if _, err := o.snapshots().OpenSnapshot(s.File); err == nil {
+		return errors.New("a discarded snapshot was opened after its last reader")
+	}
+	if err := o.snapshots().DiscardSnapshot(s.File); err != nil {
+		return fmt.Errorf("discarding what is gone: %w", err)
+	}
+	_, err = o.take(o.id(5), 1, 10)
+	return err
+}
+
+// checkSnapshotsBeside writes the log and prunes it, while one goroutine takes and discards snapshots and another reads
+// the recorded one.
+func checkSnapshotsBeside(p Place) error {
+	o, err := beginWithLog(p, 9)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	s, err := o.take(o.id(4), 1, 200_000)
+	if err != nil {
+		return err
+	}
+	if err := o.write(record(s)); err != nil {
+		return err
+	}
+	want := o.model.files[s.File]
+	store, failures := o.snapshots(), make(chan error, 2)
+	var others sync.WaitGroup
+	others.Go(func() { failures <- readAgain(store, s.File, want) })
+	others.Go(func() { failures <- takeAgain(store, s.ID) })
+	for range besideWrites / 4 {
+		last := o.model.last()
+		if err = o.write(behind(last, last.Term, 50), compact(last)); err != nil {
+			break
+		}
+		if _, err = store.Prune(); err != nil {
+			break
+		}
+	}
+	others.Wait()
+	return errors.Join(err, <-failures, <-failures, o.pruneAll())
+}
+
+func readAgain(store raft.SnapshotStorage, file raft.SnapshotID, want []byte) error {
+	for range 20 {
+		r, err := store.OpenSnapshot(file)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(sameBytes(r, want), r.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func takeAgain(store raft.SnapshotStorage, id raft.EntryID) error {
+	beside := &opened{Storage: store}
+	for number := byte(2); number < 12; number++ {
+		s, err := beside.take(id, number, 50_000)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(beside.checkBytes(s.File), store.DiscardSnapshot(s.File)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
