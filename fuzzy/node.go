@@ -55,6 +55,7 @@ type node struct {
 	applyTo        raft.EntryID
 	applied        raft.Index
 	machine        machine // with the entries up to applied
+	batches        int     // that its applier has applied
 	applying       bool
 	accepted       []acceptance
 	firstRequestID int  // the first one of this life
