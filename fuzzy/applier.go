@@ -35,6 +35,7 @@ func (n *node) apply() {
 		return
 	}
 	n.c.check.sameState(n)
+	n.save()
 	n.c.work.appliedOn(n)
 	n.post(raft.Applied{ID: to})
 }
@@ -45,7 +46,7 @@ func (n *node) apply() {
 func (n *node) advance(to raft.Index) bool {
 	n.batches++
 	for n.batches%appliesPerRead != 0 && n.applied < to && to <= n.last() {
-		n.machine.apply(n.log[n.applied].entry)
+		n.machine.apply(n.log[n.applied].command)
 		n.applied++
 	}
 	for n.applied < to {
@@ -55,7 +56,7 @@ func (n *node) advance(to raft.Index) bool {
 			return false
 		}
 		for i := range entries {
-			n.machine.apply(&entries[i])
+			n.machine.apply(commandOf(&entries[i]))
 		}
 		n.applied += raft.Index(len(entries))
 	}

@@ -20,8 +20,10 @@ type disk struct {
 	lossy     bool        // one of these images lacked something
 	lies      []lie       // synced entries that it has lost
 	hard      raft.HardState
+	base      raft.Base // the log begins behind it, and the slots up to it are there for the checks alone
 	log       []slot
 	commit    raft.Index
+	saved     saved    // of a DurableFSM
 	stallTill sim.Time // no write ends before this time
 	fails     bool     // the next write fails
 	healed    bool     // it works as fast as the profile's World says
@@ -67,9 +69,14 @@ func (d *disk) bootstrap() (raft.Bootstrap, bool) {
 
 // load returns the state from which a process starts.
 func (d *disk) load() (raft.Stored, error) {
-	stored := raft.Stored{Incarnation: d.incarnation, StartCount: d.startCount, Mark: d.mark, Hard: d.hard, Commit: d.commit}
-	for i := range d.log {
-		if err := stored.Log.Observe(*d.log[i].entry); err != nil {
+	stored := raft.Stored{
+		Incarnation: d.incarnation, StartCount: d.startCount, Mark: d.mark, Hard: d.hard, Commit: d.commit, Applied: d.saved.applied,
+	}
+	if d.base.ID.Index > 0 {
+		stored.Log.Begin(d.base)
+	}
+	for _, s := range d.log[d.base.ID.Index:] {
+		if err := stored.Log.Observe(*s.entry); err != nil {
 			return raft.Stored{}, err
 		}
 	}
@@ -78,6 +85,9 @@ func (d *disk) load() (raft.Stored, error) {
 
 // Entries reads durable entries, up to bytesMax bytes of records but at least one record.
 func (d *disk) Entries(span raft.Span, bytesMax int) ([]raft.Entry, error) {
+	if span.After < d.base.ID.Index {
+		return nil, fmt.Errorf("%w: entry %d", raft.ErrNotStored, span.After+1)
+	}
 	slots := d.log[span.After:min(span.Last, raft.Index(len(d.log)))]
 	n := 0
 	for n < len(slots) {
@@ -220,6 +230,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 // crash keeps a random prefix of the issued writes that are not acknowledged; merged writes count as one. A part of the
 // next write may be kept, too, unless the store has transactions.
 func (d *disk) crash(n *node) {
+	d.keepEffects(n)
 	issued := slices.Clone(n.queue)
 	if n.writing > 0 {
 		issued = append([]raft.Write{n.merged}, n.queue[n.writing:]...)
@@ -249,6 +260,8 @@ func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
 	d.startCount, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
+	d.base, d.saved.applied = raft.Base{}, raft.EntryID{}
+	d.saved.machine.reset()
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }
 
@@ -262,5 +275,9 @@ func (d *disk) describe() string {
 	if d.hard.Vote.ID != "" {
 		vote = fmt.Sprintf("its vote for %s", d.hard.Vote.ID)
 	}
-	return fmt.Sprintf("its disk keeps term %d, %s, a log up to %v", d.hard.Term, vote, last)
+	from := ""
+	if d.base.ID.Index > 0 {
+		from = fmt.Sprintf(" from behind %v", d.base.ID)
+	}
+	return fmt.Sprintf("its disk keeps term %d, %s, a log%s up to %v", d.hard.Term, vote, from, last)
 }

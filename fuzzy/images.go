@@ -13,12 +13,13 @@ type image struct {
 	pedigree
 	incarnation raft.Incarnation
 	hard        raft.HardState
+	base        raft.Base
 	log         []slot
 	commit      raft.Index
 }
 
 func (d *disk) image() image {
-	return image{d.pedigree.clone(), d.incarnation, d.hard, slices.Clone(d.log), d.commit}
+	return image{d.pedigree.clone(), d.incarnation, d.hard, d.base, slices.Clone(d.log), d.commit}
 }
 
 // restore replaces the disk, or its log alone, by an image. The former contents are kept as a ghost, since their
@@ -29,7 +30,7 @@ func (d *disk) restore(i image, whole bool) {
 		same = d.log[k].hash == i.log[k].hash
 	}
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
-	d.log, d.commit, d.epoch = i.log, i.commit, d.epoch+1
+	d.base, d.log, d.commit, d.epoch = i.base, i.log, i.commit, d.epoch+1
 	if !whole {
 		d.lie(d.ghosts[len(d.ghosts)-1].log)
 		return

@@ -133,7 +133,7 @@ func (k *checker) matches(n *node, s *slot, hash uint64) {
 
 // durableLog checks a change of a durable log before it is made. For term see keepsCommitted.
 func (k *checker) durableLog(n *node, l *raft.LogWrite, term raft.Term) {
-	if !goesOn(n.disk.log, l) {
+	if !goesOn(n.disk.log, n.disk.base.ID.Index, l) {
 		k.broken("N4", "%s: the disk is to go on behind %v, which it does not hold", n.id, l.After)
 	}
 	k.keepsCommitted(n, n.disk.log, l, term, "G5")
@@ -182,7 +182,7 @@ func (k *checker) extend(n *node, to raft.Index) {
 	}
 	for i := k.committed(); i < to; i++ {
 		s := &n.log[i]
-		k.machine.apply(s.entry)
+		k.machine.apply(s.command)
 		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest()})
 		if s.entry.Kind == raft.EntryCommand {
 			k.command(n, s.entry)
@@ -199,7 +199,7 @@ func (k *checker) extend(n *node, to raft.Index) {
 // command checks and records a committed command.
 func (k *checker) command(n *node, e *raft.Entry) {
 	writes := k.c.work.writes
-	serial, _ := parseCommand(e.Data)
+	serial := commandOf(e).serial
 	if serial == 0 || serial >= uint64(len(writes)) {
 		k.c.fail(Safety, "G11", "%s commits %v, which nobody proposed", n.id, e.ID())
 		return
@@ -216,7 +216,7 @@ func (k *checker) command(n *node, e *raft.Entry) {
 
 // sameState checks the state of a member's machine once it has applied entries.
 func (k *checker) sameState(n *node) {
-	if n.applied > k.committed() { // which applied has noticed
+	if n.applied == 0 || n.applied > k.committed() { // which applied has noticed
 		return
 	}
 	if n.machine.digest() != k.canonical[n.applied-1].state {

@@ -54,7 +54,7 @@ func (k *checker) cached(n *node) {
 
 // reread reads a whole log after it was truncated.
 func (k *checker) reread(n *node) {
-	for at := (raft.Index(0)); at < n.last(); {
+	for at := n.status.Base.Index; at < n.last(); {
 		entries, err := n.reader().Read(raft.Span{After: at, Last: n.last()}, 1<<20)
 		if err != nil {
 			k.broken("N43", "%s: its log cannot be read behind %d: %v", n.id, at, err)

@@ -129,6 +129,22 @@ var nodeBreaches = []breach{
 		follower.hard.Term, k.canonical[3].by = 5, 5
 		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{{Index: 4, Term: 2}}})
 	}},
+	{"N4", func(_ *cluster, k *checker, _, follower *node) { // below its base
+		follower.status.Base = follower.log[4].entry.ID()
+		k.write(follower, &raft.LogWrite{After: follower.log[3].entry.ID()})
+	}},
+	{"N61", func(_ *cluster, k *checker, _, follower *node) { // behind what is not committed
+		follower.disk.base.ID = raft.EntryID{Term: 9, Index: 3}
+		k.based(follower)
+	}},
+	{"N61", func(_ *cluster, k *checker, _, follower *node) { // nothing is durable but the log
+		follower.disk.base.ID = follower.log[4].entry.ID()
+		k.based(follower)
+	}},
+	{"N61", func(_ *cluster, k *checker, _, follower *node) { // not where the core has it
+		follower.disk.base.ID = follower.log[4].entry.ID()
+		k.shape(follower)
+	}},
 	{"N29", func(_ *cluster, k *checker, _, follower *node) {
 		last := follower.log[len(follower.log)-1].entry
 		k.write(follower, &raft.LogWrite{After: last.ID(), Entries: []raft.Entry{{Index: last.Index + 1, Term: last.Term, Time: last.Time - 1}}})
@@ -293,7 +309,7 @@ var clusterBreaches = []breach{
 		c.work.answered(lead, []raft.Answer{{RequestID: t, Kind: raft.AnswerRefused}})
 		data := make([]byte, commandBytesMin)
 		data[0], data[1] = byte(serial), byte(serial>>8)
-		k.command(lead, &raft.Entry{Data: data})
+		k.command(lead, &raft.Entry{Kind: raft.EntryCommand, Data: data})
 	}},
 }
 

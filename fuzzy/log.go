@@ -12,8 +12,9 @@ import (
 type slot struct {
 	entry    *raft.Entry // shared by the logs of the node and of its disk, and never changed
 	hash     uint64
-	commands uint64 // up to it
-	payload  uint64 // bytes of their data
+	command  command // of the entry; kept here because entries are scattered over the memory
+	commands uint64  // up to it
+	payload  uint64  // bytes of their data
 }
 
 func (n *node) takeLog(l *raft.LogWrite) {
@@ -49,6 +50,7 @@ func extend(log []slot, l *raft.LogWrite) []slot {
 	log = roomy(log, len(l.Entries))
 	for i := range l.Entries {
 		last.entry, last.hash = &l.Entries[i], hashEntry(last.hash, &l.Entries[i])
+		last.command = commandOf(last.entry)
 		if last.entry.Kind == raft.EntryCommand {
 			last.commands++
 			last.payload += uint64(len(last.entry.Data))

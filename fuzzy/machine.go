@@ -22,25 +22,37 @@ func (m *machine) reset() {
 	m.contents, m.history = 0, 0
 }
 
-// apply applies an entry. Only commands change the state.
-func (m *machine) apply(e *raft.Entry) {
-	if e.Kind != raft.EntryCommand {
+// become copies the state of another machine.
+func (m *machine) become(other *machine) {
+	copy(m.values, other.values)
+	m.contents, m.history = other.contents, other.history
+}
+
+// apply applies the command of an entry.
+func (m *machine) apply(c command) {
+	if c == (command{}) {
 		return
 	}
-	m.history = hashEntry(m.history, e)
-	if serial, key := parseCommand(e.Data); int(key) < len(m.values) {
-		m.contents ^= mix(uint64(key), m.values[key]) ^ mix(uint64(key), serial)
-		m.values[key] = serial
+	m.history = mix(mix(m.history, c.serial), uint64(c.key))
+	if int(c.key) < len(m.values) {
+		m.contents ^= mix(uint64(c.key), m.values[c.key]) ^ mix(uint64(c.key), c.serial)
+		m.values[c.key] = c.serial
 	}
 }
 
 // digest returns a hash of the state.
 func (m *machine) digest() uint64 { return mix(m.history, m.contents) }
 
-// parseCommand reads a command, see workload.write. Serial 0 is no command of a client.
-func parseCommand(data []byte) (serial uint64, key uint8) {
-	if len(data) < commandBytesMin {
-		return 0, 0
+// command is a write of a client, by its serial number, which no other write has.
+type command struct {
+	serial uint64
+	key    uint8
+}
+
+// commandOf returns the command of an entry, see workload.write; zero if it has none.
+func commandOf(e *raft.Entry) command {
+	if e.Kind != raft.EntryCommand || len(e.Data) < commandBytesMin {
+		return command{}
 	}
-	return binary.LittleEndian.Uint64(data), data[8]
+	return command{binary.LittleEndian.Uint64(e.Data), e.Data[8]}
 }

@@ -70,7 +70,7 @@ type node struct {
 
 func newNode(c *cluster, i int) *node {
 	n := &node{c: c, index: i, id: nodeID(i), initial: c.initial, random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
-	n.machine = newMachine(c.profile.Load.Keys)
+	n.machine, n.disk.saved.machine = newMachine(c.profile.Load.Keys), newMachine(c.profile.Load.Keys)
 	n.leaves, n.unfilled = n.leave, n.stale
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
@@ -95,6 +95,7 @@ func (n *node) start() {
 		return
 	}
 	n.disk.restarts(n.c, 1)
+	n.compact()
 	n.born = n.clock.Local(n.c.now())
 	stored, err := n.disk.load()
 	if err != nil {
@@ -110,8 +111,8 @@ func (n *node) start() {
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.cache = pipeline.NewCache(stored.Log.Last.Index, n.c.profile.Node.CacheBytesMax)
-	n.applied, n.applyTo, n.applying = 0, raft.EntryID{}, false
-	n.machine.reset()
+	n.applying = false
+	n.resumeState()
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.firstRequestID, n.closing = len(n.c.work.requests), false

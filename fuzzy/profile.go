@@ -57,6 +57,8 @@ type NodeProfile struct {
 	OneSeed       bool      // all processes are started with the same seed
 	Handshakes    bool      // members accept messages only after a handshake
 	OtherLists    int       // chance of a start with another list of initial members than the rest
+	Durable       bool      // the state machines keep their state on disk themselves: a raft.DurableFSM
+	Compact       int       // chance of a start with a log that begins further behind than before
 	Differ        int       // chance that a batch leaves a state machine in another state than on the other members
 }
 
@@ -107,6 +109,7 @@ var profiles = []struct {
 	{"slow", "disks, messages, steps and pauses as long as elections from first to last, and few faults besides", shapeSlow},
 	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
 	{"images", "older images of disks are put back, or of their logs alone, and those who saw newer ones find out", shapeImages},
+	{"durable", "state machines that survive a restart, and logs that begin behind what these have applied", shapeDurable},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
@@ -364,6 +367,13 @@ func shapeImages(s *sim.Stream, p *Profile) {
 	}
 	p.Faults = append(p.Faults, FaultRate{Image, sim.In(time.Second), sim.In(time.Second)})
 	p.Node.Handshakes = true
+}
+
+// shapeDurable restarts members often, since logs are compacted when their members start.
+func shapeDurable(s *sim.Stream, p *Profile) {
+	p.Node.Durable, p.Node.Compact = true, sim.Pick(s, 100_000, 500_000, sim.Million)
+	p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Crash })
+	p.Faults = append(p.Faults, FaultRate{Crash, s.LogTime(sim.In(200*time.Millisecond), sim.In(2*time.Second)), sim.In(200 * time.Millisecond)})
 }
 
 func shapeHistory(_ *sim.Stream, p *Profile) {

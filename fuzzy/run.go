@@ -54,6 +54,7 @@ type Stats struct {
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
+	Compactions                              int    // of logs
 	Beyond                                   int    // runs that ended because nothing can be promised any longer
 	Excuse                                   string // what was missing for the second phase; "": nothing
 }

@@ -62,6 +62,8 @@ var settings = []setting{
 	{"node-one-seed", func(p *Profile) any { return &p.Node.OneSeed }, 0, 0},
 	{"node-handshakes", func(p *Profile) any { return &p.Node.Handshakes }, 0, 0},
 	{"node-other-lists", func(p *Profile) any { return &p.Node.OtherLists }, 0, sim.Million},
+	{"node-durable", func(p *Profile) any { return &p.Node.Durable }, 0, 0},
+	{"node-compact", func(p *Profile) any { return &p.Node.Compact }, 0, sim.Million},
 	{"node-differ", func(p *Profile) any { return &p.Node.Differ }, 0, sim.Million},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 

@@ -20,7 +20,8 @@ func logChange(n *node, whole bool, w *raft.LogWrite) *LogChange {
 	var change LogChange
 	switch {
 	case whole:
-		for i := range n.log {
+		change.After = n.status.Base.Index
+		for i := change.After; i < n.last(); i++ {
 			change.add(n.log[i].entry)
 		}
 	case w == nil:

@@ -1,0 +1,90 @@
+package fuzzy
+
+import (
+	"sort"
+
+	"github.com/coxswain/raft"
+)
+
+// saved is what the disk holds of a state machine that keeps its state there itself (raft.DurableFSM).
+type saved struct {
+	machine machine
+	applied raft.EntryID // the last entry whose effects are in it
+}
+
+// syncsEvery: the state is synced after one in so many batches.
+const syncsEvery = 4
+
+// save syncs the state of a DurableFSM now and then.
+func (n *node) save() {
+	if n.c.profile.Node.Durable && n.random.IntN(syncsEvery) == 0 {
+		n.disk.saved.machine.become(&n.machine)
+		n.disk.saved.applied = n.log[n.applied-1].entry.ID()
+	}
+}
+
+// keepEffects keeps the effects of some of the entries that were applied since the last sync, as a crash may.
+func (d *disk) keepEffects(n *node) {
+	if !n.c.profile.Node.Durable {
+		return
+	}
+	from := d.saved.applied.Index
+	to := from + raft.Index(d.random.IntN(int(n.applied-from)+1))
+	for _, s := range n.log[from:to] {
+		d.saved.machine.apply(s.command)
+		d.saved.applied = s.entry.ID()
+	}
+}
+
+// resumeState gives the machine of a new process the state that a start finds.
+func (n *node) resumeState() {
+	n.machine.become(&n.disk.saved.machine)
+	n.applied, n.applyTo = n.disk.saved.applied.Index, n.disk.saved.applied
+	n.c.check.sameState(n)
+}
+
+// compact has the log on a disk begin behind an entry that its state machine has applied durably, before a start. Every
+// other member holds that entry, too: no leader could bring one up to date that does not.
+func (n *node) compact() {
+	if !n.c.profile.Node.Durable || !n.random.Chance(n.c.profile.Node.Compact) {
+		return
+	}
+	base := n.disk.base.ID.Index
+	most := min(n.disk.saved.applied.Index, n.c.heldByEach())
+	if base = max(base, 1); most <= base { // no log begins behind entry 1, which has no term
+		return
+	}
+	n.disk.base = n.disk.baseAt(base + 1 + raft.Index(n.random.IntN(int(most-base))))
+	n.c.check.based(n)
+	n.c.stats.Compactions++
+}
+
+// baseAt returns the base of a log whose entries up to an index are compacted.
+func (d *disk) baseAt(i raft.Index) raft.Base {
+	first, _ := d.bootstrap()
+	e := d.log[i-1].entry
+	return raft.Base{
+		ID: e.ID(), Time: e.Time, Cluster: first.Cluster, Bootstrapper: first.Bootstrapper, ConfigIndex: 1, Config: first.Configuration,
+	}
+}
+
+// heldByEach returns the index up to which every disk holds what is committed, and will go on to hold it. Disks that are
+// lost do not count: their members are brought up to date no more.
+func (c *cluster) heldByEach() raft.Index {
+	least := c.check.committed()
+	for _, n := range c.nodes {
+		if d := &n.disk; !d.damaged && len(d.ghosts) == 0 {
+			least = min(least, d.holdsOf(c.check.canonical))
+		}
+	}
+	return least
+}
+
+// holdsOf returns the index up to which a disk holds the committed entries for good: a member that has not reached the
+// term in which an entry was committed may still truncate it.
+func (d *disk) holdsOf(canonical []committedEntry) raft.Index {
+	most := min(len(d.log), len(canonical))
+	return raft.Index(sort.Search(most, func(i int) bool {
+		return d.log[i].hash != canonical[i].hash || d.hard.Term < canonical[i].by
+	}))
+}

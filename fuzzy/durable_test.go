@@ -1,0 +1,41 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// The profile compacts logs, and all else that it does goes on.
+func TestDurable_LogsAreCompacted(t *testing.T) {
+	compactions, commits := 0, 0
+	for number := range uint64(10) {
+		r, err := Run(Seed{"durable", number}, nil)
+		require.NoError(t, err)
+		require.Nil(t, r.Failure, "seed %d", number)
+		compactions, commits = compactions+r.Compactions, commits+r.Commits
+	}
+	assert.Greater(t, compactions, 50)
+	assert.Positive(t, commits)
+}
+
+// What is at or below the base of a simulated disk is there for the checks alone.
+func TestDisk_ServesNothingUpToItsBase(t *testing.T) {
+	_, lead, _ := running(t)
+	d := &lead.disk
+	d.base = d.baseAt(5)
+	_, err := d.Entries(raft.Span{After: 4, Last: 7}, 1<<20)
+	require.ErrorIs(t, err, raft.ErrNotStored)
+	entries, err := d.Entries(raft.Span{After: 5, Last: 7}, 1<<20)
+	require.NoError(t, err)
+	assert.Equal(t, raft.Index(6), entries[0].Index)
+
+	stored, err := d.load()
+	require.NoError(t, err)
+	assert.Equal(t, d.base, stored.Log.Base)
+	assert.Equal(t, raft.Index(6), stored.Log.Runs[0].First)
+	assert.Nil(t, stored.Log.Bootstrap)
+}
