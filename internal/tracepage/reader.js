@@ -1,9 +1,9 @@
-// Makes diagrams of what Raft leaves behind: traces of simulated runs, and the trace events that nodes dumped.
-// Both are NDJSON; fuzzy/trace.go and raft's history.go say what is in a line.
+// Makes diagrams of traces of simulated runs, and of the trace events that nodes wrote. Both are NDJSON; fuzzy/trace.go and
+// node/history.go define the lines.
 
 const traceFormats = [1];
 const notesFormats = [1];
-const linesMax = 60_000; // that are drawn; of a longer trace, those that lead to its end
+const linesMax = 60_000; // lines to draw; of a longer trace, the last ones
 const formats = "there are traces of version " + traceFormats.join(", ") + " and trace events of version " + notesFormats.join(", ");
 const raftStates = [
   { name: "follower", letter: "F", tone: "calm" },
@@ -24,7 +24,7 @@ addReader((files) => {
   return made;
 });
 
-// readLines parses a file, and refuses what is not whole or not known.
+// readLines parses a file. It refuses files that are incomplete or of an unknown version.
 function readLines({ name, text }) {
   const refuse = (problem) => { throw new Error(`${name}: ${problem}; ${formats}`); };
   const lines = text.split("\n").filter((line) => line.trim());
@@ -79,7 +79,7 @@ class TraceDrawing {
     Object.assign(this, { name, d: diagram, lanes, sends: new Map(), logs: [], commits: [], terms: [], lasting: new Map(), shown: new Set() });
   }
 
-  // add takes a record. One that is skipped counts for the logs alone.
+  // add adds a record. A skipped record only changes the logs.
   add(record, skipped) {
     const lane = this.lanes.get(record.node);
     for (const node of [record.node, record.to]) {
@@ -122,7 +122,7 @@ class TraceDrawing {
     for (const id of r.receives || []) this.receive(id, this.d.steps.length);
   }
 
-  // progress says what became of the log.
+  // progress describes how the step changed the log.
   progress(r, lane, last) {
     const before = this.commits[lane] || 0;
     this.commits[lane] = r.commit || 0;
@@ -134,7 +134,7 @@ class TraceDrawing {
     return parts;
   }
 
-  // log is how the step changes the log. The first one of a lane has all of it.
+  // log returns the change of the log by the step. The first change of a lane holds the whole log.
   log(r, lane, last) {
     const ends = { d: r.persisted || 0, c: r.commit || 0 };
     const before = this.shown.has(lane) ? null : this.logs[lane];
@@ -151,15 +151,15 @@ class TraceDrawing {
     this.d.messages.push(m);
   }
 
-  // receive lets a step take a message: the network may deliver one twice.
+  // receive records that a step takes a message. The network may deliver a message twice.
   receive(id, step) {
     const m = this.sends.get(id);
-    if (!m) return; // it was sent before what is drawn
+    if (!m) return; // it was sent before the first line that is drawn
     if (!m.s) m.s = step;
     else this.d.messages.push({ ...m, s: step, x: m.x + " (delivered again)" });
   }
 
-  // fault marks what began, and gives what lasts its end.
+  // fault adds a mark for a fault, and sets the end of one that lasts.
   fault(r) {
     const mark = { t: r.time, c: "warn", x: r.text };
     if (r.cut) {
@@ -180,14 +180,14 @@ class TraceDrawing {
 
 const runs = (log) => (log.runs || []).map((run) => ({ t: run.term, n: run.count, k: run.kind }));
 
-// summary says what a step took: "2 × AppendReply from b, Persisted".
+// summary lists the events of a step: "2 × AppendReply from b, Persisted".
 function summary(events) {
   const counts = new Map();
   for (const event of events || []) counts.set(event, (counts.get(event) || 0) + 1);
   return [...counts].map(([event, n]) => (n > 1 ? `${n} × ` : "") + event).join(", ") || "a timer went off";
 }
 
-// diagramOfNotes puts the trace events of several nodes side by side, on the time of their machines.
+// diagramOfNotes shows the trace events of several nodes side by side, by the clocks of their machines.
 function diagramOfNotes(files) {
   const d = { title: files.map((file) => file.first.node).join(", "), wall: true, number: "term",
     lanes: files.map((file) => ({ name: file.first.node })), states: raftStates, steps: [], messages: [], marks: [],
@@ -205,7 +205,7 @@ function diagramOfNotes(files) {
   return d;
 }
 
-// notesOf joins the trace events of one Step of the core: they have one time.
+// notesOf joins the trace events of one Step of the core, which have the same time.
 function notesOf(records, lane, d) {
   let state = 0;
   let step = null;

@@ -1,5 +1,5 @@
-// The charts: for a scenario and a size, a card a measure, and in it a line an algorithm. A track is plain
-// elements, placed in percent, so that it needs no redrawing when the window changes.
+// The charts: for a scenario and a size, one card per measure, with one line per algorithm. A track consists of plain
+// elements that are placed in percent, so that it need not be redrawn when the window changes.
 
 const lab = JSON.parse(document.getElementById("numbers").textContent);
 const chosen = { scenario: Math.max(0, lab.scenarios.findIndex((s) => s.name === "leader-crash")), size: lab.shown };
@@ -14,7 +14,7 @@ function build(what, ...content) {
   return element;
 }
 
-// number writes a value: times in milliseconds.
+// number formats a value; times are in milliseconds.
 function number(value, unit) {
   if (value === never) return "–";
   if (unit !== "ns") return value.toLocaleString("en", { maximumFractionDigits: 1 });
@@ -22,7 +22,7 @@ function number(value, unit) {
   return ms.toLocaleString("en", { maximumFractionDigits: ms < 10 ? 1 : 0 });
 }
 
-// short writes a value at an axis.
+// short formats a value for an axis.
 function short(value, unit) {
   if (!value) return "0";
   if (unit === "ns") return value >= 1e9 ? value / 1e9 + " s" : value >= 1e6 ? value / 1e6 + " ms" : value / 1e3 + " µs";
@@ -30,7 +30,7 @@ function short(value, unit) {
   return value >= 1e6 ? value / 1e6 + " M" : value >= 1e3 ? value / 1e3 + " k" : String(value);
 }
 
-// lines are what a card shows, the best first. A share has one number.
+// lines returns the lines of a card, the best first. A share has only one value.
 function lines(measure) {
   const m = lab.measures[measure];
   const all = lab.cells.filter((c) => c.s === chosen.scenario && c.n === chosen.size).map((c) => {
@@ -43,8 +43,8 @@ function lines(measure) {
   return all.sort(compare);
 }
 
-// scale places values on a track, in percent. It is logarithmic if the largest is many times the least;
-// zero then has a place of its own.
+// scale returns how to place values on a track, in percent. The scale is logarithmic if the largest value is many times
+// the smallest; zero then has a place of its own.
 function scale(rows, unit) {
   const values = rows.flatMap((row) => row.values).filter((v) => v !== never);
   const above = values.filter((v) => v > 0);
@@ -119,7 +119,7 @@ function axis(place, unit, rows) {
   return build("div.line.scale", build("span"), track);
 }
 
-// table is everything of the scenario and size, in the order in which the algorithms are listed.
+// table fills the table with all numbers of the scenario and size.
 function table() {
   const head = build("tr", build("th", "algorithm"), ...lab.measures.map((m) => build("th", m.title + (m.unit === "ns" ? ", ms" : ""))));
   const rows = lab.algorithms.map((algorithm) => build("tr", build("th", algorithm.title), ...lab.measures.map((m, i) => {
@@ -139,7 +139,7 @@ function show() {
   table();
 }
 
-// sizes are those that the scenario was run at.
+// sizes returns the cluster sizes at which the scenario was run.
 function sizes() {
   return lab.sizes.filter((n) => lab.cells.some((c) => c.s === chosen.scenario && c.n === n));
 }
@@ -156,13 +156,13 @@ function picker(name, options, current, choose) {
   return build("label", name + " ", select);
 }
 
-// One algorithm is lit in all cards at once.
+// The line under the mouse is highlighted in all cards.
 document.querySelector(".cards").addEventListener("mouseover", (e) => {
   const name = e.target.closest(".line")?.dataset.algorithm;
   for (const other of document.querySelectorAll(".cards .line")) other.classList.toggle("lit", !!name && other.dataset.algorithm === name);
 });
 
-// The charts go along with the diagrams.
+// The charts follow the scenario of the diagrams.
 document.addEventListener("place", (e) => {
   const scenario = lab.scenarios.findIndex((s) => s.title === e.detail);
   if (scenario < 0) return;
@@ -171,7 +171,7 @@ document.addEventListener("place", (e) => {
   show();
 });
 
-// The tour: the stop that was chosen last says what to look at.
+// The tour: the stop that was chosen last shows its text.
 const stops = [...document.querySelectorAll(".tour a")];
 function visit(stop) {
   stops.forEach((other) => other.removeAttribute("aria-current"));
@@ -179,7 +179,7 @@ function visit(stop) {
   document.querySelectorAll(".told p").forEach((text, i) => (text.hidden = stops[i] !== stop));
 }
 for (const stop of stops) stop.addEventListener("click", () => visit(stop));
-// Who chooses on their own has left the tour.
+// A reader who chooses a scenario or an algorithm leaves the tour.
 document.addEventListener("change", (e) => e.target.matches("#together select, .choose select") && visit(), true);
 visit(stops.find((stop) => stop.hash === location.hash) ?? (location.hash ? undefined : stops[0]));
 show();

@@ -1,13 +1,13 @@
-// Canvas draws the diagram: time down, a column a lane, and a sentence a row if there is room. It draws only
-// the rows in view.
+// Canvas draws the diagram: time runs down, each lane is a column, and each row has a sentence if there is room. It draws
+// only the rows in view.
 
 const rowHeights = [3, 5, 8, 12, 16, 20, 26, 34];
 const headHeight = 34;
-const textFrom = 13; // the row height from which sentences are legible
-const textSizes = [12, 11, 10]; // of a sentence, the first that fits
+const textFrom = 13; // the lowest row height with sentences
+const textSizes = [12, 11, 10]; // of a sentence; the first that fits is used
 
 class Canvas {
-  // hooks: select(row), the reader chose a row.
+  // hooks.select(row) is called when the reader chooses a row.
   constructor(root, hooks) {
     this.scroll = root.querySelector(".scroll");
     this.canvas = root.querySelector(".scroll canvas");
@@ -49,14 +49,14 @@ class Canvas {
     this.scroll.scrollTop = this.selected * this.rowHeight - offset;
   }
 
-  // later draws once, before the next frame.
+  // later draws once before the next frame, however often it is called.
   later() {
     if (this.planned || !this.model) return;
     this.planned = true;
     requestAnimationFrame(() => { this.planned = false; this.draw(); });
   }
 
-  // visible is the rows in view.
+  // visible returns the rows in view.
   visible() {
     const h = this.rowHeight;
     const from = Math.max(0, Math.floor(this.scroll.scrollTop / h) - 1);
@@ -97,7 +97,7 @@ class Canvas {
     this.pen.fillStyle = this.look.paper;
     this.pen.fillRect(0, 0, this.width, this.height);
     this.drawSelection();
-    this.drawBands(view); // over the chosen row, too
+    this.drawBands(view); // also over the chosen row
     this.drawTimes(view);
     this.model.lanes.forEach((_, lane) => this.drawLane(lane, view));
     this.drawMarks(view);
@@ -143,7 +143,7 @@ class Canvas {
     this.pen.textAlign = "left";
   }
 
-  // drawLane draws how a node is, from step to step: a stripe of its role, beside one of its term.
+  // drawLane draws the state of a node from step to step: a stripe for its role beside one for its term.
   drawLane(lane, view) {
     let step = this.model.stepOf(lane, view.from);
     let top = this.y(view.from) - this.rowHeight;
@@ -194,7 +194,7 @@ class Canvas {
     this.pen.stroke();
   }
 
-  // drawBadge shows a new role or term: the letter of the role, and the number of the term.
+  // drawBadge draws a new role or term: the letter of the role and the number of the term.
   drawBadge(x, y, step) {
     const state = this.model.states[step.s];
     const small = this.rowHeight < 16;
@@ -234,7 +234,7 @@ class Canvas {
 
   drawMessages(view) {
     this.arrows = [];
-    this.bold = []; // those of the chosen step
+    this.bold = []; // the arrows of the chosen step
     for (const m of this.model.crossing(view.from, view.to)) {
       const arrow = this.arrow(m);
       this.arrows.push(arrow);
@@ -244,7 +244,7 @@ class Canvas {
     for (const arrow of this.bold) this.drawArrow(arrow, true);
   }
 
-  // arrow is where a message runs. One that is lost ends half way.
+  // arrow returns the ends of a message's arrow. That of a lost message ends half way.
   arrow(m) {
     const from = { x: this.x(m.f), y: this.y(m.from) };
     const to = { x: this.x(m.o), y: m.taken ? this.y(m.to) : from.y + 2 * this.rowHeight };
@@ -280,7 +280,7 @@ class Canvas {
     this.line(x - size, y + size, x + size, y - size, color, 1.75);
   }
 
-  // labelArrows names the messages of the chosen step, each where its arrow has room beside names and badges.
+  // labelArrows draws the names of the messages of the chosen step, each where it covers no badge and no other name.
   labelArrows() {
     const taken = this.badges;
     this.font(11, "bold");
@@ -303,7 +303,7 @@ class Canvas {
     }
   }
 
-  // drawSentences keeps in mind which ones have no room: the tip and the panel say them in full.
+  // drawSentences draws the sentences, and records which of them were cut: the tip and the panel show them in full.
   drawSentences(view) {
     this.cut = new Set();
     if (this.textX === Infinity) return;

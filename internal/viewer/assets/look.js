@@ -1,8 +1,8 @@
-// What the drawings share: colours of the theme, shapes, and how things are said.
+// The colours, shapes and texts that the drawings share.
 
 const looks = new Map(); // by theme: reading styles is slow
 
-// readLook returns the colours of the theme that holds now.
+// readLook returns the colours of the present theme.
 function readLook(element) {
   const theme = document.documentElement.dataset.theme;
   if (looks.has(theme)) return looks.get(theme);
@@ -19,7 +19,7 @@ function readLook(element) {
 
 const termColors = 7;
 
-// fit cuts a text to a width.
+// fit shortens a text to a width.
 function fit(pen, text, width) {
   if (pen.measureText(text).width <= width) return text;
   let low = 0;
@@ -32,7 +32,7 @@ function fit(pen, text, width) {
   return text.slice(0, low) + "…";
 }
 
-// distance is that of a point from a line between two others.
+// distance returns the distance of a point from the line between two others.
 function distance(a, b, x, y) {
   const length = (b.x - a.x) ** 2 + (b.y - a.y) ** 2;
   const share = length ? Math.max(0, Math.min(1, ((x - a.x) * (b.x - a.x) + (y - a.y) * (b.y - a.y)) / length)) : 0;
@@ -51,7 +51,7 @@ function describeRow(model, row) {
   return `${model.lanes[step.l].name}: ${describeState(model, step, ", ")}` + (step.x ? `\n${step.x}` : "");
 }
 
-// describeState is the role of a node and its number, if it has one.
+// describeState returns the role of a node, with its number if it has one.
 function describeState(model, step, between) {
   const number = model.number && step.n ? `${between}${model.number} ${step.n}` : "";
   return model.states[step.s].name + number;

@@ -1,8 +1,8 @@
 "use strict";
-// Model is a diagram (see model.go) made ready to be drawn. A row is a step or a mark: rows are evenly
-// spaced, so that a burst of steps in one millisecond is as readable as a silence of a second.
+// Model is a diagram (see model.go) prepared for drawing. A row is a step or a mark. Rows are evenly spaced, so that many
+// steps within a millisecond are as readable as a second without any.
 
-const blockRows = 64; // messages are found by the blocks of rows that they cross
+const blockRows = 64; // messages are indexed by the blocks of rows that they cross
 
 class Model {
   constructor(diagram) {
@@ -14,7 +14,7 @@ class Model {
     this.placeBands();
   }
 
-  // layRows merges steps and marks in the order of time. What went wrong comes after the step that did it.
+  // layRows merges steps and marks in the order of time. A failure comes after the steps of the same time.
   layRows() {
     this.rows = [];
     this.laneRows = this.lanes.map(() => []);
@@ -36,7 +36,7 @@ class Model {
     if (!this.rows.length) push({ t: 0, mark: { t: 0, c: "info", x: "nothing happened" } });
   }
 
-  // settleSteps gives each step what it does not repeat: values, and the log as it is after the step.
+  // settleSteps fills in what steps leave out because it did not change: the values, and the log after the step.
   settleSteps() {
     const values = [];
     const logs = [];
@@ -46,7 +46,7 @@ class Model {
     }
   }
 
-  // routeMessages finds the row at which each message leaves, and the one that takes it.
+  // routeMessages finds the rows at which each message leaves and arrives.
   routeMessages() {
     this.blocks = [];
     for (const m of this.messages) {
@@ -66,7 +66,7 @@ class Model {
     while (i > 0 && m.taken && rows[i] >= m.to && this.rows[rows[i - 1]].t === m.t) i--;
     const own = i < 0 ? 0 : rows[i];
     if (i >= 0 && this.rows[own].t === m.t) return own;
-    const last = countUpTo(this.rows, m.t, (row) => row.t) - 1; // it left later than the step that made it
+    const last = countUpTo(this.rows, m.t, (row) => row.t) - 1; // it left later than the step that created it
     return Math.max(own, Math.min(last, m.taken ? m.to - 1 : last));
   }
 
@@ -79,14 +79,14 @@ class Model {
     }
   }
 
-  // stepOf is the latest step of a lane at a row, or undefined before its first.
+  // stepOf returns the latest step of a lane at a row; before the first step, the lane's start, if it has one.
   stepOf(lane, row) {
     const rows = this.laneRows[lane];
     const i = countUpTo(rows, row, (r) => r) - 1;
     return i < 0 ? this.start.find((step) => step.l === lane) : this.rows[rows[i]].step;
   }
 
-  // cutAt says which links carry nothing at a row.
+  // cutAt returns the links that are cut at a row.
   cutAt(row) {
     for (let i = countUpTo(this.stops, row, (r) => r) - 1; i >= 0; i--) {
       const mark = this.rows[this.stops[i]].mark;
@@ -95,7 +95,7 @@ class Model {
     return [];
   }
 
-  // crossing is every message of which a part lies between two rows.
+  // crossing returns all messages whose arrows lie at least in part between two rows.
   crossing(from, to) {
     const found = new Set();
     for (let b = Math.floor(from / blockRows); b <= Math.floor(to / blockRows); b++) {
@@ -106,7 +106,7 @@ class Model {
     return found;
   }
 
-  // touching is the messages that a row sends or takes.
+  // touching returns the messages that a row sends or takes.
   touching(row) {
     const step = this.rows[row].step;
     if (!step) return { sent: [], taken: [] };
@@ -117,28 +117,28 @@ class Model {
     };
   }
 
-  // nextStop is the nearest decision or mark in a direction, or the last row that way.
+  // nextStop returns the nearest decision or mark in a direction, or the last row in that direction.
   nextStop(row, direction) {
     const before = countUpTo(this.stops, direction > 0 ? row : row - 1, (r) => r);
     const stop = this.stops[direction > 0 ? before : before - 1];
     return stop ?? (direction > 0 ? this.rows.length - 1 : 0);
   }
 
-  // rowAt is the last row up to a time; for a mark, the one of its kind at that very time, if there is one.
+  // rowAt returns the last row up to a time; for a mark, the row of a mark of its kind at the same time, if there is one.
   rowAt(time, mark) {
     const last = Math.max(0, countUpTo(this.rows, time, (row) => row.t) - 1);
     const alike = mark && this.rows.find((row) => row.t === time && row.mark?.c === mark.c);
     return alike ? alike.index : last;
   }
 
-  // firstRow is where a reader begins: at what went wrong, if something did.
+  // firstRow returns the row at which a reader begins: that of the first failure, if there is one.
   firstRow() {
     const bad = this.rows.find((r) => r.mark && r.mark.c === "bad");
     return bad ? bad.index : 0;
   }
 }
 
-// countUpTo is the number of items whose key is at most max, in a list sorted by key.
+// countUpTo returns how many items of a list that is sorted by key have a key of at most max.
 function countUpTo(items, max, key) {
   let low = 0;
   let high = items.length;
@@ -150,7 +150,7 @@ function countUpTo(items, max, key) {
   return low;
 }
 
-// changeLog returns the log after a change; logs share what they can.
+// changeLog returns the log after a change. Logs share unchanged runs.
 function changeLog(before, change) {
   let runs = before ? before.runs : [];
   let last = before ? before.last : 0;
@@ -174,7 +174,7 @@ function changeLog(before, change) {
   return { runs, last, durable: change.d || 0, committed: change.c || 0 };
 }
 
-// entryAt is the run that holds an index of a log.
+// entryAt returns the run that holds an index of a log.
 function entryAt(log, index) {
   for (const run of log.runs) {
     if (index <= run.n) return run;
@@ -183,7 +183,7 @@ function entryAt(log, index) {
   return undefined;
 }
 
-// showTime writes a time as people do; wall says that it is one of the calendar.
+// showTime formats a time; wall says that it is a time of day and not a duration.
 function showTime(t, wall) {
   if (wall) return new Date(t / 1e6).toISOString().slice(11, 23);
   if (t >= 1e10) return (t / 1e9).toFixed(3) + " s";

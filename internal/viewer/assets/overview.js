@@ -1,5 +1,5 @@
-// Overview shows the whole run in one strip: a bar of roles for each lane, and a tick for each mark. The slider
-// lies under it, row for row.
+// Overview shows the whole run in one strip: a bar of roles for each lane, and a tick for each mark. The slider below it
+// has the same scale.
 
 class Overview {
   constructor(canvas, select) {
@@ -26,7 +26,7 @@ class Overview {
     this.draw();
   }
 
-  // draw keeps the picture of the run: only the cursor moves.
+  // draw paints the run if it or the width has changed; otherwise it only moves the cursor.
   draw() {
     const ratio = window.devicePixelRatio || 1;
     const width = Math.max(1, Math.round(this.canvas.clientWidth * ratio));

@@ -1,14 +1,14 @@
-// The page: one viewer, or several side by side; the theme; keys; files; the link to a row.
+// The page: one viewer or several side by side, the theme, the keys, opened files, and links to rows.
 
-const readers = []; // functions that make diagrams of files: see addReader
+const readers = []; // functions that make diagrams of files; see addReader
 const keys = {
   ArrowLeft: "back", ArrowUp: "back", ArrowRight: "on", ArrowDown: "on", Home: "first", End: "last",
   PageUp: "pageBack", PageDown: "pageOn", " ": "play", "+": "larger", "=": "larger", "-": "smaller", f: "failure", "/": "find",
 };
 const shifted = { ArrowLeft: "stopBack", ArrowUp: "stopBack", ArrowRight: "stopOn", ArrowDown: "stopOn" };
 
-// addReader takes a function that is given files ([{name, text}]) and returns a list of diagrams, throws
-// an error for people, or returns null if the files are not its own.
+// addReader adds a function that gets files ([{name, text}]) and returns a list of diagrams, or null if it does not know
+// such files. It throws an error whose message the page shows.
 function addReader(read) { readers.push(read); }
 
 class Page {
@@ -27,7 +27,7 @@ class Page {
     else if (readers.length) this.accepted();
   }
 
-  // begin makes the panes anew.
+  // begin creates new panes.
   begin() {
     const count = Math.min(this.wanted, this.diagrams.length);
     const place = new URLSearchParams(location.hash.slice(1) || this.home);
@@ -49,7 +49,7 @@ class Page {
     if (place.has("row") && !place.has("row2")) this.accompany(this.active);
   }
 
-  // activate says whose the keys are, and shows it where there are several.
+  // activate makes the keys control a viewer, and marks it as the active one.
   activate(viewer) {
     this.active = viewer;
     this.panes.forEach((other) => other.root.classList.toggle("active", other === viewer));
@@ -81,8 +81,8 @@ class Page {
 
   places(axis) { return [...new Set(this.diagrams.map((d) => d.at[axis]))]; }
 
-  // agree is a diagram in place of the one that a pane would show, at the place on the shared axis where
-  // the first pane stands.
+  // agree returns the diagram that a pane shows instead of the given one, so that it has the same value on the shared axis
+  // as the diagram of the first pane.
   agree(pane, diagram) {
     if (this.shared < 0 || pane === 0) return diagram;
     const place = this.diagrams[this.chosen[0]].at[this.shared];
@@ -102,12 +102,12 @@ class Page {
       this.showShared();
       this.accompany(this.panes[0]);
     });
-    document.dispatchEvent(new CustomEvent("place", { detail: place })); // what follows the diagrams may go along
+    document.dispatchEvent(new CustomEvent("place", { detail: place })); // the rest of the page may follow
     const about = (this.about[place] || []).map((fact) => make("span.meaning", fact.text));
     document.querySelector("#together .shared").replaceChildren(select, ...about);
   }
 
-  // showAbout says what is known about where a pane stands.
+  // showAbout shows the facts about the present value of a pane's axis.
   showAbout(pane) {
     const box = this.panes[pane].root.querySelector(".about");
     const { at } = this.diagrams[this.chosen[pane]];
@@ -118,7 +118,7 @@ class Page {
     box.querySelector("dl").replaceChildren(...this.about[place].flatMap(({ name, text }) => [make("dt", name), make("dd", text)]));
   }
 
-  // bind lets several panes move as one.
+  // bind lets the reader choose whether several panes move together.
   bind(count) {
     const box = document.getElementById("together");
     box.hidden = count < 2 && this.shared < 0;
@@ -129,14 +129,14 @@ class Page {
     box.replaceChildren(make("div.shared"), count > 1 ? make("label.bound", check, " both move together in time") : "");
   }
 
-  // accompany moves the other panes to the time of one.
+  // accompany moves the other panes to the time of a viewer.
   accompany(viewer) {
     if (!this.bound) return;
     const { t, mark } = viewer.model.rows[viewer.row];
     this.alone(() => this.panes.forEach((other) => other !== viewer && other.go(other.model.rowAt(t, mark))));
   }
 
-  // alone does something to panes that the others do not follow.
+  // alone calls act, which may move panes; the other panes do not follow.
   alone(act) {
     const before = this.quiet;
     this.quiet = true;
@@ -144,7 +144,7 @@ class Page {
     this.quiet = before;
   }
 
-  // nearest is the diagram with a value on an axis that agrees with the current one on most others.
+  // nearest returns the diagram with that value on the axis that agrees with the current one on most other axes.
   nearest(current, axis, value) {
     const agrees = (d) => d.at[axis] !== value ? -1 : d.at.filter((v, i) => v === current.at[i]).length;
     const scores = this.diagrams.map(agrees);
@@ -162,7 +162,7 @@ class Page {
     }, 150);
   }
 
-  // follow goes where the hash says.
+  // follow goes to the place in the hash.
   follow() {
     if (location.hash === this.hash) return;
     const place = new URLSearchParams(location.hash.slice(1));
@@ -231,7 +231,7 @@ class Page {
     this.open(files);
   }
 
-  // open shows files; what was shown stays if they cannot be read.
+  // open shows files. If they cannot be read, the page keeps what it shows.
   open(files) {
     const problem = document.getElementById("problem");
     problem.hidden = true;
@@ -260,7 +260,7 @@ function chooser(name, options, chosen, choose) {
   return make("label", name + " ", select);
 }
 
-// The hash counts rows from 1, as the page does: "row=12&row2=40", and "diagram" where there are several.
+// The hash counts rows from 1, as the page does: "row=12&row2=40". It has "diagram" if there are several diagrams.
 function writePlace(pane, diagram, row) {
   const n = pane ? pane + 1 : "";
   return (diagram === undefined ? "" : `diagram${n}=${diagram + 1}&`) + `row${n}=${row + 1}`;
@@ -277,7 +277,7 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme || (dark ? "dark" : "light");
 }
 
-// helpText explains the page, in the words of what it shows.
+// helpText returns the explanation of the page, in the terms of the diagram that it shows.
 const helpText = (model, several) => `<form method="dialog"><h2>How to read this</h2>
   <p>Time runs down. Each column is a member; the broad line is its role, the thin one beside it its ${model?.number || "term"}. Each row is one step of
   one member, or something that happened in the world; rows are evenly spaced, whatever time lies between. An arrow is a message,

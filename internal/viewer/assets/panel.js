@@ -1,4 +1,4 @@
-// Panel says in words and tables what holds at the chosen row.
+// Panel shows the state at the chosen row in words and tables.
 
 const listHeight = 24; // of a line in the list of decisions
 
@@ -46,7 +46,7 @@ class Panel {
     return (step.d || []).map((line) => make("p.detail", shorten(line, 400)));
   }
 
-  // mail lists the messages of the step; a click goes to their other end.
+  // mail lists the messages of the step. A click on one goes to its other end.
   mail() {
     const { sent, taken } = this.model.touching(this.row);
     const line = (m, sign, other, row) => {
@@ -101,7 +101,7 @@ class Panel {
     return card;
   }
 
-  // logWindow is which indexes the logs show: the same for all, so that one log lies above the other.
+  // logWindow returns the indexes that the logs show: the same for all, so that equal indexes are aligned.
   logWindow(box, logs) {
     const room = Math.max(6, Math.floor((box.clientWidth - 84) / 25));
     const last = Math.max(...logs.map((log) => log.last), room);
@@ -139,7 +139,7 @@ class Panel {
     this.fillList(true);
   }
 
-  // next goes to the next of those that the filter found, and from the last to the first.
+  // next goes to the next row that the filter found, and from the last one to the first.
   next() {
     const row = this.found.find((r) => r > this.row) ?? this.found[0];
     if (row !== undefined) this.select(row);
@@ -177,7 +177,7 @@ class Panel {
   }
 }
 
-// describeCuts says who cannot hear whom.
+// describeCuts describes which members cannot hear which others.
 function describeCuts(model, cut) {
   if (!cut.length) return "";
   const name = (lane) => model.lanes[lane].name;

@@ -1,5 +1,4 @@
-// Viewer is one diagram with all that moves it: slider, buttons, keys, the panel. Changes of the chosen row go
-// through go() alone.
+// Viewer is one diagram with its slider, buttons, keys and panel. Only go() changes the chosen row.
 
 const playSpeeds = [2, 8, 30]; // rows a second
 const frame = `
@@ -76,7 +75,7 @@ class Viewer {
     this.go(this.row);
   }
 
-  // redraw is for another theme.
+  // redraw draws the diagram again after a change of the theme.
   redraw() {
     this.canvas.later();
     this.overview.show(this.model, this.row);
@@ -141,7 +140,7 @@ class Viewer {
   }
 }
 
-// legend explains the signs that a diagram uses.
+// legend returns the explanation of the signs that a diagram uses.
 function legend(model) {
   const used = new Set(model.steps.map((step) => step.s));
   const items = model.states.filter((_, i) => used.has(i)).map((state) => make("span", badge(state), " ", state.name));
