@@ -59,18 +59,7 @@ func (p *appliedIndex) wait(ctx context.Context, index raft.Index, limit int) er
 	if w == nil {
 		return err
 	}
-	for overdue := p.calls.overdue(); ; overdue = nil {
-		select {
-		case err := <-w.done:
-			return err
-		case <-ctx.Done():
-			return p.leave(w, ctx.Err())
-		case <-overdue:
-			if p.calls.within() {
-				return p.leave(w, raft.ErrWithinFSM)
-			}
-		}
-	}
+	return await(ctx, p.calls, w.done, func(cause error) error { return p.leave(w, cause) })
 }
 
 // leave removes a caller that stops waiting.

@@ -1,10 +1,8 @@
 package node_test
 
 import (
-	"bytes"
 	"context"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -56,29 +54,11 @@ func TestBootstrap_StatusSaysWhoIsMissing(t *testing.T) {
 	})
 }
 
-// logBuffer keeps what a logger writes, for a test that reads it meanwhile.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // n3 does not run. The bootstrapper and the waiting member say so in their status, and in one line of their
 // logs.
 func TestBootstrap_WhoWaitsSaysForWhomAndLogsItNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		logs := map[raft.NodeID]*logBuffer{"n1": {}, "n2": {}, "n3": {}}
+		logs := map[raft.NodeID]*lockedBuffer{"n1": {}, "n2": {}, "n3": {}}
 		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
 			cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: logs[cfg.ID]})
 		}})

@@ -99,7 +99,7 @@ func (f *fsmCalls) overdue() <-chan struct{} {
 // recognise a goroutine that one of them started and waits for.
 //
 // Its callers return ErrWithinFSM. Read, Ready, TransferLeadership and Close do so at once. Propose, Barrier,
-// ReadIndex and WaitApplied do so (requests.wait, appliedIndex.wait) when they still wait and the FSM's call has run for fsmCallOverdue; the error of a
+// ReadIndex and WaitApplied do so (await) when they still wait and the FSM's call has run for fsmCallOverdue; the error of a
 // proposal that the loop has taken also matches ErrOutcomeUnknown. ProposeAsync does not wait for the FSM and may be
 // called.
 func (f *fsmCalls) within() bool {
@@ -109,6 +109,23 @@ func (f *fsmCalls) within() bool {
 	}
 	id := goroutineID()
 	return id != 0 && call.goroutine == id
+}
+
+// await returns what done receives; or, when ctx ends first or when the caller turns out to be within the FSM, what
+// leave returns for that error.
+func await[T any](ctx context.Context, calls *fsmCalls, done <-chan T, leave func(cause error) T) T {
+	for overdue := calls.overdue(); ; overdue = nil {
+		select {
+		case value := <-done:
+			return value
+		case <-ctx.Done():
+			return leave(ctx.Err())
+		case <-overdue:
+			if calls.within() {
+				return leave(raft.ErrWithinFSM)
+			}
+		}
+	}
 }
 
 // since returns how long the running call has been running; 0 if no call is running.

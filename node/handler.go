@@ -60,7 +60,7 @@ func (e handler) Rejected(by raft.NodeID, r raft.Rejection) {
 		i.setMark(i.handshake(by).Told(r))
 	}
 	if i.mark != nil {
-		i.node.writer.wake()
+		i.node.writer.queue.wake()
 	}
 }
 

@@ -22,7 +22,7 @@ type identity struct {
 	self    raft.Peer
 	lineage raft.Lineage
 	initial raft.Configuration
-	term    atomic.Uint64         // the durable one
+	term    atomic.Uint64         // the durable one, stored by the writer
 	wiped   atomic.Bool           // the cluster knows this id with another incarnation
 	kept    *watched[raft.Memory] // the durable part of memory
 
@@ -51,9 +51,6 @@ func newIdentity(n *Node, stored raft.Stored) *identity {
 	i.term.Store(uint64(stored.Hard.Term))
 	return i
 }
-
-// setTerm is called by the writer once the term is durable.
-func (i *identity) setTerm(t raft.Term) { i.term.Store(uint64(t)) }
 
 // publish is called by the loop when the configuration or the bootstrap may have changed.
 func (i *identity) publish(s raft.CoreStatus) {
@@ -127,7 +124,7 @@ func (i *identity) admit(h raft.Hello) *raft.Rejection {
 	i.setMark(verdict.Mark)
 	i.mu.Unlock()
 	if verdict.Memory != nil || verdict.Mark != nil {
-		i.node.writer.wake()
+		i.node.writer.queue.wake()
 	}
 	if verdict.Rejection != nil {
 		return verdict.Rejection

@@ -18,22 +18,17 @@ const (
 // mailbox is where everybody but the callers leaves events for the loop. Nobody ever waits at it:
 // what has no room is dropped and counted.
 type mailbox struct {
-	signal // wakes the loop
-
 	mu            sync.Mutex
-	events        queue[raft.Event]
-	received      int          // how many of them are Received
-	receivedBytes int          // of the entries in them
-	persisted     raft.Seq     // the highest one not stepped yet; 0 = none
-	applied       raft.EntryID // the highest one not stepped yet
+	events        queue[raft.Event] // its signal wakes the loop, also for what follows
+	received      int               // how many of them are Received
+	receivedBytes int               // of the entries in them
+	persisted     raft.Seq          // the highest one not stepped yet; 0 = none
+	applied       raft.EntryID      // the highest one not stepped yet
 	closing       bool
 	inspections   []chan<- raft.CoreStatus
 }
 
-func newMailbox() *mailbox {
-	loop := newSignal()
-	return &mailbox{signal: loop, events: queue[raft.Event]{signal: loop}}
-}
+func newMailbox() *mailbox { return &mailbox{events: queue[raft.Event]{signal: newSignal()}} }
 
 // receive takes a message in, unless the limits say no. waiting is the bytes of entries that the loop
 // has passed on to the disk already.
@@ -65,21 +60,21 @@ func (m *mailbox) persistedUpTo(seq raft.Seq) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.persisted = seq
-	m.wake()
+	m.events.wake()
 }
 
 func (m *mailbox) appliedUpTo(id raft.EntryID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.applied = id
-	m.wake()
+	m.events.wake()
 }
 
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closing = true
-	m.wake()
+	m.events.wake()
 }
 
 // inspect asks the loop for the core's status; reply needs a capacity of 1.
@@ -87,7 +82,7 @@ func (m *mailbox) inspect(reply chan<- raft.CoreStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.inspections = append(m.inspections, reply)
-	m.wake()
+	m.events.wake()
 }
 
 // take appends what waits to batch, within the limits of one batch.

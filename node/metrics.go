@@ -225,7 +225,7 @@ func (c *counters) noted(events []raft.TraceEvent) {
 
 // changed counts a change of leadership.
 func (c *counters) changed(from, to raft.Leadership) {
-	if to.Role == raft.Candidate && from != to {
+	if to.Role == raft.Candidate {
 		c.elections.Add(1)
 	}
 	if to.Leader != "" && to.Leader != from.Leader {

@@ -152,7 +152,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 		stop: make(chan struct{}), loopEnded: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.applied = &appliedIndex{calls: n.fsmCalls}
-	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.signal, n.wg.Go)
+	n.requests = newRequests(&n.cfg, n.fsmCalls, n.mailbox.events.signal, n.wg.Go)
 	n.entries = pipeline.Log{Cache: n.cache, Storage: guardedEntries{storage}}
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
@@ -209,7 +209,7 @@ func (n *Node) loop() error {
 		select {
 		case <-n.stop:
 			return nil
-		case <-n.mailbox.signal:
+		case <-n.mailbox.events.signal:
 		case <-n.deadline.C:
 			if n.armed = 0; n.now().Mono < n.due {
 				n.wakeAt(n.due)

@@ -214,9 +214,8 @@ func TestMailbox_PostedAreBounded(t *testing.T) {
 // A queue of more proposals than one step takes wakes the loop again, and what has left its caller still
 // counts until the loop has passed it by.
 func TestRequests_WhatAStepDoesNotTakeWakesTheLoopAgain(t *testing.T) {
-	cfg := Config{Limits: raft.Limits{ProposalsMax: batchEventsMax + 1}}.withDefaults()
-	loop := newSignal()
-	r := newRequests(&cfg, newFSMCalls(), loop, func(f func()) { go f() })
+	r := newTable(func(c *Config) { c.ProposalsMax = batchEventsMax + 1 })
+	loop := r.proposals.signal
 	var last *call
 	for range batchEventsMax + 1 {
 		req, err := r.propose(raft.EntryCommand, nil, nil)

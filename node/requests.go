@@ -169,18 +169,7 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 // within the FSM.
 func (r *requests) wait(ctx context.Context, req *call) outcome {
 	defer r.pool.Put(req)
-	for overdue := r.calls.overdue(); ; overdue = nil {
-		select {
-		case o := <-req.outcome:
-			return o
-		case <-ctx.Done():
-			return r.abandon(req, ctx.Err())
-		case <-overdue:
-			if r.calls.within() {
-				return r.abandon(req, raft.ErrWithinFSM)
-			}
-		}
-	}
+	return await(ctx, r.calls, req.outcome, func(cause error) outcome { return r.abandon(req, cause) })
 }
 
 // abandon removes the call from the table because its caller stops waiting.

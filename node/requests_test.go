@@ -140,11 +140,11 @@ func TestMailbox_ABatchHasALimit(t *testing.T) {
 		m.receive(raft.Message{Body: raft.AppendRequest{Entries: []raft.Entry{{Data: make([]byte, batchBytesMax)}}}}, 0, &cfg)
 	}
 	for range 3 {
-		<-m.signal // what is left over wakes the loop again
+		<-m.events.signal // what is left over wakes the loop again
 		batch, _, _ := m.take(nil)
 		expect.Len(t, batch, 1)
 	}
-	expect.Empty(t, m.signal)
+	expect.Empty(t, m.events.signal)
 }
 
 func TestMailbox_OnlyTheLastOfSomeEventsCounts(t *testing.T) {

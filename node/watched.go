@@ -22,19 +22,15 @@ func (w *watched[T]) load() (value T, changed <-chan struct{}) {
 // publish sets the value and wakes all waiters, even if the value is the same as before.
 func (w *watched[T]) publish(value T) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.value = value
-	w.announce()
+	w.mu.Unlock()
+	w.wakeAll()
 }
 
 // wakeAll wakes all waiters because something other than the value has changed.
 func (w *watched[T]) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.announce()
-}
-
-func (w *watched[T]) announce() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }

@@ -18,18 +18,16 @@ import (
 // write of their own are lost, like any message may be, once Config.ReceivedMax writes wait: a leader repeats its
 // questions for as long as a disk stands still.
 type writer struct {
-	node   *Node
-	signal // something waits in the queue, or in the memory of the peers
+	node *Node
 
 	mu    sync.Mutex
-	queue queue[raft.Write]
+	queue queue[raft.Write] // its signal also tells of what identity.unwritten returns
 
 	commit raft.Index // the highest hint; it rides along with the next write
 }
 
 func newWriter(n *Node) *writer {
-	s := newSignal()
-	return &writer{node: n, signal: s, queue: queue[raft.Write]{signal: s}}
+	return &writer{node: n, queue: queue[raft.Write]{signal: newSignal()}}
 }
 
 // enqueue is called by the loop.
@@ -69,7 +67,7 @@ func (w *writer) run() {
 		select {
 		case <-w.node.stop:
 			return
-		case <-w.signal:
+		case <-w.queue.signal:
 		}
 		write, queued := w.take()
 		memory, mark := w.node.identity.unwritten()
@@ -134,7 +132,7 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.M
 func (w *writer) tell(write raft.Write) {
 	n := w.node
 	if write.Hard != nil {
-		n.identity.setTerm(write.Hard.Term)
+		n.identity.term.Store(uint64(write.Hard.Term))
 	}
 	if l := write.Log; l != nil {
 		n.cache.MarkPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
