@@ -18,27 +18,20 @@ func TestSignal_AnyNumberWakesOnce(t *testing.T) {
 	expect.Len(t, s, 1, "one that is sent after the goroutine has woken wakes it again")
 }
 
-func TestQueue_RefusesWhatIsOverTheLimit(t *testing.T) {
+func TestQueue_RefusesWhatIsOverTheLimitAndWakesWhileItemsAreLeft(t *testing.T) {
 	q := queue[int]{signal: newSignal()}
 	require.True(t, q.offer(1, 2))
 	require.True(t, q.offer(2, 2))
 	expect.False(t, q.offer(3, 2))
 	q.add(4)
 	expect.Equal(t, []int{1, 2, 4}, q.waiting(), "what is added needs no room")
+	<-q.signal
 	q.drop(2)
+	expect.Len(t, q.signal, 1, "one is left")
 	expect.True(t, q.offer(5, 2), "what was dropped makes room")
 	expect.Equal(t, []int{4, 5}, q.waiting())
-}
-
-func TestQueue_WakesItsConsumerWhileItemsAreLeft(t *testing.T) {
-	q := queue[int]{signal: newSignal()}
-	q.add(1)
-	q.add(2)
 	<-q.signal
-	q.drop(1)
-	require.Len(t, q.signal, 1)
-	<-q.signal
-	q.drop(1)
+	q.drop(2)
 	expect.Empty(t, q.signal)
 }
 
