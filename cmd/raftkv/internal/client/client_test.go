@@ -135,6 +135,23 @@ func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	assert.Error(t, err)
 }
 
+// A member that restores a snapshot has nothing to read. Here its snapshot is damaged, so that it stays that way.
+func TestTry_ReadsFromAnotherMemberWhileOneRestores(t *testing.T) {
+	restoring, node := newStore(t)
+	require.Error(t, node.FSM.Restore(t.Context(), raft.EntryID{Term: 1, Index: 1}, strings.NewReader("damaged")))
+	up, _ := newStore(t)
+	_, err := up.Put(t.Context(), "k", []byte("v"), client.Condition{})
+	require.NoError(t, err)
+	get := func(c *client.Client) (client.Value, error) { return c.Get(t.Context(), "k", api.Stale) }
+	value, err := client.Try(t.Context(), []*client.Client{restoring, up}, get)
+	require.NoError(t, err)
+	assert.Equal(t, "v", string(value.Data))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = client.Try(ctx, []*client.Client{restoring}, get)
+	assert.Equal(t, api.Restoring, api.CodeOf(err))
+}
+
 func TestETag_IsReadAsItIsWritten(t *testing.T) {
 	revision, err := api.ParseETag(api.ETag(1<<64 - 1))
 	require.NoError(t, err)

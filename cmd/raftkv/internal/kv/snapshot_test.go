@@ -215,6 +215,9 @@ func TestRestore_RefusesWhatNobodyWrote(t *testing.T) {
 		"more behind its end":      append(bytes.Clone(whole), 0),
 		"two of them":              append(bytes.Clone(whole), whole...),
 	}
+	var behind kv.Store
+	err := behind.Restore(t.Context(), somewhere, bytes.NewReader(append(bytes.Clone(whole), 0)))
+	assert.ErrorContains(t, err, "more bytes follow its 2 items")
 	for i := range whole {
 		bad[fmt.Sprintf("cut at %d", i)] = whole[:i]
 		for bit := range 8 {
