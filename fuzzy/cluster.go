@@ -79,6 +79,10 @@ const (
 	evWatch                      // the liveness checker looks
 	evCue                        // a director looks
 	evExit                       // a process that was told to stop ends; a: for how long
+	evWork                       // a writer that was late begins
+	evUnstick                    // a connection that was stuck accepts messages again
+	evDoze                       // a process pauses again
+	evAsk                        // a client reads from a member; a: how often it will
 )
 
 type event struct {
@@ -157,6 +161,9 @@ func (c *cluster) turn() {
 	c.stats.Events++
 	c.hash.add(uint64(e.kind)<<32|uint64(e.node), uint64(c.queue.Now()))
 	c.handle(e)
+	if c.profile.Node.EmptiedAt > 0 {
+		c.emptyBootstrapper()
+	}
 	if c.trace != nil {
 		c.recordLinks()
 	}

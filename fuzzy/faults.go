@@ -128,6 +128,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 		case sim.Pause, sim.Suspend:
 			if !n.frozen {
 				n.freeze(o.Kind == sim.Suspend)
+				n.delays.dozes = c.profile.Node.Dozes
 				n.later(o.For, event{kind: evResume})
 			}
 		case sim.Slow:

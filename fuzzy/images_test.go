@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -164,4 +165,18 @@ func forgetsCommitted(c *cluster, liar *node) {
 	image := liar.disk.image()
 	image.log = image.log[:c.check.committed()-1]
 	liar.disk.restore(image, false)
+}
+
+// N23: a leader serves no reads of a member that has lost what it acknowledged.
+func TestInvariants_AStaleMemberIsServedNoReads(t *testing.T) {
+	c, lead, follower := running(t)
+	before, out := lead.status, raft.Output{Send: []raft.Message{*message(lead, follower, lead.hard.Term, raft.ReadReply{OK: true})}}
+	before.Peers = slices.Clone(before.Peers)
+	c.check.servesStale(lead, &before, &out)
+	require.Nil(t, c.failure)
+	for i := range before.Peers {
+		before.Peers[i].State = "stale"
+	}
+	c.check.servesStale(lead, &before, &out)
+	expectBreach(t, c, "N23")
 }

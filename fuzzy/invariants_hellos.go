@@ -13,6 +13,7 @@ import (
 //	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
 //	I6  A member that holds entry 1 rejects the bootstrapper if its disk was emptied.
+//	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back so far.
 
 // lateHello is a Hello that later ones of its sender overtake.
 type lateHello struct {
@@ -32,6 +33,7 @@ func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 	late, random := &peer.hands.late[n.index], n.disk.hands
 	if random.IntN(forgedHellos) == 0 {
 		n.c.check.forged(n, *hello)
+		n.c.check.copied(n, *hello)
 	}
 	if random.IntN(lateHellos) > 0 {
 		return
@@ -86,6 +88,23 @@ func (k *checker) forged(n *node, hello raft.Hello) {
 	hello.Lineage = append(slices.Clone(hello.Lineage), hello.Lineage.Last())
 	if n.handshake(n.hands.memory).Judge(hello).Rejection == nil {
 		k.broken("I5", "%s admits a lineage with the same start twice", n.id)
+	}
+}
+
+// copied has a node judge the Hello of a copy of the peer's disk whose record no longer reaches back to where the two
+// parted.
+func (k *checker) copied(n *node, hello raft.Hello) {
+	seen := n.hands.memory.SeenOf(hello.From)
+	if seen.Start == (raft.StartID{}) {
+		return
+	}
+	now := raft.StartID{Count: seen.Start.Count + raft.LineageStartsMax, Nonce: ^seen.Start.Nonce}
+	hello.Confirmed = raft.StartID{Count: seen.Start.Count, Nonce: ^seen.Start.Nonce}
+	hello.Lineage, hello.StartCount, hello.Term = raft.Lineage{now}, now.Count, max(hello.Term, seen.Term)
+	hello.Remembers = raft.Sighting{} // the judge's own starts are not in question
+	if r := n.handshake(n.hands.memory).Judge(hello).Rejection; r == nil || r.Reason == raft.RejectUnknownStart {
+		k.broken("I7", "%s has seen %v of %s, which says that %v was confirmed, and does not take it for a copy",
+			n.id, seen.Start, hello.From.ID, hello.Confirmed)
 	}
 }
 

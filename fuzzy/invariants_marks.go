@@ -10,7 +10,7 @@ import (
 // The invariants of disks that were replaced by older images.
 //
 //	N22  A store is marked, or a member taken for stale, only if a disk has lost what it had synced.
-//	N23  A leader that is told of a lost acknowledgement takes that member for stale and no longer counts it.
+//	N23  A leader that is told of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
 //	N24  A member that marks its store serves nobody from that step on, and never starts again.
 //	N40  A member marks its store when an append of its leader shows that its log lacks what it acknowledged in this term.
 //	N41  A member marks its store when an append of a newer term's leader contradicts entries that it knows to be committed. (Figure 3, Leader Completeness)
@@ -34,6 +34,7 @@ func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event
 		}
 		k.c.holds(due, "N22", "%s marks its store (%v), and no disk has lost what that takes", n.id, m.Err())
 	}
+	k.servesStale(n, before, out)
 	for i := range n.status.Peers {
 		p := &n.status.Peers[i]
 		if w := &n.seen.peers[index(p.ID)]; w.lost && p.State != "stale" {
@@ -41,6 +42,19 @@ func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event
 		}
 		if p.State == "stale" && !k.c.nodes[index(p.ID)].disk.forgot() {
 			k.broken("N22", "%s takes %s for stale, and that one's disk has lost nothing", n.id, p.ID)
+		}
+	}
+}
+
+// servesStale checks that a leader serves no reads of members that it takes for stale.
+func (k *checker) servesStale(n *node, before *raft.CoreStatus, out *raft.Output) {
+	for i := range before.Peers {
+		if p := &before.Peers[i]; p.State == "stale" {
+			for j := range out.Send {
+				if b, ok := out.Send[j].Body.(raft.ReadReply); ok && b.OK && out.Send[j].To.ID == p.ID {
+					k.broken("N23", "%s has %s as stale, and serves it a read", n.id, p.ID)
+				}
+			}
 		}
 	}
 }

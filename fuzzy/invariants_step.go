@@ -11,8 +11,8 @@ import (
 //	N12  The term rises only to that of a message, or by one for a campaign that pre-votes or a TimeoutNow called for. A stranger raises it only as a leader, or with a log that deserves a vote. (Figure 2)
 //	N13  A leader has heard a quorum within an election timeout or two round trips, whichever is longer, unless it has just told another member to campaign. (dissertation §6.2)
 //	N14  A member that says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
-//	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. (§5.2)
-//	N16  A vote answers a request of its term, from a candidate whose log is at least as up to date. (§5.4.1)
+//	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. Sleeping through the timer restarts it once, until a leader is heard. (§5.2)
+//	N16  A vote answers a request of its term, from a candidate whose log is at least as up to date. Once a member has heard the leader of a term, it votes for nobody else in that term. (§5.4.1)
 //	N17  An acknowledgement answers an append of its own term, and names the last entry of that append. (§5.3)
 //	N18  matchIndex was acknowledged in this term and never falls unless the follower is stale; nextIndex is above it. (Figure 2)
 //	N19  A core refuses messages that are not meant for it, and changes no message that it is given.
@@ -35,7 +35,7 @@ import (
 // conversation checks a step against its events.
 func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	heard := n.seen.heard
-	fittest := k.fittest(n, before)
+	leads, fittest := n.seen.leads, k.fittest(n, before)
 	n.seen.takes(n, before, events)
 	k.rises(n, before, events, out, heard)
 	k.stamps(n, events, out)
@@ -45,6 +45,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	k.waits(n, before, out)
 	k.patient(n, before, events, out)
 	k.replies(n, before, events, out)
+	k.loyal(n, before, out, leads)
 	k.refuses(n, before, events, out)
 	k.checkBootstraps(n, before, out)
 	if s := &n.status; s.Role == raft.Leader {
@@ -55,6 +56,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 		n.seen.closes(out)
 		k.handsOver(n, events, out)
 		k.chooses(n, events, out, fittest)
+		k.abdicates(n, events, out)
 	} else {
 		n.seen.transfer = 0
 	}
@@ -155,7 +157,12 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		}
 	}
 	m, _ := s.Config.Member(n.id)
-	late := w.now-w.wake > n.timeout()/2
+	slept := w.now - w.wake
+	late := slept > n.timeout()/2
+	if late && w.slept { // it has restarted its timer once already
+		w.cause, late = min(w.now, w.cause+slept), false
+	}
+	w.slept = (w.slept || late && before.Role != raft.Leader) && w.beat != w.now
 	able := !n.doomed && out.Write.Mark == nil && s.Term > 0 && m.Kind == raft.Voter && m.Incarnation == n.disk.incarnation
 	if leads || late || !able || before.Term == 0 || s.Durable != n.hard || s.Election.Wait > before.Election.Wait {
 		w.cause = w.now
@@ -269,6 +276,20 @@ func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, 
 		}
 	}
 	k.broken("N16", "%s votes for %s in term %d, and was not asked to", n.id, grant.To.ID, grant.Term)
+}
+
+// loyal checks that a member that has heard the leader of its term before this step votes for nobody else in that term.
+func (k *checker) loyal(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
+	if leads == (raft.Peer{}) {
+		return
+	}
+	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
+		for i := range list {
+			if b, ok := list[i].Body.(raft.VoteReply); ok && b.Granted && list[i].Term == before.Term && list[i].To != leads {
+				k.broken("N16", "%s votes for %s in term %d, and has heard %s lead it", n.id, list[i].To.ID, before.Term, leads.ID)
+			}
+		}
+	}
 }
 
 // refuses checks that messages for others cause only a trace event, and that no message was changed.

@@ -71,6 +71,11 @@ var ofFollower = []stepBreach{
 		n.seen.cause = n.seen.now - 2*n.timeout() - 1
 		return nil
 	}},
+	{"N15", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event { // it has slept before
+		n.seen.slept, n.seen.wake = true, n.seen.now-n.timeout()
+		n.seen.cause = n.seen.now - 3*n.timeout() - 1
+		return nil
+	}},
 	{"N15", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		return lateAndPrompt(n, other, before)[:1]
 	}},
@@ -107,6 +112,12 @@ var ofFollower = []stepBreach{
 	{"N16", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		out.Write.Then = []raft.Message{*message(n, other, before.Term, raft.VoteReply{Granted: true})}
 		return given(message(other, n, before.Term, raft.VoteRequest{Last: raft.EntryID{Term: before.Last.Term, Index: 2}}))
+	}},
+	{"N16", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // another leads the term
+		third := k.c.nodes[3-n.index-other.index]
+		out.Write.Then = []raft.Message{*message(n, third, before.Term, raft.VoteReply{Granted: true})}
+		n.seen.leads = other.peer()
+		return given(message(third, n, before.Term, raft.VoteRequest{Last: before.Last}))
 	}},
 	{"N17", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		out.Send = []raft.Message{*message(n, other, before.Term, raft.AppendReply{Match: 5})}

@@ -13,6 +13,26 @@ import (
 //	N35  A member does not campaign while its term or vote is being written, nor does it grant a pre-vote while its vote is.
 //	N36  A member that the leader of a term has told that it stepped down does not follow it again in that term.
 //	N37  A leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it told to campaign.
+//	N46  A leader gives up its leadership for a stalled disk only if a quorum of the voters may hold more than that disk; members that have lost what they acknowledged do not count.
+
+// abdicates checks a transfer that a leader begins because its disk has stalled.
+func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
+	s, w := &n.status, &n.seen
+	begins := slices.ContainsFunc(out.Trace, func(e raft.TraceEvent) bool { return e.Kind == raft.TraceTransfer })
+	if !begins || slices.ContainsFunc(events, func(e raft.Event) bool { _, asked := e.(raft.TransferRequested); return asked }) {
+		return
+	}
+	all, able := voters(&s.Config, func(i int, p raft.Peer) bool {
+		at := slices.IndexFunc(s.Peers, func(q raft.PeerProgress) bool { return q.ID == p.ID })
+		if at < 0 || s.Peers[at].State == "stale" {
+			return false
+		}
+		return s.Peers[at].Match > s.Persisted || w.now-w.peers[i].heard >= n.timeout()
+	})
+	if able < majority(all) {
+		k.broken("N46", "%s gives up its leadership of term %d, and %d of %d voters may hold more than its disk", n.id, s.Term, able, all)
+	}
+}
 
 // patient checks that a member gives up nothing too early.
 func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {

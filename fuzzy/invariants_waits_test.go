@@ -41,6 +41,10 @@ var impatient = []struct {
 		n.seen.told, before.TransferringUntil = n.seen.now+1, n.seen.now+1
 		out.Trace = []raft.TraceEvent{{Kind: raft.TraceQuorumLost}}
 	}},
+	{"N46", func(n, other *node, _ *raft.CoreStatus, out *raft.Output) { // nobody holds more than its disk
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: other.id}}
+		n.c.check.abdicates(n, nil, out)
+	}},
 }
 
 func TestInvariants_OfWaitsNoticeTheirBreach(t *testing.T) {

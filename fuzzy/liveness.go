@@ -134,6 +134,7 @@ func (l *liveness) heal() {
 		links |= 1 << l.doomed.index
 	}
 	c.net.Calm(links, c.profile.World.network(c.profile.ElectionTimeout))
+	l.hideFollowers()
 	for _, n := range c.nodes {
 		if l.core>>n.index&1 == 0 {
 			l.abandon(n)
@@ -149,6 +150,7 @@ func (l *liveness) heal() {
 		}
 		n.start()
 		n.endWrites()
+		n.unstick()
 		if len(n.outbox) > 0 {
 			n.later(n.sendWait(), event{kind: evFlush}) // its connection accepts messages again
 		}

@@ -67,6 +67,26 @@ func (l *liveness) leaveOut(able []int, need int) []int {
 	return others
 }
 
+// hideFollowers sometimes cuts the links between the leader whose disk will stall and those followers without which it still
+// hears a quorum.
+func (l *liveness) hideFollowers() {
+	if l.doomed == nil || l.random.Coin() {
+		return
+	}
+	config, _ := l.configuration()
+	all, healed := voters(&config, func(i int, _ raft.Peer) bool { return l.core>>i&1 == 1 })
+	var able []int
+	for i := range l.c.nodes {
+		if m, ok := config.Member(nodeID(i)); ok && m.Kind == raft.Voter && l.core>>i&1 == 1 {
+			able = append(able, i)
+		}
+	}
+	spare := healed + 1 - majority(all)
+	for _, i := range pick(l.random, able, 1+l.random.IntN(spare)) {
+		l.c.net.Links.CutBoth(sim.Exiles, l.doomed.index, i)
+	}
+}
+
 func (l *liveness) anyAwake(core uint64) bool {
 	for _, n := range l.c.nodes {
 		if core>>n.index&1 == 1 && n.disk.hard.Term > 0 {

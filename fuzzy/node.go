@@ -64,6 +64,7 @@ type node struct {
 	status raft.CoreStatus // after the last step
 	seen   witness
 	hands  hands
+	delays delays
 	hard   raft.HardState // as the core has it
 	doomed bool           // its core has marked the store
 }
@@ -73,6 +74,7 @@ func newNode(c *cluster, i int) *node {
 	n.machine, n.disk.saved.machine = newMachine(c.profile.Load.Keys), newMachine(c.profile.Load.Keys)
 	n.leaves, n.unfilled = n.leave, n.stale
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
+	n.delays.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<16+sim.Concern(i))
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
 	if d := c.profile.Node.DriftMax; d > 0 {
@@ -115,6 +117,7 @@ func (n *node) start() {
 	n.resumeState()
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
+	n.delays = delays{random: n.delays.random}
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
@@ -248,6 +251,15 @@ func (n *node) handle(e event) {
 		}
 	case evResume:
 		n.resume()
+	case evWork:
+		n.delays.idle = false
+		n.work()
+	case evUnstick:
+		n.unstick()
+	case evDoze:
+		n.fallAsleep()
+	case evAsk:
+		n.asks(e.a)
 	case evExit:
 		n.crash()
 		n.restartIn(sim.Time(e.a))
@@ -322,7 +334,7 @@ func (n *node) issue(out *raft.Output) bool {
 		return false
 	}
 	n.queue = append(n.queue, out.Write)
-	n.work()
+	n.beginWrite()
 	return true
 }
 
@@ -392,5 +404,6 @@ func (n *node) resume() {
 	if n.core != nil {
 		n.poke()
 		n.arm()
+		n.doze()
 	}
 }

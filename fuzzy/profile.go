@@ -60,6 +60,10 @@ type NodeProfile struct {
 	Durable       bool      // the state machines keep their state on disk themselves: a raft.DurableFSM
 	Compact       int       // chance of a start with a log that begins further behind than before
 	Differ        int       // chance that a batch leaves a state machine in another state than on the other members
+	LateWrite     int       // chance that the writer of an idle disk begins late
+	Stuck         int       // chance, with each append or reply to one, that a connection for entries accepts nothing for a while
+	Dozes         int       // how often, at most, a process that has paused does so again
+	EmptiedAt     int       // once so many others hold entry 1 and nobody has a term, the bootstrapper's disk is emptied; 0: it is not
 }
 
 // generousLimits returns the limits of runs that do not test limits.
@@ -124,6 +128,7 @@ func Draw(seed Seed) (Profile, error) {
 			p := drawSwarm(s)
 			p.Name = seed.Profile
 			choice.shape(s, &p)
+			drawRare(seed, &p)
 			return p, nil
 		}
 	}

@@ -22,6 +22,9 @@ func (n *node) send(m raft.Message) {
 		n.outbox = append(n.outbox, m)
 		return
 	}
+	if n.holdsBack(m) {
+		return
+	}
 	late := n.random.Chance(n.c.profile.Node.LateSend)
 	if !late && len(n.outbox) == 0 {
 		n.deliver([]raft.Message{m})

@@ -65,6 +65,10 @@ var settings = []setting{
 	{"node-durable", func(p *Profile) any { return &p.Node.Durable }, 0, 0},
 	{"node-compact", func(p *Profile) any { return &p.Node.Compact }, 0, sim.Million},
 	{"node-differ", func(p *Profile) any { return &p.Node.Differ }, 0, sim.Million},
+	{"node-late-write", func(p *Profile) any { return &p.Node.LateWrite }, 0, sim.Million},
+	{"node-stuck", func(p *Profile) any { return &p.Node.Stuck }, 0, sim.Million},
+	{"node-dozes", func(p *Profile) any { return &p.Node.Dozes }, 0, 1000},
+	{"node-emptied-at", func(p *Profile) any { return &p.Node.EmptiedAt }, 0, 9},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 
 	{"limit-command-bytes", func(p *Profile) any { return &p.Limits.CommandBytesMax }, 1, 1 << 20},

@@ -13,11 +13,13 @@ type witness struct {
 	heard  raft.Time // when the leader that it follows was last heard, in the present term; 0: never
 	beat   raft.Time // when it last heard a leader of its term or a later one; 0: never
 	reign  raft.Term // the term of that leader
+	leads  raft.Peer // the leader that it has heard in the present term
 	freed  raft.Time // when the leader of the term said that it stepped down
 	rested raft.Time // when it last heard its leader, voted, campaigned, led, or started
 	cause  raft.Time // when it last had a reason not to campaign
 	waits  raft.Time // the longest wait of its elections since then
 	wake   raft.Time // the wake-up time that it last asked for
+	slept  bool      // it has slept through that since it last heard a leader
 	late   raft.Time // when a reply to this member's attempt last came too late, which lengthens its wait
 	prompt raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
 
@@ -138,6 +140,7 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	w.attempts.latest = 0
 	if w.term != s.Term {
 		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.transfer = s.Term, 0, 0, raft.RPCID{}, nil, nil, 0
+		w.leads = raft.Peer{}
 		clear(w.peers[:])
 	}
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
@@ -207,6 +210,9 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 	case raft.Heartbeat, raft.AppendRequest:
 		if m.Term >= before.Term {
 			w.beat, w.reign, w.cause = w.now, max(w.reign, m.Term), w.now
+		}
+		if m.Term == w.term {
+			w.leads = m.From
 		}
 		if m.Term == w.term && n.status.Leader == m.From.ID {
 			w.heard = w.now

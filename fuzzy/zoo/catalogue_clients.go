@@ -127,7 +127,7 @@ var transfers = []Mutant{
 	{
 		ID: "T11", Before: true, Rule: "members that a stalled leader does not hear may be able to go on without it", Bug: "only members that it hears count",
 		Edits:  []Edit{value("stall.go", `c.silent(p)`, `false`)},
-		Expect: "S2, L12", MustKill: true,
+		Expect: "S2, L12", MustKill: true, Profiles: []string{"elections", "swarm", "network", "crash", "disk"},
 		Test: &Test{".", "TestStall"},
 	},
 	{

@@ -29,8 +29,8 @@ var elections = []Mutant{
 	{
 		ID: "E21", Before: true, Rule: "who has heard the leader of a term votes for nobody else in it", Bug: "for another, if its disk forgot its vote",
 		Edits:  []Edit{value("election.go", `why == Granted && c.otherLeads(from)`, `false`)},
-		Expect: "TestElection",
-		Test:   &Test{".", "TestElection"},
+		Expect: "N16", Profiles: []string{"elections", "network"},
+		Test: &Test{".", "TestElection"},
 	},
 	{
 		ID: "E05", Rule: "a candidate's own vote is durable before it asks", Bug: "the request leaves before the write",

@@ -170,7 +170,7 @@ var images = []Mutant{
 	{
 		ID: "I25", Rule: "a start with a confirmed number and another nonce contradicts", Bug: "it is too old to tell",
 		Edits:  []Edit{value("descent.go", `seen.Count != confirmed.Count`, `true`)},
-		Expect: "I1", Profiles: []string{"images"},
+		Expect: "I7", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "Lineage|Descent|Handshake"},
 	},
 	{
@@ -196,7 +196,7 @@ var images = []Mutant{
 	{
 		ID: "I29", Rule: "an emptied bootstrapper does not bootstrap again", Bug: "it is treated like any emptied member",
 		Edits:  []Edit{value("handshake.go", `v.Term == 0 && h.Uninitialized() && h.From.ID != v.Bootstrapper.ID`, `v.Term == 0 && h.Uninitialized()`)},
-		Expect: "I6", Profiles: []string{"bootstrap"},
+		Expect: "I6", MustKill: true, Profiles: []string{"bootstrap"},
 		Test: &Test{".", "Handshake|Birth|Bootstrap"},
 	},
 }

@@ -92,7 +92,7 @@ var marks = []Mutant{
 	{
 		ID: "Y14", Rule: "a marked member, too, refuses messages that are not meant for it", Bug: "it answers any message that names its leader as sender",
 		Edits:  []Edit{value("marked.go", `c.misaddressed(m)`, `""`)},
-		Expect: "N19", Profiles: []string{"images"},
+		Expect: "N19", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},
 	{
@@ -110,7 +110,7 @@ var marks = []Mutant{
 	{
 		ID: "Y17", Rule: "the reads of who has lost what it acknowledged are refused", Bug: "those that wait are answered once they are confirmed",
 		Edits:  []Edit{instead("replicate.go", `c.refuseReadsOf(p.peer)`, ``)},
-		Expect: "N32", Profiles: []string{"images"},
+		Expect: "N23", Profiles: []string{"images"},
 		Test: &Test{".", "TestStale"},
 	},
 }

@@ -67,7 +67,7 @@ var slowness = []Mutant{
 	{
 		ID: "S10", Rule: "a read waits for a leader that is heard within a bound", Bug: "for as long as it is heard",
 		Edits:  []Edit{value("read.go", `c.now.Mono-c.follower.reads.askedAt < readTimeoutsMax*c.electionTimeout()`, `true`)},
-		Expect: "N38", Profiles: []string{"network"},
+		Expect: "N38", MustKill: true, Profiles: []string{"network"},
 		Test: &Test{".", "TestRead_IsRefusedWhen"},
 	},
 	{
@@ -99,7 +99,7 @@ var slowness = []Mutant{
 	{
 		ID: "S16", Rule: "a sleep restarts a follower's timer once, until it hears a leader", Bug: "each sleep does",
 		Edits:  []Edit{value("attempts.go", `!c.follower.graced`, `true`)},
-		Expect: "tests", Profiles: slowly,
+		Expect: "N15", MustKill: true, Profiles: []string{"slow"},
 		Test: &Test{".", "TestElection_FollowerThatSlept"},
 	},
 	{

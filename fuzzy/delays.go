@@ -1,0 +1,153 @@
+package fuzzy
+
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// delays is what the host of a core takes its time with: the writer's goroutine, the connections for entries, and the
+// process as a whole. It draws from a stream of its own.
+type delays struct {
+	random *sim.Stream
+	idle   bool           // the writer has not begun with the queue yet
+	stuck  raft.NodeID    // the peer whose connection for entries accepts nothing at present; "": there is none
+	held   []raft.Message // what waits for that connection
+	dozes  int            // how often the process will pause again
+}
+
+// drawRare draws what profiles have gained since their other draws were fixed. Its stream is its own, so that one more
+// draw here leaves all others as they are.
+func drawRare(seed Seed, p *Profile) {
+	s, n, timeout := sim.NewStream(seed.Number, sim.Profile<<8), &p.Node, p.ElectionTimeout
+	lateWrite, stuck := s.LogUniform(50_000, 500_000)*s.IntN(2), s.LogUniform(500, 20_000)*s.IntN(2)
+	rare, long, strays := s.IntN(16), s.LogTime(20*timeout, 60*timeout), s.LogUniform(10_000, 100_000)
+	batches := sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(timeout/30, timeout/2)}
+	if p.Name != "calm" {
+		n.LateWrite = lateWrite
+	}
+	switch p.Name {
+	case "swarm", "elections", "history":
+		n.Stuck = stuck
+	case "network":
+		n.Stuck = stuck
+		if rare < 4 { // a member hears its leader, and is not heard, for longer than a read may be retried
+			p.Faults = []FaultRate{{Partition, long, long}}
+			p.Length = max(p.Length, 3*long)
+		}
+	case "bootstrap":
+		if rare == 0 && n.OtherLists == 0 && p.Voters > 1 {
+			n.EmptiedAt, n.Handshakes = 1+s.IntN(p.Voters-1), true
+		}
+	case "slow":
+		if rare < 8 {
+			n.Dozes = 8
+		}
+	case "images":
+		if rare < 8 {
+			n.StepDelay = batches
+		}
+		if rare%4 == 0 {
+			p.Network.Misdeliver = strays
+		}
+	}
+}
+
+// beginWrite has the writer take what is queued: at once or, since a goroutine may run late, together with what the loop
+// queues meanwhile.
+func (n *node) beginWrite() {
+	late := n.c.profile.Node.LateWrite
+	switch {
+	case n.delays.idle:
+	case late == 0 || n.writing > 0 || n.disk.healed || !n.delays.random.Chance(late):
+		n.work()
+	default:
+		n.delays.idle = true
+		n.later(n.delays.random.Exponential(n.c.profile.ElectionTimeout/20), event{kind: evWork})
+	}
+}
+
+// holdsBack reports whether a message waits for a connection that is stuck.
+func (n *node) holdsBack(m raft.Message) bool {
+	chance, d := n.c.profile.Node.Stuck, &n.delays
+	if chance == 0 || !m.Bulk() || n.disk.healed {
+		return false
+	}
+	if d.stuck == "" && d.random.Chance(chance) {
+		d.stuck = m.To.ID
+		n.later(d.random.Exponential(3*n.c.profile.ElectionTimeout), event{kind: evUnstick})
+	}
+	if d.stuck != m.To.ID {
+		return false
+	}
+	if len(d.held) >= outboxMax {
+		n.dropped(m)
+		return true
+	}
+	d.held = append(d.held, m)
+	return true
+}
+
+// unstick delivers what waited for the connection that was stuck.
+func (n *node) unstick() {
+	held := n.delays.held
+	n.delays.stuck, n.delays.held = "", nil
+	if len(held) > 0 && n.core != nil {
+		n.deliver(held)
+	}
+}
+
+// doze has a process that has just resumed pause again soon, as on a machine that swaps.
+func (n *node) doze() {
+	d, timeout := &n.delays, n.c.profile.ElectionTimeout
+	if d.dozes == 0 || n.core == nil || n.disk.healed {
+		return
+	}
+	d.dozes--
+	n.later(d.random.Between(timeout/10, timeout), event{kind: evDoze})
+}
+
+// fallAsleep pauses a process that dozes.
+func (n *node) fallAsleep() {
+	timeout := n.c.profile.ElectionTimeout
+	if n.disk.healed {
+		return
+	}
+	n.freeze(false)
+	n.later(n.delays.random.Between(timeout, 3*timeout), event{kind: evResume})
+}
+
+// asks has a client read from the member, and again soon, left times in all.
+func (n *node) asks(left int64) {
+	if left == 0 {
+		return
+	}
+	n.c.work.read(n, 0, 0)
+	n.later(n.delays.random.Exponential(n.c.profile.ElectionTimeout/15), event{kind: evAsk, a: left - 1})
+}
+
+// emptyBootstrapper empties the disk of the bootstrapper once as many other members as the profile says hold entry 1,
+// if nobody has a term yet.
+func (c *cluster) emptyBootstrapper() {
+	holders := 0
+	for _, n := range c.nodes {
+		if n.disk.hard.Term > 0 {
+			c.profile.Node.EmptiedAt = 0
+			return
+		}
+		if n.index > 0 && len(n.disk.log) > 0 {
+			holders++
+		}
+	}
+	n := c.nodes[0]
+	if holders < c.profile.Node.EmptiedAt || n.disk.damaged || c.phase != safetyPhase {
+		return
+	}
+	c.profile.Node.EmptiedAt = 0
+	c.faulted("%v at %s", Wipe, n.id)
+	c.stats.Faults++
+	c.stats.ByFault[Wipe]++
+	n.crash()
+	n.disk.wipe()
+	n.forgetHands()
+	n.restartIn(n.delays.random.Exponential(c.profile.ElectionTimeout))
+}
