@@ -41,6 +41,24 @@ func intact(t *testing.T) []byte {
 	return file
 }
 
+// intactCompacted is like intact, with a recorded snapshot that has no file, and a base. Some of the entries below the
+// base are still in the file.
+func intactCompacted(t *testing.T) []byte {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, storage.BoltFile), intact(t), 0o600))
+	b, _ := mustLoad(t, dir)
+	first, second := baseAt(raft.EntryID{Term: 1, Index: 150}), baseAt(raft.EntryID{Term: 2, Index: 250})
+	require.NoError(t, b.Write(raft.StorageWrite{Base: &first}))
+	more, err := b.Prune()
+	require.NoError(t, err)
+	require.False(t, more)
+	require.NoError(t, b.Write(raft.StorageWrite{Snapshot: &raft.Snapshot{Base: second}, Base: &second}))
+	require.NoError(t, b.Close())
+	file, err := os.ReadFile(filepath.Join(dir, storage.BoltFile))
+	require.NoError(t, err)
+	return file
+}
+
 // quickDir returns a directory in memory where possible: these tests open thousands of files, and their syncs
 // prove nothing.
 func quickDir(t *testing.T) string {
@@ -67,7 +85,7 @@ func open(dir string) (c contents, err error) {
 	if c.stored, err = b.Load(context.Background(), member); err != nil {
 		return c, err
 	}
-	entries, err := b.Entries(raft.Span{After: 0, Last: c.stored.Log.Last.Index}, math.MaxInt)
+	entries, err := b.Entries(raft.Span{After: c.stored.Log.Base.ID.Index, Last: c.stored.Log.Last.Index}, math.MaxInt)
 	for _, e := range entries {
 		c.log = append(c.log, e.Record()...)
 	}
@@ -131,7 +149,11 @@ func TestBolt_ATruncatedFileIsDamaged(t *testing.T) {
 }
 
 func TestBolt_ADamagedBitIsFoundOrHarmless(t *testing.T) {
-	file := intact(t)
+	t.Run("of a whole log", func(t *testing.T) { flipBits(t, intact(t)) })
+	t.Run("of a compacted log", func(t *testing.T) { flipBits(t, intactCompacted(t)) })
+}
+
+func flipBits(t *testing.T, file []byte) {
 	d := newDamage(t, file)
 	step := 61 // bytes; every bit of a byte gets its turn
 	if testing.Short() {
@@ -147,7 +169,11 @@ func TestBolt_ADamagedBitIsFoundOrHarmless(t *testing.T) {
 }
 
 func TestBolt_DamagedStructureIsFound(t *testing.T) {
-	file := intact(t)
+	t.Run("of a whole log", func(t *testing.T) { breakStructure(t, intact(t)) })
+	t.Run("of a compacted log", func(t *testing.T) { breakStructure(t, intactCompacted(t)) })
+}
+
+func breakStructure(t *testing.T, file []byte) {
 	d := newDamage(t, file)
 	random := rand.New(rand.NewPCG(1, 1))
 	pages := len(file) / 4096

@@ -56,6 +56,32 @@ func TestBolt_FullDiskIsATypedErrorAndLosesNothing(t *testing.T) {
 	})
 }
 
+// A snapshot that has no room leaves nothing behind, and the log goes on.
+func TestBolt_ASnapshotWithoutRoomLeavesTheLogAlone(t *testing.T) {
+	withOwnMounts(t, func(dir string) {
+		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"))
+		b, _ := mustLoad(t, dir)
+		require.NoError(t, b.Write(logWrite(raft.EntryID{}, 0, 1)))
+		require.NoError(t, b.Write(logWrite(raft.EntryID{Index: 1}, 1, 9)))
+		free, err := b.FreeBytes()
+		require.NoError(t, err)
+		assert.Less(t, free, int64(4<<20))
+		id := raft.EntryID{Term: 1, Index: 5}
+		_, err = take(b, id, 1, make([]byte, 8<<20))
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		left, err := os.ReadDir(filepath.Join(dir, "snapshots"))
+		require.NoError(t, err)
+		assert.Empty(t, left)
+		again, err := b.FreeBytes()
+		require.NoError(t, err)
+		assert.Equal(t, free, again)
+		require.NoError(t, b.Write(logWrite(raft.EntryID{Term: 1, Index: 10}, 1, 1)))
+		s, err := take(b, id, 1, make([]byte, 1<<20))
+		require.NoError(t, err, "the same id is free again")
+		require.NoError(t, b.Write(raft.StorageWrite{Snapshot: &s}))
+	})
+}
+
 // fill writes until the disk is full, and returns the last entry that was acknowledged.
 func fill(b *storage.Bolt) (last raft.EntryID, err error) {
 	last = raft.EntryID{Index: 1}

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/snapfile"
 	"github.com/coxswain/raft/storage/storagetest"
 )
 
@@ -22,6 +25,43 @@ type mutant struct {
 	loadSyncs         bool
 	writesSync        bool
 	startCountIsSaved bool
+	// filesForget is a part of the file system whose syncs do nothing: "files", or "names".
+	filesForget string
+	twoSteps    bool // a snapshot is recorded before term and vote
+}
+
+// forgetful is a file system that does not sync everything.
+type forgetful struct {
+	files.FS
+	what string
+}
+
+func (f forgetful) SyncDir(dir string) error {
+	if f.what == "names" {
+		return nil
+	}
+	return f.FS.SyncDir(dir)
+}
+
+func (f forgetful) Create(name string) (files.File, error) {
+	file, err := f.FS.Create(name)
+	if f.what == "files" && err == nil {
+		file = forgetfulFile{file}
+	}
+	return file, err
+}
+
+type forgetfulFile struct{ files.File }
+
+func (forgetfulFile) Sync() error { return nil }
+
+func (m mutant) Write(w raft.StorageWrite) error {
+	if m.twoSteps && w.Snapshot != nil {
+		if err := m.Bolt.Write(raft.StorageWrite{Snapshot: w.Snapshot}); err != nil {
+			return err
+		}
+	}
+	return m.Bolt.Write(w)
 }
 
 func (m mutant) Load(ctx context.Context, identity raft.Identity) (raft.Stored, error) {
@@ -80,12 +120,29 @@ func TestSuite_FindsStoresThatForget(t *testing.T) {
 			mutant: mutant{writesSync: true},
 			rule:   storagetest.RuleFormatDurable, reason: "start 1",
 		},
+		{
+			what:   "the bytes of a snapshot are not synced",
+			mutant: mutant{loadSyncs: true, writesSync: true, filesForget: "files"},
+			rule:   storagetest.RuleFinishDurable, reason: "is damaged at its head: cut short",
+		},
+		{
+			what:   "the name of a snapshot is not synced",
+			mutant: mutant{loadSyncs: true, writesSync: true, filesForget: "names"},
+			rule:   storagetest.RuleFinishDurable, reason: "there is no such file",
+		},
+		{
+			what:   "a snapshot and a vote are two steps",
+			mutant: mutant{loadSyncs: true, writesSync: true, twoSteps: true},
+			rule:   storagetest.RuleRecordOneStep, reason: "the recorded snapshot is",
+		},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			row.mutant.startCount = new(uint64)
 			place := storagetest.OnDisk(t, func(dir string) (_ raft.Storage, err error) {
 				opened := row.mutant
-				opened.Bolt, err = OpenBolt(dir, BoltOptions{})
+				if opened.Bolt, err = OpenBolt(dir, BoltOptions{}); err == nil && opened.filesForget != "" {
+					opened.dir = snapfile.Open(forgetful{files.OS, opened.filesForget}, filepath.Join(dir, snapshotDir))
+				}
 				return opened, err
 			})
 			if place.PowerCut == nil {
