@@ -278,14 +278,19 @@ func (InstallSnapshot) class() bodyClass     { return ofLeader }
 func (SnapshotChunk) class() bodyClass       { return ofStream }
 func (SnapshotProgress) class() bodyClass    { return ofStream }
 
-// Bulk reports whether the message belongs on the bulk connection, because it may be large and would delay
-// heartbeats and votes, or answers such a message.
-func (m Message) Bulk() bool {
+// Lane returns the lane on which the message belongs: LaneSnapshot for the bytes of a snapshot, LaneBulk if it may be
+// large otherwise, or answers a large message, and would delay heartbeats and votes.
+func (m Message) Lane() Lane {
 	switch m.Body.(type) {
-	case AppendRequest, AppendReply, AppendConflict:
-		return true
-	case InstallSnapshot, SnapshotChunk, SnapshotProgress:
-		return true
+	case AppendRequest, AppendReply, AppendConflict, InstallSnapshot, SnapshotProgress:
+		return LaneBulk
+	case SnapshotChunk:
+		return LaneSnapshot
 	}
-	return false
+	return LaneUrgent
 }
+
+// Bulk reports whether the message does not belong on the urgent lane.
+//
+// Deprecated: use Lane.
+func (m Message) Bulk() bool { return m.Lane() != LaneUrgent }

@@ -8,12 +8,17 @@ type Lane uint8
 // The lanes. Each is a separate connection.
 const (
 	LaneUrgent Lane = 0 // heartbeats, votes, rounds, bootstrap
-	LaneBulk   Lane = 1 // appends and their replies
+	LaneBulk   Lane = 1 // appends and their replies, offers of snapshots and the progress of their streams
+	// LaneSnapshot carries the bytes of snapshots. Only a SnapshotCarrier has it.
+	LaneSnapshot Lane = 2
 )
 
 func (l Lane) String() string {
-	if l == LaneBulk {
+	switch l {
+	case LaneBulk:
 		return "bulk"
+	case LaneSnapshot:
+		return "snapshot"
 	}
 	return "urgent"
 }
@@ -44,6 +49,16 @@ type Transport interface {
 	Close() error
 }
 
+// SnapshotCarrier is a Transport with a lane of its own for the bytes of snapshots, so that a transfer delays no append.
+// The lane need not be connected before something is sent on it, and its end is not reported to the Handler: other
+// messages go on. Send may dial it. Without this interface, chunks of at most 64 KiB travel on LaneBulk. A type that
+// wraps a Transport must pass the method on.
+type SnapshotCarrier interface {
+	Transport
+	// ChunkBytesMax returns how many bytes of a snapshot one message may carry; 0: the transport has no such lane.
+	ChunkBytesMax() int
+}
+
 // PeerStatus is a transport's view of a peer.
 type PeerStatus struct {
 	Connected bool
@@ -60,7 +75,7 @@ type Handler interface {
 	// on that connection. It may wait for the disk, for up to 1.5 s; it returns at once when the node ends. If the
 	// Rejection is not nil, the connection is closed; a side that has accepted it sends the Rejection first.
 	Check(h Hello) *Rejection
-	// Up reports that both lanes to the peer are connected.
+	// Up reports that the urgent and the bulk lane to the peer are connected.
 	Up(h Hello)
 	// Lost reports that a connection to the peer broke, or could not be made. refused says that the peer's host
 	// answered, but no process listens there.

@@ -182,7 +182,7 @@ func spanRacesTruncation(d *director) {
 	d.bootstrap()
 	d.muffle(a)
 	d.write(a, 3)
-	d.given("a's span waits", slices.ContainsFunc(a.outbox, raft.Message.Bulk))
+	d.given("a's span waits", slices.ContainsFunc(a.outbox, func(m raft.Message) bool { return m.Lane() == raft.LaneBulk }))
 	end := a.last()
 	d.elect(b)
 	d.until("a's entries are cut", func() bool { return a.status.Leader == b.id && a.last() < end })

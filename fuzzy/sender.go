@@ -77,7 +77,7 @@ func (n *node) deliver(waiting []raft.Message) {
 	if n.c.failure != nil {
 		return
 	}
-	if waiting[0].Bulk() && n.random.IntN(16) == 0 {
+	if waiting[0].Lane() == raft.LaneBulk && n.random.IntN(16) == 0 {
 		most = 1 + n.random.IntN(most)
 	}
 	n.reader().Deliver(waiting, most, n.leaves, n.unfilled)
@@ -122,12 +122,7 @@ func (n *node) dropped(m raft.Message) {
 	}
 }
 
-func laneOf(m *raft.Message) int {
-	if m.Bulk() {
-		return int(raft.LaneBulk)
-	}
-	return int(raft.LaneUrgent)
-}
+func laneOf(m *raft.Message) int { return int(min(m.Lane(), raft.LaneBulk)) }
 
 // transmit puts a message on the wire.
 func (n *node) transmit(m raft.Message, size int) {

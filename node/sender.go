@@ -46,12 +46,8 @@ func (s *senders) send(messages []raft.Message) {
 	}
 }
 
-func laneOf(m raft.Message) raft.Lane {
-	if m.Bulk() {
-		return raft.LaneBulk
-	}
-	return raft.LaneUrgent
-}
+// laneOf returns the lane of the sender that takes the message. None sends on the snapshot lane.
+func laneOf(m raft.Message) raft.Lane { return min(m.Lane(), raft.LaneBulk) }
 
 func (s *senders) sender(to raft.NodeID, lane raft.Lane) *sender {
 	if s.ended {

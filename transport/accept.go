@@ -137,7 +137,7 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 	}
 	f.trickleTimeout = 2 * t.options.WriteTimeout
 	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
-	if in.lane == raft.LaneUrgent { // its beats stand for both lanes
+	if in.lane != raft.LaneBulk { // the beats of the urgent lane stand for the bulk lane too
 		source.interval = t.pulse.interval
 	}
 	return in, f, nil
@@ -237,7 +237,7 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 	return nil
 }
 
-// closeStranger makes room for a member that Connect names: it closes both connections of the longest
+// closeStranger makes room for a member that Connect names: it closes all connections of the longest
 // registered caller that Connect does not name. It reports false if there is none. It is called with mu held.
 func (t *TCP) closeStranger() bool {
 	var oldest *inbound
@@ -249,7 +249,7 @@ func (t *TCP) closeStranger() bool {
 	if oldest == nil {
 		return false
 	}
-	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
+	for _, lane := range lanes {
 		key := inboundKey{oldest.peer.ID, lane}
 		if in := t.inbounds[key]; in != nil {
 			_ = in.conn.Close()
@@ -259,9 +259,9 @@ func (t *TCP) closeStranger() bool {
 	return true
 }
 
-// unregister is the reverse of register. When one of a caller's two connections ends, the other is closed too:
-// that is how the caller learns that one of them has died. The urgent connection is always dialed first, so the
-// numbers tell its sibling from a connection of a later pair.
+// unregister is the reverse of register. When a caller's urgent or bulk connection ends, its others are closed too:
+// that is how the caller learns that one of them has died. The end of its snapshot connection ends no other. The
+// urgent connection is always dialed first, so the numbers tell its siblings from a connection of a later pair.
 func (t *TCP) unregister(in *inbound) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -269,7 +269,10 @@ func (t *TCP) unregister(in *inbound) {
 		return // it was replaced
 	}
 	delete(t.inbounds, in.key())
-	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
+	if in.lane == raft.LaneSnapshot {
+		return
+	}
+	for _, lane := range lanes {
 		other := t.inbounds[inboundKey{in.peer.ID, lane}]
 		if other != nil && (lane == raft.LaneUrgent) == (other.number < in.number) {
 			_ = other.conn.Close()

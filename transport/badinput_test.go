@@ -91,7 +91,7 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 		return withHello(encodeMeta(w))
 	}
 	later := bytes.Clone(sound)
-	binary.LittleEndian.PutUint16(later[len(magic):], 2)
+	binary.LittleEndian.PutUint16(later[len(magic):], ours.max+1)
 	binary.LittleEndian.PutUint16(later[len(magic)+2:], 9)
 	oversized := bytes.Clone(sound[:openingBytes+frameHeaderBytes])
 	binary.LittleEndian.PutUint32(oversized[openingBytes:], math.MaxUint32)
@@ -113,7 +113,7 @@ func TestHandshake_WhatNoMemberSendsIsRefused(t *testing.T) {
 		{"a hello without an incarnation", hello(func(w *wireHello) { w.Incarnation = 0 }), malformed, raft.RejectMalformed},
 		{"a hello without an id", hello(func(w *wireHello) { w.ID = "" }), malformed, raft.RejectMalformed},
 		{"a bootstrapper with a newline", hello(func(w *wireHello) { w.BootstrapperID = "a\n" }), malformed, raft.RejectMalformed},
-		{"an unknown lane", hello(func(w *wireHello) { w.Lane = 2 }), malformed, raft.RejectMalformed},
+		{"an unknown lane", hello(func(w *wireHello) { w.Lane = 3 }), malformed, raft.RejectMalformed},
 		{"a term near 2^64", hello(func(w *wireHello) { w.Term = math.MaxUint64 }), malformed, raft.RejectMalformed},
 		{"a start count near 2^64", hello(func(w *wireHello) { w.StartCount = math.MaxUint64 }), malformed, raft.RejectMalformed},
 		{"an endless address", hello(func(w *wireHello) { w.Address = string(make([]byte, 300)) }), malformed, raft.RejectMalformed},
@@ -166,7 +166,7 @@ func TestHandshake_HalfOfItMayEndTheConnection(t *testing.T) {
 func TestHandshake_AcceptorThatMisbehaves(t *testing.T) {
 	answer := func(h raft.Hello) []byte { return opening{versions: ours, hello: h}.encode() }
 	later := answer(raft.Hello{ClusterName: "test", From: bob, Expected: alice})
-	binary.LittleEndian.PutUint16(later[len(magic):], 2)
+	binary.LittleEndian.PutUint16(later[len(magic):], ours.max+1)
 	binary.LittleEndian.PutUint16(later[len(magic)+2:], 9)
 	rows := []struct {
 		rule   string
@@ -308,14 +308,19 @@ func TestStream_FrameMayArriveByteByByte(t *testing.T) {
 
 // A frame that declares a large size only costs what arrives.
 func TestStream_DeclaredLengthIsNotAllocated(t *testing.T) {
-	head := damage(frameAppendRequest, func(*wireMessage) {})
-	binary.LittleEndian.PutUint32(head, 64<<20)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, _, err := newFrameReader(bytes.NewReader(head), FrameBytesMax).next()
-	runtime.ReadMemStats(&after)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
+	for kind, declared := range map[frameType]uint32{frameAppendRequest: 64 << 20, frameInstallSnapshot: 600 << 10, frameSnapshotChunk: 1 << 20} {
+		head := damage(kind, func(*wireMessage) {})
+		binary.LittleEndian.PutUint32(head, declared)
+		if kind == frameInstallSnapshot { // it has no tail
+			binary.LittleEndian.PutUint32(head[9:], declared-frameSumBytes)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err := newFrameReader(bytes.NewReader(head), FrameBytesMax).next()
+		runtime.ReadMemStats(&after)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10))
+	}
 }
 
 func TestAccept_FloodDoesNotKeepMembersOut(t *testing.T) {

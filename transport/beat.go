@@ -81,12 +81,17 @@ func (t *TCP) keepBeating() {
 	})
 }
 
-// beat writes a beat on each lane that needs one. The urgent lane comes first, because the write on the bulk
-// lane may have to wait.
+// beat writes a beat on each lane that needs one. The urgent lane comes first, because the writes on the others
+// may have to wait.
 func (p *pair) beat(lately time.Duration) {
 	for _, o := range p.lanes {
 		if err := o.beat(lately); err != nil {
 			p.fail(err)
+		}
+	}
+	if o := p.snapshot.open.Load(); o != nil {
+		if err := o.beat(lately); err != nil {
+			p.endSnapshot(o, err)
 		}
 	}
 }

@@ -18,6 +18,9 @@ var (
 	bob   = raft.Peer{ID: "b", Incarnation: 1}
 )
 
+// standard are the limits of a connection between members of this release.
+var standard = limits{FrameBytesMax, ours.max}
+
 func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
 	kinds := map[byte]bool{}
 	for _, m := range transporttest.Messages(alice, bob) {
@@ -28,7 +31,7 @@ func TestMessage_EveryTypeSurvivesTheWire(t *testing.T) {
 		require.NoError(t, err, "%T", m.Body)
 		assert.Equal(t, m, got)
 	}
-	assert.Len(t, kinds, int(frameSteppedDown-frameBootstrapProbe)+1, "a type of message is missing here")
+	assert.Len(t, kinds, int(frameSnapshotProgress-frameBootstrapProbe)+1, "a type of message is missing here")
 }
 
 // Zero values are absent from the wire, and must be decoded as zero values, even if the decoder was used for a
@@ -280,7 +283,7 @@ func TestEncode_RefusesWhatNoMemberSends(t *testing.T) {
 	require.ErrorContains(t, err, "not a message of this version")
 	big := transporttest.Append(raft.EntryID{}, []int{1 << 20}, 0)
 	big.Entries[0].Term, big.Last.Term = 1, 1
-	_, _, err = new(encoder).message(nil, raft.Message{From: alice, To: bob, Term: 1, Body: big}, 1<<20)
+	_, _, err = new(encoder).message(nil, raft.Message{From: alice, To: bob, Term: 1, Body: big}, limits{1 << 20, ours.max})
 	require.ErrorIs(t, err, ErrOversized)
 }
 
@@ -344,11 +347,11 @@ func TestMessage_LargestListFits(t *testing.T) {
 func TestMessage_HotPathAllocatesLittle(t *testing.T) {
 	e, d := &encoder{}, newDecoder()
 	heartbeat := raft.Message{From: alice, To: bob, Cluster: raft.ClusterID{1}, Term: 7, Body: raft.Heartbeat{Commit: 5}}
-	buf, _, err := e.message(nil, heartbeat, FrameBytesMax)
+	buf, _, err := e.message(nil, heartbeat, standard)
 	require.NoError(t, err)
 	frame := append([]byte(nil), buf...)
 	h := headerOf(t, frame)
-	encoding := testing.AllocsPerRun(100, func() { buf, _, _ = e.message(buf[:0], heartbeat, FrameBytesMax) })
+	encoding := testing.AllocsPerRun(100, func() { buf, _, _ = e.message(buf[:0], heartbeat, standard) })
 	decoding := testing.AllocsPerRun(100, func() { _, _ = d.message(h, frame) })
 	assert.Zero(t, encoding)
 	assert.LessOrEqual(t, decoding, 1.0, "the body alone")
@@ -366,7 +369,7 @@ func allocationsOfAppend(t *testing.T, entries int) float64 {
 	h := headerOf(t, whole)
 	buf := make([]byte, 0, 4096)
 	return testing.AllocsPerRun(100, func() {
-		if _, _, err := e.message(buf, m, FrameBytesMax); err != nil {
+		if _, _, err := e.message(buf, m, standard); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.message(h, whole); err != nil {
@@ -399,7 +402,7 @@ func benchmarkMessage(b *testing.B, body raft.Body) {
 		b.ReportAllocs()
 		var buf []byte
 		for b.Loop() {
-			buf, _, _ = e.message(buf[:0], m, FrameBytesMax)
+			buf, _, _ = e.message(buf[:0], m, standard)
 		}
 	})
 	b.Run("decode", func(b *testing.B) {

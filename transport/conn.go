@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
@@ -24,17 +25,17 @@ const (
 
 // outbound is the connection of one lane to a peer.
 type outbound struct {
-	conn           net.Conn
-	writeTimeout   time.Duration
-	appendBytesMax int
-	directBytes    int
+	conn         net.Conn
+	writeTimeout time.Duration
+	limits       limits
+	directBytes  int
 
 	mu      sync.Mutex // held while writing
 	sentAt  time.Time  // when something was sent last
 	encoder *encoder
 	buf     []byte
 	uncut   int         // buf[uncut:] is not in pieces yet
-	pieces  net.Buffers // of buf and of records, in order
+	pieces  net.Buffers // of buf and of tails, in order
 }
 
 // send writes the batch. Messages that cannot be encoded are left out; skipped is the first of their errors, and
@@ -60,21 +61,29 @@ func (o *outbound) send(batch []raft.Message, unsendable *atomic.Uint64) (skippe
 
 // gather appends one message to what the next flush writes.
 func (o *outbound) gather(m raft.Message) error {
-	buf, entries, err := o.encoder.message(o.buf, m, o.appendBytesMax)
+	buf, rest, err := o.encoder.message(o.buf, m, o.limits)
 	if err != nil {
 		return err
 	}
 	o.buf = buf
-	for _, e := range entries {
-		record := e.Record()
-		if len(record) < o.directBytes {
-			o.buf = append(o.buf, record...)
-			continue
-		}
-		o.cut()
-		o.pieces = append(o.pieces, record)
+	for i := range rest.entries {
+		o.add(rest.entries[i].Record())
+	}
+	if rest.isChunk {
+		o.add(rest.chunk)
+		o.buf = rest.appendSum(o.buf)
 	}
 	return nil
+}
+
+// add appends bytes, which it does not copy if they are many.
+func (o *outbound) add(b []byte) {
+	if len(b) < o.directBytes {
+		o.buf = append(o.buf, b...)
+		return
+	}
+	o.cut()
+	o.pieces = append(o.pieces, b)
 }
 
 // cut makes what was appended to buf since the last cut a piece. The piece stays valid when buf
@@ -125,36 +134,56 @@ func within(pieces net.Buffers, bytesMax int) (n int) {
 	return n
 }
 
-// pair is both lanes to a peer: the session of a TCP link.
+// pair is the urgent and the bulk lane to a peer, and perhaps a snapshot lane: the session of a TCP link.
 type pair struct {
-	t     *TCP
-	lanes [2]*outbound
-	gone  chan struct{}
-	once  sync.Once
-	why   error // set before gone is closed
-	wg    sync.WaitGroup
+	t      *TCP
+	member raft.Member // as it was dialed
+	hello  raft.Hello  // the peer's
+	lanes  [2]*outbound
+	ctx    context.Context // it ends with the pair
+	cancel context.CancelCauseFunc
+
+	snapshot snapshotLane
+
+	mu     sync.Mutex
+	ended  bool // close was called
+	served sync.WaitGroup
 }
 
-func (p *pair) broken() <-chan struct{} { return p.gone }
-func (p *pair) err() error              { return p.why }
+func (p *pair) broken() <-chan struct{} { return p.ctx.Done() }
+func (p *pair) err() error              { return context.Cause(p.ctx) }
 
-// fail closes both lanes; the first reason is kept.
+// fail closes all lanes; the first reason is kept.
 func (p *pair) fail(why error) {
-	p.once.Do(func() {
-		p.why = why
-		for _, o := range p.lanes {
-			_ = o.conn.Close() // its error would add nothing to why
-		}
-		close(p.gone)
-	})
+	p.cancel(why) // closes the snapshot lane, too
+	for _, o := range p.lanes {
+		_ = o.conn.Close() // its error would add nothing to why
+	}
 }
 
 func (p *pair) close(why error) {
 	p.fail(why)
-	p.wg.Wait()
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.served.Wait()
+}
+
+// enter counts a call of the Handler or a goroutine that close waits for; leave it by p.served.Done. It returns false
+// once close was called.
+func (p *pair) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.served.Add(1)
+	}
+	return !p.ended
 }
 
 func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
+	if lane == raft.LaneSnapshot {
+		return p.sendSnapshot(batch)
+	}
 	skipped, broken := p.lanes[lane].send(batch, &p.t.counters.unsendable)
 	if broken != nil {
 		p.fail(broken)
@@ -167,18 +196,22 @@ func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
 	return skipped
 }
 
-// watch reads the connection of one lane, on which the peer sends nothing but beats, so that the end of the
-// connection is noticed at once.
+// watch reads the connection of one lane until it ends, and ends the pair.
 func (p *pair) watch(f *frameReader) {
+	err := p.read(f)
+	p.t.countStream(err)
+	p.fail(err)
+}
+
+// read reads a connection, on which the peer sends nothing but beats, so that its end is noticed at once.
+func (p *pair) read(f *frameReader) error {
 	for {
 		h, _, err := f.next()
-		if err == nil && h.kind != frameBeat {
-			err = fmt.Errorf("%w: type %d on a connection that we dialed", ErrMalformed, h.kind)
-		}
 		if err != nil {
-			p.t.countStream(err)
-			p.fail(err)
-			return
+			return err
+		}
+		if h.kind != frameBeat {
+			return fmt.Errorf("%w: type %d on a connection that we dialed", ErrMalformed, h.kind)
 		}
 	}
 }

@@ -27,9 +27,10 @@ func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 
 // dialPair dials the two lanes of a peer one after the other and finishes their handshakes.
 func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
-	p := &pair{t: t, gone: make(chan struct{})}
+	p := &pair{t: t, member: m}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	var d dialed
-	var readers [2]*frameReader
+	var readers [len(p.lanes)]*frameReader
 	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
 		shaken, err := t.dialLane(ctx, m, lane)
 		if err == nil && lane == raft.LaneBulk && !sameLife(d.hello, shaken.hello) {
@@ -40,25 +41,26 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 			if lane == raft.LaneBulk {
 				_ = p.lanes[raft.LaneUrgent].conn.Close()
 			}
+			p.cancel(err)
 			return dialed{}, err
 		}
 		d.hello, d.roundTrip = shaken.hello, shaken.roundTrip
-		p.lanes[lane], readers[lane] = t.newOutbound(shaken.conn), shaken.reader
+		p.lanes[lane], readers[lane] = t.newOutbound(shaken), shaken.reader
 	}
-	d.session = p
+	d.session, p.hello = p, d.hello
 	t.counters.dialed.Add(1)
 	for _, f := range readers {
-		p.wg.Go(func() { p.watch(f) })
+		p.served.Go(func() { p.watch(f) })
 	}
-	p.wg.Go(func() { p.beat(0) }) // the first lane was silent while the second one was dialed
+	p.served.Go(func() { p.beat(0) }) // the first lane was silent while the second one was dialed
 	return d, nil
 }
 
 func sameLife(a, b raft.Hello) bool { return a.From == b.From && a.StartCount == b.StartCount }
 
-func (t *TCP) newOutbound(conn net.Conn) *outbound {
+func (t *TCP) newOutbound(s shaken) *outbound {
 	o := &outbound{
-		conn: conn, writeTimeout: t.options.WriteTimeout, appendBytesMax: t.options.FrameBytesMax,
+		conn: s.conn, writeTimeout: t.options.WriteTimeout, limits: limits{t.options.FrameBytesMax, s.hello.Protocol},
 		directBytes: directBytes, encoder: &encoder{},
 	}
 	if t.outTLS != nil {
@@ -140,7 +142,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 	if err := t.judge(conn, m.ID, own, answer); err != nil {
 		return shaken{}, err
 	}
-	if lane == raft.LaneUrgent { // the acceptor sends no beats on the bulk lane, which ends with the urgent one
+	if lane != raft.LaneBulk { // the acceptor sends no beats on the bulk lane, which ends with the urgent one
 		source.timeout = t.options.idleTimeout(own, answer.hello)
 	}
 	return s, conn.SetDeadline(time.Time{})

@@ -8,8 +8,8 @@
 //
 // Package transporttest checks that another transport keeps the same contract.
 //
-// The files: frame.go cuts bytes into frames and has their limits; codec.go, wire.go, fields.go and message.go
-// encode messages; handshake.go and opening.go encode what two members send first; link.go keeps one peer
-// connected; tcp.go, dial.go, accept.go, conn.go, beat.go, waiting.go and tls.go do so over sockets; memory.go
-// does so without.
+// The files: frame.go cuts bytes into frames and has their limits; codec.go, wire.go, fields.go, message.go
+// and snapshot.go encode messages; handshake.go and opening.go encode what two members send first; link.go keeps
+// one peer connected; tcp.go, dial.go, accept.go, conn.go, snapshotlane.go, beat.go, waiting.go and tls.go do so over
+// sockets; memory.go does so without.
 package transport

@@ -15,7 +15,8 @@ import (
 // A frame, little endian:
 //
 //	length of all after this header uint32 | group uint32 (0) | type uint8 | length of meta uint32 |
-//	meta (msgpack) | CRC-32C of all before | entry records, each with its own checksum
+//	meta (msgpack) | CRC-32C of all before | entry records, each with its own checksum, or
+//	the bytes of a chunk | CRC-32C of them
 const (
 	frameHeaderBytes = 4 + 4 + 1 + 4
 	frameSumBytes    = 4
@@ -26,7 +27,8 @@ const (
 const (
 	smallBytesMax = 16 << 10  // a frame without lists and entries, and the meta of a frame with entries
 	listBytesMax  = 512 << 10 // a frame with a member list: 255 members of the greatest size fit
-	foundBytesMax = 656 << 10 // a frame with entry 1: the bootstrap of 255 members of the greatest size fits
+	foundBytesMax = 656 << 10 // a frame with entry 1 or a snapshot's description: 255 members of the greatest size fit
+	chunkBytesMax = 1 << 20   // the data of one SnapshotChunk
 	// FrameBytesMax is the default of Options.FrameBytesMax. Every append that a Config allows fits: one
 	// full of small entries, or a single entry of raft.EntryDataBytesMax.
 	FrameBytesMax = raft.EntryDataBytesMax + 8<<20
@@ -64,11 +66,22 @@ const (
 	frameReadReply           frameType = 30
 	frameTimeoutNow          frameType = 31
 	frameSteppedDown         frameType = 32
+	frameInstallSnapshot     frameType = 33 // from here on: protocol version 2
+	frameSnapshotChunk       frameType = 34
+	frameSnapshotProgress    frameType = 35
 )
 
-// carriesEntries reports whether records follow the meta of such a frame.
-func (t frameType) carriesEntries() bool {
-	return t == frameAppendRequest || t == frameBootstrapRequest
+// carriesTail reports whether records or a chunk follow the meta of such a frame.
+func (t frameType) carriesTail() bool {
+	return t == frameAppendRequest || t == frameBootstrapRequest || t == frameSnapshotChunk
+}
+
+// since returns the first protocol version with such a frame.
+func (t frameType) since() uint16 {
+	if t >= frameInstallSnapshot {
+		return 2
+	}
+	return 1
 }
 
 // limit returns how many bytes may follow the header of such a frame, and how many of those may be meta;
@@ -81,7 +94,11 @@ func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 		return foundBytesMax, smallBytesMax, nil
 	case t == frameAppendRequest:
 		return appendBytesMax, smallBytesMax, nil
-	case t == frameBeat, t > frameBootstrapProbe && t <= frameSteppedDown:
+	case t == frameInstallSnapshot:
+		return foundBytesMax, foundBytesMax, nil
+	case t == frameSnapshotChunk:
+		return smallBytesMax + chunkBytesMax, smallBytesMax - 2*frameSumBytes, nil
+	case t == frameBeat, t > frameBootstrapProbe && t <= frameSnapshotProgress:
 		return smallBytesMax, smallBytesMax, nil
 	}
 	return 0, 0, fmt.Errorf("%w: unknown type %d", ErrMalformed, t)
@@ -117,15 +134,15 @@ func parseHeader(b []byte, appendBytesMax int) (frameHeader, error) {
 	if uint64(meta) > uint64(metaMax) {
 		return frameHeader{}, fmt.Errorf("%w: %d bytes of meta, over the limit of %d", ErrOversized, meta, metaMax)
 	}
-	records := int64(body) - int64(meta) - frameSumBytes
-	if records < 0 || records > 0 && !kind.carriesEntries() {
+	tail := int64(body) - int64(meta) - frameSumBytes
+	if tail < 0 || tail > 0 && !kind.carriesTail() {
 		return frameHeader{}, fmt.Errorf("%w: %d bytes of meta in %d of type %d", ErrMalformed, meta, body, kind)
 	}
 	return frameHeader{kind: kind, body: int(body), meta: int(meta)}, nil
 }
 
 // parseFrame checks the sum of a whole frame and cuts it into its parts, which share its bytes.
-func parseFrame(h frameHeader, frame []byte) (meta, records []byte, err error) {
+func parseFrame(h frameHeader, frame []byte) (meta, tail []byte, err error) {
 	end := frameHeaderBytes + h.meta
 	want := binary.LittleEndian.Uint32(frame[end:])
 	if got := crc32.Checksum(frame[:end], castagnoli); got != want {
@@ -136,9 +153,9 @@ func parseFrame(h frameHeader, frame []byte) (meta, records []byte, err error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendFrame appends a frame without its records; recordBytes of records must follow.
-func appendFrame(buf []byte, kind frameType, meta []byte, recordBytes int) []byte {
-	return endFrame(append(beginFrame(buf, kind), meta...), len(buf), recordBytes)
+// appendFrame appends a frame without its tail; tailBytes of it must follow.
+func appendFrame(buf []byte, kind frameType, meta []byte, tailBytes int) []byte {
+	return endFrame(append(beginFrame(buf, kind), meta...), len(buf), tailBytes)
 }
 
 // beginFrame appends the header of a frame. Its meta is appended next; then endFrame fills in the lengths.
@@ -147,11 +164,11 @@ func beginFrame(buf []byte, kind frameType) []byte {
 	return append(buf, header[:]...)
 }
 
-// endFrame completes the frame that begins at start, without its records; recordBytes of records must follow.
-func endFrame(buf []byte, start, recordBytes int) []byte {
+// endFrame completes the frame that begins at start, without its tail; tailBytes of it must follow.
+func endFrame(buf []byte, start, tailBytes int) []byte {
 	frame := buf[start:]
 	meta := len(frame) - frameHeaderBytes
-	binary.LittleEndian.PutUint32(frame, uint32(meta+frameSumBytes+recordBytes))
+	binary.LittleEndian.PutUint32(frame, uint32(meta+frameSumBytes+tailBytes))
 	binary.LittleEndian.PutUint32(frame[9:], uint32(meta))
 	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(frame, castagnoli))
 }
@@ -170,8 +187,8 @@ func newFrameReader(r io.Reader, appendBytesMax int) *frameReader {
 	return &frameReader{r: bufio.NewReaderSize(r, readBufferBytes), appendBytesMax: appendBytesMax}
 }
 
-// next returns the next whole frame. Its bytes are valid until the next call, unless the frame carries entries:
-// then it has its own buffer, which the entries share. The error is io.EOF if the stream ended between two
+// next returns the next whole frame. Its bytes are valid until the next call, unless the frame carries entries or a
+// chunk: then it has its own buffer, which these share. The error is io.EOF if the stream ended between two
 // frames.
 func (f *frameReader) next() (frameHeader, []byte, error) {
 	f.release()
@@ -183,7 +200,7 @@ func (f *frameReader) next() (frameHeader, []byte, error) {
 	if err != nil {
 		return frameHeader{}, nil, err
 	}
-	if h.kind.carriesEntries() || h.size() > f.r.Size() {
+	if h.kind.carriesTail() || h.size() > f.r.Size() {
 		frame, err := f.readGrowing(h.size())
 		return h, frame, err
 	}

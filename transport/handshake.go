@@ -28,8 +28,8 @@ const tlsHint = " (does one side use TLS and the other not?)"
 // versions is a range of protocol versions.
 type versions struct{ min, max uint16 }
 
-// ours is the range that this build speaks.
-var ours = versions{1, 1}
+// ours is the range that this build speaks. Version 2 has snapshots: their messages and their lane.
+var ours = versions{1, 2}
 
 // meets reports whether the two ranges have a version in common.
 func (v versions) meets(other versions) bool { return v.min <= other.max && other.min <= v.max }
@@ -145,7 +145,7 @@ func (w *wireHello) check() error {
 		return err
 	}
 	switch {
-	case w.Lane > uint8(raft.LaneBulk):
+	case w.Lane > uint8(raft.LaneSnapshot):
 		return fmt.Errorf("%w: unknown lane %d", ErrMalformed, w.Lane)
 	case w.Incarnation == 0:
 		return fmt.Errorf("%w: a hello of %q without its incarnation", ErrMalformed, w.ID)

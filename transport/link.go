@@ -10,13 +10,14 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// session is the open pair of lanes to a peer.
+// session is the open connection to a peer: the pair of the urgent and the bulk lane, and the snapshot lane, which need
+// not be open.
 type session interface {
 	send(lane raft.Lane, batch []raft.Message) error
-	// broken is closed when either lane has ended; then err returns the reason.
+	// broken is closed when either lane of the pair has ended; then err returns the reason.
 	broken() <-chan struct{}
 	err() error
-	// close closes both lanes and waits for the goroutines that serve them.
+	// close closes all lanes and waits for the goroutines that serve them.
 	close(why error)
 }
 

@@ -128,7 +128,7 @@ func (n *Network) reach(from *Memory, to raft.NodeID) (*Memory, error) {
 	return m, nil
 }
 
-// Memory is a member's transport in a Network. It implements raft.Transport; its methods may be called from any
+// Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier; its methods may be called from any
 // goroutine. Messages are encoded and decoded, so that sender and receiver share no memory. Send calls the
 // receiver's Handler.Receive before it returns.
 type Memory struct {
@@ -165,6 +165,9 @@ func (m *Memory) Connect(peers []raft.Member) { m.links.connect(peers) }
 
 // AppendBytesMax implements raft.Transport: messages of any size are carried.
 func (m *Memory) AppendBytesMax() int { return 0 }
+
+// ChunkBytesMax implements raft.SnapshotCarrier.
+func (m *Memory) ChunkBytesMax() int { return chunkBytesMax }
 
 // Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
 // peer is not connected.
@@ -274,7 +277,7 @@ func (n *Network) register(s *memorySession) error {
 	return nil
 }
 
-// memorySession is the two lanes from one member to another.
+// memorySession is all lanes from one member to another.
 type memorySession struct {
 	network  *Network
 	from, to *Memory

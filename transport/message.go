@@ -1,8 +1,10 @@
 package transport
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"sync"
 
 	"github.com/coxswain/raft"
@@ -30,9 +32,15 @@ type encoder struct {
 	head []byte // scratch of EncodeMessage
 }
 
-// message appends m's frame to buf, except for the records of its entries, which the caller writes after it. If
-// it returns an error, buf is unchanged.
-func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byte, []raft.Entry, error) {
+// limits bound the frames that an encoder makes.
+type limits struct {
+	appendBytesMax int    // Options.FrameBytesMax
+	protocol       uint16 // the version that the connection speaks
+}
+
+// message appends m's frame to buf, except for its tail, which the caller writes after it. If it returns an error,
+// buf is unchanged.
+func (e *encoder) message(buf []byte, m raft.Message, l limits) ([]byte, tail, error) {
 	w := &e.wire
 	w.reset()
 	w.From, w.FromIncarnation = append(w.From, m.From.ID...), uint64(m.From.Incarnation)
@@ -40,18 +48,45 @@ func (e *encoder) message(buf []byte, m raft.Message, appendBytesMax int) ([]byt
 	w.Cluster, w.Term = encodeCluster(w.Cluster, m.Cluster), uint64(m.Term)
 	kind, entries, err := w.setBody(m.Body)
 	if err != nil {
-		return buf, nil, err
+		return buf, tail{}, err
 	}
-	bodyMax, metaMax, err := kind.limit(appendBytesMax)
+	if l.protocol < kind.since() {
+		return buf, tail{}, fmt.Errorf("%w: %T needs version %d, and the peer speaks %d: upgrade it",
+			ErrVersion, m.Body, kind.since(), l.protocol)
+	}
+	bodyMax, metaMax, err := kind.limit(l.appendBytesMax)
 	if err != nil {
-		return buf, nil, err
+		return buf, tail{}, err
+	}
+	rest := tail{entries: entries}
+	if c, ok := m.Body.(raft.SnapshotChunk); ok {
+		rest.chunk, rest.isChunk = c.Data, true
 	}
 	frame := w.encode(beginFrame(buf, kind))
-	meta, records := len(frame)-len(buf)-frameHeaderBytes, recordBytes(entries)
-	if body := meta + frameSumBytes + records; body > bodyMax || meta > metaMax {
-		return buf, nil, fmt.Errorf("%w: %T of %d bytes; the limit is %d", ErrOversized, m.Body, body, bodyMax)
+	meta := len(frame) - len(buf) - frameHeaderBytes
+	if body := meta + frameSumBytes + rest.bytes(); body > bodyMax || meta > metaMax || len(rest.chunk) > chunkBytesMax {
+		return buf, tail{}, fmt.Errorf("%w: %T of %d bytes; the limit is %d", ErrOversized, m.Body, body, bodyMax)
 	}
-	return endFrame(frame, len(buf), records), entries, nil
+	return endFrame(frame, len(buf), rest.bytes()), rest, nil
+}
+
+// tail is what follows the meta of a frame: records of entries, or a chunk with its checksum.
+type tail struct {
+	entries []raft.Entry
+	chunk   []byte
+	isChunk bool
+}
+
+func (t tail) bytes() int {
+	if t.isChunk {
+		return len(t.chunk) + frameSumBytes
+	}
+	return recordBytes(t.entries)
+}
+
+// appendSum appends the checksum of the chunk.
+func (t tail) appendSum(buf []byte) []byte {
+	return binary.LittleEndian.AppendUint32(buf, crc32.Checksum(t.chunk, castagnoli))
 }
 
 // recordBytes returns the total size of the entries' records.
@@ -62,7 +97,7 @@ func recordBytes(entries []raft.Entry) (bytes int) {
 	return bytes
 }
 
-// setBody fills in the fields of one body and returns the entries whose records end the frame.
+// setBody fills in the fields of one body and returns the entries in the tail.
 func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	switch b := body.(type) {
 	case raft.AppendRequest:
@@ -140,7 +175,8 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 	case raft.SteppedDown:
 		return frameSteppedDown, nil, nil
 	}
-	return 0, nil, fmt.Errorf("transport: %T is not a message of this version", body)
+	kind, err := w.setSnapshotBody(body)
+	return kind, nil, err
 }
 
 // decoder decodes one message after the other in the same buffers. It is for one goroutine.
@@ -154,9 +190,9 @@ func newDecoder() *decoder {
 	return &decoder{codec: codec.NewDecoderBytes(nil, newHandle()), ids: map[string]raft.NodeID{}}
 }
 
-// message decodes one whole frame. Only the message's entries share the frame's bytes.
+// message decodes one whole frame. Only its entries, or the data of its chunk, share the frame's bytes.
 func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
-	meta, records, err := parseFrame(h, frame)
+	meta, rest, err := parseFrame(h, frame)
 	if err != nil {
 		return raft.Message{}, err
 	}
@@ -177,7 +213,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 	if m.Cluster, err = decodeCluster(w.Cluster); err != nil {
 		return raft.Message{}, err
 	}
-	if m.Body, err = d.body(h.kind, records); err != nil {
+	if m.Body, err = d.body(h.kind, rest); err != nil {
 		return raft.Message{}, err
 	}
 	return m, nil
@@ -186,7 +222,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks everything that is a term, an index, a start count or a counter.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.At, w.Size)
 }
 
 func (d *decoder) peer(id []byte, life uint64) (raft.Peer, error) {
@@ -210,11 +246,11 @@ func (d *decoder) intern(id []byte) raft.NodeID {
 }
 
 // body is the reverse of setBody.
-func (d *decoder) body(kind frameType, records []byte) (raft.Body, error) {
+func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	w := &d.wire
 	switch kind {
 	case frameAppendRequest:
-		return w.appendRequest(records)
+		return w.appendRequest(rest)
 	case frameAppendReply:
 		return raft.AppendReply{Match: raft.Index(w.Match)}, nil
 	case frameAppendConflict:
@@ -230,11 +266,11 @@ func (d *decoder) body(kind frameType, records []byte) (raft.Body, error) {
 	case frameReadReply:
 		return raft.ReadReply{ID: w.id(), OK: w.OK, Index: raft.Index(w.Index), Refusal: raft.RefusalKind(w.Refusal)}, nil
 	}
-	return d.electionBody(kind, records)
+	return d.electionBody(kind, rest)
 }
 
 // electionBody is the reverse of setElectionBody.
-func (d *decoder) electionBody(kind frameType, records []byte) (raft.Body, error) {
+func (d *decoder) electionBody(kind frameType, rest []byte) (raft.Body, error) {
 	w := &d.wire
 	switch kind {
 	case frameBootstrapProbe:
@@ -243,7 +279,7 @@ func (d *decoder) electionBody(kind frameType, records []byte) (raft.Body, error
 	case frameBootstrapProbeReply:
 		return d.bootstrapProbeReply()
 	case frameBootstrapRequest:
-		entries, err := decodeEntries(records)
+		entries, err := decodeEntries(rest)
 		if err != nil {
 			return nil, err
 		}
@@ -267,7 +303,7 @@ func (d *decoder) electionBody(kind frameType, records []byte) (raft.Body, error
 	case frameSteppedDown:
 		return raft.SteppedDown{}, nil
 	}
-	return nil, fmt.Errorf("%w: type %d is not a message", ErrMalformed, kind)
+	return w.snapshotBody(kind, rest)
 }
 
 func (d *decoder) bootstrapProbeReply() (raft.Body, error) {
@@ -372,24 +408,28 @@ var (
 )
 
 // EncodeMessage returns the message as one frame of the wire format. It fails for a body of an unknown type, for
-// an append whose Entries do not fill its span, and for a message over the limit of its type (ErrOversized).
+// an append whose Entries do not fill its span, and for a message over the limit of its type (ErrOversized). A peer of
+// protocol version 1 does not know the messages of snapshots: do not send it any.
 func EncodeMessage(m raft.Message) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
-	head, entries, err := e.message(e.head[:0], m, FrameBytesMax)
+	head, rest, err := e.message(e.head[:0], m, limits{FrameBytesMax, ours.max})
 	if err != nil {
 		return nil, err
 	}
 	e.head = head
-	frame := append(make([]byte, 0, len(head)+recordBytes(entries)), head...)
-	for i := range entries {
-		frame = append(frame, entries[i].Record()...)
+	frame := append(make([]byte, 0, len(head)+rest.bytes()), head...)
+	for i := range rest.entries {
+		frame = append(frame, rest.entries[i].Record()...)
+	}
+	if rest.isChunk {
+		frame = rest.appendSum(append(frame, rest.chunk...))
 	}
 	return frame, nil
 }
 
-// DecodeMessage decodes and checks what EncodeMessage returned. The message's entries share the bytes of frame,
-// which must not be changed afterwards. Every error matches ErrMalformed or ErrOversized.
+// DecodeMessage decodes and checks what EncodeMessage returned. The message's entries, or the data of its chunk, share
+// the bytes of frame, which must not be changed afterwards. Every error matches ErrMalformed or ErrOversized.
 func DecodeMessage(frame []byte) (raft.Message, error) {
 	if len(frame) < frameHeaderBytes {
 		return raft.Message{}, fmt.Errorf("%w: cut short at %d bytes", ErrMalformed, len(frame))

@@ -45,7 +45,7 @@ type Options struct {
 	// then the oldest. Default 2,048.
 	HandshakesMax int
 	// InboundMax bounds the inbound connections whose handshake is finished. At the limit a member that
-	// Connect names replaces one that it does not name. Default 1,024: two lanes for each of twice
+	// Connect names replaces one that it does not name. Default 1,536: three lanes for each of twice
 	// raft.MembersMax members.
 	InboundMax int
 
@@ -78,7 +78,7 @@ func (o Options) withDefaults() Options {
 	}{
 		{&o.FrameBytesMax, FrameBytesMax},
 		{&o.HandshakesMax, 2048},
-		{&o.InboundMax, 2 * 2 * (raft.MembersMax + 1)},
+		{&o.InboundMax, 2 * len(lanes) * (raft.MembersMax + 1)},
 	} {
 		if *f.field == 0 {
 			*f.field = f.standard

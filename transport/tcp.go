@@ -14,8 +14,9 @@ import (
 )
 
 // TCP is the transport of real clusters. Each member dials two connections to each peer that Connect names, one
-// for each lane, and sends messages only on those; it receives messages on the connections that it accepts. It
-// implements raft.Transport; its methods may be called from any goroutine.
+// for the urgent and one for the bulk lane, and a third one, for the snapshot lane, while it sends a snapshot. It sends
+// messages only on those; it receives messages on the connections that it accepts. It implements raft.Transport and
+// raft.SnapshotCarrier; its methods may be called from any goroutine.
 type TCP struct {
 	links     linker
 	options   Options
@@ -38,6 +39,9 @@ type TCP struct {
 	registered uint64 // inbounds so far
 	serving    sync.WaitGroup
 }
+
+// lanes are all lanes.
+var lanes = [...]raft.Lane{raft.LaneUrgent, raft.LaneBulk, raft.LaneSnapshot}
 
 // inboundKey identifies an inbound connection: a member has one for each lane.
 type inboundKey struct {
@@ -133,9 +137,13 @@ func (t *TCP) Connect(peers []raft.Member) {
 // AppendBytesMax implements raft.Transport. It returns what Options.FrameBytesMax leaves for entries.
 func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - smallBytesMax - frameSumBytes }
 
+// ChunkBytesMax implements raft.SnapshotCarrier.
+func (t *TCP) ChunkBytesMax() int { return chunkBytesMax }
+
 // Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the peer is not
-// connected. It matches ErrOversized if a message was left out because it is over the limit. Any other error
-// means that the connection broke.
+// connected. It matches ErrOversized if a message was left out because it is over the limit, and ErrVersion if the
+// peer's release does not know it. Any other error means that the connection broke, on LaneSnapshot perhaps only that
+// lane's.
 func (t *TCP) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
 	defer t.pulse.sent()
 	return t.links.send(to, lane, batch)

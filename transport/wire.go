@@ -16,8 +16,8 @@ import (
 //     transport/handshake.go).
 //   - Keys, their types, and the numbers of frame types and of enumerations are never changed or reused.
 //   - It needs a line in fields, in the order of the keys: TestWire_EveryFieldIsWrittenAndReadAsByMsgpack finds each
-//     field by reflection and fails without the line. Declare it in the body, in message.go of package raft; setBody
-//     or setElectionBody of transport/message.go writes it, body or electionBody reads it.
+//     field by reflection and fails without the line. Declare it in the body, in message.go of package raft; setBody,
+//     setElectionBody or setSnapshotBody writes it, body, electionBody or snapshotBody reads it.
 type wireMessage struct {
 	From            []byte `codec:"f"`
 	FromIncarnation uint64 `codec:"fi"`
@@ -52,6 +52,15 @@ type wireMessage struct {
 	OK       bool   `codec:"ok,omitempty"`
 	Leader   []byte `codec:"l,omitempty"`
 	Refusal  uint8  `codec:"rr,omitempty"`
+
+	Snapshot []byte `codec:"s,omitempty"`  // what raft.Snapshot.Encode returns
+	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
+	At       uint64 `codec:"sa,omitempty"`
+	Size     uint64 `codec:"ss,omitempty"`
+	Sum      uint64 `codec:"sc,omitempty"` // of 32 bits
+	End      bool   `codec:"sl,omitempty"`
+	Begin    bool   `codec:"sb,omitempty"`
+	Done     bool   `codec:"sd,omitempty"`
 }
 
 // fields calls c for every field, in the order of the keys, as go-msgpack does.
@@ -78,6 +87,14 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("pi", &w.PrevIndex)
 	c.number("pt", &w.PrevTerm)
 	c.small("rr", &w.Refusal)
+	c.bytes("s", &w.Snapshot)
+	c.number("sa", &w.At)
+	c.flag("sb", &w.Begin)
+	c.number("sc", &w.Sum)
+	c.flag("sd", &w.Done)
+	c.bytes("sf", &w.File)
+	c.flag("sl", &w.End)
+	c.number("ss", &w.Size)
 	c.bytesAlways("t", &w.To)
 	c.number("ti", &w.ToIncarnation)
 	c.flag("tr", &w.Transfer)
@@ -91,6 +108,7 @@ func (w *wireMessage) reset() {
 	*w = wireMessage{
 		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
 		List: w.List[:0], Bootstrapper: w.Bootstrapper[:0], Leader: w.Leader[:0],
+		Snapshot: w.Snapshot[:0], File: w.File[:0],
 	}
 }
 

@@ -234,7 +234,7 @@ func TestWire_NothingIsKeptOfTheMessageBefore(t *testing.T) {
 	longer := raft.Message{From: raft.Peer{ID: "longer"}, To: bob, Body: raft.TimeoutNow{}}
 	e := &encoder{}
 	for _, m := range []raft.Message{longer, messages[0], {From: alice, To: bob, Body: raft.TimeoutNow{}}, longer} {
-		frame, _, err := e.message(nil, m, FrameBytesMax)
+		frame, _, err := e.message(nil, m, standard)
 		require.NoError(t, err)
 		got, err := DecodeMessage(frame)
 		require.NoError(t, err)

@@ -68,7 +68,7 @@ var surroundings = []Mutant{
 	{
 		ID: "X05", Before: true, Rule: "heartbeats do not wait behind entries", Bug: "they share a connection",
 		Edits: []Edit{before("message.go", `switch m.Body.(type) {
-	case AppendRequest, AppendReply, AppendConflict:`, `return true`)},
+	case AppendRequest, AppendReply, AppendConflict, InstallSnapshot, SnapshotProgress:`, `return LaneBulk`)},
 		Expect: "L4", Seen: "etcd splits its streams", Profiles: []string{"calm"},
 		Test: &Test{"node", "HeartbeatsDoNotWait"},
 	},

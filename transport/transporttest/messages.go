@@ -36,12 +36,45 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.TimeoutNow{},
 		raft.SteppedDown{},
 	}
+	bodies = append(bodies, snapshotBodies()...)
 	messages := make([]raft.Message, 0, len(bodies))
 	for _, b := range bodies {
 		m := raft.Message{From: from, To: to, Cluster: raft.ClusterID{1, 2, 3, 15: 16}, Term: 7, Body: b}
 		messages = append(messages, m)
 	}
 	return messages
+}
+
+func snapshotBodies() []raft.Body {
+	s := raft.Snapshot{
+		Base: raft.Base{
+			ID: raft.EntryID{Term: 6, Index: 19}, Time: 1_700_000_000_000_000_000, Cluster: raft.ClusterID{1, 2, 3, 15: 16},
+			Bootstrapper: raft.Peer{ID: "m1", Incarnation: 11}, ConfigIndex: 1,
+			Config: raft.NewConfiguration([]raft.Member{
+				{ID: "m1", Address: "localhost:1", Meta: "http://one", Incarnation: 11},
+				{ID: "m2", Address: "localhost:2", Kind: raft.Learner, Incarnation: 12},
+			}),
+		},
+		File: raft.SnapshotID{7, 15: 8}, Size: 1 << 33, Sum: 1 << 31,
+	}
+	held := s
+	held.Size, held.Sum, held.Held = -1, 0, true
+	return []raft.Body{
+		raft.InstallSnapshot{Snapshot: s, Acknowledged: 16},
+		raft.InstallSnapshot{Snapshot: held},
+		Chunk(0, 3),
+		raft.SnapshotChunk{File: s.File, At: 1 << 32, Data: Chunk(0, 20_000).Data, Last: true, Size: s.Size, Sum: s.Sum},
+		raft.SnapshotChunk{File: s.File, At: s.Size, Last: true, Size: s.Size, Sum: s.Sum},
+		raft.SnapshotProgress{File: s.File, At: 1 << 32, Begin: true},
+		raft.SnapshotProgress{File: s.File, Done: true},
+		raft.SnapshotProgress{File: s.File, Refusal: raft.StreamNoSpace},
+	}
+}
+
+// Chunk returns a SnapshotChunk with that many bytes of data.
+func Chunk(at int64, dataBytes int) raft.SnapshotChunk {
+	data := bytes.Repeat([]byte("snapshot"), dataBytes/8+1)[:dataBytes]
+	return raft.SnapshotChunk{File: raft.SnapshotID{7, 15: 8}, At: at, Data: data}
 }
 
 // Entry returns an entry with dataBytes of data as a receiver sees it, decoded from its record.

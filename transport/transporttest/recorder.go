@@ -46,8 +46,10 @@ type Recorder struct {
 	Expects map[raft.NodeID]raft.Incarnation
 	// Judge, if not nil, replaces the rules of Check.
 	Judge func(h raft.Hello) *raft.Rejection
-	// Held, if not nil, blocks Receive until it is closed, as a stuck node would.
-	Held chan struct{}
+	// Held, if not nil, blocks Receive until it is closed, as a stuck node would: for messages that Holds accepts or,
+	// if Holds is nil, for all.
+	Held  chan struct{}
+	Holds func(m raft.Message) bool
 
 	mu      sync.Mutex
 	events  []Event
@@ -105,7 +107,7 @@ func (r *Recorder) Rejected(by raft.NodeID, refusal raft.Rejection) {
 
 // Receive implements raft.Handler.
 func (r *Recorder) Receive(from raft.NodeID, batch []raft.Message) {
-	if r.Held != nil {
+	if r.Held != nil && (r.Holds == nil || slices.ContainsFunc(batch, r.Holds)) {
 		<-r.Held
 	}
 	for _, m := range batch {

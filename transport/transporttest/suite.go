@@ -32,7 +32,8 @@ type Harness struct {
 // Connectionless; one that sends datagrams is both.
 //
 // Every transport has the handshake: it checks a peer's hello before it accepts any of the peer's messages.
-// No check sends an append with more bytes of entries than the transport's AppendBytesMax allows.
+// No check sends an append with more bytes of entries than the transport's AppendBytesMax allows. The checks of
+// snapshots skip a transport that is no raft.SnapshotCarrier.
 type Profile struct {
 	// Connectionless: no connection breaks when a peer ends or restarts, or when a message is refused. The
 	// transport notices the peer's silence within seconds, and calls Lost without knowing whether anybody
@@ -40,8 +41,8 @@ type Profile struct {
 	// others refused may be true or false, and a message that claims another sender is simply dropped.
 	Connectionless bool
 	// Unordered: messages may be lost, doubled, or overtake each other. The checks "each lane keeps the order of
-	// its messages" and "a batch of many megabytes arrives whole" are left out; the others repeat a message until
-	// it arrives.
+	// its messages", "a batch of many megabytes arrives whole" and "chunks of snapshots arrive whole and in order" are
+	// left out; the others repeat a message until it arrives.
 	Unordered bool
 }
 
@@ -58,13 +59,15 @@ type Network interface {
 const (
 	ruleOrder    = "each lane keeps the order of its messages"
 	ruleBigBatch = "a batch of many megabytes arrives whole"
+	ruleChunks   = "chunks of snapshots arrive whole and in order"
 	ruleEnd      = "the end of a peer is told at once, and then that nobody listens"
 )
 
 // Run runs the suite, one subtest for each line of the contract.
 func Run(t *testing.T, h Harness) {
 	leftOut := map[string]bool{
-		ruleOrder: h.Profile.Unordered, ruleBigBatch: h.Profile.Unordered, ruleEnd: h.Profile.Connectionless,
+		ruleOrder: h.Profile.Unordered, ruleBigBatch: h.Profile.Unordered, ruleChunks: h.Profile.Unordered,
+		ruleEnd: h.Profile.Connectionless,
 	}
 	tests := []struct {
 		rule string
@@ -85,6 +88,10 @@ func Run(t *testing.T, h Harness) {
 		{"a send to a peer without a connection fails at once", testNotConnected},
 		{"Connect replaces the list of peers", testConnectReplaces},
 		{"a list that names the member itself does no harm", testSelf},
+		{ruleChunks, testChunks},
+		{"a snapshot that waits delays no message of the other lanes", testSnapshotWaits},
+		{"chunks of snapshots go to a peer without a connection no more than other messages", testChunksNotConnected},
+		{"a peer that returns gets chunks of snapshots again", testChunksAfterRestart},
 		{"Peer says how the connection is", testPeerStatus},
 		{"Close is idempotent, and nothing is told after it", testClose},
 	}
@@ -184,7 +191,7 @@ func (w *world) awaitGone(t *testing.T, m member, peer raft.NodeID) {
 func (w *world) deliver(t *testing.T, from, to member, m raft.Message) raft.Message {
 	t.Helper()
 	for {
-		require.NoError(t, from.Send(to.Self.From.ID, laneOf(m), []raft.Message{m}))
+		require.NoError(t, from.Send(to.Self.From.ID, laneOf(from, m), []raft.Message{m}))
 		wait := patience
 		if w.profile.Unordered {
 			wait = resendAfter

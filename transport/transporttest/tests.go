@@ -16,13 +16,6 @@ func message(a, b member, body raft.Body) raft.Message {
 	return raft.Message{From: a.peer(), To: b.peer(), Term: 7, Body: body}
 }
 
-func laneOf(m raft.Message) raft.Lane {
-	if m.Bulk() {
-		return raft.LaneBulk
-	}
-	return raft.LaneUrgent
-}
-
 func testEveryMessage(t *testing.T, w *world) {
 	a, b := w.pair(t)
 	for _, m := range Messages(a.peer(), b.peer()) {
@@ -69,7 +62,7 @@ func testOrder(t *testing.T, w *world) {
 	require.NoError(t, <-sent)
 	var gotUrgent, gotBulk []raft.Message
 	for _, m := range b.AwaitMessages(t, 2*count) {
-		if m.Bulk() {
+		if m.Lane() == raft.LaneBulk {
 			gotBulk = append(gotBulk, m)
 		} else {
 			gotUrgent = append(gotUrgent, m)

@@ -1,0 +1,215 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The bytes of the messages of snapshots are the wire format: other versions rely on them.
+func TestSnapshot_FormatDoesNotChange(t *testing.T) {
+	file := raft.SnapshotID([]byte("0123456789abcdef"))
+	for _, row := range []struct {
+		body   raft.Body
+		header string
+		meta   string
+		tail   string
+	}{
+		{
+			raft.SnapshotChunk{File: file, At: 5, Data: []byte("data"), Last: true, Size: 9, Sum: 1 << 16},
+			"\x48\x00\x00\x00" + "\x00\x00\x00\x00" + "\x22" + "\x3c\x00\x00\x00",
+			"\x89\xa1f\xc4\x01a\xa2fi\x01\xa2sa\x05\xa2sc\xce\x00\x01\x00\x00\xa2sf\xc4\x100123456789abcdef\xa2sl\xc3\xa2ss\x09\xa1t\xc4\x01b\xa2ti\x01",
+			"data\xd1\x7d\xd8\xae",
+		},
+		{
+			raft.SnapshotProgress{File: file, At: 7, Begin: true},
+			"\x34\x00\x00\x00" + "\x00\x00\x00\x00" + "\x23" + "\x30\x00\x00\x00",
+			"\x87\xa1f\xc4\x01a\xa2fi\x01\xa2sa\x07\xa2sb\xc3\xa2sf\xc4\x100123456789abcdef\xa1t\xc4\x01b\xa2ti\x01", "",
+		},
+		{
+			raft.SnapshotProgress{File: file, Done: true, Refusal: raft.StreamNoSpace},
+			"\x34\x00\x00\x00" + "\x00\x00\x00\x00" + "\x23" + "\x30\x00\x00\x00",
+			"\x87\xa1f\xc4\x01a\xa2fi\x01\xa2rr\x03\xa2sd\xc3\xa2sf\xc4\x100123456789abcdef\xa1t\xc4\x01b\xa2ti\x01", "",
+		},
+	} {
+		frame, err := EncodeMessage(raft.Message{From: alice, To: bob, Body: row.body})
+		require.NoError(t, err)
+		metaEnd := frameHeaderBytes + len(row.meta)
+		assert.Equal(t, row.header, string(frame[:frameHeaderBytes]), "%T", row.body)
+		assert.Equal(t, row.meta, string(frame[frameHeaderBytes:metaEnd]), "%T", row.body)
+		assert.Equal(t, row.tail, string(frame[metaEnd+frameSumBytes:]), "%T", row.body)
+	}
+}
+
+func snapshotOf(t *testing.T, members int) raft.Snapshot {
+	t.Helper()
+	for _, m := range transporttest.Messages(alice, bob) {
+		offer, ok := m.Body.(raft.InstallSnapshot)
+		if !ok {
+			continue
+		}
+		s := offer.Snapshot
+		s.Config = raft.Configuration{}
+		for i := range members {
+			s.Config.Members = append(s.Config.Members, raft.Member{
+				ID:      raft.NodeID(fmt.Sprintf("%03d", i) + strings.Repeat("i", raft.NodeIDBytesMax-3)),
+				Address: strings.Repeat("\"", raft.AddressBytesMax), Meta: strings.Repeat("\\", raft.MetaBytesMax), Incarnation: math.MaxUint64,
+			})
+		}
+		require.NoError(t, s.Check())
+		return s
+	}
+	return raft.Snapshot{}
+}
+
+// chunkFrame returns the frame of a chunk with meta and data as given.
+func chunkFrame(change func(*wireMessage), data, sum []byte) []byte {
+	w := wireMessage{From: []byte("a"), FromIncarnation: 1, To: []byte("b"), ToIncarnation: 1, File: make([]byte, 16)}
+	change(&w)
+	return append(append(appendFrame(nil, frameSnapshotChunk, encodeMeta(w), len(data)+len(sum)), data...), sum...)
+}
+
+func TestSnapshot_WhatNoMemberSendsIsRefused(t *testing.T) {
+	sum := func(data string) []byte { return tail{chunk: []byte(data)}.appendSum(nil) }
+	nothing := func(*wireMessage) {}
+	good := snapshotOf(t, 3)
+	offer := func(change func(*wireMessage)) []byte {
+		return damage(frameInstallSnapshot, func(w *wireMessage) {
+			w.File, w.Snapshot = bytes.Clone(good.File[:]), good.Encode()
+			change(w)
+		})
+	}
+	_, err := DecodeMessage(offer(nothing))
+	require.NoError(t, err)
+	_, err = DecodeMessage(chunkFrame(nothing, []byte("data"), sum("data")))
+	require.NoError(t, err)
+	far := good
+	far.ID.Index = 1<<62 + 1
+	for _, row := range []struct {
+		rule  string
+		frame []byte
+		want  error
+	}{
+		{"a chunk with a flipped bit", chunkFrame(nothing, []byte("dat`"), sum("data")), ErrMalformed},
+		{"a chunk without its checksum", chunkFrame(nothing, nil, nil), ErrMalformed},
+		{"a chunk with half a checksum", chunkFrame(nothing, nil, sum("")[:2]), ErrMalformed},
+		{"a chunk over the limit", chunkFrame(nothing, make([]byte, chunkBytesMax+1), sum(string(make([]byte, chunkBytesMax+1)))), ErrMalformed},
+		{"a frame over the limit", chunkFrame(nothing, make([]byte, chunkBytesMax+smallBytesMax), nil), ErrOversized},
+		{"a chunk of a file whose id is short", chunkFrame(func(w *wireMessage) { w.File = w.File[:15] }, []byte("data"), sum("data")), ErrMalformed},
+		{"a chunk of no file", chunkFrame(func(w *wireMessage) { w.File = nil }, []byte("data"), sum("data")), ErrMalformed},
+		{"a chunk near 2^64", chunkFrame(func(w *wireMessage) { w.At = math.MaxUint64 }, []byte("data"), sum("data")), ErrMalformed},
+		{"a size near 2^64", chunkFrame(func(w *wireMessage) { w.Size = math.MaxUint64 }, []byte("data"), sum("data")), ErrMalformed},
+		{"a checksum of the whole of 33 bits", chunkFrame(func(w *wireMessage) { w.Sum = 1 << 32 }, []byte("data"), sum("data")), ErrMalformed},
+		{"progress near 2^64", damage(frameSnapshotProgress, func(w *wireMessage) { w.File, w.At = make([]byte, 16), math.MaxUint64 }), ErrMalformed},
+		{"progress of no file", damage(frameSnapshotProgress, nothing), ErrMalformed},
+		{"an offer of no file", offer(func(w *wireMessage) { w.File = nil }), ErrMalformed},
+		{"an offer of one file that describes another", offer(func(w *wireMessage) { w.File[0]++ }), ErrMalformed},
+		{"an offer of garbage", offer(func(w *wireMessage) { w.Snapshot = []byte("{") }), ErrMalformed},
+		{"an offer near the end of all indexes", offer(func(w *wireMessage) { w.Snapshot = far.Encode() }), ErrMalformed},
+		{"an offer of nobody's snapshot", offer(func(w *wireMessage) { w.Snapshot = raft.Snapshot{File: good.File}.Encode() }), ErrMalformed},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			_, err := DecodeMessage(row.frame)
+			require.ErrorIs(t, err, row.want)
+		})
+	}
+}
+
+// A snapshot that only a later release can describe is not damage: the connection stays open, and the core refuses the
+// offer.
+func TestSnapshot_OfALaterReleaseIsHandedOn(t *testing.T) {
+	good := snapshotOf(t, 3)
+	later := bytes.Replace(good.Encode(), []byte(`"version":1`), []byte(`"version":2`), 1)
+	m, err := DecodeMessage(damage(frameInstallSnapshot, func(w *wireMessage) {
+		w.File, w.Snapshot, w.Acked = bytes.Clone(good.File[:]), later, 5
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, raft.InstallSnapshot{Snapshot: raft.Snapshot{File: good.File}, Acknowledged: 5}, m.Body)
+}
+
+func TestSnapshot_TheLargestDescriptionFits(t *testing.T) {
+	m := raft.Message{From: alice, To: bob, Term: 7, Body: raft.InstallSnapshot{Snapshot: snapshotOf(t, raft.MembersMax)}}
+	frame, err := EncodeMessage(m)
+	require.NoError(t, err)
+	assert.Greater(t, len(frame), 400<<10)
+	got, err := DecodeMessage(frame)
+	require.NoError(t, err)
+	assert.Equal(t, m, got)
+}
+
+func TestSnapshot_EncodeRefusesWhatNoMemberSends(t *testing.T) {
+	for _, body := range []raft.Body{
+		raft.SnapshotChunk{At: -1}, raft.SnapshotChunk{Size: -1}, raft.SnapshotProgress{At: -1},
+	} {
+		_, err := EncodeMessage(raft.Message{From: alice, To: bob, Body: body})
+		assert.Error(t, err, "%+v", body)
+	}
+	_, err := EncodeMessage(raft.Message{From: alice, To: bob, Body: transporttest.Chunk(0, chunkBytesMax)})
+	require.NoError(t, err)
+	_, err = EncodeMessage(raft.Message{From: alice, To: bob, Body: transporttest.Chunk(0, chunkBytesMax+1)})
+	require.ErrorIs(t, err, ErrOversized)
+}
+
+// A member of protocol version 1 would close the connection for a frame that it does not know.
+func TestSnapshot_AnEarlierReleaseGetsNone(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	var accepted atomic.Int32
+	received := make(chan raft.Message, 10)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			go serveVersion1(conn, received)
+		}
+	}()
+	a, r := listenAs(t, "a", Options{})
+	a.Connect([]raft.Member{{ID: "b", Address: listener.Addr().String()}})
+	assert.Equal(t, uint16(1), r.AwaitUp(t, "b").Hello.Protocol)
+	chunk := raft.Message{From: alice, To: bob, Body: transporttest.Chunk(0, 100)}
+	progress := raft.Message{From: alice, To: bob, Body: raft.SnapshotProgress{}}
+	require.ErrorIs(t, a.Send("b", raft.LaneSnapshot, []raft.Message{chunk}), ErrVersion)
+	require.ErrorIs(t, a.Send("b", raft.LaneBulk, []raft.Message{chunk}), ErrVersion)
+	reply := raft.Message{From: alice, To: bob, Body: raft.AppendReply{Match: 3}}
+	require.ErrorIs(t, a.Send("b", raft.LaneBulk, []raft.Message{progress, reply}), ErrVersion)
+	assert.Equal(t, reply, <-received, "the other messages left, on the same connection")
+	assert.Equal(t, int32(2), accepted.Load(), "no third connection was dialed")
+	assert.True(t, a.Peer("b").Connected)
+}
+
+// serveVersion1 answers a handshake as a member that only speaks version 1, and hands on what it receives.
+func serveVersion1(conn net.Conn, received chan<- raft.Message) {
+	f := newFrameReader(conn, FrameBytesMax)
+	o, err := readOpening(f)
+	if err != nil {
+		return
+	}
+	h := raft.Hello{ClusterName: "test", From: bob, Expected: raft.Peer{ID: o.hello.From.ID}, StartCount: 1}
+	_, _ = conn.Write(opening{versions: versions{1, 1}, hello: h, lane: o.lane}.encode()) // the test notices
+	d := newDecoder()
+	for {
+		h, frame, err := f.next()
+		if err != nil {
+			return
+		}
+		if h.kind == frameBeat {
+			continue
+		}
+		if m, err := d.message(h, frame); err == nil {
+			received <- m
+		}
+	}
+}

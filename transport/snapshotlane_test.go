@@ -1,0 +1,196 @@
+package transport_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// laneWorld is a connected to b by cables that can be cut, one for each connection that a dialed.
+type laneWorld struct {
+	a, b *transport.TCP
+	r    *transporttest.Recorder // of a
+	seen *transporttest.Recorder // of b
+
+	mu     sync.Mutex
+	cables []*cable
+	ends   []net.Conn // a's ends
+}
+
+// newLaneWorld runs in a bubble.
+func newLaneWorld(t *testing.T, opts transport.Options) *laneWorld {
+	n := newPipeNetwork(transport.Options{})
+	w := &laneWorld{b: n.New(t, "b").(*transport.TCP)}
+	var err error
+	w.a, err = transport.New(n.listen("a"), func(ctx context.Context, address string) (net.Conn, error) {
+		far, err := n.dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		near, end := net.Pipe()
+		c := &cable{}
+		go c.pass(far, end, &c.cutThere)
+		go c.pass(end, far, &c.cutBack)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.cables, w.ends = append(w.cables, c), append(w.ends, near)
+		return near, nil
+	}, opts)
+	require.NoError(t, err)
+	w.r, w.seen = join(t, w.a, w.b)
+	return w
+}
+
+func (w *laneWorld) dials() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.ends)
+}
+
+func (w *laneWorld) chunk(at int64) raft.Message {
+	return raft.Message{From: w.r.Self.From, To: w.seen.Self.From, Body: transporttest.Chunk(at, 100)}
+}
+
+// send sends a chunk that must arrive.
+func (w *laneWorld) send(t *testing.T, at int64) {
+	t.Helper()
+	require.NoError(t, w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(at)}))
+	assert.Equal(t, w.chunk(at), w.seen.AwaitMessages(t, 1)[0])
+}
+
+func (w *laneWorld) assertUndisturbed(t *testing.T) {
+	t.Helper()
+	assert.True(t, w.a.Peer("b").Connected)
+	assert.Equal(t, uint64(1), w.a.Stats().Dialed, "the other lanes stand")
+	assert.Zero(t, w.a.Stats().Lost)
+}
+
+func TestSnapshotLane_IsDialedForTheFirstChunkAndClosedWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLaneWorld(t, transport.Options{})
+		time.Sleep(time.Minute)
+		assert.Equal(t, 2, w.dials())
+		w.send(t, 0)
+		for i := range int64(10) {
+			time.Sleep(9 * time.Second)
+			w.send(t, i)
+		}
+		assert.Equal(t, 3, w.dials(), "one connection carries all")
+		assert.Equal(t, 3, w.b.Stats().Inbound)
+		time.Sleep(11 * time.Second)
+		assert.Equal(t, 2, w.b.Stats().Inbound)
+		w.send(t, 11)
+		assert.Equal(t, 4, w.dials())
+		w.assertUndisturbed(t)
+	})
+}
+
+func TestSnapshotLane_ItsEndEndsNoOtherLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLaneWorld(t, transport.Options{})
+		for i := range 5 {
+			w.send(t, int64(i))
+			require.NoError(t, w.ends[2+i].Close())
+			synctest.Wait()
+		}
+		assert.Equal(t, 7, w.dials())
+		assert.Equal(t, 2, w.b.Stats().Inbound)
+		w.assertUndisturbed(t)
+	})
+}
+
+func TestSnapshotLane_EndsWithTheOthers(t *testing.T) {
+	for _, broken := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLaneWorld(t, transport.Options{})
+			w.send(t, 0)
+			require.NoError(t, w.ends[broken].Close())
+			w.r.AwaitLost(t, "b", false)
+			w.r.AwaitUp(t, "b")
+			assert.Equal(t, 5, w.dials())
+			synctest.Wait()
+			assert.Equal(t, 2, w.b.Stats().Inbound)
+			w.send(t, 1)
+			assert.Equal(t, 6, w.dials())
+		})
+	}
+}
+
+// The acceptor learns of the end of a connection by the others of its caller.
+func TestSnapshotLane_EndsWithTheOthersAtTheAcceptorToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLaneWorld(t, transport.Options{})
+		w.send(t, 0)
+		for _, c := range w.cables { // nobody sees the end of the bulk and the snapshot connection
+			c.cutThere.Store(true)
+			c.cutBack.Store(true)
+		}
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 2, w.b.Stats().Inbound, "of the pair that was dialed anew")
+		assert.Equal(t, 5, w.dials())
+	})
+}
+
+// The other lanes work, so nobody but the lane itself can notice that it is dead.
+func TestSnapshotLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
+	for _, row := range []struct{ there, back bool }{{true, false}, {false, true}, {true, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLaneWorld(t, transport.Options{})
+			w.send(t, 0)
+			w.cables[2].cutThere.Store(row.there)
+			w.cables[2].cutBack.Store(row.back)
+			for range 22 {
+				_ = w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(1)}) // into the dead one at first
+				time.Sleep(100 * time.Millisecond)
+			}
+			assert.Equal(t, 4, w.dials())
+			w.seen.Discard(func(transporttest.Event) bool { return true })
+			w.send(t, 2)
+			w.assertUndisturbed(t)
+			assert.Equal(t, 3, w.b.Stats().Inbound)
+		})
+	}
+}
+
+func TestSnapshotLane_CloseInterruptsItsDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		w := newLaneWorld(t, transport.Options{
+			DialTimeout: time.Hour,
+			Resolve: func(ctx context.Context, m raft.Member) (string, error) {
+				if dials++; dials > 2 {
+					<-ctx.Done()
+				}
+				return m.Address, ctx.Err()
+			},
+		})
+		sent := make(chan error, 1)
+		go func() { sent <- w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(0)}) }()
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, w.a.Close())
+		require.Error(t, <-sent)
+		assert.Zero(t, time.Since(began))
+		require.Error(t, w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(0)}))
+	})
+}
+
+// A peer that was started again since the pair was dialed is another one, and the pair will end.
+func TestSnapshotLane_GoesToTheSameStartAsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLaneWorld(t, transport.Options{})
+		w.seen.Self.StartCount = 2
+		err := w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(0)})
+		require.ErrorContains(t, err, "restarted")
+		w.assertUndisturbed(t)
+	})
+}
