@@ -19,10 +19,10 @@ import (
 // The bytes of a held freeze come from its WriteTo, through Fill: Outgoing keeps one window of them, so that a stream
 // that breaks can be resumed.
 //
-// On a slow link it behaves as TCP does: it begins with one chunk on its way and sends more as chunks are
-// acknowledged, and it waits for an acknowledgement at least twice as long as the last one took. What is not
-// acknowledged is sent again from there on. Only time says that something is lost: an acknowledgement that repeats an
-// earlier one may itself be the answer to a repetition.
+// It adapts to slow links as TCP does: it begins with few bytes on their way and sends more as they are acknowledged,
+// and it waits for an acknowledgement four times as long as the last one took. What is not acknowledged is sent again
+// from there on. Only time says that something is lost: an acknowledgement that repeats an earlier one may itself be
+// the answer to a repetition.
 type Outgoing struct {
 	limits   StreamLimits
 	envelope raft.Message // From, To and Cluster of every chunk
@@ -119,15 +119,15 @@ func (o *Outgoing) chunk() (bytes int, ready bool) {
 	if !o.begun || o.last {
 		return 0, false
 	}
-	whole := false
-	if o.kept != nil {
-		bytes, whole = o.kept.next(o.sent)
-		whole = whole || o.size >= 0
+	bytesMax, whole := int(min(int64(o.limits.ChunkBytes), o.window)), true
+	if o.kept == nil {
+		bytes = int(min(int64(bytesMax), o.size-o.sent))
 	} else {
-		bytes, whole = int(min(int64(o.limits.ChunkBytes), o.size-o.sent)), true
+		bytes, whole = o.kept.next(o.sent)
+		whole = whole || o.size >= 0 || bytes >= bytesMax
+		bytes = min(bytes, bytesMax)
 	}
-	inflight := o.sent - o.acked
-	return bytes, whole && (inflight == 0 || inflight+int64(bytes) <= o.window)
+	return bytes, whole && o.sent-o.acked+int64(bytes) <= o.window
 }
 
 // Chunk returns the message for the chunk that Next asked for. data is read for a file, and nil for a held freeze. It
@@ -187,7 +187,7 @@ func (o *Outgoing) expire(now raft.Time) {
 // rewind makes the next chunk begin at a byte that the receiver lacks.
 func (o *Outgoing) rewind(at int64) {
 	o.acked, o.sent, o.last = at, at, false
-	o.window = int64(o.limits.ChunkBytes)
+	o.window = int64(min(o.limits.ChunkBytes, windowBytesMin))
 }
 
 // Progress takes an answer of a receiver. What does not answer this stream is ignored.
@@ -241,7 +241,7 @@ func (o *Outgoing) advance(now raft.Time, at int64) {
 	}
 	if o.timedUpTo != 0 && at >= o.timedUpTo {
 		took := now - o.timedAt
-		o.patience = min(max(2*took, o.limits.timeouts(1)), o.limits.timeouts(stallTimeouts))
+		o.patience = min(max(4*took, o.limits.timeouts(1)), o.limits.timeouts(stallTimeouts))
 		o.timedUpTo = 0
 	}
 	o.owed, o.advanced, o.repeat = o.sent > at || o.last, now, now+o.patience

@@ -167,7 +167,7 @@ var sendingScripts = []struct {
 		begin 0  | 0-4!
 		wait 100 | 0-4!
 		at 4     |
-		wait 199 |
+		wait 399 |
 		wait 1   | 4-4!
 		done     | ended`},
 	{rule: "an acknowledgement of what was sent before a repetition counts", size: 40, script: `
@@ -180,11 +180,11 @@ var sendingScripts = []struct {
 		at 4    | 4-8 8-12
 		at 4    |
 		at 0    |`},
-	{rule: "on a slow link a chunk gets twice the time of the last one", size: 40, script: `
+	{rule: "on a slow link a chunk gets four times as long as the last one took", size: 40, script: `
 		begin 0  | 0-4
 		wait 90  |
 		at 4     | 4-8 8-12
-		wait 179 |
+		wait 359 |
 		wait 1   | 4-8`},
 	{rule: "after 64 election timeouts without progress it gives up, however often it sends again", size: 4, script: `
 		begin 0   | 0-4!

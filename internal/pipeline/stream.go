@@ -41,6 +41,10 @@ const (
 // burstChunks is how many chunks may leave at once after a pause, so that a timer that fires late costs no rate.
 const burstChunks = 2
 
+// windowBytesMin is how many bytes are on their way at most, unless a chunk is smaller, while nothing is acknowledged: a
+// link that takes long for them is not filled with their repetitions.
+const windowBytesMin = 16 << 10
+
 // pacedChunkBytesMin is the smallest chunk, in bytes, into which a slow pace divides the bytes.
 const pacedChunkBytesMin = 1 << 10
 
