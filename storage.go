@@ -109,6 +109,9 @@ type Stored struct {
 	Applied     EntryID
 	Snapshot    Snapshot // the recorded one; zero if there is none
 	Log         StoredLog
+	// LeftOver names the files of snapshots that nothing recorded, which Load has deleted: a crash interrupted their
+	// writing, or came before they were discarded.
+	LeftOver []string
 }
 
 // ErrNotStored is matched by the error of Entries for an entry that the log does not hold: it was

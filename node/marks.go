@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,6 +27,14 @@ func (n *Node) noticeMarks(out raft.Output) {
 	n.requests.end(m.Err())
 	n.applied.end(m.Err())
 	n.watched.wakeAll()
+}
+
+// reportLeftOver reports the files of snapshots that Load has deleted.
+func (n *Node) reportLeftOver(stored raft.Stored) {
+	if len(stored.LeftOver) > 0 {
+		n.logger.log(hclog.Info, "files of unfinished or discarded snapshots were left over, and are deleted",
+			"count", len(stored.LeftOver), "files", strings.Join(stored.LeftOver, " "))
+	}
 }
 
 // markError returns the error of a store that must not be used any longer, even if the mark is not durable yet;

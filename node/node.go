@@ -102,6 +102,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 		return nil, err
 	}
 	n.identity.publish(n.core.Status())
+	n.reportLeftOver(stored)
 	if err := guarded(func() error { return transport.Start(handler{n}) }); err != nil {
 		return nil, &raft.TransportError{Op: "start", Err: err}
 	}

@@ -198,6 +198,20 @@ func TestStores_RecordOnlyWhatAStartCanUse(t *testing.T) {
 	}
 }
 
+func TestBolt_LoadNamesTheSnapshotsThatItDeletes(t *testing.T) {
+	dir, s := recorded(t)
+	b, stored := mustLoad(t, dir)
+	assert.Empty(t, stored.LeftOver)
+	old, err := take(b, raft.EntryID{Term: 1, Index: 12}, 2, []byte("x"))
+	require.NoError(t, err)
+	_, err = b.CreateSnapshot(raft.SnapshotID{3})
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	_, stored = mustLoad(t, dir)
+	assert.Equal(t, s, stored.Snapshot)
+	assert.Equal(t, []string{old.File.String() + ".snap", raft.SnapshotID{3}.String() + ".part"}, stored.LeftOver)
+}
+
 func TestStores_KeepTheRecordedSnapshot(t *testing.T) {
 	for kind, store := range stores(t) {
 		s, err := take(store, raft.EntryID{Term: 1, Index: 10}, 1, []byte("bytes"))

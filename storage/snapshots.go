@@ -126,12 +126,12 @@ func (s *snapshotFiles) recordable(w raft.StorageWrite) error {
 }
 
 // begin removes what nothing records, and lets the other methods be called.
-func (s *snapshotFiles) begin(recorded raft.Snapshot) error {
-	if _, err := s.dir.Clean(recorded.File); err != nil {
-		return fmt.Errorf("storage: removing the snapshots that nothing records: %w", err)
+func (s *snapshotFiles) begin(recorded raft.Snapshot) (leftOver []string, err error) {
+	if leftOver, err = s.dir.Clean(recorded.File); err != nil {
+		return nil, fmt.Errorf("storage: removing the snapshots that nothing records: %w", err)
 	}
 	s.recorded.Store(&recorded)
-	return nil
+	return leftOver, nil
 }
 
 // nowRecorded takes note of a snapshot that a write has recorded; nil: it recorded none.
