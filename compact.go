@@ -207,8 +207,11 @@ func (c *Core) covered(id EntryID) {
 //
 // In memory they are gone at once. A crash before the write leaves a longer log, which is as good.
 func (c *Core) compact() {
+	if !c.cfg.Snapshots || c.marked() {
+		return
+	}
 	to := c.compactable()
-	if !c.cfg.Snapshots || c.marked() || !c.worthCompacting(to) {
+	if !c.worthCompacting(to) {
 		return
 	}
 	if c.leader != nil {

@@ -12,7 +12,7 @@ import (
 // FuzzCoreStep drives a member with whatever its peers and its node may say, well-formed or not, in
 // any order. It must not panic, and its term and commit index never fall.
 func FuzzCoreStep(f *testing.F) {
-	for state := range byte(13) {
+	for state := range byte(16) {
 		f.Add([]byte{state, 0, 1, 5, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 	}
 	f.Add([]byte{4, 10, 5, 1, 2, 3, 3, 9, 18, 1, 10, 6, 2, 1, 0, 4, 5, 18, 2, 14, 5, 3, 3, 1})
@@ -80,7 +80,13 @@ func (in *fuzzInput) peer() raft.Peer {
 }
 
 func (in *fuzzInput) event(c *core) raft.Event {
-	switch in.small(12) {
+	switch in.small(15) {
+	case 12:
+		return raft.SnapshotArrived{From: in.peer(), Snapshot: offered(id(9, 4), 1)}
+	case 13:
+		return raft.SnapshotSent{To: in.peer(), File: fileOf(1), Err: []error{nil, raft.StreamFailed}[in.small(2)]}
+	case 14:
+		return []raft.Event{raft.SnapshotRequested{RequestID: 9}, raft.SnapshotTaken{Take: c.Status().Taking, Err: raft.StreamFailed}}[in.small(2)]
 	case 0:
 		return raft.Persisted{Seq: c.seq}
 	case 1:

@@ -30,7 +30,15 @@ func states(t *testing.T) map[string]func() *core {
 		"new leader":                  func() *core { return leaderOf(t, "abc", 5, 1, 3) },
 		"leader":                      func() *core { c := replicating(t, 5, 1, 3); c.propose("x"); c.read(1); return c },
 		"transferring the leadership": func() *core { c := heardLeader(t); c.transferTo("b"); return c },
-		"single":                      func() *core { c := leaderOf(t, "a", 5, 1, 3); c.persist(); return c },
+		"receiving a snapshot":        func() *core { c := snapFollower(t); c.offer(offered(id(9, 4), 1), 0); return c },
+		"restoring a snapshot": func() *core {
+			c := snapFollower(t)
+			c.offer(offered(id(9, 4), 1), 0)
+			c.step(raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)})
+			return c
+		},
+		"offering a snapshot": func() *core { c, _ := lagging(t, nil); return c },
+		"single":              func() *core { c := leaderOf(t, "a", 5, 1, 3); c.persist(); return c },
 	}
 }
 
@@ -68,6 +76,8 @@ func someBodies() []raft.Body {
 		raft.ReadReply{}, raft.ReadReply{ID: far, OK: true, Index: big},
 		raft.TimeoutNow{}, raft.SteppedDown{},
 		raft.InstallSnapshot{}, raft.InstallSnapshot{Snapshot: raft.Snapshot{Base: raft.Base{ID: id(big, big)}}, Acknowledged: big},
+		raft.InstallSnapshot{Snapshot: offered(id(9, 4), 1)}, raft.InstallSnapshot{Snapshot: offered(id(3, 2), 2), Acknowledged: 3},
+		raft.InstallSnapshot{Snapshot: offered(id(1<<62, 1), 3), Acknowledged: 1 << 61}, raft.AppendReply{Match: 8},
 		raft.SnapshotChunk{}, raft.SnapshotChunk{At: -1, Last: true, Size: -1}, raft.SnapshotProgress{}, raft.SnapshotProgress{At: -1, Refusal: 99},
 	}
 }
@@ -192,7 +202,7 @@ func typesOf(t *testing.T, file, marker string) []string {
 // Every body but those of a bootstrap is refused from another cluster, and from no cluster if only members of one
 // can have sent it.
 func TestHostile_NoBodyComesFromAnotherCluster(t *testing.T) {
-	ofMembers := []string{"PreVoteRequest", "VoteRequest", "AppendRequest", "Heartbeat", "TimeoutNow", "SteppedDown"}
+	ofMembers := []string{"PreVoteRequest", "VoteRequest", "AppendRequest", "Heartbeat", "TimeoutNow", "SteppedDown", "InstallSnapshot"}
 	for _, body := range someBodies()[1:] {
 		name := reflect.TypeOf(body).Name()
 		if !strings.HasPrefix(name, "Bootstrap") {
