@@ -56,6 +56,21 @@ func (w *laneWorld) dials() int {
 	return len(w.ends)
 }
 
+// end closes a connection that a dialed, counted from 0.
+func (w *laneWorld) end(t *testing.T, dialed int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.NoError(t, w.ends[dialed].Close())
+}
+
+// cut cuts a connection that a dialed, counted from 0, in one direction or both.
+func (w *laneWorld) cut(dialed int, there, back bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cables[dialed].cutThere.Store(there)
+	w.cables[dialed].cutBack.Store(back)
+}
+
 func (w *laneWorld) chunk(at int64) raft.Message {
 	return raft.Message{From: w.r.Self.From, To: w.seen.Self.From, Body: transporttest.Chunk(at, 100)}
 }
@@ -99,7 +114,7 @@ func TestSnapshotLane_ItsEndEndsNoOtherLane(t *testing.T) {
 		w := newLaneWorld(t, transport.Options{})
 		for i := range 5 {
 			w.send(t, int64(i))
-			require.NoError(t, w.ends[2+i].Close())
+			w.end(t, 2+i)
 			synctest.Wait()
 		}
 		assert.Equal(t, 7, w.dials())
@@ -113,7 +128,7 @@ func TestSnapshotLane_EndsWithTheOthers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newLaneWorld(t, transport.Options{})
 			w.send(t, 0)
-			require.NoError(t, w.ends[broken].Close())
+			w.end(t, int(broken))
 			w.r.AwaitLost(t, "b", false)
 			w.r.AwaitUp(t, "b")
 			assert.Equal(t, 5, w.dials())
@@ -130,9 +145,8 @@ func TestSnapshotLane_EndsWithTheOthersAtTheAcceptorToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLaneWorld(t, transport.Options{})
 		w.send(t, 0)
-		for _, c := range w.cables { // nobody sees the end of the bulk and the snapshot connection
-			c.cutThere.Store(true)
-			c.cutBack.Store(true)
+		for lane := range 3 { // nobody sees the end of these connections
+			w.cut(lane, true, true)
 		}
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, 2, w.b.Stats().Inbound, "of the pair that was dialed anew")
@@ -146,8 +160,7 @@ func TestSnapshotLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newLaneWorld(t, transport.Options{})
 			w.send(t, 0)
-			w.cables[2].cutThere.Store(row.there)
-			w.cables[2].cutBack.Store(row.back)
+			w.cut(2, row.there, row.back)
 			for range 22 {
 				_ = w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(1)}) // into the dead one at first
 				time.Sleep(100 * time.Millisecond)

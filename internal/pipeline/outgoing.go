@@ -256,7 +256,8 @@ func (o *Outgoing) keepFrom(at int64) {
 
 func (o *Outgoing) forgetTime() { o.timedUpTo, o.patience = 0, o.limits.timeouts(1) }
 
-// Lost reports that the connection to the peer broke. The stream goes on when the receiver answers the next offer.
+// Lost reports that the connection to the peer broke, or that a chunk could not be sent. The stream goes on when the
+// receiver answers the next offer.
 func (o *Outgoing) Lost(now raft.Time) {
 	if o.begun {
 		o.await(now)
