@@ -288,6 +288,38 @@ func (c *countingContext) Err() error {
 	return c.Context.Err()
 }
 
+// The file grows to what the log takes at most, and no further: later entries use the room of those that were pruned.
+func TestBolt_WhatPruneDeletesIsUsedAgain(t *testing.T) {
+	dir := quickDir(t)
+	b, _ := mustLoad(t, dir)
+	last := raft.EntryID{}
+	sizes := []int64{}
+	for range 40 {
+		for range 20 {
+			w := logWrite(last, 1, 50)
+			for i := range w.Log.Entries {
+				if e := &w.Log.Entries[i]; e.Index > 1 {
+					e.Data = make([]byte, 1000)
+				}
+			}
+			require.NoError(t, b.Write(w))
+			last = w.Log.Entries[49].ID()
+		}
+		base := baseAt(last)
+		require.NoError(t, b.Write(raft.StorageWrite{Base: &base}))
+		for more := true; more; {
+			var err error
+			more, err = b.Prune()
+			require.NoError(t, err)
+		}
+		info, err := os.Stat(filepath.Join(dir, storage.BoltFile))
+		require.NoError(t, err)
+		sizes = append(sizes, info.Size())
+	}
+	t.Logf("a log of 1 MB, compacted 40 times: %d bytes after the 5th, %d after the last", sizes[4], sizes[39])
+	assert.Equal(t, sizes[4], sizes[39])
+}
+
 // Entries of a log that was replaced may still be in the file. Prune bounds its work in bytes, too.
 func TestBolt_PruneIsBoundedInBytes(t *testing.T) {
 	b, _ := mustLoad(t, quickDir(t))
