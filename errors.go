@@ -206,3 +206,28 @@ func (e *SnapshotError) Error() string {
 }
 
 func (e *SnapshotError) Unwrap() error { return e.Err }
+
+// SpaceError says that there is not enough room on the disk for a snapshot. Make room, or lower
+// node.Config.SnapshotReserveBytes.
+type SpaceError struct {
+	Need    int64 // bytes of the snapshot, as far as they are known
+	Free    int64 // bytes on the disk of the snapshots
+	Reserve int64 // of which as many stay free
+}
+
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("raft: no room for a snapshot of %d bytes: %d bytes are free where the data is, and %d of them stay free for the log "+
+		"(Config.SnapshotReserveBytes): make room", e.Need, e.Free, e.Reserve)
+}
+
+// SnapshotStalledError says that FSMSnapshot.WriteTo has written nothing for node.Config.SnapshotStallMax. No other
+// snapshot begins before it returns; its context has ended.
+type SnapshotStalledError struct {
+	Limit time.Duration
+	Bytes int64 // written before
+}
+
+func (e *SnapshotStalledError) Error() string {
+	return fmt.Sprintf("raft: FSMSnapshot.WriteTo has written nothing for %v (Config.SnapshotStallMax), after %d bytes: "+
+		"it must return when its context ends", e.Limit, e.Bytes)
+}

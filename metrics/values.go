@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/coxswain/raft/node"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/coxswain/raft/node"
+)
 
 // values lists every number, in the order of docs/metrics.md.
 var values = []value[node.Metrics]{
@@ -30,6 +34,17 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.LateWakes) }),
 	counter("stale_members_total", "How often this member, as leader, found a member that holds less than it has acknowledged.",
 		func(m node.Metrics) float64 { return float64(m.StaleMembers) }),
+	gauge("snapshot_index", "The last entry that the newest snapshot covers.",
+		func(m node.Metrics) float64 { return float64(m.SnapshotIndex) }),
+	gauge("snapshot_bytes", "Bytes of that snapshot.",
+		func(m node.Metrics) float64 { return float64(m.SnapshotBytes) }),
+	gauge("log_base_index", "The log begins behind this entry.",
+		func(m node.Metrics) float64 { return float64(m.LogBaseIndex) }),
+	gauge("log_bytes", "Bytes of the log on the disk; 0 if the storage keeps no snapshots.",
+		func(m node.Metrics) float64 { return float64(m.LogBytes) }),
+	snapshots("taken", func(s node.SnapshotCounts) uint64 { return s.Taken }),
+	snapshots("failed", func(s node.SnapshotCounts) uint64 { return s.Failed }),
+	snapshots("restored", func(s node.SnapshotCounts) uint64 { return s.Restored }),
 	counter("steps_total", "Steps of the core.", func(m node.Metrics) float64 { return float64(m.Steps) }),
 
 	counter("proposals_total", "Proposals that were answered.",
@@ -89,6 +104,13 @@ func failed(reason string, read func(node.ProposalFailures) uint64) value[node.M
 		func(m node.Metrics) float64 { return float64(read(m.ProposalsFailed)) })
 }
 
+func snapshots(outcome string, read func(node.SnapshotCounts) uint64) value[node.Metrics] {
+	return value[node.Metrics]{
+		describe("snapshots_total", "Snapshots, by what became of them.", prometheus.Labels{"outcome": outcome}), prometheus.CounterValue,
+		func(m node.Metrics) float64 { return float64(read(m.Snapshots)) },
+	}
+}
+
 func dropped(reason string, read func(node.Drops) uint64) value[node.Metrics] {
 	return byReason("dropped_total", "Messages and events dropped.", reason,
 		func(m node.Metrics) float64 { return float64(read(m.Dropped)) })
@@ -109,6 +131,10 @@ var distributions = []distribution{
 	histogram("apply_seconds", "One FSM.Apply.", func(m node.Metrics) node.Histogram { return m.ApplySeconds }),
 	histogram("apply_commands", "Commands in one FSM.Apply.",
 		func(m node.Metrics) node.Histogram { return m.ApplyCommands }),
+	histogram("freeze_seconds", "One FSM.Snapshot.", func(m node.Metrics) node.Histogram { return m.FreezeSeconds }),
+	histogram("snapshot_write_seconds", "Writing one snapshot, behind FSM.Snapshot.",
+		func(m node.Metrics) node.Histogram { return m.SnapshotWriteSeconds }),
+	histogram("restore_seconds", "One FSM.Restore.", func(m node.Metrics) node.Histogram { return m.RestoreSeconds }),
 	histogram("step_seconds", "One Step of the core.",
 		func(m node.Metrics) node.Histogram { return m.StepSeconds }),
 	histogram("step_events", "Events in one Step.", func(m node.Metrics) node.Histogram { return m.StepEvents }),

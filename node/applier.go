@@ -21,13 +21,24 @@ type applier struct {
 	node   *Node
 	fsm    raft.FSM
 	calls  *fsmCalls
-	signal // the target has grown
+	signal // there is something to do
 
-	mu     sync.Mutex
-	target raft.EntryID // apply up to it
+	mu    sync.Mutex
+	tasks applierTasks
 
-	at        raft.EntryID // applied up to it; only the goroutine uses this and the next field
+	at        raft.EntryID // applied up to it; only the goroutine uses this and the next fields
+	atStart   bool         // the start begins with a restoration, and it is not done
 	goroutine uint64       // its id; 0 until the first call
+}
+
+// applierTasks is what the applier has to do: restore first, then apply up to the target and, on the way, take.
+type applierTasks struct {
+	target  raft.EntryID   // apply up to it
+	take    *raft.Take     // once its entry is the last one applied
+	restore *raft.Snapshot // the FSM becomes it before anything else
+	// replaced says that a snapshot from a leader replaces the log. From then on entries may be missing, and the FSM
+	// waits for restore.
+	replaced bool
 }
 
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
@@ -38,16 +49,21 @@ func newApplier(n *Node, fsm raft.FSM, at raft.EntryID) *applier {
 
 // applyUpTo is called by the loop, with ids that grow.
 func (a *applier) applyUpTo(id raft.EntryID) {
+	a.task(func(t *applierTasks) { t.target = id })
+}
+
+// task changes what there is to do, and wakes the applier.
+func (a *applier) task(change func(*applierTasks)) {
 	a.mu.Lock()
-	a.target = id
+	change(&a.tasks)
 	a.mu.Unlock()
 	a.wake()
 }
 
-func (a *applier) next() raft.EntryID {
+func (a *applier) next() applierTasks {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.target
+	return a.tasks
 }
 
 // run is the applier's goroutine. At its end it syncs a DurableFSM, unless the FSM has failed. If the FSM calls
@@ -61,36 +77,59 @@ func (a *applier) run() {
 			return
 		case <-a.signal:
 		}
-		if err := a.apply(); err != nil {
+		if err := a.work(); err != nil {
 			a.node.fail(err)
 			return
 		}
 	}
 }
 
-// apply applies entries up to the target, which may grow meanwhile.
-func (a *applier) apply() error {
-	for target := a.next(); a.at.Index < target.Index; target = a.next() {
+// work does everything that there is to do, which may grow meanwhile.
+func (a *applier) work() error {
+	for {
 		select {
 		case <-a.node.stop:
 			return nil
 		default:
 		}
-		entries, err := a.node.entries.Read(raft.Span{After: a.at.Index, Last: target.Index}, applyBytesMax)
+		t := a.next()
+		var err error
+		switch {
+		case t.restore != nil:
+			err = a.restore(*t.restore)
+		case t.replaced:
+			return nil
+		case t.take != nil && t.take.ID.Index <= a.at.Index:
+			err = a.take(*t.take)
+		case t.take != nil && t.take.ID.Index < t.target.Index:
+			err = a.apply(t.take.ID)
+		case a.at.Index < t.target.Index:
+			err = a.apply(t.target)
+		default:
+			return nil
+		}
 		if err != nil {
-			return &raft.StorageError{Op: "read", Err: err}
-		}
-		entries = entries[:min(len(entries), applyEntriesMax)]
-		last := entries[len(entries)-1].ID()
-		if last.Index == target.Index && last != target {
-			return &raft.InvariantError{Rule: "the entry that is applied is the one that was committed",
-				State: fmt.Sprintf("committed %v, the log holds %v", target, last)}
-		}
-		if err := a.applyBatch(entries); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// apply applies the next batch of entries, none behind the target.
+func (a *applier) apply(target raft.EntryID) error {
+	entries, err := a.node.entries.Read(raft.Span{After: a.at.Index, Last: target.Index}, applyBytesMax)
+	if err != nil {
+		if a.next().replaced {
+			return nil // its entries are gone; restore comes
+		}
+		return &raft.StorageError{Op: "read", Err: err}
+	}
+	entries = entries[:min(len(entries), applyEntriesMax)]
+	last := entries[len(entries)-1].ID()
+	if last.Index == target.Index && last != target {
+		return &raft.InvariantError{Rule: "the entry that is applied is the one that was committed",
+			State: fmt.Sprintf("committed %v, the log holds %v", target, last)}
+	}
+	return a.applyBatch(entries)
 }
 
 func (a *applier) applyBatch(entries []raft.Entry) error {
@@ -148,6 +187,11 @@ func (a *applier) call(op string, id raft.EntryID, f func() error) (failed error
 	}
 	succeeded = true
 	return nil
+}
+
+func (a *applier) durable() bool {
+	_, ok := a.fsm.(raft.DurableFSM)
+	return ok
 }
 
 func (a *applier) sync() {

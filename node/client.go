@@ -187,7 +187,7 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 // ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err(); after ctx.Err() the transfer may still
 // take place.
 func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
-	if n.fsmCalls.within() {
+	if n.withinFSM() {
 		return raft.ErrWithinFSM
 	}
 	if err := n.usable(ctx); err != nil {
@@ -220,6 +220,10 @@ func (n *Node) explain(req *call, a raft.Answer) error {
 		return raft.ErrClosed
 	case raft.RefusedNoTarget:
 		return raft.ErrNoTarget
+	case raft.RefusedUnsupported:
+		return raft.ErrSnapshotUnsupported
+	case raft.RefusedSnapshotFailed:
+		return n.taker.failure()
 	case raft.RefusedTransferring:
 		return n.notLeader(a.Leader, "leadership is being transferred")
 	case raft.RefusedTooLarge:

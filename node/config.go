@@ -56,6 +56,17 @@ type Config struct {
 	// bytes. Default 32 MiB.
 	LogCacheBytesMax int
 
+	// SnapshotBytesPerSecond is how many bytes of a snapshot are written at most in a second, so that the disk and the
+	// processors have time for the log. Default 32 MiB; at least 64 KiB.
+	SnapshotBytesPerSecond int
+	// SnapshotReserveBytes stays free on the disk: no snapshot is begun for which there is no room beside it, and one
+	// that takes it is given up. Default: as many bytes as the log takes, at least 1 MiB.
+	SnapshotReserveBytes int
+	// SnapshotStallMax is for how long FSMSnapshot.WriteTo may write nothing before the snapshot is given up. Default
+	// 1 min; at least 1 s.
+	SnapshotStallMax time.Duration
+	snapshots        bool // take snapshots
+
 	// Seed seeds the random election timeouts; 0 draws one.
 	Seed uint64
 	// Logger receives a handful of lines: role changes, connections, rejections. Nil: silent. The node's loop
@@ -80,6 +91,8 @@ func (c Config) withDefaults() Config {
 	c.ReceivedBytesMax = cmp.Or(c.ReceivedBytesMax, 64<<20)
 	c.SendQueueMax = cmp.Or(c.SendQueueMax, 1024)
 	c.LogCacheBytesMax = cmp.Or(c.LogCacheBytesMax, 32<<20)
+	c.SnapshotBytesPerSecond = cmp.Or(c.SnapshotBytesPerSecond, 32<<20)
+	c.SnapshotStallMax = cmp.Or(c.SnapshotStallMax, time.Minute)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -105,6 +118,11 @@ func (c Config) Validate() error {
 	within("ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, raft.LimitBytesMax)
 	within("SendQueueMax", c.SendQueueMax, 1, 1<<20)
 	within("LogCacheBytesMax", c.LogCacheBytesMax, 1, raft.LimitBytesMax)
+	within("SnapshotBytesPerSecond", c.SnapshotBytesPerSecond, 64<<10, raft.LimitBytesMax)
+	within("SnapshotReserveBytes", c.SnapshotReserveBytes, 0, raft.LimitBytesMax)
+	if c.SnapshotStallMax < time.Second || c.SnapshotStallMax > time.Hour {
+		p = append(p, &raft.ConfigError{Field: "SnapshotStallMax", Err: fmt.Errorf("%v; it takes 1 s to 1 h", c.SnapshotStallMax)})
+	}
 	return invalid(p)
 }
 

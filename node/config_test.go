@@ -3,6 +3,7 @@ package node_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 	err := node.Config{
 		ID: "n 1", Cluster: "", Initial: []raft.Member{{ID: "n2", Address: "h:1"}},
 		ElectionTimeout: 1, DiskStallMax: -1, Limits: raft.Limits{InflightMax: -1}, LogCacheBytesMax: -1,
+		SnapshotBytesPerSecond: 1, SnapshotReserveBytes: -1, SnapshotStallMax: time.Millisecond,
 	}.Validate()
 	var all interface{ Unwrap() []error }
 	require.ErrorAs(t, err, &all)
@@ -27,7 +29,8 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 		assert.ErrorIs(t, err, field.Err)
 		assert.Contains(t, one.Error(), field.Field+": ")
 	}
-	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "LogCacheBytesMax"}, fields)
+	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "LogCacheBytesMax",
+		"SnapshotBytesPerSecond", "SnapshotReserveBytes", "SnapshotStallMax"}, fields)
 }
 
 // The sum of two limits fits into an int on every machine.

@@ -12,13 +12,15 @@
 //
 // # The map of files
 //
-//	node.go          the loop that owns a core and processes its outputs
+//	node.go          the loop that owns a core and processes its outputs; close.go: Close
 //	client.go        the blocking calls; requests.go, async.go: the table of pending calls; leadership.go: who leads
 //	mailbox.go       where events wait for the loop
 //	writer.go        the disk
 //	sender.go        the network, one for each peer and lane
 //	applier.go       the FSM; applied.go: callers that wait for an index; fsmcall.go: the running call of the FSM; read.go:
 //	                 functions that run between its calls
+//	snapshot.go      taking snapshots, space.go: the room and the rate for it; restore.go: becoming one; receive.go: their files;
+//	                 snapshotstatus.go: how far they are
 //	handler.go       what the transport calls: handshakes and messages
 //	internal/pipeline: merging of writes, the log cache, joining and filling of appends
 //	queue.go         what waits for a goroutine; signal.go: how it is woken; watched.go: a value for which several wait

@@ -56,6 +56,14 @@ func (m *mailbox) post(e raft.Event) bool {
 	return m.events.offer(e, postedMax+m.received)
 }
 
+// report takes an event in that must not be lost. There are only a few: one for each snapshot that is taken or
+// received, and for each stream that ends.
+func (m *mailbox) report(e raft.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.events.add(e)
+}
+
 func (m *mailbox) persistedUpTo(seq raft.Seq) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,6 +41,11 @@ type Metrics struct {
 	Connections       uint64 // connections that were established
 	ConnectionsLost   uint64
 	Refusals          map[raft.RejectReason]uint64 // handshakes rejected, by this member or by others
+	Snapshots         SnapshotCounts
+	SnapshotIndex     raft.Index // gauge: the last entry that the newest snapshot covers, or that a DurableFSM has synced
+	SnapshotBytes     int64      // gauge: of that snapshot
+	LogBaseIndex      raft.Index // gauge: the log begins behind it
+	LogBytes          int64      // gauge: of the log on the disk; 0 if the storage keeps no snapshots
 
 	WaitingProposals     int // gauge: pending calls of Propose, ProposeAsync and Barrier
 	WaitingProposalBytes int // gauge
@@ -58,6 +63,15 @@ type Metrics struct {
 	WriteEntries   Histogram // entries in one storage write
 	WriteSeconds   Histogram // with its sync
 	ProposeSeconds Histogram // successful ones, from call to answer
+
+	FreezeSeconds        Histogram // FSM.Snapshot
+	SnapshotWriteSeconds Histogram // taking a snapshot, behind FSM.Snapshot
+	RestoreSeconds       Histogram // becoming a snapshot
+}
+
+// SnapshotCounts counts snapshots by what became of them.
+type SnapshotCounts struct {
+	Taken, Failed, Restored uint64
 }
 
 // ProposalFailures counts failed proposals by the error that the caller got.
@@ -142,6 +156,10 @@ type counters struct {
 	refusals                                             [raft.RejectSlowDisk + 1]atomic.Uint64 // 0: any other
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
+
+	snapshots                                           struct{ taken, failed, restored atomic.Uint64 }
+	snapshotIndex, base                                 atomic.Uint64
+	freezeSeconds, snapshotWriteSeconds, restoreSeconds *histogram
 }
 
 func newCounters() *counters {
@@ -150,6 +168,7 @@ func newCounters() *counters {
 	return &counters{
 		stepEvents: counts(), applyCommands: counts(), writeEntries: counts(),
 		stepSeconds: seconds(), applySeconds: seconds(), writeSeconds: seconds(), proposeTime: seconds(),
+		freezeSeconds: seconds(), snapshotWriteSeconds: seconds(), restoreSeconds: seconds(),
 	}
 }
 
@@ -219,6 +238,13 @@ func (c *counters) noted(events []raft.TraceEvent) {
 			c.diskStalls.Add(1)
 		case raft.TraceStaleMember:
 			c.staleMembers.Add(1)
+		case raft.TraceTaken:
+			c.snapshotIndex.Store(uint64(events[i].ID.Index))
+		case raft.TraceCompacted:
+			c.base.Store(uint64(events[i].ID.Index))
+		case raft.TraceInstalled:
+			c.snapshotIndex.Store(uint64(events[i].ID.Index))
+			c.base.Store(uint64(events[i].ID.Index))
 		}
 	}
 }
@@ -256,6 +282,10 @@ func (n *Node) Metrics() Metrics {
 		StepEvents: c.stepEvents.read(), StepSeconds: c.stepSeconds.read(),
 		ApplyCommands: c.applyCommands.read(), ApplySeconds: c.applySeconds.read(),
 		WriteEntries: c.writeEntries.read(), WriteSeconds: c.writeSeconds.read(), ProposeSeconds: c.proposeTime.read(),
+		Snapshots:     SnapshotCounts{c.snapshots.taken.Load(), c.snapshots.failed.Load(), c.snapshots.restored.Load()},
+		SnapshotIndex: raft.Index(c.snapshotIndex.Load()), SnapshotBytes: n.taker.bytes(),
+		LogBaseIndex:  raft.Index(c.base.Load()),
+		FreezeSeconds: c.freezeSeconds.read(), SnapshotWriteSeconds: c.snapshotWriteSeconds.read(), RestoreSeconds: c.restoreSeconds.read(),
 	}
 	for r := range c.refusals {
 		if count := c.refusals[r].Load(); count > 0 {
@@ -276,5 +306,8 @@ func (n *Node) gauge(m *Metrics) {
 	m.ApplyingSeconds = n.fsmCalls.since().Seconds()
 	m.WaitingProposals, m.WaitingReads, m.WaitingProposalBytes = n.requests.depth()
 	m.WaitingReceived, m.WaitingReceivedBytes = n.mailbox.depth()
+	if n.files != nil {
+		m.LogBytes = n.files.LogBytes()
+	}
 	m.WaitingWrites, m.WaitingSends = n.writer.depth(), n.senders.depth()
 }

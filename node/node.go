@@ -42,6 +42,9 @@ type Node struct {
 	senders  *senders
 	applier  *applier
 	applied  *appliedIndex
+	files    raft.SnapshotStorage // the storage; nil: this member takes no snapshots
+	taker    *taker
+	receiver *receiver
 	fsmCalls *fsmCalls
 	identity *identity
 	watched  *watched[raft.Leadership]
@@ -50,6 +53,8 @@ type Node struct {
 	counters *counters
 	logger   *guardedLogger
 	mark     atomic.Pointer[raft.Mark] // nil: none. It may not be durable yet
+	// restoring is the restoration that runs; nil: none.
+	restoring atomic.Pointer[restoring]
 
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
@@ -101,6 +106,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	if err != nil {
 		return nil, err
 	}
+	n.applier.atStart = first.Restore != nil
 	n.identity.publish(n.core.Status())
 	n.reportLeftOver(stored)
 	if err := guarded(func() error { return transport.Start(handler{n}) }); err != nil {
@@ -108,6 +114,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	}
 	n.wg.Go(n.writer.run)
 	n.wg.Go(n.applier.run)
+	n.wg.Go(n.receiver.run)
 	n.wg.Go(n.requests.callbacks.run)
 	n.wg.Go(n.warnUntilBootstrapped)
 	go n.run(first)
@@ -158,6 +165,13 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
 	n.identity = newIdentity(n, stored)
+	n.taker = &taker{node: n, last: snapshotRecord{bytes: stored.Snapshot.Size}}
+	n.counters.snapshotIndex.Store(uint64(stored.Snapshot.ID.Index))
+	n.counters.base.Store(uint64(stored.Log.Base.ID.Index))
+	n.receiver = newReceiver(n)
+	if cfg.snapshots {
+		n.files, _ = storage.(raft.SnapshotStorage)
+	}
 	return n
 }
 
@@ -165,6 +179,7 @@ func (n *Node) newCore(stored raft.Stored) (first raft.Output, err error) {
 	defer n.recoverCore(&err)
 	cfg := n.cfg.core()
 	crand.Read(cfg.NewCluster[:])
+	cfg.Snapshots, cfg.DurableFSM = n.files != nil, n.applier.durable()
 	n.core, first, err = raft.NewCore(cfg, stored, n.now())
 	return first, err
 }
@@ -261,6 +276,9 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 // can ask for them.
 func (n *Node) process(out raft.Output) {
 	if log := out.Write.Log; log != nil {
+		if log.Reset {
+			n.applier.abandon()
+		}
 		for i := range log.Entries {
 			log.Entries[i].Seal()
 		}
@@ -281,6 +299,7 @@ func (n *Node) process(out raft.Output) {
 		n.senders.retain(*out.Config)
 	}
 	n.requests.answer(out.Answers, n.explain)
+	n.keepSnapshots(out)
 	if out.Apply.Index != 0 {
 		n.counters.committed.Store(uint64(out.Apply.Index))
 		n.applier.applyUpTo(out.Apply)
@@ -421,60 +440,6 @@ func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
-}
-
-// Close first transfers leadership if this member leads, or waits for a transfer that is under way. That takes
-// as long as the disks need for an election, but at most 64 election timeouts. Then it ends the node, waits for
-// all its goroutines, and closes the storage and the transport. The goroutines include a running FSM.Apply or
-// function of Read, and a write that the disk has not finished, however long it has stalled. Close is
-// idempotent. It returns the errors that occurred while closing, or that had ended the node before.
-//
-// Within a call of the FSM or a function of Read it does nothing and returns ErrWithinFSM: an FSM ends its node
-// by returning an error. Within a callback of ProposeAsync it does nothing and returns ErrWithinCallback, since
-// it waits for all callbacks.
-func (n *Node) Close() error {
-	if n.fsmCalls.within() {
-		return raft.ErrWithinFSM
-	}
-	if n.requests.callbacks.within() {
-		return raft.ErrWithinCallback
-	}
-	n.closing.Do(func() {
-		if now, _ := n.watched.load(); now.Role == raft.Leader {
-			n.transferBeforeClose()
-		}
-		n.mailbox.close()
-	})
-	<-n.done
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if errors.Is(n.err, raft.ErrClosed) {
-		return n.closeErr
-	}
-	return errors.Join(n.err, n.closeErr)
-}
-
-// closeTimeouts is how many election timeouts Close waits for a transfer that it begins. The core ends the
-// transfer as soon as the disks and the network allow; slow ones may take ten timeouts for each write.
-const closeTimeouts = 64
-
-// transferBeforeClose transfers leadership, or waits for a transfer that is under way: its target may need this
-// member's vote, and TimeoutNow again if it was lost. A failure is ignored, since the others elect a leader
-// anyway.
-func (n *Node) transferBeforeClose() {
-	limit := closeTimeouts * n.cfg.ElectionTimeout
-	if until := n.coreStatus().TransferringUntil; until > 0 {
-		limit = time.Duration(until - n.now().Mono)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	for now := range n.Watch(ctx) {
-		var notNow *raft.NotLeaderError
-		if now.Role != raft.Leader && now.Leader != "" ||
-			now.Role == raft.Leader && !errors.As(n.TransferLeadership(ctx, ""), &notNow) {
-			return
-		}
-	}
 }
 
 // dropped counts a message that did not leave, and reports it to the core if it was an append.

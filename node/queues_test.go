@@ -329,7 +329,7 @@ func TestApplier_AppliesNothingElseThanWhatIsCommitted(t *testing.T) {
 	n.applier = newApplier(n, state, raft.EntryID{})
 	n.applier.applyUpTo(raft.EntryID{Term: 2, Index: 3})
 	var broken *raft.InvariantError
-	require.ErrorAs(t, n.applier.apply(), &broken)
+	require.ErrorAs(t, n.applier.work(), &broken)
 	expect.Zero(t, state.n)
 }
 

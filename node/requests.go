@@ -15,6 +15,7 @@ const (
 	proposeCall  callKind = iota // Propose, ProposeAsync, Barrier
 	readCall                     // ReadIndex
 	transferCall                 // TransferLeadership
+	snapshotCall                 // Snapshot
 )
 
 // call is one pending call. Its outcome channel has a capacity of 1 and receives exactly one value, when the
@@ -49,10 +50,10 @@ type requests struct {
 	last      raft.RequestID
 	table     map[raft.RequestID]*call
 	accepted  map[raft.Index]*call // the accepted proposals, by log index
-	counts    [transferCall + 1]int
+	counts    [snapshotCall + 1]int
 	bytes     int // of the proposals in the table and in the queue
 	proposals queue[raft.Proposal]
-	asked     queue[raft.Event] // ReadRequested and TransferRequested
+	asked     queue[raft.Event] // ReadRequested, TransferRequested and SnapshotRequested
 	ended     error
 }
 
@@ -95,6 +96,10 @@ func (r *requests) read() (*call, error) {
 
 func (r *requests) transfer(to raft.NodeID) (*call, error) {
 	return r.ask(transferCall, func(t raft.RequestID) raft.Event { return raft.TransferRequested{RequestID: t, To: to} })
+}
+
+func (r *requests) snapshot() (*call, error) {
+	return r.ask(snapshotCall, func(t raft.RequestID) raft.Event { return raft.SnapshotRequested{RequestID: t} })
 }
 
 func (r *requests) ask(kind callKind, event func(raft.RequestID) raft.Event) (*call, error) {
@@ -235,6 +240,8 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 			}
 		case raft.AnswerReadSafe:
 			r.finish(req, outcome{index: a.ID.Index})
+		case raft.AnswerSnapshot:
+			r.finish(req, outcome{result: Result{Index: a.ID.Index, Term: a.ID.Term}})
 		case raft.AnswerTransferred:
 			r.finish(req, outcome{})
 		default:
@@ -260,6 +267,19 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 		}
 		if req := r.accepted[entries[i].Index]; req != nil && req.id == entries[i].ID() {
 			r.finish(req, outcome{result: Result{req.id.Index, req.id.Term, data}})
+		}
+	}
+}
+
+// restored answers the proposers of entries that the applier never sees, because a snapshot covers them. It is not
+// known whether they are the entries that were committed there.
+func (r *requests) restored(to raft.Index) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	unknown := outcome{err: raft.ErrOutcomeUnknown}
+	for index, req := range r.accepted {
+		if index <= to {
+			r.finish(req, unknown)
 		}
 	}
 }

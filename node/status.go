@@ -21,10 +21,12 @@ type Status struct {
 	raft.Leadership
 	LeaderMember *raft.Member   // nil if no leader is known
 	Members      []MemberStatus // of the configuration, or of Config.Initial while uninitialized; sorted by id, including this one
+	Base         raft.EntryID   // the log begins behind it; zero: at entry 1
 	Last         raft.EntryID   // of the log
-	Persisted    raft.Index     // durable here
-	Commit       raft.Index     // known to be committed
-	Applied      raft.Index     // by the FSM
+	Snapshot     SnapshotStatus
+	Persisted    raft.Index // durable here
+	Commit       raft.Index // known to be committed
+	Applied      raft.Index // by the FSM
 	// Applying is how long the running call of the FSM, or function of Read, has been running; 0 if none is. A
 	// call that never ends may be waiting for a goroutine that waits for the node, see ErrWithinFSM.
 	Applying     time.Duration
@@ -82,7 +84,7 @@ func (n *Node) Status() Status {
 	s := Status{
 		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
-		Last: core.Last, Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
+		Base: core.Base, Last: core.Last, Snapshot: n.snapshotStatus(core), Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped,
 		DiskStalled: core.DiskStalled,
 		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),

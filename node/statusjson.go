@@ -20,7 +20,9 @@ type statusJSON struct {
 	Role         string         `json:"role"`
 	LeaderMember *memberJSON    `json:"leader_member"`
 	Members      []MemberStatus `json:"members"`
-	Last         string         `json:"last"` // "index@term"
+	Base         string         `json:"base"` // "index@term"
+	Last         string         `json:"last"`
+	Snapshot     snapshotJSON   `json:"snapshot"`
 	Persisted    raft.Index     `json:"persisted"`
 	Commit       raft.Index     `json:"commit"`
 	Applied      raft.Index     `json:"applied"`
@@ -65,7 +67,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
 		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), Members: append([]MemberStatus{}, s.Members...),
-		Last: s.Last.String(), Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
+		Base: s.Base.String(), Last: s.Last.String(), Snapshot: s.Snapshot.json(), Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
 		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,

@@ -22,6 +22,12 @@ func fullStatus() Status {
 		Leadership: raft.Leadership{Term: 4, Leader: "n1", Role: raft.PreCandidate}, LeaderMember: &n1,
 		Members: []MemberStatus{{Member: n1, State: "replicate", Match: 7, Lag: 2, Inflight: 1,
 			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", RoundTrip: 1500 * time.Microsecond}},
+		Base: raft.EntryID{Term: 1, Index: 2}, Snapshot: SnapshotStatus{
+			Last: raft.EntryID{Term: 2, Index: 4}, Bytes: 4096, At: time.Unix(1700000000, 0), Took: time.Second,
+			Taking:    &Transfer{ID: raft.EntryID{Term: 3, Index: 6}, Done: 100, Total: -1, Since: time.Second},
+			Restoring: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Done: 100, Total: 4096, Since: time.Minute},
+			Err:       raft.ErrWithinFSM, Unsupported: "no",
+		},
 		Last: raft.EntryID{Term: 3, Index: 9}, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", LeaderReason: "n1 leads",
 		DiskStalled: true, Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,

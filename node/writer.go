@@ -23,7 +23,9 @@ type writer struct {
 	mu    sync.Mutex
 	queue queue[raft.Write] // its signal also tells of what identity.unwritten returns
 
-	commit raft.Index // the highest hint; it rides along with the next write
+	commit   raft.Index // the highest hint; it rides along with the next write
+	unpruned bool       // entries below the base may be left in the store
+	prunedAt time.Time  // when some were deleted last
 }
 
 func newWriter(n *Node) *writer {
@@ -63,6 +65,10 @@ func (w *writer) depth() int {
 // run is the writer's goroutine. It ends with the node, or with the first write that fails: the
 // kernel may have dropped the pages, so nothing is acknowledged after it.
 func (w *writer) run() {
+	if w.node.files != nil {
+		w.unpruned = true
+		w.queue.wake()
+	}
 	for {
 		select {
 		case <-w.node.stop:
@@ -71,14 +77,36 @@ func (w *writer) run() {
 		}
 		write, queued := w.take()
 		memory, mark := w.node.identity.unwritten()
-		if !queued && memory == nil && mark == nil {
-			continue
+		var err error
+		if queued || memory != nil || mark != nil {
+			err = w.makeDurable(write, memory, mark)
 		}
-		if err := w.makeDurable(write, memory, mark); err != nil {
+		if err == nil && w.unpruned {
+			err = w.prune()
+		}
+		if err != nil {
 			w.node.fail(err)
 			return
 		}
 	}
+}
+
+// pruneEvery is how much time passes at least between two calls of Prune while writes wait.
+const pruneEvery = 50 * time.Millisecond
+
+// prune lets the storage delete some of the entries below the base, so that the writes behind it do not wait for long.
+func (w *writer) prune() (err error) {
+	if w.depth() > 0 && time.Since(w.prunedAt) < pruneEvery {
+		return nil // the signal is set
+	}
+	w.prunedAt = time.Now()
+	if err = guarded(func() (err error) { w.unpruned, err = w.node.files.Prune(); return err }); err != nil {
+		return &raft.StorageError{Op: "prune", Err: err}
+	}
+	if w.unpruned {
+		w.queue.wake()
+	}
+	return nil
 }
 
 // take takes the next write, merged with the ones behind it as far as that is allowed.
@@ -105,17 +133,19 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.M
 	n := w.node
 	w.commit = max(w.commit, write.Commit)
 	first := cmp.Or(mark, write.Mark)
-	if write.Hard != nil || write.Log != nil || memory != nil || first != nil {
+	if write.ChangesStore() || memory != nil || first != nil {
 		began := time.Now()
 		err := guarded(func() error {
 			return n.storage.Write(raft.StorageWrite{
-				Hard: write.Hard, Log: write.Log, Commit: w.commit, Memory: memory, Mark: first,
+				Hard: write.Hard, Snapshot: write.Snapshot, Base: write.Base, Log: write.Log,
+				Commit: w.commit, Memory: memory, Mark: first,
 			})
 		})
 		if err != nil {
 			return &raft.StorageError{Op: "write", Err: err}
 		}
 		n.counters.wrote(write, time.Since(began))
+		w.unpruned = w.unpruned || write.Base != nil || write.Snapshot != nil
 	}
 	if mark != nil {
 		return mark.Err()

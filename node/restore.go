@@ -1,0 +1,118 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// become is called by the loop. The FSM becomes the snapshot before it applies anything.
+func (a *applier) become(s raft.Snapshot) {
+	a.task(func(t *applierTasks) { t.restore = &s })
+}
+
+// abandon is called by the loop before the log is replaced by a snapshot: what the applier has yet to apply is not
+// stored any longer, and nobody needs a snapshot of the old state.
+func (a *applier) abandon() {
+	a.task(func(t *applierTasks) { t.replaced, t.take = true, nil })
+	a.node.taker.abandon()
+}
+
+// restoring is a restoration that runs, for Status.
+type restoring struct {
+	raft.Snapshot
+	began time.Time
+	read  atomic.Int64
+}
+
+// restore makes the FSM become a snapshot. It must read the snapshot to its end. A failure ends the node.
+func (a *applier) restore(s raft.Snapshot) error {
+	n := a.node
+	run := &restoring{Snapshot: s, began: time.Now()}
+	n.restoring.Store(run)
+	defer n.restoring.Store(nil)
+	n.logger.log(hclog.Info, "the FSM is restored from a snapshot", "entry", s.ID.String(), "bytes", s.Size)
+	if err := a.restoreFrom(s, run); err != nil {
+		return err
+	}
+	if err := a.syncTo(s.ID); err != nil {
+		return err
+	}
+	a.atStart = false
+	n.taker.restored(s.Size)
+	took := time.Since(run.began)
+	n.counters.snapshots.restored.Add(1)
+	n.counters.restoreSeconds.observe(int64(took))
+	n.logger.log(hclog.Info, "the FSM was restored", "entry", s.ID.String(), "took", took)
+	a.at = s.ID
+	a.task(func(t *applierTasks) { t.restore, t.replaced = nil, false })
+	n.applied.advance(a.at.Index)
+	n.requests.restored(a.at.Index)
+	n.mailbox.appliedUpTo(a.at)
+	return nil
+}
+
+func (a *applier) restoreFrom(s raft.Snapshot, run *restoring) (err error) {
+	var from raft.SnapshotReader
+	err = guarded(func() (err error) { from, err = a.node.files.OpenSnapshot(s.File); return err })
+	if err != nil {
+		return &raft.StorageError{Op: "open the snapshot", Err: err}
+	}
+	defer func() { _ = guarded(from.Close) }()
+	ctx, cancel := a.node.context()
+	defer cancel(nil)
+	r := &restoreReader{from: from, size: from.Size(), read: &run.read}
+	return a.call("Restore", s.ID, func() error {
+		err := a.fsm.Restore(ctx, s.ID, r)
+		return a.explain(firstError(r.err, err, r.unread()))
+	})
+}
+
+// explain adds what to do to the error of a Restore that follows a start: it has most likely failed before.
+func (a *applier) explain(err error) error {
+	if err == nil || !a.atStart {
+		return err
+	}
+	return fmt.Errorf("%w; it follows a start, so the next start will most likely fail like this one: "+
+		"replace this member like one whose disk was lost", err)
+}
+
+// restoreReader reads a snapshot from its beginning to its end, and remembers why it could not.
+type restoreReader struct {
+	from raft.SnapshotReader
+	size int64
+	at   int64
+	read *atomic.Int64 // for Status
+	err  error         // of the storage
+}
+
+func (r *restoreReader) Read(p []byte) (n int, err error) {
+	switch {
+	case r.err != nil:
+		return 0, r.err
+	case r.at == r.size:
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), r.size-r.at)]
+	err = guarded(func() (err error) { n, err = r.from.ReadAt(p, r.at); return err })
+	r.at += int64(n)
+	r.read.Store(r.at)
+	if err == io.EOF && r.at == r.size {
+		err = nil
+	}
+	r.err = err
+	return n, err
+}
+
+// unread returns an error unless everything was read.
+func (r *restoreReader) unread() error {
+	if r.at == r.size {
+		return nil
+	}
+	return fmt.Errorf("it did not read the snapshot to its end: %d of %d bytes", r.at, r.size)
+}

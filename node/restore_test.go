@@ -1,0 +1,85 @@
+package node
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// holes is a storage that holds no entries, or fails.
+type holes struct {
+	raft.Storage
+	err error
+}
+
+func (h holes) Entries(raft.Span, int) ([]raft.Entry, error) { return nil, h.err }
+
+// A snapshot from the leader replaces the log: from then on entries are missing that the applier had yet to apply. It
+// waits for the restoration instead of ending the node.
+func TestRestore_BesideApply(t *testing.T) {
+	n := parts(holes{err: raft.ErrNotStored}, nil, nil)
+	n.applier = newApplier(n, &tally{}, raft.EntryID{})
+	n.applier.applyUpTo(raft.EntryID{Term: 1, Index: 3})
+	var storage *raft.StorageError
+	require.ErrorAs(t, n.applier.work(), &storage, "entries that are missing without a reason end the node")
+	n.applier.abandon()
+	require.NoError(t, n.applier.work())
+	require.NoError(t, n.applier.apply(raft.EntryID{Term: 1, Index: 3}), "also if the read had begun before")
+}
+
+// A snapshot is taken at the entry that the core named, not at a later one of the same batch.
+func TestSnapshot_IsTakenExactlyAtItsEntry(t *testing.T) {
+	n := parts(nil, nil, nil)
+	n.cache.Write(&raft.LogWrite{Entries: entriesOf(1, 0, 9, 1), Generation: 1})
+	state := &freezing{}
+	n.applier = newApplier(n, state, raft.EntryID{})
+	n.applier.task(func(t *applierTasks) { t.take = &raft.Take{Base: raft.Base{ID: raft.EntryID{Term: 1, Index: 4}}} })
+	n.applier.applyUpTo(raft.EntryID{Term: 1, Index: 9})
+	require.NoError(t, n.applier.work())
+	expect.Equal(t, []int{4}, state.frozenAt)
+	expect.Equal(t, 9, state.n)
+
+	n.applier.task(func(t *applierTasks) { t.take = &raft.Take{Base: raft.Base{ID: raft.EntryID{Term: 1, Index: 5}}} })
+	var broken *raft.InvariantError
+	require.ErrorAs(t, n.applier.work(), &broken, "it is never taken late")
+}
+
+// freezing is a tally that notes when it is frozen.
+type freezing struct {
+	tally
+	frozenAt []int
+}
+
+func (f *freezing) Snapshot() (raft.FSMSnapshot, error) {
+	f.frozenAt = append(f.frozenAt, f.n)
+	return nil, errors.New("not now")
+}
+
+// The applier never sees what a snapshot covers, so it never answers the proposers of those entries.
+func TestRestore_AnswersWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := parts(nil, nil, nil)
+		covered, err := n.requests.propose(raft.EntryCommand, []byte("a"), nil)
+		require.NoError(t, err)
+		later, err := n.requests.propose(raft.EntryCommand, []byte("b"), nil)
+		require.NoError(t, err)
+		n.requests.take(nil)
+		n.requests.answer([]raft.Answer{
+			{RequestID: covered.requestID, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 1, Index: 7}},
+			{RequestID: later.requestID, Kind: raft.AnswerAccepted, ID: raft.EntryID{Term: 1, Index: 8}},
+		}, nil)
+		waited := make(chan error, 1)
+		go func() { waited <- n.WaitApplied(t.Context(), 7) }()
+		synctest.Wait()
+		n.requests.restored(7)
+		n.applied.advance(7)
+		expect.ErrorIs(t, (<-covered.outcome).err, raft.ErrOutcomeUnknown)
+		expect.Empty(t, later.outcome, "what lies behind the snapshot is applied, or answered by the core")
+		expect.NoError(t, <-waited)
+	})
+}

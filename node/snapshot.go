@@ -1,0 +1,355 @@
+package node
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// Snapshot takes a snapshot of what this member has applied, unless a recorded one covers it already, and returns the
+// last entry that the newest snapshot covers once that snapshot is durable. Nobody needs to call it: the node takes
+// snapshots by itself (see Config.Limits). ctx ends the wait alone. Any member may be asked.
+//
+// It fails with a *SnapshotError (the snapshot was not taken), ErrSnapshotUnsupported, ErrOverloaded, ErrWithinFSM,
+// ErrClosed, ErrWiped and ctx.Err().
+func (n *Node) Snapshot(ctx context.Context) (raft.EntryID, error) {
+	if n.withinFSM() {
+		return raft.EntryID{}, raft.ErrWithinFSM
+	}
+	if err := n.usable(ctx); err != nil {
+		return raft.EntryID{}, err
+	}
+	req, err := n.requests.snapshot()
+	if err != nil {
+		return raft.EntryID{}, err
+	}
+	o := n.requests.wait(ctx, req)
+	return raft.EntryID{Term: o.result.Term, Index: o.result.Index}, o.err
+}
+
+// keepSnapshots carries out what an Output says about snapshots.
+func (n *Node) keepSnapshots(out raft.Output) {
+	if out.Restore != nil {
+		n.counters.committed.Store(uint64(out.Restore.ID.Index))
+		n.applier.become(*out.Restore)
+	}
+	keep := out.Keep
+	if keep == nil {
+		return
+	}
+	if keep.Take != nil {
+		n.applier.task(func(t *applierTasks) { t.take = keep.Take })
+	}
+	if len(keep.Discard) > 0 {
+		n.receiver.discard(keep.Discard)
+	}
+}
+
+// withinFSM reports whether the caller is in a call of the FSM, in a function of Read, or in a method of a frozen state.
+func (n *Node) withinFSM() bool { return n.fsmCalls.within() || n.taker.within() }
+
+// take freezes the state, whose last entry is that of the take, and lets the taker write it while the applier goes on.
+// An error of Snapshot does not end the node: the state is whole.
+func (a *applier) take(t raft.Take) error {
+	if a.at != t.ID {
+		return &raft.InvariantError{Rule: "a snapshot is taken at the entry that the core named",
+			State: fmt.Sprintf("named %v, applied %v", t.ID, a.at)}
+	}
+	a.task(func(tasks *applierTasks) {
+		if tasks.take != nil && tasks.take.ID == t.ID {
+			tasks.take = nil
+		}
+	})
+	if t.Sync {
+		return a.takeBySync(t)
+	}
+	k := a.node.taker
+	run, err := k.begin(t)
+	if err != nil {
+		k.report(raft.SnapshotTaken{Take: t.ID, Err: err})
+		return nil
+	}
+	began := time.Now()
+	var frozen raft.FSMSnapshot
+	var refused error
+	err = a.call("Snapshot", t.ID, func() error {
+		frozen, refused = a.fsm.Snapshot()
+		return nil
+	})
+	if err == nil && refused == nil && frozen == nil {
+		refused = errors.New("Snapshot returned nil")
+	}
+	if err != nil || refused != nil {
+		k.end(run, raft.SnapshotTaken{Take: t.ID, Err: &raft.SnapshotError{Op: "freeze", ID: t.ID, Err: firstError(err, refused)}})
+		return err
+	}
+	a.node.counters.freezeSeconds.observe(int64(time.Since(began)))
+	a.node.wg.Go(func() { k.run(run, frozen) })
+	return nil
+}
+
+// takeBySync makes a DurableFSM sync instead: the log is no longer needed up to here.
+func (a *applier) takeBySync(t raft.Take) error {
+	if err := a.syncTo(t.ID); err != nil {
+		return err
+	}
+	a.node.taker.report(raft.SnapshotTaken{Take: t.ID, Snapshot: raft.Snapshot{Base: t.Base}})
+	return nil
+}
+
+// syncTo syncs a DurableFSM, which must then report that it has applied the log up to id. For any other FSM it does
+// nothing.
+func (a *applier) syncTo(id raft.EntryID) error {
+	d, ok := a.fsm.(raft.DurableFSM)
+	if !ok {
+		return nil
+	}
+	if err := a.call("Sync", id, d.Sync); err != nil {
+		return err
+	}
+	return a.call("Applied", id, func() error {
+		applied, err := d.Applied()
+		if err == nil && applied != id {
+			err = fmt.Errorf("after Sync it returns entry %v; the last entry applied is %v", applied, id)
+		}
+		return err
+	})
+}
+
+var errStillRuns = errors.New("WriteTo or Close of an earlier frozen state has not returned")
+
+// taker writes frozen states into files, one at a time, on a goroutine for each.
+type taker struct {
+	node *Node
+
+	mu     sync.Mutex
+	taking *taking // nil: none
+	last   snapshotRecord
+	err    error // of the last one; nil if it was taken
+}
+
+// snapshotRecord describes the last snapshot that this node took or restored.
+type snapshotRecord struct {
+	bytes int64
+	at    time.Time // when it was complete; zero: this start has not taken it
+	took  time.Duration
+}
+
+// taking is a snapshot that is being taken.
+type taking struct {
+	raft.Take
+	began     time.Time
+	goroutine atomic.Uint64
+	written   atomic.Int64
+	size      atomic.Int64 // as announced; -1: not known
+	reported  bool         // the core has been told how it went; guarded by taker.mu, like failed
+	failed    error        // what it was told; nil: it was taken
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+}
+
+// begin reserves the taker, unless an earlier snapshot was given up and its methods have not returned.
+func (k *taker) begin(t raft.Take) (*taking, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if busy := k.taking; busy != nil {
+		k.err = &raft.SnapshotError{Op: "begin", ID: t.ID, Err: firstError(busy.failed, errStillRuns)}
+		return nil, k.err
+	}
+	ctx, cancel := k.node.context()
+	k.taking = &taking{Take: t, began: time.Now(), ctx: ctx, cancel: cancel}
+	k.taking.size.Store(-1)
+	return k.taking, nil
+}
+
+// end frees the taker and tells the core how it went, unless a stall was reported before.
+func (k *taker) end(t *taking, result raft.SnapshotTaken) {
+	t.cancel(nil)
+	k.conclude(t, result)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taking = nil
+}
+
+// conclude tells the core how it went. Only the first report of a take counts.
+func (k *taker) conclude(t *taking, result raft.SnapshotTaken) {
+	k.mu.Lock()
+	first := !t.reported
+	if first {
+		t.reported, t.failed = true, result.Err
+	}
+	k.mu.Unlock()
+	if first {
+		k.note(t, result)
+		k.report(result)
+	}
+}
+
+// note keeps the outcome for Status, counts it and logs it.
+func (k *taker) note(t *taking, result raft.SnapshotTaken) {
+	n, took := k.node, time.Since(t.began)
+	k.mu.Lock()
+	if k.err = result.Err; result.Err == nil {
+		k.last = snapshotRecord{bytes: result.Snapshot.Size, at: time.Now(), took: took}
+	}
+	k.mu.Unlock()
+	switch {
+	case result.Err == nil:
+		n.counters.snapshots.taken.Add(1)
+		n.counters.snapshotWriteSeconds.observe(int64(took))
+		n.logger.log(hclog.Info, "a snapshot was taken", "entry", t.ID.String(), "bytes", result.Snapshot.Size, "took", took)
+	case errors.Is(result.Err, errReplaced) || errors.Is(result.Err, raft.ErrClosed):
+	default:
+		n.counters.snapshots.failed.Add(1)
+		n.logger.log(hclog.Warn, "no snapshot was taken; the log grows until one is", "entry", t.ID.String(), "error", result.Err)
+	}
+}
+
+func (k *taker) report(e raft.SnapshotTaken) { k.node.mailbox.report(e) }
+
+// bytes returns the size of the last snapshot.
+func (k *taker) bytes() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last.bytes
+}
+
+// restored records that the FSM has become a snapshot.
+func (k *taker) restored(bytes int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last = snapshotRecord{bytes: bytes}
+}
+
+// failure returns why the last snapshot was not taken.
+func (k *taker) failure() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
+// errReplaced is why a snapshot is not finished: one from a leader replaces the state.
+var errReplaced = errors.New("a snapshot from the leader replaces the state")
+
+// abandon ends a snapshot that nobody needs any more.
+func (k *taker) abandon() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.taking != nil {
+		k.taking.cancel(errReplaced)
+	}
+}
+
+// within reports whether the calling goroutine is in WriteTo or Close of a frozen state.
+func (k *taker) within() bool {
+	k.mu.Lock()
+	t := k.taking
+	k.mu.Unlock()
+	if t == nil {
+		return false
+	}
+	id := goroutineID()
+	return id != 0 && t.goroutine.Load() == id
+}
+
+// run writes the frozen state and closes it. An error or a panic of the FSM's methods does not end the node: the state
+// is whole, and the log keeps everything.
+func (k *taker) run(t *taking, frozen raft.FSMSnapshot) {
+	t.goroutine.Store(goroutineID())
+	var s raft.Snapshot
+	err := errGoexit
+	defer func() {
+		result := raft.SnapshotTaken{Take: t.ID, Snapshot: s}
+		if err != nil {
+			result = raft.SnapshotTaken{Take: t.ID, Err: &raft.SnapshotError{Op: "write", ID: t.ID, Err: err}}
+		}
+		k.end(t, result)
+	}()
+	err = guarded(func() (err error) { s, err = k.save(t, frozen); return err })
+}
+
+// save writes the frozen state into a file, and returns its description.
+func (k *taker) save(t *taking, frozen raft.FSMSnapshot) (s raft.Snapshot, err error) {
+	closeOnce := sync.OnceFunc(func() { k.closeFrozen(t, frozen) })
+	defer closeOnce()
+	t.size.Store(sizeOf(frozen))
+	space := k.space()
+	if err := space.begin(t.size.Load()); err != nil {
+		return s, err
+	}
+	file := newSnapshotID()
+	to, err := k.node.files.CreateSnapshot(file)
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = guarded(to.Abort) }() // does nothing once Finish has succeeded
+	w := newPacedWriter(t, k.node, to, space)
+	stop := k.watchStall(t, w)
+	defer stop()
+	if err = frozen.WriteTo(t.ctx, w); err == nil {
+		err = w.flush()
+	}
+	closeOnce()
+	stop()
+	if err = firstError(context.Cause(t.ctx), w.err, err); err != nil {
+		return s, err
+	}
+	s = raft.Snapshot{Base: t.Base, File: file, Size: w.size, Sum: w.sum}
+	return s, to.Finish(s)
+}
+
+// closeFrozen closes a frozen state. What was written of it is as good if it fails.
+func (k *taker) closeFrozen(t *taking, frozen raft.FSMSnapshot) {
+	if err := guarded(frozen.Close); err != nil {
+		k.node.logger.log(hclog.Warn, "a frozen state did not close", "entry", t.ID.String(), "error", err)
+	}
+}
+
+// watchStall gives the snapshot up once the FSM has written nothing for Config.SnapshotStallMax. Its goroutine may go
+// on for as long as it likes; no other snapshot begins meanwhile. The returned function ends the watch.
+func (k *taker) watchStall(t *taking, w *pacedWriter) (stop func()) {
+	limit := k.node.cfg.SnapshotStallMax
+	timer := time.AfterFunc(limit, func() {
+		err := &raft.SnapshotStalledError{Limit: limit, Bytes: t.written.Load()}
+		t.cancel(err)
+		k.conclude(t, raft.SnapshotTaken{Take: t.ID, Err: &raft.SnapshotError{Op: "write", ID: t.ID, Err: err}})
+	})
+	w.moved = func() { timer.Reset(limit) }
+	return func() { timer.Stop() }
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newSnapshotID draws the name of new bytes.
+func newSnapshotID() (id raft.SnapshotID) {
+	crand.Read(id[:]) // never fails
+	return id
+}
+
+// context returns a context that ends with the node.
+func (n *Node) context() (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	n.wg.Go(func() {
+		select {
+		case <-n.stop:
+			cancel(raft.ErrClosed)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}

@@ -1,0 +1,89 @@
+package node
+
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// SnapshotStatus is what a node knows of its snapshots.
+type SnapshotStatus struct {
+	Last  raft.EntryID  // the last entry that the newest one covers, or that a DurableFSM has synced; zero: none
+	Bytes int64         // of the newest one; 0: there is none
+	At    time.Time     // when it was complete; zero: it was received, or taken before this start
+	Took  time.Duration // to take it
+	// Taking and Restoring say how far a snapshot is that is being taken, or that the FSM is becoming; nil: none.
+	Taking    *Transfer
+	Restoring *Transfer
+	// Err is why the last attempt to take one failed; nil if it did not. The node tries again by itself.
+	Err error
+	// Unsupported says in one sentence why this member takes no snapshots, so that its log only grows; "" if it takes them.
+	Unsupported string
+}
+
+// Transfer says how far the bytes of a snapshot are.
+type Transfer struct {
+	ID    raft.EntryID // the last entry that the snapshot covers
+	Done  int64        // bytes
+	Total int64        // bytes; -1: not known
+	Since time.Duration
+}
+
+func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
+	s := SnapshotStatus{Last: core.Snapshot, Bytes: core.SnapshotBytes}
+	if n.files == nil {
+		s.Unsupported = "the log is never compacted: this member takes no snapshots"
+		return s
+	}
+	if r := n.restoring.Load(); r != nil {
+		s.Restoring = &Transfer{ID: r.ID, Done: r.read.Load(), Total: r.Size, Since: time.Since(r.began)}
+	}
+	k := n.taker
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.At, s.Took, s.Err = k.last.at, k.last.took, k.err
+	if t := k.taking; t != nil {
+		s.Taking = &Transfer{ID: t.ID, Done: t.written.Load(), Total: t.size.Load(), Since: time.Since(t.began)}
+	}
+	return s
+}
+
+// snapshotJSON is SnapshotStatus in the form of Status.MarshalJSON.
+type snapshotJSON struct {
+	Last        string        `json:"last"`
+	Bytes       int64         `json:"bytes"`
+	At          string        `json:"at"` // empty: it was received, or taken before this start
+	Took        string        `json:"took"`
+	Taking      *transferJSON `json:"taking"`
+	Restoring   *transferJSON `json:"restoring"`
+	Err         string        `json:"error"`
+	Unsupported string        `json:"unsupported"`
+}
+
+type transferJSON struct {
+	ID    string `json:"entry"`
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"`
+	Since string `json:"since"`
+}
+
+func (s SnapshotStatus) json() snapshotJSON {
+	out := snapshotJSON{
+		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking.json(), Restoring: s.Restoring.json(),
+		Unsupported: s.Unsupported,
+	}
+	if !s.At.IsZero() {
+		out.At = s.At.UTC().Format(time.RFC3339Nano)
+	}
+	if s.Err != nil {
+		out.Err = s.Err.Error()
+	}
+	return out
+}
+
+func (t *Transfer) json() *transferJSON {
+	if t == nil {
+		return nil
+	}
+	return &transferJSON{t.ID.String(), t.Done, t.Total, t.Since.String()}
+}

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"hash/crc32"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+)
+
+const (
+	reserveBytesMin  = 1 << 20  // that a snapshot leaves free at least, unless the configuration says otherwise
+	spaceEveryBytes  = 16 << 20 // written between two looks at the free space
+	pacedWriterBytes = 64 << 10 // that a pacedWriter passes on at once
+)
+
+// space decides whether a snapshot may take room on the disk. It never takes the reserve, so that the log can go on.
+type space struct {
+	free    func() (int64, error)
+	reserve func() int64
+	last    int64 // bytes of the last snapshot
+}
+
+func (k *taker) space() *space {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return &space{free: k.node.files.FreeBytes, reserve: k.node.reserveBytes, last: k.last.bytes}
+}
+
+// reserveBytes is Config.SnapshotReserveBytes or, without it, as much as the log takes.
+func (n *Node) reserveBytes() int64 {
+	if reserve := n.cfg.SnapshotReserveBytes; reserve != 0 {
+		return int64(reserve)
+	}
+	return max(reserveBytesMin, n.files.LogBytes())
+}
+
+// begin returns an error if a snapshot of that size should not be begun. Of an unknown size (-1) it expects a quarter
+// more than the last one had.
+func (s *space) begin(size int64) error {
+	if size < 0 {
+		size = s.last + s.last/4
+	}
+	return s.left(size)
+}
+
+// left returns an error if more bytes would take the reserve.
+func (s *space) left(more int64) error {
+	free, err := s.free()
+	if err != nil {
+		return err
+	}
+	if reserve := s.reserve(); free-more < reserve {
+		return &raft.SpaceError{Need: more, Free: free, Reserve: reserve}
+	}
+	return nil
+}
+
+// sizeOf returns the size that a frozen state announces; -1: none.
+func sizeOf(frozen raft.FSMSnapshot) (size int64) {
+	size = -1
+	if announced, ok := frozen.(interface{ Size() int64 }); ok {
+		if guarded(func() error { size = announced.Size(); return nil }) != nil {
+			return -1
+		}
+	}
+	return size
+}
+
+// pacedWriter passes the bytes of a frozen state on to its file, no faster than Config.SnapshotBytesPerSecond. One
+// goroutine uses it.
+type pacedWriter struct {
+	taking *taking
+	node   *Node
+	to     raft.SnapshotWriter
+	space  *space
+	pace   *pipeline.Pace
+	moved  func() // the FSM has written something
+
+	buffer    []byte
+	size      int64 // bytes written, with those in the buffer
+	sum       uint32
+	unchecked int64 // bytes since the last look at the free space
+	err       error
+}
+
+func newPacedWriter(t *taking, n *Node, to raft.SnapshotWriter, s *space) *pacedWriter {
+	return &pacedWriter{
+		taking: t, node: n, to: to, space: s, moved: func() {},
+		pace:   pipeline.NewPace(int64(n.cfg.SnapshotBytesPerSecond), 2*pacedWriterBytes),
+		buffer: make([]byte, 0, pacedWriterBytes),
+	}
+}
+
+func (w *pacedWriter) Write(p []byte) (n int, err error) {
+	for n < len(p) && w.err == nil {
+		took := min(len(p)-n, cap(w.buffer)-len(w.buffer))
+		w.buffer = append(w.buffer, p[n:n+took]...)
+		n += took
+		w.moved()
+		if len(w.buffer) == cap(w.buffer) {
+			w.err = w.flush()
+		}
+	}
+	return n, w.err
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// flush writes the buffer to the file.
+func (w *pacedWriter) flush() error {
+	if w.err != nil {
+		return w.err
+	}
+	bytes := len(w.buffer)
+	if w.err = w.wait(bytes); w.err != nil {
+		return w.err
+	}
+	if w.unchecked += int64(bytes); w.unchecked >= spaceEveryBytes {
+		w.unchecked = 0
+		if w.err = w.space.left(0); w.err != nil {
+			return w.err
+		}
+	}
+	_, w.err = w.to.Write(w.buffer)
+	w.size += int64(bytes)
+	w.sum = crc32.Update(w.sum, castagnoli, w.buffer)
+	w.buffer = w.buffer[:0]
+	w.taking.written.Store(w.size)
+	w.moved()
+	return w.err
+}
+
+// wait waits until the pace allows that many bytes, or until the snapshot is given up.
+func (w *pacedWriter) wait(bytes int) error {
+	for {
+		if err := context.Cause(w.taking.ctx); err != nil {
+			return err
+		}
+		wait := w.pace.Next(w.node.now().Mono, bytes)
+		if wait == 0 {
+			return nil
+		}
+		if err := pauseFor(w.taking.ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// pauseFor waits, but not longer than the context, whose cause it then returns.
+func pauseFor(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
