@@ -83,6 +83,7 @@ const (
 	evUnstick                    // a connection that was stuck accepts messages again
 	evDoze                       // a process pauses again
 	evAsk                        // a client reads from a member; a: how often it will
+	evStall                      // the disk of a leader that has found another's disk stale stalls; a: for how long
 )
 
 type event struct {

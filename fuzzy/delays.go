@@ -1,6 +1,8 @@
 package fuzzy
 
 import (
+	"slices"
+
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -21,13 +23,18 @@ func drawRare(seed Seed, p *Profile) {
 	s, n, timeout := sim.NewStream(seed.Number, sim.Profile<<8), &p.Node, p.ElectionTimeout
 	lateWrite, stuck := s.LogUniform(50_000, 500_000)*s.IntN(2), s.LogUniform(500, 20_000)*s.IntN(2)
 	rare, long, strays := s.IntN(16), s.LogTime(20*timeout, 60*timeout), s.LogUniform(10_000, 100_000)
+	lateWait := s.LogTime(timeout/30, timeout)
 	batches := sim.Delay{Shape: sim.Exponential, Mean: s.LogTime(timeout/30, timeout/2)}
 	if p.Name != "calm" {
-		n.LateWrite = lateWrite
+		n.LateWrite, n.LateWait = lateWrite, lateWait/4
 	}
 	switch p.Name {
-	case "swarm", "elections", "history":
+	case "swarm", "history":
 		n.Stuck = stuck
+	case "elections":
+		if n.Stuck = stuck; p.Voters == 2 { // the follower cannot win, so the same leader is elected again
+			n.Stuck = 30_000
+		}
 	case "network":
 		n.Stuck = stuck
 		if rare < 4 { // a member hears its leader, and is not heard, for longer than a read may be retried
@@ -46,6 +53,9 @@ func drawRare(seed Seed, p *Profile) {
 		if rare < 8 {
 			n.StepDelay = batches
 		}
+		if rare >= 6 { // what a member writes when it hears a leader waits with the mark that it writes then
+			n.LateWrite, n.LateWait = sim.Million, lateWait
+		}
 		if rare%4 == 0 {
 			p.Network.Misdeliver = strays
 		}
@@ -62,19 +72,18 @@ func (n *node) beginWrite() {
 		n.work()
 	default:
 		n.delays.idle = true
-		n.later(n.delays.random.Exponential(n.c.profile.ElectionTimeout/20), event{kind: evWork})
+		n.later(n.delays.random.Exponential(n.c.profile.Node.LateWait), event{kind: evWork})
 	}
 }
 
 // holdsBack reports whether a message waits for a connection that is stuck.
 func (n *node) holdsBack(m raft.Message) bool {
 	chance, d := n.c.profile.Node.Stuck, &n.delays
-	if chance == 0 || !m.Bulk() || n.disk.healed {
+	if chance == 0 && d.stuck == "" || !m.Bulk() || n.disk.healed {
 		return false
 	}
 	if d.stuck == "" && d.random.Chance(chance) {
-		d.stuck = m.To.ID
-		n.later(d.random.Exponential(3*n.c.profile.ElectionTimeout), event{kind: evUnstick})
+		n.stick(m.To.ID)
 	}
 	if d.stuck != m.To.ID {
 		return false
@@ -85,6 +94,12 @@ func (n *node) holdsBack(m raft.Message) bool {
 	}
 	d.held = append(d.held, m)
 	return true
+}
+
+// stick makes the connection for entries to a peer accept nothing for a while.
+func (n *node) stick(to raft.NodeID) {
+	n.delays.stuck = to
+	n.later(n.delays.random.Exponential(4*n.c.profile.ElectionTimeout), event{kind: evUnstick})
 }
 
 // unstick delivers what waited for the connection that was stuck.
@@ -123,6 +138,15 @@ func (n *node) asks(left int64) {
 	}
 	n.c.work.read(n, 0, 0)
 	n.later(n.delays.random.Exponential(n.c.profile.ElectionTimeout/15), event{kind: evAsk, a: left - 1})
+}
+
+// stall stops the disk of a leader that has another member for stale: that member cannot take over.
+func (n *node) stall(length sim.Time) {
+	if n.disk.healed || !slices.ContainsFunc(n.status.Peers, func(p raft.PeerProgress) bool { return p.State == "stale" }) {
+		return
+	}
+	n.c.faulted("%v at %s", Stall, n.id)
+	n.disk.stallTill = max(n.disk.stallTill, n.c.now()+length)
 }
 
 // emptyBootstrapper empties the disk of the bootstrapper once as many other members as the profile says hold entry 1,

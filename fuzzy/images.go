@@ -176,20 +176,25 @@ func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 	c.faulted("an older image of the disk of %s is put back: %s", n.id, n.disk.describe())
 	n.restartIn(wait)
 	if i.forgets >= logAtOnce {
-		m.aggravate(c, n, i, wait, leader)
+		m.aggravate(c, n, wait, leader)
 	}
 }
 
-// aggravate has clients read from a member whose leader is about to notice its loss, and sometimes stalls the disk of that
-// leader until it has.
-func (m *nemesis) aggravate(c *cluster, n *node, i *imaging, wait sim.Time, leader int) {
-	reads, stalls, timeout := m.random.IntN(20), m.random.IntN(3) == 0, c.profile.ElectionTimeout
-	length := c.profile.Node.diskStallMax() + m.random.Between(2*timeout, 8*timeout)
+// aggravate has clients read from a member whose leader is about to notice its loss. Sometimes the leader's appends reach
+// it later than its answers to reads do, and sometimes that leader's disk stalls soon after.
+func (m *nemesis) aggravate(c *cluster, n *node, wait sim.Time, leader int) {
+	reads, stalls, sticks, timeout := m.random.IntN(60), m.random.Coin(), m.random.Coin(), c.profile.ElectionTimeout
+	after, length := m.random.Between(timeout/4, 2*timeout), m.random.Between(2*timeout, 8*timeout)
 	c.queue.Push(c.now()+wait+1, event{kind: evAsk, node: int16(n.index), life: n.life, a: int64(reads)})
-	if stalls && i.forgets == logAtOnce && leader >= 0 && leader != n.index {
-		c.faulted("%v at %s", Stall, nodeID(leader))
-		d := &c.nodes[leader].disk
-		d.stallTill = max(d.stallTill, c.now()+wait+length)
+	if leader < 0 || leader == n.index {
+		return
+	}
+	if l := c.nodes[leader]; sticks && l.core != nil && l.delays.stuck == "" {
+		l.stick(n.id)
+	}
+	if stalls {
+		length += c.profile.Node.diskStallMax()
+		c.queue.Push(c.now()+wait+after, event{kind: evStall, node: int16(leader), life: c.nodes[leader].life, a: int64(length)})
 	}
 }
 

@@ -258,6 +258,8 @@ func (n *node) handle(e event) {
 		n.unstick()
 	case evDoze:
 		n.fallAsleep()
+	case evStall:
+		n.stall(sim.Time(e.a))
 	case evAsk:
 		n.asks(e.a)
 	case evExit:

@@ -61,6 +61,7 @@ type NodeProfile struct {
 	Compact       int       // chance of a start with a log that begins further behind than before
 	Differ        int       // chance that a batch leaves a state machine in another state than on the other members
 	LateWrite     int       // chance that the writer of an idle disk begins late
+	LateWait      sim.Time  // mean time by which it is late
 	Stuck         int       // chance, with each append or reply to one, that a connection for entries accepts nothing for a while
 	Dozes         int       // how often, at most, a process that has paused does so again
 	EmptiedAt     int       // once so many others hold entry 1 and nobody has a term, the bootstrapper's disk is emptied; 0: it is not

@@ -66,6 +66,7 @@ var settings = []setting{
 	{"node-compact", func(p *Profile) any { return &p.Node.Compact }, 0, sim.Million},
 	{"node-differ", func(p *Profile) any { return &p.Node.Differ }, 0, sim.Million},
 	{"node-late-write", func(p *Profile) any { return &p.Node.LateWrite }, 0, sim.Million},
+	{"node-late-wait", func(p *Profile) any { return &p.Node.LateWait }, 0, timeMax},
 	{"node-stuck", func(p *Profile) any { return &p.Node.Stuck }, 0, sim.Million},
 	{"node-dozes", func(p *Profile) any { return &p.Node.Dozes }, 0, 1000},
 	{"node-emptied-at", func(p *Profile) any { return &p.Node.EmptiedAt }, 0, 9},

@@ -97,7 +97,9 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y15", Before: true, Rule: "a marked member reports no entry as not applied", Bug: "it still trusts its commit index",
-		Edits:  []Edit{value("answer.go", `!c.marked()`, `true`)},
+		Edits: []Edit{value("answer.go", `!c.marked()`, `true`)},
+		// No seed reaches it: in one step a leader must be deposed, see its entries replaced by committed ones, and be
+		// contradicted about these by the leader of a third term.
 		Expect: "N24, H4", Profiles: []string{"images"},
 		Test: &Test{".", "TestMarked"},
 	},

@@ -71,7 +71,7 @@ var queues = []Mutant{
 		"ATransportThatPanics", instead("node/node.go", `n.connect(n.identity.others(*out.Config))`, `n.transport.Connect(n.identity.others(*out.Config))`)),
 	outsideOf("J19", "an append fits into the transport's frame", "one that does not is sent again forever",
 		"LimitsThatTheTransport", before("node/config.go", `if most == 0 {`, `most = 0`)),
-	inside("J22", "a write with a mark is not merged into the one before it", "it is, and the mark is lost", "N42", []string{"images", "beyond"},
+	inside("J22", "a write with a mark is not merged into the one before it", "it is, and the mark is lost", "N42", []string{"images"},
 		"AMarkIsAWrite", value("internal/pipeline/merge.go", `queue[n].Mark == nil`, `true`)),
 	{
 		ID: "J23", Rule: "a merged write has the last generation in it", Bug: "it has the first, and the log cache keeps all of it",
@@ -92,7 +92,7 @@ var queues = []Mutant{
 		"Sender", value("internal/pipeline/log.go", `l.Cache.Generation() != a.Generation`, `false`))),
 	reliably(inside("J34", "appends are joined where one goes on where the other ends", "wherever one follows", "N45", nil,
 		"Sender", value("internal/pipeline/log.go", `next.Prev == joined.Last`, `true`))),
-	inside("J35", "joined appends are of one term", "of any", "N45", nil,
+	inside("J35", "joined appends are of one term", "of any", "N45", []string{"elections"},
 		"Sender", value("internal/pipeline/log.go", `!sameButBody(messages[n], first)`, `false`)),
 	{
 		ID: "J39", Rule: "joined appends say what was acknowledged before the first of them", Bug: "before the last: the receiver refuses them",
