@@ -79,6 +79,10 @@ var settings = []setting{
 	{"limit-append-bytes", func(p *Profile) any { return &p.Limits.AppendBytesMax }, 1, 1 << 24},
 	{"limit-inflight", func(p *Profile) any { return &p.Limits.InflightMax }, 1, 1 << 16},
 	{"limit-inflight-bytes", func(p *Profile) any { return &p.Limits.InflightBytesMax }, 1, 1 << 30},
+	{"limit-snapshot-entries", func(p *Profile) any { return &p.Limits.SnapshotEntries }, 0, 1 << 30},
+	{"limit-snapshot-log-bytes", func(p *Profile) any { return &p.Limits.SnapshotLogBytes }, 0, 1 << 30},
+	{"limit-snapshot-tail-bytes", func(p *Profile) any { return &p.Limits.SnapshotTailBytes }, 0, 1 << 30},
+	{"limit-snapshot-hold-bytes", func(p *Profile) any { return &p.Limits.SnapshotHoldBytes }, 0, 1 << 30},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},
