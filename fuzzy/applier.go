@@ -27,7 +27,11 @@ const (
 func (n *node) apply() {
 	n.applying = false
 	to := n.applyTo
-	if to.Index <= n.applied {
+	v := &n.vault
+	if v.take != nil && v.take.ID.Index < to.Index {
+		to = v.take.ID
+	}
+	if to.Index <= n.applied || v.restore != nil {
 		return
 	}
 	n.c.check.applied(n, to)
@@ -38,6 +42,15 @@ func (n *node) apply() {
 	n.save()
 	n.c.work.appliedOn(n)
 	n.post(raft.Applied{ID: to})
+	n.takeIfReached()
+	n.applyOn()
+}
+
+// applyOn goes on with what is left to apply.
+func (n *node) applyOn() {
+	if n.applyTo.Index > n.applied {
+		n.applyUpTo(n.applyTo)
+	}
 }
 
 // advance applies the entries up to an index to the member's machine. A real applier reads all of them through the log
@@ -51,6 +64,9 @@ func (n *node) advance(to raft.Index) bool {
 	}
 	for n.applied < to {
 		entries, err := n.reader().Read(raft.Span{After: n.applied, Last: to}, applyBytesMax)
+		if err != nil && n.vault.installed {
+			return false // the log was replaced: nothing is applied before it is restored
+		}
 		if err != nil {
 			n.c.check.broken("N43", "%s cannot read what it is to apply behind %d: %v", n.id, n.applied, err)
 			return false

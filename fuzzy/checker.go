@@ -6,9 +6,10 @@ import "github.com/coxswain/raft"
 // logs are compared by a hash of their contents.
 type checker struct {
 	c                 *cluster
-	canonical         []committedEntry // the committed entries from index 1 on, appended by the first member that commits them
-	machine           machine          // the state that they lead to
-	seen              []seenEntry      // by index: the first entry that any member had there
+	canonical         []committedEntry           // the committed entries from index 1 on, appended by the first member that commits them
+	machine           machine                    // the state that they lead to
+	payloads          map[raft.SnapshotID][]byte // of all snapshots that were taken
+	seen              []seenEntry                // by index: the first entry that any member had there
 	others            map[raft.EntryID]uint64
 	leaders           map[raft.Term]int
 	votes             map[voteKey]raft.Peer
@@ -27,6 +28,7 @@ type committedEntry struct {
 	by   raft.Term // term of the leader that committed it first; never falls along the log
 
 	state uint64 // digest of the state that a machine has once it has applied the entry
+	slot  slot
 }
 
 type seenEntry struct {

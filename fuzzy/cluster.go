@@ -66,6 +66,7 @@ const (
 	evApply                      // an applier has ended its batch
 	evPeer                       // a loop hears of a connection; a: the peer, and how it is
 	evStart                      // a process is started
+	evVault                      // something about snapshots; a: what
 	evShake                      // a process dials; a: the peer
 	evKept                       // a disk has written its member's memory; a: which plan of that
 	evImage                      // the next stage of an image that a nemesis (node) injects; a: the stage
@@ -260,13 +261,20 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	if c.live == nil && c.wire.Chance(c.net.Faults.Misdeliver) {
 		m = c.strayed(m)
 	}
-	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
+	if !coded(m.Body) && d.Corrupt {
+		c.reset(d.From, d.To)
+		return
+	}
+	if c.wire.Chance(c.profile.Node.Codec) && coded(m.Body) || d.Corrupt {
 		if m, ok = c.recode(m, d.Corrupt); !ok {
 			c.reset(d.From, d.To)
 			return
 		}
 	}
 	c.stats.Messages++
+	if !n.frozen && n.streamed(m) || isStream(m.Body) {
+		return
+	}
 	if c.trace != nil {
 		n.received = append(n.received, d.Message.id)
 	}

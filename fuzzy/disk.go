@@ -20,7 +20,9 @@ type disk struct {
 	lossy     bool        // one of these images lacked something
 	lies      []lie       // synced entries that it has lost
 	hard      raft.HardState
-	base      raft.Base // the log begins behind it, and the slots up to it are there for the checks alone
+	snapshot  raft.Snapshot // the recorded one; zero: none
+	files     []snapFile    // complete ones
+	base      raft.Base     // the log begins behind it, and the slots up to it are there for the checks alone
 	log       []slot
 	commit    raft.Index
 	saved     saved    // of a DurableFSM
@@ -71,6 +73,7 @@ func (d *disk) bootstrap() (raft.Bootstrap, bool) {
 func (d *disk) load() (raft.Stored, error) {
 	stored := raft.Stored{
 		Incarnation: d.incarnation, StartCount: d.startCount, Mark: d.mark, Hard: d.hard, Commit: d.commit, Applied: d.saved.applied,
+		Snapshot: d.snapshot,
 	}
 	if d.base.ID.Index > 0 {
 		stored.Log.Begin(d.base)
@@ -214,12 +217,23 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 		n.c.check.durableHard(n, *w.Hard)
 		d.hard = *w.Hard
 	}
+	if w.Snapshot != nil {
+		n.c.check.recorded(n, w.Snapshot)
+		d.snapshot = *w.Snapshot
+	}
+	if w.Base != nil {
+		d.base = *w.Base
+		n.c.check.based(n)
+	}
 	l := w.Log
 	if entries >= 0 && l != nil {
 		l = &raft.LogWrite{After: l.After, Entries: l.Entries[:entries], Reset: l.Reset}
 	}
 	if l != nil {
 		n.c.check.durableLog(n, l, before)
+		if l.Reset {
+			d.log, d.base = n.c.check.prefix(n, l.After), d.snapshot.Base
+		}
 		d.log = extend(d.log, l)
 	}
 	if w.Commit > d.commit && (entries < 0 || d.random.Coin()) {
@@ -245,7 +259,11 @@ func (d *disk) crash(n *node) {
 	}
 	w := &issued[keep]
 	if cut == 1 {
-		d.write(n, &raft.Write{Mark: w.Mark, Hard: w.Hard, Commit: w.Commit}, 0)
+		d.write(n, &raft.Write{Mark: w.Mark, Hard: w.Hard, Snapshot: w.Snapshot, Commit: w.Commit}, 0)
+		return
+	}
+	if cut == 2 && w.Base != nil {
+		d.write(n, &raft.Write{Mark: w.Mark, Hard: w.Hard, Snapshot: w.Snapshot, Base: w.Base, Commit: w.Commit}, 0)
 		return
 	}
 	entries := 0
@@ -260,7 +278,7 @@ func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
 	d.startCount, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
-	d.base, d.saved.applied = raft.Base{}, raft.EntryID{}
+	d.base, d.saved.applied, d.snapshot, d.files = raft.Base{}, raft.EntryID{}, raft.Snapshot{}, nil
 	d.saved.machine.reset()
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }

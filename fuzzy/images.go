@@ -13,13 +13,15 @@ type image struct {
 	pedigree
 	incarnation raft.Incarnation
 	hard        raft.HardState
+	snapshot    raft.Snapshot
+	files       []snapFile
 	base        raft.Base
 	log         []slot
 	commit      raft.Index
 }
 
 func (d *disk) image() image {
-	return image{d.pedigree.clone(), d.incarnation, d.hard, d.base, slices.Clone(d.log), d.commit}
+	return image{d.pedigree.clone(), d.incarnation, d.hard, d.snapshot, slices.Clone(d.files), d.base, slices.Clone(d.log), d.commit}
 }
 
 // restore replaces the disk, or its log alone, by an image. The former contents are kept as a ghost, since their
@@ -30,6 +32,7 @@ func (d *disk) restore(i image, whole bool) {
 		same = d.log[k].hash == i.log[k].hash
 	}
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
+	d.snapshot, d.files = i.snapshot, i.files
 	d.base, d.log, d.commit, d.epoch = i.base, i.log, i.commit, d.epoch+1
 	if !whole {
 		d.lie(d.ghosts[len(d.ghosts)-1].log)

@@ -70,6 +70,9 @@ func (w *witness) shows(m *raft.Message) {
 func (k *checker) stamps(n *node, events []raft.Event, out *raft.Output) {
 	w, s := &n.seen, &n.status
 	for _, e := range events { // entries that are appended and truncated in one step are in no write
+		if a, ok := e.(raft.SnapshotArrived); ok { // whose log may have held stamps that were truncated
+			w.stamp = max(w.stamp, a.Snapshot.Time)
+		}
 		if r, ok := e.(raft.Received); ok {
 			if a, ok := r.Message.Body.(raft.AppendRequest); ok && len(a.Entries) > 0 {
 				w.stamp = max(w.stamp, a.Entries[len(a.Entries)-1].Time)

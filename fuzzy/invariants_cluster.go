@@ -133,7 +133,7 @@ func (k *checker) matches(n *node, s *slot, hash uint64) {
 
 // durableLog checks a change of a durable log before it is made. For term see keepsCommitted.
 func (k *checker) durableLog(n *node, l *raft.LogWrite, term raft.Term) {
-	if !goesOn(n.disk.log, n.disk.base.ID.Index, l) {
+	if !goesOn(n.disk.log, n.disk.base.ID.Index, n.disk.snapshot.ID, l) {
 		k.broken("N4", "%s: the disk is to go on behind %v, which it does not hold", n.id, l.After)
 	}
 	k.keepsCommitted(n, n.disk.log, l, term, "G5")
@@ -183,7 +183,7 @@ func (k *checker) extend(n *node, to raft.Index) {
 	for i := k.committed(); i < to; i++ {
 		s := &n.log[i]
 		k.machine.apply(s.command)
-		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest()})
+		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest(), *s})
 		if s.entry.Kind == raft.EntryCommand {
 			k.command(n, s.entry)
 		}

@@ -180,7 +180,7 @@ func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 
 // settled checks the answers that end a proposal: H4 and N11.
 func (k *checker) settled(n *node, out *raft.Output) {
-	applying := max(n.applyTo.Index, out.Apply.Index)
+	applying := max(n.applyTo.Index, out.Apply.Index, restoring(out))
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		switch i := a.ID.Index; a.Kind {

@@ -69,7 +69,7 @@ func (k *checker) counted(n *node, out *raft.Output) {
 	if s.Reads > len(n.seen.open) {
 		k.broken("N32", "%s counts %d reads, and %d were asked for and not answered", n.id, s.Reads, len(n.seen.open))
 	}
-	applying := max(n.applyTo.Index, out.Apply.Index, n.seen.office)
+	applying := max(n.applyTo.Index, out.Apply.Index, restoring(out), n.seen.office)
 	var from slot
 	if applying > 0 {
 		from = n.log[applying-1]

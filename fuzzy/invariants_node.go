@@ -18,7 +18,7 @@ import (
 //	N8   A leader never overwrites or deletes entries of its log; no member truncates an entry that was committed in its own or an earlier term. (Figure 3)
 //	N9   The configuration in use is the newest one in the log. (dissertation §4.1)
 //	N10  Pending requests and in-flight appends stay within their limits.
-//	N61  A log begins behind an entry that is committed, and that its member's state machine has applied durably. (§7)
+//	N61  A log begins behind an entry that is committed and is in a durable snapshot or durable state of its member. (§7)
 //	N29  Entry times never fall along the log, whatever the wall clocks do.
 //	N11  A request gets only the answers that the contract allows.
 
@@ -68,7 +68,7 @@ func (k *checker) shape(n *node) {
 	if s.Applied > s.Commit || s.Commit > s.Last.Index || s.Last.Term > s.Term {
 		k.broken("N4", "%s: applied %d, commit %d, last %v, term %d", n.id, s.Applied, s.Commit, s.Last, s.Term)
 	}
-	if s.Base != n.disk.base.ID {
+	if s.Base.Index < n.disk.base.ID.Index {
 		k.broken("N61", "%s: its log begins behind %v, and on its disk behind %v", n.id, s.Base, n.disk.base.ID)
 	}
 	if s.Term > 0 && s.Last.Index == 0 {
@@ -76,21 +76,24 @@ func (k *checker) shape(n *node) {
 	}
 }
 
-// goesOn reports whether a store accepts the write: it continues after the base or an entry of the log, or replaces the
-// log from its beginning. There are no snapshots yet, so nothing else can replace the log.
-func goesOn(log []slot, base raft.Index, l *raft.LogWrite) bool {
+// goesOn reports whether a store accepts the write: it continues after the base or an entry of the log, replaces the log
+// from its beginning, or makes it begin behind a snapshot.
+func goesOn(log []slot, base raft.Index, snapshot raft.EntryID, l *raft.LogWrite) bool {
+	if l.Reset {
+		return l.After == snapshot && snapshot.Index > base
+	}
 	if l.After.Index < base {
 		return false
 	}
 	if l.After.Index == 0 {
 		return l.After.Term == 0
 	}
-	return !l.Reset && int(l.After.Index) <= len(log) && log[l.After.Index-1].entry.ID() == l.After
+	return int(l.After.Index) <= len(log) && log[l.After.Index-1].entry.ID() == l.After
 }
 
 // write checks a change of the log before it is made.
 func (k *checker) write(n *node, l *raft.LogWrite) {
-	if !goesOn(n.log, n.status.Base.Index, l) {
+	if !goesOn(n.log, n.base.Index, n.installing, l) {
 		k.broken("N4", "%s: a write begins behind %v, which is not in its log", n.id, l.After)
 	}
 	before := l.After
@@ -112,17 +115,6 @@ func (k *checker) write(n *node, l *raft.LogWrite) {
 		k.keepsCommitted(n, n.log, l, n.hard.Term, "N8")
 	}
 	k.stamped(n, l)
-}
-
-// based checks the beginning of a log on the disk.
-func (k *checker) based(n *node) {
-	base := n.disk.base.ID
-	if base.Index > k.committed() || k.canonical[base.Index-1].id != base {
-		k.broken("N61", "%s: the log begins behind %v, which is not committed", n.id, base)
-	}
-	if base.Index > n.disk.saved.applied.Index {
-		k.broken("N61", "%s: the log begins behind %v, and the durable state ends with %v", n.id, base, n.disk.saved.applied)
-	}
 }
 
 // stamped checks the times of the entries of a write.
@@ -214,7 +206,7 @@ func (k *checker) leaves(n *node, m *raft.Message) {
 		k.leads(n, m, b.Commit)
 	case raft.Heartbeat:
 		k.leads(n, m, b.Commit)
-	case raft.TimeoutNow:
+	case raft.TimeoutNow, raft.InstallSnapshot:
 		k.leads(n, m, 0)
 	}
 }

@@ -29,7 +29,7 @@ func (k *checker) made(n *node) {
 	}
 	memory, _ := at(n.log, n.last())
 	durable, _ := at(d.log, n.last())
-	if memory != durable || len(d.log) != len(n.log) || d.hard != n.hard || n.doomed && d.mark == nil {
+	if memory != durable || len(d.log) != len(n.log) || d.hard != n.hard || d.base.ID != n.status.Base || n.doomed && d.mark == nil {
 		k.broken("N42", "%s has made all that was issued, and %s; its core wrote term %d and a log of %d entries",
 			n.id, d.describe(), n.hard.Term, len(n.log))
 	}
@@ -45,6 +45,9 @@ func (k *checker) made(n *node) {
 // cached checks the entries that a log cache counts as durable.
 func (k *checker) cached(n *node) {
 	_, persisted, _ := n.cache.Depth()
+	if persisted <= n.status.Base.Index {
+		return // nothing up to the base is read, and an install that is not durable yet has replaced it
+	}
 	memory, there := at(n.log, persisted)
 	durable, stored := at(n.disk.log, persisted)
 	if !there || !stored || memory != durable {

@@ -130,7 +130,7 @@ var nodeBreaches = []breach{
 		k.write(follower, &raft.LogWrite{After: follower.log[2].entry.ID(), Entries: []raft.Entry{{Index: 4, Term: 2}}})
 	}},
 	{"N4", func(_ *cluster, k *checker, _, follower *node) { // below its base
-		follower.status.Base = follower.log[4].entry.ID()
+		follower.base = follower.log[4].entry.ID()
 		k.write(follower, &raft.LogWrite{After: follower.log[3].entry.ID()})
 	}},
 	{"N61", func(_ *cluster, k *checker, _, follower *node) { // behind what is not committed
@@ -141,9 +141,56 @@ var nodeBreaches = []breach{
 		follower.disk.base.ID = follower.log[4].entry.ID()
 		k.based(follower)
 	}},
-	{"N61", func(_ *cluster, k *checker, _, follower *node) { // not where the core has it
+	{"N61", func(_ *cluster, k *checker, _, follower *node) { // further behind than the core has it
 		follower.disk.base.ID = follower.log[4].entry.ID()
 		k.shape(follower)
+	}},
+	{"N47", func(_ *cluster, k *checker, _, follower *node) { // its log holds the entry
+		id := follower.log[4].entry.ID()
+		k.installs(follower, &raft.Write{Log: &raft.LogWrite{After: id}, Snapshot: &raft.Snapshot{Base: raft.Base{ID: id}}})
+	}},
+	{"N47", func(_ *cluster, k *checker, _, follower *node) { // nothing is recorded
+		k.installs(follower, &raft.Write{Log: &raft.LogWrite{After: raft.EntryID{Term: 9, Index: 9}}})
+	}},
+	{"N49", func(_ *cluster, k *checker, lead, follower *node) {
+		f := lead.capture(lead.disk.baseAt(lead.applied))
+		k.captured(lead, &f)
+		f.payload = append(f.payload[:20:20], f.payload[21:]...)
+		k.arrived(follower, &f)
+	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.disk.snapshot = raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}}
+		k.kept(lead)
+	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.disk.snapshot.File = raft.SnapshotID{1}
+		k.discards(lead, raft.SnapshotID{1})
+	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
+		k.recorded(lead, &raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}})
+	}},
+	{"N51", func(_ *cluster, k *checker, lead, _ *node) { k.takes(lead, &raft.Take{Base: lead.disk.baseAt(3)}) }},
+	{"N51", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.vault.writing = true
+		k.takes(lead, &raft.Take{Base: lead.disk.baseAt(lead.applied)})
+	}},
+	{"N62", func(_ *cluster, k *checker, lead, _ *node) {
+		k.restores(lead, &raft.Snapshot{Base: lead.disk.baseAt(lead.applied)})
+	}},
+	{"N62", func(_ *cluster, k *checker, lead, _ *node) { // back
+		lead.disk.snapshot = raft.Snapshot{Base: lead.disk.baseAt(3), File: raft.SnapshotID{1}}
+		k.restores(lead, &lead.disk.snapshot)
+	}},
+	{"G9", func(_ *cluster, k *checker, lead, _ *node) {
+		f := lead.capture(lead.disk.baseAt(lead.applied - 1))
+		lead.machine.history++
+		f = lead.capture(f.snapshot.Base)
+		k.captured(lead, &f)
+	}},
+	{"G9", func(_ *cluster, k *checker, lead, _ *node) { // another configuration
+		b := lead.disk.baseAt(5)
+		b.Config = raft.Configuration{}
+		k.truthful(lead, &b)
 	}},
 	{"N29", func(_ *cluster, k *checker, _, follower *node) {
 		last := follower.log[len(follower.log)-1].entry

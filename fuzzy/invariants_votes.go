@@ -129,7 +129,7 @@ func (k *checker) closes(n *node, events []raft.Event, out *raft.Output) {
 		final[a.RequestID] = final[a.RequestID] || a.Kind != raft.AnswerAccepted
 	}
 	if told {
-		k.allClosed(n, final, max(n.applyTo.Index, out.Apply.Index))
+		k.allClosed(n, final, max(n.applyTo.Index, out.Apply.Index, restoring(out)))
 	}
 }
 

@@ -257,7 +257,7 @@ func (l *liveness) backlog() sim.Time {
 	for _, n := range l.members() {
 		longest = max(longest, int(n.status.Last.Index))
 	}
-	return sim.Time(longest) / 10
+	return sim.Time(longest)/10 + l.c.profile.snapshotUnits()
 }
 
 func (l *liveness) complaint() string {

@@ -29,6 +29,9 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	n.c.check.write(n, l)
 	n.cache.Write(l)
 	cut := len(n.log) > int(l.After.Index)
+	if l.Reset {
+		n.log, n.vault.installed, n.vault.needless, n.vault.take = n.c.check.prefix(n, l.After), true, true, nil
+	}
 	n.log = extend(n.log, l)
 	n.c.check.appended(n, l)
 	n.c.check.cached(n)
@@ -40,9 +43,6 @@ func (n *node) takeLog(l *raft.LogWrite) {
 // extend applies a write to a log. The checker has found that the log holds the entry before it.
 func extend(log []slot, l *raft.LogWrite) []slot {
 	log = log[:min(int(l.After.Index), len(log))]
-	if l.Reset {
-		log = nil
-	}
 	last := slot{}
 	if len(log) > 0 {
 		last = log[len(log)-1]

@@ -56,6 +56,9 @@ type node struct {
 	applied        raft.Index
 	machine        machine // with the entries up to applied
 	batches        int     // that its applier has applied
+	vault          vault
+	base           raft.EntryID // of the core's log, before the running step
+	installing     raft.EntryID // of the snapshot that the running step records
 	applying       bool
 	accepted       []acceptance
 	firstRequestID int  // the first one of this life
@@ -99,6 +102,7 @@ func (n *node) start() {
 	n.disk.restarts(n.c, 1)
 	n.compact()
 	n.born = n.clock.Local(n.c.now())
+	n.disk.endInstall(n)
 	stored, err := n.disk.load()
 	if err != nil {
 		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n.id, err)
@@ -115,6 +119,8 @@ func (n *node) start() {
 	n.cache = pipeline.NewCache(stored.Log.Last.Index, n.c.profile.Node.CacheBytesMax)
 	n.applying = false
 	n.resumeState()
+	n.base = n.disk.base.ID
+	n.beginVault()
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.delays = delays{random: n.delays.random}
@@ -239,6 +245,8 @@ func (n *node) handle(e event) {
 		n.post(raft.Persisted{Seq: raft.Seq(e.a)})
 	case evFlush:
 		n.flush()
+	case evVault:
+		n.vaultEvent(e.a)
 	case evApply:
 		n.apply()
 	case evPeer:
@@ -296,9 +304,17 @@ func (n *node) step() {
 
 // takeWrite processes a write first, so that an entry is in the log before anybody hears of it.
 func (n *node) takeWrite(out *raft.Output) {
-	if l := out.Write.Log; l != nil {
+	w := &out.Write
+	if n.installing = (raft.EntryID{}); w.Snapshot != nil {
+		n.installing = w.Snapshot.ID
+	}
+	if l := w.Log; l != nil {
+		if l.Reset {
+			n.c.check.installs(n, w)
+		}
 		n.takeLog(l)
 	}
+	n.base = n.status.Base
 	if out.Write.Hard != nil {
 		n.hard = *out.Write.Hard
 	}
@@ -320,8 +336,14 @@ func (n *node) process(out *raft.Output) {
 		return
 	}
 	n.c.work.answered(n, out.Answers)
+	if out.Restore != nil && n.effect() {
+		n.restoreLater(*out.Restore)
+	}
 	if out.Apply.Index > 0 && n.effect() {
 		n.applyUpTo(out.Apply)
+	}
+	if out.Keep != nil && n.effect() {
+		n.keepSnapshots(out.Keep)
 	}
 	n.wakeAt = out.WakeAt
 	n.arm()

@@ -23,6 +23,7 @@ type Profile struct {
 	Faults          []FaultRate
 	Node            NodeProfile
 	Limits          raft.Limits
+	Snapshots       Snapshots
 	Load            Load
 	World           World // the second phase
 	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop
@@ -75,6 +76,16 @@ func generousLimits() raft.Limits {
 	}
 }
 
+// Snapshots says how members take and send snapshots; when they do is in the limits.
+type Snapshots struct {
+	On             bool
+	BytesMax       int // of a snapshot, besides its state
+	Failures       int // chance that a snapshot cannot be written
+	ChunkBytes     int
+	WindowChunks   int
+	BytesPerSecond int // of a stream; 0: no limit
+}
+
 // Load describes the clients.
 type Load struct {
 	Clients   int
@@ -114,6 +125,7 @@ var profiles = []struct {
 	{"slow", "disks, messages, steps and pauses as long as elections from first to last, and few faults besides", shapeSlow},
 	{"beyond", "beyond the fault budget: disks of a majority wiped or damaged; nodes may stop, never lie", shapeBeyond},
 	{"images", "older images of disks are put back, or of their logs alone, and those who saw newer ones find out", shapeImages},
+	{"snapshots", "snapshots are taken, sent and installed all the time", shapeSnapshots},
 	{"durable", "state machines that survive a restart, and logs that begin behind what these have applied", shapeDurable},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
@@ -375,6 +387,23 @@ func shapeImages(s *sim.Stream, p *Profile) {
 	p.Node.Handshakes = true
 }
 
+// shapeSnapshots has followers fall behind the base again and again.
+func shapeSnapshots(s *sim.Stream, p *Profile) {
+	p.Snapshots = Snapshots{
+		On: true, BytesMax: s.LogUniform(1, 20_000), Failures: sim.Pick(s, 0, 100_000), ChunkBytes: s.LogUniform(1, 4096) + 63,
+		WindowChunks: 1 + s.IntN(8), BytesPerSecond: s.LogUniform(50_000, 10_000_000) * s.IntN(2),
+	}
+	p.World = World{}
+	p.Limits = generousLimits()
+	p.Limits.SnapshotEntries, p.Limits.SnapshotLogBytes = s.LogUniform(3, 40), s.LogUniform(300, 1<<20)
+	p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = s.LogUniform(1, 5000), s.LogUniform(1, 20_000)
+	for _, kind := range []FaultKind{Crash, Partition, Usurp} {
+		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == kind })
+		p.Faults = append(p.Faults, FaultRate{kind, s.LogTime(sim.In(500*time.Millisecond), sim.In(3*time.Second)), s.LogTime(sim.In(50*time.Millisecond), sim.In(2*time.Second))})
+	}
+	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
+}
+
 // shapeDurable restarts members often, since logs are compacted when their members start.
 func shapeDurable(s *sim.Stream, p *Profile) {
 	p.Node.Durable, p.Node.Compact = true, sim.Pick(s, 100_000, 500_000, sim.Million)
@@ -394,6 +423,8 @@ func (p *Profile) coreConfig() raft.CoreConfig {
 	return raft.CoreConfig{
 		DiskStallMax:    time.Duration(p.Node.diskStallMax()),
 		ElectionTimeout: time.Duration(p.ElectionTimeout),
+		Snapshots:       p.Snapshots.On,
+		DurableFSM:      p.Node.Durable,
 		Limits:          p.Limits,
 	}
 }

@@ -55,6 +55,7 @@ type Stats struct {
 	Decisions                                [len(decisions)]int
 	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
 	Compactions                              int    // of logs
+	Restores, Streams, EndedInstalls         int    // of snapshots
 	Beyond                                   int    // runs that ended because nothing can be promised any longer
 	Excuse                                   string // what was missing for the second phase; "": nothing
 }

@@ -18,6 +18,7 @@ const outboxMax = 200
 // it leaves.
 func (n *node) send(m raft.Message) {
 	n.c.check.leaves(n, &m)
+	n.offers(&m)
 	if n.c.scene.keepsSends(n) {
 		n.outbox = append(n.outbox, m)
 		return
@@ -109,7 +110,7 @@ func (n *node) leave(m raft.Message) {
 func (n *node) stale(m raft.Message, err error) {
 	n.left = append(n.left, m)
 	r := m.Body.(raft.AppendRequest) // only appends are filled
-	if r.Generation == n.cache.Generation() {
+	if r.Generation == n.cache.Generation() && r.Prev.Index >= n.disk.base.ID.Index {
 		n.c.check.broken("N44", "%s cannot fill an append from %v to %v: %v", n.id, r.Prev, r.Last, err)
 	}
 	n.dropped(m)
@@ -197,6 +198,10 @@ func (c *cluster) connection(n, peer *node, up bool) {
 func (n *node) peerEvent(a int64) {
 	peer := n.c.nodes[a>>1]
 	if a&1 == 0 {
+		if o := n.vault.out[peer.index]; o != nil {
+			o.Lost(n.now().Mono)
+			n.pump(peer.index)
+		}
 		n.post(raft.PeerLost{ID: peer.id, Refused: peer.core == nil})
 		return
 	}
@@ -205,6 +210,6 @@ func (n *node) peerEvent(a int64) {
 	}
 	n.post(raft.PeerUp{
 		ID: peer.id, Incarnation: peer.disk.incarnation, StartCount: peer.disk.startCount,
-		Uninitialized: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: 1,
+		Uninitialized: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: 2,
 	})
 }

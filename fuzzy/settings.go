@@ -84,6 +84,18 @@ var settings = []setting{
 	{"limit-snapshot-tail-bytes", func(p *Profile) any { return &p.Limits.SnapshotTailBytes }, 0, 1 << 30},
 	{"limit-snapshot-hold-bytes", func(p *Profile) any { return &p.Limits.SnapshotHoldBytes }, 0, 1 << 30},
 
+	{"limit-snapshot-entries", func(p *Profile) any { return &p.Limits.SnapshotEntries }, 0, 1 << 40},
+	{"limit-snapshot-log-bytes", func(p *Profile) any { return &p.Limits.SnapshotLogBytes }, 0, 1 << 40},
+	{"limit-snapshot-tail-bytes", func(p *Profile) any { return &p.Limits.SnapshotTailBytes }, 0, 1 << 40},
+	{"limit-snapshot-hold-bytes", func(p *Profile) any { return &p.Limits.SnapshotHoldBytes }, 0, 1 << 40},
+
+	{"snapshots", func(p *Profile) any { return &p.Snapshots.On }, 0, 0},
+	{"snapshot-bytes", func(p *Profile) any { return &p.Snapshots.BytesMax }, 0, bytesMax},
+	{"snapshot-failures", func(p *Profile) any { return &p.Snapshots.Failures }, 0, sim.Million},
+	{"snapshot-chunk-bytes", func(p *Profile) any { return &p.Snapshots.ChunkBytes }, 0, bytesMax},
+	{"snapshot-window-chunks", func(p *Profile) any { return &p.Snapshots.WindowChunks }, 0, 1 << 20},
+	{"snapshot-bytes-per-second", func(p *Profile) any { return &p.Snapshots.BytesPerSecond }, 0, 1 << 30},
+
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},
 	{"world-step", func(p *Profile) any { return &p.World.Step }, 0, timeMax},

@@ -130,7 +130,7 @@ func (w *witness) begin(n *node) {
 		walls: make([]wallWitness, len(n.c.initial.Members)),
 	}
 	if len(n.disk.log) > 0 {
-		w.stamp = n.disk.log[len(n.disk.log)-1].entry.Time
+		w.stamp = max(n.disk.base.Time, n.disk.log[len(n.disk.log)-1].entry.Time)
 	}
 }
 
@@ -207,7 +207,7 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 			w.uninitialized |= 1 << from
 		}
 		return
-	case raft.Heartbeat, raft.AppendRequest:
+	case raft.Heartbeat, raft.AppendRequest, raft.InstallSnapshot:
 		if m.Term >= before.Term {
 			w.beat, w.reign, w.cause = w.now, max(w.reign, m.Term), w.now
 		}

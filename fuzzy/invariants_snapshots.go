@@ -1,0 +1,153 @@
+package fuzzy
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// The invariants of snapshots.
+//
+//	G9   A snapshot says of its last entry and of the cluster what is committed there, and holds the state that the committed entries up to it lead to. (§7)
+//	N47  A snapshot is installed only if the log does not hold its last entry, and it is recorded before the log is replaced. (Figure 13)
+//	N49  What arrives by a stream is byte for byte what was taken.
+//	N50  A file is discarded only if no durable record names it, and a start finds the recorded one.
+//	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
+//	N62  A restoration begins only when its record is durable, and takes the state machine forward. (Figure 13)
+//
+// N61 is checked here, too.
+
+// based checks the beginning of a log on the disk.
+func (k *checker) based(n *node) {
+	base := n.disk.base.ID
+	if base.Index > k.committed() || k.canonical[base.Index-1].id != base {
+		k.broken("N61", "%s: the log begins behind %v, which is not committed", n.id, base)
+	}
+	durable := n.disk.saved.applied.Index
+	if n.disk.snapshot.File != (raft.SnapshotID{}) {
+		durable = max(durable, n.disk.snapshot.ID.Index)
+	}
+	if base.Index > durable {
+		k.broken("N61", "%s: the log begins behind %v, and the durable state ends with %d", n.id, base, durable)
+	}
+}
+
+// takes checks a snapshot that the core asks for.
+func (k *checker) takes(n *node, t *raft.Take) {
+	v := &n.vault
+	if v.take != nil && !v.needless || v.writing && !v.needless {
+		k.broken("N51", "%s asks for a snapshot of %v while one is being taken", n.id, t.ID)
+	}
+	if n.applied > t.ID.Index {
+		k.broken("N51", "%s asks for a snapshot of %v, and has applied %d", n.id, t.ID, n.applied)
+	}
+	k.truthful(n, &t.Base)
+}
+
+// truthful checks what a base says.
+func (k *checker) truthful(n *node, b *raft.Base) {
+	i := b.ID.Index
+	if i == 0 || i > k.committed() || k.canonical[i-1].id != b.ID {
+		k.broken("G9", "%s has a snapshot of %v, which is not committed", n.id, b.ID)
+		return
+	}
+	first, err := raft.DecodeBootstrap(k.canonical[0].slot.entry.Data)
+	if err != nil || first.Cluster != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != 1 ||
+		!slices.Equal(first.Configuration.Members, b.Config.Members) || b.Time < k.canonical[i-1].slot.entry.Time {
+		k.broken("G9", "%s has a snapshot of %v that says of the cluster what is not so: %+v", n.id, b.ID, *b)
+	}
+}
+
+// captured checks the state of a snapshot, and remembers its bytes.
+func (k *checker) captured(n *node, f *snapFile) {
+	k.content(n, f)
+	if k.payloads == nil {
+		k.payloads = map[raft.SnapshotID][]byte{}
+	}
+	k.payloads[f.snapshot.File] = f.payload
+}
+
+// content checks that a file holds the state that its entry leads to.
+func (k *checker) content(n *node, f *snapFile) {
+	k.truthful(n, &f.snapshot.Base)
+	m := newMachine(k.c.profile.Load.Keys)
+	if i := f.snapshot.ID.Index; k.c.failure == nil && (!m.decode(f.payload) || m.digest() != k.canonical[i-1].state) {
+		k.broken("G9", "%s has a snapshot of %v that holds another state", n.id, f.snapshot.ID)
+	}
+}
+
+// arrived checks what has arrived by a stream.
+func (k *checker) arrived(n *node, f *snapFile) {
+	if taken, known := k.payloads[f.snapshot.File]; !known || !bytes.Equal(taken, f.payload) {
+		k.broken("N49", "%s has received other bytes than were taken for %v", n.id, f.snapshot.ID)
+	}
+	k.content(n, f)
+}
+
+// recorded checks a record of a snapshot that is about to become durable.
+func (k *checker) recorded(n *node, s *raft.Snapshot) {
+	k.truthful(n, &s.Base)
+	if s.File != (raft.SnapshotID{}) && n.disk.file(s.File) == nil {
+		k.broken("N50", "%s records a snapshot of %v whose file is not there", n.id, s.ID)
+	}
+	if s.ID.Index < n.disk.snapshot.ID.Index {
+		k.broken("N51", "%s records a snapshot of %v over that of %v", n.id, s.ID, n.disk.snapshot.ID)
+	}
+}
+
+// kept checks the files that a start finds.
+func (k *checker) kept(n *node) {
+	if s := &n.disk.snapshot; s.File != (raft.SnapshotID{}) && n.disk.file(s.File) == nil {
+		k.broken("N50", "%s starts, and the file of its snapshot of %v is not there", n.id, s.ID)
+	}
+}
+
+// discards checks a file that is to be deleted.
+func (k *checker) discards(n *node, id raft.SnapshotID) {
+	if n.disk.snapshot.File == id {
+		k.broken("N50", "%s discards the file of its recorded snapshot", n.id)
+	}
+}
+
+// restores checks the beginning of a restoration.
+func (k *checker) restores(n *node, s *raft.Snapshot) {
+	if n.disk.snapshot.File != s.File || n.disk.snapshot.ID != s.ID {
+		k.broken("N62", "%s is to restore %v, and its disk records %v", n.id, s.ID, n.disk.snapshot.ID)
+	}
+	if s.ID.Index <= n.applied {
+		k.broken("N62", "%s is to restore %v, and has applied %d", n.id, s.ID, n.applied)
+	}
+}
+
+// installs checks a write that replaces the log.
+func (k *checker) installs(n *node, w *raft.Write) {
+	id := w.Log.After
+	if w.Snapshot == nil || w.Snapshot.ID != id {
+		k.broken("N47", "%s replaces its log by %v, and records no snapshot of it", n.id, id)
+	}
+	if n.holds(id) {
+		k.broken("N47", "%s installs a snapshot of %v, which its log holds", n.id, id)
+	}
+}
+
+// prefix returns the committed log up to an entry, which replaces that of a member that installs a snapshot.
+func (k *checker) prefix(n *node, id raft.EntryID) []slot {
+	if id.Index > k.committed() || id.Index > 0 && k.canonical[id.Index-1].id != id {
+		k.broken("N47", "%s replaces its log by %v, which is not committed", n.id, id)
+		return nil
+	}
+	log := make([]slot, id.Index)
+	for i := range log {
+		log[i] = k.canonical[i].slot
+	}
+	return log
+}
+
+// restoring returns the entry up to which an output restores the state machine.
+func restoring(out *raft.Output) raft.Index {
+	if out.Restore == nil {
+		return 0
+	}
+	return out.Restore.ID.Index
+}

@@ -1,0 +1,235 @@
+package fuzzy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"slices"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// snapFile is the complete file of a snapshot on a simulated disk. That the real files survive a crash at every step of
+// theirs is tested in internal/snapfile; here a file is complete at once, when its last sync ends.
+type snapFile struct {
+	snapshot raft.Snapshot
+	payload  []byte
+}
+
+// vault is what a process does about snapshots.
+type vault struct {
+	take      *raft.Take // asked for; the applier has not reached its entry yet
+	writing   bool       // a snapshot is being written: taken
+	taken     snapFile
+	needless  bool // that one, or the one to be taken: an install has made it superfluous
+	restore   *raft.Snapshot
+	installed bool         // the log was replaced, and the machine was not restored yet
+	out       []*outStream // by peer
+	in        *pipeline.Incoming
+	work      pipeline.Work // what it waits for
+	spool     []byte
+	expires   sim.Time // when the stream in is looked at; 0: never
+}
+
+// The kinds of a evVault event.
+const (
+	vaultTaken int64 = iota
+	vaultRestored
+	vaultSpool
+	vaultExpire
+	vaultPump // and more: the peer
+)
+
+var errWriteTo = errors.New("fuzzy: the snapshot was not written")
+
+func (n *node) beginVault() {
+	n.vault = vault{out: make([]*outStream, len(n.c.nodes))}
+	n.vault.in = pipeline.NewIncoming(n.peer(), n.c.profile.streamLimits())
+	n.disk.clean(n)
+}
+
+// clean removes every file but the recorded one, as a start does.
+func (d *disk) clean(n *node) {
+	d.files = slices.DeleteFunc(d.files, func(f snapFile) bool { return f.snapshot.File != d.snapshot.File })
+	n.c.check.kept(n)
+}
+
+// endInstall makes the log begin behind the recorded snapshot if it does not hold that entry: a crash came between the
+// record and the reset of the log.
+func (d *disk) endInstall(n *node) {
+	id := d.snapshot.ID
+	if id.Index == 0 || id.Index <= d.base.ID.Index || int(id.Index) <= len(d.log) && d.log[id.Index-1].entry.ID() == id {
+		return
+	}
+	d.log, d.base = n.c.check.prefix(n, id), d.snapshot.Base
+	n.c.stats.EndedInstalls++
+}
+
+// file returns a complete file.
+func (d *disk) file(id raft.SnapshotID) *snapFile {
+	i := slices.IndexFunc(d.files, func(f snapFile) bool { return f.snapshot.File == id })
+	if i < 0 {
+		return nil
+	}
+	return &d.files[i]
+}
+
+// keepSnapshots does what an output says about snapshots.
+func (n *node) keepSnapshots(k *raft.Keep) {
+	v := &n.vault
+	if k.Take != nil {
+		n.c.check.takes(n, k.Take)
+		take := *k.Take
+		v.take, v.needless = &take, false
+		n.takeIfReached()
+	}
+	for _, p := range k.Stop {
+		v.out[index(p.ID)] = nil
+	}
+	for _, id := range k.Discard {
+		n.c.check.discards(n, id)
+		v.in.Discarded(id)
+		n.disk.files = slices.DeleteFunc(n.disk.files, func(f snapFile) bool { return f.snapshot.File == id })
+	}
+	if r := k.Receive; r != nil {
+		n.act(v.in.Receive(n.now().Mono, *r, 1<<40))
+		n.expireLater()
+	}
+}
+
+// takeIfReached freezes the machine if it has applied exactly what the snapshot is to hold, and begins to write it.
+func (n *node) takeIfReached() {
+	v := &n.vault
+	if v.take == nil || v.writing || v.restore != nil || v.installed || n.applied != v.take.ID.Index {
+		return
+	}
+	take := *v.take
+	v.take = nil
+	if take.Sync {
+		n.syncFor(take)
+		return
+	}
+	f := n.capture(take.Base)
+	n.c.check.captured(n, &f)
+	v.writing, v.taken = true, f
+	n.later(n.disk.tookBytes(n, len(f.payload)), event{kind: evVault, a: vaultTaken})
+}
+
+// syncFor makes the state of a DurableFSM durable.
+func (n *node) syncFor(take raft.Take) {
+	n.disk.saved.machine.become(&n.machine)
+	n.disk.saved.applied = take.ID
+	n.post(raft.SnapshotTaken{Take: take.ID, Snapshot: raft.Snapshot{Base: take.Base}})
+}
+
+// capture returns the file of the present state.
+func (n *node) capture(base raft.Base) snapFile {
+	f := snapFile{payload: n.machine.encode(n.disk.random.LogUniform(1, n.c.profile.Snapshots.BytesMax))}
+	f.snapshot = raft.Snapshot{Base: base, Size: int64(len(f.payload)), Sum: crc32.Checksum(f.payload, castagnoli)}
+	binary.LittleEndian.PutUint64(f.snapshot.File[:], n.disk.random.Uint64()|1)
+	return f
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// snapshotTaken ends the writing of a snapshot.
+func (n *node) snapshotTaken() {
+	f := n.vault.taken
+	n.vault.writing, n.vault.taken = false, snapFile{}
+	if n.disk.random.Chance(n.c.profile.Snapshots.Failures) {
+		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Err: errWriteTo})
+	} else {
+		n.disk.files = append(n.disk.files, f)
+		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Snapshot: f.snapshot})
+	}
+	n.takeIfReached()
+}
+
+// restoreLater has the machine become a snapshot.
+func (n *node) restoreLater(s raft.Snapshot) {
+	n.c.check.restores(n, &s)
+	n.vault.restore, n.vault.take, n.vault.installed, n.vault.needless = &s, nil, true, true
+	n.applyTo = s.ID
+	n.later(n.disk.tookBytes(n, int(s.Size)), event{kind: evVault, a: vaultRestored})
+}
+
+func (n *node) restored() {
+	v := &n.vault
+	s := v.restore
+	if s == nil {
+		return
+	}
+	v.restore, v.installed = nil, false
+	f := n.disk.file(s.File)
+	if f == nil || !n.machine.decode(f.payload) {
+		n.c.check.broken("N50", "%s restores %v from a file that is not there", n.id, s.ID)
+		return
+	}
+	n.applied = s.ID.Index
+	n.c.check.sameState(n)
+	n.c.stats.Restores++
+	n.c.work.appliedOn(n)
+	n.post(raft.Applied{ID: s.ID})
+	n.applyOn()
+}
+
+// vaultEvent handles an event of the vault.
+func (n *node) vaultEvent(a int64) {
+	switch a {
+	case vaultTaken:
+		n.snapshotTaken()
+	case vaultRestored:
+		n.restored()
+	case vaultSpool:
+		n.spooled()
+	case vaultExpire:
+		if n.c.now() >= n.vault.expires {
+			n.vault.expires = 0
+			n.act(n.vault.in.Expire(n.now().Mono))
+			n.expireLater()
+		}
+	default:
+		if o := n.vault.out[a-vaultPump]; o != nil && n.c.now() >= o.armed {
+			o.armed = 0
+			n.pump(int(a - vaultPump))
+		}
+	}
+}
+
+// tookBytes draws how long writing and syncing so many bytes takes.
+func (d *disk) tookBytes(n *node, size int) sim.Time {
+	took := d.took(n)
+	for written := snapshotSyncBytes; written < size; written += snapshotSyncBytes {
+		took += d.took(n)
+	}
+	return took
+}
+
+// snapshotSyncBytes is after how many bytes a snapshot file is synced.
+const snapshotSyncBytes = 4096
+
+// encode returns the state, with so many bytes behind it.
+func (m *machine) encode(filler int) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, m.history)
+	for _, v := range m.values {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return append(b, bytes.Repeat([]byte{byte(m.history)}, filler)...)
+}
+
+// decode takes over a state that encode has returned.
+func (m *machine) decode(b []byte) bool {
+	if len(b) < 8+8*len(m.values) {
+		return false
+	}
+	m.history, m.contents = binary.LittleEndian.Uint64(b), 0
+	for key := range m.values {
+		v := binary.LittleEndian.Uint64(b[8+8*key:])
+		m.values[key] = v
+		m.contents ^= mix(uint64(key), 0) ^ mix(uint64(key), v)
+	}
+	return true
+}

@@ -1,0 +1,185 @@
+package fuzzy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// outStream is the stream of a snapshot to a peer.
+type outStream struct {
+	*pipeline.Outgoing
+	to    raft.Peer
+	file  *snapFile // open for reading: that it is discarded meanwhile does not matter
+	armed sim.Time  // when it is pumped again; 0: it waits for an answer
+}
+
+// streamLimits returns the limits of the streams of a run.
+func (p *Profile) streamLimits() pipeline.StreamLimits {
+	chunk := max(p.Snapshots.ChunkBytes, 1)
+	return pipeline.StreamLimits{
+		ElectionTimeout: time.Duration(p.ElectionTimeout), ChunkBytes: chunk, WindowBytes: chunk * max(p.Snapshots.WindowChunks, 1),
+		BytesPerSecond: int64(p.Snapshots.BytesPerSecond), BytesMax: 1 << 40,
+	}
+}
+
+// A quorum may need a member that needs a snapshot first. A stream that stood still before the heal is given up after 64
+// election timeouts, and offered again after a pause of up to 80. On a healed link a chunk takes an eighth of a unit at
+// most, with its acknowledgement and its write; a second snapshot may have to follow the first.
+const (
+	chunksPerUnit    = 8
+	brokenStreamTime = 64 + 80
+)
+
+// snapshotUnits returns the units that it takes to bring a follower to a base.
+func (p *Profile) snapshotUnits() sim.Time {
+	s := &p.Snapshots
+	if !s.On {
+		return 0
+	}
+	units := sim.Time(s.BytesMax/s.ChunkBytes+2) / chunksPerUnit
+	if s.BytesPerSecond > 0 {
+		units += sim.In(time.Second) * sim.Time(s.BytesMax) / sim.Time(s.BytesPerSecond) / p.unit()
+	}
+	return brokenStreamTime + 2*units
+}
+
+// offers begins or goes on with the stream of an offer that leaves.
+func (n *node) offers(m *raft.Message) {
+	offer, ok := m.Body.(raft.InstallSnapshot)
+	if !ok {
+		return
+	}
+	to := index(m.To.ID)
+	if o := n.vault.out[to]; o == nil || !o.Carries(*m) {
+		f := n.disk.file(offer.Snapshot.File)
+		if f == nil {
+			n.c.check.broken("N50", "%s offers a snapshot of %v whose file is not there", n.id, offer.Snapshot.ID)
+			return
+		}
+		opened := *f
+		stream := pipeline.NewOutgoing(n.now().Mono, *m, n.c.profile.streamLimits())
+		n.vault.out[to] = &outStream{Outgoing: stream, to: m.To, file: &opened}
+	}
+	n.pump(to)
+}
+
+// pump does what the stream to a peer wants next.
+func (n *node) pump(to int) {
+	for o := n.vault.out[to]; o != nil && n.core != nil; {
+		now := n.now().Mono
+		ask := o.Next(now)
+		switch {
+		case ask.End:
+			n.vault.out[to] = nil
+			n.c.stats.Streams++
+			n.post(raft.SnapshotSent{To: o.to, File: o.file.snapshot.File, Err: ask.Err})
+			return
+		case ask.Chunk:
+			n.sendChunk(o, now, ask)
+		default:
+			if ask.Wake > 0 {
+				n.wakeVault(&o.armed, ask.Wake, vaultPump+int64(to))
+			}
+			return
+		}
+	}
+}
+
+func (n *node) sendChunk(o *outStream, now raft.Time, ask pipeline.Ask) {
+	if m, ok := o.Chunk(now, ask.At, o.file.payload[ask.At:ask.At+int64(ask.Bytes)]); ok {
+		n.transmit(m, 64+ask.Bytes)
+	}
+}
+
+// streamed takes a message of a stream, which no core sees. It returns false for any other message.
+func (n *node) streamed(m raft.Message) bool {
+	now := n.now().Mono
+	switch m.Body.(type) {
+	case raft.SnapshotChunk:
+		n.act(n.vault.in.Chunk(now, m))
+		n.expireLater()
+	case raft.SnapshotProgress:
+		if o := n.vault.out[index(m.From.ID)]; o != nil {
+			o.Progress(now, m)
+			n.pump(index(m.From.ID))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// coded reports whether the codec knows a message. It does not know those about snapshots yet.
+func coded(b raft.Body) bool {
+	_, offer := b.(raft.InstallSnapshot)
+	return !offer && !isStream(b)
+}
+
+// isStream reports whether a message belongs to a stream.
+func isStream(b raft.Body) bool {
+	switch b.(type) {
+	case raft.SnapshotChunk, raft.SnapshotProgress:
+		return true
+	}
+	return false
+}
+
+// act does the work of the receiving side.
+func (n *node) act(w pipeline.Work) {
+	v := &n.vault
+	if w.Abort {
+		v.spool = nil
+	}
+	for _, m := range w.Send {
+		n.transmit(m, 64)
+	}
+	if w.Arrived != nil {
+		n.post(*w.Arrived)
+	}
+	if w.Open == nil && w.Write == nil && w.Finish == nil {
+		return
+	}
+	v.work = w
+	n.later(n.disk.tookBytes(n, len(w.Write)), event{kind: evVault, a: vaultSpool})
+}
+
+// spooled ends what the disk does for the receiving side.
+func (n *node) spooled() {
+	v := &n.vault
+	w := v.work
+	v.work = pipeline.Work{}
+	switch {
+	case w.Open != nil:
+		v.spool = []byte{}
+		n.act(v.in.Opened(0))
+	case w.Write != nil:
+		v.spool = append(v.spool, w.Write...)
+		n.act(v.in.Written(1<<40, 0))
+	case w.Finish != nil:
+		f := snapFile{*w.Finish, v.spool}
+		v.spool = nil
+		n.c.check.arrived(n, &f)
+		n.disk.files = slices.DeleteFunc(n.disk.files, func(old snapFile) bool { return old.snapshot.File == f.snapshot.File })
+		n.disk.files = append(n.disk.files, f)
+		n.act(v.in.Finished(0))
+	}
+}
+
+func (n *node) expireLater() {
+	if wake := n.vault.in.Wake(); wake > 0 {
+		n.wakeVault(&n.vault.expires, wake, vaultExpire)
+	}
+}
+
+// wakeVault schedules an event for a local time, unless one is scheduled before it.
+func (n *node) wakeVault(armed *sim.Time, at raft.Time, a int64) {
+	due := n.c.now() + max(sim.Time(at-n.now().Mono), sim.In(time.Microsecond))
+	if *armed == 0 || due < *armed {
+		*armed = due
+		n.c.queue.Push(due, event{kind: evVault, node: int16(n.index), life: n.life, a: a})
+	}
+}
