@@ -54,4 +54,9 @@ var snapshotFiles = []Mutant{
 		Expect: "N4", Seen: "camunda #4451, #4587, #10202",
 		Test: &Test{"storage", "KeepsTheContract"}, Outside: true,
 	},
+	{
+		ID: "B10", Before: true, Rule: "free is what this user may write", Bug: "the blocks that are kept for root count, too",
+		Edits:  []Edit{value("internal/files/free_linux.go", `s.Bavail`, `s.Bfree`)},
+		Expect: "N56", Test: &Test{"storage/storagetest/powercut", "Quota"}, Outside: true,
+	},
 }

@@ -51,6 +51,8 @@ const (
 	fileMode = syscall.S_IFREG | 0o600
 	// statBlockBytes is the unit in which the space of the disk is told.
 	statBlockBytes = 512
+	// rootBlocks are said to be free, but only for root, as on many file systems.
+	rootBlocks = 2048
 )
 
 func describe(life *crashdisk.Life, o crashdisk.Object, out *fuse.Attr) {
@@ -77,7 +79,8 @@ func (n *dirNode) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
 		return crashdisk.Errno(err)
 	}
 	out.Bsize, out.Frsize, out.NameLen = statBlockBytes, statBlockBytes, 255
-	out.Blocks, out.Bfree, out.Bavail = uint64(total)/statBlockBytes, uint64(free)/statBlockBytes, uint64(free)/statBlockBytes
+	out.Blocks, out.Bavail = uint64(total)/statBlockBytes, uint64(free)/statBlockBytes
+	out.Bfree = out.Bavail + rootBlocks
 	return 0
 }
 
