@@ -160,22 +160,30 @@ func (c *Core) onSnapshotTaken(e SnapshotTaken) {
 	}
 }
 
-// onTakeFailed tries again after a pause, which doubles each time. Callers are told at once.
+// onTakeFailed tries again after a pause, which doubles each time. Callers are told at once. A state that could not be
+// frozen only delays the follower that needs it: the FSM may still be able to sync, so that the log can be compacted.
 func (c *Core) onTakeFailed(take Take, err error) {
+	c.trace(TraceEvent{Kind: TraceTakeFailed, ID: take.ID, Text: err.Error()})
+	if take.Hold {
+		if p := c.waitsForHeld(); p != nil {
+			c.pauseOffers(p)
+		}
+		return
+	}
 	s := &c.snaps
 	s.pause = min(max(2*s.pause, c.electionTimeout()), snapshotPausesMax*c.electionTimeout())
 	s.retryAt = c.now.Mono + s.pause
-	c.trace(TraceEvent{Kind: TraceTakeFailed, ID: take.ID, Text: err.Error()})
-	if !take.Hold {
-		c.refuseSnapshotRequests(RefusedSnapshotFailed)
-	}
+	c.refuseSnapshotRequests(RefusedSnapshotFailed)
 }
 
 // record writes the record that makes a snapshot count, whose file is complete; or, without a file, the record that no
 // file counts any longer.
 func (c *Core) record(s Snapshot) {
-	written := s
+	before, written := c.step.out.Write.Snapshot, s
 	c.snaps.writing, c.step.out.Write.Snapshot = &s, &written
+	if before != nil {
+		c.discard(before.File) // the other snapshot of this step is never recorded
+	}
 }
 
 // onRecordPersisted lets a snapshot count once its record is durable.

@@ -364,3 +364,13 @@ func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 		assert.Greater(t, p.Next, raft.Index(8), "nothing is sent from below the base")
 	}
 }
+
+// A state that cannot be frozen for a follower does not keep the log from being compacted.
+func TestTake_AFreezeThatFailsDelaysNoSync(t *testing.T) {
+	c, out := durableLeader(t, nil)
+	c.step(raft.SnapshotTaken{Take: out.Keep.Take.ID, Err: errors.New("no memory")})
+	out = c.commits(16)
+	require.NotNil(t, out.Keep)
+	require.NotNil(t, out.Keep.Take)
+	assert.True(t, out.Keep.Take.Sync)
+}

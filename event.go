@@ -107,7 +107,7 @@ type SnapshotArrived struct {
 }
 
 // SnapshotSent says that the stream of an offered snapshot has ended: the peer has it as a whole or, if Err is not nil,
-// the stream was given up.
+// the stream was given up. A frozen state ends with its stream.
 type SnapshotSent struct {
 	To   Peer
 	File SnapshotID

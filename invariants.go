@@ -85,7 +85,7 @@ func (c *Core) checkLeader() {
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
 		assert(p.match < p.next, "the next entry to send is above what matches")
-		assert(p.next > c.log.Base.ID.Index, "the next entry to send is not compacted")
+		assert(p.next > c.log.Base.ID.Index || p.state == stale, "the next entry to send is not compacted")
 		assert(p.match <= c.log.Last.Index, "nobody matches beyond the log")
 		assert(p.next <= c.log.Last.Index+1, "nothing is sent beyond the log")
 		assert(p.state != snapshot || p.next == c.log.Base.ID.Index+1, "a snapshot brings a follower to the base")

@@ -104,7 +104,7 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	if agreed > base {
 		agreed = c.log.lastWithTermAtMost(r.Hint.Index, r.Hint.Term).Index
 	}
-	if r.Prev == r.Acknowledged || agreed < r.Acknowledged {
+	if r.Prev == r.Acknowledged || agreed < r.Acknowledged || c.replaced(p, r) {
 		c.trace(TraceEvent{Kind: TraceStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
 		c.endOffer(p)
 		p.becomeStale(c.acknowledgedEntry(p))
@@ -115,6 +115,13 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 	if p.conflicted(r.Prev, agreed, base) {
 		c.trace(TraceEvent{Kind: TraceProbeBack, Peer: m.From.ID, Index: p.next, Hint: r.Hint})
 	}
+}
+
+// replaced reports whether a conflict shows an older entry in the place of the one that the follower acknowledged last.
+// The leader may have compacted that entry, but it knows its term.
+func (c *Core) replaced(p *progress, r AppendConflict) bool {
+	acknowledged := c.acknowledgedEntry(p)
+	return r.Acknowledged == acknowledged.Index && r.Hint.Index >= acknowledged.Index && r.Hint.Term < acknowledged.Term
 }
 
 // silenceTimeoutsMax bounds, in election timeouts, how long a lost append may wait to be repeated because the

@@ -33,7 +33,7 @@ func (c *Core) offerSnapshot(p *progress) {
 	if !c.cfg.Snapshots || c.step.closing || c.now.Mono < s.pausedUntil || s.offer.out && !s.offer.overdue(c.now.Mono, c.electionTimeout()) {
 		return
 	}
-	if s.snapshot.ID.Index < c.log.Base.ID.Index || s.snapshot.File == (SnapshotID{}) {
+	if !c.offerable(s.snapshot) {
 		next, ok := c.snapshotFor(p.peer)
 		if !ok {
 			return
@@ -43,6 +43,13 @@ func (c *Core) offerSnapshot(p *progress) {
 	}
 	s.offer.sent(c.now.Mono)
 	c.send(p.peer, InstallSnapshot{Snapshot: s.snapshot, Acknowledged: p.match})
+}
+
+// offerable reports whether a snapshot that was offered to a follower, which may be the zero one, can be offered again. It
+// cannot once the log is compacted beyond it, nor once a frozen state is given back.
+func (c *Core) offerable(s Snapshot) bool {
+	h := c.snaps.held
+	return s.ID.Index >= c.log.Base.ID.Index && (!s.Held || h != nil && h.snapshot.File == s.File)
 }
 
 // snapshotFor returns the newest snapshot that brings a follower to the base, if there is one.
@@ -65,7 +72,7 @@ func (c *Core) waitsForHeld() *progress {
 	}
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if p.state == snapshot && p.snap.snapshot.File == (SnapshotID{}) && c.now.Mono >= p.snap.pausedUntil && !c.silent(p) {
+		if p.state == snapshot && !c.offerable(p.snap.snapshot) && c.now.Mono >= p.snap.pausedUntil && !c.silent(p) {
 			if _, ok := c.snapshotFor(p.peer); !ok {
 				return p
 			}
@@ -84,10 +91,17 @@ func (c *Core) onHeld(s Snapshot) {
 	c.snaps.held = &held{s, p.peer}
 }
 
-// onSnapshotSent asks for a lost acknowledgement if the follower has the whole snapshot. If the stream was given up,
-// the leader offers its newest snapshot after a pause, which doubles each time.
+// heldTimeouts is how many election timeouts a follower that has the whole of a frozen state may take to install it.
+const heldTimeouts = 8
+
+// onSnapshotSent handles the end of a stream. If the follower has the whole snapshot, the leader asks for a lost
+// acknowledgement. It cannot offer a frozen state again, which ends with its stream: the follower's answers to
+// heartbeats acknowledge it, and if they do not, because the follower has lost it in a crash, another one is frozen. If
+// the stream was given up, the leader offers its newest snapshot after a pause.
 func (c *Core) onSnapshotSent(e SnapshotSent) {
-	if h := c.snaps.held; h != nil && h.snapshot.File == e.File && e.Err != nil {
+	h := c.snaps.held
+	ended := h != nil && h.snapshot.File == e.File
+	if ended {
 		c.snaps.held = nil
 	}
 	if c.leader == nil {
@@ -97,15 +111,22 @@ func (c *Core) onSnapshotSent(e SnapshotSent) {
 	if p == nil || p.state != snapshot || p.snap.snapshot.File != e.File {
 		return
 	}
-	s := &p.snap
-	if e.Err == nil {
-		s.offer.repeat()
-		return
+	switch {
+	case e.Err != nil:
+		c.trace(TraceEvent{Kind: TraceStreamEnded, Peer: e.To.ID, ID: p.snap.snapshot.ID, Text: e.Err.Error()})
+		c.pauseOffers(p)
+	case ended:
+		p.snap.pausedUntil = c.now.Mono + heldTimeouts*c.electionTimeout()
+	default:
+		p.snap.offer.repeat()
 	}
-	c.trace(TraceEvent{Kind: TraceStreamEnded, Peer: e.To.ID, ID: s.snapshot.ID, Text: e.Err.Error()})
-	pause := min(max(2*s.pause, Time(c.cfg.HeartbeatInterval)), snapshotPausesMax*c.electionTimeout())
+}
+
+// pauseOffers forgets what a follower was offered, and offers it nothing for a while, which doubles each time.
+func (c *Core) pauseOffers(p *progress) {
+	pause := min(max(2*p.snap.pause, Time(c.cfg.HeartbeatInterval)), snapshotPausesMax*c.electionTimeout())
 	jitter := Time(c.rng.Int64N(int64(pause)/4 + 1))
-	*s = installing{pause: pause, pausedUntil: c.now.Mono + pause + jitter}
+	p.snap = installing{pause: pause, pausedUntil: c.now.Mono + pause + jitter}
 }
 
 // endHeld gives the frozen state back once its follower no longer needs it.

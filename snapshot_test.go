@@ -505,3 +505,132 @@ func TestInstall_ByACandidate(t *testing.T) {
 	assert.Equal(t, raft.Follower, c.Leadership().Role)
 	assert.Equal(t, id(9, 4), c.Status().Last)
 }
+
+// durableLeader leads abc in term 3 with a DurableFSM; its log is 9@3 behind the base 8@2. c has acknowledged it.
+// b needs a snapshot, for which the output asks for a frozen state.
+func durableLeader(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Output) {
+	t.Helper()
+	cfg := snapConfig()
+	cfg.DurableFSM = true
+	if change != nil {
+		change(&cfg)
+	}
+	c := begin(t, cfg, storedBehind(t, 2, id(8, 2)))
+	c.timeout()
+	c.grantPreVote("c")
+	c.persist()
+	c.receive("c", 3, raft.VoteReply{Granted: true})
+	c.persist()
+	c.receive("c", 3, raft.AppendReply{Match: 9})
+	out := c.receive("b", 3, raft.AppendConflict{Prev: 8, Hint: id(3, 1)})
+	require.NotNil(t, out.Keep)
+	require.True(t, out.Keep.Take.Hold)
+	return c, out
+}
+
+func frozen(take *raft.Take, n byte) raft.SnapshotTaken {
+	return raft.SnapshotTaken{Take: take.ID, Snapshot: raft.Snapshot{Base: take.Base, File: fileOf(n), Size: -1, Held: true}}
+}
+
+// commits n more entries with c's help.
+func (c *core) commits(n int) raft.Output {
+	var last raft.Index
+	for range n {
+		c.propose("x")
+	}
+	c.persist()
+	last = c.Status().Last.Index
+	c.echo("b", 0)
+	return c.receive("c", 3, raft.AppendReply{Match: last})
+}
+
+// The base may pass a frozen state that is being sent. The follower then needs another one.
+func TestOffer_TheBasePassesAFrozenState(t *testing.T) {
+	c, out := durableLeader(t, func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 1 })
+	c.step(frozen(out.Keep.Take, 5))
+	out = c.commits(16)
+	require.NotNil(t, out.Keep)
+	take := out.Keep.Take
+	require.True(t, take.Sync)
+	out = c.step(raft.SnapshotTaken{Take: take.ID, Snapshot: raft.Snapshot{Base: take.Base}})
+	require.NotNil(t, out.Write.Base)
+	require.NotNil(t, out.Keep)
+	require.Equal(t, []raft.SnapshotID{fileOf(5)}, out.Keep.Discard)
+	out = c.persist()
+	require.NotNil(t, out.Keep)
+	require.NotNil(t, out.Keep.Take, "another state is frozen")
+	require.True(t, out.Keep.Take.Hold)
+	c.step(frozen(out.Keep.Take, 6))
+	out = c.after(electionTimeout)
+	require.Len(t, offers(out.Send, "b"), 1)
+	assert.Equal(t, fileOf(6), offers(out.Send, "b")[0].Snapshot.File)
+}
+
+// An install in the step in which a snapshot was taken leaves its file without a record.
+func TestInstall_DiscardsASnapshotTakenInTheSameStep(t *testing.T) {
+	c, out := eight(t, nil)
+	take := out.Keep.Take
+	s := raft.Snapshot{Base: baseOf(id(30, 3)), File: fileOf(9), Size: 100, Sum: 7}
+	out = c.receive("b", 3, raft.InstallSnapshot{Snapshot: s})
+	require.NotNil(t, out.Keep.Receive)
+	out = c.step(
+		raft.SnapshotTaken{Take: take.ID, Snapshot: raft.Snapshot{Base: take.Base, File: fileOf(1), Size: 100, Sum: 7}},
+		raft.SnapshotArrived{From: peer("b"), Snapshot: s},
+	)
+	require.Equal(t, fileOf(9), out.Write.Snapshot.File)
+	require.NotNil(t, out.Keep)
+	assert.Equal(t, []raft.SnapshotID{fileOf(1)}, out.Keep.Discard)
+}
+
+// A follower that has acknowledged an entry which is compacted here, and shows an older entry in its place, has lost it.
+func TestOffer_NotToAMemberWhoseOlderLogIsLonger(t *testing.T) {
+	cfg := snapConfig()
+	c := begin(t, cfg, storedWhole(t, raft.HardState{Term: 2}, 2, 2, 2, 2, 2, 2, 2))
+	c.timeout()
+	c.grantPreVote("c")
+	c.persist()
+	c.receive("c", 3, raft.VoteReply{Granted: true})
+	c.persist()
+	c.receive("b", 3, raft.AppendReply{Match: 5})
+	c.step(raft.PeerLost{ID: "b"})
+	out := c.receive("c", 3, raft.AppendReply{Match: 9})
+	require.NotNil(t, out.Keep)
+	for range 5 {
+		c.now += heartbeatPace
+		c.step()
+		c.echo("c", 9)
+	}
+	taken(c, out.Keep.Take, 1)
+	c.persist()
+	require.Equal(t, id(8, 2), c.Status().Base)
+	out = c.receive("b", 3, raft.AppendConflict{Prev: 8, Hint: id(8, 1), Acknowledged: 5})
+	assert.Empty(t, offers(out.Send, "b"))
+	assert.Contains(t, traced(out), raft.TraceStaleMember)
+	require.Len(t, bodies(out.Send, "b"), 1)
+	refusal := bodies(out.Send, "b")[0].(raft.AppendRequest)
+	assert.Equal(t, id(5, 2), refusal.Prev, "it is asked about what it acknowledged")
+	assert.EqualValues(t, 5, refusal.Acknowledged)
+}
+
+// A frozen state is sent once. A follower that has lost it before it was installed needs another one.
+func TestOffer_AFrozenStateThatTheFollowerLost(t *testing.T) {
+	c, out := durableLeader(t, nil)
+	c.step(frozen(out.Keep.Take, 5))
+	out = c.step(raft.SnapshotSent{To: peer("b"), File: fileOf(5)})
+	assert.Empty(t, offers(out.Send, "b"), "its bytes are gone")
+	var hold *raft.Take
+	began := c.now
+	for hold == nil && c.now < began+16*electionTimeout {
+		c.now += heartbeatPace
+		for _, step := range []func(){func() { c.step() }, func() { c.echo("b", 0) }, func() { c.echo("c", 9) }} {
+			step()
+			require.Empty(t, offers(c.out.Send, "b"))
+			if k := c.out.Keep; k != nil && k.Take != nil {
+				hold = k.Take
+			}
+		}
+	}
+	require.NotNil(t, hold, "another state is frozen")
+	assert.True(t, hold.Hold)
+	assert.GreaterOrEqual(t, c.now-began, 8*electionTimeout, "the follower may only be slow")
+}
