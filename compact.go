@@ -391,7 +391,7 @@ func (c *Core) statusOfSnapshots(status *CoreStatus) {
 	if s.restoring != nil {
 		status.Restoring = s.restoring.ID
 	}
-	if o := c.follower.offer; o != nil {
+	if o := c.follower.offer; o != nil && o.snapshot.ID.Index > c.log.commit {
 		status.Receiving, status.ReceivingFrom = o.snapshot.ID, o.from.ID
 	}
 }

@@ -187,10 +187,14 @@ func (c *Core) malformedOffer(m Message, r InstallSnapshot) string {
 }
 
 // onFirstOffer handles an offer to an uninitialized member. The member stays uninitialized, in term 0, until it has the
-// whole snapshot: a term without a cluster is no legal state.
+// whole snapshot: a term without a cluster is no legal state. Of two leaders that offer one, it asks the newer.
 func (c *Core) onFirstOffer(m Message, r InstallSnapshot) {
 	if why := c.malformedOffer(m, r); why != "" {
 		c.refuse(m, why)
+		return
+	}
+	if o := c.follower.offer; o != nil && m.Term < o.term {
+		c.trace(TraceEvent{Kind: TraceSnapshotStale, Peer: m.From.ID, ID: r.Snapshot.ID, Text: "a leader of a newer term has offered one"})
 		return
 	}
 	c.acceptOffer(m, r.Snapshot)

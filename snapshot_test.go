@@ -392,6 +392,7 @@ func TestInstall_AnUninitializedMember(t *testing.T) {
 	require.NotNil(t, out.Keep)
 	assert.Zero(t, out.Write.Seq, "it stays uninitialized")
 	assert.True(t, c.Status().Uninitialized)
+	assert.Nil(t, c.receive("c", 4, raft.InstallSnapshot{Snapshot: offered(id(7, 4), 2)}).Keep, "a leader of an earlier term does not take its place")
 	out = c.step(raft.SnapshotArrived{From: peer("b"), Snapshot: s})
 	require.NotNil(t, out.Write.Hard, "term and cluster become durable together")
 	assert.Equal(t, raft.HardState{Term: 5}, *out.Write.Hard)
