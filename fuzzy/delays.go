@@ -79,7 +79,7 @@ func (n *node) beginWrite() {
 // holdsBack reports whether a message waits for a connection that is stuck.
 func (n *node) holdsBack(m raft.Message) bool {
 	chance, d := n.c.profile.Node.Stuck, &n.delays
-	if chance == 0 && d.stuck == "" || !m.Bulk() || n.disk.healed {
+	if chance == 0 && d.stuck == "" || m.Lane() == raft.LaneUrgent || n.disk.healed {
 		return false
 	}
 	if d.stuck == "" && d.random.Chance(chance) {

@@ -63,7 +63,7 @@ func (o *opened) take(id raft.EntryID, number byte, size int) (raft.Snapshot, er
 		return s, errors.Join(fmt.Errorf("finishing a snapshot: %w", err), w.Abort())
 	}
 	if err := w.Abort(); err != nil {
-		return s, fmt.Errorf("Abort after Finish: %w", err)
+		return s, fmt.Errorf("calling Abort after Finish: %w", err)
 	}
 	if o.model.files == nil {
 		o.model.files = map[raft.SnapshotID][]byte{}

@@ -126,7 +126,7 @@ func checkFinishRefuses(p Place) error {
 		}
 		other := s
 		if change(&other); w.Finish(other) == nil {
-			return fmt.Errorf("Finish took another %s", what)
+			return fmt.Errorf("a call of Finish took another %s", what)
 		}
 		if err := w.Abort(); err != nil {
 			return err
@@ -152,7 +152,7 @@ func (o *opened) pruneAll() error {
 			return nil
 		}
 	}
-	return errors.New("Prune never ends")
+	return errors.New("calls of Prune never end")
 }
 
 func checkCompact(p Place) error {
