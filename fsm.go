@@ -6,11 +6,9 @@ import (
 )
 
 // FSM is the application: a deterministic state machine that the log drives (paper §2, Figure 1). One goroutine
-// calls all methods. An error or a panic of any of them stops this node with a *FSMError; failures that belong to
-// the application are data in the results. Other goroutines that read the state need a lock in it, or node.Node.Read,
-// which runs a function between two of these calls.
-//
-// The log is never compacted yet, so no node calls Snapshot or Restore; rafttest.CheckFSM does.
+// calls all methods. An error or a panic of any of them stops this node with a *FSMError, except that an error of
+// Snapshot only means that no snapshot is taken; failures that belong to the application are data in the results. Other
+// goroutines that read the state need a lock in it, or node.Node.Read, which runs a function between two of these calls.
 type FSM interface {
 	// Apply applies the batch in order and puts the answer to batch[i] into results[i], which may
 	// stay nil; len(results) == len(batch). It only gets EntryCommand entries, so their indexes have gaps. The batch
@@ -27,7 +25,8 @@ type FSM interface {
 // FSMSnapshot is a frozen state.
 type FSMSnapshot interface {
 	// WriteTo writes the state. It runs on another goroutine than Apply, at the same time. When the context ends, it
-	// stops early with the context's error.
+	// stops early with the context's error. If it fails or panics, no snapshot is taken, the node goes on, and another
+	// snapshot is tried later; so it is if it writes nothing for node.Config.SnapshotStallMax.
 	WriteTo(ctx context.Context, w io.Writer) error
 	// Close releases the frozen state. It is called once, even after a failed WriteTo.
 	Close() error

@@ -1,6 +1,9 @@
 package node
 
-import "github.com/coxswain/raft"
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+)
 
 // handler implements raft.Handler, the side of the node that a transport calls.
 type handler struct{ node *Node }
@@ -43,6 +46,7 @@ func (e handler) Lost(id raft.NodeID, refused bool) {
 	delete(i.live, id)
 	i.mu.Unlock()
 	e.node.counters.lost.Add(1)
+	e.node.streamer.disconnected(id)
 	e.node.post(raft.PeerLost{ID: id, Refused: refused})
 }
 
@@ -73,6 +77,7 @@ func (e handler) Receive(from raft.NodeID, batch []raft.Message) {
 		switch {
 		case m.From.ID != from:
 			n.counters.droppedForged.Add(1)
+		case e.stream(m):
 		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,
 			!n.mailbox.receive(m, n.cache.WaitingBytes(), &n.cfg):
 			n.counters.droppedReceived.Add(1)
@@ -80,4 +85,29 @@ func (e handler) Receive(from raft.NodeID, batch []raft.Message) {
 			n.counters.received.Add(1)
 		}
 	}
+}
+
+// stream takes the messages of streams in, which are not for the core, and reports whether the message is one of them.
+// A member that takes no snapshots says so to the leader that offers one.
+func (e handler) stream(m raft.Message) bool {
+	n, taken := e.node, false
+	switch m.Body.(type) {
+	case raft.SnapshotChunk:
+		taken = n.receiver.chunk(m)
+	case raft.SnapshotProgress:
+		taken = n.streamer.answered(m)
+	case raft.InstallSnapshot:
+		if n.files == nil {
+			n.senders.send([]raft.Message{pipeline.RefuseSnapshot(m, raft.StreamUnsupported)})
+		}
+		return false
+	default:
+		return false
+	}
+	if taken {
+		n.counters.received.Add(1)
+	} else {
+		n.counters.droppedReceived.Add(1)
+	}
+	return true
 }

@@ -47,6 +47,8 @@ type Metrics struct {
 	LogBaseIndex      raft.Index // gauge: the log begins behind it
 	LogBytes          int64      // gauge: of the log on the disk; 0 if the storage keeps no snapshots
 
+	SnapshotBytesSent, SnapshotBytesReceived uint64
+
 	WaitingProposals     int // gauge: pending calls of Propose, ProposeAsync and Barrier
 	WaitingProposalBytes int // gauge
 	WaitingReads         int // gauge
@@ -71,7 +73,7 @@ type Metrics struct {
 
 // SnapshotCounts counts snapshots by what became of them.
 type SnapshotCounts struct {
-	Taken, Failed, Restored uint64
+	Taken, Failed, Sent, Received, Refused, Restored uint64
 }
 
 // ProposalFailures counts failed proposals by the error that the caller got.
@@ -157,8 +159,9 @@ type counters struct {
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
 
-	snapshots                                           struct{ taken, failed, restored atomic.Uint64 }
+	snapshots                                           struct{ taken, failed, sent, received, refused, restored atomic.Uint64 }
 	snapshotIndex, base                                 atomic.Uint64
+	snapshotBytesSent, snapshotBytesReceived            atomic.Uint64
 	freezeSeconds, snapshotWriteSeconds, restoreSeconds *histogram
 }
 
@@ -282,7 +285,8 @@ func (n *Node) Metrics() Metrics {
 		StepEvents: c.stepEvents.read(), StepSeconds: c.stepSeconds.read(),
 		ApplyCommands: c.applyCommands.read(), ApplySeconds: c.applySeconds.read(),
 		WriteEntries: c.writeEntries.read(), WriteSeconds: c.writeSeconds.read(), ProposeSeconds: c.proposeTime.read(),
-		Snapshots:     SnapshotCounts{c.snapshots.taken.Load(), c.snapshots.failed.Load(), c.snapshots.restored.Load()},
+		Snapshots:         c.snapshotCounts(),
+		SnapshotBytesSent: c.snapshotBytesSent.Load(), SnapshotBytesReceived: c.snapshotBytesReceived.Load(),
 		SnapshotIndex: raft.Index(c.snapshotIndex.Load()), SnapshotBytes: n.taker.bytes(),
 		LogBaseIndex:  raft.Index(c.base.Load()),
 		FreezeSeconds: c.freezeSeconds.read(), SnapshotWriteSeconds: c.snapshotWriteSeconds.read(), RestoreSeconds: c.restoreSeconds.read(),
@@ -294,6 +298,14 @@ func (n *Node) Metrics() Metrics {
 	}
 	n.gauge(&m)
 	return m
+}
+
+func (c *counters) snapshotCounts() SnapshotCounts {
+	s := &c.snapshots
+	return SnapshotCounts{
+		Taken: s.taken.Load(), Failed: s.failed.Load(), Sent: s.sent.Load(), Received: s.received.Load(),
+		Refused: s.refused.Load(), Restored: s.restored.Load(),
+	}
 }
 
 // gauge fills in the gauges.

@@ -45,6 +45,7 @@ type Node struct {
 	files    raft.SnapshotStorage // the storage; nil: this member takes no snapshots
 	taker    *taker
 	receiver *receiver
+	streamer *streamer
 	fsmCalls *fsmCalls
 	identity *identity
 	watched  *watched[raft.Leadership]
@@ -101,6 +102,9 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	}
 	n := newNode(cfg, storage, transport, stored)
 	n.applier = newApplier(n, fsm, stored.Applied)
+	if !n.applier.durable() {
+		n.files, _ = storage.(raft.SnapshotStorage)
+	}
 	n.applied.advance(stored.Applied.Index)
 	first, err := n.newCore(stored)
 	if err != nil {
@@ -115,6 +119,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.wg.Go(n.writer.run)
 	n.wg.Go(n.applier.run)
 	n.wg.Go(n.receiver.run)
+	n.wg.Go(n.streamer.run)
 	n.wg.Go(n.requests.callbacks.run)
 	n.wg.Go(n.warnUntilBootstrapped)
 	go n.run(first)
@@ -168,10 +173,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.taker = &taker{node: n, last: snapshotRecord{bytes: stored.Snapshot.Size}}
 	n.counters.snapshotIndex.Store(uint64(stored.Snapshot.ID.Index))
 	n.counters.base.Store(uint64(stored.Log.Base.ID.Index))
-	n.receiver = newReceiver(n)
-	if cfg.snapshots {
-		n.files, _ = storage.(raft.SnapshotStorage)
-	}
+	n.receiver, n.streamer = newReceiver(n), newStreamer(n)
 	return n
 }
 

@@ -1,25 +1,51 @@
 package node
 
 import (
-	"slices"
+	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// receiver is the goroutine that takes in and deletes the files of snapshots, so that neither the loop nor the writer
-// waits for that.
+// receiver is the goroutine that writes the snapshots which leaders stream to this member into files, and deletes files,
+// so that neither the loop nor the writer waits for that. What to do with a chunk decides pipeline.Incoming.
 type receiver struct {
 	node *Node
 
 	mu       sync.Mutex
+	signal   signal        // of the queues, and of asked
+	asked    *raft.Receive // by the core, not taken yet; only the newest counts
+	chunks   queue[raft.Message]
+	bytes    int // of the chunks
 	discards queue[raft.SnapshotID]
+
+	progress atomic.Pointer[Transfer] // for Status; Since is not set
+	began    atomic.Int64             // when the present stream began, on the node's clock
+
+	// Only the goroutine uses these.
+	machine *pipeline.Incoming
+	spool   raft.SnapshotWriter // nil: none
 }
 
 func newReceiver(n *Node) *receiver {
-	return &receiver{node: n, discards: queue[raft.SnapshotID]{signal: newSignal()}}
+	s := newSignal()
+	return &receiver{
+		node: n, signal: s, chunks: queue[raft.Message]{signal: s}, discards: queue[raft.SnapshotID]{signal: s},
+		machine: pipeline.NewIncoming(n.identity.self, n.streamLimits()),
+	}
+}
+
+// receive is called by the loop: the core wants this stream, instead of an earlier one.
+func (r *receiver) receive(want raft.Receive) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = &want
+	r.signal.wake()
 }
 
 // discard is called by the loop.
@@ -31,30 +57,173 @@ func (r *receiver) discard(files []raft.SnapshotID) {
 	}
 }
 
-func (r *receiver) take() []raft.SnapshotID {
+// chunk takes a chunk that has arrived in, and reports whether there was room. Its sender repeats what is lost.
+func (r *receiver) chunk(m raft.Message) bool {
+	size := len(m.Body.(raft.SnapshotChunk).Data)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	files := slices.Clone(r.discards.waiting())
-	r.discards.drop(len(files))
-	return files
+	if r.node.files == nil || r.bytes > 0 && r.bytes+size > streamWindowBytes || r.chunks.len() >= r.node.cfg.ReceivedMax {
+		return false
+	}
+	r.bytes += size
+	r.chunks.add(m)
+	return true
+}
+
+// receiverWork is what waits for the receiver; at most one chunk.
+type receiverWork struct {
+	asked    *raft.Receive
+	chunk    *raft.Message
+	discards []raft.SnapshotID
+}
+
+func (r *receiver) take() (w receiverWork) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.asked, r.asked = r.asked, nil
+	w.discards = append(w.discards, r.discards.waiting()...)
+	r.discards.drop(len(w.discards))
+	if waiting := r.chunks.waiting(); len(waiting) > 0 {
+		m := waiting[0]
+		w.chunk = &m
+		r.bytes -= len(m.Body.(raft.SnapshotChunk).Data)
+		r.chunks.drop(1)
+	}
+	return w
 }
 
 func (r *receiver) run() {
+	defer r.abort()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	for {
 		select {
 		case <-r.node.stop:
 			return
-		case <-r.discards.signal:
-			r.delete(r.take())
+		case <-r.signal:
+		case <-timer.C:
+		}
+		r.work(r.take())
+		if wake := r.machine.Wake(); wake != 0 {
+			timer.Reset(time.Duration(wake - r.node.now().Mono))
 		}
 	}
 }
 
-// delete deletes files. One that cannot be deleted is left over until the next start deletes it.
-func (r *receiver) delete(files []raft.SnapshotID) {
-	for _, file := range files {
-		if err := guarded(func() error { return r.node.files.DiscardSnapshot(file) }); err != nil {
-			r.node.logger.log(hclog.Warn, "a snapshot that is no longer needed was not deleted", "error", err)
+func (r *receiver) work(w receiverWork) {
+	for _, file := range w.discards {
+		r.delete(file)
+	}
+	if w.asked != nil {
+		room, _ := r.room()
+		r.do(r.machine.Receive(r.node.now().Mono, *w.asked, room))
+	}
+	if w.chunk != nil {
+		r.do(r.machine.Chunk(r.node.now().Mono, *w.chunk))
+	}
+	r.do(r.machine.Expire(r.node.now().Mono))
+	r.publish()
+}
+
+// delete deletes a file. One that cannot be deleted is left over until the next start deletes it.
+func (r *receiver) delete(file raft.SnapshotID) {
+	if err := guarded(func() error { return r.node.files.DiscardSnapshot(file) }); err != nil {
+		r.node.logger.log(hclog.Warn, "a snapshot that is no longer needed was not deleted", "error", err)
+	}
+	r.machine.Discarded(file)
+}
+
+// do does what the machine wants, and tells it how that went, until it wants nothing more. The answers leave first: they
+// say what is written already.
+func (r *receiver) do(w pipeline.Work) {
+	for {
+		if w.Abort {
+			r.abort()
+		}
+		r.node.senders.send(w.Send)
+		if w.Arrived != nil {
+			r.node.counters.snapshots.received.Add(1)
+			r.node.logger.log(hclog.Info, "a snapshot was received", "entry", w.Arrived.Snapshot.ID.String(),
+				"from", string(w.Arrived.From.ID), "bytes", w.Arrived.Snapshot.Size)
+			r.node.mailbox.report(*w.Arrived)
+		}
+		switch {
+		case w.Open != nil:
+			w = r.machine.Opened(r.refusal(r.open(*w.Open)))
+		case w.Write != nil:
+			w = r.written(w.Write)
+		case w.Finish != nil:
+			w = r.machine.Finished(r.refusal(r.finish(*w.Finish)))
+		default:
+			return
 		}
 	}
+}
+
+func (r *receiver) open(s raft.Snapshot) error {
+	r.began.Store(int64(r.node.now().Mono))
+	r.node.logger.log(hclog.Info, "a snapshot is received", "entry", s.ID.String(), "bytes", s.Size)
+	return guarded(func() (err error) { r.spool, err = r.node.files.CreateSnapshot(s.File); return err })
+}
+
+func (r *receiver) written(data []byte) pipeline.Work {
+	err := guarded(func() error {
+		_, err := r.spool.Write(data)
+		return err
+	})
+	r.node.counters.snapshotBytesReceived.Add(uint64(len(data)))
+	room, noRoom := r.room()
+	return r.machine.Written(room, r.refusal(firstError(err, noRoom)))
+}
+
+func (r *receiver) finish(s raft.Snapshot) error {
+	err := guarded(func() error { return r.spool.Finish(s) })
+	if err == nil {
+		r.spool = nil
+	}
+	return err
+}
+
+// abort deletes the unfinished file, if there is one.
+func (r *receiver) abort() {
+	if r.spool != nil {
+		_ = guarded(r.spool.Abort) // Load deletes what is left
+		r.spool = nil
+	}
+}
+
+// room returns how many bytes a snapshot may take.
+func (r *receiver) room() (bytes int64, err error) {
+	err = guarded(func() error {
+		free, err := r.node.files.FreeBytes()
+		bytes = free - r.node.reserveBytes()
+		return err
+	})
+	if err != nil {
+		return -1, err
+	}
+	return bytes, nil
+}
+
+// refusal logs why a snapshot is not received, and returns what the sender is told.
+func (r *receiver) refusal(err error) raft.StreamRefusal {
+	var later *raft.LaterVersionError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &later):
+		return raft.StreamLaterFormat
+	}
+	r.node.counters.snapshots.refused.Add(1)
+	r.node.logger.log(hclog.Warn, "a snapshot could not be received", "error", err)
+	return raft.StreamFailed
+}
+
+func (r *receiver) publish() {
+	from, bytes, ok := r.machine.Receiving()
+	if !ok {
+		r.progress.Store(nil)
+		return
+	}
+	r.progress.Store(&Transfer{ID: from.Snapshot.ID, Peer: from.From.ID, Done: bytes, Total: from.Snapshot.Size})
 }

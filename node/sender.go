@@ -39,6 +39,9 @@ func (s *senders) send(messages []raft.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range messages {
+		if _, offer := m.Body.(raft.InstallSnapshot); offer {
+			s.node.streamer.offered(m)
+		}
 		to := s.sender(m.To.ID, laneOf(m))
 		if to == nil || !to.enqueue(m) {
 			s.node.dropped(m, &s.node.counters.droppedQueueFull)
@@ -46,7 +49,7 @@ func (s *senders) send(messages []raft.Message) {
 	}
 }
 
-// laneOf returns the lane of the sender that takes the message. None sends on the snapshot lane.
+// laneOf returns the lane of the sender that takes the message. The snapshot lane is the streamer's.
 func laneOf(m raft.Message) raft.Lane { return min(m.Lane(), raft.LaneBulk) }
 
 func (s *senders) sender(to raft.NodeID, lane raft.Lane) *sender {

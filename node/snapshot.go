@@ -50,9 +50,11 @@ func (n *Node) keepSnapshots(out raft.Output) {
 	if keep.Take != nil {
 		n.applier.task(func(t *applierTasks) { t.take = keep.Take })
 	}
-	if len(keep.Discard) > 0 {
-		n.receiver.discard(keep.Discard)
+	if keep.Receive != nil {
+		n.receiver.receive(*keep.Receive)
 	}
+	n.receiver.discard(keep.Discard)
+	n.streamer.stop(keep.Stop)
 }
 
 // withinFSM reports whether the caller is in a call of the FSM, in a function of Read, or in a method of a frozen state.

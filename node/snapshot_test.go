@@ -21,7 +21,6 @@ import (
 
 // often makes a member take a snapshot every few entries, and keep nearly nothing of the log behind it.
 func often(cfg *node.Config) {
-	node.TakeSnapshots(cfg)
 	cfg.SnapshotEntries, cfg.SnapshotTailBytes, cfg.SnapshotHoldBytes = 8, 1, 1
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -12,9 +13,12 @@ type SnapshotStatus struct {
 	Bytes int64         // of the newest one; 0: there is none
 	At    time.Time     // when it was complete; zero: it was received, or taken before this start
 	Took  time.Duration // to take it
-	// Taking and Restoring say how far a snapshot is that is being taken, or that the FSM is becoming; nil: none.
+	// Taking, Receiving, Restoring and Sending say how far a snapshot is that is being taken, that a leader sends to this
+	// member, that the FSM is becoming, or that this member sends; nil: none.
 	Taking    *Transfer
+	Receiving *Transfer
 	Restoring *Transfer
+	Sending   *Transfer
 	// Err is why the last attempt to take one failed; nil if it did not. The node tries again by itself.
 	Err error
 	// Unsupported says in one sentence why this member takes no snapshots, so that its log only grows; "" if it takes them.
@@ -24,6 +28,7 @@ type SnapshotStatus struct {
 // Transfer says how far the bytes of a snapshot are.
 type Transfer struct {
 	ID    raft.EntryID // the last entry that the snapshot covers
+	Peer  raft.NodeID  // that sends or receives it; "" if it does not leave this member
 	Done  int64        // bytes
 	Total int64        // bytes; -1: not known
 	Since time.Duration
@@ -38,6 +43,8 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	if r := n.restoring.Load(); r != nil {
 		s.Restoring = &Transfer{ID: r.ID, Done: r.read.Load(), Total: r.Size, Since: time.Since(r.began)}
 	}
+	s.Receiving = n.transfer(&n.receiver.progress, &n.receiver.began)
+	s.Sending = n.transfer(&n.streamer.progress, &n.streamer.began)
 	k := n.taker
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,6 +55,16 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	return s
 }
 
+func (n *Node) transfer(progress *atomic.Pointer[Transfer], began *atomic.Int64) *Transfer {
+	p := progress.Load()
+	if p == nil {
+		return nil
+	}
+	t := *p
+	t.Since = time.Duration(int64(n.now().Mono) - began.Load())
+	return &t
+}
+
 // snapshotJSON is SnapshotStatus in the form of Status.MarshalJSON.
 type snapshotJSON struct {
 	Last        string        `json:"last"`
@@ -55,13 +72,16 @@ type snapshotJSON struct {
 	At          string        `json:"at"` // empty: it was received, or taken before this start
 	Took        string        `json:"took"`
 	Taking      *transferJSON `json:"taking"`
+	Receiving   *transferJSON `json:"receiving"`
 	Restoring   *transferJSON `json:"restoring"`
+	Sending     *transferJSON `json:"sending"`
 	Err         string        `json:"error"`
 	Unsupported string        `json:"unsupported"`
 }
 
 type transferJSON struct {
 	ID    string `json:"entry"`
+	Peer  string `json:"peer"`
 	Done  int64  `json:"done"`
 	Total int64  `json:"total"`
 	Since string `json:"since"`
@@ -69,7 +89,8 @@ type transferJSON struct {
 
 func (s SnapshotStatus) json() snapshotJSON {
 	out := snapshotJSON{
-		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking.json(), Restoring: s.Restoring.json(),
+		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking.json(), Receiving: s.Receiving.json(),
+		Restoring: s.Restoring.json(), Sending: s.Sending.json(),
 		Unsupported: s.Unsupported,
 	}
 	if !s.At.IsZero() {
@@ -85,5 +106,5 @@ func (t *Transfer) json() *transferJSON {
 	if t == nil {
 		return nil
 	}
-	return &transferJSON{t.ID.String(), t.Done, t.Total, t.Since.String()}
+	return &transferJSON{t.ID.String(), string(t.Peer), t.Done, t.Total, t.Since.String()}
 }

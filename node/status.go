@@ -56,8 +56,8 @@ type Status struct {
 // MemberStatus is what a node knows of one member of its configuration.
 type MemberStatus struct {
 	raft.Member
-	// State is "self" for this member; on the leader it is "probe", "replicate" or "stale" for the others; else
-	// "". A stale member holds less than it has acknowledged to this leader: it runs on an older image of its
+	// State is "self" for this member; on the leader it is "probe", "replicate", "snapshot" or "stale" for the others;
+	// else "". A member in "snapshot" lags behind the base of the leader's log and is sent a snapshot. A stale member holds less than it has acknowledged to this leader: it runs on an older image of its
 	// disk, or the disk has lost what was synced. The leader does not count it.
 	State string
 	// Only set on the leader: the member's disk is known to hold the log up to Match, Lag entries are missing

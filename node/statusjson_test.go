@@ -25,6 +25,8 @@ func fullStatus() Status {
 		Base: raft.EntryID{Term: 1, Index: 2}, Snapshot: SnapshotStatus{
 			Last: raft.EntryID{Term: 2, Index: 4}, Bytes: 4096, At: time.Unix(1700000000, 0), Took: time.Second,
 			Taking:    &Transfer{ID: raft.EntryID{Term: 3, Index: 6}, Done: 100, Total: -1, Since: time.Second},
+			Receiving: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n1", Done: 1, Total: 2, Since: time.Second},
+			Sending:   &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n3", Done: 1, Total: 2, Since: time.Second},
 			Restoring: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Done: 100, Total: 4096, Since: time.Minute},
 			Err:       raft.ErrWithinFSM, Unsupported: "no",
 		},

@@ -1,0 +1,300 @@
+package node
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+)
+
+const (
+	streamChunkBytes     = 256 << 10 // of one chunk, unless the transport carries less
+	streamBulkChunkBytes = 64 << 10  // of one chunk on the bulk lane, where appends wait behind it
+	streamWindowBytes    = 4 << 20   // of chunks that are sent and not acknowledged, or received and not written
+)
+
+// streamLimits returns the bounds of the streams from and to this member.
+func (n *Node) streamLimits() pipeline.StreamLimits {
+	l := pipeline.StreamLimits{
+		ElectionTimeout: n.cfg.ElectionTimeout, ChunkBytes: streamBulkChunkBytes, WindowBytes: streamWindowBytes,
+		BytesPerSecond: int64(n.cfg.SnapshotBytesPerSecond), BytesMax: raft.LimitBytesMax,
+	}
+	if most := carriedBytes(n.transport); most > 0 {
+		l.ChunkBytes = min(streamChunkBytes, most)
+	}
+	return l
+}
+
+// carriedBytes returns how many bytes of a snapshot one message on the snapshot lane carries; 0: there is no such lane.
+func carriedBytes(t raft.Transport) int {
+	if c, ok := t.(raft.SnapshotCarrier); ok {
+		return c.ChunkBytesMax()
+	}
+	return 0
+}
+
+// streamer is the goroutine that sends the bytes of snapshots which the core offers, one stream at a time. The core
+// repeats its offers, so that the next stream begins soon after one has ended. When to send what decides
+// pipeline.Outgoing.
+type streamer struct {
+	node *Node
+
+	mu      sync.Mutex
+	signal  signal // of the queues
+	offers  queue[raft.Message]
+	answers queue[raft.Message] // SnapshotProgress
+	stops   queue[raft.Peer]
+	lost    queue[raft.NodeID]
+
+	progress atomic.Pointer[Transfer] // for Status; Since is not set
+	began    atomic.Int64             // when the present stream began, on the node's clock
+
+	// Only the goroutine uses these.
+	limits  pipeline.StreamLimits
+	lane    raft.Lane
+	current *stream
+	ended   streamEnd // the last one that arrived
+}
+
+// stream is the one that runs.
+type stream struct {
+	*pipeline.Outgoing
+	to       raft.Peer
+	snapshot raft.Snapshot
+	from     raft.SnapshotReader
+}
+
+// streamEnd says which stream the receiver has as a whole.
+type streamEnd struct {
+	to   raft.Peer
+	file raft.SnapshotID
+	at   raft.Time
+}
+
+// streamQueueMax bounds each queue of a streamer: what is lost is repeated.
+const streamQueueMax = 1024
+
+func newStreamer(n *Node) *streamer {
+	s := newSignal()
+	out := &streamer{
+		node: n, signal: s, offers: queue[raft.Message]{signal: s}, answers: queue[raft.Message]{signal: s},
+		stops: queue[raft.Peer]{signal: s}, lost: queue[raft.NodeID]{signal: s},
+		limits: n.streamLimits(), lane: raft.LaneBulk,
+	}
+	if carriedBytes(n.transport) > 0 {
+		out.lane = raft.LaneSnapshot
+	}
+	return out
+}
+
+// offered is called with every InstallSnapshot that leaves.
+func (s *streamer) offered(m raft.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offers.offer(m, streamQueueMax)
+}
+
+// answered is called with every SnapshotProgress that arrives.
+func (s *streamer) answered(m raft.Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers.offer(m, streamQueueMax)
+}
+
+// stop is called by the loop: the streams to these peers are no longer needed.
+func (s *streamer) stop(peers []raft.Peer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range peers {
+		s.stops.add(p)
+	}
+}
+
+// disconnected is called when the connection to a peer breaks.
+func (s *streamer) disconnected(id raft.NodeID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost.offer(id, streamQueueMax)
+}
+
+func (s *streamer) run() {
+	defer s.close()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.node.stop:
+			return
+		case <-s.signal:
+		case <-timer.C:
+		}
+		if wake := s.advance(); wake != 0 {
+			timer.Reset(time.Duration(wake - s.node.now().Mono))
+		}
+	}
+}
+
+// advance sends what may leave now, and returns when to go on by itself; 0: only after another call.
+func (s *streamer) advance() raft.Time {
+	for {
+		select {
+		case <-s.node.stop:
+			return 0
+		default:
+		}
+		s.takeAll()
+		s.publish()
+		if s.current == nil {
+			return 0
+		}
+		ask := s.current.Next(s.node.now().Mono)
+		switch {
+		case ask.End:
+			s.end(ask.Err)
+		case ask.Chunk:
+			s.send(ask)
+		default:
+			return ask.Wake
+		}
+	}
+}
+
+// takeAll hands what waits to the present stream, and begins the first one that is offered if none runs.
+func (s *streamer) takeAll() {
+	s.mu.Lock()
+	stops := append([]raft.Peer(nil), s.stops.waiting()...)
+	lost := append([]raft.NodeID(nil), s.lost.waiting()...)
+	answers := append([]raft.Message(nil), s.answers.waiting()...)
+	offers := append([]raft.Message(nil), s.offers.waiting()...)
+	s.stops.drop(len(stops))
+	s.lost.drop(len(lost))
+	s.answers.drop(len(answers))
+	s.offers.drop(len(offers))
+	s.mu.Unlock()
+	now := s.node.now().Mono
+	for _, m := range answers {
+		if s.current != nil {
+			s.current.Progress(now, m)
+		}
+	}
+	for _, peer := range stops {
+		s.stopped(now, peer)
+	}
+	for _, id := range lost {
+		if s.current != nil && s.current.to.ID == id {
+			s.current.Lost(now)
+		}
+	}
+	for _, m := range offers {
+		s.consider(now, m)
+	}
+}
+
+// stopped ends the stream to a peer. The last answer and the acknowledgement by the peer's core may come together.
+func (s *streamer) stopped(now raft.Time, peer raft.Peer) {
+	if s.current == nil || s.current.to != peer {
+		return
+	}
+	if ask := s.current.Next(now); ask.End {
+		s.end(ask.Err)
+		return
+	}
+	s.close()
+}
+
+// consider begins the stream of an offer, unless another one runs. An offer that follows the end of its own stream only
+// asks for an acknowledgement that is not there yet.
+func (s *streamer) consider(now raft.Time, offer raft.Message) {
+	snapshot := offer.Body.(raft.InstallSnapshot).Snapshot
+	justSent := s.ended.to == offer.To && s.ended.file == snapshot.File && now-s.ended.at < raft.Time(s.limits.ElectionTimeout)
+	if s.current != nil && s.current.to == offer.To && !s.current.Carries(offer) {
+		s.close()
+	}
+	if s.current != nil || justSent {
+		return
+	}
+	var from raft.SnapshotReader
+	err := guarded(func() (err error) { from, err = s.node.files.OpenSnapshot(snapshot.File); return err })
+	if err != nil {
+		s.report(offer.To, snapshot, err)
+		return
+	}
+	s.began.Store(int64(now))
+	s.current = &stream{pipeline.NewOutgoing(now, offer, s.limits), offer.To, snapshot, from}
+	s.node.logger.log(hclog.Info, "a snapshot is sent", "entry", snapshot.ID.String(), "to", string(offer.To.ID), "bytes", snapshot.Size)
+}
+
+// send reads and sends the next chunk. Time says that it was lost, not an error.
+func (s *streamer) send(ask pipeline.Ask) {
+	data := make([]byte, ask.Bytes) // the transport may keep it
+	err := guarded(func() error {
+		if ask.Bytes == 0 {
+			return nil
+		}
+		_, err := s.current.from.ReadAt(data, ask.At)
+		return err
+	})
+	if err != nil {
+		s.current.Fail(&raft.StorageError{Op: "read the snapshot", Err: err})
+		return
+	}
+	m, ok := s.current.Chunk(s.node.now().Mono, ask.At, data)
+	if !ok {
+		return
+	}
+	s.node.counters.snapshotBytesSent.Add(uint64(len(data)))
+	if s.lane == raft.LaneBulk {
+		s.node.senders.send([]raft.Message{m})
+		return
+	}
+	batch := []raft.Message{m}
+	if guarded(func() error { return s.node.transport.Send(m.To.ID, s.lane, batch) }) != nil {
+		s.node.counters.droppedSend.Add(1)
+		return
+	}
+	s.node.counters.sent(batch)
+}
+
+// end ends the present stream and tells the core how it went.
+func (s *streamer) end(err error) {
+	c := s.current
+	s.close()
+	if err == nil {
+		s.ended = streamEnd{c.to, c.snapshot.File, s.node.now().Mono}
+	}
+	s.report(c.to, c.snapshot, err)
+}
+
+func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
+	n := s.node
+	if err == nil {
+		n.counters.snapshots.sent.Add(1)
+		n.logger.log(hclog.Info, "a snapshot was sent", "entry", snapshot.ID.String(), "to", string(to.ID))
+	} else if !errors.Is(err, raft.ErrClosed) {
+		n.logger.log(hclog.Warn, "a snapshot was not sent; it is tried again", "entry", snapshot.ID.String(), "to", string(to.ID), "error", err)
+	}
+	n.mailbox.report(raft.SnapshotSent{To: to, File: snapshot.File, Err: err})
+}
+
+// close ends the present stream, if there is one.
+func (s *streamer) close() {
+	if s.current != nil {
+		_ = guarded(s.current.from.Close)
+		s.current = nil
+	}
+}
+
+func (s *streamer) publish() {
+	c := s.current
+	if c == nil {
+		s.progress.Store(nil)
+		return
+	}
+	done, total := c.Acknowledged()
+	s.progress.Store(&Transfer{ID: c.snapshot.ID, Peer: c.to.ID, Done: done, Total: total})
+}

@@ -1,0 +1,188 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+)
+
+// away starts three members, and cuts one off until the leader's log begins behind everything that it holds. It returns
+// the leader and the one that was away.
+func away(t *testing.T, newFSM func() raft.FSM, command string, configure ...func(*node.Config)) (c *rafttest.Cluster, leader *node.Node, behind raft.NodeID) {
+	t.Helper()
+	c = startAll(t, rafttest.Options{NewFSM: newFSM, Configure: func(cfg *node.Config) {
+		often(cfg)
+		for _, f := range configure {
+			f(cfg)
+		}
+	}})
+	leader = c.Leader()
+	propose(t, leader, "first")
+	c.Converge()
+	behind = c.Follower().Status().ID
+	c.Isolate(behind)
+	for i := range 40 {
+		propose(t, leader, fmt.Sprintf("%d %s", i, command))
+	}
+	c.Await("a compacted log", func() bool {
+		return leader.Status().Base.Index > c.Node(behind).Status().Last.Index
+	})
+	return c, leader, behind
+}
+
+// same fails the test unless all members have applied the same commands.
+func same(t *testing.T, c *rafttest.Cluster, commands int) {
+	t.Helper()
+	c.Converge()
+	synctest.Wait() // for what the members count
+	want := listOf(c, "n1")
+	assert.Len(t, want, commands)
+	for _, id := range c.IDs() {
+		assert.Equal(t, want, listOf(c, id), id)
+	}
+}
+
+func TestStream_AFollowerBehindTheBaseIsSentASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, leader, behind := away(t, newJournal, "")
+		term := leader.Status().Term
+		c.Heal()
+		same(t, c, 41)
+		m := c.Node(behind).Metrics()
+		assert.EqualValues(t, 1, m.Snapshots.Received)
+		assert.EqualValues(t, 1, m.Snapshots.Restored)
+		assert.Positive(t, m.LogBaseIndex)
+		assert.Positive(t, leader.Metrics().Snapshots.Sent)
+		assert.Equal(t, term, c.Leader().Status().Term, "and nobody else had to lead")
+		proposeMany(t, leader, 0, 20)
+		same(t, c, 61)
+		assert.EqualValues(t, 1, c.Node(behind).Metrics().Snapshots.Received, "from then on it gets entries")
+		c.Restart(behind)
+		same(t, c, 61)
+	})
+}
+
+func TestStream_AFollowerIsBroughtUpWhileCommandsComeIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), func(cfg *node.Config) {
+			cfg.SnapshotBytesPerSecond, cfg.SnapshotEntries = 1<<20, 64
+			cfg.SnapshotLogBytes = 256 << 10
+		})
+		c.Heal()
+		count := 41
+		for c.Node(behind).Metrics().Snapshots.Restored == 0 {
+			propose(t, leader, "meanwhile")
+			count++
+			require.Less(t, count, 5000, "the follower is never brought up: %+v", leader.Status().Members)
+			time.Sleep(10 * time.Millisecond)
+		}
+		same(t, c, count)
+	})
+}
+
+// slowly makes a stream last for some twenty seconds.
+func slowly(cfg *node.Config) { cfg.SnapshotBytesPerSecond = 64 << 10 }
+
+func TestStream_IsSeenInTheStatusOfBothSides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
+		c.Heal()
+		c.Await("a stream", func() bool {
+			r := c.Node(behind).Status().Snapshot.Receiving
+			return r != nil && r.Done > 100<<10
+		})
+		receiving, sending := c.Node(behind).Status().Snapshot.Receiving, leader.Status().Snapshot.Sending
+		require.NotNil(t, sending)
+		assert.Equal(t, behind, sending.Peer)
+		assert.Equal(t, leader.Status().ID, receiving.Peer)
+		assert.Equal(t, receiving.ID, sending.ID)
+		assert.Greater(t, receiving.Total, receiving.Done)
+		assert.Positive(t, receiving.Since)
+		for _, m := range leader.Status().Members {
+			if m.ID == behind {
+				assert.Equal(t, "snapshot", m.State)
+			}
+		}
+		same(t, c, 41)
+		assert.Nil(t, c.Node(behind).Status().Snapshot.Receiving)
+	})
+}
+
+func TestStream_GoesOnAfterABreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
+		c.Heal()
+		c.Await("half of it", func() bool {
+			r := c.Node(behind).Status().Snapshot.Receiving
+			return r != nil && r.Done > r.Total/2
+		})
+		c.Isolate(behind)
+		time.Sleep(time.Second)
+		c.Heal()
+		same(t, c, 41)
+		m := leader.Metrics()
+		assert.Less(t, m.SnapshotBytesSent, uint64(m.SnapshotBytes)*3/2, "it went on where it stopped")
+	})
+}
+
+func TestStream_BeginsAnewWhenEitherSideWasKilled(t *testing.T) {
+	for name, victim := range map[string]func(leader, behind raft.NodeID) raft.NodeID{
+		"the receiver": func(_, behind raft.NodeID) raft.NodeID { return behind },
+		"the sender":   func(leader, _ raft.NodeID) raft.NodeID { return leader },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
+				c.Heal()
+				c.Await("half of it", func() bool {
+					r := c.Node(behind).Status().Snapshot.Receiving
+					return r != nil && r.Done > r.Total/2
+				})
+				c.Restart(victim(leader.Status().ID, behind))
+				c.Await("a leader", func() bool {
+					_, known := c.Node(behind).Leader()
+					return known
+				})
+				for c.Node(behind).Status().Applied < 41 {
+					time.Sleep(time.Second)
+				}
+				same(t, c, 41)
+			})
+		})
+	}
+}
+
+// A member whose storage keeps no snapshots cannot be brought up; the leader keeps working, and says what it does.
+func TestStream_AMemberThatTakesNoneRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: often,
+			Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
+				if id == "n3" {
+					return &trap{s, func(raft.StorageWrite) error { return nil }}
+				}
+				return s
+			}})
+		c.Leader()
+		c.Isolate("n3")
+		c.Await("a leader", func() bool { return c.Leader().Status().ID != "n3" })
+		leader := c.Leader()
+		proposeMany(t, leader, 0, 60)
+		c.Await("a compacted log", func() bool { return leader.Status().Base.Index > 30 })
+		c.Heal()
+		time.Sleep(10 * time.Second)
+		require.NoError(t, leader.Err())
+		require.NoError(t, c.Node("n3").Err())
+		_, err := leader.Propose(context.Background(), []byte("goes on"))
+		assert.NoError(t, err)
+	})
+}
