@@ -1,0 +1,117 @@
+package node_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
+)
+
+// loopback is a cluster on real disks and real connections.
+type loopback struct {
+	t       *testing.T
+	dir     string
+	members []raft.Member
+	nodes   []*node.Node
+	states  []*journal
+}
+
+func newLoopback(t *testing.T, members int) *loopback {
+	l := &loopback{t: t, dir: t.TempDir(), nodes: make([]*node.Node, members), states: make([]*journal, members)}
+	wires := make([]*transport.TCP, members)
+	for i := range wires {
+		wire, err := transport.Listen("127.0.0.1:0", transport.Options{})
+		require.NoError(t, err)
+		wires[i] = wire
+		l.members = append(l.members, raft.Member{ID: raft.NodeID(fmt.Sprintf("n%d", i+1)), Address: wire.Addr().String()})
+	}
+	for i, wire := range wires {
+		l.start(i, wire)
+	}
+	t.Cleanup(func() {
+		for _, n := range l.nodes {
+			_ = n.Close()
+		}
+	})
+	return l
+}
+
+func (l *loopback) start(i int, wire *transport.TCP) {
+	l.t.Helper()
+	disk, err := storage.OpenBolt(filepath.Join(l.dir, string(l.members[i].ID)), storage.BoltOptions{})
+	require.NoError(l.t, err)
+	cfg := node.Config{ID: l.members[i].ID, Cluster: "loopback", Initial: l.members, ElectionTimeout: time.Second}
+	often(&cfg)
+	cfg.SnapshotEntries = 32
+	l.states[i] = newJournal().(*journal)
+	l.nodes[i], err = node.Start(l.t.Context(), cfg, l.states[i], disk, wire)
+	require.NoError(l.t, err)
+}
+
+// restart starts a member that was closed, at its address.
+func (l *loopback) restart(i int) {
+	l.t.Helper()
+	wire, err := transport.Listen(l.members[i].Address, transport.Options{})
+	require.NoError(l.t, err)
+	l.start(i, wire)
+}
+
+// leader returns the node that leads, once it can serve.
+func (l *loopback) leader() *node.Node {
+	l.t.Helper()
+	for _, n := range l.nodes {
+		if n.Err() == nil {
+			m, err := n.WaitLeader(l.t.Context())
+			require.NoError(l.t, err)
+			for i := range l.members {
+				if l.members[i].ID == m.ID {
+					require.NoError(l.t, l.nodes[i].Ready(l.t.Context()))
+					return l.nodes[i]
+				}
+			}
+		}
+	}
+	l.t.Fatal("every node has ended")
+	return nil
+}
+
+func TestLoopback_AMemberThatWasAwayIsSentASnapshot(t *testing.T) {
+	l := newLoopback(t, 3)
+	leader := l.leader()
+	propose(t, leader, "first")
+	away := 0
+	if l.nodes[away] == leader {
+		away = 1
+	}
+	require.NoError(t, l.nodes[away].Close())
+	for i := range 40 {
+		propose(t, leader, fmt.Sprintf("%d %s", i, strings.Repeat("x", 64<<10)))
+	}
+	_, err := leader.Snapshot(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, leader.Status().Base.Index)
+
+	l.restart(away)
+	last := propose(t, leader, "last")
+	require.NoError(t, l.nodes[away].WaitApplied(t.Context(), last.Index))
+	assert.EqualValues(t, 1, l.nodes[away].Metrics().Snapshots.Received)
+	for i, n := range l.nodes {
+		require.NoError(t, n.WaitApplied(t.Context(), last.Index))
+		assert.Len(t, l.states[i].list(), 42)
+		assert.Equal(t, l.states[away].list(), l.states[i].list())
+	}
+
+	require.NoError(t, l.nodes[away].Close())
+	l.restart(away)
+	require.NoError(t, l.nodes[away].WaitApplied(t.Context(), last.Index))
+	assert.Len(t, l.states[away].list(), 42, "and it restarts from what it received")
+}
