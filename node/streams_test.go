@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,18 @@ import (
 // the leader and the one that was away.
 func away(t *testing.T, newFSM func() raft.FSM, command string, configure ...func(*node.Config)) (c *rafttest.Cluster, leader *node.Node, behind raft.NodeID) {
 	t.Helper()
-	c = startAll(t, rafttest.Options{NewFSM: newFSM, Configure: func(cfg *node.Config) {
+	return awayOn(t, rafttest.Options{NewFSM: newFSM, Configure: func(cfg *node.Config) {
 		often(cfg)
 		for _, f := range configure {
 			f(cfg)
 		}
-	}})
+	}}, command)
+}
+
+// awayOn is away for a cluster of these options.
+func awayOn(t *testing.T, o rafttest.Options, command string) (c *rafttest.Cluster, leader *node.Node, behind raft.NodeID) {
+	t.Helper()
+	c = startAll(t, o)
 	leader = c.Leader()
 	propose(t, leader, "first")
 	c.Converge()
@@ -184,5 +191,43 @@ func TestStream_AMemberThatTakesNoneRefuses(t *testing.T) {
 		require.NoError(t, c.Node("n3").Err())
 		_, err := leader.Propose(context.Background(), []byte("goes on"))
 		assert.NoError(t, err)
+	})
+}
+
+// A receiver says no before the first byte if a snapshot would take the room that its log needs.
+func TestReceive_NoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := new(atomic.Int64)
+		free.Store(1 << 30)
+		c, leader, behind := awayOn(t, rafttest.Options{
+			NewFSM: newJournal, Configure: often,
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage { return cramped{s.(raft.SnapshotStorage), free} },
+		}, "")
+		free.Store(1 << 20)
+		c.Heal()
+		time.Sleep(5 * time.Second)
+		assert.Zero(t, c.Node(behind).Metrics().SnapshotBytesReceived)
+		assert.Zero(t, c.Node(behind).Metrics().Snapshots.Restored)
+		require.NoError(t, leader.Err())
+		free.Store(1 << 30)
+		same(t, c, 41)
+	})
+}
+
+// A stream that stands still does not stay for ever: neither at the sender nor at the receiver.
+func TestStream_ASilentPeerIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
+		c.Heal()
+		c.Await("half of it", func() bool {
+			r := c.Node(behind).Status().Snapshot.Receiving
+			return r != nil && r.Done > r.Total/2
+		})
+		c.Isolate(behind)
+		time.Sleep(time.Minute)
+		assert.Nil(t, leader.Status().Snapshot.Sending)
+		assert.Nil(t, c.Node(behind).Status().Snapshot.Receiving)
+		c.Heal()
+		same(t, c, 41)
 	})
 }
