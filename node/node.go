@@ -102,7 +102,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	}
 	n := newNode(cfg, storage, transport, stored)
 	n.applier = newApplier(n, fsm, stored.Applied)
-	if !n.applier.durable() {
+	if cfg.snapshots && !n.applier.durable() {
 		n.files, _ = storage.(raft.SnapshotStorage)
 	}
 	n.applied.advance(stored.Applied.Index)
