@@ -95,7 +95,7 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 		switch {
 		case a.Kind == raft.AnswerAccepted:
 			taken, bytes = taken+1, bytes+r.size
-			if r.size > limits.CommandBytesMax || a.ID.Index > s.Applied+raft.Index(limits.UnappliedMax) {
+			if r.size > limits.CommandBytesMax || a.ID.Index > max(s.Applied, s.Base.Index)+raft.Index(limits.UnappliedMax) {
 				k.broken("N33", "%s takes %d bytes as entry %d, and has applied %d", n.id, r.size, a.ID.Index, s.Applied)
 			}
 		case a.Refusal == raft.RefusedTooLarge && r.size <= limits.CommandBytesMax:

@@ -31,7 +31,8 @@ type vault struct {
 	in        *pipeline.Incoming
 	work      pipeline.Work // what it waits for
 	spool     []byte
-	expires   sim.Time // when the stream in is looked at; 0: never
+	waiting   []raft.Message // chunks that wait for that, at most a window of them
+	expires   sim.Time       // when the stream in is looked at; 0: never
 }
 
 // The kinds of a evVault event.
@@ -146,6 +147,7 @@ func (n *node) snapshotTaken() {
 		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Snapshot: f.snapshot})
 	}
 	n.takeIfReached()
+	n.applyOn() // it may have waited to freeze the next one
 }
 
 // restoreLater has the machine become a snapshot.

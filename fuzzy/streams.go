@@ -100,8 +100,10 @@ func (n *node) streamed(m raft.Message) bool {
 	now := n.now().Mono
 	switch m.Body.(type) {
 	case raft.SnapshotChunk:
-		n.act(n.vault.in.Chunk(now, m))
-		n.expireLater()
+		if v := &n.vault; len(v.waiting) < n.c.profile.Snapshots.WindowChunks {
+			v.waiting = append(v.waiting, m)
+		}
+		n.takeChunks()
 	case raft.SnapshotProgress:
 		if o := n.vault.out[index(m.From.ID)]; o != nil {
 			o.Progress(now, m)
@@ -127,6 +129,19 @@ func isStream(b raft.Body) bool {
 	}
 	return false
 }
+
+// takeChunks hands over the chunks that wait, while the disk has nothing to do for the stream.
+func (n *node) takeChunks() {
+	v := &n.vault
+	for len(v.waiting) > 0 && !v.busy() {
+		m := v.waiting[0]
+		v.waiting = v.waiting[1:]
+		n.act(v.in.Chunk(n.now().Mono, m))
+		n.expireLater()
+	}
+}
+
+func (v *vault) busy() bool { return v.work.Open != nil || v.work.Write != nil || v.work.Finish != nil }
 
 // act does the work of the receiving side.
 func (n *node) act(w pipeline.Work) {
@@ -167,6 +182,7 @@ func (n *node) spooled() {
 		n.disk.files = append(n.disk.files, f)
 		n.act(v.in.Finished(0))
 	}
+	n.takeChunks()
 }
 
 func (n *node) expireLater() {
