@@ -90,6 +90,7 @@ func TestSnapshot_ACallerGetsOneOfAllThatIsApplied(t *testing.T) {
 		assert.GreaterOrEqual(t, id.Index, last.Index)
 		again, err := n.Snapshot(t.Context())
 		require.NoError(t, err)
+		synctest.Wait()
 		assert.Equal(t, id, again, "nothing new was applied")
 		s := n.Status().Snapshot
 		assert.Equal(t, id, s.Last)
