@@ -65,7 +65,6 @@ type Config struct {
 	// SnapshotStallMax is for how long FSMSnapshot.WriteTo may write nothing before the snapshot is given up. Default
 	// 1 min; at least 1 s.
 	SnapshotStallMax time.Duration
-	snapshots        bool // take and send snapshots: only in tests, until the simulator has proved them
 
 	// Seed seeds the random election timeouts; 0 draws one.
 	Seed uint64

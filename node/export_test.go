@@ -7,6 +7,3 @@ type unheardOf struct{ raft.Event }
 
 // BreakCore makes the core panic in its next Step.
 func (n *Node) BreakCore() { n.post(unheardOf{}) }
-
-// TakeSnapshots makes a member take snapshots.
-func TakeSnapshots(cfg *Config) { cfg.snapshots = true }

@@ -102,8 +102,11 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	}
 	n := newNode(cfg, storage, transport, stored)
 	n.applier = newApplier(n, fsm, stored.Applied)
-	if cfg.snapshots && !n.applier.durable() {
+	if !n.applier.durable() {
 		n.files, _ = storage.(raft.SnapshotStorage)
+	}
+	if stored.Snapshot.File != (raft.SnapshotID{}) && n.files == nil {
+		return nil, &raft.StorageError{Op: "load the recorded snapshot", Err: raft.ErrSnapshotUnsupported}
 	}
 	n.applied.advance(stored.Applied.Index)
 	first, err := n.newCore(stored)
@@ -113,6 +116,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.applier.atStart = first.Restore != nil
 	n.identity.publish(n.core.Status())
 	n.reportLeftOver(stored)
+	n.warnUnsupported()
 	if err := guarded(func() error { return transport.Start(handler{n}) }); err != nil {
 		return nil, &raft.TransportError{Op: "start", Err: err}
 	}

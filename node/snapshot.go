@@ -18,10 +18,8 @@ import (
 // last entry that the newest snapshot covers once that snapshot is durable. Nobody needs to call it: the node takes
 // snapshots by itself (see Config.Limits). ctx ends the wait alone. Any member may be asked.
 //
-// Nodes of this release take none yet, whatever the storage: it fails with ErrSnapshotUnsupported.
-//
-// Other errors are *SnapshotError (the snapshot was not taken), ErrOverloaded, ErrWithinFSM, ErrClosed, ErrWiped and
-// ctx.Err().
+// It fails with ErrSnapshotUnsupported if the storage is not a SnapshotStorage. Other errors are *SnapshotError (the
+// snapshot was not taken), ErrOverloaded, ErrWithinFSM, ErrClosed, ErrWiped and ctx.Err().
 func (n *Node) Snapshot(ctx context.Context) (raft.EntryID, error) {
 	if n.withinFSM() {
 		return raft.EntryID{}, raft.ErrWithinFSM

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +22,6 @@ import (
 
 // often makes a member take a snapshot every few entries, and keep nearly nothing of the log behind it.
 func often(cfg *node.Config) {
-	node.TakeSnapshots(cfg)
 	cfg.SnapshotEntries, cfg.SnapshotTailBytes, cfg.SnapshotHoldBytes = 8, 1, 1
 }
 
@@ -109,7 +109,11 @@ func TestSnapshot_ACallerGetsOneOfAllThatIsApplied(t *testing.T) {
 
 func TestSnapshot_AStorageThatKeepsNoneIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Configure: often,
+		var log lockedBuffer
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			often(cfg)
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: &log})
+		},
 			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
 				return &trap{s, func(raft.StorageWrite) error { return nil }}
 			}})
@@ -118,7 +122,35 @@ func TestSnapshot_AStorageThatKeepsNoneIsSaid(t *testing.T) {
 		_, err := n.Snapshot(t.Context())
 		assert.ErrorIs(t, err, raft.ErrSnapshotUnsupported)
 		assert.Contains(t, n.Status().Snapshot.Unsupported, "never compacted")
+		assert.Equal(t, 1, strings.Count(log.String(), "never compacted"), "one warning at the start")
 		assert.Zero(t, n.Status().Base)
+	})
+}
+
+// A wrapper that hides the methods of snapshots from a node, after another start has recorded one.
+func TestStart_ASnapshotThatTheStorageCannotOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hides atomic.Bool
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Configure: often,
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+				if hides.Load() {
+					return &trap{s, func(raft.StorageWrite) error { return nil }}
+				}
+				return s
+			}})
+		proposeMany(t, c.Leader(), 0, 30)
+		_, err := c.Leader().Snapshot(t.Context())
+		require.NoError(t, err)
+		hides.Store(true)
+		c.Close("n1")
+		_, err = c.TryStart("n1")
+		var storage *raft.StorageError
+		require.ErrorAs(t, err, &storage)
+		assert.ErrorIs(t, err, raft.ErrSnapshotUnsupported)
+		hides.Store(false)
+		c.Start("n1")
+		require.NoError(t, c.Leader().Ready(t.Context()))
+		assert.Len(t, listOf(c, "n1"), 30)
 	})
 }
 

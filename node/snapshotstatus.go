@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/coxswain/raft"
 )
 
@@ -37,7 +39,7 @@ type Transfer struct {
 func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	s := SnapshotStatus{Last: core.Snapshot, Bytes: core.SnapshotBytes}
 	if n.files == nil {
-		s.Unsupported = "the log is never compacted: this member takes no snapshots"
+		s.Unsupported = n.unsupported()
 		return s
 	}
 	if r := n.restoring.Load(); r != nil {
@@ -53,6 +55,24 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 		s.Taking = &Transfer{ID: t.ID, Done: t.written.Load(), Total: t.size.Load(), Since: time.Since(t.began)}
 	}
 	return s
+}
+
+// unsupported returns why this member takes no snapshots, as a sentence; "" if it takes them.
+func (n *Node) unsupported() string {
+	switch {
+	case n.files != nil:
+		return ""
+	case n.applier.durable():
+		return "the log is never compacted: this release does not compact it for a DurableFSM"
+	}
+	return "the log is never compacted, and a restart replays all of it: the storage keeps no snapshots, because it does not implement SnapshotStorage"
+}
+
+// warnUnsupported logs at the start why the log of this member only grows.
+func (n *Node) warnUnsupported() {
+	if why := n.unsupported(); why != "" {
+		n.logger.log(hclog.Warn, why)
+	}
 }
 
 func (n *Node) transfer(progress *atomic.Pointer[Transfer], began *atomic.Int64) *Transfer {
