@@ -44,6 +44,7 @@ type Outgoing struct {
 	window   int64     // bytes that may be on their way now
 	owed     bool      // the receiver owes an acknowledgement
 	advanced raft.Time // when acked rose last, or the receiver began to owe one
+	lacking  raft.Time // since when the receiver acknowledges nothing of what was sent, breaks included; 0: it has all of it
 	repeat   raft.Time // when to send again from acked on
 	patience raft.Time // between a chunk and its repetition
 
@@ -146,6 +147,9 @@ func (o *Outgoing) Chunk(now raft.Time, at int64, data []byte) (raft.Message, bo
 	if !o.owed {
 		o.owed, o.advanced, o.repeat = true, now, now+o.patience
 	}
+	if o.lacking == 0 {
+		o.lacking = now
+	}
 	o.sent += int64(bytes)
 	o.paid = 0
 	c := raft.SnapshotChunk{File: o.file, At: at, Data: data}
@@ -160,24 +164,37 @@ func (o *Outgoing) Chunk(now raft.Time, at int64, data []byte) (raft.Message, bo
 	return m, true
 }
 
-// deadline returns when something happens by itself.
+// deadline returns when something happens by itself; 0: never.
 func (o *Outgoing) deadline() raft.Time {
+	if o.owed {
+		return min(o.repeat, o.patienceEnds())
+	}
+	return o.patienceEnds()
+}
+
+// patienceEnds returns when the stream is given up; 0: never. A break gives the receiver of a file more time, but a
+// freeze none. A receiver that has all bytes of a freeze needs it no longer.
+func (o *Outgoing) patienceEnds() raft.Time {
+	at := raft.Time(0)
 	switch {
 	case !o.begun:
-		return o.offered + o.limits.timeouts(offerTimeouts)
+		at = o.offered + o.limits.timeouts(offerTimeouts)
 	case o.owed:
-		return min(o.repeat, o.advanced+o.limits.timeouts(stallTimeouts))
+		at = o.advanced + o.limits.timeouts(stallTimeouts)
 	}
-	return 0
+	if o.kept != nil && o.lacking != 0 && o.acked != o.size {
+		at = earliest(at, o.lacking+o.limits.timeouts(heldTimeouts))
+	}
+	return at
 }
 
 // expire gives up, or sends again, when it is time.
 func (o *Outgoing) expire(now raft.Time) {
-	switch {
-	case o.ended || o.deadline() == 0 || now < o.deadline():
-	case !o.begun || now >= o.advanced+o.limits.timeouts(stallTimeouts):
+	switch end := o.patienceEnds(); {
+	case o.ended:
+	case end != 0 && now >= end:
 		o.end(ErrStalled)
-	default:
+	case o.owed && now >= o.repeat:
 		o.rewind(o.acked)
 		o.patience = min(2*o.patience, o.limits.timeouts(stallTimeouts))
 		o.repeat = now + o.patience
@@ -245,6 +262,9 @@ func (o *Outgoing) advance(now raft.Time, at int64) {
 		o.timedUpTo = 0
 	}
 	o.owed, o.advanced, o.repeat = o.sent > at || o.last, now, now+o.patience
+	if o.lacking = 0; o.owed {
+		o.lacking = now
+	}
 	o.keepFrom(at)
 }
 

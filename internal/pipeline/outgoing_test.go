@@ -270,6 +270,35 @@ var sendingScripts = []struct {
 		at 4     | 4-8 8-12
 		lost     |
 		begin 0  | failed`},
+	{rule: "a held freeze is given up after ten election timeouts without an acknowledgement", size: 40, held: true, script: `
+		write 12 |
+		begin 0  | 0-4
+		wait 999 | 0-4
+		wait 1   | failed`},
+	{rule: "a break gives a held freeze no more time", size: 40, held: true, script: `
+		write 12 |
+		begin 0  | 0-4
+		at 4     | 4-8 8-12
+		wait 500 | 4-8
+		lost     |
+		begin 4  | 4-8
+		wait 499 | 4-8
+		wait 1   | failed`},
+	{rule: "what is acknowledged gives a held freeze more time", size: 40, held: true, script: `
+		write 12 |
+		begin 0  | 0-4
+		wait 900 | 0-4
+		at 4     | 4-8 8-12
+		wait 999 |
+		wait 1   | failed`},
+	{rule: "a receiver that has all bytes of a held freeze may take long to install it", size: 8, held: true, script: `
+		write 8  |
+		written  |
+		begin 0  | 0-4
+		at 4     | 4-8!
+		at 8     |
+		wait 6399 | 8-8!
+		done     | ended`},
 	{rule: "a held freeze whose state writes slowly does not stall", size: 40, held: true, script: `
 		write 4    |
 		begin 0    | 0-4
