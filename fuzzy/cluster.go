@@ -94,11 +94,14 @@ type event struct {
 	a    int64
 }
 
+// lanes is how many a transport has.
+const lanes = int(raft.LaneSnapshot) + 1
+
 func newCluster(seed Seed, p Profile) *cluster {
 	n := p.Voters + p.Learners
 	c := &cluster{seed: seed, profile: p, wire: sim.NewStream(seed.Number, sim.NetworkConcern<<8)}
 	random := sim.NewStream(seed.Number, sim.NetworkConcern)
-	c.net = sim.NewNetwork[envelope](n, 2, random, func(at sim.Time, packet sim.Packet) {
+	c.net = sim.NewNetwork[envelope](n, lanes, random, func(at sim.Time, packet sim.Packet) {
 		c.queue.Push(at, event{kind: evArrive, a: int64(packet)})
 	})
 	c.net.Faults = p.Network
@@ -261,13 +264,9 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	if c.live == nil && c.wire.Chance(c.net.Faults.Misdeliver) {
 		m = c.strayed(m)
 	}
-	if !coded(m.Body) && d.Corrupt {
-		c.reset(d.From, d.To)
-		return
-	}
-	if c.wire.Chance(c.profile.Node.Codec) && coded(m.Body) || d.Corrupt {
+	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
 		if m, ok = c.recode(m, d.Corrupt); !ok {
-			c.reset(d.From, d.To)
+			c.breaksAt(d)
 			return
 		}
 	}

@@ -171,7 +171,12 @@ func (m *nemesis) onOne(c *cluster) bool {
 	case Clog:
 		c.net.Clog(n.index, other.index, c.now()+m.random.Exponential(m.rate.For))
 	case Reset:
-		if n != other {
+		if n == other {
+			break
+		}
+		if m.random.IntN(4) == 0 {
+			c.net.Break(n.index, other.index, int(raft.LaneSnapshot))
+		} else {
 			c.reset(n.index, other.index)
 		}
 	case Stall:

@@ -145,8 +145,9 @@ func (l *liveness) heal() {
 		n.clock.Resume(now)
 		n.clock.SetDrift(now, 0)
 		n.resume()
-		if n.misled || n.closing {
-			n.crash() // it restarts with the right list, or was about to end
+		if n.misled || n.closing || n.protocol() == 1 {
+			n.upgraded = true
+			n.crash() // it restarts with the right list and the newest release, or was about to end
 		}
 		n.start()
 		n.endWrites()

@@ -34,6 +34,7 @@ type node struct {
 	given    raft.Configuration // the list of initial members that it was started with
 	misled   bool               // the list differs from that of the rest
 	forever  bool               // its faults are permanent: it is outside the healed quorum
+	upgraded bool               // to a release that knows snapshots
 
 	inbox    []raft.Event
 	spare    []raft.Event
@@ -110,6 +111,7 @@ func (n *node) start() {
 	}
 	cfg := n.c.profile.coreConfig()
 	n.given = n.list()
+	cfg.Snapshots = cfg.Snapshots && n.protocol() > 1
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	if n.c.profile.Node.OneSeed {
 		cfg.Seed = n.c.seed.Number | 1

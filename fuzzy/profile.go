@@ -84,6 +84,7 @@ type Snapshots struct {
 	ChunkBytes     int
 	WindowChunks   int
 	BytesPerSecond int // of a stream; 0: no limit
+	Old            int // members that cannot read messages about snapshots, and take none, until they are healed
 }
 
 // Load describes the clients.
@@ -142,6 +143,7 @@ func Draw(seed Seed) (Profile, error) {
 			p.Name = seed.Profile
 			choice.shape(s, &p)
 			drawRare(seed, &p)
+			drawFiles(seed, &p)
 			return p, nil
 		}
 	}

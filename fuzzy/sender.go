@@ -54,11 +54,11 @@ func (n *node) flush() {
 	waiting := n.outbox
 	n.outbox = nil
 	slices.SortStableFunc(waiting, func(a, b raft.Message) int {
-		return cmp.Or(cmp.Compare(a.To.ID, b.To.ID), cmp.Compare(laneOf(&a), laneOf(&b)))
+		return cmp.Or(cmp.Compare(a.To.ID, b.To.ID), cmp.Compare(a.Lane(), b.Lane()))
 	})
 	for len(waiting) > 0 && n.core != nil {
 		k := 1
-		for k < len(waiting) && waiting[k].To.ID == waiting[0].To.ID && laneOf(&waiting[k]) == laneOf(&waiting[0]) {
+		for k < len(waiting) && waiting[k].To.ID == waiting[0].To.ID && waiting[k].Lane() == waiting[0].Lane() {
 			k++
 		}
 		n.deliver(waiting[:k])
@@ -123,17 +123,18 @@ func (n *node) dropped(m raft.Message) {
 	}
 }
 
-func laneOf(m *raft.Message) int { return int(min(m.Lane(), raft.LaneBulk)) }
-
 // transmit puts a message on the wire.
 func (n *node) transmit(m raft.Message, size int) {
 	c := n.c
+	if ofSnapshot(m.Body) && min(n.protocol(), c.nodes[index(m.To.ID)].protocol()) == 1 {
+		return // the transport refuses what the peer cannot read
+	}
 	id := uint64(c.net.Sent + 1)
 	c.hash.add(uint64(n.index)<<8|uint64(index(m.To.ID)), uint64(m.Term))
 	if c.trace != nil {
 		c.recordSend(n, id, &m)
 	}
-	c.net.Send(c.now(), n.index, index(m.To.ID), laneOf(&m), size, envelope{m, id, n.disk.start()})
+	c.net.Send(c.now(), n.index, index(m.To.ID), int(m.Lane()), size, envelope{m, id, n.disk.start()})
 }
 
 // recode passes a message through the real codec. It returns false if the receiver cannot read the message. The codec
@@ -184,6 +185,15 @@ func (c *cluster) reset(a, b int) {
 	}
 }
 
+// breaksAt breaks the connection on which a frame arrived that cannot be read. Nobody hears of the end of a snapshot lane.
+func (c *cluster) breaksAt(d sim.Delivery[envelope]) {
+	if d.Message.message.Lane() == raft.LaneSnapshot {
+		c.net.Break(d.From, d.To, int(raft.LaneSnapshot))
+		return
+	}
+	c.reset(d.From, d.To)
+}
+
 func (c *cluster) connection(n, peer *node, up bool) {
 	if n.core == nil || up && !c.net.Links.Up(peer.index, n.index) {
 		return
@@ -210,6 +220,6 @@ func (n *node) peerEvent(a int64) {
 	}
 	n.post(raft.PeerUp{
 		ID: peer.id, Incarnation: peer.disk.incarnation, StartCount: peer.disk.startCount,
-		Uninitialized: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: 2,
+		Uninitialized: len(peer.disk.log) == 0 && peer.disk.hard == raft.HardState{}, Protocol: min(n.protocol(), peer.protocol()),
 	})
 }

@@ -96,6 +96,8 @@ var settings = []setting{
 	{"snapshot-window-chunks", func(p *Profile) any { return &p.Snapshots.WindowChunks }, 0, 1 << 20},
 	{"snapshot-bytes-per-second", func(p *Profile) any { return &p.Snapshots.BytesPerSecond }, 0, 1 << 30},
 
+	{"snapshot-old-members", func(p *Profile) any { return &p.Snapshots.Old }, 0, 13},
+
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},
 	{"world-step", func(p *Profile) any { return &p.World.Step }, 0, timeMax},

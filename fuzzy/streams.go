@@ -115,12 +115,6 @@ func (n *node) streamed(m raft.Message) bool {
 	return true
 }
 
-// coded reports whether the codec knows a message. It does not know those about snapshots yet.
-func coded(b raft.Body) bool {
-	_, offer := b.(raft.InstallSnapshot)
-	return !offer && !isStream(b)
-}
-
 // isStream reports whether a message belongs to a stream.
 func isStream(b raft.Body) bool {
 	switch b.(type) {

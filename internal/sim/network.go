@@ -78,6 +78,7 @@ type route struct {
 	busy    Time // until then, the bandwidth is used up
 	clogged Time // nothing arrives before
 	queue   []Packet
+	broken  int // how often its connection broke
 }
 
 type packet[M any] struct {
@@ -85,6 +86,7 @@ type packet[M any] struct {
 	from, to     int
 	addressee    int
 	lane         int
+	connection   int // of the route, by route.broken
 	corrupt      bool
 	evicted      bool
 	occupiesLink bool
@@ -196,20 +198,22 @@ func (w *Network[M]) put(at Time, p packet[M]) {
 		id = Packet(len(w.packets))
 		w.packets = append(w.packets, p)
 	}
+	r := w.route(p.from, p.addressee, p.lane)
+	w.packets[id].connection = r.broken
 	if p.occupiesLink {
-		r := w.route(p.from, p.addressee, p.lane)
 		r.queue = append(r.queue, id)
 	}
 	w.schedule(at, id)
 }
 
-// Arrive returns the message, or false if it was lost since it was sent: it was evicted, or the link is cut.
+// Arrive returns the message, or false if it was lost since it was sent: it was evicted, its connection broke, or the
+// link is cut.
 func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 	p := w.packets[id]
 	w.packets[id] = packet[M]{}
 	w.free = append(w.free, id)
+	r := w.route(p.from, p.addressee, p.lane)
 	if p.occupiesLink && !p.evicted {
-		r := w.route(p.from, p.addressee, p.lane)
 		for i, queued := range r.queue {
 			if queued == id {
 				r.queue = append(r.queue[:i], r.queue[i+1:]...)
@@ -217,7 +221,7 @@ func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 			}
 		}
 	}
-	if p.evicted {
+	if p.evicted || p.connection != r.broken {
 		return Delivery[M]{}, false
 	}
 	if !w.Links.Up(p.from, p.to) {
@@ -226,6 +230,9 @@ func (w *Network[M]) Arrive(id Packet) (Delivery[M], bool) {
 	}
 	return Delivery[M]{p.message, p.from, p.to, p.corrupt}, true
 }
+
+// Break loses what is in flight on one lane from one node to another, as the end of its connection does.
+func (w *Network[M]) Break(from, to, lane int) { w.route(from, to, lane).broken++ }
 
 // Clog delays all messages from one node to another until this time.
 func (w *Network[M]) Clog(from, to int, until Time) {

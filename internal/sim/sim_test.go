@@ -114,6 +114,24 @@ func TestNetwork_BandwidthDelays(t *testing.T) {
 	assert.Equal(t, Time(1e9), q.Now())
 }
 
+func TestNetwork_ABrokenConnectionLosesWhatIsInFlight(t *testing.T) {
+	var q Queue[Packet]
+	w := NewNetwork[int](2, 3, NewStream(1, NetworkConcern), q.Push)
+	w.Faults.Delay = Delay{Min: 10, Mean: 10}
+	for lane := range 3 {
+		w.Send(0, 0, 1, lane, 100, lane)
+	}
+	w.Break(0, 1, 2)
+	w.Send(0, 0, 1, 2, 100, 3)
+	var got []int
+	for p, ok := q.Pop(); ok; p, ok = q.Pop() {
+		if d, arrived := w.Arrive(p); arrived {
+			got = append(got, d.Message)
+		}
+	}
+	assert.ElementsMatch(t, []int{0, 1, 3}, got)
+}
+
 func TestNetwork_CalmEndsTheFaultsWithinASet(t *testing.T) {
 	var q Queue[Packet]
 	w := NewNetwork[int](3, 2, NewStream(1, NetworkConcern), q.Push)
