@@ -62,6 +62,22 @@ func TestInvariants_OfLimitsNoticeTheirBreach(t *testing.T) {
 	}
 }
 
+// A leader serves the read of a stranger, whose answer nobody takes, and counts it until then.
+func TestInvariants_ReadsOfStrangersCount(t *testing.T) {
+	c, n, other := running(t)
+	before, out := n.status, raft.Output{}
+	clear(n.seen.open)
+	request := message(other, n, n.status.Term, raft.ReadRequest{ID: raft.RPCID{StartCount: 9, Counter: 9}})
+	request.From.Incarnation++
+	n.status.Reads = 1
+	n.seen.takes(n, &before, given(request))
+	c.check.counted(n, &out)
+	require.Nil(t, c.failure)
+	n.seen.closes(&raft.Output{Send: []raft.Message{{To: request.From, Body: raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}}}})
+	c.check.counted(n, &out)
+	expectBreach(t, c, "N32")
+}
+
 // An append is estimated when it is sent: in a short log each entry has a larger share of entry 1 than in a long one.
 func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
 	c, n, _ := running(t)

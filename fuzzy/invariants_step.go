@@ -176,7 +176,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if w.now-w.cause > 2*w.waits {
 		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, time.Duration(w.now-w.cause))
 	}
-	if able && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
+	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
 		k.drawn(n, out.WakeAt-w.now)
 	}
 }

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -92,6 +93,26 @@ func TestInvariants_TimersInStepAreNoticed(t *testing.T) {
 		c.check.compared(other, n.timeout()+i)
 	}
 	expectBreach(t, c, "N27")
+}
+
+// After a snapshot that failed, a member may ask to be woken when it is to try again, which is no drawn time.
+func TestInvariants_ThePauseAfterAFailedSnapshotIsNotDrawn(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		c, _, n := running(t)
+		before, out := n.status, raft.Output{WakeAt: n.now().Mono + n.timeout()}
+		n.seen.now, n.seen.heard = n.now().Mono, n.now().Mono
+		var events []raft.Event
+		if failed {
+			events = []raft.Event{raft.SnapshotTaken{Err: errors.New("the disk is full")}}
+		}
+		n.seen.takes(n, &before, events)
+		draws := c.check.draws
+		c.check.stands(n, &before, &out)
+		assert.Equal(t, failed, c.check.draws == draws)
+		n.seen.says(n, &raft.Output{Keep: &raft.Keep{Take: &raft.Take{}}})
+		c.check.stands(n, &before, &out)
+		assert.Greater(t, c.check.draws, draws, "it tries again, so the pause has ended")
+	}
 }
 
 // A member that is told to stop owes every answer at once.

@@ -48,6 +48,24 @@ func TestLiveness_NoTransferToWhoLagsFarBehind(t *testing.T) {
 	assert.Zero(t, c.live.transferOutcome)
 }
 
+// A garbled message that left before the healed members were healed breaks none of their connections: L13 and L14 allow
+// for no broken one.
+func TestLiveness_WhatWasGarbledBeforeTheHealBreaksNoConnection(t *testing.T) {
+	c, lead, follower := running(t)
+	c.profile.Node.Connections = true
+	garbled := sim.Delivery[envelope]{
+		From: follower.index, To: lead.index, Corrupt: true,
+		Message: envelope{message: *message(follower, lead, 1, raft.ReadRequest{}), start: follower.disk.start()},
+	}
+	under := c.queue.Len()
+	c.net.Core = 1<<lead.index | 1<<follower.index
+	c.deliver(garbled)
+	assert.Equal(t, under, c.queue.Len())
+	c.net.Core = 1 << lead.index
+	c.deliver(garbled)
+	assert.Greater(t, c.queue.Len(), under)
+}
+
 // A request that waits for too long is noticed, though it may be answered in the end.
 func TestLiveness_AnswersComeInTime(t *testing.T) {
 	c, lead, _ := running(t)

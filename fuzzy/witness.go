@@ -19,6 +19,7 @@ type witness struct {
 	cause  raft.Time // when it last had a reason not to campaign
 	waits  raft.Time // the longest wait of its elections since then
 	wake   raft.Time // the wake-up time that it last asked for
+	failed bool      // its latest snapshot failed, so it may ask to be woken when it is to try again
 	slept  bool      // it has slept through that since it last heard a leader
 	late   raft.Time // when a reply to this member's attempt last came too late, which lengthens its wait
 	prompt raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
@@ -162,6 +163,8 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 			if s.Role == raft.Leader {
 				w.asks(reading{requestID: e.RequestID})
 			}
+		case raft.SnapshotTaken:
+			w.failed = w.failed || e.Err != nil
 		case raft.PeerUp:
 			w.cause = w.now // a wait that a late answer in this very step has lengthened ends
 		case raft.Persisted:
@@ -225,6 +228,9 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		return
 	}
 	if config := n.status.Config; !includes(&config, m.From) {
+		if b, ok := m.Body.(raft.ReadRequest); ok && m.Term == w.term { // a leader serves it whoever asks
+			w.asks(reading{from: m.From, id: b.ID})
+		}
 		return
 	}
 	w.shows(m)
@@ -321,6 +327,9 @@ func (w *witness) says(n *node, out *raft.Output) {
 		}
 	}
 	w.wake = out.WakeAt
+	if out.Keep != nil && out.Keep.Take != nil {
+		w.failed = false
+	}
 }
 
 // uses records an id, which must be newer than any of an earlier life.
