@@ -145,9 +145,10 @@ func (c *Core) boundByVote(asker Peer) bool {
 }
 
 // onVoteDurable restarts the waits once a vote is durable: how long the vote binds this member and, if it
-// voted for itself, how long it waits for answers to its requests, which leave now.
+// voted for itself, how long it waits for answers to its requests, which leave now. A vote of a term that is
+// known to have had a leader elects nobody else, so it binds nobody and nothing waits for it.
 func (c *Core) onVoteDurable() {
-	if c.leader != nil || c.hard.Vote == (Peer{}) {
+	if c.hard.Vote == (Peer{}) || c.termLeader.elected != (Peer{}) {
 		return
 	}
 	a := &c.follower.attempts

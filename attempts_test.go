@@ -204,6 +204,32 @@ func TestAttempts_AVoteBindsItsGiver(t *testing.T) {
 	assert.True(t, asks(c, "c"), "the wait is over")
 }
 
+// A vote elects nobody else once its term is known to have had a leader. It then binds its giver no longer, even if it
+// becomes durable only after that leader has stepped down; the wait of its giver may have grown to seconds.
+func TestAttempts_AVoteOfATermThatWasWonBindsNobody(t *testing.T) {
+	for _, row := range []struct {
+		whose string
+		play  func(*core)
+	}{
+		{"its own", func(c *core) { c.grantPreVote("b") }},
+		{"a third member's", func(c *core) { c.receive("b", 2, raft.VoteRequest{Last: id(2, 1)}) }},
+	} {
+		t.Run(row.whose, func(t *testing.T) {
+			c := withALongWait(t)
+			row.play(c)
+			require.EqualValues(t, 2, c.Leadership().Term)
+			c.receive("c", 2, raft.Heartbeat{})
+			c.receive("c", 2, raft.SteppedDown{})
+			wait := 64 * electionTimeout
+			out := c.persist()
+			assert.LessOrEqual(t, out.WakeAt-c.now, wait, "its own attempt, after a leader that resigned, is not put off")
+			ask := raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1}, Last: id(2, 1)}
+			out = c.receive("c", 2, ask)
+			assert.Contains(t, bodies(out.Send, "c"), raft.Body(raft.PreVoteReply{ID: ask.ID, Granted: true}))
+		})
+	}
+}
+
 // vote is whom the member has voted for, as its last write says.
 func (c *core) vote(t *testing.T) raft.Peer {
 	require.NotNil(t, c.out.Write.Hard)
