@@ -180,3 +180,35 @@ func TestInvariants_AStaleMemberIsServedNoReads(t *testing.T) {
 	c.check.servesStale(lead, &before, &out)
 	expectBreach(t, c, "N23")
 }
+
+// Two members that reject each other for good, because one of them was started too often unseen, cannot be part of one
+// healed quorum, and no link that is left lets either of them lead by the other's vote.
+func TestImages_WhoWasStartedTooOftenIsNotCounted(t *testing.T) {
+	p := calmOfThree(t)
+	p.Node.Handshakes = true
+	c := newCluster(Seed{"calm", 2}, p)
+	c.prepare()
+	for c.leader() < 0 {
+		c.turn()
+	}
+	lead := c.nodes[c.leader()]
+	n, stranger := c.nodes[(lead.index+1)%3], c.nodes[(lead.index+2)%3]
+	l := &liveness{c: c, core: 0b111, leader: lead, random: sim.NewStream(2, sim.ProcessConcern)}
+	require.Equal(t, uint64(0b111), l.reachers())
+	require.Equal(t, []int{0, 1, 2}, c.acquainted([]int{0, 1, 2}))
+
+	n.disk.restarts(c, raft.LineageStartsMax-1)
+	n.disk.memory.Confirmed = nil
+	assert.False(t, stranger.untold(n), "its record just reaches back to the start that was seen")
+	assert.Len(t, c.acquainted([]int{0, 1, 2}), 2, "it does not after the start that heals it")
+
+	n.disk.restarts(c, 1)
+	lead.disk.memory.Seen = nil // the leader has not seen it at all
+	require.True(t, stranger.untold(n))
+	require.False(t, lead.untold(n))
+	assert.Equal(t, []int{lead.index, n.index}, c.acquainted([]int{lead.index, n.index}))
+	assert.Len(t, c.acquainted([]int{0, 1, 2}), 2)
+	assert.Equal(t, uint64(0b111), l.reachers(), "by way of the leader all reach a quorum")
+	c.net.Links.CutBoth(sim.Partitions, lead.index, stranger.index)
+	assert.Equal(t, uint64(1)<<lead.index|1<<n.index, l.reachers(), "the link between the other two serves nobody")
+}

@@ -168,11 +168,19 @@ func (n *node) handshake(memory raft.Memory) *raft.Handshake {
 
 // untold reports whether a node rejects a peer for good because it cannot tell whether the peer's disk is an older
 // image: the peer has been started too often since they last met.
-func (n *node) untold(peer *node) bool {
+func (n *node) untold(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage) }
+
+// untoldSoon reports whether a node will do so once the peer is started again.
+func (n *node) untoldSoon(peer *node) bool { return n.rejectsStarts(peer, peer.disk.lineage.Begin(0)) }
+
+// rejectsStarts reports whether a node could not tell whether a peer with these starts has an older image of its disk.
+func (n *node) rejectsStarts(peer *node, starts raft.Lineage) bool {
 	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
 	}
-	r := n.handshake(n.disk.memory).Judge(peer.handshake(peer.disk.memory).Hello(n.id, 0)).Rejection
+	hello := peer.handshake(peer.disk.memory).Hello(n.id, 0)
+	hello.Lineage, hello.StartCount = starts, starts.Last().Count
+	r := n.handshake(n.disk.memory).Judge(hello).Rejection
 	return r != nil && r.Reason == raft.RejectUnknownStart
 }
 

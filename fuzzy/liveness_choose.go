@@ -28,15 +28,21 @@ func (l *liveness) choose() (core uint64, missing string) {
 			voters++
 			if sound {
 				able = append(able, n.index)
-				if n.disk.hard.Term > 0 {
-					awake = n.index
-				}
 			}
 		}
 	}
 	need := majority(voters)
 	if len(able) < need {
 		return 0, fmt.Sprintf("%d of %d voters have lost their disks", voters-len(able), voters)
+	}
+	if able = c.acquainted(able); len(able) < need {
+		return 0, fmt.Sprintf("%d of %d voters have lost their disks, or were started too often to tell the others whether these are older images",
+			voters-len(able), voters)
+	}
+	for _, i := range able {
+		if c.nodes[i].disk.hard.Term > 0 {
+			awake = i
+		}
 	}
 	if awake < 0 {
 		return 0, "whoever took part in the first election has lost its disk"
@@ -54,6 +60,30 @@ func (l *liveness) choose() (core uint64, missing string) {
 		}
 	}
 	return core, ""
+}
+
+// acquainted leaves out nodes until none rejects another for good: first the one that is in the most such pairs. No link
+// that is healed lets two nodes work together if one cannot tell whether the other's disk is an older image.
+func (c *cluster) acquainted(nodes []int) []int {
+	nodes = slices.Clone(nodes)
+	for {
+		worst, most := -1, 0
+		for at, i := range nodes {
+			apart := 0
+			for _, k := range nodes {
+				if c.nodes[i].untoldSoon(c.nodes[k]) || c.nodes[k].untoldSoon(c.nodes[i]) {
+					apart++
+				}
+			}
+			if apart > most {
+				worst, most = at, apart
+			}
+		}
+		if worst < 0 {
+			return nodes
+		}
+		nodes = slices.Delete(nodes, worst, worst+1)
+	}
 }
 
 // leaveOut sometimes removes the leader from the core, if the rest is enough: its disk will stall.

@@ -48,23 +48,30 @@ func (l *liveness) part() bool {
 	return true
 }
 
-// reachers returns the voters of the core with links both ways to enough of its voters to lead.
+// reachers returns the voters of the core that reach, and are reached by, enough of its voters to lead. A member does not
+// reach one that rejects it for good, whatever the links are.
 func (l *liveness) reachers() (set uint64) {
 	config := l.leader.status.Config
-	var voters uint64
+	var voters []*node
 	total := 0
 	for _, m := range config.Members {
 		if m.Kind != raft.Voter {
 			continue
 		}
 		total++
-		if n := l.c.nodes[index(m.ID)]; n.disk.incarnation == m.Incarnation && !n.disk.damaged {
-			voters |= 1 << n.index
+		n := l.c.nodes[index(m.ID)]
+		if n.disk.incarnation == m.Incarnation && !n.disk.damaged && l.core>>n.index&1 == 1 {
+			voters = append(voters, n)
 		}
 	}
-	voters &= l.core
-	for _, n := range l.members() {
-		if voters>>n.index&1 == 1 && bits.OnesCount64(l.c.net.Links.Reach(n.index)&voters) >= majority(total) {
+	for _, n := range voters {
+		reached := 0
+		for _, other := range voters {
+			if n.meets(other) {
+				reached++
+			}
+		}
+		if n.core != nil && reached >= majority(total) {
 			set |= 1 << n.index
 		}
 	}
