@@ -47,6 +47,7 @@ type Outgoing struct {
 	lacking  raft.Time // since when the receiver acknowledges nothing of what was sent, breaks included; 0: it has all of it
 	repeat   raft.Time // when to send again from acked on
 	patience raft.Time // between a chunk and its repetition
+	doubted  raft.Time // when the receiver of a freeze asked for bytes that are no longer kept; 0: it has shown since that it has them
 
 	timedUpTo int64     // the chunk that ends here is timed; 0: none
 	timedAt   raft.Time // when it left
@@ -236,9 +237,15 @@ func (o *Outgoing) known() int64 {
 
 // begin continues where the receiver says. A receiver that has lost bytes, because it was restarted, gets them again.
 func (o *Outgoing) begin(now raft.Time, at int64) {
+	if o.kept != nil && at < o.kept.start {
+		o.doubt(now)
+		return
+	}
+	o.doubted = 0
+	if at > o.acked {
+		o.lacking = 0
+	}
 	switch {
-	case o.kept != nil && at < o.kept.start:
-		o.end(ErrRewound)
 	case !o.begun || at < o.acked:
 		o.begun, o.owed = true, false
 		o.rewind(at)
@@ -249,8 +256,20 @@ func (o *Outgoing) begin(now raft.Time, at int64) {
 	}
 }
 
+// doubt handles an answer to the offer of a freeze that asks for bytes which are no longer kept. It may be an old one
+// that was delayed. A receiver that has lost these bytes repeats it with each offer, and acknowledges nothing meanwhile.
+func (o *Outgoing) doubt(now raft.Time) {
+	switch {
+	case o.doubted == 0:
+		o.doubted = now
+	case now-o.doubted >= o.limits.timeouts(1):
+		o.end(ErrRewound)
+	}
+}
+
 // advance records that the receiver has the bytes before at.
 func (o *Outgoing) advance(now raft.Time, at int64) {
+	o.doubted = 0
 	o.window = min(o.window+at-o.acked, int64(o.limits.WindowBytes))
 	o.acked = at
 	if at > o.sent { // it has what was sent before a rewind

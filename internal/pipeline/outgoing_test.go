@@ -269,7 +269,48 @@ var sendingScripts = []struct {
 		begin 0  | 0-4
 		at 4     | 4-8 8-12
 		lost     |
+		begin 0  |
+		wait 100 |
 		begin 0  | failed`},
+	{rule: "a doubled answer to the offer does not end a held freeze", size: 40, held: true, script: `
+		write 12 |
+		begin 0  | 0-4
+		at 4     | 4-8 8-12
+		begin 0  |
+		begin 0  |
+		at 12    |
+		write 8  | 12-16 16-20`},
+	{rule: "nor do several, as long as the receiver acknowledges more or repeats where it is", size: 40, held: true, script: `
+		write 12 |
+		begin 0  | 0-4
+		at 4     | 4-8 8-12
+		begin 0  |
+		wait 60  |
+		begin 4  |
+		wait 60  | 4-8
+		begin 0  |
+		at 8     | 8-12
+		wait 60  |
+		begin 0  |
+		at 12    |
+		write 8  | 12-16 16-20`},
+	{rule: "a receiver of a held freeze that says again and again that it has lost bytes has lost them", size: 40, held: true, script: `
+		write 12 |
+		begin 0  | 0-4
+		at 4     | 4-8 8-12
+		begin 0  |
+		wait 99  |
+		begin 0  |
+		wait 1   | 4-8
+		begin 0  | failed`},
+	{rule: "a doubled answer after a break does not end a held freeze either", size: 40, held: true, script: `
+		write 12 |
+		begin 0  | 0-4
+		at 4     | 4-8 8-12
+		lost     |
+		begin 0  |
+		wait 60  |
+		begin 8  | 8-12`},
 	{rule: "a held freeze is given up after ten election timeouts without an acknowledgement", size: 40, held: true, script: `
 		write 12 |
 		begin 0  | 0-4
@@ -290,6 +331,14 @@ var sendingScripts = []struct {
 		wait 900 | 0-4
 		at 4     | 4-8 8-12
 		wait 999 |
+		wait 1   | failed`},
+	{rule: "so does what an answer to the next offer acknowledges", size: 40, held: true, script: `
+		write 12 |
+		begin 0  | 0-4
+		wait 900 | 0-4
+		lost     |
+		begin 4  | 4-8
+		wait 999 | 4-8
 		wait 1   | failed`},
 	{rule: "a receiver that has all bytes of a held freeze may take long to install it", size: 8, held: true, script: `
 		write 8  |
@@ -341,6 +390,7 @@ func TestOutgoing_EndsForTheReasonItWasGiven(t *testing.T) {
 			o.Fill(data[:8])
 			o.Progress(1, answer(raft.SnapshotProgress{Begin: true, At: 4}))
 			o.Progress(1, answer(raft.SnapshotProgress{Begin: true, At: 0}))
+			o.Progress(raft.Time(time.Second)+1, answer(raft.SnapshotProgress{Begin: true, At: 0}))
 		}, ErrRewound},
 		{"the file cannot be read", false, func(o *Outgoing) { o.Fail(errors.ErrUnsupported) }, errors.ErrUnsupported},
 	} {
