@@ -308,6 +308,14 @@ func (c *counters) snapshotCounts() SnapshotCounts {
 	}
 }
 
+// logBytes returns how many bytes the log takes on the disk; 0 if the storage keeps no snapshots.
+func (n *Node) logBytes() int64 {
+	if n.files == nil {
+		return 0
+	}
+	return n.files.LogBytes()
+}
+
 // gauge fills in the gauges.
 func (n *Node) gauge(m *Metrics) {
 	now, _ := n.watched.load()
@@ -318,8 +326,6 @@ func (n *Node) gauge(m *Metrics) {
 	m.ApplyingSeconds = n.fsmCalls.since().Seconds()
 	m.WaitingProposals, m.WaitingReads, m.WaitingProposalBytes = n.requests.depth()
 	m.WaitingReceived, m.WaitingReceivedBytes = n.mailbox.depth()
-	if n.files != nil {
-		m.LogBytes = n.files.LogBytes()
-	}
+	m.LogBytes = n.logBytes()
 	m.WaitingWrites, m.WaitingSends = n.writer.depth(), n.senders.depth()
 }

@@ -23,6 +23,7 @@ type Status struct {
 	Members      []MemberStatus // of the configuration, or of Config.Initial while uninitialized; sorted by id, including this one
 	Base         raft.EntryID   // the log begins behind it; zero: at entry 1
 	Last         raft.EntryID   // of the log
+	LogBytes     int64          // of the log on the disk; 0 if the storage keeps no snapshots
 	Snapshot     SnapshotStatus
 	Persisted    raft.Index // durable here
 	Commit       raft.Index // known to be committed
@@ -84,7 +85,8 @@ func (n *Node) Status() Status {
 	s := Status{
 		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
-		Base: core.Base, Last: core.Last, Snapshot: n.snapshotStatus(core), Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
+		Base: core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
+		Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped,
 		DiskStalled: core.DiskStalled,
 		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),

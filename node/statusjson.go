@@ -22,6 +22,7 @@ type statusJSON struct {
 	Members      []MemberStatus `json:"members"`
 	Base         string         `json:"base"` // "index@term"
 	Last         string         `json:"last"`
+	LogBytes     int64          `json:"log_bytes"`
 	Snapshot     snapshotJSON   `json:"snapshot"`
 	Persisted    raft.Index     `json:"persisted"`
 	Commit       raft.Index     `json:"commit"`
@@ -67,7 +68,8 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
 		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), Members: append([]MemberStatus{}, s.Members...),
-		Base: s.Base.String(), Last: s.Last.String(), Snapshot: s.Snapshot.json(), Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
+		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot.json(),
+		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
 		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,

@@ -30,7 +30,7 @@ func fullStatus() Status {
 			Restoring: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Done: 100, Total: 4096, Since: time.Minute},
 			Err:       raft.ErrWithinFSM, Unsupported: "no",
 		},
-		Last: raft.EntryID{Term: 3, Index: 9}, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
+		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", LeaderReason: "n1 leads",
 		DiskStalled: true, Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
 	}

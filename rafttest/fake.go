@@ -42,7 +42,7 @@ func (n *Fake[F]) SetStatus(s node.Status) {
 	n.status = s
 }
 
-// Fail makes Propose, ReadIndex, TransferLeadership and Ready fail from now on, unless err is nil.
+// Fail makes Propose, ReadIndex, TransferLeadership, Snapshot and Ready fail from now on, unless err is nil.
 func (n *Fake[F]) Fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,6 +75,13 @@ func (n *Fake[F]) TransferLeadership(_ context.Context, to raft.NodeID) error {
 	defer n.mu.Unlock()
 	n.status.Leader = to
 	return n.err
+}
+
+// Snapshot returns the last entry at once, and takes no snapshot.
+func (n *Fake[F]) Snapshot(context.Context) (raft.EntryID, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return raft.EntryID{Term: 1, Index: n.index}, n.err
 }
 
 // Ready returns at once, with the error of Fail.

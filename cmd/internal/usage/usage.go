@@ -31,6 +31,7 @@ var taken = map[string]string{
 	"bool":     "it takes true or false",
 	"int":      "it takes a whole number",
 	"uint64":   "it takes a whole number, 0 or more",
+	"bytes":    "it takes a number of bytes, as in 4096, 64KiB, 16MiB or 1GiB",
 	"duration": "it takes a time with its unit, as in 150ms, 2s or 1m30s",
 }
 

@@ -16,6 +16,7 @@ const (
 	ReadyPath    = "/readyz"
 	MetricsPath  = "/metrics"
 	TransferPath = "/transfer"
+	SnapshotPath = "/snapshot"
 )
 
 // Headers.
@@ -87,6 +88,17 @@ type Transferred struct {
 	Leader string `json:"leader"` // the new leader, as far as the former leader knows
 }
 
+// Snapshotted is the body of the answer to POST /snapshot.
+type Snapshotted struct {
+	ID string `json:"id"` // of the member
+	// Taken is false in an answer with status 202: the member is still taking the snapshot, and /status says how far it is.
+	Taken bool `json:"taken"`
+	// Last is the last entry that the newest snapshot covers; while it is being taken, an entry that it will cover.
+	Last  uint64 `json:"last"`
+	Term  uint64 `json:"term,omitempty"`  // of that entry
+	Bytes int64  `json:"bytes,omitempty"` // of the newest snapshot
+}
+
 // Status is the body of the answer to GET /status.
 type Status struct {
 	ID           string   `json:"id"`
@@ -105,7 +117,10 @@ type Status struct {
 	DiskStalled  bool     `json:"disk_stalled,omitempty"`
 	Tolerance    string   `json:"tolerance,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
+	Base         uint64   `json:"base"` // the log begins behind this entry
 	Last         uint64   `json:"last"`
+	LogBytes     int64    `json:"log_bytes"` // on the disk
+	Snapshot     Snapshot `json:"snapshot"`
 	Persisted    uint64   `json:"persisted"`
 	Commit       uint64   `json:"commit"`
 	Applied      uint64   `json:"applied"`
@@ -114,6 +129,28 @@ type Status struct {
 	Keys         int      `json:"keys"` // 0 while a snapshot is restored
 	Members      []Member `json:"members"`
 	Error        string   `json:"error,omitempty"` // why the node ended
+}
+
+// Snapshot describes a member's newest snapshot, and what it does with snapshots.
+type Snapshot struct {
+	Last      uint64    `json:"last"`   // the last entry that it covers; 0: there is none
+	Bytes     int64     `json:"bytes"`  // of it
+	AgeMS     float64   `json:"age_ms"` // -1: there is none, it was received, or it was taken before this start
+	Taking    *Transfer `json:"taking,omitempty"`
+	Restoring *Transfer `json:"restoring,omitempty"`
+	Receiving *Transfer `json:"receiving,omitempty"`
+	Sending   *Transfer `json:"sending,omitempty"`
+	Error     string    `json:"error,omitempty"`       // why the last attempt to take one failed
+	None      string    `json:"unsupported,omitempty"` // why this member takes none
+}
+
+// Transfer describes how far a snapshot is that is being taken, restored, received or sent.
+type Transfer struct {
+	Last  uint64  `json:"last"`           // the last entry that the snapshot covers
+	Peer  string  `json:"peer,omitempty"` // that sends or receives it
+	Done  int64   `json:"done"`           // bytes
+	Total int64   `json:"total"`          // bytes; -1: not known
+	ForMS float64 `json:"for_ms"`
 }
 
 // Member is one member of the cluster as the answering member sees it.

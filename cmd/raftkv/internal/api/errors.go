@@ -29,6 +29,9 @@ const (
 	LeaderUnreachable Code = "leader_unreachable"
 	ReadTimedOut      Code = "read_timed_out"
 	TransferFailed    Code = "transfer_failed"
+	NoRoom            Code = "no_room"         // on the member's disk, for a snapshot
+	SnapshotFailed    Code = "snapshot_failed" // the member tries again by itself
+	Unsupported       Code = "unsupported"
 	NotReady          Code = "not_ready"
 	Restoring         Code = "restoring" // a snapshot, so that there is nothing to read
 	Closed            Code = "closed"
@@ -56,6 +59,9 @@ var statuses = map[Code]int{
 	LeaderUnreachable: http.StatusServiceUnavailable,
 	ReadTimedOut:      http.StatusServiceUnavailable,
 	TransferFailed:    http.StatusConflict,
+	NoRoom:            http.StatusInsufficientStorage,
+	SnapshotFailed:    http.StatusInternalServerError,
+	Unsupported:       http.StatusNotImplemented,
 	NotReady:          http.StatusServiceUnavailable,
 	Restoring:         http.StatusServiceUnavailable,
 	Closed:            http.StatusServiceUnavailable,

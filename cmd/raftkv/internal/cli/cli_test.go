@@ -67,6 +67,9 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 		{"", "list --limit 1", 0, "a/1\trevision 8\t1 bytes\n"},
 		{"", "list --after a/1", 0, "greeting\trevision 1\t5 bytes\n"},
 		{"", "transfer n1", 0, "n1 leads\n"},
+		{"", "snapshot n1", 0, "n1: the newest snapshot covers entry 8: 0 B\n"},
+		{"", "snapshot", 0, "n1: the newest snapshot covers entry 8: 0 B\n"},
+		{"", "snapshot n7", 1, ""},
 		{strings.Repeat("x", 1<<20+1), "put large", 1, ""},
 	} {
 		code, out, errs := run(t, row.input, strings.Fields(row.args)...)
@@ -273,7 +276,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 }
 
 func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
-	for _, command := range []string{"", "serve", "demo", "get", "put", "delete", "list", "status", "transfer"} {
+	for _, command := range []string{"", "serve", "demo", "get", "put", "delete", "list", "status", "snapshot", "transfer"} {
 		code, out, _ := run(t, "", strings.Fields(command+" --help")...)
 		assert.Equal(t, 0, code, command)
 		assert.Contains(t, out, "Examples:", command)

@@ -5,11 +5,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/internal/size"
 	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/demo"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/cmd/raftkv/internal/member"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func newServe(streams Streams) *cobra.Command {
@@ -22,7 +25,11 @@ func newServe(streams Streams) *cobra.Command {
 names all initial members, each as id=host:port=url: its id, its address for the other members, and its URL for
 clients. The cluster serves requests once all of them have run at the same time: until then the log and
 "raftkv status" name the missing members. HTTP has neither authentication nor encryption: use it only on a network
-that you trust.`,
+that you trust.
+
+Members take snapshots of what they hold, and drop the log that a snapshot covers, so that the log stays bounded and
+a restart reads a snapshot and what follows it. A member that was away for longer than the leader's log goes back is
+sent a snapshot. "raftkv status" shows how far all that is, and "raftkv snapshot" takes one at once.`,
 		Example: `  raftkv serve --id n1 --data /var/lib/raftkv --raft-addr 127.0.0.1:5001 --http-addr 127.0.0.1:4001 \
     --peers n1=127.0.0.1:5001=http://127.0.0.1:4001 \
     --peers n2=127.0.0.1:5002=http://127.0.0.1:4002 \
@@ -36,8 +43,8 @@ that you trust.`,
 			if err := o.Validate(); err != nil {
 				return fmt.Errorf("%w\n%w", err, usage.Err)
 			}
-			if o.ElectionTimeout == 0 { // node.Config would take it for its default
-				return fmt.Errorf("--election-timeout 0s: use 10ms to 1h, as in 150ms; %w", usage.Err)
+			if err := checkZeros(cmd); err != nil {
+				return err
 			}
 			return member.Run(ctx, o, streams.Err)
 		},
@@ -55,6 +62,7 @@ that you trust.`,
 		"silence of the leader before another one is elected; the same on all members: ten times the slowest usual "+
 			"round trip or synced write, whichever is more (1s or more between regions); shorter loses leaders, longer "+
 			"makes writes wait longer for the next one")
+	snapshotFlags(flags, &o)
 	flags.StringVar(&o.TLSCert, "tls-cert", "", "this member's certificate for raft connections, PEM")
 	flags.StringVar(&o.TLSKey, "tls-key", "", "its key, PEM")
 	flags.StringVar(&o.TLSCA, "tls-ca", "", "the authorities that sign the members' certificates, PEM")
@@ -63,6 +71,45 @@ that you trust.`,
 	flags.BoolVar(&stopWithStdin, "stop-with-stdin", false, "end when standard input does")
 	_ = flags.MarkHidden("stop-with-stdin") // fails only for an unknown flag
 	return cmd
+}
+
+// snapshotFlags adds the flags of the policy of snapshots.
+func snapshotFlags(flags *pflag.FlagSet, o *member.Options) {
+	standard := raft.CoreConfig{}.WithDefaults().Limits
+	o.SnapshotLogBytes, o.SnapshotTailBytes = standard.SnapshotLogBytes, standard.SnapshotTailBytes
+	o.SnapshotHoldBytes, o.SnapshotRate = standard.SnapshotHoldBytes, 32<<20
+	flags.IntVar(&o.SnapshotEntries, "snapshot-entries", standard.SnapshotEntries,
+		"take a snapshot after that many applied entries")
+	size.Var(flags, &o.SnapshotLogBytes, "snapshot-log-bytes",
+		"or after that many bytes of them, or as many as the last snapshot has, whichever is more")
+	size.Var(flags, &o.SnapshotTailBytes, "snapshot-tail-bytes",
+		"entries that stay in the log behind a snapshot, for members that lag a little")
+	size.Var(flags, &o.SnapshotHoldBytes, "snapshot-hold-bytes",
+		"entries that the leader keeps beyond that for a member that needs them next")
+	size.Var(flags, &o.SnapshotRate, "snapshot-rate",
+		"bytes of a snapshot that are written or sent in a second, at most")
+	size.Var(flags, &o.SnapshotReserveBytes, "snapshot-reserve-bytes",
+		"room on the disk that snapshots leave free; 0: as much as the log takes, at least 1MiB")
+	flags.DurationVar(&o.SnapshotStallMax, "snapshot-stall-max", time.Minute,
+		"give a snapshot up if nothing of it was written for that long")
+}
+
+// checkZeros refuses zeros that node.Config would take for its defaults.
+func checkZeros(cmd *cobra.Command) error {
+	for _, row := range []struct{ flag, zero, takes string }{
+		{"election-timeout", "0s", "10ms to 1h, as in 150ms"},
+		{"snapshot-entries", "0", "1 or more; a large number means never"},
+		{"snapshot-log-bytes", "0", "1 or more, as in 64MiB; a large number means never"},
+		{"snapshot-tail-bytes", "0", "1 or more, as in 16MiB"},
+		{"snapshot-hold-bytes", "0", "1 or more, as in 256MiB"},
+		{"snapshot-rate", "0", "64KiB or more, as in 32MiB"},
+		{"snapshot-stall-max", "0s", "1s to 1h, as in 1m"},
+	} {
+		if cmd.Flags().Lookup(row.flag).Value.String() == row.zero {
+			return fmt.Errorf("--%s %s: use %s; %w", row.flag, row.zero, row.takes, usage.Err)
+		}
+	}
+	return nil
 }
 
 func newDemo(streams Streams) *cobra.Command {

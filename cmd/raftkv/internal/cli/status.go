@@ -252,12 +252,18 @@ func printTable(out io.Writer, reports []report) error {
 	if err := table.Flush(); err != nil || last == nil {
 		return err
 	}
+	if err := printSnapshots(out, reports); err != nil {
+		return err
+	}
 	return printSentences(out, *last)
 }
 
 // printSentences prints the sentences of a status.
 func printSentences(out io.Writer, status api.Status) error {
 	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
+	if status.Snapshot.None != "" {
+		sentences = append(sentences, status.ID+": "+status.Snapshot.None)
+	}
 	for _, m := range status.Members {
 		if why := problemOf(m); status.Bootstrapped && why != "" { // else Missing says it
 			sentences = append(sentences, m.ID+": "+why)

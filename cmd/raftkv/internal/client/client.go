@@ -112,6 +112,11 @@ func (c *Client) Transfer(ctx context.Context, to string) (api.Transferred, erro
 	return request[api.Transferred](ctx, c, http.MethodPost, path, nil, nil)
 }
 
+// Snapshot asks the member to take a snapshot.
+func (c *Client) Snapshot(ctx context.Context) (api.Snapshotted, error) {
+	return request[api.Snapshotted](ctx, c, http.MethodPost, api.SnapshotPath, nil, nil)
+}
+
 // request makes a request whose answer is JSON.
 func request[T any](ctx context.Context, c *Client, method, path string, h http.Header, body []byte) (T, error) {
 	var value T

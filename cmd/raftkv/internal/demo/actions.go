@@ -156,8 +156,8 @@ func (d *demo) look(ctx context.Context) {
 		case status.ID == "":
 			lines = append(lines, fmt.Sprintf("%s  no answer      pid %d", n.ID, p.PID()))
 		default:
-			lines = append(lines, fmt.Sprintf("%s  %-13s  pid %-7d  term %-4d  commit %-10s  applied %-10s  %s",
-				n.ID, status.Role, p.PID(), status.Term, grouped(status.Commit), grouped(status.Applied), n.URL()))
+			lines = append(lines, fmt.Sprintf("%s  %-13s  pid %-7d  term %-4d  commit %-10s  applied %-10s  snapshot %-10s  %s",
+				n.ID, status.Role, p.PID(), status.Term, grouped(status.Commit), grouped(status.Applied), grouped(status.Snapshot.Last), n.URL()))
 		}
 	}
 	d.screen.show(append(lines, d.summary()))

@@ -31,6 +31,9 @@ const (
 	firstPort       = 4001                   // of HTTP
 )
 
+// snapshotPolicy makes the members take snapshots every few seconds, so that the user sees them.
+var snapshotPolicy = []string{"--snapshot-entries", "4096", "--snapshot-tail-bytes", "64KiB"}
+
 // Options are the settings of a demo, as the flags of "raftkv demo" give them.
 type Options struct {
 	Dir   string // of the data; "" is a temporary one, which is removed at the end
@@ -77,6 +80,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, remove())
 	}
 	d := &demo{Options: o, cluster: local.NewCluster(o.Program, dir, layout), down: map[string]bool{}}
+	d.cluster.More = func(local.Node) []string { return snapshotPolicy }
 	err = d.run(ctx)
 	d.cluster.Stop()
 	if err != nil {

@@ -31,6 +31,10 @@ type Options struct {
 	Via []string
 	// ElectionTimeout is node.Config's.
 	ElectionTimeout time.Duration
+	// These are node.Config's. SnapshotRate is its SnapshotBytesPerSecond.
+	SnapshotEntries, SnapshotLogBytes, SnapshotTailBytes, SnapshotHoldBytes int
+	SnapshotRate, SnapshotReserveBytes                                      int
+	SnapshotStallMax                                                        time.Duration
 	// TLSCert, TLSKey and TLSCA are PEM files; all or none. They secure the raft connections.
 	TLSCert, TLSKey, TLSCA string
 	// Insecure allows raft connections without TLS beyond this machine.
@@ -115,7 +119,11 @@ func (o Options) config() (node.Config, error) {
 	var errs []error
 	cfg := node.Config{
 		ID: raft.NodeID(o.ID), Cluster: o.Cluster,
-		ElectionTimeout: o.ElectionTimeout, Limits: raft.Limits{CommandBytesMax: kv.CommandBytesMax},
+		ElectionTimeout: o.ElectionTimeout, Limits: raft.Limits{
+			CommandBytesMax: kv.CommandBytesMax, SnapshotEntries: o.SnapshotEntries, SnapshotLogBytes: o.SnapshotLogBytes,
+			SnapshotTailBytes: o.SnapshotTailBytes, SnapshotHoldBytes: o.SnapshotHoldBytes,
+		},
+		SnapshotBytesPerSecond: o.SnapshotRate, SnapshotReserveBytes: o.SnapshotReserveBytes, SnapshotStallMax: o.SnapshotStallMax,
 	}
 	required := func(flag, value string) {
 		if value == "" {
@@ -164,6 +172,10 @@ func (o Options) config() (node.Config, error) {
 // flagOf names the flag that sets a field of node.Config.
 var flagOf = map[string]string{
 	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout",
+	"SnapshotEntries": "--snapshot-entries", "SnapshotLogBytes": "--snapshot-log-bytes",
+	"SnapshotTailBytes": "--snapshot-tail-bytes", "SnapshotHoldBytes": "--snapshot-hold-bytes",
+	"SnapshotBytesPerSecond": "--snapshot-rate", "SnapshotReserveBytes": "--snapshot-reserve-bytes",
+	"SnapshotStallMax": "--snapshot-stall-max",
 }
 
 // inFlags names the flags in the errors of node.Config.Validate.

@@ -29,6 +29,7 @@ const (
 	IdleTimeout       = 2 * time.Minute
 	HeaderBytesMax    = 16 << 10
 	RequestsMax       = 512 // carried out at the same time; more are answered "overloaded"
+	SnapshotsMax      = 16  // of them, that wait for a snapshot
 
 	// Limits of the bodies and replies under way, and of the bodies whose requests are carried out. See transfers.
 	BodiesMax      = 4096
@@ -48,6 +49,7 @@ type Node interface {
 	Propose(ctx context.Context, cmd []byte) (node.Result, error)
 	ReadIndex(ctx context.Context) (raft.Index, error)
 	TransferLeadership(ctx context.Context, to raft.NodeID) error
+	Snapshot(ctx context.Context) (raft.EntryID, error)
 	Watch(ctx context.Context) iter.Seq[raft.Leadership]
 	Ready(ctx context.Context) error
 	Status() node.Status
@@ -63,6 +65,7 @@ type Server struct {
 	id      string
 	routes  map[string]handler // by path; a ServeMux would answer some requests itself, in text
 	running chan struct{}      // a semaphore of RequestsMax
+	waiting chan struct{}      // a semaphore of SnapshotsMax
 	bodies  transfers
 	replies transfers
 	forward forwarder
@@ -72,7 +75,7 @@ type Server struct {
 func New(n Node, store *kv.Store, metrics http.Handler) *Server {
 	s := &Server{
 		node: n, store: store, id: string(n.Status().ID),
-		running: make(chan struct{}, RequestsMax), forward: newForwarder(),
+		running: make(chan struct{}, RequestsMax), waiting: make(chan struct{}, SnapshotsMax), forward: newForwarder(),
 		bodies:  transfers{countMax: BodiesMax, bytesMax: BodiesBytesMax},
 		replies: transfers{countMax: RepliesMax, bytesMax: RepliesBytesMax},
 	}
@@ -82,6 +85,7 @@ func New(n Node, store *kv.Store, metrics http.Handler) *Server {
 		api.HealthPath:   methods(methodTable{http.MethodGet: s.health}),
 		api.ReadyPath:    methods(methodTable{http.MethodGet: s.ready}),
 		api.TransferPath: methods(methodTable{http.MethodPost: s.transfer}),
+		api.SnapshotPath: methods(methodTable{http.MethodPost: s.snapshot}),
 		api.MetricsPath:  methods(methodTable{http.MethodGet: capture(metrics)}),
 	}
 	return s
@@ -144,7 +148,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 	if answers, found := s.routes[r.URL.Path]; found {
 		return answers(r, body)
 	}
-	return fail(api.Errorf(api.NotFound, "the paths are /kv, /kv/{key}, /status, /healthz, /readyz, /metrics, /transfer",
+	return fail(api.Errorf(api.NotFound, "the paths are /kv, /kv/{key}, /status, /healthz, /readyz, /metrics, /transfer, /snapshot",
 		"no such path: %s", r.URL.Path))
 }
 
@@ -173,6 +177,8 @@ func explain(err error) *api.Error {
 	var mine *api.Error
 	var notLeader *raft.NotLeaderError
 	var tooLarge *raft.TooLargeError
+	var snapshot *raft.SnapshotError
+	var room *raft.SpaceError
 	switch {
 	case errors.As(err, &mine):
 		return mine
@@ -188,6 +194,13 @@ func explain(err error) *api.Error {
 		return api.Errorf(api.ReadTimedOut, "try again, or read with ?consistency=stale", "%v", err)
 	case errors.Is(err, raft.ErrNoTarget), errors.Is(err, raft.ErrTransferTimedOut):
 		return api.Errorf(api.TransferFailed, "look at /status, and try again", "%v", err)
+	case errors.As(err, &room):
+		return api.Errorf(api.NoRoom, "make room on the disk of this member, or lower --snapshot-reserve-bytes",
+			"no snapshot was taken: it needs %d bytes, %d are free, and %d of them stay free for the log", room.Need, room.Free, room.Reserve)
+	case errors.As(err, &snapshot):
+		return api.Errorf(api.SnapshotFailed, "look at the log of this member; it tries again by itself", "%v", err)
+	case errors.Is(err, raft.ErrSnapshotUnsupported):
+		return api.Errorf(api.Unsupported, "ask another member", "%v", err)
 	case errors.As(err, &notLeader) && notLeader.Leader != nil:
 		return api.Errorf(api.NotLeader, "ask the leader, or try again", "%v", err)
 	case errors.As(err, &notLeader):

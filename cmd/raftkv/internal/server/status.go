@@ -32,7 +32,7 @@ func describe(n node.Status) api.Status {
 		Bootstrapped: n.Bootstrapped, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
 		LeaderReason: n.LeaderReason, SlowElection: n.SlowElection, DiskStalled: n.DiskStalled,
 		Tolerance: n.Tolerance, Missing: n.Missing,
-		Last: uint64(n.Last.Index), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
+		Base: uint64(n.Base.Index), Last: uint64(n.Last.Index), LogBytes: n.LogBytes, Snapshot: describeSnapshot(n.Snapshot), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
 		ApplyingMS: milliseconds(n.Applying), Pending: n.Pending, Members: make([]api.Member, 0, len(n.Members)),
 	}
 	if n.Bootstrapped {

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/coxswain/raft/cmd/internal/size"
+	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/spf13/cobra"
+)
+
+// snapshotPoll is the pause between two looks at a snapshot that is being taken.
+const snapshotPoll = 100 * time.Millisecond
+
+func newSnapshot(r *reach) *cobra.Command {
+	return &cobra.Command{
+		Use:   "snapshot [NODE]",
+		Short: "Make a member take a snapshot",
+		Long: `snapshot makes the node take a snapshot of what it holds, or the first one that answers, and prints the last entry
+that the snapshot covers. If the newest snapshot covers everything, none is taken. Members take snapshots by themselves,
+see "raftkv serve --help"; use this before you copy a member's data, or to see how long one takes. If --timeout is
+shorter than that, the member goes on, and "raftkv status" shows how far it is.`,
+		Example: "  raftkv snapshot n2\n  raftkv snapshot --timeout 5m",
+		Args:    usage.Args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			urls, err := r.servers()
+			if err != nil {
+				return err
+			}
+			url, err := urlOf(askAll(cmd.Context(), r, urls), strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), r.timeout)
+			defer cancel()
+			shared := client.NewHTTP(1, r.timeout)
+			defer shared.CloseIdleConnections()
+			taken, err := takeSnapshot(ctx, client.New(url, shared))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the newest snapshot covers entry %d: %s\n",
+				taken.ID, taken.Last, size.Format(taken.Bytes))
+			return err
+		},
+	}
+}
+
+// urlOf returns the URL of the server with that id, or of the first one that answers.
+func urlOf(reports []report, id string) (string, error) {
+	var ids []string
+	for _, r := range reports {
+		if r.Status != nil && (id == "" || r.ID == id) {
+			return r.URL, nil
+		}
+		ids = append(ids, r.name())
+		if id != "" && r.called == id {
+			return "", r.failure
+		}
+	}
+	if id == "" {
+		return "", fmt.Errorf("no server answers: %w", reports[0].failure)
+	}
+	return "", fmt.Errorf("no server is called %q: there are %s", id, strings.Join(ids, ", "))
+}
+
+// takeSnapshot makes a member take a snapshot, and waits until it has.
+func takeSnapshot(ctx context.Context, c *client.Client) (api.Snapshotted, error) {
+	taken, err := c.Snapshot(ctx)
+	if err != nil || taken.Taken {
+		return taken, err
+	}
+	for last := (api.Snapshot{}); ; {
+		select {
+		case <-ctx.Done():
+			return taken, fmt.Errorf("%s is still taking it%s: raftkv status shows how far it is", taken.ID, progress(last.Taking))
+		case <-time.After(snapshotPoll):
+		}
+		status, err := c.Status(ctx)
+		if err != nil {
+			continue // the member may be busy; ctx bounds that
+		}
+		last = status.Snapshot
+		switch {
+		case last.Last >= taken.Last:
+			taken.Last, taken.Bytes = last.Last, last.Bytes
+			return taken, nil
+		case last.Taking == nil && last.Error != "":
+			return taken, api.Errorf(api.SnapshotFailed, "look at the log of "+taken.ID+"; it tries again by itself", "%s", last.Error)
+		}
+	}
+}
+
+// progress returns how far a transfer is, as ", 412 MiB of 1.0 GiB, 40 %"; "" for none.
+func progress(t *api.Transfer) string {
+	switch {
+	case t == nil:
+		return ""
+	case t.Total <= 0:
+		return ", " + size.Format(t.Done)
+	}
+	return fmt.Sprintf(", %s of %s, %d %%", size.Format(t.Done), size.Format(t.Total), t.Done*100/t.Total)
+}
+
+// printSnapshots prints a line about the log and the snapshots of each server that takes them.
+func printSnapshots(out io.Writer, reports []report) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, r := range reports {
+		if r.Status == nil || r.Snapshot.None != "" || r.LogBytes == 0 {
+			continue
+		}
+		_, _ = fmt.Fprintf(table, "%s\tlog of %s behind entry %d\t%s\n", // Flush tells
+			r.ID, size.Format(r.LogBytes), r.Base, strings.Join(describeSnapshot(r.Snapshot), "; "))
+	}
+	return table.Flush()
+}
+
+// describeSnapshot says which snapshot a member has, and what it does with snapshots.
+func describeSnapshot(s api.Snapshot) (parts []string) {
+	newest := "no snapshot"
+	if s.Last > 0 {
+		newest = fmt.Sprintf("snapshot of entry %d, %s", s.Last, size.Format(s.Bytes))
+	}
+	if s.AgeMS >= 0 && s.Last > 0 {
+		newest += fmt.Sprintf(", %v ago", time.Duration(s.AgeMS*float64(time.Millisecond)).Round(time.Second))
+	}
+	parts = append(parts, newest)
+	for _, row := range []struct {
+		transfer *api.Transfer
+		does     string // with the peer
+	}{
+		{s.Taking, "takes a snapshot"}, {s.Restoring, "restores a snapshot"},
+		{s.Receiving, "receives a snapshot from "}, {s.Sending, "sends a snapshot to "},
+	} {
+		if row.transfer != nil {
+			parts = append(parts, row.does+row.transfer.Peer+progress(row.transfer))
+		}
+	}
+	if s.Error != "" {
+		parts = append(parts, "the last attempt failed: "+s.Error)
+	}
+	return parts
+}
