@@ -10,6 +10,7 @@ import (
 type saved struct {
 	machine machine
 	applied raft.EntryID // the last entry whose effects are in it
+	torn    bool         // a restoration was cut short: the state is of no entry, until it is restored again
 }
 
 // syncsEvery: the state is synced after one in so many batches.
@@ -23,9 +24,21 @@ func (n *node) save() {
 	}
 }
 
+// restoredSynced ends a restoration: the state is durable, which the core has waited for.
+func (n *node) restoredSynced() {
+	s := n.vault.restore
+	n.disk.saved.machine.become(&n.machine)
+	n.disk.saved.applied, n.disk.saved.torn = s.ID, false
+	n.serveRestored()
+}
+
 // keepEffects keeps the effects of some of the entries that were applied since the last sync, as a crash may.
 func (d *disk) keepEffects(n *node) {
-	if !n.c.profile.Node.Durable {
+	switch {
+	case !n.c.profile.Node.Durable:
+		return
+	case n.vault.restore != nil:
+		d.tear(n)
 		return
 	}
 	from := d.saved.applied.Index
@@ -36,11 +49,30 @@ func (d *disk) keepEffects(n *node) {
 	}
 }
 
+// tear keeps what a crash during a restoration may leave: the former state, none, one that is of no entry and passes for
+// the former one, or, once it is being synced, the whole.
+func (d *disk) tear(n *node) {
+	s := &d.saved
+	switch kept := d.random.IntN(4); {
+	case kept == 1:
+		s.applied, s.torn = raft.EntryID{}, false
+		s.machine.reset()
+	case kept == 2:
+		s.torn = true
+		s.machine.history++
+	case kept == 3 && n.vault.syncing:
+		s.applied, s.torn = n.vault.restore.ID, false
+		s.machine.become(&n.machine)
+	}
+}
+
 // resumeState gives the machine of a new process the state that a start finds.
 func (n *node) resumeState() {
 	n.machine.become(&n.disk.saved.machine)
 	n.applied, n.applyTo = n.disk.saved.applied.Index, n.disk.saved.applied
-	n.c.check.sameState(n)
+	if !n.disk.saved.torn {
+		n.c.check.sameState(n)
+	}
 }
 
 // compact has the log on a disk begin behind an entry that its state machine has applied durably, before a start. Every

@@ -9,16 +9,20 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The profile compacts logs, and all else that it does goes on.
+// The profile compacts logs, and brings members up to date from frozen states.
 func TestDurable_LogsAreCompacted(t *testing.T) {
-	compactions, commits := 0, 0
-	for number := range uint64(10) {
+	var compactions, commits, freezes, streams, restores int
+	for number := range uint64(20) {
 		r, err := Run(Seed{"durable", number}, nil)
 		require.NoError(t, err)
 		require.Nil(t, r.Failure, "seed %d", number)
 		compactions, commits = compactions+r.Compactions, commits+r.Commits
+		freezes, streams, restores = freezes+r.Freezes, streams+r.Streams, restores+r.Restores
 	}
+	t.Logf("%d compactions, %d freezes, %d streams, %d restores, %d commits", compactions, freezes, streams, restores, commits)
 	assert.Greater(t, compactions, 50)
+	assert.Greater(t, freezes, 20)
+	assert.Greater(t, restores, 10)
 	assert.Positive(t, commits)
 }
 

@@ -14,6 +14,7 @@ import (
 //	N49  What arrives by a stream is byte for byte what was taken.
 //	N50  A file is discarded only if no durable record names it, and a start finds the recorded one.
 //	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
+//	N58  At most one state is frozen, it is streamed once, and it is held ten election timeouts at most for a receiver that acknowledges nothing.
 //	N62  A restoration begins only when its record is durable, and takes the state machine forward. (Figure 13)
 //
 // N61 is checked here, too.
@@ -43,6 +44,32 @@ func (k *checker) takes(n *node, t *raft.Take) {
 		k.broken("N51", "%s asks for a snapshot of %v, and has applied %d", n.id, t.ID, n.applied)
 	}
 	k.truthful(n, &t.Base)
+}
+
+// heldTimeouts is for how many election timeouts a frozen state is held without progress. One more is for timers.
+const heldTimeouts = 10 + 1
+
+// freezes checks that no other state is frozen.
+func (k *checker) freezes(n *node) {
+	if h := n.vault.held; h != nil {
+		k.broken("N58", "%s freezes a state while it holds that of %v", n.id, h.file.snapshot.ID)
+	}
+}
+
+// holdsOn checks for how long a state has been frozen without progress. The time in which the process stood still does
+// not count.
+func (k *checker) holdsOn(n *node) {
+	h, now, timeout := n.vault.held, n.now().Mono, raft.Time(n.timeout())
+	if h == nil {
+		return
+	}
+	if stood := now - h.looked; stood > timeout/2 {
+		h.since += stood
+	}
+	h.looked = now
+	if h.owed && h.acked < int64(len(h.file.payload)) && now-h.since > heldTimeouts*timeout {
+		k.broken("N58", "%s holds the frozen state of %v, of which nothing was acknowledged since %v", n.id, h.file.snapshot.ID, h.since)
+	}
 }
 
 // truthful checks what a base says.

@@ -389,8 +389,8 @@ func shapeImages(s *sim.Stream, p *Profile) {
 	p.Node.Handshakes = true
 }
 
-// shapeSnapshots has followers fall behind the base again and again.
-func shapeSnapshots(s *sim.Stream, p *Profile) {
+// drawSnapshots has members take and send snapshots all the time.
+func drawSnapshots(s *sim.Stream, p *Profile) {
 	p.Snapshots = Snapshots{
 		On: true, BytesMax: s.LogUniform(1, 20_000), Failures: sim.Pick(s, 0, 100_000), ChunkBytes: s.LogUniform(1, 4096) + 63,
 		WindowChunks: 1 + s.IntN(8), BytesPerSecond: s.LogUniform(50_000, 10_000_000) * s.IntN(2),
@@ -399,6 +399,11 @@ func shapeSnapshots(s *sim.Stream, p *Profile) {
 	p.Limits = generousLimits()
 	p.Limits.SnapshotEntries, p.Limits.SnapshotLogBytes = s.LogUniform(3, 40), s.LogUniform(300, 1<<20)
 	p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = s.LogUniform(1, 5000), s.LogUniform(1, 20_000)
+}
+
+// shapeSnapshots has followers fall behind the base again and again.
+func shapeSnapshots(s *sim.Stream, p *Profile) {
+	drawSnapshots(s, p)
 	for _, kind := range []FaultKind{Crash, Partition, Usurp} {
 		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == kind })
 		p.Faults = append(p.Faults, FaultRate{kind, s.LogTime(sim.In(500*time.Millisecond), sim.In(3*time.Second)), s.LogTime(sim.In(50*time.Millisecond), sim.In(2*time.Second))})
@@ -406,9 +411,10 @@ func shapeSnapshots(s *sim.Stream, p *Profile) {
 	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
 }
 
-// shapeDurable restarts members often, since logs are compacted when their members start.
+// shapeDurable does what shapeSnapshots does, and restarts members often, with logs that begin further behind than before.
 func shapeDurable(s *sim.Stream, p *Profile) {
-	p.Node.Durable, p.Node.Compact = true, sim.Pick(s, 100_000, 500_000, sim.Million)
+	shapeSnapshots(s, p)
+	p.Node.Durable, p.Node.Compact = true, sim.Pick(s, 0, 100_000, 500_000, sim.Million)
 	p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Crash })
 	p.Faults = append(p.Faults, FaultRate{Crash, s.LogTime(sim.In(200*time.Millisecond), sim.In(2*time.Second)), sim.In(200 * time.Millisecond)})
 }

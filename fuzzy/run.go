@@ -56,6 +56,7 @@ type Stats struct {
 	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
 	Compactions                              int    // of logs
 	Restores, Streams, EndedInstalls         int    // of snapshots
+	Freezes                                  int    // of states that are streamed without a file
 	Beyond                                   int    // runs that ended because nothing can be promised any longer
 	Excuse                                   string // what was missing for the second phase; "": nothing
 }

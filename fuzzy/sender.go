@@ -18,7 +18,9 @@ const outboxMax = 200
 // it leaves.
 func (n *node) send(m raft.Message) {
 	n.c.check.leaves(n, &m)
-	n.offers(&m)
+	if !n.offers(&m) {
+		return
+	}
 	if n.c.scene.keepsSends(n) {
 		n.outbox = append(n.outbox, m)
 		return

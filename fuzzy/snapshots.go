@@ -28,6 +28,8 @@ type vault struct {
 	restore   *raft.Snapshot
 	installed bool         // the log was replaced, and the machine was not restored yet
 	out       []*outStream // by peer
+	held      *heldState   // of a DurableFSM; nil: none is frozen
+	syncing   bool         // the state that was restored is being synced
 	in        *pipeline.Incoming
 	work      pipeline.Work // what it waits for
 	spool     []byte
@@ -39,6 +41,8 @@ type vault struct {
 const (
 	vaultTaken int64 = iota
 	vaultRestored
+	vaultSynced
+	vaultWrite
 	vaultSpool
 	vaultExpire
 	vaultPump // and more: the peer
@@ -88,10 +92,13 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 		n.takeIfReached()
 	}
 	for _, p := range k.Stop {
-		v.out[index(p.ID)] = nil
+		n.endStream(index(p.ID))
 	}
 	for _, id := range k.Discard {
 		n.c.check.discards(n, id)
+		if v.holds(&raft.Snapshot{File: id}) {
+			v.release()
+		}
 		v.in.Discarded(id)
 		n.disk.files = slices.DeleteFunc(n.disk.files, func(f snapFile) bool { return f.snapshot.File == id })
 	}
@@ -109,8 +116,12 @@ func (n *node) takeIfReached() {
 	}
 	take := *v.take
 	v.take = nil
-	if take.Sync {
+	switch {
+	case take.Sync:
 		n.syncFor(take)
+		return
+	case take.Hold:
+		n.freezeFor(take)
 		return
 	}
 	f := n.capture(take.Base)
@@ -164,12 +175,24 @@ func (n *node) restored() {
 	if s == nil {
 		return
 	}
-	v.restore, v.installed = nil, false
 	f := n.disk.file(s.File)
 	if f == nil || !n.machine.decode(f.payload) {
 		n.c.check.broken("N50", "%s restores %v from a file that is not there", n.id, s.ID)
 		return
 	}
+	if n.c.profile.Node.Durable {
+		v.syncing = true
+		n.later(n.disk.tookBytes(n, len(f.payload)), event{kind: evVault, a: vaultSynced})
+		return
+	}
+	n.serveRestored()
+}
+
+// serveRestored goes on from the snapshot that the machine has become.
+func (n *node) serveRestored() {
+	v := &n.vault
+	s := v.restore
+	v.restore, v.installed, v.syncing = nil, false, false
 	n.applied = s.ID.Index
 	n.c.check.sameState(n)
 	n.c.stats.Restores++
@@ -185,6 +208,10 @@ func (n *node) vaultEvent(a int64) {
 		n.snapshotTaken()
 	case vaultRestored:
 		n.restored()
+	case vaultSynced:
+		n.restoredSynced()
+	case vaultWrite:
+		n.writeHeld()
 	case vaultSpool:
 		n.spooled()
 	case vaultExpire:

@@ -15,6 +15,7 @@ type outStream struct {
 	to    raft.Peer
 	file  *snapFile // open for reading: that it is discarded meanwhile does not matter
 	armed sim.Time  // when it is pumped again; 0: it waits for an answer
+	held  bool      // the bytes come from a frozen state instead
 }
 
 // streamLimits returns the limits of the streams of a run.
@@ -47,24 +48,31 @@ func (p *Profile) snapshotUnits() sim.Time {
 	return brokenStreamTime + 2*units
 }
 
-// offers begins or goes on with the stream of an offer that leaves.
-func (n *node) offers(m *raft.Message) {
+// offers begins or goes on with the stream of an offer that leaves. It returns false if the offer is not to leave.
+func (n *node) offers(m *raft.Message) bool {
 	offer, ok := m.Body.(raft.InstallSnapshot)
 	if !ok {
-		return
+		return true
 	}
 	to := index(m.To.ID)
-	if o := n.vault.out[to]; o == nil || !o.Carries(*m) {
+	switch o := n.vault.out[to]; {
+	case o != nil && o.Carries(*m):
+	case offer.Snapshot.Held:
+		if !n.streamHeld(*m, &offer.Snapshot) {
+			return false
+		}
+	default:
 		f := n.disk.file(offer.Snapshot.File)
 		if f == nil {
 			n.c.check.broken("N50", "%s offers a snapshot of %v whose file is not there", n.id, offer.Snapshot.ID)
-			return
+			return true
 		}
 		opened := *f
 		stream := pipeline.NewOutgoing(n.now().Mono, *m, n.c.profile.streamLimits())
 		n.vault.out[to] = &outStream{Outgoing: stream, to: m.To, file: &opened}
 	}
 	n.pump(to)
+	return true
 }
 
 // pump does what the stream to a peer wants next.
@@ -75,6 +83,9 @@ func (n *node) pump(to int) {
 		switch {
 		case ask.End:
 			n.vault.out[to] = nil
+			if o.held {
+				n.vault.release()
+			}
 			n.c.stats.Streams++
 			n.post(raft.SnapshotSent{To: o.to, File: o.file.snapshot.File, Err: ask.Err})
 			return
@@ -90,7 +101,13 @@ func (n *node) pump(to int) {
 }
 
 func (n *node) sendChunk(o *outStream, now raft.Time, ask pipeline.Ask) {
-	if m, ok := o.Chunk(now, ask.At, o.file.payload[ask.At:ask.At+int64(ask.Bytes)]); ok {
+	end := ask.At + int64(ask.Bytes)
+	data := o.file.payload[ask.At:end]
+	if o.held {
+		data = nil // Outgoing keeps them
+		n.vault.held.heldSent(now, end)
+	}
+	if m, ok := o.Chunk(now, ask.At, data); ok {
 		n.transmit(m, 64+ask.Bytes)
 	}
 }
@@ -107,6 +124,9 @@ func (n *node) streamed(m raft.Message) bool {
 	case raft.SnapshotProgress:
 		if o := n.vault.out[index(m.From.ID)]; o != nil {
 			o.Progress(now, m)
+			if o.held {
+				n.heldProgress(o, m.Body.(raft.SnapshotProgress).Begin)
+			}
 			n.pump(index(m.From.ID))
 		}
 	default:

@@ -5,6 +5,22 @@ func ofSnapshots(id, rule, bug, expect string, edits ...Edit) Mutant {
 	return Mutant{ID: id, Before: true, Rule: rule, Bug: bug, Edits: edits, Expect: expect, Profiles: []string{"snapshots"}}
 }
 
+// ofFreezes is a bug of taking or sending snapshots of a DurableFSM.
+func ofFreezes(id, rule, bug, expect string, edits ...Edit) Mutant {
+	m := ofSnapshots(id, rule, bug, expect, edits...)
+	m.Profiles = []string{"durable"}
+	return m
+}
+
+// freezes: what the core and the sender of a stream do about the frozen state of a DurableFSM.
+var freezes = []Mutant{
+	ofFreezes("P31", "a frozen state that no follower needs any longer is given back", "it is held for ever", "N58",
+		instead("snapshot.go", `c.discard(h.snapshot.File)`, `_ = h.snapshot`)),
+	ofFreezes("P34", "the file of a snapshot counts until a DurableFSM has synced it", "it counts no longer once the FSM begins to restore it", "N1",
+		before("compact.go", `c.log.applying, s.restoreOut = restore.ID.Index, true`,
+			`if c.cfg.DurableFSM { c.record(Snapshot{Base: restore.Base}) }`)),
+}
+
 // snapshots: what the core does about its own snapshots and those of others.
 var snapshots = []Mutant{
 	ofSnapshots("P03", "an install replaces the log", "its write keeps what the log held", "N4",

@@ -323,6 +323,14 @@ func (o *Outgoing) Fill(p []byte) int {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// Room returns how many bytes Fill takes now.
+func (o *Outgoing) Room() int {
+	if o.ended || o.kept == nil {
+		return 0
+	}
+	return o.kept.bytesMax - o.kept.bytes
+}
+
 // Filled reports that WriteTo has returned: the snapshot's size is what was filled in.
 func (o *Outgoing) Filled() {
 	if !o.ended {

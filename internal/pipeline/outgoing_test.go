@@ -107,7 +107,9 @@ func (r *sendingRun) do(line string) {
 		r.o.Lost(r.now)
 		return
 	case "write":
-		r.fed += r.o.Fill(r.data[r.fed : r.fed+n])
+		took := min(n, r.o.Room())
+		expect.Equal(r.t, took, r.o.Fill(r.data[r.fed:r.fed+n]))
+		r.fed += took
 		return
 	case "written":
 		r.o.Filled()

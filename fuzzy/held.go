@@ -1,0 +1,141 @@
+package fuzzy
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// This file is the host of a raft.DurableFSM that must be brought to another member. It has no snapshot file: its state is
+// frozen, and streamed from the freeze.
+
+// heldState is a frozen state. It is in the memory of its process alone.
+type heldState struct {
+	file     snapFile  // what WriteTo writes
+	written  int       // by WriteTo so far
+	failsAt  int       // WriteTo fails there; negative: it does not
+	writesAt sim.Time  // when WriteTo goes on; 0: it waits for room, or has returned
+	sent     int64     // the bytes before were sent at least once
+	acked    int64     // the receiver has the bytes before
+	owed     bool      // somebody else must do something next: the core offer it, or its receiver acknowledge bytes
+	since    raft.Time // since when
+	looked   raft.Time // when that was checked last
+}
+
+// freezeFor freezes the state of a DurableFSM for a stream.
+func (n *node) freezeFor(take raft.Take) {
+	v, s := &n.vault, &n.c.profile.Snapshots
+	if n.disk.random.Chance(s.Failures) {
+		n.post(raft.SnapshotTaken{Take: take.ID, Err: errWriteTo})
+		return
+	}
+	n.c.check.freezes(n)
+	now := n.now().Mono
+	v.held = &heldState{file: n.capture(take.Base), failsAt: -1, owed: true, since: now, looked: now}
+	h := v.held
+	n.c.check.captured(n, &h.file)
+	if n.disk.random.Chance(s.Failures) {
+		h.failsAt = n.disk.random.IntN(len(h.file.payload))
+	}
+	n.c.stats.Freezes++
+	offered := h.file.snapshot
+	offered.Size, offered.Sum, offered.Held = -1, 0, true
+	n.post(raft.SnapshotTaken{Take: take.ID, Snapshot: offered})
+}
+
+// holds reports whether a snapshot is the state that is frozen here.
+func (v *vault) holds(s *raft.Snapshot) bool {
+	return v.held != nil && v.held.file.snapshot.File == s.File
+}
+
+// streamHeld begins the stream of a frozen state, of which there is never a second one, since WriteTo is called once. It
+// returns false if that stream has ended: then the offer, which the core has made meanwhile, does not leave.
+func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
+	v := &n.vault
+	if !v.holds(s) {
+		return false
+	}
+	h, now := v.held, n.now().Mono
+	if h.written > 0 || h.writesAt > 0 {
+		n.c.check.broken("N58", "%s streams the frozen state of %v twice", n.id, s.ID)
+		return false
+	}
+	v.out[index(offer.To.ID)] = &outStream{
+		Outgoing: pipeline.NewOutgoing(now, offer, n.c.profile.streamLimits()), to: offer.To, file: &h.file, held: true,
+	}
+	h.since = now
+	n.writeHeldLater()
+	return true
+}
+
+// writeHeldLater lets WriteTo go on when the state machine has read its next bytes.
+func (n *node) writeHeldLater() {
+	h := n.vault.held
+	h.writesAt = n.c.now() + n.disk.took(n)
+	n.c.queue.Push(h.writesAt, event{kind: evVault, node: int16(n.index), life: n.life, a: vaultWrite})
+}
+
+// writeHeld lets WriteTo write its next bytes.
+func (n *node) writeHeld() {
+	v := &n.vault
+	h := v.held
+	if h == nil || n.c.now() < h.writesAt || h.writesAt == 0 {
+		return // of a freeze that has ended
+	}
+	to := slices.IndexFunc(v.out, func(o *outStream) bool { return o != nil && o.held })
+	if h.writesAt = 0; to < 0 {
+		return
+	}
+	next := h.file.payload[h.written:min(len(h.file.payload), h.written+1+n.disk.random.IntN(snapshotSyncBytes))]
+	switch h.written += v.out[to].Fill(next); {
+	case h.failsAt >= 0 && h.written > h.failsAt:
+		v.out[to].Fail(errWriteTo)
+	case h.written == len(h.file.payload):
+		v.out[to].Filled()
+	case v.out[to].Room() > 0:
+		n.writeHeldLater()
+	}
+	n.pump(to)
+}
+
+// heldProgress records what a receiver has acknowledged, and lets WriteTo go on if it has waited for room.
+func (n *node) heldProgress(o *outStream, begun bool) {
+	h := n.vault.held
+	if acked, _ := o.Acknowledged(); acked > h.acked {
+		h.acked, h.since = acked, n.now().Mono
+		h.owed = h.sent > acked
+	} else if begun && h.sent == acked {
+		h.owed = false
+	}
+	if h.writesAt == 0 && h.written < len(h.file.payload) && o.Room() > 0 {
+		n.writeHeldLater()
+	}
+}
+
+// heldSent records a chunk that leaves.
+func (h *heldState) heldSent(now raft.Time, end int64) {
+	if h.sent = max(h.sent, end); !h.owed {
+		h.owed, h.since = true, now
+	}
+}
+
+// endStream ends the stream to a peer without a word to the core.
+func (n *node) endStream(to int) {
+	v := &n.vault
+	if o := v.out[to]; o != nil && o.held && v.held != nil {
+		v.held.owed, v.held.since = true, n.now().Mono
+	}
+	v.out[to] = nil
+}
+
+// release gives back a frozen state.
+func (v *vault) release() {
+	v.held = nil
+	for i, o := range v.out {
+		if o != nil && o.held {
+			v.out[i] = nil
+		}
+	}
+}
