@@ -30,10 +30,15 @@ func (c *Core) onStalledDisk() {
 }
 
 // diskStalled reports whether the oldest pending write has taken too long. A leader with a stalled disk
-// refuses proposals.
+// refuses proposals, except one while diskHoldsLog.
 func (c *Core) diskStalled() bool {
 	return len(c.disk.pending) > 0 && c.now.Mono >= c.stallsAt()
 }
+
+// diskHoldsLog reports whether the whole log is durable here. If such a disk stalls, it does so at the record of
+// a snapshot, and nobody can be ahead of it. The leader then accepts one proposal: if the others persist that
+// entry, they can go on without this disk.
+func (c *Core) diskHoldsLog() bool { return c.disk.persisted == c.log.Last.Index }
 
 // stallsAt returns when the oldest pending write will have taken too long: DiskStallMax or, if that is
 // longer, three times as long as the slowest recent write, up to 64 election timeouts. There must be a

@@ -120,6 +120,45 @@ func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
+// The record of a snapshot can stall while the whole log is durable. Nobody can be ahead of that disk before there is
+// another entry, so the leader accepts one, and transfers its leadership once the others have persisted it.
+func TestStall_AtTheRecordOfASnapshot(t *testing.T) {
+	both := map[raft.NodeID]raft.Index{"b": 9, "c": 9}
+	stalled := func(t *testing.T) *core {
+		c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 1}, 1, 1, 1, 1, 1, 1, 1))
+		c.timeout()
+		c.grantPreVote("c")
+		c.persist()
+		c.receive("c", 2, raft.VoteReply{Granted: true})
+		c.persist()
+		out := c.hear(both)
+		require.NotNil(t, out.Keep)
+		taken(c, out.Keep.Take, 1)
+		assert.NotContains(t, c.waitHearing(diskStallMax-ms, both), raft.TraceDiskStalled)
+		assert.NotContains(t, c.waitHearing(diskStallMax, both), raft.TraceTransfer, "nobody is ahead")
+		require.True(t, c.Status().DiskStalled)
+		return c
+	}
+	c := stalled(t)
+	out := c.step(raft.Proposed{Proposals: []raft.Proposal{
+		{RequestID: 100, Kind: raft.EntryCommand, Data: []byte("x")}, {RequestID: 101, Kind: raft.EntryCommand, Data: []byte("y")},
+	}})
+	require.Equal(t, []raft.Answer{
+		{RequestID: 100, Kind: raft.AnswerAccepted, ID: id(10, 2)},
+		{RequestID: 101, Kind: raft.AnswerRefused, Refusal: raft.RefusedStalled},
+	}, out.Answers, "one entry is enough")
+	assert.Equal(t, raft.RefusedStalled, c.propose("z").Answers[0].Refusal)
+	c.hear(map[raft.NodeID]raft.Index{"b": 9, "c": 10})
+	assert.Empty(t, c.toldToCampaign(), "c alone is no quorum")
+	c.hear(map[raft.NodeID]raft.Index{"b": 10, "c": 10})
+	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+
+	c = stalled(t)
+	c.propose("x")
+	assert.NotContains(t, c.waitHearing(10*diskStallMax, both), raft.TraceTransfer, "their disks are stalled, too")
+	assert.Equal(t, raft.RefusedStalled, c.propose("z").Answers[0].Refusal)
+}
+
 // A learner that is ahead does not count, because it does not vote.
 func TestStall_LearnersAreNoQuorum(t *testing.T) {
 	members := membersNamed("abcde")

@@ -46,6 +46,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	k.patient(n, before, events, out)
 	k.replies(n, before, events, out)
 	k.loyal(n, before, out, leads)
+	k.unbound(n, before, out, leads)
 	k.refuses(n, before, events, out)
 	k.checkBootstraps(n, before, out)
 	if s := &n.status; s.Role == raft.Leader {

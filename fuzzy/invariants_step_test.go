@@ -119,6 +119,11 @@ var ofFollower = []stepBreach{
 		n.seen.leads = other.peer()
 		return given(message(third, n, before.Term, raft.VoteRequest{Last: before.Last}))
 	}},
+	{"N63", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
+		n.seen.leads = other.peer()
+		out.Trace = []raft.TraceEvent{{Kind: raft.TracePreVoteDenied, Reason: raft.DeniedBound}}
+		return nil
+	}},
 	{"N17", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		out.Send = []raft.Message{*message(n, other, before.Term, raft.AppendReply{Match: 5})}
 		return given(message(other, n, before.Term, raft.AppendRequest{Prev: n.log[3].entry.ID(), Last: n.log[3].entry.ID()}))

@@ -9,9 +9,10 @@ import (
 
 // The invariants of timers and votes that come too early, and of a node that closes.
 //
-//	N25  A member campaigns no sooner than one election timeout after it heard its leader, made its vote durable, campaigned or started, unless that leader has stepped down. (§5.2)
+//	N25  A member campaigns no sooner than one election timeout after it heard its leader, made its vote in a term without a known leader durable, campaigned or started, unless that leader has stepped down. (§5.2)
 //	N26  A pre-vote is granted as a vote would be, to a candidate whose log is at least as up to date, and only by a member that hears no leader. (dissertation §9.6)
 //	N27  Members that are started with the same seed draw different election timeouts.
+//	N63  Once a member has heard the leader of a term, its durable vote of that term keeps it from granting no pre-vote.
 //	N28  A member that is told that its node closes answers all open requests at once, and accepts no more.
 
 // early checks that an election timer did not fire too soon. A step handles events before timers, so what was heard in
@@ -21,7 +22,8 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if w.heard == w.now || before.Role == raft.Leader {
 		w.rested = w.now
 	}
-	if durable := s.Durable != before.Durable && s.Durable == n.hard && s.Durable.Vote != (raft.Peer{}); durable {
+	durable := s.Durable != before.Durable && s.Durable == n.hard && s.Durable.Vote != (raft.Peer{})
+	if durable && w.leads == (raft.Peer{}) {
 		w.rested = w.now // from now on the vote has time to elect its candidate
 	}
 	if w.freed == w.now {
@@ -61,6 +63,19 @@ func (k *checker) preVotes(n *node, before *raft.CoreStatus, events []raft.Event
 				k.broken("N26", "%s, in term %d with a log up to %v, grants %s a pre-vote in term %d with a log up to %v",
 					n.id, before.Term, before.Last, list[i].To.ID, term, asked)
 			}
+		}
+	}
+}
+
+// unbound checks N63. leads is the leader that the member had heard in its term before the step.
+func (k *checker) unbound(n *node, before *raft.CoreStatus, out *raft.Output, leads raft.Peer) {
+	s := &n.status
+	if leads == (raft.Peer{}) || s.Term != before.Term || before.Durable != n.hard {
+		return
+	}
+	for i := range out.Trace {
+		if e := &out.Trace[i]; e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedBound {
+			k.broken("N63", "%s is bound by its vote in term %d, and has heard %s lead it", n.id, s.Term, leads.ID)
 		}
 	}
 }

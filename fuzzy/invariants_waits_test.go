@@ -12,7 +12,7 @@ var impatient = []struct {
 	breach func(n, other *node, before *raft.CoreStatus, out *raft.Output)
 }{
 	{"N25", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) { // its vote has just become durable
-		n.hard.Vote = n.peer()
+		n.hard.Vote, n.seen.leads = n.peer(), raft.Peer{}
 		n.seen.rested, n.status.Durable, before.Durable = 0, n.hard, raft.HardState{Term: n.hard.Term}
 		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTimeout}}
 	}},

@@ -136,6 +136,12 @@ var transfers = []Mutant{
 		Expect: "N46", Profiles: []string{"images"},
 		Test: &Test{".", "TestStall"},
 	},
+	{
+		ID: "T13", Rule: "a leader whose disk stalls at the record of a snapshot accepts one proposal", Bug: "it accepts none",
+		Edits:  []Edit{value("propose.go", `!(ahead == 0 && c.diskHoldsLog())`, `true`)},
+		Expect: "L12, L3", Profiles: []string{"snapshots"},
+		Test: &Test{".", "TestStall"},
+	},
 }
 
 // clients: every request is answered, and truly.

@@ -41,6 +41,12 @@ var waits = []Mutant{
 		Expect: "L1, L11", Profiles: slowly,
 		Test: &Test{".", "TestElection|TestAttempt|TestSlow"},
 	},
+	{
+		ID: "G07", Before: true, Rule: "a vote of a term that was won binds nobody", Bug: "it does once it is durable",
+		Edits:  []Edit{value("attempts.go", `c.hard.Vote == (Peer{}) || c.termLeader.elected != (Peer{})`, `c.hard.Vote == (Peer{}) || c.leader != nil`)},
+		Expect: "N63", Profiles: slowly,
+		Test: &Test{".", "TestAttempts_AVote"},
+	},
 }
 
 // slowly are the profiles in which waits matter.
