@@ -16,6 +16,7 @@ type snapshots struct {
 	pause      Time              // the last one after a failure
 	asked      []snapshotRequest // of callers
 	held       *held             // of a DurableFSM on a leader: the frozen state that is being sent
+	earlier    []Peer            // members whose connection speaks a protocol without snapshots
 	restoring  *Snapshot         // the FSM has yet to become this one
 	restoreOut bool              // it has been told to
 }
@@ -231,23 +232,32 @@ func (c *Core) compact() {
 	c.trace(TraceEvent{Kind: TraceCompacted, ID: base.ID})
 }
 
-// compactable returns up to where the log may be compacted. It keeps SnapshotTailBytes and, within SnapshotHoldBytes,
-// what followers that are heard need next.
+// compactable returns up to where the log may be compacted. It keeps SnapshotTailBytes and, within bounds, what
+// followers that are heard need next.
 func (c *Core) compactable() Index {
 	covered := c.snaps.covered.Index
 	to := min(covered, c.log.keeping(uint64(c.cfg.SnapshotTailBytes)))
 	if c.leader == nil {
 		return to
 	}
-	hold := int64(c.cfg.SnapshotHoldBytes)
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if p.state == snapshot {
-			hold = max(hold, p.snap.snapshot.Size)
+		bytes := c.holdBytes(p)
+		if held := c.heldFor(p); held < to {
+			to = min(to, max(held, c.log.keeping(bytes)))
 		}
-		to = min(to, c.heldFor(p))
 	}
-	return max(to, min(covered, c.log.keeping(uint64(hold))))
+	return to
+}
+
+// holdBytes returns how many bytes of entries are kept for a follower at most. One that was brought a larger snapshot may
+// need as many to catch up.
+func (c *Core) holdBytes(p *progress) uint64 {
+	usual := uint64(c.cfg.SnapshotHoldBytes)
+	if p.state != snapshot && c.log.bytesUpTo(c.log.Last.Index)-c.log.bytesUpTo(p.match) <= usual {
+		p.brought = 0 // it has caught up
+	}
+	return max(usual, uint64(p.brought))
 }
 
 // holdTimeoutsMax is for how many election timeouts a leader keeps entries for a follower that acknowledges nothing.

@@ -86,6 +86,9 @@ type PeerProgress struct {
 	InflightBytes int
 	Offered       EntryID // in state "snapshot": the last entry of the snapshot that it is offered; zero: none yet
 	SnapshotSince Time    // when that snapshot was first offered
+	// EarlierRelease says that its connection speaks a protocol without snapshots: in state "snapshot" it is offered none
+	// before it is upgraded.
+	EarlierRelease bool
 }
 
 // Status returns the core's state.
@@ -110,7 +113,7 @@ func (c *Core) Status() CoreStatus {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{
 			p.peer.ID, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
-			p.snap.snapshot.ID, p.snap.began,
+			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer),
 		})
 	}
 	return s

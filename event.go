@@ -106,6 +106,15 @@ type SnapshotArrived struct {
 	Snapshot Snapshot
 }
 
+// SnapshotSending says how many bytes of an offered snapshot the peer has so far. The leader keeps as many bytes of its log
+// for the peer (see Limits.SnapshotHoldBytes), which matters for a frozen state, because its size is not known. A loop
+// reports it as often as it likes.
+type SnapshotSending struct {
+	To    Peer
+	File  SnapshotID
+	Bytes int64
+}
+
 // SnapshotSent says that the stream of an offered snapshot has ended: the peer has it as a whole or, if Err is not nil,
 // the stream was given up. A frozen state ends with its stream.
 type SnapshotSent struct {
@@ -132,5 +141,6 @@ func (SendDropped) event()       {}
 func (SnapshotRequested) event() {}
 func (SnapshotTaken) event()     {}
 func (SnapshotArrived) event()   {}
+func (SnapshotSending) event()   {}
 func (SnapshotSent) event()      {}
 func (Closing) event()           {}

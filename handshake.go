@@ -27,6 +27,9 @@ type Hello struct {
 	Protocol uint16
 }
 
+// ProtocolSnapshots is the first protocol version that carries snapshots: see Hello.Protocol and PeerUp.Protocol.
+const ProtocolSnapshots uint16 = 2
+
 // Uninitialized reports whether the sender belongs to no cluster yet.
 func (h Hello) Uninitialized() bool { return h.Cluster == ClusterID{} && h.Term == 0 }
 

@@ -10,6 +10,9 @@ func (c *Core) heartbeat() {
 	c.compact() // time may have ended what was held for a follower
 	for i := range l.peers {
 		p := &l.peers[i]
+		if p.match == c.log.Last.Index {
+			p.matchedAt = c.now.Mono
+		}
 		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting()
 		p.beats.tickLast = max(p.beats.tickLast, p.next-1)
 		if busy {

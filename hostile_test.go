@@ -245,7 +245,7 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 			raft.SendDropped{To: "b", Span: raft.Span{After: 1, Last: 2}}, raft.SendDropped{To: "zz"},
 			raft.SendDropped{To: "b", Span: raft.Span{After: 1 << 62, Last: 1}},
 			raft.SnapshotRequested{RequestID: 9}, raft.SnapshotTaken{Take: id(1, 0)}, raft.SnapshotArrived{From: peer("b")},
-			raft.SnapshotSent{To: peer("b")}, raft.Closing{},
+			raft.SnapshotSending{To: peer("b")}, raft.SnapshotSent{To: peer("b")}, raft.Closing{},
 		}
 		for _, e := range events {
 			seen[reflect.TypeOf(e).Name()] = true

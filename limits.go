@@ -32,7 +32,8 @@ type Limits struct {
 	SnapshotTailBytes int
 	// SnapshotHoldBytes bounds the bytes of entries that a leader keeps beyond that for a follower that it hears,
 	// because the follower needs them next. If the snapshot that is sent to the follower is larger, its size is the
-	// bound. Default 256 MiB.
+	// bound until the follower has caught up; of a DurableFSM's frozen state, as much as the follower has of it. Default
+	// 256 MiB.
 	SnapshotHoldBytes int
 }
 

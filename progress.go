@@ -51,7 +51,8 @@ type progress struct {
 
 	sentCommit Index // the highest commit index sent to it
 
-	matchedAt Time    // when match last rose; at first the election
+	matchedAt Time    // when match last rose, or nothing was missing; at first the election
+	brought   int64   // bytes of the snapshot that it is sent or catches up from, as far as is known; 0: it needs none
 	compacted EntryID // the entry at match, if that was compacted since it was acknowledged
 	lost      EntryID // stale: the entry at lostMatch or, if it is not known, the base
 	lostMatch Index   // stale: it acknowledged entries up to here, and has lost some of them

@@ -144,6 +144,8 @@ func (c *Core) handle(e Event) {
 		c.onSnapshotTaken(e)
 	case SnapshotArrived:
 		c.onSnapshotArrived(e)
+	case SnapshotSending:
+		c.onSnapshotSending(e)
 	case SnapshotSent:
 		c.onSnapshotSent(e)
 	case Closing:

@@ -138,6 +138,7 @@ func (c *Core) silence(p *progress) Time {
 // a lost append is repeated sooner.
 func (c *Core) onPeerUp(e PeerUp) {
 	c.onBootstrapperPeerUp(e)
+	c.onPeerSpeaks(Peer{e.ID, e.Incarnation}, e.Protocol)
 	c.linkReturned()
 	c.retransmit(Peer{e.ID, e.Incarnation})
 }

@@ -1,5 +1,7 @@
 package raft
 
+import "slices"
+
 // This file brings a snapshot from a leader to a follower (InstallSnapshot of Figure 13). The cores agree on the
 // snapshot by an offer, and the hosts move its bytes.
 
@@ -30,7 +32,8 @@ type offer struct {
 // on with the same snapshot, although there may be a newer one.
 func (c *Core) offerSnapshot(p *progress) {
 	s := &p.snap
-	if !c.cfg.Snapshots || c.step.closing || c.now.Mono < s.pausedUntil || s.offer.out && !s.offer.overdue(c.now.Mono, c.electionTimeout()) {
+	if !c.cfg.Snapshots || c.step.closing || !c.takesSnapshots(p.peer) ||
+		c.now.Mono < s.pausedUntil || s.offer.out && !s.offer.overdue(c.now.Mono, c.electionTimeout()) {
 		return
 	}
 	if !c.offerable(s.snapshot) {
@@ -38,7 +41,7 @@ func (c *Core) offerSnapshot(p *progress) {
 		if !ok {
 			return
 		}
-		s.snapshot, s.began = next, c.now.Mono
+		s.snapshot, s.began, p.brought = next, c.now.Mono, max(next.Size, 0)
 		c.trace(TraceEvent{Kind: TraceOffer, Peer: p.peer.ID, ID: next.ID})
 	}
 	s.offer.sent(c.now.Mono)
@@ -72,7 +75,7 @@ func (c *Core) waitsForHeld() *progress {
 	}
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if p.state == snapshot && !c.offerable(p.snap.snapshot) && c.now.Mono >= p.snap.pausedUntil && !c.silent(p) {
+		if p.state == snapshot && !c.offerable(p.snap.snapshot) && c.now.Mono >= p.snap.pausedUntil && !c.silent(p) && c.takesSnapshots(p.peer) {
 			if _, ok := c.snapshotFor(p.peer); !ok {
 				return p
 			}
@@ -89,6 +92,17 @@ func (c *Core) onHeld(s Snapshot) {
 		return
 	}
 	c.snaps.held = &held{s, p.peer}
+}
+
+// onSnapshotSending records how much of a snapshot its follower has. The log may grow as much until the follower has
+// caught up, and no more: so a stream that is faster than the log grows comes to its end, whatever the snapshot's size.
+func (c *Core) onSnapshotSending(e SnapshotSending) {
+	if c.leader == nil {
+		return
+	}
+	if p := c.leader.peer(e.To); p != nil && p.state == snapshot && p.snap.snapshot.File == e.File {
+		p.brought = max(p.brought, e.Bytes)
+	}
 }
 
 // heldTimeouts is how many election timeouts a follower that has the whole of a frozen state may take to install it.
@@ -132,11 +146,20 @@ func (c *Core) pauseOffers(p *progress) {
 // endHeld gives the frozen state back once its follower no longer needs it.
 func (c *Core) endHeld() {
 	h := c.snaps.held
-	if h == nil || c.leader != nil && c.leader.peer(h.to).state == snapshot && h.snapshot.ID.Index >= c.log.Base.ID.Index {
+	if h == nil || c.awaits(h) && h.snapshot.ID.Index >= c.log.Base.ID.Index {
 		return
 	}
 	c.discard(h.snapshot.File)
 	c.snaps.held = nil
+}
+
+// awaits reports whether the follower for which a state was frozen still needs it, and can take it.
+func (c *Core) awaits(h *held) bool {
+	if c.leader == nil || !c.takesSnapshots(h.to) {
+		return false
+	}
+	p := c.leader.peer(h.to)
+	return p != nil && p.state == snapshot
 }
 
 // endOffer ends the stream to a follower, if there is one.
@@ -155,6 +178,29 @@ func (c *Core) endOffers(l *leader) {
 		c.endOffer(&l.peers[i])
 	}
 }
+
+// onPeerSpeaks records which version a member's connection speaks. A member of an earlier release takes no snapshots: a
+// stream to it ends.
+func (c *Core) onPeerSpeaks(peer Peer, protocol uint16) {
+	if !c.names(peer) {
+		return
+	}
+	s := &c.snaps
+	s.earlier = slices.DeleteFunc(s.earlier, func(p Peer) bool { return p == peer || !c.names(p) })
+	if protocol == 0 || protocol >= ProtocolSnapshots { // 0: the host does not say
+		return
+	}
+	s.earlier = append(s.earlier, peer)
+	if c.leader == nil {
+		return
+	}
+	if p := c.leader.peer(peer); p != nil {
+		c.endOffer(p)
+	}
+}
+
+// takesSnapshots reports whether a member can be offered a snapshot, as far as is known.
+func (c *Core) takesSnapshots(peer Peer) bool { return !slices.Contains(c.snaps.earlier, peer) }
 
 // offers reports whether a follower is being sent the file.
 func (l *leader) offers(file SnapshotID) bool {

@@ -58,8 +58,9 @@ type Status struct {
 type MemberStatus struct {
 	raft.Member
 	// State is "self" for this member; on the leader it is "probe", "replicate", "snapshot" or "stale" for the others;
-	// else "". A member in "snapshot" lags behind the base of the leader's log and is sent a snapshot. A stale member holds less than it has acknowledged to this leader: it runs on an older image of its
-	// disk, or the disk has lost what was synced. The leader does not count it.
+	// else "". A member in "snapshot" lags behind the base of the leader's log and is sent a snapshot. A stale member
+	// holds less than it has acknowledged to this leader: it runs on an older image of its disk, or the disk has lost
+	// what was synced. The leader does not count it.
 	State string
 	// Only set on the leader: the member's disk is known to hold the log up to Match, Lag entries are missing
 	// there, and Inflight appends are unanswered.
@@ -74,6 +75,8 @@ type MemberStatus struct {
 	// Problem says in one sentence why the member does not count from this member's point of view, or, for this
 	// member itself, why it does not serve; "" if all is well.
 	Problem string
+
+	earlier bool // see raft.PeerProgress.EarlierRelease
 }
 
 // Status returns what the node knows at this moment. Any goroutine may call it, even after the node has ended.
@@ -145,7 +148,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, contact map[raft.NodeID]time
 			s.LastContact = now.Sub(at)
 		}
 		if p, ok := progress[m.ID]; ok {
-			s.State, s.Match, s.Inflight = p.State, p.Match, p.Inflight
+			s.State, s.Match, s.Inflight, s.earlier = p.State, p.Match, p.Inflight, p.EarlierRelease
 			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
 		}
 		peer := n.connection(m.ID)
@@ -189,7 +192,7 @@ func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.Nod
 func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 	switch {
 	case m.State != "self":
-		return unreached(s, m, limit)
+		return cmp.Or(unreached(s, m, limit), behindBase(m))
 	case s.Err != nil:
 		return fmt.Sprintf("it has ended: %v", s.Err)
 	case s.Wiped:
@@ -212,6 +215,14 @@ func unreached(s Status, m MemberStatus, limit time.Duration) string {
 		return "it has not been heard"
 	case s.Role == raft.Leader && m.LastContact > limit:
 		return fmt.Sprintf("it has not been heard for %v", m.LastContact.Round(time.Millisecond))
+	}
+	return ""
+}
+
+// behindBase returns why a member that lags behind the base of the leader's log is not sent a snapshot; "" if it is.
+func behindBase(m MemberStatus) string {
+	if m.State == "snapshot" && m.earlier {
+		return "it lacks entries that are compacted here, and its earlier release takes no snapshots: upgrade it"
 	}
 	return ""
 }

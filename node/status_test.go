@@ -119,6 +119,9 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 	stale.Members[1].State = "stale"
 	follower := seenFrom(raft.Follower, 3, "n2")
 	follower.Members[1].LastContact = time.Minute
+	earlier := seenFrom(raft.Leader, 3, "n2", "n3")
+	earlier.Members[1].State, earlier.Members[1].earlier = "replicate", true
+	earlier.Members[2].State, earlier.Members[2].earlier = "snapshot", true
 	wiped, stalled, ended := seenFrom(raft.Follower, 1), seenFrom(raft.Leader, 1), seenFrom(raft.Follower, 1)
 	wiped.Wiped, stalled.DiskStalled, ended.Err = true, true, raft.ErrClosed
 	for _, row := range []struct {
@@ -128,6 +131,7 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 		{leader, []string{"", "", "it has not been heard for 1m0s", "it has not been heard", "connection refused"}},
 		{stale, []string{"", "it holds less than it has acknowledged: replace it like one whose disk was lost"}},
 		{follower, []string{"", "", "it is not connected"}},
+		{earlier, []string{"", "", "it lacks entries that are compacted here, and its earlier release takes no snapshots: upgrade it"}},
 		{wiped, []string{"its disk was emptied: the cluster knows it with another incarnation"}},
 		{stalled, []string{"its disk has stalled"}},
 		{ended, []string{"it has ended: " + raft.ErrClosed.Error()}},

@@ -15,6 +15,7 @@ import (
 const (
 	streamChunkBytes     = 256 << 10 // of one chunk, unless the transport carries less
 	streamBulkChunkBytes = 64 << 10  // of one chunk on the bulk lane, where appends wait behind it
+	streamReportBytes    = 4 << 20   // acknowledged since the core last heard how many are
 	streamWindowBytes    = 4 << 20   // of chunks that are sent and not acknowledged, or received and not written
 )
 
@@ -67,6 +68,7 @@ type stream struct {
 	to       raft.Peer
 	snapshot raft.Snapshot
 	from     raft.SnapshotReader
+	reported int64 // bytes that the core has heard of
 }
 
 // streamEnd says which stream the receiver has as a whole.
@@ -225,7 +227,7 @@ func (s *streamer) consider(now raft.Time, offer raft.Message) {
 		return
 	}
 	s.began.Store(int64(now))
-	s.current = &stream{pipeline.NewOutgoing(now, offer, s.limits), offer.To, snapshot, from}
+	s.current = &stream{pipeline.NewOutgoing(now, offer, s.limits), offer.To, snapshot, from, 0}
 	s.node.logger.log(hclog.Info, "a snapshot is sent", "entry", snapshot.ID.String(), "to", string(offer.To.ID), "bytes", snapshot.Size)
 }
 
@@ -296,5 +298,9 @@ func (s *streamer) publish() {
 		return
 	}
 	done, total := c.Acknowledged()
+	if done-c.reported >= streamReportBytes {
+		c.reported = done
+		s.node.mailbox.report(raft.SnapshotSending{To: c.to, File: c.snapshot.File, Bytes: done})
+	}
 	s.progress.Store(&Transfer{ID: c.snapshot.ID, Peer: c.to.ID, Done: done, Total: total})
 }

@@ -79,7 +79,7 @@ func (t frameType) carriesTail() bool {
 // since returns the first protocol version with such a frame.
 func (t frameType) since() uint16 {
 	if t >= frameInstallSnapshot {
-		return 2
+		return raft.ProtocolSnapshots
 	}
 	return 1
 }
