@@ -9,6 +9,7 @@ type checker struct {
 	canonical         []committedEntry           // the committed entries from index 1 on, appended by the first member that commits them
 	machine           machine                    // the state that they lead to
 	payloads          map[raft.SnapshotID][]byte // of all snapshots that were taken
+	first             *raft.Bootstrap            // entry 1, once a snapshot was checked against it
 	seen              []seenEntry                // by index: the first entry that any member had there
 	others            map[raft.EntryID]uint64
 	leaders           map[raft.Term]int

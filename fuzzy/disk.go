@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -21,8 +22,8 @@ type disk struct {
 	lies      []lie       // synced entries that it has lost
 	hard      raft.HardState
 	snapshot  raft.Snapshot // the recorded one; zero: none
-	files     []snapFile    // complete ones
-	base      raft.Base     // the log begins behind it, and the slots up to it are there for the checks alone
+	files     fileSystem
+	base      raft.Base // the log begins behind it, and the slots up to it are there for the checks alone
 	log       []slot
 	commit    raft.Index
 	saved     saved    // of a DurableFSM
@@ -278,7 +279,8 @@ func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
 	d.startCount, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
-	d.base, d.saved.applied, d.saved.torn, d.snapshot, d.files = raft.Base{}, raft.EntryID{}, false, raft.Snapshot{}, nil
+	d.base, d.saved.applied, d.saved.torn, d.snapshot = raft.Base{}, raft.EntryID{}, false, raft.Snapshot{}
+	d.files.tree = crashdisk.New()
 	d.saved.machine.reset()
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }

@@ -62,8 +62,9 @@ func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 		n.c.check.broken("N58", "%s streams the frozen state of %v twice", n.id, s.ID)
 		return false
 	}
+	v.out[index(offer.To.ID)].close()
 	v.out[index(offer.To.ID)] = &outStream{
-		Outgoing: pipeline.NewOutgoing(now, offer, n.c.profile.streamLimits()), to: offer.To, file: &h.file, held: true,
+		Outgoing: pipeline.NewOutgoing(now, offer, n.c.profile.streamLimits()), to: offer.To, id: s.File, held: true,
 	}
 	h.since = now
 	n.writeHeldLater()
@@ -127,7 +128,15 @@ func (n *node) endStream(to int) {
 	if o := v.out[to]; o != nil && o.held && v.held != nil {
 		v.held.owed, v.held.since = true, n.now().Mono
 	}
+	v.out[to].close()
 	v.out[to] = nil
+}
+
+// close closes the file of a stream.
+func (o *outStream) close() {
+	if o != nil && o.file != nil {
+		_ = o.file.Close() // the next start removes what this leaves
+	}
 }
 
 // release gives back a frozen state.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -14,14 +15,14 @@ type image struct {
 	incarnation raft.Incarnation
 	hard        raft.HardState
 	snapshot    raft.Snapshot
-	files       []snapFile
+	files       *crashdisk.Tree
 	base        raft.Base
 	log         []slot
 	commit      raft.Index
 }
 
 func (d *disk) image() image {
-	return image{d.pedigree.clone(), d.incarnation, d.hard, d.snapshot, slices.Clone(d.files), d.base, slices.Clone(d.log), d.commit}
+	return image{d.pedigree.clone(), d.incarnation, d.hard, d.snapshot, d.files.tree.Clone(), d.base, slices.Clone(d.log), d.commit}
 }
 
 // restore replaces the disk, or its log alone, by an image. The former contents are kept as a ghost, since their
@@ -32,7 +33,8 @@ func (d *disk) restore(i image, whole bool) {
 		same = d.log[k].hash == i.log[k].hash
 	}
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
-	d.snapshot, d.files = i.snapshot, i.files
+	d.snapshot, d.files.tree = i.snapshot, i.files
+	d.files.cut()
 	d.base, d.log, d.commit, d.epoch = i.base, i.log, i.commit, d.epoch+1
 	if !whole {
 		d.lie(d.ghosts[len(d.ghosts)-1].log)

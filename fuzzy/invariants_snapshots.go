@@ -2,17 +2,22 @@ package fuzzy
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/snapfile"
 )
 
 // The invariants of snapshots.
 //
 //	G9   A snapshot says of its last entry and of the cluster what is committed there, and holds the state that the committed entries up to it lead to. (§7)
 //	N47  A snapshot is installed only if the log does not hold its last entry, and it is recorded before the log is replaced. (Figure 13)
-//	N49  What arrives by a stream is byte for byte what was taken.
-//	N50  A file is discarded only if no durable record names it, and a start finds the recorded one.
+//	N49  What is in a file, and what arrives by a stream, is byte for byte what was taken.
+//	N50  A file is complete and durable before a record names it, is discarded only if no durable record does, and is the only one that a start leaves.
 //	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
 //	N58  At most one state is frozen, it is streamed once, and it is held ten election timeouts at most for a receiver that acknowledges nothing.
 //	N62  A restoration begins only when its record is durable, and takes the state machine forward. (Figure 13)
@@ -79,8 +84,16 @@ func (k *checker) truthful(n *node, b *raft.Base) {
 		k.broken("G9", "%s has a snapshot of %v, which is not committed", n.id, b.ID)
 		return
 	}
-	first, err := raft.DecodeBootstrap(k.canonical[0].slot.entry.Data)
-	if err != nil || first.Cluster != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != 1 ||
+	if k.first == nil {
+		first, err := raft.DecodeBootstrap(k.canonical[0].slot.entry.Data)
+		if err != nil {
+			k.broken("G9", "entry 1 does not decode: %v", err)
+			return
+		}
+		k.first = &first
+	}
+	first := k.first
+	if first.Cluster != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != 1 ||
 		!slices.Equal(first.Configuration.Members, b.Config.Members) || b.Time < k.canonical[i-1].slot.entry.Time {
 		k.broken("G9", "%s has a snapshot of %v that says of the cluster what is not so: %+v", n.id, b.ID, *b)
 	}
@@ -105,28 +118,67 @@ func (k *checker) content(n *node, f *snapFile) {
 }
 
 // arrived checks what has arrived by a stream.
-func (k *checker) arrived(n *node, f *snapFile) {
-	if taken, known := k.payloads[f.snapshot.File]; !known || !bytes.Equal(taken, f.payload) {
-		k.broken("N49", "%s has received other bytes than were taken for %v", n.id, f.snapshot.ID)
+func (k *checker) arrived(n *node, s *raft.Snapshot) {
+	k.durableFile(n, s)
+	k.content(n, &snapFile{*s, k.payloads[s.File]})
+}
+
+// finished checks some of the files that were taken.
+func (k *checker) finished(n *node, s *raft.Snapshot) {
+	if n.disk.files.random.IntN(4) == 0 {
+		k.durableFile(n, s)
 	}
-	k.content(n, f)
+}
+
+// durableFile checks that a file would survive a power cut now, with the bytes that were taken.
+func (k *checker) durableFile(n *node, s *raft.Snapshot) {
+	disk := n.disk.files.tree.Clone()
+	disk.Cut(crashdisk.KeepNothing)
+	files := snapfile.OpenSized(disk.FS(), snapshotsPath, n.c.profile.fileSizes())
+	payload, err := read(files.OpenRecorded(*s))
+	if err != nil {
+		k.broken("N50", "%s has a snapshot of %v whose file would not survive a power cut: %v", n.id, s.ID, err)
+	} else if taken, known := k.payloads[s.File]; !known || !bytes.Equal(taken, payload) {
+		k.broken("N49", "%s has other bytes than were taken for %v", n.id, s.ID)
+	}
+}
+
+// durableName is durableFile for a file whose bytes were checked when it was complete.
+func (k *checker) durableName(n *node, s *raft.Snapshot) {
+	disk := n.disk.files.tree.Clone()
+	disk.Cut(crashdisk.KeepNothing)
+	if _, err := disk.FS().Open(snapfile.Open(nil, snapshotsPath).Path(s.File)); err != nil {
+		k.broken("N50", "%s records a snapshot of %v whose file would not survive a power cut: %v", n.id, s.ID, err)
+	}
+}
+
+// unreadable checks that a member has a reason why it cannot read a snapshot.
+func (k *checker) unreadable(n *node, id raft.EntryID, err error) {
+	k.broken("N50", "%s cannot read its snapshot of %v: %v", n.id, id, err)
 }
 
 // recorded checks a record of a snapshot that is about to become durable.
 func (k *checker) recorded(n *node, s *raft.Snapshot) {
 	k.truthful(n, &s.Base)
-	if s.File != (raft.SnapshotID{}) && n.disk.file(s.File) == nil {
-		k.broken("N50", "%s records a snapshot of %v whose file is not there", n.id, s.ID)
+	if s.File != (raft.SnapshotID{}) {
+		k.durableName(n, s)
 	}
 	if s.ID.Index < n.disk.snapshot.ID.Index {
 		k.broken("N51", "%s records a snapshot of %v over that of %v", n.id, s.ID, n.disk.snapshot.ID)
 	}
 }
 
-// kept checks the files that a start finds.
-func (k *checker) kept(n *node) {
-	if s := &n.disk.snapshot; s.File != (raft.SnapshotID{}) && n.disk.file(s.File) == nil {
-		k.broken("N50", "%s starts, and the file of its snapshot of %v is not there", n.id, s.ID)
+// cleaned checks the files that a start has left.
+func (k *checker) cleaned(n *node) {
+	list, err := n.disk.files.tree.Clone().FS().List(snapshotsPath)
+	recorded := n.disk.files.dir.Path(n.disk.snapshot.File)
+	for _, file := range list {
+		if filepath.Join(snapshotsPath, file.Name) != recorded {
+			k.broken("N50", "%s starts, and leaves %s, which nothing records", n.id, file.Name)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.broken("N50", "%s starts, and its files cannot be listed: %v", n.id, err)
 	}
 }
 

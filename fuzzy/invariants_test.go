@@ -155,12 +155,24 @@ var nodeBreaches = []breach{
 	{"N49", func(_ *cluster, k *checker, lead, follower *node) {
 		f := lead.capture(lead.disk.baseAt(lead.applied))
 		k.captured(lead, &f)
-		f.payload = append(f.payload[:20:20], f.payload[21:]...)
-		k.arrived(follower, &f)
+		f.payload = append([]byte{f.payload[0] + 1}, f.payload[1:]...)
+		follower.keepFile(&f, true)
+		k.arrived(follower, &f.snapshot)
+	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // it has no name yet
+		f := lead.capture(lead.disk.baseAt(lead.applied))
+		lead.keepFile(&f, false)
+		k.recorded(lead, &f.snapshot)
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
+		lead.c.profile.Snapshots.On = true
 		lead.disk.snapshot = raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}}
-		k.kept(lead)
+		lead.openFiles()
+	}},
+	{"N50", func(_ *cluster, k *checker, lead, _ *node) { // nothing records it
+		f := lead.capture(lead.disk.baseAt(lead.applied))
+		lead.keepFile(&f, false)
+		k.cleaned(lead)
 	}},
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.disk.snapshot.File = raft.SnapshotID{1}

@@ -79,6 +79,7 @@ func newNode(c *cluster, i int) *node {
 	n.leaves, n.unfilled = n.leave, n.stale
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
 	n.delays.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<16+sim.Concern(i))
+	n.disk.files = newFileSystem(c, i)
 	n.disk.hands = sim.NewStream(c.seed.Number, sim.HandshakeConcern<<8+sim.Concern(i))
 	n.disk.incarnation = raft.Incarnation(n.disk.random.Uint64() | 1)
 	if d := c.profile.Node.DriftMax; d > 0 {
@@ -98,6 +99,9 @@ func (n *node) now() raft.Now {
 // start starts a process from the contents of the disk.
 func (n *node) start() {
 	if n.core != nil || n.disk.damaged || n.forever {
+		return
+	}
+	if !n.openFiles() {
 		return
 	}
 	n.disk.restarts(n.c, 1)
@@ -122,7 +126,9 @@ func (n *node) start() {
 	n.applying = false
 	n.resumeState()
 	n.base = n.disk.base.ID
-	n.beginVault()
+	if !n.beginVault() {
+		return
+	}
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.delays = delays{random: n.delays.random}
@@ -168,6 +174,7 @@ func (n *node) crash() {
 		return
 	}
 	n.c.stats.Crashes++
+	n.cutFiles()
 	n.disk.crash(n)
 	if n.c.trace != nil {
 		n.c.record(Record{Kind: "crash", Node: string(n.id), Text: n.disk.describe()})

@@ -84,6 +84,7 @@ type Snapshots struct {
 	ChunkBytes     int
 	WindowChunks   int
 	BytesPerSecond int // of a stream; 0: no limit
+	BlockBytes     int // of a file, that have one checksum
 	Old            int // members that cannot read messages about snapshots, and take none, until they are healed
 }
 

@@ -5,15 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"slices"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
+	"github.com/coxswain/raft/internal/snapfile"
 )
 
-// snapFile is the complete file of a snapshot on a simulated disk. That the real files survive a crash at every step of
-// theirs is tested in internal/snapfile; here a file is complete at once, when its last sync ends.
+// snapFile is a snapshot with its bytes, as it is to be in a file.
 type snapFile struct {
 	snapshot raft.Snapshot
 	payload  []byte
@@ -24,7 +23,9 @@ type vault struct {
 	take      *raft.Take // asked for; the applier has not reached its entry yet
 	writing   bool       // a snapshot is being written: taken
 	taken     snapFile
-	needless  bool // that one, or the one to be taken: an install has made it superfluous
+	file      *snapfile.Writer // of it; nil: not created yet
+	wrote     int              // bytes of it
+	needless  bool             // that one, or the one to be taken: an install has made it superfluous
 	restore   *raft.Snapshot
 	installed bool         // the log was replaced, and the machine was not restored yet
 	out       []*outStream // by peer
@@ -32,7 +33,7 @@ type vault struct {
 	syncing   bool         // the state that was restored is being synced
 	in        *pipeline.Incoming
 	work      pipeline.Work // what it waits for
-	spool     []byte
+	spool     *snapfile.Writer
 	waiting   []raft.Message // chunks that wait for that, at most a window of them
 	expires   sim.Time       // when the stream in is looked at; 0: never
 }
@@ -50,16 +51,11 @@ const (
 
 var errWriteTo = errors.New("fuzzy: the snapshot was not written")
 
-func (n *node) beginVault() {
+// beginVault returns false if the process ends at once.
+func (n *node) beginVault() bool {
 	n.vault = vault{out: make([]*outStream, len(n.c.nodes))}
 	n.vault.in = pipeline.NewIncoming(n.peer(), n.c.profile.streamLimits())
-	n.disk.clean(n)
-}
-
-// clean removes every file but the recorded one, as a start does.
-func (d *disk) clean(n *node) {
-	d.files = slices.DeleteFunc(d.files, func(f snapFile) bool { return f.snapshot.File != d.snapshot.File })
-	n.c.check.kept(n)
+	return n.cleanFiles()
 }
 
 // endInstall makes the log begin behind the recorded snapshot if it does not hold that entry: a crash came between the
@@ -71,15 +67,6 @@ func (d *disk) endInstall(n *node) {
 	}
 	d.log, d.base = n.c.check.prefix(n, id), d.snapshot.Base
 	n.c.stats.EndedInstalls++
-}
-
-// file returns a complete file.
-func (d *disk) file(id raft.SnapshotID) *snapFile {
-	i := slices.IndexFunc(d.files, func(f snapFile) bool { return f.snapshot.File == id })
-	if i < 0 {
-		return nil
-	}
-	return &d.files[i]
 }
 
 // keepSnapshots does what an output says about snapshots.
@@ -100,10 +87,10 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 			v.release()
 		}
 		v.in.Discarded(id)
-		n.disk.files = slices.DeleteFunc(n.disk.files, func(f snapFile) bool { return f.snapshot.File == id })
+		_ = n.files().Discard(id) // the next start removes what this leaves
 	}
 	if r := k.Receive; r != nil {
-		n.act(v.in.Receive(n.now().Mono, *r, 1<<40))
+		n.act(v.in.Receive(n.now().Mono, *r, n.space().Room()))
 		n.expireLater()
 	}
 }
@@ -126,8 +113,12 @@ func (n *node) takeIfReached() {
 	}
 	f := n.capture(take.Base)
 	n.c.check.captured(n, &f)
-	v.writing, v.taken = true, f
-	n.later(n.disk.tookBytes(n, len(f.payload)), event{kind: evVault, a: vaultTaken})
+	v.writing, v.taken, v.file, v.wrote = true, f, nil, 0
+	if err := n.space().Begin(n.announced(&f), n.disk.snapshot.Size); err != nil {
+		n.endTaking(err)
+		return
+	}
+	n.later(n.disk.took(n), event{kind: evVault, a: vaultTaken})
 }
 
 // syncFor makes the state of a DurableFSM durable.
@@ -147,15 +138,51 @@ func (n *node) capture(base raft.Base) snapFile {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// snapshotTaken ends the writing of a snapshot.
-func (n *node) snapshotTaken() {
-	f := n.vault.taken
-	n.vault.writing, n.vault.taken = false, snapFile{}
+// writeOn writes the next piece of the snapshot that is being taken.
+func (n *node) writeOn() {
+	done, err := n.writeTaken()
+	if err == nil && !done {
+		n.later(n.disk.took(n), event{kind: evVault, a: vaultTaken})
+		return
+	}
+	n.endTaking(err)
+}
+
+// writeTaken is what the disk does for a piece, or to complete the file.
+func (n *node) writeTaken() (done bool, err error) {
+	v := &n.vault
+	if v.file == nil {
+		if v.file, err = n.files().Create(v.taken.snapshot.File); err != nil {
+			return false, err
+		}
+	}
+	if rest := v.taken.payload[v.wrote:]; len(rest) > 0 {
+		if err := n.space().Left(0); err != nil {
+			return false, err
+		}
+		written, err := v.file.Write(rest[:min(len(rest), snapshotSyncBytes)])
+		v.wrote += written
+		return false, err
+	}
 	if n.disk.random.Chance(n.c.profile.Snapshots.Failures) {
-		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Err: errWriteTo})
-	} else {
-		n.disk.files = append(n.disk.files, f)
+		return false, errWriteTo
+	}
+	return true, v.file.Finish(v.taken.snapshot)
+}
+
+// endTaking ends the writing of a snapshot.
+func (n *node) endTaking(err error) {
+	v := &n.vault
+	f, file := v.taken, v.file
+	v.writing, v.taken, v.file = false, snapFile{}, nil
+	if err == nil {
+		n.c.check.finished(n, &f.snapshot)
 		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Snapshot: f.snapshot})
+	} else {
+		if file != nil {
+			_ = file.Abort() // the next start removes what this leaves
+		}
+		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Err: err})
 	}
 	n.takeIfReached()
 	n.applyOn() // it may have waited to freeze the next one
@@ -175,14 +202,18 @@ func (n *node) restored() {
 	if s == nil {
 		return
 	}
-	f := n.disk.file(s.File)
-	if f == nil || !n.machine.decode(f.payload) {
-		n.c.check.broken("N50", "%s restores %v from a file that is not there", n.id, s.ID)
+	payload, err := n.readSnapshot(s)
+	if err != nil {
+		n.c.check.unreadable(n, s.ID, err)
+		return
+	}
+	if !n.machine.decode(payload) {
+		n.c.check.broken("N49", "%s restores %v from other bytes than were taken", n.id, s.ID)
 		return
 	}
 	if n.c.profile.Node.Durable {
 		v.syncing = true
-		n.later(n.disk.tookBytes(n, len(f.payload)), event{kind: evVault, a: vaultSynced})
+		n.later(n.disk.tookBytes(n, len(payload)), event{kind: evVault, a: vaultSynced})
 		return
 	}
 	n.serveRestored()
@@ -205,7 +236,7 @@ func (n *node) serveRestored() {
 func (n *node) vaultEvent(a int64) {
 	switch a {
 	case vaultTaken:
-		n.snapshotTaken()
+		n.writeOn()
 	case vaultRestored:
 		n.restored()
 	case vaultSynced:

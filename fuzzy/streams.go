@@ -1,21 +1,22 @@
 package fuzzy
 
 import (
-	"slices"
 	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
+	"github.com/coxswain/raft/internal/snapfile"
 )
 
 // outStream is the stream of a snapshot to a peer.
 type outStream struct {
 	*pipeline.Outgoing
 	to    raft.Peer
-	file  *snapFile // open for reading: that it is discarded meanwhile does not matter
-	armed sim.Time  // when it is pumped again; 0: it waits for an answer
-	held  bool      // the bytes come from a frozen state instead
+	id    raft.SnapshotID
+	file  *snapfile.Reader // that it is discarded meanwhile does not matter
+	held  bool             // the bytes come from a frozen state instead
+	armed sim.Time         // when it is pumped again; 0: it waits for an answer
 }
 
 // streamLimits returns the limits of the streams of a run.
@@ -62,14 +63,15 @@ func (n *node) offers(m *raft.Message) bool {
 			return false
 		}
 	default:
-		f := n.disk.file(offer.Snapshot.File)
-		if f == nil {
-			n.c.check.broken("N50", "%s offers a snapshot of %v whose file is not there", n.id, offer.Snapshot.ID)
+		n.endStream(to)
+		file, err := n.openSnapshot(offer.Snapshot.File)
+		if err != nil {
+			n.c.check.unreadable(n, offer.Snapshot.ID, err)
+			n.post(raft.SnapshotSent{To: m.To, File: offer.Snapshot.File, Err: err})
 			return true
 		}
-		opened := *f
 		stream := pipeline.NewOutgoing(n.now().Mono, *m, n.c.profile.streamLimits())
-		n.vault.out[to] = &outStream{Outgoing: stream, to: m.To, file: &opened}
+		n.vault.out[to] = &outStream{Outgoing: stream, to: m.To, id: offer.Snapshot.File, file: file}
 	}
 	n.pump(to)
 	return true
@@ -82,12 +84,12 @@ func (n *node) pump(to int) {
 		ask := o.Next(now)
 		switch {
 		case ask.End:
-			n.vault.out[to] = nil
+			n.endStream(to)
 			if o.held {
 				n.vault.release()
 			}
 			n.c.stats.Streams++
-			n.post(raft.SnapshotSent{To: o.to, File: o.file.snapshot.File, Err: ask.Err})
+			n.post(raft.SnapshotSent{To: o.to, File: o.id, Err: ask.Err})
 			return
 		case ask.Chunk:
 			n.sendChunk(o, now, ask)
@@ -101,11 +103,15 @@ func (n *node) pump(to int) {
 }
 
 func (n *node) sendChunk(o *outStream, now raft.Time, ask pipeline.Ask) {
-	end := ask.At + int64(ask.Bytes)
-	data := o.file.payload[ask.At:end]
-	if o.held {
-		data = nil // Outgoing keeps them
+	data, end := []byte(nil), ask.At+int64(ask.Bytes)
+	if o.held { // Outgoing keeps the bytes
 		n.vault.held.heldSent(now, end)
+	} else if data = make([]byte, ask.Bytes); ask.Bytes > 0 {
+		if _, err := o.file.ReadAt(data, ask.At); err != nil {
+			n.c.check.unreadable(n, o.file.Snapshot().ID, err)
+			o.Fail(err)
+			return
+		}
 	}
 	if m, ok := o.Chunk(now, ask.At, data); ok {
 		n.transmit(m, 64+ask.Bytes)
@@ -160,7 +166,8 @@ func (v *vault) busy() bool { return v.work.Open != nil || v.work.Write != nil |
 // act does the work of the receiving side.
 func (n *node) act(w pipeline.Work) {
 	v := &n.vault
-	if w.Abort {
+	if w.Abort && v.spool != nil {
+		_ = v.spool.Abort() // the next start removes what this leaves
 		v.spool = nil
 	}
 	for _, m := range w.Send {
@@ -176,25 +183,39 @@ func (n *node) act(w pipeline.Work) {
 	n.later(n.disk.tookBytes(n, len(w.Write)), event{kind: evVault, a: vaultSpool})
 }
 
+// writeSpool is what the disk does for the receiving side.
+func (n *node) writeSpool() (err error) {
+	v := &n.vault
+	switch w := v.work; {
+	case w.Open != nil:
+		v.spool, err = n.files().Create(w.Open.File)
+	case w.Write != nil:
+		_, err = v.spool.Write(w.Write)
+	case w.Finish != nil:
+		err = v.spool.Finish(*w.Finish)
+	}
+	return err
+}
+
 // spooled ends what the disk does for the receiving side.
 func (n *node) spooled() {
 	v := &n.vault
-	w := v.work
+	w, why := v.work, raft.StreamRefusal(0)
+	if n.writeSpool() != nil {
+		why = raft.StreamFailed
+	}
 	v.work = pipeline.Work{}
 	switch {
 	case w.Open != nil:
-		v.spool = []byte{}
-		n.act(v.in.Opened(0))
+		n.act(v.in.Opened(why))
 	case w.Write != nil:
-		v.spool = append(v.spool, w.Write...)
-		n.act(v.in.Written(1<<40, 0))
+		n.act(v.in.Written(n.space().Room(), why))
 	case w.Finish != nil:
-		f := snapFile{*w.Finish, v.spool}
-		v.spool = nil
-		n.c.check.arrived(n, &f)
-		n.disk.files = slices.DeleteFunc(n.disk.files, func(old snapFile) bool { return old.snapshot.File == f.snapshot.File })
-		n.disk.files = append(n.disk.files, f)
-		n.act(v.in.Finished(0))
+		if why == 0 {
+			v.spool = nil
+			n.c.check.arrived(n, w.Finish)
+		}
+		n.act(v.in.Finished(why))
 	}
 	n.takeChunks()
 }

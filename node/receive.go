@@ -196,7 +196,7 @@ func (r *receiver) abort() {
 func (r *receiver) room() (bytes int64, err error) {
 	err = guarded(func() error {
 		free, err := r.node.files.FreeBytes()
-		bytes = free - r.node.reserveBytes()
+		bytes = pipeline.Space{Free: free, Reserve: r.node.reserveBytes()}.Room()
 		return err
 	})
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	reserveBytesMin  = 1 << 20  // that a snapshot leaves free at least, unless the configuration says otherwise
 	spaceEveryBytes  = 16 << 20 // written between two looks at the free space
 	pacedWriterBytes = 64 << 10 // that a pacedWriter passes on at once
 )
@@ -28,33 +27,27 @@ func (k *taker) space() *space {
 	return &space{free: k.node.files.FreeBytes, reserve: k.node.reserveBytes, last: k.last.bytes}
 }
 
-// reserveBytes is Config.SnapshotReserveBytes or, without it, as much as the log takes.
+// reserveBytes is what a snapshot must leave free.
 func (n *Node) reserveBytes() int64 {
-	if reserve := n.cfg.SnapshotReserveBytes; reserve != 0 {
-		return int64(reserve)
-	}
-	return max(reserveBytesMin, n.files.LogBytes())
+	return pipeline.Reserve(int64(n.cfg.SnapshotReserveBytes), n.files.LogBytes())
 }
 
-// begin returns an error if a snapshot of that size should not be begun. Of an unknown size (-1) it expects a quarter
-// more than the last one had.
+// begin returns an error if a snapshot of that size should not be begun; -1: it is not known.
 func (s *space) begin(size int64) error {
-	if size < 0 {
-		size = s.last + s.last/4
-	}
-	return s.left(size)
-}
-
-// left returns an error if more bytes would take the reserve.
-func (s *space) left(more int64) error {
 	free, err := s.free()
 	if err != nil {
 		return err
 	}
-	if reserve := s.reserve(); free-more < reserve {
-		return &raft.SpaceError{Need: more, Free: free, Reserve: reserve}
+	return pipeline.Space{Free: free, Reserve: s.reserve()}.Begin(size, s.last)
+}
+
+// left returns an error if what is written has taken from the reserve.
+func (s *space) left() error {
+	free, err := s.free()
+	if err != nil {
+		return err
 	}
-	return nil
+	return pipeline.Space{Free: free, Reserve: s.reserve()}.Left(0)
 }
 
 // sizeOf returns the size that a frozen state announces; -1: none.
@@ -119,7 +112,7 @@ func (w *pacedWriter) flush() error {
 	}
 	if w.unchecked += int64(bytes); w.unchecked >= spaceEveryBytes {
 		w.unchecked = 0
-		if w.err = w.space.left(0); w.err != nil {
+		if w.err = w.space.left(); w.err != nil {
 			return w.err
 		}
 	}

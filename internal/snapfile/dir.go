@@ -21,8 +21,9 @@ const (
 
 // Dir is a directory of snapshots. Any goroutine may call its methods.
 type Dir struct {
-	fs   files.FS
-	path string
+	fs    files.FS
+	path  string
+	sizes Sizes
 
 	mu        sync.Mutex
 	made      bool // the directory exists, durably
@@ -32,9 +33,12 @@ type Dir struct {
 }
 
 // Open returns the directory. The first file creates it.
-func Open(fs files.FS, path string) *Dir {
+func Open(fs files.FS, path string) *Dir { return OpenSized(fs, path, format1) }
+
+// OpenSized returns the directory of files with other sizes, so that the simulator's small snapshots have many blocks.
+func OpenSized(fs files.FS, path string, sizes Sizes) *Dir {
 	return &Dir{
-		fs: fs, path: path, writing: map[raft.SnapshotID]bool{}, readers: map[raft.SnapshotID]int{},
+		fs: fs, path: path, sizes: sizes, writing: map[raft.SnapshotID]bool{}, readers: map[raft.SnapshotID]int{},
 		discarded: map[raft.SnapshotID]bool{},
 	}
 }

@@ -33,9 +33,20 @@ const (
 	headBytes = idAt + len(raft.SnapshotID{}) + sumBytes
 	endBytes  = 4 + sumBytes // behind the description
 
-	// blockBytes of a snapshot have one checksum.
-	blockBytes = 64 << 10
 )
+
+// Sizes are those of the parts in which a file is written.
+type Sizes struct {
+	// BlockBytes of a snapshot have one checksum. It belongs to the format: a file is read with the value that it was
+	// written with.
+	BlockBytes int
+	// SyncBytes is how much a Writer writes between two syncs. A single sync of a large file would hold up the syncs of
+	// the log for as long as it takes.
+	SyncBytes int
+}
+
+// format1 has the sizes of every file outside of tests.
+var format1 = Sizes{BlockBytes: 64 << 10, SyncBytes: 1 << 20}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -84,11 +95,13 @@ func endSum(file raft.SnapshotID, b []byte) uint32 {
 }
 
 // blocksBytes returns how much of a file the blocks of a snapshot take.
-func blocksBytes(size int64) int64 { return size + (size+blockBytes-1)/blockBytes*sumBytes }
+func (s Sizes) blocksBytes(size int64) int64 {
+	return size + (size+int64(s.BlockBytes)-1)/int64(s.BlockBytes)*sumBytes
+}
 
 // readEnd reads and checks the description at the end of a file of that size. It allocates no more than the file
 // holds.
-func readEnd(r io.ReaderAt, file raft.SnapshotID, size int64) (raft.Snapshot, error) {
+func (s Sizes) readEnd(r io.ReaderAt, file raft.SnapshotID, size int64) (raft.Snapshot, error) {
 	tail := make([]byte, endBytes)
 	if size < int64(headBytes+endBytes) {
 		return raft.Snapshot{}, errCutShort
@@ -107,15 +120,15 @@ func readEnd(r io.ReaderAt, file raft.SnapshotID, size int64) (raft.Snapshot, er
 	if binary.LittleEndian.Uint32(all[length+4:]) != endSum(file, all[:length+4]) {
 		return raft.Snapshot{}, errChecksum
 	}
-	s, err := raft.DecodeSnapshot(all[:length])
+	found, err := raft.DecodeSnapshot(all[:length])
 	if err != nil {
-		return s, err
+		return found, err
 	}
 	between := size - int64(headBytes+endBytes) - length
-	if s.File != file || s.Held || s.Size > between || blocksBytes(s.Size) != between {
-		return s, fmt.Errorf("it describes snapshot %v of %d bytes, and %d bytes stand before it", s.File, s.Size, between)
+	if found.File != file || found.Held || found.Size > between || s.blocksBytes(found.Size) != between {
+		return found, fmt.Errorf("it describes snapshot %v of %d bytes, and %d bytes stand before it", found.File, found.Size, between)
 	}
-	return s, nil
+	return found, nil
 }
 
 // readFull fills b from that offset.

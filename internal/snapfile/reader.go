@@ -83,7 +83,7 @@ func (r *Reader) examine(file raft.SnapshotID) error {
 	if err != nil {
 		return damaged(r.path, "its head", err)
 	}
-	if r.snapshot, err = readEnd(r.f, file, size); err != nil {
+	if r.snapshot, err = r.dir.sizes.readEnd(r.f, file, size); err != nil {
 		return damaged(r.path, "its end", err)
 	}
 	return nil
@@ -103,6 +103,7 @@ func (r *Reader) ReadAt(p []byte, offset int64) (n int, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	blockBytes := int64(r.dir.sizes.BlockBytes)
 	if r.closed {
 		return 0, &fs.PathError{Op: "read", Path: r.path, Err: fs.ErrClosed}
 	}
@@ -122,6 +123,7 @@ func (r *Reader) ReadAt(p []byte, offset int64) (n int, err error) {
 
 // load returns one block. The lock is held.
 func (r *Reader) load(number int64) ([]byte, error) {
+	blockBytes := int64(r.dir.sizes.BlockBytes)
 	size := min(r.snapshot.Size-number*blockBytes, blockBytes)
 	if number == r.number {
 		return r.block[:size], nil

@@ -11,10 +11,6 @@ import (
 	"github.com/coxswain/raft/internal/files"
 )
 
-// syncBytes is how much a Writer writes between two syncs. A single sync of a large file would hold up the syncs of the
-// log for as long as it takes.
-const syncBytes = 1 << 20
-
 // Writer writes one file. One goroutine uses it. After an error it must be aborted.
 type Writer struct {
 	dir      *Dir
@@ -23,7 +19,7 @@ type Writer struct {
 	block    []byte // what is not written yet, less than a block
 	blocks   int64  // how many are written
 	at       int64  // where the next one begins in the file
-	unsynced int64
+	unsynced int
 	size     int64  // of the snapshot so far
 	sum      uint32 // of all its bytes
 	err      error  // the first one
@@ -44,7 +40,7 @@ func (d *Dir) Create(file raft.SnapshotID) (*Writer, error) {
 		d.release(file)
 		return nil, err
 	}
-	w := &Writer{dir: d, file: file, f: f, block: make([]byte, 0, blockBytes+sumBytes)}
+	w := &Writer{dir: d, file: file, f: f, block: make([]byte, 0, d.sizes.BlockBytes+sumBytes)}
 	if err := w.put(head(file)); err != nil {
 		return nil, errors.Join(err, w.Abort())
 	}
@@ -69,12 +65,12 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 		return 0, err
 	}
 	for len(p) > 0 {
-		taken := min(len(p), blockBytes-len(w.block))
+		taken := min(len(p), w.dir.sizes.BlockBytes-len(w.block))
 		w.block = append(w.block, p[:taken]...)
 		w.sum = crc32.Update(w.sum, castagnoli, p[:taken])
 		p, n = p[taken:], n+taken
 		w.size += int64(taken)
-		if len(w.block) == blockBytes {
+		if len(w.block) == w.dir.sizes.BlockBytes {
 			if err := w.flush(); err != nil {
 				return n - taken, err
 			}
@@ -98,7 +94,7 @@ func (w *Writer) flush() error {
 	}
 	w.block = w.block[:0]
 	w.blocks++
-	if w.unsynced < syncBytes {
+	if w.unsynced < w.dir.sizes.SyncBytes {
 		return nil
 	}
 	w.unsynced = 0
@@ -109,7 +105,7 @@ func (w *Writer) flush() error {
 func (w *Writer) put(b []byte) error {
 	n, err := w.f.WriteAt(b, w.at)
 	w.at += int64(n)
-	w.unsynced += int64(n)
+	w.unsynced += n
 	w.err = err
 	return err
 }

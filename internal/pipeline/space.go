@@ -1,0 +1,40 @@
+package pipeline
+
+import "github.com/coxswain/raft"
+
+// reserveBytesMin is what a snapshot leaves free at least, in bytes, unless the configuration says otherwise.
+const reserveBytesMin = 1 << 20
+
+// Space is the room on the disk of a member, in bytes. A snapshot never takes the reserve, so that the log can go on.
+type Space struct {
+	Free    int64
+	Reserve int64
+}
+
+// Reserve returns what a snapshot must leave free: as much as is configured or, without that, as much as the log takes.
+func Reserve(configured, log int64) int64 {
+	if configured != 0 {
+		return configured
+	}
+	return max(reserveBytesMin, log)
+}
+
+// Room returns how many bytes a snapshot may take.
+func (s Space) Room() int64 { return s.Free - s.Reserve }
+
+// Begin returns a *raft.SpaceError if a snapshot of that size should not be begun. Of an unknown size (-1) it expects a
+// quarter more than the last one had.
+func (s Space) Begin(size, last int64) error {
+	if size < 0 {
+		size = last + last/4
+	}
+	return s.Left(size)
+}
+
+// Left returns a *raft.SpaceError if more bytes would take the reserve.
+func (s Space) Left(more int64) error {
+	if s.Room() < more {
+		return &raft.SpaceError{Need: more, Free: s.Free, Reserve: s.Reserve}
+	}
+	return nil
+}
