@@ -22,9 +22,18 @@ var stallScenarios = []scenario{
 		name: "stalled-with-the-others", voters: 3, play: stalledWithTheOthers,
 		about: "if all disks are stalled, the leader keeps leading and answers reads",
 	},
+	{
+		name: "stalled-at-a-snapshot", voters: 3, shape: takingSnapshots, play: stalledAtASnapshot,
+		about: "a leader whose disk holds the whole log and stalls at the record of a snapshot lets others go on",
+	},
 }
 
 func shakingHands(p *Profile) { p.Node.Handshakes = true }
+
+func takingSnapshots(p *Profile) {
+	p.Snapshots = Snapshots{On: true, BytesMax: 1000, ChunkBytes: 1000, WindowChunks: 4}
+	p.Limits.SnapshotEntries = 8
+}
 
 // stallTimeouts is the time of DiskStallMax and an election, in election timeouts.
 func (d *director) stallTimeouts() float64 {
@@ -86,6 +95,20 @@ func stalledBeforeARestart(d *director) {
 	d.given("a does not take messages of c", !a.admits(c))
 	d.expect(d.stallTimeouts(), "b leads", b.leads)
 	d.given("a does not do so yet", !a.admits(c))
+	d.goesOn(b)
+}
+
+func stalledAtASnapshot(d *director) {
+	a, b := d.c.nodes[0], d.c.nodes[1]
+	d.bootstrap()
+	d.write(a, 8)
+	d.until("a writes a snapshot, and its disk holds the whole log", func() bool {
+		return a.vault.writing && a.status.Persisted == a.last()
+	})
+	d.stall(a)
+	d.expect(d.stallTimeouts(), "the record of the snapshot stalls", func() bool { return a.status.DiskStalled })
+	d.given("nobody is ahead", a.leads() && a.status.Persisted == a.last())
+	d.write(a, 1)
 	d.goesOn(b)
 }
 

@@ -12,7 +12,7 @@ import (
 //	N25  A member campaigns no sooner than one election timeout after it heard its leader, made its vote in a term without a known leader durable, campaigned or started, unless that leader has stepped down. (§5.2)
 //	N26  A pre-vote is granted as a vote would be, to a candidate whose log is at least as up to date, and only by a member that hears no leader. (dissertation §9.6)
 //	N27  Members that are started with the same seed draw different election timeouts.
-//	N63  Once a member has heard the leader of a term, its durable vote of that term keeps it from granting no pre-vote.
+//	N63  Once a member has heard the leader of a term, its durable vote of that term is no reason to deny a pre-vote.
 //	N28  A member that is told that its node closes answers all open requests at once, and accepts no more.
 
 // early checks that an election timer did not fire too soon. A step handles events before timers, so what was heard in

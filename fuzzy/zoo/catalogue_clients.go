@@ -139,7 +139,7 @@ var transfers = []Mutant{
 	{
 		ID: "T13", Rule: "a leader whose disk stalls at the record of a snapshot accepts one proposal", Bug: "it accepts none",
 		Edits:  []Edit{value("propose.go", `!(ahead == 0 && c.diskHoldsLog())`, `true`)},
-		Expect: "L12, L3", Profiles: []string{"snapshots"},
+		Expect: "S2, L12", Profiles: []string{"snapshots"},
 		Test: &Test{".", "TestStall"},
 	},
 }
