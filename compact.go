@@ -10,6 +10,7 @@ package raft
 // snapshots is what a member knows of its own snapshots.
 type snapshots struct {
 	covered    EntryID           // the newest recorded snapshot covers the log up to here, or the DurableFSM has synced it
+	reported   Index             // of a DurableFSM: the last entry that it says it has synced
 	taking     *Take             // asked for and not answered
 	writing    *Snapshot         // the last record issued, as long as it is not durable
 	retryAt    Time              // after a failure: not before
@@ -37,6 +38,7 @@ func (c *Core) startSnapshots(recorded Snapshot) Index {
 	if recorded.ID.Index > s.covered.Index {
 		s.covered = recorded.ID
 	}
+	s.reported = s.covered.Index
 	switch {
 	case recorded.File == SnapshotID{}:
 	case recorded.ID.Index > c.log.applied:
@@ -145,7 +147,8 @@ func (c *Core) onSnapshotTaken(e SnapshotTaken) {
 		c.onTakeFailed(take, e.Err)
 		return
 	}
-	assert(e.Snapshot.ID == take.ID && e.Snapshot.Held == take.Hold, "what was taken is what was asked for")
+	assert(e.Snapshot.ID == take.ID || take.Sync, "what was taken is what was asked for")
+	assert(e.Snapshot.Held == take.Hold, "a state is held if that was asked for")
 	assert((e.Snapshot.File == SnapshotID{}) == take.Sync, "a snapshot has a file, unless the FSM has synced instead")
 	s.retryAt, s.pause = 0, 0
 	taken := e.Snapshot
@@ -154,6 +157,7 @@ func (c *Core) onSnapshotTaken(e SnapshotTaken) {
 	case take.Hold:
 		c.onHeld(taken)
 	case take.Sync:
+		s.reported = max(s.reported, e.Snapshot.ID.Index)
 		c.covered(take.ID)
 		c.trace(TraceEvent{Kind: TraceTaken, ID: take.ID})
 	default:
@@ -233,9 +237,13 @@ func (c *Core) compact() {
 }
 
 // compactable returns up to where the log may be compacted. It keeps SnapshotTailBytes and, within bounds, what
-// followers that are heard need next.
+// followers that are heard need next. For a DurableFSM it keeps what the FSM does not report: only commands are
+// applied to it, so it does not know the entries behind the last one, and no log begins behind what its FSM reports.
 func (c *Core) compactable() Index {
 	covered := c.snaps.covered.Index
+	if c.cfg.DurableFSM {
+		covered = min(covered, c.snaps.reported)
+	}
 	to := min(covered, c.log.keeping(uint64(c.cfg.SnapshotTailBytes)))
 	if c.leader == nil {
 		return to
@@ -336,6 +344,7 @@ func (c *Core) onRestored() {
 	}
 	c.trace(TraceEvent{Kind: TraceRestored, ID: s.restoring.ID})
 	if c.cfg.DurableFSM && !c.marked() {
+		s.reported = s.restoring.ID.Index
 		c.record(Snapshot{Base: s.restoring.Base})
 	}
 	s.restoring, s.restoreOut = nil, false

@@ -292,6 +292,19 @@ func TestTake_OfADurableFSMSyncs(t *testing.T) {
 	assert.Zero(t, c.Status().SnapshotBytes)
 }
 
+// A DurableFSM is told of commands alone. It does not report the entries behind the last one, so a log without that command
+// could not be started from its state.
+func TestTake_OfADurableFSMThatLacksTheLastEntries(t *testing.T) {
+	c, out := eight(t, func(cfg *raft.CoreConfig) { cfg.DurableFSM = true })
+	reported := raft.Snapshot{Base: out.Keep.Take.Base}
+	reported.ID = id(5, 3)
+	out = c.step(raft.SnapshotTaken{Take: out.Keep.Take.ID, Snapshot: reported})
+	require.NotNil(t, out.Write.Base)
+	assert.Equal(t, id(5, 3), out.Write.Base.ID)
+	assert.Equal(t, id(9, 3), c.Status().Snapshot, "callers who wait for entry 9 are answered")
+	assert.Nil(t, out.Keep, "and no other one is due")
+}
+
 // compactedLeader leads abc in term 3; its log is compacted up to 8@3 by its snapshot of 9@3, whose record is durable.
 // c has acknowledged everything, b nothing; b is heard only if a test lets it.
 func compactedLeader(t *testing.T, change func(*raft.CoreConfig)) *core {

@@ -91,8 +91,9 @@ type SendDropped struct {
 type SnapshotRequested struct{ RequestID RequestID }
 
 // SnapshotTaken answers Keep.Take of the entry Take. The snapshot's bytes are complete and synced, in the file
-// Snapshot.File. If the Take says Sync, the file is zero and the DurableFSM has synced; if it says Hold, Snapshot.Held
-// is set.
+// Snapshot.File. If the Take says Sync, the file is zero, the DurableFSM has synced, and Snapshot.ID is what its Applied
+// returns: the last command at or before Take, or the entry of the snapshot that it was restored from. If the Take says
+// Hold, Snapshot.Held is set.
 type SnapshotTaken struct {
 	Take     EntryID
 	Snapshot Snapshot // zero if Err is not nil

@@ -60,6 +60,7 @@ type snapMember struct {
 	base    EntryID
 	gen     uint64
 	fsm     fsmState
+	told    EntryID // what a DurableFSM knows: the last command, or the snapshot that it became
 	ops     []any // EntryID (apply up to it), Take, *Snapshot (restore): what the applier has to do
 	frozen  *frozenState
 	want    *Receive
@@ -127,10 +128,10 @@ func (m *snapMember) start() {
 	cfg := w.cfg
 	cfg.ID, cfg.Seed = m.peer.ID, w.rng.Uint64()
 	stored.Incarnation = m.peer.Incarnation
-	m.fsm = fsmState{}
+	m.fsm, m.told = fsmState{}, EntryID{}
 	if cfg.DurableFSM {
 		m.fsm = m.disk.synced
-		stored.Applied = m.fsm.id
+		m.told, stored.Applied = m.fsm.id, m.fsm.id
 	}
 	stored.Commit = min(stored.Commit, stored.Log.Last.Index)
 	m.queue, m.ops, m.frozen, m.want = nil, nil, nil, nil
@@ -308,8 +309,8 @@ func (m *snapMember) applyNext() {
 		require.True(w.t, ok && state.id == op.ID)
 		require.Greater(w.t, op.ID.Index, m.fsm.id.Index, "the state never goes back")
 		m.ops = m.ops[1:]
-		m.fsm = state
-		m.disk.synced = state
+		m.fsm, m.told = state, op.ID
+		m.sync()
 		w.counts.restored++
 		m.step(Applied{op.ID})
 	}
@@ -317,15 +318,22 @@ func (m *snapMember) applyNext() {
 
 func (m *snapMember) apply(i Index) {
 	e := m.tail[i-m.base.Index-1]
-	content := fmt.Sprint(m.fsm.sum, e.Index, e.Term, string(e.Data))
-	m.fsm = fsmState{e.ID(), crc64.Checksum([]byte(content), crc64.MakeTable(crc64.ECMA))}
+	m.fsm.id = e.ID()
+	if e.Kind == EntryCommand {
+		content := fmt.Sprint(m.fsm.sum, e.Index, e.Term, string(e.Data))
+		m.fsm.sum, m.told = crc64.Checksum([]byte(content), crc64.MakeTable(crc64.ECMA)), e.ID()
+	}
 	was, ok := m.w.states[i]
 	require.True(m.w.t, !ok || was == m.fsm, "State Machine Safety: %v and %v", was, m.fsm)
 	m.w.states[i] = m.fsm
 	if m.w.rng.IntN(4) == 0 {
-		m.disk.synced = m.fsm
+		m.sync()
 	}
 }
+
+// sync makes the state of a DurableFSM durable. The FSM sees no entries but commands, so it cannot say that it has applied
+// the ones behind the last command.
+func (m *snapMember) sync() { m.disk.synced = fsmState{m.told, m.fsm.sum} }
 
 // finishTake ends the snapshot that is being taken, now and then with an error.
 func (m *snapMember) finishTake(fails bool) {
@@ -340,7 +348,8 @@ func (m *snapMember) finishTake(fails bool) {
 		m.step(SnapshotTaken{Take: f.take.ID, Err: errors.New("no space")})
 		return
 	case f.take.Sync:
-		m.disk.synced, s.File, s.Size, s.Sum = m.fsm, SnapshotID{}, 0, 0
+		m.sync()
+		s.ID, s.File, s.Size, s.Sum = m.told, SnapshotID{}, 0, 0
 		m.w.counts.synced++
 	case f.take.Hold:
 		s.Held, s.Size, s.Sum = true, -1, 0
