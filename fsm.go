@@ -33,13 +33,19 @@ type FSMSnapshot interface {
 }
 
 // DurableFSM is an FSM that keeps its state on disk itself. After a restart, only the entries behind the last one in
-// that state are applied.
+// that state are applied. There is no file of a snapshot: the log is compacted up to what Sync has made durable. Snapshot is
+// called only when a follower of this member lags too far. The frozen state is written straight to it, and is held no
+// longer than ten election timeouts if the follower takes nothing.
 type DurableFSM interface {
 	FSM
-	// Applied returns the last entry whose effects are in the state; zero if the state is empty. It is called before
-	// the first Apply. node.Start refuses an entry beyond the stored log with an *AppliedBeyondLogError.
+	// Applied returns the last entry that was given to Apply or, if nothing was applied since, to Restore, and whose effects
+	// are in the state; zero if the state is empty. It is called at the start and after each Sync. node.Start refuses an
+	// entry beyond the stored log with an *AppliedBeyondLogError, and one below the beginning of the log with an
+	// *AppliedBelowBaseError. Until Sync has returned after a Restore, a restart may find the old entry or zero here, but
+	// not the entry of the Restore: the node then restores again.
 	Applied() (EntryID, error)
-	// Sync makes the effects of all entries applied so far durable. It is called when the node is closed. After a
-	// crash, entries whose effects were not synced are applied again.
+	// Sync makes the effects of all entries applied so far durable. It is called as often as other FSMs take snapshots,
+	// after each Restore, and when the node is closed. Nothing is applied meanwhile, so it should have little left to do.
+	// After a crash, entries whose effects were not synced are applied again.
 	Sync() error
 }

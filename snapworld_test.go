@@ -61,7 +61,7 @@ type snapMember struct {
 	gen     uint64
 	fsm     fsmState
 	told    EntryID // what a DurableFSM knows: the last command, or the snapshot that it became
-	ops     []any // EntryID (apply up to it), Take, *Snapshot (restore): what the applier has to do
+	ops     []any   // EntryID (apply up to it), Take, *Snapshot (restore): what the applier has to do
 	frozen  *frozenState
 	want    *Receive
 	streams map[NodeID]SnapshotID

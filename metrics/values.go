@@ -138,7 +138,7 @@ var distributions = []distribution{
 	histogram("apply_seconds", "One FSM.Apply.", func(m node.Metrics) node.Histogram { return m.ApplySeconds }),
 	histogram("apply_commands", "Commands in one FSM.Apply.",
 		func(m node.Metrics) node.Histogram { return m.ApplyCommands }),
-	histogram("freeze_seconds", "One FSM.Snapshot.", func(m node.Metrics) node.Histogram { return m.FreezeSeconds }),
+	histogram("freeze_seconds", "One FSM.Snapshot or, of a DurableFSM, one Sync.", func(m node.Metrics) node.Histogram { return m.FreezeSeconds }),
 	histogram("snapshot_write_seconds", "Writing one snapshot, behind FSM.Snapshot.",
 		func(m node.Metrics) node.Histogram { return m.SnapshotWriteSeconds }),
 	histogram("restore_seconds", "One FSM.Restore.", func(m node.Metrics) node.Histogram { return m.RestoreSeconds }),

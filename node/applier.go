@@ -27,6 +27,7 @@ type applier struct {
 	tasks applierTasks
 
 	at        raft.EntryID // applied up to it; only the goroutine uses this and the next fields
+	told      raft.EntryID // the FSM was given it: a command, or the entry of a snapshot. A DurableFSM reports it once synced
 	atStart   bool         // the start begins with a restoration, and it is not done
 	goroutine uint64       // its id; 0 until the first call
 }
@@ -44,7 +45,7 @@ type applierTasks struct {
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
 
 func newApplier(n *Node, fsm raft.FSM, at raft.EntryID) *applier {
-	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, signal: newSignal()}
+	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, told: at, signal: newSignal()}
 }
 
 // applyUpTo is called by the loop, with ids that grow.
@@ -141,6 +142,7 @@ func (a *applier) applyBatch(entries []raft.Entry) error {
 		if err := a.call("Apply", commands[0].ID(), func() error { return a.fsm.Apply(commands, results) }); err != nil {
 			return err
 		}
+		a.told = commands[len(commands)-1].ID()
 		n.counters.applied(len(commands), time.Since(began))
 	}
 	a.at = entries[len(entries)-1].ID()

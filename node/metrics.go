@@ -66,7 +66,7 @@ type Metrics struct {
 	WriteSeconds   Histogram // with its sync
 	ProposeSeconds Histogram // successful ones, from call to answer
 
-	FreezeSeconds        Histogram // FSM.Snapshot
+	FreezeSeconds        Histogram // FSM.Snapshot or, of a DurableFSM, Sync
 	SnapshotWriteSeconds Histogram // taking a snapshot, behind FSM.Snapshot
 	RestoreSeconds       Histogram // becoming a snapshot
 }

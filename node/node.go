@@ -102,9 +102,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	}
 	n := newNode(cfg, storage, transport, stored)
 	n.applier = newApplier(n, fsm, stored.Applied)
-	if !n.applier.durable() {
-		n.files, _ = storage.(raft.SnapshotStorage)
-	}
+	n.files, _ = storage.(raft.SnapshotStorage)
 	if stored.Snapshot.File != (raft.SnapshotID{}) && n.files == nil {
 		return nil, &raft.StorageError{Op: "load the recorded snapshot", Err: raft.ErrSnapshotUnsupported}
 	}

@@ -40,11 +40,12 @@ func (a *applier) restore(s raft.Snapshot) error {
 	if err := a.restoreFrom(s, run); err != nil {
 		return err
 	}
+	a.told = s.ID
 	if err := a.syncTo(s.ID); err != nil {
 		return err
 	}
 	a.atStart = false
-	n.taker.restored(s.Size)
+	n.taker.restored(s.Size, a.durable())
 	took := time.Since(run.began)
 	n.counters.snapshots.restored.Add(1)
 	n.counters.restoreSeconds.observe(int64(took))

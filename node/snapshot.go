@@ -45,14 +45,15 @@ func (n *Node) keepSnapshots(out raft.Output) {
 	if keep == nil {
 		return
 	}
-	if keep.Take != nil {
-		n.applier.task(func(t *applierTasks) { t.take = keep.Take })
-	}
+	n.streamer.stop(keep.Stop)
+	n.taker.release(keep.Discard)
+	n.receiver.discard(keep.Discard)
 	if keep.Receive != nil {
 		n.receiver.receive(*keep.Receive)
 	}
-	n.receiver.discard(keep.Discard)
-	n.streamer.stop(keep.Stop)
+	if keep.Take != nil {
+		n.applier.task(func(t *applierTasks) { t.take = keep.Take })
+	}
 }
 
 // withinFSM reports whether the caller is in a call of the FSM, in a function of Read, or in a method of a frozen state.
@@ -94,21 +95,38 @@ func (a *applier) take(t raft.Take) error {
 		return err
 	}
 	a.node.counters.freezeSeconds.observe(int64(time.Since(began)))
+	if t.Hold {
+		k.hold(run, frozen)
+		return nil
+	}
 	a.node.wg.Go(func() { k.run(run, frozen) })
 	return nil
 }
 
-// takeBySync makes a DurableFSM sync instead: the log is no longer needed up to here.
+// takeBySync makes a DurableFSM sync instead: the log is no longer needed up to the entry that the FSM reports.
 func (a *applier) takeBySync(t raft.Take) error {
+	began := time.Now()
 	if err := a.syncTo(t.ID); err != nil {
 		return err
 	}
-	a.node.taker.report(raft.SnapshotTaken{Take: t.ID, Snapshot: raft.Snapshot{Base: t.Base}})
+	a.node.counters.freezeSeconds.observe(int64(time.Since(began)))
+	a.node.taker.synced(t, a.told, time.Since(began))
 	return nil
 }
 
-// syncTo syncs a DurableFSM, which must then report that it has applied the log up to id. For any other FSM it does
-// nothing.
+// synced records that a DurableFSM has synced, and reports up to told.
+func (k *taker) synced(t raft.Take, told raft.EntryID, took time.Duration) {
+	k.mu.Lock()
+	k.last = snapshotRecord{at: time.Now(), took: took}
+	k.mu.Unlock()
+	k.node.counters.snapshots.taken.Add(1)
+	s := raft.Snapshot{Base: t.Base}
+	s.ID = told
+	k.report(raft.SnapshotTaken{Take: t.ID, Snapshot: s})
+}
+
+// syncTo syncs a DurableFSM, which must then report the last entry that it was told of. For any other FSM it does
+// nothing. id is the last entry applied.
 func (a *applier) syncTo(id raft.EntryID) error {
 	d, ok := a.fsm.(raft.DurableFSM)
 	if !ok {
@@ -119,8 +137,8 @@ func (a *applier) syncTo(id raft.EntryID) error {
 	}
 	return a.call("Applied", id, func() error {
 		applied, err := d.Applied()
-		if err == nil && applied != id {
-			err = fmt.Errorf("after Sync it returns entry %v; the last entry applied is %v", applied, id)
+		if err == nil && applied != a.told {
+			err = fmt.Errorf("after Sync it returns entry %v; the last one that it was given is %v", applied, a.told)
 		}
 		return err
 	})
@@ -134,6 +152,7 @@ type taker struct {
 
 	mu     sync.Mutex
 	taking *taking // nil: none
+	held   *held   // its frozen state, if it is for a stream
 	last   snapshotRecord
 	err    error // of the last one; nil if it was taken
 }
@@ -175,10 +194,10 @@ func (k *taker) begin(t raft.Take) (*taking, error) {
 // end frees the taker and tells the core how it went, unless a stall was reported before.
 func (k *taker) end(t *taking, result raft.SnapshotTaken) {
 	t.cancel(nil)
-	k.conclude(t, result)
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.taking = nil
+	k.taking = nil // before the core hears of it, which may ask for the next one at once
+	k.mu.Unlock()
+	k.conclude(t, result)
 }
 
 // conclude tells the core how it went. Only the first report of a take counts.
@@ -199,16 +218,21 @@ func (k *taker) conclude(t *taking, result raft.SnapshotTaken) {
 func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 	n, took := k.node, time.Since(t.began)
 	k.mu.Lock()
-	if k.err = result.Err; result.Err == nil {
+	if k.err = result.Err; result.Err == nil && !t.Hold {
 		k.last = snapshotRecord{bytes: result.Snapshot.Size, at: time.Now(), took: took}
 	}
 	k.mu.Unlock()
 	switch {
+	case result.Err == nil && t.Hold:
+		n.logger.log(hclog.Info, "the state was frozen, to be sent to a member that lags too far", "entry", t.ID.String())
 	case result.Err == nil:
 		n.counters.snapshots.taken.Add(1)
 		n.counters.snapshotWriteSeconds.observe(int64(took))
 		n.logger.log(hclog.Info, "a snapshot was taken", "entry", t.ID.String(), "bytes", result.Snapshot.Size, "took", took)
 	case errors.Is(result.Err, errReplaced) || errors.Is(result.Err, raft.ErrClosed):
+	case t.Hold:
+		n.counters.snapshots.failed.Add(1)
+		n.logger.log(hclog.Warn, "the state could not be frozen; a member that lags too far waits for it", "entry", t.ID.String(), "error", result.Err)
 	default:
 		n.counters.snapshots.failed.Add(1)
 		n.logger.log(hclog.Warn, "no snapshot was taken; the log grows until one is", "entry", t.ID.String(), "error", result.Err)
@@ -224,11 +248,13 @@ func (k *taker) bytes() int64 {
 	return k.last.bytes
 }
 
-// restored records that the FSM has become a snapshot.
-func (k *taker) restored(bytes int64) {
+// restored records that the FSM has become a snapshot. Its file stays unless the FSM is a DurableFSM.
+func (k *taker) restored(bytes int64, durable bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.last = snapshotRecord{bytes: bytes}
+	if k.last = (snapshotRecord{bytes: bytes}); durable {
+		k.last.bytes = 0
+	}
 }
 
 // failure returns why the last snapshot was not taken.

@@ -51,7 +51,7 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s.At, s.Took, s.Err = k.last.at, k.last.took, k.err
-	if t := k.taking; t != nil {
+	if t := k.taking; t != nil && !t.Hold {
 		s.Taking = &Transfer{ID: t.ID, Done: t.written.Load(), Total: t.size.Load(), Since: time.Since(t.began)}
 	}
 	return s
@@ -59,11 +59,8 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 
 // unsupported returns why this member takes no snapshots, as a sentence; "" if it takes them.
 func (n *Node) unsupported() string {
-	switch {
-	case n.files != nil:
+	if n.files != nil {
 		return ""
-	case n.applier.durable():
-		return "the log is never compacted: this release does not compact it for a DurableFSM"
 	}
 	return "the log is never compacted, and a restart replays all of it: the storage keeps no snapshots, because it does not implement SnapshotStorage"
 }

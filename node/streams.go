@@ -67,8 +67,9 @@ type stream struct {
 	*pipeline.Outgoing
 	to       raft.Peer
 	snapshot raft.Snapshot
-	from     raft.SnapshotReader
-	reported int64 // bytes that the core has heard of
+	from     raft.SnapshotReader // nil: of a held state
+	held     *held               // nil: of a file
+	reported int64               // bytes that the core has heard of
 }
 
 // streamEnd says which stream the receiver has as a whole.
@@ -154,6 +155,9 @@ func (s *streamer) advance() raft.Time {
 		if s.current == nil {
 			return 0
 		}
+		if s.current.held != nil {
+			s.current.held.fill(s.current.Outgoing)
+		}
 		ask := s.current.Next(s.node.now().Mono)
 		switch {
 		case ask.End:
@@ -220,27 +224,31 @@ func (s *streamer) consider(now raft.Time, offer raft.Message) {
 	if s.current != nil || justSent {
 		return
 	}
-	var from raft.SnapshotReader
-	err := guarded(func() (err error) { from, err = s.node.files.OpenSnapshot(snapshot.File); return err })
-	if err != nil {
+	next := &stream{to: offer.To, snapshot: snapshot}
+	if err := s.open(next); err != nil {
 		s.report(offer.To, snapshot, err)
 		return
 	}
+	next.Outgoing = pipeline.NewOutgoing(now, offer, s.limits)
 	s.began.Store(int64(now))
-	s.current = &stream{pipeline.NewOutgoing(now, offer, s.limits), offer.To, snapshot, from, 0}
+	s.current = next
 	s.node.logger.log(hclog.Info, "a snapshot is sent", "entry", snapshot.ID.String(), "to", string(offer.To.ID), "bytes", snapshot.Size)
+}
+
+// open finds the bytes of a stream.
+func (s *streamer) open(next *stream) error {
+	if next.snapshot.Held {
+		if next.held = s.node.taker.heldAs(next.snapshot.File); next.held == nil {
+			return errHeldEnded
+		}
+		return nil
+	}
+	return guarded(func() (err error) { next.from, err = s.node.files.OpenSnapshot(next.snapshot.File); return err })
 }
 
 // send reads and sends the next chunk. Time says that it was lost, not an error.
 func (s *streamer) send(ask pipeline.Ask) {
-	data := make([]byte, ask.Bytes) // the transport may keep it
-	err := guarded(func() error {
-		if ask.Bytes == 0 {
-			return nil
-		}
-		_, err := s.current.from.ReadAt(data, ask.At)
-		return err
-	})
+	data, err := s.current.read(ask)
 	if err != nil {
 		s.current.Fail(&raft.StorageError{Op: "read the snapshot", Err: err})
 		return
@@ -249,7 +257,7 @@ func (s *streamer) send(ask pipeline.Ask) {
 	if !ok {
 		return
 	}
-	s.node.counters.snapshotBytesSent.Add(uint64(len(data)))
+	s.node.counters.snapshotBytesSent.Add(uint64(ask.Bytes))
 	if s.lane == raft.LaneBulk {
 		s.node.senders.send([]raft.Message{m})
 		return
@@ -260,6 +268,16 @@ func (s *streamer) send(ask pipeline.Ask) {
 		return
 	}
 	s.node.counters.sent(batch)
+}
+
+// read reads the bytes of a chunk; none for a held state, whose stream has them.
+func (c *stream) read(ask pipeline.Ask) (data []byte, err error) {
+	if c.held != nil || ask.Bytes == 0 {
+		return nil, nil
+	}
+	data = make([]byte, ask.Bytes) // the transport may keep it
+	err = guarded(func() error { _, err := c.from.ReadAt(data, ask.At); return err })
+	return data, err
 }
 
 // end ends the present stream and tells the core how it went.
@@ -285,9 +303,13 @@ func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
 
 // close ends the present stream, if there is one.
 func (s *streamer) close() {
-	if s.current != nil {
-		_ = guarded(s.current.from.Close)
-		s.current = nil
+	c := s.current
+	switch s.current = nil; {
+	case c == nil:
+	case c.held != nil:
+		c.held.giveUp(errStreamOver)
+	default:
+		_ = guarded(c.from.Close)
 	}
 }
 
@@ -301,6 +323,9 @@ func (s *streamer) publish() {
 	if done-c.reported >= streamReportBytes {
 		c.reported = done
 		s.node.mailbox.report(raft.SnapshotSending{To: c.to, File: c.snapshot.File, Bytes: done})
+	}
+	if total < 0 {
+		total = c.snapshot.Size
 	}
 	s.progress.Store(&Transfer{ID: c.snapshot.ID, Peer: c.to.ID, Done: done, Total: total})
 }

@@ -1,0 +1,497 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/rafttest"
+)
+
+// fsmDisk is the disk of a diskFSM.
+type fsmDisk struct {
+	mu       sync.Mutex
+	commands []string
+	at       raft.EntryID
+	off      bool // the power is off: nothing is written
+}
+
+// put replaces what is on the disk.
+func (d *fsmDisk) put(at raft.EntryID, commands []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.off {
+		d.at, d.commands = at, commands
+	}
+}
+
+func (d *fsmDisk) get() (at raft.EntryID, commands []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.at, d.commands
+}
+
+// diskFSM is a journal that keeps its state on a disk of its own: a raft.DurableFSM.
+type diskFSM struct {
+	journal
+	of   *diskFSMs
+	disk *fsmDisk
+	at   raft.EntryID
+}
+
+func (f *diskFSM) Apply(batch []raft.Entry, results [][]byte) error {
+	f.at = batch[len(batch)-1].ID()
+	return f.journal.Apply(batch, results)
+}
+
+func (f *diskFSM) Applied() (raft.EntryID, error) { return f.at, nil }
+
+func (f *diskFSM) Sync() error {
+	f.disk.put(f.at, f.list())
+	return nil
+}
+
+func (f *diskFSM) Snapshot() (raft.FSMSnapshot, error) {
+	frozen, err := f.journal.Snapshot()
+	f.of.count(&f.of.frozen)
+	return &heldState{frozen, f.of}, err
+}
+
+func (f *diskFSM) Restore(ctx context.Context, id raft.EntryID, r io.Reader) error {
+	if hook := f.of.restoring(); hook != nil {
+		return hook(ctx)
+	}
+	f.at = id
+	return f.journal.Restore(ctx, id, r)
+}
+
+type heldState struct {
+	raft.FSMSnapshot
+	of *diskFSMs
+}
+
+func (s *heldState) WriteTo(ctx context.Context, w io.Writer) error {
+	if s.of.writeTo != nil {
+		return s.of.writeTo(ctx, w, s.FSMSnapshot)
+	}
+	return s.FSMSnapshot.WriteTo(ctx, w)
+}
+
+func (s *heldState) Close() error {
+	s.of.count(&s.of.closed)
+	return s.FSMSnapshot.Close()
+}
+
+// diskFSMs are the state machines of a cluster, each with its disk.
+type diskFSMs struct {
+	mu             sync.Mutex
+	disks          map[raft.NodeID]*fsmDisk
+	next           *diskFSM // made, and not given its disk
+	frozen, closed int
+	writeTo        func(ctx context.Context, w io.Writer, frozen raft.FSMSnapshot) error // nil: as the journal does
+	restore        func(ctx context.Context) error                                       // nil: as the journal does
+}
+
+func (s *diskFSMs) count(what *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*what++
+}
+
+// held returns how many frozen states are not closed, and how many there were.
+func (s *diskFSMs) held() (open, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.frozen - s.closed, s.frozen
+}
+
+func (s *diskFSMs) restoring() func(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.restore
+}
+
+func (s *diskFSMs) onRestore(f func(context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.restore = f
+}
+
+// options returns those of a cluster of these state machines that takes snapshots often.
+func (s *diskFSMs) options(configure ...func(*node.Config)) rafttest.Options {
+	s.disks = map[raft.NodeID]*fsmDisk{}
+	return rafttest.Options{
+		NewFSM: func() raft.FSM {
+			s.next = &diskFSM{of: s}
+			return s.next
+		},
+		Configure: func(cfg *node.Config) {
+			often(cfg)
+			for _, f := range configure {
+				f(cfg)
+			}
+			if s.disks[cfg.ID] == nil {
+				s.disks[cfg.ID] = &fsmDisk{}
+			}
+			s.next.disk = s.disks[cfg.ID]
+			s.next.disk.off = false
+			s.next.at, s.next.commands = s.next.disk.get()
+		},
+	}
+}
+
+// crash takes the power of a member away.
+func (s *diskFSMs) crash(c *rafttest.Cluster, id raft.NodeID) {
+	d := s.disks[id]
+	d.mu.Lock()
+	d.off = true
+	d.mu.Unlock()
+	c.Crash(id)
+}
+
+func durableList(c *rafttest.Cluster, id raft.NodeID) []string { return c.FSM(id).(*diskFSM).list() }
+
+func sameDurable(t *testing.T, c *rafttest.Cluster, commands int) {
+	t.Helper()
+	c.Converge()
+	synctest.Wait()
+	want := durableList(c, "n1")
+	assert.Len(t, want, commands)
+	for _, id := range c.IDs() {
+		assert.Equal(t, want, durableList(c, id), id)
+	}
+}
+
+func TestDurableFSM_IsAStateMachine(t *testing.T) {
+	rafttest.CheckFSM(t, func() raft.FSM { return &diskFSM{of: &diskFSMs{}, disk: &fsmDisk{}} }, [][]byte{[]byte("a"), []byte("b")})
+}
+
+// The log of a DurableFSM is compacted up to what it has synced, and a restart finds no gap, whatever lies behind the last
+// command.
+func TestDurableFSM_ItsLogIsCompacted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		o := s.options()
+		o.Members = 1
+		c := startAll(t, o)
+		for i := range 5 {
+			proposeMany(t, c.Leader(), 20*i, 20*i+20)
+			s.crash(c, "n1")
+			c.Start("n1")
+		}
+		for range 40 { // each start leads in a new term, with an entry that no FSM is given
+			s.crash(c, "n1")
+			c.Start("n1")
+			c.Leader()
+		}
+		id, err := c.Leader().Snapshot(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		status := c.Leader().Status()
+		assert.Equal(t, id, status.Snapshot.Last)
+		assert.Zero(t, status.Snapshot.Bytes, "there is no file")
+		assert.Zero(t, c.Leader().Metrics().SnapshotBytes)
+		assert.Greater(t, status.Base.Index, raft.Index(80))
+		s.crash(c, "n1")
+		c.Start("n1")
+		require.NoError(t, c.Leader().Ready(t.Context()))
+		assert.Len(t, durableList(c, "n1"), 100)
+	})
+}
+
+// The state of a DurableFSM has no file: it is sent straight from a frozen state.
+func TestHeld_AFollowerBehindTheBaseIsSentAFrozenState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		c, leader, behind := awayOn(t, s.options(), "")
+		c.Heal()
+		sameDurable(t, c, 41)
+		open, all := s.held()
+		assert.Zero(t, open, "it was closed")
+		assert.Equal(t, 1, all)
+		assert.EqualValues(t, 1, leader.Metrics().Snapshots.Sent)
+		m := c.Node(behind).Metrics()
+		assert.EqualValues(t, 1, m.Snapshots.Restored)
+		assert.Zero(t, m.SnapshotBytes, "its file was deleted")
+		assert.Zero(t, c.Node(behind).Status().Snapshot.Bytes)
+		for _, id := range c.IDs() {
+			s.crash(c, id)
+			c.Start(id)
+			c.Leader()
+		}
+		proposeMany(t, c.Leader(), 0, 20)
+		sameDurable(t, c, 61)
+	})
+}
+
+// A crash between the installation and the end of Restore, or before Sync, is followed by another Restore.
+func TestHeld_ARestartRestoresAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		c, _, behind := awayOn(t, s.options(), "")
+		s.onRestore(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		c.Heal()
+		c.Await("a restoration", func() bool { return c.Node(behind).Status().Snapshot.Restoring != nil })
+		before, _ := s.disks[behind].get()
+		assert.Positive(t, c.Node(behind).Status().Snapshot.Bytes, "the file is there")
+		s.crash(c, behind)
+		s.onRestore(nil)
+		n := c.Start(behind)
+		require.NoError(t, n.Ready(t.Context()))
+		sameDurable(t, c, 41)
+		assert.EqualValues(t, 1, n.Metrics().Snapshots.Restored)
+		after, _ := s.disks[behind].get()
+		assert.Greater(t, after.Index, before.Index, "what was restored was synced")
+		assert.Zero(t, n.Status().Snapshot.Bytes, "and only then the file was deleted")
+	})
+}
+
+// A state that is older than the log cannot be completed, and says what to do.
+func TestDurableFSM_AnOlderStateIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		o := s.options()
+		o.Members = 1
+		c := startAll(t, o)
+		proposeMany(t, c.Leader(), 0, 40)
+		c.Await("a compacted log", func() bool { return c.Leader().Status().Base.Index > 20 })
+		base := c.Leader().Status().Base
+		s.crash(c, "n1")
+		at, commands := s.disks["n1"].get()
+		s.disks["n1"] = &fsmDisk{at: raft.EntryID{Term: 1, Index: 4}, commands: commands[:2]}
+		_, err := c.TryStart("n1")
+		var below *raft.AppliedBelowBaseError
+		require.ErrorAs(t, err, &below)
+		assert.Equal(t, raft.AppliedBelowBaseError{Applied: raft.EntryID{Term: 1, Index: 4}, Base: base}, *below)
+		assert.ErrorContains(t, err, "replace this member")
+		s.disks["n1"] = &fsmDisk{at: at, commands: commands}
+		c.Start("n1")
+		require.NoError(t, c.Leader().Ready(t.Context()))
+		assert.Len(t, durableList(c, "n1"), 40)
+	})
+}
+
+// A DurableFSM that does not know after Sync what it was given cannot be trusted after a restart.
+func TestDurableFSM_SyncThatForgetsEndsTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		o := s.options()
+		newFSM := o.NewFSM
+		o.Members, o.NewFSM = 1, func() raft.FSM { return forgetfulFSM{newFSM().(*diskFSM)} }
+		c := startAll(t, o)
+		n := c.Leader()
+		propose(t, n, "a")
+		_, _ = n.Snapshot(t.Context())
+		<-n.Done()
+		var broken *raft.FSMError
+		require.ErrorAs(t, n.Err(), &broken)
+		assert.Equal(t, "Applied", broken.Op)
+		assert.ErrorContains(t, n.Err(), "after Sync it returns entry")
+	})
+}
+
+type forgetfulFSM struct{ *diskFSM }
+
+func (f forgetfulFSM) Applied() (raft.EntryID, error) { return raft.EntryID{}, nil }
+
+// padded makes a state large: it begins with blanks, which stand in front of the JSON of a journal. noted is called after
+// each piece.
+func padded(bytesMax int, noted func(bytes int)) func(context.Context, io.Writer, raft.FSMSnapshot) error {
+	return func(ctx context.Context, w io.Writer, frozen raft.FSMSnapshot) error {
+		blank := bytes.Repeat([]byte(" "), 64<<10)
+		for range bytesMax / len(blank) {
+			if _, err := w.Write(blank); err != nil {
+				return err
+			}
+			noted(len(blank))
+		}
+		return frozen.WriteTo(ctx, w)
+	}
+}
+
+// eightMiB is a state of more than a window of a stream, which takes eight seconds to be sent.
+func eightMiB() (*diskFSMs, func(*node.Config)) {
+	return &diskFSMs{writeTo: padded(8<<20, func(int) {})}, func(cfg *node.Config) { cfg.SnapshotBytesPerSecond = 1 << 20 }
+}
+
+func half(c *rafttest.Cluster, behind raft.NodeID) func() bool {
+	return func() bool {
+		r := c.Node(behind).Status().Snapshot.Receiving
+		return r != nil && r.Done > 600<<10
+	}
+}
+
+// A stream that breaks for a moment goes on: the bytes on their way are kept, and so is the frozen state.
+func TestHeld_GoesOnAfterABreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rate := eightMiB()
+		c, leader, behind := awayOn(t, s.options(rate), "")
+		c.Heal()
+		c.Await("half of it", half(c, behind))
+		c.Isolate(behind)
+		time.Sleep(500 * time.Millisecond)
+		open, _ := s.held()
+		assert.Equal(t, 1, open)
+		c.Heal()
+		sameDurable(t, c, 41)
+		_, all := s.held()
+		assert.Equal(t, 1, all, "it was frozen once")
+		assert.Less(t, leader.Metrics().SnapshotBytesSent, uint64(12<<20), "it went on where it stopped")
+	})
+}
+
+// A follower that is gone does not keep a frozen state for long. When it comes back, another one is frozen.
+func TestHeld_IsGivenBackAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rate := eightMiB()
+		c, leader, behind := awayOn(t, s.options(rate), "")
+		c.Heal()
+		c.Await("half of it", half(c, behind))
+		c.Isolate(behind)
+		time.Sleep(3 * time.Second) // 20 election timeouts
+		open, all := s.held()
+		assert.Zero(t, open, "it costs memory, and was closed")
+		assert.Nil(t, leader.Status().Snapshot.Sending)
+		c.Heal()
+		sameDurable(t, c, 41)
+		open, later := s.held()
+		assert.Zero(t, open)
+		assert.Greater(t, later, all)
+	})
+}
+
+// The FSM writes no faster than the follower reads: what waits in memory is bounded by the window of the stream.
+func TestHeld_HoldsAWindowInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var written atomic.Int64
+		s := &diskFSMs{writeTo: padded(16<<20, func(bytes int) { written.Add(int64(bytes)) })}
+		c, leader, behind := awayOn(t, s.options(func(cfg *node.Config) { cfg.SnapshotBytesPerSecond = 1 << 20 }), "")
+		c.Heal()
+		for c.Node(behind).Metrics().Snapshots.Restored == 0 {
+			ahead := written.Load()
+			if sending := leader.Status().Snapshot.Sending; sending != nil && ahead < 16<<20 {
+				require.LessOrEqual(t, ahead-sending.Done, int64(4<<20+1<<20))
+				require.EqualValues(t, -1, sending.Total, "nobody knows how much it will be")
+			}
+			time.Sleep(time.Second)
+		}
+		sameDurable(t, c, 41)
+	})
+}
+
+var errHeld = errors.New("the frozen state is gone")
+
+// What goes wrong while a frozen state is written ends neither node: it is said, and another one is frozen.
+func TestHeld_Trouble(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		writeTo func(ctx context.Context, w io.Writer, good <-chan struct{}) error
+		says    string
+	}{
+		{"WriteTo fails", func(context.Context, io.Writer, <-chan struct{}) error { return errHeld }, "write: the frozen state is gone"},
+		{"WriteTo fails half way", func(_ context.Context, w io.Writer, _ <-chan struct{}) error {
+			_, err := w.Write(make([]byte, 300<<10))
+			return errors.Join(err, errHeld)
+		}, "write: the frozen state is gone"},
+		{"WriteTo panics", func(context.Context, io.Writer, <-chan struct{}) error { return panics() }, "panic: the state machine is beside itself"},
+		{"WriteTo never ends", func(ctx context.Context, _ io.Writer, _ <-chan struct{}) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, "WriteTo has written nothing for 10s"},
+		{"WriteTo does not even end with its context", func(_ context.Context, _ io.Writer, good <-chan struct{}) error {
+			<-good
+			return nil
+		}, "WriteTo has written nothing for 10s"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				good := make(chan struct{})
+				free := sync.OnceFunc(func() { close(good) })
+				defer free()
+				s := &diskFSMs{writeTo: func(ctx context.Context, w io.Writer, frozen raft.FSMSnapshot) error {
+					select {
+					case <-good:
+						return frozen.WriteTo(ctx, w)
+					default:
+						return row.writeTo(ctx, w, good)
+					}
+				}}
+				c, leader, behind := awayOn(t, s.options(func(cfg *node.Config) { cfg.SnapshotStallMax = 10 * time.Second }), "")
+				c.Heal()
+				c.Await("the trouble", func() bool { return leader.Status().Snapshot.Err != nil })
+				var failed *raft.SnapshotError
+				require.ErrorAs(t, leader.Status().Snapshot.Err, &failed)
+				assert.ErrorContains(t, failed, row.says)
+				assert.Positive(t, leader.Metrics().Snapshots.Failed)
+				time.Sleep(10 * time.Second)
+				require.NoError(t, leader.Err())
+				require.NoError(t, c.Node(behind).Err())
+				assert.Zero(t, c.Node(behind).Metrics().Snapshots.Restored)
+				open, _ := s.held()
+				assert.LessOrEqual(t, open, 1)
+				propose(t, leader, "goes on")
+				free()
+				sameDurable(t, c, 42)
+				open, _ = s.held()
+				assert.Zero(t, open)
+			})
+		})
+	}
+}
+
+// A state that says how large it is must not write anything else.
+func TestHeld_ASizeThatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		o := s.options()
+		newFSM := o.NewFSM
+		o.NewFSM = func() raft.FSM { return sizedFSM{newFSM().(*diskFSM)} }
+		c := startAll(t, o)
+		leader := c.Leader()
+		behind := c.Follower().Status().ID
+		c.Isolate(behind)
+		proposeMany(t, leader, 0, 40)
+		c.Await("a compacted log", func() bool { return leader.Status().Base.Index > 20 })
+		c.Heal()
+		c.Await("the trouble", func() bool { return leader.Status().Snapshot.Err != nil })
+		assert.ErrorContains(t, leader.Status().Snapshot.Err, "Size of the frozen state said 7")
+		require.NoError(t, leader.Err())
+	})
+}
+
+type sizedFSM struct{ *diskFSM }
+
+func (f sizedFSM) Snapshot() (raft.FSMSnapshot, error) {
+	frozen, err := f.diskFSM.Snapshot()
+	return sizedState{frozen}, err
+}
+
+type sizedState struct{ raft.FSMSnapshot }
+
+func (sizedState) Size() int64 { return 7 }
+
+// Close does not wait for a follower that reads slowly, and closes the frozen state.
+func TestHeld_CloseEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rate := eightMiB()
+		c, leader, behind := awayOn(t, s.options(rate), "")
+		c.Heal()
+		c.Await("half of it", half(c, behind))
+		open, all := s.held()
+		require.Equal(t, 1, open)
+		c.Crash(leader.Status().ID)
+		open, later := s.held()
+		assert.Equal(t, later-all, open, "only what the next leader has frozen")
+	})
+}
