@@ -38,6 +38,7 @@ func (n *node) apply() {
 	if !n.advance(to.Index) {
 		return
 	}
+	n.hosted.apply(n.applied)
 	n.c.check.sameState(n)
 	n.save()
 	n.c.work.appliedOn(n)

@@ -27,6 +27,8 @@ type Case struct {
 	Injections map[FaultKind]ordinals // the kept injections of each class; absent: all
 	Requests   ordinals               // the kept requests of the clients
 	Story      []string               // how it fails
+
+	app *Application // that its members run; nil: none
 }
 
 // CaseOf returns the run of a seed as a case, with nothing left out.
@@ -40,7 +42,7 @@ func RunCase(c *Case, trace func(*Record)) Result { return c.run(edits{}, trace)
 
 // run runs the case within bounds.
 func (c *Case) run(bounds edits, trace func(*Record)) Result {
-	bounds.injected, bounds.requested, bounds.ignored = c.Injections, c.Requests, c.Ignored
+	bounds.injected, bounds.requested, bounds.ignored, bounds.app = c.Injections, c.Requests, c.Ignored, c.app
 	return runEdited(Seed{c.Profile.Name, c.Number}, c.Profile, &bounds, trace)
 }
 

@@ -20,6 +20,7 @@ type cluster struct {
 	nemeses []*nemesis
 	work    *workload
 	check   *checker
+	host    *host // non-nil while the members run an application
 	phase   phase
 	live    *liveness // non-nil in the second phase
 	scene   *director // non-nil in a directed scenario
@@ -140,6 +141,7 @@ func (c *cluster) run() {
 	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
 		c.turn()
 	}
+	c.host.end()
 }
 
 // prepare schedules the first events.
@@ -310,7 +312,7 @@ func foreign(id raft.ClusterID) raft.ClusterID {
 
 // nextPhase ends the safety phase, or the run.
 func (c *cluster) nextPhase() {
-	if c.phase == safetyPhase && c.lost {
+	if c.phase == safetyPhase && (c.lost || c.host != nil) {
 		c.phase = ended
 		return
 	}

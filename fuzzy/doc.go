@@ -6,6 +6,7 @@
 //	node.go sender.go disk.go   one member: the loop, the senders, the store and the applier around its core, with
 //	applier.go log.go           every freedom that the core's contract allows
 //	machine.go durable.go       its state machine, and one that keeps its state on the disk
+//	application*.go             a user's state machine in the place of that, with a reference
 //	snapshots.go streams.go     its snapshots, and how they are sent
 //	workload.go                 the clients, who retry, hedge and give up
 //	liveness.go                 the second phase: a quorum is healed, every other fault is permanent

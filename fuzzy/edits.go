@@ -10,13 +10,21 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-// edits says what is left out of a run. A nil *edits leaves out nothing.
+// edits says what is left out of a run, and what its members run. A nil *edits leaves out nothing.
 type edits struct {
 	injected  map[FaultKind]ordinals // by class: the injections that are kept; absent: all
 	requested ordinals               // the requests that clients begin
 	ignored   []string               // rules whose failure does not end the run
 	events    int                    // the run ends after so many; 0: no bound
 	until     sim.Time               // the run ends at this time; 0: no bound
+	app       *Application           // nil: none
+}
+
+func (e *edits) application() *Application {
+	if e == nil {
+		return nil
+	}
+	return e.app
 }
 
 // injects reports whether an injection of a class, numbered from 1, is kept.

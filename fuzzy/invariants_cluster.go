@@ -253,6 +253,7 @@ func (k *checker) acknowledged(r *request, id raft.EntryID) {
 	}
 	r.state = answeredWell
 	a.acked = true
+	k.c.host.acknowledged(r, id)
 }
 
 func (k *checker) readSafe(n *node, r *request, i raft.Index) {

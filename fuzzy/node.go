@@ -58,6 +58,7 @@ type node struct {
 	machine        machine // with the entries up to applied
 	batches        int     // that its applier has applied
 	vault          vault
+	hosted         *hosted      // the state machine of an application; nil: there is none
 	base           raft.EntryID // of the core's log, before the running step
 	installing     raft.EntryID // of the snapshot that the running step records
 	applying       bool
@@ -129,6 +130,7 @@ func (n *node) start() {
 	if !n.beginVault() {
 		return
 	}
+	n.hosted.start()
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.delays = delays{random: n.delays.random}
@@ -174,6 +176,7 @@ func (n *node) crash() {
 		return
 	}
 	n.c.stats.Crashes++
+	n.hosted.abandon()
 	n.cutFiles()
 	n.disk.crash(n)
 	if n.c.trace != nil {

@@ -137,6 +137,9 @@ func Draw(seed Seed) (Profile, error) {
 	if name, directed := strings.CutPrefix(seed.Profile, ScenarioPrefix); directed {
 		return drawScenario(seed, name)
 	}
+	if seed.Profile == ApplicationProfile {
+		return Profile{}, fmt.Errorf("fuzzy: seed %v runs the state machine of a test: run that test with COXSWAIN_SEED=%v", seed, seed)
+	}
 	for _, choice := range profiles {
 		if choice.name == seed.Profile {
 			s := sim.NewStream(seed.Number, sim.Profile)

@@ -57,6 +57,7 @@ type Stats struct {
 	Compactions                              int    // of logs
 	Restores, Streams, EndedInstalls         int    // of snapshots
 	Freezes                                  int    // of states that are streamed without a file
+	Snapshots                                int    // that an application has written
 	Beyond                                   int    // runs that ended because nothing can be promised any longer
 	Excuse                                   string // what was missing for the second phase; "": nothing
 }
@@ -69,6 +70,7 @@ type Result struct {
 	Hash    uint64 // of all events: the same in every run of the seed
 	Failure *Failure
 	Stats
+	digests
 }
 
 // Run runs one seed. trace, if not nil, receives every record; it does not influence the run.
@@ -88,6 +90,7 @@ func RunProfile(seed Seed, p Profile, trace func(*Record)) Result {
 func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c := newCluster(seed, p)
 	c.edits, c.trace = e, trace
+	c.hosts(e.application())
 	c.record(Record{Kind: "begin", Format: TraceFormat, Seed: seed.String(), Profile: &p, Nodes: c.ids()})
 	c.guarded()
 	if c.failure == nil && !c.edits.over(c) {
@@ -97,7 +100,11 @@ func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c.stats.Elections = c.check.elections
 	c.stats.Proposals = len(c.work.writes) - 1
 	c.stats.Requests = int(c.work.begun)
-	return Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
+	r := Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
+	if c.host != nil {
+		r.digests = c.host.digests
+	}
+	return r
 }
 
 func (c *cluster) ids() (ids []string) {

@@ -112,13 +112,14 @@ func (n *node) takeIfReached() {
 		return
 	}
 	f := n.capture(take.Base)
+	longer := n.hosted.freeze(take.ID)
 	n.c.check.captured(n, &f)
 	v.writing, v.taken, v.file, v.wrote = true, f, nil, 0
 	if err := n.space().Begin(n.announced(&f), n.disk.snapshot.Size); err != nil {
 		n.endTaking(err)
 		return
 	}
-	n.later(n.disk.took(n), event{kind: evVault, a: vaultTaken})
+	n.later(n.disk.took(n)+longer, event{kind: evVault, a: vaultTaken})
 }
 
 // syncFor makes the state of a DurableFSM durable.
@@ -140,6 +141,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // writeOn writes the next piece of the snapshot that is being taken.
 func (n *node) writeOn() {
+	if n.vault.file == nil && !n.hosted.written(&n.vault.taken) {
+		n.endTaking(errWriteTo)
+		return
+	}
 	done, err := n.writeTaken()
 	if err == nil && !done {
 		n.later(n.disk.took(n), event{kind: evVault, a: vaultTaken})
@@ -179,6 +184,7 @@ func (n *node) endTaking(err error) {
 		n.c.check.finished(n, &f.snapshot)
 		n.post(raft.SnapshotTaken{Take: f.snapshot.ID, Snapshot: f.snapshot})
 	} else {
+		n.hosted.abandon()
 		if file != nil {
 			_ = file.Abort() // the next start removes what this leaves
 		}
@@ -211,6 +217,7 @@ func (n *node) restored() {
 		n.c.check.broken("N49", "%s restores %v from other bytes than were taken", n.id, s.ID)
 		return
 	}
+	n.hosted.restore(s.ID, payload)
 	if n.c.profile.Node.Durable {
 		v.syncing = true
 		n.later(n.disk.tookBytes(n, len(payload)), event{kind: evVault, a: vaultSynced})
@@ -280,9 +287,12 @@ func (m *machine) encode(filler int) []byte {
 	return append(b, bytes.Repeat([]byte{byte(m.history)}, filler)...)
 }
 
+// machineBytes is the length of an encoded state.
+func machineBytes(keys int) int { return 8 + 8*keys }
+
 // decode takes over a state that encode has returned.
 func (m *machine) decode(b []byte) bool {
-	if len(b) < 8+8*len(m.values) {
+	if len(b) < machineBytes(len(m.values)) {
 		return false
 	}
 	m.history, m.contents = binary.LittleEndian.Uint64(b), 0

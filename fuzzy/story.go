@@ -33,12 +33,14 @@ const (
 	tellsEntries
 	tellsCommit // sentences of the kinds up to here can be continued while others come between
 	tellsBootstrap
+	tellsApply // of an application
 	tellsQuorumLost
 	tellsEnd // of a fault
 	tellsCampaign
 	tellsVote
 	tellsStart
 	tellsCut
+	tellsSnapshot // of an application
 	tellsDeath
 	tellsLeader
 	tellsFault
@@ -49,8 +51,8 @@ const (
 // weights order the kinds. A sentence about the subject of the failure counts namedWeight more, and the last sentence
 // lateWeight more than the first.
 var weights = [sentenceKinds]int{
-	tellsTimeout: 20, tellsBootstrap: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140,
-	tellsQuorumLost: 150, tellsEnd: 150, tellsCampaign: 170, tellsVote: 180, tellsStart: 200, tellsCut: 240,
+	tellsTimeout: 20, tellsBootstrap: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140, tellsApply: 140,
+	tellsQuorumLost: 150, tellsEnd: 150, tellsCampaign: 170, tellsVote: 180, tellsStart: 200, tellsCut: 240, tellsSnapshot: 240,
 	tellsDeath: 250, tellsLeader: 280, tellsFault: 300, tellsFailure: 10_000,
 }
 
@@ -96,6 +98,10 @@ func (t *teller) take(r *Record) {
 			kind = tellsEnd
 		}
 		t.say(r, kind, r.Text)
+	case "apply":
+		t.say(r, tellsApply, r.Text)
+	case "snapshot":
+		t.say(r, tellsSnapshot, r.Text)
 	case "heal":
 		t.say(r, tellsFault, r.Text)
 	case "crash":

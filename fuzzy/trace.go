@@ -30,6 +30,8 @@ const TraceFormat = 1
 //	fault    "text" says what began or ended; if "cut" is there, it lists the links that carry nothing
 //	         from now on, [from, to] each
 //	heal     the second phase begins
+//	snapshot the state machine of an application froze its state, has written it, or was restored
+//	apply    the state machine of an application has applied a command
 //	failure  "text" says what did not hold
 //	end      the last line; a file without it was cut short
 //

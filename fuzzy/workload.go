@@ -45,7 +45,7 @@ type request struct {
 	client  int
 	node    *node
 	serial  uint64     // writeRequest
-	floor   raft.Index // readRequest: the commit index that it must see
+	floor   raft.Index // writeRequest, readRequest: what was committed when it was called
 	index   raft.Index // readRequest: the index at which it may be served
 	called  int64
 	opened  sim.Time
@@ -157,9 +157,12 @@ func (w *workload) write(n *node, client, count int) raft.RequestID {
 		w.writes = append(roomy(w.writes, 1), attempt{key: key})
 		size := commandBytesMin + w.random.IntN(w.random.LogUniform(1, w.c.profile.Load.BytesMax))
 		data := make([]byte, size)
+		if h := w.c.host; h != nil {
+			data = append(data[:commandBytesMin], h.command(w.begun, i)...)
+		}
 		binary.LittleEndian.PutUint64(data, serial)
 		data[8] = key
-		requestID = w.ask(request{kind: writeRequest, client: client, node: n, serial: serial, key: key, size: size})
+		requestID = w.ask(request{kind: writeRequest, client: client, node: n, serial: serial, key: key, size: len(data), floor: w.c.check.committed()})
 		proposals[i] = raft.Proposal{RequestID: requestID, Kind: raft.EntryCommand, Data: data}
 	}
 	n.post(raft.Proposed{Proposals: proposals})

@@ -1,5 +1,6 @@
 // Package rafttest helps to test applications of this library: New starts a cluster in memory in one line, also
-// inside a testing/synctest bubble, and CheckFSM tests a state machine against its contract.
+// inside a testing/synctest bubble, CheckFSM tests a state machine against its contract, and Simulate runs it in simulated
+// clusters under faults.
 package rafttest
 
 import (

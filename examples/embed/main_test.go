@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -56,4 +57,11 @@ func TestExample_CountsAndReads(t *testing.T) {
 	_, err = printed.ReadFrom(r)
 	require.NoError(t, err)
 	assert.Equal(t, "counted to 1\ncounted to 2\ncounted to 3\nn2 is up to date\n", printed.String())
+}
+
+// Three members count under faults: some crash, restart, and are restored from snapshots.
+func TestCounter_CountsUnderFaults(t *testing.T) {
+	rafttest.Simulate(t, 50, func() raft.FSM { return &counter{} }, func(r *rand.Rand) []byte {
+		return bytes.Repeat([]byte("+"), 1+r.IntN(3))
+	})
 }

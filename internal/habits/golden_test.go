@@ -27,7 +27,7 @@ const (
 func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The modules that an importer of each package compiles.\n")
-	for _, pkg := range []string{".", "./node", "./storage", "./transport"} {
+	for _, pkg := range []string{".", "./node", "./storage", "./transport", "./rafttest"} {
 		modules := map[string]bool{}
 		for _, system := range []string{"linux", "darwin", "windows"} {
 			cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg)

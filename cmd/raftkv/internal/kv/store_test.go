@@ -2,6 +2,7 @@ package kv_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -199,4 +200,28 @@ func TestStore_KeepsTheContractOfAnFSM(t *testing.T) {
 		commands = append(commands, data)
 	}
 	rafttest.CheckFSM(t, func() raft.FSM { return &kv.Store{} }, append(commands, []byte("no command")))
+}
+
+// randomCommand returns a command on one of few keys; one in twenty is no command.
+func randomCommand(r *rand.Rand) []byte {
+	c := put(fmt.Sprint("k", r.IntN(8)), fmt.Sprint(r.IntN(100)))
+	if r.IntN(3) == 0 {
+		c.Op, c.Value = kv.Delete, nil
+	}
+	c.Condition.Kind = kv.ConditionKind(r.IntN(4))
+	if c.Condition.Kind == kv.IfRevision {
+		c.Condition.Revision = raft.Index(r.IntN(400))
+	}
+	if r.IntN(20) == 0 {
+		return []byte("no command")
+	}
+	data, err := c.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func TestStore_AnswersAlikeUnderFaults(t *testing.T) {
+	rafttest.Simulate(t, 100, func() raft.FSM { return &kv.Store{} }, randomCommand)
 }

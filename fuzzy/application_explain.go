@@ -1,0 +1,80 @@
+package fuzzy
+
+import (
+	"context"
+	"strings"
+)
+
+// hazard is something that a run does to a state machine, and that the contract of raft.FSM allows.
+type hazard uint
+
+const (
+	overwritesEntries hazard = 1 << iota
+	overwritesAnswers
+	appliesBatches
+	writesLate
+	restoresOver
+	readsPieces
+	restoresAtAll
+)
+
+// remedies say what is wrong with a state machine if a seed passes without a hazard.
+var remedies = []struct {
+	hazard hazard
+	text   string
+}{
+	{overwritesEntries, "the seed passes if nobody overwrites the bytes of commands after Apply: the state machine keeps them, and must copy them"},
+	{overwritesAnswers, "the seed passes if nobody changes an answer after Apply: the answer shares bytes with the state, and must be a copy"},
+	{appliesBatches, "the seed passes if each Apply gets one command: answers or state depend on how commands are cut into batches"},
+	{writesLate, "the seed passes if WriteTo runs before the next Apply: what Snapshot returns is not frozen"},
+	{restoresOver, "the seed passes if Restore is only called on new state machines: it does not replace the whole state"},
+	{readsPieces, "the seed passes if each Read of Restore returns all bytes: use io.ReadFull, since a reader may return fewer"},
+	{restoresAtAll, "the seed passes if all commands are applied instead of each Restore: the snapshot does not hold the whole state"},
+}
+
+// Explain returns what is known of the cause of a failure, and the story of the smallest run that was found to fail like
+// it. It looks for that run until the context ends.
+func (a *Application) Explain(ctx context.Context, number uint64, failed *Failure) (causes, story []string) {
+	if failed.Rule == "A4" {
+		return nil, nil // the text says it
+	}
+	c := a.newCase(number)
+	if again := c.run(edits{}, nil).Failure; again == nil || again.first() != failed.first() {
+		return []string{"the seed does not fail in the same way every time: the state machine depends on something besides the log, " +
+			"such as the time, a random number, or the order of a map"}, nil
+	}
+	for _, r := range remedies {
+		if r.hazard == restoresAtAll && len(causes) > 0 {
+			break // that is why
+		}
+		if a.passes(number, r.hazard) {
+			causes = append(causes, r.text)
+		}
+	}
+	shrunk, err := Shrink(ctx, c, ShrinkOptions{})
+	if err != nil {
+		return causes, nil
+	}
+	return causes, shrunk.Case.Story
+}
+
+// confirmations is how many more seeds must pass without a hazard: one alone may pass by chance.
+const confirmations = 8
+
+// passes reports whether a seed and those after it pass without a hazard.
+func (a *Application) passes(number uint64, without hazard) bool {
+	spared := *a
+	spared.spared = without
+	for i := range uint64(1 + confirmations) {
+		if c := spared.newCase(number + i); c.run(edits{}, nil).Failure != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// first returns the rule and the first line of the text.
+func (f *Failure) first() string {
+	line, _, _ := strings.Cut(f.Text, "\n")
+	return f.Rule + " " + line
+}

@@ -1,0 +1,275 @@
+package fuzzy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"unsafe"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// hosted is the state machine of an application in a member.
+type hosted struct {
+	*host
+	node   *node
+	random *sim.Stream // of its batches, its reads, and of how far WriteTo gets between them
+	fsm    raft.FSM
+	at     raft.Index // the last entry that it has applied
+	began  string     // what its state began with
+	kept   []owned    // the answers of the last Apply
+	frozen *writing   // what WriteTo is writing; nil: nothing
+}
+
+// fullEvery: at one snapshot in so many the disk is full.
+const fullEvery = 16
+
+// owned is an answer that belongs to the node.
+type owned struct {
+	index raft.Index
+	data  []byte
+}
+
+// start gives the member of a new process an empty state machine.
+func (m *hosted) start() {
+	if m == nil {
+		return
+	}
+	m.fsm, m.at, m.kept, m.began = m.newFSM(m.name()), 0, nil, "it started"
+}
+
+// abandon ends the writing of a snapshot.
+func (m *hosted) abandon() {
+	if m != nil && m.frozen != nil {
+		m.frozen.end(errAbandoned)
+		m.frozen = nil
+	}
+}
+
+var (
+	errAbandoned = errors.New("fuzzy: the snapshot is abandoned")
+	errFull      = errors.New("fuzzy: the disk is full")
+)
+
+func (m *hosted) name() string { return string(m.node.id) }
+
+func (m *hosted) broken(format string, args ...any) {
+	m.contract(m.name(), format, args...)
+}
+
+// tell writes a record.
+func (m *hosted) tell(kind, format string, args ...any) {
+	if m.c.trace != nil {
+		m.c.record(Record{Kind: kind, Node: m.name(), Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// apply applies what is committed up to an index, in batches of any size.
+func (m *hosted) apply(to raft.Index) {
+	if m == nil || m.c.failure != nil || to > m.c.check.committed() {
+		return
+	}
+	var entries []*raft.Entry
+	for m.at < to {
+		e := m.c.check.canonical[m.at].slot.entry
+		if _, is := commandBytes(e); is {
+			entries = append(entries, e)
+		}
+		m.at++
+	}
+	for len(entries) > 0 {
+		size := min(m.drawBatch(), len(entries))
+		m.applyBatch(entries[:size])
+		entries = entries[size:]
+	}
+	m.at = to
+}
+
+// batchMax is the most commands of one batch.
+const batchMax = 16
+
+func (m *hosted) drawBatch() int {
+	if !m.does(appliesBatches) {
+		return 1
+	}
+	return m.random.LogUniform(1, batchMax)
+}
+
+// applyBatch applies entries. Their bytes lie beside each other, as in a block that was read from the disk. What is being
+// written may go on before it.
+func (m *hosted) applyBatch(entries []*raft.Entry) {
+	m.writeOn()
+	var block []byte
+	for _, e := range entries {
+		block = append(block, e.Data...)
+	}
+	before := bytes.Clone(block)
+	batch, at := make([]raft.Entry, len(entries)), 0
+	for i, e := range entries {
+		batch[i] = raft.Entry{Index: e.Index, Term: e.Term, Kind: e.Kind, Time: e.Time, Data: block[at+commandBytesMin : at+len(e.Data)]}
+		at += len(e.Data)
+	}
+	results := make([][]byte, len(batch))
+	first, last := entries[0].ID(), entries[len(entries)-1].ID()
+	if !m.call(m.name(), func() error { return m.fsm.Apply(batch, results) }, "Apply of %v to %v", first, last) {
+		return
+	}
+	if !bytes.Equal(block, before) {
+		m.broken("Apply of %v to %v changed the bytes of a command, or those behind it: they are read-only, and belong to the log", first, last)
+	}
+	for i, e := range entries {
+		m.compare(e, results[i], len(entries))
+	}
+	m.at = last.Index
+	m.compareHash()
+	m.takeBack()
+	for i, e := range entries {
+		m.kept = append(m.kept, owned{e.Index, results[i]})
+	}
+	if m.does(overwritesEntries) {
+		for i := range block {
+			block[i] ^= 0xff
+		}
+		clear(batch)
+	}
+}
+
+// compare checks an answer.
+func (m *hosted) compare(e *raft.Entry, result []byte, batch int) {
+	want := m.host.at(e.Index)
+	command, _ := commandBytes(e)
+	m.tell("apply", "applies %v, %v, in a batch of %d: answer %v", e.ID(), shown(command), batch, shown(result))
+	if m.c.failure == nil && !bytes.Equal(result, want.data) {
+		m.c.fail(Safety, "A1", "%s answers %v to command %v, %v, which it applied in a batch of %d after %s; "+
+			"the answer is %v if all commands are applied from the first one on, one at a time",
+			m.name(), shown(result), e.ID(), shown(command), batch, m.began, shown(want.data))
+	}
+}
+
+// compareHash checks the state.
+func (m *hosted) compareHash() {
+	s, is := m.fsm.(hasher)
+	if !is || m.at == 0 {
+		return
+	}
+	var hash uint64
+	if !m.call(m.name(), func() error { hash = s.Hash(); return nil }, "Hash at index %d", m.at) {
+		return
+	}
+	if want := m.host.at(m.at).hash; m.c.failure == nil && hash != want {
+		m.c.fail(Safety, "A2", "%s has hash %016x at index %d, after %s; the hash is %016x if all commands are applied from the first one on, one at a time",
+			m.name(), hash, m.at, m.began, want)
+	}
+}
+
+// takeBack checks that the answers of the Apply before the last one are what they were. Then it does what the callers of
+// Propose may do, and overwrites them. An answer that every state machine shares, such as a variable that holds "OK", is
+// left alone: no state depends on it.
+func (m *hosted) takeBack() {
+	for _, g := range m.kept {
+		want := m.host.at(g.index)
+		if m.c.failure == nil && !bytes.Equal(g.data, want.data) {
+			m.broken("the answer to command %d was %v, and a later call changed it to %v: it must share no bytes with the state",
+				g.index, shown(want.data), shown(g.data))
+		}
+		if unsafe.SliceData(g.data) == unsafe.SliceData(want.raw) || !m.does(overwritesAnswers) {
+			continue
+		}
+		for i := range g.data {
+			g.data[i] ^= 0xff
+		}
+	}
+	m.kept = m.kept[:0]
+}
+
+// freeze freezes the state, and sometimes begins to write it. It returns how much longer the writing takes than a member
+// without an application takes.
+func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
+	if m == nil {
+		return 0
+	}
+	m.abandon()
+	m.tell("snapshot", "freezes its state at %v", id)
+	var frozen raft.FSMSnapshot
+	m.call(m.name(), func() (err error) {
+		if frozen, err = m.fsm.Snapshot(); err == nil && frozen == nil {
+			err = errors.New("it returned nil")
+		}
+		return err
+	}, "Snapshot at %v", id)
+	if m.c.failure != nil {
+		return 0
+	}
+	m.frozen = newWriting(m, id, frozen)
+	if m.writeOn(); !m.does(writesLate) {
+		m.frozen.step(piecesMax)
+	}
+	return m.random.Exponential(writingTime)
+}
+
+// writingTime is how much longer the writing of a snapshot takes, on average: time enough for an Apply beside it.
+const writingTime = sim.Time(5_000_000)
+
+// writeOn sometimes lets WriteTo begin or go on. Most often it does all of its work when the writing ends.
+func (m *hosted) writeOn() {
+	if m.frozen != nil && m.random.IntN(4) == 0 {
+		m.frozen.step(1 + m.random.IntN(2))
+	}
+}
+
+// written lets WriteTo end, and gives a file what it wrote. It reports whether that is everything: sometimes the disk is
+// full.
+func (m *hosted) written(f *snapFile) bool {
+	if m == nil {
+		return true
+	}
+	w := m.frozen
+	if m.frozen = nil; w == nil {
+		return false // the run has failed
+	}
+	if m.random.IntN(fullEvery) == 0 {
+		w.end(errFull)
+		return false
+	}
+	w.step(piecesMax)
+	state := f.payload[:machineBytes(m.c.profile.Load.Keys)]
+	m.c.stats.Snapshots++
+	m.sizes.add(uint64(len(w.data)), uint64(f.snapshot.ID.Index))
+	f.fill(append(state[:len(state):len(state)], w.data...))
+	m.c.check.captured(m.node, f)
+	m.tell("snapshot", "has written its state at %v: %d bytes", f.snapshot.ID, len(w.data))
+	if m.random.IntN(auditsEvery) == 0 {
+		m.audit(m.name(), f.snapshot.ID, w.data)
+	}
+	return m.c.failure == nil
+}
+
+// restore makes the state machine become what a file holds.
+func (m *hosted) restore(id raft.EntryID, payload []byte) {
+	if m == nil || m.c.failure != nil {
+		return
+	}
+	state := payload[machineBytes(m.c.profile.Load.Keys):]
+	if m.frozen != nil && m.random.Coin() {
+		m.abandon() // nobody needs what is being written any longer
+	}
+	m.tell("snapshot", "restores the state at %v over that at %d", id, m.at)
+	if !m.does(restoresOver) || !m.does(restoresAtAll) {
+		m.start()
+	}
+	if !m.does(restoresAtAll) {
+		m.apply(id.Index)
+		return
+	}
+	m.restoreFrom(m.name(), m.fsm, id, state)
+	m.at, m.began = id.Index, fmt.Sprintf("it restored the state at %v", id)
+	m.compareHash()
+}
+
+// fill gives a file its bytes.
+func (f *snapFile) fill(payload []byte) {
+	f.payload = payload
+	f.snapshot.Size, f.snapshot.Sum = int64(len(payload)), crc32.Checksum(payload, castagnoli)
+}

@@ -1,0 +1,81 @@
+package fuzzy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// counters is a correct state machine.
+type counters struct{ totals map[string]int }
+
+func (c *counters) Apply(batch []raft.Entry, results [][]byte) error {
+	for i, e := range batch {
+		c.totals[string(e.Data)]++
+		results[i] = fmt.Append(nil, c.totals[string(e.Data)])
+	}
+	return nil
+}
+
+func (c *counters) Snapshot() (raft.FSMSnapshot, error) {
+	data, err := json.Marshal(c.totals)
+	return frozenCounters(data), err
+}
+
+func (c *counters) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	c.totals = map[string]int{}
+	return json.Unmarshal(data, &c.totals)
+}
+
+type frozenCounters []byte
+
+func (f frozenCounters) WriteTo(_ context.Context, w io.Writer) error {
+	_, err := w.Write(f)
+	return err
+}
+
+func (f frozenCounters) Close() error { return nil }
+
+func counting() *Application {
+	return &Application{
+		New:     func() raft.FSM { return &counters{map[string]int{}} },
+		Command: func(r *rand.Rand) []byte { return fmt.Appendf(nil, "key %d", r.IntN(10)) },
+	}
+}
+
+// The profile must reach what it is for.
+func TestApplication_IsRestartedAndRestored(t *testing.T) {
+	seeds := 100
+	if testing.Short() {
+		seeds = 10
+	}
+	var total Stats
+	for number := range uint64(seeds) {
+		r := counting().Run(number, nil)
+		require.Nil(t, r.Failure, "seed %v", r.Seed)
+		total.Commits += r.Commits
+		total.Snapshots += r.Snapshots
+		total.Restores += r.Restores
+		total.Streams += r.Streams
+		total.Starts += r.Starts
+		total.Elections += r.Elections
+	}
+	t.Logf("%d seeds: %d commits, %d starts, %d elections, %d snapshots, %d streams, %d restores", seeds,
+		total.Commits, total.Starts, total.Elections, total.Snapshots, total.Streams, total.Restores)
+	assert.Greater(t, total.Commits, 10*seeds)
+	assert.Greater(t, total.Snapshots, 2*seeds)
+	assert.Greater(t, total.Restores, seeds)
+	assert.Positive(t, total.Streams)
+}

@@ -1,0 +1,249 @@
+package rafttest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/fuzzy"
+)
+
+// seedVariable is the environment variable that names the only seed that Simulate runs.
+const seedVariable = "COXSWAIN_SEED"
+
+// Limits of Simulate.
+const (
+	callMax    = time.Minute      // of real time, for one call of the state machine or of workload
+	explainMax = 10 * time.Second // of real time, for the search for a smaller run that fails
+	shortShare = 10               // with -short, one seed in so many is run
+)
+
+// Simulate runs a state machine in simulated clusters, and fails the test at the first seed that breaks a rule. Each seed
+// is another cluster: three to five members, each with a state machine from newFSM, lose messages, are cut off, crash,
+// restart, are paused, and lose their disks. They take snapshots all the time, write them while they apply, send them to each
+// other, and are restored from them. Clients propose what workload returns. Time is virtual; one core runs some tens of seeds
+// a second.
+//
+// One more state machine applies the same commands one at a time, and is never restored. It is the reference:
+//
+//   - every member answers each command as the reference does, after restarts and restores and in batches of any size,
+//     so that the history of the clients is linearizable;
+//   - if the state machine has a method Hash() uint64, every member has the reference's hash;
+//   - no method fails, panics or calls runtime.Goexit, and none runs for longer than a minute;
+//   - the contract of raft.FSM holds: nothing keeps or changes the bytes of a command, the answers share no bytes with the
+//     state, Restore reads to the end however few bytes each Read returns, and WriteTo reports the errors of its writer;
+//   - a second run of the seed gives the same answers.
+//
+// The simulator's own rules are checked, too. A broken rule about committed data fails the test; one about, say, the time of
+// an election is logged.
+//
+// A difference is found if an answer shows it. So workload should return all kinds of commands, some of which read, and few
+// different keys. It must depend on nothing but r. Seeds run in parallel: newFSM and workload must be safe for that.
+//
+// A failure names the seed, what is known of the cause, the story of a smaller run that fails in the same way, and the
+// command that runs the seed again. With the environment variable COXSWAIN_SEED only that seed is run, and what happens in
+// it is logged. With -short a tenth of the seeds is run.
+//
+// The disk of a raft.DurableFSM is not simulated: Simulate refuses it. See CheckFSM for a check without a cluster, which
+// with -race also finds races between WriteTo and Apply.
+func Simulate(t testing.TB, seeds int, newFSM func() raft.FSM, workload func(r *rand.Rand) []byte) {
+	t.Helper()
+	s := simulation{app: fuzzy.Application{New: newFSM, Command: workload}, callMax: callMax}
+	if err := s.check(seeds); err != nil {
+		t.Fatalf("rafttest: %v", err)
+	}
+	if text := os.Getenv(seedVariable); text != "" {
+		s.replay(t, text)
+		return
+	}
+	if testing.Short() {
+		seeds = max(1, seeds/shortShare)
+	}
+	total, failed, others := s.run(seeds)
+	for _, other := range others {
+		t.Logf("rafttest: %s", other)
+	}
+	if failed == nil {
+		t.Logf("rafttest: %d seeds: %d commands and other entries, %d starts of members, %d snapshots taken, %d sent, %d restored",
+			seeds, total.Commits, total.Starts, total.Snapshots, total.Streams, total.Restores)
+		return
+	}
+	s.explain(failed, explainMax)
+	t.Fatalf("rafttest: %s\nRun it again:\n  %s=%v go test -run '%s' %s",
+		failed, seedVariable, seedOf(failed.number), pattern(t.Name()), testedPackage())
+}
+
+// simulation is a state machine with its commands.
+type simulation struct {
+	app     fuzzy.Application
+	callMax time.Duration
+}
+
+// finding is a seed that broke a rule.
+type finding struct {
+	number  uint64
+	failure *fuzzy.Failure
+	lost    bool // a goroutine was lost: nothing more can be found out
+	causes  []string
+	story   []string
+}
+
+func seedOf(number uint64) fuzzy.Seed {
+	return fuzzy.Seed{Profile: fuzzy.ApplicationProfile, Number: number}
+}
+
+// aboutData reports whether a rule that failed is about the state machine, or about what the cluster has committed. The
+// others are about how soon members act, and the like.
+func (f *finding) aboutData() bool {
+	return strings.ContainsAny(f.failure.Rule[:1], "AGH") || f.failure.Class == fuzzy.Panic
+}
+
+// check refuses what cannot be simulated.
+func (s *simulation) check(seeds int) error {
+	switch {
+	case seeds < 1:
+		return fmt.Errorf("Simulate(%d): it takes at least one seed", seeds)
+	case s.app.New == nil || s.app.Command == nil:
+		return errors.New("Simulate needs both newFSM and workload")
+	}
+	if d, is := s.app.New().(raft.DurableFSM); is {
+		return fmt.Errorf("Simulate takes no raft.DurableFSM, and %T is one: its disk is not simulated; "+
+			"simulate a raft.FSM that wraps it without Applied and Sync, and that begins with an empty disk", d)
+	}
+	return nil
+}
+
+// run runs seeds from 0 on. It returns what happened in all of them, the first one that breaks a rule about data, and those
+// that break other rules.
+func (s *simulation) run(seeds int) (total fuzzy.Stats, failed *finding, others []*finding) {
+	results := make(chan fuzzy.Result, seeds)
+	next := newCounter(seeds)
+	stuck := s.supervise(min(seeds, runtime.GOMAXPROCS(0)), func(w *worker) {
+		for number, ok := next.take(); ok; number, ok = next.take() {
+			w.number.Store(number)
+			r := w.app.Run(number, nil)
+			results <- r
+			if r.Failure != nil && (&finding{failure: r.Failure}).aboutData() {
+				next.stop()
+			}
+		}
+	})
+	if stuck != nil {
+		return total, stuck, nil
+	}
+	close(results)
+	for r := range results {
+		total.Commits += r.Commits
+		total.Starts += r.Starts
+		total.Snapshots += r.Snapshots
+		total.Streams += r.Streams
+		total.Restores += r.Restores
+		f := &finding{number: r.Seed.Number, failure: r.Failure}
+		switch {
+		case r.Failure == nil:
+		case !f.aboutData():
+			others = append(others, f)
+		case failed == nil || f.number < failed.number:
+			failed = f
+		}
+	}
+	return total, failed, others
+}
+
+// explain looks for the cause, and then for a smaller run, but not for longer than so much time.
+func (s *simulation) explain(f *finding, most time.Duration) {
+	if f.lost {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	var causes, story []string
+	stuck := s.supervise(1, func(w *worker) { causes, story = w.app.Explain(ctx, f.number, f.failure) })
+	if stuck == nil {
+		f.causes, f.story = causes, story
+	}
+}
+
+// String describes the finding.
+func (f *finding) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %v breaks rule %s.\n%s\n", seedOf(f.number), f.failure.Rule, f.failure.Text)
+	if !strings.HasPrefix(f.failure.Rule, "A") {
+		b.WriteString("The rule is about the cluster, not about the state machine. Please report this seed.\n")
+	}
+	for _, cause := range f.causes {
+		fmt.Fprintf(&b, "Cause: %s.\n", cause)
+	}
+	if len(f.story) > 0 {
+		fmt.Fprintf(&b, "The smallest run that was found to fail like this:\n  %s\n", strings.Join(f.story, "\n  "))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// replay runs one seed and logs what happens in it.
+func (s *simulation) replay(t testing.TB, text string) {
+	t.Helper()
+	seed, err := fuzzy.ParseSeed(text)
+	if err == nil && seed.Profile != fuzzy.ApplicationProfile {
+		err = fmt.Errorf("%q is not a seed of a state machine, such as %v", text, seedOf(42))
+	}
+	if err != nil {
+		t.Fatalf("rafttest: %s: %v", seedVariable, err)
+	}
+	var log strings.Builder
+	var r fuzzy.Result
+	failed := s.supervise(1, func(w *worker) {
+		w.number.Store(seed.Number)
+		r = w.app.Run(seed.Number, fuzzy.Text(&log, false))
+	})
+	if failed == nil && r.Failure != nil {
+		failed = &finding{number: seed.Number, failure: r.Failure}
+	}
+	if failed != nil && failed.lost {
+		t.Fatalf("rafttest: %s", failed) // its goroutine may still write into the log
+	}
+	t.Logf("rafttest: seed %v:\n%s", seed, log.String())
+	if failed != nil {
+		t.Fatalf("rafttest: %s", failed)
+	}
+}
+
+// pattern returns the pattern that selects a test: "^TestA$/^b$".
+func pattern(name string) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
+// testedPackage returns the import path of the test that called Simulate.
+func testedPackage() string {
+	places := make([]uintptr, 32)
+	frames := runtime.CallersFrames(places[:runtime.Callers(1, places)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.File, "_test.go") {
+			return packageOf(frame.Function)
+		}
+		if !more {
+			return "."
+		}
+	}
+}
+
+// packageOf returns the import path in the name of a function: "example.com/a/b_test.TestX.func1".
+func packageOf(function string) string {
+	slash := strings.LastIndexByte(function, '/') + 1
+	name, _, _ := strings.Cut(function[slash:], ".")
+	return cmp.Or(function[:slash]+strings.TrimSuffix(name, "_test"), ".")
+}
