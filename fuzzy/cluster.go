@@ -318,6 +318,7 @@ func (c *cluster) nextPhase() {
 	}
 	if c.phase == safetyPhase {
 		c.retireImages()
+		c.retireFiles()
 		c.phase = livenessPhase
 		c.live = newLiveness(c)
 		return

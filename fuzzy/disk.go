@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/crashdisk"
 	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -280,7 +279,7 @@ func (d *disk) wipe() {
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
 	d.startCount, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
 	d.base, d.saved.applied, d.saved.torn, d.snapshot = raft.Base{}, raft.EntryID{}, false, raft.Snapshot{}
-	d.files.tree = crashdisk.New()
+	d.files.empty()
 	d.saved.machine.reset()
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}
 }

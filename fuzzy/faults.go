@@ -33,12 +33,14 @@ const (
 	Usurp // one leader after the other is cut off, and returns when the next one is cut off: Figure 8
 	Close // a process is told to stop, and ends a little later
 	Image // a disk is copied, and later replaced by the copy
+	Full  // a disk has little room for snapshots, or none, for a while
+	FileFault
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
-	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image",
+	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -189,6 +191,10 @@ func (m *nemesis) onOne(c *cluster) bool {
 		n.close(1+m.random.Exponential(c.profile.ElectionTimeout/2), m.random.Exponential(m.rate.For))
 	case Image:
 		m.copyDisk(c, n)
+	case Full:
+		m.fill(c, n)
+	case FileFault:
+		m.spoilFile(c, n)
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
@@ -227,7 +233,7 @@ func (m *nemesis) lose(c *cluster, n *node) {
 func (m *nemesis) mayLose(c *cluster, n *node) bool {
 	lost := 0
 	for _, other := range c.nodes[:c.profile.Voters] {
-		if other.disk.damaged || len(other.disk.ghosts) > 0 {
+		if other.disk.spoiled() {
 			lost++
 		}
 	}
@@ -235,7 +241,7 @@ func (m *nemesis) mayLose(c *cluster, n *node) bool {
 	if c.profile.Beyond {
 		budget = c.profile.Voters - 1
 	}
-	return lost < budget && !n.disk.damaged && len(n.disk.ghosts) == 0
+	return lost < budget && !n.disk.spoiled()
 }
 
 // partition cuts links in one of many ways.

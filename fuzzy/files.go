@@ -3,9 +3,14 @@ package fuzzy
 import (
 	"errors"
 	"io"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/pipeline"
 	"github.com/coxswain/raft/internal/sim"
 	"github.com/coxswain/raft/internal/snapfile"
@@ -14,10 +19,22 @@ import (
 // drawFiles draws what may happen to snapshots. Its stream is its own, as that of drawRare.
 func drawFiles(seed Seed, p *Profile) {
 	s := sim.NewStream(seed.Number, sim.Profile<<16)
-	p.Snapshots.BlockBytes = s.LogUniform(100, 4096)
+	full, fails := drawRate(s), drawRate(s)
+	p.Snapshots.BlockBytes, p.Snapshots.ReserveBytes = s.LogUniform(100, 4096), s.LogUniform(1, 1<<20)*s.IntN(2)
 	old := s.IntN(p.Voters + p.Learners + 1)
 	if s.IntN(8) == 0 && p.Snapshots.On && !p.Node.Durable {
 		p.Snapshots.Old = old
+	}
+	if some := s.IntN(4); p.Snapshots.On && len(p.Faults) > 0 {
+		full.Fault, fails.Fault = Full, FileFault
+		p.Faults = append(p.Faults, [][]FaultRate{nil, {full}, {fails}, {full, fails}}[some]...)
+	}
+}
+
+func drawRate(s *sim.Stream) FaultRate {
+	return FaultRate{
+		Every: s.LogTime(sim.In(300*time.Millisecond), sim.In(5*time.Second)),
+		For:   s.LogTime(sim.In(10*time.Millisecond), sim.In(2*time.Second)),
 	}
 }
 
@@ -43,6 +60,10 @@ type fileSystem struct {
 	random *sim.Stream
 	tree   *crashdisk.Tree
 	dir    *snapfile.Dir // as the running process has opened it
+
+	fullTill sim.Time // it has little room before this time
+	free     int64    // how many bytes its files may have in all until then
+	spoiled  bool     // a file was damaged
 }
 
 func newFileSystem(c *cluster, i int) fileSystem {
@@ -88,7 +109,25 @@ func (n *node) cutFiles() {
 }
 
 // files returns the files of the running process.
-func (n *node) files() *snapfile.Dir { return n.disk.files.dir }
+func (n *node) files() *snapfile.Dir {
+	f := &n.disk.files
+	if f.fullTill > 0 && f.fullTill <= n.c.now() {
+		f.roomAgain()
+	}
+	return f.dir
+}
+
+func (f *fileSystem) roomAgain() {
+	f.fullTill = 0
+	f.tree.Fill(false)
+	f.tree.Quota(0)
+}
+
+// heal ends all faults of the disk but the damage that it has.
+func (f *fileSystem) heal() {
+	f.roomAgain()
+	f.tree.FailAt(0, nil)
+}
 
 // space returns the room for snapshots on the disk.
 func (n *node) space() pipeline.Space {
@@ -96,8 +135,11 @@ func (n *node) space() pipeline.Space {
 	if err != nil {
 		free = 0
 	}
-	return pipeline.Space{Free: free, Reserve: pipeline.Reserve(0, 0)}
+	return pipeline.Space{Free: free, Reserve: n.c.profile.reserve()}
 }
+
+// reserve returns what snapshots leave free.
+func (p *Profile) reserve() int64 { return pipeline.Reserve(int64(p.Snapshots.ReserveBytes), 0) }
 
 // announced returns the size that a frozen state knows of itself; -1: none.
 func (n *node) announced(f *snapFile) int64 {
@@ -123,9 +165,27 @@ func (n *node) openFiles() bool {
 		err = r.Close()
 	}
 	if err != nil {
-		n.c.check.unreadable(n, n.disk.snapshot.ID, err)
+		n.cannotRead(n.disk.snapshot.ID, err)
 	}
 	return err == nil
+}
+
+// cannotRead ends a process that cannot go on without a file. A damaged one remains so: the member is replaced, or gets an
+// empty disk.
+func (n *node) cannotRead(id raft.EntryID, err error) {
+	d := &n.disk
+	n.c.check.unreadable(n, id, err)
+	n.crash()
+	var corrupt *raft.CorruptError
+	switch {
+	case errors.As(err, &corrupt) && d.files.random.Coin():
+		d.damaged = true
+		return
+	case errors.As(err, &corrupt):
+		d.wipe()
+		n.forgetHands()
+	}
+	n.restartIn(d.files.random.Exponential(n.c.profile.ElectionTimeout))
 }
 
 // cleanFiles removes every file but the recorded one. It returns false if the process ends.
@@ -135,7 +195,7 @@ func (n *node) cleanFiles() bool {
 	}
 	_, err := n.files().Clean(n.disk.snapshot.File)
 	if err != nil {
-		n.c.check.unreadable(n, n.disk.snapshot.ID, err)
+		n.cannotRead(n.disk.snapshot.ID, err)
 		return false
 	}
 	n.c.check.cleaned(n)
@@ -162,4 +222,86 @@ func read(r *snapfile.Reader, err error) ([]byte, error) {
 		err = nil
 	}
 	return payload, errors.Join(err, r.Close())
+}
+
+// empty replaces the disk by an empty one.
+func (f *fileSystem) empty() {
+	f.tree, f.spoiled, f.fullTill = crashdisk.New(), false, 0
+}
+
+// spoiled reports whether a disk is lost, or has a file that cannot be read.
+func (d *disk) spoiled() bool { return d.damaged || len(d.ghosts) > 0 || d.files.spoiled }
+
+// fill leaves a disk little room for snapshots for a while, or none. Sometimes its log has no room either.
+func (m *nemesis) fill(c *cluster, n *node) {
+	room, till, full, log := m.random.LogUniform(1, 2*max(c.profile.Snapshots.BytesMax, 1)), c.now()+m.random.Exponential(m.rate.For), m.random.Coin(), m.random.IntN(8)
+	f := &n.disk.files
+	f.roomAgain()
+	f.fullTill, f.free = till, f.tree.Used()
+	if full {
+		f.tree.Fill(true)
+		n.disk.fails = n.disk.fails || log == 0
+		return
+	}
+	f.free += c.profile.reserve() + int64(room)
+	f.tree.Quota(f.free)
+}
+
+// spoilFile makes one of the next calls on the files of a disk fail, or damages a file, if another disk may be lost.
+func (m *nemesis) spoilFile(c *cluster, n *node) {
+	damage, call, which, at, bit := m.random.IntN(8), m.random.LogUniform(1, 30), m.random.Uint64(), m.random.Uint64(), m.random.IntN(8)
+	f := &n.disk.files
+	if damage > 0 || !m.mayLose(c, n) {
+		f.tree.FailAt(call, syscall.EIO)
+		return
+	}
+	disk := f.tree.FS()
+	list, err := disk.List(snapshotsPath)
+	if err != nil || len(list) == 0 {
+		return
+	}
+	name := list[which%uint64(len(list))]
+	path := filepath.Join(snapshotsPath, name.Name)
+	other := filepath.Join(snapshotsPath, list[at%uint64(len(list))].Name)
+	switch {
+	case which>>32%8 == 0:
+		err = disk.Remove(path)
+	case path != other && strings.HasSuffix(path, ".snap"):
+		err = disk.Rename(other, path)
+	case name.Bytes == 0:
+		return
+	default:
+		err = flipBit(disk, path, int64(at%uint64(name.Bytes)), bit)
+	}
+	f.spoiled = true
+	c.faulted("%s of %s is damaged (%v)", path, n.id, err)
+	_ = disk.SyncDir(snapshotsPath)
+}
+
+// flipBit flips a bit of a file on the disk.
+func flipBit(disk files.FS, path string, at int64, bit int) error {
+	f, err := disk.Open(path)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, 1)
+	if _, err = f.ReadAt(b, at); err != nil {
+		return err
+	}
+	b[0] ^= 1 << bit
+	if _, err = f.WriteAt(b, at); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// retireFiles removes the disks on which a file is damaged, before the second phase: their members may not have found out
+// yet.
+func (c *cluster) retireFiles() {
+	for _, n := range c.nodes {
+		if n.disk.files.spoiled && !n.disk.damaged {
+			n.crash()
+			n.disk.damaged = true
+		}
+	}
 }

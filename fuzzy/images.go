@@ -124,7 +124,7 @@ func (m *nemesis) stage(c *cluster, stage int64) {
 		return
 	}
 	n := c.nodes[i.node]
-	if n.disk.damaged || n.disk.incarnation != i.copied.incarnation {
+	if n.disk.damaged || n.disk.files.spoiled || n.disk.incarnation != i.copied.incarnation {
 		m.image = nil
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
@@ -19,6 +20,7 @@ import (
 //	N49  What is in a file, and what arrives by a stream, is byte for byte what was taken.
 //	N50  A file is complete and durable before a record names it, is discarded only if no durable record does, and is the only one that a start leaves.
 //	N51  A snapshot holds exactly the state at the entry that the core has named, and at most one is being taken.
+//	N56  No snapshot takes the room on the disk that is reserved for the log.
 //	N58  At most one state is frozen, it is streamed once, and it is held ten election timeouts at most for a receiver that acknowledges nothing.
 //	N62  A restoration begins only when its record is durable, and takes the state machine forward. (Figure 13)
 //
@@ -132,6 +134,9 @@ func (k *checker) finished(n *node, s *raft.Snapshot) {
 
 // durableFile checks that a file would survive a power cut now, with the bytes that were taken.
 func (k *checker) durableFile(n *node, s *raft.Snapshot) {
+	if n.disk.files.spoiled {
+		return
+	}
 	disk := n.disk.files.tree.Clone()
 	disk.Cut(crashdisk.KeepNothing)
 	files := snapfile.OpenSized(disk.FS(), snapshotsPath, n.c.profile.fileSizes())
@@ -147,14 +152,29 @@ func (k *checker) durableFile(n *node, s *raft.Snapshot) {
 func (k *checker) durableName(n *node, s *raft.Snapshot) {
 	disk := n.disk.files.tree.Clone()
 	disk.Cut(crashdisk.KeepNothing)
-	if _, err := disk.FS().Open(snapfile.Open(nil, snapshotsPath).Path(s.File)); err != nil {
+	if _, err := disk.FS().Open(snapfile.Open(nil, snapshotsPath).Path(s.File)); err != nil && !n.disk.files.spoiled {
 		k.broken("N50", "%s records a snapshot of %v whose file would not survive a power cut: %v", n.id, s.ID, err)
 	}
 }
 
 // unreadable checks that a member has a reason why it cannot read a snapshot.
 func (k *checker) unreadable(n *node, id raft.EntryID, err error) {
+	var corrupt *raft.CorruptError
+	if damaged := errors.As(err, &corrupt); damaged && n.disk.files.spoiled || !damaged && errors.Is(err, syscall.EIO) {
+		return
+	}
 	k.broken("N50", "%s cannot read its snapshot of %v: %v", n.id, id, err)
+}
+
+// takesRoom checks that a snapshot may take so many bytes more. Of an unknown size (-1) nothing is known.
+func (k *checker) takesRoom(n *node, more int64) {
+	f, reserve := &n.disk.files, int64(n.c.profile.Snapshots.ReserveBytes)
+	if reserve == 0 {
+		reserve = 1 << 20 // no simulated log is larger
+	}
+	if f.fullTill > n.c.now() && f.free-f.tree.Used()-reserve < max(more, 0) {
+		k.broken("N56", "%s writes %d bytes of a snapshot to a disk with %d bytes, of which %d are the reserve", n.id, more, f.free-f.tree.Used(), reserve)
+	}
 }
 
 // recorded checks a record of a snapshot that is about to become durable.

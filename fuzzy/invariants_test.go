@@ -181,6 +181,11 @@ var nodeBreaches = []breach{
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
 		k.recorded(lead, &raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}})
 	}},
+	{"N56", func(c *cluster, k *checker, lead, _ *node) { // one byte of the reserve
+		f := &lead.disk.files
+		f.fullTill, f.free = c.now()+1, c.profile.reserve()+9
+		k.takesRoom(lead, 10)
+	}},
 	{"N51", func(_ *cluster, k *checker, lead, _ *node) { k.takes(lead, &raft.Take{Base: lead.disk.baseAt(3)}) }},
 	{"N51", func(_ *cluster, k *checker, lead, _ *node) {
 		lead.vault.writing = true

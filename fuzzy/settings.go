@@ -96,6 +96,7 @@ var settings = []setting{
 	{"snapshot-window-chunks", func(p *Profile) any { return &p.Snapshots.WindowChunks }, 0, 1 << 20},
 	{"snapshot-bytes-per-second", func(p *Profile) any { return &p.Snapshots.BytesPerSecond }, 0, 1 << 30},
 
+	{"snapshot-reserve-bytes", func(p *Profile) any { return &p.Snapshots.ReserveBytes }, 0, bytesMax},
 	{"snapshot-block-bytes", func(p *Profile) any { return &p.Snapshots.BlockBytes }, 0, bytesMax},
 	{"snapshot-old-members", func(p *Profile) any { return &p.Snapshots.Old }, 0, 13},
 

@@ -90,7 +90,11 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 		_ = n.files().Discard(id) // the next start removes what this leaves
 	}
 	if r := k.Receive; r != nil {
-		n.act(v.in.Receive(n.now().Mono, *r, n.space().Room()))
+		w := v.in.Receive(n.now().Mono, *r, n.space().Room())
+		if w.Open != nil {
+			n.c.check.takesRoom(n, w.Open.Size)
+		}
+		n.act(w)
 		n.expireLater()
 	}
 }
@@ -115,10 +119,12 @@ func (n *node) takeIfReached() {
 	longer := n.hosted.freeze(take.ID)
 	n.c.check.captured(n, &f)
 	v.writing, v.taken, v.file, v.wrote = true, f, nil, 0
-	if err := n.space().Begin(n.announced(&f), n.disk.snapshot.Size); err != nil {
+	size := n.announced(&f)
+	if err := n.space().Begin(size, n.disk.snapshot.Size); err != nil {
 		n.endTaking(err)
 		return
 	}
+	n.c.check.takesRoom(n, size)
 	n.later(n.disk.took(n)+longer, event{kind: evVault, a: vaultTaken})
 }
 
@@ -165,6 +171,7 @@ func (n *node) writeTaken() (done bool, err error) {
 		if err := n.space().Left(0); err != nil {
 			return false, err
 		}
+		n.c.check.takesRoom(n, 0)
 		written, err := v.file.Write(rest[:min(len(rest), snapshotSyncBytes)])
 		v.wrote += written
 		return false, err
@@ -210,7 +217,7 @@ func (n *node) restored() {
 	}
 	payload, err := n.readSnapshot(s)
 	if err != nil {
-		n.c.check.unreadable(n, s.ID, err)
+		n.cannotRead(s.ID, err)
 		return
 	}
 	if !n.machine.decode(payload) {

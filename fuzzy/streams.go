@@ -185,10 +185,10 @@ func (n *node) act(w pipeline.Work) {
 
 // writeSpool is what the disk does for the receiving side.
 func (n *node) writeSpool() (err error) {
-	v := &n.vault
+	v, dir := &n.vault, n.files()
 	switch w := v.work; {
 	case w.Open != nil:
-		v.spool, err = n.files().Create(w.Open.File)
+		v.spool, err = dir.Create(w.Open.File)
 	case w.Write != nil:
 		_, err = v.spool.Write(w.Write)
 	case w.Finish != nil:
@@ -209,7 +209,11 @@ func (n *node) spooled() {
 	case w.Open != nil:
 		n.act(v.in.Opened(why))
 	case w.Write != nil:
-		n.act(v.in.Written(n.space().Room(), why))
+		next := v.in.Written(n.space().Room(), why)
+		if !next.Abort {
+			n.c.check.takesRoom(n, 0)
+		}
+		n.act(next)
 	case w.Finish != nil:
 		if why == 0 {
 			v.spool = nil
