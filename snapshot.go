@@ -312,15 +312,17 @@ func (c *Core) acceptOffer(m Message, s Snapshot) {
 }
 
 // onSnapshotArrived installs a snapshot that is here as a whole, unless it is not needed any more. It does not matter
-// who leads now: what a snapshot holds is committed.
+// who leads now: what a snapshot holds is committed. Nor does it matter who sent these bytes: a leader may offer the file
+// that it has got from the leader before.
 func (c *Core) onSnapshotArrived(e SnapshotArrived) {
 	o, file := c.follower.offer, e.Snapshot.File
-	if o == nil || o.from != e.From || o.snapshot.File != file || o.snapshot.ID != e.Snapshot.ID {
+	if o == nil || o.snapshot.File != file || o.snapshot.ID != e.Snapshot.ID {
 		c.leave(e, "it was not asked for, or not last")
 		return
 	}
 	c.follower.offer = nil
-	s := Snapshot{Base: o.snapshot.Base, File: file, Size: e.Snapshot.Size, Sum: e.Snapshot.Sum}
+	s := e.Snapshot
+	s.Held = false
 	switch {
 	case c.cluster() != ClusterID{} && c.cluster() != s.Cluster:
 		c.leave(e, "this member has become one of another cluster")
@@ -328,15 +330,15 @@ func (c *Core) onSnapshotArrived(e SnapshotArrived) {
 		c.leave(e, "this member leads, so its log holds that entry")
 	case c.log.has(s.ID):
 		c.leave(e, "the log holds that entry")
-		if c.termLeader.elected == e.From {
-			c.acknowledgeSnapshot(e.From, s.ID)
+		if c.termLeader.elected == o.from {
+			c.acknowledgeSnapshot(o.from, s.ID)
 		}
 	case s.ID.Index <= max(c.log.commit, c.termLeader.proved):
 		c.leave(e, "it contradicts what is committed, or what this term's leader has proved")
 	case c.snaps.restoring != nil:
 		c.leave(e, "another one is being restored")
 	default:
-		c.install(e.From, s, o.term)
+		c.install(o.from, s, o.term)
 	}
 }
 

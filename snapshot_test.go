@@ -330,7 +330,7 @@ func TestInstall_WhatIsNotNeededIsLeft(t *testing.T) {
 	}{
 		{"the log has grown beyond it", func(c *core) { c.append("b", 5, id(4, 3), 0, 4, 4, 4, 4, 4, 4); c.persist() },
 			raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, 9},
-		{"it was not asked for", func(*core) {}, raft.SnapshotArrived{From: peer("c"), Snapshot: offered(id(9, 4), 1)}, 0},
+		{"it was not asked for", func(*core) {}, raft.SnapshotArrived{From: peer("c"), Snapshot: offered(id(9, 4), 3)}, 0},
 		{"it has other bytes", func(*core) {}, raft.SnapshotArrived{From: peer("b"), Snapshot: other}, 0},
 		{"another one was asked for since", func(c *core) { c.offer(other, 0) },
 			raft.SnapshotArrived{From: peer("b"), Snapshot: offered(id(9, 4), 1)}, 0},
@@ -366,6 +366,24 @@ func TestInstall_UnderAnotherLeader(t *testing.T) {
 	assert.Empty(t, append(out.Send, out.Write.Then...), "its sender leads no more")
 	out = c.append("c", 6, id(9, 4), 0, 6)
 	assert.Equal(t, []raft.Message{c.to("c", raft.AppendReply{Match: 10})}, out.Write.Then)
+}
+
+// The same bytes may come from two leaders, of which the later has got them from the earlier. The file of the first arrival
+// is not deleted under the second.
+func TestInstall_TheSameBytesFromTwoLeaders(t *testing.T) {
+	c := snapFollower(t)
+	s := offered(id(9, 4), 1)
+	c.offer(s, 0)
+	c.receive("c", 6, raft.InstallSnapshot{Snapshot: s})
+	c.persist()
+	out := c.step(raft.SnapshotArrived{From: peer("b"), Snapshot: s}, raft.SnapshotArrived{From: peer("c"), Snapshot: s})
+	require.NotNil(t, out.Write.Snapshot)
+	assert.Equal(t, s.File, out.Write.Snapshot.File)
+	assert.Nil(t, out.Keep)
+	assert.Equal(t, []raft.Message{c.to("c", raft.AppendReply{Match: 9})}, out.Write.Then, "it is acknowledged to the leader")
+	out = c.persist()
+	require.NotNil(t, out.Restore)
+	assert.Nil(t, out.Keep)
 }
 
 // Own snapshots: one that is being taken is superfluous after an install, and never replaces it.
