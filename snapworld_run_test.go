@@ -17,6 +17,10 @@ func (w *snapWorld) settle() (busy bool) {
 		if m.core == nil {
 			continue
 		}
+		if len(m.events) > 0 {
+			m.flush()
+			busy = true
+		}
 		if len(m.queue) > 0 {
 			m.persist(len(m.queue))
 			busy = true
@@ -41,10 +45,15 @@ func (w *snapWorld) settle() (busy bool) {
 // heal ends all faults, and lets the cluster go on for a while under load.
 func (w *snapWorld) heal() {
 	clear(w.cut)
-	w.away = nil
+	w.away, w.late = nil, false
 	for _, m := range w.members {
 		if m.core == nil {
 			m.start()
+		}
+		for _, other := range w.members {
+			if m != other {
+				m.step(w.connected(other, ProtocolSnapshots))
+			}
 		}
 	}
 	proposeAt := w.now
@@ -102,10 +111,12 @@ func TestSnapWorld(t *testing.T) {
 			inRandom.synced += random.synced
 			inRandom.restored += random.restored
 			inRandom.held += random.held
+			inRandom.late += random.late
 			for _, m := range w.members {
 				status := m.core.Status()
 				require.Equal(t, w.members[0].fsm, m.fsm, "seed %d: all members agree", seed)
 				require.Equal(t, status.Last.Index, status.Applied, "seed %d", seed)
+				require.Empty(t, m.asked, "seed %d: every request is answered", seed)
 				kept := status.Last.Index - status.Base.Index
 				require.LessOrEqual(t, int(kept), 3*w.cfg.SnapshotEntries+(w.cfg.SnapshotTailBytes+w.cfg.SnapshotHoldBytes)/RecordOverheadBytes+8,
 					"seed %d: the log is short", seed)
@@ -117,11 +128,14 @@ func TestSnapWorld(t *testing.T) {
 		counts.restored += w.counts.restored
 		counts.synced += w.counts.synced
 		counts.held += w.counts.held
+		counts.late += w.counts.late
+		counts.answered += w.counts.answered
 	}
 	t.Logf("%+v, before the faults ended %+v", counts, inRandom)
 	for what, n := range map[string]int{
 		"taken": counts.taken, "compacted": counts.compacted, "installed": counts.installed, "restored": counts.restored,
 		"synced": counts.synced, "held": counts.held,
+		"answered": counts.answered,
 	} {
 		require.Positive(t, n, "nothing was %s", what)
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/crc64"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"testing"
 	"time"
 
@@ -26,10 +27,12 @@ type snapWorld struct {
 	cfg     CoreConfig
 	away    *snapMember // cut off from all others
 	request RequestID
+	weights []int // of snapThings, added up
+	late    bool  // events may wait, so that a step has several of them
 	counts  snapCounts
 }
 
-type snapCounts struct{ taken, compacted, installed, restored, synced, held int }
+type snapCounts struct{ taken, compacted, installed, restored, synced, held, late, answered int }
 
 // fsmState stands for a state: the last entry applied, and a sum over all of them.
 type fsmState struct {
@@ -55,6 +58,8 @@ type snapMember struct {
 	core    *Core // nil while crashed
 	wakeAt  Time
 	disk    snapDisk
+	events  []Event // that the core has not seen yet
+	asked   map[RequestID]bool
 	queue   []Write
 	tail    []Entry // the core's log behind base
 	base    EntryID
@@ -75,12 +80,17 @@ type frozenState struct {
 
 func newSnapWorld(t *testing.T, seed uint64) *snapWorld {
 	rng := rand.New(rand.NewPCG(seed, 9))
-	w := &snapWorld{t: t, rng: rng, now: 1, cut: map[[2]NodeID]bool{}, states: map[Index]fsmState{}, leaders: map[Term]NodeID{}}
+	w := &snapWorld{t: t, rng: rng, now: 1, late: true, cut: map[[2]NodeID]bool{}, states: map[Index]fsmState{}, leaders: map[Term]NodeID{}}
 	w.cfg = CoreConfig{Snapshots: true, DurableFSM: rng.IntN(2) == 0, ElectionTimeout: 150 * time.Millisecond}
 	w.cfg.SnapshotEntries = 3 + rng.IntN(12)
 	w.cfg.SnapshotTailBytes = 1 + rng.IntN(600)
 	w.cfg.SnapshotHoldBytes = 1 + rng.IntN(2000)
 	w.cfg.InflightMax = 1 + rng.IntN(4)
+	total := 0
+	for _, thing := range snapThings {
+		total += thing.weight << rng.IntN(3)
+		w.weights = append(w.weights, total)
+	}
 	var list []Member
 	for i, id := range []NodeID{"a", "b", "c"} {
 		list = append(list, Member{ID: id, Address: "x:1", Incarnation: Incarnation(i + 1)})
@@ -89,6 +99,10 @@ func newSnapWorld(t *testing.T, seed uint64) *snapWorld {
 	for _, m := range list {
 		disk := snapDisk{hard: HardState{Term: 1}, files: map[SnapshotID]fsmState{}, log: []Entry{{Index: 1, Kind: EntryBootstrap, Data: f.Encode()}}}
 		w.members = append(w.members, &snapMember{w: w, peer: m.Peer(), disk: disk})
+	}
+	if rng.IntN(3) == 0 { // a member that has not begun yet
+		d := &w.members[rng.IntN(3)].disk
+		d.hard, d.log = HardState{}, nil
 	}
 	return w
 }
@@ -134,6 +148,7 @@ func (m *snapMember) start() {
 		m.told, stored.Applied = m.fsm.id, m.fsm.id
 	}
 	stored.Commit = min(stored.Commit, stored.Log.Last.Index)
+	m.events, m.asked = nil, map[RequestID]bool{}
 	m.queue, m.ops, m.frozen, m.want = nil, nil, nil, nil
 	m.streams, m.held = map[NodeID]SnapshotID{}, map[SnapshotID]fsmState{}
 	m.tail, m.base, m.gen = slices.Clone(m.disk.log), m.disk.base.ID, 1
@@ -143,10 +158,21 @@ func (m *snapMember) start() {
 	m.process(out)
 }
 
+// step steps events, together with those that wait; now and then they go on waiting.
 func (m *snapMember) step(events ...Event) {
 	if m.core == nil {
 		return
 	}
+	m.events = append(m.events, events...)
+	if m.w.late && len(events) > 0 && m.w.rng.IntN(3) == 0 {
+		return
+	}
+	m.flush()
+}
+
+func (m *snapMember) flush() {
+	events := m.events
+	m.events = nil
 	out := m.core.Step(Now{Mono: m.w.now}, events...)
 	m.core.checkState()
 	m.process(out)
@@ -159,6 +185,10 @@ func (m *snapMember) process(out Output) {
 	}
 	if l := out.Write.Log; l != nil {
 		if l.Reset {
+			if m.frozen != nil { // it was written already
+				m.finishTake(false)
+				w.counts.late++
+			}
 			m.ops, m.frozen, m.tail, m.base = nil, nil, nil, l.After
 			w.counts.installed++
 		}
@@ -178,6 +208,13 @@ func (m *snapMember) process(out Output) {
 	}
 	if out.Keep != nil {
 		m.keep(*out.Keep)
+	}
+	for _, a := range out.Answers {
+		if a.Kind == AnswerSnapshot || m.asked[a.RequestID] {
+			require.True(w.t, m.asked[a.RequestID], "a request is answered once")
+			delete(m.asked, a.RequestID)
+			w.counts.answered++
+		}
 	}
 	m.wakeAt = out.WakeAt
 	if l := m.core.Leadership(); l.Role == Leader {
@@ -284,7 +321,7 @@ func (m *snapMember) crash() {
 		}
 		m.disk.write(m.w.t, wr, -1)
 	}
-	m.core = nil
+	m.core, m.events = nil, nil
 }
 
 // applyNext does the next thing that the applier has to do, or a part of it.
@@ -429,56 +466,113 @@ func (w *snapWorld) passTime() {
 	}
 }
 
-// chance does one random thing.
-func (w *snapWorld) chance() {
-	m := w.members[w.rng.IntN(len(w.members))]
-	other := w.members[w.rng.IntN(len(w.members))]
-	switch n := w.rng.IntN(1000); {
-	case n < 30:
-		w.settle()
-	case n < 450:
+// disturb does something that is not needed for progress.
+func (w *snapWorld) disturb(m, other *snapMember) {
+	if m == other {
+		return
+	}
+	switch w.rng.IntN(6) {
+	case 0:
+		m.step(PeerLost{ID: other.peer.ID})
+	case 1:
+		m.step(w.connected(other, ProtocolSnapshots))
+	case 2:
+		m.step(w.connected(other, uint16(w.rng.IntN(3))))
+	case 3:
+		w.request++
+		m.step(TransferRequested{RequestID: w.request, To: other.peer.ID})
+	case 4:
+		if m.core != nil {
+			w.request++
+			m.asked[w.request] = true
+			m.step(SnapshotRequested{w.request})
+		}
+	case 5:
+		if file, ok := m.streams[other.peer.ID]; ok {
+			m.step(SnapshotSending{To: other.peer, File: file, Bytes: int64(w.rng.IntN(3000))})
+		}
+	}
+}
+
+func (w *snapWorld) connected(m *snapMember, protocol uint16) PeerUp {
+	return PeerUp{ID: m.peer.ID, Incarnation: m.peer.Incarnation, StartCount: m.disk.starts, Protocol: protocol}
+}
+
+// snapThings are what can happen, and how often, relative to each other. Each world draws up to four times
+// as much.
+var snapThings = []struct {
+	weight int
+	do     func(w *snapWorld, m, other *snapMember)
+}{
+	{60, func(w *snapWorld, m, other *snapMember) { w.settle() }},
+	{1680, func(w *snapWorld, m, other *snapMember) {
 		if len(w.wire) > 0 {
 			w.deliver(min(w.rng.IntN(len(w.wire)), w.rng.IntN(len(w.wire))))
 		}
-	case n < 600:
+	}},
+	{600, func(w *snapWorld, m, other *snapMember) {
 		if m.core != nil && len(m.queue) > 0 {
 			m.persist(1 + w.rng.IntN(len(m.queue)))
 		}
-	case n < 750:
+	}},
+	{600, func(w *snapWorld, m, other *snapMember) {
 		if m.core != nil && len(m.ops) > 0 {
 			m.applyNext()
 		}
-	case n < 790:
+	}},
+	{60, func(w *snapWorld, m, other *snapMember) {
 		if m.core != nil && m.frozen != nil {
 			m.finishTake(w.rng.IntN(8) == 0)
 		}
-	case n < 830:
-		m.stream(other, w.rng.IntN(10) == 0)
-	case n < 900:
-		w.passTime()
-		w.passTime()
-	case n < 960:
+	}},
+	{160, func(w *snapWorld, m, other *snapMember) { m.stream(other, w.rng.IntN(10) == 0) }},
+	{280, func(w *snapWorld, m, other *snapMember) { w.passTime(); w.passTime() }},
+	{240, func(w *snapWorld, m, other *snapMember) {
 		if m.core != nil {
 			w.propose(m)
 		}
-	case n < 968:
+	}},
+	{32, func(w *snapWorld, m, other *snapMember) {
 		if len(w.wire) > 0 {
 			w.wire = append(w.wire, w.wire[w.rng.IntN(len(w.wire))])
 		}
-	case n < 972:
+	}},
+	{16, func(w *snapWorld, m, other *snapMember) {
 		if len(w.wire) > 0 {
 			w.wire = slices.Delete(w.wire, 0, 1+w.rng.IntN(len(w.wire)))
 		}
-	case n < 980:
+	}},
+	{32, func(w *snapWorld, m, other *snapMember) {
 		w.away = nil
 		if w.rng.IntN(2) == 0 {
 			w.away = m
 		}
-	case n < 984:
+	}},
+	{12, func(w *snapWorld, m, other *snapMember) {
 		w.cut[[2]NodeID{m.peer.ID, other.peer.ID}] = w.rng.IntN(4) == 0
-	case m.core == nil:
-		m.start()
-	case n == 999:
-		m.crash()
-	}
+	}},
+	{16, func(w *snapWorld, m, other *snapMember) { w.disturb(m, other) }},
+	{8, func(w *snapWorld, m, other *snapMember) {
+		if m.core != nil {
+			m.flush()
+		}
+	}},
+	{40, func(w *snapWorld, m, other *snapMember) {
+		if m.core == nil {
+			m.start()
+		}
+	}},
+	{4, func(w *snapWorld, m, other *snapMember) {
+		if m.core != nil {
+			m.crash()
+		}
+	}},
+}
+
+// chance does one random thing.
+func (w *snapWorld) chance() {
+	m := w.members[w.rng.IntN(len(w.members))]
+	other := w.members[w.rng.IntN(len(w.members))]
+	at := w.rng.IntN(w.weights[len(w.weights)-1])
+	snapThings[sort.SearchInts(w.weights, at+1)].do(w, m, other)
 }
