@@ -220,6 +220,21 @@ func (e *SpaceError) Error() string {
 		"(Config.SnapshotReserveBytes): make room", e.Need, e.Free, e.Reserve)
 }
 
+// SnapshotStreamError says why the bytes of a snapshot did not get from one member to another. Nothing is lost: the leader
+// tries again by itself, after a pause that grows.
+type SnapshotStreamError struct {
+	From, To NodeID
+	ID       EntryID // the last entry that the snapshot covers
+	Err      error   // a StreamRefusal if the receiver refused it; at the receiver, a *SpaceError if it has no room
+}
+
+func (e *SnapshotStreamError) Error() string {
+	return fmt.Sprintf("raft: snapshot of entry %v from %s to %s: %s; the leader tries again", e.ID, e.From, e.To,
+		strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "))
+}
+
+func (e *SnapshotStreamError) Unwrap() error { return e.Err }
+
 // SnapshotStalledError says that FSMSnapshot.WriteTo has written nothing for node.Config.SnapshotStallMax. No other
 // snapshot begins before it returns; its context has ended.
 type SnapshotStalledError struct {

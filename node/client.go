@@ -223,7 +223,7 @@ func (n *Node) explain(req *call, a raft.Answer) error {
 	case raft.RefusedUnsupported:
 		return raft.ErrSnapshotUnsupported
 	case raft.RefusedSnapshotFailed:
-		return n.taker.failure()
+		return n.taker.trouble.get()
 	case raft.RefusedTransferring:
 		return n.notLeader(a.Leader, "leadership is being transferred")
 	case raft.RefusedTooLarge:

@@ -10,6 +10,8 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
 )
 
 // A program whose users never see a Config can name the setting that they have to change.
@@ -31,6 +33,31 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 	}
 	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "LogCacheBytesMax",
 		"SnapshotBytesPerSecond", "SnapshotReserveBytes", "SnapshotStallMax"}, fields)
+}
+
+// Each number of the policy of snapshots that is out of range is named, with what it takes.
+func TestConfig_APolicyOutOfRange(t *testing.T) {
+	for field, set := range map[string]func(c *node.Config, value int){
+		"SnapshotEntries":        func(c *node.Config, value int) { c.SnapshotEntries = value },
+		"SnapshotLogBytes":       func(c *node.Config, value int) { c.SnapshotLogBytes = value },
+		"SnapshotTailBytes":      func(c *node.Config, value int) { c.SnapshotTailBytes = value },
+		"SnapshotHoldBytes":      func(c *node.Config, value int) { c.SnapshotHoldBytes = value },
+		"SnapshotBytesPerSecond": func(c *node.Config, value int) { c.SnapshotBytesPerSecond = value },
+		"SnapshotReserveBytes":   func(c *node.Config, value int) { c.SnapshotReserveBytes = value },
+		"SnapshotStallMax":       func(c *node.Config, value int) { c.SnapshotStallMax = time.Duration(value) },
+	} {
+		for _, value := range []int{-1, math.MaxInt} {
+			c := node.Config{ID: "n1", Cluster: "c"}
+			set(&c, value)
+			err := c.Validate()
+			var bad *raft.ConfigError
+			require.ErrorAs(t, err, &bad, "%s: %d", field, value)
+			assert.Equal(t, field, bad.Field)
+			assert.ErrorContains(t, err, "it takes")
+			_, err = node.Start(t.Context(), c, newJournal(), storage.NewMemory(), transport.NewNetwork().Join("n1"))
+			assert.ErrorAs(t, err, &bad, "the node does not start")
+		}
+	}
 }
 
 // The sum of two limits fits into an int on every machine.

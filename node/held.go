@@ -84,16 +84,17 @@ func (k *taker) endHeld(h *held, err error) {
 	k.node.mailbox.report(raft.SnapshotSent{File: h.file, Err: firstError(cause, err, errNoStream)})
 }
 
-// failHeld keeps an error of WriteTo for Status. The streamer logs it.
+// failHeld notes an error of WriteTo, once.
 func (k *taker) failHeld(h *held, err error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if h.failed != nil {
-		return
+	first := h.taking.failed == nil
+	if first {
+		h.taking.failed = err
 	}
-	k.node.counters.snapshots.failed.Add(1)
-	h.failed = err
-	k.err = &raft.SnapshotError{Op: "write", ID: h.ID, Err: err}
+	k.mu.Unlock()
+	if first {
+		k.failed(h.taking, &raft.SnapshotError{Op: "write", ID: h.ID, Err: err})
+	}
 }
 
 // heldAs returns the frozen state of that name for its stream; nil: it is not held, or a stream has had it.

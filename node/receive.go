@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,10 +27,13 @@ type receiver struct {
 
 	progress atomic.Pointer[Transfer] // for Status; Since is not set
 	began    atomic.Int64             // when the present stream began, on the node's clock
+	trouble  trouble                  // why the last stream did not arrive
 
 	// Only the goroutine uses these.
 	machine *pipeline.Incoming
+	asking  raft.Receive        // the last stream that the machine was asked for
 	spool   raft.SnapshotWriter // nil: none
+	failed  error               // of the storage, which the machine is about to refuse
 }
 
 func newReceiver(n *Node) *receiver {
@@ -115,8 +119,13 @@ func (r *receiver) work(w receiverWork) {
 		r.delete(file)
 	}
 	if w.asked != nil {
-		room, _ := r.room()
-		r.do(r.machine.Receive(r.node.now().Mono, *w.asked, room))
+		r.asking = *w.asked
+		space, err := r.space()
+		r.failed = err
+		if size := max(w.asked.Snapshot.Size, 0); err == nil {
+			r.failed = space.Left(size)
+		}
+		r.do(r.machine.Receive(r.node.now().Mono, *w.asked, space.Room()))
 	}
 	if w.chunk != nil {
 		r.do(r.machine.Chunk(r.node.now().Mono, *w.chunk))
@@ -141,7 +150,9 @@ func (r *receiver) do(w pipeline.Work) {
 			r.abort()
 		}
 		r.node.senders.send(w.Send)
+		r.noteRefusals(w.Send)
 		if w.Arrived != nil {
+			r.trouble.set(nil)
 			r.node.counters.snapshots.received.Add(1)
 			r.node.logger.log(hclog.Info, "a snapshot was received", "entry", w.Arrived.Snapshot.ID.String(),
 				"from", string(w.Arrived.From.ID), "bytes", w.Arrived.Snapshot.Size)
@@ -172,8 +183,12 @@ func (r *receiver) written(data []byte) pipeline.Work {
 		return err
 	})
 	r.node.counters.snapshotBytesReceived.Add(uint64(len(data)))
-	room, noRoom := r.room()
-	return r.machine.Written(room, r.refusal(firstError(err, noRoom)))
+	space, unknown := r.space()
+	why := r.refusal(firstError(err, unknown))
+	if why == 0 {
+		r.failed = space.Left(0)
+	}
+	return r.machine.Written(space.Room(), why)
 }
 
 func (r *receiver) finish(s raft.Snapshot) error {
@@ -192,31 +207,49 @@ func (r *receiver) abort() {
 	}
 }
 
-// room returns how many bytes a snapshot may take.
-func (r *receiver) room() (bytes int64, err error) {
+// space returns the room on the disk.
+func (r *receiver) space() (space pipeline.Space, err error) {
 	err = guarded(func() error {
 		free, err := r.node.files.FreeBytes()
-		bytes = pipeline.Space{Free: free, Reserve: r.node.reserveBytes()}.Room()
+		space = pipeline.Space{Free: free, Reserve: r.node.reserveBytes()}
 		return err
 	})
 	if err != nil {
-		return -1, err
+		return pipeline.Space{Reserve: 1}, err
 	}
-	return bytes, nil
+	return space, nil
 }
 
-// refusal logs why a snapshot is not received, and returns what the sender is told.
+// refusal returns what the sender is told about an error of the storage.
 func (r *receiver) refusal(err error) raft.StreamRefusal {
+	r.failed = err
 	var later *raft.LaterVersionError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &later):
 		return raft.StreamLaterFormat
+	case errors.Is(err, syscall.ENOSPC):
+		return raft.StreamNoSpace
 	}
-	r.node.counters.snapshots.refused.Add(1)
-	r.node.logger.log(hclog.Warn, "a snapshot could not be received", "error", err)
 	return raft.StreamFailed
+}
+
+// noteRefusals keeps why the stream was refused for Status, counts it and, now and then, logs it.
+func (r *receiver) noteRefusals(answers []raft.Message) {
+	for _, m := range answers {
+		why := m.Body.(raft.SnapshotProgress).Refusal
+		if why == 0 || why == raft.StreamUnknown || why == raft.StreamSuperseded {
+			continue
+		}
+		r.node.counters.snapshots.refused.Add(1)
+		err := &raft.SnapshotStreamError{
+			From: r.asking.From.ID, To: r.node.cfg.ID, ID: r.asking.Snapshot.ID, Err: firstError(r.failed, why),
+		}
+		if r.trouble.set(err) {
+			r.node.logger.log(hclog.Warn, "a snapshot was not received", "error", err)
+		}
+	}
 }
 
 func (r *receiver) publish() {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -37,7 +38,10 @@ func (a *applier) restore(s raft.Snapshot) error {
 	n.restoring.Store(run)
 	defer n.restoring.Store(nil)
 	n.logger.log(hclog.Info, "the FSM is restored from a snapshot", "entry", s.ID.String(), "bytes", s.Size)
-	if err := a.restoreFrom(s, run); err != nil {
+	ctx, cancel := n.context()
+	defer cancel(nil)
+	n.wg.Go(func() { n.warnWhileRestoring(ctx, run) })
+	if err := a.restoreFrom(ctx, s, run); err != nil {
 		return err
 	}
 	a.told = s.ID
@@ -58,15 +62,28 @@ func (a *applier) restore(s raft.Snapshot) error {
 	return nil
 }
 
-func (a *applier) restoreFrom(s raft.Snapshot, run *restoring) (err error) {
+// warnWhileRestoring logs every minute that the FSM is still busy: this member applies nothing meanwhile.
+func (n *Node) warnWhileRestoring(ctx context.Context, run *restoring) {
+	ticker := time.NewTicker(warnEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			n.logger.log(hclog.Warn, "the FSM is still being restored from a snapshot, and this member applies nothing",
+				"entry", run.ID.String(), "read", run.read.Load(), "bytes", run.Size, "since", time.Since(run.began).Round(time.Second))
+		}
+	}
+}
+
+func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restoring) (err error) {
 	var from raft.SnapshotReader
 	err = guarded(func() (err error) { from, err = a.node.files.OpenSnapshot(s.File); return err })
 	if err != nil {
 		return &raft.StorageError{Op: "open the snapshot", Err: err}
 	}
 	defer func() { _ = guarded(from.Close) }()
-	ctx, cancel := a.node.context()
-	defer cancel(nil)
 	r := &restoreReader{from: from, size: from.Size(), read: &run.read}
 	return a.call("Restore", s.ID, func() error {
 		err := a.fsm.Restore(ctx, s.ID, r)

@@ -154,7 +154,8 @@ type taker struct {
 	taking *taking // nil: none
 	held   *held   // its frozen state, if it is for a stream
 	last   snapshotRecord
-	err    error // of the last one; nil if it was taken
+
+	trouble trouble
 }
 
 // snapshotRecord describes the last snapshot that this node took or restored.
@@ -182,8 +183,9 @@ func (k *taker) begin(t raft.Take) (*taking, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if busy := k.taking; busy != nil {
-		k.err = &raft.SnapshotError{Op: "begin", ID: t.ID, Err: firstError(busy.failed, errStillRuns)}
-		return nil, k.err
+		err := &raft.SnapshotError{Op: "begin", ID: t.ID, Err: firstError(busy.failed, errStillRuns)}
+		k.trouble.set(err)
+		return nil, err
 	}
 	ctx, cancel := k.node.context()
 	k.taking = &taking{Take: t, began: time.Now(), ctx: ctx, cancel: cancel}
@@ -217,26 +219,35 @@ func (k *taker) conclude(t *taking, result raft.SnapshotTaken) {
 // note keeps the outcome for Status, counts it and logs it.
 func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 	n, took := k.node, time.Since(t.began)
-	k.mu.Lock()
-	if k.err = result.Err; result.Err == nil && !t.Hold {
-		k.last = snapshotRecord{bytes: result.Snapshot.Size, at: time.Now(), took: took}
-	}
-	k.mu.Unlock()
 	switch {
-	case result.Err == nil && t.Hold:
+	case errors.Is(result.Err, errReplaced) || errors.Is(result.Err, raft.ErrClosed):
+	case result.Err != nil:
+		k.failed(t, result.Err)
+	case t.Hold:
+		k.trouble.set(nil)
 		n.logger.log(hclog.Info, "the state was frozen, to be sent to a member that lags too far", "entry", t.ID.String())
-	case result.Err == nil:
+	default:
+		k.trouble.set(nil)
+		k.mu.Lock()
+		k.last = snapshotRecord{bytes: result.Snapshot.Size, at: time.Now(), took: took}
+		k.mu.Unlock()
 		n.counters.snapshots.taken.Add(1)
 		n.counters.snapshotWriteSeconds.observe(int64(took))
 		n.logger.log(hclog.Info, "a snapshot was taken", "entry", t.ID.String(), "bytes", result.Snapshot.Size, "took", took)
-	case errors.Is(result.Err, errReplaced) || errors.Is(result.Err, raft.ErrClosed):
-	case t.Hold:
-		n.counters.snapshots.failed.Add(1)
-		n.logger.log(hclog.Warn, "the state could not be frozen; a member that lags too far waits for it", "entry", t.ID.String(), "error", result.Err)
-	default:
-		n.counters.snapshots.failed.Add(1)
-		n.logger.log(hclog.Warn, "no snapshot was taken; the log grows until one is", "entry", t.ID.String(), "error", result.Err)
 	}
+}
+
+// failed keeps an error for Status, counts it and, now and then, logs it.
+func (k *taker) failed(t *taking, err error) {
+	k.node.counters.snapshots.failed.Add(1)
+	if !k.trouble.set(err) {
+		return
+	}
+	what := "no snapshot was taken; the log grows until one is"
+	if t.Hold {
+		what = "no state was frozen for a member that lags too far; the member waits for it"
+	}
+	k.node.logger.log(hclog.Warn, what, "entry", t.ID.String(), "error", err)
 }
 
 func (k *taker) report(e raft.SnapshotTaken) { k.node.mailbox.report(e) }
@@ -255,13 +266,6 @@ func (k *taker) restored(bytes int64, durable bool) {
 	if k.last = (snapshotRecord{bytes: bytes}); durable {
 		k.last.bytes = 0
 	}
-}
-
-// failure returns why the last snapshot was not taken.
-func (k *taker) failure() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.err
 }
 
 // errReplaced is why a snapshot is not finished: one from a leader replaces the state.

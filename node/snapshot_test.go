@@ -427,18 +427,22 @@ func TestRestore_TroubleEndsTheNode(t *testing.T) {
 func TestRestore_ThatNeverEndsIsSeenInTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hangs atomic.Bool
+		var log lockedBuffer
 		c := oneThatTakes(t, func() raft.FSM {
 			if hangs.Load() {
 				return &endless{}
 			}
 			return newJournal()
-		})
+		}, func(cfg *node.Config) { cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log}) })
 		proposeMany(t, c.Leader(), 0, 30)
 		_, err := c.Leader().Snapshot(t.Context())
 		require.NoError(t, err)
 		hangs.Store(true)
 		n := c.Restart("n1")
-		time.Sleep(time.Minute)
+		time.Sleep(3*time.Minute + time.Second)
+		assert.Equal(t, 3, strings.Count(log.String(), "still being restored"), "a warning each minute")
+		self := n.Status().Members[0]
+		assert.Contains(t, self.Problem, "its state machine is restored from a snapshot, 3m1s so far")
 		restoring := n.Status().Snapshot.Restoring
 		require.NotNil(t, restoring)
 		assert.GreaterOrEqual(t, restoring.Since, time.Minute)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,9 @@ type SnapshotStatus struct {
 	Sending   *Transfer
 	// Err is why the last attempt to take one failed; nil if it did not. The node tries again by itself.
 	Err error
+	// SendErr and ReceiveErr are a *SnapshotStreamError each: why the last one that this member sent did not arrive at the
+	// other, and why the last one that a leader sent did not arrive here; nil if it did. Leaders try again by themselves.
+	SendErr, ReceiveErr error
 	// Unsupported says in one sentence why this member takes no snapshots, so that its log only grows; "" if it takes them.
 	Unsupported string
 }
@@ -36,6 +40,14 @@ type Transfer struct {
 	Since time.Duration
 }
 
+// String returns how far it is: "412 of 1024 KiB".
+func (t *Transfer) String() string {
+	if t.Total < 0 {
+		return fmt.Sprintf("%d KiB", t.Done>>10)
+	}
+	return fmt.Sprintf("%d of %d KiB", t.Done>>10, t.Total>>10)
+}
+
 func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	s := SnapshotStatus{Last: core.Snapshot, Bytes: core.SnapshotBytes}
 	if n.files == nil {
@@ -47,10 +59,11 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	}
 	s.Receiving = n.transfer(&n.receiver.progress, &n.receiver.began)
 	s.Sending = n.transfer(&n.streamer.progress, &n.streamer.began)
+	s.Err, s.SendErr, s.ReceiveErr = n.taker.trouble.get(), n.streamer.trouble.get(), n.receiver.trouble.get()
 	k := n.taker
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s.At, s.Took, s.Err = k.last.at, k.last.took, k.err
+	s.At, s.Took = k.last.at, k.last.took
 	if t := k.taking; t != nil && !t.Hold {
 		s.Taking = &Transfer{ID: t.ID, Done: t.written.Load(), Total: t.size.Load(), Since: time.Since(t.began)}
 	}
@@ -93,6 +106,8 @@ type snapshotJSON struct {
 	Restoring   *transferJSON `json:"restoring"`
 	Sending     *transferJSON `json:"sending"`
 	Err         string        `json:"error"`
+	SendErr     string        `json:"send_error"`
+	ReceiveErr  string        `json:"receive_error"`
 	Unsupported string        `json:"unsupported"`
 }
 
@@ -108,15 +123,19 @@ func (s SnapshotStatus) json() snapshotJSON {
 	out := snapshotJSON{
 		Last: s.Last.String(), Bytes: s.Bytes, Took: s.Took.String(), Taking: s.Taking.json(), Receiving: s.Receiving.json(),
 		Restoring: s.Restoring.json(), Sending: s.Sending.json(),
-		Unsupported: s.Unsupported,
+		Err: textOf(s.Err), SendErr: textOf(s.SendErr), ReceiveErr: textOf(s.ReceiveErr), Unsupported: s.Unsupported,
 	}
 	if !s.At.IsZero() {
 		out.At = s.At.UTC().Format(time.RFC3339Nano)
 	}
-	if s.Err != nil {
-		out.Err = s.Err.Error()
-	}
 	return out
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 func (t *Transfer) json() *transferJSON {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -192,13 +193,15 @@ func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.Nod
 func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 	switch {
 	case m.State != "self":
-		return cmp.Or(unreached(s, m, limit), behindBase(m))
+		return cmp.Or(unreached(s, m, limit), behindBase(s.Snapshot, m))
 	case s.Err != nil:
 		return fmt.Sprintf("it has ended: %v", s.Err)
 	case s.Wiped:
 		return "its disk was emptied: the cluster knows it with another incarnation"
 	case s.DiskStalled:
 		return "its disk has stalled"
+	case s.Snapshot.Restoring != nil:
+		return fmt.Sprintf("its state machine is restored from a snapshot, %v so far: %s", s.Snapshot.Restoring.Since.Round(time.Second), s.Snapshot.Restoring)
 	}
 	return ""
 }
@@ -219,12 +222,24 @@ func unreached(s Status, m MemberStatus, limit time.Duration) string {
 	return ""
 }
 
-// behindBase returns why a member that lags behind the base of the leader's log is not sent a snapshot; "" if it is.
-func behindBase(m MemberStatus) string {
-	if m.State == "snapshot" && m.earlier {
-		return "it lacks entries that are compacted here, and its earlier release takes no snapshots: upgrade it"
+// behindBase returns how far a member is that lags behind the base of the leader's log, and needs a snapshot; "" for any
+// other one.
+func behindBase(s SnapshotStatus, m MemberStatus) string {
+	const lacks = "it lacks entries that are compacted here, and "
+	var failed *raft.SnapshotStreamError
+	switch {
+	case m.State != "snapshot":
+		return ""
+	case m.earlier:
+		return lacks + "its earlier release takes no snapshots: upgrade it"
+	case s.Sending != nil && s.Sending.Peer == m.ID:
+		return lacks + "is sent a snapshot: " + s.Sending.String()
+	case errors.As(s.SendErr, &failed) && failed.To == m.ID:
+		return lacks + "the last snapshot did not arrive: " + failed.Err.Error()
+	case s.Unsupported != "":
+		return lacks + "this member has no snapshot to send"
 	}
-	return ""
+	return lacks + "waits for a snapshot"
 }
 
 // reachable counts the voters, and the voters that can be reached.

@@ -28,7 +28,7 @@ func fullStatus() Status {
 			Receiving: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n1", Done: 1, Total: 2, Since: time.Second},
 			Sending:   &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n3", Done: 1, Total: 2, Since: time.Second},
 			Restoring: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Done: 100, Total: 4096, Since: time.Minute},
-			Err:       raft.ErrWithinFSM, Unsupported: "no",
+			Err:       raft.ErrWithinFSM, SendErr: raft.ErrOverloaded, ReceiveErr: raft.ErrClosed, Unsupported: "no",
 		},
 		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", LeaderReason: "n1 leads",
@@ -42,7 +42,7 @@ func countFields(t *testing.T, v reflect.Value) (n int) {
 	for i := range v.NumField() {
 		if f := v.Type().Field(i); f.Anonymous {
 			n += countFields(t, v.Field(i))
-		} else {
+		} else if f.IsExported() {
 			expect.False(t, v.Field(i).IsZero(), "the example lacks %s", f.Name)
 			n++
 		}

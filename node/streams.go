@@ -54,6 +54,7 @@ type streamer struct {
 
 	progress atomic.Pointer[Transfer] // for Status; Since is not set
 	began    atomic.Int64             // when the present stream began, on the node's clock
+	trouble  trouble                  // why the last stream did not arrive
 
 	// Only the goroutine uses these.
 	limits  pipeline.StreamLimits
@@ -292,10 +293,13 @@ func (s *streamer) end(err error) {
 
 func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
 	n := s.node
-	if err == nil {
+	switch {
+	case err == nil:
+		s.trouble.set(nil)
 		n.counters.snapshots.sent.Add(1)
 		n.logger.log(hclog.Info, "a snapshot was sent", "entry", snapshot.ID.String(), "to", string(to.ID))
-	} else if !errors.Is(err, raft.ErrClosed) {
+	case errors.Is(err, raft.ErrClosed) || errors.Is(err, errHeldEnded): // a new offer follows
+	case s.trouble.set(&raft.SnapshotStreamError{From: n.cfg.ID, To: to.ID, ID: snapshot.ID, Err: err}):
 		n.logger.log(hclog.Warn, "a snapshot was not sent; it is tried again", "entry", snapshot.ID.String(), "to", string(to.ID), "error", err)
 	}
 	n.mailbox.report(raft.SnapshotSent{To: to, File: snapshot.File, Err: err})
