@@ -48,17 +48,29 @@ type host struct {
 	answered  []answer   // by index, from 1
 	source    *rand.PCG
 	random    *rand.Rand
-	digests
+	did
 }
 
-// digests sum up what an application did in a run.
-type digests struct {
-	commands traceHash
-	answers  traceHash // of the reference
-	sizes    traceHash // of the snapshots
+// did lists what an application did in a run.
+type did struct{ done []done }
+
+// done is a checksum of a command or of an answer of the reference, or the size of a snapshot.
+type done struct {
+	kind doneKind
+	sum  uint64
 }
 
-func (h *traceHash) bytes(b []byte) { h.add(uint64(len(b)), uint64(crc32.Checksum(b, castagnoli))) }
+type doneKind uint8
+
+const (
+	commandDone doneKind = iota
+	answerDone
+	snapshotDone
+)
+
+func (d *did) note(kind doneKind, b []byte) {
+	d.done = append(d.done, done{kind, uint64(len(b))<<32 | uint64(crc32.Checksum(b, castagnoli))})
+}
 
 // answer is the reference's answer at an index.
 type answer struct {
@@ -113,17 +125,23 @@ func (a *Application) Run(number uint64, trace func(*Record)) Result {
 	return r
 }
 
-// differs compares the commands and answers of two runs of a seed. What members do depends on the sizes of snapshots, too,
+// differs compares what an application did in two runs of a seed. What members do depends on the sizes of snapshots, too,
 // and these may differ.
 func (r *Result) differs(again *Result) *Failure {
-	switch {
-	case again.Failure != nil:
+	if again.Failure != nil {
 		return again.Failure
-	case r.commands == again.commands && r.answers != again.answers:
-		return &Failure{Class: Safety, Rule: "A4", Text: "the same commands got other answers in a second run of the seed: " +
-			"the state machine depends on something besides the log, such as the time, a random number, or a variable that several of them share"}
-	case r.commands != again.commands && r.sizes == again.sizes:
-		return &Failure{Class: Safety, Rule: "A4", Text: "a second run of the seed gave other commands: workload must depend on nothing but r"}
+	}
+	for i := range min(len(r.done), len(again.done)) {
+		switch first := r.done[i]; {
+		case first == again.done[i]:
+			continue
+		case first.kind == commandDone:
+			return &Failure{Class: Safety, Rule: "A4", Text: "a second run of the seed gave other commands: workload must depend on nothing but r"}
+		case first.kind == answerDone:
+			return &Failure{Class: Safety, Rule: "A4", Text: "a second run of the seed gave other answers to the same commands: " +
+				"the state machine depends on something besides the log, such as the time, a random number, or a variable that several of them share"}
+		}
+		return nil
 	}
 	return nil
 }
@@ -198,7 +216,7 @@ func (h *host) command(request int64, write int) (command []byte) {
 	if len(command) > commandLimitBytes {
 		h.c.fail(Safety, "A6", "workload returned a command of %d bytes; the limit is %d", len(command), commandLimitBytes)
 	}
-	h.commands.bytes(command)
+	h.note(commandDone, command)
 	return command
 }
 
@@ -228,7 +246,7 @@ func (h *host) refer(e *raft.Entry) (a answer) {
 	}
 	a.raw = h.applyOne(h.reference, e)
 	a.data = bytes.Clone(a.raw)
-	h.answers.bytes(a.data)
+	h.note(answerDone, a.data)
 	if s, is := h.reference.(hasher); is {
 		h.call("the reference", func() error { a.hash = s.Hash(); return nil }, "Hash")
 	}
@@ -253,7 +271,7 @@ func (h *host) acknowledged(r *request, id raft.EntryID) {
 	}
 }
 
-// end gives the state machines everything that is committed. One of them takes a last snapshot.
+// end gives the state machines everything that is committed. One of them takes a last snapshot, and one of an empty state.
 func (h *host) end() {
 	if h == nil {
 		return
@@ -271,5 +289,8 @@ func (h *host) end() {
 	for _, m := range up {
 		m.apply(h.c.check.committed())
 	}
-	up[int(h.c.seed.Number)%len(up)].auditNow()
+	last := up[int(h.c.seed.Number)%len(up)]
+	last.auditNow()
+	last.start()
+	last.auditNow()
 }

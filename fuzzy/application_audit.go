@@ -19,10 +19,12 @@ const (
 // audit checks that a snapshot holds the state to which the committed commands lead. It restores one state machine from it,
 // over whatever that held, has another one apply all commands, and gives both some more commands: they must answer alike.
 // Members seldom restore a snapshot while it can still be seen that something is missing.
-func (h *host) audit(who string, id raft.EntryID, data []byte) {
+func (m *hosted) audit(id raft.EntryID, data []byte) {
+	h := m.host
 	if h.c.failure != nil {
 		return
 	}
+	m.tell("snapshot", "wrote what another state machine restores: the state at %v", id)
 	if h.spare == nil || !h.does(restoresOver) {
 		h.spare = h.newFSM("an audit")
 	}
@@ -33,7 +35,7 @@ func (h *host) audit(who string, id raft.EntryID, data []byte) {
 	if !h.does(restoresAtAll) {
 		return
 	}
-	name := fmt.Sprintf("a state machine that is restored from %s's state at %v", who, id)
+	name := fmt.Sprintf("a state machine that is restored from %s's state at %v", m.name(), id)
 	h.restoreFrom(name, h.spare, id, data)
 	for i := range probes {
 		e := raft.Entry{Index: id.Index + 1 + raft.Index(i), Term: id.Term, Kind: raft.EntryCommand}
@@ -72,15 +74,15 @@ func (h *host) restoreFrom(who string, fsm raft.FSM, id raft.EntryID, data []byt
 
 // auditNow takes a snapshot and audits it.
 func (m *hosted) auditNow() {
-	if m.at == 0 || m.c.failure != nil {
-		return
+	var id raft.EntryID
+	if m.at > 0 {
+		id = m.c.check.canonical[m.at-1].id
 	}
-	id := m.c.check.canonical[m.at-1].id
 	m.freeze(id)
 	if w := m.frozen; w != nil {
 		w.step(piecesMax)
 		m.frozen = nil
-		m.audit(m.name(), id, w.data)
+		m.audit(id, w.data)
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	restoresOver
 	readsPieces
 	restoresAtAll
+	takesSnapshots // without which there are none to restore
 )
 
 // remedies say what is wrong with a state machine if a seed passes without a hazard.
@@ -30,32 +31,41 @@ var remedies = []struct {
 	{restoresOver, "the seed passes if Restore is only called on new state machines: it does not replace the whole state"},
 	{readsPieces, "the seed passes if each Read of Restore returns all bytes: use io.ReadFull, since a reader may return fewer"},
 	{restoresAtAll, "the seed passes if all commands are applied instead of each Restore: the snapshot does not hold the whole state"},
+	{takesSnapshots | restoresAtAll, "the seed passes if no snapshot is taken: Snapshot, WriteTo or Close changes the state"},
 }
 
 // Explain returns what is known of the cause of a failure, and the story of the smallest run that was found to fail like
 // it. It looks for that run until the context ends.
 func (a *Application) Explain(ctx context.Context, number uint64, failed *Failure) (causes, story []string) {
 	if failed.Rule == "A4" {
-		return nil, nil // the text says it
+		return nil, nil // the text says it, and one run alone cannot fail like this
 	}
 	c := a.newCase(number)
 	if again := c.run(edits{}, nil).Failure; again == nil || again.first() != failed.first() {
 		return []string{"the seed does not fail in the same way every time: the state machine depends on something besides the log, " +
 			"such as the time, a random number, or the order of a map"}, nil
 	}
-	for _, r := range remedies {
-		if r.hazard == restoresAtAll && len(causes) > 0 {
-			break // that is why
-		}
-		if a.passes(number, r.hazard) {
-			causes = append(causes, r.text)
-		}
+	if failed.Rule != "A6" { // whose text says it
+		causes = a.causes(number)
 	}
 	shrunk, err := Shrink(ctx, c, ShrinkOptions{})
 	if err != nil {
 		return causes, nil
 	}
 	return causes, shrunk.Case.Story
+}
+
+// causes looks for hazards without which a seed passes.
+func (a *Application) causes(number uint64) (causes []string) {
+	for _, r := range remedies {
+		if r.hazard&restoresAtAll != 0 && len(causes) > 0 {
+			break // that is why
+		}
+		if a.passes(number, r.hazard) {
+			causes = append(causes, r.text)
+		}
+	}
+	return causes
 }
 
 // confirmations is how many more seeds must pass without a hazard: one alone may pass by chance.

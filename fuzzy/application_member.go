@@ -191,6 +191,9 @@ func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
 		return 0
 	}
 	m.abandon()
+	if !m.does(takesSnapshots) {
+		return 0
+	}
 	m.tell("snapshot", "freezes its state at %v", id)
 	var frozen raft.FSMSnapshot
 	m.call(m.name(), func() (err error) {
@@ -225,6 +228,9 @@ func (m *hosted) written(f *snapFile) bool {
 	if m == nil {
 		return true
 	}
+	if !m.does(takesSnapshots) {
+		return true
+	}
 	w := m.frozen
 	if m.frozen = nil; w == nil {
 		return false // the run has failed
@@ -236,12 +242,12 @@ func (m *hosted) written(f *snapFile) bool {
 	w.step(piecesMax)
 	state := f.payload[:machineBytes(m.c.profile.Load.Keys)]
 	m.c.stats.Snapshots++
-	m.sizes.add(uint64(len(w.data)), uint64(f.snapshot.ID.Index))
+	m.done = append(m.done, done{snapshotDone, uint64(len(w.data))})
 	f.fill(append(state[:len(state):len(state)], w.data...))
 	m.c.check.captured(m.node, f)
 	m.tell("snapshot", "has written its state at %v: %d bytes", f.snapshot.ID, len(w.data))
 	if m.random.IntN(auditsEvery) == 0 {
-		m.audit(m.name(), f.snapshot.ID, w.data)
+		m.audit(f.snapshot.ID, w.data)
 	}
 	return m.c.failure == nil
 }

@@ -79,3 +79,24 @@ func TestApplication_IsRestartedAndRestored(t *testing.T) {
 	assert.Greater(t, total.Restores, seeds)
 	assert.Positive(t, total.Streams)
 }
+
+// A command must be committed behind all that was committed when its client called.
+func TestApplication_AnAcknowledgementFromThePastIsFound(t *testing.T) {
+	c := newCluster(Seed{ApplicationProfile, 0}, drawApplication(Seed{ApplicationProfile, 0}))
+	c.hosts(counting())
+	r := &request{floor: 6}
+	c.host.acknowledged(r, raft.EntryID{Index: 7})
+	require.Nil(t, c.failure)
+	c.host.acknowledged(r, raft.EntryID{Index: 6})
+	require.NotNil(t, c.failure)
+	assert.Equal(t, "A3", c.failure.Rule)
+}
+
+// Its seed alone does not say which state machine it runs.
+func TestApplication_ASeedNeedsItsTest(t *testing.T) {
+	seed, err := ParseSeed(Seed{ApplicationProfile, 42}.String())
+	require.NoError(t, err)
+	assert.Equal(t, Seed{ApplicationProfile, 42}, seed)
+	_, err = Run(seed, nil)
+	require.ErrorContains(t, err, "run that test with COXSWAIN_SEED="+seed.String())
+}

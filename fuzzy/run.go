@@ -70,7 +70,7 @@ type Result struct {
 	Hash    uint64 // of all events: the same in every run of the seed
 	Failure *Failure
 	Stats
-	digests
+	did
 }
 
 // Run runs one seed. trace, if not nil, receives every record; it does not influence the run.
@@ -102,7 +102,7 @@ func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c.stats.Requests = int(c.work.begun)
 	r := Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
 	if c.host != nil {
-		r.digests = c.host.digests
+		r.did = c.host.did
 	}
 	return r
 }

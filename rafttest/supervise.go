@@ -48,8 +48,8 @@ func (s *simulation) supervise(workers int, work func(w *worker)) *finding {
 		case now := <-look.C:
 			for _, w := range team {
 				if w.stuck(now, s.callMax) {
-					return w.lost("a call of the state machine or of workload has not returned for %v. The stacks of all goroutines:\n%s",
-						s.callMax, stacks())
+					return w.lost("a call of the state machine or of workload has not returned for %v; Apply may wait for a lock that a frozen state holds. "+
+						"The stacks of all goroutines:\n%s", s.callMax, stacks())
 				}
 			}
 		}

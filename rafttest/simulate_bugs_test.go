@@ -1,0 +1,266 @@
+package rafttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// variant is a shelf of which some methods are replaced.
+type variant struct {
+	shelf
+	apply    func(v *variant, batch []raft.Entry, results [][]byte) error
+	snapshot func(v *variant) (raft.FSMSnapshot, error)
+	restore  func(v *variant, r io.Reader) error
+	buffer   []byte
+	batch    []raft.Entry
+	list     []byte
+	journal  []string
+	last     raft.Index
+}
+
+func (v *variant) Apply(batch []raft.Entry, results [][]byte) error {
+	if v.apply == nil {
+		return v.shelf.Apply(batch, results)
+	}
+	return v.apply(v, batch, results)
+}
+
+func (v *variant) Snapshot() (raft.FSMSnapshot, error) {
+	if v.snapshot == nil {
+		return v.shelf.Snapshot()
+	}
+	return v.snapshot(v)
+}
+
+func (v *variant) Restore(ctx context.Context, id raft.EntryID, r io.Reader) error {
+	if v.restore == nil {
+		return v.shelf.Restore(ctx, id, r)
+	}
+	return v.restore(v, r)
+}
+
+// writes is a frozen state that a function writes.
+type writes func(w io.Writer) error
+
+func (f writes) WriteTo(ctx context.Context, w io.Writer) error { return errors.Join(ctx.Err(), f(w)) }
+func (f writes) Close() error                                   { return nil }
+
+// decorate applies the batch as a shelf does, and then changes the answers.
+func decorate(change func(v *variant, e raft.Entry, answer []byte) []byte) func(*variant, []raft.Entry, [][]byte) error {
+	return func(v *variant, batch []raft.Entry, results [][]byte) error {
+		for i := range batch {
+			if err := v.shelf.Apply(batch[i:i+1], results[i:i+1]); err != nil {
+				return err
+			}
+			results[i] = change(v, batch[i], results[i])
+		}
+		return nil
+	}
+}
+
+var sharedCount int
+
+// userBugs are what users get wrong.
+var userBugs = []struct {
+	bug, rule, cause string
+	variant          variant
+}{
+	{"an answer is a slice of the state", "", "the answer shares bytes with the state", variant{
+		apply: decorate(func(v *variant, e raft.Entry, answer []byte) []byte {
+			if key, is := bytes.CutPrefix(e.Data, []byte("get ")); is {
+				return v.items[string(key)]
+			}
+			return answer
+		}),
+	}},
+	{"all answers share one buffer", "A6", "share no bytes", variant{
+		apply: decorate(func(v *variant, _ raft.Entry, answer []byte) []byte {
+			v.buffer = append(v.buffer[:0], answer...)
+			return v.buffer
+		}),
+	}},
+	{"Apply keeps the batch", "A5", "", variant{
+		apply: func(v *variant, batch []raft.Entry, results [][]byte) error {
+			for i := range v.batch {
+				if len(v.batch[i].Data) == 0 {
+					return errors.New("an earlier entry is gone")
+				}
+			}
+			v.batch = batch
+			return v.shelf.Apply(batch, results)
+		},
+	}},
+	{"Apply changes the bytes of a command", "A6", "", variant{
+		apply: func(v *variant, batch []raft.Entry, results [][]byte) error {
+			err := v.shelf.Apply(batch, results)
+			batch[0].Data[0] = 'S'
+			return err
+		},
+	}},
+	{"Apply appends to the bytes of a command", "A6", "", variant{
+		apply: func(v *variant, batch []raft.Entry, results [][]byte) error {
+			for _, e := range batch {
+				v.buffer = append(e.Data, '\n')
+			}
+			return v.shelf.Apply(batch, results)
+		},
+	}},
+	{"a package variable", "A1", "in the same way every time", variant{
+		apply: decorate(func(_ *variant, _ raft.Entry, answer []byte) []byte {
+			sharedCount++
+			return fmt.Appendf(answer, " %d", sharedCount)
+		}),
+	}},
+	{"the gap between two indexes, which is not in the snapshot", "A1", "does not hold the whole state", variant{
+		apply: decorate(func(v *variant, e raft.Entry, answer []byte) []byte {
+			gap := e.Index - v.last
+			v.last = e.Index
+			return fmt.Appendf(answer, " %d", gap)
+		}),
+	}},
+	{"a cache that Restore does not reset", "A1", "does not replace the whole state", variant{
+		apply: decorate(func(v *variant, e raft.Entry, answer []byte) []byte {
+			switch {
+			case !bytes.Equal(e.Data, []byte("list")):
+				if e.Data[0] == 's' || e.Data[0] == 'd' {
+					v.list = nil
+				}
+				return answer
+			case v.list == nil:
+				v.list = append([]byte{' '}, answer...)
+			}
+			return bytes.Clone(v.list)
+		}),
+	}},
+	{"values that change in place while they are written", "A1", "not frozen", variant{
+		apply: decorate(func(v *variant, e raft.Entry, answer []byte) []byte {
+			for _, value := range v.items {
+				for i := range value {
+					value[i] = byte('0' + (int(value[i])+int(e.Index))%10)
+				}
+			}
+			return answer
+		}),
+	}},
+	{"WriteTo writes a part of the live state", "A1", "not frozen", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			state := shelfState{cloneItems(v.items), 0}
+			return writes(func(w io.Writer) error {
+				state.Count = v.count
+				return json.NewEncoder(w).Encode(state)
+			}), nil
+		},
+	}},
+	{"Snapshot changes the state", "A1", "changes the state", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			frozen, err := v.shelf.Snapshot()
+			v.count = 0
+			return frozen, err
+		},
+	}},
+	{"WriteTo changes the state", "A1", "changes the state", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			frozen, err := v.shelf.Snapshot()
+			return writes(func(w io.Writer) error {
+				delete(v.items, "2")
+				return frozen.WriteTo(context.Background(), w)
+			}), err
+		},
+	}},
+	{"WriteTo forgets the errors of its writer", "A6", "", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			frozen, err := v.shelf.Snapshot()
+			return writes(func(w io.Writer) error {
+				_ = frozen.WriteTo(context.Background(), w)
+				return nil
+			}), err
+		},
+	}},
+	{"Restore does not read to the end", "A6", "", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			state := shelfState{cloneItems(v.items), v.count}
+			return writes(func(w io.Writer) error { return json.NewEncoder(w).Encode(state) }), nil
+		},
+		restore: func(v *variant, r io.Reader) error {
+			var state shelfState
+			err := json.NewDecoder(r).Decode(&state) // which leaves the end of the line
+			v.items, v.count = state.Items, state.Count
+			return err
+		},
+	}},
+	{"Restore calls Read once", "A5", "fewer", variant{
+		restore: func(v *variant, r io.Reader) error {
+			buffer := make([]byte, 1<<16)
+			n, err := r.Read(buffer)
+			if err != nil && err != io.EOF {
+				return err
+			}
+			return v.shelf.Restore(context.Background(), raft.EntryID{}, bytes.NewReader(buffer[:n]))
+		},
+	}},
+	{"Restore appends to a list", "A1", "does not replace the whole state", variant{
+		apply: decorate(func(v *variant, e raft.Entry, answer []byte) []byte {
+			v.journal = append(v.journal, string(e.Data))
+			return fmt.Append(nil, len(v.journal))
+		}),
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			frozen := fmt.Append(nil, len(v.journal))
+			return writes(func(w io.Writer) error { _, err := w.Write(frozen); return err }), nil
+		},
+		restore: func(v *variant, r io.Reader) error {
+			data, err := io.ReadAll(r)
+			n, _ := strconv.Atoi(string(data))
+			v.journal = append(v.journal, make([]string, n)...)
+			return err
+		},
+	}},
+	{"an empty state that cannot be restored", "A5", "", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			if v.count == 0 {
+				return writes(func(io.Writer) error { return nil }), nil
+			}
+			return v.shelf.Snapshot()
+		},
+	}},
+}
+
+func cloneItems(items map[string][]byte) map[string][]byte {
+	clone := map[string][]byte{}
+	for key, value := range items {
+		clone[key] = bytes.Clone(value)
+	}
+	return clone
+}
+
+func TestSimulate_FindsWhatUsersGetWrong(t *testing.T) {
+	for _, row := range userBugs {
+		t.Run(row.bug, func(t *testing.T) {
+			s := simulating(func() raft.FSM {
+				v := row.variant
+				v.shelf = shelf{items: map[string][]byte{}}
+				return &v
+			}, shelfCommand)
+			_, failed, _ := s.run(seedsForBugs)
+			require.NotNil(t, failed)
+			s.explain(failed, time.Millisecond)
+			failed.story = nil
+			t.Logf("seeds that it took: %d. %s", failed.number+1, failed)
+			if row.rule != "" {
+				assert.Equal(t, row.rule, failed.failure.Rule)
+			}
+			assert.Contains(t, failed.String(), row.cause)
+		})
+	}
+}
