@@ -11,7 +11,7 @@ import (
 type log struct {
 	StoredLog
 	commit   Index // commitIndex
-	told     Index // commitIndex without what only a DurableFSM reports as committed
+	told     Index // commitIndex without what only a DurableFSM reports as committed; a leader trusts that, too
 	applying Index // the entries up to here have been handed to the FSM
 	applied  Index // lastApplied, as the FSM reported it
 	// generation is raised by every truncation, so that spans from before a truncation can be recognised.

@@ -395,6 +395,9 @@ func (c *Core) becomeCandidate() {
 
 // becomeLeader begins this member's leadership of the term. It appends a no-op of that term, so that it
 // can commit the entries of earlier terms (§5.4.2, §8).
+//
+// What only a DurableFSM reports as committed was committed in an earlier term: a voter that acknowledged it in a
+// later one would not have voted for this term. So from now on it may be compacted, and sent as a snapshot.
 func (c *Core) becomeLeader() {
 	assert(c.follower.attempts.ballot != nil && c.leader == nil, "only a candidate of the present term becomes its leader")
 	assert(c.termLeader.elected == Peer{}, "at most one leader is elected in a term")
@@ -402,6 +405,7 @@ func (c *Core) becomeLeader() {
 	roundTrip := c.now.Mono - c.follower.attempts.ballot.asked
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	c.termLeader.elected = c.self
+	c.log.told = c.log.commit
 	c.setRole(c.self.ID, nil, c.newLeader(roundTrip))
 	c.trace(TraceEvent{Kind: TraceLeader})
 	c.appendOwn(Entry{Kind: EntryNoop})

@@ -547,6 +547,28 @@ func durableLeader(t *testing.T, change func(*raft.CoreConfig)) (*core, raft.Out
 	return c, out
 }
 
+// After a restart only the DurableFSM knows what is committed. The leader needs b to commit anything, and b needs a
+// snapshot to help it: whoever is elected knows that all that it has applied was committed in an earlier term.
+func TestOffer_OfWhatOnlyTheFSMReportsAsCommitted(t *testing.T) {
+	cfg := snapConfig()
+	cfg.DurableFSM = true
+	stored := storedBehind(t, 2, id(8, 2), 2, 2)
+	stored.Applied = id(10, 2)
+	c := begin(t, cfg, stored)
+	c.timeout()
+	c.grantPreVote("b")
+	c.persist()
+	c.receive("b", 3, raft.VoteReply{Granted: true})
+	c.persist()
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	c.receive("b", 3, raft.AppendConflict{Prev: 10, Hint: id(3, 1)})
+	out := c.receive("b", 3, raft.AppendConflict{Prev: 8, Hint: id(3, 1)})
+	require.NotNil(t, out.Keep)
+	require.NotNil(t, out.Keep.Take)
+	assert.True(t, out.Keep.Take.Hold)
+	assert.Equal(t, id(10, 2), out.Keep.Take.ID)
+}
+
 func frozen(take *raft.Take, n byte) raft.SnapshotTaken {
 	return raft.SnapshotTaken{Take: take.ID, Snapshot: raft.Snapshot{Base: take.Base, File: fileOf(n), Size: -1, Held: true}}
 }
