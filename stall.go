@@ -5,10 +5,10 @@ package raft
 // would wait forever.
 //
 //	"A leader whose disk has ended no write for DiskStallMax while one was waiting transfers its leadership if a
-//	quorum without it may be ahead: the members that it hears and that have persisted more, and those that it
-//	does not hear, unless they have lost what they acknowledged. If the disks of all members that it hears are
-//	stalled, it stays leader and refuses proposals. A disk that is slow, but finishes its writes, has not
-//	stalled." (docs/divergence.md)
+//	quorum without it may be ahead: the members that it hears and that have persisted more, at least one, those
+//	that it does not hear, unless they have lost what they acknowledged, and those that need a snapshot. If the
+//	disks of all members that it hears are stalled, it stays leader and refuses proposals. A disk that is slow,
+//	but finishes its writes, has not stalled." (docs/divergence.md)
 //
 // The target has persisted entries that this disk has not, so slow disks cause at most one successful
 // transfer per entry. A transfer whose target does not win ends at its deadline; the next step begins another.
@@ -24,7 +24,9 @@ func (c *Core) onStalledDisk() {
 	}
 	p := c.transferTarget("") // the voter with the longest log
 	assert(p != nil, "a leader that hears a quorum has somebody to transfer leadership to")
-	assert(p.match > c.disk.persisted, "a stalled leader transfers its leadership to one that is ahead")
+	if p.match <= c.disk.persisted {
+		return // no disk is known to work
+	}
 	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
 	c.beginTransfer(&transfer{stall: true, to: p.peer.ID})
 }
@@ -49,12 +51,12 @@ func (c *Core) stallsAt() Time {
 }
 
 // mayBeOutrun reports whether a quorum of the other voters may have persisted more of the log than this
-// leader. A silent voter may have: only its link to this leader may be cut, and the other voters deny it
-// pre-votes as long as they hear this leader. Since this leader hears a quorum, the silent voters are a
-// minority, and such a quorum includes a voter that is heard and ahead. A stale member does not count.
+// leader, or may do so under another one. A silent voter may have: only its link to this leader may be cut, and
+// the other voters deny it pre-votes as long as they hear this leader. One that needs a snapshot may: a disk that
+// has stalled may be as unable to read the snapshot as it is to write. A stale member does not count.
 func (c *Core) mayBeOutrun() bool {
 	ahead := func(p *progress) Index {
-		if p.state != stale && c.silent(p) {
+		if p.state != stale && (p.state == snapshot || c.silent(p)) {
 			return c.log.Last.Index
 		}
 		return p.match

@@ -1,6 +1,7 @@
 package raft_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -157,6 +158,36 @@ func TestStall_AtTheRecordOfASnapshot(t *testing.T) {
 	c.propose("x")
 	assert.NotContains(t, c.waitHearing(10*diskStallMax, both), raft.TraceTransfer, "their disks are stalled, too")
 	assert.Equal(t, raft.RefusedStalled, c.propose("z").Answers[0].Refusal)
+}
+
+// A disk that has stalled may be unable to read a snapshot. The member that needs it gets one from another leader, if there
+// is one whose disk works.
+func TestStall_WhoNeedsASnapshotMayGoOnUnderAnother(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		c      raft.Index // what c has persisted
+		target []raft.NodeID
+	}{
+		{"with c, which is ahead", 10, []raft.NodeID{"c"}},
+		{"not with c, which is not", 9, nil},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, _ := lagging(t, nil)
+			require.Equal(t, "snapshot", progressOf(c, "b").State)
+			c.propose("x")
+			c.receive("c", 3, raft.AppendReply{Match: row.c})
+			var told []raft.NodeID
+			for range diskStallMax/heartbeatPace + 1 {
+				c.after(heartbeatPace)
+				told = append(told, c.toldToCampaign()...)
+				c.echo("b", 0)
+				c.echo("c", row.c)
+			}
+			assert.True(t, c.Status().DiskStalled)
+			assert.Equal(t, row.target, slices.Compact(told))
+			assert.Equal(t, raft.Leader, c.Leadership().Role)
+		})
+	}
 }
 
 // A learner that is ahead does not count, because it does not vote.

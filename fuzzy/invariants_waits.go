@@ -13,7 +13,7 @@ import (
 //	N35  A member does not campaign while its term or vote is being written, nor does it grant a pre-vote while its vote is.
 //	N36  A member that the leader of a term has told that it stepped down does not follow it again in that term.
 //	N37  A leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it told to campaign.
-//	N46  A leader gives up its leadership for a stalled disk only if a quorum of the voters may hold more than that disk; members that have lost what they acknowledged do not count.
+//	N46  A leader gives up its leadership for a stalled disk only if a quorum of the voters may hold more than that disk, or need a snapshot from it; members that have lost what they acknowledged do not count.
 
 // abdicates checks a transfer that a leader begins because its disk has stalled.
 func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
@@ -27,7 +27,8 @@ func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
 		if at < 0 || s.Peers[at].State == "stale" {
 			return false
 		}
-		return s.Peers[at].Match > s.Persisted || w.now-w.peers[i].heard >= n.timeout()
+		peer := &s.Peers[at]
+		return peer.Match > s.Persisted || peer.State == "snapshot" || w.now-w.peers[i].heard >= n.timeout()
 	})
 	if able < majority(all) {
 		k.broken("N46", "%s gives up its leadership of term %d, and %d of %d voters may hold more than its disk", n.id, s.Term, able, all)

@@ -142,6 +142,12 @@ var transfers = []Mutant{
 		Expect: "S2, L12", Profiles: []string{"snapshots"},
 		Test: &Test{".", "TestStall"},
 	},
+	{
+		ID: "T14", Before: true, Rule: "a member that needs a snapshot may go on under another leader", Bug: "a leader whose disk stalls keeps it waiting",
+		Edits:  []Edit{value("stall.go", `p.state == snapshot`, `false`)},
+		Expect: "L12, L3", Profiles: []string{"durable"},
+		Test: &Test{".", "TestStall"},
+	},
 }
 
 // clients: every request is answered, and truly.

@@ -16,6 +16,8 @@ func ofFreezes(id, rule, bug, expect string, edits ...Edit) Mutant {
 var freezes = []Mutant{
 	ofFreezes("P31", "a frozen state that no follower needs any longer is given back", "it is held for ever", "N58",
 		instead("snapshot.go", `c.discard(h.snapshot.File)`, `_ = h.snapshot`)),
+	ofFreezes("P77", "a leader trusts what its DurableFSM has applied", "it sends nothing of that before its own first commit", "L14, L3, L2",
+		instead("raft.go", `c.log.told = c.log.commit`, `_ = c`)),
 	ofFreezes("P34", "the file of a snapshot counts until a DurableFSM has synced it", "it counts no longer once the FSM begins to restore it", "N1",
 		before("compact.go", `c.log.applying, s.restoreOut = restore.ID.Index, true`,
 			`if c.cfg.DurableFSM { c.record(Snapshot{Base: restore.Base}) }`)),
