@@ -83,6 +83,7 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 	k.limits(n, before, events, out)
 	k.settled(n, out)
 	k.verdicts(n, before, events, out)
+	k.compaction(n, before, events, out)
 	k.holdsOn(n)
 	for i := range out.Trace {
 		k.c.stats.decided(&out.Trace[i])

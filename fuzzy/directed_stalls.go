@@ -102,8 +102,8 @@ func stalledAtASnapshot(d *director) {
 	a, b := d.c.nodes[0], d.c.nodes[1]
 	d.bootstrap()
 	d.write(a, 8)
-	d.until("a writes a snapshot, and its disk holds the whole log", func() bool {
-		return a.vault.writing && a.status.Persisted == a.last()
+	d.until("a writes the record of a snapshot, and its disk holds the whole log", func() bool {
+		return a.writing > 0 && a.merged.Snapshot != nil && a.status.Persisted == a.last()
 	})
 	d.stall(a)
 	d.expect(d.stallTimeouts(), "the record of the snapshot stalls", func() bool { return a.status.DiskStalled })

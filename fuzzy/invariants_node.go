@@ -281,6 +281,9 @@ func (k *checker) answered(n *node, r *request, a raft.Answer) {
 	case raft.AnswerTransferred:
 		legal, r.state = r.kind == transferRequest && was == unanswered, answeredWell
 		k.transferred(n, r, a)
+	case raft.AnswerSnapshot:
+		legal, r.state = r.kind == snapshotRequest && was == unanswered, answeredWell
+		k.granted(n, r, a)
 	}
 	if !legal {
 		k.broken("N11", "%s answers request %d with %d after state %d", n.id, a.RequestID, a.Kind, was)

@@ -183,6 +183,9 @@ func (k *checker) recorded(n *node, s *raft.Snapshot) {
 	if s.File != (raft.SnapshotID{}) {
 		k.durableName(n, s)
 	}
+	if s.File == (raft.SnapshotID{}) && s.ID.Index > n.disk.saved.applied.Index {
+		k.broken("N57", "%s records that its state machine holds %v itself, which has synced %v", n.id, s.ID, n.disk.saved.applied)
+	}
 	if s.ID.Index < n.disk.snapshot.ID.Index {
 		k.broken("N51", "%s records a snapshot of %v over that of %v", n.id, s.ID, n.disk.snapshot.ID)
 	}

@@ -422,6 +422,9 @@ func (l *liveness) end() {
 	c.mustHold(!l.exiled || repairs <= bound, "L7", "%d failed consistency checks since the heal", repairs)
 	l.allAnswered()
 	l.relieved()
+	for _, n := range l.members() {
+		c.check.short(n)
+	}
 }
 
 // allAnswered checks that every request to a process that still runs has its answer.

@@ -104,6 +104,7 @@ func (n *node) pump(to int) {
 
 func (n *node) sendChunk(o *outStream, now raft.Time, ask pipeline.Ask) {
 	data, end := []byte(nil), ask.At+int64(ask.Bytes)
+	n.c.check.streams(n, o, end)
 	if o.held { // Outgoing keeps the bytes
 		n.vault.held.heldSent(now, end)
 	} else if data = make([]byte, ask.Bytes); ask.Bytes > 0 {

@@ -61,6 +61,9 @@ type witness struct {
 	walls []wallWitness // by index
 	stamp int64         // the highest that its log has ever held
 
+	policy  policyWitness // of its snapshots
+	resumed raft.Index    // the last entry that its machine had applied when it was started
+
 	resigned   raft.NodeID // the latest leader that said that it stepped down
 	resignedIn raft.Term
 	wrote      raft.Time // when its disk last completed a write
@@ -68,10 +71,11 @@ type witness struct {
 
 // peerWitness records the messages of one voter or learner in the present term.
 type peerWitness struct {
-	heard  raft.Time
-	proved raft.Index // the highest index that it acknowledged
-	lost   bool       // it said later that it does not hold that: its acknowledgements no longer count
-	echoed raft.RPCID // the latest heartbeat round that it answered
+	heard    raft.Time
+	proved   raft.Index // the highest index that it acknowledged
+	provedAt raft.Time  // when that last rose
+	lost     bool       // it said later that it does not hold that: its acknowledgements no longer count
+	echoed   raft.RPCID // the latest heartbeat round that it answered
 
 	asked     map[raft.RPCID]raft.Time // when the unanswered heartbeats to it left
 	roundTrip raft.Time                // the longest one, of a heartbeat or of the election
@@ -128,7 +132,7 @@ func (w *witness) begin(n *node) {
 	*w = witness{
 		now: now, rested: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
-		walls: make([]wallWitness, len(n.c.initial.Members)),
+		walls: make([]wallWitness, len(n.c.initial.Members)), resumed: n.applied,
 	}
 	if len(n.disk.log) > 0 {
 		w.stamp = max(n.disk.base.Time, n.disk.log[len(n.disk.log)-1].entry.Time)
@@ -269,11 +273,13 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 			w.votes |= 1 << index(m.From.ID)
 		}
 	case raft.AppendReply:
-		p.heard, p.proved = w.now, max(p.proved, b.Match)
+		p.heard = w.now
+		p.proves(w.now, b.Match)
 	case raft.AppendConflict:
 		p.heard = w.now
 	case raft.HeartbeatReply:
-		p.heard, p.proved = w.now, max(p.proved, b.Match)
+		p.heard = w.now
+		p.proves(w.now, b.Match)
 		if p.echoed.Less(b.Round) {
 			p.echoed = b.Round
 		}
@@ -283,6 +289,12 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 		}
 	case raft.ReadRequest:
 		w.asks(reading{from: m.From, id: b.ID})
+	}
+}
+
+func (p *peerWitness) proves(now raft.Time, match raft.Index) {
+	if match > p.proved {
+		p.proved, p.provedAt = match, now
 	}
 }
 

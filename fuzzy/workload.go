@@ -33,6 +33,7 @@ const (
 	writeRequest requestKind = iota
 	readRequest
 	transferRequest
+	snapshotRequest
 )
 
 // request is one request.
@@ -45,7 +46,7 @@ type request struct {
 	client  int
 	node    *node
 	serial  uint64     // writeRequest
-	floor   raft.Index // writeRequest, readRequest: what was committed when it was called
+	floor   raft.Index // writeRequest, readRequest: what was committed when it was called; snapshotRequest: what it must cover
 	index   raft.Index // readRequest: the index at which it may be served
 	called  int64
 	opened  sim.Time
@@ -101,6 +102,8 @@ func (w *workload) begin(i int) {
 	switch {
 	case roll < load.Transfers && w.c.phase == safetyPhase:
 		cl.open = w.transfer(n, i)
+	case roll >= sim.Million-snapshotRequests && w.c.profile.Snapshots.On && w.c.phase == safetyPhase:
+		cl.open = w.snapshot(n, i)
 	case roll < load.Transfers+load.Reads:
 		cl.open = w.read(n, i, uint8(w.random.IntN(load.Keys)))
 	default:
@@ -117,6 +120,9 @@ func (w *workload) begin(i int) {
 	}
 	w.c.queue.Push(w.c.now()+w.paced(load.Patience, worldPatience), event{kind: evGiveUp, a: int64(cl.open)})
 }
+
+// snapshotRequests is the chance, in millionths, that a client asks for a snapshot.
+const snapshotRequests = 5000
 
 func (w *workload) again(i int) {
 	think := w.paced(w.c.profile.Load.Think, worldThink)
@@ -175,6 +181,15 @@ func (w *workload) read(n *node, client int, key uint8) raft.RequestID {
 	}
 	requestID := w.ask(request{kind: readRequest, client: client, node: n, key: key, floor: w.c.check.committed()})
 	n.post(raft.ReadRequested{RequestID: requestID})
+	return requestID
+}
+
+func (w *workload) snapshot(n *node, client int) raft.RequestID {
+	if n.core == nil {
+		return 0
+	}
+	requestID := w.ask(request{kind: snapshotRequest, client: client, node: n, floor: n.applied})
+	n.post(raft.SnapshotRequested{RequestID: requestID})
 	return requestID
 }
 
