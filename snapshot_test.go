@@ -80,6 +80,54 @@ func TestOffer_AfterAConflictAtTheBase(t *testing.T) {
 	assert.Equal(t, []raft.Peer{peer("b")}, out.Keep.Stop)
 }
 
+// An acknowledgement that reaches the base is enough, even if it ends below the snapshot that is offered: it may be that of
+// an earlier offer. One that ends below the base is not.
+func TestOffer_EndsWithAnAcknowledgementBehindTheSnapshot(t *testing.T) {
+	c, _ := lagging(t, nil)
+	c.receive("b", 3, raft.AppendReply{Match: 7})
+	require.Equal(t, "snapshot", progressOf(c, "b").State)
+	out := c.receive("b", 3, raft.AppendReply{Match: 8})
+	assert.Equal(t, "replicate", progressOf(c, "b").State)
+	assert.Equal(t, []raft.Span{{After: 8, Last: 9}}, appends(out.Send, "b"))
+	require.NotNil(t, out.Keep)
+	assert.Equal(t, []raft.Peer{peer("b")}, out.Keep.Stop)
+}
+
+// A follower that needs nothing behind its snapshot is replicated to at once, not only when another entry comes.
+func TestOffer_OfTheWholeLog(t *testing.T) {
+	c, _ := lagging(t, nil)
+	out := c.receive("b", 3, raft.AppendReply{Match: 9})
+	p := progressOf(c, "b")
+	assert.Equal(t, []any{"replicate", raft.Index(9), raft.Index(10), 0}, []any{p.State, p.Match, p.Next, p.Inflight})
+	assert.Empty(t, appends(out.Send, "b"))
+	assert.Contains(t, bodies(out.Send, "b"), raft.Heartbeat{Commit: 9}, "it learns what is committed")
+}
+
+// A learner is brought a snapshot like a voter.
+func TestOffer_ToALearner(t *testing.T) {
+	cfg := snapConfig()
+	members := membersNamed("abc")
+	members[1].Kind = raft.Learner
+	base := baseOf(id(8, 2))
+	base.Config = raft.NewConfiguration(members)
+	stored := raft.Stored{
+		Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 2},
+		Snapshot: raft.Snapshot{Base: base, File: fileOf(1), Size: 10},
+	}
+	stored.Log.Begin(base)
+	c := begin(t, cfg, stored)
+	c.timeout()
+	c.grantPreVote("c")
+	c.persist()
+	c.receive("c", 3, raft.VoteReply{Granted: true})
+	c.persist()
+	out := c.receive("b", 3, raft.AppendConflict{Prev: 8, Hint: id(3, 1)})
+	require.Len(t, offers(out.Send, "b"), 1, "although the leader still restores it itself")
+	assert.Equal(t, id(8, 2), offers(out.Send, "b")[0].Snapshot.ID)
+	c.receive("b", 3, raft.AppendReply{Match: 8})
+	assert.Equal(t, "replicate", progressOf(c, "b").State)
+}
+
 func TestOffer_OnlyAConflictAtTheBaseLeadsToOne(t *testing.T) {
 	c := compactedLeader(t, nil)
 	for _, e := range []raft.Event{
