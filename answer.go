@@ -71,9 +71,9 @@ func (c *Core) refuseRequest(t RequestID) {
 	c.answer(a)
 }
 
-// retire ends the requests of a leader that steps down: it refuses the local reads, leaves the pending
+// endLeadership ends the requests of a leader that steps down: it refuses the local reads, leaves the pending
 // proposals to settle, and keeps waiting for the outcome of a transfer.
-func (c *Core) retire(l *leader) {
+func (c *Core) endLeadership(l *leader) {
 	for _, reads := range [][]read{l.reads.now, l.reads.next} {
 		for _, r := range reads {
 			if (r.from == Peer{}) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Every request is answered: accepted, and again only if leadership ended while it was pending.
-func TestReplicate_ProposalsOfALostTermAreAnswered(t *testing.T) {
+func TestAnswer_ProposalsOfALostTerm(t *testing.T) {
 	t.Run("unknown: the entry is still in the log", func(t *testing.T) {
 		c := replicating(t, 2, 1)
 		c.propose("x")

@@ -8,7 +8,7 @@ import (
 
 // "If commitIndex > lastApplied: increment lastApplied, apply log[lastApplied] to state machine
 // (§5.3)." (Figure 2, All Servers) Here: up to what is durable in this log, in order, once.
-func TestAppend_AppliesWhatIsCommittedAndDurable(t *testing.T) {
+func TestApply_WhatIsCommittedAndDurable(t *testing.T) {
 	c := follower(t, 2, 1)
 	out := c.append("b", 2, id(2, 1), 4, 2, 2)
 	assert.Equal(t, id(2, 1), out.Apply, "3 and 4 are committed, but not durable here")

@@ -373,7 +373,7 @@ func TestAttempts_AnswersDoNotPutAnAttemptOffForEver(t *testing.T) {
 }
 
 // A follower that wakes late waits once more: messages of the leader may be waiting to be handled.
-func TestElection_FollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
+func TestAttempts_AFollowerThatSleptThroughItsDeadlineWaitsOnce(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.now = c.out.WakeAt + electionTimeout/2 + 1
 	out := c.step()

@@ -134,13 +134,3 @@ func TestStamp_OfTheBootstrap(t *testing.T) {
 	require.NotNil(t, out.Write.Log)
 	assert.Equal(t, int64(c.now)+minute, out.Write.Log.Entries[0].Time)
 }
-
-// The stamp of an entry never falls along the log, whatever the wall clock does.
-func TestReplicate_StampsNeverFall(t *testing.T) {
-	c := replicating(t, 2, 1)
-	first := c.propose("x").Write.Log.Entries[0].Time
-	out := c.Step(raft.Now{Mono: c.now, Wall: first - 1000}, raft.Proposed{
-		Proposals: []raft.Proposal{{RequestID: 9, Kind: raft.EntryCommand, Data: []byte("y")}},
-	})
-	assert.Equal(t, first, out.Write.Log.Entries[0].Time)
-}

@@ -6,7 +6,7 @@ import (
 )
 
 // This file finds out in handshakes that a store is an older image of a disk. A member that is told so by a peer of
-// its configuration, in a Hello (judgeSelf) or a Rejection (Told), gets a Mark: setMark (node/identity.go) keeps it for the writer (node/writer.go), which writes
+// its configuration, in a Hello (checkOwnStart) or a Rejection (Told), gets a Mark: setMark (node/identity.go) keeps it for the writer (node/writer.go), which writes
 // it to the store (StorageWrite.Mark) and then ends the node. Start refuses a store with a mark. The other way to
 // find an older image is onLostLog (marked.go), by an append of the leader; its mark is part of Output.Write.
 
@@ -31,9 +31,9 @@ func (l Lineage) descentFrom(seen, confirmed StartID) descent {
 	return contradicts
 }
 
-// judgeOwn judges this member's own store by what a peer has seen of it. A durable term never falls, so a store with
+// ownDescent judges this member's own store by what a peer has seen of it. A durable term never falls, so a store with
 // a lower term than the peer has seen is an older image, whatever its starts say.
-func (v *Handshake) judgeOwn(by Peer, seen Sighting) (descent, string) {
+func (v *Handshake) ownDescent(by Peer, seen Sighting) (descent, string) {
 	if seen.Peer != v.Self {
 		return descends, ""
 	}
@@ -57,7 +57,7 @@ func parting(d descent) string {
 // Told judges a rejection by a peer. It returns a mark if the rejection shows that this member's store is an older
 // image, nil otherwise. Only rejections by a member that the configuration names count.
 func (v *Handshake) Told(r Rejection) *Mark {
-	if d, detail := v.judgeOwn(r.From, r.Seen); d == contradicts && v.names(r.From) {
+	if d, detail := v.ownDescent(r.From, r.Seen); d == contradicts && v.names(r.From) {
 		return &Mark{Kind: MarkStaleImage, By: r.From, Detail: detail}
 	}
 	return nil
@@ -69,9 +69,9 @@ func (v *Handshake) names(p Peer) bool {
 	return ok && p.Incarnation != 0 && m.Incarnation == p.Incarnation
 }
 
-// judgeSelf checks that the peer has not seen a later start of this member than the present one.
-func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
-	d, detail := v.judgeOwn(h.From, h.Remembers)
+// checkOwnStart checks that the peer has not seen a later start of this member than the present one.
+func (v *Handshake) checkOwnStart(h Hello) (verdict Verdict) {
+	d, detail := v.ownDescent(h.From, h.Remembers)
 	switch d {
 	case contradicts:
 		verdict.Rejection = v.Reject(h, RejectOwnImage, "%s", detail)
@@ -84,9 +84,9 @@ func (v *Handshake) judgeSelf(h Hello) (verdict Verdict) {
 	return verdict
 }
 
-// judgeLineage checks that this member has not seen a later start of the peer than the present one, and that no other
+// checkLineage checks that this member has not seen a later start of the peer than the present one, and that no other
 // start of the peer is connected.
-func (v *Handshake) judgeLineage(h Hello) (verdict Verdict) {
+func (v *Handshake) checkLineage(h Hello) (verdict Verdict) {
 	now, seen := h.Lineage.Last(), find(v.Memory.Seen, h.From)
 	if now.Count != h.StartCount || now.Count == 0 || h.Lineage.Check() != nil {
 		verdict.Rejection = v.Reject(h, RejectMalformed, "start %d, and a record of starts that ends at %v", h.StartCount, now)

@@ -90,7 +90,7 @@ func (v *Handshake) Hello(to NodeID, timeout time.Duration) Hello {
 // Judge decides about a peer by its Hello. It does not check that the peer is in the configuration: a newer
 // configuration, which this member does not have yet, may name it as a voter.
 func (v *Handshake) Judge(h Hello) Verdict {
-	for _, rule := range []func(Hello) Verdict{v.judgeIdentity, v.judgeSelf, v.judgeLineage, v.judgeCluster} {
+	for _, rule := range []func(Hello) Verdict{v.checkIdentity, v.checkOwnStart, v.checkLineage, v.checkCluster} {
 		if verdict := rule(h); verdict.Rejection != nil {
 			return verdict
 		}
@@ -106,8 +106,8 @@ func (v *Handshake) Reject(h Hello, reason RejectReason, detail string, args ...
 	}
 }
 
-// judgeIdentity checks that each member is the one that the other expects.
-func (v *Handshake) judgeIdentity(h Hello) (verdict Verdict) {
+// checkIdentity checks that each member is the one that the other expects.
+func (v *Handshake) checkIdentity(h Hello) (verdict Verdict) {
 	named, _ := v.Config.Member(h.From.ID)
 	switch {
 	case h.ClusterName != v.ClusterName:
@@ -124,8 +124,8 @@ func (v *Handshake) judgeIdentity(h Hello) (verdict Verdict) {
 	return verdict
 }
 
-// judgeCluster checks that the two members may belong to one cluster.
-func (v *Handshake) judgeCluster(h Hello) (verdict Verdict) {
+// checkCluster checks that the two members may belong to one cluster.
+func (v *Handshake) checkCluster(h Hello) (verdict Verdict) {
 	switch {
 	case v.Cluster != (ClusterID{}) && h.Cluster != (ClusterID{}) && v.Cluster != h.Cluster && !v.bootstrapsAgain(h):
 		verdict.Rejection = v.Reject(h, RejectOtherCluster,

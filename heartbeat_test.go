@@ -10,7 +10,7 @@ import (
 
 // A heartbeat is skipped for a follower that has acknowledged an append that was sent since the last heartbeat was
 // due; nothing else counts.
-func TestReplicate_HeartbeatIsSkippedForWhoAnsweredAnAppend(t *testing.T) {
+func TestHeartbeat_IsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)
 	c.propose("x")
@@ -24,7 +24,7 @@ func TestReplicate_HeartbeatIsSkippedForWhoAnsweredAnAppend(t *testing.T) {
 
 // A heartbeat is answered with its round, and with the last index that is durable here and that this leader has proved
 // to match.
-func TestAppend_HeartbeatReply(t *testing.T) {
+func TestHeartbeat_Reply(t *testing.T) {
 	c := follower(t, 2, 1, 1)
 	round := raft.RPCID{StartCount: 4, Counter: 9}
 	reply := func(match raft.Index) []raft.Message {
@@ -40,7 +40,7 @@ func TestAppend_HeartbeatReply(t *testing.T) {
 
 // "a leader steps down if an election timeout elapses without a successful round of heartbeats to a
 // majority of its cluster" (dissertation §6.2)
-func TestReplicate_LeaderWithoutAQuorumStepsDown(t *testing.T) {
+func TestCheckQuorum_ALeaderWithoutAQuorumStepsDown(t *testing.T) {
 	c := replicating(t, 2, 1)
 	elected := c.now
 	for c.out.WakeAt < elected+electionTimeout {
@@ -69,7 +69,7 @@ func TestReplicate_LeaderWithoutAQuorumStepsDown(t *testing.T) {
 
 // "The check-quorum window is one timeout, but at least twice the round trip as measured (first on the
 // votes), and does not count the loop's own pauses."
-func TestAttempts_ALeaderOnALongWay(t *testing.T) {
+func TestCheckQuorum_ALeaderOnALongWay(t *testing.T) {
 	c := standing(t)
 	c.after(3 * electionTimeout)
 	c.receive("b", 2, raft.VoteReply{Granted: true})

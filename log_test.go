@@ -199,20 +199,3 @@ func TestLog_Cut(t *testing.T) {
 		require.LessOrEqual(t, total, max(limit, 40<<10)+2*(sizeMarkBytes+40<<10))
 	}
 }
-
-func TestLog_ObserveRefusesWhatCannotFollow(t *testing.T) {
-	var s StoredLog
-	require.Error(t, s.Observe(Entry{Index: 2, Term: 1}), "a log begins with entry 1")
-	require.Error(t, s.Observe(Entry{Index: 1, Term: 1, Kind: EntryCommand}), "which bootstraps the cluster")
-	require.Error(t, s.Observe(Entry{Index: 1, Kind: EntryBootstrap, Data: []byte("garbage")}))
-	f := Bootstrap{Cluster: ClusterID{1}, Bootstrapper: Peer{"a", 1}, Configuration: Configuration{[]Member{{ID: "a", Address: "a:1", Incarnation: 1}}}}
-	require.NoError(t, s.Observe(Entry{Index: 1, Kind: EntryBootstrap, Data: f.Encode()}))
-	require.Error(t, s.Observe(Entry{Index: 1, Kind: EntryBootstrap, Data: f.Encode()}))
-	require.NoError(t, s.Observe(Entry{Index: 2, Term: 3, Kind: EntryCommand}))
-	require.Error(t, s.Observe(Entry{Index: 3, Term: 2, Kind: EntryCommand}), "terms never fall")
-	require.Error(t, s.Observe(Entry{Index: 4, Term: 3, Kind: EntryCommand}), "no gap")
-	require.Error(t, s.Observe(Entry{Index: 3, Term: 3, Kind: EntryBootstrap, Data: f.Encode()}), "one bootstrap")
-	f.Cluster = ClusterID{}
-	_, err := DecodeBootstrap(f.Encode())
-	require.Error(t, err, "a cluster has an id")
-}

@@ -7,7 +7,7 @@ import (
 )
 
 // A message that depends on a durable term, vote or log waits for exactly that.
-func TestDisk_ReleasesWhatIsDurable(t *testing.T) {
+func TestOutput_ReleasesWhatIsDurable(t *testing.T) {
 	b := Peer{"b", 2}
 	for _, row := range []struct {
 		rule string

@@ -10,7 +10,7 @@ import (
 )
 
 // Beyond each limit proposals are refused; none is queued.
-func TestReplicate_ProposalsBeyondALimitAreRefused(t *testing.T) {
+func TestPropose_BeyondALimitIsRefused(t *testing.T) {
 	refusal := func(out raft.Output) raft.RefusalKind { return out.Answers[len(out.Answers)-1].Refusal }
 
 	c := replicating(t, 2, 1)

@@ -350,7 +350,7 @@ func (c *Core) voteFor(p Peer) {
 func (c *Core) setRole(leaderID NodeID, cand *candidate, lead *leader) {
 	assert(cand == nil || lead == nil, "a member has one role")
 	if c.leader != nil {
-		c.retire(c.leader)
+		c.endLeadership(c.leader)
 	}
 	c.termLeader.id, c.candidate, c.leader = leaderID, cand, lead
 	c.refuseForwarded()

@@ -9,7 +9,7 @@ import (
 )
 
 // A restarted member continues from its stored commit index, but not beyond its log.
-func TestCommit_HintOfTheLastLife(t *testing.T) {
+func TestStart_TheCommitHintOfTheLastLife(t *testing.T) {
 	for hint, want := range map[raft.Index]raft.Index{0: 0, 2: 2, 3: 3, 9: 3} {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Commit: hint}
 		assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
@@ -23,7 +23,7 @@ func TestCommit_HintOfTheLastLife(t *testing.T) {
 }
 
 // A state machine that is ahead of the log does not belong to it.
-func TestCommit_AppliedBeyondTheLogIsRefused(t *testing.T) {
+func TestStart_AppliedBeyondTheLogIsRefused(t *testing.T) {
 	for name, applied := range map[string]raft.EntryID{"beyond": id(3, 1), "another term": id(2, 2), "index 0": id(0, 1)} {
 		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 2}, Applied: applied}
 		assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
@@ -36,7 +36,7 @@ func TestCommit_AppliedBeyondTheLogIsRefused(t *testing.T) {
 }
 
 // A term is durable before its entries. If the log is ahead of the stored term, the store has lost something.
-func TestCommit_LogAheadOfItsTermIsRefused(t *testing.T) {
+func TestStart_ALogAheadOfItsTermIsRefused(t *testing.T) {
 	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 4, Hard: raft.HardState{Term: 1}}
 	assert.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
 	assert.NoError(t, stored.Log.Observe(entries(2, 2)[0]))
@@ -47,7 +47,7 @@ func TestCommit_LogAheadOfItsTermIsRefused(t *testing.T) {
 
 // "If RPC request or response contains term T > currentTerm: set currentTerm = T, convert to follower
 // (§5.1)." (Figure 2, All Servers)
-func TestElection_NewerTermConvertsToFollower(t *testing.T) {
+func TestTerm_ANewerOneConvertsToFollower(t *testing.T) {
 	states := map[string]func() *core{
 		"follower":      func() *core { return follower(t, 2, 1) },
 		"pre-candidate": func() *core { c := follower(t, 2, 1); c.timeout(); return c },

@@ -280,7 +280,7 @@ func TestStall_TheLimitGrowsWithWhatWritesTook(t *testing.T) {
 
 // The target gets the proposals that were accepted before the stall before it is told to campaign. They are answered
 // when the next leader is heard: they may be applied.
-func TestStall_AnPendingProposalGoesWithTheLog(t *testing.T) {
+func TestStall_APendingProposalGoesWithTheLog(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 3, "c": 3}
 	c := stalledLeader(t, "abc", both)
 	c.propose("x")

@@ -186,7 +186,7 @@ func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
 	}
 }
 
-func TestObserve_RefusesWhatCannotFollow(t *testing.T) {
+func TestStoredLog_ObserveRefusesWhatCannotFollow(t *testing.T) {
 	var bootstrapped StoredLog
 	require.NoError(t, bootstrapped.Observe(naiveLog{}.follower(2, 0)))
 	for _, row := range []struct {
