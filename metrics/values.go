@@ -45,6 +45,7 @@ var values = []value[node.Metrics]{
 	snapshots("taken", func(s node.SnapshotCounts) uint64 { return s.Taken }),
 	snapshots("failed", func(s node.SnapshotCounts) uint64 { return s.Failed }),
 	snapshots("sent", func(s node.SnapshotCounts) uint64 { return s.Sent }),
+	snapshots("resumed", func(s node.SnapshotCounts) uint64 { return s.Resumed }),
 	snapshots("received", func(s node.SnapshotCounts) uint64 { return s.Received }),
 	snapshots("refused", func(s node.SnapshotCounts) uint64 { return s.Refused }),
 	snapshots("restored", func(s node.SnapshotCounts) uint64 { return s.Restored }),

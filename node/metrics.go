@@ -74,6 +74,7 @@ type Metrics struct {
 // SnapshotCounts counts snapshots by what became of them.
 type SnapshotCounts struct {
 	Taken, Failed, Sent, Received, Refused, Restored uint64
+	Resumed                                          uint64 // how often the sending of one went on after a break
 }
 
 // ProposalFailures counts failed proposals by the error that the caller got.
@@ -159,7 +160,7 @@ type counters struct {
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
 
-	snapshots                                           struct{ taken, failed, sent, received, refused, restored atomic.Uint64 }
+	snapshots                                           struct{ taken, failed, sent, resumed, received, refused, restored atomic.Uint64 }
 	snapshotIndex, base                                 atomic.Uint64
 	snapshotBytesSent, snapshotBytesReceived            atomic.Uint64
 	freezeSeconds, snapshotWriteSeconds, restoreSeconds *histogram
@@ -304,7 +305,7 @@ func (c *counters) snapshotCounts() SnapshotCounts {
 	s := &c.snapshots
 	return SnapshotCounts{
 		Taken: s.taken.Load(), Failed: s.failed.Load(), Sent: s.sent.Load(), Received: s.received.Load(),
-		Refused: s.refused.Load(), Restored: s.restored.Load(),
+		Refused: s.refused.Load(), Restored: s.restored.Load(), Resumed: s.resumed.Load(),
 	}
 }
 

@@ -186,7 +186,7 @@ func (s *streamer) takeAll() {
 	now := s.node.now().Mono
 	for _, m := range answers {
 		if s.current != nil {
-			s.current.Progress(now, m)
+			s.progressed(now, m)
 		}
 	}
 	for _, peer := range stops {
@@ -199,6 +199,19 @@ func (s *streamer) takeAll() {
 	}
 	for _, m := range offers {
 		s.consider(now, m)
+	}
+}
+
+// progressed hands an answer of the receiver to the present stream.
+func (s *streamer) progressed(now raft.Time, m raft.Message) {
+	c := s.current
+	resumed := c.Resumed()
+	c.Progress(now, m)
+	if c.Resumed() > resumed {
+		done, _ := c.Acknowledged()
+		s.node.counters.snapshots.resumed.Add(1)
+		s.node.logger.log(hclog.Info, "the sending of a snapshot goes on where it stopped", "entry", c.snapshot.ID.String(),
+			"to", string(c.to.ID), "at", done, "bytes", c.snapshot.Size)
 	}
 }
 

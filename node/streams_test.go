@@ -139,6 +139,7 @@ func TestStream_GoesOnAfterABreak(t *testing.T) {
 		same(t, c, 41)
 		m := leader.Metrics()
 		assert.Less(t, m.SnapshotBytesSent, uint64(m.SnapshotBytes)*3/2, "it went on where it stopped")
+		assert.EqualValues(t, 1, m.Snapshots.Resumed)
 	})
 }
 

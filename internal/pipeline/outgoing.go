@@ -36,6 +36,7 @@ type Outgoing struct {
 	ended bool
 	why   error // nil: the receiver has the snapshot
 
+	resumed  int       // how often the receiver had bytes already when it answered the offer
 	begun    bool      // the receiver has answered the offer since the last break
 	offered  raft.Time // when the wait for that answer began
 	acked    int64     // the receiver has what lies before
@@ -79,6 +80,9 @@ func (o *Outgoing) Carries(offer raft.Message) bool {
 
 // Acknowledged returns how many bytes the receiver has, and how many there are; -1: not known yet.
 func (o *Outgoing) Acknowledged() (bytes, size int64) { return o.acked, o.size }
+
+// Resumed returns how often the stream has gone on where it stopped, after a break.
+func (o *Outgoing) Resumed() int { return o.resumed }
 
 // Ask is what an Outgoing wants next.
 type Ask struct {
@@ -247,6 +251,9 @@ func (o *Outgoing) begin(now raft.Time, at int64) {
 	}
 	switch {
 	case !o.begun || at < o.acked:
+		if !o.begun && at > 0 {
+			o.resumed++
+		}
 		o.begun, o.owed = true, false
 		o.rewind(at)
 		o.forgetTime()
