@@ -100,6 +100,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	} else if ctx.Err() != nil {
 		err = errors.Join(ErrInterrupted, err)
 	}
+	err = errors.Join(err, w.countSnapshots())
 	w.report.conclude(w, err)
 	var failure *Failure
 	if kept := o.Keep || errors.As(err, &failure); kept {
@@ -133,10 +134,15 @@ func (w *world) run(ctx context.Context) error {
 	if !w.await(ctx, "a new cluster serves", "no write was acknowledged", func() bool { return w.stats.writtenAfter(working) }) {
 		return nil
 	}
+	stopBallast, loaded := w.startBallast(ctx)
+	defer stopBallast()
+	if !loaded {
+		return nil
+	}
 	if err := w.storm(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	return w.conclude(ctx, stopWork)
+	return w.conclude(ctx, func() { stopBallast(); stopWork() })
 }
 
 // guard turns a panic of the harness into an error, so that it cleans up.

@@ -133,7 +133,7 @@ func (w *world) compare(ctx context.Context) error {
 			sound = append(sound, m)
 		}
 	}
-	for _, key := range w.work.Keys() {
+	for _, key := range w.keys() {
 		var first string
 		for i, m := range sound {
 			value, err := m.Client(shared).Get(ctx, key, api.Stale)

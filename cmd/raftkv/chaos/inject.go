@@ -95,12 +95,19 @@ func (w *world) inject(ctx context.Context, f Fault) error {
 		return w.injectEach(ctx, f)
 	}
 	m, leads := w.victim(ctx, f, leaderWait)
+	if f.aimed() {
+		m = w.whileWriting(ctx, f, m)
+	}
 	if ctx.Err() != nil {
 		return nil
 	}
 	switch f.Kind {
 	case Pause:
 		return w.pause(ctx, f, m)
+	case Away:
+		return w.away(ctx, m)
+	case KillTaking, KillSending, KillReceiving:
+		return w.killAimed(ctx, f, m)
 	case FullDisk:
 		return w.failDisk(ctx, f, m, func() error { return m.disk.fs.Fill(true) })
 	case FailSync:

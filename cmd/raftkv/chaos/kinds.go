@@ -29,6 +29,11 @@ const (
 	HalfOpen    Kind = "half-open"
 	Hold        Kind = "hold"
 	DeadConn    Kind = "dead-conn"
+
+	Away          Kind = "away"
+	KillTaking    Kind = "kill-taking"
+	KillSending   Kind = "kill-sending"
+	KillReceiving Kind = "kill-receiving"
 )
 
 // A lane is a group of mutually exclusive faults.
@@ -72,8 +77,12 @@ var habits = []habit{
 	{Partition, "the members are cut into two groups", network, false, 15_000 * ms, 300 * ms, 4000 * ms, 0},
 	{HalfOpen, "links stay open, but nothing passes in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
 	{Hold, "one direction holds everything back, and passes it on later", network, false, 12_000 * ms, 300 * ms, 3000 * ms, 50},
-	{DeadConn, "one of two connections stays open, but nothing passes; new ones work", network, false, 12_000 * ms, 1000 * ms, 5000 * ms, 90},
+	{DeadConn, "one of a member's connections stays open, but nothing passes; new ones work", network, false, 12_000 * ms, 1000 * ms, 5000 * ms, 90},
 	{OlderImage, "a member comes back with an older copy of its disk", processes, false, 30_000 * ms, 500 * ms, 2000 * ms, 30},
+	{Away, "SIGKILL, and a start once the leader's log begins behind what the member has", processes, false, 25_000 * ms, 0, 0, 10},
+	{KillTaking, "SIGKILL of a member that takes a snapshot", processes, false, 25_000 * ms, 50 * ms, 700 * ms, 50},
+	{KillSending, "SIGKILL of a member that sends a snapshot to one that was away", processes, false, 40_000 * ms, 50 * ms, 700 * ms, 10},
+	{KillReceiving, "SIGKILL of a member that was away and receives a snapshot", processes, false, 40_000 * ms, 50 * ms, 700 * ms, 10},
 }
 
 // Kinds describes all kinds of faults, a line each.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coxswain/raft/cmd/internal/size"
 	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
 )
 
@@ -28,9 +29,12 @@ type Report struct {
 	Unavailable float64 `json:"longest_unavailability_seconds"`
 	Converged   float64 `json:"converged_seconds"` // the time until the members agreed, after the last fault
 	Checks      Checks  `json:"checks"`
-	Verdict     string  `json:"verdict"` // clean, crash, safety, liveness, or not judged
-	Failure     string  `json:"failure,omitempty"`
-	Kept        string  `json:"kept,omitempty"` // the directory with logs, data and history
+	// Missed counts faults that were not injected because the moment they were aimed at did not come.
+	Missed    map[Kind]int `json:"missed,omitempty"`
+	Snapshots Snapshots    `json:"snapshots"`
+	Verdict   string       `json:"verdict"` // clean, crash, safety, liveness, or not judged
+	Failure   string       `json:"failure,omitempty"`
+	Kept      string       `json:"kept,omitempty"` // the directory with logs, data and history
 }
 
 // notJudged is the verdict of a run that did not finish.
@@ -61,10 +65,49 @@ type Checks struct {
 	Statuses   int `json:"statuses"`   // answers of members about themselves
 }
 
+// Snapshots counts what the members did with snapshots.
+type Snapshots struct {
+	Taken       int   `json:"taken"`
+	Failed      int   `json:"failed"` // not taken
+	Sent        int   `json:"sent"`
+	Resumed     int   `json:"resumed"` // how often the sending of one went on after a break
+	Received    int   `json:"received"`
+	Refused     int   `json:"refused"`      // not received
+	Restored    int   `json:"restored"`     // received ones, and those of starts
+	DisksFailed int   `json:"disks_failed"` // while a snapshot was written
+	LogBytes    int64 `json:"log_bytes"`    // of the longest log that was seen
+	Written     int64 `json:"written"`      // bytes of the values that make logs long
+}
+
 func newReport(o Options) Report {
 	return Report{
-		Seed: fmt.Sprintf("%x", o.Seed), Origin: o.Origin, Nodes: o.Nodes, Faults: map[Kind]int{},
+		Seed: fmt.Sprintf("%x", o.Seed), Origin: o.Origin, Nodes: o.Nodes, Faults: map[Kind]int{}, Missed: map[Kind]int{},
 	}
+}
+
+// snapshots returns what was done with snapshots, and what the run proved nothing about.
+func (r Report) snapshots() (done, unproved string) {
+	s := r.Snapshots
+	done = fmt.Sprintf("%d taken (%d failed), %d sent (%d times on after a break), %d received (%d refused), %d restored; %d disks failed "+
+		"under one; the longest log had %s, and %s were written", s.Taken, s.Failed, s.Sent, s.Resumed, s.Received, s.Refused, s.Restored,
+		s.DisksFailed, size.Format(s.LogBytes), size.Format(s.Written))
+	var nothing []string
+	for _, row := range []struct {
+		count int
+		what  string
+	}{
+		{s.Taken, "taking"}, {s.Sent, "sending"}, {s.Resumed, "resuming"}, {s.Received, "receiving"}, {s.Restored, "restoring"},
+	} {
+		if row.count == 0 {
+			nothing = append(nothing, row.what)
+		}
+	}
+	for _, h := range habits {
+		if r.Missed[h.kind] > 0 && r.Faults[h.kind] == 0 {
+			nothing = append(nothing, string(h.kind))
+		}
+	}
+	return done, strings.Join(nothing, ", ")
 }
 
 // conclude fills in what is known at the end; err is the run's error.
@@ -131,6 +174,11 @@ func (r Report) Markdown() string {
 	row("through porcupine", "%d operations in %d histories, %d of them undecided",
 		r.Checks.Operations, r.Checks.Histories, r.Checks.Undecided)
 	row("at the end", "%d keys read again, the whole state of %d members compared", r.Checks.Scanned, r.Checks.Members)
+	done, unproved := r.snapshots()
+	row("snapshots", "%s", done)
+	if unproved != "" {
+		row("of snapshots, this run proved nothing about", "%s", unproved)
+	}
 	row("commit, machine, day", "%s", r.Origin)
 	return b.String()
 }
@@ -152,6 +200,11 @@ func (r Report) String() string {
 		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
 	fmt.Fprintf(&b, "  answered within %.1f ms (p50), %.0f ms (p99), %.0f ms (max); no write for %.1f s at most\n",
 		r.Latency.P50, r.Latency.P99, r.Latency.Max, r.Unavailable)
+	done, unproved := r.snapshots()
+	fmt.Fprintf(&b, "  snapshots: %s\n", done)
+	if unproved != "" {
+		fmt.Fprintf(&b, "  of snapshots, this run proved nothing about: %s\n", unproved)
+	}
 	if r.Verdict != notJudged {
 		b.WriteString(r.checked())
 	}

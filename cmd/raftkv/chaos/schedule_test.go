@@ -109,6 +109,9 @@ func TestLook_FindsWhatMembersMustNotSay(t *testing.T) {
 	at := func(id string, startCount, term, commit, applied uint64) api.Status {
 		return api.Status{ID: id, StartCount: startCount, Term: term, Commit: commit, Applied: applied}
 	}
+	based := func(startCount, base, snapshot uint64) api.Status {
+		return api.Status{ID: "n1", StartCount: startCount, Applied: snapshot, Base: base, Snapshot: api.Snapshot{Last: snapshot}}
+	}
 	for _, row := range []struct {
 		rule string
 		said []api.Status
@@ -120,6 +123,11 @@ func TestLook_FindsWhatMembersMustNotSay(t *testing.T) {
 		{"a term falls", []api.Status{at("n1", 1, 2, 5, 4), at("n1", 1, 1, 5, 5)}, "nothing goes back"},
 		{"a commit index falls", []api.Status{at("n1", 1, 1, 5, 4), at("n1", 1, 1, 4, 4)}, "nothing goes back"},
 		{"what is applied falls", []api.Status{at("n1", 1, 1, 5, 4), at("n1", 1, 1, 5, 3)}, "nothing goes back"},
+		{"a base falls", []api.Status{based(1, 5, 6), based(1, 4, 6)}, "nothing goes back"},
+		{"the newest snapshot gets older", []api.Status{based(1, 5, 6), based(1, 5, 5)}, "nothing goes back"},
+		{"a restart may know less of its snapshots", []api.Status{based(1, 5, 6), based(2, 4, 5)}, ""},
+		{"a log lacks what no snapshot covers", []api.Status{based(1, 6, 6), based(1, 6, 5)}, "a snapshot covers what the log lacks"},
+		{"a received snapshot is not recorded yet", []api.Status{based(1, 5, 5), based(1, 7, 5), based(1, 7, 7)}, ""},
 		{"a restart forgets what is committed", []api.Status{at("n1", 1, 1, 5, 4), at("n1", 2, 1, 0, 0)}, ""},
 	} {
 		l, broken := newLook(), ""

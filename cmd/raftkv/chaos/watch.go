@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"time"
@@ -123,6 +124,7 @@ func (w *world) observe(ctx context.Context) {
 			if rule, text := look.at(s); text != "" {
 				w.fail(fuzzy.Safety, rule, "%s", text)
 			}
+			w.checkLog(s)
 		}
 		if verdict := w.work.Verdict(); verdict.Err() != nil {
 			w.fail(fuzzy.Safety, "linearizability", "%v", verdict.Err())
@@ -165,8 +167,8 @@ type look struct {
 
 func newLook() *look { return &look{leaders: map[uint64]string{}, lives: map[string]api.Status{}} }
 
-// at adds a member's answer, and returns the rule that it breaks, if any: there is one leader per term, and nothing goes
-// back while a process runs.
+// at adds a member's answer, and returns the rule that it breaks, if any: there is one leader per term, a snapshot covers
+// what the log lacks, and nothing goes back while a process runs.
 func (l *look) at(s api.Status) (rule, text string) {
 	if s.ID == "" {
 		return "", "" // no answer
@@ -183,8 +185,15 @@ func (l *look) at(s api.Status) (rule, text string) {
 	if !found || before.StartCount != s.StartCount || before.Incarnation != s.Incarnation {
 		return "", ""
 	}
+	if s.Base > s.Snapshot.Last && before.Applied >= s.Base { // until it is applied, a received snapshot may be on its way to the disk
+		return "a snapshot covers what the log lacks",
+			fmt.Sprintf("the log of %s begins behind entry %d, and its snapshot covers entry %d", s.ID, s.Base, s.Snapshot.Last)
+	}
 	if s.Term < before.Term || s.Commit < before.Commit || s.Applied < before.Applied {
 		return "nothing goes back", s.ID + " went back in its term, its commit index or what it has applied"
+	}
+	if s.Base < before.Base || s.Snapshot.Last < before.Snapshot.Last {
+		return "nothing goes back", s.ID + " went back in the base of its log or its newest snapshot"
 	}
 	return "", ""
 }

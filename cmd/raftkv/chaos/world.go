@@ -34,6 +34,7 @@ type world struct {
 	members []*member
 	links   [][]*proxy // from, to; nil from a member to itself
 	work    *workload.Workload
+	ballast *ballast
 	tasks   sync.WaitGroup // the goroutines that watch processes
 	cancel  context.CancelCauseFunc
 	stats   stats
@@ -166,8 +167,9 @@ func join(kinds []Kind) string {
 	return strings.Join(names, ", ")
 }
 
-// arguments returns the flags that make a member dial the others through the proxies.
+// arguments returns the flags that make a member take snapshots often, and dial the others through the proxies.
 func (w *world) arguments(n local.Node) (args []string) {
+	args = append(args, snapshotPolicy...)
 	for to, p := range w.links[w.index(n.ID)] {
 		if p != nil {
 			args = append(args, "--via", w.members[to].ID+"="+p.addr())
