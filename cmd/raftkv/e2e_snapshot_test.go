@@ -1,0 +1,138 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// startSnapshotting returns a cluster with a leader, whose members are started with these flags as well.
+func startSnapshotting(t *testing.T, flags ...string) (c cluster, leader local.Node) {
+	t.Helper()
+	c = newCluster(t)
+	c.More = func(local.Node) []string { return flags }
+	require.NoError(t, c.Start())
+	return c, c.leader("")
+}
+
+// fill writes the keys from first to before limit, each with a value of that many bytes, with several clients.
+func (c cluster) fill(first, limit, valueBytes int) {
+	c.t.Helper()
+	const writers = 32
+	shared := client.NewHTTP(writers, patience)
+	defer shared.CloseIdleConnections()
+	leader := c.leader("")
+	var all sync.WaitGroup
+	for writer := range writers {
+		all.Go(func() {
+			value := bytes.Repeat([]byte{byte(writer)}, valueBytes)
+			for i := first + writer; i < limit && c.t.Context().Err() == nil; {
+				if _, err := leader.Client(shared).Put(c.t.Context(), fillKey(i), value, client.Condition{}); err == nil {
+					i += writers
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func fillKey(i int) string { return fmt.Sprintf("fill/%07d", i) }
+
+// snapshot makes a member take a snapshot, and waits until it has.
+func (c cluster) snapshot(n local.Node) {
+	c.t.Helper()
+	shared := client.NewHTTP(1, patience)
+	defer shared.CloseIdleConnections()
+	before, err := c.Status(c.t.Context(), n)
+	require.NoError(c.t, err)
+	_, err = n.Client(shared).Snapshot(c.t.Context())
+	require.NoError(c.t, err)
+	c.await(n, "takes a snapshot", func(s api.Status) bool { return s.Snapshot.Last >= before.Applied })
+}
+
+// sendAway kills a member, and lets the leader's log begin behind what the member has.
+func (c cluster) sendAway(away, leader local.Node) {
+	c.t.Helper()
+	before, err := c.Status(c.t.Context(), leader)
+	require.NoError(c.t, err)
+	c.Kill(away.ID)
+	for {
+		c.fill(0, 100, 1024)
+		c.snapshot(leader)
+		if s, err := c.Status(c.t.Context(), leader); err == nil && s.Base > before.Last {
+			return
+		}
+	}
+}
+
+func TestEndToEnd_TheLogStaysBoundedAndARestartReadsASnapshot(t *testing.T) {
+	c, _ := startSnapshotting(t, "--snapshot-entries", "100", "--snapshot-tail-bytes", "8KiB")
+	w, verify := c.work()
+	writes(t, w, 200)
+	for _, n := range c.Nodes {
+		c.await(n, "compacts its log", func(s api.Status) bool {
+			return s.Base > 200 && s.LogBytes < 1<<20 && s.Snapshot.Last >= s.Base
+		})
+	}
+	for _, n := range c.Nodes {
+		c.Kill(n.ID)
+		require.NoError(t, c.Start(n.ID))
+		c.caughtUp()
+	}
+	verify()
+}
+
+func TestEndToEnd_AMemberThatWasAwayIsSentASnapshotWhateverIsKilled(t *testing.T) {
+	c, leader := startSnapshotting(t, "--snapshot-log-bytes", "64KiB", "--snapshot-tail-bytes", "64KiB", "--snapshot-rate", "1MiB")
+	const keys, valueBytes = 200, 8 << 10
+	c.fill(0, keys, valueBytes)
+	away := c.others(leader.ID)[0]
+	c.sendAway(away, leader)
+	receives := func(s api.Status) bool { return s.Snapshot.Receiving != nil && s.Snapshot.Receiving.Done > 0 }
+
+	require.NoError(t, c.Start(away.ID))
+	c.await(away, "receives a snapshot", receives)
+	c.await(leader, "sends it", func(s api.Status) bool { return s.Snapshot.Sending != nil && s.Snapshot.Sending.Peer == away.ID })
+	assert.Contains(t, raftkv(t, "status", "--server", leader.URL()), "sends a snapshot to "+away.ID)
+	c.Kill(away.ID) // the receiver, in the middle of it
+	require.NoError(t, c.Start(away.ID))
+	c.await(away, "receives a snapshot again", receives)
+	c.Kill(leader.ID) // the sender, in the middle of it
+	require.NoError(t, c.Start(leader.ID))
+	began := time.Now()
+	c.caughtUp()
+	t.Logf("%s was brought up %v after its leader was killed", away.ID, time.Since(began).Round(time.Millisecond))
+
+	members := c.clients()
+	for i := range keys {
+		var first client.Value
+		for at, member := range members {
+			value, err := member.Get(t.Context(), fillKey(i), api.Stale)
+			require.NoError(t, err)
+			if at == 0 {
+				first = value
+			}
+			require.Equal(t, first.Revision, value.Revision, fillKey(i))
+			require.Equal(t, first.Data, value.Data, fillKey(i))
+		}
+	}
+}
+
+func TestEndToEnd_ASnapshotIsTakenByACommand(t *testing.T) {
+	c, leader := startSnapshotting(t, "--snapshot-rate", "64KiB")
+	c.fill(0, 50, 8<<10)
+	other := c.others(leader.ID)[0]
+	c.caughtUp()
+	flags := []string{"--server", leader.URL(), "--server", other.URL()}
+	assert.Regexp(t, "^"+other.ID+": the newest snapshot covers entry [0-9]+: 40[0-9] KiB\n$",
+		raftkv(t, append([]string{"snapshot", other.ID, "--timeout", "1m"}, flags...)...), "it takes longer than one request may")
+	assert.Contains(t, raftkv(t, append([]string{"status"}, flags...)...), other.ID+"  log of ")
+}
