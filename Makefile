@@ -7,6 +7,8 @@ FUZZTIME ?= 30s
 SEED     ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null || echo 0)
 SEEDS    ?= 2000
 CHAOS    ?= 5m
+SNAPSHOT ?= 1GiB
+HOURS    ?= 1
 RANGES   ?= 5
 REPORTS   = docs/reliability
 # The tests that print figures.
@@ -17,11 +19,11 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test verify fix bench measure elections fuzz simulate reliability govulncheck \
+.PHONY: help demo test verify fix bench measure measure-snapshots elections fuzz simulate reliability govulncheck \
 	format vet lint race portable
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## three real nodes on this machine; kill the leader and watch (needs only Go)
 	$(GO) run ./cmd/raftkv demo
@@ -65,6 +67,10 @@ bench: ## one cell against a peer, interleaved in one run: a figure, no gate
 
 measure: ## what the tests with real processes measure: failover, slow disks, links that lose and delay (ten minutes)
 	@out=$$(RAFTKV_MEASURE=1 $(GO) test -count=1 -timeout 30m -v -run '$(MEASURED)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
+	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
+
+measure-snapshots: ## 1 GiB of snapshots taken, sent and restored under load (SNAPSHOT=64MiB is quick to try), and HOURS (1) of steady load
+	@out=$$(RAFTKV_SNAPSHOTS=$(SNAPSHOT) RAFTKV_HOURS=$(HOURS) $(GO) test -count=1 -timeout 180m -v -run 'TestMeasure_(Snapshots|ASteadyHour)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
 elections: ## write docs/elections.md from the whole matrix: a quarter of an hour on two cores
