@@ -140,8 +140,10 @@ type Snapshot struct {
 	Restoring *Transfer `json:"restoring,omitempty"`
 	Receiving *Transfer `json:"receiving,omitempty"`
 	Sending   *Transfer `json:"sending,omitempty"`
-	Error     string    `json:"error,omitempty"`       // why the last attempt to take one failed
-	None      string    `json:"unsupported,omitempty"` // why this member takes none
+	Error     string    `json:"error,omitempty"`         // why the last attempt to take one failed
+	SendErr   string    `json:"send_error,omitempty"`    // why the last one that it sent did not arrive
+	RecvErr   string    `json:"receive_error,omitempty"` // why the last one that a leader sent did not arrive here
+	None      string    `json:"unsupported,omitempty"`   // why this member takes none
 }
 
 // Transfer describes how far a snapshot is that is being taken, restored, received or sent.

@@ -142,8 +142,10 @@ func describeSnapshot(s api.Snapshot) (parts []string) {
 			parts = append(parts, row.does+row.transfer.Peer+progress(row.transfer))
 		}
 	}
-	if s.Error != "" {
-		parts = append(parts, "the last attempt failed: "+s.Error)
+	for _, row := range []struct{ what, err string }{{"was not taken", s.Error}, {"was not sent", s.SendErr}, {"was not received", s.RecvErr}} {
+		if row.err != "" {
+			parts = append(parts, "the last one "+row.what+": "+row.err)
+		}
 	}
 	return parts
 }

@@ -81,7 +81,7 @@ func TestSnapshot_AsksTheMemberThatIsNamed(t *testing.T) {
 func TestStatus_ShowsTheLogAndItsSnapshots(t *testing.T) {
 	leader := says(t, "", `{"id":"n1","role":"leader","base":1000,"log_bytes":4096,"snapshot":{"last":1234,"bytes":8388608,"age_ms":12000,
 		"taking":{"last":1300,"done":2097152,"total":-1},"sending":{"last":1234,"peer":"n2","done":4194304,"total":8388608}}}`)
-	follower := says(t, "", `{"id":"n2","role":"follower","leader":"n1","log_bytes":1048576,"snapshot":{"age_ms":-1,"error":"raft: no room",
+	follower := says(t, "", `{"id":"n2","role":"follower","leader":"n1","log_bytes":1048576,"snapshot":{"age_ms":-1,"error":"raft: no room","receive_error":"damaged",
 		"receiving":{"last":1234,"peer":"n1","done":4194304,"total":8388608}}}`)
 	older := says(t, "", `{"id":"n3","role":"follower","leader":"n1"}`)
 	code, out, errs := run(t, "", "status", "--server", leader, "--server", follower, "--server", older)
@@ -89,7 +89,7 @@ func TestStatus_ShowsTheLogAndItsSnapshots(t *testing.T) {
 	assert.Contains(t, out, "n1  log of 4.0 KiB behind entry 1000  snapshot of entry 1234, 8.0 MiB, 12s ago; takes a snapshot, 2.0 MiB; "+
 		"sends a snapshot to n2, 4.0 MiB of 8.0 MiB, 50 %\n")
 	assert.Contains(t, out, "n2  log of 1.0 MiB behind entry 0     no snapshot; receives a snapshot from n1, 4.0 MiB of 8.0 MiB, 50 %; "+
-		"the last attempt failed: raft: no room\n")
+		"the last one was not taken: raft: no room; the last one was not received: damaged\n")
 	assert.Equal(t, 1, strings.Count(out, "n3"), "earlier releases say nothing about snapshots")
 
 	alone := says(t, "", `{"id":"n1","role":"leader","snapshot":{"unsupported":"the log is never compacted"}}`)

@@ -41,8 +41,13 @@ func describeSnapshot(s node.SnapshotStatus) api.Snapshot {
 	if !s.At.IsZero() {
 		described.AgeMS = milliseconds(time.Since(s.At))
 	}
-	if s.Err != nil {
-		described.Error = s.Err.Error()
+	for _, row := range []struct {
+		err  error
+		text *string
+	}{{s.Err, &described.Error}, {s.SendErr, &described.SendErr}, {s.ReceiveErr, &described.RecvErr}} {
+		if row.err != nil {
+			*row.text = row.err.Error()
+		}
 	}
 	return described
 }

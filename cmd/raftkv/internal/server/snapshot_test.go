@@ -96,7 +96,7 @@ func TestStatus_SaysHowFarSnapshotsAre(t *testing.T) {
 	m := newMember(t, "n1")
 	m.SetStatus(node.Status{
 		ID: "n1", Base: raft.EntryID{Term: 1, Index: 3}, LogBytes: 4096, Snapshot: node.SnapshotStatus{
-			Last: raft.EntryID{Term: 1, Index: 5}, Bytes: 512, At: time.Now().Add(-time.Minute), Err: errors.New("because"),
+			Last: raft.EntryID{Term: 1, Index: 5}, Bytes: 512, At: time.Now().Add(-time.Minute), Err: errors.New("because"), SendErr: errors.New("gone"), ReceiveErr: errors.New("damaged"),
 			Sending: &node.Transfer{ID: raft.EntryID{Term: 1, Index: 5}, Peer: "n2", Done: 10, Total: 512, Since: time.Second},
 			Taking:  &node.Transfer{ID: raft.EntryID{Term: 1, Index: 6}, Total: -1},
 		},
@@ -108,7 +108,7 @@ func TestStatus_SaysHowFarSnapshotsAre(t *testing.T) {
 	assert.InDelta(t, 60_000, s.AgeMS, 30_000)
 	s.AgeMS = 0
 	assert.Equal(t, api.Snapshot{
-		Last: 5, Bytes: 512, Error: "because", Sending: &api.Transfer{Last: 5, Peer: "n2", Done: 10, Total: 512, ForMS: 1000},
+		Last: 5, Bytes: 512, Error: "because", SendErr: "gone", RecvErr: "damaged", Sending: &api.Transfer{Last: 5, Peer: "n2", Done: 10, Total: 512, ForMS: 1000},
 		Taking: &api.Transfer{Last: 6, Total: -1},
 	}, s)
 	m.SetStatus(node.Status{ID: "n1"})
