@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"path/filepath"
@@ -72,7 +73,7 @@ func newFileSystem(c *cluster, i int) fileSystem {
 
 // fileSizes returns those of the files. Small blocks give small snapshots many of them.
 func (p *Profile) fileSizes() snapfile.Sizes {
-	return snapfile.Sizes{BlockBytes: max(p.Snapshots.BlockBytes, 1), SyncBytes: 2 * snapshotSyncBytes}
+	return snapfile.Sizes{BlockBytes: cmp.Or(p.Snapshots.BlockBytes, snapshotSyncBytes), SyncBytes: 2 * snapshotSyncBytes}
 }
 
 // cut ends a life of the disk: an arbitrary part of what was not synced survives.

@@ -64,7 +64,7 @@ func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 	}
 	v.out[index(offer.To.ID)].close()
 	v.out[index(offer.To.ID)] = &outStream{
-		Outgoing: pipeline.NewOutgoing(now, offer, n.c.profile.streamLimits()), to: offer.To, id: s.File, held: true,
+		Outgoing: pipeline.NewOutgoing(now, offer, n.c.profile.streamLimits()), to: offer.To, id: s.File, held: true, began: now,
 	}
 	h.since = now
 	n.writeHeldLater()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/crashdisk"
@@ -23,6 +24,7 @@ import (
 //	N56  No snapshot takes the room on the disk that is reserved for the log.
 //	N58  At most one state is frozen, it is streamed once, and it is held ten election timeouts at most for a receiver that acknowledges nothing.
 //	N62  A restoration begins only when its record is durable, and takes the state machine forward. (Figure 13)
+//	N64  The bytes of snapshots leave on their own lane, no faster than the limit of their stream.
 //
 // N61 is checked here, too.
 
@@ -174,6 +176,18 @@ func (k *checker) takesRoom(n *node, more int64) {
 	}
 	if f.fullTill > n.c.now() && f.free-f.tree.Used()-reserve < max(more, 0) {
 		k.broken("N56", "%s writes %d bytes of a snapshot to a disk with %d bytes, of which %d are the reserve", n.id, more, f.free-f.tree.Used(), reserve)
+	}
+}
+
+// leavesOn checks a chunk that leaves. A burst of two chunks may leave at once, and a third one is on credit.
+func (k *checker) leavesOn(n *node, o *outStream, m *raft.Message, bytes int) {
+	p, took := n.c.profile.streamLimits(), n.now().Mono-o.began
+	o.bytes += int64(bytes)
+	if m.Lane() != raft.LaneSnapshot {
+		k.broken("N64", "%s sends a chunk on the lane %v", n.id, m.Lane())
+	}
+	if most := 3*int64(p.ChunkBytes) + int64(took)*p.BytesPerSecond/int64(time.Second); p.BytesPerSecond > 0 && o.bytes > most {
+		k.broken("N64", "%s has sent %d bytes of a snapshot in %v, and the limit is %d bytes per second", n.id, o.bytes, time.Duration(took), p.BytesPerSecond)
 	}
 }
 

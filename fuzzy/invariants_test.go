@@ -181,6 +181,13 @@ var nodeBreaches = []breach{
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
 		k.recorded(lead, &raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}})
 	}},
+	{"N64", func(_ *cluster, k *checker, lead, _ *node) {
+		k.leavesOn(lead, &outStream{}, &raft.Message{Body: raft.SnapshotProgress{}}, 0)
+	}},
+	{"N64", func(c *cluster, k *checker, lead, _ *node) {
+		c.profile.Snapshots.BytesPerSecond, c.profile.Snapshots.ChunkBytes = 1000, 10
+		k.leavesOn(lead, &outStream{began: lead.now().Mono - raft.Time(time.Second)}, &raft.Message{Body: raft.SnapshotChunk{}}, 1031)
+	}},
 	{"N56", func(c *cluster, k *checker, lead, _ *node) { // one byte of the reserve
 		f := &lead.disk.files
 		f.fullTill, f.free = c.now()+1, c.profile.reserve()+9

@@ -16,7 +16,9 @@ type outStream struct {
 	id    raft.SnapshotID
 	file  *snapfile.Reader // that it is discarded meanwhile does not matter
 	held  bool             // the bytes come from a frozen state instead
-	armed sim.Time         // when it is pumped again; 0: it waits for an answer
+	began raft.Time
+	bytes int64    // that were sent, with repetitions
+	armed sim.Time // when it is pumped again; 0: it waits for an answer
 }
 
 // streamLimits returns the limits of the streams of a run.
@@ -71,7 +73,7 @@ func (n *node) offers(m *raft.Message) bool {
 			return true
 		}
 		stream := pipeline.NewOutgoing(n.now().Mono, *m, n.c.profile.streamLimits())
-		n.vault.out[to] = &outStream{Outgoing: stream, to: m.To, id: offer.Snapshot.File, file: file}
+		n.vault.out[to] = &outStream{Outgoing: stream, to: m.To, id: offer.Snapshot.File, file: file, began: n.now().Mono}
 	}
 	n.pump(to)
 	return true
@@ -115,6 +117,7 @@ func (n *node) sendChunk(o *outStream, now raft.Time, ask pipeline.Ask) {
 		}
 	}
 	if m, ok := o.Chunk(now, ask.At, data); ok {
+		n.c.check.leavesOn(n, o, &m, ask.Bytes)
 		n.transmit(m, 64+ask.Bytes)
 	}
 }
