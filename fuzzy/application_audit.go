@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	auditsEvery = 4  // snapshots, of which one is audited
+	auditsEvery = 8  // snapshots, of which one is audited
 	probes      = 32 // commands that show whether two states are the same
 )
 

@@ -116,6 +116,11 @@ func (m *hosted) applyBatch(entries []*raft.Entry) {
 	if !m.call(m.name(), func() error { return m.fsm.Apply(batch, results) }, "Apply of %v to %v", first, last) {
 		return
 	}
+	for i, e := range entries {
+		if b := &batch[i]; b.Index != e.Index || b.Term != e.Term || b.Kind != e.Kind || b.Time != e.Time || len(b.Data) != len(e.Data)-commandBytesMin {
+			m.broken("Apply of %v to %v changed the batch: it is read-only", first, last)
+		}
+	}
 	if !bytes.Equal(block, before) {
 		m.broken("Apply of %v to %v changed the bytes of a command, or those behind it: they are read-only, and belong to the log", first, last)
 	}

@@ -57,7 +57,7 @@ func counting() *Application {
 
 // The profile must reach what it is for.
 func TestApplication_IsRestartedAndRestored(t *testing.T) {
-	seeds := 100
+	seeds := 40
 	if testing.Short() {
 		seeds = 10
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/coxswain/raft"
 )
@@ -18,40 +19,52 @@ type writing struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	begun  bool
-	over   bool
+	over   bool        // WriteTo has returned, or need not be called
+	late   atomic.Bool // its writer was used after that
 	data   []byte
 	pieces chan []byte
-	taken  chan error // the answer to a piece; an error ends the writing
-	held   bool       // a piece waits for that
-	ended  chan error // what WriteTo returned
-	refuse error      // what its writer returns from now on
-	told   bool       // the writer has returned an error
+	taken  chan error    // the answer to a piece; an error ends the writing
+	held   bool          // a piece waits for that
+	ended  chan error    // what WriteTo returned
+	closed chan struct{} // is closed then
+	refuse error         // what its writer returns from now on
+	told   bool          // the writer has returned an error
 }
 
-// pieceBytes is how much of a frozen state is written at once.
-const pieceBytes = 64
-
-// piecesMax is more than WriteTo may write: a state machine that writes for ever is found.
-const piecesMax = 64 << 20 / pieceBytes
+// A frozen state is written in pieces. Each may be twice as large as the one before.
+const (
+	pieceBytesMin = 64
+	pieceBytesMax = 16 << 10
+	piecesMax     = 1 << 13 // which are more than WriteTo may write
+)
 
 func newWriting(m *hosted, id raft.EntryID, frozen raft.FSMSnapshot) *writing {
 	w := &writing{m: m, id: id, frozen: frozen, pieces: make(chan []byte), taken: make(chan error), ended: make(chan error, 1)}
+	w.closed = make(chan struct{})
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
 
 // Write hands the bytes over in pieces.
 func (w *writing) Write(p []byte) (n int, err error) {
-	for n < len(p) {
-		piece := p[n:min(n+pieceBytes, len(p))]
-		w.pieces <- piece
-		if err := <-w.taken; err != nil {
+	for size := pieceBytesMin; n < len(p); size = min(2*size, pieceBytesMax) {
+		piece := p[n:min(n+size, len(p))]
+		select {
+		case w.pieces <- piece:
+			err = <-w.taken
+		case <-w.closed:
+			w.late.Store(true)
+			err = errLate
+		}
+		if err != nil {
 			return n, err
 		}
 		n += len(piece)
 	}
 	return n, nil
 }
+
+var errLate = errors.New("fuzzy: WriteTo has returned, and its writer takes nothing any longer")
 
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
 
@@ -81,6 +94,9 @@ func (w *writing) step(pieces int) {
 		if w.over || !w.next() {
 			return
 		}
+	}
+	if pieces == piecesMax {
+		w.m.broken("WriteTo of the state at %v has written %d pieces and has not returned", w.id, pieces)
 	}
 }
 
@@ -123,6 +139,7 @@ func (w *writing) end(reason error) {
 func (w *writing) finish(err error) {
 	w.over = true
 	w.cancel()
+	close(w.closed)
 	m := w.m
 	var crashed *panicked
 	switch {
@@ -132,4 +149,7 @@ func (w *writing) finish(err error) {
 		m.broken("WriteTo of the state at %v returned nil although its writer had failed", w.id)
 	}
 	m.call(m.name(), w.frozen.Close, "Close of the state at %v", w.id)
+	if w.late.Load() {
+		m.broken("the state at %v was written to after WriteTo had returned", w.id)
+	}
 }

@@ -1,18 +1,18 @@
 package rafttest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
+	"sync"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
 )
@@ -28,6 +28,9 @@ type variant struct {
 	list     []byte
 	journal  []string
 	last     raft.Index
+	ctx      context.Context
+
+	keepsContext bool
 }
 
 func (v *variant) Apply(batch []raft.Entry, results [][]byte) error {
@@ -45,6 +48,9 @@ func (v *variant) Snapshot() (raft.FSMSnapshot, error) {
 }
 
 func (v *variant) Restore(ctx context.Context, id raft.EntryID, r io.Reader) error {
+	if v.keepsContext {
+		v.ctx = ctx
+	}
 	if v.restore == nil {
 		return v.shelf.Restore(ctx, id, r)
 	}
@@ -77,7 +83,7 @@ var userBugs = []struct {
 	bug, rule, cause string
 	variant          variant
 }{
-	{"an answer is a slice of the state", "", "the answer shares bytes with the state", variant{
+	{"an answer is a slice of the state", "A1", "the answer shares bytes with the state", variant{
 		apply: decorate(func(v *variant, e raft.Entry, answer []byte) []byte {
 			if key, is := bytes.CutPrefix(e.Data, []byte("get ")); is {
 				return v.items[string(key)]
@@ -234,7 +240,137 @@ var userBugs = []struct {
 			return v.shelf.Snapshot()
 		},
 	}},
+	{"Apply sorts the batch", "A6", "", variant{
+		apply: func(v *variant, batch []raft.Entry, results [][]byte) error {
+			slices.SortFunc(batch, func(a, b raft.Entry) int { return bytes.Compare(a.Data, b.Data) })
+			return v.shelf.Apply(batch, results)
+		},
+	}},
+	{"Restore keeps the context", "A5", "", variant{
+		apply: func(v *variant, batch []raft.Entry, results [][]byte) error {
+			if v.ctx != nil && v.ctx.Err() != nil {
+				return v.ctx.Err()
+			}
+			return v.shelf.Apply(batch, results)
+		},
+		keepsContext: true,
+	}},
+	{"Close changes what the state still uses", "A1", "changes the state", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			shared := maps.Clone(v.items)
+			frozen, err := v.shelf.Snapshot()
+			return &closes{frozen, func() error {
+				for _, value := range shared {
+					clear(value)
+				}
+				return nil
+			}}, err
+		},
+	}},
+	{"Close writes the rest", "A6", "", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			frozen, err := v.shelf.Snapshot()
+			var out *bufio.Writer
+			return &closes{
+				writes(func(w io.Writer) error {
+					out = bufio.NewWriter(w)
+					return frozen.WriteTo(context.Background(), out)
+				}),
+				func() error {
+					if out != nil {
+						_ = out.Flush()
+					}
+					return nil
+				},
+			}, err
+		},
+	}},
+	{"WriteTo returns before it has written", "A6", "", variant{
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			frozen, err := v.shelf.Snapshot()
+			var done sync.WaitGroup
+			return &closes{
+				writes(func(w io.Writer) error {
+					done.Go(func() { _ = frozen.WriteTo(context.Background(), w) })
+					return nil
+				}),
+				func() error {
+					done.Wait()
+					return nil
+				},
+			}, err
+		},
+	}},
+	{"a frozen list whose memory is used again", "A1", "not frozen", variant{
+		apply: decorate(func(v *variant, e raft.Entry, answer []byte) []byte {
+			if len(v.journal) == 5 {
+				v.journal = v.journal[:0]
+			}
+			v.journal = append(v.journal, string(e.Data))
+			return fmt.Append(nil, v.journal)
+		}),
+		snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+			frozen := v.journal
+			return writes(func(w io.Writer) error { return json.NewEncoder(w).Encode(frozen) }), nil
+		},
+		restore: func(v *variant, r io.Reader) error {
+			data, err := io.ReadAll(r)
+			v.journal = nil
+			return errors.Join(err, json.Unmarshal(data, &v.journal))
+		},
+	}},
+	{"an effect that waits for the next Apply", "A1", "", variant{
+		apply: func(v *variant, batch []raft.Entry, results [][]byte) error {
+			if v.list != nil {
+				delete(v.items, string(v.list))
+				v.list = nil
+			}
+			err := v.shelf.Apply(batch, results)
+			if key, is := bytes.CutPrefix(batch[len(batch)-1].Data, []byte("get ")); is {
+				v.list = bytes.Clone(key)
+			}
+			return err
+		},
+	}},
+	{"an error where an answer should be", "A5", "", variant{
+		apply: func(v *variant, batch []raft.Entry, results [][]byte) error {
+			err := v.shelf.Apply(batch, results)
+			for i := range results {
+				if bytes.HasPrefix(batch[i].Data, []byte("get ")) && results[i] == nil {
+					err = errors.New("not found")
+				}
+			}
+			return err
+		},
+	}},
+	{"a sum in the order of a map", "A1", "", variant{
+		apply: decorate(func(v *variant, _ raft.Entry, answer []byte) []byte {
+			sum := 0.0
+			for _, value := range v.items {
+				n, _ := strconv.Atoi(string(value))
+				sum += float64(n) / 7
+			}
+			return fmt.Append(answer, " ", sum)
+		}),
+	}},
+	{"a panic at a command that was retried", "A5", "", variant{
+		apply: decorate(func(v *variant, e raft.Entry, answer []byte) []byte {
+			if e.Data[0] == 's' && string(e.Data) == string(v.list) {
+				panic("set twice")
+			}
+			v.list = bytes.Clone(e.Data)
+			return answer
+		}),
+	}},
 }
+
+// closes is a frozen state with another Close.
+type closes struct {
+	raft.FSMSnapshot
+	end func() error
+}
+
+func (c *closes) Close() error { return c.end() }
 
 func cloneItems(items map[string][]byte) map[string][]byte {
 	clone := map[string][]byte{}
@@ -252,15 +388,7 @@ func TestSimulate_FindsWhatUsersGetWrong(t *testing.T) {
 				v.shelf = shelf{items: map[string][]byte{}}
 				return &v
 			}, shelfCommand)
-			_, failed, _ := s.run(seedsForBugs)
-			require.NotNil(t, failed)
-			s.explain(failed, time.Millisecond)
-			failed.story = nil
-			t.Logf("seeds that it took: %d. %s", failed.number+1, failed)
-			if row.rule != "" {
-				assert.Equal(t, row.rule, failed.failure.Rule)
-			}
-			assert.Contains(t, failed.String(), row.cause)
+			s.finds(t, row.rule, row.cause)
 		})
 	}
 }

@@ -223,5 +223,5 @@ func randomCommand(r *rand.Rand) []byte {
 }
 
 func TestStore_AnswersAlikeUnderFaults(t *testing.T) {
-	rafttest.Simulate(t, 100, func() raft.FSM { return &kv.Store{} }, randomCommand)
+	rafttest.Simulate(t, 60, func() raft.FSM { return &kv.Store{} }, randomCommand)
 }
