@@ -97,6 +97,14 @@ func TestStream_AFollowerIsBroughtUpWhileCommandsComeIn(t *testing.T) {
 	})
 }
 
+// awaitHalf waits until a member has half of the snapshot that it is sent.
+func awaitHalf(c *rafttest.Cluster, behind raft.NodeID) {
+	c.Await("half of it", func() bool {
+		r := c.Node(behind).Status().Snapshot.Receiving
+		return r != nil && r.Done > r.Total/2
+	})
+}
+
 // slowly makes a stream last for some twenty seconds.
 func slowly(cfg *node.Config) { cfg.SnapshotBytesPerSecond = 64 << 10 }
 
@@ -129,10 +137,7 @@ func TestStream_GoesOnAfterABreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
 		c.Heal()
-		c.Await("half of it", func() bool {
-			r := c.Node(behind).Status().Snapshot.Receiving
-			return r != nil && r.Done > r.Total/2
-		})
+		awaitHalf(c, behind)
 		c.Isolate(behind)
 		time.Sleep(time.Second)
 		c.Heal()
@@ -152,10 +157,7 @@ func TestStream_BeginsAnewWhenEitherSideWasKilled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
 				c.Heal()
-				c.Await("half of it", func() bool {
-					r := c.Node(behind).Status().Snapshot.Receiving
-					return r != nil && r.Done > r.Total/2
-				})
+				awaitHalf(c, behind)
 				c.Restart(victim(leader.Status().ID, behind))
 				c.Await("a leader", func() bool {
 					_, known := c.Node(behind).Leader()
@@ -226,10 +228,7 @@ func TestStream_ASilentPeerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, leader, behind := away(t, newJournal, strings.Repeat("x", 32<<10), slowly)
 		c.Heal()
-		c.Await("half of it", func() bool {
-			r := c.Node(behind).Status().Snapshot.Receiving
-			return r != nil && r.Done > r.Total/2
-		})
+		awaitHalf(c, behind)
 		c.Isolate(behind)
 		time.Sleep(time.Minute)
 		assert.Nil(t, leader.Status().Snapshot.Sending)

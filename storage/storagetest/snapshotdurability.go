@@ -7,12 +7,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-func checkFinishDurable(p Place) error {
-	o, err := beginWithLog(p, 30)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkFinishDurable(o *opened) error {
 	for number := byte(1); number < 4; number++ {
 		s, err := o.take(o.id(raft.Index(number)*5), number, 100_000)
 		if err != nil {
@@ -25,12 +20,7 @@ func checkFinishDurable(p Place) error {
 	return nil
 }
 
-func checkRecordOneStep(p Place) error {
-	o, err := beginWithLog(p, 30)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkRecordOneStep(o *opened) error {
 	for failing := range syncsPerWriteMax {
 		s, err := o.take(o.id(raft.Index(failing)+5), byte(failing+1), 100)
 		if err != nil {
@@ -63,12 +53,7 @@ func checkRecordOneStep(p Place) error {
 	return fmt.Errorf("a write failed with its first %d syncs let through", syncsPerWriteMax)
 }
 
-func checkCompactDurable(p Place) error {
-	o, err := beginWithLog(p, 60)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkCompactDurable(o *opened) error {
 	for failing := range syncsPerWriteMax {
 		w := compact(o.id(o.model.start.Index + 2))
 		old, next := o.model, o.model
@@ -78,7 +63,7 @@ func checkCompactDurable(p Place) error {
 		}
 		failed := o.Write(w) != nil
 		if !failed {
-			_, err = o.snapshots().Prune()
+			_, err := o.snapshots().Prune()
 			failed = err != nil
 		}
 		_ = o.Close()

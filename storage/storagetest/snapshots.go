@@ -17,28 +17,23 @@ const (
 
 // snapshotChecks are for stores that are a raft.SnapshotStorage.
 var snapshotChecks = []Check{
-	{Rule: "a recorded snapshot and its bytes come back", Run: checkRecorded},
-	{Rule: "no Load counts a snapshot that was not finished, or is not recorded", Run: checkUnrecorded},
-	{Rule: "Finish refuses another size, checksum or file than that of the bytes written", Run: checkFinishRefuses},
-	{Rule: "a log begins behind its base, and Prune changes nothing that can be seen", Run: checkCompact},
+	{Rule: "a recorded snapshot and its bytes come back", Run: withLog(30, checkRecorded)},
+	{Rule: "no Load counts a snapshot that was not finished, or is not recorded", Run: withLog(9, checkUnrecorded)},
+	{Rule: "Finish refuses another size, checksum or file than that of the bytes written", Run: withLog(9, checkFinishRefuses)},
+	{Rule: "a log begins behind its base, and Prune changes nothing that can be seen", Run: withLog(9_000, checkCompact)},
 	{Rule: "a base that is not in the log is refused and changes nothing", Run: checkBaseNotInLog},
-	{Rule: "a snapshot that replaces the log is installed by one write", Run: checkInstall},
-	{Rule: "Load finishes an installation that was interrupted", Run: checkInterruptedInstall},
-	{Rule: "a log that holds the recorded snapshot's entry, or begins behind it, is kept", Run: checkLogKept},
-	{Rule: "a record without a file is kept", Run: checkRecordWithoutFile},
-	{Rule: "a discarded snapshot is read to its end, and then gone", Run: checkDiscard},
-	{Rule: "snapshots are written, read and discarded beside Write and Prune", Run: checkSnapshotsBeside},
-	{Rule: RuleFinishDurable, NeedsPowerCut: true, Run: checkFinishDurable},
-	{Rule: RuleRecordOneStep, NeedsPowerCut: true, Run: checkRecordOneStep},
-	{Rule: RuleCompactDurable, NeedsPowerCut: true, Run: checkCompactDurable},
+	{Rule: "a snapshot that replaces the log is installed by one write", Run: withLog(30, checkInstall)},
+	{Rule: "Load finishes an installation that was interrupted", Run: withLog(30, checkInterruptedInstall)},
+	{Rule: "a log that holds the recorded snapshot's entry, or begins behind it, is kept", Run: withLog(30, checkLogKept)},
+	{Rule: "a record without a file is kept", Run: withLog(30, checkRecordWithoutFile)},
+	{Rule: "a discarded snapshot is read to its end, and then gone", Run: withLog(9, checkDiscard)},
+	{Rule: "snapshots are written, read and discarded beside Write and Prune", Run: withLog(9, checkSnapshotsBeside)},
+	{Rule: RuleFinishDurable, NeedsPowerCut: true, Run: withLog(30, checkFinishDurable)},
+	{Rule: RuleRecordOneStep, NeedsPowerCut: true, Run: withLog(30, checkRecordOneStep)},
+	{Rule: RuleCompactDurable, NeedsPowerCut: true, Run: withLog(60, checkCompactDurable)},
 }
 
-func checkRecorded(p Place) error {
-	o, err := beginWithLog(p, 30)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkRecorded(o *opened) error {
 	for number, size := range []int{1, 70_000, 3 << 20} {
 		s, err := o.take(o.id(raft.Index(10*number+5)), byte(number+1), size)
 		if err != nil {
@@ -58,12 +53,7 @@ func checkRecorded(p Place) error {
 	return nil
 }
 
-func checkUnrecorded(p Place) error {
-	o, err := beginWithLog(p, 9)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkUnrecorded(o *opened) error {
 	kept, err := o.take(o.id(4), 1, 100)
 	if err != nil {
 		return err
@@ -105,12 +95,7 @@ func checkUnrecorded(p Place) error {
 	return err
 }
 
-func checkFinishRefuses(p Place) error {
-	o, err := beginWithLog(p, 9)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
+func checkFinishRefuses(o *opened) error {
 	for what, change := range map[string]func(*raft.Snapshot){
 		"size":     func(s *raft.Snapshot) { s.Size-- },
 		"checksum": func(s *raft.Snapshot) { s.Sum++ },
@@ -138,6 +123,18 @@ func checkFinishRefuses(p Place) error {
 	return nil
 }
 
+// withLog runs a check on a store with a log that ends at that index.
+func withLog(last raft.Index, check func(o *opened) error) func(Place) error {
+	return func(p Place) error {
+		o, err := beginWithLog(p, last)
+		if err != nil {
+			return err
+		}
+		defer func() { o.Close() }()
+		return check(o)
+	}
+}
+
 // pruneAll prunes to the end, and checks after each step.
 func (o *opened) pruneAll() error {
 	for range 10_000 {
@@ -155,12 +152,7 @@ func (o *opened) pruneAll() error {
 	return errors.New("calls of Prune never end")
 }
 
-func checkCompact(p Place) error {
-	o, err := beginWithLog(p, 9_000)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkCompact(o *opened) error {
 	full := o.snapshots().LogBytes()
 	for _, i := range []raft.Index{10, 5_000, 9_000} {
 		before := o.model.start
@@ -210,12 +202,7 @@ func checkBaseNotInLog(p Place) error {
 	return nil
 }
 
-func checkInstall(p Place) error {
-	o, err := beginWithLog(p, 30)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkInstall(o *opened) error {
 	for number, id := range []raft.EntryID{
 		{Term: 4, Index: 100}, // beyond the log
 		{Term: 5, Index: 103}, // in the place of another entry
@@ -242,12 +229,7 @@ func checkInstall(p Place) error {
 	return nil
 }
 
-func checkInterruptedInstall(p Place) error {
-	o, err := beginWithLog(p, 30)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkInterruptedInstall(o *opened) error {
 	for number, id := range []raft.EntryID{{Term: 9, Index: 25}, {Term: 9, Index: 100}} {
 		s, err := o.take(id, byte(number+1), 1000)
 		if err != nil {
@@ -264,12 +246,7 @@ func checkInterruptedInstall(p Place) error {
 	return nil
 }
 
-func checkLogKept(p Place) error {
-	o, err := beginWithLog(p, 30)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkLogKept(o *opened) error {
 	s, err := o.take(o.id(10), 1, 1000)
 	if err != nil {
 		return err
@@ -277,12 +254,7 @@ func checkLogKept(p Place) error {
 	return errors.Join(o.write(record(s)), o.reopen(), o.write(compact(s.ID)), o.reopen(), o.write(compact(o.id(20))), o.reopen())
 }
 
-func checkRecordWithoutFile(p Place) error {
-	o, err := beginWithLog(p, 30)
-	if err != nil {
-		return err
-	}
-	defer func() { o.Close() }()
+func checkRecordWithoutFile(o *opened) error {
 	s, err := o.take(o.id(10), 1, 1000)
 	if err != nil {
 		return err
@@ -299,12 +271,7 @@ func checkRecordWithoutFile(p Place) error {
 	return nil
 }
 
-func checkDiscard(p Place) error {
-	o, err := beginWithLog(p, 9)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
+func checkDiscard(o *opened) error {
 	s, err := o.take(o.id(4), 1, 100_000)
 	if err != nil {
 		return err
@@ -331,12 +298,7 @@ func checkDiscard(p Place) error {
 
 // checkSnapshotsBeside writes the log and prunes it, while one goroutine takes and discards snapshots and another reads
 // the recorded one.
-func checkSnapshotsBeside(p Place) error {
-	o, err := beginWithLog(p, 9)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
+func checkSnapshotsBeside(o *opened) error {
 	s, err := o.take(o.id(4), 1, 200_000)
 	if err != nil {
 		return err
