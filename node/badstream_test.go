@@ -256,3 +256,40 @@ func TestSnapshot_WarnsAtMostOnceAMinute(t *testing.T) {
 		assert.LessOrEqual(t, count, 11)
 	})
 }
+
+// stalling is a storage whose writes of a record of a snapshot wait.
+type stalling struct {
+	raft.SnapshotStorage
+	gate *atomic.Pointer[chan struct{}] // nil: they do not
+}
+
+func (s stalling) Write(w raft.StorageWrite) error {
+	if gate := s.gate.Load(); gate != nil && w.Snapshot != nil {
+		<-*gate
+	}
+	return s.SnapshotStorage.Write(w)
+}
+
+// A caller is told of a snapshot that a crash cannot take away any more.
+func TestSnapshot_IsAnsweredOnceItsRecordIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		gate := new(atomic.Pointer[chan struct{}])
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal,
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage { return stalling{s.(raft.SnapshotStorage), gate} }})
+		n := c.Leader()
+		propose(t, n, "a")
+		gate.Store(&closed)
+		answered := make(chan error, 1)
+		go func() {
+			_, err := n.Snapshot(t.Context())
+			answered <- err
+		}()
+		synctest.Wait()
+		assert.Empty(t, answered)
+		assert.Zero(t, n.Status().Snapshot.Last)
+		close(closed)
+		assert.NoError(t, <-answered)
+		assert.Positive(t, n.Status().Snapshot.Last.Index)
+	})
+}

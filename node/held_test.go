@@ -48,6 +48,8 @@ type diskFSM struct {
 	of   *diskFSMs
 	disk *fsmDisk
 	at   raft.EntryID
+
+	restored bool
 }
 
 func (f *diskFSM) Apply(batch []raft.Entry, results [][]byte) error {
@@ -58,6 +60,9 @@ func (f *diskFSM) Apply(batch []raft.Entry, results [][]byte) error {
 func (f *diskFSM) Applied() (raft.EntryID, error) { return f.at, nil }
 
 func (f *diskFSM) Sync() error {
+	if gate := f.of.restoredGate.Load(); gate != nil && f.restored {
+		<-*gate
+	}
 	f.disk.put(f.at, f.list())
 	return nil
 }
@@ -65,23 +70,27 @@ func (f *diskFSM) Sync() error {
 func (f *diskFSM) Snapshot() (raft.FSMSnapshot, error) {
 	frozen, err := f.journal.Snapshot()
 	f.of.count(&f.of.frozen)
-	return &heldState{frozen, f.of}, err
+	return &heldState{FSMSnapshot: frozen, of: f.of}, err
 }
 
 func (f *diskFSM) Restore(ctx context.Context, id raft.EntryID, r io.Reader) error {
 	if hook := f.of.restoring(); hook != nil {
 		return hook(ctx)
 	}
-	f.at = id
+	f.at, f.restored = id, true
 	return f.journal.Restore(ctx, id, r)
 }
 
 type heldState struct {
 	raft.FSMSnapshot
-	of *diskFSMs
+	of     *diskFSMs
+	closed atomic.Bool
 }
 
 func (s *heldState) WriteTo(ctx context.Context, w io.Writer) error {
+	if s.closed.Load() {
+		return errors.New("WriteTo of a closed state")
+	}
 	if s.of.writeTo != nil {
 		return s.of.writeTo(ctx, w, s.FSMSnapshot)
 	}
@@ -89,6 +98,7 @@ func (s *heldState) WriteTo(ctx context.Context, w io.Writer) error {
 }
 
 func (s *heldState) Close() error {
+	s.closed.Store(true)
 	s.of.count(&s.of.closed)
 	return s.FSMSnapshot.Close()
 }
@@ -101,6 +111,7 @@ type diskFSMs struct {
 	frozen, closed int
 	writeTo        func(ctx context.Context, w io.Writer, frozen raft.FSMSnapshot) error // nil: as the journal does
 	restore        func(ctx context.Context) error                                       // nil: as the journal does
+	restoredGate   atomic.Pointer[chan struct{}]                                         // Sync waits for it after a Restore; nil: it does not
 }
 
 func (s *diskFSMs) count(what *int) {
@@ -254,6 +265,31 @@ func TestHeld_ARestartRestoresAgain(t *testing.T) {
 		after, _ := s.disks[behind].get()
 		assert.Greater(t, after.Index, before.Index, "what was restored was synced")
 		assert.Zero(t, n.Status().Snapshot.Bytes, "and only then the file was deleted")
+	})
+}
+
+// The file counts until the restored state is durable: a crash before that must find it.
+func TestHeld_TheFileStaysUntilTheStateIsSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		c, _, behind := awayOn(t, s.options(), "")
+		gate := make(chan struct{})
+		s.restoredGate.Store(&gate)
+		c.Heal()
+		time.Sleep(10 * time.Second)
+		status := c.Node(behind).Status()
+		require.NotNil(t, status.Snapshot.Restoring, "it waits for Sync")
+		assert.Positive(t, status.Snapshot.Bytes)
+		assert.Less(t, status.Applied, status.Base.Index)
+		s.disks[behind].mu.Lock()
+		s.disks[behind].off = true
+		s.disks[behind].mu.Unlock()
+		s.restoredGate.Store(nil)
+		close(gate)
+		c.Crash(behind)
+		n := c.Start(behind)
+		require.NoError(t, n.Ready(t.Context()))
+		sameDurable(t, c, 41)
 	})
 }
 
