@@ -278,7 +278,7 @@ func (d *disk) wipe() {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
 	d.startCount, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
-	d.base, d.saved.applied, d.saved.torn, d.snapshot = raft.Base{}, raft.EntryID{}, false, raft.Snapshot{}
+	d.base, d.saved.applied, d.saved.restored, d.saved.torn, d.snapshot = raft.Base{}, raft.EntryID{}, raft.EntryID{}, false, raft.Snapshot{}
 	d.files.empty()
 	d.saved.machine.reset()
 	d.pedigree = pedigree{met: make([]meeting, len(d.met))}

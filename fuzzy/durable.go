@@ -8,9 +8,10 @@ import (
 
 // saved is what the disk holds of a state machine that keeps its state there itself (raft.DurableFSM).
 type saved struct {
-	machine machine
-	applied raft.EntryID // the last entry whose effects are in it
-	torn    bool         // a restoration was cut short: the state is of no entry, until it is restored again
+	machine  machine
+	applied  raft.EntryID // what it reports: the last command in it or, if there is none since, the entry it was restored at
+	restored raft.EntryID // that entry
+	torn     bool         // a restoration was cut short: the state is of no entry, until it is restored again
 }
 
 // syncsEvery: the state is synced after one in so many batches.
@@ -20,15 +21,36 @@ const syncsEvery = 4
 func (n *node) save() {
 	if n.c.profile.Node.Durable && n.random.IntN(syncsEvery) == 0 {
 		n.disk.saved.machine.become(&n.machine)
-		n.disk.saved.applied = n.log[n.applied-1].entry.ID()
+		n.disk.saved.applied = n.told(n.applied)
 	}
+}
+
+// told returns what a DurableFSM reports that has applied the entries up to i. It is given commands alone, so it does not
+// know the entries behind the last one.
+func (n *node) told(i raft.Index) raft.EntryID {
+	restored := n.disk.saved.restored
+	for ; i > restored.Index; i-- {
+		if e := n.log[i-1].entry; e.Kind == raft.EntryCommand {
+			return e.ID()
+		}
+	}
+	return restored
+}
+
+// savedUpTo returns the last entry of whose effects the disk of a DurableFSM lacks none: only commands have any.
+func (n *node) savedUpTo() raft.Index {
+	i := n.disk.saved.applied.Index
+	for i < n.applied && n.log[i].entry.Kind != raft.EntryCommand {
+		i++
+	}
+	return i
 }
 
 // restoredSynced ends a restoration: the state is durable, which the core has waited for.
 func (n *node) restoredSynced() {
 	s := n.vault.restore
 	n.disk.saved.machine.become(&n.machine)
-	n.disk.saved.applied, n.disk.saved.torn = s.ID, false
+	n.disk.saved.applied, n.disk.saved.restored, n.disk.saved.torn = s.ID, s.ID, false
 	n.serveRestored()
 }
 
@@ -44,8 +66,9 @@ func (d *disk) keepEffects(n *node) {
 	from := d.saved.applied.Index
 	to := from + raft.Index(d.random.IntN(int(n.applied-from)+1))
 	for _, s := range n.log[from:to] {
-		d.saved.machine.apply(s.command)
-		d.saved.applied = s.entry.ID()
+		if d.saved.machine.apply(s.command); s.entry.Kind == raft.EntryCommand {
+			d.saved.applied = s.entry.ID()
+		}
 	}
 }
 
@@ -55,13 +78,13 @@ func (d *disk) tear(n *node) {
 	s := &d.saved
 	switch kept := d.random.IntN(4); {
 	case kept == 1:
-		s.applied, s.torn = raft.EntryID{}, false
+		s.applied, s.restored, s.torn = raft.EntryID{}, raft.EntryID{}, false
 		s.machine.reset()
 	case kept == 2:
 		s.torn = true
 		s.machine.history++
 	case kept == 3 && n.vault.syncing:
-		s.applied, s.torn = n.vault.restore.ID, false
+		s.applied, s.restored, s.torn = n.vault.restore.ID, n.vault.restore.ID, false
 		s.machine.become(&n.machine)
 	}
 }

@@ -192,9 +192,9 @@ func (k *checker) streams(n *node, o *outStream, end int64) {
 
 // granted checks the answer to a request for a snapshot.
 func (k *checker) granted(n *node, r *request, a raft.Answer) {
-	durable := n.disk.saved.applied.Index
-	if !k.c.profile.Node.Durable {
-		durable = n.disk.snapshot.ID.Index
+	durable := n.disk.snapshot.ID.Index
+	if k.c.profile.Node.Durable {
+		durable = max(durable, n.savedUpTo())
 	}
 	if a.ID.Index < r.floor || a.ID.Index > durable {
 		k.broken("N60", "%s answers a request for a snapshot up to %d with %v, and the durable one covers %d", n.id, r.floor, a.ID, durable)

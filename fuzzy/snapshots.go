@@ -131,8 +131,10 @@ func (n *node) takeIfReached() {
 // syncFor makes the state of a DurableFSM durable.
 func (n *node) syncFor(take raft.Take) {
 	n.disk.saved.machine.become(&n.machine)
-	n.disk.saved.applied = take.ID
-	n.post(raft.SnapshotTaken{Take: take.ID, Snapshot: raft.Snapshot{Base: take.Base}})
+	n.disk.saved.applied = n.told(take.ID.Index)
+	reported := raft.Snapshot{Base: take.Base}
+	reported.ID = n.disk.saved.applied
+	n.post(raft.SnapshotTaken{Take: take.ID, Snapshot: reported})
 }
 
 // capture returns the file of the present state.

@@ -18,6 +18,8 @@ var freezes = []Mutant{
 		instead("snapshot.go", `c.discard(h.snapshot.File)`, `_ = h.snapshot`)),
 	ofFreezes("P77", "a leader trusts what its DurableFSM has applied", "it sends nothing of that before its own first commit", "L14, L3, L2",
 		instead("raft.go", `c.log.told = c.log.commit`, `_ = c`)),
+	ofFreezes("P77", "no log begins behind what its DurableFSM reports, which is never more than the last command", "the entries behind that are compacted, too", "N61",
+		instead("compact.go", `covered = min(covered, c.snaps.reported)`, `_ = covered`)),
 	ofFreezes("P34", "the file of a snapshot counts until a DurableFSM has synced it", "it counts no longer once the FSM begins to restore it", "N1",
 		before("compact.go", `c.log.applying, s.restoreOut = restore.ID.Index, true`,
 			`if c.cfg.DurableFSM { c.record(Snapshot{Base: restore.Base}) }`)),
