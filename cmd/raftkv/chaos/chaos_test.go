@@ -108,7 +108,7 @@ func TestRun_AWipedMemberSaysSoAndCountsForNothing(t *testing.T) {
 
 func TestRun_AnOlderImageOfADiskIsKeptOut(t *testing.T) {
 	skipIfShort(t)
-	r, err := run(t, Options{Duration: 20 * time.Second, Nodes: 3, Faults: []Kind{OlderImage, Kill}, PlainDisks: true})
+	r, err := run(t, Options{Seed: 36, Duration: 20 * time.Second, Nodes: 3, Faults: []Kind{OlderImage, Kill}, PlainDisks: true})
 	require.NoError(t, err)
 	assert.Positive(t, r.Faults[OlderImage])
 	assert.Positive(t, r.LoudEnds, "it ends by itself and logs why")

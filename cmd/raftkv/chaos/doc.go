@@ -7,6 +7,9 @@
 // the end everything is healed, and the members must agree on a state that holds every acknowledged write (conclude.go).
 // A member that ends without a reason is a failure as well (watch.go).
 //
+// The members take a snapshot every second or two, of values that make it last for a second. Some faults keep a member
+// away until it needs a snapshot, or wait for a moment at which one is taken, sent or received (snapshots.go).
+//
 // Clients talk to the members without a proxy, and members forward requests to the leader without one. So clients still
 // ask a member that is cut off from the others, and would notice if it answered with old data.
 //

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -73,7 +74,10 @@ func urlOf(reports []report, id string) (string, error) {
 // takeSnapshot makes a member take a snapshot, and waits until it has.
 func takeSnapshot(ctx context.Context, c *client.Client) (api.Snapshotted, error) {
 	taken, err := c.Snapshot(ctx)
-	if err != nil || taken.Taken {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return taken, errors.New("no answer within --timeout; the member may be taking it: raftkv status shows how far it is")
+	case err != nil || taken.Taken:
 		return taken, err
 	}
 	for last := (api.Snapshot{}); ; {

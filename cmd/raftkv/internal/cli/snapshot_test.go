@@ -54,10 +54,24 @@ func TestSnapshot_WaitsForALargeOne(t *testing.T) {
 		{"not taken", waiting, []string{none, half, failed}, 1, "snapshot_failed: raft: no room (look at the log of n1"},
 		{"not taken in time", waiting, []string{none, half}, 1, "n1 is still taking it, 1.0 MiB of 4.0 MiB, 25 %: raftkv status shows"},
 	} {
-		code, out, errs := run(t, "", "snapshot", "--timeout", "800ms", "--server", says(t, row.taken, row.statuses...))
+		code, out, errs := run(t, "", "snapshot", "--timeout", "2s", "--server", says(t, row.taken, row.statuses...))
 		assert.Equal(t, row.code, code, "%s: %s", row.rule, errs)
 		assert.Contains(t, out+errs, row.want, row.rule)
 	}
+}
+
+func TestSnapshot_SaysThatTheMemberGoesOnIfItDoesNotAnswerInTime(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == api.SnapshotPath {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = w.Write([]byte(none))
+	}))
+	defer server.Close()
+	code, _, errs := run(t, "", "snapshot", "--timeout", "100ms", "--server", server.URL)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "no answer within --timeout; the member may be taking it")
 }
 
 func TestSnapshot_AsksTheMemberThatIsNamed(t *testing.T) {
