@@ -2,6 +2,7 @@ package fuzzy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
@@ -71,6 +72,7 @@ const (
 	evShake                      // a process dials; a: the peer
 	evKept                       // a disk has written its member's memory; a: which plan of that
 	evImage                      // the next stage of an image that a nemesis (node) injects; a: the stage
+	evAway                       // a nemesis (node) looks whether a member may come back
 	evResume                     // a process runs on
 	evClient                     // a client (node) begins a request
 	evGiveUp                     // a client loses patience; a: the request
@@ -203,6 +205,8 @@ func (c *cluster) handle(e event) {
 		c.flip(e)
 	case evImage:
 		c.nemeses[e.node].stage(c, e.a)
+	case evAway:
+		c.nemeses[e.node].stayAway(c)
 	case evPhase:
 		c.nextPhase()
 	case evWatch:
@@ -225,6 +229,10 @@ func (c *cluster) fail(class Class, rule, format string, args ...any) {
 		return
 	}
 	if c.excused(class, rule) {
+		if slices.Contains(baseRules, rule) {
+			c.phase = ended
+			panic(errCut)
+		}
 		return
 	}
 	if c.edits.ignores(rule) {

@@ -11,15 +11,17 @@ import (
 
 // The profile compacts logs, and brings members up to date from frozen states.
 func TestDurable_LogsAreCompacted(t *testing.T) {
-	var compactions, commits, freezes, streams, restores int
+	var compactions, commits, passed, freezes, streams, restores int
 	for number := range uint64(20) {
 		r, err := Run(Seed{"durable", number}, nil)
 		require.NoError(t, err)
 		require.Nil(t, r.Failure, "seed %d", number)
 		compactions, commits = compactions+r.Compactions, commits+r.Commits
+		passed += r.Passed
 		freezes, streams, restores = freezes+r.Freezes, streams+r.Streams, restores+r.Restores
 	}
-	t.Logf("%d compactions, %d freezes, %d streams, %d restores, %d commits", compactions, freezes, streams, restores, commits)
+	t.Logf("%d compactions, %d freezes, %d streams, %d restores, %d members passed by the base, %d commits", compactions, freezes, streams, restores, passed, commits)
+	assert.Positive(t, passed)
 	assert.Greater(t, compactions, 50)
 	assert.Greater(t, freezes, 20)
 	assert.Greater(t, restores, 10)

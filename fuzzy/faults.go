@@ -35,12 +35,13 @@ const (
 	Image // a disk is copied, and later replaced by the copy
 	Full  // a disk has little room for snapshots, or none, for a while
 	FileFault
+	Away // a member is down or cut off until the leader's log begins behind its own
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
-	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault",
+	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -58,6 +59,7 @@ type nemesis struct {
 	force      int64 // the injection in force: the latest one that was not skipped
 	injected   []int // its nodes
 	image      *imaging
+	away       *absence // nil: nobody is
 }
 
 func newNemeses(c *cluster) []*nemesis {
@@ -195,6 +197,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.fill(c, n)
 	case FileFault:
 		m.spoilFile(c, n)
+	case Away:
+		m.sendAway(c, n)
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true

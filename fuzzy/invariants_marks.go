@@ -99,7 +99,11 @@ func parts(log []slot, a *raft.AppendRequest, commit raft.Index) raft.Index {
 
 // lossRules are the rules that cannot hold once a lying disk has lost acknowledged writes. All others still hold: in
 // particular, every member that can notice the loss must do so.
-var lossRules = []string{"G3", "G4", "G5", "G10", "G11", "G13", "G18", "H2", "H3", "H4", "N5", "N8"}
+var lossRules = slices.Concat([]string{"G3", "G4", "G5", "G10", "G11", "G13", "G18", "H2", "H3", "H4", "N5", "N8"}, baseRules)
+
+// baseRules are those of them that say what logs begin behind. The run ends where one is broken: the simulation of a log
+// with a base takes the compacted entries from the committed ones.
+var baseRules = []string{"G9", "N47", "N61"}
 
 // excused reports whether a lying disk is to blame for a failure. It can only be if the disk has lost an entry that a
 // member knows to be committed: no other loss does harm.

@@ -116,7 +116,7 @@ var profiles = []struct {
 	name, about string
 	shape       func(s *sim.Stream, p *Profile)
 }{
-	{"swarm", "each class of faults on or off, everything else at random (the default)", func(*sim.Stream, *Profile) {}},
+	{"swarm", "each class of faults on or off, everything else at random (the default)", shapeSwarm},
 	{"busy", "five nodes, over a hundred proposals and one fault a second", shapeBusy},
 	{"calm", "no fault at all: nothing may happen but work", shapeCalm},
 	{"network", "the network's faults and partitions alone", only(Partition, Flap, Clog, Reset, Usurp)},
@@ -392,36 +392,9 @@ func shapeImages(s *sim.Stream, p *Profile) {
 	}
 	p.Faults = append(p.Faults, FaultRate{Image, sim.In(time.Second), sim.In(time.Second)})
 	p.Node.Handshakes = true
-}
-
-// drawSnapshots has members take and send snapshots all the time.
-func drawSnapshots(s *sim.Stream, p *Profile) {
-	p.Snapshots = Snapshots{
-		On: true, BytesMax: s.LogUniform(1, 20_000), Failures: sim.Pick(s, 0, 100_000), ChunkBytes: s.LogUniform(1, 4096) + 63,
-		WindowChunks: 1 + s.IntN(8), BytesPerSecond: s.LogUniform(50_000, 10_000_000) * s.IntN(2),
+	if s.Coin() {
+		drawSnapshots(s, p)
 	}
-	p.World = World{}
-	p.Limits = generousLimits()
-	p.Limits.SnapshotEntries, p.Limits.SnapshotLogBytes = s.LogUniform(3, 40), s.LogUniform(300, 1<<20)
-	p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = s.LogUniform(1, 5000), s.LogUniform(1, 20_000)
-}
-
-// shapeSnapshots has followers fall behind the base again and again.
-func shapeSnapshots(s *sim.Stream, p *Profile) {
-	drawSnapshots(s, p)
-	for _, kind := range []FaultKind{Crash, Partition, Usurp} {
-		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == kind })
-		p.Faults = append(p.Faults, FaultRate{kind, s.LogTime(sim.In(500*time.Millisecond), sim.In(3*time.Second)), s.LogTime(sim.In(50*time.Millisecond), sim.In(2*time.Second))})
-	}
-	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
-}
-
-// shapeDurable does what shapeSnapshots does, and restarts members often, with logs that begin further behind than before.
-func shapeDurable(s *sim.Stream, p *Profile) {
-	shapeSnapshots(s, p)
-	p.Node.Durable, p.Node.Compact = true, sim.Pick(s, 0, 100_000, 500_000, sim.Million)
-	p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Crash })
-	p.Faults = append(p.Faults, FaultRate{Crash, s.LogTime(sim.In(200*time.Millisecond), sim.In(2*time.Second)), sim.In(200 * time.Millisecond)})
 }
 
 func shapeHistory(_ *sim.Stream, p *Profile) {

@@ -56,6 +56,7 @@ type Stats struct {
 	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
 	Compactions                              int    // of logs
 	Restores, Streams, EndedInstalls         int    // of snapshots
+	Passed                                   int    // members that came back to a log that begins behind their own
 	Freezes                                  int    // of states that are streamed without a file
 	Snapshots                                int    // that an application has written
 	Beyond                                   int    // runs that ended because nothing can be promised any longer

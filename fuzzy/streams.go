@@ -12,13 +12,14 @@ import (
 // outStream is the stream of a snapshot to a peer.
 type outStream struct {
 	*pipeline.Outgoing
-	to    raft.Peer
-	id    raft.SnapshotID
-	file  *snapfile.Reader // that it is discarded meanwhile does not matter
-	held  bool             // the bytes come from a frozen state instead
-	began raft.Time
-	bytes int64    // that were sent, with repetitions
-	armed sim.Time // when it is pumped again; 0: it waits for an answer
+	to       raft.Peer
+	id       raft.SnapshotID
+	file     *snapfile.Reader // that it is discarded meanwhile does not matter
+	held     bool             // the bytes come from a frozen state instead
+	began    raft.Time
+	bytes    int64    // that were sent, with repetitions
+	reported int64    // to the core: how many bytes the receiver has
+	armed    sim.Time // when it is pumped again; 0: it waits for an answer
 }
 
 // streamLimits returns the limits of the streams of a run.
@@ -32,7 +33,7 @@ func (p *Profile) streamLimits() pipeline.StreamLimits {
 
 // A quorum may need a member that needs a snapshot first. A stream that stood still before the heal is given up after 64
 // election timeouts, and offered again after a pause of up to 80. On a healed link a chunk takes an eighth of a unit at
-// most, with its acknowledgement and its write; a second snapshot may have to follow the first.
+// most, with its acknowledgement and its write, and a whole one in a world that takes time; a second snapshot may have to follow the first.
 const (
 	chunksPerUnit    = 8
 	brokenStreamTime = 64 + 80
@@ -44,7 +45,10 @@ func (p *Profile) snapshotUnits() sim.Time {
 	if !s.On {
 		return 0
 	}
-	units := sim.Time(s.BytesMax/s.ChunkBytes+2) / chunksPerUnit
+	units := sim.Time(s.BytesMax/s.ChunkBytes + 2)
+	if p.World.quiet() {
+		units /= chunksPerUnit
+	}
 	if s.BytesPerSecond > 0 {
 		units += sim.In(time.Second) * sim.Time(s.BytesMax) / sim.Time(s.BytesPerSecond) / p.unit()
 	}
@@ -134,6 +138,10 @@ func (n *node) streamed(m raft.Message) bool {
 	case raft.SnapshotProgress:
 		if o := n.vault.out[index(m.From.ID)]; o != nil {
 			o.Progress(now, m)
+			if done, _ := o.Acknowledged(); done > o.reported {
+				o.reported = done
+				n.post(raft.SnapshotSending{To: o.to, File: o.id, Bytes: done})
+			}
 			if o.held {
 				n.heldProgress(o, m.Body.(raft.SnapshotProgress).Begin)
 			}

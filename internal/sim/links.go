@@ -11,6 +11,7 @@ type Layer int
 const (
 	Partitions Layer = iota
 	Flaps
+	Absences
 	Exiles // by the simulation itself
 	layers
 )
@@ -32,7 +33,7 @@ func NewLinks(n int) *Links {
 
 // Up reports whether from can send to to.
 func (l *Links) Up(from, to int) bool {
-	return (l.cut[Partitions][from]|l.cut[Flaps][from]|l.cut[Exiles][from])>>to&1 == 0
+	return (l.cut[Partitions][from]|l.cut[Flaps][from]|l.cut[Absences][from]|l.cut[Exiles][from])>>to&1 == 0
 }
 
 // Cut cuts the link in one direction.

@@ -1,0 +1,121 @@
+package fuzzy
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// absence is an injection of Away: a member is down or cut off until the leader no longer has what it lacks. Often it is
+// away again while it is sent a snapshot: its sender is to give up.
+type absence struct {
+	node        int
+	down        bool
+	wiped       bool // it comes back with an empty disk
+	waits       bool // until it receives a snapshot: it is not away yet
+	again       bool // it is away a second time
+	since       sim.Time
+	least, most sim.Time // how long it is away
+}
+
+// awayTimes is how many times as long as the mean a member waits, at most, until the leader's base has passed it.
+const awayTimes = 8
+
+// sendAway begins an absence.
+func (m *nemesis) sendAway(c *cluster, n *node) {
+	a := absence{down: m.random.Coin(), wiped: m.random.IntN(16) == 0, again: m.random.Coin()}
+	a.least, a.most = m.random.Exponential(m.rate.For), awayTimes*m.rate.For
+	if n.index == c.leader() {
+		n = c.nodes[(n.index+1)%len(c.nodes)]
+	}
+	if m.away != nil || n.core == nil || n.index == c.leader() {
+		return
+	}
+	a.node = n.index
+	m.away = &a
+	m.depart(c)
+	m.lookAway(c)
+}
+
+func (m *nemesis) depart(c *cluster) {
+	a := m.away
+	a.since, a.waits = c.now(), false
+	if a.down {
+		c.nodes[a.node].crash()
+		return
+	}
+	c.isolate(c.nodes[a.node], true)
+}
+
+// receives reports whether a member is sent a snapshot.
+func (c *cluster) receives(to int) bool {
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.core != nil && n.vault.out[to] != nil })
+}
+
+// isolate cuts a member off from all others, or connects it again.
+func (c *cluster) isolate(n *node, cut bool) {
+	for i := range c.nodes {
+		switch {
+		case i == n.index:
+		case cut:
+			c.net.Links.CutBoth(sim.Absences, n.index, i)
+		default:
+			c.net.Links.Mend(sim.Absences, n.index, i)
+			c.net.Links.Mend(sim.Absences, i, n.index)
+		}
+	}
+}
+
+func (m *nemesis) lookAway(c *cluster) {
+	wait := c.profile.ElectionTimeout / 2
+	if m.away.waits {
+		wait /= 10
+	}
+	c.queue.Push(c.now()+wait, event{kind: evAway, node: m.index})
+}
+
+// stayAway lets the member come back once the leader's base has passed it. One that is away when the second phase begins
+// is away for good, unless it is healed.
+func (m *nemesis) stayAway(c *cluster) {
+	a := m.away
+	if c.phase != safetyPhase {
+		return
+	}
+	n, leader, gone := c.nodes[a.node], c.leader(), c.now()-a.since
+	passed := leader >= 0 && int(c.nodes[leader].status.Base.Index) > len(n.disk.log)
+	switch {
+	case a.waits && c.receives(a.node) && a.node != leader:
+		c.faulted("%s is away again", n.id)
+		m.depart(c)
+	case a.waits && gone > a.most:
+		m.away = nil
+		return
+	case !a.waits && (gone >= a.most || passed && gone >= a.least):
+		m.comeBack(c, n, passed)
+	}
+	if m.away != nil {
+		m.lookAway(c)
+	}
+}
+
+// comeBack ends an absence, or its first part.
+func (m *nemesis) comeBack(c *cluster, n *node, passed bool) {
+	a := *m.away
+	m.away = nil
+	c.isolate(n, false)
+	c.faulted("%s is back", n.id)
+	if passed {
+		c.stats.Passed++
+	}
+	if passed && a.again {
+		m.away = &absence{node: a.node, waits: true, since: c.now(), least: awayTimes * a.least, most: a.most}
+	}
+	if !a.down || n.core != nil {
+		return
+	}
+	if a.wiped && m.mayLose(c, n) {
+		n.disk.wipe()
+		n.forgetHands()
+	}
+	n.restartIn(0)
+}

@@ -1,0 +1,64 @@
+package fuzzy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// drawSnapshots has members take and send snapshots all the time.
+func drawSnapshots(s *sim.Stream, p *Profile) {
+	p.Snapshots = Snapshots{
+		On: true, BytesMax: s.LogUniform(1, 20_000), Failures: sim.Pick(s, 0, 100_000), ChunkBytes: s.LogUniform(1, 4096) + 63,
+		WindowChunks: 1 + s.IntN(8), BytesPerSecond: s.LogUniform(2000, 10_000_000) * s.IntN(2),
+	}
+	p.Limits.SnapshotEntries, p.Limits.SnapshotLogBytes = s.LogUniform(3, 40), s.LogUniform(300, 1<<20)
+	p.Limits.SnapshotTailBytes, p.Limits.SnapshotHoldBytes = s.LogUniform(1, 5000), sim.Pick(s, s.LogUniform(1, 20_000), 1<<20)
+}
+
+// heldTripsMax is the longest unit of a world, in election timeouts, in which the state of a DurableFSM is streamed: it
+// is held ten of them for each acknowledgement.
+const heldTripsMax = 5
+
+// shapeSwarm has members take snapshots in half of the runs, in some of them seldom.
+func shapeSwarm(s *sim.Stream, p *Profile) {
+	if s.Coin() {
+		return
+	}
+	drawSnapshots(s, p)
+	p.Limits.SnapshotEntries = s.LogUniform(3, 2000)
+	p.Node.Durable = s.IntN(4) == 0 && p.unit() <= heldTripsMax*p.ElectionTimeout
+	if s.Coin() {
+		p.Faults = append(p.Faults, away(s))
+	}
+}
+
+func away(s *sim.Stream) FaultRate {
+	return FaultRate{Away, s.LogTime(sim.In(time.Second), sim.In(6*time.Second)), s.LogTime(sim.In(100*time.Millisecond), sim.In(3*time.Second))}
+}
+
+// shapeSnapshots has followers fall behind the base again and again.
+func shapeSnapshots(s *sim.Stream, p *Profile) {
+	p.World, p.Limits = World{}, generousLimits()
+	drawSnapshots(s, p)
+	for _, kind := range []FaultKind{Crash, Partition, Usurp} {
+		p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == kind })
+		p.Faults = append(p.Faults, FaultRate{kind, s.LogTime(sim.In(500*time.Millisecond), sim.In(3*time.Second)), s.LogTime(sim.In(50*time.Millisecond), sim.In(2*time.Second))})
+	}
+	p.Faults = append(p.Faults, away(s))
+	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
+}
+
+// shapeDurable does what shapeSnapshots does, and restarts members often, with logs that begin further behind than before.
+func shapeDurable(s *sim.Stream, p *Profile) {
+	shapeSnapshots(s, p)
+	p.Node.Durable, p.Node.Compact = true, sim.Pick(s, 0, 100_000, 500_000, sim.Million)
+	p.Faults = slices.DeleteFunc(p.Faults, func(r FaultRate) bool { return r.Fault == Crash })
+	p.Faults = append(p.Faults, FaultRate{Crash, s.LogTime(sim.In(200*time.Millisecond), sim.In(2*time.Second)), sim.In(200 * time.Millisecond)})
+	if s.IntN(4) == 0 { // a leader stays long enough to give up a receiver that is away
+		p.Faults = []FaultRate{{Away, sim.In(500 * time.Millisecond), s.LogTime(sim.In(time.Second), sim.In(3*time.Second))}}
+		p.Length, p.Limits.SnapshotHoldBytes = max(p.Length, sim.In(10*time.Second)), 1<<20
+		p.Snapshots.BytesMax, p.Snapshots.BytesPerSecond = 100_000, s.LogUniform(5000, 50_000)
+	}
+}
