@@ -139,7 +139,8 @@ func (n *node) syncFor(take raft.Take) {
 
 // capture returns the file of the present state.
 func (n *node) capture(base raft.Base) snapFile {
-	f := snapFile{payload: n.machine.encode(n.disk.random.LogUniform(1, n.c.profile.Snapshots.BytesMax))}
+	filler := n.disk.random.LogUniform(1, n.c.profile.Snapshots.BytesMax)
+	f := snapFile{payload: n.machine.encode(filler, byte(n.disk.random.Uint64()))}
 	f.snapshot = raft.Snapshot{Base: base, Size: int64(len(f.payload)), Sum: crc32.Checksum(f.payload, castagnoli)}
 	binary.LittleEndian.PutUint64(f.snapshot.File[:], n.disk.random.Uint64()|1)
 	return f
@@ -287,13 +288,13 @@ func (d *disk) tookBytes(n *node, size int) sim.Time {
 // snapshotSyncBytes is after how many bytes a snapshot file is synced.
 const snapshotSyncBytes = 4096
 
-// encode returns the state, with so many bytes behind it.
-func (m *machine) encode(filler int) []byte {
+// encode returns the state, with so many bytes of filler behind it. Two snapshots of the same state have different ones.
+func (m *machine) encode(filler int, of byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, m.history)
 	for _, v := range m.values {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	return append(b, bytes.Repeat([]byte{byte(m.history)}, filler)...)
+	return append(b, bytes.Repeat([]byte{of}, filler)...)
 }
 
 // machineBytes is the length of an encoded state.

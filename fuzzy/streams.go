@@ -192,8 +192,16 @@ func (n *node) act(w pipeline.Work) {
 		return
 	}
 	v.work = w
-	n.later(n.disk.tookBytes(n, len(w.Write)), event{kind: evVault, a: vaultSpool})
+	took := n.disk.tookBytes(n, len(w.Write))
+	if w.Finish != nil && !n.disk.healed && n.disk.random.IntN(lateFinish) == 0 {
+		took += n.disk.random.Exponential(2 * n.c.profile.ElectionTimeout)
+	}
+	n.later(took, event{kind: evVault, a: vaultSpool})
 }
+
+// lateFinish: the last sync of one received file in so many takes about as long as an election, because the disk has much
+// else to sync. Meanwhile another leader may bring the member up to date.
+const lateFinish = 4
 
 // writeSpool is what the disk does for the receiving side.
 func (n *node) writeSpool() (err error) {

@@ -25,6 +25,12 @@ var freezes = []Mutant{
 			`if c.cfg.DurableFSM { c.record(Snapshot{Base: restore.Base}) }`)),
 }
 
+// hunted returns the mutant with the profiles to hunt it in, and the test that catches it if no seed does.
+func (m Mutant) hunted(profiles []string, test Test) Mutant {
+	m.Profiles, m.Test = profiles, &test
+	return m
+}
+
 // snapshots: what the core does about its own snapshots and those of others.
 var snapshots = []Mutant{
 	ofSnapshots("P01", "a snapshot of what is committed here is not installed", "it is", "N47",
@@ -77,9 +83,9 @@ var snapshots = []Mutant{
 		before("replicate.go", `p.becomeProbe(next, c.log.Base.ID.Index)`,
 			`if next <= c.log.Base.ID.Index { p.becomeSnapshot(c.log.Base.ID.Index); return }`)),
 	ofSnapshots("P20", "a member that has lost what it acknowledged says so to an offer", "it installs the snapshot", "N40",
-		value("snapshot.go", `r.Acknowledged > c.log.Last.Index`, `false`)),
+		value("snapshot.go", `r.Acknowledged > c.log.Last.Index`, `false`)).hunted([]string{"images"}, Test{".", "Install_TheEvidenceOfAnOffer"}),
 	ofSnapshots("P21", "a log is compacted only up to what a leader has committed", "also up to what the state machine alone remembers", "N22",
-		value("compact.go", `to > c.log.told`, `false`)),
+		value("compact.go", `to > c.log.told`, `false`)).hunted([]string{"durable"}, Test{".", "Take_OnlyOfWhatALeaderHasCommitted"}),
 	ofSnapshots("P22", "a file is discarded once another record is durable", "once that is written", "N50",
 		before("compact.go", `c.snaps.writing, c.step.out.Write.Snapshot = &s, &written`,
 			`if f := c.disk.snapshot.File; f != (SnapshotID{}) { keep := c.keep(); keep.Discard = append(keep.Discard, f) }`)),
@@ -88,10 +94,10 @@ var snapshots = []Mutant{
 	ofSnapshots("P24", "a stream takes chunks in order", "it takes one behind a gap", "L14, N49",
 		value("internal/pipeline/incoming.go", `c.At > s.at`, `false`), value("internal/pipeline/incoming.go", `s.sum != announced`, `false`)),
 	ofSnapshots("P26", "an uninitialized member stays in term 0 until it has the snapshot", "the offer raises its term", "N7",
-		before("snapshot.go", `if o := c.follower.offer; o != nil && m.Term < o.term {`, `if m.Term > c.hard.Term { c.becomeFollower(m.Term, "") }`)),
+		before("snapshot.go", `if o := c.follower.offer; o != nil && m.Term < o.term {`, `if m.Term > c.hard.Term { c.becomeFollower(m.Term, "") }`)).hunted([]string{"snapshots"}, Test{".", "Install_AnUninitializedMember"}),
 	ofSnapshots("P27", "term and snapshot are recorded at once", "the term first", "N7",
 		instead("snapshot.go", `c.becomeFollower(offered, "")`, `c.becomeFollower(offered, "")
-			return`)),
+			return`)).hunted([]string{"snapshots"}, Test{".", "Install_AnUninitializedMember"}),
 	ofSnapshots("P28", "a read keeps the entry that it waits for", "it looks it up in the log again", "panic",
 		instead("read.go", `c.answerRead(read, r.id)`, `c.answerRead(read, c.log.id(r.id.Index))`)),
 	{
@@ -102,7 +108,7 @@ var snapshots = []Mutant{
 	ofSnapshots("P30", "a leader that steps down stops its streams", "they go on", "N48",
 		instead("snapshot.go", `keep.Stop = append(keep.Stop, p.peer)`, `_ = keep`)),
 	ofSnapshots("P32", "a stale follower is told that it is", "it is offered a snapshot", "N23",
-		instead("replicate.go", `p.becomeStale(c.acknowledgedEntry(p))`, `if c.cfg.Snapshots { p.becomeSnapshot(base) } else { p.becomeStale(c.acknowledgedEntry(p)) }`)),
+		instead("replicate.go", `p.becomeStale(c.acknowledgedEntry(p))`, `if c.cfg.Snapshots { p.becomeSnapshot(base) } else { p.becomeStale(c.acknowledgedEntry(p)) }`)).hunted([]string{"images"}, Test{".", "Stale"}),
 	ofSnapshots("P33", "an install begins a new generation of the log", "it does not", "N20, N44",
 		instead("log.go", `l.generation++`, `_ = l`)),
 	ofSnapshots("P35", "one snapshot is taken at a time", "several are", "N51",
