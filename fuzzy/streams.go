@@ -144,6 +144,8 @@ func (n *node) streamed(m raft.Message) bool {
 			}
 			if o.held {
 				n.heldProgress(o, m.Body.(raft.SnapshotProgress).Begin)
+				done, _ := o.Acknowledged()
+				n.post(raft.SnapshotSending{To: o.to, File: o.id, Bytes: done})
 			}
 			n.pump(index(m.From.ID))
 		}
