@@ -416,9 +416,9 @@ func TestHeld_HoldsAWindowInMemory(t *testing.T) {
 		c.Heal()
 		for c.Node(behind).Metrics().Snapshots.Restored == 0 {
 			ahead := written.Load()
-			if sending := leader.Status().Snapshot.Sending; sending != nil && ahead < 16<<20 {
+			if sending := leader.Status().Snapshot.Sending; sending != nil {
 				require.LessOrEqual(t, ahead-sending.Done, int64(4<<20+1<<20))
-				require.EqualValues(t, -1, sending.Total, "nobody knows how much it will be")
+				require.True(t, sending.Total == -1 || ahead == 16<<20, "nobody knows how much it will be")
 			}
 			time.Sleep(time.Second)
 		}

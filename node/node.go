@@ -294,6 +294,9 @@ func (n *Node) process(out raft.Output) {
 	n.warnOfLaterRelease(out.Trace)
 	n.noticeMarks(out)
 	n.noticeLeadership(out)
+	if out.Keep != nil {
+		n.streamer.stop(out.Keep.Stop)
+	}
 	n.senders.send(out.Send)
 	if out.Write.Seq != 0 {
 		n.writer.enqueue(out.Write)

@@ -83,3 +83,32 @@ func TestRestore_AnswersWaiters(t *testing.T) {
 		expect.NoError(t, <-waited)
 	})
 }
+
+// An offer that waits while its stream is stopped begins no stream; one that is made after the stop does.
+func TestStreamer_AStopEndsWhatWasOfferedBefore(t *testing.T) {
+	n := parts(nil, nil, nil)
+	b := raft.Peer{ID: "b", Incarnation: 2}
+	offer := func(file byte) raft.Message {
+		return raft.Message{To: b, Body: raft.InstallSnapshot{Snapshot: raft.Snapshot{File: raft.SnapshotID{file}, Size: -1, Held: true}}}
+	}
+	hold := func(file byte) *held {
+		ctx, cancel := n.context()
+		h := &held{taking: &taking{ctx: ctx, cancel: cancel}, file: raft.SnapshotID{file}, streamed: make(chan struct{}), streamer: newSignal(), writer: newSignal()}
+		n.taker.held = h
+		return h
+	}
+	t.Cleanup(func() { close(n.stop); n.wg.Wait() })
+	s := n.streamer
+	first := hold(1)
+	s.offered(offer(1))
+	s.stop([]raft.Peer{b})
+	s.takeAll()
+	expect.Nil(t, s.current)
+	expect.ErrorIs(t, first.err, errStreamOver)
+	second := hold(2)
+	s.stop([]raft.Peer{b})
+	s.offered(offer(2))
+	s.takeAll()
+	require.NotNil(t, s.current)
+	expect.NoError(t, second.err)
+}

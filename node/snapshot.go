@@ -35,7 +35,7 @@ func (n *Node) Snapshot(ctx context.Context) (raft.EntryID, error) {
 	return raft.EntryID{Term: o.result.Term, Index: o.result.Index}, o.err
 }
 
-// keepSnapshots carries out what an Output says about snapshots.
+// keepSnapshots carries out what an Output says about snapshots, but for the streams to end.
 func (n *Node) keepSnapshots(out raft.Output) {
 	if out.Restore != nil {
 		n.counters.committed.Store(uint64(out.Restore.ID.Index))
@@ -45,7 +45,6 @@ func (n *Node) keepSnapshots(out raft.Output) {
 	if keep == nil {
 		return
 	}
-	n.streamer.stop(keep.Stop)
 	n.taker.release(keep.Discard)
 	n.receiver.discard(keep.Discard)
 	if keep.Receive != nil {

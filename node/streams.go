@@ -47,9 +47,8 @@ type streamer struct {
 
 	mu      sync.Mutex
 	signal  signal // of the queues
-	offers  queue[raft.Message]
+	asked   queue[streamAsked]
 	answers queue[raft.Message] // SnapshotProgress
-	stops   queue[raft.Peer]
 	lost    queue[raft.NodeID]
 
 	progress atomic.Pointer[Transfer] // for Status; Since is not set
@@ -61,6 +60,12 @@ type streamer struct {
 	lane    raft.Lane
 	current *stream
 	ended   streamEnd // the last one that arrived
+}
+
+// streamAsked is what the core wants: an offer begins a stream, and a later stop ends it.
+type streamAsked struct {
+	offer raft.Message
+	stop  raft.Peer // zero: it is an offer
 }
 
 // stream is the one that runs.
@@ -86,9 +91,8 @@ const streamQueueMax = 1024
 func newStreamer(n *Node) *streamer {
 	s := newSignal()
 	out := &streamer{
-		node: n, signal: s, offers: queue[raft.Message]{signal: s}, answers: queue[raft.Message]{signal: s},
-		stops: queue[raft.Peer]{signal: s}, lost: queue[raft.NodeID]{signal: s},
-		limits: n.streamLimits(), lane: raft.LaneBulk,
+		node: n, signal: s, asked: queue[streamAsked]{signal: s}, answers: queue[raft.Message]{signal: s},
+		lost: queue[raft.NodeID]{signal: s}, limits: n.streamLimits(), lane: raft.LaneBulk,
 	}
 	if carriedBytes(n.transport) > 0 {
 		out.lane = raft.LaneSnapshot
@@ -100,7 +104,7 @@ func newStreamer(n *Node) *streamer {
 func (s *streamer) offered(m raft.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.offers.offer(m, streamQueueMax)
+	s.asked.offer(streamAsked{offer: m}, streamQueueMax)
 }
 
 // answered is called with every SnapshotProgress that arrives.
@@ -110,12 +114,12 @@ func (s *streamer) answered(m raft.Message) bool {
 	return s.answers.offer(m, streamQueueMax)
 }
 
-// stop is called by the loop: the streams to these peers are no longer needed.
+// stop is called by the loop, before the offers of the same Output leave: the streams to these peers are no longer needed.
 func (s *streamer) stop(peers []raft.Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range peers {
-		s.stops.add(p)
+		s.asked.add(streamAsked{stop: p})
 	}
 }
 
@@ -171,17 +175,15 @@ func (s *streamer) advance() raft.Time {
 	}
 }
 
-// takeAll hands what waits to the present stream, and begins the first one that is offered if none runs.
+// takeAll hands what waits to the present stream, ends streams, and begins the first one that is offered if none runs.
 func (s *streamer) takeAll() {
 	s.mu.Lock()
-	stops := append([]raft.Peer(nil), s.stops.waiting()...)
 	lost := append([]raft.NodeID(nil), s.lost.waiting()...)
 	answers := append([]raft.Message(nil), s.answers.waiting()...)
-	offers := append([]raft.Message(nil), s.offers.waiting()...)
-	s.stops.drop(len(stops))
+	asked := append([]streamAsked(nil), s.asked.waiting()...)
 	s.lost.drop(len(lost))
 	s.answers.drop(len(answers))
-	s.offers.drop(len(offers))
+	s.asked.drop(len(asked))
 	s.mu.Unlock()
 	now := s.node.now().Mono
 	for _, m := range answers {
@@ -189,16 +191,17 @@ func (s *streamer) takeAll() {
 			s.progressed(now, m)
 		}
 	}
-	for _, peer := range stops {
-		s.stopped(now, peer)
-	}
 	for _, id := range lost {
 		if s.current != nil && s.current.to.ID == id {
 			s.current.Lost(now)
 		}
 	}
-	for _, m := range offers {
-		s.consider(now, m)
+	for _, a := range asked {
+		if a.stop != (raft.Peer{}) {
+			s.stopped(now, a.stop)
+		} else {
+			s.consider(now, a.offer)
+		}
 	}
 }
 
