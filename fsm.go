@@ -22,7 +22,8 @@ type FSM interface {
 	Restore(ctx context.Context, id EntryID, r io.Reader) error
 }
 
-// FSMSnapshot is a frozen state.
+// FSMSnapshot is a frozen state. If it also has a method Size() int64, that returns how many bytes WriteTo will write, the
+// room on the disk is checked against it beforehand, and Status says how far the snapshot is.
 type FSMSnapshot interface {
 	// WriteTo writes the state. It runs on another goroutine than Apply, at the same time. When the context ends, it
 	// stops early with the context's error. If it fails or panics, no snapshot is taken, the node goes on, and another

@@ -37,6 +37,7 @@ const (
 	loadClients       = 8
 	loadPause         = 5 * time.Millisecond
 	sendingMax        = 20 * time.Second // until the leader sends a snapshot
+	measuredMax       = 10 * time.Minute // for what takes long with a large state, and longer on a slow disk
 )
 
 func TestMeasure_Snapshots(t *testing.T) {
@@ -49,6 +50,7 @@ func TestMeasure_Snapshots(t *testing.T) {
 	// Of a large state, hardly any snapshot is taken by itself: each window has the ones that it is to have.
 	c, _ := startSnapshotting(t, "--snapshot-entries", "1000000000", "--snapshot-log-bytes", "8MiB", "--snapshot-tail-bytes", "64KiB",
 		"--snapshot-rate", strconv.Itoa(measuredRate))
+	c.patience = measuredMax
 	filled := 0
 	for _, share := range []int{4, 2, 1} {
 		limit := whole / share / measuredValue

@@ -87,6 +87,8 @@ type cluster struct {
 	*local.Cluster
 	t   *testing.T
 	dir string
+	// patience bounds the waits of await.
+	patience time.Duration
 }
 
 // newCluster returns a cluster of which no member runs yet. Its processes end with the test.
@@ -95,7 +97,7 @@ func newCluster(t *testing.T) cluster {
 	dir := t.TempDir()
 	layout, err := local.OpenLayout(dir, 3, nil)
 	require.NoError(t, err)
-	c := cluster{local.NewCluster(program, dir, layout), t, dir}
+	c := cluster{local.NewCluster(program, dir, layout), t, dir, patience}
 	t.Cleanup(func() {
 		c.Stop()
 		if t.Failed() {
@@ -141,7 +143,7 @@ func (c cluster) await(n local.Node, what string, as func(api.Status) bool) {
 	require.Eventually(c.t, func() bool {
 		status, err := c.Status(c.t.Context(), n)
 		return err == nil && as(status)
-	}, patience, poll, "%s: %s", n.ID, what)
+	}, c.patience, poll, "%s: %s", n.ID, what)
 }
 
 // caughtUp waits until all have applied what the leader has committed by now.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/bits"
 	"strconv"
 
 	"github.com/coxswain/raft"
@@ -44,6 +45,20 @@ func (s *Store) Snapshot() (raft.FSMSnapshot, error) {
 		return nil, err
 	}
 	return &snapshot{now.tree}, nil
+}
+
+// snapshotBytes returns how many bytes the item takes in a snapshot.
+func (i Item) snapshotBytes() int64 {
+	key, value := len(i.Key), len(i.Value)
+	return int64(varintBytes(uint64(key)) + key + varintBytes(uint64(value)) + value + varintBytes(uint64(i.Revision)))
+}
+
+func varintBytes(n uint64) int { return max(1, (bits.Len64(n)+6)/7) }
+
+// Size returns how many bytes WriteTo writes.
+func (s *snapshot) Size() int64 {
+	head := fmt.Sprintf("%s%d\n", snapshotMagic, snapshotVersion)
+	return int64(len(head)+varintBytes(uint64(s.tree.size))+crc32.Size) + s.tree.bytes
 }
 
 func (s *snapshot) WriteTo(ctx context.Context, w io.Writer) error {

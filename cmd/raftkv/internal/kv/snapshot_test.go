@@ -31,11 +31,12 @@ func freeze(t *testing.T, s *kv.Store) raft.FSMSnapshot {
 	return frozen
 }
 
-// written returns what WriteTo writes, and closes the snapshot.
+// written returns what WriteTo writes, which has the size that was announced, and closes the snapshot.
 func written(t *testing.T, frozen raft.FSMSnapshot) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	require.NoError(t, frozen.WriteTo(t.Context(), &file))
+	require.EqualValues(t, file.Len(), frozen.(interface{ Size() int64 }).Size())
 	require.NoError(t, frozen.Close())
 	return file.Bytes()
 }

@@ -22,8 +22,9 @@ var treeSeed = maphash.MakeSeed()
 // shares everything else, so the old tree stays as it was, and a snapshot or a reader only needs a root. The zero value is
 // the empty tree.
 type tree struct {
-	root *node
-	size int
+	root  *node
+	size  int
+	bytes int64 // of all items in a snapshot
 }
 
 type node struct {
@@ -53,19 +54,20 @@ func (t tree) get(key string) (Item, bool) {
 
 // put returns the tree with the item in it.
 func (t tree) put(item Item) tree {
-	size := t.size
-	if _, found := t.get(item.Key); !found {
-		size++
+	size, bytes := t.size+1, t.bytes+item.snapshotBytes()
+	if before, found := t.get(item.Key); found {
+		size, bytes = size-1, bytes-before.snapshotBytes()
 	}
-	return tree{t.root.put(newNode(item)), size}
+	return tree{t.root.put(newNode(item)), size, bytes}
 }
 
 // delete returns the tree without the key.
 func (t tree) delete(key string) tree {
-	if _, found := t.get(key); !found {
+	item, found := t.get(key)
+	if !found {
 		return t
 	}
-	return tree{t.root.delete(key), t.size - 1}
+	return tree{t.root.delete(key), t.size - 1, t.bytes - item.snapshotBytes()}
 }
 
 // from returns the items with keys at or above the given one, in order.
@@ -156,6 +158,7 @@ type builder struct {
 	// goes to the right of all others.
 	right []*node
 	size  int
+	bytes int64
 }
 
 // add adds an item. Its key must be above those of all earlier ones.
@@ -171,6 +174,7 @@ func (b *builder) add(item Item) {
 	}
 	b.right = append(b.right[:end], added)
 	b.size++
+	b.bytes += item.snapshotBytes()
 }
 
 // tree returns the tree of all items. Nothing may be added afterwards.
@@ -178,5 +182,5 @@ func (b *builder) tree() tree {
 	if b.size == 0 {
 		return tree{}
 	}
-	return tree{b.right[0], b.size}
+	return tree{b.right[0], b.size, b.bytes}
 }
