@@ -11,10 +11,16 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
-const (
-	auditsEvery = 8  // snapshots, of which one is audited
-	probes      = 32 // commands that show whether two states are the same
-)
+// probes is how many commands show whether two states are the same.
+const probes = 32
+
+// auditsEvery returns of how many snapshots one is audited: of more of those that were written beside an Apply.
+func auditsEvery(beside bool) int {
+	if beside {
+		return 4
+	}
+	return 16
+}
 
 // audit checks that a snapshot holds the state to which the committed commands lead. It restores one state machine from it,
 // over whatever that held, has another one apply all commands, and gives both some more commands: they must answer alike.
@@ -80,7 +86,7 @@ func (m *hosted) auditNow() {
 	}
 	m.freeze(id)
 	if w := m.frozen; w != nil {
-		w.step(piecesMax)
+		w.complete()
 		m.frozen = nil
 		m.audit(id, w.data)
 	}

@@ -212,7 +212,7 @@ func (m *hosted) freeze(id raft.EntryID) (longer sim.Time) {
 	}
 	m.frozen = newWriting(m, id, frozen)
 	if m.writeOn(); !m.does(writesLate) {
-		m.frozen.step(piecesMax)
+		m.frozen.complete()
 	}
 	return m.random.Exponential(writingTime)
 }
@@ -223,7 +223,7 @@ const writingTime = sim.Time(5_000_000)
 // writeOn sometimes lets WriteTo begin or go on. Most often it does all of its work when the writing ends.
 func (m *hosted) writeOn() {
 	if m.frozen != nil && m.random.IntN(4) == 0 {
-		m.frozen.step(1 + m.random.IntN(2))
+		m.frozen.step()
 	}
 }
 
@@ -244,14 +244,14 @@ func (m *hosted) written(f *snapFile) bool {
 		w.end(errFull)
 		return false
 	}
-	w.step(piecesMax)
+	w.complete()
 	state := f.payload[:machineBytes(m.c.profile.Load.Keys)]
 	m.c.stats.Snapshots++
 	m.done = append(m.done, done{snapshotDone, uint64(len(w.data))})
 	f.fill(append(state[:len(state):len(state)], w.data...))
 	m.c.check.captured(m.node, f)
 	m.tell("snapshot", "has written its state at %v: %d bytes", f.snapshot.ID, len(w.data))
-	if m.random.IntN(auditsEvery) == 0 {
+	if every := auditsEvery(m.at > f.snapshot.ID.Index); m.random.IntN(every) == 0 {
 		m.audit(f.snapshot.ID, w.data)
 	}
 	return m.c.failure == nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 
 	"github.com/coxswain/raft"
@@ -19,24 +20,30 @@ type writing struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	begun  bool
-	over   bool        // WriteTo has returned, or need not be called
-	late   atomic.Bool // its writer was used after that
-	data   []byte
-	pieces chan []byte
+	over   bool          // WriteTo has returned, or need not be called
+	pieces chan []byte   // what WriteTo writes, as long as it stops after each piece
 	taken  chan error    // the answer to a piece; an error ends the writing
 	held   bool          // a piece waits for that
-	ended  chan error    // what WriteTo returned
+	ends   atomic.Bool   // WriteTo runs to its end
+	ended  chan error    // what it returned
 	closed chan struct{} // is closed then
 	refuse error         // what its writer returns from now on
-	told   bool          // the writer has returned an error
+	late   atomic.Bool   // its writer was used after its end
+
+	mu    sync.Mutex
+	data  []byte // what it has written
+	told  bool   // its writer has returned an error
+	large bool   // it has written too much
 }
 
 // A frozen state is written in pieces. Each may be twice as large as the one before.
 const (
 	pieceBytesMin = 64
 	pieceBytesMax = 16 << 10
-	piecesMax     = 1 << 13 // which are more than WriteTo may write
 )
+
+// writtenMax is the limit of a frozen state in bytes: a state machine that writes for ever is found.
+const writtenMax = 64 << 20
 
 func newWriting(m *hosted, id raft.EntryID, frozen raft.FSMSnapshot) *writing {
 	w := &writing{m: m, id: id, frozen: frozen, pieces: make(chan []byte), taken: make(chan error), ended: make(chan error, 1)}
@@ -45,8 +52,11 @@ func newWriting(m *hosted, id raft.EntryID, frozen raft.FSMSnapshot) *writing {
 	return w
 }
 
-// Write hands the bytes over in pieces.
+// Write hands the bytes over in pieces, or takes them all if WriteTo is to end.
 func (w *writing) Write(p []byte) (n int, err error) {
+	if w.ends.Load() {
+		return w.take(p)
+	}
 	for size := pieceBytesMin; n < len(p); size = min(2*size, pieceBytesMax) {
 		piece := p[n:min(n+size, len(p))]
 		select {
@@ -63,6 +73,30 @@ func (w *writing) Write(p []byte) (n int, err error) {
 	}
 	return n, nil
 }
+
+// take takes bytes without waiting for the run, which waits for the end of WriteTo.
+func (w *writing) take(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.closed:
+		w.late.Store(true)
+		return 0, errLate
+	default:
+	}
+	switch {
+	case w.refuse != nil:
+		w.told = true
+		return 0, w.refuse
+	case len(w.data)+len(p) > writtenMax:
+		w.large = true
+		return 0, errLarge
+	}
+	w.data = append(w.data, p...)
+	return len(p), nil
+}
+
+var errLarge = fmt.Errorf("fuzzy: a simulated snapshot holds %d bytes at most", writtenMax)
 
 var errLate = errors.New("fuzzy: WriteTo has returned, and its writer takes nothing any longer")
 
@@ -88,20 +122,23 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("it panicked: %v\n%s", p.value, p.stack) }
 
-// step lets WriteTo write so many pieces more, or end.
-func (w *writing) step(pieces int) {
-	for range pieces {
-		if w.over || !w.next() {
-			return
-		}
-	}
-	if pieces == piecesMax {
-		w.m.broken("WriteTo of the state at %v has written %d pieces and has not returned", w.id, pieces)
+// step lets WriteTo write one piece more.
+func (w *writing) step() {
+	if !w.over {
+		w.next()
 	}
 }
 
-// next waits for the next piece. At the end of WriteTo it closes the frozen state, and returns false.
-func (w *writing) next() bool {
+// complete lets WriteTo run to its end.
+func (w *writing) complete() {
+	w.ends.Store(true)
+	for !w.over {
+		w.next()
+	}
+}
+
+// next waits for the next piece. At the end of WriteTo it closes the frozen state.
+func (w *writing) next() {
 	w.m.watch()
 	defer w.m.watch()
 	if !w.begun {
@@ -115,11 +152,11 @@ func (w *writing) next() bool {
 	}
 	select {
 	case piece := <-w.pieces:
+		w.mu.Lock()
 		w.held, w.data = true, append(w.data, piece...)
-		return true
+		w.mu.Unlock()
 	case err := <-w.ended:
 		w.finish(err)
-		return false
 	}
 }
 
@@ -132,17 +169,21 @@ func (w *writing) end(reason error) {
 	if !w.begun {
 		w.finish(reason)
 	}
-	w.step(piecesMax)
+	w.complete()
 }
 
 // finish checks how WriteTo has ended, and closes the frozen state.
 func (w *writing) finish(err error) {
 	w.over = true
 	w.cancel()
+	w.mu.Lock() // a goroutine that WriteTo has left behind may still write
 	close(w.closed)
+	w.mu.Unlock()
 	m := w.m
 	var crashed *panicked
 	switch {
+	case w.large:
+		m.broken("WriteTo of the state at %v writes more than a simulated snapshot may hold: the limit is %d bytes", w.id, writtenMax)
 	case errors.As(err, &crashed) || err == errGoexit || err != nil && w.refuse == nil:
 		m.c.fail(Safety, "A5", "%s: WriteTo of the state at %v returned an error: %v", m.name(), w.id, err)
 	case err == nil && w.told:

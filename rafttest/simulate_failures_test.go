@@ -2,6 +2,7 @@ package rafttest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -172,6 +173,49 @@ func TestSimulate_ACallThatDoesNotReturnIsShown(t *testing.T) {
 	assert.True(t, failed.lost)
 	assert.Contains(t, failed.String(), "has not returned for 200ms")
 	assert.Contains(t, failed.String(), "lockedShelf).Apply")
+}
+
+// Limits of what is simulated: many small writes are none, and endless ones are an error.
+func TestSimulate_WritesOfAnySize(t *testing.T) {
+	for _, row := range []struct {
+		what  string
+		write func(w io.Writer) error
+		want  string
+	}{
+		{"bytes", func(w io.Writer) error {
+			for range 20_000 {
+				if _, err := w.Write([]byte{' '}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, ""},
+		{"no end", func(w io.Writer) error {
+			for {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return err
+				}
+			}
+		}, "may hold: the limit is 67108864 bytes"},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			s := simulating(func() raft.FSM {
+				return &variant{shelf: shelf{items: map[string][]byte{}}, snapshot: func(v *variant) (raft.FSMSnapshot, error) {
+					frozen, err := v.shelf.Snapshot()
+					return writes(func(w io.Writer) error {
+						return errors.Join(row.write(w), frozen.WriteTo(context.Background(), w))
+					}), err
+				}}
+			}, shelfCommand)
+			_, failed, _ := s.run(1)
+			if row.want == "" {
+				require.Nil(t, failed)
+				return
+			}
+			require.NotNil(t, failed)
+			assert.Contains(t, failed.String(), row.want)
+		})
+	}
 }
 
 // hashed is a shelf whose hash forgets what a restored one has forgotten.
