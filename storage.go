@@ -35,7 +35,8 @@ type Storage interface {
 // not one takes no snapshots, and its log only grows. A type that wraps a Storage must pass these methods on.
 //
 // Load then also returns the recorded snapshot, after it has checked that its file is complete: a *CorruptError if not.
-// The record alone counts, and Load deletes every other file of a snapshot. If the log neither holds the entry of the
+// The record alone counts, and Load deletes every other file of a snapshot, unless the store is marked: then they are
+// evidence. If the log neither holds the entry of the
 // recorded snapshot nor begins at it or behind it, a crash has interrupted the installation of that snapshot: Load then
 // drops the whole log durably, and returns one that begins behind the snapshot's Base.
 //

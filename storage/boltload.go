@@ -49,7 +49,7 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	if err := b.format(meta, identity.Nonce); err != nil {
 		return raft.Stored{}, err
 	}
-	if stored.LeftOver, err = b.begin(stored.Snapshot); err != nil {
+	if stored.LeftOver, err = b.begin(stored.Snapshot, b.lineage.mark != nil); err != nil {
 		b.failed = err
 		return raft.Stored{}, err
 	}

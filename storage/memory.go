@@ -111,7 +111,7 @@ func (m *Memory) Load(ctx context.Context, identity raft.Identity) (raft.Stored,
 		k.content.reset(k.content.snapshot.Base)
 		stored.Log, stored.Commit = behind(k.content.base), min(k.content.commit, k.content.last.Index)
 	}
-	if stored.LeftOver, err = m.begin(k.content.snapshot); err != nil {
+	if stored.LeftOver, err = m.begin(k.content.snapshot, k.content.lineage.mark != nil); err != nil {
 		return raft.Stored{}, err
 	}
 	k.meta.StartCount++

@@ -125,8 +125,13 @@ func (s *snapshotFiles) recordable(w raft.StorageWrite) error {
 	return s.check(*w.Snapshot)
 }
 
-// begin removes what nothing records, and lets the other methods be called.
-func (s *snapshotFiles) begin(recorded raft.Snapshot) (leftOver []string, err error) {
+// begin removes what nothing records, and lets the other methods be called. In a marked store everything is evidence: what
+// a leader has sent may hold entries that the others have lost.
+func (s *snapshotFiles) begin(recorded raft.Snapshot, marked bool) (leftOver []string, err error) {
+	if marked {
+		s.recorded.Store(&recorded)
+		return nil, nil
+	}
 	if leftOver, err = s.dir.Clean(recorded.File); err != nil {
 		return nil, fmt.Errorf("storage: removing the snapshots that nothing records: %w", err)
 	}

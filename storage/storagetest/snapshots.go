@@ -26,6 +26,7 @@ var snapshotChecks = []Check{
 	{Rule: "Load finishes an installation that was interrupted", Run: withLog(30, checkInterruptedInstall)},
 	{Rule: "a log that holds the recorded snapshot's entry, or begins behind it, is kept", Run: withLog(30, checkLogKept)},
 	{Rule: "a record without a file is kept", Run: withLog(30, checkRecordWithoutFile)},
+	{Rule: "Load of a marked store deletes no snapshot: it is evidence", Run: withLog(30, checkMarkedKept)},
 	{Rule: "a discarded snapshot is read to its end, and then gone", Run: withLog(9, checkDiscard)},
 	{Rule: "snapshots are written, read and discarded beside Write and Prune", Run: withLog(9, checkSnapshotsBeside)},
 	{Rule: RuleFinishDurable, NeedsPowerCut: true, Run: withLog(30, checkFinishDurable)},
@@ -269,6 +270,18 @@ func checkRecordWithoutFile(o *opened) error {
 		return errors.New("a file that nothing records any longer was opened after Load")
 	}
 	return nil
+}
+
+// checkMarkedKept leaves a file that nothing records on a marked store, whose member had an install under way.
+func checkMarkedKept(o *opened) error {
+	s, err := o.take(raft.EntryID{Term: 4, Index: 100}, 1, 1000)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(o.write(mark(raft.MarkContradicted)), o.reopen(), o.reopen()); err != nil {
+		return err
+	}
+	return o.checkBytes(s.File)
 }
 
 func checkDiscard(o *opened) error {
