@@ -105,7 +105,7 @@ func (w *world) inject(ctx context.Context, f Fault) error {
 	case Pause:
 		return w.pause(ctx, f, m)
 	case Away:
-		return w.away(ctx, m)
+		return w.away(ctx, f, m)
 	case KillTaking, KillSending, KillReceiving:
 		return w.killAimed(ctx, f, m)
 	case FullDisk:

@@ -102,13 +102,24 @@ func (w *world) keys() []string {
 	return keys
 }
 
-// away keeps a member down until it needs a snapshot.
-func (w *world) away(ctx context.Context, m *member) error {
+// away keeps a member down until it needs a snapshot. In half of the cases the connections to the member are reset in the
+// middle of that, so that its leader goes on where it stopped.
+func (w *world) away(ctx context.Context, f Fault, m *member) error {
 	if m.isWiped() {
 		return nil
 	}
-	_, err := w.sendAway(ctx, m)
-	return err
+	behind, err := w.sendAway(ctx, m)
+	if err != nil || !behind || f.Random>>16&1 != 0 {
+		return err
+	}
+	half := func(s api.Snapshot) bool { return receives(s) && s.Receiving.Done > s.Receiving.Total/3 }
+	if receiver := w.aim(ctx, m, half); receiver != nil {
+		w.note("%-14s %s receives a snapshot, and its connections are reset", f.Kind, receiver.ID)
+		for _, p := range w.to(w.index(receiver.ID)) {
+			p.drop()
+		}
+	}
+	return nil
 }
 
 // sendAway kills the member until the log of a leader begins behind everything that the member can have, and starts it
