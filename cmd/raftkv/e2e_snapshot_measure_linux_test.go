@@ -263,12 +263,14 @@ func (c cluster) sendOnce(t *testing.T, p *pairs, leader, away local.Node, keys 
 			return
 		}
 	}
-	began, receiver := time.Now(), c.resident(away.ID)
+	began := time.Now()
+	c.await(away, "has its own state back", func(s api.Status) bool { return s.Snapshot.Restoring == nil && s.Applied >= s.Snapshot.Last })
+	receiver := c.resident(away.ID)
 	second, third := c.look(leader, length, keys, sends), c.look(leader, length, keys, sends)
 	c.await(leader, "has sent it", func(s api.Status) bool { return s.Snapshot.Sending == nil })
 	took := time.Since(began)
 	c.caughtUp()
-	t.Logf("sent in %v; the receiver had %s when it began, at most %s while it received, and %s once it had restored it",
+	t.Logf("sent in %v; the receiver had %s once it had its old state, at most %s while it received, and %s once it had restored it",
 		took.Round(ms), size.Format(receiver), size.Format(max(second.resident[away.ID], third.resident[away.ID])), size.Format(c.resident(away.ID)))
 	c.sendAway(away, leader)
 	fourth := c.look(leader, length, keys, always)
