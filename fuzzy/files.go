@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -65,6 +64,7 @@ type fileSystem struct {
 	fullTill sim.Time // it has little room before this time
 	free     int64    // how many bytes its files may have in all until then
 	spoiled  bool     // a file was damaged
+	former   []byte   // an earlier file, which may be put in the place of another one
 }
 
 func newFileSystem(c *cluster, i int) fileSystem {
@@ -227,7 +227,7 @@ func read(r *snapfile.Reader, err error) ([]byte, error) {
 
 // empty replaces the disk by an empty one.
 func (f *fileSystem) empty() {
-	f.tree, f.spoiled, f.fullTill = crashdisk.New(), false, 0
+	f.tree, f.spoiled, f.fullTill, f.former = crashdisk.New(), false, 0, nil
 }
 
 // spoiled reports whether a disk is lost, or has a file that cannot be read.
@@ -235,6 +235,7 @@ func (d *disk) spoiled() bool { return d.damaged || len(d.ghosts) > 0 || d.files
 
 // fill leaves a disk little room for snapshots for a while, or none. Sometimes its log has no room either.
 func (m *nemesis) fill(c *cluster, n *node) {
+	n = c.busy(n)
 	room, till, full, log := m.random.LogUniform(1, 2*max(c.profile.Snapshots.BytesMax, 1)), c.now()+m.random.Exponential(m.rate.For), m.random.Coin(), m.random.IntN(8)
 	f := &n.disk.files
 	f.roomAgain()
@@ -248,52 +249,84 @@ func (m *nemesis) fill(c *cluster, n *node) {
 	f.tree.Quota(f.free)
 }
 
-// spoilFile makes one of the next calls on the files of a disk fail, or damages a file, if another disk may be lost.
-func (m *nemesis) spoilFile(c *cluster, n *node) {
-	damage, call, which, at, bit := m.random.IntN(8), m.random.LogUniform(1, 30), m.random.Uint64(), m.random.Uint64(), m.random.IntN(8)
-	f := &n.disk.files
-	if damage > 0 || !m.mayLose(c, n) {
-		f.tree.FailAt(call, syscall.EIO)
-		return
+// busy returns a member that is writing a file, or the given one.
+func (c *cluster) busy(n *node) *node {
+	for i := range c.nodes {
+		if other := c.nodes[(n.index+i)%len(c.nodes)]; other.vault.file != nil || other.vault.spool != nil {
+			return other
+		}
 	}
-	disk := f.tree.FS()
-	list, err := disk.List(snapshotsPath)
-	if err != nil || len(list) == 0 {
-		return
-	}
-	name := list[which%uint64(len(list))]
-	path := filepath.Join(snapshotsPath, name.Name)
-	other := filepath.Join(snapshotsPath, list[at%uint64(len(list))].Name)
-	switch {
-	case which>>32%8 == 0:
-		err = disk.Remove(path)
-	case path != other && strings.HasSuffix(path, ".snap"):
-		err = disk.Rename(other, path)
-	case name.Bytes == 0:
-		return
-	default:
-		err = flipBit(disk, path, int64(at%uint64(name.Bytes)), bit)
-	}
-	f.spoiled = true
-	c.faulted("%s of %s is damaged (%v)", path, n.id, err)
-	_ = disk.SyncDir(snapshotsPath)
+	return n
 }
 
-// flipBit flips a bit of a file on the disk.
-func flipBit(disk files.FS, path string, at int64, bit int) error {
+// spoilFile makes one of the next calls on the files of a disk fail, or damages a file, if another disk may be lost.
+func (m *nemesis) spoilFile(c *cluster, n *node) {
+	damage, call, crash, wait := m.random.IntN(4), m.random.LogUniform(1, 30), m.random.Coin(), m.random.Exponential(m.rate.For)
+	which, at := m.random.Uint64(), m.random.Uint64()
+	f := &n.disk.files
+	disk := f.tree.FS()
+	list, err := disk.List(snapshotsPath)
+	if damage > 0 || !m.mayLose(c, n) || err != nil || len(list) == 0 {
+		c.busy(n).disk.files.tree.FailAt(call, syscall.EIO)
+		return
+	}
+	path := filepath.Join(snapshotsPath, list[which%uint64(len(list))].Name)
+	content, err := contentOf(disk, path)
+	if err != nil || len(content) == 0 {
+		return
+	}
+	if f.former == nil && which>>40&1 == 0 {
+		f.former = content // nothing is damaged yet
+		return
+	}
+	f.spoiled = true
+	switch which >> 32 % 8 {
+	case 0:
+		err = disk.Remove(path)
+	case 1, 2, 3:
+		if f.former != nil {
+			err = replace(disk, path, f.former)
+			break
+		}
+		fallthrough
+	default:
+		content[at>>3%uint64(len(content))] ^= 1 << (at & 7)
+		err = replace(disk, path, content)
+	}
+	c.faulted("%s of %s is damaged (%v)", path, n.id, err)
+	if crash && n.core != nil {
+		n.crash()
+		n.restartIn(wait)
+	}
+}
+
+func contentOf(disk files.FS, path string) ([]byte, error) {
 	f, err := disk.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	content := make([]byte, size)
+	_, err = f.ReadAt(content, 0)
+	return content, err
+}
+
+// replace puts other bytes into a file, durably. Who has the file open goes on reading the former one.
+func replace(disk files.FS, path string, content []byte) error {
+	if err := disk.Remove(path); err != nil {
+		return err
+	}
+	f, err := disk.Create(path)
 	if err != nil {
 		return err
 	}
-	b := make([]byte, 1)
-	if _, err = f.ReadAt(b, at); err != nil {
+	if _, err = f.WriteAt(content, 0); err != nil {
 		return err
 	}
-	b[0] ^= 1 << bit
-	if _, err = f.WriteAt(b, at); err != nil {
-		return err
-	}
-	return f.Sync()
+	return errors.Join(f.Sync(), disk.SyncDir(snapshotsPath))
 }
 
 // retireFiles removes the disks on which a file is damaged, before the second phase: their members may not have found out

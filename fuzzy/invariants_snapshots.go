@@ -236,6 +236,16 @@ func (k *checker) restores(n *node, s *raft.Snapshot) {
 	}
 }
 
+// restoresFrom checks the bytes that a state machine is restored from.
+func (k *checker) restoresFrom(n *node, s *raft.Snapshot, payload []byte) bool {
+	taken, known := k.payloads[s.File]
+	if !known || !bytes.Equal(taken, payload) {
+		k.broken("N49", "%s restores %v from other bytes than were taken", n.id, s.ID)
+		return false
+	}
+	return true
+}
+
 // installs checks a write that replaces the log.
 func (k *checker) installs(n *node, w *raft.Write) {
 	id := w.Log.After

@@ -181,6 +181,11 @@ var nodeBreaches = []breach{
 	{"N50", func(_ *cluster, k *checker, lead, _ *node) {
 		k.recorded(lead, &raft.Snapshot{Base: lead.disk.baseAt(5), File: raft.SnapshotID{1}})
 	}},
+	{"N49", func(_ *cluster, k *checker, lead, _ *node) {
+		f := lead.capture(lead.disk.baseAt(lead.applied))
+		k.captured(lead, &f)
+		k.restoresFrom(lead, &f.snapshot, f.payload[1:])
+	}},
 	{"N64", func(_ *cluster, k *checker, lead, _ *node) {
 		k.leavesOn(lead, &outStream{}, &raft.Message{Body: raft.SnapshotProgress{}}, 0)
 	}},

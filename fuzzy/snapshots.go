@@ -223,8 +223,7 @@ func (n *node) restored() {
 		n.cannotRead(s.ID, err)
 		return
 	}
-	if !n.machine.decode(payload) {
-		n.c.check.broken("N49", "%s restores %v from other bytes than were taken", n.id, s.ID)
+	if !n.c.check.restoresFrom(n, s, payload) || !n.machine.decode(payload) {
 		return
 	}
 	n.hosted.restore(s.ID, payload)
