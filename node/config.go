@@ -56,8 +56,10 @@ type Config struct {
 	// bytes. Default 32 MiB.
 	LogCacheBytesMax int
 
-	// SnapshotBytesPerSecond is how many bytes of a snapshot are written at most in a second, so that the disk and the
-	// processors have time for the log. Default 32 MiB; at least 64 KiB.
+	// Snapshots are taken, and the log is compacted, whenever the storage is a SnapshotStorage. Limits says how often.
+	//
+	// SnapshotBytesPerSecond is how many bytes of a snapshot are written at most in a second, and how many are sent, so that
+	// the disk, the network and the processors have time for the log. Default 32 MiB; at least 64 KiB.
 	SnapshotBytesPerSecond int
 	// SnapshotReserveBytes stays free on the disk: no snapshot is begun for which there is no room beside it, and one
 	// that takes it is given up. Default: as many bytes as the log takes, at least 1 MiB.
