@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -423,6 +424,28 @@ func TestHeld_HoldsAWindowInMemory(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		sameDurable(t, c, 41)
+	})
+}
+
+// A state is frozen once, although the log grows by more than is usually kept for a follower while it is sent: the leader
+// keeps as much as the follower has of it.
+func TestHeld_TheLogIsKeptWhileItIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rate := eightMiB()
+		c, leader, behind := awayOn(t, s.options(rate, func(cfg *node.Config) { cfg.SnapshotHoldBytes = 128 << 10 }), "")
+		c.Heal()
+		c.Await("a stream", func() bool { return leader.Status().Snapshot.Sending != nil })
+		at, count := leader.Status().Last.Index, 41
+		for c.Node(behind).Metrics().Snapshots.Restored == 0 {
+			propose(t, leader, strings.Repeat("x", 8<<10))
+			count++
+			require.Less(t, count, 2000, "the follower is never brought up")
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Greater(t, int(leader.Status().Last.Index-at)*(8<<10), 256<<10, "the log has grown by more than is kept")
+		sameDurable(t, c, count)
+		_, all := s.held()
+		assert.Equal(t, 1, all, "it was frozen once")
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	streamChunkBytes     = 256 << 10 // of one chunk, unless the transport carries less
 	streamBulkChunkBytes = 64 << 10  // of one chunk on the bulk lane, where appends wait behind it
-	streamReportBytes    = 4 << 20   // acknowledged since the core last heard how many are
+	streamReportBytes    = 1 << 20   // acknowledged since the core last heard how many are
 	streamWindowBytes    = 4 << 20   // of chunks that are sent and not acknowledged, or received and not written
 )
 
