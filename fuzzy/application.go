@@ -45,6 +45,7 @@ type host struct {
 	reference raft.FSM
 	spare     raft.FSM   // is restored from one snapshot after the other
 	applied   raft.Index // by the reference
+	hash      uint64     // of its state, if it has one
 	answered  []answer   // by index, from 1
 	source    *rand.PCG
 	random    *rand.Rand
@@ -158,11 +159,12 @@ func (c *cluster) hosts(a *Application) {
 	}
 	h := &host{c: c, app: a, source: rand.NewPCG(0, 0)}
 	h.random = rand.New(h.source)
+	c.host = h
 	h.reference = h.newFSM("the reference")
+	h.hashReference()
 	for _, n := range c.nodes {
 		n.hosted = &hosted{host: h, node: n, random: sim.NewStream(c.seed.Number, sim.WorkloadConcern<<8+sim.Concern(n.index))}
 	}
-	c.host = h
 }
 
 // contract fails the run.
@@ -238,19 +240,21 @@ func (h *host) at(i raft.Index) *answer {
 
 // refer applies one entry to the reference, whose entries nobody overwrites.
 func (h *host) refer(e *raft.Entry) (a answer) {
-	if len(h.answered) > 0 {
-		a.hash = h.answered[len(h.answered)-1].hash
-	}
 	if _, is := commandBytes(e); !is {
-		return a
+		return answer{hash: h.hash}
 	}
 	a.raw = h.applyOne(h.reference, e)
 	a.data = bytes.Clone(a.raw)
 	h.note(answerDone, a.data)
-	if s, is := h.reference.(hasher); is {
-		h.call("the reference", func() error { a.hash = s.Hash(); return nil }, "Hash")
-	}
+	h.hashReference()
+	a.hash = h.hash
 	return a
+}
+
+func (h *host) hashReference() {
+	if s, is := h.reference.(hasher); is {
+		h.call("the reference", func() error { h.hash = s.Hash(); return nil }, "Hash")
+	}
 }
 
 // shown are bytes that print as text of a bounded length.

@@ -100,3 +100,18 @@ func TestApplication_ASeedNeedsItsTest(t *testing.T) {
 	_, err = Run(seed, nil)
 	require.ErrorContains(t, err, "run that test with COXSWAIN_SEED="+seed.String())
 }
+
+// hashedCounters have a hash that is not 0 while they are empty.
+type hashedCounters struct{ counters }
+
+func (c *hashedCounters) Hash() uint64 { return 7 + uint64(len(c.totals)) }
+
+// A member that is restored before the first command has the hash of an empty state.
+func TestApplication_TheHashBeforeTheFirstCommand(t *testing.T) {
+	c := newCluster(Seed{ApplicationProfile, 0}, drawApplication(Seed{ApplicationProfile, 0}))
+	app := counting()
+	app.New = func() raft.FSM { return &hashedCounters{counters{map[string]int{}}} }
+	c.hosts(app)
+	c.check.canonical = []committedEntry{{slot: slot{entry: &raft.Entry{Index: 1, Kind: raft.EntryBootstrap}}}}
+	assert.EqualValues(t, 7, c.host.at(1).hash)
+}

@@ -46,8 +46,9 @@ const (
 // The simulator's own rules are checked, too. A broken rule about committed data fails the test; one about, say, the time of
 // an election is logged.
 //
-// A difference is found if an answer shows it. So workload should return all kinds of commands, some of which read, and few
-// different keys. It must depend on nothing but r. Seeds run in parallel: newFSM and workload must be safe for that.
+// A difference is found if an answer or the hash shows it. So workload should return all kinds of commands, some of which
+// read, and few different keys. What it returns must depend on nothing but r. Seeds run in parallel: newFSM and workload
+// must be safe for that.
 //
 // A failure names the seed, what is known of the cause, the story of a smaller run that fails in the same way, and the
 // command that runs the seed again. With the environment variable COXSWAIN_SEED only that seed is run, and what happens in
