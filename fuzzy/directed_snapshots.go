@@ -24,6 +24,11 @@ var snapshotScenarios = []scenario{
 		about: "a follower that has a part of a deposed leader's snapshot takes that of the new leader, and none of " +
 			"the bytes that the other one still sends",
 	},
+	{
+		name: "same-entry-other-bytes", voters: 3, shape: smallSnapshots, play: sameEntryOtherBytes,
+		about: "a follower that has a part of a snapshot begins anew with another leader's snapshot of the same entry, " +
+			"whose bytes are others",
+	},
 }
 
 // smallSnapshots has members take a snapshot every eight entries, and keep next to nothing behind it.
@@ -103,5 +108,22 @@ func twoLeadersInMidStream(d *director) {
 	d.always(1, "c has neither as a whole", func() bool { return c.status.Base.Index == 0 })
 	fromB.release()
 	d.expect(20, "c records that of b", func() bool { return c.disk.snapshot.File == file })
+	d.expect(20, "c has what is committed", installed)
+}
+
+func sameEntryOtherBytes(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.bootstrap()
+	d.leaveBehind(a, c)
+	d.until("a and b have snapshots of one entry", func() bool {
+		return a.disk.snapshot.ID == b.disk.snapshot.ID && !a.vault.writing && !b.vault.writing
+	})
+	d.given("their bytes are others", a.disk.snapshot.File != b.disk.snapshot.File)
+	fromA := d.hold(these(a), these(c), raft.SnapshotChunk{}).where(func(m *raft.Message) bool { return m.Body.(raft.SnapshotChunk).At > 16 })
+	d.until("c has a part of a's snapshot", fromA.some)
+	d.isolate(sim.BothWays, a)
+	installed, file := c.hasInstalled(b), b.disk.snapshot.File
+	d.elect(b)
+	d.expect(30, "c records that of b", func() bool { return c.disk.snapshot.File == file })
 	d.expect(20, "c has what is committed", installed)
 }

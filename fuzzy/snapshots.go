@@ -140,7 +140,7 @@ func (n *node) syncFor(take raft.Take) {
 // capture returns the file of the present state.
 func (n *node) capture(base raft.Base) snapFile {
 	filler := n.disk.random.LogUniform(1, n.c.profile.Snapshots.BytesMax)
-	f := snapFile{payload: n.machine.encode(filler, byte(n.disk.random.Uint64()))}
+	f := snapFile{payload: n.machine.encode(filler, n.disk.random.Uint64())}
 	f.snapshot = raft.Snapshot{Base: base, Size: int64(len(f.payload)), Sum: crc32.Checksum(f.payload, castagnoli)}
 	binary.LittleEndian.PutUint64(f.snapshot.File[:], n.disk.random.Uint64()|1)
 	return f
@@ -287,26 +287,29 @@ func (d *disk) tookBytes(n *node, size int) sim.Time {
 // snapshotSyncBytes is after how many bytes a snapshot file is synced.
 const snapshotSyncBytes = 4096
 
-// encode returns the state, with so many bytes of filler behind it. Two snapshots of the same state have different ones.
-func (m *machine) encode(filler int, of byte) []byte {
-	b := binary.LittleEndian.AppendUint64(nil, m.history)
+// encode returns the state, with so many bytes of filler behind it. The salt makes all bytes of two snapshots of the same
+// state differ, so that nobody can make one of both.
+func (m *machine) encode(filler int, salt uint64) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, salt)
+	b = binary.LittleEndian.AppendUint64(b, m.history^salt)
 	for _, v := range m.values {
-		b = binary.LittleEndian.AppendUint64(b, v)
+		b = binary.LittleEndian.AppendUint64(b, v^salt)
 	}
-	return append(b, bytes.Repeat([]byte{of}, filler)...)
+	return append(b, bytes.Repeat([]byte{byte(salt)}, filler)...)
 }
 
 // machineBytes is the length of an encoded state.
-func machineBytes(keys int) int { return 8 + 8*keys }
+func machineBytes(keys int) int { return 16 + 8*keys }
 
 // decode takes over a state that encode has returned.
 func (m *machine) decode(b []byte) bool {
 	if len(b) < machineBytes(len(m.values)) {
 		return false
 	}
-	m.history, m.contents = binary.LittleEndian.Uint64(b), 0
+	salt := binary.LittleEndian.Uint64(b)
+	m.history, m.contents = binary.LittleEndian.Uint64(b[8:])^salt, 0
 	for key := range m.values {
-		v := binary.LittleEndian.Uint64(b[8+8*key:])
+		v := binary.LittleEndian.Uint64(b[16+8*key:]) ^ salt
 		m.values[key] = v
 		m.contents ^= mix(uint64(key), 0) ^ mix(uint64(key), v)
 	}

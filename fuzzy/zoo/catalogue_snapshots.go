@@ -40,7 +40,7 @@ var snapshots = []Mutant{
 		value("snapshot.go", `s.ID.Index <= max(c.log.commit, c.termLeader.proved)`, `false`)),
 	ofSnapshots("P02", "a snapshot of what the log holds is not installed", "it is, above the commit index", "N47",
 		value("snapshot.go", `c.log.has(last)`, `last.Index <= c.log.commit && c.log.has(last)`),
-		value("snapshot.go", `c.log.has(s.ID)`, `s.ID.Index <= c.log.commit && c.log.has(s.ID)`)),
+		value("snapshot.go", `c.log.has(s.ID)`, `s.ID.Index <= c.log.commit && c.log.has(s.ID)`)).hunted([]string{"snapshots"}, Test{".", "Install_WhatIsNotNeededIsLeft|Install_TheOffer"}),
 	ofSnapshots("P03", "an install replaces the log", "its write keeps what the log held", "N4",
 		instead("log.go", `c.step.out.Write.Log = &LogWrite{After: base.ID, Reset: true, Generation: c.log.generation}`,
 			`c.step.out.Write.Log = &LogWrite{After: base.ID, Generation: c.log.generation}`)),
@@ -57,7 +57,7 @@ var snapshots = []Mutant{
 		w = in.refuse(raft.StreamSuperseded)`, `if s != nil && s.snapshot.ID == r.Snapshot.ID {
 			s.streamName, s.snapshot, s.heard = name, r.Snapshot, now
 			return in.answer(s.snapshot.Cluster, name, raft.SnapshotProgress{Begin: true, At: s.at})
-		}`), value("internal/pipeline/incoming.go", `s.sum != announced`, `false`)),
+		}`), value("internal/pipeline/incoming.go", `s.sum != announced`, `false`)).hunted([]string{"snapshots"}, Test{"internal/pipeline", "Incoming|Stream"}),
 	ofSnapshots("P09", "the log is compacted once a snapshot is durable", "once it is asked for", "N61",
 		before("compact.go", `c.keep().Take = &take`, `c.covered(take.ID)`)),
 	ofSnapshots("P10", "the base keeps the term of its entry", "it has none", "N20",
@@ -110,7 +110,7 @@ var snapshots = []Mutant{
 	ofSnapshots("P32", "a stale follower is told that it is", "it is offered a snapshot", "N23",
 		instead("replicate.go", `p.becomeStale(c.acknowledgedEntry(p))`, `if c.cfg.Snapshots { p.becomeSnapshot(base) } else { p.becomeStale(c.acknowledgedEntry(p)) }`)).hunted([]string{"images"}, Test{".", "Stale"}),
 	ofSnapshots("P33", "an install begins a new generation of the log", "it does not", "N20, N44",
-		instead("log.go", `l.generation++`, `_ = l`)),
+		instead("log.go", `l.generation++`, `_ = l`)).hunted([]string{"snapshots"}, Test{".", "Install_ReplacesTheLogInOneWrite"}),
 	ofSnapshots("P35", "one snapshot is taken at a time", "several are", "N51",
 		value("compact.go", `s.taking != nil || s.writing != nil`, `s.writing != nil`)),
 	ofSnapshots("P36", "a snapshot that failed is taken again after a pause", "never", "L16",
