@@ -11,7 +11,7 @@ import (
 type absence struct {
 	node        int
 	down        bool
-	wiped       bool // it comes back with an empty disk
+	wiped       bool // it comes back with an empty disk, in runs in which disks are wiped
 	waits       bool // until it receives a snapshot: it is not away yet
 	again       bool // it is away a second time
 	since       sim.Time
@@ -113,7 +113,8 @@ func (m *nemesis) comeBack(c *cluster, n *node, passed bool) {
 	if !a.down || n.core != nil {
 		return
 	}
-	if a.wiped && m.mayLose(c, n) {
+	wipes := slices.ContainsFunc(c.profile.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
+	if a.wiped && wipes && m.mayLose(c, n) {
 		n.disk.wipe()
 		n.forgetHands()
 	}

@@ -108,7 +108,7 @@ func TestCase_SaysWhatIsWrongWithIt(t *testing.T) {
 		{"voters 3", "voters 3\nprofile nonsense", "there are case, swarm"},
 		{"voters 3", "voters 3\nignore Z1", `unknown rule "Z1"; there are N1`},
 		{"voters 3", "voters 3\nnode-atomic perhaps", "it is on or off"},
-		{"length 1s", "length soon", `length "soon": it takes a time from 1ns to 1h0m0s`},
+		{"length 1s", "length soon", `length "soon": it takes a time from 1ns to 24h0m0s`},
 		{"uniform 0s 1ms 0s", "uniform 0s", "it takes uniform, exponential, pareto, bimodal and three times"},
 		{"power cut", "earthquake", `unknown fault "earthquake"; there are crash, power cut`},
 		{"every 1s", "every day", `every "day": it takes a time up to an hour`},

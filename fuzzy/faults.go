@@ -133,7 +133,11 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 			if !n.frozen {
 				n.freeze(o.Kind == sim.Suspend)
 				n.delays.dozes = c.profile.Node.Dozes
-				n.later(o.For, event{kind: evResume})
+				length := o.For
+				if most := c.profile.Node.PauseMax; most > 0 {
+					length = min(length, most)
+				}
+				n.later(length, event{kind: evResume})
 			}
 		case sim.Slow:
 			n.slow = m.random.Exponential(c.profile.ElectionTimeout / 20)

@@ -89,8 +89,8 @@ const (
 func newLiveness(c *cluster) *liveness {
 	l := &liveness{c: c, random: sim.NewStream(c.seed.Number, sim.ProcessConcern), since: c.now()}
 	c.work.stopped = !c.profile.World.Clients
-	if c.profile.Name == "calm" {
-		c.mustHold(c.check.elections == 1, "L4", "%d elections in a cluster without faults", c.check.elections)
+	if c.profile.Name == "calm" || c.profile.Name == dear {
+		c.mustHold(c.check.elections == 1, "L4", "%d elections in a healthy cluster", c.check.elections)
 	}
 	missing := ""
 	if l.core, missing = l.choose(); missing != "" {

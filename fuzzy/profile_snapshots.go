@@ -62,3 +62,46 @@ func shapeDurable(s *sim.Stream, p *Profile) {
 		p.Snapshots.BytesMax, p.Snapshots.BytesPerSecond = 100_000, s.LogUniform(5000, 50_000)
 	}
 }
+
+// dayTimeout is the election timeout of profile day. A day of shorter ones has too many heartbeats for many seeds.
+const dayTimeout = 2 * time.Second
+
+// shapeDay draws what a healthy cluster lives with for a day, one thing or all at once: large proposals, a slow disk,
+// snapshots that are taken, a follower that goes away and is sent one, and pauses.
+func shapeDay(s *sim.Stream, p *Profile) {
+	timeout := sim.In(dayTimeout)
+	*p = Profile{
+		Name: p.Name, Voters: sim.Pick(s, 3, 3, 5), ElectionTimeout: timeout, Length: sim.In(24 * time.Hour), FaultsFrom: 4 * timeout,
+		Network: sim.NetworkFaults{Delay: sim.Delay{Min: sim.In(time.Millisecond), Mean: sim.In(5 * time.Millisecond)}, FIFO: true},
+		Node: NodeProfile{
+			DiskDelay: sim.Delay{Mean: timeout / 400}, DiskStallMax: 4 * timeout, MergeMax: 64, CacheBytesMax: 1 << 20, DriftMax: 1000,
+			Connections: true,
+		},
+		Limits: generousLimits(),
+		Load: Load{
+			Clients: 3, Think: sim.In(15 * time.Second), Patience: 10 * timeout, Reads: 200_000, Burst: 2, Keys: 5, BytesMax: 100,
+		},
+	}
+	large, slow, taken, sent, paused := true, true, true, true, true
+	if one := s.IntN(6); one < 5 {
+		large, slow, taken, sent, paused = one == 0, one == 1, one == 2, one == 3, one == 4
+	}
+	if large { // the largest one takes half a timeout to send
+		p.Load.BytesMax, p.Network.Bandwidth = 20_000, 20_000
+	}
+	if slow {
+		p.Node.DiskDelay = sim.Delay{Shape: sim.Uniform, Min: timeout / 4, Mean: timeout / 8}
+	}
+	if taken || sent { // about every minute
+		drawSnapshots(s, p)
+		p.Limits.SnapshotEntries, p.Snapshots.BytesMax = 12, 100_000
+		p.Snapshots.BytesPerSecond, p.Snapshots.BlockBytes, p.Snapshots.Failures = s.LogUniform(10_000, 1_000_000), 4096, 0
+	}
+	if sent {
+		p.Faults = append(p.Faults, FaultRate{Away, sim.In(10 * time.Minute), sim.In(30 * time.Second)})
+	}
+	if paused {
+		p.Node.PauseMax = 2 * timeout / 5
+		p.Faults = append(p.Faults, FaultRate{Pause, sim.In(time.Minute), timeout / 4})
+	}
+}

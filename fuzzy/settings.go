@@ -28,7 +28,7 @@ var settings = []setting{
 	{"voters", func(p *Profile) any { return &p.Voters }, 1, 9},
 	{"learners", func(p *Profile) any { return &p.Learners }, 0, 4},
 	{"election-timeout", func(p *Profile) any { return &p.ElectionTimeout }, int64(10 * time.Millisecond), timeMax},
-	{"length", func(p *Profile) any { return &p.Length }, 1, timeMax},
+	{"length", func(p *Profile) any { return &p.Length }, 1, int64(24 * time.Hour)},
 	{"faults-from", func(p *Profile) any { return &p.FaultsFrom }, 0, timeMax},
 	{"beyond-budget", func(p *Profile) any { return &p.Beyond }, 0, 0},
 
@@ -68,6 +68,7 @@ var settings = []setting{
 	{"node-late-write", func(p *Profile) any { return &p.Node.LateWrite }, 0, sim.Million},
 	{"node-late-wait", func(p *Profile) any { return &p.Node.LateWait }, 0, timeMax},
 	{"node-stuck", func(p *Profile) any { return &p.Node.Stuck }, 0, sim.Million},
+	{"node-pause-max", func(p *Profile) any { return &p.Node.PauseMax }, 0, timeMax},
 	{"node-dozes", func(p *Profile) any { return &p.Node.Dozes }, 0, 1000},
 	{"node-emptied-at", func(p *Profile) any { return &p.Node.EmptiedAt }, 0, 9},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},

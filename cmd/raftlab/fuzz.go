@@ -129,11 +129,7 @@ func (c *campaign) prepare(base, profile string) error {
 	c.base, c.next = number, number
 	c.profiles = strings.Split(profile, ",")
 	if profile == "all" {
-		c.profiles = nil
-		for _, line := range fuzzy.Profiles() {
-			name, _, _ := strings.Cut(line, ":")
-			c.profiles = append(c.profiles, name)
-		}
+		c.profiles = fuzzy.All()
 	}
 	for _, name := range c.profiles {
 		if _, err := fuzzy.Draw(fuzzy.Seed{Profile: name}); err != nil {
