@@ -91,7 +91,7 @@ func TestEndToEnd_TheLogStaysBoundedAndARestartReadsASnapshot(t *testing.T) {
 }
 
 func TestEndToEnd_AMemberThatWasAwayIsSentASnapshotWhateverIsKilled(t *testing.T) {
-	c, leader := startSnapshotting(t, "--snapshot-log-bytes", "64KiB", "--snapshot-tail-bytes", "64KiB", "--snapshot-rate", "1MiB")
+	c, leader := startSnapshotting(t, "--snapshot-log-bytes", "64KiB", "--snapshot-tail-bytes", "64KiB", "--snapshot-rate", "192KiB")
 	const keys, valueBytes = 200, 8 << 10
 	c.fill(0, keys, valueBytes)
 	away := c.others(leader.ID)[0]
@@ -101,7 +101,6 @@ func TestEndToEnd_AMemberThatWasAwayIsSentASnapshotWhateverIsKilled(t *testing.T
 	require.NoError(t, c.Start(away.ID))
 	c.await(away, "receives a snapshot", receives)
 	c.await(leader, "sends it", func(s api.Status) bool { return s.Snapshot.Sending != nil && s.Snapshot.Sending.Peer == away.ID })
-	assert.Contains(t, raftkv(t, "status", "--server", leader.URL()), "sends a snapshot to "+away.ID)
 	c.Kill(away.ID) // the receiver, in the middle of it
 	require.NoError(t, c.Start(away.ID))
 	c.await(away, "receives a snapshot again", receives)
