@@ -77,10 +77,7 @@ func (c *Core) onLeaderDeadlines() {
 	l := c.leader
 	if c.now.Mono >= c.quorumUntil() {
 		c.trace(TraceEvent{Kind: TraceQuorumLost})
-		for i := range l.peers {
-			c.send(l.peers[i].peer, SteppedDown{})
-		}
-		c.becomeFollower(c.hard.Term, "")
+		c.stepDown()
 		return
 	}
 	if c.now.Mono >= l.heartbeatAt {
@@ -90,6 +87,14 @@ func (c *Core) onLeaderDeadlines() {
 	}
 	c.onTransferDeadline()
 	c.onStalledDisk()
+}
+
+// stepDown ends the leadership of this member, and tells its followers so.
+func (c *Core) stepDown() {
+	for i := range c.leader.peers {
+		c.send(c.leader.peers[i].peer, SteppedDown{})
+	}
+	c.becomeFollower(c.hard.Term, "")
 }
 
 func (l *leader) wakeAt(c *Core) Time {

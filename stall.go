@@ -1,5 +1,7 @@
 package raft
 
+import "slices"
+
 // onStalledDisk makes a leader with a stalled disk transfer its leadership. Heartbeats do not need the disk,
 // so nobody else would campaign; the followers would commit, but the leader could not apply, and its clients
 // would wait forever.
@@ -9,6 +11,9 @@ package raft
 //	that it does not hear, unless they have lost what they acknowledged, and those that need a snapshot. If the
 //	disks of all members that it hears are stalled, it stays leader and refuses proposals. A disk that is slow,
 //	but finishes its writes, has not stalled." (docs/divergence.md)
+//
+// If such a quorum needs both a member that is not heard and one that needs a snapshot, and nobody that is heard is
+// ahead, it steps down: only the former can be elected, and only it can help the latter.
 //
 // The target has persisted entries that this disk has not, so slow disks cause at most one successful
 // transfer per entry. A transfer whose target does not win ends at its deadline; the next step begins another.
@@ -24,8 +29,11 @@ func (c *Core) onStalledDisk() {
 	}
 	p := c.transferTarget("") // the voter with the longest log
 	assert(p != nil, "a leader that hears a quorum has somebody to transfer leadership to")
-	if p.match <= c.disk.persisted {
-		return // no disk is known to work
+	if p.match <= c.disk.persisted { // no disk that is heard is known to work
+		if slices.ContainsFunc(l.peers, func(p progress) bool { return p.voter && c.unheard(&p) }) {
+			c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one
+		}
+		return
 	}
 	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
 	c.beginTransfer(&transfer{stall: true, to: p.peer.ID})
@@ -56,10 +64,13 @@ func (c *Core) stallsAt() Time {
 // has stalled may be as unable to read the snapshot as it is to write. A stale member does not count.
 func (c *Core) mayBeOutrun() bool {
 	ahead := func(p *progress) Index {
-		if p.state != stale && (p.state == snapshot || c.silent(p)) {
+		if p.state == snapshot || c.unheard(p) {
 			return c.log.Last.Index
 		}
 		return p.match
 	}
 	return quorumValue(c.leader, &c.leader.indexes, 0, ahead) > c.disk.persisted
 }
+
+// unheard reports whether a member is silent, and may work nevertheless.
+func (c *Core) unheard(p *progress) bool { return p.state != stale && c.silent(p) }

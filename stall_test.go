@@ -190,6 +190,29 @@ func TestStall_WhoNeedsASnapshotMayGoOnUnderAnother(t *testing.T) {
 	}
 }
 
+// Nobody that is heard is ahead, and so nobody can be told to campaign. The silent member may be: it gets the vote of the
+// member that needs a snapshot, and brings it one.
+func TestStall_WhoIsNotHeardMayHelpWhoNeedsASnapshot(t *testing.T) {
+	c, _ := lagging(t, nil)
+	c.propose("x")
+	var told []raft.NodeID
+	for range diskStallMax/heartbeatPace + 1 {
+		if c.Leadership().Role != raft.Leader {
+			break
+		}
+		assert.Empty(t, c.toldToCampaign())
+		c.after(heartbeatPace)
+		for _, m := range c.out.Send {
+			if _, ok := m.Body.(raft.SteppedDown); ok {
+				told = append(told, m.To.ID)
+			}
+		}
+		c.echo("b", 0)
+	}
+	assert.Equal(t, []raft.NodeID{"b", "c"}, told)
+	assert.Equal(t, raft.Leadership{Term: 3}, c.Leadership())
+}
+
 // A learner that is ahead does not count, because it does not vote.
 func TestStall_LearnersAreNoQuorum(t *testing.T) {
 	members := membersNamed("abcde")

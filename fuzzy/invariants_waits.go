@@ -12,7 +12,7 @@ import (
 //	N30  A disk that has completed a write within DiskStallMax is not stalled.
 //	N35  A member does not campaign while its term or vote is being written, nor does it grant a pre-vote while its vote is.
 //	N36  A member that the leader of a term has told that it stepped down does not follow it again in that term.
-//	N37  A leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it told to campaign.
+//	N37  A leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it told to campaign, unless its disk has stalled.
 //	N46  A leader gives up its leadership for a stalled disk only if a quorum of the voters may hold more than that disk, or need a snapshot from it; members that have lost what they acknowledged do not count.
 
 // abdicates checks a transfer that a leader begins because its disk has stalled.

@@ -148,6 +148,12 @@ var transfers = []Mutant{
 		Expect: "L12, L3", Profiles: []string{"durable"},
 		Test: &Test{".", "TestStall"},
 	},
+	{
+		ID: "T15", Before: true, Rule: "a stalled leader steps down if only who is not heard can help who needs a snapshot", Bug: "it leads on",
+		Edits:  []Edit{instead("stall.go", `c.stepDown()`, `_ = c`)},
+		Expect: "L12", Profiles: []string{"durable"},
+		Test: &Test{".", "TestStall"},
+	},
 }
 
 // clients: every request is answered, and truly.
