@@ -223,7 +223,7 @@ func (n *Node) explain(req *call, a raft.Answer) error {
 	case raft.RefusedUnsupported:
 		return raft.ErrSnapshotUnsupported
 	case raft.RefusedSnapshotFailed:
-		return n.taker.trouble.get()
+		return firstError(n.taker.trouble.get(), raft.ErrClosed) // the end of the node is no trouble
 	case raft.RefusedTransferring:
 		return n.notLeader(a.Leader, "leadership is being transferred")
 	case raft.RefusedTooLarge:

@@ -61,27 +61,35 @@ func (k *taker) runHeld(h *held) {
 	err := errGoexit
 	defer func() { k.endHeld(h, err) }()
 	defer k.closeFrozen(h.taking, h.frozen)
+	defer func() { err = k.wroteHeld(h, err) }()
 	if err = h.await(heldTimeouts * k.node.cfg.ElectionTimeout); err == nil {
 		err = errGoexit
 		err = guarded(h.write)
 	}
 }
 
-// endHeld makes room for the next frozen state. If no stream has begun, nobody else tells the core.
-func (k *taker) endHeld(h *held, err error) {
+// wroteHeld tells the stream how WriteTo ended, before Close, for which the stream does not wait. It returns why the state
+// was not written; nil if it was.
+func (k *taker) wroteHeld(h *held, err error) error {
 	cause := context.Cause(h.ctx)
-	h.finish(firstError(cause, err))
-	h.cancel(nil)
 	if err != nil && cause == nil && !errors.Is(err, errNoStream) {
 		k.failHeld(h, err)
 	}
+	err = firstError(cause, err)
+	h.finish(err)
+	return err
+}
+
+// endHeld makes room for the next frozen state. If no stream has begun, nobody else tells the core.
+func (k *taker) endHeld(h *held, err error) {
+	h.cancel(nil)
 	k.mu.Lock()
 	k.taking, k.held = nil, nil
 	k.mu.Unlock()
 	if !h.begin() {
 		return
 	}
-	k.node.mailbox.report(raft.SnapshotSent{File: h.file, Err: firstError(cause, err, errNoStream)})
+	k.node.mailbox.report(raft.SnapshotSent{File: h.file, Err: firstError(err, errNoStream)})
 }
 
 // failHeld notes an error of WriteTo, once.

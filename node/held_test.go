@@ -100,6 +100,9 @@ func (s *heldState) WriteTo(ctx context.Context, w io.Writer) error {
 
 func (s *heldState) Close() error {
 	s.closed.Store(true)
+	if s.of.closeGate != nil {
+		<-s.of.closeGate
+	}
 	s.of.count(&s.of.closed)
 	return s.FSMSnapshot.Close()
 }
@@ -112,6 +115,7 @@ type diskFSMs struct {
 	frozen, closed int
 	writeTo        func(ctx context.Context, w io.Writer, frozen raft.FSMSnapshot) error // nil: as the journal does
 	restore        func(ctx context.Context) error                                       // nil: as the journal does
+	closeGate      chan struct{}                                                         // Close of a frozen state waits for it; nil: it does not
 	restoredGate   atomic.Pointer[chan struct{}]                                         // Sync waits for it after a Restore; nil: it does not
 }
 
@@ -552,5 +556,27 @@ func TestHeld_CloseEndsIt(t *testing.T) {
 		c.Crash(leader.Status().ID)
 		open, later := s.held()
 		assert.Equal(t, later-all, open, "only what the next leader has frozen")
+	})
+}
+
+// A frozen state that does not close holds up neither its own stream nor the node. Another one is frozen once it has closed.
+func TestHeld_ACloseThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{closeGate: make(chan struct{})}
+		free := sync.OnceFunc(func() { close(s.closeGate) })
+		defer free()
+		c, leader, behind := awayOn(t, s.options(), "")
+		c.Heal()
+		c.Await("the follower", func() bool { return c.Node(behind).Metrics().Snapshots.Restored > 0 })
+		sameDurable(t, c, 41)
+		open, all := s.held()
+		assert.Equal(t, 1, open)
+		assert.Equal(t, 1, all)
+		synctest.Wait()
+		assert.Nil(t, leader.Status().Snapshot.Sending, "the next stream may begin")
+		free()
+		synctest.Wait()
+		open, _ = s.held()
+		assert.Zero(t, open)
 	})
 }

@@ -56,8 +56,8 @@ func (m *mailbox) post(e raft.Event) bool {
 	return m.events.offer(e, postedMax+m.received)
 }
 
-// report takes an event in that must not be lost. There are only a few: one for each snapshot that is taken or
-// received, and for each stream that ends.
+// report takes an event in that must not be lost. There are only a few: one for each snapshot that is taken or received,
+// one for each stream that ends, and one for every streamReportBytes of a stream.
 func (m *mailbox) report(e raft.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -178,3 +178,13 @@ func TestRequests_AnAsynchronousCallThatIsCancelledIsWithdrawnOnlyFromTheQueue(t
 	expect.NoError(t, o.err)
 	expect.Equal(t, Result{Index: id.Index, Term: id.Term}, o.result)
 }
+
+// A snapshot that the end of the node interrupts leaves no trouble behind. Its caller must not take that for success.
+func TestExplain_ASnapshotThatFailedIsAlwaysAnError(t *testing.T) {
+	n := &Node{taker: &taker{}}
+	failed := raft.Answer{Kind: raft.AnswerRefused, Refusal: raft.RefusedSnapshotFailed}
+	expect.ErrorIs(t, n.explain(nil, failed), raft.ErrClosed)
+	why := &raft.SnapshotError{Op: "write", Err: errReplaced}
+	n.taker.trouble.set(why)
+	expect.Equal(t, why, n.explain(nil, failed))
+}

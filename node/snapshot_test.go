@@ -342,7 +342,10 @@ func TestSnapshot_IsWrittenAtItsRate(t *testing.T) {
 				_, err := w.Write([]byte(strings.Repeat(" ", bytes))) // in front of JSON
 				return err
 			}}
-		}, func(cfg *node.Config) { cfg.SnapshotBytesPerSecond = rate })
+		}, func(cfg *node.Config) {
+			cfg.SnapshotBytesPerSecond = rate
+			cfg.SnapshotStallMax = time.Second // waiting for the rate is no stall
+		})
 		n := c.Leader()
 		propose(t, n, "a")
 		began := time.Now()

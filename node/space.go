@@ -69,7 +69,7 @@ type pacedWriter struct {
 	to     raft.SnapshotWriter
 	space  *space
 	pace   *pipeline.Pace
-	moved  func() // the FSM has written something
+	moved  func() // the FSM has written something, or waits for the pace
 
 	buffer    []byte
 	size      int64 // bytes written, with those in the buffer
@@ -135,9 +135,10 @@ func (w *pacedWriter) wait(bytes int) error {
 		if wait == 0 {
 			return nil
 		}
-		if err := pauseFor(w.taking.ctx, wait); err != nil {
+		if err := pauseFor(w.taking.ctx, min(wait, w.node.cfg.SnapshotStallMax/2)); err != nil {
 			return err
 		}
+		w.moved() // the FSM does not stall while it waits here
 	}
 }
 

@@ -324,7 +324,8 @@ func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
 // close ends the present stream, if there is one.
 func (s *streamer) close() {
 	c := s.current
-	switch s.current = nil; {
+	s.current = nil
+	switch {
 	case c == nil:
 	case c.held != nil:
 		c.held.giveUp(errStreamOver)
