@@ -29,7 +29,7 @@ type Dir struct {
 	made      bool // the directory exists, durably
 	writing   map[raft.SnapshotID]bool
 	readers   map[raft.SnapshotID]int  // how many are open
-	discarded map[raft.SnapshotID]bool // to be removed with the last reader
+	discarded map[raft.SnapshotID]bool // not removed yet: it has readers, or the removal failed
 }
 
 // Open returns the directory. The first file creates it.
@@ -90,15 +90,25 @@ func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
 }
 
 // Discard removes a complete file, if there is one. If it is open for reading, it is removed when the last reader is
-// closed. Its name may return after a power cut; Clean removes it then.
+// closed. After an error nobody can open it, and Create tries to remove it again. Its name may return after a power cut;
+// Clean removes it then.
 func (d *Dir) Discard(file raft.SnapshotID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.discarded[file] = true
+	return d.removeDiscarded(file)
+}
+
+// removeDiscarded removes a discarded file unless it has readers. The lock is held.
+func (d *Dir) removeDiscarded(file raft.SnapshotID) error {
 	if d.readers[file] > 0 {
-		d.discarded[file] = true
 		return nil
 	}
-	return d.remove(d.Path(file))
+	if err := d.remove(d.Path(file)); err != nil {
+		return err
+	}
+	delete(d.discarded, file)
+	return nil
 }
 
 func (d *Dir) remove(path string) error {
@@ -139,8 +149,7 @@ func (d *Dir) leave(file raft.SnapshotID) error {
 	if !d.discarded[file] {
 		return nil
 	}
-	delete(d.discarded, file)
-	return d.remove(d.Path(file))
+	return d.removeDiscarded(file)
 }
 
 // reserve makes sure that one writer at a time writes a file that does not exist, and that the directory is durable.
@@ -155,6 +164,11 @@ func (d *Dir) reserve(file raft.SnapshotID) error {
 	}
 	if d.writing[file] {
 		return fmt.Errorf("snapfile: %s is being written already", d.partPath(file))
+	}
+	if d.discarded[file] {
+		if err := d.removeDiscarded(file); err != nil {
+			return err
+		}
 	}
 	whole, err := d.fs.Open(d.Path(file))
 	switch {

@@ -256,6 +256,62 @@ func TestDiscard_WaitsForTheLastReader(t *testing.T) {
 	assert.Empty(t, names(t, disk))
 }
 
+// A file that could not be deleted is not read any more, and may be written anew: its snapshot may be sent once more.
+func TestDiscard_ThatFailsDoesNotKeepTheFileFromBeingWrittenAgain(t *testing.T) {
+	broken := errors.New("broken")
+	data := payload(1000)
+	s := described(1, data)
+	for _, row := range []struct {
+		name    string
+		discard func(t *testing.T, d *snapfile.Dir, tree *crashdisk.Tree)
+	}{
+		{"at once", func(t *testing.T, d *snapfile.Dir, tree *crashdisk.Tree) {
+			written(t, d, s, data, 100)
+			tree.FailAt(1, broken)
+			require.ErrorIs(t, d.Discard(s.File), broken)
+		}},
+		{"after the last reader", func(t *testing.T, d *snapfile.Dir, tree *crashdisk.Tree) {
+			written(t, d, s, data, 100)
+			r, err := d.OpenRead(s.File)
+			require.NoError(t, err)
+			require.NoError(t, d.Discard(s.File))
+			_, err = d.Create(s.File)
+			require.ErrorIs(t, err, fs.ErrExist, "it is being read")
+			tree.FailAt(1, broken)
+			require.ErrorIs(t, r.Close(), broken)
+		}},
+		{"after a Finish that failed", func(t *testing.T, d *snapfile.Dir, tree *crashdisk.Tree) {
+			w, err := d.Create(s.File)
+			require.NoError(t, err)
+			_, err = w.Write(data)
+			require.NoError(t, err)
+			tree.FailSyncs(1) // that of the file succeeds, that of the directory does not
+			require.Error(t, w.Finish(s))
+			tree.FailSyncs(-1)
+			tree.FailAt(1, broken)
+			require.ErrorIs(t, w.Abort(), broken)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			tree := crashdisk.New()
+			d := openDir(t, tree.FS())
+			row.discard(t, d, tree)
+			require.Len(t, names(t, tree.FS()), 1)
+			_, err := d.OpenRead(s.File)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			tree.FailAt(1, broken)
+			_, err = d.Create(s.File)
+			require.ErrorIs(t, err, broken, "it cannot be deleted yet")
+			written(t, d, s, data, 100)
+			got, err := content(d, s)
+			require.NoError(t, err)
+			assert.Equal(t, data, got)
+			require.NoError(t, d.Discard(s.File))
+			assert.Empty(t, names(t, tree.FS()))
+		})
+	}
+}
+
 func TestClean_RemovesOnlySnapshotsThatNobodyNames(t *testing.T) {
 	disk := crashdisk.New().FS()
 	d := openDir(t, disk)

@@ -164,7 +164,7 @@ func (w *Writer) Abort() error {
 	defer w.dir.release(w.file)
 	_ = w.f.Close() // the bytes do not count
 	if w.renamed {
-		return w.dir.remove(w.dir.Path(w.file))
+		return w.dir.Discard(w.file)
 	}
 	return w.dir.remove(w.dir.partPath(w.file))
 }
