@@ -153,6 +153,7 @@ func (n *node) endWrites() {
 	if n.hands.keeping {
 		n.endKeepingIn(0)
 	}
+	n.endVault()
 }
 
 // written completes a write: it becomes durable, its promises leave, and then the loop is told.

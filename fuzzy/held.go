@@ -72,10 +72,11 @@ func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 }
 
 // writeHeldLater lets WriteTo go on when the state machine has read its next bytes.
-func (n *node) writeHeldLater() {
-	h := n.vault.held
-	h.writesAt = n.c.now() + n.disk.took(n)
-	n.c.queue.Push(h.writesAt, event{kind: evVault, node: int16(n.index), life: n.life, a: vaultWrite})
+func (n *node) writeHeldLater() { n.writeHeldIn(n.disk.took(n)) }
+
+func (n *node) writeHeldIn(d sim.Time) {
+	n.vault.held.writesAt = n.c.now() + d
+	n.later(d, event{kind: evVault, a: vaultWrite})
 }
 
 // writeHeld lets WriteTo write its next bytes.

@@ -36,6 +36,8 @@ type vault struct {
 	spool     *snapfile.Writer
 	waiting   []raft.Message // chunks that wait for that, at most a window of them
 	expires   sim.Time       // when the stream in is looked at; 0: never
+
+	ends [vaultEnds]sim.Time // by kind of event: when that work of the disk ends; 0: there is none
 }
 
 // The kinds of a evVault event.
@@ -43,8 +45,9 @@ const (
 	vaultTaken int64 = iota
 	vaultRestored
 	vaultSynced
-	vaultWrite
 	vaultSpool
+	vaultEnds // how many kinds there are above: each of them ends some work of the disk
+	vaultWrite
 	vaultExpire
 	vaultPump // and more: the peer
 )
@@ -125,7 +128,7 @@ func (n *node) takeIfReached() {
 		return
 	}
 	n.c.check.takesRoom(n, size)
-	n.later(n.disk.took(n)+longer, event{kind: evVault, a: vaultTaken})
+	n.vaultIn(n.disk.took(n)+longer, vaultTaken)
 }
 
 // syncFor makes the state of a DurableFSM durable.
@@ -156,7 +159,7 @@ func (n *node) writeOn() {
 	}
 	done, err := n.writeTaken()
 	if err == nil && !done {
-		n.later(n.disk.took(n), event{kind: evVault, a: vaultTaken})
+		n.vaultIn(n.disk.took(n), vaultTaken)
 		return
 	}
 	n.endTaking(err)
@@ -209,7 +212,7 @@ func (n *node) restoreLater(s raft.Snapshot) {
 	n.c.check.restores(n, &s)
 	n.vault.restore, n.vault.take, n.vault.installed, n.vault.needless = &s, nil, true, true
 	n.applyTo = s.ID
-	n.later(n.disk.tookBytes(n, int(s.Size)), event{kind: evVault, a: vaultRestored})
+	n.vaultIn(n.disk.tookBytes(n, int(s.Size)), vaultRestored)
 }
 
 func (n *node) restored() {
@@ -229,7 +232,7 @@ func (n *node) restored() {
 	n.hosted.restore(s.ID, payload)
 	if n.c.profile.Node.Durable {
 		v.syncing = true
-		n.later(n.disk.tookBytes(n, len(payload)), event{kind: evVault, a: vaultSynced})
+		n.vaultIn(n.disk.tookBytes(n, len(payload)), vaultSynced)
 		return
 	}
 	n.serveRestored()
@@ -248,8 +251,33 @@ func (n *node) serveRestored() {
 	n.applyOn()
 }
 
+// vaultIn schedules, or reschedules, the end of work of the disk.
+func (n *node) vaultIn(d sim.Time, a int64) {
+	n.vault.ends[a] = n.c.now() + d
+	n.later(d, event{kind: evVault, a: a})
+}
+
+// endVault ends the work for snapshots of a disk that works again.
+func (n *node) endVault() {
+	v := &n.vault
+	for a, at := range v.ends {
+		if at > n.c.now() {
+			n.vaultIn(0, int64(a))
+		}
+	}
+	if v.held != nil && v.held.writesAt > n.c.now() {
+		n.writeHeldIn(0)
+	}
+}
+
 // vaultEvent handles an event of the vault.
 func (n *node) vaultEvent(a int64) {
+	if a < vaultEnds {
+		if at := n.vault.ends[a]; at == 0 || n.c.now() < at {
+			return // it was rescheduled
+		}
+		n.vault.ends[a] = 0
+	}
 	switch a {
 	case vaultTaken:
 		n.writeOn()

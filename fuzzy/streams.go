@@ -198,7 +198,7 @@ func (n *node) act(w pipeline.Work) {
 	if w.Finish != nil && !n.disk.healed && n.disk.random.IntN(lateFinish) == 0 {
 		took += n.disk.random.Exponential(2 * n.c.profile.ElectionTimeout)
 	}
-	n.later(took, event{kind: evVault, a: vaultSpool})
+	n.vaultIn(took, vaultSpool)
 }
 
 // lateFinish: the last sync of one received file in so many takes about as long as an election, because the disk has much
