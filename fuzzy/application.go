@@ -49,6 +49,7 @@ type host struct {
 	answered  []answer   // by index, from 1
 	source    *rand.PCG
 	random    *rand.Rand
+	longest   int // the bytes of its longest command so far
 	did
 }
 
@@ -218,6 +219,7 @@ func (h *host) command(request int64, write int) (command []byte) {
 	if len(command) > commandLimitBytes {
 		h.c.fail(Safety, "A6", "workload returned a command of %d bytes; the limit is %d", len(command), commandLimitBytes)
 	}
+	h.longest = max(h.longest, len(command))
 	h.note(commandDone, command)
 	return command
 }

@@ -208,7 +208,7 @@ func (k *checker) short(n *node) {
 	if !k.c.profile.Snapshots.On || n.protocol() < 2 || n.seen.policy.failures > 0 || s.Taking != (raft.EntryID{}) || len(n.log) == 0 {
 		return
 	}
-	entry := commandBytesMin + k.c.profile.Load.BytesMax + raft.RecordOverheadBytes
+	entry := k.c.longestCommand() + raft.RecordOverheadBytes
 	bytes := n.log[len(n.log)-1].payload + uint64(s.Last.Index-s.Base.Index)*raft.RecordOverheadBytes
 	if s.Base.Index > 0 {
 		bytes -= n.log[s.Base.Index-1].payload

@@ -26,7 +26,7 @@ func (k *checker) bounds(n *node) {
 	if s.Pending > limits.ProposalsMax {
 		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Pending, limits.ProposalsMax)
 	}
-	if last := commandBytesMin + k.c.profile.Load.BytesMax; s.PendingBytes >= limits.ProposalBytesMax+last {
+	if last := k.c.longestCommand(); s.PendingBytes >= limits.ProposalBytesMax+last {
 		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n.id, s.PendingBytes, limits.ProposalBytesMax)
 	}
 	if s.Reads > limits.ProposalsMax {
@@ -51,7 +51,16 @@ func (k *checker) bounds(n *node) {
 // bytes between two size marks of the log evenly, so each entry has its share of entry 1. The share shrinks as the log
 // grows: the append was estimated when it was sent, and by then the log was longer than match.
 func largest(n *node, match raft.Index) int {
-	return commandBytesMin + n.c.profile.Load.BytesMax + raft.RecordOverheadBytes + bootstrapBytesMax/int(match+1)
+	return n.c.longestCommand() + raft.RecordOverheadBytes + bootstrapBytesMax/int(match+1)
+}
+
+// longestCommand returns a bound for the bytes of the commands so far. The profile does not bound those of an application.
+func (c *cluster) longestCommand() int {
+	most := c.profile.Load.BytesMax
+	if c.host != nil {
+		most = max(most, c.host.longest)
+	}
+	return commandBytesMin + most
 }
 
 // bootstrapBytesMax is a bound for the size of entry 1.

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -90,6 +91,24 @@ func TestInvariants_AnAppendSentEarlyMayCountMore(t *testing.T) {
 	c.check.bounds(n)
 	require.Nil(t, c.failure, "sent when the log had ten entries")
 	p.Match = raft.Index(len(n.log) - 2)
+	c.check.bounds(n)
+	expectBreach(t, c, "N10")
+}
+
+// The commands of an application are as long as its workload makes them: N10, N52 and L16 count the longest so far.
+func TestInvariants_AnApplicationsCommandsMayBeLonger(t *testing.T) {
+	c, n, _ := running(t)
+	n.status.PendingBytes = c.profile.Limits.ProposalBytesMax + commandBytesMin + 999
+	app := counting()
+	app.Command = func(*rand.Rand) []byte { return make([]byte, 1000) }
+	c.profile.Load.BytesMax = 1
+	c.host = &host{c: c, app: app, source: rand.NewPCG(0, 0)}
+	c.host.random = rand.New(c.host.source)
+	c.work.write(n, 0, 1)
+	require.GreaterOrEqual(t, largest(n, raft.Index(len(n.log))), commandBytesMin+1000+raft.RecordOverheadBytes)
+	c.check.bounds(n)
+	require.Nil(t, c.failure)
+	n.status.PendingBytes++
 	c.check.bounds(n)
 	expectBreach(t, c, "N10")
 }
