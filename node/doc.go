@@ -19,8 +19,9 @@
 //	sender.go        the network, one for each peer and lane
 //	applier.go       the FSM; applied.go: callers that wait for an index; fsmcall.go: the running call of the FSM; read.go:
 //	                 functions that run between its calls
-//	snapshot.go      taking snapshots, space.go: the room and the rate for it; restore.go: becoming one; streams.go, receive.go: sending and
-//	                 receiving them; snapshotstatus.go: how far they are
+//	snapshot.go      taking snapshots, space.go: the room and the rate for it; restore.go: becoming one; streams.go,
+//	                 receive.go: sending and receiving them; held.go: the frozen state of a DurableFSM;
+//	                 snapshotstatus.go: how far they are; trouble.go: why one did not arrive
 //	handler.go       what the transport calls: handshakes and messages
 //	internal/pipeline: merging of writes, the log cache, joining and filling of appends
 //	queue.go         what waits for a goroutine; signal.go: how it is woken; watched.go: a value for which several wait
