@@ -50,7 +50,7 @@ type SnapshotStorage interface {
 	// OpenSnapshot opens a finished file.
 	OpenSnapshot(file SnapshotID) (SnapshotReader, error)
 	// DiscardSnapshot deletes a finished file, or none if there is no such file. A file that is open for reading is
-	// deleted when its last reader is closed.
+	// deleted when its last reader is closed. After an error nobody needs the file, and CreateSnapshot may replace it.
 	DiscardSnapshot(file SnapshotID) error
 	// FreeBytes returns how many bytes this process may still write where the snapshots are.
 	FreeBytes() (int64, error)

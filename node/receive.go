@@ -33,7 +33,7 @@ type receiver struct {
 	machine *pipeline.Incoming
 	asking  raft.Receive        // the last stream that the machine was asked for
 	spool   raft.SnapshotWriter // nil: none
-	failed  error               // of the storage, which the machine is about to refuse
+	failed  error               // of the storage; if the machine refuses the stream now, this is why
 }
 
 func newReceiver(n *Node) *receiver {
@@ -166,6 +166,7 @@ func (r *receiver) do(w pipeline.Work) {
 		case w.Finish != nil:
 			w = r.machine.Finished(r.refusal(r.finish(*w.Finish)))
 		default:
+			r.failed = nil
 			return
 		}
 	}

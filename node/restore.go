@@ -79,12 +79,18 @@ func (n *Node) warnWhileRestoring(ctx context.Context, run *restoring) {
 
 func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restoring) (err error) {
 	var from raft.SnapshotReader
-	err = guarded(func() (err error) { from, err = a.node.files.OpenSnapshot(s.File); return err })
+	var size int64
+	err = guarded(func() (err error) {
+		if from, err = a.node.files.OpenSnapshot(s.File); err == nil {
+			size = from.Size()
+		}
+		return err
+	})
 	if err != nil {
 		return &raft.StorageError{Op: "open the snapshot", Err: err}
 	}
 	defer func() { _ = guarded(from.Close) }()
-	r := &restoreReader{from: from, size: from.Size(), read: &run.read}
+	r := &restoreReader{from: from, size: size, read: &run.read}
 	return a.call("Restore", s.ID, func() error {
 		err := a.fsm.Restore(ctx, s.ID, r)
 		return a.explain(firstError(r.err, err, r.unread()))

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 
@@ -111,4 +112,48 @@ func TestStreamer_AStopEndsWhatWasOfferedBefore(t *testing.T) {
 	s.takeAll()
 	require.NotNil(t, s.current)
 	expect.NoError(t, second.err)
+}
+
+// soft is a storage of snapshots whose free space the test says, and whose files nobody can measure.
+type soft struct {
+	raft.SnapshotStorage
+	free int64
+}
+
+func (s *soft) FreeBytes() (int64, error)                                   { return s.free, nil }
+func (s *soft) LogBytes() int64                                             { return 0 }
+func (s *soft) CreateSnapshot(raft.SnapshotID) (raft.SnapshotWriter, error) { return softFile{}, nil }
+func (s *soft) OpenSnapshot(raft.SnapshotID) (raft.SnapshotReader, error)   { return softFile{}, nil }
+
+type softFile struct {
+	raft.SnapshotWriter
+	io.ReaderAt
+}
+
+func (softFile) Abort() error { return nil }
+func (softFile) Close() error { return nil }
+func (softFile) Size() int64  { panic("nobody knows") }
+
+func TestRestore_APanicOfTheStorageIsAnError(t *testing.T) {
+	n := parts(nil, nil, nil)
+	n.files = &soft{}
+	n.applier = newApplier(n, &tally{}, raft.EntryID{})
+	var storage *raft.StorageError
+	require.ErrorAs(t, n.applier.restoreFrom(t.Context(), raft.Snapshot{}, &restoring{}), &storage)
+	expect.ErrorContains(t, storage, "nobody knows")
+}
+
+// What was said about an earlier offer, which had no consequence, is not why a later chunk is refused.
+func TestReceive_SaysWhyAChunkIsRefused(t *testing.T) {
+	n := parts(nil, nil, nil)
+	disk := &soft{free: 2 << 20}
+	n.files, n.senders.ended = disk, true
+	want := raft.Receive{From: raft.Peer{ID: "n2"}, Snapshot: raft.Snapshot{File: raft.SnapshotID{1}, Size: 100}}
+	n.receiver.work(receiverWork{asked: &want})
+	disk.free = 1 << 20
+	n.receiver.work(receiverWork{asked: &want})
+	require.NoError(t, n.receiver.trouble.get(), "the file has its room already")
+	tooLong := raft.Message{From: want.From, To: n.identity.self, Body: raft.SnapshotChunk{File: want.Snapshot.File, Data: make([]byte, 200)}}
+	n.receiver.work(receiverWork{chunk: &tooLong})
+	require.ErrorIs(t, n.receiver.trouble.get(), raft.StreamDamaged)
 }
