@@ -13,7 +13,7 @@ type snapshots struct {
 	reported   Index             // of a DurableFSM: the last entry that it says it has synced
 	taking     *Take             // asked for and not answered
 	writing    *Snapshot         // the last record issued, as long as it is not durable
-	retryAt    Time              // after a failure: not before
+	retryAt    Time              // after a failure: not before, unless a caller asks
 	pause      Time              // the last one after a failure
 	asked      []snapshotRequest // of callers
 	held       *held             // of a DurableFSM on a leader: the frozen state that is being sent
@@ -95,10 +95,11 @@ func (c *Core) refuseSnapshotRequests(why RefusalKind) {
 
 // takeSnapshot asks for a snapshot of what is being applied, if one is due. It must be known as committed by what a
 // leader has said, not only by what a DurableFSM reports: the base may be held against a leader (see contradiction).
+// After a failure it waits, unless a caller asks: whoever has made room need not wait for the end of the pause.
 func (c *Core) takeSnapshot() {
 	s, to := &c.snaps, c.log.applying
 	if !c.cfg.Snapshots || c.marked() || c.step.closing || s.taking != nil || s.writing != nil || s.restoring != nil ||
-		c.now.Mono < s.retryAt || to > c.log.told || c.log.term(to) == 0 {
+		to > c.log.told || c.log.term(to) == 0 || c.now.Mono < s.retryAt && len(s.asked) == 0 {
 		return
 	}
 	hold := c.wantsHeld()

@@ -166,7 +166,10 @@ func TestTake_AfterAFailure(t *testing.T) {
 		take = out.Keep.Take
 		pause = min(2*pause, 64*electionTimeout)
 	}
-	taken(c, take, 1)
+	c.step(raft.SnapshotTaken{Take: take.ID, Err: errors.New("no space")})
+	out = c.step(raft.SnapshotRequested{RequestID: 6})
+	require.NotNil(t, out.Keep, "a caller does not wait for the end of the pause")
+	taken(c, out.Keep.Take, 1)
 	c.persist()
 	assert.Equal(t, id(9, 3), c.Status().Snapshot, "it succeeds in the end")
 }
