@@ -35,6 +35,7 @@ func (d *disk) restore(i image, whole bool) {
 	d.ghosts = append(d.ghosts, ghost{d.incarnation, d.log})
 	d.snapshot, d.files.tree = i.snapshot, i.files
 	d.files.cut()
+	d.files.roomAgain() // the image is written to a disk that has room
 	d.base, d.log, d.commit, d.epoch = i.base, i.log, i.commit, d.epoch+1
 	if !whole {
 		d.lie(d.ghosts[len(d.ghosts)-1].log)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
+	"github.com/coxswain/raft/internal/snapfile"
 )
 
 // The profile must reach what it is for: images that are put back, refused and marked, and, less often, images
@@ -59,6 +60,40 @@ func TestImages_AHealedDiskKeepsWhatItsMemberRemembers(t *testing.T) {
 	turn()
 	assert.False(t, n.hands.keeping)
 	assert.True(t, n.takes(peer, peer.disk.start()))
+}
+
+// An image is of the contents of a disk, and not of its fullness: a disk that takes one has room, whether it was full
+// before or the one that was copied was.
+func TestImages_ADiskThatTakesOneHasRoom(t *testing.T) {
+	for _, row := range []struct {
+		rule    string
+		restore func(n *node, fill func())
+	}{
+		{"it was full", func(n *node, fill func()) {
+			i := n.disk.image()
+			fill()
+			n.disk.restore(i, false)
+		}},
+		{"the copied one was full", func(n *node, fill func()) {
+			fill()
+			i := n.disk.image()
+			n.disk.files.roomAgain()
+			n.disk.restore(i, false)
+		}},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, n, _ := running(t)
+			f := &n.disk.files
+			row.restore(n, func() {
+				f.fullTill, f.free = c.now()+sim.In(time.Hour), f.tree.Used()
+				f.tree.Fill(true)
+			})
+			f.dir = snapfile.Open(f.tree.FS(), snapshotsPath)
+			require.NoError(t, n.space().Left(0))
+			c.check.takesRoom(n, 0)
+			assert.Nil(t, c.failure)
+		})
+	}
 }
 
 // Each of the two invariants of handshakes fails when it is made to.
