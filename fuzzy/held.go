@@ -123,6 +123,18 @@ func (h *heldState) heldSent(now raft.Time, end int64) {
 	}
 }
 
+// arrived reports whether the receiver has acknowledged all bytes.
+func (h *heldState) arrived() bool { return h.acked == int64(len(h.file.payload)) }
+
+// overdue reports whether somebody else should have done something long ago.
+func (h *heldState) overdue(now, timeout raft.Time) bool {
+	limit := heldTimeouts * timeout
+	if h.arrived() {
+		limit = arrivedTimeouts * timeout
+	}
+	return h.owed && now-h.since > limit
+}
+
 // endStream ends the stream to a peer without a word to the core.
 func (n *node) endStream(to int) {
 	v := &n.vault

@@ -173,7 +173,8 @@ func (l *liveness) relieved() {
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
 			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n.id, s.Pending, s.PendingBytes, s.Reads)
 		h := n.vault.held // one for a member outside the core is held for a while, see N58
-		l.c.mustHold(h == nil || h.owed && n.now().Mono-h.since <= heldTimeouts*n.timeout(), "L10", "%s of an idle cluster holds a frozen state", n.id)
+		waited := h == nil || (h.owed || h.arrived()) && !h.overdue(n.now().Mono, n.timeout())
+		l.c.mustHold(waited, "L10", "%s of an idle cluster holds a frozen state", n.id)
 		for i := range s.Peers {
 			p := &s.Peers[i]
 			other := l.c.nodes[index(p.ID)]

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // limitBreaches break the invariants of limits and counters: each is a step that no sound core makes.
@@ -121,6 +122,40 @@ func TestLiveness_ANewLeaderMayHaveAnAppendUnderWay(t *testing.T) {
 	c.live = &liveness{c: c, core: 7, leader: lead, quieted: lead.status.Term - 1}
 	c.live.relieved()
 	require.Nil(t, c.failure)
+}
+
+// A receiver that has acknowledged all bytes of a frozen state may take as long to sync them as a stream waits for that.
+// It may be gone for good meanwhile.
+func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
+	c, lead, other := running(t)
+	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
+	now, timeout := lead.now().Mono, lead.timeout()
+	h := &heldState{file: snapFile{payload: make([]byte, 9)}, written: 9, sent: 9, owed: true, since: now - 12*timeout, looked: now}
+	lead.vault.held = h
+	offer := message(lead, other, lead.status.Term, raft.InstallSnapshot{Snapshot: raft.Snapshot{File: raft.SnapshotID{1}, Size: 9}})
+	o := &outStream{Outgoing: pipeline.NewOutgoing(now, *offer, c.profile.streamLimits()), to: other.peer(), held: true}
+	for _, p := range []raft.SnapshotProgress{{File: raft.SnapshotID{1}, Begin: true}, {File: raft.SnapshotID{1}, At: 9}} {
+		o.Progress(now, *message(other, lead, 0, p))
+		lead.heldProgress(o, p.Begin)
+	}
+	require.EqualValues(t, 9, h.acked)
+	c.live = &liveness{c: c, core: 1 << lead.index, leader: lead, quieted: lead.status.Term}
+	holds := func() {
+		t.Helper()
+		c.live.relieved()
+		c.check.holdsOn(lead)
+		require.Nil(t, c.failure)
+	}
+	holds() // nothing was sent again yet
+	h.heldSent(now, 9)
+	h.since = now - 75*timeout
+	holds()
+	h.since--
+	c.check.holdsOn(lead)
+	expectBreach(t, c, "N58")
+	c.failure = nil
+	c.live.relieved()
+	expectBreach(t, c, "L10")
 }
 
 // Nothing may be left behind when the load has gone.

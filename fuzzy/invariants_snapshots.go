@@ -58,6 +58,11 @@ func (k *checker) takes(n *node, t *raft.Take) {
 // heldTimeouts is for how many election timeouts a frozen state is held without progress. One more is for timers.
 const heldTimeouts = 10 + 1
 
+// arrivedTimeouts is for how many election timeouts a frozen state remains after its receiver has acknowledged all bytes:
+// the stream waits 64 for the receiver to sync them and, if the connection breaks, 10 more for an answer to the next offer.
+// By then WriteTo has returned, so the state costs its state machine nothing.
+const arrivedTimeouts = 64 + 10 + 1
+
 // freezes checks that no other state is frozen.
 func (k *checker) freezes(n *node) {
 	if h := n.vault.held; h != nil {
@@ -76,7 +81,7 @@ func (k *checker) holdsOn(n *node) {
 		h.since += stood
 	}
 	h.looked = now
-	if h.owed && h.acked < int64(len(h.file.payload)) && now-h.since > heldTimeouts*timeout {
+	if h.overdue(now, timeout) {
 		k.broken("N58", "%s holds the frozen state of %v, of which nothing was acknowledged since %v", n.id, h.file.snapshot.ID, h.since)
 	}
 }
