@@ -13,7 +13,7 @@ import (
 //	N14  A member that says that it hears a leader has heard one of its term within an election timeout. (dissertation §4.2.3)
 //	N15  A voter that hears no leader and votes for nobody campaigns within two of its waits, which are drawn anew each time. Sleeping through the timer restarts it once, until a leader is heard. (§5.2)
 //	N16  A vote answers a request of its term, from a candidate whose log is at least as up to date. Once a member has heard the leader of a term, it votes for nobody else in that term. (§5.4.1)
-//	N17  An acknowledgement answers an append or a snapshot of its own term, and names the last entry of that. (§5.3)
+//	N17  An acknowledgement answers an append or an offer of its own term, or the arrival of a snapshot that the leader of its term has offered, and names the last entry of that. (§5.3)
 //	N18  matchIndex was acknowledged in this term and never falls unless the follower is stale; nextIndex is above it. (Figure 2)
 //	N19  A core refuses messages that are not meant for it, and changes no message that it is given.
 //	N20  The log holds the span of an append as long as both have the same generation.
@@ -240,7 +240,7 @@ func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event,
 					k.worthy(n, before, answer, events)
 				}
 			case raft.AppendReply:
-				for from < len(events) && !proves(events[from], answer, b.Match) {
+				for from < len(events) && !k.proves(n, events[from], answer, b.Match) {
 					from++
 				}
 				if from >= len(events) {
@@ -252,10 +252,13 @@ func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event,
 	}
 }
 
-// proves reports whether an event is the append that an acknowledgement answers.
-func proves(e raft.Event, answer *raft.Message, match raft.Index) bool {
-	if s, ok := e.(raft.SnapshotArrived); ok {
-		return s.From == answer.To && s.Snapshot.ID.Index == match
+// proves reports whether an event is what an acknowledgement answers. The bytes of a snapshot may come from an earlier
+// leader than the one that offers it now and gets the acknowledgement.
+func (k *checker) proves(n *node, e raft.Event, answer *raft.Message, match raft.Index) bool {
+	if a, ok := e.(raft.SnapshotArrived); ok {
+		leader, led := k.leaders[answer.Term]
+		offered := n.seen.offered[offering{answer.To, a.Snapshot.File}]
+		return led && nodeID(leader) == answer.To.ID && offered == a.Snapshot.ID && offered.Index == match
 	}
 	r, ok := e.(raft.Received)
 	if !ok || r.Message.From != answer.To || r.Message.Term != answer.Term {

@@ -39,6 +39,18 @@ func linkReturns(k *checker, n *node, before *raft.CoreStatus, out *raft.Output,
 	*before = n.status
 }
 
+// arrives makes a member acknowledge a snapshot that a sender has brought and that somebody, or nobody, has offered.
+func arrives(n, sender, to, offers *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+	var s raft.Snapshot
+	s.ID, s.File = n.log[3].entry.ID(), raft.SnapshotID{1}
+	if offers != nil {
+		offer := message(offers, n, before.Term, raft.InstallSnapshot{Snapshot: s})
+		n.seen.message(n, before, offer)
+	}
+	out.Write.Then = []raft.Message{*message(n, to, before.Term, raft.AppendReply{Match: s.ID.Index})}
+	return []raft.Event{raft.SnapshotArrived{From: sender.peer(), Snapshot: s}}
+}
+
 // ofFollower is what a follower may not make of its events; other leads.
 var ofFollower = []stepBreach{
 	{"N12", func(_ *checker, n, other *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
@@ -127,6 +139,17 @@ var ofFollower = []stepBreach{
 	{"N17", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		out.Send = []raft.Message{*message(n, other, before.Term, raft.AppendReply{Match: 5})}
 		return given(message(other, n, before.Term, raft.AppendRequest{Prev: n.log[3].entry.ID(), Last: n.log[3].entry.ID()}))
+	}},
+	{"N17", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // it has offered none
+		return arrives(n, other, other, nil, before, out)
+	}},
+	{"N17", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // it does not lead
+		third := k.c.nodes[3-n.index-other.index]
+		return arrives(n, third, third, third, before, out)
+	}},
+	{"N17", func(k *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // another has offered it
+		third := k.c.nodes[3-n.index-other.index]
+		return arrives(n, other, other, third, before, out)
 	}},
 	{"N19", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		m := message(other, n, before.Term, raft.Heartbeat{})
@@ -256,6 +279,17 @@ func TestInvariants_AConfirmedReadIsSound(t *testing.T) {
 	c.check.conversation(n, &before, []raft.Event{raft.ReadRequested{RequestID: requestID}}, &out)
 	out = raft.Output{Answers: []raft.Answer{{RequestID: requestID, Kind: raft.AnswerReadSafe}}}
 	c.check.conversation(n, &before, given(message(other, n, before.Term, raft.HeartbeatReply{Round: round})), &out)
+	assert.Nil(t, c.failure)
+}
+
+// The leader may offer the file that it has got from the leader before, whose stream of it ends only now.
+func TestInvariants_ASnapshotMayComeFromAnEarlierLeader(t *testing.T) {
+	c, other, n := running(t)
+	n.seen.now = n.now().Mono
+	third := c.nodes[3-n.index-other.index]
+	before, out := n.status, raft.Output{WakeAt: n.seen.now + n.timeout()}
+	events := arrives(n, third, other, other, &before, &out)
+	c.check.conversation(n, &before, events, &out)
 	assert.Nil(t, c.failure)
 }
 

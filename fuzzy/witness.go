@@ -64,6 +64,8 @@ type witness struct {
 	policy  policyWitness // of its snapshots
 	resumed raft.Index    // the last entry that its machine had applied when it was started
 
+	offered map[offering]raft.EntryID // the last entries of the snapshots that leaders have offered
+
 	resigned   raft.NodeID // the latest leader that said that it stepped down
 	resignedIn raft.Term
 	wrote      raft.Time // when its disk last completed a write
@@ -117,6 +119,12 @@ func (a *attemptsWitness) forget(now raft.Time, shortest bool) {
 	}
 }
 
+// offering is the offer of a snapshot by a leader, whichever term it leads.
+type offering struct {
+	from raft.Peer
+	file raft.SnapshotID
+}
+
 // reading is a read of this member's client, or one that another member forwarded.
 type reading struct {
 	requestID raft.RequestID
@@ -132,7 +140,7 @@ func (w *witness) begin(n *node) {
 	*w = witness{
 		now: now, rested: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
-		walls: make([]wallWitness, len(n.c.initial.Members)), resumed: n.applied,
+		walls: make([]wallWitness, len(n.c.initial.Members)), resumed: n.applied, offered: map[offering]raft.EntryID{},
 	}
 	if len(n.disk.log) > 0 {
 		w.stamp = max(n.disk.base.Time, n.disk.log[len(n.disk.log)-1].entry.Time)
@@ -220,6 +228,9 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		}
 		if m.Term == w.term {
 			w.leads = m.From
+		}
+		if o, ok := m.Body.(raft.InstallSnapshot); ok && m.Term >= before.Term {
+			w.offered[offering{m.From, o.Snapshot.File}] = o.Snapshot.ID
 		}
 		if m.Term == w.term && n.status.Leader == m.From.ID {
 			w.heard = w.now
