@@ -357,20 +357,38 @@ func TestSnapshot_IsWrittenAtItsRate(t *testing.T) {
 	})
 }
 
-// cramped is a storage with little room for snapshots.
+// cramped is a storage with little room for snapshots, each of which takes as much of it as it has bytes.
 type cramped struct {
 	raft.SnapshotStorage
-	free *atomic.Int64
+	free, begun *atomic.Int64 // bytes, and files
 }
 
 func (s cramped) FreeBytes() (int64, error) { return s.free.Load(), nil }
 
+func (s cramped) CreateSnapshot(id raft.SnapshotID) (raft.SnapshotWriter, error) {
+	s.begun.Add(1)
+	w, err := s.SnapshotStorage.CreateSnapshot(id)
+	return crampedFile{w, s.free}, err
+}
+
+type crampedFile struct {
+	raft.SnapshotWriter
+	free *atomic.Int64
+}
+
+func (f crampedFile) Write(p []byte) (int, error) {
+	f.free.Add(-int64(len(p)))
+	return f.SnapshotWriter.Write(p)
+}
+
 func TestSnapshot_LeavesRoomForTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		free := new(atomic.Int64)
+		free, begun := new(atomic.Int64), new(atomic.Int64)
 		free.Store(1<<20 - 1)
 		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Configure: often,
-			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage { return cramped{s.(raft.SnapshotStorage), free} }})
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+				return cramped{s.(raft.SnapshotStorage), free, begun}
+			}})
 		n := c.Leader()
 		proposeMany(t, n, 0, 30)
 		_, err := n.Snapshot(t.Context())
@@ -378,9 +396,38 @@ func TestSnapshot_LeavesRoomForTheLog(t *testing.T) {
 		require.ErrorAs(t, err, &space)
 		assert.EqualValues(t, 1<<20, space.Reserve)
 		assert.ErrorContains(t, err, "SnapshotReserveBytes")
+		assert.Zero(t, begun.Load())
 		require.NoError(t, n.Err())
 		free.Store(1 << 30)
 		c.Await("a snapshot, once there is room", func() bool { return n.Status().Snapshot.Last.Index > 0 })
+	})
+}
+
+// A state that announces no size may be larger than the room, also the first one and one below 16 MiB.
+func TestSnapshot_OfUnknownSizeLeavesRoomForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room, reserve = 300 << 10, 1 << 20
+		free, begun := new(atomic.Int64), new(atomic.Int64)
+		free.Store(reserve + room)
+		c := startAll(t, rafttest.Options{Members: 1, Configure: often,
+			NewFSM: func() raft.FSM {
+				return &awkward{writeTo: func(_ context.Context, w io.Writer) error {
+					_, err := w.Write([]byte(strings.Repeat(" ", room+1)))
+					return err
+				}}
+			},
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+				return cramped{s.(raft.SnapshotStorage), free, begun}
+			}})
+		n := c.Leader()
+		propose(t, n, "a")
+		_, err := n.Snapshot(t.Context())
+		var space *raft.SpaceError
+		require.ErrorAs(t, err, &space)
+		assert.EqualValues(t, reserve, space.Reserve)
+		assert.GreaterOrEqual(t, free.Load(), int64(reserve))
+		assert.Positive(t, begun.Load())
+		assert.NoError(t, n.Err())
 	})
 }
 

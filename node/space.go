@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	spaceEveryBytes  = 16 << 20 // written between two looks at the free space
+	spaceEveryBytes  = 16 << 20 // written between two looks at the free space, at most
 	pacedWriterBytes = 64 << 10 // that a pacedWriter passes on at once
 )
 
@@ -41,13 +41,14 @@ func (s *space) begin(size int64) error {
 	return pipeline.Space{Free: free, Reserve: s.reserve()}.Begin(size, s.last)
 }
 
-// left returns an error if what is written has taken from the reserve.
-func (s *space) left() error {
+// left returns how many bytes may be written, and an error if these are fewer than more.
+func (s *space) left(more int64) (room int64, err error) {
 	free, err := s.free()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return pipeline.Space{Free: free, Reserve: s.reserve()}.Left(0)
+	left := pipeline.Space{Free: free, Reserve: s.reserve()}
+	return left.Room(), left.Left(more)
 }
 
 // sizeOf returns the size that a frozen state announces; -1: none.
@@ -71,11 +72,11 @@ type pacedWriter struct {
 	pace   *pipeline.Pace
 	moved  func() // the FSM has written something, or waits for the pace
 
-	buffer    []byte
-	size      int64 // bytes written, with those in the buffer
-	sum       uint32
-	unchecked int64 // bytes since the last look at the free space
-	err       error
+	buffer []byte
+	size   int64 // bytes written, with those in the buffer
+	sum    uint32
+	room   int64 // bytes that may be written before the next look at the free space
+	err    error
 }
 
 func newPacedWriter(t *taking, n *Node, to raft.SnapshotWriter, s *space) *pacedWriter {
@@ -110,11 +111,8 @@ func (w *pacedWriter) flush() error {
 	if w.err = w.wait(bytes); w.err != nil {
 		return w.err
 	}
-	if w.unchecked += int64(bytes); w.unchecked >= spaceEveryBytes {
-		w.unchecked = 0
-		if w.err = w.space.left(); w.err != nil {
-			return w.err
-		}
+	if w.err = w.takeRoom(int64(bytes)); w.err != nil {
+		return w.err
 	}
 	_, w.err = w.to.Write(w.buffer)
 	w.size += int64(bytes)
@@ -123,6 +121,20 @@ func (w *pacedWriter) flush() error {
 	w.taking.written.Store(w.size)
 	w.moved()
 	return w.err
+}
+
+// takeRoom returns an error if so many bytes more would take the reserve. It looks at the free space when what was free at
+// the last look may be used up.
+func (w *pacedWriter) takeRoom(bytes int64) error {
+	if w.room < bytes {
+		room, err := w.space.left(bytes)
+		if err != nil {
+			return err
+		}
+		w.room = min(room, spaceEveryBytes)
+	}
+	w.room -= bytes
+	return nil
 }
 
 // wait waits until the pace allows that many bytes, or until the snapshot is given up.

@@ -205,7 +205,9 @@ func TestReceive_NoRoom(t *testing.T) {
 		free.Store(1 << 30)
 		c, leader, behind := awayOn(t, rafttest.Options{
 			NewFSM: newJournal, Configure: often,
-			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage { return cramped{s.(raft.SnapshotStorage), free} },
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+				return cramped{s.(raft.SnapshotStorage), free, new(atomic.Int64)}
+			},
 		}, "")
 		free.Store(1 << 20)
 		c.Heal()
