@@ -204,7 +204,7 @@ func TestShrink_LeavesWhatTheFailureNeeds(t *testing.T) {
 	small.Case.Rule = "L1"
 	assert.ErrorContains(t, small.Case.Verdict(RunCase(&small.Case, nil)), "rule L1 was expected to fail")
 	small.Case.Rule = Clean
-	assert.ErrorContains(t, small.Case.Verdict(RunCase(&small.Case, nil)), "elections in a cluster")
+	assert.ErrorContains(t, small.Case.Verdict(RunCase(&small.Case, nil)), "elections in a healthy cluster")
 }
 
 // A search that a bound ends has a case that fails, if not the smallest.

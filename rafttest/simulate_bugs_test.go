@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -76,7 +77,7 @@ func decorate(change func(v *variant, e raft.Entry, answer []byte) []byte) func(
 	}
 }
 
-var sharedCount int
+var sharedCount atomic.Int64
 
 // userBugs are what users get wrong. Which rule finds an answer that shares bytes depends on the seed.
 var userBugs = []struct {
@@ -125,8 +126,7 @@ var userBugs = []struct {
 	}},
 	{"a package variable", "A1", "in the same way every time", variant{
 		apply: decorate(func(_ *variant, _ raft.Entry, answer []byte) []byte {
-			sharedCount++
-			return fmt.Appendf(answer, " %d", sharedCount)
+			return fmt.Appendf(answer, " %d", sharedCount.Add(1))
 		}),
 	}},
 	{"the gap between two indexes, which is not in the snapshot", "A1", "does not hold the whole state", variant{

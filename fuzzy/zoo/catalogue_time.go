@@ -100,7 +100,7 @@ var slowness = []Mutant{
 		ID: "S16", Rule: "a sleep restarts a follower's timer once, until it hears a leader", Bug: "each sleep does",
 		Edits:  []Edit{value("attempts.go", `!c.follower.graced`, `true`)},
 		Expect: "N15", MustKill: true, Profiles: []string{"slow"},
-		Test: &Test{".", "TestElection_FollowerThatSlept"},
+		Test: &Test{".", "TestAttempts_AFollowerThatSlept"},
 	},
 	{
 		ID: "S17", Rule: "late replies are measured, too", Bug: "only those in time are",
