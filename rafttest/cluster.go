@@ -224,16 +224,17 @@ func (c *Cluster) Restore(id raft.NodeID, image *storage.Memory) {
 }
 
 // Partition splits the members into groups that cannot reach each other. A member in no group is alone. It
-// heals earlier partitions first.
+// replaces an earlier partition; links that both of them cut stay cut all the time.
 func (c *Cluster) Partition(groups ...[]raft.NodeID) {
 	group := func(id raft.NodeID) int {
 		return slices.IndexFunc(groups, func(g []raft.NodeID) bool { return slices.Contains(g, id) })
 	}
-	c.Heal()
 	for i, a := range c.members {
 		for _, b := range c.members[i+1:] {
 			if ga, gb := group(a.id), group(b.id); ga != gb || ga < 0 {
 				c.network.Cut(a.id, b.id)
+			} else {
+				c.network.Heal(a.id, b.id)
 			}
 		}
 	}
