@@ -105,8 +105,8 @@ func (c *Core) onSnapshotSending(e SnapshotSending) {
 	}
 }
 
-// heldTimeouts is how many election timeouts a follower that has the whole of a frozen state may take to install it.
-const heldTimeouts = 8
+// installTimeouts is how many election timeouts a follower that has the whole of a frozen state may take to install it.
+const installTimeouts = 8
 
 // onSnapshotSent handles the end of a stream. If the follower has the whole snapshot, the leader asks for a lost
 // acknowledgement. It cannot offer a frozen state again, which ends with its stream: the follower's answers to
@@ -130,7 +130,7 @@ func (c *Core) onSnapshotSent(e SnapshotSent) {
 		c.trace(TraceEvent{Kind: TraceStreamEnded, Peer: e.To.ID, ID: p.snap.snapshot.ID, Text: e.Err.Error()})
 		c.pauseOffers(p)
 	case ended:
-		p.snap.pausedUntil = c.now.Mono + heldTimeouts*c.electionTimeout()
+		p.snap.pausedUntil = c.now.Mono + installTimeouts*c.electionTimeout()
 	default:
 		p.snap.offer.repeat()
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// heldTimeouts is for how many election timeouts a frozen state is held for a stream that does not begin.
-const heldTimeouts = 10
-
 var (
 	errHeldEnded  = errors.New("the frozen state is no longer held")
 	errNoStream   = errors.New("the member for which the state was frozen does not take it")
@@ -62,7 +59,7 @@ func (k *taker) runHeld(h *held) {
 	defer func() { k.endHeld(h, err) }()
 	defer k.closeFrozen(h.taking, h.frozen)
 	defer func() { err = k.wroteHeld(h, err) }()
-	if err = h.await(heldTimeouts * k.node.cfg.ElectionTimeout); err == nil {
+	if err = h.await(pipeline.HeldTimeouts * k.node.cfg.ElectionTimeout); err == nil {
 		err = errGoexit
 		err = guarded(h.write)
 	}

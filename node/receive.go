@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -98,20 +97,10 @@ func (r *receiver) take() (w receiverWork) {
 
 func (r *receiver) run() {
 	defer r.abort()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-r.node.stop:
-			return
-		case <-r.signal:
-		case <-timer.C:
-		}
+	r.node.serve(r.signal, func() raft.Time {
 		r.work(r.take())
-		if wake := r.machine.Wake(); wake != 0 {
-			timer.Reset(time.Duration(wake - r.node.now().Mono))
-		}
-	}
+		return r.machine.Wake()
+	})
 }
 
 func (r *receiver) work(w receiverWork) {

@@ -1,5 +1,11 @@
 package node
 
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
 // signal wakes the one goroutine that receives from it. A signal that is sent while the goroutine is busy waits for it,
 // and several sent meanwhile arrive as one, so the goroutine must look at everything that may have changed.
 type signal chan struct{}
@@ -11,5 +17,22 @@ func (s signal) wake() {
 	select {
 	case s <- struct{}{}:
 	default:
+	}
+}
+
+// serve calls advance whenever the signal is sent, and at the time that advance returned last, until the node stops.
+func (n *Node) serve(s signal, advance func() (wake raft.Time)) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-s:
+		case <-timer.C:
+		}
+		if wake := advance(); wake != 0 {
+			timer.Reset(time.Duration(wake - n.now().Mono))
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -132,19 +131,7 @@ func (s *streamer) disconnected(id raft.NodeID) {
 
 func (s *streamer) run() {
 	defer s.close()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.node.stop:
-			return
-		case <-s.signal:
-		case <-timer.C:
-		}
-		if wake := s.advance(); wake != 0 {
-			timer.Reset(time.Duration(wake - s.node.now().Mono))
-		}
-	}
+	s.node.serve(s.signal, s.advance)
 }
 
 // advance sends what may leave now, and returns when to go on by itself; 0: only after another call.

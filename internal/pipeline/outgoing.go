@@ -188,7 +188,7 @@ func (o *Outgoing) patienceEnds() raft.Time {
 		at = o.advanced + o.limits.timeouts(stallTimeouts)
 	}
 	if o.kept != nil && o.lacking != 0 && o.acked != o.size {
-		at = earliest(at, o.lacking+o.limits.timeouts(heldTimeouts))
+		at = earliest(at, o.lacking+o.limits.timeouts(HeldTimeouts))
 	}
 	return at
 }

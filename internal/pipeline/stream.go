@@ -34,8 +34,9 @@ const (
 	// receiver acknowledged nothing new although bytes were on their way.
 	offerTimeouts = 10
 	stallTimeouts = 64
-	// A freeze costs its state machine memory. It is held as long for a receiver that acknowledges none of its bytes.
-	heldTimeouts = 10
+	// A freeze costs its state machine memory. It is held as long for a stream that does not begin, and for a receiver
+	// that acknowledges none of its bytes.
+	HeldTimeouts = 10
 	// The receiver drops what it has after spoolTimeouts without a chunk or an offer.
 	spoolTimeouts = 64
 )
