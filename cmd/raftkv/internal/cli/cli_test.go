@@ -173,6 +173,23 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 	assert.Equal(t, 8, code, "there is no demo to ask")
 }
 
+// What the leader says of a member that answers is on the line of that member, even if the member itself sees no problem.
+func TestStatus_ShowsWhatTheLeaderSaysOfAMember(t *testing.T) {
+	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n1"},{"id":"n2","connected":true,"problem":"it lags"},
+		{"id":"n3","connected":true}]}`)
+	lags := says(t, "", `{"id":"n2","role":"follower","leader":"n1","bootstrapped":true}`)
+	fine := says(t, "", `{"id":"n3","role":"follower","leader":"n1","bootstrapped":true,"members":[{"id":"n2","problem":"not heard"}]}`)
+	args := []string{"status", "--server", lags, "--server", leader, "--server", fine}
+	code, out, errs := run(t, "", args...)
+	assert.Equal(t, 6, code)
+	assert.Contains(t, out, "0 keys  n1 says: it lags\n")
+	assert.Equal(t, 1, strings.Count(out, "it lags"), out)
+	assert.Equal(t, 2, strings.Count(out, "0 keys  ok\n"), out)
+	assert.Contains(t, errs, "degraded: n2: n1 says: it lags")
+	_, out, _ = run(t, "", append(args, "--json")...)
+	assert.Equal(t, 1, strings.Count(out, `"problem":"n1 says: it lags"`), out)
+}
+
 // A server that does not answer, or reports a problem itself, is also one of the members in the leader's status.
 func TestStatus_SaysOnceWhatIsWrongWithAMember(t *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())

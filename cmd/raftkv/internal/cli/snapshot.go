@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,10 +24,11 @@ func newSnapshot(r *reach) *cobra.Command {
 	return &cobra.Command{
 		Use:   "snapshot [NODE]",
 		Short: "Make a member take a snapshot",
-		Long: `snapshot makes the node take a snapshot of what it holds, or the first one that answers, and prints the last entry
-that the snapshot covers. If the newest snapshot covers everything, none is taken. Members take snapshots by themselves,
-see "raftkv serve --help"; use this before you copy a member's data, or to see how long one takes. If --timeout is
-shorter than that, the member goes on, and "raftkv status" shows how far it is.`,
+		Long: `snapshot makes the named member, or the first server that answers, take a snapshot of its state, and prints the last
+entry that the newest snapshot covers. If that covers everything already, none is taken. One --server is enough to name
+any member. Members take snapshots by themselves, see "raftkv serve --help"; use this before you stop a member, so that it
+starts faster, or to see how long a snapshot takes. If --timeout is shorter than that, the member goes on, and
+"raftkv status" shows how far it is.`,
 		Example: "  raftkv snapshot n2\n  raftkv snapshot --timeout 5m",
 		Args:    usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,22 +55,39 @@ shorter than that, the member goes on, and "raftkv status" shows how far it is.`
 	}
 }
 
-// urlOf returns the URL of the server with that id, or of the first one that answers.
+// urlOf returns the URL of the member with that id, as itself or the other servers know it, or of the first server that
+// answers.
 func urlOf(reports []report, id string) (string, error) {
 	var ids []string
+	var members []api.Member
+	var failures []error
 	for _, r := range reports {
-		if r.Status != nil && (id == "" || r.ID == id) {
-			return r.URL, nil
-		}
-		ids = append(ids, r.name())
-		if id != "" && r.called == id {
+		switch {
+		case r.Status == nil && id != "" && r.called == id:
 			return "", r.failure
+		case r.Status == nil:
+			failures = append(failures, r.failure)
+		case id == "" || r.ID == id:
+			return r.URL, nil
+		default:
+			ids, members = append(ids, r.ID), append(members, r.Members...)
 		}
 	}
-	if id == "" {
-		return "", fmt.Errorf("no server answers: %w", reports[0].failure)
+	if len(ids) == 0 {
+		return "", fmt.Errorf("no server answers: %w", errors.Join(failures...))
 	}
-	return "", fmt.Errorf("no server is called %q: there are %s", id, strings.Join(ids, ", "))
+	for _, m := range members {
+		switch {
+		case m.ID != id:
+			ids = append(ids, m.ID)
+		case m.URL == "":
+			return "", fmt.Errorf("no server that answers knows the URL of %s: name it with --server", id)
+		default:
+			return m.URL, nil
+		}
+	}
+	slices.Sort(ids)
+	return "", fmt.Errorf("no member is called %q: there are %s", id, strings.Join(slices.Compact(ids), ", "))
 }
 
 // takeSnapshot makes a member take a snapshot, and waits until it has.

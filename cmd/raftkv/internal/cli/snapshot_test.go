@@ -89,7 +89,28 @@ func TestSnapshot_AsksTheMemberThatIsNamed(t *testing.T) {
 	assert.Contains(t, errs, "could not be reached")
 	code, _, errs = run(t, "", append(args, "n4")...)
 	assert.Equal(t, 1, code)
-	assert.Contains(t, errs, `no server is called "n4": there are n3, n1, n2`)
+	assert.Contains(t, errs, `no member is called "n4": there are n1, n2, n3`)
+}
+
+func TestSnapshot_FindsTheMemberThroughOneServer(t *testing.T) {
+	other := says(t, `{"id":"n2","taken":true,"last":2}`, `{"id":"n2"}`)
+	one := says(t, "", `{"id":"n1","members":[{"id":"n1","url":"http://here"},{"id":"n2","url":"`+other+`"},{"id":"n3"}]}`)
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
+	for _, row := range []struct {
+		id, server string
+		code       int
+		want       string
+	}{
+		{"n2", one, 0, "n2: the newest snapshot covers entry 2: 0 B\n"},
+		{"n3", one, 1, "no server that answers knows the URL of n3: name it with --server"},
+		{"n4", one, 1, `no member is called "n4": there are n1, n2, n3`},
+		{"n2", down.URL, 1, "no server answers: unreachable"},
+	} {
+		code, out, errs := run(t, "", "snapshot", row.id, "--server", row.server)
+		assert.Equal(t, row.code, code, row.want)
+		assert.Contains(t, out+errs, row.want)
+	}
 }
 
 func TestStatus_ShowsTheLogAndItsSnapshots(t *testing.T) {

@@ -56,7 +56,7 @@ not count; 7 not serving: no leader, or one whose disk stands still; 8 no server
 // report holds the status of a server, or why there is none.
 type report struct {
 	URL     string `json:"url"`
-	Problem string `json:"problem,omitempty"` // why this member does not serve; empty if it does
+	Problem string `json:"problem,omitempty"` // what is wrong with this member, as it or the leader says; empty: nothing
 	*api.Status
 	failure error  // Status is nil
 	called  string // the id that the others know a silent server by; "" if they do not know it
@@ -80,18 +80,15 @@ func (e *unhealthyError) Error() string { return e.err.Error() }
 
 // health returns nil if the cluster serves and neither the servers nor the leader report a problem.
 func health(reports []report) error {
-	var view *api.Status
+	view := bestView(reports)
 	var problems []string
 	var failures []error
 	for _, r := range reports {
 		if r.Problem != "" {
 			problems = append(problems, r.name()+": "+r.Problem)
 		}
-		switch {
-		case r.failure != nil:
+		if r.failure != nil {
 			failures = append(failures, r.failure)
-		case view == nil || tellsMore(r.Status, view):
-			view = r.Status
 		}
 	}
 	switch {
@@ -117,6 +114,16 @@ func health(reports []report) error {
 // said returns a function that reports whether a report names a problem of that member.
 func said(id string) func(report) bool {
 	return func(r report) bool { return r.Problem != "" && r.name() == id }
+}
+
+// bestView returns the status that tells most about the cluster; nil if no server answers.
+func bestView(reports []report) (view *api.Status) {
+	for _, r := range reports {
+		if r.Status != nil && (view == nil || tellsMore(r.Status, view)) {
+			view = r.Status
+		}
+	}
+	return view
 }
 
 // tellsMore reports whether a tells more about the cluster than b: it knows of a later leader, or is that leader.
@@ -193,7 +200,26 @@ func askAll(ctx context.Context, r *reach, urls []string) []report {
 	for i := range reports {
 		reports[i].called = calledBy(reports, reports[i].URL)
 	}
+	addProblems(reports)
 	return reports
+}
+
+// addProblems adds what the others see and the member itself does not: that it lags too far, say, or does not count.
+func addProblems(reports []report) {
+	view := bestView(reports)
+	if view == nil || rank(view) < follows {
+		return
+	}
+	for i, r := range reports {
+		if r.Status == nil || r.Problem != "" || r.ID == view.ID {
+			continue
+		}
+		for _, m := range view.Members {
+			if why := problemOf(m); m.ID == r.ID && why != "" {
+				reports[i].Problem = view.ID + " says: " + why
+			}
+		}
+	}
 }
 
 // messageOf returns the message of an error without its code and remedy.
@@ -255,17 +281,19 @@ func printTable(out io.Writer, reports []report) error {
 	if err := printSnapshots(out, reports); err != nil {
 		return err
 	}
-	return printSentences(out, *last)
+	return printSentences(out, *last, reports)
 }
 
-// printSentences prints the sentences of a status.
-func printSentences(out io.Writer, status api.Status) error {
+// printSentences prints the sentences of a status, and its problems with members that no line above names.
+func printSentences(out io.Writer, status api.Status, reports []report) error {
 	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
 	if status.Snapshot.None != "" {
 		sentences = append(sentences, status.ID+": "+status.Snapshot.None)
 	}
 	for _, m := range status.Members {
-		if why := problemOf(m); status.Bootstrapped && why != "" { // else Missing says it
+		why := problemOf(m)
+		above := func(r report) bool { return r.Status != nil && r.ID == m.ID && strings.Contains(r.Problem, why) }
+		if status.Bootstrapped && why != "" && !slices.ContainsFunc(reports, above) { // else Missing says it
 			sentences = append(sentences, m.ID+": "+why)
 		}
 	}
