@@ -193,11 +193,15 @@ func (e *EarlierVersionError) Error() string {
 // they can.
 type CorruptError struct {
 	File   string
-	Where  string // the record, or the offset in the file
+	Where  string // the record, or the offset in the file; empty: the file is missing
 	Reason error
 }
 
 func (e *CorruptError) Error() string {
+	if e.Where == "" {
+		return fmt.Sprintf("raft: %s is missing: %v; put the file back if it was moved, or else remove the member from the cluster, "+
+			"and add it again with an empty store", e.File, e.Reason)
+	}
 	return fmt.Sprintf("raft: %s is damaged at %s: %v; keep the file for inspection, remove the member from the cluster, "+
 		"and add it again with an empty store", e.File, e.Where, e.Reason)
 }

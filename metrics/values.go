@@ -36,7 +36,7 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.StaleMembers) }),
 	gauge("snapshot_index", "The last entry that the newest snapshot covers.",
 		func(m node.Metrics) float64 { return float64(m.SnapshotIndex) }),
-	gauge("snapshot_bytes", "Bytes of that snapshot.",
+	gauge("snapshot_bytes", "Bytes of the newest snapshot.",
 		func(m node.Metrics) float64 { return float64(m.SnapshotBytes) }),
 	gauge("log_base_index", "The log begins behind this entry.",
 		func(m node.Metrics) float64 { return float64(m.LogBaseIndex) }),

@@ -144,12 +144,18 @@ func unready(s Status, refused error) string {
 		return s.LeaderReason
 	case s.DiskStalled:
 		return "this member's disk has stalled"
+	case s.Snapshot.Restoring != nil:
+		return fmt.Sprintf("its state machine is restored from a snapshot: %s", s.Snapshot.Restoring)
+	case s.Snapshot.Receiving != nil:
+		return fmt.Sprintf("%s, and sends a snapshot of what this member lacks: %s", s.LeaderReason, s.Snapshot.Receiving)
 	case s.Applied < s.Commit:
 		return fmt.Sprintf("entries up to %d are committed, and applied here up to %d", s.Commit, s.Applied)
 	case s.Role == raft.Leader && s.Applied < s.Last.Index:
 		return fmt.Sprintf("this member leads, but the entries from %d to %d do not get to a quorum", s.Applied+1, s.Last.Index)
 	case refused != nil:
 		return fmt.Sprintf("reads are not confirmed: %v", refused)
+	case s.Snapshot.ReceiveErr != nil:
+		return fmt.Sprintf("%s; the last snapshot that it sent did not arrive: %v", s.LeaderReason, s.Snapshot.ReceiveErr)
 	}
 	return s.LeaderReason
 }

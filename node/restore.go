@@ -91,19 +91,23 @@ func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restori
 	}
 	defer func() { _ = guarded(from.Close) }()
 	r := &restoreReader{from: from, size: size, read: &run.read}
-	return a.call("Restore", s.ID, func() error {
+	err = a.call("Restore", s.ID, func() error {
 		err := a.fsm.Restore(ctx, s.ID, r)
 		return a.explain(firstError(r.err, err, r.unread()))
 	})
+	if err != nil && r.err != nil { // the FSM is not to blame
+		return &raft.StorageError{Op: "read the snapshot", Err: r.err}
+	}
+	return err
 }
 
-// explain adds what to do to the error of a Restore that follows a start: it has most likely failed before.
+// explain adds what to do to the error of a Restore at a start: it has most likely failed before.
 func (a *applier) explain(err error) error {
 	if err == nil || !a.atStart {
 		return err
 	}
-	return fmt.Errorf("%w; it follows a start, so the next start will most likely fail like this one: "+
-		"replace this member like one whose disk was lost", err)
+	return fmt.Errorf("%w; the next start will most likely fail like this one: correct the state machine and start again, "+
+		"or replace this member like one whose disk was lost", err)
 }
 
 // restoreReader reads a snapshot from its beginning to its end, and remembers why it could not.

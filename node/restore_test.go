@@ -134,6 +134,21 @@ func (softFile) Abort() error { return nil }
 func (softFile) Close() error { return nil }
 func (softFile) Size() int64  { panic("nobody knows") }
 
+// A snapshot that covers the entry of one that was not taken ends that trouble, whoever took it.
+func TestStatus_ANewerSnapshotEndsTheTroubleOfAnEarlierOne(t *testing.T) {
+	n := parts(nil, nil, nil)
+	n.files = &soft{}
+	n.applier = newApplier(n, &tally{}, raft.EntryID{})
+	failed := &raft.SnapshotError{Op: "write", ID: raft.EntryID{Term: 1, Index: 5}, Err: &raft.SpaceError{}}
+	n.taker.trouble.set(failed)
+	status := func(last raft.Index) error {
+		return n.snapshotStatus(raft.CoreStatus{Snapshot: raft.EntryID{Term: 1, Index: last}}).Err
+	}
+	expect.Equal(t, error(failed), status(4))
+	expect.Equal(t, nil, status(5))
+	expect.Equal(t, nil, status(7))
+}
+
 func TestRestore_APanicOfTheStorageIsAnError(t *testing.T) {
 	n := parts(nil, nil, nil)
 	n.files = &soft{}

@@ -281,6 +281,48 @@ func TestSnapshot_APanicOfSnapshotItselfEndsTheNode(t *testing.T) {
 	})
 }
 
+// Nothing is wrong with the state machine if its snapshot cannot be read.
+func TestRestore_ADamagedSnapshotIsTheFaultOfTheStorage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var damaged atomic.Bool
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Configure: often,
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage { return rotten{s.(raft.SnapshotStorage), &damaged} }})
+		proposeMany(t, c.Leader(), 0, 30)
+		_, err := c.Leader().Snapshot(t.Context())
+		require.NoError(t, err)
+		damaged.Store(true)
+		n := c.Restart("n1")
+		<-n.Done()
+		var storage *raft.StorageError
+		var corrupt *raft.CorruptError
+		var fsm *raft.FSMError
+		require.ErrorAs(t, n.Err(), &storage)
+		require.ErrorAs(t, n.Err(), &corrupt)
+		assert.False(t, errors.As(n.Err(), &fsm), n.Err())
+		assert.Equal(t, 1, strings.Count(n.Err().Error(), "the member"), "one remedy: %v", n.Err())
+	})
+}
+
+// rotten is a storage whose snapshots have become unreadable.
+type rotten struct {
+	raft.SnapshotStorage
+	damaged *atomic.Bool
+}
+
+func (r rotten) OpenSnapshot(file raft.SnapshotID) (raft.SnapshotReader, error) {
+	from, err := r.SnapshotStorage.OpenSnapshot(file)
+	if err != nil || !r.damaged.Load() {
+		return from, err
+	}
+	return rottenReader{from}, nil
+}
+
+type rottenReader struct{ raft.SnapshotReader }
+
+func (rottenReader) ReadAt([]byte, int64) (int, error) {
+	return 0, &raft.CorruptError{File: "f.snap", Where: "offset 0", Reason: errors.New("checksum does not match")}
+}
+
 // No second one begins while WriteTo hangs, although its context has ended.
 func TestSnapshot_OneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -462,7 +504,7 @@ func TestRestore_TroubleEndsTheNode(t *testing.T) {
 				assert.Equal(t, "Restore", broken.Op)
 				assert.ErrorContains(t, n.Err(), row.says)
 				if row.name != "it panics" {
-					assert.ErrorContains(t, n.Err(), "replace this member")
+					assert.ErrorContains(t, n.Err(), "correct the state machine and start again, or replace this member")
 				}
 				bad.Store(false)
 				c.Restart("n1")

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,8 @@ type SnapshotStatus struct {
 	Receiving *Transfer
 	Restoring *Transfer
 	Sending   *Transfer
-	// Err is why the last attempt to take one failed; nil if it did not. The node tries again by itself.
+	// Err is why the last attempt to take one failed; nil if it did not, or if the newest one covers as much. The node tries
+	// again by itself.
 	Err error
 	// SendErr and ReceiveErr are a *SnapshotStreamError each: why the last one that this member sent did not arrive at the
 	// other, and why the last one that a leader sent did not arrive here; nil if it did. Leaders try again by themselves.
@@ -60,6 +62,10 @@ func (n *Node) snapshotStatus(core raft.CoreStatus) SnapshotStatus {
 	s.Receiving = n.transfer(&n.receiver.progress, &n.receiver.began)
 	s.Sending = n.transfer(&n.streamer.progress, &n.streamer.began)
 	s.Err, s.SendErr, s.ReceiveErr = n.taker.trouble.get(), n.streamer.trouble.get(), n.receiver.trouble.get()
+	var failed *raft.SnapshotError
+	if errors.As(s.Err, &failed) && failed.ID.Index <= s.Last.Index && !n.applier.durable() {
+		s.Err = nil // a leader's snapshot has replaced it. A DurableFSM takes them to be sent, and has none itself
+	}
 	k := n.taker
 	k.mu.Lock()
 	defer k.mu.Unlock()

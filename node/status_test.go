@@ -161,6 +161,12 @@ func TestReady_SaysWhatItWaitsFor(t *testing.T) {
 		{status(raft.Leader, func(s *Status) { s.Last.Index = 9 }), nil, "this member leads, but the entries from 8 to 9 do not get to a quorum"},
 		{status(raft.Follower, func(*Status) {}), raft.ErrReadTimedOut, "reads are not confirmed: raft: the read was not confirmed in time"},
 		{status(raft.Follower, func(*Status) {}), nil, "n1 leads in term 2"},
+		{status(raft.Follower, func(s *Status) { s.Snapshot.Receiving = &Transfer{Done: 1 << 10, Total: 4 << 10} }), nil,
+			"n1 leads in term 2, and sends a snapshot of what this member lacks: 1 of 4 KiB"},
+		{status(raft.Follower, func(s *Status) { s.Snapshot.Restoring = &Transfer{Done: 1 << 10, Total: 4 << 10} }), nil,
+			"its state machine is restored from a snapshot: 1 of 4 KiB"},
+		{status(raft.Follower, func(s *Status) { s.Snapshot.ReceiveErr = raft.ErrClosed }), nil,
+			"n1 leads in term 2; the last snapshot that it sent did not arrive: " + raft.ErrClosed.Error()},
 	} {
 		expect.Equal(t, row.want, unready(row.status, row.refused))
 	}

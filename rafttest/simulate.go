@@ -195,10 +195,10 @@ func (s *simulation) replay(t testing.TB, text string) {
 	t.Helper()
 	seed, err := fuzzy.ParseSeed(text)
 	if err == nil && seed.Profile != fuzzy.ApplicationProfile {
-		err = fmt.Errorf("%q is not a seed of a state machine, such as %v", text, seedOf(42))
+		err = fmt.Errorf("%q is a seed of the simulator itself", text)
 	}
 	if err != nil {
-		t.Fatalf("rafttest: %s: %v", seedVariable, err)
+		t.Fatalf("rafttest: %s: %v; seeds of Simulate look like %v", seedVariable, err, seedOf(42))
 	}
 	var log strings.Builder
 	var r fuzzy.Result

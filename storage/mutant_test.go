@@ -128,7 +128,7 @@ func TestSuite_FindsStoresThatForget(t *testing.T) {
 		{
 			what:   "the name of a snapshot is not synced",
 			mutant: mutant{loadSyncs: true, writesSync: true, filesForget: "names"},
-			rule:   storagetest.RuleFinishDurable, reason: "there is no such file",
+			rule:   storagetest.RuleFinishDurable, reason: "is missing: the store has recorded",
 		},
 		{
 			what:   "a snapshot and a vote are two steps",

@@ -72,8 +72,8 @@ func TestBolt_ASnapshotOfAnother(t *testing.T) {
 		place func(t *testing.T, name string)
 		want  string
 	}{
-		{"missing", func(t *testing.T, name string) { require.NoError(t, os.Remove(name)) }, "there is no such file"},
-		{"renamed", func(t *testing.T, name string) { require.NoError(t, os.Rename(name, name+".old")) }, "there is no such file"},
+		{"missing", func(t *testing.T, name string) { require.NoError(t, os.Remove(name)) }, "is missing: the store has recorded this snapshot of entry 10@1; put the file back"},
+		{"renamed", func(t *testing.T, name string) { require.NoError(t, os.Rename(name, name+".old")) }, "is missing: "},
 		{"of another member", func(t *testing.T, name string) {
 			dir := t.TempDir()
 			b, _ := mustLoad(t, dir)

@@ -56,8 +56,8 @@ func (d *Dir) open(file raft.SnapshotID) (*Reader, error) {
 func (d *Dir) OpenRecorded(want raft.Snapshot) (*Reader, error) {
 	r, err := d.OpenRead(want.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		reason := fmt.Errorf("the store has recorded this snapshot of entry %v, and there is no such file", want.ID)
-		return nil, &raft.CorruptError{File: d.Path(want.File), Where: "its name", Reason: reason}
+		reason := fmt.Errorf("the store has recorded this snapshot of entry %v", want.ID)
+		return nil, &raft.CorruptError{File: d.Path(want.File), Reason: reason}
 	}
 	if err != nil {
 		return nil, err

@@ -448,7 +448,7 @@ func TestOpenRecorded_SaysWhatStandsInThePlaceOfTheSnapshot(t *testing.T) {
 		wants []string
 	}{
 		{"missing", func() *snapfile.Dir { return openDir(t, crashdisk.New().FS()) },
-			[]string{"has recorded this snapshot of entry 100@3", "no such file"}},
+			[]string{" is missing: the store has recorded this snapshot of entry 100@3"}},
 		{"another file under its name", func() *snapfile.Dir { return damaged(t, s.File, image(t, described(2, data), data)) },
 			[]string{"at its head", described(2, data).File.String() + " under the name of another"}},
 		{"another entry", func() *snapfile.Dir {

@@ -149,8 +149,8 @@ func explainBody(err error) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case errors.As(err, &tooLarge):
-		return api.Errorf(api.ValueTooLarge, "store less under one key",
-			"the value is over the limit of %d bytes", kv.ValueBytesMax)
+		return api.Errorf(api.ValueTooLarge, "store less under one key; other paths take no body",
+			"the body is over the limit of %d bytes", kv.ValueBytesMax)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return api.Errorf(api.BodyTimedOut, "send it faster, or store less under one key",
 			"the body did not arrive within %v", BodyTimeout)
