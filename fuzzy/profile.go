@@ -85,7 +85,7 @@ type Snapshots struct {
 	ChunkBytes     int
 	WindowChunks   int
 	BytesPerSecond int // of a stream; 0: no limit
-	ReserveBytes   int // that a snapshot leaves free; 0: as much as the log takes
+	ReserveBytes   int // that a snapshot leaves free; 0: as much as the log takes, within bounds
 	BlockBytes     int // of a file, that have one checksum
 	Old            int // members that cannot read messages about snapshots, and take none, until they are healed
 }

@@ -445,7 +445,7 @@ func TestSnapshot_LeavesRoomForTheLog(t *testing.T) {
 	})
 }
 
-// A state that announces no size may be larger than the room, also the first one and one below 16 MiB.
+// A state that announces no size may be larger than the room, also the first one and one below spaceEveryBytes.
 func TestSnapshot_OfUnknownSizeLeavesRoomForTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room, reserve = 300 << 10, 1 << 20

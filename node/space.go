@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	spaceEveryBytes  = 16 << 20 // written between two looks at the free space, at most
+	spaceEveryBytes  = 1 << 20  // written between two looks at the free space, at most: the log grows meanwhile
 	pacedWriterBytes = 64 << 10 // that a pacedWriter passes on at once
 )
 

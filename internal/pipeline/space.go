@@ -2,8 +2,12 @@ package pipeline
 
 import "github.com/coxswain/raft"
 
-// reserveBytesMin is what a snapshot leaves free at least, in bytes, unless the configuration says otherwise.
-const reserveBytesMin = 1 << 20
+// What a snapshot leaves free at least and at most, in bytes, unless the configuration says otherwise. A longer log only
+// needs the snapshot more, which makes it shorter; and the free space is measured again while the snapshot is written.
+const (
+	reserveBytesMin = 1 << 20
+	reserveBytesMax = 64 << 20
+)
 
 // Space is the room on the disk of a member, in bytes. A snapshot never takes the reserve, so that the log can go on.
 type Space struct {
@@ -11,12 +15,13 @@ type Space struct {
 	Reserve int64
 }
 
-// Reserve returns what a snapshot must leave free: as much as is configured or, without that, as much as the log takes.
+// Reserve returns what a snapshot must leave free: as much as is configured or, without that, as much as the log takes,
+// within bounds.
 func Reserve(configured, log int64) int64 {
 	if configured != 0 {
 		return configured
 	}
-	return max(reserveBytesMin, log)
+	return min(max(reserveBytesMin, log), reserveBytesMax)
 }
 
 // Room returns how many bytes a snapshot may take.
