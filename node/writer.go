@@ -26,6 +26,7 @@ type writer struct {
 	commit   raft.Index // the highest hint; it rides along with the next write
 	unpruned bool       // entries below the base may be left in the store
 	prunedAt time.Time  // when some were deleted last
+	left     int64      // bytes of all entries in the store then, or when the base moved
 }
 
 func newWriter(n *Node) *writer {
@@ -65,8 +66,7 @@ func (w *writer) depth() int {
 // run is the writer's goroutine. It ends with the node, or with the first write that fails: the
 // kernel may have dropped the pages, so nothing is acknowledged after it.
 func (w *writer) run() {
-	if w.node.files != nil {
-		w.unpruned = true
+	if w.mayPrune(); w.unpruned {
 		w.queue.wake()
 	}
 	for {
@@ -91,22 +91,43 @@ func (w *writer) run() {
 	}
 }
 
-// pruneEvery is how much time passes at least between two calls of Prune while writes wait.
+// pruneEvery is how much time passes at least between two times of pruning while writes wait.
 const pruneEvery = 50 * time.Millisecond
 
-// prune lets the storage delete some of the entries below the base, so that the writes behind it do not wait for long.
-func (w *writer) prune() (err error) {
+// prune lets the storage delete some of the entries below the base, so that the writes behind it do not wait for long. It
+// deletes at least as many bytes as the writes since the last time have added. Otherwise the store would grow for as long
+// as writes keep the disk busy.
+func (w *writer) prune() error {
 	if w.depth() > 0 && time.Since(w.prunedAt) < pruneEvery {
 		return nil // the signal is set
 	}
-	w.prunedAt = time.Now()
-	if err = guarded(func() (err error) { w.unpruned, err = w.node.files.Prune(); return err }); err != nil {
-		return &raft.StorageError{Op: "prune", Err: err}
+	bytes := w.logBytes()
+	for deleted := true; deleted && w.unpruned; {
+		before := bytes
+		if err := guarded(func() (err error) { w.unpruned, err = w.node.files.Prune(); return err }); err != nil {
+			return &raft.StorageError{Op: "prune", Err: err}
+		}
+		bytes = w.logBytes()
+		deleted = bytes < before && bytes > w.left
 	}
+	w.prunedAt, w.left = time.Now(), bytes
 	if w.unpruned {
 		w.queue.wake()
 	}
 	return nil
+}
+
+// mayPrune is called when entries below the base may be left in the store.
+func (w *writer) mayPrune() {
+	if w.node.files != nil && !w.unpruned {
+		w.unpruned, w.left = true, w.logBytes()
+	}
+}
+
+// logBytes returns the bytes of all entries in the store; 0 if it panics.
+func (w *writer) logBytes() (bytes int64) {
+	_ = guarded(func() error { bytes = w.node.files.LogBytes(); return nil })
+	return bytes
 }
 
 // take takes the next write, merged with the ones behind it as far as that is allowed.
@@ -145,7 +166,9 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.M
 			return &raft.StorageError{Op: "write", Err: err}
 		}
 		n.counters.wrote(write, time.Since(began))
-		w.unpruned = w.unpruned || write.Base != nil || write.Snapshot != nil
+		if write.Base != nil || write.Snapshot != nil {
+			w.mayPrune()
+		}
 	}
 	if mark != nil {
 		return mark.Err()
