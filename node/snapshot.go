@@ -192,17 +192,20 @@ func (k *taker) begin(t raft.Take) (*taking, error) {
 	return k.taking, nil
 }
 
-// end frees the taker and tells the core how it went, unless a stall was reported before.
+// end frees the taker and tells the core how it went, unless a stall was reported before: the file of a snapshot that
+// was finished nevertheless is deleted.
 func (k *taker) end(t *taking, result raft.SnapshotTaken) {
 	t.cancel(nil)
 	k.mu.Lock()
 	k.taking = nil // before the core hears of it, which may ask for the next one at once
 	k.mu.Unlock()
-	k.conclude(t, result)
+	if file := result.Snapshot.File; !k.conclude(t, result) && file != (raft.SnapshotID{}) {
+		k.node.receiver.discard([]raft.SnapshotID{file})
+	}
 }
 
-// conclude tells the core how it went. Only the first report of a take counts.
-func (k *taker) conclude(t *taking, result raft.SnapshotTaken) {
+// conclude tells the core how it went, and reports whether it did. Only the first report of a take counts.
+func (k *taker) conclude(t *taking, result raft.SnapshotTaken) bool {
 	k.mu.Lock()
 	first := !t.reported
 	if first {
@@ -213,6 +216,7 @@ func (k *taker) conclude(t *taking, result raft.SnapshotTaken) {
 		k.note(t, result)
 		k.report(result)
 	}
+	return first
 }
 
 // note keeps the outcome for Status, counts it and logs it.

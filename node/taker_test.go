@@ -1,0 +1,28 @@
+package node
+
+import (
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// WriteTo may return at the very moment at which it is given up. The core has heard of a failure then, and nobody else
+// would delete the file.
+func TestTaker_AFileThatWasFinishedAfterAStallIsDeleted(t *testing.T) {
+	n := parts(nil, nil, nil)
+	defer n.wg.Wait()
+	defer close(n.stop)
+	run, err := n.taker.begin(raft.Take{Base: raft.Base{ID: raft.EntryID{Term: 1, Index: 5}}})
+	require.NoError(t, err)
+	n.taker.conclude(run, raft.SnapshotTaken{Take: run.ID, Err: &raft.SnapshotStalledError{}})
+	file := newSnapshotID()
+	n.taker.end(run, raft.SnapshotTaken{Take: run.ID, Snapshot: raft.Snapshot{Base: run.Base, File: file}})
+
+	batch, _, _ := n.mailbox.take(nil)
+	require.Len(t, batch, 1, "the core hears of one outcome")
+	expect.Error(t, batch[0].(raft.SnapshotTaken).Err)
+	expect.Equal(t, []raft.SnapshotID{file}, n.receiver.discards.waiting())
+}
