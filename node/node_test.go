@@ -411,3 +411,24 @@ func TestCrash_TheOthersGoOn(t *testing.T) {
 		}
 	})
 }
+
+// inquiring is a storage with a hook before each question for the bytes of the log, which Status asks, too.
+type inquiring struct {
+	raft.SnapshotStorage
+	asked func()
+}
+
+func (s inquiring) LogBytes() int64 { s.asked(); return s.SnapshotStorage.LogBytes() }
+
+func TestStatus_AppliesNothingThatIsNotCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := func() {}
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+			return inquiring{s.(raft.SnapshotStorage), func() { asked() }}
+		}})
+		n := c.Leader()
+		asked = func() { propose(t, n, "applied while Status runs") }
+		s := n.Status()
+		assert.LessOrEqual(t, s.Applied, s.Commit)
+	})
+}

@@ -83,6 +83,7 @@ type MemberStatus struct {
 // Status returns what the node knows at this moment. Any goroutine may call it, even after the node has ended.
 // It waits for the loop, which never blocks.
 func (n *Node) Status() Status {
+	applied := n.applied.index() // first, so that it is not beyond Commit
 	core := n.coreStatus()
 	wiped := n.identity.wiped.Load()
 	proposals, _, bytes := n.requests.depth()
@@ -90,7 +91,7 @@ func (n *Node) Status() Status {
 		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
 		Base: core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
-		Persisted: core.Persisted, Commit: core.Commit, Applied: n.applied.index(), Applying: n.fsmCalls.since(),
+		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped,
 		DiskStalled: core.DiskStalled,
 		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
