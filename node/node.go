@@ -141,9 +141,6 @@ func load(ctx context.Context, cfg Config, s raft.Storage) (stored raft.Stored, 
 	if err != nil {
 		return raft.Stored{}, &raft.StorageError{Op: "load", Err: err}
 	}
-	if stored.Mark != nil {
-		return raft.Stored{}, stored.Mark.Err()
-	}
 	return stored, nil
 }
 

@@ -70,13 +70,6 @@ var images = []Mutant{
 		Outside: true,
 	},
 	{
-		ID: "I10", Before: true, Rule: "a mark is permanent", Bug: "a restart clears it",
-		Edits:   []Edit{value("node/node.go", `stored.Mark != nil`, `false`)},
-		Expect:  "I1",
-		Test:    &Test{"node", "TestImage|AMarkedStore"},
-		Outside: true,
-	},
-	{
 		ID: "I11", Before: true, Rule: "a store keeps its mark", Bug: "the next write of the memory drops it",
 		Edits:   []Edit{before("storage/lineage.go", `if w.Mark != nil && l.mark == nil {`, `if w.Memory != nil { l.mark = nil }`)},
 		Expect:  "I1",

@@ -42,10 +42,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y07", Before: true, Rule: "a mark is permanent", Bug: "a restart clears it",
-		Edits: []Edit{
-			value("raft.go", `stored.Mark != nil`, `false`),
-			value("node/node.go", `stored.Mark != nil`, `false`),
-		},
+		Edits:  []Edit{value("raft.go", `stored.Mark != nil`, `false`)},
 		Expect: "N24", MustKill: true, Profiles: []string{"images"},
 		Test: &Test{"node", "TestMarked|AMarkedStore"},
 	},
