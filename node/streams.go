@@ -53,6 +53,7 @@ type streamer struct {
 	progress atomic.Pointer[Transfer] // for Status; Since is not set
 	began    atomic.Int64             // when the present stream began, on the node's clock
 	trouble  trouble                  // why the last stream did not arrive
+	renewing atomic.Bool              // renew waits for a snapshot
 
 	// Only the goroutine uses these.
 	limits  pipeline.StreamLimits
@@ -305,7 +306,26 @@ func (s *streamer) report(to raft.Peer, snapshot raft.Snapshot, err error) {
 	case s.trouble.set(&raft.SnapshotStreamError{From: n.cfg.ID, To: to.ID, ID: snapshot.ID, Err: err}):
 		n.logger.log(hclog.Warn, "a snapshot was not sent; it is tried again", "entry", snapshot.ID.String(), "to", string(to.ID), "error", err)
 	}
+	var damaged *raft.CorruptError
+	if errors.As(err, &damaged) {
+		s.renew()
+	}
 	n.mailbox.report(raft.SnapshotSent{To: to, File: snapshot.File, Err: err})
+}
+
+// renew takes a snapshot in the place of one whose file is damaged, if anything was applied since: the state in memory is
+// whole. Otherwise nobody could be sent one before the next is due, nor could this member start again.
+func (s *streamer) renew() {
+	n := s.node
+	if !s.renewing.CompareAndSwap(false, true) {
+		return
+	}
+	n.wg.Go(func() {
+		defer s.renewing.Store(false)
+		ctx, cancel := n.context()
+		defer cancel(nil)
+		_, _ = n.Snapshot(ctx) // Status says why it failed
+	})
 }
 
 // close ends the present stream, if there is one.
