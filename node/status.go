@@ -231,7 +231,7 @@ func behindBase(s SnapshotStatus, m MemberStatus) string {
 	switch {
 	case m.State != "snapshot":
 		return ""
-	case m.earlier:
+	case m.stuck():
 		return lacks + "its earlier release takes no snapshots: upgrade it"
 	case s.Sending != nil && s.Sending.Peer == m.ID:
 		return lacks + "is sent a snapshot: " + s.Sending.String()
@@ -243,14 +243,17 @@ func behindBase(s SnapshotStatus, m MemberStatus) string {
 	return lacks + "waits for a snapshot"
 }
 
-// reachable counts the voters, and the voters that can be reached.
+// stuck reports whether the member needs a snapshot and takes none.
+func (m MemberStatus) stuck() bool { return m.State == "snapshot" && m.earlier }
+
+// reachable counts the voters, and the voters that can be reached and do not stay behind for good.
 func reachable(s Status, limit time.Duration) (voters, up int) {
 	for _, m := range s.Members {
 		if m.Kind != raft.Voter {
 			continue
 		}
 		voters++
-		if m.State == "self" || unreached(s, m, limit) == "" {
+		if m.State == "self" || unreached(s, m, limit) == "" && !m.stuck() {
 			up++
 		}
 	}
@@ -263,6 +266,9 @@ func tolerance(s Status, limit time.Duration) string {
 	for _, m := range s.Members {
 		if m.State == "stale" {
 			sentence += fmt.Sprintf("; %s does not count: it holds less than it has acknowledged", m.ID)
+		}
+		if m.stuck() {
+			sentence += fmt.Sprintf("; %s does not count until it is upgraded: it lacks entries that are compacted here", m.ID)
 		}
 	}
 	return sentence

@@ -37,6 +37,9 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 	stale.Members[2].LastContact = time.Minute
 	lost := seenFrom(raft.Leader, 3, "n2", "n3")
 	lost.Members[2].State = "stale"
+	earlier := seenFrom(raft.Leader, 3, "n2", "n3")
+	earlier.Members[1].State, earlier.Members[1].earlier = "replicate", true
+	earlier.Members[2].State, earlier.Members[2].earlier = "snapshot", true
 	for _, row := range []struct {
 		status Status
 		want   string
@@ -44,6 +47,8 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 		{seenFrom(raft.Leader, 3, "n2", "n3"), "the cluster survives 1 failure more: 3 of 3 voters can be reached"},
 		{lost, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
 			"n3 does not count: it holds less than it has acknowledged"},
+		{earlier, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
+			"n3 does not count until it is upgraded: it lacks entries that are compacted here"},
 		{seenFrom(raft.Leader, 5, "n2", "n3", "n4", "n5"), "the cluster survives 2 failures more: 5 of 5 voters can be reached"},
 		{seenFrom(raft.Leader, 3, "n2"), "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
 		{stale, "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
