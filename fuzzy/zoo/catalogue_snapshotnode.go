@@ -20,7 +20,7 @@ var takers = []Mutant{
 	ofTaker("P54", "a snapshot leaves room for the log", "its size is not checked", "N56", "TestSnapshot_LeavesRoom",
 		before("node/space.go", `return pipeline.Space{Free: free, Reserve: s.reserve()}.Begin(size, s.last)`, `if free >= 0 { return nil }`)),
 	ofTaker("P57", "the core hears of a snapshot that was not taken", "it does not, and never asks again", "L16, L17", "TestSnapshot_TroubleWhile",
-		before("node/snapshot.go", `k.note(t, result)`, `if result.Err != nil { return }`)),
+		before("node/snapshot.go", `k.note(t, result)`, `if result.Err != nil { return first }`)),
 	ofTaker("P58", "entries that a snapshot replaces are not missed", "they end the node", "N59", "TestRestore_BesideApply",
 		value("node/applier.go", `a.next().replaced`, `false`)),
 	ofTaker("P62", "a restored FSM has read everything", "it may stop early", "G18", "TestRestore_Trouble",
