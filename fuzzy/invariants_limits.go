@@ -172,9 +172,7 @@ func (l *liveness) relieved() {
 		waits := s.Reads > 0 && l.counts(n) // a member that does not reach its leader may still wait for an answer
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
 			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n.id, s.Pending, s.PendingBytes, s.Reads)
-		h := n.vault.held // one for a member outside the core is held for a while, see N58
-		waited := h == nil || (h.owed || h.arrived()) && !h.overdue(n.now().Mono, n.timeout())
-		l.c.mustHold(waited, "L10", "%s of an idle cluster holds a frozen state", n.id)
+		l.c.mustHold(n.vault.held == nil || l.mayHold(n), "L10", "%s of an idle cluster holds a frozen state", n.id)
 		for i := range s.Peers {
 			p := &s.Peers[i]
 			other := l.c.nodes[index(p.ID)]
@@ -182,4 +180,19 @@ func (l *liveness) relieved() {
 			l.c.mustHold(idle, "L10", "%s of an idle cluster has %d appends of %d bytes to %s in flight", n.id, p.Inflight, p.InflightBytes, p.ID)
 		}
 	}
+}
+
+// mayHold reports whether a member may still hold its frozen state when the quiet ends. N58 limits how long it waits for
+// others. In between, the receiver owes nothing and the stream goes on by itself: WriteTo reads the next bytes, the pace
+// holds a chunk back, or the stream ends soon because its connection broke and no offer is answered. No rule limits how
+// long such a stream takes in all, but all members of the core had the whole log when the quiet began. So its receiver is
+// outside the core, or its leader was elected in the quiet.
+func (l *liveness) mayHold(n *node) bool {
+	v := &n.vault
+	if h := v.held; h.owed || h.arrived() {
+		return !h.overdue(n.now().Mono, n.timeout())
+	}
+	to := slices.IndexFunc(v.out, func(o *outStream) bool { return o != nil && o.held })
+	goesOn := to >= 0 && (v.held.writesAt > 0 || v.out[to].waits)
+	return goesOn && (l.core>>to&1 == 0 || n.status.Term > l.quieted)
 }

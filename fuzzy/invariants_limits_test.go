@@ -158,6 +158,53 @@ func TestLiveness_AFrozenStateOfWhichAllBytesArrivedMayBeHeld(t *testing.T) {
 	expectBreach(t, c, "L10")
 }
 
+// A stream of a frozen state may still run when the quiet ends: to a member outside the core, or from a leader that was
+// elected in the quiet. Its receiver owes nothing while WriteTo reads the state, or while the pace holds the next chunk back.
+func TestLiveness_AFrozenStateWhoseStreamGoesOnMayBeHeld(t *testing.T) {
+	c, lead, other := running(t)
+	lead.status.Pending, lead.status.PendingBytes, lead.status.Reads = 0, 0, 0
+	c.profile.Snapshots = Snapshots{On: true, ChunkBytes: 64, WindowChunks: 1, BytesPerSecond: 1000}
+	h, now := &heldState{file: snapFile{payload: make([]byte, 1000)}, failsAt: -1, written: 1}, lead.now().Mono
+	offer := message(lead, other, lead.status.Term, raft.InstallSnapshot{Snapshot: raft.Snapshot{File: raft.SnapshotID{1}, Size: -1, Held: true}})
+	o := &outStream{Outgoing: pipeline.NewOutgoing(now, *offer, c.profile.streamLimits()), to: other.peer(), held: true}
+	lead.vault.held, lead.vault.out[other.index] = h, o
+	o.Progress(now, *message(other, lead, 0, raft.SnapshotProgress{File: raft.SnapshotID{1}, Begin: true}))
+	c.live = &liveness{c: c, leader: lead, quieted: lead.status.Term}
+	check := func(core uint64, holds bool) {
+		t.Helper()
+		c.failure, c.live.core = nil, core
+		if c.live.relieved(); holds {
+			require.Nil(t, c.failure)
+			return
+		}
+		expectBreach(t, c, "L10")
+	}
+	alone, both := uint64(1)<<lead.index, uint64(1)<<lead.index|uint64(1)<<other.index
+
+	lead.pump(other.index)
+	check(alone, false) // nobody lets WriteTo go on
+	h.writesAt = c.now() + 1
+	check(alone, true)
+	check(both, false) // the receiver had everything when the quiet began
+	c.live.quieted--
+	check(both, true)
+	h.writesAt = 0
+
+	for !o.waits || h.owed { // until the pace holds a chunk back
+		o.Fill(make([]byte, 64))
+		lead.pump(other.index)
+		acked := raft.SnapshotProgress{File: raft.SnapshotID{1}, At: h.sent}
+		o.Progress(now, *message(other, lead, 0, acked))
+		h.acked, h.owed = h.sent, false
+		require.Less(t, h.sent, int64(len(h.file.payload)))
+		o.Fill(make([]byte, 64))
+		lead.pump(other.index)
+	}
+	check(alone, true)
+	o.waits = false
+	check(alone, false)
+}
+
 // Nothing may be left behind when the load has gone.
 func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 	for _, leave := range []func(s *raft.CoreStatus){

@@ -20,6 +20,7 @@ type outStream struct {
 	bytes    int64    // that were sent, with repetitions
 	reported int64    // to the core: how many bytes the receiver has
 	armed    sim.Time // when it is pumped again; 0: it waits for an answer
+	waits    bool     // it goes on by itself later: the pace lets it send more, or it is given up
 }
 
 // streamLimits returns the limits of the streams of a run.
@@ -88,6 +89,7 @@ func (n *node) pump(to int) {
 	for o := n.vault.out[to]; o != nil && n.core != nil; {
 		now := n.now().Mono
 		ask := o.Next(now)
+		o.waits = ask.Wake > 0
 		switch {
 		case ask.End:
 			n.endStream(to)
