@@ -57,12 +57,13 @@ func newChecker(c *cluster) *checker {
 func (k *checker) committed() raft.Index { return raft.Index(len(k.canonical)) }
 
 // started checks a member whose core was just created from its disk.
-func (k *checker) started(n *node) {
+func (k *checker) started(n *node, out *raft.Output) {
 	before := raft.CoreStatus{}
 	before.Term = n.disk.hard.Term
 	k.terms(n, &before)
 	k.shape(n)
 	k.commits(n, &before)
+	n.seen.policy.says(out)
 }
 
 // stepped checks a member after each step.

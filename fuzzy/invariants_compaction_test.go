@@ -105,6 +105,18 @@ func TestInvariants_AFailedSnapshotMayWait(t *testing.T) {
 	expectBreach(t, c, "L16")
 }
 
+// A start may write the record that no snapshot file counts any longer. The next snapshot waits until it is durable.
+func TestInvariants_ASnapshotMayWaitForTheRecordOfAStart(t *testing.T) {
+	c, n, _ := runningWithSnapshots(t)
+	n.status.Snapshot.Index = n.applyTo.Index - 5
+	before := n.status
+	c.check.started(n, &raft.Output{Write: raft.Write{Seq: 1, Snapshot: &raft.Snapshot{Base: n.disk.baseAt(5)}}})
+	c.check.compaction(n, &before, nil, &raft.Output{})
+	require.Nil(t, c.failure)
+	c.check.compaction(n, &before, []raft.Event{raft.Persisted{Seq: 1}}, &raft.Output{})
+	expectBreach(t, c, "L16")
+}
+
 func TestInvariants_OfStreamsNoticeTheirBreach(t *testing.T) {
 	for _, row := range []struct {
 		rule   string

@@ -147,7 +147,7 @@ func (n *node) start() {
 	n.c.begin(n, "start")
 	n.takeWrite(&out)
 	n.seen.begin(n)
-	n.c.check.started(n)
+	n.c.check.started(n, &out)
 	n.c.check.says(n, &out)
 	n.c.finish(n, &out)
 	if n.loops > 0 {
