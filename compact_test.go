@@ -53,6 +53,17 @@ func taken(c *core, take *raft.Take, n byte) raft.Output {
 	})
 }
 
+// A mark in the step of a compaction drops the compaction: the log is evidence.
+func TestCompact_NotInTheStepOfAMark(t *testing.T) {
+	c, out := eight(t, nil)
+	taken(c, out.Keep.Take, 1)
+	out = c.step(raft.Persisted{Seq: c.seq}, c.from("b", 3, appendOf(id(12, 3), 12)))
+	require.NotNil(t, out.Write.Mark)
+	assert.Contains(t, traced(out), raft.TraceCompacted, "it came first")
+	assert.Nil(t, out.Write.Base)
+	assert.Nil(t, c.persist().Write.Base, "nor later")
+}
+
 // "Each server takes snapshots independently, covering just the committed entries in its log." (§7)
 func TestTake_IsOfTheLastEntryApplied(t *testing.T) {
 	c, out := eight(t, nil)

@@ -29,9 +29,9 @@ func (k *checker) made(n *node) {
 	}
 	memory, _ := at(n.log, n.last())
 	durable, _ := at(d.log, n.last())
-	if memory != durable || len(d.log) != len(n.log) || d.hard != n.hard || d.base.ID != n.status.Base || n.doomed && d.mark == nil {
-		k.broken("N42", "%s has made all that was issued, and %s; its core wrote term %d and a log of %d entries",
-			n.id, d.describe(), n.hard.Term, len(n.log))
+	if memory != durable || len(d.log) != len(n.log) || d.hard != n.hard || d.base.ID != n.base || n.doomed && d.mark == nil {
+		k.broken("N42", "%s has made all that was issued, and %s; its core wrote term %d and a log from behind %v up to %d",
+			n.id, d.describe(), n.hard.Term, n.base, n.last())
 	}
 	last, persisted, waiting := n.cache.Depth()
 	if persisted != last || waiting != 0 {

@@ -8,6 +8,47 @@ import (
 	"github.com/coxswain/raft"
 )
 
+// N42: a mark takes back the base of its own step, so the disk of a marked member keeps the base that was written before.
+func TestInvariants_ADiskHasTheBaseThatWasWritten(t *testing.T) {
+	for _, row := range []struct {
+		rule                   string
+		compacts, marks, keeps bool // what the step does, and whether the disk keeps the base from before it
+		sound                  bool
+	}{
+		{"compacted, and written", true, false, false, true},
+		{"compacted, and not written", true, false, true, false},
+		{"compacted and marked: the log is evidence", true, true, true, true},
+		{"compacted and marked, and written all the same", true, true, false, false},
+		{"marked", false, true, true, true},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, _, follower := running(t)
+			follower.queue = nil
+			base := follower.disk.baseAt(5)
+			out := raft.Output{}
+			if row.compacts {
+				follower.status.Base = base.ID
+			}
+			if !row.keeps {
+				out.Write.Base, follower.disk.base = &base, base
+			}
+			if row.marks {
+				out.Write.Mark = &raft.Mark{Kind: raft.MarkStaleImage, By: follower.peer()}
+				follower.disk.mark = out.Write.Mark
+			}
+			follower.takeWrite(&out)
+			follower.doomed = row.marks
+			follower.takeWrite(&raft.Output{}) // the marked member's next step
+			c.check.made(follower)
+			if !row.sound {
+				expectBreach(t, c, "N42")
+				return
+			}
+			assert.Nil(t, c.failure)
+		})
+	}
+}
+
 // N45: what leaves is what waited.
 func TestInvariants_WhatLeavesIsWhatWaited(t *testing.T) {
 	appended := func(term raft.Term, prev, last raft.Index) raft.Message {

@@ -59,7 +59,7 @@ type node struct {
 	batches        int     // that its applier has applied
 	vault          vault
 	hosted         *hosted      // the state machine of an application; nil: there is none
-	base           raft.EntryID // of the core's log, before the running step
+	base           raft.EntryID // of the core's log, before the running step; of a doomed core, the last one that it wrote
 	installing     raft.EntryID // of the snapshot that the running step records
 	applying       bool
 	accepted       []acceptance
@@ -326,7 +326,9 @@ func (n *node) takeWrite(out *raft.Output) {
 		}
 		n.takeLog(l)
 	}
-	n.base = n.status.Base
+	if !n.doomed && w.Mark == nil { // a mark takes back the base of its step: the log is evidence
+		n.base = n.status.Base
+	}
 	if out.Write.Hard != nil {
 		n.hard = *out.Write.Hard
 	}
