@@ -48,6 +48,24 @@ func TestBase_AppendsAtTheBorder(t *testing.T) {
 	}
 }
 
+// Below the base a member cannot tell another log in a possible term from its own. It acknowledges such entries, and has
+// the proof before it acknowledges any that count: those of the leader's own term.
+func TestBase_BelowItOnlyAnImpossibleTermIsProof(t *testing.T) {
+	c := compacted(t, 5, id(4, 3), 3, 5)
+	c.receive("b", 6, raft.Heartbeat{})
+	c.persist()
+	out := c.receive("b", 6, appendOf(id(2, 1), 0))
+	assert.Nil(t, out.Write.Mark)
+	assert.Equal(t, []raft.Message{c.to("b", raft.AppendReply{Match: 2})}, out.Send)
+
+	out = c.receive("b", 6, appendOf(id(2, 1), 0, 6))
+	require.NotNil(t, out.Write.Mark)
+	assert.Equal(t, id(4, 3), out.Write.Mark.Ours)
+	assert.Equal(t, id(3, 6), out.Write.Mark.Theirs)
+	assert.Empty(t, out.Send)
+	assert.Empty(t, out.Write.Then)
+}
+
 // What lies at or below the base is committed, so an append that differs there comes from a leader whose cluster has lost
 // it (Leader Completeness, Figure 3): the base proves it, at its own index or at a higher one with a lower term.
 func TestBase_ALeaderThatContradictsIt(t *testing.T) {

@@ -74,27 +74,39 @@ func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event
 		if a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index {
 			k.broken("N40", "%s has acknowledged its log up to %d in term %d, holds it up to %v, and goes on", n.id, a.Prev.Index, s.Term, s.Last)
 		}
-		if i := parts(n.log, &a, before.Commit); i > 0 && n.log[i-1].entry.Term < s.Term {
-			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, and goes on", n.id, n.log[i-1].entry.ID(), s.Term)
+		if ours, found := parts(n.log, s.Base, &a, before.Commit); found && ours.Term < s.Term {
+			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, and goes on", n.id, ours, s.Term)
 		}
 	}
 }
 
-// parts returns the first index up to the commit index at which a log and an append differ, or 0 if there is none.
-func parts(log []slot, a *raft.AppendRequest, commit raft.Index) raft.Index {
-	if i := a.Prev.Index; i > 0 && i <= commit && log[i-1].entry.ID() != a.Prev {
-		return i
+// parts returns the first entry up to the commit index of which a member can tell that an append contradicts it. Of what
+// lies below the base a member knows only that no term there is higher than the base's: there the base is that entry.
+// The slots below the base do not count: they say what the member once had, not what it still knows.
+func parts(log []slot, base raft.EntryID, a *raft.AppendRequest, commit raft.Index) (ours raft.EntryID, found bool) {
+	contradicts := func(theirs raft.EntryID) bool {
+		switch i := theirs.Index; {
+		case i == 0 || i > commit:
+			return false
+		case i < base.Index:
+			ours = base
+			return theirs.Term > base.Term
+		case i == base.Index:
+			ours = base
+		default:
+			ours = log[i-1].entry.ID()
+		}
+		return theirs != ours
+	}
+	if contradicts(a.Prev) {
+		return ours, true
 	}
 	for i := range a.Entries {
-		id := a.Entries[i].ID()
-		if id.Index > commit {
-			break
-		}
-		if log[id.Index-1].entry.ID() != id {
-			return id.Index
+		if contradicts(a.Entries[i].ID()) {
+			return ours, true
 		}
 	}
-	return 0
+	return raft.EntryID{}, false
 }
 
 // lossRules are the rules that cannot hold once a lying disk has lost acknowledged writes. All others still hold: in
@@ -105,12 +117,14 @@ var lossRules = slices.Concat([]string{"G3", "G4", "G5", "G10", "G11", "G13", "G
 // with a base takes the compacted entries from the committed ones.
 var baseRules = []string{"G9", "N47", "N61"}
 
-// excused reports whether a lying disk is to blame for a failure. It can only be if the disk has lost an entry that a
-// member knows to be committed: no other loss does harm.
+// excused reports whether a lying disk is to blame for a failure.
 func (c *cluster) excused(class Class, rule string) bool {
-	if class != Safety || !slices.Contains(lossRules, rule) {
-		return false
-	}
+	return class == Safety && slices.Contains(lossRules, rule) && c.lostToDisks()
+}
+
+// lostToDisks reports whether a lying disk has lost an entry that a member knows to be committed: no other loss does
+// harm.
+func (c *cluster) lostToDisks() bool {
 	if !c.lost && !c.forged && c.scene == nil && slices.ContainsFunc(c.nodes, c.lostCommitted) {
 		c.lost = true
 		c.stats.Beyond++

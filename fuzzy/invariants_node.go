@@ -220,10 +220,18 @@ func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
 	leader := k.c.nodes[index(m.To.ID)]
 	if there && leader.core != nil && leader.status.Term == m.Term && leader.status.Leader == leader.id {
 		theirs, longer := at(leader.log, match)
-		if !longer || theirs != durable {
+		if (!longer || theirs != durable) && !(longer && k.compacted(n, m.Term, leader.log[match-1].entry.ID())) {
 			k.broken("N6", "%s acknowledges %d to %s, and their logs differ", n.id, match, leader.id)
 		}
 	}
+}
+
+// compacted reports whether a member acknowledges an entry of another log because it has compacted its own, and a disk
+// has lost what is committed. Below its base it relies on Leader Completeness for entries whose term is possible there.
+// Such an acknowledgement commits nothing: a leader counts entries of its own term alone, and that term is impossible there.
+func (k *checker) compacted(n *node, term raft.Term, theirs raft.EntryID) bool {
+	possible := theirs.Index < n.base.Index && theirs.Term <= n.base.Term && n.base.Term < term
+	return possible && k.c.lostToDisks()
 }
 
 func (k *checker) role(n *node) {

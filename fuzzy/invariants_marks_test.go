@@ -1,0 +1,102 @@
+package fuzzy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/coxswain/raft"
+)
+
+// N41 calls for a mark by what the member still knows: each entry above its base, the base, and that no term below the
+// base is higher.
+func TestMarks_N41JudgesByWhatAMemberStillKnows(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		base   raft.Index
+		index  raft.Index
+		term   func(ours raft.Term) raft.Term
+		breach bool
+	}{
+		{"no base, an earlier term", 0, 5, earlier, true},
+		{"no base, a later term", 0, 5, later, true},
+		{"no base, the same entry", 0, 5, same, false},
+		{"above the base, an earlier term", 4, 5, earlier, true},
+		{"above the base, a later term", 4, 5, later, true},
+		{"the base in an earlier term", 5, 5, earlier, true},
+		{"the base in a later term", 5, 5, later, true},
+		{"the base", 5, 5, same, false},
+		{"below the base, a term that is impossible there", 6, 5, later, true},
+		{"below the base, an earlier term", 6, 5, earlier, false},
+		{"below the base, the same term", 6, 5, same, false},
+	} {
+		for kind, asAppend := range map[string]func(raft.EntryID) raft.AppendRequest{
+			"Prev": func(id raft.EntryID) raft.AppendRequest { return raft.AppendRequest{Prev: id} },
+			"entry": func(id raft.EntryID) raft.AppendRequest {
+				return raft.AppendRequest{Entries: []raft.Entry{{Term: id.Term, Index: id.Index}}}
+			},
+		} {
+			t.Run(row.rule+", "+kind, func(t *testing.T) {
+				c, lead, follower := running(t)
+				if row.base > 0 {
+					follower.status.Base = follower.log[row.base-1].entry.ID()
+				}
+				theirs := raft.EntryID{Term: row.term(follower.log[row.index-1].entry.Term), Index: row.index}
+				follower.status.Term += 2 // of a newer leader
+				m := message(lead, follower, follower.status.Term, asAppend(theirs))
+				m.Cluster = follower.status.Cluster
+				before := follower.status
+				c.check.unmarked(follower, &before, []raft.Event{raft.Received{Message: *m}})
+				if row.breach {
+					expectBreach(t, c, "N41")
+				} else {
+					assert.Nil(t, c.failure)
+				}
+			})
+		}
+	}
+}
+
+// A member may acknowledge another log to a leader only below its base, in a term that is possible there, and only once
+// a disk has lost what is committed.
+func TestMarks_N6ExcusesOnlyWhatIsCompacted(t *testing.T) {
+	for _, row := range []struct {
+		rule    string
+		lie     func(c *cluster, liar *node)
+		base    raft.Index
+		term    func(ours raft.Term) raft.Term
+		excused bool
+	}{
+		{"below the base", forgetsCommitted, 6, earlier, true},
+		{"no disk has lost anything", func(*cluster, *node) {}, 6, earlier, false},
+		{"a disk lied, and has lost nothing", liesIdly, 6, earlier, false},
+		{"the base", forgetsCommitted, 5, earlier, false},
+		{"above the base", forgetsCommitted, 4, earlier, false},
+		{"below the base, a term that is impossible there", forgetsCommitted, 6, later, false},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, lead := runningFive(t)
+			follower, liar := c.nodes[(lead.index+1)%5], c.nodes[(lead.index+2)%5]
+			row.lie(c, liar)
+			follower.base = follower.log[row.base-1].entry.ID()
+			other := *lead.log[4].entry
+			other.Term = row.term(other.Term)
+			lead.log = append([]slot(nil), lead.log...)
+			lead.log[4] = slot{entry: &other, hash: lead.log[4].hash + 1}
+			for _, n := range []*node{lead, follower} {
+				n.status.Term += 2
+				n.disk.hard.Term = n.status.Term
+			}
+			c.check.acknowledges(follower, message(follower, lead, lead.status.Term, raft.AppendReply{Match: 5}), 5)
+			if row.excused {
+				assert.Nil(t, c.failure)
+			} else {
+				expectBreach(t, c, "N6")
+			}
+		})
+	}
+}
+
+func earlier(t raft.Term) raft.Term { return t - 1 }
+func same(t raft.Term) raft.Term    { return t }
+func later(t raft.Term) raft.Term   { return t + 1 }
