@@ -203,6 +203,16 @@ func TestPage_TourAndLinksRestoreAView(t *testing.T) {
 	assert.Zero(t, browsertest.Eval[int](p, `document.querySelectorAll(".tour [aria-current]").length`))
 }
 
+// A busy browser may announce a link only after the place of an earlier move was to be noted.
+func TestPage_ALinkHoldsWhileAnEarlierMoveIsNoted(t *testing.T) {
+	p := open(t, "", "light")
+	p.Run(`const follow = viewerPage.follow, noted = 150;
+		viewerPage.follow = () => setTimeout(() => follow.call(viewerPage), 2 * noted)`)
+	p.Run(`viewerPage.panes[0].go(3); document.querySelector(".tour li:nth-child(3) a").click()`)
+	p.Wait(`document.querySelector("#together select").value === "Majority/minority partition"`)
+	assert.Equal(t, "Ballots, no quorum", in[string](p, left, `pane.querySelector("select").value`))
+}
+
 func TestCharts_ShowTheNumbersOfTheReport(t *testing.T) {
 	plan, cells := compared(t)
 	report := elections.NewReport(plan, cells, elections.Measures())

@@ -30,7 +30,8 @@ class Page {
   // begin creates new panes.
   begin() {
     const count = Math.min(this.wanted, this.diagrams.length);
-    const place = new URLSearchParams(location.hash.slice(1) || this.home);
+    this.hash = location.hash;
+    const place = new URLSearchParams(this.hash.slice(1) || this.home);
     this.panes = [];
     for (let i = 0; i < count; i++) this.panes.push(new Viewer((viewer) => this.moved(viewer)));
     const main = document.getElementById("panes");
@@ -155,17 +156,22 @@ class Page {
     if (!this.settled) return;
     if (!this.quiet && viewer === this.active) this.accompany(viewer);
     clearTimeout(this.noting); // browsers limit how often the hash may change
-    this.noting = setTimeout(() => {
-      const place = this.panes.map((viewer, i) => writePlace(i, this.diagrams.length > 1 ? this.chosen[i] : undefined, viewer.row));
-      this.hash = "#" + place.join("&");
-      history.replaceState(null, "", this.hash);
-    }, 150);
+    this.noting = setTimeout(() => this.note(), 150);
+  }
+
+  // note writes the place to the hash, unless a link has changed it and follow is about to be called.
+  note() {
+    if (location.hash !== this.hash) return;
+    const place = this.panes.map((viewer, i) => writePlace(i, this.diagrams.length > 1 ? this.chosen[i] : undefined, viewer.row));
+    history.replaceState(null, "", "#" + place.join("&"));
+    this.hash = location.hash;
   }
 
   // follow goes to the place in the hash.
   follow() {
     if (location.hash === this.hash) return;
-    const place = new URLSearchParams(location.hash.slice(1));
+    this.hash = location.hash;
+    const place = new URLSearchParams(this.hash.slice(1));
     this.alone(() => this.panes.forEach((viewer, i) => {
       const { diagram, row } = readPlace(place, i);
       const wanted = this.agree(i, this.diagrams[diagram] ? diagram : this.chosen[i]);
