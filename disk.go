@@ -72,6 +72,9 @@ func (d *disk) acknowledge(seq Seq, now Time) {
 	d.pending = append(d.pending[:0], d.pending[n:]...)
 }
 
+// idle reports whether nothing is being written.
+func (d *disk) idle() bool { return len(d.pending) == 0 }
+
 // busySince returns when the disk began the oldest pending write; there must be one. Time that the write
 // spent waiting for an earlier one does not count.
 func (d *disk) busySince() Time { return max(d.pending[0].issued, d.endedAt) }

@@ -86,6 +86,7 @@ func (c *Core) onLeaderDeadlines() {
 		c.heartbeat()
 	}
 	c.onTransferDeadline()
+	c.tryDisk()
 	c.onStalledDisk()
 }
 
@@ -102,7 +103,10 @@ func (l *leader) wakeAt(c *Core) Time {
 	if l.transfer != nil {
 		at = min(at, l.transfer.wakeAt(Time(c.cfg.HeartbeatInterval)))
 	}
-	if len(c.disk.pending) > 0 && !c.diskStalled() {
+	switch {
+	case c.disk.idle():
+		at = min(at, c.triesDiskAt())
+	case !c.diskStalled():
 		at = min(at, c.stallsAt())
 	}
 	return at

@@ -103,6 +103,7 @@ type step struct {
 	out     Output
 	sends   []outgoing
 	hard    HardState         // as of the last write issued
+	tryDisk bool              // write the hard state again: does the disk work?
 	lost    []pendingProposal // of a leader that stepped down or was closed in this step
 }
 
@@ -163,9 +164,10 @@ func (c *Core) release() {
 // issueWrite numbers this step's write, if there is anything in it.
 func (c *Core) issueWrite() {
 	w := &c.step.out.Write
-	if c.hard != c.step.hard {
+	if c.hard != c.step.hard || c.step.tryDisk {
 		hard := c.hard
 		w.Hard, c.step.hard = &hard, hard
+		c.step.tryDisk = false
 	}
 	if !w.ChangesStore() && len(w.Then) == 0 {
 		return

@@ -45,7 +45,7 @@ func (c *Core) overLimit(p Proposal, ahead int) RefusalKind {
 	switch {
 	case len(p.Data) > c.cfg.CommandBytesMax:
 		return RefusedTooLarge
-	case c.diskStalled() && !(ahead == 0 && c.diskHoldsLog()):
+	case c.diskStalled():
 		return RefusedStalled
 	case len(l.pending) >= c.cfg.ProposalsMax,
 		l.bytes >= c.cfg.ProposalBytesMax, // whatever its size, so that small proposals do not starve large ones

@@ -12,6 +12,9 @@ import "slices"
 //	disks of all members that it hears are stalled, it stays leader and refuses proposals. A disk that is slow,
 //	but finishes its writes, has not stalled." (docs/divergence.md)
 //
+// Nobody can be ahead of a disk that holds the whole log. If such a disk stalls, the leader appends a no-op: if the
+// others persist it, they can go on without this disk. No limit on proposals can be in the way of a no-op.
+//
 // If such a quorum needs both a member that is not heard and one that needs a snapshot, and nobody that is heard is
 // ahead, it steps down: only the former can be elected, and only it can help the latter.
 //
@@ -24,7 +27,14 @@ func (c *Core) onStalledDisk() {
 		c.trace(TraceEvent{Kind: TraceDiskStalled, Index: c.disk.persisted})
 	}
 	l.stalled = stalled
-	if !stalled || l.transfer != nil || c.step.closing || !c.mayBeOutrun() {
+	if !stalled || l.transfer != nil || c.step.closing {
+		return
+	}
+	if c.diskHoldsLog() {
+		c.appendOwn(Entry{Kind: EntryNoop})
+		return
+	}
+	if !c.mayBeOutrun() {
 		return
 	}
 	p := c.transferTarget("") // the voter with the longest log
@@ -40,15 +50,31 @@ func (c *Core) onStalledDisk() {
 }
 
 // diskStalled reports whether the oldest pending write has taken too long. A leader with a stalled disk
-// refuses proposals, except one while diskHoldsLog.
+// refuses proposals.
 func (c *Core) diskStalled() bool {
-	return len(c.disk.pending) > 0 && c.now.Mono >= c.stallsAt()
+	return !c.disk.idle() && c.now.Mono >= c.stallsAt()
 }
 
 // diskHoldsLog reports whether the whole log is durable here. If such a disk stalls, it does so at the record of
-// a snapshot, and nobody can be ahead of it. The leader then accepts one proposal: if the others persist that
-// entry, they can go on without this disk.
+// a snapshot, or when it is tried.
 func (c *Core) diskHoldsLog() bool { return c.disk.persisted == c.log.Last.Index }
+
+// tryDisk makes a leader write its hard state again if it has entries that are not committed, and a disk that has
+// had nothing to write for DiskStallMax. Such a disk may be what they wait for: if it hangs, a follower may wait for
+// a snapshot that cannot be read from it, and new proposals, which would show that it hangs, may be over a limit.
+func (c *Core) tryDisk() {
+	if c.disk.idle() && c.now.Mono >= c.triesDiskAt() {
+		c.step.tryDisk = true
+	}
+}
+
+// triesDiskAt returns when the leader tries a disk that is idle until then.
+func (c *Core) triesDiskAt() Time {
+	if c.log.commit == c.log.Last.Index {
+		return c.now.Mono + idleMax
+	}
+	return c.disk.endedAt + Time(c.cfg.DiskStallMax)
+}
 
 // stallsAt returns when the oldest pending write will have taken too long: DiskStallMax or, if that is
 // longer, three times as long as the slowest recent write, up to 64 election timeouts. There must be a

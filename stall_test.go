@@ -121,33 +121,33 @@ func TestStall_WhoHasLostWhatItAcknowledgedGoesOnWithNobody(t *testing.T) {
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
 }
 
+// durablyLeading is a leader in term 2 whose log, with entry 9 at its end, is durable.
+func durablyLeading(t *testing.T) *core {
+	c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 1}, 1, 1, 1, 1, 1, 1, 1))
+	c.timeout()
+	c.grantPreVote("c")
+	c.persist()
+	c.receive("c", 2, raft.VoteReply{Granted: true})
+	c.persist()
+	return c
+}
+
 // The record of a snapshot can stall while the whole log is durable. Nobody can be ahead of that disk before there is
-// another entry, so the leader accepts one, and transfers its leadership once the others have persisted it.
+// another entry, so the leader appends one, and transfers its leadership once the others have persisted it.
 func TestStall_AtTheRecordOfASnapshot(t *testing.T) {
 	both := map[raft.NodeID]raft.Index{"b": 9, "c": 9}
 	stalled := func(t *testing.T) *core {
-		c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 1}, 1, 1, 1, 1, 1, 1, 1))
-		c.timeout()
-		c.grantPreVote("c")
-		c.persist()
-		c.receive("c", 2, raft.VoteReply{Granted: true})
-		c.persist()
+		c := durablyLeading(t)
 		out := c.hear(both)
 		require.NotNil(t, out.Keep)
 		taken(c, out.Keep.Take, 1)
 		assert.NotContains(t, c.waitHearing(diskStallMax-ms, both), raft.TraceDiskStalled)
 		assert.NotContains(t, c.waitHearing(diskStallMax, both), raft.TraceTransfer, "nobody is ahead")
 		require.True(t, c.Status().DiskStalled)
+		require.Equal(t, id(10, 2), c.Status().Last, "one entry is enough")
 		return c
 	}
 	c := stalled(t)
-	out := c.step(raft.Proposed{Proposals: []raft.Proposal{
-		{RequestID: 100, Kind: raft.EntryCommand, Data: []byte("x")}, {RequestID: 101, Kind: raft.EntryCommand, Data: []byte("y")},
-	}})
-	require.Equal(t, []raft.Answer{
-		{RequestID: 100, Kind: raft.AnswerAccepted, ID: id(10, 2)},
-		{RequestID: 101, Kind: raft.AnswerRefused, Refusal: raft.RefusedStalled},
-	}, out.Answers, "one entry is enough")
 	assert.Equal(t, raft.RefusedStalled, c.propose("z").Answers[0].Refusal)
 	c.hear(map[raft.NodeID]raft.Index{"b": 9, "c": 10})
 	assert.Empty(t, c.toldToCampaign(), "c alone is no quorum")
@@ -155,9 +155,43 @@ func TestStall_AtTheRecordOfASnapshot(t *testing.T) {
 	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
 
 	c = stalled(t)
-	c.propose("x")
 	assert.NotContains(t, c.waitHearing(10*diskStallMax, both), raft.TraceTransfer, "their disks are stalled, too")
+	assert.Equal(t, id(10, 2), c.Status().Last)
 	assert.Equal(t, raft.RefusedStalled, c.propose("z").Answers[0].Refusal)
+}
+
+// A disk can hang while it has nothing to write. The leader finds out if there is something to commit.
+func TestStall_AnIdleDiskIsTriedWhileTheLogWaits(t *testing.T) {
+	behind := map[raft.NodeID]raft.Index{"b": 7}
+	tried := func(c *core) (hard *raft.HardState, after raft.Time) {
+		for began := c.now; c.now < began+2*diskStallMax; c.hear(behind) {
+			out := c.after(min(heartbeatPace, c.out.WakeAt-c.now))
+			if out.Write.Hard != nil {
+				assert.Nil(t, out.Write.Log)
+				return out.Write.Hard, c.now - began
+			}
+		}
+		return nil, 0
+	}
+	c := durablyLeading(t)
+	for range 3 {
+		hard, after := tried(c)
+		require.NotNil(t, hard)
+		assert.Equal(t, raft.HardState{Term: 2, Vote: peer("a")}, *hard, "the same again")
+		assert.Equal(t, diskStallMax, after)
+		c.persist()
+	}
+	hard, _ := tried(c)
+	require.NotNil(t, hard)
+	hard, _ = tried(c)
+	assert.Nil(t, hard, "once is enough")
+	assert.True(t, c.Status().DiskStalled)
+	assert.Equal(t, id(10, 2), c.Status().Last, "the others may get ahead")
+
+	c = durablyLeading(t)
+	c.hear(map[raft.NodeID]raft.Index{"b": 9, "c": 9})
+	hard, _ = tried(c)
+	assert.Nil(t, hard, "all is committed")
 }
 
 // A disk that has stalled may be unable to read a snapshot. The member that needs it gets one from another leader, if there

@@ -1,6 +1,9 @@
 package fuzzy
 
-import "github.com/coxswain/raft/internal/sim"
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
 
 // stallScenarios have a leader with a stalled disk that does not hear all members that could go on without it.
 var stallScenarios = []scenario{
@@ -25,6 +28,10 @@ var stallScenarios = []scenario{
 	{
 		name: "stalled-at-a-snapshot", voters: 3, shape: takingSnapshots, play: stalledAtASnapshot,
 		about: "a leader whose disk holds the whole log and stalls at the record of a snapshot lets others go on",
+	},
+	{
+		name: "stalled-with-nothing-to-write", voters: 3, shape: smallSnapshots, play: stalledWithNothingToWrite,
+		about: "a leader whose idle disk hangs, while its log waits to be committed, finds out, and lets others go on",
 	},
 }
 
@@ -106,10 +113,25 @@ func stalledAtASnapshot(d *director) {
 		return a.writing > 0 && a.merged.Snapshot != nil && a.status.Persisted == a.last()
 	})
 	d.stall(a)
-	d.expect(d.stallTimeouts(), "the record of the snapshot stalls", func() bool { return a.status.DiskStalled })
-	d.given("nobody is ahead", a.leads() && a.status.Persisted == a.last())
-	d.write(a, 1)
+	d.given("nobody is ahead", a.leads() && b.status.Persisted == a.status.Persisted)
 	d.goesOn(b)
+}
+
+// The disk of a cannot be read either, so b, which hears a, never gets the snapshot that it needs.
+func stalledWithNothingToWrite(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.bootstrap()
+	d.leaveBehind(a, b)
+	d.lose(these(a), these(b), raft.SnapshotChunk{})
+	d.until("b needs a snapshot", func() bool { return a.progressOf(b).State == "snapshot" })
+	d.c.faulted("a and c do not see each other")
+	d.c.net.Links.CutBoth(sim.Partitions, a.index, c.index)
+	d.write(a, 1)
+	d.until("the disk of a has nothing to write", func() bool { return a.status.Persisted == a.last() && a.writing == 0 })
+	d.stall(a)
+	d.given("a leads, and cannot commit", a.leads() && a.status.Commit < a.last())
+	d.always(d.stallTimeouts()-6, "a leads on", a.leads)
+	d.goesOn(c)
 }
 
 func stalledWithTheOthers(d *director) {

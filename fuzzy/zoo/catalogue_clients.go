@@ -101,7 +101,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T07", Before: true, Rule: "a leader with a stalled disk transfers its leadership", Bug: "it keeps leading",
-		Edits: []Edit{value("stall.go", `!stalled || l.transfer != nil || c.step.closing || !c.mayBeOutrun()`,
+		Edits: []Edit{value("stall.go", `!stalled || l.transfer != nil || c.step.closing`,
 			`c.now.Mono >= 0`)},
 		Expect: "L12", Seen: "etcd #13527, #15247; hashicorp/raft #503, #612",
 		Profiles: []string{"disk"}, MustKill: true,
@@ -137,8 +137,8 @@ var transfers = []Mutant{
 		Test: &Test{".", "TestStall"},
 	},
 	{
-		ID: "T13", Rule: "a leader whose disk stalls at the record of a snapshot accepts one proposal", Bug: "it accepts none",
-		Edits:  []Edit{value("propose.go", `!(ahead == 0 && c.diskHoldsLog())`, `true`)},
+		ID: "T13", Rule: "a leader whose disk stalls while it holds the whole log appends a no-op", Bug: "it appends nothing",
+		Edits:  []Edit{value("stall.go", `c.diskHoldsLog()`, `false`)},
 		Expect: "S2, L12", Profiles: []string{"snapshots"},
 		Test: &Test{".", "TestStall"},
 	},
@@ -152,6 +152,12 @@ var transfers = []Mutant{
 		ID: "T15", Before: true, Rule: "a stalled leader steps down if only who is not heard can help who needs a snapshot", Bug: "it leads on",
 		Edits:  []Edit{instead("stall.go", `c.stepDown()`, `_ = c`)},
 		Expect: "L12", Profiles: []string{"durable"},
+		Test: &Test{".", "TestStall"},
+	},
+	{
+		ID: "T16", Before: true, Rule: "a leader whose log waits to be committed tries a disk that is idle", Bug: "a disk that hangs with nothing to write is never noticed",
+		Edits:  []Edit{instead("stall.go", `c.step.tryDisk = true`, `_ = c`)},
+		Expect: "S2, L3", Profiles: []string{"durable"},
 		Test: &Test{".", "TestStall"},
 	},
 }
