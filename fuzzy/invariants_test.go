@@ -415,15 +415,18 @@ func TestLiveness_ABacklogThatIsNotCommittedTakesItsTime(t *testing.T) {
 	assert.Equal(t, 100*c.profile.ElectionTimeout, live.limit()-before)
 }
 
-// A member whose vote is needed may be bound by an earlier vote for as long as its wait had grown before the heal.
+// A member whose vote is needed may be bound by an earlier vote for as long as its wait has grown, and whoever needs it
+// may wait as long again.
 func TestLiveness_AWaitThatHadGrownIsWaitedFor(t *testing.T) {
 	c, lead, follower := running(t)
-	before := newLiveness(c).limit()
-	lead.status.Election.Wait = raft.Time(c.profile.ElectionTimeout)
-	assert.Equal(t, before, newLiveness(c).limit(), "an ordinary wait")
-	follower.status.Election.Wait = raft.Time(64 * c.profile.ElectionTimeout)
 	live := newLiveness(c)
-	assert.Equal(t, 128*c.profile.ElectionTimeout, live.limit()-before)
+	before := live.limit()
+	lead.status.Election.Wait = raft.Time(c.profile.ElectionTimeout)
+	live.watchWaits()
+	assert.Equal(t, before, live.limit(), "an ordinary wait")
+	follower.status.Election.Wait = raft.Time(64 * c.profile.ElectionTimeout)
+	live.watchWaits()
+	assert.Equal(t, 256*c.profile.ElectionTimeout, live.limit()-before)
 	live.stage = serving
 	assert.Equal(t, before, live.limit(), "of the other stages")
 }

@@ -55,7 +55,7 @@ type liveness struct {
 	asked           int            // requests before the first that must be answered in time; 0: none must yet
 	transferOutcome raft.RequestID // of the transfer; 0: none was asked for
 	pauses          int            // of processes, since the heal
-	grown           sim.Time       // the longest wait of a member when they were healed; 0: none had grown
+	grown           sim.Time       // the longest wait of a member since they were healed; 0: none has grown
 	term0           raft.Term      // before a follower restarted
 }
 
@@ -107,11 +107,6 @@ func newLiveness(c *cluster) *liveness {
 	}
 	for _, n := range c.nodes {
 		l.began = max(l.began, n.disk.hard.Term)
-	}
-	for _, n := range l.members() {
-		if wait := sim.Time(n.status.Election.Wait); wait > sim.Time(n.timeout()) {
-			l.grown = max(l.grown, wait)
-		}
 	}
 	l.clashes = c.check.conflicts
 	l.next(electing)
@@ -195,6 +190,7 @@ func (l *liveness) watch() {
 	reached := false
 	switch l.stage {
 	case electing:
+		l.watchWaits()
 		reached = l.elected()
 	case serving:
 		reached = l.serves()
@@ -236,8 +232,9 @@ func (l *liveness) watch() {
 }
 
 // limit returns the longest time of a stage. It grows with the number of entries that followers may lack, since these
-// may be sent one by one. An election may also take as long as a wait that had grown before the heal: until it ends, a
-// member whose vote is needed may be bound by the vote that it has given. The wait is drawn up to twice its length.
+// may be sent one by one. An election may also take as long as two waits that have grown, because disks or answers were slow
+// before the heal: the only member that can win may ask for pre-votes shortly before the end of the wait in which a vote
+// binds a member whose vote it needs, and waits as long again. Each wait is drawn up to twice its length.
 func (l *liveness) limit() sim.Time {
 	units := sim.Time(stageUnits)
 	if !l.exiled {
@@ -248,9 +245,19 @@ func (l *liveness) limit() sim.Time {
 	}
 	limit := (units + l.backlog()) * l.c.profile.unit()
 	if l.stage == electing {
-		limit += 2 * l.grown
+		limit += 2 * 2 * l.grown
 	}
 	return limit
+}
+
+// watchWaits records how long waits grow. The answer to a question from before the heal may lengthen one after it;
+// N31 judges what lengthens a wait.
+func (l *liveness) watchWaits() {
+	for _, n := range l.members() {
+		if wait := sim.Time(n.status.Election.Wait); wait > sim.Time(n.timeout()) {
+			l.grown = max(l.grown, wait)
+		}
+	}
 }
 
 // backlog returns the units that it takes to bring followers up to date.
