@@ -33,6 +33,12 @@ var takers = []Mutant{
 		value("node/snapshot.go", `busy != nil`, `false`)),
 	ofTaker("P70", "Close within WriteTo is refused", "it waits for itself", "N29", "TestFSM_WithinWriteTo",
 		value("node/snapshot.go", `n.taker.within()`, `false`)),
+	ofTaker("P79", "entries below the base are deleted as fast as writes add others", "a few are deleted at a time", "L16", "TestWriter_PrunesAsMuch",
+		value("node/writer.go", `bytes < before && bytes > w.left`, `false`)),
+	ofTaker("P80", "a snapshot that is finished as it is given up leaves no file", "its file stays", "N50", "TestTaker_AFileThatWasFinished",
+		value("node/snapshot.go", `!k.conclude(t, result) && file != (raft.SnapshotID{})`, `false`)),
+	ofTaker("P81", "a leader replaces a snapshot that it finds damaged", "its follower waits until the next is due", "L3", "TestStream_ALeaderReplaces",
+		instead("node/streams.go", `s.renew()`, `_ = s`)),
 	ofTaker("P73", "the bytes of snapshots are not for the core", "a chunk waits in the mailbox like any message", "N55", "TestStream_AFollowerBehind",
 		before("node/handler.go", `n, taken := e.node, false`, `if _, chunk := m.Body.(raft.SnapshotChunk); chunk { return false }`)),
 }

@@ -109,6 +109,8 @@ var snapshots = []Mutant{
 		instead("snapshot.go", `keep.Stop = append(keep.Stop, p.peer)`, `_ = keep`)),
 	ofSnapshots("P32", "a stale follower is told that it is", "it is offered a snapshot", "N23",
 		instead("replicate.go", `p.becomeStale(c.acknowledgedEntry(p))`, `if c.cfg.Snapshots { p.becomeSnapshot(base) } else { p.becomeStale(c.acknowledgedEntry(p)) }`)).hunted([]string{"images"}, Test{".", "Stale"}),
+	ofSnapshots("P82", "the step of a mark keeps the whole log: it is evidence", "a base that is written in it stays", "N42",
+		instead("compact.go", `w.Snapshot, w.Base, c.step.out.Keep = nil, nil, nil`, `w.Snapshot, c.step.out.Keep = nil, nil`)).hunted([]string{"images"}, Test{".", "Compact_NotInTheStepOfAMark"}),
 	ofSnapshots("P33", "an install begins a new generation of the log", "it does not", "N20, N44",
 		instead("log.go", `l.generation++`, `_ = l`)).hunted([]string{"snapshots"}, Test{".", "Install_ReplacesTheLogInOneWrite"}),
 	ofSnapshots("P35", "one snapshot is taken at a time", "several are", "N51",
