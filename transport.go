@@ -51,8 +51,8 @@ type Transport interface {
 
 // SnapshotCarrier is a Transport with a lane of its own for the bytes of snapshots, so that a transfer delays no append.
 // The lane need not be connected before something is sent on it, and its end is not reported to the Handler: other
-// messages go on. Send may dial it. Without this interface, chunks of at most 64 KiB travel on LaneBulk. A type that
-// wraps a Transport must pass the method on.
+// messages go on. Send may dial it, and keeps no bytes of a chunk once it has returned: its caller reuses them. Without
+// this interface, chunks of at most 64 KiB travel on LaneBulk. A type that wraps a Transport must pass the method on.
 type SnapshotCarrier interface {
 	Transport
 	// ChunkBytesMax returns how many bytes of a snapshot one message may carry; 0: the transport has no such lane.
@@ -67,7 +67,8 @@ type PeerStatus struct {
 }
 
 // Handler receives what a Transport reports; the node implements it. Its methods may be called from any goroutine.
-// They do not block, except Check, and of their arguments they keep only the messages and the lineage.
+// They do not block, except Check, and of their arguments they keep only the messages and the lineage. Of a SnapshotChunk
+// they keep no bytes: a transport may reuse them.
 type Handler interface {
 	// Hello returns what this member says first on a connection to that peer.
 	Hello(to NodeID) Hello

@@ -21,7 +21,8 @@ type receiver struct {
 	signal   signal        // of the queues, and of asked
 	asked    *raft.Receive // by the core, not taken yet; only the newest counts
 	chunks   queue[raft.Message]
-	bytes    int // of the chunks
+	bytes    int      // of the chunks
+	spare    [][]byte // of chunks that were written, for later ones
 	discards queue[raft.SnapshotID]
 
 	progress atomic.Pointer[Transfer] // for Status; Since is not set
@@ -60,17 +61,41 @@ func (r *receiver) discard(files []raft.SnapshotID) {
 	}
 }
 
-// chunk takes a chunk that has arrived in, and reports whether there was room. Its sender repeats what is lost.
+// chunk takes a copy of a chunk that has arrived, and reports whether there was room. Its sender repeats what is lost.
 func (r *receiver) chunk(m raft.Message) bool {
-	size := len(m.Body.(raft.SnapshotChunk).Data)
+	c := m.Body.(raft.SnapshotChunk)
+	size := len(c.Data)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.node.files == nil || r.bytes > 0 && r.bytes+size > streamWindowBytes || r.chunks.len() >= r.node.cfg.ReceivedMax {
 		return false
 	}
 	r.bytes += size
+	c.Data = append(r.buffer(), c.Data...)
+	m.Body = c
 	r.chunks.add(m)
 	return true
+}
+
+// buffer returns an empty buffer for a chunk. A snapshot of many GiB would otherwise leave as much garbage, and the heap
+// of a large FSM grows far before it is collected.
+func (r *receiver) buffer() (buf []byte) {
+	if last := len(r.spare) - 1; last >= 0 {
+		buf, r.spare = r.spare[last][:0], r.spare[:last]
+	}
+	return buf
+}
+
+// wrote takes back the buffer of a chunk. None is kept between two streams.
+func (r *receiver) wrote(data []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.spool == nil:
+		r.spare = nil
+	case cap(data) > 0 && cap(data)*(len(r.spare)+1) <= streamWindowBytes:
+		r.spare = append(r.spare, data)
+	}
 }
 
 // receiverWork is what waits for the receiver; at most one chunk.
@@ -118,6 +143,7 @@ func (r *receiver) work(w receiverWork) {
 	}
 	if w.chunk != nil {
 		r.do(r.machine.Chunk(r.node.now().Mono, *w.chunk))
+		r.wrote(w.chunk.Body.(raft.SnapshotChunk).Data)
 	}
 	r.do(r.machine.Expire(r.node.now().Mono))
 	r.publish()
@@ -194,6 +220,7 @@ func (r *receiver) abort() {
 	if r.spool != nil {
 		_ = guarded(r.spool.Abort) // Load deletes what is left
 		r.spool = nil
+		r.wrote(nil)
 	}
 }
 

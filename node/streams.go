@@ -75,6 +75,7 @@ type stream struct {
 	snapshot raft.Snapshot
 	from     raft.SnapshotReader // nil: of a held state
 	held     *held               // nil: of a file
+	chunk    []byte              // reused, unless the lane keeps what it sends
 	reported int64               // bytes that the core has heard of
 }
 
@@ -253,7 +254,7 @@ func (s *streamer) open(next *stream) error {
 
 // send reads and sends the next chunk. Time says that it was lost, not an error.
 func (s *streamer) send(ask pipeline.Ask) {
-	data, err := s.current.read(ask)
+	data, err := s.read(ask)
 	if err != nil {
 		s.current.Fail(&raft.StorageError{Op: "read the snapshot", Err: err})
 		return
@@ -276,11 +277,15 @@ func (s *streamer) send(ask pipeline.Ask) {
 }
 
 // read reads the bytes of a chunk; none for a held state, whose stream has them.
-func (c *stream) read(ask pipeline.Ask) (data []byte, err error) {
+func (s *streamer) read(ask pipeline.Ask) (data []byte, err error) {
+	c := s.current
 	if c.held != nil || ask.Bytes == 0 {
 		return nil, nil
 	}
-	data = make([]byte, ask.Bytes) // the transport may keep it
+	if s.lane == raft.LaneBulk || cap(c.chunk) < ask.Bytes {
+		c.chunk = make([]byte, ask.Bytes) // the bulk lane keeps it until it has left
+	}
+	data = c.chunk[:ask.Bytes]
 	err = guarded(func() error { _, err := c.from.ReadAt(data, ask.At); return err })
 	return data, err
 }

@@ -300,7 +300,8 @@ func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 			}
 			batch = append(batch, m)
 		}
-		if len(batch) == 0 || len(batch) < receiveMax && f.buffered() {
+		// The next frame may reuse the bytes of a chunk.
+		if len(batch) == 0 || len(batch) < receiveMax && h.kind != frameSnapshotChunk && f.buffered() {
 			continue
 		}
 		e.Receive(in.peer.ID, batch)

@@ -179,6 +179,7 @@ type frameReader struct {
 	appendBytesMax int
 	trickleTimeout time.Duration // for trickleBytes to arrive; 0: no limit
 	peeked         int           // bytes of r that belong to the frame returned last
+	chunk          []byte        // reused by frames that carry a chunk
 }
 
 const readBufferBytes = 32 << 10
@@ -187,9 +188,8 @@ func newFrameReader(r io.Reader, appendBytesMax int) *frameReader {
 	return &frameReader{r: bufio.NewReaderSize(r, readBufferBytes), appendBytesMax: appendBytesMax}
 }
 
-// next returns the next whole frame. Its bytes are valid until the next call, unless the frame carries entries or a
-// chunk: then it has its own buffer, which these share. The error is io.EOF if the stream ended between two
-// frames.
+// next returns the next whole frame. Its bytes are valid until the next call, unless the frame carries entries: then it
+// has its own buffer, which these share. The error is io.EOF if the stream ended between two frames.
 func (f *frameReader) next() (frameHeader, []byte, error) {
 	f.release()
 	prefix, err := f.r.Peek(frameHeaderBytes)
@@ -200,8 +200,12 @@ func (f *frameReader) next() (frameHeader, []byte, error) {
 	if err != nil {
 		return frameHeader{}, nil, err
 	}
+	if h.kind == frameSnapshotChunk {
+		f.chunk, err = f.readGrowing(f.chunk, h.size())
+		return h, f.chunk, err
+	}
 	if h.kind.carriesTail() || h.size() > f.r.Size() {
-		frame, err := f.readGrowing(h.size())
+		frame, err := f.readGrowing(nil, h.size())
 		return h, frame, err
 	}
 	frame, err := f.r.Peek(h.size())
@@ -228,13 +232,15 @@ func (f *frameReader) buffered() bool {
 	return int64(f.r.Buffered()-frameHeaderBytes) >= int64(binary.LittleEndian.Uint32(prefix))
 }
 
-// readGrowing reads size bytes into a buffer that grows as they arrive, so that a peer cannot make us allocate
-// memory for bytes that it does not send. A frame that arrives too slowly is given up.
-func (f *frameReader) readGrowing(size int) ([]byte, error) {
-	buf := make([]byte, 0, min(size, growBytes))
+// readGrowing reads size bytes into buf if they fit, or into a buffer that grows as they arrive, so that a peer cannot
+// make us allocate memory for bytes that it does not send. A frame that arrives too slowly is given up.
+func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
+	if buf = buf[:0]; cap(buf) < size {
+		buf = make([]byte, 0, min(size, growBytes))
+	}
 	got, at := 0, time.Now() // when the last trickleBytes were complete
 	for {
-		n, err := f.r.Read(buf[len(buf):cap(buf)])
+		n, err := f.r.Read(buf[len(buf):min(cap(buf), size)])
 		buf = buf[:len(buf)+n]
 		if len(buf) == size {
 			return buf, nil

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"strings"
@@ -212,4 +213,35 @@ func serveVersion1(conn net.Conn, received chan<- raft.Message) {
 			received <- m
 		}
 	}
+}
+
+// A stream of many GiB needs the memory of one chunk. Whoever takes chunks has each before the next one is read.
+func TestReceive_ReusesTheBytesOfChunks(t *testing.T) {
+	var sent []byte
+	var chunks []raft.Message
+	for i := int64(1); i <= 3; i++ {
+		m := raft.Message{From: alice, To: bob, Body: raft.SnapshotChunk{At: i * 1000, Data: bytes.Repeat([]byte{byte(i)}, 1000)}}
+		frame, err := EncodeMessage(m)
+		require.NoError(t, err)
+		chunks, sent = append(chunks, m), append(sent, frame...)
+	}
+	r := &chunkKeeper{Recorder: transporttest.NewRecorder("b")}
+	err := new(TCP).receive(r, &inbound{peer: alice}, newFrameReader(bytes.NewReader(sent), FrameBytesMax))
+	require.ErrorIs(t, err, io.EOF)
+	assert.Equal(t, chunks, r.AwaitMessages(t, 3), "the recorder copies them")
+	require.Len(t, r.places, 3)
+	assert.Equal(t, []*byte{r.places[0], r.places[0], r.places[0]}, r.places)
+}
+
+// chunkKeeper records where the bytes of chunks lie.
+type chunkKeeper struct {
+	*transporttest.Recorder
+	places []*byte
+}
+
+func (k *chunkKeeper) Receive(from raft.NodeID, batch []raft.Message) {
+	for _, m := range batch {
+		k.places = append(k.places, &m.Body.(raft.SnapshotChunk).Data[0])
+	}
+	k.Recorder.Receive(from, batch)
 }

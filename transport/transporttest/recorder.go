@@ -111,6 +111,10 @@ func (r *Recorder) Receive(from raft.NodeID, batch []raft.Message) {
 		<-r.Held
 	}
 	for _, m := range batch {
+		if c, ok := m.Body.(raft.SnapshotChunk); ok { // a transport may reuse its bytes
+			c.Data = slices.Clone(c.Data)
+			m.Body = c
+		}
 		r.record(Event{Kind: EventReceived, Peer: from, Message: m})
 	}
 }

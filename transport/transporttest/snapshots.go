@@ -2,6 +2,7 @@ package transporttest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -52,7 +53,16 @@ func testChunks(t *testing.T, w *world) {
 	}
 	var err error
 	for i := 0; i < len(all); i += 2 {
-		err = errors.Join(err, a.Send("b", raft.LaneSnapshot, all[i:min(i+2, len(all))]))
+		batch := slices.Clone(all[i:min(i+2, len(all))])
+		for j := range batch {
+			c := batch[j].Body.(raft.SnapshotChunk)
+			c.Data = slices.Clone(c.Data)
+			batch[j].Body = c
+		}
+		err = errors.Join(err, a.Send("b", raft.LaneSnapshot, batch))
+		for _, m := range batch {
+			clear(m.Body.(raft.SnapshotChunk).Data) // they are the sender's again
+		}
 	}
 	require.NoError(t, err)
 	got := b.AwaitMessages(t, len(all))
