@@ -375,6 +375,7 @@ func TestCompact_HoldsWhatAFollowerNeeds(t *testing.T) {
 	for began := c.now; c.now < began+63*electionTimeout; {
 		c.now += heartbeatPace
 		c.step()
+		c.persist()
 		c.echo("b", 3)
 		c.echo("c", 9)
 		require.Equal(t, base, c.Status().Base.Index)

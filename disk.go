@@ -23,6 +23,7 @@ type pendingWrite struct {
 	hard   *HardState
 	// snapshot is the record of a snapshot that it makes durable.
 	snapshot *Snapshot
+	try      bool // it changes nothing
 	// mark is the (leader's term, index) up to which the log is durable once this write is. A later
 	// truncation lowers its index, so that entries that were overwritten do not count as durable.
 	mark EntryID
@@ -41,7 +42,8 @@ func (d *disk) truncated(after Index) {
 func (d *disk) issue(now Time, w *Write, mark EntryID) Seq {
 	d.seq++
 	if w.Hard != nil || w.Snapshot != nil || mark.Index > 0 {
-		d.pending = append(d.pending, pendingWrite{d.seq, now, w.Hard, w.Snapshot, mark})
+		try := w.Hard != nil && *w.Hard == d.hard && w.Snapshot == nil && mark.Index == 0
+		d.pending = append(d.pending, pendingWrite{d.seq, now, w.Hard, w.Snapshot, try, mark})
 	}
 	return d.seq
 }
@@ -50,7 +52,9 @@ func (d *disk) acknowledge(seq Seq, now Time) {
 	assert(seq <= d.seq, "only writes that were issued become durable")
 	n := 0
 	if len(d.pending) > 0 && d.pending[0].seq <= seq {
-		d.took.add(now - d.busySince())
+		if took := now - d.busySince(); !d.pending[0].try || took > d.took.max() {
+			d.took.add(took) // a small write that is quick does not say that larger ones are
+		}
 		d.endedAt = now
 	}
 	for n < len(d.pending) && d.pending[n].seq <= seq {

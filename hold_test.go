@@ -41,6 +41,7 @@ func (c *core) takes() *raft.Take {
 func (c *core) beats(other raft.NodeID, match raft.Index) {
 	c.now += heartbeatPace
 	c.step()
+	c.persist()
 	c.echo("c", c.Status().Last.Index)
 	c.echo(other, match)
 }

@@ -11,6 +11,7 @@ type leader struct {
 	reads       leaderReads
 	transfer    *transfer
 	stalled     bool    // the disk was stalled when it was last checked
+	staysUntil  Time    // it does not step down before, although its disk has stalled
 	indexes     []Index // reused by quorumValue
 	times       []Time  // likewise
 }

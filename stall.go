@@ -13,7 +13,8 @@ import "slices"
 //	but finishes its writes, has not stalled." (docs/divergence.md)
 //
 // Nobody can be ahead of a disk that holds the whole log. If such a disk stalls, the leader appends a no-op: if the
-// others persist it, they can go on without this disk. No limit on proposals can be in the way of a no-op.
+// others persist it, they can go on without this disk. No limit on proposals can be in the way of a no-op. Then it does
+// not step down before the others had an election timeout to persist it.
 //
 // If such a quorum needs both a member that is not heard and one that needs a snapshot, and nobody that is heard is
 // ahead, it steps down: only the former can be elected, and only it can help the latter.
@@ -31,7 +32,10 @@ func (c *Core) onStalledDisk() {
 		return
 	}
 	if c.diskHoldsLog() {
-		c.appendOwn(Entry{Kind: EntryNoop})
+		if slices.ContainsFunc(l.peers, func(p progress) bool { return p.voter }) {
+			c.appendOwn(Entry{Kind: EntryNoop})
+			l.staysUntil = c.now.Mono + c.electionTimeout()
+		}
 		return
 	}
 	if !c.mayBeOutrun() {
@@ -40,7 +44,7 @@ func (c *Core) onStalledDisk() {
 	p := c.transferTarget("") // the voter with the longest log
 	assert(p != nil, "a leader that hears a quorum has somebody to transfer leadership to")
 	if p.match <= c.disk.persisted { // no disk that is heard is known to work
-		if slices.ContainsFunc(l.peers, func(p progress) bool { return p.voter && c.unheard(&p) }) {
+		if c.now.Mono >= l.staysUntil && slices.ContainsFunc(l.peers, func(p progress) bool { return p.voter && c.unheard(&p) }) {
 			c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one
 		}
 		return
@@ -59,18 +63,19 @@ func (c *Core) diskStalled() bool {
 // a snapshot, or when it is tried.
 func (c *Core) diskHoldsLog() bool { return c.disk.persisted == c.log.Last.Index }
 
-// tryDisk makes a leader write its hard state again if it has entries that are not committed, and a disk that has
-// had nothing to write for DiskStallMax. Such a disk may be what they wait for: if it hangs, a follower may wait for
-// a snapshot that cannot be read from it, and new proposals, which would show that it hangs, may be over a limit.
+// tryDisk makes a leader write its hard state again if it has entries that are not committed or not applied, and a disk
+// that has had nothing to write for DiskStallMax. Such a disk may be what they wait for: if it hangs, a follower may wait
+// for a snapshot that cannot be read from it, or the FSM may hang with it. New proposals, which would show that it hangs,
+// may be over a limit.
 func (c *Core) tryDisk() {
-	if c.disk.idle() && c.now.Mono >= c.triesDiskAt() {
+	if c.disk.idle() && c.step.out.Write.Log == nil && c.now.Mono >= c.triesDiskAt() {
 		c.step.tryDisk = true
 	}
 }
 
 // triesDiskAt returns when the leader tries a disk that is idle until then.
 func (c *Core) triesDiskAt() Time {
-	if c.log.commit == c.log.Last.Index {
+	if c.log.applied >= c.log.Last.Index {
 		return c.now.Mono + idleMax
 	}
 	return c.disk.endedAt + Time(c.cfg.DiskStallMax)

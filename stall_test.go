@@ -191,7 +191,41 @@ func TestStall_AnIdleDiskIsTriedWhileTheLogWaits(t *testing.T) {
 	c = durablyLeading(t)
 	c.hear(map[raft.NodeID]raft.Index{"b": 9, "c": 9})
 	hard, _ = tried(c)
-	assert.Nil(t, hard, "all is committed")
+	assert.NotNil(t, hard, "all is committed, but the FSM may hang with the disk")
+	c.persist()
+	c.step(raft.Applied{ID: id(9, 2)})
+	hard, _ = tried(c)
+	assert.Nil(t, hard, "all is applied")
+	out := c.propose("x")
+	assert.NotNil(t, out.Write.Log)
+	assert.Nil(t, out.Write.Hard, "that write will tell")
+}
+
+// The no-op lets others get ahead, where there are others.
+func TestStall_NobodyCanBeAheadOfTheOnlyVoter(t *testing.T) {
+	c := leaderOf(t, "a", 2, 1)
+	c.persist()
+	c.waitHearing(3*diskStallMax, nil)
+	require.True(t, c.Status().DiskStalled, "nothing is applied, so it was tried")
+	assert.Equal(t, id(3, 2), c.Status().Last)
+}
+
+// A member that is heard may be about to get ahead, and would be the better successor.
+func TestStall_TheNoopHasTimeToArriveBeforeTheLeaderStepsDown(t *testing.T) {
+	c, _ := lagging(t, nil)
+	c.propose("x")
+	c.persist()
+	appended := raft.Time(0)
+	for began := c.now; c.Leadership().Role == raft.Leader && c.now < began+4*diskStallMax; {
+		c.after(heartbeatPace)
+		if appended == 0 && c.Status().Last.Index == 11 {
+			appended = c.now
+		}
+		c.echo("b", 0)
+	}
+	require.NotZero(t, appended)
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "c may be elected, and bring b a snapshot")
+	assert.InDelta(t, float64(electionTimeout), float64(c.now-appended), float64(heartbeatPace))
 }
 
 // A disk that has stalled may be unable to read a snapshot. The member that needs it gets one from another leader, if there

@@ -21,8 +21,8 @@ type receiver struct {
 	signal   signal        // of the queues, and of asked
 	asked    *raft.Receive // by the core, not taken yet; only the newest counts
 	chunks   queue[raft.Message]
-	bytes    int      // of the chunks
-	spare    [][]byte // of chunks that were written, for later ones
+	bytes    int // of the chunks
+	spare    spareBuffers
 	discards queue[raft.SnapshotID]
 
 	progress atomic.Pointer[Transfer] // for Status; Since is not set
@@ -71,30 +71,47 @@ func (r *receiver) chunk(m raft.Message) bool {
 		return false
 	}
 	r.bytes += size
-	c.Data = append(r.buffer(), c.Data...)
+	c.Data = append(r.spare.take(size), c.Data...)
 	m.Body = c
 	r.chunks.add(m)
 	return true
-}
-
-// buffer returns an empty buffer for a chunk. A snapshot of many GiB would otherwise leave as much garbage, and the heap
-// of a large FSM grows far before it is collected.
-func (r *receiver) buffer() (buf []byte) {
-	if last := len(r.spare) - 1; last >= 0 {
-		buf, r.spare = r.spare[last][:0], r.spare[:last]
-	}
-	return buf
 }
 
 // wrote takes back the buffer of a chunk. None is kept between two streams.
 func (r *receiver) wrote(data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.spool == nil:
-		r.spare = nil
-	case cap(data) > 0 && cap(data)*(len(r.spare)+1) <= streamWindowBytes:
-		r.spare = append(r.spare, data)
+	if r.spool == nil {
+		r.spare = spareBuffers{}
+		return
+	}
+	r.spare.give(data)
+}
+
+// spareBuffers are those of chunks that were written, for later ones. Otherwise, a snapshot of many GiB would leave as much
+// garbage, and the heap of a large FSM grows far before it is collected.
+type spareBuffers struct {
+	buffers [][]byte
+	bytes   int // of all
+}
+
+// take returns an empty buffer for so many bytes. It drops those that are too small, and those that are much larger: what
+// waits is counted by its bytes, not by the room that it takes.
+func (s *spareBuffers) take(size int) []byte {
+	for last := len(s.buffers) - 1; last >= 0; last-- {
+		buf := s.buffers[last]
+		s.buffers, s.bytes = s.buffers[:last], s.bytes-cap(buf)
+		if size <= cap(buf) && cap(buf) <= 2*size {
+			return buf
+		}
+	}
+	return nil
+}
+
+// give keeps a buffer, unless all would take more than a window of chunks.
+func (s *spareBuffers) give(buf []byte) {
+	if cap(buf) > 0 && s.bytes+cap(buf) <= streamWindowBytes {
+		s.buffers, s.bytes = append(s.buffers, buf[:0]), s.bytes+cap(buf)
 	}
 }
 

@@ -155,7 +155,7 @@ var transfers = []Mutant{
 		Test: &Test{".", "TestStall"},
 	},
 	{
-		ID: "T16", Before: true, Rule: "a leader whose log waits to be committed tries a disk that is idle", Bug: "a disk that hangs with nothing to write is never noticed",
+		ID: "T16", Before: true, Rule: "a leader whose log waits to be applied tries a disk that is idle", Bug: "a disk that hangs with nothing to write is never noticed",
 		Edits:  []Edit{instead("stall.go", `c.step.tryDisk = true`, `_ = c`)},
 		Expect: "S2, L3", Profiles: []string{"durable"},
 		Test: &Test{".", "TestStall"},
