@@ -29,7 +29,7 @@ type CoreStatus struct {
 	Commit  Index
 	Applied Index
 	// DiskStalled says that the oldest pending write has taken too long (see DiskStallMax). A leader then refuses
-	// proposals, except one while its whole log is durable here.
+	// proposals.
 	DiskStalled bool
 	// Snapshot is the last entry that the newest snapshot covers, or that a DurableFSM is known to have synced; zero: none.
 	Snapshot      EntryID

@@ -13,6 +13,7 @@ import (
 //	N35  A member does not campaign while its term or vote is being written, nor does it grant a pre-vote while its vote is.
 //	N36  A member that the leader of a term has told that it stepped down does not follow it again in that term.
 //	N37  A leader does not step down while it hears a quorum within the time of N13, nor while it waits for the member that it told to campaign, unless its disk has stalled.
+//	N73  The hard state is written again unchanged only by a leader whose disk has been idle for DiskStallMax, and whose log is not all applied.
 //	N46  A leader gives up its leadership for a stalled disk only if a quorum of the voters may hold more than that disk, or need a snapshot from it; members that have lost what they acknowledged do not count.
 
 // abdicates checks a transfer that a leader begins because its disk has stalled.
@@ -38,6 +39,7 @@ func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
 // patient checks that a member gives up nothing too early.
 func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	k.working(n, before)
+	k.tries(n, before, out)
 	k.awaitsDisk(n, before, out)
 	s, w := &n.status, &n.seen
 	for i := range out.Trace {
@@ -63,6 +65,26 @@ func (k *checker) working(n *node, before *raft.CoreStatus) {
 	}
 	if s.DiskStalled && w.wrote > 0 && w.now-w.wrote < raft.Time(k.c.profile.Node.diskStallMax()) {
 		k.broken("N30", "%s takes its disk for stalled, which has ended a write %v ago", n.id, time.Duration(w.now-w.wrote))
+	}
+}
+
+// tries checks a write of the hard state that changes nothing.
+func (k *checker) tries(n *node, before *raft.CoreStatus, out *raft.Output) {
+	w, s := &n.seen, &n.status
+	hard := out.Write.Hard
+	if hard == nil {
+		return
+	}
+	again := *hard == w.hard
+	w.hard = *hard
+	if !again {
+		return
+	}
+	idle := w.now - max(w.wrote, w.tried)
+	w.tried = w.now
+	if s.Role != raft.Leader || s.Applied >= s.Last.Index || before.Durable != *hard || idle < raft.Time(k.c.profile.Node.diskStallMax()) {
+		k.broken("N73", "%s, %s of term %d, has applied %d of %d entries and writes the same hard state again, after %v",
+			n.id, s.Role, s.Term, s.Applied, s.Last.Index, time.Duration(idle))
 	}
 }
 

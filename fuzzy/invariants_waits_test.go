@@ -41,6 +41,18 @@ var impatient = []struct {
 		n.seen.told, before.TransferringUntil = n.seen.now+1, n.seen.now+1
 		out.Trace = []raft.TraceEvent{{Kind: raft.TraceQuorumLost}}
 	}},
+	{"N73", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) { // all is applied
+		n.seen.hard, n.seen.wrote, out.Write.Hard = n.hard, 0, &n.hard
+		n.status.Applied, before.Durable = n.status.Last.Index, n.hard
+	}},
+	{"N73", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) { // its disk has just written
+		n.seen.hard, n.seen.wrote, out.Write.Hard = n.hard, n.seen.now-1, &n.hard
+		n.status.Applied, before.Durable = n.status.Last.Index-1, n.hard
+	}},
+	{"N73", func(n, _ *node, before *raft.CoreStatus, out *raft.Output) { // no leader
+		n.seen.hard, n.seen.wrote, out.Write.Hard = n.hard, 0, &n.hard
+		n.status.Applied, before.Durable, n.status.Role = n.status.Last.Index-1, n.hard, raft.Follower
+	}},
 	{"N46", func(n, other *node, _ *raft.CoreStatus, out *raft.Output) { // nobody holds more than its disk
 		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: other.id}}
 		n.c.check.abdicates(n, nil, out)

@@ -68,7 +68,9 @@ type witness struct {
 
 	resigned   raft.NodeID // the latest leader that said that it stepped down
 	resignedIn raft.Term
-	wrote      raft.Time // when its disk last completed a write
+	wrote      raft.Time      // when its disk last completed a write
+	hard       raft.HardState // as last written
+	tried      raft.Time      // when it last wrote the same again
 }
 
 // peerWitness records the messages of one voter or learner in the present term.

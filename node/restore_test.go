@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // holes is a storage that holds no entries, or fails.
@@ -172,3 +174,65 @@ func TestReceive_SaysWhyAChunkIsRefused(t *testing.T) {
 	n.receiver.work(receiverWork{chunk: &tooLong})
 	require.ErrorIs(t, n.receiver.trouble.get(), raft.StreamDamaged)
 }
+
+// reentered is a file during whose writes another chunk arrives.
+type reentered struct {
+	softFile
+	arrives func()
+	written []byte
+}
+
+func (f *reentered) Write(p []byte) (int, error) {
+	if f.arrives != nil {
+		f.arrives()
+	}
+	f.written = append(f.written, p...)
+	return len(p), nil
+}
+
+// Each chunk that waits or is being written has memory of its own.
+func TestReceive_ReusesTheMemoryOfChunksThatWereWritten(t *testing.T) {
+	n := parts(nil, nil, nil)
+	disk, file := &soft{free: 2 << 20}, &reentered{}
+	n.files, n.senders.ended = disk, true
+	r := n.receiver
+	want := raft.Receive{From: raft.Peer{ID: "n2"}, Snapshot: raft.Snapshot{File: raft.SnapshotID{1}, Size: 400}}
+	chunk := func(number int) raft.Message {
+		data := bytes.Repeat([]byte{byte(number)}, 100)
+		return raft.Message{From: want.From, To: n.identity.self, Body: raft.SnapshotChunk{File: want.Snapshot.File, At: int64(100 * number), Data: data}}
+	}
+	r.work(receiverWork{asked: &want})
+	r.spool = file
+	require.True(t, r.chunk(chunk(0)))
+	r.work(r.take())
+	require.Len(t, r.spare.buffers, 1)
+	require.True(t, r.chunk(chunk(1)))
+	require.True(t, r.chunk(chunk(2)))
+	file.arrives = func() { file.arrives = nil; require.True(t, r.chunk(chunk(3))) }
+	for range 3 {
+		r.work(r.take())
+	}
+	var all []byte
+	for number := range 4 {
+		all = append(all, bytes.Repeat([]byte{byte(number)}, 100)...)
+	}
+	expect.Equal(t, all, file.written)
+	r.abort()
+	expect.Empty(t, r.spare.buffers, "none is kept between two streams")
+}
+
+// The bulk lane keeps a chunk until it has left.
+func TestStream_ReusesTheMemoryOfAChunkThatHasLeft(t *testing.T) {
+	for lane, reused := range map[raft.Lane]bool{raft.LaneBulk: false, raft.LaneSnapshot: true} {
+		s := &streamer{lane: lane, current: &stream{from: zeroes{}}}
+		first, err := s.read(pipeline.Ask{Chunk: true, Bytes: 100})
+		require.NoError(t, err)
+		second, err := s.read(pipeline.Ask{Chunk: true, At: 100, Bytes: 100})
+		require.NoError(t, err)
+		expect.Equal(t, reused, &first[0] == &second[0], lane.String())
+	}
+}
+
+type zeroes struct{ softFile }
+
+func (zeroes) ReadAt(p []byte, _ int64) (int, error) { return len(p), nil }

@@ -160,6 +160,18 @@ var transfers = []Mutant{
 		Expect: "S2, L3", Profiles: []string{"durable"},
 		Test: &Test{".", "TestStall"},
 	},
+	{
+		ID: "T17", Before: true, Rule: "a disk is tried only while nothing else is written", Bug: "it is tried beside other writes",
+		Edits:  []Edit{value("stall.go", `c.disk.idle() && c.step.out.Write.Log == nil`, `true`)},
+		Expect: "N73", Profiles: []string{"disk", "durable", "slow"},
+		Test: &Test{".", "TestStall"},
+	},
+	{
+		ID: "T18", Before: true, Rule: "a try is one write", Bug: "every write after it carries the hard state again",
+		Edits:  []Edit{instead("output.go", `c.step.tryDisk = false`, `_ = c`)},
+		Expect: "N73", Profiles: []string{"disk", "durable", "slow"},
+		Test: &Test{".", "TestStall"},
+	},
 }
 
 // clients: every request is answered, and truly.

@@ -39,6 +39,10 @@ var takers = []Mutant{
 		value("node/snapshot.go", `!k.conclude(t, result) && file != (raft.SnapshotID{})`, `false`)),
 	ofTaker("P81", "a leader replaces a snapshot that it finds damaged", "its follower waits until the next is due", "L3", "TestStream_ALeaderReplaces",
 		instead("node/streams.go", `s.renew()`, `_ = s`)),
+	ofTaker("P83", "the memory of a chunk is used again once it is written", "while it is written", "N49", "TestReceive_ReusesTheMemory",
+		before("node/receive.go", `r.do(r.machine.Chunk(r.node.now().Mono, *w.chunk))`, `r.wrote(w.chunk.Body.(raft.SnapshotChunk).Data)`)),
+	ofTaker("P84", "a spare buffer is given to one chunk", "to each that comes", "N49", "TestReceive_ReusesTheMemory",
+		instead("node/receive.go", `s.buffers, s.bytes = s.buffers[:last], s.bytes-cap(buf)`, `_ = last`)),
 	ofTaker("P73", "the bytes of snapshots are not for the core", "a chunk waits in the mailbox like any message", "N55", "TestStream_AFollowerBehind",
 		before("node/handler.go", `n, taken := e.node, false`, `if _, chunk := m.Body.(raft.SnapshotChunk); chunk { return false }`)),
 }

@@ -153,6 +153,7 @@ func (in *Incoming) take(s *incoming, c raft.SnapshotChunk) Work {
 		return in.finish(s)
 	}
 	s.pending = writing
+	s.sum = crc32.Update(s.sum, castagnoli, c.Data) // as it arrived, whatever becomes of its memory
 	return Work{Write: c.Data}
 }
 
@@ -183,7 +184,6 @@ func (in *Incoming) Written(room int64, why raft.StreamRefusal) Work {
 		return in.refuse(why)
 	}
 	s.at += int64(len(s.chunk.Data))
-	s.sum = crc32.Update(s.sum, castagnoli, s.chunk.Data)
 	last := s.chunk.Last
 	s.chunk.Data = nil
 	if last {
