@@ -135,7 +135,8 @@ func (c cluster) look(leader local.Node, length time.Duration, keys int, goesOn 
 	return w
 }
 
-// resident returns the resident memory of a member's process, in bytes.
+// resident returns the resident memory of a member's process, in bytes, without the pages of its files that the system
+// keeps, such as those of raft.db: it can have these back at any time.
 func (c cluster) resident(id string) int64 {
 	p := c.Process(id)
 	if p == nil || !p.Running() {
@@ -143,7 +144,7 @@ func (c cluster) resident(id string) int64 {
 	}
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	for line := range strings.Lines(string(data)) {
-		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
+		if rest, found := strings.CutPrefix(line, "RssAnon:"); found {
 			kib, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 			return kib << 10
 		}
