@@ -199,6 +199,7 @@ func TestReady_NotWhereWritesWouldHang(t *testing.T) {
 			c.Crash(rest[0])
 			forget(rest[0], kept.Index)
 			c.Start(rest[0])
+			c.Await("the leader's finding", func() bool { return leader.Metrics().StaleMembers == 1 })
 			c.Crash(rest[1])
 			assert.ErrorIs(t, ready(leader, 5*time.Second), context.DeadlineExceeded)
 		})
