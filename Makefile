@@ -20,7 +20,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test verify fix bench measure measure-snapshots elections fuzz simulate reliability govulncheck \
-	format vet lint race portable
+	previous format vet lint race portable
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,3 +103,6 @@ govulncheck: ## known vulnerabilities in what we compile, where their database c
 	if [ $$code -ne 0 ] && echo "$$out" | grep -q 'vuln\.go\.dev'; then \
 		echo "govulncheck: its database cannot be reached from here; nothing was checked"; exit 0; \
 	fi; exit $$code
+
+previous: ## after a release: keep its source for the test of rolling upgrades (VERSION=v0.1.0 COMMIT=its hash)
+	compat/previous/update.sh "$(VERSION)" "$(COMMIT)"

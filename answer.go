@@ -7,6 +7,9 @@ type Answer struct {
 	ID        EntryID     // AnswerAccepted; AnswerReadSafe: the index alone; AnswerSnapshot
 	Refusal   RefusalKind // AnswerRefused
 	Leader    NodeID      // the member to ask instead, if known; AnswerTransferred: the new leader
+	// Err says why a change of the members is refused or given up, with the values and the remedy: see the reasons from
+	// RefusedConfigIndex on. Nil for all other requests.
+	Err error
 }
 
 // AnswerKind is the outcome of a request.
@@ -15,7 +18,8 @@ type AnswerKind uint8
 // The answers to a request.
 const (
 	// AnswerAccepted: the proposal is in the leader's log at ID. Either that entry is applied here, or a
-	// second answer follows: AnswerNotApplied or AnswerUnknown.
+	// second answer follows: AnswerNotApplied or AnswerUnknown. Of a change of the members, ID is the entry that it
+	// begins with, and a second answer follows always: AnswerChanged, AnswerGivenUp, AnswerNotApplied or AnswerUnknown.
 	AnswerAccepted AnswerKind = 1
 	// AnswerRefused: a proposal is not applied and never will be; a read or a transfer did not succeed. Refusal
 	// says why, Leader whom to ask.
@@ -23,7 +27,8 @@ const (
 	// AnswerNotApplied: another entry was committed at the index of the accepted one, which will never be
 	// committed.
 	AnswerNotApplied AnswerKind = 3
-	// AnswerUnknown: leadership ended while the entry was pending; it may or may not be applied.
+	// AnswerUnknown: leadership ended while the entry was pending; it may or may not be applied. A change of the members
+	// that has begun goes on under the next leader: the configuration shows it.
 	AnswerUnknown AnswerKind = 4
 	// AnswerReadSafe: a read is linearizable once ID.Index is applied here.
 	AnswerReadSafe AnswerKind = 5
@@ -31,6 +36,11 @@ const (
 	AnswerTransferred AnswerKind = 6
 	// AnswerSnapshot: a snapshot of ID is durable, and covers everything that was applied when it was requested.
 	AnswerSnapshot AnswerKind = 7
+	// AnswerChanged: the members are as asked. ID is the entry of the configuration that ends the change, which is
+	// committed. If nothing had to change, it is that of the configuration in force, and only its index is given.
+	AnswerChanged AnswerKind = 8
+	// AnswerGivenUp: the change has begun and was given up, by the committed entry ID. Refusal and Err say why.
+	AnswerGivenUp AnswerKind = 9
 )
 
 // RefusalKind says why a request was refused.
@@ -50,6 +60,26 @@ const (
 	RefusedUnsupported    RefusalKind = 10 // CoreConfig.Snapshots is off
 )
 
+// The reasons why a change of the members is refused.
+const (
+	RefusedConfigIndex    RefusalKind = 11 // the configuration in force is not the one that the caller knows
+	RefusedChanging       RefusalKind = 12 // another change is running
+	RefusedUnknownMember  RefusalKind = 13 // there is no such member
+	RefusedMemberExists   RefusalKind = 14 // the member is there already, or its id with another incarnation: see Change.Replace
+	RefusedLastVoter      RefusalKind = 15 // no voter would be left
+	RefusedAddressInUse   RefusalKind = 16 // another member has the address
+	RefusedQuorumLoss     RefusalKind = 17 // the new voters that are heard are no majority of them: see Change.Despite
+	RefusedEarlierRelease RefusalKind = 18 // a member runs a release that cannot change members
+	RefusedWasRemoved     RefusalKind = 19 // this incarnation was removed: empty its store, so that it gets another one
+	RefusedMalformed      RefusalKind = 20 // see Change.Validate; or it edits one member twice, or there would be too many
+)
+
+// The reasons why a change of the members that has begun is given up. RefusedQuorumLoss is one, too.
+const (
+	RefusedNotCaughtUp RefusalKind = 21 // a member that is to vote has made no progress for Change.Patience
+	RefusedCanceled    RefusalKind = 22 // a later change has canceled it
+)
+
 // answer adds an answer to this step's Output.
 func (c *Core) answer(a Answer) { c.step.out.Answers = append(c.step.out.Answers, a) }
 
@@ -61,18 +91,18 @@ func (c *Core) growAnswers(n int) {
 
 // refuseRequest refuses a request and names the member to ask instead, if it is known.
 func (c *Core) refuseRequest(t RequestID) {
-	a := Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.termLeader.id}
+	a := Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedNotLeader, Leader: c.termLeader.peer.ID}
 	switch {
 	case c.step.closing:
 		a.Refusal = RefusedClosing
 	case c.leader != nil && c.leader.transfer != nil:
-		a.Refusal, a.Leader = RefusedTransferring, c.leader.transfer.to
+		a.Refusal, a.Leader = RefusedTransferring, c.leader.transfer.to.ID
 	}
 	c.answer(a)
 }
 
-// endLeadership ends the requests of a leader that steps down: it refuses the local reads, leaves the pending
-// proposals to settle, and keeps waiting for the outcome of a transfer.
+// endLeadership ends the requests of a leader that steps down: it refuses the local reads and a change that has not
+// begun, leaves the pending proposals and a change that has begun to settle, and keeps waiting for the outcome of a transfer.
 func (c *Core) endLeadership(l *leader) {
 	for _, reads := range [][]read{l.reads.now, l.reads.next} {
 		for _, r := range reads {
@@ -81,8 +111,12 @@ func (c *Core) endLeadership(l *leader) {
 			}
 		}
 	}
+	if e := l.change.asked; e != nil {
+		c.answer(Answer{RequestID: e.RequestID, Kind: AnswerRefused, Refusal: RefusedNotLeader})
+	}
 	c.endOffers(l)
 	c.step.lost = append(c.step.lost, l.pending...)
+	c.step.lostChanges = append(c.step.lostChanges, l.change.accepted...)
 	if l.transfer != nil {
 		c.awaitTransferOutcome(l, l.transfer)
 	}
@@ -95,16 +129,28 @@ func (c *Core) endLeadership(l *leader) {
 // here. Proposals that are being applied are answered by the applier.
 func (c *Core) settle() {
 	for _, o := range c.step.lost {
-		kept := c.log.has(o.id)
 		switch {
-		case kept && o.id.Index <= c.log.applying:
-		case !kept && o.id.Index <= c.log.commit && !c.marked():
+		case c.log.has(o.id) && o.id.Index <= c.log.applying:
+		case c.overwritten(o.id):
 			c.answer(Answer{RequestID: o.requestID, Kind: AnswerNotApplied, ID: o.id})
 		default:
 			c.answer(Answer{RequestID: o.requestID, Kind: AnswerUnknown, ID: o.id})
 		}
 	}
 	c.step.lost = c.step.lost[:0]
+	for _, a := range c.step.lostChanges {
+		kind := AnswerUnknown
+		if c.overwritten(a.first) {
+			kind = AnswerNotApplied
+		}
+		c.answer(Answer{RequestID: a.requestID, Kind: kind, ID: a.first})
+	}
+	c.step.lostChanges = nil
+}
+
+// overwritten reports whether another entry is committed at the index of an entry that this member has appended.
+func (c *Core) overwritten(id EntryID) bool {
+	return !c.log.has(id) && id.Index <= c.log.commit && !c.marked()
 }
 
 // close answers every open request. All later requests are refused.
@@ -114,6 +160,11 @@ func (c *Core) close() {
 	if l := c.leader; l != nil {
 		c.step.lost = append(c.step.lost, l.pending...)
 		l.pending, l.bytes = nil, 0
+		if e := l.change.asked; e != nil {
+			c.refuseRequest(e.RequestID)
+		}
+		c.step.lostChanges = append(c.step.lostChanges, l.change.accepted...)
+		l.change.asked, l.change.accepted = nil, nil
 		for _, r := range append(l.reads.now, l.reads.next...) {
 			if (r.from == Peer{}) {
 				c.refuseRequest(r.requestID)

@@ -20,8 +20,8 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		c.rejectAppend(m, r)
 		return
 	}
-	if !c.adopt(r.Entries) {
-		c.refuse(m, "it contradicts a committed entry, or one that its sender has proved")
+	if why := c.adopt(r.Entries); why != "" {
+		c.refuse(m, why)
 		return
 	}
 	assert(c.log.has(r.Last), "an accepted append is in the log")
@@ -51,15 +51,18 @@ func (c *Core) rejectAppend(m Message, r AppendRequest) {
 //	4. Append any new entries not already in the log." (Figure 2, AppendEntries)
 //
 // Entries that the log already has are left alone, so that an old or duplicated append never shortens the
-// log. adopt returns false, and changes nothing, if the append would replace an entry that is committed, or
-// that this term's leader itself has proved to match.
-func (c *Core) adopt(entries []Entry) bool {
+// log. adopt changes nothing, and says why, if the append would replace an entry that is committed, or that this term's
+// leader itself has proved to match, and if no correct leader would have appended one of its configurations.
+func (c *Core) adopt(entries []Entry) (why string) {
 	for i, e := range entries {
 		if c.log.has(e.ID()) {
 			continue
 		}
 		if e.Index <= max(c.log.commit, c.termLeader.proved) {
-			return false
+			return "it contradicts a committed entry, or one that its sender has proved"
+		}
+		if err := c.log.accepts(entries[i:]); err != nil {
+			return err.Error()
 		}
 		if e.Index <= c.log.Last.Index {
 			c.truncate(e.Index - 1)
@@ -67,7 +70,7 @@ func (c *Core) adopt(entries []Entry) bool {
 		c.appendEntries(entries[i:])
 		break
 	}
-	return true
+	return ""
 }
 
 // followCommit is the last rule of AppendEntries:
@@ -118,29 +121,39 @@ func ofLaterRelease(entries []Entry) (Entry, bool) {
 		if !e.Kind.known() {
 			return e, true
 		}
-		if e.Kind != EntryBootstrap {
-			continue
+		var err error
+		switch e.Kind {
+		case EntryBootstrap:
+			_, err = DecodeBootstrap(e.Data)
+		case EntryConfiguration:
+			_, err = DecodeConfiguration(e.Data)
 		}
-		var later *LaterVersionError
-		if _, err := DecodeBootstrap(e.Data); errors.As(err, &later) {
+		if ofLaterVersion(err) {
 			return e, true
 		}
 	}
 	return Entry{}, false
 }
 
-// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names. It
-// says what is wrong; "" if nothing is.
+// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names, and that a
+// configuration is one. It says what is wrong; "" if nothing is.
 func (c *Core) malformedKind(m Message, e Entry) string {
-	if e.Index != 1 {
-		if e.Kind == EntryBootstrap {
-			return "a cluster is bootstrapped by entry 1 alone"
+	switch {
+	case e.Index == 1:
+		return c.malformedBootstrap(m, e)
+	case e.Kind == EntryBootstrap:
+		return "a cluster is bootstrapped by entry 1 alone"
+	case e.Kind == EntryConfiguration:
+		if _, err := DecodeConfiguration(e.Data); err != nil && !ofLaterVersion(err) {
+			return err.Error()
 		}
-		return ""
 	}
+	return ""
+}
+
+func (c *Core) malformedBootstrap(m Message, e Entry) string {
 	f, err := DecodeBootstrap(e.Data)
-	var later *LaterVersionError
-	if !e.Kind.known() || errors.As(err, &later) {
+	if !e.Kind.known() || ofLaterVersion(err) {
 		return "" // see ofLaterRelease
 	}
 	var earlier *EarlierVersionError

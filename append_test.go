@@ -221,6 +221,8 @@ func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 		{"an unknown kind", 3, raft.Entry{Index: 4, Term: 2, Kind: 9}},
 		{"a later version of the record: no kind", 3, raft.Entry{Index: 4, Term: 2}},
 		{"a later version of the bootstrap", 1, bootstrap},
+		{"a later version of a configuration", 3, raft.Entry{Index: 4, Term: 2, Kind: raft.EntryConfiguration, Data: []byte(`{"version":2,"members":7}`)}},
+		{"a higher feature level", 3, raft.Entry{Index: 4, Term: 2, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":2,"new":7}`)}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := follower(t, 2, 1)

@@ -66,8 +66,7 @@ func (a *attempts) sinceTerm(term Term) Time {
 // onAnswer measures how long a member took to answer a question that was asked at the given time; 0 is
 // ignored.
 func (c *Core) onAnswer(from Peer, at Time) {
-	m, _ := c.config().Member(from.ID)
-	if at == 0 || m.Peer() != from {
+	if at == 0 || !c.names(from) {
 		return
 	}
 	took := c.now.Mono - at
@@ -84,7 +83,7 @@ func (c *Core) outgrow(took Time) {
 	for a.doublings < doublingsMax && c.wait() < took {
 		a.doublings++
 	}
-	if c.termLeader.id == "" {
+	if (c.termLeader.peer == Peer{}) {
 		c.resetElectionDeadline() // the running attempt gets the longer wait, too
 	}
 }
@@ -170,12 +169,15 @@ func (c *Core) onVoteDurable() {
 
 // wokeLate handles a process that slept through its deadline: messages of the leader or of the followers may
 // have arrived meanwhile and wait to be handled. A leader does not count that time as silence of its
-// followers. A follower restarts its election timeout, but only once until it hears a leader again.
+// followers, nor as time in which they made no progress. A follower restarts its election timeout, but only once until it hears a leader again.
 func (c *Core) wokeLate(by Time) {
 	if c.leader != nil {
 		for i := range c.leader.peers {
 			p := &c.leader.peers[i]
 			p.heard = min(p.heard+by, c.now.Mono)
+			if by > c.electionTimeout()/2 { // what is less would add up
+				p.joins.movedAt = min(p.joins.movedAt+by, c.now.Mono)
+			}
 		}
 		return
 	}

@@ -141,12 +141,12 @@ func TestAttempts_LateVotesCount(t *testing.T) {
 		play func(c *core)
 		want raft.Leadership
 	}{
-		{"while it stands", func(*core) {}, raft.Leadership{Term: 2, Leader: "a", Role: raft.Leader}},
+		{"while it stands", func(*core) {}, raft.Leadership{Term: 2, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}},
 		{"after it has given up and asks for pre-votes", func(c *core) { c.timeout(); c.timeout() },
-			raft.Leadership{Term: 2, Leader: "a", Role: raft.Leader}},
+			raft.Leadership{Term: 2, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}},
 		{"not in the next term", func(c *core) { c.timeout(); c.grantPreVote("c") }, raft.Leadership{Term: 3, Role: raft.Candidate}},
 		{"not once another was heard to lead", func(c *core) { c.receive("c", 2, raft.Heartbeat{}) },
-			raft.Leadership{Term: 2, Leader: "c", Role: raft.Follower}},
+			raft.Leadership{Term: 2, Leader: "c", LeaderIncarnation: 'c', Role: raft.Follower}},
 		{"not once that one has stepped down", func(c *core) {
 			c.receive("c", 2, raft.Heartbeat{})
 			c.receive("c", 2, raft.SteppedDown{})

@@ -14,8 +14,8 @@ type Base struct {
 	Time         int64     // no entry up to ID has a higher stamp
 	Cluster      ClusterID // entry 1 says it, like Bootstrapper
 	Bootstrapper Peer
-	ConfigIndex  Index         // of the entry that holds Config; 1 until members can be changed
-	Config       Configuration // in force at ID
+	ConfigIndex  Index         // of the entry that holds Config
+	Config       Configuration // the newest one that the entries up to ID hold
 }
 
 // SnapshotID names the bytes of one snapshot. The member that takes the snapshot draws it at random, because two
@@ -38,21 +38,27 @@ type Snapshot struct {
 // of it.
 const SnapshotRecordBytesMax = bootstrapBytesMax
 
-// snapshotVersion is the version of a base or snapshot that this release writes, and the newest that it reads.
-const snapshotVersion = 1
+// The versions of a base or snapshot. Releases that cannot change members know the first alone. It is written until the
+// members of a cluster have been changed, so that these releases can still read what an upgraded member writes.
+const (
+	snapshotVersionMembers = 1                     // has a list of members
+	snapshotVersionConfig  = 2                     // has a configurationRecord
+	snapshotVersion        = snapshotVersionConfig // the newest that this release reads
+)
 
 // baseRecord is Base as it is stored and sent, in JSON. As in bootstrapRecord, later releases may add fields, and a
 // field that must not be ignored raises the version.
 type baseRecord struct {
-	Version      uint64         `json:"version"`
-	Index        uint64         `json:"index"`
-	Term         uint64         `json:"term"`
-	Time         int64          `json:"time"`
-	Cluster      []byte         `json:"cluster"`
-	Bootstrapper string         `json:"bootstrapper"`
-	Incarnation  uint64         `json:"incarnation"`
-	ConfigIndex  uint64         `json:"config_index"`
-	Members      []memberRecord `json:"members"`
+	Version       uint64          `json:"version"`
+	Index         uint64          `json:"index"`
+	Term          uint64          `json:"term"`
+	Time          int64           `json:"time"`
+	Cluster       []byte          `json:"cluster"`
+	Bootstrapper  string          `json:"bootstrapper"`
+	Incarnation   uint64          `json:"incarnation"`
+	ConfigIndex   uint64          `json:"config_index"`
+	Members       []memberRecord  `json:"members,omitempty"`       // version 1
+	Configuration json.RawMessage `json:"configuration,omitempty"` // version 2, a configurationRecord
 }
 
 type snapshotRecord struct {
@@ -78,11 +84,16 @@ func encodeRecord(record any) []byte {
 }
 
 func (b Base) record() baseRecord {
-	return baseRecord{
-		Version: snapshotVersion, Index: uint64(b.ID.Index), Term: uint64(b.ID.Term), Time: b.Time, Cluster: b.Cluster[:],
-		Bootstrapper: string(b.Bootstrapper.ID), Incarnation: uint64(b.Bootstrapper.Incarnation),
-		ConfigIndex: uint64(b.ConfigIndex), Members: memberRecords(b.Config),
+	r := baseRecord{
+		Index: uint64(b.ID.Index), Term: uint64(b.ID.Term), Time: b.Time, Cluster: b.Cluster[:],
+		Bootstrapper: string(b.Bootstrapper.ID), Incarnation: uint64(b.Bootstrapper.Incarnation), ConfigIndex: uint64(b.ConfigIndex),
 	}
+	if b.Config.Level == 0 {
+		r.Version, r.Members = snapshotVersionMembers, memberRecords(b.Config)
+	} else {
+		r.Version, r.Configuration = snapshotVersionConfig, b.Config.Encode()
+	}
+	return r
 }
 
 // DecodeBase decodes and checks what Base.Encode returned. If a later release wrote it in a version that this one
@@ -139,13 +150,24 @@ func decodeRecord(what string, data []byte, record any) error {
 func (r baseRecord) base() (Base, error) {
 	b := Base{
 		ID: EntryID{Term(r.Term), Index(r.Index)}, Time: r.Time, ConfigIndex: Index(r.ConfigIndex),
-		Bootstrapper: Peer{NodeID(r.Bootstrapper), Incarnation(r.Incarnation)}, Config: configurationOf(r.Members),
+		Bootstrapper: Peer{NodeID(r.Bootstrapper), Incarnation(r.Incarnation)},
+	}
+	var err error
+	if b.Config, err = r.config(); err != nil {
+		return Base{}, err
 	}
 	if len(r.Cluster) != len(b.Cluster) {
 		return Base{}, fmt.Errorf("raft: base %v: the cluster id has %d bytes; it must have %d", b.ID, len(r.Cluster), len(b.Cluster))
 	}
 	copy(b.Cluster[:], r.Cluster)
 	return b, b.Check()
+}
+
+func (r baseRecord) config() (Configuration, error) {
+	if r.Version == snapshotVersionMembers {
+		return configurationOf(r.Members), nil
+	}
+	return DecodeConfiguration(r.Configuration)
 }
 
 // Check returns an error if no log can have this base.
@@ -166,6 +188,13 @@ func (b Base) problem() error {
 		return fmt.Errorf("its configuration is of entry %d, which is not one of its entries", b.ConfigIndex)
 	case b.Bootstrapper.Incarnation == 0:
 		return errors.New("the bootstrapper has no incarnation")
+	case b.Config.Level > featureLevelMax:
+		return laterLevel(b.Config.Level)
+	case b.Config.Level == 0 && b.ConfigIndex > 1:
+		return fmt.Errorf("its configuration is of entry %d, and of feature level 0, at which members are not changed", b.ConfigIndex)
+	}
+	if n := len(b.Config.Removed); n > 0 && b.Config.Removed[n-1].Index > b.ConfigIndex {
+		return fmt.Errorf("its configuration is of entry %d, and entry %d has removed a member", b.ConfigIndex, b.Config.Removed[n-1].Index)
 	}
 	if err := validateNodeID(b.Bootstrapper.ID); err != nil {
 		return err

@@ -57,15 +57,19 @@ func isBootstrapper(list Configuration, id NodeID) bool {
 	return len(voters) > 0 && voters[0].ID == id
 }
 
-// bootstrapList returns the list of node.Config.Initial or, if that is no longer given, the one of entry 1.
+// bootstrapList returns the list of node.Config.Initial or, if that is no longer given, of the present members, each id
+// once.
 func (c *Core) bootstrapList() Configuration {
 	if len(c.cfg.Initial.Members) > 0 || c.cluster() == (ClusterID{}) {
 		return c.cfg.Initial
 	}
-	members := make([]Member, 0, len(c.config().Members))
-	for _, m := range c.config().Members {
-		m.Incarnation = 0
-		members = append(members, m)
+	config := c.config()
+	members := make([]Member, 0, len(config.Members))
+	for _, m := range config.Members {
+		if named, _ := config.Member(m.ID); named.Peer() == m.Peer() && m.Kind != Leaving {
+			m.Incarnation, m.Next = 0, NextSame
+			members = append(members, m)
+		}
 	}
 	return NewConfiguration(members)
 }
@@ -194,7 +198,7 @@ func (c *Core) onBootstrapProbeReply(m Message, r BootstrapProbeReply) {
 		c.refuse(m, "it claims to have our list and shows another")
 		return
 	}
-	c.hearClock(m.From.ID, r.Wall)
+	c.hearClock(Peer{ID: m.From.ID}, r.Wall) // the list names no incarnations yet
 	*a = probeAnswer{id: a.id, peer: m.From, result: r.Result, bootstrapper: r.Bootstrapper, term: m.Term}
 	c.bootstrap()
 }

@@ -122,7 +122,7 @@ func TestBootstrap_SingleMemberBootstrapsAlone(t *testing.T) {
 	c.persist()
 	assert.Equal(t, raft.Leadership{Term: 1, Role: raft.Candidate}, c.Leadership())
 	c.persist()
-	assert.Equal(t, raft.Leadership{Term: 1, Leader: "a", Role: raft.Leader}, c.Leadership())
+	assert.Equal(t, raft.Leadership{Term: 1, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}, c.Leadership())
 }
 
 // While its durable term is 0 the bootstrapper may probe the members again. Answers to the earlier probe no longer

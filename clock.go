@@ -18,17 +18,17 @@ type clocks []clockReading
 
 // clockReading is one voter's clock. Between two readings it advances with our own monotonic time.
 type clockReading struct {
-	id    NodeID
+	peer  Peer
 	ahead int64 // of our monotonic time
 }
 
 // hearClock records a voter's clock; 0 means that the voter did not send it.
-func (c *Core) hearClock(from NodeID, wall int64) {
-	if m, ok := c.config().Member(from); !ok || m.Kind != Voter || wall == 0 || wall >= wallMax || wall <= -wallMax {
+func (c *Core) hearClock(from Peer, wall int64) {
+	if c.config().VotesIn(from) == 0 || wall == 0 || wall >= wallMax || wall <= -wallMax {
 		return
 	}
 	heard := clockReading{from, wall - int64(c.now.Mono)}
-	if i := slices.IndexFunc(c.clocks, func(r clockReading) bool { return r.id == from }); i >= 0 {
+	if i := slices.IndexFunc(c.clocks, func(r clockReading) bool { return r.peer == from }); i >= 0 {
 		c.clocks[i] = heard
 		return
 	}
@@ -45,7 +45,7 @@ func (c *Core) hearClock(from NodeID, wall int64) {
 func (c *Core) stampNow() int64 {
 	shown := append(make([]int64, 0, 8), c.now.Wall)
 	for _, r := range c.clocks {
-		if m, ok := c.config().Member(r.id); ok && m.Kind == Voter {
+		if c.config().VotesIn(r.peer) != 0 {
 			shown = append(shown, r.ahead+int64(c.now.Mono))
 		}
 	}

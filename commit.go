@@ -28,6 +28,9 @@ func (c *Core) commitTo(i Index) {
 		return
 	}
 	assert(i <= c.log.Last.Index, "only entries in the log are committed")
+	if newest := c.log.configAt(i); newest.Index > c.log.commit {
+		c.configCommitted(newest)
+	}
 	c.log.commit = i
 	if c.follower.attempts.any() && c.committedOwn() {
 		c.calm()

@@ -17,7 +17,7 @@ type snapshots struct {
 	pause      Time              // the last one after a failure
 	asked      []snapshotRequest // of callers
 	held       *held             // of a DurableFSM on a leader: the frozen state that is being sent
-	earlier    []Peer            // members whose connection speaks a protocol without snapshots
+	earlier    []spoken          // the members whose connections speak an earlier protocol
 	restoring  *Snapshot         // the FSM has yet to become this one
 	restoreOut bool              // it has been told to
 }
@@ -130,9 +130,10 @@ func (c *Core) snapshotDue(to Index) bool {
 func (c *Core) baseAt(i Index) Base {
 	assert(i > 0 && i <= c.log.commit, "only committed entries are covered")
 	cluster, bootstrapper := c.origin()
+	latest := c.log.configAt(i)
 	return Base{
 		ID: c.log.id(i), Time: c.log.LastTime, Cluster: cluster, Bootstrapper: bootstrapper,
-		ConfigIndex: max(1, c.log.Base.ConfigIndex), Config: c.config(),
+		ConfigIndex: latest.Index, Config: latest.Config,
 	}
 }
 
@@ -277,7 +278,7 @@ func (c *Core) heldFor(p *progress) Index {
 	switch {
 	case p.state == snapshot && p.snap.snapshot.ID.Index > 0:
 		return p.snap.snapshot.ID.Index // also while the link is broken: a stream that stands still ends by itself
-	case p.state == snapshot, p.state == stale, !c.heardLately(p):
+	case p.state == snapshot, p.state == stale, p.departs > 0, !c.heardLately(p):
 	case c.now.Mono-p.matchedAt < holdTimeoutsMax*c.electionTimeout():
 		return p.match
 	}

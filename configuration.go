@@ -1,21 +1,28 @@
 package raft
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
-	"strings"
+	"time"
 )
 
 // Limits of a configuration.
 const (
-	NodeIDBytesMax  = 64   // bytes of a NodeID
-	AddressBytesMax = 256  // bytes of a Member's Address
-	MetaBytesMax    = 1024 // bytes of a Member's Meta
-	MembersMax      = 255  // members of a cluster, voters and learners together
+	NodeIDBytesMax  = 64             // bytes of a NodeID
+	AddressBytesMax = 256            // bytes of a Member's Address
+	MetaBytesMax    = 1024           // bytes of a Member's Meta
+	MembersMax      = 255            // members of a cluster, voters and learners together
+	RemovedMax      = 64             // removals that a configuration remembers
+	PatienceMax     = 24 * time.Hour // a Configuration's Patience
 )
+
+// featureLevelMembers is the feature level of a cluster whose members have been changed.
+const featureLevelMembers = 1
+
+// featureLevelMax is the highest feature level that this release knows.
+const featureLevelMax = featureLevelMembers
 
 // MemberKind says what a member may do.
 type MemberKind uint8
@@ -23,14 +30,42 @@ type MemberKind uint8
 // The kinds of members. The numbers are part of the log's format.
 const (
 	Voter   MemberKind = 0 // votes, may lead, counts towards every quorum
-	Learner MemberKind = 1 // receives the log; never votes or leads, and counts towards no quorum
+	Learner MemberKind = 1 // receives the log; has no vote unless a joint configuration's outgoing half gives it one
+	Leaving MemberKind = 2 // only in a joint configuration: votes in the outgoing half, and is removed with it
 )
 
 func (k MemberKind) String() string {
-	if k == Learner {
+	switch k {
+	case Learner:
 		return "learner"
+	case Leaving:
+		return "leaving"
 	}
 	return "voter"
+}
+
+// NextRole says what the running change of the configuration will make of a member once all members that are to vote
+// have caught up. The numbers are part of the log's format.
+type NextRole uint8
+
+// The roles that a change gives.
+const (
+	NextSame    NextRole = 0 // the member keeps its role
+	NextVoter   NextRole = 1 // of a learner: it becomes a voter
+	NextLearner NextRole = 2 // of a voter: it becomes a learner
+	NextRemoved NextRole = 3 // the member is removed
+)
+
+func (n NextRole) String() string {
+	switch n {
+	case NextVoter:
+		return "voter"
+	case NextLearner:
+		return "learner"
+	case NextRemoved:
+		return "removed"
+	}
+	return "same"
 }
 
 // Member is one member of a cluster as its configuration names it.
@@ -44,6 +79,8 @@ type Member struct {
 	Kind MemberKind
 	// Incarnation is set by the bootstrap; it is 0 in node.Config.Initial.
 	Incarnation Incarnation
+	// Next is what the running change will make of the member. It is 0 in node.Config.Initial.
+	Next NextRole
 }
 
 // Peer names one incarnation of one member. Votes and acknowledgements count by Peer, never by id alone.
@@ -52,32 +89,112 @@ type Peer struct {
 	Incarnation Incarnation
 }
 
+// compare orders peers by id, then by incarnation.
+func (p Peer) compare(other Peer) int {
+	return cmp.Or(cmp.Compare(p.ID, other.ID), cmp.Compare(p.Incarnation, other.Incarnation))
+}
+
 // Peer returns the member's id and incarnation.
 func (m Member) Peer() Peer { return Peer{m.ID, m.Incarnation} }
 
-// Configuration names the members of a cluster, sorted by id. Configurations are immutable: share them, never change
-// them.
-type Configuration struct {
-	Members []Member
+// willVote reports whether the member is a voter once the running change, if there is one, has taken effect.
+func (m Member) willVote() bool {
+	return m.Kind == Voter && m.Next == NextSame || m.Next == NextVoter
 }
 
-// NewConfiguration returns a configuration of the members, sorted by id. It does not check them: see Validate.
+// Removal says that the entry at Index removed the peer from the cluster.
+type Removal struct {
+	Peer  Peer
+	Index Index
+}
+
+// Halves is the set of halves of a configuration in which a peer votes. A configuration that is not joint has only the
+// incoming half.
+type Halves uint8
+
+// The halves of a configuration.
+const (
+	IncomingHalf Halves = 1 << 0 // the members whose kind is Voter
+	OutgoingHalf Halves = 1 << 1 // Configuration.Outgoing
+)
+
+// Configuration names the members of a cluster, and the state of a change of them. Configurations are immutable: share
+// them, never change them.
+//
+// An id may stand twice, with different incarnations, while one takes the place of the other.
+//
+// In a joint configuration, the paper's C_old,new, both the outgoing voters (C_old) and the members whose kind is Voter
+// (C_new) must agree. A Voter in Outgoing stays one, a Voter that is not in it is being promoted, a Learner in it is
+// being demoted, and a Leaving member is being removed.
+type Configuration struct {
+	Members  []Member  // sorted by id, then by incarnation
+	Outgoing []Peer    // of a joint configuration: the voters of the configuration that is being left, sorted; else empty
+	Removed  []Removal // the latest removals, at most RemovedMax, sorted by index and peer
+	// Patience is how long a member that is to become a voter may make no progress before the running change is given
+	// up. 0: no change waits for a member.
+	Patience time.Duration
+	// Level is the cluster's feature level: 0 as bootstrapped, 1 once its members have been changed.
+	Level uint64
+}
+
+// NewConfiguration returns a configuration of the members, sorted by id and incarnation. It does not check them: see
+// Validate.
 func NewConfiguration(members []Member) Configuration {
 	sorted := slices.Clone(members)
-	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(sorted, func(a, b Member) int { return a.Peer().compare(b.Peer()) })
 	return Configuration{Members: sorted}
 }
 
-// Member returns the member with this id.
-func (c Configuration) Member(id NodeID) (Member, bool) {
-	i := sort.Search(len(c.Members), func(i int) bool { return c.Members[i].ID >= id })
-	if i == len(c.Members) || c.Members[i].ID != id {
+// Peer returns the member with this id and this incarnation.
+func (c Configuration) Peer(p Peer) (Member, bool) {
+	i, ok := c.position(p)
+	if !ok {
 		return Member{}, false
 	}
 	return c.Members[i], true
 }
 
-// Voters returns the voters, sorted by id.
+func (c Configuration) includes(p Peer) bool {
+	_, ok := c.position(p)
+	return ok
+}
+
+func (c Configuration) position(p Peer) (int, bool) {
+	return slices.BinarySearchFunc(c.Members, p, func(m Member, p Peer) int { return m.Peer().compare(p) })
+}
+
+// Member returns the member with this id. If the id stands twice, it returns the voter; if neither votes in the
+// incoming half, a learner before a leaving member, and of two learners the first.
+func (c Configuration) Member(id NodeID) (Member, bool) {
+	of := c.withID(id)
+	if len(of) == 0 {
+		return Member{}, false
+	}
+	return slices.MinFunc(of, func(a, b Member) int { return cmp.Compare(a.Kind, b.Kind) }), true
+}
+
+// withID returns the members with this id.
+func (c Configuration) withID(id NodeID) []Member {
+	from, _ := c.position(Peer{ID: id})
+	to := from
+	for to < len(c.Members) && c.Members[to].ID == id {
+		to++
+	}
+	return c.Members[from:to:to]
+}
+
+// ids returns the ids of the members, each once.
+func (c Configuration) ids() []NodeID {
+	var ids []NodeID
+	for i, m := range c.Members {
+		if i == 0 || m.ID != c.Members[i-1].ID {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// Voters returns the voters, sorted by id; of a joint configuration, those of the incoming half.
 func (c Configuration) Voters() []Member {
 	voters := make([]Member, 0, len(c.Members))
 	for _, m := range c.Members {
@@ -86,6 +203,32 @@ func (c Configuration) Voters() []Member {
 		}
 	}
 	return voters
+}
+
+// VotesIn returns the halves in which the peer votes; 0 if it has no vote.
+func (c Configuration) VotesIn(p Peer) Halves {
+	var halves Halves
+	if m, ok := c.Peer(p); ok && m.Kind == Voter {
+		halves |= IncomingHalf
+	}
+	if _, ok := slices.BinarySearchFunc(c.Outgoing, p, Peer.compare); ok {
+		halves |= OutgoingHalf
+	}
+	return halves
+}
+
+// Joint reports whether two sets of voters must agree, because the voters are being changed.
+func (c Configuration) Joint() bool { return len(c.Outgoing) > 0 }
+
+// Changing reports whether a change waits for members to catch up before it takes effect.
+func (c Configuration) Changing() bool {
+	return slices.ContainsFunc(c.Members, func(m Member) bool { return m.Next != NextSame })
+}
+
+// Equal reports whether both are the same in every field.
+func (c Configuration) Equal(other Configuration) bool {
+	return slices.Equal(c.Members, other.Members) && slices.Equal(c.Outgoing, other.Outgoing) &&
+		slices.Equal(c.Removed, other.Removed) && c.Patience == other.Patience && c.Level == other.Level
 }
 
 // SameList reports whether both name the same members, whatever their incarnations. The bootstrap compares the
@@ -97,37 +240,158 @@ func (c Configuration) SameList(other Configuration) bool {
 	})
 }
 
+// problems collects what is wrong with a value.
+type problems []error
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
+
 // Validate returns all problems of the configuration, joined; nil if there are none.
 func (c Configuration) Validate() error {
-	var errs []error
-	if len(c.Members) > MembersMax {
-		errs = append(errs, fmt.Errorf("it has %d members; the limit is %d", len(c.Members), MembersMax))
+	var p problems
+	c.listProblems(&p)
+	c.voterProblems(&p)
+	c.changeProblems(&p)
+	c.outgoingProblems(&p)
+	c.removedProblems(&p)
+	if c.Level == 0 && (c.Joint() || c.Changing() || len(c.Removed) > 0) {
+		p.add("its feature level is 0, at which members are not changed")
 	}
-	voters := 0
+	return errors.Join(p...)
+}
+
+// listProblems checks each member, and the order of the list.
+func (c Configuration) listProblems(p *problems) {
+	if len(c.Members) > MembersMax {
+		p.add("it has %d members; the limit is %d", len(c.Members), MembersMax)
+	}
 	for i, m := range c.Members {
-		if err := validateNodeID(m.ID); err != nil {
-			errs = append(errs, err)
+		m.problems(p)
+		if m.Incarnation == 0 && c.Level > 0 {
+			p.add("member %q has no incarnation", m.ID)
 		}
-		if i > 0 && c.Members[i-1].ID == m.ID {
-			errs = append(errs, fmt.Errorf("member %q is listed twice", m.ID))
+		if i == 0 {
+			continue
 		}
-		if m.Address == "" || len(m.Address) > AddressBytesMax {
-			errs = append(errs, fmt.Errorf("member %q: the address has %d bytes; it must have 1 to %d", m.ID, len(m.Address), AddressBytesMax))
+		switch before := c.Members[i-1]; {
+		case m.ID == before.ID && (m.Incarnation == before.Incarnation || c.Level == 0):
+			p.add("member %q is listed twice", m.ID)
+		case m.Peer().compare(before.Peer()) < 0:
+			p.add("member %q is listed after %q; the list must be sorted", m.ID, before.ID)
+		case i > 1 && m.ID == c.Members[i-2].ID:
+			p.add("member %q is listed with more than two incarnations", m.ID)
 		}
-		if len(m.Meta) > MetaBytesMax {
-			errs = append(errs, fmt.Errorf("member %q: Meta has %d bytes; the limit is %d", m.ID, len(m.Meta), MetaBytesMax))
-		}
-		if m.Kind > Learner {
-			errs = append(errs, fmt.Errorf("member %q: unknown kind %d", m.ID, m.Kind))
-		}
+	}
+}
+
+// problems checks what can be said about a member by itself.
+func (m Member) problems(p *problems) {
+	if err := validateNodeID(m.ID); err != nil {
+		*p = append(*p, err)
+	}
+	if m.Address == "" || len(m.Address) > AddressBytesMax {
+		p.add("member %q: the address has %d bytes; it must have 1 to %d", m.ID, len(m.Address), AddressBytesMax)
+	}
+	if len(m.Meta) > MetaBytesMax {
+		p.add("member %q: Meta has %d bytes; the limit is %d", m.ID, len(m.Meta), MetaBytesMax)
+	}
+	if m.Kind > Leaving {
+		p.add("member %q: unknown kind %d", m.ID, m.Kind)
+	}
+}
+
+// voterProblems checks that somebody can lead, now and after the running change, and that at most one incarnation of
+// an id votes in each of the two.
+func (c Configuration) voterProblems(p *problems) {
+	voters, remaining := 0, 0
+	for i, m := range c.Members {
 		if m.Kind == Voter {
 			voters++
 		}
+		if m.willVote() {
+			remaining++
+		}
+		if i == 0 || c.Members[i-1].ID != m.ID {
+			continue
+		}
+		if before := c.Members[i-1]; before.Kind == Voter && m.Kind == Voter || before.willVote() && m.willVote() {
+			p.add("member %q: two of its incarnations would vote", m.ID)
+		}
 	}
-	if voters == 0 {
-		errs = append(errs, errors.New("it has no voter, so no member could lead"))
+	switch {
+	case voters == 0:
+		p.add("it has no voter, so no member could lead")
+	case remaining == 0:
+		p.add("its running change leaves no voter, so no member could lead")
 	}
-	return errors.Join(errs...)
+}
+
+// changeProblems checks the roles that the running change gives. Only members that are to vote are waited for.
+func (c Configuration) changeProblems(p *problems) {
+	waits := false
+	for _, m := range c.Members {
+		waits = waits || m.Next == NextVoter
+		switch {
+		case m.Next > NextRemoved:
+			p.add("member %q: unknown next role %d", m.ID, m.Next)
+		case m.Next != NextSame && c.Joint():
+			p.add("member %q is to change its role, and the configuration is joint: it must be left first", m.ID)
+		case m.Next == NextVoter && m.Kind != Learner, m.Next == NextLearner && m.Kind != Voter:
+			p.add("member %q: a %v cannot take the next role %v", m.ID, m.Kind, m.Next)
+		}
+	}
+	if c.Changing() && !waits {
+		p.add("its running change waits for no member")
+	}
+	if c.Patience < 0 || c.Patience > PatienceMax || (c.Patience > 0) != waits {
+		p.add("its patience is %v; it takes more than 0 and at most %v if a learner is to vote, else 0", c.Patience, PatienceMax)
+	}
+}
+
+// outgoingProblems checks the half of a joint configuration that is being left.
+func (c Configuration) outgoingProblems(p *problems) {
+	for i, o := range c.Outgoing {
+		if _, ok := c.Peer(o); !ok {
+			p.add("outgoing voter %q, incarnation %v, is no member", o.ID, o.Incarnation)
+		}
+		if i > 0 && c.Outgoing[i-1].ID >= o.ID {
+			p.add("outgoing voter %q stands after %q; they must be sorted, each id once", o.ID, c.Outgoing[i-1].ID)
+		}
+	}
+	for _, m := range c.Members {
+		if m.Kind == Leaving && c.VotesIn(m.Peer()) != OutgoingHalf {
+			p.add("member %q is leaving, and does not vote in an outgoing half", m.ID)
+		}
+	}
+}
+
+// removedProblems checks the removals that the configuration remembers.
+func (c Configuration) removedProblems(p *problems) {
+	if len(c.Removed) > RemovedMax {
+		p.add("it remembers %d removals; the limit is %d", len(c.Removed), RemovedMax)
+		return
+	}
+	for i, r := range c.Removed {
+		if err := validateNodeID(r.Peer.ID); err != nil {
+			*p = append(*p, err)
+		}
+		if r.Peer.Incarnation == 0 || r.Index == 0 || r.Index >= 1<<63 {
+			p.add("the removal of %q has incarnation %v and index %d", r.Peer.ID, r.Peer.Incarnation, r.Index)
+		}
+		if _, ok := c.Peer(r.Peer); ok {
+			p.add("member %q, incarnation %v, was removed by entry %d", r.Peer.ID, r.Peer.Incarnation, r.Index)
+		}
+		if i > 0 && c.Removed[i-1].compare(r) >= 0 {
+			p.add("the removal of %q by entry %d is out of order", r.Peer.ID, r.Index)
+		}
+		if slices.ContainsFunc(c.Removed[:i], func(o Removal) bool { return o.Peer == r.Peer }) {
+			p.add("the removal of %q, incarnation %v, is listed twice", r.Peer.ID, r.Peer.Incarnation)
+		}
+	}
+}
+
+// compare orders removals by index, then by peer.
+func (r Removal) compare(other Removal) int {
+	return cmp.Or(cmp.Compare(r.Index, other.Index), r.Peer.compare(other.Peer))
 }
 
 func validateNodeID(id NodeID) error { return ValidateName("member id", string(id)) }
@@ -144,139 +408,4 @@ func ValidateName(kind, name string) error {
 		}
 	}
 	return nil
-}
-
-// Bootstrap is the content of entry 1, which creates a cluster.
-type Bootstrap struct {
-	Cluster       ClusterID
-	Bootstrapper  Peer
-	Probe         RPCID // the probe after which it was written; a repeated bootstrap has a higher one
-	Configuration Configuration
-}
-
-// bootstrapVersion is the version of a bootstrap that this release writes, and the only one that it reads.
-// Version 1 was msgpack.
-const bootstrapVersion = 2
-
-// bootstrapRecord is Bootstrap as it is stored, in JSON. Later releases may add fields, and unknown fields are ignored;
-// a field that must not be ignored raises the version. Fields that may hold any bytes are []byte, because JSON would
-// replace the bytes of a string that are not UTF-8.
-type bootstrapRecord struct {
-	Version      uint64         `json:"version"`
-	Cluster      []byte         `json:"cluster"`
-	Bootstrapper string         `json:"bootstrapper"`
-	Incarnation  uint64         `json:"incarnation"`
-	StartCount   uint64         `json:"start_count"`
-	Counter      uint64         `json:"counter"`
-	Members      []memberRecord `json:"members"`
-}
-
-type memberRecord struct {
-	ID          string `json:"id"`
-	Address     []byte `json:"address"`
-	Meta        []byte `json:"meta,omitempty"`
-	Kind        uint8  `json:"kind,omitempty"`
-	Incarnation uint64 `json:"incarnation"`
-}
-
-func memberRecords(c Configuration) []memberRecord {
-	records := make([]memberRecord, 0, len(c.Members))
-	for _, m := range c.Members {
-		records = append(records, memberRecord{
-			ID: string(m.ID), Address: []byte(m.Address), Meta: []byte(m.Meta), Kind: uint8(m.Kind), Incarnation: uint64(m.Incarnation),
-		})
-	}
-	return records
-}
-
-// configurationOf is the reverse of memberRecords. It checks nothing.
-func configurationOf(records []memberRecord) Configuration {
-	members := make([]Member, 0, len(records))
-	for _, r := range records {
-		members = append(members, Member{
-			ID: NodeID(r.ID), Address: string(r.Address), Meta: string(r.Meta), Kind: MemberKind(r.Kind), Incarnation: Incarnation(r.Incarnation),
-		})
-	}
-	return NewConfiguration(members)
-}
-
-// bootstrapBytesMax is more than the largest configuration needs, and bounds what a peer can make this member decode.
-const bootstrapBytesMax = 640 << 10
-
-// Encode returns the bootstrap as the data of entry 1.
-func (f Bootstrap) Encode() []byte {
-	r := bootstrapRecord{
-		Version: bootstrapVersion, Cluster: f.Cluster[:], Bootstrapper: string(f.Bootstrapper.ID), Incarnation: uint64(f.Bootstrapper.Incarnation),
-		StartCount: f.Probe.StartCount, Counter: f.Probe.Counter,
-	}
-	r.Members = memberRecords(f.Configuration)
-	data, err := json.Marshal(r)
-	assert(err == nil, "a bootstrap record encodes")
-	return data
-}
-
-// DecodeBootstrap decodes the data of entry 1 and checks it. If another release wrote it in a version that this one
-// cannot read, the error is a *LaterVersionError or an *EarlierVersionError.
-func DecodeBootstrap(data []byte) (Bootstrap, error) {
-	if len(data) > bootstrapBytesMax {
-		return Bootstrap{}, fmt.Errorf("raft: the bootstrap entry has %d bytes; the limit is %d", len(data), bootstrapBytesMax)
-	}
-	if err := checkBootstrapVersion(data); err != nil {
-		return Bootstrap{}, err
-	}
-	var r bootstrapRecord
-	if err := json.Unmarshal(data, &r); err != nil {
-		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: %w", err)
-	}
-	f := Bootstrap{
-		Bootstrapper: Peer{NodeID(r.Bootstrapper), Incarnation(r.Incarnation)},
-		Probe:        RPCID{r.StartCount, r.Counter},
-	}
-	if len(r.Cluster) != len(f.Cluster) {
-		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: the cluster id has %d bytes; it must have %d", len(r.Cluster), len(f.Cluster))
-	}
-	copy(f.Cluster[:], r.Cluster)
-	if (f.Cluster == ClusterID{}) {
-		return Bootstrap{}, errors.New("raft: bootstrap entry: the cluster id is zero")
-	}
-	f.Configuration = configurationOf(r.Members)
-	if err := f.Configuration.Validate(); err != nil {
-		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: %w", err)
-	}
-	for _, m := range f.Configuration.Members {
-		if m.Incarnation == 0 {
-			return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: member %q has no incarnation", m.ID)
-		}
-	}
-	if m, ok := f.Configuration.Member(f.Bootstrapper.ID); !ok || m.Peer() != f.Bootstrapper {
-		return Bootstrap{}, fmt.Errorf("raft: bootstrap entry: bootstrapper %q is not one of its members", f.Bootstrapper.ID)
-	}
-	return f, nil
-}
-
-// checkBootstrapVersion only reads the version, because another version may change everything else.
-func checkBootstrapVersion(data []byte) error {
-	const record = "the bootstrap of the cluster (entry 1)"
-	if isMsgpackMap(data) {
-		return &EarlierVersionError{Record: record, Found: 1, Oldest: bootstrapVersion}
-	}
-	var r struct {
-		Version uint64 `json:"version"`
-	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return fmt.Errorf("raft: bootstrap entry: %w", err)
-	}
-	switch {
-	case r.Version > bootstrapVersion:
-		return &LaterVersionError{Record: record, Found: r.Version, Known: bootstrapVersion}
-	case r.Version < bootstrapVersion:
-		return fmt.Errorf("raft: bootstrap entry: version %d in JSON, which begins with version %d", r.Version, bootstrapVersion)
-	}
-	return nil
-}
-
-// isMsgpackMap reports whether the data begins like a bootstrap of version 1. JSON never begins like that.
-func isMsgpackMap(data []byte) bool {
-	const fixMap, fixMapLast, map16, map32 = 0x80, 0x8f, 0xde, 0xdf
-	return len(data) > 0 && (data[0] >= fixMap && data[0] <= fixMapLast || data[0] == map16 || data[0] == map32)
 }

@@ -1,164 +1,253 @@
 package raft
 
 import (
-	"bytes"
 	"fmt"
-	"math"
-	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-func aBootstrap(members int) Bootstrap {
-	var all []Member
-	for i := range members {
-		all = append(all, Member{
-			ID: NodeID(fmt.Sprintf("n%03d", i)), Address: "host:1", Meta: "http://host", Incarnation: Incarnation(i + 1),
-		})
-	}
-	return Bootstrap{
-		Cluster: ClusterID{1, 2, 3}, Bootstrapper: all[0].Peer(), Probe: RPCID{StartCount: 1, Counter: math.MaxUint64},
-		Configuration: NewConfiguration(all),
-	}
-}
-
-func TestBootstrap_RoundTrip(t *testing.T) {
-	for _, members := range []int{1, 3, MembersMax} {
-		want := aBootstrap(members)
-		got, err := DecodeBootstrap(want.Encode())
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		require.Equal(t, want.Encode(), got.Encode(), "whoever encodes it again gets the same entry 1")
-	}
-}
-
-func TestBootstrap_AddressAndMetaMayBeAnyBytes(t *testing.T) {
-	f := aBootstrap(1)
-	f.Configuration.Members[0].Address = "\xff\x00\ufffd\""
-	f.Configuration.Members[0].Meta = "<\xc3\x28>\u2028\n"
-	got, err := DecodeBootstrap(f.Encode())
-	require.NoError(t, err)
-	require.Equal(t, f, got)
-}
-
-// Another release's bootstrap is neither damage nor a bootstrap: whoever reads it is told which release to start.
-func TestBootstrap_OfAnotherReleaseIsNotDamage(t *testing.T) {
-	var later *LaterVersionError
-	_, err := DecodeBootstrap([]byte(`{"version":3,"members":"elsewhere"}`))
-	require.ErrorAs(t, err, &later)
-	require.Equal(t, [2]uint64{3, 2}, [2]uint64{later.Found, later.Known})
-
-	for _, begins := range []byte{0x81, 0x87, 0xde, 0xdf} { // the maps of msgpack, of 1, 7, and many fields
-		var earlier *EarlierVersionError
-		_, err := DecodeBootstrap([]byte{begins, 0xa7, 'v', 'e', 'r', 's', 'i', 'o', 'n', 1})
-		require.ErrorAs(t, err, &earlier)
-		require.Equal(t, [2]uint64{1, 2}, [2]uint64{earlier.Found, earlier.Oldest})
-		require.ErrorContains(t, err, "start the earlier release")
-	}
-}
-
-func TestBootstrap_TheLargestOneIsWithinTheLimit(t *testing.T) {
-	f := aBootstrap(MembersMax)
-	for i := range f.Configuration.Members {
-		m := &f.Configuration.Members[i]
-		m.ID = NodeID(string(m.ID) + strings.Repeat("<", NodeIDBytesMax-len(m.ID)))
-		m.Address = strings.Repeat("a", AddressBytesMax)
-		m.Meta = strings.Repeat("m", MetaBytesMax)
-		m.Incarnation = math.MaxUint64
-	}
-	f.Bootstrapper = f.Configuration.Members[0].Peer()
-	got, err := DecodeBootstrap(f.Encode())
-	require.NoError(t, err)
-	require.Equal(t, f, got)
-}
-
-func TestBootstrap_FieldsOfALaterVersionAreTolerated(t *testing.T) {
-	data := bytes.Replace(aBootstrap(1).Encode(), []byte(`{"version"`), []byte(`{"later":{"nested":[1,2]},"version"`), 1)
-	got, err := DecodeBootstrap(data)
-	require.NoError(t, err)
-	require.Equal(t, aBootstrap(1), got)
-}
-
-func TestBootstrap_WhatNoBootstrapperWroteIsRefused(t *testing.T) {
-	for _, row := range []struct {
-		rule   string
-		change func(f *Bootstrap)
-	}{
-		{"the zero cluster id means no cluster", func(f *Bootstrap) { f.Cluster = ClusterID{} }},
-		{"the bootstrapper is a member", func(f *Bootstrap) { f.Bootstrapper.ID = "n9" }},
-		{"the bootstrapper is this life of the member", func(f *Bootstrap) { f.Bootstrapper.Incarnation = 9 }},
-		{"every member has an incarnation", func(f *Bootstrap) { f.Configuration.Members[2].Incarnation = 0 }},
-		{"somebody can lead", func(f *Bootstrap) {
-			for i := range f.Configuration.Members {
-				f.Configuration.Members[i].Kind = Learner
-			}
-		}},
-		{"no member is listed twice", func(f *Bootstrap) { f.Configuration.Members[1].ID = "n000" }},
-		{"kinds are known", func(f *Bootstrap) { f.Configuration.Members[1].Kind = 9 }},
-		{"ids are printable", func(f *Bootstrap) { f.Configuration.Members[1].ID = "n 1" }},
-		{"ids are short", func(f *Bootstrap) { f.Configuration.Members[1].ID = NodeID(strings.Repeat("n", NodeIDBytesMax+1)) }},
-		{"addresses are given", func(f *Bootstrap) { f.Configuration.Members[1].Address = "" }},
-		{"the text of a member is bounded", func(f *Bootstrap) { f.Configuration.Members[1].Meta = strings.Repeat("m", MetaBytesMax+1) }},
-	} {
-		t.Run(row.rule, func(t *testing.T) {
-			f := aBootstrap(3)
-			row.change(&f)
-			_, err := DecodeBootstrap(f.Encode())
-			require.Error(t, err)
-		})
-	}
-}
-
-// hostileBootstraps are texts that promise much, or that are nearly bootstraps.
-func hostileBootstraps() map[string][]byte {
-	const within = bootstrapBytesMax - 100
-	long := func(begin, repeated string) []byte {
-		return append([]byte(begin), bytes.Repeat([]byte(repeated), within/len(repeated))...)
-	}
-	return map[string][]byte{
-		"empty":              {},
-		"null":               []byte("null"),
-		"a number":           []byte("7"),
-		"nothing but a map":  []byte("{}"),
-		"version 1 in JSON":  []byte(`{"version":1}`),
-		"an endless array":   long(`{"version":2,"members":[`, `{},`),
-		"members of nothing": append(long(`{"version":2,"members":[{}`, `,{}`), `]}`...),
-		"an endless string":  long(`{"version":2,"bootstrapper":"`, `x`),
-		"nested too deep":    long(`{"version":2,"later":`, `[`),
-		"another behind it":  append(aBootstrap(1).Encode(), "{}"...),
-		"bytes behind it":    append(aBootstrap(1).Encode(), 0),
-		"cut short":          bytes.TrimSuffix(aBootstrap(1).Encode(), []byte("}")),
-		"over the limit":     bytes.Repeat([]byte(" "), bootstrapBytesMax+1),
-	}
-}
-
-func TestBootstrap_HostileBytesCostLittle(t *testing.T) {
-	for name, data := range hostileBootstraps() {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := DecodeBootstrap(data)
-		runtime.ReadMemStats(&after)
-		require.Error(t, err, name)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20), name)
-	}
-}
-
-func FuzzDecodeBootstrap(f *testing.F) {
-	f.Add(aBootstrap(1).Encode())
-	f.Add(aBootstrap(3).Encode())
-	for _, data := range hostileBootstraps() {
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		bootstrap, err := DecodeBootstrap(data)
-		if err != nil {
-			return
+// The tests of this package write a configuration as text: its members, and behind a minus its removals.
+//
+//	a:v     a is a voter           a:v>l   ... that will be a learner      a:v>-   ... that will be removed
+//	b:l     b is a learner         b:l>v   ... that will be a voter        b:l>-   ... that will be removed
+//	a:vo    joint: a stays         b:v     joint: b is promoted
+//	a:lo    joint: a is demoted    a:o     joint: a is removed
+//	c2:l    incarnation 2 of c; it is 1 without a number
+//	-c@7    entry 7 has removed c
+//
+// Patience is a minute if a learner will be a voter. The feature level is 1.
+func conf(text string) Configuration {
+	c := Configuration{Level: featureLevelMembers}
+	var members []Member
+	for _, word := range strings.Fields(text) {
+		if removed, ok := strings.CutPrefix(word, "-"); ok {
+			name, at, _ := strings.Cut(removed, "@")
+			r := Removal{Peer: peerOf(name)}
+			fmt.Sscan(at, &r.Index)
+			c.Removed = append(c.Removed, r)
+			continue
 		}
-		require.NoError(t, bootstrap.Configuration.Validate())
-		again, err := DecodeBootstrap(bootstrap.Encode())
-		require.NoError(t, err)
-		require.Equal(t, bootstrap, again)
-	})
+		name, role, _ := strings.Cut(word, ":")
+		role, next, _ := strings.Cut(role, ">")
+		m := memberOf(name)
+		m.Kind = map[string]MemberKind{"v": Voter, "vo": Voter, "l": Learner, "lo": Learner, "o": Leaving}[role]
+		m.Next = map[string]NextRole{"": NextSame, "v": NextVoter, "l": NextLearner, "-": NextRemoved}[next]
+		members = append(members, m)
+		if strings.HasSuffix(role, "o") {
+			c.Outgoing = append(c.Outgoing, m.Peer())
+		}
+		if m.Next == NextVoter {
+			c.Patience = time.Minute
+		}
+	}
+	c.Members = NewConfiguration(members).Members
+	return c
+}
+
+// plain is conf at feature level 0.
+func plain(text string) Configuration {
+	c := conf(text)
+	c.Level = 0
+	return c
+}
+
+// peerOf returns the peer that "c" or "c2" names.
+func peerOf(name string) Peer {
+	p := Peer{ID: NodeID(name[:1]), Incarnation: 1}
+	fmt.Sscan(name[1:], &p.Incarnation)
+	return p
+}
+
+func memberOf(name string) Member {
+	p := peerOf(name)
+	return Member{ID: p.ID, Incarnation: p.Incarnation, Address: name + ":1"}
+}
+
+// textOf is the reverse of conf.
+func textOf(c Configuration) string {
+	name := func(p Peer) string {
+		if p.Incarnation == 1 {
+			return string(p.ID)
+		}
+		return fmt.Sprintf("%s%d", p.ID, p.Incarnation)
+	}
+	var words []string
+	for _, m := range c.Members {
+		role := [...]string{Voter: "v", Learner: "l", Leaving: ""}[m.Kind]
+		if c.VotesIn(m.Peer())&OutgoingHalf != 0 {
+			role += "o"
+		}
+		next := [...]string{NextSame: "", NextVoter: ">v", NextLearner: ">l", NextRemoved: ">-"}[m.Next]
+		words = append(words, name(m.Peer())+":"+role+next)
+	}
+	for _, r := range c.Removed {
+		words = append(words, fmt.Sprintf("-%s@%d", name(r.Peer), r.Index))
+	}
+	return strings.Join(words, " ")
+}
+
+func TestConfiguration_Validate(t *testing.T) {
+	for _, row := range []struct{ text, wrong string }{
+		{"a:v", ""},
+		{"a:v b:v c:l", ""},
+		{"a:v b:v>l c:v>- d:l>v e:l>-", ""},
+		{"a:vo b:lo c:o d:v e:l", ""},
+		{"a:v c:v c2:l", ""},
+		{"a:v c:v>- c2:l>v", ""},
+		{"a:v c:v>l c2:l>v", ""},
+		{"a:vo c:o c2:v", ""},
+		{"a:v c:l c2:l", ""},
+		{"a:v -b@3 -c@3 -b2@9", ""},
+		{"a:v>- b:l>v", ""},
+
+		{"", "no voter"},
+		{"a:l", "no voter"},
+		{"a:lo b:o", "no voter"},
+		{"a:v>- b:v>l c:l>v", ""},
+		{"a:v>- b:v>l", "leaves no voter"},
+		{"a:v a:l", "listed twice"},
+		{"a:v c:v c2:l c3:l", "more than two incarnations"},
+		{"a:v c:v c2:v", "two of its incarnations would vote"},
+		{"a:v c:v c2:l>v", "two of its incarnations would vote"},
+		{"a:v c:l>v c2:l>v", "two of its incarnations would vote"},
+		{"a:v b:v>-", "waits for no member"},
+		{"a:vo b:v>- c:l>v", "joint"},
+		{"a:v b:v>v", "cannot take the next role"},
+		{"a:v b:l>l c:l>v", "cannot take the next role"},
+		{"a:vo c:o c2:lo", `outgoing voter "c" stands after "c"`},
+		{"a:v -a@3", "was removed by entry 3"},
+		{"a:v -b@4 -c@3", "out of order"},
+		{"a:v -c@3 -b@3", "out of order"},
+		{"a:v -b@3 -b@4", "listed twice"},
+		{"a:v -b@0", "index 0"},
+	} {
+		err := conf(row.text).Validate()
+		if row.wrong == "" {
+			require.NoError(t, err, row.text)
+		} else {
+			require.ErrorContains(t, err, row.wrong, row.text)
+		}
+	}
+}
+
+// What no text can say.
+func TestConfiguration_ValidateChecksEachField(t *testing.T) {
+	for _, row := range []struct {
+		wrong  string
+		change func(c *Configuration)
+	}{
+		{"unknown kind 3", func(c *Configuration) { c.Members[0].Kind = 3 }},
+		{"unknown next role 4", func(c *Configuration) { c.Members[0].Next = 4 }},
+		{"must be sorted", func(c *Configuration) { c.Members[0], c.Members[1] = c.Members[1], c.Members[0] }},
+		{"has no incarnation", func(c *Configuration) { c.Members[0].Incarnation = 0 }},
+		{"is leaving", func(c *Configuration) { c.Members[0].Kind = Leaving }},
+		{`outgoing voter "x"`, func(c *Configuration) { c.Outgoing = []Peer{{ID: "x", Incarnation: 1}} }},
+		{`outgoing voter "a"`, func(c *Configuration) { c.Outgoing = []Peer{{ID: "a", Incarnation: 2}} }},
+		{"stands after", func(c *Configuration) { c.Outgoing = []Peer{peerOf("b"), peerOf("a")} }},
+		{"patience is 1m0s", func(c *Configuration) { c.Patience = time.Minute }},
+		{"patience is 0s", func(c *Configuration) { c.Members[2].Next = NextVoter }},
+		{"patience is 24h0m0.000000001s", func(c *Configuration) { c.Members[2].Next, c.Patience = NextVoter, PatienceMax+1 }},
+		{"remembers 65 removals", func(c *Configuration) { c.Removed = make([]Removal, RemovedMax+1) }},
+		{"has 256 members", func(c *Configuration) { c.Members = make([]Member, MembersMax+1) }},
+		{"the removal of \"x\"", func(c *Configuration) { c.Removed = []Removal{{Peer{"x", 0}, 1}} }},
+		{"member id \"\"", func(c *Configuration) { c.Removed = []Removal{{Peer{"", 1}, 1}} }},
+		{"index 9223372036854775808", func(c *Configuration) { c.Removed = []Removal{{Peer{"x", 1}, 1 << 63}} }},
+	} {
+		c := conf("a:v b:v c:l")
+		require.NoError(t, c.Validate())
+		row.change(&c)
+		require.ErrorContains(t, c.Validate(), row.wrong)
+	}
+}
+
+// A list as it is bootstrapped has no change, and names each member once.
+func TestConfiguration_AtLevel0NothingHasChanged(t *testing.T) {
+	require.NoError(t, plain("a:v b:v c:l").Validate())
+	for _, text := range []string{"a:v b:l>v", "a:vo b:o", "a:v b:vo", "a:v -b@3"} {
+		require.NoError(t, conf(text).Validate(), text)
+		require.ErrorContains(t, plain(text).Validate(), "feature level is 0", text)
+	}
+	require.ErrorContains(t, plain("a:v c:v c2:l").Validate(), "listed twice")
+	nameless := plain("a:v")
+	nameless.Members[0].Incarnation = 0
+	require.NoError(t, nameless.Validate(), "before the bootstrap nobody knows the incarnations")
+}
+
+func TestConfiguration_Text(t *testing.T) {
+	for _, text := range []string{"a:v b:v>l c:v>- d:l>v e:l>- -x@3 -c2@9", "a:vo b:lo c:o c2:v d:l"} {
+		require.Equal(t, text, textOf(conf(text)))
+	}
+}
+
+func TestConfiguration_Member(t *testing.T) {
+	for _, row := range []struct{ rule, text, want string }{
+		{"the only one", "a:v b:l", "b"},
+		{"the voter of two", "a:v b:l b2:v", "b2"},
+		{"the voter of two, if it stands first", "a:v b:v b2:l", "b"},
+		{"of a joint configuration, the one that comes in", "a:vo b:o b2:v", "b2"},
+		{"the one that stays", "a:vo b:o b2:l", "b2"},
+		{"the first of two learners", "a:v b:l b2:l", "b"},
+		{"the last one, though it leaves", "a:vo b:o", "b"},
+	} {
+		m, ok := conf(row.text).Member("b")
+		require.True(t, ok, row.rule)
+		require.Equal(t, peerOf(row.want), m.Peer(), row.rule)
+	}
+	_, ok := conf("a:v c:v").Member("b")
+	require.False(t, ok)
+}
+
+func TestConfiguration_VotesIn(t *testing.T) {
+	joint := conf("a:vo b:lo c:o c2:v d:l")
+	for name, want := range map[string]Halves{
+		"a": IncomingHalf | OutgoingHalf, "b": OutgoingHalf, "c": OutgoingHalf, "c2": IncomingHalf, "d": 0, "c3": 0, "x": 0,
+	} {
+		require.Equal(t, want, joint.VotesIn(peerOf(name)), name)
+	}
+	require.Equal(t, IncomingHalf, conf("a:v b:l").VotesIn(peerOf("a")))
+	require.Equal(t, Halves(0), conf("a:v b:l").VotesIn(peerOf("b")))
+	require.Equal(t, Halves(0), conf("a:v b:l").VotesIn(peerOf("a2")), "an emptied disk has no vote")
+	require.True(t, joint.Joint())
+	require.False(t, joint.Changing())
+	require.True(t, conf("a:v b:l>v").Changing())
+	require.False(t, conf("a:v b:l").Joint() || conf("a:v b:l").Changing())
+}
+
+func TestConfiguration_Peer(t *testing.T) {
+	c := conf("a:v c:v c2:l d:v")
+	for _, name := range []string{"a", "c", "c2", "d"} {
+		m, ok := c.Peer(peerOf(name))
+		require.True(t, ok, name)
+		require.Equal(t, peerOf(name), m.Peer())
+	}
+	for _, name := range []string{"a2", "b", "c3", "e"} {
+		_, ok := c.Peer(peerOf(name))
+		require.False(t, ok, name)
+	}
+}
+
+// Two configurations that differ in any field are not equal.
+func TestConfiguration_Equal(t *testing.T) {
+	all := []string{
+		"a:v b:v c:l", "a:v b:v", "a:v b:v c:v", "a:v b:v c2:l", "a:v b:v c:l>v", "a:v b:v c:l>-", "a:vo b:vo c:l", "a:vo b:v c:l",
+		"a:v b:v c:l -d@3", "a:v b:v c:l -d@4",
+	}
+	for _, x := range all {
+		for _, y := range all {
+			require.Equal(t, x == y, conf(x).Equal(conf(y)), "%s and %s", x, y)
+		}
+	}
+	for _, change := range []func(c *Configuration){
+		func(c *Configuration) { c.Level++ },
+		func(c *Configuration) { c.Patience++ },
+		func(c *Configuration) { c.Members[0].Address = "b:1" },
+		func(c *Configuration) { c.Members[0].Meta = "x" },
+	} {
+		c := conf(all[0])
+		change(&c)
+		require.False(t, c.Equal(conf(all[0])))
+	}
 }

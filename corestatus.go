@@ -4,11 +4,16 @@ package raft
 type Leadership struct {
 	Term   Term
 	Leader NodeID // "" if none is known
-	Role   Role   // this member's own
+	// LeaderIncarnation tells the leader from another member with its id, while one takes the place of the other. 0 if
+	// none is known.
+	LeaderIncarnation Incarnation
+	Role              Role // this member's own
 }
 
 // Leadership returns who leads. It allocates nothing.
-func (c *Core) Leadership() Leadership { return Leadership{c.hard.Term, c.termLeader.id, c.role()} }
+func (c *Core) Leadership() Leadership {
+	return Leadership{c.hard.Term, c.termLeader.peer.ID, c.termLeader.peer.Incarnation, c.role()}
+}
 
 // CoreStatus is a core's state for operators.
 type CoreStatus struct {
@@ -19,10 +24,19 @@ type CoreStatus struct {
 	Leadership
 	Bootstrapper  Peer // zero while uninitialized
 	Uninitialized bool
-	Config        Configuration
-	Base          EntryID // the log begins behind it; zero: at entry 1
-	Last          EntryID // of the log
-	Persisted     Index   // durable here
+	Config        Configuration // in force
+	ConfigIndex   Index         // of the entry that holds Config; 0 while uninitialized
+	// ConfigCommitted is the index of the newest configuration that is known to be committed. While it is below
+	// ConfigIndex, Config may still be rolled back.
+	ConfigCommitted Index
+	// Removals are the latest ones that are known to be committed, oldest first, at most RemovedMax.
+	Removals []Removal
+	// Removed is the entry that has removed this member, once it is known to be committed; 0: none. See Core.Removed.
+	Removed   Index
+	Change    *ChangeStatus // on a leader: what a change of the members waits for; nil: there is none
+	Base      EntryID       // the log begins behind it; zero: at entry 1
+	Last      EntryID       // of the log
+	Persisted Index         // durable here
 	// Durable is the term and the vote that are durable here. While they are behind the present ones, the member does
 	// not campaign, and messages that depend on the present ones wait.
 	Durable HardState
@@ -44,11 +58,38 @@ type CoreStatus struct {
 	TransferringUntil Time
 	// Missing says, on a bootstrapper, what the bootstrap is waiting for, one sentence per member.
 	Missing []string
-	Peers   []PeerProgress // on a leader: every other member, sorted by id
+	Peers   []PeerProgress // on a leader: every other member, and those that depart, sorted by id, then by incarnation
 	// Pending is the number of pending proposals on a leader, and PendingBytes their size.
 	Pending      int
 	PendingBytes int
 	Reads        int // reads that wait here: on a leader for a quorum, else for the leader's answer
+}
+
+// ChangeStage says how far a change of the members is.
+type ChangeStage string
+
+// The stages of a change.
+const (
+	ChangeCommits   ChangeStage = "commits"    // its entry is not committed yet
+	ChangeCatchesUp ChangeStage = "catches up" // members that are to vote have to catch up first
+	ChangeJoint     ChangeStage = "joint"      // the former and the new voters must agree
+	ChangeHandsOver ChangeStage = "hands over" // it is done, and the leader, which has no vote any more, transfers its leadership
+)
+
+// ChangeStatus says what a change of the members waits for.
+type ChangeStatus struct {
+	Stage   ChangeStage
+	Since   Time     // when the configuration in force came into force here
+	Waiting []NodeID // ChangeCatchesUp: the members that have not caught up; if there are none, for a majority to be heard
+}
+
+// CatchUp says how a member without a vote catches up, in rounds: one ends when the member holds what the log held when
+// the round began.
+type CatchUp struct {
+	Round  int // the present or the last one, from 1
+	Target Index
+	Since  Time // when it began
+	Ready  bool // the member could become a voter now
 }
 
 // ElectionStatus says how a member's attempts to be elected went since a term last committed.
@@ -74,14 +115,15 @@ func (e ElectionStatus) Slowest() (what string, took Time) {
 
 // PeerProgress is a leader's view of another member.
 type PeerProgress struct {
-	ID         NodeID
-	State      string // "probe", "replicate", "snapshot" or "stale", see MemberStatus
-	Match      Index  // it durably holds the leader's log up to here, as far as is known; 0 if it is stale
-	Next       Index  // the next entry to send
-	Inflight   int    // appends that are not answered
-	LastHeard  Time   // in this term; the election if never
-	RoundTrip  Time   // the longest recent one, of a heartbeat or of the election
-	SlowestAck Time   // how long the slowest recent acknowledgement of an append took
+	ID          NodeID
+	Incarnation Incarnation
+	State       string // "probe", "replicate", "snapshot" or "stale", see MemberStatus
+	Match       Index  // it durably holds the leader's log up to here, as far as is known; 0 if it is stale
+	Next        Index  // the next entry to send
+	Inflight    int    // appends that are not answered
+	LastHeard   Time   // in this term; the election if never
+	RoundTrip   Time   // the longest recent one, of a heartbeat or of the election
+	SlowestAck  Time   // how long the slowest recent acknowledgement of an append took
 	// InflightBytes is the approximate size of the appends in flight.
 	InflightBytes int
 	Offered       EntryID // in state "snapshot": the last entry of the snapshot that it is offered; zero: none yet
@@ -89,14 +131,20 @@ type PeerProgress struct {
 	// EarlierRelease says that its connection speaks a protocol without snapshots: in state "snapshot" it is offered none
 	// before it is upgraded.
 	EarlierRelease bool
+	Votes          Halves  // in which halves of the configuration it votes
+	CatchUp        CatchUp // zero if it votes
+	// Departing says that it is no member any more, and is served until it knows.
+	Departing bool
 }
 
 // Status returns the core's state.
 func (c *Core) Status() CoreStatus {
 	s := CoreStatus{
 		ID: c.self.ID, Incarnation: c.self.Incarnation, StartCount: c.ids.StartCount, Cluster: c.cluster(),
-		Leadership: c.Leadership(), Uninitialized: c.uninitialized(), Config: c.config(), Base: c.log.Base.ID, Last: c.log.Last,
+		Leadership: c.Leadership(), Uninitialized: c.uninitialized(), Base: c.log.Base.ID, Last: c.log.Last,
+		Config: c.config(), ConfigIndex: c.log.config().Index, ConfigCommitted: c.log.configAt(c.log.commit).Index,
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
+		Removals: c.log.configAt(c.log.commit).Config.Removed, Removed: c.Removed(),
 		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 	}
 	_, s.Bootstrapper = c.origin()
@@ -107,13 +155,14 @@ func (c *Core) Status() CoreStatus {
 	if t := c.leader.transfer; t != nil {
 		s.TransferringUntil = t.deadline
 	}
+	s.Change = c.changeStatus()
 	s.Pending, s.PendingBytes = len(c.leader.pending), c.leader.bytes
 	s.Peers = make([]PeerProgress, 0, len(c.leader.peers))
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{
-			p.peer.ID, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
-			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer),
+			p.peer.ID, p.peer.Incarnation, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
+			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.votes, c.catchUpStatus(p), p.departs > 0,
 		})
 	}
 	return s

@@ -64,10 +64,7 @@ func (v *Handshake) Told(r Rejection) *Mark {
 }
 
 // names reports whether the configuration names the peer with its incarnation.
-func (v *Handshake) names(p Peer) bool {
-	m, ok := v.Config.Member(p.ID)
-	return ok && p.Incarnation != 0 && m.Incarnation == p.Incarnation
-}
+func (v *Handshake) names(p Peer) bool { return p.Incarnation != 0 && v.Config.includes(p) }
 
 // checkOwnStart checks that the peer has not seen a later start of this member than the present one.
 func (v *Handshake) checkOwnStart(h Hello) (verdict Verdict) {
@@ -109,10 +106,12 @@ func (v *Handshake) checkLineage(h Hello) (verdict Verdict) {
 	return verdict
 }
 
-// remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing.
+// remember returns the memory with what the Hello of an accepted peer adds to it; nil if that is nothing. It keeps what
+// peers have confirmed that the configuration does not name any longer: the configuration may be rolled back to one that
+// does, and the peer could not tell this store from an older image then.
 func (v *Handshake) remember(h Hello) *Memory {
 	m, changed := v.Memory, false
-	now := Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term}
+	now := Sighting{Peer: h.From, Start: h.Lineage.Last(), Term: h.Term, Address: h.Address}
 	if find(m.Seen, h.From) != now {
 		m.Seen, changed = v.bounded(with(m.Seen, now)), true
 	}
@@ -123,9 +122,6 @@ func (v *Handshake) remember(h Hello) *Memory {
 	}
 	if !changed {
 		return nil
-	}
-	if !v.uninitialized() {
-		m.Confirmed = slices.DeleteFunc(slices.Clone(m.Confirmed), func(s Sighting) bool { return !v.names(s.Peer) })
 	}
 	return &m
 }

@@ -64,11 +64,11 @@ func TestLineage_CountsUpAndKeepsTheLast64(t *testing.T) {
 func aMeeting() (Handshake, Hello) {
 	v := Handshake{
 		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Bootstrapper: n1, Config: threeMembers(11, 22, 33),
-		Lineage: starts(1, 9), Memory: Memory{Seen: []Sighting{{n3, start(7), 4}}},
+		Lineage: starts(1, 9), Memory: Memory{Seen: []Sighting{{Peer: n3, Start: start(7), Term: 4}}},
 	}
 	h := Hello{
 		ClusterName: "blue", Cluster: ours, From: n3, Expected: n2, StartCount: 8, Lineage: starts(1, 8), Term: 4,
-		Bootstrapper: n1, Remembers: Sighting{n2, start(9), 5},
+		Bootstrapper: n1, Remembers: Sighting{Peer: n2, Start: start(9), Term: 5},
 	}
 	return v, h
 }
@@ -106,7 +106,7 @@ func TestHandshake_FindsOutAnOlderImage(t *testing.T) {
 		{"it has seen another start of ours with this number", func(v *Handshake, h *Hello) { h.Remembers.Start = copied(9) }, RejectOwnImage, true},
 		{"it has seen a term here that is not on our disk", func(v *Handshake, h *Hello) { h.Remembers.Term = 6 }, RejectOwnImage, true},
 		{"it has seen an earlier start of ours", func(v *Handshake, h *Hello) { h.Remembers.Start = start(2) }, 0, false},
-		{"it remembers another life of ours", func(v *Handshake, h *Hello) { h.Remembers = Sighting{Peer{"n2", 21}, start(50), 50} }, 0, false},
+		{"it remembers another life of ours", func(v *Handshake, h *Hello) { h.Remembers = Sighting{Peer: Peer{"n2", 21}, Start: start(50), Term: 50} }, 0, false},
 		{"a stranger that says so is not believed", func(v *Handshake, h *Hello) {
 			h.From, h.Remembers.Start = Peer{"n4", 44}, start(10)
 		}, RejectOwnImage, false},
@@ -150,18 +150,20 @@ func TestHandshake_RemembersBothWays(t *testing.T) {
 	v.Memory.Confirmed = []Sighting{{Peer: n1, Start: start(3)}, {Peer: Peer{"n9", 99}, Start: start(3)}}
 	m := v.Judge(h).Memory
 	require.NotNil(t, m)
-	expect.Equal(t, []Sighting{{n3, start(8), 4}}, m.Seen)
-	expect.Equal(t, []Sighting{{Peer: n1, Start: start(3)}, {Peer: n3, Start: start(9)}}, m.Confirmed,
-		"n9 is not configured any more")
+	expect.Equal(t, []Sighting{{Peer: n3, Start: start(8), Term: 4}}, m.Seen)
+	expect.Equal(t, []Sighting{{Peer: n1, Start: start(3)}, {Peer: Peer{"n9", 99}, Start: start(3)}, {Peer: n3, Start: start(9)}}, m.Confirmed,
+		"the configuration that does not name n9 any longer may be rolled back")
 	v.Memory = *m
 	expect.Nil(t, v.Judge(h).Memory, "there is nothing new in it")
 	h.Remembers.Start = start(4)
 	expect.Nil(t, v.Judge(h).Memory, "what was confirmed does not fall")
 	h.Term = 5
 	expect.Equal(t, Term(5), v.Judge(h).Memory.Seen[0].Term)
+	h.Term, h.Address = 4, "moved:1"
+	expect.Equal(t, "moved:1", v.Judge(h).Memory.Seen[0].Address, "it is dialed there from now on")
 
-	back := v.Hello("n3", 0)
-	expect.Equal(t, Sighting{n3, start(8), 4}, back.Remembers)
+	back := v.Hello(n3, 0)
+	expect.Equal(t, Sighting{Peer: n3, Start: start(8), Term: 4}, back.Remembers)
 	expect.Equal(t, start(9), back.Confirmed)
 	expect.Equal(t, v.Lineage, back.Lineage)
 }
@@ -169,16 +171,16 @@ func TestHandshake_RemembersBothWays(t *testing.T) {
 func TestHandshake_TheRefusedJudgesForItself(t *testing.T) {
 	v, _ := aMeeting()
 	seen := func(by Peer, s Sighting) *Mark { return v.Told(Rejection{Reason: RejectStaleStart, From: by, Seen: s}) }
-	mark := seen(n3, Sighting{n2, copied(9), 5})
+	mark := seen(n3, Sighting{Peer: n2, Start: copied(9), Term: 5})
 	require.NotNil(t, mark)
 	expect.Equal(t, n3, mark.By)
 	expect.Contains(t, mark.Err().Error(), "start 9")
-	expect.Nil(t, seen(n3, Sighting{n2, start(9), 5}), "that is this start")
+	expect.Nil(t, seen(n3, Sighting{Peer: n2, Start: start(9), Term: 5}), "that is this start")
 	expect.Nil(t, seen(n3, Sighting{}), "it says so, and shows nothing")
-	expect.Nil(t, seen(Peer{"n4", 44}, Sighting{n2, copied(9), 5}), "a stranger")
-	expect.Nil(t, seen(Peer{"n3", 34}, Sighting{n2, copied(9), 5}), "another life of a member")
+	expect.Nil(t, seen(Peer{"n4", 44}, Sighting{Peer: n2, Start: copied(9), Term: 5}), "a stranger")
+	expect.Nil(t, seen(Peer{"n3", 34}, Sighting{Peer: n2, Start: copied(9), Term: 5}), "another life of a member")
 	v.Lineage = starts(41, 104)
-	expect.Nil(t, seen(n3, Sighting{n2, start(20), 5}), "too long ago to tell")
+	expect.Nil(t, seen(n3, Sighting{Peer: n2, Start: start(20), Term: 5}), "too long ago to tell")
 }
 
 // The memory of strangers is bounded, and they do not displace a member.
@@ -189,6 +191,6 @@ func TestHandshake_TheMemoryIsBounded(t *testing.T) {
 		v.Memory = *v.Judge(h).Memory
 	}
 	expect.Len(t, v.Memory.Seen, sightingsMax)
-	expect.Equal(t, Sighting{n3, start(7), 4}, v.Memory.SeenOf(n3))
+	expect.Equal(t, Sighting{Peer: n3, Start: start(7), Term: 4}, v.Memory.SeenOf(n3))
 	expect.Equal(t, Incarnation(1000+sightingsMax+99), v.Memory.lastSeen("n4").Peer.Incarnation)
 }

@@ -46,6 +46,8 @@
 //	replicate.go     it sends entries and counts answers; heartbeat.go: heartbeats, rounds, check-quorum
 //	progress.go      what a leader knows about each follower: probe, replicate, snapshot, stale
 //	commit.go        the commit rule; quorum.go: majorities
+//	membership.go    which configuration is in force
+//	change.go        a change of the members; joint.go: which configuration follows another one
 //	log.go           which term wrote which index, as storedlog.go keeps it; apply.go: what the FSM may apply
 //	base.go          how a log begins that is no longer whole, and what a snapshot is
 //	compact.go       when a snapshot is taken, and what is compacted; snapshot.go: a leader sends one to a follower
@@ -59,8 +61,8 @@
 //	start.go         what a member can start from
 //	invariants.go    what must always hold; trace.go: decisions as data
 //
-// The others are entry.go, configuration.go, coreconfig.go, limits.go, corestatus.go and errors.go; storage.go,
-// transport.go and fsm.go declare the interfaces.
+// The others are entry.go, configuration.go, configentry.go, coreconfig.go, limits.go, corestatus.go and errors.go;
+// storage.go, transport.go and fsm.go declare the interfaces.
 //
 // docs/architecture.md has the contract of Step, docs/reading-order.md leads from the paper to the code, and
 // docs/divergence.md says where they differ.

@@ -178,7 +178,7 @@ func leaderOf(t *testing.T, members string, term raft.Term, terms ...raft.Term) 
 			c.receive(m.ID, term, raft.VoteReply{Granted: true})
 		}
 	}
-	require.Equal(t, raft.Leadership{Term: term, Leader: "a", Role: raft.Leader}, c.Leadership())
+	require.Equal(t, raft.Leadership{Term: term, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}, c.Leadership())
 	return c
 }
 

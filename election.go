@@ -40,12 +40,15 @@ func (c *Core) resetElectionDeadline() {
 	c.follower.roomUntil = 0
 }
 
-// mayCampaign reports whether this member may campaign: it is a voter of the configuration in force, with
-// the incarnation that is named there, its store is not marked, and its term is above 0. At term 0 only a
-// bootstrapper campaigns, once all members hold entry 1; see checkHeld.
+// mayCampaign reports whether this member may campaign: it has a vote or may still be needed as leader, its store is not
+// marked, and its term is above 0. At term 0 only a bootstrapper campaigns, once all members hold entry 1; see
+// checkHeld.
+//
+// In a joint configuration, the voters that are being removed and those that are joining may both lead:
+//
+//	"Any server from either configuration may serve as leader." (§6)
 func (c *Core) mayCampaign() bool {
-	m, ok := c.config().Member(c.self.ID)
-	return ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation && c.hard.Term > 0 && !c.marked()
+	return c.mayBeNeeded() && c.hard.Term > 0 && !c.marked()
 }
 
 // hearsLeader is leader stickiness:
@@ -89,10 +92,8 @@ func (c *Core) precampaign() {
 	c.becomePreCandidate()
 	c.candidate.granted = append(c.candidate.granted, c.self)
 	c.follower.attempts.remember(question{round: c.candidate.round, at: c.now.Mono})
-	for _, m := range c.config().Voters() {
-		if m.ID != c.self.ID {
-			c.send(m.Peer(), PreVoteRequest{ID: c.candidate.round, Last: c.log.Last})
-		}
+	for _, p := range c.otherVoters() {
+		c.send(p, PreVoteRequest{ID: c.candidate.round, Last: c.log.Last})
 	}
 	c.countPreVotes()
 }
@@ -103,10 +104,8 @@ func (c *Core) campaign(transfer bool) {
 	c.becomeCandidate()
 	c.follower.attempts.ballot = &ballot{began: c.now.Mono}
 	c.resetElectionDeadline()
-	for _, m := range c.config().Voters() {
-		if m.ID != c.self.ID {
-			c.promiseVote(m.Peer(), VoteRequest{Last: c.log.Last, Transfer: transfer})
-		}
+	for _, p := range c.otherVoters() {
+		c.promiseVote(p, VoteRequest{Last: c.log.Last, Transfer: transfer})
 	}
 }
 
@@ -146,7 +145,7 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 		return
 	}
 	if c.candidate != nil {
-		c.becomeFollower(c.hard.Term, "") // a pre-candidate that votes has given up its own attempt
+		c.becomeFollower(c.hard.Term, Peer{}) // a pre-candidate that votes has given up its own attempt
 	}
 	c.voteFor(from)
 	c.resetElectionDeadline()
@@ -163,7 +162,8 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 	}
 	reply := PreVoteReply{ID: r.ID, Granted: why == Granted}
 	if c.hearsLeader() {
-		why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.id
+		why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.peer.ID
+		reply.LeaderIncarnation = c.termLeader.peer.Incarnation
 	} else if why == Granted && c.boundByVote(m.From) {
 		why, reply.Granted = DeniedBound, false
 	}
@@ -177,12 +177,20 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 }
 
 // leaderNamedIn returns the leader that a refused pre-vote names, if it can be one.
-func (c *Core) leaderNamedIn(m Message) NodeID {
+func (c *Core) leaderNamedIn(m Message) Peer {
 	reply, ok := m.Body.(PreVoteReply)
-	if _, member := c.config().Member(reply.Leader); !ok || !member || reply.Leader == c.self.ID {
-		return ""
+	if !ok {
+		return Peer{}
 	}
-	return reply.Leader
+	leader := Peer{reply.Leader, reply.LeaderIncarnation}
+	if leader.Incarnation == 0 { // an earlier release names the id alone
+		named, _ := c.config().Member(reply.Leader)
+		leader = named.Peer()
+	}
+	if leader == c.self || !c.names(leader) {
+		return Peer{}
+	}
+	return leader
 }
 
 // onPreVoteReply counts a grant. From a refusal it adopts a newer term.
@@ -210,7 +218,7 @@ func (c *Core) onVoteReply(from Peer, r VoteReply) {
 	c.onAnswer(from, c.follower.attempts.sinceTerm(c.hard.Term))
 	c.onPromptVote(from)
 	if b := c.follower.attempts.ballot; b != nil && r.Granted {
-		c.hearClock(from.ID, r.Wall)
+		c.hearClock(from, r.Wall)
 		b.grant(from)
 		c.countVotes()
 	}
@@ -234,7 +242,7 @@ func (c *Core) countVotes() {
 // onTimeoutNow campaigns at once, without a pre-vote (dissertation §3.10). The caller has checked that the
 // message is of the present term, so only the vote requests of the next term are marked as a transfer.
 func (c *Core) onTimeoutNow(from Peer) {
-	if c.leader != nil || c.termLeader.id != from.ID || !c.mayCampaign() {
+	if c.leader != nil || c.termLeader.peer != from || !c.mayCampaign() {
 		return
 	}
 	c.trace(TraceEvent{Kind: TraceTimeoutNow, Peer: from.ID})
@@ -245,13 +253,13 @@ func (c *Core) onTimeoutNow(from Peer) {
 // need not wait for their election timeouts: they campaign soon, each after a random part of spread, so that
 // they do not split the vote.
 func (c *Core) onSteppedDown(from Peer) {
-	if c.termLeader.elected != from || c.termLeader.id != from.ID {
+	if c.termLeader.elected != from || c.termLeader.peer != from {
 		return
 	}
 	c.termLeader.resigned = true
 	c.trace(TraceEvent{Kind: TraceSteppedDown, Peer: from.ID})
-	c.becomeFollower(c.hard.Term, "")
-	spread := min(c.room()*Time(len(c.config().Voters())), c.wait())
+	c.becomeFollower(c.hard.Term, Peer{})
+	spread := min(c.room()*Time(1+len(c.otherVoters())), c.wait())
 	c.follower.deadline = c.now.Mono + Time(c.rng.Int64N(int64(spread)+1))
 }
 

@@ -199,7 +199,7 @@ func TestElection_CandidateYieldsToTheLeaderOfItsTerm(t *testing.T) {
 			c := candidateOf(t, "abc", 2, 1)
 			c.persist()
 			c.receive("b", 2, body)
-			assert.Equal(t, raft.Leadership{Term: 2, Leader: "b", Role: raft.Follower}, c.Leadership())
+			assert.Equal(t, raft.Leadership{Term: 2, Leader: "b", LeaderIncarnation: 'b', Role: raft.Follower}, c.Leadership())
 			c.receive("c", 2, raft.VoteReply{Granted: true})
 			assert.Equal(t, raft.Follower, c.Leadership().Role, "a late vote does not matter any more")
 		})
@@ -376,9 +376,9 @@ func TestElection_WhoHearsALeaderIsNotDisturbed(t *testing.T) {
 	out := c.receive("c", 3, raft.VoteRequest{Last: id(9, 2)})
 	assert.Empty(t, out.Send)
 	assert.Zero(t, out.Write)
-	assert.Equal(t, raft.Leadership{Term: 2, Leader: "b"}, c.Leadership())
+	assert.Equal(t, raft.Leadership{Term: 2, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership())
 	out = c.receive("c", 2, raft.PreVoteRequest{Last: id(9, 2)})
-	assert.Equal(t, []raft.Message{c.to("c", raft.PreVoteReply{Leader: "b"})}, out.Send, "the refusal names the leader")
+	assert.Equal(t, []raft.Message{c.to("c", raft.PreVoteReply{Leader: "b", LeaderIncarnation: 'b'})}, out.Send, "the refusal names the leader")
 
 	c.now++
 	out = c.receive("c", 3, raft.VoteRequest{Last: id(9, 2)})
@@ -399,7 +399,21 @@ func TestElection_RefusalNamesTheLeader(t *testing.T) {
 	c := follower(t, 2, 1)
 	c.timeout()
 	c.receive("b", 4, raft.PreVoteReply{ID: c.round, Leader: "c"})
-	assert.Equal(t, raft.Leadership{Term: 4, Leader: "c"}, c.Leadership())
+	assert.Equal(t, raft.Leadership{Term: 4, Leader: "c", LeaderIncarnation: 'c'}, c.Leadership())
+}
+
+// A refusal names one incarnation. An earlier release names the id alone.
+func TestElection_RefusalNamesTheIncarnationOfTheLeader(t *testing.T) {
+	for leader, follows := range map[raft.Incarnation]bool{0: true, 'c': true, 1: false} {
+		c := follower(t, 2, 1)
+		c.timeout()
+		c.receive("b", 4, raft.PreVoteReply{ID: c.round, Leader: "c", LeaderIncarnation: leader})
+		want := raft.Leadership{Term: 4}
+		if follows {
+			want.Leader, want.LeaderIncarnation = "c", 'c'
+		}
+		assert.Equal(t, want, c.Leadership(), "incarnation %v", leader)
+	}
 }
 
 // "... within the minimum election timeout of hearing from a current leader ..." (dissertation §4.2.3): a member that
@@ -425,7 +439,7 @@ func TestElection_WhoWasOnlyToldOfALeaderDoesNotHearIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := started(t)
 			c.receive("b", 4, raft.PreVoteReply{Leader: "c"})
-			require.Equal(t, raft.Leadership{Term: 4, Leader: "c"}, c.Leadership())
+			require.Equal(t, raft.Leadership{Term: 4, Leader: "c", LeaderIncarnation: 'c'}, c.Leadership())
 			c.persist()
 			out := c.receive("b", 4, raft.PreVoteRequest{Last: id(9, 4)})
 			assert.Equal(t, []raft.Message{c.to("b", raft.PreVoteReply{Granted: true})}, out.Send)

@@ -45,9 +45,10 @@ type EntryKind uint8
 
 // The kinds of entries. The numbers are part of the record format.
 const (
-	EntryCommand   EntryKind = 1 // a command of the application: the only kind that an FSM sees
-	EntryNoop      EntryKind = 2 // begins a leader's term, and carries Barrier
-	EntryBootstrap EntryKind = 3 // entry 1, which bootstraps the cluster, see Bootstrap
+	EntryCommand       EntryKind = 1 // a command of the application: the only kind that an FSM sees
+	EntryNoop          EntryKind = 2 // begins a leader's term, and carries Barrier
+	EntryBootstrap     EntryKind = 3 // entry 1, which bootstraps the cluster, see Bootstrap
+	EntryConfiguration EntryKind = 4 // changes the members, see Configuration
 )
 
 func (k EntryKind) String() string {
@@ -58,12 +59,14 @@ func (k EntryKind) String() string {
 		return "no-op"
 	case EntryBootstrap:
 		return "bootstrap"
+	case EntryConfiguration:
+		return "configuration"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// known reports whether this release knows the kind.
-func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryBootstrap }
+// known reports whether this release accepts entries of the kind.
+func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryConfiguration }
 
 // Entry is one entry of the log. Entries are immutable once they have left Step, because all copies share their
 // bytes.
@@ -195,7 +198,7 @@ func DecodeEntry(record []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: entry kind %d", ErrBadRecord, e.Kind)
 	}
 	if !e.Kind.known() {
-		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(EntryBootstrap)}
+		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(EntryConfiguration)}
 	}
 	e.Time = int64(binary.LittleEndian.Uint64(record[24:]))
 	e.Data, e.record = record[recordHeaderBytes:end:end], record

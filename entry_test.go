@@ -15,6 +15,7 @@ import (
 func entriesOfEveryShape() []Entry {
 	return []Entry{
 		{Index: 1, Kind: EntryBootstrap, Data: []byte("bootstrap")},
+		{Index: 2, Term: 1, Kind: EntryConfiguration, Data: []byte("configuration")},
 		{Index: 2, Term: 1, Kind: EntryNoop},
 		{Index: 3, Term: 1, Kind: EntryCommand, Time: 1_700_000_000_000_000_000, Data: []byte("x")},
 		{Index: math.MaxUint64, Term: math.MaxUint64, Kind: EntryCommand, Time: math.MinInt64, Data: make([]byte, 5000)},
@@ -88,7 +89,7 @@ func TestRecord_OfALaterReleaseIsNotDamage(t *testing.T) {
 	}{
 		{"another group", func(r []byte) { r[4] = 1 }, 0, 1, 0},
 		{"a later version, whatever else it holds", func(r []byte) { r[7], r[32] = 3, 0 }, 0, 3, 0},
-		{"an unknown kind", func(r []byte) { r[32] = byte(EntryBootstrap) + 1 }, EntryBootstrap + 1, 4, 3},
+		{"an unknown kind", func(r []byte) { r[32] = byte(EntryConfiguration) + 1 }, EntryConfiguration + 1, 5, 4},
 	} {
 		record := slices.Clone(original.Record())
 		row.change(record)

@@ -15,7 +15,7 @@ func (c *Core) misaddressed(m Message) string {
 	_, probe := m.Body.(BootstrapProbe)
 	class, ours := m.Body.class(), c.cluster()
 	switch {
-	case m.To.ID != c.self.ID || m.From.ID == c.self.ID:
+	case m.To.ID != c.self.ID || m.From == c.self:
 		return "it is for another member"
 	case m.To.Incarnation != c.self.Incarnation && !(probe && m.To.Incarnation == 0):
 		return "it is for another incarnation of this member"
@@ -59,7 +59,7 @@ func (c *Core) untimely(m Message) string {
 // other message of it may, such as an answer: nobody asked it, and each term that it invents would depose a
 // leader.
 func (c *Core) mayRaiseTerm(m Message) bool {
-	if named, ok := c.config().Member(m.From.ID); ok && named.Peer() == m.From {
+	if c.names(m.From) {
 		return true
 	}
 	switch body := m.Body.(type) {

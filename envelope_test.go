@@ -52,3 +52,26 @@ func TestTerm_WhatAStrangerRaises(t *testing.T) {
 	}})
 	assert.Equal(t, raft.Leader, c.Leadership().Role, "a stranger's answer deposes no leader")
 }
+
+// While one disk takes the place of another under the same id, the id stands twice among the members, and the two talk
+// to each other.
+func TestMisaddressed_TwinOfThisID(t *testing.T) {
+	twin := raft.Peer{ID: "a", Incarnation: 1}
+	c := follower(t, 5, 1)
+	receive := func(body raft.Body) raft.Output {
+		return c.step(raft.Received{Message: raft.Message{From: twin, To: peer("a"), Cluster: clusterOfTheTests, Term: 5, Body: body}})
+	}
+	out := receive(raft.Heartbeat{Round: raft.RPCID{StartCount: 1}})
+	assert.Equal(t, raft.Leadership{Term: 5, Leader: "a", LeaderIncarnation: 1}, c.Leadership(), "it follows a twin")
+	assert.Equal(t, twin, out.Send[0].To)
+
+	c.step(raft.ReadRequested{RequestID: requestIDOfTheTests})
+	assert.Equal(t, twin, c.out.Send[0].To)
+	id := c.out.Send[0].Body.(raft.ReadRequest).ID
+	assert.Empty(t, c.receive("a", 5, raft.ReadReply{ID: id, OK: true, Index: 1}).Answers, "a message that names this member as its sender is refused")
+	out = receive(raft.ReadReply{ID: id, OK: true, Index: 1})
+	assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerReadSafe, ID: raft.EntryID{Index: 1}}}, out.Answers)
+
+	receive(raft.SteppedDown{})
+	assert.Equal(t, raft.Leadership{Term: 5}, c.Leadership())
+}

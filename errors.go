@@ -17,10 +17,8 @@ var (
 	// blindly: read the state first, or make commands idempotent.
 	ErrOutcomeUnknown = errors.New("raft: outcome unknown: the command may or may not be applied")
 	// ErrWiped: the cluster's configuration names this member's id with another incarnation, because its
-	// disk was emptied. The member does not count until it is removed from the cluster and added again.
-	// Members cannot be changed yet: until they can, continue with the other members if they are a majority,
-	// or bootstrap a new cluster.
-	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; remove it from the cluster and add it again")
+	// disk was emptied. The member does not count until the leader replaces it: see Node.ReplaceMember.
+	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; replace it: Node.ReplaceMember on the leader")
 	// ErrNoTarget: there is no such voter to transfer leadership to, or it has not been heard from. Nothing
 	// changed.
 	ErrNoTarget = errors.New("raft: leadership was not transferred: there is no such voter, or it has not been heard from")

@@ -64,6 +64,15 @@ type TransferRequested struct {
 	To        NodeID
 }
 
+// ChangeRequested asks the leader to change the members. It is answered by AnswerAccepted and, once the change has ended,
+// by a second answer; or by AnswerRefused, or by AnswerChanged at once if the change has no effect. In a new term the first
+// answer may take as long as it takes to commit an entry. The core keeps the slices of Change until the last answer.
+type ChangeRequested struct {
+	RequestID RequestID
+	IfIndex   Index // the configuration in force must be that of this entry; 0: whatever it is
+	Change    Change
+}
+
 // PeerUp says that a connection to the peer is up, and what the peer's handshake said.
 type PeerUp struct {
 	ID            NodeID
@@ -76,14 +85,14 @@ type PeerUp struct {
 // PeerLost says that the connection to the peer broke. Refused says that the peer's host answered, but no process
 // listens there.
 type PeerLost struct {
-	ID      NodeID
+	Peer    Peer
 	Refused bool
 }
 
 // SendDropped says that an append for the span (After, Last] to the peer was not sent: its queue was full, or the
 // log has been truncated since.
 type SendDropped struct {
-	To   NodeID
+	To   Peer
 	Span Span
 }
 
@@ -136,6 +145,7 @@ func (Applied) event()           {}
 func (Proposed) event()          {}
 func (ReadRequested) event()     {}
 func (TransferRequested) event() {}
+func (ChangeRequested) event()   {}
 func (PeerUp) event()            {}
 func (PeerLost) event()          {}
 func (SendDropped) event()       {}

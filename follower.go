@@ -18,9 +18,9 @@ type follower struct {
 // termLeader is what this member knows about the leader of the present term. It is the only place that records
 // whom the member follows.
 type termLeader struct {
-	// id is the member that this one follows: itself as leader, "" if it follows nobody. Until that leader is
-	// heard, the id may come from another member's refusal of a pre-vote.
-	id NodeID
+	// peer is the member that this one follows: itself as leader, zero if it follows nobody. Until that leader is
+	// heard, it may come from another member's refusal of a pre-vote.
+	peer Peer
 	// elected is the leader that was heard in this term, or this member itself: nobody else can lead the term.
 	// It stays until the term ends, even if this member no longer follows it.
 	elected  Peer
@@ -29,7 +29,7 @@ type termLeader struct {
 }
 
 // isHeard reports whether the member follows a leader that it has heard itself.
-func (t *termLeader) isHeard() bool { return t.id != "" && t.id == t.elected.ID }
+func (t *termLeader) isHeard() bool { return t.peer != Peer{} && t.peer == t.elected }
 
 // hear records that a message of this term's leader has come.
 //
@@ -41,8 +41,8 @@ func (c *Core) hear(leader Peer) {
 		return
 	}
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
-	if c.termLeader.id != leader.ID || c.candidate != nil {
-		c.becomeFollower(c.hard.Term, leader.ID)
+	if c.termLeader.peer != leader || c.candidate != nil {
+		c.becomeFollower(c.hard.Term, leader)
 	}
 	c.follower.heard = c.now.Mono
 	c.follower.graced = false

@@ -99,9 +99,9 @@ func (in *fuzzInput) event(c *core) raft.Event {
 		return []raft.Event{raft.ReadRequested{RequestID: 3}, raft.TransferRequested{RequestID: 4, To: in.peer().ID}}[in.small(2)]
 	case 4:
 		p := in.peer()
-		return []raft.Event{raft.PeerUp{ID: p.ID, Incarnation: p.Incarnation}, raft.PeerLost{ID: p.ID}}[in.small(2)]
+		return []raft.Event{raft.PeerUp{ID: p.ID, Incarnation: p.Incarnation}, raft.PeerLost{Peer: p}}[in.small(2)]
 	case 5:
-		return raft.SendDropped{To: in.peer().ID, Span: raft.Span{After: in.index(c), Last: in.index(c)}}
+		return raft.SendDropped{To: in.peer(), Span: raft.Span{After: in.index(c), Last: in.index(c)}}
 	case 6:
 		c.now += raft.Time(in.byte()) * ms
 	}

@@ -20,6 +20,11 @@ type Hello struct {
 	Lineage      Lineage       // the latest starts of the sender's store; StartCount is the count of the last one
 	Confirmed    StartID       // the newest of the sender's starts that the receiver is known to remember
 	Remembers    Sighting      // the newest of the receiver's starts that the sender durably remembers
+	// Named are the incarnations under which the sender's configuration names the receiver's id, at most two, and
+	// NamedIndex is the entry of that configuration. Both are zero before the cluster has a term, and in the Hello of
+	// a peer whose Protocol is below ProtocolMembership.
+	Named      []Incarnation
+	NamedIndex Index
 	// ElectionTimeout is exchanged so that members with different timeouts can be reported.
 	ElectionTimeout time.Duration
 	// Protocol is the protocol version that the connection speaks from here on: the highest that both sides know.
@@ -29,6 +34,9 @@ type Hello struct {
 
 // ProtocolSnapshots is the first protocol version that carries snapshots: see Hello.Protocol and PeerUp.Protocol.
 const ProtocolSnapshots uint16 = 2
+
+// ProtocolMembership is the first protocol version whose members take entries that change the members of the cluster.
+const ProtocolMembership uint16 = 3
 
 // Uninitialized reports whether the sender belongs to no cluster yet.
 func (h Hello) Uninitialized() bool { return h.Cluster == ClusterID{} && h.Term == 0 }
@@ -41,7 +49,9 @@ type Handshake struct {
 	Cluster      ClusterID
 	Term         Term // durable
 	Bootstrapper Peer
-	Config       Configuration // zero while uninitialized
+	Config       Configuration // in force, committed or not; zero while uninitialized
+	ConfigIndex  Index         // of the entry that holds Config
+	Removed      []Removal     // the removals that are known to be committed; one that only Config has may be rolled back
 	Initial      Configuration
 	Lineage      Lineage
 	Memory       Memory
@@ -60,22 +70,27 @@ type Verdict struct {
 	Mark *Mark
 }
 
-// Hello returns what this member says of itself to that peer. It leaves the peer's incarnation open until the cluster
-// has a term: until then a bootstrap may be redone with another incarnation. It tells the peer what this member
-// remembers of it, so Memory must be the durable one.
-func (v *Handshake) Hello(to NodeID, timeout time.Duration) Hello {
+// Hello returns what this member says of itself to that peer, whose incarnation is 0 if it is not known. It leaves the
+// incarnation open until the cluster has a term: until then a bootstrap may be redone with another one. It tells the
+// peer what this member remembers of it, so Memory must be the durable one, and how the configuration names it.
+func (v *Handshake) Hello(to Peer, timeout time.Duration) Hello {
 	h := Hello{
-		ClusterName: v.ClusterName, Cluster: v.Cluster, From: v.Self, Expected: Peer{ID: to}, StartCount: v.Lineage.Last().Count,
+		ClusterName: v.ClusterName, Cluster: v.Cluster, From: v.Self, Expected: Peer{ID: to.ID}, StartCount: v.Lineage.Last().Count,
 		Term: v.Term, Bootstrapper: v.Bootstrapper, ElectionTimeout: timeout, Lineage: v.Lineage,
 	}
-	peer, named := v.Config.Member(to)
-	if named && v.Term > 0 {
-		h.Expected.Incarnation = peer.Incarnation
+	if v.Term > 0 {
+		h.Expected, h.NamedIndex = to, v.ConfigIndex
+		for _, m := range v.Config.withID(to.ID) {
+			h.Named = append(h.Named, m.Incarnation)
+		}
 	}
-	h.Remembers = v.Memory.lastSeen(to)
-	if named && peer.Incarnation != 0 {
-		h.Remembers = find(v.Memory.Seen, peer.Peer())
-		h.Confirmed = find(v.Memory.Confirmed, peer.Peer()).Start
+	if named, _ := v.Config.Member(to.ID); to.Incarnation == 0 {
+		to = Peer{to.ID, named.Incarnation}
+	}
+	h.Remembers = v.Memory.lastSeen(to.ID)
+	if to.Incarnation != 0 {
+		h.Remembers = find(v.Memory.Seen, to)
+		h.Confirmed = find(v.Memory.Confirmed, to).Start
 	}
 	known := v.Config
 	if h.Uninitialized() {
@@ -88,9 +103,9 @@ func (v *Handshake) Hello(to NodeID, timeout time.Duration) Hello {
 }
 
 // Judge decides about a peer by its Hello. It does not check that the peer is in the configuration: a newer
-// configuration, which this member does not have yet, may name it as a voter.
+// configuration, which this member does not have yet, may name it as a voter. Only a removal that is committed counts.
 func (v *Handshake) Judge(h Hello) Verdict {
-	for _, rule := range []func(Hello) Verdict{v.checkIdentity, v.checkOwnStart, v.checkLineage, v.checkCluster} {
+	for _, rule := range []func(Hello) Verdict{v.checkIdentity, v.checkRemoved, v.checkOwnStart, v.checkLineage, v.checkCluster} {
 		if verdict := rule(h); verdict.Rejection != nil {
 			return verdict
 		}
@@ -106,9 +121,13 @@ func (v *Handshake) Reject(h Hello, reason RejectReason, detail string, args ...
 	}
 }
 
-// checkIdentity checks that each member is the one that the other expects.
+// checkIdentity checks that each member is the one that the other expects. Once the cluster has a term, another
+// incarnation than the one that the configuration names is no reason to reject the caller: a newer configuration may
+// name it. It learns from Hello.Named what this member's configuration says. The caller may know of a term of this very
+// cluster before this member does.
 func (v *Handshake) checkIdentity(h Hello) (verdict Verdict) {
 	named, _ := v.Config.Member(h.From.ID)
+	begun := v.Term != 0 || h.Term != 0 && h.Cluster == v.Cluster
 	switch {
 	case h.ClusterName != v.ClusterName:
 		verdict.Rejection = v.Reject(h, RejectClusterName, "this member is of %q, the caller of %q", v.ClusterName, h.ClusterName)
@@ -117,7 +136,7 @@ func (v *Handshake) checkIdentity(h Hello) (verdict Verdict) {
 	case h.Expected.Incarnation != 0 && h.Expected.Incarnation != v.Self.Incarnation:
 		verdict.Rejection = v.Reject(h, RejectWrongIncarnation,
 			"this is %v, the connection is for %v", v.Self.Incarnation, h.Expected.Incarnation)
-	case named.Incarnation != 0 && named.Incarnation != h.From.Incarnation && !v.mayBootstrapAnew(h):
+	case !begun && named.Incarnation != 0 && named.Incarnation != h.From.Incarnation && !v.mayBootstrapAnew(h):
 		verdict.Rejection = v.Reject(h, RejectNamedOther, "")
 		verdict.Rejection.Named = named.Incarnation
 	}

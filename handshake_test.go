@@ -31,10 +31,10 @@ func threeMembers(incarnations ...Incarnation) Configuration {
 func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	bootstrapped := Handshake{
 		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Bootstrapper: n1,
-		Config: threeMembers(11, 22, 33), Initial: threeMembers(), Memory: Memory{Seen: []Sighting{{n3, start(7), 5}}},
+		Config: threeMembers(11, 22, 33), Initial: threeMembers(), Memory: Memory{Seen: []Sighting{{Peer: n3, Start: start(7), Term: 5}}},
 	}
 	holding := bootstrapped // holds entry 1, and nobody has campaigned
-	holding.Term, holding.Memory.Seen = 0, []Sighting{{n3, start(7), 0}}
+	holding.Term, holding.Memory.Seen = 0, []Sighting{{Peer: n3, Start: start(7)}}
 	uninitialized := Handshake{Self: n2, ClusterName: "blue", Lineage: starts(1, 1), Initial: threeMembers()}
 	member := Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: Peer{"n2", 22}, StartCount: 7, Lineage: starts(1, 7), Term: 5, Bootstrapper: n1}
 	starter := Hello{ClusterName: "blue", From: n3, Expected: Peer{ID: "n2"}, StartCount: 7, Lineage: starts(1, 7), List: threeMembers()}
@@ -51,8 +51,8 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 		{"for another member", bootstrapped, with(member, func(h *Hello) { h.Expected.ID = "n9" }), RejectWrongID},
 		{"for another life of this member", bootstrapped, with(member, func(h *Hello) { h.Expected.Incarnation = 21 }), RejectWrongIncarnation},
 		{"a caller that does not know our incarnation yet is accepted", bootstrapped, with(member, func(h *Hello) { h.Expected.Incarnation = 0 }), 0},
-		{"another life than the configuration names", bootstrapped, with(member, func(h *Hello) { h.From.Incarnation = 34 }), RejectNamedOther},
-		{"an emptied disk under an old id", bootstrapped, with(starter, func(h *Hello) { h.From.Incarnation = 34 }), RejectNamedOther},
+		{"another life than the configuration names may be what a newer one names", bootstrapped, with(member, func(h *Hello) { h.From.Incarnation = 34 }), 0},
+		{"so may that of an emptied disk", bootstrapped, with(starter, func(h *Hello) { h.From.Incarnation = 34 }), 0},
 		{"a stranger may be a voter already", bootstrapped, with(member, func(h *Hello) { h.From = Peer{"n4", 44} }), 0},
 		{"an uninitialized stranger may be about to be added", bootstrapped, with(starter, func(h *Hello) { h.From = Peer{"n4", 44} }), 0},
 		{"an older image of a disk", bootstrapped, with(member, func(h *Hello) { h.StartCount, h.Lineage = 6, starts(1, 6) }), RejectStaleStart},
@@ -62,6 +62,7 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 			with(member, func(h *Hello) { h.From, h.Cluster, h.Term = n1, theirs, 0 }), RejectOtherCluster},
 
 		{"at term 0 a follower that was emptied may be bootstrapped anew", holding, with(starter, func(h *Hello) { h.From.Incarnation = 34 }), 0},
+		{"at term 0 another life than the configuration names", holding, with(member, func(h *Hello) { h.From.Incarnation, h.Term = 34, 0 }), RejectNamedOther},
 		{"at term 0 the bootstrapper that was emptied may not", holding,
 			with(starter, func(h *Hello) { h.From = Peer{"n1", 12} }), RejectNamedOther},
 		{"at term 0 the bootstrapper may do its bootstrap over", holding,
@@ -97,21 +98,34 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	}
 }
 
+// A member that holds entry 1 in term 0 may have missed everything since. It takes another life than the one that entry 1
+// names if that knows of a term of this very cluster: it may have joined since, and need this member's vote.
+func TestHandshake_AtTermZeroAReplacementIsTaken(t *testing.T) {
+	v := Handshake{Self: n2, ClusterName: "blue", Cluster: ours, Lineage: starts(1, 3), Bootstrapper: n1, Config: threeMembers(11, 22, 33)}
+	h := Hello{ClusterName: "blue", Cluster: ours, Expected: n2, StartCount: 7, Lineage: starts(1, 7), Term: 5, Bootstrapper: n1}
+	for _, from := range []Peer{{"n3", 34}, {"n1", 12}} {
+		h.From, h.Cluster = from, ours
+		require.Nil(t, v.Judge(h).Rejection)
+		h.Cluster = ClusterID{}
+		require.Equal(t, RejectNamedOther, v.Judge(h).Rejection.Reason, "its term may be that of any cluster")
+	}
+}
+
 func TestHandshake_SaysWhoWeAre(t *testing.T) {
 	v := Handshake{
-		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Bootstrapper: n1, Config: threeMembers(11, 22, 33), Initial: threeMembers(),
+		Self: n2, ClusterName: "blue", Cluster: ours, Term: 5, Lineage: starts(1, 3), Bootstrapper: n1, Config: threeMembers(11, 22, 33), ConfigIndex: 4, Initial: threeMembers(),
 	}
-	h := v.Hello("n3", time.Second)
+	h := v.Hello(n3, time.Second)
 	expect.Equal(t, Hello{
 		ClusterName: "blue", Cluster: ours, From: n2, Expected: n3, StartCount: 3, Term: 5, Bootstrapper: n1,
-		Address: "n2:1", ElectionTimeout: time.Second, Lineage: starts(1, 3),
+		Address: "n2:1", ElectionTimeout: time.Second, Lineage: starts(1, 3), Named: []Incarnation{33}, NamedIndex: 4,
 	}, h)
 
 	v.Term = 0
-	expect.Zero(t, v.Hello("n3", 0).Expected.Incarnation, "a bootstrap may be done over with another incarnation")
+	expect.Zero(t, v.Hello(n3, 0).Expected.Incarnation, "a bootstrap may be done over with another incarnation")
 
 	v.Cluster, v.Bootstrapper, v.Config = ClusterID{}, Peer{}, Configuration{}
-	h = v.Hello("n3", 0)
+	h = v.Hello(Peer{ID: "n3"}, 0)
 	expect.True(t, h.Uninitialized())
 	expect.Equal(t, threeMembers(), h.List)
 	expect.Equal(t, "n2:1", h.Address)

@@ -59,6 +59,7 @@ type member struct {
 	answers map[RequestID]Answer
 	events  []TraceEvent
 	lives   int
+	joins   bool // it was not one of the first members: it has no list of them
 }
 
 // simDisk is what survives a crash.
@@ -85,6 +86,13 @@ func newWorld(t testing.TB, seed uint64, ids ...NodeID) *world {
 	return w
 }
 
+// spare adds a member with an empty disk that no configuration names yet.
+func (w *world) spare(id NodeID) *member {
+	m := &member{w: w, id: id, joins: true, disk: simDisk{incarnation: Incarnation(100 + len(w.order))}}
+	w.members[id], w.order = m, append(w.order, id)
+	return m
+}
+
 func (w *world) startAll() {
 	for _, id := range w.order {
 		w.members[id].start()
@@ -108,6 +116,9 @@ func (m *member) start() {
 			CommandBytesMax: 1 << 20, ProposalsMax: 1000, ProposalBytesMax: 1 << 20, UnappliedMax: 10000,
 			AppendBytesMax: 1 << 16, InflightMax: 16, InflightBytesMax: 1 << 18,
 		},
+	}
+	if m.joins {
+		cfg.Initial = Configuration{}
 	}
 	if w.tweak != nil {
 		w.tweak(&cfg)
@@ -207,7 +218,7 @@ func (w *world) post(m *member, messages []Message) {
 	}
 	m.log.Deliver(messages, m.most, func(msg Message) { w.wire = append(w.wire, msg) }, func(msg Message, _ error) {
 		r := msg.Body.(AppendRequest)
-		m.step(SendDropped{msg.To.ID, Span{r.Prev.Index, r.Last.Index}})
+		m.step(SendDropped{msg.To, Span{r.Prev.Index, r.Last.Index}})
 	})
 }
 
@@ -357,6 +368,12 @@ func (w *world) leader() *member {
 func (m *member) propose(data string) RequestID {
 	m.w.request++
 	m.step(Proposed{[]Proposal{{RequestID: m.w.request, Kind: EntryCommand, Data: []byte(data)}}})
+	return m.w.request
+}
+
+func (m *member) change(change Change) RequestID {
+	m.w.request++
+	m.step(ChangeRequested{RequestID: m.w.request, Change: change})
 	return m.w.request
 }
 

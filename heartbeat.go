@@ -7,11 +7,15 @@ func (c *Core) heartbeat() {
 	l := c.leader
 	since := c.now.Mono - l.beatAt
 	l.round, l.beatAt = c.nextID(), c.now.Mono
+	c.dropDeparted()
 	c.compact() // time may have ended what was held for a follower
 	for i := range l.peers {
 		p := &l.peers[i]
 		if p.match == c.log.Last.Index {
 			p.matchedAt = c.now.Mono
+		}
+		if c.mayBeUninitialized(p) && p.probe.overdue(c.now.Mono, c.electionTimeout()) {
+			p.probe.repeat()
 		}
 		busy := p.state == replicate && p.match > p.beats.tickLast && !l.reads.waiting()
 		p.beats.tickLast = max(p.beats.tickLast, p.next-1)
@@ -21,6 +25,12 @@ func (c *Core) heartbeat() {
 		}
 		c.sendHeartbeat(p)
 	}
+}
+
+// mayBeUninitialized reports whether a member may belong to no cluster yet, and may not have got its first append. Such a
+// member answers no heartbeat, whose answers otherwise show that an append is lost.
+func (c *Core) mayBeUninitialized(p *progress) bool {
+	return p.learns() && p.state == probe && p.match == 0 && p.beats.echoed == RPCID{}
 }
 
 // beginRound sends a heartbeat to every member, so that a quorum can confirm that this member leads.
@@ -35,6 +45,9 @@ func (c *Core) sendHeartbeat(p *progress) {
 	commit := min(c.log.commit, p.match)
 	p.sentCommit = max(p.sentCommit, commit)
 	p.beats.sent(c.leader.round, p.match, c.now.Mono)
+	if p.departs > 0 && commit >= p.departs && p.told == (RPCID{}) {
+		p.told = c.leader.round
+	}
 	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit})
 }
 
@@ -55,7 +68,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	if p == nil {
 		return
 	}
-	c.hearClock(m.From.ID, r.Wall)
+	c.hearClock(m.From, r.Wall)
 	if r.Match > c.log.Last.Index || c.leader.round.Less(r.Round) {
 		c.refuse(m, "it answers what was not asked")
 		return
@@ -118,12 +131,13 @@ func (c *Core) window(p *progress) Time {
 //	"a leader steps down if an election timeout elapses without a successful round of heartbeats to
 //	a majority of its cluster" (dissertation §6.2)
 //
-// A leader that has told another member to campaign waits until the transfer's deadline.
+// A leader that has told another member to campaign waits until the transfer's deadline. After a change of the members, the
+// voters have an election timeout to be heard: those that Change.Despite names need not have been heard before.
 func (c *Core) quorumUntil() Time {
 	always := c.now.Mono + idleMax // the leader hears itself
 	until := quorumValue(c.leader, &c.leader.times, always, func(p *progress) Time { return p.heard + c.window(p) })
 	if t := c.leader.transfer; t != nil && t.sent {
 		until = max(until, t.deadline)
 	}
-	return until
+	return max(until, c.leader.change.since+c.electionTimeout())
 }

@@ -36,10 +36,11 @@ func (c *Core) checkState() {
 	assert(c.disk.persisted <= l.Last.Index, "only what is in the log is durable")
 	assert(l.Last.Term <= c.hard.Term, "no entry is newer than the current term")
 	c.checkBase()
+	c.checkConfigs()
 	assert(c.leader == nil || c.candidate == nil, "a member has one role")
-	assert(c.leader == nil || c.termLeader.id == c.self.ID, "a leader knows that it leads")
-	assert(c.leader != nil || c.termLeader.id != c.self.ID, "nobody follows itself")
-	assert(c.termLeader.id == "" || c.termLeader.elected == Peer{} || c.termLeader.isHeard(), "whom a member follows leads its term")
+	assert(c.leader == nil || c.termLeader.peer == c.self, "a leader knows that it leads")
+	assert(c.leader != nil || c.termLeader.peer != c.self, "nobody follows itself")
+	assert((c.termLeader.peer == Peer{}) || c.termLeader.elected == Peer{} || c.termLeader.isHeard(), "whom a member follows leads its term")
 	assert(c.bootstrapper == nil || c.hard.Term == 0, "a cluster is bootstrapped before its first term")
 	assert(c.hard.Term > 0 || c.leader == nil && c.candidate == nil, "nobody campaigns or leads in term 0")
 	for i := 1; i < len(l.Runs); i++ {
@@ -72,6 +73,17 @@ func (c *Core) checkBase() {
 	assert(len(l.Runs) == 0 || l.Runs[0].First == base.Index+1, "the log begins behind its base")
 }
 
+// checkConfigs checks where the log's configurations are.
+func (c *Core) checkConfigs() {
+	l := &c.log
+	assert(l.Base.ConfigIndex <= l.Base.ID.Index, "the base's configuration is one of the base's entries")
+	assert((l.Bootstrap != nil) == (len(l.Configs) > 0 && l.Configs[0].Index == 1), "entry 1 holds the first configuration")
+	for i, run := range l.Configs {
+		assert(run.Index > l.Base.ID.Index && run.Index <= l.Last.Index, "each configuration is held by an entry of the log")
+		assert(i == 0 || l.Configs[i-1].Index < run.Index, "configurations are in the log's order")
+	}
+}
+
 func (c *Core) checkLeader() {
 	assert(c.hard.Vote == c.self, "a leader voted for itself")
 	assert(c.disk.hard == c.hard, "a leader's term is durable")
@@ -82,6 +94,7 @@ func (c *Core) checkLeader() {
 		assert(i == 0 || c.leader.pending[i-1].id.Index < o.id.Index, "proposals are in the log's order")
 	}
 	assert(bytes == c.leader.bytes, "the pending bytes are counted right")
+	c.checkRoster()
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
 		assert(p.match < p.next, "the next entry to send is above what matches")
@@ -99,9 +112,31 @@ func (c *Core) checkLeader() {
 	}
 }
 
+// checkRoster checks a leader's list of the other members.
+func (c *Core) checkRoster() {
+	l, config := c.leader, c.config()
+	assert(l.votes == config.VotesIn(c.self), "a leader counts itself where it votes")
+	others := 0
+	for i := range l.peers {
+		p := &l.peers[i]
+		assert(i == 0 || l.peers[i-1].peer.compare(p.peer) < 0, "the members are in order, each once")
+		assert(p.votes == config.VotesIn(p.peer), "a leader counts each member where it votes")
+		assert(config.includes(p.peer) == (p.departs == 0), "who is no member departs")
+		if p.departs == 0 {
+			others++
+		}
+	}
+	if config.includes(c.self) {
+		others++
+	}
+	assert(others == len(config.Members), "a leader's list has all members")
+	uncommitted := len(c.log.Configs) - c.log.configsUpTo(c.log.commit)
+	assert(uncommitted <= 1 || !c.committedOwn(), "a leader has one configuration at a time that is not committed")
+}
+
 // State returns the core's state as text, for a bug report.
 func (c *Core) State() string {
-	return fmt.Sprintf("%v term=%d vote=%v leader=%q base=%v last=%v persisted=%d commit=%d applying=%d applied=%d durable=%+v pending=%d",
-		c.role(), c.hard.Term, c.hard.Vote, c.termLeader.id, c.log.Base.ID, c.log.Last, c.disk.persisted, c.log.commit,
+	return fmt.Sprintf("%v term=%d vote=%v leader=%v base=%v last=%v persisted=%d commit=%d applying=%d applied=%d durable=%+v pending=%d",
+		c.role(), c.hard.Term, c.hard.Vote, c.termLeader.peer, c.log.Base.ID, c.log.Last, c.disk.persisted, c.log.commit,
 		c.log.applying, c.log.applied, c.disk.hard, len(c.disk.pending))
 }

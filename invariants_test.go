@@ -50,26 +50,34 @@ func TestInvariants_CheckState(t *testing.T) {
 		"no snapshot is taken while one is restored": func(c *Core) {
 			c.snaps.restoring, c.snaps.taking = &Snapshot{Base: Base{ID: EntryID{1, 99}}}, &Take{}
 		},
+		"the base's configuration is one of the base's entries": func(c *Core) { c.log.Base.ConfigIndex = 1 },
+		"entry 1 holds the first configuration":                 func(c *Core) { c.log.Configs = nil },
+		"each configuration is held by an entry of the log": func(c *Core) {
+			c.log.Configs = append(c.log.Configs, ConfigRun{Index: c.log.Last.Index + 1})
+		},
+		"configurations are in the log's order":           func(c *Core) { c.log.Configs = append(c.log.Configs, c.log.Configs[0]) },
 		"a snapshot brings a follower to the base":        func(c *Core) { c.leader.peers[0].becomeSnapshot(c.log.Last.Index - 1) },
 		"each run of a log holds an entry":                func(c *Core) { c.log.Runs = nil },
 		"the log begins behind its base":                  func(c *Core) { c.log.Runs[0].First = 2 },
 		"a member has one role":                           func(c *Core) { c.candidate = &candidate{} },
-		"a leader knows that it leads":                    func(c *Core) { c.termLeader.id = "z" },
+		"a leader knows that it leads":                    func(c *Core) { c.termLeader.peer = Peer{ID: "z"} },
 		"nobody follows itself":                           func(c *Core) { c.leader = nil },
-		"whom a member follows leads its term":            func(c *Core) { c.leader, c.termLeader.id = nil, "z" },
+		"whom a member follows leads its term":            func(c *Core) { c.leader, c.termLeader.peer = nil, Peer{ID: "z"} },
 		"a cluster is bootstrapped before its first term": func(c *Core) { c.bootstrapper = &bootstrapper{} },
 		"terms rise along the log":                        func(c *Core) { c.log.Runs[1].Term = 0 },
 		"each term's run holds an entry":                  func(c *Core) { c.log.Runs[1].First = 1 },
 		"writes are numbered in order":                    func(c *Core) { c.disk.pending = []pendingWrite{{seq: 2}, {seq: 2}} },
-		"a candidate votes for itself":                    func(c *Core) { c.leader, c.termLeader.id, c.candidate, c.hard.Vote = nil, "", &candidate{}, Peer{} },
-		"a leader voted for itself":                       func(c *Core) { c.hard.Vote = Peer{} },
-		"a leader's term is durable":                      func(c *Core) { c.disk.hard.Vote = Peer{} },
-		"what was being applied is not pending":           func(c *Core) { c.leader.pending[0].id.Index = 1 },
-		"proposals are in the log's order":                func(c *Core) { c.leader.pending = append(c.leader.pending, c.leader.pending[0]) },
-		"the pending bytes are counted right":             func(c *Core) { c.leader.bytes++ },
-		"the next entry to send is above what matches":    func(c *Core) { c.leader.peers[0].next = c.leader.peers[0].match },
+		"a candidate votes for itself": func(c *Core) {
+			c.leader, c.termLeader.peer, c.candidate, c.hard.Vote = nil, Peer{}, &candidate{}, Peer{}
+		},
+		"a leader voted for itself":                    func(c *Core) { c.hard.Vote = Peer{} },
+		"a leader's term is durable":                   func(c *Core) { c.disk.hard.Vote = Peer{} },
+		"what was being applied is not pending":        func(c *Core) { c.leader.pending[0].id.Index = 1 },
+		"proposals are in the log's order":             func(c *Core) { c.leader.pending = append(c.leader.pending, c.leader.pending[0]) },
+		"the pending bytes are counted right":          func(c *Core) { c.leader.bytes++ },
+		"the next entry to send is above what matches": func(c *Core) { c.leader.peers[0].next = c.leader.peers[0].match },
 		"the next entry to send is not compacted": func(c *Core) {
-			c.log.compact(Base{ID: c.log.id(1), Cluster: ClusterID{1}})
+			c.log.compact(c.baseAt(1))
 			c.snaps.covered = c.log.Base.ID
 			c.leader.peers[0].match, c.leader.peers[0].next = 0, 1
 		},
@@ -80,6 +88,28 @@ func TestInvariants_CheckState(t *testing.T) {
 	} {
 		_, lead := leadingWorld(t)
 		lead.core.checkState()
+		damage(lead.core)
+		require.Equal(t, rule, brokenRule(t, lead.core.checkState))
+	}
+}
+
+func TestInvariants_CheckRoster(t *testing.T) {
+	for rule, damage := range map[string]func(c *Core){
+		"a leader counts itself where it votes":      func(c *Core) { c.leader.votes = 0 },
+		"a leader counts each member where it votes": func(c *Core) { c.leader.peers[0].votes = OutgoingHalf },
+		"the members are in order, each once":        func(c *Core) { c.leader.peers[1] = c.leader.peers[0] },
+		"who is no member departs":                   func(c *Core) { c.leader.peers[0].departs = 1 },
+		"a leader's list has all members":            func(c *Core) { c.leader.peers = c.leader.peers[:1] },
+		"a leader has one configuration at a time that is not committed": func(c *Core) {
+			run := c.log.config()
+			for i := range Index(2) {
+				run.Index = c.log.commit + 1 + i
+				c.log.Last.Index = run.Index
+				c.log.Configs = append(c.log.Configs, run)
+			}
+		},
+	} {
+		_, lead := leadingWorld(t)
 		damage(lead.core)
 		require.Equal(t, rule, brokenRule(t, lead.core.checkState))
 	}

@@ -2,7 +2,11 @@ package raft
 
 // leader is the state of a leader (Figure 2, "Volatile state on leaders").
 type leader struct {
-	peers       []progress // every other member, sorted by id
+	since       Time       // when it was elected
+	peers       []progress // every other member, and those whose removal they may not know, sorted by id and incarnation
+	votes       Halves     // in which halves of the configuration this member votes
+	learners    int        // how many of the members do not vote
+	change      changing
 	heartbeatAt Time
 	beatAt      Time  // when a heartbeat last fell due
 	round       RPCID // of the last heartbeats
@@ -16,19 +20,14 @@ type leader struct {
 	times       []Time  // likewise
 }
 
-// newLeader initialises "for each server, nextIndex to leader last log index + 1, matchIndex to 0"
-// (Figure 2).
+// newLeader begins with the members of the newest configuration that is known to be committed, and takes in those behind it
+// one after another: a member that one of them has removed is served until it knows.
 //
 // roundTrip is the time from the vote requests to the election: the first estimate of how long an answer takes.
 func (c *Core) newLeader(roundTrip Time) *leader {
-	l := &leader{beatAt: c.now.Mono}
-	for _, m := range c.config().Members {
-		if m.ID == c.self.ID {
-			continue
-		}
-		p := progress{peer: m.Peer(), voter: m.Kind == Voter, next: c.log.Last.Index + 1, heard: c.now.Mono, matchedAt: c.now.Mono}
-		p.beats.roundTrip.add(roundTrip)
-		l.peers = append(l.peers, p)
+	l := &leader{since: c.now.Mono, beatAt: c.now.Mono}
+	for _, run := range c.log.configsFrom(c.log.commit) {
+		c.follow(l, run, roundTrip)
 	}
 	return l
 }
@@ -42,25 +41,22 @@ func (l *leader) peer(p Peer) *progress {
 	return nil
 }
 
-func (l *leader) peerByID(id NodeID) *progress {
-	for i := range l.peers {
-		if l.peers[i].peer.ID == id {
-			return &l.peers[i]
-		}
-	}
-	return nil
-}
-
-// isStale reports whether a follower has lost what it acknowledged. It could never apply what a read needs.
-func (l *leader) isStale(peer Peer) bool {
+// serves reports whether a peer may read through this leader. One that was removed, or that has lost what it
+// acknowledged, might never apply what a read needs.
+func (l *leader) serves(peer Peer) bool {
 	p := l.peer(peer)
-	return p != nil && p.state == stale
+	return p != nil && p.state != stale && p.departs == 0
 }
 
-// lead does a leader's work at the end of each step: it advances the commit index, reads and a transfer, and
-// sends what is ready.
+// lead does a leader's work at the end of each step: it advances the commit index, a change of the members, reads and a
+// transfer, and sends what is ready.
 func (c *Core) lead() {
 	c.advanceCommit()
+	c.advanceRounds()
+	c.advanceMembers()
+	if c.leader == nil {
+		return
+	}
 	c.advanceReads()
 	c.advanceTransfer()
 	for i := range c.leader.peers {
@@ -96,11 +92,12 @@ func (c *Core) stepDown() {
 	for i := range c.leader.peers {
 		c.send(c.leader.peers[i].peer, SteppedDown{})
 	}
-	c.becomeFollower(c.hard.Term, "")
+	c.becomeFollower(c.hard.Term, Peer{})
 }
 
 func (l *leader) wakeAt(c *Core) Time {
-	at := min(l.heartbeatAt, c.quorumUntil())
+	// A configuration that has come into force in this step may have new voters that are silent.
+	at := min(l.heartbeatAt, max(c.now.Mono, c.quorumUntil()))
 	if l.transfer != nil {
 		at = min(at, l.transfer.wakeAt(Time(c.cfg.HeartbeatInterval)))
 	}

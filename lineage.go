@@ -57,6 +57,8 @@ type Sighting struct {
 	Peer  Peer
 	Start StartID
 	Term  Term // of Memory.Seen: the highest durable term that the peer has shown in a handshake
+	// Address, of Memory.Seen: where that start of the peer said it is reached; empty if that is not known.
+	Address string
 }
 
 // Memory is what a member durably remembers about its peers. It serves to detect older images of disks. The
@@ -64,9 +66,9 @@ type Sighting struct {
 type Memory struct {
 	// Seen is the newest start of each peer that a handshake has shown, whichever side dialed.
 	Seen []Sighting
-	// Confirmed is, for each member of the configuration, the newest start of this store that the member
-	// has said it remembers. It is kept as long as the configuration names the member, even if the lineage no
-	// longer reaches back to it.
+	// Confirmed is, for each member, the newest start of this store that the member has said it remembers. It is kept
+	// as long as the configuration names the member, even if the lineage no longer reaches back to it. Of the peers
+	// that it does not name, the oldest are forgotten first, when there is no room for more.
 	Confirmed []Sighting
 }
 
@@ -111,26 +113,25 @@ func (m *Mark) Err() error {
 }
 
 // StaleImageError ended the node, or refuses its start: its store is an older image of this member's disk,
-// or a copy that ran beside it, and lacks what the newer one acknowledged. No restart clears that. Replace the
-// member like one whose disk was lost: remove it from the cluster and add it again with an empty store.
-// Members cannot be changed yet: until they can, put the newest store back in place, or continue with the
-// other members if they are a majority.
+// or a copy that ran beside it, and lacks what the newer one acknowledged. No restart clears that. Put the
+// newest store back in place. If it is lost, set this one aside (storage.SetAside), start the member with an empty store,
+// and let the leader replace it (Node.ReplaceMember).
 type StaleImageError struct{ Mark Mark }
 
 func (e *StaleImageError) Error() string {
 	return fmt.Sprintf("raft: this store is an older image of the member's disk, and has forgotten what it acknowledged "+
-		"(shown by member %q: %s); no restart helps: put the newest store back, or replace the member like one whose disk "+
-		"was lost: remove it from the cluster and add it again with an empty store", e.Mark.By.ID, e.Mark.Detail)
+		"(shown by member %q: %s); no restart helps: put the newest store back, or set this one aside "+
+		"(storage.SetAside), start with an empty store and replace the member (Node.ReplaceMember)", e.Mark.By.ID, e.Mark.Detail)
 }
 
 // ContradictedError ended the node, or refuses its start: a leader of a newer term has shown a log that
 // contradicts what is committed here. The rest of the cluster has lost acknowledged writes, and this store may
 // be the last that holds them. Keep a copy of it and recover them (the Mark names the entries at which the
-// logs differ) before you replace the member like one whose disk was lost.
+// logs differ) before you replace the member: see StaleImageError.
 type ContradictedError struct{ Mark Mark }
 
 func (e *ContradictedError) Error() string {
 	return fmt.Sprintf("raft: leader %q of term %d contradicts what is committed here (%s): the cluster has lost acknowledged "+
-		"writes, and this store may be the last that holds them: keep a copy of it before the member is replaced like one "+
-		"whose disk was lost", e.Mark.By.ID, e.Mark.Term, e.Mark.Detail)
+		"writes, and this store may be the last that holds them: keep a copy of it before you start "+
+		"the member with an empty store and replace it (Node.ReplaceMember)", e.Mark.By.ID, e.Mark.Term, e.Mark.Detail)
 }

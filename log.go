@@ -129,7 +129,7 @@ func (c *Core) appendEntries(entries []Entry) {
 		assert(e.Index == c.log.Last.Index+1, "entries are appended without a gap")
 		assert(e.Term >= c.log.Last.Term && e.Term <= c.hard.Term, "terms never fall along the log, nor pass the current one")
 		c.log.append(e)
-		if e.Kind == EntryBootstrap {
+		if e.Kind == EntryBootstrap || e.Kind == EntryConfiguration {
 			c.adoptConfig(e)
 		}
 	}
@@ -140,17 +140,8 @@ func (c *Core) appendEntries(entries []Entry) {
 	}
 }
 
-// adoptConfig puts the configuration of an entry in force as soon as it is in the log (dissertation
-// §4.1).
-func (c *Core) adoptConfig(e Entry) {
-	f, err := DecodeBootstrap(e.Data)
-	assert(err == nil, "a bootstrap entry was checked before it is appended")
-	c.log.Bootstrap = &f
-	config := f.Configuration
-	c.step.out.Config = &config
-}
-
-// truncate drops every entry above after from the log.
+// truncate drops every entry above after from the log. If one of them held the configuration in force, the one before
+// it is in force again.
 func (c *Core) truncate(after Index) {
 	assert(after >= c.log.commit, "a committed entry is never dropped")
 	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
@@ -162,7 +153,12 @@ func (c *Core) truncate(after Index) {
 		// Clipped, so that the next append does not overwrite entries of the message that these came in.
 		write.Entries = slices.Clip(write.Entries[:after-write.After.Index])
 	}
+	before, voted := c.log.config().Index, c.votes()
 	c.log.truncate(c.log.id(after))
+	if now := c.log.config().Index; now < before && now > 0 { // at 0, another entry 1 is appended in this step
+		c.trace(TraceEvent{Kind: TraceConfigRolledBack, Index: now})
+		c.configChanged(voted)
+	}
 	c.log.generation++
 	write.Generation = c.log.generation
 	c.disk.truncated(after)
@@ -173,10 +169,10 @@ func (c *Core) truncate(after Index) {
 func (c *Core) replaceLog(base Base) {
 	assert(base.ID.Index > c.log.commit, "no committed entry is dropped that a snapshot does not cover")
 	assert(c.leader == nil, "a leader never deletes entries of its log (§5.3, Leader Append-Only)")
+	voted := c.votes()
 	c.log.replace(base)
+	c.configChanged(voted)
 	c.disk.truncated(0)
-	config := base.Config
-	c.step.out.Config = &config
 	c.step.out.Write.Base = nil // a base that this step has compacted to
 	c.step.out.Write.Log = &LogWrite{After: base.ID, Reset: true, Generation: c.log.generation}
 }

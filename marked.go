@@ -14,7 +14,7 @@ func (c *Core) marked() bool { return c.disk.mark != nil }
 func (c *Core) mark(m Mark) {
 	c.trace(TraceEvent{Kind: TraceMarked, Peer: m.By.ID, Text: m.Detail})
 	c.takeBackSnapshots()
-	c.becomeFollower(c.hard.Term, "")
+	c.becomeFollower(c.hard.Term, Peer{})
 	c.cancelTransferOutcome(RefusedNotLeader)
 	clear(c.step.sends)
 	c.step.sends = c.step.sends[:0]
@@ -51,6 +51,8 @@ func (c *Core) onEventOfMarked(e Event) {
 	case ReadRequested:
 		c.refuseRequest(e.RequestID)
 	case TransferRequested:
+		c.refuseRequest(e.RequestID)
+	case ChangeRequested:
 		c.refuseRequest(e.RequestID)
 	case SnapshotRequested:
 		c.refuseRequest(e.RequestID)

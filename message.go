@@ -105,6 +105,8 @@ type PreVoteReply struct {
 	ID      RPCID
 	Granted bool
 	Leader  NodeID
+	// LeaderIncarnation is 0 if an earlier release has sent the reply: the leader is then the member with that id.
+	LeaderIncarnation Incarnation
 }
 
 // VoteRequest is RequestVote of Figure 2 for term Message.Term.

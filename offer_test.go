@@ -65,7 +65,7 @@ func TestOffer_AfterAConflictAtTheBase(t *testing.T) {
 	out = c.step(raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation})
 	assert.Len(t, offers(out.Send, "b"), 1, "a new connection repeats it at once")
 	for _, e := range []raft.Event{
-		raft.PeerLost{ID: "b"}, raft.SendDropped{To: "b", Span: raft.Span{After: 8, Last: 9}},
+		raft.PeerLost{Peer: peer("b")}, raft.SendDropped{To: peer("b"), Span: raft.Span{After: 8, Last: 9}},
 		c.from("b", 3, raft.AppendConflict{Prev: 8, Hint: id(3, 1)}), c.from("b", 3, raft.AppendReply{Match: 3}),
 	} {
 		c.step(e)
@@ -131,7 +131,7 @@ func TestOffer_ToALearner(t *testing.T) {
 func TestOffer_OnlyAConflictAtTheBaseLeadsToOne(t *testing.T) {
 	c := compactedLeader(t, nil)
 	for _, e := range []raft.Event{
-		raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 9}}, raft.PeerLost{ID: "b"},
+		raft.SendDropped{To: peer("b"), Span: raft.Span{After: 3, Last: 9}}, raft.PeerLost{Peer: peer("b")},
 		raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation},
 	} {
 		out := c.step(e)
@@ -351,7 +351,7 @@ func TestOffer_NotToAMemberWhoseOlderLogIsLonger(t *testing.T) {
 	c.receive("c", 3, raft.VoteReply{Granted: true})
 	c.persist()
 	c.receive("b", 3, raft.AppendReply{Match: 5})
-	c.step(raft.PeerLost{ID: "b"})
+	c.step(raft.PeerLost{Peer: peer("b")})
 	out := c.receive("c", 3, raft.AppendReply{Match: 9})
 	require.NotNil(t, out.Keep)
 	for range 5 {
@@ -412,7 +412,7 @@ func TestOffer_NotToAnEarlierRelease(t *testing.T) {
 		c.beats("b", 0)
 		assert.Empty(t, offers(c.out.Send, "b"))
 	}
-	c.step(raft.PeerLost{ID: "b"})
+	c.step(raft.PeerLost{Peer: peer("b")})
 	c.beats("b", 0)
 	assert.Empty(t, offers(c.out.Send, "b"), "a connection that broke does not change what it speaks")
 	out = c.speaks("b", raft.ProtocolSnapshots)

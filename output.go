@@ -9,8 +9,9 @@ type Output struct {
 	Send []Message
 	// Write is one durable step; empty iff its Seq is 0.
 	Write Write
-	// Config is the configuration in force from now on, because it was appended, loaded or restored by a
-	// truncation. It says whom to dial. Nil: unchanged.
+	// Config is the configuration in force. It is given when it changes, because one was loaded, appended or installed
+	// with a snapshot, or because a truncation has restored the one before; and again when a configuration becomes
+	// committed. It says whom to dial. Nil: neither.
 	Config *Configuration
 	// Restore names a snapshot whose record is durable here: the FSM becomes this one, before Apply. No entry at or
 	// below it is applied any more. Applied{Restore.ID} reports that it is done. Nil: nothing to restore.
@@ -105,6 +106,8 @@ type step struct {
 	hard    HardState         // as of the last write issued
 	tryDisk bool              // write the hard state again: does the disk work?
 	lost    []pendingProposal // of a leader that stepped down or was closed in this step
+	// lostChanges are the changes of the members that such a leader had begun.
+	lostChanges []acceptedChange
 }
 
 // outgoing is a message, and what must be durable before it may leave.

@@ -35,7 +35,7 @@ func (s progressState) String() string {
 //	any ──it has lost what it acknowledged──► stale
 type progress struct {
 	peer  Peer
-	voter bool
+	votes Halves // in which halves of the configuration it votes
 	state progressState
 	match Index // matchIndex
 	next  Index // nextIndex
@@ -45,9 +45,10 @@ type progress struct {
 	snap  installing // the snapshot that it is offered, in that state
 	beats heartbeats // what the heartbeats show
 
-	heard  Time   // when a message of this term last came from it
-	backAt Time   // when it was first heard after a silence longer than the check-quorum window
-	acks   recent // how long its acknowledgements of appends took, without the time when it was silent
+	heard  Time    // when a message of this term last came from it
+	backAt Time    // when it was first heard after a silence longer than the check-quorum window
+	acks   recent  // how long its acknowledgements of appends took, without the time when it was silent
+	joins  catchUp // while it has no vote
 
 	sentCommit Index // the highest commit index sent to it
 
@@ -56,6 +57,10 @@ type progress struct {
 	compacted EntryID // the entry at match, if that was compacted since it was acknowledged
 	lost      EntryID // stale: the entry at lostMatch or, if it is not known, the base
 	lostMatch Index   // stale: it acknowledged entries up to here, and has lost some of them
+
+	departs      Index // the entry that has removed it; 0: it is a member
+	departsUntil Time  // once the removal is committed: until when it is served at most
+	told         RPCID // the first heartbeat round that has told it so
 }
 
 // probing is the state of sending one append at a time, and of repeating it.
@@ -204,7 +209,10 @@ func (p *progress) becomeReplicate() {
 // its disk, or its disk has lost what was synced. For the rest of this term, neither its later nor its
 // earlier answers count. lost is the entry that it acknowledged last, or the base.
 func (p *progress) becomeStale(lost EntryID) {
-	*p = progress{peer: p.peer, voter: p.voter, state: stale, lost: lost, lostMatch: p.match, next: lost.Index + 1}
+	*p = progress{
+		peer: p.peer, votes: p.votes, state: stale, lost: lost, lostMatch: p.match, next: lost.Index + 1,
+		departs: p.departs, departsUntil: p.departsUntil,
+	}
 }
 
 // sentProbe records that the one append of a probe has left.
@@ -225,7 +233,7 @@ func (p *progress) sentAppend(last Index, bytes int, now Time) {
 // before next.
 func (p *progress) acknowledged(match Index, now Time) {
 	if match > p.match {
-		p.matchedAt = now
+		p.matchedAt, p.joins.movedAt = now, now
 	}
 	if p.state == probe || p.state == snapshot {
 		p.match = max(p.match, match)

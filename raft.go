@@ -54,7 +54,8 @@ type Core struct {
 
 // NewCore returns a core that continues from the stored state, and its first Output. It returns all
 // problems of cfg joined, each a *ConfigError; a *StaleImageError or a *ContradictedError if the store
-// is marked; an *AppliedBeyondLogError if the log does not hold the entry that the FSM has applied last; an
+// is marked; a *RemovedError if this member was removed from its cluster; a *LaterVersionError if the cluster has a higher feature level than this release knows; an
+// *AppliedBeyondLogError if the log does not hold the entry that the FSM has applied last; an
 // *AppliedBelowBaseError if the log no longer holds the entry behind that; and a *CorruptError if the log
 // holds a term above the stored one.
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
@@ -84,6 +85,9 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	covered := c.startSnapshots(stored.Snapshot)
 	c.commitTo(min(max(stored.Commit, stored.Applied.Index, covered), c.log.Last.Index))
 	c.log.told = max(min(stored.Commit, c.log.Last.Index), covered)
+	if by := c.Removed(); by > 0 {
+		return nil, Output{}, &RemovedError{by}
+	}
 	if config := c.config(); len(config.Members) > 0 {
 		c.step.out.Config = &config
 	}
@@ -132,6 +136,8 @@ func (c *Core) handle(e Event) {
 		c.requestRead(e.RequestID)
 	case TransferRequested:
 		c.requestTransfer(e)
+	case ChangeRequested:
+		c.requestChange(e)
 	case PeerUp:
 		c.onPeerUp(e)
 	case PeerLost:
@@ -222,6 +228,10 @@ func (c *Core) receive(m Message) {
 	}
 	if why := c.untimely(m); why != "" {
 		c.refuse(m, why)
+		return
+	}
+	if c.wasRemoved(m) {
+		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: m.From.ID, Reason: DeniedRemoved})
 		return
 	}
 	switch body := m.Body.(type) {
@@ -347,27 +357,27 @@ func (c *Core) voteFor(p Peer) {
 }
 
 // setRole is the only place where the role changes.
-func (c *Core) setRole(leaderID NodeID, cand *candidate, lead *leader) {
+func (c *Core) setRole(followed Peer, cand *candidate, lead *leader) {
 	assert(cand == nil || lead == nil, "a member has one role")
 	if c.leader != nil {
 		c.endLeadership(c.leader)
 	}
-	c.termLeader.id, c.candidate, c.leader = leaderID, cand, lead
+	c.termLeader.peer, c.candidate, c.leader = followed, cand, lead
 	c.refuseForwarded()
 	c.advanceTransferOutcome()
 }
 
-// becomeFollower follows leader ("" if none is known) in term, which must not be below the present one.
-func (c *Core) becomeFollower(term Term, leader NodeID) {
+// becomeFollower follows leader (zero if none is known) in term, which must not be below the present one.
+func (c *Core) becomeFollower(term Term, leader Peer) {
 	assert(term >= c.hard.Term, "the term never decreases")
-	assert(leader != c.self.ID, "nobody follows itself")
+	assert(leader != c.self, "nobody follows itself")
 	wasLeader := c.leader != nil
 	if term > c.hard.Term {
 		c.raiseTerm(term)
 	}
 	c.bootstrapper = nil
 	c.setRole(leader, nil, nil)
-	c.trace(TraceEvent{Kind: TraceFollower, Peer: leader})
+	c.trace(TraceEvent{Kind: TraceFollower, Peer: leader.ID})
 	if wasLeader {
 		c.resetElectionDeadline()
 	}
@@ -376,7 +386,7 @@ func (c *Core) becomeFollower(term Term, leader NodeID) {
 // becomePreCandidate begins an attempt with a pre-vote, which does not raise the term (dissertation §9.6).
 func (c *Core) becomePreCandidate() {
 	assert(c.leader == nil, "a leader does not campaign")
-	c.setRole("", &candidate{pre: true, round: c.nextID()}, nil)
+	c.setRole(Peer{}, &candidate{pre: true, round: c.nextID()}, nil)
 	c.trace(TraceEvent{Kind: TracePreCampaign})
 }
 
@@ -389,7 +399,7 @@ func (c *Core) becomeCandidate() {
 	c.raiseTerm(c.hard.Term + 1)
 	c.voteFor(c.self)
 	c.bootstrapper = nil
-	c.setRole("", &candidate{}, nil)
+	c.setRole(Peer{}, &candidate{}, nil)
 	c.trace(TraceEvent{Kind: TraceCampaign})
 }
 
@@ -406,7 +416,7 @@ func (c *Core) becomeLeader() {
 	c.follower.attempts.ballot, c.follower.attempts.boundUntil = nil, 0
 	c.termLeader.elected = c.self
 	c.log.told = c.log.commit
-	c.setRole(c.self.ID, nil, c.newLeader(roundTrip))
+	c.setRole(c.self, nil, c.newLeader(roundTrip))
 	c.trace(TraceEvent{Kind: TraceLeader})
 	c.appendOwn(Entry{Kind: EntryNoop})
 	c.beginRound()
@@ -435,22 +445,8 @@ func (c *Core) nextID() RPCID {
 // campaigns.
 func (c *Core) uninitialized() bool { return c.hard == HardState{} && c.log.Last.Index == 0 }
 
-// config returns the configuration in force: the newest in the log, committed or not.
-func (c *Core) config() Configuration {
-	switch {
-	case c.log.Bootstrap != nil:
-		return c.log.Bootstrap.Configuration
-	case c.log.Base.ID.Index > 0:
-		return c.log.Base.Config
-	}
-	return c.cfg.Initial
-}
-
 // names reports whether the configuration names the peer with this incarnation.
-func (c *Core) names(p Peer) bool {
-	m, ok := c.config().Member(p.ID)
-	return ok && m.Peer() == p
-}
+func (c *Core) names(p Peer) bool { return c.config().includes(p) }
 
 func (c *Core) cluster() ClusterID {
 	cluster, _ := c.origin()

@@ -43,7 +43,7 @@ func (r *leaderReads) waiting() bool { return len(r.next)+len(r.now) > 0 }
 //	cluster." (dissertation §6.4)
 func (c *Core) requestRead(t RequestID) {
 	switch {
-	case c.step.closing || c.leader == nil && c.termLeader.id == "":
+	case c.step.closing || c.leader == nil && c.termLeader.peer == Peer{}:
 		c.refuseRequest(t)
 	case c.readsWaiting() >= c.cfg.ProposalsMax:
 		c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedOverloaded})
@@ -96,7 +96,7 @@ func (c *Core) answerRead(r read, id EntryID) {
 // onReadRequest serves a follower's read like a local one.
 func (c *Core) onReadRequest(from Peer, r ReadRequest) {
 	switch {
-	case c.leader == nil || c.step.closing || c.leader.isStale(from):
+	case c.leader == nil || c.step.closing || !c.leader.serves(from):
 		c.send(from, ReadReply{ID: r.ID, Refusal: RefusedNotLeader})
 	case c.leader.reads.holds(from, r.ID): // repeated: the first one will be answered
 	case c.readsWaiting() >= c.cfg.ProposalsMax:
@@ -106,11 +106,11 @@ func (c *Core) onReadRequest(from Peer, r ReadRequest) {
 	}
 }
 
-// refuseReadsOf refuses the reads of a follower that turns out to be stale. A member that starts again from an older
+// refuseReadsOf refuses the reads of a follower that turns out to be stale, or that was removed. A stale member that starts again from an older
 // image may use the ids of its earlier requests again, so an answer to an earlier one could pass for an answer to a
 // later one.
-func (c *Core) refuseReadsOf(from Peer) {
-	r := &c.leader.reads
+func (c *Core) refuseReadsOf(l *leader, from Peer) {
+	r := &l.reads
 	refused := func(waiting read) bool {
 		if waiting.from != from {
 			return false
@@ -138,14 +138,12 @@ func (c *Core) sendReadRequest() {
 	f := &c.follower.reads
 	f.resendAt = c.now.Mono + f.pause
 	f.pause = min(2*f.pause, 2*c.electionTimeout())
-	if m, ok := c.config().Member(c.termLeader.id); ok {
-		c.send(m.Peer(), ReadRequest{ID: f.request})
-	}
+	c.send(c.termLeader.peer, ReadRequest{ID: f.request})
 }
 
 func (c *Core) onReadReply(from Peer, r ReadReply) {
 	f := &c.follower.reads
-	if len(f.asked) == 0 || f.request != r.ID || from.ID != c.termLeader.id {
+	if len(f.asked) == 0 || f.request != r.ID || from != c.termLeader.peer {
 		return
 	}
 	for _, t := range f.asked {
@@ -182,7 +180,7 @@ func (c *Core) onReadDeadlines() {
 	}
 	if len(f.asked) > 0 && c.now.Mono >= f.deadline {
 		for _, t := range f.asked {
-			c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedTimedOut, Leader: c.termLeader.id})
+			c.answer(Answer{RequestID: t, Kind: AnswerRefused, Refusal: RefusedTimedOut, Leader: c.termLeader.peer.ID})
 		}
 		f.asked = f.asked[:0]
 		c.askLeader()

@@ -12,6 +12,7 @@ type Rejection struct {
 	Cluster     ClusterID
 	Term        Term
 	Named       Incarnation // RejectNamedOther: the caller's incarnation in the configuration
+	Index       Index       // RejectRemoved: the entry that has removed the caller
 	List        Configuration
 	Seen        Sighting // the caller's newest start that From remembers
 	VersionsMin uint16
@@ -28,16 +29,20 @@ const (
 	RejectWrongID          RejectReason = 2 // the connection is for another member id
 	RejectWrongIncarnation RejectReason = 3 // the connection is for another incarnation of this member
 	RejectOtherCluster     RejectReason = 4 // another cluster id
-	RejectNamedOther       RejectReason = 5 // our configuration names the caller's id with another incarnation: the caller was wiped
-	RejectListDiffers      RejectReason = 7 // both uninitialized, with unequal lists
-	RejectStaleStart       RejectReason = 8 // a later start of the caller has been seen: its disk is an older image
-	RejectVersion          RejectReason = 9 // no protocol version in common
-	RejectMalformed        RejectReason = 10
-	RejectCertificate      RejectReason = 11 // the certificate names another member
-	RejectUnknownStart     RejectReason = 12 // a remembered start is older than the lineage: an older image cannot be ruled out
-	RejectTwin             RejectReason = 13 // an earlier start of the caller is still connected
-	RejectOwnImage         RejectReason = 14 // the caller has shown that this member's disk is an older image
-	RejectSlowDisk         RejectReason = 15 // this member's disk has not stored the caller's start in time
+	// RejectNamedOther: the configuration of From names the caller's id with another incarnation, so the caller was wiped.
+	// A member gives this reason only before its cluster has a term. One whose protocol version is below
+	// ProtocolMembership gives it later, too.
+	RejectNamedOther   RejectReason = 5
+	RejectListDiffers  RejectReason = 7 // both uninitialized, with unequal lists
+	RejectStaleStart   RejectReason = 8 // a later start of the caller has been seen: its disk is an older image
+	RejectVersion      RejectReason = 9 // no protocol version in common
+	RejectMalformed    RejectReason = 10
+	RejectCertificate  RejectReason = 11 // the certificate names another member
+	RejectUnknownStart RejectReason = 12 // a remembered start is older than the lineage: an older image cannot be ruled out
+	RejectTwin         RejectReason = 13 // an earlier start of the caller is still connected
+	RejectOwnImage     RejectReason = 14 // the caller has shown that this member's disk is an older image
+	RejectSlowDisk     RejectReason = 15 // this member's disk has not stored the caller's start in time
+	RejectRemoved      RejectReason = 16 // the caller was removed from the cluster, which is committed
 )
 
 // texts returns what is wrong and what to do about it; "" for a number that this release does not know.
@@ -51,13 +56,13 @@ func (r RejectReason) texts() (wrong, remedy string) {
 			"correct the address or the id of the member that was called"
 	case RejectWrongIncarnation:
 		return "wrong incarnation",
-			"the disk of the member that was called was emptied: remove it from the cluster and add it again"
+			"the disk of the member that was called was emptied: replace it (Node.ReplaceMember)"
 	case RejectOtherCluster:
 		return "other cluster",
 			"the two belong to different clusters under one name: check the addresses and the data directories"
 	case RejectNamedOther:
 		return "named with another incarnation",
-			"the disk of the caller was emptied: remove it from the cluster and add it again"
+			"the disk of the caller was emptied: replace it (Node.ReplaceMember)"
 	case RejectListDiffers:
 		return "initial list differs",
 			"give all members the same list of initial members"
@@ -76,6 +81,9 @@ func (r RejectReason) texts() (wrong, remedy string) {
 	case RejectSlowDisk:
 		return "disk too slow",
 			"the disk of the member that was called is slow to store the caller's start; the caller tries again by itself"
+	case RejectRemoved:
+		return "removed from the cluster",
+			"end the caller; to use its machine for a new member, set its store aside (storage.SetAside)"
 	case RejectVersion:
 		return "no protocol version in common",
 			"upgrade the older one, a minor release at a time"

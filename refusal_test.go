@@ -18,6 +18,6 @@ func TestRefusal_NamesTheValueAndTheRemedy(t *testing.T) {
 	}
 	r := (&Rejection{Reason: RejectNamedOther, From: n1, Named: 0xabc}).Error()
 	expect.Contains(t, r, Incarnation(0xabc).String())
-	expect.Contains(t, r, "remove it from the cluster and add it again")
+	expect.Contains(t, r, "replace it (Node.ReplaceMember)")
 	expect.Equal(t, "reason 99", RejectReason(99).String())
 }

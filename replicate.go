@@ -18,17 +18,22 @@ func (c *Core) replicate(p *progress) {
 		}
 		return
 	}
-	for p.next <= c.log.Last.Index && p.flow.hasRoom(&c.cfg.Limits) {
+	for end := p.lastFor(&c.log); p.next <= end && p.flow.hasRoom(&c.cfg.Limits); {
 		last, bytes := c.log.cut(p.next-1, c.cfg.AppendBytesMax)
+		last = min(last, end)
 		c.sendAppend(p, last)
 		p.sentAppend(last, bytes, c.now.Mono)
 	}
 }
 
 func (c *Core) sendProbe(p *progress) {
-	last := p.next - 1
-	if !p.probe.bare && last < c.log.Last.Index {
+	last, end := p.next-1, p.lastFor(&c.log)
+	if last > end {
+		return // it was removed, and what it lacks is compacted
+	}
+	if !p.probe.bare && last < end {
 		last, _ = c.log.cut(last, c.cfg.AppendBytesMax)
+		last = min(last, end)
 	}
 	c.sendAppend(p, last)
 	p.sentProbe(c.now.Mono)
@@ -108,8 +113,8 @@ func (c *Core) onAppendConflict(m Message, r AppendConflict) {
 		c.trace(TraceEvent{Kind: TraceStaleMember, Peer: m.From.ID, Index: p.match, Hint: r.Hint})
 		c.endOffer(p)
 		p.becomeStale(c.acknowledgedEntry(p))
-		c.refuseReadsOf(p.peer)
-		c.onTransferTargetStale(p.peer.ID)
+		c.refuseReadsOf(c.leader, p.peer)
+		c.onTransferTargetStale(p.peer)
 		return
 	}
 	if p.conflicted(r.Prev, agreed, base) {
@@ -144,12 +149,12 @@ func (c *Core) onPeerUp(e PeerUp) {
 }
 
 func (c *Core) onPeerLost(e PeerLost) {
-	c.trace(TraceEvent{Kind: TracePeerLost, Peer: e.ID})
+	c.trace(TraceEvent{Kind: TracePeerLost, Peer: e.Peer.ID})
 	if c.leader == nil {
 		return
 	}
-	c.onTransferTargetLost(e.ID)
-	if p := c.leader.peerByID(e.ID); p != nil && p.state == replicate {
+	c.onTransferTargetLost(e.Peer)
+	if p := c.leader.peer(e.Peer); p != nil && p.state == replicate {
 		p.becomeProbe(p.match+1, c.log.Base.ID.Index)
 		p.sentProbe(c.now.Mono) // sends nothing now: an answered heartbeat shows when the peer is back
 	}
@@ -175,7 +180,7 @@ func (c *Core) onSendDropped(e SendDropped) {
 	if c.leader == nil {
 		return
 	}
-	p := c.leader.peerByID(e.To)
+	p := c.leader.peer(e.To)
 	if p == nil || p.state == stale || p.state == snapshot || e.Span.After < p.match || p.state == probe && e.Span.After != p.next-1 {
 		return // the span was sent before the progress changed
 	}

@@ -51,7 +51,7 @@ func TestReplicate_NextAndMatchBeginAtTheLogsEndAndAtZero(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1, 1)
 	for _, p := range c.Status().Peers {
 		assert.Equal(t, raft.PeerProgress{
-			ID: p.ID, State: "probe", Match: 0, Next: 4, LastHeard: c.now,
+			ID: p.ID, Incarnation: p.Incarnation, State: "probe", Match: 0, Next: 4, LastHeard: c.now, Votes: raft.IncomingHalf,
 		}, p)
 	}
 }
@@ -61,7 +61,7 @@ func TestReplicate_SuccessMovesNextAndMatch(t *testing.T) {
 	c := leaderOf(t, "abc", 2, 1)
 	c.receive("b", 2, raft.AppendReply{Match: 3})
 	p := c.Status().Peers[0]
-	assert.Equal(t, raft.PeerProgress{ID: "b", State: "replicate", Match: 3, Next: 4, LastHeard: c.now}, p)
+	assert.Equal(t, raft.PeerProgress{ID: "b", Incarnation: 'b', State: "replicate", Match: 3, Next: 4, LastHeard: c.now, Votes: raft.IncomingHalf}, p)
 
 	c.receive("b", 2, raft.AppendReply{Match: 2})
 	assert.EqualValues(t, 3, c.Status().Peers[0].Match, "an old answer takes nothing back")
@@ -153,14 +153,14 @@ func TestReplicate_CommitIndexIsPushedAtOnce(t *testing.T) {
 func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 	lose := map[string]func(c *core){
 		"silently":                   func(*core) {},
-		"the transport dropped it":   func(c *core) { c.step(raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}}) },
-		"the connection broke":       func(c *core) { c.step(raft.PeerLost{ID: "b"}) },
-		"the connection broke twice": func(c *core) { c.step(raft.PeerLost{ID: "b"}, raft.PeerLost{ID: "b", Refused: true}) },
+		"the transport dropped it":   func(c *core) { c.step(raft.SendDropped{To: peer("b"), Span: raft.Span{After: 3, Last: 4}}) },
+		"the connection broke":       func(c *core) { c.step(raft.PeerLost{Peer: peer("b")}) },
+		"the connection broke twice": func(c *core) { c.step(raft.PeerLost{Peer: peer("b")}, raft.PeerLost{Peer: peer("b"), Refused: true}) },
 		"dropped, and broke": func(c *core) {
-			c.step(raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}}, raft.PeerLost{ID: "b"})
+			c.step(raft.SendDropped{To: peer("b"), Span: raft.Span{After: 3, Last: 4}}, raft.PeerLost{Peer: peer("b")})
 		},
 		"broke, and came up, and down": func(c *core) {
-			c.step(raft.PeerLost{ID: "b"}, raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation}, raft.PeerLost{ID: "b"})
+			c.step(raft.PeerLost{Peer: peer("b")}, raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation}, raft.PeerLost{Peer: peer("b")})
 		},
 	}
 	for how, lost := range lose {
@@ -189,7 +189,7 @@ func TestReplicate_LostAppendsAreRepeated(t *testing.T) {
 // leads to one append.
 func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	for how, event := range map[string]raft.Event{
-		"dropped": raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}}, "lost": raft.PeerLost{ID: "b"},
+		"dropped": raft.SendDropped{To: peer("b"), Span: raft.Span{After: 3, Last: 4}}, "lost": raft.PeerLost{Peer: peer("b")},
 	} {
 		c := replicating(t, 2, 1)
 		c.propose("x")
@@ -201,7 +201,7 @@ func TestReplicate_ToldLossIsRepeatedWithTheNextHeartbeat(t *testing.T) {
 	}
 	c := replicating(t, 2, 1)
 	c.propose("x")
-	c.step(raft.SendDropped{To: "b", Span: raft.Span{After: 2, Last: 3}})
+	c.step(raft.SendDropped{To: peer("b"), Span: raft.Span{After: 2, Last: 3}})
 	assert.Equal(t, "replicate", c.Status().Peers[0].State, "a span of an earlier course does not matter")
 }
 
@@ -270,7 +270,7 @@ func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
 	}{
 		{
 			"lost",
-			func(c *core) { c.step(raft.PeerLost{ID: "b"}) },
+			func(c *core) { c.step(raft.PeerLost{Peer: peer("b")}) },
 			func(c *core) { c.echo("b", 3) },
 		},
 		{"still", func(*core) {}, func(*core) {}},
@@ -294,7 +294,7 @@ func TestReplicate_AbsenceDoesNotMeasureTheDisk(t *testing.T) {
 // A member that connects is sent an append at once.
 func TestReplicate_PeerThatComesUpIsProbedAtOnce(t *testing.T) {
 	c := replicating(t, 2, 1)
-	c.step(raft.PeerLost{ID: "b"})
+	c.step(raft.PeerLost{Peer: peer("b")})
 	assert.Empty(t, appends(c.propose("x").Send, "b"))
 	out := c.step(raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation})
 	assert.Equal(t, []raft.Span{{After: 3, Last: 4}}, appends(out.Send, "b"))

@@ -37,6 +37,9 @@ import (
 //	slow 2  fast 2  persist 2 [1]    its disk makes writes durable only when told
 //	propose 1 x [4]  read 2
 //	peer-lost 1 2                    what the transport tells 1 about 2
+//	spare 4                          a member with an empty disk starts, and is to be added
+//	change 1 add=4 remove=(2,3)      add, learner, promote, demote, remove, cancel: what 1 is asked to change
+//	show-config                      who votes, and who does not, for each member
 //	show-logs  show-state  show-progress 1  show-wire  mute  unmute
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
@@ -142,6 +145,11 @@ func answerSentence(a Answer) string {
 		return fmt.Sprintf("read at %d", a.ID.Index)
 	case AnswerTransferred:
 		return fmt.Sprintf("%s leads now", a.Leader)
+	case AnswerChanged:
+		return fmt.Sprintf("changed by %v", a.ID)
+	}
+	if a.Err != nil {
+		return a.Err.Error()
 	}
 	why := map[RefusalKind]string{
 		RefusedNotLeader: "not the leader", RefusedTransferring: "transferring the leadership", RefusedOverloaded: "overloaded",

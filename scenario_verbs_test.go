@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -57,8 +58,12 @@ var verbs = map[string]func(s *scenario, a scenarioArgs){
 		}
 	},
 	"read":      func(_ *scenario, a scenarioArgs) { a.member(0).read() },
-	"peer-lost": func(_ *scenario, a scenarioArgs) { a.member(0).step(PeerLost{ID: a.member(1).id}) },
+	"peer-lost": func(_ *scenario, a scenarioArgs) { a.member(0).step(PeerLost{Peer: a.member(1).peer()}) },
 
+	"spare":  func(s *scenario, a scenarioArgs) { s.w.spare(NodeID(a.word(0))).start() },
+	"change": func(_ *scenario, a scenarioArgs) { a.member(0).change(a.change()) },
+
+	"show-config":   func(s *scenario, _ scenarioArgs) { s.showConfig() },
 	"show-logs":     func(s *scenario, _ scenarioArgs) { s.showLogs() },
 	"show-state":    func(s *scenario, _ scenarioArgs) { s.showState() },
 	"show-progress": func(s *scenario, a scenarioArgs) { s.showProgress(a.member(0)) },
@@ -82,6 +87,60 @@ func (s *scenario) begin(n, entries int) {
 		if entries == 1 {
 			c.AppendBytesMax = 1
 		}
+	}
+}
+
+// change is what the words behind a member ask for.
+func (a scenarioArgs) change() (ch Change) {
+	member := func(id string, kind MemberKind) Member {
+		return Member{ID: NodeID(id), Address: id + ":1", Kind: kind, Incarnation: a.s.w.members[NodeID(id)].disk.incarnation}
+	}
+	for _, arg := range a.args[1:] {
+		ch.Cancel = ch.Cancel || arg.Key == "cancel"
+		for _, id := range arg.Vals {
+			peer := Peer{ID: NodeID(id)}
+			switch arg.Key {
+			case "add":
+				ch.Add = append(ch.Add, member(id, Voter))
+			case "learner":
+				ch.Add = append(ch.Add, member(id, Learner))
+			case "promote":
+				ch.Promote = append(ch.Promote, peer)
+			case "demote":
+				ch.Demote = append(ch.Demote, peer)
+			case "remove":
+				ch.Remove = append(ch.Remove, peer)
+			}
+		}
+	}
+	return ch
+}
+
+// showConfig prints each member's configuration.
+func (s *scenario) showConfig() {
+	for _, id := range s.w.order {
+		m := s.w.members[id]
+		if m.core == nil {
+			continue
+		}
+		st := m.core.Status()
+		line := fmt.Sprintf("entry %d:", st.ConfigIndex)
+		if st.Config.Joint() {
+			line += " " + idList(peerIDs(st.Config.Outgoing)) + " and"
+		}
+		line += " " + idList(peerIDs(st.Config.voterPeers()))
+		for _, o := range st.Config.Members {
+			if o.Kind == Learner {
+				line += fmt.Sprintf(", learner %s", o.ID)
+			}
+			if o.Next != NextSame {
+				line += fmt.Sprintf(", %s will be %v", o.ID, o.Next)
+			}
+		}
+		if st.ConfigCommitted < st.ConfigIndex {
+			line += "; not committed"
+		}
+		s.print("%s  %s", id, line)
 	}
 }
 

@@ -32,7 +32,7 @@ type offer struct {
 // on with the same snapshot, although there may be a newer one.
 func (c *Core) offerSnapshot(p *progress) {
 	s := &p.snap
-	if !c.cfg.Snapshots || c.step.closing || !c.takesSnapshots(p.peer) ||
+	if !c.cfg.Snapshots || c.step.closing || p.departs > 0 || !c.takesSnapshots(p.peer) ||
 		c.now.Mono < s.pausedUntil || s.offer.out && !s.offer.overdue(c.now.Mono, c.electionTimeout()) {
 		return
 	}
@@ -42,6 +42,9 @@ func (c *Core) offerSnapshot(p *progress) {
 			return
 		}
 		s.snapshot, s.began, p.brought = next, c.now.Mono, max(next.Size, 0)
+		if s.pause == 0 { // else the stream before has failed, and one that fails again where it did is no progress
+			p.joins.bytes = 0
+		}
 		c.trace(TraceEvent{Kind: TraceOffer, Peer: p.peer.ID, ID: next.ID})
 	}
 	s.offer.sent(c.now.Mono)
@@ -75,13 +78,19 @@ func (c *Core) waitsForHeld() *progress {
 	}
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if p.state == snapshot && !c.offerable(p.snap.snapshot) && c.now.Mono >= p.snap.pausedUntil && !c.silent(p) && c.takesSnapshots(p.peer) {
+		if p.state == snapshot && p.departs == 0 && !c.offerable(p.snap.snapshot) && c.now.Mono >= p.snap.pausedUntil && !c.silent(p) && c.takesSnapshots(p.peer) {
 			if _, ok := c.snapshotFor(p.peer); !ok {
 				return p
 			}
 		}
 	}
 	return nil
+}
+
+// waitsForTurn reports whether a member that is heard needs a snapshot, and the state is frozen for another one.
+func (c *Core) waitsForTurn(p *progress) bool {
+	h := c.snaps.held
+	return h != nil && h.to != p.peer && p.state == snapshot && !c.offerable(p.snap.snapshot) && c.heardLately(p)
 }
 
 // onHeld sends a frozen state to the follower that needs it.
@@ -102,6 +111,9 @@ func (c *Core) onSnapshotSending(e SnapshotSending) {
 	}
 	if p := c.leader.peer(e.To); p != nil && p.state == snapshot && p.snap.snapshot.File == e.File {
 		p.brought = max(p.brought, e.Bytes)
+		if e.Bytes > p.joins.bytes {
+			p.joins.bytes, p.joins.movedAt = e.Bytes, c.now.Mono
+		}
 	}
 }
 
@@ -179,19 +191,25 @@ func (c *Core) endOffers(l *leader) {
 	}
 }
 
-// onPeerSpeaks records which version a member's connection speaks. A member of an earlier release takes no snapshots: a
-// stream to it ends.
+// spoken is the protocol version that a member's connection spoke last.
+type spoken struct {
+	peer     Peer
+	protocol uint16
+}
+
+// onPeerSpeaks records which version a member's connection speaks, if it is an earlier one. A member of a release that
+// cannot take snapshots is sent none: a stream to it ends.
 func (c *Core) onPeerSpeaks(peer Peer, protocol uint16) {
 	if !c.names(peer) {
 		return
 	}
 	s := &c.snaps
-	s.earlier = slices.DeleteFunc(s.earlier, func(p Peer) bool { return p == peer || !c.names(p) })
-	if protocol == 0 || protocol >= ProtocolSnapshots { // 0: the host does not say
+	s.earlier = slices.DeleteFunc(s.earlier, func(m spoken) bool { return m.peer == peer || !c.names(m.peer) })
+	if protocol == 0 || protocol >= ProtocolMembership { // 0: the host does not say
 		return
 	}
-	s.earlier = append(s.earlier, peer)
-	if c.leader == nil {
+	s.earlier = append(s.earlier, spoken{peer, protocol})
+	if c.leader == nil || c.takesSnapshots(peer) {
 		return
 	}
 	if p := c.leader.peer(peer); p != nil {
@@ -199,8 +217,33 @@ func (c *Core) onPeerSpeaks(peer Peer, protocol uint16) {
 	}
 }
 
-// takesSnapshots reports whether a member can be offered a snapshot, as far as is known.
-func (c *Core) takesSnapshots(peer Peer) bool { return !slices.Contains(c.snaps.earlier, peer) }
+// protocolOf returns which protocol version a member's connection spoke last; the newest one if that is not known.
+func (c *Core) protocolOf(peer Peer) uint16 {
+	for _, m := range c.snaps.earlier {
+		if m.peer == peer {
+			return m.protocol
+		}
+	}
+	return ProtocolMembership
+}
+
+// lowestProtocol returns the lowest protocol version that a member's connection is known to speak.
+func (c *Core) lowestProtocol() uint16 {
+	lowest := ProtocolMembership
+	for _, m := range c.snaps.earlier {
+		lowest = min(lowest, m.protocol)
+	}
+	return lowest
+}
+
+// takesSnapshots reports whether a member can be offered a snapshot, as far as is known. Once the members have been
+// changed, only a release that can change members reads the description of one.
+func (c *Core) takesSnapshots(peer Peer) bool {
+	if c.log.configAt(c.log.commit).Config.Level >= featureLevelMembers {
+		return c.protocolOf(peer) >= ProtocolMembership
+	}
+	return c.protocolOf(peer) >= ProtocolSnapshots
+}
 
 // offers reports whether a follower is being sent the file.
 func (l *leader) offers(file SnapshotID) bool {
@@ -357,9 +400,9 @@ func (c *Core) leave(e SnapshotArrived, why string) {
 // acknowledged before.
 func (c *Core) install(from Peer, s Snapshot, offered Term) {
 	if offered > c.hard.Term { // it was offered while this member was uninitialized
-		c.becomeFollower(offered, "")
+		c.becomeFollower(offered, Peer{})
 	} else if c.candidate != nil {
-		c.becomeFollower(c.hard.Term, "")
+		c.becomeFollower(c.hard.Term, Peer{})
 	}
 	c.follower.attempts.ballot = nil // its voters have judged another log
 	assert(s.ID.Term <= c.hard.Term, "no entry is newer than the current term")

@@ -190,9 +190,9 @@ func TestStale_IsRefusedWithThePaceOfHeartbeats(t *testing.T) {
 	refusals := 0
 	for range 12 {
 		c.propose("x")
-		c.step(raft.PeerLost{ID: "b"})
+		c.step(raft.PeerLost{Peer: peer("b")})
 		c.step(raft.PeerUp{ID: "b", Incarnation: peer("b").Incarnation})
-		c.step(raft.SendDropped{To: "b", Span: raft.Span{After: 3, Last: 4}})
+		c.step(raft.SendDropped{To: peer("b"), Span: raft.Span{After: 3, Last: 4}})
 		out := c.after(heartbeatPace / 2)
 		for _, b := range bodies(out.Send, "b") {
 			if r, ok := b.(raft.AppendRequest); ok {

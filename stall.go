@@ -32,7 +32,7 @@ func (c *Core) onStalledDisk() {
 		return
 	}
 	if c.diskHoldsLog() {
-		if slices.ContainsFunc(l.peers, func(p progress) bool { return p.voter }) {
+		if slices.ContainsFunc(l.peers, func(p progress) bool { return p.votes != 0 }) {
 			c.appendOwn(Entry{Kind: EntryNoop})
 			l.staysUntil = c.now.Mono + c.electionTimeout()
 		}
@@ -41,16 +41,15 @@ func (c *Core) onStalledDisk() {
 	if !c.mayBeOutrun() {
 		return
 	}
-	p := c.transferTarget("") // the voter with the longest log
-	assert(p != nil, "a leader that hears a quorum has somebody to transfer leadership to")
-	if p.match <= c.disk.persisted { // no disk that is heard is known to work
-		if c.now.Mono >= l.staysUntil && slices.ContainsFunc(l.peers, func(p progress) bool { return p.voter && c.unheard(&p) }) {
+	p := c.transferTarget("")                    // the voter with the longest log
+	if p == nil || p.match <= c.disk.persisted { // no disk that is heard is known to work
+		if c.now.Mono >= l.staysUntil && slices.ContainsFunc(l.peers, func(p progress) bool { return p.votes != 0 && c.unheard(&p) }) {
 			c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one
 		}
 		return
 	}
 	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
-	c.beginTransfer(&transfer{stall: true, to: p.peer.ID})
+	c.beginTransfer(&transfer{own: true, to: p.peer})
 }
 
 // diskStalled reports whether the oldest pending write has taken too long. A leader with a stalled disk

@@ -386,7 +386,7 @@ func TestStall_APendingProposalGoesWithTheLog(t *testing.T) {
 	assert.Empty(t, out.Send)
 	out = c.receive("b", 3, raft.Heartbeat{})
 	assert.Empty(t, out.Answers, "nobody asked for the transfer")
-	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
+	assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership())
 }
 
 // A transfer whose target does not win ends at its deadline, and another begins, to a voter that is heard.
@@ -419,7 +419,7 @@ func TestStall_ALeaderWhoseWriteCompletesLeadsOn(t *testing.T) {
 	c.persist()
 	assert.False(t, c.Status().DiskStalled)
 	assert.Equal(t, raft.AnswerAccepted, c.propose("x").Answers[0].Kind)
-	assert.Equal(t, raft.Leadership{Term: 2, Leader: "a", Role: raft.Leader}, c.Leadership())
+	assert.Equal(t, raft.Leadership{Term: 2, Leader: "a", LeaderIncarnation: 'a', Role: raft.Leader}, c.Leadership())
 
 	c.persist()
 	c.propose("y")

@@ -5,6 +5,9 @@ import "fmt"
 // check returns an error if no member can start from the stored state.
 func (s *Stored) check() error {
 	base, last := s.Log.Base.ID, s.Log.Last
+	if level := s.Log.config().Config.Level; level > featureLevelMax {
+		return laterLevel(level)
+	}
 	if base.Index > 0 {
 		if err := s.Log.Base.Check(); err != nil {
 			return &CorruptError{File: "the stored log", Where: "its base", Reason: err}

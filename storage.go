@@ -188,9 +188,8 @@ func (e *EarlierVersionError) Error() string {
 }
 
 // CorruptError says that stored bytes are damaged. The member must not run on them: it may have forgotten
-// promises, and so has an older copy of the file. Keep the file for inspection, remove the member from the
-// cluster and add it again with an empty store. Members cannot be changed yet: see ErrWiped for what to do until
-// they can.
+// promises, and so has an older copy of the file. Set the store aside (storage.SetAside), start the member with an
+// empty one, and let the leader replace it (Node.ReplaceMember).
 type CorruptError struct {
 	File   string
 	Where  string // the record, or the offset in the file; empty: the file is missing
@@ -199,11 +198,11 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	if e.Where == "" {
-		return fmt.Sprintf("raft: %s is missing: %v; put the file back if it was moved, or else remove the member from the cluster, "+
-			"and add it again with an empty store", e.File, e.Reason)
+		return fmt.Sprintf("raft: %s is missing: %v; put the file back if it was moved, or else set the store aside "+
+			"(storage.SetAside), start with an empty one and replace the member (Node.ReplaceMember)", e.File, e.Reason)
 	}
-	return fmt.Sprintf("raft: %s is damaged at %s: %v; keep the file for inspection, remove the member from the cluster, "+
-		"and add it again with an empty store", e.File, e.Where, e.Reason)
+	return fmt.Sprintf("raft: %s is damaged at %s: %v; keep the file for inspection: set the store aside "+
+		"(storage.SetAside), start with an empty one and replace the member (Node.ReplaceMember)", e.File, e.Where, e.Reason)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Reason }

@@ -9,18 +9,25 @@ import (
 // StoredLog is what the core knows about the entries of a log, without their payloads. Build it with Observe, after
 // Begin if the log does not begin at entry 1.
 type StoredLog struct {
-	Base      Base       // the log begins behind it; zero: at entry 1
-	Last      EntryID    // Base.ID if the log holds no entry
-	LastTime  int64      // no entry has a higher stamp
-	Runs      []TermRun  // which term wrote which of the log's indexes, in order
-	Sizes     []SizeMark // where in the log its bytes are, roughly
-	Bootstrap *Bootstrap // the content of entry 1; nil if the log does not hold it
+	Base      Base        // the log begins behind it; zero: at entry 1
+	Last      EntryID     // Base.ID if the log holds no entry
+	LastTime  int64       // no entry has a higher stamp
+	Runs      []TermRun   // which term wrote which of the log's indexes, in order
+	Sizes     []SizeMark  // where in the log its bytes are, roughly
+	Configs   []ConfigRun // which configuration is in force from which of the log's indexes on, in order
+	Bootstrap *Bootstrap  // the content of entry 1; nil if the log does not hold it
 }
 
 // TermRun says that the entries from First up to the next run's First carry Term.
 type TermRun struct {
 	Term  Term
 	First Index
+}
+
+// ConfigRun says that the entry at Index holds Config, which is in force from there up to the next run's Index.
+type ConfigRun struct {
+	Index  Index
+	Config Configuration
 }
 
 // SizeMark says that the records up to Index take Bytes bytes. There is one about every sizeMarkBytes bytes, which is
@@ -47,18 +54,87 @@ func (s *StoredLog) Observe(e Entry) error {
 	if (e.Kind == EntryBootstrap) != (e.Index == 1) {
 		return fmt.Errorf("raft: entry %v is a %v entry", e.ID(), e.Kind)
 	}
-	if e.Kind == EntryBootstrap {
-		f, err := DecodeBootstrap(e.Data)
-		if err != nil {
-			return err
-		}
-		s.Bootstrap = &f
+	if err := s.adoptConfig(e); err != nil {
+		return err
 	}
 	s.append(e)
 	return nil
 }
 
-// append is Observe without the checks.
+// adoptConfig takes in the configuration that an entry holds, if it holds one. It returns an error, and changes nothing, if
+// the configuration may not follow the one before it.
+func (s *StoredLog) adoptConfig(e Entry) error {
+	run := ConfigRun{Index: e.Index}
+	switch e.Kind {
+	case EntryBootstrap:
+		f, err := DecodeBootstrap(e.Data)
+		if err != nil {
+			return err
+		}
+		s.Bootstrap, run.Config = &f, f.Configuration
+	case EntryConfiguration:
+		c, err := DecodeConfiguration(e.Data)
+		if err != nil {
+			return err
+		}
+		if err := c.follows(s.config().Config, e.Index); err != nil {
+			return fmt.Errorf("raft: the configuration of entry %v may not follow the one before it: %w", e.ID(), err)
+		}
+		run.Config = c
+	default:
+		return nil
+	}
+	s.Configs = append(slices.Clip(s.Configs), run) // clipped, because copies of the log share the slice
+	return nil
+}
+
+// config returns the newest configuration of the log; the zero value if the log is empty.
+func (s *StoredLog) config() ConfigRun { return s.configRun(len(s.Configs)) }
+
+// configAt returns the newest configuration that the entries up to i hold. i must not be below the base.
+func (s *StoredLog) configAt(i Index) ConfigRun {
+	assert(i >= s.Base.ID.Index, "no configuration below the base is known")
+	return s.configRun(s.configsUpTo(i))
+}
+
+// configRun returns the last of the first n runs; if n is 0, that of the base.
+func (s *StoredLog) configRun(n int) ConfigRun {
+	if n == 0 {
+		return ConfigRun{s.Base.ConfigIndex, s.Base.Config}
+	}
+	return s.Configs[n-1]
+}
+
+// configsFrom returns the configuration in force at i, and those that the entries behind i hold.
+func (s *StoredLog) configsFrom(i Index) []ConfigRun {
+	return append([]ConfigRun{s.configAt(i)}, s.Configs[s.configsUpTo(i):]...)
+}
+
+// configsUpTo returns how many runs begin at or below i.
+func (s *StoredLog) configsUpTo(i Index) int {
+	n := len(s.Configs)
+	for n > 0 && s.Configs[n-1].Index > i {
+		n--
+	}
+	return n
+}
+
+// accepts returns an error if a configuration among the entries may not follow the one before it. The entry before the
+// first of them must be in the log, or be its base.
+func (s *StoredLog) accepts(entries []Entry) error {
+	if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == EntryConfiguration }) {
+		return nil
+	}
+	trial := StoredLog{Configs: []ConfigRun{s.configAt(entries[0].Index - 1)}}
+	for _, e := range entries {
+		if err := trial.adoptConfig(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// append is Observe without the checks, and without the configuration that the entry may hold.
 func (s *StoredLog) append(e Entry) {
 	if n := len(s.Runs); n == 0 || s.Runs[n-1].Term != e.Term {
 		s.Runs = append(s.Runs, TermRun{e.Term, e.Index})
@@ -88,13 +164,15 @@ func (s *StoredLog) truncate(after EntryID) {
 	if len(s.Sizes) > 0 {
 		s.Sizes = append(s.Sizes, SizeMark{after.Index, bytes})
 	}
+	s.Configs = s.Configs[:s.configsUpTo(after.Index)]
 	s.Last = after
 	if after.Index == 0 {
 		s.Bootstrap = nil
 	}
 }
 
-// compact drops every entry up to b.ID, which must be in the log or be its base.
+// compact drops every entry up to b.ID, which must be in the log or be its base. From then on the base keeps the
+// configuration in force there.
 func (s *StoredLog) compact(b Base) {
 	bytes := s.bytesUpTo(b.ID.Index)
 	if s.Last.Index == b.ID.Index {
@@ -106,6 +184,7 @@ func (s *StoredLog) compact(b Base) {
 	}
 	marks := sort.Search(len(s.Sizes), func(i int) bool { return s.Sizes[i].Index > b.ID.Index })
 	s.Sizes = append([]SizeMark{{b.ID.Index, bytes}}, s.Sizes[marks:]...)
+	s.Configs = s.Configs[s.configsUpTo(b.ID.Index):]
 	s.Base, s.Bootstrap = b, nil
 }
 

@@ -34,12 +34,34 @@ func (n naiveLog) runs() (runs []TermRun) {
 	return runs
 }
 
+func (n naiveLog) configAt(i Index) ConfigRun {
+	for ; i > 1; i-- {
+		if e := n[i-1]; e.Kind == EntryConfiguration {
+			return ConfigRun{i, configurationNamed(e.ID())}
+		}
+	}
+	if i == 0 {
+		return ConfigRun{}
+	}
+	return ConfigRun{1, aBootstrap(1).Configuration}
+}
+
 func (n naiveLog) follower(term Term, bytes int) Entry {
 	e := Entry{Index: n.last().Index + 1, Term: term, Kind: EntryCommand, Time: int64(len(n)), Data: make([]byte, bytes)}
-	if e.Index == 1 {
+	switch {
+	case e.Index == 1:
 		e.Kind, e.Data = EntryBootstrap, aBootstrap(1).Encode()
+	case e.Index%29 == 0:
+		e.Kind, e.Data = EntryConfiguration, configurationNamed(e.ID()).Encode()
 	}
 	return e
+}
+
+// configurationNamed names its entry.
+func configurationNamed(id EntryID) Configuration {
+	c := aBootstrap(1).Configuration
+	c.Members[0].Meta, c.Level = id.String(), featureLevelMembers
+	return c
 }
 
 // someSize is mostly small, now and then large.
@@ -80,6 +102,7 @@ func assertTells(t *testing.T, stored *StoredLog, naive naiveLog, truncations ui
 	require.Equal(t, naive.last(), stored.Last)
 	require.Equal(t, naive.runs(), append([]TermRun(nil), stored.Runs...))
 	require.Equal(t, len(naive) > 0, stored.Bootstrap != nil)
+	assertConfigs(t, stored, naive)
 	tolerance := float64(2 * sizeMarkBytes * (1 + truncations))
 	before := uint64(0)
 	for i := Index(0); i <= naive.last().Index; i++ {
@@ -92,16 +115,29 @@ func assertTells(t *testing.T, stored *StoredLog, naive naiveLog, truncations ui
 	require.LessOrEqual(t, uint64(len(stored.Sizes)), marksMax, "marks are few")
 }
 
+func assertConfigs(t *testing.T, stored *StoredLog, naive naiveLog) {
+	t.Helper()
+	for i := stored.Base.ID.Index; i <= naive.last().Index; i++ {
+		want := naive.configAt(i)
+		got := stored.configAt(i)
+		require.Equal(t, want.Index, got.Index, "at %d", i)
+		require.True(t, want.Config.Equal(got.Config), "at %d: %+v", i, got)
+	}
+	require.Equal(t, stored.configAt(naive.last().Index), stored.config())
+	if len(stored.Configs) > 0 {
+		require.Greater(t, stored.Configs[0].Index, stored.Base.ID.Index, "what is compacted is not kept")
+	}
+}
+
 func TestStoredLog_WithoutATruncationBytesAreWithinTwoMarks(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	var stored StoredLog
 	var naive naiveLog
 	for range 2000 {
 		e := naive.follower(1, someSize(random))
-		stored.append(e)
+		require.NoError(t, stored.Observe(e))
 		naive = append(naive, e)
 	}
-	stored.Bootstrap = &Bootstrap{}
 	assertTells(t, &stored, naive, 0)
 	require.Equal(t, naive.bytesUpTo(2000), stored.bytesUpTo(2000), "exact at the end")
 }
@@ -124,6 +160,7 @@ func TestStoredLog_ATruncatedLogIsAsIfItHadNeverBeenLonger(t *testing.T) {
 	long.truncate(EntryID{})
 	require.Empty(t, long.Runs)
 	require.Empty(t, long.Sizes)
+	require.Empty(t, long.Configs)
 	require.Nil(t, long.Bootstrap)
 	require.NotZero(t, long.LastTime, "the highest stamp is never forgotten")
 	require.NoError(t, long.Observe(naive[0]))
@@ -159,7 +196,8 @@ func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
 				if base > 0 {
 					before := slices.Clone(stored.Runs)
 					shared := stored.Runs
-					stored.compact(Base{ID: naive[base-1].ID()})
+					run := stored.configAt(base)
+					stored.compact(Base{ID: naive[base-1].ID(), ConfigIndex: run.Index, Config: run.Config})
 					require.Equal(t, before, shared, "nobody else's runs are changed")
 					changes++
 				}
@@ -179,6 +217,7 @@ func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
 		require.Equal(t, base, stored.Base.ID.Index)
 		require.Equal(t, naive[base:].runs(), append([]TermRun(nil), stored.Runs...))
 		require.Equal(t, base == 0, stored.Bootstrap != nil)
+		assertConfigs(t, &stored, naive)
 		for i := base; i <= naive.last().Index; i++ {
 			want := float64(naive.bytesUpTo(i) - naive.bytesUpTo(base))
 			require.InDelta(t, want, float64(stored.bytesUpTo(i)-stored.bytesUpTo(base)), float64(2*sizeMarkBytes*(1+changes)))
@@ -186,9 +225,34 @@ func TestStoredLog_ACompactedLogTellsOfTheRest(t *testing.T) {
 	}
 }
 
+// A log that goes on after a truncation writes over nothing that a copy of it holds.
+func TestStoredLog_CopiesKeepTheirConfigurations(t *testing.T) {
+	var first StoredLog
+	for i := range Index(4) {
+		e := Entry{Index: i + 1, Kind: EntryConfiguration, Data: configurationNamed(EntryID{0, i + 1}).Encode()}
+		if i == 0 {
+			e = naiveLog{}.follower(0, 0)
+		}
+		require.NoError(t, first.Observe(e))
+	}
+	second := first
+	first.truncate(EntryID{0, 2})
+	require.NoError(t, first.Observe(Entry{Index: 3, Term: 7, Kind: EntryConfiguration, Data: configurationNamed(EntryID{7, 3}).Encode()}))
+	third := first
+	require.NoError(t, first.Observe(Entry{Index: 4, Term: 7, Kind: EntryConfiguration, Data: configurationNamed(EntryID{7, 4}).Encode()}))
+	require.NoError(t, third.Observe(Entry{Index: 4, Term: 8, Kind: EntryConfiguration, Data: configurationNamed(EntryID{8, 4}).Encode()}))
+	require.Equal(t, configurationNamed(EntryID{0, 3}), second.configAt(3).Config)
+	require.Equal(t, configurationNamed(EntryID{7, 4}), first.config().Config)
+	require.Equal(t, configurationNamed(EntryID{8, 4}), third.config().Config)
+}
+
 func TestStoredLog_ObserveRefusesWhatCannotFollow(t *testing.T) {
-	var bootstrapped StoredLog
+	configured := func(i Index, c Configuration) Entry {
+		return Entry{Index: i, Term: 2, Kind: EntryConfiguration, Data: c.Encode()}
+	}
+	var bootstrapped, behind StoredLog
 	require.NoError(t, bootstrapped.Observe(naiveLog{}.follower(2, 0)))
+	behind.Begin(Base{ID: EntryID{2, 9}, ConfigIndex: 4, Config: conf("a:vo b:o")})
 	for _, row := range []struct {
 		rule string
 		log  StoredLog
@@ -200,6 +264,10 @@ func TestStoredLog_ObserveRefusesWhatCannotFollow(t *testing.T) {
 		{"a cluster is bootstrapped twice", bootstrapped, Entry{Index: 2, Term: 2, Kind: EntryBootstrap, Data: aBootstrap(1).Encode()}},
 		{"the first entry bootstraps nothing", StoredLog{}, Entry{Index: 1, Kind: EntryCommand}},
 		{"the bootstrap is damaged", StoredLog{}, Entry{Index: 1, Kind: EntryBootstrap, Data: []byte("damage")}},
+		{"the configuration is damaged", bootstrapped, Entry{Index: 2, Term: 2, Kind: EntryConfiguration, Data: []byte("damage")}},
+		{"voters change at once", bootstrapped, configured(2, conf("b:v"))},
+		{"a configuration comes first", StoredLog{}, configured(1, conf("a:v"))},
+		{"a configuration does not follow that of the base", behind, configured(10, conf("a:v"))},
 	} {
 		before := row.log
 		require.Error(t, row.log.Observe(row.e), row.rule)

@@ -62,6 +62,12 @@ const (
 	TraceSnapshotStale                                 // the snapshot of ID, from Peer, is not needed: Text
 	TraceStreamEnded                                   // the stream of the snapshot of ID to Peer was given up: Text
 	TraceRestored                                      // the FSM has become the snapshot of ID
+	TraceConfigAppended                                // the configuration of entry ID is in force, and not known to be committed
+	TraceConfigRolledBack                              // the entry that held it is dropped: the configuration of entry Index is in force again
+	TraceConfigCommitted                               // the configuration of entry Index is committed
+	TraceChangeGivenUp                                 // a leader gives up a change of the members, because of Text
+	TraceHandOver                                      // a leader without a vote transfers its leadership to Peer
+	TraceRemoved                                       // this member was removed, by the committed entry Index
 )
 
 // DenyReason says why a vote was denied.
@@ -76,6 +82,7 @@ const (
 	DeniedHearsLeader            // this member hears a leader
 	DeniedBound                  // the vote of this term is being written, or may still elect its candidate
 	DeniedTermWon                // another member has won the election of this term
+	DeniedRemoved                // it was removed from the cluster
 )
 
 func (c *Core) trace(n TraceEvent) {
@@ -99,6 +106,8 @@ func (r DenyReason) String() string {
 		return "the vote of this term may still elect another"
 	case DeniedTermWon:
 		return "another has won this term"
+	case DeniedRemoved:
+		return "it was removed from the cluster"
 	}
 	return "unknown"
 }
@@ -196,6 +205,24 @@ func (n TraceEvent) snapshotString() string {
 		return fmt.Sprintf("the stream of the snapshot of entry %v to %s has ended: %s", n.ID, n.Peer, n.Text)
 	case TraceRestored:
 		return fmt.Sprintf("the state is that of the snapshot of entry %v", n.ID)
+	}
+	return n.configString()
+}
+
+func (n TraceEvent) configString() string {
+	switch n.Kind {
+	case TraceConfigAppended:
+		return fmt.Sprintf("use the configuration of entry %v", n.ID)
+	case TraceConfigRolledBack:
+		return fmt.Sprintf("go back to the configuration of entry %d", n.Index)
+	case TraceConfigCommitted:
+		return fmt.Sprintf("the configuration of entry %d is committed", n.Index)
+	case TraceChangeGivenUp:
+		return "give up the change: " + n.Text
+	case TraceHandOver:
+		return fmt.Sprintf("no vote any more: transfer leadership to %s", n.Peer)
+	case TraceRemoved:
+		return fmt.Sprintf("was removed by entry %d", n.Index)
 	}
 	return "unknown trace event"
 }

@@ -6,9 +6,9 @@ package raft
 //	server's log to match its own. The prior leader sends a TimeoutNow request to the target server."
 type transfer struct {
 	requestID RequestID
-	stall     bool // begun because of a stalled disk: there is no request
+	own       bool // begun by this leader itself: there is no request
 	named     bool // the caller named the target
-	to        NodeID
+	to        Peer
 	catchUp   Time // until when the target may catch up, and TimeoutNow is repeated
 	deadline  Time // when the transfer ends: catchUp or, once TimeoutNow has left, the end of outcomeTime
 	sent      bool // TimeoutNow has been sent, last at sentAt
@@ -20,7 +20,7 @@ type transfer struct {
 type transferOutcome struct {
 	requestID RequestID
 	named     bool
-	to        NodeID
+	to        Peer
 	deadline  Time
 }
 
@@ -35,7 +35,7 @@ func (c *Core) requestTransfer(r TransferRequested) {
 		return
 	}
 	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.peer.ID})
-	c.beginTransfer(&transfer{requestID: r.RequestID, named: r.To != "", to: p.peer.ID})
+	c.beginTransfer(&transfer{requestID: r.RequestID, named: r.To != "", to: p.peer})
 }
 
 // beginTransfer gives the target an election timeout to catch up, plus the time that its disk takes.
@@ -47,13 +47,13 @@ func (c *Core) beginTransfer(t *transfer) {
 
 // slowestAck returns how long the member's slowest recent acknowledgement of an append took, up to 64 election
 // timeouts.
-func (c *Core) slowestAck(l *leader, id NodeID) Time {
-	return min(l.peerByID(id).acks.max(), c.electionTimeout()<<doublingsMax)
+func (c *Core) slowestAck(l *leader, target Peer) Time {
+	return min(l.peer(target).acks.max(), c.electionTimeout()<<doublingsMax)
 }
 
 // outcomeTime returns how long a leader waits for the target's election once TimeoutNow has left. A leader that
 // accepted proposals meanwhile would lose them to the next leader.
-func (c *Core) outcomeTime(l *leader, target NodeID) Time {
+func (c *Core) outcomeTime(l *leader, target Peer) Time {
 	return 2*c.electionTimeout() + 4*c.slowestAck(l, target)
 }
 
@@ -63,7 +63,7 @@ func (c *Core) transferTarget(to NodeID) *progress {
 	var best *progress
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if !p.voter || !c.heardLately(p) || to != "" && p.peer.ID != to {
+		if p.votes&IncomingHalf == 0 || !c.heardLately(p) || to != "" && p.peer.ID != to {
 			continue
 		}
 		if best == nil || p.match > best.match {
@@ -80,7 +80,7 @@ func (c *Core) advanceTransfer() {
 	if t == nil {
 		return
 	}
-	p := c.leader.peerByID(t.to)
+	p := c.leader.peer(t.to)
 	if p.match != c.log.Last.Index {
 		return
 	}
@@ -106,22 +106,22 @@ func (t *transfer) wakeAt(interval Time) Time {
 // if it had campaigned, its answer would carry the next term. Before catchUp TimeoutNow is repeated instead.
 func (c *Core) onTransferDisobeyed(from Peer, round RPCID) {
 	t := c.leader.transfer
-	if t != nil && t.sent && t.to == from.ID && t.round.Less(round) && c.now.Mono >= t.catchUp {
+	if t != nil && t.sent && t.to == from && t.round.Less(round) && c.now.Mono >= t.catchUp {
 		c.cancelTransfer(RefusedTimedOut)
 	}
 }
 
 // onTransferTargetLost ends a transfer whose target has been sent TimeoutNow and whose connection breaks: the
 // message may never have arrived.
-func (c *Core) onTransferTargetLost(id NodeID) {
-	if t := c.leader.transfer; t != nil && t.sent && t.to == id {
+func (c *Core) onTransferTargetLost(peer Peer) {
+	if t := c.leader.transfer; t != nil && t.sent && t.to == peer {
 		c.cancelTransfer(RefusedTimedOut)
 	}
 }
 
 // onTransferTargetStale ends a transfer to a stale member, which will never hold the whole log in this term.
-func (c *Core) onTransferTargetStale(id NodeID) {
-	if t := c.leader.transfer; t != nil && t.to == id {
+func (c *Core) onTransferTargetStale(peer Peer) {
+	if t := c.leader.transfer; t != nil && t.to == peer {
 		c.cancelTransfer(RefusedTimedOut)
 	}
 }
@@ -143,15 +143,15 @@ func (c *Core) cancelTransfer(why RefusalKind) {
 	if t == nil {
 		return
 	}
-	if !t.stall {
-		c.answer(Answer{RequestID: t.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
+	if !t.own {
+		c.answer(Answer{RequestID: t.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.peer.ID})
 	}
 	c.leader.transfer = nil
 }
 
 // awaitTransferOutcome keeps the request of a transfer when its leader steps down.
 func (c *Core) awaitTransferOutcome(l *leader, t *transfer) {
-	if t.stall {
+	if t.own {
 		return
 	}
 	c.cancelTransferOutcome(RefusedTimedOut)
@@ -161,14 +161,14 @@ func (c *Core) awaitTransferOutcome(l *leader, t *transfer) {
 // advanceTransferOutcome answers the request once the next leader is known.
 func (c *Core) advanceTransferOutcome() {
 	h := c.follower.transferOutcome
-	if h == nil || c.termLeader.id == "" {
+	if h == nil || (c.termLeader.peer == Peer{}) {
 		return
 	}
-	if c.termLeader.id == c.self.ID || h.named && c.termLeader.id != h.to {
+	if c.termLeader.peer == c.self || h.named && c.termLeader.peer != h.to {
 		c.cancelTransferOutcome(RefusedTimedOut)
 		return
 	}
-	c.answer(Answer{RequestID: h.requestID, Kind: AnswerTransferred, Leader: c.termLeader.id})
+	c.answer(Answer{RequestID: h.requestID, Kind: AnswerTransferred, Leader: c.termLeader.peer.ID})
 	c.follower.transferOutcome = nil
 }
 
@@ -180,7 +180,7 @@ func (c *Core) onTransferOutcomeDeadline() {
 
 func (c *Core) cancelTransferOutcome(why RefusalKind) {
 	if h := c.follower.transferOutcome; h != nil {
-		c.answer(Answer{RequestID: h.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.id})
+		c.answer(Answer{RequestID: h.requestID, Kind: AnswerRefused, Refusal: why, Leader: c.termLeader.peer.ID})
 		c.follower.transferOutcome = nil
 	}
 }

@@ -63,13 +63,13 @@ func TestTransfer_StaleTimeoutNowIsIgnored(t *testing.T) {
 		c := follower(t, 3, 1)
 		c.receive("b", 3, raft.Heartbeat{})
 		c.receive("b", 2, raft.TimeoutNow{})
-		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
+		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership())
 	})
 	t.Run("of somebody who does not lead", func(t *testing.T) {
 		c := follower(t, 3, 1)
 		c.receive("b", 3, raft.Heartbeat{})
 		c.receive("c", 3, raft.TimeoutNow{})
-		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
+		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership())
 	})
 	t.Run("by a candidate", func(t *testing.T) {
 		c := candidateOf(t, "abc", 3, 1)
@@ -82,7 +82,7 @@ func TestTransfer_StaleTimeoutNowIsIgnored(t *testing.T) {
 		c := restart(t, members, raft.HardState{Term: 3}, 1)
 		c.receive("b", 3, raft.Heartbeat{})
 		c.receive("b", 3, raft.TimeoutNow{})
-		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b"}, c.Leadership())
+		assert.Equal(t, raft.Leadership{Term: 3, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership())
 	})
 }
 

@@ -82,7 +82,7 @@ func TestCore_CampaignsNoSoonerForABrokenConnection(t *testing.T) {
 	m := b.machines[1].(*raftMachine)
 	before := timeUntil()
 	for _, refused := range []bool{false, true} {
-		m.told = append(m.told, raft.PeerLost{ID: raftID(2), Refused: refused})
+		m.told = append(m.told, raft.PeerLost{Peer: raft.Peer{ID: raftID(2), Incarnation: 2}, Refused: refused})
 		m.steps(b.envs[1])
 		assert.Equal(t, before, timeUntil())
 	}

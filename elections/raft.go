@@ -366,7 +366,7 @@ func (m *raftMachine) send(e *Env, messages []raft.Message) {
 		if !ok || !errors.Is(err, pipeline.ErrStale) && !errors.Is(err, raft.ErrNotStored) {
 			panic(err) // only appends are filled, and the disk can be read
 		}
-		m.told = append(m.told, raft.SendDropped{To: one.To.ID, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
+		m.told = append(m.told, raft.SendDropped{To: one.To, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
 	})
 }
 

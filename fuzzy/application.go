@@ -150,7 +150,7 @@ func (r *Result) differs(again *Result) *Failure {
 
 func (a *Application) newCase(number uint64) Case {
 	seed := Seed{ApplicationProfile, number}
-	return Case{From: seed.String(), Number: number, Profile: drawApplication(seed), Requests: ordinals{all: true}, app: a}
+	return Case{From: seed.String(), Number: number, Profile: drawApplication(seed), Requests: ordinals{all: true}, Changes: ordinals{all: true}, app: a}
 }
 
 // hosts makes the members of the cluster run an application.

@@ -53,7 +53,7 @@ var (
 	errFull      = errors.New("fuzzy: the disk is full")
 )
 
-func (m *hosted) name() string { return string(m.node.id) }
+func (m *hosted) name() string { return m.node.name() }
 
 func (m *hosted) broken(format string, args ...any) {
 	m.contract(m.name(), format, args...)

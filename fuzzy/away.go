@@ -115,8 +115,7 @@ func (m *nemesis) comeBack(c *cluster, n *node, passed bool) {
 	}
 	wipes := slices.ContainsFunc(c.profile.Faults, func(r FaultRate) bool { return r.Fault == Wipe })
 	if a.wiped && wipes && m.mayLose(c, n) {
-		n.disk.wipe()
-		n.forgetHands()
+		n.empty()
 	}
 	n.restartIn(0)
 }

@@ -26,6 +26,7 @@ type Case struct {
 	Profile    Profile
 	Injections map[FaultKind]ordinals // the kept injections of each class; absent: all
 	Requests   ordinals               // the kept requests of the clients
+	Changes    ordinals               // the kept changes that admins ask for
 	Story      []string               // how it fails
 
 	app *Application // that its members run; nil: none
@@ -34,7 +35,7 @@ type Case struct {
 // CaseOf returns the run of a seed as a case, with nothing left out.
 func CaseOf(seed Seed) (Case, error) {
 	p, err := Draw(seed)
-	return Case{From: seed.String(), Number: seed.Number, Profile: p, Requests: ordinals{all: true}}, err
+	return Case{From: seed.String(), Number: seed.Number, Profile: p, Requests: ordinals{all: true}, Changes: ordinals{all: true}}, err
 }
 
 // RunCase runs a case. trace, if not nil, receives every record of the run.
@@ -42,7 +43,8 @@ func RunCase(c *Case, trace func(*Record)) Result { return c.run(edits{}, trace)
 
 // run runs the case within bounds.
 func (c *Case) run(bounds edits, trace func(*Record)) Result {
-	bounds.injected, bounds.requested, bounds.ignored, bounds.app = c.Injections, c.Requests, c.Ignored, c.app
+	bounds.injected, bounds.requested, bounds.changed = c.Injections, c.Requests, c.Changes
+	bounds.ignored, bounds.app = c.Ignored, c.app
 	return runEdited(Seed{c.Profile.Name, c.Number}, c.Profile, &bounds, trace)
 }
 
@@ -67,7 +69,7 @@ func (c *Case) clone() Case {
 	for kind, kept := range c.Injections {
 		n.Injections[kind] = kept.clone()
 	}
-	n.Requests = c.Requests.clone()
+	n.Requests, n.Changes = c.Requests.clone(), c.Changes.clone()
 	return n
 }
 
@@ -100,6 +102,9 @@ func (c *Case) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "fault %v every %v for %v injections %v\n", f.Fault, f.Every, f.For, ordinals{!edited || kept.all, kept.some})
 	}
 	fmt.Fprintf(&b, "requests %v\n", c.Requests)
+	if c.Profile.Members.on() {
+		fmt.Fprintf(&b, "changes %v\n", c.Changes)
+	}
 	if len(c.Story) > 0 {
 		b.WriteString("story\n")
 		for _, line := range c.Story {

@@ -42,7 +42,7 @@ func LoadCase(path string) (Case, error) {
 
 // ParseCase reads a case. Its errors name the file, the line and what may be there instead.
 func ParseCase(name string, r io.Reader) (Case, error) {
-	p := caseParser{c: Case{Profile: plain(), Injections: map[FaultKind]ordinals{}}, seen: map[string]bool{}}
+	p := caseParser{c: Case{Profile: plain(), Injections: map[FaultKind]ordinals{}, Changes: ordinals{all: true}}, seen: map[string]bool{}}
 	lines := bufio.NewScanner(io.LimitReader(r, caseBytesMax))
 	for lines.Scan() {
 		p.line++
@@ -134,6 +134,10 @@ func (p *caseParser) value(name, text string) (err error) {
 		if p.c.Requests, err = parseOrdinals(text); err != nil {
 			return fmt.Errorf("requests %w", err)
 		}
+	case "changes":
+		if p.c.Changes, err = parseOrdinals(text); err != nil {
+			return fmt.Errorf("changes %w", err)
+		}
 	default:
 		s, known := settingNamed(name)
 		if !known {
@@ -146,7 +150,7 @@ func (p *caseParser) value(name, text string) (err error) {
 
 // caseWords are the words that a line may begin with.
 func caseWords() []string {
-	words := []string{"from", "mutant", "expect", "ignore", "number", "requests", "fault", "story", "end"}
+	words := []string{"from", "mutant", "expect", "ignore", "number", "requests", "changes", "fault", "story", "end"}
 	for _, s := range settings {
 		words = append(words, s.name)
 	}

@@ -10,9 +10,10 @@ type checker struct {
 	machine           machine                    // the state that they lead to
 	payloads          map[raft.SnapshotID][]byte // of all snapshots that were taken
 	first             *raft.Bootstrap            // entry 1, once a snapshot was checked against it
+	configs           map[uint64]*loggedConfig   // by the hash of the log up to their entry
 	seen              []seenEntry                // by index: the first entry that any member had there
 	others            map[raft.EntryID]uint64
-	leaders           map[raft.Term]int
+	leaders           map[raft.Term]raft.Peer
 	votes             map[voteKey]raft.Peer
 	elections         int
 	conflicts         int
@@ -48,8 +49,8 @@ type voteKey struct {
 func newChecker(c *cluster) *checker {
 	return &checker{
 		c: c, machine: newMachine(c.profile.Load.Keys), others: map[raft.EntryID]uint64{},
-		leaders: map[raft.Term]int{}, votes: map[voteKey]raft.Peer{},
-		bootstraps: map[raft.ClusterID]uint64{},
+		leaders: map[raft.Term]raft.Peer{}, votes: map[voteKey]raft.Peer{},
+		bootstraps: map[raft.ClusterID]uint64{}, configs: map[uint64]*loggedConfig{},
 	}
 }
 
@@ -63,6 +64,7 @@ func (k *checker) started(n *node, out *raft.Output) {
 	k.terms(n, &before)
 	k.shape(n)
 	k.commits(n, &before)
+	k.configuration(n, nil, out)
 	n.seen.policy.says(out)
 }
 
@@ -75,10 +77,10 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 		k.heldByAll(n)
 	}
 	k.durableBefore(n)
+	k.configuration(n, before, out)
 	k.role(n)
 	k.leadership(n, before)
 	k.commits(n, before)
-	k.configuration(n, out)
 	k.conversation(n, before, events, out)
 	k.closes(n, events, out)
 	k.limits(n, before, events, out)
@@ -97,5 +99,3 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 // broken ends the run. Frequent checks call it directly, since a call of cluster.holds evaluates its arguments even
 // if the check succeeds.
 func (k *checker) broken(rule, format string, args ...any) { k.c.fail(Safety, rule, format, args...) }
-
-func majority(voters int) int { return voters/2 + 1 }

@@ -10,34 +10,36 @@ import (
 
 // cluster is the simulated world: members, network, clients and faults. One goroutine owns it.
 type cluster struct {
-	seed    Seed
-	profile Profile
-	edits   *edits // what is left out of the run; nil: nothing
-	queue   sim.Queue[event]
-	net     *sim.Network[envelope]
-	wire    *sim.Stream // which messages go through the codec, and which bits flip
-	nodes   []*node
-	ready   []*node // to be stepped before the next event
-	nemeses []*nemesis
-	work    *workload
-	check   *checker
-	host    *host // non-nil while the members run an application
-	phase   phase
-	live    *liveness // non-nil in the second phase
-	scene   *director // non-nil in a directed scenario
-	trace   func(*Record)
-	stepped *Record // the record of the running step, while traced
-	current *node   // whose core runs: for a panic
-	failure *Failure
-	stats   Stats
-	hash    traceHash
-	initial raft.Configuration
-	starts  int32       // of all disks so far
-	others  int         // index at which a mistaken list of initial members begins
-	lines   uint64      // of the trace
-	forged  bool        // a scenario has forged a message
-	lost    bool        // a lying disk has lost acknowledged writes
-	cut     [][2]string // the cut links in the latest trace record about them
+	seed     Seed
+	profile  Profile
+	edits    *edits // what is left out of the run; nil: nothing
+	queue    sim.Queue[event]
+	net      *sim.Network[envelope]
+	wire     *sim.Stream // which messages go through the codec, and which bits flip
+	nodes    []*node
+	ready    []*node // to be stepped before the next event
+	nemeses  []*nemesis
+	ambushes []*ambush // injections that wait for a moment of a change
+	work     *workload
+	admins   *admins
+	check    *checker
+	host     *host // non-nil while the members run an application
+	phase    phase
+	live     *liveness // non-nil in the second phase
+	scene    *director // non-nil in a directed scenario
+	trace    func(*Record)
+	stepped  *Record // the record of the running step, while traced
+	current  *node   // whose core runs: for a panic
+	failure  *Failure
+	stats    Stats
+	hash     traceHash
+	initial  raft.Configuration
+	starts   int32       // of all disks so far
+	others   int         // index at which a mistaken list of initial members begins
+	lines    uint64      // of the trace
+	forged   bool        // a scenario has forged a message
+	lost     bool        // a lying disk has lost acknowledged writes
+	cut      [][2]string // the cut links in the latest trace record about them
 }
 
 type phase int
@@ -74,7 +76,11 @@ const (
 	evImage                      // the next stage of an image that a nemesis (node) injects; a: the stage
 	evAway                       // a nemesis (node) looks whether a member may come back
 	evResume                     // a process runs on
+	evEnd                        // a process ends, since its member was removed
+	evFreeze                     // a process pauses; a: for how long
 	evClient                     // a client (node) begins a request
+	evAdmin                      // an admin (node) begins a change
+	evRepair                     // an operator empties disks
 	evGiveUp                     // a client loses patience; a: the request
 	evFault                      // a nemesis (node) injects a fault
 	evMend                       // the fault of a nemesis (node) ends; a: which injection
@@ -101,7 +107,7 @@ type event struct {
 const lanes = int(raft.LaneSnapshot) + 1
 
 func newCluster(seed Seed, p Profile) *cluster {
-	n := p.Voters + p.Learners
+	n := p.nodes()
 	c := &cluster{seed: seed, profile: p, wire: sim.NewStream(seed.Number, sim.NetworkConcern<<8)}
 	random := sim.NewStream(seed.Number, sim.NetworkConcern)
 	c.net = sim.NewNetwork[envelope](n, lanes, random, func(at sim.Time, packet sim.Packet) {
@@ -109,7 +115,7 @@ func newCluster(seed Seed, p Profile) *cluster {
 	})
 	c.net.Faults = p.Network
 	var members []raft.Member
-	for i := range n {
+	for i := range p.Voters + p.Learners {
 		m := raft.Member{ID: nodeID(i), Address: fmt.Sprintf("%s:1", nodeID(i))}
 		if i >= p.Voters {
 			m.Kind = raft.Learner
@@ -123,15 +129,13 @@ func newCluster(seed Seed, p Profile) *cluster {
 		c.nodes = append(c.nodes, newNode(c, i))
 	}
 	c.work = newWorkload(c)
+	c.admins = newAdmins(c)
 	c.nemeses = newNemeses(c)
 	c.scene = newDirector(c)
 	return c
 }
 
 func nodeID(i int) raft.NodeID { return raft.NodeID(rune('a' + i)) }
-
-// index is the inverse of nodeID.
-func index(id raft.NodeID) int { return int(id[0] - 'a') }
 
 // run handles events until the end of the run or the first failure.
 func (c *cluster) run() {
@@ -154,6 +158,10 @@ func (c *cluster) prepare() {
 	for i := range c.work.clients {
 		c.queue.Push(c.profile.ElectionTimeout, event{kind: evClient, node: int16(i)})
 	}
+	for i := range c.admins.admins {
+		c.admins.later(i)
+	}
+	c.admins.repairLater()
 	for i, m := range c.nemeses {
 		c.queue.Push(c.profile.FaultsFrom+m.wait(), event{kind: evFault, node: int16(i)})
 	}
@@ -195,6 +203,10 @@ func (c *cluster) handle(e event) {
 		c.arrive(sim.Packet(e.a))
 	case evClient:
 		c.work.begin(int(e.node))
+	case evRepair:
+		c.admins.repair()
+	case evAdmin:
+		c.admins.begin(int(e.node))
 	case evGiveUp:
 		c.work.giveUp(raft.RequestID(e.a))
 	case evFault:

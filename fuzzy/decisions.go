@@ -59,6 +59,12 @@ var decisions = [...]Decision{
 	{Name: "leave a snapshot that is not needed", kind: raft.TraceSnapshotStale},
 	{Name: "give up the stream of a snapshot", kind: raft.TraceStreamEnded},
 	{Name: "have restored a snapshot", kind: raft.TraceRestored},
+	{Name: "use an appended configuration", kind: raft.TraceConfigAppended},
+	{Name: "go back to an earlier configuration", kind: raft.TraceConfigRolledBack},
+	{Name: "commit a configuration", kind: raft.TraceConfigCommitted},
+	{Name: "give up a change of the members", kind: raft.TraceChangeGivenUp},
+	{Name: "hand over without a vote", kind: raft.TraceHandOver},
+	{Name: "have been removed", kind: raft.TraceRemoved},
 }
 
 // Decisions lists the kinds of decisions, in the order of Stats.Decisions.

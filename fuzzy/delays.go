@@ -12,7 +12,7 @@ import (
 type delays struct {
 	random *sim.Stream
 	idle   bool           // the writer has not begun with the queue yet
-	stuck  raft.NodeID    // the peer whose connection for entries accepts nothing at present; "": there is none
+	stuck  *node          // the peer whose connection for entries accepts nothing at present; nil: there is none
 	held   []raft.Message // what waits for that connection
 	dozes  int            // how often the process will pause again
 }
@@ -79,13 +79,14 @@ func (n *node) beginWrite() {
 // holdsBack reports whether a message waits for a connection that is stuck.
 func (n *node) holdsBack(m raft.Message) bool {
 	chance, d := n.c.profile.Node.Stuck, &n.delays
-	if chance == 0 && d.stuck == "" || m.Lane() == raft.LaneUrgent || n.disk.healed {
+	if chance == 0 && d.stuck == nil || m.Lane() == raft.LaneUrgent || n.disk.healed {
 		return false
 	}
-	if d.stuck == "" && d.random.Chance(chance) {
-		n.stick(m.To.ID)
+	to := n.c.at(m.To)
+	if d.stuck == nil && d.random.Chance(chance) {
+		n.stick(to)
 	}
-	if d.stuck != m.To.ID {
+	if d.stuck != to {
 		return false
 	}
 	if len(d.held) >= outboxMax {
@@ -97,7 +98,7 @@ func (n *node) holdsBack(m raft.Message) bool {
 }
 
 // stick makes the connection for entries to a peer accept nothing for a while.
-func (n *node) stick(to raft.NodeID) {
+func (n *node) stick(to *node) {
 	n.delays.stuck = to
 	n.later(n.delays.random.Exponential(4*n.c.profile.ElectionTimeout), event{kind: evUnstick})
 }
@@ -105,7 +106,7 @@ func (n *node) stick(to raft.NodeID) {
 // unstick delivers what waited for the connection that was stuck.
 func (n *node) unstick() {
 	held := n.delays.held
-	n.delays.stuck, n.delays.held = "", nil
+	n.delays.stuck, n.delays.held = nil, nil
 	if len(held) > 0 && n.core != nil {
 		n.deliver(held)
 	}

@@ -364,7 +364,7 @@ func anotherCluster(d *director) {
 // heartbeat waits for a heartbeat, and returns it; it arrives too.
 func (d *director) heartbeat(from, to *node) (m messageUnderWay) {
 	beats := d.record(these(from), these(to), raft.Heartbeat{})
-	d.until(string(from.id)+" is heard", beats.some)
+	d.until(from.name()+" is heard", beats.some)
 	return beats.taken()[0]
 }
 

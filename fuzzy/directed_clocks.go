@@ -50,7 +50,7 @@ const (
 // and a second for what passes meanwhile, ahead of a clock that is right.
 func (d *director) stampsAreSane(n, right *node, from int) {
 	latest := right.clock.Wall(d.c.now()) + stampAheadMax + int64(time.Second)
-	d.check("the stamps of "+string(n.id)+" never fall, and stay close to the clocks of the others", func() bool {
+	d.check("the stamps of "+n.name()+" never fall, and stay close to the clocks of the others", func() bool {
 		for i := from; i < len(n.log); i++ {
 			if n.log[i].entry.Time > latest || i > 0 && n.log[i].entry.Time < n.log[i-1].entry.Time {
 				return false

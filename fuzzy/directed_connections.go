@@ -152,7 +152,7 @@ func hearsButDoesNotSend(d *director) {
 	d.isolate(sim.Outward, a)
 	d.expect(20, "another leads, and a knows", func() bool {
 		i := d.c.leader()
-		return i > 0 && a.status.Leader == nodeID(i)
+		return i > 0 && a.status.Leader == d.c.nodes[i].id
 	})
 	next := d.c.nodes[d.c.leader()]
 	d.written(next)

@@ -51,14 +51,14 @@ func (d *director) stallTimeouts() float64 {
 func (d *director) stalls(leader, ahead *node) {
 	d.stall(leader)
 	d.write(leader, 1)
-	d.until(string(ahead.id)+" stores what the leader does not", func() bool {
+	d.until(ahead.name()+" stores what the leader does not", func() bool {
 		return ahead.status.Persisted == leader.last() && leader.status.Persisted < leader.last()
 	})
 }
 
 // goesOn expects that a member with everything that its leader had takes over, and that the leader comes back to follow it.
 func (d *director) goesOn(next *node) {
-	d.expect(d.stallTimeouts(), string(next.id)+" leads", next.leads)
+	d.expect(d.stallTimeouts(), next.name()+" leads", next.leads)
 	d.written(next)
 	d.always(10, "it leads on", d.reignsOn(next))
 	for _, n := range d.c.nodes {

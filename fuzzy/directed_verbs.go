@@ -68,7 +68,7 @@ func (d *director) holding(mode holdMode, from, to []*node, bodies []raft.Body) 
 
 func idsOf(nodes []*node) (s string) {
 	for _, n := range nodes {
-		s += string(n.id)
+		s += n.name()
 	}
 	if s == "" {
 		return "any"
@@ -146,7 +146,7 @@ func (d *director) arriveTogether(messages ...messageUnderWay) {
 func (d *director) forge(m messageUnderWay, change func(m *raft.Message)) {
 	change(&m.Message.message)
 	d.c.forged = true
-	d.c.faulted("a forged %s arrives at %s", typeName(m.Message.message.Body), nodeID(m.To))
+	d.c.faulted("a forged %s arrives at %s", typeName(m.Message.message.Body), d.c.nodes[m.To].name())
 	d.arriveTogether(m)
 }
 
@@ -305,7 +305,7 @@ func (d *director) state(t raft.RequestID) answerState { return d.c.work.request
 // written proposes a write to a leader that can commit it, and waits until it is applied there.
 func (d *director) written(n *node) {
 	t := d.write(n, 1)
-	d.until(string(n.id)+" commits a write", func() bool { return d.state(t) == answeredWell })
+	d.until(n.name()+" commits a write", func() bool { return d.state(t) == answeredWell })
 }
 
 // Elections.
@@ -327,11 +327,11 @@ func (n *node) stores(id raft.EntryID) bool {
 
 // progressOf returns what a leader knows of another member.
 func (n *node) progressOf(peer *node) raft.PeerProgress {
-	i := slices.IndexFunc(n.status.Peers, func(p raft.PeerProgress) bool { return p.ID == peer.id })
-	if i < 0 {
+	p := progressOn(&n.status, peer.peer())
+	if p == nil {
 		return raft.PeerProgress{}
 	}
-	return n.status.Peers[i]
+	return *p
 }
 
 // bootstrap starts all members and waits until they are a cluster, whose bootstrapper, the first member, leads term 1.
@@ -346,21 +346,21 @@ func (d *director) bootstrap() {
 // onlyCandidate drops the vote and pre-vote requests of all other members.
 func (d *director) onlyCandidate(n *node) *hold {
 	return d.lose(nil, nil, raft.PreVoteRequest{}, raft.VoteRequest{}).where(func(m *raft.Message) bool {
-		return m.From.ID != n.id
+		return d.c.at(m.From) != n
 	})
 }
 
 // elect waits until a member leads, and lets no other member campaign meanwhile.
 func (d *director) elect(n *node) {
 	rivals := d.onlyCandidate(n)
-	d.until(string(n.id)+" leads", n.leads)
+	d.until(n.name()+" leads", n.leads)
 	rivals.stop()
 }
 
 // standsInVain makes a member that lacks committed entries the only candidate. It must not be elected.
 func (d *director) standsInVain(n *node) {
 	rivals := d.onlyCandidate(n)
-	d.always(8, string(n.id)+", which lacks what is committed, does not lead", func() bool { return !n.leads() })
+	d.always(8, n.name()+", which lacks what is committed, does not lead", func() bool { return !n.leads() })
 	rivals.stop()
 }
 

@@ -173,7 +173,11 @@ func (n *node) written() {
 	done := n.merged
 	n.queue = n.queue[n.writing:]
 	n.writing, n.merged = 0, raft.Write{}
+	was := configured(d.log)
 	d.write(n, &done, -1)
+	if is := configured(d.log); is != was && n.leads() {
+		n.c.reaches(n, configPersisted, is)
+	}
 	if l := done.Log; l != nil {
 		n.cache.MarkPersisted(l.Generation, l.After.Index+raft.Index(len(l.Entries)))
 	}
@@ -235,7 +239,7 @@ func (d *disk) write(n *node, w *raft.Write, entries int) {
 		if l.Reset {
 			d.log, d.base = n.c.check.prefix(n, l.After), d.snapshot.Base
 		}
-		d.log = extend(d.log, l)
+		d.log = n.c.check.lengthen(n, d.log, l)
 	}
 	if w.Commit > d.commit && (entries < 0 || d.random.Coin()) {
 		d.commit = w.Commit

@@ -8,6 +8,12 @@
 //	machine.go durable.go       its state machine, and one that keeps its state on the disk
 //	application*.go             a user's state machine in the place of that, with a reference
 //	snapshots.go streams.go     its snapshots, and how they are sent
+//	members.go quorum.go        which node a message or a configuration means, and what a quorum is
+//	configurations.go           the configurations of each log
+//	admins.go contacts.go       who changes the members, and whom members keep connections to
+//	profile_members.go          what a seed draws for that
+//	faults_members.go           the faults that strike while the members change
+//	liveness_members.go         the second phase of such runs
 //	workload.go                 the clients, who retry, hedge and give up
 //	liveness.go                 the second phase: a quorum is healed, every other fault is permanent
 //	liveness_transfer.go        its stage of a transfer, and how soon requests are answered

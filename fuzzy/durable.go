@@ -117,9 +117,10 @@ func (n *node) compact() {
 // baseAt returns the base of a log whose entries up to an index are compacted.
 func (d *disk) baseAt(i raft.Index) raft.Base {
 	first, _ := d.bootstrap()
-	e := d.log[i-1].entry
+	e, config := d.log[i-1].entry, d.log[i-1].config
 	return raft.Base{
-		ID: e.ID(), Time: e.Time, Cluster: first.Cluster, Bootstrapper: first.Bootstrapper, ConfigIndex: 1, Config: first.Configuration,
+		ID: e.ID(), Time: e.Time, Cluster: first.Cluster, Bootstrapper: first.Bootstrapper,
+		ConfigIndex: config.index, Config: config.Configuration,
 	}
 }
 

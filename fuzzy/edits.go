@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 type edits struct {
 	injected  map[FaultKind]ordinals // by class: the injections that are kept; absent: all
 	requested ordinals               // the requests that clients begin
+	changed   ordinals               // the changes that admins ask for
 	ignored   []string               // rules whose failure does not end the run
 	events    int                    // the run ends after so many; 0: no bound
 	until     sim.Time               // the run ends at this time; 0: no bound
@@ -38,6 +38,9 @@ func (e *edits) injects(k FaultKind, number int64) bool {
 
 // begins reports whether a request, numbered from 1 over all clients, is kept.
 func (e *edits) begins(number int64) bool { return e == nil || e.requested.has(number) }
+
+// changes reports whether a change of an admin, numbered from 1 over all admins, is kept.
+func (e *edits) changes(number int64) bool { return e == nil || e.changed.has(number) }
 
 // ignores reports whether a rule may fail.
 func (e *edits) ignores(rule string) bool { return e != nil && slices.Contains(e.ignored, rule) }
@@ -129,15 +132,6 @@ func parseOrdinals(text string) (o ordinals, err error) {
 	return o, nil
 }
 
-// names lists the nodes of a set.
-func names(set uint64) string {
-	var list []string
-	for ; set != 0; set &= set - 1 {
-		list = append(list, string(nodeID(bits.TrailingZeros64(set))))
-	}
-	return strings.Join(list, " ")
-}
-
 // severed describes which links are cut: as a list of sides, if the members of each side reach each other and nobody else.
 func (c *cluster) severed() string {
 	links, whole := c.net.Links, true
@@ -146,13 +140,13 @@ func (c *cluster) severed() string {
 	for i := range c.nodes {
 		side := links.Reach(i)
 		if seen>>i&1 == 0 {
-			sides = append(sides, names(side))
+			sides = append(sides, c.names(side))
 		}
 		seen |= side
 		for j := range c.nodes {
 			whole = whole && (links.Reach(j) == side) == (side>>j&1 == 1) && links.Up(i, j) == (side>>j&1 == 1)
 			if !links.Up(i, j) {
-				cut = append(cut, fmt.Sprintf("%s→%s", nodeID(i), nodeID(j)))
+				cut = append(cut, c.nodes[i].name()+"→"+c.nodes[j].name())
 			}
 		}
 	}

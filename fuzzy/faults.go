@@ -36,12 +36,20 @@ const (
 	Full  // a disk has little room for snapshots, or none, for a while
 	FileFault
 	Away // a member is down or cut off until the leader's log begins behind its own
+
+	// See faults_members.go.
+	Decapitate // the leader dies, closes, pauses or is cut off at a moment of a configuration that it has appended
+	Orphan     // the halves of a joint configuration are cut off from each other
+	Exile      // a member that is being removed is cut off before it learns that
+	Lag        // a voter is cut off while the members change further
+	Churn      // the admins ask for changes without a pause
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
+	"decapitate", "orphan", "exile", "lag", "churn",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -123,7 +131,7 @@ func (c *cluster) faulted(format string, args ...any) {
 
 // outage crashes processes.
 func (c *cluster) outage(m *nemesis, o sim.Outage) {
-	c.faulted("%v of %s for %v", o.Kind, names(o.Nodes), time.Duration(o.For).Round(time.Millisecond))
+	c.faulted("%v of %s for %v", o.Kind, c.names(o.Nodes), time.Duration(o.For).Round(time.Millisecond))
 	for _, n := range c.nodes {
 		if o.Nodes>>n.index&1 == 0 || n.core == nil {
 			continue
@@ -157,7 +165,7 @@ func (c *cluster) outage(m *nemesis, o sim.Outage) {
 func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
-	if m.rate.Fault != Partition && m.rate.Fault != Usurp { // these two record what they cut
+	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn) { // these record what they cut
 		c.faulted("%v at %s", m.rate.Fault, n.id)
 	}
 	m.injected = append(m.injected[:0], n.index)
@@ -203,6 +211,10 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.spoilFile(c, n)
 	case Away:
 		m.sendAway(c, n)
+	case Decapitate, Orphan, Exile, Lag:
+		m.laysInWait(c)
+	case Churn:
+		c.admins.hurry(c.now() + 1 + m.random.Exponential(m.rate.For))
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
@@ -233,12 +245,14 @@ func (m *nemesis) lose(c *cluster, n *node) {
 		n.disk.damaged = true
 		return
 	}
-	n.disk.wipe()
-	n.forgetHands()
+	n.empty()
 	n.restartIn(m.random.Exponential(m.rate.For))
 }
 
 func (m *nemesis) mayLose(c *cluster, n *node) bool {
+	if c.profile.Members.on() && c.newestCommitted() != nil {
+		return !n.disk.damaged && !n.disk.files.spoiled && (c.profile.Beyond || c.spares(n))
+	}
 	lost := 0
 	for _, other := range c.nodes[:c.profile.Voters] {
 		if other.disk.spoiled() {
@@ -321,8 +335,10 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 	n := c.nodes[m.injected[0]]
 	c.faulted("%v ends", m.rate.Fault)
 	switch m.rate.Fault {
-	case Partition, Usurp:
+	case Partition, Usurp, Orphan, Decapitate:
 		c.net.Links.Heal(sim.Partitions)
+	case Exile, Lag:
+		c.isolate(n, false)
 	case Flap:
 		m.injected = m.injected[:1]
 		c.net.Links.Heal(sim.Flaps)
@@ -358,8 +374,7 @@ func (c *cluster) flip(e event) {
 func (c *cluster) leader() int {
 	found := -1
 	for _, n := range c.nodes {
-		leads := n.core != nil && n.status.Leader == n.id
-		if leads && (found < 0 || n.status.Term > c.nodes[found].status.Term) {
+		if n.leads() && (found < 0 || n.status.Term > c.nodes[found].status.Term) {
 			found = n.index
 		}
 	}

@@ -40,8 +40,9 @@ func drawRate(s *sim.Stream) FaultRate {
 
 // protocol returns the version that the member speaks. The last members may be of a release that knows no snapshots.
 func (n *node) protocol() uint16 {
-	if n.upgraded || n.index < n.c.profile.Voters+n.c.profile.Learners-n.c.profile.Snapshots.Old {
-		return 2
+	p := &n.c.profile
+	if n.upgraded || p.spare(n.index) || n.index < p.Voters+p.Learners-p.Snapshots.Old {
+		return raft.ProtocolMembership
 	}
 	return 1
 }
@@ -183,8 +184,7 @@ func (n *node) cannotRead(id raft.EntryID, err error) {
 		d.damaged = true
 		return
 	case errors.As(err, &corrupt):
-		d.wipe()
-		n.forgetHands()
+		n.empty()
 	}
 	n.restartIn(d.files.random.Exponential(n.c.profile.ElectionTimeout))
 }

@@ -62,8 +62,9 @@ func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 		n.c.check.broken("N58", "%s streams the frozen state of %v twice", n.id, s.ID)
 		return false
 	}
-	v.out[index(offer.To.ID)].close()
-	v.out[index(offer.To.ID)] = &outStream{
+	to := n.c.at(offer.To).index
+	v.out[to].close()
+	v.out[to] = &outStream{
 		Outgoing: pipeline.NewOutgoing(now, offer, n.c.profile.streamLimits()), to: offer.To, id: s.File, held: true, began: now,
 	}
 	h.since = now

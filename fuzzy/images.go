@@ -195,8 +195,8 @@ func (m *nemesis) aggravate(c *cluster, n *node, wait sim.Time, leader int) {
 	if leader < 0 || leader == n.index {
 		return
 	}
-	if l := c.nodes[leader]; sticks && l.core != nil && l.delays.stuck == "" {
-		l.stick(n.id)
+	if l := c.nodes[leader]; sticks && l.core != nil && l.delays.stuck == nil {
+		l.stick(n)
 	}
 	if stalls {
 		length += c.profile.Node.diskStallMax()

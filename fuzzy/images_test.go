@@ -130,7 +130,7 @@ func TestImages_OnlyALostCommitmentExcuses(t *testing.T) {
 		{"a disk lied, and has lost nothing", liesIdly, false},
 		{"it has lost what nobody knows to be committed", func(c *cluster, liar *node) {
 			before := liar.disk.image()
-			liar.disk.log = extend(liar.disk.log, &raft.LogWrite{
+			liar.disk.log = c.check.lengthen(liar, liar.disk.log, &raft.LogWrite{
 				After: liar.disk.log[len(liar.disk.log)-1].entry.ID(), Entries: []raft.Entry{{Index: raft.Index(len(before.log) + 1), Term: 99}},
 			})
 			liar.disk.restore(before, false)

@@ -9,7 +9,7 @@ import (
 // The invariants of forwarded reads and of clocks.
 //
 //	N38  A member retries a read request to its leader for at most seventeen election timeouts.
-//	N39  If other voters have shown their clocks, a leader stamps no entry more than a minute ahead of all of them, unless its log already holds a later stamp.
+//	N39  Before the members change for the first time: if other voters have shown their clocks, a leader stamps no entry more than a minute ahead of all of them, unless its log already holds a later stamp.
 
 // readsAskedMax is the number of election timeouts for which a read request may be retried.
 const readsAskedMax = 17
@@ -22,7 +22,9 @@ func (w *witness) inquires(n *node, id raft.RPCID) {
 	w.persisted = w.persisted || w.now-w.inquired > readsAskedMax*n.timeout()
 }
 
-// closes removes answered reads from the open ones.
+// closes removes answered reads from the open ones. One that a step takes twice stays open, because the answer may be to
+// the first request alone: a leader refuses it for its limit, drops the reads of a member that turns out to be stale,
+// and then has room for the second.
 func (w *witness) closes(out *raft.Output) {
 	if len(w.open) == 0 {
 		return
@@ -37,16 +39,17 @@ func (w *witness) closes(out *raft.Output) {
 			}
 		}
 	}
+	for _, r := range w.again {
+		w.open[r] = w.now
+	}
+	w.again = w.again[:0]
 }
 
-// wallWitness is a voter's wall clock.
-type wallWitness struct {
-	ahead int64 // the most that it was ever ahead of this member's monotonic time since its start
-	shown bool
-}
-
-// shows records the wall clock in a message.
-func (w *witness) shows(m *raft.Message) {
+// shows records the wall clock in a message. That of a member without a vote does not count, even if it gets one later.
+func (w *witness) shows(n *node, m *raft.Message) {
+	if n.configBefore != nil && !votes(&n.configBefore.Configuration, m.From) {
+		return
+	}
 	var wall int64
 	switch b := m.Body.(type) {
 	case raft.BootstrapProbeReply:
@@ -59,9 +62,9 @@ func (w *witness) shows(m *raft.Message) {
 	if wall == 0 {
 		return
 	}
-	seen, ahead := &w.walls[index(m.From.ID)], wall-int64(w.now)
-	if !seen.shown || ahead > seen.ahead {
-		*seen = wallWitness{ahead, true}
+	ahead := wall - int64(w.now)
+	if most, shown := w.walls[m.From]; !shown || ahead > most {
+		w.walls[m.From] = ahead
 	}
 }
 
@@ -84,11 +87,12 @@ func (k *checker) stamps(n *node, events []raft.Event, out *raft.Output) {
 		return
 	}
 	last := &l.Entries[len(l.Entries)-1]
-	if s.Role == raft.Leader && last.Term == s.Term {
+	// Once the voters have changed, which clocks a leader remembers depends on who had a vote when.
+	if s.Role == raft.Leader && last.Term == s.Term && configured(n.log).before == nil {
 		latest, shown := int64(0), false
-		for _, m := range s.Config.Members {
-			if c := &w.walls[index(m.ID)]; m.Kind == raft.Voter && c.shown {
-				latest, shown = max(latest, c.ahead+int64(w.now)+stampAheadMax), true
+		for p, ahead := range w.walls {
+			if votes(n.config(), p) {
+				latest, shown = max(latest, ahead+int64(w.now)+stampAheadMax), true
 			}
 		}
 		if shown && last.Time > max(latest, w.stamp) {

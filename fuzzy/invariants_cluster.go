@@ -6,8 +6,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// The invariants of the cluster. G7, G9 and G12 are reserved for membership, snapshots and
-// leases.
+// The invariants of the cluster. G12 is reserved for leases.
 //
 //	G1   At most one leader can be elected in a given term. (Figure 3, Election Safety)
 //	G2   Logs that hold an entry with the same index and term are identical up to it. (Figure 3, Log Matching)
@@ -32,26 +31,18 @@ func (k *checker) leadership(n *node, before *raft.CoreStatus) {
 		return
 	}
 	was, led := k.leaders[s.Term]
-	k.c.holds(!led, "G1", "%s is elected in term %d, which %s leads or led", n.id, s.Term, nodeID(was))
-	k.leaders[s.Term] = n.index
+	k.c.holds(!led, "G1", "%s is elected in term %d, which %s leads or led", n.id, s.Term, was.ID)
+	k.leaders[s.Term] = n.peer()
 	k.elections++
 	k.complete(n)
-	votes, voters := 0, 0
-	for _, m := range s.Config.Members {
-		if m.Kind == raft.Voter {
-			voters++
-			if k.voted(m, s.Term, n.peer()) {
-				votes++
-			}
-		}
-	}
-	k.c.holds(votes >= majority(voters), "G8", "%s leads term %d with %d durable votes of %d voters", n.id, s.Term, votes, voters)
+	voted := n.agreed(func(p raft.Peer) bool { return k.voted(p, s.Term, n.peer()) })
+	k.c.holds(voted.reached(), "G8", "%s leads term %d with the durable votes of %v", n.id, s.Term, voted)
 }
 
 // voted reports whether a voter's disk, or one that an older image has replaced, voted for a candidate.
-func (k *checker) voted(m raft.Member, term raft.Term, candidate raft.Peer) bool {
-	for epoch := range k.c.nodes[index(m.ID)].disk.epoch + 1 {
-		if k.votes[voteKey{m.Incarnation, epoch, term}] == candidate {
+func (k *checker) voted(p raft.Peer, term raft.Term, candidate raft.Peer) bool {
+	for epoch := range k.c.at(p).disk.epoch + 1 {
+		if k.votes[voteKey{p.Incarnation, epoch, term}] == candidate {
 			return true
 		}
 	}
@@ -73,9 +64,10 @@ func (k *checker) complete(n *node) {
 // leads checks a message that only a leader may send.
 func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
 	leader, led := k.leaders[m.Term]
-	if !led || leader != n.index {
+	if !led || leader != n.peer() {
 		k.broken("G1", "%s sends %T in term %d, which it does not lead", n.id, m.Body, m.Term)
 	}
+	k.sendsTo(n, m)
 	if commit > n.status.Commit {
 		k.broken("G14", "%s sends commit %d, and its own is %d", n.id, commit, n.status.Commit)
 	}
@@ -89,6 +81,9 @@ func (k *checker) appended(n *node, l *raft.LogWrite) {
 			continue // until the first term a bootstrap may be repeated with another entry 1
 		}
 		s := &n.log[i]
+		if s.config != n.log[i-1].config {
+			k.appendsConfig(n, s.config)
+		}
 		for len(k.seen) <= i {
 			k.seen = append(k.seen, seenEntry{})
 		}
@@ -116,11 +111,15 @@ func (k *checker) bootstrapped(n *node) {
 	k.bootstraps[n.status.Cluster] = n.log[0].hash
 }
 
-// heldByAll checks that all members hold entry 1 when a member gets its first term.
+// heldByAll checks that all members that entry 1 names hold it when a member gets its first term.
 func (k *checker) heldByAll(n *node) {
-	first, _ := at(n.log, 1)
-	for _, m := range n.status.Config.Members {
-		k.c.holds(k.c.nodes[index(m.ID)].disk.held(m.Incarnation, 1, first), "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster",
+	first, there := at(n.log, 1)
+	if !there {
+		return // N7 fails
+	}
+	bootstrap, _ := raft.DecodeBootstrap(n.log[0].entry.Data) // a core refuses an entry 1 that does not decode
+	for _, m := range bootstrap.Configuration.Members {
+		k.c.holds(k.c.at(m.Peer()).disk.held(m.Incarnation, 1, first), "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster",
 			n.id, n.status.Term, m.ID)
 	}
 }
@@ -150,7 +149,7 @@ func (k *checker) commits(n *node, before *raft.CoreStatus) {
 		k.c.fail(Safety, "N4", "%s commits %d, and its log ends at %v", n.id, s.Commit, s.Last)
 		return
 	}
-	leads := s.Role == raft.Leader
+	leads := s.Role == raft.Leader || before.Role == raft.Leader && before.Term == s.Term // it may have stepped down since
 	if term := n.log[s.Commit-1].entry.Term; leads && term != s.Term {
 		k.broken("G6", "%s leads term %d and commits up to an entry of term %d", n.id, s.Term, term)
 	}
@@ -226,19 +225,13 @@ func (k *checker) sameState(n *node) {
 
 // heldByQuorum checks a new commit. A wiped disk counts with what it held, since its incarnation never votes again.
 func (k *checker) heldByQuorum(n *node, hash uint64) {
-	voters, copies := 0, 0
-	for _, m := range n.status.Config.Members {
-		if m.Kind != raft.Voter {
-			continue
-		}
-		voters++
-		if k.c.nodes[index(m.ID)].disk.held(m.Incarnation, n.status.Commit, hash) {
-			copies++
-		}
+	holds := func(p raft.Peer) bool { return k.c.at(p).disk.held(p.Incarnation, n.status.Commit, hash) }
+	copies := quorum(n.config(), holds)
+	if now := configured(n.log); now.index > n.status.Commit && now.before == n.configBefore && !copies.reached() {
+		copies = quorum(&now.before.Configuration, holds) // the step has appended the next one after the commit
 	}
-	if copies < majority(voters) {
-		k.broken("G5", "%s commits %d in term %d, which %d of %d voters hold durably",
-			n.id, n.status.Commit, n.status.Term, copies, voters)
+	if !copies.reached() {
+		k.broken("G5", "%s commits %d in term %d, which %v hold durably", n.id, n.status.Commit, n.status.Term, copies)
 	}
 }
 
@@ -269,8 +262,8 @@ func (k *checker) transferred(n *node, r *request, a raft.Answer) {
 	led := false
 	for term := r.term + 1; term <= n.status.Term; term++ {
 		leader, ok := k.leaders[term]
-		led = led || ok && nodeID(leader) == a.Leader
+		led = led || ok && leader.ID == a.Leader && leader != n.peer()
 	}
-	k.c.holds(led && a.Leader != n.id, "G15", "%s transferred its leadership in term %d to %q, who did not come to lead", n.id, r.term, a.Leader)
+	k.c.holds(led, "G15", "%s transferred its leadership in term %d to %q, who did not come to lead", n.id, r.term, a.Leader)
 	k.c.holds(r.to == "" || r.to == a.Leader, "G15", "%s was to transfer leadership to %s, and says that it did to %q", n.id, r.to, a.Leader)
 }

@@ -5,7 +5,7 @@ import "github.com/coxswain/raft"
 // The invariants of compaction, and of the offers and streams that follow from it.
 //
 //	N48  A leader begins to offer a snapshot only to a follower whose log has just failed the consistency check at the base of the leader's log, and only a leader streams. (§7)
-//	N52  A leader compacts nothing that a follower needs which is heard and goes on acknowledging, within SnapshotHoldBytes.
+//	N52  A leader compacts nothing that a member needs which is heard and goes on acknowledging, within SnapshotHoldBytes.
 //	N53  nextIndex is above the base of the leader's log, and no append begins below that.
 //	N54  An append that begins at or below the base of its receiver's log matches there, and is not refused.
 //	N55  The bytes of a stream that are on their way stay within its window.
@@ -107,7 +107,7 @@ func (k *checker) sound(n *node, before *raft.CoreStatus, events []raft.Event, f
 		m := &r.Message
 		a, ok := m.Body.(raft.AppendRequest)
 		i := a.Prev.Index
-		if !ok || m.To != n.peer() || !n.concerns(m) || !includes(&n.status.Config, m.From) || m.Term != n.status.Term ||
+		if !ok || m.To != n.peer() || !n.concerns(m) || !includes(n.config(), m.From) || m.Term != n.status.Term ||
 			i == 0 || i > before.Base.Index || k.canonical[i-1].id != a.Prev {
 			return false
 		}
@@ -121,12 +121,13 @@ func (k *checker) offersOnly(n *node, before *raft.CoreStatus, events []raft.Eve
 	s := &n.status
 	for i := range s.Peers {
 		p := &s.Peers[i]
-		if p.State != "snapshot" || before.Peers[i].State == "snapshot" {
+		peer := peerOf(p)
+		if was := progressOn(before, peer); p.State != "snapshot" || was != nil && was.State == "snapshot" {
 			continue
 		}
 		failed := false
 		for _, e := range events {
-			if r, ok := e.(raft.Received); ok && r.Message.From.ID == p.ID && r.Message.Term == s.Term {
+			if r, ok := e.(raft.Received); ok && r.Message.From == peer && r.Message.Term == s.Term {
 				b, conflict := r.Message.Body.(raft.AppendConflict)
 				failed = failed || conflict && b.Prev >= before.Base.Index && b.Prev <= s.Base.Index
 			}
@@ -150,10 +151,8 @@ func (k *checker) above(n *node, before *raft.CoreStatus, out *raft.Output) {
 		if !ok || a.Prev.Index >= before.Base.Index {
 			continue
 		}
-		for j := range s.Peers { // a stale member is shown what it has lost, wherever that is
-			if p := &s.Peers[j]; p.ID == out.Send[i].To.ID && p.State != "stale" {
-				k.broken("N53", "%s sends %s an append behind %v, and its log begins behind %v", n.id, p.ID, a.Prev, before.Base)
-			}
+		if p := progressOn(s, out.Send[i].To); p != nil && p.State != "stale" { // a stale member is shown what it has lost, wherever that is
+			k.broken("N53", "%s sends %s an append behind %v, and its log begins behind %v", n.id, p.ID, a.Prev, before.Base)
 		}
 	}
 }
@@ -165,10 +164,12 @@ func (k *checker) keepsFor(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 	s, base := &n.status, out.Write.Base.ID.Index
 	for i := range s.Peers {
-		p, was := &s.Peers[i], &before.Peers[i]
-		follows := p.State == "replicate" && was.State == "replicate" && n.seen.now-was.LastHeard < n.timeout()
+		p := &s.Peers[i]
+		peer := peerOf(p)
+		was := progressOn(before, peer)
+		follows := includes(n.config(), peer) && was != nil && p.State == "replicate" && was.State == "replicate" && n.seen.now-was.LastHeard < n.timeout()
 		needed := int(s.Last.Index-p.Match) * largest(n, before.Base.Index)
-		if follows && p.Match > 0 && p.Match < base && n.seen.now-n.seen.peers[index(p.ID)].provedAt < holdTimeouts*n.timeout() &&
+		if follows && p.Match > 0 && p.Match < base && n.seen.now-n.seen.of(peer).provedAt < holdTimeouts*n.timeout() &&
 			needed <= k.c.profile.Limits.SnapshotHoldBytes {
 			k.broken("N52", "%s compacts its log up to %d, and %s needs the entries behind %d, %d bytes at most",
 				n.id, base, p.ID, p.Match, needed)

@@ -66,7 +66,7 @@ var compactionBreaches = []stepBreach{
 		p.State, p.Match, p.Next = "replicate", 7, n.status.Last.Index+1
 		before.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		before.Peers[0].LastHeard = n.seen.now
-		n.seen.peers[index(p.ID)].provedAt = n.seen.now
+		n.seen.of(peerOf(p)).provedAt = n.seen.now
 		base := n.disk.baseAt(8)
 		out.Write.Base = &base
 		return nil

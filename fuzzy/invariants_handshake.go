@@ -57,6 +57,7 @@ type hands struct {
 	admits  [][]int32   // by node: the starts whose messages are accepted
 	redial  []sim.Time  // by node: the earliest time of the next dial
 	late    []lateHello // by receiver: a hello that may arrive late
+	dropped []dropped   // whom its configuration named a while ago
 
 	bootstrap raft.Bootstrap // decoded from the disk's entry 1, which has the hash first
 	first     uint64
@@ -68,6 +69,7 @@ func (n *node) beginHands() {
 		n.forgetHands()
 	}
 	clear(n.hands.redial)
+	n.hands.dropped = nil
 	n.hands.late = make([]lateHello, len(n.c.nodes))
 	if !n.c.profile.Node.Handshakes {
 		return
@@ -90,6 +92,9 @@ func (n *node) forgetHands() {
 // takes reports whether messages of a node's start are accepted here. If not, and if both processes run, they shake
 // hands; messages sent before that are lost.
 func (n *node) takes(from *node, start int32) bool {
+	if n.expels(from) {
+		n.hands.admits[from.index] = nil // it has to dial again
+	}
 	if !n.c.profile.Node.Handshakes || slices.Contains(n.hands.admits[from.index], start) {
 		return true
 	}
@@ -110,7 +115,7 @@ func (n *node) shake(to *node) {
 // shake performs a handshake. The acceptor judges the caller first, and answers once its memory is durable.
 func (c *cluster) shake(caller, acceptor *node) {
 	links := c.net.Links
-	if caller.core == nil || acceptor.core == nil || caller.frozen || acceptor.frozen ||
+	if caller.core == nil || acceptor.core == nil || !caller.connected(acceptor) || caller.frozen || acceptor.frozen ||
 		!links.Up(caller.index, acceptor.index) || !links.Up(acceptor.index, caller.index) {
 		return
 	}
@@ -121,7 +126,7 @@ func (c *cluster) shake(caller, acceptor *node) {
 
 // judges has a node judge a peer's present hello, and reports whether it admits the peer.
 func (n *node) judges(peer *node) bool {
-	hello := peer.handshake(peer.disk.memory).Hello(n.id, 0)
+	hello := peer.hello(n)
 	heard := n.hears(peer, &hello, false)
 	n.hearsLate(peer, &hello)
 	if !heard || n.disk.memory.SeenOf(peer.peer()).Start != peer.disk.lineage.Last() {
@@ -129,6 +134,21 @@ func (n *node) judges(peer *node) bool {
 	}
 	n.admit(peer)
 	return true
+}
+
+// hello returns what the node says on a connection to another one: to the incarnation that its configuration names there
+// or, if it names none or that one dials back, to whom the node has presented itself as.
+func (n *node) hello(to *node) raft.Hello {
+	h, peer := n.handshake(n.disk.memory), to.peer()
+	dialedBack := n.c.profile.Members.on() && to.dials(n)
+	if !includes(&h.Config, peer) && !dialedBack {
+		for _, m := range h.Config.Members {
+			if m.ID == to.id && n.c.at(m.Peer()) == to {
+				peer = m.Peer()
+			}
+		}
+	}
+	return h.Hello(peer, 0)
 }
 
 // hears judges a Hello of another node and acts on the verdict. It is late if its sender has sent another one since.
@@ -139,7 +159,9 @@ func (n *node) hears(peer *node, hello *raft.Hello, late bool) bool {
 	n.marked(verdict.Mark)
 	if r := verdict.Rejection; r != nil {
 		n.c.stats.Refusals++
-		peer.marked(peer.handshake(peer.hands.memory).Told(*r))
+		told := peer.handshake(peer.hands.memory)
+		peer.marked(told.Told(*r))
+		peer.toldRemoval(told.ToldRemoval(*r))
 	}
 	if !late {
 		n.c.check.told(n, peer)
@@ -161,9 +183,28 @@ func (n *node) handshake(memory raft.Memory) *raft.Handshake {
 			n.hands.first = first
 			n.hands.bootstrap, _ = n.disk.bootstrap()
 		}
-		h.Cluster, h.Bootstrapper, h.Config = n.hands.bootstrap.Cluster, n.hands.bootstrap.Bootstrapper, n.hands.bootstrap.Configuration
+		h.Cluster, h.Bootstrapper = n.hands.bootstrap.Cluster, n.hands.bootstrap.Bootstrapper
+		n.configures(h)
 	}
 	return h
+}
+
+// configures sets the configuration in force, and the removals that are known to be committed.
+func (n *node) configures(h *raft.Handshake) {
+	l, commit := configured(n.disk.log), raft.Index(0)
+	if n.core != nil {
+		l, commit = configured(n.log), n.status.Commit
+	}
+	if l == nil {
+		return
+	}
+	h.Config, h.ConfigIndex = l.Configuration, l.index
+	for l != nil && l.index > commit {
+		l = l.before
+	}
+	if l != nil {
+		h.Removed = l.Configuration.Removed
+	}
 }
 
 // untold reports whether a node rejects a peer for good because it cannot tell whether the peer's disk is an older
@@ -178,7 +219,7 @@ func (n *node) rejectsStarts(peer *node, starts raft.Lineage) bool {
 	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
 	}
-	hello := peer.handshake(peer.disk.memory).Hello(n.id, 0)
+	hello := peer.hello(n)
 	hello.Lineage, hello.StartCount = starts, starts.Last().Count
 	r := n.handshake(n.disk.memory).Judge(hello).Rejection
 	return r != nil && r.Reason == raft.RejectUnknownStart
@@ -271,7 +312,7 @@ func (n *node) isOld(by *node) bool {
 // at this moment, and acknowledged writes may be lost from here on.
 func (c *cluster) beyondPromise(n, peer *node) {
 	c.stats.Beyond++
-	c.stats.Excuse = "an older image of " + string(peer.id) + " met " + string(n.id) + ", which has seen nothing newer"
+	c.stats.Excuse = "an older image of " + peer.name() + " met " + n.name() + ", which has seen nothing newer"
 	c.record(Record{Kind: "fault", Text: c.stats.Excuse})
 	c.phase = ended
 }

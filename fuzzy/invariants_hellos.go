@@ -12,8 +12,11 @@ import (
 //	I3  A member marks its store when it meets a configured peer that durably remembers a later term of its disk, or a later start that its own lineage would have to contain.
 //	I4  What a member remembers of its peers, and what they are known to remember of it, never goes back, and is not forgotten in favour of strangers.
 //	I5  A lineage whose start counts do not rise one by one is rejected.
-//	I6  A member that holds entry 1 rejects the bootstrapper if its disk was emptied.
+//	I6  While its term is 0, a member that holds entry 1 rejects the bootstrapper if its disk was emptied.
 //	I7  A disk is rejected as a copy if the start that it says was confirmed has the same count as the start that was seen, but is another one, even if its lineage does not reach back so far.
+//	I8  Only a removal that is committed rejects an incarnation, with the index of its entry, and it is believed only from a member that the configuration of the removed one names.
+//	I9  Once it has a term, a member rejects nobody because its configuration names another incarnation, and no voter of the newest committed configuration because of a removal.
+//	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
 
 // lateHello is a Hello that later ones of its sender overtake.
 type lateHello struct {
@@ -34,6 +37,8 @@ func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 	if random.IntN(forgedHellos) == 0 {
 		n.c.check.forged(n, *hello)
 		n.c.check.copied(n, *hello)
+		n.c.check.removal(n, peer, *hello)
+		n.c.check.joins(n, *hello)
 	}
 	if random.IntN(lateHellos) > 0 {
 		return
@@ -46,13 +51,42 @@ func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 
 // judged checks the verdict on a Hello.
 func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict *raft.Verdict) {
-	emptied := h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
+	begun := h.Term > 0 || hello.Term > 0 && hello.Cluster == h.Cluster
+	emptied := !begun && h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
 	if emptied && verdict.Rejection == nil {
 		k.broken("I6", "%s takes %s, whose emptied disk bootstrapped the cluster", n.id, hello.From.ID)
+	}
+	if r := verdict.Rejection; r != nil {
+		k.rejects(n, h, hello, r)
 	}
 	if m := verdict.Memory; m != nil {
 		k.remembers(n, h, m)
 	}
+}
+
+// rejects checks that a member does not reject a peer because of its configuration, from which it may lag behind.
+func (k *checker) rejects(n *node, h *raft.Handshake, hello *raft.Hello, r *raft.Rejection) {
+	switch r.Reason {
+	case raft.RejectNamedOther:
+		if h.Term > 0 {
+			k.broken("I9", "%s rejects %s in term %d, because its configuration names another incarnation", n.id, hello.From.ID, h.Term)
+		}
+	case raft.RejectRemoved:
+		if !slices.Contains(h.Removed, raft.Removal{Peer: hello.From, Index: r.Index}) {
+			k.broken("I8", "%s rejects %s, which entry %d has not removed", n.id, hello.From.ID, r.Index)
+		}
+		if newest := committedConfig(k.canonical); newest != nil && votes(&newest.Configuration, hello.From) {
+			k.broken("I9", "%s rejects %s, which votes in the configuration of entry %d", n.id, hello.From.ID, newest.index)
+		}
+	}
+}
+
+// committedConfig returns the newest configuration that is committed; nil if there is none.
+func committedConfig(canonical []committedEntry) *loggedConfig {
+	if len(canonical) == 0 {
+		return nil
+	}
+	return canonical[len(canonical)-1].slot.config
 }
 
 // remembers checks how a handshake changes a memory.
@@ -65,7 +99,7 @@ func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
 	}
 	for _, was := range h.Memory.Confirmed {
 		i := slices.IndexFunc(after.Confirmed, func(s raft.Sighting) bool { return s.Peer == was.Peer })
-		if includes(&h.Config, was.Peer) && (i < 0 || after.Confirmed[i].Start.Count < was.Start.Count) {
+		if i < 0 || after.Confirmed[i].Start.Count < was.Start.Count {
 			k.broken("I4", "%s forgets that %s remembers %v", n.id, was.Peer.ID, was.Start)
 		}
 	}
@@ -105,6 +139,58 @@ func (k *checker) copied(n *node, hello raft.Hello) {
 	if r := n.handshake(n.hands.memory).Judge(hello).Rejection; r == nil || r.Reason == raft.RejectUnknownStart {
 		k.broken("I7", "%s has seen %v of %s, which says that %v was confirmed, and does not take it for a copy",
 			n.id, seen.Start, hello.From.ID, hello.Confirmed)
+	}
+}
+
+// forgedRemoval is the index of the entry in forged removals.
+const forgedRemoval = 7
+
+// removal has a node judge a peer that a forged entry has removed.
+func (k *checker) removal(n, peer *node, hello raft.Hello) {
+	h := n.handshake(n.hands.memory)
+	if h.Judge(hello).Rejection != nil {
+		return // for another reason
+	}
+	h.Config.Removed = []raft.Removal{{Peer: hello.From, Index: forgedRemoval}}
+	if r := h.Judge(hello).Rejection; r != nil {
+		k.broken("I8", "%s rejects %s (%v) for a removal that may be rolled back", n.id, peer.id, r.Reason)
+	}
+	h.Removed = h.Config.Removed
+	r := h.Judge(hello).Rejection
+	if r == nil || r.Reason != raft.RejectRemoved || r.Index != forgedRemoval {
+		k.broken("I8", "%s takes %s, which was removed", n.id, peer.id)
+		return
+	}
+	told := peer.handshake(peer.hands.memory)
+	knows := h.Cluster == told.Cluster && includes(&told.Config, r.From)
+	if believed := told.ToldRemoval(*r); (believed == forgedRemoval) != knows || believed != 0 && !knows {
+		k.broken("I8", "%s is told by %s of its removal by entry %d, and hears of entry %d", peer.id, n.id, forgedRemoval, believed)
+	}
+	if r.From.Incarnation = ^r.From.Incarnation; told.ToldRemoval(*r) != 0 {
+		k.broken("I8", "%s believes a stranger that it was removed", peer.id)
+	}
+}
+
+// joins has a node decide whether some stores may join its cluster.
+func (k *checker) joins(n *node, hello raft.Hello) {
+	h := n.handshake(n.hands.memory)
+	if h.Cluster == (raft.ClusterID{}) {
+		return
+	}
+	h.Removed = []raft.Removal{{Peer: hello.From, Index: forgedRemoval}}
+	for _, store := range []struct {
+		incarnation raft.Incarnation
+		cluster     raft.ClusterID
+		joins       bool
+	}{
+		{^hello.From.Incarnation, raft.ClusterID{}, true}, {^hello.From.Incarnation, h.Cluster, true},
+		{^hello.From.Incarnation, raft.ClusterID{1}, false},
+		{hello.From.Incarnation, raft.ClusterID{}, false}, {hello.From.Incarnation, h.Cluster, false},
+	} {
+		hello.From.Incarnation, hello.Cluster = store.incarnation, store.cluster
+		if err := h.MayJoin(hello); (err == nil) != store.joins {
+			k.broken("I10", "%s decides about a store of cluster %v, removed %v: %v", n.id, store.cluster, hello.From == h.Removed[0].Peer, err)
+		}
 	}
 }
 

@@ -11,28 +11,31 @@ import (
 func (k *checker) office(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	goesOn := before.Role == raft.Leader && before.Term == s.Term
-	all, heard := voters(&s.Config, func(i int, p raft.Peer) bool {
-		window := max(n.timeout(), min(2*w.peers[i].roundTrip, waitsMax*n.timeout()))
-		return p == n.peer() || w.now-w.peers[i].heard < window
+	heard := n.agreed(func(p raft.Peer) bool {
+		seen := w.of(p)
+		window := max(n.timeout(), min(2*seen.roundTrip, waitsMax*n.timeout()))
+		return p == n.peer() || w.now-seen.heard < window
 	})
-	if heard < majority(all) && w.now > w.toldUntil {
-		k.broken("N13", "%s leads term %d and has heard %d of %d voters in the time that it may", n.id, s.Term, heard, all)
+	fresh := w.inOffice.since > 0 && w.now-w.inOffice.since < n.timeout() // the voters of a new configuration have time to answer
+	if !heard.reached() && w.now > w.toldUntil && !fresh {
+		k.broken("N13", "%s leads term %d and has heard %v in the time that it may", n.id, s.Term, heard)
 	}
 	if !goesOn {
-		_, granted := voters(&s.Config, func(i int, p raft.Peer) bool { return p == n.peer() || w.votes>>i&1 == 1 })
-		if granted < majority(all) {
-			k.broken("G8", "%s leads term %d and was told of %d votes of %d", n.id, s.Term, granted, all)
+		granted := n.agreed(func(p raft.Peer) bool { return p == n.peer() || w.votes.has(p) })
+		if !granted.reached() {
+			k.broken("G8", "%s leads term %d and was told of the votes of %v", n.id, s.Term, granted)
 		}
 	}
 	for i := range s.Peers {
 		p := &s.Peers[i]
-		proved := w.peers[index(p.ID)].proved
+		peer := peerOf(p)
+		proved := w.of(peer).proved
 		if p.Match > proved || p.Next <= p.Match {
 			k.broken("N18", "%s takes %d of %s for its own, the next is %d; %d was acknowledged in term %d",
 				n.id, p.Match, p.ID, p.Next, proved, s.Term)
 		}
-		if goesOn && p.Match < before.Peers[i].Match && p.State != "stale" {
-			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n.id, p.ID, before.Peers[i].Match, p.Match)
+		if was := progressOn(before, peer); goesOn && was != nil && p.Match < was.Match && p.State != "stale" {
+			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n.id, p.ID, was.Match, p.Match)
 		}
 	}
 }
@@ -64,11 +67,11 @@ func (k *checker) confirmed(n *node, r reading) {
 	if r.requestID > 0 {
 		delete(n.seen.reads, r) // the request for a forwarded one may arrive again, late
 	}
-	all, answered := voters(&n.status.Config, func(i int, p raft.Peer) bool {
-		return p == n.peer() || floor.Less(n.seen.peers[i].echoed)
+	answered := n.agreed(func(p raft.Peer) bool {
+		return p == n.peer() || floor.Less(n.seen.of(p).echoed)
 	})
-	if answered < majority(all) {
-		k.broken("G13", "%s serves a read that %d of %d voters have confirmed", n.id, answered, all)
+	if !answered.reached() {
+		k.broken("G13", "%s serves a read that %v have confirmed", n.id, answered)
 	}
 }
 
@@ -120,9 +123,8 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 	}
 	for i := range before.Peers {
 		p := &before.Peers[i]
-		m, _ := before.Config.Member(p.ID)
-		seen := &w.peers[index(p.ID)]
-		if m.Kind == raft.Voter && p.Match > 0 && w.now-seen.heard < n.timeout() {
+		peer := peerOf(p)
+		if votesOn(&before.Config, peer) && p.Match > 0 && w.now-w.of(peer).heard < n.timeout() {
 			f = fitness{max(f.match, p.Match), true}
 		}
 	}
@@ -139,10 +141,14 @@ func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittes
 	}
 	for i := range out.Trace {
 		if event := &out.Trace[i]; event.Kind == raft.TraceTransfer {
-			for j := range n.status.Peers {
-				if p := &n.status.Peers[j]; p.ID == event.Peer && p.Match < fittest.match {
-					k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n.id, p.ID, p.Match, fittest.match)
+			match := raft.Index(0)
+			for j := range n.status.Peers { // its id may stand twice
+				if p := &n.status.Peers[j]; p.ID == event.Peer {
+					match = max(match, p.Match)
 				}
+			}
+			if match < fittest.match {
+				k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n.id, event.Peer, match, fittest.match)
 			}
 		}
 	}
@@ -169,12 +175,9 @@ func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 	w := &n.seen
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
 	w.told = s.TransferringUntil
-	to, member := s.Config.Member(m.To.ID)
-	k.c.holds(member && to.Kind == raft.Voter, "G15", "%s transfers its leadership to %s, which is no voter", n.id, m.To.ID)
-	for i := range s.Peers {
-		if p := &s.Peers[i]; p.ID == m.To.ID {
-			k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has %d of %d entries", n.id, p.ID, p.Match, s.Last.Index)
-		}
+	k.c.holds(votesOn(n.config(), m.To), "G15", "%s transfers its leadership to %s, which is no voter, or none for long", n.id, m.To.ID)
+	if p := progressOn(s, m.To); p != nil {
+		k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has %d of %d entries", n.id, p.ID, p.Match, s.Last.Index)
 	}
 }
 
@@ -190,6 +193,9 @@ func (k *checker) settled(n *node, out *raft.Output) {
 				k.broken("H4", "%s says that %v is not applied, and no other entry is committed there", n.id, a.ID)
 			}
 		case raft.AnswerUnknown:
+			if r := k.c.work.request(a.RequestID); r != nil && r.kind == changeRequest {
+				continue // its entry may be applied, and the change may still have to end
+			}
 			_, there := at(n.log, i)
 			isApplying := there && i > 0 && i <= applying && n.log[i-1].entry.ID() == a.ID
 			if isApplying {

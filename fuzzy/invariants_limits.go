@@ -49,9 +49,14 @@ func (k *checker) bounds(n *node) {
 
 // largest returns what the largest entry after match may take by a core's estimate. The estimate spreads the
 // bytes between two size marks of the log evenly, so each entry has its share of entry 1. The share shrinks as the log
-// grows: the append was estimated when it was sent, and by then the log was longer than match.
+// grows: the append was estimated when it was sent, and by then the log was longer than match. Where members change, any
+// entry may be a configuration.
 func largest(n *node, match raft.Index) int {
-	return n.c.longestCommand() + raft.RecordOverheadBytes + bootstrapBytesMax/int(match+1)
+	bytes := n.c.longestCommand() + raft.RecordOverheadBytes + bootstrapBytesMax/int(match+1)
+	if n.c.profile.Members.Admins > 0 {
+		bytes += bootstrapBytesMax
+	}
+	return bytes
 }
 
 // longestCommand returns a bound for the bytes of the commands so far. The profile does not bound those of an application.
@@ -102,7 +107,7 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 			return // N11 fails
 		}
 		switch {
-		case a.Kind == raft.AnswerAccepted:
+		case a.Kind == raft.AnswerAccepted && r.kind == writeRequest:
 			taken, bytes = taken+1, bytes+r.size
 			if r.size > limits.CommandBytesMax || a.ID.Index > max(s.Applied, s.Base.Index)+raft.Index(limits.UnappliedMax) {
 				k.broken("N33", "%s takes %d bytes as entry %d, and has applied %d", n.id, r.size, a.ID.Index, s.Applied)
@@ -169,14 +174,13 @@ func (w *workload) request(t raft.RequestID) *request {
 func (l *liveness) relieved() {
 	for _, n := range l.members() {
 		s := &n.status
-		waits := s.Reads > 0 && l.counts(n) // a member that does not reach its leader may still wait for an answer
+		waits := s.Reads > 0 && l.counts(n) && !l.asksUnhealed(n) // a member that does not reach its leader may still wait for an answer
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
 			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n.id, s.Pending, s.PendingBytes, s.Reads)
 		l.c.mustHold(n.vault.held == nil || l.mayHold(n), "L10", "%s of an idle cluster holds a frozen state", n.id)
 		for i := range s.Peers {
 			p := &s.Peers[i]
-			other := l.c.nodes[index(p.ID)]
-			idle := p.Inflight == 0 && p.InflightBytes == 0 || l.core>>other.index&1 == 0 || s.Term > l.quieted
+			idle := p.Inflight == 0 && p.InflightBytes == 0 || l.healed(peerOf(p)) == nil || s.Term > l.quieted
 			l.c.mustHold(idle, "L10", "%s of an idle cluster has %d appends of %d bytes to %s in flight", n.id, p.Inflight, p.InflightBytes, p.ID)
 		}
 	}

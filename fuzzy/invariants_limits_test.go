@@ -227,3 +227,22 @@ func TestLiveness_WhatIsLeftBehindIsNoticed(t *testing.T) {
 		expectBreach(t, c, "L10")
 	}
 }
+
+// A leader refuses a read for its limit and, later in the same step, takes the same request that came twice.
+func TestInvariants_ReadsThatAStepTakesTwiceCount(t *testing.T) {
+	c, n, other := running(t)
+	before, reply := n.status, raft.ReadReply{ID: raft.RPCID{StartCount: 9, Counter: 9}}
+	clear(n.seen.open)
+	request := message(other, n, n.status.Term, raft.ReadRequest{ID: reply.ID})
+	answered := raft.Output{Send: []raft.Message{{To: request.From, Body: reply}}}
+	n.status.Reads = 1
+	n.seen.takes(n, &before, append(given(request), given(request)...))
+	n.seen.closes(&answered)
+	c.check.counted(n, &answered)
+	require.Nil(t, c.failure)
+	n.seen.now++
+	n.seen.takes(n, &before, given(request))
+	n.seen.closes(&answered)
+	c.check.counted(n, &answered)
+	expectBreach(t, c, "N32")
+}

@@ -35,12 +35,16 @@ func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event
 		k.c.holds(due, "N22", "%s marks its store (%v), and no disk has lost what that takes", n.id, m.Err())
 	}
 	k.servesStale(n, before, out)
-	for i := range n.status.Peers {
-		p := &n.status.Peers[i]
-		if w := &n.seen.peers[index(p.ID)]; w.lost && p.State != "stale" {
-			k.broken("N23", "%s was told that %s has lost an acknowledgement, and has it as %s", n.id, p.ID, p.State)
+	for i := range n.seen.peers {
+		if w := &n.seen.peers[i]; w.lost {
+			p := progressOn(&n.status, w.peer)
+			if p != nil && p.State != "stale" {
+				k.broken("N23", "%s was told that %s has lost an acknowledgement, and has it as %s", n.id, p.ID, p.State)
+			}
 		}
-		if p.State == "stale" && !k.c.nodes[index(p.ID)].disk.forgot() {
+	}
+	for i := range n.status.Peers {
+		if p := &n.status.Peers[i]; p.State == "stale" && !k.c.at(peerOf(p)).disk.forgot() {
 			k.broken("N22", "%s takes %s for stale, and that one's disk has lost nothing", n.id, p.ID)
 		}
 	}
@@ -51,7 +55,7 @@ func (k *checker) servesStale(n *node, before *raft.CoreStatus, out *raft.Output
 	for i := range before.Peers {
 		if p := &before.Peers[i]; p.State == "stale" {
 			for j := range out.Send {
-				if b, ok := out.Send[j].Body.(raft.ReadReply); ok && b.OK && out.Send[j].To.ID == p.ID {
+				if b, ok := out.Send[j].Body.(raft.ReadReply); ok && b.OK && out.Send[j].To == peerOf(p) {
 					k.broken("N23", "%s has %s as stale, and serves it a read", n.id, p.ID)
 				}
 			}
@@ -64,7 +68,7 @@ func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event
 	s := &n.status
 	for _, e := range events {
 		r, ok := e.(raft.Received)
-		if !ok || r.Message.Term != s.Term || r.Message.To != n.peer() || s.Role == raft.Leader || !includes(&s.Config, r.Message.From) {
+		if !ok || r.Message.Term != s.Term || r.Message.To != n.peer() || s.Role == raft.Leader || !includes(n.config(), r.Message.From) {
 			continue
 		}
 		a, ok := r.Message.Body.(raft.AppendRequest)

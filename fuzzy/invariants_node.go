@@ -1,10 +1,6 @@
 package fuzzy
 
-import (
-	"slices"
-
-	"github.com/coxswain/raft"
-)
+import "github.com/coxswain/raft"
 
 // The invariants of one member.
 //
@@ -14,9 +10,7 @@ import (
 //	N4   The log has no gaps, its terms never fall, and applied ≤ commit ≤ last. (§5.3)
 //	N5   What is applied was committed and is durable, and is applied completely and in order. (§5.3)
 //	N6   What a message promises is durable when the message leaves. (Figure 2: "before responding to RPCs")
-//	N7   Only voters of the configuration in use campaign or lead, and an uninitialized member has no term. (dissertation §4.2.1)
 //	N8   A leader never overwrites or deletes entries of its log; no member truncates an entry that was committed in its own or an earlier term. (Figure 3)
-//	N9   The configuration in use is the newest one in the log. (dissertation §4.1)
 //	N10  Pending requests and in-flight appends stay within their limits.
 //	N61  A log begins behind an entry that is committed and is in a durable snapshot or durable state of its member. (§7)
 //	N29  Entry times never fall along the log, whatever the wall clocks do.
@@ -71,7 +65,7 @@ func (k *checker) shape(n *node) {
 	if s.Base.Index < n.disk.base.ID.Index {
 		k.broken("N61", "%s: its log begins behind %v, and on its disk behind %v", n.id, s.Base, n.disk.base.ID)
 	}
-	if s.Term > 0 && s.Last.Index == 0 {
+	if s.Term > 0 && s.Last.Index == 0 && !k.joinsLater(n) {
 		k.broken("N7", "%s is in term %d, and belongs to no cluster", n.id, s.Term)
 	}
 }
@@ -105,8 +99,7 @@ func (k *checker) write(n *node, l *raft.LogWrite) {
 		before = e.ID()
 	}
 	if int(l.After.Index) < len(n.log) {
-		leads := n.status.Leader == n.id
-		if leads {
+		if n.leads() {
 			k.broken("N8", "%s leads term %d and truncates its log to %v", n.id, n.status.Term, l.After)
 		}
 		if l.After.Index == 0 && n.disk.hard.Term > 0 {
@@ -217,8 +210,8 @@ func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
 	if !there {
 		k.broken("N6", "%s acknowledges %d in term %d, and its durable log ends at %d", n.id, match, m.Term, len(n.disk.log))
 	}
-	leader := k.c.nodes[index(m.To.ID)]
-	if there && leader.core != nil && leader.status.Term == m.Term && leader.status.Leader == leader.id {
+	leader := k.c.at(m.To)
+	if there && leader.leads() && leader.status.Term == m.Term {
 		theirs, longer := at(leader.log, match)
 		if (!longer || theirs != durable) && !(longer && k.compacted(n, m.Term, leader.log[match-1].entry.ID())) {
 			k.broken("N6", "%s acknowledges %d to %s, and their logs differ", n.id, match, leader.id)
@@ -232,26 +225,6 @@ func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
 func (k *checker) compacted(n *node, term raft.Term, theirs raft.EntryID) bool {
 	possible := theirs.Index < n.base.Index && theirs.Term <= n.base.Term && n.base.Term < term
 	return possible && k.c.lostToDisks()
-}
-
-func (k *checker) role(n *node) {
-	if n.status.Role == raft.Follower {
-		return
-	}
-	m, member := n.status.Config.Member(n.id)
-	if !member || m.Kind != raft.Voter || m.Incarnation != n.disk.incarnation {
-		k.broken("N7", "%s is a %v, and no voter of its configuration", n.id, n.status.Role)
-	}
-}
-
-func (k *checker) configuration(n *node, out *raft.Output) {
-	if out.Config == nil || len(n.log) == 0 {
-		return
-	}
-	f, err := raft.DecodeBootstrap(n.log[0].entry.Data)
-	k.c.holds(err == nil && slices.Equal(f.Configuration.Members, out.Config.Members) &&
-		slices.Equal(f.Configuration.Members, n.status.Config.Members), "N9",
-		"%s uses another configuration than its log names", n.id)
 }
 
 // answerState is the progress of a request.
@@ -272,17 +245,18 @@ func (k *checker) answered(n *node, r *request, a raft.Answer) {
 	}
 	legal := false
 	was := r.state
+	takes := r.kind == writeRequest || r.kind == changeRequest
 	switch a.Kind {
 	case raft.AnswerAccepted:
-		legal, r.state = r.kind == writeRequest && was == unanswered, acceptedOnly
+		legal, r.state = takes && was == unanswered, acceptedOnly
 	case raft.AnswerRefused:
 		legal, r.state = was == unanswered, answeredNo
 		k.never(r, a)
 	case raft.AnswerNotApplied:
-		legal, r.state = r.kind == writeRequest && was == acceptedOnly && !r.applied, answeredNo
+		legal, r.state = takes && was == acceptedOnly && !r.applied, answeredNo
 		k.never(r, a)
 	case raft.AnswerUnknown:
-		legal, r.state = r.kind == writeRequest && was == acceptedOnly, answeredUnknown
+		legal, r.state = takes && was == acceptedOnly, answeredUnknown
 	case raft.AnswerReadSafe:
 		legal, r.state = r.kind == readRequest && was == unanswered, answeredWell
 		k.readSafe(n, r, a.ID.Index)
@@ -292,6 +266,13 @@ func (k *checker) answered(n *node, r *request, a raft.Answer) {
 	case raft.AnswerSnapshot:
 		legal, r.state = r.kind == snapshotRequest && was == unanswered, answeredWell
 		k.granted(n, r, a)
+	case raft.AnswerChanged:
+		legal, r.state = r.kind == changeRequest && (was == unanswered || was == acceptedOnly), answeredWell
+	case raft.AnswerGivenUp:
+		legal, r.state = r.kind == changeRequest && was == acceptedOnly, answeredNo
+	}
+	if r.kind == changeRequest {
+		k.changeAnswered(n, r, a)
 	}
 	if !legal {
 		k.broken("N11", "%s answers request %d with %d after state %d", n.id, a.RequestID, a.Kind, was)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -101,9 +100,9 @@ func (k *checker) truthful(n *node, b *raft.Base) {
 		}
 		k.first = &first
 	}
-	first := k.first
-	if first.Cluster != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != 1 ||
-		!slices.Equal(first.Configuration.Members, b.Config.Members) || b.Time < k.canonical[i-1].slot.entry.Time {
+	first, config := k.first, k.canonical[i-1].slot.config
+	if first.Cluster != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != config.index ||
+		!config.Equal(b.Config) || b.Time < k.canonical[i-1].slot.entry.Time {
 		k.broken("G9", "%s has a snapshot of %v that says of the cluster what is not so: %+v", n.id, b.ID, *b)
 	}
 }

@@ -39,6 +39,7 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 	n.seen.takes(n, before, events)
 	k.rises(n, before, events, out, heard)
 	k.stamps(n, events, out)
+	k.members(n, before, out)
 	k.stands(n, before, out)
 	k.early(n, before, out)
 	k.preVotes(n, before, events, out, heard)
@@ -113,17 +114,17 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, o
 			n.id, before.Term, s.Term, reach)
 		return
 	}
-	all, granted := voters(&s.Config, func(i int, p raft.Peer) bool { return w.preVotes>>i&1 == 1 || p == n.peer() })
-	called := told || granted >= majority(all) || before.Term == 0
-	k.c.holds(s.Term <= reach+1 && called, "N12", "%s stands in term %d after %d, with %d pre-votes of %d",
-		n.id, s.Term, before.Term, granted, all)
-	w.preVotes = 0
+	granted := n.agreed(func(p raft.Peer) bool { return w.preVotes.has(p) || p == n.peer() })
+	called := told || granted.reached() || before.Term == 0
+	k.c.holds(s.Term <= reach+1 && called, "N12", "%s stands in term %d after %d, with the pre-votes of %v",
+		n.id, s.Term, before.Term, granted)
+	w.preVotes = nil
 }
 
 // heeds reports whether a message may raise the term. Any message of a member may; from a sender that is not known as a
 // member, only a leader's message and a vote request with an up-to-date log may.
 func (n *node) heeds(before *raft.CoreStatus, m *raft.Message, out *raft.Output) bool {
-	if includes(&n.status.Config, m.From) || includes(&before.Config, m.From) {
+	if includes(n.config(), m.From) || includes(&before.Config, m.From) {
 		return true
 	}
 	switch b := m.Body.(type) {
@@ -157,14 +158,13 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 			}
 		}
 	}
-	m, _ := s.Config.Member(n.id)
 	slept := w.now - w.wake
 	late := slept > n.timeout()/2
 	if late && w.slept { // it has restarted its timer once already
 		w.cause, late = min(w.now, w.cause+slept), false
 	}
 	w.slept = (w.slept || late && before.Role != raft.Leader) && w.beat != w.now
-	able := !n.doomed && out.Write.Mark == nil && s.Term > 0 && m.Kind == raft.Voter && m.Incarnation == n.disk.incarnation
+	able := !n.doomed && out.Write.Mark == nil && s.Term > 0 && votes(n.config(), n.peer())
 	if leads || late || !able || before.Term == 0 || s.Durable != n.hard || s.Election.Wait > before.Election.Wait {
 		w.cause = w.now
 	}
@@ -258,7 +258,7 @@ func (k *checker) proves(n *node, e raft.Event, answer *raft.Message, match raft
 	if a, ok := e.(raft.SnapshotArrived); ok {
 		leader, led := k.leaders[answer.Term]
 		offered := n.seen.offered[offering{answer.To, a.Snapshot.File}]
-		return led && nodeID(leader) == answer.To.ID && offered == a.Snapshot.ID && offered.Index == match
+		return led && leader == answer.To && offered == a.Snapshot.ID && offered.Index == match
 	}
 	r, ok := e.(raft.Received)
 	if !ok || r.Message.From != answer.To || r.Message.Term != answer.Term {
@@ -369,7 +369,7 @@ func (k *checker) checkBootstraps(n *node, before *raft.CoreStatus, out *raft.Ou
 		return
 	}
 	for _, m := range n.status.Config.Members {
-		uninitialized := m.ID == n.id || n.seen.uninitialized>>index(m.ID)&1 == 1
+		uninitialized := m.Peer() == n.peer() || n.seen.uninitialized.has(m.Peer())
 		k.c.holds(uninitialized, "G16", "%s bootstraps a cluster before %s has answered its probe", n.id, m.ID)
 	}
 }

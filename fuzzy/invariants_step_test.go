@@ -180,7 +180,7 @@ var ofFollower = []stepBreach{
 	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		before.Term, n.status.Bootstrapper = 0, n.peer()
 		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry}}
-		n.status.Term, n.seen.uninitialized = 0, 0
+		n.status.Term, n.seen.uninitialized = 0, nil
 		return nil
 	}},
 }
@@ -194,7 +194,7 @@ var ofLeader = []stepBreach{
 		return nil
 	}},
 	{"G8", func(_ *checker, n, _ *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event {
-		before.Role, n.seen.votes = raft.Candidate, 0
+		before.Role, n.seen.votes = raft.Candidate, nil
 		return nil
 	}},
 	{"N18", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
@@ -209,6 +209,10 @@ var ofLeader = []stepBreach{
 	}},
 	{"N18", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
 		n.status.Peers[0].Next = n.status.Peers[0].Match
+		return nil
+	}},
+	{"N18", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event { // an earlier incarnation acknowledged it
+		n.status.Peers[0].Incarnation++
 		return nil
 	}},
 	{"G13", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
@@ -244,7 +248,9 @@ var ofLeader = []stepBreach{
 	{"G15", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		members := append([]raft.Member(nil), n.status.Config.Members...)
 		members[other.index].Kind = raft.Learner
-		n.status.Config.Members = members
+		config := n.status.Config
+		config.Members = members
+		n.rule(config)
 		out.Write.Then = []raft.Message{*message(n, other, before.Term, raft.TimeoutNow{})}
 		return nil
 	}},

@@ -114,7 +114,6 @@ var nodeBreaches = []breach{
 		lead.log, lead.status.Last, lead.status.Commit, lead.status.Applied = nil, raft.EntryID{}, 0, 0
 		k.shape(lead)
 	}},
-	{"N7", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Config = raft.Configuration{}; k.role(lead) }},
 	{"N8", func(_ *cluster, k *checker, lead, _ *node) {
 		k.write(lead, &raft.LogWrite{After: lead.log[2].entry.ID()})
 	}},
@@ -237,9 +236,6 @@ var nodeBreaches = []breach{
 	{"N44", func(_ *cluster, k *checker, lead, _ *node) {
 		k.filled(lead, &raft.AppendRequest{Prev: lead.log[2].entry.ID(), Last: lead.log[3].entry.ID()})
 	}},
-	{"N9", func(_ *cluster, k *checker, lead, _ *node) {
-		k.configuration(lead, &raft.Output{Config: &raft.Configuration{}})
-	}},
 	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Pending = 1 << 20; k.bounds(lead) }},
 	{"N10", func(_ *cluster, k *checker, lead, _ *node) { lead.status.Peers[0].Inflight = 1 << 20; k.bounds(lead) }},
 	{"N11", func(c *cluster, _ *checker, lead, _ *node) {
@@ -355,7 +351,7 @@ var clusterBreaches = []breach{
 		k.transferred(lead, &request{}, raft.Answer{Leader: follower.id})
 	}},
 	{"G15", func(c *cluster, k *checker, lead, follower *node) { // not who was named
-		k.leaders[lead.status.Term] = follower.index
+		k.leaders[lead.status.Term] = follower.peer()
 		k.transferred(lead, &request{to: c.nodes[3-lead.index-follower.index].id}, raft.Answer{Leader: follower.id})
 	}},
 	{"G16", func(c *cluster, k *checker, lead, follower *node) {

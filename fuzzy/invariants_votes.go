@@ -26,12 +26,18 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 	if durable && w.leads == (raft.Peer{}) {
 		w.rested = w.now // from now on the vote has time to elect its candidate
 	}
+	if was := n.configBefore; was != nil && votes(n.config(), n.peer()) && !votes(&was.Configuration, n.peer()) {
+		w.rested, w.enfranchised = w.now, w.now
+	}
 	if w.freed == w.now {
 		w.rested = w.now - n.timeout() // it may campaign at once
 	}
 	for i := range out.Trace {
 		switch out.Trace[i].Kind {
 		case raft.TraceTimeout:
+			if w.enfranchised > 0 && w.now-w.enfranchised < n.timeout() && w.rested == w.enfranchised {
+				k.broken("N72", "%s stands for election in term %d, %v after it got its vote", n.id, s.Term, time.Duration(w.now-w.enfranchised))
+			}
 			if w.now-w.rested < n.timeout() {
 				k.broken("N25", "%s stands for election in term %d after %v", n.id, s.Term, time.Duration(w.now-w.rested))
 			}
@@ -113,7 +119,7 @@ func (k *checker) compared(n *node, timeout raft.Time) {
 	this := life{n.index, n.life}
 	if other, drawn := k.timers[timeout]; drawn && other != this {
 		if k.alike++; k.alike > alikeMax {
-			k.broken("N27", "%s draws an election timeout of %v, as %s did, and so for the %d. time", n.id, timeout, nodeID(other.node), k.alike)
+			k.broken("N27", "%s draws an election timeout of %v, as %s did, and so for the %d. time", n.id, timeout, k.c.nodes[other.node].name(), k.alike)
 		}
 	}
 	k.timers[timeout] = this

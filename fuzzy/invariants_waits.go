@@ -23,16 +23,15 @@ func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
 	if !begins || slices.ContainsFunc(events, func(e raft.Event) bool { _, asked := e.(raft.TransferRequested); return asked }) {
 		return
 	}
-	all, able := voters(&s.Config, func(i int, p raft.Peer) bool {
-		at := slices.IndexFunc(s.Peers, func(q raft.PeerProgress) bool { return q.ID == p.ID })
-		if at < 0 || s.Peers[at].State == "stale" {
+	able := n.agreed(func(p raft.Peer) bool {
+		progress := progressOn(s, p)
+		if progress == nil || progress.State == "stale" {
 			return false
 		}
-		peer := &s.Peers[at]
-		return peer.Match > s.Persisted || peer.State == "snapshot" || w.now-w.peers[i].heard >= n.timeout()
+		return progress.Match > s.Persisted || progress.State == "snapshot" || w.now-w.of(p).heard >= n.timeout()
 	})
-	if able < majority(all) {
-		k.broken("N46", "%s gives up its leadership of term %d, and %d of %d voters may hold more than its disk", n.id, s.Term, able, all)
+	if !able.reached() {
+		k.broken("N46", "%s gives up its leadership of term %d, and %v may hold more than its disk", n.id, s.Term, able)
 	}
 }
 
@@ -112,15 +111,15 @@ func (k *checker) stays(n *node, before *raft.CoreStatus) {
 		k.broken("N37", "%s steps down in term %d, and waits for whom it told to campaign for %v more",
 			n.id, before.Term, time.Duration(w.told-w.now))
 	}
-	all, heard := voters(&before.Config, func(i int, p raft.Peer) bool {
-		at := slices.IndexFunc(before.Peers, func(q raft.PeerProgress) bool { return q.ID == p.ID })
-		if at < 0 || before.Peers[at].State == "stale" {
+	heard := quorum(&before.Config, func(p raft.Peer) bool {
+		progress := progressOn(before, p)
+		if progress == nil || progress.State == "stale" {
 			return p == n.peer()
 		}
-		window := max(n.timeout(), min(2*before.Peers[at].RoundTrip, waitsMax*n.timeout()))
-		return w.now-w.peers[i].heard < window
+		window := max(n.timeout(), min(2*progress.RoundTrip, waitsMax*n.timeout()))
+		return w.now-w.of(p).heard < window
 	})
-	if heard >= majority(all) {
-		k.broken("N37", "%s steps down in term %d, and has heard %d of %d voters in the time that it may", n.id, before.Term, heard, all)
+	if heard.reached() {
+		k.broken("N37", "%s steps down in term %d, and has heard %v in the time that it may", n.id, before.Term, heard)
 	}
 }

@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"fmt"
-	"math/bits"
 	"strings"
 
 	"github.com/coxswain/raft"
@@ -25,6 +24,8 @@ import (
 //	L11  Terms do not race: interference from outside the quorum raises them a bounded number of times.
 //	L14  Under load, too, a working quorum answers each request in time.
 //	L13  A transfer that nothing prevents succeeds in time.
+//	L15  A joint configuration is left, and a change that waits for members takes effect or is given up.
+//	L18  A healed voter that was removed learns it from the members that it dials.
 //	L12  A leader with a stalled disk does not keep a quorum of working disks from committing for long.
 
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
@@ -64,6 +65,7 @@ type stage int
 const (
 	electing stage = iota
 	serving
+	settling     // the change of members that is under way ends
 	transferring // see liveness_transfer.go
 	converging
 	rejoining // a follower restarted without a sign to its leader; nobody writes
@@ -71,7 +73,7 @@ const (
 	parted // see liveness_partial.go
 )
 
-var stageRules = [...]string{"L1", "L3", "L13", "L2", "L5", "L4", "L6"}
+var stageRules = [...]string{"L1", "L3", "L15", "L13", "L2", "L5", "L4", "L6"}
 
 // An election attempt takes at most two units: a wait of up to two election timeouts, and the exchanges of
 // pre-votes and votes. In a world where these outlast the wait, candidates disturb each other until their waits
@@ -97,7 +99,7 @@ func newLiveness(c *cluster) *liveness {
 		return l.excuse(missing)
 	}
 	l.exiled = l.random.IntN(4) > 0 && l.doomed == nil
-	c.record(Record{Kind: "heal", Text: names(l.core) + ": healed; every other fault is permanent"})
+	c.record(Record{Kind: "heal", Text: c.names(l.core) + ": healed; every other fault is permanent"})
 	l.heal()
 	if _, bootstrapped := l.configuration(); !bootstrapped {
 		// A disk may hold entry 1 of a mistaken list, written when its process ended.
@@ -184,6 +186,10 @@ func (l *liveness) later() {
 func (l *liveness) watch() {
 	c := l.c
 	c.mustHold(l.term() <= l.began+termsMax+raft.Term(l.pauses), "L11", "%d terms since the heal", l.term()-l.began)
+	if missing := l.outvoted(); missing != "" {
+		l.excuse(missing)
+		return
+	}
 	l.watchStall()
 	l.prompt()
 	l.pause()
@@ -194,6 +200,8 @@ func (l *liveness) watch() {
 		reached = l.elected()
 	case serving:
 		reached = l.serves()
+	case settling:
+		reached = l.settles()
 	case transferring:
 		reached = l.transferEnded()
 	case converging:
@@ -218,7 +226,9 @@ func (l *liveness) watch() {
 		l.next(serving)
 	case reached && l.stage == serving:
 		c.work.stopped = true
-		l.next(transferring)
+		if l.next(transferring); c.profile.Members.on() {
+			l.stage = settling
+		}
 	case reached && l.stage == converging:
 		l.restartOne()
 		l.next(rejoining)
@@ -244,8 +254,11 @@ func (l *liveness) limit() sim.Time {
 		units += growthUnits
 	}
 	limit := (units + l.backlog()) * l.c.profile.unit()
-	if l.stage == electing {
+	switch l.stage {
+	case electing:
 		limit += 2 * 2 * l.grown
+	case settling:
+		limit += l.c.profile.settleTime()
 	}
 	return limit
 }
@@ -271,7 +284,7 @@ func (l *liveness) backlog() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d units of %v after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.unit(), l.c.profile.unit(), l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the leadership is not transferred", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the change of members goes on", "the leadership is not transferred", "they are not equal", "a restarted one is not", "", "nobody leads whom the links that are left allow to"}[l.stage]
 }
 
 // watchStall checks that a leader outside the core does not keep leading with a stalled disk.
@@ -334,8 +347,7 @@ func (l *liveness) followed() bool {
 
 // counts reports whether the leader can be expected to reach a node, with the incarnation that its configuration names.
 func (l *liveness) counts(n *node) bool {
-	m, member := l.leader.status.Config.Member(n.id)
-	return member && m.Incarnation == n.disk.incarnation && l.leader.meets(n)
+	return includes(&l.leader.status.Config, n.peer()) && l.leader.meets(n)
 }
 
 // serves reports whether writes and reads have been answered, regardless of who leads.
@@ -363,7 +375,9 @@ func (l *liveness) serves() bool {
 			l.requestIDs = append(l.requestIDs, t)
 		}
 		members := l.members()
-		if t := w.read(members[l.random.IntN(len(members))], 0, 0); t > 0 {
+		if n := members[l.random.IntN(len(members))]; l.c.profile.Members.on() && !l.counts(n) {
+			continue // it is no member, and nobody answers it
+		} else if t := w.read(n, 0, 0); t > 0 {
 			l.requestIDs = append(l.requestIDs, t)
 		}
 	}
@@ -391,14 +405,14 @@ func (l *liveness) restartOne() {
 	if n == l.leader || !l.counts(n) || !l.exiled {
 		return
 	}
-	l.c.record(Record{Kind: "fault", Text: string(n.id) + " restarts"})
+	l.c.record(Record{Kind: "fault", Text: n.name() + " restarts"})
 	n.crash()
 	n.start()
 }
 
 // rejoined reports whether the restarted follower has caught up, and checks that it deposed nobody (dissertation §9.6).
 func (l *liveness) rejoined() bool {
-	if l.exiled && l.c.profile.steady() && l.c.profile.Voters > 2 && bits.OnesCount64(l.core) == len(l.c.nodes) {
+	if l.exiled && l.c.profile.steady() && len(votersOf(&l.leader.status.Config)) > 2 && l.whole() {
 		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
 			"%s lost the lead when a follower restarted", l.leader.id)
 	}
@@ -416,19 +430,20 @@ func (p *Profile) quietTime() sim.Time {
 // end is called when the quiet ends.
 func (l *liveness) end() {
 	c := l.c
-	whole := bits.OnesCount64(l.core) == len(c.nodes)
-	if whole && c.profile.steady() {
+	if l.whole() && c.profile.steady() {
 		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost the lead of an idle cluster", l.leader.id)
 		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2)
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
 	repairs := c.check.conflicts - l.clashes
-	// Appends after one that did not leave are rejected one by one. If each carries one entry, that is at most one
-	// rejection per entry and follower, and more each time a follower is probed.
-	bound := int(l.term()) + (len(c.nodes)-1)*(40+int(l.leader.status.Last.Index))
+	// Appends after one that did not leave are rejected one by one. If each carries one entry, a sender that drops one in
+	// ten, with sixteen in flight, makes that up to two rejections per entry and follower, and more each time a follower is
+	// probed.
+	bound := int(l.term()) + (len(c.nodes)-1)*(40+2*int(l.leader.status.Last.Index))
 	c.mustHold(!l.exiled || repairs <= bound, "L7", "%d failed consistency checks since the heal", repairs)
 	l.allAnswered()
 	l.relieved()
+	l.toldApart()
 	for _, n := range l.members() {
 		c.check.short(n)
 	}
@@ -442,6 +457,9 @@ func (l *liveness) allAnswered() {
 			continue
 		}
 		if !l.counts(r.node) {
+			continue
+		}
+		if age := l.c.now() - r.opened; r.kind == readRequest && l.asksUnhealed(r.node) && age <= readsAskedMax*l.c.profile.ElectionTimeout {
 			continue
 		}
 		if r.state == unanswered || r.state == acceptedOnly {
@@ -466,7 +484,10 @@ func (c *cluster) describe() string {
 		case n.core == nil:
 			fmt.Fprintf(&b, "%s down, durable %+v, log up to %d, damaged %v\n", n.id, n.disk.hard, len(n.disk.log), n.disk.damaged)
 		default:
-			fmt.Fprintf(&b, "%s frozen=%v forever=%v %s %v\n", n.id, n.frozen, n.forever, n.core.State(), n.status.Missing)
+			fmt.Fprintf(&b, "%s frozen=%v forever=%v %s %v\n", n.name(), n.frozen, n.forever, n.core.State(), n.status.Missing)
+		}
+		if l := configured(n.log); l != nil && c.profile.Members.on() {
+			fmt.Fprintf(&b, "  uses %v\n", l)
 		}
 	}
 	return b.String()

@@ -15,10 +15,13 @@ func (l *liveness) choose() (core uint64, missing string) {
 	if !bootstrapped {
 		return l.chooseBootstrap()
 	}
+	if c.profile.Members.on() {
+		return l.chooseAmong(c.standing())
+	}
 	var able, learners []int
 	voters, awake := 0, -1
 	for _, m := range config.Members {
-		n := c.nodes[index(m.ID)]
+		n := c.at(m.Peer())
 		sound := !n.disk.damaged && n.disk.incarnation == m.Incarnation
 		switch {
 		case m.Kind == raft.Learner && sound:
@@ -104,17 +107,25 @@ func (l *liveness) hideFollowers() {
 		return
 	}
 	config, _ := l.configuration()
-	all, healed := voters(&config, func(i int, _ raft.Peer) bool { return l.core>>i&1 == 1 })
+	heard := quorum(&config, func(p raft.Peer) bool { return l.healed(p) != nil || p == l.doomed.peer() })
 	var able []int
-	for i := range l.c.nodes {
-		if m, ok := config.Member(nodeID(i)); ok && m.Kind == raft.Voter && l.core>>i&1 == 1 {
+	for i, n := range l.c.nodes {
+		if votes(&config, n.peer()) && l.core>>i&1 == 1 {
 			able = append(able, i)
 		}
 	}
-	spare := healed + 1 - majority(all)
-	for _, i := range pick(l.random, able, 1+l.random.IntN(spare)) {
+	for _, i := range pick(l.random, able, 1+l.random.IntN(heard.spare())) {
 		l.c.net.Links.CutBoth(sim.Exiles, l.doomed.index, i)
 	}
+}
+
+// healed returns the node of the core whose disk carries an incarnation, or nil.
+func (l *liveness) healed(p raft.Peer) *node {
+	n := l.c.at(p)
+	if n.peer() != p || l.core>>n.index&1 == 0 {
+		return nil
+	}
+	return n
 }
 
 func (l *liveness) anyAwake(core uint64) bool {
@@ -128,7 +139,7 @@ func (l *liveness) anyAwake(core uint64) bool {
 
 // chooseBootstrap draws the core before the bootstrap, which needs all members.
 func (l *liveness) chooseBootstrap() (core uint64, missing string) {
-	for _, n := range l.c.nodes {
+	for _, n := range l.c.nodes[:l.c.profile.Voters+l.c.profile.Learners] {
 		if n.disk.damaged {
 			return 0, fmt.Sprintf("the cluster is not bootstrapped, and the disk of %s is damaged", n.id)
 		}
@@ -148,12 +159,10 @@ func (l *liveness) chooseBootstrap() (core uint64, missing string) {
 	return core, ""
 }
 
-// configuration returns the one of a member with a term, which proves that all members hold it.
+// configuration returns the newest committed one. It returns false before the cluster is bootstrapped.
 func (l *liveness) configuration() (raft.Configuration, bool) {
-	for _, n := range l.c.nodes {
-		if f, holds := n.disk.bootstrap(); holds && n.disk.hard.Term > 0 {
-			return f.Configuration, true
-		}
+	if newest := l.c.newestCommitted(); newest != nil {
+		return newest.Configuration, true
 	}
 	return raft.Configuration{}, false
 }

@@ -1,8 +1,6 @@
 package fuzzy
 
 import (
-	"math/bits"
-
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -17,11 +15,10 @@ func (l *liveness) part() bool {
 	random := sim.NewStream(c.seed.Number, sim.PartitionConcern<<16)
 	leader := l.leader.index
 	shape, node := random.IntN(12), random.IntN(len(c.nodes)) // most runs end without this stage
-	whole := bits.OnesCount64(l.core) == len(c.nodes)
 	if node == leader {
 		node = (node + 1) % len(c.nodes)
 	}
-	if shape >= 4 || l.leader.core == nil || !l.exiled && !whole {
+	if shape >= 4 || l.leader.core == nil || !l.exiled && !l.whole() {
 		return false
 	}
 	switch shape {
@@ -51,27 +48,13 @@ func (l *liveness) part() bool {
 // reachers returns the voters of the core that reach, and are reached by, enough of its voters to lead. A member does not
 // reach one that rejects it for good, whatever the links are.
 func (l *liveness) reachers() (set uint64) {
-	config := l.leader.status.Config
-	var voters []*node
-	total := 0
-	for _, m := range config.Members {
-		if m.Kind != raft.Voter {
-			continue
-		}
-		total++
-		n := l.c.nodes[index(m.ID)]
-		if n.disk.incarnation == m.Incarnation && !n.disk.damaged && l.core>>n.index&1 == 1 {
-			voters = append(voters, n)
-		}
-	}
-	for _, n := range voters {
-		reached := 0
-		for _, other := range voters {
-			if n.meets(other) {
-				reached++
-			}
-		}
-		if n.core != nil && reached >= majority(total) {
+	config := &l.leader.status.Config
+	for _, n := range l.members() {
+		met := quorum(config, func(p raft.Peer) bool {
+			other := l.healed(p)
+			return other != nil && !other.disk.damaged && n.meets(other)
+		})
+		if votes(config, n.peer()) && met.reached() {
 			set |= 1 << n.index
 		}
 	}
@@ -94,4 +77,11 @@ func (l *liveness) obeyed() bool {
 		l.probe = w.write(l.leader, 0, 1)
 	}
 	return false
+}
+
+// asksUnhealed reports whether a member sends its reads to a leader that was not healed: what they send each other may be
+// lost, and the member repeats its request for as long as N38 allows.
+func (l *liveness) asksUnhealed(n *node) bool {
+	leader := raft.Peer{ID: n.status.Leader, Incarnation: n.status.LeaderIncarnation}
+	return leader.ID != "" && l.core>>l.c.at(leader).index&1 == 0
 }

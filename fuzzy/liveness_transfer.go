@@ -46,9 +46,9 @@ func (l *liveness) successor() (raft.NodeID, bool) {
 	s := &l.leader.status
 	for i := range s.Peers {
 		p := &s.Peers[(first+i)%len(s.Peers)]
-		m, _ := s.Config.Member(p.ID)
-		n := l.c.nodes[index(p.ID)]
-		if m.Kind != raft.Voter || l.core>>n.index&1 == 0 || !l.counts(n) || p.State != "replicate" || !l.upToDate(p) || !l.electable(n) {
+		peer := peerOf(p)
+		n := l.c.at(peer)
+		if !votesOn(&s.Config, peer) || l.core>>n.index&1 == 0 || !l.counts(n) || p.State != "replicate" || !l.upToDate(p) || !l.electable(n) {
 			continue
 		}
 		if !named && !l.split() {
@@ -74,25 +74,17 @@ func (l *liveness) upToDate(p *raft.PeerProgress) bool {
 // healed, accept each other's messages. The leader cannot know that: two other members may reject each other for good,
 // or may not have shaken hands since one of them was started, so that a vote between them would be lost.
 func (l *liveness) electable(n *node) bool {
-	met, voters := 0, 0
-	for _, m := range l.leader.status.Config.Members {
-		if m.Kind != raft.Voter {
-			continue
-		}
-		voters++
-		other := l.c.nodes[index(m.ID)]
-		if l.core>>other.index&1 == 1 && m.Incarnation == other.disk.incarnation && n.meets(other) && n.hasMet(other) {
-			met++
-		}
-	}
-	return met >= majority(voters)
+	met := quorum(&l.leader.status.Config, func(p raft.Peer) bool {
+		other := l.healed(p)
+		return other != nil && n.meets(other) && n.hasMet(other)
+	})
+	return met.reached()
 }
 
 // split reports whether the leader may choose a target that cannot win, if the request names none.
 func (l *liveness) split() bool {
 	for _, n := range l.members() {
-		m, _ := l.leader.status.Config.Member(n.id)
-		if m.Kind == raft.Voter && n != l.leader && l.counts(n) && !l.electable(n) {
+		if votesOn(&l.leader.status.Config, n.peer()) && n != l.leader && l.counts(n) && !l.electable(n) {
 			return true
 		}
 	}
@@ -129,7 +121,7 @@ func (l *liveness) prompt() {
 		if !open && i == l.asked {
 			l.asked++
 		}
-		if !open || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 || !l.counts(r.node) {
+		if !open || r.kind == changeRequest || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 || !l.counts(r.node) {
 			continue
 		}
 		c.mustHold(c.now()-r.opened <= bound, "L14", "request %d, asked of %s at %v, waits for %v (state %d)", i, r.node.id,

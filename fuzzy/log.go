@@ -12,9 +12,10 @@ import (
 type slot struct {
 	entry    *raft.Entry // shared by the logs of the node and of its disk, and never changed
 	hash     uint64
-	command  command // of the entry; kept here because entries are scattered over the memory
-	commands uint64  // up to it
-	payload  uint64  // bytes of their data
+	command  command       // of the entry; kept here because entries are scattered over the memory
+	config   *loggedConfig // in force from it on
+	commands uint64        // up to it
+	payload  uint64        // bytes of their data
 }
 
 func (n *node) takeLog(l *raft.LogWrite) {
@@ -32,7 +33,7 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	if l.Reset {
 		n.log, n.vault.installed, n.vault.needless, n.vault.take = n.c.check.prefix(n, l.After), true, true, nil
 	}
-	n.log = extend(n.log, l)
+	n.log = n.c.check.lengthen(n, n.log, l)
 	n.c.check.appended(n, l)
 	n.c.check.cached(n)
 	if cut {
@@ -40,8 +41,8 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	}
 }
 
-// extend applies a write to a log. The checker has found that the log holds the entry before it.
-func extend(log []slot, l *raft.LogWrite) []slot {
+// lengthen applies a write to a log of a node. The checker has found that the log holds the entry before it.
+func (k *checker) lengthen(n *node, log []slot, l *raft.LogWrite) []slot {
 	log = log[:min(int(l.After.Index), len(log))]
 	last := slot{}
 	if len(log) > 0 {
@@ -54,6 +55,8 @@ func extend(log []slot, l *raft.LogWrite) []slot {
 		if last.entry.Kind == raft.EntryCommand {
 			last.commands++
 			last.payload += uint64(len(last.entry.Data))
+		} else {
+			last.config = k.logged(n, last.entry, last.hash, last.config)
 		}
 		log = append(log, last)
 	}

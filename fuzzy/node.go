@@ -23,18 +23,20 @@ type node struct {
 	initial raft.Configuration // the right list of initial members
 
 	// The process. life is raised when it dies: events of an earlier life mean nothing.
-	life     uint32
-	core     *raft.Core // nil while it is down
-	born     sim.Time   // on the local clock
-	frozen   bool
-	deferred []event // what happened to it while it was frozen
-	dieAfter int     // number of effects after which it crashes; 0: it does not
-	deadFor  sim.Time
-	loops    int                // how often it crashes again after its next starts
-	given    raft.Configuration // the list of initial members that it was started with
-	misled   bool               // the list differs from that of the rest
-	forever  bool               // its faults are permanent: it is outside the healed quorum
-	upgraded bool               // to a release that knows snapshots
+	life      uint32
+	core      *raft.Core // nil while it is down
+	born      sim.Time   // on the local clock
+	frozen    bool
+	deferred  []event // what happened to it while it was frozen
+	dieAfter  int     // number of effects after which it crashes; 0: it does not
+	deadFor   sim.Time
+	loops     int                // how often it crashes again after its next starts
+	given     raft.Configuration // the list of initial members that it was started with
+	misled    bool               // the list differs from that of the rest
+	forever   bool               // its faults are permanent: it is outside the healed quorum
+	upgraded  bool               // to a release that knows snapshots
+	removedIn uint32             // the life, plus 1, in which it learned that it was removed
+	ended     bool               // it was removed from the cluster, and does not start again before its disk is emptied
 
 	inbox    []raft.Event
 	spare    []raft.Event
@@ -43,7 +45,9 @@ type node struct {
 	wakeAt   raft.Time
 	armed    sim.Time // time of the next evWake; 0: none
 
-	log            []slot // the core's log, with payloads, for the checks
+	log            []slot        // the core's log, with payloads, for the checks
+	configBefore   *loggedConfig // in force before the running step
+	configSent     *loggedConfig // the last one that left in an append
 	cache          *pipeline.Cache
 	leaves         func(raft.Message) // leave and stale, made once
 	unfilled       func(raft.Message, error)
@@ -75,7 +79,10 @@ type node struct {
 }
 
 func newNode(c *cluster, i int) *node {
-	n := &node{c: c, index: i, id: nodeID(i), initial: c.initial, random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
+	n := &node{c: c, index: i, id: c.profile.idOf(i), random: sim.NewStream(c.seed.Number, sim.NodeConcern+sim.Concern(i))}
+	if !c.profile.spare(i) {
+		n.initial = c.initial
+	}
 	n.machine, n.disk.saved.machine = newMachine(c.profile.Load.Keys), newMachine(c.profile.Load.Keys)
 	n.leaves, n.unfilled = n.leave, n.stale
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
@@ -99,7 +106,7 @@ func (n *node) now() raft.Now {
 
 // start starts a process from the contents of the disk.
 func (n *node) start() {
-	if n.core != nil || n.disk.damaged || n.forever {
+	if n.core != nil || n.disk.damaged || n.forever || n.ended {
 		return
 	}
 	if !n.openFiles() {
@@ -137,6 +144,9 @@ func (n *node) start() {
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
+	if n.c.check.startsRemoved(n, err) {
+		return
+	}
 	if err != nil {
 		n.c.fail(Safety, "N1", "%s does not start: %v", n.id, err)
 		return
@@ -163,7 +173,7 @@ func (n *node) start() {
 func (n *node) list() raft.Configuration {
 	c := n.c
 	mistaken := n.random.Chance(c.profile.Node.OtherLists)
-	n.misled = mistaken && c.phase == safetyPhase && n.index >= c.others && c.others < c.profile.Voters // every list has a voter
+	n.misled = mistaken && c.phase == safetyPhase && !c.profile.spare(n.index) && n.index >= c.others && c.others < c.profile.Voters // every list has a voter
 	if n.misled {
 		return raft.NewConfiguration(c.initial.Members[c.others:])
 	}
@@ -180,7 +190,7 @@ func (n *node) crash() {
 	n.cutFiles()
 	n.disk.crash(n)
 	if n.c.trace != nil {
-		n.c.record(Record{Kind: "crash", Node: string(n.id), Text: n.disk.describe()})
+		n.c.record(Record{Kind: "crash", Node: n.name(), Text: n.disk.describe()})
 	}
 	n.core = nil
 	n.life++
@@ -271,6 +281,11 @@ func (n *node) handle(e event) {
 		}
 	case evResume:
 		n.resume()
+	case evEnd:
+		n.endRemoved()
+	case evFreeze:
+		n.freeze(false)
+		n.later(sim.Time(e.a), event{kind: evResume})
 	case evWork:
 		n.delays.idle = false
 		n.work()
@@ -309,6 +324,9 @@ func (n *node) step() {
 	n.c.finish(n, &out)
 	clear(events)
 	n.spare = events[:0]
+	n.momentsOf(&before)
+	n.retain()
+	n.endIfRemoved()
 	if n.c.failure == nil {
 		n.process(&out)
 	}
@@ -317,6 +335,7 @@ func (n *node) step() {
 // takeWrite processes a write first, so that an entry is in the log before anybody hears of it.
 func (n *node) takeWrite(out *raft.Output) {
 	w := &out.Write
+	n.configBefore = configured(n.log)
 	if n.installing = (raft.EntryID{}); w.Snapshot != nil {
 		n.installing = w.Snapshot.ID
 	}

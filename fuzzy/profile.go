@@ -24,6 +24,7 @@ type Profile struct {
 	Node            NodeProfile
 	Limits          raft.Limits
 	Snapshots       Snapshots
+	Members         Members
 	Load            Load
 	World           World // the second phase
 	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop
@@ -145,6 +146,7 @@ var profiles = []struct {
 	{"images", "older images of disks are put back, or of their logs alone, and those who saw newer ones find out", shapeImages},
 	{"snapshots", "snapshots are taken, sent and installed all the time", shapeSnapshots},
 	{"durable", "state machines that survive a restart, and logs that begin behind what these have applied", shapeDurable},
+	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"day", "a day of a healthy cluster, in which the leader never changes; not among all", shapeDay},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }

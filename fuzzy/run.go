@@ -51,6 +51,7 @@ type Stats struct {
 	Commits, Elections                       int
 	Proposals                                int
 	Requests                                 int // that clients began in the first phase
+	Changes                                  int // of members that admins asked for in the first phase
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked
@@ -100,7 +101,7 @@ func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c.record(Record{Kind: "end", Text: c.stats.Excuse})
 	c.stats.Elections = c.check.elections
 	c.stats.Proposals = len(c.work.writes) - 1
-	c.stats.Requests = int(c.work.begun)
+	c.stats.Requests, c.stats.Changes = int(c.work.begun), int(c.admins.begun)
 	r := Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
 	if c.host != nil {
 		r.did = c.host.did
@@ -110,7 +111,7 @@ func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 
 func (c *cluster) ids() (ids []string) {
 	for _, n := range c.nodes {
-		ids = append(ids, string(n.id))
+		ids = append(ids, n.name())
 	}
 	return ids
 }

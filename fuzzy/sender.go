@@ -56,11 +56,11 @@ func (n *node) flush() {
 	waiting := n.outbox
 	n.outbox = nil
 	slices.SortStableFunc(waiting, func(a, b raft.Message) int {
-		return cmp.Or(cmp.Compare(a.To.ID, b.To.ID), cmp.Compare(a.Lane(), b.Lane()))
+		return cmp.Or(cmp.Compare(n.c.at(a.To).index, n.c.at(b.To).index), cmp.Compare(a.Lane(), b.Lane()))
 	})
 	for len(waiting) > 0 && n.core != nil {
 		k := 1
-		for k < len(waiting) && waiting[k].To.ID == waiting[0].To.ID && waiting[k].Lane() == waiting[0].Lane() {
+		for k < len(waiting) && n.c.at(waiting[k].To) == n.c.at(waiting[0].To) && waiting[k].Lane() == waiting[0].Lane() {
 			k++
 		}
 		n.deliver(waiting[:k])
@@ -101,6 +101,10 @@ func (n *node) leave(m raft.Message) {
 		return
 	}
 	n.c.check.filled(n, &r)
+	if l := configured(n.log); r.Prev.Index < l.index && l.index <= r.Last.Index && n.configSent != l {
+		n.configSent = l
+		n.c.reaches(n, configSent, l)
+	}
 	if n.random.Chance(n.c.profile.Node.DropSpan) {
 		n.dropped(m)
 		return
@@ -121,22 +125,26 @@ func (n *node) stale(m raft.Message, err error) {
 // dropped reports a dropped append to the core.
 func (n *node) dropped(m raft.Message) {
 	if r, ok := m.Body.(raft.AppendRequest); ok {
-		n.post(raft.SendDropped{To: m.To.ID, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
+		n.post(raft.SendDropped{To: m.To, Span: raft.Span{After: r.Prev.Index, Last: r.Last.Index}})
 	}
 }
 
 // transmit puts a message on the wire.
 func (n *node) transmit(m raft.Message, size int) {
 	c := n.c
-	if ofSnapshot(m.Body) && min(n.protocol(), c.nodes[index(m.To.ID)].protocol()) == 1 {
+	to := c.at(m.To)
+	if ofSnapshot(m.Body) && min(n.protocol(), to.protocol()) == 1 {
 		return // the transport refuses what the peer cannot read
 	}
+	if !n.connected(to) {
+		return
+	}
 	id := uint64(c.net.Sent + 1)
-	c.hash.add(uint64(n.index)<<8|uint64(index(m.To.ID)), uint64(m.Term))
+	c.hash.add(uint64(n.index)<<8|uint64(to.index), uint64(m.Term))
 	if c.trace != nil {
 		c.recordSend(n, id, &m)
 	}
-	c.net.Send(c.now(), n.index, index(m.To.ID), int(m.Lane()), size, envelope{m, id, n.disk.start()})
+	c.net.Send(c.now(), n.index, to.index, int(m.Lane()), size, envelope{m, id, n.disk.start()})
 }
 
 // recode passes a message through the real codec. It returns false if the receiver cannot read the message. The codec
@@ -219,7 +227,7 @@ func (n *node) peerEvent(a int64) {
 			o.Lost(n.now().Mono)
 			n.pump(peer.index)
 		}
-		n.post(raft.PeerLost{ID: peer.id, Refused: peer.core == nil})
+		n.post(raft.PeerLost{Peer: raft.Peer{ID: peer.id, Incarnation: peer.disk.incarnation}, Refused: peer.core == nil})
 		return
 	}
 	if !n.takes(peer, peer.disk.start()) {

@@ -101,6 +101,13 @@ var settings = []setting{
 	{"snapshot-block-bytes", func(p *Profile) any { return &p.Snapshots.BlockBytes }, 0, bytesMax},
 	{"snapshot-old-members", func(p *Profile) any { return &p.Snapshots.Old }, 0, 13},
 
+	{"members-spares", func(p *Profile) any { return &p.Members.Spares }, 0, 9},
+	{"members-twins", func(p *Profile) any { return &p.Members.Twins }, 0, 9},
+	{"members-admins", func(p *Profile) any { return &p.Members.Admins }, 0, 9},
+	{"members-think", func(p *Profile) any { return &p.Members.Think }, 0, timeMax},
+	{"members-patience", func(p *Profile) any { return &p.Members.Patience }, 0, timeMax},
+	{"members-emptied", func(p *Profile) any { return &p.Members.Emptied }, 0, timeMax},
+
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},
 	{"world-step", func(p *Profile) any { return &p.World.Step }, 0, timeMax},

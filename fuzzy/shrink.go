@@ -40,8 +40,8 @@ func (s *Shrunk) Size() string {
 	for _, kept := range s.Case.Injections {
 		injections += len(kept.some)
 	}
-	return fmt.Sprintf("%d nodes, %d faults of %d classes, %d requests, %d settings that are not plain, %d events in %v",
-		p.Voters+p.Learners, injections, len(p.Faults), len(s.Case.Requests.some), p.unplain(), s.Result.Events,
+	return fmt.Sprintf("%d nodes, %d faults of %d classes, %d requests, %d changes, %d settings that are not plain, %d events in %v",
+		p.nodes(), injections, len(p.Faults), len(s.Case.Requests.some), len(s.Case.Changes.some), p.unplain(), s.Result.Events,
 		time.Duration(s.Failure.At).Round(time.Millisecond))
 }
 
@@ -125,7 +125,7 @@ func (s *shrinker) world(voters, clients int, faults []FaultRate) *Case {
 	c, was := s.Case.clone(), &s.Case.Profile
 	c.Profile = plain()
 	c.Profile.Name, c.Profile.Beyond, c.Profile.Load.History = was.Name, was.Beyond, was.Load.History
-	c.Profile.Length = min(was.Length, sim.In(2*time.Second))
+	c.Profile.Members, c.Profile.Length = was.Members, min(was.Length, sim.In(2*time.Second))
 	c.Profile.Voters, c.Profile.Load.Clients = voters, min(max(clients, 1), was.Load.Clients)
 	c.Profile.Faults, c.Injections = slices.Clone(faults), map[FaultKind]ordinals{}
 	c.Requests = ordinals{all: clients > 0}
@@ -150,6 +150,8 @@ func (s *shrinker) round() bool {
 	s.plainSettings()
 	s.fewer("voters", 1)
 	s.fewer("learners", 0)
+	s.fewer("members-spares", 0)
+	s.fewer("members-admins", 0)
 	s.fewer("clients", 1)
 	s.shorten()
 	for _, f := range slices.Clone(s.Case.Profile.Faults) {
@@ -157,6 +159,7 @@ func (s *shrinker) round() bool {
 			func(c *Case, kept ordinals) { c.Injections[f.Fault] = kept })
 	}
 	s.thin(func(c *Case) ordinals { return c.Requests }, func(c *Case, kept ordinals) { c.Requests = kept })
+	s.thin(func(c *Case) ordinals { return c.Changes }, func(c *Case, kept ordinals) { c.Changes = kept })
 	return s.Taken > before && !s.over()
 }
 
@@ -324,7 +327,7 @@ func (s *shrinker) take(c *Case, r Result) {
 			tidy.drop(f.Fault)
 		}
 	}
-	tidy.Requests = until(c.Requests, false, int64(r.Requests))
+	tidy.Requests, tidy.Changes = until(c.Requests, false, int64(r.Requests)), until(c.Changes, false, int64(r.Changes))
 	if again := s.run(&tidy, edits{}); s.same(again.Failure) && again.Failure.At == r.Failure.At {
 		s.Case, s.Result, s.Failure = tidy, again, again.Failure
 	}

@@ -82,7 +82,7 @@ func (n *node) keepSnapshots(k *raft.Keep) {
 		n.takeIfReached()
 	}
 	for _, p := range k.Stop {
-		n.endStream(index(p.ID))
+		n.endStream(n.c.at(p).index)
 	}
 	for _, id := range k.Discard {
 		n.c.check.discards(n, id)

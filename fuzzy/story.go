@@ -39,6 +39,7 @@ const (
 	tellsCampaign
 	tellsVote
 	tellsStart
+	tellsMembers
 	tellsCut
 	tellsSnapshot // of an application
 	tellsDeath
@@ -52,7 +53,7 @@ const (
 // lateWeight more than the first.
 var weights = [sentenceKinds]int{
 	tellsTimeout: 20, tellsBootstrap: 30, tellsConflict: 60, tellsDenial: 90, tellsEntries: 120, tellsCommit: 140, tellsApply: 140,
-	tellsQuorumLost: 150, tellsEnd: 150, tellsCampaign: 170, tellsVote: 180, tellsStart: 200, tellsCut: 240, tellsSnapshot: 240,
+	tellsQuorumLost: 150, tellsEnd: 150, tellsCampaign: 170, tellsVote: 180, tellsStart: 200, tellsMembers: 230, tellsCut: 240, tellsSnapshot: 240,
 	tellsDeath: 250, tellsLeader: 280, tellsFault: 300, tellsFailure: 10_000,
 }
 
@@ -214,6 +215,18 @@ func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 		return tellsCut, fmt.Sprintf("drops its entries %d to %d: the leader has others", n.ID.Index+1, n.Index)
 	case raft.TraceTransfer:
 		return tellsCampaign, fmt.Sprintf("transfers its leadership to %s", n.Peer)
+	case raft.TraceConfigAppended:
+		return tellsMembers, fmt.Sprintf("uses the members of entry %v", n.ID)
+	case raft.TraceConfigRolledBack:
+		return tellsMembers, fmt.Sprintf("goes back to the members of entry %d", n.Index)
+	case raft.TraceConfigCommitted:
+		return tellsMembers, fmt.Sprintf("knows that the members of entry %d are committed", n.Index)
+	case raft.TraceChangeGivenUp:
+		return tellsMembers, "gives up the change of members: " + n.Text
+	case raft.TraceHandOver:
+		return tellsMembers, fmt.Sprintf("has no vote any more, and hands over to %s", n.Peer)
+	case raft.TraceRemoved:
+		return tellsMembers, fmt.Sprintf("learns that entry %d has removed it", n.Index)
 	case raft.TraceBootstrapped:
 		return tellsBootstrap, fmt.Sprintf("takes entry 1, by which %s bootstraps the cluster", n.Peer)
 	case raft.TraceBootstrapProbe:

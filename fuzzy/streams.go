@@ -62,7 +62,7 @@ func (n *node) offers(m *raft.Message) bool {
 	if !ok {
 		return true
 	}
-	to := index(m.To.ID)
+	to := n.c.at(m.To).index
 	switch o := n.vault.out[to]; {
 	case o != nil && o.Carries(*m):
 	case offer.Snapshot.Held:
@@ -138,7 +138,8 @@ func (n *node) streamed(m raft.Message) bool {
 		}
 		n.takeChunks()
 	case raft.SnapshotProgress:
-		if o := n.vault.out[index(m.From.ID)]; o != nil {
+		from := n.c.at(m.From).index
+		if o := n.vault.out[from]; o != nil {
 			o.Progress(now, m)
 			if done, _ := o.Acknowledged(); done > o.reported {
 				o.reported = done
@@ -149,7 +150,7 @@ func (n *node) streamed(m raft.Message) bool {
 				done, _ := o.Acknowledged()
 				n.post(raft.SnapshotSending{To: o.to, File: o.id, Bytes: done})
 			}
-			n.pump(index(m.From.ID))
+			n.pump(from)
 		}
 	default:
 		return false

@@ -136,11 +136,11 @@ func (c *cluster) recordLinks() {
 		before := len(cut)
 		for to := range c.nodes {
 			if from != to && !c.net.Links.Up(from, to) {
-				cut = append(cut, [2]string{string(nodeID(from)), string(nodeID(to))})
+				cut = append(cut, [2]string{c.nodes[from].name(), c.nodes[to].name()})
 			}
 		}
 		if len(cut) > before {
-			text += fmt.Sprintf(" %s→", nodeID(from))
+			text += " " + c.nodes[from].name() + "→"
 		}
 		for _, link := range cut[before:] {
 			text += link[1]
@@ -161,10 +161,10 @@ func (c *cluster) begin(n *node, kind string) {
 	if c.trace == nil {
 		return
 	}
-	r := &Record{Kind: kind, Node: string(n.id), Receives: n.received}
+	r := &Record{Kind: kind, Node: n.name(), Receives: n.received}
 	n.received = nil
 	for _, e := range n.inbox {
-		r.Events = append(r.Events, eventName(e))
+		r.Events = append(r.Events, c.eventName(e))
 	}
 	c.stepped = r
 }
@@ -192,9 +192,9 @@ func (c *cluster) finish(n *node, out *raft.Output) {
 	c.record(*r)
 }
 
-func eventName(e raft.Event) string {
+func (c *cluster) eventName(e raft.Event) string {
 	if m, ok := e.(raft.Received); ok {
-		return fmt.Sprintf("%s from %s", typeName(m.Message.Body), m.Message.From.ID)
+		return fmt.Sprintf("%s from %s", typeName(m.Message.Body), c.nameOf(m.Message.From))
 	}
 	return typeName(e)
 }
@@ -226,7 +226,7 @@ func (c *cluster) recordSend(n *node, id uint64, m *raft.Message) {
 	default:
 		text += fmt.Sprintf(" %+v", body)
 	}
-	c.record(Record{Kind: "send", Node: string(n.id), To: string(m.To.ID), ID: id, Message: typeName(body), Text: text})
+	c.record(Record{Kind: "send", Node: n.name(), To: c.nameOf(m.To), ID: id, Message: typeName(body), Text: text})
 }
 
 // traceHash digests everything that happens (T1: the same seed gives the same hash).

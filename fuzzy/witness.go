@@ -9,35 +9,42 @@ import (
 // witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on
 // what the core reports about itself.
 type witness struct {
-	now    raft.Time // of the running step
-	heard  raft.Time // when the leader that it follows was last heard, in the present term; 0: never
-	beat   raft.Time // when it last heard a leader of its term or a later one; 0: never
-	reign  raft.Term // the term of that leader
-	leads  raft.Peer // the leader that it has heard in the present term
-	freed  raft.Time // when the leader of the term said that it stepped down
-	rested raft.Time // when it last heard its leader, voted, campaigned, led, or started
-	cause  raft.Time // when it last had a reason not to campaign
-	waits  raft.Time // the longest wait of its elections since then
-	wake   raft.Time // the wake-up time that it last asked for
-	failed bool      // its latest snapshot failed, so it may ask to be woken when it is to try again
-	slept  bool      // it has slept through that since it last heard a leader
-	late   raft.Time // when a reply to this member's attempt last came too late, which lengthens its wait
-	prompt raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
+	now          raft.Time // of the running step
+	heard        raft.Time // when the leader that it follows was last heard, in the present term; 0: never
+	beat         raft.Time // when it last heard a leader of its term or a later one; 0: never
+	reign        raft.Term // the term of that leader
+	leads        raft.Peer // the leader that it has heard in the present term
+	freed        raft.Time // when the leader of the term said that it stepped down
+	rested       raft.Time // when it last heard its leader, voted, campaigned, led, or started
+	enfranchised raft.Time // when a configuration last gave it a vote that it did not have; 0: never
+	cause        raft.Time // when it last had a reason not to campaign
+	waits        raft.Time // the longest wait of its elections since then
+	wake         raft.Time // the wake-up time that it last asked for
+	failed       bool      // its latest snapshot failed, so it may ask to be woken when it is to try again
+	slept        bool      // it has slept through that since it last heard a leader
+	late         raft.Time // when a reply to this member's attempt last came too late, which lengthens its wait
+	prompt       raft.Time // when a reply to its present vote request last came within a timeout, which ends a long wait
 
 	attempts attemptsWitness
 
 	round         raft.RPCID // of its latest pre-vote
-	preVotes      uint64     // set of the members that granted it
+	preVotes      peerSet    // who granted it
 	probe         raft.RPCID // its latest probe
-	uninitialized uint64     // set of the members that answered that they are uninitialized
+	uninitialized peerSet    // who answered that they are
 
 	// In the present term.
 	term  raft.Term
-	votes uint64                 // set of the members that granted its vote request
-	peers []peerWitness          // by index
+	votes peerSet                // who granted its vote request
+	peers []peerWitness          // in any order
 	begun raft.RPCID             // its latest heartbeat round
 	reads map[reading]raft.RPCID // the latest heartbeat round when a read was requested
-	open  map[reading]struct{}   // reads that have no answer yet
+	open  map[reading]raft.Time  // reads that have no answer yet, and when they were requested last
+	again []reading              // those of them that were requested twice at that time
+
+	inOffice officeWitness
+
+	list    *raft.Member        // the members of the configuration that it last used
+	mustUse *raft.Configuration // the one that it was compared with
 
 	ids     raft.RPCID // the latest id that it used
 	earlier raft.RPCID // the latest one of its earlier lives on the same disk
@@ -58,8 +65,8 @@ type witness struct {
 	inquired  raft.Time  // when that first left
 	persisted bool       // it was retried for too long
 
-	walls []wallWitness // by index
-	stamp int64         // the highest that its log has ever held
+	walls map[raft.Peer]int64 // the most that a wall clock was ever ahead of this member's monotonic time
+	stamp int64               // the highest that its log has ever held
 
 	policy  policyWitness // of its snapshots
 	resumed raft.Index    // the last entry that its machine had applied when it was started
@@ -75,6 +82,7 @@ type witness struct {
 
 // peerWitness records the messages of one voter or learner in the present term.
 type peerWitness struct {
+	peer     raft.Peer
 	heard    raft.Time
 	proved   raft.Index // the highest index that it acknowledged
 	provedAt raft.Time  // when that last rose
@@ -140,9 +148,9 @@ func (w *witness) begin(n *node) {
 		earlier = raft.RPCID{}
 	}
 	*w = witness{
-		now: now, rested: now, cause: now, wake: now, peers: make([]peerWitness, len(n.c.initial.Members)),
+		now: now, rested: now, cause: now, wake: now,
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
-		walls: make([]wallWitness, len(n.c.initial.Members)), resumed: n.applied, offered: map[offering]raft.EntryID{},
+		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{},
 	}
 	if len(n.disk.log) > 0 {
 		w.stamp = max(n.disk.base.Time, n.disk.log[len(n.disk.log)-1].entry.Time)
@@ -154,13 +162,14 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	s := &n.status
 	w.attempts.latest = 0
 	if w.term != s.Term {
-		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.transfer = s.Term, 0, 0, raft.RPCID{}, nil, nil, 0
-		w.leads = raft.Peer{}
-		clear(w.peers[:])
+		w.term, w.heard, w.votes, w.begun, w.reads, w.open, w.again, w.transfer = s.Term, 0, nil, raft.RPCID{}, nil, nil, nil, 0
+		w.leads, w.peers = raft.Peer{}, nil
 	}
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
-		for i := range w.peers {
-			w.peers[i] = peerWitness{heard: w.now, roundTrip: w.now - w.attempts.asked[s.Term], asked: map[raft.RPCID]raft.Time{}}
+		took := w.now - w.attempts.asked[s.Term]
+		w.peers = nil
+		for _, m := range s.Config.Members {
+			w.peers = append(w.peers, peerWitness{peer: m.Peer(), heard: w.now, roundTrip: took, asked: map[raft.RPCID]raft.Time{}})
 		}
 		w.office = n.earlier(s.Term)
 	}
@@ -215,13 +224,23 @@ func (n *node) concerns(m *raft.Message) bool {
 	return m.Cluster == n.status.Cluster || m.Cluster == none || n.status.Cluster == none
 }
 
+// of returns the record of a member. The next call may move it.
+func (w *witness) of(p raft.Peer) *peerWitness {
+	for i := range w.peers {
+		if w.peers[i].peer == p {
+			return &w.peers[i]
+		}
+	}
+	w.peers = append(w.peers, peerWitness{peer: p})
+	return &w.peers[len(w.peers)-1]
+}
+
 func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
-	from := index(m.From.ID)
 	switch b := m.Body.(type) {
 	case raft.BootstrapProbeReply:
-		w.shows(m)
+		w.shows(n, m)
 		if b.ID == w.probe && b.Result == raft.ProbeUninitialized {
-			w.uninitialized |= 1 << from
+			w.uninitialized.add(m.From)
 		}
 		return
 	case raft.Heartbeat, raft.AppendRequest, raft.InstallSnapshot:
@@ -244,13 +263,13 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		}
 		return
 	}
-	if config := n.status.Config; !includes(&config, m.From) {
+	if !n.knows(m.From) {
 		if b, ok := m.Body.(raft.ReadRequest); ok && m.Term == w.term { // a leader serves it whoever asks
 			w.asks(reading{from: m.From, id: b.ID})
 		}
 		return
 	}
-	w.shows(m)
+	w.shows(n, m)
 	var took raft.Time
 	switch b := m.Body.(type) {
 	case raft.PreVoteReply:
@@ -265,17 +284,17 @@ func (w *witness) message(n *node, before *raft.CoreStatus, m *raft.Message) {
 		w.late = w.now
 	}
 	if b, ok := m.Body.(raft.PreVoteReply); ok && b.Granted && b.ID == w.round {
-		w.preVotes |= 1 << from
+		w.preVotes.add(m.From)
 	}
 	if m.Term == w.term { // one of another term proves nothing
-		w.reply(&w.peers[from], m)
+		w.reply(w.of(m.From), m)
 	}
 }
 
 // reply records a reply of the present term.
 func (w *witness) reply(p *peerWitness, m *raft.Message) {
 	if b, ok := m.Body.(raft.AppendConflict); ok && b.Acknowledged > 0 && b.Acknowledged <= p.proved && b.Prev == b.Acknowledged {
-		*p = peerWitness{lost: true}
+		*p = peerWitness{peer: p.peer, lost: true}
 	}
 	if _, asks := m.Body.(raft.ReadRequest); p.lost && !asks {
 		return
@@ -283,7 +302,7 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 	switch b := m.Body.(type) {
 	case raft.VoteReply:
 		if b.Granted {
-			w.votes |= 1 << index(m.From.ID)
+			w.votes.add(m.From)
 		}
 	case raft.AppendReply:
 		p.heard = w.now
@@ -313,9 +332,12 @@ func (p *peerWitness) proves(now raft.Time, match raft.Index) {
 
 func (w *witness) asks(r reading) {
 	if w.reads == nil {
-		w.reads, w.open = map[reading]raft.RPCID{}, map[reading]struct{}{}
+		w.reads, w.open = map[reading]raft.RPCID{}, map[reading]raft.Time{}
 	}
-	w.open[r] = struct{}{}
+	if at, open := w.open[r]; open && at == w.now {
+		w.again = append(w.again, r)
+	}
+	w.open[r] = w.now
 	if _, again := w.reads[r]; !again {
 		w.reads[r] = w.begun
 	}
@@ -329,20 +351,20 @@ func (w *witness) says(n *node, out *raft.Output) {
 			case raft.PreVoteRequest:
 				w.uses(b.ID)
 				if b.ID != w.round {
-					w.round, w.preVotes = b.ID, 0
+					w.round, w.preVotes = b.ID, nil
 					w.attempts.rounds[b.ID] = w.now
 				}
 			case raft.BootstrapProbe:
 				w.uses(b.ID)
 				if b.ID != w.probe {
-					w.probe, w.uninitialized = b.ID, 0
+					w.probe, w.uninitialized = b.ID, nil
 				}
 			case raft.Heartbeat:
 				if w.begun.Less(b.Round) {
 					w.uses(b.Round)
 					w.begun = b.Round
 				}
-				if p := &w.peers[index(list[i].To.ID)]; p.asked != nil {
+				if p := w.of(list[i].To); p.asked != nil {
 					p.asked[b.Round] = w.now
 				}
 			case raft.ReadRequest:
@@ -363,25 +385,4 @@ func (w *witness) uses(id raft.RPCID) {
 	if w.ids.Less(id) {
 		w.ids = id
 	}
-}
-
-// includes reports whether a configuration names a member with this incarnation.
-func includes(config *raft.Configuration, p raft.Peer) bool {
-	m, ok := config.Member(p.ID)
-	return ok && m.Incarnation == p.Incarnation
-}
-
-// voters counts the voters of a configuration, and those for which holds returns true.
-func voters(config *raft.Configuration, holds func(i int, p raft.Peer) bool) (all, holding int) {
-	for i := range config.Members {
-		m := &config.Members[i]
-		if m.Kind != raft.Voter {
-			continue
-		}
-		all++
-		if holds(index(m.ID), m.Peer()) {
-			holding++
-		}
-	}
-	return all, holding
 }

@@ -34,6 +34,7 @@ const (
 	readRequest
 	transferRequest
 	snapshotRequest
+	changeRequest
 )
 
 // request is one request.
@@ -53,6 +54,7 @@ type request struct {
 	size    int         // of a write's data
 	to      raft.NodeID // of a transfer; "": the leader chooses
 	term    raft.Term   // of a transfer: the term in which it began
+	change  *changing   // of a change of members, by an admin
 }
 
 // attempt is one write.
@@ -213,6 +215,10 @@ func (w *workload) transferTo(n *node, client int, to raft.NodeID) raft.RequestI
 
 // giveUp stops waiting for an answer. The request may still take effect.
 func (w *workload) giveUp(t raft.RequestID) {
+	if w.requests[t].kind == changeRequest {
+		w.c.admins.ended(t, false)
+		return
+	}
 	i := w.requests[t].client
 	if w.clients[i].open != t {
 		return
@@ -232,6 +238,8 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 		r := &w.requests[a.RequestID]
 		w.c.check.answered(n, r, a)
 		switch {
+		case a.Kind == raft.AnswerAccepted && r.kind == changeRequest:
+			r.change.entry = a.ID
 		case a.Kind == raft.AnswerAccepted:
 			n.accepted = append(n.accepted, acceptance{a.ID, a.RequestID})
 		case r.kind == readRequest && a.Kind == raft.AnswerReadSafe:
@@ -258,6 +266,10 @@ func (w *workload) record(r *request, serial uint64) {
 // done ends a client's wait, and chooses the member that it asks next.
 func (w *workload) done(t raft.RequestID, leader raft.NodeID) {
 	r := &w.requests[t]
+	if r.kind == changeRequest {
+		w.c.admins.ended(t, true)
+		return
+	}
 	cl := &w.clients[r.client]
 	if cl.open != t {
 		return
@@ -265,7 +277,7 @@ func (w *workload) done(t raft.RequestID, leader raft.NodeID) {
 	cl.open = 0
 	switch {
 	case leader != "":
-		cl.node = index(leader)
+		cl.node = w.c.named(leader).index
 	case r.state != answeredWell:
 		cl.node = w.random.IntN(len(w.c.nodes))
 	}

@@ -67,7 +67,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range distributions {
 		out <- d.desc
 	}
-	for r := raft.RejectClusterName; r <= raft.RejectSlowDisk; r++ {
+	for r := raft.RejectClusterName; r <= raft.RejectRemoved; r++ {
 		out <- refusalDesc(r)
 	}
 }
@@ -87,7 +87,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstHistogram(d.desc, h.Count(), h.Sum, buckets)
 	}
-	for r := raft.RejectClusterName; r <= raft.RejectSlowDisk; r++ {
+	for r := raft.RejectClusterName; r <= raft.RejectRemoved; r++ {
 		out <- prometheus.MustNewConstMetric(refusalDesc(r), prometheus.CounterValue, float64(m.Refusals[r]))
 	}
 }

@@ -14,6 +14,22 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return truth(m.LeaderKnown) }),
 	gauge("wiped", "1 while this member's disk is known to have been emptied.",
 		func(m node.Metrics) float64 { return truth(m.Wiped) }),
+	gauge("removed", "1: this member was removed from the cluster.",
+		func(m node.Metrics) float64 { return truth(m.Removed) }),
+	gauge("voters", "Voters of the configuration in force; while they change, the new ones.",
+		func(m node.Metrics) float64 { return float64(m.Voters) }),
+	gauge("learners", "Learners of the configuration in force.",
+		func(m node.Metrics) float64 { return float64(m.Learners) }),
+	gauge("configuration_index", "The entry that holds the configuration in force.",
+		func(m node.Metrics) float64 { return float64(m.ConfigIndex) }),
+	gauge("configuration_joint", "1 while the voters change.",
+		func(m node.Metrics) float64 { return truth(m.ConfigJoint) }),
+	gauge("feature_level", "The feature level of the cluster.",
+		func(m node.Metrics) float64 { return float64(m.FeatureLevel) }),
+	changes("done", func(c node.ChangeOutcomes) uint64 { return c.Done }),
+	changes("refused", func(c node.ChangeOutcomes) uint64 { return c.Refused }),
+	changes("given_up", func(c node.ChangeOutcomes) uint64 { return c.GivenUp }),
+	changes("unknown", func(c node.ChangeOutcomes) uint64 { return c.Unknown }),
 	gauge("last_index", "The last entry of the log.",
 		func(m node.Metrics) float64 { return float64(m.LastIndex) }),
 	gauge("persisted_index", "The last entry on this disk.",
@@ -110,6 +126,14 @@ var values = []value[node.Metrics]{
 func failed(reason string, read func(node.ProposalFailures) uint64) value[node.Metrics] {
 	return byReason("proposals_failed_total", "Proposals that failed, by the error that the caller got.", reason,
 		func(m node.Metrics) float64 { return float64(read(m.ProposalsFailed)) })
+}
+
+func changes(outcome string, read func(node.ChangeOutcomes) uint64) value[node.Metrics] {
+	return value[node.Metrics]{
+		describe("changes_total", "Calls that change the members, by what became of them.", prometheus.Labels{"outcome": outcome}),
+		prometheus.CounterValue,
+		func(m node.Metrics) float64 { return float64(read(m.Changes)) },
+	}
 }
 
 func snapshots(outcome string, read func(node.SnapshotCounts) uint64) value[node.Metrics] {

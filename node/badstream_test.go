@@ -24,7 +24,7 @@ type lane struct {
 	change *atomic.Pointer[func(raft.SnapshotChunk) raft.SnapshotChunk]
 }
 
-func (l lane) Send(to raft.NodeID, on raft.Lane, batch []raft.Message) error {
+func (l lane) Send(to raft.Peer, on raft.Lane, batch []raft.Message) error {
 	if change := l.change.Load(); change != nil {
 		for i := range batch {
 			if c, ok := batch[i].Body.(raft.SnapshotChunk); ok {

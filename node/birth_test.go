@@ -223,6 +223,35 @@ func TestWiped_AConfusedCallerMakesNoHealthyMemberUnready(t *testing.T) {
 	})
 }
 
+// A member that lags names the former incarnation of a member that was replaced. One that knows the newer configuration
+// outweighs it.
+func TestWiped_AConfigurationThatNamesTheIncarnationDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handler raft.Handler
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, tr raft.Transport) raft.Transport {
+			return open{tr, &handler}
+		}})
+		n := c.Start("n1")
+		self := n.Status().Incarnation
+		call := func(from raft.NodeID, named ...raft.Incarnation) {
+			require.Nil(t, handler.Check(raft.Hello{
+				ClusterName: n.Status().ClusterName, Cluster: raft.ClusterID{1}, Term: 5, From: raft.Peer{ID: from, Incarnation: 7},
+				Expected: raft.Peer{ID: "n1"}, StartCount: 1, Lineage: raft.Lineage{}.Begin(1), Named: named, NamedIndex: 3,
+			}))
+		}
+		call("n2", 8)
+		assert.True(t, n.Status().Wiped)
+		call("n3")
+		assert.True(t, n.Status().Wiped, "n3 does not know the id at all")
+		call("n3", 8, self)
+		assert.False(t, n.Status().Wiped)
+		call("n2", 8)
+		assert.False(t, n.Status().Wiped, "n2 lags")
+		call("n3", 8)
+		assert.True(t, n.Status().Wiped, "the addition was rolled back")
+	})
+}
+
 // The status of every member reports the same about one emptied disk among five: it no longer counts, and the
 // others serve.
 func TestWiped_EveryMemberSaysHowManyMoreFailuresAreSurvivedAndWhoServes(t *testing.T) {
@@ -265,9 +294,9 @@ func TestRefusals_AreLoggedOncePerReason(t *testing.T) {
 		c.Wipe("n3")
 		n := c.Start("n3")
 		c.Await("it to know", func() bool { return n.Status().Wiped })
-		before := n.Metrics().Refusals[raft.RejectNamedOther]
+		before := n.Metrics().Refusals[raft.RejectWrongIncarnation]
 		time.Sleep(time.Minute) // in the bubble: many dials
-		assert.Greater(t, n.Metrics().Refusals[raft.RejectNamedOther], before+20, "they go on")
+		assert.Greater(t, n.Metrics().Refusals[raft.RejectWrongIncarnation], before+20, "they go on")
 		assert.Positive(t, lines.Load())
 		// Two pairs with two reasons on either side, and what a schedule adds; far fewer lines than dials.
 		assert.LessOrEqual(t, lines.Load(), int64(12))
@@ -288,7 +317,7 @@ type dropping struct {
 	lost func(raft.Message) bool
 }
 
-func (d *dropping) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+func (d *dropping) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	var left []raft.Message
 	for _, m := range batch {
 		if !d.lost(m) {

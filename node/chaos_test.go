@@ -187,7 +187,7 @@ type moodyTransport struct {
 	*moods
 }
 
-func (w moodyTransport) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+func (w moodyTransport) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	w.pause()
 	return w.Transport.Send(to, lane, batch)
 }

@@ -59,8 +59,11 @@ func (n *Node) usable(ctx context.Context) error {
 	}
 	select {
 	case <-n.stop:
-		return raft.ErrClosed
+		return n.ended()
 	default:
+	}
+	if removed := n.removed.Load(); removed != nil {
+		return removed
 	}
 	if n.identity.wiped.Load() {
 		return raft.ErrWiped
@@ -126,7 +129,7 @@ func (n *Node) awaitReady(ctx context.Context) (refused, err error) {
 			return nil, nil
 		case ctx.Err() != nil:
 			return refused, ctx.Err()
-		case errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped):
+		case errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped) || errors.Is(err, raft.ErrRemoved):
 			return refused, err
 		}
 		refused = err
@@ -213,9 +216,12 @@ func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 func (n *Node) explain(req *call, a raft.Answer) error {
 	switch a.Kind {
 	case raft.AnswerUnknown:
-		return raft.ErrOutcomeUnknown
+		return req.unknown()
 	case raft.AnswerNotApplied:
 		return n.notLeader(a.Leader, "another leader has overwritten the entry; it was not applied")
+	}
+	if a.Err != nil {
+		return a.Err
 	}
 	switch a.Refusal {
 	case raft.RefusedOverloaded:
@@ -247,6 +253,6 @@ func (n *Node) notLeader(leader raft.NodeID, reason string) error {
 	if leader == "" {
 		return &raft.NotLeaderError{Reason: reason}
 	}
-	m := n.identity.member(leader)
+	m := n.identity.leader(raft.Leadership{Leader: leader})
 	return &raft.NotLeaderError{Leader: &m, Reason: reason}
 }

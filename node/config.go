@@ -23,6 +23,10 @@ type Config struct {
 	// the store is uninitialized. Drop it once the cluster is bootstrapped, so that emptying all disks at once
 	// cannot bootstrap a second cluster. A member without it waits to be added.
 	Initial []raft.Member
+	// Advertise is the "host:port" at which this start of the member is reached. Others remember it durably, and dial it
+	// before the address in their configuration, so that a member may move, and all may move at once. Default: the address
+	// in the configuration, or in Initial while there is none.
+	Advertise string
 
 	// ElectionTimeout is the only setting of time that most clusters need: a follower that hears from no leader
 	// campaigns after a random wait of once to twice this. Heartbeats are sent every third of it. Default 150
@@ -108,6 +112,9 @@ func (c Config) Validate() error {
 	p := problemsOf(core.Validate())
 	if err := raft.ValidateName("cluster name", c.Cluster); err != nil {
 		p = append(p, &raft.ConfigError{Field: "Cluster", Err: err})
+	}
+	if len(c.Advertise) > raft.AddressBytesMax {
+		p = append(p, &raft.ConfigError{Field: "Advertise", Err: fmt.Errorf("%d bytes; it takes at most %d", len(c.Advertise), raft.AddressBytesMax)})
 	}
 	c = c.withDefaults()
 	within := func(field string, value, least, most int) {

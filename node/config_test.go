@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 func TestConfig_EachErrorNamesItsField(t *testing.T) {
 	err := node.Config{
 		ID: "n 1", Cluster: "", Initial: []raft.Member{{ID: "n2", Address: "h:1"}},
-		ElectionTimeout: 1, DiskStallMax: -1, Limits: raft.Limits{InflightMax: -1}, LogCacheBytesMax: -1,
+		Advertise: strings.Repeat("x", 257), ElectionTimeout: 1, DiskStallMax: -1, Limits: raft.Limits{InflightMax: -1}, LogCacheBytesMax: -1,
 		SnapshotBytesPerSecond: 1, SnapshotReserveBytes: -1, SnapshotStallMax: time.Millisecond,
 	}.Validate()
 	var all interface{ Unwrap() []error }
@@ -31,7 +32,7 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 		assert.ErrorIs(t, err, field.Err)
 		assert.Contains(t, one.Error(), field.Field+": ")
 	}
-	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "LogCacheBytesMax",
+	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "Advertise", "LogCacheBytesMax",
 		"SnapshotBytesPerSecond", "SnapshotReserveBytes", "SnapshotStallMax"}, fields)
 }
 

@@ -272,7 +272,7 @@ type witnessedTransport struct {
 	id raft.NodeID
 }
 
-func (tr *witnessedTransport) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+func (tr *witnessedTransport) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	tr.w.check(tr.id, batch)
 	return tr.Transport.Send(to, lane, batch)
 }

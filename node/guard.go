@@ -22,16 +22,16 @@ func guarded(f func() error) (err error) {
 }
 
 // connect tells the transport which peers to dial.
-func (n *Node) connect(peers []raft.Member) {
-	err := guarded(func() error { n.transport.Connect(peers); return nil })
+func (n *Node) connect(contacts []raft.Contact) {
+	err := guarded(func() error { n.transport.Connect(contacts); return nil })
 	if err != nil {
 		n.fail(&raft.TransportError{Op: "connect", Err: err})
 	}
 }
 
 // connection asks the transport about a peer.
-func (n *Node) connection(id raft.NodeID) (s raft.PeerStatus) {
-	err := guarded(func() error { s = n.transport.Peer(id); return nil })
+func (n *Node) connection(p raft.Peer) (s raft.PeerStatus) {
+	err := guarded(func() error { s = n.transport.Peer(p); return nil })
 	if err != nil {
 		return raft.PeerStatus{Err: err}
 	}

@@ -45,22 +45,36 @@ func TestEnd_ALoggerThatPanicsIsNotCalledAgain(t *testing.T) {
 	})
 }
 
+// sleepy is a logger that takes a minute for a line once it is tired, and panics from the next one on.
+type sleepy struct {
+	panicky
+	tired *atomic.Bool
+}
+
+// Log is called inside a bubble.
+func (s sleepy) Log(level hclog.Level, message string, args ...any) {
+	if s.tired.Load() {
+		s.panicky.Log(level, message, args...)
+		time.Sleep(time.Minute)
+	}
+}
+
 // The loop is late, and the logger panics on the warning.
 func TestEnd_AWarningOfLatenessThatPanicsDoesNotEndTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
-		c := startAll(t, rafttest.Options{
-			Members: 1, NewFSM: newJournal,
-			Configure: func(cfg *node.Config) { cfg.Logger = panicky{hclog.NewNullLogger(), &calls} },
-			Transport: func(_ raft.NodeID, tr raft.Transport) raft.Transport {
-				return failing{Transport: tr, connects: func() { calls.Store(1); time.Sleep(time.Minute) }} // on the loop
-			},
-		})
+		tired := map[raft.NodeID]*atomic.Bool{"n1": {}, "n2": {}, "n3": {}}
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			cfg.Logger = sleepy{panicky{hclog.NewNullLogger(), &calls}, tired[cfg.ID]}
+		}})
 		n := c.Leader()
-		propose(t, n, "x")
+		tired[n.Status().ID].Store(true)
+		require.NoError(t, n.TransferLeadership(t.Context(), "")) // it logs that
+		time.Sleep(2 * time.Minute)
 		assert.Positive(t, n.Metrics().LateWakes)
 		assert.EqualValues(t, 2, calls.Load())
 		assert.NoError(t, n.Err())
+		propose(t, c.Leader(), "x")
 	})
 }
 
@@ -70,11 +84,11 @@ type failing struct {
 	connects, closes, peers func()
 }
 
-func (f failing) Connect(peers []raft.Member) {
+func (f failing) Connect(contacts []raft.Contact) {
 	if f.connects != nil {
 		f.connects()
 	}
-	f.Transport.Connect(peers)
+	f.Transport.Connect(contacts)
 }
 
 func (f failing) Close() error {
@@ -85,11 +99,11 @@ func (f failing) Close() error {
 	return err
 }
 
-func (f failing) Peer(id raft.NodeID) raft.PeerStatus {
+func (f failing) Peer(p raft.Peer) raft.PeerStatus {
 	if f.peers != nil {
 		f.peers()
 	}
-	return f.Transport.Peer(id)
+	return f.Transport.Peer(p)
 }
 
 func TestEnd_ATransportThatPanicsEndsTheNodeAndNotTheProcess(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 // handler implements raft.Handler, the side of the node that a transport calls.
 type handler struct{ node *Node }
 
-func (e handler) Hello(to raft.NodeID) raft.Hello {
+func (e handler) Hello(to raft.Peer) raft.Hello {
 	return e.node.identity.hello(to)
 }
 
@@ -16,10 +16,7 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 	r := e.node.identity.admit(h)
 	if r != nil {
 		e.node.counters.refused(r.Reason)
-		e.node.identity.warn(h.From.ID, r.Reason, "refused a member", r)
-		if r.Reason == raft.RejectWrongIncarnation {
-			e.node.identity.addMisnamed(h)
-		}
+		e.node.identity.warn(h.From, r.Reason, "refused a member", r)
 	}
 	return r
 }
@@ -27,32 +24,42 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 func (e handler) Up(h raft.Hello) {
 	i := e.node.identity
 	i.mu.Lock()
-	if _, known := i.live[h.From.ID]; known || len(i.live) < strangersMax {
-		i.live[h.From.ID] = h.Lineage.Last()
+	if _, known := i.live[h.From]; known || len(i.live) < strangersMax {
+		i.live[h.From] = h.Lineage.Last()
 	}
-	i.hear(h.From.ID)
-	delete(i.refusals, h.From.ID)
-	delete(i.misnamed, h.From.ID)
-	delete(i.warned, h.From.ID)
+	i.hear(h.From)
+	for _, p := range []raft.Peer{h.From, {ID: h.From.ID}} { // the contact may be open
+		delete(i.refusals, p)
+		delete(i.warned, p)
+	}
 	i.updateWiped()
 	i.mu.Unlock()
+	e.node.invitations.up(h)
 	e.node.counters.connected.Add(1)
 	e.node.post(raft.PeerUp{ID: h.From.ID, Incarnation: h.From.Incarnation, StartCount: h.StartCount, Uninitialized: h.Uninitialized(), Protocol: h.Protocol})
 }
 
-func (e handler) Lost(id raft.NodeID, refused bool) {
-	i := e.node.identity
-	i.mu.Lock()
-	delete(i.live, id)
-	i.mu.Unlock()
-	e.node.counters.lost.Add(1)
-	e.node.streamer.disconnected(id)
-	e.node.post(raft.PeerLost{ID: id, Refused: refused})
+// Accepted has the peer dialed back if it is a stranger: this member sends only on connections that it has dialed.
+func (e handler) Accepted(h raft.Hello) {
+	e.node.contacts.called(h)
+	e.node.invitations.accepted(h)
 }
 
-func (e handler) Rejected(by raft.NodeID, r raft.Rejection) {
+func (e handler) Lost(p raft.Peer, refused bool) {
+	i := e.node.identity
+	i.mu.Lock()
+	delete(i.live, p)
+	i.mu.Unlock()
+	e.node.counters.lost.Add(1)
+	e.node.streamer.disconnected(p)
+	e.node.invitations.failed(p, nil)
+	e.node.post(raft.PeerLost{Peer: p, Refused: refused})
+}
+
+func (e handler) Rejected(by raft.Peer, r raft.Rejection) {
 	i := e.node.identity
 	e.node.counters.refused(r.Reason)
+	e.node.invitations.failed(by, &r)
 	i.warn(by, r.Reason, "was refused by a member", &r)
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -60,22 +67,26 @@ func (e handler) Rejected(by raft.NodeID, r raft.Rejection) {
 		i.refusals[by] = r
 	}
 	i.updateWiped()
-	if r.From.ID == by {
-		i.setMark(i.handshake(by).Told(r))
+	if r.From.ID == by.ID {
+		v := i.handshake(by)
+		i.setMark(v.Told(r))
+		if index := v.ToldRemoval(r); index > 0 {
+			e.node.endRemoved(&raft.RemovedError{Index: index})
+		}
 	}
 	if i.mark != nil {
 		i.node.writer.queue.wake()
 	}
 }
 
-func (e handler) Receive(from raft.NodeID, batch []raft.Message) {
+func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 	n := e.node
 	n.identity.mu.Lock()
 	n.identity.hear(from)
 	n.identity.mu.Unlock()
 	for _, m := range batch {
 		switch {
-		case m.From.ID != from:
+		case m.From != from:
 			n.counters.droppedForged.Add(1)
 		case e.stream(m):
 		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -29,24 +30,27 @@ type identity struct {
 	mu           sync.Mutex
 	cluster      raft.ClusterID
 	bootstrapper raft.Peer
-	config       raft.Configuration                  // zero while uninitialized
-	memory       raft.Memory                         // decides handshakes; the writer makes it durable
-	dirty        bool                                // memory has changed since the writer took it
-	mark         *raft.Mark                          // nil, or why this store must not be used any longer
-	live         map[raft.NodeID]raft.StartID        // the start of each connected peer
-	contact      map[raft.NodeID]time.Time           // when each peer was last heard from
-	refusals     map[raft.NodeID]raft.Rejection      // the peers that reject this member at present, and why
-	misnamed     map[raft.NodeID]bool                // the peers, in a term above 0, that expected another incarnation of this member
-	warned       map[raft.NodeID][]raft.RejectReason // the rejections logged for each peer since its last connection
+	config       raft.Configuration                // zero while uninitialized
+	configIndex  raft.Index                        // of the entry that holds config
+	removed      []raft.Removal                    // those that are known to be committed
+	memory       raft.Memory                       // decides handshakes; the writer makes it durable
+	dirty        bool                              // memory has changed since the writer took it
+	mark         *raft.Mark                        // nil, or why this store must not be used any longer
+	live         map[raft.Peer]raft.StartID        // the start of each connected peer
+	contact      map[raft.Peer]time.Time           // when each peer was last heard from
+	refusals     map[raft.Peer]raft.Rejection      // the contacts that reject this member at present, and why
+	misnamed     map[raft.Peer]bool                // what each peer has said last of this id: that other incarnations are its members, or this one
+	silent       map[raft.Peer]bool                // callers that are dialed again as soon as they speak
+	warned       map[raft.Peer][]raft.RejectReason // the rejections logged for each peer since its last connection
 }
 
 func newIdentity(n *Node, stored raft.Stored) *identity {
 	i := &identity{
 		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
-		memory: stored.Memory, kept: newWatched(stored.Memory), live: make(map[raft.NodeID]raft.StartID),
+		memory: stored.Memory, kept: newWatched(stored.Memory), live: make(map[raft.Peer]raft.StartID),
 		initial:  raft.NewConfiguration(n.cfg.Initial),
-		misnamed: make(map[raft.NodeID]bool),
-		contact:  make(map[raft.NodeID]time.Time), refusals: make(map[raft.NodeID]raft.Rejection), warned: make(map[raft.NodeID][]raft.RejectReason),
+		misnamed: make(map[raft.Peer]bool), silent: make(map[raft.Peer]bool),
+		contact: make(map[raft.Peer]time.Time), refusals: make(map[raft.Peer]raft.Rejection), warned: make(map[raft.Peer][]raft.RejectReason),
 	}
 	i.term.Store(uint64(stored.Hard.Term))
 	return i
@@ -58,24 +62,42 @@ func (i *identity) publish(s raft.CoreStatus) {
 	defer i.mu.Unlock()
 	i.cluster, i.bootstrapper, i.config = s.Cluster, s.Bootstrapper, raft.Configuration{}
 	if s.Cluster != (raft.ClusterID{}) {
-		i.config = s.Config
+		i.config, i.configIndex = s.Config, s.ConfigIndex
 	}
+	i.removed = s.Removals
 	i.updateWiped()
 }
 
-// updateWiped decides whether this member is wiped: a peer has shown a configuration that names its id with another
-// incarnation, and its own configuration does not name it. A member without a list of initial members dials
-// nobody, so nobody can show it a configuration; it is wiped if a peer in a term above 0 expects another
-// incarnation of it. i.mu is held.
+// updateWiped decides whether this member is wiped: it belongs to no cluster, some peer's configuration names its id
+// with another incarnation, and none names its own. Members of earlier releases, and those of a cluster without a term,
+// reject it for that. i.mu is held.
 func (i *identity) updateWiped() {
-	me, _ := i.config.Member(i.self.ID)
-	wiped := len(i.misnamed) > 0 && i.cluster == raft.ClusterID{} && i.term.Load() == 0
+	wiped := i.cluster == (raft.ClusterID{}) && i.term.Load() == 0 && len(i.misnamed) > 0
+	for _, misnamed := range i.misnamed {
+		wiped = wiped && misnamed
+	}
+	_, named := i.config.Peer(i.self)
 	for _, r := range i.refusals {
-		wiped = wiped || r.Reason == raft.RejectNamedOther && me.Incarnation != i.self.Incarnation
+		wiped = wiped || r.Reason == raft.RejectNamedOther && !named
 	}
 	if i.wiped.Swap(wiped) != wiped {
 		i.node.watched.wakeAll()
 	}
+}
+
+// heed remembers what a peer's configuration says of this member. i.mu is held.
+func (i *identity) heed(v *raft.Handshake, h raft.Hello) {
+	switch {
+	case v.Misnames(h):
+		if _, known := i.misnamed[h.From]; known || len(i.misnamed) < strangersMax {
+			i.misnamed[h.From] = true
+		}
+	case slices.Contains(h.Named, i.self.Incarnation) && len(i.misnamed) < strangersMax:
+		i.misnamed[h.From] = false
+	default:
+		delete(i.misnamed, h.From)
+	}
+	i.updateWiped()
 }
 
 // known returns the configuration in force, or Config.Initial while there is none.
@@ -86,38 +108,47 @@ func (i *identity) known() raft.Configuration {
 	return i.initial
 }
 
-// member returns what is known of a member, which may be just its id.
-func (i *identity) member(id raft.NodeID) raft.Member {
+// leader returns what is known of the leader, which may be just its id.
+func (i *identity) leader(l raft.Leadership) raft.Member {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if m, ok := i.known().Member(id); ok {
+	if m, ok := i.known().Peer(raft.Peer{ID: l.Leader, Incarnation: l.LeaderIncarnation}); ok {
 		return m
 	}
-	return raft.Member{ID: id}
+	if m, ok := i.known().Member(l.Leader); ok {
+		return m
+	}
+	return raft.Member{ID: l.Leader}
 }
 
 // handshake returns the state that decides a handshake with that peer. i.mu is held.
-func (i *identity) handshake(with raft.NodeID) *raft.Handshake {
+func (i *identity) handshake(with raft.Peer) *raft.Handshake {
 	return &raft.Handshake{
 		Self: i.self, ClusterName: i.node.cfg.Cluster, Cluster: i.cluster, Term: raft.Term(i.term.Load()),
-		Bootstrapper: i.bootstrapper, Config: i.config, Initial: i.initial, Lineage: i.lineage, Memory: i.memory,
-		Live: i.live[with],
+		Bootstrapper: i.bootstrapper, Config: i.config, ConfigIndex: i.configIndex, Removed: i.removed, Initial: i.initial,
+		Lineage: i.lineage, Memory: i.memory, Live: i.live[with],
 	}
 }
 
 // hello returns this member's hello, which contains only what is durable.
-func (i *identity) hello(to raft.NodeID) raft.Hello {
+func (i *identity) hello(to raft.Peer) raft.Hello {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	v := i.handshake(to)
 	v.Memory, _ = i.kept.load()
-	return v.Hello(to, i.node.cfg.ElectionTimeout)
+	h := v.Hello(to, i.node.cfg.ElectionTimeout)
+	h.Address = cmp.Or(i.node.cfg.Advertise, h.Address)
+	return h
 }
 
 // admit decides whether this member talks to a peer, and waits until what it must remember of the peer is durable.
 func (i *identity) admit(h raft.Hello) *raft.Rejection {
 	i.mu.Lock()
-	verdict := i.handshake(h.From.ID).Judge(h)
+	v := i.handshake(h.From)
+	verdict := v.Judge(h)
+	if r := verdict.Rejection; r == nil || r.Reason == raft.RejectWrongIncarnation {
+		i.heed(v, h)
+	}
 	if verdict.Memory != nil {
 		i.memory, i.dirty = *verdict.Memory, true
 	}
@@ -156,7 +187,7 @@ func (i *identity) awaitKept(h raft.Hello) *raft.Rejection {
 		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		return i.handshake(h.From.ID).Reject(h, raft.RejectSlowDisk, "after %v", rememberWaitMax)
+		return i.handshake(h.From).Reject(h, raft.RejectSlowDisk, "after %v", rememberWaitMax)
 	}
 }
 
@@ -181,16 +212,27 @@ func (i *identity) unwritten() (memory *raft.Memory, mark *raft.Mark) {
 	return memory, i.mark
 }
 
+// mayJoin returns why the sender's store cannot become that of a new member; nil if it can.
+func (i *identity) mayJoin(h raft.Hello) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.handshake(h.From).MayJoin(h)
+}
+
 // hear records that a peer was heard from. i.mu is held.
-func (i *identity) hear(id raft.NodeID) {
-	if _, known := i.contact[id]; known || len(i.contact) < strangersMax {
-		i.contact[id] = time.Now()
+func (i *identity) hear(p raft.Peer) {
+	if _, known := i.contact[p]; known || len(i.contact) < strangersMax {
+		i.contact[p] = time.Now()
+	}
+	if len(i.silent) > 0 && i.silent[p] {
+		delete(i.silent, p)
+		i.node.contacts.signal.wake()
 	}
 }
 
 // warn logs a rejection, once for each peer and reason until the peer connects: two members that reject each
 // other may alternate between two reasons at every dial.
-func (i *identity) warn(peer raft.NodeID, reason raft.RejectReason, what string, r *raft.Rejection) {
+func (i *identity) warn(peer raft.Peer, reason raft.RejectReason, what string, r *raft.Rejection) {
 	i.mu.Lock()
 	logged, known := i.warned[peer]
 	again := slices.Contains(logged, reason) || !known && len(i.warned) >= strangersMax
@@ -199,32 +241,52 @@ func (i *identity) warn(peer raft.NodeID, reason raft.RejectReason, what string,
 	}
 	i.mu.Unlock()
 	if !again {
-		i.node.logger.log(hclog.Warn, what, "member", peer, "reason", r.Reason.String(), "error", r)
+		i.node.logger.log(hclog.Warn, what, "member", peer.ID, "reason", r.Reason.String(), "error", r)
 	}
 }
 
-// seen returns when each member was last heard from, and which peers reject this member.
-func (i *identity) seen() (contact map[raft.NodeID]time.Time, refusals map[raft.NodeID]raft.Rejection) {
+// seen returns when a member was last heard from, and how it rejects this member at present; nil if it does not. If its
+// incarnation is not known yet, any one is meant.
+func (i *identity) seen(p raft.Peer) (heard time.Time, refusal *raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return maps.Clone(i.contact), maps.Clone(i.refusals)
+	heard = i.contact[p]
+	for other, at := range i.contact {
+		if p.Incarnation == 0 && other.ID == p.ID && at.After(heard) {
+			heard = at
+		}
+	}
+	for _, of := range []raft.Peer{{ID: p.ID}, p} { // the contact may be open
+		if r, refused := i.refusals[of]; refused {
+			refusal = &r
+		}
+	}
+	return heard, refusal
 }
 
-// addMisnamed records that a peer expected another incarnation of this member. That proves nothing before the first
-// term of the peer's cluster: a bootstrap may be repeated with members whose disks were emptied. Nor does it if
-// this member has a list of initial members that does not name the peer: a member left over from an earlier
-// cluster must not stop the new one.
-func (i *identity) addMisnamed(h raft.Hello) {
+// awaitCallers says which callers are dialed again as soon as they speak.
+func (i *identity) awaitCallers(silent []raft.Peer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	_, listed := i.initial.Member(h.From.ID)
-	if h.Term > 0 && (listed || len(i.initial.Members) == 0) && len(i.misnamed) < strangersMax {
-		i.misnamed[h.From.ID] = true
-		i.updateWiped()
+	clear(i.silent)
+	for _, p := range silent {
+		i.silent[p] = true
 	}
 }
 
-// others returns the members of the configuration except this one.
-func (i *identity) others(c raft.Configuration) []raft.Member {
-	return slices.DeleteFunc(slices.Clone(c.Members), func(m raft.Member) bool { return m.ID == i.self.ID })
+// retain forgets what is known of the contact with all other peers.
+func (i *identity) retain(keep func(raft.Peer) bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	maps.DeleteFunc(i.contact, func(p raft.Peer, _ time.Time) bool { return !keep(p) })
+	maps.DeleteFunc(i.refusals, func(p raft.Peer, _ raft.Rejection) bool { return !keep(p) })
+	maps.DeleteFunc(i.warned, func(p raft.Peer, _ []raft.RejectReason) bool { return !keep(p) })
+	i.updateWiped()
+}
+
+// belongsTo returns the cluster of this member; zero while it is uninitialized.
+func (i *identity) belongsTo() raft.ClusterID {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.cluster
 }

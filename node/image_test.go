@@ -27,7 +27,7 @@ func TestStart_AMarkedStoreIsRefusedForEver(t *testing.T) {
 		says string
 	}{
 		{raft.Mark{Kind: raft.MarkStaleImage, By: by, Detail: "start 3 is missing"}, &raft.StaleImageError{},
-			"add it again with an empty store"},
+			"replace the member (Node.ReplaceMember)"},
 		{raft.Mark{Kind: raft.MarkContradicted, By: by, Term: 7, Detail: "entry 5"}, &raft.ContradictedError{},
 			"keep a copy"},
 	} {

@@ -21,12 +21,12 @@ func (n *Node) Leader() (leader raft.Member, known bool) {
 }
 
 // setLeader publishes the leader. The loop calls it before it wakes the watchers.
-func (n *Node) setLeader(id raft.NodeID) {
-	if id == "" {
+func (n *Node) setLeader(l raft.Leadership) {
+	if l.Leader == "" {
 		n.leader.Store(nil)
 		return
 	}
-	m := n.identity.member(id)
+	m := n.identity.leader(l)
 	n.leader.Store(&m)
 }
 
@@ -51,7 +51,7 @@ func (n *Node) awaitLeader(ctx context.Context) (raft.Member, error) {
 			return raft.Member{}, err
 		}
 		if now.Leader != "" {
-			return n.identity.member(now.Leader), nil
+			return n.identity.leader(now), nil
 		}
 		select {
 		case <-changed:
@@ -106,9 +106,12 @@ func (n *Node) noticeLeadership(out raft.Output) {
 	if now == before && out.Config == nil {
 		return
 	}
-	n.identity.publish(n.core.Status())
+	s := n.core.Status()
+	n.identity.publish(s)
+	n.contacts.publish(s)
+	n.publishMembers(s)
 	n.current = now
-	n.setLeader(now.Leader)
+	n.setLeader(now)
 	if now == before {
 		return
 	}

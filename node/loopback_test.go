@@ -23,10 +23,13 @@ type loopback struct {
 	members []raft.Member
 	nodes   []*node.Node
 	states  []*journal
+
+	advertise []string // node.Config.Advertise of each
 }
 
 func newLoopback(t *testing.T, members int) *loopback {
 	l := &loopback{t: t, dir: t.TempDir(), nodes: make([]*node.Node, members), states: make([]*journal, members)}
+	l.advertise = make([]string, members)
 	wires := make([]*transport.TCP, members)
 	for i := range wires {
 		wire, err := transport.Listen("127.0.0.1:0", transport.Options{})
@@ -49,7 +52,7 @@ func (l *loopback) start(i int, wire *transport.TCP) {
 	l.t.Helper()
 	disk, err := storage.OpenBolt(filepath.Join(l.dir, string(l.members[i].ID)), storage.BoltOptions{})
 	require.NoError(l.t, err)
-	cfg := node.Config{ID: l.members[i].ID, Cluster: "loopback", Initial: l.members, ElectionTimeout: time.Second}
+	cfg := node.Config{ID: l.members[i].ID, Cluster: "loopback", Initial: l.members, ElectionTimeout: time.Second, Advertise: l.advertise[i]}
 	often(&cfg)
 	cfg.SnapshotEntries = 32
 	l.states[i] = newJournal().(*journal)

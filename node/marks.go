@@ -29,6 +29,30 @@ func (n *Node) noticeMarks(out raft.Output) {
 	n.watched.wakeAll()
 }
 
+// noticeRemoved ends a member that was removed from the cluster by that entry; 0: it was not. A leader first answers, and
+// hands over its leadership. Then, as after a mark, the node waits for an election timeout, so that what it still has to
+// say leaves, and serves no calls meanwhile.
+func (n *Node) noticeRemoved(by raft.Index) {
+	if by == 0 || n.current.Role == raft.Leader {
+		return
+	}
+	removed := &raft.RemovedError{Index: by}
+	if !n.removed.CompareAndSwap(nil, removed) {
+		return
+	}
+	n.logger.log(hclog.Warn, "this member was removed from the cluster, and ends", "configuration", uint64(by))
+	n.requests.end(removed)
+	n.applied.end(removed)
+	n.watched.wakeAll()
+	time.AfterFunc(n.cfg.ElectionTimeout, func() { n.endRemoved(removed) })
+}
+
+// endRemoved ends a member that was removed from the cluster. Calls fail with the error from then on.
+func (n *Node) endRemoved(removed *raft.RemovedError) {
+	n.removed.CompareAndSwap(nil, removed)
+	n.fail(removed)
+}
+
 // reportLeftOver reports the files of snapshots that Load has deleted.
 func (n *Node) reportLeftOver(stored raft.Stored) {
 	if len(stored.LeftOver) > 0 {

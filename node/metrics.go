@@ -21,6 +21,13 @@ type Metrics struct {
 	AppliedIndex      raft.Index // gauge
 	ApplyingSeconds   float64    // gauge: how long the running call of the FSM, or function of Read, has been running; 0 if none is
 	Wiped             bool       // gauge, see ErrWiped
+	Removed           bool       // gauge: this member was removed from the cluster
+	Voters            int        // gauge: of the configuration in force, as for the next ones
+	Learners          int        // gauge
+	ConfigIndex       raft.Index // gauge
+	ConfigJoint       bool       // gauge: the voters are being changed
+	FeatureLevel      uint64     // gauge
+	Changes           ChangeOutcomes
 	Elections         uint64
 	LeaderChanges     uint64
 	StaleMembers      uint64 // how often this member, as leader, found a member that holds less than it has acknowledged
@@ -80,6 +87,11 @@ type SnapshotCounts struct {
 // ProposalFailures counts failed proposals by the error that the caller got.
 type ProposalFailures struct {
 	NotLeader, Overloaded, TooLarge, Unknown, Other uint64
+}
+
+// ChangeOutcomes counts calls that change the members by what became of them.
+type ChangeOutcomes struct {
+	Done, Refused, GivenUp, Unknown uint64
 }
 
 // Drops counts messages that were dropped, by reason.
@@ -156,10 +168,11 @@ type counters struct {
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
 	droppedReceived, droppedForged, droppedEvents        atomic.Uint64
 	connected, lost, committed                           atomic.Uint64
-	refusals                                             [raft.RejectSlowDisk + 1]atomic.Uint64 // 0: any other
+	refusals                                             [raft.RejectRemoved + 1]atomic.Uint64 // 0: any other
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
 
+	changes                                             struct{ done, refused, givenUp, unknown atomic.Uint64 }
 	snapshots                                           struct{ taken, failed, sent, resumed, received, refused, restored atomic.Uint64 }
 	snapshotIndex, base                                 atomic.Uint64
 	snapshotBytesSent, snapshotBytesReceived            atomic.Uint64
@@ -234,6 +247,20 @@ func (c *counters) proposed(err error, took time.Duration) {
 	}
 }
 
+// changedMembers counts a call that changes the members.
+func (c *counters) changedMembers(err error) {
+	switch {
+	case err == nil:
+		c.changes.done.Add(1)
+	case errors.Is(err, raft.ErrOutcomeUnknown):
+		c.changes.unknown.Add(1)
+	case errors.Is(err, raft.ErrChangeGivenUp):
+		c.changes.givenUp.Add(1)
+	default:
+		c.changes.refused.Add(1)
+	}
+}
+
 // noted counts the decisions that Metrics reports.
 func (c *counters) noted(events []raft.TraceEvent) {
 	for i := range events {
@@ -270,6 +297,7 @@ func (n *Node) Metrics() Metrics {
 	m := Metrics{
 		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(),
 		DiskStalls: c.diskStalls.Load(), StaleMembers: c.staleMembers.Load(), LateWakes: c.lateWakes.Load(), Steps: c.steps.Load(),
+		Changes:   ChangeOutcomes{c.changes.done.Load(), c.changes.refused.Load(), c.changes.givenUp.Load(), c.changes.unknown.Load()},
 		Proposals: c.proposals.Load(),
 		ProposalsFailed: ProposalFailures{
 			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),
@@ -321,7 +349,17 @@ func (n *Node) logBytes() int64 {
 func (n *Node) gauge(m *Metrics) {
 	now, _ := n.watched.load()
 	m.Term, m.Leading, m.LeaderKnown = now.Term, now.Role == raft.Leader, now.Leader != ""
-	m.Wiped = n.identity.wiped.Load()
+	m.Wiped, m.Removed = n.identity.wiped.Load(), n.removed.Load() != nil
+	members := n.Members()
+	m.ConfigIndex, m.ConfigJoint, m.FeatureLevel = members.Index, members.Joint(), members.Level
+	for _, of := range members.Members {
+		switch of.Kind {
+		case raft.Voter:
+			m.Voters++
+		case raft.Learner:
+			m.Learners++
+		}
+	}
 	m.LastIndex, m.PersistedIndex, m.WaitingWriteBytes = n.cache.Depth()
 	m.CommitIndex, m.AppliedIndex = raft.Index(n.counters.committed.Load()), n.applied.index()
 	m.ApplyingSeconds = n.fsmCalls.since().Seconds()

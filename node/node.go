@@ -34,26 +34,30 @@ type Node struct {
 	// unreadable is the last entry that was refused because a later release wrote it.
 	unreadable raft.EntryID
 
-	mailbox  *mailbox
-	requests *requests
-	cache    *pipeline.Cache
-	entries  pipeline.Log
-	writer   *writer
-	senders  *senders
-	applier  *applier
-	applied  *appliedIndex
-	files    raft.SnapshotStorage // the storage; nil: this member takes no snapshots
-	taker    *taker
-	receiver *receiver
-	streamer *streamer
-	fsmCalls *fsmCalls
-	identity *identity
-	watched  *watched[raft.Leadership]
-	leader   atomic.Pointer[raft.Member] // nil: none is known
-	history  *history
-	counters *counters
-	logger   *guardedLogger
-	mark     atomic.Pointer[raft.Mark] // nil: none. It may not be durable yet
+	mailbox     *mailbox
+	requests    *requests
+	cache       *pipeline.Cache
+	entries     pipeline.Log
+	writer      *writer
+	senders     *senders
+	applier     *applier
+	applied     *appliedIndex
+	files       raft.SnapshotStorage // the storage; nil: this member takes no snapshots
+	taker       *taker
+	receiver    *receiver
+	streamer    *streamer
+	fsmCalls    *fsmCalls
+	identity    *identity
+	contacts    *contacts
+	invitations *invitations
+	members     *watched[membership]
+	watched     *watched[raft.Leadership]
+	leader      atomic.Pointer[raft.Member] // nil: none is known
+	history     *history
+	counters    *counters
+	logger      *guardedLogger
+	mark        atomic.Pointer[raft.Mark]         // nil: none. It may not be durable yet
+	removed     atomic.Pointer[raft.RemovedError] // nil: this member was not removed, or leads until it has handed over
 	// restoring is the restoration that runs; nil: none.
 	restoring atomic.Pointer[restoring]
 
@@ -77,8 +81,8 @@ type Node struct {
 //
 // It fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
 // *LaterVersionError or *EarlierVersionError in a *StorageError; at every start of a marked store with a
-// *StaleImageError or *ContradictedError; with a *FSMError or *AppliedBeyondLogError; or with the error of the
-// transport's Start in a *TransportError.
+// *StaleImageError or *ContradictedError; with a *RemovedError if the log says that this member was removed; with a
+// *FSMError or *AppliedBeyondLogError; or with the error of the transport's Start in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -113,6 +117,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	}
 	n.applier.atStart = first.Restore != nil
 	n.identity.publish(n.core.Status())
+	n.publishMembers(n.core.Status())
 	n.reportLeftOver(stored)
 	n.warnUnsupported()
 	if err := guarded(func() error { return transport.Start(handler{n}) }); err != nil {
@@ -122,6 +127,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.wg.Go(n.applier.run)
 	n.wg.Go(n.receiver.run)
 	n.wg.Go(n.streamer.run)
+	n.wg.Go(n.contacts.run)
 	n.wg.Go(n.requests.callbacks.run)
 	n.wg.Go(n.warnUntilBootstrapped)
 	go n.run(first)
@@ -169,6 +175,8 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
 	n.identity = newIdentity(n, stored)
+	n.contacts = newContacts(n, stored)
+	n.invitations, n.members = newInvitations(n), newWatched(membership{})
 	n.taker = &taker{node: n, last: snapshotRecord{bytes: stored.Snapshot.Size}}
 	n.counters.snapshotIndex.Store(uint64(stored.Snapshot.ID.Index))
 	n.counters.base.Store(uint64(stored.Log.Base.ID.Index))
@@ -207,13 +215,13 @@ func (n *Node) now() raft.Now {
 	return raft.Now{Mono: raft.Time(t.Sub(n.base) + 1), Wall: t.UnixNano()}
 }
 
-// run is the loop's goroutine. It ends the node when the loop ends, even if a logger or a transport ends the
+// run is the loop's goroutine. It ends the node when the loop ends, even if a logger ends the
 // goroutine.
 func (n *Node) run(first raft.Output) {
 	n.deadline = time.NewTimer(time.Hour)
 	defer n.deadline.Stop()
 	defer n.shutdown()
-	defer func() { n.fail(&raft.TransportError{Op: "connect, or the logger", Err: errGoexit}) }()
+	defer func() { n.fail(&raft.TransportError{Op: "the logger", Err: errGoexit}) }()
 	n.process(first)
 	n.fail(n.loop())
 }
@@ -298,11 +306,8 @@ func (n *Node) process(out raft.Output) {
 	if out.Write.Seq != 0 {
 		n.writer.enqueue(out.Write)
 	}
-	if out.Config != nil {
-		n.connect(n.identity.others(*out.Config))
-		n.senders.retain(*out.Config)
-	}
 	n.requests.answer(out.Answers, n.explain)
+	n.noticeRemoved(n.core.Removed())
 	n.keepSnapshots(out)
 	if out.Apply.Index != 0 {
 		n.counters.committed.Store(uint64(out.Apply.Index))
@@ -380,6 +385,14 @@ func (n *Node) fail(err error) {
 	}
 }
 
+// ended returns the error of calls that come after the end of the node.
+func (n *Node) ended() error {
+	if removed := n.removed.Load(); removed != nil {
+		return removed
+	}
+	return raft.ErrClosed
+}
+
 // closeFailed records an error that occurred while the node ended.
 func (n *Node) closeFailed(err error) {
 	n.mu.Lock()
@@ -396,12 +409,12 @@ func (n *Node) shutdown() {
 		n.lastStatus = raft.CoreStatus{ID: n.cfg.ID, Incarnation: n.identity.self.Incarnation, StartCount: n.identity.lineage.Last().Count}
 	}
 	n.lastStatus.Leadership = raft.Leadership{Term: n.current.Term}
-	n.setLeader("")
+	n.setLeader(n.lastStatus.Leadership)
 	n.watched.publish(n.lastStatus.Leadership)
 	close(n.loopEnded)
-	n.requests.end(raft.ErrClosed)
+	n.requests.end(n.ended())
 	n.requests.callbacks.end()
-	n.applied.end(raft.ErrClosed)
+	n.applied.end(n.ended())
 	n.senders.close()
 	if err := guarded(n.transport.Close); err != nil {
 		n.closeFailed(&raft.TransportError{Op: "close", Err: err})
@@ -423,6 +436,10 @@ func (n *Node) report() {
 		log(hclog.Info, "node closed")
 		return
 	}
+	if errors.Is(err, raft.ErrRemoved) {
+		log(hclog.Info, "node ended", "error", err)
+		return
+	}
 	level := hclog.Debug
 	var broken *raft.InvariantError
 	if errors.As(err, &broken) {
@@ -439,7 +456,7 @@ func (n *Node) report() {
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns nil while the node runs, ErrClosed after Close, and otherwise the error that ended it: a
-// *StorageError, *FSMError, *TransportError, *StaleImageError, *ContradictedError or *InvariantError.
+// *StorageError, *FSMError, *TransportError, *StaleImageError, *ContradictedError, *RemovedError or *InvariantError.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -450,6 +467,6 @@ func (n *Node) Err() error {
 func (n *Node) dropped(m raft.Message, counter interface{ Add(uint64) uint64 }) {
 	counter.Add(1)
 	if a, ok := m.Body.(raft.AppendRequest); ok {
-		n.post(raft.SendDropped{To: m.To.ID, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}})
+		n.post(raft.SendDropped{To: m.To, Span: raft.Span{After: a.Prev.Index, Last: a.Last.Index}})
 	}
 }

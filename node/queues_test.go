@@ -95,7 +95,7 @@ func TestWriter_EveryWriteOfTheQueueReachesTheDisk(t *testing.T) {
 func TestWriter_PromisesOverTheLimitAreLost(t *testing.T) {
 	n := parts(nil, nil, func(c *Config) { c.ReceivedMax = 3 })
 	promise := func(seq raft.Seq) raft.Write {
-		return raft.Write{Seq: seq, Then: []raft.Message{{To: raft.Peer{ID: "n2"}, Body: raft.Heartbeat{}}}}
+		return raft.Write{Seq: seq, Then: []raft.Message{{To: raft.Peer{ID: "n2", Incarnation: 2}, Body: raft.Heartbeat{}}}}
 	}
 	for seq := raft.Seq(1); seq <= 5; seq++ {
 		n.writer.enqueue(promise(seq))
@@ -110,15 +110,15 @@ func TestWriter_PromisesOverTheLimitAreLost(t *testing.T) {
 // A follower's appends are dropped while as many writes wait for its disk.
 func TestReceive_AppendsAreDroppedWhileTheDiskHasEnough(t *testing.T) {
 	n := parts(nil, nil, func(c *Config) { c.ReceivedMax = 4 })
-	appended := raft.Message{From: raft.Peer{ID: "n2"}, Body: raft.AppendRequest{Entries: entriesOf(1, 0, 1, 10)}}
-	beat := raft.Message{From: raft.Peer{ID: "n2"}, Body: raft.Heartbeat{}}
+	appended := raft.Message{From: raft.Peer{ID: "n2", Incarnation: 2}, Body: raft.AppendRequest{Entries: entriesOf(1, 0, 1, 10)}}
+	beat := raft.Message{From: raft.Peer{ID: "n2", Incarnation: 2}, Body: raft.Heartbeat{}}
 	for seq := raft.Seq(1); seq <= 3; seq++ {
 		n.writer.enqueue(voteOf(seq))
 	}
-	handler{n}.Receive("n2", []raft.Message{appended})
+	handler{n}.Receive(toN2, []raft.Message{appended})
 	expect.Zero(t, n.Metrics().Dropped.Received)
 	n.writer.enqueue(voteOf(4))
-	handler{n}.Receive("n2", []raft.Message{appended, beat})
+	handler{n}.Receive(toN2, []raft.Message{appended, beat})
 	expect.EqualValues(t, 1, n.Metrics().Dropped.Received, "the append, and not the heartbeat")
 	received, _ := n.mailbox.depth()
 	expect.Equal(t, 2, received)
@@ -128,9 +128,9 @@ func TestSender_OneWakeUpIsEnoughForAllThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
 		n := parts(nil, w, nil)
-		s := newSender(n, "n2", raft.LaneUrgent)
+		s := newSender(n, toN2, raft.LaneUrgent)
 		for range 2*sendBatchMax + 10 {
-			require.True(t, s.enqueue(raft.Message{To: raft.Peer{ID: "n2"}, Body: raft.Heartbeat{}}))
+			require.True(t, s.enqueue(raft.Message{To: raft.Peer{ID: "n2", Incarnation: 2}, Body: raft.Heartbeat{}}))
 		}
 		n.wg.Go(s.run)
 		synctest.Wait()
@@ -202,9 +202,9 @@ func TestWaitApplied_TheNumberOfWaitersIsBounded(t *testing.T) {
 func TestMailbox_PostedAreBounded(t *testing.T) {
 	m := newMailbox()
 	for range postedMax {
-		require.True(t, m.post(raft.PeerLost{ID: "n2"}))
+		require.True(t, m.post(raft.PeerLost{Peer: raft.Peer{ID: "n2", Incarnation: 2}}))
 	}
-	expect.False(t, m.post(raft.PeerLost{ID: "n2"}))
+	expect.False(t, m.post(raft.PeerLost{Peer: raft.Peer{ID: "n2", Incarnation: 2}}))
 	cfg := Config{}.withDefaults()
 	expect.True(t, m.receive(raft.Message{Body: raft.Heartbeat{}}, 0, &cfg), "they do not take the room of messages")
 	batch, _, _ := m.take(nil)
@@ -346,10 +346,10 @@ func TestIdentity_AHelloSaysWhatIsDurable(t *testing.T) {
 		synctest.Wait()
 		memory, _ := n.identity.unwritten()
 		require.NotNil(t, memory)
-		expect.Zero(t, n.identity.hello(h.From.ID).Remembers)
+		expect.Zero(t, n.identity.hello(h.From).Remembers)
 		n.identity.kept.publish(*memory)
 		n.wg.Wait()
 		require.Nil(t, refusal)
-		expect.Equal(t, h.Lineage.Last(), n.identity.hello(h.From.ID).Remembers.Start)
+		expect.Equal(t, h.Lineage.Last(), n.identity.hello(h.From).Remembers.Start)
 	})
 }

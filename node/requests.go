@@ -16,6 +16,7 @@ const (
 	readCall                     // ReadIndex
 	transferCall                 // TransferLeadership
 	snapshotCall                 // Snapshot
+	changeCall                   // ChangeMembers
 )
 
 // call is one pending call. Its outcome channel has a capacity of 1 and receives exactly one value, when the
@@ -31,10 +32,13 @@ type call struct {
 	done func(Result, error)
 }
 
+// changesMax bounds the callers of ChangeMembers that wait for the core.
+const changesMax = 16
+
 // outcome is the result of a call.
 type outcome struct {
 	result Result
-	index  raft.Index // of a read
+	index  raft.Index // of a read, or of the configuration that a change has led to
 	err    error
 }
 
@@ -50,10 +54,10 @@ type requests struct {
 	last      raft.RequestID
 	table     map[raft.RequestID]*call
 	accepted  map[raft.Index]*call // the accepted proposals, by log index
-	counts    [snapshotCall + 1]int
+	counts    [changeCall + 1]int
 	bytes     int // of the proposals in the table and in the queue
 	proposals queue[raft.Proposal]
-	asked     queue[raft.Event] // ReadRequested, TransferRequested and SnapshotRequested
+	asked     queue[raft.Event] // ReadRequested, TransferRequested, SnapshotRequested and ChangeRequested
 	ended     error
 }
 
@@ -102,6 +106,10 @@ func (r *requests) snapshot() (*call, error) {
 	return r.ask(snapshotCall, func(t raft.RequestID) raft.Event { return raft.SnapshotRequested{RequestID: t} })
 }
 
+func (r *requests) change(e raft.ChangeRequested) (*call, error) {
+	return r.ask(changeCall, func(t raft.RequestID) raft.Event { e.RequestID = t; return e })
+}
+
 func (r *requests) ask(kind callKind, event func(raft.RequestID) raft.Event) (*call, error) {
 	req, err := r.enter(kind, 0)
 	if err != nil {
@@ -122,8 +130,11 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	if r.ended != nil {
 		return nil, r.ended
 	}
-	waiting := max(r.counts[kind], r.queued(kind))
-	if waiting >= r.cfg.ProposalsMax || bytes > 0 && r.bytes >= r.cfg.ProposalBytesMax {
+	waiting, limit := max(r.counts[kind], r.queued(kind)), r.cfg.ProposalsMax
+	if kind == changeCall {
+		waiting, limit = r.counts[kind], changesMax
+	}
+	if waiting >= limit || bytes > 0 && r.bytes >= r.cfg.ProposalBytesMax {
 		return nil, raft.ErrOverloaded
 	}
 	r.last++
@@ -165,9 +176,22 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 	if len(taken) > 0 {
 		batch = append(batch, raft.Proposed{Proposals: taken})
 	}
-	batch = append(batch, r.asked.waiting()...)
+	for _, e := range r.asked.waiting() {
+		if change, ok := e.(raft.ChangeRequested); !ok || r.took(change.RequestID) {
+			batch = append(batch, e)
+		}
+	}
 	r.asked.drop(r.asked.len())
 	return batch
+}
+
+// took notes that a change reaches the core, unless its caller has gone. mu is held.
+func (r *requests) took(id raft.RequestID) bool {
+	req := r.table[id]
+	if req != nil {
+		req.taken = true
+	}
+	return req != nil
 }
 
 // wait returns the outcome of the call, or abandons it when ctx ends first, or when the caller turns out to be
@@ -185,12 +209,24 @@ func (r *requests) abandon(req *call, cause error) outcome {
 		return <-req.outcome // the outcome arrived at the same moment
 	}
 	r.remove(req)
-	if req.kind == proposeCall && req.taken {
-		cause = errors.Join(raft.ErrOutcomeUnknown, cause)
+	if req.mayTakePlace() {
+		cause = errors.Join(req.unknown(), cause)
 	} else {
 		r.bytes += req.bytes // the proposal stays in the queue until the loop takes it, see take
 	}
 	return outcome{err: cause}
+}
+
+// mayTakePlace reports whether what the call asks for may still happen once its caller has gone: a proposal or a change
+// that has reached the core.
+func (c *call) mayTakePlace() bool { return c.taken && (c.kind == proposeCall || c.kind == changeCall) }
+
+// unknown returns the error for such a call.
+func (c *call) unknown() error {
+	if c.kind == changeCall {
+		return changeUnknownError{}
+	}
+	return raft.ErrOutcomeUnknown
 }
 
 // forget removes a call from the tables. The limits still count it.
@@ -233,12 +269,15 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 		}
 		switch a.Kind {
 		case raft.AnswerAccepted:
+			if req.kind == changeCall {
+				continue // it is answered when the change has ended, whoever applies its first entry
+			}
 			req.id = a.ID
 			r.accepted[a.ID.Index] = req
 			if req.done != nil {
 				r.detach(req)
 			}
-		case raft.AnswerReadSafe:
+		case raft.AnswerReadSafe, raft.AnswerChanged:
 			r.finish(req, outcome{index: a.ID.Index})
 		case raft.AnswerSnapshot:
 			r.finish(req, outcome{result: Result{Index: a.ID.Index, Term: a.ID.Term}})
@@ -284,15 +323,15 @@ func (r *requests) restored(to raft.Index) {
 	}
 }
 
-// end answers all pending calls: a proposal that reached the core may still be applied, the others never will
-// be.
+// end answers all pending calls: a proposal or a change that reached the core may still take place, the others never
+// will.
 func (r *requests) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = err
 	for _, req := range r.table {
-		if req.kind == proposeCall && req.taken {
-			r.finish(req, outcome{err: raft.ErrOutcomeUnknown})
+		if req.mayTakePlace() {
+			r.finish(req, outcome{err: req.unknown()})
 		} else {
 			r.finish(req, outcome{err: err})
 		}

@@ -188,3 +188,46 @@ func TestExplain_ASnapshotThatFailedIsAlwaysAnError(t *testing.T) {
 	n.taker.trouble.set(why)
 	expect.Equal(t, why, n.explain(nil, failed))
 }
+
+func TestRequests_AChangeThatIsCancelledBeforeTheLoopTookItNeverReachesTheCore(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.change(raft.ChangeRequested{IfIndex: 5})
+	require.NoError(t, err)
+	o := r.wait(cancelled(), req)
+	expect.ErrorIs(t, o.err, context.Canceled)
+	expect.NotErrorIs(t, o.err, raft.ErrOutcomeUnknown)
+	expect.Empty(t, r.take(nil))
+
+	req, err = r.change(raft.ChangeRequested{IfIndex: 5})
+	require.NoError(t, err)
+	expect.Equal(t, []raft.Event{raft.ChangeRequested{RequestID: req.requestID, IfIndex: 5}}, r.take(nil))
+	o = r.wait(cancelled(), req)
+	expect.ErrorIs(t, o.err, context.Canceled)
+	expect.ErrorIs(t, o.err, raft.ErrOutcomeUnknown, "it goes on")
+}
+
+func TestRequests_AChangeIsAnsweredWhenItHasEnded(t *testing.T) {
+	r := newTable(nil)
+	req, err := r.change(raft.ChangeRequested{})
+	require.NoError(t, err)
+	require.Len(t, r.take(nil), 1)
+	first := raft.Entry{Term: 1, Index: 7, Kind: raft.EntryConfiguration}
+	r.answer([]raft.Answer{{RequestID: req.requestID, Kind: raft.AnswerAccepted, ID: first.ID()}}, noReason)
+	r.applied([]raft.Entry{first}, nil)
+	expect.Empty(t, req.outcome, "its first entry is not its end")
+	r.answer([]raft.Answer{{RequestID: req.requestID, Kind: raft.AnswerChanged, ID: raft.EntryID{Term: 1, Index: 9}}}, noReason)
+	expect.Equal(t, outcome{index: 9}, r.wait(context.Background(), req))
+}
+
+func TestRequests_CallersThatChangeMembersAreFew(t *testing.T) {
+	r := newTable(nil)
+	for range changesMax {
+		_, err := r.change(raft.ChangeRequested{})
+		require.NoError(t, err)
+	}
+	_, err := r.change(raft.ChangeRequested{})
+	require.ErrorIs(t, err, raft.ErrOverloaded)
+	_, err = r.read()
+	require.NoError(t, err, "others may still call")
+	r.end(raft.ErrClosed)
+}

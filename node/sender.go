@@ -23,12 +23,12 @@ type senders struct {
 	node *Node
 
 	mu    sync.Mutex
-	peers map[raft.NodeID]*[2]*sender
+	peers map[raft.Peer]*[2]*sender
 	ended bool
 }
 
 func newSenders(n *Node) *senders {
-	return &senders{node: n, peers: make(map[raft.NodeID]*[2]*sender)}
+	return &senders{node: n, peers: make(map[raft.Peer]*[2]*sender)}
 }
 
 // send queues the messages. It is called by the loop and by the writer, and never blocks.
@@ -42,7 +42,7 @@ func (s *senders) send(messages []raft.Message) {
 		if _, offer := m.Body.(raft.InstallSnapshot); offer {
 			s.node.streamer.offered(m)
 		}
-		to := s.sender(m.To.ID, laneOf(m))
+		to := s.sender(m.To, laneOf(m))
 		if to == nil || !to.enqueue(m) {
 			s.node.dropped(m, &s.node.counters.droppedQueueFull)
 		}
@@ -52,7 +52,7 @@ func (s *senders) send(messages []raft.Message) {
 // laneOf returns the lane of the sender that takes the message. The snapshot lane is the streamer's.
 func laneOf(m raft.Message) raft.Lane { return min(m.Lane(), raft.LaneBulk) }
 
-func (s *senders) sender(to raft.NodeID, lane raft.Lane) *sender {
+func (s *senders) sender(to raft.Peer, lane raft.Lane) *sender {
 	if s.ended {
 		return nil
 	}
@@ -71,13 +71,13 @@ func (s *senders) sender(to raft.NodeID, lane raft.Lane) *sender {
 	return both[lane]
 }
 
-// retain ends the senders to peers that the configuration does not name.
-func (s *senders) retain(c raft.Configuration) {
+// retain ends the senders to all other peers.
+func (s *senders) retain(keep func(raft.Peer) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, both := range s.peers {
-		if _, ok := c.Member(id); !ok {
-			s.end(id, both)
+	for p, both := range s.peers {
+		if !keep(p) {
+			s.end(p, both)
 		}
 	}
 }
@@ -87,16 +87,16 @@ func (s *senders) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	for id, both := range s.peers {
-		s.end(id, both)
+	for p, both := range s.peers {
+		s.end(p, both)
 	}
 }
 
-func (s *senders) end(id raft.NodeID, both *[2]*sender) {
+func (s *senders) end(p raft.Peer, both *[2]*sender) {
 	for _, one := range both {
 		close(one.stop)
 	}
-	delete(s.peers, id)
+	delete(s.peers, p)
 }
 
 // depth returns how many messages wait for all peers together.
@@ -114,7 +114,7 @@ func (s *senders) depth() int {
 // entries of appends, off the loop, and merges what waits.
 type sender struct {
 	node *Node
-	to   raft.NodeID
+	to   raft.Peer
 	lane raft.Lane
 	stop chan struct{}
 
@@ -122,7 +122,7 @@ type sender struct {
 	queue queue[raft.Message]
 }
 
-func newSender(n *Node, to raft.NodeID, lane raft.Lane) *sender {
+func newSender(n *Node, to raft.Peer, lane raft.Lane) *sender {
 	return &sender{
 		node: n, to: to, lane: lane, stop: make(chan struct{}), queue: queue[raft.Message]{signal: newSignal()},
 	}

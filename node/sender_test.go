@@ -21,7 +21,7 @@ type wire struct {
 	err            error
 }
 
-func (w *wire) Send(_ raft.NodeID, _ raft.Lane, batch []raft.Message) error {
+func (w *wire) Send(_ raft.Peer, _ raft.Lane, batch []raft.Message) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.batches = append(w.batches, batch)
@@ -59,7 +59,7 @@ func senderWith(t *testing.T, appendBytesMax int) (*sender, *wire, *shelf) {
 	cfg := Config{ID: "n1", Cluster: "test", Limits: raft.Limits{AppendBytesMax: appendBytesMax}, SendQueueMax: 8}.withDefaults()
 	n := newNode(cfg, s, w, raft.Stored{Log: raft.StoredLog{Last: raft.EntryID{Term: 1, Index: 6}}})
 	n.cache.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 6}, Entries: entriesOf(1, 6, 10, 100), Generation: 4})
-	return newSender(n, "n2", raft.LaneBulk), w, s
+	return newSender(n, toN2, raft.LaneBulk), w, s
 }
 
 // entriesOf returns the entries (after, last] of one term, with data of that size.
@@ -71,6 +71,8 @@ func entriesOf(term raft.Term, after, last raft.Index, size int) []raft.Entry {
 	return out
 }
 
+var toN2 = raft.Peer{ID: "n2", Incarnation: 2}
+
 func appendOf(after, last raft.Index) raft.Message {
 	at := func(i raft.Index) raft.EntryID {
 		if i == 0 {
@@ -78,7 +80,7 @@ func appendOf(after, last raft.Index) raft.Message {
 		}
 		return raft.EntryID{Term: 1, Index: i}
 	}
-	return raft.Message{To: raft.Peer{ID: "n2"}, Term: 1, Body: raft.AppendRequest{Prev: at(after), Last: at(last), Commit: after, Generation: 4}}
+	return raft.Message{To: toN2, Term: 1, Body: raft.AppendRequest{Prev: at(after), Last: at(last), Commit: after, Generation: 4}}
 }
 
 // reported returns the drops that were reported to the loop.
@@ -157,32 +159,32 @@ func TestSender_EveryAppendThatDidNotLeaveIsReported(t *testing.T) {
 		{"the log was truncated before", func(s *sender, _ *wire, _ *shelf) {
 			s.node.cache.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 8}, Entries: entriesOf(2, 8, 10, 1), Generation: 5})
 			s.deliver([]raft.Message{appendOf(7, 10)})
-		}, []raft.Event{raft.SendDropped{To: "n2", Span: raft.Span{After: 7, Last: 10}}}},
+		}, []raft.Event{raft.SendDropped{To: toN2, Span: raft.Span{After: 7, Last: 10}}}},
 		{"the log was truncated while it was read", func(s *sender, _ *wire, d *shelf) {
 			d.reading = func() { s.node.cache.Write(&raft.LogWrite{After: raft.EntryID{Term: 1, Index: 2}, Generation: 5}) }
 			s.deliver([]raft.Message{appendOf(0, 5)})
-		}, []raft.Event{raft.SendDropped{To: "n2", Span: raft.Span{After: 0, Last: 5}}}},
+		}, []raft.Event{raft.SendDropped{To: toN2, Span: raft.Span{After: 0, Last: 5}}}},
 		{"the entries are not stored any more", func(s *sender, _ *wire, d *shelf) {
 			d.err = raft.ErrNotStored
 			s.deliver([]raft.Message{appendOf(0, 5)})
-		}, []raft.Event{raft.SendDropped{To: "n2", Span: raft.Span{After: 0, Last: 5}}}},
+		}, []raft.Event{raft.SendDropped{To: toN2, Span: raft.Span{After: 0, Last: 5}}}},
 		{"the last entry is another one", func(s *sender, _ *wire, _ *shelf) {
 			m := appendOf(7, 10)
 			a := m.Body.(raft.AppendRequest)
 			a.Last.Term = 9
 			m.Body = a
 			s.deliver([]raft.Message{m})
-		}, []raft.Event{raft.SendDropped{To: "n2", Span: raft.Span{After: 7, Last: 10}}}},
+		}, []raft.Event{raft.SendDropped{To: toN2, Span: raft.Span{After: 7, Last: 10}}}},
 		{"the connection broke", func(s *sender, w *wire, _ *shelf) {
 			w.err = errors.New("broken pipe")
 			s.deliver([]raft.Message{appendOf(7, 8), {Body: raft.AppendReply{}}, appendOf(9, 10)})
-		}, []raft.Event{raft.SendDropped{To: "n2", Span: raft.Span{After: 7, Last: 8}}, raft.SendDropped{To: "n2", Span: raft.Span{After: 9, Last: 10}}}},
+		}, []raft.Event{raft.SendDropped{To: toN2, Span: raft.Span{After: 7, Last: 8}}, raft.SendDropped{To: toN2, Span: raft.Span{After: 9, Last: 10}}}},
 		{"the queue is full", func(s *sender, _ *wire, _ *shelf) {
-			all := &senders{node: s.node, peers: map[raft.NodeID]*[2]*sender{"n2": {raft.LaneUrgent: s, raft.LaneBulk: s}}}
+			all := &senders{node: s.node, peers: map[raft.Peer]*[2]*sender{toN2: {raft.LaneUrgent: s, raft.LaneBulk: s}}}
 			for range s.node.cfg.SendQueueMax + 1 {
 				all.send([]raft.Message{appendOf(7, 8)})
 			}
-		}, []raft.Event{raft.SendDropped{To: "n2", Span: raft.Span{After: 7, Last: 8}}}},
+		}, []raft.Event{raft.SendDropped{To: toN2, Span: raft.Span{After: 7, Last: 8}}}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			s, w, d := senderWith(t, 1<<20)
@@ -200,7 +202,7 @@ type clogged struct {
 	release chan struct{}
 }
 
-func (c *clogged) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+func (c *clogged) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	if lane == raft.LaneBulk {
 		<-c.release
 	}

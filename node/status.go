@@ -22,13 +22,22 @@ type Status struct {
 	raft.Leadership
 	LeaderMember *raft.Member   // nil if no leader is known
 	Members      []MemberStatus // of the configuration, or of Config.Initial while uninitialized; sorted by id, including this one
-	Base         raft.EntryID   // the log begins behind it; zero: at entry 1
-	Last         raft.EntryID   // of the log
-	LogBytes     int64          // of the log on the disk; 0 if the storage keeps no snapshots
-	Snapshot     SnapshotStatus
-	Persisted    raft.Index // durable here
-	Commit       raft.Index // known to be committed
-	Applied      raft.Index // by the FSM
+	ConfigIndex  raft.Index     // of the entry that holds the configuration in force; 0: there is no cluster yet
+	// ConfigCommitted is the newest configuration that this member knows to be committed. While it is below ConfigIndex,
+	// the one in force may be rolled back.
+	ConfigCommitted raft.Index
+	// Phase names, while the voters change, the former and the new ones: "joint: n1 n2 n3 → n1 n2 n4"; else "".
+	Phase string
+	Level uint64 // the cluster's feature level, see raft.Configuration
+	// Change says what a change of the members waits for; nil: there is none, or this member does not lead.
+	Change    *ChangeStatus
+	Base      raft.EntryID // the log begins behind it; zero: at entry 1
+	Last      raft.EntryID // of the log
+	LogBytes  int64        // of the log on the disk; 0 if the storage keeps no snapshots
+	Snapshot  SnapshotStatus
+	Persisted raft.Index // durable here
+	Commit    raft.Index // known to be committed
+	Applied   raft.Index // by the FSM
 	// Applying is how long the running call of the FSM, or function of Read, has been running; 0 if none is. A
 	// call that never ends may be waiting for a goroutine that waits for the node, see ErrWithinFSM.
 	Applying     time.Duration
@@ -73,11 +82,21 @@ type MemberStatus struct {
 	Connected     bool
 	ConnectionErr string // why it is not connected, or why the connection last broke; "" if it never did
 	RoundTrip     time.Duration
+	// Standing is "voter" or "learner"; or, while a change is running, "joins" of a learner that will vote once it has caught
+	// up, and "enters" or "leaves" of one that votes only among the new or only among the former voters.
+	Standing string
+	CatchUp  *CatchUp // only set on the leader, for a member without a vote
+	Dialed   string   // the address of its connection, or where it was dialed last
+	// Replace says that it will not count again by itself, because it has lost its disk, or what it acknowledged: replace it
+	// (Node.ReplaceMember).
+	Replace bool
 	// Problem says in one sentence why the member does not count from this member's point of view, or, for this
 	// member itself, why it does not serve; "" if all is well.
 	Problem string
 
-	earlier bool // see raft.PeerProgress.EarlierRelease
+	outgoing bool            // it votes among the voters that are being left
+	earlier  bool            // see raft.PeerProgress.EarlierRelease
+	refusal  *raft.Rejection // how it rejects this member at present; nil if it does not
 }
 
 // Status returns what the node knows at this moment. Any goroutine may call it, even after the node has ended.
@@ -90,28 +109,32 @@ func (n *Node) Status() Status {
 	s := Status{
 		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
-		Base: core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
+		ConfigIndex: core.ConfigIndex, ConfigCommitted: core.ConfigCommitted, Phase: phase(core.Config), Level: core.Config.Level,
+		Change: n.changeStatus(core),
+		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped,
 		DiskStalled: core.DiskStalled,
 		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 	}
-	contact, refusals := n.identity.seen()
-	s.Members = n.memberStatuses(core, contact)
+	s.Members = n.memberStatuses(core, s.Snapshot)
 	if core.Leader != "" {
-		m := n.identity.member(core.Leader)
+		m := n.identity.leader(core.Leadership)
 		s.LeaderMember = &m
 	}
-	limit := 4 * n.cfg.ElectionTimeout
+	limit := heardTimeouts * n.cfg.ElectionTimeout
 	for i := range s.Members {
 		s.Members[i].Problem = problemOf(s, s.Members[i], limit)
 	}
-	s.Missing = missing(core, s.Members, refusals)
+	s.Missing = missing(core, s.Members)
 	s.Tolerance = tolerance(s, limit)
 	s.SlowElection = slowElection(core, n.cfg.ElectionTimeout)
 	s.LeaderReason = leaderReason(s, n.history.lastReason(), limit)
 	return s
 }
+
+// heardTimeouts is for how many election timeouts a member may be silent before it counts as out of reach.
+const heardTimeouts = 4
 
 // coreStatus asks the loop, or returns the last status of a loop that has ended.
 func (n *Node) coreStatus() raft.CoreStatus {
@@ -130,31 +153,38 @@ func (n *Node) coreStatus() raft.CoreStatus {
 	}
 }
 
-func (n *Node) memberStatuses(core raft.CoreStatus, contact map[raft.NodeID]time.Time) []MemberStatus {
+func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []MemberStatus {
 	config := core.Config
 	if len(config.Members) == 0 {
 		config = n.identity.initial
 	}
-	progress := make(map[raft.NodeID]raft.PeerProgress, len(core.Peers))
+	progress := make(map[raft.Peer]raft.PeerProgress, len(core.Peers))
 	for _, p := range core.Peers {
-		progress[p.ID] = p
+		progress[raft.Peer{ID: p.ID, Incarnation: p.Incarnation}] = p
 	}
 	now, out := time.Now(), make([]MemberStatus, 0, len(config.Members))
 	for _, m := range config.Members {
-		if m.ID == core.ID {
-			out = append(out, MemberStatus{Member: m, State: "self", Match: core.Persisted, Connected: true})
+		if m.Peer() == n.identity.self || m.ID == core.ID && m.Incarnation == 0 {
+			out = append(out, MemberStatus{
+				Member: m, State: "self", Match: core.Persisted, Connected: true, Standing: standing(config, m),
+				Replace: n.identity.wiped.Load() || n.markError() != nil, outgoing: config.VotesIn(m.Peer())&raft.OutgoingHalf != 0,
+			})
 			continue
 		}
-		s := MemberStatus{Member: m, LastContact: -1}
-		if at, ok := contact[m.ID]; ok {
-			s.LastContact = now.Sub(at)
+		s := MemberStatus{Member: m, LastContact: -1, Standing: standing(config, m)}
+		s.outgoing = config.VotesIn(m.Peer())&raft.OutgoingHalf != 0
+		heard, refusal := n.identity.seen(m.Peer())
+		if s.refusal = refusal; !heard.IsZero() {
+			s.LastContact = now.Sub(heard)
 		}
-		if p, ok := progress[m.ID]; ok {
+		if p, ok := progress[m.Peer()]; ok {
+			s.CatchUp = n.catchUp(p, snapshots)
 			s.State, s.Match, s.Inflight, s.earlier = p.State, p.Match, p.Inflight, p.EarlierRelease
 			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
 		}
-		peer := n.connection(m.ID)
-		s.Connected, s.RoundTrip = peer.Connected, peer.RoundTrip
+		peer := n.connection(m.Peer())
+		s.Connected, s.RoundTrip, s.Dialed = peer.Connected, peer.RoundTrip, peer.Address
+		s.Replace = needsReplacement(s)
 		if peer.Err != nil {
 			s.ConnectionErr = peer.Err.Error()
 		}
@@ -164,19 +194,18 @@ func (n *Node) memberStatuses(core raft.CoreStatus, contact map[raft.NodeID]time
 }
 
 // missing adds what the connections show to what the core reports about a bootstrap.
-func missing(core raft.CoreStatus, members []MemberStatus, refusals map[raft.NodeID]raft.Rejection) []string {
+func missing(core raft.CoreStatus, members []MemberStatus) []string {
 	if core.Term != 0 {
 		return nil
 	}
 	out := append([]string(nil), core.Missing...)
 	emptied := 0
 	for _, m := range members {
-		r, refused := refusals[m.ID]
-		switch {
-		case refused && r.Reason == raft.RejectNamedOther && r.Term == 0:
+		switch r := m.refusal; {
+		case r != nil && r.Reason == raft.RejectNamedOther && r.Term == 0:
 			emptied++
-		case refused:
-			out = append(out, fmt.Sprintf("%s: %v", m.ID, &r))
+		case r != nil:
+			out = append(out, fmt.Sprintf("%s: %v", m.ID, r))
 		case core.Uninitialized && !m.Connected && m.ConnectionErr != "":
 			out = append(out, fmt.Sprintf("%s: %s", m.ID, m.ConnectionErr))
 		case core.Uninitialized && len(core.Missing) == 0 && m.State != "self" && m.LastContact < 0: // the bootstrapper's core says so itself
@@ -246,20 +275,6 @@ func behindBase(s SnapshotStatus, m MemberStatus) string {
 // stuck reports whether the member needs a snapshot and takes none.
 func (m MemberStatus) stuck() bool { return m.State == "snapshot" && m.earlier }
 
-// reachable counts the voters, and the voters that can be reached and do not stay behind for good.
-func reachable(s Status, limit time.Duration) (voters, up int) {
-	for _, m := range s.Members {
-		if m.Kind != raft.Voter {
-			continue
-		}
-		voters++
-		if m.State == "self" || unreached(s, m, limit) == "" && !m.stuck() {
-			up++
-		}
-	}
-	return voters, up
-}
-
 // tolerance returns a sentence on how many more failures the cluster survives, and which members do not count.
 func tolerance(s Status, limit time.Duration) string {
 	sentence := failuresLeft(s, limit)
@@ -275,25 +290,23 @@ func tolerance(s Status, limit time.Duration) string {
 }
 
 func failuresLeft(s Status, limit time.Duration) string {
-	voters, up := reachable(s, limit)
-	quorum := voters/2 + 1
+	h := reachable(s, limit)
 	switch {
 	case s.Wiped:
 		return "unknown here: this member's disk was emptied, and it does not count"
-	case voters == 0:
+	case h.voters == 0:
 		return "no configuration is known here yet"
 	case !s.Bootstrapped:
 		return fmt.Sprintf("no cluster is known here yet; a cluster of %s survives %s",
-			count(voters, "voter"), count(voters-quorum, "failure"))
-	case up < quorum:
+			h.counted(), count(h.voters-h.quorum(), "failure"))
+	case h.up < h.quorum():
 		return fmt.Sprintf("the cluster does not work as seen from here: %d of %s can be reached, %d are needed",
-			up, count(voters, "voter"), quorum)
-	case up == quorum:
-		return fmt.Sprintf("none: %d of %s can be reached, and the next failure stops the cluster",
-			up, count(voters, "voter"))
+			h.up, h.counted(), h.quorum())
+	case h.up == h.quorum():
+		return fmt.Sprintf("none: %d of %s can be reached, and the next failure stops the cluster", h.up, h.counted())
 	}
 	return fmt.Sprintf("the cluster survives %s more: %d of %s can be reached",
-		count(up-quorum, "failure"), up, count(voters, "voter"))
+		count(h.up-h.quorum(), "failure"), h.up, h.counted())
 }
 
 func count(n int, what string) string {
@@ -315,7 +328,7 @@ func bootstrapperOf(members []MemberStatus) string {
 
 // leaderReason returns why there is no leader, or why it last changed.
 func leaderReason(s Status, last string, limit time.Duration) string {
-	voters, up := reachable(s, limit)
+	h := reachable(s, limit)
 	switch {
 	case s.Err != nil:
 		return fmt.Sprintf("this node has ended: %v", s.Err)
@@ -330,9 +343,8 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 		return "no cluster yet: this member's store is empty and it has no list of initial members, so it waits to be added"
 	case !s.Bootstrapped || s.Term == 0:
 		return notBootstrapped(s)
-	case up < voters/2+1:
-		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed%s",
-			up, count(voters, "voter"), voters/2+1, unconnected(s))
+	case h.up < h.quorum():
+		return fmt.Sprintf("no leader: %d of %s can be reached, %d are needed%s", h.up, h.counted(), h.quorum(), unconnected(s))
 	}
 	return cmp.Or(s.SlowElection, last, fmt.Sprintf("no leader: an election follows term %d", s.Term))
 }
@@ -341,7 +353,7 @@ func leaderReason(s Status, last string, limit time.Duration) string {
 // member, or is rejected by it, says what to do.
 func unconnected(s Status) (sentence string) {
 	for _, m := range s.Members {
-		if m.Kind == raft.Voter && !m.Connected && m.ConnectionErr != "" {
+		if (m.Kind == raft.Voter || m.outgoing) && !m.Connected && m.ConnectionErr != "" {
 			sentence += fmt.Sprintf("; %s: %s", m.ID, m.ConnectionErr)
 		}
 	}

@@ -106,13 +106,13 @@ func TestStatus_AMemberThatWaitsNamesWhomItHasNotHeard(t *testing.T) {
 	members := seenFrom(raft.Follower, 3, "n1").Members
 	members[0].State, members[1].State = "", "self"
 	waiting := raft.CoreStatus{ID: "n2", Uninitialized: true}
-	expect.Equal(t, []string{"n3 has not been heard"}, missing(waiting, members, nil))
+	expect.Equal(t, []string{"n3 has not been heard"}, missing(waiting, members))
 	members[2].ConnectionErr = "connection refused"
-	expect.Equal(t, []string{"n3: connection refused"}, missing(waiting, members, nil))
+	expect.Equal(t, []string{"n3: connection refused"}, missing(waiting, members))
 	members[2].ConnectionErr = ""
 	bootstrapper := raft.CoreStatus{ID: "n2", Uninitialized: true, Missing: []string{"n3 has not answered the probe"}}
-	expect.Equal(t, bootstrapper.Missing, missing(bootstrapper, members, nil), "said once")
-	expect.Empty(t, missing(raft.CoreStatus{ID: "n2", Leadership: raft.Leadership{Term: 1}}, members, nil))
+	expect.Equal(t, bootstrapper.Missing, missing(bootstrapper, members), "said once")
+	expect.Empty(t, missing(raft.CoreStatus{ID: "n2", Leadership: raft.Leadership{Term: 1}}, members))
 }
 
 func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {

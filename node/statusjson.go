@@ -17,9 +17,15 @@ type statusJSON struct {
 	Cluster      string         `json:"cluster"` // empty until there is one
 	Term         raft.Term      `json:"term"`
 	Leader       raft.NodeID    `json:"leader"`
+	LeaderInc    string         `json:"leader_incarnation"` // empty if none is known
 	Role         string         `json:"role"`
 	LeaderMember *memberJSON    `json:"leader_member"`
 	Members      []MemberStatus `json:"members"`
+	ConfigIndex  raft.Index     `json:"config_index"`
+	ConfigDone   raft.Index     `json:"config_committed"`
+	Phase        string         `json:"phase"`
+	Level        uint64         `json:"level"`
+	Change       *changeJSON    `json:"change"`
 	Base         string         `json:"base"` // "index@term"
 	Last         string         `json:"last"`
 	LogBytes     int64          `json:"log_bytes"`
@@ -40,6 +46,24 @@ type statusJSON struct {
 	Err          string         `json:"error"`
 }
 
+// changeJSON is a ChangeStatus in the same form.
+type changeJSON struct {
+	Stage   string        `json:"stage"`
+	Since   string        `json:"since"`
+	Waiting []raft.NodeID `json:"waiting"`
+}
+
+// catchUpJSON is a CatchUp in the same form.
+type catchUpJSON struct {
+	Round  int        `json:"round"`
+	Target raft.Index `json:"target"`
+	Since  string     `json:"since"`
+	Ready  bool       `json:"ready"`
+	Done   int64      `json:"done"`
+	Total  int64      `json:"total"`
+	Text   string     `json:"text"`
+}
+
 // memberJSON is a raft.Member in the same form.
 type memberJSON struct {
 	ID          raft.NodeID `json:"id"`
@@ -47,6 +71,7 @@ type memberJSON struct {
 	Meta        string      `json:"meta"`
 	Kind        string      `json:"kind"`
 	Incarnation string      `json:"incarnation"`
+	Next        string      `json:"next"` // "same" unless a change of the members waits
 }
 
 type memberStatusJSON struct {
@@ -60,6 +85,11 @@ type memberStatusJSON struct {
 	ConnectionErr string     `json:"connection_error"`
 	RoundTrip     string     `json:"round_trip"`
 	Problem       string     `json:"problem"`
+
+	Standing string       `json:"standing"`
+	CatchUp  *catchUpJSON `json:"catch_up"`
+	Dialed   string       `json:"dialed"`
+	Replace  bool         `json:"replace"`
 }
 
 // MarshalJSON writes names instead of numbers, and ids and durations as text: "role":"leader", "last":"7@3"
@@ -68,11 +98,18 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
 		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), Members: append([]MemberStatus{}, s.Members...),
+		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level,
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot.json(),
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
 		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
+	}
+	if c := s.Change; c != nil {
+		out.Change = &changeJSON{c.Stage, c.Since.String(), append([]raft.NodeID{}, c.Waiting...)}
+	}
+	if s.LeaderIncarnation != 0 {
+		out.LeaderInc = s.LeaderIncarnation.String()
 	}
 	if s.Cluster != (raft.ClusterID{}) {
 		out.Cluster = s.Cluster.String()
@@ -89,15 +126,22 @@ func (s Status) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON writes a member in the form of Status.MarshalJSON.
 func (m MemberStatus) MarshalJSON() ([]byte, error) {
-	return json.Marshal(memberStatusJSON{
+	out := memberStatusJSON{
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		RoundTrip: m.RoundTrip.String(), Problem: m.Problem,
-	})
+		Standing: m.Standing, Dialed: m.Dialed, Replace: m.Replace,
+	}
+	if c := m.CatchUp; c != nil {
+		out.CatchUp = &catchUpJSON{c.Round, c.Target, c.Since.String(), c.Ready, c.Done, c.Total, c.String()}
+	}
+	return json.Marshal(out)
 }
 
 func memberOf(m raft.Member) memberJSON {
-	return memberJSON{ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String()}
+	return memberJSON{
+		ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(), Next: m.Next.String(),
+	}
 }
 
 func contactText(since time.Duration) string {

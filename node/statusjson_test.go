@@ -16,13 +16,17 @@ import (
 
 // fullStatus returns a Status with a value in every field.
 func fullStatus() Status {
-	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Incarnation: 0xa1}
+	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Incarnation: 0xa1, Next: raft.NextVoter}
 	return Status{
 		ID: "n2", Incarnation: 0xb2, StartCount: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
-		Leadership: raft.Leadership{Term: 4, Leader: "n1", Role: raft.PreCandidate}, LeaderMember: &n1,
+		Leadership: raft.Leadership{Term: 4, Leader: "n1", LeaderIncarnation: 0xa1, Role: raft.PreCandidate}, LeaderMember: &n1,
 		Members: []MemberStatus{{Member: n1, State: "replicate", Match: 7, Lag: 2, Inflight: 1,
+			Standing: "joins", Dialed: "n1:5002", Replace: true,
+			CatchUp:     &CatchUp{Round: 2, Target: 9, Since: time.Second, Ready: true, Done: 41, Total: 1 << 20},
 			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", RoundTrip: 1500 * time.Microsecond}},
-		Base: raft.EntryID{Term: 1, Index: 2}, Snapshot: SnapshotStatus{
+		ConfigIndex: 5, ConfigCommitted: 4, Phase: "joint: n1 n2 n3 → n1 n2 n4", Level: 1,
+		Change: &ChangeStatus{Stage: "catches up", Since: time.Second, Waiting: []raft.NodeID{"n1"}},
+		Base:   raft.EntryID{Term: 1, Index: 2}, Snapshot: SnapshotStatus{
 			Last: raft.EntryID{Term: 2, Index: 4}, Bytes: 4096, At: time.Unix(1700000000, 0), Took: time.Second,
 			Taking:    &Transfer{ID: raft.EntryID{Term: 3, Index: 6}, Done: 100, Total: -1, Since: time.Second},
 			Receiving: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n1", Done: 1, Total: 2, Since: time.Second},

@@ -48,7 +48,7 @@ type streamer struct {
 	signal  signal // of the queues
 	asked   queue[streamAsked]
 	answers queue[raft.Message] // SnapshotProgress
-	lost    queue[raft.NodeID]
+	lost    queue[raft.Peer]
 
 	progress atomic.Pointer[Transfer] // for Status; Since is not set
 	began    atomic.Int64             // when the present stream began, on the node's clock
@@ -93,7 +93,7 @@ func newStreamer(n *Node) *streamer {
 	s := newSignal()
 	out := &streamer{
 		node: n, signal: s, asked: queue[streamAsked]{signal: s}, answers: queue[raft.Message]{signal: s},
-		lost: queue[raft.NodeID]{signal: s}, limits: n.streamLimits(), lane: raft.LaneBulk,
+		lost: queue[raft.Peer]{signal: s}, limits: n.streamLimits(), lane: raft.LaneBulk,
 	}
 	if carriedBytes(n.transport) > 0 {
 		out.lane = raft.LaneSnapshot
@@ -125,10 +125,10 @@ func (s *streamer) stop(peers []raft.Peer) {
 }
 
 // disconnected is called when the connection to a peer breaks.
-func (s *streamer) disconnected(id raft.NodeID) {
+func (s *streamer) disconnected(p raft.Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lost.offer(id, streamQueueMax)
+	s.lost.offer(p, streamQueueMax)
 }
 
 func (s *streamer) run() {
@@ -167,7 +167,7 @@ func (s *streamer) advance() raft.Time {
 // takeAll hands what waits to the present stream, ends streams, and begins the first one that is offered if none runs.
 func (s *streamer) takeAll() {
 	s.mu.Lock()
-	lost := append([]raft.NodeID(nil), s.lost.waiting()...)
+	lost := append([]raft.Peer(nil), s.lost.waiting()...)
 	answers := append([]raft.Message(nil), s.answers.waiting()...)
 	asked := append([]streamAsked(nil), s.asked.waiting()...)
 	s.lost.drop(len(lost))
@@ -180,8 +180,8 @@ func (s *streamer) takeAll() {
 			s.progressed(now, m)
 		}
 	}
-	for _, id := range lost {
-		if s.current != nil && s.current.to.ID == id {
+	for _, p := range lost {
+		if s.current != nil && s.current.to == p {
 			s.current.Lost(now)
 		}
 	}
@@ -269,7 +269,7 @@ func (s *streamer) send(ask pipeline.Ask) {
 		return
 	}
 	batch := []raft.Message{m}
-	if guarded(func() error { return s.node.transport.Send(m.To.ID, s.lane, batch) }) != nil {
+	if guarded(func() error { return s.node.transport.Send(m.To, s.lane, batch) }) != nil {
 		s.node.counters.droppedSend.Add(1)
 		return
 	}

@@ -175,6 +175,7 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Memory, mark *raft.M
 	}
 	if memory != nil {
 		n.identity.kept.publish(*memory)
+		n.contacts.signal.wake()
 	}
 	w.tell(write)
 	return nil

@@ -4,6 +4,7 @@
 package rafttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -53,6 +54,7 @@ type member struct {
 	node  *node.Node // nil while it does not run
 	fsm   raft.FSM   // of the present or last start
 	wire  *transport.Memory
+	joins bool // it is not among the initial members
 }
 
 // New starts a cluster of n members and returns once one of them leads. At the end of the test it stops them.
@@ -76,11 +78,66 @@ func Prepare(t testing.TB, o Options) *Cluster {
 	c := &Cluster{t: t, options: o, network: transport.NewNetwork(), ledger: newLedger(t)}
 	for i := range o.Members {
 		id := raft.NodeID(fmt.Sprintf("n%d", i+1))
-		c.initial = append(c.initial, raft.Member{ID: id, Address: string(id) + ":1", Meta: "http://" + string(id)})
+		c.initial = append(c.initial, memberOf(id))
 		c.members = append(c.members, &member{id: id, disk: storage.NewMemory()})
 	}
 	t.Cleanup(c.stopAll)
 	return c
+}
+
+// Join starts a further member on an empty store, without a list of initial members. It waits to be added: see Add.
+func (c *Cluster) Join(id raft.NodeID) *node.Node {
+	c.t.Helper()
+	if slices.Contains(c.IDs(), id) {
+		c.t.Fatalf("rafttest: there is a member %q already", id)
+	}
+	c.members = append(c.members, &member{id: id, disk: storage.NewMemory(), joins: true})
+	slices.SortFunc(c.members, func(a, b *member) int { return cmp.Compare(a.id, b.id) })
+	return c.Start(id)
+}
+
+// Member returns what the leader needs to add a member: its id, its address and its Meta.
+func (c *Cluster) Member(id raft.NodeID) raft.Member { return memberOf(id) }
+
+func memberOf(id raft.NodeID) raft.Member {
+	return raft.Member{ID: id, Address: string(id) + ":1", Meta: "http://" + string(id)}
+}
+
+// Add has the leader add a member that Join has started, and returns once it votes.
+func (c *Cluster) Add(id raft.NodeID) node.Members {
+	c.t.Helper()
+	return c.change("add "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
+		return n.AddMember(ctx, c.Member(id), node.ChangeOptions{})
+	})
+}
+
+// Remove has the leader remove a member, and returns once it is removed. The member then ends by itself.
+func (c *Cluster) Remove(id raft.NodeID) node.Members {
+	c.t.Helper()
+	return c.change("remove "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
+		return n.RemoveMember(ctx, id, node.ChangeOptions{})
+	})
+}
+
+// Replace empties the disk of a member that is not running, starts it, and has the leader replace it by itself.
+func (c *Cluster) Replace(id raft.NodeID) node.Members {
+	c.t.Helper()
+	c.Wipe(id)
+	c.Start(id)
+	return c.change("replace "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
+		return n.ReplaceMember(ctx, id, raft.Member{}, node.ChangeOptions{})
+	})
+}
+
+func (c *Cluster) change(what raft.NodeID, by func(context.Context, *node.Node) (node.Members, error)) node.Members {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	m, err := by(ctx, c.Leader())
+	if err != nil {
+		c.t.Fatalf("rafttest: %s: %v\n%s", what, err, c.describe())
+	}
+	return m
 }
 
 func (c *Cluster) stopAll() {
@@ -144,7 +201,10 @@ func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 	if c.options.Transport != nil {
 		wire = c.options.Transport(id, wire)
 	}
-	cfg := node.Config{ID: id, Cluster: "test", Initial: c.initial, Seed: 1}
+	cfg := node.Config{ID: id, Cluster: "test", Seed: 1}
+	if !m.joins {
+		cfg.Initial = c.initial
+	}
 	if c.options.Configure != nil {
 		c.options.Configure(&cfg)
 	}
@@ -295,7 +355,7 @@ func (c *Cluster) Follower() *node.Node {
 	return nil
 }
 
-// Converge waits until all running members have applied the same log.
+// Converge waits until all running members of the leader's configuration have applied the same log.
 func (c *Cluster) Converge() {
 	c.t.Helper()
 	leader := c.Leader()
@@ -305,8 +365,9 @@ func (c *Cluster) Converge() {
 	if err != nil {
 		c.t.Fatalf("rafttest: converge: %v", err)
 	}
+	members := leader.Members()
 	for _, m := range c.members {
-		if m.node == nil {
+		if _, named := members.Member(m.id); !named || m.node == nil {
 			continue
 		}
 		if err := m.node.WaitApplied(ctx, index); err != nil {

@@ -16,11 +16,12 @@ type Fake[F raft.FSM] struct {
 	// Watch yields the values that a test sends to Leader.
 	Leader chan raft.Leadership
 
-	mu     sync.Mutex
-	index  raft.Index
-	err    error
-	ended  error
-	status node.Status
+	mu      sync.Mutex
+	index   raft.Index
+	err     error
+	ended   error
+	status  node.Status
+	members node.Members
 }
 
 // NewFake returns a fake node with this id and state machine.
@@ -42,7 +43,14 @@ func (n *Fake[F]) SetStatus(s node.Status) {
 	n.status = s
 }
 
-// Fail makes Propose, ReadIndex, TransferLeadership, Snapshot and Ready fail from now on, unless err is nil.
+// SetMembers sets what Members and ChangeMembers return.
+func (n *Fake[F]) SetMembers(m node.Members) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.members = m
+}
+
+// Fail makes Propose, ReadIndex, TransferLeadership, Snapshot, ChangeMembers and Ready fail from now on, unless err is nil.
 func (n *Fake[F]) Fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,6 +90,20 @@ func (n *Fake[F]) Snapshot(context.Context) (raft.EntryID, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return raft.EntryID{Term: 1, Index: n.index}, n.err
+}
+
+// ChangeMembers changes nothing, and returns the value of SetMembers.
+func (n *Fake[F]) ChangeMembers(context.Context, raft.Change, raft.Index) (node.Members, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.members, n.err
+}
+
+// Members returns the value of SetMembers.
+func (n *Fake[F]) Members() node.Members {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.members
 }
 
 // Ready returns at once, with the error of Fail.

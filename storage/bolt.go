@@ -97,11 +97,7 @@ func (b *Bolt) open(opts BoltOptions) error {
 	if err := b.checkFile(opts); err != nil {
 		return err
 	}
-	err := b.guard("opening", func() (err error) {
-		b.db, err = bbolt.Open(b.path, filePermissions, boltOptions(opts.LockWait))
-		return err
-	})
-	if err != nil {
+	if err := b.guard("opening", func() error { return b.openFile(opts) }); err != nil {
 		return err
 	}
 	removeLeftovers(b.path)

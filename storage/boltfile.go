@@ -128,6 +128,26 @@ func (b *Bolt) checkFile(opts BoltOptions) error {
 	})
 }
 
+// openFile opens the file that create has made. If another process has set it aside since, bbolt would create an empty
+// file without our records, or would use the one that was set aside.
+func (b *Bolt) openFile(opts BoltOptions) error {
+	var file *os.File
+	existing := boltOptions(opts.LockWait)
+	existing.OpenFile = func(name string, flags int, mode os.FileMode) (_ *os.File, err error) {
+		file, err = os.OpenFile(name, flags&^os.O_CREATE, mode)
+		return file, err
+	}
+	db, err := bbolt.Open(b.path, filePermissions, existing)
+	if err != nil {
+		return err
+	}
+	if err := checkName(file, b.path); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	b.db = db
+	return nil
+}
+
 // refusal classifies an error of opening the file: anything but the lock and the file system is damage.
 func (b *Bolt) refusal(err error) error {
 	var errno syscall.Errno

@@ -40,6 +40,7 @@ type storedSighting struct {
 	Incarnation uint64      `codec:"inc"`
 	Start       storedStart `codec:"boot"`
 	Term        uint64      `codec:"term,omitempty"`
+	Address     string      `codec:"addr,omitempty"` // a release that does not know it skips it
 }
 
 type storedMark struct {
@@ -76,7 +77,7 @@ func (l lineageRecord) encode() ([]byte, error) {
 func storedSightings(all []raft.Sighting) (stored []storedSighting) {
 	for _, s := range all {
 		stored = append(stored, storedSighting{
-			string(s.Peer.ID), uint64(s.Peer.Incarnation), storedStart(s.Start), uint64(s.Term),
+			string(s.Peer.ID), uint64(s.Peer.Incarnation), storedStart(s.Start), uint64(s.Term), s.Address,
 		})
 	}
 	return stored
@@ -108,7 +109,7 @@ func decodeLineage(b []byte) (lineageRecord, error) {
 func sightings(stored []storedSighting) (all []raft.Sighting) {
 	for _, s := range stored {
 		all = append(all, raft.Sighting{
-			Peer: peer(s.ID, s.Incarnation), Start: raft.StartID(s.Start), Term: raft.Term(s.Term),
+			Peer: peer(s.ID, s.Incarnation), Start: raft.StartID(s.Start), Term: raft.Term(s.Term), Address: s.Address,
 		})
 	}
 	return all

@@ -28,6 +28,7 @@ type mutant struct {
 	// filesForget is a part of the file system whose syncs do nothing: "files", or "names".
 	filesForget string
 	twoSteps    bool // a snapshot is recorded before term and vote
+	oneConfig   bool // Load returns no configuration but the first
 }
 
 // forgetful is a file system that does not sync everything.
@@ -74,6 +75,9 @@ func (m mutant) Load(ctx context.Context, identity raft.Identity) (raft.Stored, 
 		for len(stored.Lineage) < int(stored.StartCount) {
 			stored.Lineage = stored.Lineage.Begin(identity.Nonce)
 		}
+	}
+	if n := len(stored.Log.Configs); m.oneConfig && n > 1 {
+		stored.Log.Configs = stored.Log.Configs[:1]
 	}
 	m.db.NoSync = !m.writesSync
 	return stored, err
@@ -134,6 +138,11 @@ func TestSuite_FindsStoresThatForget(t *testing.T) {
 			what:   "a snapshot and a vote are two steps",
 			mutant: mutant{loadSyncs: true, writesSync: true, twoSteps: true},
 			rule:   storagetest.RuleRecordOneStep, reason: "the recorded snapshot is",
+		},
+		{
+			what:   "only the configuration of entry 1 comes back",
+			mutant: mutant{loadSyncs: true, writesSync: true, oneConfig: true},
+			rule:   storagetest.RuleConfigurations, reason: "the configurations of the log are",
 		},
 	} {
 		t.Run(row.what, func(t *testing.T) {

@@ -103,7 +103,7 @@ func TestBolt_ASnapshotOfAnother(t *testing.T) {
 			require.ErrorAs(t, err, &corrupt)
 			assert.Equal(t, name, corrupt.File)
 			assert.ErrorContains(t, err, row.want)
-			assert.ErrorContains(t, err, "add it again with an empty store")
+			assert.ErrorContains(t, err, "replace the member (Node.ReplaceMember)")
 			after, err := os.ReadFile(filepath.Join(dir, storage.BoltFile))
 			require.NoError(t, err)
 			assert.Equal(t, before, after, "nothing was changed")

@@ -132,7 +132,7 @@ func laterRecords(t *testing.T) []laterRecord {
 			change: func(b []byte) []byte { return sealed([]byte{2, 'n', 'e', 'w'}) },
 		},
 		{
-			what: "a kind of entry", bucket: logBucket, key: logKey(3), names: "the kind of entry 3@1", found: 9, known: 3,
+			what: "a kind of entry", bucket: logBucket, key: logKey(3), names: "the kind of entry 3@1", found: 9, known: 4,
 			change: resealedEntry(func(r []byte) { r[32] = 9 }),
 		},
 		{
@@ -151,7 +151,7 @@ func laterRecords(t *testing.T) []laterRecord {
 		},
 		{
 			what: "what the record of the snapshot describes", compacted: true, bucket: snapshotBucket, key: recordKey,
-			names: "description of a snapshot", found: 7, known: 1,
+			names: "description of a snapshot", found: 7, known: 2,
 			change: func([]byte) []byte { return sealed([]byte("\x01" + `{"version": 7}`)) },
 		},
 		{
@@ -159,8 +159,25 @@ func laterRecords(t *testing.T) []laterRecord {
 			change: func([]byte) []byte { return sealed([]byte{2, 'n', 'e', 'w'}) },
 		},
 		{
-			what: "the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "base of the log", found: 7, known: 1,
+			what: "the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "base of the log", found: 7, known: 2,
 			change: func([]byte) []byte { return sealed([]byte("\x01" + `{"version": 7}`)) },
+		},
+	}
+}
+
+func laterConfigurations() []laterRecord {
+	return []laterRecord{
+		{
+			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 2, known: 1,
+			change: func([]byte) []byte {
+				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":2,"new":7}`)}.Record()
+			},
+		},
+		{
+			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 2, known: 1,
+			change: func([]byte) []byte {
+				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":2,"new":7}}`))
+			},
 		},
 	}
 }
@@ -184,7 +201,7 @@ func refused(t *testing.T, dir string) error {
 // A later release may write any record in a new form. This release must say so and leave the disk alone: if it
 // reported damage, an operator would throw away a good disk.
 func TestBolt_TellsALaterReleaseFromDamage(t *testing.T) {
-	for _, row := range laterRecords(t) {
+	for _, row := range append(laterRecords(t), laterConfigurations()...) {
 		t.Run(row.what, func(t *testing.T) {
 			dir := bootstrappedStore(t)
 			if row.compacted {

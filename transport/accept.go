@@ -23,7 +23,7 @@ type inbound struct {
 	number     uint64 // they are registered in this order
 }
 
-func (in *inbound) key() inboundKey { return inboundKey{in.peer.ID, in.lane} }
+func (in *inbound) key() inboundKey { return inboundKey{in.peer, in.lane} }
 
 // accept accepts until the listener is closed.
 func (t *TCP) accept(e raft.Handler) {
@@ -96,9 +96,6 @@ func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 		return
 	}
 	defer t.unregister(in)
-	if in.lane == raft.LaneUrgent {
-		t.links.hear(in.peer.ID)
-	}
 	err = t.receive(e, in, f)
 	if !t.isClosing() {
 		t.countStream(err)
@@ -125,7 +122,7 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 	if err := t.check(e, conn, caller.hello, in); err != nil {
 		return nil, nil, t.sendRejection(conn, err)
 	}
-	reply := opening{versions: ours, hello: e.Hello(in.peer.ID), lane: in.lane}
+	reply := opening{versions: ours, hello: e.Hello(in.peer), lane: in.lane}
 	_, err = conn.Write(reply.encode())
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})
@@ -139,6 +136,10 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 	source.timeout = t.options.idleTimeout(reply.hello, caller.hello)
 	if in.lane != raft.LaneBulk { // the beats of the urgent lane stand for the bulk lane too
 		source.interval = t.pulse.interval
+	}
+	if in.lane == raft.LaneUrgent {
+		t.links.hear(in.peer)
+		e.Accepted(caller.hello)
 	}
 	return in, f, nil
 }
@@ -183,8 +184,8 @@ func (t *TCP) reject(e raft.Handler, conn net.Conn, caller opening, err error) e
 	if errors.Is(err, ErrVersion) {
 		reason = raft.RejectVersion
 	}
-	own := e.Hello("")
-	return t.sendRejection(conn, &RejectedError{By: own.From.ID, Rejection: raft.Rejection{
+	own := e.Hello(raft.Peer{})
+	return t.sendRejection(conn, &RejectedError{By: own.From, Rejection: raft.Rejection{
 		Reason: reason, From: own.From, VersionsMin: ours.min, VersionsMax: ours.max, Detail: err.Error(),
 	}})
 }
@@ -194,19 +195,19 @@ var errCrowded = errors.New("transport: too many inbound connections")
 
 // check decides whether to accept a caller, and registers its connection if so.
 func (t *TCP) check(e raft.Handler, conn net.Conn, h raft.Hello, in *inbound) error {
-	own := e.Hello(h.From.ID)
+	own := e.Hello(h.From)
 	if err := t.identify(conn, h.ClusterName, h.From.ID); err != nil {
-		return &RejectedError{By: own.From.ID, Rejection: raft.Rejection{
+		return &RejectedError{By: own.From, Rejection: raft.Rejection{
 			Reason: raft.RejectCertificate, From: own.From, Detail: err.Error(),
 		}}
 	}
 	if r := e.Check(h); r != nil {
-		return &RejectedError{By: own.From.ID, Rejection: *r}
+		return &RejectedError{By: own.From, Rejection: *r}
 	}
 	return t.register(own, in)
 }
 
-// register makes in the only connection of its member and lane. It replaces an older one, whose end may not
+// register makes in the only connection of its peer and lane. It replaces an older one, whose end may not
 // have been noticed yet, unless in belongs to an earlier start of the same disk.
 func (t *TCP) register(own raft.Hello, in *inbound) error {
 	t.mu.Lock()
@@ -217,12 +218,12 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 	older := t.inbounds[in.key()]
 	if older == nil && len(t.inbounds) >= t.options.InboundMax {
 		t.counters.crowded.Add(1)
-		if !t.named[in.peer.ID] || !t.closeStranger() {
+		if !t.isNamed(in.peer) || !t.closeStranger() {
 			return errCrowded
 		}
 	}
-	if older != nil && older.peer == in.peer && in.startCount < older.startCount {
-		return &RejectedError{By: own.From.ID, Rejection: raft.Rejection{
+	if older != nil && in.startCount < older.startCount {
+		return &RejectedError{By: own.From, Rejection: raft.Rejection{
 			Reason: raft.RejectStaleStart, From: own.From, Cluster: own.Cluster, Term: own.Term,
 			Detail: fmt.Sprintf("start %d of %q is connected, and this is start %d", older.startCount, in.peer.ID, in.startCount),
 		}}
@@ -237,12 +238,15 @@ func (t *TCP) register(own raft.Hello, in *inbound) error {
 	return nil
 }
 
+// isNamed reports whether Connect names the peer, or its id with an open contact. It is called with mu held.
+func (t *TCP) isNamed(p raft.Peer) bool { return t.named[p] || t.named[raft.Peer{ID: p.ID}] }
+
 // closeStranger makes room for a member that Connect names: it closes all connections of the longest
 // registered caller that Connect does not name. It reports false if there is none. It is called with mu held.
 func (t *TCP) closeStranger() bool {
 	var oldest *inbound
 	for _, in := range t.inbounds {
-		if !t.named[in.peer.ID] && (oldest == nil || in.number < oldest.number) {
+		if !t.isNamed(in.peer) && (oldest == nil || in.number < oldest.number) {
 			oldest = in
 		}
 	}
@@ -250,7 +254,7 @@ func (t *TCP) closeStranger() bool {
 		return false
 	}
 	for _, lane := range lanes {
-		key := inboundKey{oldest.peer.ID, lane}
+		key := inboundKey{oldest.peer, lane}
 		if in := t.inbounds[key]; in != nil {
 			_ = in.conn.Close()
 			delete(t.inbounds, key)
@@ -273,7 +277,7 @@ func (t *TCP) unregister(in *inbound) {
 		return
 	}
 	for _, lane := range lanes {
-		other := t.inbounds[inboundKey{in.peer.ID, lane}]
+		other := t.inbounds[inboundKey{in.peer, lane}]
 		if other != nil && (lane == raft.LaneUrgent) == (other.number < in.number) {
 			_ = other.conn.Close()
 		}
@@ -304,7 +308,7 @@ func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 		if len(batch) == 0 || len(batch) < receiveMax && h.kind != frameSnapshotChunk && f.buffered() {
 			continue
 		}
-		e.Receive(in.peer.ID, batch)
+		e.Receive(in.peer, batch)
 		clear(batch)
 		batch = batch[:0]
 	}

@@ -63,7 +63,7 @@ func twoTimed(t *testing.T) (a *transport.TCP, send func(raft.Lane), lanes *[2]*
 	r, seen := join(t, a, b)
 	m := raft.Message{From: r.Self.From, To: seen.Self.From, Body: raft.Heartbeat{}}
 	return a, func(lane raft.Lane) {
-		assert.NoError(t, a.Send("b", lane, []raft.Message{m}))
+		assert.NoError(t, a.Send(firstOf("b"), lane, []raft.Message{m}))
 	}, lanes
 }
 

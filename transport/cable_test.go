@@ -60,7 +60,7 @@ func cabled(t *testing.T) (a, b *transport.TCP, cables []*cable, send func(raft.
 	a.Connect(at("b", "b"))
 	r.AwaitUp(t, "b")
 	m := raft.Message{From: r.Self.From, To: seen.Self.From, Body: raft.Heartbeat{}}
-	return a, b, []*cable{<-made, <-made}, func(lane raft.Lane) { _ = a.Send("b", lane, []raft.Message{m}) }
+	return a, b, []*cable{<-made, <-made}, func(lane raft.Lane) { _ = a.Send(firstOf("b"), lane, []raft.Message{m}) }
 }
 
 // b sends nothing of use on the bulk connection: that direction may be dead.
@@ -92,7 +92,7 @@ func TestHalfOpen_CutOfADirectionIsNoticedWithinTheIdleTimeout(t *testing.T) {
 						time.Sleep(step)
 					}
 					assert.Equal(t, uint64(2), a.Stats().Dialed)
-					assert.True(t, a.Peer("b").Connected)
+					assert.True(t, a.Peer(firstOf("b")).Connected)
 					time.Sleep(time.Minute)
 					assert.Equal(t, uint64(2), a.Stats().Dialed)
 					assert.Equal(t, 2, b.Stats().Inbound, "none of the earlier ones is left")

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -137,6 +138,7 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 		ClusterName: "test", Cluster: raft.ClusterID{1}, From: alice, Expected: bob, StartCount: 2, Term: 3,
 		Bootstrapper: alice, Address: "z:1", List: list, ElectionTimeout: 4,
 		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.StartID{Count: 1, Nonce: 7}, Remembers: sighting,
+		Named: []raft.Incarnation{1, 1 << 63}, NamedIndex: 9,
 	}
 	for range raft.LineageStartsMax {
 		hello.Lineage = hello.Lineage.Begin(1 << 60)
@@ -146,7 +148,7 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 	assert.Equal(t, hello, gotHello)
 	assert.Equal(t, raft.LaneBulk, lane)
 	rejection := raft.Rejection{
-		Reason: 200, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3, List: list,
+		Reason: 200, From: alice, Cluster: raft.ClusterID{1}, Term: 2, Named: 3, Index: 4, List: list,
 		VersionsMin: 4, VersionsMax: 5, Detail: "why", Seen: sighting,
 	}
 	gotRejection, err := decodeRejection(encodeRejection(rejection))
@@ -156,18 +158,23 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 
 var sighting = raft.Sighting{Peer: bob, Start: raft.StartID{Count: 3, Nonce: 1 << 62}, Term: 5}
 
-// The starts that a hello lists come from the network: a list that no member would send is refused.
-func TestHello_ALineageThatNoMemberHasIsMalformed(t *testing.T) {
+// What a hello says of starts and incarnations comes from the network: what no member would send is refused.
+func TestHello_StartsAndIncarnationsThatNoMemberHasAreMalformed(t *testing.T) {
 	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for rule, change := range map[string]func(*wireHello){
-		"a number without a nonce":   func(w *wireHello) { w.Lineage = number(1) },
-		"a nonce that is cut short":  func(w *wireHello) { w.Lineage = append(number(1), 1, 2, 3) },
-		"65 starts":                  func(w *wireHello) { w.Lineage = bytes.Repeat(number(1), 66) },
-		"a start 0":                  func(w *wireHello) { w.Lineage = append(number(0), number(9)...) },
-		"numbers that leave no room": func(w *wireHello) { w.Lineage = append(number(1<<64-1), number(9)...) },
-		"a confirmed start as large": func(w *wireHello) { w.ConfirmedStart = 1<<64 - 1 },
-		"a remembered one as large":  func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Count: 1<<64 - 1} },
-		"a remembered term as large": func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Term: 1<<64 - 1} },
+		"a number without a nonce":         func(w *wireHello) { w.Lineage = number(1) },
+		"a nonce that is cut short":        func(w *wireHello) { w.Lineage = append(number(1), 1, 2, 3) },
+		"65 starts":                        func(w *wireHello) { w.Lineage = bytes.Repeat(number(1), 66) },
+		"a start 0":                        func(w *wireHello) { w.Lineage = append(number(0), number(9)...) },
+		"numbers that leave no room":       func(w *wireHello) { w.Lineage = append(number(1<<64-1), number(9)...) },
+		"a confirmed start as large":       func(w *wireHello) { w.ConfirmedStart = 1<<64 - 1 },
+		"a remembered one as large":        func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Count: 1<<64 - 1} },
+		"a remembered term as large":       func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Term: 1<<64 - 1} },
+		"an incarnation that is cut short": func(w *wireHello) { w.Named = number(1)[:7] },
+		"three incarnations of one id":     func(w *wireHello) { w.Named = slices.Concat(number(1), number(2), number(3)) },
+		"an incarnation twice":             func(w *wireHello) { w.Named = slices.Concat(number(2), number(2)) },
+		"no incarnation":                   func(w *wireHello) { w.Named = number(0) },
+		"a configuration that none has":    func(w *wireHello) { w.NamedIndex = 1<<64 - 1 },
 		"what is remembered is of nobody": func(w *wireHello) {
 			w.Remembers = wireSighting{ID: "with space", Count: 1}
 		},
@@ -180,6 +187,8 @@ func TestHello_ALineageThatNoMemberHasIsMalformed(t *testing.T) {
 		assert.ErrorIs(t, err, ErrMalformed, rule)
 	}
 	_, err := decodeRejection(encodeMeta(wireRejection{Reason: 8, Seen: wireSighting{ID: "b", Count: 1<<64 - 1}}))
+	assert.ErrorIs(t, err, ErrMalformed)
+	_, err = decodeRejection(encodeMeta(wireRejection{Reason: 16, Index: 1<<64 - 1}))
 	assert.ErrorIs(t, err, ErrMalformed)
 }
 

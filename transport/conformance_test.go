@@ -77,8 +77,10 @@ func TestPipes_KeepTheContract(t *testing.T) {
 // memoryNetwork adapts a Network to the suite.
 type memoryNetwork struct{ *transport.Network }
 
-func (n memoryNetwork) New(_ *testing.T, id raft.NodeID) raft.Transport { return n.Join(id) }
-func (n memoryNetwork) Address(raft.NodeID) string                      { return "" }
+func (n memoryNetwork) New(_ *testing.T, id raft.NodeID) raft.Transport {
+	return n.JoinAt(id, n.Address(id))
+}
+func (n memoryNetwork) Address(id raft.NodeID) string { return string(id) + ":1" }
 
 func TestMemory_KeepsTheContract(t *testing.T) {
 	network := func(*testing.T) transporttest.Network { return memoryNetwork{transport.NewNetwork()} }

@@ -137,7 +137,7 @@ func within(pieces net.Buffers, bytesMax int) (n int) {
 // pair is the urgent and the bulk lane to a peer, and perhaps a snapshot lane: the session of a TCP link.
 type pair struct {
 	t      *TCP
-	member raft.Member // as it was dialed
+	member raft.Member // as it was dialed: its incarnation may be open
 	hello  raft.Hello  // the peer's
 	lanes  [2]*outbound
 	ctx    context.Context // it ends with the pair

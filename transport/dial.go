@@ -15,8 +15,8 @@ import (
 // dialTCP is the default DialFunc. It resolves names anew for each dial.
 func (t *TCP) dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	d := net.Dialer{Control: func(_, resolved string, _ syscall.RawConn) error {
-		if id, ok := ctx.Value(memberKey{}).(raft.NodeID); ok {
-			t.waiting.dialing(id, resolved)
+		if p, ok := ctx.Value(peerKey{}).(raft.Peer); ok {
+			t.waiting.dialing(p, resolved)
 		}
 		return t.options.checkAddress(resolved)
 	}}
@@ -108,7 +108,7 @@ func (t *TCP) dialMember(ctx context.Context, m raft.Member) (net.Conn, error) {
 		}
 		address = resolved
 	}
-	return t.connector(context.WithValue(ctx, memberKey{}, m.ID), address)
+	return t.connector(context.WithValue(ctx, peerKey{}, m.Peer()), address)
 }
 
 // greet is the caller's side of the handshake.
@@ -123,7 +123,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 		}
 		conn = secure
 	}
-	own := t.links.handler.Hello(m.ID)
+	own := t.links.handler.Hello(m.Peer())
 	began := time.Now()
 	if _, err := conn.Write((opening{versions: ours, hello: own, lane: lane}).encode()); err != nil {
 		return shaken{}, err
@@ -139,7 +139,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 		return shaken{}, fmt.Errorf("transport: handshake with %q: %w", m.ID, err)
 	}
 	s := shaken{conn: conn, reader: f, hello: answer.hello, roundTrip: time.Since(began)}
-	if err := t.judge(conn, m.ID, own, answer); err != nil {
+	if err := t.judge(conn, m.Peer(), own, answer); err != nil {
 		return shaken{}, err
 	}
 	if lane != raft.LaneBulk { // the acceptor sends no beats on the bulk lane, which ends with the urgent one
@@ -149,7 +149,7 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (shaken, error
 }
 
 // judge decides about the answer to our hello.
-func (t *TCP) judge(conn net.Conn, dialed raft.NodeID, own raft.Hello, answer opening) error {
+func (t *TCP) judge(conn net.Conn, dialed raft.Peer, own raft.Hello, answer opening) error {
 	if r := answer.rejection; r != nil {
 		// Only a member of our cluster may make us mark ourselves wiped.
 		if err := t.identify(conn, own.ClusterName, r.From.ID); err != nil {
@@ -158,14 +158,22 @@ func (t *TCP) judge(conn net.Conn, dialed raft.NodeID, own raft.Hello, answer op
 		return &RejectedError{By: dialed, Rejection: *r}
 	}
 	h := answer.hello
-	if h.From.ID != dialed {
-		return &WrongMemberError{Dialed: dialed, Answered: h.From.ID}
+	if err := expected(dialed, h.From); err != nil {
+		return err
 	}
 	if err := t.identify(conn, h.ClusterName, h.From.ID); err != nil {
 		return err
 	}
 	if r := t.links.handler.Check(h); r != nil {
-		return &RejectedError{By: own.From.ID, Rejection: *r}
+		return &RejectedError{By: own.From, Rejection: *r}
+	}
+	return nil
+}
+
+// expected returns an error if another peer than the dialed one has answered.
+func expected(dialed, answered raft.Peer) error {
+	if answered.ID != dialed.ID || dialed.Incarnation != 0 && answered != dialed {
+		return &WrongMemberError{Dialed: dialed, Answered: answered}
 	}
 	return nil
 }

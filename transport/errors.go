@@ -20,7 +20,7 @@ var (
 	ErrWrongSender = errors.New("transport: message claims another sender")
 	// ErrVersion: the two members have no protocol version in common: upgrade the older one.
 	ErrVersion = errors.New("transport: no protocol version in common")
-	// ErrRemoved: Connect no longer names the peer, or its address changed.
+	// ErrRemoved: Connect no longer names the peer, or not at that address.
 	ErrRemoved = errors.New("transport: peer is no longer named at this address")
 )
 
@@ -42,7 +42,7 @@ func (e *NotConnectedError) Unwrap() error { return e.Err }
 
 // RejectedError reports that one side of a handshake rejected the other; Rejection says what to do.
 type RejectedError struct {
-	By        raft.NodeID // the side that rejected: the dialed peer, or this member itself
+	By        raft.Peer // the side that rejected: the dialed peer, with incarnation 0 if it was open, or this member itself
 	Rejection raft.Rejection
 }
 
@@ -53,13 +53,18 @@ func (e *RejectedError) Error() string {
 // Unwrap returns the rejection, a *raft.Rejection.
 func (e *RejectedError) Unwrap() error { return &e.Rejection }
 
-// WrongMemberError reports that another member than the dialed one answered at its address: correct the address.
+// WrongMemberError reports that another member than the dialed one answered at its address: correct the address. If the
+// two differ in the incarnation alone, the member was replaced, or its disk was emptied.
 type WrongMemberError struct {
-	Dialed, Answered raft.NodeID
+	Dialed, Answered raft.Peer
 }
 
 func (e *WrongMemberError) Error() string {
-	return fmt.Sprintf("transport: dialed %q, but %q answered: correct the address", e.Dialed, e.Answered)
+	if e.Dialed.ID == e.Answered.ID {
+		return fmt.Sprintf("transport: dialed incarnation %v of %q, but incarnation %v answered: it was replaced, or its disk was emptied",
+			e.Dialed.Incarnation, e.Dialed.ID, e.Answered.Incarnation)
+	}
+	return fmt.Sprintf("transport: dialed %q, but %q answered: correct the address", e.Dialed.ID, e.Answered.ID)
 }
 
 // CertificateError reports that a peer's certificate does not belong to the member that it claims to be.
@@ -107,7 +112,7 @@ func nobodyListens(err error) bool {
 }
 
 // refusedBy returns the rejection that ended a dial, if the peer, and not this member, sent it.
-func refusedBy(err error, peer raft.NodeID) (raft.Rejection, bool) {
+func refusedBy(err error, peer raft.Peer) (raft.Rejection, bool) {
 	var refused *RejectedError
 	if errors.As(err, &refused) && refused.By == peer {
 		return refused.Rejection, true

@@ -243,11 +243,11 @@ func TestBeats_SlowLinkThatWorksStands(t *testing.T) {
 			From: r.Self.From, To: seen.Self.From, Body: transporttest.Append(raft.EntryID{}, []int{40 << 10}, 0),
 		}
 		began := time.Now()
-		require.NoError(t, a.Send("b", raft.LaneBulk, []raft.Message{m}))
+		require.NoError(t, a.Send(firstOf("b"), raft.LaneBulk, []raft.Message{m}))
 		seen.AwaitMessages(t, 1)
 		assert.Greater(t, time.Since(began), 20*time.Second)
 		time.Sleep(time.Minute)
-		assert.True(t, a.Peer("b").Connected)
+		assert.True(t, a.Peer(firstOf("b")).Connected)
 		assert.Equal(t, uint64(1), a.Stats().Dialed)
 	})
 }

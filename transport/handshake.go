@@ -28,8 +28,9 @@ const tlsHint = " (does one side use TLS and the other not?)"
 // versions is a range of protocol versions.
 type versions struct{ min, max uint16 }
 
-// ours is the range that this build speaks. Version 2 has snapshots: their messages and their lane.
-var ours = versions{1, 2}
+// ours is the range that this build speaks. Version 2 has snapshots: their messages and their lane. Version 3 has changes
+// of the members: entries that hold a configuration, and snapshots whose configuration is the whole record of it.
+var ours = versions{1, 3}
 
 // meets reports whether the two ranges have a version in common.
 func (v versions) meets(other versions) bool { return v.min <= other.max && other.min <= v.max }
@@ -55,6 +56,9 @@ type wireHello struct {
 	ConfirmedStart uint64       `codec:"cboot,omitempty"`
 	ConfirmedNonce uint64       `codec:"cnonce,omitempty"`
 	Remembers      wireSighting `codec:"seen,omitempty"`
+
+	Named      []byte `codec:"named,omitempty"` // uint64 each, rising
+	NamedIndex uint64 `codec:"nidx,omitempty"`
 }
 
 // wireSighting is the wire form of a raft.Sighting.
@@ -78,6 +82,7 @@ type wireRejection struct {
 	VersionsMin uint16 `codec:"vmin,omitempty"`
 	VersionsMax uint16 `codec:"vmax,omitempty"`
 	Detail      string `codec:"detail,omitempty"`
+	Index       uint64 `codec:"index,omitempty"`
 
 	Seen wireSighting `codec:"seen,omitempty"`
 }
@@ -92,7 +97,7 @@ func encodeHello(h raft.Hello, lane raft.Lane) []byte {
 		BootstrapperID: string(h.Bootstrapper.ID), BootstrapperIncarnation: uint64(h.Bootstrapper.Incarnation),
 		Address: h.Address, List: encodeList(h.List), ElectionTimeout: int64(h.ElectionTimeout),
 		Lineage: encodeLineage(h.Lineage), ConfirmedStart: h.Confirmed.Count, ConfirmedNonce: h.Confirmed.Nonce,
-		Remembers: encodeSighting(h.Remembers),
+		Remembers: encodeSighting(h.Remembers), Named: encodeNamed(h.Named), NamedIndex: uint64(h.NamedIndex),
 	})
 }
 
@@ -117,12 +122,17 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 	if err != nil {
 		return raft.Hello{}, 0, err
 	}
+	named, err := decodeNamed(w.Named)
+	if err != nil {
+		return raft.Hello{}, 0, err
+	}
 	return raft.Hello{
 		ClusterName: w.ClusterName, Cluster: cluster, From: peer(w.ID, w.Incarnation),
 		Expected: peer(w.ExpectedID, w.ExpectedIncarnation), StartCount: w.StartCount, Term: raft.Term(w.Term),
 		Bootstrapper: peer(w.BootstrapperID, w.BootstrapperIncarnation), Address: w.Address, List: list,
 		ElectionTimeout: time.Duration(w.ElectionTimeout), Lineage: lineage,
 		Confirmed: raft.StartID{Count: w.ConfirmedStart, Nonce: w.ConfirmedNonce}, Remembers: w.Remembers.sighting(),
+		Named: named, NamedIndex: raft.Index(w.NamedIndex),
 	}, raft.Lane(w.Lane), nil
 }
 
@@ -138,7 +148,7 @@ func (w *wireHello) check() error {
 			return err
 		}
 	}
-	if err := checkNumbers(w.StartCount, w.Term, w.ConfirmedStart); err != nil {
+	if err := checkNumbers(w.StartCount, w.Term, w.ConfirmedStart, w.NamedIndex); err != nil {
 		return err
 	}
 	if err := w.Remembers.check(); err != nil {
@@ -193,6 +203,33 @@ func decodeLineage(b []byte) (raft.Lineage, error) {
 	return l, nil
 }
 
+const (
+	incarnationBytes = 8
+	// namedMax is how many incarnations of one id a configuration can name.
+	namedMax = 2
+)
+
+func encodeNamed(named []raft.Incarnation) (b []byte) {
+	for _, i := range named {
+		b = binary.LittleEndian.AppendUint64(b, uint64(i))
+	}
+	return b
+}
+
+func decodeNamed(b []byte) (named []raft.Incarnation, err error) {
+	if len(b)%incarnationBytes != 0 || len(b) > namedMax*incarnationBytes {
+		return nil, fmt.Errorf("%w: %d bytes of incarnations that are named", ErrMalformed, len(b))
+	}
+	for last := raft.Incarnation(0); len(b) > 0; b = b[incarnationBytes:] {
+		i := raft.Incarnation(binary.LittleEndian.Uint64(b))
+		if i <= last {
+			return nil, fmt.Errorf("%w: incarnation %v is named behind %v", ErrMalformed, i, last)
+		}
+		named, last = append(named, i), i
+	}
+	return named, nil
+}
+
 func encodeSighting(s raft.Sighting) wireSighting {
 	return wireSighting{
 		ID: string(s.Peer.ID), Incarnation: uint64(s.Peer.Incarnation), Count: s.Start.Count, Nonce: s.Start.Nonce, Term: uint64(s.Term),
@@ -224,7 +261,7 @@ func encodeRejection(r raft.Rejection) []byte {
 		Reason: uint8(r.Reason), ID: string(r.From.ID), Incarnation: uint64(r.From.Incarnation),
 		Cluster: encodeCluster(nil, r.Cluster), Term: uint64(r.Term), Named: uint64(r.Named),
 		List: encodeList(r.List), VersionsMin: r.VersionsMin, VersionsMax: r.VersionsMax,
-		Detail: cut(r.Detail), Seen: encodeSighting(r.Seen),
+		Detail: cut(r.Detail), Index: uint64(r.Index), Seen: encodeSighting(r.Seen),
 	})
 }
 
@@ -246,7 +283,7 @@ func decodeRejection(meta []byte) (raft.Rejection, error) {
 			return raft.Rejection{}, err
 		}
 	}
-	if err := checkNumbers(w.Term); err != nil {
+	if err := checkNumbers(w.Term, w.Index); err != nil {
 		return raft.Rejection{}, err
 	}
 	if err := w.Seen.check(); err != nil {
@@ -262,7 +299,7 @@ func decodeRejection(meta []byte) (raft.Rejection, error) {
 	}
 	return raft.Rejection{
 		Reason: raft.RejectReason(w.Reason), From: peer(w.ID, w.Incarnation), Cluster: cluster,
-		Term: raft.Term(w.Term), Named: raft.Incarnation(w.Named),
+		Term: raft.Term(w.Term), Named: raft.Incarnation(w.Named), Index: raft.Index(w.Index),
 		List: list, VersionsMin: w.VersionsMin, VersionsMax: w.VersionsMax, Detail: cut(w.Detail), Seen: w.Seen.sighting(),
 	}, nil
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ type dialed struct {
 // linker holds the links of one transport. A link keeps one peer connected, and redials it when the connection
 // ends. The two transports of this package differ in how they dial.
 type linker struct {
+	// dial dials the member at m.Address. If m.Incarnation is 0, whoever answers under the id is the peer.
 	dial     func(ctx context.Context, m raft.Member) (dialed, error)
 	pauseMin time.Duration // before the first redial
 	pauseMax time.Duration
@@ -39,106 +41,142 @@ type linker struct {
 
 	mu      sync.Mutex
 	handler raft.Handler // nil until start
-	links   map[raft.NodeID]*link
-	leaving map[raft.NodeID]<-chan struct{} // links that are ending; a new link to the same peer waits for its predecessor
+	links   map[raft.Peer]*link
+	leaving map[raft.NodeID][]<-chan struct{} // links that are ending; a new link to the same id waits for its predecessors
 	closed  bool
 	wg      sync.WaitGroup
 }
 
-// link is one peer. Only its goroutine calls Up, Lost and Rejected for the peer, so that these calls are in
+// link is one contact. Only its goroutine calls Up, Lost and Rejected for the peer, so that these calls are in
 // order.
 type link struct {
 	l      *linker
-	id     raft.NodeID
 	cancel context.CancelFunc
 	done   chan struct{}
 	wake   chan struct{} // of capacity 1: ends any pause
 	heard  chan struct{} // of capacity 1: ends a pause after a dial that failed
-	redial chan struct{} // of capacity 1: the address has changed
+	redial chan struct{} // of capacity 1: the address in use is no longer named
 
-	session atomic.Pointer[session] // nil while not connected
+	open atomic.Pointer[dialed] // the session; nil while not connected
 
-	mu     sync.Mutex
-	member raft.Member
-	status raft.PeerStatus
+	mu      sync.Mutex
+	contact raft.Contact
+	round   round
+	status  raft.PeerStatus
 }
 
 func (l *linker) start(e raft.Handler) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.handler = e
-	l.links = map[raft.NodeID]*link{}
-	l.leaving = map[raft.NodeID]<-chan struct{}{}
+	l.links = map[raft.Peer]*link{}
+	l.leaving = map[raft.NodeID][]<-chan struct{}{}
 }
 
-// connect replaces the list of peers to dial. A peer whose address is unchanged keeps its connection.
-func (l *linker) connect(peers []raft.Member) {
+// connect replaces the list of peers to dial. A peer whose address is still named keeps its connection.
+func (l *linker) connect(contacts []raft.Contact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.handler == nil {
 		return
 	}
-	named := map[raft.NodeID]bool{}
-	for _, m := range peers {
-		named[m.ID] = true
-		if k := l.links[m.ID]; k != nil {
-			k.readdress(m)
-		} else {
-			l.add(m)
-		}
+	named := map[raft.Peer]bool{}
+	for _, c := range contacts {
+		named[c.Peer()] = true
+		l.adopt(c)
 	}
-	for id, k := range l.links {
-		if !named[id] {
+	for p, k := range l.links {
+		if !named[p] {
 			k.cancel()
-			delete(l.links, id)
-			l.leaving[id] = k.done
+			delete(l.links, p)
+			l.leaving[p.ID] = append(l.leaving[p.ID], k.done)
 		}
 	}
-	for id, done := range l.leaving {
-		select {
-		case <-done:
+	for _, c := range contacts {
+		if k := l.links[c.Peer()]; k != nil {
+			k.readdress(c)
+		} else {
+			l.add(c)
+		}
+	}
+	for id, ending := range l.leaving {
+		l.leaving[id] = slices.DeleteFunc(ending, ended)
+		if len(l.leaving[id]) == 0 {
 			delete(l.leaving, id)
-		default:
 		}
 	}
 }
 
+func ended(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// adopt gives a contact that has no link yet the link of the open contact of its id, if that is connected to this very
+// incarnation. It is called with mu held.
+func (l *linker) adopt(c raft.Contact) {
+	anyone := raft.Peer{ID: c.ID}
+	k := l.links[anyone]
+	if k == nil || l.links[c.Peer()] != nil {
+		return
+	}
+	if d := k.open.Load(); d != nil && d.hello.From == c.Peer() {
+		delete(l.links, anyone)
+		l.links[c.Peer()] = k
+	}
+}
+
 // add starts a link. It is called with mu held.
-func (l *linker) add(m raft.Member) {
+func (l *linker) add(c raft.Contact) {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &link{
-		l: l, id: m.ID, member: m, cancel: cancel, done: make(chan struct{}),
+		l: l, contact: c, cancel: cancel, done: make(chan struct{}),
 		wake: make(chan struct{}, 1), heard: make(chan struct{}, 1), redial: make(chan struct{}, 1),
 	}
-	l.links[m.ID] = k
-	predecessor := l.leaving[m.ID]
-	delete(l.leaving, m.ID)
+	l.links[c.Peer()] = k
+	predecessors := slices.Clone(l.leaving[c.ID])
 	l.wg.Go(func() {
 		defer close(k.done)
 		defer cancel()
-		if predecessor != nil {
-			<-predecessor // it was cancelled; wait until it has made its last calls of the handler
+		for _, done := range predecessors {
+			<-done // it was cancelled; wait until it has made its last calls of the handler
 		}
 		k.run(ctx, l.handler)
 	})
 }
 
-func (l *linker) link(id raft.NodeID) *link {
+// link returns the link on which messages to the peer leave, and its session, nil for none: the peer's own link, or an
+// open one that is not connected to another incarnation.
+func (l *linker) link(p raft.Peer) (*link, *dialed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.links[id]
+	k := l.links[p]
+	if k == nil {
+		k = l.links[raft.Peer{ID: p.ID}]
+	}
+	if k == nil {
+		return nil, nil
+	}
+	d := k.open.Load()
+	if d != nil && p.Incarnation != 0 && d.hello.From != p {
+		return nil, nil
+	}
+	return k, d
 }
 
-func (l *linker) send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
-	k := l.link(to)
-	if k == nil {
-		return &NotConnectedError{Peer: to}
+func (l *linker) send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
+	k, d := l.link(to)
+	switch {
+	case k == nil:
+		return &NotConnectedError{Peer: to.ID}
+	case d == nil:
+		return &NotConnectedError{Peer: to.ID, Err: k.peer().Err}
 	}
-	s := k.session.Load()
-	if s == nil {
-		return &NotConnectedError{Peer: to, Err: k.peer().Err}
-	}
-	return (*s).send(lane, batch)
+	return d.session.send(lane, batch)
 }
 
 // sessions returns the open sessions.
@@ -146,24 +184,28 @@ func (l *linker) sessions() (all []session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range l.links {
-		if s := k.session.Load(); s != nil {
-			all = append(all, *s)
+		if d := k.open.Load(); d != nil {
+			all = append(all, d.session)
 		}
 	}
 	return all
 }
 
-func (l *linker) peer(id raft.NodeID) raft.PeerStatus {
-	if k := l.link(id); k != nil {
+func (l *linker) peer(p raft.Peer) raft.PeerStatus {
+	if k, _ := l.link(p); k != nil {
 		return k.peer()
 	}
 	return raft.PeerStatus{}
 }
 
 // hear reports that a peer has connected to this member: it is up, and a dial of it may succeed now.
-func (l *linker) hear(id raft.NodeID) {
-	if k := l.link(id); k != nil {
-		signal(k.heard)
+func (l *linker) hear(p raft.Peer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range []raft.Peer{p, {ID: p.ID}} {
+		if k := l.links[of]; k != nil {
+			signal(k.heard)
+		}
 	}
 }
 
@@ -203,26 +245,22 @@ func signal(c chan struct{}) {
 // run dials until the link is cancelled. A list of peers may name this member too: it has no link
 // to itself.
 func (k *link) run(ctx context.Context, e raft.Handler) {
-	if e.Hello(k.id).From.ID == k.id {
+	if k.isSelf(e) {
 		return
 	}
 	pause := k.l.pauseMin
 	for ctx.Err() == nil {
-		select {
-		case <-k.redial: // target returns the new address already
-		default:
-		}
-		d, err := k.l.dial(ctx, k.target())
+		m := k.next()
+		d, err := k.l.dial(ctx, m)
 		if err != nil {
-			if ctx.Err() == nil {
-				k.failed(e, err)
+			if ctx.Err() == nil && k.failed(e, m, err) {
 				k.wait(ctx, jittered(pause), k.heard)
+				pause = min(2*pause, k.l.pauseMax)
 			}
-			pause = min(2*pause, k.l.pauseMax)
 			continue
 		}
 		began := time.Now()
-		k.serve(ctx, e, d)
+		k.serve(ctx, e, m, d)
 		// Redial at once after a connection that lasted for a while: the outcome tells a peer that has
 		// ended (nobody listens) from one that only lost the connection. After a connection that broke
 		// early the pauses grow, even if the peer was heard: two members that break each other's
@@ -234,6 +272,14 @@ func (k *link) run(ctx context.Context, e raft.Handler) {
 		k.wait(ctx, jittered(pause), nil)
 		pause = min(2*pause, k.l.pauseMax)
 	}
+}
+
+func (k *link) isSelf(e raft.Handler) bool {
+	k.mu.Lock()
+	p := k.contact.Peer()
+	k.mu.Unlock()
+	self := e.Hello(p).From
+	return self == p || p.Incarnation == 0 && self.ID == p.ID
 }
 
 // jittered returns between half of the pause and all of it, so that members do not dial in step.
@@ -254,10 +300,10 @@ func (k *link) wait(ctx context.Context, pause time.Duration, heard <-chan struc
 	}
 }
 
-// serve keeps a session until it breaks, the peer's address changes or the link ends.
-func (k *link) serve(ctx context.Context, e raft.Handler, d dialed) {
-	k.setStatus(raft.PeerStatus{Connected: true, RoundTrip: d.roundTrip})
-	k.session.Store(&d.session)
+// serve keeps a session until it breaks, its address is no longer named, or the link ends.
+func (k *link) serve(ctx context.Context, e raft.Handler, m raft.Member, d dialed) {
+	k.connected(m.Address, d.roundTrip)
+	k.open.Store(&d)
 	e.Up(d.hello)
 	why := ErrRemoved
 	select {
@@ -266,55 +312,30 @@ func (k *link) serve(ctx context.Context, e raft.Handler, d dialed) {
 	case <-k.redial:
 	case <-ctx.Done():
 	}
-	k.session.Store(nil)
-	k.setStatus(raft.PeerStatus{Err: why, RoundTrip: d.roundTrip})
+	k.open.Store(nil)
+	k.disconnected(why)
 	d.session.close(why)
 	if k.l.isClosed() {
 		return
 	}
-	k.l.onFailure(k.target(), true, why)
-	e.Lost(k.id, false)
+	k.l.onFailure(m, true, why)
+	e.Lost(d.hello.From, false)
 }
 
-// failed reports a failed dial to the handler.
-func (k *link) failed(e raft.Handler, err error) {
-	k.setStatus(raft.PeerStatus{Err: err})
-	k.l.onFailure(k.target(), false, err)
-	if r, ok := refusedBy(err, k.id); ok {
-		e.Rejected(k.id, r)
-		return
+// failed reports a failed dial to the handler: a rejection at once, anything else once every address has failed. Then
+// it returns true: it is time for a pause.
+func (k *link) failed(e raft.Handler, m raft.Member, err error) bool {
+	k.l.onFailure(m, false, err)
+	all := k.roundEnds(err) // Peer shows the error before the handler hears of it
+	if r, rejected := refusedBy(err, m.Peer()); rejected {
+		e.Rejected(m.Peer(), r)
 	}
-	e.Lost(k.id, nobodyListens(err))
-}
-
-func (k *link) target() raft.Member {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.member
-}
-
-func (k *link) readdress(m raft.Member) {
-	k.mu.Lock()
-	moved := k.member.Address != m.Address
-	k.member = m
-	k.mu.Unlock()
-	if moved {
-		signal(k.redial)
+	if all == nil {
+		return false
 	}
-}
-
-func (k *link) peer() raft.PeerStatus {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.status
-}
-
-// setStatus sets the status. If s has no round trip, that of the last handshake is kept.
-func (k *link) setStatus(s raft.PeerStatus) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s.RoundTrip == 0 {
-		s.RoundTrip = k.status.RoundTrip
+	rejected := func(err error) bool { _, is := refusedBy(err, m.Peer()); return is }
+	if !every(all, rejected) {
+		e.Lost(m.Peer(), every(all, nobodyListens))
 	}
-	k.status = s
+	return true
 }

@@ -15,9 +15,15 @@ import (
 // is created there. Its methods may be called from any goroutine.
 type Network struct {
 	mu       sync.Mutex
-	members  map[raft.NodeID]*Memory
+	members  map[endpoint]*Memory
 	cuts     map[route]bool
 	sessions map[*memorySession]struct{}
+}
+
+// endpoint is where a transport is found: at its address or, if it has none, under its id.
+type endpoint struct {
+	id      raft.NodeID // "" if there is an address
+	address string
 }
 
 // route is one direction between two members.
@@ -29,24 +35,33 @@ var errCut = errors.New("transport: the network is cut")
 // NewNetwork returns a network without members.
 func NewNetwork() *Network {
 	return &Network{
-		members:  map[raft.NodeID]*Memory{},
+		members:  map[endpoint]*Memory{},
 		cuts:     map[route]bool{},
 		sessions: map[*memorySession]struct{}{},
 	}
 }
 
-// Join returns the transport of a member. Addresses are ignored: members find each other by id. A member that
-// joins again replaces its former transport, whose connections break as if its process had been killed. Close
-// the former transport nevertheless.
-func (n *Network) Join(id raft.NodeID) *Memory {
-	m := &Memory{network: n, id: id}
+// Join returns the transport of a member that others find by its id, whatever address they dial, unless somebody has
+// joined at that address. A member that joins again replaces its former transport, whose connections break as if its
+// process had been killed. Close the former transport nevertheless.
+func (n *Network) Join(id raft.NodeID) *Memory { return n.join(id, endpoint{id: id}) }
+
+// JoinAt returns the transport of a member that others find at that address alone, and that replaces the one that joined
+// there before. So a member can move, and two incarnations of one id can run at two addresses; a cut by their id cuts
+// both off.
+func (n *Network) JoinAt(id raft.NodeID, address string) *Memory {
+	return n.join(id, endpoint{address: address})
+}
+
+func (n *Network) join(id raft.NodeID, at endpoint) *Memory {
+	m := &Memory{network: n, id: id, at: at}
 	m.links = linker{
 		dial: m.dial, pauseMin: 10 * time.Millisecond, pauseMax: time.Second,
 		onFailure: func(raft.Member, bool, error) {},
 	}
 	n.mu.Lock()
-	former := n.members[id]
-	n.members[id] = m
+	former := n.members[at]
+	n.members[at] = m
 	n.mu.Unlock()
 	if former != nil {
 		n.breakSessions(errNobody, func(s *memorySession) bool { return s.from == former || s.to == former })
@@ -114,19 +129,25 @@ func (n *Network) breakSessions(why error, which func(*memorySession) bool) {
 	}
 }
 
-// reach returns the member with that id if neither direction between the two is cut.
-func (n *Network) reach(from *Memory, to raft.NodeID) (*Memory, error) {
+// reach returns who listens at the member's address, or under its id, if neither direction between the two is cut.
+func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.cuts[route{from.id, to}] || n.cuts[route{to, from.id}] {
+	to := n.members[endpoint{address: m.Address}]
+	if to == nil {
+		to = n.members[endpoint{id: m.ID}]
+	}
+	if n.isCut(from.id, m.ID) || to != nil && n.isCut(from.id, to.id) {
 		return nil, errCut
 	}
-	m := n.members[to]
-	if m == nil || n.members[from.id] != from {
+	if to == nil || n.members[from.at] != from {
 		return nil, errNobody
 	}
-	return m, nil
+	return to, nil
 }
+
+// isCut reports whether a direction between two members is cut. It is called with mu held.
+func (n *Network) isCut(a, b raft.NodeID) bool { return n.cuts[route{a, b}] || n.cuts[route{b, a}] }
 
 // Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier; its methods may be called from any
 // goroutine. Messages are encoded and decoded, so that sender and receiver share no memory. Send calls the
@@ -134,6 +155,7 @@ func (n *Network) reach(from *Memory, to raft.NodeID) (*Memory, error) {
 type Memory struct {
 	network *Network
 	id      raft.NodeID
+	at      endpoint
 	links   linker
 
 	mu      sync.Mutex
@@ -161,7 +183,7 @@ func (m *Memory) Start(e raft.Handler) error {
 }
 
 // Connect implements raft.Transport. It is called after Start.
-func (m *Memory) Connect(peers []raft.Member) { m.links.connect(peers) }
+func (m *Memory) Connect(contacts []raft.Contact) { m.links.connect(contacts) }
 
 // AppendBytesMax implements raft.Transport: messages of any size are carried.
 func (m *Memory) AppendBytesMax() int { return 0 }
@@ -171,12 +193,12 @@ func (m *Memory) ChunkBytesMax() int { return chunkBytesMax }
 
 // Send implements raft.Transport. The error is a *NotConnectedError if nothing was sent because the
 // peer is not connected.
-func (m *Memory) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+func (m *Memory) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	return m.links.send(to, lane, batch)
 }
 
 // Peer implements raft.Transport.
-func (m *Memory) Peer(id raft.NodeID) raft.PeerStatus { return m.links.peer(id) }
+func (m *Memory) Peer(p raft.Peer) raft.PeerStatus { return m.links.peer(p) }
 
 // Close implements raft.Transport. It must not be called from within a method of the Handler. It
 // returns nil.
@@ -185,8 +207,8 @@ func (m *Memory) Close() error {
 	m.closed = true
 	m.mu.Unlock()
 	m.network.mu.Lock()
-	if m.network.members[m.id] == m {
-		delete(m.network.members, m.id)
+	if m.network.members[m.at] == m {
+		delete(m.network.members, m.at)
 	}
 	m.network.mu.Unlock()
 	m.links.close()
@@ -211,26 +233,34 @@ func (m *Memory) call(f func(e raft.Handler)) error {
 
 // dial performs the handshake for both lanes at once.
 func (m *Memory) dial(_ context.Context, peer raft.Member) (dialed, error) {
-	to, err := m.network.reach(m, peer.ID)
+	to, err := m.network.reach(m, peer)
 	if err != nil {
 		return dialed{}, err
 	}
-	own := m.handler.Hello(peer.ID)
+	own := m.handler.Hello(peer.Peer())
 	answer, err := to.answer(own)
 	if err != nil {
 		return dialed{}, err
 	}
 	if r := answer.rejection; r != nil {
-		return dialed{}, &RejectedError{By: peer.ID, Rejection: *r}
+		return dialed{}, &RejectedError{By: peer.Peer(), Rejection: *r}
 	}
-	if answer.hello.From.ID != peer.ID {
-		return dialed{}, &WrongMemberError{Dialed: peer.ID, Answered: answer.hello.From.ID}
+	if err := expected(peer.Peer(), answer.hello.From); err != nil {
+		return dialed{}, err
 	}
 	if r := m.handler.Check(answer.hello); r != nil {
-		return dialed{}, &RejectedError{By: m.id, Rejection: *r}
+		return dialed{}, &RejectedError{By: own.From, Rejection: *r}
 	}
 	s := &memorySession{network: m.network, from: m, to: to, sender: own.From, gone: make(chan struct{})}
 	if err := m.network.register(s); err != nil {
+		return dialed{}, err
+	}
+	caller, err := carried(own)
+	if err == nil {
+		err = to.call(func(e raft.Handler) { e.Accepted(caller) })
+	}
+	if err != nil {
+		s.close(err)
 		return dialed{}, err
 	}
 	return dialed{session: s, hello: answer.hello}, nil
@@ -251,7 +281,7 @@ func (m *Memory) answer(h raft.Hello) (opening, error) {
 			reply, failed = opening{rejection: &rejection}, err
 			return
 		}
-		reply.hello, failed = carried(e.Hello(caller.From.ID))
+		reply.hello, failed = carried(e.Hello(caller.From))
 	})
 	return reply, errors.Join(err, failed)
 }
@@ -267,10 +297,10 @@ func carried(h raft.Hello) (raft.Hello, error) {
 func (n *Network) register(s *memorySession) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.cuts[route{s.from.id, s.to.id}] || n.cuts[route{s.to.id, s.from.id}] {
+	if n.isCut(s.from.id, s.to.id) {
 		return errCut
 	}
-	if n.members[s.to.id] != s.to || n.members[s.from.id] != s.from {
+	if n.members[s.to.at] != s.to || n.members[s.from.at] != s.from {
 		return errNobody
 	}
 	n.sessions[s] = struct{}{}
@@ -328,7 +358,7 @@ func (s *memorySession) send(_ raft.Lane, batch []raft.Message) error {
 	if len(arrived) == 0 {
 		return skipped
 	}
-	if err := s.to.call(func(e raft.Handler) { e.Receive(s.sender.ID, arrived) }); err != nil {
+	if err := s.to.call(func(e raft.Handler) { e.Receive(s.sender, arrived) }); err != nil {
 		return fmt.Errorf("transport: send: %w", err)
 	}
 	return skipped

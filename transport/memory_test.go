@@ -28,8 +28,8 @@ func newMemoryPair(t *testing.T) memoryPair {
 	}
 	require.NoError(t, p.a.Start(p.ra))
 	require.NoError(t, p.b.Start(p.rb))
-	p.a.Connect([]raft.Member{{ID: "b"}})
-	p.b.Connect([]raft.Member{{ID: "a"}})
+	p.a.Connect(at("b", ""))
+	p.b.Connect(at("a", ""))
 	p.ra.AwaitUp(t, "b")
 	p.rb.AwaitUp(t, "a")
 	return p
@@ -51,10 +51,10 @@ func TestNetwork_CutPartsBothUntilHeal(t *testing.T) {
 		p.network.Cut("a", "b")
 		p.ra.AwaitLost(t, "b", false)
 		p.rb.AwaitLost(t, "a", false)
-		assert.Error(t, p.a.Send("b", raft.LaneUrgent, ping(p.ra, p.rb)))
+		assert.Error(t, p.a.Send(firstOf("b"), raft.LaneUrgent, ping(p.ra, p.rb)))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		assert.False(t, p.a.Peer("b").Connected)
+		assert.False(t, p.a.Peer(firstOf("b")).Connected)
 		p.network.Heal("b", "a")
 		healed := time.Now()
 		p.ra.AwaitUp(t, "b")
@@ -69,10 +69,10 @@ func TestNetwork_CutOneWayLeavesTheOtherStanding(t *testing.T) {
 		defer p.close(t)
 		p.network.CutOneWay("a", "b")
 		p.ra.AwaitLost(t, "b", false)
-		require.Error(t, p.a.Send("b", raft.LaneUrgent, ping(p.ra, p.rb)))
-		require.NoError(t, p.b.Send("a", raft.LaneUrgent, ping(p.rb, p.ra)))
+		require.Error(t, p.a.Send(firstOf("b"), raft.LaneUrgent, ping(p.ra, p.rb)))
+		require.NoError(t, p.b.Send(firstOf("a"), raft.LaneUrgent, ping(p.rb, p.ra)))
 		p.ra.AwaitMessages(t, 1)
-		assert.True(t, p.b.Peer("a").Connected)
+		assert.True(t, p.b.Peer(firstOf("a")).Connected)
 		p.network.HealAll()
 		p.ra.AwaitUp(t, "b")
 	})
@@ -88,8 +88,8 @@ func TestNetwork_MemberThatJoinsAgainReplacesItsFormerSelf(t *testing.T) {
 		r.Self.StartCount = 2
 		require.NoError(t, again.Start(r))
 		assert.Equal(t, uint64(2), p.ra.AwaitUp(t, "b").Hello.StartCount)
-		require.Error(t, p.b.Send("a", raft.LaneUrgent, ping(p.rb, p.ra)), "the former self is cut off")
-		require.NoError(t, p.a.Send("b", raft.LaneUrgent, ping(p.ra, r)))
+		require.Error(t, p.b.Send(firstOf("a"), raft.LaneUrgent, ping(p.rb, p.ra)), "the former self is cut off")
+		require.NoError(t, p.a.Send(firstOf("b"), raft.LaneUrgent, ping(p.ra, r)))
 		r.AwaitMessages(t, 1)
 		require.NoError(t, again.Close())
 	})
@@ -102,13 +102,44 @@ func TestNetwork_IdleMembersOnlyWait(t *testing.T) {
 		defer p.close(t)
 		time.Sleep(1000 * time.Hour)
 		synctest.Wait()
-		assert.True(t, p.a.Peer("b").Connected)
-		assert.Zero(t, p.ra.Count()-countChecks(p.ra))
+		assert.True(t, p.a.Peer(firstOf("b")).Connected)
+		assert.Zero(t, p.ra.Count()-countShaken(p.ra))
 	})
 }
 
-func countChecks(r *transporttest.Recorder) int {
+// countShaken counts the events of the handshakes.
+func countShaken(r *transporttest.Recorder) int {
 	before := r.Count()
-	r.Discard(func(e transporttest.Event) bool { return e.Kind == transporttest.EventChecked })
+	r.Discard(func(e transporttest.Event) bool {
+		return e.Kind == transporttest.EventChecked || e.Kind == transporttest.EventAccepted
+	})
 	return before - r.Count()
+}
+
+func TestNetwork_TwoIncarnationsOfOneIDAreFoundByTheirAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := transport.NewNetwork()
+		a, first, second := n.Join("a"), n.JoinAt("b", "old:1"), n.JoinAt("b", "new:1")
+		ra, r1, r2 := transporttest.NewRecorder("a"), transporttest.NewRecorder("b"), transporttest.NewRecorder("b")
+		r2.Self.From.Incarnation = 2
+		for tr, r := range map[*transport.Memory]*transporttest.Recorder{a: ra, first: r1, second: r2} {
+			require.NoError(t, tr.Start(r))
+			defer func() { require.NoError(t, tr.Close()) }()
+		}
+		a.Connect(at("b", "new:1"))
+		assert.Equal(t, r2.Self.From, ra.AwaitUp(t, "b").Peer)
+		a.Connect([]raft.Contact{
+			{Member: raft.Member{ID: "b", Incarnation: 1}, Addresses: []string{"old:1"}},
+			{Member: raft.Member{ID: "b", Incarnation: 2}, Addresses: []string{"new:1"}},
+		})
+		assert.Equal(t, r1.Self.From, ra.AwaitUp(t, "b").Peer)
+		n.Cut("a", "b")
+		ra.AwaitLost(t, "b", false)
+		ra.AwaitLost(t, "b", false)
+		assert.False(t, a.Peer(r1.Self.From).Connected)
+		assert.False(t, a.Peer(r2.Self.From).Connected, "a cut is by id")
+		a.Connect(at("b", "nowhere:1"))
+		n.HealAll()
+		ra.AwaitLost(t, "b", true)
+	})
 }

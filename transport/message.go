@@ -162,6 +162,7 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 		w.setID(b.ID)
 		w.Granted = b.Granted
 		w.Leader = append(w.Leader, b.Leader...)
+		w.LeaderIncarnation = uint64(b.LeaderIncarnation)
 		return framePreVoteReply, nil, nil
 	case raft.VoteRequest:
 		w.setLast(b.Last)
@@ -293,7 +294,9 @@ func (d *decoder) electionBody(kind frameType, rest []byte) (raft.Body, error) {
 		return raft.PreVoteRequest{ID: w.id(), Last: w.last()}, nil
 	case framePreVoteReply:
 		leader, err := d.optionalID(w.Leader)
-		return raft.PreVoteReply{ID: w.id(), Granted: w.Granted, Leader: leader}, err
+		return raft.PreVoteReply{
+			ID: w.id(), Granted: w.Granted, Leader: leader, LeaderIncarnation: raft.Incarnation(w.LeaderIncarnation),
+		}, err
 	case frameVoteRequest:
 		return raft.VoteRequest{Last: w.last(), Transfer: w.Transfer}, nil
 	case frameVoteReply:

@@ -71,7 +71,7 @@ func sendThrottled(t *testing.T, l throttle, writeTimeout time.Duration, sizes [
 		From: r.Self.From, To: seen.Self.From, Body: transporttest.Append(raft.EntryID{}, sizes, 0),
 	}
 	began := time.Now()
-	err = a.Send("b", raft.LaneBulk, []raft.Message{m})
+	err = a.Send(firstOf("b"), raft.LaneBulk, []raft.Message{m})
 	synctest.Wait()
 	return a, b, seen, time.Since(began), err
 }

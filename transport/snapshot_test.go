@@ -129,7 +129,7 @@ func TestSnapshot_WhatNoMemberSendsIsRefused(t *testing.T) {
 // offer.
 func TestSnapshot_OfALaterReleaseIsHandedOn(t *testing.T) {
 	good := snapshotOf(t, 3)
-	later := bytes.Replace(good.Encode(), []byte(`"version":1`), []byte(`"version":2`), 1)
+	later := bytes.Replace(good.Encode(), []byte(`"version":1`), []byte(`"version":9`), 1)
 	m, err := DecodeMessage(damage(frameInstallSnapshot, func(w *wireMessage) {
 		w.File, w.Snapshot, w.Acked = bytes.Clone(good.File[:]), later, 5
 	}))
@@ -178,17 +178,17 @@ func TestSnapshot_AnEarlierReleaseGetsNone(t *testing.T) {
 		}
 	}()
 	a, r := listenAs(t, "a", Options{})
-	a.Connect([]raft.Member{{ID: "b", Address: listener.Addr().String()}})
+	a.Connect([]raft.Contact{{Member: raft.Member{ID: "b"}, Addresses: []string{listener.Addr().String()}}})
 	assert.Equal(t, uint16(1), r.AwaitUp(t, "b").Hello.Protocol)
 	chunk := raft.Message{From: alice, To: bob, Body: transporttest.Chunk(0, 100)}
 	progress := raft.Message{From: alice, To: bob, Body: raft.SnapshotProgress{}}
-	require.ErrorIs(t, a.Send("b", raft.LaneSnapshot, []raft.Message{chunk}), ErrVersion)
-	require.ErrorIs(t, a.Send("b", raft.LaneBulk, []raft.Message{chunk}), ErrVersion)
+	require.ErrorIs(t, a.Send(bob, raft.LaneSnapshot, []raft.Message{chunk}), ErrVersion)
+	require.ErrorIs(t, a.Send(bob, raft.LaneBulk, []raft.Message{chunk}), ErrVersion)
 	reply := raft.Message{From: alice, To: bob, Body: raft.AppendReply{Match: 3}}
-	require.ErrorIs(t, a.Send("b", raft.LaneBulk, []raft.Message{progress, reply}), ErrVersion)
+	require.ErrorIs(t, a.Send(bob, raft.LaneBulk, []raft.Message{progress, reply}), ErrVersion)
 	assert.Equal(t, reply, <-received, "the other messages left, on the same connection")
 	assert.Equal(t, int32(2), accepted.Load(), "no third connection was dialed")
-	assert.True(t, a.Peer("b").Connected)
+	assert.True(t, a.Peer(bob).Connected)
 }
 
 // serveVersion1 answers a handshake as a member that only speaks version 1, and hands on what it receives.
@@ -239,7 +239,7 @@ type chunkKeeper struct {
 	places []*byte
 }
 
-func (k *chunkKeeper) Receive(from raft.NodeID, batch []raft.Message) {
+func (k *chunkKeeper) Receive(from raft.Peer, batch []raft.Message) {
 	for _, m := range batch {
 		k.places = append(k.places, &m.Body.(raft.SnapshotChunk).Data[0])
 	}

@@ -56,7 +56,9 @@ func (p *pair) dialSnapshot() (*outbound, error) {
 	if speaks, needs := p.hello.Protocol, frameSnapshotChunk.since(); speaks < needs {
 		return nil, fmt.Errorf("%w: it needs version %d, and the peer speaks %d: upgrade it", ErrVersion, needs, speaks)
 	}
-	s, err := p.t.dialLane(p.ctx, p.member, raft.LaneSnapshot)
+	m := p.member
+	m.Incarnation = p.hello.From.Incarnation
+	s, err := p.t.dialLane(p.ctx, m, raft.LaneSnapshot)
 	if err != nil {
 		return nil, err
 	}

@@ -78,13 +78,13 @@ func (w *laneWorld) chunk(at int64) raft.Message {
 // send sends a chunk that must arrive.
 func (w *laneWorld) send(t *testing.T, at int64) {
 	t.Helper()
-	require.NoError(t, w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(at)}))
+	require.NoError(t, w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(at)}))
 	assert.Equal(t, w.chunk(at), w.seen.AwaitMessages(t, 1)[0])
 }
 
 func (w *laneWorld) assertUndisturbed(t *testing.T) {
 	t.Helper()
-	assert.True(t, w.a.Peer("b").Connected)
+	assert.True(t, w.a.Peer(firstOf("b")).Connected)
 	assert.Equal(t, uint64(1), w.a.Stats().Dialed, "the other lanes stand")
 	assert.Zero(t, w.a.Stats().Lost)
 }
@@ -162,7 +162,7 @@ func TestSnapshotLane_ADeadOneIsNoticedWithinTheIdleTimeout(t *testing.T) {
 			w.send(t, 0)
 			w.cut(2, row.there, row.back)
 			for range 22 {
-				_ = w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(1)}) // into the dead one at first
+				_ = w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(1)}) // into the dead one at first
 				time.Sleep(100 * time.Millisecond)
 			}
 			assert.Equal(t, 4, w.dials())
@@ -187,13 +187,13 @@ func TestSnapshotLane_CloseInterruptsItsDial(t *testing.T) {
 			},
 		})
 		sent := make(chan error, 1)
-		go func() { sent <- w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(0)}) }()
+		go func() { sent <- w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(0)}) }()
 		synctest.Wait()
 		began := time.Now()
 		require.NoError(t, w.a.Close())
 		require.Error(t, <-sent)
 		assert.Zero(t, time.Since(began))
-		require.Error(t, w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(0)}))
+		require.Error(t, w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(0)}))
 	})
 }
 
@@ -202,7 +202,7 @@ func TestSnapshotLane_GoesToTheSameStartAsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLaneWorld(t, transport.Options{})
 		w.seen.Self.StartCount = 2
-		err := w.a.Send("b", raft.LaneSnapshot, []raft.Message{w.chunk(0)})
+		err := w.a.Send(firstOf("b"), raft.LaneSnapshot, []raft.Message{w.chunk(0)})
 		require.ErrorContains(t, err, "restarted")
 		w.assertUndisturbed(t)
 	})

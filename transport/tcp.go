@@ -34,7 +34,7 @@ type TCP struct {
 	started    bool
 	closed     bool
 	stop       chan struct{}
-	named      map[raft.NodeID]bool // by the last Connect
+	named      map[raft.Peer]bool // by the last Connect
 	inbounds   map[inboundKey]*inbound
 	registered uint64 // inbounds so far
 	serving    sync.WaitGroup
@@ -43,9 +43,9 @@ type TCP struct {
 // lanes are all lanes.
 var lanes = [...]raft.Lane{raft.LaneUrgent, raft.LaneBulk, raft.LaneSnapshot}
 
-// inboundKey identifies an inbound connection: a member has one for each lane.
+// inboundKey identifies an inbound connection: a peer has one for each lane.
 type inboundKey struct {
-	id   raft.NodeID
+	peer raft.Peer
 	lane raft.Lane
 }
 
@@ -89,7 +89,7 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 		options: opts, listener: listener, connector: dial, warner: newWarner(opts.Logger),
 		pulse: newPulse(opts.beatInterval()),
 		stop:  make(chan struct{}), inbounds: map[inboundKey]*inbound{}, turns: newTurns(),
-		waiting: waiting{countMax: opts.HandshakesMax, homes: map[raft.NodeID][]netip.Addr{}},
+		waiting: waiting{countMax: opts.HandshakesMax, homes: map[raft.Peer][]netip.Addr{}},
 	}
 	if dial == nil {
 		t.connector = t.dialTCP
@@ -122,16 +122,16 @@ func (t *TCP) Start(e raft.Handler) error {
 }
 
 // Connect implements raft.Transport. It is called after Start.
-func (t *TCP) Connect(peers []raft.Member) {
-	named := make(map[raft.NodeID]bool, len(peers))
-	for _, m := range peers {
-		named[m.ID] = true
+func (t *TCP) Connect(contacts []raft.Contact) {
+	named := make(map[raft.Peer]bool, len(contacts))
+	for _, c := range contacts {
+		named[c.Peer()] = true
 	}
 	t.mu.Lock()
 	t.named = named
 	t.mu.Unlock()
 	t.waiting.keepOnly(named)
-	t.links.connect(peers)
+	t.links.connect(contacts)
 }
 
 // AppendBytesMax implements raft.Transport. It returns what Options.FrameBytesMax leaves for entries.
@@ -144,13 +144,13 @@ func (t *TCP) ChunkBytesMax() int { return chunkBytesMax }
 // connected. It matches ErrOversized if a message was left out because it is over the limit, and ErrVersion if the
 // peer's release does not know it. Any other error means that the connection broke, on LaneSnapshot perhaps only that
 // lane's.
-func (t *TCP) Send(to raft.NodeID, lane raft.Lane, batch []raft.Message) error {
+func (t *TCP) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	defer t.pulse.sent()
 	return t.links.send(to, lane, batch)
 }
 
 // Peer implements raft.Transport.
-func (t *TCP) Peer(id raft.NodeID) raft.PeerStatus { return t.links.peer(id) }
+func (t *TCP) Peer(p raft.Peer) raft.PeerStatus { return t.links.peer(p) }
 
 // Close implements raft.Transport. It must not be called from within a method of the Handler. It returns the
 // listener's error.

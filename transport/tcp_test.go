@@ -33,9 +33,13 @@ func start(t *testing.T, id raft.NodeID, opts transport.Options) (*transport.TCP
 	return tcp, r
 }
 
-func at(id raft.NodeID, address string) []raft.Member {
-	return []raft.Member{{ID: id, Address: address}}
+// at returns an open contact.
+func at(id raft.NodeID, address string) []raft.Contact {
+	return []raft.Contact{{Member: raft.Member{ID: id}, Addresses: []string{address}}}
 }
+
+// firstOf returns the peer that a new Recorder says it is.
+func firstOf(id raft.NodeID) raft.Peer { return transporttest.NewRecorder(id).Self.From }
 
 func TestListen_PortInUseIsAClearError(t *testing.T) {
 	first, err := transport.Listen(loopback, transport.Options{})
@@ -75,7 +79,7 @@ func TestDial_BeyondLoopbackNeedsTLSOrInsecure(t *testing.T) {
 	a.Connect(at("b", "192.0.2.1:4001"))
 	r.AwaitLost(t, "b", false)
 	var insecure *transport.InsecureError
-	require.ErrorAs(t, a.Peer("b").Err, &insecure)
+	require.ErrorAs(t, a.Peer(firstOf("b")).Err, &insecure)
 }
 
 func TestOptions_ValidateNamesEveryProblem(t *testing.T) {
@@ -91,7 +95,7 @@ func TestDial_AddressThatDoesNotResolveIsToldAndTriedAgain(t *testing.T) {
 	a, r := start(t, "a", transport.Options{})
 	a.Connect(at("b", "no-such-host.invalid:4001"))
 	r.AwaitLost(t, "b", false)
-	status := a.Peer("b")
+	status := a.Peer(firstOf("b"))
 	assert.False(t, status.Connected)
 	require.ErrorContains(t, status.Err, "no-such-host.invalid", "it names what did not resolve")
 	r.AwaitLost(t, "b", false)
@@ -119,8 +123,8 @@ func TestDial_ResolverIsAskedForEachDial(t *testing.T) {
 	a.Connect(at("b", "service:b"))
 	r.AwaitLost(t, "b", false)
 	r.AwaitUp(t, "b")
-	assert.NoError(t, a.Peer("b").Err)
-	assert.Positive(t, a.Peer("b").RoundTrip)
+	assert.NoError(t, a.Peer(firstOf("b")).Err)
+	assert.Positive(t, a.Peer(firstOf("b")).RoundTrip)
 }
 
 func TestConnect_NewAddressIsDialedInPlaceOfTheOldOne(t *testing.T) {
@@ -133,7 +137,7 @@ func TestConnect_NewAddressIsDialedInPlaceOfTheOldOne(t *testing.T) {
 	r.AwaitLost(t, "b", false)
 	r.AwaitUp(t, "b")
 	m := raft.Message{From: raft.Peer{ID: "a", Incarnation: 1}, To: raft.Peer{ID: "b", Incarnation: 1}, Body: raft.TimeoutNow{}}
-	require.NoError(t, a.Send("b", raft.LaneUrgent, []raft.Message{m}))
+	require.NoError(t, a.Send(firstOf("b"), raft.LaneUrgent, []raft.Message{m}))
 	assert.Equal(t, m, seen.AwaitMessages(t, 1)[0])
 }
 
@@ -150,10 +154,10 @@ func TestSend_MessageOverTheLimitIsLeftOutAndTheOthersArrive(t *testing.T) {
 		message(transporttest.Append(raft.EntryID{Term: 7}, []int{70 << 10}, 0)),
 		message(raft.AppendReply{Match: 2}),
 	}
-	err := a.Send("b", raft.LaneBulk, batch)
+	err := a.Send(firstOf("b"), raft.LaneBulk, batch)
 	require.ErrorIs(t, err, transport.ErrOversized)
 	assert.Equal(t, []raft.Message{batch[0], batch[2]}, seen.AwaitMessages(t, 2))
-	assert.True(t, a.Peer("b").Connected)
+	assert.True(t, a.Peer(firstOf("b")).Connected)
 	assert.Equal(t, uint64(1), a.Stats().Unsendable)
 }
 
@@ -168,7 +172,7 @@ func TestSend_AnAppendOfAppendBytesMaxArrives(t *testing.T) {
 		From: raft.Peer{ID: "a", Incarnation: 1}, To: raft.Peer{ID: "b", Incarnation: 1}, Term: 7,
 		Body: transporttest.Append(raft.EntryID{Term: 7}, []int{size}, 0),
 	}
-	require.NoError(t, a.Send("b", raft.LaneBulk, []raft.Message{m}))
+	require.NoError(t, a.Send(firstOf("b"), raft.LaneBulk, []raft.Message{m}))
 	seen.AwaitMessages(t, 1)
 }
 
@@ -183,7 +187,7 @@ func TestBeats_KeepSilentConnectionsUp(t *testing.T) {
 		a.Connect(at("b", n.Address("b")))
 		r.AwaitUp(t, "b")
 		time.Sleep(time.Hour)
-		assert.True(t, a.Peer("b").Connected)
+		assert.True(t, a.Peer(firstOf("b")).Connected)
 		assert.Equal(t, uint64(1), a.Stats().Dialed)
 		assert.Equal(t, 2, b.Stats().Inbound)
 		require.NoError(t, a.Close())
@@ -231,10 +235,10 @@ func TestRejection_IsTheErrorOfThePeer(t *testing.T) {
 	a.Connect(at("b", b.Addr().String()))
 	r.AwaitRefused(t, "b")
 	var refused *transport.RejectedError
-	require.ErrorAs(t, a.Peer("b").Err, &refused)
-	assert.Equal(t, raft.NodeID("b"), refused.By)
+	require.ErrorAs(t, a.Peer(firstOf("b")).Err, &refused)
+	assert.Equal(t, raft.Peer{ID: "b"}, refused.By, "as it was dialed")
 	var rejection *raft.Rejection
-	require.ErrorAs(t, a.Peer("b").Err, &rejection)
+	require.ErrorAs(t, a.Peer(firstOf("b")).Err, &rejection)
 	assert.Equal(t, raft.RejectClusterName, rejection.Reason)
 	assert.Positive(t, b.Stats().Refused[raft.RejectClusterName])
 }
@@ -266,16 +270,16 @@ func TestLogger_WarnsOnceForEachKindOfTrouble(t *testing.T) {
 
 func TestClose_LeavesNoGoroutine(t *testing.T) {
 	ids := []raft.NodeID{"a", "b", "c"}
-	var members []raft.Member
+	var contacts []raft.Contact
 	var tcps []*transport.TCP
 	var recorders []*transporttest.Recorder
 	for _, id := range ids {
 		tcp, r := start(t, id, transport.Options{})
 		tcps, recorders = append(tcps, tcp), append(recorders, r)
-		members = append(members, raft.Member{ID: id, Address: tcp.Addr().String()})
+		contacts = append(contacts, at(id, tcp.Addr().String())...)
 	}
 	for _, tcp := range tcps {
-		tcp.Connect(members)
+		tcp.Connect(contacts)
 	}
 	for i, r := range recorders {
 		for range 2 {
@@ -326,7 +330,7 @@ func BenchmarkTCP_Send(b *testing.B) {
 			r := transporttest.NewRecorder("a")
 			require.NoError(b, sender.Start(r))
 			sender.Connect(at("b", receiver.Addr().String()))
-			require.Eventually(b, func() bool { return sender.Peer("b").Connected }, time.Minute, time.Millisecond)
+			require.Eventually(b, func() bool { return sender.Peer(firstOf("b")).Connected }, time.Minute, time.Millisecond)
 			batch := []raft.Message{{
 				From: r.Self.From, To: raft.Peer{ID: "b", Incarnation: 1}, Term: 7,
 				Body: transporttest.Append(raft.EntryID{Term: 7}, row.sizes, 0),
@@ -336,7 +340,7 @@ func BenchmarkTCP_Send(b *testing.B) {
 			b.SetBytes(int64(len(frame)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := sender.Send("b", raft.LaneBulk, batch); err != nil {
+				if err := sender.Send(firstOf("b"), raft.LaneBulk, batch); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -351,4 +355,4 @@ type counting struct {
 	got *atomic.Int64
 }
 
-func (c counting) Receive(_ raft.NodeID, batch []raft.Message) { c.got.Add(int64(len(batch))) }
+func (c counting) Receive(_ raft.Peer, batch []raft.Message) { c.got.Add(int64(len(batch))) }

@@ -111,7 +111,7 @@ func TestTLS_CertificateMustNameItsMember(t *testing.T) {
 			b.Connect(at("a", a.Addr().String()))
 			r.AwaitLost(t, "a", false)
 			var wrong *transport.CertificateError
-			require.ErrorAs(t, b.Peer("a").Err, &wrong)
+			require.ErrorAs(t, b.Peer(firstOf("a")).Err, &wrong)
 			assert.Equal(t, raft.NodeID("a"), wrong.Member)
 		})
 	}
@@ -121,7 +121,7 @@ func TestTLS_CertificateMustNameItsMember(t *testing.T) {
 		a.Connect(at("b", b.Addr().String()))
 		r.AwaitLost(t, "b", false)
 		var unknown x509.UnknownAuthorityError
-		require.ErrorAs(t, a.Peer("b").Err, &unknown)
+		require.ErrorAs(t, a.Peer(firstOf("b")).Err, &unknown)
 	})
 	t.Run("of several members, this one among them", func(t *testing.T) {
 		several := ca.config(t, transport.IdentityURI("test", "c"), transport.IdentityURI("test", "a"))
@@ -165,12 +165,12 @@ func TestTLS_PlaintextAndTLSDoNotMeet(t *testing.T) {
 	plain, fromPlain := start(t, "b", transport.Options{})
 	plain.Connect(at("a", secure.Addr().String()))
 	fromPlain.AwaitLost(t, "a", false)
-	require.ErrorContains(t, plain.Peer("a").Err, "handshake with \"a\"")
+	require.ErrorContains(t, plain.Peer(firstOf("a")).Err, "handshake with \"a\"")
 	assert.Positive(t, secure.Stats().TLSFailed)
 
 	secure.Connect(at("b", plain.Addr().String()))
 	fromSecure.AwaitLost(t, "b", false)
-	require.ErrorContains(t, secure.Peer("b").Err, "TLS handshake")
+	require.ErrorContains(t, secure.Peer(firstOf("b")).Err, "TLS handshake")
 	assert.Positive(t, plain.Stats().Malformed)
 }
 
@@ -198,7 +198,7 @@ func TestTLS_VerifyPeerReplacesTheRule(t *testing.T) {
 	c.Connect(at("b", b.Addr().String()))
 	// It is rejected, too, but does not believe a rejection by a peer that it does not trust.
 	r.AwaitLost(t, "b", false)
-	require.ErrorIs(t, c.Peer("b").Err, refuse)
+	require.ErrorIs(t, c.Peer(firstOf("b")).Err, refuse)
 }
 
 func TestTLS_OptionsThatWouldNotProtectAreRefused(t *testing.T) {
@@ -235,7 +235,7 @@ func TestTLS_SilenceForMostOfTheTimeoutIsNoHarm(t *testing.T) {
 		a.Connect(at("b", "b"))
 		r.AwaitUp(t, "b")
 		time.Sleep(10 * time.Minute)
-		assert.True(t, a.Peer("b").Connected)
+		assert.True(t, a.Peer(firstOf("b")).Connected)
 		assert.Equal(t, uint64(1), a.Stats().Dialed)
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
@@ -252,6 +252,6 @@ func TestTLS_LargeRecordsArrive(t *testing.T) {
 		From: raft.Peer{ID: "a", Incarnation: 1}, To: raft.Peer{ID: "b", Incarnation: 1}, Term: 7,
 		Body: transporttest.Append(raft.EntryID{Term: 7}, []int{10, 100 << 10, 10, 3 << 20}, 0),
 	}
-	require.NoError(t, a.Send("b", raft.LaneBulk, []raft.Message{m}))
+	require.NoError(t, a.Send(firstOf("b"), raft.LaneBulk, []raft.Message{m}))
 	assert.True(t, assert.ObjectsAreEqual(m, seen.AwaitMessages(t, 1)[0]))
 }

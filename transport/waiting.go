@@ -21,7 +21,7 @@ type waiting struct {
 	mu      sync.Mutex
 	classes [classes]list.List // of *caller, oldest first
 	count   int
-	homes   map[raft.NodeID][]netip.Addr // where each member was dialed lately, the latest first
+	homes   map[raft.Peer][]netip.Addr // where each contact was dialed lately, the latest first
 }
 
 // The classes of callers, by stage. Callers from a member's address are above all others. The callers of a flood
@@ -144,8 +144,8 @@ func (w *waiting) isHome(remote net.Addr) bool {
 	return false
 }
 
-// dialing remembers where a member is dialed; address is a resolved "host:port".
-func (w *waiting) dialing(id raft.NodeID, address string) {
+// dialing remembers where a contact is dialed; address is a resolved "host:port".
+func (w *waiting) dialing(p raft.Peer, address string) {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return // not an internet address
@@ -154,27 +154,32 @@ func (w *waiting) dialing(id raft.NodeID, address string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kept := []netip.Addr{home}
-	for _, other := range w.homes[id] {
+	for _, other := range w.homes[p] {
 		if other != home && len(kept) < homesMax {
 			kept = append(kept, other)
 		}
 	}
-	w.homes[id] = kept
+	w.homes[p] = kept
 }
 
-// keepOnly forgets the addresses of members that are no longer named.
-func (w *waiting) keepOnly(named map[raft.NodeID]bool) {
+// keepOnly forgets the addresses of contacts that are no longer named. Those of an open contact stay as long as its id is
+// named: another contact may have taken over its connection.
+func (w *waiting) keepOnly(named map[raft.Peer]bool) {
+	ids := make(map[raft.NodeID]bool, len(named))
+	for p := range named {
+		ids[p.ID] = true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id := range w.homes {
-		if !named[id] {
-			delete(w.homes, id)
+	for p := range w.homes {
+		if !named[p] && (p.Incarnation != 0 || !ids[p.ID]) {
+			delete(w.homes, p)
 		}
 	}
 }
 
-// memberKey is the context key of a dial for the id of the dialed member.
-type memberKey struct{}
+// peerKey is the context key of a dial for the dialed peer.
+type peerKey struct{}
 
 // await waits for the first byte. The memory for a handshake is only allocated then.
 func (c *caller) await() error {

@@ -39,8 +39,8 @@ func TestWaiting_WhoLooksLeastLikeAMemberMakesRoom(t *testing.T) {
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			const countMax = 64
-			w := waiting{countMax: countMax, homes: map[raft.NodeID][]netip.Addr{}}
-			w.dialing("b", "10.0.0.2:7000")
+			w := waiting{countMax: countMax, homes: map[raft.Peer][]netip.Addr{}}
+			w.dialing(bob, "10.0.0.2:7000")
 			enter := func(host string, stage int) *callerFrom {
 				conn := &callerFrom{host: host}
 				c, _ := w.enter(conn)
@@ -62,16 +62,19 @@ func TestWaiting_WhoLooksLeastLikeAMemberMakesRoom(t *testing.T) {
 }
 
 func TestWaiting_AddressesOfMembersThatAreNotNamedAreForgotten(t *testing.T) {
-	w := waiting{countMax: 1, homes: map[raft.NodeID][]netip.Addr{}}
+	w := waiting{countMax: 1, homes: map[raft.Peer][]netip.Addr{}}
 	for _, address := range []string{"10.0.0.1:1", "[::ffff:10.0.0.2]:1", "[fe80::1%eth0]:1", "10.0.0.4:1", "10.0.0.5:1", "a:b"} {
-		w.dialing("b", address)
+		w.dialing(bob, address)
 	}
-	assert.Len(t, w.homes["b"], homesMax)
+	assert.Len(t, w.homes[bob], homesMax)
 	assert.True(t, w.isHome(&net.TCPAddr{IP: net.ParseIP("10.0.0.2")}), "however it is written")
 	assert.True(t, w.isHome(&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth1"}))
 	assert.False(t, w.isHome(&net.TCPAddr{IP: net.ParseIP("10.0.0.1")}), "the oldest of too many")
 	assert.False(t, w.isHome(&net.UnixAddr{}))
-	w.keepOnly(map[raft.NodeID]bool{"c": true})
+	w.dialing(raft.Peer{ID: "b"}, "10.0.0.9:1")
+	w.keepOnly(map[raft.Peer]bool{bob: true})
+	assert.Len(t, w.homes, 2, "an open contact was dialed there whose connection another one may have taken over")
+	w.keepOnly(map[raft.Peer]bool{alice: true})
 	assert.Empty(t, w.homes)
 }
 
@@ -121,7 +124,7 @@ func TestAccept_StrangersMakeRoomForTheMembersThatAreNamed(t *testing.T) {
 		who := raft.Peer{ID: raft.NodeID(rune('f' + i)), Incarnation: 1}
 		strangers = append(strangers, call(t, tcp).shake(who, 1, raft.LaneUrgent), call(t, tcp).shake(who, 1, raft.LaneBulk))
 	}
-	tcp.Connect([]raft.Member{{ID: "a", Address: "127.0.0.1:1"}})
+	tcp.Connect([]raft.Contact{{Member: raft.Member{ID: "a"}, Addresses: []string{"127.0.0.1:1"}}})
 	call(t, tcp).shake(alice, 1, raft.LaneUrgent)
 	strangers[0].untilClosed()
 	strangers[1].untilClosed()

@@ -53,6 +53,8 @@ type wireMessage struct {
 	Leader   []byte `codec:"l,omitempty"`
 	Refusal  uint8  `codec:"rr,omitempty"`
 
+	LeaderIncarnation uint64 `codec:"la,omitempty"`
+
 	Snapshot []byte `codec:"s,omitempty"`  // what raft.Snapshot.Encode returns
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
 	At       uint64 `codec:"sa,omitempty"`
@@ -76,6 +78,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("ht", &w.HintTerm)
 	c.number("k", &w.Commit)
 	c.bytes("l", &w.Leader)
+	c.number("la", &w.LeaderIncarnation)
 	c.number("li", &w.LastIndex)
 	c.bytes("ls", &w.List)
 	c.number("lt", &w.LastTerm)

@@ -94,10 +94,20 @@ type cluster struct {
 // newCluster returns a cluster of which no member runs yet. Its processes end with the test.
 func newCluster(t *testing.T) cluster {
 	t.Helper()
+	return newClusterOf(t, 3, 0)
+}
+
+// newClusterOf is newCluster with another number of initial members, and with spares that join later.
+func newClusterOf(t *testing.T, initial, spares int) cluster {
+	t.Helper()
 	dir := t.TempDir()
-	layout, err := local.OpenLayout(dir, 3, nil)
+	layout, err := local.OpenLayout(dir, initial, nil)
 	require.NoError(t, err)
 	c := cluster{local.NewCluster(program, dir, layout), t, dir, patience}
+	for range spares {
+		_, err := c.Spare()
+		require.NoError(t, err)
+	}
 	t.Cleanup(func() {
 		c.Stop()
 		if t.Failed() {

@@ -56,7 +56,7 @@ var bootstrap = []Mutant{
 	{
 		ID: "F10", Before: true, Rule: "no member at term 0 but the bootstrapper campaigns", Bug: "any member that holds entry 1 campaigns",
 		Edits: []Edit{
-			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation`),
+			value("election.go", mayCampaignAnchor, `c.mayBeNeeded()`),
 			value("envelope.go", `m.Term == 0 && !ok`, `false`),
 		},
 		Expect: "G16, L1", Seen: "model check, bootstrap", Profiles: []string{"bootstrap"}, MustKill: true,
@@ -106,9 +106,10 @@ var bootstrap = []Mutant{
 		Edits: []Edit{
 			value("envelope.go", wrongIncarnation, `false`),
 			value("envelope.go", `c.uninitialized() && !isAppend`, `false`),
-			value("quorum.go", `slices.Contains(peers, m.Peer())`,
-				`slices.ContainsFunc(peers, func(p Peer) bool { return p.ID == m.ID })`),
-			value("election.go", mayCampaignAnchor, `ok && m.Kind == Voter && c.hard.Term > 0`),
+			value("quorum.go", `slices.Contains(peers, p)`,
+				`slices.ContainsFunc(peers, func(q Peer) bool { return q.ID == p.ID })`),
+			value("election.go", mayCampaignAnchor,
+				`func() bool { m, ok := c.config().Member(c.self.ID); return ok && m.Kind == Voter }() && c.hard.Term > 0`),
 			value("leader.go", `l.peers[i].peer == p`, `l.peers[i].peer.ID == p.ID`),
 		},
 		Expect: "N7, G8, G3", Seen: "rethinkdb #5289; etcd #3504; dragonboat #256", MustKill: true,
@@ -126,7 +127,7 @@ var bootstrap = []Mutant{
 	},
 	{
 		ID: "X08", Before: true, Rule: "a misdelivered message is refused", Bug: "it is accepted",
-		Edits:  []Edit{value("envelope.go", `m.To.ID != c.self.ID || m.From.ID == c.self.ID`, `m.From.ID == c.self.ID`)},
+		Edits:  []Edit{value("envelope.go", `m.To.ID != c.self.ID || m.From == c.self`, `m.From == c.self`)},
 		Expect: "N19", Seen: "etcd #17081", Profiles: []string{"bootstrap", "swarm"},
 		Test: &Test{".", "Hostile|Refus|Misaddressed"},
 	},
@@ -135,6 +136,6 @@ var bootstrap = []Mutant{
 const (
 	checkHeldAnchor   = "for _, a := range c.bootstrapper.replies {\n\t\tif !a.holds {"
 	bootstrapAnchor   = "for _, a := range f.replies {\n\t\tif a.result != ProbeUninitialized {"
-	mayCampaignAnchor = `ok && m.Kind == Voter && m.Incarnation == c.self.Incarnation && c.hard.Term > 0`
+	mayCampaignAnchor = `c.mayBeNeeded() && c.hard.Term > 0`
 	wrongIncarnation  = `m.To.Incarnation != c.self.Incarnation && !(probe && m.To.Incarnation == 0)`
 )

@@ -94,8 +94,8 @@ var transfers = []Mutant{
 	{
 		ID: "T06", Rule: "leadership is transferred only to voters", Bug: "to learners, too",
 		Edits: []Edit{
-			value("transfer.go", `!p.voter`, `false`),
-			value("election.go", `c.termLeader.id != from.ID || !c.mayCampaign()`, `c.termLeader.id != from.ID`),
+			value("transfer.go", `p.votes&IncomingHalf == 0`, `false`),
+			value("election.go", `c.termLeader.peer != from || !c.mayCampaign()`, `c.termLeader.peer != from`),
 		},
 		Expect: "G15, N7", MustKill: true,
 	},
@@ -207,13 +207,13 @@ var clients = []Mutant{
 	},
 	{
 		ID: "C10", Rule: "a truncated entry may still be applied", Bug: "its client is told that it never will be",
-		Edits:  []Edit{value("answer.go", `!kept && o.id.Index <= c.log.commit`, `!kept`)},
+		Edits:  []Edit{value("answer.go", `!c.log.has(id) && id.Index <= c.log.commit`, `!c.log.has(id)`)},
 		Expect: "H4", MustKill: true,
 		Profiles: []string{"elections", "swarm"},
 	},
 	{
 		ID: "C11", Rule: "an entry that is being applied is answered by the applier", Bug: "the deposed leader answers it, too",
-		Edits:    []Edit{value("answer.go", `kept && o.id.Index <= c.log.applying`, `false`)},
+		Edits:    []Edit{value("answer.go", `c.log.has(o.id) && o.id.Index <= c.log.applying`, `false`)},
 		Expect:   "N11",
 		Profiles: []string{"elections"},
 		Test:     &Test{".", "TestReplicate"},

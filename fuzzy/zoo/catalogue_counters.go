@@ -65,8 +65,8 @@ var early = []Mutant{
 	},
 	{
 		ID: "W03", Before: true, Rule: "a member that hears a leader grants no pre-vote", Bug: "it grants one",
-		Edits: []Edit{instead("election.go", `why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.id`,
-			`reply.Leader = c.termLeader.id`)},
+		Edits: []Edit{instead("election.go", `why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.peer.ID`,
+			`reply.Leader = c.termLeader.peer.ID`)},
 		Expect: "N26", MustKill: true,
 	},
 	{
@@ -93,8 +93,8 @@ var early = []Mutant{
 	},
 	{
 		ID: "W08", Before: true, Rule: "a transfer to a named target succeeds only if that one leads", Bug: "it succeeds whoever leads",
-		Edits: []Edit{value("transfer.go", `c.termLeader.id == c.self.ID || h.named && c.termLeader.id != h.to`,
-			`c.termLeader.id == c.self.ID`)},
+		Edits: []Edit{value("transfer.go", `c.termLeader.peer == c.self || h.named && c.termLeader.peer != h.to`,
+			`c.termLeader.peer == c.self`)},
 		Expect: "G15", Profiles: []string{"elections", "swarm"},
 	},
 	{

@@ -67,7 +67,7 @@ var elections = []Mutant{
 		ID: "E10", Rule: "one member, one vote", Bug: "replies are counted, not members",
 		Edits: []Edit{
 			value("election.go", `slices.Contains(b.granted, from)`, `false`),
-			value("quorum.go", `granted >= majority(voters)`, `len(peers) >= majority(voters)`),
+			before("quorum.go", `return c.config().hasQuorum(`, `if len(peers) >= majority(len(c.config().Voters())) { return true }`),
 		},
 		Expect: "G8, G1", MustKill: true,
 	},
@@ -85,7 +85,7 @@ var elections = []Mutant{
 			value("quorum.go", `m.Kind != Voter`, `false`),
 			before("election.go", askPreVotesAnchor, `for _, m := range c.config().Members {
 				if m.Kind == Learner { c.send(m.Peer(), PreVoteRequest{ID: c.candidate.round, Last: c.log.Last}) } }`),
-			value("quorum.go", `granted >= majority(voters)`, `granted >= majority(len(c.config().Voters()))`),
+			value("quorum.go", `granted >= majority(voters)`, `granted >= majority(len(c.Voters()))`),
 		},
 		Expect: "G8", Seen: "hashicorp/raft GH-398",
 		MustKill: true,
@@ -145,9 +145,9 @@ var elections = []Mutant{
 	{
 		ID: "E20", Rule: "a leader that steps down does not lead again in that term", Bug: "it campaigns again without a new term",
 		Edits: []Edit{before("leader.go", `c.trace(TraceEvent{Kind: TraceQuorumLost})`, `
-			c.becomeFollower(c.hard.Term, "")
+			c.becomeFollower(c.hard.Term, Peer{})
 			c.termLeader.elected = Peer{}
-			c.setRole("", &candidate{}, nil)
+			c.setRole(Peer{}, &candidate{}, nil)
 			c.follower.attempts.ballot = &ballot{began: c.now.Mono, asked: c.now.Mono, granted: []Peer{c.self}}
 			for _, m := range c.config().Voters() {
 				if m.ID != c.self.ID { c.promiseVote(m.Peer(), VoteRequest{Last: c.log.Last}) }
@@ -163,8 +163,8 @@ const (
 	upToDateAnchor    = `theirs.Term > ours.Term || theirs.Term == ours.Term && theirs.Index >= ours.Index`
 	staleAnchor       = "switch body := m.Body.(type) {\n\tcase VoteReply:\n\t\tc.onAnswer("
 	voteDeniedAnchor  = "if why != Granted {\n\t\tc.trace(TraceEvent{Kind: TraceVoteDenied,"
-	askVotesAnchor    = "for _, m := range c.config().Voters() {\n\t\tif m.ID != c.self.ID {\n\t\t\tc.promiseVote("
-	askPreVotesAnchor = "for _, m := range c.config().Voters() {\n\t\tif m.ID != c.self.ID {\n\t\t\tc.send("
+	askVotesAnchor    = "for _, p := range c.otherVoters() {\n\t\tc.promiseVote("
+	askPreVotesAnchor = "for _, p := range c.otherVoters() {\n\t\tc.send("
 	preVoteAnchor     = `why := c.grants(m.Term+1, Peer{}, m.From, r.Last)`
 	newerTermAnchor   = "if m.Term > c.hard.Term {\n\t\tc.trace("
 	hearAppendAnchor  = `if why := c.malformed(m, r); why != "" {`
@@ -176,15 +176,15 @@ var preVotes = []Mutant{
 	{
 		ID: "V01", Before: true, Rule: "a pre-vote changes nothing", Bug: "it raises the term of the voter",
 		Edits: []Edit{before("election.go", preVoteAnchor,
-			`if m.Term+1 > c.hard.Term && c.leader == nil { c.becomeFollower(m.Term+1, "") }`)},
+			`if m.Term+1 > c.hard.Term && c.leader == nil { c.becomeFollower(m.Term+1, Peer{}) }`)},
 		Expect: "N12, L5", MustKill: true,
 	},
 	{
 		ID: "V02", Rule: "pre-votes do not count as votes", Bug: "they do",
-		Edits: []Edit{instead("raft.go", `c.setRole("", &candidate{}, nil)`, `
+		Edits: []Edit{instead("raft.go", `c.setRole(Peer{}, &candidate{}, nil)`, `
 			granted := []Peer(nil)
 			if c.candidate != nil { granted = c.candidate.granted }
-			c.setRole("", &candidate{granted: granted}, nil)`),
+			c.setRole(Peer{}, &candidate{granted: granted}, nil)`),
 			value("election.go", `&ballot{began: c.now.Mono}`, `&ballot{began: c.now.Mono, granted: c.candidate.granted}`)},
 		Expect: "G8, G1", MustKill: true,
 	},

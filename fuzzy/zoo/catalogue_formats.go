@@ -48,13 +48,13 @@ var formats = []Mutant{
 	},
 	{
 		ID: "Z07", Before: true, Rule: "votes bring the clocks of a quorum", Bug: "the first entry of a term is stamped by only one clock",
-		Edits:  []Edit{instead("election.go", `c.hearClock(from.ID, r.Wall)`, ``)},
+		Edits:  []Edit{instead("election.go", `c.hearClock(from, r.Wall)`, ``)},
 		Expect: "N39", MustKill: true,
 		Profiles: []string{"swarm", "clock"},
 	},
 	{
 		ID: "Z08", Before: true, Rule: "a stranger's reply raises no term", Bug: "it deposes the leader",
-		Edits:  []Edit{value("envelope.go", `ok && named.Peer() == m.From`, `true`)},
+		Edits:  []Edit{value("envelope.go", `c.names(m.From)`, `true`)},
 		Expect: "N12", MustKill: true,
 		Profiles: []string{"swarm", "network"},
 	},

@@ -175,14 +175,14 @@ var images = []Mutant{
 	},
 	{
 		ID: "I27", Rule: "a peer that left may come back as another start", Bug: "its connection counts forever",
-		Edits:   []Edit{instead("node/handler.go", `delete(i.live, id)`, `_ = i`)},
+		Edits:   []Edit{instead("node/handler.go", `delete(i.live, p)`, `_ = i`)},
 		Expect:  "tests",
 		Test:    &Test{"node", "TestImage_AnOlderDisk"},
 		Outside: true,
 	},
 	{
 		ID: "I28", Rule: "until there is a term, a connection may be for any incarnation", Bug: "it is for the one that entry 1 names",
-		Edits:  []Edit{value("handshake.go", `named && v.Term > 0`, `named`)},
+		Edits:  []Edit{value("handshake.go", `v.Term > 0`, `true`)},
 		Expect: "L1", MustKill: true, Profiles: []string{"bootstrap"},
 		Test: &Test{".", "Handshake"},
 	},

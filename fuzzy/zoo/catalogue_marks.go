@@ -61,14 +61,14 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y10", Before: true, Rule: "only a member of its configuration can make a member mark its store", Bug: "anybody can",
-		Edits:   []Edit{value("raft.go", `ok && m.Peer() == p`, `true`)},
+		Edits:   []Edit{value("raft.go", `c.config().includes(p)`, `true`)},
 		Expect:  "N22",
 		Test:    &Test{".", "TestMarked"},
 		Outside: true,
 	},
 	{
 		ID: "Y11", Before: true, Rule: "a marked member tells its leader before it ends", Bug: "it ends at once",
-		Edits:   []Edit{before("node/marks.go", `time.AfterFunc(`, `n.fail(m.Err())`)},
+		Edits:   []Edit{before("node/marks.go", `time.AfterFunc(n.cfg.ElectionTimeout, func() { n.fail(m.Err()) })`, `n.fail(m.Err())`)},
 		Expect:  "-",
 		Test:    &Test{"node", "TestMark_"},
 		Outside: true,
@@ -108,7 +108,7 @@ var marks = []Mutant{
 	},
 	{
 		ID: "Y17", Rule: "the reads of who has lost what it acknowledged are refused", Bug: "those that wait are answered once they are confirmed",
-		Edits:  []Edit{instead("replicate.go", `c.refuseReadsOf(p.peer)`, ``)},
+		Edits:  []Edit{instead("replicate.go", `c.refuseReadsOf(c.leader, p.peer)`, ``)},
 		Expect: "N23", Profiles: []string{"images"},
 		Test: &Test{".", "TestStale"},
 	},

@@ -74,7 +74,7 @@ var ports = []Mutant{
 	},
 	{
 		ID: "X29", Rule: "members find a place among strangers", Bug: "the first callers keep their places",
-		Edits:   []Edit{value("transport/accept.go", `!t.named[in.peer.ID] || !t.closeStranger()`, `true`)},
+		Edits:   []Edit{value("transport/accept.go", `!t.isNamed(in.peer) || !t.closeStranger()`, `true`)},
 		Expect:  "N10",
 		Test:    &Test{"transport", "Strangers"},
 		Outside: true,

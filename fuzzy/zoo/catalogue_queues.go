@@ -1,9 +1,9 @@
 package zoo
 
 // outsideOf is a mutant of the node around the core, with the test of package node that catches it.
-func outsideOf(id, rule, bug, test string, edit Edit) Mutant {
+func outsideOf(id, rule, bug, test string, edits ...Edit) Mutant {
 	return Mutant{
-		ID: id, Rule: rule, Bug: bug, Edits: []Edit{edit}, Expect: "tests",
+		ID: id, Rule: rule, Bug: bug, Edits: edits, Expect: "tests",
 		Test: &Test{"node", test}, Outside: true,
 	}
 }
@@ -50,7 +50,7 @@ var queues = []Mutant{
 	outsideOf("J08", "events about connections are bounded", "they are not",
 		"Mailbox", value("node/mailbox.go", `postedMax+m.received`, `1<<30`)),
 	outsideOf("J09", "callers that wait are bounded", "they are not",
-		"Requests", value("node/requests.go", `waiting >= r.cfg.ProposalsMax`, `false`)),
+		"Requests", value("node/requests.go", `waiting >= limit`, `false`)),
 	outsideOf("J10", "the bytes of their commands are bounded", "they are not",
 		"Requests", value("node/requests.go", `r.bytes >= r.cfg.ProposalBytesMax`, `false`)),
 	outsideOf("J11", "what is let in does not depend on its size", "small commands starve the largest",
@@ -68,7 +68,7 @@ var queues = []Mutant{
 	outsideOf("J17", "a logger that panics is not called again", "it is, with what it left locked",
 		"ALoggerThatPanics", instead("node/guard.go", `g.broken.Store(true)`, `_ = err`)),
 	outsideOf("J18", "a transport that panics ends the node", "it ends the process",
-		"ATransportThatPanics", instead("node/node.go", `n.connect(n.identity.others(*out.Config))`, `n.transport.Connect(n.identity.others(*out.Config))`)),
+		"ATransportThatPanics", instead("node/contacts.go", `c.node.connect(dialed)`, `c.node.transport.Connect(dialed)`)),
 	outsideOf("J19", "an append fits into the transport's frame", "one that does not is sent again forever",
 		"LimitsThatTheTransport", before("node/config.go", `if most == 0 {`, `most = 0`)),
 	inside("J22", "a write with a mark is not merged into the one before it", "it is, and the mark is lost", "N42", []string{"images"},
@@ -115,7 +115,7 @@ var queues = []Mutant{
 	reliably(inside("J26", "a cut takes back what is on the disk", "the log cache forgets entries that are not stored", "N43", nil,
 		"Cache", instead("internal/pipeline/cache.go", `c.persisted = min(c.persisted, after)`, `_ = after`))),
 	outsideOf("J27", "what reached the core may be applied, also when the node ends", "its caller is told that it never will be",
-		"Node|Requests|Close", instead("node/requests.go", `r.finish(req, outcome{err: raft.ErrOutcomeUnknown})`, `r.finish(req, outcome{err: err})`)),
+		"Node|Requests|Close", instead("node/requests.go", `r.finish(req, outcome{err: req.unknown()})`, `r.finish(req, outcome{err: err})`)),
 	{
 		ID: "J28", Rule: "the commit index of merged writes never falls", Bug: "that of the last write is kept", Expect: "tests",
 		Edits: []Edit{instead("storage/bolt.go", `b.commit = max(b.commit, w.Commit)`, `b.commit = w.Commit`)},

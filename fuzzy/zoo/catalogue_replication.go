@@ -102,7 +102,7 @@ var replication = []Mutant{
 		ID: "R17", Before: true, Rule: "an append that seems lost is sent again", Bug: "the leader waits for its answer forever",
 		Edits: []Edit{
 			value("progress.go", `p.state == replicate && p.flow.silent(now, silence)`, `false`),
-			before("replicate.go", `p := c.leader.peerByID(e.To)`, `return`),
+			before("replicate.go", `p := c.leader.peer(e.To)`, `return`),
 		},
 		Expect: "L2", Seen: "openraft #1795",
 		MustKill: true,
@@ -123,7 +123,10 @@ var replication = []Mutant{
 	},
 	{
 		ID: "R21", Rule: "learners do not count for the commit", Bug: "they do",
-		Edits:  []Edit{value("leader.go", `m.Kind == Voter`, `true`)},
+		Edits: []Edit{
+			value("roster.go", `config.VotesIn(p.peer)`, `IncomingHalf`),
+			value("roster.go", `config.VotesIn(peer)`, `IncomingHalf`),
+		},
 		Expect: "G5", Seen: "dragonboat #106", MustKill: true,
 	},
 	{

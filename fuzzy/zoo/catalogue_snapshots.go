@@ -45,7 +45,7 @@ var snapshots = []Mutant{
 		instead("log.go", `c.step.out.Write.Log = &LogWrite{After: base.ID, Reset: true, Generation: c.log.generation}`,
 			`c.step.out.Write.Log = &LogWrite{After: base.ID, Generation: c.log.generation}`)),
 	ofSnapshots("P05", "a base names the entry of its configuration", "it names none", "G9",
-		value("compact.go", `max(1, c.log.Base.ConfigIndex)`, `c.log.Base.ConfigIndex`)),
+		value("compact.go", `latest.Index`, `c.log.Base.ConfigIndex`)),
 	{
 		ID: "P07", Before: true, Rule: "a snapshot is frozen at the entry that the core has named", Bug: "after the batch that holds it",
 		Edits:  []Edit{value("node/applier.go", `t.take != nil && t.take.ID.Index < t.target.Index`, `false`)},
@@ -94,9 +94,9 @@ var snapshots = []Mutant{
 	ofSnapshots("P24", "a stream takes chunks in order", "it takes one behind a gap", "L14, N49",
 		value("internal/pipeline/incoming.go", `c.At > s.at`, `false`), value("internal/pipeline/incoming.go", `s.sum != announced`, `false`)),
 	ofSnapshots("P26", "an uninitialized member stays in term 0 until it has the snapshot", "the offer raises its term", "N7",
-		before("snapshot.go", `if o := c.follower.offer; o != nil && m.Term < o.term {`, `if m.Term > c.hard.Term { c.becomeFollower(m.Term, "") }`)).hunted([]string{"snapshots"}, Test{".", "Install_AnUninitializedMember"}),
+		before("snapshot.go", `if o := c.follower.offer; o != nil && m.Term < o.term {`, `if m.Term > c.hard.Term { c.becomeFollower(m.Term, Peer{}) }`)).hunted([]string{"snapshots"}, Test{".", "Install_AnUninitializedMember"}),
 	ofSnapshots("P27", "term and snapshot are recorded at once", "the term first", "N7",
-		instead("snapshot.go", `c.becomeFollower(offered, "")`, `c.becomeFollower(offered, "")
+		instead("snapshot.go", `c.becomeFollower(offered, Peer{})`, `c.becomeFollower(offered, Peer{})
 			return`)).hunted([]string{"snapshots"}, Test{".", "Install_AnUninitializedMember"}),
 	ofSnapshots("P28", "a read keeps the entry that it waits for", "it looks it up in the log again", "panic",
 		instead("read.go", `c.answerRead(read, r.id)`, `c.answerRead(read, c.log.id(r.id.Index))`)),

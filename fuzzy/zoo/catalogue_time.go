@@ -17,8 +17,8 @@ var slowness = []Mutant{
 	{
 		ID: "S03", Rule: "a SteppedDown of an earlier term does not matter", Bug: "followers leave the present leader",
 		Edits: []Edit{before("raft.go", staleAnchor, `
-			if _, ok := m.Body.(SteppedDown); ok && c.leader == nil && c.termLeader.id != "" {
-				c.becomeFollower(c.hard.Term, "")
+			if _, ok := m.Body.(SteppedDown); ok && c.leader == nil && (c.termLeader.peer != Peer{}) {
+				c.becomeFollower(c.hard.Term, Peer{})
 				c.follower.deadline = c.now.Mono
 				return
 			}`)},

@@ -30,7 +30,7 @@ var waits = []Mutant{
 	},
 	{
 		ID: "G05", Before: true, Rule: "a grant of the present term counts, however late", Bug: "only while its candidate waits for it",
-		Edits: []Edit{before("raft.go", `c.setRole("", &candidate{pre: true, round: c.nextID()}, nil)`,
+		Edits: []Edit{before("raft.go", `c.setRole(Peer{}, &candidate{pre: true, round: c.nextID()}, nil)`,
 			`c.follower.attempts.ballot = nil`)},
 		Expect: "L1, L11", Profiles: slowly,
 		Test: &Test{".", "TestElection|TestAttempt|TestSlow"},

@@ -58,7 +58,7 @@ func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
 		`6 mutants: 2 killed by seeds of the simulator, 1 by its directed scenarios alone, 1 by tests alone, 1 live for a reason, 1 survive. Of these, `,
 		`1 mutants: 1 killed by seeds of the simulator, 0 by its directed scenarios alone, 0 by tests alone, 0 live for a reason, 0 survive were written before`,
 		`medians of 3 ranges`,
-		`membership does not change yet`,
+		`there are no leases yet`,
 	} {
 		assert.Contains(t, b.String(), line)
 	}

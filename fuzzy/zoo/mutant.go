@@ -64,19 +64,19 @@ func value(file, anchor, code string) Edit   { return Edit{file, Value, anchor, 
 // All returns every mutant, the canary and the no-op included.
 func All() []Mutant {
 	return slices.Concat(keepers, elections, preVotes, replication, persistence, reads, transfers, bootstrap, images, marks, clients,
-		surroundings, ports, waits, slowness, counters, early, queues, formats, snapshotFiles, snapshots, freezes, takers)
+		surroundings, ports, contacts, invitations, admissions, waits, slowness, counters, early, queues, formats, snapshotFiles, snapshots, freezes, takers, memberships)
 }
 
 // keepers keep the zoo itself honest.
 var keepers = []Mutant{
 	{
 		ID: Canary, Rule: "the zoo notices a bug", Bug: "a member panics when it is elected",
-		Edits:  []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader(roundTrip))`, `panic("the canary sings")`)},
+		Edits:  []Edit{before("raft.go", `c.setRole(c.self, nil, c.newLeader(roundTrip))`, `panic("the canary sings")`)},
 		Expect: "panic", MustKill: true,
 	},
 	{
 		ID: Noop, Rule: "the zoo reports no bug where there is none", Bug: "nothing",
-		Edits: []Edit{before("raft.go", `c.setRole(c.self.ID, nil, c.newLeader(roundTrip))`, `_ = c`)},
+		Edits: []Edit{before("raft.go", `c.setRole(c.self, nil, c.newLeader(roundTrip))`, `_ = c`)},
 		Alive: "nothing is wrong with it",
 	},
 }

@@ -28,7 +28,7 @@ var coreImports = map[string][]string{
 	"fmt":           {"Errorf", "Sprint", "Sprintf", "Fprintf", "Appendf", "Append", "Stringer"},
 	"io":            {"Reader", "ReaderAt", "Writer"},
 	"math/rand/v2":  {"New", "NewPCG", "PCG", "Rand"},
-	"encoding/json": {"Marshal", "Unmarshal"},
+	"encoding/json": {"Marshal", "RawMessage", "Unmarshal"},
 	"time": {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute",
 		"Hour"},
 }

@@ -18,6 +18,7 @@ const (
 	ProcessConcern
 	WorkloadConcern
 	HandshakeConcern
+	MembersConcern
 	// NodeConcern is the first node's concern; each further node's is one higher.
 	NodeConcern Concern = 1 << 20
 )

@@ -490,10 +490,11 @@ func TestReader_TellsALaterReleaseFromDamage(t *testing.T) {
 	for _, row := range []struct {
 		names string
 		found uint64
+		known uint64
 		whole []byte
 	}{
-		{"the snapshot", 2, resealed(whole, 0, 26, plain, func(b []byte) { b[8] = 2 })},
-		{"the description of a snapshot", 9, resealed(whole, from, len(whole)-4, own, func(b []byte) {
+		{"the snapshot", 2, 1, resealed(whole, 0, 26, plain, func(b []byte) { b[8] = 2 })},
+		{"the description of a snapshot", 9, 2, resealed(whole, from, len(whole)-4, own, func(b []byte) {
 			at := bytes.Index(b, []byte(`"version":1`))
 			b[at+len(`"version":`)] = '9'
 		})},
@@ -502,7 +503,7 @@ func TestReader_TellsALaterReleaseFromDamage(t *testing.T) {
 		_, err := d.OpenRecorded(s)
 		var later *raft.LaterVersionError
 		require.ErrorAs(t, err, &later, row.names)
-		assert.Equal(t, raft.LaterVersionError{File: d.Path(s.File), Record: row.names, Found: row.found, Known: 1}, *later)
+		assert.Equal(t, raft.LaterVersionError{File: d.Path(s.File), Record: row.names, Found: row.found, Known: row.known}, *later)
 		var corrupt *raft.CorruptError
 		assert.NotErrorAs(t, err, &corrupt)
 	}

@@ -117,9 +117,18 @@ func checkLineageGrows(p Place) error {
 	return nil
 }
 
+// RuleConfigurations is a rule of stores that build the StoredLog themselves, without StoredLog.Observe.
+const RuleConfigurations = "the configurations of the log come back from Load"
+
 var logChecks = []Check{
 	writes("term and vote are kept", vote(1, "n1"), vote(2, ""), vote(3, "n2")),
 	writes("a bootstrap comes back", behind(raft.EntryID{}, 0, 1)),
+	writes(RuleConfigurations,
+		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), configured(behind(raft.EntryID{Index: 1}, 1, 20), 2, 3, 11, 21),
+		configured(behind(raft.EntryID{Term: 1, Index: 15}, 2, 3), 17), // drops that of entry 21
+		behind(raft.EntryID{Term: 1, Index: 11}, 3, 2),                 // and that of entry 17
+		configured(behind(raft.EntryID{Term: 1, Index: 10}, 4, 2), 11), // another one at entry 11
+		behind(raft.EntryID{}, 0, 2)),
 	writes("appended entries are kept, in any number",
 		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), behind(raft.EntryID{Index: 1}, 1, 1),
 		behind(raft.EntryID{Term: 1, Index: 2}, 1, 300), behind(raft.EntryID{Term: 1, Index: 302}, 7, 2)),

@@ -33,13 +33,15 @@ var durabilityChecks = []Check{
 	{Rule: RuleFailedWrite, NeedsPowerCut: true, Run: checkFailedWrite},
 }
 
-// history returns a sequence of writes that append entries, truncate the log and change term and vote.
+// history returns a sequence of writes that append entries, some of which hold configurations, truncate the log and change
+// term and vote.
 func history() []raft.StorageWrite {
-	both := raft.StorageWrite{Hard: vote(3, "n2").Hard, Log: behind(raft.EntryID{Term: 2, Index: 30}, 3, 10).Log}
+	both := raft.StorageWrite{Hard: vote(3, "n2").Hard, Log: configured(behind(raft.EntryID{Term: 2, Index: 30}, 3, 10), 33).Log}
 	return []raft.StorageWrite{
 		behind(raft.EntryID{}, 0, 1), vote(1, "n1"), behind(raft.EntryID{Index: 1}, 1, 1),
-		behind(raft.EntryID{Term: 1, Index: 2}, 1, 40), vote(2, "n3"),
-		remembers(3), behind(raft.EntryID{Term: 1, Index: 20}, 2, 100), remembers(5), both, mark(raft.MarkStaleImage), behind(raft.EntryID{Term: 3, Index: 40}, 3, 1),
+		configured(behind(raft.EntryID{Term: 1, Index: 2}, 1, 40), 5, 19, 30), vote(2, "n3"),
+		remembers(3), configured(behind(raft.EntryID{Term: 1, Index: 20}, 2, 100), 25, 110), remembers(5), both,
+		mark(raft.MarkStaleImage), behind(raft.EntryID{Term: 3, Index: 40}, 3, 1),
 	}
 }
 
@@ -68,12 +70,12 @@ func checkLoadDurable(p Place) error {
 		return err
 	}
 	defer func() { o.Close() }()
-	if err := o.write(behind(raft.EntryID{}, 0, 1), behind(raft.EntryID{Index: 1}, 1, 30)); err != nil {
+	if err := o.write(behind(raft.EntryID{}, 0, 1), configured(behind(raft.EntryID{Index: 1}, 1, 30), 2, 20)); err != nil {
 		return err
 	}
 	for failing := range syncsPerWriteMax {
 		term := raft.Term(failing) + 2
-		w := behind(raft.EntryID{Index: 1}, term, 30)
+		w := configured(behind(raft.EntryID{Index: 1}, term, 30), 15)
 		w.Hard = vote(term, "n1").Hard
 		failed, err := writeWithin(o, w, failing)
 		if err != nil {
@@ -134,7 +136,7 @@ func checkFailedWrite(p Place) error {
 	}
 	for failing := range syncsPerWriteMax {
 		before := o.model
-		w := behind(before.last(), 2, 3)
+		w := configured(behind(before.last(), 2, 3), before.last().Index+2)
 		w.Hard = vote(raft.Term(failing)+2, "n2").Hard
 		if err := o.place.FailSyncs(failing); err != nil {
 			return err

@@ -93,6 +93,25 @@ func bootstrap() raft.Bootstrap {
 	}
 }
 
+// configured makes the entries at these indexes of a write change the configuration.
+func configured(w raft.StorageWrite, at ...raft.Index) raft.StorageWrite {
+	for _, i := range at {
+		e := &w.Log.Entries[i-w.Log.After.Index-1]
+		e.Kind, e.Data = raft.EntryConfiguration, configuration(e.ID()).Encode()
+	}
+	return w
+}
+
+// configuration returns the one that the entry holds: its members are those of the bootstrap, and one of them names the
+// entry.
+func configuration(id raft.EntryID) raft.Configuration {
+	c := raft.NewConfiguration(bootstrap().Configuration.Members)
+	c.Members[1].Meta, c.Level = id.String(), 1
+	return c
+}
+
+func sameRun(a, b raft.ConfigRun) bool { return a.Index == b.Index && a.Config.Equal(b.Config) }
+
 // behind returns a write of count entries of the term that follow after.
 func behind(after raft.EntryID, term raft.Term, count int) raft.StorageWrite {
 	w := &raft.LogWrite{After: after}
@@ -121,8 +140,11 @@ func remembers(peers int) raft.StorageWrite {
 			Peer:  raft.Peer{ID: raft.NodeID(fmt.Sprintf("n%d", k)), Incarnation: raft.Incarnation(k)},
 			Start: raft.StartID{Count: uint64(k) + 1, Nonce: uint64(peers)}, Term: raft.Term(2 * k),
 		}
+		if k%3 > 0 {
+			s.Address = fmt.Sprintf("host%d:%d", k, 1000+peers)
+		}
 		m.Seen = append(m.Seen, s)
-		if s.Term = 0; k%2 == 0 {
+		if s.Term, s.Address = 0, ""; k%2 == 0 {
 			m.Confirmed = append(m.Confirmed, s)
 		}
 	}
@@ -261,6 +283,9 @@ func (o *opened) checkLog() error {
 	if got.Last != want.Last || got.LastTime != want.LastTime || !slices.Equal(got.Runs, want.Runs) {
 		return fmt.Errorf("the log ends at %v (time %d) with the runs %v, not at %v (time %d) with %v",
 			got.Last, got.LastTime, got.Runs, want.Last, want.LastTime, want.Runs)
+	}
+	if !slices.EqualFunc(got.Configs, want.Configs, sameRun) {
+		return fmt.Errorf("the configurations of the log are %+v, not %+v", got.Configs, want.Configs)
 	}
 	if (got.Bootstrap == nil) != (want.Bootstrap == nil) ||
 		got.Bootstrap != nil && !bytes.Equal(got.Bootstrap.Encode(), want.Bootstrap.Encode()) {

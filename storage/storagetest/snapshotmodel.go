@@ -48,28 +48,32 @@ func described(id raft.EntryID, number byte, size int) (raft.Snapshot, []byte) {
 // take writes the file of a snapshot and finishes it.
 func (o *opened) take(id raft.EntryID, number byte, size int) (raft.Snapshot, error) {
 	s, data := described(id, number, size)
+	return s, o.finish(s, data)
+}
+
+func (o *opened) finish(s raft.Snapshot, data []byte) error {
 	w, err := o.snapshots().CreateSnapshot(s.File)
 	if err != nil {
-		return s, fmt.Errorf("creating a snapshot: %w", err)
+		return fmt.Errorf("creating a snapshot: %w", err)
 	}
 	for part := data; len(part) > 0; {
 		n, err := w.Write(part[:min(len(part), 5000)])
 		if err != nil {
-			return s, errors.Join(fmt.Errorf("writing a snapshot: %w", err), w.Abort())
+			return errors.Join(fmt.Errorf("writing a snapshot: %w", err), w.Abort())
 		}
 		part = part[n:]
 	}
 	if err := w.Finish(s); err != nil {
-		return s, errors.Join(fmt.Errorf("finishing a snapshot: %w", err), w.Abort())
+		return errors.Join(fmt.Errorf("finishing a snapshot: %w", err), w.Abort())
 	}
 	if err := w.Abort(); err != nil {
-		return s, fmt.Errorf("calling Abort after Finish: %w", err)
+		return fmt.Errorf("calling Abort after Finish: %w", err)
 	}
 	if o.model.files == nil {
 		o.model.files = map[raft.SnapshotID][]byte{}
 	}
 	o.model.files[s.File] = data
-	return s, nil
+	return nil
 }
 
 func record(s raft.Snapshot) raft.StorageWrite { return raft.StorageWrite{Snapshot: &s} }

@@ -21,6 +21,7 @@ var snapshotChecks = []Check{
 	{Rule: "no Load counts a snapshot that was not finished, or is not recorded", Run: withLog(9, checkUnrecorded)},
 	{Rule: "Finish refuses another size, checksum or file than that of the bytes written", Run: withLog(9, checkFinishRefuses)},
 	{Rule: "a log begins behind its base, and Prune changes nothing that can be seen", Run: withLog(9_000, checkCompact)},
+	{Rule: "bases and snapshots keep the configuration, and the log those behind it", Run: withLog(30, checkConfigurationsBehind)},
 	{Rule: "a base that is not in the log is refused and changes nothing", Run: checkBaseNotInLog},
 	{Rule: "a snapshot that replaces the log is installed by one write", Run: withLog(30, checkInstall)},
 	{Rule: "Load finishes an installation that was interrupted", Run: withLog(30, checkInterruptedInstall)},
@@ -178,6 +179,26 @@ func checkCompact(o *opened) error {
 		return err
 	}
 	return o.reopen()
+}
+
+func checkConfigurationsBehind(o *opened) error {
+	if err := errors.Join(o.write(configured(behind(o.model.last(), 4, 10), 32, 35, 38)), o.reopen()); err != nil {
+		return err
+	}
+	b := baseAt(o.id(36))
+	b.ConfigIndex, b.Config = 35, configuration(o.id(35))
+	if err := errors.Join(o.write(raft.StorageWrite{Base: &b}), o.reopen(), o.pruneAll(), o.reopen()); err != nil {
+		return fmt.Errorf("a base: %w", err)
+	}
+	if err := errors.Join(o.write(behind(o.id(37), 5, 3)), o.reopen()); err != nil {
+		return fmt.Errorf("a truncation behind the base: %w", err)
+	}
+	s, data := described(raft.EntryID{Term: 6, Index: 100}, 1, 1000)
+	s.ConfigIndex, s.Config = 90, configuration(raft.EntryID{Term: 6, Index: 90})
+	if err := errors.Join(o.finish(s, data), o.write(install(s)), o.reopen()); err != nil {
+		return fmt.Errorf("an installation: %w", err)
+	}
+	return errors.Join(o.write(configured(behind(s.ID, 6, 5), 101, 104)), o.reopen())
 }
 
 func checkBaseNotInLog(p Place) error {

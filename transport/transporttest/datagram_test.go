@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -39,16 +40,17 @@ type datagrams struct {
 
 	mu      sync.Mutex
 	closed  bool
-	peers   map[raft.NodeID]*datagramPeer
+	peers   map[raft.Peer]*datagramPeer
 	callers map[string]raft.Peer // whose hello was accepted, by address
 }
 
-// datagramPeer is a peer that Connect named.
+// datagramPeer is a contact that Connect named.
 type datagramPeer struct {
-	address    *net.UDPAddr
-	startCount uint64 // of the hello that made it up
-	heard      time.Time
-	status     raft.PeerStatus
+	addresses []*net.UDPAddr
+	address   *net.UDPAddr // where it has answered last
+	hello     raft.Hello   // that made it up
+	heard     time.Time
+	status    raft.PeerStatus
 }
 
 func (d *datagrams) Start(e raft.Handler) error {
@@ -63,35 +65,61 @@ func (d *datagrams) Start(e raft.Handler) error {
 	return nil
 }
 
-func (d *datagrams) Connect(peers []raft.Member) {
+func (d *datagrams) Connect(contacts []raft.Contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	named := map[raft.NodeID]*datagramPeer{}
-	for _, m := range peers {
-		address, err := net.ResolveUDPAddr("udp", m.Address)
-		if d.closed || err != nil || d.handler.Hello(m.ID).From.ID == m.ID {
+	named := map[raft.Peer]*datagramPeer{}
+	for _, c := range contacts {
+		if self := d.handler.Hello(c.Peer()).From; d.closed || self == c.Peer() || c.Incarnation == 0 && self.ID == c.ID {
 			continue
 		}
-		named[m.ID] = &datagramPeer{address: address}
-		if known := d.peers[m.ID]; known != nil {
-			named[m.ID] = known
+		p := &datagramPeer{}
+		anyone := raft.Peer{ID: c.ID}
+		if known := d.peers[c.Peer()]; known != nil {
+			p = known
+		} else if open := d.peers[anyone]; open != nil && open.status.Connected && open.hello.From == c.Peer() {
+			p = open
+			delete(d.peers, anyone)
 		}
+		p.addresses = nil
+		for _, address := range c.Addresses {
+			if resolved, err := net.ResolveUDPAddr("udp", address); err == nil {
+				p.addresses = append(p.addresses, resolved)
+			}
+		}
+		named[c.Peer()] = p
 	}
-	for id, p := range d.peers {
-		if named[id] == nil && p.status.Connected && !d.closed {
-			d.handler.Lost(id, false)
+	for contact, p := range d.peers {
+		if named[contact] == nil && p.status.Connected && !d.closed {
+			d.handler.Lost(p.hello.From, false)
 		}
 	}
 	d.peers = named
 }
 
-func (d *datagrams) Send(to raft.NodeID, _ raft.Lane, batch []raft.Message) error {
+// find returns the contact that is, or may be, the peer.
+func (d *datagrams) find(p raft.Peer) *datagramPeer {
+	of := d.peers[p]
+	if of == nil {
+		of = d.peers[raft.Peer{ID: p.ID}]
+	}
+	if of != nil && of.status.Connected && p.Incarnation != 0 && of.hello.From != p {
+		return nil
+	}
+	return of
+}
+
+func (d *datagrams) Send(to raft.Peer, _ raft.Lane, batch []raft.Message) error {
 	d.mu.Lock()
-	p := d.peers[to]
+	p := d.find(to)
 	up := p != nil && p.status.Connected && !d.closed
+	var address *net.UDPAddr
+	if up {
+		address = p.address
+	}
 	d.mu.Unlock()
 	if !up {
-		return fmt.Errorf("%q is not up", to)
+		return fmt.Errorf("%q is not up", to.ID)
 	}
 	var failed error
 	for _, m := range batch {
@@ -100,7 +128,7 @@ func (d *datagrams) Send(to raft.NodeID, _ raft.Lane, batch []raft.Message) erro
 			err = transport.ErrOversized
 		}
 		if err == nil {
-			err = d.write(p.address, isMessage, frame)
+			err = d.write(address, isMessage, frame)
 		}
 		failed = errors.Join(failed, err)
 	}
@@ -114,10 +142,10 @@ func (d *datagrams) write(to *net.UDPAddr, what byte, b []byte) error {
 
 func (d *datagrams) AppendBytesMax() int { return datagramAppend }
 
-func (d *datagrams) Peer(id raft.NodeID) raft.PeerStatus {
+func (d *datagrams) Peer(peer raft.Peer) raft.PeerStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p := d.peers[id]; p != nil {
+	if p := d.find(peer); p != nil {
 		return p.status
 	}
 	return raft.PeerStatus{}
@@ -146,20 +174,25 @@ func (d *datagrams) greet() {
 		case <-tick.C:
 		}
 		d.mu.Lock()
-		for id, p := range d.peers {
+		for contact, p := range d.peers {
 			if p.status.Connected && time.Since(p.heard) > silenceMax {
-				d.lose(id, p, errors.New("it is silent"))
+				d.lose(contact, p, errors.New("it is silent"))
 			}
-			_ = d.write(p.address, isHello, transport.EncodeHello(d.handler.Hello(id))) // it may be lost, too
+			for _, address := range p.addresses {
+				_ = d.write(address, isHello, transport.EncodeHello(d.handler.Hello(contact))) // it may be lost, too
+			}
 		}
 		d.mu.Unlock()
 	}
 }
 
 // lose is called with d.mu held.
-func (d *datagrams) lose(id raft.NodeID, p *datagramPeer, why error) {
+func (d *datagrams) lose(contact raft.Peer, p *datagramPeer, why error) {
+	if p.status.Connected {
+		contact = p.hello.From
+	}
 	p.status = raft.PeerStatus{Err: why}
-	d.handler.Lost(id, false)
+	d.handler.Lost(contact, false)
 }
 
 func (d *datagrams) read() {
@@ -197,44 +230,55 @@ func (d *datagrams) onHello(from *net.UDPAddr, b []byte) {
 		_ = d.write(from, isAnswer, transport.EncodeRejection(*r))
 		return
 	}
-	d.callers[from.String()] = h.From
-	_ = d.write(from, isAnswer, transport.EncodeHello(d.handler.Hello(h.From.ID)))
+	if d.callers[from.String()] != h.From {
+		d.callers[from.String()] = h.From
+		d.handler.Accepted(h)
+	}
+	_ = d.write(from, isAnswer, transport.EncodeHello(d.handler.Hello(h.From)))
 }
 
 func (d *datagrams) onAnswer(from *net.UDPAddr, b []byte) {
-	for id, p := range d.peers {
-		if p.address.String() != from.String() {
+	for contact, p := range d.peers {
+		if !slices.ContainsFunc(p.addresses, func(a *net.UDPAddr) bool { return a.String() == from.String() }) {
 			continue
 		}
 		h, refusal, err := transport.DecodeOpening(b)
 		switch {
-		case err != nil:
-			d.lose(id, p, err)
-		case refusal != nil:
-			p.status = raft.PeerStatus{Err: refusal}
-			d.handler.Rejected(id, *refusal)
-		case h.From.ID != id:
-			d.lose(id, p, fmt.Errorf("%q answers in its place", h.From.ID))
+		case refusal != nil && !p.status.Connected:
+			p.status.Err = refusal
+			d.handler.Rejected(contact, *refusal)
+		case err != nil || refusal != nil || h.From.ID != contact.ID || contact.Incarnation != 0 && h.From != contact:
+			d.answeredOtherwise(contact, p, h)
 		default:
-			d.onHelloOf(id, p, h)
+			d.onHelloOf(contact, p, from, h)
+		}
+	}
+}
+
+// answeredOtherwise handles an answer that is not the peer's. The peer may be at another of its addresses.
+func (d *datagrams) answeredOtherwise(contact raft.Peer, p *datagramPeer, h raft.Hello) {
+	if !p.status.Connected {
+		p.status.Err = fmt.Errorf("%q answers in its place", h.From.ID)
+		if len(p.addresses) == 1 {
+			d.handler.Lost(contact, false)
 		}
 	}
 }
 
 // onHelloOf handles the answer of the peer itself. A start that was checked before is not checked again.
-func (d *datagrams) onHelloOf(id raft.NodeID, p *datagramPeer, h raft.Hello) {
+func (d *datagrams) onHelloOf(contact raft.Peer, p *datagramPeer, from *net.UDPAddr, h raft.Hello) {
 	p.heard = time.Now()
-	if p.status.Connected && p.startCount == h.StartCount {
+	if p.status.Connected && p.hello.From == h.From && p.hello.StartCount == h.StartCount {
 		return
 	}
 	if r := d.handler.Check(h); r != nil {
-		d.lose(id, p, r)
+		d.lose(contact, p, r)
 		return
 	}
 	if p.status.Connected {
-		d.lose(id, p, errors.New("it was started again"))
+		d.lose(contact, p, errors.New("it was started again"))
 	}
-	p.startCount, p.status = h.StartCount, raft.PeerStatus{Connected: true}
+	p.hello, p.address, p.status = h, from, raft.PeerStatus{Connected: true, Address: from.String()}
 	d.handler.Up(h)
 }
 
@@ -242,7 +286,7 @@ func (d *datagrams) onHelloOf(id raft.NodeID, p *datagramPeer, h raft.Hello) {
 func (d *datagrams) onMessage(from *net.UDPAddr, b []byte) {
 	m, err := transport.DecodeMessage(b)
 	if caller := d.callers[from.String()]; err == nil && caller.ID != "" && m.From == caller {
-		d.handler.Receive(caller.ID, []raft.Message{m})
+		d.handler.Receive(caller, []raft.Message{m})
 	}
 }
 
@@ -260,7 +304,7 @@ func (l *loopback) New(t *testing.T, id raft.NodeID) raft.Transport {
 	require.NoError(t, err)
 	l.addresses[id] = socket.LocalAddr().String()
 	return &datagrams{
-		socket: socket, ending: make(chan struct{}), peers: map[raft.NodeID]*datagramPeer{}, callers: map[string]raft.Peer{},
+		socket: socket, ending: make(chan struct{}), peers: map[raft.Peer]*datagramPeer{}, callers: map[string]raft.Peer{},
 	}
 }
 

@@ -22,7 +22,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.BootstrapRequest{Entry: Entry(raft.EntryID{Index: 1}, raft.EntryBootstrap, 100)},
 		raft.BootstrapReply{ID: id},
 		raft.PreVoteRequest{ID: id, Last: last},
-		raft.PreVoteReply{ID: id, Granted: true, Leader: "m2"},
+		raft.PreVoteReply{ID: id, Granted: true, Leader: "m2", LeaderIncarnation: 12},
 		raft.VoteRequest{Last: last, Transfer: true},
 		raft.VoteReply{Granted: true, Wall: -7},
 		Append(last, []int{0, 1, 300, 70_000}, 19),

@@ -21,6 +21,7 @@ type EventKind string
 // The kinds of events.
 const (
 	EventUp       EventKind = "up"
+	EventAccepted EventKind = "accepted"
 	EventLost     EventKind = "lost"
 	EventRefused  EventKind = "refused"
 	EventReceived EventKind = "received"
@@ -30,8 +31,8 @@ const (
 // Event is one call of a Recorder's method.
 type Event struct {
 	Kind    EventKind
-	Peer    raft.NodeID
-	Hello   raft.Hello     // EventUp, EventChecked
+	Peer    raft.Peer      // of EventLost and EventRefused, the incarnation may be 0
+	Hello   raft.Hello     // EventUp, EventAccepted, EventChecked
 	Refused bool           // EventLost
 	Refusal raft.Rejection // EventRefused
 	Message raft.Message   // EventReceived, one event each
@@ -40,10 +41,10 @@ type Event struct {
 // Recorder is a Handler that records its calls. It checks the cluster name of a peer's Hello, and the member id and
 // incarnation that the peer expects, as a node does.
 type Recorder struct {
-	// Self is the value that Hello returns, with Expected filled in from Expects. Set it before Start.
+	// Self is the value that Hello returns, with Expected filled in. Set it before Start.
 	Self raft.Hello
-	// Expects is the incarnation that this member expects of each peer; 0 if absent.
-	Expects map[raft.NodeID]raft.Incarnation
+	// Open makes Hello leave the incarnation of every peer open, as a node does before its cluster has a term.
+	Open bool
 	// Judge, if not nil, replaces the rules of Check.
 	Judge func(h raft.Hello) *raft.Rejection
 	// Held, if not nil, blocks Receive until it is closed, as a stuck node would: for messages that Holds accepts or,
@@ -68,15 +69,18 @@ func NewRecorder(id raft.NodeID) *Recorder {
 }
 
 // Hello implements raft.Handler.
-func (r *Recorder) Hello(to raft.NodeID) raft.Hello {
+func (r *Recorder) Hello(to raft.Peer) raft.Hello {
 	h := r.Self
-	h.Expected = raft.Peer{ID: to, Incarnation: r.Expects[to]}
+	h.Expected = to
+	if r.Open {
+		h.Expected.Incarnation = 0
+	}
 	return h
 }
 
 // Check implements raft.Handler.
 func (r *Recorder) Check(h raft.Hello) *raft.Rejection {
-	r.record(Event{Kind: EventChecked, Peer: h.From.ID, Hello: h})
+	r.record(Event{Kind: EventChecked, Peer: h.From, Hello: h})
 	if r.Judge != nil {
 		return r.Judge(h)
 	}
@@ -93,20 +97,25 @@ func (r *Recorder) Check(h raft.Hello) *raft.Rejection {
 }
 
 // Up implements raft.Handler.
-func (r *Recorder) Up(h raft.Hello) { r.record(Event{Kind: EventUp, Peer: h.From.ID, Hello: h}) }
+func (r *Recorder) Up(h raft.Hello) { r.record(Event{Kind: EventUp, Peer: h.From, Hello: h}) }
+
+// Accepted implements raft.Handler.
+func (r *Recorder) Accepted(h raft.Hello) {
+	r.record(Event{Kind: EventAccepted, Peer: h.From, Hello: h})
+}
 
 // Lost implements raft.Handler.
-func (r *Recorder) Lost(id raft.NodeID, refused bool) {
-	r.record(Event{Kind: EventLost, Peer: id, Refused: refused})
+func (r *Recorder) Lost(p raft.Peer, refused bool) {
+	r.record(Event{Kind: EventLost, Peer: p, Refused: refused})
 }
 
 // Rejected implements raft.Handler.
-func (r *Recorder) Rejected(by raft.NodeID, refusal raft.Rejection) {
+func (r *Recorder) Rejected(by raft.Peer, refusal raft.Rejection) {
 	r.record(Event{Kind: EventRefused, Peer: by, Refusal: refusal})
 }
 
 // Receive implements raft.Handler.
-func (r *Recorder) Receive(from raft.NodeID, batch []raft.Message) {
+func (r *Recorder) Receive(from raft.Peer, batch []raft.Message) {
 	if r.Held != nil && (r.Holds == nil || slices.ContainsFunc(batch, r.Holds)) {
 		<-r.Held
 	}
@@ -174,25 +183,25 @@ func (r *Recorder) take(accept func(Event) bool) (Event, bool) {
 	return Event{}, false
 }
 
-// AwaitUp waits for a call of Up for the peer.
+// AwaitUp waits for a call of Up for any incarnation of the peer.
 func (r *Recorder) AwaitUp(t *testing.T, peer raft.NodeID) Event {
 	t.Helper()
-	return r.Await(t, "up of "+string(peer), func(e Event) bool { return e.Kind == EventUp && e.Peer == peer })
+	return r.Await(t, "up of "+string(peer), func(e Event) bool { return e.Kind == EventUp && e.Peer.ID == peer })
 }
 
-// AwaitLost waits for a call of Lost for the peer with that value of refused.
+// AwaitLost waits for a call of Lost for any incarnation of the peer with that value of refused.
 func (r *Recorder) AwaitLost(t *testing.T, peer raft.NodeID, refused bool) Event {
 	t.Helper()
 	return r.Await(t, "loss of "+string(peer), func(e Event) bool {
-		return e.Kind == EventLost && e.Peer == peer && e.Refused == refused
+		return e.Kind == EventLost && e.Peer.ID == peer && e.Refused == refused
 	})
 }
 
-// AwaitRefused waits for a call of Rejected by the peer.
+// AwaitRefused waits for a call of Rejected by any incarnation of the peer.
 func (r *Recorder) AwaitRefused(t *testing.T, peer raft.NodeID) Event {
 	t.Helper()
 	return r.Await(t, "refusal by "+string(peer), func(e Event) bool {
-		return e.Kind == EventRefused && e.Peer == peer
+		return e.Kind == EventRefused && e.Peer.ID == peer
 	})
 }
 

@@ -59,7 +59,7 @@ func testChunks(t *testing.T, w *world) {
 			c.Data = slices.Clone(c.Data)
 			batch[j].Body = c
 		}
-		err = errors.Join(err, a.Send("b", raft.LaneSnapshot, batch))
+		err = errors.Join(err, a.Send(b.peer(), raft.LaneSnapshot, batch))
 		for _, m := range batch {
 			clear(m.Body.(raft.SnapshotChunk).Data) // they are the sender's again
 		}
@@ -79,7 +79,7 @@ func testSnapshotWaits(t *testing.T, w *world) {
 	sent := make(chan error, 1)
 	go func() {
 		chunk := message(a, b, Chunk(0, chunkBytesMax(a.Transport)))
-		sent <- a.Send("b", raft.LaneSnapshot, []raft.Message{chunk, chunk, chunk})
+		sent <- a.Send(b.peer(), raft.LaneSnapshot, []raft.Message{chunk, chunk, chunk})
 	}()
 	for i := range 20 {
 		urgent := message(a, b, raft.Heartbeat{Commit: raft.Index(i)})
@@ -95,10 +95,10 @@ func testSnapshotWaits(t *testing.T, w *world) {
 func testChunksNotConnected(t *testing.T, w *world) {
 	a, b := w.carriers(t, NewRecorder("b"))
 	chunk := []raft.Message{message(a, b, Chunk(0, 100))}
-	assert.Error(t, a.Send("nobody", raft.LaneSnapshot, chunk))
+	assert.Error(t, a.Send(nobody, raft.LaneSnapshot, chunk))
 	require.NoError(t, b.Transport.Close())
 	w.awaitGone(t, a, "b")
-	assert.Error(t, a.Send("b", raft.LaneSnapshot, chunk))
+	assert.Error(t, a.Send(b.peer(), raft.LaneSnapshot, chunk))
 }
 
 func testChunksAfterRestart(t *testing.T, w *world) {

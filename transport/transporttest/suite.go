@@ -48,11 +48,12 @@ type Profile struct {
 
 // Network makes the transports of one test.
 type Network interface {
-	// New returns the transport of a member, not started. It may be called for the same member again after
-	// that transport was closed; the new one has the same address.
-	New(t *testing.T, id raft.NodeID) raft.Transport
-	// Address returns where others dial the member. New was called for it before.
-	Address(id raft.NodeID) string
+	// New returns a transport, not started, at an address of its own. It may be called with the same name again after
+	// that transport was closed; the new one has the same address. The suite may start a transport with another id than
+	// the name: the ids are a, b and c.
+	New(t *testing.T, name raft.NodeID) raft.Transport
+	// Address returns where others dial that transport. New was called for it before.
+	Address(name raft.NodeID) string
 }
 
 // The rules that a Profile leaves out.
@@ -88,6 +89,11 @@ func Run(t *testing.T, h Harness) {
 		{"a send to a peer without a connection fails at once", testNotConnected},
 		{"Connect replaces the list of peers", testConnectReplaces},
 		{"a list that names the member itself does no harm", testSelf},
+		{"two incarnations of one id are two peers", testTwins},
+		{"a send goes to the incarnation that it names", testSendNamesThePeer},
+		{"a contact takes over the connection of an open contact", testAdoption},
+		{"a contact takes over no connection to another incarnation", testAdoptsOnlyItsPeer},
+		{"the addresses of a contact are tried in turn", testAddressesInTurn},
 		{ruleChunks, testChunks},
 		{"a snapshot that waits delays no message of the other lanes", testSnapshotWaits},
 		{"chunks of snapshots go to a peer without a connection no more than other messages", testChunksNotConnected},
@@ -160,13 +166,22 @@ func (w *world) startAt(t *testing.T, id raft.NodeID, r *Recorder) member {
 	return member{tr, r}
 }
 
-// at returns the members with these ids, for Connect.
-func (w *world) at(ids ...raft.NodeID) []raft.Member {
-	var peers []raft.Member
+// at returns open contacts with these ids, for Connect.
+func (w *world) at(ids ...raft.NodeID) []raft.Contact {
+	var contacts []raft.Contact
 	for _, id := range ids {
-		peers = append(peers, raft.Member{ID: id, Address: w.network.Address(id)})
+		contacts = append(contacts, w.contact(raft.Peer{ID: id}, id))
 	}
-	return peers
+	return contacts
+}
+
+// contact returns the contact of a peer that is dialed where these members were made.
+func (w *world) contact(p raft.Peer, at ...raft.NodeID) raft.Contact {
+	c := raft.Contact{Member: raft.Member{ID: p.ID, Incarnation: p.Incarnation}}
+	for _, id := range at {
+		c.Addresses = append(c.Addresses, w.network.Address(id))
+	}
+	return c
 }
 
 // pair starts a and b and connects a to b.
@@ -182,7 +197,7 @@ func (w *world) pair(t *testing.T) (a, b member) {
 func (w *world) awaitGone(t *testing.T, m member, peer raft.NodeID) {
 	t.Helper()
 	m.Await(t, "the end of "+string(peer), func(e Event) bool {
-		return e.Kind == EventLost && e.Peer == peer && (e.Refused || w.profile.Connectionless)
+		return e.Kind == EventLost && e.Peer.ID == peer && (e.Refused || w.profile.Connectionless)
 	})
 }
 
@@ -191,7 +206,7 @@ func (w *world) awaitGone(t *testing.T, m member, peer raft.NodeID) {
 func (w *world) deliver(t *testing.T, from, to member, m raft.Message) raft.Message {
 	t.Helper()
 	for {
-		require.NoError(t, from.Send(to.Self.From.ID, laneOf(from, m), []raft.Message{m}))
+		require.NoError(t, from.Send(to.peer(), laneOf(from, m), []raft.Message{m}))
 		wait := patience
 		if w.profile.Unordered {
 			wait = resendAfter
@@ -200,7 +215,7 @@ func (w *world) deliver(t *testing.T, from, to member, m raft.Message) raft.Mess
 			return e.Kind == EventReceived && !slices.ContainsFunc(w.delivered, func(d raft.Message) bool { return assert.ObjectsAreEqual(d, e.Message) })
 		})
 		if ok {
-			assert.Equal(t, from.Self.From.ID, e.Peer)
+			assert.Equal(t, from.peer(), e.Peer)
 			if w.profile.Unordered { // it may come once more
 				w.delivered = append(w.delivered, e.Message)
 			}

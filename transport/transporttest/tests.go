@@ -11,6 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// nobody is a peer that is never started.
+var nobody = raft.Peer{ID: "nobody", Incarnation: 1}
+
 // message returns a message from a to b.
 func message(a, b member, body raft.Body) raft.Message {
 	return raft.Message{From: a.peer(), To: b.peer(), Term: 7, Body: body}
@@ -52,7 +55,7 @@ func testOrder(t *testing.T, w *world) {
 			var err error
 			for len(messages) > 0 {
 				n := min(batchLength, len(messages))
-				err = errors.Join(err, a.Send("b", lane, messages[:n]))
+				err = errors.Join(err, a.Send(b.peer(), lane, messages[:n]))
 				messages = messages[n:]
 			}
 			sent <- err
@@ -79,7 +82,7 @@ func testBigBatch(t *testing.T, w *world) {
 		prev := raft.EntryID{Term: 7, Index: raft.Index(10 * i)}
 		batch = append(batch, message(a, b, carried(a, Append(prev, []int{100, 900_000, 3, 5000, 0}, 0))))
 	}
-	require.NoError(t, a.Send("b", raft.LaneBulk, batch))
+	require.NoError(t, a.Send(b.peer(), raft.LaneBulk, batch))
 	got := b.AwaitMessages(t, len(batch))
 	for i := range batch {
 		require.True(t, assert.ObjectsAreEqual(batch[i], got[i]), "message %d is not as it was sent", i)
@@ -88,18 +91,17 @@ func testBigBatch(t *testing.T, w *world) {
 
 func testHandshakeBothSides(t *testing.T, w *world) {
 	caller, acceptor := NewRecorder("a"), NewRecorder("b")
-	caller.Expects = map[raft.NodeID]raft.Incarnation{"b": 77}
 	caller.Self = fullHello("a", 66)
 	acceptor.Self = fullHello("b", 77)
-	acceptor.Expects = map[raft.NodeID]raft.Incarnation{"a": 66}
 	a, b := w.start(t, caller), w.start(t, acceptor)
-	a.Connect(w.at("b"))
+	a.Connect([]raft.Contact{w.contact(b.peer(), "b")})
 	isCheck := func(e Event) bool { return e.Kind == EventChecked }
 	called := b.Await(t, "check", isCheck).Hello
 	assert.NotZero(t, called.Protocol, "the transport says which version the connection speaks")
-	assert.Equal(t, withProtocol(a.Hello("b"), called.Protocol), called)
-	assert.Equal(t, withProtocol(b.Hello("a"), called.Protocol), a.Await(t, "check", isCheck).Hello)
-	assert.Equal(t, withProtocol(b.Hello("a"), called.Protocol), a.AwaitUp(t, "b").Hello)
+	assert.Equal(t, withProtocol(a.Hello(b.peer()), called.Protocol), called)
+	assert.Equal(t, called, b.awaitPeer(t, EventAccepted, a.peer()).Hello, "it is told once its connection is accepted")
+	assert.Equal(t, withProtocol(b.Hello(a.peer()), called.Protocol), a.Await(t, "check", isCheck).Hello)
+	assert.Equal(t, withProtocol(b.Hello(a.peer()), called.Protocol), a.AwaitUp(t, "b").Hello)
 }
 
 func withProtocol(h raft.Hello, version uint16) raft.Hello {
@@ -119,13 +121,14 @@ func fullHello(id raft.NodeID, incarnation raft.Incarnation) raft.Hello {
 		Lineage:         raft.Lineage{{Count: 11, Nonce: 1 << 63}, {Count: 12, Nonce: 5}},
 		Confirmed:       raft.StartID{Count: 7, Nonce: 6},
 		Remembers:       raft.Sighting{Peer: raft.Peer{ID: "c", Incarnation: 8}, Start: raft.StartID{Count: 9, Nonce: 10}, Term: 11},
+		Named:           []raft.Incarnation{21, 22}, NamedIndex: 23,
 	}
 }
 
 func testRefusal(t *testing.T, w *world) {
 	want := raft.Rejection{
 		Reason: raft.RejectNamedOther, From: raft.Peer{ID: "b", Incarnation: 1}, Cluster: raft.ClusterID{4, 5, 6},
-		Term: 44, Named: 55, VersionsMin: 1, VersionsMax: 3,
+		Term: 44, Named: 55, Index: 66, VersionsMin: 1, VersionsMax: 3,
 		List: raft.NewConfiguration([]raft.Member{
 			{ID: "a", Address: "x:1", Incarnation: 55}, {ID: "b", Address: "x:2"},
 		}),
@@ -135,11 +138,10 @@ func testRefusal(t *testing.T, w *world) {
 	acceptor := NewRecorder("b")
 	acceptor.Judge = func(raft.Hello) *raft.Rejection { return &want }
 	a, b := w.start(t, NewRecorder("a")), w.start(t, acceptor)
-	_ = b
 	a.Connect(w.at("b"))
 	assert.Equal(t, want, a.AwaitRefused(t, "b").Refusal)
 	assert.Equal(t, want, a.AwaitRefused(t, "b").Refusal, "it goes on to dial")
-	status := a.Peer("b")
+	status := a.Peer(b.peer())
 	assert.False(t, status.Connected)
 	assert.Error(t, status.Err)
 }
@@ -154,11 +156,9 @@ func testWrongID(t *testing.T, w *world) {
 }
 
 func testWrongIncarnation(t *testing.T, w *world) {
-	caller := NewRecorder("a")
-	caller.Expects = map[raft.NodeID]raft.Incarnation{"b": 99}
-	a := w.start(t, caller)
+	a := w.start(t, NewRecorder("a"))
 	w.start(t, NewRecorder("b"))
-	a.Connect(w.at("b"))
+	a.Connect([]raft.Contact{w.contact(raft.Peer{ID: "b", Incarnation: 99}, "b")})
 	e := a.AwaitRefused(t, "b")
 	assert.Equal(t, raft.RejectWrongIncarnation, e.Refusal.Reason)
 	assert.Equal(t, raft.Peer{ID: "b", Incarnation: 1}, e.Refusal.From)
@@ -174,7 +174,7 @@ func testAnotherAnswers(t *testing.T, w *world) {
 		assert.NotEqual(t, EventUp, e.Kind)
 		return e.Kind == EventLost
 	})
-	assert.Error(t, a.Peer("b").Err)
+	assert.Error(t, a.Peer(raft.Peer{ID: "b"}).Err)
 }
 
 func testCallerRefuses(t *testing.T, w *world) {
@@ -183,15 +183,15 @@ func testCallerRefuses(t *testing.T, w *world) {
 		return &raft.Rejection{Reason: raft.RejectOtherCluster, From: caller.Self.From, Detail: "not one of ours"}
 	}
 	a := w.start(t, caller)
-	w.start(t, NewRecorder("b"))
+	b := w.start(t, NewRecorder("b"))
 	a.Connect(w.at("b"))
 	a.Await(t, "a loss, and no connection", func(e Event) bool {
 		assert.NotEqual(t, EventUp, e.Kind)
 		assert.NotEqual(t, EventRefused, e.Kind, "the peer refused nothing")
 		return e.Kind == EventLost
 	})
-	require.Error(t, a.Peer("b").Err)
-	assert.True(t, strings.Contains(a.Peer("b").Err.Error(), "not one of ours"))
+	require.Error(t, a.Peer(b.peer()).Err)
+	assert.True(t, strings.Contains(a.Peer(b.peer()).Err.Error(), "not one of ours"))
 }
 
 func testWrongSender(t *testing.T, w *world) {
@@ -199,7 +199,7 @@ func testWrongSender(t *testing.T, w *world) {
 	for _, from := range []raft.Peer{{ID: "c", Incarnation: 1}, {ID: "a", Incarnation: 2}} {
 		forged := message(a, b, raft.Heartbeat{Commit: 666})
 		forged.From = from
-		_ = a.Send("b", raft.LaneUrgent, []raft.Message{forged}) // the sender may notice, too
+		_ = a.Send(b.peer(), raft.LaneUrgent, []raft.Message{forged}) // the sender may notice, too
 		if !w.profile.Connectionless {
 			a.AwaitLost(t, "b", false)
 			a.AwaitUp(t, "b")
@@ -231,12 +231,12 @@ func testRestart(t *testing.T, w *world) {
 func testNotConnected(t *testing.T, w *world) {
 	a, b := w.pair(t)
 	m := []raft.Message{message(a, b, raft.TimeoutNow{})}
-	assert.Error(t, a.Send("nobody", raft.LaneUrgent, m))
-	assert.Error(t, b.Send("a", raft.LaneUrgent, []raft.Message{message(b, a, raft.TimeoutNow{})}),
+	assert.Error(t, a.Send(nobody, raft.LaneUrgent, m))
+	assert.Error(t, b.Send(a.peer(), raft.LaneUrgent, []raft.Message{message(b, a, raft.TimeoutNow{})}),
 		"b was never told to connect to a")
 	require.NoError(t, b.Transport.Close())
 	w.awaitGone(t, a, "b")
-	assert.Error(t, a.Send("b", raft.LaneUrgent, m))
+	assert.Error(t, a.Send(b.peer(), raft.LaneUrgent, m))
 }
 
 func testConnectReplaces(t *testing.T, w *world) {
@@ -245,16 +245,16 @@ func testConnectReplaces(t *testing.T, w *world) {
 	a.Connect(w.at("c"))
 	for missing := map[EventKind]bool{EventUp: true, EventLost: true}; len(missing) > 0; {
 		e := a.Await(t, "loss of b and up of c", func(e Event) bool {
-			return e.Kind == EventUp && e.Peer == "c" || e.Kind == EventLost && e.Peer == "b"
+			return e.Kind == EventUp && e.Peer == c.peer() || e.Kind == EventLost && e.Peer == b.peer()
 		})
 		delete(missing, e.Kind)
 	}
-	assert.Error(t, a.Send("b", raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
+	assert.Error(t, a.Send(b.peer(), raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
 	m := message(a, c, raft.TimeoutNow{})
 	assert.Equal(t, m, w.deliver(t, a, c, m))
 	a.Connect(w.at("b", "c"))
 	a.AwaitUp(t, "b")
-	require.NoError(t, a.Send("c", raft.LaneUrgent, []raft.Message{m}), "c stayed connected")
+	require.NoError(t, a.Send(c.peer(), raft.LaneUrgent, []raft.Message{m}), "c stayed connected")
 }
 
 func testSelf(t *testing.T, w *world) {
@@ -262,21 +262,21 @@ func testSelf(t *testing.T, w *world) {
 	b := w.start(t, NewRecorder("b"))
 	a.Connect(w.at("a", "b"))
 	a.Await(t, "up of b alone", func(e Event) bool {
-		assert.NotEqual(t, raft.NodeID("a"), e.Peer)
-		return e.Kind == EventUp && e.Peer == "b"
+		assert.NotEqual(t, raft.NodeID("a"), e.Peer.ID)
+		return e.Kind == EventUp && e.Peer == b.peer()
 	})
-	assert.Error(t, a.Send("a", raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
+	assert.Error(t, a.Send(a.peer(), raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
 }
 
 func testPeerStatus(t *testing.T, w *world) {
 	a, b := w.pair(t)
-	status := a.Peer("b")
+	status := a.Peer(b.peer())
 	assert.True(t, status.Connected)
 	assert.NoError(t, status.Err)
-	assert.Equal(t, raft.PeerStatus{}, a.Peer("nobody"))
+	assert.Equal(t, raft.PeerStatus{}, a.Peer(nobody))
 	require.NoError(t, b.Transport.Close())
 	w.awaitGone(t, a, "b")
-	status = a.Peer("b")
+	status = a.Peer(b.peer())
 	assert.False(t, status.Connected)
 	assert.Error(t, status.Err)
 }
@@ -289,7 +289,7 @@ func testClose(t *testing.T, w *world) {
 	told := a.Count()
 	require.NoError(t, a.Transport.Close())
 	a.Connect(w.at("b"))
-	assert.Error(t, a.Send("b", raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
+	assert.Error(t, a.Send(b.peer(), raft.LaneUrgent, []raft.Message{message(a, b, raft.TimeoutNow{})}))
 	w.awaitGone(t, b, "a") // b has dialed a once more
 	assert.Equal(t, told, a.Count(), "a call of the handler after Close")
 	assert.ErrorIs(t, a.Start(a.Recorder), raft.ErrClosed)
@@ -306,7 +306,7 @@ func testStuckPeer(t *testing.T, w *world, writeTimeout time.Duration) {
 	// Buffers on the way take some megabytes before the write has to wait.
 	for range 1000 {
 		began := time.Now()
-		if err := a.Send("b", raft.LaneBulk, batch); err != nil {
+		if err := a.Send(b.peer(), raft.LaneBulk, batch); err != nil {
 			assert.Less(t, time.Since(began), writeTimeout+patience)
 			a.AwaitLost(t, "b", false)
 			return

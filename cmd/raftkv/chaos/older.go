@@ -15,7 +15,7 @@ import (
 const olderWait = 10 * time.Second
 
 // older restarts a member with an older copy of its disk, after all others have seen its newer start. The member must end
-// with a *StaleImageError or be kept out. Then its newest disk is put back, since a lost member cannot be replaced yet. If
+// with a *StaleImageError or be kept out. Then its newest disk is put back, since chaos does not replace members. If
 // a link is cut for so long that not all members have seen the newer start, nothing is injected: a member that has not seen
 // it may accept the older image, and then the image must not be replaced again, because it may have acknowledged entries.
 func (w *world) older(ctx context.Context, f Fault, m *member) error {

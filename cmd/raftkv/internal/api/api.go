@@ -17,6 +17,7 @@ const (
 	MetricsPath  = "/metrics"
 	TransferPath = "/transfer"
 	SnapshotPath = "/snapshot"
+	MembersPath  = "/members"
 )
 
 // Headers.
@@ -47,6 +48,12 @@ const (
 func KeyPath(key string) string {
 	escaped := strings.ReplaceAll(url.QueryEscape(key), "+", "%20")
 	return KeysPath + "/" + strings.ReplaceAll(escaped, ".", "%2E")
+}
+
+// IsURL reports whether the text is the base URL of a server.
+func IsURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // ETag returns the entity tag of a revision.
@@ -128,6 +135,7 @@ type Status struct {
 	Pending      int      `json:"pending"`
 	Keys         int      `json:"keys"` // 0 while a snapshot is restored
 	Members      []Member `json:"members"`
+	Phase        string   `json:"phase,omitempty"` // as in Members
 	Error        string   `json:"error,omitempty"` // why the node ended
 }
 
@@ -161,6 +169,7 @@ type Member struct {
 	Address       string  `json:"address"`
 	URL           string  `json:"url,omitempty"`
 	Kind          string  `json:"kind"`
+	Standing      string  `json:"standing,omitempty"` // as in ClusterMember, unless it is a voter
 	Incarnation   string  `json:"incarnation"`
 	State         string  `json:"state,omitempty"`
 	Match         uint64  `json:"match,omitempty"`
@@ -170,4 +179,10 @@ type Member struct {
 	LastContactMS float64 `json:"last_contact_ms"` // -1: never
 	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
 	Problem       string  `json:"problem,omitempty"` // why it does not count or does not serve; empty if it does
+	Replace       bool    `json:"replace,omitempty"` // it will not count again by itself
+}
+
+// ReplaceHint is what to do about a member that will not count again by itself.
+func ReplaceHint(id string) string {
+	return "start it with an empty --data directory, and run: raftkv members replace " + id
 }

@@ -12,7 +12,7 @@ import (
 // Code is the stable name of an error.
 type Code string
 
-// The codes. Nothing was changed, unless Uncertain reports true.
+// The codes. Nothing was changed, unless Uncertain reports true or the code is GivenUp.
 const (
 	BadRequest        Code = "bad_request"
 	BadKey            Code = "bad_key"
@@ -36,7 +36,22 @@ const (
 	Restoring         Code = "restoring" // a snapshot, so that there is nothing to read
 	Closed            Code = "closed"
 	OutcomeUnknown    Code = "outcome_unknown"
-	Internal          Code = "internal"
+	// Of POST /members.
+	UnknownMember     Code = "unknown_member"
+	MemberExists      Code = "member_exists"
+	MemberUnreachable Code = "member_unreachable"
+	NotEmpty          Code = "not_empty" // the store of a member that is to join
+	WasRemoved        Code = "was_removed"
+	AddressInUse      Code = "address_in_use"
+	ChangePending     Code = "change_pending" // another change is running
+	ConfigChanged     Code = "config_changed" // if_index no longer holds
+	LastVoter         Code = "last_voter"
+	QuorumLoss        Code = "quorum_loss" // too few of the new voters are heard
+	EarlierRelease    Code = "earlier_release"
+	GivenUp           Code = "given_up" // the change had begun; no member was demoted or removed
+	// RemovedMember: the answering member was removed from the cluster.
+	RemovedMember Code = "removed"
+	Internal      Code = "internal"
 	// Unreachable is created by the client: the request did not reach the server, or a read was not answered.
 	Unreachable Code = "unreachable"
 	// BadResponse is created by the client: the answer is not one of this store's server.
@@ -66,6 +81,19 @@ var statuses = map[Code]int{
 	Restoring:         http.StatusServiceUnavailable,
 	Closed:            http.StatusServiceUnavailable,
 	OutcomeUnknown:    http.StatusGatewayTimeout,
+	UnknownMember:     http.StatusNotFound,
+	MemberExists:      http.StatusConflict,
+	MemberUnreachable: http.StatusBadGateway,
+	NotEmpty:          http.StatusConflict,
+	WasRemoved:        http.StatusConflict,
+	AddressInUse:      http.StatusConflict,
+	ChangePending:     http.StatusConflict,
+	ConfigChanged:     http.StatusPreconditionFailed,
+	LastVoter:         http.StatusConflict,
+	QuorumLoss:        http.StatusConflict,
+	EarlierRelease:    http.StatusConflict,
+	GivenUp:           http.StatusGatewayTimeout,
+	RemovedMember:     http.StatusGone,
 }
 
 // Error is the JSON body of every answer that is not a success, and what the client returns.
@@ -95,7 +123,8 @@ func (e *Error) Status() int {
 // member.
 func (e *Error) Transient() bool {
 	switch e.Code {
-	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Restoring, Closed, Unreachable:
+	case Overloaded, NoLeader, NotLeader, LeaderUnreachable, ReadTimedOut, NotReady, Restoring, Closed, Unreachable,
+		RemovedMember, ChangePending:
 		return true
 	}
 	return false

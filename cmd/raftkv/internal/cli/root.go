@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"time"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
@@ -32,11 +32,23 @@ const (
 	exitDegraded        = 6
 	exitNotServing      = 7
 	exitUnanswered      = 8
+	exitRemoved         = 9
 )
 
 const exitHelp = `Exit codes: 0 done; 1 failed, and nothing was changed; 2 bad usage; 3 no such key; 4 the condition
 did not hold; 5 a write with unknown outcome: read before you try again. Of status: 0 healthy; 6 degraded, a member is
-down or cannot be reached; 7 no leader, or it takes no writes; 8 no server that knows the cluster could be asked.`
+down or cannot be reached; 7 no leader, or it takes no writes; 8 no server that knows the cluster could be asked. Of
+serve: 9 this member was removed from the cluster.`
+
+// exitError is an error with the exit code that goes with it.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+
+func (e *exitError) Unwrap() error { return e.err }
 
 // Run runs the command line and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
@@ -53,17 +65,19 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 }
 
 func exitCode(err error) int {
-	var unhealthy *unhealthyError
+	var chosen *exitError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &unhealthy):
-		return unhealthy.code
+	case errors.As(err, &chosen):
+		return chosen.code
 	case errors.Is(err, usage.Err):
 		return exitUsage
+	case errors.Is(err, raft.ErrRemoved):
+		return exitRemoved
 	case api.CodeOf(err) == api.NotFound:
 		return exitNotFound
-	case api.CodeOf(err) == api.ConditionFailed:
+	case api.CodeOf(err) == api.ConditionFailed, api.CodeOf(err) == api.ConfigChanged:
 		return exitConditionFailed
 	case isAPIError(err) && api.Uncertain(err):
 		return exitUnknown
@@ -102,6 +116,7 @@ before it is acknowledged, and the store works as long as a majority runs.
 		cmd.Flags().DurationVar(&servers.timeout, "timeout", 10*time.Second, "time to try")
 		root.AddCommand(cmd)
 	}
+	root.AddCommand(newMembers())
 	return root
 }
 
@@ -116,8 +131,7 @@ func (r *reach) servers() ([]string, error) {
 		return nil, fmt.Errorf("--timeout %v: use more than 0; %w", r.timeout, usage.Err)
 	}
 	for _, server := range r.urls {
-		u, err := url.Parse(server)
-		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		if !api.IsURL(server) {
 			return nil, fmt.Errorf("--server %q: write http://host:port; %w", server, usage.Err)
 		}
 	}

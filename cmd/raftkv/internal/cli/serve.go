@@ -24,7 +24,15 @@ func newServe(streams Streams) *cobra.Command {
 		Long: `serve runs one member. The first start of a cluster needs --peers, the same list on every member, which
 names all initial members, each as id=host:port=url: its id, its address for the other members, and its URL for
 clients. The cluster serves requests once all of them have run at the same time: until then the log and
-"raftkv status" name the missing members. HTTP has neither authentication nor encryption: use it only on a network
+"raftkv status" name the missing members.
+
+A member that joins a running cluster needs --join instead, with the URLs of some of its servers: it asks the leader to add
+it or, if a member with its --id has lost its disk, to put it in that one's place. --join may stay on the command line: a
+member that has joined does not ask again. If its store is of no use any more, because it is damaged, an older image of
+the disk, or that of a member that was removed, --join moves it into a directory aside-TIME beside it, and joins with an
+empty one. A member that is removed while it runs ends with exit code 9; do not have it restarted then.
+
+HTTP has neither authentication nor encryption: use it only on a network
 that you trust.
 
 Members take snapshots of what they hold, and drop the log that a snapshot covers, so that the log stays bounded and
@@ -33,7 +41,9 @@ sent a snapshot. "raftkv status" shows how far all that is, and "raftkv snapshot
 		Example: `  raftkv serve --id n1 --data /var/lib/raftkv --raft-addr 127.0.0.1:5001 --http-addr 127.0.0.1:4001 \
     --peers n1=127.0.0.1:5001=http://127.0.0.1:4001 \
     --peers n2=127.0.0.1:5002=http://127.0.0.1:4002 \
-    --peers n3=127.0.0.1:5003=http://127.0.0.1:4003`,
+    --peers n3=127.0.0.1:5003=http://127.0.0.1:4003
+  raftkv serve --id n4 --data /var/lib/raftkv --raft-addr 127.0.0.1:5004 --http-addr 127.0.0.1:4004 \
+    --join http://127.0.0.1:4001,http://127.0.0.1:4002`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -56,6 +66,7 @@ sent a snapshot. "raftkv status" shows how far all that is, and "raftkv snapshot
 	flags.StringVar(&o.RaftAddr, "raft-addr", "", "host:port to listen on for the other members (required)")
 	flags.StringVar(&o.HTTPAddr, "http-addr", "", "host:port to listen on for clients (required)")
 	flags.StringSliceVar(&o.Peers, "peers", nil, "initial members, this one included, as id=host:port=url")
+	joinFlags(flags, &o)
 	flags.StringSliceVar(&o.Via, "via", nil,
 		"addresses to dial members at instead of their own, as id=host:port: a proxy or a tunnel")
 	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond,
@@ -71,6 +82,15 @@ sent a snapshot. "raftkv status" shows how far all that is, and "raftkv snapshot
 	flags.BoolVar(&stopWithStdin, "stop-with-stdin", false, "end when standard input does")
 	_ = flags.MarkHidden("stop-with-stdin") // fails only for an unknown flag
 	return cmd
+}
+
+// joinFlags adds the flags of a member that joins a running cluster.
+func joinFlags(flags *pflag.FlagSet, o *member.Options) {
+	flags.StringSliceVar(&o.Join, "join", nil, "base URLs of servers of a running cluster to join, instead of --peers")
+	flags.StringVar(&o.As, "as", "", "what to join as: voter or learner (default voter)")
+	flags.StringVar(&o.Advertise, "advertise", "",
+		"host:port at which other members reach this one; default: the one in --peers or, with --join, --raft-addr")
+	flags.StringVar(&o.URL, "url", "", "with --join: URL at which clients reach this member; default: http:// and --http-addr")
 }
 
 // snapshotFlags adds the flags of the policy of snapshots.

@@ -36,7 +36,7 @@ not count; 7 not serving: no leader, or one whose disk stands still; 8 no server
 			case errors.Is(err, usage.Err):
 				return err
 			case err != nil:
-				return &unhealthyError{exitUnanswered, err}
+				return &exitError{exitUnanswered, err}
 			}
 			reports := askAll(cmd.Context(), r, urls)
 			show := printTable
@@ -70,14 +70,6 @@ func (r report) name() string {
 	return cmp.Or(r.called, r.URL)
 }
 
-// unhealthyError says what is wrong with the cluster, with the exit code of status.
-type unhealthyError struct {
-	code int
-	err  error
-}
-
-func (e *unhealthyError) Error() string { return e.err.Error() }
-
 // health returns nil if the cluster serves and neither the servers nor the leader report a problem.
 func health(reports []report) error {
 	view := bestView(reports)
@@ -93,11 +85,11 @@ func health(reports []report) error {
 	}
 	switch {
 	case view == nil:
-		return &unhealthyError{exitUnanswered, fmt.Errorf("no server answers: %w", errors.Join(failures...))}
+		return &exitError{exitUnanswered, fmt.Errorf("no server answers: %w", errors.Join(failures...))}
 	case rank(view) == knowsNothing: // the others may serve
-		return &unhealthyError{exitUnanswered, fmt.Errorf("no server that answers knows the cluster: %s", strings.Join(problems, "; "))}
+		return &exitError{exitUnanswered, fmt.Errorf("no server that answers knows the cluster: %s", strings.Join(problems, "; "))}
 	case rank(view) == knowsNoLeader || view.Role == "leader" && view.DiskStalled:
-		return &unhealthyError{exitNotServing, fmt.Errorf("the cluster does not serve: %s says: %s",
+		return &exitError{exitNotServing, fmt.Errorf("the cluster does not serve: %s says: %s",
 			view.ID, cmp.Or(view.LeaderReason, "no leader is known"))}
 	}
 	for _, m := range view.Members {
@@ -106,7 +98,7 @@ func health(reports []report) error {
 		}
 	}
 	if len(problems) > 0 {
-		return &unhealthyError{exitDegraded, fmt.Errorf("degraded: %s", strings.Join(problems, "; "))}
+		return &exitError{exitDegraded, fmt.Errorf("degraded: %s", strings.Join(problems, "; "))}
 	}
 	return nil
 }
@@ -153,8 +145,11 @@ func rank(s *api.Status) int {
 
 // problemOf returns what is wrong with a member according to a server. Earlier releases report only the connection.
 func problemOf(m api.Member) string {
-	if m.Problem == "" && !m.Connected {
+	switch {
+	case m.Problem == "" && !m.Connected:
 		return m.ConnectionErr
+	case m.Replace:
+		return m.Problem + "; " + api.ReplaceHint(m.ID)
 	}
 	return m.Problem
 }
@@ -163,7 +158,7 @@ func problemOf(m api.Member) string {
 func ownProblem(s api.Status) string {
 	for _, m := range s.Members {
 		if m.ID == s.ID && m.Problem != "" {
-			return m.Problem
+			return problemOf(m)
 		}
 	}
 	switch {
@@ -265,10 +260,7 @@ func printTable(out io.Writer, reports []report) error {
 			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", cmp.Or(r.called, "-"), r.URL, r.Problem) // Flush tells
 			continue
 		}
-		role := r.Role
-		if r.Wiped {
-			role = "emptied disk"
-		}
+		role := cmp.Or(standingOf(r), r.Role)
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\tterm %d\tcommit %d\tapplied %d\t%d keys\t%s\n", // as above
 			r.ID, r.URL, role, r.Term, r.Commit, r.Applied, r.Keys, cmp.Or(r.Problem, "ok"))
 		if last == nil || r.Role == "leader" {
@@ -284,9 +276,23 @@ func printTable(out io.Writer, reports []report) error {
 	return printSentences(out, *last, reports)
 }
 
+// standingOf returns what a server is if it is no voter, or will not stay one; "" if it is one and stays one.
+func standingOf(r report) string {
+	if r.Wiped {
+		return "emptied disk"
+	}
+	for _, m := range r.Members {
+		if m.ID == r.ID && m.Incarnation == r.Incarnation {
+			return m.Standing
+		}
+	}
+	return ""
+}
+
 // printSentences prints the sentences of a status, and its problems with members that no line above names.
 func printSentences(out io.Writer, status api.Status, reports []report) error {
-	sentences := append([]string{status.Tolerance, status.LeaderReason, status.Error}, status.Missing...)
+	sentences := append([]string{prefixed("the voters change, ", status.Phase), status.Tolerance, status.LeaderReason, status.Error},
+		status.Missing...)
 	if status.Snapshot.None != "" {
 		sentences = append(sentences, status.ID+": "+status.Snapshot.None)
 	}

@@ -117,6 +117,20 @@ func (c *Client) Snapshot(ctx context.Context) (api.Snapshotted, error) {
 	return request[api.Snapshotted](ctx, c, http.MethodPost, api.SnapshotPath, nil, nil)
 }
 
+// Members returns the configuration as the member knows it.
+func (c *Client) Members(ctx context.Context) (api.Members, error) {
+	return request[api.Members](ctx, c, http.MethodGet, api.MembersPath, nil, nil)
+}
+
+// ChangeMembers asks the member, or through it the leader, to change the members.
+func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Changed, error) {
+	body, err := json.Marshal(change)
+	if err != nil {
+		return api.Changed{}, api.Errorf(api.BadRequest, "report this", "%v", err)
+	}
+	return request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, nil, body)
+}
+
 // request makes a request whose answer is JSON.
 func request[T any](ctx context.Context, c *Client, method, path string, h http.Header, body []byte) (T, error) {
 	var value T

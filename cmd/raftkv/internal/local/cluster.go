@@ -32,6 +32,8 @@ type Cluster struct {
 	http    *http.Client
 	// More returns further arguments for a member, unless nil. Set it before Start.
 	More func(Node) []string
+	// Program returns the program of a member, unless nil: then all run that of NewCluster. Set it before Start.
+	Program func(Node) string
 
 	mu        sync.Mutex
 	processes map[string]*Process // the latest of each member
@@ -46,6 +48,18 @@ func NewCluster(program, dir string, layout *Layout) *Cluster {
 	}
 }
 
+// Spare adds a node to the layout that is no initial member, and returns it. It is not started, and no other method may run
+// meanwhile.
+func (c *Cluster) Spare() (Node, error) {
+	if len(c.Nodes) == NodesMax {
+		return Node{}, fmt.Errorf("there are %d nodes; this takes up to %d", len(c.Nodes), NodesMax)
+	}
+	if err := c.choose(nil, true); err != nil {
+		return Node{}, err
+	}
+	return c.Nodes[len(c.Nodes)-1], c.save(c.dir)
+}
+
 // DataDir returns the data directory of a member.
 func (c *Cluster) DataDir(id string) string { return filepath.Join(c.dir, id) }
 
@@ -57,13 +71,21 @@ func (c *Cluster) ServeArgs(n Node) []string {
 		"serve", "--stop-with-stdin", "--id", n.ID, "--cluster", "demo", "--data", c.DataDir(n.ID),
 		"--raft-addr", n.RaftAddr, "--http-addr", n.HTTPAddr,
 	}
-	for _, peer := range c.Peers() {
+	for _, peer := range c.peersOf(n) {
 		args = append(args, "--peers", peer)
 	}
 	if c.More != nil {
 		args = append(args, c.More(n)...)
 	}
 	return args
+}
+
+// peersOf returns the initial members, unless the node joins them later.
+func (c *Cluster) peersOf(n Node) []string {
+	if n.Joins {
+		return nil
+	}
+	return c.Peers()
 }
 
 // Start starts the members with these ids, or all, except those that are running.
@@ -74,7 +96,11 @@ func (c *Cluster) Start(ids ...string) error {
 		if p := c.processes[n.ID]; !named(ids, n.ID) || (p != nil && p.Running()) {
 			continue
 		}
-		p, err := StartProcess(c.program, c.ServeArgs(n), c.logFile(n.ID))
+		program := c.program
+		if c.Program != nil {
+			program = c.Program(n)
+		}
+		p, err := StartProcess(program, c.ServeArgs(n), c.logFile(n.ID))
 		if err != nil {
 			return fmt.Errorf("start %s: %w", n.ID, err)
 		}

@@ -27,6 +27,8 @@ type Node struct {
 	ID       string `json:"id"`
 	RaftAddr string `json:"raft"`
 	HTTPAddr string `json:"http"`
+	// Joins says that it is no initial member of the cluster: it starts without a list of them, and waits to be added.
+	Joins bool `json:"joins,omitempty"`
 }
 
 // URL returns the base URL of the member.
@@ -46,10 +48,12 @@ type Layout struct {
 	held []net.PacketConn
 }
 
-// Peers returns the list of all members as --peers takes it.
+// Peers returns the list of the initial members as --peers takes it.
 func (l *Layout) Peers() (peers []string) {
 	for _, n := range l.Nodes {
-		peers = append(peers, n.Peer())
+		if !n.Joins {
+			peers = append(peers, n.Peer())
+		}
 	}
 	return peers
 }
@@ -130,17 +134,29 @@ func (l *Layout) check() error {
 
 // create chooses the ports and saves the layout.
 func (l *Layout) create(dir string, count int, preferred []int) error {
-	for i := range count {
-		http, err := l.holdAny(preferred)
-		if err != nil {
+	for range count {
+		if err := l.choose(preferred, false); err != nil {
 			return err
 		}
-		raft, err := l.holdAny(nil)
-		if err != nil {
-			return err
-		}
-		l.Nodes = append(l.Nodes, Node{ID: "n" + strconv.Itoa(i+1), RaftAddr: raft, HTTPAddr: http})
 	}
+	return l.save(dir)
+}
+
+// choose appends a node on free ports.
+func (l *Layout) choose(preferred []int, joins bool) error {
+	http, err := l.holdAny(preferred)
+	if err != nil {
+		return err
+	}
+	raft, err := l.holdAny(nil)
+	if err != nil {
+		return err
+	}
+	l.Nodes = append(l.Nodes, Node{ID: "n" + strconv.Itoa(len(l.Nodes)+1), RaftAddr: raft, HTTPAddr: http, Joins: joins})
+	return nil
+}
+
+func (l *Layout) save(dir string) error {
 	data, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
 		return err

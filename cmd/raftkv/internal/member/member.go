@@ -35,28 +35,46 @@ const (
 )
 
 // Run runs a member until the context ends, the node ends, or the HTTP server fails. The end of the context is not an error.
-// Log lines go to log.
+// Log lines go to log. A member that joins a running cluster, and whose store is of no use any more, joins it with an empty
+// one.
 func Run(ctx context.Context, o Options, log io.Writer) error {
 	cfg, err := o.config()
 	if err != nil {
 		return err
 	}
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: o.ID, Output: log, Level: hclog.LevelFromString(o.LogLevel)})
+	for {
+		wasMember, err := runOnce(ctx, o, cfg)
+		if len(o.Join) == 0 || !spent(err, wasMember) {
+			return err
+		}
+		if err := setAside(ctx, o, err, cfg.Logger); err != nil {
+			return err
+		}
+	}
+}
+
+// runOnce runs a member on its store. wasMember says that the member joins, and that the cluster has named it.
+func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, err error) {
 	listener, err := net.Listen("tcp", o.HTTPAddr)
 	if err != nil {
-		return fmt.Errorf("--http-addr: %w: %s", err, addressRemedy)
+		return false, fmt.Errorf("--http-addr: %w: %s", err, addressRemedy)
 	}
 	defer listener.Close()
 	store := &kv.Store{}
 	n, connections, err := start(ctx, o, cfg, store)
 	if err != nil {
-		return err
+		return false, err
 	}
 	cfg.Logger.Info("started, listening", "members", connections.Addr().String(),
 		"clients", "http://"+listener.Addr().String(), "data", o.Data)
 	starting, started := context.WithCancel(ctx)
 	var report sync.WaitGroup
 	report.Go(func() { reportReady(starting, n, cfg.Logger) })
+	j := newJoiner(o, n.Status().Incarnation, cfg.Logger)
+	if len(o.Join) > 0 {
+		report.Go(func() { j.run(starting) })
+	}
 	err = serve(ctx, n, server.New(n, store, metricsHandler(n, connections)), listener)
 	started()
 	report.Wait()
@@ -64,7 +82,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	if !errors.Is(n.Err(), raft.ErrClosed) {
 		dumpTrace(n, filepath.Join(o.Data, traceFile), cfg.Logger)
 	}
-	return err
+	return j.member, err
 }
 
 // traceFile is the file in the data directory with the last decisions of a member that ended by itself.

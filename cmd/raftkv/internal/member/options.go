@@ -2,18 +2,19 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/kv"
 	"github.com/coxswain/raft/node"
 	"github.com/hashicorp/go-hclog"
@@ -29,6 +30,13 @@ type Options struct {
 	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the initial members, this one included
 	// Via are addresses to dial members at instead of their own, as "id=host:port".
 	Via []string
+	// Join are base URLs of servers of a running cluster. This member asks it to take it in, instead of having Peers.
+	Join []string
+	// As is what it joins as: voter, which "" means, or learner.
+	As string
+	// Advertise is the "host:port" for the other members, and URL the base URL for clients. Both are needed to join unless
+	// RaftAddr and HTTPAddr name a host.
+	Advertise, URL string
 	// ElectionTimeout is node.Config's.
 	ElectionTimeout time.Duration
 	// These are node.Config's. SnapshotRate is its SnapshotBytesPerSecond.
@@ -52,8 +60,7 @@ func ParsePeer(text string) (raft.Member, error) {
 	if err := checkAddress(address, false); err != nil {
 		return raft.Member{}, fmt.Errorf("--peers %q: %w", text, err)
 	}
-	parsed, err := url.Parse(client)
-	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+	if !api.IsURL(client) {
 		return raft.Member{}, fmt.Errorf("--peers %q: %q is no URL of a server; write http://host:port", text, client)
 	}
 	return raft.Member{ID: raft.NodeID(id), Address: address, Meta: client}, nil
@@ -143,6 +150,12 @@ func (o Options) config() (node.Config, error) {
 			}
 		}
 	}
+	if self, err := o.self(); len(o.Join) > 0 {
+		errs = append(errs, err)
+		cfg.Advertise = self.Address
+	} else if errs = append(errs, o.joinFlags()); o.Advertise != "" {
+		cfg.Advertise = o.Advertise
+	}
 	readable := o.ID != "" && o.Cluster != "" // otherwise the node's own checks would only repeat these errors
 	for _, text := range o.Peers {
 		peer, err := ParsePeer(text)
@@ -169,9 +182,53 @@ func (o Options) config() (node.Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
+// joinFlags returns an error if flags are given that only a member takes that joins.
+func (o Options) joinFlags() error {
+	if o.URL != "" || o.As != "" {
+		return errors.New("--url and --as go with --join; without it, the list of the initial members says both")
+	}
+	if o.Advertise == "" {
+		return nil
+	}
+	if err := checkAddress(o.Advertise, false); err != nil {
+		return fmt.Errorf("--advertise: %w", err)
+	}
+	return nil
+}
+
+// self returns this member as it asks to join, or all errors in the options that say that.
+func (o Options) self() (api.NewMember, error) {
+	var errs []error
+	self := api.NewMember{ID: o.ID, Address: cmp.Or(o.Advertise, o.RaftAddr), URL: cmp.Or(o.URL, "http://"+o.HTTPAddr), Kind: o.As}
+	if len(o.Peers) > 0 {
+		errs = append(errs, errors.New("--join and --peers: give --peers for the first start of a cluster, and --join for one that runs"))
+	}
+	for _, server := range o.Join {
+		if !api.IsURL(server) {
+			errs = append(errs, fmt.Errorf("--join %q: write http://host:port", server))
+		}
+	}
+	if o.As != "" && o.As != raft.Voter.String() && o.As != learner {
+		errs = append(errs, fmt.Errorf("--as %q: use voter or learner", o.As))
+	}
+	if !reachable(self.Address) {
+		errs = append(errs, fmt.Errorf("--advertise: other members cannot dial %q: give the host:port at which they reach this one", self.Address))
+	}
+	if o.URL != "" && !api.IsURL(o.URL) || o.URL == "" && !reachable(o.HTTPAddr) {
+		errs = append(errs, fmt.Errorf("--url: clients cannot use %q: give the URL at which they reach this member", self.URL))
+	}
+	return self, errors.Join(errs...)
+}
+
+// reachable reports whether others can dial the address: it names a host and a port.
+func reachable(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && checkAddress(address, false) == nil && !net.ParseIP(host).IsUnspecified()
+}
+
 // flagOf names the flag that sets a field of node.Config.
 var flagOf = map[string]string{
-	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout",
+	"ID": "--id", "Cluster": "--cluster", "Initial": "--peers", "ElectionTimeout": "--election-timeout", "Advertise": "--advertise",
 	"SnapshotEntries": "--snapshot-entries", "SnapshotLogBytes": "--snapshot-log-bytes",
 	"SnapshotTailBytes": "--snapshot-tail-bytes", "SnapshotHoldBytes": "--snapshot-hold-bytes",
 	"SnapshotBytesPerSecond": "--snapshot-rate", "SnapshotReserveBytes": "--snapshot-reserve-bytes",

@@ -39,7 +39,7 @@ func reply(status int, value any) answer {
 func fail(err *api.Error) answer {
 	a := reply(err.Status(), err)
 	switch err.Code {
-	case api.Overloaded, api.NoLeader, api.NotLeader, api.LeaderUnreachable:
+	case api.Overloaded, api.NoLeader, api.NotLeader, api.LeaderUnreachable, api.ChangePending:
 		a.header.Set("Retry-After", "1")
 	}
 	return a

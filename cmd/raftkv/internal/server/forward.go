@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -102,6 +103,9 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 			"%s forwarded the request to %s, which does not lead", by, s.id))
 	}
 	there, err := s.forward.send(r, body, *notLeader.Leader, s.id)
+	if err == nil && r.URL.Path == api.MembersPath {
+		err = checkRelease(there, *notLeader.Leader)
+	}
 	if err != nil {
 		there = fail(explain(err))
 	}
@@ -115,10 +119,21 @@ func (s *Server) failOrForward(r *http.Request, body []byte, err error) answer {
 	return a
 }
 
+// checkRelease returns an error if the leader answered that there is no such path: the releases before this one cannot
+// change the members.
+func checkRelease(there answer, leader raft.Member) error {
+	var failure api.Error
+	if there.status != http.StatusNotFound || json.Unmarshal(there.body, &failure) != nil || failure.Code != api.NotFound {
+		return nil
+	}
+	return api.Errorf(api.EarlierRelease, fmt.Sprintf("upgrade %s first, then try again", leader.ID),
+		"%s leads, and runs an earlier release, which cannot change the members", leader.ID)
+}
+
 // send forwards the request and returns the complete answer. An answer that breaks off in the middle is an error.
 func (f *forwarder) send(r *http.Request, body []byte, leader raft.Member, by string) (answer, error) {
 	target, err := url.Parse(leader.Meta)
-	if err != nil || target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
+	if err != nil || !api.IsURL(leader.Meta) {
 		return answer{}, api.Errorf(api.LeaderUnreachable, "set its URL in --peers",
 			"%s leads, and its URL is %q", leader.ID, leader.Meta)
 	}

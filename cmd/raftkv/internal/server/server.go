@@ -28,8 +28,10 @@ const (
 	WriteTimeout      = 30 * time.Second
 	IdleTimeout       = 2 * time.Minute
 	HeaderBytesMax    = 16 << 10
-	RequestsMax       = 512 // carried out at the same time; more are answered "overloaded"
-	SnapshotsMax      = 16  // of them, that wait for a snapshot
+	RequestsMax       = 512              // carried out at the same time; more are answered "overloaded"
+	SnapshotsMax      = 16               // of them, that wait for a snapshot
+	ChangesMax        = 16               // of them, that wait for a change of the members
+	ChangeTimeout     = 10 * time.Second // of a request that changes the members: longer than the search for a new one
 
 	// Limits of the bodies and replies under way, and of the bodies whose requests are carried out. See transfers.
 	BodiesMax      = 4096
@@ -50,6 +52,8 @@ type Node interface {
 	ReadIndex(ctx context.Context) (raft.Index, error)
 	TransferLeadership(ctx context.Context, to raft.NodeID) error
 	Snapshot(ctx context.Context) (raft.EntryID, error)
+	ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (node.Members, error)
+	Members() node.Members
 	Watch(ctx context.Context) iter.Seq[raft.Leadership]
 	Ready(ctx context.Context) error
 	Status() node.Status
@@ -60,22 +64,24 @@ var _ Node = (*node.Node)(nil)
 
 // Server answers HTTP requests from a member's node and store. It is an http.Handler.
 type Server struct {
-	node    Node
-	store   *kv.Store
-	id      string
-	routes  map[string]handler // by path; a ServeMux would answer some requests itself, in text
-	running chan struct{}      // a semaphore of RequestsMax
-	waiting chan struct{}      // a semaphore of SnapshotsMax
-	bodies  transfers
-	replies transfers
-	forward forwarder
+	node     Node
+	store    *kv.Store
+	id       string
+	routes   map[string]handler // by path; a ServeMux would answer some requests itself, in text
+	running  chan struct{}      // a semaphore of RequestsMax
+	waiting  chan struct{}      // a semaphore of SnapshotsMax
+	changing chan struct{}      // a semaphore of ChangesMax
+	bodies   transfers
+	replies  transfers
+	forward  forwarder
 }
 
 // New returns the server of a member. The handler metrics answers /metrics.
 func New(n Node, store *kv.Store, metrics http.Handler) *Server {
 	s := &Server{
 		node: n, store: store, id: string(n.Status().ID),
-		running: make(chan struct{}, RequestsMax), waiting: make(chan struct{}, SnapshotsMax), forward: newForwarder(),
+		running: make(chan struct{}, RequestsMax), waiting: make(chan struct{}, SnapshotsMax),
+		changing: make(chan struct{}, ChangesMax), forward: newForwarder(),
 		bodies:  transfers{countMax: BodiesMax, bytesMax: BodiesBytesMax},
 		replies: transfers{countMax: RepliesMax, bytesMax: RepliesBytesMax},
 	}
@@ -86,6 +92,7 @@ func New(n Node, store *kv.Store, metrics http.Handler) *Server {
 		api.ReadyPath:    methods(methodTable{http.MethodGet: s.ready}),
 		api.TransferPath: methods(methodTable{http.MethodPost: s.transfer}),
 		api.SnapshotPath: methods(methodTable{http.MethodPost: s.snapshot}),
+		api.MembersPath:  methods(methodTable{http.MethodGet: s.members, http.MethodPost: s.changeMembers}),
 		api.MetricsPath:  methods(methodTable{http.MethodGet: capture(metrics)}),
 	}
 	return s
@@ -123,13 +130,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.deliver(w, r, a)
 }
 
+// prompt are the paths whose requests never wait, and must work under load. POST /members is not among them.
+var prompt = []string{api.HealthPath, api.StatusPath, api.MetricsPath, api.MembersPath}
+
 // carryOut returns the answer to a request.
 func (s *Server) carryOut(r *http.Request, body []byte) answer {
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
 		return fail(api.Errorf(api.BadRequest, "escape the query as in a URL", "bad query: %v", err))
 	}
-	switch r.URL.Path {
-	case api.HealthPath, api.StatusPath, api.MetricsPath: // they never wait, and must work under load
+	timeout, changes := RequestTimeout, r.URL.Path == api.MembersPath && r.Method == http.MethodPost
+	switch {
+	case changes:
+		timeout = ChangeTimeout
+	case slices.Contains(prompt, r.URL.Path):
 		return s.routes[r.URL.Path](r, body)
 	}
 	select {
@@ -138,7 +151,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 	default:
 		return fail(api.Errorf(api.Overloaded, "try again in a second", "%d requests are being carried out", RequestsMax))
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), RequestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	r = r.WithContext(ctx)
 	// Keys are taken from the path as it was sent, so that they may hold slashes and dots.
@@ -148,7 +161,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 	if answers, found := s.routes[r.URL.Path]; found {
 		return answers(r, body)
 	}
-	return fail(api.Errorf(api.NotFound, "the paths are /kv, /kv/{key}, /status, /healthz, /readyz, /metrics, /transfer, /snapshot",
+	return fail(api.Errorf(api.NotFound, "the paths are /kv, /kv/{key}, /status, /healthz, /readyz, /metrics, /transfer, /snapshot, /members",
 		"no such path: %s", r.URL.Path))
 }
 
@@ -174,6 +187,9 @@ func methods(table methodTable) handler {
 
 // explain returns the API's error for an error of the node. Its code tells the caller what to do.
 func explain(err error) *api.Error {
+	if e := explainChange(err); e != nil {
+		return e
+	}
 	var mine *api.Error
 	var notLeader *raft.NotLeaderError
 	var tooLarge *raft.TooLargeError
@@ -186,6 +202,10 @@ func explain(err error) *api.Error {
 		return api.Errorf(api.OutcomeUnknown, "it may or may not be carried out: read before you try again", "%v", err)
 	case errors.Is(err, raft.ErrOverloaded):
 		return api.Errorf(api.Overloaded, "try again in a second", "%v", err)
+	case errors.Is(err, raft.ErrRemoved):
+		return api.Errorf(api.RemovedMember, "ask another member", "%v", err)
+	case errors.Is(err, raft.ErrWiped):
+		return api.Errorf(api.Closed, "ask another member; raftkv members replace puts this one in its former place", "%v", err)
 	case ofNoUse(err):
 		return api.Errorf(api.Closed, "ask another member", "%v", err)
 	case errors.Is(err, kv.ErrRestoring):
@@ -217,7 +237,7 @@ func explain(err error) *api.Error {
 func ofNoUse(err error) bool {
 	var stale *raft.StaleImageError
 	var contradicted *raft.ContradictedError
-	return errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped) || errors.As(err, &stale) || errors.As(err, &contradicted)
+	return errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrWiped) || errors.Is(err, raft.ErrRemoved) || errors.As(err, &stale) || errors.As(err, &contradicted)
 }
 
 // health answers whether the node runs.

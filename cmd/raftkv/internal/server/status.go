@@ -11,7 +11,7 @@ import (
 
 // status answers with the node's status.
 func (s *Server) status(*http.Request, []byte) answer {
-	status := describe(s.node.Status())
+	status := describe(s.node.Status(), s.node.Members().Configuration)
 	if view, err := s.store.View(); err == nil {
 		status.Keys = view.Len()
 	}
@@ -26,7 +26,7 @@ func (s *Server) transfer(r *http.Request, _ []byte) answer {
 	return reply(http.StatusOK, api.Transferred{Leader: string(s.node.Status().Leader)})
 }
 
-func describe(n node.Status) api.Status {
+func describe(n node.Status, c raft.Configuration) api.Status {
 	status := api.Status{
 		ID: string(n.ID), Incarnation: n.Incarnation.String(), StartCount: n.StartCount, ClusterName: n.ClusterName,
 		Bootstrapped: n.Bootstrapped, Wiped: n.Wiped, Role: n.Role.String(), Term: uint64(n.Term), Leader: string(n.Leader),
@@ -34,6 +34,7 @@ func describe(n node.Status) api.Status {
 		Tolerance: n.Tolerance, Missing: n.Missing,
 		Base: uint64(n.Base.Index), Last: uint64(n.Last.Index), LogBytes: n.LogBytes, Snapshot: describeSnapshot(n.Snapshot), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
 		ApplyingMS: milliseconds(n.Applying), Pending: n.Pending, Members: make([]api.Member, 0, len(n.Members)),
+		Phase: phaseOf(c),
 	}
 	if n.Bootstrapped {
 		status.Cluster = n.Cluster.String()
@@ -45,7 +46,11 @@ func describe(n node.Status) api.Status {
 		status.Error = n.Err.Error()
 	}
 	for _, m := range n.Members {
-		status.Members = append(status.Members, describeMember(m))
+		member := describeMember(m)
+		if standing := standingOf(c, m.Member); standing != api.StandingVoter {
+			member.Standing = standing
+		}
+		status.Members = append(status.Members, member)
 	}
 	return status
 }
@@ -54,7 +59,7 @@ func describeMember(m node.MemberStatus) api.Member {
 	member := api.Member{
 		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
 		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,
-		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem,
+		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem, Replace: m.Replace,
 	}
 	if m.LastContact >= 0 {
 		member.LastContactMS = milliseconds(m.LastContact)

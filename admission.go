@@ -1,0 +1,89 @@
+package raft
+
+import (
+	"fmt"
+	"slices"
+)
+
+// This file says what a change of the members means for handshakes: whether a store may become that of a new member,
+// and how a member learns that it was removed, or that another incarnation of it is the member.
+//
+// A member that lags knows earlier configurations. Its vote may be the one that a newer configuration needs, so it
+// rejects nobody for what its own configuration says: two exceptions are a removal that is committed, which stays true,
+// and a cluster without a term, which is still being bootstrapped (checkIdentity).
+
+// checkRemoved rejects a caller whose removal is committed. That of a configuration which is only in the log may still
+// be rolled back.
+func (v *Handshake) checkRemoved(h Hello) (verdict Verdict) {
+	if removal, ok := removalOf(v.Removed, h.From); ok {
+		verdict.Rejection = v.Reject(h, RejectRemoved, "by entry %d", removal.Index)
+		verdict.Rejection.Index = removal.Index
+	}
+	return verdict
+}
+
+func removalOf(all []Removal, p Peer) (Removal, bool) {
+	i := slices.IndexFunc(all, func(r Removal) bool { return r.Peer == p })
+	if i < 0 {
+		return Removal{}, false
+	}
+	return all[i], true
+}
+
+// ToldRemoval returns the entry that has removed this member, if the rejection says so; 0 if it does not, or is not to be
+// believed: only members that this member's own configuration names are, and only about their own cluster.
+func (v *Handshake) ToldRemoval(r Rejection) Index {
+	if r.Reason != RejectRemoved || r.Cluster != v.Cluster || !v.names(r.From) {
+		return 0
+	}
+	return r.Index
+}
+
+// Misnames reports whether the sender's configuration names the id of this member, but not its incarnation: its disk
+// was emptied. A member that has been told anything by its cluster is never misnamed: its incarnation was a member
+// then. Nor is it proof that a sender says so which is not on this member's list of initial members: it may be left
+// over from an earlier cluster. It is for a Hello that was accepted, or rejected for RejectWrongIncarnation.
+func (v *Handshake) Misnames(h Hello) bool {
+	_, listed := v.Initial.Member(h.From.ID)
+	named := h.named()
+	return v.uninitialized() && h.Term > 0 && (listed || len(v.Initial.Members) == 0) &&
+		len(named) > 0 && !slices.Contains(named, v.Self.Incarnation)
+}
+
+// named returns the incarnations under which the sender's configuration names the receiver. An earlier release shows
+// nothing but the one that it expects.
+func (h Hello) named() []Incarnation {
+	if h.NamedIndex == 0 && h.Expected.Incarnation != 0 {
+		return []Incarnation{h.Expected.Incarnation}
+	}
+	return h.Named
+}
+
+// MayJoin returns nil if the sender's store may become that of a new member of this member's cluster: it belongs to no
+// cluster, or to this one already, because an earlier attempt to add it was rolled back, and this incarnation was not
+// removed. Otherwise it returns a *NotEmptyError. The sender's list of initial members does not matter.
+func (v *Handshake) MayJoin(h Hello) error {
+	removal, removed := removalOf(v.Removed, h.From)
+	if removed || h.Cluster != (ClusterID{}) && h.Cluster != v.Cluster {
+		return &NotEmptyError{ID: h.From.ID, Address: h.Address, Cluster: h.Cluster, Removed: removal.Index}
+	}
+	return nil
+}
+
+// NotEmptyError refuses to add a member, because its store belongs to another cluster, or to an incarnation that was
+// removed from this one. Nothing was changed.
+type NotEmptyError struct {
+	ID      NodeID
+	Address string    // that it advertises
+	Cluster ClusterID // to which the store belongs
+	Removed Index     // the entry that has removed the incarnation from this cluster; 0: the store belongs to another cluster
+}
+
+func (e *NotEmptyError) Error() string {
+	if e.Removed > 0 {
+		return fmt.Sprintf("raft: the store of %s at %s was that of a member which entry %d has removed: set it aside "+
+			"(storage.SetAside), so that the member gets another incarnation", e.ID, e.Address, e.Removed)
+	}
+	return fmt.Sprintf("raft: the store of %s at %s belongs to cluster %v: empty its directory, or name another address",
+		e.ID, e.Address, e.Cluster)
+}

@@ -1,0 +1,183 @@
+package raft
+
+import (
+	"fmt"
+	"testing"
+
+	expect "github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A member that was removed is told so, once nothing can restore the configuration that named it.
+func TestCheckRemoved_OnlyACommittedRemovalRejects(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		change func(v *Handshake, h *Hello)
+		want   bool
+	}{
+		{"a member whose removal is committed", func(*Handshake, *Hello) {}, true},
+		{"its store holds nothing", func(_ *Handshake, h *Hello) {
+			h.Cluster, h.Term, h.Bootstrapper, h.Expected, h.Remembers = ClusterID{}, 0, Peer{}, Peer{ID: "n2"}, Sighting{}
+			h.Lineage = starts(1, 8)
+		}, true},
+		{"a removal that may be rolled back", func(v *Handshake, _ *Hello) { v.Removed = v.Removed[:1] }, false},
+		{"another life than the one that was removed", func(_ *Handshake, h *Hello) { h.From.Incarnation = 34 }, false},
+		{"a stranger", func(_ *Handshake, h *Hello) { h.From = Peer{"n4", 44} }, false},
+	} {
+		v, h := aMeeting()
+		v.Config = NewConfiguration(v.Config.Members[:2])
+		v.Config.Removed = []Removal{{Peer{"n9", 99}, 8}, {n3, 9}}
+		v.Removed, v.Memory = v.Config.Removed, Memory{}
+		row.change(&v, &h)
+		r := v.Judge(h).Rejection
+		require.Equal(t, row.want, r != nil, "%s: %v", row.rule, r)
+		if row.want {
+			expect.Equal(t, RejectRemoved, r.Reason, row.rule)
+			expect.Equal(t, Index(9), r.Index, row.rule)
+			expect.ErrorContains(t, r, "removed from the cluster (by entry 9); end the caller", row.rule)
+		}
+	}
+}
+
+// A removed member believes only those that it knows, and a removal is not a mark: the store stays as it is.
+func TestToldRemoval_IsBelievedFromMembersOfItsOwnConfiguration(t *testing.T) {
+	v, _ := aMeeting()
+	r := Rejection{Reason: RejectRemoved, From: n3, Cluster: ours, Term: 9, Index: 12}
+	for _, row := range []struct {
+		rule   string
+		change func(v *Handshake, r *Rejection)
+		want   Index
+	}{
+		{"a member says so", func(*Handshake, *Rejection) {}, 12},
+		{"a stranger says so", func(_ *Handshake, r *Rejection) { r.From = Peer{"n4", 44} }, 0},
+		{"another life of a member says so", func(_ *Handshake, r *Rejection) { r.From.Incarnation = 34 }, 0},
+		{"a member of another cluster says so", func(_ *Handshake, r *Rejection) { r.Cluster = theirs }, 0},
+		{"a member has another reason", func(_ *Handshake, r *Rejection) { r.Reason = RejectOtherCluster }, 0},
+		{"this member belongs to no cluster", func(v *Handshake, _ *Rejection) { v.Cluster, v.Config, v.Term = ClusterID{}, Configuration{}, 0 }, 0},
+		{"neither side belongs to a cluster", func(v *Handshake, r *Rejection) {
+			v.Cluster, v.Config, v.Term, r.Cluster, r.From.Incarnation = ClusterID{}, Configuration{}, 0, ClusterID{}, 0
+		}, 0},
+	} {
+		v, r := v, r
+		row.change(&v, &r)
+		expect.Equal(t, row.want, v.ToldRemoval(r), row.rule)
+		expect.Nil(t, v.Told(r), row.rule)
+	}
+}
+
+// While one incarnation takes the place of another, the id stands twice, and both are named.
+func TestHello_NamesBothIncarnations(t *testing.T) {
+	v, _ := aMeeting()
+	v.ConfigIndex = 7
+	v.Config.Members = append(v.Config.Members, Member{ID: "n3", Address: "n3:2", Kind: Learner, Incarnation: 34})
+	for _, to := range []Peer{n3, {"n3", 34}, {ID: "n3"}, {"n3", 35}} {
+		h := v.Hello(to, 0)
+		expect.Equal(t, []Incarnation{33, 34}, h.Named, "%v", to)
+		expect.Equal(t, Index(7), h.NamedIndex)
+	}
+	h := v.Hello(Peer{"n4", 44}, 0)
+	expect.Empty(t, h.Named)
+	expect.Equal(t, Index(7), h.NamedIndex, "that configuration does not name it")
+	v.Term = 0
+	h = v.Hello(n3, 0)
+	expect.Empty(t, h.Named, "a bootstrap may be redone with another incarnation")
+	expect.Zero(t, h.NamedIndex)
+}
+
+// A store that was emptied under the id of a member is no longer that member. Nothing but the word of a cluster that it
+// may belong to proves it.
+func TestMisnames_TellsAnEmptiedDiskFromANewMember(t *testing.T) {
+	emptied := Handshake{Self: n2, ClusterName: "blue", Lineage: starts(1, 1), Initial: threeMembers()}
+	member := Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: Peer{ID: "n2"}, StartCount: 7, Lineage: starts(1, 7), Term: 5,
+		Bootstrapper: n1, Named: []Incarnation{21}, NamedIndex: 3}
+	for _, row := range []struct {
+		rule   string
+		change func(v *Handshake, h *Hello)
+		want   bool
+	}{
+		{"the configuration names another incarnation", func(*Handshake, *Hello) {}, true},
+		{"the same, and this member has no list", func(v *Handshake, _ *Hello) { v.Initial = Configuration{} }, true},
+		{"it names two others", func(_ *Handshake, h *Hello) { h.Named = []Incarnation{20, 21} }, true},
+		{"it names this one, too: it takes the place of the other", func(_ *Handshake, h *Hello) { h.Named = []Incarnation{21, 22} }, false},
+		{"it does not name the id", func(_ *Handshake, h *Hello) { h.Named = nil }, false},
+		{"an earlier release says nothing", func(_ *Handshake, h *Hello) { h.Named, h.NamedIndex = nil, 0 }, false},
+		{"a bootstrap may be redone while there is no term", func(_ *Handshake, h *Hello) { h.Term = 0 }, false},
+		{"whoever says so is of an earlier cluster", func(_ *Handshake, h *Hello) { h.From = Peer{"n4", 44} }, false},
+		{"a member of a cluster is never misnamed", func(v *Handshake, _ *Hello) { v.Cluster, v.Term, v.Config = ours, 5, threeMembers(11, 22, 33) }, false},
+		{"a leader has counted on it already", func(v *Handshake, _ *Hello) { v.Term = 4 }, false},
+	} {
+		v, h := emptied, member
+		row.change(&v, &h)
+		expect.Equal(t, row.want, v.Misnames(h), row.rule)
+		require.Nil(t, v.Judge(h).Rejection, row.rule)
+	}
+	earlier := member
+	earlier.Named, earlier.NamedIndex, earlier.Expected.Incarnation = nil, 0, 21
+	expect.True(t, emptied.Misnames(earlier), "an earlier release shows whom it expects")
+	earlier.Expected.Incarnation = 22
+	expect.False(t, emptied.Misnames(earlier))
+}
+
+func TestMayJoin_TakesEmptyStoresAndThoseOfAnAdditionThatWasRolledBack(t *testing.T) {
+	v, _ := aMeeting()
+	v.Removed = []Removal{{Peer{"n4", 43}, 9}}
+	v.Config.Removed = append(v.Config.Removed, Removal{Peer{"n4", 45}, 10}) // may be rolled back
+	empty := Hello{ClusterName: "blue", From: Peer{"n4", 44}, Address: "h4:1", StartCount: 1, Lineage: starts(1, 1)}
+	for _, row := range []struct {
+		rule   string
+		change func(h *Hello)
+		want   string
+	}{
+		{"an empty store", func(*Hello) {}, ""},
+		{"an empty store with another list", func(h *Hello) { h.List = threeMembers(1, 2, 3) }, ""},
+		{"a store of this cluster", func(h *Hello) { h.Cluster, h.Term, h.Bootstrapper = ours, 5, n1 }, ""},
+		{"a store that has a term, and no cluster", func(h *Hello) { h.Term = 5 }, ""},
+		{"a removal that may be rolled back", func(h *Hello) { h.From.Incarnation = 45 }, ""},
+		{"a store of another cluster", func(h *Hello) { h.Cluster, h.Term = theirs, 5 },
+			"raft: the store of n4 at h4:1 belongs to cluster " + theirs.String() + ": empty its directory, or name another address"},
+		{"a member that was removed", func(h *Hello) { h.From.Incarnation, h.Cluster, h.Term = 43, ours, 5 },
+			"raft: the store of n4 at h4:1 was that of a member which entry 9 has removed: set it aside (storage.SetAside), so that the member gets another incarnation"},
+		{"one that was removed before it held anything", func(h *Hello) { h.From.Incarnation = 43 },
+			"raft: the store of n4 at h4:1 was that of a member which entry 9 has removed: set it aside (storage.SetAside), so that the member gets another incarnation"},
+	} {
+		h := empty
+		row.change(&h)
+		err := v.MayJoin(h)
+		if row.want == "" {
+			expect.NoError(t, err, row.rule)
+			continue
+		}
+		var refusal *NotEmptyError
+		require.ErrorAs(t, err, &refusal, row.rule)
+		expect.EqualError(t, err, row.want, row.rule)
+	}
+}
+
+// What a peer has confirmed is still known after its addition was rolled back and made again, however often this store was
+// started meanwhile; but not without limit.
+func TestHandshake_KeepsWhatWasConfirmedOverARollBack(t *testing.T) {
+	v, h := aMeeting()
+	joining := v.Config
+	joining.Members = append(joining.Members[:3:3], Member{ID: "n4", Address: "n4:1", Kind: Learner, Incarnation: 44})
+	rolledBack := v.Config
+	n4 := h
+	n4.From = Peer{"n4", 44}
+
+	v.Config = joining
+	v.Memory = *v.Judge(n4).Memory
+	v.Config, v.Lineage = rolledBack, starts(41, 104)
+	h.Remembers.Start = start(104)
+	v.Memory = *v.Judge(h).Memory
+	v.Config = joining
+	expect.Nil(t, v.Judge(n4).Rejection, "it remembers start 9, as it has said before")
+
+	v.Config, v.Memory.Confirmed = rolledBack, nil
+	for k := range sightingsMax + 10 {
+		v.Memory.Confirmed = append(v.Memory.Confirmed, Sighting{Peer: Peer{NodeID(fmt.Sprint("x", k)), 1}, Start: start(1)})
+	}
+	v.Memory.Confirmed = append([]Sighting{{Peer: n1, Start: start(3)}}, v.Memory.Confirmed...)
+	m := v.Judge(h).Memory
+	require.Len(t, m.Confirmed, sightingsMax)
+	expect.Equal(t, Sighting{Peer: n1, Start: start(3)}, m.Confirmed[0], "members are forgotten last")
+	expect.Equal(t, n3, m.Confirmed[sightingsMax-1].Peer)
+}

@@ -1,0 +1,368 @@
+package raft
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Change is what a caller wants to change about the members. New learners, addresses and Metas take effect first. If a
+// member is to become a voter, it joins as a learner, and everything else waits until all such members have caught up.
+// Then all roles change together, or the change is given up and none does.
+//
+// A Peer with Incarnation 0 names the voter of its id or, if the id has no voter, its only member.
+type Change struct {
+	Add     []Member // to join as a Voter or as a Learner; as a Voter, a learner that is there already is promoted
+	Promote []Peer   // learners that become voters
+	Demote  []Peer   // voters that become learners
+	Remove  []Peer
+	Replace []Replacement
+	Update  []Update
+	// Cancel gives up a change that waits for members to catch up. It comes alone.
+	Cancel bool
+	// Despite names voters of the new configuration that may be silent. Without it a change is refused if those that are
+	// heard are no majority of the new voters.
+	Despite []NodeID
+	// Patience is how long a member that is to become a voter may make no progress before the change is given up.
+	// Default 1 min, at most PatienceMax.
+	Patience time.Duration
+}
+
+// Replacement lets New take the role of Old, which is removed. Both may have one id, with different incarnations.
+// New.Kind is not read.
+type Replacement struct {
+	Old Peer
+	New Member
+}
+
+// Update changes the address of a member, its Meta, or both; nil means no change.
+type Update struct {
+	Peer    Peer
+	Address *string
+	Meta    *string
+}
+
+const (
+	patienceDefault = time.Minute
+	changeEditsMax  = 2 * MembersMax // edits of members in one Change
+)
+
+// Validate returns all problems of the change that do not depend on the cluster's configuration, joined, each a
+// *ConfigError; nil if there are none.
+func (ch Change) Validate() error {
+	var p configProblems
+	edits := len(ch.Add) + len(ch.Promote) + len(ch.Demote) + len(ch.Remove) + len(ch.Replace) + len(ch.Update)
+	if edits > changeEditsMax || len(ch.Despite) > MembersMax {
+		p.add("Change", "it edits %d members, despite %d others; the limits are %d and %d", edits, len(ch.Despite), changeEditsMax, MembersMax)
+		return p.joined()
+	}
+	if ch.Cancel && (edits > 0 || len(ch.Despite) > 0 || ch.Patience != 0) {
+		p.add("Change.Cancel", "it comes with other changes; it must come alone")
+	}
+	if ch.Patience < 0 || ch.Patience > PatienceMax {
+		p.add("Change.Patience", "%v; it takes 0 to %v", ch.Patience, PatienceMax)
+	}
+	for _, m := range ch.Add {
+		p.joining("Change.Add", m)
+	}
+	for _, r := range ch.Replace {
+		r.New.Kind = Learner
+		p.joining("Change.Replace", r.New)
+	}
+	for _, u := range ch.Update {
+		p.updated(u)
+	}
+	return p.joined()
+}
+
+// joining checks a member that is to join.
+func (p *configProblems) joining(field string, m Member) {
+	var of problems
+	m.problems(&of)
+	if m.Kind == Leaving {
+		of.add("member %q: it can join as a voter or as a learner", m.ID)
+	}
+	if m.Incarnation == 0 {
+		of.add("member %q has no incarnation; it takes the one that its store has drawn", m.ID)
+	}
+	if m.Next != NextSame {
+		of.add("member %q has a next role: its kind says what it becomes", m.ID)
+	}
+	for _, err := range of {
+		p.add(field, "%w", err)
+	}
+}
+
+// updated checks a new address and a new Meta.
+func (p *configProblems) updated(u Update) {
+	m := Member{ID: u.Peer.ID, Address: "unchanged"}
+	if u.Address != nil {
+		m.Address = *u.Address
+	}
+	if u.Meta != nil {
+		m.Meta = *u.Meta
+	}
+	var of problems
+	m.problems(&of)
+	for _, err := range of {
+		p.add("Change.Update", "%w", err)
+	}
+}
+
+// refusal says why a change is refused; zero: it is not.
+type refusal struct {
+	kind     RefusalKind
+	concerns []NodeID // the members concerned; of RefusedAddressInUse the one that wants it, then the one that has it
+	index    Index    // RefusedWasRemoved: the entry that removed it
+	address  string   // RefusedAddressInUse
+	voters   []NodeID // RefusedQuorumLoss: the voters that there would be
+}
+
+// plan returns the configuration that a change begins with, as the entry at the given index; c itself if the change has
+// no effect. If members are to become voters, that is one in which they are learners, and which waits for them.
+// Otherwise it is a joint one or, if the voters stay, the one that the change ends with. live reports whether a voter is
+// heard.
+func (c Configuration) plan(ch Change, at Index, live func(Peer) bool) (Configuration, refusal) {
+	if ch.Validate() != nil {
+		return c, refusal{kind: RefusedMalformed}
+	}
+	switch {
+	case ch.Cancel && c.Changing():
+		return c.giveUp(), refusal{}
+	case c.Joint() || c.Changing():
+		return c, refusal{kind: RefusedChanging, concerns: c.awaited()}
+	}
+	d := draft{Configuration: c, before: c}
+	d.Members = slices.Clone(c.Members)
+	d.edit(ch)
+	if d.Equal(c) || d.why.kind != 0 {
+		return c, d.why
+	}
+	next := d.first(ch, at)
+	d.refuseResult(next)
+	d.refuseSilence(ch.Despite, at, live)
+	if d.why.kind != 0 {
+		return c, d.why
+	}
+	return next, refusal{}
+}
+
+// awaited returns the members that are to become voters.
+func (c Configuration) awaited() []NodeID {
+	var ids []NodeID
+	for _, m := range c.Members {
+		if m.Next == NextVoter {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// draft is a copy of a configuration, to which the edits of a change are made one after another.
+type draft struct {
+	Configuration
+	before Configuration
+	edited []Peer  // the members that the change has named
+	why    refusal // the first problem
+}
+
+func (d *draft) refuse(kind RefusalKind, concerns ...NodeID) {
+	if d.why.kind == 0 {
+		d.why = refusal{kind: kind, concerns: concerns}
+	}
+}
+
+// first returns the configuration that the change begins with.
+func (d *draft) first(ch Change, at Index) Configuration {
+	next := d.Configuration
+	next.Level = max(next.Level, featureLevelMembers)
+	if len(next.awaited()) == 0 {
+		return next.enter(at)
+	}
+	next.Patience = ch.Patience
+	setDefault(&next.Patience, patienceDefault)
+	return next
+}
+
+// edit makes all edits of the change.
+func (d *draft) edit(ch Change) {
+	for _, r := range ch.Replace {
+		d.replace(r)
+	}
+	for _, m := range ch.Add {
+		d.join(m, Peer{})
+	}
+	for _, p := range ch.Promote {
+		d.give(p, Learner, NextVoter)
+	}
+	for _, p := range ch.Demote {
+		d.give(p, Voter, NextLearner)
+	}
+	for _, p := range ch.Remove {
+		if m := d.find(p); m != nil {
+			m.Next = NextRemoved
+		}
+	}
+	for _, u := range ch.Update {
+		d.update(u)
+	}
+	for _, id := range ch.Despite {
+		if _, ok := d.Member(id); !ok {
+			d.refuse(RefusedUnknownMember, id)
+		}
+	}
+	d.refuseAddresses()
+}
+
+// find returns the member of the draft that the change names by p, so that it can be edited. If there is no such
+// member, or the change has edited it before, find refuses the change and returns nil.
+func (d *draft) find(p Peer) *Member {
+	if p.Incarnation == 0 {
+		m, _ := d.before.Member(p.ID)
+		if len(d.before.withID(p.ID)) > 1 && m.Kind != Voter {
+			d.refuse(RefusedMalformed, p.ID)
+			return nil
+		}
+		p.Incarnation = m.Incarnation
+	}
+	if _, ok := d.before.Peer(p); !ok {
+		d.refuse(RefusedUnknownMember, p.ID)
+		return nil
+	}
+	i, _ := d.position(p)
+	if !d.once(p) {
+		return nil
+	}
+	return &d.Members[i]
+}
+
+// once reports whether the change has not named the peer before, and refuses the change if it has.
+func (d *draft) once(p Peer) bool {
+	if slices.Contains(d.edited, p) {
+		d.refuse(RefusedMalformed, p.ID)
+		return false
+	}
+	d.edited = append(d.edited, p)
+	return true
+}
+
+// give sets the next role of a member of the given kind. A member of another kind has that role already.
+func (d *draft) give(p Peer, kind MemberKind, next NextRole) {
+	if m := d.find(p); m != nil && m.Kind == kind {
+		m.Next = next
+	}
+}
+
+func (d *draft) update(u Update) {
+	m := d.find(u.Peer)
+	if m == nil {
+		return
+	}
+	if u.Address != nil {
+		m.Address = *u.Address
+	}
+	if u.Meta != nil {
+		m.Meta = *u.Meta
+	}
+}
+
+// replace gives the new member the role of the old one.
+func (d *draft) replace(r Replacement) {
+	old := d.find(r.Old)
+	if old == nil {
+		return
+	}
+	old.Next = NextRemoved
+	r.New.Kind = old.Kind
+	d.join(r.New, old.Peer())
+}
+
+// join adds a member. One that is to vote begins as a learner:
+//
+//	"In order to avoid availability gaps, Raft introduces an additional phase before the configuration change, in which
+//	the new servers join the cluster as non-voting members (the leader replicates log entries to them, but they are not
+//	considered for majorities)." (§6)
+//
+// If the id stands there with another incarnation, that must be the member that is replaced. If the member is a learner
+// already and is to vote, it is promoted: a change that was given up leaves such learners.
+func (d *draft) join(m Member, replaced Peer) {
+	if r, removed := d.before.removal(m.Peer()); removed {
+		if d.why.kind == 0 {
+			d.why = refusal{kind: RefusedWasRemoved, concerns: []NodeID{m.ID}, index: r.Index}
+		}
+		return
+	}
+	if !d.once(m.Peer()) {
+		return
+	}
+	for _, other := range d.withID(m.ID) {
+		switch p := other.Peer(); {
+		case p == m.Peer() || p == replaced:
+			continue
+		case d.before.includes(p):
+			d.refuse(RefusedMemberExists, m.ID)
+		default:
+			d.refuse(RefusedMalformed, m.ID) // the change itself brings it
+		}
+		return
+	}
+	if m.Kind == Voter {
+		m.Next = NextVoter
+	}
+	i, present := d.position(m.Peer())
+	switch kind := m.Kind; {
+	case present && (d.Members[i].Kind == Voter || kind == Learner):
+		d.refuse(RefusedMemberExists, m.ID)
+	case present:
+		m.Kind = Learner
+		d.Members[i] = m
+	default:
+		m.Kind = Learner
+		d.Members = slices.Insert(d.Members, i, m)
+	}
+}
+
+// refuseAddresses refuses a new address that another member has, unless the change removes that member, or both have
+// one id.
+func (d *draft) refuseAddresses() {
+	for _, m := range d.Members {
+		if old, ok := d.before.Peer(m.Peer()); ok && old.Address == m.Address {
+			continue
+		}
+		for _, other := range d.Members {
+			if other.Address == m.Address && other.ID != m.ID && other.Next != NextRemoved {
+				d.refuse(RefusedAddressInUse, m.ID, other.ID)
+				d.why.address = cmp.Or(d.why.address, m.Address)
+			}
+		}
+	}
+}
+
+// refuseResult refuses a change that leaves no voter or makes two incarnations of one id vote, and one whose first
+// configuration is over a limit.
+func (d *draft) refuseResult(next Configuration) {
+	if !slices.ContainsFunc(d.Members, Member.willVote) {
+		d.refuse(RefusedLastVoter, d.before.Voters()[0].ID)
+	}
+	for i, m := range d.Members {
+		if i > 0 && m.ID == d.Members[i-1].ID && m.willVote() && d.Members[i-1].willVote() {
+			d.refuse(RefusedMemberExists, m.ID)
+		}
+	}
+	if next.Validate() != nil {
+		d.refuse(RefusedMalformed)
+	}
+}
+
+// refuseSilence refuses a change after which the voters that are heard would be no majority. A member that is to become
+// a voter does not count as silent, since the voters do not change before it has caught up.
+func (d *draft) refuseSilence(despite []NodeID, at Index, live func(Peer) bool) {
+	silent := d.missing(at, func(p Peer) bool {
+		m, _ := d.Peer(p)
+		return m.Next == NextVoter || slices.Contains(despite, p.ID) || live(p)
+	})
+	if len(silent) > 0 {
+		d.refuse(RefusedQuorumLoss, silent...)
+		d.why.voters = peerIDs(d.enter(at).voterPeers())
+	}
+}

@@ -1,0 +1,269 @@
+package raft
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrChangeGivenUp: a change of the members has begun and was given up, on request or because it could not go on. No
+// member has been demoted or removed. Those that have joined stay learners: adding one of them as a voter again goes on
+// from there. The error may also match *CatchUpError or *QuorumLossError, which say why.
+var ErrChangeGivenUp = errors.New("raft: the change of the members was given up; members that have joined stay learners")
+
+// ErrRemoved: this member was removed from the cluster. See RemovedError.
+var ErrRemoved = errors.New("raft: this member was removed from the cluster")
+
+const notChanged = "raft: the members were not changed: "
+
+// ConfigChangedError refuses a change: the configuration in force is not the one that the caller has named. Look at it,
+// and decide again.
+type ConfigChangedError struct {
+	IfIndex Index // as asked
+	Index   Index // of the entry of the configuration in force
+}
+
+func (e *ConfigChangedError) Error() string {
+	return fmt.Sprintf(notChanged+"the configuration is %d now, not %d: look at it and decide again", e.Index, e.IfIndex)
+}
+
+// ChangePendingError refuses a change: another one is running, or waits. Wait until it has ended, or cancel it.
+type ChangePendingError struct {
+	Index Index    // of the entry of the configuration in force
+	Joint bool     // the voters are changing: that cannot be canceled, and the next leader finishes it, too
+	Waits []NodeID // the members that have to catch up before they vote
+	Since time.Duration
+}
+
+func (e *ChangePendingError) Error() string {
+	s := fmt.Sprintf(notChanged+"configuration %d ", e.Index)
+	switch {
+	case e.Joint:
+		s += "is changing the voters; the next leader finishes it, too: wait"
+	case len(e.Waits) > 0:
+		s += fmt.Sprintf("waits for %s, since %v: wait, or cancel the change", idList(e.Waits), e.Since.Round(time.Millisecond))
+	default:
+		s += "is not committed yet, or another change has been asked for: wait"
+	}
+	return s
+}
+
+// UnknownMemberError refuses a change that names a member that the configuration does not have.
+type UnknownMemberError struct {
+	ID      NodeID
+	Known   []NodeID // the members, each once
+	Removed Index    // the entry that removed a member with this id last; 0: none that is remembered
+}
+
+func (e *UnknownMemberError) Error() string {
+	s := fmt.Sprintf(notChanged+"there is no %s", e.ID)
+	if e.Removed > 0 {
+		s += fmt.Sprintf(": it was removed by configuration %d", e.Removed)
+	}
+	return s + fmt.Sprintf("; there are %s", idList(e.Known))
+}
+
+// MemberExistsError refuses to add a member. Its id is there already: change its address with Change.Update, and put
+// another store in its place with Change.Replace.
+type MemberExistsError struct {
+	Member Member // as it is
+}
+
+func (e *MemberExistsError) Error() string {
+	return fmt.Sprintf(notChanged+"%s is a %v, at %s: to move it, update its address; to put another store in its place, replace it",
+		e.Member.ID, e.Member.Kind, e.Member.Address)
+}
+
+// LastVoterError refuses a change after which no voter would be left. Add another voter first; to end the cluster, close
+// its nodes.
+type LastVoterError struct {
+	ID NodeID
+}
+
+func (e *LastVoterError) Error() string {
+	return fmt.Sprintf(notChanged+"%s is the last voter: add another one first; to end the cluster, close its nodes", e.ID)
+}
+
+// AddressInUseError refuses a change that gives two members one address.
+type AddressInUseError struct {
+	ID      NodeID // the member that is to get the address
+	Address string
+	By      NodeID // the member that has it
+}
+
+func (e *AddressInUseError) Error() string {
+	return fmt.Sprintf(notChanged+"%s cannot be at %s: that is the address of %s", e.ID, e.Address, e.By)
+}
+
+// QuorumLossError refuses a change, or says why one was given up: of the voters that it would lead to, too few are heard
+// to decide anything. Bring the silent ones back, or name them in Change.Despite if enough of them will return.
+type QuorumLossError struct {
+	Silent []NodeID // the voters of the new configuration that are not heard
+	Voters []NodeID // all of them
+}
+
+func (e *QuorumLossError) Error() string {
+	return fmt.Sprintf(notChanged+"of the voters %s, %s not heard, and the others would be no majority: bring them back, or name them in Despite",
+		idList(e.Voters), idList(e.Silent)+areOrIs(len(e.Silent)))
+}
+
+// EarlierReleaseError refuses a change: a member that stays speaks a protocol that cannot carry it. Upgrade that member
+// first, or remove it with the same change.
+type EarlierReleaseError struct {
+	IDs    []NodeID
+	Speaks uint16 // the lowest protocol version that one of them speaks
+	Needs  uint16
+}
+
+func (e *EarlierReleaseError) Error() string {
+	return fmt.Sprintf(notChanged+"%s speak%s protocol %d, and this needs %d: upgrade first", idList(e.IDs), singular(len(e.IDs)), e.Speaks, e.Needs)
+}
+
+// WasRemovedError refuses to add an incarnation of a member that was removed before. Its store still answers for its
+// former membership: empty it, or set it aside, so that the member gets another incarnation.
+type WasRemovedError struct {
+	ID    NodeID
+	Index Index // the entry that removed it
+}
+
+func (e *WasRemovedError) Error() string {
+	return fmt.Sprintf(notChanged+"%s, with this store, was removed by configuration %d: empty its store first", e.ID, e.Index)
+}
+
+// CatchUpError says why a change was given up: a member that was to become a voter has made no progress for Patience. It
+// matches ErrChangeGivenUp.
+type CatchUpError struct {
+	ID       NodeID
+	Match    Index // it holds the log up to here, as far as is known
+	Last     Index // where the log ended
+	Patience time.Duration
+}
+
+func (e *CatchUpError) Error() string {
+	return fmt.Sprintf("%v: %s has made no progress for %v, at entry %d of %d", ErrChangeGivenUp, e.ID, e.Patience, e.Match, e.Last)
+}
+
+// Unwrap returns ErrChangeGivenUp.
+func (e *CatchUpError) Unwrap() error { return ErrChangeGivenUp }
+
+// RemovedError ended a node, or refused its start: the entry at Index has removed this member from its cluster, and is
+// committed. Its store is of no use any more. To let the member join again, empty the store, and add the member. It
+// matches ErrRemoved.
+type RemovedError struct {
+	Index Index
+}
+
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("%v, by configuration %d: to let it join again, empty its store and add it", ErrRemoved, e.Index)
+}
+
+// Unwrap returns ErrRemoved.
+func (e *RemovedError) Unwrap() error { return ErrRemoved }
+
+func idList(ids []NodeID) string {
+	words := make([]string, 0, len(ids))
+	for _, id := range ids {
+		words = append(words, string(id))
+	}
+	return strings.Join(words, " ")
+}
+
+func areOrIs(n int) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
+}
+
+func singular(n int) string {
+	if n == 1 {
+		return "s"
+	}
+	return ""
+}
+
+// UnreachableError refuses a change: before anything was changed, the leader and a member that is to join could not reach
+// each other in both directions. Start that member, correct its address, or open the way that Err names.
+type UnreachableError struct {
+	ID      NodeID
+	Address string
+	Err     error // the last one of the connection; it matches the error of the caller's context if that ended first
+}
+
+func (e *UnreachableError) Error() string {
+	why := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "), "transport: ")
+	return fmt.Sprintf(notChanged+"%s at %s: %s", e.ID, e.Address, why)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// ValidateFor returns the error with which a leader would refuse the change if this configuration was in force and every
+// member was heard; nil if there is none. A leader may have more reasons to refuse it.
+func (ch Change) ValidateFor(run ConfigRun) error {
+	at := run.Index
+	for _, r := range run.Config.Removed {
+		at = max(at, r.Index)
+	}
+	if _, why := run.Config.plan(ch, at+1, func(Peer) bool { return true }); why.kind != 0 {
+		return run.refusalError(ch, why)
+	}
+	return nil
+}
+
+// refuseChange refuses a change with an error that names the value and the remedy.
+func (c *Core) refuseChange(e *ChangeRequested, why refusal) {
+	run := c.log.config()
+	err := run.refusalError(e.Change, why)
+	switch why.kind {
+	case RefusedConfigIndex:
+		err = &ConfigChangedError{e.IfIndex, run.Index}
+	case RefusedChanging:
+		since := time.Duration(c.now.Mono - c.leader.change.since)
+		err = &ChangePendingError{run.Index, run.Config.Joint(), why.concerns, since}
+	case RefusedEarlierRelease:
+		err = &EarlierReleaseError{why.concerns, c.lowestProtocol(), ProtocolMembership}
+	}
+	c.answer(Answer{RequestID: e.RequestID, Kind: AnswerRefused, Refusal: why.kind, Err: err})
+}
+
+// refusalError returns the typed error for a change that is refused because of the configuration in force; nil for any
+// other reason.
+func (r ConfigRun) refusalError(ch Change, why refusal) error {
+	var id NodeID
+	if len(why.concerns) > 0 {
+		id = why.concerns[0]
+	}
+	switch why.kind {
+	case RefusedChanging:
+		return &ChangePendingError{Index: r.Index, Joint: r.Config.Joint(), Waits: why.concerns}
+	case RefusedUnknownMember:
+		return &UnknownMemberError{id, r.Config.ids(), r.Config.removedLast(id)}
+	case RefusedMemberExists:
+		m, _ := r.Config.Member(id)
+		return &MemberExistsError{m}
+	case RefusedLastVoter:
+		return &LastVoterError{id}
+	case RefusedAddressInUse:
+		return &AddressInUseError{id, why.address, why.concerns[1]}
+	case RefusedQuorumLoss:
+		return &QuorumLossError{why.concerns, why.voters}
+	case RefusedWasRemoved:
+		return &WasRemovedError{id, why.index}
+	case RefusedMalformed:
+		return ch.malformed(id)
+	}
+	return nil
+}
+
+// malformed says what is wrong with a change that was refused as malformed; id is the member that it names twice, if that
+// is the reason.
+func (ch Change) malformed(id NodeID) error {
+	if err := ch.Validate(); err != nil {
+		return err
+	}
+	if id != "" {
+		return &ConfigError{"Change", fmt.Errorf("it names member %q twice, or names two members with that id: give the incarnation", id)}
+	}
+	return &ConfigError{"Change", fmt.Errorf("its configuration would be over a limit, such as %d members", MembersMax)}
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+)
+
+// Times of a change of the members.
+const (
+	lookPause     = 200 * time.Millisecond
+	postTimeout   = 15 * time.Second // of one request, which a server ends earlier
+	progressPause = 5 * time.Second  // until a line is repeated with new figures
+)
+
+// changer makes one change of the members.
+type changer struct {
+	*client.Lookout
+	change api.Change
+	goal   goal
+	first  api.Members // before the change
+	told   narrator
+}
+
+func newChanger(urls []string, change api.Change, goal goal, progress io.Writer) *changer {
+	return &changer{Lookout: client.NewLookout(urls), change: change, goal: goal, told: narrator{out: progress}}
+}
+
+// run makes the change and waits until it is done, for at most the timeout. It returns the sentence that says so.
+func (c *changer) run(ctx context.Context, timeout time.Duration) (string, error) {
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var err error
+	if c.first, err = c.Look(ctx); err != nil {
+		return "", &exitError{exitUnanswered, err}
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { c.narrate(watching) })
+	defer watch.Wait()
+	defer stop()
+	return c.repeat(ctx)
+}
+
+// narrate tells how far the change is, until the context ends.
+func (c *changer) narrate(ctx context.Context) {
+	for wait(ctx, lookPause) == nil {
+		_, _ = c.lookAndTell(ctx) // the next look may succeed
+	}
+}
+
+// lookAndTell is Look, and tells how far the change is.
+func (c *changer) lookAndTell(ctx context.Context) (api.Members, error) {
+	now, err := c.Look(ctx)
+	if err == nil {
+		c.told.tell(now, time.Now())
+	}
+	return now, err
+}
+
+// repeat asks for the change until it is done or refused. If a request ends before the change does, it waits until no
+// change is running, and asks again unless the goal is reached.
+func (c *changer) repeat(ctx context.Context) (string, error) {
+	for {
+		reply, err := c.post(ctx)
+		var mine *api.Error
+		switch {
+		case err == nil && reply.Done:
+			return done("done", reply.Members), nil
+		case err == nil || api.CodeOf(err) == api.OutcomeUnknown:
+		case errors.As(err, &mine) && mine.Transient() && !(c.change.Cancel && mine.Code == api.ChangePending):
+		default:
+			return c.refused(ctx, err)
+		}
+		now, ended := c.settle(ctx, err)
+		switch {
+		case ended != nil:
+			return "", ended
+		case c.goal.reached(c.first, now):
+			return done("done", now), nil
+		case reply.Change != nil && now.Index > reply.Index: // what this request had begun has ended
+			return "", api.Errorf(api.GivenUp, "the same command goes on from there",
+				"the change that began with configuration %d was given up by configuration %d", reply.Index, now.Index)
+		}
+	}
+}
+
+// post asks for the change once.
+func (c *changer) post(ctx context.Context) (api.Changed, error) {
+	shared := client.NewHTTP(1, postTimeout)
+	defer shared.CloseIdleConnections()
+	trying, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	type outcome struct {
+		api.Changed
+		pending error
+	}
+	said, err := client.Try(trying, c.Clients(shared), func(cl *client.Client) (outcome, error) {
+		reply, err := cl.ChangeMembers(trying, c.change)
+		if api.CodeOf(err) == api.ChangePending { // asking another server would not help
+			return outcome{pending: err}, nil
+		}
+		return outcome{Changed: reply}, err
+	})
+	if api.CodeOf(err) == api.NotFound {
+		err = api.Errorf(api.EarlierRelease, "upgrade it first", "a server runs an earlier release, which cannot change the members")
+	}
+	return said.Changed, errors.Join(said.pending, err)
+}
+
+// refused returns the outcome of a change that was refused.
+func (c *changer) refused(ctx context.Context, err error) (string, error) {
+	if now, failed := c.Look(ctx); failed == nil && c.goal.refusedAsDone(err, now) {
+		return done("nothing to do", now), nil
+	}
+	return "", err
+}
+
+// settle waits until no change is running. The error says what the command ends with if its time is over before.
+func (c *changer) settle(ctx context.Context, latest error) (api.Members, error) {
+	for {
+		if err := wait(ctx, lookPause); err != nil {
+			return api.Members{}, c.outOfTime(latest)
+		}
+		now, err := c.lookAndTell(ctx)
+		switch {
+		case err != nil:
+			latest = err
+		case now.Change == nil && now.Committed:
+			return now, nil
+		}
+	}
+}
+
+// outOfTime returns the error of a command whose time is over.
+func (c *changer) outOfTime(latest error) error {
+	if c.Last().Change == nil && !api.Uncertain(latest) && latest != nil {
+		return latest
+	}
+	return &exitError{exitUnknown, errors.New("--timeout ended, and the change goes on: raftkv members shows it, and the same command waits for it again")}
+}
+
+// done says what the members are at the end.
+func done(how string, m api.Members) string {
+	s := fmt.Sprintf("%s: configuration %d, voters %s", how, m.Index, api.List(m.Voters()))
+	if m.Tolerance != "" {
+		s += "; " + m.Tolerance
+	}
+	return s
+}
+
+// wait waits for the pause, or returns the error of a context that ends before.
+func wait(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+)
+
+// goal says when a change of the members is done. A command keeps no state of its own: it compares the configuration that
+// it found at first with the present one.
+type goal struct {
+	// reached reports whether nothing is left to do, once no change is running.
+	reached func(first, now api.Members) bool
+	// already reports whether a change that is refused, because a member is there or is not, was made before.
+	already func(now api.Members) bool
+	joins   string // the id of the member that is to become a voter; "" if there is none
+}
+
+// refusedAsDone reports whether a change was refused because it was made before.
+func (g goal) refusedAsDone(err error, now api.Members) bool {
+	switch api.CodeOf(err) {
+	case api.MemberExists, api.UnknownMember:
+		return now.Change == nil && g.already(now)
+	}
+	return false
+}
+
+// state returns the goal that the id has one member, of this kind and at this address and URL, and its disk is not lost.
+// What is "" may be anything.
+func state(id, kind, address, url string) goal {
+	is := func(now api.Members) bool {
+		of := now.Of(id)
+		return len(of) == 1 && !of[0].Replace && (kind == "" || of[0].Kind == kind) &&
+			(address == "" || of[0].Address == address) && (url == "" || of[0].URL == url)
+	}
+	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
+}
+
+// voting returns the goal that the member is a voter at this address.
+func voting(id, address, url string) goal {
+	g := state(id, api.StandingVoter, address, url)
+	g.joins = id
+	return g
+}
+
+// gone returns the goal that the id has no member.
+func gone(id string) goal {
+	return goal{
+		reached: func(_, now api.Members) bool { return len(now.Of(id)) == 0 },
+		already: func(now api.Members) bool { return wasRemoved(now, id) },
+	}
+}
+
+// replaced returns the goal that the new member is the only one with its id, and that the old one is gone.
+func replaced(old string, by api.NewMember) goal {
+	there := state(by.ID, "", by.Address, by.URL).already
+	if by.ID != old {
+		return goal{
+			joins:   by.ID,
+			reached: func(_, now api.Members) bool { return there(now) && len(now.Of(old)) == 0 },
+			already: func(now api.Members) bool { return there(now) && wasRemoved(now, old) },
+		}
+	}
+	return goal{
+		joins: old,
+		reached: func(first, now api.Members) bool {
+			return there(now) && now.Of(old)[0].Incarnation != roleOf(first, old).Incarnation
+		},
+		already: there,
+	}
+}
+
+// roleOf returns the member whose role a member with that id has or, if the id stands twice, is to take over: the voter.
+func roleOf(m api.Members, id string) (member api.ClusterMember) {
+	for i, of := range m.Of(id) {
+		if i == 0 || of.Kind == api.StandingVoter {
+			member = of
+		}
+	}
+	return member
+}
+
+// wasRemoved reports whether a member with that id was removed, and none is there.
+func wasRemoved(now api.Members, id string) bool {
+	return len(now.Of(id)) == 0 && slices.ContainsFunc(now.Removed, func(r api.Removed) bool { return r.ID == id })
+}

@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/coxswain/raft/cmd/internal/usage"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/spf13/cobra"
+)
+
+const membersHelp = `members shows who the members are, and its subcommands change them: any number of times, while the cluster serves. A new
+member is one that runs "raftkv serve" without --peers on an empty directory. It receives what the cluster holds first,
+and votes only then. The commands wait until the change is done, and print on standard error how far it is. A change
+outlives the command and the leader: to wait for it again, or to make sure that it was made, run the same command again.
+
+Exit codes: 0 done, or nothing to do; 1 refused or given up, and no voter has changed; 2 bad usage; 4 --if-index no longer
+holds; 5 --timeout ended and the change goes on; 8 no server could be asked.`
+
+// changeFlags are the flags that all changes take.
+type changeFlags struct {
+	reach
+	ifIndex  uint64
+	despite  []string
+	patience time.Duration
+}
+
+func newMembers() *cobra.Command {
+	var f changeFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "members",
+		Short: "Show the members, add, remove or replace one",
+		Long:  membersHelp,
+		Example: `  raftkv members
+  raftkv members add n4 10.0.0.4:5001 http://10.0.0.4:4001
+  raftkv members replace n3                  # its disk was lost, and it runs again on an empty one
+  raftkv members remove n4`,
+		Args: usage.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return showMembers(cmd, &f.reach, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the best informed server says, as JSON")
+	flags := cmd.PersistentFlags()
+	flags.StringSliceVar(&f.urls, "server", nil, "base URLs of servers to ask; default: the demo that runs on this machine")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "time to wait for the change; it goes on afterwards")
+	for _, c := range changeCommands() {
+		cmd.AddCommand(c.command(&f))
+	}
+	return cmd
+}
+
+// showMembers prints the members as the server sees them that knows most.
+func showMembers(cmd *cobra.Command, r *reach, asJSON bool) error {
+	urls, err := r.servers()
+	if err != nil {
+		return err
+	}
+	l := client.NewLookout(urls)
+	defer l.Close()
+	now, err := l.Look(cmd.Context())
+	if err != nil {
+		return &exitError{exitUnanswered, err}
+	}
+	if asJSON {
+		lines := json.NewEncoder(cmd.OutOrStdout())
+		return lines.Encode(now)
+	}
+	return printMembers(cmd.OutOrStdout(), now)
+}
+
+// changeCommand is a subcommand of members that changes them.
+type changeCommand struct {
+	use, short, long, example string
+	args                      cobra.PositionalArgs
+	flags                     func(*cobra.Command)
+	// build returns what to ask for and what shows that it is done.
+	build func(args []string) (api.Change, goal)
+}
+
+func (c changeCommand) command(f *changeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: c.use, Short: c.short, Long: c.long, Example: c.example, Args: usage.Args(c.args),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change, goal := c.build(args)
+			return runChange(cmd, f, change, goal)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Uint64Var(&f.ifIndex, "if-index", 0, "only if the configuration has this index, which raftkv members shows")
+	flags.StringSliceVar(&f.despite, "despite", nil, "voters that may be silent although the others would be no majority")
+	flags.DurationVar(&f.patience, "patience", time.Minute, "give up if a new voter makes no progress for that long")
+	if c.flags != nil {
+		c.flags(cmd)
+	}
+	return cmd
+}
+
+// runChange changes the members and waits until that is done.
+func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal) error {
+	timeout := f.reach
+	if timeout.timeout == 0 {
+		timeout.timeout = time.Duration(1<<63 - 1) // until it is done
+	}
+	if f.patience <= 0 {
+		return fmt.Errorf("--patience %v: use more than 0; %w", f.patience, usage.Err)
+	}
+	urls, err := timeout.servers()
+	if err != nil {
+		return err
+	}
+	change.IfIndex, change.Despite = f.ifIndex, f.despite
+	if cmd.Flags().Changed("patience") {
+		change.Patience = f.patience.String()
+	}
+	done, err := newChanger(urls, change, goal, cmd.ErrOrStderr()).run(cmd.Context(), timeout.timeout)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), done)
+	return err
+}
+
+func changeCommands() []changeCommand {
+	return append(joiningCommands(), changeCommand{
+		use: "remove ID", short: "Remove a member",
+		long: `remove removes the member; its process ends with exit code 9 when it learns of that. If it leads, it makes another
+member the leader first. Its store is of no use any more: to let it join again, empty its directory and add it.`,
+		example: "  raftkv members remove n4",
+		args:    cobra.ExactArgs(1),
+		build: func(args []string) (api.Change, goal) {
+			return api.Change{Remove: []api.Peer{{ID: args[0]}}}, gone(args[0])
+		},
+	}, changeCommand{
+		use: "demote ID", short: "Make a voter a learner",
+		long:    "demote takes the vote from a member, which still receives the log. raftkv members add ID gives it back.",
+		example: "  raftkv members demote n3",
+		args:    cobra.ExactArgs(1),
+		build: func(args []string) (api.Change, goal) {
+			return api.Change{Demote: []api.Peer{{ID: args[0]}}}, state(args[0], "learner", "", "")
+		},
+	}, changeCommand{
+		use: "address ID ADDRESS [URL]", short: "Say where a member is now",
+		long: `address changes where the other members dial a member, and its URL for clients. Change it after the member has moved, or
+before: its connections stand until they break.`,
+		example: "  raftkv members address n2 10.0.1.2:5001 http://10.0.1.2:4001",
+		args:    cobra.RangeArgs(2, 3),
+		build: func(args []string) (api.Change, goal) {
+			u := api.Update{Peer: api.Peer{ID: args[0]}, Address: &args[1]}
+			url := ""
+			if len(args) == 3 {
+				url, u.URL = args[2], &args[2]
+			}
+			return api.Change{Update: []api.Update{u}}, state(args[0], "", args[1], url)
+		},
+	}, changeCommand{
+		use: "cancel", short: "End a change that waits for members to catch up",
+		long: `cancel ends a change that still waits for new members: they stay learners, and no voter changes. A change of the voters
+that has begun cannot be canceled; it is done as soon as a majority of the former and of the new voters answers.`,
+		example: "  raftkv members cancel",
+		args:    cobra.NoArgs,
+		build: func([]string) (api.Change, goal) {
+			return api.Change{Cancel: true}, goal{
+				reached: func(api.Members, api.Members) bool { return true }, already: func(api.Members) bool { return true },
+			}
+		},
+	})
+}
+
+// joiningCommands are the commands with which a member joins.
+func joiningCommands() []changeCommand {
+	return []changeCommand{{
+		use: "add ID [ADDRESS URL]", short: "Add a voter",
+		long: `add adds a member that runs at ADDRESS, for the other members, and at URL, for clients. It votes once it has caught up.
+Without ADDRESS and URL it makes a learner a voter.`,
+		example: "  raftkv members add n4 10.0.0.4:5001 http://10.0.0.4:4001\n  raftkv members add n4     # it is a learner",
+		args:    either(1, 3),
+		build: func(args []string) (api.Change, goal) {
+			if len(args) == 1 {
+				return api.Change{Promote: []api.Peer{{ID: args[0]}}}, voting(args[0], "", "")
+			}
+			return api.Change{Add: []api.NewMember{{ID: args[0], Address: args[1], URL: args[2]}}},
+				voting(args[0], args[1], args[2])
+		},
+	}, {
+		use: "learner ID ADDRESS URL", short: "Add a member without a vote",
+		long:    "learner adds a member that receives the log and serves stale reads, and does not vote. raftkv members add ID makes it a voter.",
+		example: "  raftkv members learner n4 10.0.0.4:5001 http://10.0.0.4:4001",
+		args:    cobra.ExactArgs(3),
+		build: func(args []string) (api.Change, goal) {
+			return api.Change{Add: []api.NewMember{{ID: args[0], Address: args[1], URL: args[2], Kind: "learner"}}},
+				state(args[0], "learner", args[1], args[2])
+		},
+	}, {
+		use: "replace ID [WITH-ID] [ADDRESS URL]", short: "Put another machine, or an empty disk, in the place of a member",
+		long: `replace lets a new member take the place of one that is lost. Without WITH-ID the new one has the same id: the member
+runs again on an empty directory. Without ADDRESS and URL it runs where the old one did; after WITH-ID they may be left out
+only if that is a learner. Until the new one has caught up, the old one still counts as a voter.`,
+		example: `  raftkv members replace n3                                                  # on an empty disk
+  raftkv members replace n3 10.0.0.9:5001 http://10.0.0.9:4001               # on another machine
+  raftkv members replace n3 n4 10.0.0.4:5001 http://10.0.0.4:4001            # by another member`,
+		args: cobra.RangeArgs(1, 4),
+		build: func(args []string) (api.Change, goal) {
+			old, by := args[0], api.NewMember{ID: args[0]}
+			if len(args)%2 == 0 {
+				by.ID = args[1]
+			}
+			if len(args) > 2 {
+				by.Address, by.URL = args[len(args)-2], args[len(args)-1]
+			}
+			return api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: old}, New: by}}}, replaced(old, by)
+		},
+	}}
+}
+
+// either accepts one of two numbers of arguments.
+func either(few, many int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == few || len(args) == many {
+			return nil
+		}
+		return fmt.Errorf("accepts %d or %d args, received %s", few, many, strconv.Itoa(len(args)))
+	}
+}

@@ -1,0 +1,349 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// steward answers like a server whose members are changed: each request for a change gets the next of the answers, and each
+// answer shows the next configurations, the last one again and again.
+type steward struct {
+	*httptest.Server
+	mu      sync.Mutex
+	asked   []api.Change
+	answers []reply
+	views   []api.Members
+}
+
+// reply is the answer to one request, and what the members are from then on.
+type reply struct {
+	status int
+	body   any // an api.Error, or nil: an api.Changed of the first configuration
+	views  []api.Members
+}
+
+func newSteward(t *testing.T, first api.Members, answers ...reply) *steward {
+	t.Helper()
+	s := &steward{answers: answers, views: []api.Members{first}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *steward) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Method == http.MethodGet {
+		_ = json.NewEncoder(w).Encode(s.views[0])
+		s.views = s.views[min(1, len(s.views)-1):]
+		return
+	}
+	var change api.Change
+	data, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(data, &change)
+	s.asked = append(s.asked, change)
+	next := s.answers[0]
+	s.answers = s.answers[min(1, len(s.answers)-1):]
+	if next.views != nil {
+		s.views = next.views
+	}
+	if next.body == nil {
+		next.body = api.Changed{Done: next.status == 200, Members: s.views[0]}
+	}
+	w.WriteHeader(next.status)
+	_ = json.NewEncoder(w).Encode(next.body)
+}
+
+// refuses is an answer that refuses the change.
+func refuses(code api.Code) reply {
+	e := api.Errorf(code, "a remedy", "because")
+	return reply{status: e.Status(), body: e}
+}
+
+const anyURL = "http://127.0.0.1:1" // where nobody listens
+
+// at returns a committed configuration. A member is written as "n1 voter", with an incarnation as "n1.7 voter".
+func at(index uint64, members ...string) api.Members {
+	m := api.Members{ID: "n1", Leader: "n1", Term: 1, Index: index, Committed: true, Level: 1}
+	for _, text := range members {
+		name, standing, _ := strings.Cut(text, " ")
+		id, incarnation, _ := strings.Cut(name, ".")
+		member := api.ClusterMember{
+			ID: id, Incarnation: incarnation, Address: id + ":1", URL: anyURL, Kind: standing, Standing: standing,
+		}
+		switch standing {
+		case api.StandingJoins:
+			member.Kind, m.Change = "learner", &api.Changing{Stage: api.StageCatchesUp, Waiting: []string{id}}
+		case api.StandingRemoved, api.StandingDemoted, api.StandingEnters:
+			member.Kind = "voter"
+		}
+		m.Members = append(m.Members, member)
+	}
+	return m
+}
+
+func joint(m api.Members, phase string) api.Members {
+	m.Phase, m.Committed, m.Change = phase, false, &api.Changing{Stage: api.StageJoint}
+	return m
+}
+
+func (s *steward) run(t *testing.T, args string) (code int, out, errs string) {
+	t.Helper()
+	return run(t, "", append(strings.Fields(args), "--server", s.URL)...)
+}
+
+func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
+	url := anyURL
+	for args, want := range map[string]string{
+		"add n4 n4:1 " + url:        `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}]}`,
+		"add n4":                    `{"promote":[{"id":"n4"}]}`,
+		"learner n4 n4:1 " + url:    `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1","kind":"learner"}]}`,
+		"remove n2":                 `{"remove":[{"id":"n2"}]}`,
+		"demote n2 --despite n3":    `{"demote":[{"id":"n2"}],"despite":["n3"]}`,
+		"replace n3":                `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3"}}]}`,
+		"replace n3 n4":             `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4"}}]}`,
+		"replace n3 n3:2 " + url:    `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3","address":"n3:2","url":"http://127.0.0.1:1"}}]}`,
+		"replace n3 n4 n4:1 " + url: `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}}]}`,
+		"address n2 n2:9":           `{"update":[{"id":"n2","address":"n2:9"}]}`,
+		"address n2 n2:9 " + url:    `{"update":[{"id":"n2","address":"n2:9","url":"http://127.0.0.1:1"}]}`,
+		"cancel --if-index 7":       `{"cancel":true,"if_index":7}`,
+		"remove n2 --patience 90s":  `{"remove":[{"id":"n2"}],"patience":"1m30s"}`,
+		"remove n2 --despite n1,n3": `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`,
+		"remove n2 --timeout 0s":    `{"remove":[{"id":"n2"}]}`,
+	} {
+		after := at(8, "n1 voter", "n2 voter")
+		after.Tolerance = "no failure is survived"
+		s := newSteward(t, at(5, "n1 voter"), reply{status: 200, views: []api.Members{after}})
+		code, out, errs := s.run(t, "members "+args)
+		assert.Equal(t, 0, code, "%s: %s", args, errs)
+		assert.Equal(t, "done: configuration 8, voters n1 n2; no failure is survived\n", out)
+		require.Len(t, s.asked, 1)
+		asked, err := json.Marshal(s.asked[0])
+		require.NoError(t, err)
+		assert.JSONEq(t, want, string(asked), args)
+	}
+}
+
+// The leader's answer may be lost, it may come before the change is done, and another change may be running.
+func TestMembers_WaitsUntilTheChangeIsDone(t *testing.T) {
+	joins, enters := at(10, "n1 voter", "n4 joins"), joint(at(12, "n1 voter", "n4 enters"), "joint: n1 → n1 n4")
+	joins.Members[1].CatchUp = &api.CatchUp{Match: 41, Last: 100}
+	done := at(14, "n1 voter", "n4 voter")
+	goesOn := []api.Members{joins, joins, joins, enters, enters, done}
+	const wait, told = "n4 catches up: entry 41 of 100\n", "voters: n1 → n1 n4\n"
+	for _, row := range []struct {
+		rule    string
+		answers []reply
+		asks    int
+	}{
+		{"a long change goes on after the answer", []reply{{status: 202, views: goesOn}}, 1},
+		{"the leader changes within the request", []reply{{504, api.Errorf(api.OutcomeUnknown, "", "because"), goesOn}}, 1},
+		{"another change is running, and is the same", []reply{{409, api.Errorf(api.ChangePending, "", "because"), goesOn}}, 1},
+		{"there is no leader for a moment", []reply{refuses(api.NoLeader), {status: 202, views: goesOn}}, 2},
+		{"what was asked for is rolled back", []reply{
+			{status: 202, views: []api.Members{joins, at(5, "n1 voter")}}, {status: 202, views: goesOn}}, 2},
+		{"another change is running", []reply{
+			{409, api.Errorf(api.ChangePending, "", "because"), []api.Members{joint(at(6, "n1 voter"), "joint: n1 n3 → n1"), at(7, "n1 voter")}},
+			{status: 202, views: goesOn}}, 2},
+	} {
+		s := newSteward(t, at(5, "n1 voter"), row.answers...)
+		code, out, errs := s.run(t, "members add n4 n4:1 http://127.0.0.1:1 --timeout 1m")
+		assert.Equal(t, 0, code, "%s: %s", row.rule, errs)
+		assert.Equal(t, "done: configuration 14, voters n1 n4\n", out, row.rule)
+		assert.Len(t, s.asked, row.asks, row.rule)
+		assert.Contains(t, errs, wait, row.rule)
+		assert.Contains(t, errs, told, row.rule)
+	}
+}
+
+func TestMembers_ExitCodes(t *testing.T) {
+	now := at(5, "n1.1 voter", "n3.3 voter")
+	joins := at(10, "n1.1 voter", "n3.3 to be removed", "n3.4 joins")
+	left := at(11, "n1.1 voter", "n3.3 voter", "n3.4 learner")
+	for _, row := range []struct {
+		rule, args string
+		answer     reply
+		code       int
+		says       string
+	}{
+		{"refused", "remove n3", refuses(api.LastVoter), 1, "last_voter: because (a remedy)"},
+		{"an unknown member", "remove n9", refuses(api.UnknownMember), 1, "unknown_member: because"},
+		{"no server of this release", "remove n9", refuses(api.NotFound), 1, "runs an earlier release"},
+		{"the index has changed", "remove n3 --if-index 4", refuses(api.ConfigChanged), 4, "config_changed"},
+		{"given up while the request waits", "replace n3", refuses(api.GivenUp), 1, "given_up"},
+		{"given up later", "replace n3", reply{status: 202, views: []api.Members{joins, joins, left}}, 1,
+			"given_up: the change that began with configuration 10 was given up by configuration 11 (the same command goes on from there)"},
+		{"it takes longer than --timeout", "replace n3 --timeout 1s", reply{status: 202, views: []api.Members{joins}}, 5,
+			"--timeout ended, and the change goes on"},
+		{"it never began", "remove n3 --timeout 1s", refuses(api.NoLeader), 1, "no_leader"},
+		{"a change of the voters cannot be canceled", "cancel", refuses(api.ChangePending), 1, "change_pending"},
+		{"its own fault", "remove n3", refuses(api.Internal), 5, "internal"},
+	} {
+		s := newSteward(t, now, row.answer)
+		code, out, errs := s.run(t, "members "+row.args)
+		assert.Equal(t, row.code, code, "%s: %s", row.rule, errs)
+		assert.Empty(t, out, row.rule)
+		assert.Contains(t, errs, row.says, row.rule)
+	}
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
+	for _, args := range []string{"members", "members remove n1"} {
+		code, _, errs := run(t, "", append(strings.Fields(args), "--server", down.URL)...)
+		assert.Equal(t, 8, code, args)
+		assert.Contains(t, errs, "no server answers")
+	}
+	older := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"code":"not_found","message":"no such path: /members","remedy":"the paths are /kv"}`))
+	}))
+	defer older.Close()
+	code, _, errs := run(t, "", "members", "--server", older.URL)
+	assert.Equal(t, 8, code)
+	assert.Contains(t, errs, "it runs an earlier release, which cannot change the members: upgrade it")
+}
+
+// A command that is run again, because it was killed or its answer was lost, finds its change made.
+func TestMembers_NothingToDo(t *testing.T) {
+	lost := at(9, "n1 voter", "n4 voter")
+	lost.Members[1].Replace = true
+	removed := at(9, "n1 voter", "n4 voter")
+	removed.Removed = []api.Removed{{ID: "n3", Index: 7}}
+	for _, row := range []struct {
+		rule, args string
+		now        api.Members
+		refusal    api.Code
+		code       int
+	}{
+		{"the member is there", "add n4 n4:1 http://127.0.0.1:1", at(9, "n1 voter", "n4 voter"), api.MemberExists, 0},
+		{"it is at another address", "add n4 n4:2 http://127.0.0.1:1", at(9, "n1 voter", "n4 voter"), api.MemberExists, 1},
+		{"it has no vote", "add n4 n4:1 http://127.0.0.1:1", at(9, "n1 voter", "n4 learner"), api.MemberExists, 1},
+		{"its disk is lost", "replace n4", lost, api.MemberExists, 1},
+		{"its disk is whole", "replace n4", at(9, "n1 voter", "n4 voter"), api.MemberExists, 0},
+		{"two incarnations are there", "replace n4", at(9, "n1 voter", "n4.1 voter", "n4.2 learner"), api.MemberExists, 1},
+		{"it was removed", "remove n3", removed, api.UnknownMember, 0},
+		{"it never was there", "remove n5", removed, api.UnknownMember, 1},
+		{"it was replaced", "replace n3 n4", removed, api.UnknownMember, 0},
+		{"another one was replaced", "replace n5 n4", removed, api.UnknownMember, 1},
+		{"there is nothing to promote", "add n5", removed, api.UnknownMember, 1},
+	} {
+		code, out, errs := newSteward(t, row.now, refuses(row.refusal)).run(t, "members "+row.args)
+		assert.Equal(t, row.code, code, "%s: %s", row.rule, errs)
+		if row.code == 0 {
+			assert.Equal(t, "nothing to do: configuration 9, voters n1 n4\n", out, row.rule)
+		} else {
+			assert.Contains(t, errs, string(row.refusal), row.rule)
+		}
+	}
+}
+
+// The outcome of a request is not known, and the member with the same id that is there may be the old one.
+func TestMembers_AReplacementIsDoneOnceTheOldIncarnationIsGone(t *testing.T) {
+	before, after := at(5, "n1.1 voter", "n3.3 voter"), at(9, "n1.1 voter", "n3.4 voter")
+	unknown := api.Errorf(api.OutcomeUnknown, "", "because")
+	s := newSteward(t, before, reply{504, unknown, []api.Members{before}}, reply{504, unknown, []api.Members{after}})
+	code, out, errs := s.run(t, "members replace n3")
+	assert.Equal(t, 0, code, errs)
+	assert.Equal(t, "done: configuration 9, voters n1 n3\n", out)
+	assert.Len(t, s.asked, 2, "after the first one nothing had changed")
+}
+
+func TestMembers_FindsTheOtherServersAndTheLeaderThatTheyFollow(t *testing.T) {
+	leader := newSteward(t, at(9, "n1 voter", "n2 voter"), reply{status: 200})
+	stale := at(7, "n1 voter", "n2 voter", "n3 voter")
+	stale.ID, stale.Members[0].URL = "n2", leader.URL
+	follower := newSteward(t, stale, refuses(api.LeaderUnreachable))
+	_, out, _ := follower.run(t, "members")
+	assert.Contains(t, out, "configuration 7\n", "the only one that is known at first")
+	code, out, errs := follower.run(t, "members remove n3")
+	assert.Equal(t, 0, code, errs)
+	assert.Equal(t, "done: configuration 9, voters n1 n2\n", out)
+}
+
+func TestMembers_PrintsATable(t *testing.T) {
+	m := at(10, "n1 voter", "n2 voter", "n3.3 to be removed", "n3.4 joins", "n5 learner")
+	for i, url := range []string{"http://127.0.0.1:4001", "", "", "", ""} {
+		m.Members[i].URL = url
+	}
+	m.Members[1].Problem, m.Members[2].Problem, m.Members[2].Replace = "it is not connected", "its disk was emptied", true
+	m.Members[3].CatchUp = &api.CatchUp{Snapshot: &api.Transfer{Done: 40 << 20, Total: 100 << 20, ForMS: 2000}}
+	m.Tolerance = "the cluster survives 1 failure more"
+	s := newSteward(t, m)
+	code, out, _ := s.run(t, "members")
+	assert.Equal(t, 0, code)
+	assert.Equal(t, `n1  voter          n1:1  http://127.0.0.1:4001  leads
+n2  voter          n2:1  -                      it is not connected
+n3  to be removed  n3:1  -                      its disk was emptied; start it with an empty --data directory, and run: raftkv members replace n3
+n3  joins          n3:1  -                      40.0 MiB of 100 MiB, 40 %, 3s left
+n5  learner        n5:1  -                      ok
+configuration 10
+n3 catches up: 40.0 MiB of 100 MiB, 40 %, 3s left
+the cluster survives 1 failure more
+`, out)
+	_, out, _ = s.run(t, "members --json")
+	var again api.Members
+	require.NoError(t, json.Unmarshal([]byte(out), &again))
+	assert.Equal(t, m, again)
+	_, out, _ = newSteward(t, joint(at(12, "n1 voter"), "joint: n1 n2 → n1")).run(t, "members")
+	assert.Contains(t, out, "configuration 12, joint: n1 n2 → n1\n")
+	uncommitted := at(12, "n1 voter")
+	uncommitted.Committed, uncommitted.Change = false, &api.Changing{Stage: api.StageCommits}
+	_, out, _ = newSteward(t, uncommitted).run(t, "members")
+	assert.Contains(t, out, "configuration 12, not committed yet\n")
+	_, out, _ = newSteward(t, api.Members{ID: "n4"}).run(t, "members")
+	assert.Equal(t, "n4 knows no cluster yet\n", out)
+}
+
+func TestMembers_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
+	for args, want := range map[string]string{
+		"members n4":                          `unknown command "n4"`,
+		"members add":                         "accepts 1 or 3 args, received 0: write raftkv members add ID [ADDRESS URL]",
+		"members add n4 h:4":                  "accepts 1 or 3 args, received 2",
+		"members learner n4":                  "write raftkv members learner ID ADDRESS URL",
+		"members remove":                      "write raftkv members remove ID",
+		"members replace":                     "write raftkv members replace ID [WITH-ID] [ADDRESS URL]",
+		"members remove n4 --patience 0s":     "--patience 0s: use more than 0",
+		"members remove n4 --patience 1":      `--patience "1": it takes a time with its unit`,
+		"members remove n4 --timeout -1s":     "--timeout -1s",
+		"members remove n4 --if-index -1":     `--if-index "-1": it takes a whole number`,
+		"members remove n4 --server nonsense": `--server "nonsense"`,
+		"members --timeout 0s":                "--timeout 0s",
+	} {
+		code, _, errs := run(t, "", strings.Fields(args)...)
+		assert.Equal(t, 2, code, args)
+		assert.Contains(t, errs, want, args)
+	}
+	for _, command := range []string{"", " add", " learner", " remove", " demote", " replace", " address", " cancel"} {
+		code, out, _ := run(t, "", strings.Fields("members"+command+" --help")...)
+		assert.Equal(t, 0, code, command)
+		assert.Contains(t, out, "Examples:", command)
+		assert.Contains(t, out, fmt.Sprintf("raftkv members%s", command))
+	}
+}
+
+func TestStatus_SaysWhoDoesNotVoteAndHowTheVotersChange(t *testing.T) {
+	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"phase":"joint: n1 n2 → n1",
+		"members":[{"id":"n1","connected":true},{"id":"n2","connected":true,"standing":"leaves"},{"id":"n4","connected":true,"standing":"joins"}]}`)
+	joining := says(t, "", `{"id":"n4","incarnation":"7","role":"follower","leader":"n1","members":[{"id":"n4","incarnation":"7","standing":"joins"}]}`)
+	code, out, errs := run(t, "", "status", "--server", leader, "--server", joining)
+	assert.Equal(t, 0, code, errs)
+	assert.Contains(t, out, "n4  "+joining+"  joins   term 0")
+	assert.Contains(t, out, "the voters change, joint: n1 n2 → n1\n")
+}
+
+func TestStatus_SaysHowToReplaceAMember(t *testing.T) {
+	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n1","connected":true},
+		{"id":"n3","connected":true,"problem":"its disk was emptied","replace":true}]}`)
+	code, _, errs := run(t, "", "status", "--server", leader)
+	assert.Equal(t, 6, code)
+	assert.Contains(t, errs, "n3: its disk was emptied; start it with an empty --data directory, and run: raftkv members replace n3")
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+)
+
+// narrator prints how far a change is: a line when something new happens, and every progressPause with new figures. Any
+// goroutine may call it.
+type narrator struct {
+	out io.Writer
+
+	mu    sync.Mutex
+	topic string // of the latest lines
+	at    time.Time
+}
+
+// tell prints what is new.
+func (n *narrator) tell(now api.Members, at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	topic, lines := progressOf(now)
+	if topic == "" || topic == n.topic && at.Sub(n.at) < progressPause {
+		return
+	}
+	n.topic, n.at = topic, at
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(n.out, line) // progress only: the command does not fail for it
+	}
+}
+
+// progressOf returns what the running change waits for, and lines that say how far that is. The topic is "" if nothing is
+// worth a line.
+func progressOf(m api.Members) (topic string, lines []string) {
+	switch {
+	case m.Change == nil:
+		return "", nil
+	case m.Phase != "":
+		voters := "voters: " + strings.TrimPrefix(m.Phase, "joint: ")
+		return voters, []string{voters}
+	case len(m.Change.Waiting) > 0:
+		for _, id := range m.Change.Waiting {
+			for _, member := range m.Of(id) {
+				if member.Standing == api.StandingJoins {
+					lines = append(lines, id+" catches up"+prefixed(": ", howFar(member.CatchUp)))
+				}
+			}
+		}
+		return "catches up " + api.List(m.Change.Waiting), lines
+	}
+	return "", nil
+}
+
+// howFar says how far a member has caught up; "" if it is not known.
+func howFar(c *api.CatchUp) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Snapshot != nil:
+		return strings.TrimPrefix(progress(c.Snapshot), ", ") + prefixed(", ", timeLeft(*c.Snapshot))
+	}
+	return fmt.Sprintf("entry %d of %d", c.Match, c.Last)
+}
+
+// timeLeft returns how long a transfer takes at its present rate; "" if that is not known.
+func timeLeft(t api.Transfer) string {
+	if t.Done <= 0 || t.Total < t.Done || t.ForMS <= 0 {
+		return ""
+	}
+	left := time.Duration(float64(t.Total-t.Done) / float64(t.Done) * t.ForMS * float64(time.Millisecond))
+	return fmt.Sprintf("%v left", max(left.Round(time.Second), time.Second))
+}
+
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// printMembers prints a line for each member, and what holds for all.
+func printMembers(out io.Writer, m api.Members) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, member := range m.Members {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", // Flush tells
+			member.ID, member.Standing, member.Address, cmp.Or(member.URL, "-"), conditionOf(m, member))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	sentences := []string{configurationLine(m)}
+	if topic, lines := progressOf(m); topic != "" && m.Phase == "" {
+		sentences = append(sentences, lines...)
+	}
+	sentences = append(sentences, m.Tolerance)
+	for _, sentence := range slices.DeleteFunc(sentences, func(s string) bool { return s == "" }) {
+		if _, err := fmt.Fprintln(out, sentence); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conditionOf returns the last column of a member: what is wrong with it, or how far it is.
+func conditionOf(m api.Members, member api.ClusterMember) string {
+	switch {
+	case member.Replace:
+		return member.Problem + "; " + api.ReplaceHint(member.ID)
+	case member.Problem != "":
+		return member.Problem
+	case member.ID == m.Leader && member.Kind == api.StandingVoter:
+		return "leads"
+	case member.CatchUp != nil && (member.CatchUp.Snapshot != nil || member.Standing == api.StandingJoins):
+		return howFar(member.CatchUp)
+	}
+	return "ok"
+}
+
+// configurationLine says which configuration is in force, and whether it will stay.
+func configurationLine(m api.Members) string {
+	line := fmt.Sprintf("configuration %d", m.Index)
+	switch {
+	case m.Index == 0:
+		return fmt.Sprintf("%s knows no cluster yet", m.ID)
+	case m.Phase != "":
+		line += ", " + m.Phase
+	case !m.Committed:
+		line += ", not committed yet"
+	}
+	return line
+}

@@ -1,0 +1,187 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/storage"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Times of joining a cluster.
+const (
+	joinPause   = time.Second
+	joinTimeout = 15 * time.Second // of one request
+	// joinSilence is how long the leader must not have heard the member whose place this one wants. A copied command line must
+	// not drive out a member that runs.
+	joinSilence = 10 * time.Second
+)
+
+// joiner asks the leader of a running cluster to let this member join. It has no state of its own: when the process is
+// started again, it finds out what is left to do.
+type joiner struct {
+	self        api.NewMember
+	incarnation string
+	cluster     string // the name
+	seen        *client.Lookout
+	log         hclog.Logger
+
+	asked  bool      // for a change: what is left of it is this joiner's
+	member bool      // this incarnation was seen to be a member
+	silent time.Time // since when the leader has not heard the member with this id; zero: it hears it
+	said   string    // the latest line of the log
+}
+
+// newJoiner returns the joiner of a member, whose options are valid.
+func newJoiner(o Options, incarnation raft.Incarnation, log hclog.Logger) *joiner {
+	self, _ := o.self()
+	return &joiner{self: self, incarnation: incarnation.String(), cluster: o.Cluster, seen: client.NewLookout(o.Join), log: log}
+}
+
+// run asks until this member is one of the cluster, or the context ends.
+func (j *joiner) run(ctx context.Context) {
+	defer j.seen.Close()
+	for !j.step(ctx, time.Now()) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(joinPause):
+		}
+	}
+}
+
+// step looks at the members and asks for what is left to do. It reports whether this member is one.
+func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
+	now, err := j.seen.Look(ctx)
+	if err != nil {
+		j.say("waits for a server of the cluster", err.Error())
+		return false
+	}
+	change, reason := j.decide(now, at)
+	switch {
+	case j.member && change == nil:
+		j.log.Info("this member is one of the cluster", "configuration", now.Index)
+		return true
+	case change == nil:
+		j.say("waits to join the cluster", reason)
+		return false
+	}
+	j.say("asks to join the cluster", reason)
+	j.asked = true
+	shared := client.NewHTTP(1, joinTimeout)
+	defer shared.CloseIdleConnections()
+	asking, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	if _, err := client.Try(asking, j.seen.Clients(shared), func(c *client.Client) (api.Changed, error) {
+		return c.ChangeMembers(asking, *change)
+	}); err != nil && ctx.Err() == nil {
+		j.say("cannot join yet", err.Error())
+	}
+	return false
+}
+
+// say logs a line unless it was the latest one.
+func (j *joiner) say(what, reason string) {
+	if line := what + reason; line != j.said {
+		j.said = line
+		j.log.Info(what, "reason", reason)
+	}
+}
+
+// decide returns the change that makes this member one of the cluster; nil if it waits, for the reason, or is one.
+func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reason string) {
+	switch {
+	case now.Cluster != j.cluster:
+		return nil, fmt.Sprintf("%s is of cluster %q, not of %q", now.ID, now.Cluster, j.cluster)
+	case !now.Leads():
+		return nil, fmt.Sprintf("%s answers, and its leader does not: %q", now.ID, now.Leader)
+	}
+	var others []api.ClusterMember // incarnations with the same id
+	var mine *api.ClusterMember
+	for _, m := range now.Of(j.self.ID) {
+		if m.Incarnation == j.incarnation {
+			mine = &m
+		} else {
+			others = append(others, m)
+		}
+	}
+	// Somebody may have made a voter a learner. If this joiner has asked for a vote, it is what a change that was given up
+	// has left.
+	waits := mine != nil && mine.Kind == learner && j.self.Kind != learner && j.asked
+	switch {
+	case mine != nil && !waits:
+		j.member = true
+		return nil, ""
+	case now.Change != nil:
+		return nil, "a change of the members is running"
+	case len(others) > 0:
+		return j.replace(others, at)
+	case waits:
+		return &api.Change{Promote: []api.Peer{{ID: j.self.ID}}}, "it is a learner, and is to vote"
+	}
+	return &api.Change{Add: []api.NewMember{j.self}}, fmt.Sprintf("configuration %d does not name it", now.Index)
+}
+
+// learner is the kind of a member without a vote, in JSON.
+var learner = raft.Learner.String()
+
+// replace returns the change that puts this member in the place of the one that has its id, if that one is lost.
+func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Change, reason string) {
+	old := of[0]
+	for _, m := range of {
+		if m.Kind == raft.Voter.String() {
+			old = m
+		}
+	}
+	if heard := old.LastContactMS >= 0 && old.LastContactMS < float64(joinSilence.Milliseconds()); heard {
+		j.silent = time.Time{}
+	} else if j.silent.IsZero() {
+		j.silent = at
+	}
+	if !old.Replace && (j.silent.IsZero() || at.Sub(j.silent) < joinSilence) {
+		return nil, fmt.Sprintf("%s is a member already, at %s: if its disk was lost, this one takes its place when the leader has not "+
+			"heard it for %v, or at once by: raftkv members replace %s; else choose another --id", j.self.ID, old.Address, joinSilence, j.self.ID)
+	}
+	by := api.NewMember{ID: j.self.ID, Address: j.self.Address, URL: j.self.URL}
+	return &api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: old.ID, Incarnation: old.Incarnation}, New: by}}},
+		fmt.Sprintf("the member %s at %s is lost", old.ID, old.Address)
+}
+
+// spent reports whether the store with which a member ended, or did not start, is of no use for it, so that it may be set
+// aside to join anew. A store that contradicts others is not among them: it may be the last witness of what was
+// acknowledged. wasMember says that the member was one of the cluster in this run: then it was removed meanwhile, and ends.
+func spent(err error, wasMember bool) bool {
+	var older *raft.StaleImageError
+	var damaged *raft.CorruptError
+	return errors.As(err, &older) || errors.As(err, &damaged) || errors.Is(err, raft.ErrRemoved) && !wasMember
+}
+
+// setAside sets the store aside once a leader of the cluster has answered: otherwise a power failure that damages the
+// stores of a majority would make all of them set theirs aside.
+func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error {
+	j := joiner{cluster: o.Cluster, seen: client.NewLookout(o.Join), log: log}
+	defer j.seen.Close()
+	for {
+		now, err := j.seen.Look(ctx)
+		if err == nil && now.Leads() && now.Cluster == o.Cluster {
+			break
+		}
+		j.say("the store is of no use, and is set aside once a leader answers", fmt.Sprintf("%v; %v", why, err))
+		select {
+		case <-ctx.Done():
+			return why
+		case <-time.After(joinPause):
+		}
+	}
+	aside, err := storage.SetAside(o.Data)
+	if err != nil {
+		return errors.Join(why, fmt.Errorf("--data: %w", err))
+	}
+	log.Warn("the store was set aside, and this member joins on an empty one", "reason", why, "kept", aside)
+	return nil
+}

@@ -1,0 +1,135 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/coxswain/raft/storage"
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var self = api.NewMember{ID: "n3", Address: "h:3", URL: "http://h:3"}
+
+// led returns what the leader n1 says of a configuration that names n1 and the others.
+func led(others ...api.ClusterMember) api.Members {
+	return api.Members{
+		ID: "n1", Leader: "n1", Cluster: "c", Index: 7, Committed: true,
+		Members: append([]api.ClusterMember{{ID: "n1", Incarnation: "1", Kind: "voter"}}, others...),
+	}
+}
+
+func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
+	follower, other, changes := led(), led(), led()
+	follower.ID, other.Cluster, changes.Change = "n2", "d", &api.Changing{Stage: api.StageJoint}
+	lost := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true, LastContactMS: 10}
+	runs := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Address: "h:8", LastContactMS: 10}
+	mine := api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "learner"}
+	voter := mine
+	voter.Kind = "voter"
+	replaces := &api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: "n3", Incarnation: "8"}, New: self}}}
+	promotes := &api.Change{Promote: []api.Peer{{ID: "n3"}}}
+	for _, row := range []struct {
+		rule   string
+		asked  bool
+		now    api.Members
+		change *api.Change
+		member bool
+		says   string
+	}{
+		{"it is not named", false, led(), &api.Change{Add: []api.NewMember{self}}, false, "does not name it"},
+		{"it votes", false, led(voter), nil, true, ""},
+		{"somebody has made it a learner", false, led(mine), nil, true, ""},
+		{"a change that was given up has left a learner", true, led(mine), promotes, false, "is to vote"},
+		{"another change is running", false, changes, nil, false, "a change of the members is running"},
+		{"another cluster", false, other, nil, false, `n1 is of cluster "d", not of "c"`},
+		{"only a follower answers", false, follower, nil, false, "n2 answers, and its leader does not"},
+		{"the disk of its id was lost", false, led(lost), replaces, false, "is lost"},
+		{"… and a replacement was given up", true, led(lost, mine), replaces, false, "is lost"},
+		{"its id runs elsewhere", false, led(runs), nil, false, "n3 is a member already, at h:8"},
+	} {
+		j := joiner{self: self, incarnation: "9", cluster: "c", asked: row.asked}
+		change, reason := j.decide(row.now, time.Now())
+		assert.Equal(t, row.change, change, row.rule)
+		assert.Equal(t, row.member, j.member, row.rule)
+		assert.Contains(t, reason, row.says, row.rule)
+	}
+}
+
+func TestJoin_TakesNobodysPlace(t *testing.T) {
+	j := joiner{self: self, incarnation: "9", cluster: "c"}
+	start := time.Now()
+	at := func(after time.Duration, contactMS float64) *api.Change {
+		change, _ := j.decide(led(api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", LastContactMS: contactMS}), start.Add(after))
+		return change
+	}
+	assert.Nil(t, at(0, -1), "a new leader has heard nobody yet")
+	assert.Nil(t, at(joinSilence-1, 60_000))
+	assert.Nil(t, at(joinSilence, 10), "it is back")
+	assert.Nil(t, at(time.Hour, 60_000))
+	assert.Nil(t, at(time.Hour+joinSilence-1, -1))
+	assert.NotNil(t, at(time.Hour+joinSilence, 60_000))
+}
+
+func TestJoin_SetsAsideOnlyWhatIsOfNoUse(t *testing.T) {
+	for _, row := range []struct {
+		err       error
+		wasMember bool
+		want      bool
+	}{
+		{&raft.StaleImageError{}, false, true},
+		{&raft.StaleImageError{}, true, true},
+		{&raft.CorruptError{}, false, true},
+		{&raft.RemovedError{}, false, true},
+		{&raft.RemovedError{}, true, false}, // it was removed while it ran
+		{&raft.ContradictedError{}, false, false},
+		{&raft.LaterVersionError{}, false, false},
+		{&raft.IdentityError{}, false, false},
+		{raft.ErrLocked, false, false},
+		{errors.New("disk full"), false, false},
+		{nil, false, false},
+	} {
+		err := row.err
+		if err != nil {
+			err = fmt.Errorf("the node has ended: %w", err)
+		}
+		assert.Equal(t, row.want, spent(err, row.wasMember), "%T", row.err)
+	}
+}
+
+func TestJoin_SetsNothingAsideAlone(t *testing.T) {
+	dir := t.TempDir()
+	store, err := storage.OpenBolt(dir, storage.BoltOptions{})
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
+	leads := make(chan string, 3)
+	leads <- "" // no leader is known
+	leads <- "n2"
+	leads <- "n1"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, err := os.Stat(filepath.Join(dir, storage.BoltFile))
+		assert.NoError(t, err, "it is still there")
+		_, _ = fmt.Fprintf(w, `{"id":"n1","cluster_name":"c","index":1,"leader":%q}`, <-leads)
+	}))
+	defer server.Close()
+	require.NoError(t, setAside(t.Context(), Options{Data: dir, Cluster: "c", Join: []string{server.URL}}, &raft.StaleImageError{}, hclog.NewNullLogger()))
+	assert.Empty(t, leads)
+	_, err = os.Stat(filepath.Join(dir, storage.BoltFile))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	server.Close()
+	why := &raft.StaleImageError{}
+	assert.Equal(t, error(why), setAside(ended, Options{Data: dir, Cluster: "c", Join: []string{server.URL}}, why, hclog.NewNullLogger()))
+}

@@ -1,0 +1,293 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// admins change the members. Each has at most one open request. They know the members as some node shows them, which
+// may be long out of date, and draw from a stream of their own.
+type admins struct {
+	c      *cluster
+	random *sim.Stream
+	admins []admin
+	begun  int64    // changes, by their number
+	rush   sim.Time // until then they hardly think
+}
+
+// admin is one of them.
+type admin struct {
+	open  raft.RequestID // what it waits for; 0: nothing
+	tries *changing      // what it asks for again, because no answer came in time; nil: something new
+}
+
+// changing is a change that an admin asks for.
+type changing struct {
+	raft.Change
+	ifIndex raft.Index
+	entry   raft.EntryID // as accepted
+}
+
+func newAdmins(c *cluster) *admins {
+	return &admins{c: c, random: sim.NewStream(c.seed.Number, sim.MembersConcern), admins: make([]admin, c.profile.Members.Admins)}
+}
+
+// later schedules an admin's next change.
+func (a *admins) later(i int) {
+	think := a.c.profile.Members.Think
+	if a.c.now() < a.rush {
+		think = a.c.profile.ElectionTimeout / 20
+	}
+	a.c.queue.Push(a.c.now()+1+a.random.Exponential(think), event{kind: evAdmin, node: int16(i)})
+}
+
+// hurry has all admins ask for changes without a pause.
+func (a *admins) hurry(until sim.Time) {
+	a.rush = until
+	for i := range a.admins {
+		if a.admins[i].open == 0 {
+			a.c.queue.Push(a.c.now()+1, event{kind: evAdmin, node: int16(i)})
+		}
+	}
+}
+
+// begin has an admin ask for a change.
+func (a *admins) begin(i int) {
+	c, s := a.c, a.random
+	if c.phase != safetyPhase || a.admins[i].open != 0 {
+		return
+	}
+	a.begun++
+	ch := a.admins[i].tries
+	if a.admins[i].tries = nil; ch == nil {
+		ch = a.draw()
+	}
+	to, anybody := c.leader(), c.nodes[s.IntN(len(c.nodes))]
+	if to < 0 || s.IntN(5) == 0 {
+		to = anybody.index
+	}
+	if ch == nil || c.nodes[to].core == nil || !c.edits.changes(a.begun) {
+		a.later(i)
+		return
+	}
+	t := c.work.change(c.nodes[to], i, ch)
+	a.admins[i].open = t
+	c.queue.Push(c.now()+1+s.Exponential(2*c.profile.Members.Patience), event{kind: evGiveUp, a: int64(t)})
+}
+
+// change asks a member for a change.
+func (w *workload) change(n *node, admin int, ch *changing) raft.RequestID {
+	requestID := w.ask(request{kind: changeRequest, client: admin, node: n, change: ch, floor: w.c.check.committed()})
+	w.c.faulted("admin %d asks %s, if the members are those of %d, to %s", admin+1, n.name(), ch.ifIndex, ch.describe())
+	n.post(raft.ChangeRequested{RequestID: requestID, IfIndex: ch.ifIndex, Change: ch.Change})
+	return requestID
+}
+
+// ended ends an admin's wait: an answer has come, or none in time. In that case it often asks for the same again.
+func (a *admins) ended(t raft.RequestID, answered bool) {
+	r := &a.c.work.requests[t]
+	if r.client >= len(a.admins) || a.admins[r.client].open != t {
+		return
+	}
+	a.admins[r.client].open = 0
+	if !answered && a.random.Coin() {
+		a.admins[r.client].tries = &changing{Change: r.change.Change, ifIndex: r.change.ifIndex}
+	}
+	a.later(r.client)
+}
+
+// draw returns a change of the members as some node shows them; nil if that shows none.
+func (a *admins) draw() *changing {
+	s := a.random
+	shown := a.c.nodes[s.IntN(len(a.c.nodes))]
+	if l := a.c.leader(); l >= 0 && s.IntN(4) > 0 {
+		shown = a.c.nodes[l]
+	}
+	if shown.core == nil || shown.status.ConfigIndex == 0 {
+		return nil
+	}
+	ch := &changing{}
+	switch s.IntN(8) {
+	case 0: // whatever the members are
+	case 1:
+		ch.ifIndex = raft.Index(s.IntN(int(shown.status.ConfigIndex) + 2))
+	default:
+		ch.ifIndex = shown.status.ConfigIndex
+	}
+	a.edit(shown, &ch.Change)
+	if !ch.Cancel { // the default of a minute would outlast the second phase
+		ch.Patience = time.Duration(s.Between(1, 2*a.c.profile.Members.Patience))
+	}
+	return ch
+}
+
+// edit draws what is to change.
+func (a *admins) edit(shown *node, ch *raft.Change) {
+	s, config := a.random, &shown.status.Config
+	member := func() raft.Member { return config.Members[s.IntN(len(config.Members))] }
+	if l := a.c.leader(); l >= 0 && s.IntN(3) == 0 {
+		if m, ok := config.Peer(a.c.nodes[l].peer()); ok {
+			member = func() raft.Member { return m }
+		}
+	}
+	joiner := func(kind raft.MemberKind) []raft.Member { return a.joiner(shown, kind) }
+	switch s.IntN(12) {
+	case 0, 1, 2:
+		ch.Add = joiner(raft.Voter)
+	case 3:
+		ch.Add = joiner(raft.Learner)
+	case 4:
+		ch.Promote = []raft.Peer{a.called(member())}
+	case 5:
+		ch.Demote = []raft.Peer{a.called(member())}
+	case 6, 7:
+		ch.Remove = []raft.Peer{a.called(member())}
+	case 8, 9:
+		if n := joiner(raft.Voter); len(n) > 0 {
+			ch.Replace = []raft.Replacement{{Old: a.called(member()), New: n[0]}}
+		}
+	case 10:
+		a.several(shown, ch)
+	case 11:
+		if a.random.Coin() {
+			ch.Cancel = true
+			return
+		}
+		address := fmt.Sprintf("%s:%d", member().ID, 1+s.IntN(9))
+		ch.Update = []raft.Update{{Peer: a.called(member()), Address: &address}}
+	}
+	if s.IntN(4) == 0 {
+		ch.Despite = append(ch.Despite, member().ID)
+	}
+}
+
+// called returns how an admin names a member: by its id alone or, sometimes, by its incarnation, too.
+func (a *admins) called(m raft.Member) raft.Peer {
+	if a.random.IntN(3) == 0 {
+		return m.Peer()
+	}
+	return raft.Peer{ID: m.ID}
+}
+
+// several draws a change of several members: each node gets a role at random.
+func (a *admins) several(shown *node, ch *raft.Change) {
+	config := &shown.status.Config
+	for i := range config.Members {
+		m := &config.Members[i]
+		switch a.random.IntN(5) {
+		case 0:
+			ch.Remove = append(ch.Remove, m.Peer())
+		case 1:
+			if m.Kind == raft.Voter {
+				ch.Demote = append(ch.Demote, m.Peer())
+			} else {
+				ch.Promote = append(ch.Promote, m.Peer())
+			}
+		}
+	}
+	for range 2 {
+		for _, m := range a.joiner(shown, raft.MemberKind(a.random.IntN(2))) {
+			if !slices.ContainsFunc(ch.Add, func(o raft.Member) bool { return o.ID == m.ID }) {
+				ch.Add = append(ch.Add, m)
+			}
+		}
+	}
+}
+
+// joiner returns a node that may join, as a member; none if the one that was drawn may not, or does not answer.
+func (a *admins) joiner(shown *node, kind raft.MemberKind) []raft.Member {
+	config := &shown.status.Config
+	var others []*node
+	for _, n := range a.c.nodes {
+		if !includes(config, n.peer()) {
+			others = append(others, n)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	n := others[a.random.IntN(len(others))]
+	if n.core == nil || n.frozen || !a.c.net.Links.Up(shown.index, n.index) || !a.c.net.Links.Up(n.index, shown.index) {
+		return nil
+	}
+	if len(n.disk.log) > 0 && n.status.Cluster != shown.status.Cluster {
+		return nil
+	}
+	return []raft.Member{{ID: n.id, Address: n.name() + ":1", Kind: kind, Incarnation: n.disk.incarnation}}
+}
+
+// describe returns the change as part of a sentence.
+func (ch *changing) describe() string {
+	var parts []string
+	say := func(what string, members ...raft.NodeID) {
+		if len(members) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %v", what, members))
+		}
+	}
+	for _, m := range ch.Add {
+		say(fmt.Sprintf("add as %v", m.Kind), m.ID)
+	}
+	say("promote", idsOfPeers(ch.Promote)...)
+	say("demote", idsOfPeers(ch.Demote)...)
+	say("remove", idsOfPeers(ch.Remove)...)
+	for _, r := range ch.Replace {
+		say("replace", r.Old.ID, r.New.ID)
+	}
+	for _, u := range ch.Update {
+		say("update", u.Peer.ID)
+	}
+	if ch.Cancel {
+		parts = append(parts, "cancel")
+	}
+	say("despite", ch.Despite...)
+	if len(parts) == 0 {
+		return "change nothing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func idsOfPeers(peers []raft.Peer) (ids []raft.NodeID) {
+	for _, p := range peers {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// repair empties the disks of members that were removed, and of those that are damaged, and starts them again. From then
+// on they are others, and may join.
+func (a *admins) repair() {
+	c := a.c
+	if c.phase != safetyPhase {
+		return
+	}
+	for _, n := range c.nodes {
+		if (n.ended || n.disk.damaged) && n.core == nil && c.newestCommitted() != nil && a.random.Coin() {
+			c.faulted("the disk of %s is emptied", n.name())
+			n.empty()
+			n.ended, n.disk.damaged = false, false
+			n.restartIn(a.random.Exponential(c.profile.ElectionTimeout))
+		}
+	}
+	a.repairLater()
+}
+
+func (a *admins) repairLater() {
+	if every := a.c.profile.Members.Emptied; every > 0 {
+		a.c.queue.Push(a.c.now()+1+a.random.Exponential(every), event{kind: evRepair})
+	}
+}
+
+// empty empties a node's disk, so that it carries another incarnation. Whoever is to join a cluster that exists is given no
+// list of members: with one, it and others whose disks were emptied could bootstrap another cluster.
+func (n *node) empty() {
+	n.disk.wipe()
+	n.forgetHands()
+	if n.c.profile.Members.on() && n.c.newestCommitted() != nil {
+		n.initial = raft.Configuration{}
+	}
+}

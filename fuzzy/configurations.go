@@ -1,0 +1,151 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coxswain/raft"
+)
+
+// loggedConfig is a configuration as a log holds it, decoded by the checker. Each slot names the one that is in force
+// from its entry on, so a log that is cut, replaced or copied always has the right ones. Logs that are equal up to its
+// entry share it.
+type loggedConfig struct {
+	raft.Configuration
+	index  raft.Index
+	term   raft.Term     // of its entry
+	before *loggedConfig // nil: it is that of entry 1
+}
+
+// logged returns the configuration in force behind an entry of a log. hash is that of the log up to the entry, and
+// before what is in force there without it.
+func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConfig) *loggedConfig {
+	if e.Kind != raft.EntryBootstrap && e.Kind != raft.EntryConfiguration {
+		return before
+	}
+	if known := k.configs[hash]; known != nil {
+		return known
+	}
+	l := &loggedConfig{index: e.Index, term: e.Term, before: before}
+	var err error
+	if e.Kind == raft.EntryConfiguration {
+		l.Configuration, err = raft.DecodeConfiguration(e.Data)
+	} else {
+		var f raft.Bootstrap
+		f, err = raft.DecodeBootstrap(e.Data)
+		l.Configuration = f.Configuration
+	}
+	if err != nil {
+		k.broken("N9", "%s holds a configuration that does not decode: %v", n.id, err)
+		return before
+	}
+	k.configs[hash] = l
+	if before != nil {
+		k.follows(n, l)
+	}
+	return l
+}
+
+// configured returns the newest configuration in a log; nil if it is empty.
+func configured(log []slot) *loggedConfig {
+	if len(log) == 0 {
+		return nil
+	}
+	return log[len(log)-1].config
+}
+
+// config returns the configuration that the member must use: the newest one in its log or, without a log, the list that
+// it was started with.
+func (n *node) config() *raft.Configuration {
+	if l := configured(n.log); l != nil {
+		return &l.Configuration
+	}
+	return &n.given
+}
+
+// agreed counts the voters for which something holds, in the configuration in force. If the running step has changed
+// it, what was done in the step may have been done under the one before.
+func (n *node) agreed(holds func(p raft.Peer) bool) tally {
+	now := quorum(n.config(), holds)
+	if was := n.configBefore; was != nil && was != configured(n.log) && !now.reached() {
+		if before := quorum(&was.Configuration, holds); before.reached() {
+			return before
+		}
+	}
+	return now
+}
+
+// standing returns every configuration that may still decide: the newest committed one, and each later one in a log that
+// may be elected with. It returns none before the cluster is bootstrapped.
+func (c *cluster) standing() []*loggedConfig {
+	newest := c.newestCommitted()
+	if newest == nil {
+		return nil
+	}
+	list := []*loggedConfig{newest}
+	for _, n := range c.nodes {
+		logs := [2][]slot{n.disk.log}
+		if n.core != nil {
+			logs[1] = n.log
+		}
+		for _, log := range logs {
+			for l := configured(log); l != nil && l.index > newest.index && !n.disk.damaged; l = l.before {
+				if !slices.Contains(list, l) {
+					list = append(list, l)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// newestCommitted returns the newest configuration that is known to be committed. Before any entry is, that is the one
+// of a member with a term, which proves that all members hold it.
+func (c *cluster) newestCommitted() *loggedConfig {
+	if l := len(c.check.canonical); l > 0 {
+		return c.check.canonical[l-1].slot.config
+	}
+	for _, n := range c.nodes {
+		if len(n.disk.log) > 0 && n.disk.hard.Term > 0 {
+			return n.disk.log[0].config
+		}
+	}
+	return nil
+}
+
+// spares reports whether both halves of all configurations that may still decide have a majority without one node.
+func (c *cluster) spares(n *node) bool {
+	for _, l := range c.standing() {
+		kept := quorum(&l.Configuration, func(p raft.Peer) bool {
+			other := c.at(p)
+			return other != n && other.peer() == p && !other.disk.damaged && !other.disk.files.spoiled && other.disk.epoch == 0
+		})
+		if !kept.reached() {
+			return false
+		}
+	}
+	return true
+}
+
+// String names the members and what they are, those of the outgoing half behind a slash.
+func (l *loggedConfig) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the configuration of entry %d:", l.index)
+	for _, m := range l.Members {
+		fmt.Fprintf(&b, " %s/%04x", m.ID, uint64(m.Incarnation)&0xffff)
+		if m.Kind != raft.Voter {
+			fmt.Fprintf(&b, ":%v", m.Kind)
+		}
+		if m.Next != raft.NextSame {
+			fmt.Fprintf(&b, ">%v", m.Next)
+		}
+	}
+	for i, p := range l.Outgoing {
+		if i == 0 {
+			b.WriteString(" and")
+		}
+		fmt.Fprintf(&b, " %s/%04x", p.ID, uint64(p.Incarnation)&0xffff)
+	}
+	return b.String()
+}

@@ -1,0 +1,174 @@
+package fuzzy
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Faults that strike while the members change. Each injection waits for a moment of a change.
+
+// moment is a point in the life of a configuration on the leader that appends it.
+type moment int
+
+const (
+	configAppended  moment = iota // the step that appends it has ended, and nothing of it is visible yet
+	configPersisted               // it is on the leader's disk
+	configSent                    // the first append with it has left
+	configCommitted               // the leader knows it to be committed
+	moments
+)
+
+// ambush is an injection that waits for a moment.
+type ambush struct {
+	m      *nemesis
+	moment moment
+	skip   int // how many such moments pass before
+}
+
+// await has an injection wait for a moment. The latest injection of its class counts.
+func (m *nemesis) await(c *cluster, at moment, skip int) {
+	c.ambushes = slices.DeleteFunc(c.ambushes, func(a *ambush) bool { return a.m == m })
+	c.ambushes = append(c.ambushes, &ambush{m, at, skip})
+}
+
+// reaches is called at each moment of a configuration l on its leader n.
+func (c *cluster) reaches(n *node, at moment, l *loggedConfig) {
+	for i := 0; i < len(c.ambushes) && c.phase == safetyPhase; i++ {
+		a := c.ambushes[i]
+		if a.moment != at || l.before == nil {
+			continue
+		}
+		if a.skip--; a.skip >= 0 {
+			continue
+		}
+		if a.m.strike(c, n, l) {
+			c.ambushes = slices.DeleteFunc(c.ambushes, func(b *ambush) bool { return b == a })
+			i--
+		}
+	}
+}
+
+// laysInWait begins an injection of one of these classes.
+func (m *nemesis) laysInWait(c *cluster) {
+	at, skip := moment(m.random.IntN(int(moments))), m.random.IntN(3)
+	switch m.rate.Fault {
+	case Orphan, Exile:
+		at = configAppended
+	case Lag:
+		at = configCommitted
+	}
+	m.await(c, at, skip)
+}
+
+// strike injects the fault, unless the configuration is none for it.
+func (m *nemesis) strike(c *cluster, n *node, l *loggedConfig) bool {
+	how, after, length := m.random.IntN(4), 1+m.random.IntN(4), 1+m.random.Exponential(m.rate.For)
+	switch m.rate.Fault {
+	case Decapitate:
+		c.faulted("decapitate: %s at the configuration of entry %d", n.name(), l.index)
+		m.behead(c, n, how, after, length)
+	case Orphan:
+		if len(l.Outgoing) == 0 {
+			return false
+		}
+		m.part(c, l, how)
+		c.faulted("orphan: %s", c.severed())
+		m.mendIn(c, length, n.index)
+	case Exile:
+		gone := m.leaving(c, l)
+		if gone == nil {
+			return false
+		}
+		c.faulted("exile: %s", gone.name())
+		c.isolate(gone, true)
+		m.mendIn(c, length, gone.index)
+	case Lag:
+		late := c.nodes[m.random.IntN(len(c.nodes))]
+		if late == n || !votes(&l.Configuration, late.peer()) || bits.OnesCount64(c.net.Links.Reach(late.index)) == 1 {
+			return false
+		}
+		c.faulted("lag: %s", late.name())
+		c.isolate(late, true)
+		m.mendIn(c, length, late.index)
+	}
+	return true
+}
+
+// mendIn schedules the end of an injection that concerns a node.
+func (m *nemesis) mendIn(c *cluster, length sim.Time, node int) {
+	m.injected = append(m.injected[:0], node)
+	c.queue.Push(c.now()+length, event{kind: evMend, node: m.index, a: m.force})
+}
+
+// behead takes the leader away.
+func (m *nemesis) behead(c *cluster, n *node, how, after int, length sim.Time) {
+	switch how {
+	case 0:
+		n.deadFor, n.dieAfter = length, after
+	case 1:
+		if !n.frozen {
+			n.later(0, event{kind: evFreeze, a: int64(length)})
+		}
+	case 2:
+		n.close(1+length/8, length)
+	default:
+		c.net.Links.Split(1<<n.index, sim.BothWays)
+		m.mendIn(c, length, n.index)
+	}
+}
+
+// part cuts links between the two halves of a joint configuration: all of them, or those within one half but for the
+// members of both.
+func (m *nemesis) part(c *cluster, l *loggedConfig, how int) {
+	incoming, outgoing := c.carriers(votersOf(&l.Configuration)), c.carriers(l.Outgoing)
+	c.net.Links.Heal(sim.Partitions)
+	switch how {
+	case 0:
+		c.net.Links.Split(incoming, sim.BothWays)
+	case 1:
+		c.net.Links.Split(outgoing, sim.BothWays)
+	case 2:
+		c.net.Links.Split(incoming&^outgoing, sim.BothWays)
+	default:
+		c.net.Links.Split(outgoing&^incoming, sim.BothWays)
+	}
+}
+
+// carriers returns the nodes whose disks carry these incarnations.
+func (c *cluster) carriers(peers []raft.Peer) (set uint64) {
+	for _, p := range peers {
+		if n := c.at(p); n.peer() == p {
+			set |= 1 << n.index
+		}
+	}
+	return set
+}
+
+// leaving returns a node whose member a configuration begins to remove, or has removed.
+func (m *nemesis) leaving(c *cluster, l *loggedConfig) *node {
+	for _, was := range l.before.Members {
+		is := member(&l.Configuration, was.Peer())
+		if is == nil || is.Kind == raft.Leaving || is.Next == raft.NextRemoved {
+			if n := c.at(was.Peer()); n.peer() == was.Peer() && n.core != nil {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+// momentsOf says which moments of a configuration a step of its leader has brought.
+func (n *node) momentsOf(before *raft.CoreStatus) {
+	if n.status.Role != raft.Leader {
+		return
+	}
+	if l := configured(n.log); l != n.configBefore {
+		n.c.reaches(n, configAppended, l)
+	}
+	if i := n.status.ConfigCommitted; i > before.ConfigCommitted {
+		n.c.reaches(n, configCommitted, n.log[i-1].config)
+	}
+}

@@ -1,0 +1,294 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// The invariants of changes of the members: of what admins are told.
+//
+//	N69  A change is accepted if nothing is wrong with it, is refused for a reason that holds, compares the index that it names, and is answered as changed or given up exactly if that is committed and so.
+
+// asked is what a change asks for, in terms of the configuration that it meets: who is to have which role at its end.
+// It is a model of its own, and knows nothing of how the core gets there.
+type asked struct {
+	config   *raft.Configuration
+	roles    map[raft.Peer]raft.MemberKind // of everybody who is to be a member
+	named    map[raft.Peer]int             // how often the change names a member
+	problems []raft.RefusalKind            // for each of which it may be refused
+}
+
+// meets returns what a change asks for of a configuration that is not being changed.
+func (ch *changing) meets(config *raft.Configuration) *asked {
+	a := &asked{config: config, roles: map[raft.Peer]raft.MemberKind{}, named: map[raft.Peer]int{}}
+	for _, m := range config.Members {
+		a.roles[m.Peer()] = m.Kind
+	}
+	for _, r := range ch.Replace {
+		if old, ok := a.find(r.Old); ok {
+			delete(a.roles, old.Peer())
+			a.joins(r.New, old.Kind, old.Peer())
+		}
+	}
+	for _, m := range ch.Add {
+		a.joins(m, m.Kind, raft.Peer{})
+	}
+	for _, p := range ch.Promote {
+		a.gives(p, raft.Voter)
+	}
+	for _, p := range ch.Demote {
+		a.gives(p, raft.Learner)
+	}
+	for _, p := range ch.Remove {
+		if m, ok := a.find(p); ok {
+			delete(a.roles, m.Peer())
+		}
+	}
+	for _, u := range ch.Update {
+		a.find(u.Peer)
+	}
+	for _, id := range ch.Despite {
+		joins := slices.ContainsFunc(ch.Add, func(m raft.Member) bool { return m.ID == id }) ||
+			slices.ContainsFunc(ch.Replace, func(r raft.Replacement) bool { return r.New.ID == id })
+		if _, ok := config.Member(id); !ok && !joins {
+			a.wrong(raft.RefusedUnknownMember)
+		}
+	}
+	a.judge(ch)
+	return a
+}
+
+func (a *asked) wrong(kind raft.RefusalKind) { a.problems = append(a.problems, kind) }
+
+// find returns the member that a change names.
+func (a *asked) find(p raft.Peer) (raft.Member, bool) {
+	m, ok := a.config.Peer(p)
+	if p.Incarnation == 0 {
+		m, ok = a.config.Member(p.ID)
+		twice := 0
+		for _, other := range a.config.Members {
+			if other.ID == p.ID {
+				twice++
+			}
+		}
+		if twice > 1 && m.Kind != raft.Voter {
+			a.wrong(raft.RefusedMalformed)
+			return m, false
+		}
+	}
+	if !ok {
+		a.wrong(raft.RefusedUnknownMember)
+		return m, false
+	}
+	a.named[m.Peer()]++
+	return m, true
+}
+
+func (a *asked) gives(p raft.Peer, kind raft.MemberKind) {
+	if m, ok := a.find(p); ok {
+		a.roles[m.Peer()] = kind
+	}
+}
+
+// joins adds a member, perhaps in the place of another one.
+func (a *asked) joins(m raft.Member, kind raft.MemberKind, replaced raft.Peer) {
+	p := m.Peer()
+	a.named[p]++
+	was, there := a.roles[p]
+	if there && (was == raft.Voter || kind == raft.Learner) {
+		a.wrong(raft.RefusedMemberExists)
+	}
+	if slices.ContainsFunc(a.config.Removed, func(r raft.Removal) bool { return r.Peer == p }) {
+		a.wrong(raft.RefusedWasRemoved)
+	}
+	for other := range a.roles {
+		if other.ID == p.ID && other != p && other != replaced {
+			a.wrong(raft.RefusedMemberExists)
+		}
+	}
+	a.roles[p] = kind
+}
+
+// judge finds what is wrong with the outcome.
+func (a *asked) judge(ch *changing) {
+	voters, of := 0, map[raft.NodeID]int{}
+	for p, kind := range a.roles {
+		if kind == raft.Voter {
+			voters++
+			of[p.ID]++
+		}
+	}
+	for _, times := range of {
+		if times > 1 {
+			a.wrong(raft.RefusedMemberExists)
+		}
+	}
+	if voters == 0 {
+		a.wrong(raft.RefusedLastVoter)
+	}
+	for _, times := range a.named {
+		if times > 1 {
+			a.wrong(raft.RefusedMalformed)
+		}
+	}
+	if a.clashes(ch) {
+		a.wrong(raft.RefusedAddressInUse)
+	}
+	if ch.Cancel {
+		a.problems = nil
+	}
+}
+
+// clashes reports whether two members of different ids would have one address, of which the change gives one.
+func (a *asked) clashes(ch *changing) bool {
+	given := map[raft.Peer]string{}
+	for _, m := range ch.Add {
+		given[m.Peer()] = m.Address
+	}
+	for _, r := range ch.Replace {
+		given[r.New.Peer()] = r.New.Address
+	}
+	for _, u := range ch.Update {
+		if m, ok := a.find(u.Peer); ok && u.Address != nil {
+			a.named[m.Peer()]--
+			given[m.Peer()] = *u.Address
+		}
+	}
+	for p, address := range given {
+		for other := range a.roles {
+			theirs, changed := given[other]
+			if m, ok := a.config.Peer(other); ok && !changed {
+				theirs = m.Address
+			}
+			if other.ID != p.ID && theirs == address {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// made reports whether a configuration is what a change has asked for.
+func (a *asked) made(ch *changing, config *raft.Configuration) bool {
+	for _, u := range ch.Update {
+		if m, ok := a.find(u.Peer); ok && u.Address != nil {
+			is := member(config, m.Peer())
+			if is == nil || is.Address != *u.Address {
+				return false
+			}
+		}
+	}
+	if len(config.Outgoing) > 0 || waits(config) || len(config.Members) != len(a.roles) {
+		return false
+	}
+	for _, m := range config.Members {
+		if kind, ok := a.roles[m.Peer()]; !ok || kind != m.Kind {
+			return false
+		}
+	}
+	return true
+}
+
+// changeAnswered checks an answer to an admin.
+func (k *checker) changeAnswered(n *node, r *request, a raft.Answer) {
+	switch ch := r.change; a.Kind {
+	case raft.AnswerAccepted:
+		k.changeAccepted(n, ch, a.ID)
+	case raft.AnswerRefused:
+		if why := k.groundless(n, r, a); why != "" {
+			k.broken("N69", "%s refuses to %s (%d): %s", n.id, ch.describe(), a.Refusal, why)
+		}
+	case raft.AnswerChanged:
+		l := k.ended(n, a.ID)
+		if l == nil {
+			k.broken("N69", "%s has changed the members by %v, which is not committed, or is no configuration", n.id, a.ID)
+			return
+		}
+		began := l // of a change that has no effect
+		if ch.entry != (raft.EntryID{}) {
+			if began = n.log[ch.entry.Index-1].config; began.index == ch.entry.Index {
+				began = began.before
+			}
+		}
+		if ch.Cancel && waits(&l.Configuration) || !ch.Cancel && !ch.meets(&began.Configuration).made(ch, &l.Configuration) {
+			k.broken("N69", "%s says that it has done what was asked, %s, and entry %d says %v", n.id, ch.describe(), l.index, l.Members)
+		}
+	case raft.AnswerGivenUp:
+		l := k.ended(n, a.ID)
+		if l == nil || l.before == nil || !waits(&l.before.Configuration) || waits(&l.Configuration) || len(l.Outgoing) > 0 {
+			k.broken("N69", "%s says that it has given up to %s by %v, and that entry does not say so", n.id, ch.describe(), a.ID)
+		}
+	}
+}
+
+// ended returns the configuration of an entry that a member knows to be committed; nil if it is none. The answer to a
+// change that has no effect names no term.
+func (k *checker) ended(n *node, id raft.EntryID) *loggedConfig {
+	if id.Index == 0 || id.Index > n.status.Commit || id.Term > 0 && n.log[id.Index-1].entry.ID() != id {
+		return nil
+	}
+	if l := n.log[id.Index-1].config; l.index == id.Index {
+		return l
+	}
+	return nil
+}
+
+// changeAccepted checks the entry with which a change begins.
+func (k *checker) changeAccepted(n *node, ch *changing, id raft.EntryID) {
+	if int(id.Index) > len(n.log) || n.log[id.Index-1].entry.ID() != id || n.log[id.Index-1].config.index != id.Index {
+		k.broken("N69", "%s takes a change as %v, which is no configuration of its log", n.id, id)
+		return
+	}
+	before := n.log[id.Index-1].config.before
+	if ch.ifIndex != 0 && ch.ifIndex != before.index {
+		k.broken("N69", "%s takes a change of the configuration of entry %d, and that of %d is in force", n.id, ch.ifIndex, before.index)
+	}
+	if ch.Cancel {
+		if !waits(&before.Configuration) {
+			k.broken("N69", "%s cancels a change, and none waits", n.id)
+		}
+		return
+	}
+	if a := ch.meets(&before.Configuration); len(a.problems) > 0 {
+		k.broken("N69", "%s takes a change (%s) that is to be refused for %v", n.id, ch.describe(), a.problems)
+	}
+}
+
+// groundless says why a refusal does not hold; "" if it does. The reasons of all requests are checked elsewhere.
+func (k *checker) groundless(n *node, r *request, a raft.Answer) string {
+	ch, now := r.change, configured(n.log)
+	if now == nil || a.Refusal < raft.RefusedConfigIndex {
+		return ""
+	}
+	for _, l := range []*loggedConfig{now, n.configBefore} { // the step may have changed it after the refusal
+		if l != nil && k.grounded(n, r, ch, l, a.Refusal) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the configuration of entry %d is in force", now.index)
+}
+
+func (k *checker) grounded(n *node, r *request, ch *changing, l *loggedConfig, why raft.RefusalKind) bool {
+	switch why {
+	case raft.RefusedConfigIndex:
+		return ch.ifIndex != 0 && ch.ifIndex != l.index
+	case raft.RefusedChanging:
+		return l.index > n.status.Commit || waits(&l.Configuration) || len(l.Outgoing) > 0 || k.c.work.changesOn(n) > 1
+	case raft.RefusedQuorumLoss, raft.RefusedEarlierRelease:
+		return true // N68 and N71 judge these
+	}
+	return slices.Contains(ch.meets(&l.Configuration).problems, why)
+}
+
+// changesOn counts the changes that a process was asked for and has not answered, and those that were answered in the
+// running step.
+func (w *workload) changesOn(n *node) (open int) {
+	for i := n.firstRequestID; i < len(w.requests); i++ {
+		if r := &w.requests[i]; r.kind == changeRequest && r.node == n && r.life == n.life {
+			open++
+		}
+	}
+	return open
+}

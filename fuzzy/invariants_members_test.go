@@ -1,0 +1,196 @@
+package fuzzy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// withSpare is a running cluster whose members may change, with a learner d and a leader that knows it.
+func withSpare(t *testing.T) (c *cluster, lead, follower *node) {
+	c, lead, follower = running(t)
+	c.profile.Members.Admins = 1
+	lead.seen.now = lead.now().Mono
+	lead.seen.inOffice = officeWitness{}
+	return c, lead, follower
+}
+
+// memberBreach is a step in which a leader does something about its members that it must not do.
+type memberBreach struct {
+	rule   string
+	breach func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output)
+}
+
+var memberBreaches = []memberBreach{
+	{"N65", func(k *checker, lead, follower *node, _ *raft.CoreStatus, _ *raft.Output) { // it was never a member
+		stranger := *message(lead, follower, lead.hard.Term, raft.Heartbeat{})
+		stranger.To.Incarnation++
+		k.sendsTo(lead, &stranger)
+	}},
+	{"N65", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // entries behind its removal
+		l := expels(lead, follower)
+		k.members(lead, before, out)
+		k.sendsTo(lead, message(lead, follower, lead.hard.Term, raft.AppendRequest{Last: raft.EntryID{Index: l.index + 1}}))
+	}},
+	{"N65", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // for too long
+		expels(lead, follower)
+		k.members(lead, before, out)
+		lead.seen.inOffice.gone[0].since = 1
+		lead.seen.inOffice.stepped[1] = 1 + (departTimeouts+1)*lead.timeout()
+		k.sendsTo(lead, message(lead, follower, lead.hard.Term, raft.Heartbeat{}))
+	}},
+	{"N66", func(k *checker, lead, _ *node, before *raft.CoreStatus, out *raft.Output) { // it lingers
+		lead.rule(voteless(lead, lead))
+		lead.seen.inOffice.votedOut = 1
+		k.members(lead, before, out)
+	}},
+	{"N66", func(k *checker, lead, _ *node, before *raft.CoreStatus, out *raft.Output) { // it steps down too early
+		l := lead.rule(voteless(lead, lead))
+		lead.status.Role, lead.status.Commit = raft.Follower, l.index-1
+		k.members(lead, before, out)
+	}},
+	{"N67", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // it lacks what was there long ago
+		promoted(lead, follower)
+		lead.seen.inOffice.lasts = []lastAt{{1, 1 << 20}}
+		k.members(lead, before, out)
+	}},
+	{"N67", func(k *checker, lead, follower *node, before *raft.CoreStatus, out *raft.Output) { // it is silent
+		promoted(lead, follower)
+		lead.seen.of(follower.peer()).heard = 0
+		k.members(lead, before, out)
+	}},
+	{"N68", func(k *checker, lead, _ *node, before *raft.CoreStatus, out *raft.Output) {
+		joint := jointWith(lead)
+		for i := range joint.Members {
+			joint.Members[i].Kind = raft.Voter
+		}
+		lead.joins(joint)
+		for i := range lead.seen.peers {
+			lead.seen.peers[i].heard = 0
+		}
+		k.members(lead, before, out)
+	}},
+	{"N70", func(k *checker, lead, _ *node, before *raft.CoreStatus, out *raft.Output) {
+		lead.status.Removed = 7
+		k.members(lead, before, out)
+	}},
+	{"N70", func(k *checker, _, follower *node, before *raft.CoreStatus, out *raft.Output) { // and does not know it
+		c := *follower.config()
+		c.Removed = []raft.Removal{{Peer: follower.peer(), Index: 3}}
+		l := follower.rule(c)
+		follower.status.Commit = l.index
+		k.members(follower, before, out)
+	}},
+}
+
+// joins puts a configuration in force in the running step.
+func (n *node) joins(config raft.Configuration) *loggedConfig {
+	before := configured(n.log)
+	l := n.rule(config)
+	l.term, n.configBefore = n.status.Term, before
+	return l
+}
+
+// expels removes a follower from a leader's configuration in the running step.
+func expels(lead, follower *node) *loggedConfig {
+	c := *lead.config()
+	c.Members = slices.Delete(slices.Clone(c.Members), follower.index, follower.index+1)
+	return lead.joins(c)
+}
+
+// promoted makes a follower a voter by a joint configuration in which it did not vote before.
+func promoted(lead, follower *node) {
+	c := *lead.config()
+	for i := range c.Members {
+		if i != follower.index {
+			c.Outgoing = append(c.Outgoing, c.Members[i].Peer())
+		}
+	}
+	lead.joins(c)
+}
+
+func TestInvariants_OfMembersNoticeTheirBreach(t *testing.T) {
+	for _, row := range memberBreaches {
+		c, lead, follower := withSpare(t)
+		before := lead.status
+		row.breach(c.check, lead, follower, &before, &raft.Output{})
+		expectBreach(t, c, row.rule)
+	}
+}
+
+// A leader may serve who was removed, and promote who has caught up.
+func TestInvariants_AMemberMayDepartAndAnotherJoin(t *testing.T) {
+	c, lead, follower := withSpare(t)
+	before := lead.status
+	l := expels(lead, follower)
+	c.check.members(lead, &before, &raft.Output{})
+	c.check.sendsTo(lead, message(lead, follower, lead.hard.Term, raft.AppendRequest{Last: raft.EntryID{Index: l.index}}))
+	assert.Nil(t, c.failure)
+
+	c, lead, follower = withSpare(t)
+	before = lead.status
+	lead.seen.of(follower.peer()).heard = lead.seen.now
+	promoted(lead, follower)
+	c.check.members(lead, &before, &raft.Output{})
+	assert.Nil(t, c.failure)
+}
+
+// What a change is answered must be so.
+func TestInvariants_OfChangesNoticeTheirBreach(t *testing.T) {
+	two := func(ids ...raft.NodeID) (peers []raft.Peer) {
+		for _, id := range ids {
+			peers = append(peers, raft.Peer{ID: id})
+		}
+		return peers
+	}
+	accepted := raft.AnswerAccepted
+	for _, row := range []struct {
+		about   string
+		now     string // the configuration in force, and the one that is appended, if there is one
+		next    string
+		change  raft.Change
+		ifIndex raft.Index
+		answer  raft.Answer
+		breach  bool
+	}{
+		{"the learner leaves", "a b c d:learner", "a b c//d", raft.Change{Remove: two("d")}, 0, raft.Answer{Kind: accepted}, false},
+		{"the index is another", "a b c d:learner", "a b c//d", raft.Change{Remove: two("d")}, 1, raft.Answer{Kind: accepted}, true},
+		{"there is no such member", "a b c d:learner", "a b c//d", raft.Change{Remove: two("x")}, 0, raft.Answer{Kind: accepted}, true},
+		{"no voter would be left", "a", "a", raft.Change{Remove: two("a")}, 0, raft.Answer{Kind: accepted}, true},
+		{"one is named twice", "a b c", "a b", raft.Change{Remove: two("b"), Demote: two("b")}, 0, raft.Answer{Kind: accepted}, true},
+		{"refused for another index", "a b c", "", raft.Change{Remove: two("b")}, 1, raft.Answer{Kind: raft.AnswerRefused, Refusal: raft.RefusedConfigIndex}, false},
+		{"it is that index", "a b c", "", raft.Change{Remove: two("b")}, 0, raft.Answer{Kind: raft.AnswerRefused, Refusal: raft.RefusedConfigIndex}, true},
+		{"that member is there", "a b c", "", raft.Change{Remove: two("b")}, 0, raft.Answer{Kind: raft.AnswerRefused, Refusal: raft.RefusedUnknownMember}, true},
+		{"a voter is left", "a b c", "", raft.Change{Remove: two("b")}, 0, raft.Answer{Kind: raft.AnswerRefused, Refusal: raft.RefusedLastVoter}, true},
+		{"done", "a b c d:learner", "a b c//d", raft.Change{Remove: two("d")}, 0, raft.Answer{Kind: raft.AnswerChanged}, false},
+		{"not done", "a b c d:learner", "a b c d:learner", raft.Change{Remove: two("d")}, 0, raft.Answer{Kind: raft.AnswerChanged}, true},
+		{"nothing waited", "a b c d:learner", "a b c d:learner", raft.Change{Promote: two("d")}, 0, raft.Answer{Kind: raft.AnswerGivenUp}, true},
+		{"given up", "a b c d:learner>voter", "a b c d:learner", raft.Change{Promote: two("d")}, 0, raft.Answer{Kind: raft.AnswerGivenUp}, false},
+	} {
+		c, lead, _ := withSpare(t)
+		was := lead.rule(namedConfig(row.now))
+		was.index--
+		l := lead.joins(namedConfig(row.next))
+		l.before = was
+		lead.log[len(lead.log)-2].config = was
+		if row.next == "" {
+			lead.log = lead.log[:len(lead.log)-1]
+		}
+		lead.status.Commit = l.index
+		ch := &changing{Change: row.change, ifIndex: row.ifIndex}
+		row.answer.ID = lead.log[len(lead.log)-1].entry.ID()
+		require.Nil(t, c.failure)
+		if row.answer.Kind == raft.AnswerChanged {
+			ch.entry = row.answer.ID
+		}
+		c.check.changeAnswered(lead, &request{kind: changeRequest, change: ch, node: lead}, row.answer)
+		if row.breach {
+			expectBreach(t, c, "N69")
+		}
+		assert.Equal(t, row.breach, c.failure != nil, "%s: %v", row.about, c.failure)
+	}
+}

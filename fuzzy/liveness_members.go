@@ -1,0 +1,116 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// What the second phase does in runs in which the members change.
+
+// chooseAmong draws the core so that it holds a quorum of every configuration that may still decide. Voters, learners
+// and nodes outside the configuration are in it at random.
+func (l *liveness) chooseAmong(standing []*loggedConfig) (core uint64, missing string) {
+	c := l.c
+	var able []int
+	for _, n := range c.nodes {
+		if n.disk.damaged || n.ended {
+			continue
+		}
+		able = append(able, n.index)
+	}
+	able = c.acquainted(able)
+	if missing := l.unreached(standing, among64(able)); missing != "" {
+		return 0, missing
+	}
+	order := make([]int, 0, len(able))
+	for _, i := range able {
+		order = slices.Insert(order, l.random.IntN(len(order)+1), i)
+	}
+	for _, i := range order {
+		if l.random.Coin() || l.unreached(standing, core) != "" {
+			core |= 1 << i
+		}
+	}
+	for i := 0; !l.anyAwake(core) && i < len(order); i++ {
+		if c.nodes[order[i]].disk.hard.Term > 0 {
+			core |= 1 << order[i]
+		}
+	}
+	return core, ""
+}
+
+func among64(nodes []int) (set uint64) {
+	for _, i := range nodes {
+		set |= 1 << i
+	}
+	return set
+}
+
+// unreached names a configuration of which a set of nodes is no quorum; "" if there is none.
+func (l *liveness) unreached(standing []*loggedConfig, set uint64) string {
+	for _, s := range standing {
+		sound := quorum(&s.Configuration, func(p raft.Peer) bool {
+			n := l.c.at(p)
+			return n.peer() == p && set>>n.index&1 == 1
+		})
+		if !sound.reached() {
+			return fmt.Sprintf("%v of the configuration of entry %d have a disk that works", sound, s.index)
+		}
+	}
+	return ""
+}
+
+// settled reports whether the leader's configuration is committed and no change of it is under way.
+func (l *liveness) settled() bool {
+	s := &l.leader.status
+	return s.ConfigCommitted == s.ConfigIndex && len(s.Config.Outgoing) == 0 && !waits(&s.Config) && votes(&s.Config, l.leader.peer())
+}
+
+// settles reports whether a leader is there and the change of members that was under way has ended: a joint
+// configuration is left, and one that waits takes effect or is given up.
+func (l *liveness) settles() bool { return l.elected() && l.settled() }
+
+// whole reports whether all members that the leader's configuration names are healed, and nobody else interferes.
+func (l *liveness) whole() bool {
+	if !l.exiled && l.core+1 != 1<<len(l.c.nodes) {
+		return false
+	}
+	for _, m := range l.leader.status.Config.Members {
+		if l.healed(m.Peer()) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// toldApart checks that no healed member that was removed still takes itself for a member, if it dials one that knows
+// better.
+func (l *liveness) toldApart() {
+	if !l.c.profile.Members.on() || !l.c.profile.Node.Handshakes {
+		return
+	}
+	for _, n := range l.members() {
+		if !includes(n.config(), n.peer()) || l.counts(n) {
+			continue
+		}
+		for _, m := range n.config().Members {
+			other := l.healed(m.Peer())
+			if other == nil || other == n || other.core == nil || !other.knowsRemoved(n.peer()) || !n.meets(other) || !votes(n.config(), n.peer()) {
+				continue
+			}
+			l.c.mustHold(n.removedIn == n.life+1, "L18", "%s was removed, and does not know it, although it dials %s, which does",
+				n.name(), other.name())
+		}
+	}
+}
+
+// outvoted says what is missing if the members that were healed are no quorum any longer, because a leader outside has
+// gone on with a change; "" if they are.
+func (l *liveness) outvoted() string {
+	if newest := l.c.newestCommitted(); newest != nil && l.c.profile.Members.on() && !l.exiled {
+		return l.unreached([]*loggedConfig{newest}, l.core)
+	}
+	return ""
+}

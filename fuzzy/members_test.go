@@ -1,0 +1,73 @@
+package fuzzy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+)
+
+// A disk that is wiped gets another incarnation. Both mean its node, even if another node has the same id.
+func TestMembers_ANodeIsFoundByEachIncarnationOfItsDisk(t *testing.T) {
+	c, lead, follower := running(t)
+	before := follower.peer()
+	follower.crash()
+	follower.disk.wipe()
+	require.NotEqual(t, before, follower.peer())
+	assert.Equal(t, follower.index, c.at(before).index)
+	assert.Equal(t, follower.index, c.at(follower.peer()).index)
+	assert.Equal(t, follower.index, c.at(raft.Peer{ID: follower.id}).index, "a probe names no incarnation")
+	assert.Nil(t, c.at(raft.Peer{ID: "stranger", Incarnation: 77}))
+
+	lead.id = follower.id
+	assert.Equal(t, lead.index, c.at(lead.peer()).index)
+	assert.Equal(t, follower.index, c.at(follower.peer()).index)
+	assert.Equal(t, follower.index, c.at(before).index)
+}
+
+// A quorum is a majority of the voters that a configuration names, by incarnation.
+func TestQuorum_IsAMajorityOfTheVoters(t *testing.T) {
+	a, b, c, d := raft.Peer{ID: "a", Incarnation: 1}, raft.Peer{ID: "b", Incarnation: 2}, raft.Peer{ID: "c", Incarnation: 3}, raft.Peer{ID: "d", Incarnation: 4}
+	var config raft.Configuration
+	for _, p := range []raft.Peer{a, b, c, d} {
+		config.Members = append(config.Members, raft.Member{ID: p.ID, Incarnation: p.Incarnation})
+	}
+	config.Members[3].Kind = raft.Learner
+	for _, row := range []struct {
+		rule  string
+		holds peerSet
+		spare int
+		says  string
+	}{
+		{"nobody", nil, -2, "0 of 3 voters"},
+		{"one of three", peerSet{a}, -1, "1 of 3 voters"},
+		{"two of three are a quorum", peerSet{a, c}, 0, "2 of 3 voters"},
+		{"one of three may be missing", peerSet{a, b, c}, 1, "3 of 3 voters"},
+		{"a learner does not count", peerSet{a, d}, -1, "1 of 3 voters"},
+		{"nor does another incarnation", peerSet{a, {ID: "b", Incarnation: 9}}, -1, "1 of 3 voters"},
+	} {
+		got := quorum(&config, row.holds.has)
+		assert.Equal(t, row.spare, got.spare(), row.rule)
+		assert.Equal(t, row.spare >= 0, got.reached(), row.rule)
+		assert.Equal(t, row.says, got.String(), row.rule)
+	}
+}
+
+// The peers of a leader change their places when another joins or goes.
+func TestInvariants_AProgressIsComparedWithThatOfTheSameMember(t *testing.T) {
+	c, n, _ := running(t)
+	n.seen.now = n.now().Mono
+	n.status.Peers = slices.Clone(n.status.Peers)
+	n.status.Peers[1].Match--
+	before := n.status
+	before.Peers = slices.Clone(n.status.Peers)
+	slices.Reverse(before.Peers)
+	c.check.office(n, &before)
+	assert.Nil(t, c.failure)
+	n.status.Peers[1].Match--
+	c.check.office(n, &before)
+	expectBreach(t, c, "N18")
+}

@@ -1,0 +1,80 @@
+package fuzzy
+
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Members says who may join the cluster, and how its members are changed.
+type Members struct {
+	Spares   int      // nodes that belong to no cluster at first
+	Twins    int      // of them: the last ones, which have the ids of other nodes
+	Admins   int      // who change the members, at the same time
+	Think    sim.Time // mean time between an answer to an admin and the next change
+	Patience sim.Time // for how long a member that is to vote may make no progress
+	Emptied  sim.Time // mean time after which the directory of a member that was removed is emptied; 0: never
+}
+
+// on reports whether the members of a run may change.
+func (m *Members) on() bool { return m.Admins > 0 }
+
+// nodes returns how many nodes a run has.
+func (p *Profile) nodes() int { return p.Voters + p.Learners + p.Members.Spares }
+
+// drawMembers has members join, change their roles and leave all the time.
+func drawMembers(s *sim.Stream, p *Profile) {
+	timeout := p.ElectionTimeout
+	p.Members = Members{
+		Spares: 1 + s.IntN(4), Admins: sim.Pick(s, 1, 1, 2, 3), Think: s.LogTime(timeout/5, 10*timeout),
+		Patience: s.LogTime(2*timeout, 20*timeout), Emptied: s.LogTime(timeout, 20*timeout),
+	}
+	p.Members.Twins = s.IntN(min(p.Members.Spares, p.Voters) + 1)
+}
+
+// shapeMembers changes the members under faults of every class that lets enough of them live.
+func shapeMembers(s *sim.Stream, p *Profile) {
+	p.Voters, p.Learners = sim.Pick(s, 1, 2, 3, 3, 3, 4, 5), s.IntN(2)
+	p.Length = s.LogTime(sim.In(3*time.Second), sim.In(12*time.Second))
+	p.Limits, p.World = generousLimits(), World{}
+	p.FaultsFrom = min(p.FaultsFrom, sim.In(time.Second))
+	if s.Coin() {
+		drawSnapshots(s, p)
+	}
+	drawMembers(s, p)
+	if s.Coin() {
+		p.Load.Transfers = 30_000
+	}
+	p.Node.Handshakes = s.Coin()
+	for kind := Decapitate; kind < faultKinds; kind++ {
+		if s.Coin() {
+			p.Faults = append(p.Faults, FaultRate{
+				kind, s.LogTime(sim.In(200*time.Millisecond), sim.In(3*time.Second)), s.LogTime(sim.In(50*time.Millisecond), sim.In(2*time.Second)),
+			})
+		}
+	}
+}
+
+// idOf returns the id of a node. The last spares may be twins.
+func (p *Profile) idOf(i int) raft.NodeID {
+	if first := p.nodes() - min(p.Members.Twins, p.Members.Spares, p.Voters); i >= first {
+		return nodeID(i - first)
+	}
+	return nodeID(i)
+}
+
+// spare reports whether the node belongs to no cluster at first.
+func (p *Profile) spare(i int) bool { return i >= p.Voters+p.Learners }
+
+// A change takes three entries, each of which is committed within a unit of the second phase or a few, and the patience
+// for members that are to catch up. Each leader begins anew, and one that is voted out hands over.
+const settleUnits = 40
+
+// settleTime returns how long a change of members may go on once everything works.
+func (p *Profile) settleTime() sim.Time {
+	if !p.Members.on() {
+		return 0
+	}
+	return settleUnits*p.unit() + 6*p.Members.Patience
+}

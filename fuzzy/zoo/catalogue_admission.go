@@ -1,0 +1,43 @@
+package zoo
+
+// admissions: what a change of the members means for handshakes.
+var admissions = []Mutant{
+	{
+		ID: "M52", Before: true, Rule: "only a removal that is committed rejects a member", Bug: "one that may be rolled back does, too",
+		Edits: []Edit{before("admission.go", `if removal, ok := removalOf(v.Removed, h.From); ok {`,
+			`{ w := *v; w.Removed = slices.Concat(v.Removed, v.Config.Removed); v = &w }`)},
+		Expect: "I8", Profiles: []string{"images"}, Test: &Test{".", "CheckRemoved"},
+	},
+	{
+		ID: "M53", Before: true, Rule: "a member that lags takes the incarnation that has the place of another", Bug: "it rejects it",
+		Edits:  []Edit{value("handshake.go", `v.Term != 0 || h.Term != 0 && h.Cluster == v.Cluster`, `false`)},
+		Expect: "I9", Profiles: []string{"images", "disk"}, Test: &Test{".", "Handshake_Refuses"},
+	},
+	{
+		ID: "M54", Before: true, Rule: "a member believes that it was removed only if a member that it knows says so", Bug: "it believes anybody",
+		Edits:  []Edit{value("admission.go", `!v.names(r.From)`, `false`)},
+		Expect: "I8", Profiles: []string{"images"}, Test: &Test{".", "ToldRemoval"},
+	},
+	{
+		ID: "M55", Before: true, Rule: "an incarnation that was removed never joins again", Bug: "it may",
+		Edits: []Edit{value("admission.go", `removed || h.Cluster != (ClusterID{}) && h.Cluster != v.Cluster`,
+			`h.Cluster != (ClusterID{}) && h.Cluster != v.Cluster`)},
+		Expect: "I10", Profiles: []string{"images"}, Test: &Test{".", "MayJoin"},
+	},
+	{
+		ID: "M56", Before: true, Rule: "the store of another cluster does not join", Bug: "it does",
+		Edits:  []Edit{value("admission.go", `removed || h.Cluster != (ClusterID{}) && h.Cluster != v.Cluster`, `removed`)},
+		Expect: "I10", Profiles: []string{"images"}, Test: &Test{".", "MayJoin"},
+	},
+	{
+		ID: "M58", Before: true, Rule: "what a peer has confirmed is kept while a configuration is rolled back and made again", Bug: "it is forgotten",
+		Edits: []Edit{before("descent.go", `return &m`,
+			`m.Confirmed = slices.DeleteFunc(slices.Clone(m.Confirmed), func(s Sighting) bool { return !v.uninitialized() && !v.names(s.Peer) })`)},
+		Expect: "I4", Profiles: []string{"images"}, Test: &Test{".", "KeepsWhatWasConfirmed"},
+	},
+	{
+		ID: "M82", Before: true, Rule: "a member that a newer configuration names is not wiped", Bug: "it is, if one that lags names another incarnation",
+		Edits:  []Edit{instead("node/identity.go", `wiped = wiped && misnamed`, `_ = misnamed`)},
+		Expect: "tests", Test: &Test{"node", "TestWiped_AConfigurationThatNames"}, Outside: true,
+	},
+}

@@ -1,0 +1,122 @@
+package zoo
+
+// memberships: how the members of a cluster change.
+var memberships = []Mutant{
+	member("M01", "the voters change through a joint configuration", "they change in one step", "G7",
+		instead("joint.go", `next.Outgoing = c.voterPeers()`, ``)),
+	member("M02", "no configuration is appended before an entry of the own term is committed", "one is", "G19",
+		value("changing.go", `!c.committedOwn()`, `false`)),
+	member("M03", "at most one configuration is not committed", "the next one follows at once", "G19",
+		value("changing.go", `c.log.config().Index <= c.log.commit`, `true`)),
+	member("M04", "a log that is cut falls back to an earlier configuration", "it keeps the one that it dropped", "N9",
+		instead("storedlog.go", `s.Configs = s.Configs[:s.configsUpTo(after.Index)]`, ``)),
+	member("M05", "the newest configuration is in force", "the newest committed one is", "N9, G8",
+		instead("membership.go", `return c.log.config().Config`, `return c.log.configAt(max(c.log.commit, c.log.Base.ID.Index, 1)).Config`)),
+	member("M06", "a joint configuration commits by both halves", "by one of them", "G5",
+		instead("quorum.go", `value = min(value, outgoing)`, `value = max(value, outgoing)`)),
+	member("M07", "a joint configuration elects by both halves", "by the new one", "G8",
+		value("quorum.go", `(!c.Joint() || agreed >= majority(len(c.Outgoing)))`, `true`)),
+	member("M09", "every leader leaves a joint configuration", "only the one that began it does", "L15",
+		instead("changing.go", `c.appendConfig(config.leave(c.log.Last.Index + 1))`,
+			`if len(c.leader.change.accepted) > 0 { c.appendConfig(config.leave(c.log.Last.Index + 1)) }`)),
+	member("M10", "a leader without a vote does not count itself", "it does", "G5",
+		value("quorum.go", `l.votes&half != 0`, `half == IncomingHalf || l.votes&half != 0`)),
+	member("M11", "a leader goes once the configuration without it is committed", "it goes as soon as that is appended", "N66",
+		value("changing.go", `c.log.config().Index > c.log.commit`, `false`)),
+	member("M12", "a member votes for candidates that its configuration does not name", "it refuses them", "L1",
+		before("election.go", `why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)`, `if !c.names(from) { c.send(from, VoteReply{}); return }`)),
+	member("M15", "progress belongs to one incarnation", "another one inherits it", "N18",
+		before("roster.go", `l.peers = append(l.peers, p)`, `
+			for i := range l.peers {
+				if l.peers[i].peer.ID == peer.ID {
+					p.match, p.next = l.peers[i].match, l.peers[i].next
+				}
+			}`)),
+	member("M16", "a change that leaves no voter is refused as that", "it is called malformed", "N69",
+		instead("change.go", `d.refuse(RefusedLastVoter, d.before.Voters()[0].ID)`, ``)),
+	member("M18", "reads are confirmed by both halves", "by the new one", "G13",
+		before("heartbeat.go", `return quorumValue(c.leader, &c.leader.indexes, 1`, `
+			if v, _ := halfValue(c.leader, IncomingHalf, &c.leader.indexes, 1, func(p *progress) Index {
+				if p.beats.echoed.Less(round) {
+					return 0
+				}
+				return 1
+			}); true {
+				return v == 1
+			}`)),
+	member("M19", "a leader must hear both halves", "it must hear the new one", "N13",
+		before("heartbeat.go", `return max(until, c.leader.change.since+c.electionTimeout())`,
+			`until, _ = halfValue(c.leader, IncomingHalf, &c.leader.times, always, func(p *progress) Time { return p.heard + c.window(p) })`)),
+	member("M20", "a leader without a vote must hear the others", "it need not", "N13",
+		before("heartbeat.go", `return max(until, c.leader.change.since+c.electionTimeout())`, `if c.leader.votes == 0 { until = always }`)),
+	member("M21", "a joint configuration commits by both halves", "by the outgoing one", "G5",
+		instead("quorum.go", `value = min(value, outgoing)`, `value = outgoing`)),
+	member("M22", "a candidate asks both halves", "it asks the new one", "L1, L15",
+		value("membership.go", `config.VotesIn(p) != 0`, `config.VotesIn(p)&IncomingHalf != 0`)),
+	member("M23", "voters of either half campaign", "only those of the new one do", "N15, L1",
+		before("membership.go", `if c.votes() {`, `if c.config().VotesIn(c.self)&IncomingHalf == 0 { return false }`)),
+	member("M24", "learners do not campaign", "they do", "N7",
+		before("membership.go", `if c.votes() {`, `if c.config().includes(c.self) { return true }`)),
+	member("M25", "a member votes although it takes itself for a learner", "it does not", "L1",
+		before("election.go", `why := c.grants(c.hard.Term, c.hard.Vote, from, r.Last)`, `if !c.votes() { c.send(from, VoteReply{}); return }`)),
+	member("M26", "a learner that votes has ended a short round", "any acknowledgement suffices", "N67",
+		before("catchup.go", `return p.state == replicate && c.heardLately(p)`, `if p.match > 0 { return c.heardLately(p) }`)),
+	member("M27", "whether a learner is ready is judged when it gets its vote", "once ready, it stays so", "N67",
+		before("catchup.go", `return p.state == replicate && c.heardLately(p)`, `if r.prompt { return true }`)),
+	member("M29", "a change gives up members that make no progress", "it waits for ever", "L15",
+		value("changing.go", `idle >= Time(config.Patience)`, `false`)),
+	member("M30", "giving up a change clears all that it was to do", "removals remain", "invariant",
+		instead("joint.go", `next.Members[i].Next = NextSame`, `if next.Members[i].Next != NextRemoved { next.Members[i].Next = NextSame }`)),
+	member("M31", "a majority of the new voters is heard when they get their votes", "nobody looks", "N68",
+		value("changing.go", `len(silent) == 0`, `true`)),
+	member("M32", "a request names all silent voters", "any name will do", "N68",
+		value("changing.go", `slices.Contains(ch.despite, p.ID)`, `len(ch.despite) > 0`)),
+	member("M33", "a change names the configuration that it knows", "the index is not compared", "N69",
+		value("changing.go", `e.IfIndex != 0 && e.IfIndex != run.Index`, `false`)),
+	member("M34", "a change is done once it is committed", "once it is accepted", "N69",
+		before("changing.go", `ch.accepted = append(ch.accepted, acceptedChange{requestID: e.RequestID, first: first})`,
+			`c.answer(Answer{RequestID: e.RequestID, Kind: AnswerChanged, ID: first}); return`)),
+	member("M36", "no configuration is appended during a transfer", "one is", "invariant, G15",
+		value("changing.go", `c.leader.transfer == nil`, `true`)),
+	member("M37", "leadership goes to a voter that stays", "it goes to one that is leaving", "G15",
+		value("transfer.go", `p.votes&IncomingHalf == 0`, `p.votes == 0`)),
+	member("M38", "a leader that was removed hands over", "it lingers", "N66",
+		before("changing.go", `if p := c.transferTarget(""); p != nil`, `if true { return false }`)),
+	member("M39", "a base has the configuration of its index", "it has the newest one", "G9",
+		before("compact.go", `return Base{`, `latest.Config = c.config()`)),
+	member("M40", "a base says which entry its configuration is of", "it says the newest one", "G9",
+		before("compact.go", `return Base{`, `latest.Index = c.log.config().Index`)),
+	member("M41", "a compacted log keeps the configurations behind its base", "it drops all", "N9",
+		instead("storedlog.go", `s.Configs = s.Configs[s.configsUpTo(b.ID.Index):]`, `s.Configs = nil`)),
+	member("M42", "who installs a snapshot takes over its configuration", "it keeps its own", "N9",
+		before("log.go", `l.StoredLog = StoredLog{Base: base, Last: base.ID, LastTime: max(l.LastTime, base.Time)}`,
+			`if l.Last.Index > 0 { base.Config, base.ConfigIndex = l.config().Config, l.config().Index }`)),
+	member("M44", "who was removed is served until it knows", "it is dropped at once", "L18",
+		value("roster.go", `p.knowsItsRemoval()`, `true`)),
+	member("M45", "who was removed is served ten election timeouts at most", "for ever", "N65",
+		value("roster.go", `p.departsUntil > 0 && c.now.Mono >= p.departsUntil`, `false`)),
+	member("M45b", "who was removed gets nothing behind its removal", "it gets all entries", "N65",
+		instead("roster.go", `return min(p.departs, log.Last.Index)`, `return log.Last.Index`)),
+	member("M46", "a member that joins is sent the log", "it is forgotten", "N67, L15",
+		value("roster.go", `peer != c.self && l.peer(peer) == nil`, `false`)),
+	member("M47", "an offer to a member that is removed ends", "it goes on", "N65",
+		instead("roster.go", `c.endOffer(p)`, ``)),
+	{
+		ID: "M49", Before: true, Rule: "a new voter waits before it campaigns", Bug: "its old deadline counts",
+		Edits: []Edit{instead("membership.go", `c.resetElectionDeadline()`, ``)}, Expect: "N72", Profiles: []string{"members"},
+		Alive: "what makes a member a voter comes from a leader, and hearing it restarts the timer, too",
+	},
+	member("M50", "a member was removed once that is committed", "as soon as it is appended", "N70",
+		before("membership.go", `return removal.Index`, `removal, _ = c.config().removal(c.self)`)),
+	member("M51", "a removal names the entry that made it", "it names the one before", "G7",
+		instead("joint.go", `removed = append(removed, Removal{p, at})`, `removed = append(removed, Removal{p, at - 1})`)),
+	member("M63", "a configuration that is rolled back is reported", "it is not", "N9",
+		instead("log.go", "c.trace(TraceEvent{Kind: TraceConfigRolledBack, Index: now})\n\t\tc.configChanged(voted)", `_ = voted`)),
+	member("M65", "who is removed may still be needed", "it never campaigns", "L1",
+		before("membership.go", `for n := len(c.log.Configs); n >= c.log.configsUpTo(c.log.commit); n-- {`, `if true { return false }`)),
+}
+
+// member is a mutant that seeds of the profile members hunt.
+func member(id, rule, bug, expect string, edits ...Edit) Mutant {
+	return Mutant{ID: id, Before: true, Rule: rule, Bug: bug, Expect: expect, Edits: edits, Profiles: []string{"members"}}
+}

@@ -1,0 +1,263 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
+)
+
+const (
+	contactTimeout = 100 * time.Millisecond
+	kept           = raft.Time(10 * contactTimeout)
+)
+
+var ourCluster = raft.ClusterID{1}
+
+// peerNamed returns the peer that a word stands for: "c" is the incarnation 1 of c, "c2" the incarnation 2, and "c0" an
+// open one.
+func peerNamed(word string) raft.Peer {
+	p := raft.Peer{ID: raft.NodeID(word[:1]), Incarnation: 1}
+	if len(word) > 1 {
+		p.Incarnation = raft.Incarnation(word[1] - '0')
+	}
+	return p
+}
+
+// configOf returns a configuration of these voters, each at the address "word:1".
+func configOf(words string) (c raft.Configuration) {
+	var members []raft.Member
+	for _, word := range strings.Fields(words) {
+		p := peerNamed(word)
+		members = append(members, raft.Member{ID: p.ID, Incarnation: p.Incarnation, Address: word + ":1"})
+	}
+	return raft.NewConfiguration(members)
+}
+
+// book is the contacts of member a of a cluster with a term.
+type book struct {
+	*pipeline.Contacts
+	t *testing.T
+}
+
+func bookOf(t *testing.T, begun bool) book {
+	b := book{pipeline.NewContacts(peerNamed("a"), "", contactTimeout), t}
+	if begun {
+		b.Begin()
+	}
+	return b
+}
+
+// dials checks whom the member dials at that time: words of peers, each with its addresses if they are not "word:1".
+func (b book) dials(now raft.Time, want string) {
+	b.t.Helper()
+	contacts, _, _ := b.Dial(now)
+	var got []string
+	for _, k := range contacts {
+		word := string(k.ID)
+		if k.Incarnation != 1 {
+			word += fmt.Sprint(uint64(k.Incarnation))
+		}
+		if at := strings.Join(k.Addresses, ","); at != word+":1" {
+			word += "@" + at
+		}
+		got = append(got, word)
+	}
+	assert.Equal(b.t, want, strings.Join(got, " "))
+	again, changed, _ := b.Dial(now)
+	assert.False(b.t, changed)
+	assert.Equal(b.t, contacts, again)
+}
+
+func (b book) called(now raft.Time, word string) {
+	b.Called(now, raft.Hello{From: peerNamed(word), Cluster: ourCluster, Address: word + ":1"}, ourCluster)
+}
+
+func TestContacts_IncarnationsAreOpenUntilThereIsATerm(t *testing.T) {
+	b := bookOf(t, false)
+	b.Config(0, configOf("a0 b0 c0"), false)
+	b.dials(1, "b0 c0")
+	b.Config(2, configOf("a b c"), false)
+	b.dials(2, "b0@b:1 c0@c:1")
+	b.Config(3, configOf("a b c2"), true)
+	b.dials(3, "b0@b:1 c0@c2:1")
+	b.Begin()
+	b.dials(4, "b c2")
+}
+
+// The sets of one configuration after the other: who is dialed right after each, and who is in the end.
+func TestContacts_Union(t *testing.T) {
+	for _, row := range []struct {
+		rule    string
+		configs []string // with a "!" if it is known to be committed
+		dials   string   // after the last of them
+		later   string   // ten election timeouts later
+	}{
+		{"the configuration in force", []string{"a b c!"}, "b c", "b c"},
+		{"it may be rolled back, and the one before is in force again", []string{"a b c!", "a d e"}, "b c d e", "b c d e"},
+		{"every one since the last committed one", []string{"a b!", "a c", "a d"}, "b c d", "b c d"},
+		{"who left, until it has heard of it", []string{"a b c!", "a b", "a b!"}, "b c", "b"},
+		{"a change that was rolled back", []string{"a b!", "a b c", "a b!"}, "b c", "b"},
+		{"who comes back stays", []string{"a b c!", "a b!", "a b c!"}, "b c", "b c"},
+		{"two incarnations are two members", []string{"a c!", "a c c2!"}, "c c2", "c c2"},
+		{"the former incarnation leaves", []string{"a c c2!", "a c2!"}, "c c2", "c2"},
+		{"a member that was removed itself goes on", []string{"a b c!", "b c!"}, "b c", "b c"},
+		{"the list of initial members is no configuration", []string{"a0 b0 x0", "a b c!"}, "b c", "b c"},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			b := bookOf(t, true)
+			now := raft.Time(5)
+			for _, config := range row.configs {
+				now++
+				words, committed := strings.CutSuffix(config, "!")
+				b.Config(now, configOf(words), committed)
+				b.Dial(now)
+			}
+			b.dials(now, row.dials)
+			b.dials(now+kept-1, row.dials)
+			b.dials(now+kept, row.later)
+		})
+	}
+}
+
+func TestContacts_ARemovedMemberIsLetGo(t *testing.T) {
+	b := bookOf(t, true)
+	b.Config(1, configOf("a b c"), true)
+	b.Config(2, configOf("a b"), false)
+	_, _, wake := b.Dial(2)
+	assert.Zero(t, wake, "the time counts from the commit, however long that takes")
+	b.dials(2+20*kept, "b c")
+	b.Config(1000*kept, configOf("a b"), true)
+	_, _, wake = b.Dial(1000 * kept)
+	assert.Equal(t, 1001*kept, wake)
+	b.dials(1001*kept-1, "b c")
+	b.dials(1001*kept, "b")
+
+	b.Heard(peerNamed("c"), 1002*kept)
+	b.dials(1002*kept, "b c") // its messages want an answer
+	b.dials(1003*kept, "b")
+}
+
+func TestContacts_CallersAreDialedBack(t *testing.T) {
+	b := bookOf(t, true)
+	b.Config(0, configOf("a b c"), true)
+	b.called(1, "d")
+	b.called(1, "b")
+	b.called(1, "c2")
+	b.dials(1, "b c c2 d")
+	_, _, wake := b.Dial(1)
+	assert.Equal(t, 1+kept, wake)
+
+	b.Heard(peerNamed("d"), kept)
+	b.dials(kept, "b c c2 d")
+	b.dials(1+kept, "b c d")
+	_, silent := b.Callers(1 + kept)
+	assert.Equal(t, []raft.Peer{peerNamed("c2")}, silent)
+	b.dials(2*kept, "b c")
+	b.Heard(peerNamed("c2"), 3*kept)
+	b.dials(3*kept, "b c c2") // on a connection that stood all the time
+
+	b.Config(3*kept, configOf("a b c d"), false)
+	b.dials(9*kept, "b c d") // a configuration names it now
+}
+
+func TestContacts_NotEveryCallerIsDialedBack(t *testing.T) {
+	other := raft.ClusterID{2}
+	for _, row := range []struct {
+		rule  string
+		own   raft.ClusterID
+		hello raft.Hello
+		dials string
+	}{
+		{"of this cluster", ourCluster, raft.Hello{From: peerNamed("d"), Cluster: ourCluster, Address: "d:1"}, "b d"},
+		{"of another cluster", ourCluster, raft.Hello{From: peerNamed("d"), Cluster: other, Address: "d:1"}, "b"},
+		{"of no cluster", ourCluster, raft.Hello{From: peerNamed("d"), Address: "d:1"}, "b"},
+		{"this member belongs to none", raft.ClusterID{}, raft.Hello{From: peerNamed("d"), Cluster: other, Address: "d:1"}, "b d"},
+		{"neither belongs to any", raft.ClusterID{}, raft.Hello{From: peerNamed("d"), Address: "d:1"}, "b"},
+		{"it does not say where it is", ourCluster, raft.Hello{From: peerNamed("d"), Cluster: ourCluster}, "b"},
+		{"it says that it is this member", ourCluster, raft.Hello{From: peerNamed("a"), Cluster: ourCluster, Address: "d:1"}, "b"},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			b := bookOf(t, true)
+			b.Config(0, configOf("a b"), true)
+			b.Called(1, row.hello, row.own)
+			b.dials(1, row.dials)
+		})
+	}
+}
+
+// A new member has an empty store and no list, so it belongs to no cluster until the first append names it.
+func TestContacts_ANewMemberDialsItsLeaderBack(t *testing.T) {
+	b := bookOf(t, false)
+	b.Config(0, raft.Configuration{}, true)
+	b.Called(1, raft.Hello{From: peerNamed("d"), Cluster: ourCluster, Address: "d:1"}, raft.ClusterID{})
+	b.Called(1, raft.Hello{From: peerNamed("d2"), Cluster: ourCluster, Address: "d2:1"}, raft.ClusterID{})
+	b.dials(1, "d d2")
+	b.Begin()
+	b.Config(2, configOf("a d"), false)
+	b.dials(2, "d d2")
+}
+
+func TestContacts_CallersAreBounded(t *testing.T) {
+	b := bookOf(t, true)
+	b.Config(0, configOf("a"), true)
+	for i := range 100 {
+		p := raft.Peer{ID: "z", Incarnation: raft.Incarnation(i + 1)}
+		b.Called(raft.Time(i), raft.Hello{From: p, Cluster: ourCluster, Address: "z:1"}, ourCluster)
+		b.Heard(raft.Peer{ID: "z", Incarnation: 7}, raft.Time(i))
+	}
+	contacts, _, _ := b.Dial(100)
+	require.Len(t, contacts, 16)
+	assert.Equal(t, raft.Incarnation(7), contacts[0].Incarnation, "it was heard all the time")
+	assert.Equal(t, raft.Incarnation(86), contacts[1].Incarnation)
+	all, _ := b.Callers(100)
+	assert.Len(t, all, 16)
+}
+
+func TestContacts_LeaversAndUncommittedConfigurationsAreBounded(t *testing.T) {
+	b := bookOf(t, true)
+	for i := range 2000 {
+		b.Config(raft.Time(i), configOf("a b"), i < 1000)
+		p := raft.Peer{ID: "z", Incarnation: raft.Incarnation(i + 1)}
+		b.Config(raft.Time(i), raft.NewConfiguration([]raft.Member{{ID: p.ID, Incarnation: p.Incarnation, Address: "z:1"}}), false)
+		contacts, _, _ := b.Dial(raft.Time(i))
+		require.LessOrEqual(t, len(contacts), 4*raft.MembersMax+4)
+	}
+}
+
+// Addresses go by peer: what one incarnation advertises does not send anybody else there.
+func TestContacts_AddressesAreByPeer(t *testing.T) {
+	seen := func(word, address string) raft.Sighting {
+		return raft.Sighting{Peer: peerNamed(word), Address: address}
+	}
+	b := bookOf(t, true)
+	b.Config(0, configOf("a b c c2"), true)
+	b.Memory(raft.Memory{Seen: []raft.Sighting{seen("c", "moved:1"), seen("b", "b:1"), seen("c2", ""), seen("x", "x:9")}})
+	b.dials(1, "b c@moved:1,c:1 c2")
+	_, changed, _ := b.Dial(1)
+	require.False(t, changed)
+	b.Memory(raft.Memory{Seen: []raft.Sighting{seen("c", "again:1")}})
+	_, changed, _ = b.Dial(2)
+	assert.True(t, changed)
+	b.dials(2, "b c@again:1,c:1 c2")
+
+	b.called(3, "d")
+	b.Memory(raft.Memory{Seen: []raft.Sighting{seen("d", "d:7")}})
+	b.dials(3, "b c c2 d@d:7,d:1")
+}
+
+// The disk of a was emptied, and it runs where it ran before: dialing its former self there would reach itself.
+func TestContacts_AMemberDoesNotDialItself(t *testing.T) {
+	b := bookOf(t, true)
+	here := raft.NewConfiguration([]raft.Member{{ID: "a", Incarnation: 1, Address: "a:1"}, {ID: "a", Incarnation: 2, Address: "a:1"}})
+	b.Config(0, here, true)
+	b.dials(1, "")
+	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("a2"), Address: "elsewhere:1"}}})
+	b.dials(2, "a2@elsewhere:1")
+}

@@ -1,0 +1,364 @@
+package raft_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Rules of §6 for a leader that changes the voters, each by its sentence.
+
+func promote(ids ...raft.NodeID) (ch raft.Change) {
+	for _, id := range ids {
+		ch.Promote = append(ch.Promote, raft.Peer{ID: id})
+	}
+	return ch
+}
+
+// caughtUp is a leader of abc in term 5, and the learner d holds its log.
+func caughtUp(t *testing.T) *core {
+	c := withLearner(t)
+	c.receive("d", 5, raft.AppendConflict{Prev: c.Status().Last.Index, Hint: id(0, 0)})
+	c.hold("bcd")
+	require.True(t, c.progress("d").CatchUp.Ready)
+	return c
+}
+
+// answered are the kinds of the answers of the last step.
+func (c *core) answered() (kinds []raft.AnswerKind) {
+	for _, a := range c.out.Answers {
+		kinds = append(kinds, a.Kind)
+	}
+	return kinds
+}
+
+// "When the leader receives a request to change the configuration from C_old to C_new, it stores the configuration for
+// joint consensus (C_old,new in the figure) as a log entry" (§6)
+func TestPaper_Section6_VotersChangeThroughAJointConfiguration(t *testing.T) {
+	c := caughtUp(t)
+	c.change(promote("d"))
+	assert.True(t, c.Status().Config.Changing(), "first the entry that says what is to come")
+	c.hold("bcd")
+	s := c.Status()
+	require.True(t, s.Config.Joint())
+	assert.Len(t, s.Config.Voters(), 4)
+	assert.Equal(t, []raft.Peer{peer("a"), peer("b"), peer("c")}, s.Config.Outgoing)
+	assert.Equal(t, raft.ChangeJoint, s.Change.Stage)
+	assert.Less(t, s.Commit, s.ConfigIndex)
+	c.hold("bcd")
+	s = c.Status()
+	assert.False(t, s.Config.Joint(), "C_new follows at once")
+	assert.Less(t, s.Commit, s.ConfigIndex)
+	assert.Empty(t, c.answered(), "C_new is not committed")
+	c.hold("bc")
+	assert.Equal(t, []raft.AnswerKind{raft.AnswerChanged}, c.answered())
+	assert.Nil(t, c.Status().Change)
+}
+
+// "Agreement (for elections and entry commitment) requires separate majorities from both the old and new
+// configurations." (§6)
+func TestPaper_Section6_CommitmentNeedsBothMajorities(t *testing.T) {
+	for holders, commits := range map[string]bool{"b": true, "d": false, "c": true, "": false} {
+		c := caughtUp(t)
+		c.change(raft.Change{Promote: []raft.Peer{peer("d")}, Remove: []raft.Peer{peer("c")}})
+		c.hold("bcd") // {a b c} and {a b d} from now on
+		require.True(t, c.Status().Config.Joint())
+		joint := c.Status().ConfigIndex
+		c.hold(holders)
+		enough := commits && holders != "c" // c alone is a majority with a of the old, not of the new
+		assert.Equal(t, enough, c.Status().Commit >= joint, "held by a and %q", holders)
+	}
+}
+
+// "Once C_old,new has been committed ... It is now safe for the leader to create a log entry describing C_new" (§6)
+func TestPaper_Section6_TheNewConfigurationWaitsForTheJointOne(t *testing.T) {
+	c := caughtUp(t)
+	c.change(raft.Change{Demote: []raft.Peer{peer("c")}})
+	joint := c.Status().ConfigIndex
+	require.True(t, c.Status().Config.Joint())
+	for range 5 {
+		c.after(heartbeatPace)
+		c.echo("b", 0)
+		c.echo("c", 0)
+		assert.Equal(t, joint, c.Status().ConfigIndex)
+	}
+	c.hold("b")
+	assert.Equal(t, joint+1, c.Status().ConfigIndex)
+}
+
+// "log entries are replicated to all servers in both configurations", and "any server from either configuration may serve
+// as leader" (§6): so members of both halves are asked for their votes, and both majorities elect.
+func TestPaper_Section6_ElectionsNeedBothMajorities(t *testing.T) {
+	old := raft.NewConfiguration(membersNamed("abc"))
+	joint := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Voter)))
+	joint.Members[1].Kind, joint.Members[2].Kind = raft.Leaving, raft.Leaving
+	joint.Outgoing, joint.Level = []raft.Peer{peer("a"), peer("b"), peer("c")}, 1
+	changing := raft.NewConfiguration(append(membersNamed("abc"), joining("d", raft.Learner)))
+	changing.Members[1].Next, changing.Members[2].Next, changing.Members[3].Next = raft.NextRemoved, raft.NextRemoved, raft.NextVoter
+	changing.Level, changing.Patience = 1, time.Minute
+	require.NotEqual(t, old, joint)
+	for voters, elected := range map[string]bool{"b": false, "bc": false, "d": false, "bd": true, "cd": true} {
+		c := follower(t, 5, 1)
+		c.appendConfigs("b", 5, id(2, 1), 1, changing, joint)
+		c.persist()
+		require.Equal(t, joint, c.Status().Config)
+		c.timeout()
+		var asked []raft.NodeID
+		for _, m := range c.out.Send {
+			asked = append(asked, m.To.ID)
+		}
+		assert.Equal(t, []raft.NodeID{"b", "c", "d"}, asked)
+		for _, r := range voters {
+			c.grantPreVote(raft.NodeID(string(r)))
+		}
+		assert.Equal(t, elected, c.Leadership().Role == raft.Candidate, "pre-votes of a and %s", voters)
+		if !elected {
+			continue
+		}
+		c.persist()
+		for _, r := range voters {
+			assert.Equal(t, raft.Candidate, c.Leadership().Role)
+			c.receive(raft.NodeID(string(r)), 6, raft.VoteReply{Granted: true})
+		}
+		assert.Equal(t, raft.Leader, c.Leadership().Role)
+	}
+}
+
+// "If the leader crashes, a new leader may be chosen under either C_old or C_old,new, depending on whether the winning
+// candidate has received C_old,new." (§6) It finishes what the other one has begun.
+func TestPaper_Section6_TheNextLeaderFinishesTheChange(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[2].Kind, joint.Level = raft.Learner, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	c := follower(t, 5, 1)
+	c.appendConfigs("b", 5, id(2, 1), 1, joint)
+	c.persist()
+	c.timeout()
+	c.grantPreVote("b")
+	c.persist()
+	c.receive("b", 6, raft.VoteReply{Granted: true})
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	assert.Equal(t, joint, c.Status().Config)
+	c.hold("b")
+	s := c.Status()
+	assert.Equal(t, s.Last.Index, s.ConfigIndex, "an entry of its term is committed, and the joint one with it")
+	assert.False(t, s.Config.Joint())
+	assert.Len(t, s.Config.Voters(), 2)
+}
+
+// "it replicates log entries but does not count itself in majorities", and "the leader steps down (returns to follower
+// state) once it has committed the C_new log entry" (§6). It hands over first.
+func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
+	removing := func() *core {
+		c := replicating(t, 5, 1)
+		c.change(remove("a"))
+		require.True(t, c.Status().Config.Joint())
+		c.hold("bc")
+		require.False(t, c.Status().Config.Joint())
+		require.Equal(t, raft.Leader, c.Leadership().Role, "C_new is not committed")
+		return c
+	}
+	c := removing()
+	c.hold("b")
+	assert.Less(t, c.Status().Commit, c.Status().ConfigIndex, "a and b are one of the two new voters")
+	assert.Zero(t, c.Removed())
+	out := c.acknowledge("c")
+	assert.Equal(t, c.Status().ConfigIndex, c.Status().Commit)
+	assert.Equal(t, []raft.AnswerKind{raft.AnswerChanged}, c.answered())
+	assert.Contains(t, traced(out), raft.TraceRemoved)
+	assert.Contains(t, traced(out), raft.TraceHandOver)
+	assert.Contains(t, bodies(out.Send, "b"), raft.TimeoutNow{})
+	assert.Equal(t, c.Status().ConfigIndex, c.Removed())
+	assert.Equal(t, raft.ChangeHandsOver, c.Status().Change.Stage)
+	assert.Equal(t, raft.RefusedTransferring, c.propose("x").Answers[0].Refusal)
+	out = c.receive("b", 6, raft.VoteRequest{Last: c.Status().Last, Transfer: true})
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+	c.after(20 * electionTimeout)
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "it does not campaign")
+
+	c = removing()
+	c.hold("bc")
+	for begin := c.now; c.Leadership().Role == raft.Leader && c.now-begin < 20*electionTimeout; {
+		c.after(heartbeatPace)
+		c.echo("b", c.Status().Last.Index)
+		c.echo("c", c.Status().Last.Index)
+	}
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "it steps down although the other one does not take over")
+	assert.Equal(t, raft.Term(5), c.Leadership().Term)
+}
+
+// A member that C_new removes or demotes may still be needed, as long as C_new is not known to be committed: it may be
+// among the only ones that hold it, and the members that have a vote could not outvote its log.
+func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left := raft.NewConfiguration(membersNamed("bc"))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 4}}
+	holding := func() *core {
+		c := follower(t, 5, 1)
+		c.appendConfigs("b", 5, id(2, 1), 3, joint, left)
+		c.persist()
+		require.Equal(t, left, c.Status().Config)
+		return c
+	}
+	c := holding()
+	c.timeout()
+	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+	c.grantPreVote("b")
+	assert.Equal(t, raft.PreCandidate, c.Leadership().Role, "its own does not count")
+	c.grantPreVote("c")
+	c.persist()
+	c.receive("b", 6, raft.VoteReply{Granted: true})
+	assert.Equal(t, raft.Candidate, c.Leadership().Role)
+	c.receive("c", 6, raft.VoteReply{Granted: true})
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	c.hold("b")
+	assert.Less(t, c.Status().Commit, c.Status().Last.Index)
+	c.acknowledge("c")
+	assert.Equal(t, c.Status().Last.Index, c.Status().Commit)
+	assert.Equal(t, raft.ChangeHandsOver, c.Status().Change.Stage)
+
+	c = holding()
+	c.receive("b", 5, raft.Heartbeat{Commit: 4})
+	c.after(20 * electionTimeout)
+	assert.Equal(t, raft.Leadership{Term: 5, Leader: "b", LeaderIncarnation: 'b'}, c.Leadership(), "C_new is committed")
+	assert.EqualValues(t, 4, c.Removed())
+}
+
+// A leader that has removed itself and hears the new voters no more steps down.
+func TestJoint_ARemovedLeaderNeedsTheOthers(t *testing.T) {
+	c := replicating(t, 5, 1)
+	c.change(remove("a", "b"))
+	c.hold("bc")
+	require.False(t, c.Status().Config.Joint())
+	for begin := c.now; c.Leadership().Role == raft.Leader && c.now-begin < 20*electionTimeout; {
+		c.after(heartbeatPace)
+		c.echo("b", 0)
+	}
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+}
+
+// While the voters change, no read is confirmed, and no leader stays, with one half alone.
+func TestJoint_ReadsAndCheckQuorumNeedBothHalves(t *testing.T) {
+	begun := func() *core {
+		c := caughtUp(t)
+		c.change(raft.Change{Promote: []raft.Peer{peer("d")}, Remove: []raft.Peer{peer("b"), peer("c")}})
+		c.hold("bcd")
+		require.True(t, c.Status().Config.Joint()) // {a b c} and {a d}
+		return c
+	}
+	for echoes, safe := range map[string]bool{"b": false, "bc": false, "d": false, "bd": true} {
+		c := begun()
+		c.step(raft.ReadRequested{RequestID: 3})
+		for _, r := range echoes {
+			c.echo(raft.NodeID(string(r)), 0)
+		}
+		assert.Equal(t, safe, len(c.out.Answers) == 1, echoes)
+		for begin := c.now; c.Leadership().Role == raft.Leader && c.now-begin < 5*electionTimeout; {
+			c.after(heartbeatPace)
+			for _, r := range echoes {
+				if c.Leadership().Role == raft.Leader {
+					c.echo(raft.NodeID(string(r)), 0)
+				}
+			}
+		}
+		assert.Equal(t, safe, c.Leadership().Role == raft.Leader, echoes)
+	}
+}
+
+// A promoted member that has not heard of it must vote: its vote may be needed (§6 and dissertation §4.1: a server grants
+// its vote to a candidate that is not part of its latest configuration, and votes whatever it is there itself).
+func TestJoint_LearnersAndStrangersVote(t *testing.T) {
+	members := membersNamed("abc")
+	members[0].Kind = raft.Learner
+	c := restart(t, members, raft.HardState{Term: 5}, 1)
+	out := c.receive("z", 6, raft.VoteRequest{Last: id(9, 5)})
+	assert.Empty(t, out.Send)
+	assert.Equal(t, []raft.Message{c.to("z", raft.VoteReply{Granted: true})}, out.Write.Then)
+	out = c.receive("z", 6, raft.PreVoteRequest{Last: id(9, 5)})
+	assert.Len(t, append(out.Send, out.Write.Then...), 1)
+	c.after(20 * electionTimeout)
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "a learner does not campaign")
+}
+
+// A candidate whose removal is committed here is not answered: it would not be elected.
+func TestJoint_ARemovedCandidateIsNotAnswered(t *testing.T) {
+	c := withLearner(t)
+	c.change(remove("c"))
+	require.True(t, c.Status().Config.Joint())
+	c.hold("bc")
+	ask := raft.VoteRequest{Last: id(99, 5), Transfer: true}
+	c.hold("bc")
+	require.Equal(t, c.Status().ConfigIndex, c.Status().ConfigCommitted)
+	for _, body := range []raft.Body{ask, raft.PreVoteRequest{Last: id(99, 5)}} {
+		out := c.receive("c", 9, body)
+		assert.Empty(t, out.Send)
+		assert.Empty(t, out.Write)
+		assert.Equal(t, []raft.TraceEventKind{raft.TraceVoteDenied}, traced(out))
+	}
+	assert.Equal(t, raft.Term(5), c.Leadership().Term)
+}
+
+// A store from which a committed entry has removed its member refuses to start.
+func TestStart_ARemovedMemberIsRefused(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left := raft.NewConfiguration(membersNamed("bc"))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 3}}
+	for commit, refused := range map[raft.Index]bool{2: false, 3: true} {
+		stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: 5}, Commit: commit}
+		require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abc"))))
+		require.NoError(t, stored.Log.Observe(configEntry(id(2, 5), joint)))
+		require.NoError(t, stored.Log.Observe(configEntry(id(3, 5), left)))
+		core, _, err := raft.NewCore(coreConfig(), stored, raft.Now{Mono: 1})
+		if !refused {
+			require.NoError(t, err)
+			assert.Zero(t, core.Removed())
+			continue
+		}
+		var removed *raft.RemovedError
+		require.ErrorAs(t, err, &removed)
+		assert.Equal(t, raft.Index(3), removed.Index)
+		assert.ErrorIs(t, err, raft.ErrRemoved)
+	}
+}
+
+// The target of a transfer votes in the new configuration: one that is leaving would have to hand over itself.
+func TestJoint_ATransferGoesToANewVoter(t *testing.T) {
+	c := caughtUp(t)
+	c.change(raft.Change{Promote: []raft.Peer{peer("d")}, Remove: []raft.Peer{peer("b"), peer("c")}})
+	c.hold("bcd")
+	require.True(t, c.Status().Config.Joint())
+	for to, refused := range map[raft.NodeID]bool{"b": true, "": false} {
+		out := c.step(raft.TransferRequested{RequestID: 3, To: to})
+		assert.Equal(t, refused, len(out.Answers) > 0, to)
+	}
+	joint := c.Status().ConfigIndex
+	c.hold("bcd")
+	assert.Equal(t, joint, c.Status().ConfigIndex, "C_new waits for the end of the transfer")
+	assert.Equal(t, c.Status().Commit, joint)
+	assert.Contains(t, bodies(c.out.Send, "d"), raft.TimeoutNow{})
+}
+
+// A leader that is told to go on despite silent members may hear no quorum from then on. It gives them an election timeout
+// to come back, and steps down.
+func TestChange_DespiteTheSilentMayEndTheLeadership(t *testing.T) {
+	c := replicating(t, 5, 1)
+	for range 20 { // b is silent
+		c.after(electionTimeout / 2)
+		c.echo("c", c.Status().Last.Index)
+	}
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	out := c.change(raft.Change{Remove: []raft.Peer{peer("c")}, Despite: []raft.NodeID{"b"}})
+	require.True(t, c.Status().Config.Joint())
+	assert.Greater(t, out.WakeAt, c.now)
+	c.after(electionTimeout - 1)
+	assert.Equal(t, raft.Leader, c.Leadership().Role)
+	c.after(1)
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+}

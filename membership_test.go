@@ -1,0 +1,289 @@
+package raft_test
+
+import (
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// moved is the configuration of the members, at feature level 1, in which one of them has another address.
+func moved(members string, id raft.NodeID) raft.Configuration {
+	c := raft.NewConfiguration(membersNamed(members))
+	c.Level = 1
+	for i := range c.Members {
+		if c.Members[i].ID == id {
+			c.Members[i].Address = string(id) + ":9"
+		}
+	}
+	return c
+}
+
+func configEntry(id raft.EntryID, c raft.Configuration) raft.Entry {
+	return raft.Entry{Index: id.Index, Term: id.Term, Kind: raft.EntryConfiguration, Data: c.Encode()}
+}
+
+// appendConfigs delivers an append of configurations behind prev, in the sender's term.
+func (c *core) appendConfigs(sender raft.NodeID, term raft.Term, prev raft.EntryID, commit raft.Index, configs ...raft.Configuration) raft.Output {
+	r := raft.AppendRequest{Prev: prev, Last: prev, Commit: commit}
+	for _, config := range configs {
+		r.Last = id(r.Last.Index+1, term)
+		r.Entries = append(r.Entries, configEntry(r.Last, config))
+	}
+	return c.receive(sender, term, r)
+}
+
+// assertInForce checks which configuration is in force, that of which entry it is, and up to which one they are committed.
+func (c *core) assertInForce(config raft.Configuration, index, committed raft.Index) {
+	c.t.Helper()
+	s := c.Status()
+	assert.Equal(c.t, config, s.Config)
+	assert.Equal(c.t, [2]raft.Index{index, committed}, [2]raft.Index{s.ConfigIndex, s.ConfigCommitted})
+}
+
+// assertGiven is assertInForce, and checks that the output of the last step has the configuration, too.
+func (c *core) assertGiven(config raft.Configuration, index, committed raft.Index) {
+	c.t.Helper()
+	if assert.NotNil(c.t, c.out.Config) {
+		assert.Equal(c.t, config, *c.out.Config)
+	}
+	c.assertInForce(config, index, committed)
+}
+
+func asBootstrapped() raft.Configuration { return raft.NewConfiguration(membersNamed("abc")) }
+
+// "a server always uses the latest configuration in its log, regardless of whether the entry is committed" (§6)
+func TestConfig_InForceWhenAppended(t *testing.T) {
+	c := follower(t, 5, 1)
+	c.assertGiven(asBootstrapped(), 1, 0)
+	out := c.append("b", 5, id(2, 1), 1)
+	c.assertGiven(asBootstrapped(), 1, 1)
+	assert.NotContains(t, traced(out), raft.TraceConfigCommitted, "all begin with that of entry 1")
+
+	out = c.appendConfigs("b", 5, id(2, 1), 1, moved("abc", "b"))
+	c.assertGiven(moved("abc", "b"), 3, 1)
+	assert.Contains(t, traced(out), raft.TraceConfigAppended)
+	c.persist()
+	assert.Nil(t, c.out.Config, "it stays as it is")
+	c.append("b", 5, id(3, 5), 2, 5)
+	assert.Nil(t, c.out.Config)
+	c.assertInForce(moved("abc", "b"), 3, 1)
+	c.appendConfigs("b", 5, id(2, 1), 2, moved("abc", "b"))
+	assert.Nil(t, c.out.Config, "it is not appended twice")
+	assert.Equal(t, id(4, 5), c.Status().Last)
+
+	out = c.receive("b", 5, raft.Heartbeat{Commit: 3})
+	c.assertGiven(moved("abc", "b"), 3, 3)
+	assert.Contains(t, traced(out), raft.TraceConfigCommitted)
+	c.receive("b", 5, raft.Heartbeat{Commit: 4})
+	assert.Nil(t, c.out.Config)
+}
+
+// Whoever acts on what is committed hears of each commit, also below the configuration in force.
+func TestConfig_SeveralInOneAppend(t *testing.T) {
+	c := follower(t, 5, 1)
+	c.appendConfigs("b", 5, id(2, 1), 1, moved("abc", "b"), moved("abc", "c"), moved("abc", "a"))
+	c.assertGiven(moved("abc", "a"), 5, 1)
+	c.receive("b", 5, raft.Heartbeat{Commit: 4})
+	c.assertGiven(moved("abc", "a"), 5, 4)
+	c.receive("b", 5, raft.Heartbeat{Commit: 5})
+	c.assertGiven(moved("abc", "a"), 5, 5)
+}
+
+func TestConfig_FallsBackWhenTruncated(t *testing.T) {
+	start := func() *core {
+		c := follower(t, 5, 1)
+		c.appendConfigs("b", 5, id(2, 1), 1, moved("abc", "b"), moved("abc", "c"))
+		c.persist()
+		return c
+	}
+	c := start()
+	out := c.append("c", 6, id(3, 5), 1, 6)
+	assert.Contains(t, traced(out), raft.TraceConfigRolledBack)
+	c.assertGiven(moved("abc", "b"), 3, 1)
+	c.append("c", 6, id(4, 6), 1, 6)
+	assert.Nil(t, c.out.Config)
+
+	c = start()
+	c.append("c", 6, id(2, 1), 1, 6)
+	c.assertGiven(asBootstrapped(), 1, 1)
+
+	c = start()
+	c.appendConfigs("c", 6, id(2, 1), 1, moved("abc", "a"))
+	c.assertGiven(moved("abc", "a"), 3, 1)
+
+	c = start()
+	out = c.append("b", 5, id(4, 5), 1, 5)
+	require.Nil(t, out.Config)
+	out = c.append("c", 6, id(4, 5), 1, 6)
+	assert.Contains(t, traced(out), raft.TraceTruncated)
+	assert.NotContains(t, traced(out), raft.TraceConfigRolledBack, "what is dropped held none")
+	assert.Nil(t, out.Config)
+	c.assertInForce(moved("abc", "c"), 4, 1)
+}
+
+func TestConfig_AfterARestart(t *testing.T) {
+	stored := storedWhole(t, raft.HardState{Term: 5}, 1)
+	require.NoError(t, stored.Log.Observe(configEntry(id(3, 5), moved("abc", "b"))))
+	require.NoError(t, stored.Log.Observe(configEntry(id(4, 5), moved("abc", "c"))))
+	begin(t, coreConfig(), stored).assertGiven(moved("abc", "c"), 4, 0)
+	stored.Commit = 3
+	c := begin(t, coreConfig(), stored)
+	c.assertGiven(moved("abc", "c"), 4, 3)
+	c.append("b", 6, id(3, 5), 3, 6)
+	c.assertGiven(moved("abc", "b"), 3, 3)
+}
+
+// storedBehindConfig is like storedBehind; the base holds the configuration of entry 3.
+func storedBehindConfig(t *testing.T, config raft.Configuration, term raft.Term, base raft.EntryID, terms ...raft.Term) raft.Stored {
+	t.Helper()
+	stored := raft.Stored{Incarnation: peer("a").Incarnation, StartCount: 3, Hard: raft.HardState{Term: term}, Applied: base}
+	b := baseOf(base)
+	b.ConfigIndex, b.Config = 3, config
+	stored.Log.Begin(b)
+	for _, e := range entries(base.Index+1, terms...) {
+		require.NoError(t, stored.Log.Observe(e))
+	}
+	return stored
+}
+
+func TestConfig_OfABase(t *testing.T) {
+	c := begin(t, coreConfig(), storedBehindConfig(t, moved("abc", "b"), 5, id(4, 3), 3, 5))
+	c.assertGiven(moved("abc", "b"), 3, 3)
+	c.appendConfigs("b", 5, id(6, 5), 4, moved("abc", "c"))
+	c.assertGiven(moved("abc", "c"), 7, 3)
+	c.persist()
+	c.append("c", 6, id(4, 3), 4, 6)
+	c.assertGiven(moved("abc", "b"), 3, 3)
+	out := c.appendConfigs("c", 6, id(5, 6), 4, moved("abd", "a"))
+	assert.Contains(t, traced(out), raft.TraceRefused, "it must follow that of the base")
+	assert.Equal(t, id(5, 6), c.Status().Last)
+}
+
+// What a snapshot or a base says is what was in force at its entry, however far the log goes:
+//
+//	"the latest configuration in the log as of last included index" (§7)
+func TestConfig_SnapshotOfAnEarlierIndex(t *testing.T) {
+	c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 3}, 3))
+	c.appendConfigs("b", 3, id(2, 3), 2, moved("abc", "b")) // 3
+	c.append("b", 3, id(3, 3), 2, 3, 3, 3, 3, 3, 3)         // up to 9
+	c.appendConfigs("b", 3, id(9, 3), 2, moved("abc", "c")) // 10
+	c.append("b", 3, id(10, 3), 2, 3)                       // 11
+	c.persist()
+	out := c.receive("b", 3, raft.Heartbeat{Commit: 9})
+	require.NotNil(t, out.Keep)
+	take := out.Keep.Take
+	require.NotNil(t, take)
+	assert.Equal(t, id(9, 3), take.ID)
+	assert.EqualValues(t, 3, take.ConfigIndex)
+	assert.Equal(t, moved("abc", "b"), take.Config)
+	require.NoError(t, take.Base.Check())
+
+	taken(c, take, 1)
+	out = c.persist()
+	require.NotNil(t, out.Write.Base)
+	assert.Greater(t, out.Write.Base.ID.Index, raft.Index(3))
+	assert.EqualValues(t, 3, out.Write.Base.ConfigIndex)
+	assert.Equal(t, moved("abc", "b"), out.Write.Base.Config)
+	c.assertInForce(moved("abc", "c"), 10, 3)
+
+	// What is left of the log may still be rolled back to the configuration of the base.
+	c.append("c", 4, id(9, 3), 9, 4)
+	c.assertGiven(moved("abc", "b"), 3, 3)
+}
+
+// "8. Reset state machine using snapshot contents (and load snapshot's cluster configuration)" (Figure 13)
+func TestConfig_InstallReplacesIt(t *testing.T) {
+	c := snapFollower(t)
+	c.appendConfigs("b", 5, id(4, 3), 2, moved("abc", "b"))
+	c.assertGiven(moved("abc", "b"), 5, 1)
+	s := offered(id(9, 4), 1)
+	s.ConfigIndex, s.Config = 6, moved("abc", "c")
+	c.receive("c", 6, raft.InstallSnapshot{Snapshot: s})
+	assert.Nil(t, c.out.Config)
+	c.step(raft.SnapshotArrived{From: peer("c"), Snapshot: s})
+	c.assertGiven(moved("abc", "c"), 6, 6)
+	c.appendConfigs("c", 6, id(9, 4), 9, moved("abc", "a"))
+	c.assertGiven(moved("abc", "a"), 10, 6)
+}
+
+// A learner does not campaign however long its election timeout is over. Once it becomes a voter it waits for another one.
+func TestConfig_AVoteBeginsWithAnElectionTimeout(t *testing.T) {
+	learns := moved("abc", "b")
+	learns.Members[0].Kind = raft.Learner
+	cfg := snapConfig()
+	c := begin(t, cfg, storedBehindConfig(t, learns, 5, id(4, 3), 3, 5))
+	s := offered(id(9, 5), 1)
+	s.ConfigIndex, s.Config = 8, moved("abc", "b")
+	c.receive("b", 5, raft.InstallSnapshot{Snapshot: s})
+	c.after(10 * electionTimeout)
+	require.Equal(t, raft.Follower, c.Leadership().Role, "it has no vote")
+	out := c.step(raft.SnapshotArrived{From: peer("b"), Snapshot: s})
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+	assert.GreaterOrEqual(t, out.WakeAt, c.now+electionTimeout)
+	c.timeout()
+	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
+}
+
+// The list in the answer to a probe is one of initial members, whatever change of the members is under way.
+func TestConfig_AProbedMemberShowsEachIDOnce(t *testing.T) {
+	joint := moved("abc", "b")
+	leaving, replacing := joint.Members[2], joint.Members[2]
+	leaving.Kind, replacing.Incarnation = raft.Leaving, leaving.Incarnation+1
+	joint.Members = []raft.Member{joint.Members[0], joint.Members[1], leaving, replacing}
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	require.NoError(t, joint.Validate())
+	want := moved("abc", "b")
+	for i := range want.Members {
+		want.Members[i].Incarnation = 0
+	}
+	c := begin(t, coreConfig(), storedBehindConfig(t, joint, 5, id(4, 3)))
+	out := c.receive("b", 0, raft.BootstrapProbe{ID: raft.RPCID{StartCount: 1, Counter: 1}, List: listNamed("bc")})
+	require.Len(t, out.Send, 1)
+	assert.Equal(t, raft.NewConfiguration(want.Members), out.Send[0].Body.(raft.BootstrapProbeReply).List)
+}
+
+func TestConfig_AFeatureLevelOfALaterRelease(t *testing.T) {
+	config := moved("abc", "b")
+	config.Level = 2
+	_, _, err := raft.NewCore(coreConfig(), storedBehindConfig(t, config, 5, id(4, 3)), raft.Now{Mono: 1, Wall: 1})
+	var later *raft.LaterVersionError
+	require.ErrorAs(t, err, &later)
+	var corrupt *raft.CorruptError
+	assert.NotErrorAs(t, err, &corrupt, "it is no damage")
+	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 2, Known: 1}, *later)
+}
+
+// What a leader that follows the rules does not append is refused with a reason, and changes nothing.
+func TestConfig_ThatNoLeaderAppends(t *testing.T) {
+	for _, row := range []struct {
+		rule, reason string
+		prev         raft.EntryID
+		entries      []raft.Entry
+	}{
+		{"garbage", "configuration entry", id(4, 5), []raft.Entry{{Index: 5, Term: 5, Kind: raft.EntryConfiguration, Data: []byte("garbage")}}},
+		{"one in which nobody could lead", "no voter", id(4, 5), []raft.Entry{configEntry(id(5, 5), raft.Configuration{Level: 1})}},
+		{"one as entry 1", "does not bootstrap", id(0, 0), []raft.Entry{configEntry(id(1, 0), moved("abc", "b"))}},
+		{"other voters at once", "voters change", id(4, 5), []raft.Entry{configEntry(id(5, 5), moved("abd", "b"))}},
+		{"other voters at once, in the place of other entries", "voters change", id(2, 1), []raft.Entry{configEntry(id(3, 5), moved("abd", "b"))}},
+		{"other voters at once, behind a change of an address", "entry 6@5 may not follow", id(4, 5), []raft.Entry{
+			configEntry(id(5, 5), moved("abc", "b")), configEntry(id(6, 5), moved("ab", "b")),
+		}},
+		{"the same behind an entry that the log has", "entry 3@5 may not follow", id(1, 0), append(entries(2, 1), configEntry(id(3, 5), moved("abd", "b")))},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c := follower(t, 5, 1, 3, 5) // 1@0 2@1 3@3 4@5
+			before := c.Status()
+			last := row.entries[len(row.entries)-1].ID()
+			out := c.receive("b", 5, raft.AppendRequest{Prev: row.prev, Last: last, Entries: row.entries})
+			require.Contains(t, traced(out), raft.TraceRefused)
+			assert.Contains(t, out.Trace[len(out.Trace)-1].Text, row.reason)
+			assert.Empty(t, append(out.Send, out.Write.Then...))
+			assert.Nil(t, out.Write.Log)
+			assert.Nil(t, out.Config)
+			c.assertInForce(before.Config, 1, 0)
+			assert.Equal(t, before.Last, c.Status().Last)
+		})
+	}
+}

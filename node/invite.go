@@ -1,0 +1,321 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+const (
+	// contactMin and contactTimeouts are how long a member that is to join has to answer and to dial back: so long, or so
+	// many election timeouts, if that is longer.
+	contactMin      = 5 * time.Second
+	contactTimeouts = 20
+	// invitedMax is how many members may join in one change.
+	invitedMax = 16
+)
+
+// invitations makes contact with members that are to join, before a leader appends anything: a member whose address is
+// wrong, or whose store is not empty, would be a burden from its entry on. This member sends only on connections that it
+// has dialed, and so does the other one. So there is contact once each has accepted a connection of the other.
+type invitations struct {
+	node *Node
+
+	mu    sync.Mutex
+	open  map[raft.NodeID]*invitation // of the one change that makes contact at present
+	since time.Time                   // when that began
+	// callers are the starts that have dialed this member last. A start that has done so once can reach it, even if it
+	// did so before it was invited.
+	callers map[raft.Peer]raft.StartID
+}
+
+// invitation is one member that is to join.
+type invitation struct {
+	member  raft.Member
+	changed signal
+
+	// The transport's goroutines write what follows, under the lock of invitations.
+	answered *raft.Hello     // of a store that no configuration names
+	refusal  *raft.Rejection // of this member, by whoever listens at the address
+}
+
+func newInvitations(n *Node) *invitations {
+	return &invitations{node: n, open: make(map[raft.NodeID]*invitation), callers: make(map[raft.Peer]raft.StartID)}
+}
+
+// invite returns the change with the incarnations of the members that join. The caller calls end once the leader has
+// decided about the change.
+func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.Index) (filled raft.Change, end func(), err error) {
+	m, _ := v.node.members.load()
+	c = prepared(c, m.now.Configuration)
+	if err := addressProblem(c); err != nil {
+		return c, nil, err
+	}
+	joining := unmet(&c)
+	if len(joining) == 0 {
+		return c, func() {}, nil
+	}
+	if err := v.refused(c, joining, m, ifIndex); err != nil {
+		return c, nil, err
+	}
+	invited, err := v.begin(joining, m.now.Index)
+	if err != nil {
+		return c, nil, err
+	}
+	limit, cancel := context.WithTimeout(ctx, max(contactMin, contactTimeouts*v.node.cfg.ElectionTimeout))
+	defer cancel()
+	for i, inv := range invited {
+		if joining[i].Incarnation, err = v.await(ctx, limit, inv); err != nil {
+			v.end()
+			return c, nil, err
+		}
+	}
+	return c, v.end, nil
+}
+
+// unmet returns the members that join and whose incarnation is not known.
+func unmet(c *raft.Change) (joining []*raft.Member) {
+	for i := range c.Replace {
+		joining = append(joining, &c.Replace[i].New)
+	}
+	for i := range c.Add {
+		joining = append(joining, &c.Add[i])
+	}
+	return slices.DeleteFunc(joining, func(m *raft.Member) bool { return m.Incarnation != 0 })
+}
+
+// refused returns why the change can be refused without contact. The core judges it again.
+func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membership, ifIndex raft.Index) error {
+	n := v.node
+	if now, _ := n.watched.load(); now.Role != raft.Leader {
+		return n.notLeader(now.Leader, "")
+	}
+	if ifIndex != 0 && ifIndex != m.now.Index {
+		return &raft.ConfigChangedError{IfIndex: ifIndex, Index: m.now.Index}
+	}
+	if len(joining) > invitedMax {
+		return &raft.ConfigError{Field: "Change", Err: fmt.Errorf("%d members are to join; it takes up to %d at once", len(joining), invitedMax)}
+	}
+	for i, j := range joining {
+		j.Incarnation = unheard(m.now.Configuration, j.ID, i)
+	}
+	err := c.ValidateFor(raft.ConfigRun{Index: m.now.Index, Config: m.now.Configuration})
+	for _, j := range joining {
+		j.Incarnation = 0
+	}
+	var pending *raft.ChangePendingError
+	if errors.As(err, &pending) {
+		pending.Since = time.Since(m.since)
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range c.Replace {
+		if err := v.nothingToReplace(r, m.now.Configuration); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unheard returns an incarnation of the id that the configuration does not name, as a stand-in for the one that contact
+// will show.
+func unheard(c raft.Configuration, id raft.NodeID, i int) raft.Incarnation {
+	for x := ^raft.Incarnation(0) - raft.Incarnation(i); ; x-- {
+		if _, named := c.Peer(raft.Peer{ID: id, Incarnation: x}); !named {
+			return x
+		}
+	}
+}
+
+// nothingToReplace refuses to replace a member by itself: one that answers where its replacement is to be, or this one.
+func (v *invitations) nothingToReplace(r raft.Replacement, in raft.Configuration) error {
+	old, _ := in.Member(r.Old.ID)
+	if r.New.ID == v.node.cfg.ID {
+		return &raft.UnreachableError{ID: r.New.ID, Address: r.New.Address,
+			Err: errors.New("this member has that id and leads: transfer its leadership first, and ask the next leader")}
+	}
+	heard, _ := v.node.identity.seen(old.Peer())
+	lately := !heard.IsZero() && time.Since(heard) < heardTimeouts*v.node.cfg.ElectionTimeout
+	if r.New.ID == old.ID && r.New.Address == old.Address && v.node.connection(old.Peer()).Connected && lately {
+		return &raft.MemberExistsError{Member: old}
+	}
+	return nil
+}
+
+// begin has the members dialed. One change makes contact at a time.
+func (v *invitations) begin(joining []*raft.Member, index raft.Index) (invited []*invitation, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.open) > 0 {
+		return nil, &raft.ChangePendingError{Index: index, Since: time.Since(v.since)}
+	}
+	v.since = time.Now()
+	for _, m := range joining {
+		inv := &invitation{member: *m, changed: newSignal()}
+		invited, v.open[m.ID] = append(invited, inv), inv
+		v.node.contacts.invite(*m)
+	}
+	return invited, nil
+}
+
+func (v *invitations) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id := range v.open {
+		v.node.contacts.uninvite(id)
+	}
+	clear(v.open)
+}
+
+// making returns the ids of the members with which contact is being made, sorted, and since when.
+func (v *invitations) making() (ids []raft.NodeID, since time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Sorted(maps.Keys(v.open)), v.since
+}
+
+// await waits for contact with one member. limit is ctx with the time that contact may take.
+func (v *invitations) await(ctx, limit context.Context, inv *invitation) (raft.Incarnation, error) {
+	for {
+		now, led := v.node.watched.load()
+		if now.Role != raft.Leader {
+			return 0, v.node.notLeader(now.Leader, "")
+		}
+		if found, err := v.met(inv); found != 0 || err != nil {
+			return found, err
+		}
+		select {
+		case <-inv.changed:
+		case <-led:
+		case <-v.node.stop:
+			return 0, v.node.ended()
+		case <-limit.Done():
+			return 0, v.missed(ctx.Err(), inv)
+		}
+	}
+}
+
+// met returns the incarnation of the member if there is contact, or why it cannot join; zeros if neither is known yet.
+func (v *invitations) met(inv *invitation) (raft.Incarnation, error) {
+	own := v.refusalOf(inv)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch r := cmpRefusal(inv.refusal, own); {
+	case r == nil || passes(r.Reason):
+	case r.Reason == raft.RejectOtherCluster && r.From != v.node.identity.self:
+		return 0, &raft.NotEmptyError{ID: inv.member.ID, Address: inv.member.Address, Cluster: r.Cluster}
+	case r.Reason == raft.RejectRemoved && r.From == v.node.identity.self:
+		return 0, &raft.WasRemovedError{ID: inv.member.ID, Index: r.Index}
+	default:
+		return 0, v.unreachable(inv, r)
+	}
+	h := inv.answered
+	if h == nil {
+		return 0, nil
+	}
+	if h.Protocol < raft.ProtocolMembership {
+		return 0, &raft.EarlierReleaseError{IDs: []raft.NodeID{h.From.ID}, Speaks: h.Protocol, Needs: raft.ProtocolMembership}
+	}
+	if err := v.node.identity.mayJoin(*h); err != nil {
+		return 0, err
+	}
+	if v.callers[h.From] != h.Lineage.Last() {
+		return 0, nil
+	}
+	return h.From.Incarnation, nil
+}
+
+func cmpRefusal(theirs, own *raft.Rejection) *raft.Rejection {
+	if theirs != nil {
+		return theirs
+	}
+	return own
+}
+
+// passes reports whether a rejection may pass by itself within the time that contact takes.
+func passes(r raft.RejectReason) bool { return r == raft.RejectSlowDisk || r == raft.RejectTwin }
+
+// refusalOf returns the rejection with which this member has refused who answered, as the transport reports it.
+func (v *invitations) refusalOf(inv *invitation) *raft.Rejection {
+	var r *raft.Rejection
+	if errors.As(v.node.connection(raft.Peer{ID: inv.member.ID}).Err, &r) && r.From == v.node.identity.self {
+		return r
+	}
+	return nil
+}
+
+func (v *invitations) unreachable(inv *invitation, err error) error {
+	return &raft.UnreachableError{ID: inv.member.ID, Address: inv.member.Address, Err: err}
+}
+
+// missed returns what kept the contact from being made in time. ended is the error of the caller's context, if that was it.
+func (v *invitations) missed(ended error, inv *invitation) error {
+	open := v.node.connection(raft.Peer{ID: inv.member.ID})
+	v.mu.Lock()
+	answered := inv.answered
+	v.mu.Unlock()
+	var why error
+	switch {
+	case answered != nil:
+		why = fmt.Errorf("it answers, but has not reached this member at %s: check that address, and what is between the two",
+			v.node.identity.hello(answered.From).Address)
+	case open.Connected:
+		if m, named := v.node.Members().Member(inv.member.ID); named && ended == nil {
+			return &raft.MemberExistsError{Member: m} // it is itself who answers there
+		}
+		why = errors.New("it answers, but is not done with the handshake")
+	case open.Err != nil:
+		why = open.Err
+	default:
+		why = errors.New("it has not answered")
+	}
+	if ended != nil {
+		why = fmt.Errorf("%w: %w", ended, why)
+	}
+	return v.unreachable(inv, why)
+}
+
+// up is called when a connection that this member has dialed is up.
+func (v *invitations) up(h raft.Hello) {
+	_, named := v.node.Members().Peer(h.From)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if inv := v.open[h.From.ID]; inv != nil && !named {
+		inv.answered = &h
+		inv.changed.wake()
+	}
+}
+
+// accepted is called when this member has accepted a connection.
+func (v *invitations) accepted(h raft.Hello) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, known := v.callers[h.From]; !known && len(v.callers) >= strangersMax {
+		clear(v.callers)
+	}
+	v.callers[h.From] = h.Lineage.Last()
+	if inv := v.open[h.From.ID]; inv != nil {
+		inv.changed.wake()
+	}
+}
+
+// failed is called when a dial of a member whose incarnation is not known has failed; refusal is nil if it did not answer
+// with one.
+func (v *invitations) failed(p raft.Peer, refusal *raft.Rejection) {
+	if p.Incarnation != 0 {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if inv := v.open[p.ID]; inv != nil {
+		inv.refusal = refusal
+		inv.changed.wake()
+	}
+}

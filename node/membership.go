@@ -1,0 +1,305 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coxswain/raft"
+)
+
+// Members is the configuration in force, as this member knows it.
+type Members struct {
+	raft.Configuration
+	// Index is that of the entry that holds it: give it to ChangeOptions.IfIndex. 0: there is no cluster yet, and the
+	// configuration is Config.Initial.
+	Index raft.Index
+	// Committed says that this member knows the configuration to be committed. Until then it may be rolled back.
+	Committed bool
+}
+
+// ChangeOptions says under which conditions the members are changed. The zero value is right for a person who has looked
+// at Status.
+type ChangeOptions struct {
+	// IfIndex, if it is not 0, must be the Members.Index of the configuration in force, or the change is refused with a
+	// *ConfigChangedError. A program that decides by what it has read should set it.
+	IfIndex raft.Index
+	// Despite names voters of the new configuration that may be silent, see *raft.QuorumLossError.
+	Despite []raft.NodeID
+	// Patience is how long a new voter may make no progress before the change is given up; each leader measures it anew.
+	// Default 1 min, at most raft.PatienceMax.
+	Patience time.Duration
+}
+
+// AddMember adds a voter, which runs on an empty store and without Config.Initial. It gets the log first, as a learner, and
+// becomes a voter once it has caught up. If the id is that of a learner, that learner becomes a voter; its address and its
+// Meta may then be left empty. Kind and Incarnation of m are not read.
+//
+// See ChangeMembers for what is common to all changes.
+func (n *Node) AddMember(ctx context.Context, m raft.Member, o ChangeOptions) (Members, error) {
+	m.Kind, m.Incarnation = raft.Voter, 0
+	return n.change(ctx, raft.Change{Add: []raft.Member{m}}, o)
+}
+
+// AddLearner adds a member that gets the log and applies it, and does not vote. For the rest it is AddMember.
+func (n *Node) AddLearner(ctx context.Context, m raft.Member, o ChangeOptions) (Members, error) {
+	m.Kind, m.Incarnation = raft.Learner, 0
+	return n.change(ctx, raft.Change{Add: []raft.Member{m}}, o)
+}
+
+// RemoveMember removes a member, which may be the leader itself: it then answers, transfers its leadership, and ends with a
+// *RemovedError, as every removed member does.
+//
+// See ChangeMembers for what is common to all changes.
+func (n *Node) RemoveMember(ctx context.Context, id raft.NodeID, o ChangeOptions) (Members, error) {
+	return n.change(ctx, raft.Change{Remove: []raft.Peer{{ID: id}}}, o)
+}
+
+// DemoteMember makes a voter a learner. AddMember makes it a voter again.
+//
+// See ChangeMembers for what is common to all changes.
+func (n *Node) DemoteMember(ctx context.Context, id raft.NodeID, o ChangeOptions) (Members, error) {
+	return n.change(ctx, raft.Change{Demote: []raft.Peer{{ID: id}}}, o)
+}
+
+// ReplaceMember lets a member on an empty store take the place of another one, which is removed. An empty by.ID means the
+// same id: that is for a member whose disk was lost or emptied. An empty Address and Meta mean those of the member that is
+// replaced. The new member is a voter if the old one is; it then catches up first, and both change roles at once.
+//
+// See ChangeMembers for what is common to all changes.
+func (n *Node) ReplaceMember(ctx context.Context, id raft.NodeID, by raft.Member, o ChangeOptions) (Members, error) {
+	by.Incarnation = 0
+	return n.change(ctx, raft.Change{Replace: []raft.Replacement{{Old: raft.Peer{ID: id}, New: by}}}, o)
+}
+
+// UpdateMember changes the address of a member, its Meta, or both.
+//
+// See ChangeMembers for what is common to all changes.
+func (n *Node) UpdateMember(ctx context.Context, u raft.Update, o ChangeOptions) (Members, error) {
+	return n.change(ctx, raft.Change{Update: []raft.Update{u}}, o)
+}
+
+// CancelChange gives up a change that waits for members to catch up. They stay learners. It does nothing if no change is
+// running; once a change has begun to change the voters it is finished, and CancelChange fails with a *ChangePendingError.
+//
+// See ChangeMembers for what is common to all changes.
+func (n *Node) CancelChange(ctx context.Context) (Members, error) {
+	return n.ChangeMembers(ctx, raft.Change{Cancel: true}, 0)
+}
+
+func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Members, error) {
+	c.Despite, c.Patience = o.Despite, o.Patience
+	return n.ChangeMembers(ctx, c, o.IfIndex)
+}
+
+// ChangeMembers changes several members at once: the voters change together or not at all. ifIndex is as in ChangeOptions.
+// AddMember and the others call it. Only the leader changes members.
+//
+// It returns once the change is finished, which is when the last entry of it is committed. The value is that
+// configuration. The change goes on if ctx ends meanwhile, or if the leader does: any next leader finishes it, and Members,
+// WatchMembers and Status show how far it is. A change that has no effect succeeds at once.
+//
+// A member that joins, and whose Incarnation is 0, is contacted first, in both directions. Nothing is changed if that does
+// not succeed within 5 s, or 20 election timeouts if they are longer. Start the member before it is added.
+//
+// The change was refused, and nothing has changed, with
+//
+//   - *NotLeaderError: ask its Leader.
+//   - *ChangePendingError: another change is running. Wait until Status().Change is nil, or call CancelChange.
+//   - *ConfigChangedError, *UnknownMemberError, *MemberExistsError, *LastVoterError, *AddressInUseError or *ConfigError:
+//     look at Members and correct the call. After a call whose outcome was not known, *MemberExistsError and
+//     *UnknownMemberError say that the change took place.
+//   - *UnreachableError, *NotEmptyError, *WasRemovedError: the member that is to join is not ready for it.
+//   - *EarlierReleaseError: upgrade the members that it names.
+//   - *QuorumLossError, which does not match ErrChangeGivenUp: too few of the new voters are heard. Bring them back, or
+//     name them in Despite.
+//   - ErrOverloaded (more than 16 callers wait, or the disk has stalled), ErrWithinFSM, ErrClosed, ErrWiped, *RemovedError,
+//     *StaleImageError, *ContradictedError, or ctx.Err() without ErrOutcomeUnknown.
+//
+// It has begun and was given up with an error that matches ErrChangeGivenUp: no member was demoted or removed, and those
+// that have joined stay learners. Adding one of them as a voter again goes on from there.
+//
+// It may have begun, and then goes on, with ErrOutcomeUnknown, which ctx.Err() comes with if ctx has ended. Unlike a
+// command, the same change may simply be asked for again.
+func (n *Node) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
+	m, err := n.changeMembers(ctx, c, ifIndex)
+	n.counters.changedMembers(err)
+	return m, err
+}
+
+func (n *Node) changeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
+	if n.withinFSM() {
+		return Members{}, raft.ErrWithinFSM
+	}
+	if err := n.usable(ctx); err != nil {
+		return Members{}, err
+	}
+	c, end, err := n.invitations.invite(ctx, c, ifIndex)
+	if err != nil {
+		return Members{}, n.withReason(err)
+	}
+	defer end()
+	req, err := n.requests.change(raft.ChangeRequested{IfIndex: ifIndex, Change: c})
+	if err != nil {
+		return Members{}, err
+	}
+	if o := n.requests.wait(ctx, req); o.err != nil {
+		return Members{}, n.withReason(o.err)
+	} else {
+		return n.membersAt(o.index), nil
+	}
+}
+
+// prepared fills in what the change leaves to the member as it is: the address and the Meta of a learner that becomes a
+// voter, and the id, the address and the Meta of a replacement. It does not touch the caller's slices.
+func prepared(c raft.Change, in raft.Configuration) raft.Change {
+	c.Add, c.Replace = slices.Clone(c.Add), slices.Clone(c.Replace)
+	for i := range c.Add {
+		m := &c.Add[i]
+		old, known := in.Member(m.ID)
+		if !known || m.Kind != raft.Voter || old.Kind != raft.Learner || m.Incarnation != 0 {
+			continue
+		}
+		if m.Address == "" || m.Address == old.Address {
+			m.Incarnation = old.Incarnation
+		}
+		inherit(m, old)
+	}
+	for i := range c.Replace {
+		r := &c.Replace[i]
+		if old, known := in.Member(r.Old.ID); known {
+			inherit(&r.New, old)
+		}
+	}
+	return c
+}
+
+// inherit gives m what it leaves empty from old.
+func inherit(m *raft.Member, old raft.Member) {
+	if m.ID == "" {
+		m.ID = old.ID
+	}
+	if m.Address == "" {
+		m.Address = old.Address
+	}
+	if m.Meta == "" {
+		m.Meta = old.Meta
+	}
+}
+
+// addressProblem returns a *ConfigError for an address of the change that has no port; nil if there is none.
+func addressProblem(c raft.Change) error {
+	var addresses []string
+	for _, m := range c.Add {
+		addresses = append(addresses, m.Address)
+	}
+	for _, r := range c.Replace {
+		addresses = append(addresses, r.New.Address)
+	}
+	for _, u := range c.Update {
+		if u.Address != nil {
+			addresses = append(addresses, *u.Address)
+		}
+	}
+	for _, address := range addresses {
+		if len(address) > raft.AddressBytesMax {
+			continue // Change.Validate says so
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return &raft.ConfigError{Field: "Address", Err: fmt.Errorf("%q is not \"host:port\": %w", address, err)}
+		}
+	}
+	return nil
+}
+
+// changeUnknownError says that a change may have begun. It matches ErrOutcomeUnknown.
+type changeUnknownError struct{}
+
+func (changeUnknownError) Error() string {
+	return "raft: outcome unknown: if the change of the members has begun, it goes on, under the next leader too: look at Members, and ask for it again"
+}
+
+func (changeUnknownError) Unwrap() error { return raft.ErrOutcomeUnknown }
+
+// membership is the configuration in force, and the one before it.
+type membership struct {
+	now    Members
+	since  time.Time // when it came into force here
+	before Members
+}
+
+// Members returns the configuration in force. It may be called before each request: it neither waits nor allocates.
+func (n *Node) Members() Members {
+	m, _ := n.members.load()
+	return m.now
+}
+
+// WatchMembers yields the configuration in force: the present value first, then every change, a value that becomes
+// committed included. A slow reader misses the changes in between and does not hold up anything. The sequence ends with
+// ctx or with the node.
+func (n *Node) WatchMembers(ctx context.Context) iter.Seq[Members] {
+	return func(yield func(Members) bool) {
+		m, changed := n.members.load()
+		for yield(m.now) {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			case <-n.stop:
+				return
+			}
+			m, changed = n.members.load()
+		}
+	}
+}
+
+// membersAt returns the committed configuration of the entry at the index or, if others have followed meanwhile, the one
+// in force.
+func (n *Node) membersAt(index raft.Index) Members {
+	m, _ := n.members.load()
+	for _, of := range []Members{m.now, m.before} {
+		if of.Index == index {
+			of.Committed = true
+			return of
+		}
+	}
+	return m.now
+}
+
+// publishMembers is called by the loop when the configuration, or what is known of its commit, may have changed.
+func (n *Node) publishMembers(s raft.CoreStatus) {
+	old, _ := n.members.load()
+	now := Members{Configuration: s.Config, Index: s.ConfigIndex, Committed: s.ConfigIndex > 0 && s.ConfigCommitted == s.ConfigIndex}
+	if len(now.Members) == 0 {
+		now.Configuration = n.identity.initial
+	}
+	if now.Index == old.now.Index && now.Committed == old.now.Committed && now.Equal(old.now.Configuration) {
+		return
+	}
+	next := membership{now: now, since: old.since, before: old.before}
+	if now.Index != old.now.Index {
+		next.since, next.before = time.Now(), old.now
+	}
+	n.members.publish(next)
+	if now.Index != old.now.Index && old.now.Index > 0 {
+		n.logger.log(hclog.Info, "the members have changed", "configuration", uint64(now.Index), "members", listed(now))
+	}
+}
+
+// listed returns the members and what each of them is, as text.
+func listed(m Members) string {
+	if joint := phase(m.Configuration); joint != "" {
+		return joint
+	}
+	words := make([]string, 0, len(m.Members))
+	for _, of := range m.Members {
+		words = append(words, fmt.Sprintf("%s (%s)", of.ID, standing(m.Configuration, of)))
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,142 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// ChangeStatus says what a change of the members waits for.
+type ChangeStatus struct {
+	// Stage is "contacts" while this leader makes contact with members that are to join, which nothing has been changed
+	// for yet; then a raft.ChangeStage: "catches up", "joint", "commits" or "hands over".
+	Stage   string
+	Since   time.Duration // how long it has been in this stage
+	Waiting []raft.NodeID // the members that it waits for, if the stage is "contacts" or "catches up"
+}
+
+// CatchUp says how far a member without a vote is behind the leader's log. A round ends when it holds what the log held when
+// the round began; it may vote once a round takes no longer than an election timeout.
+type CatchUp struct {
+	Round  int        // the present one, from 1; 0: none has begun
+	Target raft.Index // the round ends when MemberStatus.Match reaches it
+	Since  time.Duration
+	Ready  bool // it could become a voter now
+	// Done and Total are bytes of the snapshot that it is sent; Total is 0 if it is sent none, and -1 if it is not known.
+	Done, Total int64
+}
+
+// String returns how far the member is, as a part of a sentence.
+func (c *CatchUp) String() string {
+	switch {
+	case c.Total > 0:
+		return fmt.Sprintf("%d %% of %d KiB", 100*min(c.Done, c.Total)/c.Total, c.Total>>10)
+	case c.Total < 0:
+		return fmt.Sprintf("%d KiB so far", c.Done>>10)
+	case c.Ready:
+		return "it has caught up"
+	}
+	return fmt.Sprintf("round %d, up to entry %d", c.Round, c.Target)
+}
+
+// half is the voters of one half of a configuration.
+type half struct {
+	name   string // "" unless the configuration is joint
+	voters int
+	up     int // the voters that can be reached and do not stay behind for good
+}
+
+func (h half) quorum() int { return h.voters/2 + 1 }
+
+// counted returns the number of voters, as a part of a sentence.
+func (h half) counted() string { return count(h.voters, "voter") + h.name }
+
+// reachable returns the half of the configuration that can lose the fewest voters more. Both must agree while the voters
+// change, so the other one matters less.
+func reachable(s Status, limit time.Duration) half {
+	var incoming, outgoing half
+	for _, m := range s.Members {
+		up := 0
+		if m.State == "self" || unreached(s, m, limit) == "" && !m.stuck() {
+			up = 1
+		}
+		if m.Kind == raft.Voter {
+			incoming.voters, incoming.up = incoming.voters+1, incoming.up+up
+		}
+		if m.outgoing {
+			outgoing.voters, outgoing.up = outgoing.voters+1, outgoing.up+up
+		}
+	}
+	if outgoing.voters == 0 {
+		return incoming
+	}
+	incoming.name, outgoing.name = " of the new configuration", " of the configuration that is being left"
+	if outgoing.up-outgoing.quorum() < incoming.up-incoming.quorum() {
+		return outgoing
+	}
+	return incoming
+}
+
+// standing returns what a member is, and what the running change makes of it.
+func standing(c raft.Configuration, m raft.Member) string {
+	votes := c.VotesIn(m.Peer())
+	switch {
+	case m.Next == raft.NextVoter:
+		return "joins"
+	case c.Joint() && votes == raft.IncomingHalf:
+		return "enters"
+	case c.Joint() && votes == raft.OutgoingHalf:
+		return "leaves"
+	case m.Kind == raft.Voter:
+		return "voter"
+	}
+	return "learner"
+}
+
+// phase returns the voters of both halves of a joint configuration as text; "" for any other one.
+func phase(c raft.Configuration) string {
+	if !c.Joint() {
+		return ""
+	}
+	var before, after []string
+	for _, p := range c.Outgoing {
+		before = append(before, string(p.ID))
+	}
+	for _, m := range c.Voters() {
+		after = append(after, string(m.ID))
+	}
+	return "joint: " + strings.Join(before, " ") + " → " + strings.Join(after, " ")
+}
+
+// changeStatus returns what a change waits for; nil if there is none.
+func (n *Node) changeStatus(core raft.CoreStatus) *ChangeStatus {
+	if c := core.Change; c != nil {
+		return &ChangeStatus{Stage: string(c.Stage), Since: time.Duration(n.now().Mono - c.Since), Waiting: c.Waiting}
+	}
+	if ids, since := n.invitations.making(); len(ids) > 0 {
+		return &ChangeStatus{Stage: "contacts", Since: time.Since(since), Waiting: ids}
+	}
+	return nil
+}
+
+// catchUp returns how far a member without a vote is; nil for one that votes.
+func (n *Node) catchUp(p raft.PeerProgress, s SnapshotStatus) *CatchUp {
+	if p.Votes != 0 || p.Departing {
+		return nil
+	}
+	c := &CatchUp{Round: p.CatchUp.Round, Target: p.CatchUp.Target, Ready: p.CatchUp.Ready}
+	if c.Round > 0 {
+		c.Since = time.Duration(n.now().Mono - p.CatchUp.Since)
+	}
+	if t := s.Sending; t != nil && t.Peer == p.ID && p.State == "snapshot" {
+		c.Done, c.Total = t.Done, t.Total
+	}
+	return c
+}
+
+// needsReplacement reports whether a member will not count again by itself: it has lost what it acknowledged, or its disk.
+func needsReplacement(m MemberStatus) bool {
+	return m.State == "stale" || m.refusal != nil && m.refusal.Reason == raft.RejectWrongIncarnation
+}

@@ -1,0 +1,31 @@
+//go:build unix && !solaris && !aix && !android
+
+package storage
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/coxswain/raft"
+)
+
+// lockFile locks the file as bbolt does, which keeps all other processes out until unlock is called. Unlike bbolt, it
+// also locks a damaged file.
+func lockFile(path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = raft.ErrLocked
+	}
+	if err == nil {
+		err = checkName(file, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}

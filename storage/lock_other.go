@@ -1,0 +1,30 @@
+//go:build !unix || solaris || aix || android
+
+package storage
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// lockFile returns an error if a process has the file open. It does not keep others out afterwards: a file that is open
+// could not be moved on Windows.
+func lockFile(path string) (unlock func(), err error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(path, filePermissions, &bbolt.Options{ReadOnly: true, Timeout: time.Millisecond})
+	if err == nil {
+		return func() {}, db.Close()
+	}
+	var errno syscall.Errno
+	if errors.Is(err, bolterrors.ErrTimeout) || errors.As(err, &errno) {
+		return nil, err
+	}
+	return func() {}, nil // the file is damaged, and nobody can open it
+}

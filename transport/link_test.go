@@ -1,0 +1,175 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport/transporttest"
+	"github.com/stretchr/testify/assert"
+)
+
+// fakeNet is what the dials of a linker find at each address.
+type fakeNet struct {
+	mu     sync.Mutex
+	found  map[string]error // nil: the peer; absent: the host does not answer
+	dialed []string
+	open   *fakeSession
+}
+
+type fakeSession struct {
+	gone chan struct{}
+	once sync.Once
+}
+
+func (s *fakeSession) send(raft.Lane, []raft.Message) error { return nil }
+func (s *fakeSession) broken() <-chan struct{}              { return s.gone }
+func (s *fakeSession) err() error                           { return errors.New("it broke") }
+func (s *fakeSession) close(error)                          { s.once.Do(func() { close(s.gone) }) }
+
+func (n *fakeNet) dial(_ context.Context, m raft.Member) (dialed, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dialed = append(n.dialed, m.Address)
+	err, answers := n.found[m.Address]
+	switch {
+	case !answers:
+		return dialed{}, errors.New(m.Address + " does not answer")
+	case err != nil:
+		return dialed{}, err
+	}
+	n.open = &fakeSession{gone: make(chan struct{})}
+	return dialed{session: n.open, hello: raft.Hello{From: bob}}, nil
+}
+
+// next returns where was dialed since the last call.
+func (n *fakeNet) next() []string {
+	synctest.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	dialed := n.dialed
+	n.dialed = nil
+	return dialed
+}
+
+func linkerOn(n *fakeNet) (*linker, *transporttest.Recorder) {
+	l := &linker{dial: n.dial, pauseMin: time.Second, pauseMax: time.Second, onFailure: func(raft.Member, bool, error) {}}
+	r := transporttest.NewRecorder("a")
+	l.start(r)
+	return l, r
+}
+
+func bobAt(addresses ...string) []raft.Contact {
+	return []raft.Contact{{Member: raft.Member{ID: bob.ID, Incarnation: bob.Incarnation}, Addresses: addresses}}
+}
+
+func TestLink_ReportsALossOnceEveryAddressHasFailed(t *testing.T) {
+	refused := &RejectedError{By: bob, Rejection: raft.Rejection{Reason: raft.RejectWrongID}}
+	for _, row := range []struct {
+		rule             string
+		found            map[string]error
+		losses, refusals int
+		refused          bool // nobody listens
+		err              string
+	}{
+		{"nobody listens at any of them", map[string]error{"x": errNobody, "y": errNobody}, 1, 0, true, errNobody.Error() + "; " + errNobody.Error()},
+		{"one host does not answer, so the peer may be alive", map[string]error{"x": errNobody}, 1, 0, false, errNobody.Error() + "; y does not answer"},
+		{"somebody rejects this member, and nobody else is there", map[string]error{"x": refused, "y": errNobody}, 1, 1, false, refused.Error() + "; " + errNobody.Error()},
+		{"both reject this member", map[string]error{"x": refused, "y": refused}, 0, 2, false, refused.Error() + "; " + refused.Error()},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &fakeNet{found: row.found}
+				l, r := linkerOn(n)
+				defer l.close()
+				l.connect(bobAt("x", "y"))
+				assert.Equal(t, []string{"x", "y"}, n.next(), "without a pause in between")
+				for range row.refusals {
+					assert.Equal(t, bob, r.AwaitRefused(t, "b").Peer)
+				}
+				for range row.losses {
+					e := r.AwaitLost(t, "b", row.refused)
+					assert.Equal(t, bob, e.Peer)
+				}
+				assert.Zero(t, r.Count())
+				assert.EqualError(t, l.peer(bob).Err, row.err)
+				time.Sleep(time.Second)
+				assert.Equal(t, []string{"x", "y"}, n.next(), "the next round comes after a pause")
+			})
+		})
+	}
+}
+
+func TestLink_TheAddressThatWorkedComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{found: map[string]error{"y": nil}}
+		l, r := linkerOn(n)
+		defer l.close()
+		broken := func() {
+			time.Sleep(time.Hour)
+			n.open.close(nil)
+			r.AwaitLost(t, "b", false)
+		}
+		l.connect(bobAt("x", "y", "z"))
+		r.AwaitUp(t, "b")
+		assert.Equal(t, []string{"x", "y"}, n.next())
+		assert.Equal(t, "y", l.peer(bob).Address)
+		broken()
+		r.AwaitUp(t, "b")
+		assert.Equal(t, []string{"y"}, n.next())
+		l.connect(bobAt("x", "w", "y"))
+		broken()
+		r.AwaitUp(t, "b")
+		assert.Equal(t, []string{"y"}, n.next(), "the same address is preferred as before")
+		l.connect(bobAt("w", "x", "y"))
+		assert.Empty(t, n.next(), "its connection stays")
+		broken()
+		r.AwaitUp(t, "b")
+		assert.Equal(t, []string{"w", "x", "y"}, n.next(), "another one is preferred now")
+		l.connect(bobAt("x", "w"))
+		r.AwaitLost(t, "b", false)
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{"x", "w"}, n.next()[:2], "its address is no longer named")
+	})
+}
+
+// New addresses end the pause of a link that is not connected.
+func TestLink_NewAddressesAreDialedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{found: map[string]error{"y": nil}}
+		l, r := linkerOn(n)
+		defer l.close()
+		l.connect(bobAt("x"))
+		assert.Equal(t, []string{"x"}, n.next())
+		began := time.Now()
+		l.connect(bobAt("x", "y"))
+		r.AwaitUp(t, "b")
+		assert.Zero(t, time.Since(began))
+		assert.Equal(t, []string{"x", "y"}, n.next())
+	})
+}
+
+// The link of a peer that is no longer named ends before a new one of that id begins, so that its last calls come first.
+func TestLink_ANewIncarnationWaitsForTheEndOfTheOldLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &fakeNet{found: map[string]error{"x": nil}}
+		l, r := linkerOn(n)
+		defer l.close()
+		again := raft.Peer{ID: "b", Incarnation: 2}
+		l.connect([]raft.Contact{{Member: raft.Member{ID: "b", Incarnation: 1}, Addresses: []string{"x"}}})
+		assert.Equal(t, bob, r.AwaitUp(t, "b").Peer)
+		l.connect([]raft.Contact{{Member: raft.Member{ID: "b", Incarnation: 2}, Addresses: []string{"nowhere"}}})
+		e := r.Await(t, "the end of the first", func(e transporttest.Event) bool { return true })
+		assert.Equal(t, bob, e.Peer)
+		e = r.Await(t, "a vain dial of the second", func(e transporttest.Event) bool { return true })
+		assert.Equal(t, again, e.Peer)
+		l.connect(nil)
+		synctest.Wait()
+		l.connect(nil)
+		assert.Empty(t, l.leaving)
+	})
+}

@@ -1,0 +1,126 @@
+package transport
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coxswain/raft"
+)
+
+// round is a turn through the addresses of a contact. A link pauses after each.
+type round struct {
+	address string  // dialed last, or of the connection
+	waiting bool    // nothing is dialed or open: the link pauses, or has not begun
+	worked  string  // where the last connection was made; "" for nowhere, or if another address is preferred since
+	tried   int     // addresses of this round
+	failed  []error // of this round, one for each address
+}
+
+// order returns the addresses in the order in which to dial them; at least one, which may be empty.
+func order(addresses []string, worked string) []string {
+	switch i := slices.Index(addresses, worked); {
+	case len(addresses) == 0:
+		return []string{""}
+	case i > 0:
+		return slices.Concat(addresses[i:i+1], addresses[:i], addresses[i+1:])
+	}
+	return addresses
+}
+
+// next returns the peer at the address that is to be dialed now.
+func (k *link) next() raft.Member {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-k.redial: // this takes the new addresses into account already
+	default:
+	}
+	m := k.contact.Member
+	all := order(k.contact.Addresses, k.round.worked)
+	m.Address = all[min(k.round.tried, len(all)-1)]
+	k.round.address, k.round.waiting = m.Address, false
+	k.round.tried++
+	return m
+}
+
+// roundEnds notes that a dial failed. If every address has been tried, it ends the round and returns its errors.
+func (k *link) roundEnds(err error) []error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := &k.round
+	r.failed = append(r.failed, err)
+	if r.tried < len(order(k.contact.Addresses, r.worked)) {
+		return nil
+	}
+	all := r.failed
+	r.tried, r.failed, r.waiting = 0, nil, true
+	k.status.Connected, k.status.Address, k.status.Err = false, r.address, joined(all)
+	return all
+}
+
+// connected ends the round, and records that the connection to the peer is open.
+func (k *link) connected(address string, roundTrip time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.round = round{address: address, worked: address}
+	k.status = raft.PeerStatus{Connected: true, Address: address, RoundTrip: roundTrip}
+}
+
+// disconnected records that the connection has ended.
+func (k *link) disconnected(why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.round.waiting = true
+	k.status.Connected, k.status.Err = false, why
+}
+
+// readdress replaces the contact. The link keeps its connection, or goes on with its dial, if that address is still
+// named; otherwise, and if it pauses, it begins a round with the new addresses.
+func (k *link) readdress(c raft.Contact) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.contact.Addresses
+	k.contact = c
+	if slices.Equal(before, c.Addresses) {
+		return
+	}
+	r := &k.round
+	r.tried, r.failed = 0, nil
+	if len(before) == 0 || len(c.Addresses) == 0 || before[0] != c.Addresses[0] {
+		r.worked = ""
+	}
+	if r.waiting || !slices.Contains(c.Addresses, r.address) {
+		signal(k.redial)
+	}
+}
+
+func (k *link) peer() raft.PeerStatus {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.status
+}
+
+func every(all []error, is func(error) bool) bool {
+	return !slices.ContainsFunc(all, func(err error) bool { return !is(err) })
+}
+
+// joined returns the errors of several addresses as one, in one line.
+func joined(all []error) error {
+	if len(all) == 1 {
+		return all[0]
+	}
+	return roundError(all)
+}
+
+type roundError []error
+
+func (e roundError) Error() string {
+	parts := make([]string, len(e))
+	for i, err := range e {
+		parts[i] = err.Error()
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (e roundError) Unwrap() []error { return e }
