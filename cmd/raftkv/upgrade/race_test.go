@@ -1,0 +1,5 @@
+//go:build race
+
+package upgrade_test
+
+func init() { underRace = true }
