@@ -131,6 +131,8 @@ func (c *changer) settle(ctx context.Context, latest error) (api.Members, error)
 		}
 		now, err := c.lookAndTell(ctx)
 		switch {
+		case ctx.Err() != nil: // what the look says of that is not news
+			return api.Members{}, c.outOfTime(latest)
 		case err != nil:
 			latest = err
 		case now.Change == nil && now.Committed:

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A command that runs out of time says why nothing was begun, if it knows that.
+func TestChanger_OutOfTime(t *testing.T) {
+	refused, unanswered := api.Errorf(api.NoLeader, "", "because"), api.Errorf(api.OutcomeUnknown, "", "because")
+	for _, row := range []struct {
+		rule   string
+		change *api.Changing // what the members show
+		latest error
+		code   int
+	}{
+		{"each request was refused", nil, refused, exitFailed},
+		{"the last one has no answer", nil, unanswered, exitUnknown},
+		{"a change is running", &api.Changing{Stage: api.StageCatchesUp}, refused, exitUnknown},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(api.Members{ID: "n1", Index: 5, Committed: true, Change: row.change})
+		}))
+		t.Cleanup(server.Close)
+		c := newChanger([]string{server.URL}, api.Change{}, goal{}, io.Discard)
+		t.Cleanup(c.Close)
+		_, err := c.Look(t.Context())
+		require.NoError(t, err)
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = c.settle(ended, row.latest)
+		assert.Equal(t, row.code, exitCode(err), row.rule)
+	}
+}
