@@ -122,6 +122,25 @@ func TestCatchUp_IsJudgedAnew(t *testing.T) {
 	}
 }
 
+// The entry with which a change begins must be acknowledged in time, too, even if the process of the leader sleeps right
+// after it has appended it.
+func TestCatchUp_TheRoundOfTheChangeBeginsWithItsEntry(t *testing.T) {
+	c := caughtUp(t)
+	c.change(promote("d"))
+	target, match := c.Status().Last.Index, c.progress("d").Match
+	require.Less(t, match, target)
+	assert.Equal(t, raft.CatchUp{Round: c.progress("d").CatchUp.Round, Target: target, Since: c.now, Ready: true}, c.progress("d").CatchUp)
+	c.now += 2 * electionTimeout
+	c.step(
+		raft.Persisted{Seq: c.seq}, c.from("b", 5, raft.AppendReply{Match: target}), c.from("c", 5, raft.AppendReply{Match: target}),
+		c.from("d", 5, raft.AppendReply{Match: match}), // it is heard
+	)
+	require.Equal(t, target, c.Status().Commit)
+	assert.False(t, c.Status().Config.Joint(), "d lacks entry %d", target)
+	c.hold("d")
+	assert.True(t, c.Status().Config.Joint())
+}
+
 func (c *core) givenUp() raft.Answer {
 	c.t.Helper()
 	c.hold("b")

@@ -57,6 +57,7 @@ func (c *Core) lead() {
 	if c.leader == nil {
 		return
 	}
+	c.advanceRounds() // of the configuration that this step may have appended
 	c.advanceReads()
 	c.advanceTransfer()
 	for i := range c.leader.peers {
