@@ -168,6 +168,7 @@ func Draw(seed Seed) (Profile, error) {
 			if p.Name != dear {
 				drawRare(seed, &p)
 				drawFiles(seed, &p)
+				drawJoins(seed, &p)
 			}
 			return p, nil
 		}

@@ -33,6 +33,20 @@ func drawMembers(s *sim.Stream, p *Profile) {
 	p.Members.Twins = s.IntN(min(p.Members.Spares, p.Voters) + 1)
 }
 
+// drawJoins has the members change in a quarter of the runs of the profiles about something else. It draws from a stream of
+// its own, so that the other runs stay what they are.
+func drawJoins(seed Seed, p *Profile) {
+	s := sim.NewStream(seed.Number, sim.Profile<<24)
+	joins := s.IntN(4) == 0
+	switch p.Name {
+	case "swarm", "slow", "elections", "snapshots", "durable", "images":
+		if joins {
+			drawMembers(s, p)
+			drawAmbushes(s, p)
+		}
+	}
+}
+
 // shapeMembers changes the members under faults of every class that lets enough of them live.
 func shapeMembers(s *sim.Stream, p *Profile) {
 	p.Voters, p.Learners = sim.Pick(s, 1, 2, 3, 3, 3, 4, 5), s.IntN(2)
@@ -47,6 +61,11 @@ func shapeMembers(s *sim.Stream, p *Profile) {
 		p.Load.Transfers = 30_000
 	}
 	p.Node.Handshakes = s.Coin()
+	drawAmbushes(s, p)
+}
+
+// drawAmbushes adds faults that strike while the members change.
+func drawAmbushes(s *sim.Stream, p *Profile) {
 	for kind := Decapitate; kind < faultKinds; kind++ {
 		if s.Coin() {
 			p.Faults = append(p.Faults, FaultRate{
