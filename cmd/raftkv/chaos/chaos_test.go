@@ -98,21 +98,19 @@ func TestRun_IsCleanWhileLeadersAreKilledAndPowerIsCut(t *testing.T) {
 	assert.Empty(t, r.Kept)
 }
 
-func TestRun_AWipedMemberSaysSoAndCountsForNothing(t *testing.T) {
+func TestRun_MembersComeGoMoveAndAreReplaced(t *testing.T) {
 	skipIfShort(t)
-	r, err := run(t, Options{Duration: 3 * time.Second, Nodes: 3, Faults: []Kind{Wipe}, PlainDisks: true})
+	r, err := run(t, Options{
+		Seed: 3, Duration: 20 * time.Second, Nodes: 3, PlainDisks: true,
+		Faults: []Kind{Kill, Resize, Swap, Demote, Move, Wipe, OlderImage, Damage},
+	})
 	require.NoError(t, err)
-	assert.Equal(t, map[Kind]int{Wipe: 1}, r.Faults)
-	assert.Equal(t, 2, r.Checks.Members)
-}
-
-func TestRun_AnOlderImageOfADiskIsKeptOut(t *testing.T) {
-	skipIfShort(t)
-	r, err := run(t, Options{Seed: 36, Duration: 20 * time.Second, Nodes: 3, Faults: []Kind{OlderImage, Kill}, PlainDisks: true})
-	require.NoError(t, err)
-	assert.Positive(t, r.Faults[OlderImage])
-	assert.Positive(t, r.LoudEnds, "it ends by itself and logs why")
-	assert.Equal(t, 3, r.Checks.Members, "its newest disk is put back")
+	m, lost := r.Membership, r.Faults[Wipe]+r.Faults[OlderImage]+r.Faults[Damage]
+	assert.Positive(t, lost+r.Faults[Resize]+r.Faults[Swap]+r.Faults[Demote]+r.Faults[Move])
+	assert.GreaterOrEqual(t, m.total(), lost, "every lost disk is replaced")
+	assert.Equal(t, lost > 0, m.ReplacedWithin.Max > 0)
+	assert.Positive(t, m.Settled, "at the end the members are those that were asked for last")
+	assert.Positive(t, r.Checks.Members)
 }
 
 // This shows that a run can fail: with disks that lie about syncs, a power cut loses acknowledged writes.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
@@ -15,6 +17,7 @@ const (
 	judgeTimeout = 10 * time.Minute // enough to read everything on a slow machine
 	readTimeout  = 10 * time.Second // of one request
 	healPause    = 20 * time.Millisecond
+	settleMax    = 3 // times the patience for one thing, as several changes may be left
 )
 
 // conclude heals everything and judges the run: the cluster must serve again and agree, and hold every acknowledged write.
@@ -31,9 +34,12 @@ func (w *world) conclude(ctx context.Context, stopWork func()) error {
 		return nil
 	}
 	served := time.Since(healed)
+	if err := w.settle(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
 	stopWork() // waits for the checks of the histories so far
 	stopped := time.Now()
-	if !w.await(ctx, "a healed cluster agrees", "the members have not applied the same entries, or the wiped one does not say so",
+	if !w.await(ctx, "a healed cluster agrees", "the members have not applied the same entries, or see different configurations",
 		func() bool { return w.agreed(ctx) }) {
 		return nil
 	}
@@ -58,7 +64,7 @@ func (w *world) heal() (err error) {
 	w.calm()
 	for _, m := range w.members {
 		p := w.cluster.Process(m.ID)
-		if p.Running() && p.Frozen() {
+		if p != nil && p.Running() && p.Frozen() {
 			err = errors.Join(err, p.Resume())
 		}
 		err = errors.Join(err, m.disk.heal())
@@ -89,50 +95,68 @@ func (w *world) await(ctx context.Context, rule, otherwise string, happened func
 // describe returns the status of all members as text.
 func (w *world) describe(ctx context.Context) (text string) {
 	for i, s := range w.cluster.Statuses(ctx) {
-		text += fmt.Sprintf("\n  %s: role %q, term %d, leader %q, last %d, commit %d, applied %d, wiped %v %s", w.members[i].ID,
-			s.Role, s.Term, s.Leader, s.Last, s.Commit, s.Applied, s.Wiped, s.Error)
+		m := w.members[i]
+		text += fmt.Sprintf("\n  %s at %s: role %q, term %d, leader %q, last %d, commit %d, applied %d, wiped %v %s; wanted: %+v", m.ID,
+			m.address(), s.Role, s.Term, s.Leader, s.Last, s.Commit, s.Applied, s.Wiped, s.Error, m.now())
+		for _, other := range s.Members {
+			if other.Problem != "" || !other.Connected {
+				text += fmt.Sprintf("\n    %s: %s %s %s", other.ID, other.Address, other.Problem, other.ConnectionErr)
+			}
+		}
 	}
 	return text
 }
 
-// agreed reports whether all members have applied everything that is committed, and a wiped one reports that it is wiped.
+// settle waits until the members are those that were wanted last.
+func (w *world) settle(ctx context.Context) error {
+	began := time.Now()
+	ending, stop := context.WithCancel(ctx)
+	var starting sync.WaitGroup
+	starting.Go(func() {
+		for ; ending.Err() == nil; rest(ending, healPause) { // some end late because of an earlier disk failure
+			if err := w.startAll(); err != nil {
+				w.fail(fuzzy.Liveness, "no change hangs", "%v", err)
+			}
+		}
+	})
+	_, reached, err := w.reach(ctx, Fault{}, settleMax*w.patience)
+	stop()
+	starting.Wait()
+	if reached {
+		w.tell(func(r *Report) { r.Membership.Settled = time.Since(began).Seconds() })
+	}
+	return err
+}
+
+// agreed reports whether all members have applied everything that is committed, and know the same configuration, in which
+// none of them has a problem.
 func (w *world) agreed(ctx context.Context) bool {
 	statuses := w.cluster.Statuses(ctx)
 	var commit uint64
 	for _, s := range statuses {
 		commit = max(commit, s.Last)
 	}
+	now, known := w.look(ctx)
+	if !known || now.Change != nil {
+		return false
+	}
 	for i, s := range statuses {
-		switch {
-		case s.ID == "":
+		switch place := w.members[i].now(); {
+		case place.out && len(now.Of(w.members[i].ID)) > 0:
 			return false
-		case w.members[i].isWiped():
-			if !s.Wiped || s.Applied != 0 {
-				return false
-			}
-		case s.Applied != commit:
+		case place.out:
+		case s.ID == "" || s.Applied != commit || len(s.Members) != len(now.Members):
 			return false
 		}
 	}
-	return true
-}
-
-func (m *member) isWiped() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wiped
+	return !slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool { return m.Problem != "" || m.Replace })
 }
 
 // compare reads every key from every member without consulting the leader, and fails the run if two members differ.
 func (w *world) compare(ctx context.Context) error {
 	shared := client.NewHTTP(1, readTimeout)
 	defer shared.CloseIdleConnections()
-	var sound []*member
-	for _, m := range w.members {
-		if !m.isWiped() {
-			sound = append(sound, m)
-		}
-	}
+	sound := w.inside()
 	for _, key := range w.keys() {
 		var first string
 		for i, m := range sound {

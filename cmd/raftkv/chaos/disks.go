@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 )
 
@@ -91,6 +93,30 @@ func syncAll(dir string) error {
 		}
 		return errors.Join(f.Sync(), f.Close())
 	})
+}
+
+// damage destroys the store on the disk.
+func (d *disk) damage(random uint64) error {
+	path := filepath.Join(d.dir, storage.BoltFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if random&1 == 0 {
+		data = data[:len(data)/2]
+	} else {
+		data = bytes.Repeat([]byte("garbage!"), len(data)/8)
+	}
+	return errors.Join(os.WriteFile(path, data, 0o600), syncAll(d.dir))
+}
+
+// tidy removes the stores that the member has set aside.
+func (d *disk) tidy() error {
+	aside, err := filepath.Glob(filepath.Join(d.dir, "aside-*"))
+	for _, path := range aside {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
 }
 
 // heal ends all faults of the disk.

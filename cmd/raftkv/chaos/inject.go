@@ -53,10 +53,13 @@ func (w *world) injectAll(ctx context.Context, faults []Fault) error {
 		}
 		h, _ := habitOf(f.Kind)
 		var err error
-		if h.lane == network {
+		switch h.lane {
+		case network:
 			err = w.disturb(ctx, f)
-		} else {
-			err = errors.Join(w.inject(ctx, f), w.startAll())
+		case changes:
+			err = w.reshape(ctx, f)
+		default:
+			err = w.harm(ctx, f, h.fuse)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Kind, err)
@@ -82,9 +85,19 @@ func (w *world) victim(ctx context.Context, f Fault, wait time.Duration) (m *mem
 			return w.members[w.index(leader.ID)], true
 		}
 	}
-	m = w.members[f.Node]
+	some := w.inside()
+	m = some[f.Node%len(some)]
 	leader, found := w.cluster.Leader(ctx)
 	return m, found && leader.ID == m.ID
+}
+
+// harm runs a fault of a process or its disk, and starts whoever has ended.
+func (w *world) harm(ctx context.Context, f Fault, disk bool) error {
+	if disk {
+		w.disks.Lock()
+		defer w.disks.Unlock()
+	}
+	return errors.Join(w.inject(ctx, f), w.startAll())
 }
 
 // inject runs a fault of a process or its disk from its beginning to its end. Afterwards the member may still have to be
@@ -114,26 +127,15 @@ func (w *world) inject(ctx context.Context, f Fault) error {
 		return w.failDisk(ctx, f, m, func() error { return m.disk.fs.FailSyncs(int(f.Random % 8)) })
 	case StallSync:
 		return w.stall(ctx, f, m)
-	case OlderImage:
-		return w.older(ctx, f, m)
 	}
 	w.kill(m)
 	w.count(f, "%s, leads: %v, for %v", m.ID, leads, f.For)
 	var err error
-	switch f.Kind {
-	case Kill:
-		if leads {
-			w.mu.Lock()
-			w.report.LeaderKills++
-			w.mu.Unlock()
-		}
-	case PowerCut:
+	if f.Kind == Kill && leads {
+		w.tell(func(r *Report) { r.LeaderKills++ })
+	}
+	if f.Kind == PowerCut {
 		err = m.disk.cut(w.cutHow(f.Random))
-	case Wipe:
-		m.mu.Lock()
-		m.wiped = true
-		m.mu.Unlock()
-		err = m.disk.wipe()
 	}
 	rest(ctx, f.For)
 	return err
@@ -143,6 +145,8 @@ func (w *world) inject(ctx context.Context, f Fault) error {
 func (w *world) kill(members ...*member) {
 	var ids []string
 	for _, m := range members {
+		m.starting.Lock() // a process that starts now would not be known to be doomed
+		defer m.starting.Unlock()
 		m.doom()
 		ids = append(ids, m.ID)
 	}
@@ -151,6 +155,7 @@ func (w *world) kill(members ...*member) {
 
 // injectEach kills all members at once, and for PowerCutAll cuts the power of their disks.
 func (w *world) injectEach(ctx context.Context, f Fault) error {
+	w.blackouts.Add(1)
 	w.kill(w.members...)
 	w.count(f, "all, for %v", f.For)
 	var err error

@@ -15,8 +15,6 @@ const (
 	Kill        Kind = "kill"
 	KillAll     Kind = "kill-all"
 	Pause       Kind = "pause"
-	Wipe        Kind = "wipe"
-	OlderImage  Kind = "older-image"
 	FullDisk    Kind = "full-disk"
 	FailSync    Kind = "fail-sync"
 	StallSync   Kind = "stall-sync"
@@ -34,6 +32,14 @@ const (
 	KillTaking    Kind = "kill-taking"
 	KillSending   Kind = "kill-sending"
 	KillReceiving Kind = "kill-receiving"
+
+	Resize     Kind = "resize"
+	Swap       Kind = "swap"
+	Demote     Kind = "demote"
+	Move       Kind = "move"
+	Wipe       Kind = "wipe"
+	OlderImage Kind = "older-image"
+	Damage     Kind = "damage"
 )
 
 // A lane is a group of mutually exclusive faults.
@@ -42,6 +48,7 @@ type lane int
 const (
 	processes lane = iota
 	network
+	changes // of the members
 	lanes
 )
 
@@ -51,7 +58,7 @@ type habit struct {
 	says  string
 	lane  lane
 	fuse  bool          // it needs our own file system
-	every time.Duration // on average, in the whole cluster; 0: once, in the middle of the run
+	every time.Duration // on average, in the whole cluster
 	least time.Duration // the shortest duration
 	most  time.Duration // the longest duration
 	// leader is how often, in percent, it is aimed at the leader instead of a random member.
@@ -65,7 +72,7 @@ var habits = []habit{
 	{Kill, "SIGKILL, mostly of the leader", processes, false, 2500 * ms, 50 * ms, 700 * ms, 90},
 	{KillAll, "SIGKILL of all at once", processes, false, 60_000 * ms, 50 * ms, 500 * ms, 0},
 	{Pause, "SIGSTOP, and SIGCONT later", processes, false, 20_000 * ms, 100 * ms, 2500 * ms, 60},
-	{Wipe, "one member's disk is emptied, once", processes, false, 0, 100 * ms, 500 * ms, 0},
+	{Wipe, "a disk is emptied, and its member is replaced", changes, false, 15_000 * ms, 100 * ms, 500 * ms, 40},
 	{FullDisk, "no room on a disk", processes, true, 25_000 * ms, 500 * ms, 3000 * ms, 60},
 	{FailSync, "a disk whose syncs begin to fail", processes, true, 25_000 * ms, 500 * ms, 3000 * ms, 60},
 	{StallSync, "a disk whose syncs are stalled or slow", processes, true, 25_000 * ms, 200 * ms, 3000 * ms, 60},
@@ -78,11 +85,16 @@ var habits = []habit{
 	{HalfOpen, "links stay open, but nothing passes in one direction", network, false, 12_000 * ms, 300 * ms, 4000 * ms, 50},
 	{Hold, "one direction holds everything back, and passes it on later", network, false, 12_000 * ms, 300 * ms, 3000 * ms, 50},
 	{DeadConn, "one of a member's connections stays open, but nothing passes; new ones work", network, false, 12_000 * ms, 1000 * ms, 5000 * ms, 90},
-	{OlderImage, "a member comes back with an older copy of its disk", processes, false, 30_000 * ms, 500 * ms, 2000 * ms, 30},
+	{OlderImage, "a member comes back with an older copy of its disk, and is replaced", changes, false, 30_000 * ms, 500 * ms, 2000 * ms, 30},
 	{Away, "SIGKILL, and a start once the leader's log begins behind what the member has", processes, false, 25_000 * ms, 0, 0, 10},
 	{KillTaking, "SIGKILL of a member that takes a snapshot", processes, false, 25_000 * ms, 50 * ms, 700 * ms, 50},
 	{KillSending, "SIGKILL of a member that sends a snapshot to one that was away", processes, false, 40_000 * ms, 50 * ms, 700 * ms, 10},
 	{KillReceiving, "SIGKILL of a member that was away and receives a snapshot", processes, false, 40_000 * ms, 50 * ms, 700 * ms, 10},
+	{Damage, "a store is damaged, and its member is replaced", changes, false, 30_000 * ms, 100 * ms, 500 * ms, 30},
+	{Resize, "the cluster grows to five members, or shrinks to three or one", changes, false, 12_000 * ms, 0, 1000 * ms, 50},
+	{Swap, "another member takes the place of one", changes, false, 30_000 * ms, 0, 0, 40},
+	{Demote, "a voter becomes a learner, and a voter again", changes, false, 30_000 * ms, 0, 1000 * ms, 40},
+	{Move, "a member comes back at another address", changes, false, 20_000 * ms, 0, 500 * ms, 40},
 }
 
 // Kinds describes all kinds of faults, a line each.

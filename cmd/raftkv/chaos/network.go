@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// breath is a time without a fault of the network.
+const breath = 3 * time.Second
+
 // disturb runs a fault of the network from its beginning to its end.
 func (w *world) disturb(ctx context.Context, f Fault) error {
 	m, leads := w.victim(ctx, f, time.Millisecond) // the present leader
@@ -13,7 +16,6 @@ func (w *world) disturb(ctx context.Context, f Fault) error {
 		return nil
 	}
 	at := w.index(m.ID)
-	defer w.calm()
 	who := fmt.Sprintf("%s, leads: %v", m.ID, leads)
 	switch f.Kind {
 	case Drop:
@@ -35,12 +37,16 @@ func (w *world) disturb(ctx context.Context, f Fault) error {
 	case Hold:
 		treat(w.around(at, f), treatment{mode: hold})
 	case Partition:
-		side := f.side(w.Nodes)
-		who = fmt.Sprintf("one side is %0*b", w.Nodes, side)
+		side := f.side(len(w.members))
+		who = fmt.Sprintf("one side is %0*b", len(w.members), side)
 		treat(w.between(side), treatment{mode: f.severed()})
 	}
 	w.count(f, "%s, for %v", who, f.For)
 	rest(ctx, f.For)
+	w.calm()
+	if w.thin() {
+		rest(ctx, breath) // a majority must be whole from time to time, or no change ends
+	}
 	return nil
 }
 
@@ -59,19 +65,15 @@ func treat(links []*proxy, how treatment) {
 
 // from returns the links on which a member sends; to returns those on which it receives.
 func (w *world) from(at int) (links []*proxy) {
-	for _, p := range w.links[at] {
-		if p != nil {
-			links = append(links, p)
-		}
+	for _, both := range w.links[at] {
+		links = append(links, both...)
 	}
 	return links
 }
 
 func (w *world) to(at int) (links []*proxy) {
 	for from := range w.links {
-		if p := w.links[from][at]; p != nil {
-			links = append(links, p)
-		}
+		links = append(links, w.links[from][at]...)
 	}
 	return links
 }
@@ -85,9 +87,9 @@ func (w *world) around(at int, f Fault) []*proxy {
 	}
 	switch f.Random % 4 {
 	case 0:
-		return []*proxy{w.links[at][other]}
+		return w.links[at][other]
 	case 1:
-		return []*proxy{w.links[other][at]}
+		return w.links[other][at]
 	case 2:
 		return w.from(at)
 	}
@@ -109,9 +111,9 @@ func (f Fault) severed() mode { return []mode{cut, halfOpen, hold}[f.Random%3] }
 // between returns the links between the two groups, in both directions.
 func (w *world) between(side uint64) (links []*proxy) {
 	for from := range w.links {
-		for to, p := range w.links[from] {
-			if p != nil && side>>from&1 != side>>to&1 {
-				links = append(links, p)
+		for to, both := range w.links[from] {
+			if side>>from&1 != side>>to&1 {
+				links = append(links, both...)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ type Report struct {
 	LeftOutReason string       `json:"left_out_reason,omitempty"`
 	LeaderKills   int          `json:"leader_kills"`
 	Elections     int          `json:"elections"` // terms in which a leader was seen
-	LoudEnds      int          `json:"loud_ends"` // members that ended because of a failed or an older disk
+	LoudEnds      int          `json:"loud_ends"` // members that ended because of a failed, a damaged or an older disk
 	Operations    Operations   `json:"operations"`
 	Latency       Latency      `json:"latency_ms"`
 	// Unavailable is the longest time without an acknowledged write.
@@ -32,9 +32,11 @@ type Report struct {
 	// Missed counts faults that were not injected because the moment they were aimed at did not come.
 	Missed    map[Kind]int `json:"missed,omitempty"`
 	Snapshots Snapshots    `json:"snapshots"`
-	Verdict   string       `json:"verdict"` // clean, crash, safety, liveness, or not judged
-	Failure   string       `json:"failure,omitempty"`
-	Kept      string       `json:"kept,omitempty"` // the directory with logs, data and history
+	// Membership is empty in the reports of releases whose members could not be changed.
+	Membership Membership `json:"membership,omitzero"`
+	Verdict    string     `json:"verdict"` // clean, crash, safety, liveness, or not judged
+	Failure    string     `json:"failure,omitempty"`
+	Kept       string     `json:"kept,omitempty"` // the directory with logs, data and history
 }
 
 // notJudged is the verdict of a run that did not finish.
@@ -82,6 +84,7 @@ type Snapshots struct {
 func newReport(o Options) Report {
 	return Report{
 		Seed: fmt.Sprintf("%x", o.Seed), Origin: o.Origin, Nodes: o.Nodes, Faults: map[Kind]int{}, Missed: map[Kind]int{},
+		Membership: Membership{Spares: crowd(o.Nodes) - o.Nodes, Smallest: o.Nodes, Replaced: map[Kind]int{}},
 	}
 }
 
@@ -103,7 +106,7 @@ func (r Report) snapshots() (done, unproved string) {
 		}
 	}
 	for _, h := range habits {
-		if r.Missed[h.kind] > 0 && r.Faults[h.kind] == 0 {
+		if h.lane != changes && r.Missed[h.kind] > 0 && r.Faults[h.kind] == 0 {
 			nothing = append(nothing, string(h.kind))
 		}
 	}
@@ -126,6 +129,7 @@ func (r *Report) conclude(w *world, err error) {
 		r.Checks.Histories, r.Checks.Operations, r.Checks.Undecided = v.Histories, v.Operations, v.Undecided
 		r.Checks.Scanned = v.Scanned
 	}
+	r.Membership.conclude()
 	var failure *Failure
 	switch {
 	case err == nil:
@@ -166,7 +170,7 @@ func (r Report) Markdown() string {
 		row("left out", "%s (%s)", join(r.LeftOut), r.LeftOutReason)
 	}
 	row("leaders killed; elections seen", "%d; %d", r.LeaderKills, r.Elections)
-	row("members that a failed disk ended", "%d, each with its reason in the log", r.LoudEnds)
+	row("members that a disk ended, failed, damaged or older", "%d, each with its reason in the log", r.LoudEnds)
 	row("requests", "%d answered, %d refused, %d of unknown outcome; %d writes acknowledged",
 		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
 	row("answered within", "%.1f ms (p50), %.0f ms (p99), %.0f ms (max)", r.Latency.P50, r.Latency.P99, r.Latency.Max)
@@ -178,6 +182,9 @@ func (r Report) Markdown() string {
 	row("snapshots", "%s", done)
 	if unproved != "" {
 		row("of snapshots, this run proved nothing about", "%s", unproved)
+	}
+	for _, line := range r.Membership.lines() {
+		row(line[0], "%s", line[1])
 	}
 	row("commit, machine, day", "%s", r.Origin)
 	return b.String()
@@ -195,7 +202,7 @@ func (r Report) String() string {
 	if len(r.LeftOut) > 0 {
 		fmt.Fprintf(&b, "  left out: %s (%s)\n", join(r.LeftOut), r.LeftOutReason)
 	}
-	fmt.Fprintf(&b, "  %d leaders killed, %d elections, %d members ended by a failed or an older disk\n", r.LeaderKills, r.Elections, r.LoudEnds)
+	fmt.Fprintf(&b, "  %d leaders killed, %d elections, %d members ended by a failed, a damaged or an older disk\n", r.LeaderKills, r.Elections, r.LoudEnds)
 	fmt.Fprintf(&b, "  %d requests answered, %d refused, %d of unknown outcome; %d writes acknowledged\n",
 		r.Operations.Answered, r.Operations.Refused, r.Operations.Unknown, r.Operations.Writes)
 	fmt.Fprintf(&b, "  answered within %.1f ms (p50), %.0f ms (p99), %.0f ms (max); no write for %.1f s at most\n",
@@ -204,6 +211,9 @@ func (r Report) String() string {
 	fmt.Fprintf(&b, "  snapshots: %s\n", done)
 	if unproved != "" {
 		fmt.Fprintf(&b, "  of snapshots, this run proved nothing about: %s\n", unproved)
+	}
+	for _, line := range r.Membership.lines() {
+		fmt.Fprintf(&b, "  %s: %s\n", line[0], line[1])
 	}
 	if r.Verdict != notJudged {
 		b.WriteString(r.checked())

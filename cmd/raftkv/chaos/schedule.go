@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -21,22 +22,23 @@ type Fault struct {
 
 // budget limits a schedule, besides the kinds that are wanted.
 type budget struct {
-	nodes   int
-	wipe    bool // a member may be wiped
+	members int  // with the spare ones
 	noDisks bool // our own file system is not available
 }
 
-// wipesFrom is the cluster size from which on a member is wiped even if --faults does not ask for it: the rest still
-// survives a crash of any other member.
-const wipesFrom = 5
+// crowd returns how many members there are with the spare ones: the cluster can grow to five, and another member can take
+// the place of one.
+func crowd(nodes int) int { return min(max(nodes+1, grownMax), local.NodesMax) }
+
+// mayLose returns how many disks may be lost at once while there are so many voters: never so many that the rest is no
+// majority.
+func mayLose(voters int) int { return max(voters-1, 0) / 2 }
 
 // choose returns the wanted kinds, or all, as far as the budget allows them, and the kinds that were left out.
-func (b *budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
-	b.wipe = b.nodes >= wipesFrom || slices.Contains(wanted, Wipe)
+func (b budget) choose(wanted []Kind) (kinds []Kind, left []Kind) {
 	for _, h := range habits {
 		switch {
 		case len(wanted) > 0 && !slices.Contains(wanted, h.kind):
-		case h.kind == Wipe && !b.wipe:
 		case h.fuse && b.noDisks:
 			left = append(left, h.kind)
 		default:
@@ -54,13 +56,8 @@ func draw(seed uint64, b budget, kinds []Kind, duration time.Duration) (faults [
 			continue
 		}
 		random := sim.NewStream(seed, sim.ProcessConcern<<8+sim.Concern(i))
-		if h.every == 0 {
-			at := between(random, duration/3, 2*duration/3)
-			faults = append(faults, h.draw(random, b.nodes, at))
-			continue
-		}
 		for at := between(random, 0, min(h.every, 9*duration/10)); at < duration; at += wait(random, h.every) {
-			faults = append(faults, h.draw(random, b.nodes, at))
+			faults = append(faults, h.draw(random, b.members, at))
 		}
 	}
 	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })

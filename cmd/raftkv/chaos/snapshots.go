@@ -105,9 +105,6 @@ func (w *world) keys() []string {
 // away keeps a member down until it needs a snapshot. In half of the cases the connections to the member are reset in the
 // middle of that, so that its leader goes on where it stopped.
 func (w *world) away(ctx context.Context, f Fault, m *member) error {
-	if m.isWiped() {
-		return nil
-	}
 	behind, err := w.sendAway(ctx, m)
 	if err != nil || !behind || f.Random>>16&1 != 0 {
 		return err
@@ -123,18 +120,22 @@ func (w *world) away(ctx context.Context, f Fault, m *member) error {
 }
 
 // sendAway kills the member until the log of a leader begins behind everything that the member can have, and starts it
-// again. It reports false if that took too long.
+// again. It reports false if that took too long, or if the others have no leader: they may be no majority without the member.
 func (w *world) sendAway(ctx context.Context, m *member) (behind bool, err error) {
+	if w.thin() {
+		w.miss(Away) // without it nothing is written
+		return false, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, awayMax)
 	defer cancel()
 	w.kill(m)
-	began, last := time.Now(), uint64(0)
-	for ; !behind && ctx.Err() == nil; rest(ctx, lookPause) {
+	began, led, last := time.Now(), time.Now(), uint64(0)
+	for ; !behind && ctx.Err() == nil && time.Since(led) < leaderWait; rest(ctx, lookPause) {
 		var end, base uint64
 		for _, s := range w.cluster.Statuses(ctx) {
 			end = max(end, s.Last)
 			if s.Role == "leader" {
-				base = max(base, s.Base)
+				base, led = max(base, s.Base), time.Now()
 			}
 		}
 		if last == 0 {
@@ -182,9 +183,6 @@ func (w *world) aim(ctx context.Context, preferred *member, does func(api.Snapsh
 func (w *world) killAimed(ctx context.Context, f Fault, m *member) error {
 	does := map[Kind]func(api.Snapshot) bool{KillTaking: takes, KillSending: sends, KillReceiving: receives}[f.Kind]
 	if f.Kind != KillTaking {
-		if m.isWiped() {
-			return nil
-		}
 		if behind, err := w.sendAway(ctx, m); err != nil || !behind {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +16,10 @@ import (
 
 // fate records what was done to a process, which explains its end.
 type fate struct {
-	doomed bool // it was killed, or is about to be
-	ailing bool // its disk has failed
-	older  bool // its disk is an older image
+	doomed  bool // it was killed, or is about to be
+	ailing  bool // its disk has failed
+	spoiled bool // its store is of no use
+	joins   bool // it asks for its place by itself
 }
 
 // doom marks the member's running processes as about to be killed.
@@ -25,9 +27,6 @@ func (m *member) doom() { m.mark(func(f *fate) { f.doomed = true }) }
 
 // ail marks the member's running processes as having a failing disk.
 func (m *member) ail() { m.mark(func(f *fate) { f.ailing = true }) }
-
-// outdate marks the member's running processes as running on an older image of their disk.
-func (m *member) outdate() { m.mark(func(f *fate) { f.older = true }) }
 
 func (m *member) mark(as func(*fate)) {
 	m.mu.Lock()
@@ -38,9 +37,12 @@ func (m *member) mark(as func(*fate)) {
 	}
 }
 
-// start starts the member, unless it is running.
+// start starts the member, unless it is running, or has no place, or its disk is being exchanged.
 func (w *world) start(m *member) error {
-	if p := w.cluster.Process(m.ID); p != nil && p.Running() {
+	m.starting.Lock()
+	defer m.starting.Unlock()
+	now := m.now()
+	if p := w.cluster.Process(m.ID); now.out || now.held || p != nil && p.Running() {
 		return nil
 	}
 	if err := w.cluster.Start(m.ID); err != nil {
@@ -48,7 +50,7 @@ func (w *world) start(m *member) error {
 	}
 	p := w.cluster.Process(m.ID)
 	m.mu.Lock()
-	m.fates[p] = fate{}
+	m.fates[p] = fate{spoiled: now.spoiled, joins: now.joins}
 	m.mu.Unlock()
 	w.tasks.Go(func() { w.awaitEnd(m, p) })
 	return nil
@@ -64,48 +66,61 @@ func (w *world) startAll() (err error) {
 // diskTroubles are the texts that the log of a member contains when its disk has failed.
 var diskTroubles = []string{"no space left on the disk", "input/output error"}
 
-// awaitEnd waits for the end of a process and judges it. A killed process may end; so may one whose disk has failed or is
-// an older image, with code 1 and the reason in its log. Every other end is a crash.
+// exitRemoved is the exit code of a member that was removed.
+const exitRemoved = 9
+
+// awaitEnd waits for the end of a process and judges it. A killed process may end; so may one whose disk has failed or whose
+// store is of no use, with code 1 and the reason in its log; one that was removed ends with a code of its own. Every other
+// end is a crash.
 func (w *world) awaitEnd(m *member, p *local.Process) {
 	<-p.Done()
 	m.mu.Lock()
 	f := m.fates[p]
 	delete(m.fates, p)
-	m.mu.Unlock()
-	var exit *exec.ExitError
-	code := 0
-	if errors.As(p.Err(), &exit) {
-		code = exit.ExitCode() // -1: by a signal
+	leaves := m.place.leaves
+	if leaves && endedWith(p) == exitRemoved {
+		m.place.out = true
 	}
-	says := w.cluster.LogTail(m.ID)
+	m.mu.Unlock()
+	code, says := endedWith(p), w.cluster.LogTail(m.ID)
 	switch {
 	case f.doomed && code == -1:
-	case f.ailing && code == 1 && saysWhy(says):
+	case leaves && code == exitRemoved:
+		w.note("%s ended by itself: it was removed", m.ID)
+		w.tell(func(r *Report) { r.Membership.Removed++ })
+	case f.ailing && code == 1 && contains(says, diskTroubles):
 		w.note("%s ended by itself: its disk has failed", m.ID)
-		w.mu.Lock()
-		w.report.LoudEnds++
-		w.mu.Unlock()
-	case f.older && code == 1 && strings.Contains(says, olderImageWords):
-		w.note("%s ended by itself: its disk is an older image", m.ID)
-		w.mu.Lock()
-		w.report.LoudEnds++
-		w.mu.Unlock()
+		w.tell(func(r *Report) { r.LoudEnds++ })
+	case f.spoiled && code == 1 && contains(says, spoiltStores):
+		w.note("%s ended by itself: its store is of no use", m.ID)
+		w.tell(func(r *Report) { r.LoudEnds++ })
 	default:
 		w.fail(fuzzy.Panic, "a process ends for a reason", "%s ended by itself (%v), with a sound disk; its log ends: %s",
 			m.ID, p.Err(), says)
 	}
 }
 
-// olderImageWords is the text that the log of a member contains when its store is an older image.
-const olderImageWords = "older image of the member's disk"
-
-func saysWhy(log string) bool {
-	for _, trouble := range diskTroubles {
-		if strings.Contains(log, trouble) {
-			return true
-		}
+// endedWith returns the exit code of a process that has ended; -1: by a signal.
+func endedWith(p *local.Process) int {
+	var exit *exec.ExitError
+	if errors.As(p.Err(), &exit) {
+		return exit.ExitCode()
 	}
-	return false
+	return 0
+}
+
+// tell changes the report.
+func (w *world) tell(how func(*Report)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	how(&w.report)
+}
+
+// spoiltStores are the texts that the log of a member contains when its store is an older image, or damaged.
+var spoiltStores = []string{"older image of the member's disk", "is damaged at "}
+
+func contains(log string, texts []string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(log, text) })
 }
 
 const lookPause = 100 * time.Millisecond

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 	"github.com/coxswain/raft/cmd/raftkv/internal/local"
 	"github.com/coxswain/raft/cmd/raftkv/internal/workload"
 	"github.com/coxswain/raft/fuzzy"
@@ -28,33 +29,29 @@ const (
 type world struct {
 	Options
 	dir     string
+	binary  string    // the raftkv that runs
 	began   time.Time // of the storm
 	kinds   []Kind
 	cluster *local.Cluster
 	members []*member
-	links   [][]*proxy // from, to; nil from a member to itself
+	links   [][][]*proxy // from, to, and one for each address of the other; nil from a member to itself
+	seen    *client.Lookout
 	work    *workload.Workload
 	ballast *ballast
 	tasks   sync.WaitGroup // the goroutines that watch processes
 	cancel  context.CancelCauseFunc
 	stats   stats
+	// disks is held while a fault of a disk lasts, and while a member's disk is exchanged: a process that starts in the
+	// midst would end for a reason that nobody has noted.
+	disks     sync.Mutex
+	blackouts atomic.Int64 // how often all were killed at once
+	floor     uint64       // a configuration that is known to be committed
+	admins    int          // commands that were run
 
 	mu      sync.Mutex
 	failure *Failure
 	report  Report
 	diary   *os.File
-}
-
-// member is one member of the cluster with its disk and its history.
-type member struct {
-	local.Node
-	disk *disk
-
-	images atomic.Int64 // how often its disk was replaced while it was down
-
-	mu    sync.Mutex
-	wiped bool
-	fates map[*local.Process]fate // of the running processes
 }
 
 func newWorld(o Options, dir string) *world {
@@ -109,11 +106,14 @@ func (w *world) open(program string) (err error) {
 		return err
 	}
 	w.cluster = local.NewCluster(program, w.dir, layout)
-	w.cluster.More = w.arguments
+	w.cluster.More, w.cluster.Emptied = w.arguments, w.emptied
+	w.binary = program
+	if err := w.people(); err != nil {
+		return err
+	}
 	var dirs []string
-	for _, n := range w.cluster.Nodes {
-		dirs = append(dirs, w.cluster.DataDir(n.ID))
-		w.members = append(w.members, &member{Node: n, fates: map[*local.Process]fate{}})
+	for _, m := range w.members {
+		dirs = append(dirs, w.cluster.DataDir(m.ID))
 	}
 	disks, reason, err := openDisks(dirs, w.PlainDisks)
 	for i, d := range disks {
@@ -125,16 +125,53 @@ func (w *world) open(program string) (err error) {
 	if err := w.choose(reason); err != nil {
 		return err
 	}
-	for from := range w.members {
-		w.links = append(w.links, make([]*proxy, w.Nodes))
-		for to, n := range w.cluster.Nodes {
-			if from == to {
-				continue
-			}
-			if w.links[from][to], err = newProxy(n.RaftAddr); err != nil {
-				return err
-			}
+	return w.link()
+}
+
+// people creates the members: the initial ones, and the spare ones that join later.
+func (w *world) people() error {
+	var urls []string
+	for i := range w.budget("").members {
+		n, err := local.Node{}, error(nil)
+		if i < w.Nodes {
+			n = w.cluster.Nodes[i]
+		} else if n, err = w.cluster.Spare(); err != nil {
+			return err
 		}
+		m := &member{Node: n, addresses: []string{n.RaftAddr}, fates: map[*local.Process]fate{}}
+		if m.place = (place{out: true}); i < w.Nodes {
+			m.place = place{role: voter}
+		}
+		other, err := w.cluster.Reserve()
+		if err != nil {
+			return err
+		}
+		m.addresses = append(m.addresses, other)
+		w.members, urls = append(w.members, m), append(urls, m.URL())
+	}
+	w.seen = client.NewLookout(urls)
+	return nil
+}
+
+// link creates the links between the members, one to each address.
+func (w *world) link() error {
+	for _, from := range w.members {
+		var row [][]*proxy
+		for _, to := range w.members {
+			var both []*proxy
+			for _, address := range to.addresses {
+				if from == to {
+					continue
+				}
+				p, err := newProxy(address)
+				if err != nil {
+					return err
+				}
+				both = append(both, p)
+			}
+			row = append(row, both)
+		}
+		w.links = append(w.links, row)
 	}
 	return nil
 }
@@ -157,7 +194,9 @@ func (w *world) choose(reason string) error {
 	return nil
 }
 
-func (w *world) budget(reason string) budget { return budget{nodes: w.Nodes, noDisks: reason != ""} }
+func (w *world) budget(reason string) budget {
+	return budget{members: crowd(w.Nodes), noDisks: reason != ""}
+}
 
 func join(kinds []Kind) string {
 	var names []string
@@ -167,16 +206,32 @@ func join(kinds []Kind) string {
 	return strings.Join(names, ", ")
 }
 
-// arguments returns the flags that make a member take snapshots often, and dial the others through the proxies.
+// arguments returns the flags that make a member take snapshots often, run at its present address, and dial the others
+// through the proxies.
 func (w *world) arguments(n local.Node) (args []string) {
+	at := w.index(n.ID)
 	args = append(args, snapshotPolicy...)
-	for to, p := range w.links[w.index(n.ID)] {
-		if p != nil {
-			args = append(args, "--via", w.members[to].ID+"="+p.addr())
+	for to, links := range w.links[at] {
+		for i, p := range links {
+			args = append(args, "--via", w.members[to].addresses[i]+"="+p.addr())
+		}
+	}
+	now := w.members[at].now()
+	if now.moved {
+		address := w.members[at].addresses[now.slot]
+		args = append(args, "--raft-addr", address, "--advertise", address) // of a flag that is given twice the last one counts
+	}
+	if now.joins {
+		for _, m := range w.members {
+			if m.ID != n.ID {
+				args = append(args, "--join", m.URL())
+			}
 		}
 	}
 	return args
 }
+
+func (w *world) emptied(n local.Node) bool { return w.members[w.index(n.ID)].now().emptied }
 
 func (w *world) index(id string) int {
 	return slices.IndexFunc(w.members, func(m *member) bool { return m.ID == id })
@@ -247,12 +302,13 @@ func (w *world) close(keep bool) (err error) {
 		}
 	}
 	err = errors.Join(err, closeDisks(disks))
-	for _, row := range w.links {
-		for _, p := range row {
-			if p != nil {
-				p.close()
-			}
+	for at := range w.links {
+		for _, p := range w.from(at) {
+			p.close()
 		}
+	}
+	if w.seen != nil {
+		w.seen.Close()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

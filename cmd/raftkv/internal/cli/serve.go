@@ -68,7 +68,7 @@ sent a snapshot. "raftkv status" shows how far all that is, and "raftkv snapshot
 	flags.StringSliceVar(&o.Peers, "peers", nil, "initial members, this one included, as id=host:port=url")
 	joinFlags(flags, &o)
 	flags.StringSliceVar(&o.Via, "via", nil,
-		"addresses to dial members at instead of their own, as id=host:port: a proxy or a tunnel")
+		"addresses to dial members at instead of their own, as id=host:port or host:port=host:port: a proxy or a tunnel")
 	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond,
 		"silence of the leader before another one is elected; the same on all members: ten times the slowest usual "+
 			"round trip or synced write, whichever is more (1s or more between regions); shorter loses leaders, longer "+

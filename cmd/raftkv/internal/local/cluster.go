@@ -32,6 +32,9 @@ type Cluster struct {
 	http    *http.Client
 	// More returns further arguments for a member, unless nil. Set it before Start.
 	More func(Node) []string
+	// Emptied reports that a member has lost the disk of its first start, so that it must not get the initial members
+	// again, unless nil. Set it before Start.
+	Emptied func(Node) bool
 	// Program returns the program of a member, unless nil: then all run that of NewCluster. Set it before Start.
 	Program func(Node) string
 
@@ -80,9 +83,9 @@ func (c *Cluster) ServeArgs(n Node) []string {
 	return args
 }
 
-// peersOf returns the initial members, unless the node joins them later.
+// peersOf returns the initial members, unless the node joins them later, or again.
 func (c *Cluster) peersOf(n Node) []string {
-	if n.Joins {
+	if n.Joins || c.Emptied != nil && c.Emptied(n) {
 		return nil
 	}
 	return c.Peers()

@@ -80,6 +80,9 @@ func (l *Layout) hold(addr string) error {
 	return listener.Close()
 }
 
+// Reserve returns one more address of this machine, and holds its port.
+func (l *Layout) Reserve() (addr string, err error) { return l.holdAny(nil) }
+
 // OpenLayout returns the layout of the directory, or creates one of count members in it. A new one uses the preferred HTTP
 // ports as far as they are free. Count 0 means the number in an existing layout, or 3.
 func OpenLayout(dir string, count int, preferred []int) (*Layout, error) {

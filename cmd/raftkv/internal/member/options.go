@@ -28,7 +28,8 @@ type Options struct {
 	RaftAddr string   // "host:port" to listen on for the other members
 	HTTPAddr string   // "host:port" to listen on for clients
 	Peers    []string // "id=host:port=http://host:port", see ParsePeer; the initial members, this one included
-	// Via are addresses to dial members at instead of their own, as "id=host:port".
+	// Via are addresses to dial members at instead of their own, as "id=host:port", or as "host:port=host:port" for whoever
+	// has the first address.
 	Via []string
 	// Join are base URLs of servers of a running cluster. This member asks it to take it in, instead of having Peers.
 	Join []string
@@ -69,18 +70,18 @@ func ParsePeer(text string) (raft.Member, error) {
 // FormatPeer is the inverse of ParsePeer.
 func FormatPeer(m raft.Member) string { return fmt.Sprintf("%s=%s=%s", m.ID, m.Address, m.Meta) }
 
-// via returns where to dial the members that Via names.
-func (o Options) via() (map[raft.NodeID]string, error) {
-	addresses := map[raft.NodeID]string{}
+// via returns where to dial the members that Via names, by id or by address.
+func (o Options) via() (map[string]string, error) {
+	addresses := map[string]string{}
 	for _, text := range o.Via {
-		id, address, found := strings.Cut(text, "=")
-		if !found || id == "" {
+		name, address, found := strings.Cut(text, "=")
+		if !found || name == "" {
 			return nil, fmt.Errorf("--via %q: write id=host:port, as in n2=127.0.0.1:7002", text)
 		}
 		if err := checkAddress(address, false); err != nil {
 			return nil, fmt.Errorf("--via %q: %w", text, err)
 		}
-		addresses[raft.NodeID(id)] = address
+		addresses[name] = address
 	}
 	return addresses, nil
 }
@@ -92,10 +93,7 @@ func (o Options) resolve() (func(context.Context, raft.Member) (string, error), 
 		return nil, err
 	}
 	return func(_ context.Context, m raft.Member) (string, error) {
-		if address, found := via[m.ID]; found {
-			return address, nil
-		}
-		return m.Address, nil
+		return cmp.Or(via[string(m.ID)], via[m.Address], m.Address), nil
 	}, nil
 }
 
