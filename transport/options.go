@@ -32,7 +32,8 @@ type Options struct {
 	// as a member of the cluster.
 	Insecure bool
 	// Resolve returns the "host:port" to dial for a member. It is called for each dial, within
-	// DialTimeout. Nil: the member's Address.
+	// DialTimeout. A member that has moved has several addresses: m.Address is the one whose turn it is.
+	// Nil: the member's Address.
 	Resolve func(ctx context.Context, m raft.Member) (string, error)
 
 	// FrameBytesMax bounds one append message. Set the same value on all members, at least the larger of
