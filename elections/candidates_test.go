@@ -204,7 +204,7 @@ func TestCandidateOrdinary_DeltaIsAStepARank(t *testing.T) {
 // example's candidates and with others. An ordinary member whose δ follows another's is not asked, and waits for
 // the notice.
 func TestCandidateOrdinary_NoTwoElectionsStartTogether(t *testing.T) {
-	const seeds = 200
+	seeds := uint64(200 / fewer)
 	scenario, err := FindScenario("leader-crash")
 	require.NoError(t, err)
 	for _, row := range []struct {

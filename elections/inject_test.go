@@ -98,9 +98,11 @@ func TestScenario_PrioritiesChange(t *testing.T) {
 }
 
 // "Immediately" in the manual: one to two periods, for the forced leader must win two elections.
+var forcedSizes = []int{3, 5, 9}
+
 func TestScenario_AForcedLeaderTakesOverAfterOneToTwoPeriods(t *testing.T) {
 	p := somePlan(2)
-	p.Algorithms, p.Sizes, p.Seeds = []*Algorithm{ballotsMajority, ballotsRanked}, []int{3, 5, 9}, 100
+	p.Algorithms, p.Sizes, p.Seeds = []*Algorithm{ballotsMajority, ballotsRanked}, forcedSizes, 100 // as a median needs
 	p.Scenarios = []*Scenario{scenarioOf(t, "priority-change")}
 	cells, err := p.Compare(t.Context())
 	require.NoError(t, err)

@@ -20,6 +20,10 @@ import (
 // planSeeds is how many seeds a cell of somePlan has.
 var planSeeds = 4
 
+// fewer divides the seeds of the tests that count over many runs. tracedSize is the size of the runs that are followed step
+// by step in every scenario.
+var fewer, tracedSize = 1, 5
+
 func somePlan(workers int) *Plan {
 	return &Plan{
 		Algorithms: Algorithms(), Scenarios: Scenarios(), Sizes: []int{3, 5}, First: 1, Seeds: planSeeds,
@@ -164,7 +168,7 @@ func everyRun(test func(a *Algorithm, s *Scenario)) {
 
 func TestRun_IsTheSameWithAndWithoutATrace(t *testing.T) {
 	everyRun(func(a *Algorithm, s *Scenario) {
-		setup := &Setup{N: 5, Times: Scaled()}
+		setup := &Setup{N: tracedSize, Times: Scaled()}
 		plain, err := Run(a, s, setup, 7, nil)
 		require.NoError(t, err)
 		records, faults := 0, 0
@@ -184,7 +188,7 @@ func TestRun_IsTheSameWithAndWithoutATrace(t *testing.T) {
 func TestRun_EveryStepOfATraceNamesItsRule(t *testing.T) {
 	everyRun(func(a *Algorithm, s *Scenario) {
 		ruled, acted := map[int]bool{}, map[int]RecordKind{}
-		_, err := Run(a, s, &Setup{N: 5, Times: Scaled()}, 5, func(r Record) {
+		_, err := Run(a, s, &Setup{N: tracedSize, Times: Scaled()}, 5, func(r Record) {
 			switch r.Kind {
 			case RecordRule:
 				ruled[r.Step] = true
@@ -208,7 +212,7 @@ func TestRun_AllAlgorithmsSeeTheSameFaults(t *testing.T) {
 				continue
 			}
 			var faults []Record
-			_, err := Run(a, s, &Setup{N: 5, Times: Scaled()}, 3, func(r Record) {
+			_, err := Run(a, s, &Setup{N: tracedSize, Times: Scaled()}, 3, func(r Record) {
 				if r.Kind == RecordFault && r.Text != "the next leader crashes" { // it comes with the next leader
 					r.Step = 0
 					faults = append(faults, r)

@@ -141,9 +141,8 @@ func TestPage_FilterGoesOnWithEnter(t *testing.T) {
 
 // A red band is also described in words, with the members that led.
 func TestPage_SaysSplitBrainInWords(t *testing.T) {
-	p, cells := compared(t)
-	setup := p.Setup
-	drawn, err := diagrams(p, cells, &setup)
+	compared(t)
+	drawn, err := allDrawn()
 	require.NoError(t, err)
 	bad := 0
 	for i := range drawn {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft/elections"
+	"github.com/coxswain/raft/internal/viewer"
 	"github.com/coxswain/raft/internal/viewer/browsertest"
 )
 
@@ -30,12 +31,21 @@ var comparison struct {
 	err   error
 }
 
+// comparedSeeds is how many runs of each cell the comparison has to choose from.
+var comparedSeeds = 4
+
+// allDrawn returns the diagrams of the comparison, which the tests share, too.
+var allDrawn = sync.OnceValues(func() ([]viewer.Diagram, error) {
+	setup := comparison.plan.Setup
+	return diagrams(comparison.plan, comparison.cells, &setup)
+})
+
 func compared(t *testing.T) (*elections.Plan, []elections.Cell) {
 	t.Helper()
 	c := &comparison
 	c.once.Do(func() {
 		c.plan = &elections.Plan{
-			Algorithms: elections.Algorithms(), Scenarios: elections.Scenarios(), Sizes: []int{3, 5}, First: 1, Seeds: 4,
+			Algorithms: elections.Algorithms(), Scenarios: elections.Scenarios(), Sizes: []int{3, 5}, First: 1, Seeds: comparedSeeds,
 			Setup: *fiveMembers(), Workers: 2,
 		}
 		if c.cells, c.err = c.plan.Compare(context.Background()); c.err == nil {

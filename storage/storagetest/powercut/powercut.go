@@ -68,7 +68,8 @@ func Mount(dir string) (*FS, error) {
 		return nil, fmt.Errorf("powercut: %w", err)
 	}
 	f := &FS{server: exec.Command(program), replies: replies, lines: bufio.NewReader(replies)}
-	f.server.Env = append(os.Environ(), dirVariable+"="+dir)
+	// Under the race detector, a process otherwise sleeps for a second when it ends.
+	f.server.Env = append(os.Environ(), dirVariable+"="+dir, "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	f.server.Stdout, f.server.Stderr = answers, os.Stderr
 	if f.commands, err = f.server.StdinPipe(); err == nil {
 		err = f.server.Start()
