@@ -57,10 +57,7 @@ func counting() *Application {
 
 // The profile must reach what it is for.
 func TestApplication_IsRestartedAndRestored(t *testing.T) {
-	seeds := 40
-	if testing.Short() {
-		seeds = 10
-	}
+	seeds := fewer(40)
 	var total Stats
 	for number := range uint64(seeds) {
 		r := counting().Run(number, nil)

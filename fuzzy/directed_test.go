@@ -10,13 +10,21 @@ import (
 
 // jitters is how many numbers each scenario is played with: it must come about with any, not only with those
 // that a change was tried with.
-var jitters uint64 = 100
+const jitters = 100
+
+// thrift divides how many seeds a test runs.
+var thrift = 1
+
+// fewer returns how many seeds a test runs, of the given number.
+func fewer(seeds int) int {
+	if testing.Short() {
+		return seeds / max(3, thrift)
+	}
+	return seeds / thrift
+}
 
 func TestScenarios_EachComesAboutAndHolds(t *testing.T) {
-	numbers := jitters
-	if testing.Short() {
-		numbers = 10
-	}
+	numbers := uint64(fewer(jitters) / thrift)
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

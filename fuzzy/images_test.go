@@ -16,10 +16,7 @@ import (
 // The profile must reach what it is for: images that are put back, refused and marked, and, less often, images
 // that nobody can tell.
 func TestImages_ArePutBackAndFoundOut(t *testing.T) {
-	seeds := 40
-	if testing.Short() {
-		seeds = 15
-	}
+	seeds := fewer(40)
 	var images, marked, refused, beyond int
 	for number := range uint64(seeds) {
 		r, err := Run(Seed{Profile: "images", Number: number}, nil)

@@ -13,10 +13,7 @@ import (
 // The profile must reach what it is for: snapshots that are streamed, installed and restored, also after a crash
 // between the record and the reset of the log.
 func TestSnapshots_AreSentAndInstalled(t *testing.T) {
-	seeds := 30
-	if testing.Short() {
-		seeds = 10
-	}
+	seeds := fewer(30)
 	var restores, streams, ended, commits int
 	for number := range uint64(seeds) {
 		r, err := Run(Seed{"snapshots", number}, nil)
