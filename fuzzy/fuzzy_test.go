@@ -134,13 +134,13 @@ func TestTrace_TextReadsAsAStory(t *testing.T) {
 }
 
 func TestSeed_SaysWhatIsWrongWithIt(t *testing.T) {
-	s, err := ParseSeed("f7.swarm.2a")
+	s, err := ParseSeed("f8.swarm.2a")
 	require.NoError(t, err)
 	assert.Equal(t, Seed{"swarm", 42}, s)
-	assert.Equal(t, "f7.swarm.2a", s.String())
+	assert.Equal(t, "f8.swarm.2a", s.String())
 	for _, row := range []struct{ text, want string }{
 		{"", "not a seed"}, {"42", "not a seed"}, {"fx.swarm.1", "not a seed"}, {"f9.swarm.1", "format 9"},
-		{"f7.swarm.zz", "no hexadecimal number"}, {"f7.nonsense.1", "swarm: each class"},
+		{"f8.swarm.zz", "no hexadecimal number"}, {"f8.nonsense.1", "swarm: each class"},
 	} {
 		_, err := ParseSeed(row.text)
 		assert.ErrorContains(t, err, row.want)
