@@ -109,9 +109,6 @@ func (c *changer) post(ctx context.Context) (api.Changed, error) {
 		}
 		return outcome{Changed: reply}, err
 	})
-	if api.CodeOf(err) == api.NotFound {
-		err = api.Errorf(api.EarlierRelease, "upgrade it first", "a server runs an earlier release, which cannot change the members")
-	}
 	return said.Changed, errors.Join(said.pending, err)
 }
 

@@ -206,9 +206,15 @@ func TestMembers_ExitCodes(t *testing.T) {
 		_, _ = w.Write([]byte(`{"code":"not_found","message":"no such path: /members","remedy":"the paths are /kv"}`))
 	}))
 	defer older.Close()
-	code, _, errs := run(t, "", "members", "--server", older.URL)
+	code, _, errs := run(t, "", "members", "--server", older.URL, "--server", down.URL)
 	assert.Equal(t, 8, code)
-	assert.Contains(t, errs, "it runs an earlier release, which cannot change the members: upgrade it")
+	assert.Contains(t, errs, older.URL+" runs an earlier release, which cannot change the members (upgrade it first); unreachable: ")
+	assert.Equal(t, 1, strings.Count(errs, "\n"), "one line")
+
+	newer := newSteward(t, now, reply{status: 200, views: []api.Members{at(6, "n1.1 voter")}})
+	code, out, errs := run(t, "", "members", "remove", "n3", "--server", older.URL, "--server", newer.URL)
+	assert.Equal(t, 0, code, "the other one is asked: %s", errs)
+	assert.Equal(t, "done: configuration 6, voters n1\n", out)
 }
 
 // A command that is run again, because it was killed or its answer was lost, finds its change made.

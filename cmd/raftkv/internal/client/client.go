@@ -119,7 +119,8 @@ func (c *Client) Snapshot(ctx context.Context) (api.Snapshotted, error) {
 
 // Members returns the configuration as the member knows it.
 func (c *Client) Members(ctx context.Context) (api.Members, error) {
-	return request[api.Members](ctx, c, http.MethodGet, api.MembersPath, nil, nil)
+	m, err := request[api.Members](ctx, c, http.MethodGet, api.MembersPath, nil, nil)
+	return m, c.ofEarlierRelease(err)
 }
 
 // ChangeMembers asks the member, or through it the leader, to change the members.
@@ -128,7 +129,16 @@ func (c *Client) ChangeMembers(ctx context.Context, change api.Change) (api.Chan
 	if err != nil {
 		return api.Changed{}, api.Errorf(api.BadRequest, "report this", "%v", err)
 	}
-	return request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, nil, body)
+	changed, err := request[api.Changed](ctx, c, http.MethodPost, api.MembersPath, nil, body)
+	return changed, c.ofEarlierRelease(err)
+}
+
+// ofEarlierRelease says what it means that a server has no such path as that of the members.
+func (c *Client) ofEarlierRelease(err error) error {
+	if api.CodeOf(err) != api.NotFound {
+		return err
+	}
+	return api.Errorf(api.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot change the members", c.base)
 }
 
 // request makes a request whose answer is JSON.

@@ -2,10 +2,10 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +23,7 @@ type Lookout struct {
 	given []string
 
 	mu   sync.Mutex
-	urls []string // those that were given, and those of the members in last
+	urls []string // of who has told last, those that were given, and those of the members in last
 	last api.Members
 }
 
@@ -64,28 +64,31 @@ func (l *Lookout) Look(ctx context.Context) (api.Members, error) {
 		all.Go(func() { views[i], errs[i] = server.Members(ctx) })
 	}
 	all.Wait()
-	var best *api.Members
+	best := -1
 	for i := range views {
-		if errs[i] == nil && (best == nil || knowsMore(views[i], *best)) {
-			best = &views[i]
+		if errs[i] == nil && (best < 0 || knowsMore(views[i], views[best])) {
+			best = i
 		}
 	}
-	if best == nil {
+	if best < 0 {
 		return api.Members{}, fmt.Errorf("no server answers: %w", lookError(errs))
 	}
-	l.learn(*best)
-	return *best, nil
+	l.learn(servers[best].base, views[best])
+	return views[best], nil
 }
 
-// lookError joins the errors, and says what it means that a server has no such path.
-func lookError(errs []error) error {
-	for i, err := range errs {
-		if api.CodeOf(err) == api.NotFound {
-			errs[i] = errors.New("it runs an earlier release, which cannot change the members: upgrade it")
-		}
+// lookError is what went wrong at each server, on one line.
+type lookError []error
+
+func (e lookError) Error() string {
+	texts := make([]string, 0, len(e))
+	for _, err := range e {
+		texts = append(texts, err.Error())
 	}
-	return errors.Join(errs...)
+	return strings.Join(texts, "; ")
 }
+
+func (e lookError) Unwrap() []error { return e }
 
 // knowsMore reports whether a is later than b: of a later term, of the leader, or of a later entry.
 func knowsMore(a, b api.Members) bool {
@@ -100,12 +103,22 @@ func knowsMore(a, b api.Members) bool {
 	return a.Index > b.Index
 }
 
-func (l *Lookout) learn(m api.Members) {
+// learn keeps what a server has said. That server is asked for changes first: another one may be of an earlier release,
+// which knows of none.
+func (l *Lookout) learn(from string, m api.Members) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.urls = slices.Clone(l.given)
+	l.urls = []string{from}
+	known := func(url string) bool {
+		return slices.ContainsFunc(l.urls, func(other string) bool { return strings.TrimSuffix(other, "/") == strings.TrimSuffix(url, "/") })
+	}
+	for _, url := range l.given {
+		if !known(url) {
+			l.urls = append(l.urls, url)
+		}
+	}
 	for _, member := range m.Members {
-		if api.IsURL(member.URL) && !slices.Contains(l.urls, member.URL) {
+		if api.IsURL(member.URL) && !known(member.URL) {
 			l.urls = append(l.urls, member.URL)
 		}
 	}
