@@ -8,6 +8,8 @@ SEED     ?= $(shell git -c safe.directory='*' rev-parse HEAD 2>/dev/null || echo
 SEEDS    ?= 2000
 CHAOS    ?= 5m
 SNAPSHOT ?= 1GiB
+MEMBERS  ?= 64MiB
+ROUNDS   ?= 6
 HOURS    ?= 1
 RANGES   ?= 5
 REPORTS   = docs/reliability
@@ -19,8 +21,8 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/arm64 linux/386 linux/arm
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test verify fix bench measure measure-snapshots elections fuzz simulate reliability govulncheck \
-	previous format vet lint race portable
+.PHONY: help demo test verify fix bench measure measure-snapshots measure-members \
+	elections fuzz simulate reliability govulncheck previous format vet lint race portable
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +73,10 @@ measure: ## what the tests with real processes measure: failover, slow disks, li
 
 measure-snapshots: ## 1 GiB of snapshots taken, sent and restored under load (SNAPSHOT=64MiB is quick to try), and HOURS (1) of steady load
 	@out=$$(RAFTKV_SNAPSHOTS=$(SNAPSHOT) RAFTKV_HOURS=$(HOURS) $(GO) test -count=1 -timeout 180m -v -run 'TestMeasure_(Snapshots|ASteadyHour)' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
+	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
+
+measure-members: ## writes while a dead member is replaced (MEMBERS=64MiB of state) and voters are added and removed, ROUNDS (6) of each
+	@out=$$(RAFTKV_MEMBERS=$(MEMBERS) RAFTKV_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 60m -v -run 'TestMeasure_Members' ./cmd/raftkv 2>&1) || { echo "$$out"; exit 1; }; \
 	echo "$$out" | sed -n 's/^ *e2e_[a-z_]*\.go:[0-9]*: //p'
 
 elections: ## write docs/elections.md from the whole matrix: a quarter of an hour on two cores

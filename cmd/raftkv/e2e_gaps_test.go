@@ -1,0 +1,135 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+)
+
+// gapClients write one after the other each, with a pause: a steady load that two cores can carry.
+const (
+	gapClients = 8
+	gapPause   = 4 * time.Millisecond
+	gapRetry   = 2 * time.Millisecond // after an error, before the next server is asked
+	gapTimeout = 2 * time.Second      // of one write
+)
+
+// acks are the times at which each client's writes were acknowledged, in order.
+type acks struct {
+	mu    sync.Mutex
+	times [][]time.Time // by client
+}
+
+func (a *acks) add(client int, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.times[client] = append(a.times[client], at)
+}
+
+// gaps are the longest times without an acknowledgement in a window.
+type gaps struct {
+	all time.Duration // without one of any client
+	one time.Duration // without one of some client
+}
+
+func (g gaps) String() string {
+	return fmt.Sprintf("%v (one client: %v)", tenths(g.all), tenths(g.one))
+}
+
+func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
+
+// between returns the longest gaps that overlap the window: one that began before it, or ended after it, counts in full.
+func (a *acks) between(from, to time.Time) (g gaps) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, times := range a.times {
+		g.one = max(g.one, longestGap(times, from, to))
+	}
+	all := slices.Concat(a.times...)
+	slices.SortFunc(all, time.Time.Compare)
+	g.all = longestGap(all, from, to)
+	return g
+}
+
+// longestGap returns the longest time between two moments of a sorted list that overlaps the window. Beyond the ends of the
+// list, the gap counts to the end of the window.
+func longestGap(times []time.Time, from, to time.Time) (longest time.Duration) {
+	first, found := slices.BinarySearchFunc(times, from, time.Time.Compare)
+	before := from
+	switch {
+	case found:
+		first++
+	case first > 0:
+		before = times[first-1]
+	}
+	for _, at := range times[first:] {
+		longest = max(longest, at.Sub(before))
+		if before = at; !at.Before(to) {
+			return longest
+		}
+	}
+	return max(longest, to.Sub(before))
+}
+
+func TestLongestGap_CountsWhatOverlapsTheWindow(t *testing.T) {
+	zero := time.Unix(1_700_000_000, 0)
+	at := func(seconds ...int) (times []time.Time) {
+		for _, s := range seconds {
+			times = append(times, zero.Add(time.Duration(s)*time.Second))
+		}
+		return times
+	}
+	for _, row := range []struct {
+		rule     string
+		times    []time.Time
+		from, to int
+		want     int // seconds
+	}{
+		{"the longest between two within it", at(0, 10, 11, 14, 15, 30), 10, 15, 3},
+		{"one that began before it", at(0, 10, 11), 5, 11, 10},
+		{"one that ends after it", at(0, 1, 9), 0, 5, 8},
+		{"none since the last", at(0, 1), 0, 5, 4},
+		{"none at all", nil, 2, 5, 3},
+		{"what lies outside does not count", at(0, 50, 51, 52, 53, 99), 51, 52, 1},
+	} {
+		window := at(row.from, row.to)
+		assert.Equal(t, time.Duration(row.want)*time.Second, longestGap(row.times, window[0], window[1]), row.rule)
+	}
+}
+
+// steadyLoad lets clients write until the function that it returns is called. A client stays with one server until it gets an
+// error, and then asks the next one.
+func (c cluster) steadyLoad(keys, valueBytes int) (a *acks, stop func()) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	a = &acks{times: make([][]time.Time, gapClients)}
+	var all sync.WaitGroup
+	for number := range gapClients {
+		all.Go(func() { c.writeSteadily(ctx, a, number, keys, valueBytes) })
+	}
+	stop = func() { cancel(); all.Wait() }
+	c.t.Cleanup(stop)
+	return a, stop
+}
+
+func (c cluster) writeSteadily(ctx context.Context, a *acks, number, keys, valueBytes int) {
+	shared := client.NewHTTP(1, gapTimeout)
+	defer shared.CloseIdleConnections()
+	value, server := make([]byte, valueBytes), number
+	for i := number; ctx.Err() == nil; i += gapClients {
+		pause := gapPause
+		if _, err := c.Nodes[server%len(c.Nodes)].Client(shared).Put(ctx, fillKey(i*7919%keys), value, client.Condition{}); err == nil {
+			a.add(number, time.Now())
+		} else {
+			server, pause = server+1, gapRetry
+		}
+		<-time.After(pause)
+	}
+}
