@@ -262,7 +262,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 			[]string{`--advertise: other members cannot dial ":1"`, `--url: clients cannot use "http://0.0.0.0:2"`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --url h:2", 2, []string{`--url: clients cannot use "h:2"`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --as king", 2, []string{`--as "king": use voter or learner`}},
-		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --as learner", 2, []string{"--url and --as go with --join"}},
+		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --as learner", 2, []string{"--as goes with --join"}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --advertise h", 2, []string{`--advertise: "h" is no host:port`}},
 		{"serve --insecure=maybe", 2, []string{`--insecure "maybe": it takes true or false`}},
 		{"put k v --if-absent --if-revision 1", 2, []string{"--if-absent and --if-revision: give one"}},

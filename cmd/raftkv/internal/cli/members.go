@@ -143,8 +143,9 @@ member the leader first. Its store is of no use any more: to let it join again, 
 		},
 	}, changeCommand{
 		use: "address ID ADDRESS [URL]", short: "Say where a member is now",
-		long: `address changes where the other members dial a member, and its URL for clients. Change it after the member has moved, or
-before: its connections stand until they break.`,
+		long: `address changes where the other members dial a member, and its URL for clients. A member that is started at another address
+asks for that by itself. This is for one that cannot know it, behind a gateway, or to say it before the move: its connections
+stand until they break.`,
 		example: "  raftkv members address n2 10.0.1.2:5001 http://10.0.1.2:4001",
 		args:    cobra.RangeArgs(2, 3),
 		build: func(args []string) (api.Change, goal) {

@@ -32,6 +32,9 @@ member that has joined does not ask again. If its store is of no use any more, b
 the disk, or that of a member that was removed, --join moves it into a directory aside-TIME beside it, and joins with an
 empty one. A member that is removed while it runs ends with exit code 9; do not have it restarted then.
 
+A member may move: started with another --raft-addr, --http-addr, --advertise or --url, it asks the leader to correct the
+configuration. If all members move at once, give each --via with the new addresses of all, until "raftkv members" shows them.
+
 HTTP has neither authentication nor encryption: use it only on a network
 that you trust.
 
@@ -90,7 +93,7 @@ func joinFlags(flags *pflag.FlagSet, o *member.Options) {
 	flags.StringVar(&o.As, "as", "", "what to join as: voter or learner (default voter)")
 	flags.StringVar(&o.Advertise, "advertise", "",
 		"host:port at which other members reach this one; default: the one in --peers or, with --join, --raft-addr")
-	flags.StringVar(&o.URL, "url", "", "with --join: URL at which clients reach this member; default: http:// and --http-addr")
+	flags.StringVar(&o.URL, "url", "", "URL at which clients reach this member; default: the one in --peers or, with --join, http:// and --http-addr")
 }
 
 // snapshotFlags adds the flags of the policy of snapshots.

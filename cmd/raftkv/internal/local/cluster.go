@@ -63,6 +63,15 @@ func (c *Cluster) Spare() (Node, error) {
 	return c.Nodes[len(c.Nodes)-1], c.save(c.dir)
 }
 
+// Move gives a member that does not run other addresses, at which it is started from now on. No other method may run
+// meanwhile.
+func (c *Cluster) Move(id string) error {
+	if err := c.move(id); err != nil {
+		return err
+	}
+	return c.save(c.dir)
+}
+
 // DataDir returns the data directory of a member.
 func (c *Cluster) DataDir(id string) string { return filepath.Join(c.dir, id) }
 

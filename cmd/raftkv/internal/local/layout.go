@@ -159,6 +159,21 @@ func (l *Layout) choose(preferred []int, joins bool) error {
 	return nil
 }
 
+// move gives a node other ports. Its former ones stay held.
+func (l *Layout) move(id string) error {
+	http, err := l.holdAny(nil)
+	if err != nil {
+		return err
+	}
+	raft, err := l.holdAny(nil)
+	for i := range l.Nodes {
+		if err == nil && l.Nodes[i].ID == id {
+			l.Nodes[i].RaftAddr, l.Nodes[i].HTTPAddr = raft, http
+		}
+	}
+	return err
+}
+
 func (l *Layout) save(dir string) error {
 	data, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {

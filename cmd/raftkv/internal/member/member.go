@@ -62,6 +62,9 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	}
 	defer listener.Close()
 	store := &kv.Store{}
+	was, _ := readAddresses(o.Data)
+	stated := o.stated(was)
+	cfg.Advertise = stated.Raft
 	n, connections, err := start(ctx, o, cfg, store)
 	if err != nil {
 		return false, err
@@ -75,6 +78,7 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	if len(o.Join) > 0 {
 		report.Go(func() { j.run(starting) })
 	}
+	report.Go(func() { newMover(o, stated, n, cfg.Logger).run(starting) })
 	err = serve(ctx, n, server.New(n, store, metricsHandler(n, connections)), listener)
 	started()
 	report.Wait()

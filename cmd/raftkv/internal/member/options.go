@@ -36,7 +36,7 @@ type Options struct {
 	// As is what it joins as: voter, which "" means, or learner.
 	As string
 	// Advertise is the "host:port" for the other members, and URL the base URL for clients. Both are needed to join unless
-	// RaftAddr and HTTPAddr name a host.
+	// RaftAddr and HTTPAddr name a host. A member whose entry in the configuration says something else has it corrected.
 	Advertise, URL string
 	// ElectionTimeout is node.Config's.
 	ElectionTimeout time.Duration
@@ -182,8 +182,11 @@ func (o Options) config() (node.Config, error) {
 
 // joinFlags returns an error if flags are given that only a member takes that joins.
 func (o Options) joinFlags() error {
-	if o.URL != "" || o.As != "" {
-		return errors.New("--url and --as go with --join; without it, the list of the initial members says both")
+	if o.As != "" {
+		return errors.New("--as goes with --join; the initial members are voters")
+	}
+	if o.URL != "" && !api.IsURL(o.URL) {
+		return fmt.Errorf("--url %q: write http://host:port", o.URL)
 	}
 	if o.Advertise == "" {
 		return nil

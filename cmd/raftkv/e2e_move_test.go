@@ -1,0 +1,102 @@
+package main_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/local"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// told waits until every member says that the members are where they listen, and that no change is running.
+func (c cluster) told() {
+	c.t.Helper()
+	clients := c.clients()
+	for i, n := range c.Nodes {
+		require.Eventually(c.t, func() bool {
+			now, err := clients[i].Members(c.t.Context())
+			right := err == nil && now.Change == nil && now.Committed
+			for _, other := range c.Nodes {
+				of := now.Of(other.ID)
+				right = right && len(of) == 1 && of[0].Address == other.RaftAddr && of[0].URL == other.URL()
+			}
+			return right
+		}, c.patience, poll, "%s: the addresses of all", n.ID)
+	}
+}
+
+// remembered waits until every member has noted that its flags are its entry: it may move from then on.
+func (c cluster) remembered() {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		require.Eventually(c.t, func() bool {
+			text, err := os.ReadFile(filepath.Join(c.DataDir(n.ID), "addresses.json"))
+			return err == nil && bytes.Contains(text, []byte(n.RaftAddr)) && bytes.Contains(text, []byte(n.HTTPAddr))
+		}, c.patience, poll, "%s: its address file", n.ID)
+	}
+}
+
+// moved returns the member as it is after a move. It must not run.
+func (c cluster) moved(id string) (n local.Node) {
+	c.t.Helper()
+	require.NoError(c.t, c.Move(id))
+	for _, at := range c.Nodes {
+		if at.ID == id {
+			n = at
+		}
+	}
+	return n
+}
+
+func TestEndToEnd_AMemberThatHasMovedCorrectsItsEntry(t *testing.T) {
+	c, leader := startCluster(t)
+	w, verify := c.work()
+	writes(t, w, 20)
+	c.remembered()
+	for _, n := range []local.Node{c.others(leader.ID)[0], leader} {
+		c.Kill(n.ID)
+		at := c.moved(n.ID)
+		require.NoError(t, c.Start(at.ID))
+		c.told()
+		c.remembered()
+		writes(t, w, 20)
+	}
+	verify()
+	out, _ := c.members(c.Nodes[0], 0)
+	for _, n := range c.Nodes {
+		assert.Contains(t, out, n.RaftAddr)
+	}
+	c.Kill()
+	require.NoError(t, c.Start()) // nobody needs the former addresses
+	c.leader("")
+	c.write()
+	c.told()
+}
+
+func TestEndToEnd_AllMembersMoveAtOnce(t *testing.T) {
+	c, _ := startCluster(t)
+	c.write()
+	c.remembered()
+	c.Kill()
+	for _, id := range []string{"n1", "n2", "n3"} {
+		c.moved(id)
+	}
+	c.More = func(local.Node) (via []string) { // the same on each of them
+		for _, n := range c.Nodes {
+			via = append(via, "--via", n.ID+"="+n.RaftAddr)
+		}
+		return via
+	}
+	require.NoError(t, c.Start())
+	c.leader("")
+	c.told()
+	c.More = nil
+	c.Kill()
+	require.NoError(t, c.Start())
+	c.leader("")
+	c.write()
+	c.caughtUp()
+}

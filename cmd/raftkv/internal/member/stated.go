@@ -1,0 +1,88 @@
+package member
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/coxswain/raft"
+)
+
+// addressesFile is the file in the data directory with the address flags that were the member's entry in the configuration.
+const addressesFile = "addresses.json"
+
+// addresses say where a member is reached: by the other members, and by clients. What is "" is not known.
+type addresses struct {
+	Raft string `json:"raft"`
+	URL  string `json:"url"`
+}
+
+// readAddresses returns the flags that were right when the member ran last. known is false if it has not said that yet.
+func readAddresses(dir string) (was addresses, known bool) {
+	text, err := os.ReadFile(filepath.Join(dir, addressesFile))
+	if err != nil || json.Unmarshal(text, &was) != nil { // then it has to be told by --advertise and --url
+		return addresses{}, false
+	}
+	return was, true
+}
+
+// writeAddresses replaces the file. It need not survive a power failure.
+func writeAddresses(dir string, now addresses) error {
+	text, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, addressesFile)
+	if err := os.WriteFile(file+".new", append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// listens returns what the other members and clients dial if nothing stands between: what --raft-addr and --http-addr say.
+func (o Options) listens() (at addresses) {
+	if reachable(o.RaftAddr) {
+		at.Raft = o.RaftAddr
+	}
+	if reachable(o.HTTPAddr) {
+		at.URL = "http://" + o.HTTPAddr
+	}
+	return at
+}
+
+// stated returns where this member is reached as far as its command line says it: "" leaves the configuration as it is. A
+// listening address alone says nothing, because others may reach it at another one, through a name or a gateway. But
+// one that was the entry of the member when it ran last, and has been changed since, says that the member has moved.
+func (o Options) stated(was addresses) addresses {
+	listens := o.listens()
+	moved := func(was, now string) string {
+		if was == "" || was == now {
+			return ""
+		}
+		return now
+	}
+	if len(o.Join) > 0 { // it has told the cluster these addresses
+		return addresses{cmp.Or(o.Advertise, listens.Raft), cmp.Or(o.URL, listens.URL)}
+	}
+	return addresses{cmp.Or(o.Advertise, moved(was.Raft, listens.Raft)), cmp.Or(o.URL, moved(was.URL, listens.URL))}
+}
+
+// proven returns the listening addresses that are the member's entry.
+func (a addresses) proven(entry raft.Member) (p addresses) {
+	if a.Raft == entry.Address {
+		p.Raft = a.Raft
+	}
+	if sameURL(a.URL, entry.Meta) {
+		p.URL = a.URL
+	}
+	return p
+}
+
+// sameURL reports whether two URLs name the same server.
+func sameURL(a, b string) bool {
+	u, err := url.Parse(a)
+	v, failed := url.Parse(b)
+	return a == b || err == nil && failed == nil && a != "" && u.Scheme == v.Scheme && u.Host == v.Host
+}
