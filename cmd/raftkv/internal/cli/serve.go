@@ -15,13 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func newServe(streams Streams) *cobra.Command {
-	var o member.Options
-	var stopWithStdin bool
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run one member of a cluster",
-		Long: `serve runs one member. The first start of a cluster needs --peers, the same list on every member, which
+const serveHelp = `serve runs one member. The first start of a cluster needs --peers, the same list on every member, which
 names all initial members, each as id=host:port=url: its id, its address for the other members, and its URL for
 clients. The cluster serves requests once all of them have run at the same time: until then the log and
 "raftkv status" name the missing members.
@@ -40,7 +34,15 @@ that you trust.
 
 Members take snapshots of what they hold, and drop the log that a snapshot covers, so that the log stays bounded and
 a restart reads a snapshot and what follows it. A member that was away for longer than the leader's log goes back is
-sent a snapshot. "raftkv status" shows how far all that is, and "raftkv snapshot" takes one at once.`,
+sent a snapshot. "raftkv status" shows how far all that is, and "raftkv snapshot" takes one at once.`
+
+func newServe(streams Streams) *cobra.Command {
+	var o member.Options
+	var stopWithStdin bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run one member of a cluster",
+		Long:  serveHelp,
 		Example: `  raftkv serve --id n1 --data /var/lib/raftkv --raft-addr 127.0.0.1:5001 --http-addr 127.0.0.1:4001 \
     --peers n1=127.0.0.1:5001=http://127.0.0.1:4001 \
     --peers n2=127.0.0.1:5002=http://127.0.0.1:4002 \

@@ -43,7 +43,9 @@ func newMover(o Options, stated addresses, n *node.Node, log hclog.Logger) *move
 	m := &mover{
 		self: raft.Peer{ID: raft.NodeID(o.ID), Incarnation: n.Status().Incarnation}, stated: stated, members: n.Members, log: log,
 		leader: func(ctx context.Context) error { _, err := n.WaitLeader(ctx); return err },
-		change: func(ctx context.Context, c raft.Change, ifIndex raft.Index) error { return changeThrough(ctx, n, c, ifIndex) },
+		change: func(ctx context.Context, c raft.Change, ifIndex raft.Index) error {
+			return changeThrough(ctx, n, c, ifIndex)
+		},
 	}
 	_, known := readAddresses(o.Data)
 	m.right = func(entry raft.Member) {

@@ -1,0 +1,108 @@
+package machines
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// writersDefault is how many commands are in flight at once.
+const writersDefault = 4
+
+// Load writes to the cluster, one number after the other, and remembers which of them were acknowledged.
+type Load struct {
+	cluster *Cluster
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+	next    atomic.Uint64
+
+	mu           sync.Mutex
+	acknowledged []uint64
+	err          error // why a writer has ended
+}
+
+// Load begins to write, until it is stopped.
+func (c *Cluster) Load(ctx context.Context) *Load {
+	ctx, stop := context.WithCancel(ctx)
+	l := &Load{cluster: c, stop: stop}
+	for range writersDefault {
+		l.done.Go(func() {
+			for ctx.Err() == nil {
+				if !l.write(ctx) {
+					_ = wait(ctx) // the loop ends with the context
+				}
+			}
+		})
+	}
+	return l
+}
+
+// write writes one number. It does not write it again if that fails: the next one has another number.
+func (l *Load) write(ctx context.Context) (acknowledged bool) {
+	leader, err := l.cluster.Leader(ctx)
+	if err != nil {
+		return false
+	}
+	number := l.next.Add(1)
+	_, err = leader.Propose(ctx, binary.BigEndian.AppendUint64(nil, number))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		l.acknowledged = append(l.acknowledged, number)
+	case again(err) || ctx.Err() != nil: // not applied, or nobody knows: it was not acknowledged
+	default:
+		l.err = errors.Join(l.err, err)
+		l.stop()
+	}
+	return err == nil
+}
+
+// Acknowledged returns how many writes have been acknowledged.
+func (l *Load) Acknowledged() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.acknowledged)
+}
+
+// More waits until that many writes more have been acknowledged.
+func (l *Load) More(ctx context.Context, count int) error {
+	for until := l.Acknowledged() + count; l.Acknowledged() < until; {
+		if err := wait(ctx); err != nil {
+			return fmt.Errorf("the writes do not go on: %w", err)
+		}
+	}
+	return nil
+}
+
+// Check stops writing, and returns how many writes were acknowledged. It fails if one of them is missing on a member that
+// runs.
+func (l *Load) Check(ctx context.Context) (acknowledged int, err error) {
+	l.stop()
+	l.done.Wait()
+	if l.err != nil {
+		return 0, l.err
+	}
+	c := l.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, n := range c.nodes {
+		there := map[uint64]bool{}
+		if err := n.Read(ctx, func() {
+			for _, number := range c.state[id].numbers {
+				there[number] = true
+			}
+		}); err != nil {
+			return 0, fmt.Errorf("%s cannot be read: %w", id, err)
+		}
+		for _, number := range l.acknowledged {
+			if !there[number] {
+				return 0, fmt.Errorf("%s has lost number %d, which was acknowledged", id, number)
+			}
+		}
+	}
+	return len(l.acknowledged), nil
+}

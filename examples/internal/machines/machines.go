@@ -1,0 +1,180 @@
+// Package machines has what the examples share that change the members of a cluster: the members themselves, which all run
+// in this process, each with its own data and its own port; and writers that keep them busy.
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
+)
+
+// Cluster holds the members that run.
+type Cluster struct {
+	dir string
+
+	mu    sync.Mutex
+	nodes map[raft.NodeID]*node.Node
+	state map[raft.NodeID]*journal
+}
+
+// New returns a cluster of no members, with its data in the directory.
+func New(dir string) *Cluster {
+	return &Cluster{dir: dir, nodes: map[raft.NodeID]*node.Node{}, state: map[raft.NodeID]*journal{}}
+}
+
+// Listen opens the port of a member, on this machine.
+func Listen() (*transport.TCP, error) { return transport.Listen("127.0.0.1:0", transport.Options{}) }
+
+// Start starts a member. Only the first members of a cluster get the list initial: one that joins later waits to be added.
+func (c *Cluster) Start(ctx context.Context, id raft.NodeID, t *transport.TCP, initial []raft.Member) error {
+	store, err := storage.OpenBolt(filepath.Join(c.dir, string(id)), storage.BoltOptions{})
+	if err != nil {
+		return errors.Join(err, t.Close())
+	}
+	state := &journal{}
+	cfg := node.Config{ID: id, Cluster: "example", Initial: initial, Advertise: t.Addr().String()}
+	n, err := node.Start(ctx, cfg, state, store, t)
+	if err != nil {
+		return errors.Join(err, store.Close(), t.Close())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes[id], c.state[id] = n, state
+	return nil
+}
+
+// Bootstrap starts the first members of the cluster, and waits until one of them leads.
+func (c *Cluster) Bootstrap(ctx context.Context, ids ...raft.NodeID) error {
+	var initial []raft.Member
+	transports := map[raft.NodeID]*transport.TCP{}
+	for _, id := range ids {
+		t, err := Listen()
+		if err != nil {
+			return err
+		}
+		transports[id] = t
+		initial = append(initial, raft.Member{ID: id, Address: t.Addr().String()})
+	}
+	for _, id := range ids {
+		if err := c.Start(ctx, id, transports[id], initial); err != nil {
+			return err
+		}
+	}
+	_, err := c.Leader(ctx)
+	return err
+}
+
+// Node returns a member that runs; nil if it does not.
+func (c *Cluster) Node(id raft.NodeID) *node.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[id]
+}
+
+// Stop ends a member, which loses its disk if lose is true.
+func (c *Cluster) Stop(id raft.NodeID, lose bool) error {
+	c.mu.Lock()
+	n := c.nodes[id]
+	delete(c.nodes, id)
+	c.mu.Unlock()
+	if n == nil {
+		return nil
+	}
+	err := n.Close()
+	if errors.Is(err, raft.ErrRemoved) {
+		err = nil // it had ended before
+	}
+	if lose {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, string(id))))
+	}
+	return err
+}
+
+// Close ends all members.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	nodes := c.nodes
+	c.nodes = map[raft.NodeID]*node.Node{}
+	c.mu.Unlock()
+	var errs []error
+	for _, n := range nodes {
+		errs = append(errs, n.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// pause is how long to wait before asking again.
+const pause = 10 * time.Millisecond
+
+// Leader returns the member that leads. In a service each process knows the leader by (*node.Node).Leader, and reaches it
+// at the URL in its Meta.
+func (c *Cluster) Leader(ctx context.Context) (*node.Node, error) {
+	for {
+		c.mu.Lock()
+		for _, n := range c.nodes {
+			if leader, known := n.Leader(); known && c.nodes[leader.ID] != nil && c.nodes[leader.ID].Err() == nil {
+				defer c.mu.Unlock()
+				return c.nodes[leader.ID], nil
+			}
+		}
+		c.mu.Unlock()
+		if err := wait(ctx); err != nil {
+			return nil, fmt.Errorf("no leader: %w", err)
+		}
+	}
+}
+
+// Change changes the members through the leader, until that is done. A change goes on if its leader ends: so if the outcome
+// is not known, it is asked for again, and the cluster says whether there is anything left to do.
+func (c *Cluster) Change(ctx context.Context, change func(leader *node.Node) (node.Members, error)) (node.Members, error) {
+	for unknown := false; ; {
+		leader, err := c.Leader(ctx)
+		if err != nil {
+			return node.Members{}, err
+		}
+		members, err := change(leader)
+		var exists *raft.MemberExistsError
+		var gone *raft.UnknownMemberError
+		switch {
+		case err == nil:
+			return members, nil
+		case unknown && (errors.As(err, &exists) || errors.As(err, &gone)):
+			return leader.Members(), nil // it was made
+		case !again(err):
+			return members, err
+		}
+		unknown = unknown || errors.Is(err, raft.ErrOutcomeUnknown) || errors.Is(err, raft.ErrRemoved)
+		if failed := wait(ctx); failed != nil {
+			return members, errors.Join(failed, err)
+		}
+	}
+}
+
+// again reports whether asking again may help: another member leads, is busy, or does not hear enough of the others yet.
+func again(err error) bool {
+	var follows *raft.NotLeaderError
+	var pending *raft.ChangePendingError
+	var silent *raft.QuorumLossError
+	var unreachable *raft.UnreachableError
+	return errors.As(err, &follows) || errors.As(err, &pending) || errors.As(err, &silent) || errors.As(err, &unreachable) ||
+		errors.Is(err, raft.ErrOutcomeUnknown) || errors.Is(err, raft.ErrOverloaded) || errors.Is(err, raft.ErrClosed) ||
+		errors.Is(err, raft.ErrRemoved) // that leader was removed
+}
+
+func wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
+}
