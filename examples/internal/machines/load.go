@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/coxswain/raft/node"
 )
 
 // writersDefault is how many commands are in flight at once.
@@ -90,12 +92,8 @@ func (l *Load) Check(ctx context.Context) (acknowledged int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, n := range c.nodes {
-		there := map[uint64]bool{}
-		if err := n.Read(ctx, func() {
-			for _, number := range c.state[id].numbers {
-				there[number] = true
-			}
-		}); err != nil {
+		there, err := read(ctx, n, c.state[id])
+		if err != nil {
 			return 0, fmt.Errorf("%s cannot be read: %w", id, err)
 		}
 		for _, number := range l.acknowledged {
@@ -105,4 +103,22 @@ func (l *Load) Check(ctx context.Context) (acknowledged int, err error) {
 		}
 	}
 	return len(l.acknowledged), nil
+}
+
+// read returns the numbers that a member holds, all those included that were acknowledged before the call.
+func read(ctx context.Context, n *node.Node, state *journal) (map[uint64]bool, error) {
+	there := map[uint64]bool{}
+	for {
+		err := n.Read(ctx, func() {
+			for _, number := range state.numbers {
+				there[number] = true
+			}
+		})
+		if err == nil || n.Err() != nil {
+			return there, err
+		}
+		if wait(ctx) != nil { // a read that was not confirmed may be repeated
+			return nil, err
+		}
+	}
 }

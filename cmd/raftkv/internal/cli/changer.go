@@ -150,7 +150,7 @@ func (c *changer) outOfTime(latest error) error {
 func done(how string, m api.Members) string {
 	s := fmt.Sprintf("%s: configuration %d, voters %s", how, m.Index, api.List(m.Voters()))
 	if m.Tolerance != "" {
-		s += "; " + m.Tolerance
+		s += "; " + tolerance(m.Tolerance)
 	}
 	return s
 }

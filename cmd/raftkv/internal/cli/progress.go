@@ -100,7 +100,7 @@ func printMembers(out io.Writer, m api.Members) error {
 	if topic, lines := progressOf(m); topic != "" && m.Phase == "" {
 		sentences = append(sentences, lines...)
 	}
-	sentences = append(sentences, m.Tolerance)
+	sentences = append(sentences, tolerance(m.Tolerance))
 	for _, sentence := range slices.DeleteFunc(sentences, func(s string) bool { return s == "" }) {
 		if _, err := fmt.Fprintln(out, sentence); err != nil {
 			return err
@@ -108,6 +108,9 @@ func printMembers(out io.Writer, m api.Members) error {
 	}
 	return nil
 }
+
+// tolerance returns the sentence that says how many more failures the cluster survives.
+func tolerance(text string) string { return strings.TrimPrefix(text, "none: ") }
 
 // conditionOf returns the last column of a member: what is wrong with it, or how far it is.
 func conditionOf(m api.Members, member api.ClusterMember) string {

@@ -291,7 +291,7 @@ func standingOf(r report) string {
 
 // printSentences prints the sentences of a status, and its problems with members that no line above names.
 func printSentences(out io.Writer, status api.Status, reports []report) error {
-	sentences := append([]string{prefixed("the voters change, ", status.Phase), status.Tolerance, status.LeaderReason, status.Error},
+	sentences := append([]string{prefixed("the voters change, ", status.Phase), tolerance(status.Tolerance), status.LeaderReason, status.Error},
 		status.Missing...)
 	if status.Snapshot.None != "" {
 		sentences = append(sentences, status.ID+": "+status.Snapshot.None)

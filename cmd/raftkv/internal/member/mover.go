@@ -16,9 +16,10 @@ import (
 
 // Times of correcting the own entry.
 const (
-	movePause    = time.Second      // on average; members that moved together should not ask together
-	movePauseMax = 30 * time.Second // after several attempts that failed
-	moveTimeout  = 15 * time.Second // of one request
+	lookPause    = 100 * time.Millisecond // between two looks at what this member knows
+	movePause    = time.Second            // between two requests, on average: members that moved together should not ask together
+	movePauseMax = 30 * time.Second       // likewise, after several that failed
+	moveTimeout  = 15 * time.Second       // of one request
 )
 
 // mover corrects the entry of this member in the configuration once after a start, if the member has moved. Afterwards it
@@ -34,7 +35,8 @@ type mover struct {
 	right func(raft.Member)
 	log   hclog.Logger
 
-	failed int    // attempts, in a row
+	asked  bool   // in the latest step
+	failed int    // requests, in a row
 	said   string // the latest line of the log
 }
 
@@ -96,8 +98,11 @@ func (m *mover) run(ctx context.Context) {
 	}
 }
 
-// pause returns how long to wait before the next step: about movePause, and longer while attempts fail.
+// pause returns how long to wait before the next step: about movePause after a request, and longer while they fail.
 func (m *mover) pause() time.Duration {
+	if !m.asked {
+		return lookPause
+	}
 	pause := min(movePause<<min(m.failed, 10), movePauseMax)
 	return pause/2 + rand.N(pause)
 }
@@ -108,6 +113,7 @@ func (m *mover) step(ctx context.Context) (done bool) {
 	now := m.members()
 	entry, named := now.Peer(m.self)
 	update, wrong := m.correction(entry)
+	m.asked = false
 	switch {
 	case now.Index == 0 || !named || !now.Committed || now.Joint() || now.Changing(): // it joins, or a change is running
 		return false
@@ -120,6 +126,7 @@ func (m *mover) step(ctx context.Context) (done bool) {
 	}
 	m.say("this member has moved; asks to correct the configuration", "configuration", now.Index,
 		"was", entry.Address+" "+entry.Meta, "is", fmt.Sprint(m.stated.Raft, " ", m.stated.URL))
+	m.asked = true
 	asking, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	if err := m.change(asking, raft.Change{Update: []raft.Update{update}}, now.Index); err != nil && ctx.Err() == nil {

@@ -103,7 +103,7 @@ func TestMove_AsksForWhatIsWrong(t *testing.T) {
 }
 
 func TestMove_AsksLessOftenWhileItIsRefused(t *testing.T) {
-	m := &mover{}
+	m := &mover{asked: true}
 	for range 100 {
 		assert.GreaterOrEqual(t, m.pause(), movePause/2)
 		assert.Less(t, m.pause(), movePause*3/2)
