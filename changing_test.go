@@ -310,6 +310,11 @@ func TestChange_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	speaks(c, "d", raft.ProtocolMembership-1)
 	c.change(remove("d"))
 	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "it may be removed")
+
+	c = replicating(t, 5, 1)
+	speaks(c, "c", raft.ProtocolMembership-1)
+	c.change(raft.Change{Replace: []raft.Replacement{{Old: raft.Peer{ID: "c"}, New: joining("d", raft.Voter)}}})
+	assert.Equal(t, raft.AnswerAccepted, c.out.Answers[0].Kind, "it may be replaced, and stays until the other one has caught up")
 }
 
 // A removed member is served until it knows that its removal is committed, and gets nothing behind the entry that has
@@ -339,6 +344,24 @@ func TestLeader_RemovedLearnerIsServedUntilItKnows(t *testing.T) {
 	c.after(heartbeatPace)
 	assert.Zero(t, c.progress("d"))
 	assert.NotContains(t, c.Status().Config.Members, joining("d", raft.Learner))
+}
+
+// It answers heartbeats before it holds the entry, too, and they tell it nothing.
+func TestLeader_RemovedLearnerThatOnlyAnswersIsServed(t *testing.T) {
+	c := withLearner(t)
+	c.acknowledge("d")
+	c.change(remove("d"))
+	at := c.Status().ConfigIndex
+	c.after(heartbeatPace)
+	c.echo("d", at-1)
+	c.hold("bc")
+	for range 3 {
+		c.after(heartbeatPace)
+		c.echo("b", at)
+		c.echo("d", at-1)
+	}
+	assert.Equal(t, at, c.Status().ConfigCommitted)
+	assert.True(t, c.progress("d").Departing)
 }
 
 func TestLeader_RemovedLearnerIsServedForTenTimeouts(t *testing.T) {

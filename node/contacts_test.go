@@ -88,7 +88,8 @@ func TestCallers_ASilentOneIsLetGoUntilItSpeaks(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.Discard(func(transporttest.Event) bool { return true })
-		for r.Count() == 0 { // the first answers find no connection
+		for tries := 0; r.Count() == 0; tries++ { // the first answers find no connection
+			require.Less(t, tries, 60, "it dials a stranger again that speaks")
 			require.NoError(t, wire.Send(probe.To, raft.LaneUrgent, []raft.Message{probe}))
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -205,7 +206,11 @@ func TestRemoved_AMemberThatIsToldEnds(t *testing.T) {
 		told(n2, raft.ClusterID{7})
 		require.NoError(t, n.Err(), "strangers, and members of other clusters, end nobody")
 		told(n2, s.Cluster)
-		<-n.Done()
+		select {
+		case <-n.Done():
+		case <-time.After(time.Minute):
+			require.Fail(t, "a member whose removal another member tells it goes on")
+		}
 		assert.Equal(t, &raft.RemovedError{Index: 9}, n.Err())
 		assert.ErrorIs(t, n.Err(), raft.ErrRemoved)
 	})

@@ -261,3 +261,24 @@ func TestContacts_AMemberDoesNotDialItself(t *testing.T) {
 	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("a2"), Address: "elsewhere:1"}}})
 	b.dials(2, "a2@elsewhere:1")
 }
+
+// A member that is to join is dialed once: by its address until a configuration names it, and then as that member, which
+// takes over the connection.
+func TestContacts_AnInvitedMemberIsDialedOnce(t *testing.T) {
+	b := bookOf(t, true)
+	b.Config(0, configOf("a b"), true)
+	b.Invite(raft.Member{ID: "d", Address: "d:1"})
+	b.dials(1, "b d0@d:1")
+	b.called(2, "d")
+	b.dials(2, "b d0@d:1")
+	b.Config(3, configOf("a b d"), false)
+	b.dials(3, "b d")
+	b.Uninvite("d")
+	b.dials(4, "b d")
+
+	b.Invite(raft.Member{ID: "e", Address: "e:1"})
+	b.Config(5, configOf("a b d"), true)
+	b.dials(5, "b d e0@e:1")
+	b.Uninvite("e")
+	b.dials(6, "b d")
+}

@@ -35,6 +35,7 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 	lost := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true, LastContactMS: 10}
 	runs := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Address: "h:8", LastContactMS: 10}
 	mine := api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "learner"}
+	left := api.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", Replace: true}
 	voter := mine
 	voter.Kind = "voter"
 	replaces := &api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: "n3", Incarnation: "8"}, New: self}}}
@@ -56,6 +57,7 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 		{"only a follower answers", false, follower, nil, false, "n2 answers, and its leader does not"},
 		{"the disk of its id was lost", false, led(lost), replaces, false, "is lost"},
 		{"… and a replacement was given up", true, led(lost, mine), replaces, false, "is lost"},
+		{"… and another disk has tried to take its place", false, led(left, lost), replaces, false, "is lost"},
 		{"its id runs elsewhere", false, led(runs), nil, false, "n3 is a member already, at h:8"},
 	} {
 		j := joiner{self: self, incarnation: "9", cluster: "c", asked: row.asked}

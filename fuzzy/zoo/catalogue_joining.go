@@ -1,0 +1,85 @@
+package zoo
+
+// joining: whom a member dials while members change, how contact is made before a change, how a member joins by itself, and
+// how it sets its store aside.
+var joining = []Mutant{
+	tested("M128", "who left is dialed until it had time to hear so", "it is dropped at once", "internal/pipeline", "Contacts_Union",
+		instead("internal/pipeline/contacts.go", `c.leave(leaver{m, now + c.patience})`, `_ = m`)),
+	tested("M129", "a member that is named again has not left", "it is dialed twice", "internal/pipeline", "Contacts_Union",
+		instead("internal/pipeline/contacts.go", `delete(c.leavers, m.Peer())`, `_ = m`)),
+	testedFirst("M130", "a member that is to join is dialed once", "its call makes it a caller besides", "internal/pipeline", "AnInvitedMemberIsDialedOnce",
+		value("internal/pipeline/contacts.go", `!leaves && !joins`, `!leaves`)),
+	tested("M131", "of too many callers the one that was silent longest is let go", "the latest one is", "internal/pipeline", "CallersAreBounded",
+		value("internal/pipeline/contacts.go", `cmp.Compare(a.heard, b.heard)`, `cmp.Compare(b.heard, a.heard)`)),
+	tested("M132", "strangers of other clusters are not dialed back", "they are", "internal/pipeline", "NotEveryCaller",
+		value("internal/pipeline/contacts.go", `h.Cluster != raft.ClusterID{} && (cluster == raft.ClusterID{} || cluster == h.Cluster)`, `h.Cluster != raft.ClusterID{}`)),
+	testedFirst("M133", "an invitation ends once a configuration names the member", "it is dialed twice", "internal/pipeline", "AnInvitedMemberIsDialedOnce",
+		value("internal/pipeline/contacts.go", `!before`, `false`)),
+	tested("M134", "who was let go is dialed again once it speaks", "it is forgotten", "internal/pipeline", "ARemovedMemberIsLetGo",
+		instead("internal/pipeline/contacts.go", `c.call(caller{peer: p, address: l.member.Address})`, `_ = l`)),
+	tested("M135", "a member does not dial its own place for another incarnation of it", "it does", "internal/pipeline", "DoesNotDialItself",
+		value("internal/pipeline/contacts.go", `!ownPlace`, `true`)),
+	testedFirst("M136", "a member that restarts dials the members of the configuration before the newest, too", "only of the newest", "node", "Contacts_ARestart",
+		value("node/contacts.go", `len(configs) > 1`, `false`)),
+	testedFirst("M137", "a member that is named does not count as one that answers an invitation", "it does", "node", "Invitations_TheFormerSelf",
+		value("node/invite.go", `inv != nil && !named`, `inv != nil`)),
+	testedFirst("M138", "one change makes contact at a time", "several do", "node", "ContactIsMade",
+		value("node/invite.go", `len(v.open) > 0`, `false`)),
+	testedFirst("M139", "a leader that is one no longer makes no contact", "it goes on until the time is over", "node", "ContactIsMade",
+		instead("node/invite.go", `return 0, v.node.notLeader(now.Leader, "")`, `_ = now`)),
+	tested("M140", "a member may be replaced by one at another address while it still answers", "it is taken for the same", "node", "Change_AnUnreachable",
+		value("node/invite.go", `r.New.ID == old.ID && r.New.Address == old.Address`, `r.New.ID == old.ID`)),
+	testedFirst("M141", "a rejection that passes by itself is waited for", "it ends the contact", "node", "Invitations_WhatPasses",
+		value("node/invite.go", `r == nil || passes(r.Reason)`, `r == nil`)),
+	tested("M142", "contact that was not made leaves nothing behind", "no other change can make contact any more", "node", "Change_AnUnreachable",
+		instead("node/invite.go", `v.end()`, `_ = v`)),
+	testedFirst("M143", "a failed dial of another incarnation says nothing about who is to join", "its refusal counts", "node", "Invitations_TheFormerSelf",
+		value("node/invite.go", `p.Incarnation != 0`, `false`)),
+	tested("M144", "the leader judges a change before it makes contact", "it dials first", "node", "Change_AnUnknownMember",
+		instead("node/invite.go", `if err := v.refused(c, joining, m, ifIndex); err != nil {
+		return c, nil, err
+	}`, `_ = ifIndex`)),
+	tested("M145", "a start that called before it was invited can reach the leader", "it must call again", "node", "Change_AnUnreachable",
+		before("node/invite.go", `v.since = time.Now()`, `clear(v.callers)`)),
+	tested("M146", "each move of a store is durable", "the directory that it has left is not synced", "storage", "SetAside_EachCrash",
+		instead("storage/setaside.go", `return disk.SyncDir(from)`, `return nil`)),
+	tested("M147", "a store that is set aside gets a directory of its own", "that of a store set aside in the same second", "storage", "SetAside_EachCrash|SetAside_TheNextStart",
+		before("storage/setaside.go", `for candidate, number := name, 2; ; number++ {`, `if true { return name, nil }`)),
+	tested("M148", "a store that was set aside while it was opened is not used", "it is", "storage", "SetAside_Beside",
+		before("storage/setaside.go", `opened, err := file.Stat()`, `if true { return nil }`)),
+	tested("M149", "somebody may have made a voter a learner", "it asks for its vote again", "cmd/raftkv/internal/member", "Join_AsksFor",
+		value("cmd/raftkv/internal/member/join.go", `mine != nil && mine.Kind == learner && j.self.Kind != learner && j.asked`,
+			`mine != nil && mine.Kind == learner && j.self.Kind != learner`)),
+	tested("M150", "a copied command line drives out nobody", "a member that is heard is replaced", "cmd/raftkv/internal/member", "Join_TakesNobody",
+		value("cmd/raftkv/internal/member/join.go", `(j.silent.IsZero() || at.Sub(j.silent) < joinSilence)`, `false`)),
+	tested("M151", "a member that was never heard is silent", "it counts as heard just now", "cmd/raftkv/internal/member", "Join_TakesNobody",
+		value("cmd/raftkv/internal/member/join.go", `old.LastContactMS >= 0`, `true`)),
+	tested("M152", "a member that is removed while it runs ends", "it sets its store aside and joins again", "cmd/raftkv/internal/member", "Join_SetsAsideOnly",
+		value("cmd/raftkv/internal/member/join.go", `errors.Is(err, raft.ErrRemoved) && !wasMember`, `errors.Is(err, raft.ErrRemoved)`)),
+	tested("M153", "a store is set aside once a leader of its cluster has answered", "once anybody has", "cmd/raftkv/internal/member", "Join_SetsNothing",
+		value("cmd/raftkv/internal/member/join.go", `err == nil && now.Leads() && now.Cluster == o.Cluster`, `err == nil`)),
+	testedFirst("M154", "of two incarnations the voter is replaced", "the first one listed is", "cmd/raftkv/internal/member", "Join_AsksFor",
+		value("cmd/raftkv/internal/member/join.go", `m.Kind == raft.Voter.String()`, `false`)),
+	tested("M155", "a store that contradicts others is never set aside", "it is, like any other", "cmd/raftkv/internal/member", "Join_SetsAsideOnly",
+		before("cmd/raftkv/internal/member/join.go", `var older *raft.StaleImageError`,
+			`{ var c *raft.ContradictedError; if errors.As(err, &c) { return true } }`)),
+	tested("M156", "a member joins the cluster of its name", "any that answers", "cmd/raftkv/internal/member", "Join_AsksFor",
+		value("cmd/raftkv/internal/member/join.go", `now.Cluster != j.cluster`, `false`)),
+	{
+		ID: "M157", Rule: "the senders to members that are to join stay", Bug: "they are ended with those to strangers", Outside: true,
+		Edits:  []Edit{value("node/contacts.go", `k.Peer() == p || k.Peer() == raft.Peer{ID: p.ID}`, `k.Peer() == p`)},
+		Expect: "tests", Alive: "the next message begins another sender, and what was queued may be lost on any link and is sent again",
+	},
+}
+
+// tested is a mutant outside of what the simulator runs, newer than the tests that kill it.
+func tested(id, rule, bug, where, run string, edits ...Edit) Mutant {
+	return Mutant{ID: id, Rule: rule, Bug: bug, Edits: edits, Expect: "tests", Test: &Test{where, run}, Outside: true}
+}
+
+// testedFirst is the same for a mutant whose test was written for it.
+func testedFirst(id, rule, bug, where, run string, edits ...Edit) Mutant {
+	m := tested(id, rule, bug, where, run, edits...)
+	m.Before = true
+	return m
+}

@@ -1,0 +1,39 @@
+package node_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+)
+
+// While contact is made with a member that does not call back, no other change makes contact. A leader that hands over makes
+// none any more, and says so at once.
+func TestChange_ContactIsMadeByOneLeaderForOneChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, dials, _ := withMute(t)
+		dials.Store(false)
+		c.Join("n4")
+		c.Join("n5")
+		n := c.Leader()
+		first := make(chan error, 1)
+		begin := time.Now()
+		go func() {
+			_, err := n.AddMember(t.Context(), c.Member("n4"), node.ChangeOptions{})
+			first <- err
+		}()
+		synctest.Wait()
+		refused[*raft.ChangePendingError](t, n, adds(c.Member("n5")), "")
+
+		require.NoError(t, n.TransferLeadership(t.Context(), ""))
+		var e *raft.NotLeaderError
+		require.ErrorAs(t, <-first, &e)
+		assert.Less(t, time.Since(begin), 4*time.Second, "contact may take five")
+		c.Add("n5")
+	})
+}
