@@ -55,6 +55,7 @@ type member struct {
 	fsm   raft.FSM   // of the present or last start
 	wire  *transport.Memory
 	joins bool // it is not among the initial members
+	moves int  // how often it has moved
 }
 
 // New starts a cluster of n members and returns once one of them leads. At the end of the test it stops them.
@@ -97,11 +98,19 @@ func (c *Cluster) Join(id raft.NodeID) *node.Node {
 }
 
 // Member returns what the leader needs to add a member: its id, its address and its Meta.
-func (c *Cluster) Member(id raft.NodeID) raft.Member { return memberOf(id) }
+func (c *Cluster) Member(id raft.NodeID) raft.Member {
+	c.t.Helper()
+	m := memberOf(id)
+	m.Address = c.member(id).address()
+	return m
+}
 
 func memberOf(id raft.NodeID) raft.Member {
 	return raft.Member{ID: id, Address: string(id) + ":1", Meta: "http://" + string(id)}
 }
+
+// address returns where the member is reached: its id, with the number of its place as the port.
+func (m *member) address() string { return fmt.Sprintf("%s:%d", m.id, m.moves+1) }
 
 // Add has the leader add a member that Join has started, and returns once it votes.
 func (c *Cluster) Add(id raft.NodeID) node.Members {
@@ -126,6 +135,22 @@ func (c *Cluster) Replace(id raft.NodeID) node.Members {
 	c.Start(id)
 	return c.change("replace "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
 		return n.ReplaceMember(ctx, id, raft.Member{}, node.ChangeOptions{})
+	})
+}
+
+// Move starts a member again at another address, at which alone the others find it from now on; it crashes a running member
+// first. Then it has the leader correct the configuration.
+func (c *Cluster) Move(id raft.NodeID) node.Members {
+	c.t.Helper()
+	m := c.member(id)
+	if m.node != nil {
+		c.Crash(id)
+	}
+	m.moves++
+	c.Start(id)
+	address := m.address()
+	return c.change("move "+id, func(ctx context.Context, n *node.Node) (node.Members, error) {
+		return n.UpdateMember(ctx, raft.Update{Peer: raft.Peer{ID: id}, Address: &address}, node.ChangeOptions{})
 	})
 }
 
@@ -191,7 +216,11 @@ func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 		c.t.Fatalf("rafttest: %s runs already", id)
 	}
 	m.power = &power{SnapshotStorage: m.disk}
-	m.wire = c.network.Join(id)
+	if m.moves == 0 {
+		m.wire = c.network.Join(id)
+	} else {
+		m.wire = c.network.JoinAt(id, m.address())
+	}
 	m.fsm = c.options.NewFSM()
 	var disk raft.Storage = m.power
 	var wire raft.Transport = m.wire
@@ -202,6 +231,9 @@ func (c *Cluster) TryStart(id raft.NodeID) (*node.Node, error) {
 		wire = c.options.Transport(id, wire)
 	}
 	cfg := node.Config{ID: id, Cluster: "test", Seed: 1}
+	if m.moves > 0 {
+		cfg.Advertise = m.address()
+	}
 	if !m.joins {
 		cfg.Initial = c.initial
 	}

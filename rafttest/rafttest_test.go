@@ -192,3 +192,19 @@ func TestCluster_WorksInRealTimeToo(t *testing.T) {
 	assert.Equal(t, "5", string(r.Data))
 	c.Converge()
 }
+
+func TestCluster_MembersMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(t, 3, func() raft.FSM { return &sums{} })
+		for range 2 { // the second time from an address that the network knows
+			for _, id := range c.IDs() { // the leader, too
+				now := c.Move(id)
+				m, _ := now.Member(id)
+				assert.Equal(t, c.Member(id).Address, m.Address)
+			}
+		}
+		c.Crash(c.Follower().Status().ID) // the other two reach each other
+		_, err := c.Leader().Propose(t.Context(), []byte{1})
+		require.NoError(t, err)
+	})
+}
