@@ -43,11 +43,18 @@ func voting(id, address, url string) goal {
 	return g
 }
 
-// gone returns the goal that the id has no member.
-func gone(id string) goal {
+// gone returns the goal that there is no such member. Without an incarnation, that is any with the id.
+func gone(p api.Peer) goal {
+	isThere := func(now api.Members) bool {
+		return slices.ContainsFunc(now.Of(p.ID), func(m api.ClusterMember) bool { return p.Incarnation == "" || m.Incarnation == p.Incarnation })
+	}
 	return goal{
-		reached: func(_, now api.Members) bool { return len(now.Of(id)) == 0 },
-		already: func(now api.Members) bool { return wasRemoved(now, id) },
+		reached: func(_, now api.Members) bool { return !isThere(now) },
+		already: func(now api.Members) bool {
+			return !isThere(now) && slices.ContainsFunc(now.Removed, func(r api.Removed) bool {
+				return r.ID == p.ID && (p.Incarnation == "" || r.Incarnation == p.Incarnation)
+			})
+		},
 	}
 }
 

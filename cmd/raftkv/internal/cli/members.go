@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 const membersHelp = `members shows who the members are, and its subcommands change them: any number of times, while the cluster serves. A new
 member is one that runs "raftkv serve" without --peers on an empty directory. It receives what the cluster holds first,
 and votes only then. The commands wait until the change is done, and print on standard error how far it is. A change
-outlives the command and the leader: to wait for it again, or to make sure that it was made, run the same command again.
+outlives the command and the leader: to wait for it again, or to make sure that it was made, run the same command again. With
+--no-wait, a command only waits until the change is accepted; a change that was accepted may still be given up.
 
 Exit codes: 0 done, or nothing to do; 1 refused or given up, and no voter has changed; 2 bad usage; 4 --if-index no longer
 holds; 5 --timeout ended and the change goes on; 8 no server could be asked.`
@@ -26,6 +28,7 @@ type changeFlags struct {
 	ifIndex  uint64
 	despite  []string
 	patience time.Duration
+	noWait   bool
 }
 
 func newMembers() *cobra.Command {
@@ -92,6 +95,7 @@ func (c changeCommand) command(f *changeFlags) *cobra.Command {
 	flags.Uint64Var(&f.ifIndex, "if-index", 0, "only if the configuration has this index, which raftkv members shows")
 	flags.StringSliceVar(&f.despite, "despite", nil, "voters that may be silent although the others would be no majority")
 	flags.DurationVar(&f.patience, "patience", time.Minute, "give up if a new voter makes no progress for that long")
+	flags.BoolVar(&f.noWait, "no-wait", false, "end as soon as the change is accepted, and goes on by itself")
 	if c.flags != nil {
 		c.flags(cmd)
 	}
@@ -115,7 +119,12 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 	if cmd.Flags().Changed("patience") {
 		change.Patience = f.patience.String()
 	}
-	done, err := newChanger(urls, change, goal, cmd.ErrOrStderr()).run(cmd.Context(), timeout.timeout)
+	c := newChanger(urls, change, goal, cmd.ErrOrStderr())
+	ask := c.run
+	if f.noWait {
+		ask = c.accept
+	}
+	done, err := ask(cmd.Context(), timeout.timeout)
 	if err != nil {
 		return err
 	}
@@ -125,13 +134,15 @@ func runChange(cmd *cobra.Command, f *changeFlags, change api.Change, goal goal)
 
 func changeCommands() []changeCommand {
 	return append(joiningCommands(), changeCommand{
-		use: "remove ID", short: "Remove a member",
+		use: "remove ID[.INCARNATION]", short: "Remove a member",
 		long: `remove removes the member; its process ends with exit code 9 when it learns of that. If it leads, it makes another
-member the leader first. Its store is of no use any more: to let it join again, empty its directory and add it.`,
-		example: "  raftkv members remove n4",
+member the leader first. Its store is of no use any more: to let it join again, empty its directory and add it. If a
+replacement was given up, two members have one id: raftkv members shows their incarnations, and remove takes one of them.`,
+		example: "  raftkv members remove n4\n  raftkv members remove n3.8c504d9cfcb417cf     # the one of two that has this incarnation",
 		args:    cobra.ExactArgs(1),
 		build: func(args []string) (api.Change, goal) {
-			return api.Change{Remove: []api.Peer{{ID: args[0]}}}, gone(args[0])
+			peer := peerOf(args[0])
+			return api.Change{Remove: []api.Peer{peer}}, gone(peer)
 		},
 	}, changeCommand{
 		use: "demote ID", short: "Make a voter a learner",
@@ -214,6 +225,17 @@ only if that is a learner. Until the new one has caught up, the old one still co
 			return api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: old}, New: by}}}, replaced(old, by)
 		},
 	}}
+}
+
+// incarnated is an id with an incarnation, as raftkv members shows it if an id stands twice.
+var incarnated = regexp.MustCompile(`^(.+)\.([0-9a-f]{16})$`)
+
+// peerOf reads an id, or an id with an incarnation.
+func peerOf(text string) api.Peer {
+	if parts := incarnated.FindStringSubmatch(text); parts != nil {
+		return api.Peer{ID: parts[1], Incarnation: parts[2]}
+	}
+	return api.Peer{ID: text}
 }
 
 // either accepts one of two numbers of arguments.

@@ -105,21 +105,24 @@ func (s *steward) run(t *testing.T, args string) (code int, out, errs string) {
 func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 	url := anyURL
 	for args, want := range map[string]string{
-		"add n4 n4:1 " + url:        `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}]}`,
-		"add n4":                    `{"promote":[{"id":"n4"}]}`,
-		"learner n4 n4:1 " + url:    `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1","kind":"learner"}]}`,
-		"remove n2":                 `{"remove":[{"id":"n2"}]}`,
-		"demote n2 --despite n3":    `{"demote":[{"id":"n2"}],"despite":["n3"]}`,
-		"replace n3":                `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3"}}]}`,
-		"replace n3 n4":             `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4"}}]}`,
-		"replace n3 n3:2 " + url:    `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3","address":"n3:2","url":"http://127.0.0.1:1"}}]}`,
-		"replace n3 n4 n4:1 " + url: `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}}]}`,
-		"address n2 n2:9":           `{"update":[{"id":"n2","address":"n2:9"}]}`,
-		"address n2 n2:9 " + url:    `{"update":[{"id":"n2","address":"n2:9","url":"http://127.0.0.1:1"}]}`,
-		"cancel --if-index 7":       `{"cancel":true,"if_index":7}`,
-		"remove n2 --patience 90s":  `{"remove":[{"id":"n2"}],"patience":"1m30s"}`,
-		"remove n2 --despite n1,n3": `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`,
-		"remove n2 --timeout 0s":    `{"remove":[{"id":"n2"}]}`,
+		"add n4 n4:1 " + url:         `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}]}`,
+		"add n4":                     `{"promote":[{"id":"n4"}]}`,
+		"learner n4 n4:1 " + url:     `{"add":[{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1","kind":"learner"}]}`,
+		"remove n2":                  `{"remove":[{"id":"n2"}]}`,
+		"demote n2 --despite n3":     `{"demote":[{"id":"n2"}],"despite":["n3"]}`,
+		"replace n3":                 `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3"}}]}`,
+		"replace n3 n4":              `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4"}}]}`,
+		"replace n3 n3:2 " + url:     `{"replace":[{"old":{"id":"n3"},"new":{"id":"n3","address":"n3:2","url":"http://127.0.0.1:1"}}]}`,
+		"replace n3 n4 n4:1 " + url:  `{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"n4:1","url":"http://127.0.0.1:1"}}]}`,
+		"address n2 n2:9":            `{"update":[{"id":"n2","address":"n2:9"}]}`,
+		"address n2 n2:9 " + url:     `{"update":[{"id":"n2","address":"n2:9","url":"http://127.0.0.1:1"}]}`,
+		"cancel --if-index 7":        `{"cancel":true,"if_index":7}`,
+		"remove n2 --patience 90s":   `{"remove":[{"id":"n2"}],"patience":"1m30s"}`,
+		"remove n2 --despite n1,n3":  `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`,
+		"remove n2 --timeout 0s":     `{"remove":[{"id":"n2"}]}`,
+		"remove n2 --no-wait":        `{"remove":[{"id":"n2"}]}`,
+		"remove n2.00000000000000ab": `{"remove":[{"id":"n2","incarnation":"00000000000000ab"}]}`,
+		"remove n2.ab":               `{"remove":[{"id":"n2.ab"}]}`,
 	} {
 		after := at(8, "n1 voter", "n2 voter")
 		after.Tolerance = "no failure is survived"
@@ -217,6 +220,29 @@ func TestMembers_ExitCodes(t *testing.T) {
 	assert.Equal(t, "done: configuration 6, voters n1\n", out)
 }
 
+func TestMembers_NoWaitEndsOnceTheChangeIsAccepted(t *testing.T) {
+	now := at(5, "n1 voter", "n2 voter")
+	joins, other := at(6, "n1 voter", "n2 voter", "n4 joins"), at(6, "n1 voter", "n2 to be removed")
+	joins.Change, other.Change = &api.Changing{Stage: api.StageCatchesUp}, &api.Changing{Stage: api.StageCatchesUp}
+	for _, row := range []struct {
+		rule   string
+		answer reply
+		code   int
+		says   string
+	}{
+		{"it goes on", reply{status: 202, views: []api.Members{joins}}, 0, "accepted: configuration 6; it goes on by itself: raftkv members shows"},
+		{"it is done at once", reply{status: 200, views: []api.Members{at(6, "n1 voter")}}, 0, "done: configuration 6"},
+		{"another change is running", reply{409, api.Errorf(api.ChangePending, "", "because"), []api.Members{other}}, 1, "change_pending"},
+		{"it was made before", reply{409, api.Errorf(api.MemberExists, "", "because"), []api.Members{at(6, "n4 voter")}}, 0, "nothing to do"},
+		{"it is refused", refuses(api.MemberUnreachable), 1, "member_unreachable"},
+	} {
+		s := newSteward(t, now, row.answer)
+		code, out, errs := s.run(t, "members add n4 n4:1 http://127.0.0.1:1 --no-wait --timeout 1s")
+		assert.Equal(t, row.code, code, "%s: %s", row.rule, errs)
+		assert.Contains(t, out+errs, row.says, row.rule)
+	}
+}
+
 // A command that is run again, because it was killed or its answer was lost, finds its change made.
 func TestMembers_NothingToDo(t *testing.T) {
 	lost := at(9, "n1 voter", "n4 voter")
@@ -285,11 +311,11 @@ func TestMembers_PrintsATable(t *testing.T) {
 	s := newSteward(t, m)
 	code, out, _ := s.run(t, "members")
 	assert.Equal(t, 0, code)
-	assert.Equal(t, `n1  voter          n1:1  http://127.0.0.1:4001  leads
-n2  voter          n2:1  -                      it is not connected
-n3  to be removed  n3:1  -                      its disk was emptied; start it with an empty --data directory, and run: raftkv members replace n3
-n3  joins          n3:1  -                      40.0 MiB of 100 MiB, 40 %, 3s left
-n5  learner        n5:1  -                      ok
+	assert.Equal(t, `n1    voter          n1:1  http://127.0.0.1:4001  leads
+n2    voter          n2:1  -                      it is not connected
+n3.3  to be removed  n3:1  -                      its disk was emptied; start it with an empty --data directory, and run: raftkv members replace n3
+n3.4  joins          n3:1  -                      40.0 MiB of 100 MiB, 40 %, 3s left
+n5    learner        n5:1  -                      ok
 configuration 10
 n3 catches up: 40.0 MiB of 100 MiB, 40 %, 3s left
 the cluster survives 1 failure more
@@ -314,7 +340,7 @@ func TestMembers_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 		"members add":                         "accepts 1 or 3 args, received 0: write raftkv members add ID [ADDRESS URL]",
 		"members add n4 h:4":                  "accepts 1 or 3 args, received 2",
 		"members learner n4":                  "write raftkv members learner ID ADDRESS URL",
-		"members remove":                      "write raftkv members remove ID",
+		"members remove":                      "write raftkv members remove ID[.INCARNATION]",
 		"members replace":                     "write raftkv members replace ID [WITH-ID] [ADDRESS URL]",
 		"members remove n4 --patience 0s":     "--patience 0s: use more than 0",
 		"members remove n4 --patience 1":      `--patience "1": it takes a time with its unit`,

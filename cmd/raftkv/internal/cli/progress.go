@@ -90,8 +90,12 @@ func prefixed(prefix, text string) string {
 func printMembers(out io.Writer, m api.Members) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, member := range m.Members {
+		name := member.ID
+		if len(m.Of(name)) > 1 { // as remove takes it
+			name += "." + member.Incarnation
+		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", // Flush tells
-			member.ID, member.Standing, member.Address, cmp.Or(member.URL, "-"), conditionOf(m, member))
+			name, member.Standing, member.Address, cmp.Or(member.URL, "-"), conditionOf(m, member))
 	}
 	if err := table.Flush(); err != nil {
 		return err

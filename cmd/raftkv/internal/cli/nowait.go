@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+)
+
+// accept asks for the change once, and returns as soon as it is done, refused, or in force as a change that goes on.
+func (c *changer) accept(ctx context.Context, timeout time.Duration) (string, error) {
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var err error
+	if c.first, err = c.Look(ctx); err != nil {
+		return "", &exitError{exitUnanswered, err}
+	}
+	type outcome struct {
+		reply api.Changed
+		err   error
+	}
+	posted := make(chan outcome, 1)
+	go func() {
+		reply, err := c.post(ctx)
+		posted <- outcome{reply, err}
+	}()
+	looks := time.NewTicker(lookPause)
+	defer looks.Stop()
+	for {
+		select {
+		case o := <-posted:
+			switch {
+			case o.err == nil && o.reply.Done:
+				return done("done", o.reply.Members), nil
+			case o.err == nil && c.begun(o.reply.Members):
+				return accepted(o.reply.Members), nil
+			case o.err == nil:
+				return "", c.outOfTime(nil)
+			}
+			return c.refused(ctx, o.err)
+		case <-looks.C:
+			if now, err := c.Look(ctx); err == nil && c.begun(now) {
+				return accepted(now), nil
+			}
+		}
+	}
+}
+
+// accepted says that the change goes on by itself.
+func accepted(m api.Members) string {
+	return fmt.Sprintf("accepted: configuration %d; it goes on by itself: raftkv members shows how far it is", m.Index)
+}
+
+// begun reports whether a change is running that has made something else of a member which this one names.
+func (c *changer) begun(now api.Members) bool {
+	if now.Change == nil || now.Index <= c.first.Index {
+		return false
+	}
+	return slices.ContainsFunc(idsOf(c.change), func(id string) bool {
+		return !slices.EqualFunc(c.first.Of(id), now.Of(id), func(a, b api.ClusterMember) bool {
+			return a.Incarnation == b.Incarnation && a.Standing == b.Standing && a.Address == b.Address && a.URL == b.URL
+		})
+	})
+}
+
+// idsOf returns the members that a change names.
+func idsOf(c api.Change) (ids []string) {
+	for _, m := range c.Add {
+		ids = append(ids, m.ID)
+	}
+	for _, p := range slices.Concat(c.Promote, c.Demote, c.Remove) {
+		ids = append(ids, p.ID)
+	}
+	for _, r := range c.Replace {
+		ids = append(ids, r.Old.ID, r.New.ID)
+	}
+	for _, u := range c.Update {
+		ids = append(ids, u.ID)
+	}
+	return ids
+}
