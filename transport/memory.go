@@ -149,8 +149,8 @@ func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 // isCut reports whether a direction between two members is cut. It is called with mu held.
 func (n *Network) isCut(a, b raft.NodeID) bool { return n.cuts[route{a, b}] || n.cuts[route{b, a}] }
 
-// Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier; its methods may be called from any
-// goroutine. Messages are encoded and decoded, so that sender and receiver share no memory. Send calls the
+// Memory is a member's transport in a Network. It implements raft.Transport and raft.SnapshotCarrier; its methods may be
+// called from any goroutine. Messages are encoded and decoded, so that sender and receiver share no memory. Send calls the
 // receiver's Handler.Receive before it returns.
 type Memory struct {
 	network *Network
