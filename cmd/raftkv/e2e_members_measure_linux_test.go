@@ -31,7 +31,9 @@ const (
 	roundsDefault   = 6
 	timeoutMeasured = 150 * ms        // the default of --election-timeout
 	afterReplaced   = 5 * time.Second // how long writes are watched after a replacement
-	afterChanged    = time.Second     // and after another change
+	afterChanged    = time.Second     // and how long a change may go on to be felt
+	aroundChange    = 250 * ms        // how long writes are watched after another change is done
+	ordinaryWindows = 2               // before a change, and after it
 	probes          = 200
 	smallState      = 1 << 20
 )
@@ -48,7 +50,8 @@ func measuredMembers(t *testing.T) (bytes, rounds int) {
 	return bytes, number(t, roundsVariable, roundsDefault)
 }
 
-// conditions prints what the figures depend on, and returns the medians of a round trip and of a synced write under the load.
+// conditions starts the load, prints what the figures depend on, and returns the medians of a round trip and of a synced
+// write under the load.
 func (c cluster) conditions(t *testing.T, state int) (a *acks, trip, synced time.Duration) {
 	t.Helper()
 	trip, synced = median(roundTrips(t)), median(syncedWrites(t))
@@ -60,10 +63,12 @@ func (c cluster) conditions(t *testing.T, state int) (a *acks, trip, synced time
 		writes += len(times)
 	}
 	busyTrip, busySynced := median(roundTrips(t)), median(syncedWrites(t))
+	rate := float64(writes) / time.Since(began).Seconds()
+	micro := time.Microsecond
 	t.Logf("conditions: %d cores, election timeout %v, state of %s in values of %d bytes; %d clients that each pause %v between two "+
 		"writes: %.0f writes/s; a loopback round trip takes %v at p50 (%v under the load), a synced write of 4 KiB %v (%v)",
-		runtime.NumCPU(), timeoutMeasured, size.Format(int64(state)), measuredValue, gapClients, gapPause,
-		float64(writes)/time.Since(began).Seconds(), trip.Round(time.Microsecond), busyTrip.Round(time.Microsecond), tenths(synced), tenths(busySynced))
+		runtime.NumCPU(), timeoutMeasured, size.Format(int64(state)), measuredValue, gapClients, gapPause, rate,
+		trip.Round(micro), busyTrip.Round(micro), synced.Round(micro), busySynced.Round(micro))
 	return a, busyTrip, busySynced
 }
 
@@ -136,7 +141,7 @@ func (e *emptied) set(id string, joins bool) {
 
 // replacing are the figures of the replacements of one kind.
 type replacing struct {
-	gaps                  []gaps
+	gaps, without         []gaps
 	done, caughtUp, after []time.Duration
 }
 
@@ -158,11 +163,12 @@ func TestMeasure_MembersReplaced(t *testing.T) {
 	require.NoError(t, c.Start())
 	c.fill(0, state/measuredValue, measuredValue)
 	a, _, _ := c.conditions(t, state)
+	p := startProbe(t)
 	for _, joins := range []bool{false, true} {
 		for _, leads := range []bool{false, true} {
 			var r replacing
 			for range rounds {
-				c.replaceOne(t, a, lost, &r, joins, leads)
+				c.replaceOne(a, p, lost, &r, joins, leads)
 			}
 			r.print(t, map[bool]string{false: "raftkv members replace", true: "serve --join alone"}[joins]+
 				map[bool]string{false: ", of a follower", true: ", of the leader"}[leads])
@@ -170,10 +176,14 @@ func TestMeasure_MembersReplaced(t *testing.T) {
 	}
 }
 
-// replaceOne kills a member, empties its disk, starts it and replaces it.
-func (c cluster) replaceOne(t *testing.T, a *acks, lost *emptied, r *replacing, joins, leads bool) {
+// replaceOne kills a member, empties its disk, starts it and replaces it. Before, it looks at writes without all that.
+func (c cluster) replaceOne(a *acks, p *probe, lost *emptied, r *replacing, joins, leads bool) {
+	t := c.t
 	c.caughtUp()
 	<-time.After(afterChanged)
+	quiet := time.Now()
+	<-time.After(afterReplaced)
+	without := a.between(quiet, time.Now())
 	leader := c.leader("")
 	n := leader
 	if !leads {
@@ -184,7 +194,8 @@ func (c cluster) replaceOne(t *testing.T, a *acks, lost *emptied, r *replacing, 
 	require.NoError(t, err)
 	killed := time.Now()
 	c.Kill(n.ID)
-	require.NoError(t, os.RemoveAll(c.DataDir(n.ID)))
+	// The old store goes with the test: to delete it would occupy the disk that the others share.
+	require.NoError(t, os.Rename(c.DataDir(n.ID), filepath.Join(c.dir, fmt.Sprint("lost-", killed.UnixNano()))))
 	lost.set(n.ID, joins)
 	began := time.Now()
 	require.NoError(t, c.Start(n.ID))
@@ -199,10 +210,12 @@ func (c cluster) replaceOne(t *testing.T, a *acks, lost *emptied, r *replacing, 
 	<-time.After(afterReplaced)
 	w := <-watched
 	g := a.between(killed, time.Now())
+	r.without = append(r.without, without)
 	r.gaps, r.done, r.after = append(r.gaps, g), append(r.done, done.Sub(began)), append(r.after, done.Sub(w.ended))
 	r.caughtUp = append(r.caughtUp, w.ended.Sub(w.began))
-	t.Logf("%s is lost (%s): longest gap %v, %.2f election timeouts; done %v after its start; it had begun to receive after %v and had "+
-		"caught up after %v", n.ID, before.Role, g, timeouts(g.all), tenths(done.Sub(began)), tenths(w.began.Sub(began)), tenths(w.ended.Sub(began)))
+	t.Logf("%s is lost (%s): longest gap %v, %.2f election timeouts (without a loss %v); done %v after its start; it had begun to "+
+		"receive after %v and had caught up after %v; %s", n.ID, before.Role, g, timeouts(g.all), without, tenths(done.Sub(began)),
+		tenths(w.began.Sub(began)), tenths(w.ended.Sub(began)), p.between(killed, time.Now()))
 }
 
 // replacedAt waits until a member with that id has another incarnation, and nothing is left to do.
@@ -213,7 +226,8 @@ func (c cluster) replacedAt(through, n local.Node, old string) {
 	require.Eventually(c.t, func() bool {
 		now, err := through.Client(shared).Members(c.t.Context())
 		of := now.Of(n.ID)
-		return err == nil && now.Change == nil && now.Committed && len(of) == 1 && of[0].Incarnation != old && of[0].Kind == api.StandingVoter
+		replaced := len(of) == 1 && of[0].Incarnation != old && of[0].Kind == api.StandingVoter
+		return err == nil && now.Change == nil && now.Committed && replaced
 	}, c.patience, 20*ms, "%s is replaced", n.ID)
 }
 
@@ -245,10 +259,12 @@ func timeouts(d time.Duration) float64 { return float64(d) / float64(timeoutMeas
 func (r *replacing) print(t *testing.T, what string) {
 	t.Helper()
 	all, one := gapsOf(r.gaps)
-	t.Logf("%s, %d times: longest time without a write from the kill until %v after done: %s; that is %.2f election timeouts in the "+
-		"median, %.2f at worst; of one client: %s", what, len(r.gaps), afterReplaced, spread(all), timeouts(median(all)), timeouts(slices.Max(all)), spread(one))
-	t.Logf("%s, done after the start of the empty member: %s; receiving and restoring took: %s; from caught up to done: %s", what,
-		spread(r.done), spread(r.caughtUp), spread(r.after))
+	without, _ := gapsOf(r.without)
+	t.Logf("%s, %d times: longest time without a write from the kill until %v after done: %s; that is %.2f election timeouts in "+
+		"the median, %.2f at worst; of one client: %s; in %v without a loss: %s", what, len(r.gaps), afterReplaced, spread(all),
+		timeouts(median(all)), timeouts(slices.Max(all)), spread(one), afterReplaced, spread(without))
+	t.Logf("%s, done after the start of the empty member: %s; receiving and restoring took: %s; from caught up to done: %s",
+		what, spread(r.done), spread(r.caughtUp), spread(r.after))
 	assert.LessOrEqual(t, timeouts(slices.Max(all)), 2.0, "%s: election timeouts without a write", what)
 }
 
@@ -270,11 +286,16 @@ func TestMeasure_MembersAddedAndRemoved(t *testing.T) {
 	c := newClusterOf(t, 3, 2)
 	lost := &emptied{ids: map[string]bool{}}
 	c.Emptied = lost.has
+	// The log stays short: MembersReplaced measures what it costs to bring a member up.
+	c.More = func(local.Node) []string {
+		return []string{"--snapshot-log-bytes", "4MiB", "--snapshot-tail-bytes", "64KiB"}
+	}
 	require.NoError(t, c.Start())
 	c.leader("")
 	c.fill(0, smallState/measuredValue, measuredValue)
 	a, trip, synced := c.conditions(t, smallState)
 	kinds := []string{"adding the fourth voter", "adding the fifth voter", "removing the leader of five", "removing a follower of four"}
+	p := startProbe(t)
 	figures := map[string]*changing{}
 	spares := []local.Node{c.Nodes[3], c.Nodes[4]}
 	for range rounds {
@@ -284,14 +305,15 @@ func TestMeasure_MembersAddedAndRemoved(t *testing.T) {
 			}
 			leader := c.leader("")
 			if i < 2 {
-				c.changeOnce(t, a, figures[kind], spares[i], api.Change{Add: []api.NewMember{{ID: spares[i].ID, Address: spares[i].RaftAddr, URL: spares[i].URL()}}})
+				by := api.NewMember{ID: spares[i].ID, Address: spares[i].RaftAddr, URL: spares[i].URL()}
+				c.changeOnce(a, p, figures[kind], spares[i], api.Change{Add: []api.NewMember{by}})
 				continue
 			}
 			gone := leader
 			if i == 3 {
 				gone = c.aVoter(leader)
 			}
-			c.changeOnce(t, a, figures[kind], gone, api.Change{Remove: []api.Peer{{ID: gone.ID}}})
+			c.changeOnce(a, p, figures[kind], gone, api.Change{Remove: []api.Peer{{ID: gone.ID}}})
 			c.ends(gone, 9)
 			require.NoError(t, os.RemoveAll(c.DataDir(gone.ID)))
 			lost.set(gone.ID, false)
@@ -321,8 +343,8 @@ func (c cluster) aVoter(leader local.Node) local.Node {
 }
 
 // changeOnce makes a change, and looks at the writes around it and in an equally long window after it.
-func (c cluster) changeOnce(t *testing.T, a *acks, f *changing, of local.Node, change api.Change) {
-	t.Helper()
+func (c cluster) changeOnce(a *acks, p *probe, f *changing, of local.Node, change api.Change) {
+	t := c.t
 	shared := client.NewHTTP(1, patience)
 	defer shared.CloseIdleConnections()
 	c.await(of, "runs", func(api.Status) bool { return true })
@@ -333,20 +355,39 @@ func (c cluster) changeOnce(t *testing.T, a *acks, f *changing, of local.Node, c
 	for _, n := range c.others(of.ID) {
 		others = append(others, n.Client(shared))
 	}
+	before := ordinary(a, f.window())
 	began := time.Now()
 	changed, err := client.Try(ctx, others, func(cl *client.Client) (api.Changed, error) { return cl.ChangeMembers(ctx, change) })
 	took := time.Since(began)
 	require.NoError(t, err)
 	require.True(t, changed.Done)
-	<-time.After(afterChanged)
+	<-time.After(aroundChange)
 	ended := time.Now()
 	with := a.between(began, ended)
 	<-time.After(afterChanged) // it is over
-	quiet := time.Now()
-	<-time.After(ended.Sub(began))
-	without := a.between(quiet, time.Now())
-	f.with, f.without, f.took = append(f.with, with), append(f.without, without), append(f.took, took)
-	t.Logf("%s: done after %v: longest gap %v; without a change in as long a window: %v", describe(change), tenths(took), with, without)
+	without := append(before, ordinary(a, ended.Sub(began))...)
+	f.with, f.without, f.took = append(f.with, with), append(f.without, without...), append(f.took, took)
+	all, _ := gapsOf(without)
+	t.Logf("%s: done after %v: longest gap %v; without a change in as long windows: %s; %s", describe(change),
+		tenths(took), with, spread(all), p.between(began, ended))
+}
+
+// window returns how long the windows around the changes were so far.
+func (f *changing) window() time.Duration {
+	if len(f.took) == 0 {
+		return 2 * aroundChange
+	}
+	return median(slices.Clone(f.took)) + aroundChange
+}
+
+// ordinary returns the gaps of a few windows of that length without a change.
+func ordinary(a *acks, long time.Duration) (without []gaps) {
+	for range ordinaryWindows {
+		began := time.Now()
+		<-time.After(long)
+		without = append(without, a.between(began, time.Now()))
+	}
+	return without
 }
 
 func describe(c api.Change) string {
@@ -361,8 +402,8 @@ func (f *changing) print(t *testing.T, what string, allowed time.Duration) {
 	t.Helper()
 	with, one := gapsOf(f.with)
 	without, oneWithout := gapsOf(f.without)
-	t.Logf("%s, %d times, took %s; longest time without a write around it: %s; in equally long windows without a change: %s; a round "+
-		"trip and a synced write: %v", what, len(with), spread(f.took), spread(with), spread(without), tenths(allowed))
+	t.Logf("%s, %d times, took %s; longest time without a write around it: %s; in equally long windows without a change: %s; a "+
+		"round trip and a synced write take %v", what, len(with), spread(f.took), spread(with), spread(without), tenths(allowed))
 	t.Logf("%s, more than without a change: median %v, worst %v; of one client: %s, without a change %s", what,
 		tenths(median(with)-median(without)), tenths(slices.Max(with)-slices.Max(without)), spread(one), spread(oneWithout))
 }

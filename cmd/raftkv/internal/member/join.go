@@ -15,7 +15,8 @@ import (
 
 // Times of joining a cluster.
 const (
-	joinPause   = time.Second
+	joinPause   = time.Second      // between two looks, at most
+	joinHaste   = joinPause >> 4   // after the first look; it doubles. A leader notices an empty disk within a few of these.
 	joinTimeout = 15 * time.Second // of one request
 	// joinSilence is how long the leader must not have heard the member whose place this one wants. A copied command line must
 	// not drive out a member that runs.
@@ -46,11 +47,11 @@ func newJoiner(o Options, incarnation raft.Incarnation, log hclog.Logger) *joine
 // run asks until this member is one of the cluster, or the context ends.
 func (j *joiner) run(ctx context.Context) {
 	defer j.seen.Close()
-	for !j.step(ctx, time.Now()) {
+	for pause := joinHaste; !j.step(ctx, time.Now()); pause = min(2*pause, joinPause) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(joinPause):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -2,13 +2,18 @@ package main_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
 )
@@ -104,6 +109,67 @@ func TestLongestGap_CountsWhatOverlapsTheWindow(t *testing.T) {
 	}
 }
 
+// probe looks at the machine beside the members: how long a small synced write takes on the same disk, and how late a
+// goroutine wakes up. A gap that is as long as these is the machine's.
+type probe struct {
+	mu    sync.Mutex
+	disk  []took
+	sleep []took
+}
+
+// took is something that took a while.
+type took struct {
+	began time.Time
+	long  time.Duration
+}
+
+const probePause = 10 * time.Millisecond
+
+// startProbe probes until the test ends.
+func startProbe(t *testing.T) *probe {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "probe"))
+	require.NoError(t, err)
+	p := &probe{}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	repeat := func(list *[]took, do func()) {
+		for ctx.Err() == nil {
+			began := time.Now()
+			do()
+			p.mu.Lock()
+			*list = append(*list, took{began, time.Since(began)})
+			p.mu.Unlock()
+		}
+	}
+	all.Go(func() {
+		repeat(&p.disk, func() {
+			_, failed := f.WriteAt(make([]byte, 4<<10), 0)
+			assert.NoError(t, errors.Join(failed, syscall.Fdatasync(int(f.Fd()))))
+			<-time.After(probePause)
+		})
+	})
+	all.Go(func() { repeat(&p.sleep, func() { <-time.After(probePause) }) })
+	t.Cleanup(func() { cancel(); all.Wait(); _ = f.Close() })
+	return p
+}
+
+// between describes the worst that overlapped the window.
+func (p *probe) between(from, to time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	worst := func(list []took) (longest time.Duration) {
+		for _, one := range list {
+			if one.began.Before(to) && one.began.Add(one.long).After(from) {
+				longest = max(longest, one.long-probePause)
+			}
+		}
+		return longest
+	}
+	return fmt.Sprintf("the machine: a synced write took up to %v, a wake-up was up to %v late",
+		tenths(worst(p.disk)), tenths(worst(p.sleep)))
+}
+
 // steadyLoad lets clients write until the function that it returns is called. A client stays with one server until it gets an
 // error, and then asks the next one.
 func (c cluster) steadyLoad(keys, valueBytes int) (a *acks, stop func()) {
@@ -125,7 +191,8 @@ func (c cluster) writeSteadily(ctx context.Context, a *acks, number, keys, value
 	value, server := make([]byte, valueBytes), number
 	for i := number; ctx.Err() == nil; i += gapClients {
 		pause := gapPause
-		if _, err := c.Nodes[server%len(c.Nodes)].Client(shared).Put(ctx, fillKey(i*7919%keys), value, client.Condition{}); err == nil {
+		member := c.Nodes[server%len(c.Nodes)].Client(shared)
+		if _, err := member.Put(ctx, fillKey(i*7919%keys), value, client.Condition{}); err == nil {
 			a.add(number, time.Now())
 		} else {
 			server, pause = server+1, gapRetry
