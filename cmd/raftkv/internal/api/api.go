@@ -3,6 +3,7 @@ package api
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -54,6 +55,16 @@ func KeyPath(key string) string {
 func IsURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// IsAddress reports whether others can dial the address: it names a host and a port.
+func IsAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || host == "" || port == "" || net.ParseIP(host).IsUnspecified() {
+		return false
+	}
+	number, err := net.LookupPort("tcp", port)
+	return err == nil && number != 0
 }
 
 // ETag returns the entity tag of a revision.

@@ -32,10 +32,10 @@ type joiner struct {
 	seen        *client.Lookout
 	log         hclog.Logger
 
-	asked  bool      // for a change: what is left of it is this joiner's
-	member bool      // this incarnation was seen to be a member
-	silent time.Time // since when the leader has not heard the member with this id; zero: it hears it
-	said   string    // the latest line of the log
+	asked  bool              // for a change: what is left of it is this joiner's
+	member bool              // this incarnation was seen to be a member
+	silent time.Time         // since when the leader has not heard the member with this id; zero: it hears it
+	said   map[string]string // the latest reason of each line of the log
 }
 
 // newJoiner returns the joiner of a member, whose options are valid.
@@ -86,21 +86,31 @@ func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 	return false
 }
 
-// say logs a line unless it was the latest one.
+// say logs a line unless its reason is the same as last time.
 func (j *joiner) say(what, reason string) {
-	if line := what + reason; line != j.said {
-		j.said = line
-		j.log.Info(what, "reason", reason)
+	if j.said[what] == reason {
+		return
 	}
+	if j.said == nil {
+		j.said = map[string]string{}
+	}
+	j.said[what] = reason
+	j.log.Info(what, "reason", reason)
 }
 
 // decide returns the change that makes this member one of the cluster; nil if it waits, for the reason, or is one.
 func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reason string) {
 	switch {
 	case now.Cluster != j.cluster:
-		return nil, fmt.Sprintf("%s is of cluster %q, not of %q", now.ID, now.Cluster, j.cluster)
+		return nil, fmt.Sprintf("%s is of cluster %q, not of %q: correct --join or --cluster", now.ID, now.Cluster, j.cluster)
+	case now.Index == 0 && now.ID == j.self.ID:
+		return nil, "only this member itself answers: --join takes the URLs of other servers"
+	case now.Index == 0:
+		return nil, fmt.Sprintf("%s answers, and knows no cluster yet", now.ID)
+	case now.Leader == "":
+		return nil, fmt.Sprintf("%s answers, and knows no leader", now.ID)
 	case !now.Leads():
-		return nil, fmt.Sprintf("%s answers, and its leader does not: %q", now.ID, now.Leader)
+		return nil, fmt.Sprintf("%s answers, and %s, which leads, does not", now.ID, now.Leader)
 	}
 	var others []api.ClusterMember // incarnations with the same id
 	var mine *api.ClusterMember

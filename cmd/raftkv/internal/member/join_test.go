@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ func led(others ...api.ClusterMember) api.Members {
 }
 
 func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
+	blank, itself := api.Members{ID: "n9", Cluster: "c"}, api.Members{ID: "n3", Cluster: "c"}
+	leaderless := led()
+	leaderless.Leader = ""
 	follower, other, changes := led(), led(), led()
 	follower.ID, other.Cluster, changes.Change = "n2", "d", &api.Changing{Stage: api.StageJoint}
 	lost := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true, LastContactMS: 10}
@@ -53,8 +57,11 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 		{"somebody has made it a learner", false, led(mine), nil, true, ""},
 		{"a change that was given up has left a learner", true, led(mine), promotes, false, "is to vote"},
 		{"another change is running", false, changes, nil, false, "a change of the members is running"},
-		{"another cluster", false, other, nil, false, `n1 is of cluster "d", not of "c"`},
-		{"only a follower answers", false, follower, nil, false, "n2 answers, and its leader does not"},
+		{"another cluster", false, other, nil, false, `n1 is of cluster "d", not of "c": correct --join or --cluster`},
+		{"only a follower answers", false, follower, nil, false, "n2 answers, and n1, which leads, does not"},
+		{"nobody leads", false, leaderless, nil, false, "n1 answers, and knows no leader"},
+		{"a URL of another one that waits", false, blank, nil, false, "n9 answers, and knows no cluster yet"},
+		{"its own URL", false, itself, nil, false, "only this member itself answers: --join takes the URLs of other servers"},
 		{"the disk of its id was lost", false, led(lost), replaces, false, "is lost"},
 		{"… and a replacement was given up", true, led(lost, mine), replaces, false, "is lost"},
 		{"… and another disk has tried to take its place", false, led(left, lost), replaces, false, "is lost"},
@@ -134,4 +141,16 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	server.Close()
 	why := &raft.StaleImageError{}
 	assert.Equal(t, error(why), setAside(ended, Options{Data: dir, Cluster: "c", Join: []string{server.URL}}, why, hclog.NewNullLogger()))
+}
+
+// It asks once per second, for as long as it takes.
+func TestJoin_SaysTheSameOnce(t *testing.T) {
+	var log bytes.Buffer
+	j := joiner{log: hclog.New(&hclog.LoggerOptions{Output: &log})}
+	for range 3 {
+		j.say("asks", "because")
+		j.say("cannot join yet", "in use")
+	}
+	j.say("cannot join yet", "unreachable")
+	assert.Equal(t, 3, bytes.Count(log.Bytes(), []byte("\n")), log.String())
 }

@@ -212,19 +212,13 @@ func (o Options) self() (api.NewMember, error) {
 	if o.As != "" && o.As != raft.Voter.String() && o.As != learner {
 		errs = append(errs, fmt.Errorf("--as %q: use voter or learner", o.As))
 	}
-	if !reachable(self.Address) {
+	if !api.IsAddress(self.Address) {
 		errs = append(errs, fmt.Errorf("--advertise: other members cannot dial %q: give the host:port at which they reach this one", self.Address))
 	}
-	if o.URL != "" && !api.IsURL(o.URL) || o.URL == "" && !reachable(o.HTTPAddr) {
+	if o.URL != "" && !api.IsURL(o.URL) || o.URL == "" && !api.IsAddress(o.HTTPAddr) {
 		errs = append(errs, fmt.Errorf("--url: clients cannot use %q: give the URL at which they reach this member", self.URL))
 	}
 	return self, errors.Join(errs...)
-}
-
-// reachable reports whether others can dial the address: it names a host and a port.
-func reachable(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	return err == nil && checkAddress(address, false) == nil && !net.ParseIP(host).IsUnspecified()
 }
 
 // flagOf names the flag that sets a field of node.Config.

@@ -15,6 +15,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/transport"
 )
 
 // members answers with the configuration in force, as this member knows it. It never waits.
@@ -99,7 +100,7 @@ func (s *Server) asChange(c api.Change) (raft.Change, error) {
 	}
 	for _, u := range c.Update {
 		peer, err := asPeer(u.Peer)
-		kept(err)
+		kept(cmp.Or(err, checkPlace(u.ID, valueOf(u.Address), valueOf(u.URL))))
 		out.Update = append(out.Update, raft.Update{Peer: peer, Address: u.Address, Meta: u.URL})
 	}
 	for _, id := range c.Despite {
@@ -111,6 +112,7 @@ func (s *Server) asChange(c api.Change) (raft.Change, error) {
 			kept(badChange("patience %q: write a time with its unit, as in 1m30s", c.Patience))
 		}
 	}
+	kept(s.checkURLs(out))
 	return out, errors.Join(errs...)
 }
 
@@ -123,10 +125,7 @@ func newMember(m api.NewMember) (raft.Member, error) {
 	default:
 		return out, badChange("member %q: its kind is %q; it is voter or learner", m.ID, m.Kind)
 	}
-	if m.URL != "" && !api.IsURL(m.URL) {
-		return out, badChange("member %q: %q is no URL of a server; write http://host:port", m.ID, m.URL)
-	}
-	return out, nil
+	return out, checkPlace(m.ID, m.Address, m.URL)
 }
 
 // asPeer returns the peer; without an incarnation the library chooses, see raft.Change.
@@ -150,12 +149,17 @@ func (s *Server) asReplacement(r api.Replacement) (raft.Replacement, error) {
 	}
 	by, err := newMember(r.New)
 	by.ID = cmp.Or(by.ID, old.ID)
+	status := s.node.Status()
+	if err == nil && status.Role == raft.Leader && string(by.ID) == s.id {
+		err = api.Errorf(api.MemberUnreachable, "raftkv transfer makes another member the leader; then run the same command again",
+			"%s leads, and cannot be replaced by itself", s.id)
+	}
 	if err != nil || by.Address != "" && by.Meta != "" {
 		return raft.Replacement{Old: old, New: by}, err
 	}
 	known := s.node.Members()
 	was, found := known.Member(by.ID)
-	if status := s.node.Status(); !found && status.Role != raft.Leader {
+	if !found && status.Role != raft.Leader {
 		return raft.Replacement{}, &raft.NotLeaderError{Leader: status.LeaderMember}
 	}
 	if !found {
@@ -200,7 +204,7 @@ func explainChange(err error) *api.Error {
 	case errors.As(err, &earlier):
 		return api.Errorf(api.EarlierRelease, "upgrade "+joined(earlier.IDs, ", ")+" first, then try again", "%v", err)
 	case errors.As(err, &field):
-		return api.Errorf(api.BadRequest, "raftkv members --help says what it takes", "%v", err)
+		return api.Errorf(api.BadRequest, "raftkv members --help says what it takes", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil
 }
@@ -211,6 +215,7 @@ func explainMember(err error) *api.Error {
 	var unknown *raft.UnknownMemberError
 	var exists *raft.MemberExistsError
 	var unreachable *raft.UnreachableError
+	var insecure *transport.InsecureError
 	var full *raft.NotEmptyError
 	var before *raft.WasRemovedError
 	var used *raft.AddressInUseError
@@ -225,6 +230,9 @@ func explainMember(err error) *api.Error {
 		id := exists.Member.ID
 		return api.Errorf(api.MemberExists, fmt.Sprintf("if it has moved: raftkv members address %s ADDRESS URL; "+
 			"if its disk was lost: raftkv members replace %s", id, id), "%v", err)
+	case errors.As(err, &unreachable) && errors.As(err, &insecure):
+		return api.Errorf(api.MemberUnreachable, "start all members with --tls-cert, --tls-key and --tls-ca, or with --insecure on a private network",
+			"raft: the members were not changed: %s at %s: other machines reach that address, and there is no TLS", unreachable.ID, unreachable.Address)
 	case errors.As(err, &unreachable):
 		return api.Errorf(api.MemberUnreachable, fmt.Sprintf("check that %s runs, that it listens at %s, and that it can reach this member",
 			unreachable.ID, unreachable.Address), "%v", err)

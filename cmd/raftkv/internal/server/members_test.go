@@ -18,6 +18,7 @@ import (
 	"github.com/coxswain/raft/cmd/raftkv/internal/server"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
+	"github.com/coxswain/raft/transport"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -156,12 +157,18 @@ func TestChange_SaysAllThatAChangeCan(t *testing.T) {
 func TestChange_BadBodies(t *testing.T) {
 	m := newMember(t, "n1")
 	for body, says := range map[string]string{
-		"":                                  "no change in JSON",
-		"{}{}":                              "something follows",
-		`{"ad":[]}`:                         `unknown field "ad"`,
-		`{"add":[{"id":"n4","kind":"x"}]}`:  `its kind is "x"`,
-		`{"add":[{"id":"n4","url":"h:4"}]}`: `"h:4" is no URL of a server`,
-		`{"patience":"1"}`:                  `patience "1"`,
+		"":                                     "no change in JSON",
+		"{}{}":                                 "something follows",
+		`{"ad":[]}`:                            `unknown field "ad"`,
+		`{"add":[{"id":"n4","kind":"x"}]}`:     `its kind is "x"`,
+		`{"add":[{"id":"n4","url":"h:4"}]}`:    `"h:4" is no URL of a server`,
+		`{"add":[{"id":"n4","address":"h"}]}`:  `member "n4": others cannot dial "h"; write host:port`,
+		`{"add":[{"id":"n4","address":":4"}]}`: `cannot dial ":4"`,
+		`{"update":[{"id":"n1","address":"h:0"}]}`:                           `cannot dial "h:0"`,
+		`{"update":[{"id":"n1","address":"h:99999"}]}`:                       `cannot dial "h:99999"`,
+		`{"update":[{"id":"n1","url":"h"}]}`:                                 `"h" is no URL of a server`,
+		`{"replace":[{"old":{"id":"n1"},"new":{"address":"0.0.0.0:5001"}}]}`: `cannot dial "0.0.0.0:5001"`,
+		`{"patience":"1"}`:                          `patience "1"`,
 		`{"remove":[{"id":"n","incarnation":"x"}]}`: `"x" is no incarnation`,
 	} {
 		r := m.do(t, "POST", "/members", body)
@@ -190,6 +197,7 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		{&raft.LastVoterError{ID: "n1"}, api.LastVoter, 409, "raftkv members add"},
 		{&raft.QuorumLossError{Silent: []raft.NodeID{"n2", "n3"}}, api.QuorumLoss, 409, "--despite n2,n3"},
 		{&raft.UnreachableError{ID: "n4", Address: "h:4", Err: context.DeadlineExceeded}, api.MemberUnreachable, 502, "check that n4 runs, that it listens at h:4"},
+		{&raft.UnreachableError{ID: "n4", Address: "h:4", Err: &transport.InsecureError{Address: "h:4"}}, api.MemberUnreachable, 502, "--insecure"},
 		{&raft.NotEmptyError{ID: "n4"}, api.NotEmpty, 409, "start n4 with an empty --data"},
 		{&raft.NotEmptyError{ID: "n4", Removed: 7}, api.WasRemoved, 409, "start n4 with an empty --data"},
 		{&raft.WasRemovedError{ID: "n4"}, api.WasRemoved, 409, "start n4 with an empty --data"},
@@ -199,6 +207,8 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		{raft.ErrChangeGivenUp, api.GivenUp, 504, "raftkv members shows"},
 		{&raft.RemovedError{Index: 7}, api.RemovedMember, 410, "ask another member"},
 		{&raft.ConfigError{Field: "Change", Err: errors.New("because")}, api.BadRequest, 400, "--help"},
+		{errors.Join(&raft.ConfigError{Field: "Change", Err: errors.New("because")}, &raft.ConfigError{Field: "Meta", Err: errors.New("too long")}),
+			api.BadRequest, 400, "--help"},
 		{raft.ErrOverloaded, api.Overloaded, 429, "try again in a second"},
 		{raft.ErrWiped, api.Closed, 503, "ask another member"},
 		{context.DeadlineExceeded, api.NoLeader, 503, "try again"},
@@ -209,11 +219,48 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		failure := r.failure(t)
 		assert.Equal(t, row.code, failure.Code, row.err)
 		assert.Equal(t, row.status, r.StatusCode, row.err)
-		assert.Contains(t, failure.Message, row.err.Error())
+		if insecure := (*transport.InsecureError)(nil); !errors.As(row.err, &insecure) { // that one names fields, not flags
+			assert.Contains(t, failure.Message, strings.ReplaceAll(row.err.Error(), "\n", "; "))
+		}
+		assert.NotContains(t, failure.Message, "\n", "it is printed on one line")
 		assert.Contains(t, failure.Remedy, row.remedy, row.err)
 		retry := failure.Code == api.ChangePending || r.StatusCode == 429 || failure.Code == api.NoLeader
 		assert.Equal(t, retry, r.Header.Get("Retry-After") != "", row.err)
 	}
+}
+
+func TestChange_NoTwoMembersHaveOneURL(t *testing.T) {
+	m := newMember(t, "n1")
+	m.SetMembers(threeVoters())
+	const two = "http://127.0.0.1:4002"
+	for body, leadsTo := range map[string]int{
+		`{"add":[{"id":"n4","address":"h:4","url":"` + two + `"}]}`:                               409,
+		`{"update":[{"id":"n1","url":"` + two + `"}]}`:                                            409,
+		`{"update":[{"id":"n2","url":"` + two + `"}]}`:                                            200,
+		`{"replace":[{"old":{"id":"n2"},"new":{"id":"n4","address":"h:4","url":"` + two + `"}}]}`: 200,
+		`{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"h:4","url":"` + two + `"}}]}`: 409,
+		`{"remove":[{"id":"n2"}],"add":[{"id":"n4","address":"h:4","url":"` + two + `"}]}`:        200,
+	} {
+		m.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Role: raft.Leader}})
+		r := m.do(t, "POST", "/members", body)
+		assert.Equal(t, leadsTo, r.StatusCode, body)
+		if leadsTo == 409 {
+			failure := r.failure(t)
+			assert.Equal(t, api.AddressInUse, failure.Code)
+			assert.Contains(t, failure.Message, "cannot have the URL "+two+": that is the one of n2")
+		}
+		m.SetStatus(node.Status{ID: "n1"})
+		assert.Equal(t, 200, m.do(t, "POST", "/members", body).StatusCode, "a follower may know a former configuration")
+	}
+}
+
+func TestChange_TheLeaderDoesNotReplaceItself(t *testing.T) {
+	m := newMember(t, "n1")
+	m.SetMembers(threeVoters())
+	m.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Role: raft.Leader}})
+	failure := m.do(t, "POST", "/members", `{"replace":[{"old":{"id":"n1"},"new":{}}]}`).failure(t)
+	assert.Equal(t, "n1 leads, and cannot be replaced by itself", failure.Message)
+	assert.Contains(t, failure.Remedy, "raftkv transfer")
 }
 
 func TestChange_IsForwardedOnce(t *testing.T) {

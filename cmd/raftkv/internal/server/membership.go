@@ -103,3 +103,53 @@ func catchUpOf(n node.Status, m node.MemberStatus) *api.CatchUp {
 	}
 	return c
 }
+
+// checkPlace returns what is wrong with the address and the URL of a member; either may be "". The library dials whatever
+// it is told, since a resolver may know more; this store has none.
+func checkPlace(id, address, url string) error {
+	switch {
+	case address != "" && !api.IsAddress(address):
+		return badChange("member %q: others cannot dial %q; write host:port, as in 10.0.0.4:5001", id, address)
+	case url != "" && !api.IsURL(url):
+		return badChange("member %q: %q is no URL of a server; write http://host:port", id, url)
+	}
+	return nil
+}
+
+func valueOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// checkURLs refuses to give a member the URL of another one: requests that are forwarded to it would go there. Only the
+// leader does, since others may know a former configuration.
+func (s *Server) checkURLs(c raft.Change) error {
+	if s.node.Status().Role != raft.Leader {
+		return nil
+	}
+	given := map[raft.NodeID]string{} // of the members that the change names
+	for _, m := range c.Add {
+		given[m.ID] = m.Meta
+	}
+	for _, u := range c.Update {
+		given[u.Peer.ID] = valueOf(u.Meta)
+	}
+	for _, p := range c.Remove {
+		given[p.ID] = ""
+	}
+	for _, r := range c.Replace {
+		given[r.Old.ID] = ""
+		given[r.New.ID] = r.New.Meta
+	}
+	for id, url := range given {
+		for _, m := range s.node.Members().Configuration.Members {
+			if _, changes := given[m.ID]; url != "" && m.Meta == url && !changes {
+				return api.Errorf(api.AddressInUse, "give each member its own URL; raftkv members shows them",
+					"%s cannot have the URL %s: that is the one of %s", id, url, m.ID)
+			}
+		}
+	}
+	return nil
+}
