@@ -96,6 +96,7 @@ type MemberStatus struct {
 
 	outgoing bool            // it votes among the voters that are being left
 	earlier  bool            // see raft.PeerProgress.EarlierRelease
+	changed  bool            // the members have been changed, which no earlier release can read
 	refusal  *raft.Rejection // how it rejects this member at present; nil if it does not
 }
 
@@ -180,6 +181,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		if p, ok := progress[m.Peer()]; ok {
 			s.CatchUp = n.catchUp(p, snapshots)
 			s.State, s.Match, s.Inflight, s.earlier = p.State, p.Match, p.Inflight, p.EarlierRelease
+			s.changed = core.Config.Level > 0
 			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
 		}
 		peer := n.connection(m.Peer())
@@ -252,12 +254,14 @@ func unreached(s Status, m MemberStatus, limit time.Duration) string {
 	return ""
 }
 
-// behindBase returns how far a member is that lags behind the base of the leader's log, and needs a snapshot; "" for any
-// other one.
+// behindBase returns how far a member is that lags behind the base of the leader's log, and needs a snapshot, or why it
+// stays behind; "" for any other one.
 func behindBase(s SnapshotStatus, m MemberStatus) string {
 	const lacks = "it lacks entries that are compacted here, and "
 	var failed *raft.SnapshotStreamError
 	switch {
+	case m.stuck() && m.changed:
+		return "the members have been changed, and its earlier release cannot read that: upgrade it"
 	case m.State != "snapshot":
 		return ""
 	case m.stuck():
@@ -272,8 +276,8 @@ func behindBase(s SnapshotStatus, m MemberStatus) string {
 	return lacks + "waits for a snapshot"
 }
 
-// stuck reports whether the member needs a snapshot and takes none.
-func (m MemberStatus) stuck() bool { return m.State == "snapshot" && m.earlier }
+// stuck reports whether the log or a snapshot has what the release of the member cannot read, so that it stays behind.
+func (m MemberStatus) stuck() bool { return m.earlier && (m.State == "snapshot" || m.changed) }
 
 // tolerance returns a sentence on how many more failures the cluster survives, and which members do not count.
 func tolerance(s Status, limit time.Duration) string {
@@ -282,7 +286,10 @@ func tolerance(s Status, limit time.Duration) string {
 		if m.State == "stale" {
 			sentence += fmt.Sprintf("; %s does not count: it holds less than it has acknowledged", m.ID)
 		}
-		if m.stuck() {
+		switch {
+		case m.stuck() && m.changed:
+			sentence += fmt.Sprintf("; %s does not count until it is upgraded: it cannot read how the members were changed", m.ID)
+		case m.stuck():
 			sentence += fmt.Sprintf("; %s does not count until it is upgraded: it lacks entries that are compacted here", m.ID)
 		}
 	}

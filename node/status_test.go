@@ -40,6 +40,9 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 	earlier := seenFrom(raft.Leader, 3, "n2", "n3")
 	earlier.Members[1].State, earlier.Members[1].earlier = "replicate", true
 	earlier.Members[2].State, earlier.Members[2].earlier = "snapshot", true
+	unreadable := seenFrom(raft.Leader, 3, "n2", "n3")
+	unreadable.Members[1].changed = true
+	unreadable.Members[2].State, unreadable.Members[2].earlier, unreadable.Members[2].changed = "probe", true, true
 	for _, row := range []struct {
 		status Status
 		want   string
@@ -49,6 +52,8 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 			"n3 does not count: it holds less than it has acknowledged"},
 		{earlier, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
 			"n3 does not count until it is upgraded: it lacks entries that are compacted here"},
+		{unreadable, "none: 2 of 3 voters can be reached, and the next failure stops the cluster; " +
+			"n3 does not count until it is upgraded: it cannot read how the members were changed"},
 		{seenFrom(raft.Leader, 5, "n2", "n3", "n4", "n5"), "the cluster survives 2 failures more: 5 of 5 voters can be reached"},
 		{seenFrom(raft.Leader, 3, "n2"), "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
 		{stale, "none: 2 of 3 voters can be reached, and the next failure stops the cluster"},
@@ -127,6 +132,8 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 	earlier := seenFrom(raft.Leader, 3, "n2", "n3")
 	earlier.Members[1].State, earlier.Members[1].earlier = "replicate", true
 	earlier.Members[2].State, earlier.Members[2].earlier = "snapshot", true
+	unreadable := seenFrom(raft.Leader, 2, "n2")
+	unreadable.Members[1].State, unreadable.Members[1].earlier, unreadable.Members[1].changed = "probe", true, true
 	wiped, stalled, ended := seenFrom(raft.Follower, 1), seenFrom(raft.Leader, 1), seenFrom(raft.Follower, 1)
 	wiped.Wiped, stalled.DiskStalled, ended.Err = true, true, raft.ErrClosed
 	for _, row := range []struct {
@@ -137,6 +144,7 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 		{stale, []string{"", "it holds less than it has acknowledged: replace it like one whose disk was lost"}},
 		{follower, []string{"", "", "it is not connected"}},
 		{earlier, []string{"", "", "it lacks entries that are compacted here, and its earlier release takes no snapshots: upgrade it"}},
+		{unreadable, []string{"", "the members have been changed, and its earlier release cannot read that: upgrade it"}},
 		{wiped, []string{"its disk was emptied: the cluster knows it with another incarnation"}},
 		{stalled, []string{"its disk has stalled"}},
 		{ended, []string{"it has ended: " + raft.ErrClosed.Error()}},
