@@ -326,3 +326,32 @@ func TestBootstrap_OnlyTheFirstOfTheListBootstraps(t *testing.T) {
 	}})
 	assert.Equal(t, []raft.TraceEventKind{raft.TraceRefused}, traced(out))
 }
+
+// The connections of the first members are up before entry 1 names their incarnations.
+func TestBootstrap_RemembersWhoIsOfAnEarlierRelease(t *testing.T) {
+	c, probe := bootstrapper(t)
+	for _, incarnation := range []raft.Incarnation{1, peer("b").Incarnation} { // its disk was emptied in between
+		c.step(raft.PeerUp{ID: "b", Incarnation: incarnation, Protocol: raft.ProtocolMembership - 1})
+	}
+	c.answerProbe("b", uninitializedWith(probe, "abc"))
+	c.answerProbe("c", uninitializedWith(probe, "abc"))
+	probe = bootstrapOf(t, c).Probe
+	c.persist()
+	c.held("b", probe)
+	c.held("c", probe)
+	c.persist()
+	says := func(body raft.Body) raft.Output {
+		m := c.from("c", 1, body)
+		m.Message.Cluster = c.Status().Cluster
+		return c.step(m)
+	}
+	says(raft.VoteReply{Granted: true})
+	require.Equal(t, raft.Leader, c.Leadership().Role)
+	c.persist()
+	says(raft.AppendReply{Match: c.Status().Last.Index})
+	c.change(addLearner("d"))
+	var earlier *raft.EarlierReleaseError
+	c.assertRefused(raft.RefusedEarlierRelease, &earlier)
+	require.NotNil(t, earlier)
+	assert.Equal(t, []raft.NodeID{"b"}, earlier.IDs)
+}

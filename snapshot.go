@@ -200,12 +200,16 @@ type spoken struct {
 // onPeerSpeaks records which version a member's connection speaks, if it is an earlier one. A member of a release that
 // cannot take snapshots is sent none: a stream to it ends.
 func (c *Core) onPeerSpeaks(peer Peer, protocol uint16) {
-	if !c.names(peer) {
+	// The connections of the first members are up before entry 1 names their incarnations, which is final with a term.
+	begun := c.hard.Term > 0
+	if begun && !c.names(peer) {
 		return
 	}
 	s := &c.snaps
-	s.earlier = slices.DeleteFunc(s.earlier, func(m spoken) bool { return m.peer == peer || !c.names(m.peer) })
-	if protocol == 0 || protocol >= ProtocolMembership { // 0: the host does not say
+	s.earlier = slices.DeleteFunc(s.earlier, func(m spoken) bool {
+		return m.peer == peer || begun && !c.names(m.peer) || !begun && m.peer.ID == peer.ID
+	})
+	if protocol == 0 || protocol >= ProtocolMembership || len(s.earlier) >= MembersMax { // 0: the host does not say
 		return
 	}
 	s.earlier = append(s.earlier, spoken{peer, protocol})

@@ -293,28 +293,61 @@ func TestChange_ReplacesNobodyByItself(t *testing.T) {
 	})
 }
 
-// early is the transport of a member to which n4 speaks an earlier protocol.
-type early struct{ raft.Transport }
+// early is the transport of a member to which another one, who, speaks an earlier protocol.
+type early struct {
+	raft.Transport
+	who *atomic.Value
+}
 
-func (e early) Start(h raft.Handler) error { return e.Transport.Start(earlyHandler{h}) }
+func (e early) Start(h raft.Handler) error { return e.Transport.Start(earlyHandler{h, e.who}) }
 
-type earlyHandler struct{ raft.Handler }
+type earlyHandler struct {
+	raft.Handler
+	who *atomic.Value
+}
 
 func (e earlyHandler) Up(h raft.Hello) {
-	if h.From.ID == "n4" {
+	if h.From.ID == e.who.Load() {
 		h.Protocol = raft.ProtocolMembership - 1
 	}
 	e.Handler.Up(h)
 }
 
+// withEarly starts a cluster of three in which the named member is of an earlier release.
+func withEarly(t *testing.T, id raft.NodeID) (c *rafttest.Cluster, who *atomic.Value) {
+	who = new(atomic.Value)
+	who.Store(id)
+	c = rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, wire raft.Transport) raft.Transport {
+		return early{wire, who}
+	}})
+	for _, id := range c.IDs() {
+		c.Start(id)
+	}
+	return c, who
+}
+
+func TestChange_AnEarlierReleaseAmongTheMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, who := withEarly(t, "n3")
+		c.Leader()
+		require.NoError(t, c.Leader().TransferLeadership(t.Context(), "n1"))
+		c.Join("n4")
+		n := c.Leader()
+		for _, call := range []attempt{adds(c.Member("n4")), removes("n2", node.ChangeOptions{}), demotes("n2"), readdresses("n2", "n2:2")} {
+			e := refused[*raft.EarlierReleaseError](t, n, call, "n3 speaks protocol 2, and this needs 3: upgrade first")
+			assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"n3"}, Speaks: 2, Needs: 3}, *e)
+		}
+		c.Crash("n3")
+		who.Store(raft.NodeID(""))
+		c.Start("n3")
+		c.Await("the leader to hear n3", func() bool { return n.Status().Members[2].Connected })
+		c.Add("n4")
+	})
+}
+
 func TestChange_AnEarlierReleaseIsNotAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Transport: func(_ raft.NodeID, wire raft.Transport) raft.Transport {
-			return early{wire}
-		}})
-		for _, id := range c.IDs() {
-			c.Start(id)
-		}
+		c, _ := withEarly(t, "n4")
 		c.Join("n4")
 		e := refused[*raft.EarlierReleaseError](t, c.Leader(), adds(c.Member("n4")), "n4 speaks protocol 2, and this needs 3: upgrade first")
 		assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"n4"}, Speaks: 2, Needs: 3}, *e)
