@@ -191,7 +191,7 @@ func TestChange_AnUnreachableMemberIsNotAppended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dials, _ := withMute(t)
 		n := c.Leader()
-		e := refused[*raft.UnreachableError](t, n, adds(c.Member("n9")), "n9 at n9:1: the host answered, but nobody listens there")
+		e := refused[*raft.UnreachableError](t, n, adds(raft.Member{ID: "n9", Address: "n9:1"}), "n9 at n9:1: the host answered, but nobody listens there")
 		assert.Equal(t, raft.NodeID("n9"), e.ID)
 		c.Join("n5")
 		c.Partition([]raft.NodeID{"n1", "n2", "n3"})
@@ -517,7 +517,7 @@ func TestChange_CallsThatCannotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)
 		n, f := c.Leader(), c.Follower()
-		for _, call := range []attempt{demotes("n1"), adds(c.Member("n9"))} {
+		for _, call := range []attempt{demotes("n1"), adds(raft.Member{ID: "n9", Address: "n9:1"})} {
 			_, err := call(t.Context(), f)
 			var other *raft.NotLeaderError
 			require.ErrorAs(t, err, &other)

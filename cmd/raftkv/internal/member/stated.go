@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 )
 
 // addressesFile is the file in the data directory with the address flags that were the member's entry in the configuration.
@@ -43,10 +44,10 @@ func writeAddresses(dir string, now addresses) error {
 
 // listens returns what the other members and clients dial if nothing stands between: what --raft-addr and --http-addr say.
 func (o Options) listens() (at addresses) {
-	if reachable(o.RaftAddr) {
+	if api.IsAddress(o.RaftAddr) {
 		at.Raft = o.RaftAddr
 	}
-	if reachable(o.HTTPAddr) {
+	if api.IsAddress(o.HTTPAddr) {
 		at.URL = "http://" + o.HTTPAddr
 	}
 	return at
