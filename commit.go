@@ -32,6 +32,7 @@ func (c *Core) commitTo(i Index) {
 		c.configCommitted(newest)
 	}
 	c.log.commit = i
+	c.endCampaign()
 	if c.follower.attempts.any() && c.committedOwn() {
 		c.calm()
 	}

@@ -229,6 +229,28 @@ func TestJoint_ALeavingMemberMayStillLead(t *testing.T) {
 	assert.EqualValues(t, 4, c.Removed())
 }
 
+// A member that asks for pre-votes stops doing so once it learns that it is needed no longer. A late append of a leader that
+// has stepped down tells it, although the member does not follow that one any more.
+func TestJoint_ARemovedMemberEndsItsCampaign(t *testing.T) {
+	joint := raft.NewConfiguration(membersNamed("abc"))
+	joint.Members[0].Kind, joint.Level = raft.Leaving, 1
+	joint.Outgoing = []raft.Peer{peer("a"), peer("b"), peer("c")}
+	left := raft.NewConfiguration(membersNamed("bc"))
+	left.Level, left.Removed = 1, []raft.Removal{{Peer: peer("a"), Index: 4}}
+	for commit, role := range map[raft.Index]raft.Role{3: raft.PreCandidate, 4: raft.Follower} {
+		c := follower(t, 5, 1)
+		c.append("b", 5, id(2, 1), 1)
+		c.receive("b", 5, raft.SteppedDown{})
+		c.timeout()
+		require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+		c.appendConfigs("b", 5, id(2, 1), commit, joint, left)
+		assert.Equal(t, role, c.Leadership().Role, "entry %d is committed", commit)
+		c.grantPreVote("b")
+		c.grantPreVote("c")
+		assert.Equal(t, role == raft.PreCandidate, c.Leadership().Term == 6, "entry %d is committed", commit)
+	}
+}
+
 // A leader that has removed itself and hears the new voters no more steps down.
 func TestJoint_ARemovedLeaderNeedsTheOthers(t *testing.T) {
 	c := replicating(t, 5, 1)

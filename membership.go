@@ -81,6 +81,16 @@ func (c *Core) configChanged(voted bool) {
 	if !voted && c.votes() {
 		c.resetElectionDeadline()
 	}
+	c.endCampaign()
+}
+
+// endCampaign makes a follower of a member that asks for pre-votes and may be needed no longer, by what it has just
+// learned. It may learn that from a leader that it does not follow any more: from a late append of one that has stepped
+// down.
+func (c *Core) endCampaign() {
+	if c.candidate != nil && !c.mayBeNeeded() {
+		c.becomeFollower(c.hard.Term, Peer{})
+	}
 }
 
 // configCommitted notes that a configuration is committed. It puts the one in force into the output
