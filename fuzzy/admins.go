@@ -158,8 +158,12 @@ func (a *admins) edit(shown *node, ch *raft.Change) {
 			ch.Cancel = true
 			return
 		}
-		address := fmt.Sprintf("%s:%d", member().ID, 1+s.IntN(9))
-		ch.Update = []raft.Update{{Peer: a.called(member()), Address: &address}}
+		number := 1 + s.IntN(9)
+		address, m := fmt.Sprintf("%s:%d", member().ID, number), member()
+		if n := a.c.at(m.Peer()); number > 4 && n != nil {
+			address = n.place
+		}
+		ch.Update = []raft.Update{{Peer: a.called(m), Address: &address}}
 	}
 	if s.IntN(4) == 0 {
 		ch.Despite = append(ch.Despite, member().ID)
@@ -218,7 +222,7 @@ func (a *admins) joiner(shown *node, kind raft.MemberKind) []raft.Member {
 	if len(n.disk.log) > 0 && n.status.Cluster != shown.status.Cluster {
 		return nil
 	}
-	return []raft.Member{{ID: n.id, Address: n.name() + ":1", Kind: kind, Incarnation: n.disk.incarnation}}
+	return []raft.Member{{ID: n.id, Address: n.place, Kind: kind, Incarnation: n.disk.incarnation}}
 }
 
 // describe returns the change as part of a sentence.

@@ -22,6 +22,7 @@ type checker struct {
 	shortest, longest raft.Time                 // of them
 	timers            map[raft.Time]life        // by election timeout: the life that drew it last
 	alike             int                       // timeouts that two lives drew
+	said              map[startedAt]string      // where a start is reached
 }
 
 type committedEntry struct {
@@ -50,7 +51,7 @@ func newChecker(c *cluster) *checker {
 	return &checker{
 		c: c, machine: newMachine(c.profile.Load.Keys), others: map[raft.EntryID]uint64{},
 		leaders: map[raft.Term]raft.Peer{}, votes: map[voteKey]raft.Peer{},
-		bootstraps: map[raft.ClusterID]uint64{}, configs: map[uint64]*loggedConfig{},
+		bootstraps: map[raft.ClusterID]uint64{}, configs: map[uint64]*loggedConfig{}, said: map[startedAt]string{},
 	}
 }
 

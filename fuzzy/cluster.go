@@ -35,6 +35,8 @@ type cluster struct {
 	hash     traceHash
 	initial  raft.Configuration
 	starts   int32       // of all disks so far
+	moves    int         // of machines to addresses at which nobody was before
+	left     []string    // addresses at which nobody is any longer
 	others   int         // index at which a mistaken list of initial members begins
 	lines    uint64      // of the trace
 	forged   bool        // a scenario has forged a message
@@ -94,6 +96,7 @@ const (
 	evDoze                       // a process pauses again
 	evAsk                        // a client reads from a member; a: how often it will
 	evStall                      // the disk of a leader that has found another's disk stale stalls; a: for how long
+	evRedial                     // a process dials those who have not accepted it
 )
 
 type event struct {
@@ -127,6 +130,9 @@ func newCluster(seed Seed, p Profile) *cluster {
 	c.check = newChecker(c)
 	for i := range n {
 		c.nodes = append(c.nodes, newNode(c, i))
+	}
+	for _, n := range c.nodes {
+		n.place = n.name() + ":1"
 	}
 	c.work = newWorkload(c)
 	c.admins = newAdmins(c)
@@ -293,6 +299,7 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 		}
 	}
 	c.stats.Messages++
+	n.heardFrom(c.nodes[d.From])
 	if !n.frozen && n.streamed(m) || isStream(m.Body) {
 		return
 	}

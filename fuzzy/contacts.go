@@ -2,66 +2,94 @@ package fuzzy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/sim"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// Whom a member keeps a connection to, in runs with handshakes whose members change. It dials whom its configuration
-// names and, for ten election timeouts, whom that no longer names. It dials a stranger back as long as that one dials it:
-// members send only on connections that they have dialed themselves, and a stranger may belong to a newer configuration.
+// Whom a member keeps a connection to, in runs with handshakes whose members change. What package node uses decides whom it
+// dials, and at which addresses (pipeline.Contacts); places.go says who answers there. Members send only on connections that
+// they have dialed themselves.
 
-// retainTimeouts is for how many election timeouts a member stays connected to whom its configuration no longer names.
-const retainTimeouts = 10
-
-// dropped is a peer that a configuration no longer names.
-type dropped struct {
-	peer  raft.Peer
-	until sim.Time
+// book is what a running member knows of whom to dial.
+type book struct {
+	*pipeline.Contacts
+	dialed []raft.Contact
+	wake   raft.Time // when dialed may change by itself; 0: never
+	stale  bool      // dialed may have changed
 }
 
-// retain records whom a step has dropped from the configuration.
-func (n *node) retain() {
-	was, is := n.configBefore, n.config()
-	if was == nil || was == configured(n.log) {
+// finds reports whether members have to find each other by their addresses.
+func (c *cluster) finds() bool { return c.profile.Members.on() && c.profile.Node.Handshakes }
+
+// opensBook is called when a process starts, with what its disk held.
+func (n *node) opensBook(stored *raft.Stored) {
+	n.hands.book = nil
+	if !n.c.finds() {
 		return
 	}
-	until := n.c.now() + retainTimeouts*n.c.profile.ElectionTimeout
-	for i := range was.Members {
-		if p := was.Members[i].Peer(); !includes(is, p) {
-			n.hands.dropped = append(n.hands.dropped, dropped{p, until})
-		}
+	contacts := pipeline.NewContacts(n.peer(), n.place, time.Duration(n.c.profile.ElectionTimeout))
+	contacts.Stored(stored.Log)
+	contacts.Memory(n.disk.memory)
+	n.hands.book = &book{Contacts: contacts}
+	n.forgetHands() // its connections are new
+	n.publishes()
+}
+
+// publishes is called when the configuration, or what is known of its commit, may have changed.
+func (n *node) publishes() {
+	b, s := n.hands.book, &n.status
+	if b == nil {
+		return
+	}
+	if s.Term > 0 {
+		b.Begin()
+	}
+	b.Config(n.now().Mono, s.Config, s.ConfigCommitted == s.ConfigIndex)
+	b.stale = true
+}
+
+// contacts returns whom a running member dials.
+func (n *node) contacts() []raft.Contact {
+	b, now := n.hands.book, n.now().Mono
+	if b.stale || b.wake > 0 && now >= b.wake {
+		b.dialed, _, b.wake = b.Dial(now)
+		b.stale = false
+		n.c.check.contacts(n)
+	}
+	return b.dialed
+}
+
+// heardFrom is called when a message of another node has arrived.
+func (n *node) heardFrom(from *node) {
+	if b := n.hands.book; b != nil {
+		b.Heard(from.peer(), n.now().Mono)
+		b.stale = b.stale || !n.dials(from)
 	}
 }
 
-// dials reports whether a running member dials another node of its own accord.
+// dials reports whether a running member has dialed another node of its own accord.
 func (n *node) dials(to *node) bool {
-	if n.core == nil {
+	if n.core == nil || n.hands.book == nil {
 		return false
 	}
-	p := to.peer()
-	for i := range n.config().Members {
-		if m := &n.config().Members[i]; m.ID == p.ID && (m.Incarnation == p.Incarnation || m.Incarnation == 0) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(n.hands.dropped, func(d dropped) bool { return d.peer == p && n.c.now() < d.until })
+	return slices.ContainsFunc(n.calls(to), func(p raft.Peer) bool {
+		return p.ID == to.id && (p.Incarnation == to.disk.incarnation || p.Incarnation == 0)
+	})
 }
 
-// connected reports whether two nodes may have connections to each other.
-func (n *node) connected(to *node) bool {
-	return !n.c.profile.Members.on() || !n.c.profile.Node.Handshakes || n.dials(to) || to.dials(n)
-}
+// connected reports whether a node may send to another one.
+func (n *node) connected(to *node) bool { return n.hands.book == nil || n.dials(to) }
 
 // expels reports whether a member has closed its connections to a node because that was removed long enough ago, as far as
 // it knows for certain.
 func (n *node) expels(from *node) bool {
 	p := from.peer()
-	if !n.c.profile.Members.on() || !n.c.profile.Node.Handshakes || n.core == nil || includes(n.config(), p) {
+	if n.hands.book == nil || n.core == nil || includes(n.config(), p) {
 		return false
 	}
-	retained := slices.ContainsFunc(n.hands.dropped, func(d dropped) bool { return d.peer == p && n.c.now() < d.until })
-	return !retained && n.knowsRemoved(p)
+	return !n.dials(from) && n.knowsRemoved(p)
 }
 
 // knowsRemoved reports whether an entry that a member knows to be committed has removed a peer.

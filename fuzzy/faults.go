@@ -43,13 +43,14 @@ const (
 	Exile      // a member that is being removed is cut off before it learns that
 	Lag        // a voter is cut off while the members change further
 	Churn      // the admins ask for changes without a pause
+	Move       // see places.go: a member restarts at another address, two change places, or all move
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn",
+	"decapitate", "orphan", "exile", "lag", "churn", "move",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -215,6 +216,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 		m.laysInWait(c)
 	case Churn:
 		c.admins.hurry(c.now() + 1 + m.random.Exponential(m.rate.For))
+	case Move:
+		return m.move(c, n, other)
 	case Drift:
 		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
 		return true
@@ -344,6 +347,8 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 		c.net.Links.Heal(sim.Flaps)
 	case Slow:
 		n.slow = 0
+	case Move:
+		n.learnsPlaces()
 	case Drift:
 		n.clock.SetDrift(c.now(), 0)
 	}

@@ -57,7 +57,7 @@ type hands struct {
 	admits  [][]int32   // by node: the starts whose messages are accepted
 	redial  []sim.Time  // by node: the earliest time of the next dial
 	late    []lateHello // by receiver: a hello that may arrive late
-	dropped []dropped   // whom its configuration named a while ago
+	book    *book       // whom it dials; nil if members do not have to find each other
 
 	bootstrap raft.Bootstrap // decoded from the disk's entry 1, which has the hash first
 	first     uint64
@@ -69,7 +69,6 @@ func (n *node) beginHands() {
 		n.forgetHands()
 	}
 	clear(n.hands.redial)
-	n.hands.dropped = nil
 	n.hands.late = make([]lateHello, len(n.c.nodes))
 	if !n.c.profile.Node.Handshakes {
 		return
@@ -78,6 +77,9 @@ func (n *node) beginHands() {
 		if other != n {
 			n.later(n.disk.hands.Exponential(n.c.profile.ElectionTimeout/30), event{kind: evShake, a: int64(other.index)})
 		}
+	}
+	if n.hands.book != nil {
+		n.later(n.c.redialTime(), event{kind: evRedial})
 	}
 }
 
@@ -115,40 +117,73 @@ func (n *node) shake(to *node) {
 // shake performs a handshake. The acceptor judges the caller first, and answers once its memory is durable.
 func (c *cluster) shake(caller, acceptor *node) {
 	links := c.net.Links
-	if caller.core == nil || acceptor.core == nil || !caller.connected(acceptor) || caller.frozen || acceptor.frozen ||
+	if caller.core == nil || acceptor.core == nil || caller.frozen || acceptor.frozen ||
 		!links.Up(caller.index, acceptor.index) || !links.Up(acceptor.index, caller.index) {
 		return
 	}
-	if acceptor.judges(caller) {
-		caller.judges(acceptor)
+	if caller.hands.book == nil {
+		if acceptor.judges(caller, caller.expects(acceptor)) {
+			caller.judges(acceptor, acceptor.expects(caller))
+		}
+		return
+	}
+	for _, expected := range caller.calls(acceptor) {
+		if acceptor.listens(caller, expected) && caller.listens(acceptor, caller.peer()) {
+			acceptor.admit(caller)
+			caller.admit(acceptor)
+			acceptor.isCalled(caller)
+		}
 	}
 }
 
-// judges has a node judge a peer's present hello, and reports whether it admits the peer.
-func (n *node) judges(peer *node) bool {
-	hello := peer.hello(n)
+// judges has a node judge a peer's present hello, which is for the member that the peer expects, and reports whether it
+// admits the peer.
+func (n *node) judges(peer *node, expected raft.Peer) bool {
+	admits := n.listens(peer, expected)
+	if admits {
+		n.admit(peer)
+	}
+	return admits
+}
+
+// listens does so without admitting the peer.
+func (n *node) listens(peer *node, expected raft.Peer) bool {
+	hello := peer.hello(expected)
 	heard := n.hears(peer, &hello, false)
 	n.hearsLate(peer, &hello)
 	if !heard || n.disk.memory.SeenOf(peer.peer()).Start != peer.disk.lineage.Last() {
 		return false // rejected, or its start is not durable here yet
 	}
-	n.admit(peer)
 	return true
 }
 
-// hello returns what the node says on a connection to another one: to the incarnation that its configuration names there
-// or, if it names none or that one dials back, to whom the node has presented itself as.
-func (n *node) hello(to *node) raft.Hello {
+// expects returns as whom the node knows another one, if it does not have to find it: as the incarnation that its
+// configuration names there or, if it names none, as whom the node has presented itself.
+func (n *node) expects(to *node) raft.Peer {
 	h, peer := n.handshake(n.disk.memory), to.peer()
-	dialedBack := n.c.profile.Members.on() && to.dials(n)
-	if !includes(&h.Config, peer) && !dialedBack {
+	if !includes(&h.Config, peer) {
 		for _, m := range h.Config.Members {
 			if m.ID == to.id && n.c.at(m.Peer()) == to {
 				peer = m.Peer()
 			}
 		}
 	}
-	return h.Hello(peer, 0)
+	return peer
+}
+
+// hello returns what the node says on a connection that is for a member.
+func (n *node) hello(to raft.Peer) raft.Hello {
+	h := n.handshake(n.disk.memory).Hello(to, 0)
+	if n.c.finds() {
+		h.Address = n.place
+	}
+	return h
+}
+
+// isCalled is called once a connection is made that a caller has dialed.
+func (n *node) isCalled(caller *node) {
+	n.hands.book.Called(n.now().Mono, caller.hello(n.peer()), n.status.Cluster)
+	n.hands.book.stale = true
 }
 
 // hears judges a Hello of another node and acts on the verdict. It is late if its sender has sent another one since.
@@ -219,7 +254,10 @@ func (n *node) rejectsStarts(peer *node, starts raft.Lineage) bool {
 	if !n.c.profile.Node.Handshakes || n == peer || n.disk.lineage == nil || peer.disk.lineage == nil {
 		return false
 	}
-	hello := peer.hello(n)
+	hello := peer.hello(peer.expects(n))
+	if n.c.finds() {
+		hello = peer.hello(n.peer())
+	}
 	hello.Lineage, hello.StartCount = starts, starts.Last().Count
 	r := n.handshake(n.disk.memory).Judge(hello).Rejection
 	return r != nil && r.Reason == raft.RejectUnknownStart
@@ -252,6 +290,10 @@ func (n *node) kept() {
 		return
 	}
 	d.memory = n.hands.memory
+	if b := n.hands.book; b != nil {
+		b.Memory(d.memory)
+		b.stale = true
+	}
 	for _, other := range n.c.nodes {
 		if other != n {
 			n.c.shake(other, n)

@@ -17,6 +17,7 @@ import (
 //	I8  Only a removal that is committed rejects an incarnation, with the index of its entry, and it is believed only from a member that the configuration of the removed one names.
 //	I9  Once it has a term, a member rejects nobody because its configuration names another incarnation, and no voter of the newest committed configuration because of a removal.
 //	I10 Exactly the stores without a cluster, and those of this cluster, may join it, unless their incarnation was removed.
+//	I11 A member remembers where the newest start of a peer has said that it is, and dials it there first: no earlier start's address replaces it.
 
 // lateHello is a Hello that later ones of its sender overtake.
 type lateHello struct {
@@ -61,6 +62,7 @@ func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict 
 	}
 	if m := verdict.Memory; m != nil {
 		k.remembers(n, h, m)
+		k.places(n, m)
 	}
 }
 

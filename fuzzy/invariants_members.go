@@ -183,6 +183,9 @@ func (k *checker) caughtUp(n *node, p raft.Peer) {
 func (k *checker) votedOut(n *node, l *loggedConfig) {
 	s, w := &n.status, &n.seen
 	o := &w.inOffice
+	if slept := o.stepped[0] - o.stepped[1]; o.votedOut > 0 && o.stepped[1] > 0 && slept > n.timeout() {
+		o.votedOut += slept // a leader steps more often, so its process has paused
+	}
 	switch {
 	case votes(&l.Configuration, n.peer()):
 		o.votedOut = 0

@@ -22,6 +22,12 @@ var tooEarly = []stepBreach{
 		out.Trace = []raft.TraceEvent{{Kind: raft.TraceVoteGranted}, {Kind: raft.TraceTimeout}}
 		return nil
 	}},
+	{"N72", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // it has just got its vote
+		n.seen.enfranchised = n.seen.now - n.timeout() + 1
+		n.seen.rested = n.seen.enfranchised
+		out.Trace = []raft.TraceEvent{{Kind: raft.TraceTimeout}}
+		return nil
+	}},
 	{"N26", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event { // it hears a leader
 		n.seen.heard = n.seen.now
 		return preVote(n, other, before.Term, before.Last, out)

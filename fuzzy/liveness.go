@@ -27,6 +27,7 @@ import (
 //	L13  A transfer that nothing prevents succeeds in time.
 //	L15  A joint configuration is left, and a change that waits for members takes effect or is given up.
 //	L18  A healed voter that was removed learns it from the members that it dials.
+//	L19  Healed members find each other: whom the configuration names is dialed where it is.
 //	L12  A leader with a stalled disk does not keep a quorum of working disks from committing for long.
 
 // liveness is the second phase. A random quorum, the core, is healed: its processes run, its links and
@@ -192,6 +193,7 @@ func (l *liveness) watch() {
 		return
 	}
 	l.watchStall()
+	l.reunite()
 	l.prompt()
 	l.pause()
 	reached := false
@@ -447,6 +449,7 @@ func (l *liveness) end() {
 	l.allAnswered()
 	l.relieved()
 	l.toldApart()
+	l.found()
 	for _, n := range l.members() {
 		c.check.short(n)
 	}

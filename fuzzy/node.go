@@ -21,6 +21,8 @@ type node struct {
 	clock   sim.Clock
 	slow    sim.Time           // how much longer each step takes
 	initial raft.Configuration // the right list of initial members
+	place   string             // the address at which it is reached
+	table   []string           // where all nodes were when an operator has told it; nil: none has
 
 	// The process. life is raised when it dies: events of an earlier life mean nothing.
 	life      uint32
@@ -113,6 +115,9 @@ func (n *node) start() {
 		return
 	}
 	n.disk.restarts(n.c, 1)
+	if n.c.finds() {
+		n.c.check.said[startedAt{n.peer(), n.disk.lineage.Last()}] = n.place
+	}
 	n.compact()
 	n.born = n.clock.Local(n.c.now())
 	n.disk.endInstall(n)
@@ -164,6 +169,7 @@ func (n *node) start() {
 		n.loops--
 		n.dieAfter = 1 + n.random.IntN(8)
 	}
+	n.opensBook(&stored)
 	n.process(&out)
 	n.beginHands()
 	n.c.tellPeers(n, true)
@@ -275,6 +281,8 @@ func (n *node) handle(e event) {
 		n.peerEvent(e.a)
 	case evShake:
 		n.shake(n.c.nodes[e.a])
+	case evRedial:
+		n.redials()
 	case evKept:
 		if e.a == n.hands.keeps {
 			n.kept()
@@ -325,7 +333,9 @@ func (n *node) step() {
 	clear(events)
 	n.spare = events[:0]
 	n.momentsOf(&before)
-	n.retain()
+	if out.Config != nil || before.Term == 0 {
+		n.publishes()
+	}
 	n.endIfRemoved()
 	if n.c.failure == nil {
 		n.process(&out)

@@ -45,6 +45,11 @@ func drawJoins(seed Seed, p *Profile) {
 			drawAmbushes(s, p)
 		}
 	}
+	if s.Coin() && p.Members.on() && p.Node.Handshakes {
+		p.Faults = append(p.Faults, FaultRate{
+			Move, s.LogTime(sim.In(500*time.Millisecond), sim.In(5*time.Second)), s.LogTime(sim.In(20*time.Millisecond), sim.In(time.Second)),
+		})
+	}
 }
 
 // shapeMembers changes the members under faults of every class that lets enough of them live.
@@ -66,7 +71,7 @@ func shapeMembers(s *sim.Stream, p *Profile) {
 
 // drawAmbushes adds faults that strike while the members change.
 func drawAmbushes(s *sim.Stream, p *Profile) {
-	for kind := Decapitate; kind < faultKinds; kind++ {
+	for kind := Decapitate; kind <= Churn; kind++ {
 		if s.Coin() {
 			p.Faults = append(p.Faults, FaultRate{
 				kind, s.LogTime(sim.In(200*time.Millisecond), sim.In(3*time.Second)), s.LogTime(sim.In(50*time.Millisecond), sim.In(2*time.Second)),

@@ -21,11 +21,7 @@ type contacts struct {
 func newContacts(n *Node, stored raft.Stored) *contacts {
 	c := &contacts{node: n, signal: newSignal()}
 	c.book = pipeline.NewContacts(n.identity.self, n.cfg.Advertise, n.cfg.ElectionTimeout)
-	if configs := stored.Log.Configs; len(configs) > 1 { // the one in force may not be committed yet
-		c.book.Config(0, configs[len(configs)-2].Config, false)
-	} else if len(configs) == 1 {
-		c.book.Config(0, stored.Log.Base.Config, false)
-	}
+	c.book.Stored(stored.Log)
 	return c
 }
 

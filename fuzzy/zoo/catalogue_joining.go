@@ -20,7 +20,7 @@ var joining = []Mutant{
 	tested("M135", "a member does not dial its own place for another incarnation of it", "it does", "internal/pipeline", "DoesNotDialItself",
 		value("internal/pipeline/contacts.go", `!ownPlace`, `true`)),
 	testedFirst("M136", "a member that restarts dials the members of the configuration before the newest, too", "only of the newest", "node", "Contacts_ARestart",
-		value("node/contacts.go", `len(configs) > 1`, `false`)),
+		value("internal/pipeline/contacts.go", `len(configs) > 1`, `false`)),
 	testedFirst("M137", "a member that is named does not count as one that answers an invitation", "it does", "node", "Invitations_TheFormerSelf",
 		value("node/invite.go", `inv != nil && !named`, `inv != nil`)),
 	testedFirst("M138", "one change makes contact at a time", "several do", "node", "ContactIsMade",

@@ -39,7 +39,8 @@ type Contacts struct {
 	invited   map[raft.NodeID]raft.Member
 	callers   []caller // at most callersMax
 	addresses map[raft.Peer]string
-	last      []raft.Contact // what Dial has returned
+	latest    map[raft.NodeID]string // of the incarnation that was met last
+	last      []raft.Contact         // what Dial has returned
 }
 
 // leaver is a member that no configuration names any longer.
@@ -62,6 +63,15 @@ func NewContacts(self raft.Peer, address string, electionTimeout time.Duration) 
 		self: self, address: address, patience: raft.Time(keptTimeouts * electionTimeout),
 		named: map[raft.Peer]raft.Member{}, leavers: map[raft.Peer]leaver{},
 		invited: map[raft.NodeID]raft.Member{},
+	}
+}
+
+// Stored says which configurations the log held when the member started: the latest may not be committed yet.
+func (c *Contacts) Stored(l raft.StoredLog) {
+	if configs := l.Configs; len(configs) > 1 {
+		c.Config(0, configs[len(configs)-2].Config, false)
+	} else if len(configs) == 1 {
+		c.Config(0, l.Base.Config, false)
 	}
 }
 
@@ -111,10 +121,10 @@ func (c *Contacts) leave(l leaver) {
 
 // Memory says what this member durably remembers of its peers: the addresses of their newest starts.
 func (c *Contacts) Memory(m raft.Memory) {
-	c.addresses = make(map[raft.Peer]string, len(m.Seen))
-	for _, s := range m.Seen {
+	c.addresses, c.latest = make(map[raft.Peer]string, len(m.Seen)), make(map[raft.NodeID]string, len(m.Seen))
+	for _, s := range m.Seen { // the one that was met last is the last one
 		if s.Address != "" {
-			c.addresses[s.Peer] = s.Address
+			c.addresses[s.Peer], c.latest[s.Peer.ID] = s.Address, s.Address
 		}
 	}
 }
@@ -185,8 +195,8 @@ func (c *Contacts) names(p raft.Peer) bool {
 // Dial returns whom to dial from now on, sorted by peer, whether that differs from what it has returned before, and when
 // to call it again; 0: after a call of another method.
 func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, wake raft.Time) {
-	add := func(m raft.Member, open bool) {
-		if k, ok := c.contact(m, open); ok {
+	add := func(m raft.Member, open bool, advertised string) {
+		if k, ok := c.contact(m, open, advertised); ok {
 			contacts = append(contacts, k)
 		}
 	}
@@ -197,20 +207,20 @@ func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, w
 	}
 	c.forget(now)
 	for _, m := range c.named {
-		add(m, !c.begun)
+		add(m, !c.begun, c.advertised(m.Peer()))
 	}
 	for _, l := range c.leavers {
-		add(l.member, false)
+		add(l.member, false, c.advertised(l.member.Peer()))
 		until(l.until)
 	}
 	for _, m := range c.invited {
-		add(m, true)
+		add(m, true, "") // another incarnation may still be where its id was met
 	}
 	for _, who := range c.callers {
 		_, leaves := c.leavers[who.peer]
 		_, joins := c.invited[who.peer.ID]
 		if !leaves && !joins && !c.names(who.peer) && who.heard+c.patience > now {
-			add(raft.Member{ID: who.peer.ID, Incarnation: who.peer.Incarnation, Address: who.address}, false)
+			add(raft.Member{ID: who.peer.ID, Incarnation: who.peer.Incarnation, Address: who.address}, false, c.advertised(who.peer))
 			until(who.heard + c.patience)
 		}
 	}
@@ -234,8 +244,16 @@ func (c *Contacts) forget(now raft.Time) {
 	}
 }
 
+// advertised returns the address that the newest start of a peer has said. The list of initial members names no incarnations.
+func (c *Contacts) advertised(p raft.Peer) string {
+	if p.Incarnation == 0 {
+		return c.latest[p.ID]
+	}
+	return c.addresses[p]
+}
+
 // contact returns the contact of a member, for any incarnation if it is open; false for this member itself.
-func (c *Contacts) contact(m raft.Member, open bool) (raft.Contact, bool) {
+func (c *Contacts) contact(m raft.Member, open bool, advertised string) (raft.Contact, bool) {
 	named := m.Peer()
 	if open {
 		m.Incarnation = 0
@@ -245,7 +263,7 @@ func (c *Contacts) contact(m raft.Member, open bool) (raft.Contact, bool) {
 	}
 	place := cmp.Or(c.address, c.named[c.self].Address)
 	k := raft.Contact{Member: m}
-	for _, address := range []string{c.addresses[named], m.Address} {
+	for _, address := range []string{advertised, m.Address} {
 		ownPlace := m.ID == c.self.ID && address == place // another incarnation was there before
 		if address != "" && !ownPlace && !slices.Contains(k.Addresses, address) {
 			k.Addresses = append(k.Addresses, address)

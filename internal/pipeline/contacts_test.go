@@ -282,3 +282,15 @@ func TestContacts_AnInvitedMemberIsDialedOnce(t *testing.T) {
 	b.Uninvite("e")
 	b.dials(6, "b d")
 }
+
+// The list of initial members names no incarnations, and a member may move, or be started elsewhere, before the bootstrap.
+func TestContacts_BeforeTheBootstrapTheLastStartUnderAnIDCounts(t *testing.T) {
+	b := bookOf(t, false)
+	b.Config(1, configOf("a0 b0 c0"), false)
+	b.dials(1, "b0 c0")
+	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("b"), Address: "before:1"}, {Peer: peerNamed("b2"), Address: "b2:1"}}})
+	b.dials(2, "b0@b2:1,b0:1 c0")
+	b.Invite(raft.Member{ID: "d", Address: "d0:1"})
+	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("d"), Address: "before:1"}}})
+	b.dials(3, "b0 c0 d0")
+}

@@ -1,0 +1,147 @@
+package fuzzy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Where nodes are reached. A machine may move: its member restarts, and says where it is from then on. Nobody answers at an
+// address that was left, or another member does.
+
+// calls returns as whom a running member dials a node: once for each contact that has one of the node's addresses.
+func (n *node) calls(to *node) (peers []raft.Peer) {
+	if n.hands.book == nil {
+		return nil
+	}
+	for _, k := range n.contacts() {
+		told := n.table != nil && n.table[to.index] == to.place && k.ID == to.id
+		if told || slices.Contains(k.Addresses, to.place) {
+			peers = append(peers, k.Peer())
+		}
+	}
+	return peers
+}
+
+// learnsPlaces gives a node a table of where all nodes are at present: raft's transports have an option for that.
+func (n *node) learnsPlaces() {
+	n.c.faulted("%s is told where all are", n.name())
+	n.table = make([]string, len(n.c.nodes))
+	for i, other := range n.c.nodes {
+		n.table[i] = other.place
+	}
+}
+
+// move restarts some members at other addresses: one, two that change places, or all of them. It reports whether it must be
+// mended: nobody finds anybody when all have moved.
+func (m *nemesis) move(c *cluster, n, other *node) bool {
+	kind := m.random.IntN(8)
+	switch {
+	case !c.finds():
+	case kind == 0:
+		for _, n := range c.nodes {
+			m.moveTo(c, n, c.fresh(n))
+		}
+		return true
+	case kind == 1 && n != other:
+		place := n.place
+		m.moveTo(c, n, other.place)
+		m.moveTo(c, other, place)
+	case kind == 2 && len(c.left) > 0:
+		m.moveTo(c, n, c.left[m.random.IntN(len(c.left))])
+	default:
+		m.moveTo(c, n, c.fresh(n))
+	}
+	return false
+}
+
+// fresh returns an address at which nobody has ever been.
+func (c *cluster) fresh(n *node) string {
+	c.moves++
+	return fmt.Sprintf("%s:%d", n.name(), 10+c.moves)
+}
+
+// moveTo restarts a node at an address, which is another one's no longer.
+func (m *nemesis) moveTo(c *cluster, n *node, place string) {
+	c.faulted("%s moves from %s to %s", n.name(), n.place, place)
+	c.left = slices.DeleteFunc(append(c.left, n.place), func(p string) bool { return p == place })
+	if n.place = place; n.core != nil {
+		n.crash()
+		n.restartIn(m.random.Exponential(m.rate.For))
+	}
+}
+
+// reunite tells one of two healed members where the other is, if a configuration names it and neither can know.
+func (l *liveness) reunite() {
+	if !l.c.finds() || l.stage > converging {
+		return
+	}
+	for _, n := range l.members() {
+		for _, other := range l.members() {
+			m, named := n.config().Member(other.id)
+			named = named && m.Incarnation == 0 || includes(n.config(), other.peer()) // before the bootstrap it names ids alone
+			if n != other && named && !n.dials(other) && !other.dials(n) {
+				n.learnsPlaces()
+			}
+		}
+	}
+}
+
+// found checks that healed members of the leader's configuration dial each other.
+func (l *liveness) found() {
+	if !l.c.finds() || !l.exiled {
+		return
+	}
+	for _, n := range l.members() {
+		for _, other := range l.members() {
+			if n == other || !l.counts(n) || !l.counts(other) || !n.meets(other) || !includes(n.config(), other.peer()) {
+				continue
+			}
+			l.c.mustHold(n.dials(other), "L19", "%s does not dial %s at %s, but %v", n.name(), other.name(), other.place,
+				n.contacts())
+		}
+	}
+}
+
+// startedAt is the truth about a start.
+type startedAt struct {
+	peer  raft.Peer
+	start raft.StartID
+}
+
+// contacts checks where a member dials its peers.
+func (k *checker) contacts(n *node) {
+	for _, d := range n.hands.book.dialed {
+		at := n.disk.memory.SeenOf(d.Peer()).Address
+		own := d.ID == n.id && at == n.place // another incarnation was there before
+		if at != "" && !own && d.Addresses[0] != at {
+			k.broken("I11", "%s dials %s at %v, whose newest start has said that it is at %s",
+				n.name(), k.c.nameOf(d.Peer()), d.Addresses, at)
+		}
+	}
+}
+
+// places checks the addresses in a memory.
+func (k *checker) places(n *node, m *raft.Memory) {
+	for _, s := range m.Seen {
+		if place, known := k.said[startedAt{s.Peer, s.Start}]; known && place != s.Address {
+			k.broken("I11", "%s remembers that start %v of %s is at %s, and it is at %s",
+				n.name(), s.Start, k.c.nameOf(s.Peer), s.Address, place)
+		}
+	}
+}
+
+// redialTime is how often a member dials those contacts that have not accepted its present start.
+func (c *cluster) redialTime() sim.Time { return c.profile.ElectionTimeout / 2 }
+
+// redials dials the contacts that have not accepted the node's present start.
+func (n *node) redials() {
+	for _, other := range n.c.nodes {
+		if other != n && other.core != nil && !other.admits(n) && len(n.calls(other)) > 0 {
+			n.c.shake(n, other)
+		}
+	}
+	n.later(n.c.redialTime(), event{kind: evRedial})
+}

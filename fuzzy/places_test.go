@@ -1,0 +1,121 @@
+package fuzzy
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// finding is a running cluster whose members find each other by their addresses.
+func finding(t *testing.T) (c *cluster, lead, follower *node) {
+	p := calmOfThree(t)
+	p.Members = Members{Admins: 1, Think: sim.In(100 * time.Hour), Patience: sim.In(time.Second)}
+	p.Node.Handshakes = true
+	c = newCluster(Seed{"calm", 2}, p)
+	c.prepare()
+	c.until(t, sim.In(2*time.Second))
+	lead = c.nodes[c.leader()]
+	return c, lead, c.nodes[(lead.index+1)%3]
+}
+
+func (c *cluster) until(t *testing.T, end sim.Time) {
+	t.Helper()
+	for c.now() < end {
+		c.turn()
+	}
+	require.Nil(t, c.failure)
+	require.GreaterOrEqual(t, c.leader(), 0)
+}
+
+func mover() *nemesis {
+	rate := FaultRate{Move, sim.In(time.Second), sim.In(10 * time.Millisecond)}
+	return &nemesis{rate: rate, random: sim.NewStream(1, sim.PartitionConcern)}
+}
+
+// A member that moves dials the others, and they learn from it where it is.
+func TestPlaces_AMemberThatMovesIsFound(t *testing.T) {
+	c, lead, follower := finding(t)
+	mover().moveTo(c, follower, "elsewhere:1")
+	assert.False(t, lead.dials(follower))
+	c.until(t, c.now()+sim.In(time.Second))
+	require.NotNil(t, follower.core)
+	assert.True(t, lead.dials(follower))
+	i := slices.IndexFunc(lead.contacts(), func(k raft.Contact) bool { return k.Peer() == follower.peer() })
+	assert.Equal(t, []string{"elsewhere:1", string(follower.id) + ":1"}, lead.contacts()[i].Addresses)
+}
+
+// Two members may change places: each learns that the other one answers where it used to be.
+func TestPlaces_MembersChangePlaces(t *testing.T) {
+	c, lead, follower := finding(t)
+	third := c.nodes[3-lead.index-follower.index]
+	m, place := mover(), third.place
+	m.moveTo(c, third, follower.place)
+	m.moveTo(c, follower, place)
+	c.until(t, c.now()+sim.In(3*time.Second))
+	for _, n := range c.nodes {
+		for _, other := range c.nodes {
+			assert.True(t, n == other || n.dials(other) || n != lead && other != lead, "%s dials %s", n.name(), other.name())
+		}
+	}
+}
+
+// When all members have moved, nobody finds anybody, until one is told.
+func TestPlaces_WhenAllHaveMovedOneIsTold(t *testing.T) {
+	c, lead, _ := finding(t)
+	m := mover()
+	for _, n := range c.nodes {
+		m.moveTo(c, n, c.fresh(n))
+	}
+	for range 2000 {
+		c.turn()
+	}
+	require.Nil(t, c.failure)
+	require.Negative(t, c.leader())
+	lead.learnsPlaces()
+	c.until(t, c.now()+sim.In(3*time.Second))
+}
+
+func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		breach func(c *cluster, lead, follower *node)
+	}{
+		{"I11", func(c *cluster, lead, follower *node) { // the address of another start
+			m := raft.Memory{Seen: slices.Clone(lead.disk.memory.Seen)}
+			m.Seen[0].Address = "nowhere:1"
+			c.check.places(lead, &m)
+		}},
+		{"I11", func(c *cluster, lead, follower *node) { // an earlier address first
+			for i := range lead.contacts() {
+				lead.hands.book.dialed[i].Addresses = []string{"nowhere:1", follower.place}
+			}
+			c.check.contacts(lead)
+		}},
+		{"L19", func(c *cluster, lead, follower *node) {
+			lead.hands.book.dialed = nil
+			(&liveness{c: c, core: 7, leader: lead, exiled: true}).found()
+		}},
+		{"L18", func(c *cluster, lead, follower *node) {
+			expels(lead, follower)
+			l := configured(lead.log)
+			l.Removed = []raft.Removal{{Peer: follower.peer(), Index: l.index}}
+			lead.status.Commit = l.index
+			(&liveness{c: c, core: 7, leader: lead, exiled: true}).toldApart()
+		}},
+	} {
+		c, lead, follower := finding(t)
+		row.breach(c, lead, follower)
+		expectBreach(t, c, row.rule)
+	}
+	c, lead, _ := finding(t)
+	l := &liveness{c: c, core: 7, leader: lead, exiled: true}
+	l.found()
+	l.toldApart()
+	assert.Nil(t, c.failure)
+}
