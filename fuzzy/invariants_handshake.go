@@ -194,11 +194,13 @@ func (n *node) hears(peer *node, hello *raft.Hello, late bool) bool {
 	n.marked(verdict.Mark)
 	if r := verdict.Rejection; r != nil {
 		n.c.stats.Refusals++
-		told := peer.handshake(peer.hands.memory)
-		peer.marked(told.Told(*r))
-		peer.toldRemoval(told.ToldRemoval(*r))
+		if told := peer.handshake(peer.hands.memory); hello.Expected.ID == n.id { // otherwise somebody else answers there
+			peer.marked(told.Told(*r))
+			peer.toldRemoval(told.ToldRemoval(*r))
+		}
 	}
-	if !late {
+	meant := hello.Expected == n.peer() || hello.Expected == raft.Peer{ID: n.id} // or it tells of another's starts
+	if !late && meant {
 		n.c.check.told(n, peer)
 		n.c.check.told(peer, n)
 	}

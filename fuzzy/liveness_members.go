@@ -107,11 +107,18 @@ func (l *liveness) toldApart() {
 	}
 }
 
-// outvoted says what is missing if the members that were healed are no quorum any longer, because a leader outside has
-// gone on with a change; "" if they are.
+// outvoted says what is missing if the members that were healed are no quorum any longer, because a leader has gone on with
+// a change; "" if they are. Whoever counted as heard when it did so may have been cut off for good a moment before.
 func (l *liveness) outvoted() string {
-	if newest := l.c.newestCommitted(); newest != nil && l.c.profile.Members.on() && !l.exiled {
-		return l.unreached([]*loggedConfig{newest}, l.core)
+	newest := l.c.newestCommitted()
+	if newest == nil || !l.c.profile.Members.on() {
+		return ""
 	}
-	return ""
+	gone := []*loggedConfig{newest}
+	for _, n := range l.members() {
+		if in := configured(n.log); l.exiled && in != nil && in.index > newest.index {
+			gone = append(gone, in)
+		}
+	}
+	return l.unreached(gone, l.core)
 }
