@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,5 +36,21 @@ func TestChange_ContactIsMadeByOneLeaderForOneChange(t *testing.T) {
 		require.ErrorAs(t, <-first, &e)
 		assert.Less(t, time.Since(begin), 4*time.Second, "contact may take five")
 		c.Add("n5")
+	})
+}
+
+// A caller that tries again at once makes contact anew: what the connection of the former try has shown is not lost.
+func TestChange_ContactIsMadeAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, dials, _ := withMute(t)
+		dials.Store(false)
+		c.Join("n4")
+		n := c.Leader()
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := n.AddMember(ctx, c.Member("n4"), node.ChangeOptions{})
+			require.ErrorContains(t, err, "it answers, but has not reached this member")
+			cancel()
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -16,10 +17,13 @@ type contacts struct {
 
 	mu   sync.Mutex
 	book *pipeline.Contacts
+	told uint64 // how many invitations have begun or ended
+
+	carried *watched[uint64] // of how many of those the transport knows
 }
 
 func newContacts(n *Node, stored raft.Stored) *contacts {
-	c := &contacts{node: n, signal: newSignal()}
+	c := &contacts{node: n, signal: newSignal(), carried: newWatched(uint64(0))}
 	c.book = pipeline.NewContacts(n.identity.self, n.cfg.Advertise, n.cfg.ElectionTimeout)
 	c.book.Stored(stored.Log)
 	return c
@@ -56,7 +60,29 @@ func (c *contacts) tell(what func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	what()
+	c.told++
 	c.signal.wake()
+}
+
+// settled returns once the transport knows of all invitations that have begun or ended. A member that is invited again is
+// dialed anew from then on: an invitation learns who answers only from a connection that is made while it is open.
+func (c *contacts) settled(ctx context.Context) error {
+	c.mu.Lock()
+	told := c.told
+	c.mu.Unlock()
+	for {
+		carried, changed := c.carried.load()
+		if carried >= told {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-c.node.stop:
+			return c.node.ended()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // hear tells the book when its callers were heard last. mu is held.
@@ -80,6 +106,8 @@ func (c *contacts) advance() raft.Time {
 	c.mu.Lock()
 	c.hear()
 	c.book.Memory(memory)
+	told := c.told
+	defer func() { c.carried.publish(told) }()
 	now := c.node.now().Mono
 	dialed, changed, wake := c.book.Dial(now)
 	callers, silent := c.book.Callers(now)

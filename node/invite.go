@@ -64,6 +64,9 @@ func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.In
 	if err := v.refused(c, joining, m, ifIndex); err != nil {
 		return c, nil, err
 	}
+	if err := v.node.contacts.settled(ctx); err != nil {
+		return c, nil, err
+	}
 	invited, err := v.begin(joining, m.now.Index)
 	if err != nil {
 		return c, nil, err
