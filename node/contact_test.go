@@ -11,6 +11,8 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
+	"github.com/coxswain/raft/transport"
 )
 
 // While contact is made with a member that does not call back, no other change makes contact. A leader that hands over makes
@@ -52,5 +54,32 @@ func TestChange_ContactIsMadeAgainAtOnce(t *testing.T) {
 			require.ErrorContains(t, err, "it answers, but has not reached this member")
 			cancel()
 		}
+	})
+}
+
+// Only one that answers where its replacement is to be is taken for that.
+func TestChange_AMemberThatRunsIsReplacedByAnotherMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewNetwork()
+		n, old := startPair(t, network)
+		if n.Status().Role != raft.Leader {
+			n, old = old, n
+		}
+		defer func() { assert.NoError(t, n.Close()) }()
+		propose(t, n, "first")
+		id := old.Status().ID
+		cfg := node.Config{ID: id, Cluster: "test", Seed: 9}
+		by, err := node.Start(t.Context(), cfg, newJournal(), storage.NewMemory(), network.JoinAt(id, "elsewhere:1"))
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, by.Close()) }()
+		m, err := n.ReplaceMember(t.Context(), id, raft.Member{Address: "elsewhere:1"}, node.ChangeOptions{})
+		require.NoError(t, err)
+		now, _ := m.Member(id)
+		assert.Equal(t, by.Status().Incarnation, now.Incarnation)
+		select {
+		case <-old.Done():
+		case <-time.After(time.Minute):
+		}
+		assert.ErrorIs(t, old.Close(), raft.ErrRemoved)
 	})
 }

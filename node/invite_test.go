@@ -40,6 +40,20 @@ func TestInvitations_TheFormerSelfIsSomebodyElse(t *testing.T) {
 	expect.Equal(t, now, inv.answered.From)
 }
 
+// A start that has called once can reach this member, and does not call again while that connection stands.
+func TestInvitations_ACallBeforeCounts(t *testing.T) {
+	v, _ := invited()
+	clear(v.open)
+	h := raft.Hello{From: raft.Peer{ID: "n4", Incarnation: 8}, Protocol: raft.ProtocolMembership, Lineage: raft.Lineage{}.Begin(1)}
+	v.accepted(h)
+	invited, err := v.begin([]*raft.Member{{ID: "n4", Address: "n4:1"}}, 1)
+	expect.NoError(t, err)
+	v.up(h)
+	found, err := v.met(invited[0])
+	expect.NoError(t, err)
+	expect.Equal(t, h.From.Incarnation, found)
+}
+
 // A slow disk may be quick again, and the other process of a twin may end, before the time for contact is over.
 func TestInvitations_WhatPassesIsWaitedFor(t *testing.T) {
 	for reason, passes := range map[raft.RejectReason]bool{

@@ -27,7 +27,7 @@ var joining = []Mutant{
 		value("node/invite.go", `len(v.open) > 0`, `false`)),
 	testedFirst("M139", "a leader that is one no longer makes no contact", "it goes on until the time is over", "node", "ContactIsMade",
 		instead("node/invite.go", `return 0, v.node.notLeader(now.Leader, "")`, `_ = now`)),
-	tested("M140", "a member may be replaced by one at another address while it still answers", "it is taken for the same", "node", "Change_AnUnreachable",
+	testedFirst("M140", "a member may be replaced by one at another address while it still answers", "it is taken for the same", "node", "RunsIsReplaced",
 		value("node/invite.go", `r.New.ID == old.ID && r.New.Address == old.Address`, `r.New.ID == old.ID`)),
 	testedFirst("M141", "a rejection that passes by itself is waited for", "it ends the contact", "node", "Invitations_WhatPasses",
 		value("node/invite.go", `r == nil || passes(r.Reason)`, `r == nil`)),
@@ -39,7 +39,7 @@ var joining = []Mutant{
 		instead("node/invite.go", `if err := v.refused(c, joining, m, ifIndex); err != nil {
 		return c, nil, err
 	}`, `_ = ifIndex`)),
-	tested("M145", "a start that called before it was invited can reach the leader", "it must call again", "node", "Change_AnUnreachable",
+	testedFirst("M145", "a start that called before it was invited can reach the leader", "it must call again", "node", "Invitations_ACallBefore",
 		before("node/invite.go", `v.since = time.Now()`, `clear(v.callers)`)),
 	tested("M146", "each move of a store is durable", "the directory that it has left is not synced", "storage", "SetAside_EachCrash",
 		instead("storage/setaside.go", `return disk.SyncDir(from)`, `return nil`)),
@@ -65,6 +65,10 @@ var joining = []Mutant{
 			`{ var c *raft.ContradictedError; if errors.As(err, &c) { return true } }`)),
 	tested("M156", "a member joins the cluster of its name", "any that answers", "cmd/raftkv/internal/member", "Join_AsksFor",
 		value("cmd/raftkv/internal/member/join.go", `now.Cluster != j.cluster`, `false`)),
+	testedFirst("M158", "a member that is invited again is dialed anew", "the connection of the former invitation stays, and shows nothing", "node", "ContactIsMadeAgain",
+		instead("node/invite.go", `if err := v.node.contacts.settled(ctx); err != nil {
+		return c, nil, err
+	}`, `_ = ctx`)),
 	{
 		ID: "M157", Rule: "the senders to members that are to join stay", Bug: "they are ended with those to strangers", Outside: true,
 		Edits:  []Edit{value("node/contacts.go", `k.Peer() == p || k.Peer() == raft.Peer{ID: p.ID}`, `k.Peer() == p`)},
