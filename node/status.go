@@ -400,8 +400,8 @@ func (n *Node) explainSlowElection(events []raft.TraceEvent) {
 func notBootstrapped(s Status) string {
 	bootstrapper := bootstrapperOf(s.Members)
 	if string(s.ID) == bootstrapper {
-		return "no cluster yet: this member bootstraps it once every member of the list has answered; " +
-			strings.Join(s.Missing, "; ")
+		const reason = "no cluster yet: this member bootstraps it once every member of the list has answered"
+		return strings.Join(append([]string{reason}, s.Missing...), "; ")
 	}
 	reason := "no cluster yet: this member waits for the bootstrapper, " + bootstrapper + ", which bootstraps it once every " +
 		"member of the list has answered its probe, and whose status says who is missing"

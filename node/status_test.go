@@ -69,6 +69,8 @@ func TestStatus_SaysHowManyMoreFailuresAreSurvived(t *testing.T) {
 func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 	bootstrap := seenFrom(raft.Follower, 3)
 	bootstrap.Bootstrapped, bootstrap.Missing = false, []string{"n2 has not answered", "n3 has not answered"}
+	answered := bootstrap
+	answered.Missing = nil
 	waiting := seenFrom(raft.Follower, 3)
 	waiting.ID, waiting.Bootstrapped = "n2", false
 	unreached := waiting
@@ -93,6 +95,7 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 		{led, "n2 leads in term 3, after n1 in term 2", "n2 leads in term 3, after n1 in term 2"},
 		{stalled, "n1 leads in term 3", "n1 leads in term 3, but its disk has stalled: it refuses proposals, and transfers its leadership " +
 			"as soon as a quorum of the others may be ahead of it"},
+		{answered, "", "no cluster yet: this member bootstraps it once every member of the list has answered"},
 		{bootstrap, "", "no cluster yet: this member bootstraps it once every member of the list has answered; " +
 			"n2 has not answered; n3 has not answered"},
 		{waiting, "", waits + "; if n1 is lost" + lost},
