@@ -62,25 +62,42 @@ func (h Hello) named() []Incarnation {
 // MayJoin returns nil if the sender's store may become that of a new member of this member's cluster: it belongs to no
 // cluster, or to this one already, because an earlier attempt to add it was rolled back, and this incarnation was not
 // removed. Otherwise it returns a *NotEmptyError. The sender's list of initial members does not matter.
+//
+// Once RemovedMax removals are known, earlier ones may be forgotten. A member that was removed by one of those gets no
+// entry behind it. If it joined again with its store, it would get that entry first, and end. So a store of this cluster
+// whose configuration is older than all removals that are known may not join.
 func (v *Handshake) MayJoin(h Hello) error {
 	removal, removed := removalOf(v.Removed, h.From)
-	if removed || h.Cluster != (ClusterID{}) && h.Cluster != v.Cluster {
-		return &NotEmptyError{ID: h.From.ID, Address: h.Address, Cluster: h.Cluster, Removed: removal.Index}
+	refused := &NotEmptyError{ID: h.From.ID, Address: h.Address, Cluster: h.Cluster, Removed: removal.Index}
+	switch {
+	case removed || h.Cluster != (ClusterID{}) && h.Cluster != v.Cluster:
+		return refused
+	case h.Cluster != (ClusterID{}) && len(v.Removed) >= RemovedMax && h.NamedIndex < v.Removed[0].Index:
+		refused.before = v.Removed[0].Index
+		return refused
 	}
 	return nil
 }
 
-// NotEmptyError refuses to add a member, because its store belongs to another cluster, or to an incarnation that was
-// removed from this one. Nothing was changed.
+// NotEmptyError refuses to add a member, because its store belongs to another cluster, or to an incarnation that was, or
+// may have been, removed from this one. Nothing was changed.
 type NotEmptyError struct {
 	ID      NodeID
 	Address string    // that it advertises
 	Cluster ClusterID // to which the store belongs
-	Removed Index     // the entry that has removed the incarnation from this cluster; 0: the store belongs to another cluster
+	Removed Index     // the entry that has removed the incarnation from this cluster; 0: none that is remembered
+	// before is the oldest removal that is remembered, if the store is of this cluster and older: its incarnation may have
+	// been removed, too. Else 0.
+	before Index
 }
 
 func (e *NotEmptyError) Error() string {
-	if e.Removed > 0 {
+	switch {
+	case e.before > 0:
+		return fmt.Sprintf("raft: the store of %s at %s is of this cluster, and from before entry %d, the oldest removal that is "+
+			"remembered: its member may have been removed. Set it aside (storage.SetAside), so that the member gets another incarnation",
+			e.ID, e.Address, e.before)
+	case e.Removed > 0:
 		return fmt.Sprintf("raft: the store of %s at %s was that of a member which entry %d has removed: set it aside "+
 			"(storage.SetAside), so that the member gets another incarnation", e.ID, e.Address, e.Removed)
 	}

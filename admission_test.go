@@ -153,6 +153,28 @@ func TestMayJoin_TakesEmptyStoresAndThoseOfAnAdditionThatWasRolledBack(t *testin
 	}
 }
 
+// A removal that is forgotten cannot be named any more. The member that it removed would read of it in the log once it has
+// joined again, and end.
+func TestMayJoin_AStoreOlderThanAllRemovalsThatAreRemembered(t *testing.T) {
+	v, _ := aMeeting()
+	for k := range RemovedMax {
+		v.Removed = append(v.Removed, Removal{Peer{"n4", Incarnation(100 + k)}, Index(50 + k)})
+	}
+	h := Hello{ClusterName: "blue", Cluster: ours, Term: 5, From: Peer{"n4", 44}, Address: "h4:1", StartCount: 1, Lineage: starts(1, 1), NamedIndex: 49}
+	var refusal *NotEmptyError
+	require.ErrorAs(t, v.MayJoin(h), &refusal)
+	expect.Equal(t, NotEmptyError{ID: "n4", Address: "h4:1", Cluster: ours, before: 50}, *refusal)
+	expect.EqualError(t, refusal, "raft: the store of n4 at h4:1 is of this cluster, and from before entry 50, the oldest removal that is "+
+		"remembered: its member may have been removed. Set it aside (storage.SetAside), so that the member gets another incarnation")
+
+	h.NamedIndex = 50
+	expect.NoError(t, v.MayJoin(h), "its removal would be remembered")
+	h.Cluster, h.Term, h.NamedIndex = ClusterID{}, 0, 0
+	expect.NoError(t, v.MayJoin(h), "an empty store")
+	h.Cluster, h.Term, v.Removed = ours, 5, v.Removed[1:]
+	expect.NoError(t, v.MayJoin(h), "nothing is forgotten")
+}
+
 // What a peer has confirmed is still known after its addition was rolled back and made again, however often this store was
 // started meanwhile; but not without limit.
 func TestHandshake_KeepsWhatWasConfirmedOverARollBack(t *testing.T) {

@@ -171,13 +171,17 @@ func (c *Core) onVoteDurable() {
 // have arrived meanwhile and wait to be handled. A leader does not count that time as silence of its
 // followers, nor as time in which they made no progress. A follower restarts its election timeout, but only once until it hears a leader again.
 func (c *Core) wokeLate(by Time) {
-	if c.leader != nil {
-		for i := range c.leader.peers {
-			p := &c.leader.peers[i]
+	if l := c.leader; l != nil {
+		long := by > c.electionTimeout()/2 // what is less would add up
+		for i := range l.peers {
+			p := &l.peers[i]
 			p.heard = min(p.heard+by, c.now.Mono)
-			if by > c.electionTimeout()/2 { // what is less would add up
+			if long {
 				p.joins.movedAt = min(p.joins.movedAt+by, c.now.Mono)
 			}
+		}
+		if long && l.change.readyAt > 0 {
+			l.change.readyAt = min(l.change.readyAt+by, c.now.Mono)
 		}
 		return
 	}

@@ -347,6 +347,45 @@ func TestLiveMajority_IsWaitedFor(t *testing.T) {
 	assert.True(t, c.Status().Config.Joint(), "c is back")
 }
 
+// A member that has caught up and is silent again, over and over, does not prolong the wait for the others.
+func TestLiveMajority_IsNotWaitedForByAMemberThatComesAndGoes(t *testing.T) {
+	ch := addVoter("d")
+	ch.Patience = 2 * time.Second
+	ch.Remove, ch.Demote = []raft.Peer{peer("b")}, []raft.Peer{peer("a")} // {c d} are to vote, and c is silent
+	ready := func() *core {
+		c := joins(t, ch)
+		c.answering(2*electionTimeout, "b")
+		c.hold("d")
+		require.Empty(t, c.Status().Change.Waiting)
+		return c
+	}
+	goes := func(c *core) { // d does
+		c.propose("x")
+		c.hold("b")
+		c.answering(2*electionTimeout, "b")
+		require.True(t, !c.Status().Config.Changing() || len(c.Status().Change.Waiting) == 1)
+	}
+	c := ready()
+	began := c.now
+	for c.Status().Config.Changing() {
+		require.Less(t, c.now-began, raft.Time(4*time.Second))
+		goes(c)
+		c.hold("d")
+	}
+	assert.Equal(t, raft.RefusedQuorumLoss, c.givenUp().Refusal)
+
+	c = ready()
+	goes(c)
+	c.answering(electionTimeout, "bc")
+	c.answering(5*electionTimeout, "b")
+	for range 4 {
+		c.hold("d")
+		goes(c)
+	}
+	c.hold("d")
+	assert.True(t, c.Status().Config.Changing(), "c was back, and has all of the time again")
+}
+
 // In the first moments of its term, a leader may not have heard of everybody: it waits before it refuses.
 func TestLiveMajority_ANewLeaderWaits(t *testing.T) {
 	c := leaderOf(t, "abc", 5, 1)

@@ -116,6 +116,8 @@ type refusal struct {
 	index    Index    // RefusedWasRemoved: the entry that removed it
 	address  string   // RefusedAddressInUse
 	voters   []NodeID // RefusedQuorumLoss: the voters that there would be
+	protocol uint16   // RefusedEarlierRelease: the lowest that one of them speaks
+	invalid  error    // RefusedMalformed: what is wrong with the first configuration of the change
 }
 
 // plan returns the configuration that a change begins with, as the entry at the given index; c itself if the change has
@@ -349,8 +351,8 @@ func (d *draft) refuseResult(next Configuration) {
 			d.refuse(RefusedMemberExists, m.ID)
 		}
 	}
-	if next.Validate() != nil {
-		d.refuse(RefusedMalformed)
+	if err := next.Validate(); err != nil && d.why.kind == 0 {
+		d.why = refusal{kind: RefusedMalformed, invalid: err}
 	}
 }
 

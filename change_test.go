@@ -254,6 +254,10 @@ func TestPlan_TheLargestCluster(t *testing.T) {
 	one := joins(Learner, "z")
 	_, why := full.plan(Change{Add: one}, 9, live)
 	require.Equal(t, RefusedMalformed, why.kind, "it would have %d members", MembersMax+1)
+	err := Change{Add: one}.ValidateFor(ConfigRun{Index: 8, Config: full})
+	var field *ConfigError
+	require.ErrorAs(t, err, &field)
+	require.ErrorContains(t, err, "it has 256 members; the limit is 255; to make room, remove members first")
 	next, why := full.plan(Change{Add: one, Remove: []Peer{full.Members[1].Peer()}}, 9, live)
 	require.Zero(t, why.kind, "the last one may go as another one joins")
 	require.Len(t, next.Members, MembersMax)

@@ -222,9 +222,24 @@ func (c *Core) refuseChange(e *ChangeRequested, why refusal) {
 		since := time.Duration(c.now.Mono - c.leader.change.since)
 		err = &ChangePendingError{run.Index, run.Config.Joint(), why.concerns, since}
 	case RefusedEarlierRelease:
-		err = &EarlierReleaseError{why.concerns, c.lowestProtocol(), ProtocolMembership}
+		err = &EarlierReleaseError{why.concerns, why.protocol, ProtocolMembership}
 	}
-	c.answer(Answer{RequestID: e.RequestID, Kind: AnswerRefused, Refusal: why.kind, Err: err})
+	a := Answer{RequestID: e.RequestID, Kind: AnswerRefused, Refusal: why.kind, Err: err}
+	if why.kind.aboutConfiguration() {
+		c.answerConfirmed(a)
+		return
+	}
+	c.answer(a)
+}
+
+// aboutConfiguration reports whether the reason says what the configuration is. A caller that did not learn the outcome of
+// a change asks again, and takes such an answer as proof that the change was made.
+func (k RefusalKind) aboutConfiguration() bool {
+	switch k {
+	case RefusedConfigIndex, RefusedUnknownMember, RefusedMemberExists, RefusedLastVoter, RefusedAddressInUse, RefusedWasRemoved:
+		return true
+	}
+	return false
 }
 
 // refusalError returns the typed error for a change that is refused because of the configuration in force; nil for any
@@ -251,19 +266,19 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 	case RefusedWasRemoved:
 		return &WasRemovedError{id, why.index}
 	case RefusedMalformed:
-		return ch.malformed(id)
+		return ch.malformed(id, why.invalid)
 	}
 	return nil
 }
 
 // malformed says what is wrong with a change that was refused as malformed; id is the member that it names twice, if that
-// is the reason.
-func (ch Change) malformed(id NodeID) error {
+// is the reason; else invalid is what is wrong with its first configuration.
+func (ch Change) malformed(id NodeID, invalid error) error {
 	if err := ch.Validate(); err != nil {
 		return err
 	}
 	if id != "" {
 		return &ConfigError{"Change", fmt.Errorf("it names member %q twice, or names two members with that id: give the incarnation", id)}
 	}
-	return &ConfigError{"Change", fmt.Errorf("its configuration would be over a limit, such as %d members", MembersMax)}
+	return &ConfigError{"Change", fmt.Errorf("its configuration would not be valid: %w; to make room, remove members first, in a change of their own", invalid)}
 }

@@ -15,7 +15,9 @@ type changing struct {
 	accepted []acceptedChange // to be answered once the change has ended
 	despite  []NodeID         // voters that may be silent, because the caller has named them
 	since    Time             // when the configuration in force came into force here
-	readyAt  Time             // since when it only waits for a majority of the new voters to be heard; 0: it waits for more
+	// readyAt is when all members had caught up first while too few of the new voters were heard; 0: they had not, or
+	// enough have been heard since.
+	readyAt Time
 	// unfinished says that the configuration in force is not the last step: another one must follow, or this leader has no
 	// vote in it and must end.
 	unfinished bool
@@ -115,10 +117,21 @@ func (c *Core) decideChange() {
 	case why.kind != 0:
 		c.refuseChange(e, why)
 	case next.Equal(run.Config):
-		c.answer(Answer{RequestID: e.RequestID, Kind: AnswerChanged, ID: EntryID{Index: run.Index}})
+		c.answerConfirmed(Answer{RequestID: e.RequestID, Kind: AnswerChanged, ID: EntryID{Index: run.Index}})
 	default:
 		c.beginChange(e, next)
 	}
+}
+
+// answerConfirmed gives an answer to a change that says what the configuration is, such as that it is as asked, or that it
+// does not have the member. A leader that has been deposed without its knowledge may have an earlier one in force, so the
+// answer waits like a read (requestRead).
+func (c *Core) answerConfirmed(a Answer) {
+	if c.readsWaiting() >= c.cfg.ProposalsMax {
+		c.answer(Answer{RequestID: a.RequestID, Kind: AnswerRefused, Refusal: RefusedOverloaded})
+		return
+	}
+	c.leader.reads.next = append(c.leader.reads.next, read{requestID: a.RequestID, change: &a})
 }
 
 // judgeChange returns the configuration with which a change begins, or why it is refused.
@@ -137,23 +150,23 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 	if why.kind != 0 || cancels || next.Equal(run.Config) {
 		return next, why
 	}
-	if earlier := c.speakingEarlier(next); len(earlier) > 0 { // which is also why they may not count as live
-		return run.Config, refusal{kind: RefusedEarlierRelease, concerns: earlier}
+	if earlier, speak := c.speakingEarlier(next); len(earlier) > 0 { // which is also why they may not count as live
+		return run.Config, refusal{kind: RefusedEarlierRelease, concerns: earlier, protocol: speak}
 	}
 	return run.Config.plan(e.Change, at, c.isLive)
 }
 
 // speakingEarlier returns the members that stay in a configuration and whose connections speak a protocol that cannot
-// carry it. Their releases could not read its entry, nor any behind it. A member of which nothing is known does not
+// carry it, and the lowest version that one of them speaks. Their releases could not read its entry, nor any behind it. A member of which nothing is known does not
 // count: it may have lost its disk, and be what the change is to replace.
-func (c *Core) speakingEarlier(next Configuration) []NodeID {
-	var ids []NodeID
+func (c *Core) speakingEarlier(next Configuration) (ids []NodeID, lowest uint16) {
+	lowest = ProtocolMembership
 	for _, m := range next.Members {
-		if m.Kind != Leaving && m.Next != NextRemoved && c.protocolOf(m.Peer()) < ProtocolMembership {
-			ids = append(ids, m.ID)
+		if speaks := c.protocolOf(m.Peer()); m.Kind != Leaving && m.Next != NextRemoved && speaks < ProtocolMembership {
+			ids, lowest = append(ids, m.ID), min(lowest, speaks)
 		}
 	}
-	return ids
+	return ids, lowest
 }
 
 // beginChange appends the first configuration of a change, or the one that cancels a change.
@@ -195,15 +208,20 @@ func (c *Core) advanceChange(config Configuration) {
 			return
 		}
 	}
-	if waits {
-		ch.readyAt = 0
+	if waits && ch.readyAt == 0 {
 		return
 	}
 	at := c.log.Last.Index + 1
-	silent := config.missing(at, func(p Peer) bool { return c.isLive(p) || slices.Contains(ch.despite, p.ID) })
+	silent := config.missing(at, func(p Peer) bool {
+		m, _ := config.Peer(p)
+		return c.isLive(p) || slices.Contains(ch.despite, p.ID) || waits && m.Next == NextVoter
+	})
 	switch {
+	case len(silent) == 0 && waits:
+		ch.readyAt = 0
 	case len(silent) == 0:
 		c.appendConfig(config.enter(at))
+	case waits: // a member that falls behind again and again does not prolong the wait for the others
 	case ch.readyAt == 0:
 		ch.readyAt = c.now.Mono
 	case c.now.Mono-ch.readyAt >= Time(config.Patience):

@@ -49,6 +49,9 @@ func (c *core) acknowledge(members string) (out raft.Output) {
 // changed.
 func (c *core) assertRefused(why raft.RefusalKind, target any) {
 	c.t.Helper()
+	if len(c.out.Answers) == 0 { // what says something of the configuration is confirmed first
+		c.echo("b", 0)
+	}
 	if assert.Len(c.t, c.out.Answers, 1) {
 		a := c.out.Answers[0]
 		assert.Equal(c.t, [2]uint8{uint8(raft.AnswerRefused), uint8(why)}, [2]uint8{uint8(a.Kind), uint8(a.Refusal)}, "%v", a.Err)
@@ -191,9 +194,43 @@ func TestChange_WithoutEffect(t *testing.T) {
 		{}, {Promote: []raft.Peer{peer("b")}}, {Demote: []raft.Peer{peer("d")}}, {Cancel: true}, {Update: []raft.Update{{Peer: peer("d"), Address: &address}}},
 	} {
 		out := c.change(ch)
-		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerChanged, ID: raft.EntryID{Index: at}}}, out.Answers)
 		assert.Nil(t, out.Write.Log)
+		assert.Empty(t, out.Answers, "another member may lead by now")
+		out = c.echo("b", 0)
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerChanged, ID: raft.EntryID{Index: at}}}, out.Answers)
 	}
+	alone := leaderOf(t, "a", 5, 1)
+	alone.persist()
+	alone.change(raft.Change{})
+	assert.Equal(t, []raft.AnswerKind{raft.AnswerChanged}, alone.answered(), "nobody else could lead")
+}
+
+// A leader that was deposed without its knowledge has an earlier configuration. It does not say that the members are as
+// asked, nor that one is not there, which would look as if a change whose outcome is not known had been made.
+func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
+	for rule, e := range map[string]raft.ChangeRequested{
+		"the members are as asked":   {Change: promote("b")},
+		"the member is not there":    {Change: remove("d")},
+		"the member is there":        {Change: addLearner("b")},
+		"the configuration is later": {IfIndex: 99, Change: addLearner("d")},
+	} {
+		c := replicating(t, 5, 1)
+		e.RequestID = requestIDOfTheTests
+		assert.Empty(t, c.step(e).Answers, rule)
+		out := c.receive("b", 6, raft.Heartbeat{})
+		assert.Equal(t, refused(raft.RefusedNotLeader, ""), out.Answers, rule)
+	}
+}
+
+// Answers that wait for a round of heartbeats are limited like reads.
+func TestChange_WhatWaitsToBeConfirmedHasALimit(t *testing.T) {
+	c := replicating(t, 5, 1)
+	for range coreConfig().ProposalsMax {
+		require.Empty(t, c.change(raft.Change{}).Answers)
+	}
+	assert.Equal(t, refused(raft.RefusedOverloaded, ""), c.change(raft.Change{}).Answers)
+	assert.Len(t, c.echo("b", 0).Answers, 1, "the first had a round of its own")
+	assert.Len(t, c.echo("b", 0).Answers, coreConfig().ProposalsMax-1)
 }
 
 func TestChange_AddressesAndMeta(t *testing.T) {
@@ -300,8 +337,11 @@ func TestChange_AnEarlierReleaseIsInTheWay(t *testing.T) {
 	var earlier *raft.EarlierReleaseError
 	c.assertRefused(raft.RefusedEarlierRelease, &earlier)
 	assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"c"}, Speaks: 2, Needs: 3}, *earlier)
-	c.change(raft.Change{Demote: []raft.Peer{peer("b")}})
+	speaks(c, "b", 1)
+	c.change(remove("b"))
 	c.assertRefused(raft.RefusedEarlierRelease, &earlier)
+	assert.Equal(t, raft.EarlierReleaseError{IDs: []raft.NodeID{"c"}, Speaks: 2, Needs: 3}, *earlier, "b goes, whatever it speaks")
+	speaks(c, "b", raft.ProtocolMembership)
 
 	speaks(c, "c", raft.ProtocolMembership)
 	c.change(addLearner("d"))

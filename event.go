@@ -65,7 +65,8 @@ type TransferRequested struct {
 }
 
 // ChangeRequested asks the leader to change the members. It is answered by AnswerAccepted and, once the change has ended,
-// by a second answer; or by AnswerRefused, or by AnswerChanged at once if the change has no effect. In a new term the first
+// by a second answer; or by AnswerRefused, or by AnswerChanged alone if the change has no effect. An answer that says what the
+// configuration is waits for a round of heartbeats, as a read does. In a new term the first
 // answer may take as long as it takes to commit an entry. The core keeps the slices of Change until the last answer.
 type ChangeRequested struct {
 	RequestID RequestID

@@ -167,7 +167,7 @@ func (c Configuration) voterPeers() []Peer {
 }
 
 // withRemoved returns the removals with those of the entry at the given index added, and the oldest dropped beyond
-// RemovedMax. A peer that is no longer listed is a stranger with an intact log, and could join again.
+// RemovedMax. A peer that is no longer listed is a stranger with an intact log, which may not join (Handshake.MayJoin).
 func (c Configuration) withRemoved(peers []Peer, at Index) []Removal {
 	removed := slices.Clip(c.Removed)
 	for _, p := range peers {

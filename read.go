@@ -21,11 +21,13 @@ type leaderReads struct {
 	id    EntryID // at commitIndex when it began
 }
 
-// read is one read, of a local caller or of a follower.
+// read is one read, of a local caller or of a follower, or a change of the members whose answer only says what the
+// configuration is.
 type read struct {
 	requestID RequestID
 	from      Peer // zero: local
 	id        RPCID
+	change    *Answer // of a change; else nil
 }
 
 // holds reports whether this request of a follower is waiting already.
@@ -62,6 +64,21 @@ func (c *Core) readsWaiting() int {
 	return len(c.follower.reads.waiting) + len(c.follower.reads.asked)
 }
 
+// changesConfirmed returns how many of them are answers to changes of the members.
+func (c *Core) changesConfirmed() (n int) {
+	if c.leader == nil {
+		return 0
+	}
+	for _, reads := range [][]read{c.leader.reads.next, c.leader.reads.now} {
+		for _, r := range reads {
+			if r.change != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // advanceReads answers the reads whose round a quorum has confirmed, and begins the next round for all reads that
 // wait. A leader that has not committed an entry of its own term does not know yet what is committed, so its reads
 // wait.
@@ -86,11 +103,14 @@ func (c *Core) advanceReads() {
 }
 
 func (c *Core) answerRead(r read, id EntryID) {
-	if (r.from == Peer{}) {
+	switch {
+	case r.change != nil:
+		c.answer(*r.change)
+	case r.from == Peer{}:
 		c.answer(Answer{RequestID: r.requestID, Kind: AnswerReadSafe, ID: id})
-		return
+	default:
+		c.send(r.from, ReadReply{ID: r.id, OK: true, Index: id.Index})
 	}
-	c.send(r.from, ReadReply{ID: r.id, OK: true, Index: id.Index})
 }
 
 // onReadRequest serves a follower's read like a local one.

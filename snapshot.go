@@ -231,15 +231,6 @@ func (c *Core) protocolOf(peer Peer) uint16 {
 	return ProtocolMembership
 }
 
-// lowestProtocol returns the lowest protocol version that a member's connection is known to speak.
-func (c *Core) lowestProtocol() uint16 {
-	lowest := ProtocolMembership
-	for _, m := range c.snaps.earlier {
-		lowest = min(lowest, m.protocol)
-	}
-	return lowest
-}
-
 // takesSnapshots reports whether a member can be offered a snapshot, as far as is known. Once the members have been
 // changed, only a release that can change members reads the description of one.
 func (c *Core) takesSnapshots(peer Peer) bool {

@@ -41,7 +41,10 @@ func (c *Core) onStalledDisk() {
 	if !c.mayBeOutrun() {
 		return
 	}
-	p := c.transferTarget("")                    // the voter with the longest log
+	p := c.transferTarget("") // the voter with the longest log
+	if p == nil || p.match <= c.disk.persisted {
+		p = c.targetOf("", IncomingHalf|OutgoingHalf) // while the voters change, one that is leaving may lead, too
+	}
 	if p == nil || p.match <= c.disk.persisted { // no disk that is heard is known to work
 		if c.now.Mono >= l.staysUntil && slices.ContainsFunc(l.peers, func(p progress) bool { return p.votes != 0 && c.unheard(&p) }) {
 			c.stepDown() // who is not heard may be elected, and bring a snapshot to who needs one

@@ -258,6 +258,27 @@ func TestStall_WhoNeedsASnapshotMayGoOnUnderAnother(t *testing.T) {
 	}
 }
 
+// While the voters change, a member that is leaving may be the only one that can help those that stay.
+func TestStall_WhoIsLeavingMayHelpWhoNeedsASnapshot(t *testing.T) {
+	c, _ := lagging(t, nil)
+	c.echo("b", 0)
+	c.echo("c", c.Status().Last.Index)
+	c.change(raft.Change{Demote: []raft.Peer{peer("a")}, Remove: []raft.Peer{peer("c")}})
+	require.True(t, c.Status().Config.Joint(), "{a b c} and {b}")
+	require.Equal(t, "snapshot", progressOf(c, "b").State)
+	var told []raft.NodeID
+	for range diskStallMax/heartbeatPace + 1 {
+		c.after(heartbeatPace)
+		told = append(told, c.toldToCampaign()...)
+		c.echo("b", 0)
+		c.acknowledge("c")
+		told = append(told, c.toldToCampaign()...)
+		c.echo("c", 0)
+	}
+	assert.True(t, c.Status().DiskStalled)
+	assert.Equal(t, []raft.NodeID{"c"}, slices.Compact(told))
+}
+
 // Nobody that is heard is ahead, and so nobody can be told to campaign. The silent member may be: it gets the vote of the
 // member that needs a snapshot, and brings it one.
 func TestStall_WhoIsNotHeardMayHelpWhoNeedsASnapshot(t *testing.T) {

@@ -59,11 +59,16 @@ func (c *Core) outcomeTime(l *leader, target Peer) Time {
 
 // transferTarget returns the voter to transfer leadership to: the one named, or the one with the longest log, of
 // equals the first by id. It must have been heard lately. It returns nil if there is no such voter.
-func (c *Core) transferTarget(to NodeID) *progress {
+//
+// While the voters change, it votes in the new configuration: one that is leaving would have to hand over itself.
+func (c *Core) transferTarget(to NodeID) *progress { return c.targetOf(to, IncomingHalf) }
+
+// targetOf is transferTarget for the voters of one half or of both.
+func (c *Core) targetOf(to NodeID, halves Halves) *progress {
 	var best *progress
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]
-		if p.votes&IncomingHalf == 0 || !c.heardLately(p) || to != "" && p.peer.ID != to {
+		if p.votes&halves == 0 || !c.heardLately(p) || to != "" && p.peer.ID != to {
 			continue
 		}
 		if best == nil || p.match > best.match {

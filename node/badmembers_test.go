@@ -534,6 +534,49 @@ func TestChange_CallsThatCannotBegin(t *testing.T) {
 	})
 }
 
+// A leader that has been deposed and does not know it yet may have an earlier configuration. It must not say that the
+// members are as asked, nor that a change whose outcome is not known was made.
+func TestChange_ADeposedLeaderSaysNothingOfTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		f := c.Follower().Status().ID
+		for _, call := range []attempt{
+			changes(raft.Change{Promote: []raft.Peer{{ID: f}}}), adds(c.Member(f)), removes("n9", node.ChangeOptions{}),
+			replaces("n9", raft.Member{ID: "n9", Address: "n9:1"}),
+		} {
+			n := c.Leader()
+			c.Isolate(n.Status().ID)
+			_, err := call(t.Context(), n)
+			var other *raft.NotLeaderError
+			require.ErrorAs(t, err, &other)
+			c.Heal()
+			c.Converge()
+		}
+	})
+}
+
+// The disk of a member was emptied: nothing that it knows says what the members are.
+func TestChange_AWipedMemberChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newJournal)
+		id := c.Follower().Status().ID
+		c.Crash(id)
+		c.Wipe(id)
+		n := c.Start(id)
+		c.Await("it to know", func() bool { return n.Status().Wiped })
+		before := c.Leader().Members()
+		for _, call := range []attempt{
+			changes(raft.Change{}), changes(raft.Change{Cancel: true}), adds(c.Member("n9")), removes(id, node.ChangeOptions{}), demotes(id), replaces(id, c.Member(id)),
+		} {
+			_, err := call(t.Context(), n)
+			require.ErrorIs(t, err, raft.ErrWiped)
+			require.NotErrorIs(t, err, raft.ErrOutcomeUnknown)
+			assert.ErrorContains(t, err, "emptied")
+		}
+		assert.Equal(t, before, c.Leader().Members())
+	})
+}
+
 func TestChange_Limits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newJournal)

@@ -253,6 +253,10 @@ func (n *Node) notLeader(leader raft.NodeID, reason string) error {
 	if leader == "" {
 		return &raft.NotLeaderError{Reason: reason}
 	}
-	m := n.identity.leader(raft.Leadership{Leader: leader})
+	now, _ := n.watched.load()
+	if now.Leader != leader { // it is only about to lead
+		now = raft.Leadership{Leader: leader}
+	}
+	m := n.identity.leader(now)
 	return &raft.NotLeaderError{Leader: &m, Reason: reason}
 }

@@ -59,7 +59,12 @@ func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 		"WaitApplied":        func(n *node.Node) error { return n.WaitApplied(ctx, n.Status().Last.Index) },
 		"Ready":              func(n *node.Node) error { return n.Ready(ctx) },
 		"TransferLeadership": func(n *node.Node) error { return n.TransferLeadership(ctx, "") },
-		"Close":              func(n *node.Node) error { return n.Close() },
+		"ChangeMembers":      func(n *node.Node) error { _, err := n.ChangeMembers(ctx, raft.Change{}, 0); return err },
+		"AddMember": func(n *node.Node) error {
+			_, err := n.AddMember(ctx, raft.Member{ID: "n9", Address: "n9:1"}, node.ChangeOptions{})
+			return err
+		},
+		"Close": func(n *node.Node) error { return n.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -62,7 +62,7 @@ func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.In
 		return c, func() {}, nil
 	}
 	if err := v.refused(c, joining, m, ifIndex); err != nil {
-		return c, nil, err
+		return c, nil, v.confirmed(ctx, m.now.Index, err)
 	}
 	if err := v.node.contacts.settled(ctx); err != nil {
 		return c, nil, err
@@ -125,6 +125,26 @@ func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membershi
 		}
 	}
 	return nil
+}
+
+// confirmed returns the error for a change that the configuration of the given index refuses. A caller takes some of these
+// errors as proof that its change was made, so that configuration must be committed, and this member must still lead: a
+// change without effect finds out.
+func (v *invitations) confirmed(ctx context.Context, index raft.Index, err error) error {
+	var notLeader *raft.NotLeaderError
+	var pending *raft.ChangePendingError
+	var malformed *raft.ConfigError
+	if errors.As(err, &notLeader) || errors.As(err, &pending) || errors.As(err, &malformed) {
+		return err
+	}
+	req, failed := v.node.requests.change(raft.ChangeRequested{IfIndex: index})
+	if failed == nil {
+		failed = v.node.requests.wait(ctx, req).err
+	}
+	if failed != nil {
+		return failed
+	}
+	return err
 }
 
 // unheard returns an incarnation of the id that the configuration does not name, as a stand-in for the one that contact

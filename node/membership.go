@@ -103,7 +103,8 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 //
 // It returns once the change is finished, which is when the last entry of it is committed. The value is that
 // configuration. The change goes on if ctx ends meanwhile, or if the leader does: any next leader finishes it, and Members,
-// WatchMembers and Status show how far it is. A change that has no effect succeeds at once.
+// WatchMembers and Status show how far it is. A change that has no effect succeeds once a majority has confirmed that this
+// member still leads.
 //
 // A member that joins, and whose Incarnation is 0, is contacted first, in both directions. Nothing is changed if that does
 // not succeed within 5 s, or 20 election timeouts if they are longer. Start the member before it is added.

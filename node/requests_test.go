@@ -231,3 +231,22 @@ func TestRequests_CallersThatChangeMembersAreFew(t *testing.T) {
 	require.NoError(t, err, "others may still call")
 	r.end(raft.ErrClosed)
 }
+
+// While one incarnation takes the place of another, an id stands twice. The one that leads is named, not the other.
+func TestNotLeader_NamesTheIncarnationThatLeads(t *testing.T) {
+	n := &Node{watched: newWatched(raft.Leadership{Leader: "n2", LeaderIncarnation: 21})}
+	n.identity = &identity{node: n, config: raft.NewConfiguration([]raft.Member{
+		{ID: "n1", Address: "n1:1", Incarnation: 11},
+		{ID: "n2", Address: "former:1", Incarnation: 21, Kind: raft.Leaving},
+		{ID: "n2", Address: "new:1", Incarnation: 22},
+	})}
+	address := func(leader raft.NodeID) string {
+		var other *raft.NotLeaderError
+		require.ErrorAs(t, n.notLeader(leader, ""), &other)
+		return other.Leader.Address
+	}
+	require.Equal(t, "former:1", address("n2"))
+	require.Equal(t, "n1:1", address("n1"))
+	n.watched.publish(raft.Leadership{Leader: "n1", LeaderIncarnation: 11})
+	require.Equal(t, "new:1", address("n2"), "it is about to lead")
+}
