@@ -72,9 +72,10 @@ func (c cluster) conditions(t *testing.T, state int) (a *acks, trip, synced time
 	return a, busyTrip, busySynced
 }
 
+// median returns the same as spread prints: of an even number, the lower one of the two in the middle. It sorts the figures.
 func median(figures []time.Duration) time.Duration {
 	slices.Sort(figures)
-	return figures[len(figures)/2]
+	return figures[(len(figures)-1)/2]
 }
 
 // roundTrips returns how long one byte takes to a process on this machine and back.
