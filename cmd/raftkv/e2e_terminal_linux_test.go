@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -34,7 +35,9 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	user, terminal := openTerminal(t)
-	demo := exec.CommandContext(t.Context(), program, "demo")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	demo := exec.CommandContext(ctx, program, "demo")
 	demo.Stdin, demo.Stdout, demo.Stderr = terminal, terminal, terminal
 	require.NoError(t, demo.Start())
 	require.NoError(t, terminal.Close())
@@ -49,7 +52,7 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 		for { // again if there was no leader, or a failover was under way
 			_, err := user.WriteString(key)
 			require.NoError(t, err)
-			got := readUntil(t, user.Read, until, "nobody leads: ", "wait for the last failover")
+			got := readUntil(t, user.Read, until, "nobody leads: ", "wait for the last ", "now: ")
 			shown.WriteString(got)
 			if strings.Contains(got, until) {
 				return got
@@ -63,6 +66,10 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 	press("r", " restarted, pid ")
 	press("z", " frozen → ")
 	press("z", " resumed\r\n")
+	press("a", "n4 joined after ")
+	press("w", " was replaced after ")
+	press("x", "n4 was removed after ")
+	press("a", "n4 joined after ")
 	assert.Contains(t, press("q", "linearizable"), "verdict: ")
 	rest, _ := io.ReadAll(user) // until the program has closed its end
 	shown.Write(rest)

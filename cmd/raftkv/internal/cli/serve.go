@@ -144,7 +144,8 @@ func newDemo(streams Streams) *cobra.Command {
 		Short: "Run a cluster on this machine, and break it",
 		Long: `demo starts a cluster of processes on this machine, writes to it and reads from it all the time, and
 checks all answers. Press k to kill the leader, z to freeze it and again to resume it, r to restart the members
-that are down, and q to quit and see the verdict on the whole history. Freezing is not available on Windows.
+that are down; a to add a member, x to remove one, and w to empty the disk of one, which is replaced; and q to quit and see
+the verdict on the whole history. Freezing is not available on Windows.
 Without a terminal it prints plain lines.`,
 		Example: `  raftkv demo
   raftkv demo --data ./demo                       # keeps the data; a second run goes on with it

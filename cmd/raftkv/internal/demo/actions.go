@@ -22,6 +22,12 @@ func (d *demo) obey(ctx context.Context, key byte) bool {
 		}
 	case 'r', 'R':
 		d.heal()
+	case 'a', 'A':
+		d.addMember(ctx)
+	case 'x', 'X':
+		d.removeMember(ctx)
+	case 'w', 'W':
+		d.loseDisk(ctx)
 	}
 	return true
 }
@@ -119,13 +125,13 @@ func (d *demo) resume() (resumed bool) {
 	return resumed
 }
 
-// heal resumes the frozen members and restarts those that have ended.
+// heal resumes the frozen members and restarts those that have ended, unless they were removed.
 func (d *demo) heal() {
-	d.resume()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.resume()
 	for _, n := range d.cluster.Nodes {
-		if d.cluster.Process(n.ID).Running() {
+		if d.removed[n.ID] || d.cluster.Process(n.ID).Running() {
 			continue
 		}
 		if err := d.cluster.Start(n.ID); err != nil {
@@ -149,6 +155,8 @@ func (d *demo) look(ctx context.Context) {
 		p := d.cluster.Process(n.ID)
 		d.reportEnd(n.ID)
 		switch {
+		case !p.Running() && d.removed[n.ID]:
+			lines = append(lines, fmt.Sprintf("%s  removed", n.ID))
 		case !p.Running():
 			lines = append(lines, fmt.Sprintf("%s  down", n.ID))
 		case p.Frozen():

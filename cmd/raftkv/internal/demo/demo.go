@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,7 +57,9 @@ type demo struct {
 
 	mu       sync.Mutex
 	down     map[string]bool // members that are known to have ended
+	removed  map[string]bool // members that are no longer of the cluster, or soon will not be
 	watching bool            // a failover is being watched
+	changing bool            // a change of the members is being watched; the nodes stay the same
 	watches  sync.WaitGroup
 
 	lastLook         time.Time // for the rate of writes
@@ -79,8 +82,14 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, remove())
 	}
-	d := &demo{Options: o, cluster: local.NewCluster(o.Program, dir, layout), down: map[string]bool{}}
-	d.cluster.More = func(local.Node) []string { return snapshotPolicy }
+	d := &demo{Options: o, cluster: local.NewCluster(o.Program, dir, layout), down: map[string]bool{}, removed: map[string]bool{}}
+	d.cluster.More = func(n local.Node) []string {
+		if !n.Joins {
+			return snapshotPolicy
+		}
+		others := slices.DeleteFunc(d.servers(), func(url string) bool { return url == n.URL() })
+		return append([]string{"--join", strings.Join(others, ",")}, snapshotPolicy...)
+	}
 	err = d.run(ctx)
 	d.cluster.Stop()
 	if err != nil {
@@ -109,10 +118,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	place := client.Place{PID: os.Getpid()}
-	for _, n := range d.cluster.Nodes {
-		place.Servers = append(place.Servers, n.URL())
-	}
+	place := client.Place{PID: os.Getpid(), Servers: d.servers()}
 	if err := place.Save(); err != nil {
 		return fmt.Errorf("the commands could not find the demo: %w", err)
 	}
@@ -210,7 +216,8 @@ func sameFile(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(first, second)
 }
 
-const keysHelp = "k kill the leader   z freeze it, again to resume   r restart   q quit"
+const keysHelp = "k kill the leader   z freeze it, again to resume   r restart\n" +
+	"a add a member      x remove one                  w lose a disk      q quit"
 
 // interact shows the state and handles keys and timers until the demo ends.
 func (d *demo) interact(ctx context.Context) {

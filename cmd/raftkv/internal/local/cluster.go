@@ -63,6 +63,19 @@ func (c *Cluster) Spare() (Node, error) {
 	return c.Nodes[len(c.Nodes)-1], c.save(c.dir)
 }
 
+// Join starts a member that does not run, without the list of initial members from now on. No other method may run meanwhile.
+func (c *Cluster) Join(id string) error {
+	for i := range c.Nodes {
+		if c.Nodes[i].ID == id {
+			c.Nodes[i].Joins = true
+		}
+	}
+	if err := c.save(c.dir); err != nil {
+		return err
+	}
+	return c.Start(id)
+}
+
 // Move gives a member that does not run other addresses, at which it is started from now on. No other method may run
 // meanwhile.
 func (c *Cluster) Move(id string) error {
