@@ -26,6 +26,7 @@ type meddling struct {
 	interrupt bool // the command is killed, and run again
 	twice     bool // two commands run at once
 	impatient bool // the change is given up soon if a member makes no progress
+	cancel    bool // somebody cancels the change
 }
 
 func (f Fault) meddling() meddling {
@@ -33,8 +34,8 @@ func (f Fault) meddling() meddling {
 		return meddling{}
 	}
 	return meddling{
-		leader: f.Random>>20%4 == 0, other: f.Random>>20%4 == 1, interrupt: f.Random>>24%3 == 0, twice: f.Random>>28%3 == 0,
-		impatient: f.Random>>32%6 == 0,
+		leader: f.Random>>20%8 < 3, other: f.Random>>20%8 < 5, cancel: f.Random>>20%8 == 5,
+		interrupt: f.Random>>24%3 == 0, twice: f.Random>>28%3 == 0, impatient: f.Random>>32%6 == 0,
 	}
 }
 
@@ -47,7 +48,7 @@ func (w *world) command(ctx context.Context, f Fault, left []order) (done []stri
 	}
 	running, stop := context.WithCancel(ctx)
 	var meddler, admins sync.WaitGroup
-	meddler.Go(func() { w.killAmid(running, f, how) })
+	meddler.Go(func() { w.meddle(running, f, how) })
 	results := make([]result, len(orders))
 	for i, o := range orders {
 		admins.Go(func() { results[i] = w.admin(ctx, f, how, o) })
@@ -64,9 +65,9 @@ func (w *world) command(ctx context.Context, f Fault, left []order) (done []stri
 	return done
 }
 
-// killAmid kills the leader, or another member, once a change runs.
-func (w *world) killAmid(ctx context.Context, f Fault, how meddling) {
-	if !how.leader && !how.other {
+// meddle kills the leader or another member once a change runs, or cancels the change.
+func (w *world) meddle(ctx context.Context, f Fault, how meddling) {
+	if !how.leader && !how.other && !how.cancel {
 		return
 	}
 	for ; ctx.Err() == nil; rest(ctx, aimPause) {
@@ -74,27 +75,40 @@ func (w *world) killAmid(ctx context.Context, f Fault, how meddling) {
 		if err != nil || now.Change == nil || !now.Leads() {
 			continue
 		}
+		if how.cancel {
+			r := w.admin(ctx, f, meddling{}, order{"cancel"})
+			w.tell(func(report *Report) {
+				if r.code == 0 {
+					report.Membership.Canceled++
+				}
+			})
+			return
+		}
 		m := w.members[w.index(now.Leader)]
-		if how.other {
+		if !how.leader {
 			m = w.members[w.index(now.Members[f.Node%len(now.Members)].ID)]
 		}
-		w.kill(m)
-		w.note("%-14s %s is killed while the change %s", f.Kind, m.ID, now.Change.Stage)
-		w.tell(func(r *Report) {
-			if how.leader {
-				r.LeaderKills++
-				r.Membership.LeadersKilled++
-			} else {
-				r.Membership.OthersKilled++
-			}
-		})
-		rest(ctx, time.Duration(50+f.Random>>36%450)*time.Millisecond)
-		w.disks.Lock()
-		defer w.disks.Unlock()
-		if err := w.start(m); err != nil {
-			w.note("%s: %v", m.ID, err) // it is started again later
-		}
+		w.killAmid(ctx, f, m, m.ID == now.Leader, now.Change.Stage)
 		return
+	}
+}
+
+func (w *world) killAmid(ctx context.Context, f Fault, m *member, leads bool, stage string) {
+	w.kill(m)
+	w.note("%-14s %s is killed while the change %s, leads: %v", f.Kind, m.ID, stage, leads)
+	w.tell(func(r *Report) {
+		if leads {
+			r.LeaderKills++
+			r.Membership.LeadersKilled++
+		} else {
+			r.Membership.OthersKilled++
+		}
+	})
+	rest(ctx, time.Duration(50+f.Random>>36%450)*time.Millisecond)
+	w.disks.Lock()
+	defer w.disks.Unlock()
+	if err := w.start(m); err != nil {
+		w.note("%s: %v", m.ID, err) // it is started again later
 	}
 }
 
@@ -198,7 +212,7 @@ func (w *world) broken(format string, args ...any) {
 // hang fails the run because the members are not those that are wanted.
 func (w *world) hang(ctx context.Context, most time.Duration, now api.Members) {
 	left, waits := w.left(now)
-	w.fail(fuzzy.Liveness, "no change hangs", "after %v %v is left to do (a member has to join by itself: %v; whoever was removed has "+
-		"ended: %v); the change %+v runs in configuration %d, %s%s", most, left, waits, w.gone(), now.Change, now.Index, now.Phase,
+	w.fail(fuzzy.Liveness, "no change hangs", "after %v %v is left to do (a member has to join by itself: %v; whoever was removed "+
+		"has ended: %v); the change %+v runs in configuration %d, %s%s", most, left, waits, w.gone(), now.Change, now.Index, now.Phase,
 		w.describe(ctx))
 }

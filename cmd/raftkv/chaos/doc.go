@@ -3,9 +3,9 @@
 //
 // There is a proxy between every two members for each direction (proxy.go), and every member has a disk that forgets
 // what was not synced (disks.go). A seed draws which faults happen and when (schedule.go). At any time there is at most
-// one fault of the processes or their disks, one of the network (inject.go), and one change of the members. Clients write and read all the time. At
-// the end everything is healed, and the members must agree on a state that holds every acknowledged write (conclude.go).
-// A member that ends without a reason is a failure as well (watch.go).
+// one fault of the processes or their disks, one of the network (inject.go), and one change of the members. Clients write
+// and read all the time. At the end everything is healed, and the members must agree on a state that holds every
+// acknowledged write (conclude.go). A member that ends without a reason is a failure as well (watch.go).
 //
 // The members take a snapshot every second or two, of values that make it last for a second. Some faults keep a member
 // away until it needs a snapshot, or wait for a moment at which one is taken, sent or received (snapshots.go).

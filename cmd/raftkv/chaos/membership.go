@@ -16,6 +16,7 @@ type Membership struct {
 	Refused     int `json:"refused"`     // or given up, or out of time, because of faults; they were run again
 	Interrupted int `json:"interrupted"` // killed, and run again
 	Twice       int `json:"twice"`       // how often two ran at once
+	Canceled    int `json:"canceled"`    // changes, by somebody else; they were asked for again
 	Helped      int `json:"helped"`      // members that have not joined by themselves in time
 	// LeadersKilled and OthersKilled count members that were killed while a change ran.
 	LeadersKilled int `json:"leaders_killed"`
@@ -55,10 +56,10 @@ func (m Membership) lines() (lines [][2]string) {
 	if m.Commands+m.total() == 0 {
 		return nil
 	}
-	lines = append(lines, [2]string{"changes of the members", fmt.Sprintf("%d commands done, %d refused or given up and run again, %d killed "+
-		"in the midst and run again; %d times two at once; %d leaders and %d others killed in the midst of a change; down to %d "+
-		"voters; as asked within %.1f s at most, and within %.1f s at the end",
-		m.Done, m.Refused, m.Interrupted, m.Twice, m.LeadersKilled, m.OthersKilled, m.Smallest, m.Longest, m.Settled)})
+	lines = append(lines, [2]string{"changes of the members", fmt.Sprintf("%d commands done, %d refused or given up and run again, "+
+		"%d killed in the midst and run again, %d canceled; %d times two at once; %d leaders and %d others killed in the midst of a "+
+		"change; down to %d voters; as asked within %.1f s at most, and within %.1f s at the end",
+		m.Done, m.Refused, m.Interrupted, m.Canceled, m.Twice, m.LeadersKilled, m.OthersKilled, m.Smallest, m.Longest, m.Settled)})
 	lines = append(lines, [2]string{"members removed", fmt.Sprintf("%d, each ended with code %d", m.Removed, exitRemoved)})
 	if m.total() > 0 {
 		lines = append(lines, [2]string{"members replaced", fmt.Sprintf("%s, within %.1f s (p50), %.1f s (max); %d needed a command's help",
