@@ -222,6 +222,7 @@ func (w *world) look(ctx context.Context) (now api.Members, known bool) {
 		return now, false
 	}
 	w.floor = now.Index
+	w.voters.Store(int64(len(now.Voters())))
 	return now, true
 }
 

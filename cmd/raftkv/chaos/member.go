@@ -121,7 +121,7 @@ func (m *member) empty() error {
 // thin reports whether the cluster can hardly spare a member: there are few, or one has lost its disk.
 func (w *world) thin() bool {
 	lost := func(m *member) bool { return m.now().loss.incarnation != "" }
-	return slices.ContainsFunc(w.members, lost) || len(w.inside()) < NodesMin
+	return slices.ContainsFunc(w.members, lost) || w.voters.Load() < NodesMin
 }
 
 // inside returns the members that have a place, or had one and still run. One that was never started is not among them.

@@ -45,6 +45,7 @@ type world struct {
 	// midst would end for a reason that nobody has noted.
 	disks     sync.Mutex
 	blackouts atomic.Int64 // how often all were killed at once
+	voters    atomic.Int64 // in the newest configuration that was seen
 	floor     uint64       // a configuration that is known to be committed
 	admins    int          // commands that were run
 
@@ -108,6 +109,7 @@ func (w *world) open(program string) (err error) {
 	w.cluster = local.NewCluster(program, w.dir, layout)
 	w.cluster.More, w.cluster.Emptied = w.arguments, w.emptied
 	w.binary = program
+	w.voters.Store(int64(w.Nodes))
 	if err := w.people(); err != nil {
 		return err
 	}
