@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,10 @@ func TestMove_AllAtOnceSurvivesARestart(t *testing.T) {
 		return func(_ context.Context, m raft.Member) (string, error) { return l.advertise[m.ID[1]-'1'], nil }
 	})
 	propose(t, l.leader(), "moved")
+	require.Eventually(t, func() bool {
+		away := func(m node.MemberStatus) bool { return m.ID != "n1" && !m.Connected }
+		return !slices.ContainsFunc(l.nodes[0].Status().Members, away)
+	}, time.Minute, 10*time.Millisecond, "n1 remembers only whom it has met")
 
 	dialed := make(chan string, 1000)
 	move(func(i int) string { return l.advertise[i] }, func(i int) func(context.Context, raft.Member) (string, error) {
