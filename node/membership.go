@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -176,12 +177,25 @@ func prepared(c raft.Change, in raft.Configuration) raft.Change {
 		r := &c.Replace[i]
 		if old, known := in.Member(r.Old.ID); known {
 			inherit(&r.New, old)
+			r.New.Incarnation = cmp.Or(r.New.Incarnation, leftBehind(in, *r, old))
 		}
 	}
 	return c
 }
 
 // inherit gives m what it leaves empty from old.
+// leftBehind returns the incarnation of the learner that an earlier attempt of the replacement has left when it was given
+// up; 0 if there is none. It is named already, so there is no contact with it.
+func leftBehind(in raft.Configuration, r raft.Replacement, old raft.Member) raft.Incarnation {
+	for _, m := range in.Members {
+		replaced := m.Peer() == old.Peer() || m.Peer() == r.Old
+		if m.ID == r.New.ID && m.Address == r.New.Address && m.Kind == raft.Learner && !replaced {
+			return m.Incarnation
+		}
+	}
+	return 0
+}
+
 func inherit(m *raft.Member, old raft.Member) {
 	if m.ID == "" {
 		m.ID = old.ID
