@@ -122,12 +122,10 @@ type result struct {
 // finished is what a command says that was done.
 var finished = regexp.MustCompile(`(?:done|nothing to do): configuration (\d+)`)
 
-// refusals are the codes of errors with which a command may end while faults go on. It is run again, unless what it asks for
-// has been reached: one that was interrupted, or runs beside another, may find that its member is there, or is gone.
+// refusals are the codes of errors with which a command may end while faults go on. It is run again.
 var refusals = []api.Code{
 	api.QuorumLoss, api.MemberUnreachable, api.GivenUp, api.ChangePending, api.OutcomeUnknown, api.NoLeader, api.NotLeader,
 	api.LeaderUnreachable, api.Unreachable, api.Overloaded, api.NotReady, api.Restoring, api.Closed, api.RemovedMember,
-	api.MemberExists, api.UnknownMember,
 }
 
 // The exit codes of "raftkv members", besides 0.
