@@ -127,11 +127,12 @@ func (c *Core) decideChange() {
 // does not have the member. A leader that has been deposed without its knowledge may have an earlier one in force, so the
 // answer waits like a read (requestRead).
 func (c *Core) answerConfirmed(a Answer) {
-	if c.readsWaiting() >= c.cfg.ProposalsMax {
+	reads := &c.leader.reads
+	if reads.changes >= c.cfg.ProposalsMax {
 		c.answer(Answer{RequestID: a.RequestID, Kind: AnswerRefused, Refusal: RefusedOverloaded})
 		return
 	}
-	c.leader.reads.next = append(c.leader.reads.next, read{requestID: a.RequestID, change: &a})
+	reads.next, reads.changes = append(reads.next, read{requestID: a.RequestID, change: &a}), reads.changes+1
 }
 
 // judgeChange returns the configuration with which a change begins, or why it is refused.
@@ -157,8 +158,8 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 }
 
 // speakingEarlier returns the members that stay in a configuration and whose connections speak a protocol that cannot
-// carry it, and the lowest version that one of them speaks. Their releases could not read its entry, nor any behind it. A member of which nothing is known does not
-// count: it may have lost its disk, and be what the change is to replace.
+// carry it, and the lowest version that one of them speaks. Their releases could not read its entry, nor any behind it.
+// A member of which nothing is known does not count: it may have lost its disk, and be what the change is to replace.
 func (c *Core) speakingEarlier(next Configuration) (ids []NodeID, lowest uint16) {
 	lowest = ProtocolMembership
 	for _, m := range next.Members {

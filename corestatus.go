@@ -145,7 +145,7 @@ func (c *Core) Status() CoreStatus {
 		Config: c.config(), ConfigIndex: c.log.config().Index, ConfigCommitted: c.log.configAt(c.log.commit).Index,
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
 		Removals: c.log.configAt(c.log.commit).Config.Removed, Removed: c.Removed(),
-		DiskStalled: c.diskStalled(), Reads: c.readsWaiting() - c.changesConfirmed(), Election: c.follower.attempts.status(c.wait()),
+		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 	}
 	_, s.Bootstrapper = c.origin()
 	c.statusOfSnapshots(&s)

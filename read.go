@@ -15,10 +15,11 @@ type followerReads struct {
 
 // leaderReads holds the reads that a leader has not confirmed yet.
 type leaderReads struct {
-	next  []read  // for the next round
-	now   []read  // of the present round
-	round RPCID   // the present round
-	id    EntryID // at commitIndex when it began
+	next    []read  // for the next round
+	now     []read  // of the present round
+	changes int     // of both: answers to changes, which have a limit of their own
+	round   RPCID   // the present round
+	id      EntryID // at commitIndex when it began
 }
 
 // read is one read, of a local caller or of a follower, or a change of the members whose answer only says what the
@@ -59,24 +60,9 @@ func (c *Core) requestRead(t RequestID) {
 
 func (c *Core) readsWaiting() int {
 	if c.leader != nil {
-		return len(c.leader.reads.next) + len(c.leader.reads.now)
+		return len(c.leader.reads.next) + len(c.leader.reads.now) - c.leader.reads.changes
 	}
 	return len(c.follower.reads.waiting) + len(c.follower.reads.asked)
-}
-
-// changesConfirmed returns how many of them are answers to changes of the members.
-func (c *Core) changesConfirmed() (n int) {
-	if c.leader == nil {
-		return 0
-	}
-	for _, reads := range [][]read{c.leader.reads.next, c.leader.reads.now} {
-		for _, r := range reads {
-			if r.change != nil {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // advanceReads answers the reads whose round a quorum has confirmed, and begins the next round for all reads that
@@ -105,6 +91,7 @@ func (c *Core) advanceReads() {
 func (c *Core) answerRead(r read, id EntryID) {
 	switch {
 	case r.change != nil:
+		c.leader.reads.changes--
 		c.answer(*r.change)
 	case r.from == Peer{}:
 		c.answer(Answer{RequestID: r.requestID, Kind: AnswerReadSafe, ID: id})
@@ -126,9 +113,9 @@ func (c *Core) onReadRequest(from Peer, r ReadRequest) {
 	}
 }
 
-// refuseReadsOf refuses the reads of a follower that turns out to be stale, or that was removed. A stale member that starts again from an older
-// image may use the ids of its earlier requests again, so an answer to an earlier one could pass for an answer to a
-// later one.
+// refuseReadsOf refuses the reads of a follower that turns out to be stale, or that was removed. A stale member that
+// starts again from an older image may use the ids of its earlier requests again, so an answer to an earlier one could
+// pass for an answer to a later one.
 func (c *Core) refuseReadsOf(l *leader, from Peer) {
 	r := &l.reads
 	refused := func(waiting read) bool {

@@ -30,7 +30,8 @@ type admin struct {
 type changing struct {
 	raft.Change
 	ifIndex raft.Index
-	entry   raft.EntryID // as accepted
+	entry   raft.EntryID  // as accepted
+	met     *loggedConfig // in force on its member when it was asked
 }
 
 func newAdmins(c *cluster) *admins {
@@ -82,6 +83,7 @@ func (a *admins) begin(i int) {
 
 // change asks a member for a change.
 func (w *workload) change(n *node, admin int, ch *changing) raft.RequestID {
+	ch.met = configured(n.log)
 	requestID := w.ask(request{kind: changeRequest, client: admin, node: n, change: ch, floor: w.c.check.committed()})
 	w.c.faulted("admin %d asks %s, if the members are those of %d, to %s", admin+1, n.name(), ch.ifIndex, ch.describe())
 	n.post(raft.ChangeRequested{RequestID: requestID, IfIndex: ch.ifIndex, Change: ch.Change})

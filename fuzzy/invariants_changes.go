@@ -267,6 +267,11 @@ func (k *checker) groundless(n *node, r *request, a raft.Answer) string {
 			return ""
 		}
 	}
+	for l := now; a.Refusal != raft.RefusedChanging && l != nil && l != ch.met; { // it has waited to be confirmed
+		if l = l.before; l != nil && k.grounded(n, r, ch, l, a.Refusal) {
+			return ""
+		}
+	}
 	return fmt.Sprintf("the configuration of entry %d is in force", now.index)
 }
 

@@ -37,7 +37,7 @@ var joining = []Mutant{
 		value("node/invite.go", `p.Incarnation != 0`, `false`)),
 	tested("M144", "the leader judges a change before it makes contact", "it dials first", "node", "Change_AnUnknownMember",
 		instead("node/invite.go", `if err := v.refused(c, joining, m, ifIndex); err != nil {
-		return c, nil, err
+		return c, nil, v.confirmed(ctx, m.now.Index, err)
 	}`, `_ = ifIndex`)),
 	testedFirst("M145", "a start that called before it was invited can reach the leader", "it must call again", "node", "Invitations_ACallBefore",
 		before("node/invite.go", `v.since = time.Now()`, `clear(v.callers)`)),

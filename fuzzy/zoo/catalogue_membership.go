@@ -68,7 +68,8 @@ var memberships = []Mutant{
 	member("M30", "giving up a change clears all that it was to do", "removals remain", "invariant",
 		instead("joint.go", `next.Members[i].Next = NextSame`, `if next.Members[i].Next != NextRemoved { next.Members[i].Next = NextSame }`)),
 	member("M31", "a majority of the new voters is heard when they get their votes", "nobody looks", "N68",
-		value("changing.go", `len(silent) == 0`, `true`)),
+		before("changing.go", `	switch {
+	case len(silent) == 0 && waits:`, `silent = nil`)),
 	member("M32", "a request names all silent voters", "any name will do", "N68",
 		value("changing.go", `slices.Contains(ch.despite, p.ID)`, `len(ch.despite) > 0`)).or("LiveMajority_DespiteCounts"),
 	member("M33", "a change names the configuration that it knows", "the index is not compared", "N69",
@@ -79,7 +80,7 @@ var memberships = []Mutant{
 	member("M36", "no configuration is appended during a transfer", "one is", "invariant, G15",
 		value("changing.go", `c.leader.transfer == nil`, `true`)).or("Churn_StaysSafe"),
 	member("M37", "leadership goes to a voter that stays", "it goes to one that is leaving", "G15",
-		value("transfer.go", `p.votes&IncomingHalf == 0`, `p.votes == 0`)),
+		value("transfer.go", `c.targetOf(to, IncomingHalf)`, `c.targetOf(to, IncomingHalf|OutgoingHalf)`)),
 	member("M38", "a leader that was removed hands over", "it lingers", "N66",
 		before("changing.go", `if p := c.transferTarget(""); p != nil`, `if true { return false }`)),
 	member("M39", "a base has the configuration of its index", "it has the newest one", "G9",
