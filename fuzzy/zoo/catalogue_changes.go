@@ -52,7 +52,7 @@ var memberChanges = []Mutant{
 		Alive: "what is known of such a member is emptied with its state, and nothing is added, so that it is not heard anyway",
 	},
 	member("M116", "a member of an earlier release can be removed", "it blocks its own removal", "tests",
-		value("changing.go", `m.Kind != Leaving && m.Next != NextRemoved && speaks`, `speaks`)).or("Change_AnEarlierRelease"),
+		value("changing.go", `m.Next != NextRemoved && speaks < ProtocolMembership`, `speaks < ProtocolMembership`)).or("Change_AnEarlierRelease"),
 	newer("M117", "no configuration is appended by a leader whose disk is in the way", "one is", "N",
 		value("changing.go", `!c.diskBlocks()`, `true`)).or("Joint_NotWhileTheDisk"),
 	newer("M118", "nothing of a new voter's state makes it silent before it has caught up", "it counts as silent, so nobody can join a single member", "N69",

@@ -69,7 +69,7 @@ var memberships = []Mutant{
 		instead("joint.go", `next.Members[i].Next = NextSame`, `if next.Members[i].Next != NextRemoved { next.Members[i].Next = NextSame }`)),
 	member("M31", "a majority of the new voters is heard when they get their votes", "nobody looks", "N68",
 		before("changing.go", `	switch {
-	case len(silent) == 0 && waits:`, `silent = nil`)),
+	case len(silent) == 0 && waits:`, `silent = nil`)).or("LiveMajority_IsWaitedFor"),
 	member("M32", "a request names all silent voters", "any name will do", "N68",
 		value("changing.go", `slices.Contains(ch.despite, p.ID)`, `len(ch.despite) > 0`)).or("LiveMajority_DespiteCounts"),
 	member("M33", "a change names the configuration that it knows", "the index is not compared", "N69",
