@@ -32,10 +32,10 @@ type joiner struct {
 	seen        *client.Lookout
 	log         hclog.Logger
 
-	asked  bool              // for a change: what is left of it is this joiner's
-	member bool              // this incarnation was seen to be a member
-	silent time.Time         // since when the leader has not heard the member with this id; zero: it hears it
-	said   map[string]string // the latest reason of each line of the log
+	asked  bool                 // for a change: what is left of it is this joiner's
+	member bool                 // this incarnation was seen to be a member
+	silent map[string]time.Time // since when the leader has not heard an incarnation with this id; absent: it hears it
+	said   map[string]string    // the latest reason of each line of the log
 }
 
 // newJoiner returns the joiner of a member, whose options are valid.
@@ -98,7 +98,8 @@ func (j *joiner) say(what, reason string) {
 	j.log.Info(what, "reason", reason)
 }
 
-// decide returns the change that makes this member one of the cluster; nil if it waits, for the reason, or is one.
+// decide returns the change that makes this member one of the cluster; nil if it waits, for the reason, or is one. The
+// change is made only if the members are still those that were looked at.
 func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reason string) {
 	switch {
 	case now.Cluster != j.cluster:
@@ -111,7 +112,17 @@ func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reas
 		return nil, fmt.Sprintf("%s answers, and knows no leader", now.ID)
 	case !now.Leads():
 		return nil, fmt.Sprintf("%s answers, and %s, which leads, does not", now.ID, now.Leader)
+	case !now.Committed:
+		return nil, fmt.Sprintf("configuration %d is not committed yet", now.Index)
 	}
+	if change, reason = j.ask(now, at); change != nil {
+		change.IfIndex = now.Index
+	}
+	return change, reason
+}
+
+// ask is decide for a configuration that a leader says is committed.
+func (j *joiner) ask(now api.Members, at time.Time) (change *api.Change, reason string) {
 	var others []api.ClusterMember // incarnations with the same id
 	var mine *api.ClusterMember
 	for _, m := range now.Of(j.self.ID) {
@@ -121,9 +132,9 @@ func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reas
 			others = append(others, m)
 		}
 	}
-	// Somebody may have made a voter a learner. If this joiner has asked for a vote, it is what a change that was given up
-	// has left.
-	waits := mine != nil && mine.Kind == learner && j.self.Kind != learner && j.asked
+	// Somebody may have made a voter a learner. If this joiner has asked for a vote, or another disk has the id, it is what a
+	// change that was given up has left.
+	waits := mine != nil && mine.Kind == learner && j.self.Kind != learner && (j.asked || len(others) > 0)
 	switch {
 	case mine != nil && !waits:
 		j.member = true
@@ -141,26 +152,46 @@ func (j *joiner) decide(now api.Members, at time.Time) (change *api.Change, reas
 // learner is the kind of a member without a vote, in JSON.
 var learner = raft.Learner.String()
 
-// replace returns the change that puts this member in the place of the one that has its id, if that one is lost.
+// replace returns the change that puts this member in the place of the one that has its id, if that one is lost. An id
+// stands twice at most: if another disk began to take that place, and was lost too, that one goes first.
 func (j *joiner) replace(of []api.ClusterMember, at time.Time) (change *api.Change, reason string) {
-	old := of[0]
+	old, runs := of[0], false
 	for _, m := range of {
 		if m.Kind == raft.Voter.String() {
 			old = m
 		}
+		runs = !j.lost(m, at) || runs
 	}
-	if heard := old.LastContactMS >= 0 && old.LastContactMS < float64(joinSilence.Milliseconds()); heard {
-		j.silent = time.Time{}
-	} else if j.silent.IsZero() {
-		j.silent = at
-	}
-	if !old.Replace && (j.silent.IsZero() || at.Sub(j.silent) < joinSilence) {
+	if runs {
 		return nil, fmt.Sprintf("%s is a member already, at %s: if its disk was lost, this one takes its place when the leader has not "+
 			"heard it for %v, or at once by: raftkv members replace %s; else choose another --id", j.self.ID, old.Address, joinSilence, j.self.ID)
+	}
+	for _, m := range of {
+		if m.Incarnation != old.Incarnation {
+			return &api.Change{Remove: []api.Peer{{ID: m.ID, Incarnation: m.Incarnation}}},
+				fmt.Sprintf("the disk %s, which was to take the place of %s, is lost, too", m.Incarnation, m.ID)
+		}
 	}
 	by := api.NewMember{ID: j.self.ID, Address: j.self.Address, URL: j.self.URL}
 	return &api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: old.ID, Incarnation: old.Incarnation}, New: by}}},
 		fmt.Sprintf("the member %s at %s is lost", old.ID, old.Address)
+}
+
+// lost reports whether the leader knows the disk of the member to be lost, or has not heard the member for long.
+func (j *joiner) lost(m api.ClusterMember, at time.Time) bool {
+	if j.silent == nil {
+		j.silent = map[string]time.Time{}
+	}
+	since, silent := j.silent[m.Incarnation]
+	if heard := m.LastContactMS >= 0 && m.LastContactMS < float64(joinSilence.Milliseconds()); heard {
+		delete(j.silent, m.Incarnation)
+		return m.Replace
+	}
+	if !silent {
+		since = at
+		j.silent[m.Incarnation] = at
+	}
+	return m.Replace || at.Sub(since) >= joinSilence
 }
 
 // spent reports whether the store with which a member ended, or did not start, is of no use for it, so that it may be set

@@ -34,16 +34,19 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 	blank, itself := api.Members{ID: "n9", Cluster: "c"}, api.Members{ID: "n3", Cluster: "c"}
 	leaderless := led()
 	leaderless.Leader = ""
-	follower, other, changes := led(), led(), led()
+	voter := api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "voter"}
+	follower, other, changes, uncommitted := led(), led(), led(), led(voter)
 	follower.ID, other.Cluster, changes.Change = "n2", "d", &api.Changing{Stage: api.StageJoint}
+	uncommitted.Committed = false
 	lost := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true, LastContactMS: 10}
 	runs := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Address: "h:8", LastContactMS: 10}
 	mine := api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "learner"}
 	left := api.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", Replace: true}
-	voter := mine
-	voter.Kind = "voter"
-	replaces := &api.Change{Replace: []api.Replacement{{Old: api.Peer{ID: "n3", Incarnation: "8"}, New: self}}}
-	promotes := &api.Change{Promote: []api.Peer{{ID: "n3"}}}
+	leftRuns := api.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", LastContactMS: 10}
+	adds := &api.Change{IfIndex: 7, Add: []api.NewMember{self}}
+	replaces := &api.Change{IfIndex: 7, Replace: []api.Replacement{{Old: api.Peer{ID: "n3", Incarnation: "8"}, New: self}}}
+	promotes := &api.Change{IfIndex: 7, Promote: []api.Peer{{ID: "n3"}}}
+	removes := &api.Change{IfIndex: 7, Remove: []api.Peer{{ID: "n3", Incarnation: "7"}}}
 	for _, row := range []struct {
 		rule   string
 		asked  bool
@@ -52,8 +55,9 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 		member bool
 		says   string
 	}{
-		{"it is not named", false, led(), &api.Change{Add: []api.NewMember{self}}, false, "does not name it"},
+		{"it is not named", false, led(), adds, false, "does not name it"},
 		{"it votes", false, led(voter), nil, true, ""},
+		{"… in a configuration that may be rolled back", true, uncommitted, nil, false, "configuration 7 is not committed yet"},
 		{"somebody has made it a learner", false, led(mine), nil, true, ""},
 		{"a change that was given up has left a learner", true, led(mine), promotes, false, "is to vote"},
 		{"another change is running", false, changes, nil, false, "a change of the members is running"},
@@ -64,7 +68,10 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 		{"its own URL", false, itself, nil, false, "only this member itself answers: --join takes the URLs of other servers"},
 		{"the disk of its id was lost", false, led(lost), replaces, false, "is lost"},
 		{"… and a replacement was given up", true, led(lost, mine), replaces, false, "is lost"},
-		{"… and another disk has tried to take its place", false, led(left, lost), replaces, false, "is lost"},
+		{"… and this member was started again since", false, led(lost, mine), replaces, false, "is lost"},
+		{"another disk began to take its place, and was lost, too", false, led(left, lost), removes, false, "is lost, too"},
+		{"… and that one runs", false, led(leftRuns, lost), nil, false, "n3 is a member already"},
+		{"… and the member itself runs", false, led(left, runs), nil, false, "n3 is a member already, at h:8"},
 		{"its id runs elsewhere", false, led(runs), nil, false, "n3 is a member already, at h:8"},
 	} {
 		j := joiner{self: self, incarnation: "9", cluster: "c", asked: row.asked}
@@ -73,6 +80,34 @@ func TestJoin_AsksForWhatIsLeftToDo(t *testing.T) {
 		assert.Equal(t, row.member, j.member, row.rule)
 		assert.Contains(t, reason, row.says, row.rule)
 	}
+}
+
+// The disk of n3 was lost, and so was the first one that was to take its place. What the third disk asks for one after the
+// other is what the cluster can do.
+func TestJoin_AfterTheDiskWasLostTwice(t *testing.T) {
+	config := raft.NewConfiguration([]raft.Member{
+		{ID: "n1", Address: "h:1", Incarnation: 1}, {ID: "n2", Address: "h:2", Incarnation: 2},
+		{ID: "n3", Address: "h:3", Incarnation: 7, Kind: raft.Learner}, {ID: "n3", Address: "h:3", Incarnation: 8},
+	})
+	config.Level = 1
+	require.NoError(t, config.Validate())
+	run := raft.ConfigRun{Index: 7, Config: config}
+	old := raft.Peer{ID: "n3", Incarnation: 8}
+	third := raft.Change{Replace: []raft.Replacement{{Old: old, New: raft.Member{ID: "n3", Address: "h:3", Incarnation: 9}}}}
+	assert.Error(t, third.ValidateFor(run), "an id stands twice at most")
+
+	second := api.ClusterMember{ID: "n3", Incarnation: "7", Kind: "learner", Replace: true}
+	first := api.ClusterMember{ID: "n3", Incarnation: "8", Kind: "voter", Replace: true}
+	j := joiner{self: self, incarnation: "9", cluster: "c"}
+	change, _ := j.decide(led(second, first), time.Now())
+	assert.Equal(t, &api.Change{IfIndex: 7, Remove: []api.Peer{{ID: "n3", Incarnation: "7"}}}, change)
+	assert.NoError(t, raft.Change{Remove: []raft.Peer{{ID: "n3", Incarnation: 7}}}.ValidateFor(run))
+
+	change, _ = j.decide(led(first), time.Now())
+	assert.Equal(t, api.Peer{ID: "n3", Incarnation: "8"}, change.Replace[0].Old)
+	run.Config = raft.NewConfiguration([]raft.Member{run.Config.Members[0], run.Config.Members[1], {ID: "n3", Address: "h:3", Incarnation: 8}})
+	run.Config.Level = 1
+	assert.NoError(t, third.ValidateFor(run))
 }
 
 func TestJoin_TakesNobodysPlace(t *testing.T) {
