@@ -194,6 +194,22 @@ func (j *joiner) lost(m api.ClusterMember, at time.Time) bool {
 	return m.Replace || at.Sub(since) >= joinSilence
 }
 
+// serves waits until the member is ready, which only one of the cluster becomes: a leader has answered it. The joiner may not
+// learn that, if it reaches no more than the URL of a follower.
+func serves(ctx context.Context, ready func(context.Context) error) bool {
+	for {
+		err := ready(ctx)
+		if err == nil || !errors.Is(err, raft.ErrWiped) { // a wiped member may join meanwhile
+			return err == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(lookPause):
+		}
+	}
+}
+
 // spent reports whether the store with which a member ended, or did not start, is of no use for it, so that it may be set
 // aside to join anew. A store that contradicts others is not among them: it may be the last witness of what was
 // acknowledged. wasMember says that the member was one of the cluster in this run: then it was removed meanwhile, and ends.
@@ -223,6 +239,9 @@ func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error
 	aside, err := storage.SetAside(o.Data)
 	if err != nil {
 		return errors.Join(why, fmt.Errorf("--data: %w", err))
+	}
+	if err := forgetAddresses(o.Data); err != nil {
+		log.Warn("the member keeps to addresses of its former store; --advertise and --url say others", "error", err)
 	}
 	log.Warn("the store was set aside, and this member joins on an empty one", "reason", why, "kept", aside)
 	return nil

@@ -151,11 +151,32 @@ func TestJoin_SetsAsideOnlyWhatIsOfNoUse(t *testing.T) {
 	}
 }
 
+// The joiner reaches only a follower, which may be behind. That the member was one of the cluster shows in that it serves.
+func TestJoin_WhoServesIsAMember(t *testing.T) {
+	j := joiner{self: self, incarnation: "9", cluster: "c"}
+	follower := led(api.ClusterMember{ID: "n3", Incarnation: "9", Kind: "voter"})
+	follower.ID = "n2"
+	j.decide(follower, time.Now())
+	assert.False(t, j.member)
+
+	answers := []error{raft.ErrWiped, raft.ErrWiped, nil}
+	assert.True(t, serves(t.Context(), func(context.Context) (err error) {
+		err, answers = answers[0], answers[1:]
+		return err
+	}), "it was empty at first")
+	assert.Empty(t, answers)
+	assert.False(t, serves(t.Context(), func(context.Context) error { return &raft.RemovedError{} }))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.False(t, serves(ended, func(context.Context) error { return raft.ErrWiped }))
+}
+
 func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	dir := t.TempDir()
 	store, err := storage.OpenBolt(dir, storage.BoltOptions{})
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
+	require.NoError(t, writeAddresses(dir, addresses{Raft: "h:3"}))
 	leads := make(chan string, 3)
 	leads <- "" // no leader is known
 	leads <- "n2"
@@ -170,6 +191,8 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	assert.Empty(t, leads)
 	_, err = os.Stat(filepath.Join(dir, storage.BoltFile))
 	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, known := readAddresses(dir)
+	assert.False(t, known, "the member that joins says its addresses again")
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

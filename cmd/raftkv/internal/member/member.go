@@ -62,8 +62,8 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	}
 	defer listener.Close()
 	store := &kv.Store{}
-	was, _ := readAddresses(o.Data)
-	stated := o.stated(was)
+	was, known := readAddresses(o.Data)
+	stated := o.stated(was, known)
 	cfg.Advertise = stated.Raft
 	n, connections, err := start(ctx, o, cfg, store)
 	if err != nil {
@@ -74,9 +74,10 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	starting, started := context.WithCancel(ctx)
 	var report sync.WaitGroup
 	report.Go(func() { reportReady(starting, n, cfg.Logger) })
-	j := newJoiner(o, n.Status().Incarnation, cfg.Logger)
+	j, served := newJoiner(o, n.Status().Incarnation, cfg.Logger), false
 	if len(o.Join) > 0 {
 		report.Go(func() { j.run(starting) })
+		report.Go(func() { served = serves(starting, n.Ready) })
 	}
 	report.Go(func() { newMover(o, stated, n, cfg.Logger).run(starting) })
 	err = serve(ctx, n, server.New(n, store, metricsHandler(n, connections)), listener)
@@ -86,7 +87,7 @@ func runOnce(ctx context.Context, o Options, cfg node.Config) (wasMember bool, e
 	if !errors.Is(n.Err(), raft.ErrClosed) {
 		dumpTrace(n, filepath.Join(o.Data, traceFile), cfg.Logger)
 	}
-	return j.member, err
+	return j.member || served, err
 }
 
 // traceFile is the file in the data directory with the last decisions of a member that ended by itself.

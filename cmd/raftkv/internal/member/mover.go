@@ -35,9 +35,10 @@ type mover struct {
 	right func(raft.Member)
 	log   hclog.Logger
 
-	asked  bool   // in the latest step
-	failed int    // requests, in a row
-	said   string // the latest line of the log
+	first  *raft.Member // the entry at the first request that was refused for another reason than a later configuration
+	asked  bool         // in the latest step
+	failed int          // requests, in a row
+	said   string       // the latest line of the log
 }
 
 // newMover returns the mover of a member that runs.
@@ -112,6 +113,9 @@ func (m *mover) pause() time.Duration {
 func (m *mover) step(ctx context.Context) (done bool) {
 	now := m.members()
 	entry, named := now.Peer(m.self)
+	if named && now.Committed {
+		m.yield(entry)
+	}
 	update, wrong := m.correction(entry)
 	m.asked = false
 	switch {
@@ -131,11 +135,27 @@ func (m *mover) step(ctx context.Context) (done bool) {
 	defer cancel()
 	if err := m.change(asking, raft.Change{Update: []raft.Update{update}}, now.Index); err != nil && ctx.Err() == nil {
 		m.failed++
+		if later := (*raft.ConfigChangedError)(nil); m.first == nil && !errors.As(err, &later) && api.CodeOf(err) != api.ConfigChanged {
+			m.first = &entry
+		}
 		m.say("the configuration does not say yet where this member is", "error", err)
 		return false
 	}
 	m.failed = 0
 	return false // the next step sees it
+}
+
+// yield leaves alone what somebody else has changed since the first request: the later word counts.
+func (m *mover) yield(entry raft.Member) {
+	if m.first == nil {
+		return
+	}
+	if entry.Address != m.first.Address {
+		m.stated.Raft = ""
+	}
+	if entry.Meta != m.first.Meta {
+		m.stated.URL = ""
+	}
 }
 
 // correction returns the change that makes the entry right; false if it is.

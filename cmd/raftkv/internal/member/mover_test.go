@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/node"
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
@@ -26,17 +27,21 @@ func TestMove_WhatTheCommandLineSays(t *testing.T) {
 		rule      string
 		o         Options
 		was, want addresses
+		known     bool
 	}{
-		{"a listening address alone says nothing", at, addresses{}, addresses{}},
-		{"nor one that has not been changed", at, same, addresses{}},
-		{"one that was the entry and has been changed says where it is", at, other, same},
-		{"each for itself", at, addresses{URL: other.URL}, addresses{URL: same.URL}},
-		{"unless nobody could dial it", any, other, addresses{}},
-		{"--advertise and --url say it", told, addresses{}, addresses{"n2.example:5001", "http://n2.example"}},
-		{"in any case", told, other, addresses{"n2.example:5001", "http://n2.example"}},
-		{"a member that joins has said it to the cluster", joins, addresses{}, same},
+		{"a listening address alone says nothing", at, addresses{}, addresses{}, false},
+		{"nor one that has not been changed", at, same, addresses{}, true},
+		{"one that was the entry and has been changed says where it is", at, other, same, true},
+		{"each for itself", at, addresses{URL: other.URL}, addresses{URL: same.URL}, true},
+		{"unless nobody could dial it", any, other, addresses{}, true},
+		{"--advertise and --url say it", told, addresses{}, addresses{"n2.example:5001", "http://n2.example"}, false},
+		{"in any case", told, other, addresses{"n2.example:5001", "http://n2.example"}, true},
+		{"a member that joins says it to the cluster", joins, addresses{}, same, false},
+		{"… once", joins, same, addresses{}, true},
+		{"… and not again after somebody has corrected it", joins, addresses{}, addresses{}, true},
+		{"… unless it has moved since", joins, other, same, true},
 	} {
-		assert.Equal(t, row.want, row.o.stated(row.was), row.rule)
+		assert.Equal(t, row.want, row.o.stated(row.was, row.known), row.rule)
 	}
 }
 
@@ -101,6 +106,42 @@ func TestMove_AsksForWhatIsWrong(t *testing.T) {
 		assert.Equal(t, row.asks, asked, row.rule)
 	}
 }
+
+// Somebody has corrected the entry while the member's own request was refused.
+func TestMove_LeavesALaterCorrectionAlone(t *testing.T) {
+	entry := raft.Member{ID: "n2", Incarnation: 9, Address: "h:1", Meta: "http://h:1"}
+	for _, row := range []struct {
+		rule    string
+		refused error
+		later   raft.Member
+		asks    *raft.Update // at the second step
+	}{
+		{"both", &raft.EarlierReleaseError{}, raft.Member{Address: "gateway:2", Meta: "http://gateway:3"}, nil},
+		{"each for itself", &raft.EarlierReleaseError{}, raft.Member{Address: "gateway:2", Meta: "http://h:1"},
+			&raft.Update{Peer: entry.Peer(), Meta: ptr("http://h:2")}},
+		{"what it had not seen yet is no later word", &raft.ConfigChangedError{}, raft.Member{Address: "gateway:2", Meta: "http://h:2"},
+			&raft.Update{Peer: entry.Peer(), Address: ptr("h:2")}},
+		{"likewise, from the leader's server", &api.Error{Code: api.ConfigChanged}, raft.Member{Address: "gateway:2", Meta: "http://h:2"},
+			&raft.Update{Peer: entry.Peer(), Address: ptr("h:2")}},
+	} {
+		now := node.Members{Index: 7, Committed: true, Configuration: raft.NewConfiguration([]raft.Member{entry})}
+		var asked *raft.Update
+		m := &mover{
+			self: entry.Peer(), stated: addresses{"h:2", "http://h:2"}, log: hclog.NewNullLogger(),
+			members: func() node.Members { return now }, right: func(raft.Member) {},
+			change: func(_ context.Context, c raft.Change, _ raft.Index) error { asked = &c.Update[0]; return row.refused },
+		}
+		assert.False(t, m.step(t.Context()), row.rule)
+		require.NotNil(t, asked, row.rule)
+		asked = nil
+		row.later.ID, row.later.Incarnation = entry.ID, entry.Incarnation
+		now.Configuration, now.Index = raft.NewConfiguration([]raft.Member{row.later}), 8
+		assert.Equal(t, row.asks == nil, m.step(t.Context()), row.rule)
+		assert.Equal(t, row.asks, asked, row.rule)
+	}
+}
+
+func ptr(s string) *string { return &s }
 
 func TestMove_AsksLessOftenWhileItIsRefused(t *testing.T) {
 	m := &mover{asked: true}

@@ -3,6 +3,7 @@ package member
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,6 +28,14 @@ func readAddresses(dir string) (was addresses, known bool) {
 		return addresses{}, false
 	}
 	return was, true
+}
+
+// forgetAddresses deletes the file: the next member in the directory has told nothing yet.
+func forgetAddresses(dir string) error {
+	if err := os.Remove(filepath.Join(dir, addressesFile)); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // writeAddresses replaces the file. It need not survive a power failure.
@@ -55,8 +64,9 @@ func (o Options) listens() (at addresses) {
 
 // stated returns where this member is reached as far as its command line says it: "" leaves the configuration as it is. A
 // listening address alone says nothing, because others may reach it at another one, through a name or a gateway. But
-// one that was the entry of the member when it ran last, and has been changed since, says that the member has moved.
-func (o Options) stated(was addresses) addresses {
+// one that was the entry of the member when it ran last, and has been changed since, says that the member has moved. So does
+// that of a member that joins, until it is known to have told it: later somebody may correct the entry.
+func (o Options) stated(was addresses, known bool) addresses {
 	listens := o.listens()
 	moved := func(was, now string) string {
 		if was == "" || was == now {
@@ -64,7 +74,7 @@ func (o Options) stated(was addresses) addresses {
 		}
 		return now
 	}
-	if len(o.Join) > 0 { // it has told the cluster these addresses
+	if len(o.Join) > 0 && !known {
 		return addresses{cmp.Or(o.Advertise, listens.Raft), cmp.Or(o.URL, listens.URL)}
 	}
 	return addresses{cmp.Or(o.Advertise, moved(was.Raft, listens.Raft)), cmp.Or(o.URL, moved(was.URL, listens.URL))}
