@@ -33,7 +33,7 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 		err = b.check(stored.Snapshot)
 	}
 	if err != nil {
-		return raft.Stored{}, err
+		return raft.Stored{}, b.contradictedFirst(err)
 	}
 	// What a killed process wrote and did not sync must be durable before anything relies on it, and before the
 	// next transaction reuses the pages that the process had freed.
@@ -58,6 +58,16 @@ func (b *Bolt) Load(ctx context.Context, identity raft.Identity) (raft.Stored, e
 	stored.StartCount, stored.Incarnation = meta.StartCount, raft.Incarnation(meta.Incarnation)
 	b.lineage.fill(&stored)
 	return stored, nil
+}
+
+// contradictedFirst returns the contradiction that the store is marked with instead of damage to it: such a store may be the
+// last witness of acknowledged writes, and whoever sets damaged stores aside must not take it for one of them.
+func (b *Bolt) contradictedFirst(err error) error {
+	var damage *raft.CorruptError
+	if m := b.lineage.mark; m != nil && m.Kind == raft.MarkContradicted && errors.As(err, &damage) {
+		return fmt.Errorf("%w; besides, %v", &raft.ContradictedError{Mark: *m}, err)
+	}
+	return err
 }
 
 // format makes the owner's record and the new start durable.

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -327,4 +328,32 @@ func TestBolt_ALineageThatEndsElsewhereIsDamaged(t *testing.T) {
 	var corrupt *raft.CorruptError
 	require.ErrorAs(t, err, &corrupt)
 	assert.ErrorContains(t, err, lineageName)
+}
+
+// A store that contradicts others may be the last witness of what was acknowledged. If it is damaged besides, whoever sets
+// damaged stores aside still learns that.
+func TestBolt_AContradictedStoreThatIsDamagedSaysSo(t *testing.T) {
+	for kind, contradicts := range map[raft.MarkKind]bool{raft.MarkContradicted: true, raft.MarkStaleImage: false} {
+		dir := bootstrappedStore(t)
+		b, err := OpenBolt(dir, BoltOptions{})
+		require.NoError(t, err)
+		_, err = b.Load(t.Context(), orders)
+		require.NoError(t, err)
+		require.NoError(t, b.Write(raft.StorageWrite{Mark: &raft.Mark{
+			Kind: kind, By: raft.Peer{ID: "n2", Incarnation: 2}, Term: 7, Detail: "it was shown",
+			Ours: raft.EntryID{Term: 1, Index: 3}, Theirs: raft.EntryID{Term: 2, Index: 3},
+		}}))
+		require.NoError(t, b.Close())
+		changed(t, dir, logBucket, logKey(3), func(record []byte) []byte { record[len(record)-1] ^= 1; return record })
+
+		b, err = OpenBolt(dir, BoltOptions{})
+		require.NoError(t, err)
+		_, err = b.Load(t.Context(), orders)
+		var contradicted *raft.ContradictedError
+		var damaged *raft.CorruptError
+		require.Equal(t, contradicts, errors.As(err, &contradicted), err)
+		require.Equal(t, !contradicts, errors.As(err, &damaged), err)
+		require.ErrorContains(t, err, "entry 3", "the damage is told in any case")
+		require.NoError(t, b.Close())
+	}
 }
