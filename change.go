@@ -11,6 +11,7 @@ import (
 // Then all roles change together, or the change is given up and none does.
 //
 // A Peer with Incarnation 0 names the voter of its id or, if the id has no voter, its only member.
+// In Remove it names the only member of its id: if there are two, the same request made again would remove the other one.
 type Change struct {
 	Add     []Member // to join as a Voter or as a Learner; as a Voter, a learner that is there already is promoted
 	Promote []Peer   // learners that become voters
@@ -201,9 +202,7 @@ func (d *draft) edit(ch Change) {
 		d.give(p, Voter, NextLearner)
 	}
 	for _, p := range ch.Remove {
-		if m := d.find(p); m != nil {
-			m.Next = NextRemoved
-		}
+		d.remove(p)
 	}
 	for _, u := range ch.Update {
 		d.update(u)
@@ -246,6 +245,18 @@ func (d *draft) once(p Peer) bool {
 	}
 	d.edited = append(d.edited, p)
 	return true
+}
+
+// remove removes a member. If two have its id, the change must say which: a caller that does not know the outcome asks again,
+// and must not remove the other one by that.
+func (d *draft) remove(p Peer) {
+	if p.Incarnation == 0 && len(d.before.withID(p.ID)) > 1 {
+		d.refuse(RefusedMalformed, p.ID)
+		return
+	}
+	if m := d.find(p); m != nil {
+		m.Next = NextRemoved
+	}
 }
 
 // give sets the next role of a member of the given kind. A member of another kind has that role already.

@@ -66,7 +66,7 @@ func TestPlan(t *testing.T) {
 		{"a voter is demoted", "a:v b:v c:v", Change{Demote: them("c")}, "a:vo b:vo c:lo"},
 		{"a voter is removed", "a:v b:v c:v", Change{Remove: them("c")}, "a:vo b:vo c:o"},
 		{"a learner is removed", "a:v b:l", Change{Remove: them("b")}, "a:v -b@9"},
-		{"of two, the voter is removed", "a:v b:v b2:l", Change{Remove: them("b")}, "a:vo b:o b2:l"},
+		{"of two, the voter is removed", "a:v b:v b2:l", Change{Remove: []Peer{peerOf("b")}}, "a:vo b:o b2:l"},
 		{"of two, the one that is named", "a:v b:v b2:l", Change{Remove: []Peer{peerOf("b2")}}, "a:v b:v -b2@9"},
 		{"a voter is replaced", "a:v b:v", Change{Replace: replaces(Peer{ID: "b"}, "c")}, "a:v b:v>- c:l>v"},
 		{"a voter is replaced by its own id", "a:v b:v", Change{Replace: replaces(Peer{ID: "b"}, "b2")}, "a:v b:v>- b2:l>v"},
@@ -144,6 +144,7 @@ func TestPlan_Refusals(t *testing.T) {
 		{"one member is named in two ways", "a:v b:v c:v", Change{Remove: []Peer{{ID: "b"}, peerOf("b")}}, RefusedMalformed, "b"},
 		{"one member joins twice", "a:v", Change{Add: joins(Learner, "b", "b")}, RefusedMalformed, "b"},
 		{"a member replaces itself", "a:v b:v", Change{Replace: replaces(Peer{ID: "b"}, "b")}, RefusedMalformed, "b"},
+		{"of two, one is removed: asked again, the other would be", "a:v b:v b2:l", Change{Remove: them("b")}, RefusedMalformed, "b"},
 		{"two learners have the id", "a:v b:l b2:l", Change{Remove: them("b")}, RefusedMalformed, "b"},
 		{"Validate has a problem with it", "a:v", Change{Add: []Member{{ID: "b"}}}, RefusedMalformed, ""},
 	} {
@@ -305,4 +306,18 @@ func TestChange_Validate(t *testing.T) {
 		var problem *ConfigError
 		require.ErrorAs(t, err, &problem)
 	}
+}
+
+// "Run the command again to make sure that it was made" (docs/membership.md): asked twice, a removal removes one member.
+func TestChange_ARemovalThatIsRepeatedRemovesNobodyElse(t *testing.T) {
+	ch := Change{Remove: them("b")}
+	err := ch.ValidateFor(ConfigRun{Index: 9, Config: conf("a:v b:v b2:l")})
+	var invalid *ConfigError
+	require.ErrorAs(t, err, &invalid)
+	require.ErrorContains(t, err, "the voter b.0000000000000001 and the learner b.0000000000000002: name one of them")
+
+	ch = Change{Remove: []Peer{peerOf("b")}}
+	require.NoError(t, ch.ValidateFor(ConfigRun{Index: 9, Config: conf("a:v b:v b2:l")}))
+	var unknown *UnknownMemberError
+	require.ErrorAs(t, ch.ValidateFor(ConfigRun{Index: 11, Config: conf("a:v b2:l -b@11")}), &unknown)
 }

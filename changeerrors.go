@@ -266,16 +266,20 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 	case RefusedWasRemoved:
 		return &WasRemovedError{id, why.index}
 	case RefusedMalformed:
-		return ch.malformed(id, why.invalid)
+		return ch.malformed(r.Config.withID(id), id, why.invalid)
 	}
 	return nil
 }
 
-// malformed says what is wrong with a change that was refused as malformed; id is the member that it names twice, if that
-// is the reason; else invalid is what is wrong with its first configuration.
-func (ch Change) malformed(id NodeID, invalid error) error {
+// malformed says what is wrong with a change that was refused as malformed; id is the member that it names twice, or of which
+// there are two, if that is the reason; else invalid is what is wrong with its first configuration.
+func (ch Change) malformed(of []Member, id NodeID, invalid error) error {
 	if err := ch.Validate(); err != nil {
 		return err
+	}
+	if len(of) > 1 {
+		return &ConfigError{"Change", fmt.Errorf("two members have the id %q, the %v %s.%v and the %v %s.%v: name one of them, once, with its incarnation",
+			id, of[0].Kind, id, of[0].Incarnation, of[1].Kind, id, of[1].Incarnation)}
 	}
 	if id != "" {
 		return &ConfigError{"Change", fmt.Errorf("it names member %q twice, or names two members with that id: give the incarnation", id)}

@@ -42,6 +42,10 @@ func (ch *changing) meets(config *raft.Configuration) *asked {
 		a.gives(p, raft.Learner)
 	}
 	for _, p := range ch.Remove {
+		if p.Incarnation == 0 && a.twice(p.ID) {
+			a.wrong(raft.RefusedMalformed)
+			continue
+		}
 		if m, ok := a.find(p); ok {
 			delete(a.roles, m.Peer())
 		}
@@ -67,13 +71,7 @@ func (a *asked) find(p raft.Peer) (raft.Member, bool) {
 	m, ok := a.config.Peer(p)
 	if p.Incarnation == 0 {
 		m, ok = a.config.Member(p.ID)
-		twice := 0
-		for _, other := range a.config.Members {
-			if other.ID == p.ID {
-				twice++
-			}
-		}
-		if twice > 1 && m.Kind != raft.Voter {
+		if a.twice(p.ID) && m.Kind != raft.Voter {
 			a.wrong(raft.RefusedMalformed)
 			return m, false
 		}
@@ -84,6 +82,17 @@ func (a *asked) find(p raft.Peer) (raft.Member, bool) {
 	}
 	a.named[m.Peer()]++
 	return m, true
+}
+
+// twice reports whether two members have the id.
+func (a *asked) twice(id raft.NodeID) bool {
+	times := 0
+	for _, m := range a.config.Members {
+		if m.ID == id {
+			times++
+		}
+	}
+	return times > 1
 }
 
 func (a *asked) gives(p raft.Peer, kind raft.MemberKind) {

@@ -55,7 +55,8 @@ func (n *Node) AddLearner(ctx context.Context, m raft.Member, o ChangeOptions) (
 }
 
 // RemoveMember removes a member, which may be the leader itself: it then answers, transfers its leadership, and ends with a
-// *RemovedError, as every removed member does.
+// *RemovedError, as every removed member does. If two members have the id, a replacement was given up: ChangeMembers removes one
+// of them by its incarnation, and RemoveMember is refused.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) RemoveMember(ctx context.Context, id raft.NodeID, o ChangeOptions) (Members, error) {
