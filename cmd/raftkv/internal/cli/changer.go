@@ -143,7 +143,12 @@ func (c *changer) outOfTime(latest error) error {
 	if c.Last().Change == nil && !api.Uncertain(latest) && latest != nil {
 		return latest
 	}
-	return &exitError{exitUnknown, errors.New("--timeout ended, and the change goes on: raftkv members shows it, and the same command waits for it again")}
+	outcome := "the change goes on"
+	if c.Last().Change == nil {
+		outcome = "it is not known whether the change has begun"
+	}
+	return &exitError{exitUnknown, fmt.Errorf(
+		"--timeout ended, and %s: raftkv members shows it, and the same command waits for it again", outcome)}
 }
 
 // done says what the members are at the end.

@@ -21,10 +21,11 @@ func TestChanger_OutOfTime(t *testing.T) {
 		change *api.Changing // what the members show
 		latest error
 		code   int
+		says   string
 	}{
-		{"each request was refused", nil, refused, exitFailed},
-		{"the last one has no answer", nil, unanswered, exitUnknown},
-		{"a change is running", &api.Changing{Stage: api.StageCatchesUp}, refused, exitUnknown},
+		{"each request was refused", nil, refused, exitFailed, "because"},
+		{"the last one has no answer", nil, unanswered, exitUnknown, "not known whether the change has begun"},
+		{"a change is running", &api.Changing{Stage: api.StageCatchesUp}, refused, exitUnknown, "the change goes on"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_ = json.NewEncoder(w).Encode(api.Members{ID: "n1", Index: 5, Committed: true, Change: row.change})
@@ -39,5 +40,6 @@ func TestChanger_OutOfTime(t *testing.T) {
 		cancel()
 		_, err = c.settle(ended, row.latest)
 		assert.Equal(t, row.code, exitCode(err), row.rule)
+		assert.ErrorContains(t, err, row.says, row.rule)
 	}
 }

@@ -20,7 +20,7 @@ outlives the command and the leader: to wait for it again, or to make sure that 
 --no-wait, a command only waits until the change is accepted; a change that was accepted may still be given up.
 
 Exit codes: 0 done, or nothing to do; 1 refused or given up, and no voter has changed; 2 bad usage; 4 --if-index no longer
-holds; 5 --timeout ended and the change goes on; 8 no server could be asked.`
+holds; 5 --timeout ended, and the change goes on or may have begun; 8 no server could be asked.`
 
 // changeFlags are the flags that all changes take.
 type changeFlags struct {
