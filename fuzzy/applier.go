@@ -69,7 +69,7 @@ func (n *node) advance(to raft.Index) bool {
 			return false // the log was replaced: nothing is applied before it is restored
 		}
 		if err != nil {
-			n.c.check.broken("N43", "%s cannot read what it is to apply behind %d: %v", n.id, n.applied, err)
+			n.c.check.broken("N43", "%s cannot read what it is to apply behind %d: %v", n, n.applied, err)
 			return false
 		}
 		for i := range entries {

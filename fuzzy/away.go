@@ -85,7 +85,7 @@ func (m *nemesis) stayAway(c *cluster) {
 	passed := leader >= 0 && int(c.nodes[leader].status.Base.Index) > len(n.disk.log)
 	switch {
 	case a.waits && c.receives(a.node) && a.node != leader:
-		c.faulted("%s is away again", n.id)
+		c.faulted("%s is away again", n.name())
 		m.depart(c)
 	case a.waits && gone > a.most:
 		m.away = nil
@@ -103,7 +103,7 @@ func (m *nemesis) comeBack(c *cluster, n *node, passed bool) {
 	a := *m.away
 	m.away = nil
 	c.isolate(n, false)
-	c.faulted("%s is back", n.id)
+	c.faulted("%s is back", n.name())
 	if passed {
 		c.stats.Passed++
 	}

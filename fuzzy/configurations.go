@@ -37,7 +37,7 @@ func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConf
 		l.Configuration = f.Configuration
 	}
 	if err != nil {
-		k.broken("N9", "%s holds a configuration that does not decode: %v", n.id, err)
+		k.broken("N9", "%s holds a configuration that does not decode: %v", n, err)
 		return before
 	}
 	k.configs[hash] = l

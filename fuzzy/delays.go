@@ -146,7 +146,7 @@ func (n *node) stall(length sim.Time) {
 	if n.disk.healed || !slices.ContainsFunc(n.status.Peers, func(p raft.PeerProgress) bool { return p.State == "stale" }) {
 		return
 	}
-	n.c.faulted("%v at %s", Stall, n.id)
+	n.c.faulted("%v at %s", Stall, n.name())
 	n.disk.stallTill = max(n.disk.stallTill, n.c.now()+length)
 }
 
@@ -168,7 +168,7 @@ func (c *cluster) emptyBootstrapper() {
 		return
 	}
 	c.profile.Node.EmptiedAt = 0
-	c.faulted("%v at %s", Wipe, n.id)
+	c.faulted("%v at %s", Wipe, n.name())
 	c.stats.Faults++
 	c.stats.ByFault[Wipe]++
 	n.crash()

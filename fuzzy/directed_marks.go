@@ -35,7 +35,7 @@ var markScenarios = []scenario{
 func (d *director) forgets(n *node, since image) {
 	n.crash()
 	n.disk.restore(since, false)
-	d.c.faulted("the disk of %s has lost what it had synced: %s", n.id, n.disk.describe())
+	d.c.faulted("the disk of %s has lost what it had synced: %s", n.name(), n.disk.describe())
 	d.settle()
 }
 

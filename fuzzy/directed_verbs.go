@@ -199,7 +199,7 @@ func (d *director) wipe(nodes ...*node) {
 	for _, n := range nodes {
 		n.crash()
 		n.disk.wipe()
-		d.c.faulted("%s has lost its disk", n.id)
+		d.c.faulted("%s has lost its disk", n.name())
 	}
 	d.settle()
 }
@@ -208,12 +208,12 @@ func (d *director) wipe(nodes ...*node) {
 func (d *director) dieAfter(n *node, effects int) { n.dieAfter, n.deadFor = effects, sim.In(3600e9) }
 
 func (d *director) suspend(n *node) {
-	d.c.faulted("%s is suspended", n.id)
+	d.c.faulted("%s is suspended", n.name())
 	n.freeze(true)
 }
 
 func (d *director) resume(n *node) {
-	d.c.faulted("%s runs on", n.id)
+	d.c.faulted("%s runs on", n.name())
 	n.resume()
 	d.settle()
 }
@@ -227,12 +227,12 @@ func (d *director) hurry(n *node, times int64) {
 // Disks and senders.
 
 func (d *director) stall(n *node) {
-	d.c.faulted("the disk of %s stalls", n.id)
+	d.c.faulted("the disk of %s stalls", n.name())
 	n.disk.stallTill = sim.Never
 }
 
 func (d *director) flow(n *node) {
-	d.c.faulted("the disk of %s works again", n.id)
+	d.c.faulted("the disk of %s works again", n.name())
 	n.disk.stallTill = 0
 	if n.core != nil {
 		n.endWrites()

@@ -167,7 +167,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 	n := c.nodes[m.random.IntN(len(c.nodes))]
 	other := c.nodes[m.random.IntN(len(c.nodes))]
 	if m.rate.Fault != Partition && m.rate.Fault != Usurp && (m.rate.Fault < Decapitate || m.rate.Fault == Churn) { // these record what they cut
-		c.faulted("%v at %s", m.rate.Fault, n.id)
+		c.faulted("%v at %s", m.rate.Fault, n.name())
 	}
 	m.injected = append(m.injected[:0], n.index)
 	switch m.rate.Fault {

@@ -293,7 +293,7 @@ func (m *nemesis) spoilFile(c *cluster, n *node) {
 		content[at>>3%uint64(len(content))] ^= 1 << (at & 7)
 		err = replace(disk, path, content)
 	}
-	c.faulted("%s of %s is damaged (%v)", path, n.id, err)
+	c.faulted("%s of %s is damaged (%v)", path, n.name(), err)
 	if crash && n.core != nil {
 		n.crash()
 		n.restartIn(wait)

@@ -16,7 +16,7 @@ import (
 // seedsInTests is how many seeds of each profile every run of the tests looks at; raftlab takes more.
 var seedsInTests = map[string]int{
 	"swarm": 100, "bootstrap": 50, "elections": 20, "history": 50, "network": 15, "crash": 15, "disk": 15, "clock": 15, "busy": 3,
-	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "members": 60,
+	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "images": 30, "members": 60,
 }
 
 func TestFuzzy_EveryInvariantHolds(t *testing.T) {
@@ -26,6 +26,7 @@ func TestFuzzy_EveryInvariantHolds(t *testing.T) {
 		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
+			require.Positive(t, seedsInTests[p.name], "a new profile is not left out")
 			total := Stats{}
 			for number := range uint64(fewer(seedsInTests[p.name]) + 1) {
 				r, err := Run(Seed{p.name, number}, nil)

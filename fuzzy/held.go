@@ -59,7 +59,7 @@ func (n *node) streamHeld(offer raft.Message, s *raft.Snapshot) bool {
 	}
 	h, now := v.held, n.now().Mono
 	if h.written > 0 || h.writesAt > 0 {
-		n.c.check.broken("N58", "%s streams the frozen state of %v twice", n.id, s.ID)
+		n.c.check.broken("N58", "%s streams the frozen state of %v twice", n, s.ID)
 		return false
 	}
 	to := n.c.at(offer.To).index

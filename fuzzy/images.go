@@ -179,7 +179,7 @@ func (m *nemesis) putBack(c *cluster, n *node, i *imaging) {
 		n.disk.stallTill = c.now() + 4*timeout
 	}
 	c.stats.Images++
-	c.faulted("an older image of the disk of %s is put back: %s", n.id, n.disk.describe())
+	c.faulted("an older image of the disk of %s is put back: %s", n.name(), n.disk.describe())
 	n.restartIn(wait)
 	if i.forgets >= logAtOnce {
 		m.aggravate(c, n, wait, leader)

@@ -207,12 +207,12 @@ func (k *checker) changeAnswered(n *node, r *request, a raft.Answer) {
 		k.changeAccepted(n, ch, a.ID)
 	case raft.AnswerRefused:
 		if why := k.groundless(n, r, a); why != "" {
-			k.broken("N69", "%s refuses to %s (%d): %s", n.id, ch.describe(), a.Refusal, why)
+			k.broken("N69", "%s refuses to %s (%d): %s", n, ch.describe(), a.Refusal, why)
 		}
 	case raft.AnswerChanged:
 		l := k.ended(n, a.ID)
 		if l == nil {
-			k.broken("N69", "%s has changed the members by %v, which is not committed, or is no configuration", n.id, a.ID)
+			k.broken("N69", "%s has changed the members by %v, which is not committed, or is no configuration", n, a.ID)
 			return
 		}
 		began := l // of a change that has no effect
@@ -222,12 +222,12 @@ func (k *checker) changeAnswered(n *node, r *request, a raft.Answer) {
 			}
 		}
 		if ch.Cancel && waits(&l.Configuration) || !ch.Cancel && !ch.meets(&began.Configuration).made(ch, &l.Configuration) {
-			k.broken("N69", "%s says that it has done what was asked, %s, and entry %d says %v", n.id, ch.describe(), l.index, l.Members)
+			k.broken("N69", "%s says that it has done what was asked, %s, and entry %d says %v", n, ch.describe(), l.index, l.Members)
 		}
 	case raft.AnswerGivenUp:
 		l := k.ended(n, a.ID)
 		if l == nil || l.before == nil || !waits(&l.before.Configuration) || waits(&l.Configuration) || len(l.Outgoing) > 0 {
-			k.broken("N69", "%s says that it has given up to %s by %v, and that entry does not say so", n.id, ch.describe(), a.ID)
+			k.broken("N69", "%s says that it has given up to %s by %v, and that entry does not say so", n, ch.describe(), a.ID)
 		}
 	}
 }
@@ -247,21 +247,21 @@ func (k *checker) ended(n *node, id raft.EntryID) *loggedConfig {
 // changeAccepted checks the entry with which a change begins.
 func (k *checker) changeAccepted(n *node, ch *changing, id raft.EntryID) {
 	if int(id.Index) > len(n.log) || n.log[id.Index-1].entry.ID() != id || n.log[id.Index-1].config.index != id.Index {
-		k.broken("N69", "%s takes a change as %v, which is no configuration of its log", n.id, id)
+		k.broken("N69", "%s takes a change as %v, which is no configuration of its log", n, id)
 		return
 	}
 	before := n.log[id.Index-1].config.before
 	if ch.ifIndex != 0 && ch.ifIndex != before.index {
-		k.broken("N69", "%s takes a change of the configuration of entry %d, and that of %d is in force", n.id, ch.ifIndex, before.index)
+		k.broken("N69", "%s takes a change of the configuration of entry %d, and that of %d is in force", n, ch.ifIndex, before.index)
 	}
 	if ch.Cancel {
 		if !waits(&before.Configuration) {
-			k.broken("N69", "%s cancels a change, and none waits", n.id)
+			k.broken("N69", "%s cancels a change, and none waits", n)
 		}
 		return
 	}
 	if a := ch.meets(&before.Configuration); len(a.problems) > 0 {
-		k.broken("N69", "%s takes a change (%s) that is to be refused for %v", n.id, ch.describe(), a.problems)
+		k.broken("N69", "%s takes a change (%s) that is to be refused for %v", n, ch.describe(), a.problems)
 	}
 }
 

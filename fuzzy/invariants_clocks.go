@@ -96,7 +96,7 @@ func (k *checker) stamps(n *node, events []raft.Event, out *raft.Output) {
 			}
 		}
 		if shown && last.Time > max(latest, w.stamp) {
-			k.broken("N39", "%s stamps %v %v ahead of every other voter's clock", n.id, last.ID(),
+			k.broken("N39", "%s stamps %v %v ahead of every other voter's clock", n, last.ID(),
 				time.Duration(last.Time-latest)+time.Duration(stampAheadMax))
 		}
 	}

@@ -31,12 +31,12 @@ func (k *checker) leadership(n *node, before *raft.CoreStatus) {
 		return
 	}
 	was, led := k.leaders[s.Term]
-	k.c.holds(!led, "G1", "%s is elected in term %d, which %s leads or led", n.id, s.Term, was.ID)
+	k.c.holds(!led, "G1", "%s is elected in term %d, which %s leads or led", n, s.Term, k.c.title(was))
 	k.leaders[s.Term] = n.peer()
 	k.elections++
 	k.complete(n)
 	voted := n.agreed(func(p raft.Peer) bool { return k.voted(p, s.Term, n.peer()) })
-	k.c.holds(voted.reached(), "G8", "%s leads term %d with the durable votes of %v", n.id, s.Term, voted)
+	k.c.holds(voted.reached(), "G8", "%s leads term %d with the durable votes of %v", n, s.Term, voted)
 }
 
 // voted reports whether a voter's disk, or one that an older image has replaced, voted for a candidate.
@@ -58,18 +58,18 @@ func (k *checker) complete(n *node) {
 	}
 	last := k.canonical[earlier-1]
 	hash, there := at(n.log, last.id.Index)
-	k.c.holds(there && hash == last.hash, "G3", "%s leads term %d without %v, which is committed", n.id, n.status.Term, last.id)
+	k.c.holds(there && hash == last.hash, "G3", "%s leads term %d without %v, which is committed", n, n.status.Term, last.id)
 }
 
 // leads checks a message that only a leader may send.
 func (k *checker) leads(n *node, m *raft.Message, commit raft.Index) {
 	leader, led := k.leaders[m.Term]
 	if !led || leader != n.peer() {
-		k.broken("G1", "%s sends %T in term %d, which it does not lead", n.id, m.Body, m.Term)
+		k.broken("G1", "%s sends %T in term %d, which it does not lead", n, m.Body, m.Term)
 	}
 	k.sendsTo(n, m)
 	if commit > n.status.Commit {
-		k.broken("G14", "%s sends commit %d, and its own is %d", n.id, commit, n.status.Commit)
+		k.broken("G14", "%s sends commit %d, and its own is %d", n, commit, n.status.Commit)
 	}
 }
 
@@ -107,7 +107,7 @@ func (k *checker) appended(n *node, l *raft.LogWrite) {
 // bootstrapped checks that a cluster id belongs to only one entry 1.
 func (k *checker) bootstrapped(n *node) {
 	was, known := k.bootstraps[n.status.Cluster]
-	k.c.holds(!known || was == n.log[0].hash, "G16", "%s takes a second bootstrap of cluster %x", n.id, n.status.Cluster)
+	k.c.holds(!known || was == n.log[0].hash, "G16", "%s takes a second bootstrap of cluster %x", n, n.status.Cluster)
 	k.bootstraps[n.status.Cluster] = n.log[0].hash
 }
 
@@ -120,20 +120,20 @@ func (k *checker) heldByAll(n *node) {
 	bootstrap, _ := raft.DecodeBootstrap(n.log[0].entry.Data) // a core refuses an entry 1 that does not decode
 	for _, m := range bootstrap.Configuration.Members {
 		k.c.holds(k.c.at(m.Peer()).disk.held(m.Incarnation, 1, first), "G16", "%s is in term %d, and %s does not hold entry 1 of its cluster",
-			n.id, n.status.Term, m.ID)
+			n, n.status.Term, k.c.title(m.Peer()))
 	}
 }
 
 func (k *checker) matches(n *node, s *slot, hash uint64) {
 	if s.hash != hash {
-		k.broken("G2", "%s holds %v behind another log than somebody else", n.id, s.entry.ID())
+		k.broken("G2", "%s holds %v behind another log than somebody else", n, s.entry.ID())
 	}
 }
 
 // durableLog checks a change of a durable log before it is made. For term see keepsCommitted.
 func (k *checker) durableLog(n *node, l *raft.LogWrite, term raft.Term) {
 	if !goesOn(n.disk.log, n.disk.base.ID.Index, n.disk.snapshot.ID, l) {
-		k.broken("N4", "%s: the disk is to go on behind %v, which it does not hold", n.id, l.After)
+		k.broken("N4", "%s: the disk is to go on behind %v, which it does not hold", n, l.After)
 	}
 	k.keepsCommitted(n, n.disk.log, l, term, "G5")
 }
@@ -146,22 +146,22 @@ func (k *checker) commits(n *node, before *raft.CoreStatus) {
 	}
 	hash, there := at(n.log, s.Commit)
 	if !there {
-		k.c.fail(Safety, "N4", "%s commits %d, and its log ends at %v", n.id, s.Commit, s.Last)
+		k.c.fail(Safety, "N4", "%s commits %d, and its log ends at %v", n, s.Commit, s.Last)
 		return
 	}
 	leads := s.Role == raft.Leader || before.Role == raft.Leader && before.Term == s.Term // it may have stepped down since
 	if term := n.log[s.Commit-1].entry.Term; leads && term != s.Term {
-		k.broken("G6", "%s leads term %d and commits up to an entry of term %d", n.id, s.Term, term)
+		k.broken("G6", "%s leads term %d and commits up to an entry of term %d", n, s.Term, term)
 	}
 	if s.Commit > k.committed() {
 		if !leads {
-			k.broken("G4", "%s follows and commits %d, which no leader has", n.id, s.Commit)
+			k.broken("G4", "%s follows and commits %d, which no leader has", n, s.Commit)
 		}
 		k.extend(n, s.Commit)
 		k.heldByQuorum(n, hash)
 	}
 	if k.c.failure == nil && hash != k.canonical[s.Commit-1].hash {
-		k.broken("G4", "%s commits %v after another log than others did", n.id, n.log[s.Commit-1].entry.ID())
+		k.broken("G4", "%s commits %v after another log than others did", n, n.log[s.Commit-1].entry.ID())
 	}
 }
 
@@ -170,13 +170,13 @@ func (k *checker) extend(n *node, to raft.Index) {
 	if from := k.committed(); from > 0 {
 		hash, _ := at(n.log, from)
 		if hash != k.canonical[from-1].hash {
-			k.broken("G4", "%s commits %d after another log than was committed", n.id, to)
+			k.broken("G4", "%s commits %d after another log than was committed", n, to)
 		}
 	}
 	if from := len(k.canonical); from > 0 {
 		by := k.canonical[from-1].by
 		if n.status.Term < by {
-			k.broken("G3", "%s leads term %d and commits %d, beyond what term %d has", n.id, n.status.Term, to, by)
+			k.broken("G3", "%s leads term %d and commits %d, beyond what term %d has", n, n.status.Term, to, by)
 		}
 	}
 	for i := k.committed(); i < to; i++ {
@@ -200,12 +200,12 @@ func (k *checker) command(n *node, e *raft.Entry) {
 	writes := k.c.work.writes
 	serial := commandOf(e).serial
 	if serial == 0 || serial >= uint64(len(writes)) {
-		k.c.fail(Safety, "G11", "%s commits %v, which nobody proposed", n.id, e.ID())
+		k.c.fail(Safety, "G11", "%s commits %v, which nobody proposed", n, e.ID())
 		return
 	}
 	a := &writes[serial]
 	if a.index > 0 {
-		k.broken("G11", "%s commits write %d at %d; it is committed at %d", n.id, serial, e.Index, a.index)
+		k.broken("G11", "%s commits write %d at %d; it is committed at %d", n, serial, e.Index, a.index)
 	}
 	if a.never {
 		k.broken("H4", "write %d is committed at %v; its client was told that it never would be", serial, e.ID())
@@ -219,7 +219,7 @@ func (k *checker) sameState(n *node) {
 		return
 	}
 	if n.machine.digest() != k.canonical[n.applied-1].state {
-		k.broken("G18", "%s has another state at index %d than the committed entries lead to", n.id, n.applied)
+		k.broken("G18", "%s has another state at index %d than the committed entries lead to", n, n.applied)
 	}
 }
 
@@ -231,7 +231,7 @@ func (k *checker) heldByQuorum(n *node, hash uint64) {
 		copies = quorum(&now.before.Configuration, holds) // the step has appended the next one after the commit
 	}
 	if !copies.reached() {
-		k.broken("G5", "%s commits %d in term %d, which %v hold durably", n.id, n.status.Commit, n.status.Term, copies)
+		k.broken("G5", "%s commits %d in term %d, which %v hold durably", n, n.status.Commit, n.status.Term, copies)
 	}
 }
 
@@ -251,10 +251,10 @@ func (k *checker) acknowledged(r *request, id raft.EntryID) {
 
 func (k *checker) readSafe(n *node, r *request, i raft.Index) {
 	if i < r.floor {
-		k.broken("G13", "%s serves a read at %d; %d was committed before it was asked for", n.id, i, r.floor)
+		k.broken("G13", "%s serves a read at %d; %d was committed before it was asked for", n, i, r.floor)
 	}
 	if i > k.committed() {
-		k.broken("G13", "%s serves a read at %d, and only %d is committed", n.id, i, k.committed())
+		k.broken("G13", "%s serves a read at %d, and only %d is committed", n, i, k.committed())
 	}
 }
 
@@ -264,6 +264,6 @@ func (k *checker) transferred(n *node, r *request, a raft.Answer) {
 		leader, ok := k.leaders[term]
 		led = led || ok && leader.ID == a.Leader && leader != n.peer()
 	}
-	k.c.holds(led, "G15", "%s transferred its leadership in term %d to %q, who did not come to lead", n.id, r.term, a.Leader)
-	k.c.holds(r.to == "" || r.to == a.Leader, "G15", "%s was to transfer leadership to %s, and says that it did to %q", n.id, r.to, a.Leader)
+	k.c.holds(led, "G15", "%s transferred its leadership in term %d to %q, who did not come to lead", n, r.term, a.Leader)
+	k.c.holds(r.to == "" || r.to == a.Leader, "G15", "%s was to transfer leadership to %s, and says that it did to %q", n, r.to, a.Leader)
 }

@@ -81,7 +81,7 @@ func (k *checker) due(n *node, out *raft.Output) {
 		return
 	}
 	if lacking := applying - s.Snapshot.Index; lacking >= raft.Index(k.c.profile.Limits.SnapshotEntries) {
-		k.broken("L16", "%s has applied %d entries behind its snapshot of %v, and takes none", n.id, lacking, s.Snapshot)
+		k.broken("L16", "%s has applied %d entries behind its snapshot of %v, and takes none", n, lacking, s.Snapshot)
 	}
 }
 
@@ -90,7 +90,7 @@ func (k *checker) due(n *node, out *raft.Output) {
 func (k *checker) matchesBelow(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	for i := range out.Trace {
 		if t := &out.Trace[i]; t.Kind == raft.TraceRefused && k.sound(n, before, events, t.Peer) {
-			k.broken("N54", "%s refuses an append of %s, which begins at or below %v: %s", n.id, t.Peer, before.Base, t.Text)
+			k.broken("N54", "%s refuses an append of %s, which begins at or below %v: %s", n, t.Peer, before.Base, t.Text)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (k *checker) offersOnly(n *node, before *raft.CoreStatus, events []raft.Eve
 			}
 		}
 		if !failed {
-			k.broken("N48", "%s is to send %s a snapshot, whose log has not failed the check at %v", n.id, p.ID, s.Base)
+			k.broken("N48", "%s is to send %s a snapshot, whose log has not failed the check at %v", n, k.c.title(peerOf(p)), s.Base)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (k *checker) above(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s := &n.status
 	for i := range s.Peers {
 		if p := &s.Peers[i]; p.State != "stale" && p.Next <= s.Base.Index {
-			k.broken("N53", "%s sends %s entry %d next, and its log begins behind %v", n.id, p.ID, p.Next, s.Base)
+			k.broken("N53", "%s sends %s entry %d next, and its log begins behind %v", n, k.c.title(peerOf(p)), p.Next, s.Base)
 		}
 	}
 	for i := range out.Send {
@@ -152,7 +152,7 @@ func (k *checker) above(n *node, before *raft.CoreStatus, out *raft.Output) {
 			continue
 		}
 		if p := progressOn(s, out.Send[i].To); p != nil && p.State != "stale" { // a stale member is shown what it has lost, wherever that is
-			k.broken("N53", "%s sends %s an append behind %v, and its log begins behind %v", n.id, p.ID, a.Prev, before.Base)
+			k.broken("N53", "%s sends %s an append behind %v, and its log begins behind %v", n, k.c.title(peerOf(p)), a.Prev, before.Base)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (k *checker) keepsFor(n *node, before *raft.CoreStatus, out *raft.Output) {
 		if follows && p.Match > 0 && p.Match < base && n.seen.now-n.seen.of(peer).provedAt < holdTimeouts*n.timeout() &&
 			needed <= k.c.profile.Limits.SnapshotHoldBytes {
 			k.broken("N52", "%s compacts its log up to %d, and %s needs the entries behind %d, %d bytes at most",
-				n.id, base, p.ID, p.Match, needed)
+				n, base, k.c.title(peerOf(p)), p.Match, needed)
 		}
 	}
 }
@@ -183,11 +183,11 @@ const holdTimeouts = 60
 // streams checks a chunk that leaves.
 func (k *checker) streams(n *node, o *outStream, end int64) {
 	if n.status.Role != raft.Leader {
-		k.broken("N48", "%s streams a snapshot to %s, and does not lead", n.id, o.to.ID)
+		k.broken("N48", "%s streams a snapshot to %s, and does not lead", n, k.c.title(o.to))
 	}
 	acked, _ := o.Acknowledged()
 	if window := int64(k.c.profile.streamLimits().WindowBytes); end-acked > window {
-		k.broken("N55", "%s has %d bytes on their way to %s, over the window of %d", n.id, end-acked, o.to.ID, window)
+		k.broken("N55", "%s has %d bytes on their way to %s, over the window of %d", n, end-acked, k.c.title(o.to), window)
 	}
 }
 
@@ -198,7 +198,7 @@ func (k *checker) granted(n *node, r *request, a raft.Answer) {
 		durable = max(durable, n.savedUpTo())
 	}
 	if a.ID.Index < r.floor || a.ID.Index > durable {
-		k.broken("N60", "%s answers a request for a snapshot up to %d with %v, and the durable one covers %d", n.id, r.floor, a.ID, durable)
+		k.broken("N60", "%s answers a request for a snapshot up to %d with %v, and the durable one covers %d", n, r.floor, a.ID, durable)
 	}
 }
 
@@ -216,7 +216,7 @@ func (k *checker) short(n *node) {
 	}
 	bound := 2*sizeMarkBytes + limits.SnapshotTailBytes + max(limits.SnapshotHoldBytes, int(s.SnapshotBytes)) + 2*limits.SnapshotEntries*entry
 	if bytes > uint64(bound) {
-		k.broken("L16", "%s keeps a log of %d bytes behind %v, and its policy allows %d", n.id, bytes, s.Base, bound)
+		k.broken("L16", "%s keeps a log of %d bytes behind %v, and its policy allows %d", n, bytes, s.Base, bound)
 	}
 }
 

@@ -25,20 +25,20 @@ func (k *checker) configuration(n *node, before *raft.CoreStatus, out *raft.Outp
 	}
 	if s.ConfigIndex != index || s.ConfigCommitted != committed || !w.adopts(&s.Config, n.config()) {
 		k.broken("N9", "%s uses the configuration of entry %d, the committed one is that of %d; its log says %d and %d, or names others",
-			n.id, s.ConfigIndex, s.ConfigCommitted, index, committed)
+			n, s.ConfigIndex, s.ConfigCommitted, index, committed)
 	}
 	if out.Config != nil && !out.Config.Equal(*n.config()) {
-		k.broken("N9", "%s reports another configuration than that of entry %d", n.id, index)
+		k.broken("N9", "%s reports another configuration than that of entry %d", n, index)
 	}
 	if before == nil {
 		return
 	}
 	changed := l != n.configBefore || before.ConfigCommitted != s.ConfigCommitted
 	if changed && out.Config == nil {
-		k.broken("N9", "%s does not report the configuration of entry %d, nor that the one of %d is committed", n.id, index, committed)
+		k.broken("N9", "%s does not report the configuration of entry %d, nor that the one of %d is committed", n, index, committed)
 	}
 	if !changed && out.Config != nil && out.Write.Log == nil {
-		k.broken("N9", "%s reports the configuration of entry %d, and nothing about it has changed", n.id, index)
+		k.broken("N9", "%s reports the configuration of entry %d, and nothing about it has changed", n, index)
 	}
 }
 
@@ -69,7 +69,7 @@ func (k *checker) role(n *node) {
 			break
 		}
 	}
-	k.broken("N7", "%s is a %v, and no voter of its configuration", n.id, n.status.Role)
+	k.broken("N7", "%s is a %v, and no voter of its configuration", n, n.status.Role)
 }
 
 // appendsConfig checks a configuration that a member has just appended.
@@ -80,14 +80,14 @@ func (k *checker) appendsConfig(n *node, l *loggedConfig) {
 	}
 	if s.Commit < l.before.index || s.Commit <= n.earlier(s.Term) {
 		k.broken("G19", "%s appends the configuration of entry %d in term %d, and has committed %d; the one before it is that of %d, and its first entry %d",
-			n.id, l.index, s.Term, s.Commit, l.before.index, n.earlier(s.Term)+1)
+			n, l.index, s.Term, s.Commit, l.before.index, n.earlier(s.Term)+1)
 	}
 }
 
 // follows checks a configuration that is new to all logs.
 func (k *checker) follows(n *node, l *loggedConfig) {
 	if why := unlawful(&l.before.Configuration, &l.Configuration, l.index); why != "" {
-		k.broken("G7", "%s appends the configuration of entry %d behind that of %d: %s", n.id, l.index, l.before.index, why)
+		k.broken("G7", "%s appends the configuration of entry %d behind that of %d: %s", n, l.index, l.before.index, why)
 	}
 }
 

@@ -313,9 +313,9 @@ func (n *node) marked(m *raft.Mark) {
 
 // condemned ends a node whose mark is durable. It never starts again.
 func (n *node) condemned(m *raft.Mark) {
-	n.c.holds(n.disk.epoch > 0, "I2", "%s marks its store, which never was an older image: %s", n.id, m.Detail)
+	n.c.holds(n.disk.epoch > 0, "I2", "%s marks its store, which never was an older image: %s", n, m.Detail)
 	n.c.stats.Marked++
-	n.c.faulted("%s ends for good: %v", n.id, m.Err())
+	n.c.faulted("%s ends for good: %v", n.name(), m.Err())
 	n.disk.damaged = true
 	n.crash()
 }
@@ -323,7 +323,7 @@ func (n *node) condemned(m *raft.Mark) {
 // admit accepts the messages of a peer's present start from now on.
 func (n *node) admit(peer *node) {
 	start := peer.disk.start()
-	n.c.holds(!peer.isOld(n), "I1", "%s admits %s, and has durably met a later life of its disk", n.id, peer.id)
+	n.c.holds(!peer.isOld(n), "I1", "%s admits %s, and has durably met a later life of its disk", n, peer)
 	// The start is durable here; the term that this handshake has shown may not be durable yet.
 	n.disk.met[peer.index] = meeting{peer.disk.incarnation, start, n.disk.memory.SeenOf(peer.peer()).Term}
 	if slices.Contains(n.hands.admits[peer.index], start) {

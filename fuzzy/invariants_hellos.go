@@ -55,7 +55,7 @@ func (k *checker) judged(n *node, h *raft.Handshake, hello *raft.Hello, verdict 
 	begun := h.Term > 0 || hello.Term > 0 && hello.Cluster == h.Cluster
 	emptied := !begun && h.Bootstrapper.ID == hello.From.ID && h.Bootstrapper.Incarnation != hello.From.Incarnation
 	if emptied && verdict.Rejection == nil {
-		k.broken("I6", "%s takes %s, whose emptied disk bootstrapped the cluster", n.id, hello.From.ID)
+		k.broken("I6", "%s takes %s, whose emptied disk bootstrapped the cluster", n, k.c.title(hello.From))
 	}
 	if r := verdict.Rejection; r != nil {
 		k.rejects(n, h, hello, r)
@@ -71,14 +71,14 @@ func (k *checker) rejects(n *node, h *raft.Handshake, hello *raft.Hello, r *raft
 	switch r.Reason {
 	case raft.RejectNamedOther:
 		if h.Term > 0 {
-			k.broken("I9", "%s rejects %s in term %d, because its configuration names another incarnation", n.id, hello.From.ID, h.Term)
+			k.broken("I9", "%s rejects %s in term %d, because its configuration names another incarnation", n, k.c.title(hello.From), h.Term)
 		}
 	case raft.RejectRemoved:
 		if !slices.Contains(h.Removed, raft.Removal{Peer: hello.From, Index: r.Index}) {
-			k.broken("I8", "%s rejects %s, which entry %d has not removed", n.id, hello.From.ID, r.Index)
+			k.broken("I8", "%s rejects %s, which entry %d has not removed", n, k.c.title(hello.From), r.Index)
 		}
 		if newest := committedConfig(k.canonical); newest != nil && votes(&newest.Configuration, hello.From) {
-			k.broken("I9", "%s rejects %s, which votes in the configuration of entry %d", n.id, hello.From.ID, newest.index)
+			k.broken("I9", "%s rejects %s, which votes in the configuration of entry %d", n, k.c.title(hello.From), newest.index)
 		}
 	}
 }
@@ -96,13 +96,13 @@ func (k *checker) remembers(n *node, h *raft.Handshake, after *raft.Memory) {
 	for _, m := range h.Config.Members {
 		was, is := h.Memory.SeenOf(m.Peer()), after.SeenOf(m.Peer())
 		if is.Start.Count < was.Start.Count || is.Term < was.Term {
-			k.broken("I4", "%s remembers %v in term %d of %s, and did %v in term %d", n.id, is.Start, is.Term, m.ID, was.Start, was.Term)
+			k.broken("I4", "%s remembers %v in term %d of %s, and did %v in term %d", n, is.Start, is.Term, k.c.title(m.Peer()), was.Start, was.Term)
 		}
 	}
 	for _, was := range h.Memory.Confirmed {
 		i := slices.IndexFunc(after.Confirmed, func(s raft.Sighting) bool { return s.Peer == was.Peer })
 		if i < 0 || after.Confirmed[i].Start.Count < was.Start.Count {
-			k.broken("I4", "%s forgets that %s remembers %v", n.id, was.Peer.ID, was.Start)
+			k.broken("I4", "%s forgets that %s remembers %v", n, k.c.title(was.Peer), was.Start)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (k *checker) told(by, n *node) {
 	config, seen := n.handshake(n.disk.memory).Config, by.disk.memory.SeenOf(n.peer())
 	reaches := seen.Start.Count >= n.disk.lineage[0].Count || n.disk.hard.Term < seen.Term
 	if reaches && includes(&config, by.peer()) {
-		k.broken("I3", "%s is told by %s of a later life of its disk, and does not mark its store", n.id, by.id)
+		k.broken("I3", "%s is told by %s of a later life of its disk, and does not mark its store", n, by)
 	}
 }
 
@@ -123,7 +123,7 @@ func (k *checker) told(by, n *node) {
 func (k *checker) forged(n *node, hello raft.Hello) {
 	hello.Lineage = append(slices.Clone(hello.Lineage), hello.Lineage.Last())
 	if n.handshake(n.hands.memory).Judge(hello).Rejection == nil {
-		k.broken("I5", "%s admits a lineage with the same start twice", n.id)
+		k.broken("I5", "%s admits a lineage with the same start twice", n)
 	}
 }
 
@@ -140,7 +140,7 @@ func (k *checker) copied(n *node, hello raft.Hello) {
 	hello.Remembers = raft.Sighting{} // the judge's own starts are not in question
 	if r := n.handshake(n.hands.memory).Judge(hello).Rejection; r == nil || r.Reason == raft.RejectUnknownStart {
 		k.broken("I7", "%s has seen %v of %s, which says that %v was confirmed, and does not take it for a copy",
-			n.id, seen.Start, hello.From.ID, hello.Confirmed)
+			n, seen.Start, k.c.title(hello.From), hello.Confirmed)
 	}
 }
 
@@ -155,21 +155,21 @@ func (k *checker) removal(n, peer *node, hello raft.Hello) {
 	}
 	h.Config.Removed = []raft.Removal{{Peer: hello.From, Index: forgedRemoval}}
 	if r := h.Judge(hello).Rejection; r != nil {
-		k.broken("I8", "%s rejects %s (%v) for a removal that may be rolled back", n.id, peer.id, r.Reason)
+		k.broken("I8", "%s rejects %s (%v) for a removal that may be rolled back", n, peer, r.Reason)
 	}
 	h.Removed = h.Config.Removed
 	r := h.Judge(hello).Rejection
 	if r == nil || r.Reason != raft.RejectRemoved || r.Index != forgedRemoval {
-		k.broken("I8", "%s takes %s, which was removed", n.id, peer.id)
+		k.broken("I8", "%s takes %s, which was removed", n, peer)
 		return
 	}
 	told := peer.handshake(peer.hands.memory)
 	knows := h.Cluster == told.Cluster && includes(&told.Config, r.From)
 	if believed := told.ToldRemoval(*r); (believed == forgedRemoval) != knows || believed != 0 && !knows {
-		k.broken("I8", "%s is told by %s of its removal by entry %d, and hears of entry %d", peer.id, n.id, forgedRemoval, believed)
+		k.broken("I8", "%s is told by %s of its removal by entry %d, and hears of entry %d", peer, n, forgedRemoval, believed)
 	}
 	if r.From.Incarnation = ^r.From.Incarnation; told.ToldRemoval(*r) != 0 {
-		k.broken("I8", "%s believes a stranger that it was removed", peer.id)
+		k.broken("I8", "%s believes a stranger that it was removed", peer)
 	}
 }
 
@@ -191,7 +191,7 @@ func (k *checker) joins(n *node, hello raft.Hello) {
 	} {
 		hello.From.Incarnation, hello.Cluster = store.incarnation, store.cluster
 		if err := h.MayJoin(hello); (err == nil) != store.joins {
-			k.broken("I10", "%s decides about a store of cluster %v, removed %v: %v", n.id, store.cluster, hello.From == h.Removed[0].Peer, err)
+			k.broken("I10", "%s decides about a store of cluster %v, removed %v: %v", n, store.cluster, hello.From == h.Removed[0].Peer, err)
 		}
 	}
 }

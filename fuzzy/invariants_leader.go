@@ -18,12 +18,12 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 	})
 	fresh := w.inOffice.since > 0 && w.now-w.inOffice.since < n.timeout() // the voters of a new configuration have time to answer
 	if !heard.reached() && w.now > w.toldUntil && !fresh {
-		k.broken("N13", "%s leads term %d and has heard %v in the time that it may", n.id, s.Term, heard)
+		k.broken("N13", "%s leads term %d and has heard %v in the time that it may", n, s.Term, heard)
 	}
 	if !goesOn {
 		granted := n.agreed(func(p raft.Peer) bool { return p == n.peer() || w.votes.has(p) })
 		if !granted.reached() {
-			k.broken("G8", "%s leads term %d and was told of the votes of %v", n.id, s.Term, granted)
+			k.broken("G8", "%s leads term %d and was told of the votes of %v", n, s.Term, granted)
 		}
 	}
 	for i := range s.Peers {
@@ -32,10 +32,10 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 		proved := w.of(peer).proved
 		if p.Match > proved || p.Next <= p.Match {
 			k.broken("N18", "%s takes %d of %s for its own, the next is %d; %d was acknowledged in term %d",
-				n.id, p.Match, p.ID, p.Next, proved, s.Term)
+				n, p.Match, k.c.title(peerOf(p)), p.Next, proved, s.Term)
 		}
 		if was := progressOn(before, peer); goesOn && was != nil && p.Match < was.Match && p.State != "stale" {
-			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n.id, p.ID, was.Match, p.Match)
+			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n, k.c.title(peerOf(p)), was.Match, p.Match)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (k *checker) serves(n *node, out *raft.Output) {
 func (k *checker) confirmed(n *node, r reading) {
 	floor, known := n.seen.reads[r]
 	if !known && r.requestID > 0 {
-		k.broken("G13", "%s serves request %d, which nobody asked of it as the leader of term %d", n.id, r.requestID, n.status.Term)
+		k.broken("G13", "%s serves request %d, which nobody asked of it as the leader of term %d", n, r.requestID, n.status.Term)
 	}
 	if !known {
 		return
@@ -71,7 +71,7 @@ func (k *checker) confirmed(n *node, r reading) {
 		return p == n.peer() || floor.Less(n.seen.of(p).echoed)
 	})
 	if !answered.reached() {
-		k.broken("G13", "%s serves a read that %v have confirmed", n.id, answered)
+		k.broken("G13", "%s serves a read that %v have confirmed", n, answered)
 	}
 }
 
@@ -83,14 +83,14 @@ func (k *checker) handsOver(n *node, events []raft.Event, out *raft.Output) {
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if open > 0 && a.Kind == raft.AnswerAccepted {
-			k.broken("G15", "%s takes a proposal while it transfers its leadership", n.id)
+			k.broken("G15", "%s takes a proposal while it transfers its leadership", n)
 		}
 		if a.RequestID == w.transfer {
 			w.transfer, open = 0, 0 // it may accept proposals after that answer
 		}
 	}
 	if w.transfer > 0 && w.now-w.since >= w.transferMax {
-		k.broken("G15", "%s has been transferring the leadership for %v", n.id, time.Duration(w.now-w.since))
+		k.broken("G15", "%s has been transferring the leadership for %v", n, time.Duration(w.now-w.since))
 	}
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)
@@ -148,13 +148,13 @@ func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittes
 				}
 			}
 			if match < fittest.match {
-				k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n.id, event.Peer, match, fittest.match)
+				k.broken("G17", "%s transfers its leadership to %s, which has %d entries; another has %d", n, event.Peer, match, fittest.match)
 			}
 		}
 	}
 	for i := range out.Answers {
 		if out.Answers[i].Refusal == raft.RefusedNoTarget {
-			k.broken("G17", "%s finds nobody to transfer to, and hears who has %d entries", n.id, fittest.match)
+			k.broken("G17", "%s finds nobody to transfer to, and hears who has %d entries", n, fittest.match)
 		}
 	}
 }
@@ -175,9 +175,9 @@ func (k *checker) tells(n *node, s *raft.CoreStatus, m *raft.Message) {
 	w := &n.seen
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
 	w.told = s.TransferringUntil
-	k.c.holds(votesOn(n.config(), m.To), "G15", "%s transfers its leadership to %s, which is no voter, or none for long", n.id, m.To.ID)
+	k.c.holds(votesOn(n.config(), m.To), "G15", "%s transfers its leadership to %s, which is no voter, or none for long", n, k.c.title(m.To))
 	if p := progressOn(s, m.To); p != nil {
-		k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has %d of %d entries", n.id, p.ID, p.Match, s.Last.Index)
+		k.c.holds(p.Match == s.Last.Index, "G15", "%s transfers its leadership to %s, which has %d of %d entries", n, k.c.title(peerOf(p)), p.Match, s.Last.Index)
 	}
 }
 
@@ -190,7 +190,7 @@ func (k *checker) settled(n *node, out *raft.Output) {
 		case raft.AnswerNotApplied:
 			replaced := i > 0 && i <= k.committed() && k.canonical[i-1].id != a.ID
 			if !replaced {
-				k.broken("H4", "%s says that %v is not applied, and no other entry is committed there", n.id, a.ID)
+				k.broken("H4", "%s says that %v is not applied, and no other entry is committed there", n, a.ID)
 			}
 		case raft.AnswerUnknown:
 			if r := k.c.work.request(a.RequestID); r != nil && r.kind == changeRequest {
@@ -199,7 +199,7 @@ func (k *checker) settled(n *node, out *raft.Output) {
 			_, there := at(n.log, i)
 			isApplying := there && i > 0 && i <= applying && n.log[i-1].entry.ID() == a.ID
 			if isApplying {
-				k.broken("N11", "%s says that the fate of %v is unknown, and applies it", n.id, a.ID)
+				k.broken("N11", "%s says that the fate of %v is unknown, and applies it", n, a.ID)
 			}
 		}
 	}

@@ -24,25 +24,25 @@ func (k *checker) limits(n *node, before *raft.CoreStatus, events []raft.Event, 
 func (k *checker) bounds(n *node) {
 	s, limits := &n.status, &k.c.profile.Limits
 	if s.Pending > limits.ProposalsMax {
-		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n.id, s.Pending, limits.ProposalsMax)
+		k.broken("N10", "%s: %d proposals wait, over the limit of %d", n, s.Pending, limits.ProposalsMax)
 	}
 	if last := k.c.longestCommand(); s.PendingBytes >= limits.ProposalBytesMax+last {
-		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n.id, s.PendingBytes, limits.ProposalBytesMax)
+		k.broken("N10", "%s: %d bytes of proposals wait, over the limit of %d", n, s.PendingBytes, limits.ProposalBytesMax)
 	}
 	if s.Reads > limits.ProposalsMax {
-		k.broken("N10", "%s: %d reads wait, over the limit of %d", n.id, s.Reads, limits.ProposalsMax)
+		k.broken("N10", "%s: %d reads wait, over the limit of %d", n, s.Reads, limits.ProposalsMax)
 	}
 	for i := range s.Peers {
 		p := &s.Peers[i]
 		if p.Inflight > limits.InflightMax {
-			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d", n.id, p.Inflight, p.ID, limits.InflightMax)
+			k.broken("N10", "%s: %d appends to %s in flight, over the limit of %d", n, p.Inflight, k.c.title(peerOf(p)), limits.InflightMax)
 		}
 		// An append may leave while there is room below the limit, and may then exceed it.
 		if most := limits.InflightBytesMax + max(limits.AppendBytesMax, largest(n, p.Match)); p.Inflight > 1 && p.InflightBytes >= most {
-			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n.id, p.InflightBytes, p.ID, limits.InflightBytesMax)
+			k.broken("N10", "%s: %d bytes to %s in flight, over the limit of %d", n, p.InflightBytes, k.c.title(peerOf(p)), limits.InflightBytesMax)
 		}
 		if (p.Inflight == 0) != (p.InflightBytes == 0) {
-			k.broken("N34", "%s: %d appends to %s in flight, of %d bytes", n.id, p.Inflight, p.ID, p.InflightBytes)
+			k.broken("N34", "%s: %d appends to %s in flight, of %d bytes", n, p.Inflight, k.c.title(peerOf(p)), p.InflightBytes)
 		}
 	}
 }
@@ -76,12 +76,12 @@ func (k *checker) counted(n *node, out *raft.Output) {
 	s := &n.status
 	if s.Role != raft.Leader || n.seen.closed {
 		if s.Pending != 0 || s.PendingBytes != 0 {
-			k.broken("N32", "%s counts %d proposals of %d bytes, and takes none", n.id, s.Pending, s.PendingBytes)
+			k.broken("N32", "%s counts %d proposals of %d bytes, and takes none", n, s.Pending, s.PendingBytes)
 		}
 		return
 	}
 	if s.Reads > len(n.seen.open) {
-		k.broken("N32", "%s counts %d reads, and %d were asked for and not answered", n.id, s.Reads, len(n.seen.open))
+		k.broken("N32", "%s counts %d reads, and %d were asked for and not answered", n, s.Reads, len(n.seen.open))
 	}
 	applying := max(n.applyTo.Index, out.Apply.Index, restoring(out), n.seen.office)
 	var from slot
@@ -92,7 +92,7 @@ func (k *checker) counted(n *node, out *raft.Output) {
 	commands, payload := int(last.commands-from.commands), int(last.payload-from.payload)
 	if s.Pending != commands || s.PendingBytes != payload {
 		k.broken("N32", "%s counts %d proposals of %d bytes; its log has %d of %d bytes that are not being applied",
-			n.id, s.Pending, s.PendingBytes, commands, payload)
+			n, s.Pending, s.PendingBytes, commands, payload)
 	}
 }
 
@@ -110,17 +110,17 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 		case a.Kind == raft.AnswerAccepted && r.kind == writeRequest:
 			taken, bytes = taken+1, bytes+r.size
 			if r.size > limits.CommandBytesMax || a.ID.Index > max(s.Applied, s.Base.Index)+raft.Index(limits.UnappliedMax) {
-				k.broken("N33", "%s takes %d bytes as entry %d, and has applied %d", n.id, r.size, a.ID.Index, s.Applied)
+				k.broken("N33", "%s takes %d bytes as entry %d, and has applied %d", n, r.size, a.ID.Index, s.Applied)
 			}
 		case a.Refusal == raft.RefusedTooLarge && r.size <= limits.CommandBytesMax:
-			k.broken("N33", "%s refuses %d bytes as too large", n.id, r.size)
+			k.broken("N33", "%s refuses %d bytes as too large", n, r.size)
 		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && before.Role == raft.Leader:
 			if before.Reads+reads <= limits.ProposalsMax && s.Role == raft.Leader {
-				k.broken("N33", "%s has no room for a read beside %d", n.id, before.Reads)
+				k.broken("N33", "%s has no room for a read beside %d", n, before.Reads)
 			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == readRequest && s.Role != raft.Leader:
 			if before.Reads+reads <= limits.ProposalsMax && !toldNoRoom(events) {
-				k.broken("N33", "%s has no room for a read beside %d, and its leader has not said so", n.id, before.Reads)
+				k.broken("N33", "%s has no room for a read beside %d, and its leader has not said so", n, before.Reads)
 			}
 		case a.Refusal == raft.RefusedOverloaded && r.kind == writeRequest:
 			full := before.Pending+taken >= limits.ProposalsMax ||
@@ -128,7 +128,7 @@ func (k *checker) admitted(n *node, before *raft.CoreStatus, events []raft.Event
 				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(limits.UnappliedMax)
 			passing := before.Role != raft.Leader && s.Role != raft.Leader // it was leader only within this step
 			if !full && !passing {
-				k.broken("N33", "%s has no room for a write beside %d of %d bytes", n.id, before.Pending, before.PendingBytes)
+				k.broken("N33", "%s has no room for a write beside %d of %d bytes", n, before.Pending, before.PendingBytes)
 			}
 		}
 	}
@@ -176,12 +176,12 @@ func (l *liveness) relieved() {
 		s := &n.status
 		waits := s.Reads > 0 && l.counts(n) && !l.asksUnhealed(n) // a member that does not reach its leader may still wait for an answer
 		l.c.mustHold(s.Pending == 0 && s.PendingBytes == 0 && !waits, "L10",
-			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n.id, s.Pending, s.PendingBytes, s.Reads)
-		l.c.mustHold(n.vault.held == nil || l.mayHold(n), "L10", "%s of an idle cluster holds a frozen state", n.id)
+			"%s of an idle cluster counts %d proposals of %d bytes and %d reads", n, s.Pending, s.PendingBytes, s.Reads)
+		l.c.mustHold(n.vault.held == nil || l.mayHold(n), "L10", "%s of an idle cluster holds a frozen state", n)
 		for i := range s.Peers {
 			p := &s.Peers[i]
 			idle := p.Inflight == 0 && p.InflightBytes == 0 || l.healed(peerOf(p)) == nil || s.Term > l.quieted
-			l.c.mustHold(idle, "L10", "%s of an idle cluster has %d appends of %d bytes to %s in flight", n.id, p.Inflight, p.InflightBytes, p.ID)
+			l.c.mustHold(idle, "L10", "%s of an idle cluster has %d appends of %d bytes to %s in flight", n, p.Inflight, p.InflightBytes, l.c.title(peerOf(p)))
 		}
 	}
 }

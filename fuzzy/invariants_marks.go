@@ -32,20 +32,20 @@ func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event
 		for _, other := range k.c.nodes {
 			due = due || m.Kind == raft.MarkContradicted && (other.disk.lossy || k.c.lostCommitted(other))
 		}
-		k.c.holds(due, "N22", "%s marks its store (%v), and no disk has lost what that takes", n.id, m.Err())
+		k.c.holds(due, "N22", "%s marks its store (%v), and no disk has lost what that takes", n, m.Err())
 	}
 	k.servesStale(n, before, out)
 	for i := range n.seen.peers {
 		if w := &n.seen.peers[i]; w.lost {
 			p := progressOn(&n.status, w.peer)
 			if p != nil && p.State != "stale" {
-				k.broken("N23", "%s was told that %s has lost an acknowledgement, and has it as %s", n.id, p.ID, p.State)
+				k.broken("N23", "%s was told that %s has lost an acknowledgement, and has it as %s", n, k.c.title(peerOf(p)), p.State)
 			}
 		}
 	}
 	for i := range n.status.Peers {
 		if p := &n.status.Peers[i]; p.State == "stale" && !k.c.at(peerOf(p)).disk.forgot() {
-			k.broken("N22", "%s takes %s for stale, and that one's disk has lost nothing", n.id, p.ID)
+			k.broken("N22", "%s takes %s for stale, and that one's disk has lost nothing", n, k.c.title(peerOf(p)))
 		}
 	}
 }
@@ -56,7 +56,7 @@ func (k *checker) servesStale(n *node, before *raft.CoreStatus, out *raft.Output
 		if p := &before.Peers[i]; p.State == "stale" {
 			for j := range out.Send {
 				if b, ok := out.Send[j].Body.(raft.ReadReply); ok && b.OK && out.Send[j].To == peerOf(p) {
-					k.broken("N23", "%s has %s as stale, and serves it a read", n.id, p.ID)
+					k.broken("N23", "%s has %s as stale, and serves it a read", n, k.c.title(peerOf(p)))
 				}
 			}
 		}
@@ -76,10 +76,10 @@ func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event
 			continue
 		}
 		if a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index {
-			k.broken("N40", "%s has acknowledged its log up to %d in term %d, holds it up to %v, and goes on", n.id, a.Prev.Index, s.Term, s.Last)
+			k.broken("N40", "%s has acknowledged its log up to %d in term %d, holds it up to %v, and goes on", n, a.Prev.Index, s.Term, s.Last)
 		}
 		if ours, found := parts(n.log, s.Base, &a, before.Commit); found && ours.Term < s.Term {
-			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, and goes on", n.id, ours, s.Term)
+			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, and goes on", n, ours, s.Term)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (k *checker) silent(n *node, out *raft.Output) {
 	for i := range out.Answers {
 		switch out.Answers[i].Kind {
 		case raft.AnswerReadSafe, raft.AnswerTransferred, raft.AnswerNotApplied:
-			k.broken("N24", "%s is marked, and answers request %d", n.id, out.Answers[i].RequestID)
+			k.broken("N24", "%s is marked, and answers request %d", n, out.Answers[i].RequestID)
 		}
 	}
 	var said []raft.Message
@@ -168,13 +168,13 @@ func (k *checker) silent(n *node, out *raft.Output) {
 			said = append(said, m)
 		}
 	}
-	k.c.holds(out.Apply.Index == 0 && len(said) == 0, "N24", "%s is marked, and applies up to %v and says %v", n.id, out.Apply, said)
+	k.c.holds(out.Apply.Index == 0 && len(said) == 0, "N24", "%s is marked, and applies up to %v and says %v", n, out.Apply, said)
 }
 
 // endsMarked ends a process whose store is marked, and tries to start it again.
 func (n *node) endsMarked() {
 	n.c.stats.Marked++
-	n.c.faulted("%s ends for good: %v", n.id, n.disk.mark.Err())
+	n.c.faulted("%s ends for good: %v", n.name(), n.disk.mark.Err())
 	n.crash()
 	stored, err := n.disk.load()
 	if err == nil {
@@ -185,5 +185,5 @@ func (n *node) endsMarked() {
 	var stale *raft.StaleImageError
 	var contradicted *raft.ContradictedError
 	refused := errors.As(err, &stale) || errors.As(err, &contradicted)
-	n.c.holds(refused, "N24", "%s starts on a marked store: %v", n.id, err)
+	n.c.holds(refused, "N24", "%s starts on a marked store: %v", n, err)
 }

@@ -89,7 +89,7 @@ func (k *checker) members(n *node, before *raft.CoreStatus, out *raft.Output) {
 	o.stepped = [2]raft.Time{w.now, o.stepped[0]}
 	for i := range out.Trace {
 		if out.Trace[i].Kind == raft.TraceHandOver && l.index > s.Commit {
-			k.broken("N66", "%s hands over in term %d because of the configuration of entry %d, which is not committed", n.id, s.Term, l.index)
+			k.broken("N66", "%s hands over in term %d because of the configuration of entry %d, which is not committed", n, s.Term, l.index)
 		}
 	}
 	k.votedOut(n, l)
@@ -154,7 +154,7 @@ func (k *checker) promotes(n *node, l *loggedConfig, out *raft.Output) {
 		}
 	}
 	if heard < majority(len(voters)) {
-		k.broken("N68", "%s begins the joint configuration of entry %d, and hears %d of the %d new voters", n.id, l.index, heard, len(voters))
+		k.broken("N68", "%s begins the joint configuration of entry %d, and hears %d of the %d new voters", n, l.index, heard, len(voters))
 	}
 }
 
@@ -172,10 +172,10 @@ func (k *checker) caughtUp(n *node, p raft.Peer) {
 	}
 	if proved := w.of(p).proved; proved < must || proved == 0 {
 		k.broken("N67", "%s makes %s a voter, which has acknowledged %d; two rounds of %v ago the log ended at %d",
-			n.id, k.c.nameOf(p), proved, time.Duration(round), must)
+			n, k.c.title(p), proved, time.Duration(round), must)
 	}
 	if !w.hears(n, p) {
-		k.broken("N67", "%s makes %s a voter, and does not hear it", n.id, k.c.nameOf(p))
+		k.broken("N67", "%s makes %s a voter, and does not hear it", n, k.c.title(p))
 	}
 }
 
@@ -193,7 +193,7 @@ func (k *checker) votedOut(n *node, l *loggedConfig) {
 		o.votedOut = w.now
 	case o.votedOut > 0 && w.now-o.votedOut > 3*n.timeout()+8*slowestAck(n):
 		k.broken("N66", "%s still leads term %d, %v after it knew that the configuration of entry %d is committed, in which it has no vote",
-			n.id, s.Term, time.Duration(w.now-o.votedOut), l.index)
+			n, s.Term, time.Duration(w.now-o.votedOut), l.index)
 	}
 }
 
@@ -210,7 +210,7 @@ func (k *checker) resigns(n *node, before *raft.CoreStatus, out *raft.Output) {
 			return
 		}
 	}
-	k.broken("N66", "%s steps down in term %d because of the configuration of entry %d, which is not committed", n.id, s.Term, was.index)
+	k.broken("N66", "%s steps down in term %d because of the configuration of entry %d, which is not committed", n, s.Term, was.index)
 }
 
 // sendsTo checks whom a leader sends what.
@@ -221,20 +221,20 @@ func (k *checker) sendsTo(n *node, m *raft.Message) {
 	}
 	i := slices.IndexFunc(w.inOffice.gone, func(d departure) bool { return d.peer == m.To })
 	if i < 0 {
-		k.broken("N65", "%s sends %T to %s, which is no member", n.id, m.Body, k.c.nameOf(m.To))
+		k.broken("N65", "%s sends %T to %s, which is no member", n, m.Body, k.c.title(m.To))
 		return
 	}
 	d := w.inOffice.gone[i]
 	// The end of that time is no reason for a step, so what leaves with the next one may be late.
 	if d.since > 0 && w.inOffice.stepped[1]-d.since > departTimeouts*n.timeout() {
-		k.broken("N65", "%s sends %T to %s, %v after its removal was committed", n.id, m.Body, k.c.nameOf(m.To), time.Duration(w.now-d.since))
+		k.broken("N65", "%s sends %T to %s, %v after its removal was committed", n, m.Body, k.c.title(m.To), time.Duration(w.now-d.since))
 	}
 	switch b := m.Body.(type) {
 	case raft.InstallSnapshot, raft.TimeoutNow:
-		k.broken("N65", "%s sends %T to %s, which was removed", n.id, m.Body, k.c.nameOf(m.To))
+		k.broken("N65", "%s sends %T to %s, which was removed", n, m.Body, k.c.title(m.To))
 	case raft.AppendRequest:
 		if b.Last.Index > d.index {
-			k.broken("N65", "%s sends %s entries up to %d, and %d has removed it", n.id, k.c.nameOf(m.To), b.Last.Index, d.index)
+			k.broken("N65", "%s sends %s entries up to %d, and %d has removed it", n, k.c.title(m.To), b.Last.Index, d.index)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (k *checker) removed(n *node) {
 		}
 	}
 	if s.Removed != at {
-		k.broken("N70", "%s says that entry %d has removed it; by what it knows to be committed that is %d", n.id, s.Removed, at)
+		k.broken("N70", "%s says that entry %d has removed it; by what it knows to be committed that is %d", n, s.Removed, at)
 	}
 }
 
@@ -268,7 +268,7 @@ func (k *checker) startsRemoved(n *node, err error) bool {
 	var removed *raft.RemovedError
 	refused := errors.As(err, &removed)
 	if refused != (at > 0) || refused && removed.Index != at {
-		k.broken("N70", "%s is started: %v; by what its disk holds as committed entry %d has removed it", n.id, err, at)
+		k.broken("N70", "%s is started: %v; by what its disk holds as committed entry %d has removed it", n, err, at)
 	}
 	n.ended = n.ended || refused
 	return refused
@@ -290,7 +290,7 @@ func (n *node) toldRemoval(by raft.Index) {
 	}
 	k := n.c.check
 	removed := int(by) <= len(k.canonical) && slices.Contains(k.canonical[by-1].slot.config.Removed, raft.Removal{Peer: n.peer(), Index: by})
-	n.c.holds(removed, "I8", "%s is told that entry %d has removed it, which is not so", n.name(), by)
+	n.c.holds(removed, "I8", "%s is told that entry %d has removed it, which is not so", n, by)
 	n.removedIn = n.life + 1
 	n.later(1, event{kind: evEnd})
 }

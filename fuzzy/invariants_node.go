@@ -18,17 +18,17 @@ import "github.com/coxswain/raft"
 
 func (k *checker) terms(n *node, before *raft.CoreStatus) {
 	if n.status.Term < before.Term {
-		k.broken("N1", "%s: the term fell from %d to %d", n.id, before.Term, n.status.Term)
+		k.broken("N1", "%s: the term fell from %d to %d", n, before.Term, n.status.Term)
 	}
 	if n.status.Term != n.hard.Term {
-		k.broken("N1", "%s: in term %d, and the last write says %d", n.id, n.status.Term, n.hard.Term)
+		k.broken("N1", "%s: in term %d, and the last write says %d", n, n.status.Term, n.hard.Term)
 	}
 }
 
 // durableHard checks a term and vote that are about to become durable.
 func (k *checker) durableHard(n *node, h raft.HardState) {
 	if h.Term < n.disk.hard.Term {
-		k.broken("N1", "%s: the durable term fell from %d to %d", n.id, n.disk.hard.Term, h.Term)
+		k.broken("N1", "%s: the durable term fell from %d to %d", n, n.disk.hard.Term, h.Term)
 	}
 	if h.Vote == (raft.Peer{}) {
 		return
@@ -36,17 +36,17 @@ func (k *checker) durableHard(n *node, h raft.HardState) {
 	key := voteKey{n.disk.incarnation, n.disk.epoch, h.Term}
 	was, voted := k.votes[key]
 	if voted && was != h.Vote {
-		k.broken("N2", "%s votes for %v and %v in term %d", n.id, was, h.Vote, h.Term)
+		k.broken("N2", "%s votes for %v and %v in term %d", n, was, h.Vote, h.Term)
 	}
 	k.votes[key] = h.Vote
 }
 
 func (k *checker) progress(n *node, before *raft.CoreStatus) {
 	if n.status.Commit < before.Commit {
-		k.broken("N3", "%s: the commit index fell from %d to %d", n.id, before.Commit, n.status.Commit)
+		k.broken("N3", "%s: the commit index fell from %d to %d", n, before.Commit, n.status.Commit)
 	}
 	if n.status.Applied < before.Applied {
-		k.broken("N3", "%s: the applied index fell from %d to %d", n.id, before.Applied, n.status.Applied)
+		k.broken("N3", "%s: the applied index fell from %d to %d", n, before.Applied, n.status.Applied)
 	}
 }
 
@@ -57,16 +57,16 @@ func (k *checker) shape(n *node) {
 		last = n.log[len(n.log)-1].entry.ID()
 	}
 	if s.Last != last {
-		k.broken("N4", "%s: its log ends at %v, and its writes at %v", n.id, s.Last, last)
+		k.broken("N4", "%s: its log ends at %v, and its writes at %v", n, s.Last, last)
 	}
 	if s.Applied > s.Commit || s.Commit > s.Last.Index || s.Last.Term > s.Term {
-		k.broken("N4", "%s: applied %d, commit %d, last %v, term %d", n.id, s.Applied, s.Commit, s.Last, s.Term)
+		k.broken("N4", "%s: applied %d, commit %d, last %v, term %d", n, s.Applied, s.Commit, s.Last, s.Term)
 	}
 	if s.Base.Index < n.disk.base.ID.Index {
-		k.broken("N61", "%s: its log begins behind %v, and on its disk behind %v", n.id, s.Base, n.disk.base.ID)
+		k.broken("N61", "%s: its log begins behind %v, and on its disk behind %v", n, s.Base, n.disk.base.ID)
 	}
 	if s.Term > 0 && s.Last.Index == 0 && !k.joinsLater(n) {
-		k.broken("N7", "%s is in term %d, and belongs to no cluster", n.id, s.Term)
+		k.broken("N7", "%s is in term %d, and belongs to no cluster", n, s.Term)
 	}
 }
 
@@ -88,22 +88,22 @@ func goesOn(log []slot, base raft.Index, snapshot raft.EntryID, l *raft.LogWrite
 // write checks a change of the log before it is made.
 func (k *checker) write(n *node, l *raft.LogWrite) {
 	if !goesOn(n.log, n.base.Index, n.installing, l) {
-		k.broken("N4", "%s: a write begins behind %v, which is not in its log", n.id, l.After)
+		k.broken("N4", "%s: a write begins behind %v, which is not in its log", n, l.After)
 	}
 	before := l.After
 	for i := range l.Entries {
 		e := &l.Entries[i]
 		if e.Index != before.Index+1 || e.Term < before.Term {
-			k.broken("N4", "%s: entry %v follows %v", n.id, e.ID(), before)
+			k.broken("N4", "%s: entry %v follows %v", n, e.ID(), before)
 		}
 		before = e.ID()
 	}
 	if int(l.After.Index) < len(n.log) {
 		if n.leads() {
-			k.broken("N8", "%s leads term %d and truncates its log to %v", n.id, n.status.Term, l.After)
+			k.broken("N8", "%s leads term %d and truncates its log to %v", n, n.status.Term, l.After)
 		}
 		if l.After.Index == 0 && n.disk.hard.Term > 0 {
-			k.broken("N8", "%s replaces entry 1 in term %d", n.id, n.status.Term)
+			k.broken("N8", "%s replaces entry 1 in term %d", n, n.status.Term)
 		}
 		k.keepsCommitted(n, n.log, l, n.hard.Term, "N8")
 	}
@@ -119,7 +119,7 @@ func (k *checker) stamped(n *node, l *raft.LogWrite) {
 	for i := range l.Entries {
 		e := &l.Entries[i]
 		if e.Time < stamp {
-			k.broken("N29", "%s: entry %v is of %d, and the one before it of %d", n.id, e.ID(), e.Time, stamp)
+			k.broken("N29", "%s: entry %v is of %d, and the one before it of %d", n, e.ID(), e.Time, stamp)
 		}
 		stamp = e.Time
 	}
@@ -136,26 +136,26 @@ func (k *checker) keepsCommitted(n *node, log []slot, l *raft.LogWrite, term raf
 	if i >= len(log) || i >= len(k.canonical) || log[i].hash != k.canonical[i].hash {
 		return
 	}
-	k.c.holds(term < k.canonical[i].by, rule, "%s drops %v, which is committed", n.id, log[i].entry.ID())
+	k.c.holds(term < k.canonical[i].by, rule, "%s drops %v, which is committed", n, log[i].entry.ID())
 }
 
 // applied checks the entries that an applier has applied, before they count.
 func (k *checker) applied(n *node, to raft.EntryID) {
 	hash, there := at(n.log, to.Index)
 	if !there || n.log[to.Index-1].entry.ID() != to {
-		k.broken("N5", "%s is to apply %v, which is not in its log", n.id, to)
+		k.broken("N5", "%s is to apply %v, which is not in its log", n, to)
 	}
 	if to.Index > k.committed() {
-		k.broken("N5", "%s applies %v, and only %d is committed", n.id, to, k.committed())
+		k.broken("N5", "%s applies %v, and only %d is committed", n, to, k.committed())
 	}
 	if k.c.failure == nil && to.Index <= k.committed() {
 		if hash != k.canonical[to.Index-1].hash {
-			k.broken("N5", "%s applies %v after another log than was committed", n.id, to)
+			k.broken("N5", "%s applies %v after another log than was committed", n, to)
 		}
 	}
 	durable, there := at(n.disk.log, to.Index)
 	if !there || durable != hash {
-		k.broken("N5", "%s applies %v before it is durable", n.id, to)
+		k.broken("N5", "%s applies %v before it is durable", n, to)
 	}
 }
 
@@ -164,7 +164,7 @@ func (k *checker) durableBefore(n *node) {
 	memory, _ := at(n.log, n.status.Persisted)
 	durable, there := at(n.disk.log, n.status.Persisted)
 	if !there || memory != durable {
-		k.broken("N6", "%s counts its log up to %d as durable; it is not", n.id, n.status.Persisted)
+		k.broken("N6", "%s counts its log up to %d as durable; it is not", n, n.status.Persisted)
 	}
 }
 
@@ -173,19 +173,19 @@ func (k *checker) durableBefore(n *node) {
 func (k *checker) leaves(n *node, m *raft.Message) {
 	hard := n.disk.hard
 	if m.Term != hard.Term {
-		k.broken("N6", "%s sends %T in term %d, and its durable term is %d", n.id, m.Body, m.Term, hard.Term)
+		k.broken("N6", "%s sends %T in term %d, and its durable term is %d", n, m.Body, m.Term, hard.Term)
 	}
 	if m.From != n.peer() {
-		k.broken("G14", "%s sends %T as %v", n.id, m.Body, m.From)
+		k.broken("G14", "%s sends %T as %v", n, m.Body, m.From)
 	}
 	switch b := m.Body.(type) {
 	case raft.VoteRequest:
 		if hard.Vote != m.From {
-			k.broken("N6", "%s asks for votes in term %d before its own is durable", n.id, m.Term)
+			k.broken("N6", "%s asks for votes in term %d before its own is durable", n, m.Term)
 		}
 	case raft.VoteReply:
 		if b.Granted && hard.Vote != m.To {
-			k.broken("N6", "%s grants %s a vote that is not durable", n.id, m.To.ID)
+			k.broken("N6", "%s grants %s a vote that is not durable", n, k.c.title(m.To))
 		}
 	case raft.AppendReply:
 		k.acknowledges(n, m, b.Match)
@@ -193,7 +193,7 @@ func (k *checker) leaves(n *node, m *raft.Message) {
 		k.acknowledges(n, m, b.Match)
 	case raft.BootstrapReply:
 		if len(n.disk.log) == 0 {
-			k.broken("N6", "%s acknowledges a bootstrap that is not durable", n.id)
+			k.broken("N6", "%s acknowledges a bootstrap that is not durable", n)
 		}
 	case raft.AppendRequest:
 		k.leads(n, m, b.Commit)
@@ -208,13 +208,13 @@ func (k *checker) leaves(n *node, m *raft.Message) {
 func (k *checker) acknowledges(n *node, m *raft.Message, match raft.Index) {
 	durable, there := at(n.disk.log, match)
 	if !there {
-		k.broken("N6", "%s acknowledges %d in term %d, and its durable log ends at %d", n.id, match, m.Term, len(n.disk.log))
+		k.broken("N6", "%s acknowledges %d in term %d, and its durable log ends at %d", n, match, m.Term, len(n.disk.log))
 	}
 	leader := k.c.at(m.To)
 	if there && leader.leads() && leader.status.Term == m.Term {
 		theirs, longer := at(leader.log, match)
 		if (!longer || theirs != durable) && !(longer && k.compacted(n, m.Term, leader.log[match-1].entry.ID())) {
-			k.broken("N6", "%s acknowledges %d to %s, and their logs differ", n.id, match, leader.id)
+			k.broken("N6", "%s acknowledges %d to %s, and their logs differ", n, match, leader)
 		}
 	}
 }
@@ -241,7 +241,7 @@ const (
 // answered checks that an answer is legal for its request.
 func (k *checker) answered(n *node, r *request, a raft.Answer) {
 	if r.node != n || r.life != n.life {
-		k.broken("N11", "%s answers request %d of another", n.id, a.RequestID)
+		k.broken("N11", "%s answers request %d of another", n, a.RequestID)
 	}
 	legal := false
 	was := r.state
@@ -275,6 +275,6 @@ func (k *checker) answered(n *node, r *request, a raft.Answer) {
 		k.changeAnswered(n, r, a)
 	}
 	if !legal {
-		k.broken("N11", "%s answers request %d with %d after state %d", n.id, a.RequestID, a.Kind, was)
+		k.broken("N11", "%s answers request %d with %d after state %d", n, a.RequestID, a.Kind, was)
 	}
 }

@@ -16,7 +16,7 @@ func (k *checker) merged(n *node) {
 		promises += len(n.queue[i].Then)
 	}
 	if promises != len(n.merged.Then) {
-		k.broken("N42", "%s merges %d writes with %d promises into one with %d", n.id, n.writing, promises, len(n.merged.Then))
+		k.broken("N42", "%s merges %d writes with %d promises into one with %d", n, n.writing, promises, len(n.merged.Then))
 	}
 }
 
@@ -31,14 +31,14 @@ func (k *checker) made(n *node) {
 	durable, _ := at(d.log, n.last())
 	if memory != durable || len(d.log) != len(n.log) || d.hard != n.hard || d.base.ID != n.base || n.doomed && d.mark == nil {
 		k.broken("N42", "%s has made all that was issued, and %s; its core wrote term %d and a log from behind %v up to %d",
-			n.id, d.describe(), n.hard.Term, n.base, n.last())
+			n, d.describe(), n.hard.Term, n.base, n.last())
 	}
 	last, persisted, waiting := n.cache.Depth()
 	if persisted != last || waiting != 0 {
-		k.broken("N43", "%s has made all that was issued, and its log cache waits for what is behind %d, %d bytes", n.id, persisted, waiting)
+		k.broken("N43", "%s has made all that was issued, and its log cache waits for what is behind %d, %d bytes", n, persisted, waiting)
 	}
 	if kept, limit := n.cacheKeeps(), n.c.profile.Node.CacheBytesMax; kept > limit {
-		k.broken("N43", "%s keeps %d bytes in its log cache, over the limit of %d", n.id, kept, limit)
+		k.broken("N43", "%s keeps %d bytes in its log cache, over the limit of %d", n, kept, limit)
 	}
 }
 
@@ -51,7 +51,7 @@ func (k *checker) cached(n *node) {
 	memory, there := at(n.log, persisted)
 	durable, stored := at(n.disk.log, persisted)
 	if !there || !stored || memory != durable {
-		k.broken("N43", "%s: its log cache takes the log up to %d for durable; it is not", n.id, persisted)
+		k.broken("N43", "%s: its log cache takes the log up to %d for durable; it is not", n, persisted)
 	}
 }
 
@@ -60,12 +60,12 @@ func (k *checker) reread(n *node) {
 	for at := n.status.Base.Index; at < n.last(); {
 		entries, err := n.reader().Read(raft.Span{After: at, Last: n.last()}, 1<<20)
 		if err != nil {
-			k.broken("N43", "%s: its log cannot be read behind %d: %v", n.id, at, err)
+			k.broken("N43", "%s: its log cannot be read behind %d: %v", n, at, err)
 			return
 		}
 		for i := range entries {
 			if at++; entries[i].ID() != n.log[at-1].entry.ID() {
-				k.broken("N43", "%s: where its core wrote %v, %v is read", n.id, n.log[at-1].entry.ID(), entries[i].ID())
+				k.broken("N43", "%s: where its core wrote %v, %v is read", n, n.log[at-1].entry.ID(), entries[i].ID())
 				return
 			}
 		}
@@ -96,7 +96,7 @@ func (k *checker) filled(n *node, r *raft.AppendRequest) {
 		sound = sound && r.Entries[i].Index == r.Prev.Index+raft.Index(i)+1 && n.holds(r.Entries[i].ID())
 	}
 	if !sound {
-		k.broken("N44", "%s sends other entries than those from %v to %v of its log", n.id, r.Prev, r.Last)
+		k.broken("N44", "%s sends other entries than those from %v to %v of its log", n, r.Prev, r.Last)
 	}
 }
 
@@ -106,13 +106,13 @@ func (k *checker) delivered(n *node, waiting, left []raft.Message) {
 		whole, joined := joinable(waiting)
 		parts := carrying(whole, left)
 		if parts == 0 {
-			k.broken("N45", "%s sends %s something else than the %T of term %d that waits", n.id, whole.To.ID, whole.Body, whole.Term)
+			k.broken("N45", "%s sends %s something else than the %T of term %d that waits", n, k.c.title(whole.To), whole.Body, whole.Term)
 			return
 		}
 		waiting, left = waiting[joined:], left[parts:]
 	}
 	if len(left) > 0 {
-		k.broken("N45", "%s sends %s a %T that did not wait", n.id, left[0].To.ID, left[0].Body)
+		k.broken("N45", "%s sends %s a %T that did not wait", n, k.c.title(left[0].To), left[0].Body)
 	}
 }
 

@@ -31,14 +31,14 @@ import (
 func (k *checker) based(n *node) {
 	base := n.disk.base.ID
 	if base.Index > k.committed() || k.canonical[base.Index-1].id != base {
-		k.broken("N61", "%s: the log begins behind %v, which is not committed", n.id, base)
+		k.broken("N61", "%s: the log begins behind %v, which is not committed", n, base)
 	}
 	durable := n.disk.saved.applied.Index
 	if n.disk.snapshot.File != (raft.SnapshotID{}) {
 		durable = max(durable, n.disk.snapshot.ID.Index)
 	}
 	if base.Index > durable {
-		k.broken("N61", "%s: the log begins behind %v, and the durable state ends with %d", n.id, base, durable)
+		k.broken("N61", "%s: the log begins behind %v, and the durable state ends with %d", n, base, durable)
 	}
 }
 
@@ -46,10 +46,10 @@ func (k *checker) based(n *node) {
 func (k *checker) takes(n *node, t *raft.Take) {
 	v := &n.vault
 	if v.take != nil && !v.needless || v.writing && !v.needless {
-		k.broken("N51", "%s asks for a snapshot of %v while one is being taken", n.id, t.ID)
+		k.broken("N51", "%s asks for a snapshot of %v while one is being taken", n, t.ID)
 	}
 	if n.applied > t.ID.Index {
-		k.broken("N51", "%s asks for a snapshot of %v, and has applied %d", n.id, t.ID, n.applied)
+		k.broken("N51", "%s asks for a snapshot of %v, and has applied %d", n, t.ID, n.applied)
 	}
 	k.truthful(n, &t.Base)
 }
@@ -65,7 +65,7 @@ const arrivedTimeouts = 64 + 10 + 1
 // freezes checks that no other state is frozen.
 func (k *checker) freezes(n *node) {
 	if h := n.vault.held; h != nil {
-		k.broken("N58", "%s freezes a state while it holds that of %v", n.id, h.file.snapshot.ID)
+		k.broken("N58", "%s freezes a state while it holds that of %v", n, h.file.snapshot.ID)
 	}
 }
 
@@ -81,7 +81,7 @@ func (k *checker) holdsOn(n *node) {
 	}
 	h.looked = now
 	if h.overdue(now, timeout) {
-		k.broken("N58", "%s holds the frozen state of %v, of which nothing was acknowledged since %v", n.id, h.file.snapshot.ID, h.since)
+		k.broken("N58", "%s holds the frozen state of %v, of which nothing was acknowledged since %v", n, h.file.snapshot.ID, h.since)
 	}
 }
 
@@ -89,7 +89,7 @@ func (k *checker) holdsOn(n *node) {
 func (k *checker) truthful(n *node, b *raft.Base) {
 	i := b.ID.Index
 	if i == 0 || i > k.committed() || k.canonical[i-1].id != b.ID {
-		k.broken("G9", "%s has a snapshot of %v, which is not committed", n.id, b.ID)
+		k.broken("G9", "%s has a snapshot of %v, which is not committed", n, b.ID)
 		return
 	}
 	if k.first == nil {
@@ -103,7 +103,7 @@ func (k *checker) truthful(n *node, b *raft.Base) {
 	first, config := k.first, k.canonical[i-1].slot.config
 	if first.Cluster != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != config.index ||
 		!config.Equal(b.Config) || b.Time < k.canonical[i-1].slot.entry.Time {
-		k.broken("G9", "%s has a snapshot of %v that says of the cluster what is not so: %+v", n.id, b.ID, *b)
+		k.broken("G9", "%s has a snapshot of %v that says of the cluster what is not so: %+v", n, b.ID, *b)
 	}
 }
 
@@ -121,7 +121,7 @@ func (k *checker) content(n *node, f *snapFile) {
 	k.truthful(n, &f.snapshot.Base)
 	m := newMachine(k.c.profile.Load.Keys)
 	if i := f.snapshot.ID.Index; k.c.failure == nil && (!m.decode(f.payload) || m.digest() != k.canonical[i-1].state) {
-		k.broken("G9", "%s has a snapshot of %v that holds another state", n.id, f.snapshot.ID)
+		k.broken("G9", "%s has a snapshot of %v that holds another state", n, f.snapshot.ID)
 	}
 }
 
@@ -148,9 +148,9 @@ func (k *checker) durableFile(n *node, s *raft.Snapshot) {
 	files := snapfile.OpenSized(disk.FS(), snapshotsPath, n.c.profile.fileSizes())
 	payload, err := read(files.OpenRecorded(*s))
 	if err != nil {
-		k.broken("N50", "%s has a snapshot of %v whose file would not survive a power cut: %v", n.id, s.ID, err)
+		k.broken("N50", "%s has a snapshot of %v whose file would not survive a power cut: %v", n, s.ID, err)
 	} else if taken, known := k.payloads[s.File]; !known || !bytes.Equal(taken, payload) {
-		k.broken("N49", "%s has other bytes than were taken for %v", n.id, s.ID)
+		k.broken("N49", "%s has other bytes than were taken for %v", n, s.ID)
 	}
 }
 
@@ -159,7 +159,7 @@ func (k *checker) durableName(n *node, s *raft.Snapshot) {
 	disk := n.disk.files.tree.Clone()
 	disk.Cut(crashdisk.KeepNothing)
 	if _, err := disk.FS().Open(snapfile.Open(nil, snapshotsPath).Path(s.File)); err != nil && !n.disk.files.spoiled {
-		k.broken("N50", "%s records a snapshot of %v whose file would not survive a power cut: %v", n.id, s.ID, err)
+		k.broken("N50", "%s records a snapshot of %v whose file would not survive a power cut: %v", n, s.ID, err)
 	}
 }
 
@@ -169,7 +169,7 @@ func (k *checker) unreadable(n *node, id raft.EntryID, err error) {
 	if damaged := errors.As(err, &corrupt); damaged && n.disk.files.spoiled || !damaged && errors.Is(err, syscall.EIO) {
 		return
 	}
-	k.broken("N50", "%s cannot read its snapshot of %v: %v", n.id, id, err)
+	k.broken("N50", "%s cannot read its snapshot of %v: %v", n, id, err)
 }
 
 // takesRoom checks that a snapshot may take so many bytes more. Of an unknown size (-1) nothing is known.
@@ -179,7 +179,7 @@ func (k *checker) takesRoom(n *node, more int64) {
 		reserve = 1 << 20 // no simulated log is larger
 	}
 	if f.fullTill > n.c.now() && f.free-f.tree.Used()-reserve < max(more, 0) {
-		k.broken("N56", "%s writes %d bytes of a snapshot to a disk with %d bytes, of which %d are the reserve", n.id, more, f.free-f.tree.Used(), reserve)
+		k.broken("N56", "%s writes %d bytes of a snapshot to a disk with %d bytes, of which %d are the reserve", n, more, f.free-f.tree.Used(), reserve)
 	}
 }
 
@@ -188,10 +188,10 @@ func (k *checker) leavesOn(n *node, o *outStream, m *raft.Message, bytes int) {
 	p, took := n.c.profile.streamLimits(), n.now().Mono-o.began
 	o.bytes += int64(bytes)
 	if m.Lane() != raft.LaneSnapshot {
-		k.broken("N64", "%s sends a chunk on the lane %v", n.id, m.Lane())
+		k.broken("N64", "%s sends a chunk on the lane %v", n, m.Lane())
 	}
 	if most := 3*int64(p.ChunkBytes) + int64(took)*p.BytesPerSecond/int64(time.Second); p.BytesPerSecond > 0 && o.bytes > most {
-		k.broken("N64", "%s has sent %d bytes of a snapshot in %v, and the limit is %d bytes per second", n.id, o.bytes, time.Duration(took), p.BytesPerSecond)
+		k.broken("N64", "%s has sent %d bytes of a snapshot in %v, and the limit is %d bytes per second", n, o.bytes, time.Duration(took), p.BytesPerSecond)
 	}
 }
 
@@ -202,10 +202,10 @@ func (k *checker) recorded(n *node, s *raft.Snapshot) {
 		k.durableName(n, s)
 	}
 	if s.File == (raft.SnapshotID{}) && s.ID.Index > n.disk.saved.applied.Index {
-		k.broken("N57", "%s records that its state machine holds %v itself, which has synced %v", n.id, s.ID, n.disk.saved.applied)
+		k.broken("N57", "%s records that its state machine holds %v itself, which has synced %v", n, s.ID, n.disk.saved.applied)
 	}
 	if s.ID.Index < n.disk.snapshot.ID.Index {
-		k.broken("N51", "%s records a snapshot of %v over that of %v", n.id, s.ID, n.disk.snapshot.ID)
+		k.broken("N51", "%s records a snapshot of %v over that of %v", n, s.ID, n.disk.snapshot.ID)
 	}
 }
 
@@ -215,28 +215,28 @@ func (k *checker) cleaned(n *node) {
 	recorded := n.disk.files.dir.Path(n.disk.snapshot.File)
 	for _, file := range list {
 		if filepath.Join(snapshotsPath, file.Name) != recorded {
-			k.broken("N50", "%s starts, and leaves %s, which nothing records", n.id, file.Name)
+			k.broken("N50", "%s starts, and leaves %s, which nothing records", n, file.Name)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.broken("N50", "%s starts, and its files cannot be listed: %v", n.id, err)
+		k.broken("N50", "%s starts, and its files cannot be listed: %v", n, err)
 	}
 }
 
 // discards checks a file that is to be deleted.
 func (k *checker) discards(n *node, id raft.SnapshotID) {
 	if n.disk.snapshot.File == id {
-		k.broken("N50", "%s discards the file of its recorded snapshot", n.id)
+		k.broken("N50", "%s discards the file of its recorded snapshot", n)
 	}
 }
 
 // restores checks the beginning of a restoration.
 func (k *checker) restores(n *node, s *raft.Snapshot) {
 	if n.disk.snapshot.File != s.File || n.disk.snapshot.ID != s.ID {
-		k.broken("N62", "%s is to restore %v, and its disk records %v", n.id, s.ID, n.disk.snapshot.ID)
+		k.broken("N62", "%s is to restore %v, and its disk records %v", n, s.ID, n.disk.snapshot.ID)
 	}
 	if s.ID.Index <= n.applied {
-		k.broken("N62", "%s is to restore %v, and has applied %d", n.id, s.ID, n.applied)
+		k.broken("N62", "%s is to restore %v, and has applied %d", n, s.ID, n.applied)
 	}
 }
 
@@ -244,7 +244,7 @@ func (k *checker) restores(n *node, s *raft.Snapshot) {
 func (k *checker) restoresFrom(n *node, s *raft.Snapshot, payload []byte) bool {
 	taken, known := k.payloads[s.File]
 	if !known || !bytes.Equal(taken, payload) {
-		k.broken("N49", "%s restores %v from other bytes than were taken", n.id, s.ID)
+		k.broken("N49", "%s restores %v from other bytes than were taken", n, s.ID)
 		return false
 	}
 	return true
@@ -254,17 +254,17 @@ func (k *checker) restoresFrom(n *node, s *raft.Snapshot, payload []byte) bool {
 func (k *checker) installs(n *node, w *raft.Write) {
 	id := w.Log.After
 	if w.Snapshot == nil || w.Snapshot.ID != id {
-		k.broken("N47", "%s replaces its log by %v, and records no snapshot of it", n.id, id)
+		k.broken("N47", "%s replaces its log by %v, and records no snapshot of it", n, id)
 	}
 	if n.holds(id) {
-		k.broken("N47", "%s installs a snapshot of %v, which its log holds", n.id, id)
+		k.broken("N47", "%s installs a snapshot of %v, which its log holds", n, id)
 	}
 }
 
 // prefix returns the committed log up to an entry, which replaces that of a member that installs a snapshot.
 func (k *checker) prefix(n *node, id raft.EntryID) []slot {
 	if id.Index > k.committed() || id.Index > 0 && k.canonical[id.Index-1].id != id {
-		k.broken("N47", "%s replaces its log by %v, which is not committed", n.id, id)
+		k.broken("N47", "%s replaces its log by %v, which is not committed", n, id)
 		return nil
 	}
 	log := make([]slot, id.Index)

@@ -69,10 +69,10 @@ func (k *checker) conversation(n *node, before *raft.CoreStatus, events []raft.E
 func (k *checker) says(n *node, out *raft.Output) {
 	n.seen.says(n, out)
 	if n.seen.reused {
-		k.broken("N21", "%s uses an id again that it used before its last start", n.id)
+		k.broken("N21", "%s uses an id again that it used before its last start", n)
 	}
 	if n.seen.persisted {
-		k.broken("N38", "%s still asks its leader for reads, %v after it first did", n.id, time.Duration(n.seen.now-n.seen.inquired))
+		k.broken("N38", "%s still asks its leader for reads, %v after it first did", n, time.Duration(n.seen.now-n.seen.inquired))
 	}
 }
 
@@ -111,13 +111,13 @@ func (k *checker) rises(n *node, before *raft.CoreStatus, events []raft.Event, o
 	}
 	if n.hard.Vote != n.peer() {
 		k.c.holds(s.Term <= reach, "N12", "%s: the term rises from %d to %d, and nothing called for more than %d",
-			n.id, before.Term, s.Term, reach)
+			n, before.Term, s.Term, reach)
 		return
 	}
 	granted := n.agreed(func(p raft.Peer) bool { return w.preVotes.has(p) || p == n.peer() })
 	called := told || granted.reached() || before.Term == 0
 	k.c.holds(s.Term <= reach+1 && called, "N12", "%s stands in term %d after %d, with the pre-votes of %v",
-		n.id, s.Term, before.Term, granted)
+		n, s.Term, before.Term, granted)
 	w.preVotes = nil
 }
 
@@ -153,7 +153,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		case raft.TraceVoteDenied, raft.TracePreVoteDenied:
 			hears := leads || w.beat > 0 && w.reign >= before.Term && w.now-w.beat < n.timeout()
 			if event.Reason == raft.DeniedHearsLeader && !hears {
-				k.broken("N14", "%s tells %s that it hears a leader of term %d, and has heard none for %v", n.id, event.Peer,
+				k.broken("N14", "%s tells %s that it hears a leader of term %d, and has heard none for %v", n, event.Peer,
 					before.Term, time.Duration(w.now-w.beat))
 			}
 		}
@@ -175,7 +175,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}
 	if w.now-w.cause > 2*w.waits {
-		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n.id, time.Duration(w.now-w.cause))
+		k.broken("N15", "%s hears nobody for %v, and does not stand for election", n, time.Duration(w.now-w.cause))
 	}
 	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && s.Durable == n.hard && s.Election.Wait == n.timeout() {
 		k.drawn(n, out.WakeAt-w.now)
@@ -195,11 +195,11 @@ func (k *checker) waits(n *node, before *raft.CoreStatus, out *raft.Output) {
 	}
 	wait := s.Election.Wait
 	if wait > n.timeout() && (wait > waitsMax*n.timeout() || wait >= 2*w.attempts.took) {
-		k.broken("N31", "%s waits for %v, and no attempt of its own took longer than %v", n.id,
+		k.broken("N31", "%s waits for %v, and no attempt of its own took longer than %v", n,
 			time.Duration(wait), time.Duration(w.attempts.took))
 	}
 	if i := s.Commit; i > before.Commit && i <= raft.Index(len(n.log)) && n.log[i-1].entry.Term == s.Term && wait > n.timeout() {
-		k.broken("N31", "%s still waits for %v, and its term has committed", n.id, time.Duration(wait))
+		k.broken("N31", "%s still waits for %v, and its term has committed", n, time.Duration(wait))
 	}
 	if wait < before.Election.Wait { // a term has committed, a link has returned, or a quorum has answered at once
 		w.attempts.forget(w.now, wait == n.timeout())
@@ -215,7 +215,7 @@ func (k *checker) drawn(n *node, timeout raft.Time) {
 		return
 	}
 	if timeout > 2*n.timeout() {
-		k.broken("N15", "%s draws an election timeout of %v", n.id, timeout)
+		k.broken("N15", "%s draws an election timeout of %v", n, timeout)
 	}
 	k.compared(n, timeout)
 	if k.draws++; k.draws == 1 {
@@ -244,7 +244,7 @@ func (k *checker) replies(n *node, before *raft.CoreStatus, events []raft.Event,
 					from++
 				}
 				if from >= len(events) {
-					k.broken("N17", "%s acknowledges %d to %s in term %d, and no append said that", n.id, b.Match, answer.To.ID, answer.Term)
+					k.broken("N17", "%s acknowledges %d to %s in term %d, and no append said that", n, b.Match, k.c.title(answer.To), answer.Term)
 				}
 				from++
 			}
@@ -281,11 +281,11 @@ func (k *checker) worthy(n *node, before *raft.CoreStatus, grant *raft.Message, 
 		}
 		if b, ok := r.Message.Body.(raft.VoteRequest); ok {
 			k.c.holds(!older(b.Last, before.Last), "N16", "%s, whose log ends at %v, votes for %s, whose log ends at %v",
-				n.id, before.Last, grant.To.ID, b.Last)
+				n, before.Last, k.c.title(grant.To), b.Last)
 			return
 		}
 	}
-	k.broken("N16", "%s votes for %s in term %d, and was not asked to", n.id, grant.To.ID, grant.Term)
+	k.broken("N16", "%s votes for %s in term %d, and was not asked to", n, k.c.title(grant.To), grant.Term)
 }
 
 // loyal checks that a member that has heard the leader of its term before this step votes for nobody else in that term.
@@ -296,7 +296,7 @@ func (k *checker) loyal(n *node, before *raft.CoreStatus, out *raft.Output, lead
 	for _, list := range [2][]raft.Message{out.Send, out.Write.Then} {
 		for i := range list {
 			if b, ok := list[i].Body.(raft.VoteReply); ok && b.Granted && list[i].Term == before.Term && list[i].To != leads {
-				k.broken("N16", "%s votes for %s in term %d, and has heard %s lead it", n.id, list[i].To.ID, before.Term, leads.ID)
+				k.broken("N16", "%s votes for %s in term %d, and has heard %s lead it", n, k.c.title(list[i].To), before.Term, k.c.title(leads))
 			}
 		}
 	}
@@ -315,7 +315,7 @@ func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event,
 		}
 		if a, ok := r.Message.Body.(raft.AppendRequest); ok {
 			if !whole(&a) {
-				k.broken("N19", "%s changes an append that it was given, up to %v", n.id, a.Last)
+				k.broken("N19", "%s changes an append that it was given, up to %v", n, a.Last)
 			}
 		}
 	}
@@ -325,7 +325,7 @@ func (k *checker) refuses(n *node, before *raft.CoreStatus, events []raft.Event,
 		}
 	}
 	if strays > 0 {
-		k.broken("N19", "%s takes %d messages that are meant for others", n.id, strays)
+		k.broken("N19", "%s takes %d messages that are meant for others", n, strays)
 	}
 }
 
@@ -364,20 +364,20 @@ func (k *checker) checkBootstraps(n *node, before *raft.CoreStatus, out *raft.Ou
 		return
 	}
 	k.c.holds(!before.Uninitialized || n.given.SameList(n.status.Config), "G16",
-		"%s takes part in a bootstrap with another list of members than its own", n.id)
+		"%s takes part in a bootstrap with another list of members than its own", n)
 	if n.status.Bootstrapper != n.peer() {
 		return
 	}
 	for _, m := range n.status.Config.Members {
 		uninitialized := m.Peer() == n.peer() || n.seen.uninitialized.has(m.Peer())
-		k.c.holds(uninitialized, "G16", "%s bootstraps a cluster before %s has answered its probe", n.id, m.ID)
+		k.c.holds(uninitialized, "G16", "%s bootstraps a cluster before %s has answered its probe", n, k.c.title(m.Peer()))
 	}
 }
 
 // span checks an append that a sender is about to fill.
 func (k *checker) span(n *node, r *raft.AppendRequest) {
 	if !n.holds(r.Prev) || !n.holds(r.Last) {
-		k.broken("N20", "%s sends entries from %v to %v, which are not in its log of generation %d", n.id, r.Prev, r.Last, r.Generation)
+		k.broken("N20", "%s sends entries from %v to %v, which are not in its log of generation %d", n, r.Prev, r.Last, r.Generation)
 	}
 }
 

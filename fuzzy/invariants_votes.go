@@ -36,10 +36,10 @@ func (k *checker) early(n *node, before *raft.CoreStatus, out *raft.Output) {
 		switch out.Trace[i].Kind {
 		case raft.TraceTimeout:
 			if w.enfranchised > 0 && w.now-w.enfranchised < n.timeout() && w.rested == w.enfranchised {
-				k.broken("N72", "%s stands for election in term %d, %v after it got its vote", n.id, s.Term, time.Duration(w.now-w.enfranchised))
+				k.broken("N72", "%s stands for election in term %d, %v after it got its vote", n, s.Term, time.Duration(w.now-w.enfranchised))
 			}
 			if w.now-w.rested < n.timeout() {
-				k.broken("N25", "%s stands for election in term %d after %v", n.id, s.Term, time.Duration(w.now-w.rested))
+				k.broken("N25", "%s stands for election in term %d after %v", n, s.Term, time.Duration(w.now-w.rested))
 			}
 		case raft.TraceSteppedDown: // its leader has stepped down: there is nobody to wait for
 			w.rested = w.now - n.timeout()
@@ -62,12 +62,12 @@ func (k *checker) preVotes(n *node, before *raft.CoreStatus, events []raft.Event
 				continue
 			}
 			if same && (follows || s.Role == raft.Leader) {
-				k.broken("N26", "%s, which hears %s, grants %s a pre-vote", n.id, s.Leader, list[i].To.ID)
+				k.broken("N26", "%s, which hears %s, grants %s a pre-vote", n, s.Leader, k.c.title(list[i].To))
 			}
 			term, asked := asks(events, list[i].To, grant.ID)
 			if !cut && older(asked, before.Last) || term+1 < before.Term {
 				k.broken("N26", "%s, in term %d with a log up to %v, grants %s a pre-vote in term %d with a log up to %v",
-					n.id, before.Term, before.Last, list[i].To.ID, term, asked)
+					n, before.Term, before.Last, k.c.title(list[i].To), term, asked)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func (k *checker) unbound(n *node, before *raft.CoreStatus, out *raft.Output, le
 	}
 	for i := range out.Trace {
 		if e := &out.Trace[i]; e.Kind == raft.TracePreVoteDenied && e.Reason == raft.DeniedBound {
-			k.broken("N63", "%s is bound by its vote in term %d, and has heard %s lead it", n.id, s.Term, leads.ID)
+			k.broken("N63", "%s is bound by its vote in term %d, and has heard %s lead it", n, s.Term, k.c.title(leads))
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (k *checker) compared(n *node, timeout raft.Time) {
 	this := life{n.index, n.life}
 	if other, drawn := k.timers[timeout]; drawn && other != this {
 		if k.alike++; k.alike > alikeMax {
-			k.broken("N27", "%s draws an election timeout of %v, as %s did, and so for the %d. time", n.id, timeout, k.c.nodes[other.node].name(), k.alike)
+			k.broken("N27", "%s draws an election timeout of %v, as %s did, and so for the %d. time", n, timeout, k.c.nodes[other.node], k.alike)
 		}
 	}
 	k.timers[timeout] = this
@@ -145,7 +145,7 @@ func (k *checker) closes(n *node, events []raft.Event, out *raft.Output) {
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if was && a.Kind == raft.AnswerAccepted {
-			k.broken("N28", "%s takes request %d after it was told to stop", n.id, a.RequestID)
+			k.broken("N28", "%s takes request %d after it was told to stop", n, a.RequestID)
 		}
 		final[a.RequestID] = final[a.RequestID] || a.Kind != raft.AnswerAccepted
 	}
@@ -165,7 +165,7 @@ func (k *checker) allClosed(n *node, final map[raft.RequestID]bool, applying raf
 		r, t := &k.c.work.requests[i], raft.RequestID(i)
 		open := r.state == unanswered || r.state == acceptedOnly
 		if r.node == n && r.life == n.life && open && !final[t] {
-			k.broken("N28", "%s was told to stop, and does not answer request %d (state %d)", n.id, t, r.state)
+			k.broken("N28", "%s was told to stop, and does not answer request %d (state %d)", n, t, r.state)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (k *checker) abdicates(n *node, events []raft.Event, out *raft.Output) {
 		return progress.Match > s.Persisted || progress.State == "snapshot" || w.now-w.of(p).heard >= n.timeout()
 	})
 	if !able.reached() {
-		k.broken("N46", "%s gives up its leadership of term %d, and %v may hold more than its disk", n.id, s.Term, able)
+		k.broken("N46", "%s gives up its leadership of term %d, and %v may hold more than its disk", n, s.Term, able)
 	}
 }
 
@@ -52,7 +52,7 @@ func (k *checker) patient(n *node, before *raft.CoreStatus, events []raft.Event,
 		}
 	}
 	if s.Leader != "" && s.Leader == w.resigned && s.Term == w.resignedIn {
-		k.broken("N36", "%s follows %s, which has said that it leads term %d no more", n.id, s.Leader, s.Term)
+		k.broken("N36", "%s follows %s, which has said that it leads term %d no more", n, s.Leader, s.Term)
 	}
 }
 
@@ -63,7 +63,7 @@ func (k *checker) working(n *node, before *raft.CoreStatus) {
 		w.wrote = w.now
 	}
 	if s.DiskStalled && w.wrote > 0 && w.now-w.wrote < raft.Time(k.c.profile.Node.diskStallMax()) {
-		k.broken("N30", "%s takes its disk for stalled, which has ended a write %v ago", n.id, time.Duration(w.now-w.wrote))
+		k.broken("N30", "%s takes its disk for stalled, which has ended a write %v ago", n, time.Duration(w.now-w.wrote))
 	}
 }
 
@@ -83,7 +83,7 @@ func (k *checker) tries(n *node, before *raft.CoreStatus, out *raft.Output) {
 	w.tried = w.now
 	if s.Role != raft.Leader || s.Applied >= s.Last.Index || before.Durable != *hard || idle < raft.Time(k.c.profile.Node.diskStallMax()) {
 		k.broken("N73", "%s, %s of term %d, has applied %d of %d entries and writes the same hard state again, after %v",
-			n.id, s.Role, s.Term, s.Applied, s.Last.Index, time.Duration(idle))
+			n, s.Role, s.Term, s.Applied, s.Last.Index, time.Duration(idle))
 	}
 }
 
@@ -97,9 +97,9 @@ func (k *checker) awaitsDisk(n *node, before *raft.CoreStatus, out *raft.Output)
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; {
 		case event.Kind == raft.TraceTimeout:
-			k.broken("N35", "%s stands for election, and term %d is not on its disk", n.id, s.Term)
+			k.broken("N35", "%s stands for election, and term %d is not on its disk", n, s.Term)
 		case event.Kind == raft.TracePreVoteGranted && n.hard.Vote != raft.Peer{}:
-			k.broken("N35", "%s grants %s a pre-vote, and its vote of term %d is not on its disk", n.id, event.Peer, s.Term)
+			k.broken("N35", "%s grants %s a pre-vote, and its vote of term %d is not on its disk", n, event.Peer, s.Term)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (k *checker) stays(n *node, before *raft.CoreStatus) {
 	w := &n.seen
 	if w.told > 0 && before.TransferringUntil == w.told && w.now < w.told {
 		k.broken("N37", "%s steps down in term %d, and waits for whom it told to campaign for %v more",
-			n.id, before.Term, time.Duration(w.told-w.now))
+			n, before.Term, time.Duration(w.told-w.now))
 	}
 	heard := quorum(&before.Config, func(p raft.Peer) bool {
 		progress := progressOn(before, p)
@@ -120,6 +120,6 @@ func (k *checker) stays(n *node, before *raft.CoreStatus) {
 		return w.now-w.of(p).heard < window
 	})
 	if heard.reached() {
-		k.broken("N37", "%s steps down in term %d, and has heard %v in the time that it may", n.id, before.Term, heard)
+		k.broken("N37", "%s steps down in term %d, and has heard %v in the time that it may", n, before.Term, heard)
 	}
 }

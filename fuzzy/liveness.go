@@ -303,7 +303,7 @@ func (l *liveness) watchStall() {
 	}
 	stood := c.now() - l.stalled
 	c.mustHold(stood <= c.profile.Node.diskStallMax()+stallUnits*c.profile.unit(), "L12",
-		"%s has led with a stalled disk for %v, while nodes %b could go on\n%s", c.nodes[i].id, stood, l.core, c.describe())
+		"%s has led with a stalled disk for %v, while nodes %b could go on\n%s", c.nodes[i], stood, l.core, c.describe())
 }
 
 func (l *liveness) term() (term raft.Term) {
@@ -418,7 +418,7 @@ func (l *liveness) restartOne() {
 func (l *liveness) rejoined() bool {
 	if l.exiled && l.c.profile.steady() && len(votersOf(&l.leader.status.Config)) > 2 && l.whole() {
 		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
-			"%s lost the lead when a follower restarted", l.leader.id)
+			"%s lost the lead when a follower restarted", l.leader)
 	}
 	departing := func(p raft.PeerProgress) bool { return p.Departing }
 	return l.converged() && !slices.ContainsFunc(l.leader.status.Peers, departing)
@@ -436,7 +436,7 @@ func (p *Profile) quietTime() sim.Time {
 func (l *liveness) end() {
 	c := l.c
 	if l.whole() && c.profile.steady() {
-		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost the lead of an idle cluster", l.leader.id)
+		c.mustHold(l.leader.status.Role == raft.Leader, "L4", "%s lost the lead of an idle cluster", l.leader)
 		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2)
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
@@ -469,7 +469,7 @@ func (l *liveness) allAnswered() {
 			continue
 		}
 		if r.state == unanswered || r.state == acceptedOnly {
-			l.c.fail(Liveness, "L9", "request %d, asked of %s at %v, is not answered (state %d)", i, r.node.id, r.opened, r.state)
+			l.c.fail(Liveness, "L9", "request %d, asked of %s at %v, is not answered (state %d)", i, r.node, r.opened, r.state)
 			return
 		}
 	}
@@ -488,9 +488,9 @@ func (c *cluster) describe() string {
 	for _, n := range c.nodes {
 		switch {
 		case n.core == nil:
-			fmt.Fprintf(&b, "%s down, durable %+v, log up to %d, damaged %v\n", n.id, n.disk.hard, len(n.disk.log), n.disk.damaged)
+			fmt.Fprintf(&b, "%s down, durable %+v, log up to %d, damaged %v\n", n, n.disk.hard, len(n.disk.log), n.disk.damaged)
 		default:
-			fmt.Fprintf(&b, "%s frozen=%v forever=%v %s %v\n", n.name(), n.frozen, n.forever, n.core.State(), n.status.Missing)
+			fmt.Fprintf(&b, "%s frozen=%v forever=%v %s %v\n", n, n.frozen, n.forever, n.core.State(), n.status.Missing)
 		}
 		if l := configured(n.log); l != nil && c.profile.Members.on() {
 			fmt.Fprintf(&b, "  uses %v\n", l)

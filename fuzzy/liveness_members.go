@@ -102,7 +102,7 @@ func (l *liveness) toldApart() {
 				continue
 			}
 			l.c.mustHold(n.removedIn == n.life+1, "L18", "%s was removed, and does not know it, although it dials %s, which does",
-				n.name(), other.name())
+				n, other)
 		}
 	}
 }

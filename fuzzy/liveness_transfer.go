@@ -26,10 +26,10 @@ func (l *liveness) transferEnded() bool {
 		return !some
 	}
 	r := &w.requests[l.transferOutcome]
-	l.c.mustHold(r.state != answeredNo, "L13", "%s does not transfer leadership to %q, which nothing is in the way of\n%s", r.node.id, r.to, l.c.describe())
+	l.c.mustHold(r.state != answeredNo, "L13", "%s does not transfer leadership to %q, which nothing is in the way of\n%s", r.node, r.to, l.c.describe())
 	if r.state == unanswered {
 		took := l.c.now() - r.opened
-		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s transfers its leadership to %q for %v", r.node.id, r.to, took)
+		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s transfers its leadership to %q for %v", r.node, r.to, took)
 		return false
 	}
 	return l.elected()
@@ -124,7 +124,7 @@ func (l *liveness) prompt() {
 		if !open || r.kind == changeRequest || r.node.core == nil || r.life != r.node.life || l.core>>r.node.index&1 == 0 || !l.counts(r.node) {
 			continue
 		}
-		c.mustHold(c.now()-r.opened <= bound, "L14", "request %d, asked of %s at %v, waits for %v (state %d)", i, r.node.id,
+		c.mustHold(c.now()-r.opened <= bound, "L14", "request %d, asked of %s at %v, waits for %v (state %d)", i, r.node,
 			r.opened, c.now()-r.opened, r.state)
 	}
 }

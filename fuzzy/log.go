@@ -23,7 +23,7 @@ func (n *node) takeLog(l *raft.LogWrite) {
 	for i := range l.Entries {
 		var err error
 		if sealed[i], err = raft.DecodeEntry(l.Entries[i].Record()); err != nil {
-			n.c.check.broken("N5", "%s: entry %v has no sound record: %v", n.id, l.Entries[i].ID(), err)
+			n.c.check.broken("N5", "%s: entry %v has no sound record: %v", n, l.Entries[i].ID(), err)
 		}
 	}
 	l.Entries = sealed

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
@@ -52,6 +53,18 @@ func (c *cluster) nameOf(p raft.Peer) string {
 		return n.name()
 	}
 	return string(p.ID)
+}
+
+// String returns what the text of a rule calls the node: by the incarnation that its disk carries, too, if another node may
+// have its id, or its own disk may become another member.
+func (n *node) String() string { return n.c.title(n.peer()) }
+
+// title returns what the text of a rule calls a member, or a stranger. Configurations name incarnations alike.
+func (c *cluster) title(p raft.Peer) string {
+	if !c.profile.Members.on() {
+		return c.nameOf(p)
+	}
+	return fmt.Sprintf("%s/%04x", c.nameOf(p), uint64(p.Incarnation)&0xffff)
 }
 
 // names lists the nodes of a set.

@@ -28,6 +28,17 @@ func TestMembers_ANodeIsFoundByEachIncarnationOfItsDisk(t *testing.T) {
 	assert.Equal(t, follower.index, c.at(before).index)
 }
 
+// Two members may have one id while one replaces the other, and a wiped disk carries another member than before.
+func TestMembers_TheTextOfARuleNamesTheIncarnation(t *testing.T) {
+	c, lead, twin := running(t)
+	assert.Equal(t, "a", lead.String(), "nothing else has this id")
+	c.profile.Members.Admins = 1
+	lead.disk.incarnation, twin.id, twin.disk.incarnation = 0x7_1f3a, lead.id, 0x5_02bc
+	c.check.broken("N1", "%s follows %s, and not %s", lead, c.title(twin.peer()), c.title(raft.Peer{ID: "x", Incarnation: 9}))
+	require.NotNil(t, c.failure)
+	assert.Equal(t, "a/1f3a follows a'/02bc, and not x/0009", c.failure.Text)
+}
+
 // A quorum is a majority of the voters that a configuration names, by incarnation.
 func TestQuorum_IsAMajorityOfTheVoters(t *testing.T) {
 	a, b, c, d := raft.Peer{ID: "a", Incarnation: 1}, raft.Peer{ID: "b", Incarnation: 2}, raft.Peer{ID: "c", Incarnation: 3}, raft.Peer{ID: "d", Incarnation: 4}

@@ -123,7 +123,7 @@ func (n *node) start() {
 	n.disk.endInstall(n)
 	stored, err := n.disk.load()
 	if err != nil {
-		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n.id, err)
+		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n, err)
 		return
 	}
 	cfg := n.c.profile.coreConfig()
@@ -153,7 +153,7 @@ func (n *node) start() {
 		return
 	}
 	if err != nil {
-		n.c.fail(Safety, "N1", "%s does not start: %v", n.id, err)
+		n.c.fail(Safety, "N1", "%s does not start: %v", n, err)
 		return
 	}
 	n.core = core

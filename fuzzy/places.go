@@ -99,7 +99,7 @@ func (l *liveness) found() {
 			if n == other || !l.counts(n) || !l.counts(other) || !n.meets(other) || !includes(n.config(), other.peer()) {
 				continue
 			}
-			l.c.mustHold(n.dials(other), "L19", "%s does not dial %s at %s, but %v", n.name(), other.name(), other.place,
+			l.c.mustHold(n.dials(other), "L19", "%s does not dial %s at %s, but %v", n, other, other.place,
 				n.contacts())
 		}
 	}
@@ -118,7 +118,7 @@ func (k *checker) contacts(n *node) {
 		own := d.ID == n.id && at == n.place // another incarnation was there before
 		if at != "" && !own && d.Addresses[0] != at {
 			k.broken("I11", "%s dials %s at %v, whose newest start has said that it is at %s",
-				n.name(), k.c.nameOf(d.Peer()), d.Addresses, at)
+				n, k.c.title(d.Peer()), d.Addresses, at)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (k *checker) places(n *node, m *raft.Memory) {
 	for _, s := range m.Seen {
 		if place, known := k.said[startedAt{s.Peer, s.Start}]; known && place != s.Address {
 			k.broken("I11", "%s remembers that start %v of %s is at %s, and it is at %s",
-				n.name(), s.Start, k.c.nameOf(s.Peer), s.Address, place)
+				n, s.Start, k.c.title(s.Peer), s.Address, place)
 		}
 	}
 }

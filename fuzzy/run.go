@@ -123,9 +123,9 @@ func (c *cluster) guarded() {
 		if p == nil || p == errCut {
 			return
 		}
-		who := raft.NodeID("")
+		who := ""
 		if c.current != nil {
-			who = c.current.id
+			who = c.current.String()
 		}
 		var broken *raft.InvariantError
 		if err, ok := p.(error); ok && errors.As(err, &broken) {

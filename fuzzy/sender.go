@@ -117,7 +117,7 @@ func (n *node) stale(m raft.Message, err error) {
 	n.left = append(n.left, m)
 	r := m.Body.(raft.AppendRequest) // only appends are filled
 	if r.Generation == n.cache.Generation() && r.Prev.Index >= n.disk.base.ID.Index {
-		n.c.check.broken("N44", "%s cannot fill an append from %v to %v: %v", n.id, r.Prev, r.Last, err)
+		n.c.check.broken("N44", "%s cannot fill an append from %v to %v: %v", n, r.Prev, r.Last, err)
 	}
 	n.dropped(m)
 }

@@ -232,7 +232,7 @@ func (w *workload) giveUp(t raft.RequestID) {
 func (w *workload) answered(n *node, answers []raft.Answer) {
 	for _, a := range answers {
 		if a.RequestID == 0 || int(a.RequestID) >= len(w.requests) {
-			w.c.fail(Safety, "N11", "%s answers request %d, which nobody holds", n.id, a.RequestID)
+			w.c.fail(Safety, "N11", "%s answers request %d, which nobody holds", n, a.RequestID)
 			return
 		}
 		r := &w.requests[a.RequestID]

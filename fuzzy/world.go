@@ -129,7 +129,7 @@ func (l *liveness) pause() {
 	}
 	l.pauses++
 	length := l.random.Between(w.Pause/2, w.Pause)
-	c.faulted("pause of %s for %v", n.id, length)
+	c.faulted("pause of %s for %v", n.name(), length)
 	n.freeze(false)
 	n.later(length, event{kind: evResume})
 }
