@@ -12,6 +12,8 @@ type catchUp struct {
 	prompt  bool  // the round before took no longer than it may before a member becomes a voter
 	bytes   int64 // the most that it had of the snapshot that it is sent, or of one whose stream has failed before
 	movedAt Time  // when it last made progress; at first when the leader began with it
+	from    Index // match when it was last sent entries anew: at the beginning of the round, or later
+	fromAt  Time  // when that was
 }
 
 // advanceRounds goes on with the rounds of all members without a vote.
@@ -37,10 +39,14 @@ func (c *Core) advanceRound(p *progress) {
 	case r.running:
 	case p.match < last:
 		r.round, r.target, r.since, r.running = r.round+1, last, c.now.Mono, true
+		p.measure(c.now.Mono)
 	default:
 		r.prompt = p.state == replicate
 	}
 }
+
+// measure begins to measure anew how fast the member acknowledges entries.
+func (p *progress) measure(now Time) { p.joins.from, p.joins.fromAt = p.match, now }
 
 // roundMax returns how long a round may take before a member becomes a voter:
 //
@@ -62,7 +68,7 @@ func (c *Core) caughtUp(p *progress) bool {
 
 func (c *Core) catchUpStatus(p *progress) CatchUp {
 	if r := &p.joins; p.learns() {
-		return CatchUp{r.round, r.target, r.since, c.caughtUp(p)}
+		return CatchUp{r.round, r.target, r.since, c.caughtUp(p), r.from, r.fromAt, r.movedAt}
 	}
 	return CatchUp{}
 }

@@ -47,7 +47,7 @@ func TestCatchUp_ANewVoterJoinsAsALearner(t *testing.T) {
 	s := c.Status()
 	assert.Len(t, s.Config.Voters(), 3)
 	assert.Equal(t, raft.ChangeStatus{Stage: raft.ChangeCatchesUp, Since: c.now, Waiting: []raft.NodeID{"d"}}, *s.Change)
-	assert.Equal(t, raft.CatchUp{Round: 1, Target: s.Last.Index, Since: c.now}, c.progress("d").CatchUp)
+	assert.Equal(t, raft.CatchUp{Round: 1, Target: s.Last.Index, Since: c.now, FromAt: c.now, MovedAt: c.now}, c.progress("d").CatchUp)
 	c.hold("d")
 	assert.True(t, c.Status().Config.Joint())
 	c.hold("bcd")
@@ -73,6 +73,24 @@ func TestCatchUp_AMemberThatLagsWaits(t *testing.T) {
 	assert.Equal(t, 2, c.progress("d").CatchUp.Round)
 	c.hold("d")
 	assert.True(t, c.Status().Config.Joint())
+}
+
+// How fast a member is follows from what it was sent, not from what it held already.
+func TestCatchUp_IsMeasuredFromWhereTheLogsAgree(t *testing.T) {
+	c := joinsLate(t)
+	begun := c.now
+	assert.Equal(t, raft.Index(1), c.progress("d").CatchUp.From)
+	assert.Equal(t, begun, c.progress("d").CatchUp.FromAt)
+	c.answering(heartbeatPace, "bcd")
+	c.receive("d", 5, raft.AppendReply{Match: 3})
+	moved := c.progress("d").CatchUp
+	assert.Equal(t, []any{raft.Index(1), begun, c.now}, []any{moved.From, moved.FromAt, moved.MovedAt})
+	c.receive("d", 5, raft.AppendReply{Match: moved.Target})
+	c.propose("x")
+	c.hold("bc")
+	next := c.progress("d").CatchUp
+	assert.Equal(t, 2, next.Round)
+	assert.Equal(t, moved.Target, next.From, "each round is measured anew")
 }
 
 // joinsLate is a leader of abc in term 5, with a log of some length, which sends one entry at a time; d is to vote, and
@@ -129,7 +147,9 @@ func TestCatchUp_TheRoundOfTheChangeBeginsWithItsEntry(t *testing.T) {
 	c.change(promote("d"))
 	target, match := c.Status().Last.Index, c.progress("d").Match
 	require.Less(t, match, target)
-	assert.Equal(t, raft.CatchUp{Round: c.progress("d").CatchUp.Round, Target: target, Since: c.now, Ready: true}, c.progress("d").CatchUp)
+	assert.Equal(t, raft.CatchUp{
+		Round: c.progress("d").CatchUp.Round, Target: target, Since: c.now, Ready: true, From: match, FromAt: c.now, MovedAt: c.now,
+	}, c.progress("d").CatchUp)
 	c.now += 2 * electionTimeout
 	c.step(
 		raft.Persisted{Seq: c.seq}, c.from("b", 5, raft.AppendReply{Match: target}), c.from("c", 5, raft.AppendReply{Match: target}),

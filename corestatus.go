@@ -90,6 +90,11 @@ type CatchUp struct {
 	Target Index
 	Since  Time // when it began
 	Ready  bool // the member could become a voter now
+	// From and FromAt are PeerProgress.Match and the time when the member was last sent entries anew: when the round began,
+	// or since then when a snapshot had arrived, or it was found how far the logs agree.
+	From    Index
+	FromAt  Time
+	MovedAt Time // when it last made progress; at first when the leader began with it
 }
 
 // ElectionStatus says how a member's attempts to be elected went since a term last committed.
@@ -135,6 +140,9 @@ type PeerProgress struct {
 	CatchUp        CatchUp // zero if it votes
 	// Departing says that it is no member any more, and is served until it knows.
 	Departing bool
+	Removal   Index // the entry that has removed it; 0 unless it departs
+	// ServedUntil is when it is served no longer, even if it does not know; 0 while the removal is not committed.
+	ServedUntil Time
 }
 
 // Status returns the core's state.
@@ -162,7 +170,8 @@ func (c *Core) Status() CoreStatus {
 		p := &c.leader.peers[i]
 		s.Peers = append(s.Peers, PeerProgress{
 			p.peer.ID, p.peer.Incarnation, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
-			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.votes, c.catchUpStatus(p), p.departs > 0,
+			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.votes, c.catchUpStatus(p),
+			p.departs > 0, p.departs, p.departsUntil,
 		})
 	}
 	return s

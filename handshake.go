@@ -27,10 +27,16 @@ type Hello struct {
 	NamedIndex Index
 	// ElectionTimeout is exchanged so that members with different timeouts can be reported.
 	ElectionTimeout time.Duration
+	// Release is the release of this library that the sender runs, for people to read, at most ReleaseBytesMax; "" if its
+	// program does not say, or of one that is older than this field. Nothing depends on it. Handshake.Hello leaves it "".
+	Release string
 	// Protocol is the protocol version that the connection speaks from here on: the highest that both sides know.
 	// The transport sets it for Check and Up; Handshake.Hello leaves it 0.
 	Protocol uint16
 }
+
+// ReleaseBytesMax bounds Hello.Release, of printable ASCII characters.
+const ReleaseBytesMax = 64
 
 // ProtocolSnapshots is the first protocol version that carries snapshots: see Hello.Protocol and PeerUp.Protocol.
 const ProtocolSnapshots uint16 = 2

@@ -242,6 +242,7 @@ func (p *progress) acknowledged(match Index, now Time) {
 				p.acks.add(now - max(p.probe.askedAt, p.backAt))
 			}
 			p.becomeReplicate()
+			p.measure(now) // what it held before was not sent
 		}
 		return
 	}

@@ -28,6 +28,7 @@ func (e handler) Up(h raft.Hello) {
 		i.live[h.From] = h.Lineage.Last()
 	}
 	i.hear(h.From)
+	i.speaks(h)
 	for _, p := range []raft.Peer{h.From, {ID: h.From.ID}} { // the contact may be open
 		delete(i.refusals, p)
 		delete(i.warned, p)

@@ -39,6 +39,7 @@ type identity struct {
 	live         map[raft.Peer]raft.StartID        // the start of each connected peer
 	contact      map[raft.Peer]time.Time           // when each peer was last heard from
 	refusals     map[raft.Peer]raft.Rejection      // the contacts that reject this member at present, and why
+	spoken       map[raft.Peer]speech              // what the last connection to each peer has shown of its release
 	misnamed     map[raft.Peer]bool                // what each peer has said last of this id: that other incarnations are its members, or this one
 	silent       map[raft.Peer]bool                // callers that are dialed again as soon as they speak
 	warned       map[raft.Peer][]raft.RejectReason // the rejections logged for each peer since its last connection
@@ -48,8 +49,8 @@ func newIdentity(n *Node, stored raft.Stored) *identity {
 	i := &identity{
 		node: n, self: raft.Peer{ID: n.cfg.ID, Incarnation: stored.Incarnation}, lineage: stored.Lineage,
 		memory: stored.Memory, kept: newWatched(stored.Memory), live: make(map[raft.Peer]raft.StartID),
-		initial:  raft.NewConfiguration(n.cfg.Initial),
-		misnamed: make(map[raft.Peer]bool), silent: make(map[raft.Peer]bool),
+		initial: raft.NewConfiguration(n.cfg.Initial),
+		spoken:  make(map[raft.Peer]speech), misnamed: make(map[raft.Peer]bool), silent: make(map[raft.Peer]bool),
 		contact: make(map[raft.Peer]time.Time), refusals: make(map[raft.Peer]raft.Rejection), warned: make(map[raft.Peer][]raft.RejectReason),
 	}
 	i.term.Store(uint64(stored.Hard.Term))
@@ -137,7 +138,7 @@ func (i *identity) hello(to raft.Peer) raft.Hello {
 	v := i.handshake(to)
 	v.Memory, _ = i.kept.load()
 	h := v.Hello(to, i.node.cfg.ElectionTimeout)
-	h.Address = cmp.Or(i.node.cfg.Advertise, h.Address)
+	h.Address, h.Release = cmp.Or(i.node.cfg.Advertise, h.Address), release()
 	return h
 }
 
@@ -279,6 +280,7 @@ func (i *identity) retain(keep func(raft.Peer) bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	maps.DeleteFunc(i.contact, func(p raft.Peer, _ time.Time) bool { return !keep(p) })
+	maps.DeleteFunc(i.spoken, func(p raft.Peer, _ speech) bool { return !keep(p) })
 	maps.DeleteFunc(i.refusals, func(p raft.Peer, _ raft.Rejection) bool { return !keep(p) })
 	maps.DeleteFunc(i.warned, func(p raft.Peer, _ []raft.RejectReason) bool { return !keep(p) })
 	i.updateWiped()

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -24,8 +25,36 @@ type CatchUp struct {
 	Target raft.Index // the round ends when MemberStatus.Match reaches it
 	Since  time.Duration
 	Ready  bool // it could become a voter now
+	// Rate is how many entries a second it has acknowledged since the round began, or since a snapshot had arrived; 0: that is
+	// not known yet.
+	Rate float64
+	// Left is how long it takes at this rate until it holds the leader's log, which grows meanwhile; at most CatchUpLeftMax. 0: not
+	// known or, if Rate is known, never: the log grows at least as fast.
+	Left time.Duration
+	Idle time.Duration // how long it has made no progress
 	// Done and Total are bytes of the snapshot that it is sent; Total is 0 if it is sent none, and -1 if it is not known.
 	Done, Total int64
+}
+
+const (
+	// CatchUpLeftMax is the longest CatchUp.Left: what seems to take longer is not predicted.
+	CatchUpLeftMax = 24 * time.Hour
+	// rateAfter is how long the acknowledgements of a member are counted before they are called a rate.
+	rateAfter = time.Second
+)
+
+// predict says how fast a member is, and how long it takes, if it is sent entries. last is the end of the leader's log.
+func (c *CatchUp) predict(now raft.Time, p raft.PeerProgress, last raft.Index) {
+	took, acknowledged := time.Duration(now-p.CatchUp.FromAt), float64(p.Match-min(p.CatchUp.From, p.Match))
+	if p.State != "replicate" || c.Ready || c.Round == 0 || took < rateAfter || acknowledged == 0 {
+		return
+	}
+	c.Rate = acknowledged / took.Seconds()
+	missing := float64(last - min(p.Match, last))
+	growth := float64(last-min(c.Target, last)) / c.Since.Seconds()
+	if c.Rate > growth {
+		c.Left = time.Duration(min(missing/(c.Rate-growth), CatchUpLeftMax.Seconds()) * float64(time.Second))
+	}
 }
 
 // String returns how far the member is, as a part of a sentence.
@@ -38,7 +67,45 @@ func (c *CatchUp) String() string {
 	case c.Ready:
 		return "it has caught up"
 	}
-	return fmt.Sprintf("round %d, up to entry %d", c.Round, c.Target)
+	text := fmt.Sprintf("round %d, up to entry %d", c.Round, c.Target)
+	if c.Rate > 0 {
+		text += fmt.Sprintf(", %.*g entries/s", significant(c.Rate), c.Rate)
+	}
+	if c.Left > 0 {
+		text += fmt.Sprintf(", %v left", max(c.Left.Round(time.Second), time.Second))
+	}
+	return text
+}
+
+// significant returns how many digits of a rate are worth reading: two, or all before the point.
+func significant(rate float64) int { return max(2, 1+int(math.Log10(max(rate, 1)))) }
+
+// DepartingMember is a member that was removed, and that the leader serves until it knows: until it has acknowledged that its
+// removal is committed, or ten election timeouts after the commit.
+type DepartingMember struct {
+	ID          raft.NodeID
+	Incarnation raft.Incarnation
+	Removal     raft.Index // the entry that has removed it
+	// Left is how long it is served at most; 0 until the leader knows that its removal is committed.
+	Left      time.Duration
+	Connected bool
+	Dialed    string // the address of its connection, or where it was dialed last
+}
+
+// departing returns the removed members that a leader still serves.
+func (n *Node) departing(core raft.CoreStatus) (all []DepartingMember) {
+	for _, p := range core.Peers {
+		if !p.Departing {
+			continue
+		}
+		peer := n.connection(raft.Peer{ID: p.ID, Incarnation: p.Incarnation})
+		d := DepartingMember{ID: p.ID, Incarnation: p.Incarnation, Removal: p.Removal, Connected: peer.Connected, Dialed: peer.Address}
+		if p.ServedUntil > 0 {
+			d.Left = max(time.Duration(p.ServedUntil-n.now().Mono), 1)
+		}
+		all = append(all, d)
+	}
+	return all
 }
 
 // half is the voters of one half of a configuration.
@@ -122,14 +189,16 @@ func (n *Node) changeStatus(core raft.CoreStatus) *ChangeStatus {
 }
 
 // catchUp returns how far a member without a vote is; nil for one that votes.
-func (n *Node) catchUp(p raft.PeerProgress, s SnapshotStatus) *CatchUp {
+func (n *Node) catchUp(p raft.PeerProgress, last raft.Index, s SnapshotStatus) *CatchUp {
 	if p.Votes != 0 || p.Departing {
 		return nil
 	}
-	c := &CatchUp{Round: p.CatchUp.Round, Target: p.CatchUp.Target, Ready: p.CatchUp.Ready}
+	now := n.now().Mono
+	c := &CatchUp{Round: p.CatchUp.Round, Target: p.CatchUp.Target, Ready: p.CatchUp.Ready, Idle: time.Duration(now - p.CatchUp.MovedAt)}
 	if c.Round > 0 {
-		c.Since = time.Duration(n.now().Mono - p.CatchUp.Since)
+		c.Since = time.Duration(now - p.CatchUp.Since)
 	}
+	c.predict(now, p, last)
 	if t := s.Sending; t != nil && t.Peer == p.ID && p.State == "snapshot" {
 		c.Done, c.Total = t.Done, t.Total
 	}

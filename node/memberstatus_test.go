@@ -63,10 +63,42 @@ func TestStatus_SaysHowFarAMemberIs(t *testing.T) {
 		want string
 	}{
 		{CatchUp{Round: 2, Target: 9}, "round 2, up to entry 9"},
+		{CatchUp{Round: 2, Target: 9, Rate: 2.44}, "round 2, up to entry 9, 2.4 entries/s"},
+		{CatchUp{Round: 2, Target: 9, Rate: 12345.6, Left: 1499 * time.Millisecond}, "round 2, up to entry 9, 12346 entries/s, 1s left"},
 		{CatchUp{Round: 2, Target: 9, Ready: true}, "it has caught up"},
 		{CatchUp{Done: 41 << 10, Total: 100 << 10}, "41 % of 100 KiB"},
 		{CatchUp{Done: 41 << 10, Total: -1}, "41 KiB so far"},
 	} {
 		expect.Equal(t, row.want, row.is.String())
+	}
+}
+
+// How long a member takes is said once it has shown for a second how fast it is, and no number is invented.
+func TestStatus_SaysHowLongAMemberTakes(t *testing.T) {
+	const second = raft.Time(time.Second)
+	for _, row := range []struct {
+		rule  string
+		spoil func(c *CatchUp, p *raft.PeerProgress)
+		last  raft.Index
+		rate  float64
+		left  time.Duration
+	}{
+		{"it has acknowledged 400 in 4 s, and lacks 600", nil, 1100, 100, 6 * time.Second},
+		{"the log grows by 20 entries a second meanwhile", nil, 1200, 100, 8750 * time.Millisecond},
+		{"the log grows as fast", nil, 1600, 100, 0},
+		{"it takes years", func(c *CatchUp, _ *raft.PeerProgress) { c.Target = 1 << 40 }, 1 << 40, 100, CatchUpLeftMax},
+		{"less than a second", func(_ *CatchUp, p *raft.PeerProgress) { p.CatchUp.FromAt = 10*second - second/2 }, 1100, 0, 0},
+		{"nothing acknowledged", func(_ *CatchUp, p *raft.PeerProgress) { p.Match = 100 }, 1100, 0, 0},
+		{"it is sent a snapshot", func(_ *CatchUp, p *raft.PeerProgress) { p.State = "snapshot" }, 1100, 0, 0},
+		{"it has caught up", func(c *CatchUp, _ *raft.PeerProgress) { c.Ready = true }, 1100, 0, 0},
+	} {
+		c := CatchUp{Round: 1, Target: 1100, Since: 5 * time.Second}
+		p := raft.PeerProgress{State: "replicate", Match: 500, CatchUp: raft.CatchUp{From: 100, FromAt: 6 * second}}
+		if row.spoil != nil {
+			row.spoil(&c, &p)
+		}
+		c.predict(10*second, p, row.last)
+		expect.InDelta(t, row.rate, c.Rate, 1e-9, row.rule)
+		expect.Equal(t, row.left, c.Left, row.rule)
 	}
 }

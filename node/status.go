@@ -20,9 +20,10 @@ type Status struct {
 	ClusterName string // Config.Cluster
 	Cluster     raft.ClusterID
 	raft.Leadership
-	LeaderMember *raft.Member   // nil if no leader is known
-	Members      []MemberStatus // of the configuration, or of Config.Initial while uninitialized; sorted by id, including this one
-	ConfigIndex  raft.Index     // of the entry that holds the configuration in force; 0: there is no cluster yet
+	LeaderMember *raft.Member      // nil if no leader is known
+	Members      []MemberStatus    // of the configuration, or of Config.Initial while uninitialized; sorted by id, including this one
+	Departing    []DepartingMember // on the leader: removed members that it still serves
+	ConfigIndex  raft.Index        // of the entry that holds the configuration in force; 0: there is no cluster yet
 	// ConfigCommitted is the newest configuration that this member knows to be committed. While it is below ConfigIndex,
 	// the one in force may be rolled back.
 	ConfigCommitted raft.Index
@@ -87,6 +88,12 @@ type MemberStatus struct {
 	Standing string
 	CatchUp  *CatchUp // only set on the leader, for a member without a vote
 	Dialed   string   // the address of its connection, or where it was dialed last
+	// Protocol is the version of the protocol that its connection speaks, or spoke last: the highest that both sides know; 0:
+	// not known. It is below that of this member itself while the other runs an earlier release.
+	Protocol uint16
+	// Release is the release of this library that it runs, as it says itself; "" if that is not known: its program was built
+	// without a version, or its release is v0.1.0 or earlier.
+	Release string
 	// Replace says that it will not count again by itself, because it has lost its disk, or what it acknowledged: replace it
 	// (Node.ReplaceMember).
 	Replace bool
@@ -118,7 +125,7 @@ func (n *Node) Status() Status {
 		DiskStalled: core.DiskStalled,
 		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 	}
-	s.Members = n.memberStatuses(core, s.Snapshot)
+	s.Members, s.Departing = n.memberStatuses(core, s.Snapshot), n.departing(core)
 	if core.Leader != "" {
 		m := n.identity.leader(core.Leadership)
 		s.LeaderMember = &m
@@ -168,6 +175,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		if m.Peer() == n.identity.self || m.ID == core.ID && m.Incarnation == 0 {
 			out = append(out, MemberStatus{
 				Member: m, State: "self", Match: core.Persisted, Connected: true, Standing: standing(config, m),
+				Protocol: raft.ProtocolMembership, Release: release(),
 				Replace: n.identity.wiped.Load() || n.markError() != nil, outgoing: config.VotesIn(m.Peer())&raft.OutgoingHalf != 0,
 			})
 			continue
@@ -179,13 +187,15 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 			s.LastContact = now.Sub(heard)
 		}
 		if p, ok := progress[m.Peer()]; ok {
-			s.CatchUp = n.catchUp(p, snapshots)
+			s.CatchUp = n.catchUp(p, core.Last.Index, snapshots)
 			s.State, s.Match, s.Inflight, s.earlier = p.State, p.Match, p.Inflight, p.EarlierRelease
 			s.changed = core.Config.Level > 0
 			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
 		}
 		peer := n.connection(m.Peer())
 		s.Connected, s.RoundTrip, s.Dialed = peer.Connected, peer.RoundTrip, peer.Address
+		speech := n.identity.spokenBy(m.Peer())
+		s.Protocol, s.Release = speech.protocol, speech.release
 		s.Replace = needsReplacement(s)
 		if peer.Err != nil {
 			s.ConnectionErr = peer.Err.Error()

@@ -10,40 +10,41 @@ import (
 // statusJSON is Status for people and scripts: names instead of numbers, ids and durations as text. The keys
 // are a contract: they may be added to, but neither renamed nor removed.
 type statusJSON struct {
-	ID           raft.NodeID    `json:"id"`
-	Incarnation  string         `json:"incarnation"`
-	StartCount   uint64         `json:"start_count"`
-	ClusterName  string         `json:"cluster_name"`
-	Cluster      string         `json:"cluster"` // empty until there is one
-	Term         raft.Term      `json:"term"`
-	Leader       raft.NodeID    `json:"leader"`
-	LeaderInc    string         `json:"leader_incarnation"` // empty if none is known
-	Role         string         `json:"role"`
-	LeaderMember *memberJSON    `json:"leader_member"`
-	Members      []MemberStatus `json:"members"`
-	ConfigIndex  raft.Index     `json:"config_index"`
-	ConfigDone   raft.Index     `json:"config_committed"`
-	Phase        string         `json:"phase"`
-	Level        uint64         `json:"level"`
-	Change       *changeJSON    `json:"change"`
-	Base         string         `json:"base"` // "index@term"
-	Last         string         `json:"last"`
-	LogBytes     int64          `json:"log_bytes"`
-	Snapshot     snapshotJSON   `json:"snapshot"`
-	Persisted    raft.Index     `json:"persisted"`
-	Commit       raft.Index     `json:"commit"`
-	Applied      raft.Index     `json:"applied"`
-	Applying     string         `json:"applying"`
-	Bootstrapped bool           `json:"bootstrapped"`
-	Missing      []string       `json:"missing"`
-	Wiped        bool           `json:"wiped"`
-	SlowElection string         `json:"slow_election"`
-	LeaderReason string         `json:"leader_reason"`
-	DiskStalled  bool           `json:"disk_stalled"`
-	Tolerance    string         `json:"tolerance"`
-	Pending      int            `json:"pending"`
-	PendingBytes int            `json:"pending_bytes"`
-	Err          string         `json:"error"`
+	ID           raft.NodeID     `json:"id"`
+	Incarnation  string          `json:"incarnation"`
+	StartCount   uint64          `json:"start_count"`
+	ClusterName  string          `json:"cluster_name"`
+	Cluster      string          `json:"cluster"` // empty until there is one
+	Term         raft.Term       `json:"term"`
+	Leader       raft.NodeID     `json:"leader"`
+	LeaderInc    string          `json:"leader_incarnation"` // empty if none is known
+	Role         string          `json:"role"`
+	LeaderMember *memberJSON     `json:"leader_member"`
+	Members      []MemberStatus  `json:"members"`
+	Departing    []departingJSON `json:"departing"`
+	ConfigIndex  raft.Index      `json:"config_index"`
+	ConfigDone   raft.Index      `json:"config_committed"`
+	Phase        string          `json:"phase"`
+	Level        uint64          `json:"level"`
+	Change       *changeJSON     `json:"change"`
+	Base         string          `json:"base"` // "index@term"
+	Last         string          `json:"last"`
+	LogBytes     int64           `json:"log_bytes"`
+	Snapshot     snapshotJSON    `json:"snapshot"`
+	Persisted    raft.Index      `json:"persisted"`
+	Commit       raft.Index      `json:"commit"`
+	Applied      raft.Index      `json:"applied"`
+	Applying     string          `json:"applying"`
+	Bootstrapped bool            `json:"bootstrapped"`
+	Missing      []string        `json:"missing"`
+	Wiped        bool            `json:"wiped"`
+	SlowElection string          `json:"slow_election"`
+	LeaderReason string          `json:"leader_reason"`
+	DiskStalled  bool            `json:"disk_stalled"`
+	Tolerance    string          `json:"tolerance"`
+	Pending      int             `json:"pending"`
+	PendingBytes int             `json:"pending_bytes"`
+	Err          string          `json:"error"`
 }
 
 // changeJSON is a ChangeStatus in the same form.
@@ -61,7 +62,20 @@ type catchUpJSON struct {
 	Ready  bool       `json:"ready"`
 	Done   int64      `json:"done"`
 	Total  int64      `json:"total"`
+	Rate   float64    `json:"entries_per_second"` // 0: not known yet
+	Left   string     `json:"left"`               // "0s": not known
+	Idle   string     `json:"idle"`
 	Text   string     `json:"text"`
+}
+
+// departingJSON is a DepartingMember in the same form.
+type departingJSON struct {
+	ID          raft.NodeID `json:"id"`
+	Incarnation string      `json:"incarnation"`
+	Removal     raft.Index  `json:"removal"`
+	Left        string      `json:"left"` // "0s": its removal is not known to be committed
+	Connected   bool        `json:"connected"`
+	Dialed      string      `json:"dialed"`
 }
 
 // memberJSON is a raft.Member in the same form.
@@ -89,6 +103,8 @@ type memberStatusJSON struct {
 	Standing string       `json:"standing"`
 	CatchUp  *catchUpJSON `json:"catch_up"`
 	Dialed   string       `json:"dialed"`
+	Protocol uint16       `json:"protocol"` // 0: not known
+	Release  string       `json:"release"`
 	Replace  bool         `json:"replace"`
 }
 
@@ -104,6 +120,10 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
 		LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes,
+	}
+	out.Departing = make([]departingJSON, 0, len(s.Departing))
+	for _, d := range s.Departing {
+		out.Departing = append(out.Departing, departingJSON{d.ID, d.Incarnation.String(), d.Removal, d.Left.String(), d.Connected, d.Dialed})
 	}
 	if c := s.Change; c != nil {
 		out.Change = &changeJSON{c.Stage, c.Since.String(), append([]raft.NodeID{}, c.Waiting...)}
@@ -130,10 +150,10 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		RoundTrip: m.RoundTrip.String(), Problem: m.Problem,
-		Standing: m.Standing, Dialed: m.Dialed, Replace: m.Replace,
+		Standing: m.Standing, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release,
 	}
 	if c := m.CatchUp; c != nil {
-		out.CatchUp = &catchUpJSON{c.Round, c.Target, c.Since.String(), c.Ready, c.Done, c.Total, c.String()}
+		out.CatchUp = &catchUpJSON{c.Round, c.Target, c.Since.String(), c.Ready, c.Done, c.Total, c.Rate, c.Left.String(), c.Idle.String(), c.String()}
 	}
 	return json.Marshal(out)
 }

@@ -21,9 +21,10 @@ func fullStatus() Status {
 		ID: "n2", Incarnation: 0xb2, StartCount: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
 		Leadership: raft.Leadership{Term: 4, Leader: "n1", LeaderIncarnation: 0xa1, Role: raft.PreCandidate}, LeaderMember: &n1,
 		Members: []MemberStatus{{Member: n1, State: "replicate", Match: 7, Lag: 2, Inflight: 1,
-			Standing: "joins", Dialed: "n1:5002", Replace: true,
-			CatchUp:     &CatchUp{Round: 2, Target: 9, Since: time.Second, Ready: true, Done: 41, Total: 1 << 20},
+			Standing: "joins", Dialed: "n1:5002", Replace: true, Protocol: 3, Release: "v0.2.0",
+			CatchUp:     &CatchUp{Round: 2, Target: 9, Since: time.Second, Ready: true, Done: 41, Total: 1 << 20, Rate: 12.5, Left: time.Minute, Idle: time.Millisecond},
 			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", RoundTrip: 1500 * time.Microsecond}},
+		Departing:   []DepartingMember{{ID: "n9", Incarnation: 0xc9, Removal: 4, Left: time.Second, Connected: true, Dialed: "n9:5001"}},
 		ConfigIndex: 5, ConfigCommitted: 4, Phase: "joint: n1 n2 n3 → n1 n2 n4", Level: 1,
 		Change: &ChangeStatus{Stage: "catches up", Since: time.Second, Waiting: []raft.NodeID{"n1"}},
 		Base:   raft.EntryID{Term: 1, Index: 2}, Snapshot: SnapshotStatus{

@@ -59,6 +59,7 @@ type wireHello struct {
 
 	Named      []byte `codec:"named,omitempty"` // uint64 each, rising
 	NamedIndex uint64 `codec:"nidx,omitempty"`
+	Release    string `codec:"rel,omitempty"`
 }
 
 // wireSighting is the wire form of a raft.Sighting.
@@ -98,6 +99,7 @@ func encodeHello(h raft.Hello, lane raft.Lane) []byte {
 		Address: h.Address, List: encodeList(h.List), ElectionTimeout: int64(h.ElectionTimeout),
 		Lineage: encodeLineage(h.Lineage), ConfirmedStart: h.Confirmed.Count, ConfirmedNonce: h.Confirmed.Nonce,
 		Remembers: encodeSighting(h.Remembers), Named: encodeNamed(h.Named), NamedIndex: uint64(h.NamedIndex),
+		Release: h.Release,
 	})
 }
 
@@ -132,7 +134,7 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 		Bootstrapper: peer(w.BootstrapperID, w.BootstrapperIncarnation), Address: w.Address, List: list,
 		ElectionTimeout: time.Duration(w.ElectionTimeout), Lineage: lineage,
 		Confirmed: raft.StartID{Count: w.ConfirmedStart, Nonce: w.ConfirmedNonce}, Remembers: w.Remembers.sighting(),
-		Named: named, NamedIndex: raft.Index(w.NamedIndex),
+		Named: named, NamedIndex: raft.Index(w.NamedIndex), Release: w.Release,
 	}, raft.Lane(w.Lane), nil
 }
 
@@ -161,6 +163,8 @@ func (w *wireHello) check() error {
 		return fmt.Errorf("%w: a hello of %q without its incarnation", ErrMalformed, w.ID)
 	case len(w.Address) > raft.AddressBytesMax:
 		return fmt.Errorf("%w: an address of %d bytes", ErrMalformed, len(w.Address))
+	case len(w.Release) > raft.ReleaseBytesMax || strings.ContainsFunc(w.Release, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return fmt.Errorf("%w: a release of %d bytes, %.70q", ErrMalformed, len(w.Release), w.Release)
 	case w.ElectionTimeout < 0:
 		return fmt.Errorf("%w: an election timeout of %d ns", ErrMalformed, w.ElectionTimeout)
 	}

@@ -189,8 +189,10 @@ type Member struct {
 	ConnectionErr string  `json:"connection_error,omitempty"`
 	LastContactMS float64 `json:"last_contact_ms"` // -1: never
 	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
-	Problem       string  `json:"problem,omitempty"` // why it does not count or does not serve; empty if it does
-	Replace       bool    `json:"replace,omitempty"` // it will not count again by itself
+	Problem       string  `json:"problem,omitempty"`  // why it does not count or does not serve; empty if it does
+	Replace       bool    `json:"replace,omitempty"`  // it will not count again by itself
+	Protocol      uint16  `json:"protocol,omitempty"` // as in ClusterMember
+	Release       string  `json:"release,omitempty"`
 }
 
 // ReplaceHint is what to do about a member that will not count again by itself.

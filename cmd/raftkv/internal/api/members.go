@@ -16,7 +16,9 @@ type Members struct {
 	Phase   string          `json:"phase,omitempty"`
 	Members []ClusterMember `json:"members"`
 	Removed []Removed       `json:"removed,omitempty"` // the latest removals, oldest first
-	Change  *Changing       `json:"change,omitempty"`  // nil if no change is running
+	// Departing are removed members that the leader still serves; empty if the answering member does not lead.
+	Departing []Departing `json:"departing,omitempty"`
+	Change    *Changing   `json:"change,omitempty"` // nil if no change is running
 }
 
 // ClusterMember is one member of a configuration.
@@ -35,6 +37,9 @@ type ClusterMember struct {
 	// LastContactMS is how long the answering member has not heard it; -1: never. It does not hear itself.
 	LastContactMS float64 `json:"last_contact_ms"`
 	Problem       string  `json:"problem,omitempty"` // why it does not count or does not serve; empty if it does
+	// Protocol is the protocol version of its connection, or of the last one; 0: not known.
+	Protocol uint16 `json:"protocol,omitempty"`
+	Release  string `json:"release,omitempty"` // as the member says itself; empty if it does not, or runs v0.1.0
 	// Replace says that it will not count again by itself: its disk was emptied, or came back older.
 	Replace bool `json:"replace,omitempty"`
 }
@@ -55,6 +60,21 @@ type CatchUp struct {
 	Match    uint64    `json:"match"`              // it holds the log up to this entry
 	Last     uint64    `json:"last"`               // where the leader's log ends
 	Snapshot *Transfer `json:"snapshot,omitempty"` // that it is sent
+	// Rate and LeftMS are how fast it acknowledges entries, and how long that takes until it holds the leader's log. Rate is left
+	// out until it is known; LeftMS, too, and for as long as the log grows as fast.
+	Rate   float64 `json:"entries_per_second,omitempty"`
+	LeftMS float64 `json:"left_ms,omitempty"`
+	IdleMS float64 `json:"idle_ms,omitempty"` // how long it has made no progress, unless it could vote now
+}
+
+// Departing is a removed member that the leader serves until it knows that.
+type Departing struct {
+	ID          string  `json:"id"`
+	Incarnation string  `json:"incarnation"`
+	Index       uint64  `json:"index"`             // of the entry that has removed it
+	LeftMS      float64 `json:"left_ms,omitempty"` // how long it is served at most; left out until its removal is known to be committed
+	Address     string  `json:"address,omitempty"` // of its connection, or where it was dialed last
+	Connected   bool    `json:"connected"`
 }
 
 // Removed names an incarnation of a member that was removed, and the entry that removed it.

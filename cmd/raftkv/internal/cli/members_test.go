@@ -308,6 +308,12 @@ func TestMembers_PrintsATable(t *testing.T) {
 	m.Members[1].Problem, m.Members[2].Problem, m.Members[2].Replace = "it is not connected", "its disk was emptied", true
 	m.Members[3].CatchUp = &api.CatchUp{Snapshot: &api.Transfer{Done: 40 << 20, Total: 100 << 20, ForMS: 2000}}
 	m.Tolerance = "the cluster survives 1 failure more"
+	m.Members[4].CatchUp = &api.CatchUp{Match: 41, Last: 1000, Rate: 3.14159, LeftMS: 61_400}
+	for i, protocol := range []uint16{3, 3, 0, 2, 3} {
+		m.Members[i].Protocol = protocol
+	}
+	m.Members[0].Release, m.Members[4].Release = "v0.2.0", "v0.2.0"
+	m.Departing = []api.Departing{{ID: "n9", Index: 9, LeftMS: 1234, Address: "n9:1"}, {ID: "n8", Index: 10}}
 	s := newSteward(t, m)
 	code, out, _ := s.run(t, "members")
 	assert.Equal(t, 0, code)
@@ -315,10 +321,13 @@ func TestMembers_PrintsATable(t *testing.T) {
 n2    voter          n2:1  -                      it is not connected
 n3.3  to be removed  n3:1  -                      its disk was emptied; start it with an empty --data directory, and run: raftkv members replace n3
 n3.4  joins          n3:1  -                      40.0 MiB of 100 MiB, 40 %, 3s left
-n5    learner        n5:1  -                      ok
+n5    learner        n5:1  -                      entry 41 of 1000, 3.1 entries/s, 1m1s left
+n9    removed        n9:1  -                      by configuration 9; it is told so until it answers, for 1.2s at most
+n8    removed        -     -                      by configuration 10
 configuration 10
 n3 catches up: 40.0 MiB of 100 MiB, 40 %, 3s left
 the cluster survives 1 failure more
+releases: v0.2.0 (protocol 3): n1 n5; protocol 3: n2; protocol 2: n3; not known: n3
 `, out)
 	_, out, _ = s.run(t, "members --json")
 	var again api.Members
@@ -369,6 +378,21 @@ func TestStatus_SaysWhoDoesNotVoteAndHowTheVotersChange(t *testing.T) {
 	assert.Equal(t, 0, code, errs)
 	assert.Contains(t, out, "n4  "+joining+"  joins   term 0")
 	assert.Contains(t, out, "the voters change, joint: n1 n2 → n1\n")
+}
+
+// A rolling upgrade is seen by whoever can tell: the leader may be the last one to be upgraded, and of a release that says nothing.
+func TestStatus_SaysWhoRunsWhichReleaseWhileTheyDiffer(t *testing.T) {
+	leader := says(t, "", `{"id":"n1","role":"leader","bootstrapped":true,"members":[{"id":"n1","connected":true},{"id":"n2","connected":true}]}`)
+	status := func(n1 string) string {
+		upgraded := says(t, "", `{"id":"n2","role":"follower","leader":"n1","members":[{"id":"n1","connected":true,`+n1+`},
+			{"id":"n2","connected":true,"protocol":3,"release":"v0.2.0"},{"id":"n3","connected":true}]}`)
+		_, out, _ := run(t, "", "status", "--server", leader, "--server", upgraded)
+		return out
+	}
+	assert.Contains(t, status(`"protocol":2`), "\nreleases: v0.2.0 (protocol 3): n2; protocol 2: n1; not known: n3\n")
+	assert.Contains(t, status(`"protocol":3,"release":"v0.2.1"`), "\nreleases: v0.2.1 (protocol 3): n1; v0.2.0 (protocol 3): n2; not known: n3\n")
+	assert.NotContains(t, status(`"protocol":3,"release":"v0.2.0"`), "releases")
+	assert.NotContains(t, status(`"protocol":0`), "releases", "who is away is not said to run something else")
 }
 
 func TestStatus_SaysHowToReplaceAMember(t *testing.T) {

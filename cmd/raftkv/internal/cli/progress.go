@@ -67,7 +67,38 @@ func howFar(c *api.CatchUp) string {
 	case c.Snapshot != nil:
 		return strings.TrimPrefix(progress(c.Snapshot), ", ") + prefixed(", ", timeLeft(*c.Snapshot))
 	}
-	return fmt.Sprintf("entry %d of %d", c.Match, c.Last)
+	text := fmt.Sprintf("entry %d of %d", c.Match, c.Last)
+	switch left := milliseconds(c.LeftMS); {
+	case c.IdleMS >= float64(idleAfter.Milliseconds()):
+		return text + fmt.Sprintf(", no progress for %v", milliseconds(c.IdleMS).Round(time.Second))
+	case c.Rate == 0:
+		return text
+	case left == 0:
+		return text + fmt.Sprintf(", %s entries/s, no faster than the log grows", perSecond(c.Rate))
+	case left >= leftMax:
+		return text + fmt.Sprintf(", %s entries/s, more than %v left", perSecond(c.Rate), leftMax)
+	default:
+		return text + fmt.Sprintf(", %s entries/s, %s", perSecond(c.Rate), leftText(left))
+	}
+}
+
+const (
+	idleAfter = 2 * time.Second // without progress, a rate says nothing of the time left
+	leftMax   = 24 * time.Hour  // the longest that the library predicts
+)
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// perSecond writes a rate with two digits, or with all before the point.
+func perSecond(rate float64) string {
+	if rate < 10 {
+		return fmt.Sprintf("%.2g", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
+}
+
+func leftText(left time.Duration) string {
+	return fmt.Sprintf("%v left", max(left.Round(time.Second), time.Second))
 }
 
 // timeLeft returns how long a transfer takes at its present rate; "" if that is not known.
@@ -75,8 +106,7 @@ func timeLeft(t api.Transfer) string {
 	if t.Done <= 0 || t.Total < t.Done || t.ForMS <= 0 {
 		return ""
 	}
-	left := time.Duration(float64(t.Total-t.Done) / float64(t.Done) * t.ForMS * float64(time.Millisecond))
-	return fmt.Sprintf("%v left", max(left.Round(time.Second), time.Second))
+	return leftText(milliseconds(float64(t.Total-t.Done) / float64(t.Done) * t.ForMS))
 }
 
 func prefixed(prefix, text string) string {
@@ -97,6 +127,9 @@ func printMembers(out io.Writer, m api.Members) error {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", // Flush tells
 			name, member.Standing, member.Address, cmp.Or(member.URL, "-"), conditionOf(m, member))
 	}
+	for _, d := range m.Departing {
+		_, _ = fmt.Fprintf(table, "%s\tremoved\t%s\t-\t%s\n", d.ID, cmp.Or(d.Address, "-"), departs(d)) // as above
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -104,7 +137,7 @@ func printMembers(out io.Writer, m api.Members) error {
 	if topic, lines := progressOf(m); topic != "" && m.Phase == "" {
 		sentences = append(sentences, lines...)
 	}
-	sentences = append(sentences, tolerance(m.Tolerance))
+	sentences = append(sentences, tolerance(m.Tolerance), releases(m.Members))
 	for _, sentence := range slices.DeleteFunc(sentences, func(s string) bool { return s == "" }) {
 		if _, err := fmt.Fprintln(out, sentence); err != nil {
 			return err
@@ -125,7 +158,7 @@ func conditionOf(m api.Members, member api.ClusterMember) string {
 		return member.Problem
 	case member.ID == m.Leader && member.Kind == api.StandingVoter:
 		return "leads"
-	case member.CatchUp != nil && (member.CatchUp.Snapshot != nil || member.Standing == api.StandingJoins):
+	case member.CatchUp != nil && (member.CatchUp.Snapshot != nil || member.CatchUp.Rate > 0 || member.Standing == api.StandingJoins):
 		return howFar(member.CatchUp)
 	}
 	return "ok"
@@ -143,4 +176,13 @@ func configurationLine(m api.Members) string {
 		line += ", not committed yet"
 	}
 	return line
+}
+
+// departs says how long a removed member is still served.
+func departs(d api.Departing) string {
+	text := fmt.Sprintf("by configuration %d", d.Index)
+	if d.LeftMS > 0 {
+		text += fmt.Sprintf("; it is told so until it answers, for %v at most", max(milliseconds(d.LeftMS).Round(100*time.Millisecond), 100*time.Millisecond))
+	}
+	return text
 }

@@ -303,6 +303,13 @@ func printSentences(out io.Writer, status api.Status, reports []report) error {
 			sentences = append(sentences, m.ID+": "+why)
 		}
 	}
+	servers := []*api.Status{&status}
+	for _, r := range reports {
+		if r.Status != nil {
+			servers = append(servers, r.Status)
+		}
+	}
+	sentences = append(sentences, mixture(servers...))
 	for i, sentence := range sentences {
 		said := func(earlier string) bool { return strings.Contains(earlier, sentence) }
 		if slices.ContainsFunc(sentences[:i], said) || sentence == "" {

@@ -43,16 +43,18 @@ func TestMembers_ShowsTheConfiguration(t *testing.T) {
 	now.Removed = []raft.Removal{{Peer: raft.Peer{ID: "n9", Incarnation: 9}, Index: 7}}
 	m.SetMembers(now)
 	m.SetStatus(node.Status{ID: "n1", ClusterName: "c", Leadership: raft.Leadership{Term: 3, Leader: "n1", Role: raft.Leader}, Tolerance: "one more", Members: []node.MemberStatus{
-		{Member: now.Configuration.Members[1], Problem: "it is not connected", Replace: true, LastContact: 1500 * time.Millisecond},
-	}})
+		{Member: now.Configuration.Members[1], Problem: "it is not connected", Replace: true, LastContact: 1500 * time.Millisecond,
+			Protocol: 2, Release: "v0.1.0"},
+	}, Departing: []node.DepartingMember{{ID: "n9", Incarnation: 9, Removal: 7, Left: time.Second, Connected: true, Dialed: "h:9"}}})
 	r := m.do(t, "GET", "/members", "")
 	assert.Equal(t, 200, r.StatusCode)
 	assert.JSONEq(t, `{"id":"n1","cluster_name":"c","term":3,"leader":"n1","tolerance":"one more","index":8,"committed":true,"level":1,"members":[
 		{"id":"n1","incarnation":"0000000000000001","address":"127.0.0.1:5001","url":"http://127.0.0.1:4001","kind":"voter","standing":"voter","last_contact_ms":-1},
 		{"id":"n2","incarnation":"0000000000000002","address":"127.0.0.1:5002","url":"http://127.0.0.1:4002","kind":"voter","standing":"voter","last_contact_ms":1500,
-			"problem":"it is not connected","replace":true},
+			"problem":"it is not connected","protocol":2,"release":"v0.1.0","replace":true},
 		{"id":"n3","incarnation":"0000000000000003","address":"127.0.0.1:5003","url":"http://127.0.0.1:4003","kind":"voter","standing":"voter","last_contact_ms":-1}],
-		"removed":[{"id":"n9","incarnation":"0000000000000009","index":7}]}`, r.body)
+		"removed":[{"id":"n9","incarnation":"0000000000000009","index":7}],
+		"departing":[{"id":"n9","incarnation":"0000000000000009","index":7,"left_ms":1000,"address":"h:9","connected":true}]}`, r.body)
 	assert.Equal(t, api.MethodNotAllowed, m.do(t, "PUT", "/members", "").failure(t).Code)
 }
 
@@ -82,13 +84,14 @@ func TestMembers_SaysHowFarAChangeIs(t *testing.T) {
 	sent := node.Transfer{ID: raft.EntryID{Index: 6}, Peer: "n4", Done: 10, Total: 40}
 	m.SetStatus(node.Status{
 		ID: "n1", Leadership: raft.Leadership{Role: raft.Leader}, Last: raft.EntryID{Index: 90}, Snapshot: node.SnapshotStatus{Sending: &sent},
-		Members: []node.MemberStatus{{Member: c.Configuration.Members[3], Match: 7}, {Member: c.Configuration.Members[4], Match: 89}},
+		Members: []node.MemberStatus{{Member: c.Configuration.Members[3], Match: 7}, {Member: c.Configuration.Members[4], Match: 89,
+			CatchUp: &node.CatchUp{Rate: 2.5, Left: 400 * time.Millisecond, Idle: time.Second}}},
 	})
 	now := get(c)
 	assert.Equal(t, &api.Changing{Stage: api.StageCatchesUp, Waiting: []string{"n4"}}, now.Change)
 	assert.Equal(t, []string{"n1 to be removed", "n2 to be demoted", "n3 voter", "n4 joins", "n5 learner"}, standings(now))
 	assert.Equal(t, &api.CatchUp{Match: 7, Last: 90, Snapshot: &api.Transfer{Last: 6, Peer: "n4", Done: 10, Total: 40}}, now.Members[3].CatchUp)
-	assert.Equal(t, &api.CatchUp{Match: 89, Last: 90}, now.Members[4].CatchUp)
+	assert.Equal(t, &api.CatchUp{Match: 89, Last: 90, Rate: 2.5, LeftMS: 400, IdleMS: 1000}, now.Members[4].CatchUp)
 	m.SetStatus(node.Status{ID: "n1", Members: []node.MemberStatus{{Member: c.Configuration.Members[3]}}})
 	assert.Nil(t, get(c).Members[3].CatchUp, "only the leader knows")
 

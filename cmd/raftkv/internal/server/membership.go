@@ -23,6 +23,7 @@ func describeMembers(c node.Members, n node.Status) api.Members {
 		for _, seen := range n.Members {
 			if seen.Peer() == m.Peer() {
 				described.Problem, described.Replace, described.CatchUp = seen.Problem, seen.Replace, catchUpOf(n, seen)
+				described.Protocol, described.Release = seen.Protocol, seen.Release
 				if seen.LastContact >= 0 {
 					described.LastContactMS = milliseconds(seen.LastContact)
 				}
@@ -32,6 +33,12 @@ func describeMembers(c node.Members, n node.Status) api.Members {
 	}
 	for _, r := range c.Removed {
 		out.Removed = append(out.Removed, api.Removed{ID: string(r.Peer.ID), Incarnation: r.Peer.Incarnation.String(), Index: uint64(r.Index)})
+	}
+	for _, d := range n.Departing {
+		out.Departing = append(out.Departing, api.Departing{
+			ID: string(d.ID), Incarnation: d.Incarnation.String(), Index: uint64(d.Removal), LeftMS: milliseconds(d.Left),
+			Address: d.Dialed, Connected: d.Connected,
+		})
 	}
 	return out
 }
@@ -98,6 +105,9 @@ func catchUpOf(n node.Status, m node.MemberStatus) *api.CatchUp {
 		return nil
 	}
 	c := &api.CatchUp{Match: uint64(m.Match), Last: uint64(n.Last.Index)}
+	if is := m.CatchUp; is != nil && !is.Ready {
+		c.Rate, c.LeftMS, c.IdleMS = is.Rate, milliseconds(is.Left), milliseconds(is.Idle)
+	}
 	if sent := n.Snapshot.Sending; sent != nil && sent.Peer == m.ID {
 		c.Snapshot = describeTransfer(sent)
 	}

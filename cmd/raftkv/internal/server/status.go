@@ -60,6 +60,7 @@ func describeMember(m node.MemberStatus) api.Member {
 		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
 		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem, Replace: m.Replace,
+		Protocol: m.Protocol, Release: m.Release,
 	}
 	if m.LastContact >= 0 {
 		member.LastContactMS = milliseconds(m.LastContact)

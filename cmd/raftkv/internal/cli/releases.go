@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coxswain/raft/cmd/raftkv/internal/api"
+)
+
+// runs is what a member runs, as others see it.
+type runs struct {
+	protocol uint16
+	release  string
+}
+
+// String names the release, with the protocol version.
+func (r runs) String() string {
+	switch {
+	case r.protocol == 0:
+		return "not known"
+	case r.release == "":
+		return fmt.Sprintf("protocol %d", r.protocol)
+	}
+	return fmt.Sprintf("%s (protocol %d)", r.release, r.protocol)
+}
+
+// releases says which release each member runs, the newest protocol first: "releases: v0.2.0 (protocol 3): n1 n2; protocol 2:
+// n3". It is "" if no server says so.
+func releases(members []api.ClusterMember) string {
+	of := map[runs][]string{}
+	for _, m := range members {
+		r := runs{m.Protocol, m.Release}
+		of[r] = append(of[r], m.ID)
+	}
+	var all []runs
+	for r := range of {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b runs) int {
+		return cmp.Or(cmp.Compare(b.protocol, a.protocol), strings.Compare(b.release, a.release))
+	})
+	if len(all) == 0 || all[0].protocol == 0 {
+		return ""
+	}
+	var parts []string
+	for _, r := range all {
+		parts = append(parts, fmt.Sprintf("%v: %s", r, api.List(of[r])))
+	}
+	return "releases: " + strings.Join(parts, "; ")
+}
+
+// mixture is releases as the first of these servers sees it that sees members run different ones; "" if none does.
+func mixture(servers ...*api.Status) string {
+	for _, server := range servers {
+		var all []api.ClusterMember
+		seen := map[runs]bool{}
+		for _, m := range server.Members {
+			all = append(all, api.ClusterMember{ID: m.ID, Protocol: m.Protocol, Release: m.Release})
+			seen[runs{m.Protocol, m.Release}] = m.Protocol != 0
+		}
+		if delete(seen, runs{}); len(seen) > 1 {
+			return releases(all)
+		}
+	}
+	return ""
+}

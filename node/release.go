@@ -1,0 +1,58 @@
+package node
+
+import (
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/coxswain/raft"
+)
+
+// modulePath is that of this library.
+const modulePath = "github.com/coxswain/raft"
+
+// release returns which release of this library the program contains, as the build has recorded it; "" if it has not, as
+// in a test.
+var release = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return releaseIn(info)
+})
+
+func releaseIn(info *debug.BuildInfo) string {
+	version := ""
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path == modulePath {
+			version = m.Version
+			if m.Replace != nil {
+				version = m.Replace.Version
+			}
+		}
+	}
+	if version == "(devel)" || strings.ContainsFunc(version, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return version[:min(len(version), raft.ReleaseBytesMax)]
+}
+
+// speech is what the last connection to a peer has shown of its release.
+type speech struct {
+	protocol uint16
+	release  string
+}
+
+// speaks remembers what a connection has shown. i.mu is held.
+func (i *identity) speaks(h raft.Hello) {
+	if _, known := i.spoken[h.From]; known || len(i.spoken) < strangersMax {
+		i.spoken[h.From] = speech{h.Protocol, h.Release}
+	}
+}
+
+// spokenBy returns what the last connection to a member has shown; zero if there was none.
+func (i *identity) spokenBy(p raft.Peer) speech {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.spoken[p]
+}
