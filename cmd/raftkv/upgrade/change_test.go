@@ -109,6 +109,8 @@ func (j *joiner) isRefusedFor(earlier local.Node) {
 		other = j.Nodes[1]
 	}
 	j.isRefused(other, earlier, earlier.ID+" speaks protocol ")
+	_, out, _ := runs(j.ctx, j.t, j.newest().program, "status", "--server", other.URL())
+	assert.Regexp(j.t, `(?m)^releases: .*protocol \d\)?: `+earlier.ID+`(;|$)`, out, "it is shown by itself")
 	j.isRefused(earlier, earlier, earlier.ID+" leads, and runs an earlier release, which cannot change the members")
 }
 
