@@ -85,9 +85,13 @@ func TestCatchUp_IsMeasuredFromWhereTheLogsAgree(t *testing.T) {
 	c.receive("d", 5, raft.AppendReply{Match: 3})
 	moved := c.progress("d").CatchUp
 	assert.Equal(t, []any{raft.Index(1), begun, c.now}, []any{moved.From, moved.FromAt, moved.MovedAt})
-	c.receive("d", 5, raft.AppendReply{Match: moved.Target})
+	for match := raft.Index(4); match < moved.Target; match++ { // the round takes too long
+		c.answering(heartbeatPace, "bcd")
+		c.receive("d", 5, raft.AppendReply{Match: match})
+	}
 	c.propose("x")
 	c.hold("bc")
+	c.receive("d", 5, raft.AppendReply{Match: moved.Target})
 	next := c.progress("d").CatchUp
 	assert.Equal(t, 2, next.Round)
 	assert.Equal(t, moved.Target, next.From, "each round is measured anew")
