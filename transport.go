@@ -36,6 +36,9 @@ type Transport interface {
 	// id and different incarnations are two peers, with a connection each. If a contact names the incarnation to which
 	// an open contact of its id is connected, it takes over that connection, which does not break.
 	Connect(contacts []Contact)
+	// Disconnect closes the connections that the peer has dialed, and no others. The peer may dial again, and Check
+	// decides about it anew. It returns at once.
+	Disconnect(p Peer)
 	// Send hands the messages, in order, to the connection of that lane to that peer, or, if no contact names its
 	// incarnation, to that of an open contact which is connected to it. With incarnation 0, it is the connection of the
 	// open contact, whoever answered. Never is it a connection to another incarnation. Send blocks no longer than

@@ -47,6 +47,7 @@ func (n *node) publishes() {
 		b.Begin()
 	}
 	b.Config(n.now().Mono, s.Config, s.ConfigCommitted == s.ConfigIndex)
+	b.Removed(s.Removals)
 	b.stale = true
 }
 
@@ -56,9 +57,19 @@ func (n *node) contacts() []raft.Contact {
 	if b.stale || b.wake > 0 && now >= b.wake {
 		b.dialed, _, b.wake = b.Dial(now)
 		b.stale = false
+		for _, p := range b.Expel() {
+			n.disconnect(p)
+		}
 		n.c.check.contacts(n)
 	}
 	return b.dialed
+}
+
+// disconnect closes the connections that a peer has dialed: it has to shake hands again.
+func (n *node) disconnect(p raft.Peer) {
+	if from := n.c.at(p); from != nil && from.peer() == p {
+		n.hands.admits[from.index] = nil
+	}
 }
 
 // heardFrom is called when a message of another node has arrived.
@@ -81,16 +92,6 @@ func (n *node) dials(to *node) bool {
 
 // connected reports whether a node may send to another one.
 func (n *node) connected(to *node) bool { return n.hands.book == nil || n.dials(to) }
-
-// expels reports whether a member has closed its connections to a node because that was removed long enough ago, as far as
-// it knows for certain.
-func (n *node) expels(from *node) bool {
-	p := from.peer()
-	if n.hands.book == nil || n.core == nil || includes(n.config(), p) {
-		return false
-	}
-	return !n.dials(from) && n.knowsRemoved(p)
-}
 
 // knowsRemoved reports whether an entry that a member knows to be committed has removed a peer.
 func (n *node) knowsRemoved(p raft.Peer) bool {

@@ -36,7 +36,8 @@ type scenario struct {
 
 func scenarios() []scenario {
 	return slices.Concat(electionScenarios, connectionScenarios, replicationScenarios, staleScenarios, markScenarios,
-		readScenarios, transferScenarios, bootstrapScenarios, clockScenarios, strangerScenarios, stallScenarios, snapshotScenarios)
+		readScenarios, transferScenarios, bootstrapScenarios, clockScenarios, strangerScenarios, stallScenarios, snapshotScenarios,
+		memberScenarios)
 }
 
 // Scenarios lists the directed scenarios, each with what it shows: "figure-8: ...".

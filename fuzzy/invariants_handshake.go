@@ -94,9 +94,6 @@ func (n *node) forgetHands() {
 // takes reports whether messages of a node's start are accepted here. If not, and if both processes run, they shake
 // hands; messages sent before that are lost.
 func (n *node) takes(from *node, start int32) bool {
-	if n.expels(from) {
-		n.hands.admits[from.index] = nil // it has to dial again
-	}
 	if !n.c.profile.Node.Handshakes || slices.Contains(n.hands.admits[from.index], start) {
 		return true
 	}
@@ -122,13 +119,13 @@ func (c *cluster) shake(caller, acceptor *node) {
 		return
 	}
 	if caller.hands.book == nil {
-		if acceptor.judges(caller, caller.expects(acceptor)) {
-			caller.judges(acceptor, acceptor.expects(caller))
+		if acceptor.judges(caller, caller.expects(acceptor), called) {
+			caller.judges(acceptor, acceptor.expects(caller), calling)
 		}
 		return
 	}
 	for _, expected := range caller.calls(acceptor) {
-		if acceptor.listens(caller, expected) && caller.listens(acceptor, caller.peer()) {
+		if acceptor.listens(caller, expected, called) && caller.listens(acceptor, caller.peer(), calling) {
 			acceptor.admit(caller)
 			caller.admit(acceptor)
 			acceptor.isCalled(caller)
@@ -136,10 +133,19 @@ func (c *cluster) shake(caller, acceptor *node) {
 	}
 }
 
+// hearing says how a Hello has come.
+type hearing uint8
+
+const (
+	called  hearing = iota // from the caller, which is told of a rejection
+	calling                // from whom the node has called; who calls closes the connection and says nothing
+	late                   // from a caller that has sent another one since
+)
+
 // judges has a node judge a peer's present hello, which is for the member that the peer expects, and reports whether it
 // admits the peer.
-func (n *node) judges(peer *node, expected raft.Peer) bool {
-	admits := n.listens(peer, expected)
+func (n *node) judges(peer *node, expected raft.Peer, how hearing) bool {
+	admits := n.listens(peer, expected, how)
 	if admits {
 		n.admit(peer)
 	}
@@ -147,9 +153,9 @@ func (n *node) judges(peer *node, expected raft.Peer) bool {
 }
 
 // listens does so without admitting the peer.
-func (n *node) listens(peer *node, expected raft.Peer) bool {
+func (n *node) listens(peer *node, expected raft.Peer, how hearing) bool {
 	hello := peer.hello(expected)
-	heard := n.hears(peer, &hello, false)
+	heard := n.hears(peer, &hello, how)
 	n.hearsLate(peer, &hello)
 	if !heard || n.disk.memory.SeenOf(peer.peer()).Start != peer.disk.lineage.Last() {
 		return false // rejected, or its start is not durable here yet
@@ -186,21 +192,21 @@ func (n *node) isCalled(caller *node) {
 	n.hands.book.stale = true
 }
 
-// hears judges a Hello of another node and acts on the verdict. It is late if its sender has sent another one since.
-func (n *node) hears(peer *node, hello *raft.Hello, late bool) bool {
+// hears judges a Hello of another node and acts on the verdict.
+func (n *node) hears(peer *node, hello *raft.Hello, how hearing) bool {
 	h := n.handshake(n.hands.memory)
 	verdict := h.Judge(*hello)
 	n.c.check.judged(n, h, hello, &verdict)
 	n.marked(verdict.Mark)
 	if r := verdict.Rejection; r != nil {
 		n.c.stats.Refusals++
-		if told := peer.handshake(peer.hands.memory); hello.Expected.ID == n.id { // otherwise somebody else answers there
+		if told := peer.handshake(peer.hands.memory); hello.Expected.ID == n.id && how != calling { // otherwise somebody else answers there
 			peer.marked(told.Told(*r))
 			peer.toldRemoval(told.ToldRemoval(*r))
 		}
 	}
 	meant := hello.Expected == n.peer() || hello.Expected == raft.Peer{ID: n.id} // or it tells of another's starts
-	if !late && meant {
+	if how != late && meant {
 		n.c.check.told(n, peer)
 		n.c.check.told(peer, n)
 	}

@@ -34,7 +34,7 @@ const (
 // hearsLate sometimes delivers an earlier Hello of a peer to the same life of a node, keeps the present one for later, and
 // delivers a forged one.
 func (n *node) hearsLate(peer *node, hello *raft.Hello) {
-	late, random := &peer.hands.late[n.index], n.disk.hands
+	before, random := &peer.hands.late[n.index], n.disk.hands
 	if random.IntN(forgedHellos) == 0 {
 		n.c.check.forged(n, *hello)
 		n.c.check.copied(n, *hello)
@@ -44,10 +44,10 @@ func (n *node) hearsLate(peer *node, hello *raft.Hello) {
 	if random.IntN(lateHellos) > 0 {
 		return
 	}
-	if late.to == n.life+1 {
-		n.hears(peer, &late.hello, true)
+	if before.to == n.life+1 {
+		n.hears(peer, &before.hello, late)
 	}
-	*late = lateHello{*hello, n.life + 1}
+	*before = lateHello{*hello, n.life + 1}
 }
 
 // judged checks the verdict on a Hello.

@@ -9,7 +9,8 @@ import (
 	"github.com/coxswain/raft/internal/pipeline"
 )
 
-// contacts is the goroutine that tells the transport whom to dial, and ends the senders to everybody else: methods of the
+// contacts is the goroutine that tells the transport whom to dial, and whose connections to close, and ends the senders to
+// everybody else: methods of the
 // Handler must not call the transport. Whom to dial decides pipeline.Contacts.
 type contacts struct {
 	node   *Node
@@ -37,6 +38,7 @@ func (c *contacts) publish(s raft.CoreStatus) {
 		c.book.Begin()
 	}
 	c.book.Config(c.node.now().Mono, s.Config, s.ConfigCommitted == s.ConfigIndex)
+	c.book.Removed(s.Removals)
 	c.signal.wake()
 }
 
@@ -111,7 +113,11 @@ func (c *contacts) advance() raft.Time {
 	now := c.node.now().Mono
 	dialed, changed, wake := c.book.Dial(now)
 	callers, silent := c.book.Callers(now)
+	expelled := c.book.Expel()
 	c.mu.Unlock()
+	for _, p := range expelled {
+		c.node.disconnect(p)
+	}
 	c.node.identity.awaitCallers(silent)
 	if !changed {
 		return wake

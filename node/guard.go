@@ -29,6 +29,14 @@ func (n *Node) connect(contacts []raft.Contact) {
 	}
 }
 
+// disconnect has the transport close the connections of a peer.
+func (n *Node) disconnect(p raft.Peer) {
+	err := guarded(func() error { n.transport.Disconnect(p); return nil })
+	if err != nil {
+		n.fail(&raft.TransportError{Op: "disconnect", Err: err})
+	}
+}
+
 // connection asks the transport about a peer.
 func (n *Node) connection(p raft.Peer) (s raft.PeerStatus) {
 	err := guarded(func() error { s = n.transport.Peer(p); return nil })

@@ -253,14 +253,19 @@ func (t *TCP) closeStranger() bool {
 	if oldest == nil {
 		return false
 	}
+	t.closeInbounds(oldest.peer)
+	return true
+}
+
+// closeInbounds closes all connections of a caller. It is called with mu held.
+func (t *TCP) closeInbounds(p raft.Peer) {
 	for _, lane := range lanes {
-		key := inboundKey{oldest.peer, lane}
+		key := inboundKey{p, lane}
 		if in := t.inbounds[key]; in != nil {
 			_ = in.conn.Close()
 			delete(t.inbounds, key)
 		}
 	}
-	return true
 }
 
 // unregister is the reverse of register. When a caller's urgent or bulk connection ends, its others are closed too:

@@ -32,6 +32,9 @@ type route struct{ from, to raft.NodeID }
 // errCut is the error of a dial, or of a connection, across a cut.
 var errCut = errors.New("transport: the network is cut")
 
+// errDisconnected is the error of a connection whose other side has called Disconnect.
+var errDisconnected = errors.New("transport: the peer has closed the connection")
+
 // NewNetwork returns a network without members.
 func NewNetwork() *Network {
 	return &Network{
@@ -184,6 +187,11 @@ func (m *Memory) Start(e raft.Handler) error {
 
 // Connect implements raft.Transport. It is called after Start.
 func (m *Memory) Connect(contacts []raft.Contact) { m.links.connect(contacts) }
+
+// Disconnect implements raft.Transport.
+func (m *Memory) Disconnect(p raft.Peer) {
+	m.network.breakSessions(errDisconnected, func(s *memorySession) bool { return s.to == m && s.sender == p })
+}
 
 // AppendBytesMax implements raft.Transport: messages of any size are carried.
 func (m *Memory) AppendBytesMax() int { return 0 }

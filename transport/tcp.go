@@ -134,6 +134,13 @@ func (t *TCP) Connect(contacts []raft.Contact) {
 	t.links.connect(contacts)
 }
 
+// Disconnect implements raft.Transport.
+func (t *TCP) Disconnect(p raft.Peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closeInbounds(p)
+}
+
 // AppendBytesMax implements raft.Transport. It returns what Options.FrameBytesMax leaves for entries.
 func (t *TCP) AppendBytesMax() int { return t.options.FrameBytesMax - smallBytesMax - frameSumBytes }
 

@@ -31,6 +31,14 @@ var contacts = []Mutant{
 		instead("internal/pipeline/contacts.go", `return c.addresses[p]`, `return c.latest[p.ID]`)),
 	testedFile("M83", "a member that its cluster has removed ends", "it goes on to dial", "L18", "node", "Removed_AMemberThatIsTold",
 		instead("node/handler.go", `e.node.endRemoved(&raft.RemovedError{Index: index})`, `_ = index`)),
+	member("M159", "who was removed and is let go is disconnected, and told by the next handshake", "its connection stands", "L18",
+		value("internal/pipeline/contacts.go", `!leaves && !c.names(p) && !c.expelled[p] && p != c.self`, `false`)),
+	testedFile("M160", "who was let in a moment before its removal was known is disconnected", "it was disconnected before", "L18", "internal/pipeline", "IsLetGoIsDisconnected",
+		instead("internal/pipeline/contacts.go", `delete(c.expelled, h.From)`, `_ = h`)),
+	testedFile("M161", "a member closes the connections of those that were removed", "it does not", "L18", "node", "Removed_WhoLags",
+		instead("node/contacts.go", `c.node.disconnect(p)`, `_ = p`)),
+	testedFile("M162", "Disconnect closes the connections of a peer", "of its other incarnations, too", "N10", "transport", "Memory_KeepsTheContract",
+		value("transport/memory.go", `s.to == m && s.sender == p`, `s.to == m && s.sender.ID == p.ID`)),
 	testedFile("M107", "a start excludes another one of the same incarnation", "of any one of the id", "I13", "node", "Twin_IsByIncarnation",
 		value("node/identity.go", `i.live[with]`, `func() (is raft.StartID) {
 			for p, start := range i.live {

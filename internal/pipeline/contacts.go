@@ -27,6 +27,9 @@ const (
 //   - callers: strangers of its cluster that have dialed it. A voter whose log lags behind must be able to answer a
 //     candidate, and a new member its leader, before a configuration in its log names them.
 //
+// Who was removed, and is not dialed any longer, is told by the handshake. It may not have ended its connection to this
+// member yet, so that is closed, and it dials again.
+//
 // Each is dialed first at the address that its newest start has advertised, then at the one in its configuration.
 type Contacts struct {
 	self     raft.Peer
@@ -38,6 +41,8 @@ type Contacts struct {
 	leavers   map[raft.Peer]leaver
 	invited   map[raft.NodeID]raft.Member
 	callers   []caller // at most callersMax
+	removed   []raft.Peer
+	expelled  map[raft.Peer]bool // those of them that Expel has returned
 	addresses map[raft.Peer]string
 	latest    map[raft.NodeID]string // of the incarnation that was met last
 	last      []raft.Contact         // what Dial has returned
@@ -62,7 +67,7 @@ func NewContacts(self raft.Peer, address string, electionTimeout time.Duration) 
 	return &Contacts{
 		self: self, address: address, patience: raft.Time(keptTimeouts * electionTimeout),
 		named: map[raft.Peer]raft.Member{}, leavers: map[raft.Peer]leaver{},
-		invited: map[raft.NodeID]raft.Member{},
+		invited: map[raft.NodeID]raft.Member{}, expelled: map[raft.Peer]bool{},
 	}
 }
 
@@ -119,6 +124,30 @@ func (c *Contacts) leave(l leaver) {
 	c.leavers[l.member.Peer()] = l
 }
 
+// Removed says which removals are known to be committed. Handshakes refuse these incarnations from then on, so nobody calls
+// them back.
+func (c *Contacts) Removed(removals []raft.Removal) {
+	c.removed = c.removed[:0]
+	for _, r := range removals {
+		c.removed = append(c.removed, r.Peer)
+	}
+	c.callers = slices.DeleteFunc(c.callers, func(who caller) bool { return slices.Contains(c.removed, who.peer) })
+	maps.DeleteFunc(c.expelled, func(p raft.Peer, _ bool) bool { return !slices.Contains(c.removed, p) })
+}
+
+// Expel returns the peers whose connections to this member are to be closed: those whose removal is committed and whose
+// time as leavers is over. Each is returned once, and again if it was let in meanwhile.
+func (c *Contacts) Expel() (peers []raft.Peer) {
+	for _, p := range c.removed {
+		_, leaves := c.leavers[p]
+		if !leaves && !c.names(p) && !c.expelled[p] && p != c.self {
+			c.expelled[p] = true
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
 // Memory says what this member durably remembers of its peers: the addresses of their newest starts.
 func (c *Contacts) Memory(m raft.Memory) {
 	c.addresses, c.latest = make(map[raft.Peer]string, len(m.Seen)), make(map[raft.NodeID]string, len(m.Seen))
@@ -139,6 +168,7 @@ func (c *Contacts) Uninvite(id raft.NodeID) { delete(c.invited, id) }
 // the sender is a stranger, it is dialed back if it belongs to this member's cluster or, while this member belongs to
 // none, to any.
 func (c *Contacts) Called(now raft.Time, h raft.Hello, cluster raft.ClusterID) {
+	delete(c.expelled, h.From)
 	ours := h.Cluster != raft.ClusterID{} && (cluster == raft.ClusterID{} || cluster == h.Cluster)
 	if ours && h.From != c.self && !c.names(h.From) {
 		c.call(caller{h.From, h.Address, now})
@@ -147,7 +177,7 @@ func (c *Contacts) Called(now raft.Time, h raft.Hello, cluster raft.ClusterID) {
 
 // call keeps a caller in the place of its former self or, if there are too many, of the one that has been silent longest.
 func (c *Contacts) call(who caller) {
-	if who.address == "" {
+	if who.address == "" || slices.Contains(c.removed, who.peer) {
 		return
 	}
 	c.callers = slices.DeleteFunc(c.callers, func(other caller) bool { return other.peer == who.peer })

@@ -144,6 +144,65 @@ func TestContacts_ARemovedMemberIsLetGo(t *testing.T) {
 	b.dials(1003*kept, "b")
 }
 
+func (b book) expels(want ...raft.Peer) {
+	b.t.Helper()
+	assert.Equal(b.t, want, b.Expel())
+	assert.Empty(b.t, b.Expel(), "each once")
+}
+
+func removals(words ...string) (all []raft.Removal) {
+	for i, word := range words {
+		all = append(all, raft.Removal{Peer: peerNamed(word), Index: raft.Index(7 + i)})
+	}
+	return all
+}
+
+// The handshake tells a member of its removal, but it does not shake hands while its connection stands.
+func TestContacts_WhoWasRemovedAndIsLetGoIsDisconnected(t *testing.T) {
+	b := bookOf(t, true)
+	b.Config(1, configOf("a b c"), true)
+	b.Config(2, configOf("a b"), false)
+	b.dials(2, "b c")
+	b.expels()
+	b.Config(3, configOf("a b"), true)
+	b.Removed(removals("c"))
+	b.dials(2+kept, "b c")
+	b.expels() // its time is not over
+	b.dials(3+kept, "b")
+	b.expels(peerNamed("c"))
+	b.called(4+kept, "c") // it was let in a moment before the removal was known
+	b.dials(4+kept, "b")
+	b.expels(peerNamed("c"))
+
+	b.Config(4+kept, configOf("a b c2"), false)
+	b.called(5+kept, "c2")
+	b.dials(5+kept, "b c2")
+	b.expels() // another incarnation is another member
+}
+
+// Who was let in by a member that did not know of its removal yet is neither dialed nor kept once the member does.
+func TestContacts_ACallerThatWasRemovedIsDisconnected(t *testing.T) {
+	b := bookOf(t, true)
+	b.Config(1, configOf("a b"), true)
+	b.called(1, "d")
+	b.called(1, "e")
+	b.dials(1, "b d e")
+	b.Removed(removals("c", "d"))
+	b.dials(2, "b e")
+	b.expels(peerNamed("c"), peerNamed("d"))
+	all, _ := b.Callers(2)
+	assert.Equal(t, []raft.Peer{peerNamed("e")}, all)
+}
+
+func TestContacts_NobodyElseIsDisconnected(t *testing.T) {
+	b := bookOf(t, true)
+	b.Config(1, configOf("a b c"), true)
+	b.Removed(removals("a", "c"))
+	b.Config(2, configOf("a b"), false) // the last committed configuration names c, so it is dialed
+	b.dials(2, "b c")
+	b.expels() // and this member itself learns of its removal otherwise
+}
+
 func TestContacts_CallersAreDialedBack(t *testing.T) {
 	b := bookOf(t, true)
 	b.Config(0, configOf("a b c"), true)

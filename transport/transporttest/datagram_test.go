@@ -3,6 +3,7 @@ package transporttest_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -95,6 +96,12 @@ func (d *datagrams) Connect(contacts []raft.Contact) {
 		}
 	}
 	d.peers = named
+}
+
+func (d *datagrams) Disconnect(p raft.Peer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.callers, func(_ string, caller raft.Peer) bool { return caller == p }) // it greets again
 }
 
 // find returns the contact that is, or may be, the peer.

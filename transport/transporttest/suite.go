@@ -88,6 +88,7 @@ func Run(t *testing.T, h Harness) {
 		{"a peer that returns on its address is connected again", testRestart},
 		{"a send to a peer without a connection fails at once", testNotConnected},
 		{"Connect replaces the list of peers", testConnectReplaces},
+		{"Disconnect closes the connections of one caller, which may dial again", testDisconnect},
 		{"a list that names the member itself does no harm", testSelf},
 		{"two incarnations of one id are two peers", testTwins},
 		{"a send goes to the incarnation that it names", testSendNamesThePeer},

@@ -257,6 +257,35 @@ func testConnectReplaces(t *testing.T, w *world) {
 	require.NoError(t, a.Send(c.peer(), raft.LaneUrgent, []raft.Message{m}), "c stayed connected")
 }
 
+func testDisconnect(t *testing.T, w *world) {
+	a, b := w.pair(t)
+	again := NewRecorder("b")
+	again.Self.From.Incarnation = 2
+	second := w.startAt(t, "c", again)
+	for _, m := range []member{b, second} {
+		m.Connect(w.at("a"))
+		m.AwaitUp(t, "a")
+		a.awaitPeer(t, EventAccepted, m.peer())
+	}
+	a.Disconnect(nobody)
+	a.Disconnect(b.peer())
+	if !w.profile.Connectionless {
+		b.AwaitLost(t, "a", false)
+	}
+	a.Await(t, "another call of b", func(e Event) bool {
+		assert.False(t, e.Kind == EventAccepted && e.Peer == second.peer(), "another incarnation stays connected")
+		return e.Kind == EventAccepted && e.Peer == b.peer()
+	})
+	if !w.profile.Connectionless {
+		b.AwaitUp(t, "a")
+	}
+	for _, m := range []member{b, second} {
+		beat := message(m, a, raft.Heartbeat{Commit: 7})
+		assert.Equal(t, beat, w.deliver(t, m, a, beat))
+	}
+	assert.True(t, a.Peer(b.peer()).Connected, "its own connection stands")
+}
+
 func testSelf(t *testing.T, w *world) {
 	a := w.start(t, NewRecorder("a"))
 	b := w.start(t, NewRecorder("b"))

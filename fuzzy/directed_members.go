@@ -1,0 +1,82 @@
+package fuzzy
+
+import (
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// memberScenarios change the members.
+var memberScenarios = []scenario{
+	{
+		name: "removed-and-let-go", voters: 3, shape: changesMembers, play: removedAndLetGo,
+		about: "who lags for longer than it is served after its removal is told of it by the next handshake",
+	},
+	{
+		name: "removed-and-called", voters: 4, shape: oneJoins, play: removedAndCalled,
+		about: "a member that has let in a stranger, and learns that it was removed, tells it",
+	},
+}
+
+// changesMembers has members find each other by their addresses, and nobody but the director change them.
+func changesMembers(p *Profile) {
+	hour := sim.In(time.Hour)
+	p.Members = Members{Admins: 1, Think: 100 * hour, Patience: hour}
+	p.Node.Handshakes = true
+}
+
+func oneJoins(p *Profile) {
+	changesMembers(p)
+	p.Members.Spares = 1
+}
+
+// change has a leader change the members, and waits until it is done.
+func (d *director) change(n *node, ch raft.Change) {
+	t := d.c.work.change(n, 0, &changing{Change: ch})
+	d.until(n.name()+" has changed the members", func() bool { return d.state(t) == answeredWell })
+}
+
+// isTold expects a member to end because it was told of its removal.
+func (d *director) isTold(n *node) {
+	d.expect(20, n.name()+" is told that it was removed", func() bool { return n.removedIn == n.life+1 || n.ended })
+}
+
+// c still has its connections to the others, which close theirs to c. Not one message reaches it.
+func removedAndLetGo(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.bootstrap()
+	d.lose(these(a, b), these(c))
+	d.change(a, raft.Change{Remove: []raft.Peer{c.peer()}})
+	d.until("b knows it", func() bool { return b.knowsRemoved(c.peer()) })
+	d.wait(5)
+	d.given("c is still served, and has heard nothing", a.dials(c) && b.dials(c) && c.core != nil && includes(c.config(), c.peer()))
+	d.isTold(c)
+}
+
+// b is cut off while e joins, so e is a stranger that calls it. When b learns of e, e is removed already, and cut off from
+// all but b.
+func removedAndCalled(d *director) {
+	n := d.c.nodes
+	a, b, e := n[0], n[1], n[4]
+	d.start(n...)
+	d.until("a leads", func() bool { return a.leads() && b.applied >= 2 && n[2].applied >= 2 && n[3].applied >= 2 })
+	d.isolate(sim.BothWays, b)
+	d.c.net.Links.Mend(sim.Partitions, b.index, e.index)
+	d.c.net.Links.Mend(sim.Partitions, e.index, b.index)
+	joins := raft.Member{ID: e.id, Incarnation: e.peer().Incarnation, Address: e.place, Kind: raft.Voter}
+	d.change(a, raft.Change{Add: []raft.Member{joins}})
+	d.until("b dials e back", func() bool { return b.admits(e) && b.dials(e) })
+	for _, other := range these(a, n[2], n[3]) {
+		d.c.net.Links.CutBoth(sim.Partitions, other.index, e.index)
+	}
+	d.change(a, raft.Change{Remove: []raft.Peer{e.peer()}})
+	d.wait(20)
+	d.given("e does not know that it was removed, and asks b for votes", b.dials(e) && e.core != nil && votes(e.config(), e.peer()))
+	for _, other := range these(a, n[2], n[3]) {
+		d.c.net.Links.Mend(sim.Partitions, other.index, b.index)
+		d.c.net.Links.Mend(sim.Partitions, b.index, other.index)
+	}
+	d.until("b knows it", func() bool { return b.knowsRemoved(e.peer()) })
+	d.isTold(e)
+}
