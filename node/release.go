@@ -11,8 +11,10 @@ import (
 // modulePath is that of this library.
 const modulePath = "github.com/coxswain/raft"
 
-// release returns which release of this library the program contains, as the build has recorded it; "" if it has not, as
-// in a test.
+// Release returns which release of this library the program contains, as the build has recorded it; "" if it has not, as in
+// a test. It is MemberStatus.Release of this member itself. Any goroutine may call it.
+func Release() string { return release() }
+
 var release = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -27,15 +27,15 @@ func TestEndToEnd_BadChangesChangeNothing(t *testing.T) {
 		says string
 	}{
 		{[]string{"add", "n9", n4.RaftAddr, n4.URL()}, 1, `this is "n4", the connection is for "n9"`},
-		{[]string{"add", n4.ID, foreign.Nodes[0].RaftAddr, n4.URL()}, 1, "not_empty: raft: the store of n4 at " + foreign.Nodes[0].RaftAddr + " belongs to cluster "},
-		{[]string{"add", n4.ID, other.RaftAddr, n4.URL()}, 1, "address_in_use: raft: the members were not changed: n4 cannot be at " + other.RaftAddr},
+		{[]string{"add", n4.ID, foreign.Nodes[0].RaftAddr, n4.URL()}, 1, "not_empty: the store of n4 at " + foreign.Nodes[0].RaftAddr + " belongs to cluster "},
+		{[]string{"add", n4.ID, other.RaftAddr, n4.URL()}, 1, "address_in_use: the members were not changed: n4 cannot be at " + other.RaftAddr},
 		{[]string{"add", n4.ID, n4.RaftAddr, other.URL()}, 1, "address_in_use: n4 cannot have the URL " + other.URL()},
-		{[]string{"add", other.ID, n4.RaftAddr, n4.URL()}, 1, "member_exists: raft: the members were not changed: " + other.ID + " is a voter, at " + other.RaftAddr},
-		{[]string{"add", "n 4", n4.RaftAddr, n4.URL()}, 1, `bad_request: raft: invalid configuration: Change.Add: member id "n 4"`},
+		{[]string{"add", other.ID, n4.RaftAddr, n4.URL()}, 1, "member_exists: the members were not changed: " + other.ID + " is a voter, at " + other.RaftAddr},
+		{[]string{"add", "n 4", n4.RaftAddr, n4.URL()}, 1, `bad_request: invalid configuration: Change.Add: member id "n 4"`},
 		{[]string{"add", n4.ID, "0.0.0.0:1", n4.URL()}, 1, `bad_request: member "n4": others cannot dial "0.0.0.0:1"`},
 		{[]string{"address", other.ID, "127.0.0.1:0"}, 1, `others cannot dial "127.0.0.1:0"`},
-		{[]string{"remove", "n9"}, 1, "unknown_member: raft: the members were not changed: there is no n9; there are n1 n2 n3"},
-		{[]string{"remove", other.ID, "--if-index", "7"}, 4, "config_changed: raft: the members were not changed: the configuration is 1 now, not 7"},
+		{[]string{"remove", "n9"}, 1, "unknown_member: the members were not changed: there is no n9; there are n1 n2 n3"},
+		{[]string{"remove", other.ID, "--if-index", "7"}, 4, "config_changed: the members were not changed: the configuration is 1 now, not 7"},
 	} {
 		_, errs := c.members(leader, row.code, row.args...)
 		assert.Contains(t, errs, row.says)

@@ -320,3 +320,9 @@ func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
 		assert.Contains(t, out, "raftkv", shell)
 	}
 }
+
+func TestVersion_SaysTheProtocol(t *testing.T) {
+	code, out, _ := run(t, "", "--version")
+	assert.Equal(t, 0, code)
+	assert.Equal(t, "raftkv built without a version (protocol 3)\n", out)
+}

@@ -36,6 +36,14 @@ func state(id, kind, address, url string) goal {
 	return goal{reached: func(_, now api.Members) bool { return is(now) }, already: is}
 }
 
+// allOf returns the goal that all of these are reached.
+func allOf(goals []goal) goal {
+	already := func(now api.Members) bool {
+		return !slices.ContainsFunc(goals, func(g goal) bool { return !g.already(now) })
+	}
+	return goal{reached: func(_, now api.Members) bool { return already(now) }, already: already}
+}
+
 // voting returns the goal that the member is a voter at this address.
 func voting(id, address, url string) goal {
 	g := state(id, api.StandingVoter, address, url)

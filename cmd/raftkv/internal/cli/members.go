@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coxswain/raft/cmd/internal/usage"
@@ -153,20 +155,14 @@ replacement was given up, two members have one id: raftkv members shows their in
 			return api.Change{Demote: []api.Peer{{ID: args[0]}}}, state(args[0], "learner", "", "")
 		},
 	}, changeCommand{
-		use: "address ID ADDRESS [URL]", short: "Say where a member is now",
+		use: "address ID ADDRESS [URL] | ID=ADDRESS[=URL]...", short: "Say where a member is now",
 		long: `address changes where the other members dial a member, and its URL for clients. A member that is started at another address
 asks for that by itself. This is for one that cannot know it, behind a gateway, or to say it before the move: its connections
-stand until they break.`,
-		example: "  raftkv members address n2 10.0.1.2:5001 http://10.0.1.2:4001",
-		args:    cobra.RangeArgs(2, 3),
-		build: func(args []string) (api.Change, goal) {
-			u := api.Update{Peer: api.Peer{ID: args[0]}, Address: &args[1]}
-			url := ""
-			if len(args) == 3 {
-				url, u.URL = args[2], &args[2]
-			}
-			return api.Change{Update: []api.Update{u}}, state(args[0], "", args[1], url)
-		},
+stand until they break. Several members, written as in --peers, change together, so that two may swap their addresses.`,
+		example: "  raftkv members address n2 10.0.1.2:5001 http://10.0.1.2:4001\n" +
+			"  raftkv members address n2=10.0.1.3:5001 n3=10.0.1.2:5001     # they have swapped them",
+		args:  placesOnly,
+		build: moved,
 	}, changeCommand{
 		use: "cancel", short: "End a change that waits for members to catch up",
 		long: `cancel ends a change that still waits for new members: they stay learners, and no voter changes. A change of the voters
@@ -236,6 +232,40 @@ func peerOf(text string) api.Peer {
 		return api.Peer{ID: parts[1], Incarnation: parts[2]}
 	}
 	return api.Peer{ID: text}
+}
+
+// placesOnly accepts the place of one member in two or three arguments, or places of several members in one argument each.
+func placesOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 || !strings.Contains(args[0], "=") {
+		return cobra.RangeArgs(2, 3)(cmd, args)
+	}
+	for _, arg := range args {
+		if place := strings.SplitN(arg, "=", 3); len(place) < 2 || slices.Contains(place, "") {
+			return fmt.Errorf("%q is no ID=ADDRESS or ID=ADDRESS=URL, as n2=10.0.1.2:5001", arg)
+		}
+	}
+	return nil
+}
+
+// moved returns the change that gives members other addresses, all of them together.
+func moved(args []string) (change api.Change, all goal) {
+	places := [][]string{args}
+	if strings.Contains(args[0], "=") {
+		places = nil
+		for _, arg := range args {
+			places = append(places, strings.SplitN(arg, "=", 3))
+		}
+	}
+	var goals []goal
+	for _, place := range places {
+		update, url := api.Update{Peer: api.Peer{ID: place[0]}, Address: &place[1]}, ""
+		if len(place) == 3 {
+			url, update.URL = place[2], &place[2]
+		}
+		change.Update = append(change.Update, update)
+		goals = append(goals, state(place[0], "", place[1], url))
+	}
+	return change, allOf(goals)
 }
 
 // either accepts one of two numbers of arguments.

@@ -313,7 +313,7 @@ func TestMembers_PrintsATable(t *testing.T) {
 		m.Members[i].Protocol = protocol
 	}
 	m.Members[0].Release, m.Members[4].Release = "v0.2.0", "v0.2.0"
-	m.Departing = []api.Departing{{ID: "n9", Index: 9, LeftMS: 1234, Address: "n9:1"}, {ID: "n8", Index: 10}}
+	m.Departing = []api.Departing{{ID: "n9", Index: 9, LeftMS: 1234, Address: "n9:1"}, {ID: "n2", Incarnation: "7", Index: 10}}
 	s := newSteward(t, m)
 	code, out, _ := s.run(t, "members")
 	assert.Equal(t, 0, code)
@@ -323,11 +323,11 @@ n3.3  to be removed  n3:1  -                      its disk was emptied; start it
 n3.4  joins          n3:1  -                      40.0 MiB of 100 MiB, 40 %, 3s left
 n5    learner        n5:1  -                      entry 41 of 1000, 3.1 entries/s, 1m1s left
 n9    removed        n9:1  -                      by configuration 9; it is told so until it answers, for 1.2s at most
-n8    removed        -     -                      by configuration 10
+n2.7  removed        -     -                      by configuration 10
 configuration 10
 n3 catches up: 40.0 MiB of 100 MiB, 40 %, 3s left
 the cluster survives 1 failure more
-releases: v0.2.0 (protocol 3): n1 n5; protocol 3: n2; protocol 2: n3; not known: n3
+releases: n1 n5 v0.2.0 (protocol 3); n2 protocol 3; n3 protocol 2; n3 not known
 `, out)
 	_, out, _ = s.run(t, "members --json")
 	var again api.Members
@@ -341,6 +341,22 @@ releases: v0.2.0 (protocol 3): n1 n5; protocol 3: n2; protocol 2: n3; not known:
 	assert.Contains(t, out, "configuration 12, not committed yet\n")
 	_, out, _ = newSteward(t, api.Members{ID: "n4"}).run(t, "members")
 	assert.Equal(t, "n4 knows no cluster yet\n", out)
+}
+
+// Two members that swap their addresses can do so only together.
+func TestMembers_SeveralAddressesChangeTogether(t *testing.T) {
+	s := newSteward(t, at(9, "n1 voter", "n2 voter"), reply{status: http.StatusOK, views: []api.Members{at(10, "n1 voter", "n2 voter")}})
+	code, _, errs := s.run(t, "members address n1=n2:1 n2=n1:1=http://n1:2")
+	assert.Equal(t, 0, code, errs)
+	first, second, url := "n2:1", "n1:1", "http://n1:2"
+	assert.Equal(t, []api.Change{{Update: []api.Update{
+		{Peer: api.Peer{ID: "n1"}, Address: &first}, {Peer: api.Peer{ID: "n2"}, Address: &second, URL: &url},
+	}}}, s.asked)
+	for _, args := range []string{"n1=", "=h:1", "n1=h:1=", "n1=h:1 n2"} {
+		code, _, errs := s.run(t, "members address "+args)
+		assert.Equal(t, 2, code)
+		assert.Contains(t, errs, "is no ID=ADDRESS or ID=ADDRESS=URL")
+	}
 }
 
 func TestMembers_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
@@ -389,8 +405,8 @@ func TestStatus_SaysWhoRunsWhichReleaseWhileTheyDiffer(t *testing.T) {
 		_, out, _ := run(t, "", "status", "--server", leader, "--server", upgraded)
 		return out
 	}
-	assert.Contains(t, status(`"protocol":2`), "\nreleases: v0.2.0 (protocol 3): n2; protocol 2: n1; not known: n3\n")
-	assert.Contains(t, status(`"protocol":3,"release":"v0.2.1"`), "\nreleases: v0.2.1 (protocol 3): n1; v0.2.0 (protocol 3): n2; not known: n3\n")
+	assert.Contains(t, status(`"protocol":2`), "\nreleases: n2 v0.2.0 (protocol 3); n1 protocol 2; n3 not known\n")
+	assert.Contains(t, status(`"protocol":3,"release":"v0.2.1"`), "\nreleases: n1 v0.2.1 (protocol 3); n2 v0.2.0 (protocol 3); n3 not known\n")
 	assert.NotContains(t, status(`"protocol":3,"release":"v0.2.0"`), "releases")
 	assert.NotContains(t, status(`"protocol":0`), "releases", "who is away is not said to run something else")
 }

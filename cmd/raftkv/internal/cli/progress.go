@@ -128,7 +128,11 @@ func printMembers(out io.Writer, m api.Members) error {
 			name, member.Standing, member.Address, cmp.Or(member.URL, "-"), conditionOf(m, member))
 	}
 	for _, d := range m.Departing {
-		_, _ = fmt.Fprintf(table, "%s\tremoved\t%s\t-\t%s\n", d.ID, cmp.Or(d.Address, "-"), departs(d)) // as above
+		name := d.ID
+		if len(m.Of(name)) > 0 { // another disk has its place
+			name += "." + d.Incarnation
+		}
+		_, _ = fmt.Fprintf(table, "%s\tremoved\t%s\t-\t%s\n", name, cmp.Or(d.Address, "-"), departs(d)) // as above
 	}
 	if err := table.Flush(); err != nil {
 		return err

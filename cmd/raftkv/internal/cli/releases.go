@@ -26,8 +26,8 @@ func (r runs) String() string {
 	return fmt.Sprintf("%s (protocol %d)", r.release, r.protocol)
 }
 
-// releases says which release each member runs, the newest protocol first: "releases: v0.2.0 (protocol 3): n1 n2; protocol 2:
-// n3". It is "" if no server says so.
+// releases says which release each member runs, the newest protocol first: "releases: n1 n2 v0.2.0 (protocol 3); n3 protocol
+// 2". It is "" if no server says so.
 func releases(members []api.ClusterMember) string {
 	of := map[runs][]string{}
 	for _, m := range members {
@@ -46,7 +46,7 @@ func releases(members []api.ClusterMember) string {
 	}
 	var parts []string
 	for _, r := range all {
-		parts = append(parts, fmt.Sprintf("%v: %s", r, api.List(of[r])))
+		parts = append(parts, fmt.Sprintf("%s %v", api.List(of[r]), r))
 	}
 	return "releases: " + strings.Join(parts, "; ")
 }

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/coxswain/raft/cmd/internal/usage"
 	"github.com/coxswain/raft/cmd/raftkv/internal/api"
 	"github.com/coxswain/raft/cmd/raftkv/internal/client"
+	"github.com/coxswain/raft/node"
 	"github.com/spf13/cobra"
 )
 
@@ -101,11 +103,13 @@ before it is acknowledged, and the store works as long as a majority runs.
 		Example: `  raftkv demo                      # three nodes on this machine; k kills the leader
   raftkv put greeting 'hello'      # in another terminal
   raftkv get greeting`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usage.Args(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("raftkv {{.Version}}\n")
 	root.SetFlagErrorFunc(usage.Flag)
 	root.AddCommand(newServe(streams), newDemo(streams))
 	var servers reach
@@ -118,6 +122,11 @@ before it is acknowledged, and the store works as long as a majority runs.
 	}
 	root.AddCommand(newMembers())
 	return root
+}
+
+// version says which release this program is, as far as its build has recorded that.
+func version() string {
+	return runs{raft.ProtocolMembership, cmp.Or(node.Release(), "built without a version")}.String()
 }
 
 // reach holds the servers' URLs and how long to try them.

@@ -219,6 +219,14 @@ func spent(err error, wasMember bool) bool {
 	return errors.As(err, &older) || errors.As(err, &damaged) || errors.Is(err, raft.ErrRemoved) && !wasMember
 }
 
+// withRemedy adds what raftkv can do about a store with which a member cannot start again.
+func withRemedy(err error) error {
+	if !spent(err, false) {
+		return err
+	}
+	return fmt.Errorf("%w\nraftkv serve --join URL sets this store aside, deletes nothing, and lets the member join again with an empty one", err)
+}
+
 // setAside sets the store aside once a leader of the cluster has answered: otherwise a power failure that damages the
 // stores of a majority would make all of them set theirs aside.
 func setAside(ctx context.Context, o Options, why error, log hclog.Logger) error {

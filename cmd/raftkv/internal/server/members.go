@@ -232,7 +232,7 @@ func explainMember(err error) *api.Error {
 			"if its disk was lost: raftkv members replace %s", id, id), "%v", err)
 	case errors.As(err, &unreachable) && errors.As(err, &insecure):
 		return api.Errorf(api.MemberUnreachable, "start all members with --tls-cert, --tls-key and --tls-ca, or with --insecure on a private network",
-			"raft: the members were not changed: %s at %s: other machines reach that address, and there is no TLS", unreachable.ID, unreachable.Address)
+			"the members were not changed: %s at %s: other machines reach that address, and there is no TLS", unreachable.ID, unreachable.Address)
 	case errors.As(err, &unreachable):
 		return api.Errorf(api.MemberUnreachable, fmt.Sprintf("check that %s runs, that it listens at %s, and that it can reach this member",
 			unreachable.ID, unreachable.Address), "%v", err)

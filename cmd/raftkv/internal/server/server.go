@@ -187,6 +187,12 @@ func methods(table methodTable) handler {
 
 // explain returns the API's error for an error of the node. Its code tells the caller what to do.
 func explain(err error) *api.Error {
+	e := *explained(err)
+	e.Message = strings.TrimPrefix(e.Message, "raft: ")
+	return &e
+}
+
+func explained(err error) *api.Error {
 	if e := explainChange(err); e != nil {
 		return e
 	}
@@ -213,7 +219,7 @@ func explain(err error) *api.Error {
 	case errors.Is(err, raft.ErrReadTimedOut):
 		return api.Errorf(api.ReadTimedOut, "try again, or read with ?consistency=stale", "%v", err)
 	case errors.Is(err, raft.ErrNoTarget), errors.Is(err, raft.ErrTransferTimedOut):
-		return api.Errorf(api.TransferFailed, "look at /status, and try again", "%v", err)
+		return api.Errorf(api.TransferFailed, "raftkv status shows the members; then try again", "%v", err)
 	case errors.As(err, &room):
 		return api.Errorf(api.NoRoom, "make room on the disk of this member, or lower --snapshot-reserve-bytes",
 			"no snapshot was taken: it needs %d bytes, %d are free, and %d of them stay free for the log", room.Need, room.Free, room.Reserve)
