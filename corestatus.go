@@ -42,6 +42,10 @@ type CoreStatus struct {
 	Durable HardState
 	Commit  Index
 	Applied Index
+	// Suspected is a leader that Config does not name, and that has shown that this member lacks what it acknowledged. Until
+	// Config names it, or a leader of a later term has appended an entry here, this member neither votes nor campaigns, unless
+	// another leader of that term proves the first one false. Zero: there is none.
+	Suspected Peer
 	// DiskStalled says that the oldest pending write has taken too long (see DiskStallMax). A leader then refuses
 	// proposals.
 	DiskStalled bool
@@ -153,7 +157,7 @@ func (c *Core) Status() CoreStatus {
 		Config: c.config(), ConfigIndex: c.log.config().Index, ConfigCommitted: c.log.configAt(c.log.commit).Index,
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
 		Removals: c.log.configAt(c.log.commit).Config.Removed, Removed: c.Removed(),
-		DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
+		Suspected: c.suspectedPeer(), DiskStalled: c.diskStalled(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 	}
 	_, s.Bootstrapper = c.origin()
 	c.statusOfSnapshots(&s)

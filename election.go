@@ -40,15 +40,15 @@ func (c *Core) resetElectionDeadline() {
 	c.follower.roomUntil = 0
 }
 
-// mayCampaign reports whether this member may campaign: it has a vote or may still be needed as leader, its store is not
-// marked, and its term is above 0. At term 0 only a bootstrapper campaigns, once all members hold entry 1; see
+// mayCampaign reports whether this member may campaign: it has a vote or may still be needed as leader, its store is neither
+// marked nor suspected, and its term is above 0. At term 0 only a bootstrapper campaigns, once all members hold entry 1; see
 // checkHeld.
 //
 // In a joint configuration, the voters that are being removed and those that are joining may both lead:
 //
 //	"Any server from either configuration may serve as leader." (§6)
 func (c *Core) mayCampaign() bool {
-	return c.mayBeNeeded() && c.hard.Term > 0 && !c.marked()
+	return c.mayBeNeeded() && c.hard.Term > 0 && !c.marked() && !c.suspected()
 }
 
 // hearsLeader is leader stickiness:
@@ -118,6 +118,8 @@ func (c *Core) grants(term Term, vote Peer, candidate Peer, last EntryID) DenyRe
 	switch {
 	case term < c.hard.Term:
 		return DeniedOldTerm
+	case c.suspected():
+		return DeniedSuspected
 	case vote != Peer{} && vote != candidate:
 		return DeniedVoted
 	case !upToDate(last, c.log.Last):

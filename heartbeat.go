@@ -58,7 +58,10 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	}
 	c.hear(m.From)
 	c.followCommit(h.Commit)
-	if (h.Round != RPCID{}) {
+	switch {
+	case c.suspects(): // a confirmation of a member that may have forgotten a vote must not count
+		c.send(m.From, c.suspicion.report)
+	case h.Round != RPCID{}:
 		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall})
 	}
 }

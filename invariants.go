@@ -40,6 +40,7 @@ func (c *Core) checkState() {
 	assert(c.leader == nil || c.candidate == nil, "a member has one role")
 	assert(c.leader == nil || c.termLeader.peer == c.self, "a leader knows that it leads")
 	assert(c.leader != nil || c.termLeader.peer != c.self, "nobody follows itself")
+	assert(!c.suspected() || c.leader == nil && c.candidate == nil, "who may run on an older image neither campaigns nor leads")
 	assert((c.termLeader.peer == Peer{}) || c.termLeader.elected == Peer{} || c.termLeader.isHeard(), "whom a member follows leads its term")
 	assert(c.bootstrapper == nil || c.hard.Term == 0, "a cluster is bootstrapped before its first term")
 	assert(c.hard.Term > 0 || c.leader == nil && c.candidate == nil, "nobody campaigns or leads in term 0")

@@ -69,7 +69,8 @@ func (c *Core) onMessageToMarked(m Message) {
 		return
 	}
 	_, beats := m.Body.(Heartbeat)
-	if beats && c.disk.mark.Kind == MarkStaleImage && m.From == c.disk.mark.By && m.Term == c.hard.Term {
+	told := m.From == c.disk.mark.By && m.Term == c.disk.mark.Term && m.Term == c.hard.Term
+	if beats && c.disk.mark.Kind == MarkStaleImage && told {
 		c.send(m.From, c.disk.lossReport)
 	}
 }
@@ -77,19 +78,25 @@ func (c *Core) onMessageToMarked(m Message) {
 // onLostLog marks the store if an append of this term's leader shows that this member has lost entries that it
 // acknowledged in this very term. Acknowledged entries are durable, and only a leader of a newer term may
 // have them truncated, which would have raised the term. So this store is an older image of the disk, or the
-// disk loses what it has synced; a vote may be lost like the entries.
+// disk loses what it has synced; a vote may be lost like the entries. The word of a leader that the configuration does not
+// name is no reason for a mark, but for a suspicion.
 //
 // answer is the answer to that append: it repeats what the append says about this member.
 func (c *Core) onLostLog(leader Peer, answer AppendConflict) {
 	acknowledged := answer.Acknowledged
-	if acknowledged == 0 || answer.Prev != acknowledged && c.log.Last.Index >= acknowledged || !c.names(leader) {
+	if acknowledged == 0 || answer.Prev != acknowledged && c.log.Last.Index >= acknowledged {
 		return
 	}
-	c.mark(Mark{
+	m := Mark{
 		Kind: MarkStaleImage, By: leader, Term: c.hard.Term,
 		Detail: fmt.Sprintf("in term %d it has acknowledged the log up to %d, and what the store holds of that ends at %v",
 			c.hard.Term, acknowledged, answer.Hint),
-	})
+	}
+	if !c.names(leader) {
+		c.suspect(m, answer)
+		return
+	}
+	c.mark(m)
 	c.disk.lossReport = answer
 }
 

@@ -49,6 +49,7 @@ type Core struct {
 	bootstrapper *bootstrapper // non-nil exactly while this member bootstraps a cluster
 	snaps        snapshots     // of this member's own state
 	clocks       clocks        // of the other voters, for the stamps of entries
+	suspicion    *suspicion    // non-nil exactly while a leader that the configuration does not name has shown a loss
 	step         step          // the Output that the running Step builds up
 }
 
@@ -201,6 +202,7 @@ func (c *Core) finish() Output {
 	if c.leader != nil {
 		c.lead()
 	}
+	c.settleSuspicion()
 	c.issueRestore()
 	c.issueApply()
 	c.keepSnapshots()
@@ -282,6 +284,7 @@ func (c *Core) receiveRPC(m Message) {
 
 // onRPC handles a message of the present term.
 func (c *Core) onRPC(m Message) {
+	c.doubtSuspicion(m)
 	switch body := m.Body.(type) {
 	case PreVoteReply:
 		// A refusal: only its term matters, and that has been handled.

@@ -68,6 +68,8 @@ const (
 	TraceChangeGivenUp                                 // a leader gives up a change of the members, because of Text
 	TraceHandOver                                      // a leader without a vote transfers its leadership to Peer
 	TraceRemoved                                       // this member was removed, by the committed entry Index
+	TraceSuspected                                     // Peer, which is no member here, has shown a loss: no votes until that is settled: Text
+	TraceTrusted                                       // it votes again, since another leader shows that what Peer has shown does no harm
 )
 
 // DenyReason says why a vote was denied.
@@ -83,6 +85,7 @@ const (
 	DeniedBound                  // the vote of this term is being written, or may still elect its candidate
 	DeniedTermWon                // another member has won the election of this term
 	DeniedRemoved                // it was removed from the cluster
+	DeniedSuspected              // a leader has shown that this member's disk may be an older image
 )
 
 func (c *Core) trace(n TraceEvent) {
@@ -108,6 +111,8 @@ func (r DenyReason) String() string {
 		return "another has won this term"
 	case DeniedRemoved:
 		return "it was removed from the cluster"
+	case DeniedSuspected:
+		return "our disk may be an older image"
 	}
 	return "unknown"
 }
@@ -159,6 +164,10 @@ func (n TraceEvent) logString() string {
 			n.Peer, n.Index, n.Hint)
 	case TraceMarked:
 		return fmt.Sprintf("%s shows that this store must not go on: %s", n.Peer, n.Text)
+	case TraceSuspected:
+		return fmt.Sprintf("%s, which is no member here, shows that our disk may be an older image, so vote no more: %s", n.Peer, n.Text)
+	case TraceTrusted:
+		return fmt.Sprintf("another leader shows that what %s has shown does no harm: vote again", n.Peer)
 	case TraceTransfer:
 		return fmt.Sprintf("transfer leadership to %s", n.Peer)
 	case TraceDiskStalled:

@@ -10,7 +10,7 @@ type Decision struct {
 	judge bool // whether deny is compared
 }
 
-const denyReasons = int(raft.DeniedTermWon) + 1
+const denyReasons = int(raft.DeniedSuspected) + 1
 
 var decisions = [...]Decision{
 	{Name: "election timeout", kind: raft.TraceTimeout},
@@ -40,6 +40,8 @@ var decisions = [...]Decision{
 	{Name: "transfer leadership", kind: raft.TraceTransfer},
 	{Name: "take a member for stale", kind: raft.TraceStaleMember},
 	{Name: "mark the store", kind: raft.TraceMarked},
+	{Name: "vote no more, as a stranger has shown a loss", kind: raft.TraceSuspected},
+	{Name: "vote again after that", kind: raft.TraceTrusted},
 	{Name: "refuse an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "notice that the disk stands still", kind: raft.TraceDiskStalled},
 	{Name: "notice a broken connection", kind: raft.TracePeerLost},

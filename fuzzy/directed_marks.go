@@ -1,6 +1,8 @@
 package fuzzy
 
 import (
+	"time"
+
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
 )
@@ -28,6 +30,20 @@ var markScenarios = []scenario{
 		name: "late-conflicts", voters: 3, play: lateConflicts,
 		about: "conflicts from before an acknowledgement, doubled and late, prove no loss, nor does a restart",
 	},
+	{
+		name: "loss-shown-by-a-stranger", voters: 3, shape: withSpares, play: lossShownByAStranger,
+		about: "a member votes no more once a leader that it does not know has shown what it has lost, and marks its " +
+			"store when it learns who that was",
+	},
+	{
+		name: "loss-shown-by-a-liar", voters: 3, shape: withSpares, play: lossShownByALiar,
+		about: "a member that a stranger has told of a loss which never was votes again once a later leader has appended to its log",
+	},
+}
+
+// withSpares adds two nodes that are to join, and somebody who can change the members.
+func withSpares(p *Profile) {
+	p.Members = Members{Spares: 2, Admins: 1, Think: sim.In(1e6 * time.Hour), Patience: 20 * p.ElectionTimeout}
 }
 
 // forgets ends a process whose disk loses the log that it synced since the image was taken. The disk keeps all the rest,
@@ -135,4 +151,80 @@ func lateConflicts(d *director) {
 	}
 	d.isolate(sim.BothWays, a)
 	d.written(b)
+}
+
+// replacedBehindItsBack has c live to see how d and e take the places of a and b, acknowledge what d then writes while e lacks
+// it, and forget all that. d shows it the loss, and fails.
+func (d *director) replacedBehindItsBack() (c, dd, e *node) {
+	n := d.c.nodes
+	a, b := n[0], n[1]
+	c, dd, e = n[2], n[3], n[4]
+	d.bootstrap()
+	d.written(a)
+	d.until("c has it", func() bool { return a.progressOf(c).Match == a.last() })
+	before := c.disk.image()
+	d.changed(a, raft.Change{Add: []raft.Member{joiner(dd), joiner(e)}, Remove: []raft.Peer{b.peer()}})
+	d.transfer(a, dd)
+	d.until("d leads", dd.leads)
+	d.changed(dd, raft.Change{Remove: []raft.Peer{a.peer()}})
+	d.until("e has all", func() bool { return dd.progressOf(e).Match == dd.last() })
+	lost := d.lose(these(dd), these(e), raft.AppendRequest{})
+	for range 3 {
+		d.written(dd)
+	}
+	d.given("c has acknowledged it", dd.progressOf(c).Match == dd.last())
+	d.forgets(c, before)
+	d.start(c)
+	d.expect(5, "d shows c what it has lost", func() bool { return c.status.Suspected == dd.peer() })
+	d.expect(2, "d takes c for stale", func() bool { return dd.progressOf(c).State == "stale" })
+	lost.stop()
+	d.crash(dd)
+	return c, dd, e
+}
+
+// changed asks a leader to change the members, and waits until that is done.
+func (d *director) changed(n *node, change raft.Change) {
+	t := d.c.work.change(n, 0, &changing{Change: change})
+	d.settle()
+	d.until(n.name()+" has changed the members", func() bool { return d.state(t) == answeredWell })
+}
+
+// joiner is a node as a member that is to vote.
+func joiner(n *node) raft.Member {
+	return raft.Member{ID: n.id, Address: n.place, Kind: raft.Voter, Incarnation: n.disk.incarnation}
+}
+
+func lossShownByAStranger(d *director) {
+	c, dd, e := d.replacedBehindItsBack()
+	d.standsInVain(e)
+	d.check("c still keeps its vote", func() bool { return c.status.Suspected == dd.peer() })
+	d.start(dd)
+	d.expect(20, "c learns who d is, marks its store and ends", func() bool {
+		return c.core == nil && c.disk.mark != nil && c.disk.mark.By == dd.peer()
+	})
+	d.somebodyCommits(20)
+}
+
+// A process that is no member at all tells c that it has lost what it acknowledged in a term that nobody has led. a and b go
+// on without c's vote, and then c is one of two that elect.
+func lossShownByALiar(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.bootstrap()
+	appends := d.hold(these(a), these(c), raft.AppendRequest{})
+	d.written(a)
+	d.until("an append is on its way to c", appends.some)
+	liar := d.c.nodes[3].peer()
+	d.forge(appends.taken()[0], func(m *raft.Message) {
+		m.From, m.Term = liar, m.Term+1
+		nowhere := raft.EntryID{Term: m.Term, Index: a.last() + 9}
+		m.Body = raft.AppendRequest{Prev: nowhere, Last: nowhere, Acknowledged: nowhere.Index}
+	})
+	d.check("c keeps its vote", func() bool { return c.status.Suspected == liar })
+	d.expect(20, "c votes again", func() bool { return c.status.Suspected == (raft.Peer{}) })
+	d.given("c goes on", c.core != nil && c.disk.mark == nil)
+	d.somebodyCommits(20)
+	d.crash(b)
+	d.expect(20, "c elects a", a.leads)
+	d.somebodyCommits(20)
+	d.expect(3, "c has all", func() bool { return c.last() == a.last() })
 }

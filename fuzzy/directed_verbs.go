@@ -339,7 +339,7 @@ func (d *director) bootstrap() {
 	d.start(d.c.nodes...)
 	a := d.c.nodes[0]
 	d.until("the cluster is bootstrapped, and a leads it", func() bool {
-		return a.leads() && !slices.ContainsFunc(d.c.nodes, func(n *node) bool { return n.applied < 2 })
+		return a.leads() && !slices.ContainsFunc(d.c.nodes, func(n *node) bool { return n.applied < 2 && !d.c.profile.spare(n.index) })
 	})
 }
 

@@ -9,11 +9,12 @@ import (
 
 // The invariants of disks that were replaced by older images.
 //
-//	N22  A store is marked, or a member taken for stale, only if a disk has lost what it had synced.
+//	N22  A store is marked, or a member taken for stale or suspected, only if a disk has lost what it had synced.
 //	N23  A leader that is told of a lost acknowledgement takes that member for stale, no longer counts it, and serves it no reads.
 //	N24  A member that marks its store serves nobody from that step on, and never starts again.
 //	N40  A member marks its store when an append of its leader shows that its log lacks what it acknowledged in this term.
 //	N41  A member marks its store when an append of a newer term's leader contradicts entries that it knows to be committed. (Figure 3, Leader Completeness)
+//	N74  A member to which a leader that it does not know has shown that it lacks what it acknowledged neither votes nor campaigns until its log holds an entry of a later term, or a member leads the same one. If its configuration comes to name that leader before, it marks its store.
 //
 // A scenario may also forge the messages that an older image would cause.
 
@@ -21,6 +22,8 @@ import (
 func (k *checker) verdicts(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
 	if n.doomed {
 		k.silent(n, out)
+	} else {
+		k.suspects(n, before, events, out)
 	}
 	if !n.doomed && out.Write.Mark == nil {
 		k.unmarked(n, before, events)
@@ -80,6 +83,75 @@ func (k *checker) unmarked(n *node, before *raft.CoreStatus, events []raft.Event
 		}
 		if ours, found := parts(n.log, s.Base, &a, before.Commit); found && ours.Term < s.Term {
 			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, and goes on", n, ours, s.Term)
+		}
+	}
+}
+
+// suspects checks a member that may run on an older image of its disk, by the word of a leader that it does not know.
+func (k *checker) suspects(n *node, before *raft.CoreStatus, events []raft.Event, out *raft.Output) {
+	s, w := &n.status, &n.seen.stranger
+	if w.by != (raft.Peer{}) && rivals(n, events) {
+		*w = strangerWitness{}
+	}
+	if w.by != (raft.Peer{}) {
+		k.keepsItsVote(n, out)
+		if includes(n.config(), w.by) && out.Write.Mark == nil {
+			k.broken("N74", "%s knows %s now, which has shown it a loss in term %d, and goes on", n, k.c.title(w.by), w.term)
+		}
+		if s.Last.Term > w.term {
+			*w = strangerWitness{}
+		}
+	}
+	for _, e := range events {
+		if r, ok := e.(raft.Received); ok && k.showsLoss(n, before, &r.Message) {
+			*w = strangerWitness{r.Message.From, r.Message.Term}
+		}
+	}
+	k.c.holds(s.Suspected == (raft.Peer{}) || n.disk.forgot() || k.c.forged, "N22",
+		"%s votes no more by the word of %v, and its disk has lost nothing", n.id, s.Suspected)
+}
+
+// showsLoss reports whether a message is an append by which a leader that is no member here shows that a member lacks what it
+// acknowledged in the present term.
+func (k *checker) showsLoss(n *node, before *raft.CoreStatus, m *raft.Message) bool {
+	a, ok := m.Body.(raft.AppendRequest)
+	s := &n.status
+	if !ok || m.Term != s.Term || m.To != n.peer() || m.Cluster != s.Cluster || includes(n.config(), m.From) || includes(&before.Config, m.From) {
+		return false
+	}
+	return a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index
+}
+
+// rivals reports whether a member that a node knows claims to lead the term in which a stranger has shown a loss.
+func rivals(n *node, events []raft.Event) bool {
+	return slices.ContainsFunc(events, func(e raft.Event) bool {
+		r, ok := e.(raft.Received)
+		if !ok || r.Message.Term != n.seen.stranger.term || !includes(n.config(), r.Message.From) {
+			return false
+		}
+		switch r.Message.Body.(type) {
+		case raft.AppendRequest, raft.Heartbeat, raft.InstallSnapshot, raft.TimeoutNow, raft.SteppedDown:
+			return true
+		}
+		return false
+	})
+}
+
+// keepsItsVote checks that a step gives and asks for no vote.
+func (k *checker) keepsItsVote(n *node, out *raft.Output) {
+	for _, m := range slices.Concat(out.Send, out.Write.Then) {
+		votes := false
+		switch b := m.Body.(type) {
+		case raft.VoteReply:
+			votes = b.Granted
+		case raft.PreVoteReply:
+			votes = b.Granted
+		case raft.VoteRequest, raft.PreVoteRequest:
+			votes = true
+		}
+		if votes {
+			k.broken("N74", "%s was shown by %s in term %d what it has lost, and sends %s a %s",
+				n, k.c.title(n.seen.stranger.by), n.seen.stranger.term, k.c.title(m.To), typeName(m.Body))
 		}
 	}
 }

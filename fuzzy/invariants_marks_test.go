@@ -100,3 +100,77 @@ func TestMarks_N6ExcusesOnlyWhatIsCompacted(t *testing.T) {
 func earlier(t raft.Term) raft.Term { return t - 1 }
 func same(t raft.Term) raft.Term    { return t }
 func later(t raft.Term) raft.Term   { return t + 1 }
+
+// strangerShows has a stranger show the follower of a running cluster, in the next term, that it lacks what it acknowledged.
+func strangerShows(t *testing.T) (c *cluster, lead, follower *node) {
+	c, lead, follower = running(t)
+	follower.status.Term++
+	follower.disk.lossy = true // N22 says nothing then
+	lost := raft.EntryID{Term: follower.status.Term, Index: follower.status.Last.Index + 4}
+	m := message(lead, follower, follower.status.Term, raft.AppendRequest{Prev: lost, Last: lost, Acknowledged: lost.Index})
+	m.From, m.Cluster = raft.Peer{ID: "z", Incarnation: 1}, follower.status.Cluster
+	before := follower.status
+	c.check.suspects(follower, &before, []raft.Event{raft.Received{Message: *m}}, &raft.Output{})
+	assert.Equal(t, strangerWitness{m.From, m.Term}, follower.seen.stranger)
+	assert.Nil(t, c.failure)
+	return c, lead, follower
+}
+
+func TestMarks_N74JudgesWhoWasToldByAStranger(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		body   raft.Body // that the member sends
+		breach bool
+	}{
+		{"a vote", raft.VoteReply{Granted: true}, true},
+		{"a pre-vote", raft.PreVoteReply{Granted: true}, true},
+		{"its own candidacy", raft.VoteRequest{}, true},
+		{"asking for pre-votes", raft.PreVoteRequest{}, true},
+		{"a denied vote", raft.VoteReply{}, false},
+		{"a denied pre-vote", raft.PreVoteReply{}, false},
+		{"an acknowledgement", raft.AppendReply{Match: 1}, false},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, lead, follower := strangerShows(t)
+			before := follower.status
+			follower.status.Term++ // a vote of a later term counts, too
+			out := raft.Output{Send: []raft.Message{*message(follower, lead, follower.status.Term, row.body)}}
+			c.check.suspects(follower, &before, nil, &out)
+			if row.breach {
+				expectBreach(t, c, "N74")
+			} else {
+				assert.Nil(t, c.failure)
+			}
+		})
+	}
+	t.Run("it learns who that was, and goes on", func(t *testing.T) {
+		c, lead, follower := strangerShows(t)
+		follower.seen.stranger.by = lead.peer()
+		before := follower.status
+		c.check.suspects(follower, &before, nil, &raft.Output{})
+		expectBreach(t, c, "N74")
+	})
+	t.Run("an entry of a later term", func(t *testing.T) {
+		c, _, follower := strangerShows(t)
+		before := follower.status
+		follower.status.Last.Term = follower.status.Term + 1
+		c.check.suspects(follower, &before, nil, &raft.Output{})
+		assert.Zero(t, follower.seen.stranger)
+		assert.Nil(t, c.failure)
+	})
+	t.Run("a member leads the same term", func(t *testing.T) {
+		c, lead, follower := strangerShows(t)
+		before := follower.status
+		beat := raft.Received{Message: *message(lead, follower, follower.status.Term, raft.Heartbeat{})}
+		out := raft.Output{Send: []raft.Message{*message(follower, lead, follower.status.Term, raft.VoteReply{Granted: true})}}
+		c.check.suspects(follower, &before, []raft.Event{beat}, &out)
+		assert.Nil(t, c.failure)
+	})
+	t.Run("no disk has lost anything", func(t *testing.T) {
+		c, _, follower := strangerShows(t)
+		follower.disk.lossy = false
+		follower.status.Suspected = raft.Peer{ID: "z", Incarnation: 1}
+		c.check.suspects(follower, &raft.CoreStatus{}, nil, &raft.Output{})
+		expectBreach(t, c, "N22")
+	})
+}

@@ -164,7 +164,7 @@ func (k *checker) stands(n *node, before *raft.CoreStatus, out *raft.Output) {
 		w.cause, late = min(w.now, w.cause+slept), false
 	}
 	w.slept = (w.slept || late && before.Role != raft.Leader) && w.beat != w.now
-	able := !n.doomed && out.Write.Mark == nil && s.Term > 0 && votes(n.config(), n.peer())
+	able := !n.doomed && out.Write.Mark == nil && s.Suspected == (raft.Peer{}) && s.Term > 0 && votes(n.config(), n.peer())
 	if leads || late || !able || before.Term == 0 || s.Durable != n.hard || s.Election.Wait > before.Election.Wait {
 		w.cause = w.now
 	}

@@ -68,6 +68,8 @@ type witness struct {
 	walls map[raft.Peer]int64 // the most that a wall clock was ever ahead of this member's monotonic time
 	stamp int64               // the highest that its log has ever held
 
+	stranger strangerWitness // who has shown that it lacks what it acknowledged
+
 	policy  policyWitness // of its snapshots
 	resumed raft.Index    // the last entry that its machine had applied when it was started
 
@@ -91,6 +93,12 @@ type peerWitness struct {
 
 	asked     map[raft.RPCID]raft.Time // when the unanswered heartbeats to it left
 	roundTrip raft.Time                // the longest one, of a heartbeat or of the election
+}
+
+// strangerWitness records a leader that a member does not know, and the term in which it has shown what the member has lost.
+type strangerWitness struct {
+	by   raft.Peer
+	term raft.Term
 }
 
 // attemptsWitness records how long a member's election attempts have taken since a term last committed.

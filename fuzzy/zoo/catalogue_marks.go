@@ -112,4 +112,27 @@ var marks = []Mutant{
 		Expect: "N23", Profiles: []string{"images"},
 		Test: &Test{".", "TestStale"},
 	},
+	stranger("Y18", "a member to which a stranger has shown what it has lost is suspected", "nothing comes of it", "S2, N74",
+		instead("marked.go", `c.suspect(m, answer)`, `_ = m`)),
+	stranger("Y19", "a suspected member votes in no later term", "it votes in the next one", "N74",
+		value("suspicion.go", `c.log.Last.Term > s.mark.Term`, `c.hard.Term > s.mark.Term`)),
+	stranger("Y20", "a suspected member marks its store once it knows who has shown the loss", "it goes on", "N74",
+		value("suspicion.go", `c.names(s.mark.By)`, `false`)),
+	stranger("Y21", "a suspected member does not campaign", "it does", "N74",
+		value("election.go", `!c.suspected()`, `true`)),
+	stranger("Y22", "a suspected member confirms nothing to the leader that has shown the loss", "it answers its heartbeats", "tests",
+		value("heartbeat.go", `c.suspects()`, `false`)),
+	stranger("Y23", "a liar that claims the term of a member makes nobody suspected for good", "it does", "S2",
+		value("suspicion.go", `m.Body.class() == ofLeader`, `false`)),
+	stranger("Y24", "a suspicion ends with an entry of a later term", "it never ends", "S2",
+		value("suspicion.go", `c.log.Last.Term > s.mark.Term`, `false`)),
+}
+
+// stranger is a mutant of what a member does that a leader which it does not know has told of its loss.
+func stranger(id, rule, bug, expect string, edit Edit) Mutant {
+	return Mutant{
+		ID: id, Rule: rule, Bug: bug, Edits: []Edit{edit}, Expect: expect, Before: true,
+		Profiles: []string{"images", "scenario:loss-shown-by-a-stranger", "scenario:loss-shown-by-a-liar"},
+		Test:     &Test{".", "TestSuspected"},
+	}
 }

@@ -1,0 +1,210 @@
+package raft_test
+
+import (
+	"testing"
+
+	"github.com/coxswain/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// suspected is a member of abc in term 6 whose log is 1@0 2@1 3@1 4@3 5@3, and to which the leader e of that term has shown
+// that it has acknowledged up to 9. Its configuration does not name e.
+func suspected(t *testing.T) *core {
+	t.Helper()
+	c := follower(t, 5, 1, 1, 3, 3)
+	out := c.receive("e", 6, appendOf(id(9, 6), 9))
+	require.Contains(t, traced(out), raft.TraceSuspected)
+	require.Nil(t, out.Write.Mark, "one message of a stranger must not end a member")
+	require.Equal(t, peer("e"), c.Status().Suspected)
+	c.persist()
+	return c
+}
+
+// namesE is the configuration of abc in which e is a learner.
+func namesE() raft.Configuration {
+	c := raft.NewConfiguration(append(membersNamed("abc"), joining("e", raft.Learner)))
+	c.Level = 1
+	return c
+}
+
+// A member may have acknowledged what its configuration does not know of: then its vote would elect a candidate that lacks
+// a committed entry. It keeps its vote in every later term, too.
+func TestSuspected_NeitherVotesNorCampaigns(t *testing.T) {
+	for rule, ask := range map[string]func(c *core) raft.Output{
+		"a vote in this term":         func(c *core) raft.Output { return c.receive("b", 6, raft.VoteRequest{Last: id(9, 6)}) },
+		"a vote of a later term":      func(c *core) raft.Output { return c.receive("b", 7, raft.VoteRequest{Last: id(9, 6)}) },
+		"a vote for another stranger": func(c *core) raft.Output { return c.receive("d", 7, raft.VoteRequest{Last: id(9, 6)}) },
+		"a vote for that leader":      func(c *core) raft.Output { return c.receive("e", 7, raft.VoteRequest{Last: id(9, 6)}) },
+		"a vote after a transfer": func(c *core) raft.Output {
+			return c.receive("b", 7, raft.VoteRequest{Last: id(9, 6), Transfer: true})
+		},
+		"a pre-vote":                 func(c *core) raft.Output { return c.receive("b", 6, raft.PreVoteRequest{Last: id(9, 6)}) },
+		"a pre-vote of a later term": func(c *core) raft.Output { return c.receive("d", 8, raft.PreVoteRequest{Last: id(9, 6)}) },
+	} {
+		t.Run(rule, func(t *testing.T) {
+			c := suspected(t)
+			c.after(afterAnyTimeout) // e is heard no more
+			for range 3 {
+				ask(c)
+				for _, m := range append(c.out.Send, c.out.Write.Then...) {
+					assert.Contains(t, []raft.Body{raft.VoteReply{}, raft.PreVoteReply{}}, m.Body)
+				}
+				c.persist()
+			}
+		})
+	}
+	t.Run("its own attempt", func(t *testing.T) {
+		c := suspected(t)
+		for range 5 {
+			assert.Empty(t, c.after(afterAnyTimeout).Send)
+		}
+		assert.Equal(t, raft.Follower, c.Leadership().Role)
+	})
+	t.Run("a transfer", func(t *testing.T) {
+		c := suspected(t)
+		assert.Empty(t, c.receive("e", 6, raft.TimeoutNow{}).Send)
+		assert.Equal(t, raft.Follower, c.Leadership().Role)
+	})
+}
+
+// What it says to that leader must not count: it may have forgotten a vote as well as entries.
+func TestSuspected_TellsThatLeaderOfTheLossInsteadOfFollowingIt(t *testing.T) {
+	c := suspected(t)
+	conflict := raft.AppendConflict{Prev: 9, Hint: id(5, 3), Acknowledged: 9}
+	for range 2 {
+		out := c.receive("e", 6, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 1}})
+		assert.Equal(t, []raft.Message{c.to("e", conflict)}, out.Send)
+	}
+	out := c.receive("b", 7, raft.Heartbeat{Round: raft.RPCID{StartCount: 1, Counter: 2}})
+	assert.Empty(t, out.Send)
+	assert.Len(t, bodies(out.Write.Then, "b"), 1)
+	assert.IsType(t, raft.HeartbeatReply{}, out.Write.Then[0].Body, "a later leader was elected without its vote")
+}
+
+// A leader of a later term brings the configuration that names the one which has shown the loss: it was no stranger.
+func TestSuspected_MarksItsStoreOnceItsConfigurationNamesThatLeader(t *testing.T) {
+	for rule, learn := range map[string]func(c *core) raft.Output{
+		"by an append": func(c *core) raft.Output {
+			return c.appendConfigs("d", 7, id(5, 3), 0, namesE())
+		},
+		"by a snapshot": func(c *core) raft.Output {
+			s := offered(id(9, 6), 1)
+			s.Config, s.ConfigIndex = namesE(), 6
+			c.receive("d", 7, raft.InstallSnapshot{Snapshot: s})
+			return c.step(raft.SnapshotArrived{From: peer("d"), Snapshot: s})
+		},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			c := begin(t, snapConfig(), storedWhole(t, raft.HardState{Term: 5}, 1, 1, 3, 3))
+			c.receive("e", 6, appendOf(id(9, 6), 9))
+			c.persist()
+			out := learn(c)
+			require.NotNil(t, out.Write.Mark)
+			mark := *out.Write.Mark
+			assert.NotEmpty(t, mark.Detail)
+			mark.Detail = ""
+			assert.Equal(t, raft.Mark{Kind: raft.MarkStaleImage, By: peer("e"), Term: 6}, mark)
+			assert.Empty(t, out.Write.Then, "it acknowledges nothing")
+			c.persist()
+			assert.Empty(t, c.receive("e", 7, raft.Heartbeat{}).Send, "e has not asked for it in this term")
+		})
+	}
+}
+
+// It votes again once its log holds an entry of a later term. Whoever led that term was elected without its vote, so it had
+// all committed entries, and so does this member now. A stranger silences nobody for good.
+func TestSuspected_UntilALaterLeaderHasBroughtItsLogUpToDate(t *testing.T) {
+	c := suspected(t)
+	c.append("b", 7, id(4, 3), 0)
+	assert.Equal(t, peer("e"), c.Status().Suspected, "b has led it, and has not brought an entry of its term")
+	c.append("b", 7, id(5, 3), 0, 6, 6, 6)
+	assert.Equal(t, peer("e"), c.Status().Suspected, "nor has it now")
+	out := c.append("b", 7, id(8, 6), 0, 7)
+	assert.Contains(t, traced(out), raft.TraceTrusted)
+	assert.Zero(t, c.Status().Suspected)
+	c.persist()
+	c.timeout()
+	assert.Equal(t, raft.PreCandidate, c.Leadership().Role)
+	out = c.receive("d", 8, raft.VoteRequest{Last: id(9, 7)})
+	assert.Equal(t, []raft.Body{raft.VoteReply{Granted: true, Wall: int64(c.now)}}, bodies(out.Write.Then, "d"))
+}
+
+// A term has one leader, so a stranger that claims to lead that of a member is a liar.
+func TestSuspected_UntilAMemberLeadsTheSameTerm(t *testing.T) {
+	c := suspected(t)
+	c.receive("d", 6, raft.Heartbeat{})
+	assert.Equal(t, peer("e"), c.Status().Suspected, "d is a stranger, too")
+	c.receive("b", 5, raft.Heartbeat{})
+	assert.Equal(t, peer("e"), c.Status().Suspected, "that was an earlier term")
+	c.receive("b", 6, raft.VoteReply{})
+	assert.Equal(t, peer("e"), c.Status().Suspected, "b does not claim to lead")
+	out := c.receive("b", 6, raft.Heartbeat{})
+	assert.Contains(t, traced(out), raft.TraceTrusted)
+	assert.Zero(t, c.Status().Suspected)
+	assert.EqualValues(t, "e", c.Leadership().Leader, "it cannot tell who leads, but it may vote in the next term")
+}
+
+// The leader that has shown the loss brings no trust by what it appends itself.
+func TestSuspected_ThroughoutTheTermOfThatLeader(t *testing.T) {
+	c := suspected(t)
+	c.append("e", 6, id(5, 3), 0, 6, 6, 6, 6)
+	assert.Equal(t, id(9, 6), c.Status().Last)
+	assert.Equal(t, peer("e"), c.Status().Suspected)
+	c.append("e", 6, id(10, 6), 0)
+	c.receive("e", 6, appendOf(id(12, 6), 12))
+	assert.NotContains(t, traced(c.out), raft.TraceSuspected, "it is told once")
+}
+
+// Such a report may come while the member asks for pre-votes: that leader has stepped down, and its append was late.
+func TestSuspected_EndsItsOwnAttempt(t *testing.T) {
+	c := follower(t, 5, 1, 1, 3, 3)
+	c.receive("e", 6, raft.Heartbeat{})
+	c.persist()
+	c.receive("e", 6, raft.SteppedDown{})
+	c.timeout()
+	require.Equal(t, raft.PreCandidate, c.Leadership().Role)
+	c.receive("e", 6, appendOf(id(9, 6), 9))
+	assert.Equal(t, raft.Follower, c.Leadership().Role)
+	c.grantPreVote("b")
+	assert.Equal(t, raft.Leadership{Term: 6, Role: raft.Follower}, c.Leadership())
+}
+
+// The leader brings nothing, so a member with an empty store is suspected, too: in a higher term it could vote for anybody.
+func TestSuspected_WithoutALog(t *testing.T) {
+	c := newUninitialized(t, "abc")
+	c.receive("e", 6, appendOf(id(9, 6), 9))
+	c.persist()
+	assert.Equal(t, peer("e"), c.Status().Suspected)
+	out := c.receive("b", 7, raft.VoteRequest{Last: id(9, 6)})
+	assert.Empty(t, bodies(out.Write.Then, "b"))
+}
+
+// A restart forgets it, as the decision says.
+func TestSuspected_UntilARestart(t *testing.T) {
+	c := follower(t, 6, 1, 1, 3, 3)
+	assert.Zero(t, c.Status().Suspected)
+	out := c.receive("b", 7, raft.VoteRequest{Last: id(9, 6)})
+	assert.Len(t, out.Write.Then, 1)
+}
+
+// The schedule for which the rule is there. a, b, c become a, d, e while a runs. a comes back with an older image of its disk, on
+// which it is still one of a, b, c. The leader e, which has committed with a alone, shows it what it has lost, and
+// fails. d lacks what was committed, and needs a's vote.
+func TestSuspected_DoesNotElectWhoLacksWhatItAcknowledged(t *testing.T) {
+	c := suspected(t)
+	c.after(afterAnyTimeout)
+	for term := raft.Term(6); term < 12; term++ {
+		c.receive("d", term, raft.PreVoteRequest{Last: id(8, 6)})
+		assert.Equal(t, []raft.Body{raft.PreVoteReply{}}, bodies(c.out.Send, "d"))
+		c.receive("d", term+1, raft.VoteRequest{Last: id(8, 6)})
+		c.persist()
+		assert.NotContains(t, bodies(append(c.out.Send, c.out.Write.Then...), "d"), raft.VoteReply{Granted: true, Wall: int64(c.now)})
+		c.after(afterAnyTimeout)
+	}
+	c.receive("e", 20, raft.VoteRequest{Last: id(9, 6)})
+	c.persist()
+	assert.Equal(t, raft.Follower, c.Leadership().Role, "e is back: it leads with d, and brings a the configuration")
+	c.appendConfigs("e", 20, id(5, 3), 0, namesE())
+	assert.NotNil(t, c.out.Write.Mark)
+}
