@@ -26,7 +26,7 @@ import (
 //	L14  Under load, too, a working quorum answers each request in time.
 //	L13  A transfer that nothing prevents succeeds in time.
 //	L15  A joint configuration is left, and a change that waits for members takes effect or is given up.
-//	L18  A healed member that was removed learns it from the members that it dials.
+//	L18  A healed voter that was removed learns it from the members that it dials.
 //	L19  Healed members find each other: whom the configuration names is dialed where it is.
 //	L12  A leader with a stalled disk does not keep a quorum of working disks from committing for long.
 

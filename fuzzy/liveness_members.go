@@ -97,7 +97,8 @@ func (l *liveness) toldApart() {
 		}
 		for _, m := range n.config().Members {
 			other := l.healed(m.Peer())
-			if other == nil || other == n || other.core == nil || !other.knowsRemoved(n.peer()) || !n.meets(other) || !n.dials(other) {
+			if other == nil || other == n || other.core == nil || !other.knowsRemoved(n.peer()) || !n.meets(other) || !n.dials(other) ||
+				!votes(n.config(), n.peer()) {
 				continue
 			}
 			l.c.mustHold(n.removedIn == n.life+1, "L18", "%s was removed, and does not know it, although it dials %s, which does",
