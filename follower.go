@@ -13,6 +13,8 @@ type follower struct {
 	// known; nil: there is none.
 	transferOutcome *transferOutcome
 	offer           *offer // the snapshot that it has asked for last; nil: none
+	// suspicion is non-nil exactly while a leader that the configuration does not name has shown a loss.
+	suspicion *suspicion
 }
 
 // termLeader is what this member knows about the leader of the present term. It is the only place that records

@@ -60,7 +60,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	c.followCommit(h.Commit)
 	switch {
 	case c.suspects(): // a confirmation of a member that may have forgotten a vote must not count
-		c.send(m.From, c.suspicion.report)
+		c.send(m.From, c.follower.suspicion.report)
 	case h.Round != RPCID{}:
 		c.send(m.From, HeartbeatReply{Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall})
 	}

@@ -49,7 +49,6 @@ type Core struct {
 	bootstrapper *bootstrapper // non-nil exactly while this member bootstraps a cluster
 	snaps        snapshots     // of this member's own state
 	clocks       clocks        // of the other voters, for the stamps of entries
-	suspicion    *suspicion    // non-nil exactly while a leader that the configuration does not name has shown a loss
 	step         step          // the Output that the running Step builds up
 }
 

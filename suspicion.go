@@ -11,10 +11,10 @@ type suspicion struct {
 
 // suspect begins a suspicion. A report of a later term takes the place of an earlier one, since it can only end later.
 func (c *Core) suspect(m Mark, report AppendConflict) {
-	if c.suspicion != nil && c.suspicion.mark.Term == m.Term {
+	if c.follower.suspicion != nil && c.follower.suspicion.mark.Term == m.Term {
 		return
 	}
-	c.suspicion = &suspicion{m, report}
+	c.follower.suspicion = &suspicion{m, report}
 	c.trace(TraceEvent{Kind: TraceSuspected, Peer: m.By.ID, Text: m.Detail})
 	if c.candidate != nil { // for pre-votes, since that leader has stepped down
 		c.becomeFollower(c.hard.Term, Peer{})
@@ -23,10 +23,10 @@ func (c *Core) suspect(m Mark, report AppendConflict) {
 
 // suspected reports whether a leader has shown that this member's disk may be an older image. Such a member neither votes
 // nor campaigns.
-func (c *Core) suspected() bool { return c.suspicion != nil }
+func (c *Core) suspected() bool { return c.follower.suspicion != nil }
 
 // suspects reports whether the leader of the present term is the one that has shown it.
-func (c *Core) suspects() bool { return c.suspected() && c.suspicion.mark.Term == c.hard.Term }
+func (c *Core) suspects() bool { return c.suspected() && c.follower.suspicion.mark.Term == c.hard.Term }
 
 // settleSuspicion marks the store once the configuration names the leader that has shown the loss.
 //
@@ -40,7 +40,7 @@ func (c *Core) settleSuspicion() {
 	if !c.suspected() || c.marked() {
 		return
 	}
-	s := c.suspicion
+	s := c.follower.suspicion
 	switch {
 	case c.names(s.mark.By):
 		c.mark(s.mark)
@@ -55,14 +55,14 @@ func (c *Core) settleSuspicion() {
 //
 //	"Election Safety: at most one leader can be elected in a given term." (Figure 3)
 func (c *Core) doubtSuspicion(m Message) {
-	if c.suspects() && m.Body.class() == ofLeader && m.From != c.suspicion.mark.By && c.names(m.From) {
+	if c.suspects() && m.Body.class() == ofLeader && m.From != c.follower.suspicion.mark.By && c.names(m.From) {
 		c.endSuspicion()
 	}
 }
 
 func (c *Core) endSuspicion() {
-	c.trace(TraceEvent{Kind: TraceTrusted, Peer: c.suspicion.mark.By.ID})
-	c.suspicion = nil
+	c.trace(TraceEvent{Kind: TraceTrusted, Peer: c.follower.suspicion.mark.By.ID})
+	c.follower.suspicion = nil
 	c.resetElectionDeadline()
 }
 
@@ -71,5 +71,5 @@ func (c *Core) suspectedPeer() Peer {
 	if !c.suspected() {
 		return Peer{}
 	}
-	return c.suspicion.mark.By
+	return c.follower.suspicion.mark.By
 }
