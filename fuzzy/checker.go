@@ -23,6 +23,7 @@ type checker struct {
 	timers            map[raft.Time]life        // by election timeout: the life that drew it last
 	alike             int                       // timeouts that two lives drew
 	said              map[startedAt]string      // where a start is reached
+	tenure            tenure                    // of the leader of the highest term
 }
 
 type committedEntry struct {
@@ -89,6 +90,9 @@ func (k *checker) stepped(n *node, before *raft.CoreStatus, events []raft.Event,
 	k.verdicts(n, before, events, out)
 	k.compaction(n, before, events, out)
 	k.holdsOn(n)
+	if k.c.profile.Members.on() {
+		k.handsDown(n)
+	}
 	for i := range out.Trace {
 		k.c.stats.decided(&out.Trace[i])
 		if out.Trace[i].Kind == raft.TraceConflict {

@@ -14,7 +14,7 @@ import (
 func TestDay_TheLeaderNeverChanges(t *testing.T) {
 	var sum Stats
 	for number := range uint64(12) {
-		s := Seed{dear, number}
+		s := Seed{"day", number}
 		p, err := Draw(s)
 		require.NoError(t, err)
 		p.Length = sim.In(30 * time.Minute)
@@ -31,7 +31,7 @@ func TestDay_TheLeaderNeverChanges(t *testing.T) {
 
 // Pauses longer than an election timeout are not healthy.
 func TestDay_NoticesAChangeOfLeader(t *testing.T) {
-	s := Seed{dear, 1}
+	s := Seed{"day", 1}
 	p, err := Draw(s)
 	require.NoError(t, err)
 	p.Length, p.Node.PauseMax = sim.In(20*time.Minute), 4*p.ElectionTimeout

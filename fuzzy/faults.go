@@ -67,6 +67,7 @@ type nemesis struct {
 	injections int64
 	force      int64 // the injection in force: the latest one that was not skipped
 	injected   []int // its nodes
+	struck     int   // the node that the ambush in force concerns
 	image      *imaging
 	away       *absence // nil: nobody is
 }
@@ -108,7 +109,9 @@ func (c *cluster) inject(i int) {
 		outage = m.outages.Next() // drawn even if the injection is skipped
 	}
 	if c.edits.injects(m.rate.Fault, m.injections) {
-		m.force = m.injections
+		if !m.ambushes() { // whose injections are in force once they strike
+			m.force = m.injections
+		}
 		c.stats.Faults++
 		c.stats.ByFault[m.rate.Fault]++
 		if m.outages != nil {
@@ -341,7 +344,7 @@ func (m *nemesis) mend(c *cluster, injection int64) {
 	case Partition, Usurp, Orphan, Decapitate:
 		c.net.Links.Heal(sim.Partitions)
 	case Exile, Lag:
-		c.isolate(n, false)
+		c.isolate(c.nodes[m.struck], false)
 	case Flap:
 		m.injected = m.injected[:1]
 		c.net.Links.Heal(sim.Flaps)

@@ -82,6 +82,7 @@ func (m *nemesis) strike(c *cluster, n *node, l *loggedConfig) bool {
 		if gone == nil {
 			return false
 		}
+		m.mend(c, m.force)
 		c.faulted("exile: %s", gone.name())
 		c.isolate(gone, true)
 		m.mendIn(c, length, gone.index)
@@ -90,6 +91,7 @@ func (m *nemesis) strike(c *cluster, n *node, l *loggedConfig) bool {
 		if late == n || !votes(&l.Configuration, late.peer()) || bits.OnesCount64(c.net.Links.Reach(late.index)) == 1 {
 			return false
 		}
+		m.mend(c, m.force)
 		c.faulted("lag: %s", late.name())
 		c.isolate(late, true)
 		m.mendIn(c, length, late.index)
@@ -97,9 +99,13 @@ func (m *nemesis) strike(c *cluster, n *node, l *loggedConfig) bool {
 	return true
 }
 
-// mendIn schedules the end of an injection that concerns a node.
+// ambushes reports whether the injections of a class wait for a moment of a change.
+func (m *nemesis) ambushes() bool { return m.rate.Fault >= Decapitate && m.rate.Fault <= Lag }
+
+// mendIn schedules the end of an ambush that concerns a node. It comes even if the next one lies in wait by then.
 func (m *nemesis) mendIn(c *cluster, length sim.Time, node int) {
-	m.injected = append(m.injected[:0], node)
+	m.struck = node
+	m.force++
 	c.queue.Push(c.now()+length, event{kind: evMend, node: m.index, a: m.force})
 }
 

@@ -93,7 +93,7 @@ const (
 func newLiveness(c *cluster) *liveness {
 	l := &liveness{c: c, random: sim.NewStream(c.seed.Number, sim.ProcessConcern), since: c.now()}
 	c.work.stopped = !c.profile.World.Clients
-	if c.profile.Name == "calm" || c.profile.Name == dear {
+	if c.profile.Name == "calm" || c.profile.Name == "day" {
 		c.mustHold(c.check.elections == 1, "L4", "%d elections in a healthy cluster", c.check.elections)
 	}
 	missing := ""

@@ -14,6 +14,7 @@ type Members struct {
 	Admins   int      // who change the members, at the same time
 	Think    sim.Time // mean time between an answer to an admin and the next change
 	Patience sim.Time // for how long a member that is to vote may make no progress
+	Bound    sim.Time // within which L20 wants a change to be finished; 0: it is not checked
 	Emptied  sim.Time // mean time after which the directory of a member that was removed is emptied; 0: never
 }
 
@@ -67,6 +68,40 @@ func shapeMembers(s *sim.Stream, p *Profile) {
 	}
 	p.Node.Handshakes = s.Coin()
 	drawAmbushes(s, p)
+}
+
+// churnBound is the bound of L20, in election timeouts. An election leaves a configuration within a few exchanges; the rest is
+// for lost messages, and for members that need a snapshot.
+const churnBound = 20
+
+// shapeChurn has random changes of the members go on for ten minutes, while leaders fall, often at a moment of a change. No
+// disk is lost but those of members that were removed, so that every configuration can be finished.
+func shapeChurn(s *sim.Stream, p *Profile) {
+	timeout, second := sim.In(150*time.Millisecond), sim.In(time.Second)
+	*p = Profile{
+		Name: p.Name, Voters: sim.Pick(s, 2, 3, 3, 3, 4, 5), Learners: s.IntN(2), ElectionTimeout: timeout, Length: sim.In(10 * time.Minute), FaultsFrom: 4 * timeout,
+		Network: sim.NetworkFaults{
+			Delay: sim.Delay{Min: second / 1000, Mean: second / 200, Max: second / 20}, FIFO: s.Coin(),
+			Loss: s.LogUniform(100, 10_000), Duplicate: s.LogUniform(100, 10_000),
+		},
+		Node: NodeProfile{
+			Codec: 20_000, DiskDelay: sim.Delay{Mean: second / 500}, MergeMax: 64, CacheBytesMax: 1 << 20, DriftMax: 1000,
+			Connections: s.Coin(), Handshakes: s.Coin(), Atomic: s.Coin(),
+		},
+		Limits: generousLimits(),
+		Load:   Load{Clients: 2, Think: 2 * second, Patience: 10 * timeout, Reads: 200_000, Burst: 2, Keys: 5, BytesMax: 100},
+	}
+	drawMembers(s, p)
+	p.Members.Think, p.Members.Patience, p.Members.Bound = s.LogTime(second/2, 5*second), s.LogTime(2*timeout, 10*timeout), churnBound*timeout
+	drawSnapshots(s, p) // a log that remembers all changes would be long
+	p.Limits.SnapshotEntries, p.Snapshots.BytesPerSecond, p.Snapshots.Failures = s.LogUniform(10, 100), 0, 0
+	p.Snapshots.ChunkBytes, p.Snapshots.WindowChunks = 4096, 4
+	often := s.LogTime(2*second, 10*second)
+	p.Faults = []FaultRate{
+		{Decapitate, often, second}, {Usurp, 4 * often, second}, {Crash, 2 * often, 2 * second}, {PowerCut, 4 * often, 2 * second},
+		{Pause, 2 * often, second}, {Close, 4 * often, 2 * second}, {Partition, 2 * often, 2 * second},
+		{Orphan, 2 * often, 2 * second}, {Exile, 4 * often, 5 * second}, {Lag, 4 * often, 5 * second}, {Churn, 8 * often, 5 * second},
+	}
 }
 
 // drawAmbushes adds faults that strike while the members change.

@@ -61,6 +61,7 @@ type Stats struct {
 	Freezes                                  int    // of states that are streamed without a file
 	Snapshots                                int    // that an application has written
 	Beyond                                   int    // runs that ended because nothing can be promised any longer
+	Handed                                   Handed // what became of configurations that a leader left unfinished
 	Excuse                                   string // what was missing for the second phase; "": nothing
 }
 
@@ -101,6 +102,7 @@ func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c.record(Record{Kind: "end", Text: c.stats.Excuse})
 	c.stats.Elections = c.check.elections
 	c.stats.Proposals = len(c.work.writes) - 1
+	c.check.ends()
 	c.stats.Requests, c.stats.Changes = int(c.work.begun), int(c.admins.begun)
 	r := Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
 	if c.host != nil {

@@ -106,6 +106,7 @@ var settings = []setting{
 	{"members-admins", func(p *Profile) any { return &p.Members.Admins }, 0, 9},
 	{"members-think", func(p *Profile) any { return &p.Members.Think }, 0, timeMax},
 	{"members-patience", func(p *Profile) any { return &p.Members.Patience }, 0, timeMax},
+	{"members-bound", func(p *Profile) any { return &p.Members.Bound }, 0, timeMax},
 	{"members-emptied", func(p *Profile) any { return &p.Members.Emptied }, 0, timeMax},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},

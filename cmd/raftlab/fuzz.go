@@ -62,6 +62,7 @@ type report struct {
 	Elections    int     `json:"elections"`
 	Proposals    int     `json:"proposals"`
 	Commits      int     `json:"commits"`
+	Changes      int     `json:"changes"` // of the members, that were asked for
 	Histories    int     `json:"histories"`
 	Repeated     int     `json:"repeated"`
 	Excused      int     `json:"excused"`
@@ -71,6 +72,8 @@ type report struct {
 
 	Decisions map[string]int `json:"decisions"` // how often cores decided what
 	ByFault   map[string]int `json:"by_fault"`
+
+	Handed fuzzy.Handed `json:"handed_down"` // configurations that leaders left unfinished
 
 	EventsPerCoreSecond     float64 `json:"events_per_core_second"`
 	VirtualHoursPerCoreHour float64 `json:"virtual_hours_per_core_hour"`
@@ -244,6 +247,8 @@ func (c *campaign) add(result fuzzy.Result, repeated bool) {
 	r.Proposals += result.Proposals
 	r.Commits += result.Commits
 	r.Histories += result.Histories
+	r.Changes += result.Changes
+	r.Handed.Add(&result.Handed)
 	if repeated {
 		r.Repeated++
 	}
@@ -289,6 +294,19 @@ func printJSON(out io.Writer, report any) error {
 	return e.Encode(report)
 }
 
+// members tells of changes of the members; "" if there was none.
+func (r *report) members() string {
+	h := &r.Handed
+	if r.Changes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(`  %.1f virtual hours, %d changes of the members asked for, %d leaders, of which L20 has judged %d
+  %d configurations (%d of them joint) were left unfinished by a leader: the next one finished %d and gave up %d, the longest after %v;
+  %d were left by the next one, too, %d were not in its log, and %d were open at the end of a run
+`, r.VirtualHours, r.Changes, h.Offices, h.Undisturbed, h.Left, h.Joint, h.Finished, h.GivenUp, time.Duration(h.Longest).Round(time.Millisecond),
+		h.PassedOn, h.Dropped, h.Open)
+}
+
 func (c *campaign) print(out io.Writer) error {
 	r := &c.report
 	if c.asJSON {
@@ -302,11 +320,11 @@ func (c *campaign) print(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, `%d seeds of %s from %s in %.1f s, %d failed
   %d events, %d faults, %d crashes, %d elections, %d of %d proposals committed
-  %d histories checked for linearizability; %d seeds run twice
+%s  %d histories checked for linearizability; %d seeds run twice
   %d excused from the second phase, %d beyond the fault budget, where nodes may stop but never lie
   %.0f events a core-second; %.0f virtual hours and %.0f faults a core-hour
 `, r.Seeds, r.Profiles, r.Base, r.Seconds, len(r.Failures), r.Events, r.Faults, r.Crashes, r.Elections, r.Commits,
-		r.Proposals, r.Histories, r.Repeated, r.Excused, r.BeyondBudget,
+		r.Proposals, r.members(), r.Histories, r.Repeated, r.Excused, r.BeyondBudget,
 		r.EventsPerCoreSecond, r.VirtualHoursPerCoreHour, r.FaultsPerCoreHour)
 	return err
 }
