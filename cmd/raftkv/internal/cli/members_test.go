@@ -325,7 +325,6 @@ n5    learner        n5:1  -                      entry 41 of 1000, 3.1 entries/
 n9    removed        n9:1  -                      by configuration 9; it is told so until it answers, for 1.2s at most
 n2.7  removed        -     -                      by configuration 10
 configuration 10
-n3 catches up: 40.0 MiB of 100 MiB, 40 %, 3s left
 the cluster survives 1 failure more
 releases: n1 n5 v0.2.0 (protocol 3); n2 protocol 3; n3 protocol 2; n3 not known
 `, out)

@@ -119,13 +119,16 @@ func prefixed(prefix, text string) string {
 // printMembers prints a line for each member, and what holds for all.
 func printMembers(out io.Writer, m api.Members) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var shown []string
 	for _, member := range m.Members {
 		name := member.ID
+		condition := conditionOf(m, member)
+		shown = append(shown, member.ID+" catches up: "+condition)
 		if len(m.Of(name)) > 1 { // as remove takes it
 			name += "." + member.Incarnation
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", // Flush tells
-			name, member.Standing, member.Address, cmp.Or(member.URL, "-"), conditionOf(m, member))
+			name, member.Standing, member.Address, cmp.Or(member.URL, "-"), condition)
 	}
 	for _, d := range m.Departing {
 		name := d.ID
@@ -139,7 +142,8 @@ func printMembers(out io.Writer, m api.Members) error {
 	}
 	sentences := []string{configurationLine(m)}
 	if topic, lines := progressOf(m); topic != "" && m.Phase == "" {
-		sentences = append(sentences, lines...)
+		isShown := func(line string) bool { return slices.Contains(shown, line) }
+		sentences = append(sentences, slices.DeleteFunc(lines, isShown)...)
 	}
 	sentences = append(sentences, tolerance(m.Tolerance), releases(m.Members))
 	for _, sentence := range slices.DeleteFunc(sentences, func(s string) bool { return s == "" }) {
