@@ -108,17 +108,27 @@ func (l *liveness) toldApart() {
 }
 
 // outvoted says what is missing if the members that were healed are no quorum any longer, because a leader has gone on with
-// a change; "" if they are. Whoever counted as heard when it did so may have been cut off for good a moment before.
+// a change; "" if they are. Whoever counted as heard when it did so may have been cut off, or have ended, for good a moment
+// before.
 func (l *liveness) outvoted() string {
 	newest := l.c.newestCommitted()
 	if newest == nil || !l.c.profile.Members.on() {
 		return ""
 	}
-	gone := []*loggedConfig{newest}
-	for _, n := range l.members() {
-		if in := configured(n.log); l.exiled && in != nil && in.index > newest.index {
-			gone = append(gone, in)
+	if missing := l.unreached([]*loggedConfig{newest}, l.core); missing != "" {
+		return missing
+	}
+	alive := l.core
+	for _, n := range l.c.nodes {
+		if !l.exiled && n.core != nil && !n.frozen {
+			alive |= 1 << n.index
 		}
 	}
-	return l.unreached(gone, l.core)
+	var next []*loggedConfig
+	for _, n := range l.members() {
+		if in := configured(n.log); in != nil && in.index > newest.index {
+			next = append(next, in)
+		}
+	}
+	return l.unreached(next, alive)
 }

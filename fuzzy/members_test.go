@@ -82,3 +82,21 @@ func TestInvariants_AProgressIsComparedWithThatOfTheSameMember(t *testing.T) {
 	c.check.office(n, &before)
 	expectBreach(t, c, "N18")
 }
+
+// A leader goes on with a change as soon as a member has caught up, which may have ended for good a moment before.
+func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
+	c, lead, follower := finding(t)
+	third := c.nodes[3-lead.index-follower.index]
+	l := &liveness{c: c, core: 1<<lead.index | 1<<follower.index, leader: lead}
+	assert.Empty(t, l.outvoted())
+	change := *configured(lead.log)
+	change.index, change.before = lead.last(), configured(lead.log)
+	change.Members = []raft.Member{{ID: third.id, Incarnation: third.peer().Incarnation}}
+	lead.log[len(lead.log)-1].config = &change
+	assert.Empty(t, l.outvoted(), "it runs, and its links may be as they were")
+	l.exiled = true
+	assert.NotEmpty(t, l.outvoted())
+	l.exiled = false
+	third.crash()
+	assert.NotEmpty(t, l.outvoted())
+}
