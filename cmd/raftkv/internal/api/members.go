@@ -6,10 +6,11 @@ import "strings"
 type Members struct {
 	ID        string `json:"id"` // of the member that answers
 	Cluster   string `json:"cluster_name"`
-	Term      uint64 `json:"term"`                // its term
-	Leader    string `json:"leader,omitempty"`    // whom it knows as the leader
-	Tolerance string `json:"tolerance,omitempty"` // how many more failures the cluster survives
-	Index     uint64 `json:"index"`               // of the entry of the configuration; 0: no cluster is known here yet
+	ClusterID string `json:"cluster_id,omitempty"` // of the cluster itself, since two may have one name; "" while it knows none
+	Term      uint64 `json:"term"`                 // its term
+	Leader    string `json:"leader,omitempty"`     // whom it knows as the leader
+	Tolerance string `json:"tolerance,omitempty"`  // how many more failures the cluster survives
+	Index     uint64 `json:"index"`                // of the entry of the configuration; 0: no cluster is known here yet
 	Committed bool   `json:"committed"`
 	Level     uint64 `json:"level"` // the cluster's feature level: 1 once its members have been changed
 	// Phase says in words which voters are replaced by which while both must agree: "joint: n1 n2 n3 → n1 n2 n4".

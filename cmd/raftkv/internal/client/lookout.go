@@ -64,6 +64,9 @@ func (l *Lookout) Look(ctx context.Context) (api.Members, error) {
 		all.Go(func() { views[i], errs[i] = server.Members(ctx) })
 	}
 	all.Wait()
+	if err := l.keepCluster(servers, views, errs); err != nil {
+		return api.Members{}, err
+	}
 	best := -1
 	for i := range views {
 		if errs[i] == nil && (best < 0 || knowsMore(views[i], views[best])) {
@@ -75,6 +78,47 @@ func (l *Lookout) Look(ctx context.Context) (api.Members, error) {
 	}
 	l.learn(servers[best].base, views[best])
 	return views[best], nil
+}
+
+// OtherClusterError says that two servers which were given belong to different clusters.
+type OtherClusterError struct {
+	URLs, IDs [2]string // base URLs, and ids of clusters
+}
+
+func (e *OtherClusterError) Error() string {
+	return fmt.Sprintf("%s and %s belong to different clusters: the id of the first one's cluster is %s, that of the other's %s; "+
+		"name servers of one cluster alone", e.URLs[0], e.URLs[1], e.IDs[0], e.IDs[1])
+}
+
+// keepCluster leaves out the answers of servers that belong to another cluster than those that were given: another cluster may
+// run where a member did once. The error is an *OtherClusterError if those that were given differ. A server that knows no
+// cluster yet, or runs an earlier release, says no id.
+func (l *Lookout) keepCluster(servers []*Client, views []api.Members, errs []error) error {
+	first := -1
+	for i, server := range servers {
+		if errs[i] != nil || views[i].ClusterID == "" || !l.isGiven(server.base) {
+			continue
+		}
+		if first < 0 {
+			first = i
+		} else if of := views[first].ClusterID; of != views[i].ClusterID {
+			return &OtherClusterError{[2]string{servers[first].base, server.base}, [2]string{of, views[i].ClusterID}}
+		}
+	}
+	ours := l.Last().ClusterID
+	if first >= 0 {
+		ours = views[first].ClusterID
+	}
+	for i, server := range servers {
+		if id := views[i].ClusterID; errs[i] == nil && ours != "" && id != "" && id != ours {
+			errs[i] = fmt.Errorf("%s belongs to the cluster with the id %s, and not %s", server.base, id, ours)
+		}
+	}
+	return nil
+}
+
+func (l *Lookout) isGiven(base string) bool {
+	return slices.ContainsFunc(l.given, func(url string) bool { return strings.TrimSuffix(url, "/") == base })
 }
 
 // lookError is what went wrong at each server, on one line.

@@ -201,6 +201,24 @@ func TestJoin_SetsNothingAsideAlone(t *testing.T) {
 	assert.Equal(t, error(why), setAside(ended, Options{Data: dir, Cluster: "c", Join: []string{server.URL}}, why, hclog.NewNullLogger()))
 }
 
+// Two clusters may have one name, and the leader of each would let it join.
+func TestJoin_JoinsNeitherOfTwoClusters(t *testing.T) {
+	serve := func(id string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			assert.Equal(t, http.MethodGet, r.Method, "it asks for no change")
+			_, _ = fmt.Fprintf(w, `{"id":"n1","leader":"n1","cluster_name":"c","cluster_id":%q,"index":1,"committed":true}`, id)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	one, other := serve("1"), serve("2")
+	var log bytes.Buffer
+	j := newJoiner(Options{ID: "n3", Cluster: "c", Join: []string{one, other}}, 9, hclog.New(&hclog.LoggerOptions{Output: &log}))
+	defer j.seen.Close()
+	assert.False(t, j.step(t.Context(), time.Now()))
+	assert.Contains(t, log.String(), one+" and "+other+" belong to different clusters")
+}
+
 // It asks once per second, for as long as it takes.
 func TestJoin_SaysTheSameOnce(t *testing.T) {
 	var log bytes.Buffer

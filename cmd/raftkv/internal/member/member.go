@@ -42,7 +42,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: o.ID, Output: log, Level: hclog.LevelFromString(o.LogLevel)})
+	cfg.Logger = commandWords{hclog.New(&hclog.LoggerOptions{Name: o.ID, Output: log, Level: hclog.LevelFromString(o.LogLevel)})}
 	for {
 		wasMember, err := runOnce(ctx, o, cfg)
 		if len(o.Join) == 0 || !spent(err, wasMember) {
@@ -124,7 +124,7 @@ func reportReady(ctx context.Context, n *node.Node, log hclog.Logger) {
 		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
 			return
 		case errors.Is(err, raft.ErrWiped):
-			log.Error("this member is of no use", "error", err)
+			log.Error("this member is of no use", "error", asCommand(err))
 			return
 		}
 		log.Warn("not ready yet", "reason", reasonOf(err))

@@ -42,13 +42,13 @@ func TestMembers_ShowsTheConfiguration(t *testing.T) {
 	now := threeVoters()
 	now.Removed = []raft.Removal{{Peer: raft.Peer{ID: "n9", Incarnation: 9}, Index: 7}}
 	m.SetMembers(now)
-	m.SetStatus(node.Status{ID: "n1", ClusterName: "c", Leadership: raft.Leadership{Term: 3, Leader: "n1", Role: raft.Leader}, Tolerance: "one more", Members: []node.MemberStatus{
+	m.SetStatus(node.Status{ID: "n1", ClusterName: "c", Cluster: raft.ClusterID{1}, Leadership: raft.Leadership{Term: 3, Leader: "n1", Role: raft.Leader}, Tolerance: "one more", Members: []node.MemberStatus{
 		{Member: now.Configuration.Members[1], Problem: "it is not connected", Replace: true, LastContact: 1500 * time.Millisecond,
 			Protocol: 2, Release: "v0.1.0"},
 	}, Departing: []node.DepartingMember{{ID: "n9", Incarnation: 9, Removal: 7, Left: time.Second, Connected: true, Dialed: "h:9"}}})
 	r := m.do(t, "GET", "/members", "")
 	assert.Equal(t, 200, r.StatusCode)
-	assert.JSONEq(t, `{"id":"n1","cluster_name":"c","term":3,"leader":"n1","tolerance":"one more","index":8,"committed":true,"level":1,"members":[
+	assert.JSONEq(t, `{"id":"n1","cluster_name":"c","cluster_id":"01000000000000000000000000000000","term":3,"leader":"n1","tolerance":"one more","index":8,"committed":true,"level":1,"members":[
 		{"id":"n1","incarnation":"0000000000000001","address":"127.0.0.1:5001","url":"http://127.0.0.1:4001","kind":"voter","standing":"voter","last_contact_ms":-1},
 		{"id":"n2","incarnation":"0000000000000002","address":"127.0.0.1:5002","url":"http://127.0.0.1:4002","kind":"voter","standing":"voter","last_contact_ms":1500,
 			"problem":"it is not connected","protocol":2,"release":"v0.1.0","replace":true},

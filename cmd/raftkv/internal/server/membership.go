@@ -15,6 +15,9 @@ func describeMembers(c node.Members, n node.Status) api.Members {
 		Index: uint64(c.Index), Committed: c.Committed, Level: c.Level, Phase: phaseOf(c.Configuration),
 		Members: make([]api.ClusterMember, 0, len(c.Configuration.Members)), Change: changeOf(c),
 	}
+	if n.Cluster != (raft.ClusterID{}) {
+		out.ClusterID = n.Cluster.String()
+	}
 	for _, m := range c.Configuration.Members {
 		described := api.ClusterMember{
 			ID: string(m.ID), Incarnation: m.Incarnation.String(), Address: m.Address, URL: m.Meta,

@@ -1,0 +1,74 @@
+package member
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coxswain/raft"
+	"github.com/hashicorp/go-hclog"
+)
+
+// commandWords is a logger that names flags and commands where the library's errors name its functions and fields.
+type commandWords struct{ hclog.Logger }
+
+func (w commandWords) Log(level hclog.Level, message string, args ...any) {
+	w.Logger.Log(level, message, inCommands(args)...)
+}
+
+func (w commandWords) Warn(message string, args ...any) { w.Logger.Warn(message, inCommands(args)...) }
+
+func inCommands(args []any) []any {
+	said := make([]any, len(args))
+	for i, arg := range args {
+		said[i] = arg
+		if err, is := arg.(error); is {
+			said[i] = asCommand(err)
+		}
+	}
+	return said
+}
+
+// asCommand returns what to say of an error.
+func asCommand(err error) any {
+	var refused *raft.Rejection
+	switch {
+	case errors.As(err, &refused):
+		return refusal(refused)
+	case errors.Is(err, raft.ErrWiped):
+		return "the cluster knows this member with another disk, so this one is empty or was emptied: " +
+			"raftkv members replace puts it in that one's place, as --join does"
+	}
+	return err
+}
+
+// refusal says who refuses a connection, why, and which flag or command helps.
+func refusal(r *raft.Rejection) string {
+	remedy := map[raft.RejectReason]string{
+		raft.RejectClusterName: "give all members the same --cluster",
+		raft.RejectWrongID: "the addresses of two members are mixed up: raftkv members shows them, and raftkv members address corrects one; " +
+			"before the first start, correct --peers",
+		raft.RejectWrongIncarnation: fmt.Sprintf("the disk of %s was emptied: raftkv members replace %s", r.From.ID, r.From.ID),
+		raft.RejectOtherCluster:     "two clusters have one --cluster name: check --peers or --join, and --data",
+		raft.RejectNamedOther:       "the disk of the caller was emptied: raftkv members replace, with its id",
+		raft.RejectListDiffers:      "give all members the same --peers",
+		raft.RejectStaleStart: "the caller runs on an older image of its disk: put the newest one back, or start the caller with --join, " +
+			"which sets this one aside",
+		raft.RejectUnknownStart: "the caller was started too often since the two last met: if its disk is an older image, put the newest one " +
+			"back; else start it with an empty --data and --join",
+		raft.RejectTwin: "if this does not pass by itself, two processes run on copies of one disk: end one, and start it with an empty " +
+			"--data and --join",
+		raft.RejectOwnImage: fmt.Sprintf("%s runs on an older image of its disk: put the newest one back, or start %s with --join, "+
+			"which sets this one aside", r.From.ID, r.From.ID),
+		raft.RejectRemoved: fmt.Sprintf("the caller was removed by configuration %d: end it, or start it with --join, which sets its store "+
+			"aside and joins anew", r.Index),
+		raft.RejectCertificate: "--tls-cert must be a certificate for the member's own --cluster and --id",
+	}[r.Reason]
+	if remedy == "" {
+		return r.Error()
+	}
+	said := fmt.Sprintf("member %q refuses the connection: %v", r.From.ID, r.Reason)
+	if r.Detail != "" {
+		said += " (" + r.Detail + ")"
+	}
+	return said + "; " + remedy
+}
