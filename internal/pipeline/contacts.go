@@ -274,9 +274,10 @@ func (c *Contacts) forget(now raft.Time) {
 	}
 }
 
-// advertised returns the address that the newest start of a peer has said. The list of initial members names no incarnations.
+// advertised returns the address that the newest start of a peer has said. The list of initial members names no incarnations,
+// and until there is a term the disk of a member may have been emptied, and be elsewhere, since entry 1 named it.
 func (c *Contacts) advertised(p raft.Peer) string {
-	if p.Incarnation == 0 {
+	if p.Incarnation == 0 || !c.begun {
 		return c.latest[p.ID]
 	}
 	return c.addresses[p]

@@ -349,6 +349,9 @@ func TestContacts_BeforeTheBootstrapTheLastStartUnderAnIDCounts(t *testing.T) {
 	b.dials(1, "b0 c0")
 	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("b"), Address: "before:1"}, {Peer: peerNamed("b2"), Address: "b2:1"}}})
 	b.dials(2, "b0@b2:1,b0:1 c0")
+	b.Config(3, configOf("a b c"), false) // entry 1, which named the disk that was emptied since
+	b.dials(3, "b0@b2:1,b:1 c0@c:1")
+	b.Config(3, configOf("a0 b0 c0"), false)
 	b.Invite(raft.Member{ID: "d", Address: "d0:1"})
 	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("d"), Address: "before:1"}}})
 	b.dials(3, "b0 c0 d0")
