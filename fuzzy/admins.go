@@ -69,7 +69,7 @@ func (a *admins) begin(i int) {
 		ch = a.draw()
 	}
 	to, anybody := c.leader(), c.nodes[s.IntN(len(c.nodes))]
-	if to < 0 || s.IntN(5) == 0 {
+	if to < 0 || s.IntN(5) == 0 && !c.profile.Members.Gentle {
 		to = anybody.index
 	}
 	if ch == nil || c.nodes[to].core == nil || !c.edits.changes(a.begun) {
@@ -106,6 +106,9 @@ func (a *admins) ended(t raft.RequestID, answered bool) {
 // draw returns a change of the members as some node shows them; nil if that shows none.
 func (a *admins) draw() *changing {
 	s := a.random
+	if a.c.profile.Members.Gentle {
+		return a.next()
+	}
 	shown := a.c.nodes[s.IntN(len(a.c.nodes))]
 	if l := a.c.leader(); l >= 0 && s.IntN(4) > 0 {
 		shown = a.c.nodes[l]
@@ -124,6 +127,42 @@ func (a *admins) draw() *changing {
 	a.edit(shown, &ch.Change)
 	if !ch.Cancel { // the default of a minute would outlast the second phase
 		ch.Patience = time.Duration(s.Between(1, 2*a.c.profile.Members.Patience))
+	}
+	return ch
+}
+
+// next returns a change that a healthy cluster makes without another leader: a learner joins, becomes a voter, and then
+// another member is replaced or removed. It returns nil as long as nobody leads or could join.
+func (a *admins) next() *changing {
+	l := a.c.leader()
+	if l < 0 {
+		return nil
+	}
+	lead, ch := a.c.nodes[l], &changing{}
+	config := &lead.status.Config
+	var others []raft.Peer // voters that do not lead
+	for _, m := range config.Members {
+		switch {
+		case m.Kind == raft.Learner:
+			ch.Promote = []raft.Peer{m.Peer()}
+		case m.Peer() != lead.peer():
+			others = append(others, m.Peer())
+		}
+	}
+	ch.ifIndex, ch.Patience = lead.status.ConfigIndex, time.Duration(a.c.profile.Members.Patience)
+	switch old := others[a.random.IntN(len(others))]; {
+	case len(ch.Promote) > 0:
+	case len(others) < a.c.profile.Voters:
+		ch.Add = a.joiner(lead, raft.Learner)
+	case a.random.Coin():
+		ch.Remove = []raft.Peer{old}
+	default:
+		for _, m := range a.joiner(lead, raft.Voter) {
+			ch.Replace = []raft.Replacement{{Old: old, New: m}}
+		}
+	}
+	if len(ch.Promote)+len(ch.Add)+len(ch.Remove)+len(ch.Replace) == 0 {
+		return nil
 	}
 	return ch
 }

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -18,15 +19,38 @@ func TestDay_TheLeaderNeverChanges(t *testing.T) {
 		p, err := Draw(s)
 		require.NoError(t, err)
 		p.Length = sim.In(30 * time.Minute)
+		p.Members.Think, p.Members.Emptied = sim.In(time.Minute), sim.In(time.Minute)
 		r := RunProfile(s, p, nil)
 		require.Nil(t, r.Failure, "replay it: go run ./cmd/raftlab replay %s", s)
 		sum.Restores, sum.Streams, sum.Passed = sum.Restores+r.Restores, sum.Streams+r.Streams, sum.Passed+r.Passed
+		sum.Changed += r.Changed
 		sum.ByFault[Pause] += r.ByFault[Pause]
 	}
 	assert.Positive(t, sum.Restores)
 	assert.Positive(t, sum.Streams)
 	assert.Positive(t, sum.Passed)
+	assert.Positive(t, sum.Changed)
 	assert.Positive(t, sum.ByFault[Pause])
+}
+
+// A learner that joins and becomes a voter, and a member that is replaced or removed, cost no election.
+func TestDay_MembersChangeUnderOneLeader(t *testing.T) {
+	s := Seed{"day", 4}
+	p, err := Draw(s)
+	require.NoError(t, err)
+	require.True(t, p.Members.Gentle)
+	p.Length, p.Members.Think, p.Members.Emptied = sim.In(20*time.Minute), sim.In(30*time.Second), sim.In(30*time.Second)
+	asked := map[string]int{}
+	r := RunProfile(s, p, func(r *Record) {
+		for _, what := range []string{"add as learner", "promote", "replace", "remove"} {
+			if strings.Contains(r.Text, "admin 1 asks") && strings.Contains(r.Text, what) {
+				asked[what]++
+			}
+		}
+	})
+	require.Nil(t, r.Failure, "L4 allows one election in the first phase")
+	assert.Len(t, asked, 4, "%v", asked)
+	assert.Greater(t, r.Changed, 4)
 }
 
 // Pauses longer than an election timeout are not healthy.

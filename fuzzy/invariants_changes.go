@@ -210,6 +210,7 @@ func (k *checker) changeAnswered(n *node, r *request, a raft.Answer) {
 			k.broken("N69", "%s refuses to %s (%d): %s", n, ch.describe(), a.Refusal, why)
 		}
 	case raft.AnswerChanged:
+		k.c.stats.Changed++
 		l := k.ended(n, a.ID)
 		if l == nil {
 			k.broken("N69", "%s has changed the members by %v, which is not committed, or is no configuration", n, a.ID)

@@ -148,7 +148,7 @@ var profiles = []struct {
 	{"durable", "state machines that survive a restart, and logs that begin behind what these have applied", shapeDurable},
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after the other falls; 72 seeds are 12 hours; not among all", shapeChurn},
-	{"day", "a day of a healthy cluster, in which the leader never changes; not among all", shapeDay},
+	{"day", "a day of a healthy cluster, whose members may change, and whose leader never does; not among all", shapeDay},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 

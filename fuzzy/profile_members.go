@@ -15,6 +15,7 @@ type Members struct {
 	Think    sim.Time // mean time between an answer to an admin and the next change
 	Patience sim.Time // for how long a member that is to vote may make no progress
 	Bound    sim.Time // within which L20 wants a change to be finished; 0: it is not checked
+	Gentle   bool     // admins ask the leader for one change after the other, none of which needs another leader
 	Emptied  sim.Time // mean time after which the directory of a member that was removed is emptied; 0: never
 }
 

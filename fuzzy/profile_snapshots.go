@@ -67,7 +67,8 @@ func shapeDurable(s *sim.Stream, p *Profile) {
 const dayTimeout = 2 * time.Second
 
 // shapeDay draws what a healthy cluster lives with for a day, one thing or all at once: large proposals, a slow disk,
-// snapshots that are taken, a follower that goes away and is sent one, and pauses.
+// snapshots that are taken, a follower that goes away and is sent one, and pauses. Unless one goes away, learners join and
+// are promoted, and members are replaced and removed.
 func shapeDay(s *sim.Stream, p *Profile) {
 	timeout := sim.In(dayTimeout)
 	*p = Profile{
@@ -103,5 +104,11 @@ func shapeDay(s *sim.Stream, p *Profile) {
 	if paused {
 		p.Node.PauseMax = 2 * timeout / 5
 		p.Faults = append(p.Faults, FaultRate{Pause, sim.In(time.Minute), timeout / 4})
+	}
+	if !sent { // with one voter away, losing another one may cost the leader its quorum
+		p.Members = Members{
+			Spares: 2, Admins: 1, Think: sim.In(30 * time.Minute), Patience: 10 * timeout, Bound: churnBound * timeout, Gentle: true,
+			Emptied: sim.In(10 * time.Minute),
+		}
 	}
 }

@@ -52,6 +52,7 @@ type Stats struct {
 	Proposals                                int
 	Requests                                 int // that clients began in the first phase
 	Changes                                  int // of members that admins asked for in the first phase
+	Changed                                  int // changes of members that were answered as made
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Images, Refusals, Marked                 int    // disks put back, handshakes refused, stores marked

@@ -107,6 +107,7 @@ var settings = []setting{
 	{"members-think", func(p *Profile) any { return &p.Members.Think }, 0, timeMax},
 	{"members-patience", func(p *Profile) any { return &p.Members.Patience }, 0, timeMax},
 	{"members-bound", func(p *Profile) any { return &p.Members.Bound }, 0, timeMax},
+	{"members-gentle", func(p *Profile) any { return &p.Members.Gentle }, 0, 0},
 	{"members-emptied", func(p *Profile) any { return &p.Members.Emptied }, 0, timeMax},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},

@@ -63,6 +63,7 @@ type report struct {
 	Proposals    int     `json:"proposals"`
 	Commits      int     `json:"commits"`
 	Changes      int     `json:"changes"` // of the members, that were asked for
+	Changed      int     `json:"changed"` // answered as made
 	Histories    int     `json:"histories"`
 	Repeated     int     `json:"repeated"`
 	Excused      int     `json:"excused"`
@@ -248,6 +249,7 @@ func (c *campaign) add(result fuzzy.Result, repeated bool) {
 	r.Commits += result.Commits
 	r.Histories += result.Histories
 	r.Changes += result.Changes
+	r.Changed += result.Changed
 	r.Handed.Add(&result.Handed)
 	if repeated {
 		r.Repeated++
@@ -300,10 +302,10 @@ func (r *report) members() string {
 	if r.Changes == 0 {
 		return ""
 	}
-	return fmt.Sprintf(`  %.1f virtual hours, %d changes of the members asked for, %d leaders, of which L20 has judged %d
+	return fmt.Sprintf(`  %.1f virtual hours, %d of %d changes of the members made, %d leaders, of which L20 has judged %d
   %d configurations (%d of them joint) were left unfinished by a leader: the next one finished %d and gave up %d, the longest after %v;
   %d were left by the next one, too, %d were not in its log, and %d were open at the end of a run
-`, r.VirtualHours, r.Changes, h.Offices, h.Undisturbed, h.Left, h.Joint, h.Finished, h.GivenUp, time.Duration(h.Longest).Round(time.Millisecond),
+`, r.VirtualHours, r.Changed, r.Changes, h.Offices, h.Undisturbed, h.Left, h.Joint, h.Finished, h.GivenUp, time.Duration(h.Longest).Round(time.Millisecond),
 		h.PassedOn, h.Dropped, h.Open)
 }
 
