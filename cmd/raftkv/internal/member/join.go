@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -67,6 +68,10 @@ func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 	switch {
 	case j.member && change == nil:
 		j.log.Info("this member is one of the cluster", "configuration", now.Index)
+		if j.isLearner(now) {
+			j.log.Warn("this member is a learner, and was to vote: unless somebody has made it one, a change was given up",
+				"remedy", "raftkv members add "+j.self.ID)
+		}
 		return true
 	case change == nil:
 		j.say("waits to join the cluster", reason)
@@ -84,6 +89,13 @@ func (j *joiner) step(ctx context.Context, at time.Time) (done bool) {
 		j.say("cannot join yet", err.Error())
 	}
 	return false
+}
+
+// isLearner reports whether this member, which is to vote, is a learner, and no running change makes it a voter.
+func (j *joiner) isLearner(now api.Members) bool {
+	return j.self.Kind != learner && now.Change == nil && slices.ContainsFunc(now.Members, func(m api.ClusterMember) bool {
+		return m.Incarnation == j.incarnation && m.Kind == learner
+	})
 }
 
 // say logs a line unless its reason is the same as last time.

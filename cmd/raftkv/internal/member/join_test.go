@@ -219,6 +219,27 @@ func TestJoin_JoinsNeitherOfTwoClusters(t *testing.T) {
 	assert.Contains(t, log.String(), one+" and "+other+" belong to different clusters")
 }
 
+// Somebody may have made a voter a learner, or it was started again while the change that added it was given up. It cannot
+// tell which, so it asks for nothing, and says what to do.
+func TestJoin_ALearnerThatWasToVoteSaysSo(t *testing.T) {
+	for _, row := range []struct {
+		kind, as string
+		says     bool
+	}{{"learner", "", true}, {"voter", "", false}, {"learner", "learner", false}} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"id":"n1","leader":"n1","cluster_name":"c","index":7,"committed":true,
+				"members":[{"id":"n3","incarnation":"0000000000000009","kind":%q}]}`, row.kind)
+		}))
+		var log bytes.Buffer
+		o := Options{ID: "n3", Cluster: "c", As: row.as, Join: []string{server.URL}}
+		j := newJoiner(o, 9, hclog.New(&hclog.LoggerOptions{Output: &log}))
+		assert.True(t, j.step(t.Context(), time.Now()))
+		assert.Equal(t, row.says, bytes.Contains(log.Bytes(), []byte("raftkv members add n3")), log.String())
+		j.seen.Close()
+		server.Close()
+	}
+}
+
 // It asks once per second, for as long as it takes.
 func TestJoin_SaysTheSameOnce(t *testing.T) {
 	var log bytes.Buffer
