@@ -279,6 +279,30 @@ func TestContacts_CallersAreBounded(t *testing.T) {
 	assert.Len(t, all, 16)
 }
 
+// A voter that this member does not know yet gets its place at once, however many strangers call and speak.
+func TestContacts_ACallerTakesThePlaceOfTheOneThatIsSilentLongest(t *testing.T) {
+	b := bookOf(t, true)
+	b.Config(0, configOf("a"), true)
+	stranger := func(i int) raft.Peer { return raft.Peer{ID: "z", Incarnation: raft.Incarnation(i + 1)} }
+	for i := range 16 {
+		b.Called(1, raft.Hello{From: stranger(i), Cluster: ourCluster, Address: "z:1"}, ourCluster)
+		b.Heard(stranger(i), raft.Time(100+i))
+	}
+	b.called(200, "v")
+	all, silent := b.Callers(200)
+	assert.Contains(t, all, peerNamed("v"))
+	assert.NotContains(t, all, stranger(0))
+	assert.Len(t, all, 16)
+	assert.Empty(t, silent)
+	b.Heard(peerNamed("v"), 210)
+	for i := range 100 { // it keeps its place while it speaks more often than the others
+		b.Called(raft.Time(220+i), raft.Hello{From: stranger(20 + i), Cluster: ourCluster, Address: "z:1"}, ourCluster)
+		b.Heard(peerNamed("v"), raft.Time(220+i))
+	}
+	all, _ = b.Callers(300)
+	assert.Contains(t, all, peerNamed("v"))
+}
+
 func TestContacts_LeaversAndUncommittedConfigurationsAreBounded(t *testing.T) {
 	b := bookOf(t, true)
 	for i := range 2000 {
