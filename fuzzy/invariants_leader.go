@@ -7,7 +7,7 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// office checks a leader's knowledge of the others: N13, N18, and G8 in its first step.
+// office checks a leader's knowledge of the others and what it makes of that: N13, N18, N75, and G8 in its first step.
 func (k *checker) office(n *node, before *raft.CoreStatus) {
 	s, w := &n.status, &n.seen
 	goesOn := before.Role == raft.Leader && before.Term == s.Term
@@ -26,6 +26,7 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 			k.broken("G8", "%s leads term %d and was told of the votes of %v", n, s.Term, granted)
 		}
 	}
+	k.commitsAll(n, before)
 	for i := range s.Peers {
 		p := &s.Peers[i]
 		peer := peerOf(p)
@@ -37,6 +38,33 @@ func (k *checker) office(n *node, before *raft.CoreStatus) {
 		if was := progressOn(before, peer); goesOn && was != nil && p.Match < was.Match && p.State != "stale" {
 			k.c.fail(Safety, "N18", "%s: what matches at %s falls from %d to %d", n, k.c.title(peerOf(p)), was.Match, p.Match)
 		}
+	}
+}
+
+// commitsAll checks N75. No entry of an earlier term counts (§5.4.2), so the first one to judge is that behind both the commit
+// index and what the log held at the election. What was acknowledged to this leader later does not make up for a commit that
+// came before.
+func (k *checker) commitsAll(n *node, before *raft.CoreStatus) {
+	s, w := &n.status, &n.seen
+	next := max(s.Commit, w.office) + 1
+	held := quorum(n.config(), func(p raft.Peer) bool {
+		if p == n.peer() {
+			return s.Persisted >= next
+		}
+		progress := progressOn(s, p)
+		return progress != nil && progress.Match >= next
+	})
+	if next <= n.last() && held.reached() {
+		k.broken("N75", "%s has committed up to %d in term %d, and %v hold entry %d", n, s.Commit, s.Term, held, next)
+	}
+	if s.Commit <= before.Commit || s.Commit <= w.office {
+		return
+	}
+	had := n.agreed(func(p raft.Peer) bool {
+		return p == n.peer() && s.Persisted >= s.Commit || w.of(p).proved >= s.Commit
+	})
+	if !had.reached() {
+		k.broken("N75", "%s has committed up to %d in term %d, and %v have acknowledged that", n, s.Commit, s.Term, had)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 //	N19  A core refuses messages that are not meant for it, and changes no message that it is given.
 //	N20  The log holds the span of an append as long as both have the same generation.
 //	N21  A member never uses an RPC id twice, even after a restart.
+//	N75  At the end of a step, a leader has committed what a quorum is known to hold: an entry of its own term as soon as a quorum has acknowledged it, and never before. (Figure 2)
 //	N31  An election wait above one election timeout is less than twice this member's slowest attempt, at most 64 election timeouts, and ends when its term commits.
 //
 // conversation checks them after each step, except N20, which span checks when a sender fills an append. Also checked

@@ -215,6 +215,22 @@ var ofLeader = []stepBreach{
 		n.status.Peers[0].Incarnation++
 		return nil
 	}},
+	{"N75", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event { // a quorum holds more
+		n.status.Commit--
+		return nil
+	}},
+	{"N75", func(_ *checker, n, _ *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // nobody has acknowledged it
+		before.Commit--
+		for i := range n.seen.peers {
+			n.seen.peers[i].proved = 0
+		}
+		return nil
+	}},
+	{"N75", func(_ *checker, n, other *node, before *raft.CoreStatus, _ *raft.Output) []raft.Event { // it is not durable here
+		before.Commit--
+		n.status.Persisted, n.seen.of(other.peer()).proved = 0, 0
+		return nil
+	}},
 	{"G13", func(_ *checker, n, _ *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event {
 		out.Answers = []raft.Answer{{RequestID: 1 << 20, Kind: raft.AnswerReadSafe}}
 		return []raft.Event{raft.ReadRequested{RequestID: 1 << 20}}
