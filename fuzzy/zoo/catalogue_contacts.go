@@ -26,7 +26,7 @@ var contacts = []Mutant{
 	testedFile("M78", "who left is let go", "it is dialed for ever", "N10", "internal/pipeline", "Contacts_Union|LetGo",
 		value("internal/pipeline/contacts.go", `l.until <= now`, `false`)),
 	testedFile("M80", "until there is a term, whoever answers under the id of a member is the member", "the incarnation of entry 1 alone", "L1", "internal/pipeline", "IncarnationsAreOpen",
-		instead("internal/pipeline/contacts.go", `add(m, !c.begun, c.advertised(m.Peer()))`, `add(m, false, c.advertised(m.Peer()))`)),
+		instead("internal/pipeline/contacts.go", `add(m, !c.begun, c.advertised(m.Peer(), !c.begun))`, `add(m, false, c.advertised(m.Peer(), false))`)),
 	testedFile("M84", "an address is that of one incarnation", "of every one of the id", "I11", "internal/pipeline", "AddressesAreByPeer",
 		instead("internal/pipeline/contacts.go", `return c.addresses[p]`, `return c.latest[p.ID]`)),
 	testedFile("M83", "a member that its cluster has removed ends", "it goes on to dial", "L18", "node", "Removed_AMemberThatIsTold",

@@ -237,10 +237,10 @@ func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, w
 	}
 	c.forget(now)
 	for _, m := range c.named {
-		add(m, !c.begun, c.advertised(m.Peer()))
+		add(m, !c.begun, c.advertised(m.Peer(), !c.begun))
 	}
 	for _, l := range c.leavers {
-		add(l.member, false, c.advertised(l.member.Peer()))
+		add(l.member, false, c.advertised(l.member.Peer(), false))
 		until(l.until)
 	}
 	for _, m := range c.invited {
@@ -250,7 +250,7 @@ func (c *Contacts) Dial(now raft.Time) (contacts []raft.Contact, changed bool, w
 		_, leaves := c.leavers[who.peer]
 		_, joins := c.invited[who.peer.ID]
 		if !leaves && !joins && !c.names(who.peer) && who.heard+c.patience > now {
-			add(raft.Member{ID: who.peer.ID, Incarnation: who.peer.Incarnation, Address: who.address}, false, c.advertised(who.peer))
+			add(raft.Member{ID: who.peer.ID, Incarnation: who.peer.Incarnation, Address: who.address}, false, c.advertised(who.peer, false))
 			until(who.heard + c.patience)
 		}
 	}
@@ -275,9 +275,10 @@ func (c *Contacts) forget(now raft.Time) {
 }
 
 // advertised returns the address that the newest start of a peer has said. The list of initial members names no incarnations,
-// and until there is a term the disk of a member may have been emptied, and be elsewhere, since entry 1 named it.
-func (c *Contacts) advertised(p raft.Peer) string {
-	if p.Incarnation == 0 || !c.begun {
+// and until there is a term the disk of a member may have been emptied, and be elsewhere, since entry 1 named it: such a contact
+// is open to any incarnation. Who has called is the one that it says it is, wherever another one of its id may be.
+func (c *Contacts) advertised(p raft.Peer, open bool) string {
+	if p.Incarnation == 0 || open {
 		return c.latest[p.ID]
 	}
 	return c.addresses[p]

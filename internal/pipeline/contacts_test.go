@@ -366,6 +366,15 @@ func TestContacts_AnInvitedMemberIsDialedOnce(t *testing.T) {
 	b.dials(6, "b d")
 }
 
+// Two members of one id that have called a member without a term are each dialed where they are.
+func TestContacts_BeforeTheBootstrapACallerIsDialedWhereItIs(t *testing.T) {
+	b := bookOf(t, false)
+	b.called(1, "d")
+	b.called(1, "d2")
+	b.Memory(raft.Memory{Seen: []raft.Sighting{{Peer: peerNamed("d"), Address: "d:7"}, {Peer: peerNamed("d2"), Address: "d2:7"}}})
+	b.dials(2, "d@d:7,d:1 d2@d2:7,d2:1")
+}
+
 // The list of initial members names no incarnations, and a member may move, or be started elsewhere, before the bootstrap.
 func TestContacts_BeforeTheBootstrapTheLastStartUnderAnIDCounts(t *testing.T) {
 	b := bookOf(t, false)
