@@ -188,6 +188,15 @@ func TestPaper_Section6_ALeaderRemovesItself(t *testing.T) {
 	}
 	assert.Equal(t, raft.Follower, c.Leadership().Role, "it steps down although the other one does not take over")
 	assert.Equal(t, raft.Term(5), c.Leadership().Term)
+
+	c = removing()
+	c.hold("bc")
+	c.persist()
+	c.echo("b", 0)
+	c.now += 2 * diskStallMax // the hand-over is over, and the disk, idle since, is to be tried
+	out = c.step(c.from("b", 5, raft.HeartbeatReply{Round: c.beat}), c.from("c", 5, raft.HeartbeatReply{Round: c.beat}))
+	require.Equal(t, raft.Follower, c.Leadership().Role)
+	assert.Nil(t, out.Write.Hard, "only a leader tries its disk")
 }
 
 // A member that C_new removes or demotes may still be needed, as long as C_new is not known to be committed: it may be

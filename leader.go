@@ -15,6 +15,7 @@ type leader struct {
 	reads       leaderReads
 	transfer    *transfer
 	stalled     bool    // the disk was stalled when it was last checked
+	triesDisk   bool    // write the hard state again in this step: does the disk work?
 	staysUntil  Time    // it does not step down before, although its disk has stalled
 	indexes     []Index // reused by quorumValue
 	times       []Time  // likewise

@@ -104,7 +104,6 @@ type step struct {
 	out     Output
 	sends   []outgoing
 	hard    HardState         // as of the last write issued
-	tryDisk bool              // write the hard state again: does the disk work?
 	lost    []pendingProposal // of a leader that stepped down or was closed in this step
 	// lostChanges are the changes of the members that such a leader had begun.
 	lostChanges []acceptedChange
@@ -167,10 +166,13 @@ func (c *Core) release() {
 // issueWrite numbers this step's write, if there is anything in it.
 func (c *Core) issueWrite() {
 	w := &c.step.out.Write
-	if c.hard != c.step.hard || c.step.tryDisk {
+	tries := c.leader != nil && c.leader.triesDisk
+	if c.hard != c.step.hard || tries {
 		hard := c.hard
 		w.Hard, c.step.hard = &hard, hard
-		c.step.tryDisk = false
+	}
+	if tries {
+		c.leader.triesDisk = false
 	}
 	if !w.ChangesStore() && len(w.Then) == 0 {
 		return

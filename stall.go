@@ -71,7 +71,7 @@ func (c *Core) diskHoldsLog() bool { return c.disk.persisted == c.log.Last.Index
 // may be over a limit.
 func (c *Core) tryDisk() {
 	if c.disk.idle() && c.step.out.Write.Log == nil && c.now.Mono >= c.triesDiskAt() {
-		c.step.tryDisk = true
+		c.leader.triesDisk = true
 	}
 }
 

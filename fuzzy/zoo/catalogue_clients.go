@@ -156,7 +156,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T16", Before: true, Rule: "a leader whose log waits to be applied tries a disk that is idle", Bug: "a disk that hangs with nothing to write is never noticed",
-		Edits:  []Edit{instead("stall.go", `c.step.tryDisk = true`, `_ = c`)},
+		Edits:  []Edit{instead("stall.go", `c.leader.triesDisk = true`, `_ = c`)},
 		Expect: "S2, L3", Profiles: []string{"durable"},
 		Test: &Test{".", "TestStall"},
 	},
@@ -168,7 +168,7 @@ var transfers = []Mutant{
 	},
 	{
 		ID: "T18", Before: true, Rule: "a try is one write", Bug: "every write after it carries the hard state again",
-		Edits:  []Edit{instead("output.go", `c.step.tryDisk = false`, `_ = c`)},
+		Edits:  []Edit{instead("output.go", `c.leader.triesDisk = false`, `_ = c`)},
 		Expect: "N73", Profiles: []string{"disk", "durable", "slow"},
 		Test: &Test{".", "TestStall"},
 	},
