@@ -63,6 +63,8 @@ type Status struct {
 	PendingBytes int
 	// Err is the error that has ended the node or is about to; nil while it runs.
 	Err error
+
+	suspected raft.NodeID // see raft.CoreStatus
 }
 
 // MemberStatus is what a node knows of one member of its configuration.
@@ -121,7 +123,7 @@ func (n *Node) Status() Status {
 		Change: n.changeStatus(core),
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
-		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped,
+		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID,
 		DiskStalled: core.DiskStalled,
 		Pending:     proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 	}
@@ -240,6 +242,9 @@ func problemOf(s Status, m MemberStatus, limit time.Duration) string {
 		return fmt.Sprintf("it has ended: %v", s.Err)
 	case s.Wiped:
 		return "its disk was emptied: the cluster knows it with another incarnation"
+	case s.suspected != "":
+		return fmt.Sprintf("%s, which led and is not in its configuration, has shown that its disk lacks what it acknowledged: "+
+			"it does not vote until its configuration names that leader, or a later leader has brought its log up to date", s.suspected)
 	case s.DiskStalled:
 		return "its disk has stalled"
 	case s.Snapshot.Restoring != nil:

@@ -139,6 +139,8 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 	unreadable.Members[1].State, unreadable.Members[1].earlier, unreadable.Members[1].changed = "probe", true, true
 	wiped, stalled, ended := seenFrom(raft.Follower, 1), seenFrom(raft.Leader, 1), seenFrom(raft.Follower, 1)
 	wiped.Wiped, stalled.DiskStalled, ended.Err = true, true, raft.ErrClosed
+	suspected := seenFrom(raft.Follower, 1)
+	suspected.suspected = "n9"
 	for _, row := range []struct {
 		status Status
 		want   []string
@@ -149,6 +151,8 @@ func TestStatus_SaysWhatIsWrongWithEachMember(t *testing.T) {
 		{earlier, []string{"", "", "it lacks entries that are compacted here, and its earlier release takes no snapshots: upgrade it"}},
 		{unreadable, []string{"", "the members have been changed, and its earlier release cannot read that: upgrade it"}},
 		{wiped, []string{"its disk was emptied: the cluster knows it with another incarnation"}},
+		{suspected, []string{"n9, which led and is not in its configuration, has shown that its disk lacks what it acknowledged: " +
+			"it does not vote until its configuration names that leader, or a later leader has brought its log up to date"}},
 		{stalled, []string{"its disk has stalled"}},
 		{ended, []string{"it has ended: " + raft.ErrClosed.Error()}},
 	} {
