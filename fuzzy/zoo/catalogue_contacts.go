@@ -39,7 +39,7 @@ var contacts = []Mutant{
 		instead("node/contacts.go", `c.node.disconnect(p)`, `_ = p`)),
 	testedFile("M162", "Disconnect closes the connections of a peer", "of its other incarnations, too", "N10", "transport", "Memory_KeepsTheContract",
 		value("transport/memory.go", `s.to == m && s.sender == p`, `s.to == m && s.sender.ID == p.ID`)),
-	member("M163", "until there is a term, a member is where its newest start is, on whatever disk", "where the disk is that entry 1 names", "L1",
+	testedFile("M163", "until there is a term, a member is where its newest start is, on whatever disk", "where the disk is that entry 1 names", "L1", "internal/pipeline", "BeforeTheBootstrap",
 		instead("internal/pipeline/contacts.go", `return c.latest[p.ID]`, `if p.Incarnation == 0 { return c.latest[p.ID] }
 		return c.addresses[p]`)),
 	testedFile("M107", "a start excludes another one of the same incarnation", "of any one of the id", "I13", "node", "Twin_IsByIncarnation",
