@@ -1,5 +1,7 @@
 package raft
 
+import "slices"
+
 // suspicion is what a member keeps of a leader that its configuration does not name, and that has shown that it lacks entries
 // which it has acknowledged. One message of a stranger must not end a member, so the store is not marked. But the leader may
 // belong to a newer configuration, and then this member's acknowledgement may be all that keeps a candidate without committed
@@ -15,6 +17,7 @@ func (c *Core) suspect(m Mark, report AppendConflict) {
 		return
 	}
 	c.follower.suspicion = &suspicion{m, report}
+	c.step.sends = slices.DeleteFunc(c.step.sends, func(o outgoing) bool { return o.vote }) // of this step: it has not left
 	c.trace(TraceEvent{Kind: TraceSuspected, Peer: m.By.ID, Text: m.Detail})
 	if c.candidate != nil { // for pre-votes, since that leader has stepped down
 		c.becomeFollower(c.hard.Term, Peer{})
@@ -54,8 +57,11 @@ func (c *Core) settleSuspicion() {
 // one that is unknown here is none:
 //
 //	"Election Safety: at most one leader can be elected in a given term." (Figure 3)
+//
+// Unless it is this member's own vote that has made a second one: on an older image, it may have voted twice.
 func (c *Core) doubtSuspicion(m Message) {
-	if c.suspects() && m.Body.class() == ofLeader && m.From != c.follower.suspicion.mark.By && c.names(m.From) {
+	claims := m.Body.class() == ofLeader && c.names(m.From) && m.From != c.hard.Vote
+	if c.suspects() && claims && m.From != c.follower.suspicion.mark.By {
 		c.endSuspicion()
 	}
 }

@@ -180,6 +180,34 @@ func TestSuspected_WithoutALog(t *testing.T) {
 	assert.Empty(t, bodies(out.Write.Then, "b"))
 }
 
+// On its older image, a has voted for b in term 6, whose leader is e by the newer configuration: with the vote that a has
+// forgotten, or without it. So both lead term 6, and neither lies. b lacks 9@6, which a has acknowledged to e.
+func TestSuspected_TheMemberThatItElectedItselfProvesNothing(t *testing.T) {
+	c := follower(t, 5, 1, 1, 3, 3)
+	c.timeout()
+	out := c.receive("b", 6, raft.VoteRequest{Last: id(5, 3)})
+	require.Len(t, out.Write.Then, 1, "given before the report came")
+	c.persist()
+	c.receive("e", 6, appendOf(id(9, 6), 9)) // 9@6 is committed by e and self's newer disk
+	require.Equal(t, peer("e"), c.Status().Suspected)
+	c.receive("b", 6, raft.Heartbeat{}) // self's own vote has elected b
+	assert.Equal(t, peer("e"), c.Status().Suspected)
+	c.after(afterAnyTimeout) // e fails, b has lost its quorum
+	c.receive("b", 6, raft.PreVoteRequest{Last: id(6, 6)})
+	assert.Equal(t, []raft.Body{raft.PreVoteReply{}}, bodies(c.out.Send, "b"))
+	out = c.receive("b", 7, raft.VoteRequest{Last: id(6, 6)})
+	assert.NotContains(t, bodies(append(out.Send, out.Write.Then...), "b"), raft.VoteReply{Granted: true, Wall: int64(c.now)}, "b lacks 9@6")
+}
+
+// The grant and the report arrive in one batch: nothing has left yet.
+func TestSuspected_AGrantOfTheSameStepDoesNotLeave(t *testing.T) {
+	c := follower(t, 5, 1, 1, 3, 3)
+	c.timeout()
+	out := c.step(c.from("b", 6, raft.VoteRequest{Last: id(5, 3)}), c.from("e", 6, appendOf(id(9, 6), 9)))
+	require.Equal(t, peer("e"), c.Status().Suspected)
+	assert.NotContains(t, bodies(append(out.Send, out.Write.Then...), "b"), raft.VoteReply{Granted: true, Wall: int64(c.now)})
+}
+
 // A restart forgets it, as the decision says.
 func TestSuspected_UntilARestart(t *testing.T) {
 	c := follower(t, 6, 1, 1, 3, 3)

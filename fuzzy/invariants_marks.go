@@ -122,11 +122,12 @@ func (k *checker) showsLoss(n *node, before *raft.CoreStatus, m *raft.Message) b
 	return a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index
 }
 
-// rivals reports whether a member that a node knows claims to lead the term in which a stranger has shown a loss.
+// rivals reports whether a member that a node knows claims to lead the term in which a stranger has shown a loss, and has not
+// got the vote of this node, which it may have given twice.
 func rivals(n *node, events []raft.Event) bool {
 	return slices.ContainsFunc(events, func(e raft.Event) bool {
 		r, ok := e.(raft.Received)
-		if !ok || r.Message.Term != n.seen.stranger.term || !includes(n.config(), r.Message.From) {
+		if !ok || r.Message.Term != n.seen.stranger.term || !includes(n.config(), r.Message.From) || r.Message.From == n.hard.Vote {
 			return false
 		}
 		switch r.Message.Body.(type) {

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -105,6 +106,7 @@ func later(t raft.Term) raft.Term   { return t + 1 }
 func strangerShows(t *testing.T) (c *cluster, lead, follower *node) {
 	c, lead, follower = running(t)
 	follower.status.Term++
+	follower.hard = raft.HardState{Term: follower.status.Term}
 	follower.disk.lossy = true // N22 says nothing then
 	lost := raft.EntryID{Term: follower.status.Term, Index: follower.status.Last.Index + 4}
 	m := message(lead, follower, follower.status.Term, raft.AppendRequest{Prev: lost, Last: lost, Acknowledged: lost.Index})
@@ -158,14 +160,23 @@ func TestMarks_N74JudgesWhoWasToldByAStranger(t *testing.T) {
 		assert.Zero(t, follower.seen.stranger)
 		assert.Nil(t, c.failure)
 	})
-	t.Run("a member leads the same term", func(t *testing.T) {
-		c, lead, follower := strangerShows(t)
-		before := follower.status
-		beat := raft.Received{Message: *message(lead, follower, follower.status.Term, raft.Heartbeat{})}
-		out := raft.Output{Send: []raft.Message{*message(follower, lead, follower.status.Term, raft.VoteReply{Granted: true})}}
-		c.check.suspects(follower, &before, []raft.Event{beat}, &out)
-		assert.Nil(t, c.failure)
-	})
+	for _, elected := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a member leads the same term, elected by this one: %v", elected), func(t *testing.T) {
+			c, lead, follower := strangerShows(t)
+			before := follower.status
+			if elected {
+				follower.hard.Vote = lead.peer()
+			}
+			beat := raft.Received{Message: *message(lead, follower, follower.status.Term, raft.Heartbeat{})}
+			out := raft.Output{Send: []raft.Message{*message(follower, lead, follower.status.Term, raft.VoteReply{Granted: true})}}
+			c.check.suspects(follower, &before, []raft.Event{beat}, &out)
+			if elected {
+				expectBreach(t, c, "N74")
+			} else {
+				assert.Nil(t, c.failure)
+			}
+		})
+	}
 	t.Run("no disk has lost anything", func(t *testing.T) {
 		c, _, follower := strangerShows(t)
 		follower.disk.lossy = false

@@ -13,7 +13,11 @@ import (
 // and this member's own, which ends the node once the mark is durable.
 func (n *Node) noticeMarks(out raft.Output) {
 	for i := range out.Trace {
-		if event := &out.Trace[i]; event.Kind == raft.TraceStaleMember {
+		switch event := &out.Trace[i]; event.Kind {
+		case raft.TraceSuspected:
+			n.logger.log(hclog.Warn, "a leader that is not in this member's configuration has shown that its disk lacks what it acknowledged: "+
+				"this member does not vote until that is settled", "leader", string(event.Peer), "why", event.Text)
+		case raft.TraceStaleMember:
 			n.logger.log(hclog.Warn, "a member holds less than it has acknowledged: it no longer counts; replace it like one whose disk was lost",
 				"member", string(event.Peer), "acknowledged", uint64(event.Index), "agrees at most up to", event.Hint.String())
 		}

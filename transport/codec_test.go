@@ -163,21 +163,19 @@ var sighting = raft.Sighting{Peer: bob, Start: raft.StartID{Count: 3, Nonce: 1 <
 func TestHello_StartsAndIncarnationsThatNoMemberHasAreMalformed(t *testing.T) {
 	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for rule, change := range map[string]func(*wireHello){
-		"a number without a nonce":            func(w *wireHello) { w.Lineage = number(1) },
-		"a nonce that is cut short":           func(w *wireHello) { w.Lineage = append(number(1), 1, 2, 3) },
-		"65 starts":                           func(w *wireHello) { w.Lineage = bytes.Repeat(number(1), 66) },
-		"a start 0":                           func(w *wireHello) { w.Lineage = append(number(0), number(9)...) },
-		"numbers that leave no room":          func(w *wireHello) { w.Lineage = append(number(1<<64-1), number(9)...) },
-		"a confirmed start as large":          func(w *wireHello) { w.ConfirmedStart = 1<<64 - 1 },
-		"a remembered one as large":           func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Count: 1<<64 - 1} },
-		"a remembered term as large":          func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Term: 1<<64 - 1} },
-		"an incarnation that is cut short":    func(w *wireHello) { w.Named = number(1)[:7] },
-		"three incarnations of one id":        func(w *wireHello) { w.Named = slices.Concat(number(1), number(2), number(3)) },
-		"an incarnation twice":                func(w *wireHello) { w.Named = slices.Concat(number(2), number(2)) },
-		"no incarnation":                      func(w *wireHello) { w.Named = number(0) },
-		"a configuration that none has":       func(w *wireHello) { w.NamedIndex = 1<<64 - 1 },
-		"a release that prints what it likes": func(w *wireHello) { w.Release = "v1\x1b[2J" },
-		"a release without end":               func(w *wireHello) { w.Release = strings.Repeat("1", raft.ReleaseBytesMax+1) },
+		"a number without a nonce":         func(w *wireHello) { w.Lineage = number(1) },
+		"a nonce that is cut short":        func(w *wireHello) { w.Lineage = append(number(1), 1, 2, 3) },
+		"65 starts":                        func(w *wireHello) { w.Lineage = bytes.Repeat(number(1), 66) },
+		"a start 0":                        func(w *wireHello) { w.Lineage = append(number(0), number(9)...) },
+		"numbers that leave no room":       func(w *wireHello) { w.Lineage = append(number(1<<64-1), number(9)...) },
+		"a confirmed start as large":       func(w *wireHello) { w.ConfirmedStart = 1<<64 - 1 },
+		"a remembered one as large":        func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Count: 1<<64 - 1} },
+		"a remembered term as large":       func(w *wireHello) { w.Remembers = wireSighting{ID: "b", Term: 1<<64 - 1} },
+		"an incarnation that is cut short": func(w *wireHello) { w.Named = number(1)[:7] },
+		"three incarnations of one id":     func(w *wireHello) { w.Named = slices.Concat(number(1), number(2), number(3)) },
+		"an incarnation twice":             func(w *wireHello) { w.Named = slices.Concat(number(2), number(2)) },
+		"no incarnation":                   func(w *wireHello) { w.Named = number(0) },
+		"a configuration that none has":    func(w *wireHello) { w.NamedIndex = 1<<64 - 1 },
 		"what is remembered is of nobody": func(w *wireHello) {
 			w.Remembers = wireSighting{ID: "with space", Count: 1}
 		},
@@ -193,6 +191,17 @@ func TestHello_StartsAndIncarnationsThatNoMemberHasAreMalformed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrMalformed)
 	_, err = decodeRejection(encodeMeta(wireRejection{Reason: 16, Index: 1<<64 - 1}))
 	assert.ErrorIs(t, err, ErrMalformed)
+}
+
+// Nobody refuses a connection for what is only read by people, and nobody prints whatever it may be.
+func TestHello_AReleaseThatCannotBePrintedIsDropped(t *testing.T) {
+	for release, want := range map[string]string{
+		"v1.2.3": "v1.2.3", "v1\x1b[2J": "", strings.Repeat("1", raft.ReleaseBytesMax+1): "",
+	} {
+		h, _, err := decodeHello(encodeMeta(wireHello{ClusterName: "test", ID: "a", Incarnation: 1, ExpectedID: "b", Release: release}))
+		require.NoError(t, err)
+		assert.Equal(t, want, h.Release)
+	}
 }
 
 // damage changes the wire form of a valid message.

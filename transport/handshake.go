@@ -134,7 +134,7 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 		Bootstrapper: peer(w.BootstrapperID, w.BootstrapperIncarnation), Address: w.Address, List: list,
 		ElectionTimeout: time.Duration(w.ElectionTimeout), Lineage: lineage,
 		Confirmed: raft.StartID{Count: w.ConfirmedStart, Nonce: w.ConfirmedNonce}, Remembers: w.Remembers.sighting(),
-		Named: named, NamedIndex: raft.Index(w.NamedIndex), Release: w.Release,
+		Named: named, NamedIndex: raft.Index(w.NamedIndex), Release: printable(w.Release),
 	}, raft.Lane(w.Lane), nil
 }
 
@@ -163,12 +163,19 @@ func (w *wireHello) check() error {
 		return fmt.Errorf("%w: a hello of %q without its incarnation", ErrMalformed, w.ID)
 	case len(w.Address) > raft.AddressBytesMax:
 		return fmt.Errorf("%w: an address of %d bytes", ErrMalformed, len(w.Address))
-	case len(w.Release) > raft.ReleaseBytesMax || strings.ContainsFunc(w.Release, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return fmt.Errorf("%w: a release of %d bytes, %.70q", ErrMalformed, len(w.Release), w.Release)
 	case w.ElectionTimeout < 0:
 		return fmt.Errorf("%w: an election timeout of %d ns", ErrMalformed, w.ElectionTimeout)
 	}
 	return nil
+}
+
+// printable returns the release that a peer says it runs; "" if it is too long, or not of printable characters: nothing depends
+// on it, so it is no reason to refuse a connection.
+func printable(release string) string {
+	if len(release) > raft.ReleaseBytesMax || strings.ContainsFunc(release, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return release
 }
 
 const startBytes = 8 // of a number or a nonce

@@ -126,6 +126,10 @@ var marks = []Mutant{
 		value("suspicion.go", `m.Body.class() == ofLeader`, `false`)),
 	stranger("Y24", "a suspicion ends with an entry of a later term", "it never ends", "S2",
 		value("suspicion.go", `c.log.Last.Term > s.mark.Term`, `false`)),
+	stranger("Y25", "the leader that a suspected member elected itself proves nothing", "it ends the suspicion", "tests",
+		value("suspicion.go", `m.From != c.hard.Vote`, `true`)),
+	stranger("Y26", "a vote that was granted in the step of the report does not leave", "it does", "tests",
+		value("suspicion.go", `o.vote`, `false`)),
 }
 
 // stranger is a mutant of what a member does that a leader which it does not know has told of its loss.
