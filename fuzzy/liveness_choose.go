@@ -8,6 +8,9 @@ import (
 	"github.com/coxswain/raft/internal/sim"
 )
 
+// noneAwake is missing if all members that have a term are gone: at term 0 only the bootstrapper campaigns.
+const noneAwake = "whoever took part in the first election has lost its disk"
+
 // choose draws the core, or names what is missing for one.
 func (l *liveness) choose() (core uint64, missing string) {
 	c := l.c
@@ -48,7 +51,7 @@ func (l *liveness) choose() (core uint64, missing string) {
 		}
 	}
 	if awake < 0 {
-		return 0, "whoever took part in the first election has lost its disk"
+		return 0, noneAwake
 	}
 	able = l.leaveOut(able, need)
 	for _, i := range pick(l.random, able, need+l.random.IntN(len(able)-need+1)) {

@@ -38,6 +38,9 @@ func (l *liveness) chooseAmong(standing []*loggedConfig) (core uint64, missing s
 			core |= 1 << order[i]
 		}
 	}
+	if !l.anyAwake(core) {
+		return 0, noneAwake
+	}
 	return core, ""
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
 )
 
 // A disk that is wiped gets another incarnation. Both mean its node, even if another node has the same id.
@@ -99,4 +100,21 @@ func TestLiveness_WhoIsGoneForGoodMayBeMissing(t *testing.T) {
 	l.exiled = false
 	third.crash()
 	assert.NotEmpty(t, l.outvoted())
+}
+
+// Before anybody else has a term, the cluster needs the bootstrapper: the others hold entry 1, and may not campaign.
+func TestLiveness_SomebodyWithATermIsNeeded(t *testing.T) {
+	c, lead, _ := finding(t)
+	l := &liveness{c: c, random: sim.NewStream(1, sim.ProcessConcern)}
+	for _, n := range c.nodes {
+		if n != lead {
+			n.disk.hard = raft.HardState{}
+		}
+	}
+	core, missing := l.chooseAmong(c.standing())
+	assert.Empty(t, missing)
+	assert.NotZero(t, core&(1<<lead.index))
+	lead.disk.damaged = true
+	_, missing = l.chooseAmong(c.standing())
+	assert.Equal(t, noneAwake, missing)
 }
