@@ -160,7 +160,7 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f fitness) {
 }
 
 // chooses checks the target of a transfer that a leader may choose. What the leader learns in the step itself can only
-// improve the choice.
+// improve the choice, except that its target may show, once it was chosen, that it has lost what it acknowledged.
 func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittest fitness) {
 	for _, e := range events {
 		if t, ok := e.(raft.TransferRequested); ok && t.To != "" || !fittest.some {
@@ -173,6 +173,11 @@ func (k *checker) chooses(n *node, events []raft.Event, out *raft.Output, fittes
 			for j := range n.status.Peers { // its id may stand twice
 				if p := &n.status.Peers[j]; p.ID == event.Peer {
 					match = max(match, p.Match)
+				}
+			}
+			for _, later := range out.Trace[i+1:] {
+				if later.Kind == raft.TraceStaleMember && later.Peer == event.Peer {
+					match = max(match, later.Index)
 				}
 			}
 			if match < fittest.match {

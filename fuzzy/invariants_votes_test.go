@@ -162,3 +162,27 @@ func TestClose_IsPlayed(t *testing.T) {
 	}
 	assert.Positive(t, closed)
 }
+
+// The target that a leader has chosen may show in the same step that it has lost what it acknowledged. A leader that has seen
+// this does not choose it.
+func TestInvariants_AChosenTargetMayShowThatItHasLostItsLog(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		c, n, _ := running(t)
+		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
+		n.seen.now = n.now().Mono
+		best, target := c.check.fittest(n, &n.status), &n.status.Peers[0]
+		trace := []raft.TraceEvent{
+			{Kind: raft.TraceTransfer, Peer: target.ID}, {Kind: raft.TraceStaleMember, Peer: target.ID, Index: best.match},
+		}
+		target.Match = 0
+		if !late {
+			trace[0], trace[1] = trace[1], trace[0]
+		}
+		c.check.chooses(n, []raft.Event{raft.TransferRequested{}}, &raft.Output{Trace: trace}, best)
+		if late {
+			require.Nil(t, c.failure)
+			continue
+		}
+		expectBreach(t, c, "G17")
+	}
+}
