@@ -139,6 +139,33 @@ func TestInvariants_AMemberMayDepartAndAnotherJoin(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
+// A new leader serves those whose removal it does not know to be committed. How slowly these answer is its estimate for whoever
+// joins next.
+func TestWitness_AnEstimateCountsWhoDepartsSinceTheElection(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		_, lead, follower := withSpare(t)
+		w, slow := &lead.seen, 5*lead.timeout()
+		before, joiner := lead.status, raft.Member{ID: "x", Incarnation: 7}
+		before.Role, before.Commit = raft.Candidate, expels(lead, follower).index
+		if !known {
+			before.Commit--
+		}
+		w.attempts.asked[lead.status.Term] = w.now
+		w.takes(lead, &before, nil)
+		gone, round := w.of(follower.peer()), raft.RPCID{StartCount: 1 << 20, Counter: 1}
+		if assert.Equal(t, known, gone.asked == nil); known {
+			continue
+		}
+		gone.asked[round] = w.now - slow
+		w.reply(gone, message(follower, lead, lead.status.Term, raft.HeartbeatReply{Round: round}))
+		next := *lead.config()
+		next.Members = append(slices.Clone(next.Members), joiner)
+		lead.joins(next)
+		w.follows(lead)
+		assert.Equal(t, slow, w.of(joiner.Peer()).roundTrip)
+	}
+}
+
 // What a change is answered must be so.
 func TestInvariants_OfChangesNoticeTheirBreach(t *testing.T) {
 	two := func(ids ...raft.NodeID) (peers []raft.Peer) {

@@ -176,8 +176,9 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 	if s.Role == raft.Leader && (before.Role != raft.Leader || before.Term != s.Term) {
 		took := w.now - w.attempts.asked[s.Term]
 		w.peers = nil
-		for _, m := range s.Config.Members {
-			w.peers = append(w.peers, peerWitness{peer: m.Peer(), heard: w.now, roundTrip: took, asked: map[raft.RPCID]raft.Time{}})
+		w.serves(s.Config.Members, took)
+		for l := configured(n.log); l != nil && l.before != nil && l.index > before.Commit; l = l.before {
+			w.serves(l.before.Members, took) // its removal is not known to be committed
 		}
 		w.office = n.earlier(s.Term)
 	}
@@ -208,6 +209,15 @@ func (w *witness) takes(n *node, before *raft.CoreStatus, events []raft.Event) {
 				w.attempts.stood[term] = 0
 				w.attempts.asked[term] = w.now
 			}
+		}
+	}
+}
+
+// serves records members that a leader serves since its election, which took that long.
+func (w *witness) serves(members []raft.Member, took raft.Time) {
+	for _, m := range members {
+		if p := w.of(m.Peer()); p.asked == nil {
+			p.heard, p.roundTrip, p.asked = w.now, took, map[raft.RPCID]raft.Time{}
 		}
 	}
 }
