@@ -311,7 +311,12 @@ func (n *node) knows(p raft.Peer) bool {
 	if includes(n.config(), p) || n.configBefore != nil && includes(&n.configBefore.Configuration, p) {
 		return true
 	}
-	return slices.ContainsFunc(n.seen.inOffice.gone, func(d departure) bool { return d.peer == p })
+	return n.seen.inOffice.removes(p)
+}
+
+// removes reports whether a leader has removed a member, or did not know at its election that its removal was committed.
+func (o *officeWitness) removes(p raft.Peer) bool {
+	return slices.ContainsFunc(o.gone, func(d departure) bool { return d.peer == p })
 }
 
 // joinsLater reports whether a member belongs to no cluster at first and was not there when the cluster began, so that a

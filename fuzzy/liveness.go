@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/coxswain/raft"
@@ -413,15 +412,13 @@ func (l *liveness) restartOne() {
 	n.start()
 }
 
-// rejoined reports whether the restarted follower has caught up, and checks that it deposed nobody (dissertation §9.6). A
-// leader that still brings entries to members that were removed is not idle yet.
+// rejoined reports whether the restarted follower has caught up, and checks that it deposed nobody (dissertation §9.6).
 func (l *liveness) rejoined() bool {
 	if l.exiled && l.c.profile.steady() && len(votersOf(&l.leader.status.Config)) > 2 && l.whole() {
 		l.c.mustHold(l.leader.status.Role == raft.Leader && l.leader.status.Term == l.term0, "L5",
 			"%s lost the lead when a follower restarted", l.leader)
 	}
-	departing := func(p raft.PeerProgress) bool { return p.Departing }
-	return l.converged() && !slices.ContainsFunc(l.leader.status.Peers, departing)
+	return l.converged() && !l.parting()
 }
 
 const quietTimeouts = 6

@@ -88,25 +88,43 @@ func (l *liveness) whole() bool {
 	return true
 }
 
-// toldApart checks that no healed member that was removed still takes itself for a member, if it dials one that knows
-// better.
-func (l *liveness) toldApart() {
+// parting reports whether members that were removed have not had their time to hear of it. A leader that still brings
+// entries to them is not idle yet. One that was elected when it knew of their removal serves them no more, and they may lack
+// what tells them: then they hear of it once those who knew them dial them no more, and disconnect them.
+func (l *liveness) parting() bool {
+	departing := func(p raft.PeerProgress) bool { return p.Departing }
+	return slices.ContainsFunc(l.leader.status.Peers, departing) || slices.ContainsFunc(l.unaware(), func(u unaware) bool {
+		return !l.leader.seen.inOffice.removes(u.removed.peer()) && u.by.dials(u.removed)
+	})
+}
+
+// unaware is a member that was removed, and takes itself for a voter, and one that it dials and that knows better.
+type unaware struct{ removed, by *node }
+
+// unaware returns the healed members that still take themselves for voters, although they dial one that knows better.
+func (l *liveness) unaware() (found []unaware) {
 	if !l.c.profile.Members.on() || !l.c.profile.Node.Handshakes {
-		return
+		return nil
 	}
 	for _, n := range l.members() {
-		if !includes(n.config(), n.peer()) || l.counts(n) {
+		if n.removedIn == n.life+1 || !votes(n.config(), n.peer()) || l.counts(n) {
 			continue
 		}
 		for _, m := range n.config().Members {
 			other := l.healed(m.Peer())
-			if other == nil || other == n || other.core == nil || !other.knowsRemoved(n.peer()) || !n.meets(other) || !n.dials(other) ||
-				!votes(n.config(), n.peer()) {
-				continue
+			if other != nil && other != n && other.core != nil && other.knowsRemoved(n.peer()) && n.meets(other) && n.dials(other) {
+				found = append(found, unaware{n, other})
 			}
-			l.c.mustHold(n.removedIn == n.life+1, "L18", "%s was removed, and does not know it, although it dials %s, which does",
-				n, other)
 		}
+	}
+	return found
+}
+
+// toldApart checks that no healed member that was removed still takes itself for a member, if it dials one that knows
+// better.
+func (l *liveness) toldApart() {
+	for _, u := range l.unaware() {
+		l.c.mustHold(false, "L18", "%s was removed, and does not know it, although it dials %s, which does", u.removed, u.by)
 	}
 }
 

@@ -102,10 +102,7 @@ func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 			(&liveness{c: c, core: 7, leader: lead, exiled: true}).found()
 		}},
 		{"L18", func(c *cluster, lead, follower *node) {
-			expels(lead, follower)
-			l := configured(lead.log)
-			l.Removed = []raft.Removal{{Peer: follower.peer(), Index: l.index}}
-			lead.status.Commit = l.index
+			knowsGone(lead, follower)
 			(&liveness{c: c, core: 7, leader: lead, exiled: true}).toldApart()
 		}},
 	} {
@@ -118,4 +115,28 @@ func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 	l.found()
 	l.toldApart()
 	assert.Nil(t, c.failure)
+}
+
+// knowsGone lets a leader know that it is committed that a follower was removed.
+func knowsGone(lead, follower *node) {
+	l := expels(lead, follower)
+	l.Removed = []raft.Removal{{Peer: follower.peer(), Index: l.index}}
+	lead.status.Commit = l.index
+}
+
+// A leader that was elected after a removal does not serve who was removed. That one has time to hear of it as long as it is
+// dialed, and hears of it when it is disconnected. One that the leader itself has removed is told, and gets no such time.
+func TestLiveness_WhoWasRemovedBeforeAnElectionIsToldAfterItsTime(t *testing.T) {
+	c, lead, follower := finding(t)
+	l := &liveness{c: c, core: 7, leader: lead, exiled: true}
+	assert.False(t, l.parting(), "nobody was removed")
+	knowsGone(lead, follower)
+	assert.True(t, l.parting(), "it is still dialed")
+	o := &lead.seen.inOffice
+	o.gone = []departure{{peer: follower.peer()}}
+	assert.False(t, l.parting(), "the leader was to tell it")
+	o.gone, lead.hands.book.dialed = nil, nil
+	assert.False(t, l.parting(), "its time is over")
+	l.toldApart()
+	expectBreach(t, c, "L18")
 }
