@@ -73,13 +73,19 @@ func (m *nemesis) moveTo(c *cluster, n *node, place string) {
 	}
 }
 
-// reunite tells one of two healed members where the other is, if a configuration names it and neither can know.
+// reunite tells one of two nodes where the other is, if a configuration names it and neither can know. They are healed, or
+// lead: a leader that is left may be one of those that have moved, and lead the others without finding a member that has
+// moved, too.
 func (l *liveness) reunite() {
 	if !l.c.finds() || l.stage > converging {
 		return
 	}
-	for _, n := range l.members() {
-		for _, other := range l.members() {
+	seekers := l.members()
+	if i := l.c.leader(); i >= 0 && l.core>>i&1 == 0 && !l.exiled {
+		seekers = append(seekers, l.c.nodes[i])
+	}
+	for _, n := range seekers {
+		for _, other := range seekers {
 			m, named := n.config().Member(other.id)
 			named = named && m.Incarnation == 0 || includes(n.config(), other.peer()) // before the bootstrap it names ids alone
 			if n != other && named && !n.dials(other) && !other.dials(n) {

@@ -81,6 +81,36 @@ func TestPlaces_WhenAllHaveMovedOneIsTold(t *testing.T) {
 	c.until(t, c.now()+sim.In(3*time.Second))
 }
 
+// Two that have moved at once know where the third is, and not where each other is. One of them may lead though it was not
+// healed: it is told, as whoever starts members at new addresses tells each of them where all are.
+func TestPlaces_ALeaderThatIsNotHealedFindsTheHealed(t *testing.T) {
+	c, a, b := finding(t)
+	between, m := c.nodes[3-a.index-b.index], mover()
+	between.crash()
+	m.moveTo(c, a, c.fresh(a))
+	m.moveTo(c, b, c.fresh(b))
+	for end := c.now() + sim.In(time.Second); c.now() < end; {
+		c.turn()
+	}
+	between.start()
+	c.until(t, c.now()+sim.In(3*time.Second))
+	lead := c.nodes[c.leader()]
+	require.NotEqual(t, between, lead)
+	lost := c.nodes[3-lead.index-between.index]
+	require.False(t, lead.dials(lost) || lost.dials(lead))
+
+	l := &liveness{c: c, core: 1<<between.index | 1<<lost.index, leader: lead, exiled: true}
+	l.reunite()
+	assert.True(t, lead.table == nil && lost.table == nil, "no link leads to one that is cut off")
+	l.exiled = false
+	require.False(t, l.followed())
+	l.reunite()
+	c.until(t, c.now()+sim.In(time.Second))
+	assert.True(t, lead.dials(lost) && lost.dials(lead))
+	assert.True(t, l.followed())
+	assert.Nil(t, between.table, "it knew both")
+}
+
 func TestInvariants_OfPlacesNoticeTheirBreach(t *testing.T) {
 	for _, row := range []struct {
 		rule   string
