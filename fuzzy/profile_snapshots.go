@@ -106,9 +106,13 @@ func shapeDay(s *sim.Stream, p *Profile) {
 		p.Faults = append(p.Faults, FaultRate{Pause, sim.In(time.Minute), timeout / 4})
 	}
 	if !sent { // with one voter away, losing another one may cost the leader its quorum
+		p.Node.Handshakes = true // who was removed and is started again is told, so that its disk is emptied, and it may join
 		p.Members = Members{
 			Spares: 2, Admins: 1, Think: sim.In(30 * time.Minute), Patience: 10 * timeout, Bound: churnBound * timeout, Gentle: true,
 			Emptied: sim.In(10 * time.Minute),
+		}
+		if large { // a member that joins is sent the log of hours at as many bytes a second as the load has
+			p.Members.Bound = 0
 		}
 	}
 }
