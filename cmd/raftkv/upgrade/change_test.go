@@ -3,10 +3,8 @@ package upgrade_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -71,7 +69,7 @@ func (j *joiner) add() (code int, out, errs string) {
 	return runs(j.ctx, j.t, j.newest().program, args...)
 }
 
-// newest returns the release that can change the members.
+// newest returns the release whose commands are tested.
 func (j *joiner) newest() release {
 	for _, n := range j.Nodes {
 		if as := j.running[n.ID]; as.name == thisRelease {
@@ -101,38 +99,12 @@ func runs(ctx context.Context, t *testing.T, program string, args ...string) (co
 	return code, stdout.String(), stderr.String()
 }
 
-// isRefusedFor tries to add it while one member is of the previous release: under another leader, and under that one.
-func (j *joiner) isRefusedFor(earlier local.Node) {
-	j.t.Helper()
-	other := j.Nodes[0]
-	if other.ID == earlier.ID {
-		other = j.Nodes[1]
+// otherThan returns a member that was there from the beginning, and is not that one.
+func (j *joiner) otherThan(n local.Node) local.Node {
+	if j.Nodes[0].ID == n.ID {
+		return j.Nodes[1]
 	}
-	j.isRefused(other, earlier, earlier.ID+" speaks protocol ")
-	_, out, _ := runs(j.ctx, j.t, j.newest().program, "status", "--server", other.URL())
-	assert.Regexp(j.t, `(?m)^releases: .*; `+earlier.ID+` .*protocol \d`, out, "it is shown by itself")
-	j.isRefused(earlier, earlier, earlier.ID+" leads, and runs an earlier release, which cannot change the members")
-}
-
-// isRefused tries to add it while leads leads. The reason is not checked if that changes meanwhile.
-func (j *joiner) isRefused(leads, earlier local.Node, reason string) {
-	j.t.Helper()
-	for {
-		before := j.transfer(leads)
-		code, _, errs := j.add()
-		assert.Equal(j.t, 1, code)
-		assert.Contains(j.t, errs, "earlier_release: ")
-		assert.Contains(j.t, errs, "upgrade "+earlier.ID+" first, then try again")
-		assert.Equal(j.t, 1, bytes.Count([]byte(errs), []byte("\n")), "one line")
-		now := j.members()
-		assert.EqualValues(j.t, 1, now.Index, "the configuration is the one of the bootstrap")
-		assert.Len(j.t, now.Members, len(j.Nodes))
-		assert.Zero(j.t, now.Level, "there is a way back")
-		if after, err := j.Status(j.ctx, leads); err == nil && after.Role == "leader" && after.Term == before.Term {
-			assert.Contains(j.t, errs, reason)
-			return
-		}
-	}
+	return j.Nodes[0]
 }
 
 // transfer makes a member the leader.
@@ -163,68 +135,36 @@ func (j *joiner) members() api.Members {
 	return now
 }
 
-// isRefusedAsEarlier tries to add it while it is of the previous release itself, and no other member is.
-func (j *joiner) isRefusedAsEarlier() {
+// joinsUnder adds it while leads leads.
+func (j *joiner) joinsUnder(leads local.Node) {
 	j.t.Helper()
-	j.isRefused(j.leader(), j.node, j.node.ID+" speaks protocol ")
-}
-
-// joins adds it, now that every member is of this release.
-func (j *joiner) joins() {
-	j.t.Helper()
+	j.transfer(leads)
 	code, out, errs := j.add()
 	require.Zero(j.t, code, errs)
 	assert.Contains(j.t, out, "done: configuration ")
-	now := j.members()
-	assert.Equal(j.t, []string{"n1", "n2", "n3", "n4"}, now.Voters())
-	assert.EqualValues(j.t, 1, now.Level)
-	j.settle("n4 has joined")
+	assert.Equal(j.t, []string{"n1", "n2", "n3", j.node.ID}, j.members().Voters())
 }
 
-// staysAtThisRelease starts the previous release on the stores of the new member and of one that was there before. It
-// refuses both, and changes nothing.
-func (j *joiner) staysAtThisRelease(previous release) {
+// leaves removes it; its process learns that, and ends.
+func (j *joiner) leaves() {
+	j.t.Helper()
+	args := append([]string{"members", "remove", j.node.ID}, j.servers...)
+	code, _, errs := runs(j.ctx, j.t, j.newest().program, args...)
+	require.Zero(j.t, code, errs)
+	assert.Equal(j.t, []string{"n1", "n2", "n3"}, j.members().Voters())
+	select {
+	case <-j.process.Done():
+	case <-j.ctx.Done():
+		require.Fail(j.t, "it does not learn that it was removed")
+	}
+}
+
+// goesTo starts that release on its store.
+func (j *joiner) goesTo(to release) {
 	j.t.Helper()
 	j.process.Stop(stopMax)
-	here := j.newest()
-	j.isLater(previous, j.node)
 	j.Nodes = append(j.Nodes, j.node)
-	j.running[j.node.ID] = here
+	j.running[j.node.ID] = to
 	require.NoError(j.t, j.Start(j.node.ID))
 	j.settle("n4 goes on as this release")
-
-	n := j.Nodes[0]
-	j.Process(n.ID).Stop(stopMax)
-	j.isLater(previous, n)
-	require.NoError(j.t, j.Start(n.ID))
-	j.settle(n.ID + " goes on as this release")
-}
-
-func (j *joiner) isLater(previous release, n local.Node) {
-	j.t.Helper()
-	here := j.running[n.ID]
-	j.running[n.ID] = previous // its flags
-	before := hashed(j.t, j.DataDir(n.ID))
-	code, _, errs := runs(j.ctx, j.t, previous.program, j.ServeArgs(n)...)
-	assert.Equal(j.t, 1, code)
-	assert.Contains(j.t, errs, "was written by a later release")
-	assert.Contains(j.t, errs, "start the newer release; nothing was changed on the disk")
-	assert.Equal(j.t, before, hashed(j.t, j.DataDir(n.ID)))
-	j.running[n.ID] = here
-}
-
-// hashed returns the hash of every file below the directory.
-func hashed(t *testing.T, dir string) map[string][sha256.Size]byte {
-	t.Helper()
-	all := map[string][sha256.Size]byte{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		all[path] = sha256.Sum256(content)
-		return err
-	}))
-	require.NotEmpty(t, all)
-	return all
 }

@@ -49,7 +49,8 @@ var underRace bool
 // way there and on the way back. Nothing that was acknowledged is lost, what clients see is linearizable, and all members
 // end with the same content.
 //
-// As long as one member is of the previous release, no member can be added. Then one is, and there is no way back.
+// While the last member is of the previous release, one that is of it, too, is added, under a leader of each release; it is
+// removed and added again in between. Then it goes to this release as well.
 func TestUpgrade_RollsThereAndBack(t *testing.T) {
 	if underRace {
 		t.Skip("two built programs are tested, and neither has a race detector")
@@ -68,13 +69,14 @@ func TestUpgrade_RollsThereAndBack(t *testing.T) {
 	r.roll(here, true, nil)
 	r.roll(previous, true, nil)
 	n4 := r.newJoiner()
-	n4.start(here)
-	r.roll(here, false, func(last local.Node) { n4.isRefusedFor(last) })
-	n4.start(previous)
-	n4.isRefusedAsEarlier()
-	n4.start(here)
-	n4.joins()
-	n4.staysAtThisRelease(previous)
+	r.roll(here, false, func(last local.Node) {
+		n4.start(previous)
+		n4.joinsUnder(last)
+		n4.leaves()
+		n4.start(previous)
+		n4.joinsUnder(n4.otherThan(last))
+	})
+	n4.goesTo(here)
 	verify()
 	r.compare()
 }
